@@ -1,0 +1,60 @@
+// The AF_XDP port: one socket for each receive queue of the interface, sending through the first.
+#ifndef VIADUCT_XDP_AF_XDP_PORT_H
+#define VIADUCT_XDP_AF_XDP_PORT_H
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "xdp/af_xdp_queue.h"
+#include "xdp/interface.h"
+#include "xdp/interface_lock.h"
+#include "xdp/open_port.h"
+#include "xdp/xdp_attachment.h"
+
+namespace viaduct {
+
+class AfXdpPort final : public Port {
+ public:
+  // `native` or generic mode. Throws PortError.
+  AfXdpPort(const PortOptions& options, const Interface& interface,
+            std::shared_ptr<InterfaceLock> lock, bool native);
+  ~AfXdpPort() override;
+
+  std::size_t receive(std::span<Frame> frames) override;
+  void release(std::span<const Frame> frames) override;
+  std::size_t reserve(std::span<Frame> frames) override;
+  void submit(std::span<const Frame> frames) override;
+  void cancel(std::span<const Frame> frames) override;
+  void flush() override;
+  std::uint32_t mtu() const override { return mtu_; }
+  MacAddress address() const override { return interface_.address; }
+  std::uint32_t lendable() const override { return lendable_; }
+  int descriptor() const override;
+  std::string mode() const override;
+  PortCounters counters() override;
+  bool alive() const override { return alive_; }
+
+ private:
+  void look_after();
+  void open_queues();
+
+  Interface interface_;
+  std::shared_ptr<InterfaceLock> lock_;
+  bool native_;
+  std::uint32_t mtu_;
+  std::uint32_t lendable_;
+  PortCounters counters_;
+  std::unique_ptr<XdpAttachment> attachment_;
+  std::vector<std::unique_ptr<AfXdpQueue>> queues_;
+  int epoll_ = -1;          // over all queues, when there are several
+  std::size_t turn_ = 0;    // queue to look at first
+  bool alive_ = true;
+  std::uint32_t calls_ = 0;
+  std::uint64_t completed_ = 0;      // at the last look
+  std::uint64_t stalled_since_ = 0;  // ns; 0: it is moving
+};
+
+}  // namespace viaduct
+
+#endif

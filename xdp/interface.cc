@@ -1,0 +1,91 @@
+#include "xdp/interface.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netdb.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "xdp/open_port.h"
+
+namespace viaduct {
+namespace {
+
+ifreq request_for(const std::string& name) {
+  ifreq request{};
+  std::strncpy(request.ifr_name, name.c_str(), sizeof request.ifr_name - 1);
+  return request;
+}
+
+// Receive queues in use; a device that does not say has one.
+std::uint32_t receive_queues(int fd, const std::string& name) {
+  ethtool_channels channels{};
+  channels.cmd = ETHTOOL_GCHANNELS;
+  ifreq request = request_for(name);
+  request.ifr_data = reinterpret_cast<char*>(&channels);
+  if (ioctl(fd, SIOCETHTOOL, &request) != 0) return 1;
+  const std::uint32_t queues = channels.rx_count + channels.combined_count;
+  return queues == 0 ? 1 : queues;
+}
+
+}  // namespace
+
+Interface query_interface(const std::string& name) {
+  if (name.empty() || name.size() >= IFNAMSIZ || if_nametoindex(name.c_str()) == 0) {
+    throw PortError("no interface named \"" + name + "\"");
+  }
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) throw PortError(name + ": socket: " + std::strerror(errno));
+  Interface out{name, static_cast<int>(if_nametoindex(name.c_str())), {}, 0, 1, false};
+  ifreq request = request_for(name);
+  bool known = ioctl(fd, SIOCGIFHWADDR, &request) == 0;
+  const bool ethernet = known && request.ifr_hwaddr.sa_family == ARPHRD_ETHER;
+  if (known) std::memcpy(out.address.data(), request.ifr_hwaddr.sa_data, out.address.size());
+  request = request_for(name);
+  known = known && ioctl(fd, SIOCGIFMTU, &request) == 0;
+  out.mtu = static_cast<std::uint32_t>(request.ifr_mtu);
+  request = request_for(name);
+  known = known && ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+  out.up = (request.ifr_flags & IFF_UP) != 0;
+  const int error = errno;
+  out.receive_queues = receive_queues(fd, name);
+  close(fd);
+  if (!known) throw PortError(name + ": can't query the interface: " + std::strerror(error));
+  if (!ethernet) throw PortError(name + " is not an Ethernet interface");
+  return out;
+}
+
+bool interface_exists(int index) {
+  char name[IF_NAMESIZE];
+  return if_indextoname(static_cast<unsigned>(index), name) != nullptr;
+}
+
+std::vector<std::string> interface_addresses(const std::string& interface) {
+  std::vector<std::string> v4, v6;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return v4;
+  for (const ifaddrs* a = all; a != nullptr; a = a->ifa_next) {
+    if (a->ifa_addr == nullptr || interface != a->ifa_name) continue;
+    char text[INET6_ADDRSTRLEN];
+    if (a->ifa_addr->sa_family == AF_INET) {
+      const auto* in = reinterpret_cast<const sockaddr_in*>(a->ifa_addr);
+      if (inet_ntop(AF_INET, &in->sin_addr, text, sizeof text)) v4.emplace_back(text);
+    } else if (a->ifa_addr->sa_family == AF_INET6) {
+      const auto* in6 = reinterpret_cast<const sockaddr_in6*>(a->ifa_addr);
+      if (inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text)) v6.emplace_back(text);
+    }
+  }
+  freeifaddrs(all);
+  v4.insert(v4.end(), v6.begin(), v6.end());
+  return v4;
+}
+
+}  // namespace viaduct

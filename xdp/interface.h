@@ -1,0 +1,29 @@
+// What the kernel says of a network interface.
+#ifndef VIADUCT_XDP_INTERFACE_H
+#define VIADUCT_XDP_INTERFACE_H
+
+#include <cstdint>
+#include <string>
+
+#include "xdp/port.h"
+
+namespace viaduct {
+
+struct Interface {
+  std::string name;
+  int index;
+  MacAddress address;
+  std::uint32_t mtu;
+  std::uint32_t receive_queues;
+  bool up;
+};
+
+// Throws PortError when there is no such interface or it is not an Ethernet.
+Interface query_interface(const std::string& name);
+
+// Whether the interface with this index still exists.
+bool interface_exists(int index);
+
+}  // namespace viaduct
+
+#endif

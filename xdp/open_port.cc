@@ -1,0 +1,37 @@
+#include "xdp/open_port.h"
+
+#include <bit>
+
+#include "xdp/af_xdp_port.h"
+#include "xdp/interface.h"
+#include "xdp/interface_lock.h"
+#include "xdp/pcap_port.h"
+
+namespace viaduct {
+
+std::unique_ptr<Port> open_port(const PortOptions& options) {
+  if (!std::has_single_bit(options.frames) || !std::has_single_bit(options.ring) ||
+      options.frames < 4 * options.ring / 2 || options.frames > 1u << 20) {
+    throw PortError("frames and ring must be powers of two, frames at least twice ring");
+  }
+  const Interface interface = query_interface(options.interface);
+  if (!interface.up) {
+    throw PortError(interface.name + " is down (ip link set " + interface.name + " up)");
+  }
+  auto lock = std::make_shared<InterfaceLock>(interface.index, interface.name.c_str());
+  const bool automatic = options.kind == PortKind::kAuto;
+  for (const bool native : {true, false}) {
+    if (!automatic && options.kind != (native ? PortKind::kXdpNative : PortKind::kXdpGeneric)) {
+      continue;
+    }
+    try {
+      return std::make_unique<AfXdpPort>(options, interface, lock, native);
+    } catch (const PortError& error) {
+      if (!automatic) throw;
+      options.note(error.what());
+    }
+  }
+  return std::make_unique<PcapPort>(options, interface, lock);
+}
+
+}  // namespace viaduct

@@ -1,0 +1,19 @@
+// The steering program as it stands on an interface, whoever has put it there.
+#ifndef VIADUCT_XDP_STEERING_H
+#define VIADUCT_XDP_STEERING_H
+
+namespace viaduct {
+
+// The name by which the program is found.
+inline constexpr char kSteerName[] = "viaduct_steer";
+
+// Silences the messages of libbpf and libxdp; what matters is in the errors that we report.
+void silence_xdp_libraries();
+
+// Takes our program out of the interface's dispatcher, if it is there. Other programs stay. To be
+// called by whoever holds the interface's lock.
+void remove_steering(int ifindex);
+
+}  // namespace viaduct
+
+#endif
