@@ -1,0 +1,87 @@
+// The control protocol: what a program and the agent say over the Unix socket.
+//
+// The socket is SOCK_SEQPACKET; each message is one packet, in host byte order, and starts with
+// MessageHead. A program sends one request and reads one answer; after a successful hello the
+// socket carries nothing more: it stands for the session. When either end closes it (or dies) the
+// session is over.
+//
+// Everything else (VIs, memory, connections) goes through the command slots of the session's
+// segment, see session_layout.h.
+//
+// The default name is in the abstract name space, which is private to a network namespace: a
+// program finds the agent of its own network. An abstract name has no owner, so each end looks at
+// the other's credentials (SO_PEERCRED): the agent to decide who may have a session, the program
+// to refuse an agent that runs as somebody other than root or itself.
+#ifndef VIADUCT_KAGENT_CONTROL_H
+#define VIADUCT_KAGENT_CONTROL_H
+
+#include <cstdint>
+
+#include "kagent/session_layout.h"
+
+namespace viaduct::control {
+
+inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
+inline constexpr std::uint16_t kVersion = 1;
+inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
+inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
+inline constexpr std::size_t kMaxMessageBytes = 512;
+
+enum class Kind : std::uint16_t {
+  kHello = 1,     // Hello -> HelloAnswer, with two descriptors: segment (memfd), bell (eventfd)
+  kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
+};
+
+struct MessageHead {
+  std::uint32_t magic = kMagic;
+  std::uint16_t version = kVersion;
+  std::uint16_t kind = 0;     // Kind
+  std::uint32_t bytes = 0;    // of the whole message
+  std::uint32_t result = 0;   // answers: VIP_RETURN
+};
+
+struct Hello {
+  MessageHead head;
+  char device[64];            // as given to VipOpenNic, NUL-terminated
+  std::uint32_t layout_version = layout::kLayoutVersion;
+  std::uint32_t placement = 0;  // 0: as the agent decides
+};
+
+// What VipQueryNic says.
+struct NicAttributes {
+  char name[64];              // interface
+  std::uint8_t address[layout::kHostBytes];
+  std::uint16_t reserved;
+  std::uint32_t hardware_version;
+  std::uint32_t provider_version;
+  std::uint32_t max_discriminator;
+  std::uint32_t max_regions;
+  std::uint64_t max_bytes;        // registered, all regions together
+  std::uint64_t max_block_bytes;  // registered, one region
+  std::uint32_t max_vis;
+  std::uint32_t max_descriptors;
+  std::uint32_t max_segments;
+  std::uint32_t max_cqs;
+  std::uint32_t max_cq_entries;
+  std::uint32_t max_transfer;
+  std::uint32_t native_mtu;
+  std::uint32_t max_ptags;
+  std::uint16_t reliability_support;  // VIP_SERVICE_* bits
+  std::uint16_t rdma_read_support;
+  std::uint32_t reserved2;
+};
+
+struct HelloAnswer {
+  MessageHead head;           // head.result: VIP_SUCCESS, or why not; then `reason` says it in words
+  char reason[128];
+  layout::Capacity capacity;
+  std::uint64_t segment_bytes;
+  std::uint32_t busy_poll_us; // how long a waiting program should spin before it sleeps
+  std::uint32_t reserved;
+  NicAttributes nic;
+};
+static_assert(sizeof(HelloAnswer) <= kMaxMessageBytes);
+
+}  // namespace viaduct::control
+
+#endif

@@ -1,0 +1,446 @@
+// The shared segment of a session: how a program and the driver of its stack talk.
+//
+//   program (client)                                             driver (agent or granted stack)
+//   ----------------                                             -------------------------------
+//   takes a slot, writes the work request into it
+//   names the slot in the VI's ring  ----- doorbell bit -------> takes the slot from the ring
+//                                                                copies, validates, executes
+//   finds the status in the slot     <-- status, last of all --- writes the completion into it
+//   (and learns the order on a CQ)   <-- CQ entry -------------- appends to the CQ's ring
+//   sleeps on a futex word           <-- wakes if it is set ----
+//
+// The segment is a memfd that the agent makes and seals against resizing. Both sides map it; all
+// references are indices, so the address does not matter.
+//
+// TRUST. The client trusts the driver. The driver trusts nothing here: it keeps its own copy of the
+// capacities, of every VI's and CQ's state and of its own positions in the rings, reads each word
+// at most once per decision, checks every index where it reads it, and a client that writes
+// nonsense harms only itself.
+//
+// Sizes are in bytes and all words are in host order. Lines are 64 bytes; what one side polls and
+// the other writes shares a line only with what is written at the same time.
+#ifndef VIADUCT_KAGENT_SESSION_LAYOUT_H
+#define VIADUCT_KAGENT_SESSION_LAYOUT_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace viaduct::layout {
+
+inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
+inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::size_t kLine = 64;
+
+// Fixed capacities; the rest is in Capacity.
+inline constexpr std::uint32_t kRingEntries = 1024;   // descriptors per work queue (power of two)
+inline constexpr std::uint32_t kCqRingEntries = 8192; // entries that a CQ shows at once (power of 2)
+inline constexpr std::uint32_t kCommands = 128;       // control operations under way at once
+inline constexpr std::uint32_t kSlotBytes = 512;
+inline constexpr std::uint32_t kMaxSegments = 26;     // segments in a descriptor
+inline constexpr std::uint32_t kMaxInlineSend = 416;  // segments and data of a send in its slot
+inline constexpr std::uint32_t kMaxInlineRecv = 496;  // bytes of a receive that travel in its slot
+inline constexpr std::uint32_t kNoSlot = 0xffffffff;
+
+// How many of what a session has; set by the agent, told in the hello answer and in the header.
+struct Capacity {
+  std::uint32_t vis;
+  std::uint32_t cqs;
+  std::uint32_t slots;
+  std::uint32_t reserved;
+};
+
+// ---------------------------------------------------------------------------- doorbells
+//
+// A doorbell is a bit; ringing it twice before it is answered is ringing it once. The bits stand in
+// `leaf` words and a bit in `summary` for each leaf word that may have one, so an idle driver looks
+// at 32 bytes and a busy one finds the VIs with work without passing over the others.
+//
+// Bit numbers: [0, kCommands) commands, then VIs, then CQs ("the client has made room").
+//
+// To ring: set the leaf bit, then the summary bit unless it is set. To answer: exchange the summary
+// word with 0, then each leaf word that it named with 0, then look at what the bits stand for.
+struct Doorbells {
+  static constexpr std::uint32_t kBits = 16384;
+  static constexpr std::uint32_t kLeaves = kBits / 64;
+  static constexpr std::uint32_t kSummaries = kLeaves / 64;
+  std::atomic<std::uint64_t> summary[kSummaries];
+  std::atomic<std::uint64_t> leaf[kLeaves];
+
+  void ring(std::uint32_t bit) {
+    const std::uint32_t word = bit / 64;
+    leaf[word].fetch_or(1ull << (bit % 64));
+    const std::uint64_t mark = 1ull << (word % 64);
+    if ((summary[word / 64].load() & mark) == 0) summary[word / 64].fetch_or(mark);
+  }
+
+  bool any() const {
+    for (const auto& word : summary) {
+      if (word.load(std::memory_order_relaxed) != 0) return true;
+    }
+    return false;
+  }
+
+  // Calls visit(bit) for each bit that was set, clearing it before the call.
+  template <class Visit>
+  unsigned answer(Visit&& visit) {
+    unsigned answered = 0;
+    for (std::uint32_t s = 0; s < kSummaries; ++s) {
+      if (summary[s].load(std::memory_order_relaxed) == 0) continue;
+      std::uint64_t words = summary[s].exchange(0);
+      for (; words != 0; words &= words - 1) {
+        const std::uint32_t word = s * 64 + static_cast<std::uint32_t>(__builtin_ctzll(words));
+        std::uint64_t bits = leaf[word].exchange(0);
+        for (; bits != 0; bits &= bits - 1, ++answered) {
+          visit(word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(bits)));
+        }
+      }
+    }
+    return answered;
+  }
+};
+
+inline std::uint32_t command_bit(std::uint32_t command) { return command; }
+inline std::uint32_t vi_bit(std::uint32_t vi) { return kCommands + vi; }
+inline std::uint32_t cq_bit(const Capacity& c, std::uint32_t cq) { return kCommands + c.vis + cq; }
+
+// ---------------------------------------------------------------------------- slots
+//
+// A work request and its completion. Taken from the free list by the client at post, given back by
+// the client when it has dequeued the completion. A slot on the free list holds the link to the
+// next one, as 1 + slot, in completion.length.
+//
+// Small sends travel inline: the payload holds the segments and, directly after the last of them,
+// the data, already gathered (kSlotInline). The driver needs the segments all the same: it must
+// judge handles, ranges and tags. The client sends inline only what it has itself registered.
+//
+// The completion (line 0) is the driver's, the request (from line 1) is the client's. Data that
+// arrives inline is written from `inline_data` on, over the request, which the driver has no more
+// use for by then. The client copies it to where the descriptor says.
+
+enum SlotOp : std::uint16_t { kOpSend = 0, kOpRdmaWrite = 1, kOpRdmaRead = 2, kOpReceive = 3 };
+
+inline constexpr std::uint16_t kSlotImmediate = 0x0004;  // as VIP_CONTROL_IMMEDIATE
+inline constexpr std::uint16_t kSlotFence = 0x0008;      // as VIP_CONTROL_QFENCE
+inline constexpr std::uint16_t kSlotInline = 0x8000;     // the data follows the segments
+
+struct Segment {
+  std::uint64_t address;
+  std::uint32_t handle;
+  std::uint32_t length;
+};
+static_assert(sizeof(Segment) == 16);
+
+struct SlotCompletion {
+  std::atomic<std::uint32_t> status;  // VIP_STATUS_*; 0 until complete. Stored last (release).
+  std::uint32_t length;
+  std::uint32_t immediate;
+  std::uint32_t inline_length;        // bytes in inline_data
+};
+
+struct SlotRequest {
+  std::uint16_t op;             // SlotOp
+  std::uint16_t flags;          // kSlot*, and the descriptor's Control bits as given (bit 15 of
+                                // Control, reserved, is given as bit 14)
+  std::uint16_t segment_count;  // as the descriptor gives it, address segment included
+  std::uint16_t reserved;
+  std::uint32_t length;         // the descriptor's Length
+  std::uint32_t immediate;
+  std::uint64_t descriptor;     // where the descriptor lies in the program ...
+  std::uint32_t descriptor_handle;  // ... and the memory handle that it was posted with
+  std::uint32_t reserved2;
+  union Payload {
+    Segment segments[kMaxSegments];
+    std::byte inline_data[kMaxInlineSend];  // kSlotInline: segments, then data
+  } payload;
+};
+
+struct alignas(kLine) Slot {
+  SlotCompletion completion;
+  // The rest of line 0 and then the request: inline receive data runs over all of it.
+  std::byte inline_data[kLine - sizeof(SlotCompletion)];
+  SlotRequest request;
+};
+static_assert(sizeof(SlotCompletion) == 16 && sizeof(SlotRequest) == 448);
+static_assert(sizeof(Slot) == kSlotBytes && offsetof(Slot, request) == kLine);
+
+// ---------------------------------------------------------------------------- work queues
+//
+// Position p (from 0, counted since the VI was made) lies in entry p % kRingEntries. The tag tells
+// whether the entry is for this VI (its generation) and this lap, so the driver needs no producer
+// index and a VI that is made anew needs no cleared ring.
+
+struct RingEntry {
+  std::atomic<std::uint64_t> word;  // slot in bits 0-19, lap in bits 20-31, generation in 32-63
+};
+
+inline constexpr std::uint32_t kMaxSlots = 1u << 20;
+
+inline std::uint64_t ring_word(std::uint32_t slot, std::uint32_t position, std::uint32_t generation) {
+  const std::uint64_t lap = (position / kRingEntries + 1) & 0xfff;
+  return static_cast<std::uint64_t>(generation) << 32 | lap << 20 | slot;
+}
+inline bool ring_word_is(std::uint64_t word, std::uint32_t position, std::uint32_t generation) {
+  return (word & ~0xfffffull) == ring_word(0, position, generation);
+}
+inline std::uint32_t ring_word_slot(std::uint64_t word) { return word & 0xfffff; }
+
+using Ring = RingEntry[kRingEntries];
+
+// One work queue of a VI as the client sees it; the driver reads `sleepers` only.
+struct alignas(kLine) WorkQueue {
+  std::atomic<std::uint32_t> lock;      // client's: guards the three below
+  std::atomic<std::uint32_t> posted;    // client's: positions filled
+  std::atomic<std::uint32_t> dequeued;  // client's: positions taken back by Done or Wait
+  std::uint32_t spare;                  // client's: a slot kept for the next post, or kNoSlot
+  std::atomic<std::uint32_t> sleepers;  // futex: client sets 1 before it sleeps, driver clears
+  std::atomic<std::uint32_t> generation;  // client's: of the VI that this queue serves, or 0
+  std::atomic<std::uint32_t> announced;   // client's: positions below it were seen on the CQ
+  std::uint32_t cq;                       // client's: 0: none, else 1 + index
+};
+
+// What the driver says of a VI. Values of `state` are those of VIP_VI_STATE.
+struct alignas(kLine) ViStatus {
+  std::atomic<std::uint32_t> generation;  // changes when the VI is made and when it is destroyed
+  std::atomic<std::uint32_t> state;
+  std::atomic<std::uint32_t> error;       // 0, or 1 + VIP_ERROR_CODE that ended the connection
+  std::uint32_t reserved;
+  std::atomic<std::uint64_t> user_data;   // client's: VipSetUserData
+};
+
+struct Vi {
+  ViStatus status;
+  WorkQueue send;
+  WorkQueue receive;
+};
+static_assert(sizeof(Vi) == 3 * kLine);
+
+// ---------------------------------------------------------------------------- completion queues
+//
+// An entry is valid when its tag is that of the CQ's generation and the position's lap. When the
+// ring is full the driver keeps the rest to itself and continues when the client, having consumed
+// an entry, finds `starved` set and rings the CQ's bit: no entry is ever lost.
+//
+// `sequence` is the position of the completed descriptor in its work queue. An entry whose
+// descriptor the program has already dequeued, or whose VI is gone, is skipped by the client.
+
+struct CqEntry {
+  std::uint32_t vi;
+  std::uint32_t vi_generation;
+  std::uint32_t sequence;
+  std::uint32_t receive;             // 1: receive queue, 0: send queue
+  std::atomic<std::uint64_t> tag;    // stored last (release)
+  std::uint64_t reserved;
+};
+static_assert(sizeof(CqEntry) == 32);
+
+inline std::uint64_t cq_tag(std::uint32_t position, std::uint32_t generation) {
+  return static_cast<std::uint64_t>(generation) << 32 | (position / kCqRingEntries + 1);
+}
+
+struct alignas(kLine) Cq {
+  // client's
+  std::atomic<std::uint32_t> lock;      // guards `consumed` among the client's threads
+  std::atomic<std::uint32_t> consumed;  // positions taken; the driver reads it to find room
+  std::atomic<std::uint32_t> sleepers;  // futex: client sets 1 before it sleeps, driver clears
+  std::uint32_t pad[13];
+  // driver's
+  std::atomic<std::uint32_t> generation;  // changes when the CQ is made and when it is destroyed
+  std::atomic<std::uint32_t> starved;     // 1: the driver waits for room
+};
+static_assert(sizeof(Cq) == 2 * kLine);
+
+// ---------------------------------------------------------------------------- commands
+//
+// Control operations: everything but post, done and wait. The client owns a command slot from the
+// moment it takes its bit in Header::free_commands until it puts it back; in between `state` says
+// whose turn it is.
+
+enum CommandState : std::uint32_t { kIdle = 0, kSubmitted = 1, kFinished = 2 };
+
+enum class Op : std::uint32_t {
+  kNone = 0,
+  kCreatePtag,       // -> handle
+  kDestroyPtag,      // ptag
+  kRegisterMemory,   // memory -> handle
+  kDeregisterMemory, // memory.address, handle
+  kQueryMemory,      // memory.address, handle -> memory
+  kSetMemory,        // memory.address, handle, memory.ptag/enable bits
+  kCreateVi,         // vi_attributes, send_cq, receive_cq -> vi, generation
+  kDestroyVi,        // vi
+  kQueryVi,          // vi -> vi_attributes
+  kSetVi,            // vi, vi_attributes
+  kCreateCq,         // entries -> handle, generation
+  kDestroyCq,        // handle
+  kResizeCq,         // handle, entries
+  kConnectWait,      // local, timeout -> remote, vi_attributes, handle (connection)
+  kConnectAccept,    // handle (connection), vi
+  kConnectReject,    // handle (connection)
+  kConnectRequest,   // vi, local, remote, timeout -> vi_attributes
+  kDisconnect,       // vi
+  kPeerRequest,      // vi, local, remote, timeout
+  kPeerDone,         // vi -> vi_attributes
+  kPeerWait,         // vi -> vi_attributes
+  kHostByName,       // name, index -> remote.host
+  kHostByAddress,    // remote.host -> name
+  kCancel,           // handle: the command slot to end with VIP_TIMEOUT
+  kDiscover,         // timeout -> handle: how many hosts answered (at most kMaxDiscovered)
+  kDiscovered,       // entries: which of them -> remote.host
+  kLast = kDiscovered,
+};
+
+struct ViAttributes {
+  std::uint32_t reliability;    // one VIP_SERVICE_* bit
+  std::uint32_t max_transfer;
+  std::uint32_t ptag;           // 0: none
+  std::uint32_t enable_write;   // 0 or 1
+  std::uint32_t enable_read;    // 0 or 1
+};
+
+struct MemoryAttributes {
+  std::uint64_t address;
+  std::uint64_t length;
+  std::uint32_t ptag;           // 0: none
+  std::uint32_t enable_write;
+  std::uint32_t enable_read;
+  std::uint32_t reserved;
+};
+
+inline constexpr std::uint32_t kHostBytes = 6;
+inline constexpr std::uint32_t kMaxDiscriminator = 64;
+
+struct Address {
+  std::uint8_t host[kHostBytes];
+  std::uint16_t discriminator_length;
+  std::uint8_t discriminator[kMaxDiscriminator];
+};
+
+inline constexpr std::uint64_t kForever = ~0ull;
+inline constexpr std::uint32_t kMaxDiscovered = 256;
+
+struct CommandBody {
+  Op op;
+  std::uint32_t result;         // VIP_RETURN
+  std::uint64_t timeout_ms;     // kForever: no limit
+  std::uint32_t vi;
+  std::uint32_t generation;
+  std::uint32_t handle;
+  std::uint32_t send_cq;        // 0: none, else 1 + index
+  std::uint32_t receive_cq;
+  std::uint32_t entries;        // also VipNSGetHostByName's index
+  ViAttributes vi_attributes;
+  std::uint32_t reserved;
+  MemoryAttributes memory;
+  Address local;
+  Address remote;
+  char name[64];                // NUL-terminated
+};
+
+struct alignas(kLine) Command {
+  std::atomic<std::uint32_t> state;     // CommandState
+  std::atomic<std::uint32_t> sleepers;  // futex: client sets 1 before it sleeps, driver clears
+  CommandBody body;
+};
+static_assert(sizeof(Command) <= 512);
+
+// ---------------------------------------------------------------------------- errors
+//
+// Asynchronous errors, for VipErrorCallback. The driver appends while the client wants them and has
+// room; what does not fit is lost and counted, as the newest state can always be queried.
+
+inline constexpr std::uint32_t kErrorEvents = 64;
+
+struct ErrorEvent {
+  std::uint32_t vi;
+  std::uint32_t vi_generation;
+  std::uint32_t resource;             // VIP_RESOURCE_CODE
+  std::uint32_t code;                 // VIP_ERROR_CODE
+  std::atomic<std::uint32_t> number;  // 1 + its position, stored last (release)
+  std::uint32_t reserved[3];
+};
+static_assert(sizeof(ErrorEvent) == 32);
+
+struct Errors {
+  alignas(kLine) std::atomic<std::uint32_t> wanted;  // client's: 1 while a handler is registered
+  std::atomic<std::uint32_t> taken;                  // client's: positions consumed
+  std::atomic<std::uint32_t> sleepers;  // futex: client sets 1 before it sleeps, driver clears
+  alignas(kLine) ErrorEvent events[kErrorEvents];
+};
+
+// ---------------------------------------------------------------------------- the whole
+
+struct alignas(kLine) Header {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t reserved;
+  std::uint64_t bytes;     // of the segment
+  Capacity capacity;
+  std::uint64_t pad;
+
+  // driver's
+  // Ring the bell's event descriptor too. Set by the driver before it sleeps; cleared by the driver
+  // when it has woken up, or by the client that writes to the descriptor.
+  alignas(kLine) std::atomic<std::uint32_t> driver_sleeps;
+  std::atomic<std::uint32_t> closed;                        // the driver has ended the session
+
+  // client's
+  alignas(kLine) std::atomic<std::uint64_t> free_slots;  // top of the free list: tag << 32 | 1+slot
+  std::atomic<std::uint32_t> fresh_slots;                // slots never used so far: [fresh, slots)
+  alignas(kLine) std::atomic<std::uint64_t> busy_commands[kCommands / 64];
+
+  alignas(kLine) Doorbells doorbells;
+  Errors errors;
+};
+
+// Offsets of the parts, from the capacities alone.
+struct Offsets {
+  std::size_t commands, vis, cqs, send_rings, receive_rings, cq_rings, slots, total;
+
+  explicit Offsets(const Capacity& c) {
+    std::size_t at = round(sizeof(Header));
+    commands = at, at = round(at + kCommands * sizeof(Command));
+    vis = at, at = round(at + c.vis * sizeof(Vi));
+    cqs = at, at = round(at + c.cqs * sizeof(Cq));
+    send_rings = at, at = round(at + c.vis * sizeof(Ring));
+    receive_rings = at, at = round(at + c.vis * sizeof(Ring));
+    cq_rings = at, at = round(at + std::size_t{c.cqs} * kCqRingEntries * sizeof(CqEntry));
+    slots = at, at = round(at + std::size_t{c.slots} * sizeof(Slot));
+    total = at;
+  }
+
+ private:
+  static std::size_t round(std::size_t n) { return (n + 4095) & ~std::size_t{4095}; }
+};
+
+// The parts of a mapped segment. Knows no more than addresses; checking indices is the caller's.
+class View {
+ public:
+  View() = default;
+  View(void* base, const Capacity& capacity) : base_(static_cast<std::byte*>(base)), at_(capacity) {}
+
+  Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  Command& command(std::uint32_t i) const { return part<Command>(at_.commands)[i]; }
+  Vi& vi(std::uint32_t i) const { return part<Vi>(at_.vis)[i]; }
+  Cq& cq(std::uint32_t i) const { return part<Cq>(at_.cqs)[i]; }
+  RingEntry* send_ring(std::uint32_t vi) const { return part<Ring>(at_.send_rings)[vi]; }
+  RingEntry* receive_ring(std::uint32_t vi) const { return part<Ring>(at_.receive_rings)[vi]; }
+  CqEntry* cq_ring(std::uint32_t cq) const {
+    return part<CqEntry>(at_.cq_rings) + std::size_t{cq} * kCqRingEntries;
+  }
+  Slot& slot(std::uint32_t i) const { return part<Slot>(at_.slots)[i]; }
+  std::byte* base() const { return base_; }
+  bool mapped() const { return base_ != nullptr; }
+
+ private:
+  template <class T>
+  T* part(std::size_t offset) const {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
+
+  std::byte* base_ = nullptr;
+  Offsets at_{Capacity{}};
+};
+
+}  // namespace viaduct::layout
+
+#endif

@@ -1,0 +1,441 @@
+// Set-up, sessions and the progress loop.
+#include "kagent/stack.h"
+
+#include <cstring>
+#include <new>
+
+namespace viaduct {
+
+using state::kNone;
+using state::Vi;
+
+namespace {
+
+constexpr std::size_t kBurst = 64;
+constexpr std::size_t kMaxWakes = 512;
+constexpr std::uint32_t kRequestBuckets = 1024;
+constexpr std::uint32_t kGoodbyeBuckets = 1024;
+constexpr std::uint32_t kPeerBuckets = 1024;
+
+std::uint32_t key_bucket_count(const StackLimits& limits) {
+  std::uint32_t n = 64;
+  while (n < limits.vis) n *= 2;
+  return n;
+}
+
+}  // namespace
+
+// Offsets of the segment's parts.
+struct Stack::Parts {
+  std::size_t root, sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, pendings,
+      attempts, in_flight, resent_marks, responses, key_buckets, peer_buckets, request_buckets,
+      goodbye_buckets, wheel, timers, total;
+};
+
+Stack::Parts Stack::parts(const StackLimits& limits) {
+  Parts p{};
+  std::size_t at = 0;
+  const auto add = [&at]<class T>(T*, std::size_t count) {
+    const std::size_t here = at;
+    at = (at + sizeof(T) * count + 63) & ~std::size_t{63};
+    return here;
+  };
+  const std::size_t vis = limits.vis;
+  p.root = add(static_cast<state::Root*>(nullptr), 1);
+  p.sessions = add(static_cast<state::Session*>(nullptr), limits.sessions);
+  p.vis = add(static_cast<Vi*>(nullptr), vis);
+  p.cqs = add(static_cast<state::Cq*>(nullptr), limits.cqs);
+  p.regions = add(static_cast<state::Region*>(nullptr), limits.regions);
+  p.ptags = add(static_cast<state::Ptag*>(nullptr), limits.ptags);
+  p.peers = add(static_cast<state::Peer*>(nullptr), limits.peers);
+  p.requests = add(static_cast<state::Request*>(nullptr), limits.requests);
+  p.goodbyes = add(static_cast<state::Goodbye*>(nullptr), limits.goodbyes);
+  p.held = add(static_cast<Frame*>(nullptr), vis * state::kWindow);
+  p.pendings = add(static_cast<state::Pending*>(nullptr),
+                   std::size_t{limits.sessions} * layout::kCommands);
+  p.attempts = add(static_cast<state::Attempt*>(nullptr), vis);
+  p.in_flight = add(static_cast<state::InFlight*>(nullptr), vis * state::kWindow);
+  p.resent_marks = add(static_cast<std::uint32_t*>(nullptr), vis * state::kWindow);
+  p.responses = add(static_cast<state::Response*>(nullptr), vis * state::kMaxReads);
+  p.key_buckets = add(static_cast<std::uint32_t*>(nullptr), key_bucket_count(limits));
+  p.peer_buckets = add(static_cast<std::uint32_t*>(nullptr), kPeerBuckets);
+  p.request_buckets = add(static_cast<std::uint32_t*>(nullptr), kRequestBuckets);
+  p.goodbye_buckets = add(static_cast<std::uint32_t*>(nullptr), kGoodbyeBuckets);
+  p.wheel = add(static_cast<TimerWheel::State*>(nullptr), 1);
+  p.timers = add(static_cast<TimerWheel::Entry*>(nullptr),
+                 vis + limits.requests + limits.goodbyes + limits.peers +
+                     std::size_t{limits.sessions} * layout::kCommands);
+  p.total = at;
+  return p;
+}
+
+std::size_t Stack::footprint(const StackLimits& limits) { return parts(limits).total; }
+
+Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type, Port& port,
+             Environment& environment, std::uint64_t now)
+    : limits_(limits),
+      port_(port),
+      environment_(environment),
+      address_(port.address()),
+      mtu_(port.mtu()),
+      ether_type_(ether_type),
+      now_(now) {
+  const Parts p = parts(limits);
+  auto* base = static_cast<std::byte*>(segment);
+  const auto part = [base]<class T>(T*& out, std::size_t offset) {
+    out = reinterpret_cast<T*>(base + offset);
+    return out;
+  };
+  const auto pool = [&]<class T>(Pool<T>& out, std::size_t offset, state::PoolHead& head,
+                                 std::uint32_t capacity) {
+    T* items = nullptr;
+    out.attach(part(items, offset), &head, capacity);
+    out.reset();
+  };
+  part(root_, p.root);
+  part(sessions_, p.sessions);
+  pool(vis_, p.vis, root_->vis, limits.vis);
+  pool(cqs_, p.cqs, root_->cqs, limits.cqs);
+  pool(regions_, p.regions, root_->regions, limits.regions);
+  pool(ptags_, p.ptags, root_->ptags, limits.ptags);
+  pool(peers_, p.peers, root_->peers, limits.peers);
+  pool(requests_, p.requests, root_->requests, limits.requests);
+  pool(goodbyes_, p.goodbyes, root_->goodbyes, limits.goodbyes);
+  part(held_frames_, p.held);
+  part(pendings_, p.pendings);
+  part(attempts_, p.attempts);
+  part(in_flight_, p.in_flight);
+  part(resent_marks_, p.resent_marks);
+  part(responses_, p.responses);
+  const auto buckets = [&](std::uint32_t*& out, std::size_t offset, std::uint32_t count) {
+    part(out, offset);
+    for (std::uint32_t i = 0; i < count; ++i) out[i] = kNone;
+  };
+  key_bucket_mask_ = key_bucket_count(limits) - 1;
+  buckets(key_buckets_, p.key_buckets, key_bucket_count(limits));
+  buckets(peer_buckets_, p.peer_buckets, kPeerBuckets);
+  buckets(request_buckets_, p.request_buckets, kRequestBuckets);
+  buckets(goodbye_buckets_, p.goodbye_buckets, kGoodbyeBuckets);
+  TimerWheel::State* wheel = nullptr;
+  TimerWheel::Entry* entries = nullptr;
+  wheel_.attach(part(wheel, p.wheel), part(entries, p.timers));
+  wheel_.reset(timers(), now);
+
+  root_->listeners = root_->listeners_tail = kNone;
+  root_->oldest_request = root_->newest_request = kNone;
+  root_->ready_head = root_->ready_tail = kNone;
+  root_->ack_head = kNone;
+  root_->peer_attempts = kNone;
+  root_->next_request_number = static_cast<std::uint32_t>(environment_.random());
+
+  views_.resize(limits.sessions);
+  open_sessions_.reserve(limits.sessions);
+  wakes_.reserve(kMaxWakes);
+  remote_.reserve(256);
+  local_.reserve(256);
+  burst_.resize(kBurst);
+  to_release_.reserve(4 * kBurst);
+  held_limit_ = std::min(limits.held, port.lendable());
+}
+
+Stack::~Stack() {
+  for (std::uint32_t i = 0; i < vis_.fresh(); ++i) {
+    if (vis_[i].session != kNone) drop_held(i);
+  }
+  if (!to_release_.empty()) port_.release(to_release_);
+}
+
+layout::Capacity Stack::capacity() const {
+  return {limits_.vis, limits_.cqs, limits_.slots, 0};
+}
+
+Stack::Usage Stack::usage() const {
+  return {static_cast<std::uint32_t>(open_sessions_.size()),
+          vis_.used(),
+          cqs_.used(),
+          regions_.used(),
+          ptags_.used(),
+          peers_.used(),
+          requests_.used(),
+          goodbyes_.used(),
+          root_->held,
+          root_->connected};
+}
+
+// ---------------------------------------------------------------------------- sessions
+
+std::optional<std::uint32_t> Stack::open_session(void* segment) {
+  for (std::uint32_t s = 0; s < limits_.sessions; ++s) {
+    if (sessions_[s].in_use) continue;
+    sessions_[s] = {};
+    sessions_[s].in_use = 1;
+    auto* header = new (segment) layout::Header{};
+    header->magic = layout::kMagic;
+    header->version = layout::kLayoutVersion;
+    header->capacity = capacity();
+    header->bytes = layout::Offsets(header->capacity).total;
+    views_[s] = layout::View(segment, header->capacity);
+    for (std::uint32_t c = 0; c < layout::kCommands; ++c) pending(s, c).op = layout::Op::kNone;
+    open_sessions_.push_back(s);
+    return s;
+  }
+  return std::nullopt;
+}
+
+void Stack::close_session(std::uint32_t session, std::uint64_t now) {
+  now_ = now;
+  for (std::uint32_t c = 0; c < layout::kCommands; ++c) {
+    if (pending(session, c).op != layout::Op::kNone) {
+      cancel_command(session, c, vip::kErrorResource);
+    }
+  }
+  for (std::uint32_t r = 0; r < requests_.fresh(); ++r) {
+    state::Request& request = requests_[r];
+    if (request.state == state::RequestState::kMatched && request.session == session) {
+      send_request_answer(request, wire::Type::kConnectReject, 0);
+      bury_request(r);
+    }
+  }
+  const state::Session& held = sessions_[session];
+  for (std::uint32_t i = 0; held.vis > 0 && i < vis_.fresh(); ++i) {
+    if (vis_[i].session != session) continue;
+    end_connection(i, End::kLocal, 0);
+    free_vi(i);
+  }
+  for (std::uint32_t i = 0; held.cqs > 0 && i < cqs_.fresh(); ++i) {
+    if (cqs_[i].session == session) free_cq(i);
+  }
+  for (std::uint32_t i = 0; held.regions > 0 && i < regions_.fresh(); ++i) {
+    if (regions_[i].handle != 0 && regions_[i].session == session) free_region(regions_[i]);
+  }
+  for (std::uint32_t i = 0; i < ptags_.fresh(); ++i) {
+    if (ptags_[i].session != session) continue;
+    ptags_[i].session = kNone;
+    ptags_.give(i);
+  }
+  flush_wakes();
+  port_.flush();
+  views_[session] = layout::View();
+  sessions_[session].in_use = 0;
+  std::erase(open_sessions_, session);
+}
+
+// ---------------------------------------------------------------------------- progress
+
+unsigned Stack::progress(std::uint64_t now) {
+  now_ = now;
+  unsigned work = receive_frames();
+  const bool more_waits = work == kBurst;
+  work += answer_doorbells();
+  work += transmit_ready();
+  work += send_due_acks();
+  // Not before everything that has arrived was looked at: it may be what a timer waits for.
+  if (!more_waits) {
+    wheel_.advance(now, [this, &work](std::uint32_t timer) {
+      fire(timer);
+      ++work;
+    });
+  }
+  if (submitted_) {
+    port_.flush();
+    submitted_ = false;
+  }
+  if (!to_release_.empty()) {
+    port_.release(to_release_);
+    to_release_.clear();
+  }
+  flush_wakes();
+  return work;
+}
+
+unsigned Stack::receive_frames() {
+  const std::size_t count = port_.receive(burst_);
+  for (std::size_t i = 0; i < count; ++i) {
+    bool keep = false;
+    if (i + 1 < count) __builtin_prefetch(burst_[i + 1].data);
+    dispatch(burst_[i], keep);
+    if (!keep) to_release_.push_back(burst_[i]);
+  }
+  if (count != 0) flush_placement();
+  return static_cast<unsigned>(count);
+}
+
+void Stack::dispatch(const Frame& frame, bool& keep) {
+  StackCounters& count = root_->counters;
+  wire::Decoded decoded;
+  switch (wire::decode({frame.data, frame.length}, decoded)) {
+    case wire::Malformed::kNone: break;
+    case wire::Malformed::kShort: ++count.drop_short; return;
+    case wire::Malformed::kVersion: ++count.drop_version; return;
+    case wire::Malformed::kType: ++count.drop_type; return;
+    case wire::Malformed::kLength: ++count.drop_length; return;
+  }
+  const bool for_us = decoded.destination == address_;
+  if (!for_us && decoded.header.type != wire::Type::kNameQuery) {
+    ++count.drop_destination;
+    return;
+  }
+  switch (decoded.header.type) {
+    case wire::Type::kData: return on_data(decoded, frame, keep);
+    case wire::Type::kAck: return on_ack(decoded);
+    case wire::Type::kConnectRequest: return on_connect_request(decoded);
+    case wire::Type::kConnectAccept: return on_connect_accept(decoded);
+    case wire::Type::kConnectConfirm: return on_connect_confirm(decoded);
+    case wire::Type::kConnectReject:
+    case wire::Type::kConnectHeld: return on_connect_answer(decoded);
+    case wire::Type::kDisconnect: return on_disconnect(decoded);
+    case wire::Type::kDisconnectAck: return on_disconnect_ack(decoded);
+    case wire::Type::kProbe:
+    case wire::Type::kProbeAck: return on_probe(decoded);
+    case wire::Type::kReset: return on_reset(decoded);
+    case wire::Type::kNameQuery: return on_name_query(decoded);
+    case wire::Type::kNameReply: return on_name_reply(decoded);
+    default: ++count.drop_type; return;
+  }
+}
+
+// The VI that a frame of an established connection belongs to. This is where VI index and key from
+// the wire are judged.
+Vi* Stack::vi_for(const wire::Decoded& frame, bool pending_too) {
+  StackCounters& count = root_->counters;
+  const wire::Header& header = frame.header;
+  if (header.vi >= vis_.fresh()) {
+    ++count.drop_unknown_vi;
+    return nullptr;
+  }
+  Vi& vi = vis_[header.vi];
+  const bool pending =
+      vi.state == vip::kConnectPending && (vi.accepting || vi.peer_linked) && pending_too;
+  if (vi.session == kNone || (vi.state != vip::kConnected && !pending)) {
+    ++count.drop_unknown_vi;
+    return nullptr;
+  }
+  if (vi.local_key != header.key) {
+    ++count.drop_wrong_key;
+    return nullptr;
+  }
+  if (vi.peer_address != frame.source) {
+    ++count.drop_wrong_source;
+    return nullptr;
+  }
+  peers_[vi.peer].last_heard = now_;
+  return &vi;
+}
+
+unsigned Stack::answer_doorbells() {
+  unsigned work = 0;
+  for (std::size_t i = 0; i < open_sessions_.size(); ++i) {
+    const std::uint32_t session = open_sessions_[i];
+    layout::Doorbells& bells = views_[session].header().doorbells;
+    if (!bells.any()) continue;
+    work += bells.answer([this, session](std::uint32_t bit) {
+      if (bit < layout::kCommands) {
+        run_command(session, bit);
+      } else if (bit - layout::kCommands < limits_.vis) {
+        const ViIndex vi = bit - layout::kCommands;
+        if (vi < vis_.fresh() && vis_[vi].session == session) ring_send(vi);
+      } else if (bit - layout::kCommands - limits_.vis < cqs_.fresh()) {
+        const std::uint32_t cq = bit - layout::kCommands - limits_.vis;
+        if (cqs_[cq].session == session) drain_backlog(cq);
+      }
+    });
+  }
+  return work;
+}
+
+void Stack::fire(std::uint32_t timer) {
+  if (timer < limits_.vis) {
+    if (vis_[timer].state == vip::kConnected) {
+      retransmission_timeout(timer);
+    } else {
+      attempt_timeout(timer);
+    }
+    return;
+  }
+  timer -= limits_.vis;
+  if (timer < limits_.requests) return request_timeout(timer);
+  timer -= limits_.requests;
+  if (timer < limits_.goodbyes) return goodbye_timeout(timer);
+  timer -= limits_.goodbyes;
+  if (timer < limits_.peers) return peer_timeout(timer);
+  timer -= limits_.peers;
+  command_timeout(timer / layout::kCommands, timer % layout::kCommands);
+}
+
+// ---------------------------------------------------------------------------- sleeping and waking
+
+// A completion is stored first and the sleepers' word is looked at later, with one fence for the
+// whole round in between; a program does the same two steps the other way round.
+void Stack::wake_later(std::atomic<std::uint32_t>& sleepers) {
+  if (!wakes_.empty() && wakes_.back() == &sleepers) return;
+  if (wakes_.size() == kMaxWakes) flush_wakes();
+  wakes_.push_back(&sleepers);
+}
+
+void Stack::flush_wakes() {
+  if (wakes_.empty()) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (std::atomic<std::uint32_t>* word : wakes_) {
+    if (word->load(std::memory_order_relaxed) == 0) continue;
+    word->store(0, std::memory_order_relaxed);
+    environment_.wake(*word);
+  }
+  wakes_.clear();
+}
+
+bool Stack::prepare_to_sleep() {
+  if (root_->ready_head != kNone) return false;
+  for (const std::uint32_t s : open_sessions_) views_[s].header().driver_sleeps.store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (const std::uint32_t s : open_sessions_) {
+    if (!views_[s].header().doorbells.any()) continue;
+    awake();
+    return false;
+  }
+  return true;
+}
+
+void Stack::awake() {
+  for (const std::uint32_t s : open_sessions_) {
+    views_[s].header().driver_sleeps.store(0, std::memory_order_relaxed);
+  }
+}
+
+std::uint64_t Stack::next_deadline() const {
+  if (root_->ready_head != kNone) return 0;
+  std::uint64_t earliest = wheel_.next();
+  for (ViIndex vi = root_->ack_head; vi != kNone; vi = vis_[vi].ack_next) {
+    earliest = std::min(earliest, vis_[vi].ack_deadline);
+  }
+  return earliest;
+}
+
+// ---------------------------------------------------------------------------- frames out
+
+bool Stack::reserve_frame(Frame& frame) {
+  if (port_.reserve({&frame, 1}) == 1) return true;
+  ++root_->counters.tx_postponed;
+  return false;
+}
+
+void Stack::submit_frame(Frame& frame, std::size_t length) {
+  frame.length = static_cast<std::uint32_t>(length);
+  port_.submit({&frame, 1});
+  submitted_ = true;
+}
+
+void Stack::send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
+                       std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate) {
+  Frame frame;
+  if (!reserve_frame(frame)) return;
+  wire::Header header{};
+  header.type = type;
+  header.vi = vi;
+  header.key = key;
+  header.psn = psn;
+  header.ack = ack;
+  header.immediate = immediate;
+  submit_frame(frame, wire::encode(header, to, address_, ether_type_, frame.data));
+}
+
+}  // namespace viaduct

@@ -1,0 +1,437 @@
+// The stack: a VI NIC in software. VIs, work queues, completion queues, memory regions, connections
+// and the reliability protocol over one port.
+//
+// It has no threads, makes no system calls and never blocks: whoever drives it calls progress()
+// again and again, handing in the time. What it needs from outside comes through Port (frames) and
+// Environment (memory of programs, waking sleepers, random numbers, names).
+//
+//   program --- session segment (session_layout.h) --- Stack --- Port --- wire
+//
+// One thread at a time. All capacity is fixed at construction; what does not fit is refused with a
+// VIPL return code, or dropped and counted.
+//
+// Sources: stack.cc (set-up, sessions, progress), stack_commands.cc (control operations),
+// stack_connect.cc, stack_peer.cc, stack_disconnect.cc (connections), stack_send.cc,
+// stack_receive.cc, stack_ack.cc (acknowledgements, retransmission), stack_complete.cc
+// (completions, completion queues), stack_names.cc.
+#ifndef VIADUCT_KAGENT_STACK_H
+#define VIADUCT_KAGENT_STACK_H
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kagent/session_layout.h"
+#include "kagent/stack_state.h"
+#include "kagent/timer_wheel.h"
+#include "kagent/vip_codes.h"
+#include "kagent/wire.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+// What a stack asks of the world around it.
+class Environment {
+ public:
+  virtual ~Environment() = default;
+
+  // Copies between the memory of a session's program (`remote`, addresses of that program) and our
+  // own, in the order given; later pieces become visible after earlier ones. The lengths add up to
+  // the same. False if any byte could not be copied.
+  virtual bool read_program(std::uint32_t session, std::span<const iovec> remote,
+                            std::span<const iovec> local) = 0;
+  virtual bool write_program(std::uint32_t session, std::span<const iovec> remote,
+                             std::span<const iovec> local) = 0;
+
+  // Wakes all threads that sleep on this futex word, which lies in a session's segment.
+  virtual void wake(std::atomic<std::uint32_t>& word) = 0;
+
+  // Unpredictable: connection keys come from here.
+  virtual std::uint64_t random() = 0;
+
+  // The MAC address that the own name table gives for `name`, or our own if the name is ours.
+  virtual std::optional<MacAddress> look_up(std::string_view name) = 0;
+
+  // Whether `name` (a host name or the text of an IP address) is ours, to answer other hosts.
+  virtual bool is_own_name(std::string_view name) = 0;
+
+  // Our host name; at most wire::kMaxNameBytes of it are told to others.
+  virtual std::string_view own_name() = 0;
+};
+
+// A slice of the segment used as an array with a free list.
+template <class T>
+class Pool {
+ public:
+  void attach(T* items, state::PoolHead* head, std::uint32_t capacity) {
+    items_ = items, head_ = head, capacity_ = capacity;
+  }
+  void reset() { *head_ = {state::kNone, 0, 0}; }
+
+  T& operator[](std::uint32_t i) { return items_[i]; }
+  const T& operator[](std::uint32_t i) const { return items_[i]; }
+  std::uint32_t capacity() const { return capacity_; }
+  std::uint32_t used() const { return head_->used; }
+  std::uint32_t index(const T& item) const { return static_cast<std::uint32_t>(&item - items_); }
+  // Items that were ever in use lie below this.
+  std::uint32_t fresh() const { return head_->fresh; }
+
+  // kNone when all are in use.
+  std::uint32_t take() {
+    std::uint32_t i = head_->free;
+    if (i != state::kNone) {
+      head_->free = items_[i].next_free;
+    } else if (head_->fresh < capacity_) {
+      i = head_->fresh++;
+    } else {
+      return state::kNone;
+    }
+    ++head_->used;
+    return i;
+  }
+  void give(std::uint32_t i) {
+    items_[i].next_free = head_->free;
+    head_->free = i;
+    --head_->used;
+  }
+
+ private:
+  T* items_ = nullptr;
+  state::PoolHead* head_ = nullptr;
+  std::uint32_t capacity_ = 0;
+};
+
+class Stack {
+ public:
+  // Bytes of the segment for these limits; the segment must be zeroed and 64-byte aligned.
+  static std::size_t footprint(const StackLimits& limits);
+
+  // Port and environment must outlive the stack.
+  Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type, Port& port,
+        Environment& environment, std::uint64_t now);
+  ~Stack();
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+
+  // The capacity of every session's segment, which is layout::Offsets(capacity()).total bytes.
+  layout::Capacity capacity() const;
+
+  // Begins a session over a zeroed segment, whose header this fills in. The memory must stay mapped
+  // until close_session(). Returns the session's number; nothing when all are in use.
+  std::optional<std::uint32_t> open_session(void* segment);
+
+  // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
+  void close_session(std::uint32_t session, std::uint64_t now);
+
+  // Does what there is to do at `now` (ns, monotonic): frames, doorbells, transmissions,
+  // acknowledgements, timers. Returns the amount of work done, 0 when idle.
+  unsigned progress(std::uint64_t now);
+
+  // Before sleeping: asks every program to ring the bell from now on. False (and nothing asked)
+  // when there is work already. After sleeping: takes it back.
+  bool prepare_to_sleep();
+  void awake();
+
+  // When progress() must be called next even if no frame and no doorbell comes; ~0 for never.
+  std::uint64_t next_deadline() const;
+
+  const StackCounters& counters() const { return root_->counters; }
+  const StackLimits& limits() const { return limits_; }
+  MacAddress address() const { return address_; }
+  std::uint32_t mtu() const { return mtu_; }
+
+  // What is in use now, for the counters' table and for tests that look for leaks.
+  struct Usage {
+    std::uint32_t sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, connected;
+  };
+  Usage usage() const;
+
+ private:
+  using ViIndex = std::uint32_t;
+  struct Message;   // stack_send.cc: a work request that was checked
+
+  // --- stack.cc
+  struct Parts;
+  static Parts parts(const StackLimits& limits);
+  unsigned receive_frames();
+  unsigned answer_doorbells();
+  void fire(std::uint32_t timer);
+  void flush_wakes();
+  void wake_later(std::atomic<std::uint32_t>& sleepers);
+  void dispatch(const Frame& frame, bool& keep);
+
+  // Timer numbers.
+  std::uint32_t vi_timer(ViIndex vi) const { return vi; }
+  std::uint32_t request_timer(std::uint32_t r) const { return limits_.vis + r; }
+  std::uint32_t goodbye_timer(std::uint32_t g) const { return limits_.vis + limits_.requests + g; }
+  std::uint32_t peer_timer(std::uint32_t p) const {
+    return limits_.vis + limits_.requests + limits_.goodbyes + p;
+  }
+  std::uint32_t command_timer(std::uint32_t session, std::uint32_t command) const {
+    return limits_.vis + limits_.requests + limits_.goodbyes + limits_.peers +
+           session * layout::kCommands + command;
+  }
+  std::uint32_t timers() const { return command_timer(limits_.sessions, 0); }
+
+  // --- stack_commands.cc
+  void run_command(std::uint32_t session, std::uint32_t command);
+  void finish(std::uint32_t session, std::uint32_t command, vip::Return result);
+  void finish(std::uint32_t session, std::uint32_t command, vip::Return result,
+              const layout::CommandBody& body);
+  void command_timeout(std::uint32_t session, std::uint32_t command);
+  void cancel_command(std::uint32_t session, std::uint32_t command, vip::Return result);
+  vip::Return create_ptag(std::uint32_t session, layout::CommandBody& body);
+  vip::Return destroy_ptag(std::uint32_t session, const layout::CommandBody& body);
+  vip::Return register_memory(std::uint32_t session, layout::CommandBody& body);
+  vip::Return deregister_memory(std::uint32_t session, const layout::CommandBody& body);
+  vip::Return create_vi(std::uint32_t session, layout::CommandBody& body);
+  vip::Return destroy_vi(std::uint32_t session, const layout::CommandBody& body);
+  vip::Return create_cq(std::uint32_t session, layout::CommandBody& body);
+  vip::Return destroy_cq(std::uint32_t session, const layout::CommandBody& body);
+  vip::Return check_attributes(std::uint32_t session, const layout::ViAttributes& attributes) const;
+  state::Ptag* find_ptag(std::uint32_t session, std::uint32_t handle) const;
+  state::Region* find_region(std::uint32_t session, std::uint32_t handle) const;
+  state::Vi* find_vi(std::uint32_t session, std::uint32_t vi) const;
+  state::Cq* find_cq(std::uint32_t session, std::uint32_t cq) const;
+  void free_vi(ViIndex vi);
+  void free_region(state::Region& region);
+  void free_cq(std::uint32_t cq);
+  void hold_ptag(std::uint32_t session, std::uint32_t handle, int change);
+  static layout::ViAttributes attributes_of(const state::Vi& vi);
+
+  vip::Return set_vi(std::uint32_t session, const layout::CommandBody& body);
+  vip::Return query_memory(std::uint32_t session, layout::CommandBody& body) const;
+  vip::Return set_memory(std::uint32_t session, const layout::CommandBody& body);
+  vip::Return resize_cq(std::uint32_t session, const layout::CommandBody& body);
+
+  // --- stack_peer.cc
+  vip::Return peer_request(std::uint32_t session, const layout::CommandBody& body);
+  vip::Return peer_done(std::uint32_t session, layout::CommandBody& body);
+  void peer_wait(std::uint32_t session, std::uint32_t command, layout::CommandBody& body);
+  bool on_peer_request(const wire::Decoded& frame, const wire::ConnectBody& body);
+  void meet_peer(ViIndex vi, const MacAddress& source, const wire::ConnectBody& body);
+  bool awaits(ViIndex vi, const MacAddress& source, const wire::ConnectBody& body) const;
+  void end_peer_attempt(ViIndex vi, vip::Return result);
+  void list_peer_attempt(ViIndex vi);
+  void unlist_peer_attempt(ViIndex vi);
+
+  // --- stack_connect.cc
+  void connect_wait(std::uint32_t session, std::uint32_t command, const layout::CommandBody& body);
+  void connect_accept(std::uint32_t session, std::uint32_t command,
+                      const layout::CommandBody& body);
+  vip::Return connect_reject(std::uint32_t session, const layout::CommandBody& body);
+  void connect_request(std::uint32_t session, std::uint32_t command,
+                       const layout::CommandBody& body);
+  vip::Return disconnect(std::uint32_t session, const layout::CommandBody& body);
+  void unlisten(std::uint32_t session, std::uint32_t command);
+  void on_connect_request(const wire::Decoded& frame);
+  void on_connect_accept(const wire::Decoded& frame);
+  void on_connect_confirm(const wire::Decoded& frame);
+  void on_connect_answer(const wire::Decoded& frame);  // reject, held
+  void on_disconnect(const wire::Decoded& frame);
+  void on_disconnect_ack(const wire::Decoded& frame);
+  void on_reset(const wire::Decoded& frame);
+  void on_probe(const wire::Decoded& frame);
+  void send_connect_request(ViIndex vi);
+  void send_connect_accept(ViIndex vi);
+  void send_request_answer(const state::Request& request, wire::Type type, std::uint32_t detail);
+  void send_goodbye(std::uint32_t goodbye);
+  void send_reset(const wire::Decoded& offending);
+  void send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
+                  std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate);
+  void request_timeout(std::uint32_t request);
+  void attempt_timeout(ViIndex vi);
+  void goodbye_timeout(std::uint32_t goodbye);
+  void peer_timeout(std::uint32_t peer);
+  void deliver_request(std::uint32_t request, std::uint32_t session, std::uint32_t command);
+  std::uint32_t find_request(const MacAddress& source, const wire::ConnectBody& body) const;
+  state::Request* request_of_handle(std::uint32_t session, std::uint32_t handle);
+  std::uint32_t new_request();
+  void touch_request(std::uint32_t request);
+  void drop_request(std::uint32_t request);
+  void bury_request(std::uint32_t request);
+  void begin_attempt(ViIndex vi);
+  void fail_attempt(ViIndex vi, vip::Return result);
+  bool link(ViIndex vi, const MacAddress& peer, const wire::ConnectBody& body);
+  void unlink(ViIndex vi);
+  void establish(ViIndex vi);
+  void reset_transfer(ViIndex vi);
+  void say_goodbye(const state::Vi& vi, std::uint32_t psn, std::uint32_t reason);
+  // By our program, by the peer's, by loss of the peer, by an error that the peer is told of.
+  enum class End { kLocal, kRemote, kLost, kFailed };
+  void end_connection(ViIndex vi, End end, std::uint32_t error, std::uint32_t refused_psn = 0,
+                      std::uint32_t reason = 0);
+  std::uint32_t find_peer(const MacAddress& address, bool create);
+  ViIndex find_by_peer_key(const MacAddress& source, std::uint32_t peer_vi,
+                           std::uint64_t key) const;
+  void set_state(ViIndex vi, vip::State state);
+
+  // --- stack_send.cc
+  void ring_send(ViIndex vi);
+  void make_ready(ViIndex vi);
+  unsigned transmit_ready();
+  bool transmit(ViIndex vi, unsigned& sent);
+  bool begin_message(ViIndex vi, Message& message);
+  bool begin_response(ViIndex vi, Message& message);
+  bool more_to_send(ViIndex vi) const;
+  std::uint32_t load_current(const state::Vi& vi, std::uint32_t current, Message& out) const;
+  std::uint32_t response_with(ViIndex vi, std::uint32_t psn);
+  void complete_acknowledged(ViIndex vi);
+  std::uint32_t load_message(const state::Vi& vi, std::uint32_t slot, Message& out) const;
+  bool next_posted(const state::Vi& vi, const layout::RingEntry* ring, std::uint32_t position,
+                   std::uint32_t& slot) const;
+  enum class Sent { kAll, kSome, kUnreadable };
+  Sent send_frames(ViIndex vi, const Message& message, std::uint32_t first_frame,
+                   std::uint32_t first_psn, unsigned count, unsigned& sent);
+  bool retransmit(ViIndex vi, unsigned& sent);
+  void finish_unreliable(ViIndex vi);
+  std::uint32_t send_room(const state::Vi& vi) const;
+  void fill_header(state::Vi& vi, wire::Header& header);
+  void note_refusal(ViIndex vi, std::uint32_t psn, std::uint32_t reason);
+  void fail_current(ViIndex vi, std::uint32_t slot, std::uint32_t status);
+  bool rdma_allowed(const state::Vi& vi, std::uint64_t address, std::uint32_t handle,
+                    std::uint64_t length, bool write) const;
+  bool span_allowed(const state::Vi& vi, std::uint64_t address, std::uint32_t handle,
+                    std::uint64_t length) const;
+
+  // --- stack_receive.cc
+  void on_data(const wire::Decoded& frame, const Frame& raw, bool& keep);
+  void on_reliable_data(ViIndex vi, const wire::Decoded& frame, const Frame& raw, bool& keep);
+  void on_unreliable_data(ViIndex vi, const wire::Decoded& frame);
+  bool take_in_order(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  void drain_held(ViIndex vi);
+  void drop_held(ViIndex vi);
+  void hold(ViIndex vi, std::uint32_t psn, const Frame& raw, bool& keep);
+  struct Target;  // a posted receive, copied from its slot
+  bool load_target(const state::Vi& vi, std::uint32_t slot, std::uint32_t skip, Target& out) const;
+  bool fits(const state::Vi& vi, const wire::Header& header,
+            std::span<const std::byte> payload) const;
+  bool take_send(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  void begin_message_in(state::Vi& vi, const wire::Header& header);
+  void place_at(ViIndex vi, std::uint64_t address, std::span<const std::byte> data, bool last);
+  bool take_receive(ViIndex vi);
+  bool begin_receive(ViIndex vi, const wire::Header& header, Target& target);
+  void place(ViIndex vi, const Target& target, std::uint32_t offset,
+             std::span<const std::byte> payload);
+  bool take_rdma_write(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  bool take_read_request(ViIndex vi, const wire::Header& header,
+                         std::span<const std::byte> payload);
+  bool take_read_response(ViIndex vi, const wire::Header& header,
+                          std::span<const std::byte> payload);
+  bool refuse(ViIndex vi, std::uint32_t psn, std::uint32_t error, wire::Refusal reason);
+  bool place_inline(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  bool allowed(const state::Vi& vi, const Target& target, std::uint32_t length) const;
+  bool end_receive(ViIndex vi, const wire::Header& header, std::uint32_t inline_length);
+  bool spoil_receive(ViIndex vi, std::uint32_t psn, std::uint32_t status, wire::Refusal reason);
+  bool flush_placement();
+
+  // --- stack_ack.cc
+  void on_ack(const wire::Decoded& frame);
+  void take_ack(ViIndex vi, std::uint32_t ack, std::uint32_t window);
+  void take_sack(ViIndex vi, std::uint32_t ack, std::span<const std::byte> bitmap);
+  void note_ack_due(ViIndex vi, bool now);
+  unsigned send_due_acks();
+  void send_ack(ViIndex vi);
+  void restart_timer(ViIndex vi);
+  void retransmission_timeout(ViIndex vi);
+  void measure_rtt(state::Vi& vi, std::uint64_t sample);
+  std::uint64_t retransmission_time(const state::Vi& vi) const;
+  std::uint16_t receive_window() const;
+
+  // --- stack_complete.cc
+  void complete(ViIndex vi, bool receive, std::uint32_t slot, std::uint32_t status,
+                std::uint32_t length, std::uint32_t immediate, std::uint32_t inline_length);
+  void announce(ViIndex vi, bool receive);
+  void drain_backlog(std::uint32_t cq);
+  void leave_backlog(ViIndex vi, bool receive);
+  void flush_queues(ViIndex vi);
+  void flush_sends(ViIndex vi);
+  void flush_receives(ViIndex vi);
+
+  // Queues an asynchronous error for the session's program.
+  void report(std::uint32_t session, ViIndex vi, std::uint32_t error);
+
+  // --- stack_names.cc
+  void host_by_name(std::uint32_t session, std::uint32_t command, const layout::CommandBody& body);
+  void host_by_address(std::uint32_t session, std::uint32_t command,
+                       const layout::CommandBody& body);
+  void discover(std::uint32_t session, std::uint32_t command, const layout::CommandBody& body);
+  void ask_names(std::uint32_t session, std::uint32_t command);
+  vip::Return discovered(std::uint32_t session, layout::CommandBody& body) const;
+  void on_name_query(const wire::Decoded& frame);
+  void on_name_reply(const wire::Decoded& frame);
+
+  state::Vi* vi_for(const wire::Decoded& frame, bool pending_too = false);
+  const layout::View& view(const state::Vi& vi) const { return views_[vi.session]; }
+  state::Pending& pending(std::uint32_t session, std::uint32_t command) {
+    return pendings_[std::size_t{session} * layout::kCommands + command];
+  }
+  state::InFlight& in_flight(ViIndex vi, std::uint32_t position) {
+    return in_flight_[std::size_t{vi} * state::kWindow + position % state::kWindow];
+  }
+  state::Response& response(ViIndex vi, std::uint32_t number) {
+    return responses_[std::size_t{vi} * state::kMaxReads + number % state::kMaxReads];
+  }
+  std::uint32_t& resent_mark(ViIndex vi, std::uint32_t psn) {
+    return resent_marks_[std::size_t{vi} * state::kWindow + psn % state::kWindow];
+  }
+  Frame& held_frame(ViIndex vi, std::uint32_t psn) {
+    return held_frames_[std::size_t{vi} * state::kWindow + psn % state::kWindow];
+  }
+  bool reserve_frame(Frame& frame);
+  void submit_frame(Frame& frame, std::size_t length);
+
+  StackLimits limits_;
+  Port& port_;
+  Environment& environment_;
+  MacAddress address_;
+  std::uint32_t mtu_;
+  std::uint16_t ether_type_;
+  std::uint64_t now_;
+
+  // The segment's parts.
+  state::Root* root_;
+  state::Session* sessions_;
+  Pool<state::Vi> vis_;
+  Pool<state::Cq> cqs_;
+  Pool<state::Region> regions_;
+  Pool<state::Ptag> ptags_;
+  Pool<state::Peer> peers_;
+  Pool<state::Request> requests_;
+  Pool<state::Goodbye> goodbyes_;
+  state::Pending* pendings_;
+  state::Attempt* attempts_;
+  state::InFlight* in_flight_;
+  std::uint32_t* resent_marks_;
+  state::Response* responses_;
+  Frame* held_frames_;               // kept by VI and PSN
+  std::uint32_t* key_buckets_;       // VIs by peer key
+  std::uint32_t* peer_buckets_;      // peers by address
+  std::uint32_t* request_buckets_;   // requests by the requester's key
+  std::uint32_t* goodbye_buckets_;   // goodbyes by the peer's key
+  TimerWheel wheel_;
+
+  // Of this process alone: where segments are mapped, and scratch space.
+  std::vector<layout::View> views_;
+  std::vector<std::uint32_t> open_sessions_;
+  std::vector<std::atomic<std::uint32_t>*> wakes_;
+  std::vector<iovec> remote_, local_;        // data on its way to a program
+  std::vector<iovec> tx_remote_, tx_local_;  // data on its way to the port
+  std::vector<Frame> burst_, to_release_;
+  ViIndex placing_ = state::kNone;   // VI that remote_/local_ hold data for
+  std::uint32_t held_limit_;
+  std::uint32_t key_bucket_mask_;
+  bool submitted_ = false;
+  std::uint64_t reset_epoch_ = 0;     // bounds the resets sent in a millisecond
+  std::uint32_t resets_in_epoch_ = 0;
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,170 @@
+// Completions: writing them into slots, announcing them on completion queues, flushing queues.
+#include <cstring>
+
+#include "kagent/stack.h"
+
+namespace viaduct {
+
+using state::kNone;
+using state::kNotListed;
+using state::Vi;
+
+// Completes the oldest descriptor of a work queue. The status goes last: it hands the slot back.
+void Stack::complete(ViIndex i, bool receive, std::uint32_t slot, std::uint32_t status,
+                     std::uint32_t length, std::uint32_t immediate, std::uint32_t inline_length) {
+  Vi& vi = vis_[i];
+  state::WorkQueue& queue = receive ? vi.receive : vi.send;
+  layout::SlotCompletion& completion = view(vi).slot(slot).completion;
+  completion.length = length;
+  completion.immediate = immediate;
+  completion.inline_length = inline_length;
+  completion.status.store(status | vip::kDone, std::memory_order_release);
+  ++queue.completed;
+  if (queue.cq != kNone) announce(i, receive);
+  layout::Vi& shared = view(vi).vi(i);
+  wake_later(receive ? shared.receive.sleepers : shared.send.sleepers);
+}
+
+// Shows the work queue's unannounced completions on its CQ, or puts it in the CQ's backlog when
+// there is no room (or others wait there already).
+void Stack::announce(ViIndex i, bool receive) {
+  Vi& vi = vis_[i];
+  state::WorkQueue& queue = receive ? vi.receive : vi.send;
+  if (queue.backlog_next != kNotListed) return;
+  state::Cq& cq = cqs_[queue.cq];
+  layout::Cq& shared = view(vi).cq(queue.cq);
+  layout::CqEntry* ring = view(vi).cq_ring(queue.cq);
+  if (cq.backlog_head == kNone) {
+    while (queue.announced != queue.completed &&
+           cq.tail - shared.consumed.load(std::memory_order_acquire) < layout::kCqRingEntries) {
+      layout::CqEntry& entry = ring[cq.tail % layout::kCqRingEntries];
+      entry.vi = i;
+      entry.vi_generation = vi.generation;
+      entry.sequence = queue.announced++;
+      entry.receive = receive;
+      entry.tag.store(layout::cq_tag(cq.tail, cq.generation), std::memory_order_release);
+      ++cq.tail;
+    }
+    wake_later(shared.sleepers);
+    if (queue.announced == queue.completed) return;
+  }
+  queue.backlog_next = kNone;
+  const std::uint32_t listed = i * 2 + (receive ? 1 : 0);
+  if (cq.backlog_head == kNone) {
+    cq.backlog_head = listed;
+  } else {
+    Vi& last = vis_[cq.backlog_tail / 2];
+    (cq.backlog_tail % 2 ? last.receive : last.send).backlog_next = listed;
+  }
+  cq.backlog_tail = listed;
+  ++root_->counters.cq_overflows;
+  shared.starved.store(1);
+  // The client may have made room just before it could see that we starve: look again next round.
+  if (cq.tail - shared.consumed.load() < layout::kCqRingEntries) {
+    view(vi).header().doorbells.ring(layout::cq_bit(capacity(), queue.cq));
+  }
+}
+
+void Stack::drain_backlog(std::uint32_t c) {
+  state::Cq& cq = cqs_[c];
+  std::uint32_t listed = cq.backlog_head;
+  if (listed == kNone) return;
+  cq.backlog_head = cq.backlog_tail = kNone;
+  views_[cq.session].cq(c).starved.store(0);
+  while (listed != kNone) {
+    Vi& vi = vis_[listed / 2];
+    const bool receive = listed % 2 != 0;
+    state::WorkQueue& queue = receive ? vi.receive : vi.send;
+    const std::uint32_t next = queue.backlog_next;
+    queue.backlog_next = kNotListed;
+    announce(listed / 2, receive);
+    listed = next;
+  }
+}
+
+void Stack::leave_backlog(ViIndex i, bool receive) {
+  Vi& vi = vis_[i];
+  state::WorkQueue& queue = receive ? vi.receive : vi.send;
+  if (queue.backlog_next == kNotListed || queue.cq == kNone) return;
+  state::Cq& cq = cqs_[queue.cq];
+  const std::uint32_t self = i * 2 + (receive ? 1 : 0);
+  std::uint32_t previous = kNone;
+  for (std::uint32_t listed = cq.backlog_head; listed != kNone;) {
+    Vi& other = vis_[listed / 2];
+    state::WorkQueue& its = listed % 2 ? other.receive : other.send;
+    if (listed == self) {
+      if (previous == kNone) {
+        cq.backlog_head = its.backlog_next;
+      } else {
+        Vi& before = vis_[previous / 2];
+        (previous % 2 ? before.receive : before.send).backlog_next = its.backlog_next;
+      }
+      if (cq.backlog_tail == self) cq.backlog_tail = previous;
+      break;
+    }
+    previous = listed;
+    listed = its.backlog_next;
+  }
+  queue.backlog_next = kNotListed;
+}
+
+void Stack::report(std::uint32_t session, ViIndex i, std::uint32_t error) {
+  layout::Errors& errors = views_[session].header().errors;
+  if (errors.wanted.load(std::memory_order_relaxed) == 0) return;
+  std::uint32_t& position = sessions_[session].errors;
+  if (position - errors.taken.load(std::memory_order_acquire) >= layout::kErrorEvents) {
+    ++root_->counters.error_events_lost;
+    return;
+  }
+  layout::ErrorEvent& event = errors.events[position % layout::kErrorEvents];
+  event.vi = i;
+  event.vi_generation = vis_[i].generation;
+  event.resource = 1;  // VIP_RESOURCE_VI
+  event.code = error;
+  event.number.store(++position, std::memory_order_release);
+  wake_later(errors.sleepers);
+}
+
+// Completes as flushed everything that is posted, in order.
+void Stack::flush_queues(ViIndex i) {
+  flush_sends(i);
+  flush_receives(i);
+}
+
+void Stack::flush_sends(ViIndex i) {
+  Vi& vi = vis_[i];
+  const layout::RingEntry* ring = view(vi).send_ring(i);
+  while (vi.send.completed != vi.send.taken) {
+    const state::InFlight& message = in_flight(i, vi.send.completed);
+    const std::uint32_t status =
+        message.slot == vi.failed_slot ? vi.failed_status : std::uint32_t{vip::kFlushedError};
+    const std::uint32_t op = message.op == layout::kOpRdmaWrite  ? vip::kOpRdmaWrite
+                             : message.op == layout::kOpRdmaRead ? vip::kOpRdmaRead
+                                                                 : vip::kOpSend;
+    complete(i, false, message.slot, status | op, message.length, 0, 0);
+  }
+  vi.current_slot = kNone;
+  std::uint32_t slot = kNone;
+  for (std::uint32_t n = 0; n < layout::kRingEntries; ++n) {
+    if (!next_posted(vi, ring, vi.send.taken, slot)) break;
+    ++vi.send.taken;
+    complete(i, false, slot, vip::kFlushedError | vip::kOpSend, 0, 0, 0);
+  }
+}
+
+void Stack::flush_receives(ViIndex i) {
+  Vi& vi = vis_[i];
+  const layout::RingEntry* ring = view(vi).receive_ring(i);
+  if (vi.receive_slot != kNone) {
+    complete(i, true, vi.receive_slot, vip::kFlushedError | vip::kOpReceive, 0, 0, 0);
+    vi.receive_slot = kNone;
+  }
+  std::uint32_t slot = kNone;
+  for (std::uint32_t n = 0; n < layout::kRingEntries; ++n) {
+    if (!next_posted(vi, ring, vi.receive.taken, slot)) break;
+    ++vi.receive.taken;
+    complete(i, true, slot, vip::kFlushedError | vip::kOpReceive, 0, 0, 0);
+  }
+}
+
+}  // namespace viaduct

@@ -1,0 +1,509 @@
+// Connections: how they begin. stack_disconnect.cc has the rest.
+//
+//   requester                                          acceptor
+//   ConnectRequest -> CONNECT_REQUEST (repeated) --->  held, or given to a ConnectWait
+//                <--- CONNECT_HELD                     (nobody waits / a program has it)
+//                <--- CONNECT_ACCEPT (repeated)        ConnectAccept
+//   Connected, CONNECT_CONFIRM --------------------->  Connected
+#include <cstring>
+
+#include "kagent/repeat.h"
+#include "kagent/stack.h"
+
+namespace viaduct {
+
+using layout::CommandBody;
+using layout::Op;
+using state::kNone;
+using state::Request;
+using state::RequestState;
+using state::Vi;
+using wire::Type;
+
+namespace {
+
+constexpr std::uint64_t kAcceptTime = 1000 * kMs;    // ACCEPT is repeated that long
+constexpr std::uint64_t kRequestSilence = 1000 * kMs;  // a requester this silent has given up
+constexpr std::uint64_t kTombstoneTime = 2000 * kMs;
+constexpr std::uint32_t kBucketMask = 1023;
+constexpr std::uint32_t kHandleBits = 20;
+constexpr std::uint32_t kToRequest = 0xffffffff;  // VI of a frame that is about a request
+
+bool same(const layout::Address& wanted, const wire::ConnectBody& body) {
+  return wanted.discriminator_length == body.remote_length &&
+         std::memcmp(wanted.discriminator, body.remote.data(), body.remote_length) == 0;
+}
+
+std::uint32_t handle_of(std::uint32_t index, const Request& request) {
+  return request.generation << kHandleBits | (index + 1);
+}
+
+wire::ConnectBody body_of(const Vi& vi, std::uint32_t vi_index, std::uint32_t mtu) {
+  wire::ConnectBody body{};
+  body.request = vi.request;
+  body.vi = vi_index;
+  body.key = vi.local_key;
+  body.first_psn = vi.send_next;
+  body.max_transfer = vi.max_transfer;
+  body.reliability = vi.reliability;
+  body.mtu = static_cast<std::uint16_t>(std::min(mtu, 65535u));
+  body.rdma_flags = static_cast<std::uint8_t>((vi.peer_to_peer ? wire::kPeerToPeer : 0) |
+                                              (vi.enable_write ? wire::kRdmaWriteEnabled : 0) |
+                                              (vi.enable_read ? wire::kRdmaReadEnabled : 0));
+  return body;
+}
+
+layout::ViAttributes attributes_of(const wire::ConnectBody& body) {
+  return {body.reliability, body.max_transfer, 0,
+          (body.rdma_flags & wire::kRdmaWriteEnabled) != 0 ? 1u : 0u,
+          (body.rdma_flags & wire::kRdmaReadEnabled) != 0 ? 1u : 0u};
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------- requests that came
+
+std::uint32_t Stack::find_request(const MacAddress& source, const wire::ConnectBody& body) const {
+  for (std::uint32_t r = request_buckets_[body.key & kBucketMask]; r != kNone;
+       r = requests_[r].bucket_next) {
+    const Request& request = requests_[r];
+    if (request.body.key == body.key && request.body.request == body.request &&
+        request.source == source) {
+      return r;
+    }
+  }
+  return kNone;
+}
+
+Request* Stack::request_of_handle(std::uint32_t session, std::uint32_t handle) {
+  const std::uint32_t r = (handle & ((1u << kHandleBits) - 1)) - 1;
+  if (r >= requests_.fresh()) return nullptr;
+  Request& request = requests_[r];
+  const bool valid = request.state != RequestState::kFree && request.session == session &&
+                     handle_of(r, request) == handle;
+  return valid ? &request : nullptr;
+}
+
+// Room for one more request: a free record, else that of the oldest one that is over.
+std::uint32_t Stack::new_request() {
+  std::uint32_t r = requests_.take();
+  if (r != kNone) return r;
+  unsigned looked_at = 0;
+  for (r = root_->oldest_request; r != kNone && looked_at < 64; r = requests_[r].newer) {
+    if (requests_[r].state == RequestState::kDone) {
+      drop_request(r);
+      return requests_.take();
+    }
+    ++looked_at;
+  }
+  return kNone;
+}
+
+// Moves a request to the young end of the list.
+void Stack::touch_request(std::uint32_t r) {
+  Request& request = requests_[r];
+  request.last_seen = now_;
+  if (root_->newest_request == r) return;
+  if (request.older != kNone) requests_[request.older].newer = request.newer;
+  if (request.newer != kNone) requests_[request.newer].older = request.older;
+  if (root_->oldest_request == r) root_->oldest_request = request.newer;
+  request.newer = kNone;
+  request.older = root_->newest_request;
+  if (request.older != kNone) requests_[request.older].newer = r;
+  root_->newest_request = r;
+  if (root_->oldest_request == kNone) root_->oldest_request = r;
+}
+
+void Stack::drop_request(std::uint32_t r) {
+  Request& request = requests_[r];
+  wheel_.disarm(request_timer(r));
+  if (request.older != kNone) requests_[request.older].newer = request.newer;
+  if (request.newer != kNone) requests_[request.newer].older = request.older;
+  if (root_->oldest_request == r) root_->oldest_request = request.newer;
+  if (root_->newest_request == r) root_->newest_request = request.older;
+  std::uint32_t* link = &request_buckets_[request.body.key & kBucketMask];
+  while (*link != r) link = &requests_[*link].bucket_next;
+  *link = request.bucket_next;
+  request.state = RequestState::kFree;
+  request.generation = (request.generation + 1) & (~0u >> kHandleBits);
+  requests_.give(r);
+}
+
+// The request is over, but a late copy of its frame must not look like a new one.
+void Stack::bury_request(std::uint32_t r) {
+  requests_[r].state = RequestState::kDone;
+  wheel_.arm(request_timer(r), now_ + kTombstoneTime);
+}
+
+void Stack::request_timeout(std::uint32_t r) {
+  Request& request = requests_[r];
+  const std::uint64_t limit =
+      request.state == RequestState::kDone ? kTombstoneTime : kRequestSilence;
+  if (now_ - request.last_seen < limit && request.state != RequestState::kDone) {
+    wheel_.arm(request_timer(r), request.last_seen + limit);
+    return;
+  }
+  if (request.state == RequestState::kAccepting) return;  // the VI's own timer decides
+  if (request.state == RequestState::kMatched) return bury_request(r);
+  drop_request(r);
+}
+
+void Stack::send_request_answer(const Request& request, Type type, std::uint32_t detail) {
+  send_short(type, request.source, request.body.vi, request.body.key, request.body.request, 0,
+             detail);
+}
+
+void Stack::on_connect_request(const wire::Decoded& frame) {
+  StackCounters& count = root_->counters;
+  wire::ConnectBody body;
+  if (!wire::decode(frame.payload, body) || body.remote_length > layout::kMaxDiscriminator ||
+      body.local_length > layout::kMaxDiscriminator) {
+    ++count.drop_bad_body;
+    return;
+  }
+  std::uint32_t r = find_request(frame.source, body);
+  if (r != kNone) {
+    Request& request = requests_[r];
+    switch (request.state) {
+      case RequestState::kHeld: send_request_answer(request, Type::kConnectHeld, 0); break;
+      case RequestState::kMatched: send_request_answer(request, Type::kConnectHeld, 1); break;
+      case RequestState::kAccepting: send_connect_accept(request.vi); break;
+      default: ++count.drop_duplicate; return;
+    }
+    touch_request(r);
+    return;
+  }
+  const ViIndex known = find_by_peer_key(frame.source, body.vi, body.key);
+  if (known != kNone) {
+    ++count.drop_duplicate;
+    if ((body.rdma_flags & wire::kPeerToPeer) && vis_[known].peer_linked) {
+      vis_[known].remote_request = body.request;
+      send_connect_accept(known);
+    }
+    return;
+  }
+  const bool peer_to_peer = (body.rdma_flags & wire::kPeerToPeer) != 0;
+  if (peer_to_peer && on_peer_request(frame, body)) return;
+  r = new_request();
+  if (r == kNone) {
+    ++count.drop_request_table_full;
+    return;
+  }
+  Request& request = requests_[r];
+  request.state = RequestState::kHeld;
+  request.source = frame.source;
+  request.body = body;
+  request.session = kNone;
+  request.older = request.newer = kNone;
+  request.bucket_next = request_buckets_[body.key & kBucketMask];
+  request_buckets_[body.key & kBucketMask] = r;
+  touch_request(r);
+  wheel_.arm(request_timer(r), now_ + kRequestSilence);
+
+  for (std::uint32_t l = root_->listeners; l != kNone; l = pendings_[l].listener_next) {
+    if (peer_to_peer || !same(pendings_[l].local, body)) continue;
+    const std::uint32_t session = l / layout::kCommands;
+    const std::uint32_t command = l % layout::kCommands;
+    unlisten(session, command);
+    deliver_request(r, session, command);
+    return;
+  }
+  send_request_answer(request, Type::kConnectHeld, 0);
+}
+
+// ---------------------------------------------------------------------------- waiting
+
+void Stack::connect_wait(std::uint32_t session, std::uint32_t command, const CommandBody& body) {
+  state::Pending& waiting = pending(session, command);
+  for (std::uint32_t r = root_->oldest_request; r != kNone; r = requests_[r].newer) {
+    const Request& request = requests_[r];
+    if (request.state != RequestState::kHeld || !same(body.local, request.body) ||
+        (request.body.rdma_flags & wire::kPeerToPeer)) {
+      continue;
+    }
+    waiting.op = Op::kConnectWait;
+    return deliver_request(r, session, command);
+  }
+  if (body.timeout_ms == 0) return finish(session, command, vip::kTimeout);
+  waiting.op = Op::kConnectWait;
+  waiting.local = body.local;
+  waiting.listener_next = kNone;
+  const std::uint32_t self = session * layout::kCommands + command;
+  if (root_->listeners == kNone) {
+    root_->listeners = self;
+  } else {
+    pendings_[root_->listeners_tail].listener_next = self;
+  }
+  root_->listeners_tail = self;
+  if (body.timeout_ms < ~0ull / kMs / 4) {
+    wheel_.arm(command_timer(session, command), now_ + body.timeout_ms * kMs);
+  }
+}
+
+void Stack::unlisten(std::uint32_t session, std::uint32_t command) {
+  const std::uint32_t self = session * layout::kCommands + command;
+  std::uint32_t previous = kNone;
+  for (std::uint32_t l = root_->listeners; l != kNone; l = pendings_[l].listener_next) {
+    if (l == self) {
+      const std::uint32_t next = pendings_[l].listener_next;
+      if (previous == kNone) {
+        root_->listeners = next;
+      } else {
+        pendings_[previous].listener_next = next;
+      }
+      if (root_->listeners_tail == self) root_->listeners_tail = previous;
+      return;
+    }
+    previous = l;
+  }
+}
+
+void Stack::deliver_request(std::uint32_t r, std::uint32_t session, std::uint32_t command) {
+  Request& request = requests_[r];
+  request.state = RequestState::kMatched;
+  request.session = session;
+  CommandBody out{};
+  out.op = Op::kConnectWait;
+  std::memcpy(out.remote.host, request.source.data(), request.source.size());
+  out.remote.discriminator_length = request.body.local_length;
+  std::memcpy(out.remote.discriminator, request.body.local.data(), request.body.local_length);
+  out.vi_attributes = viaduct::attributes_of(request.body);
+  out.handle = handle_of(r, request);
+  finish(session, command, vip::kSuccess, out);
+}
+
+vip::Return Stack::connect_reject(std::uint32_t session, const CommandBody& body) {
+  Request* request = request_of_handle(session, body.handle);
+  if (request == nullptr || request->state == RequestState::kAccepting) {
+    return vip::kInvalidParameter;
+  }
+  if (request->state == RequestState::kDone) return vip::kTimeout;
+  send_request_answer(*request, Type::kConnectReject, 0);
+  request->session = kNone;
+  bury_request(requests_.index(*request));
+  return vip::kSuccess;
+}
+
+void Stack::connect_accept(std::uint32_t session, std::uint32_t command, const CommandBody& body) {
+  Request* request = request_of_handle(session, body.handle);
+  Vi* vi = find_vi(session, body.vi);
+  if (request == nullptr || vi == nullptr || request->state == RequestState::kAccepting) {
+    return finish(session, command, vip::kInvalidParameter);
+  }
+  if (request->state == RequestState::kDone) return finish(session, command, vip::kTimeout);
+  if (vi->state != vip::kIdle) return finish(session, command, vip::kInvalidState);
+  if (vi->reliability != request->body.reliability) {
+    return finish(session, command, vip::kInvalidReliabilityLevel);
+  }
+  if (vi->max_transfer != request->body.max_transfer) {
+    return finish(session, command, vip::kInvalidMtu);
+  }
+  begin_attempt(body.vi);
+  if (!link(body.vi, request->source, request->body)) {
+    return finish(session, command, vip::kErrorResource);
+  }
+  request->state = RequestState::kAccepting;
+  request->vi = body.vi;
+  vi->accepting = 1;
+  vi->request = requests_.index(*request);
+  vi->remote_request = request->body.request;
+  vi->command = command;
+  vi->connect_deadline = now_ + kAcceptTime;
+  pending(session, command).op = Op::kConnectAccept;
+  pending(session, command).vi = body.vi;
+  set_state(body.vi, vip::kConnectPending);
+  send_connect_accept(body.vi);
+  wheel_.arm(vi_timer(body.vi), now_ + repeat_after(0));
+}
+
+void Stack::send_connect_accept(ViIndex i) {
+  Vi& vi = vis_[i];
+  Frame frame;
+  if (!reserve_frame(frame)) return;
+  wire::ConnectBody body = body_of(vi, i, mtu_);
+  body.request = vi.remote_request;
+  wire::Header header{};
+  header.type = Type::kConnectAccept;
+  header.vi = vi.peer_vi;
+  header.key = vi.peer_key;
+  header.payload_length = static_cast<std::uint16_t>(
+      wire::encode(body, frame.data + wire::kEthernetBytes + wire::kHeaderBytes));
+  submit_frame(frame,
+               wire::encode(header, vi.peer_address, address_, ether_type_, frame.data));
+}
+
+// ---------------------------------------------------------------------------- requesting
+
+void Stack::begin_attempt(ViIndex i) {
+  Vi& vi = vis_[i];
+  reset_transfer(i);
+  vi.local_key = environment_.random();
+  vi.send_next = vi.send_una = vi.recovery_psn = static_cast<std::uint32_t>(environment_.random());
+  vi.attempts = 0;
+  vi.answered = 0;
+  vi.accepting = 0;
+  vi.peer_to_peer = 0;
+  vi.peer_linked = 0;
+  view(vi).vi(i).status.error.store(0, std::memory_order_relaxed);
+}
+
+void Stack::connect_request(std::uint32_t session, std::uint32_t command,
+                            const CommandBody& body) {
+  Vi* vi = find_vi(session, body.vi);
+  if (vi == nullptr || body.timeout_ms == 0) {
+    return finish(session, command, vip::kInvalidParameter);
+  }
+  if (vi->state != vip::kIdle) return finish(session, command, vip::kInvalidState);
+  begin_attempt(body.vi);
+  attempts_[body.vi] = {body.local, body.remote, {}};
+  std::memcpy(vi->peer_address.data(), body.remote.host, vi->peer_address.size());
+  vi->request = root_->next_request_number++;
+  vi->command = command;
+  vi->connect_deadline =
+      body.timeout_ms < ~0ull / kMs / 4 ? now_ + body.timeout_ms * kMs : TimerWheel::kNever;
+  pending(session, command).op = Op::kConnectRequest;
+  pending(session, command).vi = body.vi;
+  set_state(body.vi, vip::kConnectPending);
+  send_connect_request(body.vi);
+  wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->connect_deadline));
+}
+
+void Stack::send_connect_request(ViIndex i) {
+  const Vi& vi = vis_[i];
+  Frame frame;
+  if (!reserve_frame(frame)) return;
+  wire::ConnectBody body = body_of(vi, i, mtu_);
+  const state::Attempt& attempt = attempts_[i];
+  body.local_length = static_cast<std::uint8_t>(attempt.local.discriminator_length);
+  body.remote_length = static_cast<std::uint8_t>(attempt.remote.discriminator_length);
+  std::memcpy(body.local.data(), attempt.local.discriminator, body.local_length);
+  std::memcpy(body.remote.data(), attempt.remote.discriminator, body.remote_length);
+  wire::Header header{};
+  header.type = Type::kConnectRequest;
+  header.vi = kToRequest;
+  header.payload_length = static_cast<std::uint16_t>(
+      wire::encode(body, frame.data + wire::kEthernetBytes + wire::kHeaderBytes));
+  submit_frame(frame, wire::encode(header, vi.peer_address, address_, ether_type_, frame.data));
+}
+
+// The timer of a VI whose connection is pending.
+void Stack::attempt_timeout(ViIndex i) {
+  Vi& vi = vis_[i];
+  if (vi.session == kNone || vi.state != vip::kConnectPending) return;
+  if (now_ >= vi.connect_deadline) {
+    const bool nobody_waited = !vi.accepting && !vi.peer_to_peer && vi.answered == 1;
+    return fail_attempt(i, nobody_waited ? vip::kNoMatch : vip::kTimeout);
+  }
+  ++vi.attempts;
+  if (vi.attempts > 100) vi.attempts = 100;
+  vi.accepting || vi.peer_linked ? send_connect_accept(i) : send_connect_request(i);
+  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(vi.attempts), vi.connect_deadline));
+}
+
+// Back to Idle; what was posted stays posted.
+void Stack::fail_attempt(ViIndex i, vip::Return result) {
+  Vi& vi = vis_[i];
+  wheel_.disarm(vi_timer(i));
+  if (vi.peer_to_peer) return end_peer_attempt(i, result);
+  if (vi.accepting) {
+    bury_request(vi.request);
+    unlink(i);
+    vi.accepting = 0;
+  } else if (result != vip::kReject) {
+    // Tell the other host, so that nobody is given a request that is over.
+    send_short(Type::kConnectReject, vi.peer_address, kToRequest, vi.local_key, vi.request, 0, 0);
+  }
+  const std::uint32_t command = vi.command;
+  vi.command = kNone;
+  set_state(i, vip::kIdle);
+  if (command != kNone) finish(vi.session, command, result);
+}
+
+void Stack::on_connect_accept(const wire::Decoded& frame) {
+  StackCounters& count = root_->counters;
+  wire::ConnectBody body;
+  if (!wire::decode(frame.payload, body)) {
+    ++count.drop_bad_body;
+    return;
+  }
+  const std::uint32_t i = frame.header.vi;
+  if (i < vis_.fresh()) {
+    Vi& vi = vis_[i];
+    const bool ours = vi.session != kNone && vi.local_key == frame.header.key &&
+                      vi.peer_address == frame.source && vi.request == body.request &&
+                      !vi.accepting;
+    if (ours && vi.state == vip::kConnected && vi.peer_key == body.key) {
+      return send_short(Type::kConnectConfirm, vi.peer_address, vi.peer_vi, vi.peer_key,
+                        vi.send_next, vi.receive_next, 0);
+    }
+    const bool met = vi.peer_linked != 0;
+    if (ours && vi.state == vip::kConnectPending && (!met || vi.peer_key == body.key)) {
+      if (vi.peer_to_peer && !met) {
+        unlist_peer_attempt(i);
+        attempts_[i].peer = viaduct::attributes_of(body);
+      }
+      if (!met && !link(i, frame.source, body)) {
+        if (vi.peer_to_peer) list_peer_attempt(i);
+        return fail_attempt(i, vip::kErrorResource);
+      }
+      if (vi.peer_to_peer) vi.peer_linked = 1;
+      const std::uint32_t command = vi.command;
+      establish(i);
+      send_short(Type::kConnectConfirm, vi.peer_address, vi.peer_vi, vi.peer_key, vi.send_next,
+                 vi.receive_next, 0);
+      CommandBody out{};
+      out.op = Op::kConnectRequest;
+      out.vi_attributes = viaduct::attributes_of(body);
+      if (command != kNone) finish(vi.session, command, vip::kSuccess, out);
+      return;
+    }
+  }
+  ++count.drop_stale_answer;
+  send_reset(frame);
+}
+
+void Stack::on_connect_confirm(const wire::Decoded& frame) {
+  if (Vi* vi = vi_for(frame, true)) {
+    if (vi->state == vip::kConnectPending) establish(frame.header.vi);
+  }
+}
+
+// CONNECT_REJECT and CONNECT_HELD, the answers of the host that was asked; and CONNECT_REJECT for
+// kToRequest, with which a requester takes its request back.
+void Stack::on_connect_answer(const wire::Decoded& frame) {
+  const wire::Header& header = frame.header;
+  if (header.type == Type::kConnectReject && header.vi == kToRequest) {
+    wire::ConnectBody wanted{};
+    wanted.key = header.key;
+    wanted.request = header.psn;
+    const std::uint32_t r = find_request(frame.source, wanted);
+    if (r == kNone) return;
+    switch (requests_[r].state) {
+      case RequestState::kAccepting: fail_attempt(requests_[r].vi, vip::kTimeout); break;
+      case RequestState::kHeld:
+      case RequestState::kMatched: bury_request(r); break;
+      default: break;
+    }
+    return;
+  }
+  if (header.vi < vis_.fresh()) {
+    Vi& vi = vis_[header.vi];
+    if (vi.session != kNone && vi.state == vip::kConnectPending && !vi.accepting &&
+        vi.local_key == header.key && vi.request == header.psn &&
+        vi.peer_address == frame.source) {
+      if (header.type == Type::kConnectReject) {
+        // Between peers the reason is a conflict of attributes.
+        const bool conflict = vi.peer_to_peer && (header.immediate == vip::kInvalidMtu ||
+                                                  header.immediate ==
+                                                      vip::kInvalidReliabilityLevel);
+        return fail_attempt(header.vi, conflict ? static_cast<vip::Return>(header.immediate)
+                                                : vip::kReject);
+      }
+      vi.answered = header.immediate == 0 ? 1 : 2;
+      return;
+    }
+  }
+  ++root_->counters.drop_stale_answer;
+}
+
+}  // namespace viaduct

@@ -1,0 +1,322 @@
+// Connections once they stand: who the peer is, that it lives, and how they end.
+//
+//   Disconnect     -> DISCONNECT (repeated) --------->  Error, queues flushed
+//                <--- DISCONNECT_ACK
+//
+// The disconnecting VI is free at once; a goodbye record repeats its DISCONNECT.
+#include "kagent/repeat.h"
+#include "kagent/stack.h"
+
+namespace viaduct {
+
+using layout::CommandBody;
+using state::kNone;
+using state::Vi;
+using wire::Type;
+
+namespace {
+
+constexpr std::uint32_t kGoodbyeTries = 8;
+constexpr std::uint32_t kBucketMask = 1023;
+constexpr std::uint32_t kResetsPerMs = 64;
+
+std::uint32_t bucket_of(const MacAddress& address) {
+  std::uint32_t h = 2166136261u;
+  for (const std::uint8_t byte : address) h = (h ^ byte) * 16777619u;
+  return h & kBucketMask;
+}
+
+}  // namespace
+
+std::uint32_t Stack::find_peer(const MacAddress& address, bool create) {
+  const std::uint32_t bucket = bucket_of(address);
+  for (std::uint32_t p = peer_buckets_[bucket]; p != kNone; p = peers_[p].hash_next) {
+    if (peers_[p].address == address) return p;
+  }
+  if (!create) return kNone;
+  const std::uint32_t p = peers_.take();
+  if (p == kNone) return kNone;
+  peers_[p] = {address, 1, 0, kNone, 0, peer_buckets_[bucket], kNone, now_};
+  peer_buckets_[bucket] = p;
+  wheel_.arm(peer_timer(p), now_ + limits_.keepalive_ns);
+  return p;
+}
+
+Stack::ViIndex Stack::find_by_peer_key(const MacAddress& source, std::uint32_t peer_vi,
+                                       std::uint64_t key) const {
+  for (ViIndex i = key_buckets_[key & key_bucket_mask_]; i != kNone; i = vis_[i].key_next) {
+    const Vi& vi = vis_[i];
+    if (vi.peer_key == key && vi.peer_vi == peer_vi && vi.peer_address == source) return i;
+  }
+  return kNone;
+}
+
+// Notes who the peer is. False when the peer table is full.
+bool Stack::link(ViIndex i, const MacAddress& address, const wire::ConnectBody& body) {
+  const std::uint32_t p = find_peer(address, true);
+  if (p == kNone) return false;
+  Vi& vi = vis_[i];
+  state::Peer& peer = peers_[p];
+  vi.peer = p;
+  vi.peer_address = address;
+  vi.peer_vi = body.vi;
+  vi.peer_key = body.key;
+  const std::uint32_t mtu = std::min<std::uint32_t>(mtu_, body.mtu);
+  const std::uint32_t least = wire::kHeaderBytes + 64;
+  vi.payload = static_cast<std::uint16_t>((std::max(mtu, least) - wire::kHeaderBytes) & ~7u);
+  vi.receive_next = body.first_psn;
+  vi.peer_previous = kNone;
+  vi.peer_next = peer.vis;
+  if (peer.vis != kNone) vis_[peer.vis].peer_previous = i;
+  peer.vis = i;
+  ++peer.count;
+  vi.key_next = key_buckets_[body.key & key_bucket_mask_];
+  key_buckets_[body.key & key_bucket_mask_] = i;
+  return true;
+}
+
+void Stack::unlink(ViIndex i) {
+  Vi& vi = vis_[i];
+  if (vi.peer == kNone) return;
+  state::Peer& peer = peers_[vi.peer];
+  if (vi.peer_next != kNone) vis_[vi.peer_next].peer_previous = vi.peer_previous;
+  if (vi.peer_previous != kNone) {
+    vis_[vi.peer_previous].peer_next = vi.peer_next;
+  } else {
+    peer.vis = vi.peer_next;
+  }
+  ViIndex* link = &key_buckets_[vi.peer_key & key_bucket_mask_];
+  while (*link != i) link = &vis_[*link].key_next;
+  *link = vi.key_next;
+  if (--peer.count == 0) {
+    wheel_.disarm(peer_timer(vi.peer));
+    std::uint32_t* hash = &peer_buckets_[bucket_of(peer.address)];
+    while (*hash != vi.peer) hash = &peers_[*hash].hash_next;
+    *hash = peer.hash_next;
+    peer.in_use = 0;
+    peers_.give(vi.peer);
+  }
+  vi.peer = kNone;
+}
+
+// Pending becomes Connected. On the accepting side this also ends the request and the command.
+void Stack::establish(ViIndex i) {
+  Vi& vi = vis_[i];
+  wheel_.disarm(vi_timer(i));
+  set_state(i, vip::kConnected);
+  ++root_->counters.connections_opened;
+  if (vi.peer_to_peer) return end_peer_attempt(i, vip::kSuccess);
+  const std::uint32_t command = vi.command;
+  vi.command = kNone;
+  if (!vi.accepting) return;
+  vi.accepting = 0;
+  bury_request(vi.request);
+  if (command != kNone) finish(vi.session, command, vip::kSuccess);
+}
+
+void Stack::reset_transfer(ViIndex i) {
+  drop_held(i);
+  Vi& vi = vis_[i];
+  vi.current_slot = kNone;
+  vi.congestion_window = 128;
+  vi.peer_window = state::kWindow;
+  vi.window_credit = 0;
+  vi.sacked.clear();
+  vi.lost.clear();
+  vi.resent.clear();
+  vi.received.clear();
+  vi.sample_time = 0;
+  vi.timeouts = 0;
+  vi.smoothed_rtt = 0;
+  vi.rtt_variation = 0;
+  vi.reads = 0;
+  vi.response_first = vi.response_next = vi.response_begun = 0;
+  vi.receive_slot = kNone;
+  vi.failed_slot = kNone;
+  vi.in_message = 0;
+  vi.skipping = 0;
+  vi.reply_score = 0;
+  vi.unacknowledged = 0;
+  vi.ack_now = 0;
+  vi.ack_gap = 0;
+  vi.replied = 0;
+  vi.ack_time = 0;
+}
+
+// ---------------------------------------------------------------------------- the end
+
+vip::Return Stack::disconnect(std::uint32_t session, const CommandBody& body) {
+  if (find_vi(session, body.vi) == nullptr) return vip::kInvalidParameter;
+  end_connection(body.vi, End::kLocal, 0);
+  return vip::kSuccess;
+}
+
+void Stack::end_connection(ViIndex i, End end, std::uint32_t error, std::uint32_t refused_psn,
+                           std::uint32_t reason) {
+  Vi& vi = vis_[i];
+  switch (vi.state) {
+    case vip::kIdle: return;
+    case vip::kConnectPending:
+      return fail_attempt(i, end == End::kLocal ? vip::kInvalidState : vip::kTimeout);
+    case vip::kError:
+      if (end == End::kLocal) {
+        flush_queues(i);
+        set_state(i, vip::kIdle);
+      }
+      return;
+    default: break;
+  }
+  wheel_.disarm(vi_timer(i));
+  StackCounters& count = root_->counters;
+  if (end == End::kLocal) {
+    say_goodbye(vi, vi.send_next, 0);
+    ++count.connections_closed;
+    set_state(i, vip::kIdle);
+  } else {
+    if (end == End::kFailed) say_goodbye(vi, refused_psn, reason);
+    ++(end == End::kRemote ? count.connections_closed : count.connections_lost);
+    view(vi).vi(i).status.error.store(1 + error, std::memory_order_relaxed);
+    set_state(i, vip::kError);
+    report(vi.session, i, error);
+  }
+  // A program posts first and looks at the state then; we do it the other way round.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  unlink(i);
+  if (placing_ == i) flush_placement();
+  flush_queues(i);
+  reset_transfer(i);
+}
+
+void Stack::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint32_t reason) {
+  const std::uint32_t g = goodbyes_.take();
+  if (g == kNone) {
+    // If this is lost, the peer learns it from the reset that answers its next frame.
+    return send_short(Type::kDisconnect, vi.peer_address, vi.peer_vi, vi.peer_key, psn,
+                      vi.receive_next, reason);
+  }
+  state::Goodbye& goodbye = goodbyes_[g];
+  std::uint32_t& bucket = goodbye_buckets_[vi.peer_key & kBucketMask];
+  goodbye = {vi.peer_address, 1,  0,      vi.peer_vi, vi.peer_key, psn, vi.receive_next,
+             reason,          bucket, kNone};
+  bucket = g;
+  send_goodbye(g);
+}
+
+void Stack::send_goodbye(std::uint32_t g) {
+  state::Goodbye& goodbye = goodbyes_[g];
+  send_short(Type::kDisconnect, goodbye.address, goodbye.vi, goodbye.key, goodbye.psn, goodbye.ack,
+             goodbye.reason);
+  wheel_.arm(goodbye_timer(g), now_ + repeat_after(goodbye.attempts));
+}
+
+void Stack::goodbye_timeout(std::uint32_t g) {
+  state::Goodbye& goodbye = goodbyes_[g];
+  if (++goodbye.attempts < kGoodbyeTries) return send_goodbye(g);
+  std::uint32_t* link = &goodbye_buckets_[goodbye.key & kBucketMask];
+  while (*link != g) link = &goodbyes_[*link].bucket_next;
+  *link = goodbye.bucket_next;
+  goodbye.in_use = 0;
+  goodbyes_.give(g);
+}
+
+void Stack::on_disconnect_ack(const wire::Decoded& frame) {
+  const wire::Header& header = frame.header;
+  std::uint32_t* link = &goodbye_buckets_[header.key & kBucketMask];
+  for (; *link != kNone; link = &goodbyes_[*link].bucket_next) {
+    const std::uint32_t g = *link;
+    state::Goodbye& goodbye = goodbyes_[g];
+    if (goodbye.key != header.key || goodbye.vi != header.vi || goodbye.address != frame.source) {
+      continue;
+    }
+    wheel_.disarm(goodbye_timer(g));
+    *link = goodbye.bucket_next;
+    goodbye.in_use = 0;
+    goodbyes_.give(g);
+    return;
+  }
+}
+
+void Stack::on_disconnect(const wire::Decoded& frame) {
+  const wire::Header& header = frame.header;
+  // Answered also when the connection is unknown: it may be over already.
+  send_short(Type::kDisconnectAck, frame.source, header.vi, header.key, 0, 0, 0);
+  Vi* vi = vi_for(frame, true);
+  if (vi == nullptr) return;
+  if (vi->state == vip::kConnectPending) establish(header.vi);
+  if (vi->reliability != vip::kUnreliable) take_ack(header.vi, header.ack, vi->peer_window);
+  if (vi->state == vip::kConnected) {
+    if (header.immediate != 0) note_refusal(header.vi, header.psn, header.immediate);
+    end_connection(header.vi, End::kRemote, vip::kConnectionLost);
+  }
+}
+
+// Tells the sender of a frame that the connection it belongs to does not exist (any more).
+void Stack::send_reset(const wire::Decoded& offending) {
+  const std::uint64_t epoch = now_ / kMs;
+  if (epoch != reset_epoch_) {
+    reset_epoch_ = epoch;
+    resets_in_epoch_ = 0;
+  }
+  if (++resets_in_epoch_ > kResetsPerMs) return;
+  ++root_->counters.resets_sent;
+  send_short(Type::kReset, offending.source, offending.header.vi, offending.header.key, 0, 0, 0);
+}
+
+void Stack::on_reset(const wire::Decoded& frame) {
+  const ViIndex i = find_by_peer_key(frame.source, frame.header.vi, frame.header.key);
+  if (i == kNone) {
+    // The answer to a DISCONNECT whose connection the peer had ended itself.
+    on_disconnect_ack(frame);
+    ++root_->counters.drop_bad_reset;
+    return;
+  }
+  const std::uint32_t peer = vis_[i].peer;
+  const std::uint32_t others = peers_[peer].count - 1;
+  end_connection(i, End::kLost, vip::kConnectionLost);
+  // A peer that forgot one connection has probably forgotten all: ask for the next at once.
+  if (others != 0 && peers_[peer].in_use && peers_[peer].vis != kNone) {
+    const Vi& next = vis_[peers_[peer].vis];
+    ++root_->counters.probes_sent;
+    send_short(Type::kProbe, next.peer_address, next.peer_vi, next.peer_key, next.send_next,
+               next.receive_next, 0);
+  }
+}
+
+// ---------------------------------------------------------------------------- keep-alive
+
+// One probe for each peer host, not for each VI: the cost does not grow with idle connections.
+void Stack::peer_timeout(std::uint32_t p) {
+  state::Peer& peer = peers_[p];
+  const std::uint64_t silence = now_ - peer.last_heard;
+  if (silence >= limits_.peer_timeout_ns) {
+    while (peer.in_use && peer.vis != kNone) {
+      const bool last = peer.count == 1;
+      end_connection(peer.vis, End::kLost, vip::kConnectionLost);
+      if (last) return;
+    }
+    return;
+  }
+  if (silence < limits_.keepalive_ns) {
+    wheel_.arm(peer_timer(p), peer.last_heard + limits_.keepalive_ns);
+    return;
+  }
+  const Vi& vi = vis_[peer.vis];
+  ++root_->counters.probes_sent;
+  send_short(Type::kProbe, vi.peer_address, vi.peer_vi, vi.peer_key, vi.send_next,
+             vi.receive_next, 0);
+  wheel_.arm(peer_timer(p), now_ + limits_.keepalive_ns);
+}
+
+void Stack::on_probe(const wire::Decoded& frame) {
+  const Vi* vi = vi_for(frame, true);
+  if (vi == nullptr) {
+    if (frame.header.type == Type::kProbe) send_reset(frame);
+    return;
+  }
+  if (frame.header.type == Type::kProbe) {
+    send_short(Type::kProbeAck, vi->peer_address, vi->peer_vi, vi->peer_key, vi->send_next,
+               vi->receive_next, 0);
+  }
+}
+
+}  // namespace viaduct

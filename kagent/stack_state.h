@@ -1,0 +1,301 @@
+// What a stack remembers. All of it lies in one segment of fixed size, refers to other parts by
+// index, and is written by the driver alone. Nothing here is ever visible to a program.
+#ifndef VIADUCT_KAGENT_STACK_STATE_H
+#define VIADUCT_KAGENT_STACK_STATE_H
+
+#include <cstdint>
+
+#include "kagent/counters.h"
+#include "kagent/session_layout.h"
+#include "kagent/timer_wheel.h"
+#include "kagent/wire.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+// Capacities of a stack; the agent takes them from its configuration.
+struct StackLimits {
+  std::uint32_t sessions = 64;
+  std::uint32_t vis = 12288;
+  std::uint32_t cqs = 1024;
+  std::uint32_t regions = 131072;
+  std::uint32_t ptags = 4096;
+  std::uint32_t peers = 1024;      // other stacks that VIs are connected to
+  std::uint32_t requests = 2048;   // connection requests that have arrived, and their remains
+  std::uint32_t goodbyes = 2048;   // disconnects that wait for the peer's answer
+  std::uint32_t held = 2048;       // frames kept for the sake of order (also bound by the port)
+  std::uint32_t slots = 65536;     // work requests of one session that are posted at once
+  std::uint64_t session_bytes = 1ull << 40;  // registered by one session
+  std::uint32_t max_transfer = 1u << 20;     // bytes of a message
+  std::uint32_t cq_entries = 65536;          // that a program may ask for
+  std::uint64_t keepalive_ns = 500'000'000;    // silence after which a peer is probed
+  std::uint64_t peer_timeout_ns = 3'000'000'000;  // silence after which it is given up
+};
+
+namespace state {
+
+inline constexpr std::uint32_t kNone = 0xffffffff;
+inline constexpr std::uint32_t kWindow = wire::kSackBits;  // frames in flight on a VI at most
+
+// One bit for each PSN in flight, at psn % kWindow.
+struct PsnSet {
+  std::uint64_t words[kWindow / 64];
+
+  bool has(std::uint32_t psn) const { return words[psn % kWindow / 64] >> (psn % 64) & 1; }
+  void add(std::uint32_t psn) { words[psn % kWindow / 64] |= 1ull << (psn % 64); }
+  void remove(std::uint32_t psn) { words[psn % kWindow / 64] &= ~(1ull << (psn % 64)); }
+  bool empty() const { return (words[0] | words[1] | words[2] | words[3]) == 0; }
+  void clear() { words[0] = words[1] = words[2] = words[3] = 0; }
+};
+
+struct Session {
+  std::uint32_t in_use;
+  std::uint32_t vis, cqs, regions;  // held now
+  std::uint64_t registered_bytes;
+  std::uint32_t errors;             // error events that were appended so far
+  std::uint32_t discovered_count;
+  MacAddress discovered[layout::kMaxDiscovered];
+};
+
+struct Region {
+  std::uint32_t handle;   // 0: free
+  std::uint32_t session;
+  std::uint64_t address;
+  std::uint64_t length;
+  std::uint32_t ptag;
+  std::uint8_t enable_write;
+  std::uint8_t enable_read;
+  std::uint16_t generation;
+  std::uint32_t next_free;
+};
+
+struct Ptag {
+  std::uint32_t session;  // kNone: free
+  std::uint32_t generation;
+  std::uint32_t users;    // VIs and regions that bear it
+  std::uint32_t next_free;
+};
+
+// A message between its first transmission and its completion.
+struct InFlight {
+  std::uint32_t slot;
+  std::uint32_t first_psn;
+  std::uint32_t frames;
+  std::uint32_t length;
+  std::uint16_t op;          // layout::SlotOp
+  std::uint16_t read_done;   // RDMA read: all of the answer is in place
+};
+
+// An RDMA read that the peer has asked for and that is being answered.
+struct Response {
+  std::uint64_t address;
+  std::uint32_t handle;
+  std::uint32_t length;
+  std::uint32_t first_psn;
+  std::uint32_t frames;      // 0: the answer has not begun
+};
+inline constexpr std::uint32_t kMaxReads = 16;  // of one VI under way at once
+inline constexpr std::uint32_t kResponse = 0x80000000;  // current_slot names a Response
+
+struct WorkQueue {
+  std::uint32_t taken;      // ring position of the next work request to begin
+  std::uint32_t completed;  // ring position of the next one to complete
+  std::uint32_t announced;  // completions that the CQ's ring has had so far
+  std::uint32_t cq;         // kNone: none
+  std::uint32_t backlog_next;  // in the CQ's backlog; kNone: last, kNotListed: not in it
+};
+inline constexpr std::uint32_t kNotListed = 0xfffffffe;
+
+// Membership of a VI in the driver's to-do lists.
+inline constexpr std::uint8_t kOnReadyList = 1;
+inline constexpr std::uint8_t kOnAckList = 2;
+
+struct Vi {
+  // --- identity and attributes
+  std::uint32_t session;     // kNone: free
+  std::uint32_t generation;
+  std::uint32_t ptag;
+  std::uint32_t max_transfer;
+  std::uint16_t reliability;
+  std::uint8_t enable_write;
+  std::uint8_t enable_read;
+  std::uint32_t state;       // vip::State
+  std::uint32_t next_free;
+
+  // --- connection
+  std::uint64_t local_key;
+  std::uint64_t peer_key;
+  std::uint32_t peer_vi;
+  std::uint32_t peer;        // index of the peer record; kNone: none
+  MacAddress peer_address;
+  std::uint16_t payload;     // bytes of payload in a full frame
+  std::uint32_t peer_next, peer_previous;  // VIs of the same peer
+  std::uint32_t key_next;    // VIs in the same bucket of peer keys
+  std::uint32_t request;     // own attempt's number, or the request being accepted
+  std::uint32_t remote_request;  // the number that the peer gave its attempt
+  std::uint32_t command;     // session's command that waits for the connection; kNone: none
+  std::uint32_t remote_psn;  // first PSN that the peer will send (accepting side)
+  std::uint64_t connect_deadline;
+  std::uint8_t answered;     // 0: no answer yet, 1: held there, 2: a program there has it
+  std::uint8_t accepting;    // 1: we are the accepting side of a pending connection
+  std::uint8_t peer_to_peer; // 1: from PeerRequest until its result is fetched
+  std::uint8_t peer_linked;  // 1: the other half of the peer to peer connection is known
+  std::uint32_t peer_result; // vip::kNotDone, or how the attempt ended
+  std::uint8_t attempts;
+  std::uint8_t listed;       // kOn...List
+
+  // --- sending
+  WorkQueue send;
+  std::uint32_t send_una;    // oldest PSN not acknowledged
+  std::uint32_t send_next;   // next PSN to send
+  std::uint32_t current_slot;     // message being sent, or kResponse + number; kNone: none
+  std::uint32_t current_length;
+  std::uint32_t current_frames;
+  std::uint32_t current_sent;     // frames of it sent
+  std::uint32_t congestion_window;  // frames
+  std::uint32_t peer_window;        // frames
+  std::uint32_t window_credit;      // acknowledged frames since the window last grew
+  std::uint32_t recovery_psn;       // the window is not cut again until this is acknowledged
+  PsnSet sacked;
+  PsnSet lost;               // to be sent again
+  PsnSet resent;             // resent_mark is valid
+  std::uint64_t sample_time;  // when sample_psn was sent; 0: no sample under way
+  std::uint32_t sample_psn;
+  std::uint32_t timeouts;     // in a row
+  std::uint64_t smoothed_rtt;  // ns; 0: none measured yet
+  std::uint64_t rtt_variation;
+  std::uint64_t progress_time;  // when the retransmission timer was last restarted
+  std::uint32_t reads;            // RDMA reads begun and not answered
+  std::uint32_t response_first;   // responses [first, next) wait for being sent or acknowledged
+  std::uint32_t response_next;
+  std::uint32_t response_begun;   // of these, the next one to begin
+  std::uint32_t failed_slot;    // the send that ended the connection, and how; kNone: none
+  std::uint32_t failed_status;
+  std::uint32_t ready_next;
+
+  // --- receiving
+  WorkQueue receive;
+  std::uint32_t receive_next;    // PSN awaited
+  std::uint32_t receive_slot;    // receive in use by the current message; kNone: none
+  std::uint32_t message_length;  // of the message being received
+  std::uint32_t message_received;
+  std::uint32_t message_op;      // wire::kOp*
+  std::uint8_t in_message;       // a first frame has come, the last one not
+  std::uint8_t skipping;         // the message's frames are to be ignored (unreliable delivery)
+  std::uint8_t receive_failed;
+  std::uint32_t rdma_handle;     // RDMA write: where the message goes
+  std::uint64_t rdma_address;
+  std::uint8_t reply_score;      // how sure it is that data goes back soon
+  std::uint32_t held_count;      // frames kept in their port buffers until a gap is filled
+  PsnSet received;               // which: PSNs beyond receive_next
+
+  // --- acknowledging
+  std::uint32_t unacknowledged;  // frames taken since the last acknowledgement was sent
+  std::uint8_t ack_now;          // the peer waits, or there is a gap to report
+  std::uint8_t ack_gap;
+  std::uint8_t replied;          // data has gone back since ack_time
+  std::uint64_t ack_time;        // when the peer last asked for an acknowledgement
+  std::uint64_t ack_deadline;
+  std::uint32_t ack_next;
+};
+
+struct Cq {
+  std::uint32_t session;     // kNone: free
+  std::uint32_t generation;
+  std::uint32_t entries;     // as asked for
+  std::uint32_t tail;        // ring position of the next entry
+  std::uint32_t users;       // work queues attached
+  std::uint32_t backlog_head, backlog_tail;  // vi * 2 + (receive queue)
+  std::uint32_t next_free;
+};
+
+struct Peer {
+  MacAddress address;
+  std::uint8_t in_use;
+  std::uint8_t probing;
+  std::uint32_t vis;         // head of its VIs
+  std::uint32_t count;
+  std::uint32_t hash_next;
+  std::uint32_t next_free;
+  std::uint64_t last_heard;
+};
+
+// The addresses of a VI's own attempt to connect; touched only while it lasts.
+struct Attempt {
+  layout::Address local, remote;
+  layout::ViAttributes peer;  // peer to peer: of the other side, once known
+};
+
+// A connection request that has arrived.
+enum class RequestState : std::uint8_t {
+  kFree,
+  kHeld,       // nobody waits for it yet
+  kMatched,    // a ConnectWait has returned it
+  kAccepting,  // bound to a VI; ACCEPT sent, CONFIRM awaited
+  kDone,       // over; kept a while so that a late duplicate is known
+};
+
+struct Request {
+  RequestState state;
+  MacAddress source;
+  wire::ConnectBody body;
+  std::uint32_t generation;
+  std::uint32_t session;     // that it was given to
+  std::uint32_t vi;          // kAccepting
+  std::uint32_t bucket_next;
+  std::uint32_t next_free;
+  std::uint32_t older, newer;  // all requests in use, by last change
+  std::uint64_t last_seen;
+};
+
+// A connection that we have ended and whose peer has not said so yet.
+struct Goodbye {
+  MacAddress address;
+  std::uint8_t in_use;
+  std::uint8_t attempts;
+  std::uint32_t vi;
+  std::uint64_t key;         // of the peer
+  std::uint32_t psn, ack;
+  std::uint32_t reason;      // 0, or wire::Refusal of the message at psn
+  std::uint32_t bucket_next;
+  std::uint32_t next_free;
+};
+
+// A command that has not finished.
+struct Pending {
+  layout::Op op;             // kNone: none
+  std::uint32_t vi;
+  std::uint32_t listener_next;  // kConnectWait: in the list of listeners
+  std::uint32_t attempts;
+  std::uint64_t deadline;
+  layout::Address local;
+  char name[64];
+};
+
+// Free list of an array: items given back first, then items never used, so that what is never
+// needed is never touched.
+struct PoolHead {
+  std::uint32_t free;
+  std::uint32_t fresh;
+  std::uint32_t used;
+};
+
+// Heads of the lists and free lists.
+struct Root {
+  StackCounters counters;
+  PoolHead vis, cqs, regions, ptags, peers, requests, goodbyes;
+  std::uint32_t listeners;       // session * kCommands + command
+  std::uint32_t listeners_tail;
+  std::uint32_t oldest_request, newest_request;
+  std::uint32_t ready_head, ready_tail;
+  std::uint32_t ack_head;
+  std::uint32_t peer_attempts;   // VIs that wait for their peer's own request
+  std::uint32_t next_request_number;
+  std::uint32_t connected;       // VIs in the connected state
+  std::uint32_t held;            // frames kept, all VIs together
+};
+
+}  // namespace state
+}  // namespace viaduct
+
+#endif

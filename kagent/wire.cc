@@ -1,0 +1,97 @@
+// The bodies of connection and name messages. The hot parts of the wire format are in wire.h.
+#include "kagent/wire.h"
+
+#include <cassert>
+
+namespace viaduct::wire {
+namespace {
+
+// Offsets in a ConnectBody; the discriminators follow, local first.
+constexpr std::size_t kRequest = 0;
+constexpr std::size_t kVi = 4;
+constexpr std::size_t kKey = 8;
+constexpr std::size_t kFirstPsn = 16;
+constexpr std::size_t kMaxTransfer = 20;
+constexpr std::size_t kReliability = 24;
+constexpr std::size_t kMtu = 26;
+constexpr std::size_t kRdmaFlags = 28;
+constexpr std::size_t kLocalLength = 29;
+constexpr std::size_t kRemoteLength = 30;
+constexpr std::size_t kDiscriminators = 31;
+static_assert(kConnectBodyMaxBytes == kDiscriminators + 2 * kMaxDiscriminatorBytes);
+
+constexpr std::uint8_t kKnownRdmaFlags = kRdmaWriteEnabled | kRdmaReadEnabled | kPeerToPeer;
+
+// Offsets in a NameBody.
+constexpr std::size_t kNameLength = 4;
+constexpr std::size_t kName = 5;
+static_assert(kNameBodyMaxBytes == kName + kMaxNameBytes);
+
+}  // namespace
+
+std::size_t encode(const ConnectBody& body, std::byte* payload) {
+  assert(body.local_length <= kMaxDiscriminatorBytes);
+  assert(body.remote_length <= kMaxDiscriminatorBytes);
+  store32(payload + kRequest, body.request);
+  store32(payload + kVi, body.vi);
+  store64(payload + kKey, body.key);
+  store32(payload + kFirstPsn, body.first_psn);
+  store32(payload + kMaxTransfer, body.max_transfer);
+  store16(payload + kReliability, body.reliability);
+  store16(payload + kMtu, body.mtu);
+  payload[kRdmaFlags] = std::byte{body.rdma_flags};
+  payload[kLocalLength] = std::byte{body.local_length};
+  payload[kRemoteLength] = std::byte{body.remote_length};
+  std::byte* const local = payload + kDiscriminators;
+  std::memcpy(local, body.local.data(), body.local_length);
+  std::memcpy(local + body.local_length, body.remote.data(), body.remote_length);
+  return kDiscriminators + body.local_length + body.remote_length;
+}
+
+bool decode(std::span<const std::byte> payload, ConnectBody& out) {
+  if (payload.size() < kDiscriminators) return false;
+  const std::byte* const p = payload.data();
+  const auto local_length = std::to_integer<std::uint8_t>(p[kLocalLength]);
+  const auto remote_length = std::to_integer<std::uint8_t>(p[kRemoteLength]);
+  const auto rdma_flags = std::to_integer<std::uint8_t>(p[kRdmaFlags]);
+  if (local_length > kMaxDiscriminatorBytes || remote_length > kMaxDiscriminatorBytes) return false;
+  if (payload.size() != kDiscriminators + local_length + remote_length) return false;
+  if ((rdma_flags & ~kKnownRdmaFlags) != 0) return false;
+
+  out = {};
+  out.request = load32(p + kRequest);
+  out.vi = load32(p + kVi);
+  out.key = load64(p + kKey);
+  out.first_psn = load32(p + kFirstPsn);
+  out.max_transfer = load32(p + kMaxTransfer);
+  out.reliability = load16(p + kReliability);
+  out.mtu = load16(p + kMtu);
+  out.rdma_flags = rdma_flags;
+  out.local_length = local_length;
+  out.remote_length = remote_length;
+  std::memcpy(out.local.data(), p + kDiscriminators, local_length);
+  std::memcpy(out.remote.data(), p + kDiscriminators + local_length, remote_length);
+  return true;
+}
+
+std::size_t encode(const NameBody& body, std::byte* payload) {
+  assert(body.name_length <= kMaxNameBytes);
+  store32(payload, body.request);
+  payload[kNameLength] = std::byte{body.name_length};
+  std::memcpy(payload + kName, body.name.data(), body.name_length);
+  return kName + body.name_length;
+}
+
+bool decode(std::span<const std::byte> payload, NameBody& out) {
+  if (payload.size() < kName) return false;
+  const std::byte* const p = payload.data();
+  const auto length = std::to_integer<std::uint8_t>(p[kNameLength]);
+  if (length > kMaxNameBytes || payload.size() != kName + length) return false;
+  out = {};
+  out.request = load32(p);
+  out.name_length = length;
+  std::memcpy(out.name.data(), p + kName, length);
+  return true;
+}
+
+}  // namespace viaduct::wire
