@@ -1,0 +1,128 @@
+// The agent's configuration: what viad.conf (TOML) and the command line say.
+//
+//   socket = "@viaduct"     Where programs find the agent: "@NAME" (abstract, private to the network
+//                           namespace) or an absolute path. At most 107 bytes.
+//   name = ""               The host name that this host answers to; "": gethostname(). With and
+//                           without domain.
+//   spin_us = 50            How long, in microseconds, agent and waiting programs look for work
+//                           before they sleep; 0 to 1000000.
+//   log_level = "info"      trace, debug, info, warn, error or off.
+//
+//   [[nic]]                 One for each interface, in the order of the VIPL's NIC numbers; 1 to 16.
+//   interface = "eth0"      Required.
+//   port = "auto"           auto, xdp-native, xdp-generic or pcap.
+//   ether_type = 0x88b5     Of Viaduct's frames; the same on all hosts of a link.
+//   frames = 8192           Frame buffers, half of them for receiving; a power of two, 512 to 262144.
+//   ring = 2048             Entries of each AF_XDP ring; a power of two, 64 to frames / 2.
+//
+//   [limits]                What one NIC holds. What does not fit is refused to the program.
+//   sessions = 64           NICs held open by programs at once; 1 to 1024.
+//   sessions_per_user = 32  The same of one user (root has no such limit), all NICs together.
+//   vis = 12288             VIs; 1 to 16255. vis + cqs <= 16256.
+//   cqs = 1024              Completion queues; 1 to 16255.
+//   regions = 131072        Registered memory regions; 1 to 1048574.
+//   ptags = 4096            Protection tags; 1 to 1048574.
+//   slots = 65536           Descriptors of one session posted at once; 1024 to 1048575.
+//   max_transfer = 1048576  Bytes of a message at most; 32768 to 1073741824.
+//   keepalive_ms = 500      Silence after which a peer is probed; 10 to 60000.
+//   peer_timeout_ms = 3000  Silence after which a peer is given up; at least twice keepalive_ms, at
+//                           most 600000.
+//
+//   [access]                Who may have a session: any of these users, or processes that are in any
+//   users = []              of these groups. Names or numbers. Both empty: everyone. Root always may.
+//   groups = []
+//
+//   [hosts]                 Host names that this host knows without asking others: name = "MAC".
+//   alpha = "02:00:00:00:00:01"
+//
+// Nothing is ignored: an unknown key, a wrong type and a value out of range are each reported with
+// file, line and key.
+#ifndef VIADUCT_KAGENT_CONFIG_H
+#define VIADUCT_KAGENT_CONFIG_H
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kagent/control.h"
+#include "kagent/stack_state.h"
+#include "xdp/open_port.h"
+
+namespace viaduct {
+
+inline constexpr char kDefaultConfigFile[] = "/etc/viaduct/viad.conf";
+inline constexpr std::size_t kMaxNics = 16;
+
+struct NicConfig {
+  std::string interface;
+  PortKind port = PortKind::kAuto;
+  std::uint16_t ether_type = 0x88b5;
+  std::uint32_t frames = 8192;
+  std::uint32_t ring = 2048;
+};
+
+struct Access {
+  std::vector<uid_t> users;
+  std::vector<gid_t> groups;
+
+  // `groups_of_process` are all the groups of the process, the effective one included.
+  bool allows(uid_t user, const std::vector<gid_t>& groups_of_process) const;
+};
+
+struct Config {
+  std::string socket = control::kDefaultSocket;
+  std::string name;
+  std::uint32_t spin_us = 50;
+  std::string log_level = "info";
+  std::vector<NicConfig> nics;
+  StackLimits limits;
+  std::uint32_t sessions_per_user = 32;
+  Access access;
+  std::map<std::string, MacAddress> hosts;  // names in lower case
+};
+
+// what() has one line for each thing that is wrong: "FILE:LINE: KEY: what is wrong".
+struct ConfigError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// How names of users and groups become numbers.
+struct Accounts {
+  std::function<std::optional<uid_t>(const std::string&)> user;
+  std::function<std::optional<gid_t>(const std::string&)> group;
+};
+Accounts system_accounts();
+
+// Throws ConfigError and nothing else. `file` is for the messages. An empty text is a valid
+// configuration without NICs.
+Config parse_config(std::string_view text, const std::string& file,
+                    const Accounts& accounts = system_accounts());
+
+// Reads and parses a file of at most 1 MiB. Throws ConfigError, also when it can't be read.
+Config read_config(const std::string& file);
+
+// The checks that the file and the command line share: nothing if `value` is good, else what is
+// wrong with it.
+std::optional<std::string> check_socket_name(std::string_view value);
+std::optional<std::string> check_interface_name(std::string_view value);
+std::optional<std::string> check_host_name(std::string_view value);
+std::optional<PortKind> port_kind(std::string_view text);
+bool is_log_level(std::string_view text);
+
+// "02:00:00:00:00:01"; not a group address and not all zero.
+std::optional<MacAddress> parse_mac(std::string_view text);
+std::string to_text(const MacAddress& address);
+
+// ASCII only: host names have nothing else.
+std::string lower_case(std::string_view text);
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,63 @@
+# The stack, which knows nothing but xdp/port.h, and the agent around it.
+
+noinst_LTLIBRARIES += libviaduct_stack.la libviaduct_agent.la
+libviaduct_stack_la_CXXFLAGS = $(AM_CXXFLAGS) -static
+libviaduct_agent_la_CXXFLAGS = $(AM_CXXFLAGS) -static
+libviaduct_stack_la_SOURCES = \
+	kagent/counters.h \
+	kagent/session_layout.h \
+	kagent/stack.cc kagent/stack.h kagent/stack_state.h \
+	kagent/stack_ack.cc \
+	kagent/stack_commands.cc \
+	kagent/stack_complete.cc \
+	kagent/stack_connect.cc \
+	kagent/stack_disconnect.cc \
+	kagent/repeat.h \
+	kagent/stack_names.cc \
+	kagent/stack_peer.cc \
+	kagent/stack_receive.cc \
+	kagent/stack_send.cc \
+	kagent/timer_wheel.h \
+	kagent/vip_codes.h \
+	kagent/wire.cc kagent/wire.h \
+	xdp/port.h
+
+libviaduct_agent_la_SOURCES = \
+	kagent/clock.h \
+	kagent/config.cc kagent/config.h \
+	kagent/control.h \
+	kagent/counter_table.cc kagent/counter_table.h \
+	kagent/counters_client.cc kagent/counters_client.h \
+	kagent/descriptor.h \
+	kagent/device_names.cc kagent/device_names.h \
+	kagent/event_loop.cc kagent/event_loop.h \
+	kagent/listen_socket.cc kagent/listen_socket.h \
+	kagent/log.cc kagent/log.h \
+	kagent/nic.cc kagent/nic.h \
+	kagent/options.cc kagent/options.h \
+	kagent/pid_file.cc kagent/pid_file.h \
+	kagent/privileges.cc kagent/privileges.h \
+	kagent/program_environment.cc kagent/program_environment.h \
+	kagent/program_memory.cc kagent/program_memory.h \
+	kagent/service.cc kagent/service.h \
+	kagent/service_counters.h \
+	kagent/session.cc kagent/session.h \
+	kagent/session_server.cc kagent/session_server.h \
+	kagent/supervisor.cc kagent/supervisor.h
+libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS)
+libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS)
+
+sbin_PROGRAMS += viad
+viad_SOURCES = kagent/viad_main.cc
+viad_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS)
+viad_LDADD = libviaduct_agent.la libviaduct_xdp.la
+
+# For whoever wants them: neither is put where it would take effect by itself.
+pkgdata_DATA = kagent/viad.service
+dist_pkgdata_DATA = kagent/viad.conf
+EXTRA_DIST += kagent/viad.service.in
+CLEANFILES += kagent/viad.service
+
+kagent/viad.service: $(srcdir)/kagent/viad.service.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) kagent && sed -e 's|@sbindir[@]|$(sbindir)|g' \
+	  $(srcdir)/kagent/viad.service.in >$@.tmp && mv $@.tmp $@

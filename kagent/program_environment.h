@@ -1,0 +1,69 @@
+// What the agent is to a stack: the memory of programs, futexes, random numbers and names.
+//
+// One for each NIC; sessions go by the stack's numbers. One thread.
+#ifndef VIADUCT_KAGENT_PROGRAM_ENVIRONMENT_H
+#define VIADUCT_KAGENT_PROGRAM_ENVIRONMENT_H
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kagent/program_memory.h"
+#include "kagent/stack.h"
+
+namespace viaduct {
+
+class ProgramEnvironment final : public Environment {
+ public:
+  // The texts of the NIC's own IP addresses. Asked for at most once a second.
+  using Addresses = std::function<std::vector<std::string>()>;
+
+  // `name` is this host's; `hosts` are names in lower case that it knows, and must outlive this.
+  ProgramEnvironment(std::uint32_t sessions, const std::string& name,
+                     const std::map<std::string, MacAddress>& hosts, Addresses addresses);
+
+  // Our own address, that of the port in use.
+  void set_address(const MacAddress& address) { address_ = address; }
+
+  // The memory of a session's program; closed memory between sessions.
+  ProgramMemory& memory(std::uint32_t session) { return memories_[session]; }
+
+  bool read_program(std::uint32_t session, std::span<const iovec> remote,
+                    std::span<const iovec> local) override;
+  bool write_program(std::uint32_t session, std::span<const iovec> remote,
+                     std::span<const iovec> local) override;
+  void wake(std::atomic<std::uint32_t>& word) override;
+  std::uint64_t random() override;
+  std::optional<MacAddress> look_up(std::string_view name) override;
+  bool is_own_name(std::string_view name) override;
+  std::string_view own_name() override { return name_; }
+
+ private:
+  // An IP address as bytes: 4, 16, or none.
+  using IpAddress = std::vector<std::uint8_t>;
+  static IpAddress parse_ip(std::string_view text);
+
+  bool is_own_address(const IpAddress& address);
+
+  std::vector<ProgramMemory> memories_;
+  std::vector<std::byte> buffer_;
+  MacAddress address_{};
+  std::string name_;
+  std::string name_in_lower_case_;
+  const std::map<std::string, MacAddress>& hosts_;
+  Addresses addresses_;
+  std::vector<IpAddress> own_addresses_;
+  std::uint64_t asked_at_ = 0;  // CLOCK_MONOTONIC, ns
+  std::array<std::uint64_t, 32> numbers_{};
+  std::size_t numbers_left_ = 0;
+};
+
+}  // namespace viaduct
+
+#endif

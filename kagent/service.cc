@@ -1,0 +1,269 @@
+#include "kagent/service.h"
+
+#include <sched.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "kagent/clock.h"
+
+namespace viaduct {
+namespace {
+
+constexpr int kFewProcessors = 4;               // fewer than this are few
+constexpr std::uint32_t kPausesFirst = 0;       // few: idle rounds before the first yield
+constexpr std::uint32_t kYieldEvery = 4096;     // many: idle rounds between yields
+constexpr std::uint64_t kLookEveryNs = kNsPerMs;
+constexpr std::uint64_t kPortLookEveryNs = 250 * kNsPerMs;
+constexpr std::uint64_t kRetryEveryNs = kNsPerSecond;
+constexpr std::uint64_t kGoodbyeNs = 200 * kNsPerMs;
+constexpr std::uint64_t kBlindSleepNs = kNsPerMs;  // with a port that can't wake us
+
+bool few_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  // Fails where there are more processors than the set has room for.
+  return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < kFewProcessors;
+}
+
+std::unique_ptr<Port> open_real_port(const NicConfig& config) {
+  PortOptions options;
+  options.interface = config.interface;
+  options.kind = config.port;
+  options.ether_type = config.ether_type;
+  options.frames = config.frames;
+  options.ring = config.ring;
+  options.note = [](std::string_view text) { spdlog::info("{}", text); };
+  return open_port(options);
+}
+
+std::string describe(const NicReport& nic) {
+  if (!nic.live) return nic.interface + " is away";
+  return nic.interface + " (" + to_text(nic.live->address) + ", MTU " +
+         std::to_string(nic.live->mtu) + ", " + nic.live->mode + ")";
+}
+
+}  // namespace
+
+Service::Service(const Config& config) : Service(config, open_real_port) {}
+
+Service::Service(const Config& config, OpenPort open_port)
+    : config_(config), few_processors_(few_processors()) {
+  for (const NicConfig& nic : config.nics) {
+    nics_.push_back(std::make_unique<Nic>(
+        nic, config, [open_port, &nic] { return open_port(nic); },
+        [interface = nic.interface] { return interface_addresses(interface); }));
+  }
+  served_.resize(nics_.size());
+}
+
+Service::~Service() {
+  server_.reset();
+  for (const Served& served : served_) loop_.remove(served.token);
+}
+
+void Service::start() {
+  // The socket first: an agent that is there already is found before anything is touched.
+  server_ = std::make_unique<SessionServer>(config_, loop_, nics_, counters_,
+                                            [this] { return counters_text(); });
+  for (std::size_t i = 0; i < nics_.size(); ++i) {
+    nics_[i]->open(monotonic_ns());
+    watch_port(i);
+  }
+}
+
+std::string Service::description() const {
+  std::string out;
+  for (const auto& nic : nics_) out += (out.empty() ? "" : ", ") + describe(nic->report());
+  return out + "; host " + config_.name + ", socket " + config_.socket;
+}
+
+std::string Service::counters_text() const {
+  std::vector<NicReport> reports;
+  for (const auto& nic : nics_) reports.push_back(nic->report());
+  return counter_table(reports, counters_);
+}
+
+// ---------------------------------------------------------------------------- the loop
+
+void Service::run() {
+  std::uint64_t last = 0;  // when the last round began, if it was a busy one
+  while (!stopping_) {
+    const std::uint64_t now = monotonic_ns();
+    if (last != 0) counters_.longest_round_ns = std::max(counters_.longest_round_ns, now - last);
+    last = 0;
+    ++counters_.rounds;
+    unsigned work = progress(now);
+    // What programs ask for may leave the stacks something to do.
+    if (now >= next_look_) work += look_around(now);
+    if (work != 0) {
+      ++counters_.busy_rounds;
+      busy_until_ = now + config_.spin_us * kNsPerUs;
+      idle_rounds_ = 0;
+      last = now;
+    } else if (now < busy_until_) {
+      give_way();
+    } else {
+      sleep(now);
+    }
+  }
+  say_goodbye();
+}
+
+unsigned Service::progress(std::uint64_t now) {
+  unsigned work = 0;
+  for (const auto& nic : nics_) {
+    if (nic->is_open()) work += nic->stack().progress(now);
+  }
+  return work;
+}
+
+// The processor may be what somebody needs in order to give us work.
+void Service::give_way() {
+  ++idle_rounds_;
+  if (few_processors_ ? idle_rounds_ > kPausesFirst : idle_rounds_ % kYieldEvery == 0) {
+    sched_yield();
+    return;
+  }
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
+// What is not worth a system call in every round.
+unsigned Service::look_around(std::uint64_t now) {
+  next_look_ = now + kLookEveryNs;
+  const unsigned events = poll(0);
+  look_after_others(now);
+  return events;
+}
+
+void Service::look_after_others(std::uint64_t now) {
+  server_->tick(now);
+  const bool suspect = std::any_of(served_.begin(), served_.end(),
+                                   [](const Served& served) { return served.suspect; });
+  if (suspect || now >= next_port_look_) look_after_ports(now);
+}
+
+void Service::sleep(std::uint64_t now) {
+  std::uint64_t until = std::min(server_->next_deadline(), next_port_look_);
+  bool may_sleep = true;
+  std::size_t asked = 0;
+  for (; asked < nics_.size() && may_sleep; ++asked) {
+    Nic& nic = *nics_[asked];
+    if (!nic.is_open()) continue;
+    Served& served = served_[asked];
+    if (served.token != 0) {
+      loop_.renew(served.token, nic.port().descriptor());
+    } else {
+      until = std::min(until, now + kBlindSleepNs);
+    }
+    may_sleep = nic.stack().prepare_to_sleep();
+    until = std::min(until, nic.stack().next_deadline());
+  }
+  if (may_sleep && until > now) {
+    ++counters_.sleeps;
+    poll(until - now);
+  }
+  for (const auto& nic : nics_) {
+    if (nic->is_open()) nic->stack().awake();
+  }
+  // Whoever woke us is about to want more.
+  const std::uint64_t woken = monotonic_ns();
+  busy_until_ = woken + config_.spin_us * kNsPerUs;
+  idle_rounds_ = 0;
+  look_after_others(woken);
+}
+
+unsigned Service::poll(std::uint64_t timeout_ns) {
+  try {
+    return loop_.poll(timeout_ns);
+  } catch (const std::exception& error) {
+    spdlog::error("a request could not be served: {}", error.what());
+    return 1;
+  }
+}
+
+// ---------------------------------------------------------------------------- ports
+
+void Service::watch_port(std::size_t number) {
+  const int fd = nics_[number]->port().descriptor();
+  if (fd < 0) return;
+  served_[number].token = loop_.add(fd, EPOLLIN, [this, number](std::uint32_t events) {
+    if ((events & (EPOLLERR | EPOLLHUP)) == 0) return;
+    // Reading a socket's error takes it back, else it would wake us for ever.
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    getsockopt(nics_[number]->port().descriptor(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+    served_[number].suspect = true;
+  });
+}
+
+void Service::look_after_ports(std::uint64_t now) {
+  next_port_look_ = now + kPortLookEveryNs;
+  for (std::size_t i = 0; i < nics_.size(); ++i) {
+    served_[i].suspect = false;
+    if (!nics_[i]->is_open()) {
+      if (now >= served_[i].retry_at) retry_port(i, now);
+      continue;
+    }
+    // A port that is asked for its counters looks after itself too.
+    nics_[i]->port().counters();
+    if (!nics_[i]->port().alive()) lose_port(i, now);
+  }
+}
+
+void Service::lose_port(std::size_t number, std::uint64_t now) {
+  Nic& nic = *nics_[number];
+  Served& served = served_[number];
+  ++counters_.port_losses;
+  spdlog::error("interface {} has gone away: its sessions end, it is looked for every second",
+                nic.interface());
+  server_->end_sessions(nic);
+  loop_.remove(served.token);
+  nic.close();
+  served = Served();
+  served.retry_at = now + kRetryEveryNs;
+}
+
+void Service::retry_port(std::size_t number, std::uint64_t now) {
+  Nic& nic = *nics_[number];
+  Served& served = served_[number];
+  try {
+    nic.open(now);
+    watch_port(number);
+    ++counters_.port_returns;
+    served.last_error.clear();
+    spdlog::info("back: {}", describe(nic.report()));
+  } catch (const std::exception& error) {
+    nic.close();
+    served.retry_at = now + kRetryEveryNs;
+    // The same reason every second is worth one line.
+    if (served.last_error != error.what()) spdlog::warn("not yet back: {}", error.what());
+    served.last_error = error.what();
+  }
+}
+
+// Sessions end as by a disconnect; what peers are told is repeated for a short while if they do not
+// answer.
+void Service::say_goodbye() {
+  server_->end_all();
+  const std::uint64_t until = monotonic_ns() + kGoodbyeNs;
+  for (std::uint64_t now = monotonic_ns(); now < until; now = monotonic_ns()) {
+    std::uint32_t left = 0;
+    for (const auto& nic : nics_) {
+      if (!nic->is_open()) continue;
+      nic->stack().progress(now);
+      left += nic->stack().usage().goodbyes;
+    }
+    if (left == 0) break;
+    sched_yield();
+  }
+  server_.reset();
+}
+
+}  // namespace viaduct

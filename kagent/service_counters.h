@@ -1,0 +1,55 @@
+// The service's own counters; what the stacks and ports count is apart. The table is the only place
+// where a counter is named.
+#ifndef VIADUCT_KAGENT_SERVICE_COUNTERS_H
+#define VIADUCT_KAGENT_SERVICE_COUNTERS_H
+
+#include <cstdint>
+
+namespace viaduct {
+
+// X(name, what it counts)
+#define VIADUCT_SERVICE_COUNTERS(X)                                                       \
+  X(connections, "connections that programs made to the socket")                          \
+  X(sessions_opened, "sessions given to programs")                                        \
+  X(sessions_closed, "sessions ended by their programs")                                  \
+  X(sessions_broken, "sessions ended because the program spoke after its hello")          \
+  X(sessions_lost, "sessions ended because their interface went away")                    \
+  X(programs_ended, "programs that ended while others held their session")                \
+  X(counter_requests, "requests for this table")                                          \
+  X(refused_message, "requests refused: malformed")                                       \
+  X(refused_version, "requests refused: other version of the protocol or the layout")     \
+  X(refused_access, "requests refused: user not in the access lists")                     \
+  X(refused_device, "requests refused: no such device")                                   \
+  X(refused_user_limit, "requests refused: too many sessions of the user")                \
+  X(refused_session_limit, "requests refused: too many sessions of the NIC")              \
+  X(refused_down, "requests refused: the interface is away")                              \
+  X(refused_program, "requests refused: the program's memory may not be used")            \
+  X(refused_resources, "requests refused: the system gave no memory or descriptors")      \
+  X(dropped_silent, "connections closed: no request within the time limit")               \
+  X(dropped_crowded, "connections closed: too many without a request")                    \
+  X(accept_failures, "connections that could not be accepted")                            \
+  X(log_lines_saved, "messages not logged because there were too many")                   \
+  X(rounds, "rounds of the service loop")                                                 \
+  X(busy_rounds, "rounds that found work")                                                \
+  X(sleeps, "times the service slept")                                                    \
+  X(port_losses, "times an interface went away")                                          \
+  X(port_returns, "times an interface came back")
+
+struct ServiceCounters {
+#define VIADUCT_COUNTER_FIELD(name, text) std::uint64_t name = 0;
+  VIADUCT_SERVICE_COUNTERS(VIADUCT_COUNTER_FIELD)
+#undef VIADUCT_COUNTER_FIELD
+  std::uint64_t longest_round_ns = 0;  // of rounds that did not sleep
+};
+
+// Calls row(name, text, value) for each counter of the table, in its order.
+template <class Row>
+void for_each(const ServiceCounters& c, Row&& row) {
+#define VIADUCT_COUNTER_ROW(name, text) row(#name, text, c.name);
+  VIADUCT_SERVICE_COUNTERS(VIADUCT_COUNTER_ROW)
+#undef VIADUCT_COUNTER_ROW
+}
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,75 @@
+#include "kagent/session.h"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "kagent/clock.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace viaduct {
+namespace {
+
+[[noreturn]] void no_resources(const char* what) {
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_resources,
+                std::string("the agent's ") + what + " failed: " + std::strerror(errno)};
+}
+
+}  // namespace
+
+Session::Session(Nic& nic, const ucred& peer, int socket)
+    : nic_(nic), peer_(peer), process_(peer_process(socket, peer)) {
+  std::string why;
+  ProgramMemory memory;
+  if (!process_) {
+    why = "the program's process can't be found (another PID namespace?)";
+  } else if (memory.open(peer, process_.get(), why)) {
+    why.clear();
+  }
+  if (!why.empty()) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_program, why};
+  }
+  bell_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell_) no_resources("eventfd");
+  make_segment();
+  const auto number = nic.stack().open_session(base_);
+  if (!number) {
+    munmap(base_, bytes_);
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_session_limit,
+                  "all " + std::to_string(nic.stack().limits().sessions) + " sessions of " +
+                      nic.interface() + " are in use"};
+  }
+  number_ = *number;
+  nic.environment().memory(number_) = std::move(memory);
+}
+
+void Session::make_segment() {
+  bytes_ = layout::Offsets(nic_.stack().capacity()).total;
+  int fd = memfd_create("viaduct", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+  if (fd < 0 && errno == EINVAL) fd = memfd_create("viaduct", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  segment_ = Descriptor(fd);
+  if (!segment_) no_resources("memfd_create");
+  if (ftruncate(fd, static_cast<off_t>(bytes_)) != 0) no_resources("ftruncate");
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    no_resources("seal");
+  }
+  base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base_ == MAP_FAILED) no_resources("mmap");
+}
+
+Session::~Session() {
+  nic_.stack().close_session(number_, monotonic_ns());
+  nic_.environment().memory(number_).close();
+  layout::View(base_, nic_.stack().capacity()).header().closed.store(1);
+  munmap(base_, bytes_);
+}
+
+void Session::process_ended() { nic_.environment().memory(number_).close(); }
+
+}  // namespace viaduct

@@ -1,0 +1,66 @@
+// One program's use of one NIC: the shared segment, the bell, and the program's memory.
+//
+// The session holds descriptors: the segment (a memfd, until it has been passed on), the bell (an
+// eventfd that the program writes to) and the program's process. The bell's blocking mode and value
+// are in the program's hands too, so the agent never reads it: it waits for edges.
+#ifndef VIADUCT_KAGENT_SESSION_H
+#define VIADUCT_KAGENT_SESSION_H
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "kagent/descriptor.h"
+#include "kagent/nic.h"
+#include "kagent/service_counters.h"
+#include "kagent/vip_codes.h"
+
+namespace viaduct {
+
+// Why a request is refused: what the program gets, what is counted, and why in words.
+struct Refused {
+  vip::Return result;
+  std::uint64_t ServiceCounters::*cause;
+  std::string reason;
+};
+
+class Session {
+ public:
+  // Throws Refused. `nic` must be open and stay so until the session has ended.
+  Session(Nic& nic, const ucred& peer, int socket);
+  // The program is told: its connections are ended and the segment says that it is closed.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  Nic& nic() const { return nic_; }
+  const ucred& peer() const { return peer_; }
+  std::uint32_t number() const { return number_; }
+  std::size_t segment_bytes() const { return bytes_; }
+  int segment() const { return segment_.get(); }
+  int bell() const { return bell_.get(); }
+  int process() const { return process_.get(); }
+
+  // The program has the segment; the descriptor is not needed any more.
+  void segment_passed() { segment_.close(); }
+
+  // The process has ended; its memory is not used any more.
+  void process_ended();
+
+ private:
+  void make_segment();
+
+  Nic& nic_;
+  ucred peer_;
+  Descriptor process_;
+  Descriptor segment_;
+  Descriptor bell_;
+  void* base_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::uint32_t number_ = 0;
+};
+
+}  // namespace viaduct
+
+#endif

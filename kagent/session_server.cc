@@ -1,0 +1,426 @@
+#include "kagent/session_server.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "kagent/device_names.h"
+
+namespace viaduct {
+namespace {
+
+using control::Kind;
+using control::MessageHead;
+
+constexpr unsigned kAcceptsAtOnce = 32;
+constexpr unsigned kLogLinesPerSecond = 10;
+constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;
+
+std::string text_of(const ucred& peer) {
+  return "process " + std::to_string(peer.pid) + " of user " + std::to_string(peer.uid);
+}
+
+// A device name as it may be shown to people.
+std::string shown(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c < ' ' || c == 0x7f) c = '?';
+  }
+  return out;
+}
+
+// All groups of the process at the other end, as the kernel knows them: no account database, which
+// might be slow and might say something else, is asked.
+std::vector<gid_t> groups_of(int socket, const ucred& peer) {
+  std::vector<gid_t> groups(64);
+  for (;;) {
+    auto bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    const int result = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes);
+    groups.resize(result == 0 || errno == ERANGE ? bytes / sizeof(gid_t) : 0);
+    if (result == 0 || errno != ERANGE || groups.size() > 65536) break;
+  }
+  groups.push_back(peer.gid);
+  return groups;
+}
+
+bool send_message(int socket, const void* data, std::size_t bytes, std::span<const int> fds = {}) {
+  iovec piece{const_cast<void*>(data), bytes};
+  alignas(cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = room;
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
+  }
+  return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes);
+}
+
+// Messages that are still there when a socket is closed make the peer's next call fail, before it
+// could read our answer.
+void swallow_rest(int socket) {
+  std::byte room[64];
+  for (int i = 0; i < 16 && recv(socket, room, sizeof room, MSG_DONTWAIT) > 0; ++i) continue;
+}
+
+Refused malformed(const char* how) {
+  return {vip::kInvalidParameter, &ServiceCounters::refused_message,
+          std::string("malformed request: ") + how};
+}
+
+MessageHead judge_head(std::span<const std::byte> message) {
+  MessageHead head;
+  if (message.size() < sizeof head) throw malformed("shorter than its head");
+  std::memcpy(&head, message.data(), sizeof head);
+  if (head.magic != control::kMagic) throw malformed("not of this protocol");
+  if (head.version != control::kVersion) {
+    throw Refused{vip::kNotSupported, &ServiceCounters::refused_version,
+                  "the agent speaks version " + std::to_string(control::kVersion) +
+                      " of the control protocol, the program " + std::to_string(head.version)};
+  }
+  if (head.bytes != message.size()) throw malformed("not as long as it says");
+  return head;
+}
+
+control::Hello judge_hello(std::span<const std::byte> message) {
+  control::Hello hello;
+  if (message.size() != sizeof hello) throw malformed("not as long as a hello");
+  std::memcpy(&hello, message.data(), sizeof hello);
+  if (hello.layout_version != layout::kLayoutVersion) {
+    throw Refused{vip::kNotSupported, &ServiceCounters::refused_version,
+                  "the agent speaks version " + std::to_string(layout::kLayoutVersion) +
+                      " of the segment's layout, the program " +
+                      std::to_string(hello.layout_version)};
+  }
+  if (std::memchr(hello.device, '\0', sizeof hello.device) == nullptr) {
+    throw malformed("the device name has no end");
+  }
+  if (hello.placement != 0) throw malformed("unknown placement");
+  return hello;
+}
+
+}  // namespace
+
+SessionServer::SessionServer(const Config& config, EventLoop& loop,
+                             std::span<const std::unique_ptr<Nic>> nics, ServiceCounters& counters,
+                             std::function<std::string()> counters_text)
+    : config_(config),
+      loop_(loop),
+      nics_(nics),
+      counters_(counters),
+      counters_text_(std::move(counters_text)),
+      listener_(config.socket) {
+  for (const auto& nic : nics) interfaces_.push_back(nic->interface());
+  listen();
+}
+
+SessionServer::~SessionServer() {
+  loop_.remove(listener_token_);
+  while (!waiting_.empty()) drop(waiting_.begin());
+  end_all();
+}
+
+// ---------------------------------------------------------------------------- connections
+
+void SessionServer::listen() {
+  listener_token_ = loop_.add(listener_.fd(), EPOLLIN, [this](std::uint32_t) { accept_some(); });
+}
+
+void SessionServer::accept_some() {
+  for (unsigned i = 0; i < kAcceptsAtOnce; ++i) {
+    if (!accept_one()) return;
+  }
+}
+
+bool SessionServer::accept_one() {
+  Descriptor socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+    if (errno == EINTR || errno == ECONNABORTED) return true;
+    // Out of descriptors or memory; the connection stays where it is, so look away for a while.
+    if (may_log()) spdlog::warn("no connection can be accepted: {}", std::strerror(errno));
+    ++counters_.accept_failures;
+    loop_.remove(listener_token_);
+    listener_token_ = 0;
+    listen_at_ = monotonic_ns() + kAcceptPauseNs;
+    return false;
+  }
+  ++counters_.connections;
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return true;
+  make_room(peer.uid);
+  waiting_.push_back({std::move(socket), peer, monotonic_ns() + kPatienceNs, 0});
+  const WaitingRef connection = std::prev(waiting_.end());
+  try {
+    connection->token = loop_.add(connection->socket.get(), EPOLLIN | EPOLLRDHUP,
+                                  [this, connection](std::uint32_t) { on_request(connection); });
+  } catch (const std::exception& error) {
+    if (may_log()) spdlog::warn("a connection can't be watched: {}", error.what());
+    ++counters_.accept_failures;
+    waiting_.erase(connection);
+  }
+  return true;
+}
+
+// Programs ask at once, so those who have waited longest are the least likely to ask at all.
+void SessionServer::make_room(uid_t user) {
+  const auto of_user = [user](const Waiting& w) { return w.peer.uid == user; };
+  const auto count = std::count_if(waiting_.begin(), waiting_.end(), of_user);
+  WaitingRef victim = waiting_.end();
+  if (user != 0 && static_cast<std::size_t>(count) >= kMostWaitingOfUser) {
+    victim = std::find_if(waiting_.begin(), waiting_.end(), of_user);
+  } else if (waiting_.size() >= kMostWaiting) {
+    victim = waiting_.begin();
+  }
+  if (victim == waiting_.end()) return;
+  ++counters_.dropped_crowded;
+  if (may_log()) {
+    spdlog::warn("{} has asked for nothing and there are too many such: closed",
+                 text_of(victim->peer));
+  }
+  drop(victim);
+}
+
+void SessionServer::drop(WaitingRef connection) {
+  loop_.remove(connection->token);
+  waiting_.erase(connection);
+}
+
+void SessionServer::tick(std::uint64_t now) {
+  while (!waiting_.empty() && waiting_.front().deadline <= now) {
+    ++counters_.dropped_silent;
+    if (may_log()) spdlog::warn("{} asked for nothing: closed", text_of(waiting_.front().peer));
+    drop(waiting_.begin());
+  }
+  if (listener_token_ == 0 && now >= listen_at_) listen();
+}
+
+std::uint64_t SessionServer::next_deadline() const {
+  std::uint64_t next = waiting_.empty() ? ~0ull : waiting_.front().deadline;
+  if (listener_token_ == 0) next = std::min(next, listen_at_);
+  return next;
+}
+
+// ---------------------------------------------------------------------------- requests
+
+void SessionServer::on_request(WaitingRef connection) {
+  std::byte room[control::kMaxMessageBytes];
+  // Without room for control data the kernel itself closes descriptors that come along.
+  const ssize_t bytes =
+      recv(connection->socket.get(), room, sizeof room, MSG_DONTWAIT | MSG_TRUNC);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  Descriptor socket = std::move(connection->socket);
+  const ucred peer = connection->peer;
+  loop_.remove(connection->token);
+  waiting_.erase(connection);
+  if (bytes <= 0) return;  // nobody there to answer, or an empty message
+  try {
+    if (static_cast<std::size_t>(bytes) > sizeof room) throw malformed("too long");
+    serve(std::move(socket), peer, {room, static_cast<std::size_t>(bytes)});
+  } catch (const Refused& refused) {
+    refuse(socket.get(), peer, refused);
+  } catch (const std::exception& error) {
+    refuse(socket.get(), peer,
+           {vip::kErrorResource, &ServiceCounters::refused_resources, error.what()});
+  }
+  if (socket) swallow_rest(socket.get());
+}
+
+void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused) {
+  ++(counters_.*refused.cause);
+  if (may_log()) spdlog::warn("{} is refused: {}", text_of(peer), shown(refused.reason));
+  if (socket < 0) return;
+  control::HelloAnswer answer;
+  std::memset(static_cast<void*>(&answer), 0, sizeof answer);
+  answer.head = MessageHead{};
+  answer.head.kind = static_cast<std::uint16_t>(Kind::kHello);
+  answer.head.bytes = sizeof answer;
+  answer.head.result = refused.result;
+  refused.reason.copy(answer.reason, sizeof answer.reason - 1);
+  send_message(socket, &answer, sizeof answer);
+}
+
+void SessionServer::serve(Descriptor&& socket, const ucred& peer,
+                          std::span<const std::byte> message) {
+  const MessageHead head = judge_head(message);
+  switch (static_cast<Kind>(head.kind)) {
+    case Kind::kHello: {
+      const control::Hello hello = judge_hello(message);
+      check_access(socket.get(), peer);
+      return serve_hello(std::move(socket), peer, hello);
+    }
+    case Kind::kCounters:
+      if (message.size() != sizeof head) throw malformed("not as long as a request for counters");
+      check_access(socket.get(), peer);
+      return serve_counters(socket.get());
+  }
+  throw malformed("of no known kind");
+}
+
+void SessionServer::check_access(int socket, const ucred& peer) const {
+  if (config_.access.allows(peer.uid, groups_of(socket, peer))) return;
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_access,
+                "user " + std::to_string(peer.uid) + " may not use VI (see [access])"};
+}
+
+Nic& SessionServer::find_nic(std::string_view device) const {
+  const auto number = find_device(device, interfaces_);
+  if (!number) {
+    throw Refused{vip::kInvalidParameter, &ServiceCounters::refused_device,
+                  "there is no device " + shown(device)};
+  }
+  Nic& nic = *nics_[*number];
+  if (!nic.is_open()) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_down,
+                  "interface " + nic.interface() + " is away"};
+  }
+  return nic;
+}
+
+void SessionServer::serve_hello(Descriptor&& socket, const ucred& peer,
+                                const control::Hello& hello) {
+  Nic& nic = find_nic(hello.device);
+  const auto of_user = sessions_of_user_.find(peer.uid);
+  if (peer.uid != 0 && of_user != sessions_of_user_.end() &&
+      of_user->second >= config_.sessions_per_user) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
+                  "user " + std::to_string(peer.uid) + " has all " +
+                      std::to_string(of_user->second) + " sessions that one user may have"};
+  }
+  auto session = std::make_unique<Session>(nic, peer, socket.get());
+  control::HelloAnswer answer;
+  std::memset(static_cast<void*>(&answer), 0, sizeof answer);
+  answer.head = MessageHead{};
+  answer.head.kind = static_cast<std::uint16_t>(Kind::kHello);
+  answer.head.bytes = sizeof answer;
+  answer.head.result = vip::kSuccess;
+  answer.capacity = nic.stack().capacity();
+  answer.segment_bytes = session->segment_bytes();
+  answer.busy_poll_us = config_.spin_us;
+  answer.nic = nic.attributes();
+
+  const std::uint64_t id = next_id_++;
+  const int fds[] = {session->segment(), session->bell()};
+  const auto it =
+      sessions_.emplace(id, Live{std::move(socket), std::move(session), 0, 0, 0}).first;
+  Live& live = it->second;
+  ++sessions_of_user_[peer.uid];
+  ++counters_.sessions_opened;
+  try {
+    watch(id);
+  } catch (const std::exception& error) {
+    socket = std::move(live.socket);
+    end(id, &ServiceCounters::sessions_closed);
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_resources, error.what()};
+  }
+  spdlog::debug("{} has opened {} as {}", text_of(peer), nic.interface(), shown(hello.device));
+  if (!send_message(live.socket.get(), &answer, sizeof answer, fds)) {
+    end(id, &ServiceCounters::sessions_closed);
+    return;
+  }
+  live.session->segment_passed();
+}
+
+void SessionServer::serve_counters(int socket) {
+  ++counters_.counter_requests;
+  const std::string text = counters_text_();
+  const Descriptor file(memfd_create("viaduct-counters", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const bool written =
+      file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+  if (!written) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_resources,
+                  std::string("no memory for the table: ") + std::strerror(errno)};
+  }
+  MessageHead answer;
+  answer.kind = static_cast<std::uint16_t>(Kind::kCounters);
+  answer.bytes = sizeof answer;
+  answer.result = vip::kSuccess;
+  const int fds[] = {file.get()};
+  send_message(socket, &answer, sizeof answer, fds);
+}
+
+// ---------------------------------------------------------------------------- sessions
+
+void SessionServer::watch(std::uint64_t id) {
+  Live& live = sessions_.at(id);
+  live.socket_token = loop_.add(live.socket.get(), EPOLLIN | EPOLLRDHUP,
+                                [this, id](std::uint32_t) { on_session_socket(id); });
+  // The bell only has to end the sleep.
+  live.bell_token = loop_.add(live.session->bell(), EPOLLIN | EPOLLET, [](std::uint32_t) {});
+  live.process_token = loop_.add(live.session->process(), EPOLLIN,
+                                 [this, id](std::uint32_t) { on_process_end(id); });
+}
+
+void SessionServer::on_session_socket(std::uint64_t id) {
+  std::byte room[1];
+  const ssize_t bytes = recv(sessions_.at(id).socket.get(), room, sizeof room,
+                             MSG_DONTWAIT | MSG_TRUNC);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (bytes > 0) {
+    if (may_log()) {
+      spdlog::warn("{} spoke after its hello: session ended",
+                   text_of(sessions_.at(id).session->peer()));
+    }
+    return end(id, &ServiceCounters::sessions_broken);
+  }
+  end(id, &ServiceCounters::sessions_closed);
+}
+
+void SessionServer::on_process_end(std::uint64_t id) {
+  Live& live = sessions_.at(id);
+  live.session->process_ended();
+  loop_.remove(live.process_token);
+  live.process_token = 0;
+  ++counters_.programs_ended;
+}
+
+void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause) {
+  const auto it = sessions_.find(id);
+  Live& live = it->second;
+  ++(counters_.*cause);
+  for (const EventLoop::Token token : {live.socket_token, live.bell_token, live.process_token}) {
+    loop_.remove(token);
+  }
+  const ucred peer = live.session->peer();
+  spdlog::debug("{}: session on {} ended", text_of(peer), live.session->nic().interface());
+  if (--sessions_of_user_[peer.uid] == 0) sessions_of_user_.erase(peer.uid);
+  // The segment says that the session is over before the socket's end can be seen.
+  live.session.reset();
+  sessions_.erase(it);
+}
+
+void SessionServer::end_sessions(const Nic& nic) {
+  for (auto it = sessions_.begin(); it != sessions_.end();) {
+    const auto [id, live] = std::pair(it->first, &it->second);
+    ++it;
+    if (&live->session->nic() == &nic) end(id, &ServiceCounters::sessions_lost);
+  }
+}
+
+void SessionServer::end_all() {
+  while (!sessions_.empty()) end(sessions_.begin()->first, &ServiceCounters::sessions_closed);
+}
+
+// Programs can cause messages as fast as they like; the log must not grow with them.
+bool SessionServer::may_log() {
+  const std::uint64_t second = monotonic_ns() / kNsPerSecond;
+  if (second != log_second_) log_lines_ = 0;
+  log_second_ = second;
+  if (++log_lines_ <= kLogLinesPerSecond) return true;
+  ++counters_.log_lines_saved;
+  return false;
+}
+
+}  // namespace viaduct

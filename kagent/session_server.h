@@ -1,0 +1,116 @@
+// The agent's side of the control protocol (control.h): listens, judges what programs ask for, and
+// keeps the sessions that it gave them.
+//
+//   connection --hello--> judged --> session ... until the program closes it, speaks again or the
+//       |                    |                   interface goes away
+//       |                    +--> answer that says why not, closed
+//       +-- says nothing for kPatienceNs, or too many such: closed
+//
+// Everything that a program says is taken for hostile: one packet is read, its descriptors are
+// dropped unseen, and only the copy is looked at. Nothing here waits for a program.
+#ifndef VIADUCT_KAGENT_SESSION_SERVER_H
+#define VIADUCT_KAGENT_SESSION_SERVER_H
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kagent/clock.h"
+#include "kagent/config.h"
+#include "kagent/control.h"
+#include "kagent/event_loop.h"
+#include "kagent/listen_socket.h"
+#include "kagent/nic.h"
+#include "kagent/service_counters.h"
+#include "kagent/session.h"
+
+namespace viaduct {
+
+class SessionServer {
+ public:
+  static constexpr std::uint64_t kPatienceNs = 2 * kNsPerSecond;
+  static constexpr std::size_t kMostWaiting = 128;         // connections without a request ...
+  static constexpr std::size_t kMostWaitingOfUser = 64;    // ... and of one user, root excepted
+
+  // Throws SocketError and std::system_error. All arguments must outlive the server; `nics` are in
+  // the order of the VIPL's NIC numbers. `counters_text` makes what kCounters answers.
+  SessionServer(const Config& config, EventLoop& loop, std::span<const std::unique_ptr<Nic>> nics,
+                ServiceCounters& counters, std::function<std::string()> counters_text);
+  // Ends all sessions.
+  ~SessionServer();
+  SessionServer(const SessionServer&) = delete;
+  SessionServer& operator=(const SessionServer&) = delete;
+
+  // Closes connections whose time is over. To be called now and then, and at next_deadline().
+  void tick(std::uint64_t now);
+  std::uint64_t next_deadline() const;  // ~0: never
+
+  // Ends the sessions of a NIC whose interface went away.
+  void end_sessions(const Nic& nic);
+  void end_all();
+
+  std::size_t sessions() const { return sessions_.size(); }
+  std::size_t waiting() const { return waiting_.size(); }
+
+ private:
+  // A connection that has not asked for anything yet. Oldest first.
+  struct Waiting {
+    Descriptor socket;
+    ucred peer;
+    std::uint64_t deadline;
+    EventLoop::Token token;
+  };
+  using WaitingRef = std::list<Waiting>::iterator;
+
+  struct Live {
+    Descriptor socket;
+    std::unique_ptr<Session> session;
+    EventLoop::Token socket_token, bell_token, process_token;
+  };
+
+  void listen();
+  void accept_some();
+  bool accept_one();
+  void make_room(uid_t user);
+  void drop(WaitingRef connection);
+  void on_request(WaitingRef connection);
+  void serve(Descriptor&& socket, const ucred& peer, std::span<const std::byte> message);
+  void serve_hello(Descriptor&& socket, const ucred& peer, const control::Hello& hello);
+  void serve_counters(int socket);
+  Nic& find_nic(std::string_view device) const;
+  void check_access(int socket, const ucred& peer) const;
+  void watch(std::uint64_t id);
+  void on_session_socket(std::uint64_t id);
+  void on_process_end(std::uint64_t id);
+  void end(std::uint64_t id, std::uint64_t ServiceCounters::*cause);
+  void refuse(int socket, const ucred& peer, const Refused& refused);
+  bool may_log();
+
+  const Config& config_;
+  EventLoop& loop_;
+  std::span<const std::unique_ptr<Nic>> nics_;
+  std::vector<std::string> interfaces_;
+  ServiceCounters& counters_;
+  std::function<std::string()> counters_text_;
+  ListenSocket listener_;
+  EventLoop::Token listener_token_ = 0;   // 0: pausing until listen_at_
+  std::uint64_t listen_at_ = 0;
+  std::list<Waiting> waiting_;
+  std::map<std::uint64_t, Live> sessions_;
+  std::unordered_map<uid_t, std::uint32_t> sessions_of_user_;
+  std::uint64_t next_id_ = 1;
+  std::uint64_t log_second_ = 0;
+  unsigned log_lines_ = 0;
+};
+
+}  // namespace viaduct
+
+#endif
