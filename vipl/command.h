@@ -1,0 +1,36 @@
+// A control operation: one question to the driver through a command slot, and its answer.
+//
+//     Command command(session, layout::Op::kCreateVi);
+//     command->entries = ...;                 fill in what the operation needs
+//     VIP_RETURN result = command.run();      waits for the answer
+//     ... = command->handle;                  read what it brings
+#ifndef VIADUCT_VIPL_COMMAND_H
+#define VIADUCT_VIPL_COMMAND_H
+
+#include "vipl/session.h"
+
+namespace viaduct::vipl {
+
+class Command {
+ public:
+  Command(Session& session, layout::Op op) : session_(session) { body_.op = op; }
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  layout::CommandBody* operator->() { return &body_; }
+
+  // What the driver returned, or VIP_ERROR_RESOURCE if it is gone or no slot is free.
+  VIP_RETURN run();
+
+ private:
+  bool may_take_long() const;
+  bool take_slot(std::uint32_t& slot);
+  void give_slot(std::uint32_t slot);
+
+  Session& session_;
+  layout::CommandBody body_{};
+};
+
+}  // namespace viaduct::vipl
+
+#endif

@@ -1,0 +1,59 @@
+// Completion queues: taking entries off. See session_layout.h for who owns which word.
+#ifndef VIADUCT_VIPL_COMPLETION_QUEUE_H
+#define VIADUCT_VIPL_COMPLETION_QUEUE_H
+
+#include "vipl/session.h"
+
+namespace viaduct::vipl {
+
+class CompletionQueue {
+ public:
+  // Whose descriptor has completed.
+  struct Entry {
+    VIP_VI_HANDLE vi;
+    bool receive;
+  };
+
+  // The queue that a handle names; index and session have been checked (Visit).
+  CompletionQueue(Session& session, Handle cq)
+      : session_(session),
+        queue_(session.view.cq(cq.index())),
+        ring_(session.view.cq_ring(cq.index())),
+        index_(cq.index()),
+        generation_(cq.generation()) {}
+
+  // Whether the CQ is still the one that the handle names.
+  bool valid() const {
+    const std::uint32_t now = queue_.generation.load(std::memory_order_acquire);
+    return now != 0 && ((now ^ generation_) & kGenerationMask) == 0;
+  }
+
+  // Returns as VipCQDone.
+  VIP_RETURN take(Entry& entry);
+
+  // Returns as VipCQWait.
+  VIP_RETURN wait(std::uint64_t timeout_ms, Entry& entry);
+
+  // For a CQ just made.
+  void begin();
+
+  // For a CQ just destroyed: wakes who waits.
+  void end();
+
+ private:
+  enum class Next { kEntry, kStale, kNone, kGone };
+  Next next(Entry& entry);
+  bool current(const layout::CqEntry& entry) const;
+  void feed();
+  bool take_flushed(Entry& entry);
+
+  Session& session_;
+  layout::Cq& queue_;
+  layout::CqEntry* ring_;
+  std::uint32_t index_;
+  std::uint32_t generation_;
+};
+
+}  // namespace viaduct::vipl
+
+#endif

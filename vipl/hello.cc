@@ -1,0 +1,175 @@
+// Finding the agent and agreeing with it on a session: see control.h.
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "vipl/session.h"
+#include "vipl/sys.h"
+
+namespace viaduct::vipl {
+namespace {
+
+constexpr long kPatienceSeconds = 5;  // for an agent that accepts but does not answer
+
+bool agent_address(sockaddr_un& address, socklen_t& bytes, const char*& name) {
+  name = secure_getenv(control::kSocketVariable);
+  if (name == nullptr || *name == '\0') name = control::kDefaultSocket;
+  const std::size_t length = strlen(name);
+  if (length >= sizeof address.sun_path) {
+    explain("the agent's socket has too long a name: %s", name);
+    return false;
+  }
+  address = {};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, name, length);
+  const bool abstract = name[0] == '@';
+  if (abstract) address.sun_path[0] = '\0';
+  bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length + (abstract ? 0 : 1));
+  return true;
+}
+
+int connect_to_agent() {
+  sockaddr_un address;
+  socklen_t bytes;
+  const char* name;
+  if (!agent_address(address, bytes, name)) return -1;
+  const int fd = sys::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (fd < 0) {
+    explain("no socket: %s", strerror(errno));
+    return -1;
+  }
+  const timeval patience = {kPatienceSeconds, 0};
+  sys::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  sys::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  if (sys::connect(fd, reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
+    explain("no agent at %s: %s", name, strerror(errno));
+    sys::close(fd);
+    return -1;
+  }
+  ucred peer = {};
+  socklen_t peer_bytes = sizeof peer;
+  if (sys::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) != 0 ||
+      (peer.uid != 0 && peer.uid != sys::user())) {
+    explain("the agent at %s runs as user %u, neither root nor ours", name, peer.uid);
+    sys::close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+bool send_hello(int fd, const char* device) {
+  struct {
+    control::Hello hello;
+  } message = {};
+  control::Hello& hello = message.hello;
+  hello.head.kind = static_cast<std::uint16_t>(control::Kind::kHello);
+  hello.head.bytes = sizeof hello;
+  strncpy(hello.device, device, sizeof hello.device - 1);
+  if (sys::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) return true;
+  explain("cannot speak to the agent: %s", strerror(errno));
+  return false;
+}
+
+// Takes every descriptor out of a message; those beyond the first two are closed.
+unsigned take_descriptors(msghdr& message, int (&fds)[2]) {
+  unsigned count = 0;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t here = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < here; ++i, ++count) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
+      if (count < 2) {
+        fds[count] = fd;
+      } else {
+        sys::close(fd);
+      }
+    }
+  }
+  return count;
+}
+
+// What the agent may refuse with; the rest of its codes make no sense here.
+VIP_RETURN refusal(std::uint32_t result) {
+  return result == VIP_INVALID_PARAMETER ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
+}
+
+VIP_RETURN receive_answer(int fd, Hello& hello) {
+  control::HelloAnswer& answer = hello.answer;
+  iovec data = {&answer, sizeof answer};
+  alignas(cmsghdr) char room[CMSG_SPACE(8 * sizeof(int))];
+  msghdr message = {};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = room;
+  message.msg_controllen = sizeof room;
+  long bytes;
+  do {
+    bytes = sys::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+  } while (bytes < 0 && errno == EINTR);
+  if (bytes < 0) {
+    explain("the agent does not answer: %s", strerror(errno));
+    return VIP_ERROR_RESOURCE;
+  }
+  int fds[2] = {-1, -1};
+  const unsigned descriptors = take_descriptors(message, fds);
+  VIP_RETURN result = VIP_ERROR_RESOURCE;
+  const control::MessageHead& head = answer.head;
+  const bool has_head = bytes >= static_cast<long>(sizeof head);
+  if (bytes == 0) {
+    explain("the agent hung up");
+  } else if (!has_head || head.magic != control::kMagic || head.version != control::kVersion) {
+    explain("the agent speaks another version of the protocol");
+  } else if (head.result != VIP_SUCCESS) {
+    const bool has_reason = bytes >= static_cast<long>(offsetof(control::HelloAnswer, capacity));
+    answer.reason[sizeof answer.reason - 1] = '\0';
+    explain("the agent refuses: %s", has_reason ? answer.reason : "it does not say why");
+    result = refusal(head.result);
+  } else if (bytes != sizeof answer || head.bytes != sizeof answer || descriptors != 2 ||
+             (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    explain("the agent's answer is malformed");
+  } else {
+    hello.socket = fd;
+    hello.segment = fds[0];
+    hello.bell = fds[1];
+    return VIP_SUCCESS;
+  }
+  for (const int extra : fds) {
+    if (extra >= 0) sys::close(extra);
+  }
+  return result;
+}
+
+}  // namespace
+
+VIP_RETURN say_hello(const char* device, Hello& hello) {
+  const int fd = connect_to_agent();
+  if (fd < 0) return VIP_ERROR_RESOURCE;
+  VIP_RETURN result = VIP_ERROR_RESOURCE;
+  if (send_hello(fd, device)) result = receive_answer(fd, hello);
+  if (result != VIP_SUCCESS) sys::close(fd);
+  return result;
+}
+
+void explain(const char* format, ...) {
+  if (secure_getenv("VIADUCT_DEBUG") == nullptr) return;
+  char text[512];
+  constexpr char kPrefix[] = "libvipl: ";
+  constexpr std::size_t kPrefixBytes = sizeof kPrefix - 1;
+  memcpy(text, kPrefix, kPrefixBytes);
+  va_list arguments;
+  va_start(arguments, format);
+  int bytes = vsnprintf(text + kPrefixBytes, sizeof text - kPrefixBytes - 1, format, arguments);
+  va_end(arguments);
+  if (bytes < 0) return;
+  const int most = static_cast<int>(sizeof text - kPrefixBytes - 2);
+  if (bytes > most) bytes = most;
+  std::size_t end = kPrefixBytes + static_cast<std::size_t>(bytes);
+  text[end++] = '\n';
+  sys::write(STDERR_FILENO, text, end);
+}
+
+}  // namespace viaduct::vipl

@@ -1,0 +1,74 @@
+#include "vipl/idle.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "vipl/sys.h"
+
+namespace viaduct::vipl {
+namespace {
+
+constexpr unsigned kFewProcessors = 4;        // fewer than this are few
+constexpr std::uint32_t kPausesFirst = 2;     // few: looks before the first yield
+constexpr std::uint32_t kYieldEvery = 4096;   // many: looks between yields
+constexpr std::uint32_t kLooksPerClock = 64;  // looks between readings of the clock ...
+constexpr std::uint32_t kYieldsPerClock = 4;  // ... and when each of them yields
+
+bool g_few_processors = true;
+
+}  // namespace
+
+std::uint64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t deadline_after(std::uint64_t now, std::uint64_t timeout_ms) {
+  return timeout_ms >= 0xffffffff ? kNever : now + timeout_ms * 1'000'000u;
+}
+
+void look_at_processors() {
+  unsigned long mask[128] = {};
+  if (sys::affinity(mask, sizeof mask) < 0) return;
+  unsigned count = 0;
+  for (const unsigned long word : mask) {
+    for (unsigned long bits = word; bits != 0; bits &= bits - 1) ++count;
+  }
+  g_few_processors = count < kFewProcessors;
+}
+
+std::uint64_t spin_time(std::uint32_t recommended_us) {
+  std::uint64_t us = recommended_us;
+  if (const char* text = secure_getenv("VIADUCT_SPIN_US")) {
+    char* end = nullptr;
+    const unsigned long value = strtoul(text, &end, 10);
+    if (end != text && *end == '\0') us = value;
+  }
+  constexpr std::uint64_t kMostUs = 10'000'000;
+  return (us < kMostUs ? us : kMostUs) * 1000;
+}
+
+void missed(std::uint32_t& misses) {
+  ++misses;
+  if (g_few_processors ? misses > kPausesFirst : misses % kYieldEvery == 0) {
+    sys::yield();
+  } else {
+    relax();
+  }
+}
+
+bool Spinner::again() {
+  ++looks_;
+  const bool yields = g_few_processors && looks_ > kPausesFirst;
+  if (looks_ % (yields ? kYieldsPerClock : kLooksPerClock) == 0 && now_ns() >= until_) return false;
+  if (yields || looks_ % kYieldEvery == 0) {
+    sys::yield();
+  } else {
+    relax();
+  }
+  return true;
+}
+
+}  // namespace viaduct::vipl

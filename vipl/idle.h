@@ -1,0 +1,55 @@
+// How a thread passes the time until something happens: the one place for the figures.
+//
+// On a machine with few processors the thread that spins may keep off the processor the very one
+// that it waits for, so it gives way at almost every look. On a machine with many, giving way costs
+// more than it brings, so it only pauses.
+#ifndef VIADUCT_VIPL_IDLE_H
+#define VIADUCT_VIPL_IDLE_H
+
+#include <cstdint>
+
+namespace viaduct::vipl {
+
+inline constexpr std::uint64_t kNever = ~0ull;
+
+// CLOCK_MONOTONIC in ns.
+std::uint64_t now_ns();
+
+// The moment `timeout_ms` from `now`; kNever when the timeout is one.
+std::uint64_t deadline_after(std::uint64_t now, std::uint64_t timeout_ms);
+
+// One pause instruction.
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
+// Counts the processors that this process may use. Call once, before the others below.
+void look_at_processors();
+
+// How long to spin before sleeping, in ns: $VIADUCT_SPIN_US, else what the agent recommends.
+std::uint64_t spin_time(std::uint32_t recommended_us);
+
+// Call when a poll of the program's own (Done) has found nothing. `misses` is the calling thread's
+// number of such polls in a row.
+void missed(std::uint32_t& misses);
+
+// A bounded time of looking again and again.
+class Spinner {
+ public:
+  explicit Spinner(std::uint64_t until_ns) : until_(until_ns) {}
+
+  // Waits a moment. False when the time is up.
+  bool again();
+
+ private:
+  std::uint64_t until_;
+  std::uint32_t looks_ = 0;
+};
+
+}  // namespace viaduct::vipl
+
+#endif

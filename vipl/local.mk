@@ -1,0 +1,49 @@
+# vipl: vipl.h, vipl_ext.h, libvipl.
+lib_LTLIBRARIES += libvipl.la
+include_HEADERS += vipl/vipl.h vipl/vipl_ext.h
+pkgconfig_DATA += vipl/vipl.pc
+
+libvipl_la_SOURCES = \
+  vipl/api.h \
+  vipl/attributes.cc vipl/attributes.h \
+  vipl/command.cc vipl/command.h \
+  vipl/completion_queue.cc vipl/completion_queue.h \
+  vipl/connection.cc \
+  vipl/cq.cc \
+  vipl/handle.h \
+  vipl/hello.cc \
+  vipl/idle.cc vipl/idle.h \
+  vipl/lock.cc vipl/lock.h \
+  vipl/management.cc \
+  vipl/memory.cc \
+  vipl/name_service.cc \
+  vipl/nic.cc \
+  vipl/presence.cc vipl/presence.h \
+  vipl/region_table.h \
+  vipl/session.cc vipl/session.h \
+  vipl/slot_pool.h \
+  vipl/sys.h \
+  vipl/text.cc \
+  vipl/vi.cc \
+  vipl/wait.h \
+  vipl/watcher.cc vipl/watcher.h \
+  vipl/work_queue.cc vipl/work_queue.h
+
+# C programs link with the library, statically too, so it needs the C library alone.
+libvipl_la_CXXFLAGS = $(AM_CXXFLAGS) -fno-exceptions -fno-rtti -fno-threadsafe-statics \
+  -ftls-model=initial-exec
+# The library's thread outlives dlclose(): nodelete.
+libvipl_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^Vip' \
+  -no-undefined -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now
+libvipl_la_LIBADD = -lpthread
+libvipl_la_LINK = $(LIBTOOL) $(AM_V_lt) --tag=CC $(AM_LIBTOOLFLAGS) $(LIBTOOLFLAGS) --mode=link \
+  $(CC) $(AM_CFLAGS) $(CFLAGS) $(libvipl_la_LDFLAGS) $(LDFLAGS) -o $@
+
+# Programs exist that load "vipl.so" by name.
+install-exec-hook: vipl-install-alias
+vipl-install-alias:
+	cd $(DESTDIR)$(libdir) && { test ! -e libvipl.so || $(LN_S) -f libvipl.so vipl.so; }
+uninstall-hook: vipl-uninstall-alias
+vipl-uninstall-alias:
+	rm -f $(DESTDIR)$(libdir)/vipl.so
+.PHONY: vipl-install-alias vipl-uninstall-alias

@@ -1,0 +1,92 @@
+#include "vipl/presence.h"
+
+#include <linux/membarrier.h>
+#include <pthread.h>
+
+#include "vipl/lock.h"
+#include "vipl/sys.h"
+
+namespace viaduct::vipl::presence {
+
+constinit thread_local ThreadRecord* t_record = nullptr;
+
+// The thread sanitizer knows nothing of membarrier.
+#ifdef __SANITIZE_THREAD__
+std::atomic<bool> g_fence_needed{true};
+#else
+std::atomic<bool> g_fence_needed{false};
+#endif
+
+namespace {
+
+std::atomic<std::uint32_t> g_lock;
+std::atomic<ThreadRecord*> g_records;  // never shrinks
+bool g_have_key;
+pthread_key_t g_key;
+
+long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
+
+void retire(void* value) {
+  auto* const record = static_cast<ThreadRecord*>(value);
+  t_record = nullptr;
+  record->inside.store(0, std::memory_order_release);
+  record->in_use.store(false, std::memory_order_release);
+}
+
+ThreadRecord* unused_record() {
+  for (ThreadRecord* record = g_records.load(); record != nullptr; record = record->next) {
+    if (!record->in_use.load(std::memory_order_acquire)) return record;
+  }
+  constexpr std::size_t kBlock = 4096;
+  auto* const block = static_cast<ThreadRecord*>(sys::map(kBlock, -1));
+  if (block == nullptr) return nullptr;
+  for (std::size_t i = 0; i < kBlock / sizeof(ThreadRecord); ++i) {
+    block[i].next = g_records.load();
+    g_records.store(&block[i], std::memory_order_release);
+  }
+  return g_records.load();
+}
+
+}  // namespace
+
+ThreadRecord* enrol() {
+  Lock lock(g_lock);
+  if (!g_have_key) g_have_key = pthread_key_create(&g_key, retire) == 0;
+  ThreadRecord* const record = unused_record();
+  if (record == nullptr) return nullptr;
+  record->in_use.store(true);
+  record->misses = 0;
+  if (g_have_key) pthread_setspecific(g_key, record);
+  t_record = record;
+  return record;
+}
+
+void prepare() {
+#ifndef __SANITIZE_THREAD__
+  g_fence_needed.store(membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0);
+#endif
+}
+
+void barrier() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!g_fence_needed.load()) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+bool anyone_inside(std::uint32_t nic) {
+  for (ThreadRecord* record = g_records.load(std::memory_order_acquire); record != nullptr;
+       record = record->next) {
+    if (record->inside.load(std::memory_order_acquire) == nic + 1) return true;
+  }
+  return false;
+}
+
+void forget_other_threads() {
+  g_lock.store(0);
+  for (ThreadRecord* record = g_records.load(); record != nullptr; record = record->next) {
+    if (record == t_record) continue;
+    record->inside.store(0);
+    record->in_use.store(false);
+  }
+}
+
+}  // namespace viaduct::vipl::presence

@@ -1,0 +1,231 @@
+#include "vipl/session.h"
+
+#include <pthread.h>
+
+#include <cstring>
+
+#include "vipl/idle.h"
+#include "vipl/lock.h"
+#include "vipl/sys.h"
+#include "vipl/watcher.h"
+
+namespace viaduct::vipl {
+
+constinit Session g_sessions[kMaxSessions];
+
+void Session::wake_driver() {
+  // Of several threads that ring, one makes the system call.
+  if (view.header().driver_sleeps.exchange(0) == 0) return;
+  const std::uint64_t one = 1;
+  sys::write(bell, &one, sizeof one);
+}
+
+namespace registry {
+namespace {
+
+std::atomic<std::uint32_t> g_lock;
+std::uint32_t g_next;  // where to look for a free session first
+bool g_prepared;
+
+std::size_t descriptor_bytes(const Session& s) { return s.capacity.slots * sizeof(void*); }
+std::size_t attribute_bytes(const Session& s) { return s.capacity.vis * sizeof(VIP_VI_ATTRIBUTES); }
+
+void release_memory(Session& s) {
+  s.regions.destroy();
+  if (s.descriptors != nullptr) sys::unmap(s.descriptors, descriptor_bytes(s));
+  if (s.attributes != nullptr) sys::unmap(s.attributes, attribute_bytes(s));
+  if (s.view.mapped()) sys::unmap(s.view.base(), s.segment_bytes);
+  s.descriptors = nullptr;
+  s.attributes = nullptr;
+  s.view = layout::View();
+}
+
+void close_descriptors(Session& s) {
+  if (s.socket >= 0) sys::close(s.socket);
+  if (s.bell >= 0) sys::close(s.bell);
+  s.socket = s.bell = -1;
+}
+
+void set_free(Session& s) {
+  release_memory(s);
+  close_descriptors(s);
+  s.state = Session::State::kFree;
+}
+
+// --- fork. The child shares the parent's descriptors and segments: it lets go of them quietly, for
+// the parent's sessions go on.
+
+void before_fork() { Lock::acquire(g_lock); }
+void after_fork_in_parent() { Lock::release(g_lock); }
+void after_fork_in_child() {
+  g_lock.store(0);
+  for (Session& s : g_sessions) {
+    if (s.state == Session::State::kFree) continue;
+    s.key.store(0);
+    set_free(s);
+    ++s.generation;
+  }
+  presence::forget_other_threads();
+  watcher::forget();
+}
+
+bool prepare() {
+  if (g_prepared) return true;
+  look_at_processors();
+  presence::prepare();
+  g_prepared = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+  return g_prepared;
+}
+
+bool plausible(const control::HelloAnswer& answer) {
+  const layout::Capacity& c = answer.capacity;
+  return c.vis <= 0xffff && c.cqs <= 0xffff && c.slots <= layout::kMaxSlots &&
+         layout::kCommands + c.vis + c.cqs <= layout::Doorbells::kBits &&
+         layout::Offsets(c).total == answer.segment_bytes;
+}
+
+bool map_segment(const Hello& hello, Session& s) {
+  const control::HelloAnswer& answer = hello.answer;
+  if (!plausible(answer)) {
+    explain("the agent's answer makes no sense");
+    return false;
+  }
+  const int seals = sys::get_seals(hello.segment);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
+      sys::seek_end(hello.segment) != static_cast<long>(answer.segment_bytes)) {
+    explain("the agent's segment is not sealed or has another size than announced");
+    return false;
+  }
+  void* const base = sys::map(answer.segment_bytes, hello.segment);
+  if (base == nullptr) {
+    explain("no memory to map a segment of %llu bytes",
+            static_cast<unsigned long long>(answer.segment_bytes));
+    return false;
+  }
+  s.view = layout::View(base, answer.capacity);
+  s.segment_bytes = answer.segment_bytes;
+  s.capacity = answer.capacity;
+  const layout::Header& header = s.view.header();
+  if (header.magic != layout::kMagic || header.version != layout::kLayoutVersion ||
+      header.bytes != answer.segment_bytes ||
+      std::memcmp(&header.capacity, &answer.capacity, sizeof answer.capacity) != 0) {
+    explain("the agent's segment is of another version than this library");
+    return false;
+  }
+  s.descriptors = static_cast<VIP_DESCRIPTOR**>(sys::map(descriptor_bytes(s), -1));
+  s.attributes = static_cast<VIP_VI_ATTRIBUTES*>(sys::map(attribute_bytes(s), -1));
+  return s.descriptors != nullptr && s.attributes != nullptr && s.regions.create();
+}
+
+Session* find_free() {
+  for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
+    const std::uint32_t number = (g_next + i) % kMaxSessions;
+    if (g_sessions[number].state != Session::State::kFree) continue;
+    g_next = (number + 1) % kMaxSessions;
+    g_sessions[number].number = number;
+    return &g_sessions[number];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::atomic<std::uint32_t>& lock() { return g_lock; }
+
+Session& at(std::uint32_t number) { return g_sessions[number]; }
+
+VIP_RETURN open(const Hello& hello, Session*& session) {
+  Lock lock(g_lock);
+  reap();
+  Session* const s = prepare() ? find_free() : nullptr;
+  if (s == nullptr) {
+    explain("this process has all %u NIC handles open", kMaxSessions);
+    sys::close(hello.socket);
+    sys::close(hello.segment);
+    sys::close(hello.bell);
+    return VIP_ERROR_RESOURCE;
+  }
+  s->socket = hello.socket;
+  s->bell = hello.bell;
+  const bool mapped = map_segment(hello, *s);
+  sys::close(hello.segment);
+  if (!mapped) {
+    set_free(*s);
+    return VIP_ERROR_RESOURCE;
+  }
+  s->nic = hello.answer.nic;
+  s->nic.name[sizeof s->nic.name - 1] = '\0';
+  const std::uint32_t most = s->nic.max_descriptors;
+  s->max_descriptors = most != 0 && most < layout::kRingEntries ? most : layout::kRingEntries;
+  s->spin_ns = spin_time(hello.answer.busy_poll_us);
+  s->error_handler = nullptr;
+  s->error_context = nullptr;
+  s->lost.store(false);
+  s->lock.store(0);
+  s->state = Session::State::kOpen;
+  if (!watcher::start()) {
+    explain("cannot start the thread that watches the agent");
+    set_free(*s);
+    return VIP_ERROR_RESOURCE;
+  }
+  s->key.store(Session::kOpen | s->nic_part(), std::memory_order_release);
+  session = s;
+  return VIP_SUCCESS;
+}
+
+bool close(std::uint32_t number, std::uint32_t key) {
+  Session& s = g_sessions[number];
+  {
+    Lock lock(g_lock);
+    if (s.key.load() != (Session::kOpen | key)) return false;
+    s.key.store(0);
+    s.state = Session::State::kClosed;
+    ++s.generation;
+    lose(s);
+    // The watcher may be polling the socket, which keeps it alive: end it for the agent now.
+    sys::shutdown(s.socket, SHUT_RDWR);
+    close_descriptors(s);
+    presence::barrier();
+    watcher::look_again();
+  }
+  // Usually everybody is out at once. If not, the watcher frees the session.
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    {
+      Lock lock(g_lock);
+      if (!reap()) break;
+    }
+    sys::yield();
+  }
+  return true;
+}
+
+void lose(Session& s) {
+  s.lost.store(true);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const auto wake = [](std::atomic<std::uint32_t>& sleepers) {
+    if (sleepers.load() != 0 && sleepers.exchange(0) != 0) sys::futex_wake(sleepers);
+  };
+  for (std::uint32_t i = 0; i < layout::kCommands; ++i) wake(s.view.command(i).sleepers);
+  for (std::uint32_t i = 0; i < s.capacity.vis; ++i) {
+    wake(s.view.vi(i).send.sleepers);
+    wake(s.view.vi(i).receive.sleepers);
+  }
+  for (std::uint32_t i = 0; i < s.capacity.cqs; ++i) wake(s.view.cq(i).sleepers);
+}
+
+bool reap() {
+  bool left = false;
+  for (Session& s : g_sessions) {
+    if (s.state != Session::State::kClosed) continue;
+    if (presence::anyone_inside(s.number)) {
+      left = true;
+    } else {
+      set_free(s);
+    }
+  }
+  return left;
+}
+
+}  // namespace registry
+}  // namespace viaduct::vipl

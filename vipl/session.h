@@ -1,0 +1,157 @@
+// A session: one VipOpenNic, from the agent's answer to VipCloseNic.
+//
+// Sessions lie in a fixed table, by NIC number. A session is made and unmade under the registry's
+// lock; in between it is found by handle, without a lock, through Visit:
+//
+//     free --open--> open --VipCloseNic--> closed --nobody inside--> free
+//                      \--agent gone: `lost` is set; still open
+#ifndef VIADUCT_VIPL_SESSION_H
+#define VIADUCT_VIPL_SESSION_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "kagent/control.h"
+#include "kagent/session_layout.h"
+#include "vipl/api.h"
+#include "vipl/handle.h"
+#include "vipl/presence.h"
+#include "vipl/region_table.h"
+
+namespace viaduct::vipl {
+
+inline constexpr std::uint32_t kMaxSessions = 128;  // of one process; at most 256
+
+struct Session {
+  // --- set at open, constant while it is open
+  layout::View view;
+  layout::Capacity capacity;
+  std::uint32_t max_descriptors;  // on one work queue
+  std::uint32_t number;           // NIC number
+  std::uint64_t spin_ns;          // to spin before sleeping
+  VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
+  VIP_VI_ATTRIBUTES* attributes;  // by VI
+  int bell;
+
+  // --- changing
+  std::atomic<std::uint32_t> key;   // kOpen | nic_key while open, else 0
+  std::atomic<bool> lost;           // the agent has gone, or VipCloseNic was called
+  std::atomic<std::uint32_t> lock;  // guards writing to regions, attributes and the error handler
+  RegionTable regions;
+  VIP_ERROR_HANDLER error_handler;
+  VIP_PVOID error_context;
+
+  // --- the registry's
+  enum class State : std::uint8_t { kFree, kOpen, kClosed } state;
+  std::uint8_t generation;
+  int socket;
+  std::size_t segment_bytes;
+  control::NicAttributes nic;
+
+  static constexpr std::uint32_t kOpen = 1u << 16;
+
+  // No completion will come from the driver any more.
+  bool over() const {
+    return lost.load(std::memory_order_acquire) ||
+           view.header().closed.load(std::memory_order_acquire) != 0;
+  }
+
+  std::uint32_t nic_part() const { return nic_key(number, generation); }
+
+  // Rings a doorbell, and the bell if the driver sleeps.
+  void ring(std::uint32_t bit) {
+    view.header().doorbells.ring(bit);
+    if (view.header().driver_sleeps.load() != 0) wake_driver();
+  }
+
+  // Waits until attempt() returns true: spins, then sleeps on `sleepers`. False after timeout_ms.
+  template <class Attempt>
+  bool wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms, Attempt&& attempt);
+
+ private:
+  void wake_driver();
+};
+
+// What connecting to an agent yields.
+struct Hello {
+  control::HelloAnswer answer;
+  int socket;
+  int segment;
+  int bell;
+};
+
+// Speaks to the agent (hello.cc). On success the caller owns the three descriptors.
+VIP_RETURN say_hello(const char* device, Hello& hello);
+
+// Reports to standard error if $VIADUCT_DEBUG is set.
+void explain(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+namespace registry {
+
+// Makes a session of a hello; takes its descriptors over in any case.
+VIP_RETURN open(const Hello& hello, Session*& session);
+
+// Ends the session with this key. False if there is none.
+bool close(std::uint32_t number, std::uint32_t key);
+
+Session& at(std::uint32_t number);
+
+// For the watcher, under the registry's lock. ------------------------------------------------
+
+std::atomic<std::uint32_t>& lock();
+
+// Marks a session as lost and wakes whoever sleeps in it.
+void lose(Session& session);
+
+// Frees closed sessions that nobody is inside of. True if some are left.
+bool reap();
+
+}  // namespace registry
+
+// A call's stay in a session: from finding it by a handle until return.
+class Visit {
+ public:
+  // Of the kind asked for, or it is not valid.
+  Visit(const void* handle, Kind kind);
+  ~Visit() {
+    if (record_ != nullptr) presence::leave(*record_, outer_);
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  explicit operator bool() const { return session_ != nullptr; }
+  Session& session() const { return *session_; }
+  Handle handle() const { return handle_; }
+  ThreadRecord& thread() const { return *record_; }
+
+  // Whether another handle is of this session and kind.
+  bool owns(Handle other, Kind kind) const {
+    return other.is(kind) && other.key() == handle_.key();
+  }
+
+ private:
+  Handle handle_;
+  Session* session_ = nullptr;
+  ThreadRecord* record_ = nullptr;
+  std::uint32_t outer_ = 0;
+};
+
+extern constinit Session g_sessions[kMaxSessions];
+
+inline Visit::Visit(const void* handle, Kind kind) : handle_(handle) {
+  if (!handle_.is(kind) || handle_.nic() >= kMaxSessions) return;
+  ThreadRecord* const record = presence::record();
+  if (record == nullptr) return;
+  record_ = record;
+  outer_ = presence::enter(*record, handle_.nic());
+  Session& session = g_sessions[handle_.nic()];
+  if (session.key.load(std::memory_order_acquire) != (Session::kOpen | handle_.key())) return;
+  if (kind == Kind::kVi && handle_.index() >= session.capacity.vis) return;
+  if (kind == Kind::kCq && handle_.index() >= session.capacity.cqs) return;
+  session_ = &session;
+}
+
+}  // namespace viaduct::vipl
+
+#endif

@@ -1,0 +1,96 @@
+// The system calls of the library, made without the C library's functions of those names: a
+// program may define functions called connect, close or poll, and a socket library built on this
+// one does.
+//
+// All return what the kernel returns: a result, or -1 with errno set.
+#ifndef VIADUCT_VIPL_SYS_H
+#define VIADUCT_VIPL_SYS_H
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+
+namespace viaduct::vipl::sys {
+
+inline int socket(int domain, int type, int protocol) {
+  return static_cast<int>(::syscall(SYS_socket, domain, type, protocol));
+}
+inline int connect(int fd, const sockaddr* address, socklen_t bytes) {
+  return static_cast<int>(::syscall(SYS_connect, fd, address, bytes));
+}
+inline int shutdown(int fd, int how) { return static_cast<int>(::syscall(SYS_shutdown, fd, how)); }
+inline int getsockopt(int fd, int level, int name, void* value, socklen_t* bytes) {
+  return static_cast<int>(::syscall(SYS_getsockopt, fd, level, name, value, bytes));
+}
+inline int setsockopt(int fd, int level, int name, const void* value, socklen_t bytes) {
+  return static_cast<int>(::syscall(SYS_setsockopt, fd, level, name, value, bytes));
+}
+inline long send(int fd, const void* data, std::size_t bytes, int flags) {
+  return ::syscall(SYS_sendto, fd, data, bytes, flags, nullptr, 0);
+}
+inline long recvmsg(int fd, msghdr* message, int flags) {
+  return ::syscall(SYS_recvmsg, fd, message, flags);
+}
+inline int close(int fd) { return static_cast<int>(::syscall(SYS_close, fd)); }
+inline long read(int fd, void* data, std::size_t bytes) {
+  return ::syscall(SYS_read, fd, data, bytes);
+}
+inline long write(int fd, const void* data, std::size_t bytes) {
+  return ::syscall(SYS_write, fd, data, bytes);
+}
+inline int get_seals(int fd) { return static_cast<int>(::syscall(SYS_fcntl, fd, F_GET_SEALS)); }
+inline long seek_end(int fd) { return ::syscall(SYS_lseek, fd, 0L, SEEK_END); }
+inline int eventfd() {
+  return static_cast<int>(::syscall(SYS_eventfd2, 0u, O_CLOEXEC | O_NONBLOCK));
+}
+// timeout_ms < 0: none.
+inline int poll(pollfd* fds, nfds_t count, int timeout_ms) {
+  timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1'000'000L};
+  return static_cast<int>(
+      ::syscall(SYS_ppoll, fds, count, timeout_ms < 0 ? nullptr : &timeout, nullptr, 0L));
+}
+
+// nullptr when there is no memory. Anonymous memory if fd is -1.
+inline void* map(std::size_t bytes, int fd) {
+  const long flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+  const long at = ::syscall(SYS_mmap, nullptr, bytes, static_cast<long>(PROT_READ | PROT_WRITE),
+                            flags, static_cast<long>(fd), 0L);
+  return at == -1 ? nullptr : reinterpret_cast<void*>(at);
+}
+inline void unmap(void* at, std::size_t bytes) { ::syscall(SYS_munmap, at, bytes); }
+
+inline void yield() { ::syscall(SYS_sched_yield); }
+inline int process() { return static_cast<int>(::syscall(SYS_getpid)); }
+inline unsigned user() { return static_cast<unsigned>(::syscall(SYS_geteuid)); }
+inline int affinity(void* mask, std::size_t bytes) {
+  return static_cast<int>(::syscall(SYS_sched_getaffinity, 0, bytes, mask));
+}
+
+// Sleeps while word == expected, at most until deadline_ns (CLOCK_MONOTONIC; ~0: no limit). The
+// word may lie in memory that other processes share.
+inline int futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                      std::uint64_t deadline_ns) {
+  timespec until = {static_cast<time_t>(deadline_ns / 1'000'000'000),
+                    static_cast<long>(deadline_ns % 1'000'000'000)};
+  return static_cast<int>(::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, expected,
+                                    deadline_ns == ~0ull ? nullptr : &until, nullptr,
+                                    FUTEX_BITSET_MATCH_ANY));
+}
+inline void futex_wake(std::atomic<std::uint32_t>& word, int count = INT_MAX) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, count, nullptr, nullptr, 0);
+}
+
+}  // namespace viaduct::vipl::sys
+
+#endif

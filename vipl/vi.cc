@@ -1,0 +1,193 @@
+// VIs: life, state, work queues, user data.
+#include "vipl/attributes.h"
+#include "vipl/command.h"
+#include "vipl/idle.h"
+#include "vipl/lock.h"
+#include "vipl/work_queue.h"
+
+using namespace viaduct::vipl;
+using viaduct::layout::Op;
+using Side = WorkQueue::Side;
+
+namespace {
+
+// 1 + index of a CQ of the same session, 0 for NULL. False for anything else.
+bool cq_in(const Visit& visit, VIP_CQ_HANDLE handle, std::uint32_t& cq) {
+  cq = 0;
+  if (handle == nullptr) return true;
+  const Visit other(handle, Kind::kCq);
+  if (!other || !visit.owns(other.handle(), Kind::kCq)) return false;
+  const std::uint32_t index = other.handle().index();
+  const std::uint32_t now = other.session().view.cq(index).generation.load();
+  if (((now ^ other.handle().generation()) & kGenerationMask) != 0) return false;
+  cq = index + 1;
+  return true;
+}
+
+VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out) {
+  if (out == nullptr) return VIP_INVALID_PARAMETER;
+  *out = nullptr;
+  const Visit visit(handle, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  VIP_DESCRIPTOR* descriptor;
+  const VIP_RETURN result = WorkQueue(visit.session(), visit.handle(), side).take(descriptor);
+  if (result == VIP_NOT_DONE) {
+    missed(visit.thread().misses);
+  } else {
+    visit.thread().misses = 0;
+    *out = descriptor;
+  }
+  return result;
+}
+
+VIP_RETURN wait(VIP_VI_HANDLE handle, Side side, VIP_ULONG timeout, VIP_DESCRIPTOR** out) {
+  if (out == nullptr) return VIP_INVALID_PARAMETER;
+  *out = nullptr;
+  const Visit visit(handle, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  VIP_DESCRIPTOR* descriptor = nullptr;
+  WorkQueue queue(visit.session(), visit.handle(), side);
+  const VIP_RETURN result = queue.wait(timeout, descriptor);
+  *out = descriptor;
+  return result;
+}
+
+VIP_RETURN post(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR* descriptor,
+                VIP_MEM_HANDLE memory) {
+  const Visit visit(handle, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  return WorkQueue(visit.session(), visit.handle(), side).post(descriptor, memory);
+}
+
+}  // namespace
+
+VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
+                       VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
+                       VIP_VI_HANDLE* ViHandle) {
+  const Visit visit(NicHandle, Kind::kNic);
+  if (!visit || ViAttribs == nullptr || ViHandle == nullptr) return VIP_INVALID_PARAMETER;
+  Session& session = visit.session();
+  Command command(session, Op::kCreateVi);
+  if (!cq_in(visit, SendCQHandle, command->send_cq) ||
+      !cq_in(visit, RecvCQHandle, command->receive_cq)) {
+    return VIP_INVALID_PARAMETER;
+  }
+  const std::uint32_t send_cq = command->send_cq;
+  const std::uint32_t receive_cq = command->receive_cq;
+  const VIP_RETURN judged = vi_attributes_in(visit, *ViAttribs, command->vi_attributes);
+  if (judged != VIP_SUCCESS) return judged;
+  const VIP_RETURN result = command.run();
+  if (result != VIP_SUCCESS) return result;
+  const std::uint32_t vi = command->vi;
+  if (vi >= session.capacity.vis) return VIP_ERROR_RESOURCE;
+  const Handle handle(Kind::kVi, session.nic_part(), indexed_object(vi, command->generation));
+  session.view.vi(vi).status.user_data.store(0);
+  {
+    Lock lock(session.lock);
+    session.attributes[vi] = *ViAttribs;
+    session.attributes[vi].EnableRdmaWrite = ViAttribs->EnableRdmaWrite != 0;
+    session.attributes[vi].EnableRdmaRead = ViAttribs->EnableRdmaRead != 0;
+  }
+  WorkQueue(session, handle, Side::kSend).begin(command->generation, send_cq);
+  WorkQueue(session, handle, Side::kReceive).begin(command->generation, receive_cq);
+  *ViHandle = handle.pointer();
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle) {
+  const Visit visit(ViHandle, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  WorkQueue send(visit.session(), visit.handle(), Side::kSend);
+  WorkQueue receive(visit.session(), visit.handle(), Side::kReceive);
+  if (!send.valid()) return VIP_INVALID_PARAMETER;
+  Command command(visit.session(), Op::kDestroyVi);
+  command->vi = visit.handle().index();
+  const VIP_RETURN result = command.run();
+  if (result != VIP_SUCCESS) return result;
+  send.end();
+  receive.end();
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIBUTES* ViAttribs,
+                      VIP_BOOLEAN* ViSendQEmpty, VIP_BOOLEAN* ViRecvQEmpty) {
+  const Visit visit(ViHandle, Kind::kVi);
+  if (!visit || State == nullptr || ViAttribs == nullptr || ViSendQEmpty == nullptr ||
+      ViRecvQEmpty == nullptr) {
+    return VIP_INVALID_PARAMETER;
+  }
+  Session& session = visit.session();
+  const std::uint32_t vi = visit.handle().index();
+  const WorkQueue send(session, visit.handle(), Side::kSend);
+  const WorkQueue receive(session, visit.handle(), Side::kReceive);
+  if (!send.valid()) return VIP_INVALID_PARAMETER;
+  {
+    Lock lock(session.lock);
+    *ViAttribs = session.attributes[vi];
+  }
+  *ViSendQEmpty = send.empty() ? VIP_TRUE : VIP_FALSE;
+  *ViRecvQEmpty = receive.empty() ? VIP_TRUE : VIP_FALSE;
+  const std::uint32_t state = session.view.vi(vi).status.state.load(std::memory_order_acquire);
+  *State = session.over() || state > VIP_STATE_ERROR ? VIP_STATE_ERROR
+                                                     : static_cast<VIP_VI_STATE>(state);
+  // A program that polls for a change of state is a program that waits.
+  missed(visit.thread().misses);
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES* ViAttribs) {
+  const Visit visit(ViHandle, Kind::kVi);
+  if (!visit || ViAttribs == nullptr) return VIP_INVALID_PARAMETER;
+  Session& session = visit.session();
+  if (!WorkQueue(session, visit.handle(), Side::kSend).valid()) return VIP_INVALID_PARAMETER;
+  Command command(session, Op::kSetVi);
+  command->vi = visit.handle().index();
+  const VIP_RETURN judged = vi_attributes_in(visit, *ViAttribs, command->vi_attributes);
+  if (judged != VIP_SUCCESS) return judged;
+  const VIP_RETURN result = command.run();
+  if (result != VIP_SUCCESS) return result;
+  Lock lock(session.lock);
+  session.attributes[visit.handle().index()] = *ViAttribs;
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR* DescriptorPtr,
+                       VIP_MEM_HANDLE MemoryHandle) {
+  return post(ViHandle, Side::kSend, DescriptorPtr, MemoryHandle);
+}
+
+VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR* DescriptorPtr,
+                       VIP_MEM_HANDLE MemoryHandle) {
+  return post(ViHandle, Side::kReceive, DescriptorPtr, MemoryHandle);
+}
+
+VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
+  return take(ViHandle, Side::kSend, DescriptorPtr);
+}
+
+VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
+  return take(ViHandle, Side::kReceive, DescriptorPtr);
+}
+
+VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR** DescriptorPtr) {
+  return wait(ViHandle, Side::kSend, Timeout, DescriptorPtr);
+}
+
+VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR** DescriptorPtr) {
+  return wait(ViHandle, Side::kReceive, Timeout, DescriptorPtr);
+}
+
+void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data) {
+  const Visit visit(ViHandle, Kind::kVi);
+  if (!visit || !WorkQueue(visit.session(), visit.handle(), Side::kSend).valid()) return;
+  visit.session()
+      .view.vi(visit.handle().index())
+      .status.user_data.store(reinterpret_cast<std::uint64_t>(Data));
+}
+
+VIP_PVOID VipGetUserData(VIP_VI_HANDLE ViHandle) {
+  const Visit visit(ViHandle, Kind::kVi);
+  if (!visit || !WorkQueue(visit.session(), visit.handle(), Side::kSend).valid()) return nullptr;
+  return reinterpret_cast<VIP_PVOID>(
+      visit.session().view.vi(visit.handle().index()).status.user_data.load());
+}

@@ -1,0 +1,34 @@
+// Waiting in a session: spin first, sleep later. Sleeping follows session_layout.h: say so in a
+// futex word, look once more, sleep on it; whoever brings news clears the word and wakes.
+#ifndef VIADUCT_VIPL_WAIT_H
+#define VIADUCT_VIPL_WAIT_H
+
+#include "vipl/idle.h"
+#include "vipl/session.h"
+#include "vipl/sys.h"
+
+namespace viaduct::vipl {
+
+template <class Attempt>
+bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms,
+                   Attempt&& attempt) {
+  if (attempt()) return true;
+  if (timeout_ms == 0) return false;
+  const std::uint64_t start = now_ns();
+  const std::uint64_t deadline = deadline_after(start, timeout_ms);
+  Spinner spinner(start + spin_ns < deadline ? start + spin_ns : deadline);
+  while (spinner.again()) {
+    if (attempt()) return true;
+  }
+  for (;;) {
+    sleepers.store(1);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (attempt()) return true;
+    if (deadline != kNever && now_ns() >= deadline) return false;
+    sys::futex_wait(sleepers, 1, deadline);
+  }
+}
+
+}  // namespace viaduct::vipl
+
+#endif

@@ -1,0 +1,100 @@
+#include "vipl/watcher.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include "vipl/lock.h"
+#include "vipl/session.h"
+#include "vipl/sys.h"
+
+namespace viaduct::vipl::watcher {
+namespace {
+
+constexpr int kReapEveryMs = 20;  // while closed sessions wait for threads to leave them
+
+bool g_running;
+int g_bell = -1;
+
+// Looks at what poll() said of one session. Anything on the socket but silence is its end.
+void judge(const pollfd& polled, std::uint32_t number, std::uint32_t key) {
+  if (polled.revents == 0) return;
+  Session& s = registry::at(number);
+  if (s.key.load() != key || s.socket != polled.fd || s.lost.load()) return;
+  explain("the agent of %s has gone away", s.nic.name);
+  registry::lose(s);
+}
+
+void* run(void*) {
+  ::syscall(SYS_prctl, PR_SET_NAME, "vipl-watch", 0, 0, 0);
+  static pollfd fds[1 + kMaxSessions];
+  static std::uint32_t numbers[1 + kMaxSessions];
+  static std::uint32_t keys[1 + kMaxSessions];
+  for (;;) {
+    nfds_t count = 1;
+    bool reap_soon = false;
+    {
+      Lock lock(registry::lock());
+      fds[0] = {g_bell, POLLIN, 0};
+      reap_soon = registry::reap();
+      for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
+        const Session& s = registry::at(i);
+        if (s.state != Session::State::kOpen || s.lost.load()) continue;
+        fds[count] = {s.socket, POLLIN | POLLRDHUP, 0};
+        numbers[count] = i;
+        keys[count] = s.key.load();
+        ++count;
+      }
+    }
+    if (sys::poll(fds, count, reap_soon ? kReapEveryMs : -1) <= 0) continue;
+    if (fds[0].revents != 0) {
+      std::uint64_t rings;
+      sys::read(g_bell, &rings, sizeof rings);
+    }
+    Lock lock(registry::lock());
+    for (nfds_t i = 1; i < count; ++i) judge(fds[i], numbers[i], keys[i]);
+  }
+  return nullptr;
+}
+
+bool create(std::size_t stack_bytes) {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
+  pthread_t thread;
+  const bool created = pthread_create(&thread, &attributes, run, nullptr) == 0;
+  pthread_attr_destroy(&attributes);
+  return created;
+}
+
+}  // namespace
+
+bool start() {
+  if (g_bell < 0) g_bell = sys::eventfd();
+  if (g_bell < 0) return false;
+  if (!g_running) {
+    sigset_t all, before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
+    // A program with much thread-local data needs more than little.
+    constexpr std::size_t kLittle = 64 * 1024;
+    g_running = create(kLittle) || create(0);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  look_again();
+  return g_running;
+}
+
+void look_again() {
+  const std::uint64_t one = 1;
+  if (g_bell >= 0) sys::write(g_bell, &one, sizeof one);
+}
+
+void forget() {
+  g_running = false;
+  if (g_bell >= 0) sys::close(g_bell);
+  g_bell = -1;
+}
+
+}  // namespace viaduct::vipl::watcher

@@ -1,0 +1,78 @@
+// The work queues of a VI: posting descriptors and taking them back. See session_layout.h for who
+// owns which word.
+#ifndef VIADUCT_VIPL_WORK_QUEUE_H
+#define VIADUCT_VIPL_WORK_QUEUE_H
+
+#include "vipl/session.h"
+
+namespace viaduct::vipl {
+
+class WorkQueue {
+ public:
+  enum class Side : bool { kSend = false, kReceive = true };
+
+  // The queue of a VI that a handle names; index and session have been checked (Visit).
+  WorkQueue(Session& session, Handle vi, Side side)
+      : session_(session),
+        queue_(side == Side::kSend ? session.view.vi(vi.index()).send
+                                   : session.view.vi(vi.index()).receive),
+        ring_(side == Side::kSend ? session.view.send_ring(vi.index())
+                                  : session.view.receive_ring(vi.index())),
+        vi_(vi.index()),
+        generation_(vi.generation()),
+        side_(side) {}
+
+  // Whether the VI is still the one that the handle names.
+  bool valid() const {
+    return ((queue_.generation.load(std::memory_order_acquire) ^ generation_) & kGenerationMask) ==
+               0 &&
+           queue_.generation.load(std::memory_order_relaxed) != 0;
+  }
+
+  bool empty() const {
+    const std::uint32_t head = queue_.dequeued.load(std::memory_order_acquire);
+    return queue_.posted.load(std::memory_order_acquire) == head;
+  }
+
+  // Returns as VipPostSend.
+  VIP_RETURN post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory);
+
+  // Returns as VipSendDone. `descriptor` is NULL unless one was taken.
+  VIP_RETURN take(VIP_DESCRIPTOR*& descriptor);
+
+  // Returns as VipSendWait.
+  VIP_RETURN wait(std::uint64_t timeout_ms, VIP_DESCRIPTOR*& descriptor);
+
+  // For a VI just made: empties the queue, which then belongs to that VI. cq: 0 or 1 + index.
+  void begin(std::uint32_t generation, std::uint32_t cq);
+
+  // For a VI just destroyed: gives the slots back, wakes who waits.
+  void end();
+
+ private:
+  void fill(layout::Slot& slot, const VIP_DESCRIPTOR& descriptor, VIP_MEM_HANDLE memory) const;
+  bool gather(layout::SlotRequest& request, const VIP_DESCRIPTOR& descriptor) const;
+  void complete(const layout::Slot& slot, VIP_DESCRIPTOR& descriptor) const;
+  std::uint32_t flushed_status(const layout::Slot& slot) const;
+  void clear();
+
+  std::uint32_t take_slot();
+  void give_slot(std::uint32_t slot);
+  std::uint32_t slot_at(std::uint32_t position) const {
+    const std::uint64_t word =
+        ring_[position % layout::kRingEntries].word.load(std::memory_order_relaxed);
+    const std::uint32_t slot = layout::ring_word_slot(word);
+    return slot < session_.capacity.slots ? slot : 0;
+  }
+
+  Session& session_;
+  layout::WorkQueue& queue_;
+  layout::RingEntry* ring_;
+  std::uint32_t vi_;
+  std::uint32_t generation_;
+  Side side_;
+};
+
+}  // namespace viaduct::vipl
+
+#endif
