@@ -1,0 +1,57 @@
+// Fuzz target of the configuration file: any bytes as viad.conf. What is refused must be refused
+// with messages that name the file and that a terminal can show.
+#include <cstdio>
+#include <cstdlib>
+
+#include "kagent/config.h"
+
+using namespace viaduct;  // NOLINT: one translation unit
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace {
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "fuzz_config: %s\n", what);
+  std::abort();
+}
+
+void judge_message(const std::string& text) {
+  require(text.rfind("fuzz.conf:", 0) == 0, "a message does not name the file");
+  for (const char c : text) require(c == '\n' || c >= ' ' || c < 0, "a control character is shown");
+}
+
+void judge_config(const Config& config) {
+  const StackLimits& limits = config.limits;
+  require(layout::kCommands + limits.vis + limits.cqs <= layout::Doorbells::kBits, "doorbells");
+  require(limits.slots < layout::kMaxSlots, "slots");
+  require(limits.sessions >= 1 && limits.vis >= 1 && limits.cqs >= 1, "a limit of 0");
+  require(config.nics.size() <= kMaxNics, "too many NICs");
+  for (const NicConfig& nic : config.nics) {
+    require(!check_interface_name(nic.interface), "interface name");
+    require(nic.ring <= nic.frames / 2 && nic.ring != 0, "ring");
+  }
+  require(!check_socket_name(config.socket), "socket name");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const Accounts accounts{
+      [](const std::string& name) -> std::optional<uid_t> {
+        if (name == "alice") return 1001;
+        return std::nullopt;
+      },
+      [](const std::string& name) -> std::optional<gid_t> {
+        if (name == "via") return 77;
+        return std::nullopt;
+      }};
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    judge_config(parse_config(text, "fuzz.conf", accounts));
+  } catch (const ConfigError& error) {
+    judge_message(error.what());
+  }
+  return 0;
+}

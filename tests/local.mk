@@ -1,0 +1,12 @@
+# Tests. Those with GoogleTest are left out where it is missing.
+
+include tests/integration.mk
+if HAVE_GTEST
+TEST_CPPFLAGS = $(AM_CPPFLAGS) $(GTEST_CFLAGS)
+TEST_LIBS = $(GTEST_LIBS) -lpthread
+include tests/unit/base.mk
+include tests/unit/kagent.mk
+include tests/unit/vipl.mk
+include tests/sim/sim.mk
+include tests/fuzz/fuzz.mk
+endif

@@ -1,0 +1,14 @@
+# The stack on a simulated network. VIADUCT_SEED and VIADUCT_SEEDS choose the seeds.
+
+check_PROGRAMS += tests/sim/sim_test
+TESTS += tests/sim/sim_test
+tests_sim_sim_test_SOURCES = \
+	tests/sim/connection_test.cc \
+	tests/sim/delivery_test.cc \
+	tests/sim/hostile_test.cc \
+	tests/sim/pair.h \
+	tests/sim/peer_test.cc \
+	tests/sim/rdma_test.cc \
+	tests/sim/sim_host.cc tests/sim/sim_host.h
+tests_sim_sim_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_sim_sim_test_LDADD = libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)

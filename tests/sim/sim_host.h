@@ -1,0 +1,150 @@
+// A host of the simulated network: a port, a stack and any number of programs, in one thread.
+//
+// A SimProgram is to the stack what libvipl is: it fills in slots, rings doorbells and reads
+// completions of a session's segment, but it never waits. Memory of programs is this process's.
+#ifndef VIADUCT_TESTS_SIM_SIM_HOST_H
+#define VIADUCT_TESTS_SIM_SIM_HOST_H
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kagent/session_layout.h"
+#include "kagent/stack.h"
+#include "xdp/sim_port.h"
+
+namespace viaduct::sim {
+
+StackLimits small_limits();
+
+class Host;
+
+struct Completion {
+  std::uint32_t status = 0;
+  std::uint32_t length = 0;
+  std::uint32_t immediate = 0;
+  std::uint64_t tag = 0;  // as given to post
+};
+
+// One program with one session.
+class Program {
+ public:
+  explicit Program(Host& host);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // Runs a control operation; done(result) is called from Host::step() when it has finished.
+  using Done = std::function<void(const layout::CommandBody&)>;
+  void command(const layout::CommandBody& body, Done done);
+  // The same for operations that finish at once. The stack runs one round of progress.
+  layout::CommandBody now(const layout::CommandBody& body);
+
+  std::uint32_t register_memory(const void* address, std::size_t length, std::uint32_t ptag = 0,
+                                bool rdma_write = false, bool rdma_read = false);
+  std::uint32_t create_vi(std::uint16_t reliability, std::uint32_t send_cq = 0,
+                          std::uint32_t receive_cq = 0, bool rdma_write = false,
+                          bool rdma_read = false);
+
+  void post_send(std::uint32_t vi, const void* data, std::uint32_t length, std::uint32_t handle,
+                 std::uint64_t tag = 0, std::optional<std::uint32_t> immediate = {});
+  void post_receive(std::uint32_t vi, void* data, std::uint32_t length, std::uint32_t handle,
+                    std::uint64_t tag = 0);
+  void post(std::uint32_t vi, bool receive, const std::vector<layout::Segment>& segments,
+            std::uint32_t length, std::uint64_t tag, std::optional<std::uint32_t> immediate,
+            const void* inline_data = nullptr, std::uint16_t op = layout::kOpSend);
+  // RDMA between `local` (ours) and [address, address + local.length) under the peer's handle.
+  void post_rdma(std::uint32_t vi, layout::SlotOp op, const layout::Segment& local,
+                 const void* address, std::uint32_t handle, std::uint64_t tag = 0,
+                 std::optional<std::uint32_t> immediate = {});
+  // The oldest posted descriptor if it has completed.
+  std::optional<Completion> done(std::uint32_t vi, bool receive);
+  std::uint32_t posted(std::uint32_t vi, bool receive) const;
+  std::uint32_t state(std::uint32_t vi) const;
+
+  // The next entry of a CQ: VI, receive queue?
+  std::optional<std::pair<std::uint32_t, bool>> cq_entry(std::uint32_t cq);
+
+  // Gives finished commands to their callers.
+  void poll();
+
+  const layout::View& view() const { return view_; }
+  std::uint32_t session() const { return session_; }
+
+ private:
+  struct Queue {
+    std::uint32_t posted = 0;
+    std::uint32_t dequeued = 0;
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> slots;  // slot and tag by ring position
+  };
+  Queue& queue(std::uint32_t vi, bool receive);
+  std::uint32_t take_slot();
+
+  Host& host_;
+  layout::View view_;
+  void* segment_;
+  std::size_t bytes_;
+  std::uint32_t session_;
+  std::map<std::pair<std::uint32_t, bool>, Queue> queues_;
+  std::map<std::uint32_t, std::uint32_t> generations_;
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> cqs_;  // generation, consumed
+  std::vector<std::uint32_t> free_slots_;
+  std::uint32_t fresh_slots_ = 0;
+  std::map<std::uint32_t, Done> commands_;
+  // Where inline data goes on completion.
+  std::map<std::uint32_t, std::vector<layout::Segment>> targets_;
+  std::byte descriptor_[1024];
+  std::uint32_t descriptor_handle_ = 0;
+};
+
+class Host : public Environment {
+ public:
+  Host(SimNetwork& network, std::uint8_t number, const StackLimits& limits,
+       std::uint64_t seed, std::uint32_t mtu = 1500);
+  ~Host() override;
+
+  // One round of the stack and of the programs' command answers. True if there was work.
+  bool step();
+  std::uint64_t next_deadline() const { return stack->next_deadline(); }
+
+  bool read_program(std::uint32_t, std::span<const iovec> remote,
+                    std::span<const iovec> local) override;
+  bool write_program(std::uint32_t, std::span<const iovec> remote,
+                     std::span<const iovec> local) override;
+  void wake(std::atomic<std::uint32_t>&) override {}
+  std::uint64_t random() override { return random_.next(); }
+  std::optional<MacAddress> look_up(std::string_view name) override;
+  bool is_own_name(std::string_view name) override { return name == name_; }
+  std::string_view own_name() override { return name_; }
+
+  SimNetwork& network;
+  SimPort& port;
+  StackLimits limits;
+  std::unique_ptr<Stack> stack;
+  std::vector<Program*> programs;
+
+ private:
+  std::string name_;
+  SimRandom random_;
+  void* segment_;
+  std::size_t bytes_;
+};
+
+// Runs hosts and `logic` (which returns whether it did something) until `finished` or until the
+// virtual clock reaches `deadline`. False if the deadline came first.
+bool run(SimNetwork& network, std::span<Host* const> hosts, const std::function<bool()>& logic,
+         const std::function<bool()>& finished, std::uint64_t deadline);
+
+// Connects a VI of each program: `server` waits, `client` asks. False if either failed.
+bool connect(SimNetwork& network, std::span<Host* const> hosts, Program& client,
+             std::uint32_t client_vi, Program& server, std::uint32_t server_vi,
+             const MacAddress& server_address, std::uint32_t discriminator = 7);
+
+}  // namespace viaduct::sim
+
+#endif

@@ -1,0 +1,34 @@
+# Unit tests of the agent service.
+
+kagent_tests = \
+	tests/unit/config_test \
+	tests/unit/counter_table_test \
+	tests/unit/device_names_test \
+	tests/unit/program_environment_test \
+	tests/unit/session_server_test
+check_PROGRAMS += $(kagent_tests)
+TESTS += $(kagent_tests)
+
+kagent_test_libs = libviaduct_agent.la libviaduct_xdp.la $(TEST_LIBS)
+
+tests_unit_config_test_SOURCES = tests/unit/config_test.cc
+tests_unit_config_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_config_test_LDADD = $(kagent_test_libs)
+
+tests_unit_counter_table_test_SOURCES = tests/unit/counter_table_test.cc
+tests_unit_counter_table_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_counter_table_test_LDADD = $(kagent_test_libs)
+
+tests_unit_device_names_test_SOURCES = tests/unit/device_names_test.cc
+tests_unit_device_names_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_device_names_test_LDADD = $(kagent_test_libs)
+
+tests_unit_program_environment_test_SOURCES = tests/unit/program_environment_test.cc
+tests_unit_program_environment_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_program_environment_test_LDADD = $(kagent_test_libs)
+
+tests_unit_session_server_test_SOURCES = \
+	tests/unit/agent_fixture.h \
+	tests/unit/session_server_test.cc
+tests_unit_session_server_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
+tests_unit_session_server_test_LDADD = $(kagent_test_libs)

@@ -1,0 +1,17 @@
+# Tests of vipl.h and libvipl.
+TESTS += tests/unit/vipl_build_test.sh
+EXTRA_DIST += tests/unit/vipl_build_test.sh tests/unit/vipl_header_layout.c \
+  tests/unit/vipl_header_styles.c
+
+check_PROGRAMS += tests/unit/vipl_test
+TESTS += tests/unit/vipl_test
+tests_unit_vipl_test_SOURCES = \
+  tests/unit/vipl_control_test.cc \
+  tests/unit/vipl_cq_test.cc \
+  tests/unit/vipl_data_test.cc \
+  tests/unit/vipl_fake_agent.cc tests/unit/vipl_fake_agent.h \
+  tests/unit/vipl_fixture.h \
+  tests/unit/vipl_session_test.cc \
+  tests/unit/vipl_threads_test.cc
+tests_unit_vipl_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit
+tests_unit_vipl_test_LDADD = libvipl.la $(TEST_LIBS)

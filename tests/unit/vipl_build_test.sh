@@ -1,0 +1,83 @@
+#!/bin/sh
+# vipl.h and libvipl as programs meet them: every dialect compiles the header without a warning, C
+# programs link with the C compiler alone, and the libraries show no names but Vip...
+set -u
+srcdir=${srcdir:-.}
+top_srcdir=${top_srcdir:-$srcdir}
+top_builddir=${top_builddir:-.}
+CC=${CC:-cc}
+CXX=${CXX:-c++}
+unit=$top_srcdir/tests/unit
+include=$top_srcdir/vipl
+libs=${VIPL_LIBS_DIR:-$top_builddir/.libs}
+[ -d "$libs" ] || libs=$top_builddir/vipl/.libs
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT INT TERM HUP
+failed=0
+
+try() {
+  what=$1
+  shift
+  if "$@" >"$work/log" 2>&1; then
+    echo "ok: $what"
+  else
+    echo "FAILED: $what"
+    sed 's/^/    /' "$work/log"
+    failed=1
+  fi
+}
+
+strict='-pedantic -Wall -Wextra -Werror'
+for file in vipl_header_layout vipl_header_styles; do
+  for std in c89 c99 c11 gnu89 gnu17; do
+    for flag in -UVIPL095 -DVIPL095 -DWITH_VIPL095; do
+      try "$file.c as $std $flag" $CC -std=$std $strict $flag -I"$include" -c "$unit/$file.c" \
+        -o "$work/o.o"
+    done
+  done
+  for std in c++98 c++11 c++14 c++17 c++20; do
+    try "$file.c as $std" $CXX -x c++ -std=$std $strict -I"$include" -c "$unit/$file.c" \
+      -o "$work/o.o"
+  done
+done
+printf '#include "vipl_ext.h"\nconst char *f(void) { return VipxVersion(); }\n' >"$work/ext.c"
+try 'vipl_ext.h as C89' $CC -std=c89 -pedantic -Wall -Werror -I"$include" -c "$work/ext.c" \
+  -o "$work/o.o"
+try 'vipl_ext.h as C++98' $CXX -x c++ -std=c++98 -pedantic -Wall -Werror -I"$include" \
+  -c "$work/ext.c" -o "$work/o.o"
+
+if [ -e "$libs/libvipl.so" ] && nm -D "$libs/libvipl.so" | grep -qE '__(asan|ubsan|tsan)_'; then
+  echo "libvipl is built with sanitizers: what it links with is not looked at"
+  exit $failed
+fi
+
+if [ -e "$libs/libvipl.a" ]; then
+  try 'a C program links with libvipl.a and -lpthread' $CC -I"$include" \
+    "$unit/vipl_header_styles.c" "$libs/libvipl.a" -lpthread -o "$work/static"
+  try 'and runs' "$work/static"
+fi
+if [ -e "$libs/libvipl.so" ]; then
+  try 'a C program links with libvipl.so' $CC -I"$include" "$unit/vipl_header_styles.c" \
+    -L"$libs" -lvipl -Wl,--no-undefined -o "$work/shared"
+  try 'and runs' env LD_LIBRARY_PATH="$libs" "$work/shared"
+
+  nm -D --defined-only "$libs/libvipl.so" | awk '{ print $3 }' >"$work/names"
+  try 'libvipl.so exports names' test -s "$work/names"
+  try 'and they all begin with Vip' sh -c "! grep -v '^Vip' '$work/names'"
+  # Every prototype of the headers is there.
+  grep -ohE '\bVipx?[A-Z][A-Za-z]*\(' "$include/vipl.h" "$include/vipl_ext.h" |
+    tr -d '(' | sort -u >"$work/wanted"
+  try 'every function of the headers is exported' sh -c \
+    "sort '$work/names' | comm -13 - '$work/wanted' | grep . && exit 1 || exit 0"
+  # What the library asks of others: the C library's, and no name that a program may define.
+  nm -D --undefined-only "$libs/libvipl.so" | awk '$1 == "U" { sub("@.*", "", $2); print $2 }' \
+    >"$work/needs"
+  try 'it needs nothing of the C++ library' sh -c \
+    "! grep -E '^_Z|^__cxa|^__gxx|^_Unwind' '$work/needs'"
+  try 'it needs no semaphores, sockets or files by name' sh -c "! grep -xE \
+'sem_.*|socket|connect|send|recv|sendmsg|recvmsg|close|open|read|write|poll|fcntl|mmap|malloc' \
+'$work/needs'"
+  try 'it needs the C library alone' sh -c \
+    "! readelf -d '$libs/libvipl.so' | grep NEEDED | grep -vE 'libc\.so|ld-linux'"
+fi
+exit $failed
