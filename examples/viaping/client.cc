@@ -1,0 +1,254 @@
+#include "examples/viaping/client.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "examples/viaping/endpoint.h"
+#include "examples/viaping/messages.h"
+
+namespace viaping {
+namespace {
+
+constexpr milliseconds kConnectLimit{5000};
+constexpr milliseconds kLossLimit{200};  // an unreliable message that takes longer is lost
+
+class Client {
+ public:
+  Client(Nic& nic, const Options& options) : nic_(nic), options_(options) {
+    wish_.bandwidth = options.bandwidth;
+    wish_.block = options.wait == "block";
+    wish_.size = options.size_given ? options.size : options.bandwidth ? 32768 : 4;
+    wish_.count = options.count;
+    attributes_.ReliabilityLevel = options.reliability == "ud"   ? VIP_SERVICE_UNRELIABLE
+                                   : options.reliability == "rd" ? VIP_SERVICE_RELIABLE_DELIVERY
+                                                                 : VIP_SERVICE_RELIABLE_RECEPTION;
+    const VIP_NIC_ATTRIBUTES& nic_says = nic.attributes();
+    if ((nic_says.ReliabilityLevelSupport & attributes_.ReliabilityLevel) == 0) {
+      throw Failure(
+          format("the NIC does not offer %s", reliability_text(attributes_.ReliabilityLevel)));
+    }
+    if (wish_.size > nic_says.MaxTransferSize) {
+      throw Failure(format("--size %u: a message has at most %lu bytes on this NIC", wish_.size,
+                           nic_says.MaxTransferSize));
+    }
+    attributes_.MaxTransferSize = std::max(wish_.size, 64u);
+  }
+
+  void run() {
+    find_host();
+    if (!options_.json) {
+      std::printf("viaping: %s (%s), %u messages of %u bytes, %s, %s\n", options_.host.c_str(),
+                  address_text(remote_.host()).c_str(), wish_.count, wish_.size,
+                  reliability_text(attributes_.ReliabilityLevel),
+                  wish_.block ? "blocking" : "polling");
+      std::fflush(stdout);
+    }
+    if (wish_.bandwidth) {
+      const std::uint32_t sends = window(wish_.size, reliable(attributes_.ReliabilityLevel));
+      Endpoint end(nic_, attributes_, {wish_.size, 64, 64, sends}, wish_.block);
+      connect(end);
+      measure_bandwidth(end);
+    } else {
+      Endpoint end(nic_, attributes_, {wish_.size, std::max(wish_.size, 64u), 16, 16}, wish_.block);
+      connect(end);
+      measure_latency(end);
+    }
+  }
+
+ private:
+  void find_host() {
+    unsigned a[6];
+    int end = 0;
+    if (std::sscanf(options_.host.c_str(), "%2x:%2x:%2x:%2x:%2x:%2x%n", &a[0], &a[1], &a[2], &a[3],
+                    &a[4], &a[5], &end) == 6 &&
+        options_.host[static_cast<std::size_t>(end)] == '\0') {
+      remote_.get()->HostAddressLen = 6;
+      for (int i = 0; i < 6; ++i) remote_.host()[i] = static_cast<std::uint8_t>(a[i]);
+    } else {
+      check(VipNSInit(nic_.handle(), nullptr), "VipNSInit");
+      std::string name = options_.host;
+      const VIP_RETURN result = VipNSGetHostByName(nic_.handle(), name.data(), remote_.get(), 0);
+      if (result == VIP_ERROR_NAMESERVICE) {
+        throw Failure("no host on the network answers to the name \"" + name + "\"");
+      }
+      check(result, "VipNSGetHostByName");
+      VipNSShutdown(nic_.handle());
+    }
+    remote_.set_discriminator(kServerDiscriminator, sizeof kServerDiscriminator - 1);
+  }
+
+  void connect(Endpoint& end) {
+    Address local = nic_.address();
+    std::array<std::uint8_t, Wish::kBytes> wish;
+    wish_.encode(wish.data());
+    local.set_discriminator(wish.data(), wish.size());
+    VIP_VI_ATTRIBUTES theirs{};
+    const VIP_RETURN result =
+        VipConnectRequest(end.vi(), local.get(), remote_.get(),
+                          static_cast<VIP_ULONG>(kConnectLimit.count()), &theirs);
+    const char* const host = options_.host.c_str();
+    switch (result) {
+      case VIP_SUCCESS:
+        return;
+      case VIP_NO_MATCH:
+        throw Failure(format("no `viaping --server' waits on %s", host));
+      case VIP_TIMEOUT:
+        throw Failure(format("%s does not answer", host));
+      case VIP_REJECT:
+        throw Failure(format("the server on %s refused", host));
+      default:
+        throw Failure(format("connecting to %s: %s", host, return_text(result)));
+    }
+  }
+
+  void measure_latency(Endpoint& end) {
+    const bool may_lose = !reliable(attributes_.ReliabilityLevel);
+    const std::uint32_t rounds = wish_.count + wish_.warm_up();
+    std::vector<float> samples;
+    samples.reserve(wish_.count);
+    std::uint32_t lost = 0;
+    std::uint32_t lost_in_a_row = 0;
+    for (std::uint32_t n = 0; n < rounds && !stopped; ++n) {
+      if (end.free_sends() == 0) end.make_room();
+      const Clock::time_point start = Clock::now();
+      end.send_message(n, wish_.size);
+      VIP_DESCRIPTOR* d;
+      for (;;) {
+        d = end.receive(may_lose ? kLossLimit : kSilenceLimit);
+        // The answer to a message that was given up as lost may still come.
+        if (d == nullptr || d->CS.ImmediateData >= n || !may_lose) break;
+        end.verify(d, d->CS.ImmediateData, wish_.size);
+        end.post_receive(d);
+      }
+      const Clock::time_point finish = Clock::now();
+      if (d == nullptr) {
+        if (stopped) break;
+        if (!may_lose) throw ConnectionLost(format("no answer to message %u in ten seconds", n));
+        ++lost;
+        if (++lost_in_a_row >= 20) throw ConnectionLost("twenty messages in a row were lost");
+        continue;
+      }
+      lost_in_a_row = 0;
+      if (d->CS.ImmediateData != n) {
+        throw Failure(format("message %u came instead of %u", d->CS.ImmediateData, n));
+      }
+      end.verify(d, n, wish_.size);
+      end.post_receive(d);
+      end.reap();
+      if (n >= rounds - wish_.count) {
+        samples.push_back(std::chrono::duration<float, std::micro>(finish - start).count() / 2);
+      }
+    }
+    if (stopped) throw Failure("stopped");
+    if (samples.empty()) throw Failure("all messages were lost");
+    std::sort(samples.begin(), samples.end());
+    const auto at = [&](double part) {
+      return static_cast<double>(
+          samples[static_cast<std::size_t>(part * static_cast<double>(samples.size() - 1) + 0.5)]);
+    };
+    if (options_.json) {
+      std::printf(
+          "{\"size\":%u,\"count\":%zu,\"one_way_us\":{\"min\":%.3f,\"median\":%.3f,"
+          "\"p99\":%.3f,\"max\":%.3f}}\n",
+          wish_.size, samples.size(), at(0), at(0.5), at(0.99), at(1));
+    } else {
+      std::printf("one way: min %.2f  median %.2f  p99 %.2f  max %.2f us\n", at(0), at(0.5),
+                  at(0.99), at(1));
+    }
+    tell_lost(lost, rounds);
+  }
+
+  void measure_bandwidth(Endpoint& end) {
+    const std::uint32_t limit = window(wish_.size, reliable(attributes_.ReliabilityLevel));
+    const Clock::time_point start = Clock::now();
+    std::uint32_t acknowledged = 0;
+    for (std::uint32_t n = 0; n < wish_.count;) {
+      if (stopped) throw Failure("stopped");
+      if (n - acknowledged < limit) {
+        end.make_room();
+        end.send_message(n, wish_.size);
+        ++n;
+        if (n % 16 != 0 && n - acknowledged < limit) continue;
+        take_credits(end, milliseconds::zero(), acknowledged);
+      } else if (!take_credits(end,
+                               reliable(attributes_.ReliabilityLevel) ? kSilenceLimit : kLossLimit,
+                               acknowledged)) {
+        if (stopped) continue;
+        if (reliable(attributes_.ReliabilityLevel))
+          throw ConnectionLost("no credit in ten seconds");
+        // What is on its way for so long, or the credit for it, is lost: the window is free again.
+        acknowledged = n;
+      }
+    }
+    const Report report = ask_for_report(end);
+    const std::chrono::duration<double> whole = Clock::now() - start;
+    if (report.received > wish_.count ||
+        (reliable(attributes_.ReliabilityLevel) && report.received != wish_.count)) {
+      throw Failure(format("the server received %u messages of %u", report.received, wish_.count));
+    }
+    if (report.received == 0) throw Failure("all messages were lost");
+    // n messages have n - 1 gaps between them; a single one has only the whole time to offer.
+    const bool gaps = report.received > 1 && report.nanoseconds > 0;
+    const double seconds = gaps ? static_cast<double>(report.nanoseconds) / 1e9 : whole.count();
+    const double rate = (report.received - (gaps ? 1 : 0)) / seconds;
+    const double megabits = rate * wish_.size * 8 / 1e6;
+    if (options_.json) {
+      std::printf("{\"size\":%u,\"count\":%u,\"mbit_s\":%.3f,\"messages_s\":%.1f}\n", wish_.size,
+                  report.received, megabits, rate);
+    } else {
+      std::printf("bandwidth: %.1f Mb/s, %.0f messages/s\n", megabits, rate);
+    }
+    tell_lost(wish_.count - report.received, wish_.count);
+  }
+
+  // False if no credit has come in time. Credits count up, so a lost one does no harm.
+  static bool take_credits(Endpoint& end, milliseconds limit, std::uint32_t& acknowledged) {
+    bool any = false;
+    for (;;) {
+      VIP_DESCRIPTOR* const d = end.receive(any ? milliseconds::zero() : limit);
+      if (d == nullptr) return any;
+      acknowledged = std::max(acknowledged, d->CS.ImmediateData);
+      end.post_receive(d);
+      any = true;
+    }
+  }
+
+  Report ask_for_report(Endpoint& end) {
+    const int tries = reliable(attributes_.ReliabilityLevel) ? 1 : 25;
+    for (int i = 0; i < tries; ++i) {
+      end.make_room();
+      end.send_number(kEnd);
+      for (;;) {
+        VIP_DESCRIPTOR* const d =
+            end.receive(reliable(attributes_.ReliabilityLevel) ? kSilenceLimit : kLossLimit);
+        if (d == nullptr) break;
+        if (d->CS.ImmediateData == kEnd) {
+          if (d->CS.Length != Report::kBytes) throw Failure("the server's report is malformed");
+          return Report::decode(end.data(d));
+        }
+        end.post_receive(d);
+      }
+      if (stopped) throw Failure("stopped");
+    }
+    throw ConnectionLost("the server does not answer any more");
+  }
+
+  static void tell_lost(std::uint32_t lost, std::uint32_t of) {
+    if (lost > 0) std::fprintf(stderr, "viaping: %u of %u messages were lost\n", lost, of);
+  }
+
+  Nic& nic_;
+  const Options& options_;
+  Wish wish_;
+  VIP_VI_ATTRIBUTES attributes_{};
+  Address remote_;
+};
+
+}  // namespace
+
+void run_client(Nic& nic, const Options& options) { Client(nic, options).run(); }
+
+}  // namespace viaping

@@ -1,0 +1,200 @@
+#include "examples/viaping/server.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "examples/viaping/endpoint.h"
+#include "examples/viaping/messages.h"
+
+namespace viaping {
+namespace {
+
+constexpr std::size_t kMaxClients = 64;  // served at once
+
+class Server {
+ public:
+  explicit Server(Nic& nic) : nic_(nic) {}
+
+  void run() {
+    Address local = nic_.address();
+    local.set_discriminator(kServerDiscriminator, sizeof kServerDiscriminator - 1);
+    std::printf("viaping: waiting on %s (%s)\n", nic_.attributes().Name,
+                address_text(nic_.attributes().LocalNicAddress).c_str());
+    std::fflush(stdout);
+    try {
+      while (!stopped) accept_one(local);
+    } catch (...) {
+      stopped = true;
+      join(true);
+      throw;
+    }
+    join(true);
+  }
+
+ private:
+  struct Progress {
+    std::uint32_t served = 0;
+    bool finished = false;  // the client has got all that it wanted
+  };
+
+  struct Client {
+    std::thread thread;
+    std::shared_ptr<std::atomic<bool>> done;
+  };
+
+  void accept_one(Address& local) {
+    Address remote;
+    remote.get()->HostAddressLen = nic_.attributes().NicAddressLen;
+    remote.get()->DiscriminatorLen = nic_.attributes().MaxDiscriminatorLen;
+    VIP_VI_ATTRIBUTES attributes{};
+    VIP_CONN_HANDLE connection = nullptr;
+    const VIP_RETURN result =
+        VipConnectWait(nic_.handle(), local.get(), static_cast<VIP_ULONG>(kSlice.count()),
+                       remote.get(), &attributes, &connection);
+    join(false);
+    if (result == VIP_TIMEOUT) return;
+    if (result != VIP_SUCCESS) {
+      throw Failure(format("waiting for clients: %s", return_text(result)));
+    }
+    const std::string name = address_text(remote.host());
+    Wish wish;
+    if (!Wish::decode(remote.discriminator(), remote.get()->DiscriminatorLen, wish)) {
+      say(name, "is not a viaping of this version");
+      VipConnectReject(connection);
+      return;
+    }
+    if (clients_.size() >= kMaxClients) {
+      say(name, format("refused: %zu clients are served already", kMaxClients));
+      VipConnectReject(connection);
+      return;
+    }
+    auto done = std::make_shared<std::atomic<bool>>(false);
+    clients_.push_back({std::thread([=, this] {
+                          serve(name, wish, attributes, connection);
+                          *done = true;
+                        }),
+                        done});
+  }
+
+  void join(bool all) {
+    for (auto it = clients_.begin(); it != clients_.end();) {
+      if (all || *it->done) {
+        it->thread.join();
+        it = clients_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+
+  static void say(const std::string& client, const std::string& text) {
+    std::printf("viaping: %s: %s\n", client.c_str(), text.c_str());
+    std::fflush(stdout);
+  }
+
+  void serve(const std::string& name, const Wish& wish, const VIP_VI_ATTRIBUTES& remote,
+             VIP_CONN_HANDLE connection) {
+    Progress progress;
+    bool accepted = false;
+    try {
+      VIP_VI_ATTRIBUTES attributes{};
+      attributes.ReliabilityLevel = remote.ReliabilityLevel;
+      attributes.MaxTransferSize = remote.MaxTransferSize;
+      // Room for the window and for the "end" behind it.
+      const std::uint32_t receives = window(wish.size, reliable(remote.ReliabilityLevel)) + 8;
+      Endpoint end(nic_, attributes, {wish.size, wish.size, receives, 64}, wish.block);
+      check(VipConnectAccept(connection, end.vi()), "VipConnectAccept");
+      accepted = true;
+      if (wish.bandwidth) {
+        take(end, wish, reliable(remote.ReliabilityLevel), progress);
+      } else {
+        echo(end, wish, reliable(remote.ReliabilityLevel), progress);
+      }
+    } catch (const ConnectionLost& lost) {
+      if (progress.finished) {
+        say(name,
+            format("%u messages of %u bytes, %s, %s", progress.served, wish.size,
+                   reliability_text(remote.ReliabilityLevel), wish.block ? "blocking" : "polling"));
+      } else {
+        say(name, format("left after %u messages: %s", progress.served, lost.what()));
+      }
+    } catch (const std::exception& error) {
+      if (!accepted) VipConnectReject(connection);
+      say(name, format("given up after %u messages: %s", progress.served, error.what()));
+    }
+  }
+
+  // A peer may think for as long as it likes: that it is gone is the connection's to tell.
+  static VIP_DESCRIPTOR* next(Endpoint& end) {
+    for (;;) {
+      VIP_DESCRIPTOR* const d = end.receive(kSilenceLimit);
+      if (d != nullptr) return d;
+      if (stopped) throw Failure("stopped");
+    }
+  }
+
+  static void echo(Endpoint& end, const Wish& wish, bool reliable, Progress& progress) {
+    std::uint32_t expected = 0;
+    for (;;) {
+      VIP_DESCRIPTOR* const d = next(end);
+      const std::uint32_t number = d->CS.ImmediateData;
+      if (number != expected && (reliable || number < expected)) {
+        throw Failure(format("message %u came instead of %u", number, expected));
+      }
+      end.verify(d, number, wish.size);
+      if (end.free_sends() == 0) end.make_room();
+      end.send_message(number, wish.size);
+      end.post_receive(d);
+      end.reap();
+      expected = number + 1;
+      ++progress.served;
+      if (expected == wish.count + wish.warm_up()) progress.finished = true;
+    }
+  }
+
+  static void take(Endpoint& end, const Wish& wish, bool reliable, Progress& progress) {
+    const std::uint32_t step = std::max(window(wish.size, reliable) / 4, 1u);
+    std::uint32_t expected = 0;
+    std::uint32_t credited = 0;
+    Clock::time_point first, last;
+    for (;;) {
+      VIP_DESCRIPTOR* const d = next(end);
+      const std::uint32_t number = d->CS.ImmediateData;
+      if (number == kEnd) {
+        end.post_receive(d);
+        end.make_room();
+        const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(last - first);
+        progress.finished = true;
+        end.send_report({progress.served, static_cast<std::uint64_t>(elapsed.count())});
+        continue;
+      }
+      if (number != expected && (reliable || number < expected)) {
+        throw Failure(format("message %u came instead of %u", number, expected));
+      }
+      last = Clock::now();
+      if (progress.served == 0) first = last;
+      end.verify(d, number, wish.size);
+      end.post_receive(d);
+      expected = number + 1;
+      ++progress.served;
+      if (expected - credited >= step || expected == wish.count) {
+        credited = expected;
+        end.make_room();
+        end.send_number(expected);
+      }
+    }
+  }
+
+  Nic& nic_;
+  std::vector<Client> clients_;
+};
+
+}  // namespace
+
+void run_server(Nic& nic) { Server(nic).run(); }
+
+}  // namespace viaping

@@ -1,0 +1,130 @@
+# setup.sh: what ./demo and ./check have in common. To be sourced; `program` is the script's name and
+# `root` the source directory.
+# shellcheck shell=bash disable=SC2154
+#
+#   outer script      installs packages, starts the inner one, and does nothing more
+#     |
+#     +- inner script, in a process name space and a mount name space of its own
+#          builds, makes namespaces and processes ...
+#
+# The kernel ends every process of a process name space when its first one ends, and the first one
+# is ended when the outer script dies (kill -9 included). Network namespaces, their links and the
+# XDP programs on these go with the last process. So nothing can be left behind, however the script
+# ends, and two of them do not see each other's hosts.
+
+# Everything that a Debian 12 needs, to build and to run the tests.
+readonly packages=(
+  autoconf automake libtool autoconf-archive make gcc g++ libc6-dev pkg-config
+  clang bpftool libbpf-dev libxdp-dev libelf-dev zlib1g-dev linux-libc-dev
+  libpcap-dev libnl-3-dev libnl-route-3-dev
+  libspdlog-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev
+  iproute2 iputils-ping util-linux
+)
+
+export LC_ALL=C
+build=$root/build
+
+step() { printf '\n=== %s: %s\n' "$program" "$*"; }
+die() { printf '%s: %s\n' "$program" "$*" >&2; exit 1; }
+
+require_root() {
+  [ "$(id -u)" -eq 0 ] || die "must be run as root: it installs packages and makes network namespaces"
+}
+
+missing_packages() {
+  local package
+  for package in "${packages[@]}"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+      echo "$package"
+  done
+}
+
+install_packages() {
+  local missing log
+  command -v dpkg-query >/dev/null ||
+    die "this is not Debian: install what README.md lists, then build with configure and make"
+  mapfile -t missing < <(missing_packages)
+  [ ${#missing[@]} -gt 0 ] || return 0
+  step "installing ${missing[*]}"
+  log=$(mktemp)
+  # Only one at a time can change the system's packages; whoever comes second waits.
+  local get=(apt-get -o DPkg::Lock::Timeout=600 -y)
+  if ! { "${get[@]}" install --no-install-recommends "${missing[@]}" ||
+    { "${get[@]}" update && "${get[@]}" install --no-install-recommends "${missing[@]}"; }; } \
+    >"$log" 2>&1 </dev/null; then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    die "these packages can't be had: ${missing[*]}"
+  fi
+  rm -f "$log"
+}
+
+# ---------------------------------------------------------------------------- containment
+
+# Runs this script again, contained, and ends as it ends.
+contain() {
+  local inner status=0
+  export DEBIAN_FRONTEND=noninteractive
+  VIADUCT_CONTAINED=$program setpriv --pdeathsig KILL \
+    unshare --mount --pid --fork --kill-child --mount-proc \
+    "$root/$program" "$@" &
+  inner=$!
+  trap 'kill -KILL $inner 2>/dev/null; printf "\n%s: stopped; nothing is left behind\n" "$program" >&2; exit 129' HUP
+  trap 'kill -KILL $inner 2>/dev/null; printf "\n%s: stopped; nothing is left behind\n" "$program" >&2; exit 130' INT
+  trap 'kill -KILL $inner 2>/dev/null; printf "\n%s: stopped; nothing is left behind\n" "$program" >&2; exit 143' TERM
+  wait $inner || status=$?
+  exit $status
+}
+
+# In the inner script: directories that would be shared with the rest of the system, and so could
+# outlive it, become its own.
+contained() {
+  [ "${VIADUCT_CONTAINED:-}" = "$program" ] && [ $$ -eq 1 ]
+}
+
+prepare_container() {
+  local directory
+  mount -t tmpfs -o mode=755 none /run || die "can't mount in a mount name space of its own"
+  for directory in /run/netns /run/lock /run/viaduct-lab /run/tmp; do mkdir -p "$directory"; done
+  export TMPDIR=/run/tmp
+  if mkdir -p /etc/netns 2>/dev/null; then mount -t tmpfs -o mode=755 none /etc/netns; fi
+}
+
+# ---------------------------------------------------------------------------- building
+
+# Runs a command, showing its output only if it fails.
+quietly() {
+  local log=/run/$program.log
+  if ! "$@" >"$log" 2>&1 </dev/null; then
+    tail -n 60 "$log" >&2
+    die "failed: $*"
+  fi
+}
+
+# build_tree WHAT ARGUMENT...: makes in build/ with these arguments. Two builds in one tree would tread on
+# each other, so one waits.
+build_tree() {
+  local what=$1 jobs
+  shift
+  jobs=$(nproc)
+  mkdir -p "$build"
+  exec 9>"$build/.lock"
+  if ! flock -n 9; then
+    step "waiting for another build in $build"
+    flock 9
+  fi
+  cd "$root" || die "$root is gone"
+  if [ ! -x configure ] || [ configure.ac -nt configure ] || [ ! -f Makefile.in ]; then
+    step "making configure"
+    mkdir -p m4 build-aux
+    quietly autoreconf -fi
+  fi
+  cd "$build" || die "$build is gone"
+  if [ ! -f Makefile ] || [ ../configure -nt config.status ]; then
+    step "configuring in $build"
+    quietly ../configure
+  fi
+  step "building $what in $build with $jobs jobs"
+  quietly make -j"$jobs" "$@"
+  exec 9>&-
+}
