@@ -1,0 +1,25 @@
+# tests/integration: whole programs on hosts that tests/lab/lab makes. They need root and are skipped
+# without it. One at a time: each of them keeps two processors busy.
+
+integration_tests = \
+	tests/integration/port.test \
+	tests/integration/lab.test \
+	tests/integration/viaping.test \
+	tests/integration/examples.test \
+	tests/integration/crash.test \
+	tests/integration/agent.test \
+	tests/integration/coexist.test
+
+TESTS += $(integration_tests)
+EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/lab/setup.sh
+
+tests/integration/lab.log: tests/integration/port.log
+tests/integration/viaping.log: tests/integration/lab.log
+tests/integration/examples.log: tests/integration/viaping.log
+tests/integration/crash.log: tests/integration/examples.log
+tests/integration/agent.log: tests/integration/crash.log
+tests/integration/coexist.log: tests/integration/agent.log
+
+check_PROGRAMS += tests/integration/port_tool
+tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc
+tests_integration_port_tool_LDADD = libviaduct_xdp.la
