@@ -61,6 +61,13 @@ install_packages() {
 
 # ---------------------------------------------------------------------------- containment
 
+# stop PROCESS STATUS: ends the inner script, and this one with that status.
+stop() {
+  kill -KILL "$1" 2>/dev/null
+  printf '\n%s: stopped; nothing is left behind\n' "$program" >&2
+  exit "$2"
+}
+
 # Runs this script again, contained, and ends as it ends.
 contain() {
   local inner status=0
@@ -69,9 +76,9 @@ contain() {
     unshare --mount --pid --fork --kill-child --mount-proc \
     "$root/$program" "$@" &
   inner=$!
-  trap 'kill -KILL $inner 2>/dev/null; printf "\n%s: stopped; nothing is left behind\n" "$program" >&2; exit 129' HUP
-  trap 'kill -KILL $inner 2>/dev/null; printf "\n%s: stopped; nothing is left behind\n" "$program" >&2; exit 130' INT
-  trap 'kill -KILL $inner 2>/dev/null; printf "\n%s: stopped; nothing is left behind\n" "$program" >&2; exit 143' TERM
+  trap 'stop $inner 129' HUP
+  trap 'stop $inner 130' INT
+  trap 'stop $inner 143' TERM
   wait $inner || status=$?
   exit $status
 }
