@@ -18,8 +18,10 @@ constexpr std::uint32_t kChunkMask = (1u << kQueueShift) - 1;
 
 constexpr std::uint32_t kHeadroom = 256;  // the kernel's, in front of each received frame
 constexpr std::uint32_t kEthernet = 14 + 4;
-constexpr std::uint32_t kLookEvery = 8192;  // calls of receive()
+constexpr std::uint32_t kMostQueues = 128;   // ids have no room for more, see also LoopbackPort
+constexpr std::uint32_t kLookEvery = 8192;   // calls of receive()
 constexpr std::uint64_t kStallTime = 2'000'000'000;
+constexpr std::uint64_t kAwayTime = 5'000'000'000;  // how long a socket is tried to be made anew
 
 std::uint64_t now() {
   timespec t;
@@ -43,51 +45,56 @@ AfXdpPort::AfXdpPort(const PortOptions& options, const Interface& interface,
     options.note(interface.name + ": frames of at most " + std::to_string(mtu_) +
                  " bytes are used, not " + std::to_string(interface.mtu));
   }
-  if (interface.receive_queues > XdpAttachment::kMaxQueues) {
+  if (interface.receive_queues > kMostQueues) {
     throw PortError(interface.name + " has " + std::to_string(interface.receive_queues) +
-                    " receive queues; at most " + std::to_string(XdpAttachment::kMaxQueues) +
+                    " receive queues; at most " + std::to_string(kMostQueues) +
                     " can be served (ethtool -L " + interface.name + " combined N)");
   }
-  attachment_ = std::make_unique<XdpAttachment>(interface_.index, interface_.name.c_str(),
-                                                interface_.address, options.ether_type, native,
-                                                lock_->descriptor(), options.note);
+  attachment_ = std::make_unique<XdpAttachment>(XdpAttachment::Options{
+      interface_.index, interface_.name.c_str(), interface_.address, options.ether_type,
+      interface_.receive_queues, native, lock_->descriptor(), options.note});
   const std::uint32_t half = options.frames / 2;
-  for (std::uint32_t q = 0; q < interface.receive_queues; ++q) {
-    queues_.push_back(std::make_unique<AfXdpQueue>(
-        AfXdpQueue::Options{interface_.name.c_str(), q, chunk, half, q == 0 ? half : 0,
-                            options.ring},
-        counters_));
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_ < 0) throw PortError(interface_.name + ": epoll: " + std::strerror(errno));
+  try {
+    for (std::uint32_t q = 0; q < interface.receive_queues; ++q) {
+      queues_.push_back(std::make_unique<AfXdpQueue>(
+          AfXdpQueue::Options{interface_.name.c_str(), q, chunk, half, q == 0 ? half : 0,
+                              options.ring, !native},
+          counters_));
+      enter(q);
+    }
+  } catch (...) {
+    close(epoll_);
+    throw;
   }
   // What is lent must leave the fill ring of each queue something to work with.
   lendable_ = half > options.ring ? half - options.ring : half / 2;
-  open_queues();
 }
 
 AfXdpPort::~AfXdpPort() {
   // First the program, so that frames go to the kernel again; then the sockets.
   attachment_.reset();
   queues_.clear();
-  if (epoll_ >= 0) close(epoll_);
+  close(epoll_);
 }
 
-// Enters the sockets in the map, and in the descriptor to sleep on.
-void AfXdpPort::open_queues() {
-  if (epoll_ >= 0) close(epoll_);
-  epoll_ = queues_.size() > 1 ? epoll_create1(EPOLL_CLOEXEC) : -1;
-  for (std::uint32_t q = 0; q < queues_.size(); ++q) {
-    int fd = queues_[q]->descriptor();
-    if (bpf_map_update_elem(attachment_->sockets(), &q, &fd, 0) != 0) {
-      throw PortError(interface_.name + ": can't enter the socket of queue " + std::to_string(q) +
-                      ": " + std::strerror(errno));
-    }
-    epoll_event event{};
-    event.events = EPOLLIN;
-    if (epoll_ >= 0) epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event);
+// Enters a queue's socket in the map of sockets and in the descriptor to sleep on. The kernel takes
+// it out of both when it is closed.
+void AfXdpPort::enter(std::uint32_t number) {
+  const int fd = queues_[number]->descriptor();
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (bpf_map_update_elem(attachment_->sockets(), &number, &fd, 0) != 0 ||
+      epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) {
+    throw PortError(interface_.name + ": can't enter the socket of queue " +
+                    std::to_string(number) + ": " + std::strerror(errno));
   }
 }
 
 int AfXdpPort::descriptor() const {
-  return epoll_ >= 0 ? epoll_ : queues_.front()->descriptor();
+  const int only = queues_.size() == 1 ? queues_.front()->descriptor() : -1;
+  return only >= 0 ? only : epoll_;
 }
 
 std::string AfXdpPort::mode() const {
@@ -138,7 +145,6 @@ PortCounters AfXdpPort::counters() {
   return out;
 }
 
-// What is not worth a look at every call: the guard, the interface, a transmission that stands still.
 void AfXdpPort::look_after() {
   if (!alive_) return;
   if (!interface_exists(interface_.index)) {
@@ -146,26 +152,39 @@ void AfXdpPort::look_after() {
     return;
   }
   attachment_->watch_guard();
-  AfXdpQueue& queue = *queues_.front();
-  if (queue.sending() == 0 || queue.completed() != completed_) {
-    completed_ = queue.completed();
+  if (away_since_ != 0) {
+    rebind(now());
+  } else if (queues_.front()->sending() == 0 || queues_.front()->completed() != completed_) {
+    completed_ = queues_.front()->completed();
     stalled_since_ = 0;
-    return;
+  } else {
+    look_for_stall(now());
   }
-  const std::uint64_t time = now();
-  if (stalled_since_ == 0) {
-    stalled_since_ = time;
-    return;
-  }
-  // A kick may be all that is missing; and while the link is down nothing can move.
-  queue.flush();
-  if (time - stalled_since_ < kStallTime || !query_interface(interface_.name).up) return;
+}
+
+void AfXdpPort::look_for_stall(std::uint64_t time) {
+  // While the link is down nothing can move, and needs not; and a kick may be all that is missing.
+  if (!is_running(interface_.name)) stalled_since_ = 0;
+  queues_.front()->kick();
+  if (stalled_since_ == 0) stalled_since_ = time;
+  if (time - stalled_since_ < kStallTime) return;
   ++counters_.tx_stalls;
   ++counters_.rebinds;
   stalled_since_ = 0;
+  away_since_ = time;
+  rebind(time);
+}
+
+void AfXdpPort::rebind(std::uint64_t time) {
+  std::string error;
+  if (!queues_.front()->rebind(error)) {
+    // The kernel is late to give the queue back; the next look tries again.
+    if (!error.empty() || time - away_since_ > kAwayTime) alive_ = false;
+    return;
+  }
+  away_since_ = 0;
   try {
-    queue.rebind();
-    open_queues();
+    enter(0);
   } catch (const PortError&) {
     alive_ = false;
   }

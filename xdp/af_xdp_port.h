@@ -1,4 +1,8 @@
 // The AF_XDP port: one socket for each receive queue of the interface, sending through the first.
+//
+// What is not worth a look at every frame (the guard, the interface, a transmission that stands
+// still) is looked at in counters(), and now and then in receive(): a driver that sleeps for long
+// should ask for the counters a few times a second.
 #ifndef VIADUCT_XDP_AF_XDP_PORT_H
 #define VIADUCT_XDP_AF_XDP_PORT_H
 
@@ -37,7 +41,9 @@ class AfXdpPort final : public Port {
 
  private:
   void look_after();
-  void open_queues();
+  void look_for_stall(std::uint64_t time);
+  void rebind(std::uint64_t time);
+  void enter(std::uint32_t number);
 
   Interface interface_;
   std::shared_ptr<InterfaceLock> lock_;
@@ -47,12 +53,13 @@ class AfXdpPort final : public Port {
   PortCounters counters_;
   std::unique_ptr<XdpAttachment> attachment_;
   std::vector<std::unique_ptr<AfXdpQueue>> queues_;
-  int epoll_ = -1;          // over all queues, when there are several
+  int epoll_ = -1;          // over the queues, when there are several or one is away
   std::size_t turn_ = 0;    // queue to look at first
   bool alive_ = true;
   std::uint32_t calls_ = 0;
   std::uint64_t completed_ = 0;      // at the last look
   std::uint64_t stalled_since_ = 0;  // ns; 0: it is moving
+  std::uint64_t away_since_ = 0;     // ns; 0: the first queue has its socket
 };
 
 }  // namespace viaduct

@@ -11,8 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "xdp/open_port.h"
 
@@ -25,13 +28,24 @@ ifreq request_for(const std::string& name) {
   return request;
 }
 
-// Receive queues in use; a device that does not say has one.
+// As sysfs has them; 1 if it does not know the interface.
+std::uint32_t listed_queues(const std::string& name) {
+  std::uint32_t n = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/sys/class/net/" + name + "/queues", error), end;
+       !error && at != end; at.increment(error)) {
+    if (at->path().filename().string().starts_with("rx-")) ++n;
+  }
+  return std::max(n, 1u);
+}
+
+// Receive queues in use.
 std::uint32_t receive_queues(int fd, const std::string& name) {
   ethtool_channels channels{};
   channels.cmd = ETHTOOL_GCHANNELS;
   ifreq request = request_for(name);
   request.ifr_data = reinterpret_cast<char*>(&channels);
-  if (ioctl(fd, SIOCETHTOOL, &request) != 0) return 1;
+  if (ioctl(fd, SIOCETHTOOL, &request) != 0) return listed_queues(name);
   const std::uint32_t queues = channels.rx_count + channels.combined_count;
   return queues == 0 ? 1 : queues;
 }
@@ -61,6 +75,17 @@ Interface query_interface(const std::string& name) {
   if (!known) throw PortError(name + ": can't query the interface: " + std::strerror(error));
   if (!ethernet) throw PortError(name + " is not an Ethernet interface");
   return out;
+}
+
+bool is_running(const std::string& name) {
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  ifreq request = request_for(name);
+  constexpr int kBoth = IFF_UP | IFF_RUNNING;
+  const bool running =
+      ioctl(fd, SIOCGIFFLAGS, &request) == 0 && (request.ifr_flags & kBoth) == kBoth;
+  close(fd);
+  return running;
 }
 
 bool interface_exists(int index) {

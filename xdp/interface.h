@@ -21,6 +21,9 @@ struct Interface {
 // Throws PortError when there is no such interface or it is not an Ethernet.
 Interface query_interface(const std::string& name);
 
+// Whether the interface is up and has a link.
+bool is_running(const std::string& name);
+
 // Whether the interface with this index still exists.
 bool interface_exists(int index);
 

@@ -15,8 +15,9 @@
 namespace viaduct {
 namespace {
 
-constexpr int kTries = 80;
 constexpr unsigned kPauseUs = 25'000;
+// Whoever is refused stays in the holder's queue, which nobody serves: room for many.
+constexpr int kBacklog = 4096;
 
 socklen_t name_of(int ifindex, sockaddr_un& out) {
   out = {};
@@ -42,13 +43,13 @@ std::string holder(const sockaddr_un& name, socklen_t length) {
 
 }  // namespace
 
-InterfaceLock::InterfaceLock(int ifindex, const char* interface) {
+InterfaceLock::InterfaceLock(int ifindex, const char* interface, unsigned wait_ms) {
   fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd_ < 0) throw PortError(std::string(interface) + ": socket: " + std::strerror(errno));
   sockaddr_un name;
   const socklen_t length = name_of(ifindex, name);
-  for (int left = kTries;; --left) {
-    if (bind(fd_, reinterpret_cast<const sockaddr*>(&name), length) == 0 && listen(fd_, 4) == 0) {
+  for (unsigned left = wait_ms * 1000 / kPauseUs;; --left) {
+    if (bind(fd_, reinterpret_cast<const sockaddr*>(&name), length) == 0 && listen(fd_, kBacklog) == 0) {
       return;
     }
     const int error = errno;

@@ -10,9 +10,9 @@ namespace viaduct {
 
 class InterfaceLock {
  public:
-  // Waits up to two seconds for a holder to go (the guard of an agent that has just died). Throws
-  // PortError that names the holder's process.
-  InterfaceLock(int ifindex, const char* interface);
+  // Waits a while for a holder to go (the guard of an agent that has just died). Throws PortError
+  // that names the holder's process.
+  InterfaceLock(int ifindex, const char* interface, unsigned wait_ms = 2000);
   ~InterfaceLock();
   InterfaceLock(const InterfaceLock&) = delete;
   InterfaceLock& operator=(const InterfaceLock&) = delete;

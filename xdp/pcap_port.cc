@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "xdp/steering.h"
+
 namespace viaduct {
 namespace {
 
@@ -22,6 +24,9 @@ PcapPort::PcapPort(const PortOptions& options, const Interface& interface,
       buffers_(options.frames),
       stride_((interface.mtu + kEthernet + 63) & ~63u),
       memory_(stride_ * options.frames) {
+  // What an earlier agent may have left would take our frames.
+  silence_xdp_libraries();
+  remove_steering(interface.index);
   char reason[PCAP_ERRBUF_SIZE] = "";
   pcap_ = pcap_create(interface.name.c_str(), reason);
   if (pcap_ == nullptr) throw PortError(interface.name + ": libpcap: " + reason);
@@ -116,6 +121,7 @@ void PcapPort::cancel(std::span<const Frame> frames) {
 }
 
 PortCounters PcapPort::counters() {
+  alive_ = alive_ && interface_exists(interface_.index);
   PortCounters out = counters_;
   pcap_stat statistics{};
   if (pcap_stats(pcap_, &statistics) == 0) {

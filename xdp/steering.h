@@ -10,8 +10,9 @@ inline constexpr char kSteerName[] = "viaduct_steer";
 // Silences the messages of libbpf and libxdp; what matters is in the errors that we report.
 void silence_xdp_libraries();
 
-// Takes our program out of the interface's dispatcher, if it is there. Other programs stay. To be
-// called by whoever holds the interface's lock.
+// Takes our program off the interface, out of the dispatcher or attached alone, if it is there.
+// Other programs stay, and so does a program that hangs on a link: its owner lives. To be called by
+// whoever holds the interface's lock.
 void remove_steering(int ifindex);
 
 }  // namespace viaduct

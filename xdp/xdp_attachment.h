@@ -2,8 +2,12 @@
 //
 // It is attached through libxdp's dispatcher where that works, so that other XDP programs on the
 // interface go on. The dispatcher outlives its loader, so a guard process (xdp-guard) watches us
-// and takes the program off when we die, however we die. Without a dispatcher the program hangs on
-// a bpf_link, which the kernel takes off by itself.
+// and takes the program off when we die, however we die; it is there before the program is.
+// Without a dispatcher (no BPF file system, or a kernel that loads no extension programs) the
+// program hangs on a bpf_link, which the kernel takes off by itself, and the guard is sent away.
+//
+// The guard is looked for in $VIADUCT_LIBEXEC, else beside the running program and in the build tree
+// around it, else where it is installed.
 #ifndef VIADUCT_XDP_XDP_ATTACHMENT_H
 #define VIADUCT_XDP_XDP_ATTACHMENT_H
 
@@ -11,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "xdp/port.h"
@@ -24,35 +29,46 @@ class XdpAttachment {
  public:
   using Note = std::function<void(std::string_view)>;
 
-  // `lock` is the interface's lock, which the guard holds too. Throws PortError.
-  XdpAttachment(int ifindex, const char* interface, const MacAddress& address,
-                std::uint16_t ether_type, bool native, int lock, const Note& note);
+  struct Options {
+    int ifindex;
+    const char* interface;
+    MacAddress address;
+    std::uint16_t ether_type;
+    std::uint32_t queues;  // receive queues, for the size of the map
+    bool native;
+    int lock;  // the interface's, which the guard holds too
+    Note note;
+  };
+
+  // Throws PortError.
+  explicit XdpAttachment(const Options& options);
   ~XdpAttachment();
   XdpAttachment(const XdpAttachment&) = delete;
   XdpAttachment& operator=(const XdpAttachment&) = delete;
 
   // The map of AF_XDP sockets by receive queue.
   int sockets() const;
-  static constexpr unsigned kMaxQueues = 64;
 
   // Starts another guard if ours has died. To be called now and then.
   void watch_guard();
 
  private:
-  bool attach_to_dispatcher(const Note& note);
+  bool attach_to_dispatcher();
   void attach_link();
-  void start_guard();
+  std::string start_guard();
+  bool guard_lives() const;
+  void dismiss_guard();
   void detach();
+  [[noreturn]] void fail(int error) const;
 
-  int ifindex_;
-  const char* interface_;
-  bool native_;
-  int lock_;
+  Options options_;
   steer_bpf* skeleton_ = nullptr;
-  xdp_program* program_ = nullptr;  // attached to the dispatcher
-  int link_ = -1;                   // or by a link
+  xdp_program* program_ = nullptr;
+  bool dispatched_ = false;  // attached to the dispatcher
+  int link_ = -1;            // or by a link
   int guard_pipe_ = -1;
   pid_t guard_ = -1;
+  bool guard_missed_ = false;  // it has been said that no guard can be started
 };
 
 }  // namespace viaduct

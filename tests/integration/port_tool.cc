@@ -1,9 +1,8 @@
 // port_tool IF KIND ROLE BYTES COUNT: frames between two ports, for tests and for measuring a port
 // against raw AF_XDP. KIND: xdp-native, xdp-generic, pcap, auto. ROLE: ping and pong send one frame
 // back and forth and check it (ping prints the one-way time in us); blast and sink send one way
-// (sink prints frames received and Gb/s); hold opens the port, says so and waits for a signal.
-#include <poll.h>
-#include <sched.h>
+// without looking at the payload (sink prints frames received and Gb/s); hold opens the port, says so
+// and waits for a signal, or until the interface is gone.
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,14 +27,19 @@ double now_us() {
   return static_cast<double>(t.tv_sec) * 1e6 + static_cast<double>(t.tv_nsec) / 1e3;
 }
 
-void send(Port& port, std::uint32_t bytes, std::uint64_t number) {
+void send(Port& port, std::uint32_t bytes, std::uint64_t number, bool fill) {
   Frame frame;
-  while (port.reserve({&frame, 1}) == 0) port.flush();
+  while (port.reserve({&frame, 1}) == 0) {
+    if (stop) std::exit(1);
+    port.flush();
+  }
   std::memcpy(frame.data, kBroadcast.data(), 6);
   std::memcpy(frame.data + 6, port.address().data(), 6);
   wire::store16(frame.data + 12, wire::kDefaultEtherType);
   wire::store64(frame.data + 14, number);
-  for (std::uint32_t i = 22; i < bytes; ++i) frame.data[i] = static_cast<std::byte>(number + i);
+  for (std::uint32_t i = 22; fill && i < bytes; ++i) {
+    frame.data[i] = static_cast<std::byte>(number + i);
+  }
   frame.length = bytes;
   port.submit({&frame, 1});
 }
@@ -78,10 +82,11 @@ int run(int argc, char** argv) {
   if (role == "hold") {
     std::printf("open %s\n", port->mode().c_str());
     std::fflush(stdout);
-    while (!stop) {
+    while (!stop && port->alive()) {
       port->counters();
       usleep(100'000);
     }
+    if (!stop) std::printf("gone\n");
     return 0;
   }
   if (role == "ping") {
@@ -89,7 +94,7 @@ int run(int argc, char** argv) {
     usleep(500'000);
     for (std::uint64_t i = 0; i < count + 1000; ++i) {
       if (i == 1000) start = now_us();
-      send(*port, bytes, i);
+      send(*port, bytes, i, true);
       port->flush();
       wait(*port, bytes, i);
     }
@@ -97,13 +102,13 @@ int run(int argc, char** argv) {
   } else if (role == "pong") {
     for (std::uint64_t i = 0; i < count + 1000; ++i) {
       wait(*port, bytes, i);
-      send(*port, bytes, i);
+      send(*port, bytes, i, true);
       port->flush();
     }
   } else if (role == "blast") {
     usleep(500'000);
     for (std::uint64_t i = 0; i < count; ++i) {
-      send(*port, bytes, i);
+      send(*port, bytes, i, false);
       if (i % 32 == 31) port->flush();
     }
     port->flush();
@@ -112,7 +117,7 @@ int run(int argc, char** argv) {
     std::uint64_t got = 0;
     double first = 0, last = now_us();
     Frame frames[64];
-    while (got < count) {
+    while (got < count && !stop) {
       const std::size_t n = port->receive(frames);
       const double at = now_us();
       if (n == 0) {
