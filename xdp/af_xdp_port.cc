@@ -19,7 +19,8 @@ constexpr std::uint32_t kChunkMask = (1u << kQueueShift) - 1;
 constexpr std::uint32_t kHeadroom = 256;  // the kernel's, in front of each received frame
 constexpr std::uint32_t kEthernet = 14 + 4;
 constexpr std::uint32_t kMostQueues = 128;   // ids have no room for more, see also LoopbackPort
-constexpr std::uint32_t kLookEvery = 8192;   // calls of receive()
+constexpr std::uint32_t kPlainMtu = 3400;    // beyond, drivers ask for a program that knows frags
+constexpr std::uint32_t kLookEvery = 1 << 18;  // calls of receive()
 constexpr std::uint64_t kStallTime = 2'000'000'000;
 constexpr std::uint64_t kAwayTime = 5'000'000'000;  // how long a socket is tried to be made anew
 
@@ -52,7 +53,8 @@ AfXdpPort::AfXdpPort(const PortOptions& options, const Interface& interface,
   }
   attachment_ = std::make_unique<XdpAttachment>(XdpAttachment::Options{
       interface_.index, interface_.name.c_str(), interface_.address, options.ether_type,
-      interface_.receive_queues, native, lock_->descriptor(), options.note});
+      interface_.receive_queues, native, interface.mtu > kPlainMtu, lock_->descriptor(),
+      options.note});
   const std::uint32_t half = options.frames / 2;
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_ < 0) throw PortError(interface_.name + ": epoll: " + std::strerror(errno));

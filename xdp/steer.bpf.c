@@ -23,7 +23,7 @@ struct {
   __uint(XDP_PASS, 1);
 } XDP_RUN_CONFIG(viaduct_steer);
 
-SEC("xdp.frags")
+SEC("xdp")
 int viaduct_steer(struct xdp_md *context)
 {
   const __u8 *data = (const __u8 *)(long)context->data;

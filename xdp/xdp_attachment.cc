@@ -66,6 +66,9 @@ XdpAttachment::XdpAttachment(const Options& options) : options_(options) {
   std::memcpy(const_cast<std::uint8_t*>(skeleton_->rodata->address), options_.address.data(),
               options_.address.size());
   bpf_map__set_max_entries(skeleton_->maps.sockets, std::max(kLeastQueues, options_.queues));
+  if (options_.frags) {
+    bpf_program__set_flags(skeleton_->progs.viaduct_steer, BPF_F_XDP_HAS_FRAGS);
+  }
   try {
     const std::string missing = start_guard();
     if (missing.empty()) {
