@@ -17,7 +17,11 @@ namespace viaduct {
 // An interface's own name, also behind "/dev/" and "/dev/via_", goes before the other forms. These
 // are, for NIC k counted from 0:
 //   /dev/via_eth<k>  nic<k>  VINIC<k>  /dev/clanvi<k>  \\.\VI<k+1>
-//   VINIC  /dev/via_lo  /etc/via_lo     the first NIC
+//   VINIC     the first NIC
+// The NIC whose interface is called kLoopbackDevice has no number. It is also called
+//   /dev/via_lo  /etc/via_lo
+inline constexpr std::string_view kLoopbackDevice = "via_lo";
+
 std::optional<std::size_t> find_device(std::string_view device,
                                        std::span<const std::string> interfaces);
 

@@ -60,7 +60,7 @@ control::NicAttributes Nic::attributes() const {
   out.max_block_bytes = limits_.session_bytes;
   out.max_vis = limits_.vis;
   out.max_descriptors = std::min(layout::kRingEntries, limits_.slots);
-  out.max_segments = layout::kMaxSegments - 1;  // the slot has room for an address segment too
+  out.max_segments = layout::kMaxDataSegments;
   out.max_cqs = limits_.cqs;
   out.max_cq_entries = limits_.cq_entries;
   out.max_transfer = limits_.max_transfer;

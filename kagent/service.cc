@@ -8,6 +8,8 @@
 #include <algorithm>
 
 #include "kagent/clock.h"
+#include "kagent/device_names.h"
+#include "xdp/null_port.h"
 
 namespace viaduct {
 namespace {
@@ -39,6 +41,24 @@ std::unique_ptr<Port> open_real_port(const NicConfig& config) {
   return open_port(options);
 }
 
+// A NIC on which only programs of this host meet. The address is of the range that anybody may use;
+// it never appears on a wire.
+constexpr MacAddress kLoopbackAddress{0x02, 'v', 'i', 'a', 'l', 'o'};
+constexpr std::uint32_t kLoopbackMtu = 8192;
+
+const NicConfig& loopback_config() {
+  static const NicConfig config = [] {
+    NicConfig out;
+    out.interface = kLoopbackDevice;
+    return out;
+  }();
+  return config;
+}
+
+std::unique_ptr<Port> open_loopback() {
+  return std::make_unique<NullPort>(kLoopbackAddress, kLoopbackMtu);
+}
+
 std::string describe(const NicReport& nic) {
   if (!nic.live) return nic.interface + " is away";
   return nic.interface + " (" + to_text(nic.live->address) + ", MTU " +
@@ -56,6 +76,9 @@ Service::Service(const Config& config, OpenPort open_port)
         nic, config, [open_port, &nic] { return open_port(nic); },
         [interface = nic.interface] { return interface_addresses(interface); }));
   }
+  nics_.push_back(std::make_unique<Nic>(loopback_config(), config, open_loopback, [] {
+    return std::vector<std::string>{"127.0.0.1", "::1"};
+  }));
   served_.resize(nics_.size());
 }
 

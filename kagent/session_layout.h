@@ -8,6 +8,7 @@
 //   finds the status in the slot     <-- status, last of all --- writes the completion into it
 //   (and learns the order on a CQ)   <-- CQ entry -------------- appends to the CQ's ring
 //   sleeps on a futex word           <-- wakes if it is set ----
+//   calls a handler                  <-- alert, if asked for ---
 //
 // The segment is a memfd that the agent makes and seals against resizing. Both sides map it; all
 // references are indices, so the address does not matter.
@@ -16,6 +17,12 @@
 // capacities, of every VI's and CQ's state and of its own positions in the rings, reads each word
 // at most once per decision, checks every index where it reads it, and a client that writes
 // nonsense harms only itself.
+//
+// SLEEPING. Next to what a thread may wait for stands a word `sleepers`. A thread sets kSleeper in it,
+// looks once more and sleeps on it as on a futex; the client's thread that calls handlers sets
+// kCaller and sleeps on Header::alert. The driver, having brought news, clears the word, wakes the
+// sleepers if kSleeper was set, and alerts if kCaller was: it stores 1 in Header::alert and wakes
+// who sleeps there. That thread stores 0 before it looks at what it serves.
 //
 // Sizes are in bytes and all words are in host order. Lines are 64 bytes; what one side polls and
 // the other writes shares a line only with what is written at the same time.
@@ -29,7 +36,7 @@
 namespace viaduct::layout {
 
 inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
-inline constexpr std::uint32_t kLayoutVersion = 1;
+inline constexpr std::uint32_t kLayoutVersion = 2;
 inline constexpr std::size_t kLine = 64;
 
 // Fixed capacities; the rest is in Capacity.
@@ -37,10 +44,15 @@ inline constexpr std::uint32_t kRingEntries = 1024;   // descriptors per work qu
 inline constexpr std::uint32_t kCqRingEntries = 8192; // entries that a CQ shows at once (power of 2)
 inline constexpr std::uint32_t kCommands = 128;       // control operations under way at once
 inline constexpr std::uint32_t kSlotBytes = 512;
-inline constexpr std::uint32_t kMaxSegments = 26;     // segments in a descriptor
+inline constexpr std::uint32_t kMaxDataSegments = 25; // in a descriptor
+inline constexpr std::uint32_t kMaxSegments = 26;     // the same and an address segment
 inline constexpr std::uint32_t kMaxInlineSend = 416;  // segments and data of a send in its slot
 inline constexpr std::uint32_t kMaxInlineRecv = 496;  // bytes of a receive that travel in its slot
 inline constexpr std::uint32_t kNoSlot = 0xffffffff;
+
+// Bits of the words `sleepers`.
+inline constexpr std::uint32_t kSleeper = 1;
+inline constexpr std::uint32_t kCaller = 2;
 
 // How many of what a session has; set by the agent, told in the hello answer and in the header.
 struct Capacity {
@@ -193,7 +205,7 @@ struct alignas(kLine) WorkQueue {
   std::atomic<std::uint32_t> posted;    // client's: positions filled
   std::atomic<std::uint32_t> dequeued;  // client's: positions taken back by Done or Wait
   std::uint32_t spare;                  // client's: a slot kept for the next post, or kNoSlot
-  std::atomic<std::uint32_t> sleepers;  // futex: client sets 1 before it sleeps, driver clears
+  std::atomic<std::uint32_t> sleepers;  // futex, see SLEEPING
   std::atomic<std::uint32_t> generation;  // client's: of the VI that this queue serves, or 0
   std::atomic<std::uint32_t> announced;   // client's: positions below it were seen on the CQ
   std::uint32_t cq;                       // client's: 0: none, else 1 + index
@@ -242,7 +254,7 @@ struct alignas(kLine) Cq {
   // client's
   std::atomic<std::uint32_t> lock;      // guards `consumed` among the client's threads
   std::atomic<std::uint32_t> consumed;  // positions taken; the driver reads it to find room
-  std::atomic<std::uint32_t> sleepers;  // futex: client sets 1 before it sleeps, driver clears
+  std::atomic<std::uint32_t> sleepers;  // futex, see SLEEPING
   std::uint32_t pad[13];
   // driver's
   std::atomic<std::uint32_t> generation;  // changes when the CQ is made and when it is destroyed
@@ -338,32 +350,36 @@ struct CommandBody {
 
 struct alignas(kLine) Command {
   std::atomic<std::uint32_t> state;     // CommandState
-  std::atomic<std::uint32_t> sleepers;  // futex: client sets 1 before it sleeps, driver clears
+  std::atomic<std::uint32_t> sleepers;  // futex, see SLEEPING
   CommandBody body;
 };
 static_assert(sizeof(Command) <= 512);
 
 // ---------------------------------------------------------------------------- errors
 //
-// Asynchronous errors, for VipErrorCallback. The driver appends while the client wants them and has
-// room; what does not fit is lost and counted, as the newest state can always be queried.
+// Asynchronous errors, for VipErrorCallback. The driver appends and alerts while the client wants
+// them and has room; what does not fit is lost and counted, as the newest state can be queried.
 
-inline constexpr std::uint32_t kErrorEvents = 64;
+inline constexpr std::uint32_t kErrorEvents = 256;
+
+inline constexpr std::uint8_t kEventOrderly = 1;  // the peer has disconnected, or its program ended
 
 struct ErrorEvent {
   std::uint32_t vi;
   std::uint32_t vi_generation;
-  std::uint32_t resource;             // VIP_RESOURCE_CODE
-  std::uint32_t code;                 // VIP_ERROR_CODE
+  std::uint64_t descriptor;           // address in the program; 0: none
+  std::uint8_t resource;              // VIP_RESOURCE_CODE
+  std::uint8_t code;                  // VIP_ERROR_CODE
+  std::uint8_t op;                    // SlotOp of the operation
+  std::uint8_t flags;                 // kEvent*
   std::atomic<std::uint32_t> number;  // 1 + its position, stored last (release)
-  std::uint32_t reserved[3];
+  std::uint64_t reserved;
 };
 static_assert(sizeof(ErrorEvent) == 32);
 
 struct Errors {
-  alignas(kLine) std::atomic<std::uint32_t> wanted;  // client's: 1 while a handler is registered
+  alignas(kLine) std::atomic<std::uint32_t> wanted;  // client's: 1 while it wants them
   std::atomic<std::uint32_t> taken;                  // client's: positions consumed
-  std::atomic<std::uint32_t> sleepers;  // futex: client sets 1 before it sleeps, driver clears
   alignas(kLine) ErrorEvent events[kErrorEvents];
 };
 
@@ -387,6 +403,7 @@ struct alignas(kLine) Header {
   alignas(kLine) std::atomic<std::uint64_t> free_slots;  // top of the free list: tag << 32 | 1+slot
   std::atomic<std::uint32_t> fresh_slots;                // slots never used so far: [fresh, slots)
   alignas(kLine) std::atomic<std::uint64_t> busy_commands[kCommands / 64];
+  std::atomic<std::uint32_t> alert;  // futex: the driver stores 1, see SLEEPING
 
   alignas(kLine) Doorbells doorbells;
   Errors errors;

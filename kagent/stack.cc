@@ -366,21 +366,28 @@ void Stack::fire(std::uint32_t timer) {
 
 // A completion is stored first and the sleepers' word is looked at later, with one fence for the
 // whole round in between; a program does the same two steps the other way round.
-void Stack::wake_later(std::atomic<std::uint32_t>& sleepers) {
-  if (!wakes_.empty() && wakes_.back() == &sleepers) return;
+void Stack::wake_later(std::uint32_t session, std::atomic<std::uint32_t>& sleepers) {
+  if (!wakes_.empty() && wakes_.back().word == &sleepers) return;
   if (wakes_.size() == kMaxWakes) flush_wakes();
-  wakes_.push_back(&sleepers);
+  wakes_.push_back({&sleepers, session});
 }
 
 void Stack::flush_wakes() {
   if (wakes_.empty()) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (std::atomic<std::uint32_t>* word : wakes_) {
-    if (word->load(std::memory_order_relaxed) == 0) continue;
-    word->store(0, std::memory_order_relaxed);
-    environment_.wake(*word);
+  for (const Wake& wake : wakes_) {
+    if (wake.word->load(std::memory_order_relaxed) == 0) continue;
+    const std::uint32_t who = wake.word->exchange(0, std::memory_order_relaxed);
+    if (who & layout::kSleeper) environment_.wake(*wake.word);
+    if (who & layout::kCaller) alert(wake.session);
   }
   wakes_.clear();
+}
+
+// For the program's thread that calls handlers.
+void Stack::alert(std::uint32_t session) {
+  std::atomic<std::uint32_t>& word = views_[session].header().alert;
+  if (word.exchange(1) == 0) environment_.wake(word);
 }
 
 bool Stack::prepare_to_sleep() {

@@ -163,7 +163,8 @@ class Stack {
   unsigned answer_doorbells();
   void fire(std::uint32_t timer);
   void flush_wakes();
-  void wake_later(std::atomic<std::uint32_t>& sleepers);
+  void wake_later(std::uint32_t session, std::atomic<std::uint32_t>& sleepers);
+  void alert(std::uint32_t session);
   void dispatch(const Frame& frame, bool& keep);
 
   // Timer numbers.
@@ -265,6 +266,7 @@ class Stack {
   void say_goodbye(const state::Vi& vi, std::uint32_t psn, std::uint32_t reason);
   // By our program, by the peer's, by loss of the peer, by an error that the peer is told of.
   enum class End { kLocal, kRemote, kLost, kFailed };
+  void report_end(ViIndex vi, End end, std::uint32_t error);
   void end_connection(ViIndex vi, End end, std::uint32_t error, std::uint32_t refused_psn = 0,
                       std::uint32_t reason = 0);
   std::uint32_t find_peer(const MacAddress& address, bool create);
@@ -327,6 +329,7 @@ class Stack {
   bool refuse(ViIndex vi, std::uint32_t psn, std::uint32_t error, wire::Refusal reason);
   bool place_inline(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
   bool allowed(const state::Vi& vi, const Target& target, std::uint32_t length) const;
+  bool descriptor_allowed(const state::Vi& vi, const Target& target) const;
   bool end_receive(ViIndex vi, const wire::Header& header, std::uint32_t inline_length);
   bool spoil_receive(ViIndex vi, std::uint32_t psn, std::uint32_t status, wire::Refusal reason);
   bool flush_placement();
@@ -354,8 +357,14 @@ class Stack {
   void flush_sends(ViIndex vi);
   void flush_receives(ViIndex vi);
 
-  // Queues an asynchronous error for the session's program.
-  void report(std::uint32_t session, ViIndex vi, std::uint32_t error);
+  // What an asynchronous error is about, besides the VI.
+  struct Blame {
+    std::uint64_t descriptor;  // address in the program, 0: none
+    std::uint32_t op;          // layout::SlotOp
+    std::uint8_t flags;        // layout::kEvent*
+  };
+  // Queues an asynchronous error for the VI's program.
+  void report(ViIndex vi, std::uint32_t error, const Blame& blame = Blame());
 
   // --- stack_names.cc
   void host_by_name(std::uint32_t session, std::uint32_t command, const layout::CommandBody& body);
@@ -384,6 +393,7 @@ class Stack {
   Frame& held_frame(ViIndex vi, std::uint32_t psn) {
     return held_frames_[std::size_t{vi} * state::kWindow + psn % state::kWindow];
   }
+  bool reachable(const MacAddress& address) const;
   bool reserve_frame(Frame& frame);
   void submit_frame(Frame& frame, std::size_t length);
 
@@ -420,7 +430,11 @@ class Stack {
   // Of this process alone: where segments are mapped, and scratch space.
   std::vector<layout::View> views_;
   std::vector<std::uint32_t> open_sessions_;
-  std::vector<std::atomic<std::uint32_t>*> wakes_;
+  struct Wake {
+    std::atomic<std::uint32_t>* word;
+    std::uint32_t session;
+  };
+  std::vector<Wake> wakes_;
   std::vector<iovec> remote_, local_;        // data on its way to a program
   std::vector<iovec> tx_remote_, tx_local_;  // data on its way to the port
   std::vector<Frame> burst_, to_release_;

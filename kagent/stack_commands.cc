@@ -96,7 +96,7 @@ void Stack::finish(std::uint32_t session, std::uint32_t command, vip::Return res
   std::memcpy(&slot.body, &body, sizeof body);
   slot.body.result = result;
   slot.state.store(layout::kFinished, std::memory_order_release);
-  wake_later(slot.sleepers);
+  wake_later(session, slot.sleepers);
 }
 
 // Ends a command that is under way, undoing what it had begun.
@@ -350,8 +350,8 @@ void Stack::free_vi(ViIndex i) {
   }
   layout::Vi& shared = view(vi).vi(i);
   shared.status.generation.store(vi.generation + 1, std::memory_order_release);
-  wake_later(shared.send.sleepers);
-  wake_later(shared.receive.sleepers);
+  wake_later(vi.session, shared.send.sleepers);
+  wake_later(vi.session, shared.receive.sleepers);
   hold_ptag(vi.session, vi.ptag, -1);
   --sessions_[vi.session].vis;
   ++vi.generation;
@@ -417,7 +417,7 @@ void Stack::free_cq(std::uint32_t i) {
   state::Cq& cq = cqs_[i];
   layout::Cq& shared = views_[cq.session].cq(i);
   shared.generation.store(cq.generation + 1, std::memory_order_release);
-  wake_later(shared.sleepers);
+  wake_later(cq.session, shared.sleepers);
   --sessions_[cq.session].cqs;
   ++cq.generation;
   cq.session = kNone;

@@ -22,7 +22,7 @@ void Stack::complete(ViIndex i, bool receive, std::uint32_t slot, std::uint32_t 
   ++queue.completed;
   if (queue.cq != kNone) announce(i, receive);
   layout::Vi& shared = view(vi).vi(i);
-  wake_later(receive ? shared.receive.sleepers : shared.send.sleepers);
+  wake_later(vi.session, receive ? shared.receive.sleepers : shared.send.sleepers);
 }
 
 // Shows the work queue's unannounced completions on its CQ, or puts it in the CQ's backlog when
@@ -45,7 +45,7 @@ void Stack::announce(ViIndex i, bool receive) {
       entry.tag.store(layout::cq_tag(cq.tail, cq.generation), std::memory_order_release);
       ++cq.tail;
     }
-    wake_later(shared.sleepers);
+    wake_later(vi.session, shared.sleepers);
     if (queue.announced == queue.completed) return;
   }
   queue.backlog_next = kNone;
@@ -108,7 +108,8 @@ void Stack::leave_backlog(ViIndex i, bool receive) {
   queue.backlog_next = kNotListed;
 }
 
-void Stack::report(std::uint32_t session, ViIndex i, std::uint32_t error) {
+void Stack::report(ViIndex i, std::uint32_t error, const Blame& blame) {
+  const std::uint32_t session = vis_[i].session;
   layout::Errors& errors = views_[session].header().errors;
   if (errors.wanted.load(std::memory_order_relaxed) == 0) return;
   std::uint32_t& position = sessions_[session].errors;
@@ -119,10 +120,13 @@ void Stack::report(std::uint32_t session, ViIndex i, std::uint32_t error) {
   layout::ErrorEvent& event = errors.events[position % layout::kErrorEvents];
   event.vi = i;
   event.vi_generation = vis_[i].generation;
-  event.resource = 1;  // VIP_RESOURCE_VI
-  event.code = error;
+  event.descriptor = blame.descriptor;
+  event.resource = blame.descriptor != 0 ? vip::kResourceDescriptor : vip::kResourceVi;
+  event.code = static_cast<std::uint8_t>(error);
+  event.op = static_cast<std::uint8_t>(blame.op);
+  event.flags = blame.flags;
   event.number.store(++position, std::memory_order_release);
-  wake_later(errors.sleepers);
+  alert(session);
 }
 
 // Completes as flushed everything that is posted, in order.
@@ -136,19 +140,18 @@ void Stack::flush_sends(ViIndex i) {
   const layout::RingEntry* ring = view(vi).send_ring(i);
   while (vi.send.completed != vi.send.taken) {
     const state::InFlight& message = in_flight(i, vi.send.completed);
-    const std::uint32_t status =
+    std::uint32_t status =
         message.slot == vi.failed_slot ? vi.failed_status : std::uint32_t{vip::kFlushedError};
-    const std::uint32_t op = message.op == layout::kOpRdmaWrite  ? vip::kOpRdmaWrite
-                             : message.op == layout::kOpRdmaRead ? vip::kOpRdmaRead
-                                                                 : vip::kOpSend;
-    complete(i, false, message.slot, status | op, message.length, 0, 0);
+    if (message.slot == vi.current_slot && vi.current_sent != 0) status |= vip::kPartialError;
+    complete(i, false, message.slot, status | vip::status_op(message.op), message.length, 0, 0);
   }
   vi.current_slot = kNone;
   std::uint32_t slot = kNone;
   for (std::uint32_t n = 0; n < layout::kRingEntries; ++n) {
     if (!next_posted(vi, ring, vi.send.taken, slot)) break;
     ++vi.send.taken;
-    complete(i, false, slot, vip::kFlushedError | vip::kOpSend, 0, 0, 0);
+    const std::uint16_t op = view(vi).slot(slot).request.op;
+    complete(i, false, slot, vip::kFlushedError | vip::status_op(op), 0, 0, 0);
   }
 }
 
@@ -156,7 +159,9 @@ void Stack::flush_receives(ViIndex i) {
   Vi& vi = vis_[i];
   const layout::RingEntry* ring = view(vi).receive_ring(i);
   if (vi.receive_slot != kNone) {
-    complete(i, true, vi.receive_slot, vip::kFlushedError | vip::kOpReceive, 0, 0, 0);
+    const bool partial = vi.in_message != 0 && vi.message_received != 0;
+    const std::uint32_t status = vip::kFlushedError | (partial ? vip::kPartialError : 0u);
+    complete(i, true, vi.receive_slot, status | vip::kOpReceive, 0, 0, 0);
     vi.receive_slot = kNone;
   }
   std::uint32_t slot = kNone;

@@ -354,9 +354,12 @@ void Stack::connect_request(std::uint32_t session, std::uint32_t command,
     return finish(session, command, vip::kInvalidParameter);
   }
   if (vi->state != vip::kIdle) return finish(session, command, vip::kInvalidState);
+  MacAddress address;
+  std::memcpy(address.data(), body.remote.host, address.size());
+  if (!reachable(address)) return finish(session, command, vip::kNotReachable);
   begin_attempt(body.vi);
   attempts_[body.vi] = {body.local, body.remote, {}};
-  std::memcpy(vi->peer_address.data(), body.remote.host, vi->peer_address.size());
+  vi->peer_address = address;
   vi->request = root_->next_request_number++;
   vi->command = command;
   vi->connect_deadline =
@@ -366,6 +369,12 @@ void Stack::connect_request(std::uint32_t session, std::uint32_t command,
   set_state(body.vi, vip::kConnectPending);
   send_connect_request(body.vi);
   wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->connect_deadline));
+}
+
+// Whether a host can have this address, and frames could get there.
+bool Stack::reachable(const MacAddress& address) const {
+  const bool group = (address[0] & 1) != 0;
+  return !group && address != MacAddress{} && port_.reaches(address);
 }
 
 void Stack::send_connect_request(ViIndex i) {

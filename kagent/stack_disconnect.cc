@@ -177,7 +177,7 @@ void Stack::end_connection(ViIndex i, End end, std::uint32_t error, std::uint32_
     ++(end == End::kRemote ? count.connections_closed : count.connections_lost);
     view(vi).vi(i).status.error.store(1 + error, std::memory_order_relaxed);
     set_state(i, vip::kError);
-    report(vi.session, i, error);
+    report_end(i, end, error);
   }
   // A program posts first and looks at the state then; we do it the other way round.
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -185,6 +185,27 @@ void Stack::end_connection(ViIndex i, End end, std::uint32_t error, std::uint32_
   if (placing_ == i) flush_placement();
   flush_queues(i);
   reset_transfer(i);
+}
+
+// What the program hears of the end of a connection that it has not ended itself.
+void Stack::report_end(ViIndex i, End end, std::uint32_t error) {
+  Vi& vi = vis_[i];
+  if (error != vip::kConnectionLost) report(i, error);
+  if (vi.in_message && vi.message_op == wire::kOpRdmaWrite) report(i, vip::kRdmaWriteAbort);
+  if (end == End::kLost && vi.send.completed != vi.send.taken &&
+      vi.reliability != vip::kUnreliable) {
+    // Of the messages that were not acknowledged the first tells why.
+    vi.failed_slot = in_flight(i, vi.send.completed).slot;
+    vi.failed_status = vip::kTransportError;
+    for (std::uint32_t p = vi.send.completed; p != vi.send.taken; ++p) {
+      const std::uint16_t op = in_flight(i, p).op;
+      if (op == layout::kOpSend) continue;
+      report(i, vip::kRdmaTransport, {0, op, 0});
+      break;
+    }
+  }
+  const bool orderly = end == End::kRemote && vi.failed_slot == kNone;
+  report(i, vip::kConnectionLost, {0, 0, orderly ? layout::kEventOrderly : std::uint8_t{0}});
 }
 
 void Stack::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint32_t reason) {

@@ -79,13 +79,14 @@ vip::Return Stack::discovered(std::uint32_t session, CommandBody& body) const {
 void Stack::ask_names(std::uint32_t session, std::uint32_t command) {
   state::Pending& asking = pending(session, command);
   const bool discovery = asking.op == Op::kDiscover;
-  if (discovery && asking.attempts == 2) {
+  const bool alone = !port_.reaches(kBroadcast);
+  if (discovery && (alone || asking.attempts == 2)) {
     CommandBody out{};
     out.op = Op::kDiscover;
     out.handle = sessions_[session].discovered_count;
     return finish(session, command, vip::kSuccess, out);
   }
-  if (asking.attempts == kQueries) return finish(session, command, vip::kErrorNameService);
+  if (alone || asking.attempts == kQueries) return finish(session, command, vip::kErrorNameService);
   const std::uint64_t again = discovery ? kDiscoveryTime / 2 : kQueryRepeat[asking.attempts];
   ++asking.attempts;
   wheel_.arm(command_timer(session, command), now_ + again);

@@ -40,6 +40,10 @@ vip::Return Stack::peer_request(std::uint32_t session, const CommandBody& body) 
       body.timeout_ms < ~0ull / kMs / 4 ? now_ + body.timeout_ms * kMs : TimerWheel::kNever;
   set_state(body.vi, vip::kConnectPending);
   list_peer_attempt(body.vi);
+  if (!reachable(vi->peer_address)) {
+    end_peer_attempt(body.vi, vip::kNotReachable);
+    return vip::kSuccess;
+  }
   wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->connect_deadline));
   send_connect_request(body.vi);
   for (std::uint32_t r = root_->oldest_request; r != kNone; r = requests_[r].newer) {

@@ -211,6 +211,14 @@ bool Stack::take_rdma_write(ViIndex i, const wire::Header& header,
     ++root_->counters.drop_no_descriptor;
     return refuse(i, header.psn, vip::kReceiveQueueEmpty, Refusal::kNoDescriptor);
   }
+  Target receive;
+  vi.message_received = 0;  // as far as the receive is concerned
+  if (!load_target(vi, vi.receive_slot, 0, receive)) {
+    return spoil_receive(i, header.psn, vip::kFormatError, Refusal::kDescriptor);
+  }
+  if (!descriptor_allowed(vi, receive)) {
+    return spoil_receive(i, header.psn, vip::kProtectionError, Refusal::kDescriptor);
+  }
   const std::uint32_t slot = vi.receive_slot;
   vi.receive_slot = kNone;
   complete(i, true, slot, vip::kOpRemoteRdmaWrite | vip::kImmediate, header.message_length,
@@ -291,8 +299,8 @@ bool Stack::refuse(ViIndex i, std::uint32_t psn, std::uint32_t error, Refusal re
   vi.in_message = 0;
   if (vi.reliability != vip::kUnreliable) {
     end_connection(i, End::kFailed, error, psn, static_cast<std::uint32_t>(reason));
-  } else {
-    report(vi.session, i, error);
+  } else if (error != vip::kConnectionLost) {
+    report(i, error);
   }
   return false;
 }
@@ -341,13 +349,19 @@ bool Stack::load_target(const Vi& vi, std::uint32_t slot, std::uint32_t skip, Ta
   out.segment_count = shared.segment_count;
   out.descriptor = shared.descriptor;
   out.descriptor_handle = shared.descriptor_handle;
-  if (out.segment_count > layout::kMaxSegments || out.segment_count < skip) return false;
+  if (out.segment_count > layout::kMaxDataSegments + skip || out.segment_count < skip) return false;
   out.segment_count -= skip;
   std::memcpy(out.segments, shared.payload.segments + skip,
               out.segment_count * sizeof(layout::Segment));
   out.capacity = 0;
   for (unsigned s = 0; s < out.segment_count; ++s) out.capacity += out.segments[s].length;
   return true;
+}
+
+// Whether a receive lies where it was said to lie.
+bool Stack::descriptor_allowed(const Vi& vi, const Target& target) const {
+  return span_allowed(vi, target.descriptor, target.descriptor_handle,
+                      32 + 16ull * target.segment_count);
 }
 
 // Whether the first `length` bytes may be written: bounds are judged on what is placed.
@@ -369,8 +383,7 @@ bool Stack::begin_receive(ViIndex i, const wire::Header& header, Target& target)
   std::uint32_t error = 0;
   if (!load_target(vi, vi.receive_slot, 0, target)) {
     error = vip::kFormatError;
-  } else if (!span_allowed(vi, target.descriptor, target.descriptor_handle,
-                           32 + 16ull * target.segment_count)) {
+  } else if (!descriptor_allowed(vi, target)) {
     error = vip::kProtectionError;
   } else if (header.message_length > target.capacity) {
     error = vip::kLengthError;
@@ -483,13 +496,17 @@ bool Stack::spoil_receive(ViIndex i, std::uint32_t psn, std::uint32_t status, Re
   Vi& vi = vis_[i];
   if (placing_ == i) flush_placement();
   const std::uint32_t slot = vi.receive_slot;
+  if (status == vip::kProtectionError) {
+    const std::uint64_t descriptor = view(vi).slot(slot).request.descriptor;
+    report(i, vip::kCompletionProtection, {descriptor, layout::kOpReceive, 0});
+  }
+  if (vi.message_received != 0) status |= vip::kPartialError;
   vi.receive_slot = kNone;
   vi.in_message = 0;
   ++root_->counters.drop_bad_descriptor;
   complete(i, true, slot, status | vip::kOpReceive, 0, 0, 0);
   if (vi.reliability != vip::kUnreliable) {
-    end_connection(i, End::kFailed, vip::kCompletionProtection, psn,
-                   static_cast<std::uint32_t>(reason));
+    end_connection(i, End::kFailed, vip::kConnectionLost, psn, static_cast<std::uint32_t>(reason));
   }
   return false;
 }

@@ -21,14 +21,6 @@ constexpr unsigned kQuantum = 64;  // frames of one VI in one round
 constexpr unsigned kBatch = 32;    // frames built at once
 constexpr std::uint16_t kOpReadResponse = 4;  // beside layout::SlotOp
 
-std::uint32_t status_op(std::uint16_t op) {
-  switch (op) {
-    case layout::kOpRdmaWrite: return vip::kOpRdmaWrite;
-    case layout::kOpRdmaRead: return vip::kOpRdmaRead;
-    default: return vip::kOpSend;
-  }
-}
-
 std::uint16_t wire_op(std::uint16_t op) {
   switch (op) {
     case layout::kOpRdmaWrite: return wire::kOpRdmaWrite;
@@ -61,6 +53,7 @@ struct Stack::Message {
   std::uint32_t data;            // bytes that follow the prefix
   std::uint32_t prefix;
   std::uint32_t immediate;
+  std::uint64_t stray_descriptor;  // its address, if it does not lie in the region it should; else 0
   unsigned first_segment;
   unsigned segment_count;
   const std::byte* inline_data;  // null: the data is where the segments say
@@ -195,11 +188,14 @@ bool Stack::begin_message(ViIndex i, Message& message) {
     if (vi.send.completed != vi.send.taken) return false;
     in_flight(i, vi.send.taken) = {slot, vi.send_next, 0, 0, message.op, 0};
     ++vi.send.taken;
+    if (message.stray_descriptor != 0) {
+      report(i, vip::kPostDescriptor, {message.stray_descriptor, message.op, 0});
+    }
     if (vi.reliability != vip::kUnreliable) {
       fail_current(i, slot, error);
       return false;
     }
-    complete(i, false, slot, error | status_op(message.op), 0, 0, 0);
+    complete(i, false, slot, error | vip::status_op(message.op), 0, 0, 0);
     make_ready(i);
     return false;
   }
@@ -264,6 +260,7 @@ std::uint32_t Stack::load_message(const Vi& vi, std::uint32_t slot, Message& out
   out.length = shared.length;
   out.immediate = shared.immediate;
   out.segment_count = shared.segment_count;
+  out.stray_descriptor = 0;
   const std::uint64_t descriptor = shared.descriptor;
   const std::uint32_t descriptor_handle = shared.descriptor_handle;
   const std::uint16_t known = layout::kSlotImmediate | layout::kSlotFence | layout::kSlotInline;
@@ -273,7 +270,7 @@ std::uint32_t Stack::load_message(const Vi& vi, std::uint32_t slot, Message& out
   }
   const bool rdma = out.op != layout::kOpSend;
   const bool read = out.op == layout::kOpRdmaRead;
-  if ((out.flags & ~known) != 0 || out.segment_count > layout::kMaxSegments ||
+  if ((out.flags & ~known) != 0 || out.segment_count > layout::kMaxDataSegments + (rdma ? 1 : 0) ||
       (rdma && (out.segment_count == 0 || (out.flags & layout::kSlotInline))) ||
       (read && vi.reliability == vip::kUnreliable)) {
     return vip::kFormatError;
@@ -281,6 +278,7 @@ std::uint32_t Stack::load_message(const Vi& vi, std::uint32_t slot, Message& out
   std::memcpy(out.segments, shared.payload.segments, out.segment_count * sizeof(layout::Segment));
   out.first_segment = rdma ? 1 : 0;
   if (!span_allowed(vi, descriptor, descriptor_handle, 32 + 16ull * out.segment_count)) {
+    out.stray_descriptor = descriptor;
     return vip::kProtectionError;
   }
   std::uint64_t total = 0;
@@ -466,7 +464,7 @@ void Stack::finish_unreliable(ViIndex i) {
   Vi& vi = vis_[i];
   const state::InFlight flight = in_flight(i, vi.send.completed);
   vi.send_una = vi.send_next;
-  complete(i, false, flight.slot, status_op(flight.op), flight.length, 0, 0);
+  complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
 }
 
 // Completes, in order, what is acknowledged (and answered, if it is a read).
@@ -476,7 +474,7 @@ void Stack::complete_acknowledged(ViIndex i) {
     const state::InFlight& flight = in_flight(i, vi.send.completed);
     if (static_cast<std::int32_t>(vi.send_una - (flight.first_psn + flight.frames)) < 0) break;
     if (flight.op == layout::kOpRdmaRead && !flight.read_done) break;
-    complete(i, false, flight.slot, status_op(flight.op), flight.length, 0, 0);
+    complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
   }
   while (vi.response_first != vi.response_begun) {
     const state::Response& answered = response(i, vi.response_first);
@@ -496,9 +494,10 @@ void Stack::fail_current(ViIndex i, std::uint32_t current, std::uint32_t status)
   }
   if (vi.reliability == vip::kUnreliable) {
     const std::uint16_t op = in_flight(i, vi.send.completed).op;
+    if (current == vi.current_slot && vi.current_sent != 0) status |= vip::kPartialError;
     vi.current_slot = kNone;
     vi.send_una = vi.send_next;
-    complete(i, false, current, status | status_op(op), 0, 0, 0);
+    complete(i, false, current, status | vip::status_op(op), 0, 0, 0);
     make_ready(i);
     return;
   }

@@ -45,6 +45,13 @@ enum ErrorCode : std::uint32_t {
   kCatastrophic = 10,
 };
 
+enum Resource : std::uint8_t {
+  kResourceNic = 0,
+  kResourceVi = 1,
+  kResourceCq = 2,
+  kResourceDescriptor = 3,
+};
+
 enum Status : std::uint32_t {
   kDone = 0x1,
   kFormatError = 0x2,
@@ -63,6 +70,11 @@ enum Status : std::uint32_t {
   kOpRdmaRead = 0x40000,
   kImmediate = 0x80000,
 };
+
+// The operation of a send queue's descriptor, as layout::SlotOp, in its status.
+constexpr std::uint32_t status_op(std::uint32_t op) {
+  return op == 1 ? kOpRdmaWrite : op == 2 ? kOpRdmaRead : kOpSend;
+}
 
 }  // namespace viaduct::vip
 

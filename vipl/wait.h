@@ -1,5 +1,4 @@
-// Waiting in a session: spin first, sleep later. Sleeping follows session_layout.h: say so in a
-// futex word, look once more, sleep on it; whoever brings news clears the word and wakes.
+// Waiting in a session: spin first, sleep later, as SLEEPING in session_layout.h says.
 #ifndef VIADUCT_VIPL_WAIT_H
 #define VIADUCT_VIPL_WAIT_H
 
@@ -21,11 +20,11 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
     if (attempt()) return true;
   }
   for (;;) {
-    sleepers.store(1);
+    const std::uint32_t asleep = sleepers.fetch_or(layout::kSleeper) | layout::kSleeper;
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (attempt()) return true;
     if (deadline != kNever && now_ns() >= deadline) return false;
-    sys::futex_wait(sleepers, 1, deadline);
+    sys::futex_wait(sleepers, asleep, deadline);
   }
 }
 

@@ -10,6 +10,7 @@ libviaduct_xdp_la_SOURCES = \
 	xdp/interface.cc xdp/interface.h \
 	xdp/interface_lock.cc xdp/interface_lock.h \
 	xdp/loopback_port.cc xdp/loopback_port.h \
+	xdp/null_port.cc xdp/null_port.h \
 	xdp/open_port.cc xdp/open_port.h \
 	xdp/pcap_port.cc xdp/pcap_port.h \
 	xdp/port.h \

@@ -28,6 +28,9 @@ class LoopbackPort final : public Port {
   std::string mode() const override { return wire_->mode(); }
   PortCounters counters() override;
   bool alive() const override { return wire_->alive(); }
+  bool reaches(const MacAddress& address) const override {
+    return address == address_ || wire_->reaches(address);
+  }
 
  private:
   bool is_own(const Frame& frame) const;

@@ -92,6 +92,9 @@ class Port {
 
   // False once the interface is gone; the port is then silent for good.
   virtual bool alive() const = 0;
+
+  // Whether frames to this address could arrive anywhere at all.
+  virtual bool reaches(const MacAddress&) const { return true; }
 };
 
 }  // namespace viaduct

@@ -5,6 +5,7 @@ TESTS += tests/sim/sim_test
 tests_sim_sim_test_SOURCES = \
 	tests/sim/connection_test.cc \
 	tests/sim/delivery_test.cc \
+	tests/sim/events_test.cc \
 	tests/sim/hostile_test.cc \
 	tests/sim/pair.h \
 	tests/sim/peer_test.cc \

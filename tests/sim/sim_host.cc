@@ -281,6 +281,7 @@ bool Host::read_program(std::uint32_t, std::span<const iovec> remote,
 
 bool Host::write_program(std::uint32_t, std::span<const iovec> remote,
                          std::span<const iovec> local) {
+  if (memory_gone) return false;
   copy(remote, local);
   return true;
 }

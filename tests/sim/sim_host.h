@@ -73,6 +73,10 @@ class Program {
   // Gives finished commands to their callers.
   void poll();
 
+  // Where all its descriptors are said to lie, and the memory handle of that.
+  const void* descriptor() const { return descriptor_; }
+  std::uint32_t descriptor_handle() const { return descriptor_handle_; }
+
   const layout::View& view() const { return view_; }
   std::uint32_t session() const { return session_; }
 
@@ -127,6 +131,7 @@ class Host : public Environment {
   StackLimits limits;
   std::unique_ptr<Stack> stack;
   std::vector<Program*> programs;
+  bool memory_gone = false;  // programs have unmapped what they had registered
 
  private:
   std::string name_;

@@ -12,8 +12,7 @@ const std::vector<std::string> kTwo = {"eth3", "via0"};
 std::optional<std::size_t> find(std::string_view device) { return find_device(device, kTwo); }
 
 TEST(DeviceNames, AreThoseOfAllProviders) {
-  for (const char* name : {"/dev/via_eth0", "nic0", "VINIC", "VINIC0", "/dev/clanvi0", "\\\\.\\VI1",
-                           "/dev/via_lo", "/etc/via_lo"}) {
+  for (const char* name : {"/dev/via_eth0", "nic0", "VINIC", "VINIC0", "/dev/clanvi0", "\\\\.\\VI1"}) {
     EXPECT_EQ(find(name), 0u) << name;
   }
   for (const char* name : {"/dev/via_eth1", "nic1", "VINIC1", "/dev/clanvi1", "\\\\.\\VI2"}) {
@@ -31,7 +30,18 @@ TEST(DeviceNames, OfAnInterfaceGoBeforeNumbers) {
   EXPECT_EQ(find_device("nic0", interfaces), 1u);
   EXPECT_EQ(find_device("/dev/via_eth1", interfaces), 2u);
   EXPECT_EQ(find_device("/dev/via_lo", interfaces), 3u);
-  EXPECT_EQ(find_device("/etc/via_lo", interfaces), 0u);
+}
+
+TEST(DeviceNames, OfTheLoopbackDeviceHaveNoNumber) {
+  const std::vector<std::string> interfaces = {"via_lo", "lo", "eth0"};
+  for (const char* name : {"via_lo", "/dev/via_lo", "/etc/via_lo"}) {
+    EXPECT_EQ(find_device(name, interfaces), 0u) << name;
+    EXPECT_EQ(find(name), std::nullopt) << name;
+  }
+  EXPECT_EQ(find_device("nic0", interfaces), 1u);
+  EXPECT_EQ(find_device("VINIC", interfaces), 1u);
+  EXPECT_EQ(find_device("nic1", interfaces), 2u);
+  EXPECT_EQ(find_device("nic2", interfaces), std::nullopt);
 }
 
 TEST(DeviceNames, EndWithTheLastNic) {
