@@ -209,6 +209,7 @@ struct alignas(kLine) WorkQueue {
   std::atomic<std::uint32_t> generation;  // client's: of the VI that this queue serves, or 0
   std::atomic<std::uint32_t> announced;   // client's: positions below it were seen on the CQ
   std::uint32_t cq;                       // client's: 0: none, else 1 + index
+  std::uint32_t overrun;                  // client's: 1: the last post found no room
 };
 
 // What the driver says of a VI. Values of `state` are those of VIP_VI_STATE.
@@ -216,7 +217,7 @@ struct alignas(kLine) ViStatus {
   std::atomic<std::uint32_t> generation;  // changes when the VI is made and when it is destroyed
   std::atomic<std::uint32_t> state;
   std::atomic<std::uint32_t> error;       // 0, or 1 + VIP_ERROR_CODE that ended the connection
-  std::uint32_t reserved;
+  std::atomic<std::uint32_t> left;        // client's: 1: disconnected when the driver was gone
   std::atomic<std::uint64_t> user_data;   // client's: VipSetUserData
 };
 

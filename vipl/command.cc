@@ -51,23 +51,58 @@ void Command::give_slot(std::uint32_t slot) {
 
 VIP_RETURN Command::run() {
   std::uint32_t taken;
-  if (session_.over() || !take_slot(taken)) return VIP_ERROR_RESOURCE;
+  lost_ = session_.over();
+  if (lost_ || !take_slot(taken)) return VIP_ERROR_RESOURCE;
+  // Should this thread be cancelled while it waits, its end takes the command back.
+  ThreadRecord* const thread = presence::t_record;
+  if (thread != nullptr) {
+    thread->command_key = session_.nic_part();
+    thread->command = taken + 1;
+  }
   layout::Command& slot = session_.view.command(taken);
   std::memcpy(&slot.body, &body_, sizeof body_);
   slot.state.store(layout::kSubmitted, std::memory_order_release);
   session_.ring(layout::command_bit(taken));
   bool finished = false;
-  session_.wait(slot.sleepers, kNever, [&] {
-    finished = slot.state.load(std::memory_order_acquire) == layout::kFinished;
-    return finished || session_.over();
-  });
+  session_.wait(
+      slot.sleepers, kNever,
+      [&] {
+        finished = slot.state.load(std::memory_order_acquire) == layout::kFinished;
+        return finished || session_.over();
+      },
+      may_take_long());
+  if (thread != nullptr) thread->command = 0;
   // A slot whose command the driver did not finish is lost with the session.
-  if (!finished) return VIP_ERROR_RESOURCE;
+  lost_ = !finished;
+  if (lost_) return VIP_ERROR_RESOURCE;
   std::memcpy(&body_, &slot.body, sizeof body_);
   slot.state.store(layout::kIdle, std::memory_order_relaxed);
   give_slot(taken);
   if (body_.result > VIP_ERROR_NOT_SUPPORTED) return VIP_ERROR_RESOURCE;
   return static_cast<VIP_RETURN>(body_.result);
+}
+
+// What a thread that has ended had asked for is taken back, so that no request is given to it.
+void abandon_command(std::uint32_t key, std::uint32_t slot) {
+  const Visit visit(Handle(Kind::kNic, key, 0).pointer(), Kind::kNic);
+  if (!visit) return;
+  Session& session = visit.session();
+  layout::Command& left = session.view.command(slot);
+  constexpr int kTries = 1000;  // the driver may not have seen it yet
+  for (int i = 0; left.state.load(std::memory_order_acquire) != layout::kFinished; ++i) {
+    if (i == kTries || session.over()) return;
+    Command cancel(session, layout::Op::kCancel);
+    cancel->handle = slot;
+    cancel.run();
+  }
+  if (left.body.op == layout::Op::kConnectWait && left.body.result == VIP_SUCCESS) {
+    Command reject(session, layout::Op::kConnectReject);
+    reject->handle = left.body.handle;
+    reject.run();
+  }
+  left.state.store(layout::kIdle, std::memory_order_relaxed);
+  session.view.header().busy_commands[slot / 64].fetch_and(~(1ull << (slot % 64)),
+                                                           std::memory_order_release);
 }
 
 }  // namespace viaduct::vipl

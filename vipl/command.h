@@ -22,6 +22,9 @@ class Command {
   // What the driver returned, or VIP_ERROR_RESOURCE if it is gone or no slot is free.
   VIP_RETURN run();
 
+  // After run(): the driver is gone and has not answered.
+  bool lost() const { return lost_; }
+
  private:
   bool may_take_long() const;
   bool take_slot(std::uint32_t& slot);
@@ -29,7 +32,11 @@ class Command {
 
   Session& session_;
   layout::CommandBody body_{};
+  bool lost_ = false;
 };
+
+// At the end of a thread that was cancelled in run(): ends its command. `key`: the session's.
+void abandon_command(std::uint32_t key, std::uint32_t slot);
 
 }  // namespace viaduct::vipl
 

@@ -118,7 +118,24 @@ void CompletionQueue::begin() {
   queue_.consumed.store(0, std::memory_order_release);
 }
 
+bool CompletionQueue::in_use() const {
+  for (std::uint32_t vi = 0; vi < session_.capacity.vis; ++vi) {
+    for (const bool receive : {false, true}) {
+      const layout::WorkQueue& queue = work_queue(session_, vi, receive);
+      if (queue.generation.load(std::memory_order_acquire) != 0 && queue.cq == index_ + 1) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 void CompletionQueue::end() {
+  // A driver that is gone has not done this.
+  std::uint32_t mine = queue_.generation.load();
+  if (((mine ^ generation_) & kGenerationMask) == 0) {
+    queue_.generation.compare_exchange_strong(mine, mine + 1);
+  }
   if (queue_.sleepers.exchange(0) != 0) sys::futex_wake(queue_.sleepers);
 }
 

@@ -34,10 +34,13 @@ class CompletionQueue {
   // Returns as VipCQWait.
   VIP_RETURN wait(std::uint64_t timeout_ms, Entry& entry);
 
+  // Whether some VI is announced here, as far as the library knows.
+  bool in_use() const;
+
   // For a CQ just made.
   void begin();
 
-  // For a CQ just destroyed: wakes who waits.
+  // For a CQ just destroyed: makes sure that it is not valid, wakes who waits.
   void end();
 
  private:

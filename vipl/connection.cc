@@ -89,7 +89,10 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle) {
   if (!valid_vi(visit)) return VIP_INVALID_PARAMETER;
   Command command(visit.session(), Op::kDisconnect);
   command->vi = visit.handle().index();
-  return command.run();
+  const VIP_RETURN result = command.run();
+  if (!command.lost()) return result;
+  visit.session().view.vi(visit.handle().index()).status.left.store(1);
+  return VIP_SUCCESS;
 }
 
 VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS* LocalAddr,

@@ -1,4 +1,5 @@
 // VipCreateCQ, VipDestroyCQ, VipResizeCQ, VipCQDone, VipCQWait.
+#include "vipl/caller.h"
 #include "vipl/command.h"
 #include "vipl/completion_queue.h"
 #include "vipl/idle.h"
@@ -48,8 +49,11 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle) {
   if (!queue.valid()) return VIP_INVALID_PARAMETER;
   Command command(visit.session(), Op::kDestroyCq);
   command->handle = visit.handle().index();
-  const VIP_RETURN result = command.run();
-  if (result == VIP_SUCCESS) queue.end();
+  VIP_RETURN result = command.run();
+  if (command.lost()) result = queue.in_use() ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+  if (result != VIP_SUCCESS) return result;
+  queue.end();
+  caller::cancel(visit.session(), visit.handle());
   return result;
 }
 

@@ -6,10 +6,12 @@ pkgconfig_DATA += vipl/vipl.pc
 libvipl_la_SOURCES = \
   vipl/api.h \
   vipl/attributes.cc vipl/attributes.h \
+  vipl/caller.cc vipl/caller.h \
   vipl/command.cc vipl/command.h \
   vipl/completion_queue.cc vipl/completion_queue.h \
   vipl/connection.cc \
   vipl/cq.cc \
+  vipl/discovery.cc vipl/discovery.h \
   vipl/handle.h \
   vipl/hello.cc \
   vipl/idle.cc vipl/idle.h \
@@ -24,6 +26,7 @@ libvipl_la_SOURCES = \
   vipl/slot_pool.h \
   vipl/sys.h \
   vipl/text.cc \
+  vipl/thread.cc vipl/thread.h \
   vipl/vi.cc \
   vipl/wait.h \
   vipl/watcher.cc vipl/watcher.h \

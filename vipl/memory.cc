@@ -21,7 +21,8 @@ VIP_RETURN VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag) 
   if (!visit || !visit.owns(ptag, Kind::kPtag)) return VIP_INVALID_PARAMETER;
   Command command(visit.session(), Op::kDestroyPtag);
   command->handle = ptag.driver_handle();
-  return command.run();
+  const VIP_RETURN result = command.run();
+  return command.lost() ? VIP_SUCCESS : result;
 }
 
 VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_ULONG Length,
@@ -65,6 +66,7 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
     length = session.regions.remove(MemoryHandle, command->memory.address);
   }
   const VIP_RETURN result = command.run();
+  if (command.lost()) return length != 0 ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
   if (result != VIP_SUCCESS && length != 0) {
     Lock lock(session.lock);
     session.regions.insert(MemoryHandle, reinterpret_cast<std::uint64_t>(VirtualAddress), length);

@@ -3,6 +3,7 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 
+#include "vipl/command.h"
 #include "vipl/lock.h"
 #include "vipl/sys.h"
 
@@ -28,8 +29,9 @@ long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); 
 
 void retire(void* value) {
   auto* const record = static_cast<ThreadRecord*>(value);
-  t_record = nullptr;
   record->inside.store(0, std::memory_order_release);
+  if (record->command != 0) abandon_command(record->command_key, record->command - 1);
+  t_record = nullptr;
   record->in_use.store(false, std::memory_order_release);
 }
 
@@ -56,6 +58,7 @@ ThreadRecord* enrol() {
   if (record == nullptr) return nullptr;
   record->in_use.store(true);
   record->misses = 0;
+  record->command = 0;
   if (g_have_key) pthread_setspecific(g_key, record);
   t_record = record;
   return record;

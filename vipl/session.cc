@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "vipl/caller.h"
+#include "vipl/discovery.h"
 #include "vipl/idle.h"
 #include "vipl/lock.h"
 #include "vipl/sys.h"
@@ -12,6 +14,12 @@
 namespace viaduct::vipl {
 
 constinit Session g_sessions[kMaxSessions];
+
+std::atomic<std::uint32_t>& Notification::sleepers(const Session& session) const {
+  if (object.is(Kind::kCq)) return session.view.cq(object.index()).sleepers;
+  layout::Vi& vi = session.view.vi(object.index());
+  return receive ? vi.receive.sleepers : vi.send.sleepers;
+}
 
 void Session::wake_driver() {
   // Of several threads that ring, one makes the system call.
@@ -32,6 +40,12 @@ std::size_t attribute_bytes(const Session& s) { return s.capacity.vis * sizeof(V
 
 void release_memory(Session& s) {
   s.regions.destroy();
+  if (s.notifications.entries != nullptr) {
+    sys::unmap(s.notifications.entries, Session::Notifications::kBytes);
+  }
+  if (s.discovery != nullptr) sys::unmap(s.discovery, sizeof(Discovery));
+  s.notifications = {};
+  s.discovery = nullptr;
   if (s.descriptors != nullptr) sys::unmap(s.descriptors, descriptor_bytes(s));
   if (s.attributes != nullptr) sys::unmap(s.attributes, attribute_bytes(s));
   if (s.view.mapped()) sys::unmap(s.view.base(), s.segment_bytes);
@@ -162,6 +176,10 @@ VIP_RETURN open(const Hello& hello, Session*& session) {
   s->error_context = nullptr;
   s->lost.store(false);
   s->lock.store(0);
+  s->own_errors.count = 0;
+  s->notify_lock.store(0);
+  s->has_caller.store(false);
+  s->discoverer.store(0);
   s->state = Session::State::kOpen;
   if (!watcher::start()) {
     explain("cannot start the thread that watches the agent");
@@ -212,6 +230,7 @@ void lose(Session& s) {
     wake(s.view.vi(i).receive.sleepers);
   }
   for (std::uint32_t i = 0; i < s.capacity.cqs; ++i) wake(s.view.cq(i).sleepers);
+  caller::alert(s);
 }
 
 bool reap() {

@@ -23,6 +23,22 @@ namespace viaduct::vipl {
 
 inline constexpr std::uint32_t kMaxSessions = 128;  // of one process; at most 256
 
+struct Session;
+struct Discovery;
+
+// A program's wish to be called once when a queue has completed something: VipSendNotify and the
+// like.
+struct Notification {
+  Handle object;  // VI or CQ
+  bool receive;   // VI: which of its queues
+  VIP_VI_CALLBACK vi_handler;
+  VIP_CQ_CALLBACK cq_handler;
+  void* context;
+
+  // The word in which whoever wants to hear of the queue sets a bit.
+  std::atomic<std::uint32_t>& sleepers(const Session& session) const;
+};
+
 struct Session {
   // --- set at open, constant while it is open
   layout::View view;
@@ -41,6 +57,21 @@ struct Session {
   RegionTable regions;
   VIP_ERROR_HANDLER error_handler;
   VIP_PVOID error_context;
+  struct OwnErrors {  // found by the library, not handed to the program yet
+    static constexpr std::uint32_t kMost = 16;
+    std::uint32_t count;
+    VIP_ERROR_DESCRIPTOR errors[kMost];
+  } own_errors;
+  std::atomic<std::uint32_t> notify_lock;  // guards the two below
+  std::atomic<bool> has_caller;
+  struct Notifications {  // in the order in which they were asked for
+    static constexpr std::uint32_t kMost = 1024;
+    static constexpr std::size_t kBytes = kMost * sizeof(Notification);
+    std::uint32_t count;
+    Notification* entries;  // made at the first need
+  } notifications;
+  std::atomic<std::uint32_t> discoverer;  // thread that fills `discovery`; 0: none
+  Discovery* discovery;                   // made at the first need
 
   // --- the registry's
   enum class State : std::uint8_t { kFree, kOpen, kClosed } state;
@@ -58,6 +89,7 @@ struct Session {
   }
 
   std::uint32_t nic_part() const { return nic_key(number, generation); }
+  VIP_NIC_HANDLE handle() const { return Handle(Kind::kNic, nic_part(), 0).pointer(); }
 
   // Rings a doorbell, and the bell if the driver sleeps.
   void ring(std::uint32_t bit) {
@@ -66,8 +98,10 @@ struct Session {
   }
 
   // Waits until attempt() returns true: spins, then sleeps on `sleepers`. False after timeout_ms.
+  // cancellable: a sleeping thread may be cancelled.
   template <class Attempt>
-  bool wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms, Attempt&& attempt);
+  bool wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms, Attempt&& attempt,
+            bool cancellable = true);
 
  private:
   void wake_driver();

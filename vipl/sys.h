@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
@@ -72,6 +73,10 @@ inline void unmap(void* at, std::size_t bytes) { ::syscall(SYS_munmap, at, bytes
 
 inline void yield() { ::syscall(SYS_sched_yield); }
 inline int process() { return static_cast<int>(::syscall(SYS_getpid)); }
+inline int thread() { return static_cast<int>(::syscall(SYS_gettid)); }
+inline bool thread_lives(int id) {
+  return ::syscall(SYS_tgkill, process(), id, 0) == 0 || errno != ESRCH;
+}
 inline unsigned user() { return static_cast<unsigned>(::syscall(SYS_geteuid)); }
 inline int affinity(void* mask, std::size_t bytes) {
   return static_cast<int>(::syscall(SYS_sched_getaffinity, 0, bytes, mask));

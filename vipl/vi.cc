@@ -1,5 +1,6 @@
 // VIs: life, state, work queues, user data.
 #include "vipl/attributes.h"
+#include "vipl/caller.h"
 #include "vipl/command.h"
 #include "vipl/idle.h"
 #include "vipl/lock.h"
@@ -56,7 +57,11 @@ VIP_RETURN post(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR* descriptor,
                 VIP_MEM_HANDLE memory) {
   const Visit visit(handle, Kind::kVi);
   if (!visit) return VIP_INVALID_PARAMETER;
-  return WorkQueue(visit.session(), visit.handle(), side).post(descriptor, memory);
+  bool overrun = false;
+  const VIP_RETURN result =
+      WorkQueue(visit.session(), visit.handle(), side).post(descriptor, memory, overrun);
+  if (overrun) caller::raise(visit.session(), handle, VIP_RESOURCE_VI, VIP_ERROR_VI_OVERRUN);
+  return result;
 }
 
 }  // namespace
@@ -91,6 +96,8 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
   WorkQueue(session, handle, Side::kSend).begin(command->generation, send_cq);
   WorkQueue(session, handle, Side::kReceive).begin(command->generation, receive_cq);
   *ViHandle = handle.pointer();
+  // Without the thread only the default error handler is missing.
+  caller::start(session);
   return VIP_SUCCESS;
 }
 
@@ -103,9 +110,10 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle) {
   Command command(visit.session(), Op::kDestroyVi);
   command->vi = visit.handle().index();
   const VIP_RETURN result = command.run();
-  if (result != VIP_SUCCESS) return result;
+  if (result != VIP_SUCCESS && !command.lost()) return result;
   send.end();
   receive.end();
+  caller::cancel(visit.session(), visit.handle());
   return VIP_SUCCESS;
 }
 
@@ -127,9 +135,13 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIB
   }
   *ViSendQEmpty = send.empty() ? VIP_TRUE : VIP_FALSE;
   *ViRecvQEmpty = receive.empty() ? VIP_TRUE : VIP_FALSE;
-  const std::uint32_t state = session.view.vi(vi).status.state.load(std::memory_order_acquire);
-  *State = session.over() || state > VIP_STATE_ERROR ? VIP_STATE_ERROR
-                                                     : static_cast<VIP_VI_STATE>(state);
+  const viaduct::layout::ViStatus& status = session.view.vi(vi).status;
+  const std::uint32_t state = status.state.load(std::memory_order_acquire);
+  if (session.over()) {
+    *State = status.left.load() != 0 ? VIP_STATE_IDLE : VIP_STATE_ERROR;
+  } else {
+    *State = state > VIP_STATE_ERROR ? VIP_STATE_ERROR : static_cast<VIP_VI_STATE>(state);
+  }
   // A program that polls for a change of state is a program that waits.
   missed(visit.thread().misses);
   return VIP_SUCCESS;

@@ -2,6 +2,8 @@
 #ifndef VIADUCT_VIPL_WAIT_H
 #define VIADUCT_VIPL_WAIT_H
 
+#include <pthread.h>
+
 #include "vipl/idle.h"
 #include "vipl/session.h"
 #include "vipl/sys.h"
@@ -10,7 +12,7 @@ namespace viaduct::vipl {
 
 template <class Attempt>
 bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms,
-                   Attempt&& attempt) {
+                   Attempt&& attempt, bool cancellable) {
   if (attempt()) return true;
   if (timeout_ms == 0) return false;
   const std::uint64_t start = now_ns();
@@ -24,7 +26,11 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (attempt()) return true;
     if (deadline != kNever && now_ns() >= deadline) return false;
+    // Programs end threads that sleep here. Nothing is held meanwhile.
+    int type = PTHREAD_CANCEL_DEFERRED;
+    if (cancellable) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
     sys::futex_wait(sleepers, asleep, deadline);
+    if (cancellable) pthread_setcanceltype(type, nullptr);
   }
 }
 

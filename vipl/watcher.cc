@@ -1,12 +1,12 @@
 #include "vipl/watcher.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 
+#include "vipl/caller.h"
 #include "vipl/lock.h"
 #include "vipl/session.h"
 #include "vipl/sys.h"
+#include "vipl/thread.h"
 
 namespace viaduct::vipl::watcher {
 namespace {
@@ -23,6 +23,7 @@ void judge(const pollfd& polled, std::uint32_t number, std::uint32_t key) {
   if (s.key.load() != key || s.socket != polled.fd || s.lost.load()) return;
   explain("the agent of %s has gone away", s.nic.name);
   registry::lose(s);
+  caller::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC);
 }
 
 void* run(void*) {
@@ -57,31 +58,13 @@ void* run(void*) {
   return nullptr;
 }
 
-bool create(std::size_t stack_bytes) {
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
-  pthread_t thread;
-  const bool created = pthread_create(&thread, &attributes, run, nullptr) == 0;
-  pthread_attr_destroy(&attributes);
-  return created;
-}
-
 }  // namespace
 
 bool start() {
   if (g_bell < 0) g_bell = sys::eventfd();
   if (g_bell < 0) return false;
-  if (!g_running) {
-    sigset_t all, before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-    // A program with much thread-local data needs more than little.
-    constexpr std::size_t kLittle = 64 * 1024;
-    g_running = create(kLittle) || create(0);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
+  constexpr std::size_t kLittle = 64 * 1024;
+  if (!g_running) g_running = make_thread(run, nullptr, kLittle);
   look_again();
   return g_running;
 }

@@ -49,7 +49,7 @@ void scatter(const layout::Slot& slot, VIP_DESCRIPTOR& descriptor) {
 
 // ---------------------------------------------------------------------------- posting
 
-VIP_RETURN WorkQueue::post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory) {
+VIP_RETURN WorkQueue::post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory, bool& overrun) {
   if (descriptor == nullptr ||
       reinterpret_cast<std::uintptr_t>(descriptor) % alignof(VIP_DESCRIPTOR) != 0) {
     return VIP_INVALID_PARAMETER;
@@ -59,9 +59,14 @@ VIP_RETURN WorkQueue::post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory) {
     if (!valid()) return VIP_INVALID_PARAMETER;
     const std::uint32_t position = queue_.posted.load(std::memory_order_relaxed);
     const std::uint32_t queued = position - queue_.dequeued.load(std::memory_order_relaxed);
-    if (queued >= session_.max_descriptors) return VIP_ERROR_RESOURCE;
-    const std::uint32_t slot = take_slot();
-    if (slot == layout::kNoSlot) return VIP_ERROR_RESOURCE;
+    const std::uint32_t slot =
+        queued < session_.max_descriptors ? take_slot() : layout::kNoSlot;
+    if (slot == layout::kNoSlot) {
+      overrun = queue_.overrun == 0;
+      queue_.overrun = 1;
+      return VIP_ERROR_RESOURCE;
+    }
+    queue_.overrun = 0;
 
     descriptor->CS.Status = 0;
     descriptor->CS.Next.AddressBits = 0;
@@ -238,6 +243,7 @@ void WorkQueue::clear() {
   }
   queue_.generation.store(0, std::memory_order_release);
   queue_.spare = layout::kNoSlot;
+  queue_.overrun = 0;
   queue_.posted.store(0, std::memory_order_relaxed);
   queue_.dequeued.store(0, std::memory_order_relaxed);
   queue_.announced.store(0, std::memory_order_relaxed);

@@ -34,8 +34,8 @@ class WorkQueue {
     return queue_.posted.load(std::memory_order_acquire) == head;
   }
 
-  // Returns as VipPostSend.
-  VIP_RETURN post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory);
+  // Returns as VipPostSend. Sets `overrun` when the queue is full and was not at the last post.
+  VIP_RETURN post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory, bool& overrun);
 
   // Returns as VipSendDone. `descriptor` is NULL unless one was taken.
   VIP_RETURN take(VIP_DESCRIPTOR*& descriptor);

@@ -11,6 +11,7 @@ tests_unit_vipl_test_SOURCES = \
   tests/unit/vipl_data_test.cc \
   tests/unit/vipl_fake_agent.cc tests/unit/vipl_fake_agent.h \
   tests/unit/vipl_fixture.h \
+  tests/unit/vipl_handlers_test.cc \
   tests/unit/vipl_session_test.cc \
   tests/unit/vipl_threads_test.cc
 tests_unit_vipl_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit

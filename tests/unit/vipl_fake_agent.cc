@@ -23,6 +23,10 @@
 namespace viaduct::test {
 namespace {
 
+void futex_wake(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
 std::uint64_t now_ms() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -101,11 +105,11 @@ void FakeAgent::close_politely() {
     if (session->base == nullptr) continue;
     session->view.header().closed.store(1);
     for (std::uint32_t v = 0; v < options_.capacity.vis; ++v) {
-      wake(session->view.vi(v).send.sleepers);
-      wake(session->view.vi(v).receive.sleepers);
+      wake(*session, session->view.vi(v).send.sleepers);
+      wake(*session, session->view.vi(v).receive.sleepers);
     }
-    for (std::uint32_t c = 0; c < options_.capacity.cqs; ++c) wake(session->view.cq(c).sleepers);
-    for (std::uint32_t c = 0; c < layout::kCommands; ++c) wake(session->view.command(c).sleepers);
+    for (std::uint32_t c = 0; c < options_.capacity.cqs; ++c) wake(*session, session->view.cq(c).sleepers);
+    for (std::uint32_t c = 0; c < layout::kCommands; ++c) wake(*session, session->view.command(c).sleepers);
   }
 }
 
@@ -126,6 +130,34 @@ void FakeAgent::fail_vi(std::uint32_t vi) {
   session.view.vi(vi).status.state.store(vip::kError);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   flush(session, vi);
+}
+
+void FakeAgent::report(const Error& event) {
+  std::lock_guard lock(mutex_);
+  Session& session = *sessions_.front();
+  layout::Errors& errors = session.view.header().errors;
+  if (errors.wanted.load() == 0) return;
+  const std::uint32_t position = session.errors++;
+  layout::ErrorEvent& shown = errors.events[position % layout::kErrorEvents];
+  shown.vi = event.vi;
+  shown.vi_generation = session.vis[event.vi].generation;
+  shown.descriptor = event.descriptor;
+  shown.resource = event.resource;
+  shown.code = event.code;
+  shown.op = 0;
+  shown.flags = event.flags;
+  shown.number.store(position + 1);
+  alert(session);
+}
+
+std::uint32_t FakeAgent::error_events_taken() {
+  std::lock_guard lock(mutex_);
+  return sessions_.front()->view.header().errors.taken.load();
+}
+
+std::size_t FakeAgent::commands_waiting() {
+  std::lock_guard lock(mutex_);
+  return sessions_.front()->waiting.size();
 }
 
 std::string FakeAgent::last_device() {
@@ -325,7 +357,7 @@ void FakeAgent::finish(Session& session, std::uint32_t number, layout::CommandBo
   layout::Command& slot = session.view.command(number);
   std::memcpy(&slot.body, &body, sizeof body);
   slot.state.store(layout::kFinished, std::memory_order_release);
-  wake(slot.sleepers);
+  wake(session, slot.sleepers);
 }
 
 void FakeAgent::command(Session& session, std::uint32_t number) {
@@ -437,6 +469,23 @@ void FakeAgent::command(Session& session, std::uint32_t number) {
       session.vis[body.vi].error = false;
       flush(session, body.vi);
       session.view.vi(body.vi).status.state.store(vip::kIdle);
+      break;
+    case layout::Op::kCancel:
+      for (auto it = session.waiting.begin(); it != session.waiting.end(); ++it) {
+        if (it->command != body.handle) continue;
+        session.waiting.erase(it);
+        layout::CommandBody ended{};
+        ended.op = layout::Op::kConnectWait;
+        finish(session, body.handle, ended, vip::kTimeout);
+        break;
+      }
+      break;
+    case layout::Op::kDiscover:
+      body.handle = 3;
+      break;
+    case layout::Op::kDiscovered:
+      std::memcpy(body.remote.host, "\x02\x00\x00\x00\x00\x10", 6);
+      body.remote.host[5] = static_cast<std::uint8_t>(body.remote.host[5] + body.entries);
       break;
     case layout::Op::kHostByName:
       if (std::strcmp(body.name, "b") == 0 && body.entries == 0) {
@@ -588,7 +637,7 @@ void FakeAgent::complete(Session& session, std::uint32_t v, bool receive, std::u
     announce(session, cq - 1);
   }
   layout::Vi& shared = session.view.vi(v);
-  wake(receive ? shared.receive.sleepers : shared.send.sleepers);
+  wake(session, receive ? shared.receive.sleepers : shared.send.sleepers);
 }
 
 void FakeAgent::announce(Session& session, std::uint32_t c) {
@@ -610,14 +659,21 @@ void FakeAgent::announce(Session& session, std::uint32_t c) {
     shared.starved.store(!cq.backlog.empty());
     if (cq.backlog.empty() || cq.tail - shared.consumed.load() >= options_.cq_window) break;
   }
-  wake(shared.sleepers);
+  wake(session, shared.sleepers);
 }
 
-void FakeAgent::wake(std::atomic<std::uint32_t>& sleepers) {
+void FakeAgent::wake(Session& session, std::atomic<std::uint32_t>& sleepers) {
   // The news must be out before we look who sleeps.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (sleepers.load() == 0 || sleepers.exchange(0) == 0) return;
-  syscall(SYS_futex, &sleepers, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  const std::uint32_t who = sleepers.load() == 0 ? 0 : sleepers.exchange(0);
+  if (who & layout::kSleeper) futex_wake(sleepers);
+  if (who & layout::kCaller) alert(session);
+}
+
+void FakeAgent::alert(Session& session) {
+  std::atomic<std::uint32_t>& word = session.view.header().alert;
+  ++alerts_;
+  if (word.exchange(1) == 0) futex_wake(word);
 }
 
 }  // namespace viaduct::test

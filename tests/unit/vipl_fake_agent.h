@@ -57,6 +57,17 @@ class FakeAgent {
   // Takes a connected VI to the error state and flushes its queues, as a lost connection does.
   void fail_vi(std::uint32_t vi);
 
+  // Reports an asynchronous error of the first session; `vi` is the VI's index.
+  struct Error {
+    std::uint8_t resource, code, flags = 0;
+    std::uint64_t descriptor = 0;
+    std::uint32_t vi = 0;
+  };
+  void report(const Error& error);
+
+  std::uint32_t error_events_taken();
+  std::size_t commands_waiting();
+  unsigned alerts() const { return alerts_.load(); }
   unsigned sessions() const { return sessions_open_.load(); }
   unsigned bells() const { return bells_.load(); }
   unsigned receives_placed() const { return placed_.load(); }
@@ -99,6 +110,7 @@ class FakeAgent {
     std::vector<Cq> cqs;
     std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> regions;
     std::uint32_t next_handle = 1;
+    std::uint32_t errors = 0;  // reported so far
     std::vector<Waiting> waiting;
   };
 
@@ -118,7 +130,8 @@ class FakeAgent {
                 std::uint32_t status, std::uint32_t length, std::uint32_t immediate,
                 std::uint32_t inline_length);
   void announce(Session& session, std::uint32_t cq);
-  static void wake(std::atomic<std::uint32_t>& sleepers);
+  void wake(Session& session, std::atomic<std::uint32_t>& sleepers);
+  void alert(Session& session);
   bool covered(Session& session, const layout::Segment& segment) const;
 
   Options options_;
@@ -134,6 +147,7 @@ class FakeAgent {
   bool stopping_ = false;
   std::atomic<unsigned> sessions_open_{0};
   std::atomic<unsigned> bells_{0};
+  std::atomic<unsigned> alerts_{0};
   std::atomic<unsigned> placed_{0};
   std::atomic<unsigned> inline_sends_{0};
   std::thread thread_;

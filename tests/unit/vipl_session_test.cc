@@ -270,9 +270,36 @@ TEST_F(ViplSession, FlushesEverythingWhenTheAgentDies) {
   expect_dead(*this, vi);
   VIP_CQ_HANDLE cq;
   EXPECT_EQ(VipCreateCQ(nic, 16, &cq), VIP_ERROR_RESOURCE);
-  EXPECT_EQ(VipDisconnect(vi), VIP_ERROR_RESOURCE);
   EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
   nic = nullptr;
+}
+
+TEST_F(ViplSession, CanBeTidiedUpWhenTheAgentHasDied) {
+  start();
+  VIP_PROTECTION_HANDLE ptag;
+  ASSERT_EQ(VipCreatePtag(nic, &ptag), VIP_SUCCESS);
+  const VIP_CQ_HANDLE cq = make_cq();
+  const VIP_VI_HANDLE vi = connected_vi(cq, nullptr);
+  ASSERT_EQ(VipPostRecv(vi, packet(0, 8), memory), VIP_SUCCESS);
+  agent->die();
+  VIP_DESCRIPTOR* done;
+  EXPECT_EQ(VipRecvWait(vi, VIP_INFINITE, &done), VIP_DESCRIPTOR_ERROR);
+  expect_dead(*this, vi);
+  EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
+  EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
+  VIP_VI_STATE state;
+  VIP_VI_ATTRIBUTES attributes;
+  VIP_BOOLEAN empty;
+  ASSERT_EQ(VipQueryVi(vi, &state, &attributes, &empty, &empty), VIP_SUCCESS);
+  EXPECT_EQ(state, VIP_STATE_IDLE);
+  EXPECT_EQ(VipDestroyCQ(cq), VIP_ERROR_RESOURCE) << "the VI uses it";
+  EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+  EXPECT_EQ(VipDestroyVi(vi), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+  EXPECT_EQ(VipDestroyCQ(cq), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipDeregisterMem(nic, arena.get(), memory), VIP_SUCCESS);
+  EXPECT_EQ(VipDeregisterMem(nic, arena.get(), memory), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipDestroyPtag(nic, ptag), VIP_SUCCESS);
 }
 
 TEST_F(ViplSession, AnnouncesFlushedDescriptorsOnCqsOnce) {

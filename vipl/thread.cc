@@ -1,0 +1,33 @@
+#include "vipl/thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+namespace viaduct::vipl {
+namespace {
+
+bool create(void* (*run)(void*), void* argument, std::size_t stack_bytes) {
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  if (stack_bytes != 0) pthread_attr_setstacksize(&attributes, stack_bytes);
+  pthread_t thread;
+  const bool created = pthread_create(&thread, &attributes, run, argument) == 0;
+  pthread_attr_destroy(&attributes);
+  return created;
+}
+
+}  // namespace
+
+bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes) {
+  sigset_t all, before;
+  sigfillset(&all);
+  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
+  // A program with much thread-local data needs more than little.
+  bool created = create(run, argument, stack_bytes);
+  if (!created && stack_bytes != 0) created = create(run, argument, 0);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return created;
+}
+
+}  // namespace viaduct::vipl

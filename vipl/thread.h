@@ -1,0 +1,15 @@
+// The library's own threads.
+#ifndef VIADUCT_VIPL_THREAD_H
+#define VIADUCT_VIPL_THREAD_H
+
+#include <cstddef>
+
+namespace viaduct::vipl {
+
+// Starts a detached thread with all signals blocked. stack_bytes 0: as the system likes it; else
+// that, or more if it can't be so little. False if it can't be started.
+bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes);
+
+}  // namespace viaduct::vipl
+
+#endif
