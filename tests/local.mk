@@ -9,4 +9,5 @@ include tests/unit/kagent.mk
 include tests/unit/vipl.mk
 include tests/sim/sim.mk
 include tests/fuzz/fuzz.mk
+include tests/conformance/conformance.mk
 endif

@@ -23,7 +23,12 @@
  *   NULL       for a required argument gives VIP_INVALID_PARAMETER.
  *   The end    When the agent has gone away, functions that need it return VIP_ERROR_RESOURCE, VIs
  *              are in VIP_STATE_ERROR and posted descriptors complete as flushed with
- *              VIP_STATUS_TRANSPORT_ERROR. What is left then is VipCloseNic.
+ *              VIP_STATUS_TRANSPORT_ERROR. Disconnecting, destroying and deregistering succeed.
+ *              What is left then is VipCloseNic.
+ *   Handlers   are called one at a time by a thread of the library, one for each NIC handle that
+ *              has handlers or VIs, with all signals blocked. They may block for ever, end the
+ *              process and call any function of the library.
+ *   Cancelling a thread (pthread_cancel) ends it where it sleeps in a function that blocks.
  *   fork       A child process has none of its parent's NICs: their handles are invalid there. It
  *              may open its own.
  * The lists of return codes below don't repeat VIP_INVALID_PARAMETER for a bad handle or NULL, nor
@@ -171,7 +176,8 @@ typedef struct _VIP_NIC_ATTRIBUTES {
   VIP_ULONG MaxRegisterBlockBytes;    /* one region */
   VIP_ULONG MaxVI;
   VIP_ULONG MaxDescriptorsPerQueue;
-  VIP_ULONG MaxSegmentsPerDesc;       /* the address segment of an RDMA descriptor included */
+  VIP_ULONG MaxSegmentsPerDesc;       /* data segments; an RDMA descriptor's address segment
+                                         comes on top */
   VIP_ULONG MaxCQ;
   VIP_ULONG MaxCQEntries;
   VIP_ULONG MaxTransferSize;          /* bytes of one descriptor */
@@ -344,7 +350,8 @@ typedef void(VI_CALL *VIP_ERROR_HANDLER)(IN VIP_PVOID Context,
 
 /* VipOpenNic: opens a NIC, that is, starts a session with the agent that owns it.
  *   DeviceName  what the program calls the NIC, at most 63 characters ("/dev/via_eth0", "nic0",
- *               "VINIC", or an interface's name); the agent's configuration maps names to NICs
+ *               "VINIC", or an interface's name); the agent's configuration maps names to NICs.
+ *               "/dev/via_lo" is a NIC that reaches programs of this host only
  *   NicHandle   out. Each open gives another handle with objects of its own
  * Short (a few seconds at most when the agent does not answer). The agent's socket is
  * $VIADUCT_SOCKET, else "@viaduct"; an agent that runs as another user than root or the caller is
@@ -413,7 +420,6 @@ VIP_RETURN VipDeregisterMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAdd
  *   MemAttribs          out
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER    no region has this handle and address
- *   VIP_ERROR_NOT_SUPPORTED  by this agent
  * Source: [I, G]. */
 VIP_RETURN VipQueryMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Address,
                        IN VIP_MEM_HANDLE MemHandle, OUT VIP_MEM_ATTRIBUTES *MemAttribs);
@@ -423,7 +429,6 @@ VIP_RETURN VipQueryMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Address,
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER    no region has this handle and address
  *   VIP_INVALID_PTAG, VIP_INVALID_RDMAREAD  as at VipRegisterMem
- *   VIP_ERROR_NOT_SUPPORTED  by this agent
  * Source: [I, G]. */
 VIP_RETURN VipSetMemAttributes(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Address,
                                IN VIP_MEM_HANDLE MemHandle, IN VIP_MEM_ATTRIBUTES *MemAttribs);
@@ -470,7 +475,6 @@ VIP_RETURN VipQueryVi(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_STATE *State,
  *   VIP_INVALID_STATE        the VI is not Idle
  *   VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU, VIP_INVALID_QOS, VIP_INVALID_PTAG,
  *   VIP_INVALID_RDMAREAD     as at VipCreateVi
- *   VIP_ERROR_NOT_SUPPORTED  by this agent
  * Source: [I, G, S]. */
 VIP_RETURN VipSetViAttributes(IN VIP_VI_HANDLE ViHandle, IN VIP_VI_ATTRIBUTES *ViAttribs);
 
@@ -525,7 +529,8 @@ VIP_RETURN VipConnectReject(IN VIP_CONN_HANDLE ConnHandle);
  *   VIP_REJECT             refused by the peer
  *   VIP_NO_MATCH           the host answered, but nobody waited there in time
  *   VIP_TIMEOUT            the host did not answer, or the peer neither accepted nor refused
- *   VIP_NOT_REACHABLE      no way to the host
+ *   VIP_NOT_REACHABLE      no host can have this address (group address, zero), or this NIC is the
+ *                          loopback device and it is not its own
  *   VIP_ERROR_RESOURCE     too many connections or threads that wait
  * Source: [I, G, V]; waiting before VIP_NO_MATCH [P]. */
 VIP_RETURN VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *LocalAddr,
@@ -545,7 +550,6 @@ VIP_RETURN VipDisconnect(IN VIP_VI_HANDLE ViHandle);
  *   VIP_INVALID_PARAMETER    a length is impossible
  *   VIP_INVALID_STATE        the VI is not Idle
  *   VIP_ERROR_RESOURCE       too many attempts
- *   VIP_ERROR_NOT_SUPPORTED  by this agent
  * Source: [I, G, S]. */
 VIP_RETURN VipConnectPeerRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *LocalAddr,
                                  IN VIP_NET_ADDRESS *RemoteAddr, IN VIP_ULONG Timeout);
@@ -557,7 +561,6 @@ VIP_RETURN VipConnectPeerRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *
  *   VIP_INVALID_STATE        none was started
  *   VIP_TIMEOUT, VIP_REJECT, VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU, VIP_INVALID_QOS,
  *   VIP_NOT_REACHABLE        how it failed
- *   VIP_ERROR_NOT_SUPPORTED  by this agent
  * Source: [I, G, S]. */
 VIP_RETURN VipConnectPeerDone(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
 
@@ -620,12 +623,23 @@ VIP_RETURN VipSendWait(IN VIP_VI_HANDLE ViHandle, IN VIP_ULONG Timeout,
 VIP_RETURN VipRecvWait(IN VIP_VI_HANDLE ViHandle, IN VIP_ULONG Timeout,
                        OUT VIP_DESCRIPTOR **DescriptorPtr);
 
-/* VipSendNotify, VipRecvNotify: call a handler, once, from a thread of the library, when the oldest
- * descriptor of the queue has completed, having taken it back.
- *   VIP_ERROR_NOT_SUPPORTED  always, in this version
- * Source: [I, G]. */
+/* VipSendNotify: has a handler called, once, with the oldest descriptor of the send queue as soon as
+ * that has completed and after it has been taken back. Each call of this function stands for one
+ * descriptor; they are served in the order in which they were made, and each descriptor goes to one
+ * handler, Done or Wait. Flushed descriptors count too. VipDestroyVi and VipCloseNic cancel. Does not
+ * block.
+ *   Context  handed to the handler
+ *   Handler  void handler(Context, NicHandle, ViHandle, DescriptorPtr), called by a thread of the
+ *            library, not before this function has been called
+ *   VIP_SUCCESS
+ *   VIP_INVALID_PARAMETER  Handler is NULL
+ *   VIP_ERROR_RESOURCE     1024 calls are pending on this NIC handle, or no thread can be made
+ * Source: [I, G]; one call, one descriptor [V]. */
 VIP_RETURN VipSendNotify(IN VIP_VI_HANDLE ViHandle, IN VIP_PVOID Context,
                          IN VIP_VI_CALLBACK Handler);
+
+/* VipRecvNotify: the same for the receive queue.
+ * Source: [I, G]. */
 VIP_RETURN VipRecvNotify(IN VIP_VI_HANDLE ViHandle, IN VIP_PVOID Context,
                          IN VIP_VI_CALLBACK Handler);
 
@@ -653,7 +667,6 @@ VIP_RETURN VipDestroyCQ(IN VIP_CQ_HANDLE CQHandle);
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER    EntryCount is 0
  *   VIP_ERROR_RESOURCE       EntryCount above MaxCQEntries
- *   VIP_ERROR_NOT_SUPPORTED  by this agent
  * Source: [I, G, S]. */
 VIP_RETURN VipResizeCQ(IN VIP_CQ_HANDLE CQHandle, IN VIP_ULONG EntryCount);
 
@@ -680,8 +693,15 @@ VIP_RETURN VipCQDone(IN VIP_CQ_HANDLE CQHandle, OUT VIP_VI_HANDLE *ViHandle,
 VIP_RETURN VipCQWait(IN VIP_CQ_HANDLE CQHandle, IN VIP_ULONG Timeout, OUT VIP_VI_HANDLE *ViHandle,
                      OUT VIP_BOOLEAN *RecvQueue);
 
-/* VipCQNotify: calls a handler, once, from a thread of the library, with an entry of the queue.
- *   VIP_ERROR_NOT_SUPPORTED  always, in this version
+/* VipCQNotify: has a handler called, once, with the next entry of a completion queue, which has then
+ * been taken off. Each call of this function stands for one entry; they are served in the order in
+ * which they were made. VipDestroyCQ and VipCloseNic cancel. Does not block.
+ *   Context  handed to the handler
+ *   Handler  void handler(Context, NicHandle, ViHandle, RecvQueue), called by a thread of the
+ *            library; the descriptor is then to be taken back with VipRecvDone or VipSendDone
+ *   VIP_SUCCESS
+ *   VIP_INVALID_PARAMETER  Handler is NULL
+ *   VIP_ERROR_RESOURCE     1024 calls are pending on this NIC handle, or no thread can be made
  * Source: [I, G, V]. */
 VIP_RETURN VipCQNotify(IN VIP_CQ_HANDLE CQHandle, IN VIP_PVOID Context,
                        IN VIP_CQ_CALLBACK Handler);
@@ -714,7 +734,6 @@ VIP_RETURN VipNSGetHostByName(IN VIP_NIC_HANDLE NicHandle, IN VIP_CHAR *Name,
  *   VIP_SUCCESS
  *   VIP_ERROR_RESOURCE       Name is too short; NameLen then tells what is needed
  *   VIP_ERROR_NAMESERVICE    no name is known
- *   VIP_ERROR_NOT_SUPPORTED  by this agent
  * Source: [I, G]. */
 VIP_RETURN VipNSGetHostByAddr(IN VIP_NIC_HANDLE NicHandle, IN VIP_NET_ADDRESS *Address,
                               OUT VIP_CHAR *Name, IN OUT VIP_ULONG *NameLen);
@@ -727,19 +746,41 @@ VIP_RETURN VipNSShutdown(IN VIP_NIC_HANDLE NicHandle);
 
 /* ========================================================================= errors, management */
 
-/* VipErrorCallback: registers the handler for errors that belong to no descriptor. It is kept; in
- * this version it is not called yet. Does not block.
- *   Handler  NULL: the default, which does nothing
+/* VipErrorCallback: registers the handler for asynchronous errors of this NIC handle, in place of
+ * the one before. It stays registered. At most 256 errors wait for it; more are lost. Does not block.
+ *   Context  handed to the handler
+ *   Handler  void handler(Context, ErrorDesc), called by a thread of the library; ErrorDesc is valid
+ *            during the call. NULL: the default, which writes a line to standard error, except for
+ *            VIP_ERROR_VI_OVERRUN and for connections that the peer has ended in good order
  *   VIP_SUCCESS
- * Source: [I, G]; NULL [P]. */
+ *   VIP_ERROR_RESOURCE  no thread can be made
+ * What ErrorDesc says; NicHandle is always set, ViHandle for all but the last:
+ *   VIP_ERROR_CONN_LOST       VI: the connection has ended otherwise than by an own VipDisconnect.
+ *                             What follows but the last two comes before it where it is the cause
+ *   VIP_ERROR_RECVQ_EMPTY     VI: a message, or an RDMA write with immediate data, found no receive
+ *   VIP_ERROR_RDMAW_PROT      VI: the peer wanted to write where it may not
+ *   VIP_ERROR_RDMAR_PROT      VI: the peer wanted to read where it may not
+ *   VIP_ERROR_RDMAW_DATA      VI: the peer wrote to registered memory that is not there any more
+ *   VIP_ERROR_RDMAW_ABORT     VI: the connection ended in the middle of the peer's RDMA write
+ *   VIP_ERROR_RDMA_TRANSPORT  VI: the peer fell silent while an own RDMA operation was under way
+ *   VIP_ERROR_POST_DESC       descriptor: a send does not lie in the region of its MemoryHandle
+ *   VIP_ERROR_COMP_PROT       descriptor: a receive may not use its own or its data's memory
+ *   VIP_ERROR_VI_OVERRUN      VI: a post found the queue full, the first time after one that did not
+ *   VIP_ERROR_CATASTROPHIC    NIC: the agent has gone away
+ * Source: [I, G]; NULL [P]; which errors there are and when [D]. */
 VIP_RETURN VipErrorCallback(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Context,
                             IN VIP_ERROR_HANDLER Handler);
 
-/* VipQuerySystemManagementInfo: facts about the network.
- *   InfoType    VIP_SMI_AUTODISCOVERY
- *   SysManInfo  out: VIP_AUTODISCOVERY_LIST
- *   VIP_ERROR_NOT_SUPPORTED  always, in this version
- * Source: [I, G]. */
+/* VipQuerySystemManagementInfo: facts about the network. Blocks for a tenth of a second, and for as
+ * long as other threads ask the same.
+ *   InfoType    VIP_SMI_AUTODISCOVERY: which other hosts on the link have agents
+ *   SysManInfo  out: VIP_AUTODISCOVERY_LIST. NumberOfHops is 1; NumAdAddrs addresses, without
+ *               discriminators, are in ADAddrArray, which belongs to the library and is valid until
+ *               the next such call on this NIC handle or VipCloseNic
+ *   VIP_SUCCESS
+ *   VIP_INVALID_PARAMETER  another InfoType
+ *   VIP_ERROR_RESOURCE     no memory
+ * Source: [I, G]; who owns the array [D]. */
 VIP_RETURN VipQuerySystemManagementInfo(IN VIP_NIC_HANDLE NicHandle, IN VIP_ULONG InfoType,
                                         OUT VIP_PVOID SysManInfo);
 
