@@ -122,7 +122,7 @@ Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
   wheel_.reset(timers(), now);
 
   root_->listeners = root_->listeners_tail = kNone;
-  root_->oldest_request = root_->newest_request = kNone;
+  root_->live_requests = root_->done_requests = {kNone, kNone};
   root_->ready_head = root_->ready_tail = kNone;
   root_->ack_head = kNone;
   root_->peer_attempts = kNone;

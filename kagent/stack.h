@@ -254,6 +254,9 @@ class Stack {
   std::uint32_t find_request(const MacAddress& source, const wire::ConnectBody& body) const;
   state::Request* request_of_handle(std::uint32_t session, std::uint32_t handle);
   std::uint32_t new_request();
+  state::RequestList& list_of(const state::Request& request);
+  void append_request(std::uint32_t request);
+  void remove_request(std::uint32_t request);
   void touch_request(std::uint32_t request);
   void drop_request(std::uint32_t request);
   void bury_request(std::uint32_t request);

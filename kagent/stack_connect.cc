@@ -86,41 +86,43 @@ Request* Stack::request_of_handle(std::uint32_t session, std::uint32_t handle) {
 
 // Room for one more request: a free record, else that of the oldest one that is over.
 std::uint32_t Stack::new_request() {
-  std::uint32_t r = requests_.take();
-  if (r != kNone) return r;
-  unsigned looked_at = 0;
-  for (r = root_->oldest_request; r != kNone && looked_at < 64; r = requests_[r].newer) {
-    if (requests_[r].state == RequestState::kDone) {
-      drop_request(r);
-      return requests_.take();
-    }
-    ++looked_at;
-  }
-  return kNone;
+  const std::uint32_t r = requests_.take();
+  if (r != kNone || root_->done_requests.oldest == kNone) return r;
+  drop_request(root_->done_requests.oldest);
+  return requests_.take();
 }
 
-// Moves a request to the young end of the list.
-void Stack::touch_request(std::uint32_t r) {
+state::RequestList& Stack::list_of(const Request& request) {
+  return request.state == RequestState::kDone ? root_->done_requests : root_->live_requests;
+}
+
+void Stack::append_request(std::uint32_t r) {
   Request& request = requests_[r];
-  request.last_seen = now_;
-  if (root_->newest_request == r) return;
-  if (request.older != kNone) requests_[request.older].newer = request.newer;
-  if (request.newer != kNone) requests_[request.newer].older = request.older;
-  if (root_->oldest_request == r) root_->oldest_request = request.newer;
+  state::RequestList& list = list_of(request);
   request.newer = kNone;
-  request.older = root_->newest_request;
-  if (request.older != kNone) requests_[request.older].newer = r;
-  root_->newest_request = r;
-  if (root_->oldest_request == kNone) root_->oldest_request = r;
+  request.older = list.newest;
+  (request.older == kNone ? list.oldest : requests_[request.older].newer) = r;
+  list.newest = r;
+}
+
+void Stack::remove_request(std::uint32_t r) {
+  const Request& request = requests_[r];
+  state::RequestList& list = list_of(request);
+  (request.older == kNone ? list.oldest : requests_[request.older].newer) = request.newer;
+  (request.newer == kNone ? list.newest : requests_[request.newer].older) = request.older;
+}
+
+// Moves a request to the young end of its list.
+void Stack::touch_request(std::uint32_t r) {
+  requests_[r].last_seen = now_;
+  remove_request(r);
+  append_request(r);
 }
 
 void Stack::drop_request(std::uint32_t r) {
   Request& request = requests_[r];
   wheel_.disarm(request_timer(r));
-  if (request.older != kNone) requests_[request.older].newer = request.newer;
-  if (request.newer != kNone) requests_[request.newer].older = request.older;
-  if (root_->oldest_request == r) root_->oldest_request = request.newer;
-  if (root_->newest_request == r) root_->newest_request = request.older;
+  remove_request(r);
   std::uint32_t* link = &request_buckets_[request.body.key & kBucketMask];
   while (*link != r) link = &requests_[*link].bucket_next;
   *link = request.bucket_next;
@@ -131,7 +133,9 @@ void Stack::drop_request(std::uint32_t r) {
 
 // The request is over, but a late copy of its frame must not look like a new one.
 void Stack::bury_request(std::uint32_t r) {
+  remove_request(r);
   requests_[r].state = RequestState::kDone;
+  append_request(r);
   wheel_.arm(request_timer(r), now_ + kTombstoneTime);
 }
 
@@ -194,10 +198,10 @@ void Stack::on_connect_request(const wire::Decoded& frame) {
   request.source = frame.source;
   request.body = body;
   request.session = kNone;
-  request.older = request.newer = kNone;
+  request.last_seen = now_;
   request.bucket_next = request_buckets_[body.key & kBucketMask];
   request_buckets_[body.key & kBucketMask] = r;
-  touch_request(r);
+  append_request(r);
   wheel_.arm(request_timer(r), now_ + kRequestSilence);
 
   for (std::uint32_t l = root_->listeners; l != kNone; l = pendings_[l].listener_next) {
@@ -215,7 +219,7 @@ void Stack::on_connect_request(const wire::Decoded& frame) {
 
 void Stack::connect_wait(std::uint32_t session, std::uint32_t command, const CommandBody& body) {
   state::Pending& waiting = pending(session, command);
-  for (std::uint32_t r = root_->oldest_request; r != kNone; r = requests_[r].newer) {
+  for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
     const Request& request = requests_[r];
     if (request.state != RequestState::kHeld || !same(body.local, request.body) ||
         (request.body.rdma_flags & wire::kPeerToPeer)) {

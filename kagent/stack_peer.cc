@@ -46,7 +46,7 @@ vip::Return Stack::peer_request(std::uint32_t session, const CommandBody& body) 
   }
   wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->connect_deadline));
   send_connect_request(body.vi);
-  for (std::uint32_t r = root_->oldest_request; r != kNone; r = requests_[r].newer) {
+  for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
     const state::Request& request = requests_[r];
     if (request.state != RequestState::kHeld || !awaits(body.vi, request.source, request.body)) {
       continue;

@@ -244,8 +244,13 @@ struct Request {
   std::uint32_t vi;          // kAccepting
   std::uint32_t bucket_next;
   std::uint32_t next_free;
-  std::uint32_t older, newer;  // all requests in use, by last change
+  std::uint32_t older, newer;  // in its list
   std::uint64_t last_seen;
+};
+
+// Requests by last change.
+struct RequestList {
+  std::uint32_t oldest, newest;
 };
 
 // A connection that we have ended and whose peer has not said so yet.
@@ -286,7 +291,8 @@ struct Root {
   PoolHead vis, cqs, regions, ptags, peers, requests, goodbyes;
   std::uint32_t listeners;       // session * kCommands + command
   std::uint32_t listeners_tail;
-  std::uint32_t oldest_request, newest_request;
+  RequestList live_requests;     // those that a program may still be given, or has been
+  RequestList done_requests;
   std::uint32_t ready_head, ready_tail;
   std::uint32_t ack_head;
   std::uint32_t peer_attempts;   // VIs that wait for their peer's own request
