@@ -26,3 +26,5 @@ examples_tcpping_SOURCES = examples/tcpping.c
 
 # Hosts on one machine, for users as much as for tests.
 dist_bin_SCRIPTS = tests/lab/lab
+
+include examples/legacy/legacy.mk

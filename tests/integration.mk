@@ -9,7 +9,8 @@ integration_tests = \
 	tests/integration/crash.test \
 	tests/integration/agent.test \
 	tests/integration/coexist.test \
-	tests/integration/conformance.test
+	tests/integration/conformance.test \
+	tests/integration/legacy.test
 
 TESTS += $(integration_tests)
 EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/lab/setup.sh
@@ -21,6 +22,7 @@ tests/integration/crash.log: tests/integration/examples.log
 tests/integration/agent.log: tests/integration/crash.log
 tests/integration/coexist.log: tests/integration/agent.log
 tests/integration/conformance.log: tests/integration/coexist.log
+tests/integration/legacy.log: tests/integration/conformance.log
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc

@@ -1,6 +1,7 @@
 # Tests. Those with GoogleTest are left out where it is missing.
 
 include tests/integration.mk
+include tests/scale/scale.mk
 if HAVE_GTEST
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(GTEST_CFLAGS)
 TEST_LIBS = $(GTEST_LIBS) -lpthread

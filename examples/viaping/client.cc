@@ -22,6 +22,9 @@ class Client {
     wish_.block = options.wait == "block";
     wish_.size = options.size_given ? options.size : options.bandwidth ? 32768 : 4;
     wish_.count = options.count;
+    wish_.operation = options.operation == "write"  ? Operation::kWrite
+                      : options.operation == "read" ? Operation::kRead
+                                                    : Operation::kSend;
     attributes_.ReliabilityLevel = options.reliability == "ud"   ? VIP_SERVICE_UNRELIABLE
                                    : options.reliability == "rd" ? VIP_SERVICE_RELIABLE_DELIVERY
                                                                  : VIP_SERVICE_RELIABLE_RECEPTION;
@@ -33,6 +36,11 @@ class Client {
     if (wish_.size > nic_says.MaxTransferSize) {
       throw Failure(format("--size %u: a message has at most %lu bytes on this NIC", wish_.size,
                            nic_says.MaxTransferSize));
+    }
+    if (wish_.operation == Operation::kRead &&
+        (nic_says.RDMAReadSupport & attributes_.ReliabilityLevel) == 0) {
+      throw Failure(format("the NIC does not offer RDMA read with %s",
+                           reliability_text(attributes_.ReliabilityLevel)));
     }
     attributes_.MaxTransferSize = std::max(wish_.size, 64u);
   }
@@ -46,7 +54,13 @@ class Client {
                   wish_.block ? "blocking" : "polling");
       std::fflush(stdout);
     }
-    if (wish_.bandwidth) {
+    if (wish_.operation == Operation::kRead) {
+      const std::uint32_t reads = window(wish_.size, true);
+      Endpoint end(nic_, attributes_, {wish_.size, std::max(wish_.size, 64u), reads, reads},
+                   wish_.block);
+      connect(end);
+      measure_reads(end);
+    } else if (wish_.bandwidth) {
       const std::uint32_t sends = window(wish_.size, reliable(attributes_.ReliabilityLevel));
       Endpoint end(nic_, attributes_, {wish_.size, 64, 64, sends}, wish_.block);
       connect(end);
@@ -161,15 +175,48 @@ class Client {
     tell_lost(lost, rounds);
   }
 
+  static Target await_target(Endpoint& end) {
+    VIP_DESCRIPTOR* const d = end.receive(kSilenceLimit);
+    if (d == nullptr) throw ConnectionLost("the server does not say where its memory is");
+    if (d->CS.Length != Target::kBytes) throw Failure("the server's message is malformed");
+    const Target target = Target::decode(end.data(d));
+    end.post_receive(d);
+    return target;
+  }
+
+  void measure_reads(Endpoint& end) {
+    const Target target = await_target(end);
+    const std::uint32_t limit = window(wish_.size, true);
+    const Clock::time_point start = Clock::now();
+    for (std::uint32_t posted = 0, done = 0; done < wish_.count; ++done) {
+      if (stopped) throw Failure("stopped");
+      for (; posted < wish_.count && posted - done < limit; ++posted) {
+        end.read_message(posted, wish_.size, target, posted % limit);
+      }
+      end.await_send();
+      end.verify(end.buffer(done % limit), done, wish_.size);
+    }
+    const std::chrono::duration<double> whole = Clock::now() - start;
+    end.send_number(wish_.count);
+    if (end.receive(kSilenceLimit) == nullptr) throw ConnectionLost("the server says nothing");
+    print_rate(wish_.count, wish_.count / whole.count());
+  }
+
   void measure_bandwidth(Endpoint& end) {
     const std::uint32_t limit = window(wish_.size, reliable(attributes_.ReliabilityLevel));
+    const bool writes = wish_.operation == Operation::kWrite;
+    const Target target = writes ? await_target(end) : Target{};
     const Clock::time_point start = Clock::now();
     std::uint32_t acknowledged = 0;
     for (std::uint32_t n = 0; n < wish_.count;) {
       if (stopped) throw Failure("stopped");
       if (n - acknowledged < limit) {
         end.make_room();
-        end.send_message(n, wish_.size);
+        if (writes) {
+          end.write_message(n, wish_.size, target, n % limit);
+        } else {
+          end.send_message(n, wish_.size);
+        }
         ++n;
         if (n % 16 != 0 && n - acknowledged < limit) continue;
         take_credits(end, milliseconds::zero(), acknowledged);
@@ -193,15 +240,18 @@ class Client {
     // n messages have n - 1 gaps between them; a single one has only the whole time to offer.
     const bool gaps = report.received > 1 && report.nanoseconds > 0;
     const double seconds = gaps ? static_cast<double>(report.nanoseconds) / 1e9 : whole.count();
-    const double rate = (report.received - (gaps ? 1 : 0)) / seconds;
+    print_rate(report.received, (report.received - (gaps ? 1 : 0)) / seconds);
+    tell_lost(wish_.count - report.received, wish_.count);
+  }
+
+  void print_rate(std::uint32_t count, double rate) const {
     const double megabits = rate * wish_.size * 8 / 1e6;
     if (options_.json) {
       std::printf("{\"size\":%u,\"count\":%u,\"mbit_s\":%.3f,\"messages_s\":%.1f}\n", wish_.size,
-                  report.received, megabits, rate);
+                  count, megabits, rate);
     } else {
       std::printf("bandwidth: %.1f Mb/s, %.0f messages/s\n", megabits, rate);
     }
-    tell_lost(wish_.count - report.received, wish_.count);
   }
 
   // False if no credit has come in time. Credits count up, so a lost one does no harm.

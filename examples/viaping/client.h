@@ -19,6 +19,7 @@ struct Options {
   std::string reliability = "rd";
   std::string wait = "poll";
   bool bandwidth = false;
+  std::string operation = "send";
   bool json = false;
 };
 

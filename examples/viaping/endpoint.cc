@@ -8,7 +8,7 @@ namespace viaping {
 Endpoint::Endpoint(Nic& nic, VIP_VI_ATTRIBUTES attributes, const Shape& shape, bool block)
     : nic_(nic), shape_(shape), block_(block) {
   const std::size_t pattern = Pattern::bytes(shape.size);
-  receive_stride_ = (std::size_t{shape.receive_size} + 63) & ~std::size_t{63};
+  receive_stride_ = stride(shape.receive_size);
   const std::size_t buffers = receive_stride_ * shape.receives;
   const std::size_t descriptors = sizeof(VIP_DESCRIPTOR) * (shape.receives + shape.sends);
   const std::size_t bytes = (pattern + buffers + descriptors + 64 + 4095) & ~std::size_t{4095};
@@ -23,7 +23,7 @@ Endpoint::Endpoint(Nic& nic, VIP_VI_ATTRIBUTES attributes, const Shape& shape, b
 
   try {
     check(VipCreatePtag(nic.handle(), &ptag_), "VipCreatePtag");
-    VIP_MEM_ATTRIBUTES memory{ptag_, VIP_FALSE, VIP_FALSE};
+    VIP_MEM_ATTRIBUTES memory{ptag_, attributes.EnableRdmaWrite, attributes.EnableRdmaRead};
     check(VipRegisterMem(nic.handle(), memory_.get(), bytes, &memory, &region_), "VipRegisterMem");
     attributes.Ptag = ptag_;
     check(VipCreateVi(nic.handle(), &attributes, nullptr, nullptr, &vi_), "VipCreateVi");
@@ -58,8 +58,39 @@ void Endpoint::post_send(std::uint32_t number, std::uint8_t* from, std::uint32_t
     d->DS[0].Local.Handle = region_;
     d->DS[0].Local.Length = length;
   }
-  const VIP_RETURN result = VipPostSend(vi_, d, region_);
-  check(result, "VipPostSend");
+  post(d);
+}
+
+void Endpoint::write_message(std::uint32_t number, std::uint32_t size, const Target& target,
+                             std::uint32_t slot) {
+  post_rdma(VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE, number,
+            memory_.get() + Pattern::start(number), size, target, stride(size) * slot);
+}
+
+void Endpoint::read_message(std::uint32_t number, std::uint32_t size, const Target& target,
+                            std::uint32_t slot) {
+  post_rdma(VIP_CONTROL_OP_RDMAREAD, number, receive_buffers_ + receive_stride_ * slot, size,
+            target, Pattern::start(number));
+}
+
+void Endpoint::post_rdma(VIP_UINT16 control, std::uint32_t number, std::uint8_t* local,
+                         std::uint32_t length, const Target& target, std::uint64_t offset) {
+  VIP_DESCRIPTOR* const d = &sends_[next_send_];
+  std::memset(d, 0, sizeof *d);
+  d->CS.Control = control;
+  d->CS.ImmediateData = number;
+  d->CS.Length = length;
+  d->CS.SegCount = 2;
+  d->DS[0].Remote.Data.AddressBits = target.address + offset;
+  d->DS[0].Remote.Handle = target.handle;
+  d->DS[1].Local.Data.Address = local;
+  d->DS[1].Local.Handle = region_;
+  d->DS[1].Local.Length = length;
+  post(d);
+}
+
+void Endpoint::post(VIP_DESCRIPTOR* d) {
+  check(VipPostSend(vi_, d, region_), "VipPostSend");
   next_send_ = (next_send_ + 1) % shape_.sends;
   ++sends_posted_;
 }
@@ -76,7 +107,10 @@ void Endpoint::reap() {
 
 void Endpoint::make_room() {
   reap();
-  if (free_sends() > 0) return;
+  if (free_sends() == 0) await_send();
+}
+
+void Endpoint::await_send() {
   if (await(kSilenceLimit, VipSendDone, VipSendWait, "send") == nullptr) {
     if (stopped) throw Failure("stopped");
     throw ConnectionLost("no send has completed in ten seconds");
@@ -88,7 +122,10 @@ void Endpoint::verify(const VIP_DESCRIPTOR* d, std::uint32_t number, std::uint32
   if (d->CS.Length != size) {
     throw Failure(format("message %u has %u bytes instead of %u", number, d->CS.Length, size));
   }
-  const std::uint8_t* const is = data(d);
+  verify(data(d), number, size);
+}
+
+void Endpoint::verify(const std::uint8_t* is, std::uint32_t number, std::uint32_t size) const {
   const std::uint8_t* const should = memory_.get() + Pattern::start(number);
   if (std::memcmp(is, should, size) == 0) return;
   const auto wrong = std::mismatch(is, is + size, should);

@@ -77,6 +77,26 @@ class Endpoint {
     post_send(kEnd, small_, Report::kBytes);
   }
 
+  // Tells the peer where our buffers, or our pattern, are. It needs leave to write, or to read.
+  void send_target(Operation operation) {
+    const std::uint8_t* const at = operation == Operation::kWrite ? receive_buffers_ : memory_.get();
+    Target{reinterpret_cast<std::uint64_t>(at), region_}.encode(small_);
+    post_send(0, small_, Target::kBytes);
+  }
+
+  // Writes message `number` of the pattern into buffer `slot` of the peer, and says so.
+  void write_message(std::uint32_t number, std::uint32_t size, const Target& target,
+                     std::uint32_t slot);
+
+  // Reads message `number` of the peer's pattern into our buffer `slot`.
+  void read_message(std::uint32_t number, std::uint32_t size, const Target& target,
+                    std::uint32_t slot);
+
+  // Buffer `slot`.
+  const std::uint8_t* buffer(std::uint32_t slot) const {
+    return receive_buffers_ + receive_stride_ * slot;
+  }
+
   // The next received message; null when none came within `limit` or when the program was stopped.
   // A limit of 0 asks once.
   VIP_DESCRIPTOR* receive(milliseconds limit) {
@@ -89,12 +109,16 @@ class Endpoint {
   // Waits until a send can be posted.
   void make_room();
 
+  // Waits until the oldest send, write or read has completed.
+  void await_send();
+
   const std::uint8_t* data(const VIP_DESCRIPTOR* d) const {
     return static_cast<const std::uint8_t*>(d->DS[0].Local.Data.Address);
   }
 
   // Throws Failure unless a received message is what message `number` has to be.
   void verify(const VIP_DESCRIPTOR* d, std::uint32_t number, std::uint32_t size) const;
+  void verify(const std::uint8_t* is, std::uint32_t number, std::uint32_t size) const;
 
  private:
   using Done = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_DESCRIPTOR**);
@@ -104,6 +128,9 @@ class Endpoint {
   };
 
   void post_send(std::uint32_t number, std::uint8_t* from, std::uint32_t length);
+  void post_rdma(VIP_UINT16 control, std::uint32_t number, std::uint8_t* local, std::uint32_t length,
+                 const Target& target, std::uint64_t offset);
+  void post(VIP_DESCRIPTOR* d);
   VIP_DESCRIPTOR* await(milliseconds limit, Done done, Wait wait, const char* what);
   static void judge(VIP_RETURN result, const VIP_DESCRIPTOR* d, const char* what);
   void close();

@@ -8,6 +8,9 @@
 //               client --- end ----------> server         a credit says which message is next
 //               client <-- report -------- server         the server has measured and counted
 //
+//   With --op write the messages are RDMA writes with immediate data; with --op read the client reads
+//   them out of the server's memory and measures itself.
+//
 // Message n carries n as immediate data and, as its bytes, a stretch of a fixed pattern that begins
 // at a place that depends on n. Whoever receives a message compares all of it.
 //
@@ -59,6 +62,13 @@ int parse(int argc, char** argv, Options& options) {
           ->capture_default_str();
   auto* const bandwidth = app.add_flag("--bandwidth", options.bandwidth,
                                        "stream one way and measure Mb/s and messages/s");
+  auto* const operation =
+      app.add_option("--op", options.operation,
+                     "with --bandwidth: send messages, write them into the server's memory (RDMA), "
+                     "or read them from there")
+          ->check(CLI::IsMember({"send", "write", "read"}))
+          ->capture_default_str()
+          ->needs(bandwidth);
   auto* const json = app.add_flag("--json", options.json, "print one JSON object");
   app.add_option("--device", options.device, "NIC to open")->capture_default_str();
 #ifdef PACKAGE_VERSION
@@ -69,7 +79,7 @@ int parse(int argc, char** argv, Options& options) {
     if (!options.server && options.host.empty()) {
       throw CLI::RequiredError("HOST, or --server,");
     }
-    for (const CLI::Option* o : {host, size, count, reliability, wait, bandwidth, json}) {
+    for (const CLI::Option* o : {host, size, count, reliability, wait, bandwidth, operation, json}) {
       if (options.server && o->count() > 0) throw CLI::ExcludesError("--server", o->get_name());
     }
   } catch (const CLI::ParseError& error) {

@@ -25,13 +25,17 @@ inline std::uint32_t load(const std::uint8_t* from) {
   return v;
 }
 
+// How the data of a bandwidth measurement gets from one side to the other.
+enum class Operation : std::uint8_t { kSend, kWrite, kRead };
+
 // The client's discriminator, in network byte order: "vp", version, mode, size, count, nonce.
 struct Wish {
-  static constexpr std::uint8_t kVersion = 1;
+  static constexpr std::uint8_t kVersion = 2;
   static constexpr std::uint16_t kBytes = 16;
 
   bool bandwidth = false;
   bool block = false;
+  Operation operation = Operation::kSend;
   std::uint32_t size = 0;
   std::uint32_t count = 0;
 
@@ -41,7 +45,8 @@ struct Wish {
   void encode(std::uint8_t* to) const {
     std::memcpy(to, "vp", 2);
     to[2] = kVersion;
-    to[3] = static_cast<std::uint8_t>((bandwidth ? 1 : 0) | (block ? 2 : 0));
+    to[3] = static_cast<std::uint8_t>((bandwidth ? 1 : 0) | (block ? 2 : 0) |
+                                      static_cast<int>(operation) << 2);
     store(to + 4, size);
     store(to + 8, count);
     store(to + 12,
@@ -52,9 +57,10 @@ struct Wish {
     if (bytes != kBytes || std::memcmp(from, "vp", 2) != 0 || from[2] != kVersion) return false;
     wish.bandwidth = (from[3] & 1) != 0;
     wish.block = (from[3] & 2) != 0;
+    wish.operation = static_cast<Operation>(from[3] >> 2);
     wish.size = load(from + 4);
     wish.count = load(from + 8);
-    return from[3] < 4 && wish.size <= kMaxSize && wish.count > 0;
+    return wish.operation <= Operation::kRead && wish.size <= kMaxSize && wish.count > 0;
   }
 };
 
@@ -73,6 +79,26 @@ struct Report {
     return {load(from), std::uint64_t{load(from + 4)} << 32 | load(from + 8)};
   }
 };
+
+// Where a server's memory is that RDMA writes to, or reads from. It is the first message after the
+// connection has been made, in network byte order.
+struct Target {
+  static constexpr std::uint32_t kBytes = 12;
+  std::uint64_t address = 0;
+  std::uint32_t handle = 0;
+
+  void encode(std::uint8_t* to) const {
+    store(to, static_cast<std::uint32_t>(address >> 32));
+    store(to + 4, static_cast<std::uint32_t>(address));
+    store(to + 8, handle);
+  }
+  static Target decode(const std::uint8_t* from) {
+    return {std::uint64_t{load(from)} << 32 | load(from + 4), load(from + 8)};
+  }
+};
+
+// Bytes from one buffer of a row of them to the next.
+inline std::size_t stride(std::uint32_t size) { return (std::size_t{size} + 63) & ~std::size_t{63}; }
 
 // How many messages of a size may be on their way: at most 256, and not more than 16 MiB. Nobody
 // holds unreliable ones back, so they are to fit in the queues below the stack.

@@ -104,12 +104,17 @@ class Server {
       VIP_VI_ATTRIBUTES attributes{};
       attributes.ReliabilityLevel = remote.ReliabilityLevel;
       attributes.MaxTransferSize = remote.MaxTransferSize;
+      attributes.EnableRdmaWrite = wish.operation == Operation::kWrite ? VIP_TRUE : VIP_FALSE;
+      attributes.EnableRdmaRead = wish.operation == Operation::kRead ? VIP_TRUE : VIP_FALSE;
       // Room for the window and for the "end" behind it.
       const std::uint32_t receives = window(wish.size, reliable(remote.ReliabilityLevel)) + 8;
       Endpoint end(nic_, attributes, {wish.size, wish.size, receives, 64}, wish.block);
       check(VipConnectAccept(connection, end.vi()), "VipConnectAccept");
       accepted = true;
-      if (wish.bandwidth) {
+      if (wish.operation != Operation::kSend) end.send_target(wish.operation);
+      if (wish.operation == Operation::kRead) {
+        be_read(end, progress);
+      } else if (wish.bandwidth) {
         take(end, wish, reliable(remote.ReliabilityLevel), progress);
       } else {
         echo(end, wish, reliable(remote.ReliabilityLevel), progress);
@@ -156,6 +161,18 @@ class Server {
     }
   }
 
+  // The client reads; we hear of it only when it has finished.
+  static void be_read(Endpoint& end, Progress& progress) {
+    for (;;) {
+      VIP_DESCRIPTOR* const d = next(end);
+      progress.served = d->CS.ImmediateData;
+      progress.finished = true;
+      end.post_receive(d);
+      end.make_room();
+      end.send_report({progress.served, 0});
+    }
+  }
+
   static void take(Endpoint& end, const Wish& wish, bool reliable, Progress& progress) {
     const std::uint32_t step = std::max(window(wish.size, reliable) / 4, 1u);
     std::uint32_t expected = 0;
@@ -177,7 +194,11 @@ class Server {
       }
       last = Clock::now();
       if (progress.served == 0) first = last;
-      end.verify(d, number, wish.size);
+      if (wish.operation == Operation::kWrite) {
+        end.verify(end.buffer(number % window(wish.size, reliable)), number, wish.size);
+      } else {
+        end.verify(d, number, wish.size);
+      }
       end.post_receive(d);
       expected = number + 1;
       ++progress.served;

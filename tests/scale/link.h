@@ -1,0 +1,69 @@
+// The VIPL objects of the measuring program: a NIC, and a VI with which one side commands the other.
+#ifndef VIADUCT_TESTS_SCALE_LINK_H
+#define VIADUCT_TESTS_SCALE_LINK_H
+
+#include <cstdint>
+#include <string>
+
+#include "vipl.h"
+
+namespace scale {
+
+// Throws std::runtime_error, which says what failed, unless `code` is VIP_SUCCESS.
+void must(VIP_RETURN code, const char* what);
+
+// An address with room for a discriminator of 4 bytes.
+struct Address {
+  alignas(VIP_NET_ADDRESS) unsigned char bytes[sizeof(VIP_NET_ADDRESS) + 16] = {};
+
+  explicit Address(std::uint32_t discriminator);
+  VIP_NET_ADDRESS* get() { return reinterpret_cast<VIP_NET_ADDRESS*>(bytes); }
+};
+
+class Nic {
+ public:
+  explicit Nic(const std::string& device);
+  ~Nic() { VipCloseNic(handle_); }
+  Nic(const Nic&) = delete;
+  Nic& operator=(const Nic&) = delete;
+
+  VIP_NIC_HANDLE get() const { return handle_; }
+  const VIP_NIC_ATTRIBUTES& attributes() const { return attributes_; }
+  VIP_VI_HANDLE create_vi() const;
+
+  // Connects to, or waits for, whoever uses the discriminator too.
+  void connect(VIP_VI_HANDLE vi, const std::string& host, std::uint32_t discriminator) const;
+  void accept(VIP_VI_HANDLE vi, std::uint32_t discriminator) const;
+
+ private:
+  VIP_NIC_HANDLE handle_ = nullptr;
+  VIP_NIC_ATTRIBUTES attributes_{};
+};
+
+// A connected VI that carries messages of 4 bytes, polling.
+class Link {
+ public:
+  explicit Link(const Nic& nic);
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  VIP_VI_HANDLE vi() const { return vi_; }
+  void send(std::uint32_t value);
+  std::uint32_t receive();
+
+ private:
+  static constexpr unsigned kReceives = 8;
+  struct alignas(64) Packet {
+    VIP_DESCRIPTOR descriptor;
+    std::uint32_t value;
+  };
+  void post_receive(Packet& packet);
+
+  VIP_VI_HANDLE vi_;
+  VIP_MEM_HANDLE memory_ = 0;
+  Packet packets_[kReceives + 1];
+};
+
+}  // namespace scale
+
+#endif
