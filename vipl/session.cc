@@ -61,6 +61,7 @@ void close_descriptors(Session& s) {
 }
 
 void set_free(Session& s) {
+  ++s.generation;
   release_memory(s);
   close_descriptors(s);
   s.state = Session::State::kFree;
@@ -77,7 +78,6 @@ void after_fork_in_child() {
     if (s.state == Session::State::kFree) continue;
     s.key.store(0);
     set_free(s);
-    ++s.generation;
   }
   presence::forget_other_threads();
   watcher::forget();
@@ -198,7 +198,6 @@ bool close(std::uint32_t number, std::uint32_t key) {
     if (s.key.load() != (Session::kOpen | key)) return false;
     s.key.store(0);
     s.state = Session::State::kClosed;
-    ++s.generation;
     lose(s);
     // The watcher may be polling the socket, which keeps it alive: end it for the agent now.
     sys::shutdown(s.socket, SHUT_RDWR);

@@ -20,6 +20,11 @@
 
 #include "kagent/vip_codes.h"
 
+#ifdef __SANITIZE_THREAD__
+// Tests fork, and children start threads.
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+#endif
+
 namespace viaduct::test {
 namespace {
 

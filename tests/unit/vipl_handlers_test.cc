@@ -52,6 +52,10 @@ struct Calls {
     std::unique_lock lock(mutex);
     return news.wait_for(lock, kSoon, [&] { return all.size() >= count; });
   }
+  Call at(std::size_t i) {
+    std::lock_guard lock(mutex);
+    return all.at(i);
+  }
   std::size_t count() {
     std::lock_guard lock(mutex);
     return all.size();
@@ -82,15 +86,15 @@ TEST_F(ViplHandlers, HearOfErrors) {
   agent->report({VIP_RESOURCE_DESCRIPTOR, VIP_ERROR_COMP_PROT, 0,
                       reinterpret_cast<std::uint64_t>(&arena[5])});
   ASSERT_TRUE(calls.come(2));
-  EXPECT_EQ(calls.all[0].nic, nic);
-  EXPECT_EQ(calls.all[0].vi, vi);
-  EXPECT_EQ(calls.all[0].error.ErrorCode, VIP_ERROR_CONN_LOST);
-  EXPECT_EQ(calls.all[0].error.ResourceCode, VIP_RESOURCE_VI);
-  EXPECT_EQ(calls.all[0].descriptor, nullptr);
-  EXPECT_EQ(calls.all[1].error.ErrorCode, VIP_ERROR_COMP_PROT);
-  EXPECT_EQ(calls.all[1].error.ResourceCode, VIP_RESOURCE_DESCRIPTOR);
-  EXPECT_EQ(calls.all[1].descriptor, &arena[5].descriptor);
-  EXPECT_FALSE(pthread_equal(calls.all[0].thread, pthread_self()));
+  EXPECT_EQ(calls.at(0).nic, nic);
+  EXPECT_EQ(calls.at(0).vi, vi);
+  EXPECT_EQ(calls.at(0).error.ErrorCode, VIP_ERROR_CONN_LOST);
+  EXPECT_EQ(calls.at(0).error.ResourceCode, VIP_RESOURCE_VI);
+  EXPECT_EQ(calls.at(0).descriptor, nullptr);
+  EXPECT_EQ(calls.at(1).error.ErrorCode, VIP_ERROR_COMP_PROT);
+  EXPECT_EQ(calls.at(1).error.ResourceCode, VIP_RESOURCE_DESCRIPTOR);
+  EXPECT_EQ(calls.at(1).descriptor, &arena[5].descriptor);
+  EXPECT_FALSE(pthread_equal(calls.at(0).thread, pthread_self()));
 }
 
 TEST_F(ViplHandlers, HearOfMoreErrorsThanFitAtOnce) {
@@ -142,11 +146,11 @@ TEST_F(ViplHandlers, HearOnceThatAQueueIsFull) {
     EXPECT_EQ(VipPostRecv(vi, packet(kPackets - 1, 8), memory), VIP_ERROR_RESOURCE);
   }
   ASSERT_TRUE(calls.come(1));
-  EXPECT_EQ(calls.all[0].error.ErrorCode, VIP_ERROR_VI_OVERRUN);
-  EXPECT_EQ(calls.all[0].vi, vi);
+  EXPECT_EQ(calls.at(0).error.ErrorCode, VIP_ERROR_VI_OVERRUN);
+  EXPECT_EQ(calls.at(0).vi, vi);
   agent->report({VIP_RESOURCE_VI, VIP_ERROR_CONN_LOST});
   ASSERT_TRUE(calls.come(2));
-  EXPECT_EQ(calls.all[1].error.ErrorCode, VIP_ERROR_CONN_LOST);
+  EXPECT_EQ(calls.at(1).error.ErrorCode, VIP_ERROR_CONN_LOST);
 }
 
 TEST_F(ViplHandlers, HearThatTheAgentIsGone) {
@@ -154,8 +158,8 @@ TEST_F(ViplHandlers, HearThatTheAgentIsGone) {
   ASSERT_EQ(VipErrorCallback(nic, &calls, Calls::on_error), VIP_SUCCESS);
   agent->die();
   ASSERT_TRUE(calls.come(1));
-  EXPECT_EQ(calls.all[0].error.ErrorCode, VIP_ERROR_CATASTROPHIC);
-  EXPECT_EQ(calls.all[0].error.ResourceCode, VIP_RESOURCE_NIC);
+  EXPECT_EQ(calls.at(0).error.ErrorCode, VIP_ERROR_CATASTROPHIC);
+  EXPECT_EQ(calls.at(0).error.ResourceCode, VIP_RESOURCE_NIC);
 }
 
 TEST_F(ViplHandlers, MayCloseTheNic) {
@@ -201,11 +205,11 @@ TEST_F(ViplHandlers, AreCalledForWhatIsThereAlready) {
   send(vi, 1);
   ASSERT_EQ(VipRecvNotify(vi, &calls, Calls::on_vi), VIP_SUCCESS);
   ASSERT_TRUE(calls.come(1));
-  EXPECT_EQ(calls.all[0].nic, nic);
-  EXPECT_EQ(calls.all[0].vi, vi);
-  EXPECT_EQ(calls.all[0].descriptor, &arena[0].descriptor);
+  EXPECT_EQ(calls.at(0).nic, nic);
+  EXPECT_EQ(calls.at(0).vi, vi);
+  EXPECT_EQ(calls.at(0).descriptor, &arena[0].descriptor);
   EXPECT_EQ(arena[0].descriptor.CS.Length, 8u);
-  EXPECT_FALSE(pthread_equal(calls.all[0].thread, pthread_self()));
+  EXPECT_FALSE(pthread_equal(calls.at(0).thread, pthread_self()));
   VIP_DESCRIPTOR* done;
   EXPECT_EQ(VipRecvDone(vi, &done), VIP_DESCRIPTOR_ERROR);
   EXPECT_EQ(done, nullptr) << "it has been taken back already";
@@ -220,7 +224,7 @@ TEST_F(ViplHandlers, AreCalledOnceForEachTimeTheyWereGiven) {
   for (int i = 0; i < 3; ++i) ASSERT_EQ(VipRecvNotify(vi, &calls, Calls::on_vi), VIP_SUCCESS);
   for (std::size_t i = 0; i < 4; ++i) send(vi, 10 + i);
   ASSERT_TRUE(calls.come(3));
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(calls.all[i].descriptor, &arena[i].descriptor);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(calls.at(i).descriptor, &arena[i].descriptor);
   VIP_DESCRIPTOR* done;
   EXPECT_EQ(VipRecvWait(vi, 5000, &done), VIP_SUCCESS);
   EXPECT_EQ(done, &arena[3].descriptor);
@@ -233,7 +237,7 @@ TEST_F(ViplHandlers, AreCalledForSends) {
   ASSERT_EQ(VipPostRecv(vi, packet(0, 8), memory), VIP_SUCCESS);
   ASSERT_EQ(VipPostSend(vi, filled(1, 8, 1), memory), VIP_SUCCESS);
   ASSERT_TRUE(calls.come(1));
-  EXPECT_EQ(calls.all[0].descriptor, &arena[1].descriptor);
+  EXPECT_EQ(calls.at(0).descriptor, &arena[1].descriptor);
 }
 
 TEST_F(ViplHandlers, AreCalledForFlushedDescriptors) {
@@ -243,7 +247,7 @@ TEST_F(ViplHandlers, AreCalledForFlushedDescriptors) {
   ASSERT_EQ(VipRecvNotify(vi, &calls, Calls::on_vi), VIP_SUCCESS);
   ASSERT_EQ(VipDisconnect(vi), VIP_SUCCESS);
   ASSERT_TRUE(calls.come(1));
-  EXPECT_NE(calls.all[0].descriptor->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR, 0u);
+  EXPECT_NE(calls.at(0).descriptor->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR, 0u);
 }
 
 TEST_F(ViplHandlers, AreCalledForEntriesOfACq) {
@@ -255,8 +259,8 @@ TEST_F(ViplHandlers, AreCalledForEntriesOfACq) {
   ASSERT_EQ(VipPostRecv(vi, packet(2, 8), memory), VIP_SUCCESS);
   send(vi, 1);
   ASSERT_TRUE(calls.come(1));
-  EXPECT_EQ(calls.all[0].vi, vi);
-  EXPECT_EQ(calls.all[0].receive, VIP_TRUE);
+  EXPECT_EQ(calls.at(0).vi, vi);
+  EXPECT_EQ(calls.at(0).receive, VIP_TRUE);
   VIP_DESCRIPTOR* done;
   EXPECT_EQ(VipRecvDone(vi, &done), VIP_SUCCESS);
   EXPECT_EQ(done, &arena[0].descriptor);
