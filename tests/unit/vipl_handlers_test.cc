@@ -398,6 +398,9 @@ TEST_F(ViplHandlers, DiscoveryFindsTheHostsOnTheLink) {
 }
 
 TEST_F(ViplHandlers, AThreadThatIsCancelledInAWaitTakesItsRequestBack) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the address sanitizer does not know that a cancelled thread's frames are gone";
+#endif
   start();
   for (int round = 0; round < 300; ++round) {
     std::atomic<bool> waits{false};
