@@ -11,4 +11,5 @@ include tests/unit/vipl.mk
 include tests/sim/sim.mk
 include tests/fuzz/fuzz.mk
 include tests/conformance/conformance.mk
+include tests/conformance/sanitized.mk
 endif

@@ -1,0 +1,19 @@
+# The same suite on a libvipl that the compiler's sanitizers watch. The suite's objects are shared.
+
+check_LTLIBRARIES = libvipl_tsan.la libvipl_asan.la
+libvipl_tsan_la_SOURCES = $(libvipl_la_SOURCES)
+libvipl_tsan_la_CXXFLAGS = $(libvipl_la_CXXFLAGS) -fsanitize=thread -Wno-tsan -static
+libvipl_tsan_la_LIBADD = -lpthread
+libvipl_asan_la_SOURCES = $(libvipl_la_SOURCES)
+libvipl_asan_la_CXXFLAGS = $(libvipl_la_CXXFLAGS) -fsanitize=address,undefined -static
+libvipl_asan_la_LIBADD = -lpthread
+
+check_PROGRAMS += tests/conformance/vipl-conformance-tsan tests/conformance/vipl-conformance-asan
+tests_conformance_vipl_conformance_tsan_SOURCES = tests/conformance/sanitizer_options.cc
+tests_conformance_vipl_conformance_tsan_LDFLAGS = $(AM_LDFLAGS) -fsanitize=thread
+tests_conformance_vipl_conformance_tsan_LDADD = \
+	$(tests_conformance_vipl_conformance_OBJECTS) libvipl_tsan.la $(TEST_LIBS)
+tests_conformance_vipl_conformance_asan_SOURCES = tests/conformance/sanitizer_options.cc
+tests_conformance_vipl_conformance_asan_LDFLAGS = $(AM_LDFLAGS) -fsanitize=address,undefined
+tests_conformance_vipl_conformance_asan_LDADD = \
+	$(tests_conformance_vipl_conformance_OBJECTS) libvipl_asan.la $(TEST_LIBS)

@@ -1,0 +1,11 @@
+// What the sanitizers are told. A report ends the program, so that nobody overlooks it.
+//
+// The peer forks a process for each test, which starts threads.
+
+extern "C" const char* __tsan_default_options() {
+  return "halt_on_error=1:exitcode=66:die_after_fork=0";
+}
+
+extern "C" const char* __asan_default_options() { return "exitcode=66:detect_leaks=0"; }
+
+extern "C" const char* __ubsan_default_options() { return "halt_on_error=1:exitcode=66"; }
