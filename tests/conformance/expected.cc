@@ -40,7 +40,7 @@ constexpr ExpectedCode kExpected[] = {
     {kRegisterMem, VIP_INVALID_RDMAREAD, kRdmaRead},
     {kDeregisterMem, VIP_SUCCESS},
     {kDeregisterMem, VIP_INVALID_PARAMETER},
-    {kDeregisterMem, VIP_ERROR_RESOURCE, kNoKill},
+    {kDeregisterMem, VIP_ERROR_RESOURCE, kChoice, kNothingToFail},
     {kQueryMem, VIP_SUCCESS},
     {kQueryMem, VIP_INVALID_PARAMETER},
     {kSetMemAttributes, VIP_SUCCESS},
