@@ -24,7 +24,7 @@ struct StackLimits {
   std::uint32_t requests = 2048;   // connection requests that have arrived, and their remains
   std::uint32_t goodbyes = 2048;   // disconnects that wait for the peer's answer
   std::uint32_t held = 2048;       // frames kept for the sake of order (also bound by the port)
-  std::uint32_t slots = 65536;     // work requests of one session that are posted at once
+  std::uint32_t slots = 262144;    // work requests of one session that are posted at once
   std::uint64_t session_bytes = 1ull << 40;  // registered by one session
   std::uint32_t max_transfer = 1u << 20;     // bytes of a message
   std::uint32_t cq_entries = 65536;          // that a program may ask for
