@@ -63,10 +63,14 @@ void Session::make_segment() {
   if (base_ == MAP_FAILED) no_resources("mmap");
 }
 
+// A program that is still there keeps what it has been told: tidying up happens in a copy of nothing,
+// not in its segment.
 Session::~Session() {
+  layout::View(base_, nic_.stack().capacity()).header().closed.store(1);
+  mmap(base_, bytes_, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   nic_.stack().close_session(number_, monotonic_ns());
   nic_.environment().memory(number_).close();
-  layout::View(base_, nic_.stack().capacity()).header().closed.store(1);
   munmap(base_, bytes_);
 }
 

@@ -239,7 +239,12 @@ void SessionServer::on_request(WaitingRef connection) {
 
 void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused) {
   ++(counters_.*refused.cause);
-  if (may_log()) spdlog::warn("{} is refused: {}", text_of(peer), shown(refused.reason));
+  // Programs probe for devices.
+  const bool usual = refused.cause == &ServiceCounters::refused_device;
+  if (may_log()) {
+    spdlog::log(usual ? spdlog::level::info : spdlog::level::warn, "{} is refused: {}",
+                text_of(peer), shown(refused.reason));
+  }
   if (socket < 0) return;
   control::HelloAnswer answer;
   std::memset(static_cast<void*>(&answer), 0, sizeof answer);

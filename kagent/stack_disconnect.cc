@@ -196,7 +196,7 @@ void Stack::report_end(ViIndex i, End end, std::uint32_t error) {
       vi.reliability != vip::kUnreliable) {
     // Of the messages that were not acknowledged the first tells why.
     vi.failed_slot = in_flight(i, vi.send.completed).slot;
-    vi.failed_status = vip::kTransportError;
+    vi.failed_status = vip::kFlushedError | vip::kTransportError;
     for (std::uint32_t p = vi.send.completed; p != vi.send.taken; ++p) {
       const std::uint16_t op = in_flight(i, p).op;
       if (op == layout::kOpSend) continue;
