@@ -28,7 +28,12 @@ conformance_framework = \
 	tests/conformance/types.h
 
 conformance_functions = \
-	tests/conformance/function_nic.cc
+	tests/conformance/function_nic.cc \
+	tests/conformance/function_ptag.cc \
+	tests/conformance/function_memory.cc \
+	tests/conformance/function_vi.cc \
+	tests/conformance/function_connect.cc \
+	tests/conformance/function_peer.cc
 
 conformance_semantics = \
 	tests/conformance/semantics_reliability.cc

@@ -11,8 +11,8 @@ template <class Make>
 void refuses_bad_attributes(const Nic& nic, const Make& make) {
   const ViAttributes good = nic.vi_attributes(VIP_SERVICE_UNRELIABLE);
   ViAttributes bad = good;
-  for (const VIP_RELIABILITY_LEVEL level : {0, 3, 7, 8, 0x4000}) {
-    bad.level = level;
+  for (const int level : {0, 3, 7, 8, 0x4000}) {
+    bad.level = static_cast<VIP_RELIABILITY_LEVEL>(level);
     EXPECT_EQ(make(bad), VIP_INVALID_RELIABILITY_LEVEL) << level;
   }
   bad = good;
@@ -24,8 +24,7 @@ void refuses_bad_attributes(const Nic& nic, const Make& make) {
   bad = good;
   bad.ptag = PtagHandle{0x1234};
   EXPECT_EQ(make(bad), VIP_INVALID_PTAG);
-  for (const VIP_RELIABILITY_LEVEL level :
-       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION}) {
+  for (const VIP_RELIABILITY_LEVEL level : kLevels) {
     if (!nic.supports(level) || nic.supports_rdma_read(level)) continue;
     bad = nic.vi_attributes(level);
     bad.rdma_read = VIP_TRUE;
@@ -34,8 +33,7 @@ void refuses_bad_attributes(const Nic& nic, const Make& make) {
 }
 
 TEST_F(FunctionVi, CreateGivesAnIdleViWithTheseAttributes) {
-  for (const VIP_RELIABILITY_LEVEL level :
-       {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION}) {
+  for (const VIP_RELIABILITY_LEVEL level : kLevels) {
     if (!near.supports(level)) continue;
     ViAttributes given = near.rdma_vi_attributes(level);
     given.max_transfer_size = 4000;

@@ -65,6 +65,9 @@ class Conformance : public testing::Test {
   std::vector<HostPtr> killed_;
 };
 
+inline constexpr VIP_RELIABILITY_LEVEL kLevels[] = {
+    VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION};
+
 // For test suites that run once for each reliability level that the NIC has.
 class EachLevel : public Conformance, public testing::WithParamInterface<VIP_RELIABILITY_LEVEL> {
  protected:

@@ -142,8 +142,8 @@ struct ViAnswer : Result {
 
 // A network address. The lengths are those of the bytes, unless overridden.
 struct Address {
-  std::vector<std::uint8_t> host, discriminator;
-  std::optional<std::uint16_t> host_len, discriminator_len;
+  std::vector<std::uint8_t> host = {}, discriminator = {};
+  std::optional<std::uint16_t> host_len = {}, discriminator_len = {};
 
   bool operator==(const Address&) const = default;
   template <class A>
