@@ -33,12 +33,28 @@ conformance_functions = \
 	tests/conformance/function_memory.cc \
 	tests/conformance/function_vi.cc \
 	tests/conformance/function_connect.cc \
-	tests/conformance/function_peer.cc
+	tests/conformance/function_peer.cc \
+	tests/conformance/function_transfer.cc \
+	tests/conformance/function_cq.cc \
+	tests/conformance/function_notify.cc \
+	tests/conformance/function_names.cc \
+	tests/conformance/function_errors.cc
 
 conformance_semantics = \
-	tests/conformance/semantics_reliability.cc
+	tests/conformance/semantics_state.cc \
+	tests/conformance/semantics_order.cc \
+	tests/conformance/semantics_reliability.cc \
+	tests/conformance/semantics_levels.cc \
+	tests/conformance/semantics_rdma.cc \
+	tests/conformance/semantics_protection.cc \
+	tests/conformance/semantics_descriptor.cc \
+	tests/conformance/semantics_cq.cc \
+	tests/conformance/semantics_threads.cc \
+	tests/conformance/checklist.cc \
+	tests/conformance/captured_names.cc
 
-conformance_last =
+conformance_last = \
+	tests/conformance/last_provider.cc
 
 tests_conformance_vipl_conformance_SOURCES = \
 	$(conformance_framework) $(conformance_functions) $(conformance_semantics) \
