@@ -268,6 +268,9 @@ static_assert(sizeof(Cq) == 2 * kLine);
 // Control operations: everything but post, done and wait. The client owns a command slot from the
 // moment it takes its bit in Header::free_commands until it puts it back; in between `state` says
 // whose turn it is.
+//
+// A VI goes by its index and its generation, and so does a CQ (in `handle`): a command that comes late
+// must not meet what was made at the same place. Generation 0 means whichever is there.
 
 enum CommandState : std::uint32_t { kIdle = 0, kSubmitted = 1, kFinished = 2 };
 

@@ -198,8 +198,8 @@ class Stack {
   vip::Return check_attributes(std::uint32_t session, const layout::ViAttributes& attributes) const;
   state::Ptag* find_ptag(std::uint32_t session, std::uint32_t handle) const;
   state::Region* find_region(std::uint32_t session, std::uint32_t handle) const;
-  state::Vi* find_vi(std::uint32_t session, std::uint32_t vi) const;
-  state::Cq* find_cq(std::uint32_t session, std::uint32_t cq) const;
+  state::Vi* find_vi(std::uint32_t session, std::uint32_t vi, std::uint32_t generation) const;
+  state::Cq* find_cq(std::uint32_t session, std::uint32_t cq, std::uint32_t generation) const;
   void free_vi(ViIndex vi);
   void free_region(state::Region& region);
   void free_cq(std::uint32_t cq);
@@ -250,6 +250,7 @@ class Stack {
   void attempt_timeout(ViIndex vi);
   void goodbye_timeout(std::uint32_t goodbye);
   void peer_timeout(std::uint32_t peer);
+  void probe(std::uint32_t peer);
   void deliver_request(std::uint32_t request, std::uint32_t session, std::uint32_t command);
   std::uint32_t find_request(const MacAddress& source, const wire::ConnectBody& body) const;
   state::Request* request_of_handle(std::uint32_t session, std::uint32_t handle);

@@ -46,7 +46,7 @@ void Stack::run_command(std::uint32_t session, std::uint32_t command) {
     case Op::kCreateVi: result = create_vi(session, body); break;
     case Op::kDestroyVi: result = destroy_vi(session, body); break;
     case Op::kQueryVi:
-      if (const Vi* vi = find_vi(session, body.vi)) {
+      if (const Vi* vi = find_vi(session, body.vi, body.generation)) {
         body.vi_attributes = attributes_of(*vi);
         result = vip::kSuccess;
       }
@@ -278,7 +278,7 @@ vip::Return Stack::create_vi(std::uint32_t session, CommandBody& body) {
   const vip::Return judged = check_attributes(session, body.vi_attributes);
   if (judged != vip::kSuccess) return judged;
   for (const std::uint32_t cq : {body.send_cq, body.receive_cq}) {
-    if (cq != 0 && find_cq(session, cq - 1) == nullptr) return vip::kInvalidParameter;
+    if (cq != 0 && find_cq(session, cq - 1, 0) == nullptr) return vip::kInvalidParameter;
   }
   const std::uint32_t i = vis_.take();
   if (i == kNone) return vip::kErrorResource;
@@ -318,7 +318,7 @@ vip::Return Stack::create_vi(std::uint32_t session, CommandBody& body) {
 }
 
 vip::Return Stack::set_vi(std::uint32_t session, const CommandBody& body) {
-  Vi* vi = find_vi(session, body.vi);
+  Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr) return vip::kInvalidParameter;
   if (vi->state != vip::kIdle) return vip::kInvalidState;
   const vip::Return judged = check_attributes(session, body.vi_attributes);
@@ -334,7 +334,7 @@ vip::Return Stack::set_vi(std::uint32_t session, const CommandBody& body) {
 }
 
 vip::Return Stack::destroy_vi(std::uint32_t session, const CommandBody& body) {
-  const Vi* vi = find_vi(session, body.vi);
+  const Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr) return vip::kInvalidParameter;
   if (vi->state != vip::kIdle) return vip::kInvalidState;
   free_vi(body.vi);
@@ -359,10 +359,12 @@ void Stack::free_vi(ViIndex i) {
   vis_.give(i);
 }
 
-Vi* Stack::find_vi(std::uint32_t session, std::uint32_t i) const {
+// A generation of 0 means whichever.
+Vi* Stack::find_vi(std::uint32_t session, std::uint32_t i, std::uint32_t generation) const {
   if (i >= vis_.fresh()) return nullptr;
   auto& vi = const_cast<Vi&>(vis_[i]);
-  return vi.session == session ? &vi : nullptr;
+  const bool right = generation == 0 || vi.generation == generation;
+  return vi.session == session && right ? &vi : nullptr;
 }
 
 layout::ViAttributes Stack::attributes_of(const Vi& vi) {
@@ -398,7 +400,7 @@ vip::Return Stack::create_cq(std::uint32_t session, CommandBody& body) {
 
 // The ring is as large as it can be from the start, so resizing only changes what was asked for.
 vip::Return Stack::resize_cq(std::uint32_t session, const CommandBody& body) {
-  state::Cq* cq = find_cq(session, body.handle);
+  state::Cq* cq = find_cq(session, body.handle, body.generation);
   if (cq == nullptr || body.entries == 0) return vip::kInvalidParameter;
   if (body.entries > limits_.cq_entries) return vip::kErrorResource;
   cq->entries = body.entries;
@@ -406,7 +408,7 @@ vip::Return Stack::resize_cq(std::uint32_t session, const CommandBody& body) {
 }
 
 vip::Return Stack::destroy_cq(std::uint32_t session, const CommandBody& body) {
-  const state::Cq* cq = find_cq(session, body.handle);
+  const state::Cq* cq = find_cq(session, body.handle, body.generation);
   if (cq == nullptr) return vip::kInvalidParameter;
   if (cq->users != 0) return vip::kErrorResource;
   free_cq(body.handle);
@@ -424,10 +426,11 @@ void Stack::free_cq(std::uint32_t i) {
   cqs_.give(i);
 }
 
-state::Cq* Stack::find_cq(std::uint32_t session, std::uint32_t i) const {
+state::Cq* Stack::find_cq(std::uint32_t session, std::uint32_t i, std::uint32_t generation) const {
   if (i >= cqs_.fresh()) return nullptr;
   auto& cq = const_cast<state::Cq&>(cqs_[i]);
-  return cq.session == session ? &cq : nullptr;
+  const bool right = generation == 0 || cq.generation == generation;
+  return cq.session == session && right ? &cq : nullptr;
 }
 
 }  // namespace viaduct

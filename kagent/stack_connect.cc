@@ -290,7 +290,7 @@ vip::Return Stack::connect_reject(std::uint32_t session, const CommandBody& body
 
 void Stack::connect_accept(std::uint32_t session, std::uint32_t command, const CommandBody& body) {
   Request* request = request_of_handle(session, body.handle);
-  Vi* vi = find_vi(session, body.vi);
+  Vi* vi = find_vi(session, body.vi, body.generation);
   if (request == nullptr || vi == nullptr || request->state == RequestState::kAccepting) {
     return finish(session, command, vip::kInvalidParameter);
   }
@@ -353,7 +353,7 @@ void Stack::begin_attempt(ViIndex i) {
 
 void Stack::connect_request(std::uint32_t session, std::uint32_t command,
                             const CommandBody& body) {
-  Vi* vi = find_vi(session, body.vi);
+  Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr || body.timeout_ms == 0) {
     return finish(session, command, vip::kInvalidParameter);
   }

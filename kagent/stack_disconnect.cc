@@ -16,9 +16,10 @@ using wire::Type;
 
 namespace {
 
-constexpr std::uint32_t kGoodbyeTries = 8;
+constexpr std::uint32_t kGoodbyeTries = 12;  // more than half a second
+constexpr unsigned kProbeTries = 8;  // to find a VI that can be asked for
 constexpr std::uint32_t kBucketMask = 1023;
-constexpr std::uint32_t kResetsPerMs = 64;
+constexpr std::uint32_t kResetsPerMs = 256;
 
 std::uint32_t bucket_of(const MacAddress& address) {
   std::uint32_t h = 2166136261u;
@@ -36,7 +37,7 @@ std::uint32_t Stack::find_peer(const MacAddress& address, bool create) {
   if (!create) return kNone;
   const std::uint32_t p = peers_.take();
   if (p == kNone) return kNone;
-  peers_[p] = {address, 1, 0, kNone, 0, peer_buckets_[bucket], kNone, now_};
+  peers_[p] = {address, 1, kNone, kNone, 0, peer_buckets_[bucket], kNone, now_};
   peer_buckets_[bucket] = p;
   wheel_.arm(peer_timer(p), now_ + limits_.keepalive_ns);
   return p;
@@ -79,6 +80,7 @@ void Stack::unlink(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.peer == kNone) return;
   state::Peer& peer = peers_[vi.peer];
+  if (peer.probe_next == i) peer.probe_next = vi.peer_next;
   if (vi.peer_next != kNone) vis_[vi.peer_next].peer_previous = vi.peer_previous;
   if (vi.peer_previous != kNone) {
     vis_[vi.peer_previous].peer_next = vi.peer_next;
@@ -146,7 +148,7 @@ void Stack::reset_transfer(ViIndex i) {
 // ---------------------------------------------------------------------------- the end
 
 vip::Return Stack::disconnect(std::uint32_t session, const CommandBody& body) {
-  if (find_vi(session, body.vi) == nullptr) return vip::kInvalidParameter;
+  if (find_vi(session, body.vi, body.generation) == nullptr) return vip::kInvalidParameter;
   end_connection(body.vi, End::kLocal, 0);
   return vip::kSuccess;
 }
@@ -211,7 +213,7 @@ void Stack::report_end(ViIndex i, End end, std::uint32_t error) {
 void Stack::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint32_t reason) {
   const std::uint32_t g = goodbyes_.take();
   if (g == kNone) {
-    // If this is lost, the peer learns it from the reset that answers its next frame.
+    // If this is lost, the peer learns it from the reset that answers its next frame or probe.
     return send_short(Type::kDisconnect, vi.peer_address, vi.peer_vi, vi.peer_key, psn,
                       vi.receive_next, reason);
   }
@@ -293,21 +295,19 @@ void Stack::on_reset(const wire::Decoded& frame) {
   }
   const std::uint32_t peer = vis_[i].peer;
   const std::uint32_t others = peers_[peer].count - 1;
+  peers_[peer].probe_next = vis_[i].peer_next;
   end_connection(i, End::kLost, vip::kConnectionLost);
-  // A peer that forgot one connection has probably forgotten all: ask for the next at once.
-  if (others != 0 && peers_[peer].in_use && peers_[peer].vis != kNone) {
-    const Vi& next = vis_[peers_[peer].vis];
-    ++root_->counters.probes_sent;
-    send_short(Type::kProbe, next.peer_address, next.peer_vi, next.peer_key, next.send_next,
-               next.receive_next, 0);
-  }
+  // A peer that forgot one connection has probably forgotten its neighbours: ask at once.
+  if (others != 0) probe(peer);
 }
 
 // ---------------------------------------------------------------------------- keep-alive
 
-// One probe for each peer host, not for each VI: the cost does not grow with idle connections.
+// One probe for each peer host, not for each VI: the cost does not grow with idle connections. The
+// VIs take turns, also while the peer is heard, so that a connection of which only the peer knows
+// that it is over is found some time.
 void Stack::peer_timeout(std::uint32_t p) {
-  state::Peer& peer = peers_[p];
+  const state::Peer& peer = peers_[p];
   const std::uint64_t silence = now_ - peer.last_heard;
   if (silence >= limits_.peer_timeout_ns) {
     while (peer.in_use && peer.vis != kNone) {
@@ -317,15 +317,22 @@ void Stack::peer_timeout(std::uint32_t p) {
     }
     return;
   }
-  if (silence < limits_.keepalive_ns) {
-    wheel_.arm(peer_timer(p), peer.last_heard + limits_.keepalive_ns);
-    return;
+  probe(p);
+  wheel_.arm(peer_timer(p), std::min(now_ + limits_.keepalive_ns,
+                                     peer.last_heard + limits_.peer_timeout_ns));
+}
+
+void Stack::probe(std::uint32_t p) {
+  state::Peer& peer = peers_[p];
+  for (unsigned i = 0; i < kProbeTries; ++i) {
+    const Vi& vi = vis_[peer.probe_next != kNone ? peer.probe_next : peer.vis];
+    peer.probe_next = vi.peer_next;
+    // The peer need not know of a connection that is being made.
+    if (vi.state != vip::kConnected) continue;
+    ++root_->counters.probes_sent;
+    return send_short(Type::kProbe, vi.peer_address, vi.peer_vi, vi.peer_key, vi.send_next,
+                      vi.receive_next, 0);
   }
-  const Vi& vi = vis_[peer.vis];
-  ++root_->counters.probes_sent;
-  send_short(Type::kProbe, vi.peer_address, vi.peer_vi, vi.peer_key, vi.send_next,
-             vi.receive_next, 0);
-  wheel_.arm(peer_timer(p), now_ + limits_.keepalive_ns);
 }
 
 void Stack::on_probe(const wire::Decoded& frame) {

@@ -26,7 +26,7 @@ bool same(const layout::Address& address, const std::byte* discriminator, std::s
 }  // namespace
 
 vip::Return Stack::peer_request(std::uint32_t session, const CommandBody& body) {
-  Vi* vi = find_vi(session, body.vi);
+  Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr || body.timeout_ms == 0) return vip::kInvalidParameter;
   if (vi->state != vip::kIdle) return vip::kInvalidState;
   begin_attempt(body.vi);
@@ -128,7 +128,7 @@ void Stack::end_peer_attempt(ViIndex i, vip::Return result) {
 }
 
 vip::Return Stack::peer_done(std::uint32_t session, CommandBody& body) {
-  Vi* vi = find_vi(session, body.vi);
+  Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr) return vip::kInvalidParameter;
   if (!vi->peer_to_peer) return vip::kInvalidState;
   const auto result = static_cast<vip::Return>(vi->peer_result);

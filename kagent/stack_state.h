@@ -22,7 +22,7 @@ struct StackLimits {
   std::uint32_t ptags = 4096;
   std::uint32_t peers = 1024;      // other stacks that VIs are connected to
   std::uint32_t requests = 2048;   // connection requests that have arrived, and their remains
-  std::uint32_t goodbyes = 2048;   // disconnects that wait for the peer's answer
+  std::uint32_t goodbyes = 16384;  // disconnects that wait for the peer's answer
   std::uint32_t held = 2048;       // frames kept for the sake of order (also bound by the port)
   std::uint32_t slots = 262144;    // work requests of one session that are posted at once
   std::uint64_t session_bytes = 1ull << 40;  // registered by one session
@@ -212,7 +212,7 @@ struct Cq {
 struct Peer {
   MacAddress address;
   std::uint8_t in_use;
-  std::uint8_t probing;
+  std::uint32_t probe_next;  // the VI whose turn it is; kNone: the head's
   std::uint32_t vis;         // head of its VIs
   std::uint32_t count;
   std::uint32_t hash_next;

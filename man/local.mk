@@ -54,13 +54,13 @@ vipl_pages = \
 	man/VipxErrorText.3
 
 man_MANS = $(vipl_pages)
-EXTRA_DIST += man/vipl_pages
+EXTRA_DIST += man/vipl_pages man/vipl_examples
 CLEANFILES += $(vipl_pages) man/vipl_pages.stamp
 
 vipl_headers = $(srcdir)/vipl/vipl.h $(srcdir)/vipl/vipl_ext.h
-man/vipl_pages.stamp: $(srcdir)/man/vipl_pages $(vipl_headers)
+man/vipl_pages.stamp: $(srcdir)/man/vipl_pages $(srcdir)/man/vipl_examples $(vipl_headers)
 	$(AM_V_GEN)$(MKDIR_P) man && $(PERL) $(srcdir)/man/vipl_pages --version $(PACKAGE_VERSION) \
-	  --date 2026-11-21 --to man $(vipl_headers) && touch $@
+	  --date 2026-11-21 --to man --examples $(srcdir)/man/vipl_examples $(vipl_headers) && touch $@
 # A page that was removed by hand comes back.
 $(vipl_pages): man/vipl_pages.stamp
 	@test -f $@ || { rm -f man/vipl_pages.stamp && $(MAKE) man/vipl_pages.stamp; }

@@ -15,7 +15,7 @@
 namespace viaduct::vipl::caller {
 namespace {
 
-// A handler and what to call it with.
+// A handler and what to call it with; or the text that stands for the handler.
 struct Call {
   VIP_ERROR_HANDLER error_handler = nullptr;
   VIP_VI_CALLBACK vi_handler = nullptr;
@@ -26,8 +26,15 @@ struct Call {
   bool receive = false;
   VIP_DESCRIPTOR* descriptor = nullptr;
   VIP_ERROR_DESCRIPTOR error = {};
+  struct Line {
+    char text[192];
+    int bytes;
+  } line = {};
 
   void make() {
+    if (line.bytes > 0) {
+      sys::write(STDERR_FILENO, line.text, static_cast<std::size_t>(line.bytes));
+    }
     if (error_handler != nullptr) error_handler(context, &error);
     if (vi_handler != nullptr) vi_handler(context, nic, vi, descriptor);
     if (cq_handler != nullptr) cq_handler(context, nic, vi, receive ? VIP_TRUE : VIP_FALSE);
@@ -36,10 +43,9 @@ struct Call {
 
 // What happens without a handler: one line on standard error. Nothing for what the program knows or
 // has to expect anyway.
-void report(const Session& session, const VIP_ERROR_DESCRIPTOR& error, bool orderly) {
-  if (orderly || error.ErrorCode == VIP_ERROR_VI_OVERRUN) return;
-  char text[256];
-  int bytes;
+bool report(const Session& session, const VIP_ERROR_DESCRIPTOR& error, bool orderly, Call& call) {
+  if (orderly || error.ErrorCode == VIP_ERROR_VI_OVERRUN) return false;
+  auto& [text, bytes] = call.line;
   const char* const what = VipxErrorText(error.ErrorCode);
   if (error.ResourceCode == VIP_RESOURCE_NIC) {
     bytes = snprintf(text, sizeof text, "libvipl: %s: %s\n", session.nic.name, what);
@@ -50,7 +56,7 @@ void report(const Session& session, const VIP_ERROR_DESCRIPTOR& error, bool orde
     bytes = snprintf(text, sizeof text, "libvipl: %s, VI %p: %s\n", session.nic.name,
                      error.ViHandle, what);
   }
-  if (bytes > 0) sys::write(STDERR_FILENO, text, static_cast<std::size_t>(bytes));
+  return true;
 }
 
 bool blame(Session& session, VIP_ERROR_DESCRIPTOR& error, bool orderly, Call& call) {
@@ -60,10 +66,7 @@ bool blame(Session& session, VIP_ERROR_DESCRIPTOR& error, bool orderly, Call& ca
     call.error_handler = session.error_handler;
     call.context = session.error_context;
   }
-  if (call.error_handler == nullptr) {
-    report(session, error, orderly);
-    return false;
-  }
+  if (call.error_handler == nullptr) return report(session, error, orderly, call);
   call.error = error;
   return true;
 }
@@ -108,47 +111,76 @@ bool next_error(Session& session, Call& call) {
   return false;
 }
 
-// What one notification asks for, if it has come. True if the notification is used up.
-bool serve(Session& session, const Notification& wanted, Call& call) {
+struct Completion {
+  VIP_VI_HANDLE vi = nullptr;
+  bool receive = false;
+  VIP_DESCRIPTOR* descriptor = nullptr;
+};
+
+enum class Found { kNothing, kCompletion, kDestroyed };
+
+// Takes off the queue what a notification asks for.
+Found take(Session& session, const Notification& wanted, Completion& come) {
+  VIP_RETURN result;
+  bool taken;
   if (wanted.object.is(Kind::kCq)) {
     CompletionQueue::Entry entry{};
-    const VIP_RETURN result = CompletionQueue(session, wanted.object).take(entry);
-    if (result == VIP_INVALID_PARAMETER) return true;
-    if (result != VIP_SUCCESS) return false;
-    call.cq_handler = wanted.cq_handler;
-    call.vi = entry.vi;
-    call.receive = entry.receive;
+    result = CompletionQueue(session, wanted.object).take(entry);
+    come = {entry.vi, entry.receive, nullptr};
+    taken = result == VIP_SUCCESS;
   } else {
-    VIP_DESCRIPTOR* descriptor = nullptr;
     const auto side = wanted.receive ? WorkQueue::Side::kReceive : WorkQueue::Side::kSend;
-    const VIP_RETURN result = WorkQueue(session, wanted.object, side).take(descriptor);
-    if (result == VIP_INVALID_PARAMETER) return true;
-    if (descriptor == nullptr) return false;
-    call.vi_handler = wanted.vi_handler;
-    call.vi = wanted.object.pointer();
-    call.descriptor = descriptor;
+    come = {wanted.object.pointer(), wanted.receive, nullptr};
+    result = WorkQueue(session, wanted.object, side).take(come.descriptor);
+    taken = come.descriptor != nullptr;
   }
-  call.context = wanted.context;
-  call.nic = session.handle();
-  return true;
+  if (taken) return Found::kCompletion;
+  return result == VIP_INVALID_PARAMETER ? Found::kDestroyed : Found::kNothing;
 }
 
-// The oldest notification that can be served. Arms the others.
+void prepare(const Session& session, const Notification& served, const Completion& come,
+             Call& call) {
+  call.vi_handler = served.vi_handler;
+  call.cq_handler = served.cq_handler;
+  call.context = served.context;
+  call.nic = session.handle();
+  call.vi = come.vi;
+  call.receive = come.receive;
+  call.descriptor = come.descriptor;
+}
+
+// The first of the notifications for the same queue as this one: it is its turn. Completions that
+// came while we looked have not been seen by those before.
+std::uint32_t whose_turn(const Session::Notifications& all, std::uint32_t i) {
+  const Notification& wanted = all.entries[i];
+  for (std::uint32_t first = 0; first < i; ++first) {
+    const Notification& other = all.entries[first];
+    if (other.object.bits == wanted.object.bits && other.receive == wanted.receive) return first;
+  }
+  return i;
+}
+
+// Serves the oldest notification that can be. Arms the others.
 bool next_notification(Session& session, Call& call) {
   Lock lock(session.notify_lock);
   Session::Notifications& all = session.notifications;
   for (std::uint32_t i = 0; i < all.count;) {
-    const Notification& wanted = all.entries[i];
-    std::atomic<std::uint32_t>& sleepers = wanted.sleepers(session);
+    std::atomic<std::uint32_t>& sleepers = all.entries[i].sleepers(session);
     if ((sleepers.load() & layout::kCaller) == 0) sleepers.fetch_or(layout::kCaller);
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!serve(session, wanted, call)) {
+    Completion come;
+    const Found found = take(session, all.entries[i], come);
+    if (found == Found::kNothing) {
       ++i;
       continue;
     }
+    const std::uint32_t served = whose_turn(all, i);
+    if (found == Found::kCompletion) prepare(session, all.entries[served], come, call);
     --all.count;
-    memmove(&all.entries[i], &all.entries[i + 1], (all.count - i) * sizeof all.entries[0]);
-    if (call.vi_handler != nullptr || call.cq_handler != nullptr) return true;
+    memmove(&all.entries[served], &all.entries[served + 1],
+            (all.count - served) * sizeof all.entries[0]);
+    if (found == Found::kCompletion) return true;
+    i = served;
   }
   return false;
 }
@@ -163,15 +195,30 @@ bool next_call(Session& session, std::uint32_t key, Call& call) {
   return false;
 }
 
+// Whether this is the session's thread, and the session is open. It says so when it comes for the
+// first time; then either VipCloseNic sees it or it sees that the session is closed.
+bool is_mine(Session& session, std::uint32_t key, ThreadRecord& self, bool first) {
+  if (first) session.caller.store(&self);
+  return session.caller.load() == &self && session.key.load() == key;
+}
+
 void* run(void* argument) {
   const VIP_NIC_HANDLE nic = argument;
   ::syscall(SYS_prctl, PR_SET_NAME, "vipl-call", 0, 0, 0);
+  bool first = true;
   for (;;) {
     Call call;
     {
       const Visit visit(nic, Kind::kNic);
       if (!visit) return nullptr;
-      if (!next_call(visit.session(), Session::kOpen | visit.handle().key(), call)) continue;
+      Session& session = visit.session();
+      const std::uint32_t key = Session::kOpen | visit.handle().key();
+      // A handle comes again after many opens, and this thread may have been in a handler for long.
+      if (!is_mine(session, key, visit.thread(), first)) return nullptr;
+      first = false;
+      if (!next_call(session, key, call)) continue;
+      // Closing flushes queues; that is not news for handlers.
+      if (session.key.load() != key) return nullptr;
     }
     call.make();
   }
@@ -209,7 +256,7 @@ VIP_RETURN notify(Session& session, const Notification& wanted) {
     }
     all.entries[all.count++] = wanted;
   }
-  alert(session);
+  session.alert();
   return VIP_SUCCESS;
 }
 
@@ -223,23 +270,21 @@ void cancel(Session& session, Handle object) {
   all.count = kept;
 }
 
-void raise(Session& session, VIP_VI_HANDLE vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code) {
+void raise(Session& session, VIP_VI_HANDLE vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code,
+           VIP_ULONG op) {
   {
     Lock lock(session.lock);
     Session::OwnErrors& own = session.own_errors;
-    if (own.count == Session::OwnErrors::kMost) return;
+    const bool last = resource == VIP_RESOURCE_NIC;
+    if (own.count >= Session::OwnErrors::kMost - (last ? 0 : 1)) return;
     VIP_ERROR_DESCRIPTOR& error = own.errors[own.count++];
     error = {};
     error.ViHandle = vi;
+    error.OpCode = op;
     error.ResourceCode = resource;
     error.ErrorCode = code;
   }
-  alert(session);
-}
-
-void alert(Session& session) {
-  std::atomic<std::uint32_t>& word = session.view.header().alert;
-  if (word.exchange(1) == 0) sys::futex_wake(word);
+  session.alert();
 }
 
 }  // namespace viaduct::vipl::caller

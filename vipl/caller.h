@@ -26,11 +26,9 @@ VIP_RETURN notify(Session& session, const Notification& wanted);
 // Forgets the calls asked for with this VI or CQ.
 void cancel(Session& session, Handle object);
 
-// An error that the library itself has found.
-void raise(Session& session, VIP_VI_HANDLE vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code);
-
-// Makes the thread look at the session again.
-void alert(Session& session);
+// An error that the library itself has found. `op`: as in layout::ErrorEvent.
+void raise(Session& session, VIP_VI_HANDLE vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code,
+           VIP_ULONG op);
 
 }  // namespace viaduct::vipl::caller
 

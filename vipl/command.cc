@@ -8,28 +8,35 @@
 namespace viaduct::vipl {
 namespace {
 
-// Commands that wait for other hosts may not take the last slots, so that the others, which are
-// answered at once, always find one.
-constexpr std::uint32_t kForShortOnes = 32;
+// Commands that wait for a program elsewhere may not take the last slots, so that one finds them
+// that waits for a host, and that one leaves some to those that are answered at once.
+constexpr std::uint32_t kForEverEnd = layout::kCommands - 32;
+constexpr std::uint32_t kAWhileEnd = layout::kCommands - 8;
 
 }  // namespace
 
-bool Command::may_take_long() const {
+Command::Takes Command::takes() const {
   switch (body_.op) {
     case layout::Op::kConnectWait:
-    case layout::Op::kConnectAccept:
     case layout::Op::kConnectRequest:
     case layout::Op::kPeerWait:
+      return Takes::kForEver;
+    case layout::Op::kConnectAccept:
     case layout::Op::kHostByName:
-      return true;
+    case layout::Op::kHostByAddress:
+    case layout::Op::kDiscover:
+      return Takes::kAWhile;
     default:
-      return false;
+      return Takes::kNoTime;
   }
 }
 
 bool Command::take_slot(std::uint32_t& slot) {
   auto& words = session_.view.header().busy_commands;
-  const std::uint32_t end = layout::kCommands - (may_take_long() ? kForShortOnes : 0);
+  const Takes time = takes();
+  const std::uint32_t end = time == Takes::kForEver ? kForEverEnd
+                            : time == Takes::kAWhile ? kAWhileEnd
+                                                     : layout::kCommands;
   for (;;) {
     for (std::uint32_t i = 0; i < end; ++i) {
       std::atomic<std::uint64_t>& word = words[i / 64];
@@ -39,8 +46,12 @@ bool Command::take_slot(std::uint32_t& slot) {
       slot = i;
       return true;
     }
-    if (may_take_long() || session_.over()) return false;
-    sys::yield();
+    if (time == Takes::kForEver || session_.over()) return false;
+    if (time == Takes::kAWhile) {
+      nap();
+    } else {
+      sys::yield();
+    }
   }
 }
 
@@ -70,7 +81,7 @@ VIP_RETURN Command::run() {
         finished = slot.state.load(std::memory_order_acquire) == layout::kFinished;
         return finished || session_.over();
       },
-      may_take_long());
+      takes() != Takes::kNoTime);
   if (thread != nullptr) thread->command = 0;
   // A slot whose command the driver did not finish is lost with the session.
   lost_ = !finished;

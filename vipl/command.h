@@ -18,6 +18,7 @@ class Command {
   Command& operator=(const Command&) = delete;
 
   layout::CommandBody* operator->() { return &body_; }
+  layout::CommandBody& body() { return body_; }
 
   // What the driver returned, or VIP_ERROR_RESOURCE if it is gone or no slot is free.
   VIP_RETURN run();
@@ -26,7 +27,9 @@ class Command {
   bool lost() const { return lost_; }
 
  private:
-  bool may_take_long() const;
+  // How long the answer may take, and so which slots the command may have.
+  enum class Takes { kNoTime, kAWhile, kForEver };
+  Takes takes() const;
   bool take_slot(std::uint32_t& slot);
   void give_slot(std::uint32_t slot);
 

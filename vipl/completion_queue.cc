@@ -15,6 +15,11 @@ layout::WorkQueue& work_queue(const Session& session, std::uint32_t vi, bool rec
   return receive ? shared.receive : shared.send;
 }
 
+// 0: none, else 1 + index.
+std::uint32_t cq_of(layout::WorkQueue& queue) {
+  return std::atomic_ref<std::uint32_t>(queue.cq).load(std::memory_order_relaxed);
+}
+
 bool before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
 
 }  // namespace
@@ -88,14 +93,15 @@ bool CompletionQueue::take_flushed(Entry& entry) {
   for (std::uint32_t vi = 0; vi < session_.capacity.vis; ++vi) {
     for (const bool receive : {false, true}) {
       layout::WorkQueue& queue = work_queue(session_, vi, receive);
-      if (queue.generation.load(std::memory_order_acquire) == 0 || queue.cq != index_ + 1) continue;
+      if (queue.generation.load(std::memory_order_acquire) == 0) continue;
+      if (cq_of(queue) != index_ + 1) continue;
       Lock lock(queue.lock);
       const std::uint32_t generation = queue.generation.load(std::memory_order_relaxed);
       const std::uint32_t posted = queue.posted.load(std::memory_order_relaxed);
       std::uint32_t next = queue.announced.load(std::memory_order_relaxed);
       const std::uint32_t head = queue.dequeued.load(std::memory_order_relaxed);
       if (before(next, head)) next = head;
-      if (generation == 0 || !before(next, posted)) continue;
+      if (generation == 0 || cq_of(queue) != index_ + 1 || !before(next, posted)) continue;
       queue.announced.store(next + 1, std::memory_order_relaxed);
       entry = {vi_handle(session_, vi, generation), receive};
       return true;
@@ -121,8 +127,8 @@ void CompletionQueue::begin() {
 bool CompletionQueue::in_use() const {
   for (std::uint32_t vi = 0; vi < session_.capacity.vis; ++vi) {
     for (const bool receive : {false, true}) {
-      const layout::WorkQueue& queue = work_queue(session_, vi, receive);
-      if (queue.generation.load(std::memory_order_acquire) != 0 && queue.cq == index_ + 1) {
+      layout::WorkQueue& queue = work_queue(session_, vi, receive);
+      if (queue.generation.load(std::memory_order_acquire) != 0 && cq_of(queue) == index_ + 1) {
         return true;
       }
     }
@@ -136,7 +142,7 @@ void CompletionQueue::end() {
   if (((mine ^ generation_) & kGenerationMask) == 0) {
     queue_.generation.compare_exchange_strong(mine, mine + 1);
   }
-  if (queue_.sleepers.exchange(0) != 0) sys::futex_wake(queue_.sleepers);
+  session_.wake(queue_.sleepers);
 }
 
 }  // namespace viaduct::vipl

@@ -23,9 +23,14 @@ class CompletionQueue {
         generation_(cq.generation()) {}
 
   // Whether the CQ is still the one that the handle names.
-  bool valid() const {
-    const std::uint32_t now = queue_.generation.load(std::memory_order_acquire);
-    return now != 0 && ((now ^ generation_) & kGenerationMask) == 0;
+  bool valid() const { return generation() != 0; }
+
+  // Names the CQ in a command, so that the driver can tell it from one made later at its place.
+  // False if it is not valid any more.
+  bool name(layout::CommandBody& body) const {
+    body.handle = index_;
+    body.generation = generation();
+    return body.generation != 0;
   }
 
   // Returns as VipCQDone.
@@ -44,6 +49,12 @@ class CompletionQueue {
   void end();
 
  private:
+  // As the driver counts it; 0 if the CQ is not valid.
+  std::uint32_t generation() const {
+    const std::uint32_t now = queue_.generation.load(std::memory_order_acquire);
+    return ((now ^ generation_) & kGenerationMask) == 0 ? now : 0;
+  }
+
   enum class Next { kEntry, kStale, kNone, kGone };
   Next next(Entry& entry);
   bool current(const layout::CqEntry& entry) const;

@@ -8,16 +8,17 @@ using viaduct::layout::Op;
 
 namespace {
 
-bool valid_vi(const Visit& visit) {
-  return visit && WorkQueue(visit.session(), visit.handle(), WorkQueue::Side::kSend).valid();
+// Names the VI of a visit in a command. False if there is none.
+bool name_vi(const Visit& visit, Command& command) {
+  return WorkQueue(visit.session(), visit.handle(), WorkQueue::Side::kSend).name(command.body());
 }
 
 // A command about one VI that brings the peer's attributes.
 VIP_RETURN ask_for_peer(VIP_VI_HANDLE handle, Op op, VIP_VI_ATTRIBUTES* attributes) {
   const Visit visit(handle, Kind::kVi);
-  if (!valid_vi(visit) || attributes == nullptr) return VIP_INVALID_PARAMETER;
+  if (!visit || attributes == nullptr) return VIP_INVALID_PARAMETER;
   Command command(visit.session(), op);
-  command->vi = visit.handle().index();
+  if (!name_vi(visit, command)) return VIP_INVALID_PARAMETER;
   const VIP_RETURN result = command.run();
   if (result == VIP_SUCCESS) *attributes = peer_attributes_out(command->vi_attributes);
   return result;
@@ -48,10 +49,10 @@ VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS* LocalAddr, 
 VIP_RETURN VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle) {
   const Visit visit(ViHandle, Kind::kVi);
   const Handle connection(ConnHandle);
-  if (!valid_vi(visit) || !visit.owns(connection, Kind::kConnection)) return VIP_INVALID_PARAMETER;
+  if (!visit || !visit.owns(connection, Kind::kConnection)) return VIP_INVALID_PARAMETER;
   Command command(visit.session(), Op::kConnectAccept);
+  if (!name_vi(visit, command)) return VIP_INVALID_PARAMETER;
   command->handle = connection.driver_handle();
-  command->vi = visit.handle().index();
   return command.run();
 }
 
@@ -67,17 +68,16 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS* LocalAddr,
                              VIP_NET_ADDRESS* RemoteAddr, VIP_ULONG Timeout,
                              VIP_VI_ATTRIBUTES* RemoteViAttribs) {
   const Visit visit(ViHandle, Kind::kVi);
-  if (!valid_vi(visit) || LocalAddr == nullptr || RemoteAddr == nullptr ||
+  if (!visit || LocalAddr == nullptr || RemoteAddr == nullptr ||
       RemoteViAttribs == nullptr || Timeout == 0) {
     return VIP_INVALID_PARAMETER;
   }
   Session& session = visit.session();
   Command command(session, Op::kConnectRequest);
-  if (!address_in(session, *LocalAddr, false, command->local) ||
+  if (!name_vi(visit, command) || !address_in(session, *LocalAddr, false, command->local) ||
       !address_in(session, *RemoteAddr, true, command->remote)) {
     return VIP_INVALID_PARAMETER;
   }
-  command->vi = visit.handle().index();
   command->timeout_ms = timeout_in(Timeout);
   const VIP_RETURN result = command.run();
   if (result == VIP_SUCCESS) *RemoteViAttribs = peer_attributes_out(command->vi_attributes);
@@ -86,9 +86,9 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS* LocalAddr,
 
 VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle) {
   const Visit visit(ViHandle, Kind::kVi);
-  if (!valid_vi(visit)) return VIP_INVALID_PARAMETER;
+  if (!visit) return VIP_INVALID_PARAMETER;
   Command command(visit.session(), Op::kDisconnect);
-  command->vi = visit.handle().index();
+  if (!name_vi(visit, command)) return VIP_INVALID_PARAMETER;
   const VIP_RETURN result = command.run();
   if (!command.lost()) return result;
   visit.session().view.vi(visit.handle().index()).status.left.store(1);
@@ -98,16 +98,15 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle) {
 VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS* LocalAddr,
                                  VIP_NET_ADDRESS* RemoteAddr, VIP_ULONG Timeout) {
   const Visit visit(ViHandle, Kind::kVi);
-  if (!valid_vi(visit) || LocalAddr == nullptr || RemoteAddr == nullptr) {
+  if (!visit || LocalAddr == nullptr || RemoteAddr == nullptr) {
     return VIP_INVALID_PARAMETER;
   }
   Session& session = visit.session();
   Command command(session, Op::kPeerRequest);
-  if (!address_in(session, *LocalAddr, false, command->local) ||
+  if (!name_vi(visit, command) || !address_in(session, *LocalAddr, false, command->local) ||
       !address_in(session, *RemoteAddr, true, command->remote)) {
     return VIP_INVALID_PARAMETER;
   }
-  command->vi = visit.handle().index();
   command->timeout_ms = timeout_in(Timeout);
   return command.run();
 }

@@ -46,9 +46,8 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle) {
   const Visit visit(CQHandle, Kind::kCq);
   if (!visit) return VIP_INVALID_PARAMETER;
   CompletionQueue queue(visit.session(), visit.handle());
-  if (!queue.valid()) return VIP_INVALID_PARAMETER;
   Command command(visit.session(), Op::kDestroyCq);
-  command->handle = visit.handle().index();
+  if (!queue.name(command.body())) return VIP_INVALID_PARAMETER;
   VIP_RETURN result = command.run();
   if (command.lost()) result = queue.in_use() ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
   if (result != VIP_SUCCESS) return result;
@@ -59,13 +58,13 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle) {
 
 VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount) {
   const Visit visit(CQHandle, Kind::kCq);
-  if (!visit || !CompletionQueue(visit.session(), visit.handle()).valid()) {
+  if (!visit) return VIP_INVALID_PARAMETER;
+  Command command(visit.session(), Op::kResizeCq);
+  if (!CompletionQueue(visit.session(), visit.handle()).name(command.body())) {
     return VIP_INVALID_PARAMETER;
   }
   const VIP_RETURN judged = judge_entries(visit.session(), EntryCount);
   if (judged != VIP_SUCCESS) return judged;
-  Command command(visit.session(), Op::kResizeCq);
-  command->handle = visit.handle().index();
   command->entries = static_cast<std::uint32_t>(EntryCount);
   return command.run();
 }

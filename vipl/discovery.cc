@@ -46,7 +46,8 @@ VIP_RETURN discover(Session& session, VIP_AUTODISCOVERY_LIST& list) {
     session.discovery = static_cast<Discovery*>(sys::map(sizeof(Discovery), -1));
     if (session.discovery == nullptr) return VIP_ERROR_RESOURCE;
   }
-  Discovery& found = *session.discovery;
+  Discovery& all = *session.discovery;
+  Discovery::Answer& found = all.answers[all.given % Discovery::kAnswers];
   Command count(session, layout::Op::kDiscover);
   const VIP_RETURN counted = count.run();
   if (counted != VIP_SUCCESS) return counted;
@@ -61,6 +62,7 @@ VIP_RETURN discover(Session& session, VIP_AUTODISCOVERY_LIST& list) {
     found.pointers[i] = reinterpret_cast<VIP_NET_ADDRESS*>(found.addresses[i].bytes);
     address_out(which->remote, *found.pointers[i]);
   }
+  ++all.given;
   list.NumberOfHops = 1;
   list.ADAddrArray = found.pointers;
   list.NumAdAddrs = hosts;

@@ -6,14 +6,20 @@
 
 namespace viaduct::vipl {
 
-// What a session keeps of it; zeroed memory is an empty one.
+// What a session keeps of it; zeroed memory is an empty one. Several answers, so that threads that
+// ask at the same time don't overwrite each other's.
 struct Discovery {
+  static constexpr std::uint32_t kAnswers = 16;
   // A VIP_NET_ADDRESS with room for the host address.
   struct Address {
     alignas(VIP_NET_ADDRESS) unsigned char bytes[16];
   };
-  VIP_NET_ADDRESS* pointers[layout::kMaxDiscovered];
-  Address addresses[layout::kMaxDiscovered];
+  struct Answer {
+    VIP_NET_ADDRESS* pointers[layout::kMaxDiscovered];
+    Address addresses[layout::kMaxDiscovered];
+  };
+  std::uint32_t given;  // so far
+  Answer answers[kAnswers];
 };
 
 // Asks the link and fills the list in, whose addresses are the session's. Blocks for a moment.

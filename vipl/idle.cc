@@ -25,6 +25,12 @@ std::uint64_t now_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
+void nap() {
+  std::atomic<std::uint32_t> nobody{0};
+  constexpr std::uint64_t kNapNs = 1'000'000;
+  sys::futex_wait(nobody, 0, now_ns() + kNapNs);
+}
+
 std::uint64_t deadline_after(std::uint64_t now, std::uint64_t timeout_ms) {
   return timeout_ms >= 0xffffffff ? kNever : now + timeout_ms * 1'000'000u;
 }

@@ -27,6 +27,9 @@ inline void relax() {
 #endif
 }
 
+// Sleeps for a millisecond.
+void nap();
+
 // Counts the processors that this process may use. Call once, before the others below.
 void look_at_processors();
 

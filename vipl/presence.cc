@@ -78,7 +78,7 @@ void barrier() {
 bool anyone_inside(std::uint32_t nic) {
   for (ThreadRecord* record = g_records.load(std::memory_order_acquire); record != nullptr;
        record = record->next) {
-    if (record->inside.load(std::memory_order_acquire) == nic + 1) return true;
+    if (inside(*record, nic)) return true;
   }
   return false;
 }

@@ -37,7 +37,8 @@ inline ThreadRecord* record() {
 
 inline std::uint32_t enter(ThreadRecord& record, std::uint32_t nic) {
   const std::uint32_t outer = record.inside.load(std::memory_order_relaxed);
-  record.inside.store(nic + 1, std::memory_order_relaxed);
+  // Release: who reads this knows that the thread is done with the session it was in before.
+  record.inside.store(nic + 1, std::memory_order_release);
   if (g_fence_needed.load(std::memory_order_relaxed)) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
   } else {
@@ -55,6 +56,10 @@ void prepare();
 
 // Every thread has passed a memory barrier when this returns.
 void barrier();
+
+inline bool inside(const ThreadRecord& record, std::uint32_t nic) {
+  return record.inside.load(std::memory_order_acquire) == nic + 1;
+}
 
 // Whether some thread is inside the session of this NIC.
 bool anyone_inside(std::uint32_t nic);

@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "vipl/caller.h"
 #include "vipl/discovery.h"
 #include "vipl/idle.h"
 #include "vipl/lock.h"
@@ -26,6 +25,17 @@ void Session::wake_driver() {
   if (view.header().driver_sleeps.exchange(0) == 0) return;
   const std::uint64_t one = 1;
   sys::write(bell, &one, sizeof one);
+}
+
+void Session::wake(std::atomic<std::uint32_t>& sleepers) {
+  const std::uint32_t who = sleepers.load() == 0 ? 0 : sleepers.exchange(0);
+  if ((who & layout::kSleeper) != 0) sys::futex_wake(sleepers);
+  if ((who & layout::kCaller) != 0) alert();
+}
+
+void Session::alert() {
+  std::atomic<std::uint32_t>& word = view.header().alert;
+  if (word.exchange(1) == 0) sys::futex_wake(word);
 }
 
 namespace registry {
@@ -61,9 +71,10 @@ void close_descriptors(Session& s) {
 }
 
 void set_free(Session& s) {
-  ++s.generation;
   release_memory(s);
   close_descriptors(s);
+  // Not before: who is inside makes handles of it.
+  ++s.generation;
   s.state = Session::State::kFree;
 }
 
@@ -142,6 +153,12 @@ Session* find_free() {
   return nullptr;
 }
 
+// All sessions are taken, but threads are about to leave some of them that are closed.
+bool crowded() {
+  Lock lock(g_lock);
+  return reap() && find_free() == nullptr;
+}
+
 }  // namespace
 
 std::atomic<std::uint32_t>& lock() { return g_lock; }
@@ -149,6 +166,8 @@ std::atomic<std::uint32_t>& lock() { return g_lock; }
 Session& at(std::uint32_t number) { return g_sessions[number]; }
 
 VIP_RETURN open(const Hello& hello, Session*& session) {
+  constexpr int kNaps = 100;
+  for (int i = 0; i < kNaps && crowded(); ++i) nap();
   Lock lock(g_lock);
   reap();
   Session* const s = prepare() ? find_free() : nullptr;
@@ -179,6 +198,7 @@ VIP_RETURN open(const Hello& hello, Session*& session) {
   s->own_errors.count = 0;
   s->notify_lock.store(0);
   s->has_caller.store(false);
+  s->caller.store(nullptr);
   s->discoverer.store(0);
   s->state = Session::State::kOpen;
   if (!watcher::start()) {
@@ -199,11 +219,22 @@ bool close(std::uint32_t number, std::uint32_t key) {
     s.key.store(0);
     s.state = Session::State::kClosed;
     lose(s);
-    // The watcher may be polling the socket, which keeps it alive: end it for the agent now.
+    // For the agent the session ends now. The descriptors are closed when nobody is inside: who is
+    // may be about to write to the bell, and its number may then be another file's.
     sys::shutdown(s.socket, SHUT_RDWR);
-    close_descriptors(s);
     presence::barrier();
     watcher::look_again();
+  }
+  // The thread that calls handlers takes descriptors back, which are the program's again when we
+  // return. It leaves at once; while it is in a handler it is not inside.
+  const ThreadRecord* const caller = s.caller.load();
+  constexpr int kYields = 100;
+  for (int i = 0; caller != nullptr && presence::inside(*caller, number); ++i) {
+    if (i < kYields) {
+      sys::yield();
+    } else {
+      nap();
+    }
   }
   // Usually everybody is out at once. If not, the watcher frees the session.
   constexpr int kTries = 100;
@@ -220,16 +251,13 @@ bool close(std::uint32_t number, std::uint32_t key) {
 void lose(Session& s) {
   s.lost.store(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const auto wake = [](std::atomic<std::uint32_t>& sleepers) {
-    if (sleepers.load() != 0 && sleepers.exchange(0) != 0) sys::futex_wake(sleepers);
-  };
-  for (std::uint32_t i = 0; i < layout::kCommands; ++i) wake(s.view.command(i).sleepers);
+  for (std::uint32_t i = 0; i < layout::kCommands; ++i) s.wake(s.view.command(i).sleepers);
   for (std::uint32_t i = 0; i < s.capacity.vis; ++i) {
-    wake(s.view.vi(i).send.sleepers);
-    wake(s.view.vi(i).receive.sleepers);
+    s.wake(s.view.vi(i).send.sleepers);
+    s.wake(s.view.vi(i).receive.sleepers);
   }
-  for (std::uint32_t i = 0; i < s.capacity.cqs; ++i) wake(s.view.cq(i).sleepers);
-  caller::alert(s);
+  for (std::uint32_t i = 0; i < s.capacity.cqs; ++i) s.wake(s.view.cq(i).sleepers);
+  s.alert();
 }
 
 bool reap() {

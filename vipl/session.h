@@ -58,12 +58,13 @@ struct Session {
   VIP_ERROR_HANDLER error_handler;
   VIP_PVOID error_context;
   struct OwnErrors {  // found by the library, not handed to the program yet
-    static constexpr std::uint32_t kMost = 16;
+    static constexpr std::uint32_t kMost = 16;  // the last is for the NIC's end
     std::uint32_t count;
     VIP_ERROR_DESCRIPTOR errors[kMost];
   } own_errors;
   std::atomic<std::uint32_t> notify_lock;  // guards the two below
   std::atomic<bool> has_caller;
+  std::atomic<ThreadRecord*> caller;  // the thread that it is, once it has come
   struct Notifications {  // in the order in which they were asked for
     static constexpr std::uint32_t kMost = 1024;
     static constexpr std::size_t kBytes = kMost * sizeof(Notification);
@@ -96,6 +97,13 @@ struct Session {
     view.header().doorbells.ring(bit);
     if (view.header().driver_sleeps.load() != 0) wake_driver();
   }
+
+  // Wakes whoever waits next to this word, as the driver does. The word may meanwhile serve
+  // another VI or CQ, so nobody is passed over.
+  void wake(std::atomic<std::uint32_t>& sleepers);
+
+  // Makes the thread that calls handlers look at the session again.
+  void alert();
 
   // Waits until attempt() returns true: spins, then sleeps on `sleepers`. False after timeout_ms.
   // cancellable: a sleeping thread may be cancelled.

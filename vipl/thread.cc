@@ -6,6 +6,8 @@
 namespace viaduct::vipl {
 namespace {
 
+constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+
 bool create(void* (*run)(void*), void* argument, std::size_t stack_bytes) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
@@ -22,6 +24,7 @@ bool create(void* (*run)(void*), void* argument, std::size_t stack_bytes) {
 bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes) {
   sigset_t all, before;
   sigfillset(&all);
+  for (const int fault : kFaults) sigdelset(&all, fault);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
   // A program with much thread-local data needs more than little.
   bool created = create(run, argument, stack_bytes);

@@ -6,7 +6,8 @@
 
 namespace viaduct::vipl {
 
-// Starts a detached thread with all signals blocked. stack_bytes 0: as the system likes it; else
+// Starts a detached thread with all signals blocked but those that a thread brings on itself by a
+// fault: the program may handle them. stack_bytes 0: as the system likes it; else
 // that, or more if it can't be so little. False if it can't be started.
 bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes);
 

@@ -25,6 +25,14 @@ bool cq_in(const Visit& visit, VIP_CQ_HANDLE handle, std::uint32_t& cq) {
   return true;
 }
 
+// What VipQueryVi says of them later.
+VIP_VI_ATTRIBUTES kept(const VIP_VI_ATTRIBUTES& given) {
+  VIP_VI_ATTRIBUTES attributes = given;
+  attributes.EnableRdmaWrite = given.EnableRdmaWrite != 0;
+  attributes.EnableRdmaRead = given.EnableRdmaRead != 0;
+  return attributes;
+}
+
 VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out) {
   if (out == nullptr) return VIP_INVALID_PARAMETER;
   *out = nullptr;
@@ -60,7 +68,12 @@ VIP_RETURN post(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR* descriptor,
   bool overrun = false;
   const VIP_RETURN result =
       WorkQueue(visit.session(), visit.handle(), side).post(descriptor, memory, overrun);
-  if (overrun) caller::raise(visit.session(), handle, VIP_RESOURCE_VI, VIP_ERROR_VI_OVERRUN);
+  if (overrun) {
+    const unsigned op = side == Side::kReceive
+                            ? static_cast<unsigned>(viaduct::layout::kOpReceive)
+                            : descriptor->CS.Control & VIP_CONTROL_OP_MASK;
+    caller::raise(visit.session(), handle, VIP_RESOURCE_VI, VIP_ERROR_VI_OVERRUN, op);
+  }
   return result;
 }
 
@@ -86,12 +99,10 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
   const std::uint32_t vi = command->vi;
   if (vi >= session.capacity.vis) return VIP_ERROR_RESOURCE;
   const Handle handle(Kind::kVi, session.nic_part(), indexed_object(vi, command->generation));
-  session.view.vi(vi).status.user_data.store(0);
   {
     Lock lock(session.lock);
-    session.attributes[vi] = *ViAttribs;
-    session.attributes[vi].EnableRdmaWrite = ViAttribs->EnableRdmaWrite != 0;
-    session.attributes[vi].EnableRdmaRead = ViAttribs->EnableRdmaRead != 0;
+    session.attributes[vi] = kept(*ViAttribs);
+    session.view.vi(vi).status.user_data.store(0);
   }
   WorkQueue(session, handle, Side::kSend).begin(command->generation, send_cq);
   WorkQueue(session, handle, Side::kReceive).begin(command->generation, receive_cq);
@@ -106,9 +117,8 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle) {
   if (!visit) return VIP_INVALID_PARAMETER;
   WorkQueue send(visit.session(), visit.handle(), Side::kSend);
   WorkQueue receive(visit.session(), visit.handle(), Side::kReceive);
-  if (!send.valid()) return VIP_INVALID_PARAMETER;
   Command command(visit.session(), Op::kDestroyVi);
-  command->vi = visit.handle().index();
+  if (!send.name(command.body())) return VIP_INVALID_PARAMETER;
   const VIP_RETURN result = command.run();
   if (result != VIP_SUCCESS && !command.lost()) return result;
   send.end();
@@ -128,11 +138,14 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIB
   const std::uint32_t vi = visit.handle().index();
   const WorkQueue send(session, visit.handle(), Side::kSend);
   const WorkQueue receive(session, visit.handle(), Side::kReceive);
-  if (!send.valid()) return VIP_INVALID_PARAMETER;
+  VIP_VI_ATTRIBUTES attributes;
   {
     Lock lock(session.lock);
-    *ViAttribs = session.attributes[vi];
+    attributes = session.attributes[vi];
   }
+  // Another VI may be coming to this place.
+  if (!send.valid()) return VIP_INVALID_PARAMETER;
+  *ViAttribs = attributes;
   *ViSendQEmpty = send.empty() ? VIP_TRUE : VIP_FALSE;
   *ViRecvQEmpty = receive.empty() ? VIP_TRUE : VIP_FALSE;
   const viaduct::layout::ViStatus& status = session.view.vi(vi).status;
@@ -151,15 +164,15 @@ VIP_RETURN VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES* ViAttri
   const Visit visit(ViHandle, Kind::kVi);
   if (!visit || ViAttribs == nullptr) return VIP_INVALID_PARAMETER;
   Session& session = visit.session();
-  if (!WorkQueue(session, visit.handle(), Side::kSend).valid()) return VIP_INVALID_PARAMETER;
+  const WorkQueue queue(session, visit.handle(), Side::kSend);
   Command command(session, Op::kSetVi);
-  command->vi = visit.handle().index();
+  if (!queue.name(command.body())) return VIP_INVALID_PARAMETER;
   const VIP_RETURN judged = vi_attributes_in(visit, *ViAttribs, command->vi_attributes);
   if (judged != VIP_SUCCESS) return judged;
   const VIP_RETURN result = command.run();
   if (result != VIP_SUCCESS) return result;
   Lock lock(session.lock);
-  session.attributes[visit.handle().index()] = *ViAttribs;
+  if (queue.current()) session.attributes[visit.handle().index()] = kept(*ViAttribs);
   return VIP_SUCCESS;
 }
 
@@ -191,9 +204,11 @@ VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
 
 void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data) {
   const Visit visit(ViHandle, Kind::kVi);
-  if (!visit || !WorkQueue(visit.session(), visit.handle(), Side::kSend).valid()) return;
-  visit.session()
-      .view.vi(visit.handle().index())
+  if (!visit) return;
+  Session& session = visit.session();
+  Lock lock(session.lock);
+  if (!WorkQueue(session, visit.handle(), Side::kSend).current()) return;
+  session.view.vi(visit.handle().index())
       .status.user_data.store(reinterpret_cast<std::uint64_t>(Data));
 }
 

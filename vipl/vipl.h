@@ -26,8 +26,11 @@
  *              VIP_STATUS_TRANSPORT_ERROR. Disconnecting, destroying and deregistering succeed.
  *              What is left then is VipCloseNic.
  *   Handlers   are called one at a time by a thread of the library, one for each NIC handle that
- *              has handlers or VIs, with all signals blocked. They may block for ever, end the
- *              process and call any function of the library.
+ *              has handlers or VIs, with all signals blocked but those of faults (SIGSEGV and the
+ *              like). They may block for ever, end the process and call any function of the
+ *              library, also on what they were called for. What ends a registration (VipCloseNic,
+ *              VipDestroyVi, VipDestroyCQ) does not wait for a handler: the one call that is being
+ *              made at that moment may go on, or just begin, after its return; no other follows.
  *   Cancelling a thread (pthread_cancel) ends it where it sleeps in a function that blocks.
  *   fork       A child process has none of its parent's NICs: their handles are invalid there. It
  *              may open its own.
@@ -358,13 +361,15 @@ typedef void(VI_CALL *VIP_ERROR_HANDLER)(IN VIP_PVOID Context,
  * refused. With $VIADUCT_DEBUG set, a failure is explained on standard error.
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER  DeviceName is NULL or too long, or the agent knows no such device
- *   VIP_ERROR_RESOURCE     no agent, an agent of another version, or no room for another session
+ *   VIP_ERROR_RESOURCE     no agent, an agent of another version, no room for another session, or
+ *                          this process has 128 NICs open
  * Source: [I, G, V]; device names [P]. */
 VIP_RETURN VipOpenNic(IN const VIP_CHAR *DeviceName, OUT VIP_NIC_HANDLE *NicHandle);
 
 /* VipCloseNic: closes one handle. All that was made with it goes away: VIs are disconnected,
- * memory is deregistered, threads that block on any of it return VIP_ERROR_RESOURCE. The end of the
- * process does the same. Does not block.
+ * memory is deregistered, threads that block on any of it return VIP_ERROR_RESOURCE, handlers are
+ * not called any more. A handler that runs is not waited for; its thread ends when it returns. The
+ * end of the process does the same. Does not block.
  *   VIP_SUCCESS
  * Source: [I, G]; clean-up [S, P]. */
 VIP_RETURN VipCloseNic(IN VIP_NIC_HANDLE NicHandle);
@@ -453,7 +458,8 @@ VIP_RETURN VipCreateVi(IN VIP_NIC_HANDLE NicHandle, IN VIP_VI_ATTRIBUTES *ViAttr
                        OUT VIP_VI_HANDLE *ViHandle);
 
 /* VipDestroyVi: destroys an Idle VI. Descriptors still on its queues are forgotten, and so are
- * their entries on CQs. Threads that wait on it return VIP_INVALID_PARAMETER. Short.
+ * their entries on CQs. Threads that wait on it return VIP_INVALID_PARAMETER; calls asked for with
+ * VipSendNotify or VipRecvNotify are cancelled. Short.
  *   VIP_SUCCESS
  *   VIP_INVALID_STATE  the VI is not Idle: VipDisconnect first
  * Source: [I, G, S]; queues need not be empty [P]. */
@@ -492,7 +498,7 @@ VIP_RETURN VipSetViAttributes(IN VIP_VI_HANDLE ViHandle, IN VIP_VI_ATTRIBUTES *V
  *   VIP_SUCCESS
  *   VIP_TIMEOUT            no request came
  *   VIP_INVALID_PARAMETER  a length is impossible
- *   VIP_ERROR_RESOURCE     too many threads wait
+ *   VIP_ERROR_RESOURCE     96 threads wait for connections on this NIC handle already
  * Source: [I, G]; RemoteAddr [P]. */
 VIP_RETURN VipConnectWait(IN VIP_NIC_HANDLE NicHandle, IN VIP_NET_ADDRESS *LocalAddr,
                           IN VIP_ULONG Timeout, OUT VIP_NET_ADDRESS *RemoteAddr,
@@ -656,7 +662,7 @@ VIP_RETURN VipCreateCQ(IN VIP_NIC_HANDLE NicHandle, IN VIP_ULONG EntryCount,
                        OUT VIP_CQ_HANDLE *CQHandle);
 
 /* VipDestroyCQ: destroys a completion queue that no VI uses. Threads that wait on it return
- * VIP_INVALID_PARAMETER. Short.
+ * VIP_INVALID_PARAMETER; calls asked for with VipCQNotify are cancelled. Short.
  *   VIP_SUCCESS
  *   VIP_ERROR_RESOURCE  a VI still uses it
  * Source: [I, G, S]; waiting threads [P]. */
@@ -767,6 +773,8 @@ VIP_RETURN VipNSShutdown(IN VIP_NIC_HANDLE NicHandle);
  *   VIP_ERROR_COMP_PROT       descriptor: a receive may not use its own or its data's memory
  *   VIP_ERROR_VI_OVERRUN      VI: a post found the queue full, the first time after one that did not
  *   VIP_ERROR_CATASTROPHIC    NIC: the agent has gone away
+ * OpCode is 0 for a send, 1 for an RDMA write, 2 for an RDMA read (VIP_CONTROL_OP_*), 3 for a
+ * receive; 0 where no operation is to blame. CQHandle is NULL.
  * Source: [I, G]; NULL [P]; which errors there are and when [D]. */
 VIP_RETURN VipErrorCallback(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Context,
                             IN VIP_ERROR_HANDLER Handler);
@@ -776,7 +784,8 @@ VIP_RETURN VipErrorCallback(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Context,
  *   InfoType    VIP_SMI_AUTODISCOVERY: which other hosts on the link have agents
  *   SysManInfo  out: VIP_AUTODISCOVERY_LIST. NumberOfHops is 1; NumAdAddrs addresses, without
  *               discriminators, are in ADAddrArray, which belongs to the library and is valid until
- *               the next such call on this NIC handle or VipCloseNic
+ *               the sixteenth such call after it on this NIC handle, or VipCloseNic: threads that
+ *               ask at the same time don't spoil each other's answer
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER  another InfoType
  *   VIP_ERROR_RESOURCE     no memory

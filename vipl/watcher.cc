@@ -23,7 +23,7 @@ void judge(const pollfd& polled, std::uint32_t number, std::uint32_t key) {
   if (s.key.load() != key || s.socket != polled.fd || s.lost.load()) return;
   explain("the agent of %s has gone away", s.nic.name);
   registry::lose(s);
-  caller::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC);
+  caller::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, 0);
 }
 
 void* run(void*) {

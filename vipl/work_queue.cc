@@ -254,7 +254,7 @@ void WorkQueue::clear() {
 void WorkQueue::begin(std::uint32_t generation, std::uint32_t cq) {
   Lock lock(queue_.lock);
   clear();
-  queue_.cq = cq;
+  std::atomic_ref<std::uint32_t>(queue_.cq).store(cq, std::memory_order_relaxed);
   queue_.generation.store(generation, std::memory_order_release);
 }
 
@@ -263,7 +263,7 @@ void WorkQueue::end() {
     Lock lock(queue_.lock);
     if (valid()) clear();
   }
-  if (queue_.sleepers.exchange(0) != 0) sys::futex_wake(queue_.sleepers);
+  session_.wake(queue_.sleepers);
 }
 
 }  // namespace viaduct::vipl

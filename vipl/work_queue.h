@@ -23,10 +23,22 @@ class WorkQueue {
         side_(side) {}
 
   // Whether the VI is still the one that the handle names.
-  bool valid() const {
-    return ((queue_.generation.load(std::memory_order_acquire) ^ generation_) & kGenerationMask) ==
-               0 &&
-           queue_.generation.load(std::memory_order_relaxed) != 0;
+  bool valid() const { return generation() != 0; }
+
+  // Names the VI in a command, so that the driver can tell it from one made later at its place.
+  // False if it is not valid any more.
+  bool name(layout::CommandBody& body) const {
+    body.vi = vi_;
+    body.generation = generation();
+    return body.generation != 0;
+  }
+
+  // Whether the driver has not destroyed the VI either, which it does first. Under the session's
+  // lock: what is then written about the VI is overwritten when another takes its place.
+  bool current() const {
+    const auto& status = session_.view.vi(vi_).status;
+    const std::uint32_t now = status.generation.load(std::memory_order_acquire);
+    return valid() && ((now ^ generation_) & kGenerationMask) == 0;
   }
 
   bool empty() const {
@@ -50,6 +62,12 @@ class WorkQueue {
   void end();
 
  private:
+  // As the driver counts it; 0 if the VI is not valid.
+  std::uint32_t generation() const {
+    const std::uint32_t now = queue_.generation.load(std::memory_order_acquire);
+    return ((now ^ generation_) & kGenerationMask) == 0 ? now : 0;
+  }
+
   void fill(layout::Slot& slot, const VIP_DESCRIPTOR& descriptor, VIP_MEM_HANDLE memory) const;
   bool gather(layout::SlotRequest& request, const VIP_DESCRIPTOR& descriptor) const;
   void complete(const layout::Slot& slot, VIP_DESCRIPTOR& descriptor) const;

@@ -93,6 +93,19 @@ TEST_F(Checklist, InfiniteMayComeAs32BitsOfOnes) {
   EXPECT_NE(waiting.get().code, VIP_SUCCESS);
 }
 
+TEST_F(Checklist, ANicThatIsClosedWithConnectionsIsAsOneThatDisconnects) {
+  CHECKLIST(28);
+  const Nic other = open_far();
+  const Vi a = near.vi(kLevel), b = other.vi(kLevel);
+  connect(near, a, other, b);
+  const Region in = near.memory(64);
+  must(a.post_recv({.segments = {in.all()}}));
+  other.memory(100000);
+  must(other.close());
+  EXPECT_TRUE(a.recv_wait().status.has(VIP_STATUS_DESC_FLUSHED_ERROR));
+  EXPECT_EQ(a.state(), VIP_STATE_ERROR);
+}
+
 TEST_F(Checklist, APeerThatLeavesWithoutAWordIsAsOneThatDisconnects) {
   CHECKLIST(28);
   NEEDS_TWO_PROCESSES();

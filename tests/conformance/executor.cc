@@ -261,8 +261,13 @@ void Executor::unmap(std::uint64_t address) {
   const std::lock_guard lock(mutex_);
   const auto found = mappings_.find(address);
   if (found == mappings_.end()) throw std::runtime_error("unmap: not what allocate gave");
-  munmap(found->second.first, found->second.second);
-  mappings_.erase(found);
+  // An empty file in its place: what is simply unmapped, the next allocation may bring back.
+  const int empty = memfd_create("gone", MFD_CLOEXEC);
+  if (empty < 0 || mmap(found->second.first, found->second.second, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_FIXED, empty, 0) == MAP_FAILED) {
+    throw std::runtime_error("unmap: the memory can't be taken away");
+  }
+  close(empty);
 }
 
 void Executor::fill(std::uint64_t address, std::uint64_t length, std::uint32_t seed,

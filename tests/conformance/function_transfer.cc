@@ -47,6 +47,25 @@ TEST_P(FunctionTransfer, WaitTakesItsTimeAndNotMore) {
   EXPECT_GE(wait.elapsed_ms(), 100U);
 }
 
+TEST_P(FunctionTransfer, ALongSendIsSeenUnderWay) {
+  const std::uint64_t size = near.attributes().max_transfer_size;
+  const auto [a, b] = connected(level());
+  const Region out = near.memory(size), in = far.memory(size);
+  bool not_done = false, timeout = false;
+  for (int i = 0; i < 200 && !(not_done && timeout); ++i) {
+    must(b.post_recv({.segments = {in.all()}}));
+    must(a.post_send({.segments = {out.all()}}));
+    Completion sent = i % 2 != 0 ? a.send_done() : a.send_wait(0);
+    not_done |= sent.code == VIP_NOT_DONE && i % 2 != 0;
+    timeout |= sent.code == VIP_TIMEOUT;
+    if (sent.id == kNoDescriptor) sent = a.send_wait();
+    EXPECT_EQ(sent.code, VIP_SUCCESS);
+    if (reliable()) must(b.recv_wait());
+  }
+  EXPECT_TRUE(not_done);
+  EXPECT_TRUE(timeout);
+}
+
 TEST_P(FunctionTransfer, WaitForEverEndsWhenTheMessageComes) {
   const auto [a, b] = connected(level());
   const Region out = near.memory(64), in = far.memory(64);

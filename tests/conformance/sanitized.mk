@@ -15,9 +15,9 @@ tests_conformance_vipl_conformance_tsan_SOURCES = \
 tests_conformance_vipl_conformance_tsan_CPPFLAGS = $(tests_conformance_vipl_conformance_CPPFLAGS)
 tests_conformance_vipl_conformance_tsan_CXXFLAGS = \
 	$(tests_conformance_vipl_conformance_CXXFLAGS) -fsanitize=thread -Wno-tsan
-tests_conformance_vipl_conformance_tsan_LDFLAGS = $(AM_LDFLAGS) -fsanitize=thread
+tests_conformance_vipl_conformance_tsan_LDFLAGS = $(AM_LDFLAGS) -export-dynamic -fsanitize=thread
 tests_conformance_vipl_conformance_tsan_LDADD = libvipl_tsan.la $(TEST_LIBS)
 tests_conformance_vipl_conformance_asan_SOURCES = tests/conformance/sanitizer_options.cc
-tests_conformance_vipl_conformance_asan_LDFLAGS = $(AM_LDFLAGS) -fsanitize=address,undefined
+tests_conformance_vipl_conformance_asan_LDFLAGS = $(AM_LDFLAGS) -export-dynamic -fsanitize=address,undefined
 tests_conformance_vipl_conformance_asan_LDADD = \
 	$(tests_conformance_vipl_conformance_OBJECTS) libvipl_asan.la $(TEST_LIBS)

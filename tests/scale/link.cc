@@ -22,19 +22,33 @@ Nic::Nic(const std::string& device) {
   must(VipQueryNic(handle_, &attributes_), "VipQueryNic");
 }
 
-VIP_VI_HANDLE Nic::create_vi() const {
+VIP_VI_HANDLE Nic::create_vi(VIP_CQ_HANDLE cq) const {
   VIP_VI_ATTRIBUTES attributes = {};
   attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
-  attributes.MaxTransferSize = 65536;
+  attributes.MaxTransferSize = attributes_.MaxTransferSize;
   VIP_VI_HANDLE vi;
-  must(VipCreateVi(handle_, &attributes, nullptr, nullptr, &vi), "VipCreateVi");
+  must(VipCreateVi(handle_, &attributes, cq, cq, &vi), "VipCreateVi");
   return vi;
 }
 
-void Nic::connect(VIP_VI_HANDLE vi, const std::string& host, std::uint32_t discriminator) const {
+Host Nic::find(const std::string& name) const {
+  Address address(0);
+  std::string text = name;
+  must(VipNSGetHostByName(handle_, text.data(), address.get(), 0), "VipNSGetHostByName");
+  Host host;
+  std::memcpy(host.address, address.host(), sizeof host.address);
+  return host;
+}
+
+Host Nic::self() const {
+  Host host;
+  std::memcpy(host.address, attributes_.LocalNicAddress, sizeof host.address);
+  return host;
+}
+
+void Nic::connect(VIP_VI_HANDLE vi, const Host& host, std::uint32_t discriminator) const {
   Address local(discriminator), remote(discriminator);
-  std::string name = host;
-  must(VipNSGetHostByName(handle_, name.data(), remote.get(), 0), "VipNSGetHostByName");
+  std::memcpy(remote.host(), host.address, sizeof host.address);
   VIP_VI_ATTRIBUTES attributes;
   must(VipConnectRequest(vi, local.get(), remote.get(), 30000, &attributes), "VipConnectRequest");
 }
@@ -52,9 +66,31 @@ void Nic::accept(VIP_VI_HANDLE vi, std::uint32_t discriminator) const {
   must(code, "VipConnectAccept");
 }
 
-Link::Link(const Nic& nic) : vi_(nic.create_vi()) {
+VIP_VI_STATE state_of(VIP_VI_HANDLE vi) {
+  VIP_VI_STATE state;
+  VIP_VI_ATTRIBUTES attributes;
+  VIP_BOOLEAN send_empty, receive_empty;
+  must(VipQueryVi(vi, &state, &attributes, &send_empty, &receive_empty), "VipQueryVi");
+  return state;
+}
+
+void drop(std::vector<VIP_VI_HANDLE>& vis) {
+  for (const VIP_VI_HANDLE vi : vis) must(VipDisconnect(vi), "VipDisconnect");
+  for (const VIP_VI_HANDLE vi : vis) must(VipDestroyVi(vi), "VipDestroyVi");
+  vis.clear();
+}
+
+Link::Link(const Nic& nic) : nic_(nic), vi_(nic.create_vi()) {
   must(VipRegisterMem(nic.get(), packets_, sizeof packets_, nullptr, &memory_), "VipRegisterMem");
   for (unsigned i = 0; i < kReceives; ++i) post_receive(packets_[i]);
+}
+
+Link::~Link() {
+  VIP_DESCRIPTOR* done;
+  VipDisconnect(vi_);
+  while (VipRecvDone(vi_, &done) == VIP_DESCRIPTOR_ERROR && done != nullptr) continue;
+  VipDestroyVi(vi_);
+  VipDeregisterMem(nic_.get(), packets_, memory_);
 }
 
 void Link::post_receive(Packet& packet) {

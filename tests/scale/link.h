@@ -2,8 +2,10 @@
 #ifndef VIADUCT_TESTS_SCALE_LINK_H
 #define VIADUCT_TESTS_SCALE_LINK_H
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "vipl.h"
 
@@ -18,6 +20,12 @@ struct Address {
 
   explicit Address(std::uint32_t discriminator);
   VIP_NET_ADDRESS* get() { return reinterpret_cast<VIP_NET_ADDRESS*>(bytes); }
+  unsigned char* host() { return bytes + offsetof(VIP_NET_ADDRESS, HostAddress); }
+};
+
+// Where a host is.
+struct Host {
+  unsigned char address[6];
 };
 
 class Nic {
@@ -29,10 +37,13 @@ class Nic {
 
   VIP_NIC_HANDLE get() const { return handle_; }
   const VIP_NIC_ATTRIBUTES& attributes() const { return attributes_; }
-  VIP_VI_HANDLE create_vi() const;
+  VIP_VI_HANDLE create_vi(VIP_CQ_HANDLE cq = nullptr) const;
+
+  Host find(const std::string& name) const;
+  Host self() const;
 
   // Connects to, or waits for, whoever uses the discriminator too.
-  void connect(VIP_VI_HANDLE vi, const std::string& host, std::uint32_t discriminator) const;
+  void connect(VIP_VI_HANDLE vi, const Host& host, std::uint32_t discriminator) const;
   void accept(VIP_VI_HANDLE vi, std::uint32_t discriminator) const;
 
  private:
@@ -40,10 +51,16 @@ class Nic {
   VIP_NIC_ATTRIBUTES attributes_{};
 };
 
+VIP_VI_STATE state_of(VIP_VI_HANDLE vi);
+
+// Disconnects and destroys all of them.
+void drop(std::vector<VIP_VI_HANDLE>& vis);
+
 // A connected VI that carries messages of 4 bytes, polling.
 class Link {
  public:
   explicit Link(const Nic& nic);
+  ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
@@ -59,6 +76,7 @@ class Link {
   };
   void post_receive(Packet& packet);
 
+  const Nic& nic_;
   VIP_VI_HANDLE vi_;
   VIP_MEM_HANDLE memory_ = 0;
   Packet packets_[kReceives + 1];

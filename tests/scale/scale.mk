@@ -3,10 +3,13 @@
 
 check_PROGRAMS += tests/scale/vipl-scale
 tests_scale_vipl_scale_SOURCES = \
+	tests/scale/client.cc \
 	tests/scale/limits.cc tests/scale/limits.h \
 	tests/scale/link.cc tests/scale/link.h \
 	tests/scale/main.cc \
-	tests/scale/meter.cc tests/scale/meter.h
+	tests/scale/meter.cc tests/scale/meter.h \
+	tests/scale/modes.h tests/scale/options.h tests/scale/protocol.h \
+	tests/scale/server.cc
 tests_scale_vipl_scale_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_scale_vipl_scale_LDADD = libvipl.la
 

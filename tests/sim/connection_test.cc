@@ -425,6 +425,40 @@ TEST(Connection, FloodOfRequestsDoesNotExhaustTheHost) {
   EXPECT_TRUE(pair.connect());
 }
 
+// A program with many connections ends, while another one keeps both hosts busy: the peers of all
+// of them hear of it, though far fewer goodbyes than that fit in the table or in the port's ring.
+TEST(Connection, OfManyThatEndAtOnceNoneIsForgotten) {
+  constexpr std::uint32_t kMany = 3000;
+  StackLimits limits = small_limits();
+  limits.vis = kMany + 64;
+  Pair pair(1, vip::kReliableDelivery, {}, limits);
+  ASSERT_TRUE(pair.connect());
+  auto ends = std::make_unique<Program>(pair.a);
+  std::vector<std::uint32_t> vis;
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    vis.push_back(pair.server->create_vi(vip::kReliableDelivery));
+    ASSERT_TRUE(connect(pair.network, pair.hosts, *ends, ends->create_vi(vip::kReliableDelivery),
+                        *pair.server, vis.back(), pair.b.port.address()));
+  }
+  std::byte byte{};
+  const std::uint32_t here = pair.client->register_memory(&byte, 1);
+  const std::uint32_t there = pair.server->register_memory(&byte, 1);
+  ends.reset();
+  std::size_t left = kMany;
+  for (int ms = 0; left != 0 && ms < 5000; ms += 10) {
+    pair.server->post_receive(pair.server_vi, &byte, 1, there);
+    pair.client->post_send(pair.client_vi, &byte, 1, here);
+    pair.wait(10 * kMillisecond);
+    ASSERT_TRUE(pair.client->done(pair.client_vi, false).has_value());
+    ASSERT_TRUE(pair.server->done(pair.server_vi, true).has_value());
+    left = 0;
+    for (const std::uint32_t vi : vis) left += pair.server->state(vi) == vip::kConnected;
+  }
+  EXPECT_EQ(left, 0u);
+  pair.wait(2 * kSecond);
+  EXPECT_EQ(pair.a.stack->usage().goodbyes, 0u);
+}
+
 TEST(CompletionQueue, HasEveryCompletionOnceAndInOrder) {
   Pair pair;
   CommandBody create{};
@@ -479,6 +513,24 @@ TEST(Names, AreFoundOnTheLinkOrReportedAsUnknown) {
   EXPECT_EQ(finish(pair, *pair.client, ask).result, vip::kErrorNameService);
   ask.name[0] = '\0';
   EXPECT_EQ(finish(pair, *pair.client, ask).result, vip::kInvalidParameter);
+}
+
+TEST(Commands, AboutAnEarlierViDontMeetItsSuccessor) {
+  Pair pair;
+  layout::CommandBody body{};
+  body.op = layout::Op::kDestroyVi;
+  body.vi = pair.client_vi;
+  ASSERT_EQ(pair.client->now(body).result, vip::kSuccess);
+  const std::uint32_t next = pair.client->create_vi(vip::kReliableDelivery);
+  ASSERT_EQ(next, pair.client_vi) << "the place is used again";
+  const std::uint32_t generation = pair.client->view().vi(next).status.generation.load();
+  for (const layout::Op op : {layout::Op::kDisconnect, layout::Op::kQueryVi, layout::Op::kDestroyVi}) {
+    body.op = op;
+    body.generation = generation - 2;
+    EXPECT_EQ(pair.client->now(body).result, vip::kInvalidParameter);
+    body.generation = generation;
+    EXPECT_EQ(pair.client->now(body).result, vip::kSuccess);
+  }
 }
 
 }  // namespace

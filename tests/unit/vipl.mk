@@ -6,12 +6,15 @@ EXTRA_DIST += tests/unit/vipl_build_test.sh tests/unit/man_pages.test tests/unit
 check_PROGRAMS += tests/unit/vipl_test
 TESTS += tests/unit/vipl_test
 tests_unit_vipl_test_SOURCES = \
+  tests/unit/vipl_caller_test.cc \
+  tests/unit/vipl_calls.h \
   tests/unit/vipl_control_test.cc \
   tests/unit/vipl_cq_test.cc \
   tests/unit/vipl_data_test.cc \
   tests/unit/vipl_fake_agent.cc tests/unit/vipl_fake_agent.h \
   tests/unit/vipl_fixture.h \
   tests/unit/vipl_handlers_test.cc \
+  tests/unit/vipl_races_test.cc \
   tests/unit/vipl_session_test.cc \
   tests/unit/vipl_threads_test.cc
 tests_unit_vipl_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit

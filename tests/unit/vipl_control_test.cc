@@ -1,5 +1,10 @@
 // Control operations: what reaches the driver and what comes back.
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "vipl_fixture.h"
 
@@ -254,7 +259,6 @@ TEST_F(ViplControl, SaysPlainlyWhatTheAgentDoesNotSupport) {
   const VIP_RETURN no = VIP_ERROR_NOT_SUPPORTED;
   EXPECT_EQ(VipQueryMem(nic, arena.get(), memory, &m), no);
   EXPECT_EQ(VipSetMemAttributes(nic, arena.get(), memory, &m), no);
-  EXPECT_EQ(VipSetViAttributes(vi, &a), no);
   EXPECT_EQ(VipResizeCQ(cq, 100), no);
   EXPECT_EQ(VipConnectPeerRequest(vi, address.get(), address.get(), 1), no);
   EXPECT_EQ(VipConnectPeerDone(vi, &a), no);
@@ -263,6 +267,101 @@ TEST_F(ViplControl, SaysPlainlyWhatTheAgentDoesNotSupport) {
   EXPECT_EQ(VipAddTagCQ(cq, nullptr, 0, 0), no);
   EXPECT_EQ(VipRemoveTagCQ(cq, nullptr, 0), no);
   EXPECT_EQ(VipPostDeferredSends(vi, VIP_FALSE, nullptr), no);
+}
+
+TEST_F(ViplControl, RemembersAttributesThatAreSet) {
+  start();
+  const VIP_VI_HANDLE vi = make_vi();
+  VIP_VI_ATTRIBUTES a = attributes();
+  a.MaxTransferSize = 1000;
+  a.EnableRdmaWrite = 2;
+  ASSERT_EQ(VipSetViAttributes(vi, &a), VIP_SUCCESS);
+  VIP_VI_STATE state;
+  VIP_BOOLEAN empty;
+  ASSERT_EQ(VipQueryVi(vi, &state, &a, &empty, &empty), VIP_SUCCESS);
+  EXPECT_EQ(a.MaxTransferSize, 1000u);
+  EXPECT_EQ(a.EnableRdmaWrite, VIP_TRUE);
+}
+
+// Submits commands in a known order while the agent looks at none of them.
+class ViplStale : public ViplControl {
+ protected:
+  void submit(std::function<void()> what) {
+    const unsigned before = agent->commands_submitted();
+    threads.emplace_back(std::move(what));
+    while (agent->commands_submitted() == before) usleep(100);
+  }
+  void go_on() {
+    agent->go_on();
+    for (std::thread& thread : threads) thread.join();
+  }
+  std::vector<std::thread> threads;
+};
+
+TEST_F(ViplStale, HandlesDoNotHitTheViThatTookTheirPlace) {
+  start();
+  const VIP_VI_HANDLE old = make_vi();
+  agent->hold();
+  VIP_RETURN first, disconnected, second;
+  VIP_VI_HANDLE young = nullptr;
+  submit([&] { first = VipDestroyVi(old); });
+  submit([&] { young = make_vi(); });
+  submit([&] { disconnected = VipDisconnect(old); });
+  submit([&] { second = VipDestroyVi(old); });
+  go_on();
+  EXPECT_EQ(first, VIP_SUCCESS);
+  EXPECT_EQ(disconnected, VIP_INVALID_PARAMETER);
+  EXPECT_EQ(second, VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipDestroyVi(young), VIP_SUCCESS);
+}
+
+TEST_F(ViplStale, HandlesDoNotHitTheCqThatTookTheirPlace) {
+  start();
+  const VIP_CQ_HANDLE old = make_cq();
+  agent->hold();
+  VIP_RETURN first, second;
+  VIP_CQ_HANDLE young = nullptr;
+  submit([&] { first = VipDestroyCQ(old); });
+  submit([&] { young = make_cq(); });
+  submit([&] { second = VipDestroyCQ(old); });
+  go_on();
+  EXPECT_EQ(first, VIP_SUCCESS);
+  EXPECT_EQ(second, VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipDestroyCQ(young), VIP_SUCCESS);
+}
+
+// A server whose threads wait for requests can still accept them and look names up.
+TEST_F(ViplControl, LeavesRoomForAnswersWhileManyThreadsWait) {
+  start();
+  const VIP_VI_HANDLE vi = make_vi();
+  const auto wait = [this](VIP_CONN_HANDLE& connection, VIP_ULONG timeout) {
+    Address here(6, 4), there(6, 16);
+    VIP_VI_ATTRIBUTES attributes;
+    return VipConnectWait(nic, here.get(), timeout, there.get(), &attributes, &connection);
+  };
+  layout::Address from = {};
+  agent->offer(from);
+  VIP_CONN_HANDLE request;
+  ASSERT_EQ(wait(request, 5000), VIP_SUCCESS);
+  std::vector<std::thread> threads;
+  std::atomic<unsigned> refused{0};
+  for (unsigned i = 0; i < 96; ++i) {
+    threads.emplace_back([&] {
+      VIP_CONN_HANDLE connection;
+      refused += wait(connection, VIP_INFINITE) != VIP_ERROR_RESOURCE;
+    });
+  }
+  while (agent->commands_waiting() < 96) usleep(1000);
+  VIP_CONN_HANDLE connection;
+  EXPECT_EQ(wait(connection, 1), VIP_ERROR_RESOURCE) << "there is a limit";
+  EXPECT_EQ(VipConnectAccept(request, vi), VIP_SUCCESS);
+  Address address(6, 4);
+  char name[] = "b";
+  EXPECT_EQ(VipNSGetHostByName(nic, name, address.get(), 0), VIP_SUCCESS);
+  EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+  nic = nullptr;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, 0u);
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ void FakeAgent::die() {
   if (write(stop_, &one, sizeof one) < 0) std::abort();
   thread_.join();
   close(listener_);
+  std::lock_guard lock(mutex_);
   for (auto& session : sessions_) drop(*session);
 }
 
@@ -139,9 +140,13 @@ void FakeAgent::fail_vi(std::uint32_t vi) {
 
 void FakeAgent::report(const Error& event) {
   std::lock_guard lock(mutex_);
-  Session& session = *sessions_.front();
+  std::size_t at = 0;
+  while (at < sessions_.size() && sessions_[at]->base == nullptr) ++at;
+  if (at == sessions_.size()) return;
+  Session& session = *sessions_[at];
   layout::Errors& errors = session.view.header().errors;
   if (errors.wanted.load() == 0) return;
+  if (session.errors - errors.taken.load() >= layout::kErrorEvents) return;
   const std::uint32_t position = session.errors++;
   layout::ErrorEvent& shown = errors.events[position % layout::kErrorEvents];
   shown.vi = event.vi;
@@ -163,6 +168,15 @@ std::uint32_t FakeAgent::error_events_taken() {
 std::size_t FakeAgent::commands_waiting() {
   std::lock_guard lock(mutex_);
   return sessions_.front()->waiting.size();
+}
+
+unsigned FakeAgent::commands_submitted() {
+  std::lock_guard lock(mutex_);
+  unsigned count = 0;
+  for (std::uint32_t c = 0; c < layout::kCommands; ++c) {
+    count += sessions_.front()->view.command(c).state.load() == layout::kSubmitted;
+  }
+  return count;
 }
 
 std::string FakeAgent::last_device() {
@@ -415,6 +429,10 @@ void FakeAgent::command(Session& session, std::uint32_t number) {
       break;
     }
     case layout::Op::kDestroyVi: {
+      if (!names_vi(session, body)) {
+        result = vip::kInvalidParameter;
+        break;
+      }
       Vi& vi = session.vis[body.vi];
       if (vi.connected || vi.error) {
         result = vip::kInvalidState;
@@ -447,6 +465,10 @@ void FakeAgent::command(Session& session, std::uint32_t number) {
       break;
     }
     case layout::Op::kDestroyCq: {
+      if (!names_cq(session, body)) {
+        result = vip::kInvalidParameter;
+        break;
+      }
       Cq& cq = session.cqs[body.handle];
       if (cq.users != 0) {
         result = vip::kErrorResource;
@@ -461,15 +483,28 @@ void FakeAgent::command(Session& session, std::uint32_t number) {
           {number, body.timeout_ms == layout::kForever ? ~0ull : now_ms() + body.timeout_ms});
       return;
     case layout::Op::kConnectRequest:
+      if (!names_vi(session, body)) {
+        result = vip::kInvalidParameter;
+        break;
+      }
       session.vis[body.vi].connected = true;
       session.view.vi(body.vi).status.state.store(vip::kConnected);
       body.vi_attributes = {2, 8192, 99, 1, 0};
       break;
     case layout::Op::kConnectAccept:
+      if (!names_vi(session, body)) {
+        result = vip::kInvalidParameter;
+        break;
+      }
+      [[fallthrough]];
     case layout::Op::kConnectReject:
       if (body.handle != 77) result = vip::kInvalidParameter;
       break;
     case layout::Op::kDisconnect:
+      if (!names_vi(session, body)) {
+        result = vip::kInvalidParameter;
+        break;
+      }
       session.vis[body.vi].connected = false;
       session.vis[body.vi].error = false;
       flush(session, body.vi);
@@ -486,10 +521,12 @@ void FakeAgent::command(Session& session, std::uint32_t number) {
       }
       break;
     case layout::Op::kDiscover:
-      body.handle = 3;
+      body.handle = 3 + session.discoveries++ % 7;
       break;
     case layout::Op::kDiscovered:
+      // The last but one byte tells which of the discoveries it was.
       std::memcpy(body.remote.host, "\x02\x00\x00\x00\x00\x10", 6);
+      body.remote.host[4] = static_cast<std::uint8_t>(session.discoveries - 1);
       body.remote.host[5] = static_cast<std::uint8_t>(body.remote.host[5] + body.entries);
       break;
     case layout::Op::kHostByName:
@@ -498,6 +535,9 @@ void FakeAgent::command(Session& session, std::uint32_t number) {
       } else {
         result = vip::kErrorNameService;
       }
+      break;
+    case layout::Op::kSetVi:
+      if (!names_vi(session, body)) result = vip::kInvalidParameter;
       break;
     case layout::Op::kDestroyPtag:
       break;
@@ -558,6 +598,16 @@ void FakeAgent::flush(Session& session, std::uint32_t v) {
   while (next(session, v, true, slot)) {
     complete(session, v, true, slot, vip::kFlushedError | vip::kOpReceive, 0, 0, 0);
   }
+}
+
+bool FakeAgent::names_vi(const Session& session, const layout::CommandBody& body) const {
+  return body.vi < session.vis.size() && session.vis[body.vi].in_use &&
+         session.vis[body.vi].generation == body.generation;
+}
+
+bool FakeAgent::names_cq(const Session& session, const layout::CommandBody& body) const {
+  return body.handle < session.cqs.size() && session.cqs[body.handle].in_use &&
+         session.cqs[body.handle].generation == body.generation;
 }
 
 bool FakeAgent::covered(Session& session, const layout::Segment& segment) const {

@@ -57,7 +57,7 @@ class FakeAgent {
   // Takes a connected VI to the error state and flushes its queues, as a lost connection does.
   void fail_vi(std::uint32_t vi);
 
-  // Reports an asynchronous error of the first session; `vi` is the VI's index.
+  // Reports an asynchronous error of the first session that is left; `vi` is the VI's index.
   struct Error {
     std::uint8_t resource, code, flags = 0;
     std::uint64_t descriptor = 0;
@@ -67,6 +67,8 @@ class FakeAgent {
 
   std::uint32_t error_events_taken();
   std::size_t commands_waiting();
+  // Commands that were submitted and not looked at yet; while held.
+  unsigned commands_submitted();
   unsigned alerts() const { return alerts_.load(); }
   unsigned sessions() const { return sessions_open_.load(); }
   unsigned bells() const { return bells_.load(); }
@@ -111,6 +113,7 @@ class FakeAgent {
     std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> regions;
     std::uint32_t next_handle = 1;
     std::uint32_t errors = 0;  // reported so far
+    std::uint32_t discoveries = 0;
     std::vector<Waiting> waiting;
   };
 
@@ -132,6 +135,9 @@ class FakeAgent {
   void announce(Session& session, std::uint32_t cq);
   void wake(Session& session, std::atomic<std::uint32_t>& sleepers);
   void alert(Session& session);
+  // Whether a command names the VI, or CQ, that is there now.
+  bool names_vi(const Session& session, const layout::CommandBody& body) const;
+  bool names_cq(const Session& session, const layout::CommandBody& body) const;
   bool covered(Session& session, const layout::Segment& segment) const;
 
   Options options_;

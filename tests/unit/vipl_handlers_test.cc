@@ -5,67 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <functional>
-#include <mutex>
 #include <thread>
-#include <vector>
 
+#include "vipl_calls.h"
 #include "vipl_fixture.h"
 
 namespace viaduct::test {
 namespace {
-
-constexpr auto kSoon = std::chrono::seconds(10);
-
-// Collects calls; tests wait for them.
-struct Calls {
-  struct Call {
-    int kind;  // 0 error, 1 VI, 2 CQ
-    VIP_NIC_HANDLE nic;
-    VIP_VI_HANDLE vi;
-    VIP_DESCRIPTOR* descriptor;
-    VIP_BOOLEAN receive;
-    VIP_ERROR_DESCRIPTOR error;
-    pthread_t thread;
-  };
-
-  static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR* error) {
-    static_cast<Calls*>(context)->note({0, error->NicHandle, error->ViHandle, error->DescriptorPtr,
-                                        VIP_FALSE, *error, pthread_self()});
-  }
-  static void on_vi(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_DESCRIPTOR* d) {
-    static_cast<Calls*>(context)->note({1, nic, vi, d, VIP_FALSE, {}, pthread_self()});
-  }
-  static void on_cq(VIP_PVOID context, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, VIP_BOOLEAN receive) {
-    static_cast<Calls*>(context)->note({2, nic, vi, nullptr, receive, {}, pthread_self()});
-  }
-
-  void note(const Call& call) {
-    if (first) first();
-    std::lock_guard lock(mutex);
-    all.push_back(call);
-    news.notify_all();
-  }
-  // Waits for `count` calls in all.
-  bool come(std::size_t count) {
-    std::unique_lock lock(mutex);
-    return news.wait_for(lock, kSoon, [&] { return all.size() >= count; });
-  }
-  Call at(std::size_t i) {
-    std::lock_guard lock(mutex);
-    return all.at(i);
-  }
-  std::size_t count() {
-    std::lock_guard lock(mutex);
-    return all.size();
-  }
-
-  std::function<void()> first;  // in the handler, before the call is noted
-  std::mutex mutex;
-  std::condition_variable news;
-  std::vector<Call> all;
-};
 
 class ViplHandlers : public ViplTest {
  protected:
@@ -147,6 +93,7 @@ TEST_F(ViplHandlers, HearOnceThatAQueueIsFull) {
   }
   ASSERT_TRUE(calls.come(1));
   EXPECT_EQ(calls.at(0).error.ErrorCode, VIP_ERROR_VI_OVERRUN);
+  EXPECT_EQ(calls.at(0).error.OpCode, 3u) << "a receive";
   EXPECT_EQ(calls.at(0).vi, vi);
   agent->report({VIP_RESOURCE_VI, VIP_ERROR_CONN_LOST});
   ASSERT_TRUE(calls.come(2));
@@ -290,6 +237,25 @@ TEST_F(ViplHandlers, AreForgottenWithTheVi) {
   EXPECT_EQ(calls.count(), 0u);
 }
 
+// Also those that the thread has not got to yet.
+TEST_F(ViplHandlers, MakeRoomWhenTheirViIsDestroyed) {
+  start();
+  std::atomic<bool> leave{false};
+  calls.first = [&] {
+    while (!leave) usleep(1000);
+  };
+  ASSERT_EQ(VipErrorCallback(nic, &calls, Calls::on_error), VIP_SUCCESS);
+  const VIP_VI_HANDLE vi = make_vi();
+  agent->report({VIP_RESOURCE_VI, VIP_ERROR_CONN_LOST});
+  for (int i = 0; i < 10000 && agent->error_events_taken() == 0; ++i) usleep(1000);
+  while (VipRecvNotify(vi, &calls, Calls::on_vi) == VIP_SUCCESS) {
+  }
+  ASSERT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+  EXPECT_EQ(VipRecvNotify(make_vi(), &calls, Calls::on_vi), VIP_SUCCESS);
+  leave = true;
+  EXPECT_TRUE(calls.come(1));
+}
+
 TEST_F(ViplHandlers, AreBoundInNumber) {
   start();
   const VIP_VI_HANDLE vi = make_vi();
@@ -390,6 +356,7 @@ TEST_F(ViplHandlers, DiscoveryFindsTheHostsOnTheLink) {
   for (unsigned i = 0; i < 3; ++i) {
     EXPECT_EQ(list.ADAddrArray[i]->HostAddressLen, 6);
     EXPECT_EQ(list.ADAddrArray[i]->DiscriminatorLen, 0);
+    EXPECT_EQ(list.ADAddrArray[i]->HostAddress[4], 0);
     EXPECT_EQ(list.ADAddrArray[i]->HostAddress[5], 0x10 + i);
   }
   EXPECT_EQ(VipQuerySystemManagementInfo(nic, 2, &list), VIP_INVALID_PARAMETER);
