@@ -43,6 +43,9 @@ class Client {
                            reliability_text(attributes_.ReliabilityLevel)));
     }
     attributes_.MaxTransferSize = std::max(wish_.size, 64u);
+    // The server writes back.
+    const bool written = wish_.operation == Operation::kWrite && !wish_.bandwidth;
+    attributes_.EnableRdmaWrite = written ? VIP_TRUE : VIP_FALSE;
   }
 
   void run() {
@@ -59,7 +62,7 @@ class Client {
       Endpoint end(nic_, attributes_, {wish_.size, std::max(wish_.size, 64u), reads, reads},
                    wish_.block);
       connect(end);
-      measure_reads(end);
+      wish_.bandwidth ? measure_reads(end) : measure_read_latency(end);
     } else if (wish_.bandwidth) {
       const std::uint32_t sends = window(wish_.size, reliable(attributes_.ReliabilityLevel));
       Endpoint end(nic_, attributes_, {wish_.size, 64, 64, sends}, wish_.block);
@@ -120,6 +123,16 @@ class Client {
 
   void measure_latency(Endpoint& end) {
     const bool may_lose = !reliable(attributes_.ReliabilityLevel);
+    const bool writes = wish_.operation == Operation::kWrite;
+    const Target target = writes ? await_target(end) : Target{};
+    if (writes) end.send_target(wish_.operation);
+    const auto verify = [&](const VIP_DESCRIPTOR* d, std::uint32_t number) {
+      if (writes) {
+        end.verify(end.buffer(slot_of(number)), number, wish_.size);
+      } else {
+        end.verify(d, number, wish_.size);
+      }
+    };
     const std::uint32_t rounds = wish_.count + wish_.warm_up();
     std::vector<float> samples;
     samples.reserve(wish_.count);
@@ -128,13 +141,17 @@ class Client {
     for (std::uint32_t n = 0; n < rounds && !stopped; ++n) {
       if (end.free_sends() == 0) end.make_room();
       const Clock::time_point start = Clock::now();
-      end.send_message(n, wish_.size);
+      if (writes) {
+        end.write_message(n, wish_.size, target, slot_of(n));
+      } else {
+        end.send_message(n, wish_.size);
+      }
       VIP_DESCRIPTOR* d;
       for (;;) {
         d = end.receive(may_lose ? kLossLimit : kSilenceLimit);
         // The answer to a message that was given up as lost may still come.
         if (d == nullptr || d->CS.ImmediateData >= n || !may_lose) break;
-        end.verify(d, d->CS.ImmediateData, wish_.size);
+        verify(d, d->CS.ImmediateData);
         end.post_receive(d);
       }
       const Clock::time_point finish = Clock::now();
@@ -149,7 +166,7 @@ class Client {
       if (d->CS.ImmediateData != n) {
         throw Failure(format("message %u came instead of %u", d->CS.ImmediateData, n));
       }
-      end.verify(d, n, wish_.size);
+      verify(d, n);
       end.post_receive(d);
       end.reap();
       if (n >= rounds - wish_.count) {
@@ -158,6 +175,34 @@ class Client {
     }
     if (stopped) throw Failure("stopped");
     if (samples.empty()) throw Failure("all messages were lost");
+    print_times(samples, "one way", "one_way_us");
+    tell_lost(lost, rounds);
+  }
+
+  // A read goes there and comes back: there is no half of it.
+  void measure_read_latency(Endpoint& end) {
+    const Target target = await_target(end);
+    const std::uint32_t rounds = wish_.count + wish_.warm_up();
+    std::vector<float> samples;
+    samples.reserve(wish_.count);
+    for (std::uint32_t n = 0; n < rounds; ++n) {
+      if (stopped) throw Failure("stopped");
+      const Clock::time_point start = Clock::now();
+      end.read_message(n, wish_.size, target, 0);
+      end.await_send();
+      const Clock::time_point finish = Clock::now();
+      end.verify(end.buffer(0), n, wish_.size);
+      if (n >= rounds - wish_.count) {
+        samples.push_back(std::chrono::duration<float, std::micro>(finish - start).count());
+      }
+    }
+    end.send_number(wish_.count);
+    if (end.receive(kSilenceLimit) == nullptr) throw ConnectionLost("the server says nothing");
+    print_times(samples, "read", "read_us");
+  }
+
+  // In microseconds. Sorts the samples, of which there is one at least.
+  void print_times(std::vector<float>& samples, const char* label, const char* key) const {
     std::sort(samples.begin(), samples.end());
     const auto at = [&](double part) {
       return static_cast<double>(
@@ -165,14 +210,13 @@ class Client {
     };
     if (options_.json) {
       std::printf(
-          "{\"size\":%u,\"count\":%zu,\"one_way_us\":{\"min\":%.3f,\"median\":%.3f,"
+          "{\"size\":%u,\"count\":%zu,\"%s\":{\"min\":%.3f,\"median\":%.3f,"
           "\"p99\":%.3f,\"max\":%.3f}}\n",
-          wish_.size, samples.size(), at(0), at(0.5), at(0.99), at(1));
+          wish_.size, samples.size(), key, at(0), at(0.5), at(0.99), at(1));
     } else {
-      std::printf("one way: min %.2f  median %.2f  p99 %.2f  max %.2f us\n", at(0), at(0.5),
+      std::printf("%s: min %.2f  median %.2f  p99 %.2f  max %.2f us\n", label, at(0), at(0.5),
                   at(0.99), at(1));
     }
-    tell_lost(lost, rounds);
   }
 
   static Target await_target(Endpoint& end) {

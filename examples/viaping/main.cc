@@ -8,8 +8,8 @@
 //               client --- end ----------> server         a credit says which message is next
 //               client <-- report -------- server         the server has measured and counted
 //
-//   With --op write the messages are RDMA writes with immediate data; with --op read the client reads
-//   them out of the server's memory and measures itself.
+//   With --op write the messages are RDMA writes with immediate data, in the latency measurement both
+//   ways; with --op read the client reads them out of the server's memory and measures itself.
 //
 // Message n carries n as immediate data and, as its bytes, a stretch of a fixed pattern that begins
 // at a place that depends on n. Whoever receives a message compares all of it.
@@ -64,11 +64,10 @@ int parse(int argc, char** argv, Options& options) {
                                        "stream one way and measure Mb/s and messages/s");
   auto* const operation =
       app.add_option("--op", options.operation,
-                     "with --bandwidth: send messages, write them into the server's memory (RDMA), "
-                     "or read them from there")
+                     "send messages, write them into the other side's memory (RDMA), or read them "
+                     "out of the server's")
           ->check(CLI::IsMember({"send", "write", "read"}))
-          ->capture_default_str()
-          ->needs(bandwidth);
+          ->capture_default_str();
   auto* const json = app.add_flag("--json", options.json, "print one JSON object");
   app.add_option("--device", options.device, "NIC to open")->capture_default_str();
 #ifdef PACKAGE_VERSION

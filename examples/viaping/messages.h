@@ -15,6 +15,10 @@ inline constexpr std::uint32_t kEnd = 0xffffffff;  // immediate data of "end" an
 
 inline constexpr std::uint32_t kMaxWarmUp = 1000;  // rounds before the measured ones
 
+// The buffer that message `number` of RDMA writes to and fro goes to. The first one is that of the
+// receive in which the other side said where its buffers are.
+inline std::uint32_t slot_of(std::uint32_t number) { return 1 + number % 8; }
+
 inline void store(std::uint8_t* to, std::uint32_t v) {
   for (int i = 0; i < 4; ++i) to[i] = static_cast<std::uint8_t>(v >> (24 - 8 * i));
 }
@@ -25,7 +29,7 @@ inline std::uint32_t load(const std::uint8_t* from) {
   return v;
 }
 
-// How the data of a bandwidth measurement gets from one side to the other.
+// How the data gets from one side to the other.
 enum class Operation : std::uint8_t { kSend, kWrite, kRead };
 
 // The client's discriminator, in network byte order: "vp", version, mode, size, count, nonce.
@@ -81,7 +85,8 @@ struct Report {
 };
 
 // Where a server's memory is that RDMA writes to, or reads from. It is the first message after the
-// connection has been made, in network byte order.
+// connection has been made, in network byte order. A client to which the server writes back answers
+// with its own.
 struct Target {
   static constexpr std::uint32_t kBytes = 12;
   std::uint64_t address = 0;

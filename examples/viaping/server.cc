@@ -108,7 +108,8 @@ class Server {
       attributes.EnableRdmaRead = wish.operation == Operation::kRead ? VIP_TRUE : VIP_FALSE;
       // Room for the window and for the "end" behind it.
       const std::uint32_t receives = window(wish.size, reliable(remote.ReliabilityLevel)) + 8;
-      Endpoint end(nic_, attributes, {wish.size, wish.size, receives, 64}, wish.block);
+      const std::uint32_t receive_size = std::max(wish.size, Target::kBytes);
+      Endpoint end(nic_, attributes, {wish.size, receive_size, receives, 64}, wish.block);
       check(VipConnectAccept(connection, end.vi()), "VipConnectAccept");
       accepted = true;
       if (wish.operation != Operation::kSend) end.send_target(wish.operation);
@@ -143,6 +144,14 @@ class Server {
   }
 
   static void echo(Endpoint& end, const Wish& wish, bool reliable, Progress& progress) {
+    const bool writes = wish.operation == Operation::kWrite;
+    Target target;
+    if (writes) {
+      VIP_DESCRIPTOR* const d = next(end);
+      if (d->CS.Length != Target::kBytes) throw Failure("does not say where its memory is");
+      target = Target::decode(end.data(d));
+      end.post_receive(d);
+    }
     std::uint32_t expected = 0;
     for (;;) {
       VIP_DESCRIPTOR* const d = next(end);
@@ -150,9 +159,14 @@ class Server {
       if (number != expected && (reliable || number < expected)) {
         throw Failure(format("message %u came instead of %u", number, expected));
       }
-      end.verify(d, number, wish.size);
       if (end.free_sends() == 0) end.make_room();
-      end.send_message(number, wish.size);
+      if (writes) {
+        end.verify(end.buffer(slot_of(number)), number, wish.size);
+        end.write_message(number, wish.size, target, slot_of(number));
+      } else {
+        end.verify(d, number, wish.size);
+        end.send_message(number, wish.size);
+      }
       end.post_receive(d);
       end.reap();
       expected = number + 1;
