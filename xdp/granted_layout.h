@@ -1,0 +1,30 @@
+// What a granted port consists of: the agent says it in the hello's answer, the program maps it.
+//
+//   UMEM (a memfd)    | receive chunks | send chunks |
+//   AF_XDP socket     fill, receive, transmit and completion ring, `ring` entries each
+//   interface         a macvlan child of the NIC with a MAC address of its own
+//
+// Plain data, host byte order: it travels over the control socket.
+#ifndef VIADUCT_XDP_GRANTED_LAYOUT_H
+#define VIADUCT_XDP_GRANTED_LAYOUT_H
+
+#include <cstdint>
+
+#include "xdp/port.h"
+
+namespace viaduct {
+
+struct GrantedLayout {
+  MacAddress address;       // of the child; frames from any other source do not leave the host
+  std::uint16_t ether_type;
+  std::uint32_t mtu;        // bytes behind the Ethernet header
+  std::uint32_t chunk;      // bytes of a buffer, a power of two
+  std::uint32_t receive;    // buffers to receive into, the first of the UMEM
+  std::uint32_t send;       // buffers to send from, behind them
+  std::uint32_t ring;       // entries of each ring, a power of two
+  std::uint32_t reserved;
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,51 @@
+// A granted port as the program sees it: an AF_XDP socket that the agent has made, bound and handed
+// over. The program needs no capability for anything that is done here.
+//
+// Not a Port by inheritance: libvipl's stack is compiled for this one kind of port and calls it
+// directly. The functions mean what they mean in Port. Nothing here allocates, throws or needs more
+// than the C library. All state is in the object, so it may lie in memory that is placed by hand.
+#ifndef VIADUCT_XDP_GRANTED_PORT_H
+#define VIADUCT_XDP_GRANTED_PORT_H
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "xdp/granted_layout.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+class GrantedPort {
+ public:
+  GrantedPort() = default;
+  ~GrantedPort();
+  GrantedPort(const GrantedPort&) = delete;
+  GrantedPort& operator=(const GrantedPort&) = delete;
+
+  // Maps rings and UMEM. Takes both descriptors over (also on failure). Returns nullptr, or in a
+  // few words what failed; errno then says why.
+  const char* open(int socket, int umem, const GrantedLayout& layout);
+
+  std::size_t receive(std::span<Frame> frames);
+  void release(std::span<const Frame> frames);
+  std::size_t reserve(std::span<Frame> frames);
+  void submit(std::span<const Frame> frames);
+  void cancel(std::span<const Frame> frames);
+  void flush();
+
+  // Whether receive() would return something, or sent buffers wait for being taken back: one look
+  // at memory, no system call.
+  bool has_frames() const;
+
+  std::uint32_t mtu() const;
+  MacAddress address() const;
+  std::uint32_t lendable() const;
+  int descriptor() const;  // the AF_XDP socket: readable when frames have come
+  PortCounters counters();
+  bool reaches(const MacAddress&) const { return true; }
+};
+
+}  // namespace viaduct
+
+#endif
