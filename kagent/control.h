@@ -8,6 +8,10 @@
 // Everything else (VIs, memory, connections) goes through the command slots of the session's
 // segment, see session_layout.h.
 //
+// A program whose port is granted has two stacks: its own (the home, see granted_home.h), which does
+// all of the work, and through the session's segment (the desk) the agent's, which is asked for names
+// and told what the program waits for.
+//
 // The default name is in the abstract name space, which is private to a network namespace: a
 // program finds the agent of its own network. An abstract name has no owner, so each end looks at
 // the other's credentials (SO_PEERCRED): the agent to decide who may have a session, the program
@@ -18,18 +22,32 @@
 #include <cstdint>
 
 #include "kagent/session_layout.h"
+#include "xdp/granted_layout.h"
 
 namespace viaduct::control {
 
 inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
 inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
 inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
+inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, hosted, granted
 inline constexpr std::size_t kMaxMessageBytes = 512;
 
 enum class Kind : std::uint16_t {
-  kHello = 1,     // Hello -> HelloAnswer, with two descriptors: segment (memfd), bell (eventfd)
+  // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), bell (eventfd), and for a
+  // granted port its AF_XDP socket, its UMEM (memfd) and the home (memfd)
+  kHello = 1,
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
+};
+
+inline constexpr unsigned kHostedDescriptors = 2;
+inline constexpr unsigned kGrantedDescriptors = 5;
+
+// Where the stack runs that serves a program.
+enum class Placement : std::uint32_t {
+  kAny = 0,      // asked for: as the agent's configuration says
+  kHosted = 1,   // in the agent
+  kGranted = 2,  // in the program, over a port of its own; asked for: this or nothing
 };
 
 struct MessageHead {
@@ -44,7 +62,7 @@ struct Hello {
   MessageHead head;
   char device[64];            // as given to VipOpenNic, NUL-terminated
   std::uint32_t layout_version = layout::kLayoutVersion;
-  std::uint32_t placement = 0;  // 0: as the agent decides
+  std::uint32_t placement = 0;  // Placement
 };
 
 // What VipQueryNic says.
@@ -78,7 +96,18 @@ struct HelloAnswer {
   std::uint64_t segment_bytes;
   std::uint32_t busy_poll_us; // how long a waiting program should spin before it sleeps
   std::uint32_t reserved;
-  NicAttributes nic;
+  NicAttributes nic;          // what the program may use: of its own stack where it is granted
+  std::uint32_t placement;    // Placement, kHosted or kGranted
+  std::uint8_t host[layout::kHostBytes];  // LocalNicAddress in both placements
+  std::uint8_t desk[layout::kHostBytes];  // by which a granted port reaches this host itself
+
+  // kGranted only, else 0.
+  GrantedLayout port;
+  std::uint32_t keepalive_ms, peer_timeout_ms;
+  std::uint32_t granted_vis, granted_cqs, granted_slots, granted_regions, granted_ptags,
+      granted_peers, granted_requests, granted_goodbyes, granted_held;
+  std::uint32_t reserved2;
+  std::uint64_t home_bytes;
 };
 static_assert(sizeof(HelloAnswer) <= kMaxMessageBytes);
 

@@ -31,6 +31,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/descriptor.h \
 	kagent/device_names.cc kagent/device_names.h \
 	kagent/event_loop.cc kagent/event_loop.h \
+	kagent/granted_home.h \
 	kagent/listen_socket.cc kagent/listen_socket.h \
 	kagent/log.cc kagent/log.h \
 	kagent/nic.cc kagent/nic.h \

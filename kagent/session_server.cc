@@ -105,7 +105,9 @@ control::Hello judge_hello(std::span<const std::byte> message) {
   if (std::memchr(hello.device, '\0', sizeof hello.device) == nullptr) {
     throw malformed("the device name has no end");
   }
-  if (hello.placement != 0) throw malformed("unknown placement");
+  if (hello.placement > static_cast<std::uint32_t>(control::Placement::kGranted)) {
+    throw malformed("unknown placement");
+  }
   return hello;
 }
 
@@ -314,6 +316,9 @@ void SessionServer::serve_hello(Descriptor&& socket, const ucred& peer,
   answer.segment_bytes = session->segment_bytes();
   answer.busy_poll_us = config_.spin_us;
   answer.nic = nic.attributes();
+  answer.placement = static_cast<std::uint32_t>(control::Placement::kHosted);
+  std::memcpy(answer.host, answer.nic.address, sizeof answer.host);
+  std::memcpy(answer.desk, answer.nic.address, sizeof answer.desk);
 
   const std::uint64_t id = next_id_++;
   const int fds[] = {session->segment(), session->bell()};

@@ -68,6 +68,7 @@ bool send_hello(int fd, const char* device) {
   hello.head.kind = static_cast<std::uint16_t>(control::Kind::kHello);
   hello.head.bytes = sizeof hello;
   strncpy(hello.device, device, sizeof hello.device - 1);
+  hello.placement = static_cast<std::uint32_t>(control::Placement::kHosted);
   if (sys::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) return true;
   explain("cannot speak to the agent: %s", strerror(errno));
   return false;
