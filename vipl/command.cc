@@ -13,6 +13,11 @@ namespace {
 constexpr std::uint32_t kForEverEnd = layout::kCommands - 32;
 constexpr std::uint32_t kAWhileEnd = layout::kCommands - 8;
 
+void give_command_slot(const layout::View& view, std::uint32_t slot) {
+  view.header().busy_commands[slot / 64].fetch_and(~(1ull << (slot % 64)),
+                                                   std::memory_order_release);
+}
+
 }  // namespace
 
 Command::Takes Command::takes() const {
@@ -31,8 +36,21 @@ Command::Takes Command::takes() const {
   }
 }
 
+// Names and hosts are the agent's business, whoever drives the stack.
+bool Command::is_for_desk(layout::Op op) {
+  switch (op) {
+    case layout::Op::kHostByName:
+    case layout::Op::kHostByAddress:
+    case layout::Op::kDiscover:
+    case layout::Op::kDiscovered:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool Command::take_slot(std::uint32_t& slot) {
-  auto& words = session_.view.header().busy_commands;
+  auto& words = view_.header().busy_commands;
   const Takes time = takes();
   const std::uint32_t end = time == Takes::kForEver ? kForEverEnd
                             : time == Takes::kAWhile ? kAWhileEnd
@@ -55,11 +73,6 @@ bool Command::take_slot(std::uint32_t& slot) {
   }
 }
 
-void Command::give_slot(std::uint32_t slot) {
-  session_.view.header().busy_commands[slot / 64].fetch_and(~(1ull << (slot % 64)),
-                                                            std::memory_order_release);
-}
-
 VIP_RETURN Command::run() {
   std::uint32_t taken;
   lost_ = session_.over();
@@ -68,12 +81,16 @@ VIP_RETURN Command::run() {
   ThreadRecord* const thread = presence::t_record;
   if (thread != nullptr) {
     thread->command_key = session_.nic_part();
-    thread->command = taken + 1;
+    thread->command = (taken + 1) | (at_desk_ ? kAtDesk : 0);
   }
-  layout::Command& slot = session_.view.command(taken);
+  layout::Command& slot = view_.command(taken);
   std::memcpy(&slot.body, &body_, sizeof body_);
   slot.state.store(layout::kSubmitted, std::memory_order_release);
-  session_.ring(layout::command_bit(taken));
+  if (at_desk_) {
+    session_.ring_desk(layout::command_bit(taken));
+  } else {
+    session_.ring(layout::command_bit(taken));
+  }
   bool finished = false;
   session_.wait(
       slot.sleepers, kNever,
@@ -81,14 +98,14 @@ VIP_RETURN Command::run() {
         finished = slot.state.load(std::memory_order_acquire) == layout::kFinished;
         return finished || session_.over();
       },
-      takes() != Takes::kNoTime);
+      takes() != Takes::kNoTime, at_desk_);
   if (thread != nullptr) thread->command = 0;
   // A slot whose command the driver did not finish is lost with the session.
   lost_ = !finished;
   if (lost_) return VIP_ERROR_RESOURCE;
   std::memcpy(&body_, &slot.body, sizeof body_);
   slot.state.store(layout::kIdle, std::memory_order_relaxed);
-  give_slot(taken);
+  give_command_slot(view_, taken);
   if (body_.result > VIP_ERROR_NOT_SUPPORTED) return VIP_ERROR_RESOURCE;
   return static_cast<VIP_RETURN>(body_.result);
 }
@@ -98,11 +115,14 @@ void abandon_command(std::uint32_t key, std::uint32_t slot) {
   const Visit visit(Handle(Kind::kNic, key, 0).pointer(), Kind::kNic);
   if (!visit) return;
   Session& session = visit.session();
-  layout::Command& left = session.view.command(slot);
+  const bool at_desk = (slot & kAtDesk) != 0;
+  const layout::View& view = at_desk ? session.desk : session.view;
+  slot &= ~kAtDesk;
+  layout::Command& left = view.command(slot);
   constexpr int kTries = 1000;  // the driver may not have seen it yet
   for (int i = 0; left.state.load(std::memory_order_acquire) != layout::kFinished; ++i) {
     if (i == kTries || session.over()) return;
-    Command cancel(session, layout::Op::kCancel);
+    Command cancel(session, layout::Op::kCancel, at_desk);
     cancel->handle = slot;
     cancel.run();
   }
@@ -112,8 +132,7 @@ void abandon_command(std::uint32_t key, std::uint32_t slot) {
     reject.run();
   }
   left.state.store(layout::kIdle, std::memory_order_relaxed);
-  session.view.header().busy_commands[slot / 64].fetch_and(~(1ull << (slot % 64)),
-                                                           std::memory_order_release);
+  give_command_slot(view, slot);
 }
 
 }  // namespace viaduct::vipl

@@ -13,7 +13,13 @@ namespace viaduct::vipl {
 
 class Command {
  public:
-  Command(Session& session, layout::Op op) : session_(session) { body_.op = op; }
+  // at_desk: for the agent, and not for the driver of the session's stack. In a hosted session
+  // these are the same.
+  Command(Session& session, layout::Op op, bool at_desk)
+      : session_(session), view_(at_desk ? session.desk : session.view), at_desk_(at_desk) {
+    body_.op = op;
+  }
+  Command(Session& session, layout::Op op) : Command(session, op, is_for_desk(op)) {}
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
@@ -31,14 +37,19 @@ class Command {
   enum class Takes { kNoTime, kAWhile, kForEver };
   Takes takes() const;
   bool take_slot(std::uint32_t& slot);
-  void give_slot(std::uint32_t slot);
+
+  static bool is_for_desk(layout::Op op);
 
   Session& session_;
+  const layout::View& view_;
+  bool at_desk_;
   layout::CommandBody body_{};
   bool lost_ = false;
 };
 
-// At the end of a thread that was cancelled in run(): ends its command. `key`: the session's.
+// At the end of a thread that was cancelled in run(): ends its command. `key`: the session's;
+// `slot`: with kAtDesk if it was a command for the agent.
+inline constexpr std::uint32_t kAtDesk = 0x80000000;
 void abandon_command(std::uint32_t key, std::uint32_t slot);
 
 }  // namespace viaduct::vipl

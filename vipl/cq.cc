@@ -73,9 +73,12 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE* ViHandle, VIP_BOOLEA
   const Visit visit(CQHandle, Kind::kCq);
   if (!visit || ViHandle == nullptr || RecvQueue == nullptr) return VIP_INVALID_PARAMETER;
   CompletionQueue::Entry entry{};
-  const VIP_RETURN result = CompletionQueue(visit.session(), visit.handle()).take(entry);
+  Session& session = visit.session();
+  CompletionQueue queue(session, visit.handle());
+  VIP_RETURN result = queue.take(entry);
+  if (result == VIP_NOT_DONE && session.turn()) result = queue.take(entry);
   if (result == VIP_NOT_DONE) {
-    missed(visit.thread().misses);
+    missed(visit.thread().misses, session.driver == nullptr);
   } else {
     visit.thread().misses = 0;
   }

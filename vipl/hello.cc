@@ -60,6 +60,15 @@ int connect_to_agent() {
   return fd;
 }
 
+control::Placement wanted_placement() {
+  const char* const text = secure_getenv(control::kPlacementVariable);
+  if (text == nullptr || *text == '\0' || strcmp(text, "auto") == 0) return control::Placement::kAny;
+  if (strcmp(text, "hosted") == 0) return control::Placement::kHosted;
+  if (strcmp(text, "granted") == 0) return control::Placement::kGranted;
+  explain("%s is neither auto nor hosted nor granted: ignored", control::kPlacementVariable);
+  return control::Placement::kAny;
+}
+
 bool send_hello(int fd, const char* device) {
   struct {
     control::Hello hello;
@@ -67,6 +76,7 @@ bool send_hello(int fd, const char* device) {
   control::Hello& hello = message.hello;
   hello.head.kind = static_cast<std::uint16_t>(control::Kind::kHello);
   hello.head.bytes = sizeof hello;
+  hello.placement = static_cast<std::uint32_t>(wanted_placement());
   strncpy(hello.device, device, sizeof hello.device - 1);
   hello.placement = static_cast<std::uint32_t>(control::Placement::kHosted);
   if (sys::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) return true;
@@ -74,8 +84,8 @@ bool send_hello(int fd, const char* device) {
   return false;
 }
 
-// Takes every descriptor out of a message; those beyond the first two are closed.
-unsigned take_descriptors(msghdr& message, int (&fds)[2]) {
+// Takes every descriptor out of a message; more than are expected are closed.
+unsigned take_descriptors(msghdr& message, int (&fds)[control::kGrantedDescriptors]) {
   unsigned count = 0;
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
     if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
@@ -83,7 +93,7 @@ unsigned take_descriptors(msghdr& message, int (&fds)[2]) {
     for (std::size_t i = 0; i < here; ++i, ++count) {
       int fd;
       memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-      if (count < 2) {
+      if (count < control::kGrantedDescriptors) {
         fds[count] = fd;
       } else {
         sys::close(fd);
@@ -115,7 +125,7 @@ VIP_RETURN receive_answer(int fd, Hello& hello) {
     explain("the agent does not answer: %s", strerror(errno));
     return VIP_ERROR_RESOURCE;
   }
-  int fds[2] = {-1, -1};
+  int fds[control::kGrantedDescriptors] = {-1, -1, -1, -1, -1};
   const unsigned descriptors = take_descriptors(message, fds);
   VIP_RETURN result = VIP_ERROR_RESOURCE;
   const control::MessageHead& head = answer.head;
@@ -129,13 +139,18 @@ VIP_RETURN receive_answer(int fd, Hello& hello) {
     answer.reason[sizeof answer.reason - 1] = '\0';
     explain("the agent refuses: %s", has_reason ? answer.reason : "it does not say why");
     result = refusal(head.result);
-  } else if (bytes != sizeof answer || head.bytes != sizeof answer || descriptors != 2 ||
+  } else if (bytes != sizeof answer || head.bytes != sizeof answer ||
+             descriptors != (hello.granted() ? control::kGrantedDescriptors
+                                             : control::kHostedDescriptors) ||
              (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     explain("the agent's answer is malformed");
   } else {
     hello.socket = fd;
     hello.segment = fds[0];
     hello.bell = fds[1];
+    hello.port = fds[2];
+    hello.umem = fds[3];
+    hello.home = fds[4];
     return VIP_SUCCESS;
   }
   for (const int extra : fds) {

@@ -13,6 +13,8 @@ constexpr std::uint32_t kPausesFirst = 2;     // few: looks before the first yie
 constexpr std::uint32_t kYieldEvery = 4096;   // many: looks between yields
 constexpr std::uint32_t kLooksPerClock = 64;  // looks between readings of the clock ...
 constexpr std::uint32_t kYieldsPerClock = 4;  // ... and when each of them yields
+// Few, but what is awaited is this thread's own doing: looks between yields.
+constexpr std::uint32_t kYieldSeldom = 128;
 
 bool g_few_processors = true;
 
@@ -56,9 +58,11 @@ std::uint64_t spin_time(std::uint32_t recommended_us) {
   return (us < kMostUs ? us : kMostUs) * 1000;
 }
 
-void missed(std::uint32_t& misses) {
+void missed(std::uint32_t& misses, bool others) {
   ++misses;
-  if (g_few_processors ? misses > kPausesFirst : misses % kYieldEvery == 0) {
+  if (!others) {
+    if (g_few_processors && misses % kYieldSeldom == 0) sys::yield();
+  } else if (g_few_processors ? misses > kPausesFirst : misses % kYieldEvery == 0) {
     sys::yield();
   } else {
     relax();
@@ -67,6 +71,11 @@ void missed(std::uint32_t& misses) {
 
 bool Spinner::again() {
   ++looks_;
+  if (!others_) {
+    if (looks_ % kLooksPerClock == 0 && now_ns() >= until_) return false;
+    if (g_few_processors && looks_ % kYieldSeldom == 0) sys::yield();
+    return true;
+  }
   const bool yields = g_few_processors && looks_ > kPausesFirst;
   if (looks_ % (yields ? kYieldsPerClock : kLooksPerClock) == 0 && now_ns() >= until_) return false;
   if (yields || looks_ % kYieldEvery == 0) {

@@ -37,19 +37,21 @@ void look_at_processors();
 std::uint64_t spin_time(std::uint32_t recommended_us);
 
 // Call when a poll of the program's own (Done) has found nothing. `misses` is the calling thread's
-// number of such polls in a row.
-void missed(std::uint32_t& misses);
+// number of such polls in a row. `others`: what is awaited comes from another process of this host.
+void missed(std::uint32_t& misses, bool others = true);
 
 // A bounded time of looking again and again.
 class Spinner {
  public:
-  explicit Spinner(std::uint64_t until_ns) : until_(until_ns) {}
+  explicit Spinner(std::uint64_t until_ns, bool others = true)
+      : until_(until_ns), others_(others) {}
 
   // Waits a moment. False when the time is up.
   bool again();
 
  private:
   std::uint64_t until_;
+  bool others_;
   std::uint32_t looks_ = 0;
 };
 

@@ -12,6 +12,9 @@ libvipl_la_SOURCES = \
   vipl/connection.cc \
   vipl/cq.cc \
   vipl/discovery.cc vipl/discovery.h \
+  vipl/driver.cc vipl/driver.h \
+  vipl/granted_environment.cc kagent/granted_environment.h \
+  vipl/guarded_copy.cc vipl/guarded_copy.h \
   vipl/handle.h \
   vipl/hello.cc \
   vipl/idle.cc vipl/idle.h \
@@ -24,6 +27,7 @@ libvipl_la_SOURCES = \
   vipl/region_table.h \
   vipl/session.cc vipl/session.h \
   vipl/slot_pool.h \
+  vipl/stand_in.cc \
   vipl/sys.h \
   vipl/text.cc \
   vipl/thread.cc vipl/thread.h \

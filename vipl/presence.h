@@ -16,7 +16,7 @@ namespace viaduct::vipl {
 struct alignas(64) ThreadRecord {
   std::atomic<std::uint32_t> inside;  // 1 + NIC number, 0: in none
   std::uint32_t misses;               // polls in a row that found nothing
-  std::uint32_t command;              // 1 + slot of the command that it waits for, 0: none ...
+  std::uint32_t command;              // 1 + slot of the command that it waits for (kAtDesk), 0: none ...
   std::uint32_t command_key;          // ... and of which session
   std::atomic<bool> in_use;
   ThreadRecord* next;

@@ -20,9 +20,9 @@ std::atomic<std::uint32_t>& Notification::sleepers(const Session& session) const
   return receive ? vi.receive.sleepers : vi.send.sleepers;
 }
 
-void Session::wake_driver() {
+void Session::wake_agent() {
   // Of several threads that ring, one makes the system call.
-  if (view.header().driver_sleeps.exchange(0) == 0) return;
+  if (desk.header().driver_sleeps.exchange(0) == 0) return;
   const std::uint64_t one = 1;
   sys::write(bell, &one, sizeof one);
 }
@@ -58,10 +58,10 @@ void release_memory(Session& s) {
   s.discovery = nullptr;
   if (s.descriptors != nullptr) sys::unmap(s.descriptors, descriptor_bytes(s));
   if (s.attributes != nullptr) sys::unmap(s.attributes, attribute_bytes(s));
-  if (s.view.mapped()) sys::unmap(s.view.base(), s.segment_bytes);
+  if (s.desk.mapped()) sys::unmap(s.desk.base(), s.desk_bytes);
   s.descriptors = nullptr;
   s.attributes = nullptr;
-  s.view = layout::View();
+  s.view = s.desk = layout::View();
 }
 
 void close_descriptors(Session& s) {
@@ -70,7 +70,10 @@ void close_descriptors(Session& s) {
   s.socket = s.bell = -1;
 }
 
-void set_free(Session& s) {
+// forked: in the child, where what belongs to the parent is left alone.
+void set_free(Session& s, bool forked = false) {
+  if (s.driver != nullptr) Driver::destroy(s.driver, forked);
+  s.driver = nullptr;
   release_memory(s);
   close_descriptors(s);
   // Not before: who is inside makes handles of it.
@@ -88,7 +91,7 @@ void after_fork_in_child() {
   for (Session& s : g_sessions) {
     if (s.state == Session::State::kFree) continue;
     s.key.store(0);
-    set_free(s);
+    set_free(s, true);
   }
   presence::forget_other_threads();
   watcher::forget();
@@ -109,7 +112,7 @@ bool plausible(const control::HelloAnswer& answer) {
          layout::Offsets(c).total == answer.segment_bytes;
 }
 
-bool map_segment(const Hello& hello, Session& s) {
+bool map_desk(const Hello& hello, Session& s) {
   const control::HelloAnswer& answer = hello.answer;
   if (!plausible(answer)) {
     explain("the agent's answer makes no sense");
@@ -127,15 +130,29 @@ bool map_segment(const Hello& hello, Session& s) {
             static_cast<unsigned long long>(answer.segment_bytes));
     return false;
   }
-  s.view = layout::View(base, answer.capacity);
-  s.segment_bytes = answer.segment_bytes;
-  s.capacity = answer.capacity;
-  const layout::Header& header = s.view.header();
+  s.desk = layout::View(base, answer.capacity);
+  s.desk_bytes = answer.segment_bytes;
+  const layout::Header& header = s.desk.header();
   if (header.magic != layout::kMagic || header.version != layout::kLayoutVersion ||
       header.bytes != answer.segment_bytes ||
       std::memcmp(&header.capacity, &answer.capacity, sizeof answer.capacity) != 0) {
     explain("the agent's segment is of another version than this library");
     return false;
+  }
+  return true;
+}
+
+// The segment that the stack's driver serves: the agent's own, or one of the program's.
+bool map_view(Hello& hello, Session& s) {
+  if (hello.granted()) {
+    s.driver = Driver::make(hello, s.desk);
+    hello.port = hello.umem = -1;  // it has taken them over
+    if (s.driver == nullptr) return false;
+    s.view = s.driver->segment();
+    s.capacity = s.driver->capacity();
+  } else {
+    s.view = s.desk;
+    s.capacity = hello.answer.capacity;
   }
   s.descriptors = static_cast<VIP_DESCRIPTOR**>(sys::map(descriptor_bytes(s), -1));
   s.attributes = static_cast<VIP_VI_ATTRIBUTES*>(sys::map(attribute_bytes(s), -1));
@@ -159,13 +176,46 @@ bool crowded() {
   return reap() && find_free() == nullptr;
 }
 
+// VipCloseNic without freeing the session.
+bool end(Session& s, std::uint32_t number, std::uint32_t key) {
+  {
+    Lock lock(g_lock);
+    if (s.key.load() != (Session::kOpen | key)) return false;
+    s.key.store(0);
+    s.state = Session::State::kClosed;
+    lose(s);
+  }
+  // A granted session says its goodbyes itself. No new turn begins: it is lost.
+  if (s.driver != nullptr) s.driver->finish();
+  {
+    Lock lock(g_lock);
+    // For the agent the session ends now. The descriptors are closed when nobody is inside: who is
+    // may be about to write to the bell, and its number may then be another file's.
+    sys::shutdown(s.socket, SHUT_RDWR);
+    presence::barrier();
+    watcher::look_again();
+  }
+  // The thread that calls handlers takes descriptors back, which are the program's again when we
+  // return. It leaves at once; while it is in a handler it is not inside.
+  const ThreadRecord* const caller = s.caller.load();
+  constexpr int kYields = 100;
+  for (int i = 0; caller != nullptr && presence::inside(*caller, number); ++i) {
+    if (i < kYields) {
+      sys::yield();
+    } else {
+      nap();
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::atomic<std::uint32_t>& lock() { return g_lock; }
 
 Session& at(std::uint32_t number) { return g_sessions[number]; }
 
-VIP_RETURN open(const Hello& hello, Session*& session) {
+VIP_RETURN open(Hello& hello, Session*& session) {
   constexpr int kNaps = 100;
   for (int i = 0; i < kNaps && crowded(); ++i) nap();
   Lock lock(g_lock);
@@ -173,15 +223,17 @@ VIP_RETURN open(const Hello& hello, Session*& session) {
   Session* const s = prepare() ? find_free() : nullptr;
   if (s == nullptr) {
     explain("this process has all %u NIC handles open", kMaxSessions);
-    sys::close(hello.socket);
-    sys::close(hello.segment);
-    sys::close(hello.bell);
+    for (const int fd : {hello.socket, hello.segment, hello.bell, hello.port, hello.umem, hello.home}) {
+      if (fd >= 0) sys::close(fd);
+    }
     return VIP_ERROR_RESOURCE;
   }
   s->socket = hello.socket;
   s->bell = hello.bell;
-  const bool mapped = map_segment(hello, *s);
-  sys::close(hello.segment);
+  const bool mapped = map_desk(hello, *s) && map_view(hello, *s);
+  for (const int fd : {hello.segment, hello.home, hello.port, hello.umem}) {
+    if (fd >= 0) sys::close(fd);
+  }
   if (!mapped) {
     set_free(*s);
     return VIP_ERROR_RESOURCE;
@@ -213,29 +265,13 @@ VIP_RETURN open(const Hello& hello, Session*& session) {
 
 bool close(std::uint32_t number, std::uint32_t key) {
   Session& s = g_sessions[number];
-  {
-    Lock lock(g_lock);
-    if (s.key.load() != (Session::kOpen | key)) return false;
-    s.key.store(0);
-    s.state = Session::State::kClosed;
-    lose(s);
-    // For the agent the session ends now. The descriptors are closed when nobody is inside: who is
-    // may be about to write to the bell, and its number may then be another file's.
-    sys::shutdown(s.socket, SHUT_RDWR);
-    presence::barrier();
-    watcher::look_again();
-  }
-  // The thread that calls handlers takes descriptors back, which are the program's again when we
-  // return. It leaves at once; while it is in a handler it is not inside.
-  const ThreadRecord* const caller = s.caller.load();
-  constexpr int kYields = 100;
-  for (int i = 0; caller != nullptr && presence::inside(*caller, number); ++i) {
-    if (i < kYields) {
-      sys::yield();
-    } else {
-      nap();
-    }
-  }
+  // Inside, so that nobody frees it before we are done.
+  ThreadRecord* const self = presence::record();
+  if (self == nullptr) return false;
+  const std::uint32_t outer = presence::enter(*self, number);
+  const bool closed = end(s, number, key);
+  presence::leave(*self, outer);
+  if (!closed) return false;
   // Usually everybody is out at once. If not, the watcher frees the session.
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
@@ -257,6 +293,10 @@ void lose(Session& s) {
     s.wake(s.view.vi(i).receive.sleepers);
   }
   for (std::uint32_t i = 0; i < s.capacity.cqs; ++i) s.wake(s.view.cq(i).sleepers);
+  // Who sleeps on the port or in a command at the desk looks too.
+  if (s.driver == nullptr) return s.alert();
+  for (std::uint32_t i = 0; i < layout::kCommands; ++i) s.wake(s.desk.command(i).sleepers);
+  s.driver->wake_watcher();
   s.alert();
 }
 

@@ -15,6 +15,7 @@
 #include "kagent/control.h"
 #include "kagent/session_layout.h"
 #include "vipl/api.h"
+#include "vipl/driver.h"
 #include "vipl/handle.h"
 #include "vipl/presence.h"
 #include "vipl/region_table.h"
@@ -41,14 +42,16 @@ struct Notification {
 
 struct Session {
   // --- set at open, constant while it is open
-  layout::View view;
+  layout::View view;              // what the stack's driver serves
+  layout::View desk;              // what the agent serves; hosted: the same
+  Driver* driver;                 // granted: of the program's own stack; hosted: null
   layout::Capacity capacity;
   std::uint32_t max_descriptors;  // on one work queue
   std::uint32_t number;           // NIC number
   std::uint64_t spin_ns;          // to spin before sleeping
   VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
   VIP_VI_ATTRIBUTES* attributes;  // by VI
-  int bell;
+  int bell;                       // wakes the agent
 
   // --- changing
   std::atomic<std::uint32_t> key;   // kOpen | nic_key while open, else 0
@@ -78,7 +81,7 @@ struct Session {
   enum class State : std::uint8_t { kFree, kOpen, kClosed } state;
   std::uint8_t generation;
   int socket;
-  std::size_t segment_bytes;
+  std::size_t desk_bytes;
   control::NicAttributes nic;
 
   static constexpr std::uint32_t kOpen = 1u << 16;
@@ -86,17 +89,27 @@ struct Session {
   // No completion will come from the driver any more.
   bool over() const {
     return lost.load(std::memory_order_acquire) ||
-           view.header().closed.load(std::memory_order_acquire) != 0;
+           desk.header().closed.load(std::memory_order_acquire) != 0;
   }
 
   std::uint32_t nic_part() const { return nic_key(number, generation); }
   VIP_NIC_HANDLE handle() const { return Handle(Kind::kNic, nic_part(), 0).pointer(); }
 
-  // Rings a doorbell, and the bell if the driver sleeps.
+  // Rings a doorbell of the stack. Its driver is this thread, or the agent, which is woken if it
+  // sleeps.
   void ring(std::uint32_t bit) {
+    if (driver == nullptr) return ring_desk(bit);
     view.header().doorbells.ring(bit);
-    if (view.header().driver_sleeps.load() != 0) wake_driver();
+    driver->turn();
   }
+  void ring_desk(std::uint32_t bit) {
+    desk.header().doorbells.ring(bit);
+    if (desk.header().driver_sleeps.load() != 0) wake_agent();
+  }
+
+  // To be called by a thread that has looked for something in vain. True if it is worth another
+  // look at once.
+  bool turn() { return driver != nullptr && driver->turn(); }
 
   // Wakes whoever waits next to this word, as the driver does. The word may meanwhile serve
   // another VI or CQ, so nobody is passed over.
@@ -106,13 +119,14 @@ struct Session {
   void alert();
 
   // Waits until attempt() returns true: spins, then sleeps on `sleepers`. False after timeout_ms.
-  // cancellable: a sleeping thread may be cancelled.
+  // cancellable: a sleeping thread may be cancelled. for_agent: it is the agent that is awaited,
+  // whoever drives the stack.
   template <class Attempt>
   bool wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms, Attempt&& attempt,
-            bool cancellable = true);
+            bool cancellable = true, bool for_agent = false);
 
  private:
-  void wake_driver();
+  void wake_agent();
 };
 
 // What connecting to an agent yields.
@@ -121,9 +135,14 @@ struct Hello {
   int socket;
   int segment;
   int bell;
+  int port, umem, home;  // granted; else -1
+
+  bool granted() const {
+    return answer.placement == static_cast<std::uint32_t>(control::Placement::kGranted);
+  }
 };
 
-// Speaks to the agent (hello.cc). On success the caller owns the three descriptors.
+// Speaks to the agent (hello.cc). On success the caller owns the descriptors.
 VIP_RETURN say_hello(const char* device, Hello& hello);
 
 // Reports to standard error if $VIADUCT_DEBUG is set.
@@ -132,7 +151,7 @@ void explain(const char* format, ...) __attribute__((format(printf, 1, 2)));
 namespace registry {
 
 // Makes a session of a hello; takes its descriptors over in any case.
-VIP_RETURN open(const Hello& hello, Session*& session);
+VIP_RETURN open(Hello& hello, Session*& session);
 
 // Ends the session with this key. False if there is none.
 bool close(std::uint32_t number, std::uint32_t key);

@@ -62,6 +62,17 @@ inline int poll(pollfd* fds, nfds_t count, int timeout_ms) {
       ::syscall(SYS_ppoll, fds, count, timeout_ms < 0 ? nullptr : &timeout, nullptr, 0L));
 }
 
+// ~0: no limit.
+inline int poll_ns(pollfd* fds, nfds_t count, std::uint64_t timeout_ns) {
+  timespec timeout = {static_cast<time_t>(timeout_ns / 1'000'000'000),
+                      static_cast<long>(timeout_ns % 1'000'000'000)};
+  return static_cast<int>(
+      ::syscall(SYS_ppoll, fds, count, timeout_ns == ~0ull ? nullptr : &timeout, nullptr, 0L));
+}
+inline long random(void* data, std::size_t bytes) {
+  return ::syscall(SYS_getrandom, data, bytes, 0u);
+}
+
 // nullptr when there is no memory. Anonymous memory if fd is -1.
 inline void* map(std::size_t bytes, int fd) {
   const long flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;

@@ -39,9 +39,12 @@ VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out) {
   const Visit visit(handle, Kind::kVi);
   if (!visit) return VIP_INVALID_PARAMETER;
   VIP_DESCRIPTOR* descriptor;
-  const VIP_RETURN result = WorkQueue(visit.session(), visit.handle(), side).take(descriptor);
+  Session& session = visit.session();
+  WorkQueue queue(session, visit.handle(), side);
+  VIP_RETURN result = queue.take(descriptor);
+  if (result == VIP_NOT_DONE && session.turn()) result = queue.take(descriptor);
   if (result == VIP_NOT_DONE) {
-    missed(visit.thread().misses);
+    missed(visit.thread().misses, session.driver == nullptr);
   } else {
     visit.thread().misses = 0;
     *out = descriptor;
@@ -156,7 +159,8 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIB
     *State = state > VIP_STATE_ERROR ? VIP_STATE_ERROR : static_cast<VIP_VI_STATE>(state);
   }
   // A program that polls for a change of state is a program that waits.
-  missed(visit.thread().misses);
+  session.turn();
+  missed(visit.thread().misses, session.driver == nullptr);
   return VIP_SUCCESS;
 }
 

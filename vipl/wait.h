@@ -12,24 +12,27 @@ namespace viaduct::vipl {
 
 template <class Attempt>
 bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms,
-                   Attempt&& attempt, bool cancellable) {
-  if (attempt()) return true;
+                   Attempt&& attempt, bool cancellable, bool for_agent) {
+  if (attempt() || (turn() && attempt())) return true;
   if (timeout_ms == 0) return false;
   const std::uint64_t start = now_ns();
   const std::uint64_t deadline = deadline_after(start, timeout_ms);
-  Spinner spinner(start + spin_ns < deadline ? start + spin_ns : deadline);
+  const bool hosted = driver == nullptr || for_agent;
+  Spinner spinner(start + spin_ns < deadline ? start + spin_ns : deadline, hosted);
   while (spinner.again()) {
+    turn();
     if (attempt()) return true;
   }
   for (;;) {
     const std::uint32_t asleep = sleepers.fetch_or(layout::kSleeper) | layout::kSleeper;
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    turn();
     if (attempt()) return true;
     if (deadline != kNever && now_ns() >= deadline) return false;
     // Programs end threads that sleep here. Nothing is held meanwhile.
     int type = PTHREAD_CANCEL_DEFERRED;
     if (cancellable) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-    sys::futex_wait(sleepers, asleep, deadline);
+    if (hosted || !driver->watch(deadline)) sys::futex_wait(sleepers, asleep, deadline);
     if (cancellable) pthread_setcanceltype(type, nullptr);
   }
 }

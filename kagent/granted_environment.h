@@ -1,0 +1,61 @@
+// What a granted stack asks of the world around it: see Environment in stack.h for what the
+// functions mean. The program's memory is the driver's own here.
+//
+// Declared where the stack can see it; libvipl, which alone has granted stacks, defines it.
+#ifndef VIADUCT_KAGENT_GRANTED_ENVIRONMENT_H
+#define VIADUCT_KAGENT_GRANTED_ENVIRONMENT_H
+
+#include <sys/uio.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "kagent/session_layout.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+class GrantedEnvironment {
+ public:
+  // `desk`: the session that the program has with the agent's stack. `bell`: the agent's, an event
+  // descriptor. `watch`: what wakes a thread that sleeps on the port.
+  struct Watch {
+    std::atomic<std::uint64_t> asleep_until{0};  // 0: nobody sleeps
+    int poke = -1;                               // event descriptor
+  };
+  void attach(const layout::View& desk, int bell, Watch& watch) {
+    desk_ = desk, bell_ = bell, watch_ = &watch;
+  }
+
+  bool read_program(std::uint32_t session, std::span<const iovec> remote,
+                    std::span<const iovec> local);
+  bool write_program(std::uint32_t session, std::span<const iovec> remote,
+                     std::span<const iovec> local);
+  void wake(std::atomic<std::uint32_t>& word);
+  std::uint64_t random();
+
+  // Names are the agent's business: a granted stack is never asked for one.
+  std::optional<MacAddress> look_up(std::string_view) { return std::nullopt; }
+  bool is_own_name(std::string_view) { return false; }
+  std::string_view own_name() { return {}; }
+
+  // Notices: what the program waits for, for the agent to see. kNone when all are in use.
+  std::uint32_t put_up(const layout::Address& local, bool peer);
+  void take_down(std::uint32_t notice);
+
+ private:
+  layout::View desk_;
+  int bell_ = -1;
+  Watch* watch_ = nullptr;
+  std::array<std::uint64_t, 32> numbers_{};
+  std::size_t numbers_left_ = 0;
+};
+
+}  // namespace viaduct
+
+#endif

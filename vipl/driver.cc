@@ -1,0 +1,183 @@
+#include "vipl/driver.h"
+
+#include <new>
+
+#include "vipl/guarded_copy.h"
+#include "vipl/idle.h"
+#include "vipl/session.h"
+#include "vipl/sys.h"
+
+namespace viaduct::vipl {
+namespace {
+
+constexpr std::uint32_t kIdleRounds = 32;  // looks without the clock between those with it
+constexpr std::uint64_t kFinishNs = 5'000'000;  // for peers to answer; the agent goes on after that
+
+}  // namespace
+
+// ---------------------------------------------------------------------------- making
+
+Driver* Driver::make(Hello& hello, const layout::View& desk) {
+  const control::HelloAnswer& answer = hello.answer;
+  const StackLimits limits = granted_limits(answer);
+  void* const room = sys::map(sizeof(Driver), -1);
+  Driver* const driver = room == nullptr ? nullptr : new (room) Driver();
+  if (driver == nullptr) {
+    sys::close(hello.port);
+    sys::close(hello.umem);
+    explain("no memory for a driver");
+    return nullptr;
+  }
+  const char* const failed = driver->port_.open(hello.port, hello.umem, answer.port);
+  const int error = errno;
+  driver->watch_.poke = sys::eventfd();
+  const bool fits = home_bytes(limits) == answer.home_bytes &&
+                    sys::seek_end(hello.home) == static_cast<long>(answer.home_bytes);
+  if (failed == nullptr && fits) driver->home_ = sys::map(answer.home_bytes, hello.home);
+  driver->home_bytes_ = answer.home_bytes;
+  if (failed != nullptr || driver->home_ == nullptr || driver->watch_.poke < 0) {
+    explain("the granted port can't be used: %s (error %d)",
+            failed != nullptr ? failed : "its home is not what was announced", error);
+    destroy(driver, true);
+    return nullptr;
+  }
+  guarded::prepare();
+  driver->environment_.attach(desk, hello.bell, driver->watch_);
+  driver->spin_ns_ = spin_time(answer.busy_poll_us);
+  auto* const home = static_cast<std::byte*>(driver->home_);
+  StackAddresses addresses{};
+  static_assert(sizeof addresses.host == sizeof answer.host);
+  for (std::size_t i = 0; i < sizeof answer.host; ++i) {
+    addresses.host[i] = answer.host[i];
+    addresses.desk[i] = answer.desk[i];
+  }
+  driver->stack_ = new (driver->stack_room_)
+      Stack(home + home_stack_offset(limits), limits, answer.port.ether_type, driver->port_,
+            driver->environment_, now_ns(), addresses);
+  driver->stack_->open_session(home);
+  driver->segment_ = layout::View(home, driver->stack_->capacity());
+  if (!driver->start_stand_in()) {
+    explain("cannot start the thread that stands in for the program");
+    destroy(driver, true);
+    return nullptr;
+  }
+  return driver;
+}
+
+void Driver::destroy(Driver* driver, bool abandoned) {
+  if (!abandoned) driver->stop_stand_in();
+  if (driver->stack_ != nullptr && !abandoned) driver->stack_->~Stack();
+  if (driver->home_ != nullptr) sys::unmap(driver->home_, driver->home_bytes_);
+  if (driver->watch_.poke >= 0) sys::close(driver->watch_.poke);
+  driver->~Driver();
+  sys::unmap(driver, sizeof(Driver));
+}
+
+void Driver::finish() {
+  stop_stand_in();
+  lock();
+  const std::uint64_t until = now_ns() + kFinishNs;
+  stack_->close_session(0, now_ns());
+  // Who is told answers at once, unless the network or the peer is slow.
+  for (std::uint64_t now = now_ns(); now < until; now = now_ns()) {
+    stack_->progress(now);
+    if (stack_->usage().goodbyes == 0) break;
+    sys::yield();
+  }
+  // Locked for ever: nobody may touch the port's rings any more.
+}
+
+// ---------------------------------------------------------------------------- turns
+
+bool Driver::try_lock() { return lock_.exchange(1, std::memory_order_acquire) == 0; }
+
+void Driver::lock() {
+  while (!try_lock()) sys::yield();
+}
+
+// A thread that finds the lock taken has rung its doorbell before. Whoever gives the lock back looks
+// at the doorbells after that, so one of the two sees the bell.
+void Driver::unlock() { lock_.exchange(0); }
+
+unsigned Driver::round() {
+  if (!port_.has_frames() && !more() && ++idle_ < kIdleRounds) return 0;
+  idle_ = 0;
+  const unsigned work = stack_->progress(now_ns());
+  // Whoever sleeps on the port may have to wake earlier than it thought.
+  const std::uint64_t asleep = watch_.asleep_until.load();
+  if (asleep != 0 && stack_->next_deadline() < asleep) poke();
+  return work;
+}
+
+bool Driver::turn() {
+  turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return serve();
+}
+
+bool Driver::serve() {
+  unsigned work = 0;
+  do {
+    if (!try_lock()) break;
+    work += round();
+    unlock();
+  } while (more());
+  return work != 0;
+}
+
+// ---------------------------------------------------------------------------- keeping watch
+
+void Driver::poke() {
+  const std::uint64_t one = 1;
+  sys::write(watch_.poke, &one, sizeof one);
+}
+
+// The stand-in gives the watch up to a thread of the program, and everybody to nobody living.
+bool Driver::take_watch(std::uint32_t self) {
+  std::uint32_t other = 0;
+  if (watcher_.compare_exchange_strong(other, self)) return true;
+  if (other == stand_in_.load()) {
+    if (!watcher_.compare_exchange_strong(other, self)) return false;
+    poke();
+    return true;
+  }
+  return !sys::thread_lives(static_cast<int>(other)) &&
+         watcher_.compare_exchange_strong(other, self);
+}
+
+void Driver::leave_watch(std::uint32_t self) {
+  std::uint32_t mine = self;
+  watcher_.compare_exchange_strong(mine, 0);
+}
+
+// Not asleep when it returns, but perhaps not awake for long enough to have heard everything: the
+// caller gives the stack a turn.
+void Driver::sleep_on_port(std::uint64_t until) {
+  lock();
+  const std::uint64_t due = stack_->next_deadline();
+  unlock();
+  if (due < until) until = due;
+  watch_.asleep_until.store(until);
+  // What was rung or completed before this is seen by others from now on, or by us here.
+  if (!more() && !port_.has_frames()) {
+    pollfd fds[2] = {{port_.descriptor(), POLLIN, 0}, {watch_.poke, POLLIN, 0}};
+    const std::uint64_t now = now_ns();
+    sys::poll_ns(fds, 2, until == kNever ? kNever : until > now ? until - now : 0);
+  }
+  watch_.asleep_until.store(0);
+  std::uint64_t pokes;
+  sys::read(watch_.poke, &pokes, sizeof pokes);
+}
+
+bool Driver::watch(std::uint64_t until) {
+  const auto self = static_cast<std::uint32_t>(sys::thread());
+  if (!take_watch(self)) return false;
+  sleep_on_port(until);
+  leave_watch(self);
+  if (resting_.exchange(false)) {
+    rest_.store(1);
+    sys::futex_wake(rest_);
+  }
+  return true;
+}
+
+}  // namespace viaduct::vipl

@@ -1,0 +1,113 @@
+// The driver of a granted session: it gives the program's own stack its turns.
+//
+// Whichever thread of the program calls the library and finds nothing done gives the stack a turn
+// (turn()); one at a time, the others go on without waiting. A thread that has looked long enough
+// sleeps on the port (watch()): one at a time again, the others sleep on the futex words as in a
+// hosted session and are woken by the one that has the next turn.
+//
+// When no thread of the program has come by for a lease, a thread of the library stands in for
+// them: it keeps watch until one comes by again. So peers see acknowledgements, and memory that
+// they write to changes, whatever the program is doing.
+//
+//   the program's threads come by     the stand-in looks every few ms whether they still do
+//   one of them sleeps on the port    the stand-in rests
+//   none comes by for a lease         the stand-in watches the port
+#ifndef VIADUCT_VIPL_DRIVER_H
+#define VIADUCT_VIPL_DRIVER_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "kagent/granted_environment.h"
+#include "kagent/granted_home.h"
+#include "kagent/session_layout.h"
+#include "kagent/stack.h"
+#include "xdp/granted_port.h"
+
+namespace viaduct::vipl {
+
+struct Hello;
+
+class Driver {
+ public:
+  // Maps what the agent granted and starts the stand-in. Takes over the port's descriptors of the
+  // hello, also on failure; its bell and segment stay the caller's. nullptr on failure, which is
+  // explained. `desk`: the mapped segment of the session with the agent's stack.
+  static Driver* make(Hello& hello, const layout::View& desk);
+
+  // Frees it; nobody may be inside. In a forked child, where `abandoned` is true, the stack is left
+  // alone: it is the parent's.
+  static void destroy(Driver* driver, bool abandoned);
+
+  // The session's segment, in memory that the agent can look into when the program has died.
+  layout::View segment() const { return segment_; }
+  layout::Capacity capacity() const { return stack_->capacity(); }
+
+  // Gives the stack a turn unless another thread is at it. True if it had something to do.
+  bool turn();
+
+  // Sleeps until a frame has come, a timer is due or the time is `until` (CLOCK_MONOTONIC, ns).
+  // False at once if another thread sleeps on the port already. The caller has announced in a word
+  // `sleepers` what it waits for, and looked once more.
+  bool watch(std::uint64_t until);
+
+  // Makes the thread that sleeps on the port look again at what it waits for.
+  void wake_watcher() {
+    if (watch_.asleep_until.load() != 0) poke();
+  }
+
+  // Ends the session: peers are told. To be called once, when no thread will begin a turn any more.
+  void finish();
+
+ private:
+  Driver() = default;
+  bool try_lock();
+  void lock();
+  void unlock();
+  unsigned round();
+  bool serve();
+  bool more() const { return segment_.header().doorbells.any(); }
+
+  void poke();
+  void sleep_on_port(std::uint64_t until);
+  bool take_watch(std::uint32_t self);
+  void leave_watch(std::uint32_t self);
+
+  // stand_in.cc
+  static constexpr std::size_t kStandInStack = 256 * 1024;
+  bool start_stand_in();
+  void stop_stand_in();
+  static void* run_stand_in(void* driver);
+  void stand_in();
+  void rest(std::uint64_t ns);
+  void keep_watch(std::uint32_t before);
+
+  // --- set at make()
+  layout::View segment_;
+  void* home_ = nullptr;
+  std::size_t home_bytes_ = 0;
+  std::uint64_t spin_ns_ = 0;
+  GrantedPort port_;
+  GrantedEnvironment environment_;
+  alignas(Stack) std::byte stack_room_[sizeof(Stack)];
+  Stack* stack_ = nullptr;
+
+  // --- under the lock
+  std::uint32_t idle_ = 0;     // rounds in a row in which nothing was to be seen
+
+  // --- changing
+  alignas(64) std::atomic<std::uint32_t> lock_{0};
+  std::atomic<std::uint32_t> turns_{0};      // of the program's threads; only their change matters
+  alignas(64) std::atomic<std::uint32_t> watcher_{0};  // thread that keeps watch; 0: none
+  GrantedEnvironment::Watch watch_;
+  alignas(64) std::atomic<std::uint32_t> rest_{0};     // the stand-in sleeps on this
+  std::atomic<bool> resting_{false};         // ... for long, as a thread of the program watches
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::uint32_t> stand_in_{0};   // its thread
+  std::atomic<std::uint32_t> gone_{0};       // 1: it has ended
+};
+
+}  // namespace viaduct::vipl
+
+#endif
