@@ -53,7 +53,7 @@ Driver* Driver::make(Hello& hello, const layout::View& desk) {
   }
   driver->stack_ = new (driver->stack_room_)
       Stack(home + home_stack_offset(limits), limits, answer.port.ether_type, driver->port_,
-            driver->environment_, now_ns(), addresses);
+            driver->environment_, addresses, now_ns());
   driver->stack_->open_session(home);
   driver->segment_ = layout::View(home, driver->stack_->capacity());
   if (!driver->start_stand_in()) {

@@ -67,14 +67,14 @@ std::uint64_t GrantedEnvironment::random() {
 }
 
 std::uint32_t GrantedEnvironment::put_up(const layout::Address& local, bool peer) {
-  layout::Notices& notices = desk_.header().notices;
+  layout::Notices& notices = desk_.notices();
   for (std::uint32_t i = 0; i < layout::kNotices; ++i) {
     const std::uint64_t bit = 1ull << (i % 64);
     std::atomic<std::uint64_t>& word = notices.active[i / 64];
     if ((word.load(std::memory_order_relaxed) & bit) != 0) continue;
     layout::Notice& notice = notices.notice[i];
     notice.local = local;
-    notice.state.store(peer ? 2 : 1, std::memory_order_release);
+    notice.state.store(peer ? layout::kNoticePeer : layout::kNoticeWait, std::memory_order_release);
     word.fetch_or(bit);
     // Requests that came before the notice was up are held by the agent, which says so.
     if (notices.holding.load() != 0) {
@@ -86,14 +86,14 @@ std::uint32_t GrantedEnvironment::put_up(const layout::Address& local, bool peer
     }
     return i;
   }
-  return TimerWheel::kNone;
+  return layout::kNoNotice;
 }
 
 void GrantedEnvironment::take_down(std::uint32_t notice) {
   if (notice >= layout::kNotices) return;
-  layout::Notices& notices = desk_.header().notices;
+  layout::Notices& notices = desk_.notices();
   notices.active[notice / 64].fetch_and(~(1ull << (notice % 64)));
-  notices.notice[notice].state.store(0, std::memory_order_release);
+  notices.notice[notice].state.store(layout::kNoticeFree, std::memory_order_release);
 }
 
 }  // namespace viaduct

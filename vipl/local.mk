@@ -3,7 +3,10 @@ lib_LTLIBRARIES += libvipl.la
 include_HEADERS += vipl/vipl.h vipl/vipl_ext.h
 pkgconfig_DATA += vipl/vipl.pc
 
+# The program's own stack is a part of the library, in a build of its own (stack_binding.h).
 libvipl_la_SOURCES = \
+  $(stack_sources) \
+  xdp/granted_layout.h xdp/granted_port.cc xdp/granted_port.h \
   vipl/api.h \
   vipl/attributes.cc vipl/attributes.h \
   vipl/caller.cc vipl/caller.h \
@@ -37,6 +40,7 @@ libvipl_la_SOURCES = \
   vipl/work_queue.cc vipl/work_queue.h
 
 # C programs link with the library, statically too, so it needs the C library alone.
+libvipl_la_CPPFLAGS = $(AM_CPPFLAGS) -DVIADUCT_GRANTED_STACK
 libvipl_la_CXXFLAGS = $(AM_CXXFLAGS) -fno-exceptions -fno-rtti -fno-threadsafe-statics \
   -ftls-model=initial-exec
 # The library's thread outlives dlclose(): nodelete.
