@@ -20,3 +20,11 @@ tests_unit_vipl_test_SOURCES = \
   tests/unit/vipl_threads_test.cc
 tests_unit_vipl_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit
 tests_unit_vipl_test_LDADD = libvipl.la $(TEST_LIBS)
+
+check_PROGRAMS += tests/unit/vipl_guarded_copy_test
+TESTS += tests/unit/vipl_guarded_copy_test
+tests_unit_vipl_guarded_copy_test_SOURCES = \
+  tests/unit/vipl_guarded_copy_test.cc \
+  vipl/guarded_copy.cc vipl/guarded_copy.h
+tests_unit_vipl_guarded_copy_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_vipl_guarded_copy_test_LDADD = $(TEST_LIBS)
