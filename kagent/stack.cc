@@ -338,19 +338,21 @@ unsigned Stack::answer_doorbells() {
     const std::uint32_t session = open_sessions_[i];
     layout::Doorbells& bells = views_[session].header().doorbells;
     if (!bells.any()) continue;
-    work += bells.answer([this, session](std::uint32_t bit) {
-      if (bit < layout::kCommands) {
-        run_command(session, bit);
-      } else if (bit - layout::kCommands < limits_.vis) {
-        const ViIndex vi = bit - layout::kCommands;
-        if (vi < vis_.fresh() && vis_[vi].session == session) ring_send(vi);
-      } else if (bit - layout::kCommands - limits_.vis < cqs_.fresh()) {
-        const std::uint32_t cq = bit - layout::kCommands - limits_.vis;
-        if (cqs_[cq].session == session) drain_backlog(cq);
-      }
-    });
+    work += bells.answer([this, session](std::uint32_t bit) { rung(session, bit); });
   }
   return work;
+}
+
+void Stack::rung(std::uint32_t session, std::uint32_t bit) {
+  if (bit < layout::kCommands) {
+    run_command(session, bit);
+  } else if (bit - layout::kCommands < limits_.vis) {
+    const ViIndex vi = bit - layout::kCommands;
+    if (vi < vis_.fresh() && vis_[vi].session == session) ring_send(vi);
+  } else if (bit - layout::kCommands - limits_.vis < cqs_.fresh()) {
+    const std::uint32_t cq = bit - layout::kCommands - limits_.vis;
+    if (cqs_[cq].session == session) drain_backlog(cq);
+  }
 }
 
 void Stack::fire(std::uint32_t timer) {

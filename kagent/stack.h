@@ -110,6 +110,16 @@ class Stack {
   // acknowledgements, timers. Returns the amount of work done, 0 when idle.
   unsigned progress(std::uint64_t now);
 
+  // Answers a doorbell of a session without its having been rung: for a driver in the program.
+  void rung(std::uint32_t session, std::uint32_t bit);
+
+  // Whether messages of this VI are on their way whose acknowledgement will come.
+  bool awaits_acknowledgement(std::uint32_t vi) const {
+    const state::Vi& sender = vis_[vi];
+    return sender.state == vip::kConnected && sender.reliability != vip::kUnreliable &&
+           sender.send_una != sender.send_next;
+  }
+
   // Before sleeping: asks every program to ring the bell from now on. False (and nothing asked)
   // when there is work already. After sleeping: takes it back.
   bool prepare_to_sleep();

@@ -75,7 +75,7 @@ void Driver::destroy(Driver* driver, bool abandoned) {
 
 void Driver::finish() {
   stop_stand_in();
-  lock();
+  while (!try_lock()) sys::yield();
   const std::uint64_t until = now_ns() + kFinishNs;
   stack_->close_session(0, now_ns());
   // Who is told answers at once, unless the network or the peer is slow.
@@ -89,20 +89,34 @@ void Driver::finish() {
 
 // ---------------------------------------------------------------------------- turns
 
-bool Driver::try_lock() { return lock_.exchange(1, std::memory_order_acquire) == 0; }
-
-void Driver::lock() {
-  while (!try_lock()) sys::yield();
+// A thread that finds the lock taken has rung its doorbell before; it leaves a mark, for which the
+// holder gives the stack another turn.
+bool Driver::try_lock() {
+  for (;;) {
+    std::uint32_t seen = kFree;
+    if (lock_.compare_exchange_strong(seen, kHeld, std::memory_order_acquire)) return true;
+    if (seen == kWanted || lock_.compare_exchange_strong(seen, kWanted)) return false;
+  }
 }
 
-// A thread that finds the lock taken has rung its doorbell before. Whoever gives the lock back looks
-// at the doorbells after that, so one of the two sees the bell.
-void Driver::unlock() { lock_.exchange(0); }
+bool Driver::lock() {
+  while (!try_lock()) {
+    if (stopping_.load()) return false;
+    sys::yield();
+  }
+  return true;
+}
 
-unsigned Driver::round() {
+// True if somebody wanted it meanwhile.
+bool Driver::unlock() { return lock_.exchange(kFree) == kWanted; }
+
+unsigned Driver::round(Cause cause) {
   if (!port_.has_frames() && !more() && ++idle_ < kIdleRounds) return 0;
   idle_ = 0;
-  const unsigned work = stack_->progress(now_ns());
+  now_ = now_ns();
+  if (cause == Cause::kLook) habit_.looks(now_);
+  if (cause == Cause::kStandIn && habit_.waiting != 0) habit_.fails();
+  const unsigned work = stack_->progress(now_);
   // Whoever sleeps on the port may have to wake earlier than it thought.
   const std::uint64_t asleep = watch_.asleep_until.load();
   if (asleep != 0 && stack_->next_deadline() < asleep) poke();
@@ -111,17 +125,40 @@ unsigned Driver::round() {
 
 bool Driver::turn() {
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return serve();
+  return serve(Cause::kLook);
 }
 
-bool Driver::serve() {
+bool Driver::serve(Cause cause) {
   unsigned work = 0;
-  do {
+  for (bool again = true; again;) {
     if (!try_lock()) break;
-    work += round();
-    unlock();
-  } while (more());
+    work += round(cause);
+    again = unlock();
+  }
   return work != 0;
+}
+
+void Driver::posted(std::uint32_t vi) {
+  const std::uint32_t bell = layout::vi_bit(vi);
+  turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (!try_lock()) {
+    segment_.header().doorbells.ring(bell);
+    serve(Cause::kPost);
+    return;
+  }
+  habit_.posts(now_);
+  if (habit_.sureness == Habit::kSure && habit_.waiting < Habit::kMostPosts &&
+      stack_->awaits_acknowledgement(vi)) {
+    ++habit_.waiting;
+    segment_.header().doorbells.ring(bell);
+    if (unlock()) serve(Cause::kPost);
+    return;
+  }
+  habit_.waiting = 0;
+  stack_->rung(0, bell);
+  idle_ = kIdleRounds;
+  round(Cause::kPost);
+  if (unlock()) serve(Cause::kPost);
 }
 
 // ---------------------------------------------------------------------------- keeping watch
@@ -152,9 +189,9 @@ void Driver::leave_watch(std::uint32_t self) {
 // Not asleep when it returns, but perhaps not awake for long enough to have heard everything: the
 // caller gives the stack a turn.
 void Driver::sleep_on_port(std::uint64_t until) {
-  lock();
+  if (!lock()) return;
   const std::uint64_t due = stack_->next_deadline();
-  unlock();
+  if (unlock()) return;
   if (due < until) until = due;
   watch_.asleep_until.store(until);
   // What was rung or completed before this is seen by others from now on, or by us here.

@@ -44,8 +44,13 @@ class Driver {
   layout::View segment() const { return segment_; }
   layout::Capacity capacity() const { return stack_->capacity(); }
 
-  // Gives the stack a turn unless another thread is at it. True if it had something to do.
+  // Gives the stack a turn unless another thread is at it. True if it had something to do. To be
+  // called by threads of the program that have looked for something in vain.
   bool turn();
+
+  // Something was posted: rings the doorbell and gives the stack a turn, at once or, as
+  // described at Habit, with the next one.
+  void posted(std::uint32_t vi);
 
   // Sleeps until a frame has come, a timer is due or the time is `until` (CLOCK_MONOTONIC, ns).
   // False at once if another thread sleeps on the port already. The caller has announced in a word
@@ -62,11 +67,45 @@ class Driver {
 
  private:
   Driver() = default;
+  // Whether a program that posts comes back soon to look for completions. While messages of its are
+  // on their way and it does, what it posts may wait for that moment, and small messages then share
+  // a frame. Learnt from what it has done so far: one that comes late, or for whom the stand-in had
+  // to send, must show its habit again.
+  struct Habit {
+    static constexpr std::uint32_t kSure = 32;        // times in a row
+    static constexpr std::uint64_t kSoonNs = 20'000;  // from the post to the look
+    static constexpr std::uint32_t kMostPosts = 16;   // that wait at once
+    std::uint32_t sureness = 0;
+    std::uint32_t waiting = 0;                        // posts that do
+    bool awaited = false;                             // it has posted and not looked since
+    std::uint64_t posted_at = 0;
+
+    void posts(std::uint64_t now) { awaited = true, posted_at = now; }
+    void looks(std::uint64_t now) {
+      waiting = 0;
+      if (!awaited) return;
+      awaited = false;
+      if (now - posted_at > kSoonNs) {
+        sureness = 0;
+      } else if (sureness < kSure) {
+        ++sureness;
+      }
+    }
+    void fails() { sureness = waiting = 0; }
+  };
+
+  // Why the stack gets a turn: the program looks for completions, it has posted something, or
+  // nobody came by.
+  enum class Cause { kLook, kPost, kStandIn };
+
+  static constexpr std::uint32_t kFree = 0;
+  static constexpr std::uint32_t kHeld = 1;
+  static constexpr std::uint32_t kWanted = 2;  // held, and somebody has found it so
   bool try_lock();
-  void lock();
-  void unlock();
-  unsigned round();
-  bool serve();
+  bool lock();  // false if the session ends meanwhile
+  bool unlock();
+  unsigned round(Cause cause);
+  bool serve(Cause cause);
   bool more() const { return segment_.header().doorbells.any(); }
 
   void poke();
@@ -95,6 +134,8 @@ class Driver {
 
   // --- under the lock
   std::uint32_t idle_ = 0;     // rounds in a row in which nothing was to be seen
+  std::uint64_t now_ = 0;      // of the last round that read the clock
+  Habit habit_;
 
   // --- changing
   alignas(64) std::atomic<std::uint32_t> lock_{0};

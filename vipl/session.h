@@ -102,6 +102,12 @@ struct Session {
     view.header().doorbells.ring(bit);
     driver->turn();
   }
+  // The same for a VI on which something was posted.
+  void posted(std::uint32_t vi) {
+    if (driver == nullptr) return ring_desk(layout::vi_bit(vi));
+    driver->posted(vi);
+  }
+
   void ring_desk(std::uint32_t bit) {
     desk.header().doorbells.ring(bit);
     if (desk.header().driver_sleeps.load() != 0) wake_agent();

@@ -76,7 +76,7 @@ void Driver::keep_watch(std::uint32_t before) {
   std::uint32_t looks = 0;
   while (!stopping_.load() && watcher_.load() == self &&
          turns_.load(std::memory_order_relaxed) == before) {
-    if (serve()) {
+    if (serve(Cause::kStandIn)) {
       busy_until = now_ns() + spin_ns_;
       looks = 0;
     } else if (now_ns() < busy_until) {

@@ -83,7 +83,7 @@ VIP_RETURN WorkQueue::post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory, bo
     queue_.posted.store(position + 1, std::memory_order_release);
   }
   if (side_ == Side::kSend) {
-    session_.ring(layout::vi_bit(vi_));
+    session_.posted(vi_);
   } else {
     // The driver finds receives when it needs them, except in the error state, where it must flush
     // what comes after it has looked.
