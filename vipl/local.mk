@@ -12,6 +12,7 @@ libvipl_la_SOURCES = \
   vipl/connection.cc \
   vipl/cq.cc \
   vipl/discovery.cc vipl/discovery.h \
+  vipl/farewell.cc vipl/farewell.h \
   vipl/handle.h \
   vipl/hello.cc \
   vipl/idle.cc vipl/idle.h \

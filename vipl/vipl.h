@@ -34,6 +34,10 @@
  *   Cancelling a thread (pthread_cancel) ends it where it sleeps in a function that blocks.
  *   fork       A child process has none of its parent's NICs: their handles are invalid there. It
  *              may open its own.
+ *   exit       A program may end without closing anything. At exit() and at the return from main the
+ *              library waits, half a second at most, until what was posted on connected VIs has been
+ *              sent; then the peers are told as by VipDisconnect. Handlers are called no more.
+ *              _exit() and being killed don't wait.
  * The lists of return codes below don't repeat VIP_INVALID_PARAMETER for a bad handle or NULL, nor
  * VIP_ERROR_RESOURCE for the end.
  *
