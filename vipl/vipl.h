@@ -402,7 +402,9 @@ VIP_RETURN VipCreatePtag(IN VIP_NIC_HANDLE NicHandle, OUT VIP_PROTECTION_HANDLE 
 VIP_RETURN VipDestroyPtag(IN VIP_NIC_HANDLE NicHandle, IN VIP_PROTECTION_HANDLE Ptag);
 
 /* VipRegisterMem: lets descriptors use [VirtualAddress, VirtualAddress + Length). Any alignment and
- * length; ranges may overlap and be registered repeatedly, each time with another handle. Short.
+ * length; ranges may overlap and be registered repeatedly, each time with another handle. Nothing is
+ * pinned: what a descriptor uses must be mapped until it has been taken back, and be writable where
+ * something is received, as if the program's own memcpy() did it. Short.
  *   MemAttribs    NULL: no tag, no RDMA
  *   MemoryHandle  out, never 0; peers need it, with the address, for RDMA
  *   VIP_SUCCESS
