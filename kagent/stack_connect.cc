@@ -460,7 +460,8 @@ void Stack::on_connect_accept(const wire::Decoded& frame) {
         return fail_attempt(i, vip::kErrorResource);
       }
       if (vi.peer_to_peer) vi.peer_linked = 1;
-      const std::uint32_t command = vi.command;
+      // Between peers, establish() finishes a command that waits.
+      const std::uint32_t command = vi.peer_to_peer ? kNone : vi.command;
       establish(i);
       send_short(Type::kConnectConfirm, vi.peer_address, vi.peer_vi, vi.peer_key, vi.send_next,
                  vi.receive_next, 0);

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 
 #include "vipl/completion_queue.h"
+#include "vipl/farewell.h"
 #include "vipl/lock.h"
 #include "vipl/sys.h"
 #include "vipl/thread.h"
@@ -220,6 +221,7 @@ void* run(void* argument) {
       // Closing flushes queues; that is not news for handlers.
       if (session.key.load() != key) return nullptr;
     }
+    if (farewell::begun()) return nullptr;
     call.make();
   }
 }

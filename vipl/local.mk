@@ -18,6 +18,7 @@ libvipl_la_SOURCES = \
   vipl/driver.cc vipl/driver.h \
   vipl/granted_environment.cc kagent/granted_environment.h \
   vipl/guarded_copy.cc vipl/guarded_copy.h \
+  vipl/farewell.cc vipl/farewell.h \
   vipl/handle.h \
   vipl/hello.cc \
   vipl/idle.cc vipl/idle.h \

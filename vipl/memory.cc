@@ -61,12 +61,14 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
   // Another thread may be given the same handle anew as soon as the driver has it back, so it is
   // struck out before, and put back if the driver says no.
   std::uint64_t length = 0;
+  bool may_have_been = false;
   {
     Lock lock(session.lock);
     length = session.regions.remove(MemoryHandle, command->memory.address);
+    may_have_been = length != 0 || !session.regions.complete();
   }
   const VIP_RETURN result = command.run();
-  if (command.lost()) return length != 0 ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+  if (command.lost()) return may_have_been ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
   if (result != VIP_SUCCESS && length != 0) {
     Lock lock(session.lock);
     session.regions.insert(MemoryHandle, reinterpret_cast<std::uint64_t>(VirtualAddress), length);

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kagent/vip_codes.h"
+#include "vipl/farewell.h"
 #include "vipl/session.h"
 
 using namespace viaduct::vipl;
@@ -76,6 +77,7 @@ VIP_RETURN VipOpenNic(const VIP_CHAR* DeviceName, VIP_NIC_HANDLE* NicHandle) {
   Session* session = nullptr;
   const VIP_RETURN opened = registry::open(hello, session);
   if (opened != VIP_SUCCESS) return opened;
+  farewell::prepare();
   *NicHandle = Handle(Kind::kNic, session->nic_part(), 0).pointer();
   return VIP_SUCCESS;
 }

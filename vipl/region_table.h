@@ -20,6 +20,7 @@ class RegionTable {
   // False when there is no memory. Memory is used as entries are.
   bool create() {
     entries_ = static_cast<Entry*>(sys::map(kBytes, -1));
+    complete_ = true;
     return entries_ != nullptr;
   }
   void destroy() {
@@ -37,7 +38,11 @@ class RegionTable {
       entry.handle.store(handle, std::memory_order_release);
       return;
     }
+    complete_ = false;
   }
+
+  // Whether nothing was ever forgotten.
+  bool complete() const { return complete_; }
 
   // Returns the length of the region with this handle and address; 0 when it is not known.
   std::uint64_t remove(std::uint32_t handle, std::uint64_t address) {
@@ -81,6 +86,7 @@ class RegionTable {
   }
 
   Entry* entries_ = nullptr;
+  bool complete_ = true;
 };
 
 }  // namespace viaduct::vipl

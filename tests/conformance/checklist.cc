@@ -142,6 +142,22 @@ TEST_F(Checklist, APeerThatLeavesWithoutAWordIsAsOneThatDisconnects) {
   }
 }
 
+TEST_F(Checklist, WhatAProgramHasPostedBeforeItEndsArrives) {
+  CHECKLIST(28);
+  NEEDS_TWO_PROCESSES();
+  constexpr std::uint32_t kMessages = 100, kBytes = 32768;
+  const Region in = near.memory(kBytes);
+  const HostPtr other = another_there();
+  const Nic nic = must(Nic::open(other, options.peer_device));
+  const Vi a = near.vi(kLevel), b = nic.vi(kLevel);
+  connect(near, a, nic, b);
+  const Region out = nic.memory(kBytes);
+  for (std::uint32_t i = 0; i < kMessages; ++i) must(a.post_recv({.segments = {in.all()}}));
+  post_and_leave(b, {.segments = {out.all()}}, kMessages);
+  for (std::uint32_t i = 0; i < kMessages; ++i) ASSERT_EQ(a.recv_wait().code, VIP_SUCCESS) << i;
+  EXPECT_EQ(a.await_state(VIP_STATE_ERROR), VIP_STATE_ERROR);
+}
+
 TEST_F(Checklist, AHostReachesItsOwnAddress) {
   CHECKLIST(29);
   const Nic other = open_near();

@@ -332,4 +332,13 @@ Counts Executor::die() {
   return recorded();
 }
 
+Counts Executor::post_and_leave(ViHandle vi, const Descriptor& descriptor, std::uint32_t count) {
+  if (!may_die_) throw std::runtime_error("the peer is this process: it can't be ended");
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (post_send(vi, descriptor, {}).code != VIP_SUCCESS) throw std::runtime_error("not posted");
+  }
+  leaving_ = true;
+  return recorded();
+}
+
 }  // namespace conformance

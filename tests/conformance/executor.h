@@ -116,6 +116,9 @@ class Executor {
   // The process ends at once, with everything open; where it is the tests' own, throws.
   Counts die();
   bool dying() const { return dying_; }
+  // Posts this send `count` times; then the process ends as one that calls exit, with everything open.
+  Counts post_and_leave(ViHandle vi, const Descriptor& descriptor, std::uint32_t count);
+  bool leaving() const { return leaving_; }
   void may_die() { may_die_ = true; }
 
  private:
@@ -154,6 +157,7 @@ class Executor {
   bool handlers_released_ = false;
   bool may_die_ = false;
   bool dying_ = false;
+  bool leaving_ = false;
 };
 
 }  // namespace conformance

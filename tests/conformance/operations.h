@@ -36,7 +36,8 @@ enum class Takes { Short, Blocks };
                                       O(release_handlers, Short) O(await_notification, Blocks)     \
                                           O(allocate, Short) O(unmap, Short) O(fill, Short)        \
                                               O(mismatch, Short) O(write, Short) O(read, Short)    \
-                                                  O(watch, Blocks) O(finish, Blocks) O(die, Short)
+                                                  O(watch, Blocks) O(finish, Blocks) O(die, Short)       \
+                                                      O(post_and_leave, Short)
 
 enum class OpNumber : std::uint16_t {
 #define O(name, takes) name,

@@ -79,6 +79,34 @@ TEST_F(SemanticsThreads, OneViIsPostedOnAndPolledByMany) {
   for (int i = 0; i < kThreads * kEach; ++i) EXPECT_EQ(b.recv_wait().code, VIP_SUCCESS);
 }
 
+TEST_F(SemanticsThreads, ASleeperWithoutATimeoutIsWokenBesideAPoller) {
+  CHECKLIST(25);
+  const Cq cq = must(near.create_cq(16));
+  const Vi a = must(near.create_vi(near.vi_attributes(kLevel), {}, cq.handle));
+  const Vi b = far.vi(kLevel), busy = near.vi(kLevel);
+  connect(a, b);
+  ASSERT_EQ(VIP(PostRecv, raw(busy), packet(0), memory()), VIP_SUCCESS);
+  std::atomic<bool> stop{false};
+  std::thread poller([&] {
+    while (!stop) {
+      VIP_DESCRIPTOR* d = nullptr;
+      VIP(RecvDone, raw(busy), &d);
+      VIP(SendDone, raw(a), &d);
+    }
+  });
+  for (int i = 0; i < 50; ++i) {
+    auto waiting = start([cq] { return cq.wait(kInfinite); });
+    if (i % 2 != 0) EXPECT_FALSE(waiting.returned_within(5));  // asleep by now
+    must(a.post_recv({}));
+    must(b.post_send({}));
+    EXPECT_EQ(waiting.get().code, VIP_SUCCESS);
+    EXPECT_EQ(a.recv_done().code, VIP_SUCCESS);
+    must(b.send_wait());
+  }
+  stop = true;
+  poller.join();
+}
+
 TEST_F(SemanticsThreads, OneCqIsServedByMany) {
   CHECKLIST(25);
   VIP_CQ_HANDLE cq = nullptr;

@@ -56,6 +56,7 @@ class Session {
       if (operation(op).takes == Takes::Short) {
         perform(call, op, arguments);
         if (executor_->dying()) _exit(0);
+        if (executor_->leaving()) std::exit(0);
         continue;
       }
       {

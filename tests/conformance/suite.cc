@@ -123,6 +123,11 @@ void Conformance::kill_peer(const HostPtr& host) {
   killed_.push_back(host);
 }
 
+void Conformance::post_and_leave(const Vi& vi, const Descriptor& descriptor, std::uint32_t count) {
+  add_recorded(vi.host->call<op::post_and_leave>(vi.handle, descriptor, count));
+  killed_.push_back(vi.host);
+}
+
 void EachLevel::SetUp() {
   Conformance::SetUp();
   NEEDS(near.supports(level()) && far.supports(level()), "the NIC does not have this level");

@@ -13,6 +13,7 @@ tests_unit_vipl_test_SOURCES = \
   tests/unit/vipl_cq_test.cc \
   tests/unit/vipl_data_test.cc \
   tests/unit/vipl_fake_agent.cc tests/unit/vipl_fake_agent.h \
+  tests/unit/vipl_farewell_test.cc \
   tests/unit/vipl_fixture.h \
   tests/unit/vipl_handlers_test.cc \
   tests/unit/vipl_races_test.cc \

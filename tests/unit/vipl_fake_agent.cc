@@ -394,7 +394,8 @@ void FakeAgent::command(Session& session, std::uint32_t number) {
       body.handle = 0x100000 + session.next_handle++;
       break;
     case layout::Op::kRegisterMemory:
-      body.handle = session.next_handle++;
+      body.handle = session.next_handle;
+      session.next_handle += options_.handle_step;
       session.regions[body.handle] = {body.memory.address, body.memory.length};
       break;
     case layout::Op::kDeregisterMemory: {

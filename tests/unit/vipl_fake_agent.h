@@ -34,6 +34,7 @@ class FakeAgent {
     // descriptors to send.
     std::function<int(control::HelloAnswer&)> spoil;
     bool seal = true;
+    std::uint32_t handle_step = 1;  // between memory handles
   };
 
   FakeAgent() : FakeAgent(Options()) {}

@@ -302,6 +302,20 @@ TEST_F(ViplSession, CanBeTidiedUpWhenTheAgentHasDied) {
   EXPECT_EQ(VipDestroyPtag(nic, ptag), VIP_SUCCESS);
 }
 
+TEST_F(ViplSession, DeregistersWhatItHasForgottenWhenTheAgentHasDied) {
+  FakeAgent::Options options;
+  options.handle_step = 1u << 18;  // these handles share a place in the library's table
+  start(options);
+  VIP_MEM_HANDLE handles[20];
+  for (VIP_MEM_HANDLE& handle : handles) {
+    ASSERT_EQ(VipRegisterMem(nic, arena.get(), 100, nullptr, &handle), VIP_SUCCESS);
+  }
+  agent->die();
+  for (const VIP_MEM_HANDLE handle : handles) {
+    EXPECT_EQ(VipDeregisterMem(nic, arena.get(), handle), VIP_SUCCESS);
+  }
+}
+
 TEST_F(ViplSession, AnnouncesFlushedDescriptorsOnCqsOnce) {
   start();
   VIP_CQ_HANDLE cq = make_cq();
