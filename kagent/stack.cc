@@ -190,7 +190,10 @@ void Stack::close_session(std::uint32_t session, std::uint64_t now) {
     state::Request& request = requests_[r];
     if (request.state == state::RequestState::kMatched && request.session == session) {
       send_request_answer(request, wire::Type::kConnectReject, 0);
+      release_request(r);
       bury_request(r);
+    } else if (request.state == state::RequestState::kDone && request.session == session) {
+      release_request(r);
     }
   }
   const state::Session& held = sessions_[session];

@@ -255,6 +255,7 @@ class Stack {
   void remove_request(std::uint32_t request);
   void touch_request(std::uint32_t request);
   void drop_request(std::uint32_t request);
+  void release_request(std::uint32_t request);
   void bury_request(std::uint32_t request);
   void begin_attempt(ViIndex vi);
   void fail_attempt(ViIndex vi, vip::Return result);

@@ -149,7 +149,17 @@ void Stack::request_timeout(std::uint32_t r) {
   }
   if (request.state == RequestState::kAccepting) return;  // the VI's own timer decides
   if (request.state == RequestState::kMatched) return bury_request(r);
+  // A program that has its handle must be able to learn, however late, that the requester gave up.
+  if (request.state == RequestState::kDone && request.session != kNone) return;
   drop_request(r);
+}
+
+// The handle of a request is used up.
+void Stack::release_request(std::uint32_t r) {
+  requests_[r].session = kNone;
+  if (requests_[r].state == RequestState::kDone && !wheel_.armed(request_timer(r))) {
+    drop_request(r);
+  }
 }
 
 void Stack::send_request_answer(const Request& request, Type type, std::uint32_t detail) {
@@ -281,9 +291,12 @@ vip::Return Stack::connect_reject(std::uint32_t session, const CommandBody& body
   if (request == nullptr || request->state == RequestState::kAccepting) {
     return vip::kInvalidParameter;
   }
-  if (request->state == RequestState::kDone) return vip::kTimeout;
+  if (request->state == RequestState::kDone) {
+    release_request(requests_.index(*request));
+    return vip::kTimeout;
+  }
   send_request_answer(*request, Type::kConnectReject, 0);
-  request->session = kNone;
+  release_request(requests_.index(*request));
   bury_request(requests_.index(*request));
   return vip::kSuccess;
 }
@@ -294,7 +307,10 @@ void Stack::connect_accept(std::uint32_t session, std::uint32_t command, const C
   if (request == nullptr || vi == nullptr || request->state == RequestState::kAccepting) {
     return finish(session, command, vip::kInvalidParameter);
   }
-  if (request->state == RequestState::kDone) return finish(session, command, vip::kTimeout);
+  if (request->state == RequestState::kDone) {
+    release_request(requests_.index(*request));
+    return finish(session, command, vip::kTimeout);
+  }
   if (vi->state != vip::kIdle) return finish(session, command, vip::kInvalidState);
   if (vi->reliability != request->body.reliability) {
     return finish(session, command, vip::kInvalidReliabilityLevel);
@@ -419,6 +435,7 @@ void Stack::fail_attempt(ViIndex i, vip::Return result) {
   wheel_.disarm(vi_timer(i));
   if (vi.peer_to_peer) return end_peer_attempt(i, result);
   if (vi.accepting) {
+    release_request(vi.request);
     bury_request(vi.request);
     unlink(i);
     vi.accepting = 0;

@@ -112,6 +112,7 @@ void Stack::establish(ViIndex i) {
   vi.command = kNone;
   if (!vi.accepting) return;
   vi.accepting = 0;
+  release_request(vi.request);
   bury_request(vi.request);
   if (command != kNone) finish(vi.session, command, vip::kSuccess);
 }

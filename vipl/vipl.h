@@ -518,7 +518,7 @@ VIP_RETURN VipConnectWait(IN VIP_NIC_HANDLE NicHandle, IN VIP_NET_ADDRESS *Local
  *   VIP_INVALID_PARAMETER  ConnHandle was used up, or the VI is of another NIC handle
  *   VIP_INVALID_STATE      the VI is not Idle
  *   VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU, VIP_INVALID_QOS  mismatch
- *   VIP_TIMEOUT            the requester has given up
+ *   VIP_TIMEOUT            the requester has given up; ConnHandle is used up
  *   VIP_ERROR_RESOURCE     too many connections
  * Source: [I, G, V]. */
 VIP_RETURN VipConnectAccept(IN VIP_CONN_HANDLE ConnHandle, IN VIP_VI_HANDLE ViHandle);
@@ -526,6 +526,7 @@ VIP_RETURN VipConnectAccept(IN VIP_CONN_HANDLE ConnHandle, IN VIP_VI_HANDLE ViHa
 /* VipConnectReject: refuses a request; the requester's call returns VIP_REJECT. Short.
  *   VIP_SUCCESS            ConnHandle is used up
  *   VIP_INVALID_PARAMETER  ConnHandle was used up
+ *   VIP_TIMEOUT            the requester has given up; ConnHandle is used up
  * Source: [I, G]. */
 VIP_RETURN VipConnectReject(IN VIP_CONN_HANDLE ConnHandle);
 
@@ -557,9 +558,9 @@ VIP_RETURN VipDisconnect(IN VIP_VI_HANDLE ViHandle);
 
 /* VipConnectPeerRequest: starts a symmetric connection: both sides call it, and each one's
  * RemoteAddr is the other's LocalAddr. Returns at once; the VI is then in Connect Pending.
- *   Timeout  ms, for the whole attempt
+ *   Timeout  ms, for the whole attempt; not 0
  *   VIP_SUCCESS
- *   VIP_INVALID_PARAMETER    a length is impossible
+ *   VIP_INVALID_PARAMETER    Timeout is 0, or a length is impossible
  *   VIP_INVALID_STATE        the VI is not Idle
  *   VIP_ERROR_RESOURCE       too many attempts
  * Source: [I, G, S]. */

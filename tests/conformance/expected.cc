@@ -87,7 +87,7 @@ constexpr ExpectedCode kExpected[] = {
     {kConnectReject, VIP_SUCCESS},
     {kConnectReject, VIP_INVALID_PARAMETER},
     {kConnectReject, VIP_ERROR_RESOURCE, kChoice, kNothingToFail},
-    {kConnectReject, VIP_TIMEOUT, kChoice, kNothingToFail},
+    {kConnectReject, VIP_TIMEOUT},
     {kConnectRequest, VIP_SUCCESS},
     {kConnectRequest, VIP_INVALID_PARAMETER},
     {kConnectRequest, VIP_ERROR_RESOURCE, kNoKill},

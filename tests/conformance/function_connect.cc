@@ -1,4 +1,7 @@
 // VipConnectWait, VipConnectAccept, VipConnectReject, VipConnectRequest, VipDisconnect.
+#include <chrono>
+#include <thread>
+
 #include "suite.h"
 
 namespace conformance {
@@ -276,6 +279,26 @@ TEST_F(FunctionConnect, AcceptComparesTheAttributes) {
   must(asked.get());
 }
 
+TEST_F(FunctionConnect, AcceptThatComesSecondsTooLateTimesOut) {
+  const Request request = request_of(near, far, fresh());
+  auto asked = ask(request, 50);
+  const Incoming incoming = must(far.connect_wait(request.remote));
+  EXPECT_EQ(asked.get().code, VIP_TIMEOUT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+  const Vi server = far.vi(kLevel);
+  EXPECT_EQ(far.connect_accept(incoming.conn, server).code, VIP_TIMEOUT);
+  EXPECT_EQ(server.state(), VIP_STATE_IDLE);
+}
+
+TEST_F(FunctionConnect, RejectThatComesTooLateTimesOut) {
+  const Request request = request_of(near, far, fresh());
+  auto asked = ask(request, 50);
+  const Incoming incoming = must(far.connect_wait(request.remote));
+  EXPECT_EQ(asked.get().code, VIP_TIMEOUT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  EXPECT_EQ(far.connect_reject(incoming.conn).code, VIP_TIMEOUT);
+}
+
 TEST_F(FunctionConnect, AcceptWantsAnIdleViOfTheSameNic) {
   const Request request = request_of(near, far, fresh());
   const auto [a, b] = connected(kLevel);
@@ -289,7 +312,7 @@ TEST_F(FunctionConnect, AcceptWantsAnIdleViOfTheSameNic) {
   must(asked.get());
   const Vi another = far.vi(kLevel);
   const VIP_RETURN again = far.connect_accept(incoming.conn, another).code;
-  EXPECT_TRUE(again == VIP_INVALID_PARAMETER || again == VIP_TIMEOUT) << "used up: " << again;
+  EXPECT_EQ(again, VIP_INVALID_PARAMETER) << "used up";
   EXPECT_NE(far.connect_reject(incoming.conn).code, VIP_SUCCESS) << "used up";
 }
 

@@ -122,6 +122,52 @@ TEST(Connection, RequestThatIsNeitherAcceptedNorRejectedTimesOut) {
   EXPECT_EQ(pair.server->state(pair.server_vi), vip::kIdle);
 }
 
+TEST(Connection, HandleOfARequestThatIsOverIsGoodForOneAnswerHoweverLate) {
+  for (const Op op : {Op::kConnectAccept, Op::kConnectReject}) {
+    Pair pair;
+    std::optional<CommandBody> waited;
+    pair.server->command(wait_for(7, 10'000), [&](const CommandBody& b) { waited = b; });
+    EXPECT_EQ(finish(pair, *pair.client, request(pair.client_vi, pair.b.port.address(), 7, 500))
+                  .result,
+              vip::kTimeout);
+    ASSERT_TRUE(waited.has_value());
+    pair.wait(60 * kSecond);
+    const CommandBody late = with_handle(op, waited->handle, pair.server_vi);
+    EXPECT_EQ(finish(pair, *pair.server, late).result, vip::kTimeout);
+    EXPECT_EQ(finish(pair, *pair.server, late).result, vip::kInvalidParameter);
+  }
+}
+
+TEST(Connection, HandleThatWasAcceptedIsUsedUp) {
+  Pair pair;
+  std::optional<CommandBody> asked;
+  pair.client->command(request(pair.client_vi, pair.b.port.address(), 7, 10'000),
+                       [&](const CommandBody& b) { asked = b; });
+  const CommandBody waited = finish(pair, *pair.server, wait_for(7, 1000));
+  ASSERT_EQ(waited.result, vip::kSuccess);
+  for (const vip::Return expected : {vip::kSuccess, vip::kInvalidParameter}) {
+    EXPECT_EQ(finish(pair, *pair.server,
+                     with_handle(Op::kConnectAccept, waited.handle, pair.server_vi)).result,
+              expected);
+  }
+}
+
+TEST(Connection, HandlesThatNobodyUsedGoWithTheirSession) {
+  Pair pair;
+  for (int i = 0; i < 20; ++i) {
+    std::optional<CommandBody> waited;
+    pair.server->command(wait_for(7, 10'000), [&](const CommandBody& b) { waited = b; });
+    finish(pair, *pair.client, request(pair.client_vi, pair.b.port.address(), 7, 100));
+    EXPECT_TRUE(waited.has_value());
+  }
+  pair.wait(10 * kSecond);
+  pair.server.reset();
+  pair.client.reset();
+  pair.wait(10 * kSecond);
+  expect_nothing_left(pair.a);
+  expect_nothing_left(pair.b);
+}
+
 TEST(Connection, RequestIsHeldUntilSomebodyWaits) {
   Pair pair;
   std::optional<CommandBody> asked;
