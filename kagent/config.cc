@@ -26,7 +26,6 @@ namespace viaduct {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = 1 << 20;
-constexpr std::uint32_t kMostBits = layout::Doorbells::kBits - layout::kCommands;
 constexpr std::uint32_t kMostHandles = (1u << 20) - 2;  // index + 1 has 20 bits in a handle
 
 std::string hex(std::uint64_t value) {
@@ -254,9 +253,9 @@ void Reader::limits(const toml::table& from) {
       number(node, full, 1, 1024, config_.sessions_per_user);
       per_user_given = true;
     } else if (name == "vis") {
-      number(node, full, 1, kMostBits - 1, out.vis);
+      number(node, full, 1, layout::kMostBits - 1, out.vis);
     } else if (name == "cqs") {
-      number(node, full, 1, kMostBits - 1, out.cqs);
+      number(node, full, 1, layout::kMostBits - 1, out.cqs);
     } else if (name == "regions") {
       number(node, full, 1, kMostHandles, out.regions);
     } else if (name == "ptags") {
@@ -276,10 +275,10 @@ void Reader::limits(const toml::table& from) {
     }
   }
   if (problems_.size() != before) return;
-  if (out.vis + out.cqs > kMostBits) {
+  if (out.vis + out.cqs > layout::kMostBits) {
     problem(from, "limits", "vis (" + std::to_string(out.vis) + ") and cqs (" +
                                 std::to_string(out.cqs) + ") together are more than " +
-                                std::to_string(kMostBits));
+                                std::to_string(layout::kMostBits));
   }
   if (peer_timeout_ms < 2 * keepalive_ms) {
     problem(from, "limits", "peer_timeout_ms (" + std::to_string(peer_timeout_ms) +

@@ -3,10 +3,11 @@
 noinst_LTLIBRARIES += libviaduct_stack.la libviaduct_agent.la
 libviaduct_stack_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 libviaduct_agent_la_CXXFLAGS = $(AM_CXXFLAGS) -static
-libviaduct_stack_la_SOURCES = \
+stack_sources = \
 	kagent/counters.h \
+	kagent/environment.h kagent/granted_environment.h \
 	kagent/session_layout.h \
-	kagent/stack.cc kagent/stack.h kagent/stack_state.h \
+	kagent/stack.cc kagent/stack.h kagent/stack_binding.h kagent/stack_state.h \
 	kagent/stack_ack.cc \
 	kagent/stack_commands.cc \
 	kagent/stack_complete.cc \
@@ -21,6 +22,14 @@ libviaduct_stack_la_SOURCES = \
 	kagent/vip_codes.h \
 	kagent/wire.cc kagent/wire.h \
 	xdp/port.h
+libviaduct_stack_la_SOURCES = $(stack_sources)
+
+# The same for libvipl: bound to its port and environment, and in need of the C library alone.
+noinst_LTLIBRARIES += libviaduct_granted_stack.la
+libviaduct_granted_stack_la_SOURCES = $(stack_sources) xdp/granted_layout.h xdp/granted_port.h
+libviaduct_granted_stack_la_CPPFLAGS = $(AM_CPPFLAGS) -DVIADUCT_GRANTED_STACK
+libviaduct_granted_stack_la_CXXFLAGS = $(AM_CXXFLAGS) -fno-exceptions -fno-rtti \
+	-fno-threadsafe-statics
 
 libviaduct_agent_la_SOURCES = \
 	kagent/clock.h \

@@ -48,7 +48,9 @@ void Nic::open(std::uint64_t now) {
   ports_made_ = 0;
   counters_of_dismissed_ = {};
   environment_.set_address(port_->address());
-  stack_ = std::make_unique<Stack>(segment_, limits_, config_.ether_type, *port_, environment_, now);
+  const MacAddress address = port_->address();
+  stack_ = std::make_unique<Stack>(segment_, limits_, config_.ether_type, *port_, environment_,
+                                   StackAddresses{address, address}, now);
 }
 
 void Nic::close() {

@@ -36,7 +36,7 @@
 namespace viaduct::layout {
 
 inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
-inline constexpr std::uint32_t kLayoutVersion = 2;
+inline constexpr std::uint32_t kLayoutVersion = 3;
 inline constexpr std::size_t kLine = 64;
 
 // Fixed capacities; the rest is in Capacity.
@@ -68,7 +68,8 @@ struct Capacity {
 // `leaf` words and a bit in `summary` for each leaf word that may have one, so an idle driver looks
 // at 32 bytes and a busy one finds the VIs with work without passing over the others.
 //
-// Bit numbers: [0, kCommands) commands, then VIs, then CQs ("the client has made room").
+// Bit numbers: [0, kCommands) commands, then VIs, then CQs ("the client has made room"); the last
+// one is kNoticeBit ("I have put up a notice and you hold requests").
 //
 // To ring: set the leaf bit, then the summary bit unless it is set. To answer: exchange the summary
 // word with 0, then each leaf word that it named with 0, then look at what the bits stand for.
@@ -111,6 +112,10 @@ struct Doorbells {
     return answered;
   }
 };
+
+inline constexpr std::uint32_t kNoticeBit = Doorbells::kBits - 1;
+// VIs and CQs of a session together.
+inline constexpr std::uint32_t kMostBits = kNoticeBit - kCommands;
 
 inline std::uint32_t command_bit(std::uint32_t command) { return command; }
 inline std::uint32_t vi_bit(std::uint32_t vi) { return kCommands + vi; }
@@ -387,6 +392,34 @@ struct Errors {
   alignas(kLine) ErrorEvent events[kErrorEvents];
 };
 
+// ---------------------------------------------------------------------------- notices
+//
+// A granted program has a stack of its own, but connection requests to its host arrive at the
+// agent's. In the session that the agent keeps for it (the desk) the program puts up what its stack
+// waits for, and the agent sends requesters on to it.
+//
+// To put up: fill in a free notice, `state` last, and set its bit in `active`; then, if `holding` is
+// set, ring kNoticeBit: a request that came before may be one for this notice. To take down: clear
+// the bit, then the state.
+
+inline constexpr std::uint32_t kNotices = 512;
+inline constexpr std::uint32_t kNoNotice = 0xffffffff;
+
+enum NoticeState : std::uint32_t { kNoticeFree = 0, kNoticeWait = 1, kNoticePeer = 2 };
+
+struct Notice {
+  std::atomic<std::uint32_t> state;  // NoticeState
+  std::uint32_t pad;
+  Address local;
+};
+
+struct alignas(kLine) Notices {
+  std::atomic<std::uint32_t> holding;  // driver's: 1 while it holds requests that nobody waits for
+  std::uint32_t pad;
+  std::atomic<std::uint64_t> active[kNotices / 64];
+  Notice notice[kNotices];
+};
+
 // ---------------------------------------------------------------------------- the whole
 
 struct alignas(kLine) Header {
@@ -415,10 +448,11 @@ struct alignas(kLine) Header {
 
 // Offsets of the parts, from the capacities alone.
 struct Offsets {
-  std::size_t commands, vis, cqs, send_rings, receive_rings, cq_rings, slots, total;
+  std::size_t notices, commands, vis, cqs, send_rings, receive_rings, cq_rings, slots, total;
 
   explicit Offsets(const Capacity& c) {
     std::size_t at = round(sizeof(Header));
+    notices = at, at = round(at + sizeof(Notices));
     commands = at, at = round(at + kCommands * sizeof(Command));
     vis = at, at = round(at + c.vis * sizeof(Vi));
     cqs = at, at = round(at + c.cqs * sizeof(Cq));
@@ -440,6 +474,7 @@ class View {
   View(void* base, const Capacity& capacity) : base_(static_cast<std::byte*>(base)), at_(capacity) {}
 
   Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  Notices& notices() const { return *part<Notices>(at_.notices); }
   Command& command(std::uint32_t i) const { return part<Command>(at_.commands)[i]; }
   Vi& vi(std::uint32_t i) const { return part<Vi>(at_.vis)[i]; }
   Cq& cq(std::uint32_t i) const { return part<Cq>(at_.cqs)[i]; }

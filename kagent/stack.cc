@@ -1,6 +1,7 @@
 // Set-up, sessions and the progress loop.
 #include "kagent/stack.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -11,8 +12,6 @@ using state::Vi;
 
 namespace {
 
-constexpr std::size_t kBurst = 64;
-constexpr std::size_t kMaxWakes = 512;
 constexpr std::uint32_t kRequestBuckets = 1024;
 constexpr std::uint32_t kGoodbyeBuckets = 1024;
 constexpr std::uint32_t kPeerBuckets = 1024;
@@ -29,7 +28,7 @@ std::uint32_t key_bucket_count(const StackLimits& limits) {
 struct Stack::Parts {
   std::size_t root, sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, pendings,
       attempts, in_flight, resent_marks, responses, key_buckets, peer_buckets, request_buckets,
-      goodbye_buckets, wheel, timers, total;
+      goodbye_buckets, wheel, timers, views, open_sessions, total;
 };
 
 Stack::Parts Stack::parts(const StackLimits& limits) {
@@ -65,18 +64,21 @@ Stack::Parts Stack::parts(const StackLimits& limits) {
   p.timers = add(static_cast<TimerWheel::Entry*>(nullptr),
                  vis + limits.requests + limits.goodbyes + limits.peers +
                      std::size_t{limits.sessions} * layout::kCommands);
+  p.views = add(static_cast<layout::View*>(nullptr), limits.sessions);
+  p.open_sessions = add(static_cast<std::uint32_t*>(nullptr), limits.sessions);
   p.total = at;
   return p;
 }
 
 std::size_t Stack::footprint(const StackLimits& limits) { return parts(limits).total; }
 
-Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type, Port& port,
-             Environment& environment, std::uint64_t now)
+Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type, StackPort& port,
+             StackEnvironment& environment, const StackAddresses& addresses, std::uint64_t now)
     : limits_(limits),
       port_(port),
       environment_(environment),
       address_(port.address()),
+      addresses_(addresses),
       mtu_(port.mtu()),
       ether_type_(ether_type),
       now_(now) {
@@ -128,13 +130,8 @@ Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
   root_->peer_attempts = kNone;
   root_->next_request_number = static_cast<std::uint32_t>(environment_.random());
 
-  views_.resize(limits.sessions);
-  open_sessions_.reserve(limits.sessions);
-  wakes_.reserve(kMaxWakes);
-  remote_.reserve(256);
-  local_.reserve(256);
-  burst_.resize(kBurst);
-  to_release_.reserve(4 * kBurst);
+  part(views_, p.views);
+  part(open_sessions_, p.open_sessions);
   held_limit_ = std::min(limits.held, port.lendable());
 }
 
@@ -142,7 +139,7 @@ Stack::~Stack() {
   for (std::uint32_t i = 0; i < vis_.fresh(); ++i) {
     if (vis_[i].session != kNone) drop_held(i);
   }
-  if (!to_release_.empty()) port_.release(to_release_);
+  release_all();
 }
 
 layout::Capacity Stack::capacity() const {
@@ -150,7 +147,7 @@ layout::Capacity Stack::capacity() const {
 }
 
 Stack::Usage Stack::usage() const {
-  return {static_cast<std::uint32_t>(open_sessions_.size()),
+  return {open_count_,
           vis_.used(),
           cqs_.used(),
           regions_.used(),
@@ -176,7 +173,7 @@ std::optional<std::uint32_t> Stack::open_session(void* segment) {
     header->bytes = layout::Offsets(header->capacity).total;
     views_[s] = layout::View(segment, header->capacity);
     for (std::uint32_t c = 0; c < layout::kCommands; ++c) pending(s, c).op = layout::Op::kNone;
-    open_sessions_.push_back(s);
+    open_sessions_[open_count_++] = s;
     return s;
   }
   return std::nullopt;
@@ -217,7 +214,9 @@ void Stack::close_session(std::uint32_t session, std::uint64_t now) {
   port_.flush();
   views_[session] = layout::View();
   sessions_[session].in_use = 0;
-  std::erase(open_sessions_, session);
+  std::uint32_t* const open = std::find(open_sessions_, open_sessions_ + open_count_, session);
+  --open_count_;
+  std::memmove(open, open + 1, (open_sessions_ + open_count_ - open) * sizeof *open);
 }
 
 // ---------------------------------------------------------------------------- progress
@@ -240,10 +239,7 @@ unsigned Stack::progress(std::uint64_t now) {
     port_.flush();
     submitted_ = false;
   }
-  if (!to_release_.empty()) {
-    port_.release(to_release_);
-    to_release_.clear();
-  }
+  if (release_count_ != 0) release_all();
   flush_wakes();
   return work;
 }
@@ -254,10 +250,24 @@ unsigned Stack::receive_frames() {
     bool keep = false;
     if (i + 1 < count) __builtin_prefetch(burst_[i + 1].data);
     dispatch(burst_[i], keep);
-    if (!keep) to_release_.push_back(burst_[i]);
+    if (!keep) release_later(burst_[i]);
   }
   if (count != 0) flush_placement();
   return static_cast<unsigned>(count);
+}
+
+// The frame is looked at no more, but data in it may still be on its way to a program.
+void Stack::release_later(const Frame& frame) {
+  if (release_count_ == kMaxReleases) [[unlikely]] {
+    flush_placement();
+    release_all();
+  }
+  to_release_[release_count_++] = frame;
+}
+
+void Stack::release_all() {
+  if (release_count_ != 0) port_.release({to_release_, release_count_});
+  release_count_ = 0;
 }
 
 void Stack::dispatch(const Frame& frame, bool& keep) {
@@ -324,7 +334,7 @@ Vi* Stack::vi_for(const wire::Decoded& frame, bool pending_too) {
 
 unsigned Stack::answer_doorbells() {
   unsigned work = 0;
-  for (std::size_t i = 0; i < open_sessions_.size(); ++i) {
+  for (std::uint32_t i = 0; i < open_count_; ++i) {
     const std::uint32_t session = open_sessions_[i];
     layout::Doorbells& bells = views_[session].header().doorbells;
     if (!bells.any()) continue;
@@ -367,21 +377,21 @@ void Stack::fire(std::uint32_t timer) {
 // A completion is stored first and the sleepers' word is looked at later, with one fence for the
 // whole round in between; a program does the same two steps the other way round.
 void Stack::wake_later(std::uint32_t session, std::atomic<std::uint32_t>& sleepers) {
-  if (!wakes_.empty() && wakes_.back().word == &sleepers) return;
-  if (wakes_.size() == kMaxWakes) flush_wakes();
-  wakes_.push_back({&sleepers, session});
+  if (wake_count_ != 0 && wakes_[wake_count_ - 1].word == &sleepers) return;
+  if (wake_count_ == kMaxWakes) flush_wakes();
+  wakes_[wake_count_++] = {&sleepers, session};
 }
 
 void Stack::flush_wakes() {
-  if (wakes_.empty()) return;
+  if (wake_count_ == 0) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (const Wake& wake : wakes_) {
+  for (const Wake& wake : std::span(wakes_, wake_count_)) {
     if (wake.word->load(std::memory_order_relaxed) == 0) continue;
     const std::uint32_t who = wake.word->exchange(0, std::memory_order_relaxed);
     if (who & layout::kSleeper) environment_.wake(*wake.word);
     if (who & layout::kCaller) alert(wake.session);
   }
-  wakes_.clear();
+  wake_count_ = 0;
 }
 
 // For the program's thread that calls handlers.
@@ -392,9 +402,11 @@ void Stack::alert(std::uint32_t session) {
 
 bool Stack::prepare_to_sleep() {
   if (root_->ready_head != kNone) return false;
-  for (const std::uint32_t s : open_sessions_) views_[s].header().driver_sleeps.store(1);
+  for (const std::uint32_t s : std::span(open_sessions_, open_count_)) {
+    views_[s].header().driver_sleeps.store(1);
+  }
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (const std::uint32_t s : open_sessions_) {
+  for (const std::uint32_t s : std::span(open_sessions_, open_count_)) {
     if (!views_[s].header().doorbells.any()) continue;
     awake();
     return false;
@@ -403,7 +415,7 @@ bool Stack::prepare_to_sleep() {
 }
 
 void Stack::awake() {
-  for (const std::uint32_t s : open_sessions_) {
+  for (const std::uint32_t s : std::span(open_sessions_, open_count_)) {
     views_[s].header().driver_sleeps.store(0, std::memory_order_relaxed);
   }
 }

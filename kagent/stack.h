@@ -2,8 +2,8 @@
 // and the reliability protocol over one port.
 //
 // It has no threads, makes no system calls and never blocks: whoever drives it calls progress()
-// again and again, handing in the time. What it needs from outside comes through Port (frames) and
-// Environment (memory of programs, waking sleepers, random numbers, names).
+// again and again, handing in the time. What it needs from outside comes through StackPort (frames)
+// and StackEnvironment (memory of programs, waking sleepers, random numbers, names).
 //
 //   program --- session segment (session_layout.h) --- Stack --- Port --- wire
 //
@@ -21,13 +21,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "kagent/session_layout.h"
+#include "kagent/stack_binding.h"
 #include "kagent/stack_state.h"
 #include "kagent/timer_wheel.h"
 #include "kagent/vip_codes.h"
@@ -35,34 +34,12 @@
 #include "xdp/port.h"
 
 namespace viaduct {
+inline namespace VIADUCT_STACK_BUILD {
 
-// What a stack asks of the world around it.
-class Environment {
- public:
-  virtual ~Environment() = default;
-
-  // Copies between the memory of a session's program (`remote`, addresses of that program) and our
-  // own, in the order given; later pieces become visible after earlier ones. The lengths add up to
-  // the same. False if any byte could not be copied.
-  virtual bool read_program(std::uint32_t session, std::span<const iovec> remote,
-                            std::span<const iovec> local) = 0;
-  virtual bool write_program(std::uint32_t session, std::span<const iovec> remote,
-                             std::span<const iovec> local) = 0;
-
-  // Wakes all threads that sleep on this futex word, which lies in a session's segment.
-  virtual void wake(std::atomic<std::uint32_t>& word) = 0;
-
-  // Unpredictable: connection keys come from here.
-  virtual std::uint64_t random() = 0;
-
-  // The MAC address that the own name table gives for `name`, or our own if the name is ours.
-  virtual std::optional<MacAddress> look_up(std::string_view name) = 0;
-
-  // Whether `name` (a host name or the text of an IP address) is ours, to answer other hosts.
-  virtual bool is_own_name(std::string_view name) = 0;
-
-  // Our host name; at most wire::kMaxNameBytes of it are told to others.
-  virtual std::string_view own_name() = 0;
+// Whose frames these are.
+struct StackAddresses {
+  MacAddress host;  // the NIC's, by which programs know this host
+  MacAddress desk;  // where connection requests to the own host go: the agent's
 };
 
 // A slice of the segment used as an array with a free list.
@@ -112,9 +89,9 @@ class Stack {
   // Bytes of the segment for these limits; the segment must be zeroed and 64-byte aligned.
   static std::size_t footprint(const StackLimits& limits);
 
-  // Port and environment must outlive the stack.
-  Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type, Port& port,
-        Environment& environment, std::uint64_t now);
+  // Port and environment must outlive the stack. `addresses`: the agent's are both its port's own.
+  Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type, StackPort& port,
+        StackEnvironment& environment, const StackAddresses& addresses, std::uint64_t now);
   ~Stack();
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
@@ -147,7 +124,8 @@ class Stack {
 
   const StackCounters& counters() const { return root_->counters; }
   const StackLimits& limits() const { return limits_; }
-  MacAddress address() const { return address_; }
+  MacAddress address() const { return address_; }  // the source of our frames
+  MacAddress host() const { return addresses_.host; }
   std::uint32_t mtu() const { return mtu_; }
 
   // What is in use now, for the counters' table and for tests that look for leaks.
@@ -160,6 +138,11 @@ class Stack {
   using ViIndex = std::uint32_t;
   struct Message;   // stack_send.cc: a work request that was checked
 
+  static constexpr std::uint32_t kBurst = 64;         // frames received at once
+  static constexpr std::uint32_t kMaxReleases = 512;  // frames to give back at the end of a round
+  static constexpr std::uint32_t kMaxWakes = 512;
+  static constexpr std::uint32_t kMaxPieces = 256;    // collected before they are written
+
   // --- stack.cc
   struct Parts;
   static Parts parts(const StackLimits& limits);
@@ -170,6 +153,8 @@ class Stack {
   void wake_later(std::uint32_t session, std::atomic<std::uint32_t>& sleepers);
   void alert(std::uint32_t session);
   void dispatch(const Frame& frame, bool& keep);
+  void release_later(const Frame& frame);
+  void release_all();
 
   // Timer numbers.
   std::uint32_t vi_timer(ViIndex vi) const { return vi; }
@@ -325,6 +310,8 @@ class Stack {
   bool take_send(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
   void begin_message_in(state::Vi& vi, const wire::Header& header);
   void place_at(ViIndex vi, std::uint64_t address, std::span<const std::byte> data, bool last);
+  void begin_placing(ViIndex vi, std::span<const std::byte> data);
+  void place_piece(std::uint64_t address, std::uint64_t length);
   bool take_receive(ViIndex vi);
   bool begin_receive(ViIndex vi, const wire::Header& header, Target& target);
   void place(ViIndex vi, const Target& target, std::uint32_t offset,
@@ -406,9 +393,10 @@ class Stack {
   void submit_frame(Frame& frame, std::size_t length);
 
   StackLimits limits_;
-  Port& port_;
-  Environment& environment_;
+  StackPort& port_;
+  StackEnvironment& environment_;
   MacAddress address_;
+  StackAddresses addresses_;
   std::uint32_t mtu_;
   std::uint16_t ether_type_;
   std::uint64_t now_;
@@ -435,25 +423,36 @@ class Stack {
   std::uint32_t* goodbye_buckets_;   // goodbyes by the peer's key
   TimerWheel wheel_;
 
-  // Of this process alone: where segments are mapped, and scratch space.
-  std::vector<layout::View> views_;
-  std::vector<std::uint32_t> open_sessions_;
+  // Where the sessions' segments are mapped, and which sessions are open: for this process alone.
+  layout::View* views_;
+  std::uint32_t* open_sessions_;
+  std::uint32_t open_count_ = 0;
+
+  // Scratch space.
   struct Wake {
     std::atomic<std::uint32_t>* word;
     std::uint32_t session;
   };
-  std::vector<Wake> wakes_;
-  std::vector<iovec> remote_, local_;        // data on its way to a program
-  std::vector<iovec> tx_remote_, tx_local_;  // data on its way to the port
-  std::vector<Frame> burst_, to_release_;
-  ViIndex placing_ = state::kNone;   // VI that remote_/local_ hold data for
+  // Data on its way to a program.
+  struct Placement {
+    iovec remote[kMaxPieces], local[kMaxPieces];
+    std::uint32_t remotes = 0, locals = 0;
+  };
+  ViIndex placing_ = state::kNone;   // VI that placement_ holds data for
+  std::uint32_t wake_count_ = 0;
+  std::uint32_t release_count_ = 0;
   std::uint32_t held_limit_;
   std::uint32_t key_bucket_mask_;
   bool submitted_ = false;
   std::uint64_t reset_epoch_ = 0;     // bounds the resets sent in a millisecond
   std::uint32_t resets_in_epoch_ = 0;
+  Placement placement_;
+  Frame burst_[kBurst];
+  Frame to_release_[kMaxReleases];
+  Wake wakes_[kMaxWakes];
 };
 
+}  // namespace VIADUCT_STACK_BUILD
 }  // namespace viaduct
 
 #endif

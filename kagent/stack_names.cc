@@ -51,8 +51,8 @@ void Stack::host_by_address(std::uint32_t session, std::uint32_t command,
   asking.name[0] = '\0';
   if (std::memcmp(body.remote.host, address_.data(), address_.size()) == 0) {
     CommandBody out = answer(Op::kHostByAddress, address_);
-    const std::string_view name = environment_.own_name().substr(0, wire::kMaxNameBytes);
-    std::memcpy(out.name, name.data(), name.size());
+    const std::string_view name = environment_.own_name();
+    std::memcpy(out.name, name.data(), std::min(name.size(), wire::kMaxNameBytes));
     return finish(session, command, vip::kSuccess, out);
   }
   ask_names(session, command);
@@ -114,9 +114,9 @@ void Stack::on_name_query(const wire::Decoded& query) {
     return;
   }
   if (body.name_length == 0) {
-    const std::string_view name = environment_.own_name().substr(0, wire::kMaxNameBytes);
-    body.name_length = static_cast<std::uint8_t>(name.size());
-    std::memcpy(body.name.data(), name.data(), name.size());
+    const std::string_view name = environment_.own_name();
+    body.name_length = static_cast<std::uint8_t>(std::min(name.size(), wire::kMaxNameBytes));
+    std::memcpy(body.name.data(), name.data(), body.name_length);
   } else if (!environment_.is_own_name({body.name.data(), body.name_length})) {
     return;
   }

@@ -17,12 +17,6 @@ using state::kWindow;
 using state::Vi;
 using wire::Refusal;
 
-namespace {
-
-constexpr std::size_t kMaxPieces = 256;  // collected before they are written
-
-}  // namespace
-
 struct Stack::Target {
   std::uint32_t segment_count;
   std::uint64_t capacity;
@@ -99,7 +93,7 @@ void Stack::drain_held(ViIndex i) {
     vi.received.remove(vi.receive_next);
     --vi.held_count;
     --root_->held;
-    to_release_.push_back(raw);
+    release_later(raw);
     wire::Decoded frame;
     if (wire::decode({raw.data, raw.length}, frame) != wire::Malformed::kNone) return;
     if (!take_in_order(i, frame.header, frame.payload)) return;
@@ -112,7 +106,7 @@ void Stack::drop_held(ViIndex i) {
   for (std::uint32_t ahead = 0; vi.held_count != 0 && ahead < kWindow; ++ahead) {
     const std::uint32_t psn = vi.receive_next + ahead;
     if (!vi.received.has(psn)) continue;
-    to_release_.push_back(held_frame(i, psn));
+    release_later(held_frame(i, psn));
     --vi.held_count;
     --root_->held;
   }
@@ -407,9 +401,7 @@ bool Stack::place_inline(ViIndex i, const wire::Header& header,
 void Stack::place(ViIndex i, const Target& target, std::uint32_t offset,
                   std::span<const std::byte> payload) {
   if (payload.empty()) return;
-  if (placing_ != i || local_.size() + layout::kMaxSegments >= kMaxPieces) flush_placement();
-  placing_ = i;
-  local_.push_back({const_cast<std::byte*>(payload.data()), payload.size()});
+  begin_placing(i, payload);
   std::uint64_t begin = offset;
   const std::uint64_t end = begin + payload.size();
   std::uint64_t at = 0;
@@ -418,14 +410,7 @@ void Stack::place(ViIndex i, const Target& target, std::uint32_t offset,
     const std::uint64_t segment_end = at + segment.length;
     if (begin < segment_end) {
       const std::uint64_t piece = std::min(end, segment_end) - begin;
-      const std::uint64_t address = segment.address + (begin - at);
-      iovec* const before = remote_.empty() ? nullptr : &remote_.back();
-      if (before != nullptr &&
-          reinterpret_cast<std::uint64_t>(before->iov_base) + before->iov_len == address) {
-        before->iov_len += piece;
-      } else {
-        remote_.push_back({reinterpret_cast<void*>(address), piece});
-      }
+      place_piece(segment.address + (begin - at), piece);
       begin += piece;
     }
     at = segment_end;
@@ -437,9 +422,7 @@ void Stack::place(ViIndex i, const Target& target, std::uint32_t offset,
 void Stack::place_at(ViIndex i, std::uint64_t address, std::span<const std::byte> data,
                      bool last) {
   if (data.empty()) return;
-  if (placing_ != i || local_.size() + 2 >= kMaxPieces) flush_placement();
-  placing_ = i;
-  local_.push_back({const_cast<std::byte*>(data.data()), data.size()});
+  begin_placing(i, data);
   std::size_t tail = 0;
   if (last) {
     tail = std::min<std::size_t>(data.size(), 8);
@@ -448,27 +431,43 @@ void Stack::place_at(ViIndex i, std::uint64_t address, std::span<const std::byte
     if (aligned != 0 && aligned < tail) tail = aligned;
   }
   const std::size_t head = data.size() - tail;
-  if (head != 0) {
-    iovec* const before = remote_.empty() ? nullptr : &remote_.back();
-    if (before != nullptr &&
-        reinterpret_cast<std::uint64_t>(before->iov_base) + before->iov_len == address) {
-      before->iov_len += head;
-    } else {
-      remote_.push_back({reinterpret_cast<void*>(address), head});
-    }
+  if (head != 0) place_piece(address, head);
+  if (tail != 0) {
+    placement_.remote[placement_.remotes++] = {reinterpret_cast<void*>(address + head), tail};
   }
-  if (tail != 0) remote_.push_back({reinterpret_cast<void*>(address + head), tail});
+}
+
+// What is in `data` comes next, in at most kMaxSegments pieces.
+void Stack::begin_placing(ViIndex i, std::span<const std::byte> data) {
+  if (placing_ != i || placement_.locals == kMaxPieces ||
+      placement_.remotes + layout::kMaxSegments > kMaxPieces) {
+    flush_placement();
+  }
+  placing_ = i;
+  placement_.local[placement_.locals++] = {const_cast<std::byte*>(data.data()), data.size()};
+}
+
+void Stack::place_piece(std::uint64_t address, std::uint64_t length) {
+  iovec* const next = &placement_.remote[placement_.remotes];
+  if (placement_.remotes != 0 &&
+      reinterpret_cast<std::uint64_t>(next[-1].iov_base) + next[-1].iov_len == address) {
+    next[-1].iov_len += length;
+  } else {
+    *next = {reinterpret_cast<void*>(address), length};
+    ++placement_.remotes;
+  }
 }
 
 // Writes what was collected. A failure is noted in the VI, whose message has not ended yet.
 bool Stack::flush_placement() {
   if (placing_ == kNone) return true;
   Vi& vi = vis_[placing_];
-  const bool written = environment_.write_program(vi.session, remote_, local_);
+  const bool written =
+      environment_.write_program(vi.session, {placement_.remote, placement_.remotes},
+                                 {placement_.local, placement_.locals});
   if (!written) vi.receive_failed = 1;
   placing_ = kNone;
-  remote_.clear();
-  local_.clear();
+  placement_.remotes = placement_.locals = 0;
   return written;
 }
 

@@ -332,13 +332,13 @@ Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t 
                   data_end(first_frame + f) - at);
     }
   } else if (end > begin) {
-    tx_local_.clear();
-    tx_remote_.clear();
+    iovec local[kBatch], remote[layout::kMaxSegments];
+    unsigned locals = 0, remotes = 0;
     for (unsigned f = 0; f < n; ++f) {
       const std::uint32_t number = first_frame + f;
       const std::uint32_t at = data_begin(number);
-      tx_local_.push_back(
-          {payload_of(frames[f]) + (number == 0 ? prefix : 0), data_end(number) - at});
+      local[locals++] = {payload_of(frames[f]) + (number == 0 ? prefix : 0),
+                         data_end(number) - at};
     }
     std::uint32_t offset = 0;
     for (unsigned s = message.first_segment; s < message.segment_count; ++s) {
@@ -346,12 +346,12 @@ Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t 
       const std::uint32_t from = std::max(begin, offset);
       const std::uint32_t to = std::min(end, offset + segment.length);
       if (from < to) {
-        tx_remote_.push_back(
-            {reinterpret_cast<void*>(segment.address + (from - offset)), to - from});
+        remote[remotes++] = {reinterpret_cast<void*>(segment.address + (from - offset)),
+                             to - from};
       }
       offset += segment.length;
     }
-    if (!environment_.read_program(vi.session, tx_remote_, tx_local_)) {
+    if (!environment_.read_program(vi.session, {remote, remotes}, {local, locals})) {
       port_.cancel({frames, n});
       return Sent::kUnreadable;
     }

@@ -105,7 +105,7 @@ bool prepare() {
 bool plausible(const control::HelloAnswer& answer) {
   const layout::Capacity& c = answer.capacity;
   return c.vis <= 0xffff && c.cqs <= 0xffff && c.slots <= layout::kMaxSlots &&
-         layout::kCommands + c.vis + c.cqs <= layout::Doorbells::kBits &&
+         c.vis + c.cqs <= layout::kMostBits &&
          layout::Offsets(c).total == answer.segment_bytes;
 }
 

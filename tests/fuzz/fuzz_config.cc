@@ -24,7 +24,7 @@ void judge_message(const std::string& text) {
 
 void judge_config(const Config& config) {
   const StackLimits& limits = config.limits;
-  require(layout::kCommands + limits.vis + limits.cqs <= layout::Doorbells::kBits, "doorbells");
+  require(limits.vis + limits.cqs <= layout::kMostBits, "doorbells");
   require(limits.slots < layout::kMaxSlots, "slots");
   require(limits.sessions >= 1 && limits.vis >= 1 && limits.cqs >= 1, "a limit of 0");
   require(config.nics.size() <= kMaxNics, "too many NICs");

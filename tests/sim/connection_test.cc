@@ -363,6 +363,7 @@ TEST(Connection, RestartOfAnAgentEndsItsConnectionsSoon) {
   b.programs.clear();
   const auto old = std::move(b.stack);
   b.stack = std::make_unique<Stack>(aligned, b.limits, wire::kDefaultEtherType, b.port, b,
+                                    StackAddresses{b.port.address(), b.port.address()},
                                     pair.network.now());
   pair.wait(2 * kSecond);
   EXPECT_EQ(pair.client->state(pair.client_vi), vip::kError);

@@ -259,7 +259,7 @@ Host::Host(SimNetwork& net, std::uint8_t number, const StackLimits& its_limits,
   bytes_ = Stack::footprint(limits);
   segment_ = map(bytes_);
   stack = std::make_unique<Stack>(segment_, limits, wire::kDefaultEtherType, port, *this,
-                                  net.now());
+                                  StackAddresses{port.address(), port.address()}, net.now());
 }
 
 Host::~Host() {

@@ -205,7 +205,7 @@ constexpr Bad kBad[] = {
     {"Vis", "[limits]\nvis = 0\n", "viad.conf:2: limits.vis: ", "out of range"},
     {"VisType", "[limits]\nvis = 'many'\n", "viad.conf:2: limits.vis: ", "whole number"},
     {"Cqs", "[limits]\ncqs = 0\n", "viad.conf:2: limits.cqs: ", "out of range"},
-    {"VisAndCqs", "[limits]\nvis = 16000\ncqs = 257\n", "viad.conf:1: limits: ", "16256"},
+    {"VisAndCqs", "[limits]\nvis = 16000\ncqs = 257\n", "viad.conf:1: limits: ", "16255"},
     {"Regions", "[limits]\nregions = 1048575\n", "viad.conf:2: limits.regions: ", "out of range"},
     {"Ptags", "[limits]\nptags = 1048575\n", "viad.conf:2: limits.ptags: ", "out of range"},
     {"Slots", "[limits]\nslots = 1048576\n", "viad.conf:2: limits.slots: ", "out of range"},

@@ -1,0 +1,59 @@
+// What the agent's stack asks of the world around it. A stack in a program has GrantedEnvironment
+// instead, whose functions are the same but not virtual.
+#ifndef VIADUCT_KAGENT_ENVIRONMENT_H
+#define VIADUCT_KAGENT_ENVIRONMENT_H
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "kagent/session_layout.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+class Environment {
+ public:
+  virtual ~Environment() = default;
+
+  // Copies between the memory of a session's program (`remote`, addresses of that program) and our
+  // own, in the order given; later pieces become visible after earlier ones. The lengths add up to
+  // the same. False if any byte could not be copied.
+  virtual bool read_program(std::uint32_t session, std::span<const iovec> remote,
+                            std::span<const iovec> local) = 0;
+  virtual bool write_program(std::uint32_t session, std::span<const iovec> remote,
+                             std::span<const iovec> local) = 0;
+
+  // Wakes all threads that sleep on this futex word, which lies in a session's segment.
+  virtual void wake(std::atomic<std::uint32_t>& word) = 0;
+
+  // Unpredictable: connection keys come from here.
+  virtual std::uint64_t random() = 0;
+
+  // The MAC address that the own name table gives for `name`, or our own if the name is ours.
+  virtual std::optional<MacAddress> look_up(std::string_view name) = 0;
+
+  // Whether `name` (a host name or the text of an IP address) is ours, to answer other hosts.
+  virtual bool is_own_name(std::string_view name) = 0;
+
+  // Our host name; at most wire::kMaxNameBytes of it are told to others.
+  virtual std::string_view own_name() = 0;
+
+  // A granted stack tells the agent what it waits for: a ConnectWait, or its own peer to peer
+  // request, at `local`. Returns the notice's number, or layout::kNoNotice; the agent itself, which
+  // has nobody to tell, always the latter.
+  virtual std::uint32_t put_up(const layout::Address& local, bool peer) {
+    static_cast<void>(local), static_cast<void>(peer);
+    return layout::kNoNotice;
+  }
+  // Takes it back; not called with kNoNotice.
+  virtual void take_down(std::uint32_t notice) { static_cast<void>(notice); }
+};
+
+}  // namespace viaduct
+
+#endif
