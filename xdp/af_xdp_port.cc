@@ -9,16 +9,16 @@
 #include <cerrno>
 #include <cstring>
 
+#include "xdp/chunk.h"
+
 namespace viaduct {
 namespace {
 
-// Ids of buffers: queue in the high bits.
-constexpr unsigned kQueueShift = 24;
+// Ids of buffers: queue in the high bits, above at most 2^20 chunks.
+constexpr unsigned kQueueShift = 22;
 constexpr std::uint32_t kChunkMask = (1u << kQueueShift) - 1;
 
-constexpr std::uint32_t kHeadroom = 256;  // the kernel's, in front of each received frame
-constexpr std::uint32_t kEthernet = 14 + 4;
-constexpr std::uint32_t kMostQueues = 128;   // ids have no room for more, see also LoopbackPort
+constexpr std::uint32_t kMostQueues = 128;   // ids have no room for more, see also LocalPort
 constexpr std::uint32_t kPlainMtu = 3400;    // beyond, drivers ask for a program that knows frags
 constexpr std::uint32_t kLookEvery = 1 << 18;  // calls of receive()
 constexpr std::uint64_t kStallTime = 2'000'000'000;
@@ -31,17 +31,13 @@ std::uint64_t now() {
          static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-std::uint32_t chunk_for(std::uint32_t mtu) {
-  return mtu + kEthernet + kHeadroom <= 2048 ? 2048 : 4096;
-}
-
 }  // namespace
 
 AfXdpPort::AfXdpPort(const PortOptions& options, const Interface& interface,
                      std::shared_ptr<InterfaceLock> lock, bool native)
     : interface_(interface), lock_(std::move(lock)), native_(native) {
   const std::uint32_t chunk = chunk_for(interface.mtu);
-  mtu_ = std::min(interface.mtu, chunk - kHeadroom - kEthernet);
+  mtu_ = mtu_in_chunk(interface.mtu);
   if (mtu_ < interface.mtu) {
     options.note(interface.name + ": frames of at most " + std::to_string(mtu_) +
                  " bytes are used, not " + std::to_string(interface.mtu));
@@ -107,7 +103,6 @@ std::string AfXdpPort::mode() const {
 
 std::size_t AfXdpPort::receive(std::span<Frame> frames) {
   if (++calls_ % kLookEvery == 0) look_after();
-  if (queues_.front()->unsent()) queues_.front()->flush();
   if (queues_.size() == 1) return queues_.front()->receive(frames);
   std::size_t got = 0;
   for (std::size_t n = 0; n < queues_.size() && got < frames.size(); ++n) {
@@ -123,8 +118,14 @@ std::size_t AfXdpPort::receive(std::span<Frame> frames) {
 }
 
 void AfXdpPort::release(std::span<const Frame> frames) {
-  for (const Frame& frame : frames) {
-    queues_[frame.id >> kQueueShift]->release(frame.id & kChunkMask);
+  if (queues_.size() == 1) {
+    queues_.front()->release(frames);
+    return;
+  }
+  for (Frame frame : frames) {
+    const std::uint32_t queue = frame.id >> kQueueShift;
+    frame.id &= kChunkMask;
+    queues_[queue]->release({&frame, 1});
   }
 }
 
@@ -135,7 +136,7 @@ std::size_t AfXdpPort::reserve(std::span<Frame> frames) {
 void AfXdpPort::submit(std::span<const Frame> frames) { queues_.front()->submit(frames); }
 
 void AfXdpPort::cancel(std::span<const Frame> frames) {
-  for (const Frame& frame : frames) queues_.front()->cancel(frame.id);
+  queues_.front()->cancel(frames);
 }
 
 void AfXdpPort::flush() { queues_.front()->flush(); }

@@ -13,6 +13,7 @@
 
 #include "xdp/granted_layout.h"
 #include "xdp/port.h"
+#include "xdp/xsk_queue.h"
 
 namespace viaduct {
 
@@ -27,23 +28,36 @@ class GrantedPort {
   // few words what failed; errno then says why.
   const char* open(int socket, int umem, const GrantedLayout& layout);
 
-  std::size_t receive(std::span<Frame> frames);
-  void release(std::span<const Frame> frames);
-  std::size_t reserve(std::span<Frame> frames);
-  void submit(std::span<const Frame> frames);
-  void cancel(std::span<const Frame> frames);
-  void flush();
+  std::size_t receive(std::span<Frame> frames) { return queue_.receive(frames); }
+  void release(std::span<const Frame> frames) { queue_.release(frames); }
+  std::size_t reserve(std::span<Frame> frames) { return queue_.reserve(frames); }
+  void submit(std::span<const Frame> frames) { queue_.submit(frames); }
+  void cancel(std::span<const Frame> frames) { queue_.cancel(frames); }
+  void flush() { queue_.flush(); }
 
   // Whether receive() would return something, or sent buffers wait for being taken back: one look
   // at memory, no system call.
-  bool has_frames() const;
+  bool has_frames() const { return queue_.has_frames(); }
 
-  std::uint32_t mtu() const;
-  MacAddress address() const;
+  std::uint32_t mtu() const { return layout_.mtu; }
+  MacAddress address() const { return layout_.address; }
   std::uint32_t lendable() const;
-  int descriptor() const;  // the AF_XDP socket: readable when frames have come
+  int descriptor() const { return socket_; }  // AF_XDP: readable when frames have come; -1: not open
   PortCounters counters();
   bool reaches(const MacAddress&) const { return true; }
+
+ private:
+  const char* map(int umem);
+  void close();
+
+  GrantedLayout layout_{};
+  int socket_ = -1;
+  void* area_ = nullptr;
+  std::size_t area_bytes_ = 0;
+  void* state_ = nullptr;
+  std::size_t state_bytes_ = 0;
+  PortCounters counters_{};
+  XskQueue queue_;
 };
 
 }  // namespace viaduct

@@ -1,0 +1,717 @@
+// Granted ports: the agent's side, the program's side and the filter between them and the network.
+// Root only; skipped otherwise.
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "tests/unit/xdp_fixture.h"
+#include "xdp/grant.h"
+#include "xdp/granted_port.h"
+#include "xdp/interface.h"
+#include "xdp/local_port.h"
+#include "xdp/loopback_port.h"
+
+namespace viaduct {
+namespace {
+
+constexpr MacAddress kV0{2, 0, 0, 0, 0, 1}, kV1{2, 0, 0, 0, 0, 2};
+
+class GrantedTest : public VethTest {
+ protected:
+  // A host: an interface with the filter on it.
+  struct Host {
+    explicit Host(const std::string& interface, std::uint32_t connect_host_at = kConnectHostAt)
+        : lower(query_interface(interface)), filter(lower, 0x88b5, connect_host_at) {}
+    std::unique_ptr<Grant> grant(std::size_t umem_bytes = 4 << 20) {
+      Grant::Options options{filter};
+      options.umem_bytes = umem_bytes;
+      return std::make_unique<Grant>(options);
+    }
+    Interface lower;
+    GrantFilter filter;
+  };
+
+  using VethTest::open;
+  static const char* open(GrantedPort& port, const Grant& grant) {
+    return port.open(dup(grant.socket()), dup(grant.umem()), grant.layout());
+  }
+
+  // A frame as the wire format has it, as far as the filter looks.
+  static void write(Frame& frame, const MacAddress& to, const MacAddress& from,
+                    std::uint32_t bytes, std::uint64_t number, std::uint8_t type = 1,
+                    std::uint16_t ether_type = 0x88b5) {
+    write_frame(frame, to, from, bytes, number, ether_type);
+    frame.data[14] = std::byte{1};
+    frame.data[15] = std::byte{type};
+  }
+  static std::uint64_t number_in(const Frame& frame) {
+    return wire::load64(frame.data + 14) & 0xffff'ffff'ffff;
+  }
+
+  template <class AnyPort>
+  static void send_one(AnyPort& port, const MacAddress& to, const MacAddress& from,
+                       std::uint32_t bytes, std::uint64_t number, std::uint8_t type = 1,
+                       std::uint16_t ether_type = 0x88b5) {
+    Frame frame;
+    ASSERT_TRUE(eventually([&] { return port.reserve({&frame, 1}) == 1; }));
+    write(frame, to, from, bytes, number, type, ether_type);
+    port.submit({&frame, 1});
+    port.flush();
+  }
+
+  // The next frame, which is given back at once; its number.
+  template <class AnyPort>
+  static std::uint64_t next(AnyPort& port, std::uint32_t bytes = 64) {
+    Frame frame;
+    if (!eventually([&] { return port.receive({&frame, 1}) == 1; })) return 0;
+    EXPECT_EQ(frame.length, bytes);
+    const std::uint64_t number = number_in(frame);
+    port.release({&frame, 1});
+    return number;
+  }
+
+  template <class AnyPort>
+  static bool is_silent(AnyPort& port) {
+    Frame frame;
+    usleep(20'000);
+    return port.receive({&frame, 1}) == 0;
+  }
+
+  static bool exists(const std::string& name) { return if_nametoindex(name.c_str()) != 0; }
+};
+
+TEST_F(GrantedTest, FramesOfEverySizeGoBetweenTwoHosts) {
+  Host one("v0"), two("v1");
+  const auto a = one.grant(), b = two.grant();
+  GrantedPort pa, pb;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  EXPECT_EQ(pa.address(), a->address());
+  EXPECT_EQ(pa.mtu(), 1500u);
+  EXPECT_GE(pa.lendable(), 256u);
+  std::uint64_t number = 0;
+  for (const std::uint32_t bytes : {60u, 61u, 64u, 300u, 1513u, 1514u}) {
+    for (GrantedPort* from : {&pa, &pb}) {
+      GrantedPort& to = from == &pa ? pb : pa;
+      EXPECT_FALSE(to.has_frames());
+      ASSERT_NO_FATAL_FAILURE(send_one(*from, to.address(), from->address(), bytes, ++number));
+      ASSERT_TRUE(eventually([&] { return to.has_frames(); }));
+      Frame frame;
+      ASSERT_EQ(to.receive({&frame, 1}), 1u);
+      ASSERT_EQ(frame.length, bytes);
+      EXPECT_EQ(number_in(frame), number);
+      for (std::uint32_t i = 22; i < bytes; ++i) {
+        ASSERT_EQ(frame.data[i], std::byte(number * 7 + i));
+      }
+      to.release({&frame, 1});
+    }
+  }
+  EXPECT_EQ(pa.counters().tx_frames, 6u);
+  EXPECT_EQ(pa.counters().rx_frames, 6u);
+  EXPECT_EQ(pb.counters().rx_bytes, pa.counters().tx_bytes);
+  EXPECT_EQ(a->counts().passed, 6u);
+  EXPECT_EQ(one.filter.counts().passed, 6u);
+}
+
+TEST_F(GrantedTest, ABurstOfFiveHundredAndTwelveFramesIsNotLost) {
+  Host one("v0"), two("v1");
+  const auto a = one.grant(), b = two.grant();
+  GrantedPort pa, pb;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  ASSERT_GE(a->layout().send, 512u);
+  std::uint64_t sent = 0, expected = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Frame> frames(512);
+    ASSERT_EQ(pa.reserve(frames), 512u) << round;
+    for (Frame& frame : frames) write(frame, pb.address(), pa.address(), 1514, sent++);
+    pa.submit(frames);
+    pa.flush();
+    // In odd pieces, so that batches of all lengths are under way.
+    for (std::size_t left = 512; left > 0;) {
+      Frame some[37];
+      std::size_t n = 0;
+      ASSERT_TRUE(eventually([&] { return (n = pb.receive(some)) != 0; })) << expected;
+      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(number_in(some[i]), expected++);
+      pb.release({some, n});
+      left -= n;
+    }
+  }
+  const PortCounters c = pb.counters();
+  EXPECT_EQ(c.rx_dropped_no_fill + c.rx_dropped_ring_full + c.rx_dropped_invalid, 0u);
+}
+
+TEST_F(GrantedTest, KeptFramesStayAsTheyAreAndDoNotStarveTheOthers) {
+  Host one("v0"), two("v1");
+  const auto a = one.grant(), b = two.grant();
+  GrantedPort pa, pb;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  std::vector<Frame> kept;
+  std::uint64_t number = 0;
+  for (; kept.size() < pb.lendable(); ++number) {
+    ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 200, number));
+    kept.emplace_back();
+    ASSERT_TRUE(eventually([&] { return pb.receive({&kept.back(), 1}) == 1; }));
+  }
+  for (const std::uint64_t end = number + 3000; number < end; ++number) {
+    ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, number));
+    ASSERT_EQ(next(pb), number);
+  }
+  for (std::size_t i = 0; i < kept.size(); ++i) ASSERT_EQ(number_in(kept[i]), i);
+  pb.release(kept);
+  EXPECT_EQ(pb.counters().rx_dropped_no_fill, 0u);
+}
+
+TEST_F(GrantedTest, ReservedBuffersRunOutAndComeBack) {
+  Host one("v0");
+  const auto a = one.grant(256 << 10);
+  GrantedPort port;
+  ASSERT_STREQ(open(port, *a), nullptr);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Frame> all(1000);
+    all.resize(port.reserve(all));
+    EXPECT_EQ(all.size(), a->layout().send);
+    for (Frame& frame : all) write(frame, kV1, port.address(), 64, 1);
+    if (round == 1) {
+      port.cancel(all);
+    } else {
+      port.submit(all);
+      port.flush();
+    }
+  }
+  EXPECT_GE(port.counters().tx_no_buffer, 3u);
+  EXPECT_EQ(port.counters().tx_frames, 2u * a->layout().send);
+}
+
+TEST_F(GrantedTest, WhatTheBorrowerHasNotGotItCannotGiveBack) {
+  Host one("v0");
+  const auto a = one.grant(64 << 10);
+  GrantedPort port;
+  ASSERT_STREQ(open(port, *a), nullptr);
+  // Would write behind the lists, if it were believed.
+  for (int i = 0; i < 100'000; ++i) {
+    const Frame wrong{nullptr, 64, static_cast<std::uint32_t>(i % 40)};
+    const Frame mad{nullptr, 64, 0x7fffffff};
+    port.release({&wrong, 1});
+    port.cancel({&wrong, 1});
+    port.submit({&mad, 1});
+    port.release({&mad, 1});
+  }
+  std::vector<Frame> all(1000);
+  EXPECT_EQ(port.reserve(all), a->layout().send);
+}
+
+TEST_F(GrantedTest, TheDescriptorTellsThatAFrameIsThere) {
+  Host one("v0"), two("v1");
+  const auto a = one.grant(), b = two.grant();
+  GrantedPort pa, pb;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  pollfd state{pb.descriptor(), POLLIN, 0};
+  EXPECT_EQ(poll(&state, 1, 0), 0);
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, 1));
+  EXPECT_EQ(poll(&state, 1, 10'000), 1);
+}
+
+TEST_F(GrantedTest, ALayoutThatMakesNoSenseIsRefused) {
+  Host one("v0");
+  const auto a = one.grant();
+  for (const int what : {0, 1, 2, 3, 4}) {
+    GrantedLayout layout = a->layout();
+    if (what == 0) layout.chunk = 1000;
+    if (what == 1) layout.ring = 1000;
+    if (what == 2) layout.receive *= 2;
+    if (what == 3) layout.send = 0;
+    if (what == 4) layout.mtu = 9000;
+    GrantedPort port;
+    EXPECT_NE(port.open(dup(a->socket()), dup(a->umem()), layout), nullptr) << what;
+    EXPECT_EQ(port.descriptor(), -1);
+    Frame frame;
+    EXPECT_EQ(port.receive({&frame, 1}), 0u);
+    EXPECT_EQ(port.reserve({&frame, 1}), 0u);
+    port.flush();
+    port.counters();
+  }
+}
+
+// ---------------------------------------------------------------------------- protection
+
+TEST_F(GrantedTest, WhatIsNotTheProgramsOwnDoesNotLeaveTheHost) {
+  Host one("v0"), two("v1");
+  const auto a = one.grant(), b = two.grant();
+  GrantedPort pa, pb;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  const auto to = pb.address(), own = pa.address();
+  const std::uint32_t all = query_interface("v1").mtu + 14;
+  const auto seen = [] {  // by the other end of the link, whatever it is
+    std::uint64_t n = 0;
+    FILE* f = fopen("/proc/net/dev", "r");
+    char line[512];
+    while (fgets(line, sizeof line, f) != nullptr) sscanf(line, " v1: %*u %lu", &n);
+    fclose(f);
+    return n;
+  };
+  const std::uint64_t before = seen();
+  MacAddress near = own;
+  near[0] ^= 4;
+  for (const MacAddress& from : {kV0, kV1, to, near, kBroadcast, MacAddress{}}) {
+    ASSERT_NO_FATAL_FAILURE(send_one(pa, to, from, 64, 1));
+  }
+  EXPECT_EQ(a->counts().forged_source, 6u);
+  constexpr std::uint16_t kOthers[] = {0x0800, 0x86dd, 0x0806, 0x88b6, 0x8100};
+  for (const std::uint16_t type : kOthers) {
+    ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, 64, 1, 1, type));
+  }
+  EXPECT_EQ(a->counts().wrong_type, 5u);
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, all + 1, 1));
+  EXPECT_EQ(a->counts().too_long, 1u);
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, 64, 1, 14));
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, 64, 1, 15));
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, kBroadcast, own, 64, 1));
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, 15, 1));  // so short that it has no type
+  EXPECT_EQ(a->counts().forbidden, 4u);
+  EXPECT_EQ(a->counts().passed, 0u);
+  EXPECT_EQ(seen(), before);
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, all, 77));
+  EXPECT_EQ(next(pb, all), 77u);
+  EXPECT_EQ(seen(), before + 1);
+  EXPECT_TRUE(is_silent(pb));
+}
+
+TEST_F(GrantedTest, AConnectionRequestSaysWhichHostItComesFrom) {
+  constexpr std::uint32_t kAt = 85;
+  Host one("v0", kAt), two("v1");
+  const auto a = one.grant(), b = two.grant();
+  GrantedPort pa, pb;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  constexpr std::uint8_t kTypes[] = {1, 4, 5, 6};
+  for (const std::uint8_t type : kTypes) {
+    for (const bool honest : {true, false}) {
+      Frame frame;
+      ASSERT_EQ(pa.reserve({&frame, 1}), 1u);
+      write(frame, pb.address(), pa.address(), 120, type, type);
+      MacAddress host = kV0;
+      if (!honest) host[5] ^= 1;
+      std::memcpy(frame.data + kAt, host.data(), host.size());
+      pa.submit({&frame, 1});
+      pa.flush();
+      if (honest || type == 1 || type == 6) {
+        EXPECT_EQ(next(pb, 120), type);
+      } else {
+        EXPECT_TRUE(is_silent(pb));
+      }
+    }
+  }
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 90, 4, 4));  // cut off
+  EXPECT_EQ(a->counts().forbidden, 3u);
+}
+
+TEST_F(GrantedTest, OtherTrafficPassesTheFilter) {
+  Host one("v0"), two("v1");
+  const auto va = open("v0", PortKind::kXdpGeneric), vb = open("v1", PortKind::kXdpGeneric);
+  const auto a = one.grant(), b = two.grant();
+  ASSERT_TRUE(send(*va, kV1, 64, 5));
+  Frame frame;
+  ASSERT_TRUE(receive(*vb, frame));
+  EXPECT_TRUE(is_right(frame, 64, 5));
+  vb->release({&frame, 1});
+  EXPECT_EQ(one.filter.counts().passed, 0u);
+  // A mark of the range that nobody has been given.
+  Grant::Options options{one.filter};
+  const auto other = one.grant();
+  GrantedPort port;
+  ASSERT_STREQ(open(port, *other), nullptr);
+  const int mark = 0x56490000 + 1023;
+  ASSERT_EQ(setsockopt(port.descriptor(), SOL_SOCKET, SO_MARK, &mark, sizeof mark), 0);
+  ASSERT_NO_FATAL_FAILURE(send_one(port, kV1, port.address(), 64, 6));
+  EXPECT_TRUE(is_silent(*vb));
+}
+
+TEST_F(GrantedTest, FramesOfOthersAreNotSeen) {
+  Host one("v0"), two("v1");
+  const auto vb = open("v1", PortKind::kXdpGeneric);
+  const auto va = open("v0", PortKind::kXdpGeneric);
+  const auto a = one.grant(), b = two.grant(), c = two.grant();
+  GrantedPort pa, pb, pc;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  ASSERT_STREQ(open(pc, *c), nullptr);
+  for (std::uint64_t number = 1; number <= 20; ++number) {
+    ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, number));
+    ASSERT_NO_FATAL_FAILURE(send_one(pa, kV1, pa.address(), 64, number));
+    ASSERT_TRUE(send(*va, kBroadcast, 64, number));
+  }
+  EXPECT_TRUE(is_silent(pc));
+  for (std::uint64_t number = 1; number <= 20; ++number) EXPECT_EQ(next(pb), number);
+  EXPECT_TRUE(is_silent(pb));
+  // And other protocols than ours come to nobody, even if they come to the right address.
+  ASSERT_TRUE(send(*va, pb.address(), 64, 1, 0x88b6));
+  EXPECT_TRUE(is_silent(pb));
+}
+
+// What a program without any privilege can do with its port. Returns the number of the first thing
+// that it should not be able to do, or should be and is not; 0 if all is well.
+int unprivileged_program(const Grant& grant, const MacAddress& to) {
+  if (setgroups(0, nullptr) != 0 || setresgid(65534, 65534, 65534) != 0 ||
+      setresuid(65534, 65534, 65534) != 0) {
+    return 1;
+  }
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct caps[2];
+  if (syscall(SYS_capget, &header, caps) != 0) return 2;
+  if ((caps[0].effective | caps[1].effective | caps[0].permitted | caps[1].permitted) != 0) return 3;
+
+  GrantedPort port;
+  if (port.open(dup(grant.socket()), dup(grant.umem()), grant.layout()) != nullptr) return 4;
+  const auto say = [&](const MacAddress& from, std::uint32_t bytes, std::uint8_t type,
+                       std::uint16_t ether_type) {
+    Frame frame;
+    if (port.reserve({&frame, 1}) != 1) return;
+    std::memset(frame.data, 0, bytes);
+    std::memcpy(frame.data, to.data(), 6);
+    std::memcpy(frame.data + 6, from.data(), 6);
+    wire::store16(frame.data + 12, ether_type);
+    frame.data[15] = std::byte{type};
+    frame.length = bytes;
+    port.submit({&frame, 1});
+    port.flush();
+  };
+  say(kV0, 64, 1, 0x88b5);
+  say(port.address(), 64, 1, 0x0800);
+  say(port.address(), 64, 15, 0x88b5);
+  say(port.address(), 1515, 1, 0x88b5);
+  for (const int mark : {0, 1, 0x56490000, 0x56490001}) {
+    if (setsockopt(port.descriptor(), SOL_SOCKET, SO_MARK, &mark, sizeof mark) == 0) return 5;
+    if (errno != EPERM) return 6;
+  }
+  say(kV0, 64, 1, 0x88b5);
+  if (ftruncate(grant.umem(), 4096) == 0) return 7;
+  if (fcntl(grant.umem(), F_ADD_SEALS, F_SEAL_WRITE) == 0) return 8;
+  if (socket(AF_XDP, SOCK_RAW, 0) >= 0) return 9;
+  say(port.address(), 64, 1, 0x88b5);
+  // The answer.
+  for (int i = 0; i < 10'000; ++i) {
+    Frame frame;
+    if (port.receive({&frame, 1}) == 1) return 0;
+    usleep(1000);
+  }
+  return 10;
+}
+
+TEST_F(GrantedTest, AProgramWithoutPrivilegeCanUseItsPortAndNoMore) {
+  Host one("v0"), two("v1");
+  const auto a = one.grant(), b = two.grant();
+  GrantedPort pb;
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  const pid_t child = fork();
+  if (child == 0) _exit(unprivileged_program(*a, pb.address()));
+  Frame frame;
+  ASSERT_TRUE(eventually([&] { return pb.receive({&frame, 1}) == 1; }));
+  MacAddress source;
+  std::memcpy(source.data(), frame.data + 6, source.size());
+  EXPECT_EQ(source, a->address());
+  pb.release({&frame, 1});
+  send_one(pb, a->address(), pb.address(), 64, 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(is_silent(pb));
+  const GrantFilter::Counts counts = a->counts();
+  EXPECT_EQ(counts.passed, 1u);
+  EXPECT_EQ(counts.forged_source, 2u);
+  EXPECT_EQ(counts.wrong_type, 1u);
+  EXPECT_EQ(counts.forbidden, 1u);
+  EXPECT_EQ(counts.too_long, 1u);
+}
+
+TEST_F(GrantedTest, ACopyOfTheSocketIsOfNoUseOnceTheGrantIsGone) {
+  Host one("v0"), two("v1");
+  auto a = one.grant();
+  const auto b = two.grant();
+  GrantedPort pa, pb;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  const MacAddress from = pa.address();
+  a.reset();
+  const auto again = one.grant();
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), from, 64, 1));
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), again->address(), 64, 1));
+  EXPECT_TRUE(is_silent(pb));
+  EXPECT_TRUE(is_silent(pa));
+}
+
+// The agent dies; its programs do not, nor do they get any further.
+TEST_F(GrantedTest, TheFilterOutlivesTheAgentAndGoesWithTheRemains) {
+  const auto vb = open("v1", PortKind::kXdpGeneric);
+  Host two("v1");
+  const auto b = two.grant();
+  GrantedPort pb;
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  int alive[2];
+  ASSERT_EQ(pipe(alive), 0);
+  const pid_t agent = fork();
+  if (agent == 0) {
+    Host one("v0");
+    const auto a = one.grant();
+    if (fork() == 0) {
+      ::close(alive[1]);
+      char byte;
+      while (read(alive[0], &byte, 1) > 0) {}
+      GrantedPort port;
+      open(port, *a);
+      send_one(port, pb.address(), kV0, 64, 1);
+      send_one(port, pb.address(), port.address(), 64, 2);
+      _exit(0);
+    }
+    _exit(0);  // without any destructor, as if killed
+  }
+  ::close(alive[1]);
+  waitpid(agent, nullptr, 0);
+  EXPECT_EQ(next(pb), 2u);
+  const Interface lower = query_interface("v0");
+  const std::string left = child_name(lower, 0);
+  EXPECT_TRUE(exists(left));
+  EXPECT_TRUE(exists(b->name()));
+  EXPECT_EQ(remove_remains(lower), 1u);
+  EXPECT_FALSE(exists(left));
+  EXPECT_TRUE(exists(b->name())) << "a child of another interface";
+  // Nothing of the old filter: a frame with its mark goes where it likes.
+  const int raw = socket(AF_PACKET, SOCK_RAW, 0);
+  const std::uint32_t mark = 0x56490000;
+  ASSERT_EQ(setsockopt(raw, SOL_SOCKET, SO_MARK, &mark, sizeof mark), 0);
+  Frame frame;
+  std::byte bytes[64];
+  frame.data = bytes;
+  write(frame, kV1, kV0, 64, 9);
+  sockaddr_ll to{};
+  to.sll_family = AF_PACKET;
+  to.sll_ifindex = lower.index;
+  ASSERT_EQ(sendto(raw, bytes, 64, 0, reinterpret_cast<sockaddr*>(&to), sizeof to), 64);
+  EXPECT_EQ(next(*vb), 9u);
+  ::close(raw);
+  ::close(alive[0]);
+}
+
+TEST_F(GrantedTest, OnlyOurOwnRemainsAreRemoved) {
+  const Interface lower = query_interface("v0");
+  const std::string prefix = "vdg" + std::to_string(lower.index) + ".";
+  const auto child = [&](const std::string& name, const std::string& alias) {
+    run("ip link add link v0 name " + name + " type macvlan && ip link set " + name + " alias '" +
+        alias + "'");
+  };
+  child(prefix + "0", kChildAlias);
+  child(prefix + "7", kChildAlias);
+  child(prefix + "8", "mine");
+  child("other0", kChildAlias);
+  EXPECT_EQ(remove_remains(lower), 2u);
+  EXPECT_FALSE(exists(prefix + "0"));
+  EXPECT_FALSE(exists(prefix + "7"));
+  EXPECT_TRUE(exists(prefix + "8"));
+  EXPECT_TRUE(exists("other0"));
+}
+
+TEST_F(GrantedTest, AGrantLeavesNothingBehind) {
+  auto host = std::make_unique<Host>("v0");
+  auto a = host->grant();
+  const std::string name = a->name();
+  EXPECT_TRUE(exists(name));
+  EXPECT_TRUE(has_program(name));
+  run("test \"$(ip -o link show dev " + name + " | grep -c 'alias viaduct granted port')\" = 1");
+  GrantedPort port;
+  ASSERT_STREQ(open(port, *a), nullptr);
+  ASSERT_NO_FATAL_FAILURE(send_one(port, kV1, port.address(), 64, 1));
+  a.reset();
+  EXPECT_FALSE(exists(name));
+  EXPECT_EQ(host->filter.counts().passed, 1u);
+  const auto next = host->grant();
+  EXPECT_NE(next->name(), name);
+  EXPECT_NE(next->address(), port.address());
+  EXPECT_EQ(next->counts().passed, 0u);
+}
+
+TEST_F(GrantedTest, TheKernelSendsNothingOfItsOwnFromAChild) {
+  Host one("v0");
+  const auto a = one.grant();
+  usleep(1'200'000);  // duplicate address detection and the like would have begun
+  run("test \"$(ip -6 -o addr show dev " + a->name() + " | wc -l)\" = 0");
+  run("test \"$(cat /sys/class/net/" + a->name() + "/statistics/tx_packets 2>/dev/null || "
+      "ip -s -o link show dev " + a->name() + " | sed 's/.*TX:[^\\\\]*\\\\ *[0-9]* *\\([0-9]*\\).*/\\1/')\" = 0");
+}
+
+TEST_F(GrantedTest, RunningOutOfChildrenIsAnError) {
+  EXPECT_THROW(Host("lo"), PortError);
+  Host one("v0");
+  Grant::Options options{one.filter};
+  options.umem_bytes = 4096;
+  EXPECT_THROW(Grant{options}, PortError);
+  run("ip link del v0");
+  EXPECT_THROW(one.grant(), PortError);
+}
+
+// ---------------------------------------------------------------------------- one host
+
+TEST_F(GrantedTest, TwoProgramsOfOneHostReachEachOtherThroughTheFilter) {
+  Host one("v0");
+  const auto a = one.grant(), b = one.grant();
+  GrantedPort pa, pb;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  for (std::uint64_t number = 1; number <= 1000; ++number) {
+    ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, number));
+    ASSERT_EQ(next(pb), number);
+    ASSERT_NO_FATAL_FAILURE(send_one(pb, pa.address(), pb.address(), 64, number));
+    ASSERT_EQ(next(pa), number);
+  }
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), kV0, 64, 1));
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pb.address(), 64, 1));
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, 1, 15));
+  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, 1, 1, 0x0800));
+  EXPECT_TRUE(is_silent(pb));
+  EXPECT_EQ(a->counts().passed, 1000u);
+  EXPECT_EQ(a->counts().forged_source, 2u);
+}
+
+TEST_F(GrantedTest, TheAgentSpeaksForADeadProgram) {
+  Host one("v0"), two("v1");
+  const auto a = one.grant(), b = one.grant(), c = two.grant();
+  GrantedPort pb, pc;
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  ASSERT_STREQ(open(pc, *c), nullptr);
+  std::byte bytes[64];
+  Frame frame{bytes, 64, 0};
+  for (GrantedPort* peer : {&pb, &pc}) {
+    write(frame, peer->address(), a->address(), 64, 9, 9);
+    ASSERT_TRUE(a->say(bytes));
+    EXPECT_EQ(next(*peer), 9u);
+  }
+}
+
+class LocalPortTest : public GrantedTest {
+ protected:
+  void open_agent(PortKind kind = PortKind::kXdpGeneric) {
+    agent_ = std::make_unique<LocalPort>(
+        std::make_unique<LoopbackPort>(open("v0", kind)));
+  }
+  std::unique_ptr<LocalPort> agent_;
+};
+
+TEST_F(LocalPortTest, ReachesAGrantedProgramAndBack) {
+  open_agent();
+  Host one("v0");
+  EXPECT_FALSE(agent_->has_desk());
+  agent_->open_desk(one.filter, 0x88b5);
+  ASSERT_TRUE(agent_->has_desk());
+  const auto a = one.grant(), b = one.grant();
+  GrantedPort pa, pb;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  ASSERT_STREQ(open(pb, *b), nullptr);
+  agent_->add(a->address());
+  for (std::uint64_t number = 1; number <= 500; ++number) {
+    ASSERT_NO_FATAL_FAILURE(send_one(*agent_, pa.address(), kV0, 64, number));
+    Frame frame;
+    ASSERT_TRUE(eventually([&] { return pa.receive({&frame, 1}) == 1; }));
+    ASSERT_EQ(number_in(frame), number);
+    ASSERT_EQ(std::memcmp(frame.data + 6, agent_->desk().data(), 6), 0);
+    pa.release({&frame, 1});
+    ASSERT_NO_FATAL_FAILURE(send_one(pa, agent_->desk(), pa.address(), 64, number));
+    pollfd state{agent_->descriptor(), POLLIN, 0};
+    ASSERT_EQ(poll(&state, 1, 10'000), 1);
+    ASSERT_TRUE(receive(*agent_, frame));
+    ASSERT_EQ(number_in(frame), number);
+    ASSERT_EQ(std::memcmp(frame.data, kV0.data(), 6), 0);
+    ASSERT_EQ(std::memcmp(frame.data + 6, pa.address().data(), 6), 0);
+    agent_->release({&frame, 1});
+  }
+  agent_->remove(a->address());
+  ASSERT_NO_FATAL_FAILURE(send_one(*agent_, pa.address(), kV0, 64, 1));  // to the wire, to nobody
+  EXPECT_TRUE(is_silent(pa));
+}
+
+TEST_F(LocalPortTest, ReachesTheWireAsBefore) {
+  open_agent();
+  Host one("v0");
+  const auto peer = open("v1", PortKind::kXdpGeneric);
+  for (const bool desk : {false, true}) {
+    if (desk) agent_->open_desk(one.filter, 0x88b5);
+    const auto a = one.grant();
+    agent_->add(a->address());
+    for (std::uint64_t number = 1; number <= 100; ++number) {
+      ASSERT_NO_FATAL_FAILURE(send_one(*agent_, kV1, kV0, 64, number));
+      ASSERT_EQ(next(*peer), number);
+      ASSERT_NO_FATAL_FAILURE(send_one(*peer, kV0, kV1, 64, number));
+      pollfd state{agent_->descriptor(), POLLIN, 0};
+      ASSERT_EQ(poll(&state, 1, 10'000), 1);
+      ASSERT_EQ(next(*agent_), number);
+      ASSERT_NO_FATAL_FAILURE(send_one(*agent_, kV0, kV0, 64, number));  // to itself
+      ASSERT_EQ(next(*agent_), number);
+    }
+    agent_->remove(a->address());
+  }
+  EXPECT_EQ(one.filter.counts().passed, 0u);
+}
+
+TEST_F(LocalPortTest, KeptFramesOfTheDeskAreGivenBackToIt) {
+  open_agent();
+  Host one("v0");
+  agent_->open_desk(one.filter, 0x88b5);
+  const auto a = one.grant();
+  GrantedPort pa;
+  ASSERT_STREQ(open(pa, *a), nullptr);
+  const auto peer = open("v1", PortKind::kXdpGeneric);
+  std::uint64_t number = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<Frame> kept;
+    while (kept.size() < agent_->lendable()) {
+      ++number;
+      if (number % 2 == 0) {
+        ASSERT_NO_FATAL_FAILURE(send_one(pa, agent_->desk(), pa.address(), 64, number));
+      } else {
+        ASSERT_NO_FATAL_FAILURE(send_one(*peer, kV0, kV1, 64, number));
+      }
+      kept.emplace_back();
+      ASSERT_TRUE(receive(*agent_, kept.back()));
+      ASSERT_EQ(number_in(kept.back()), number);
+    }
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      ASSERT_EQ(number_in(kept[i]), number - kept.size() + 1 + i);
+    }
+    agent_->release(kept);
+  }
+  const PortCounters c = agent_->counters();
+  EXPECT_EQ(c.rx_frames, number);
+  EXPECT_EQ(c.rx_dropped_no_fill + c.rx_dropped_invalid, 0u);
+}
+
+TEST_F(LocalPortTest, WorksOverEveryKindOfPort) {
+  for (const PortKind kind : {PortKind::kXdpNative, PortKind::kPcap}) {
+    open_agent(kind);
+    Host one("v0");
+    agent_->open_desk(one.filter, 0x88b5);
+    const auto a = one.grant();
+    GrantedPort pa;
+    ASSERT_STREQ(open(pa, *a), nullptr);
+    agent_->add(a->address());
+    ASSERT_NO_FATAL_FAILURE(send_one(*agent_, pa.address(), kV0, 64, 3));
+    ASSERT_EQ(next(pa), 3u);
+    ASSERT_NO_FATAL_FAILURE(send_one(pa, agent_->desk(), pa.address(), 64, 4));
+    ASSERT_EQ(next(*agent_), 4u);
+    agent_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace viaduct

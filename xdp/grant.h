@@ -1,0 +1,74 @@
+// A granted port on the agent's side: the macvlan child, the AF_XDP socket on it and its buffers, for
+// as long as this object lives.
+//
+// The program that gets the socket and the buffers (GrantedPort) can receive what is addressed to
+// the child and send what the filter lets through, and nothing else.
+#ifndef VIADUCT_XDP_GRANT_H
+#define VIADUCT_XDP_GRANT_H
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "xdp/grant_filter.h"
+#include "xdp/granted_layout.h"
+
+struct granted_bpf;
+
+namespace viaduct {
+
+class Grant {
+ public:
+  struct Options {
+    GrantFilter& filter;  // of the interface; must outlive the grant
+    std::uint16_t ether_type = 0x88b5;
+    std::size_t umem_bytes = std::size_t{4} << 20;  // a quarter for sending
+    std::uint32_t ring = 1024;                      // entries of each ring
+    std::function<void(std::string_view)> note = [](std::string_view) {};
+  };
+
+  // Throws PortError.
+  explicit Grant(const Options& options);
+  ~Grant();
+  Grant(const Grant&) = delete;
+  Grant& operator=(const Grant&) = delete;
+
+  // For the program, which gets copies of them; they stay ours to close.
+  int socket() const { return socket_; }
+  int umem() const { return umem_; }
+  const GrantedLayout& layout() const { return layout_; }
+
+  MacAddress address() const { return layout_.address; }
+  int ifindex() const { return ifindex_; }
+  const std::string& name() const { return name_; }
+  // Frames of the program that the filter has seen.
+  GrantFilter::Counts counts() const { return filter_.counts(entry_); }
+
+  // Sends a frame in the program's stead, for one that has died: the child's address is its source.
+  // Not through the program's rings. False if the kernel refuses.
+  bool say(std::span<const std::byte> frame);
+
+ private:
+  void open_socket(const Options& options);
+  void attach_program(const Options& options);
+  void undo();
+  [[noreturn]] void fail(const char* what, int error) const;
+
+  GrantFilter& filter_;
+  GrantFilter::Entry entry_;
+  GrantedLayout layout_{};
+  std::string name_;
+  int ifindex_ = 0;
+  int umem_ = -1;
+  int socket_ = -1;
+  granted_bpf* program_ = nullptr;
+  int link_ = -1;    // of the program to the child
+  int packets_ = -1;  // the socket of say()
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,84 @@
+// The egress filter of an interface that has granted ports.
+//
+// Frames that carry the mark of a granted socket leave only with the address of that port's child as
+// source and with our EtherType, not too long, and not speaking of names, with somebody else's host
+// address or to everybody; those for another child of this interface are delivered to it. What the
+// filter drops is counted. Frames without such a mark pass untouched.
+//
+// The program stays when this process dies, because the granted programs and their sockets do: it is
+// exchanged at the next start (remove_remains).
+#ifndef VIADUCT_XDP_GRANT_FILTER_H
+#define VIADUCT_XDP_GRANT_FILTER_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "xdp/interface.h"
+
+struct grant_filter_bpf;
+
+namespace viaduct {
+
+// Where a connection request or its acceptance says which host it comes from, as an offset in the
+// frame; see viaduct-wire(7). 0: the wire format does not have it yet, and nothing is checked.
+inline constexpr std::uint32_t kConnectHostAt = 0;
+
+class GrantFilter {
+ public:
+  // Frames of one grant, or of all.
+  struct Counts {
+    std::uint64_t passed = 0;
+    std::uint64_t forged_source = 0;
+    std::uint64_t wrong_type = 0;
+    std::uint64_t too_long = 0;
+    std::uint64_t forbidden = 0;
+  };
+
+  // One for each interface, after remove_remains(). Throws PortError.
+  GrantFilter(const Interface& lower, std::uint16_t ether_type,
+              std::uint32_t connect_host_at = kConnectHostAt);
+  ~GrantFilter();
+  GrantFilter(const GrantFilter&) = delete;
+  GrantFilter& operator=(const GrantFilter&) = delete;
+
+  const Interface& lower() const { return lower_; }
+
+  // A number for a new grant, not used lately, and a random address that goes with it. Throws
+  // PortError when there are too many. Nothing of it leaves the host until enter().
+  struct Entry {
+    std::uint32_t number;
+    std::uint32_t mark;
+    MacAddress address;
+  };
+  Entry add();
+  void enter(const Entry& entry, int ifindex);
+  void remove(const Entry& entry);
+
+  Counts counts(const Entry& entry) const;
+  // Of all grants that there have been.
+  Counts counts() const;
+
+ private:
+  void attach();
+  void detach();
+
+  Interface lower_;
+  grant_filter_bpf* program_ = nullptr;
+  bool classic_ = false;  // attached by clsact: the kernel has no TCX
+  std::vector<bool> used_;
+  std::uint32_t next_ = 0;
+  Counts gone_;
+};
+
+// Deletes what an earlier agent has left of its granted ports on the interface: children, then the
+// filter. Returns how many children there were. To be called by whoever holds the interface's lock.
+unsigned remove_remains(const Interface& lower);
+
+// How the children are called: "vdg<index of the lower interface>.<number>".
+std::string child_name(const Interface& lower, std::uint32_t number);
+inline constexpr char kChildAlias[] = "viaduct granted port";
+
+}  // namespace viaduct
+
+#endif

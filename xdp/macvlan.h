@@ -1,0 +1,24 @@
+// Macvlan children of an interface.
+#ifndef VIADUCT_XDP_MACVLAN_H
+#define VIADUCT_XDP_MACVLAN_H
+
+#include <string>
+
+#include "xdp/interface.h"
+
+namespace viaduct {
+
+// Makes a child with nothing of the kernel's own protocols on it, up and in private mode: what it
+// sends goes down to `lower`, to other children too. Returns its index. Throws PortError.
+int create_child(const Interface& lower, const std::string& name, const std::string& alias,
+                 const MacAddress& address);
+
+// Quietly; it may be gone already.
+void delete_child(int ifindex);
+
+// Deletes all children of `lower` whose names begin so and that have the alias. Returns how many.
+unsigned delete_children(int lower, const std::string& prefix, const std::string& alias);
+
+}  // namespace viaduct
+
+#endif
