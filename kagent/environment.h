@@ -43,8 +43,9 @@ class Environment {
   // Our host name; at most wire::kMaxNameBytes of it are told to others.
   virtual std::string_view own_name() = 0;
 
-  // A granted stack tells the agent what it waits for: a ConnectWait, or its own peer to peer
-  // request, at `local`. Returns the notice's number, or layout::kNoNotice; the agent itself, which
+  // A granted stack tells the agent what it waits for at `local`: requests that end a ConnectWait,
+  // or (`peer`; the host in `local` is then the peer's) the other half of a peer to peer connection.
+  // See layout::Notice. Returns the notice's number, or layout::kNoNotice; the agent itself, which
   // has nobody to tell, always the latter.
   virtual std::uint32_t put_up(const layout::Address& local, bool peer) {
     static_cast<void>(local), static_cast<void>(peer);

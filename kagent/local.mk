@@ -17,6 +17,7 @@ stack_sources = \
 	kagent/stack_names.cc \
 	kagent/stack_peer.cc \
 	kagent/stack_receive.cc \
+	kagent/stack_redirect.cc \
 	kagent/stack_send.cc \
 	kagent/timer_wheel.h \
 	kagent/vip_codes.h \

@@ -407,6 +407,8 @@ inline constexpr std::uint32_t kNoNotice = 0xffffffff;
 
 enum NoticeState : std::uint32_t { kNoticeFree = 0, kNoticeWait = 1, kNoticePeer = 2 };
 
+// `local` is what a request must name as its remote address; for kNoticePeer `host` is that of the
+// requester instead.
 struct Notice {
   std::atomic<std::uint32_t> state;  // NoticeState
   std::uint32_t pad;

@@ -63,7 +63,7 @@ Stack::Parts Stack::parts(const StackLimits& limits) {
   p.wheel = add(static_cast<TimerWheel::State*>(nullptr), 1);
   p.timers = add(static_cast<TimerWheel::Entry*>(nullptr),
                  vis + limits.requests + limits.goodbyes + limits.peers +
-                     std::size_t{limits.sessions} * layout::kCommands);
+                     std::size_t{limits.sessions} * layout::kCommands + 1);
   p.views = add(static_cast<layout::View*>(nullptr), limits.sessions);
   p.open_sessions = add(static_cast<std::uint32_t*>(nullptr), limits.sessions);
   p.total = at;
@@ -212,6 +212,7 @@ void Stack::close_session(std::uint32_t session, std::uint64_t now) {
   }
   flush_wakes();
   port_.flush();
+  if (sessions_[session].delegated) --root_->delegates;
   views_[session] = layout::View();
   sessions_[session].in_use = 0;
   std::uint32_t* const open = std::find(open_sessions_, open_sessions_ + open_count_, session);
@@ -291,6 +292,7 @@ void Stack::dispatch(const Frame& frame, bool& keep) {
     case wire::Type::kConnectRequest: return on_connect_request(decoded);
     case wire::Type::kConnectAccept: return on_connect_accept(decoded);
     case wire::Type::kConnectConfirm: return on_connect_confirm(decoded);
+    case wire::Type::kConnectMoved:
     case wire::Type::kConnectReject:
     case wire::Type::kConnectHeld: return on_connect_answer(decoded);
     case wire::Type::kDisconnect: return on_disconnect(decoded);
@@ -347,6 +349,8 @@ unsigned Stack::answer_doorbells() {
       } else if (bit - layout::kCommands - limits_.vis < cqs_.fresh()) {
         const std::uint32_t cq = bit - layout::kCommands - limits_.vis;
         if (cqs_[cq].session == session) drain_backlog(cq);
+      } else if (bit == layout::kNoticeBit && sessions_[session].delegated) {
+        move_held_requests();
       }
     });
   }
@@ -369,6 +373,7 @@ void Stack::fire(std::uint32_t timer) {
   timer -= limits_.goodbyes;
   if (timer < limits_.peers) return peer_timeout(timer);
   timer -= limits_.peers;
+  if (timer == limits_.sessions * layout::kCommands) return move_held_requests();
   command_timeout(timer / layout::kCommands, timer % layout::kCommands);
 }
 

@@ -11,9 +11,9 @@
 // VIPL return code, or dropped and counted.
 //
 // Sources: stack.cc (set-up, sessions, progress), stack_commands.cc (control operations),
-// stack_connect.cc, stack_peer.cc, stack_disconnect.cc (connections), stack_send.cc,
-// stack_receive.cc, stack_ack.cc (acknowledgements, retransmission), stack_complete.cc
-// (completions, completion queues), stack_names.cc.
+// stack_connect.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc (connections),
+// stack_send.cc, stack_receive.cc, stack_ack.cc (acknowledgements, retransmission),
+// stack_complete.cc (completions, completion queues), stack_names.cc.
 #ifndef VIADUCT_KAGENT_STACK_H
 #define VIADUCT_KAGENT_STACK_H
 
@@ -103,6 +103,10 @@ class Stack {
   // until close_session(). Returns the session's number; nothing when all are in use.
   std::optional<std::uint32_t> open_session(void* segment);
 
+  // The session's program has a stack of its own, which `address` reaches: connection requests for
+  // which it has put up a notice in its segment are sent on to it.
+  void delegate(std::uint32_t session, const MacAddress& address);
+
   // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
   void close_session(std::uint32_t session, std::uint64_t now);
 
@@ -138,6 +142,8 @@ class Stack {
   using ViIndex = std::uint32_t;
   struct Message;   // stack_send.cc: a work request that was checked
 
+  // VI of a frame that is about a connection request.
+  static constexpr std::uint32_t kToRequest = 0xffffffff;
   static constexpr std::uint32_t kBurst = 64;         // frames received at once
   static constexpr std::uint32_t kMaxReleases = 512;  // frames to give back at the end of a round
   static constexpr std::uint32_t kMaxWakes = 512;
@@ -167,7 +173,8 @@ class Stack {
     return limits_.vis + limits_.requests + limits_.goodbyes + limits_.peers +
            session * layout::kCommands + command;
   }
-  std::uint32_t timers() const { return command_timer(limits_.sessions, 0); }
+  std::uint32_t notice_timer() const { return command_timer(limits_.sessions, 0); }
+  std::uint32_t timers() const { return notice_timer() + 1; }
 
   // --- stack_commands.cc
   void run_command(std::uint32_t session, std::uint32_t command);
@@ -206,8 +213,9 @@ class Stack {
   void peer_wait(std::uint32_t session, std::uint32_t command, layout::CommandBody& body);
   bool on_peer_request(const wire::Decoded& frame, const wire::ConnectBody& body);
   void meet_peer(ViIndex vi, const MacAddress& source, const wire::ConnectBody& body);
-  bool awaits(ViIndex vi, const MacAddress& source, const wire::ConnectBody& body) const;
+  bool awaits(ViIndex vi, const wire::ConnectBody& body) const;
   void end_peer_attempt(ViIndex vi, vip::Return result);
+  void put_up_peer_notice(ViIndex vi);
   void list_peer_attempt(ViIndex vi);
   void unlist_peer_attempt(ViIndex vi);
 
@@ -223,12 +231,13 @@ class Stack {
   void on_connect_request(const wire::Decoded& frame);
   void on_connect_accept(const wire::Decoded& frame);
   void on_connect_confirm(const wire::Decoded& frame);
-  void on_connect_answer(const wire::Decoded& frame);  // reject, held
+  void on_connect_answer(const wire::Decoded& frame);  // reject, held, moved
   void on_disconnect(const wire::Decoded& frame);
   void on_disconnect_ack(const wire::Decoded& frame);
   void on_reset(const wire::Decoded& frame);
   void on_probe(const wire::Decoded& frame);
-  void send_connect_request(ViIndex vi);
+  void send_connect_requests(ViIndex vi);
+  void send_connect_request(ViIndex vi, state::Asked& to);
   void send_connect_accept(ViIndex vi);
   void send_request_answer(const state::Request& request, wire::Type type, std::uint32_t detail);
   void send_goodbye(std::uint32_t goodbye);
@@ -266,6 +275,20 @@ class Stack {
   ViIndex find_by_peer_key(const MacAddress& source, std::uint32_t peer_vi,
                            std::uint64_t key) const;
   void set_state(ViIndex vi, vip::State state);
+
+  // --- stack_redirect.cc
+  void begin_asking(ViIndex vi);
+  state::Asked* find_asked(ViIndex vi, const MacAddress& address);
+  state::Asked* ask_too(ViIndex vi, const MacAddress& address);
+  void on_moved(ViIndex vi, const wire::Decoded& frame);
+  void forget_asked(ViIndex vi, const MacAddress& address);
+  void take_back(ViIndex vi);
+  vip::Return unanswered(ViIndex vi) const;
+  bool move_request(const MacAddress& source, const wire::ConnectBody& body);
+  bool has_notice(std::uint32_t session, const wire::ConnectBody& body);
+  void move_held_requests();
+  void count_held(int change);
+  MacAddress way_to(const MacAddress& host) const;
 
   // --- stack_send.cc
   void ring_send(ViIndex vi);

@@ -25,9 +25,9 @@ namespace {
 constexpr std::uint64_t kAcceptTime = 1000 * kMs;    // ACCEPT is repeated that long
 constexpr std::uint64_t kRequestSilence = 1000 * kMs;  // a requester this silent has given up
 constexpr std::uint64_t kTombstoneTime = 2000 * kMs;
+constexpr std::uint64_t kPollTime = 5 * kMs;  // a wait without a timeout, if others hold requests
 constexpr std::uint32_t kBucketMask = 1023;
 constexpr std::uint32_t kHandleBits = 20;
-constexpr std::uint32_t kToRequest = 0xffffffff;  // VI of a frame that is about a request
 
 bool same(const layout::Address& wanted, const wire::ConnectBody& body) {
   return wanted.discriminator_length == body.remote_length &&
@@ -38,8 +38,10 @@ std::uint32_t handle_of(std::uint32_t index, const Request& request) {
   return request.generation << kHandleBits | (index + 1);
 }
 
-wire::ConnectBody body_of(const Vi& vi, std::uint32_t vi_index, std::uint32_t mtu) {
+wire::ConnectBody body_of(const Vi& vi, std::uint32_t vi_index, const MacAddress& host,
+                          std::uint32_t mtu) {
   wire::ConnectBody body{};
+  body.host = host;
   body.request = vi.request;
   body.vi = vi_index;
   body.key = vi.local_key;
@@ -122,6 +124,7 @@ void Stack::touch_request(std::uint32_t r) {
 void Stack::drop_request(std::uint32_t r) {
   Request& request = requests_[r];
   wheel_.disarm(request_timer(r));
+  if (request.state == RequestState::kHeld) count_held(-1);
   remove_request(r);
   std::uint32_t* link = &request_buckets_[request.body.key & kBucketMask];
   while (*link != r) link = &requests_[*link].bucket_next;
@@ -134,6 +137,7 @@ void Stack::drop_request(std::uint32_t r) {
 // The request is over, but a late copy of its frame must not look like a new one.
 void Stack::bury_request(std::uint32_t r) {
   remove_request(r);
+  if (requests_[r].state == RequestState::kHeld) count_held(-1);
   requests_[r].state = RequestState::kDone;
   append_request(r);
   wheel_.arm(request_timer(r), now_ + kTombstoneTime);
@@ -169,7 +173,10 @@ void Stack::on_connect_request(const wire::Decoded& frame) {
   if (r != kNone) {
     Request& request = requests_[r];
     switch (request.state) {
-      case RequestState::kHeld: send_request_answer(request, Type::kConnectHeld, 0); break;
+      case RequestState::kHeld:
+        if (move_request(frame.source, body)) return drop_request(r);
+        send_request_answer(request, Type::kConnectHeld, 0);
+        break;
       case RequestState::kMatched: send_request_answer(request, Type::kConnectHeld, 1); break;
       case RequestState::kAccepting: send_connect_accept(request.vi); break;
       default: ++count.drop_duplicate; return;
@@ -188,6 +195,12 @@ void Stack::on_connect_request(const wire::Decoded& frame) {
   }
   const bool peer_to_peer = (body.rdma_flags & wire::kPeerToPeer) != 0;
   if (peer_to_peer && on_peer_request(frame, body)) return;
+
+  std::uint32_t listener = peer_to_peer ? kNone : root_->listeners;
+  while (listener != kNone && !same(pendings_[listener].local, body)) {
+    listener = pendings_[listener].listener_next;
+  }
+  if (listener == kNone && move_request(frame.source, body)) return;
   r = new_request();
   if (r == kNone) {
     ++count.drop_request_table_full;
@@ -204,14 +217,15 @@ void Stack::on_connect_request(const wire::Decoded& frame) {
   append_request(r);
   wheel_.arm(request_timer(r), now_ + kRequestSilence);
 
-  for (std::uint32_t l = root_->listeners; l != kNone; l = pendings_[l].listener_next) {
-    if (peer_to_peer || !same(pendings_[l].local, body)) continue;
-    const std::uint32_t session = l / layout::kCommands;
-    const std::uint32_t command = l % layout::kCommands;
+  count_held(+1);
+  if (listener != kNone) {
+    const std::uint32_t session = listener / layout::kCommands;
+    const std::uint32_t command = listener % layout::kCommands;
     unlisten(session, command);
-    deliver_request(r, session, command);
-    return;
+    return deliver_request(r, session, command);
   }
+  // A notice that was put up since we looked may not have been announced to us: now it will be.
+  if (root_->held_requests == 1 && move_request(frame.source, body)) return drop_request(r);
   send_request_answer(request, Type::kConnectHeld, 0);
 }
 
@@ -228,7 +242,13 @@ void Stack::connect_wait(std::uint32_t session, std::uint32_t command, const Com
     waiting.op = Op::kConnectWait;
     return deliver_request(r, session, command);
   }
-  if (body.timeout_ms == 0) return finish(session, command, vip::kTimeout);
+  waiting.notice = environment_.put_up(body.local, false);
+  std::uint64_t timeout_ms = body.timeout_ms;
+  if (timeout_ms == 0) {
+    // Requests may be held by somebody else, who needs a moment to hear that we ask for them.
+    if (waiting.notice == layout::kNoNotice) return finish(session, command, vip::kTimeout);
+    timeout_ms = kPollTime / kMs;
+  }
   waiting.op = Op::kConnectWait;
   waiting.local = body.local;
   waiting.listener_next = kNone;
@@ -239,13 +259,15 @@ void Stack::connect_wait(std::uint32_t session, std::uint32_t command, const Com
     pendings_[root_->listeners_tail].listener_next = self;
   }
   root_->listeners_tail = self;
-  if (body.timeout_ms < ~0ull / kMs / 4) {
-    wheel_.arm(command_timer(session, command), now_ + body.timeout_ms * kMs);
+  if (timeout_ms < ~0ull / kMs / 4) {
+    wheel_.arm(command_timer(session, command), now_ + timeout_ms * kMs);
   }
 }
 
 void Stack::unlisten(std::uint32_t session, std::uint32_t command) {
   const std::uint32_t self = session * layout::kCommands + command;
+  const std::uint32_t notice = pendings_[self].notice;
+  if (notice != layout::kNoNotice) environment_.take_down(notice);
   std::uint32_t previous = kNone;
   for (std::uint32_t l = root_->listeners; l != kNone; l = pendings_[l].listener_next) {
     if (l == self) {
@@ -264,11 +286,12 @@ void Stack::unlisten(std::uint32_t session, std::uint32_t command) {
 
 void Stack::deliver_request(std::uint32_t r, std::uint32_t session, std::uint32_t command) {
   Request& request = requests_[r];
+  count_held(-1);
   request.state = RequestState::kMatched;
   request.session = session;
   CommandBody out{};
   out.op = Op::kConnectWait;
-  std::memcpy(out.remote.host, request.source.data(), request.source.size());
+  std::memcpy(out.remote.host, request.body.host.data(), request.body.host.size());
   out.remote.discriminator_length = request.body.local_length;
   std::memcpy(out.remote.discriminator, request.body.local.data(), request.body.local_length);
   out.vi_attributes = viaduct::attributes_of(request.body);
@@ -324,7 +347,7 @@ void Stack::send_connect_accept(ViIndex i) {
   Vi& vi = vis_[i];
   Frame frame;
   if (!reserve_frame(frame)) return;
-  wire::ConnectBody body = body_of(vi, i, mtu_);
+  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_);
   body.request = vi.remote_request;
   wire::Header header{};
   header.type = Type::kConnectAccept;
@@ -344,7 +367,6 @@ void Stack::begin_attempt(ViIndex i) {
   vi.local_key = environment_.random();
   vi.send_next = vi.send_una = vi.recovery_psn = static_cast<std::uint32_t>(environment_.random());
   vi.attempts = 0;
-  vi.answered = 0;
   vi.accepting = 0;
   vi.peer_to_peer = 0;
   vi.peer_linked = 0;
@@ -362,8 +384,9 @@ void Stack::connect_request(std::uint32_t session, std::uint32_t command,
   std::memcpy(address.data(), body.remote.host, address.size());
   if (!reachable(address)) return finish(session, command, vip::kNotReachable);
   begin_attempt(body.vi);
-  attempts_[body.vi] = {body.local, body.remote, {}};
-  vi->peer_address = address;
+  attempts_[body.vi].local = body.local;
+  attempts_[body.vi].remote = body.remote;
+  begin_asking(body.vi);
   vi->request = root_->next_request_number++;
   vi->command = command;
   vi->connect_deadline =
@@ -371,7 +394,7 @@ void Stack::connect_request(std::uint32_t session, std::uint32_t command,
   pending(session, command).op = Op::kConnectRequest;
   pending(session, command).vi = body.vi;
   set_state(body.vi, vip::kConnectPending);
-  send_connect_request(body.vi);
+  send_connect_requests(body.vi);
   wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->connect_deadline));
 }
 
@@ -381,11 +404,12 @@ bool Stack::reachable(const MacAddress& address) const {
   return !group && address != MacAddress{} && port_.reaches(address);
 }
 
-void Stack::send_connect_request(ViIndex i) {
+void Stack::send_connect_request(ViIndex i, state::Asked& to) {
   const Vi& vi = vis_[i];
+  if (to.unanswered != 0xff) ++to.unanswered;
   Frame frame;
   if (!reserve_frame(frame)) return;
-  wire::ConnectBody body = body_of(vi, i, mtu_);
+  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_);
   const state::Attempt& attempt = attempts_[i];
   body.local_length = static_cast<std::uint8_t>(attempt.local.discriminator_length);
   body.remote_length = static_cast<std::uint8_t>(attempt.remote.discriminator_length);
@@ -396,7 +420,8 @@ void Stack::send_connect_request(ViIndex i) {
   header.vi = kToRequest;
   header.payload_length = static_cast<std::uint16_t>(
       wire::encode(body, frame.data + wire::kEthernetBytes + wire::kHeaderBytes));
-  submit_frame(frame, wire::encode(header, vi.peer_address, address_, ether_type_, frame.data));
+  to.may_keep = 1;
+  submit_frame(frame, wire::encode(header, to.address, address_, ether_type_, frame.data));
 }
 
 // The timer of a VI whose connection is pending.
@@ -404,12 +429,16 @@ void Stack::attempt_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.session == kNone || vi.state != vip::kConnectPending) return;
   if (now_ >= vi.connect_deadline) {
-    const bool nobody_waited = !vi.accepting && !vi.peer_to_peer && vi.answered == 1;
-    return fail_attempt(i, nobody_waited ? vip::kNoMatch : vip::kTimeout);
+    return fail_attempt(i, vi.accepting || vi.peer_to_peer ? vip::kTimeout : unanswered(i));
   }
   ++vi.attempts;
   if (vi.attempts > 100) vi.attempts = 100;
-  vi.accepting || vi.peer_linked ? send_connect_accept(i) : send_connect_request(i);
+  if (vi.accepting || vi.peer_linked) {
+    send_connect_accept(i);
+  } else {
+    if (vi.peer_to_peer) put_up_peer_notice(i);
+    send_connect_requests(i);
+  }
   wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(vi.attempts), vi.connect_deadline));
 }
 
@@ -422,9 +451,8 @@ void Stack::fail_attempt(ViIndex i, vip::Return result) {
     bury_request(vi.request);
     unlink(i);
     vi.accepting = 0;
-  } else if (result != vip::kReject) {
-    // Tell the other host, so that nobody is given a request that is over.
-    send_short(Type::kConnectReject, vi.peer_address, kToRequest, vi.local_key, vi.request, 0, 0);
+  } else {
+    take_back(i);
   }
   const std::uint32_t command = vi.command;
   vi.command = kNone;
@@ -443,14 +471,15 @@ void Stack::on_connect_accept(const wire::Decoded& frame) {
   if (i < vis_.fresh()) {
     Vi& vi = vis_[i];
     const bool ours = vi.session != kNone && vi.local_key == frame.header.key &&
-                      vi.peer_address == frame.source && vi.request == body.request &&
-                      !vi.accepting;
-    if (ours && vi.state == vip::kConnected && vi.peer_key == body.key) {
+                      vi.request == body.request && !vi.accepting;
+    // Once the peer is known, nobody else will do.
+    const bool peers = vi.peer_address == frame.source && vi.peer_key == body.key;
+    if (ours && vi.state == vip::kConnected && peers) {
       return send_short(Type::kConnectConfirm, vi.peer_address, vi.peer_vi, vi.peer_key,
                         vi.send_next, vi.receive_next, 0);
     }
     const bool met = vi.peer_linked != 0;
-    if (ours && vi.state == vip::kConnectPending && (!met || vi.peer_key == body.key)) {
+    if (ours && vi.state == vip::kConnectPending && (!met || peers)) {
       if (vi.peer_to_peer && !met) {
         unlist_peer_attempt(i);
         attempts_[i].peer = viaduct::attributes_of(body);
@@ -460,6 +489,10 @@ void Stack::on_connect_accept(const wire::Decoded& frame) {
         return fail_attempt(i, vip::kErrorResource);
       }
       if (vi.peer_to_peer) vi.peer_linked = 1;
+      if (!met) {
+        forget_asked(i, frame.source);
+        take_back(i);
+      }
       const std::uint32_t command = vi.command;
       establish(i);
       send_short(Type::kConnectConfirm, vi.peer_address, vi.peer_vi, vi.peer_key, vi.send_next,
@@ -481,8 +514,8 @@ void Stack::on_connect_confirm(const wire::Decoded& frame) {
   }
 }
 
-// CONNECT_REJECT and CONNECT_HELD, the answers of the host that was asked; and CONNECT_REJECT for
-// kToRequest, with which a requester takes its request back.
+// CONNECT_REJECT, CONNECT_HELD and CONNECT_MOVED, the answers of those that were asked; and
+// CONNECT_REJECT for kToRequest, with which a requester takes its request back.
 void Stack::on_connect_answer(const wire::Decoded& frame) {
   const wire::Header& header = frame.header;
   if (header.type == Type::kConnectReject && header.vi == kToRequest) {
@@ -502,9 +535,10 @@ void Stack::on_connect_answer(const wire::Decoded& frame) {
   if (header.vi < vis_.fresh()) {
     Vi& vi = vis_[header.vi];
     if (vi.session != kNone && vi.state == vip::kConnectPending && !vi.accepting &&
-        vi.local_key == header.key && vi.request == header.psn &&
-        vi.peer_address == frame.source) {
+        vi.local_key == header.key && vi.request == header.psn) {
+      if (header.type == Type::kConnectMoved) return on_moved(header.vi, frame);
       if (header.type == Type::kConnectReject) {
+        forget_asked(header.vi, frame.source);
         // Between peers the reason is a conflict of attributes.
         const bool conflict = vi.peer_to_peer && (header.immediate == vip::kInvalidMtu ||
                                                   header.immediate ==
@@ -512,7 +546,11 @@ void Stack::on_connect_answer(const wire::Decoded& frame) {
         return fail_attempt(header.vi, conflict ? static_cast<vip::Return>(header.immediate)
                                                 : vip::kReject);
       }
-      vi.answered = header.immediate == 0 ? 1 : 2;
+      if (state::Asked* asked = ask_too(header.vi, frame.source)) {
+        asked->answer = header.immediate == 0 ? state::Answer::kHeld : state::Answer::kTaken;
+        asked->unanswered = 0;
+        asked->may_keep = 1;
+      }
       return;
     }
   }

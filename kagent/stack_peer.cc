@@ -30,8 +30,10 @@ vip::Return Stack::peer_request(std::uint32_t session, const CommandBody& body) 
   if (vi == nullptr || body.timeout_ms == 0) return vip::kInvalidParameter;
   if (vi->state != vip::kIdle) return vip::kInvalidState;
   begin_attempt(body.vi);
-  attempts_[body.vi] = {body.local, body.remote, {}};
-  std::memcpy(vi->peer_address.data(), body.remote.host, vi->peer_address.size());
+  attempts_[body.vi].local = body.local;
+  attempts_[body.vi].remote = body.remote;
+  attempts_[body.vi].peer = {};
+  begin_asking(body.vi);
   vi->request = root_->next_request_number++;
   vi->command = kNone;
   vi->peer_to_peer = 1;
@@ -40,15 +42,17 @@ vip::Return Stack::peer_request(std::uint32_t session, const CommandBody& body) 
       body.timeout_ms < ~0ull / kMs / 4 ? now_ + body.timeout_ms * kMs : TimerWheel::kNever;
   set_state(body.vi, vip::kConnectPending);
   list_peer_attempt(body.vi);
-  if (!reachable(vi->peer_address)) {
+  MacAddress host;
+  std::memcpy(host.data(), body.remote.host, host.size());
+  if (!reachable(host)) {
     end_peer_attempt(body.vi, vip::kNotReachable);
     return vip::kSuccess;
   }
   wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->connect_deadline));
-  send_connect_request(body.vi);
+  send_connect_requests(body.vi);
   for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
     const state::Request& request = requests_[r];
-    if (request.state != RequestState::kHeld || !awaits(body.vi, request.source, request.body)) {
+    if (request.state != RequestState::kHeld || !awaits(body.vi, request.body)) {
       continue;
     }
     const wire::ConnectBody theirs = request.body;
@@ -61,17 +65,18 @@ vip::Return Stack::peer_request(std::uint32_t session, const CommandBody& body) 
 }
 
 // Whether this VI's attempt and that request are the two halves of one connection.
-bool Stack::awaits(ViIndex i, const MacAddress& source, const wire::ConnectBody& body) const {
+bool Stack::awaits(ViIndex i, const wire::ConnectBody& body) const {
   const Vi& vi = vis_[i];
   const state::Attempt& attempt = attempts_[i];
-  return (body.rdma_flags & wire::kPeerToPeer) && vi.peer_address == source &&
+  return (body.rdma_flags & wire::kPeerToPeer) &&
+         std::memcmp(attempt.remote.host, body.host.data(), body.host.size()) == 0 &&
          body.key != vi.local_key && same(attempt.remote, body.local.data(), body.local_length) &&
          same(attempt.local, body.remote.data(), body.remote_length);
 }
 
 bool Stack::on_peer_request(const wire::Decoded& frame, const wire::ConnectBody& body) {
   for (ViIndex i = root_->peer_attempts; i != kNone; i = vis_[i].peer_next) {
-    if (!awaits(i, frame.source, body)) continue;
+    if (!awaits(i, body)) continue;
     meet_peer(i, frame.source, body);
     return true;
   }
@@ -88,6 +93,7 @@ void Stack::meet_peer(ViIndex i, const MacAddress& source, const wire::ConnectBo
   }
   if (conflict != vip::kSuccess) {
     send_short(wire::Type::kConnectReject, source, body.vi, body.key, body.request, 0, conflict);
+    forget_asked(i, source);
     return end_peer_attempt(i, conflict);
   }
   unlist_peer_attempt(i);
@@ -96,6 +102,8 @@ void Stack::meet_peer(ViIndex i, const MacAddress& source, const wire::ConnectBo
     return end_peer_attempt(i, vip::kErrorResource);
   }
   vi.peer_linked = 1;
+  forget_asked(i, source);
+  take_back(i);
   vi.remote_request = body.request;
   attempts_[i].peer = {body.reliability, body.max_transfer, 0,
                        (body.rdma_flags & wire::kRdmaWriteEnabled) != 0 ? 1u : 0u,
@@ -112,6 +120,7 @@ void Stack::end_peer_attempt(ViIndex i, vip::Return result) {
       unlink(i);
     } else {
       unlist_peer_attempt(i);
+      take_back(i);
     }
     vi.peer_linked = 0;
     set_state(i, vip::kIdle);
@@ -154,10 +163,22 @@ void Stack::list_peer_attempt(ViIndex i) {
   vi.peer_next = root_->peer_attempts;
   if (vi.peer_next != kNone) vis_[vi.peer_next].peer_previous = i;
   root_->peer_attempts = i;
+  vi.notice = layout::kNoNotice;
+  put_up_peer_notice(i);
+}
+
+// So that the other side's request finds its way to us. Tried again when there was no room.
+void Stack::put_up_peer_notice(ViIndex i) {
+  if (vis_[i].notice != layout::kNoNotice) return;
+  layout::Address awaited = attempts_[i].local;
+  std::memcpy(awaited.host, attempts_[i].remote.host, sizeof awaited.host);
+  vis_[i].notice = environment_.put_up(awaited, true);
 }
 
 void Stack::unlist_peer_attempt(ViIndex i) {
-  const Vi& vi = vis_[i];
+  Vi& vi = vis_[i];
+  if (vi.notice != layout::kNoNotice) environment_.take_down(vi.notice);
+  vi.notice = layout::kNoNotice;
   if (vi.peer_next != kNone) vis_[vi.peer_next].peer_previous = vi.peer_previous;
   if (vi.peer_previous != kNone) {
     vis_[vi.peer_previous].peer_next = vi.peer_next;

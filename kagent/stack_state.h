@@ -55,6 +55,8 @@ struct Session {
   std::uint32_t errors;             // error events that were appended so far
   std::uint32_t discovered_count;
   MacAddress discovered[layout::kMaxDiscovered];
+  MacAddress delegate;              // its program's own stack, if `delegated`
+  std::uint32_t delegated;
 };
 
 struct Region {
@@ -136,7 +138,7 @@ struct Vi {
   std::uint32_t command;     // session's command that waits for the connection; kNone: none
   std::uint32_t remote_psn;  // first PSN that the peer will send (accepting side)
   std::uint64_t connect_deadline;
-  std::uint8_t answered;     // 0: no answer yet, 1: held there, 2: a program there has it
+  std::uint32_t notice;      // of a peer to peer attempt; kNoNotice: none
   std::uint8_t accepting;    // 1: we are the accepting side of a pending connection
   std::uint8_t peer_to_peer; // 1: from PeerRequest until its result is fetched
   std::uint8_t peer_linked;  // 1: the other half of the peer to peer connection is known
@@ -220,10 +222,28 @@ struct Peer {
   std::uint64_t last_heard;
 };
 
-// The addresses of a VI's own attempt to connect; touched only while it lasts.
+// A stack that a connection request was sent to.
+enum class Answer : std::uint8_t {
+  kNone,
+  kHeld,   // it keeps the request, nobody waits
+  kTaken,  // a program there has it
+};
+
+struct Asked {
+  MacAddress address;
+  Answer answer;
+  std::uint8_t unanswered;  // requests sent since it last said something
+  std::uint8_t may_keep;    // it may have kept the request
+};
+
+inline constexpr std::uint32_t kMaxAsked = 4;
+
+// A VI's own attempt to connect; touched only while it lasts.
 struct Attempt {
   layout::Address local, remote;
   layout::ViAttributes peer;  // peer to peer: of the other side, once known
+  std::uint32_t asked_count;
+  Asked asked[kMaxAsked];     // the host that the program named, then where it sent us
 };
 
 // A connection request that has arrived.
@@ -272,6 +292,7 @@ struct Pending {
   std::uint32_t vi;
   std::uint32_t listener_next;  // kConnectWait: in the list of listeners
   std::uint32_t attempts;
+  std::uint32_t notice;      // kConnectWait: kNoNotice: none
   std::uint64_t deadline;
   layout::Address local;
   char name[64];
@@ -299,6 +320,12 @@ struct Root {
   std::uint32_t next_request_number;
   std::uint32_t connected;       // VIs in the connected state
   std::uint32_t held;            // frames kept, all VIs together
+  std::uint32_t held_requests;   // in the state kHeld
+  std::uint32_t delegates;       // sessions whose programs have stacks of their own
+  std::uint32_t notice_turn;     // of the open sessions, whose notices are looked at first
+  std::uint32_t notices_seen;    // looked at in notice_epoch
+  std::uint64_t notice_epoch;    // ms
+  std::uint64_t notice_scan;     // when held requests were last compared with notices
 };
 
 }  // namespace state

@@ -7,17 +7,19 @@ namespace viaduct::wire {
 namespace {
 
 // Offsets in a ConnectBody; the discriminators follow, local first.
-constexpr std::size_t kRequest = 0;
-constexpr std::size_t kVi = 4;
-constexpr std::size_t kKey = 8;
-constexpr std::size_t kFirstPsn = 16;
-constexpr std::size_t kMaxTransfer = 20;
-constexpr std::size_t kReliability = 24;
-constexpr std::size_t kMtu = 26;
-constexpr std::size_t kRdmaFlags = 28;
-constexpr std::size_t kLocalLength = 29;
-constexpr std::size_t kRemoteLength = 30;
-constexpr std::size_t kDiscriminators = 31;
+constexpr std::size_t kHost = kConnectHostOffset - kEthernetBytes - kHeaderBytes;
+constexpr std::size_t kRequest = 6;
+constexpr std::size_t kVi = 10;
+constexpr std::size_t kKey = 14;
+constexpr std::size_t kFirstPsn = 22;
+constexpr std::size_t kMaxTransfer = 26;
+constexpr std::size_t kReliability = 30;
+constexpr std::size_t kMtu = 32;
+constexpr std::size_t kRdmaFlags = 34;
+constexpr std::size_t kLocalLength = 35;
+constexpr std::size_t kRemoteLength = 36;
+constexpr std::size_t kDiscriminators = 37;
+static_assert(kHost == 0);
 static_assert(kConnectBodyMaxBytes == kDiscriminators + 2 * kMaxDiscriminatorBytes);
 
 constexpr std::uint8_t kKnownRdmaFlags = kRdmaWriteEnabled | kRdmaReadEnabled | kPeerToPeer;
@@ -32,6 +34,7 @@ static_assert(kNameBodyMaxBytes == kName + kMaxNameBytes);
 std::size_t encode(const ConnectBody& body, std::byte* payload) {
   assert(body.local_length <= kMaxDiscriminatorBytes);
   assert(body.remote_length <= kMaxDiscriminatorBytes);
+  std::memcpy(payload + kHost, body.host.data(), body.host.size());
   store32(payload + kRequest, body.request);
   store32(payload + kVi, body.vi);
   store64(payload + kKey, body.key);
@@ -59,6 +62,7 @@ bool decode(std::span<const std::byte> payload, ConnectBody& out) {
   if ((rdma_flags & ~kKnownRdmaFlags) != 0) return false;
 
   out = {};
+  std::memcpy(out.host.data(), p + kHost, out.host.size());
   out.request = load32(p + kRequest);
   out.vi = load32(p + kVi);
   out.key = load64(p + kKey);

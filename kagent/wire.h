@@ -44,7 +44,7 @@
 namespace viaduct::wire {
 
 inline constexpr std::uint16_t kDefaultEtherType = 0x88b5;  // IEEE 802 local experimental 1
-inline constexpr std::uint8_t kVersion = 1;
+inline constexpr std::uint8_t kVersion = 2;
 inline constexpr std::size_t kEthernetBytes = 14;
 inline constexpr std::size_t kHeaderBytes = 40;
 inline constexpr std::size_t kRdmaBytes = 16;
@@ -56,6 +56,7 @@ inline constexpr unsigned kSackBits = 256;
 enum class Type : std::uint8_t {
   kData = 1,         // a piece of a message
   kAck = 2,          // acknowledgement; payload: selective bitmap
+  kConnectMoved = 3,  // ask there; payload: an Ethernet address
   kConnectRequest = 4,
   kConnectAccept = 5,
   kConnectConfirm = 6,
@@ -70,7 +71,7 @@ enum class Type : std::uint8_t {
   kNameReply = 15,
 };
 inline constexpr std::uint8_t kLastType = 15;
-inline constexpr std::uint32_t kKnownTypes = 0xfff6;  // a bit for each; 3 means nothing
+inline constexpr std::uint32_t kKnownTypes = 0xfffe;  // a bit for each
 
 // Flags of kData; frames of other types have none.
 inline constexpr std::uint16_t kFlagFirst = 0x0001;      // first frame of its message
@@ -144,6 +145,7 @@ std::size_t encode(const Header& header, const MacAddress& destination, const Ma
 
 // kConnectRequest and kConnectAccept.
 struct ConnectBody {
+  MacAddress host;             // the sender's host, whose address the frame need not come from
   std::uint32_t request;       // the requester's number of this attempt, echoed in every answer
   std::uint32_t vi;            // the sender's VI
   std::uint64_t key;           // the key that frames to the sender must carry
@@ -160,7 +162,9 @@ struct ConnectBody {
 inline constexpr std::uint8_t kRdmaWriteEnabled = 1;
 inline constexpr std::uint8_t kRdmaReadEnabled = 2;
 inline constexpr std::uint8_t kPeerToPeer = 4;
-inline constexpr std::size_t kConnectBodyMaxBytes = 31 + 2 * kMaxDiscriminatorBytes;
+inline constexpr std::size_t kConnectBodyMaxBytes = 37 + 2 * kMaxDiscriminatorBytes;
+// Where in the frame ConnectBody::host lies: whoever grants a port checks it there.
+inline constexpr std::size_t kConnectHostOffset = kEthernetBytes + kHeaderBytes;
 
 // Returns the bytes written, at most kConnectBodyMaxBytes. The lengths must be in range.
 std::size_t encode(const ConnectBody& body, std::byte* payload);
@@ -168,6 +172,13 @@ std::size_t encode(const ConnectBody& body, std::byte* payload);
 // False, and `out` unspecified, unless the payload is exactly one body: discriminators of at most
 // kMaxDiscriminatorBytes, no unknown rdma_flags, nothing behind it.
 bool decode(std::span<const std::byte> payload, ConnectBody& out);
+
+// kConnectMoved. False unless the payload is just an address.
+inline bool decode(std::span<const std::byte> payload, MacAddress& out) {
+  if (payload.size() != out.size()) return false;
+  std::memcpy(out.data(), payload.data(), out.size());
+  return true;
+}
 
 // kDisconnect, in `immediate`: 0, or why the sender of the frame ends the connection: what it could
 // not do with the message that has a frame with header.psn.

@@ -41,6 +41,11 @@ void try_bodies(std::span<const std::byte> bytes) {
   const std::span<const std::byte> payload{copy.get(), bytes.size()};
   try_body<wire::ConnectBody>(payload);
   try_body<wire::NameBody>(payload);
+  MacAddress address;
+  if (wire::decode(payload, address)) {
+    require(payload.size() == 6 && std::memcmp(address.data(), payload.data(), 6) == 0,
+            "an address changes");
+  }
   wire::RdmaHeader rdma;
   if (wire::decode(payload, rdma)) {
     std::byte again[wire::kRdmaBytes];

@@ -61,6 +61,7 @@ wire::Header data(std::uint16_t flags, std::uint32_t message_length, std::uint32
 
 Bytes connect_body(std::size_t discriminator) {
   wire::ConnectBody body{};
+  body.host = kFrom;
   body.request = 3;
   body.vi = 9;
   body.key = 0xfedcba9876543210;
@@ -121,6 +122,7 @@ int main(int argc, char** argv) {
   write("connect-confirm", header_of(Type::kConnectConfirm));
   write("connect-reject", header_of(Type::kConnectReject));
   write("connect-held", header_of(Type::kConnectHeld));
+  write("connect-moved", header_of(Type::kConnectMoved), Bytes(6, std::byte{0x0a}));
   write("disconnect", header_of(Type::kDisconnect));
   write("disconnect-ack", header_of(Type::kDisconnectAck));
   write("probe", header_of(Type::kProbe));

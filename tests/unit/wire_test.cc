@@ -74,6 +74,7 @@ Header data(std::uint16_t flags, std::uint32_t message_length, std::uint32_t off
 
 ConnectBody sample_connect() {
   ConnectBody body{};
+  body.host = {0x02, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5};
   body.request = 0x01020304;
   body.vi = 0x11121314;
   body.key = 0x2122232425262728;
@@ -97,7 +98,7 @@ NameBody sample_name(const std::string& name) {
   return body;
 }
 
-std::vector<unsigned> known_types() { return {1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
+std::vector<unsigned> known_types() { return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}; }
 
 template <class Body>
 Bytes encoded(const Body& body) {
@@ -145,7 +146,7 @@ TEST(Wire, EncodesTheHeaderOfEachTypeToTheseBytes) {
     two_digits += "0123456789abcdef"[type];
     const Bytes frame = make_frame(sample(static_cast<Type>(type)));
     const Bytes expected =
-        hex(kEthernet + "01" + two_digits + "0000" + kSampleFields + "0000 d1d2" + "000000000000");
+        hex(kEthernet + "02" + two_digits + "0000" + kSampleFields + "0000 d1d2" + "000000000000");
     EXPECT_EQ(to_hex(frame), to_hex(expected)) << "type " << type;
   }
 }
@@ -153,6 +154,7 @@ TEST(Wire, EncodesTheHeaderOfEachTypeToTheseBytes) {
 TEST(Wire, NumbersTheTypesAsWrittenDown) {
   EXPECT_EQ(static_cast<int>(Type::kData), 1);
   EXPECT_EQ(static_cast<int>(Type::kAck), 2);
+  EXPECT_EQ(static_cast<int>(Type::kConnectMoved), 3);
   EXPECT_EQ(static_cast<int>(Type::kConnectRequest), 4);
   EXPECT_EQ(static_cast<int>(Type::kConnectAccept), 5);
   EXPECT_EQ(static_cast<int>(Type::kConnectConfirm), 6);
@@ -172,12 +174,12 @@ TEST(Wire, EncodesADataFrameToTheseBytes) {
   h.flags = kFlagLast | kFlagImmediate | kFlagAckNow | kOpRdmaWrite;
   const Bytes frame = make_frame(h, hex("deadbeef 0badcafe"));
   EXPECT_EQ(to_hex(frame),
-            to_hex(hex(kEthernet + "0101001e" + kSampleFields + "0008 d1d2 deadbeef 0badcafe")));
+            to_hex(hex(kEthernet + "0201001e" + kSampleFields + "0008 d1d2 deadbeef 0badcafe")));
 }
 
 TEST(Wire, EncodesTheBodiesToTheseBytes) {
   EXPECT_EQ(to_hex(encoded(sample_connect())),
-            to_hex(hex("01020304 11121314 2122232425262728 31323334 00010000 0002 05dc 05 03 02"
+            to_hex(hex("02b1b2b3b4b5 01020304 11121314 2122232425262728 31323334 00010000 0002 05dc 05 03 02"
                        "616263 7879")));
   EXPECT_EQ(to_hex(encoded(sample_name("b1"))), to_hex(hex("51525354 02 6231")));
   Bytes rdma(kRdmaBytes, std::byte{0xee});
@@ -293,7 +295,7 @@ TEST(Wire, RefusesUnknownTypes) {
   Bytes frame = make_frame(sample(Type::kProbe));
   for (unsigned type = 0; type < 256; ++type) {
     frame[kEthernetBytes + 1] = static_cast<std::byte>(type);
-    const bool known = type >= 1 && type <= 15 && type != 3;
+    const bool known = type >= 1 && type <= 15;
     EXPECT_EQ(decode_exactly(frame), known ? Malformed::kNone : Malformed::kType) << type;
   }
 }
@@ -370,10 +372,11 @@ TEST(WireConnectBody, ReadsBackWhatItWroteForAllDiscriminatorLengths) {
       std::fill_n(body.local.begin(), local, std::byte{0x5a});
       std::fill_n(body.remote.begin(), remote, std::byte{0xa5});
       const Bytes payload = encoded(body);
-      EXPECT_EQ(payload.size(), 31 + local + remote);
+      EXPECT_EQ(payload.size(), 37 + local + remote);
       ConnectBody out{};
       out.local.fill(std::byte{0xee});
       ASSERT_TRUE(decode(payload, out));
+      EXPECT_EQ(out.host, body.host);
       EXPECT_EQ(out.request, body.request);
       EXPECT_EQ(out.vi, body.vi);
       EXPECT_EQ(out.key, body.key);
@@ -390,6 +393,24 @@ TEST(WireConnectBody, ReadsBackWhatItWroteForAllDiscriminatorLengths) {
   }
 }
 
+// The filter that guards a granted port looks for the host there.
+TEST(WireConnectBody, HasTheHostAtAFixedPlaceOfTheFrame) {
+  EXPECT_EQ(kConnectHostOffset, 54u);
+  const ConnectBody body = sample_connect();
+  const Bytes frame = make_frame(sample(Type::kConnectRequest), encoded(body));
+  EXPECT_EQ(std::memcmp(frame.data() + kConnectHostOffset, body.host.data(), 6), 0);
+}
+
+TEST(WireMoved, IsAnAddressAndNothingElse) {
+  const Bytes payload = hex("021122334455");
+  MacAddress out{};
+  ASSERT_TRUE(decode(payload, out));
+  EXPECT_EQ(out, kTo);
+  for (std::size_t length = 0; length < 20; ++length) {
+    EXPECT_EQ(body_decodes<MacAddress>(Bytes(length)), length == 6) << length;
+  }
+}
+
 TEST(WireConnectBody, RefusesEveryTruncationAndAnythingBehindIt) {
   Bytes payload = encoded(sample_connect());
   EXPECT_TRUE(body_decodes<ConnectBody>(payload));
@@ -401,13 +422,13 @@ TEST(WireConnectBody, RefusesEveryTruncationAndAnythingBehindIt) {
 }
 
 TEST(WireConnectBody, RefusesDiscriminatorsThatAreTooLong) {
-  for (const std::size_t at : {29u, 30u}) {
+  for (const std::size_t at : {35u, 36u}) {
     for (unsigned length = 60; length < 256; ++length) {
       ConnectBody body = sample_connect();
       body.local_length = body.remote_length = 0;
       Bytes payload = encoded(body);
       payload[at] = static_cast<std::byte>(length);
-      payload.resize(31 + length);
+      payload.resize(37 + length);
       EXPECT_EQ(body_decodes<ConnectBody>(payload), length <= kMaxDiscriminatorBytes) << length;
     }
   }
@@ -416,7 +437,7 @@ TEST(WireConnectBody, RefusesDiscriminatorsThatAreTooLong) {
 TEST(WireConnectBody, RefusesUnknownRdmaFlags) {
   for (unsigned flags = 0; flags < 256; ++flags) {
     Bytes payload = encoded(sample_connect());
-    payload[28] = static_cast<std::byte>(flags);
+    payload[34] = static_cast<std::byte>(flags);
     EXPECT_EQ(body_decodes<ConnectBody>(payload), flags < 8) << flags;
   }
 }
