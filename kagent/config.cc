@@ -77,6 +77,7 @@ class Reader {
   void nic(const toml::table& from, const std::string& where);
   void limits(const toml::table& from);
   void access(const toml::table& from);
+  void granted(const toml::table& from);
   template <class Id, class Lookup>
   void ids(const toml::node& node, const std::string& key, const char* what, const Lookup& look_up,
            std::vector<Id>& out);
@@ -138,16 +139,26 @@ Config Reader::read(const toml::table& root) {
         problem(node, name, shown(value) + " is none of trace, debug, info, warn, error, off");
       }
       config_.log_level = value;
+    } else if (name == "placement") {
+      if (!text(node, name, value)) continue;
+      if (const auto placement = placement_of(value)) {
+        config_.placement = *placement;
+      } else {
+        problem(node, name, shown(value) + " is none of auto, hosted, granted");
+      }
     } else if (name == "nic") {
       nics(node);
     } else if (name == "limits") {
       if (const auto* t = table(node, name)) limits(*t);
     } else if (name == "access") {
       if (const auto* t = table(node, name)) access(*t);
+    } else if (name == "granted") {
+      if (const auto* t = table(node, name)) granted(*t);
     } else if (name == "hosts") {
       if (const auto* t = table(node, name)) hosts(*t);
     } else {
-      unknown(key, "", "socket, name, spin_us, log_level, [[nic]], [limits], [access], [hosts]");
+      unknown(key, "", "socket, name, spin_us, log_level, placement, [[nic]], [limits], [access], "
+              "[granted], [hosts]");
     }
   }
   if (problems_.empty()) return std::move(config_);
@@ -292,6 +303,34 @@ void Reader::access(const toml::table& from) {
       unknown(key, "access.", "users, groups");
     }
   }
+}
+
+void Reader::granted(const toml::table& from) {
+  GrantPolicy& out = config_.granted;
+  bool per_user_given = false;
+  for (auto&& [key, node] : from) {
+    const std::string name(key.str());
+    const std::string full = "granted." + name;
+    if (name == "users") {
+      ids(node, full, "user", accounts_.user, out.access.users);
+    } else if (name == "groups") {
+      ids(node, full, "group", accounts_.group, out.access.groups);
+    } else if (name == "ports") {
+      number(node, full, 0, 256, out.ports);
+    } else if (name == "ports_per_user") {
+      number(node, full, 1, 256, out.ports_per_user);
+      per_user_given = true;
+    } else if (name == "umem_kb") {
+      const std::size_t before = problems_.size();
+      number(node, full, 256, 262144, out.umem_kb);
+      if (problems_.size() == before && !std::has_single_bit(out.umem_kb)) {
+        problem(node, full, std::to_string(out.umem_kb) + " is not a power of two");
+      }
+    } else {
+      unknown(key, "granted.", "users, groups, ports, ports_per_user, umem_kb");
+    }
+  }
+  if (!per_user_given) out.ports_per_user = std::min(out.ports_per_user, out.ports);
 }
 
 template <class Id, class Lookup>
@@ -501,6 +540,13 @@ std::optional<PortKind> port_kind(std::string_view text) {
   if (text == "xdp-native") return PortKind::kXdpNative;
   if (text == "xdp-generic") return PortKind::kXdpGeneric;
   if (text == "pcap") return PortKind::kPcap;
+  return std::nullopt;
+}
+
+std::optional<control::Placement> placement_of(std::string_view text) {
+  if (text == "auto") return control::Placement::kAny;
+  if (text == "hosted") return control::Placement::kHosted;
+  if (text == "granted") return control::Placement::kGranted;
   return std::nullopt;
 }
 

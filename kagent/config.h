@@ -7,6 +7,10 @@
 //   spin_us = 50            How long, in microseconds, agent and waiting programs look for work
 //                           before they sleep; 0 to 1000000.
 //   log_level = "info"      trace, debug, info, warn, error or off.
+//   placement = "auto"      Where the stack of a program runs that has no wish of its own: hosted (in
+//                           the agent), granted (in the program, over a port of its own, or the
+//                           program is refused), auto (granted where it can be, else hosted). With
+//                           hosted no port is granted to anybody.
 //
 //   [[nic]]                 One for each interface, in the order of the VIPL's NIC numbers; 1 to 16.
 //   interface = "eth0"      Required.
@@ -31,6 +35,14 @@
 //   [access]                Who may have a session: any of these users, or processes that are in any
 //   users = []              of these groups. Names or numbers. Both empty: everyone. Root always may.
 //   groups = []
+//
+//   [granted]               Ports of their own for programs.
+//   users = []              Who may have one, as in [access]. Both empty: everyone who may have a
+//   groups = []             session. Root always may.
+//   ports = 16              At once, all NICs together; 0 to 256.
+//   ports_per_user = 8      The same of one user (root has no such limit); 1 to 256.
+//   umem_kb = 4096          Memory for the frames of one port, which stays locked; a power of two,
+//                           256 to 262144.
 //
 //   [hosts]                 Host names that this host knows without asking others: name = "MAC".
 //   alpha = "02:00:00:00:00:01"
@@ -76,15 +88,25 @@ struct Access {
   bool allows(uid_t user, const std::vector<gid_t>& groups_of_process) const;
 };
 
+// What programs may have ports of their own, and how much of it.
+struct GrantPolicy {
+  Access access;
+  std::uint32_t ports = 16;
+  std::uint32_t ports_per_user = 8;
+  std::uint32_t umem_kb = 4096;
+};
+
 struct Config {
   std::string socket = control::kDefaultSocket;
   std::string name;
   std::uint32_t spin_us = 50;
   std::string log_level = "info";
+  control::Placement placement = control::Placement::kAny;  // of programs that ask for kAny
   std::vector<NicConfig> nics;
   StackLimits limits;
   std::uint32_t sessions_per_user = 32;
   Access access;
+  GrantPolicy granted;
   std::map<std::string, MacAddress> hosts;  // names in lower case
 };
 
@@ -114,6 +136,7 @@ std::optional<std::string> check_socket_name(std::string_view value);
 std::optional<std::string> check_interface_name(std::string_view value);
 std::optional<std::string> check_host_name(std::string_view value);
 std::optional<PortKind> port_kind(std::string_view text);
+std::optional<control::Placement> placement_of(std::string_view text);
 bool is_log_level(std::string_view text);
 
 // "02:00:00:00:00:01"; not a group address and not all zero.

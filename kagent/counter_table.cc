@@ -37,6 +37,33 @@ constexpr PortRow kPortRows[] = {
 };
 static_assert(sizeof(PortCounters) == std::size(kPortRows) * sizeof(std::uint64_t));
 
+struct GrantedRow {
+  const char* name;
+  const char* text;
+  std::uint64_t GrantedCounters::*value;
+};
+constexpr GrantedRow kGrantedRows[] = {
+    {"tx_frames", "frames that programs sent through their own ports", &GrantedCounters::passed},
+    {"filter_forged_source", "frames of programs dropped: another source address",
+     &GrantedCounters::forged_source},
+    {"filter_wrong_type", "frames of programs dropped: another EtherType",
+     &GrantedCounters::wrong_type},
+    {"filter_too_long", "frames of programs dropped: longer than the interface allows",
+     &GrantedCounters::too_long},
+    {"filter_forbidden",
+     "frames of programs dropped: names, to everybody, another host's connection, or port taken away",
+     &GrantedCounters::forbidden},
+    {"rx_dropped_ring_full", "frames dropped by the kernel: program's receive ring full",
+     &GrantedCounters::rx_dropped_ring_full},
+    {"rx_dropped_no_fill", "frames dropped by the kernel: program's fill ring empty",
+     &GrantedCounters::rx_dropped_no_fill},
+    {"rx_dropped_invalid", "frames dropped by the kernel: other causes",
+     &GrantedCounters::rx_dropped_invalid},
+    {"tx_dropped_invalid", "frames dropped by the kernel: program's invalid transmit descriptors",
+     &GrantedCounters::tx_dropped_invalid},
+};
+static_assert(sizeof(GrantedCounters) == std::size(kGrantedRows) * sizeof(std::uint64_t));
+
 struct GaugeRow {
   const char* name;
   const char* text;
@@ -134,6 +161,23 @@ void ports(Writer& out, std::span<const NicReport> nics) {
   }
 }
 
+void granted(Writer& out, std::span<const NicReport> nics) {
+  out.family("granted", "ports", "ports that programs have now", "gauge");
+  for (const NicReport& nic : nics) {
+    if (nic.live) out.row(label(nic), nic.live->granted_ports);
+  }
+  out.family("granted", "made", "ports that programs were given", "counter");
+  for (const NicReport& nic : nics) {
+    if (nic.live) out.row(label(nic), nic.live->granted_made);
+  }
+  for (const GrantedRow& counter : kGrantedRows) {
+    out.family("granted", counter.name, counter.text, "counter");
+    for (const NicReport& nic : nics) {
+      if (nic.live) out.row(label(nic), nic.live->granted.*counter.value);
+    }
+  }
+}
+
 // The stacks' counters come NIC by NIC and are wanted counter by counter.
 void stacks(Writer& out, std::span<const NicReport> nics) {
   std::vector<std::vector<std::uint64_t>> values;
@@ -155,11 +199,16 @@ void stacks(Writer& out, std::span<const NicReport> nics) {
 
 }  // namespace
 
+void add_to(GrantedCounters& sum, const GrantedCounters& more) {
+  for (const GrantedRow& counter : kGrantedRows) sum.*counter.value += more.*counter.value;
+}
+
 std::string counter_table(std::span<const NicReport> nics, const ServiceCounters& service) {
   Writer out;
   describe(out, nics);
   gauges(out, nics);
   ports(out, nics);
+  granted(out, nics);
   stacks(out, nics);
   for_each(service, [&out](const char* name, const char* text, std::uint64_t value) {
     out.family("service", name, text, "counter");

@@ -4,7 +4,8 @@
 //   # TYPE viaduct_stack_drop_short counter
 //   viaduct_stack_drop_short{nic="via0"} 0
 //
-// Names begin with viaduct_port_ (the port), viaduct_stack_ (the software NIC), viaduct_nic_ (what
+// Names begin with viaduct_port_ (the agent's own port), viaduct_granted_ (ports of programs),
+// viaduct_stack_ (the software NIC), viaduct_nic_ (what
 // is in use, capacities, and what the NIC is) or viaduct_service_ (the agent itself). Counters of a
 // NIC begin anew when its interface has been away.
 #ifndef VIADUCT_KAGENT_COUNTER_TABLE_H
@@ -14,6 +15,7 @@
 #include <span>
 #include <string>
 
+#include "kagent/granter.h"
 #include "kagent/service_counters.h"
 #include "kagent/stack.h"
 #include "xdp/port.h"
@@ -29,11 +31,16 @@ struct NicReport {
     PortCounters port;
     StackCounters stack;
     Stack::Usage usage;
+    std::uint32_t granted_ports = 0;     // now
+    std::uint64_t granted_made = 0;
+    GrantedCounters granted;             // of all of them, those that have ended included
   };
   std::string interface;
   StackLimits limits;
   std::optional<Live> live;
 };
+
+void add_to(GrantedCounters& sum, const GrantedCounters& more);
 
 std::string counter_table(std::span<const NicReport> nics, const ServiceCounters& service);
 

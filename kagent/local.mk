@@ -42,9 +42,13 @@ libviaduct_agent_la_SOURCES = \
 	kagent/device_names.cc kagent/device_names.h \
 	kagent/event_loop.cc kagent/event_loop.h \
 	kagent/granted_home.h \
+	kagent/granter.h \
+	kagent/grants.cc kagent/grants.h \
+	kagent/home.cc kagent/home.h \
 	kagent/listen_socket.cc kagent/listen_socket.h \
 	kagent/log.cc kagent/log.h \
 	kagent/nic.cc kagent/nic.h \
+	kagent/nic_granter.cc kagent/nic_granter.h \
 	kagent/options.cc kagent/options.h \
 	kagent/pid_file.cc kagent/pid_file.h \
 	kagent/privileges.cc kagent/privileges.h \
@@ -54,7 +58,8 @@ libviaduct_agent_la_SOURCES = \
 	kagent/service_counters.h \
 	kagent/session.cc kagent/session.h \
 	kagent/session_server.cc kagent/session_server.h \
-	kagent/supervisor.cc kagent/supervisor.h
+	kagent/supervisor.cc kagent/supervisor.h \
+	kagent/workshop.cc kagent/workshop.h
 libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS)
 libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS)
 

@@ -16,16 +16,25 @@ constexpr std::uint32_t kProviderVersion = 1;
 }  // namespace
 
 Nic::Nic(const NicConfig& config, const Config& all, OpenPort open_port,
-         ProgramEnvironment::Addresses addresses)
+         ProgramEnvironment::Addresses addresses, MakeGranter make_granter)
     : config_(config),
       limits_(all.limits),
       open_port_(std::move(open_port)),
-      environment_(all.limits.sessions, all.name, all.hosts, std::move(addresses)) {}
+      environment_(all.limits.sessions, all.name, all.hosts, std::move(addresses)),
+      make_granter_(std::move(make_granter)) {}
 
 Nic::~Nic() { close(); }
 
 void Nic::open(std::uint64_t now) {
-  std::unique_ptr<Port> port = std::make_unique<LoopbackPort>(open_port_());
+  std::unique_ptr<Port> port = open_port_();
+  std::unique_ptr<Granter> granter;
+  why_not_granted_ = "no ports are granted on " + config_.interface;
+  try {
+    if (make_granter_) granter = make_granter_(port);
+  } catch (const PortError& error) {
+    why_not_granted_ = error.what();
+  }
+  port = std::make_unique<LoopbackPort>(std::move(port));
   const std::size_t bytes = Stack::footprint(limits_);
   void* const segment = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -35,6 +44,9 @@ void Nic::open(std::uint64_t now) {
   }
   segment_ = segment;
   port_ = std::move(port);
+  granter_ = std::move(granter);
+  ports_made_ = 0;
+  counters_of_dismissed_ = {};
   environment_.set_address(port_->address());
   const MacAddress address = port_->address();
   stack_ = std::make_unique<Stack>(segment_, limits_, config_.ether_type, *port_, environment_,
@@ -44,8 +56,21 @@ void Nic::open(std::uint64_t now) {
 void Nic::close() {
   stack_.reset();
   port_.reset();
+  granter_.reset();
   if (segment_ != nullptr) munmap(segment_, Stack::footprint(limits_));
   segment_ = nullptr;
+}
+
+void Nic::admit(GrantedPlace& port) {
+  granter_->admit(port);  // throws
+  granted_.push_back(&port);
+  ++ports_made_;
+}
+
+void Nic::dismiss(GrantedPlace& port) {
+  add_to(counters_of_dismissed_, port.counters());
+  granter_->dismiss(port);
+  std::erase(granted_, &port);
 }
 
 control::NicAttributes Nic::attributes() const {
@@ -77,7 +102,10 @@ NicReport Nic::report() const {
   NicReport out{config_.interface, limits_, std::nullopt};
   if (stack_ != nullptr) {
     out.live = NicReport::Live{port_->mode(),     stack_->address(),  stack_->mtu(),
-                               port_->counters(), stack_->counters(), stack_->usage()};
+                               port_->counters(), stack_->counters(), stack_->usage(),
+                               static_cast<std::uint32_t>(granted_.size()), ports_made_,
+                               counters_of_dismissed_};
+    for (GrantedPlace* const each : granted_) add_to(out.live->granted, each->counters());
   }
   return out;
 }

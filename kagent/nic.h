@@ -9,10 +9,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kagent/config.h"
 #include "kagent/control.h"
 #include "kagent/counter_table.h"
+#include "kagent/granter.h"
 #include "kagent/program_environment.h"
 #include "kagent/stack.h"
 #include "xdp/open_port.h"
@@ -23,10 +25,13 @@ class Nic {
  public:
   // Throws PortError.
   using OpenPort = std::function<std::unique_ptr<Port>()>;
+  // What grants ports on the interface of a port that has been opened; it may put a port of its own
+  // around that one. Throws PortError that says why there can be none.
+  using MakeGranter = std::function<std::unique_ptr<Granter>(std::unique_ptr<Port>& port)>;
 
-  // `config` and `all` must outlive the NIC.
+  // `config` and `all` must outlive the NIC. No `make_granter`: every program is hosted.
   Nic(const NicConfig& config, const Config& all, OpenPort open_port,
-      ProgramEnvironment::Addresses addresses);
+      ProgramEnvironment::Addresses addresses, MakeGranter make_granter = nullptr);
   ~Nic();
   Nic(const Nic&) = delete;
   Nic& operator=(const Nic&) = delete;
@@ -42,8 +47,16 @@ class Nic {
   ProgramEnvironment& environment() { return environment_; }
   control::NicAttributes attributes() const;
 
+  // Null if no ports can be granted here, and then why.
+  Granter* granter() const { return granter_.get(); }
+  const std::string& why_not_granted() const { return why_not_granted_; }
+  // A granted port is there (throws PortError if it can't be reached), or is about to go.
+  void admit(GrantedPlace& port);
+  void dismiss(GrantedPlace& port);
+
   const std::string& interface() const { return config_.interface; }
   const NicConfig& config() const { return config_; }
+  const StackLimits& limits() const { return limits_; }
   NicReport report() const;
 
  private:
@@ -51,7 +64,13 @@ class Nic {
   const StackLimits& limits_;
   OpenPort open_port_;
   ProgramEnvironment environment_;
+  MakeGranter make_granter_;
+  std::unique_ptr<Granter> granter_;
   std::unique_ptr<Port> port_;
+  std::string why_not_granted_;
+  std::vector<GrantedPlace*> granted_;
+  std::uint64_t ports_made_ = 0;
+  GrantedCounters counters_of_dismissed_;
   void* segment_ = nullptr;
   std::unique_ptr<Stack> stack_;
 };

@@ -9,6 +9,7 @@
 
 #include "kagent/clock.h"
 #include "kagent/device_names.h"
+#include "kagent/nic_granter.h"
 #include "xdp/null_port.h"
 
 namespace viaduct {
@@ -67,14 +68,20 @@ std::string describe(const NicReport& nic) {
 
 }  // namespace
 
-Service::Service(const Config& config) : Service(config, open_real_port) {}
+Service::Service(const Config& config)
+    : Service(config, open_real_port, [](const NicConfig& nic, std::unique_ptr<Port>& port) {
+        return std::make_unique<NicGranter>(nic, port);
+      }) {}
 
-Service::Service(const Config& config, OpenPort open_port)
+Service::Service(const Config& config, OpenPort open_port, MakeGranter make_granter)
     : config_(config), few_processors_(few_processors()) {
   for (const NicConfig& nic : config.nics) {
     nics_.push_back(std::make_unique<Nic>(
         nic, config, [open_port, &nic] { return open_port(nic); },
-        [interface = nic.interface] { return interface_addresses(interface); }));
+        [interface = nic.interface] { return interface_addresses(interface); },
+        make_granter == nullptr
+            ? Nic::MakeGranter()
+            : [make_granter, &nic](std::unique_ptr<Port>& port) { return make_granter(nic, port); }));
   }
   nics_.push_back(std::make_unique<Nic>(loopback_config(), config, open_loopback, [] {
     return std::vector<std::string>{"127.0.0.1", "::1"};
@@ -94,6 +101,15 @@ void Service::start() {
   for (std::size_t i = 0; i < nics_.size(); ++i) {
     nics_[i]->open(monotonic_ns());
     watch_port(i);
+    note_hosted(*nics_[i]);
+  }
+}
+
+// Why all programs of a NIC will be hosted, where they needn't.
+void Service::note_hosted(const Nic& nic) const {
+  if (config_.placement == control::Placement::kHosted || nic.granter() != nullptr) return;
+  if (&nic != nics_.back().get()) {
+    spdlog::info("{}: programs are hosted: {}", nic.interface(), nic.why_not_granted());
   }
 }
 
@@ -259,6 +275,7 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
   try {
     nic.open(now);
     watch_port(number);
+    note_hosted(nic);
     ++counters_.port_returns;
     served.last_error.clear();
     spdlog::info("back: {}", describe(nic.report()));
@@ -272,7 +289,7 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
 }
 
 // Sessions end as by a disconnect; what peers are told is repeated for a short while if they do not
-// answer.
+// answer, or if it is said for programs that have their own ports.
 void Service::say_goodbye() {
   server_->end_all();
   const std::uint64_t until = monotonic_ns() + kGoodbyeNs;
@@ -283,7 +300,8 @@ void Service::say_goodbye() {
       nic->stack().progress(now);
       left += nic->stack().usage().goodbyes;
     }
-    if (left == 0) break;
+    server_->tick(now);
+    if (left == 0 && server_->grants().leaving() == 0) break;
     sched_yield();
   }
   server_.reset();

@@ -26,9 +26,11 @@ class Service {
  public:
   // Throws PortError. The default opens real interfaces.
   using OpenPort = std::function<std::unique_ptr<Port>(const NicConfig&)>;
+  using MakeGranter =
+      std::function<std::unique_ptr<Granter>(const NicConfig&, std::unique_ptr<Port>&)>;
 
   explicit Service(const Config& config);
-  Service(const Config& config, OpenPort open_port);
+  Service(const Config& config, OpenPort open_port, MakeGranter make_granter = nullptr);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -60,6 +62,7 @@ class Service {
   void sleep(std::uint64_t now);
   void give_way();
   void watch_port(std::size_t number);
+  void note_hosted(const Nic& nic) const;
   void lose_port(std::size_t number, std::uint64_t now);
   void retry_port(std::size_t number, std::uint64_t now);
   void say_goodbye();

@@ -24,7 +24,16 @@ namespace viaduct {
   X(refused_session_limit, "requests refused: too many sessions of the NIC")              \
   X(refused_down, "requests refused: the interface is away")                              \
   X(refused_program, "requests refused: the program's memory may not be used")            \
+  X(refused_placement, "requests refused: a port of its own was wanted and could not be given") \
   X(refused_resources, "requests refused: the system gave no memory or descriptors")      \
+  X(ports_made, "ports made for programs")                                                \
+  X(not_granted_policy, "wishes for a port not fulfilled: programs are hosted here")      \
+  X(not_granted_nic, "wishes for a port not fulfilled: the interface can have none")      \
+  X(not_granted_access, "wishes for a port not fulfilled: user not in the lists of [granted]") \
+  X(not_granted_ports, "wishes for a port not fulfilled: all are in use")                 \
+  X(not_granted_user_limit, "wishes for a port not fulfilled: too many of the user")      \
+  X(not_granted_failed, "wishes for a port not fulfilled: it could not be made")          \
+  X(farewells, "disconnects sent for programs that are gone")                             \
   X(dropped_silent, "connections closed: no request within the time limit")               \
   X(dropped_crowded, "connections closed: too many without a request")                    \
   X(accept_failures, "connections that could not be accepted")                            \

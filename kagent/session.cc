@@ -1,6 +1,5 @@
 #include "kagent/session.h"
 
-#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
@@ -8,10 +7,6 @@
 #include <cstring>
 
 #include "kagent/clock.h"
-
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
 
 namespace viaduct {
 namespace {
@@ -51,15 +46,9 @@ Session::Session(Nic& nic, const ucred& peer, int socket)
 
 void Session::make_segment() {
   bytes_ = layout::Offsets(nic_.stack().capacity()).total;
-  int fd = memfd_create("viaduct", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-  if (fd < 0 && errno == EINVAL) fd = memfd_create("viaduct", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  segment_ = Descriptor(fd);
-  if (!segment_) no_resources("memfd_create");
-  if (ftruncate(fd, static_cast<off_t>(bytes_)) != 0) no_resources("ftruncate");
-  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    no_resources("seal");
-  }
-  base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  segment_ = make_sealed_memory("viaduct", bytes_);
+  base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+               segment_.get(), 0);
   if (base_ == MAP_FAILED) no_resources("mmap");
 }
 
@@ -72,6 +61,11 @@ Session::~Session() {
   nic_.stack().close_session(number_, monotonic_ns());
   nic_.environment().memory(number_).close();
   munmap(base_, bytes_);
+}
+
+void Session::grant(Granted granted) {
+  nic_.stack().delegate(number_, granted.held.port->layout().address);
+  granted_ = std::move(granted);
 }
 
 void Session::process_ended() { nic_.environment().memory(number_).close(); }

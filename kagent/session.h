@@ -3,15 +3,23 @@
 // The session holds descriptors: the segment (a memfd, until it has been passed on), the bell (an
 // eventfd that the program writes to) and the program's process. The bell's blocking mode and value
 // are in the program's hands too, so the agent never reads it: it waits for edges.
+//
+// A granted session is all of that (the desk) and besides a port and the home of the program's own
+// stack.
 #ifndef VIADUCT_KAGENT_SESSION_H
 #define VIADUCT_KAGENT_SESSION_H
 
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "kagent/descriptor.h"
+#include "kagent/grants.h"
+#include "kagent/home.h"
 #include "kagent/nic.h"
 #include "kagent/service_counters.h"
 #include "kagent/vip_codes.h"
@@ -42,6 +50,15 @@ class Session {
   int bell() const { return bell_.get(); }
   int process() const { return process_.get(); }
 
+  struct Granted {
+    Grants::Held held;
+    std::unique_ptr<Home> home;
+  };
+  // Makes the session a granted one: requests that the program waits for are sent to its port.
+  void grant(Granted granted);
+  const Granted* granted() const { return granted_ ? &*granted_ : nullptr; }
+  std::optional<Granted> take_granted() { return std::exchange(granted_, std::nullopt); }
+
   // The program has the segment; the descriptor is not needed any more.
   void segment_passed() { segment_.close(); }
 
@@ -59,6 +76,7 @@ class Session {
   void* base_ = nullptr;
   std::size_t bytes_ = 0;
   std::uint32_t number_ = 0;
+  std::optional<Granted> granted_;
 };
 
 }  // namespace viaduct

@@ -16,6 +16,7 @@ namespace {
 
 using control::Kind;
 using control::MessageHead;
+using control::Placement;
 
 constexpr unsigned kAcceptsAtOnce = 32;
 constexpr unsigned kLogLinesPerSecond = 10;
@@ -50,7 +51,7 @@ std::vector<gid_t> groups_of(int socket, const ucred& peer) {
 
 bool send_message(int socket, const void* data, std::size_t bytes, std::span<const int> fds = {}) {
   iovec piece{const_cast<void*>(data), bytes};
-  alignas(cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))] = {};
+  alignas(cmsghdr) char room[CMSG_SPACE(control::kGrantedDescriptors * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
@@ -111,6 +112,58 @@ control::Hello judge_hello(std::span<const std::byte> message) {
   return hello;
 }
 
+Refused no_resources(const std::exception& error) {
+  return {vip::kErrorResource, &ServiceCounters::refused_resources, error.what()};
+}
+
+// What a granted stack may hold: as much as the NIC's own, for one session.
+StackLimits own_limits(const Nic& nic) {
+  StackLimits out = nic.limits();
+  out.sessions = 1;
+  return out;
+}
+
+void describe_granted(const Session::Granted& granted, const StackLimits& limits,
+                      control::HelloAnswer& answer) {
+  answer.placement = static_cast<std::uint32_t>(Placement::kGranted);
+  answer.port = granted.held.port->layout();
+  answer.nic.native_mtu = answer.port.mtu;
+  const MacAddress desk = granted.held.nic->granter()->desk();
+  std::copy(desk.begin(), desk.end(), answer.desk);
+  answer.keepalive_ms = static_cast<std::uint32_t>(limits.keepalive_ns / kNsPerMs);
+  answer.peer_timeout_ms = static_cast<std::uint32_t>(limits.peer_timeout_ns / kNsPerMs);
+  answer.granted_vis = limits.vis;
+  answer.granted_cqs = limits.cqs;
+  answer.granted_slots = limits.slots;
+  answer.granted_regions = limits.regions;
+  answer.granted_ptags = limits.ptags;
+  answer.granted_peers = limits.peers;
+  answer.granted_requests = limits.requests;
+  answer.granted_goodbyes = limits.goodbyes;
+  answer.granted_held = limits.held;
+  answer.home_bytes = granted.home->bytes();
+}
+
+control::HelloAnswer describe(const Session& session, std::uint32_t spin_us) {
+  control::HelloAnswer answer;
+  std::memset(static_cast<void*>(&answer), 0, sizeof answer);
+  answer.head = MessageHead{};
+  answer.head.kind = static_cast<std::uint16_t>(Kind::kHello);
+  answer.head.bytes = sizeof answer;
+  answer.head.result = vip::kSuccess;
+  answer.capacity = session.nic().stack().capacity();
+  answer.segment_bytes = session.segment_bytes();
+  answer.busy_poll_us = spin_us;
+  answer.nic = session.nic().attributes();
+  answer.placement = static_cast<std::uint32_t>(Placement::kHosted);
+  std::memcpy(answer.host, answer.nic.address, sizeof answer.host);
+  std::memcpy(answer.desk, answer.nic.address, sizeof answer.desk);
+  if (session.granted() != nullptr) {
+    describe_granted(*session.granted(), own_limits(session.nic()), answer);
+  }
+  return answer;
+}
+
 }  // namespace
 
 SessionServer::SessionServer(const Config& config, EventLoop& loop,
@@ -121,6 +174,7 @@ SessionServer::SessionServer(const Config& config, EventLoop& loop,
       nics_(nics),
       counters_(counters),
       counters_text_(std::move(counters_text)),
+      grants_(config, loop, counters),
       listener_(config.socket) {
   for (const auto& nic : nics) interfaces_.push_back(nic->interface());
   listen();
@@ -130,6 +184,7 @@ SessionServer::~SessionServer() {
   loop_.remove(listener_token_);
   while (!waiting_.empty()) drop(waiting_.begin());
   end_all();
+  grants_.finish();
 }
 
 // ---------------------------------------------------------------------------- connections
@@ -206,12 +261,13 @@ void SessionServer::tick(std::uint64_t now) {
     drop(waiting_.begin());
   }
   if (listener_token_ == 0 && now >= listen_at_) listen();
+  grants_.tick(now);
 }
 
 std::uint64_t SessionServer::next_deadline() const {
   std::uint64_t next = waiting_.empty() ? ~0ull : waiting_.front().deadline;
   if (listener_token_ == 0) next = std::min(next, listen_at_);
-  return next;
+  return std::min(next, grants_.next_deadline());
 }
 
 // ---------------------------------------------------------------------------- requests
@@ -305,41 +361,99 @@ void SessionServer::serve_hello(Descriptor&& socket, const ucred& peer,
                   "user " + std::to_string(peer.uid) + " has all " +
                       std::to_string(of_user->second) + " sessions that one user may have"};
   }
+  const auto wish = static_cast<control::Placement>(hello.placement);
+  const bool grant = judge_placement(nic, socket.get(), peer, wish);
   auto session = std::make_unique<Session>(nic, peer, socket.get());
-  control::HelloAnswer answer;
-  std::memset(static_cast<void*>(&answer), 0, sizeof answer);
-  answer.head = MessageHead{};
-  answer.head.kind = static_cast<std::uint16_t>(Kind::kHello);
-  answer.head.bytes = sizeof answer;
-  answer.head.result = vip::kSuccess;
-  answer.capacity = nic.stack().capacity();
-  answer.segment_bytes = session->segment_bytes();
-  answer.busy_poll_us = config_.spin_us;
-  answer.nic = nic.attributes();
-  answer.placement = static_cast<std::uint32_t>(control::Placement::kHosted);
-  std::memcpy(answer.host, answer.nic.address, sizeof answer.host);
-  std::memcpy(answer.desk, answer.nic.address, sizeof answer.desk);
-
   const std::uint64_t id = next_id_++;
-  const int fds[] = {session->segment(), session->bell()};
-  const auto it =
-      sessions_.emplace(id, Live{std::move(socket), std::move(session), 0, 0, 0}).first;
-  Live& live = it->second;
+  sessions_.emplace(id, Live{std::move(socket), std::move(session), 0, 0, 0});
   ++sessions_of_user_[peer.uid];
   ++counters_.sessions_opened;
+  if (!grant) return answer(id);
+  try {
+    const bool insists = wish == Placement::kGranted || config_.placement == Placement::kGranted;
+    grants_.make(nic, peer.uid,
+                 [this, id, insists](std::optional<Grants::Held> port, const std::string& why) {
+                   on_port_made(id, insists, std::move(port), why);
+                 });
+  } catch (const std::exception& error) {
+    give_up(id, no_resources(error));
+  }
+}
+
+// Whether the program is to have a port. Throws Refused if it can't and must not be hosted instead.
+bool SessionServer::judge_placement(const Nic& nic, int socket, const ucred& peer,
+                                    Placement wish) {
+  const Placement wanted = wish == Placement::kAny ? config_.placement : wish;
+  if (wanted == Placement::kHosted) return false;
+  // Who has not asked for it needs not be told that here it can't be; the log has said so before.
+  if (wish == Placement::kAny && nic.granter() == nullptr) return false;
+  const auto refusal = grants_.judge(nic, peer.uid, groups_of(socket, peer));
+  if (!refusal) return true;
+  ++(counters_.*refusal->cause);
+  if (wanted == Placement::kGranted) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
+                  "no port: " + refusal->reason};
+  }
+  if (may_log()) spdlog::info("{} is hosted: {}", text_of(peer), refusal->reason);
+  return false;
+}
+
+void SessionServer::on_port_made(std::uint64_t id, bool insists, std::optional<Grants::Held> port,
+                                 const std::string& why) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) {
+    if (port) grants_.end(std::move(*port));
+    return;
+  }
+  Session& session = *it->second.session;
+  if (!port) {
+    if (insists) {
+      return give_up(id, {vip::kErrorResource, &ServiceCounters::refused_placement,
+                          "no port: " + why});
+    }
+    if (may_log()) spdlog::info("{} is hosted: {}", text_of(session.peer()), shown(why));
+    return answer(id);
+  }
+  try {
+    auto home = std::make_unique<Home>(own_limits(session.nic()));
+    session.grant({std::move(*port), std::move(home)});
+  } catch (const std::exception& error) {
+    grants_.end(std::move(*port));
+    return give_up(id, no_resources(error));
+  }
+  answer(id);
+}
+
+void SessionServer::answer(std::uint64_t id) {
+  Live& live = sessions_.at(id);
+  const Session& session = *live.session;
+  const control::HelloAnswer answer = describe(session, config_.spin_us);
+  std::vector<int> fds{session.segment(), session.bell()};
+  if (const Session::Granted* const granted = session.granted()) {
+    const GrantedPlace& port = *granted->held.port;
+    fds.insert(fds.end(), {port.socket(), port.umem(), granted->home->file()});
+  }
   try {
     watch(id);
   } catch (const std::exception& error) {
-    socket = std::move(live.socket);
-    end(id, &ServiceCounters::sessions_closed);
-    throw Refused{vip::kErrorResource, &ServiceCounters::refused_resources, error.what()};
+    return give_up(id, no_resources(error));
   }
-  spdlog::debug("{} has opened {} as {}", text_of(peer), nic.interface(), shown(hello.device));
+  spdlog::debug("{} has opened {}, {}", text_of(session.peer()), session.nic().interface(),
+                session.granted() != nullptr ? "granted" : "hosted");
   if (!send_message(live.socket.get(), &answer, sizeof answer, fds)) {
-    end(id, &ServiceCounters::sessions_closed);
-    return;
+    return end(id, &ServiceCounters::sessions_closed);
   }
   live.session->segment_passed();
+}
+
+// Ends a session that the program has not been told of.
+void SessionServer::give_up(std::uint64_t id, const Refused& refused) {
+  Live& live = sessions_.at(id);
+  const Descriptor socket = std::move(live.socket);
+  const ucred peer = live.session->peer();
+  end(id, &ServiceCounters::sessions_closed);
+  refuse(socket.get(), peer, refused);
+  swallow_rest(socket.get());
 }
 
 void SessionServer::serve_counters(int socket) {
@@ -406,6 +520,9 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   const ucred peer = live.session->peer();
   spdlog::debug("{}: session on {} ended", text_of(peer), live.session->nic().interface());
   if (--sessions_of_user_[peer.uid] == 0) sessions_of_user_.erase(peer.uid);
+  if (auto granted = live.session->take_granted()) {
+    grants_.end(std::move(granted->held), std::move(granted->home), monotonic_ns());
+  }
   // The segment says that the session is over before the socket's end can be seen.
   live.session.reset();
   sessions_.erase(it);
@@ -417,6 +534,7 @@ void SessionServer::end_sessions(const Nic& nic) {
     ++it;
     if (&live->session->nic() == &nic) end(id, &ServiceCounters::sessions_lost);
   }
+  grants_.leave(nic);
 }
 
 void SessionServer::end_all() {

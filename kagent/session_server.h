@@ -2,7 +2,8 @@
 // keeps the sessions that it gave them.
 //
 //   connection --hello--> judged --> session ... until the program closes it, speaks again or the
-//       |                    |                   interface goes away
+//       |                    |   |               interface goes away
+//       |                    |   +- port made: answered in the next rounds of the loop
 //       |                    +--> answer that says why not, closed
 //       +-- says nothing for kPatienceNs, or too many such: closed
 //
@@ -18,6 +19,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -27,6 +29,7 @@
 #include "kagent/config.h"
 #include "kagent/control.h"
 #include "kagent/event_loop.h"
+#include "kagent/grants.h"
 #include "kagent/listen_socket.h"
 #include "kagent/nic.h"
 #include "kagent/service_counters.h"
@@ -49,16 +52,17 @@ class SessionServer {
   SessionServer(const SessionServer&) = delete;
   SessionServer& operator=(const SessionServer&) = delete;
 
-  // Closes connections whose time is over. To be called now and then, and at next_deadline().
+  // Closes connections whose time is over, says farewells for programs that are gone. To be called now and then, and at next_deadline().
   void tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 
-  // Ends the sessions of a NIC whose interface went away.
+  // Ends the sessions of a NIC whose interface went away, and waits until nothing granted is left.
   void end_sessions(const Nic& nic);
   void end_all();
 
   std::size_t sessions() const { return sessions_.size(); }
   std::size_t waiting() const { return waiting_.size(); }
+  const Grants& grants() const { return grants_; }
 
  private:
   // A connection that has not asked for anything yet. Oldest first.
@@ -84,6 +88,11 @@ class SessionServer {
   void on_request(WaitingRef connection);
   void serve(Descriptor&& socket, const ucred& peer, std::span<const std::byte> message);
   void serve_hello(Descriptor&& socket, const ucred& peer, const control::Hello& hello);
+  bool judge_placement(const Nic& nic, int socket, const ucred& peer, control::Placement wish);
+  void on_port_made(std::uint64_t id, bool insists, std::optional<Grants::Held> port,
+                    const std::string& why);
+  void answer(std::uint64_t id);
+  void give_up(std::uint64_t id, const Refused& refused);
   void serve_counters(int socket);
   Nic& find_nic(std::string_view device) const;
   void check_access(int socket, const ucred& peer) const;
@@ -100,6 +109,7 @@ class SessionServer {
   std::vector<std::string> interfaces_;
   ServiceCounters& counters_;
   std::function<std::string()> counters_text_;
+  Grants grants_;
   ListenSocket listener_;
   EventLoop::Token listener_token_ = 0;   // 0: pausing until listen_at_
   std::uint64_t listen_at_ = 0;

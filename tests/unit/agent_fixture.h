@@ -14,7 +14,10 @@
 #include <vector>
 
 #include "kagent/control.h"
+#include "kagent/granter.h"
+#include "kagent/home.h"
 #include "kagent/session_server.h"
+#include "kagent/wire.h"
 
 namespace viaduct {
 
@@ -40,7 +43,60 @@ class SilentPort final : public Port {
   std::uint8_t number_;
 };
 
-// A server for interfaces "via0" and "via1", under a socket name of its own.
+// Grants ports that are none: a socket that nobody listens to and some memory.
+class TestGranter final : public Granter {
+ public:
+  struct Log {
+    std::string why;  // no port can be made
+    unsigned made = 0, gone = 0, admitted = 0, dismissed = 0;
+    std::vector<std::vector<std::byte>> sent;
+    GrantedCounters counters;
+  };
+  explicit TestGranter(Log& log) : log_(log) {}
+
+  std::unique_ptr<GrantedPlace> make(std::uint32_t umem_bytes) override {
+    if (!log_.why.empty()) throw PortError(log_.why);
+    return std::make_unique<Place>(log_, umem_bytes);
+  }
+  void admit(GrantedPlace&) override { ++log_.admitted; }
+  void dismiss(GrantedPlace&) override { ++log_.dismissed; }
+  MacAddress desk() const override { return {2, 'd', 'e', 's', 'k', 0}; }
+
+ private:
+  class Place final : public GrantedPlace {
+   public:
+    Place(Log& log, std::uint32_t umem_bytes)
+        : log_(log), socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+          umem_(make_sealed_memory("umem", umem_bytes)) {
+      layout_.address = {2, 'p', 'o', 'r', 't', static_cast<std::uint8_t>(++log_.made)};
+      layout_.ether_type = wire::kDefaultEtherType;
+      layout_.mtu = 1400;
+      layout_.chunk = 2048;
+      layout_.receive = umem_bytes / 2048 / 2;
+      layout_.send = layout_.receive;
+      layout_.ring = 64;
+    }
+    ~Place() override { ++log_.gone; }
+    const GrantedLayout& layout() const override { return layout_; }
+    int socket() const override { return socket_.get(); }
+    int umem() const override { return umem_.get(); }
+    bool send(std::span<const std::byte> frame) override {
+      log_.sent.emplace_back(frame.begin(), frame.end());
+      return true;
+    }
+    GrantedCounters counters() override { return log_.counters; }
+
+   private:
+    Log& log_;
+    Descriptor socket_, umem_;
+    GrantedLayout layout_{};
+  };
+
+  Log& log_;
+};
+
+// A server for interfaces "via0" and "via1", under a socket name of its own. Ports can be granted on
+// the first one.
 class TestAgent {
  public:
   explicit TestAgent(Config config = small_config()) : config_(std::move(config)) {
@@ -48,7 +104,11 @@ class TestAgent {
       nics.push_back(std::make_unique<Nic>(
           config_.nics[i], config_,
           [i] { return std::make_unique<SilentPort>(static_cast<std::uint8_t>(i + 1)); },
-          [] { return std::vector<std::string>(); }));
+          [] { return std::vector<std::string>(); },
+          [this, i](std::unique_ptr<Port>&) -> std::unique_ptr<Granter> {
+            if (i != 0) throw PortError("no ports on the second one");
+            return std::make_unique<TestGranter>(ports);
+          }));
       nics.back()->open(monotonic_ns());
     }
     server = std::make_unique<SessionServer>(config_, loop, nics, counters,
@@ -79,7 +139,7 @@ class TestAgent {
 
   // Lets the server do all that it has to do, and the stacks with it.
   void run() {
-    while (loop.poll(0) != 0) continue;
+    while (loop.poll(0) != 0 || !server->grants().idle()) continue;
     for (const auto& nic : nics) {
       if (nic->is_open()) nic->stack().progress(monotonic_ns());
     }
@@ -87,6 +147,7 @@ class TestAgent {
 
   const std::string& socket() const { return config_.socket; }
 
+  TestGranter::Log ports;
   EventLoop loop;
   ServiceCounters counters;
   std::vector<std::unique_ptr<Nic>> nics;
@@ -115,8 +176,10 @@ class TestProgram {
   int fd() const { return fd_.get(); }
   void close() { fd_.close(); }
 
-  static control::Hello hello(const char* device = "nic0") {
+  static control::Hello hello(const char* device = "nic0",
+                              control::Placement placement = control::Placement::kHosted) {
     control::Hello out{};
+    out.placement = static_cast<std::uint32_t>(placement);
     out.head.kind = static_cast<std::uint16_t>(control::Kind::kHello);
     out.head.bytes = sizeof out;
     std::strncpy(out.device, device, sizeof out.device - 1);
@@ -149,7 +212,7 @@ class TestProgram {
   std::optional<Answer> answer() {
     Answer out;
     iovec piece{&out.hello, sizeof out.hello};
-    alignas(cmsghdr) char room[CMSG_SPACE(4 * sizeof(int))];
+    alignas(cmsghdr) char room[CMSG_SPACE(8 * sizeof(int))];
     msghdr message{};
     message.msg_iov = &piece;
     message.msg_iovlen = 1;

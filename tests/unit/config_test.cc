@@ -42,6 +42,11 @@ TEST(Config, HasDefaultsForEverythingButTheInterface) {
   EXPECT_EQ(config.name, "");
   EXPECT_EQ(config.spin_us, 50u);
   EXPECT_EQ(config.log_level, "info");
+  EXPECT_EQ(config.placement, control::Placement::kAny);
+  EXPECT_EQ(config.granted.ports, 16u);
+  EXPECT_EQ(config.granted.ports_per_user, 8u);
+  EXPECT_EQ(config.granted.umem_kb, 4096u);
+  EXPECT_TRUE(config.granted.access.allows(12345, {}));
   ASSERT_EQ(config.nics.size(), 1u);
   EXPECT_EQ(config.nics[0].port, PortKind::kAuto);
   EXPECT_EQ(config.nics[0].ether_type, 0x88b5);
@@ -55,6 +60,7 @@ socket = "/run/viaduct/socket"
 name = "Alpha.example.org"
 spin_us = 0
 log_level = "debug"
+placement = "hosted"
 [[nic]]
 interface = "eth0"
 port = "pcap"
@@ -78,6 +84,12 @@ peer_timeout_ms = 900
 [access]
 users = ["alice", 5, "6"]
 groups = ["via", 8]
+[granted]
+users = ["alice", 9]
+groups = [10, "via"]
+ports = 4
+ports_per_user = 2
+umem_kb = 1024
 [hosts]
 Beta = "02:00:00:00:00:0B"
 "gamma.example.org" = "02:00:00:00:00:0c"
@@ -105,6 +117,12 @@ Beta = "02:00:00:00:00:0B"
   EXPECT_EQ(config.limits.peer_timeout_ns, 900'000'000u);
   EXPECT_THAT(config.access.users, ElementsAre(1001, 5, 6));
   EXPECT_THAT(config.access.groups, ElementsAre(77, 8));
+  EXPECT_EQ(config.placement, control::Placement::kHosted);
+  EXPECT_THAT(config.granted.access.users, ElementsAre(1001, 9));
+  EXPECT_THAT(config.granted.access.groups, ElementsAre(10, 77));
+  EXPECT_EQ(config.granted.ports, 4u);
+  EXPECT_EQ(config.granted.ports_per_user, 2u);
+  EXPECT_EQ(config.granted.umem_kb, 1024u);
   ASSERT_EQ(config.hosts.size(), 2u);
   EXPECT_EQ(to_text(config.hosts.at("beta")), "02:00:00:00:00:0b");
 }
@@ -212,6 +230,22 @@ constexpr Bad kBad[] = {
     {"AccessUserType", "[access]\nusers = [1.5]\n", "viad.conf:2: access.users: ", "number"},
     {"AccessGroupUnknown", "[access]\ngroups = [\n1,\n'x']\n", "viad.conf:4: access.groups: ",
      "\"x\""},
+    {"Placement", "placement = 'kernel'\n", "viad.conf:1: placement: ", "\"kernel\""},
+    {"PlacementType", "placement = 1\n", "viad.conf:1: placement: ", "text in quotes"},
+    {"GrantedType", "granted = 'all'\n", "viad.conf:1: granted: ", "table"},
+    {"GrantedUnknown", "[granted]\nframes = 1\n", "viad.conf:2: granted.frames: ", "unknown key"},
+    {"GrantedUsersType", "[granted]\nusers = 'alice'\n", "viad.conf:2: granted.users: ", "list"},
+    {"GrantedUserUnknown", "[granted]\nusers = ['bob']\n", "viad.conf:2: granted.users: ",
+     "\"bob\""},
+    {"GrantedGroupUnknown", "[granted]\ngroups = ['x']\n", "viad.conf:2: granted.groups: ",
+     "\"x\""},
+    {"GrantedPorts", "[granted]\nports = 257\n", "viad.conf:2: granted.ports: ", "out of range"},
+    {"GrantedPortsPerUser", "[granted]\nports_per_user = 0\n",
+     "viad.conf:2: granted.ports_per_user: ", "out of range"},
+    {"GrantedUmemSmall", "[granted]\numem_kb = 128\n", "viad.conf:2: granted.umem_kb: ",
+     "out of range"},
+    {"GrantedUmemPower", "[granted]\numem_kb = 1000\n", "viad.conf:2: granted.umem_kb: ",
+     "power of two"},
     {"HostMac", "[hosts]\nb = '02:00:00'\n", "viad.conf:2: hosts.\"b\": ", "MAC address"},
     {"HostMacSigns", "[hosts]\nb = '02:00:00:00:00:-1'\n", "viad.conf:2: hosts.\"b\": ",
      "MAC address"},
@@ -234,7 +268,7 @@ TEST(Config, ReportsAllThatIsWrongInTheOrderOfLines) {
   EXPECT_EQ(complaint("spin_us = -1\nx = 1\n[limits]\nvis = 0\n"),
             "viad.conf:1: spin_us: -1 is out of range, which is 0 to 1000000\n"
             "viad.conf:2: x: unknown key; known here are socket, name, spin_us, log_level, "
-            "[[nic]], [limits], [access], [hosts]\n"
+            "placement, [[nic]], [limits], [access], [granted], [hosts]\n"
             "viad.conf:4: limits.vis: 0 is out of range, which is 1 to 16255");
 }
 
@@ -264,6 +298,10 @@ TEST(Config, SurvivesDeepNesting) {
 
 TEST(Config, KeepsTheLimitOfAUserBelowThatOfAllUnlessItIsGiven) {
   EXPECT_EQ(parse("[limits]\nsessions = 4\n").sessions_per_user, 4u);
+}
+
+TEST(Config, AllowsNoGrantedPorts) {
+  EXPECT_EQ(parse("[granted]\nports = 0\n").granted.ports, 0u);
 }
 
 TEST(Config, ReadsAFileAndSaysWhyItCannot) {

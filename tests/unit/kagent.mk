@@ -4,6 +4,7 @@ kagent_tests = \
 	tests/unit/config_test \
 	tests/unit/counter_table_test \
 	tests/unit/device_names_test \
+	tests/unit/grants_test \
 	tests/unit/program_environment_test \
 	tests/unit/session_server_test
 check_PROGRAMS += $(kagent_tests)
@@ -22,6 +23,12 @@ tests_unit_counter_table_test_LDADD = $(kagent_test_libs)
 tests_unit_device_names_test_SOURCES = tests/unit/device_names_test.cc
 tests_unit_device_names_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_device_names_test_LDADD = $(kagent_test_libs)
+
+tests_unit_grants_test_SOURCES = \
+	tests/unit/agent_fixture.h \
+	tests/unit/grants_test.cc
+tests_unit_grants_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
+tests_unit_grants_test_LDADD = $(kagent_test_libs)
 
 tests_unit_program_environment_test_SOURCES = tests/unit/program_environment_test.cc
 tests_unit_program_environment_test_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -1,0 +1,66 @@
+// What the agent's service needs of the system to give programs ports of their own. The real one is
+// NicGranter, over a macvlan child for each port; tests have another.
+//
+//   Workshop's thread        loop's thread
+//   make() ----------------> admit() ... program has the port ... dismiss() --+
+//   ~GrantedPlace <-----------------------------------------------------------+
+//
+// Making and taking away talks to the kernel for milliseconds, so neither happens where the stacks
+// are driven.
+#ifndef VIADUCT_KAGENT_GRANTER_H
+#define VIADUCT_KAGENT_GRANTER_H
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "xdp/granted_layout.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+// What the kernel has counted of granted ports.
+struct GrantedCounters {
+  // Frames that programs sent: let through by the filter, and dropped by it.
+  std::uint64_t passed = 0;
+  std::uint64_t forged_source = 0;
+  std::uint64_t wrong_type = 0;
+  std::uint64_t too_long = 0;
+  std::uint64_t forbidden = 0;
+  // By the sockets.
+  std::uint64_t rx_dropped_ring_full = 0;
+  std::uint64_t rx_dropped_no_fill = 0;
+  std::uint64_t rx_dropped_invalid = 0;
+  std::uint64_t tx_dropped_invalid = 0;
+};
+
+// A port as the agent holds it. When it is destroyed the port ends, whoever has its descriptors.
+class GrantedPlace {
+ public:
+  virtual ~GrantedPlace() = default;
+  virtual const GrantedLayout& layout() const = 0;
+  // What the program gets.
+  virtual int socket() const = 0;
+  virtual int umem() const = 0;
+  // Sends a whole frame from the port's address in the program's stead. False if it can't.
+  virtual bool send(std::span<const std::byte> frame) = 0;
+  virtual GrantedCounters counters() = 0;
+};
+
+// The ports of one NIC.
+class Granter {
+ public:
+  virtual ~Granter() = default;
+  // Throws PortError.
+  virtual std::unique_ptr<GrantedPlace> make(std::uint32_t umem_bytes) = 0;
+  // From now on the agent's own port reaches the granted one, until it is dismissed. Throws PortError.
+  virtual void admit(GrantedPlace& port) = 0;
+  virtual void dismiss(GrantedPlace& port) = 0;
+  // The address by which granted ports reach the agent's own stack; known once one has been made.
+  virtual MacAddress desk() const = 0;
+};
+
+}  // namespace viaduct
+
+#endif

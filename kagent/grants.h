@@ -1,0 +1,104 @@
+// The granted ports of all NICs, from the judgement on who may have one to the last farewell.
+//
+//   judge() -> make() ... made(port) -> the program has it -> end(port, home)
+//                                                             farewells at once, +20 ms, +100 ms
+//                                                             taken down
+//
+// A port counts against the limits from make() until it has been taken down.
+#ifndef VIADUCT_KAGENT_GRANTS_H
+#define VIADUCT_KAGENT_GRANTS_H
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kagent/clock.h"
+#include "kagent/config.h"
+#include "kagent/event_loop.h"
+#include "kagent/granter.h"
+#include "kagent/home.h"
+#include "kagent/nic.h"
+#include "kagent/service_counters.h"
+#include "kagent/workshop.h"
+
+namespace viaduct {
+
+class Grants {
+ public:
+  // When farewells are said, counted from the first time.
+  static constexpr std::uint64_t kFarewellsNs[] = {0, 20 * kNsPerMs, 100 * kNsPerMs};
+
+  // All arguments must outlive this. Throws std::system_error.
+  Grants(const Config& config, EventLoop& loop, ServiceCounters& counters);
+  // As finish().
+  ~Grants();
+  Grants(const Grants&) = delete;
+  Grants& operator=(const Grants&) = delete;
+
+  // Why a program can't have a port: what is counted, and in words.
+  struct Refusal {
+    std::uint64_t ServiceCounters::*cause;
+    std::string reason;
+  };
+  std::optional<Refusal> judge(const Nic& nic, uid_t user,
+                               const std::vector<gid_t>& groups) const;
+
+  // A port and whom it counts for.
+  struct Held {
+    Nic* nic;
+    std::unique_ptr<GrantedPlace> port;
+    uid_t user;
+  };
+  // Called later, from the loop: the port, or none and the reason.
+  using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
+  void make(Nic& nic, uid_t user, Made made);
+
+  // The program is gone. The second form for a port that no program has had.
+  void end(Held port, std::unique_ptr<Home> home, std::uint64_t now);
+  void end(Held port);
+
+  // Says farewells that are due.
+  void tick(std::uint64_t now);
+  std::uint64_t next_deadline() const;  // ~0: never
+
+  // Take down at once what belongs to sessions that have ended (of the NIC), and wait for it.
+  void finish();
+  void leave(const Nic& nic);
+
+  std::uint32_t ports() const { return ports_; }     // being made and taken down included
+  std::size_t leaving() const { return leaving_.size(); }
+  bool idle() const { return workshop_.busy() == 0; }
+
+ private:
+  struct Leaving {
+    Held held;
+    std::unique_ptr<Home> home;
+    std::vector<std::vector<std::byte>> farewells;
+    std::size_t said = 0;     // of this turn
+    unsigned turn = 0;        // of kFarewellsNs
+    std::uint64_t begin = 0;
+  };
+
+  void say_some(Leaving& leaving);
+  void take_down(Held held, std::unique_ptr<Home> home);
+  void destroy(Held held, std::unique_ptr<Home> home);
+  void count(uid_t user, int change);
+
+  const Config& config_;
+  ServiceCounters& counters_;
+  Workshop workshop_;
+  std::uint32_t ports_ = 0;
+  std::unordered_map<uid_t, std::uint32_t> ports_of_user_;
+  std::list<Leaving> leaving_;
+};
+
+}  // namespace viaduct
+
+#endif

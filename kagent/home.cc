@@ -1,0 +1,71 @@
+#include "kagent/home.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "kagent/granted_home.h"
+#include "kagent/stack.h"
+#include "kagent/wire.h"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+namespace viaduct {
+namespace {
+
+[[noreturn]] void fail(const char* what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
+
+std::vector<std::byte> farewell(const Stack::Remains& left, const MacAddress& source,
+                                std::uint16_t ether_type) {
+  wire::Header header{wire::Type::kDisconnect};
+  header.vi = left.peer_vi;
+  header.key = left.peer_key;
+  header.psn = left.psn;
+  header.ack = left.ack;
+  std::vector<std::byte> out(wire::kMinFrameBytes);
+  out.resize(wire::encode(header, left.peer, source, ether_type, out.data()));
+  return out;
+}
+
+}  // namespace
+
+Descriptor make_sealed_memory(const char* name, std::size_t bytes) {
+  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+  if (fd < 0 && errno == EINVAL) fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  Descriptor out(fd);
+  if (!out) fail("memfd_create");
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) fail("ftruncate");
+  if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) fail("seal");
+  return out;
+}
+
+Home::Home(const StackLimits& limits)
+    : limits_(limits), bytes_(home_bytes(limits)), file_(make_sealed_memory("viaduct-home", bytes_)) {}
+
+std::vector<std::vector<std::byte>> Home::farewells(const MacAddress& source,
+                                                    std::uint16_t ether_type) const {
+  std::vector<std::vector<std::byte>> out;
+  const std::size_t at = home_stack_offset(limits_);
+  void* const segment = mmap(nullptr, bytes_ - at, PROT_READ, MAP_SHARED | MAP_NORESERVE,
+                             file_.get(), static_cast<off_t>(at));
+  if (segment == MAP_FAILED) return out;
+  Stack::remains(segment, limits_, [&](const Stack::Remains& left) {
+    const bool group = (left.peer[0] & 1) != 0;
+    if (!group && left.peer != MacAddress{}) out.push_back(farewell(left, source, ether_type));
+  });
+  munmap(segment, bytes_ - at);
+  return out;
+}
+
+void Home::clear() {
+  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+            static_cast<off_t>(bytes_));
+}
+
+}  // namespace viaduct

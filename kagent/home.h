@@ -1,0 +1,41 @@
+// The agent's end of a granted stack's home (granted_home.h): makes the file, and reads what is left in
+// it when the program is gone. Whatever it says may be nonsense, and may change while it is read.
+#ifndef VIADUCT_KAGENT_HOME_H
+#define VIADUCT_KAGENT_HOME_H
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kagent/descriptor.h"
+#include "kagent/stack_state.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+class Home {
+ public:
+  explicit Home(const StackLimits& limits);  // throws std::system_error
+
+  int file() const { return file_.get(); }
+  std::size_t bytes() const { return bytes_; }
+
+  // The DISCONNECT frames, from `source`, that the stack's peers should get: whole, padding included.
+  std::vector<std::vector<std::byte>> farewells(const MacAddress& source,
+                                                std::uint16_t ether_type) const;
+
+  // Gives the memory back to the system, whoever has the file.
+  void clear();
+
+ private:
+  StackLimits limits_;
+  std::size_t bytes_;
+  Descriptor file_;
+};
+
+// A file in memory of this size that can't be made smaller or larger. Throws std::system_error.
+Descriptor make_sealed_memory(const char* name, std::size_t bytes);
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,84 @@
+#include "kagent/nic_granter.h"
+
+#include <linux/if_xdp.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+
+#include <optional>
+#include <utility>
+
+#include "xdp/grant.h"
+#include "xdp/open_port.h"
+
+namespace viaduct {
+
+class NicGranter::Place final : public GrantedPlace {
+ public:
+  Place(std::mutex& mutex, const Grant::Options& options) : mutex_(mutex), grant_(options) {}
+  ~Place() override {
+    const std::lock_guard lock(mutex_);
+    grant_.reset();
+  }
+
+  const GrantedLayout& layout() const override { return grant_->layout(); }
+  int socket() const override { return grant_->socket(); }
+  int umem() const override { return grant_->umem(); }
+  bool send(std::span<const std::byte> frame) override { return grant_->say(frame); }
+
+  GrantedCounters counters() override {
+    const GrantFilter::Counts filter = grant_->counts();
+    GrantedCounters out;
+    out.passed = filter.passed;
+    out.forged_source = filter.forged_source;
+    out.wrong_type = filter.wrong_type;
+    out.too_long = filter.too_long;
+    out.forbidden = filter.forbidden;
+    xdp_statistics kernel{};
+    socklen_t bytes = sizeof kernel;
+    if (getsockopt(grant_->socket(), SOL_XDP, XDP_STATISTICS, &kernel, &bytes) == 0) {
+      out.rx_dropped_ring_full = kernel.rx_ring_full;
+      out.rx_dropped_no_fill = kernel.rx_fill_ring_empty_descs;
+      out.rx_dropped_invalid = kernel.rx_dropped + kernel.rx_invalid_descs;
+      out.tx_dropped_invalid = kernel.tx_invalid_descs;
+    }
+    return out;
+  }
+
+ private:
+  std::mutex& mutex_;
+  std::optional<Grant> grant_;
+};
+
+NicGranter::NicGranter(const NicConfig& config, std::unique_ptr<Port>& port)
+    : lower_(query_interface(config.interface)), ether_type_(config.ether_type) {
+  if (const unsigned left = remove_remains(lower_)) {
+    spdlog::info("{}: {} ports removed that an earlier agent had left", lower_.name, left);
+  }
+  if (port->mode() == "pcap") {
+    throw PortError(lower_.name + ": libpcap carries the frames, ports need AF_XDP");
+  }
+  auto local = std::make_unique<LocalPort>(std::move(port));
+  port_ = local.get();
+  port = std::move(local);
+}
+
+std::unique_ptr<GrantedPlace> NicGranter::make(std::uint32_t umem_bytes) {
+  const std::lock_guard lock(mutex_);
+  if (filter_ == nullptr) filter_ = std::make_unique<GrantFilter>(lower_, ether_type_);
+  Grant::Options options{*filter_};
+  options.ether_type = ether_type_;
+  options.umem_bytes = umem_bytes;
+  return std::make_unique<Place>(mutex_, options);
+}
+
+void NicGranter::admit(GrantedPlace& port) {
+  if (!port_->has_desk()) {
+    const std::lock_guard lock(mutex_);
+    port_->open_desk(*filter_, ether_type_);
+  }
+  port_->add(port.layout().address);
+}
+
+void NicGranter::dismiss(GrantedPlace& port) { port_->remove(port.layout().address); }
+
+}  // namespace viaduct
