@@ -6,7 +6,7 @@ pkgconfig_DATA += vipl/vipl.pc
 # The program's own stack is a part of the library, in a build of its own (stack_binding.h).
 libvipl_la_SOURCES = \
   $(stack_sources) \
-  xdp/granted_layout.h xdp/granted_port.cc xdp/granted_port.h \
+  $(granted_port_sources) \
   vipl/api.h \
   vipl/attributes.cc vipl/attributes.h \
   vipl/caller.cc vipl/caller.h \
