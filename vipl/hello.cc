@@ -78,7 +78,6 @@ bool send_hello(int fd, const char* device) {
   hello.head.bytes = sizeof hello;
   hello.placement = static_cast<std::uint32_t>(wanted_placement());
   strncpy(hello.device, device, sizeof hello.device - 1);
-  hello.placement = static_cast<std::uint32_t>(control::Placement::kHosted);
   if (sys::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) return true;
   explain("cannot speak to the agent: %s", strerror(errno));
   return false;
