@@ -110,7 +110,6 @@ class Stack {
   // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
   void close_session(std::uint32_t session, std::uint64_t now);
 
-  void delegate(std::uint32_t, const MacAddress&) {}
   struct Remains { MacAddress peer; std::uint32_t peer_vi; std::uint64_t peer_key; std::uint32_t psn, ack; };
   template <class F> static void remains(const void*, const StackLimits&, F&&) {}
 
