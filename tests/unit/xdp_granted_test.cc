@@ -606,16 +606,22 @@ class LocalPortTest : public GrantedTest {
     agent_ = std::make_unique<LocalPort>(
         std::make_unique<LoopbackPort>(open("v0", kind)));
   }
+  void TearDown() override {
+    agent_.reset();
+    host_.reset();
+    GrantedTest::TearDown();
+  }
+  std::unique_ptr<Host> host_;  // outlives the desk
   std::unique_ptr<LocalPort> agent_;
 };
 
 TEST_F(LocalPortTest, ReachesAGrantedProgramAndBack) {
   open_agent();
-  Host one("v0");
+  host_ = std::make_unique<Host>("v0");
   EXPECT_FALSE(agent_->has_desk());
-  agent_->open_desk(one.filter, 0x88b5);
+  agent_->open_desk(host_->filter, 0x88b5);
   ASSERT_TRUE(agent_->has_desk());
-  const auto a = one.grant(), b = one.grant();
+  const auto a = host_->grant(), b = host_->grant();
   GrantedPort pa, pb;
   ASSERT_STREQ(open(pa, *a), nullptr);
   ASSERT_STREQ(open(pb, *b), nullptr);
@@ -643,11 +649,11 @@ TEST_F(LocalPortTest, ReachesAGrantedProgramAndBack) {
 
 TEST_F(LocalPortTest, ReachesTheWireAsBefore) {
   open_agent();
-  Host one("v0");
+  host_ = std::make_unique<Host>("v0");
   const auto peer = open("v1", PortKind::kXdpGeneric);
   for (const bool desk : {false, true}) {
-    if (desk) agent_->open_desk(one.filter, 0x88b5);
-    const auto a = one.grant();
+    if (desk) agent_->open_desk(host_->filter, 0x88b5);
+    const auto a = host_->grant();
     agent_->add(a->address());
     for (std::uint64_t number = 1; number <= 100; ++number) {
       ASSERT_NO_FATAL_FAILURE(send_one(*agent_, kV1, kV0, 64, number));
@@ -661,14 +667,14 @@ TEST_F(LocalPortTest, ReachesTheWireAsBefore) {
     }
     agent_->remove(a->address());
   }
-  EXPECT_EQ(one.filter.counts().passed, 0u);
+  EXPECT_EQ(host_->filter.counts().passed, 0u);
 }
 
 TEST_F(LocalPortTest, KeptFramesOfTheDeskAreGivenBackToIt) {
   open_agent();
-  Host one("v0");
-  agent_->open_desk(one.filter, 0x88b5);
-  const auto a = one.grant();
+  host_ = std::make_unique<Host>("v0");
+  agent_->open_desk(host_->filter, 0x88b5);
+  const auto a = host_->grant();
   GrantedPort pa;
   ASSERT_STREQ(open(pa, *a), nullptr);
   const auto peer = open("v1", PortKind::kXdpGeneric);
@@ -699,9 +705,9 @@ TEST_F(LocalPortTest, KeptFramesOfTheDeskAreGivenBackToIt) {
 TEST_F(LocalPortTest, WorksOverEveryKindOfPort) {
   for (const PortKind kind : {PortKind::kXdpNative, PortKind::kPcap}) {
     open_agent(kind);
-    Host one("v0");
-    agent_->open_desk(one.filter, 0x88b5);
-    const auto a = one.grant();
+    host_ = std::make_unique<Host>("v0");
+    agent_->open_desk(host_->filter, 0x88b5);
+    const auto a = host_->grant();
     GrantedPort pa;
     ASSERT_STREQ(open(pa, *a), nullptr);
     agent_->add(a->address());
