@@ -3,6 +3,7 @@
 
 integration_tests = \
 	tests/integration/port.test \
+	tests/integration/granted.test \
 	tests/integration/lab.test \
 	tests/integration/viaping.test \
 	tests/integration/examples.test \
@@ -15,7 +16,8 @@ integration_tests = \
 TESTS += $(integration_tests)
 EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/lab/setup.sh
 
-tests/integration/lab.log: tests/integration/port.log
+tests/integration/granted.log: tests/integration/port.log
+tests/integration/lab.log: tests/integration/granted.log
 tests/integration/viaping.log: tests/integration/lab.log
 tests/integration/examples.log: tests/integration/viaping.log
 tests/integration/crash.log: tests/integration/examples.log
@@ -27,3 +29,7 @@ tests/integration/legacy.log: tests/integration/conformance.log
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc
 tests_integration_port_tool_LDADD = libviaduct_xdp.la
+
+check_PROGRAMS += tests/integration/granted_tool
+tests_integration_granted_tool_SOURCES = tests/integration/granted_tool.cc
+tests_integration_granted_tool_LDADD = libviaduct_agent.la libviaduct_xdp.la
