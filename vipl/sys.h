@@ -24,8 +24,8 @@
 
 namespace viaduct::vipl::sys {
 
-// Keeps a descriptor out of the place of standard input, output and error: a program may have closed
-// these and print all the same. Takes the old one over.
+// Keeps a descriptor out of the place of standard input, output and error: a program may have
+// closed these and print all the same. Takes the old one over.
 inline int beyond_standard(int fd) {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
   const auto moved = static_cast<int>(::syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
