@@ -4,6 +4,7 @@
 #include "kagent/vip_codes.h"
 #include "vipl/farewell.h"
 #include "vipl/session.h"
+#include "vipl/sys.h"
 
 using namespace viaduct::vipl;
 
@@ -74,6 +75,7 @@ VIP_RETURN VipOpenNic(const VIP_CHAR* DeviceName, VIP_NIC_HANDLE* NicHandle) {
   Hello hello;
   const VIP_RETURN answered = say_hello(DeviceName, hello);
   if (answered != VIP_SUCCESS) return answered;
+  hello.bell = sys::beyond_standard(hello.bell);
   Session* session = nullptr;
   const VIP_RETURN opened = registry::open(hello, session);
   if (opened != VIP_SUCCESS) return opened;

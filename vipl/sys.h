@@ -24,8 +24,18 @@
 
 namespace viaduct::vipl::sys {
 
+// Keeps a descriptor out of the place of standard input, output and error: a program may have
+// closed these and print all the same. Takes the old one over.
+inline int beyond_standard(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  const auto moved = static_cast<int>(::syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  if (moved < 0) return fd;
+  ::syscall(SYS_close, fd);
+  return moved;
+}
+
 inline int socket(int domain, int type, int protocol) {
-  return static_cast<int>(::syscall(SYS_socket, domain, type, protocol));
+  return beyond_standard(static_cast<int>(::syscall(SYS_socket, domain, type, protocol)));
 }
 inline int connect(int fd, const sockaddr* address, socklen_t bytes) {
   return static_cast<int>(::syscall(SYS_connect, fd, address, bytes));
@@ -53,7 +63,7 @@ inline long write(int fd, const void* data, std::size_t bytes) {
 inline int get_seals(int fd) { return static_cast<int>(::syscall(SYS_fcntl, fd, F_GET_SEALS)); }
 inline long seek_end(int fd) { return ::syscall(SYS_lseek, fd, 0L, SEEK_END); }
 inline int eventfd() {
-  return static_cast<int>(::syscall(SYS_eventfd2, 0u, O_CLOEXEC | O_NONBLOCK));
+  return beyond_standard(static_cast<int>(::syscall(SYS_eventfd2, 0u, O_CLOEXEC | O_NONBLOCK)));
 }
 // timeout_ms < 0: none.
 inline int poll(pollfd* fds, nfds_t count, int timeout_ms) {

@@ -34,9 +34,9 @@
  *   Cancelling a thread (pthread_cancel) ends it where it sleeps in a function that blocks.
  *   fork       A child process has none of its parent's NICs: their handles are invalid there. It
  *              may open its own.
- *   exit       A program may end without closing anything. At exit() and at the return from main the
- *              library waits, half a second at most, until what was posted on connected VIs has been
- *              sent; then the peers are told as by VipDisconnect. Handlers are called no more.
+ *   exit       A program may end without closing anything. At exit() and at the return from main
+ *              the library waits, half a second at most, until what was posted on connected VIs has
+ *              been sent; then the peers are told as by VipDisconnect. Handlers are called no more.
  *              _exit() and being killed don't wait.
  * The lists of return codes below don't repeat VIP_INVALID_PARAMETER for a bad handle or NULL, nor
  * VIP_ERROR_RESOURCE for the end.
@@ -402,9 +402,9 @@ VIP_RETURN VipCreatePtag(IN VIP_NIC_HANDLE NicHandle, OUT VIP_PROTECTION_HANDLE 
 VIP_RETURN VipDestroyPtag(IN VIP_NIC_HANDLE NicHandle, IN VIP_PROTECTION_HANDLE Ptag);
 
 /* VipRegisterMem: lets descriptors use [VirtualAddress, VirtualAddress + Length). Any alignment and
- * length; ranges may overlap and be registered repeatedly, each time with another handle. Nothing is
- * pinned: what a descriptor uses must be mapped until it has been taken back, and be writable where
- * something is received, as if the program's own memcpy() did it. Short.
+ * length; ranges may overlap and be registered repeatedly, each time with another handle. Nothing
+ * is pinned: what a descriptor uses must be mapped until it has been taken back, and be writable
+ * where something is received, as if the program's own memcpy() did it. Short.
  *   MemAttribs    NULL: no tag, no RDMA
  *   MemoryHandle  out, never 0; peers need it, with the address, for RDMA
  *   VIP_SUCCESS

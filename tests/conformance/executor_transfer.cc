@@ -304,6 +304,7 @@ void Executor::on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR* error) {
     self.changed_.notify_all();
   }
   if (then == OnError::kDisconnect) VIP(Disconnect, to_pointer(event.vi));
+  if (then == OnError::kExit && self.may_die_) std::exit(0);
   if (then == OnError::kBlock) {
     std::unique_lock lock(self.mutex_);
     self.changed_.wait(lock, [&] { return self.handlers_released_; });

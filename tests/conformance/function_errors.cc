@@ -195,6 +195,20 @@ TEST_F(FunctionErrors, AHandlerMayCallTheLibrary) {
   EXPECT_EQ(a.await_state(VIP_STATE_IDLE), VIP_STATE_IDLE) << "the handler has disconnected";
 }
 
+TEST_F(FunctionErrors, AHandlerMayEndTheProcess) {
+  CHECKLIST(15);
+  NEEDS_TWO_PROCESSES();
+  const HostPtr other = another_there();
+  const Nic nic = must(Nic::open(other, options.peer_device));
+  const Vi a = near.vi(kLevel), b = nic.vi(kLevel), c = near.vi(kLevel), d = nic.vi(kLevel);
+  connect(near, a, nic, b);
+  connect(near, c, nic, d);
+  must(nic.error_callback(OnError::kExit));
+  must(a.disconnect());
+  peer_ends(other);
+  EXPECT_EQ(c.await_state(VIP_STATE_ERROR), VIP_STATE_ERROR) << "the process has ended";
+}
+
 TEST_F(FunctionErrors, AHandlerThatBlocksHoldsNobodyElseUp) {
   CHECKLIST(15);
   must(near.error_callback(OnError::kBlock));

@@ -70,6 +70,23 @@ TEST_F(SemanticsProtection, TheNullTagGoesWithEveryTag) {
   EXPECT_TRUE(sends(near, attributes, plain.all()));
 }
 
+TEST_F(SemanticsProtection, TheNullTagGoesWithEveryTagForThePeerToo) {
+  CHECKLIST(21);
+  const Region tagged = near.memory(64, {must(near.create_ptag()), VIP_TRUE, VIP_FALSE});
+  ViAttributes attributes = near.rdma_vi_attributes(kLevel);
+  attributes.ptag = PtagHandle{};
+  EXPECT_TRUE(peer_may(Op::kRdmaWrite, attributes, tagged.part(0, 0), 64));
+  const Vi a = must(near.create_vi(attributes));
+  const Vi b = must(far.create_vi(far.rdma_vi_attributes(kLevel)));
+  connect(a, b);
+  const Region out = far.memory(64);
+  out.fill(2);
+  must(a.post_recv({.segments = {tagged.all()}}));
+  must(b.post_send({.segments = {out.all()}}));
+  EXPECT_EQ(a.recv_wait().code, VIP_SUCCESS);
+  EXPECT_TRUE(tagged.matches(2));
+}
+
 TEST_F(SemanticsProtection, SegmentsMustLieInTheirRegion) {
   const Region region = near.memory(4096);
   const ViAttributes attributes = near.vi_attributes(kLevel);

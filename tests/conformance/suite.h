@@ -57,6 +57,8 @@ class Conformance : public testing::Test {
 
   // Ends the peer's process as a crash would. Only with two_processes().
   void kill_peer(const HostPtr& host);
+  // The peer's process ends of itself: it is not asked for anything any more.
+  void peer_ends(const HostPtr& host) { killed_.push_back(host); }
   // The peer's process posts this send `count` times on its `vi` and calls exit at once.
   void post_and_leave(const Vi& vi, const Descriptor& descriptor, std::uint32_t count);
 

@@ -298,6 +298,7 @@ enum class OnError : std::uint8_t {
   kKeep,
   kBlock,       // waits until Nic::release_handlers()
   kDisconnect,  // calls VipDisconnect for the VI
+  kExit,        // ends the process; not where it is the tests' own
   kDefault,     // no handler: VipErrorCallback(nic, context, NULL)
 };
 

@@ -1,5 +1,7 @@
 // Opening and closing NICs, handles, the end of an agent, fork.
+#include <fcntl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -495,6 +497,28 @@ TEST_F(ViplSession, LeavesTheParentAloneAfterFork) {
   VIP_DESCRIPTOR* done = nullptr;
   EXPECT_EQ(VipRecvWait(vi, 5000, &done), VIP_SUCCESS);
   EXPECT_EQ(done, &arena[1].descriptor);
+}
+
+TEST_F(ViplSession, LeavesThePlacesOfTheStandardStreamsFree) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer allows no threads after fork";
+#endif
+  agent = std::make_unique<FakeAgent>();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    for (int fd = 0; fd < 3; ++fd) close(fd);
+    if (VipOpenNic("nic0", &nic) != VIP_SUCCESS) _exit(1);
+    for (int fd = 0; fd < 3; ++fd) {
+      if (fcntl(fd, F_GETFD) != -1) _exit(2);
+    }
+    VIP_PROTECTION_HANDLE ptag;
+    _exit(VipCreatePtag(nic, &ptag) == VIP_SUCCESS ? 0 : 3);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(ViplSession, EndsForTheAgentWhenTheParentClosesAndAChildLives) {
