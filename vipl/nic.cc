@@ -76,6 +76,7 @@ VIP_RETURN VipOpenNic(const VIP_CHAR* DeviceName, VIP_NIC_HANDLE* NicHandle) {
   const VIP_RETURN answered = say_hello(DeviceName, hello);
   if (answered != VIP_SUCCESS) return answered;
   hello.bell = sys::beyond_standard(hello.bell);
+  hello.port = sys::beyond_standard(hello.port);
   Session* session = nullptr;
   const VIP_RETURN opened = registry::open(hello, session);
   if (opened != VIP_SUCCESS) return opened;
