@@ -23,7 +23,7 @@ namespace viaduct {
 class GrantedEnvironment {
  public:
   // `desk`: the session that the program has with the agent's stack. `bell`: the agent's, an event
-  // descriptor. `watch`: what wakes a thread that sleeps on the port.
+  // descriptor. `watch`: what wakes the thread of the program that sleeps on the port.
   struct Watch {
     std::atomic<std::uint64_t> asleep_until{0};  // 0: nobody sleeps
     int poke = -1;                               // event descriptor

@@ -30,19 +30,21 @@ Driver* Driver::make(Hello& hello, const layout::View& desk) {
   }
   const char* const failed = driver->port_.open(hello.port, hello.umem, answer.port);
   const int error = errno;
-  driver->watch_.poke = sys::eventfd();
+  driver->program_watch_.poke = sys::eventfd();
+  driver->stand_in_watch_.poke = sys::eventfd();
   const bool fits = home_bytes(limits) == answer.home_bytes &&
                     sys::seek_end(hello.home) == static_cast<long>(answer.home_bytes);
   if (failed == nullptr && fits) driver->home_ = sys::map(answer.home_bytes, hello.home);
   driver->home_bytes_ = answer.home_bytes;
-  if (failed != nullptr || driver->home_ == nullptr || driver->watch_.poke < 0) {
+  const bool can_sleep = driver->program_watch_.poke >= 0 && driver->stand_in_watch_.poke >= 0;
+  if (failed != nullptr || driver->home_ == nullptr || !can_sleep) {
     explain("the granted port can't be used: %s (error %d)",
             failed != nullptr ? failed : "its home is not what was announced", error);
     destroy(driver, true);
     return nullptr;
   }
   guarded::prepare();
-  driver->environment_.attach(desk, hello.bell, driver->watch_);
+  driver->environment_.attach(desk, hello.bell, driver->program_watch_);
   driver->spin_ns_ = spin_time(answer.busy_poll_us);
   auto* const home = static_cast<std::byte*>(driver->home_);
   StackAddresses addresses{};
@@ -68,7 +70,9 @@ void Driver::destroy(Driver* driver, bool abandoned) {
   if (!abandoned) driver->stop_stand_in();
   if (driver->stack_ != nullptr && !abandoned) driver->stack_->~Stack();
   if (driver->home_ != nullptr) sys::unmap(driver->home_, driver->home_bytes_);
-  if (driver->watch_.poke >= 0) sys::close(driver->watch_.poke);
+  for (const Watch* watch : {&driver->program_watch_, &driver->stand_in_watch_}) {
+    if (watch->poke >= 0) sys::close(watch->poke);
+  }
   driver->~Driver();
   sys::unmap(driver, sizeof(Driver));
 }
@@ -118,8 +122,9 @@ unsigned Driver::round(Cause cause) {
   if (cause == Cause::kStandIn && habit_.waiting != 0) habit_.fails();
   const unsigned work = stack_->progress(now_);
   // Whoever sleeps on the port may have to wake earlier than it thought.
-  const std::uint64_t asleep = watch_.asleep_until.load();
-  if (asleep != 0 && stack_->next_deadline() < asleep) poke();
+  if (program_watch_.asleep_until.load() != 0 || stand_in_watch_.asleep_until.load() != 0) {
+    wake_for(stack_->next_deadline());
+  }
   return work;
 }
 
@@ -163,9 +168,16 @@ void Driver::posted(std::uint32_t vi) {
 
 // ---------------------------------------------------------------------------- keeping watch
 
-void Driver::poke() {
+void Driver::poke(const Watch& watch) {
+  if (watch.asleep_until.load() == 0) return;
   const std::uint64_t one = 1;
-  sys::write(watch_.poke, &one, sizeof one);
+  sys::write(watch.poke, &one, sizeof one);
+}
+
+void Driver::wake_for(std::uint64_t deadline) {
+  for (const Watch* watch : {&program_watch_, &stand_in_watch_}) {
+    if (deadline < watch->asleep_until.load()) poke(*watch);
+  }
 }
 
 // The stand-in gives the watch up to a thread of the program, and everybody to nobody living.
@@ -174,7 +186,7 @@ bool Driver::take_watch(std::uint32_t self) {
   if (watcher_.compare_exchange_strong(other, self)) return true;
   if (other == stand_in_.load()) {
     if (!watcher_.compare_exchange_strong(other, self)) return false;
-    poke();
+    poke(stand_in_watch_);
     return true;
   }
   return !sys::thread_lives(static_cast<int>(other)) &&
@@ -186,29 +198,35 @@ void Driver::leave_watch(std::uint32_t self) {
   watcher_.compare_exchange_strong(mine, 0);
 }
 
-// Not asleep when it returns, but perhaps not awake for long enough to have heard everything: the
-// caller gives the stack a turn.
-void Driver::sleep_on_port(std::uint64_t until) {
+// Unless unless() is true once it is known to others that somebody is about to sleep.
+template <class Unless>
+void Driver::sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless) {
   if (!lock()) return;
   const std::uint64_t due = stack_->next_deadline();
-  if (unlock()) return;
   if (due < until) until = due;
-  watch_.asleep_until.store(until);
-  // What was rung or completed before this is seen by others from now on, or by us here.
-  if (!more() && !port_.has_frames()) {
-    pollfd fds[2] = {{port_.descriptor(), POLLIN, 0}, {watch_.poke, POLLIN, 0}};
+  watch.asleep_until.store(until);
+  const bool wanted = unlock();
+  if (!wanted && !more() && !unless()) {
+    pollfd fds[2] = {{port_.descriptor(), POLLIN, 0}, {watch.poke, POLLIN, 0}};
     const std::uint64_t now = now_ns();
     sys::poll_ns(fds, 2, until == kNever ? kNever : until > now ? until - now : 0);
   }
-  watch_.asleep_until.store(0);
+  watch.asleep_until.store(0);
   std::uint64_t pokes;
-  sys::read(watch_.poke, &pokes, sizeof pokes);
+  sys::read(watch.poke, &pokes, sizeof pokes);
 }
 
-bool Driver::watch(std::uint64_t until) {
+void Driver::sleep_as_stand_in() {
+  const std::uint32_t self = stand_in_.load();
+  sleep_on_port(stand_in_watch_, kNever,
+                [&] { return stopping_.load() || watcher_.load() != self; });
+}
+
+bool Driver::watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep,
+                   std::uint64_t until) {
   const auto self = static_cast<std::uint32_t>(sys::thread());
   if (!take_watch(self)) return false;
-  sleep_on_port(until);
+  sleep_on_port(program_watch_, until, [&] { return sleepers.load() != asleep; });
   leave_watch(self);
   if (resting_.exchange(false)) {
     rest_.store(1);

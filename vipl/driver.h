@@ -52,15 +52,13 @@ class Driver {
   // described at Habit, with the next one.
   void posted(std::uint32_t vi);
 
-  // Sleeps until a frame has come, a timer is due or the time is `until` (CLOCK_MONOTONIC, ns).
-  // False at once if another thread sleeps on the port already. The caller has announced in a word
-  // `sleepers` what it waits for, and looked once more.
-  bool watch(std::uint64_t until);
+  // Sleeps as long as the word `sleepers` is `asleep`, until a frame has come, a timer is due or the
+  // time is `until` (CLOCK_MONOTONIC, ns): a futex that also hears the port. False at once if
+  // another thread of the program sleeps on the port already.
+  bool watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep, std::uint64_t until);
 
-  // Makes the thread that sleeps on the port look again at what it waits for.
-  void wake_watcher() {
-    if (watch_.asleep_until.load() != 0) poke();
-  }
+  // Makes the thread in watch() look again at its word.
+  void wake_watcher() { poke(program_watch_); }
 
   // Ends the session: peers are told. To be called once, when no thread will begin a turn any more.
   void finish();
@@ -108,10 +106,14 @@ class Driver {
   bool serve(Cause cause);
   bool more() const { return segment_.header().doorbells.any(); }
 
-  void poke();
-  void sleep_on_port(std::uint64_t until);
+  using Watch = GrantedEnvironment::Watch;
+  static void poke(const Watch& watch);
+  void wake_for(std::uint64_t deadline);
+  template <class Unless>
+  void sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless);
   bool take_watch(std::uint32_t self);
   void leave_watch(std::uint32_t self);
+  void sleep_as_stand_in();
 
   // stand_in.cc
   static constexpr std::size_t kStandInStack = 256 * 1024;
@@ -141,7 +143,7 @@ class Driver {
   alignas(64) std::atomic<std::uint32_t> lock_{0};
   std::atomic<std::uint32_t> turns_{0};      // of the program's threads; only their change matters
   alignas(64) std::atomic<std::uint32_t> watcher_{0};  // thread that keeps watch; 0: none
-  GrantedEnvironment::Watch watch_;
+  Watch program_watch_, stand_in_watch_;
   alignas(64) std::atomic<std::uint32_t> rest_{0};     // the stand-in sleeps on this
   std::atomic<bool> resting_{false};         // ... for long, as a thread of the program watches
   std::atomic<bool> stopping_{false};

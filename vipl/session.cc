@@ -30,6 +30,7 @@ void Session::wake_agent() {
 void Session::wake(std::atomic<std::uint32_t>& sleepers) {
   const std::uint32_t who = sleepers.load() == 0 ? 0 : sleepers.exchange(0);
   if ((who & layout::kSleeper) != 0) sys::futex_wake(sleepers);
+  if ((who & layout::kSleeper) != 0 && driver != nullptr) driver->wake_watcher();
   if ((who & layout::kCaller) != 0) alert();
 }
 

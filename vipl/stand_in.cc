@@ -32,7 +32,7 @@ void Driver::stop_stand_in() {
   stopping_.store(true);
   rest_.store(1);
   sys::futex_wake(rest_);
-  poke();
+  poke(stand_in_watch_);
   while (gone_.load() == 0) sys::futex_wait(gone_, 0, ~0ull);
 }
 
@@ -82,7 +82,7 @@ void Driver::keep_watch(std::uint32_t before) {
     } else if (now_ns() < busy_until) {
       missed(looks);
     } else {
-      sleep_on_port(kNever);
+      sleep_as_stand_in();
     }
   }
   leave_watch(self);

@@ -32,7 +32,9 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
     // Programs end threads that sleep here. Nothing is held meanwhile.
     int type = PTHREAD_CANCEL_DEFERRED;
     if (cancellable) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-    if (hosted || !driver->watch(deadline)) sys::futex_wait(sleepers, asleep, deadline);
+    if (hosted || !driver->watch(sleepers, asleep, deadline)) {
+      sys::futex_wait(sleepers, asleep, deadline);
+    }
     if (cancellable) pthread_setcanceltype(type, nullptr);
   }
 }
