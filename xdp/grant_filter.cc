@@ -50,7 +50,7 @@ std::string name_of(int program) {
   return info.name;
 }
 
-// Programs on the interface, by libbpf's number, of which ours are taken off.
+// libbpf does not know TCX yet, so the kernel is asked for the interface's programs directly.
 void detach_all_tcx(int ifindex) {
   std::uint32_t ids[64];
   // As the kernel has it now; the `revision` behind is written too.
@@ -115,15 +115,14 @@ unsigned remove_remains(const Interface& lower) {
   return children;
 }
 
-GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type,
-                         std::uint32_t connect_host_at)
+GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type)
     : lower_(lower), used_(VIADUCT_GRANTS) {
   silence_xdp_libraries();
   program_ = grant_filter_bpf__open();
   if (program_ == nullptr) throw PortError(explain(lower_, "open the egress filter", errno));
   program_->rodata->ether_type = ether_type;
   program_->rodata->most_bytes = lower.mtu + kEthernet;
-  program_->rodata->host_at = connect_host_at;
+  program_->rodata->host_at = kConnectHostAt;
   std::memcpy(const_cast<std::uint16_t*>(program_->rodata->host), lower.address.data(),
               lower.address.size());
   try {

@@ -1,9 +1,10 @@
 // The egress filter of an interface that has granted ports.
 //
-// Frames that carry the mark of a granted socket leave only with the address of that port's child as
-// source and with our EtherType, not too long, and not speaking of names, with somebody else's host
-// address or to everybody; those for another child of this interface are delivered to it. What the
-// filter drops is counted. Frames without such a mark pass untouched.
+// A frame that carries the mark of a granted socket leaves only with the address of that port's
+// child as source and with our EtherType, not too long, and not if it does what is the agent's:
+// answers to names, sends a requester elsewhere, talks to everybody. A connection request names this
+// host. A frame for another child of this interface is delivered to it. What the filter drops is
+// counted. Frames without such a mark pass untouched.
 //
 // The program stays when this process dies, because the granted programs and their sockets do: it is
 // exchanged at the next start (remove_remains).
@@ -20,9 +21,9 @@ struct grant_filter_bpf;
 
 namespace viaduct {
 
-// Where a connection request or its acceptance says which host it comes from, as an offset in the
-// frame; see viaduct-wire(7). 0: the wire format does not have it yet, and nothing is checked.
-inline constexpr std::uint32_t kConnectHostAt = 0;
+// Where in a frame a connection request or its acceptance says which host it comes from, see
+// viaduct-wire(7). (Ports do not know the wire format; the unit test compares.)
+inline constexpr std::uint32_t kConnectHostAt = 54;
 
 class GrantFilter {
  public:
@@ -36,8 +37,7 @@ class GrantFilter {
   };
 
   // One for each interface, after remove_remains(). Throws PortError.
-  GrantFilter(const Interface& lower, std::uint16_t ether_type,
-              std::uint32_t connect_host_at = kConnectHostAt);
+  GrantFilter(const Interface& lower, std::uint16_t ether_type);
   ~GrantFilter();
   GrantFilter(const GrantFilter&) = delete;
   GrantFilter& operator=(const GrantFilter&) = delete;
