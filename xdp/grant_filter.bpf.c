@@ -83,8 +83,8 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
   return GRANT_PASSED;
 }
 
-// Hands the frame to a child, as if it came from outside. What an AF_XDP socket sends has no network
-// header, and bpf_redirect() refuses it; taking a VLAN tag out of a frame is what gives it one.
+// Hands the frame to a child, as if it came from outside. What an AF_XDP socket sends has no
+// network header, and bpf_redirect() refuses it; putting VLAN tags in and out gives it one.
 static __always_inline int deliver(struct __sk_buff *frame, __u32 child)
 {
   if (bpf_skb_vlan_push(frame, bpf_htons(ETH_P_8021Q), 0) ||

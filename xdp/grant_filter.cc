@@ -2,6 +2,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include "xdp/chunk.h"
 #include "xdp/grant_entry.h"
@@ -137,8 +140,52 @@ GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type)
 }
 
 GrantFilter::~GrantFilter() {
+  if (worker_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_one();
+    worker_.join();
+  }
   detach();
   grant_filter_bpf__destroy(program_);
+}
+
+void GrantFilter::later(std::function<void()> work) {
+  if (!worker_.joinable()) {
+    // Signals are for the other threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      worker_ = std::thread([this] { this->work(); });
+    } catch (const std::system_error&) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!worker_.joinable()) {
+      work();
+      return;
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+  }
+  changed_.notify_one();
+}
+
+void GrantFilter::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
+    if (work_.empty()) return;
+    const auto next = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    next();
+    lock.lock();
+  }
 }
 
 void GrantFilter::attach() {

@@ -2,17 +2,22 @@
 //
 // A frame that carries the mark of a granted socket leaves only with the address of that port's
 // child as source and with our EtherType, not too long, and not if it does what is the agent's:
-// answers to names, sends a requester elsewhere, talks to everybody. A connection request names this
-// host. A frame for another child of this interface is delivered to it. What the filter drops is
-// counted. Frames without such a mark pass untouched.
+// answers to names, sends a requester elsewhere, talks to everybody. A connection request names
+// this host. A frame for another child of this interface is delivered to it. What the filter drops
+// is counted. Frames without such a mark pass untouched.
 //
-// The program stays when this process dies, because the granted programs and their sockets do: it is
-// exchanged at the next start (remove_remains).
+// The program stays when this process dies, because the granted programs and their sockets do: it
+// is exchanged at the next start (remove_remains).
 #ifndef VIADUCT_XDP_GRANT_FILTER_H
 #define VIADUCT_XDP_GRANT_FILTER_H
 
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "xdp/interface.h"
@@ -55,6 +60,10 @@ class GrantFilter {
   void enter(const Entry& entry, int ifindex);
   void remove(const Entry& entry);
 
+  // Does it on a thread of the filter's own: the kernel takes its time with interfaces (some tens
+  // of ms to delete one), and the agent has others to serve. The destructor waits for all of it.
+  void later(std::function<void()> work);
+
   Counts counts(const Entry& entry) const;
   // Of all grants that there have been.
   Counts counts() const;
@@ -62,6 +71,7 @@ class GrantFilter {
  private:
   void attach();
   void detach();
+  void work();
 
   Interface lower_;
   grant_filter_bpf* program_ = nullptr;
@@ -69,6 +79,12 @@ class GrantFilter {
   std::vector<bool> used_;
   std::uint32_t next_ = 0;
   Counts gone_;
+
+  std::thread worker_;  // started at the first use
+  std::mutex mutex_;    // of what follows
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool ending_ = false;
 };
 
 // Deletes what an earlier agent has left of its granted ports on the interface: children, then the
