@@ -1,5 +1,6 @@
-// A granted port on the agent's side: the macvlan child, the AF_XDP socket on it and its buffers, for
-// as long as this object lives.
+// A granted port on the agent's side: the macvlan child, the AF_XDP socket on it and its buffers,
+// for as long as this object lives. When it goes, the port is dead at once and its interface a
+// little later.
 //
 // The program that gets the socket and the buffers (GrantedPort) can receive what is addressed to
 // the child and send what the filter lets through, and nothing else.
