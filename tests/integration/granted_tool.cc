@@ -34,6 +34,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -63,9 +64,10 @@ std::uint64_t deadline(const std::string& ms) {
 }
 
 MacAddress address(const std::string& text) {
-  const auto out = parse_mac(text == "everybody" ? "02:00:00:00:00:00" : text);
+  if (text == "everybody") return kBroadcast;
+  const auto out = parse_mac(text);
   if (!out) fail("address " + text);
-  return text == "everybody" ? kBroadcast : *out;
+  return *out;
 }
 
 MacAddress address(const std::uint8_t* bytes) {
@@ -246,8 +248,10 @@ void abuse(Session& session) {
          fallocate(session.fd(4), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1 << 20));
 }
 
-std::uint32_t g_random = 1;
-std::uint32_t draw() { return g_random = g_random * 1664525 + 1013904223; }
+std::uint32_t draw() {
+  static std::mt19937 random(1);
+  return static_cast<std::uint32_t>(random());
+}
 
 // Small numbers are what passes for an index; all bits set is what stands for none.
 std::uint32_t nonsense() {
@@ -268,7 +272,7 @@ void scribble(int fd, std::size_t bytes, std::size_t offset, const std::string& 
   const std::size_t count = bytes / sizeof *words, dense = std::min<std::size_t>(count, 1 << 20);
   for (const std::uint64_t end = deadline(ms); monotonic_ns() < end;) {
     for (std::size_t i = 0; i < 4096; ++i) {
-      const std::size_t all = (std::size_t{draw()} << 16 ^ draw()) % count;
+      const std::size_t all = draw() % count;
       words[i % 16 == 0 ? all : all % dense] = nonsense();
     }
   }
