@@ -50,6 +50,16 @@ std::uint32_t receive_queues(int fd, const std::string& name) {
   return queues == 0 ? 1 : queues;
 }
 
+// The kernel names the bus of every device. (sysfs would tell too, but it may be another name
+// space's.)
+bool has_hardware(int fd, const std::string& name) {
+  ethtool_drvinfo driver{};
+  driver.cmd = ETHTOOL_GDRVINFO;
+  ifreq request = request_for(name);
+  request.ifr_data = reinterpret_cast<char*>(&driver);
+  return ioctl(fd, SIOCETHTOOL, &request) == 0 && driver.bus_info[0] != '\0';
+}
+
 }  // namespace
 
 Interface query_interface(const std::string& name) {
@@ -58,7 +68,7 @@ Interface query_interface(const std::string& name) {
   }
   const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) throw PortError(name + ": socket: " + std::strerror(errno));
-  Interface out{name, static_cast<int>(if_nametoindex(name.c_str())), {}, 0, 1, false};
+  Interface out{name, static_cast<int>(if_nametoindex(name.c_str())), {}, 0, 1, false, false};
   ifreq request = request_for(name);
   bool known = ioctl(fd, SIOCGIFHWADDR, &request) == 0;
   const bool ethernet = known && request.ifr_hwaddr.sa_family == ARPHRD_ETHER;
@@ -71,6 +81,7 @@ Interface query_interface(const std::string& name) {
   out.up = (request.ifr_flags & IFF_UP) != 0;
   const int error = errno;
   out.receive_queues = receive_queues(fd, name);
+  out.hardware = has_hardware(fd, name);
   close(fd);
   if (!known) throw PortError(name + ": can't query the interface: " + std::strerror(error));
   if (!ethernet) throw PortError(name + " is not an Ethernet interface");

@@ -16,6 +16,7 @@ struct Interface {
   std::uint32_t mtu;
   std::uint32_t receive_queues;
   bool up;
+  bool hardware;  // a device is behind it; not so for veth, macvlan, bridge ...
 };
 
 // Throws PortError when there is no such interface or it is not an Ethernet.

@@ -32,7 +32,8 @@ struct PortError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// kAuto tries the AF_XDP port (native, then generic), then libpcap. Throws PortError: no such
+// kAuto tries the AF_XDP port (native, then generic; on an interface without hardware the other way
+// round), then libpcap. Throws PortError: no such
 // interface, interface down, no privilege, interface already taken by another agent.
 std::unique_ptr<Port> open_port(const PortOptions& options);
 

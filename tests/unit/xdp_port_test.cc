@@ -7,6 +7,7 @@
 
 #include "tests/unit/xdp_fixture.h"
 #include "xdp/af_xdp_queue.h"
+#include "xdp/interface.h"
 
 namespace viaduct {
 namespace {
@@ -386,8 +387,10 @@ TEST_P(AfXdpTest, ALinkWithHugeFramesIsUsedWithSmallerOnes) {
 
 class OpenPortTest : public VethTest {};
 
-TEST_F(OpenPortTest, AutomaticIsNative) {
-  EXPECT_EQ(open("v0", PortKind::kAuto)->mode(), "xdp-native, copy");
+TEST_F(OpenPortTest, AutomaticIsGenericWithoutHardware) {
+  EXPECT_FALSE(query_interface("v0").hardware);
+  EXPECT_EQ(open("v0", PortKind::kAuto)->mode(), "xdp-generic");
+  EXPECT_NE(notes_.find("v0: no hardware"), std::string::npos) << notes_;
 }
 
 TEST_F(OpenPortTest, SaysThatThereIsNoSuchInterface) {
