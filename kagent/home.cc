@@ -67,9 +67,4 @@ std::vector<std::vector<std::byte>> Home::farewells(const MacAddress& source,
   return out;
 }
 
-void Home::clear() {
-  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-            static_cast<off_t>(bytes_));
-}
-
 }  // namespace viaduct

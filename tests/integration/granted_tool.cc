@@ -14,6 +14,7 @@
 //   home MS, desk MS, rings MS     writes nonsense all over these for this time
 //   deaf MS            does nothing at all
 //   touch FILE, await FILE         for whoever runs several of these
+//   leave              ends the session, but keeps all descriptors that came with it
 //   lost               waits until the agent ends the session
 //
 // granted_tool watch IF MS    says "saw TO FROM TYPE BYTES" for each frame on an interface
@@ -25,6 +26,7 @@
 #include <linux/if_xdp.h>
 #include <net/if.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -87,6 +89,7 @@ class Session {
   int fd(std::size_t which) const { return fds_.at(which).get(); }
   GrantedPort& port() { return port_; }
   void wait_for_end() const;
+  void leave() { socket_.close(); }
 
  private:
   Descriptor socket_;
@@ -218,6 +221,7 @@ void change_mark(Session& session) {
 // Whatever of it the kernel allows, nobody else may notice.
 void abuse(Session& session) {
   const int fd = session.fd(2), one = 1;
+  signal(SIGIO, SIG_IGN);
   try_to("shutdown", shutdown(fd, SHUT_RDWR));
   try_to("send buffer", setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &one, sizeof one));
   try_to("receive ring", setsockopt(fd, SOL_XDP, XDP_RX_RING, &one, sizeof one));
@@ -320,6 +324,8 @@ void take_steps(Session& session, const std::vector<std::string>& steps) {
       Descriptor file(open(next().c_str(), O_CREAT | O_WRONLY, 0644));
     } else if (step == "await") {
       await(next());
+    } else if (step == "leave") {
+      session.leave();
     } else if (step == "lost") {
       session.wait_for_end();
     } else {

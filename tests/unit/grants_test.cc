@@ -290,18 +290,55 @@ TEST_F(GrantsTest, EverythingGoesWithTheProgram) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+// How much memory the UMEM of a port takes that its program keeps open, in blocks.
+off_t blocks_of(const TestProgram::Answer& answer) {
+  struct stat status {};
+  EXPECT_EQ(fstat(answer.fds[3].get(), &status), 0);
+  return status.st_blocks;
+}
+
 TEST_F(GrantsTest, TakesTheMemoryBackThatAProgramKeeps) {
   TestProgram program(agent->socket());
   const auto answer = ask(program);
   expect_granted(answer);
-  const int home = answer->fds[4].get();
   const auto bytes = random_bytes(65536, 1);
-  ASSERT_EQ(pwrite(home, bytes.data(), bytes.size(), 0), 65536);
+  ASSERT_EQ(pwrite(answer->fds[3].get(), bytes.data(), bytes.size(), 0), 65536);
   program.close();
   let_ports_go();
-  struct stat status {};
-  ASSERT_EQ(fstat(home, &status), 0);
-  EXPECT_EQ(status.st_blocks, 0);
+  EXPECT_EQ(blocks_of(*answer), 0);
+}
+
+TEST_F(GrantsTest, LeavesTheMemoryToAProgramWhoseSessionIsEnded) {
+  TestProgram program(agent->socket());
+  const auto answer = ask(program);
+  expect_granted(answer);
+  const auto bytes = random_bytes(65536, 1);
+  ASSERT_EQ(pwrite(answer->fds[3].get(), bytes.data(), bytes.size(), 0), 65536);
+  agent->server->end_sessions(*agent->nics[0]);
+  expect_nothing_left();
+  EXPECT_GE(blocks_of(*answer), 65536 / 512);
+}
+
+TEST_F(GrantsTest, CountsPortsWhoseSocketsAreKept) {
+  Config config = TestAgent::small_config();
+  config.granted.ports = 1;
+  configure(config);
+  {
+    TestProgram program(agent->socket());
+    expect_granted(ask(program));
+  }
+  agent->ports.kept = true;
+  let_ports_go();
+  EXPECT_EQ(agent->counters.ports_kept, 1u);
+  EXPECT_EQ(agent->ports.gone, 1u);
+  TestProgram second(agent->socket());
+  expect_refused(second, ask(second, Placement::kGranted), "all 1 ports are in use");
+  agent->server->tick(monotonic_ns() + 10 * kNsPerSecond);
+  EXPECT_LT(agent->server->next_deadline(), monotonic_ns() + 12 * kNsPerSecond);
+  agent->ports.kept = false;
+  agent->server->tick(monotonic_ns() + 20 * kNsPerSecond);
+  TestProgram third(agent->socket());
+  expect_granted(ask(third, Placement::kGranted));
 }
 
 TEST_F(GrantsTest, AProgramMayGoWhileItsPortIsMade) {
