@@ -57,8 +57,8 @@ AfXdpQueue::~AfXdpQueue() {
 }
 
 std::string AfXdpQueue::explain(const char* what, int error) const {
-  std::string text = std::string(options_.interface) + ", queue " +
-                     std::to_string(options_.queue) + ": " + what + ": " + std::strerror(error);
+  std::string text = std::string(options_.interface) + ", queue " + std::to_string(options_.queue) +
+                     ": " + what + ": " + std::strerror(error);
   if (error == EPERM || error == EACCES) text += " (CAP_NET_RAW and CAP_NET_ADMIN needed)";
   if (error == EBUSY) text += " (another AF_XDP socket has the queue)";
   if (error == ENOBUFS) text += " (raise the limit of locked memory, ulimit -l)";
@@ -67,9 +67,9 @@ std::string AfXdpQueue::explain(const char* what, int error) const {
 
 // Returns 0, or an errno and what it belongs to; then there is no socket.
 int AfXdpQueue::open(const char*& what) {
-  const int fd = open_xsk_socket({ifindex_, options_.queue, area_, bytes_, options_.chunk,
-                                  options_.ring, options_.copy},
-                                 what);
+  const int fd = open_xsk_socket(
+      {ifindex_, options_.queue, area_, bytes_, options_.chunk, options_.ring, options_.copy},
+      what);
   if (fd < 0) return errno;
   if (const char* const failed = queue_.attach(fd)) {
     const int error = errno;

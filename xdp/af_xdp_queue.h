@@ -1,7 +1,7 @@
 // One receive queue of an interface: its AF_XDP socket, with a UMEM of its own.
 //
-// The socket can be away for a while (rebind); borrowers notice no more than a queue that is full or
-// silent.
+// The socket can be away for a while (rebind); borrowers notice no more than a queue that is full
+// or silent.
 #ifndef VIADUCT_XDP_AF_XDP_QUEUE_H
 #define VIADUCT_XDP_AF_XDP_QUEUE_H
 

@@ -56,16 +56,27 @@ Grant::Grant(const Options& options) : filter_(options.filter), entry_(filter_.a
 Grant::~Grant() { undo(); }
 
 void Grant::undo() {
-  end();
-  granted_bpf__destroy(program_);
+  if (ended_) {
+    granted_bpf__destroy(program_);
+    return;
+  }
+  // From here on nothing passes of what somebody with a copy of the socket sends.
+  filter_.remove(entry_);
+  filter_.later([ifindex = ifindex_, program = program_,
+                 descriptors = std::array{link_, socket_, umem_, packets_}] {
+    if (ifindex != 0) delete_child(ifindex);
+    for (const int fd : descriptors) {
+      if (fd >= 0) close(fd);
+    }
+    granted_bpf__destroy(program);
+  });
 }
 
 void Grant::end() {
   if (ended_) return;
   ended_ = true;
-  // The child first: whoever has a copy of the socket sends nothing from here on.
-  if (ifindex_ != 0) delete_child(ifindex_);
   filter_.remove(entry_);
+  if (ifindex_ != 0) delete_child(ifindex_);
   for (int* const fd : {&link_, &socket_, &umem_, &packets_}) {
     if (*fd >= 0) close(*fd);
     *fd = -1;
@@ -84,8 +95,8 @@ bool Grant::is_kept() const {
 }
 
 void Grant::fail(const char* what, int error) const {
-  std::string text =
-      filter_.lower().name + ": granted port " + name_ + ": can't " + what + ": " + std::strerror(error);
+  std::string text = filter_.lower().name + ": granted port " + name_ + ": can't " + what + ": " +
+                     std::strerror(error);
   if (error == EPERM || error == EACCES) {
     text += " (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF needed)";
   }
@@ -100,12 +111,12 @@ void Grant::open_socket(const Options& options) {
       fcntl(umem_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     fail("make its buffers", errno);
   }
-  void* const area = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, umem_, 0);
+  void* const area =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, umem_, 0);
   if (area == MAP_FAILED) fail("map its buffers", errno);
   const char* what = "";
-  socket_ = open_xsk_socket({ifindex_, 0, static_cast<std::byte*>(area), bytes, layout_.chunk,
-                             options.ring, true},
-                            what);
+  socket_ = open_xsk_socket(
+      {ifindex_, 0, static_cast<std::byte*>(area), bytes, layout_.chunk, options.ring, true}, what);
   const int error = errno;
   munmap(area, bytes);  // the socket keeps the pages
   if (socket_ < 0) fail((std::string("open its socket: ") + what).c_str(), error);

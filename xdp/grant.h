@@ -1,5 +1,6 @@
-// A granted port on the agent's side: the macvlan child, the AF_XDP socket on it and its buffers, for
-// as long as this object lives.
+// A granted port on the agent's side: the macvlan child, the AF_XDP socket on it and its buffers,
+// for as long as this object lives. When it goes, the port is dead at once and its interface a
+// little later.
 //
 // The program that gets the socket and the buffers (GrantedPort) can receive what is addressed to
 // the child and send what the filter lets through, and nothing else.
@@ -51,7 +52,7 @@ class Grant {
   // Not through the program's rings. False if the kernel refuses.
   bool say(std::span<const std::byte> frame);
 
-  // Takes child, socket and buffers away, as the destructor does. What can be asked after that is
+  // Takes child, socket and buffers away, and waits for it, some tens of ms. What can be asked after that is
   // whether somebody still has a copy of the socket, as only a program that means harm does: its
   // buffers stay in memory, and locked, until that one is closed too.
   void end();

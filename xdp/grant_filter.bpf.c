@@ -16,10 +16,10 @@
 const volatile __u16 ether_type = 0x88b5;  // host byte order
 const volatile __u32 most_bytes = 1514;
 const volatile __u16 host[3] = {};         // the interface's own address
-const volatile __u32 host_at = 0;          // where CONNECT_REQUEST and _ACCEPT have it; 0: nowhere
+const volatile __u32 host_at = 54;         // where CONNECT_REQUEST and _ACCEPT have it
 
 // viaduct-wire(7)
-enum { TYPE_AT = 15, REQUEST = 4, ACCEPT = 5, NAME_QUERY = 14, NAME_REPLY = 15 };
+enum { TYPE_AT = 15, MOVED = 3, REQUEST = 4, ACCEPT = 5, NAME_QUERY = 14, NAME_REPLY = 15 };
 
 struct {
   __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -66,11 +66,11 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
     return GRANT_WRONG_TYPE;
   if (frame->len > most_bytes)
     return GRANT_TOO_LONG;
-  // Names are the agent's, and so is talking to everybody.
+  // Names are the agent's, and so is sending a requester elsewhere and talking to everybody.
   type = ((const __u8 *)word)[TYPE_AT];
-  if (type == NAME_QUERY || type == NAME_REPLY || (*(const __u8 *)word & 1))
+  if (type == MOVED || type == NAME_QUERY || type == NAME_REPLY || (*(const __u8 *)word & 1))
     return GRANT_FORBIDDEN;
-  if (host_at && (type == REQUEST || type == ACCEPT)) {
+  if (type == REQUEST || type == ACCEPT) {
     __u16 claimed[3];
     if (bpf_skb_load_bytes(frame, host_at, claimed, sizeof(claimed)) || !same(claimed, host))
       return GRANT_FORBIDDEN;
@@ -83,8 +83,8 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
   return GRANT_PASSED;
 }
 
-// Hands the frame to a child, as if it came from outside. What an AF_XDP socket sends has no network
-// header, and bpf_redirect() refuses it; taking a VLAN tag out of a frame is what gives it one.
+// Hands the frame to a child, as if it came from outside. What an AF_XDP socket sends has no
+// network header, and bpf_redirect() refuses it; putting VLAN tags in and out gives it one.
 static __always_inline int deliver(struct __sk_buff *frame, __u32 child)
 {
   if (bpf_skb_vlan_push(frame, bpf_htons(ETH_P_8021Q), 0) ||

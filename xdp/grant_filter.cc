@@ -2,6 +2,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include "xdp/chunk.h"
 #include "xdp/grant_entry.h"
@@ -50,7 +53,7 @@ std::string name_of(int program) {
   return info.name;
 }
 
-// Programs on the interface, by libbpf's number, of which ours are taken off.
+// libbpf does not know TCX yet, so the kernel is asked for the interface's programs directly.
 void detach_all_tcx(int ifindex) {
   std::uint32_t ids[64];
   // As the kernel has it now; the `revision` behind is written too.
@@ -115,15 +118,14 @@ unsigned remove_remains(const Interface& lower) {
   return children;
 }
 
-GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type,
-                         std::uint32_t connect_host_at)
+GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type)
     : lower_(lower), used_(VIADUCT_GRANTS) {
   silence_xdp_libraries();
   program_ = grant_filter_bpf__open();
   if (program_ == nullptr) throw PortError(explain(lower_, "open the egress filter", errno));
   program_->rodata->ether_type = ether_type;
   program_->rodata->most_bytes = lower.mtu + kEthernet;
-  program_->rodata->host_at = connect_host_at;
+  program_->rodata->host_at = kConnectHostAt;
   std::memcpy(const_cast<std::uint16_t*>(program_->rodata->host), lower.address.data(),
               lower.address.size());
   try {
@@ -138,8 +140,52 @@ GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type,
 }
 
 GrantFilter::~GrantFilter() {
+  if (worker_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_one();
+    worker_.join();
+  }
   detach();
   grant_filter_bpf__destroy(program_);
+}
+
+void GrantFilter::later(std::function<void()> work) {
+  if (!worker_.joinable()) {
+    // Signals are for the other threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      worker_ = std::thread([this] { this->work(); });
+    } catch (const std::system_error&) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!worker_.joinable()) {
+      work();
+      return;
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+  }
+  changed_.notify_one();
+}
+
+void GrantFilter::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
+    if (work_.empty()) return;
+    const auto next = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    next();
+    lock.lock();
+  }
 }
 
 void GrantFilter::attach() {

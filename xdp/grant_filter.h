@@ -1,17 +1,23 @@
 // The egress filter of an interface that has granted ports.
 //
-// Frames that carry the mark of a granted socket leave only with the address of that port's child as
-// source and with our EtherType, not too long, and not speaking of names, with somebody else's host
-// address or to everybody; those for another child of this interface are delivered to it. What the
-// filter drops is counted. Frames without such a mark pass untouched.
+// A frame that carries the mark of a granted socket leaves only with the address of that port's
+// child as source and with our EtherType, not too long, and not if it does what is the agent's:
+// answers to names, sends a requester elsewhere, talks to everybody. A connection request names
+// this host. A frame for another child of this interface is delivered to it. What the filter drops
+// is counted. Frames without such a mark pass untouched.
 //
-// The program stays when this process dies, because the granted programs and their sockets do: it is
-// exchanged at the next start (remove_remains).
+// The program stays when this process dies, because the granted programs and their sockets do: it
+// is exchanged at the next start (remove_remains).
 #ifndef VIADUCT_XDP_GRANT_FILTER_H
 #define VIADUCT_XDP_GRANT_FILTER_H
 
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "xdp/interface.h"
@@ -20,9 +26,9 @@ struct grant_filter_bpf;
 
 namespace viaduct {
 
-// Where a connection request or its acceptance says which host it comes from, as an offset in the
-// frame; see viaduct-wire(7). 0: the wire format does not have it yet, and nothing is checked.
-inline constexpr std::uint32_t kConnectHostAt = 0;
+// Where in a frame a connection request or its acceptance says which host it comes from, see
+// viaduct-wire(7). (Ports do not know the wire format; the unit test compares.)
+inline constexpr std::uint32_t kConnectHostAt = 54;
 
 class GrantFilter {
  public:
@@ -36,8 +42,7 @@ class GrantFilter {
   };
 
   // One for each interface, after remove_remains(). Throws PortError.
-  GrantFilter(const Interface& lower, std::uint16_t ether_type,
-              std::uint32_t connect_host_at = kConnectHostAt);
+  GrantFilter(const Interface& lower, std::uint16_t ether_type);
   ~GrantFilter();
   GrantFilter(const GrantFilter&) = delete;
   GrantFilter& operator=(const GrantFilter&) = delete;
@@ -55,6 +60,10 @@ class GrantFilter {
   void enter(const Entry& entry, int ifindex);
   void remove(const Entry& entry);
 
+  // Does it on a thread of the filter's own: the kernel takes its time with interfaces (some tens
+  // of ms to delete one), and the agent has others to serve. The destructor waits for all of it.
+  void later(std::function<void()> work);
+
   Counts counts(const Entry& entry) const;
   // Of all grants that there have been.
   Counts counts() const;
@@ -62,6 +71,7 @@ class GrantFilter {
  private:
   void attach();
   void detach();
+  void work();
 
   Interface lower_;
   grant_filter_bpf* program_ = nullptr;
@@ -69,6 +79,12 @@ class GrantFilter {
   std::vector<bool> used_;
   std::uint32_t next_ = 0;
   Counts gone_;
+
+  std::thread worker_;  // started at the first use
+  std::mutex mutex_;    // of what follows
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool ending_ = false;
 };
 
 // Deletes what an earlier agent has left of its granted ports on the interface: children, then the

@@ -11,10 +11,10 @@ constexpr std::uint32_t kLeastChunk = 2048, kMostChunk = 4096, kMostRing = 1u <<
 constexpr bool is_power(std::uint32_t n) { return n != 0 && (n & (n - 1)) == 0; }
 
 bool plausible(const GrantedLayout& layout) {
-  return is_power(layout.chunk) && layout.chunk >= kLeastChunk &&
-         layout.chunk <= kMostChunk && is_power(layout.ring) &&
-         layout.ring <= kMostRing && layout.receive >= 2 && layout.receive <= 1u << 20 &&
-         layout.send >= 1 && layout.send <= 1u << 20 && layout.mtu + 14 <= layout.chunk;
+  return is_power(layout.chunk) && layout.chunk >= kLeastChunk && layout.chunk <= kMostChunk &&
+         is_power(layout.ring) && layout.ring <= kMostRing && layout.receive >= 2 &&
+         layout.receive <= 1u << 20 && layout.send >= 1 && layout.send <= 1u << 20 &&
+         layout.mtu + 14 <= layout.chunk;
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ class GrantedPort {
   std::uint32_t mtu() const { return layout_.mtu; }
   MacAddress address() const { return layout_.address; }
   std::uint32_t lendable() const;
-  int descriptor() const { return socket_; }  // AF_XDP: readable when frames have come; -1: not open
+  // The AF_XDP socket: readable when frames have come. -1: not open.
+  int descriptor() const { return socket_; }
   PortCounters counters();
   bool reaches(const MacAddress&) const { return true; }
 

@@ -1,8 +1,8 @@
 #include "xdp/macvlan.h"
 
-#include <linux/if.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
+#include <net/if.h>
 #include <netlink/addr.h>
 #include <netlink/cache.h>
 #include <netlink/netlink.h>
@@ -17,8 +17,6 @@
 #include <vector>
 
 #include "xdp/open_port.h"
-
-extern "C" unsigned if_nametoindex(const char*) noexcept;
 
 namespace viaduct {
 namespace {
@@ -77,7 +75,8 @@ int create_child(const Interface& lower, const std::string& name, const std::str
     Owned<rtnl_link> up = with_index(ifindex);
     rtnl_link_set_ifalias(up.get(), alias.c_str());  // new links can't have one from the start
     rtnl_link_set_flags(up.get(), IFF_UP | IFF_NOARP);
-    check(rtnl_link_change(socket.get(), self.get(), up.get(), 0), lower.name, "set " + name + " up");
+    check(rtnl_link_change(socket.get(), self.get(), up.get(), 0), lower.name,
+          "set " + name + " up");
   } catch (...) {
     delete_child(ifindex);
     throw;

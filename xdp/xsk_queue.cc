@@ -69,7 +69,8 @@ void XskQueue::fill() {
 
 std::size_t XskQueue::receive(std::span<Frame> frames) {
   if (socket_ < 0) return 0;
-  if (cut_short_) [[unlikely]] send();
+  if (cut_short_) [[unlikely]]
+    send();
   const std::uint32_t n = rings_.receive.available(static_cast<std::uint32_t>(frames.size()));
   if (n == 0) return 0;
   const std::uint32_t bytes = 1u << shape_.chunk_shift;
@@ -119,7 +120,8 @@ void XskQueue::reap() {
   std::uint32_t back = 0;
   for (std::uint32_t i = 0; i < n; ++i) {
     const std::uint64_t chunk = rings_.completion[i] >> shape_.chunk_shift;
-    if (chunk < shape_.receive || !take(chunk, Owner::kKernel, Owner::kFree)) [[unlikely]] continue;
+    if (chunk < shape_.receive || !take(chunk, Owner::kKernel, Owner::kFree)) [[unlikely]]
+      continue;
     free_send_[free_sends_++] = static_cast<std::uint32_t>(chunk);
     ++back;
   }
@@ -135,9 +137,9 @@ std::size_t XskQueue::reserve(std::span<Frame> frames) {
     const std::uint32_t taken = sending_ + reserved_;
     return taken < shape_.ring ? std::min(free_sends_, shape_.ring - taken) : 0;
   };
-  if (available() < frames.size()) [[unlikely]] reap();
-  const auto n =
-      static_cast<std::uint32_t>(std::min<std::size_t>(frames.size(), available()));
+  if (available() < frames.size()) [[unlikely]]
+    reap();
+  const auto n = static_cast<std::uint32_t>(std::min<std::size_t>(frames.size(), available()));
   for (std::uint32_t i = 0; i < n; ++i) {
     const std::uint32_t chunk = free_send_[--free_sends_];
     owner_[chunk] = Owner::kBorrower;
@@ -160,8 +162,8 @@ void XskQueue::submit(std::span<const Frame> frames) {
   std::uint32_t queued = 0;
   std::uint64_t bytes = 0;
   for (const Frame& frame : frames) {
-    if (frame.id < shape_.receive || !take(frame.id, Owner::kBorrower, Owner::kKernel))
-        [[unlikely]] continue;
+    if (frame.id < shape_.receive || !take(frame.id, Owner::kBorrower, Owner::kKernel)) [[unlikely]]
+      continue;
     rings_.transmit[queued++] = {std::uint64_t{frame.id} << shape_.chunk_shift, frame.length, 0};
     bytes += frame.length;
   }
@@ -229,8 +231,7 @@ void XskQueue::add_statistics(PortCounters& out) const {
   out.tx_dropped_invalid += before_.tx_dropped_invalid;
   xdp_statistics s{};
   socklen_t length = sizeof s;
-  if (socket_ < 0 ||
-      system_calls::getsockopt(socket_, SOL_XDP, XDP_STATISTICS, &s, &length) != 0) {
+  if (socket_ < 0 || system_calls::getsockopt(socket_, SOL_XDP, XDP_STATISTICS, &s, &length) != 0) {
     return;
   }
   out.rx_dropped_ring_full += s.rx_ring_full;

@@ -7,8 +7,9 @@
 // only from where it is known to be: an entry of a ring that says otherwise is dropped and counted.
 // Free lists are stacks, so that the buffers used last, still in the cache, are used again.
 //
-// Used by the agent's own port (AfXdpQueue) and by the granted port, which is compiled into libvipl:
-// no allocation, no exception, nothing but the C library. The functions mean what they mean in Port.
+// Used by the agent's own port (AfXdpQueue) and by the granted port, which is compiled into
+// libvipl: no allocation, no exception, nothing but the C library. The functions mean what they
+// mean in Port.
 #ifndef VIADUCT_XDP_XSK_QUEUE_H
 #define VIADUCT_XDP_XSK_QUEUE_H
 

@@ -12,6 +12,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <vector>
 
 #include "tests/unit/xdp_fixture.h"
@@ -30,8 +32,8 @@ class GrantedTest : public VethTest {
  protected:
   // A host: an interface with the filter on it.
   struct Host {
-    explicit Host(const std::string& interface, std::uint32_t connect_host_at = kConnectHostAt)
-        : lower(query_interface(interface)), filter(lower, 0x88b5, connect_host_at) {}
+    explicit Host(const std::string& interface)
+        : lower(query_interface(interface)), filter(lower, 0x88b5) {}
     std::unique_ptr<Grant> grant(std::size_t umem_bytes = 4 << 20) {
       Grant::Options options{filter};
       options.umem_bytes = umem_bytes;
@@ -41,14 +43,22 @@ class GrantedTest : public VethTest {
     GrantFilter filter;
   };
 
-  using VethTest::open;
-  static const char* open(GrantedPort& port, const Grant& grant) {
+  static const char* open_port(GrantedPort& port, const Grant& grant) {
     return port.open(dup(grant.socket()), dup(grant.umem()), grant.layout());
   }
 
+  // A program with a port of that host.
+  struct Program {
+    explicit Program(Host& host, std::size_t umem_bytes = 4 << 20) : grant(host.grant(umem_bytes)) {
+      EXPECT_STREQ(open_port(port, *grant), nullptr);
+    }
+    std::unique_ptr<Grant> grant;
+    GrantedPort port;
+  };
+
   // A frame as the wire format has it, as far as the filter looks.
-  static void write(Frame& frame, const MacAddress& to, const MacAddress& from,
-                    std::uint32_t bytes, std::uint64_t number, std::uint8_t type = 1,
+  static void write(Frame& frame, const MacAddress& to, const MacAddress& from, std::uint32_t bytes,
+                    std::uint64_t number, std::uint8_t type = 1,
                     std::uint16_t ether_type = 0x88b5) {
     write_frame(frame, to, from, bytes, number, ether_type);
     frame.data[14] = std::byte{1};
@@ -87,22 +97,54 @@ class GrantedTest : public VethTest {
     return port.receive({&frame, 1}) == 0;
   }
 
+  // What the kernel has counted on an interface.
+  struct Frames {
+    std::uint64_t received = 0, sent = 0;
+  };
+  static Frames frames_of(const std::string& interface) {
+    std::ifstream lines("/proc/net/dev");
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string name;
+      std::uint64_t n[10];
+      words >> name;
+      for (std::uint64_t& each : n) words >> each;
+      if (name == interface + ":" && words) return {n[1], n[9]};
+    }
+    ADD_FAILURE() << "no interface " << interface;
+    return {};
+  }
+
+  // A frame that goes the kernel's ordinary way.
+  static bool send_packet(const Interface& from, std::uint32_t mark, const MacAddress& to,
+                          std::uint64_t number) {
+    const int fd = socket(AF_PACKET, SOCK_RAW, 0);
+    std::byte bytes[64];
+    Frame frame{bytes, 0, 0};
+    write(frame, to, from.address, sizeof bytes, number);
+    sockaddr_ll at{};
+    at.sll_family = AF_PACKET;
+    at.sll_ifindex = from.index;
+    const bool sent = setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark) == 0 &&
+                      sendto(fd, bytes, sizeof bytes, 0, reinterpret_cast<sockaddr*>(&at),
+                             sizeof at) == sizeof bytes;
+    ::close(fd);
+    return sent;
+  }
+
   static bool exists(const std::string& name) { return if_nametoindex(name.c_str()) != 0; }
 };
 
 TEST_F(GrantedTest, FramesOfEverySizeGoBetweenTwoHosts) {
   Host one("v0"), two("v1");
-  const auto a = one.grant(), b = two.grant();
-  GrantedPort pa, pb;
-  ASSERT_STREQ(open(pa, *a), nullptr);
-  ASSERT_STREQ(open(pb, *b), nullptr);
-  EXPECT_EQ(pa.address(), a->address());
-  EXPECT_EQ(pa.mtu(), 1500u);
-  EXPECT_GE(pa.lendable(), 256u);
+  Program a(one), b(two);
+  EXPECT_EQ(a.port.address(), a.grant->address());
+  EXPECT_EQ(a.port.mtu(), 1500u);
+  EXPECT_GE(a.port.lendable(), 256u);
   std::uint64_t number = 0;
   for (const std::uint32_t bytes : {60u, 61u, 64u, 300u, 1513u, 1514u}) {
-    for (GrantedPort* from : {&pa, &pb}) {
-      GrantedPort& to = from == &pa ? pb : pa;
+    for (GrantedPort* from : {&a.port, &b.port}) {
+      GrantedPort& to = from == &a.port ? b.port : a.port;
       EXPECT_FALSE(to.has_frames());
       ASSERT_NO_FATAL_FAILURE(send_one(*from, to.address(), from->address(), bytes, ++number));
       ASSERT_TRUE(eventually([&] { return to.has_frames(); }));
@@ -116,72 +158,65 @@ TEST_F(GrantedTest, FramesOfEverySizeGoBetweenTwoHosts) {
       to.release({&frame, 1});
     }
   }
-  EXPECT_EQ(pa.counters().tx_frames, 6u);
-  EXPECT_EQ(pa.counters().rx_frames, 6u);
-  EXPECT_EQ(pb.counters().rx_bytes, pa.counters().tx_bytes);
-  EXPECT_EQ(a->counts().passed, 6u);
+  EXPECT_EQ(a.port.counters().tx_frames, 6u);
+  EXPECT_EQ(a.port.counters().rx_frames, 6u);
+  EXPECT_EQ(b.port.counters().rx_bytes, a.port.counters().tx_bytes);
+  EXPECT_EQ(a.grant->counts().passed, 6u);
   EXPECT_EQ(one.filter.counts().passed, 6u);
 }
 
 TEST_F(GrantedTest, ABurstOfFiveHundredAndTwelveFramesIsNotLost) {
   Host one("v0"), two("v1");
-  const auto a = one.grant(), b = two.grant();
-  GrantedPort pa, pb;
-  ASSERT_STREQ(open(pa, *a), nullptr);
-  ASSERT_STREQ(open(pb, *b), nullptr);
-  ASSERT_GE(a->layout().send, 512u);
+  Program a(one), b(two);
+  ASSERT_GE(a.grant->layout().send, 512u);
   std::uint64_t sent = 0, expected = 0;
   for (int round = 0; round < 50; ++round) {
     std::vector<Frame> frames(512);
-    ASSERT_EQ(pa.reserve(frames), 512u) << round;
-    for (Frame& frame : frames) write(frame, pb.address(), pa.address(), 1514, sent++);
-    pa.submit(frames);
-    pa.flush();
+    ASSERT_EQ(a.port.reserve(frames), 512u) << round;
+    for (Frame& frame : frames) write(frame, b.port.address(), a.port.address(), 1514, sent++);
+    a.port.submit(frames);
+    a.port.flush();
     // In odd pieces, so that batches of all lengths are under way.
     for (std::size_t left = 512; left > 0;) {
       Frame some[37];
       std::size_t n = 0;
-      ASSERT_TRUE(eventually([&] { return (n = pb.receive(some)) != 0; })) << expected;
+      ASSERT_TRUE(eventually([&] { return (n = b.port.receive(some)) != 0; })) << expected;
       for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(number_in(some[i]), expected++);
-      pb.release({some, n});
+      b.port.release({some, n});
       left -= n;
     }
   }
-  const PortCounters c = pb.counters();
+  const PortCounters c = b.port.counters();
   EXPECT_EQ(c.rx_dropped_no_fill + c.rx_dropped_ring_full + c.rx_dropped_invalid, 0u);
 }
 
 TEST_F(GrantedTest, KeptFramesStayAsTheyAreAndDoNotStarveTheOthers) {
   Host one("v0"), two("v1");
-  const auto a = one.grant(), b = two.grant();
-  GrantedPort pa, pb;
-  ASSERT_STREQ(open(pa, *a), nullptr);
-  ASSERT_STREQ(open(pb, *b), nullptr);
+  Program a(one), b(two);
   std::vector<Frame> kept;
   std::uint64_t number = 0;
-  for (; kept.size() < pb.lendable(); ++number) {
-    ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 200, number));
+  for (; kept.size() < b.port.lendable(); ++number) {
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), a.port.address(), 200, number));
     kept.emplace_back();
-    ASSERT_TRUE(eventually([&] { return pb.receive({&kept.back(), 1}) == 1; }));
+    ASSERT_TRUE(eventually([&] { return b.port.receive({&kept.back(), 1}) == 1; }));
   }
   for (const std::uint64_t end = number + 3000; number < end; ++number) {
-    ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, number));
-    ASSERT_EQ(next(pb), number);
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), a.port.address(), 64, number));
+    ASSERT_EQ(next(b.port), number);
   }
   for (std::size_t i = 0; i < kept.size(); ++i) ASSERT_EQ(number_in(kept[i]), i);
-  pb.release(kept);
-  EXPECT_EQ(pb.counters().rx_dropped_no_fill, 0u);
+  b.port.release(kept);
+  EXPECT_EQ(b.port.counters().rx_dropped_no_fill, 0u);
 }
 
 TEST_F(GrantedTest, ReservedBuffersRunOutAndComeBack) {
   Host one("v0");
-  const auto a = one.grant(256 << 10);
-  GrantedPort port;
-  ASSERT_STREQ(open(port, *a), nullptr);
+  Program a(one, 256 << 10);
+  GrantedPort& port = a.port;
   for (int round = 0; round < 3; ++round) {
     std::vector<Frame> all(1000);
     all.resize(port.reserve(all));
-    EXPECT_EQ(all.size(), a->layout().send);
+    EXPECT_EQ(all.size(), a.grant->layout().send);
     for (Frame& frame : all) write(frame, kV1, port.address(), 64, 1);
     if (round == 1) {
       port.cancel(all);
@@ -191,14 +226,13 @@ TEST_F(GrantedTest, ReservedBuffersRunOutAndComeBack) {
     }
   }
   EXPECT_GE(port.counters().tx_no_buffer, 3u);
-  EXPECT_EQ(port.counters().tx_frames, 2u * a->layout().send);
+  EXPECT_EQ(port.counters().tx_frames, 2u * a.grant->layout().send);
 }
 
 TEST_F(GrantedTest, WhatTheBorrowerHasNotGotItCannotGiveBack) {
   Host one("v0");
-  const auto a = one.grant(64 << 10);
-  GrantedPort port;
-  ASSERT_STREQ(open(port, *a), nullptr);
+  Program a(one, 64 << 10);
+  GrantedPort& port = a.port;
   // Would write behind the lists, if it were believed.
   for (int i = 0; i < 100'000; ++i) {
     const Frame wrong{nullptr, 64, static_cast<std::uint32_t>(i % 40)};
@@ -209,33 +243,30 @@ TEST_F(GrantedTest, WhatTheBorrowerHasNotGotItCannotGiveBack) {
     port.release({&mad, 1});
   }
   std::vector<Frame> all(1000);
-  EXPECT_EQ(port.reserve(all), a->layout().send);
+  EXPECT_EQ(port.reserve(all), a.grant->layout().send);
 }
 
 TEST_F(GrantedTest, TheDescriptorTellsThatAFrameIsThere) {
   Host one("v0"), two("v1");
-  const auto a = one.grant(), b = two.grant();
-  GrantedPort pa, pb;
-  ASSERT_STREQ(open(pa, *a), nullptr);
-  ASSERT_STREQ(open(pb, *b), nullptr);
-  pollfd state{pb.descriptor(), POLLIN, 0};
+  Program a(one), b(two);
+  pollfd state{b.port.descriptor(), POLLIN, 0};
   EXPECT_EQ(poll(&state, 1, 0), 0);
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, 1));
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), a.port.address(), 64, 1));
   EXPECT_EQ(poll(&state, 1, 10'000), 1);
 }
 
 TEST_F(GrantedTest, ALayoutThatMakesNoSenseIsRefused) {
   Host one("v0");
-  const auto a = one.grant();
+  Program a(one);
   for (const int what : {0, 1, 2, 3, 4}) {
-    GrantedLayout layout = a->layout();
+    GrantedLayout layout = a.grant->layout();
     if (what == 0) layout.chunk = 1000;
     if (what == 1) layout.ring = 1000;
     if (what == 2) layout.receive *= 2;
     if (what == 3) layout.send = 0;
     if (what == 4) layout.mtu = 9000;
     GrantedPort port;
-    EXPECT_NE(port.open(dup(a->socket()), dup(a->umem()), layout), nullptr) << what;
+    EXPECT_NE(port.open(dup(a.grant->socket()), dup(a.grant->umem()), layout), nullptr) << what;
     EXPECT_EQ(port.descriptor(), -1);
     Frame frame;
     EXPECT_EQ(port.receive({&frame, 1}), 0u);
@@ -249,94 +280,88 @@ TEST_F(GrantedTest, ALayoutThatMakesNoSenseIsRefused) {
 
 TEST_F(GrantedTest, WhatIsNotTheProgramsOwnDoesNotLeaveTheHost) {
   Host one("v0"), two("v1");
-  const auto a = one.grant(), b = two.grant();
-  GrantedPort pa, pb;
-  ASSERT_STREQ(open(pa, *a), nullptr);
-  ASSERT_STREQ(open(pb, *b), nullptr);
-  const auto to = pb.address(), own = pa.address();
+  Program a(one), b(two);
+  const auto to = b.port.address(), own = a.port.address();
   const std::uint32_t all = query_interface("v1").mtu + 14;
-  const auto seen = [] {  // by the other end of the link, whatever it is
-    std::uint64_t n = 0;
-    FILE* f = fopen("/proc/net/dev", "r");
-    char line[512];
-    while (fgets(line, sizeof line, f) != nullptr) sscanf(line, " v1: %*u %lu", &n);
-    fclose(f);
-    return n;
-  };
+  const auto seen = [] { return frames_of("v1").received; };  // by the other end of the link
   const std::uint64_t before = seen();
   MacAddress near = own;
   near[0] ^= 4;
   for (const MacAddress& from : {kV0, kV1, to, near, kBroadcast, MacAddress{}}) {
-    ASSERT_NO_FATAL_FAILURE(send_one(pa, to, from, 64, 1));
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, to, from, 64, 1));
   }
-  EXPECT_EQ(a->counts().forged_source, 6u);
+  EXPECT_EQ(a.grant->counts().forged_source, 6u);
   constexpr std::uint16_t kOthers[] = {0x0800, 0x86dd, 0x0806, 0x88b6, 0x8100};
   for (const std::uint16_t type : kOthers) {
-    ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, 64, 1, 1, type));
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, to, own, 64, 1, 1, type));
   }
-  EXPECT_EQ(a->counts().wrong_type, 5u);
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, all + 1, 1));
-  EXPECT_EQ(a->counts().too_long, 1u);
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, 64, 1, 14));
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, 64, 1, 15));
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, kBroadcast, own, 64, 1));
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, 15, 1));  // so short that it has no type
-  EXPECT_EQ(a->counts().forbidden, 4u);
-  EXPECT_EQ(a->counts().passed, 0u);
+  EXPECT_EQ(a.grant->counts().wrong_type, 5u);
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, to, own, all + 1, 1));
+  EXPECT_EQ(a.grant->counts().too_long, 1u);
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, to, own, 64, 1, 3));
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, to, own, 64, 1, 14));
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, to, own, 64, 1, 15));
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, kBroadcast, own, 64, 1));
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, to, own, 15, 1));  // so short that it has no type
+  EXPECT_EQ(a.grant->counts().forbidden, 5u);
+  EXPECT_EQ(a.grant->counts().passed, 0u);
   EXPECT_EQ(seen(), before);
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, to, own, all, 77));
-  EXPECT_EQ(next(pb, all), 77u);
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, to, own, all, 77));
+  EXPECT_EQ(next(b.port, all), 77u);
   EXPECT_EQ(seen(), before + 1);
-  EXPECT_TRUE(is_silent(pb));
+  EXPECT_TRUE(is_silent(b.port));
 }
 
 TEST_F(GrantedTest, AConnectionRequestSaysWhichHostItComesFrom) {
-  constexpr std::uint32_t kAt = 85;
-  Host one("v0", kAt), two("v1");
-  const auto a = one.grant(), b = two.grant();
-  GrantedPort pa, pb;
-  ASSERT_STREQ(open(pa, *a), nullptr);
-  ASSERT_STREQ(open(pb, *b), nullptr);
+  constexpr auto kAt = static_cast<std::uint32_t>(wire::kEthernetBytes + wire::kHeaderBytes);
+  static_assert(kAt == kConnectHostAt);
+  Host one("v0"), two("v1");
+  Program a(one), b(two);
   constexpr std::uint8_t kTypes[] = {1, 4, 5, 6};
   for (const std::uint8_t type : kTypes) {
     for (const bool honest : {true, false}) {
       Frame frame;
-      ASSERT_EQ(pa.reserve({&frame, 1}), 1u);
-      write(frame, pb.address(), pa.address(), 120, type, type);
+      ASSERT_EQ(a.port.reserve({&frame, 1}), 1u);
+      write(frame, b.port.address(), a.port.address(), 120, type, type);
       MacAddress host = kV0;
       if (!honest) host[5] ^= 1;
       std::memcpy(frame.data + kAt, host.data(), host.size());
-      pa.submit({&frame, 1});
-      pa.flush();
+      a.port.submit({&frame, 1});
+      a.port.flush();
       if (honest || type == 1 || type == 6) {
-        EXPECT_EQ(next(pb, 120), type);
+        EXPECT_EQ(next(b.port, 120), type);
       } else {
-        EXPECT_TRUE(is_silent(pb));
+        EXPECT_TRUE(is_silent(b.port));
       }
     }
   }
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 90, 4, 4));  // cut off
-  EXPECT_EQ(a->counts().forbidden, 3u);
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), a.port.address(), kAt + 5, 4, 4));
+  EXPECT_EQ(a.grant->counts().forbidden, 3u);  // one was cut off
 }
 
 TEST_F(GrantedTest, OtherTrafficPassesTheFilter) {
   Host one("v0"), two("v1");
   const auto va = open("v0", PortKind::kXdpGeneric), vb = open("v1", PortKind::kXdpGeneric);
-  const auto a = one.grant(), b = two.grant();
+  Program a(one), b(two);
   ASSERT_TRUE(send(*va, kV1, 64, 5));
   Frame frame;
   ASSERT_TRUE(receive(*vb, frame));
   EXPECT_TRUE(is_right(frame, 64, 5));
   vb->release({&frame, 1});
+  for (const std::uint32_t mark : {0x0u, 0x5648ffffu, 0x564a0000u, 0xffffffffu}) {
+    ASSERT_TRUE(send_packet(one.lower, mark, kV1, 7));
+    EXPECT_EQ(next(*vb), 7u) << mark;
+  }
+  EXPECT_FALSE(send_packet(one.lower, 0x56490000, kV1, 8));
+  EXPECT_TRUE(is_silent(*vb));
   EXPECT_EQ(one.filter.counts().passed, 0u);
   // A mark of the range that nobody has been given.
-  Grant::Options options{one.filter};
-  const auto other = one.grant();
-  GrantedPort port;
-  ASSERT_STREQ(open(port, *other), nullptr);
+  Program other(one);
+  GrantedPort& port = other.port;
   const int mark = 0x56490000 + 1023;
   ASSERT_EQ(setsockopt(port.descriptor(), SOL_SOCKET, SO_MARK, &mark, sizeof mark), 0);
   ASSERT_NO_FATAL_FAILURE(send_one(port, kV1, port.address(), 64, 6));
+  ASSERT_NO_FATAL_FAILURE(send_one(port, kV1, MacAddress{}, 64, 6));
   EXPECT_TRUE(is_silent(*vb));
 }
 
@@ -344,22 +369,18 @@ TEST_F(GrantedTest, FramesOfOthersAreNotSeen) {
   Host one("v0"), two("v1");
   const auto vb = open("v1", PortKind::kXdpGeneric);
   const auto va = open("v0", PortKind::kXdpGeneric);
-  const auto a = one.grant(), b = two.grant(), c = two.grant();
-  GrantedPort pa, pb, pc;
-  ASSERT_STREQ(open(pa, *a), nullptr);
-  ASSERT_STREQ(open(pb, *b), nullptr);
-  ASSERT_STREQ(open(pc, *c), nullptr);
+  Program a(one), b(two), c(two);
   for (std::uint64_t number = 1; number <= 20; ++number) {
-    ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, number));
-    ASSERT_NO_FATAL_FAILURE(send_one(pa, kV1, pa.address(), 64, number));
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), a.port.address(), 64, number));
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, kV1, a.port.address(), 64, number));
     ASSERT_TRUE(send(*va, kBroadcast, 64, number));
   }
-  EXPECT_TRUE(is_silent(pc));
-  for (std::uint64_t number = 1; number <= 20; ++number) EXPECT_EQ(next(pb), number);
-  EXPECT_TRUE(is_silent(pb));
+  EXPECT_TRUE(is_silent(c.port));
+  for (std::uint64_t number = 1; number <= 20; ++number) EXPECT_EQ(next(b.port), number);
+  EXPECT_TRUE(is_silent(b.port));
   // And other protocols than ours come to nobody, even if they come to the right address.
-  ASSERT_TRUE(send(*va, pb.address(), 64, 1, 0x88b6));
-  EXPECT_TRUE(is_silent(pb));
+  ASSERT_TRUE(send(*va, b.port.address(), 64, 1, 0x88b6));
+  EXPECT_TRUE(is_silent(b.port));
 }
 
 // What a program without any privilege can do with its port. Returns the number of the first thing
@@ -372,7 +393,8 @@ int unprivileged_program(const Grant& grant, const MacAddress& to) {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct caps[2];
   if (syscall(SYS_capget, &header, caps) != 0) return 2;
-  if ((caps[0].effective | caps[1].effective | caps[0].permitted | caps[1].permitted) != 0) return 3;
+  if ((caps[0].effective | caps[1].effective | caps[0].permitted | caps[1].permitted) != 0)
+    return 3;
 
   GrantedPort port;
   if (port.open(dup(grant.socket()), dup(grant.umem()), grant.layout()) != nullptr) return 4;
@@ -413,24 +435,23 @@ int unprivileged_program(const Grant& grant, const MacAddress& to) {
 
 TEST_F(GrantedTest, AProgramWithoutPrivilegeCanUseItsPortAndNoMore) {
   Host one("v0"), two("v1");
-  const auto a = one.grant(), b = two.grant();
-  GrantedPort pb;
-  ASSERT_STREQ(open(pb, *b), nullptr);
+  const auto grant = one.grant();
+  Program b(two);
   const pid_t child = fork();
-  if (child == 0) _exit(unprivileged_program(*a, pb.address()));
+  if (child == 0) _exit(unprivileged_program(*grant, b.port.address()));
   Frame frame;
-  ASSERT_TRUE(eventually([&] { return pb.receive({&frame, 1}) == 1; }));
+  ASSERT_TRUE(eventually([&] { return b.port.receive({&frame, 1}) == 1; }));
   MacAddress source;
   std::memcpy(source.data(), frame.data + 6, source.size());
-  EXPECT_EQ(source, a->address());
-  pb.release({&frame, 1});
-  send_one(pb, a->address(), pb.address(), 64, 1);
+  EXPECT_EQ(source, grant->address());
+  b.port.release({&frame, 1});
+  send_one(b.port, grant->address(), b.port.address(), 64, 1);
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  EXPECT_TRUE(is_silent(pb));
-  const GrantFilter::Counts counts = a->counts();
+  EXPECT_TRUE(is_silent(b.port));
+  const GrantFilter::Counts counts = grant->counts();
   EXPECT_EQ(counts.passed, 1u);
   EXPECT_EQ(counts.forged_source, 2u);
   EXPECT_EQ(counts.wrong_type, 1u);
@@ -440,69 +461,53 @@ TEST_F(GrantedTest, AProgramWithoutPrivilegeCanUseItsPortAndNoMore) {
 
 TEST_F(GrantedTest, ACopyOfTheSocketIsOfNoUseOnceTheGrantIsGone) {
   Host one("v0"), two("v1");
-  auto a = one.grant();
-  const auto b = two.grant();
-  GrantedPort pa, pb;
-  ASSERT_STREQ(open(pa, *a), nullptr);
-  ASSERT_STREQ(open(pb, *b), nullptr);
-  const MacAddress from = pa.address();
-  a.reset();
+  Program a(one), b(two);
+  const MacAddress from = a.port.address();
+  a.grant.reset();
   const auto again = one.grant();
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), from, 64, 1));
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), again->address(), 64, 1));
-  EXPECT_TRUE(is_silent(pb));
-  EXPECT_TRUE(is_silent(pa));
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), from, 64, 1));
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), again->address(), 64, 1));
+  EXPECT_TRUE(is_silent(b.port));
+  EXPECT_TRUE(is_silent(a.port));
 }
 
 // The agent dies; its programs do not, nor do they get any further.
 TEST_F(GrantedTest, TheFilterOutlivesTheAgentAndGoesWithTheRemains) {
   const auto vb = open("v1", PortKind::kXdpGeneric);
   Host two("v1");
-  const auto b = two.grant();
-  GrantedPort pb;
-  ASSERT_STREQ(open(pb, *b), nullptr);
+  Program b(two);
   int alive[2];
   ASSERT_EQ(pipe(alive), 0);
   const pid_t agent = fork();
   if (agent == 0) {
     Host one("v0");
-    const auto a = one.grant();
+    const auto grant = one.grant();
     if (fork() == 0) {
       ::close(alive[1]);
       char byte;
-      while (read(alive[0], &byte, 1) > 0) {}
+      while (read(alive[0], &byte, 1) > 0) {
+      }
       GrantedPort port;
-      open(port, *a);
-      send_one(port, pb.address(), kV0, 64, 1);
-      send_one(port, pb.address(), port.address(), 64, 2);
+      open_port(port, *grant);
+      send_one(port, b.port.address(), kV0, 64, 1);
+      send_one(port, b.port.address(), port.address(), 64, 2);
       _exit(0);
     }
     _exit(0);  // without any destructor, as if killed
   }
   ::close(alive[1]);
   waitpid(agent, nullptr, 0);
-  EXPECT_EQ(next(pb), 2u);
+  EXPECT_EQ(next(b.port), 2u);
   const Interface lower = query_interface("v0");
   const std::string left = child_name(lower, 0);
   EXPECT_TRUE(exists(left));
-  EXPECT_TRUE(exists(b->name()));
+  EXPECT_TRUE(exists(b.grant->name()));
   EXPECT_EQ(remove_remains(lower), 1u);
   EXPECT_FALSE(exists(left));
-  EXPECT_TRUE(exists(b->name())) << "a child of another interface";
+  EXPECT_TRUE(exists(b.grant->name())) << "a child of another interface";
   // Nothing of the old filter: a frame with its mark goes where it likes.
-  const int raw = socket(AF_PACKET, SOCK_RAW, 0);
-  const std::uint32_t mark = 0x56490000;
-  ASSERT_EQ(setsockopt(raw, SOL_SOCKET, SO_MARK, &mark, sizeof mark), 0);
-  Frame frame;
-  std::byte bytes[64];
-  frame.data = bytes;
-  write(frame, kV1, kV0, 64, 9);
-  sockaddr_ll to{};
-  to.sll_family = AF_PACKET;
-  to.sll_ifindex = lower.index;
-  ASSERT_EQ(sendto(raw, bytes, 64, 0, reinterpret_cast<sockaddr*>(&to), sizeof to), 64);
+  ASSERT_TRUE(send_packet(lower, 0x56490000, kV1, 9));
   EXPECT_EQ(next(*vb), 9u);
-  ::close(raw);
   ::close(alive[0]);
 }
 
@@ -526,30 +531,32 @@ TEST_F(GrantedTest, OnlyOurOwnRemainsAreRemoved) {
 
 TEST_F(GrantedTest, AGrantLeavesNothingBehind) {
   auto host = std::make_unique<Host>("v0");
-  auto a = host->grant();
-  const std::string name = a->name();
+  Program a(*host);
+  const std::string name = a.grant->name();
   EXPECT_TRUE(exists(name));
   EXPECT_TRUE(has_program(name));
   run("test \"$(ip -o link show dev " + name + " | grep -c 'alias viaduct granted port')\" = 1");
-  GrantedPort port;
-  ASSERT_STREQ(open(port, *a), nullptr);
+  GrantedPort& port = a.port;
   ASSERT_NO_FATAL_FAILURE(send_one(port, kV1, port.address(), 64, 1));
-  a.reset();
-  EXPECT_FALSE(exists(name));
+  a.grant.reset();
+  EXPECT_TRUE(eventually([&] { return !exists(name); }));
   EXPECT_EQ(host->filter.counts().passed, 1u);
-  const auto next = host->grant();
+  auto next = host->grant();
   EXPECT_NE(next->name(), name);
   EXPECT_NE(next->address(), port.address());
   EXPECT_EQ(next->counts().passed, 0u);
+  const std::string last = next->name();
+  next.reset();
+  host.reset();
+  EXPECT_FALSE(exists(last));
 }
 
 TEST_F(GrantedTest, TheKernelSendsNothingOfItsOwnFromAChild) {
   Host one("v0");
-  const auto a = one.grant();
+  Program a(one);
   usleep(1'200'000);  // duplicate address detection and the like would have begun
-  run("test \"$(ip -6 -o addr show dev " + a->name() + " | wc -l)\" = 0");
-  run("test \"$(cat /sys/class/net/" + a->name() + "/statistics/tx_packets 2>/dev/null || "
-      "ip -s -o link show dev " + a->name() + " | sed 's/.*TX:[^\\\\]*\\\\ *[0-9]* *\\([0-9]*\\).*/\\1/')\" = 0");
+  run("test \"$(ip -6 -o addr show dev " + a.grant->name() + " | wc -l)\" = 0");
+  EXPECT_EQ(frames_of(a.grant->name()).sent, 0u);
 }
 
 TEST_F(GrantedTest, RunningOutOfChildrenIsAnError) {
@@ -566,36 +573,30 @@ TEST_F(GrantedTest, RunningOutOfChildrenIsAnError) {
 
 TEST_F(GrantedTest, TwoProgramsOfOneHostReachEachOtherThroughTheFilter) {
   Host one("v0");
-  const auto a = one.grant(), b = one.grant();
-  GrantedPort pa, pb;
-  ASSERT_STREQ(open(pa, *a), nullptr);
-  ASSERT_STREQ(open(pb, *b), nullptr);
+  Program a(one), b(one);
   for (std::uint64_t number = 1; number <= 1000; ++number) {
-    ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, number));
-    ASSERT_EQ(next(pb), number);
-    ASSERT_NO_FATAL_FAILURE(send_one(pb, pa.address(), pb.address(), 64, number));
-    ASSERT_EQ(next(pa), number);
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), a.port.address(), 64, number));
+    ASSERT_EQ(next(b.port), number);
+    ASSERT_NO_FATAL_FAILURE(send_one(b.port, a.port.address(), b.port.address(), 64, number));
+    ASSERT_EQ(next(a.port), number);
   }
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), kV0, 64, 1));
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pb.address(), 64, 1));
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, 1, 15));
-  ASSERT_NO_FATAL_FAILURE(send_one(pa, pb.address(), pa.address(), 64, 1, 1, 0x0800));
-  EXPECT_TRUE(is_silent(pb));
-  EXPECT_EQ(a->counts().passed, 1000u);
-  EXPECT_EQ(a->counts().forged_source, 2u);
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), kV0, 64, 1));
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), b.port.address(), 64, 1));
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), a.port.address(), 64, 1, 15));
+  ASSERT_NO_FATAL_FAILURE(send_one(a.port, b.port.address(), a.port.address(), 64, 1, 1, 0x0800));
+  EXPECT_TRUE(is_silent(b.port));
+  EXPECT_EQ(a.grant->counts().passed, 1000u);
+  EXPECT_EQ(a.grant->counts().forged_source, 2u);
 }
 
 TEST_F(GrantedTest, TheAgentSpeaksForADeadProgram) {
   Host one("v0"), two("v1");
-  const auto a = one.grant(), b = one.grant(), c = two.grant();
-  GrantedPort pb, pc;
-  ASSERT_STREQ(open(pb, *b), nullptr);
-  ASSERT_STREQ(open(pc, *c), nullptr);
+  Program a(one), b(one), c(two);
   std::byte bytes[64];
   Frame frame{bytes, 64, 0};
-  for (GrantedPort* peer : {&pb, &pc}) {
-    write(frame, peer->address(), a->address(), 64, 9, 9);
-    ASSERT_TRUE(a->say(bytes));
+  for (GrantedPort* peer : {&b.port, &c.port}) {
+    write(frame, peer->address(), a.grant->address(), 64, 9, 9);
+    ASSERT_TRUE(a.grant->say(bytes));
     EXPECT_EQ(next(*peer), 9u);
   }
 }
@@ -603,8 +604,7 @@ TEST_F(GrantedTest, TheAgentSpeaksForADeadProgram) {
 class LocalPortTest : public GrantedTest {
  protected:
   void open_agent(PortKind kind = PortKind::kXdpGeneric) {
-    agent_ = std::make_unique<LocalPort>(
-        std::make_unique<LoopbackPort>(open("v0", kind)));
+    agent_ = std::make_unique<LocalPort>(std::make_unique<LoopbackPort>(open("v0", kind)));
   }
   void TearDown() override {
     agent_.reset();
@@ -621,30 +621,28 @@ TEST_F(LocalPortTest, ReachesAGrantedProgramAndBack) {
   EXPECT_FALSE(agent_->has_desk());
   agent_->open_desk(host_->filter, 0x88b5);
   ASSERT_TRUE(agent_->has_desk());
-  const auto a = host_->grant(), b = host_->grant();
-  GrantedPort pa, pb;
-  ASSERT_STREQ(open(pa, *a), nullptr);
-  ASSERT_STREQ(open(pb, *b), nullptr);
-  agent_->add(a->address());
+  Program a(*host_), b(*host_);
+  agent_->add(a.grant->address());
   for (std::uint64_t number = 1; number <= 500; ++number) {
-    ASSERT_NO_FATAL_FAILURE(send_one(*agent_, pa.address(), kV0, 64, number));
+    ASSERT_NO_FATAL_FAILURE(send_one(*agent_, a.port.address(), kV0, 64, number));
     Frame frame;
-    ASSERT_TRUE(eventually([&] { return pa.receive({&frame, 1}) == 1; }));
+    ASSERT_TRUE(eventually([&] { return a.port.receive({&frame, 1}) == 1; }));
     ASSERT_EQ(number_in(frame), number);
     ASSERT_EQ(std::memcmp(frame.data + 6, agent_->desk().data(), 6), 0);
-    pa.release({&frame, 1});
-    ASSERT_NO_FATAL_FAILURE(send_one(pa, agent_->desk(), pa.address(), 64, number));
+    a.port.release({&frame, 1});
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, agent_->desk(), a.port.address(), 64, number));
     pollfd state{agent_->descriptor(), POLLIN, 0};
     ASSERT_EQ(poll(&state, 1, 10'000), 1);
     ASSERT_TRUE(receive(*agent_, frame));
     ASSERT_EQ(number_in(frame), number);
     ASSERT_EQ(std::memcmp(frame.data, kV0.data(), 6), 0);
-    ASSERT_EQ(std::memcmp(frame.data + 6, pa.address().data(), 6), 0);
+    ASSERT_EQ(std::memcmp(frame.data + 6, a.port.address().data(), 6), 0);
     agent_->release({&frame, 1});
   }
-  agent_->remove(a->address());
-  ASSERT_NO_FATAL_FAILURE(send_one(*agent_, pa.address(), kV0, 64, 1));  // to the wire, to nobody
-  EXPECT_TRUE(is_silent(pa));
+  agent_->remove(a.grant->address());
+  ASSERT_NO_FATAL_FAILURE(
+      send_one(*agent_, a.port.address(), kV0, 64, 1));  // to the wire, to nobody
+  EXPECT_TRUE(is_silent(a.port));
 }
 
 TEST_F(LocalPortTest, ReachesTheWireAsBefore) {
@@ -653,8 +651,8 @@ TEST_F(LocalPortTest, ReachesTheWireAsBefore) {
   const auto peer = open("v1", PortKind::kXdpGeneric);
   for (const bool desk : {false, true}) {
     if (desk) agent_->open_desk(host_->filter, 0x88b5);
-    const auto a = host_->grant();
-    agent_->add(a->address());
+    Program a(*host_);
+    agent_->add(a.grant->address());
     for (std::uint64_t number = 1; number <= 100; ++number) {
       ASSERT_NO_FATAL_FAILURE(send_one(*agent_, kV1, kV0, 64, number));
       ASSERT_EQ(next(*peer), number);
@@ -665,7 +663,7 @@ TEST_F(LocalPortTest, ReachesTheWireAsBefore) {
       ASSERT_NO_FATAL_FAILURE(send_one(*agent_, kV0, kV0, 64, number));  // to itself
       ASSERT_EQ(next(*agent_), number);
     }
-    agent_->remove(a->address());
+    agent_->remove(a.grant->address());
   }
   EXPECT_EQ(host_->filter.counts().passed, 0u);
 }
@@ -674,9 +672,7 @@ TEST_F(LocalPortTest, KeptFramesOfTheDeskAreGivenBackToIt) {
   open_agent();
   host_ = std::make_unique<Host>("v0");
   agent_->open_desk(host_->filter, 0x88b5);
-  const auto a = host_->grant();
-  GrantedPort pa;
-  ASSERT_STREQ(open(pa, *a), nullptr);
+  Program a(*host_);
   const auto peer = open("v1", PortKind::kXdpGeneric);
   std::uint64_t number = 0;
   for (int round = 0; round < 3; ++round) {
@@ -684,7 +680,7 @@ TEST_F(LocalPortTest, KeptFramesOfTheDeskAreGivenBackToIt) {
     while (kept.size() < agent_->lendable()) {
       ++number;
       if (number % 2 == 0) {
-        ASSERT_NO_FATAL_FAILURE(send_one(pa, agent_->desk(), pa.address(), 64, number));
+        ASSERT_NO_FATAL_FAILURE(send_one(a.port, agent_->desk(), a.port.address(), 64, number));
       } else {
         ASSERT_NO_FATAL_FAILURE(send_one(*peer, kV0, kV1, 64, number));
       }
@@ -707,13 +703,11 @@ TEST_F(LocalPortTest, WorksOverEveryKindOfPort) {
     open_agent(kind);
     host_ = std::make_unique<Host>("v0");
     agent_->open_desk(host_->filter, 0x88b5);
-    const auto a = host_->grant();
-    GrantedPort pa;
-    ASSERT_STREQ(open(pa, *a), nullptr);
-    agent_->add(a->address());
-    ASSERT_NO_FATAL_FAILURE(send_one(*agent_, pa.address(), kV0, 64, 3));
-    ASSERT_EQ(next(pa), 3u);
-    ASSERT_NO_FATAL_FAILURE(send_one(pa, agent_->desk(), pa.address(), 64, 4));
+    Program a(*host_);
+    agent_->add(a.grant->address());
+    ASSERT_NO_FATAL_FAILURE(send_one(*agent_, a.port.address(), kV0, 64, 3));
+    ASSERT_EQ(next(a.port), 3u);
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, agent_->desk(), a.port.address(), 64, 4));
     ASSERT_EQ(next(*agent_), 4u);
     agent_.reset();
   }
