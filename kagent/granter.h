@@ -3,7 +3,8 @@
 //
 //   Workshop's thread        loop's thread
 //   make() ----------------> admit() ... program has the port ... dismiss() --+
-//   ~GrantedPlace <-----------------------------------------------------------+
+//   end() <-------------------------------------------------------------------+
+//     +--------------------> is_kept() ... ~GrantedPlace
 //
 // Making and taking away talks to the kernel for milliseconds, so neither happens where the stacks
 // are driven.
@@ -35,7 +36,7 @@ struct GrantedCounters {
   std::uint64_t tx_dropped_invalid = 0;
 };
 
-// A port as the agent holds it. When it is destroyed the port ends, whoever has its descriptors.
+// A port as the agent holds it.
 class GrantedPlace {
  public:
   virtual ~GrantedPlace() = default;
@@ -46,6 +47,10 @@ class GrantedPlace {
   // Sends a whole frame from the port's address in the program's stead. False if it can't.
   virtual bool send(std::span<const std::byte> frame) = 0;
   virtual GrantedCounters counters() = 0;
+  // Takes the port away, whoever has its descriptors. Must have been called before it is destroyed.
+  virtual void end() = 0;
+  // After that: whether somebody keeps the socket, and with it the memory, which stays locked.
+  virtual bool is_kept() = 0;
 };
 
 // The ports of one NIC.

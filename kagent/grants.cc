@@ -1,5 +1,8 @@
 #include "kagent/grants.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +12,13 @@ namespace {
 constexpr std::size_t kFarewellsAtOnce = 64;
 constexpr std::size_t kBytesPerKb = 1024;
 
+// To the system, also if the program has a copy of the descriptor.
+void give_back_memory(int file) {
+  struct stat status {};
+  if (fstat(file, &status) != 0) return;
+  fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, status.st_size);
+}
+
 }  // namespace
 
 Grants::Grants(const Config& config, EventLoop& loop, ServiceCounters& counters)
@@ -17,7 +27,7 @@ Grants::Grants(const Config& config, EventLoop& loop, ServiceCounters& counters)
 Grants::~Grants() { finish(); }
 
 void Grants::finish() {
-  for (Leaving& each : leaving_) take_down(std::move(each.held), std::move(each.home));
+  for (Leaving& each : leaving_) take_down(std::move(each.held), each.closed);
   leaving_.clear();
   workshop_.finish();
 }
@@ -86,7 +96,7 @@ void Grants::make(Nic& nic, uid_t user, Made made) {
     }
     ++counters_.not_granted_failed;
     if (result->port != nullptr) {
-      destroy({&nic, std::move(result->port), user}, nullptr);
+      destroy({&nic, std::move(result->port), user}, true);
     } else {
       count(user, -1);
     }
@@ -95,15 +105,15 @@ void Grants::make(Nic& nic, uid_t user, Made made) {
   count(user, 1);
 }
 
-void Grants::end(Held held, std::unique_ptr<Home> home, std::uint64_t now) {
-  Leaving leaving{std::move(held), std::move(home), {}, 0, 0, now};
+void Grants::end(Held held, std::unique_ptr<Home> home, bool closed, std::uint64_t now) {
+  Leaving leaving{std::move(held), closed, {}, 0, 0, now};
   const GrantedLayout& layout = leaving.held.port->layout();
-  leaving.farewells = leaving.home->farewells(layout.address, layout.ether_type);
+  leaving.farewells = home->farewells(layout.address, layout.ether_type);
   leaving_.push_back(std::move(leaving));
   tick(now);
 }
 
-void Grants::end(Held held) { take_down(std::move(held), nullptr); }
+void Grants::end(Held held) { take_down(std::move(held), true); }
 
 // Never many in one go: nobody else is served meanwhile.
 void Grants::say_some(Leaving& leaving) {
@@ -118,10 +128,11 @@ void Grants::say_some(Leaving& leaving) {
 }
 
 void Grants::tick(std::uint64_t now) {
+  if (!kept_.empty()) look_after_kept(now);
   for (auto it = leaving_.begin(); it != leaving_.end();) {
     if (now >= it->begin + kFarewellsNs[it->turn]) say_some(*it);
     if (it->turn == std::size(kFarewellsNs) || it->farewells.empty()) {
-      take_down(std::move(it->held), std::move(it->home));
+      take_down(std::move(it->held), it->closed);
       it = leaving_.erase(it);
     } else {
       ++it;
@@ -130,35 +141,45 @@ void Grants::tick(std::uint64_t now) {
 }
 
 std::uint64_t Grants::next_deadline() const {
-  std::uint64_t next = ~0ull;
+  std::uint64_t next = kept_.empty() ? ~0ull : next_look_;
   for (const Leaving& each : leaving_) next = std::min(next, each.begin + kFarewellsNs[each.turn]);
   return next;
 }
 
-void Grants::take_down(Held held, std::unique_ptr<Home> home) {
+void Grants::take_down(Held held, bool closed) {
   held.nic->dismiss(*held.port);
-  destroy(std::move(held), std::move(home));
+  destroy(std::move(held), closed);
 }
 
-void Grants::destroy(Held held, std::unique_ptr<Home> home) {
-  // A function can be copied, what it has cannot.
-  struct Rest {
-    std::unique_ptr<GrantedPlace> port;
-    std::unique_ptr<Home> home;
+void Grants::destroy(Held held, bool closed) {
+  // A function can be copied, a port cannot.
+  const auto ending = std::make_shared<Held>(std::move(held));
+  const auto work = [ending, closed] {
+    GrantedPlace& port = *ending->port;
+    if (closed) give_back_memory(port.umem());
+    port.end();
   };
-  const auto rest = std::make_shared<Rest>(Rest{std::move(held.port), std::move(home)});
-  const auto work = [rest] {
-    rest->port.reset();
-    if (rest->home != nullptr) rest->home->clear();
-    rest->home.reset();
-  };
-  workshop_.give(work, [this, user = held.user] { count(user, -1); });
+  workshop_.give(work, [this, ending] {
+    if (!ending->port->is_kept()) return count(ending->user, -1);
+    ++counters_.ports_kept;
+    kept_.push_back(std::move(*ending));
+  });
+}
+
+void Grants::look_after_kept(std::uint64_t now) {
+  if (now < next_look_) return;
+  next_look_ = now + kKeptLookNs;
+  kept_.remove_if([this](const Held& held) {
+    if (held.port->is_kept()) return false;
+    count(held.user, -1);
+    return true;
+  });
 }
 
 void Grants::leave(const Nic& nic) {
   for (auto it = leaving_.begin(); it != leaving_.end();) {
     if (it->held.nic == &nic) {
-      take_down(std::move(it->held), std::move(it->home));
+      take_down(std::move(it->held), it->closed);
       it = leaving_.erase(it);
     } else {
       ++it;

@@ -2,9 +2,10 @@
 //
 //   judge() -> make() ... made(port) -> the program has it -> end(port, home)
 //                                                             farewells at once, +20 ms, +100 ms
-//                                                             taken down
+//                                                             taken down -> kept by the program?
 //
-// A port counts against the limits from make() until it has been taken down.
+// A port counts against the limits from make() until it has been taken down and nobody has its socket
+// any more: a program that kept that one would keep the memory too.
 #ifndef VIADUCT_KAGENT_GRANTS_H
 #define VIADUCT_KAGENT_GRANTS_H
 
@@ -34,6 +35,8 @@ class Grants {
  public:
   // When farewells are said, counted from the first time.
   static constexpr std::uint64_t kFarewellsNs[] = {0, 20 * kNsPerMs, 100 * kNsPerMs};
+  // How often it is looked whether sockets are kept.
+  static constexpr std::uint64_t kKeptLookNs = kNsPerSecond;
 
   // All arguments must outlive this. Throws std::system_error.
   Grants(const Config& config, EventLoop& loop, ServiceCounters& counters);
@@ -60,11 +63,12 @@ class Grants {
   using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
   void make(Nic& nic, uid_t user, Made made);
 
-  // The program is gone. The second form for a port that no program has had.
-  void end(Held port, std::unique_ptr<Home> home, std::uint64_t now);
+  // The program is gone, or (not `closed`) its session has been ended and it may still use the memory.
+  // The second form is for a port that no program has had.
+  void end(Held port, std::unique_ptr<Home> home, bool closed, std::uint64_t now);
   void end(Held port);
 
-  // Says farewells that are due.
+  // Says farewells that are due, looks after sockets that are kept.
   void tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 
@@ -74,12 +78,13 @@ class Grants {
 
   std::uint32_t ports() const { return ports_; }     // being made and taken down included
   std::size_t leaving() const { return leaving_.size(); }
+  std::size_t kept() const { return kept_.size(); }
   bool idle() const { return workshop_.busy() == 0; }
 
  private:
   struct Leaving {
     Held held;
-    std::unique_ptr<Home> home;
+    bool closed;
     std::vector<std::vector<std::byte>> farewells;
     std::size_t said = 0;     // of this turn
     unsigned turn = 0;        // of kFarewellsNs
@@ -87,8 +92,9 @@ class Grants {
   };
 
   void say_some(Leaving& leaving);
-  void take_down(Held held, std::unique_ptr<Home> home);
-  void destroy(Held held, std::unique_ptr<Home> home);
+  void take_down(Held held, bool closed);
+  void destroy(Held held, bool closed);
+  void look_after_kept(std::uint64_t now);
   void count(uid_t user, int change);
 
   const Config& config_;
@@ -97,6 +103,8 @@ class Grants {
   std::uint32_t ports_ = 0;
   std::unordered_map<uid_t, std::uint32_t> ports_of_user_;
   std::list<Leaving> leaving_;
+  std::list<Held> kept_;
+  std::uint64_t next_look_ = 0;  // at those
 };
 
 }  // namespace viaduct

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <memory>
+#include <span>
 #include <system_error>
 
 #include "kagent/granted_home.h"
@@ -24,8 +26,8 @@ namespace {
 std::vector<std::byte> farewell(const Stack::Remains& left, const MacAddress& source,
                                 std::uint16_t ether_type) {
   wire::Header header{wire::Type::kDisconnect};
-  header.vi = left.peer_vi;
-  header.key = left.peer_key;
+  header.vi = left.vi;
+  header.key = left.key;
   header.psn = left.psn;
   header.ack = left.ack;
   std::vector<std::byte> out(wire::kMinFrameBytes);
@@ -55,17 +57,14 @@ std::vector<std::vector<std::byte>> Home::farewells(const MacAddress& source,
   void* const segment = mmap(nullptr, bytes_ - at, PROT_READ, MAP_SHARED | MAP_NORESERVE,
                              file_.get(), static_cast<off_t>(at));
   if (segment == MAP_FAILED) return out;
-  Stack::remains(segment, limits_, [&](const Stack::Remains& left) {
-    const bool group = (left.peer[0] & 1) != 0;
-    if (!group && left.peer != MacAddress{}) out.push_back(farewell(left, source, ether_type));
-  });
+  const std::size_t most = std::size_t{limits_.vis} + limits_.goodbyes;
+  const auto left = std::make_unique_for_overwrite<Stack::Remains[]>(most);
+  const std::size_t count = Stack::remains(segment, limits_, {left.get(), most});
   munmap(segment, bytes_ - at);
+  for (const Stack::Remains& each : std::span(left.get(), count)) {
+    out.push_back(farewell(each, source, ether_type));
+  }
   return out;
-}
-
-void Home::clear() {
-  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-            static_cast<off_t>(bytes_));
 }
 
 }  // namespace viaduct

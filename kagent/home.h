@@ -24,9 +24,6 @@ class Home {
   std::vector<std::vector<std::byte>> farewells(const MacAddress& source,
                                                 std::uint16_t ether_type) const;
 
-  // Gives the memory back to the system, whoever has the file.
-  void clear();
-
  private:
   StackLimits limits_;
   std::size_t bytes_;

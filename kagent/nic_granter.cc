@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
-#include <optional>
 #include <utility>
 
 #include "xdp/grant.h"
@@ -15,18 +14,19 @@ namespace viaduct {
 class NicGranter::Place final : public GrantedPlace {
  public:
   Place(std::mutex& mutex, const Grant::Options& options) : mutex_(mutex), grant_(options) {}
-  ~Place() override {
-    const std::lock_guard lock(mutex_);
-    grant_.reset();
-  }
 
-  const GrantedLayout& layout() const override { return grant_->layout(); }
-  int socket() const override { return grant_->socket(); }
-  int umem() const override { return grant_->umem(); }
-  bool send(std::span<const std::byte> frame) override { return grant_->say(frame); }
+  const GrantedLayout& layout() const override { return grant_.layout(); }
+  int socket() const override { return grant_.socket(); }
+  int umem() const override { return grant_.umem(); }
+  bool send(std::span<const std::byte> frame) override { return grant_.say(frame); }
+  void end() override {
+    const std::lock_guard lock(mutex_);
+    grant_.end();
+  }
+  bool is_kept() override { return grant_.is_kept(); }
 
   GrantedCounters counters() override {
-    const GrantFilter::Counts filter = grant_->counts();
+    const GrantFilter::Counts filter = grant_.counts();
     GrantedCounters out;
     out.passed = filter.passed;
     out.forged_source = filter.forged_source;
@@ -35,7 +35,7 @@ class NicGranter::Place final : public GrantedPlace {
     out.forbidden = filter.forbidden;
     xdp_statistics kernel{};
     socklen_t bytes = sizeof kernel;
-    if (getsockopt(grant_->socket(), SOL_XDP, XDP_STATISTICS, &kernel, &bytes) == 0) {
+    if (getsockopt(grant_.socket(), SOL_XDP, XDP_STATISTICS, &kernel, &bytes) == 0) {
       out.rx_dropped_ring_full = kernel.rx_ring_full;
       out.rx_dropped_no_fill = kernel.rx_fill_ring_empty_descs;
       out.rx_dropped_invalid = kernel.rx_dropped + kernel.rx_invalid_descs;
@@ -46,7 +46,7 @@ class NicGranter::Place final : public GrantedPlace {
 
  private:
   std::mutex& mutex_;
-  std::optional<Grant> grant_;
+  Grant grant_;
 };
 
 NicGranter::NicGranter(const NicConfig& config, std::unique_ptr<Port>& port)

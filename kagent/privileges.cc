@@ -42,8 +42,8 @@ std::string missing_capabilities(bool only_pcap) {
   };
   constexpr Need kNeeds[] = {
       {CAP_NET_RAW, CAP_NET_RAW, "CAP_NET_RAW", "to send and receive frames", true},
-      {CAP_NET_ADMIN, CAP_NET_ADMIN, "CAP_NET_ADMIN", "to attach to the interface", false},
-      {CAP_BPF, CAP_SYS_ADMIN, "CAP_BPF", "to load the steering program", false},
+      {CAP_NET_ADMIN, CAP_NET_ADMIN, "CAP_NET_ADMIN", "to attach to the interface and to make ports for programs", false},
+      {CAP_BPF, CAP_SYS_ADMIN, "CAP_BPF", "to load the steering program and the filter", false},
       {CAP_SYS_PTRACE, CAP_SYS_PTRACE, "CAP_SYS_PTRACE",
        "to copy between programs and the network", true},
       {CAP_DAC_OVERRIDE, CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", "to open the memory of programs",

@@ -27,6 +27,7 @@ namespace viaduct {
   X(refused_placement, "requests refused: a port of its own was wanted and could not be given") \
   X(refused_resources, "requests refused: the system gave no memory or descriptors")      \
   X(ports_made, "ports made for programs")                                                \
+  X(ports_kept, "ports whose sockets programs kept when their sessions had ended")        \
   X(not_granted_policy, "wishes for a port not fulfilled: programs are hosted here")      \
   X(not_granted_nic, "wishes for a port not fulfilled: the interface can have none")      \
   X(not_granted_access, "wishes for a port not fulfilled: user not in the lists of [granted]") \

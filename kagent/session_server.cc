@@ -521,7 +521,8 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   spdlog::debug("{}: session on {} ended", text_of(peer), live.session->nic().interface());
   if (--sessions_of_user_[peer.uid] == 0) sessions_of_user_.erase(peer.uid);
   if (auto granted = live.session->take_granted()) {
-    grants_.end(std::move(granted->held), std::move(granted->home), monotonic_ns());
+    const bool closed = cause != &ServiceCounters::sessions_lost;
+    grants_.end(std::move(granted->held), std::move(granted->home), closed, monotonic_ns());
   }
   // The segment says that the session is over before the socket's end can be seen.
   live.session.reset();

@@ -24,13 +24,6 @@ std::uint32_t key_bucket_count(const StackLimits& limits) {
 
 }  // namespace
 
-// Offsets of the segment's parts.
-struct Stack::Parts {
-  std::size_t root, sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, pendings,
-      attempts, in_flight, resent_marks, responses, key_buckets, peer_buckets, request_buckets,
-      goodbye_buckets, wheel, timers, views, open_sessions, total;
-};
-
 Stack::Parts Stack::parts(const StackLimits& limits) {
   Parts p{};
   std::size_t at = 0;

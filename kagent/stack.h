@@ -110,9 +110,8 @@ class Stack {
   // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
   void close_session(std::uint32_t session, std::uint64_t now);
 
-  struct Remains { MacAddress peer; std::uint32_t peer_vi; std::uint64_t peer_key; std::uint32_t psn, ack; };
-  template <class F> static void remains(const void*, const StackLimits&, F&&) {}
-
+  struct Remains { MacAddress peer; std::uint32_t vi; std::uint64_t key; std::uint32_t psn, ack; };
+  static std::size_t remains(const void*, const StackLimits&, std::span<Remains>) { return 0; }
   // Does what there is to do at `now` (ns, monotonic): frames, doorbells, transmissions,
   // acknowledgements, timers. Returns the amount of work done, 0 when idle.
   unsigned progress(std::uint64_t now);
@@ -141,6 +140,19 @@ class Stack {
   MacAddress host() const { return addresses_.host; }
   std::uint32_t mtu() const { return mtu_; }
 
+  // A connection that a stack has left behind.
+  struct Remains {
+    MacAddress peer;
+    std::uint32_t vi;       // the peer's
+    std::uint64_t key;      // that frames to it must carry
+    std::uint32_t psn, ack;  // as a last DISCONNECT tells them
+  };
+  // What the dead stack of a program has not said goodbye to, as many as `out` has room for;
+  // limits.vis + limits.goodbyes is always enough. `segment` (footprint(limits) bytes) may hold
+  // nonsense and may change while it is read. Returns how many.
+  static std::size_t remains(const void* segment, const StackLimits& limits,
+                             std::span<Remains> out);
+
   // What is in use now, for the counters' table and for tests that look for leaks.
   struct Usage {
     std::uint32_t sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, connected;
@@ -149,7 +161,7 @@ class Stack {
 
  private:
   using ViIndex = std::uint32_t;
-  struct Message;   // stack_send.cc: a work request that was checked
+  struct Message;  // stack_send.cc: a work request that was checked
 
   // VI of a frame that is about a connection request.
   static constexpr std::uint32_t kToRequest = 0xffffffff;
@@ -159,7 +171,12 @@ class Stack {
   static constexpr std::uint32_t kMaxPieces = 256;    // collected before they are written
 
   // --- stack.cc
-  struct Parts;
+  // Offsets of the segment's parts.
+  struct Parts {
+    std::size_t root, sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, pendings,
+        attempts, in_flight, resent_marks, responses, key_buckets, peer_buckets, request_buckets,
+        goodbye_buckets, wheel, timers, views, open_sessions, total;
+  };
   static Parts parts(const StackLimits& limits);
   unsigned receive_frames();
   unsigned answer_doorbells();

@@ -26,6 +26,8 @@ namespace {
 
 constexpr std::uint8_t kPatience = 3;      // unanswered requests before the host is asked too
 constexpr std::uint8_t kMaxUnanswered = 10;  // before a stack is given up
+constexpr std::uint32_t kMovesAtOnce = 3;   // between two repetitions of the request
+constexpr std::uint32_t kMovesInHaste = 16;  // after which repetitions begin anew
 // Notices that are looked at in a millisecond, so that a program that puts up many for nothing
 // can't hold up everybody else. What is not found now is found when the request is repeated.
 constexpr std::uint32_t kNoticesPerMs = 65536;
@@ -45,6 +47,7 @@ void Stack::begin_asking(ViIndex i) {
   std::memcpy(host.data(), attempt.remote.host, host.size());
   attempt.asked[0] = {way_to(host), Answer::kNone, 0, 0};
   attempt.asked_count = 1;
+  attempt.moves = attempt.moves_now = 0;
 }
 
 Asked* Stack::find_asked(ViIndex i, const MacAddress& address) {
@@ -79,6 +82,7 @@ void Stack::forget_asked(ViIndex i, const MacAddress& address) {
 // Repeats the request wherever an answer is hoped for.
 void Stack::send_connect_requests(ViIndex i) {
   state::Attempt& attempt = attempts_[i];
+  attempt.moves_now = 0;
   bool promising = false;
   for (std::uint32_t a = 1; a < attempt.asked_count; ++a) {
     Asked& asked = attempt.asked[a];
@@ -89,8 +93,8 @@ void Stack::send_connect_requests(ViIndex i) {
   if (!promising) send_connect_request(i, attempt.asked[0]);
 }
 
-// Who moves us forgets us. Where we are sent is asked at once, but only the first time, or when it
-// had been given up: two hosts that send us back and forth must not make us busy.
+// Who moves us forgets us. Where we are sent is asked at once, unless it is asked already. Whoever
+// sends us round in circles must not make us busy.
 void Stack::on_moved(ViIndex i, const wire::Decoded& frame) {
   MacAddress address;
   if (!wire::decode(frame.payload, address)) {
@@ -108,8 +112,14 @@ void Stack::on_moved(ViIndex i, const wire::Decoded& frame) {
     from->unanswered = 0;
     from->may_keep = 0;
   }
+  state::Attempt& attempt = attempts_[i];
+  if (attempt.moves_now == kMovesAtOnce) return;
   Asked* there = find_asked(i, address);
   if (there == nullptr) {
+    // Those that have not answered so far are given up for it, or two would have the request.
+    for (Asked& other : std::span(attempt.asked).subspan(1)) {
+      if (other.answer == Answer::kNone) other.unanswered = kMaxUnanswered;
+    }
     there = ask_too(i, address);
     if (there == nullptr) return;
   } else if (there->unanswered < kMaxUnanswered) {
@@ -119,6 +129,8 @@ void Stack::on_moved(ViIndex i, const wire::Decoded& frame) {
     there->unanswered = 0;
   }
   send_connect_request(i, *there);
+  ++attempt.moves_now;
+  if (++attempt.moves > kMovesInHaste) return;
   vi.attempts = 0;
   wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.connect_deadline));
 }
@@ -227,7 +239,7 @@ bool Stack::move_request(const MacAddress& source, const wire::ConnectBody& body
   return false;
 }
 
-// A program has put up a notice: it may be for requests that are held. Once in a millisecond at most.
+// A program has put up a notice, maybe for a request that is held. Once in a millisecond at most.
 void Stack::move_held_requests() {
   if (root_->held_requests == 0) return;
   if (now_ - root_->notice_scan < kMs) {

@@ -243,6 +243,8 @@ struct Attempt {
   layout::Address local, remote;
   layout::ViAttributes peer;  // peer to peer: of the other side, once known
   std::uint32_t asked_count;
+  std::uint32_t moves;        // times we were sent elsewhere ...
+  std::uint32_t moves_now;    // ... since the request was last repeated
   Asked asked[kMaxAsked];     // the host that the program named, then where it sent us
 };
 

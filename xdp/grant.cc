@@ -9,10 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 
+#include "kagent/wire.h"
 #include "xdp/chunk.h"
 #include "xdp/macvlan.h"
 #include "xdp/open_port.h"
@@ -54,6 +56,10 @@ Grant::Grant(const Options& options) : filter_(options.filter), entry_(filter_.a
 Grant::~Grant() { undo(); }
 
 void Grant::undo() {
+  if (ended_) {
+    granted_bpf__destroy(program_);
+    return;
+  }
   // From here on nothing passes of what somebody with a copy of the socket sends.
   filter_.remove(entry_);
   filter_.later([ifindex = ifindex_, program = program_,
@@ -64,6 +70,28 @@ void Grant::undo() {
     }
     granted_bpf__destroy(program);
   });
+}
+
+void Grant::end() {
+  if (ended_) return;
+  ended_ = true;
+  filter_.remove(entry_);
+  if (ifindex_ != 0) delete_child(ifindex_);
+  for (int* const fd : {&link_, &socket_, &umem_, &packets_}) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+  }
+}
+
+// The map of the XDP program has the socket until nobody has: so the program knows.
+bool Grant::is_kept() const {
+  std::array<std::uint8_t, 64> frame{};
+  std::copy(layout_.address.begin(), layout_.address.end(), frame.begin());
+  wire::store16(reinterpret_cast<std::byte*>(frame.data() + 12), layout_.ether_type);
+  DECLARE_LIBBPF_OPTS(bpf_test_run_opts, run, .data_in = frame.data(),
+                      .data_size_in = static_cast<std::uint32_t>(frame.size()), .repeat = 1);
+  const int program = bpf_program__fd(program_->progs.viaduct_granted);
+  return bpf_prog_test_run_opts(program, &run) == 0 && run.retval == XDP_REDIRECT;
 }
 
 void Grant::fail(const char* what, int error) const {

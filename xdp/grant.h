@@ -52,6 +52,12 @@ class Grant {
   // Not through the program's rings. False if the kernel refuses.
   bool say(std::span<const std::byte> frame);
 
+  // Takes child, socket and buffers away, and waits for it, some tens of ms. What can be asked after that is
+  // whether somebody still has a copy of the socket, as only a program that means harm does: its
+  // buffers stay in memory, and locked, until that one is closed too.
+  void end();
+  bool is_kept() const;
+
  private:
   void open_socket(const Options& options);
   void attach_program(const Options& options);
@@ -68,6 +74,7 @@ class Grant {
   granted_bpf* program_ = nullptr;
   int link_ = -1;    // of the program to the child
   int packets_ = -1;  // the socket of say()
+  bool ended_ = false;
 };
 
 }  // namespace viaduct

@@ -14,6 +14,7 @@
 //   home MS, desk MS, rings MS     writes nonsense all over these for this time
 //   deaf MS            does nothing at all
 //   touch FILE, await FILE         for whoever runs several of these
+//   leave              ends the session, but keeps all descriptors that came with it
 //   lost               waits until the agent ends the session
 //
 // granted_tool watch IF MS    says "saw TO FROM TYPE BYTES" for each frame on an interface
@@ -25,6 +26,7 @@
 #include <linux/if_xdp.h>
 #include <net/if.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -34,6 +36,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -63,9 +66,10 @@ std::uint64_t deadline(const std::string& ms) {
 }
 
 MacAddress address(const std::string& text) {
-  const auto out = parse_mac(text == "everybody" ? "02:00:00:00:00:00" : text);
+  if (text == "everybody") return kBroadcast;
+  const auto out = parse_mac(text);
   if (!out) fail("address " + text);
-  return text == "everybody" ? kBroadcast : *out;
+  return *out;
 }
 
 MacAddress address(const std::uint8_t* bytes) {
@@ -85,6 +89,7 @@ class Session {
   int fd(std::size_t which) const { return fds_.at(which).get(); }
   GrantedPort& port() { return port_; }
   void wait_for_end() const;
+  void leave() { socket_.close(); }
 
  private:
   Descriptor socket_;
@@ -216,6 +221,7 @@ void change_mark(Session& session) {
 // Whatever of it the kernel allows, nobody else may notice.
 void abuse(Session& session) {
   const int fd = session.fd(2), one = 1;
+  signal(SIGIO, SIG_IGN);
   try_to("shutdown", shutdown(fd, SHUT_RDWR));
   try_to("send buffer", setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &one, sizeof one));
   try_to("receive ring", setsockopt(fd, SOL_XDP, XDP_RX_RING, &one, sizeof one));
@@ -246,8 +252,10 @@ void abuse(Session& session) {
          fallocate(session.fd(4), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1 << 20));
 }
 
-std::uint32_t g_random = 1;
-std::uint32_t draw() { return g_random = g_random * 1664525 + 1013904223; }
+std::uint32_t draw() {
+  static std::mt19937 random(1);
+  return static_cast<std::uint32_t>(random());
+}
 
 // Small numbers are what passes for an index; all bits set is what stands for none.
 std::uint32_t nonsense() {
@@ -268,7 +276,7 @@ void scribble(int fd, std::size_t bytes, std::size_t offset, const std::string& 
   const std::size_t count = bytes / sizeof *words, dense = std::min<std::size_t>(count, 1 << 20);
   for (const std::uint64_t end = deadline(ms); monotonic_ns() < end;) {
     for (std::size_t i = 0; i < 4096; ++i) {
-      const std::size_t all = (std::size_t{draw()} << 16 ^ draw()) % count;
+      const std::size_t all = draw() % count;
       words[i % 16 == 0 ? all : all % dense] = nonsense();
     }
   }
@@ -316,6 +324,8 @@ void take_steps(Session& session, const std::vector<std::string>& steps) {
       Descriptor file(open(next().c_str(), O_CREAT | O_WRONLY, 0644));
     } else if (step == "await") {
       await(next());
+    } else if (step == "leave") {
+      session.leave();
     } else if (step == "lost") {
       session.wait_for_end();
     } else {

@@ -6,10 +6,14 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/connection_test.cc \
 	tests/sim/delivery_test.cc \
 	tests/sim/events_test.cc \
+	tests/sim/granted_host.cc tests/sim/granted_host.h \
 	tests/sim/hostile_test.cc \
 	tests/sim/pair.h \
 	tests/sim/peer_test.cc \
 	tests/sim/rdma_test.cc \
-	tests/sim/sim_host.cc tests/sim/sim_host.h
+	tests/sim/redirect_test.cc \
+	tests/sim/remains_test.cc \
+	tests/sim/sim_host.cc tests/sim/sim_host.h \
+	xdp/loopback_port.cc xdp/loopback_port.h
 tests_sim_sim_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_sim_test_LDADD = libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)

@@ -251,15 +251,24 @@ std::optional<std::pair<std::uint32_t, bool>> Program::cq_entry(std::uint32_t cq
 
 Host::Host(SimNetwork& net, std::uint8_t number, const StackLimits& its_limits,
            std::uint64_t seed, std::uint32_t mtu)
+    : Host(net, net.add_host({0x02, 0, 0, 0, 0, number}, mtu), nullptr,
+           {{0x02, 0, 0, 0, 0, number}, {0x02, 0, 0, 0, 0, number}}, its_limits,
+           std::string(1, static_cast<char>('a' + number - 1)), seed) {}
+
+Host::Host(SimNetwork& net, SimPort& its_port, std::unique_ptr<Port> through,
+           const StackAddresses& addresses, const StackLimits& its_limits,
+           const std::string& name, std::uint64_t seed)
     : network(net),
-      port(net.add_host({0x02, 0, 0, 0, 0, number}, mtu)),
+      port(its_port),
       limits(its_limits),
-      name_(1, static_cast<char>('a' + number - 1)),
-      random_(seed * 257 + number) {
+      through_(std::move(through)),
+      name_(name),
+      random_(seed * 257 + port.address()[5] + 256 * port.address()[4]) {
   bytes_ = Stack::footprint(limits);
   segment_ = map(bytes_);
-  stack = std::make_unique<Stack>(segment_, limits, wire::kDefaultEtherType, port, *this,
-                                  StackAddresses{port.address(), port.address()}, net.now());
+  Port& used = through_ != nullptr ? *through_ : port;
+  stack = std::make_unique<Stack>(segment_, limits, wire::kDefaultEtherType, used, *this,
+                                  addresses, net.now());
 }
 
 Host::~Host() {

@@ -112,6 +112,11 @@ class Host : public Environment {
        std::uint64_t seed, std::uint32_t mtu = 1500);
   ~Host() override;
 
+  // What its stack sends and receives goes through `through`, which ends at `port`; null: directly.
+  Host(SimNetwork& network, SimPort& port, std::unique_ptr<Port> through,
+       const StackAddresses& addresses, const StackLimits& limits, const std::string& name,
+       std::uint64_t seed);
+
   // One round of the stack and of the programs' command answers. True if there was work.
   bool step();
   std::uint64_t next_deadline() const { return stack->next_deadline(); }
@@ -126,6 +131,9 @@ class Host : public Environment {
   bool is_own_name(std::string_view name) override { return name == name_; }
   std::string_view own_name() override { return name_; }
 
+  // The stack's.
+  const void* segment() const { return segment_; }
+
   SimNetwork& network;
   SimPort& port;
   StackLimits limits;
@@ -134,6 +142,7 @@ class Host : public Environment {
   bool memory_gone = false;  // programs have unmapped what they had registered
 
  private:
+  std::unique_ptr<Port> through_;
   std::string name_;
   SimRandom random_;
   void* segment_;

@@ -48,6 +48,7 @@ class TestGranter final : public Granter {
  public:
   struct Log {
     std::string why;  // no port can be made
+    bool kept = false;  // somebody has copies of all sockets
     unsigned made = 0, gone = 0, admitted = 0, dismissed = 0;
     std::vector<std::vector<std::byte>> sent;
     GrantedCounters counters;
@@ -76,7 +77,6 @@ class TestGranter final : public Granter {
       layout_.send = layout_.receive;
       layout_.ring = 64;
     }
-    ~Place() override { ++log_.gone; }
     const GrantedLayout& layout() const override { return layout_; }
     int socket() const override { return socket_.get(); }
     int umem() const override { return umem_.get(); }
@@ -85,6 +85,8 @@ class TestGranter final : public Granter {
       return true;
     }
     GrantedCounters counters() override { return log_.counters; }
+    void end() override { ++log_.gone; }
+    bool is_kept() override { return log_.kept; }
 
    private:
     Log& log_;

@@ -26,6 +26,10 @@ TEST(CounterTable, HasEveryCounterWithItsValueAndMeaning) {
   nic.live->port.rx_frames = 7;
   nic.live->port.rebinds = 8;
   nic.live->usage.connected = 9;
+  nic.live->granted_ports = 12;
+  nic.live->granted_made = 13;
+  nic.live->granted.forged_source = 14;
+  nic.live->granted.tx_dropped_invalid = 15;
   ServiceCounters service;
   service.sessions_opened = 10;
   service.longest_round_ns = 11;
@@ -41,6 +45,14 @@ TEST(CounterTable, HasEveryCounterWithItsValueAndMeaning) {
   EXPECT_THAT(text, HasSubstr("viaduct_nic_info{nic=\"via0\",mode=\"sim\","
                               "address=\"02:00:00:00:00:01\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("viaduct_nic_mtu_bytes{nic=\"via0\"} 1500\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE viaduct_granted_ports gauge\n"
+                              "viaduct_granted_ports{nic=\"via0\"} 12\n"));
+  EXPECT_THAT(text, HasSubstr("viaduct_granted_made{nic=\"via0\"} 13\n"));
+  EXPECT_THAT(text, HasSubstr("# HELP viaduct_granted_filter_forged_source frames of programs "
+                              "dropped: another source address\n"
+                              "# TYPE viaduct_granted_filter_forged_source counter\n"
+                              "viaduct_granted_filter_forged_source{nic=\"via0\"} 14\n"));
+  EXPECT_THAT(text, HasSubstr("viaduct_granted_tx_dropped_invalid{nic=\"via0\"} 15\n"));
   EXPECT_THAT(text, HasSubstr("viaduct_service_sessions_opened 10\n"));
   EXPECT_THAT(text, HasSubstr("viaduct_service_longest_round_ns 11\n"));
 }
@@ -76,6 +88,16 @@ TEST(CounterTable, SaysWhichInterfaceIsAway) {
   EXPECT_THAT(text, HasSubstr("viaduct_nic_up{nic=\"a\"} 0\nviaduct_nic_up{nic=\"b\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("# TYPE viaduct_stack_acks_sent counter\n"
                               "viaduct_stack_acks_sent{nic=\"b\"} 3\n"));
+}
+
+TEST(CounterTable, AddsUpWhatPortsCount) {
+  GrantedCounters sum, more;
+  sum.passed = 1;
+  more.passed = 2;
+  more.tx_dropped_invalid = 3;
+  add_to(sum, more);
+  EXPECT_EQ(sum.passed, 3u);
+  EXPECT_EQ(sum.tx_dropped_invalid, 3u);
 }
 
 TEST(CounterTable, EscapesWhatTheFormatKnows) {

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "kagent/granted_home.h"
+#include "tests/sim/pair.h"
 #include "tests/unit/agent_fixture.h"
 
 namespace viaduct {
@@ -290,18 +291,130 @@ TEST_F(GrantsTest, EverythingGoesWithTheProgram) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+// How much memory the UMEM of a port takes that its program keeps open, in blocks.
+off_t blocks_of(const TestProgram::Answer& answer) {
+  struct stat status {};
+  EXPECT_EQ(fstat(answer.fds[3].get(), &status), 0);
+  return status.st_blocks;
+}
+
 TEST_F(GrantsTest, TakesTheMemoryBackThatAProgramKeeps) {
   TestProgram program(agent->socket());
   const auto answer = ask(program);
   expect_granted(answer);
-  const int home = answer->fds[4].get();
   const auto bytes = random_bytes(65536, 1);
-  ASSERT_EQ(pwrite(home, bytes.data(), bytes.size(), 0), 65536);
+  ASSERT_EQ(pwrite(answer->fds[3].get(), bytes.data(), bytes.size(), 0), 65536);
   program.close();
   let_ports_go();
-  struct stat status {};
-  ASSERT_EQ(fstat(home, &status), 0);
-  EXPECT_EQ(status.st_blocks, 0);
+  EXPECT_EQ(blocks_of(*answer), 0);
+}
+
+TEST_F(GrantsTest, LeavesTheMemoryToAProgramWhoseSessionIsEnded) {
+  TestProgram program(agent->socket());
+  const auto answer = ask(program);
+  expect_granted(answer);
+  const auto bytes = random_bytes(65536, 1);
+  ASSERT_EQ(pwrite(answer->fds[3].get(), bytes.data(), bytes.size(), 0), 65536);
+  agent->server->end_sessions(*agent->nics[0]);
+  expect_nothing_left();
+  EXPECT_GE(blocks_of(*answer), 65536 / 512);
+}
+
+TEST_F(GrantsTest, CountsPortsWhoseSocketsAreKept) {
+  Config config = TestAgent::small_config();
+  config.granted.ports = 1;
+  configure(config);
+  {
+    TestProgram program(agent->socket());
+    expect_granted(ask(program));
+  }
+  agent->ports.kept = true;
+  let_ports_go();
+  EXPECT_EQ(agent->counters.ports_kept, 1u);
+  EXPECT_EQ(agent->ports.gone, 1u);
+  TestProgram second(agent->socket());
+  expect_refused(second, ask(second, Placement::kGranted), "all 1 ports are in use");
+  agent->server->tick(monotonic_ns() + 10 * kNsPerSecond);
+  EXPECT_LT(agent->server->next_deadline(), monotonic_ns() + 12 * kNsPerSecond);
+  agent->ports.kept = false;
+  agent->server->tick(monotonic_ns() + 20 * kNsPerSecond);
+  TestProgram third(agent->socket());
+  expect_granted(ask(third, Placement::kGranted));
+}
+
+// A program that has had connections, and is gone: its stack is one of a simulation.
+class FarewellsTest : public GrantsTest {
+ protected:
+  static StackLimits limits() {
+    StackLimits out = TestAgent::small_config().limits;
+    out.sessions = 1;
+    return out;
+  }
+
+  // Opens a session, moves the stack of `pair.a` in and ends the program.
+  void leave_behind(const sim::Host& host) {
+    Config config = TestAgent::small_config();
+    config.limits = limits();
+    config.limits.sessions = 8;
+    configure(config);
+    TestProgram program(agent->socket());
+    const auto answer = ask(program);
+    expect_granted(answer);
+    const std::size_t bytes = Stack::footprint(limits());
+    ASSERT_EQ(pwrite(answer->fds[4].get(), host.segment(), bytes,
+                     static_cast<off_t>(home_stack_offset(limits()))),
+              static_cast<ssize_t>(bytes));
+    program.close();
+    begin_ = monotonic_ns();
+    agent->loop.poll(0);
+  }
+  // The frames said from begin_ to so much later.
+  std::size_t said_until(std::uint64_t ms) {
+    agent->server->tick(monotonic_ns() + ms * kNsPerMs);
+    return agent->ports.sent.size();
+  }
+
+  std::uint64_t begin_ = 0;
+};
+
+TEST_F(FarewellsTest, AreSaidToThePeersThreeTimes) {
+  sim::Pair pair(1, vip::kReliableDelivery, {}, limits());
+  ASSERT_TRUE(pair.connect());
+  Stack::Remains left[4];
+  ASSERT_EQ(Stack::remains(pair.a.segment(), limits(), left), 1u);
+  leave_behind(pair.a);
+  EXPECT_EQ(agent->ports.sent.size(), 1u) << "at once";
+  EXPECT_EQ(said_until(21), 2u);
+  EXPECT_EQ(said_until(22), 2u);
+  EXPECT_EQ(agent->ports.gone, 0u);
+  EXPECT_LE(agent->server->next_deadline(), monotonic_ns() + 100 * kNsPerMs);
+  EXPECT_EQ(said_until(101), 3u);
+  let_ports_go();
+  expect_nothing_left();
+  EXPECT_EQ(agent->ports.sent.size(), 3u);
+  EXPECT_EQ(agent->counters.farewells, 3u);
+  for (const auto& frame : agent->ports.sent) {
+    wire::Decoded decoded;
+    ASSERT_EQ(wire::decode(frame, decoded), wire::Malformed::kNone);
+    EXPECT_EQ(decoded.header.type, wire::Type::kDisconnect);
+    EXPECT_EQ(decoded.header.vi, left[0].vi);
+    EXPECT_EQ(decoded.header.key, left[0].key);
+    EXPECT_EQ(decoded.header.psn, left[0].psn);
+    EXPECT_EQ(decoded.header.ack, left[0].ack);
+    EXPECT_EQ(decoded.header.immediate, 0u);
+    EXPECT_EQ(decoded.destination, pair.b.port.address());
+    EXPECT_EQ(decoded.source, (MacAddress{2, 'p', 'o', 'r', 't', 1}));
+    EXPECT_EQ(wire::load16(frame.data() + 12), wire::kDefaultEtherType);
+  }
+}
+
+TEST_F(FarewellsTest, AreCutShortWhenTheInterfaceGoes) {
+  sim::Pair pair(1, vip::kReliableDelivery, {}, limits());
+  ASSERT_TRUE(pair.connect());
+  leave_behind(pair.a);
+  agent->server->end_sessions(*agent->nics[0]);
+  expect_nothing_left();
+  EXPECT_EQ(agent->ports.sent.size(), 1u);
 }
 
 TEST_F(GrantsTest, AProgramMayGoWhileItsPortIsMade) {

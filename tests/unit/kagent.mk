@@ -25,10 +25,11 @@ tests_unit_device_names_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_device_names_test_LDADD = $(kagent_test_libs)
 
 tests_unit_grants_test_SOURCES = \
+	tests/sim/pair.h tests/sim/sim_host.cc tests/sim/sim_host.h \
 	tests/unit/agent_fixture.h \
 	tests/unit/grants_test.cc
 tests_unit_grants_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
-tests_unit_grants_test_LDADD = $(kagent_test_libs)
+tests_unit_grants_test_LDADD = libviaduct_sim.la $(kagent_test_libs)
 
 tests_unit_program_environment_test_SOURCES = tests/unit/program_environment_test.cc
 tests_unit_program_environment_test_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -1,0 +1,283 @@
+#include "tests/sim/granted_host.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "tests/sim/pair.h"
+#include "xdp/loopback_port.h"
+
+namespace viaduct::sim {
+namespace {
+
+constexpr std::uint8_t kDesk = 0xd0;
+constexpr std::uint8_t kFirstChild = 0x10;
+constexpr std::uint32_t kDeskFrame = 0x40000000;  // marks the ids of the desk's frames
+
+MacAddress address_of(std::uint8_t kind, std::uint8_t number) {
+  return {0x02, 0, 0, 0, kind, number};
+}
+
+// A port that belongs to somebody else.
+class BorrowedPort final : public Port {
+ public:
+  explicit BorrowedPort(Port& port) : port_(port) {}
+  std::size_t receive(std::span<Frame> frames) override { return port_.receive(frames); }
+  void release(std::span<const Frame> frames) override { port_.release(frames); }
+  std::size_t reserve(std::span<Frame> frames) override { return port_.reserve(frames); }
+  void submit(std::span<const Frame> frames) override { port_.submit(frames); }
+  void cancel(std::span<const Frame> frames) override { port_.cancel(frames); }
+  void flush() override { port_.flush(); }
+  std::uint32_t mtu() const override { return port_.mtu(); }
+  MacAddress address() const override { return port_.address(); }
+  std::uint32_t lendable() const override { return port_.lendable(); }
+  int descriptor() const override { return -1; }
+  std::string mode() const override { return port_.mode(); }
+  PortCounters counters() override { return port_.counters(); }
+  bool alive() const override { return port_.alive(); }
+
+ private:
+  Port& port_;
+};
+
+StackLimits granted_limits() {
+  StackLimits limits = small_limits();
+  limits.sessions = 1;
+  return limits;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------- the agent's port
+
+std::size_t DeskPort::receive(std::span<Frame> frames) {
+  const std::size_t n = nic_.receive(frames.first((frames.size() + 1) / 2));
+  const std::size_t more = desk_.receive(frames.subspan(n));
+  const MacAddress own = nic_.address();
+  std::size_t kept = n;
+  for (std::size_t i = n; i < n + more; ++i) {
+    // What goes to everybody has come by the NIC too.
+    if ((std::to_integer<unsigned>(frames[i].data[0]) & 1) != 0) {
+      desk_.release({&frames[i], 1});
+      continue;
+    }
+    std::memcpy(frames[i].data, own.data(), own.size());
+    frames[kept] = frames[i];
+    frames[kept++].id |= kDeskFrame;
+  }
+  return kept;
+}
+
+void DeskPort::release(std::span<const Frame> frames) {
+  for (Frame frame : frames) {
+    if ((frame.id & kDeskFrame) != 0) {
+      frame.id &= ~kDeskFrame;
+      desk_.release({&frame, 1});
+    } else {
+      nic_.release({&frame, 1});
+    }
+  }
+}
+
+void DeskPort::submit(std::span<const Frame> frames) {
+  for (const Frame& frame : frames) {
+    const auto kind = std::to_integer<std::uint8_t>(frame.data[4]);
+    const auto host = std::to_integer<std::uint8_t>(frame.data[5]);
+    if (kind < kFirstChild || kind >= kDesk || host != nic_.address()[5]) {
+      nic_.submit({&frame, 1});
+      continue;
+    }
+    Frame copy;
+    if (desk_.reserve({&copy, 1}) == 1) {
+      std::memcpy(copy.data, frame.data, frame.length);
+      std::memcpy(copy.data + 6, desk_.address().data(), 6);
+      copy.length = frame.length;
+      desk_.submit({&copy, 1});
+    }
+    nic_.cancel({&frame, 1});
+  }
+}
+
+AgentHost::AgentHost(SimNetwork& net, std::uint8_t its_number, std::uint64_t seed)
+    : AgentHost(net, net.add_host(address_of(0, its_number), 1500),
+                net.add_host(address_of(kDesk, its_number), 1500), seed) {}
+
+AgentHost::AgentHost(SimNetwork& net, SimPort& nic, SimPort& its_desk, std::uint64_t seed)
+    : Host(net, nic, std::make_unique<LoopbackPort>(std::make_unique<DeskPort>(nic, its_desk)),
+           {nic.address(), nic.address()}, small_limits(),
+           std::string(1, static_cast<char>('a' + nic.address()[5] - 1)), seed),
+      number(nic.address()[5]),
+      desk(its_desk) {}
+
+// ---------------------------------------------------------------------------- granted programs
+
+GrantedHost::GrantedHost(AgentHost& its_agent, std::uint8_t child, std::uint64_t its_seed)
+    : GrantedHost(its_agent,
+                  its_agent.network.add_host(
+                      address_of(static_cast<std::uint8_t>(kFirstChild + child), its_agent.number),
+                      1500),
+                  its_seed) {}
+
+GrantedHost::GrantedHost(AgentHost& its_agent, SimPort& its_port, std::uint64_t its_seed)
+    : Host(its_agent.network, its_port,
+           std::make_unique<LoopbackPort>(std::make_unique<BorrowedPort>(its_port)),
+           {its_agent.port.address(), its_agent.desk.address()}, granted_limits(), "g", its_seed),
+      agent(its_agent),
+      desk_bytes_(layout::Offsets(agent.stack->capacity()).total) {
+  desk_segment_ = mmap(nullptr, desk_bytes_, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  desk_session = agent.stack->open_session(desk_segment_).value();
+  desk_view = layout::View(desk_segment_, agent.stack->capacity());
+  agent.stack->delegate(desk_session, port.address());
+}
+
+GrantedHost::~GrantedHost() {
+  if (!dead) agent.stack->close_session(desk_session, network.now());
+  munmap(desk_segment_, desk_bytes_);
+}
+
+std::uint32_t GrantedHost::put_up(const layout::Address& local, bool peer) {
+  layout::Notices& notices = desk_view.notices();
+  for (std::uint32_t n = 0; n < layout::kNotices; ++n) {
+    layout::Notice& notice = notices.notice[n];
+    if (notice.state.load() != layout::kNoticeFree) continue;
+    notice.local = local;
+    notice.state.store(peer ? layout::kNoticePeer : layout::kNoticeWait);
+    notices.active[n / 64].fetch_or(1ull << (n % 64));
+    if (notices.holding.load() != 0) desk_view.header().doorbells.ring(layout::kNoticeBit);
+    return n;
+  }
+  return layout::kNoNotice;
+}
+
+void GrantedHost::take_down(std::uint32_t notice) {
+  layout::Notices& notices = desk_view.notices();
+  notices.active[notice / 64].fetch_and(~(1ull << (notice % 64)));
+  notices.notice[notice].state.store(layout::kNoticeFree);
+}
+
+std::uint32_t GrantedHost::notices_up() const {
+  std::uint32_t up = 0;
+  for (const layout::Notice& notice : desk_view.notices().notice) up += notice.state.load() != 0;
+  return up;
+}
+
+void GrantedHost::die() {
+  dead = true;
+  std::vector<Stack::Remains> left(limits.vis + limits.goodbyes);
+  left.resize(Stack::remains(segment(), limits, left));
+  agent.stack->close_session(desk_session, network.now());
+  // The agent sends from the child's address, three times.
+  for (int i = 0; i < 3; ++i) {
+    for (const Stack::Remains& one : left) {
+      wire::Header header{};
+      header.type = wire::Type::kDisconnect;
+      header.vi = one.vi;
+      header.key = one.key;
+      header.psn = one.psn;
+      header.ack = one.ack;
+      Frame frame;
+      if (port.reserve({&frame, 1}) != 1) continue;
+      frame.length = static_cast<std::uint32_t>(
+          wire::encode(header, one.peer, port.address(), wire::kDefaultEtherType, frame.data));
+      port.submit({&frame, 1});
+    }
+  }
+  port.flush();
+}
+
+// ---------------------------------------------------------------------------- the world
+
+World::World(std::uint64_t its_seed, const SimFaults& faults, unsigned count)
+    : seed(its_seed), network(SimOptions{}, its_seed) {
+  network.set_faults(faults);
+  for (unsigned i = 0; i < count; ++i) {
+    agents.push_back(
+        std::make_unique<AgentHost>(network, static_cast<std::uint8_t>(i + 1), its_seed));
+    hosts.push_back(agents.back().get());
+  }
+  network.set_filter([this](const SimPort& from, std::span<std::byte> frame) {
+    const MacAddress source = from.address();
+    const auto to_kind = std::to_integer<std::uint8_t>(frame[4]);
+    const bool same_host = std::to_integer<std::uint8_t>(frame[5]) == source[5];
+    const bool to_nic = to_kind == 0, from_nic = source[4] == 0;
+    bool stray = same_host && to_nic != from_nic && (std::to_integer<int>(frame[0]) & 1) == 0;
+    stray |= std::memcmp(frame.data() + 6, source.data(), 6) != 0;
+    const auto type = static_cast<wire::Type>(frame[15]);
+    if (type == wire::Type::kConnectRequest || type == wire::Type::kConnectAccept) {
+      const MacAddress nic = address_of(0, source[5]);
+      stray |= std::memcmp(frame.data() + wire::kConnectHostOffset, nic.data(), 6) != 0;
+    }
+    strays += stray;
+    return !stray;
+  });
+}
+
+World::~World() {
+  programs.clear();
+  granted.clear();
+}
+
+Program& World::open(unsigned where, bool own_stack) {
+  Host* host = agents[where].get();
+  if (own_stack) {
+    const auto child = static_cast<std::uint8_t>(granted.size());
+    granted.push_back(std::make_unique<GrantedHost>(*agents[where], child, seed));
+    host = granted.back().get();
+    hosts.push_back(host);
+  }
+  programs.push_back(std::make_unique<Program>(*host));
+  return *programs.back();
+}
+
+GrantedHost* World::granted_of(Program& program) {
+  for (const auto& host : granted) {
+    if (std::find(host->programs.begin(), host->programs.end(), &program) !=
+        host->programs.end()) {
+      return host.get();
+    }
+  }
+  return nullptr;
+}
+
+void World::kill(Program& program) {
+  GrantedHost* const host = granted_of(program);
+  host->die();
+  std::erase(hosts, host);
+  wait(kMillisecond);
+  network.kill(host->port);
+}
+
+void World::wait(std::uint64_t ns) {
+  const std::uint64_t until = network.now() + ns;
+  run(network, hosts, {}, [] { return false; }, until);
+  network.advance_to(until);
+}
+
+layout::CommandBody World::finish(Program& program, const layout::CommandBody& body,
+                                  std::uint64_t limit) {
+  std::optional<layout::CommandBody> answer;
+  program.command(body, [&](const layout::CommandBody& b) { answer = b; });
+  run(network, hosts, {}, [&] { return answer.has_value(); }, network.now() + limit);
+  EXPECT_TRUE(answer.has_value()) << "the command never finished, seed " << seed;
+  return answer.value_or(layout::CommandBody{});
+}
+
+void World::expect_clean_end() {
+  programs.clear();
+  wait(10 * kSecond);
+  for (const auto& host : granted) {
+    if (host->dead) continue;
+    EXPECT_EQ(host->notices_up(), 0u) << "seed " << seed;
+    expect_nothing_left(*host);
+    EXPECT_EQ(host->desk_view.notices().holding.load(), 0u) << "seed " << seed;
+    std::erase(hosts, host.get());
+  }
+  granted.clear();
+  wait(kSecond);
+  for (const auto& agent : agents) expect_nothing_left(*agent);
+  EXPECT_EQ(strays, 0u) << "seed " << seed;
+}
+
+}  // namespace viaduct::sim

@@ -1,0 +1,111 @@
+// Hosts whose programs may have stacks of their own, in the simulated network.
+//
+//   NIC 02:..:00:n ----+                                    +---- 02:..:10:n  stack of a program
+//                      +-- stack of the agent   host n      +---- 02:..:11:n  stack of another one
+//   desk 02:..:d0:n ---+
+//
+// As with macvlan, the NIC and its children do not reach each other: between the agent and its own
+// programs everything goes over the desk.
+#ifndef VIADUCT_TESTS_SIM_GRANTED_HOST_H
+#define VIADUCT_TESTS_SIM_GRANTED_HOST_H
+
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "tests/sim/sim_host.h"
+
+namespace viaduct::sim {
+
+// The agent's port: the NIC, and the desk for frames to and from its own programs' stacks.
+class DeskPort final : public Port {
+ public:
+  DeskPort(SimPort& nic, SimPort& desk) : nic_(nic), desk_(desk) {}
+
+  std::size_t receive(std::span<Frame> frames) override;
+  void release(std::span<const Frame> frames) override;
+  std::size_t reserve(std::span<Frame> frames) override { return nic_.reserve(frames); }
+  void submit(std::span<const Frame> frames) override;
+  void cancel(std::span<const Frame> frames) override { nic_.cancel(frames); }
+  void flush() override { nic_.flush(), desk_.flush(); }
+  std::uint32_t mtu() const override { return nic_.mtu(); }
+  MacAddress address() const override { return nic_.address(); }
+  std::uint32_t lendable() const override { return nic_.lendable(); }
+  int descriptor() const override { return -1; }
+  std::string mode() const override { return "sim"; }
+  PortCounters counters() override { return nic_.counters(); }
+  bool alive() const override { return nic_.alive(); }
+
+ private:
+  SimPort& nic_;
+  SimPort& desk_;
+};
+
+class AgentHost : public Host {
+ public:
+  AgentHost(SimNetwork& network, std::uint8_t number, std::uint64_t seed);
+
+  std::uint8_t number;
+  SimPort& desk;
+
+ private:
+  AgentHost(SimNetwork& network, SimPort& nic, SimPort& desk, std::uint64_t seed);
+};
+
+// The stack of a granted program, and what libvipl and the agent do for it.
+class GrantedHost : public Host {
+ public:
+  GrantedHost(AgentHost& agent, std::uint8_t child, std::uint64_t seed);
+  ~GrantedHost() override;
+
+  std::uint32_t put_up(const layout::Address& local, bool peer) override;
+  void take_down(std::uint32_t notice) override;
+
+  // As kill -9 of the program: its stack says nothing more, and the agent says goodbye for it.
+  void die();
+
+  AgentHost& agent;
+  bool dead = false;
+  layout::View desk_view;
+  std::uint32_t desk_session;
+
+  std::uint32_t notices_up() const;
+
+ private:
+  GrantedHost(AgentHost& agent, SimPort& port, std::uint64_t seed);
+
+  void* desk_segment_;
+  std::size_t desk_bytes_;
+};
+
+// Any number of such hosts.
+struct World {
+  explicit World(std::uint64_t seed, const SimFaults& faults = {}, unsigned count = 2);
+  ~World();
+
+  // A program on host `where`, with a stack of its own or not.
+  Program& open(unsigned where, bool granted);
+  // The stack of that program.
+  GrantedHost* granted_of(Program& program);
+  void kill(Program& program);  // of a granted one
+
+  MacAddress address(unsigned where) const { return agents[where]->port.address(); }
+  void wait(std::uint64_t ns);
+  // Runs a command that takes its time.
+  layout::CommandBody finish(Program& program, const layout::CommandBody& body,
+                             std::uint64_t limit = 100'000'000'000);
+  // Lets all programs end; then nothing may be left anywhere.
+  void expect_clean_end();
+
+  std::uint64_t seed;
+  SimNetwork network;
+  std::vector<std::unique_ptr<AgentHost>> agents;
+  std::vector<std::unique_ptr<GrantedHost>> granted;
+  std::vector<std::unique_ptr<Program>> programs;
+  std::vector<Host*> hosts;
+  unsigned strays = 0;  // frames between a NIC and its own children, or with another host's name
+};
+
+}  // namespace viaduct::sim
+
+#endif

@@ -1,0 +1,617 @@
+// Connections between programs that may have stacks of their own: requests find their way from the
+// host to the stack, and nothing is left behind when they do not.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/sim/granted_host.h"
+#include "tests/sim/pair.h"
+
+namespace viaduct::sim {
+namespace {
+
+using layout::CommandBody;
+using layout::Op;
+
+// Seeds of a test; VIADUCT_SEEDS multiplies them.
+std::uint64_t seeds(std::uint64_t count) {
+  const char* text = std::getenv("VIADUCT_SEEDS");
+  return text == nullptr ? count : std::max<std::uint64_t>(std::strtoull(text, nullptr, 10), count);
+}
+
+SimFaults rough() {
+  SimFaults faults;
+  faults.loss = 0.2;
+  faults.duplication = 0.2;
+  faults.reordering = 0.2;
+  return faults;
+}
+
+CommandBody wait_for(std::uint32_t discriminator, std::uint64_t timeout_ms) {
+  CommandBody body{};
+  body.op = Op::kConnectWait;
+  body.timeout_ms = timeout_ms;
+  body.local.discriminator_length = 4;
+  std::memcpy(body.local.discriminator, &discriminator, 4);
+  return body;
+}
+
+CommandBody request(std::uint32_t vi, const MacAddress& to, std::uint32_t discriminator,
+                    std::uint64_t timeout_ms) {
+  CommandBody body{};
+  body.op = Op::kConnectRequest;
+  body.vi = vi;
+  body.timeout_ms = timeout_ms;
+  std::memcpy(body.remote.host, to.data(), to.size());
+  body.remote.discriminator_length = 4;
+  std::memcpy(body.remote.discriminator, &discriminator, 4);
+  return body;
+}
+
+CommandBody with_handle(Op op, std::uint32_t handle, std::uint32_t vi = 0) {
+  CommandBody body{};
+  body.op = op;
+  body.handle = handle;
+  body.vi = vi;
+  return body;
+}
+
+CommandBody peer_request(std::uint32_t vi, const MacAddress& to, std::uint8_t local,
+                         std::uint8_t remote, std::uint64_t timeout_ms = 30'000) {
+  CommandBody body{};
+  body.op = Op::kPeerRequest;
+  body.vi = vi;
+  body.timeout_ms = timeout_ms;
+  std::memcpy(body.remote.host, to.data(), to.size());
+  body.local.discriminator_length = body.remote.discriminator_length = 1;
+  body.local.discriminator[0] = local;
+  body.remote.discriminator[0] = remote;
+  return body;
+}
+
+CommandBody of_vi(Op op, std::uint32_t vi) {
+  CommandBody body{};
+  body.op = op;
+  body.vi = vi;
+  return body;
+}
+
+// Where the two programs are: which host, and with a stack of their own?
+struct Places {
+  bool client_granted, server_granted, same_host, same_program;
+};
+
+std::vector<Places> all_places() {
+  std::vector<Places> all;
+  for (const bool client : {false, true}) {
+    for (const bool server : {false, true}) {
+      for (const bool same : {false, true}) all.push_back({client, server, same, false});
+    }
+    all.push_back({client, client, true, true});
+  }
+  return all;
+}
+
+std::string name_of(const Places& p) {
+  return std::string(p.client_granted ? "granted" : "hosted") + " to " +
+         (p.same_program ? "itself"
+                         : std::string(p.server_granted ? "granted" : "hosted") +
+                               (p.same_host ? " on the same host" : " on another host"));
+}
+
+// A world with a client and a server and a VI each.
+struct Two : World {
+  Two(std::uint64_t its_seed, const Places& places, const SimFaults& faults = {})
+      : World(its_seed, faults),
+        client(open(0, places.client_granted)),
+        server(places.same_program ? client : open(places.same_host ? 0 : 1,
+                                                   places.server_granted)),
+        server_host(address(places.same_host ? 0 : 1)),
+        client_vi(client.create_vi(vip::kReliableDelivery)),
+        server_vi(server.create_vi(vip::kReliableDelivery)) {}
+
+  Program& client;
+  Program& server;
+  MacAddress server_host;
+  std::uint32_t client_vi, server_vi;
+};
+
+// A message each way.
+void talk(World& world, Program& a, std::uint32_t a_vi, Program& b, std::uint32_t b_vi) {
+  std::vector<std::byte> out(3000), in(3000);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = pattern(world.seed, i);
+  for (int way = 0; way < 2; ++way) {
+    Program& from = way == 0 ? a : b;
+    Program& to = way == 0 ? b : a;
+    const std::uint32_t from_vi = way == 0 ? a_vi : b_vi, to_vi = way == 0 ? b_vi : a_vi;
+    const std::uint32_t there = to.register_memory(in.data(), in.size());
+    to.post_receive(to_vi, in.data(), 3000, there);
+    world.wait(kMillisecond);
+    const std::uint32_t here = from.register_memory(out.data(), out.size());
+    std::fill(in.begin(), in.end(), std::byte{0});
+    from.post_send(from_vi, out.data(), 3000, here);
+    std::optional<Completion> got, sent;
+    run(world.network, world.hosts, {},
+        [&] {
+          if (!got) got = to.done(to_vi, true);
+          if (!sent) sent = from.done(from_vi, false);
+          return got && sent;
+        },
+        world.network.now() + 20 * kSecond);
+    ASSERT_TRUE(got && sent) << "seed " << world.seed;
+    EXPECT_EQ(got->status & vip::kErrorMask, 0u);
+    EXPECT_EQ(in, out);
+  }
+}
+
+TEST(Redirect, ConnectsProgramsInAllPlaces) {
+  for (const Places& places : all_places()) {
+    for (std::uint64_t seed = 1; seed <= seeds(100); ++seed) {
+      SCOPED_TRACE(name_of(places) + ", seed " + std::to_string(seed));
+      Two two(seed, places, seed % 4 == 0 ? SimFaults{} : rough());
+      SimRandom random(seed);
+      std::optional<CommandBody> waited, accepted, asked;
+      const auto serve = [&] {
+        two.server.command(wait_for(7, 60'000), [&](const CommandBody& b) {
+          waited = b;
+          if (b.result != vip::kSuccess) return;
+          two.server.command(with_handle(Op::kConnectAccept, b.handle, two.server_vi),
+                             [&](const CommandBody& c) { accepted = c; });
+        });
+      };
+      const auto ask = [&] {
+        two.client.command(request(two.client_vi, two.server_host, 7, 60'000),
+                           [&](const CommandBody& b) { asked = b; });
+      };
+      // Either may come first.
+      const bool wait_first = random.below(2) == 0;
+      wait_first ? serve() : ask();
+      two.wait(random.below(4) == 0 ? random.below(1500 * kMillisecond) : random.below(30'000));
+      wait_first ? ask() : serve();
+      run(two.network, two.hosts, {}, [&] { return asked && accepted; },
+          two.network.now() + 90 * kSecond);
+      ASSERT_TRUE(asked && accepted);
+      ASSERT_EQ(asked->result, vip::kSuccess);
+      ASSERT_EQ(accepted->result, vip::kSuccess);
+      // The host is named by the NIC's address, whatever the frames' source.
+      EXPECT_EQ(std::memcmp(waited->remote.host, two.address(0).data(), 6), 0);
+      talk(two, two.client, two.client_vi, two.server, two.server_vi);
+      EXPECT_EQ(two.client.now(of_vi(Op::kDisconnect, two.client_vi)).result, vip::kSuccess);
+      two.wait(10 * kSecond);
+      EXPECT_EQ(two.server.state(two.server_vi), vip::kError);
+      // Requests were held by nobody for longer than needed.
+      for (const auto& agent : two.agents) EXPECT_EQ(agent->stack->usage().requests, 0u);
+      two.expect_clean_end();
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(Redirect, PeersMeetInAllPlaces) {
+  for (const Places& places : all_places()) {
+    for (std::uint64_t seed = 1; seed <= seeds(60); ++seed) {
+      SCOPED_TRACE(name_of(places) + ", seed " + std::to_string(seed));
+      Two two(seed, places, seed % 4 == 0 ? SimFaults{} : rough());
+      SimRandom random(seed);
+      two.client.now(peer_request(two.client_vi, two.server_host, 1, 2));
+      two.wait(random.below(3) == 0 ? random.below(2000) * kMillisecond : random.below(30'000));
+      two.server.now(peer_request(two.server_vi, two.address(0), 2, 1));
+      std::optional<CommandBody> here, there;
+      two.client.command(of_vi(Op::kPeerWait, two.client_vi),
+                         [&](const CommandBody& b) { here = b; });
+      two.server.command(of_vi(Op::kPeerWait, two.server_vi),
+                         [&](const CommandBody& b) { there = b; });
+      run(two.network, two.hosts, {}, [&] { return here && there; },
+          two.network.now() + 40 * kSecond);
+      ASSERT_TRUE(here && there);
+      EXPECT_EQ(here->result, vip::kSuccess);
+      EXPECT_EQ(there->result, vip::kSuccess);
+      talk(two, two.client, two.client_vi, two.server, two.server_vi);
+      two.expect_clean_end();
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// Two programs of one host await the same host at the same discriminator, but with others there.
+TEST(Redirect, PeersFindTheirOwnHalfAmongSeveral) {
+  for (std::uint64_t seed = 1; seed <= seeds(60); ++seed) {
+    World world(seed, rough());
+    Program* here[2];
+    Program* there[2];
+    std::uint32_t here_vi[2], there_vi[2];
+    for (std::uint8_t n = 0; n < 2; ++n) {
+      here[n] = &world.open(0, true);
+      there[n] = &world.open(1, (seed & 1) != 0);
+      here_vi[n] = here[n]->create_vi(vip::kReliableDelivery);
+      there_vi[n] = there[n]->create_vi(vip::kReliableDelivery);
+    }
+    for (std::uint8_t n = 0; n < 2; ++n) {
+      const auto remote = static_cast<std::uint8_t>(10 + n);
+      here[n]->now(peer_request(here_vi[n], world.address(1), 1, remote));
+      there[n]->now(peer_request(there_vi[n], world.address(0), remote, 1));
+    }
+    run(world.network, world.hosts, {},
+        [&] {
+          return here[0]->state(here_vi[0]) == vip::kConnected &&
+                 here[1]->state(here_vi[1]) == vip::kConnected &&
+                 there[0]->state(there_vi[0]) == vip::kConnected &&
+                 there[1]->state(there_vi[1]) == vip::kConnected;
+        },
+        world.network.now() + 25 * kSecond);
+    for (int n = 0; n < 2; ++n) {
+      ASSERT_EQ(here[n]->state(here_vi[n]), vip::kConnected) << "seed " << seed;
+      ASSERT_EQ(there[n]->state(there_vi[n]), vip::kConnected) << "seed " << seed;
+      talk(world, *here[n], here_vi[n], *there[n], there_vi[n]);
+    }
+    world.expect_clean_end();
+    if (HasFatalFailure()) return;
+  }
+}
+
+// What a requester hears when it comes to nothing, wherever the two are.
+TEST(Redirect, KeepsTheRulesOfNoMatchAndTimeout) {
+  for (const Places& places : all_places()) {
+    SCOPED_TRACE(name_of(places));
+    {
+      Two two(1, places);
+      EXPECT_EQ(two.finish(two.client, request(two.client_vi, two.server_host, 7, 500)).result,
+                vip::kNoMatch);
+      EXPECT_EQ(two.client.state(two.client_vi), vip::kIdle);
+      // A wait for something else does not change that.
+      two.server.command(wait_for(8, 60'000), {});
+      EXPECT_EQ(two.finish(two.client, request(two.client_vi, two.server_host, 7, 500)).result,
+                vip::kNoMatch);
+      EXPECT_EQ(two.finish(two.client, request(two.client_vi, {2, 0, 0, 0, 0, 99}, 7, 500)).result,
+                vip::kTimeout);
+      two.expect_clean_end();
+    }
+    {
+      Two two(2, places);
+      std::optional<CommandBody> waited;
+      two.server.command(wait_for(7, 60'000), [&](const CommandBody& b) { waited = b; });
+      EXPECT_EQ(two.finish(two.client, request(two.client_vi, two.server_host, 7, 500)).result,
+                vip::kTimeout);
+      ASSERT_TRUE(waited.has_value());
+      EXPECT_EQ(waited->result, vip::kSuccess);
+      two.wait(10 * kMillisecond);
+      EXPECT_EQ(two.finish(two.server,
+                           with_handle(Op::kConnectAccept, waited->handle, two.server_vi)).result,
+                vip::kTimeout);
+      two.expect_clean_end();
+    }
+    {
+      Two two(3, places);
+      std::optional<CommandBody> waited;
+      two.server.command(wait_for(7, 60'000), [&](const CommandBody& b) { waited = b; });
+      std::optional<CommandBody> asked;
+      two.client.command(request(two.client_vi, two.server_host, 7, 10'000),
+                         [&](const CommandBody& b) { asked = b; });
+      two.wait(300 * kMillisecond);
+      ASSERT_TRUE(waited.has_value());
+      EXPECT_EQ(two.server.now(with_handle(Op::kConnectReject, waited->handle)).result,
+                vip::kSuccess);
+      two.wait(20 * kMillisecond);
+      ASSERT_TRUE(asked.has_value());
+      EXPECT_EQ(asked->result, vip::kReject);
+      two.expect_clean_end();
+    }
+  }
+}
+
+TEST(Redirect, RequestWaitsForAProgramThatComesLater) {
+  for (const Places& places : all_places()) {
+    SCOPED_TRACE(name_of(places));
+    Two two(1, places);
+    std::optional<CommandBody> asked;
+    two.client.command(request(two.client_vi, two.server_host, 7, 20'000),
+                       [&](const CommandBody& b) { asked = b; });
+    two.wait(3 * kSecond);
+    EXPECT_FALSE(asked.has_value());
+    // One that only looks whether somebody asks.
+    const std::uint64_t before = two.network.now();
+    const CommandBody waited = two.finish(two.server, wait_for(7, 0));
+    ASSERT_EQ(waited.result, vip::kSuccess);
+    EXPECT_LE(two.network.now() - before, 6 * kMillisecond);
+    EXPECT_EQ(two.finish(two.server,
+                         with_handle(Op::kConnectAccept, waited.handle, two.server_vi)).result,
+              vip::kSuccess);
+    two.wait(10 * kMillisecond);
+    EXPECT_TRUE(asked.has_value());
+    two.expect_clean_end();
+  }
+}
+
+// The wait ends while the request is on its way to it: the request must neither be lost nor be
+// given to nobody.
+TEST(Redirect, WaitMayEndWhileTheRequestIsUnderWay) {
+  unsigned missed = 0;
+  for (const bool client_granted : {false, true}) {
+    for (std::uint64_t at = 0; at < 40; ++at) {
+      SCOPED_TRACE(at);
+      Two two(at + 1, {client_granted, true, false, false});
+      std::optional<CommandBody> waited, asked;
+      two.server.command(wait_for(7, 2), [&](const CommandBody& b) { waited = b; });
+      two.wait(2 * kMillisecond - at * 3'000);
+      two.client.command(request(two.client_vi, two.server_host, 7, at % 2 ? 500 : 20'000),
+                         [&](const CommandBody& b) { asked = b; });
+      two.wait(100 * kMillisecond);
+      ASSERT_TRUE(waited.has_value());
+      if (waited->result == vip::kSuccess) continue;
+      ++missed;
+      EXPECT_FALSE(asked.has_value());
+      if (at % 2) {
+        two.wait(kSecond);
+        ASSERT_TRUE(asked.has_value());
+        EXPECT_EQ(asked->result, vip::kNoMatch);
+      } else {
+        const CommandBody again = two.finish(two.server, wait_for(7, 400));
+        ASSERT_EQ(again.result, vip::kSuccess);
+        EXPECT_EQ(two.finish(two.server,
+                             with_handle(Op::kConnectAccept, again.handle, two.server_vi)).result,
+                  vip::kSuccess);
+        two.wait(10 * kMillisecond);
+        ASSERT_TRUE(asked.has_value());
+        EXPECT_EQ(asked->result, vip::kSuccess);
+      }
+      two.expect_clean_end();
+    }
+  }
+  EXPECT_GT(missed, 5u);
+}
+
+TEST(Redirect, SeveralProgramsThatWaitForTheSameGetARequestEach) {
+  int missed = 0;
+  for (std::uint64_t seed = 1; seed <= seeds(60); ++seed) {
+    SCOPED_TRACE(seed);
+    World world(seed, rough(), 3);
+    constexpr int kServers = 3;
+    int accepted = 0, connected = 0;
+    std::uint32_t vis[kServers];
+    std::function<void()> serve[kServers];
+    for (int s = 0; s < kServers; ++s) {
+      Program& server = world.open(0, s != 0 || seed % 2 == 0);
+      vis[s] = server.create_vi(vip::kReliableDelivery);
+      // A request that was given to two programs, because an answer was lost, is no longer there
+      // for one of them.
+      serve[s] = [&, s] {
+        server.command(wait_for(7, 60'000), [&, s](const CommandBody& b) {
+          ASSERT_EQ(b.result, vip::kSuccess);
+          server.command(with_handle(Op::kConnectAccept, b.handle, vis[s]),
+                         [&, s](const CommandBody& c) {
+                           ++(c.result == vip::kSuccess ? accepted : missed);
+                           if (c.result == vip::kTimeout) serve[s]();
+                         });
+        });
+      };
+      serve[s]();
+    }
+    for (int c = 0; c < kServers; ++c) {
+      Program& client = world.open(static_cast<unsigned>(c), (seed >> c & 1) != 0);
+      const std::uint32_t vi = client.create_vi(vip::kReliableDelivery);
+      client.command(request(vi, world.address(0), 7, 60'000),
+                     [&](const CommandBody& b) { connected += b.result == vip::kSuccess; });
+    }
+    run(world.network, world.hosts, {}, [&] { return accepted == kServers && connected == kServers; },
+        world.network.now() + 50 * kSecond);
+    EXPECT_EQ(accepted, kServers);
+    EXPECT_EQ(connected, kServers);
+    world.expect_clean_end();
+  }
+  std::printf("%d requests were given to two\n", missed);
+}
+
+TEST(Redirect, RequestToAProgramThatDiesFindsAnother) {
+  for (std::uint64_t seed = 1; seed <= seeds(60); ++seed) {
+    for (const bool other_granted : {false, true}) {
+      SCOPED_TRACE(seed);
+      World world(seed, rough());
+      SimRandom random(seed);
+      Program& client = world.open(0, seed % 2 == 0);
+      Program& doomed = world.open(1, true);
+      const std::uint32_t vi = client.create_vi(vip::kReliableDelivery);
+      std::optional<CommandBody> asked, accepted;
+      doomed.command(wait_for(7, 60'000), {});
+      client.command(request(vi, world.address(1), 7, 60'000),
+                     [&](const CommandBody& b) { asked = b; });
+      world.wait(random.below(2) == 0 ? random.below(40'000) : random.below(500 * kMillisecond));
+      world.kill(doomed);
+      Program& other = world.open(1, other_granted);
+      const std::uint32_t there = other.create_vi(vip::kReliableDelivery);
+      world.wait(random.below(100) * kMillisecond);
+      other.command(wait_for(7, 60'000), [&](const CommandBody& b) {
+        ASSERT_EQ(b.result, vip::kSuccess);
+        other.command(with_handle(Op::kConnectAccept, b.handle, there),
+                      [&](const CommandBody& c) { accepted = c; });
+      });
+      run(world.network, world.hosts, {}, [&] { return asked && accepted; },
+          world.network.now() + 50 * kSecond);
+      ASSERT_TRUE(asked && accepted);
+      EXPECT_EQ(asked->result, vip::kSuccess);
+      EXPECT_EQ(accepted->result, vip::kSuccess);
+      world.expect_clean_end();
+    }
+  }
+}
+
+TEST(Redirect, RequestToAProgramThatDiesEndsWithNoMatch) {
+  World world(1);
+  Program& client = world.open(0, true);
+  Program& doomed = world.open(1, true);
+  const std::uint32_t vi = client.create_vi(vip::kReliableDelivery);
+  std::optional<CommandBody> asked, waited;
+  doomed.command(wait_for(7, 60'000), [&](const CommandBody& b) { waited = b; });
+  client.command(request(vi, world.address(1), 7, 5'000), [&](const CommandBody& b) { asked = b; });
+  world.wait(kMillisecond);
+  ASSERT_TRUE(waited.has_value());
+  world.kill(doomed);
+  world.wait(10 * kSecond);
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_EQ(asked->result, vip::kNoMatch);
+  world.expect_clean_end();
+}
+
+// The agent says goodbye for a granted program that was killed.
+TEST(Redirect, DeathOfAGrantedProgramIsToldToItsPeers) {
+  for (const bool same_host : {false, true}) {
+    for (const bool client_granted : {false, true}) {
+      Two two(1, {client_granted, true, same_host, false});
+      ASSERT_TRUE(connect(two.network, two.hosts, two.client, two.client_vi, two.server,
+                          two.server_vi, two.server_host));
+      two.kill(two.server);
+      two.wait(kMillisecond);
+      EXPECT_EQ(two.client.state(two.client_vi), vip::kError);
+      two.expect_clean_end();
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------- hostile ones
+
+void inject_moved(World& world, SimPort& to, const MacAddress& source, std::uint32_t vi,
+                  std::uint64_t key, std::uint32_t number, std::span<const std::byte> payload) {
+  wire::Header header{};
+  header.type = wire::Type::kConnectMoved;
+  header.vi = vi;
+  header.key = key;
+  header.psn = number;
+  header.payload_length = static_cast<std::uint16_t>(payload.size());
+  std::byte frame[200] = {};
+  const std::size_t length =
+      wire::encode(header, to.address(), source, wire::kDefaultEtherType, frame);
+  std::memcpy(frame + wire::kEthernetBytes + wire::kHeaderBytes, payload.data(), payload.size());
+  world.network.inject(to, {frame, length});
+}
+
+TEST(Redirect, MovedFramesWithoutKeyOrNumberAreIgnored) {
+  World world(1);
+  Program& client = world.open(0, false);
+  const std::uint32_t vi = client.create_vi(vip::kReliableDelivery);
+  wire::ConnectBody sent{};
+  std::set<MacAddress> asked_of;
+  world.network.set_filter([&](const SimPort&, std::span<std::byte> frame) {
+    wire::Decoded d;
+    if (wire::decode(frame, d) == wire::Malformed::kNone &&
+        d.header.type == wire::Type::kConnectRequest) {
+      wire::decode(d.payload, sent);
+      asked_of.insert(d.destination);
+    }
+    return true;
+  });
+  std::optional<CommandBody> asked;
+  client.command(request(vi, world.address(1), 7, 60'000),
+                 [&](const CommandBody& b) { asked = b; });
+  world.wait(kMillisecond);
+  SimPort& to = world.agents[0]->port;
+  const MacAddress from = world.address(1);
+  const std::byte elsewhere[7] = {std::byte{2}, {}, {}, {}, {}, std::byte{77}, {}};
+  const auto six = std::span(elsewhere).first(6);
+  inject_moved(world, to, from, vi, sent.key + 1, sent.request, six);
+  inject_moved(world, to, from, vi, sent.key, sent.request + 1, six);
+  inject_moved(world, to, from, vi + 1, sent.key, sent.request, six);
+  inject_moved(world, to, from, 0x00ffffff, sent.key, sent.request, six);
+  inject_moved(world, to, from, vi, sent.key, sent.request, std::span(elsewhere).first(5));
+  inject_moved(world, to, from, vi, sent.key, sent.request, std::span(elsewhere).first(7));
+  std::byte group[6] = {std::byte{1}};
+  inject_moved(world, to, from, vi, sent.key, sent.request, group);
+  std::byte none[6] = {};
+  inject_moved(world, to, from, vi, sent.key, sent.request, none);
+  world.wait(kSecond);
+  EXPECT_EQ(asked_of, (std::set<MacAddress>{from}));
+  EXPECT_GE(world.agents[0]->stack->counters().drop_stale_answer, 6u);
+  EXPECT_EQ(world.agents[0]->stack->counters().drop_bad_body, 2u);
+  // The same with all that is needed is believed.
+  inject_moved(world, to, from, vi, sent.key, sent.request, six);
+  world.wait(kMillisecond);
+  EXPECT_EQ(asked_of.size(), 2u);
+  EXPECT_FALSE(asked.has_value());
+}
+
+// Somebody who knows key and number sends the requester round in circles, and to ever new places.
+TEST(Redirect, SendingARequesterInCirclesDoesNotMakeItBusy) {
+  for (const bool new_places : {false, true}) {
+    World world(1);
+    Program& client = world.open(0, true);
+    const std::uint32_t vi = client.create_vi(vip::kReliableDelivery);
+    unsigned requests = 0;
+    std::uint8_t next = 0;
+    GrantedHost& stack = *world.granted_of(client);
+    wire::ConnectBody sent{};
+    MacAddress last{};
+    bool answer = false;
+    world.network.set_filter([&](const SimPort&, std::span<std::byte> frame) {
+      wire::Decoded d;
+      if (wire::decode(frame, d) != wire::Malformed::kNone ||
+          d.header.type != wire::Type::kConnectRequest) {
+        return true;
+      }
+      wire::decode(d.payload, sent);
+      last = d.destination;
+      ++requests;
+      answer = true;
+      return false;
+    });
+    client.command(request(vi, world.address(1), 7, 60'000), {});
+    const auto liar = [&] {
+      if (!answer) return false;
+      answer = false;
+      ++next;
+      const std::byte place[6] = {std::byte{2}, {}, {}, {}, std::byte{9},
+                                  static_cast<std::byte>(new_places ? next : next % 2)};
+      inject_moved(world, stack.port, last, vi, sent.key, sent.request, place);
+      return true;
+    };
+    run(world.network, world.hosts, liar, [] { return false; }, world.network.now() + kSecond);
+    EXPECT_GT(requests, 5u);
+    EXPECT_LT(requests, 400u) << new_places;
+  }
+}
+
+TEST(Redirect, NoticesOfNonsenseHarmNobodyElse) {
+  for (std::uint64_t seed = 1; seed <= seeds(10); ++seed) {
+    SCOPED_TRACE(seed);
+    World world(seed);
+    Program& bad = world.open(1, true);
+    layout::View& view = world.granted_of(bad)->desk_view;
+    SimRandom random(seed);
+    std::uint64_t last = 0;
+    const auto scribble = [&] {
+      if (world.network.now() == last) return false;
+      last = world.network.now();
+      auto* bytes = reinterpret_cast<std::byte*>(&view.notices());
+      for (int i = 0; i < 200; ++i) {
+        bytes[random.below(sizeof(layout::Notices))] = static_cast<std::byte>(random.next());
+      }
+      for (auto& word : view.notices().active) word.store(random.next() | random.next());
+      layout::Notice& notice = view.notices().notice[random.below(layout::kNotices)];
+      notice.state.store(1 + static_cast<std::uint32_t>(random.below(2)));
+      notice.local.discriminator_length = static_cast<std::uint16_t>(random.below(70'000));
+      view.header().doorbells.ring(layout::kNoticeBit);
+      return false;
+    };
+    for (int round = 0; round < 10; ++round) {
+      Program& client = world.open(0, false);
+      Program& server = world.open(1, false);
+      const std::uint32_t client_vi = client.create_vi(vip::kReliableDelivery);
+      const std::uint32_t server_vi = server.create_vi(vip::kReliableDelivery);
+      std::optional<CommandBody> waited, accepted, asked;
+      client.command(request(client_vi, world.address(1), 7, 60'000),
+                     [&](const CommandBody& b) { asked = b; });
+      run(world.network, world.hosts, scribble, [] { return false; },
+          world.network.now() + random.below(20) * kMillisecond);
+      server.command(wait_for(7, 60'000), [&](const CommandBody& b) {
+        server.command(with_handle(Op::kConnectAccept, b.handle, server_vi),
+                       [&](const CommandBody& c) { accepted = c; });
+      });
+      run(world.network, world.hosts, scribble, [&] { return asked && accepted; },
+          world.network.now() + 20 * kSecond);
+      ASSERT_TRUE(asked && accepted);
+      EXPECT_EQ(asked->result, vip::kSuccess);
+      world.programs.pop_back();
+      world.programs.pop_back();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace viaduct::sim
