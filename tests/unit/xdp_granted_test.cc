@@ -696,7 +696,7 @@ TEST_F(LocalPortTest, KeptFramesOfTheDeskAreGivenBackToIt) {
   Program a(*host_);
   const auto peer = open("v1", PortKind::kXdpGeneric);
   std::uint64_t number = 0;
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < 5; ++round) {
     std::vector<Frame> kept;
     while (kept.size() < agent_->lendable()) {
       ++number;
