@@ -26,12 +26,14 @@ struct GrantedLayout {
 };
 
 // How many buffers a port has with the kernel to receive into, of `receive` in all: room for a
-// burst of 512 frames while a batch of them is on its way back, and not more, because the kernel
-// goes round all of them and they should stay in the cache.
+// burst of 512 frames while a batch of them is on its way back, if there are enough to leave a
+// quarter for the borrower. Not more, because the kernel goes round all of them and they should
+// stay in the cache.
 constexpr std::uint32_t granted_filled(std::uint32_t receive, std::uint32_t ring) {
   constexpr std::uint32_t kBurst = 512 + 64;
-  const std::uint32_t half = receive / 2 > kBurst ? kBurst : receive / 2;
-  return half < ring ? half : ring;
+  const std::uint32_t most = receive - (receive + 3) / 4;
+  const std::uint32_t filled = most > kBurst ? kBurst : most;
+  return filled < ring ? filled : ring;
 }
 
 }  // namespace viaduct
