@@ -110,8 +110,6 @@ class Stack {
   // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
   void close_session(std::uint32_t session, std::uint64_t now);
 
-  struct Remains { MacAddress peer; std::uint32_t vi; std::uint64_t key; std::uint32_t psn, ack; };
-  static std::size_t remains(const void*, const StackLimits&, std::span<Remains>) { return 0; }
   // Does what there is to do at `now` (ns, monotonic): frames, doorbells, transmissions,
   // acknowledgements, timers. Returns the amount of work done, 0 when idle.
   unsigned progress(std::uint64_t now);
