@@ -1,12 +1,17 @@
-# examples: the installed measuring program, and small programs that show how VIPL is used
+# examples: the installed measuring programs, and small programs that show how VIPL is used
+
+# What the measuring programs share.
+via_common = \
+	examples/common/endpoint.cc examples/common/endpoint.h \
+	examples/common/messages.h \
+	examples/common/nic.cc examples/common/nic.h \
+	examples/common/stream.cc examples/common/stream.h
 
 bin_PROGRAMS += viaping
-viaping_SOURCES = \
+viaping_SOURCES = $(via_common) \
 	examples/viaping/client.cc examples/viaping/client.h \
-	examples/viaping/endpoint.cc examples/viaping/endpoint.h \
 	examples/viaping/main.cc \
 	examples/viaping/messages.h \
-	examples/viaping/nic.cc examples/viaping/nic.h \
 	examples/viaping/server.cc examples/viaping/server.h
 viaping_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 viaping_CXXFLAGS = $(AM_CXXFLAGS) -pthread
