@@ -1,0 +1,188 @@
+#include "examples/viabench/tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "examples/common/nic.h"
+#include "examples/viabench/bars.h"
+
+namespace viabench {
+namespace {
+
+using via::format;
+using Row = std::vector<std::string>;
+
+// Three digits that mean something.
+std::string number(double v) {
+  if (v == 0) return "0";
+  const double size = std::fabs(v);
+  return format("%.*f", size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.1 ? 2 : 3, v);
+}
+
+// A table whose first column is text and whose others are numbers.
+class Table {
+ public:
+  Table(Style style, Row head) : style_(style) { rows_.push_back(std::move(head)); }
+  void add(Row row) { rows_.push_back(std::move(row)); }
+  bool empty() const { return rows_.size() == 1; }
+
+  std::string text() const {
+    std::string out;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      out += style_ == Style::kMarkdown ? line_of_markdown(rows_[i]) : line_of_text(rows_[i]);
+      if (i == 0 && style_ == Style::kMarkdown) {
+        out += "| --- |";
+        for (std::size_t c = 1; c < rows_[0].size(); ++c) out += " ---: |";
+        out += "\n";
+      }
+    }
+    return out + "\n";
+  }
+
+ private:
+  static std::string line_of_markdown(const Row& row) {
+    std::string out = "|";
+    for (const std::string& cell : row) out += " " + cell + " |";
+    return out + "\n";
+  }
+
+  std::string line_of_text(const Row& row) const {
+    std::string out = "  ";
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      std::size_t width = 0;
+      for (const Row& r : rows_) width = std::max(width, r[c].size());
+      const std::string padding(width - row[c].size(), ' ');
+      out += c == 0 ? row[c] + padding : "  " + padding + row[c];
+    }
+    return out + "\n";
+  }
+
+  Style style_;
+  std::vector<Row> rows_;
+};
+
+std::string heading(Style style, const std::string& text) {
+  return style == Style::kMarkdown ? "#### " + text + "\n\n" : text + "\n";
+}
+
+// The case's figure divided by that of the reference; "" when there is none.
+std::string ratio(const Result& r, const Result* reference) {
+  if (reference == nullptr || reference == &r) return "";
+  return format("%.2f", r.summary()->median / reference->summary()->median);
+}
+
+// TCP that waits in the same way, for messages of the same size, with segmentation offload.
+const Result* tcp_beside(const Results& all, const Result& r) {
+  Case c = r.of;
+  if (c.what == "register") {
+    c.transport = "copy";
+    return all.best(c.id());
+  }
+  c.transport = "tcp";
+  c.level = "-";
+  if (c.what == "idle") c.what = "latency", c.others = 0;
+  for (const char* offload : {"on", "kept"}) {
+    c.offload = offload;
+    if (const Result* const found = all.best(c.id())) return found;
+  }
+  return nullptr;
+}
+
+const Result* raw_beside(const Results& all, const Result& r) {
+  if (r.of.what == "bandwidth" || r.of.what == "senders") return all.best("bandwidth/raw/");
+  if (r.of.what == "rate") return all.best("rate/raw/");
+  if (r.of.what != "latency" && r.of.what != "idle") return nullptr;
+  return all.best("latency/raw/" + std::to_string(r.of.size));
+}
+
+std::string object(const Case& c) {
+  if (c.what == "idle") return std::to_string(c.others) + " idle";
+  if (c.what == "senders") return std::to_string(c.others) + " senders";
+  if (c.what == "connect") return "-";
+  if (c.what == "memory") return std::to_string(c.size) + " VIs";
+  return std::to_string(c.size);
+}
+
+std::string table_of(const Results& all, const std::string& what, Style style) {
+  const Figure& figure = figure_of(what);
+  const bool registering = what == "register";
+  Table table(style, {"how", "bytes", figure.unit, "quartiles", registering ? "/copy" : "/TCP",
+                      "/raw", "failed"});
+  for (const Result& r : all.all) {
+    if (r.of.what != what) continue;
+    const std::string failed = r.failures.empty() ? "" : std::to_string(r.failures.size());
+    const auto s = r.summary();
+    if (!s) {
+      if (!failed.empty()) table.add({method(r.of), object(r.of), "-", "", "", "", failed});
+      continue;
+    }
+    table.add({method(r.of), object(r.of), number(s->median), number(s->q1) + ".." + number(s->q3),
+               ratio(r, tcp_beside(all, r)), ratio(r, raw_beside(all, r)), failed});
+  }
+  if (table.empty()) return "";
+  return heading(style, figure.title) + table.text();
+}
+
+// Who spends how much on a byte.
+std::string processor_table(const Results& all, Style style) {
+  Table table(style, {"how", "bytes", "sender", "its agent", "agent", "receiver", "sum"});
+  for (const Result& r : all.all) {
+    if (r.of.what != "bandwidth") continue;
+    const auto cell = [&](const char* name) {
+      const auto s = r.summary(std::string(name) + "_ns_byte");
+      return s ? number(s->median) : std::string();
+    };
+    if (cell("cpu").empty()) continue;
+    table.add({method(r.of), object(r.of), cell("near_cpu"), cell("near_agent"), cell("far_agent"),
+               cell("far_cpu"), cell("cpu")});
+  }
+  if (table.empty()) return "";
+  return heading(style, "Processor time for a byte of a stream, ns") + table.text();
+}
+
+std::string bars_table(const Results& all, Style style) {
+  Table table(style, {"bar", "is to be", "is", ""});
+  for (const Verdict& v : judge(all)) {
+    table.add({v.text, std::string(v.at_most ? "at most " : "at least ") + number(v.limit),
+               v.is ? number(*v.is) : "-", v.word()});
+  }
+  return heading(style, "What is to be reached") + table.text();
+}
+
+}  // namespace
+
+std::string method(const Case& c) {
+  std::string text = c.transport == "raw"    ? "raw AF_XDP"
+                     : c.transport == "tcp"  ? "TCP"
+                     : c.transport == "copy" ? "memcpy"
+                                             : "VIA " + c.transport;
+  if (c.wait != "-") {
+    text += c.wait == "block" ? ", blocking" : c.transport == "tcp" ? ", spinning" : ", polling";
+  }
+  if (c.level != "-") text += ", " + c.level;
+  if (c.offload == "on" || c.offload == "off") text += ", offload " + c.offload;
+  return text;
+}
+
+std::string tables(const Results& results, Style style) {
+  std::string out;
+  const std::string about =
+      format("%s; medians of %u rounds, interleaved", results.hosts.c_str(), results.rounds);
+  out += style == Style::kMarkdown
+             ? "### MTU " + std::to_string(results.mtu) + "\n\n" + about + ".\n\n"
+             : "\n" + about + "\n\n";
+  for (const std::string& note : results.notes) {
+    out += (style == Style::kMarkdown ? "- " : "") + note + "\n";
+  }
+  if (!results.notes.empty()) out += "\n";
+  for (const char* what :
+       {"latency", "bandwidth", "rate", "connect", "register", "idle", "senders", "memory"}) {
+    out += table_of(results, what, style);
+    if (std::string(what) == "bandwidth") out += processor_table(results, style);
+  }
+  return out + bars_table(results, style);
+}
+
+}  // namespace viabench
