@@ -97,29 +97,50 @@ const Result* raw_beside(const Results& all, const Result& r) {
   return all.best("latency/raw/" + std::to_string(r.of.size));
 }
 
-std::string object(const Case& c) {
-  if (c.what == "idle") return std::to_string(c.others) + " idle";
-  if (c.what == "senders") return std::to_string(c.others) + " senders";
-  if (c.what == "connect") return "-";
-  if (c.what == "memory") return std::to_string(c.size) + " VIs";
-  return std::to_string(c.size);
+// What differs between the rows of a table, beside how it is measured.
+struct Object {
+  const char* title;
+  std::string (*of)(const Case&);
+};
+
+Object object_of(const std::string& what) {
+  const auto size = [](const Case& c) { return std::to_string(c.size); };
+  const auto others = [](const Case& c) { return std::to_string(c.others); };
+  if (what == "idle") return {"idle VIs", others};
+  if (what == "senders") return {"senders", others};
+  if (what == "memory") return {"VIs", size};
+  if (what == "connect") return {"", [](const Case&) { return std::string(); }};
+  return {"bytes", size};
+}
+
+std::string remarks(const Result& r) {
+  std::string text;
+  if (!r.failures.empty()) text = format("%zu rounds failed ", r.failures.size());
+  if (const auto lost = r.summary("lost_share"); lost && lost->median >= 0.0005) {
+    text += format("%.1f %% lost ", lost->median * 100);
+  }
+  if (const auto idle = r.summary("bytes_for_each_idle_vi")) {
+    text += number(idle->median) + " for each idle VI ";
+  }
+  if (!text.empty()) text.pop_back();
+  return text;
 }
 
 std::string table_of(const Results& all, const std::string& what, Style style) {
   const Figure& figure = figure_of(what);
-  const bool registering = what == "register";
-  Table table(style, {"how", "bytes", figure.unit, "quartiles", registering ? "/copy" : "/TCP",
-                      "/raw", "failed"});
+  const Object object = object_of(what);
+  Table table(style, {"how", object.title, figure.unit, "quartiles",
+                      what == "register" ? "/copy" : "/TCP", "/raw", "remarks"});
   for (const Result& r : all.all) {
     if (r.of.what != what) continue;
-    const std::string failed = r.failures.empty() ? "" : std::to_string(r.failures.size());
     const auto s = r.summary();
     if (!s) {
-      if (!failed.empty()) table.add({method(r.of), object(r.of), "-", "", "", "", failed});
+      table.add({method(r.of), object.of(r.of), "-", "", "", "", remarks(r)});
       continue;
     }
-    table.add({method(r.of), object(r.of), number(s->median), number(s->q1) + ".." + number(s->q3),
-               ratio(r, tcp_beside(all, r)), ratio(r, raw_beside(all, r)), failed});
+    table.add({method(r.of), object.of(r.of), number(s->median),
+               number(s->q1) + ".." + number(s->q3), ratio(r, tcp_beside(all, r)),
+               ratio(r, raw_beside(all, r)), remarks(r)});
   }
   if (table.empty()) return "";
   return heading(style, figure.title) + table.text();
@@ -127,7 +148,8 @@ std::string table_of(const Results& all, const std::string& what, Style style) {
 
 // Who spends how much on a byte.
 std::string processor_table(const Results& all, Style style) {
-  Table table(style, {"how", "bytes", "sender", "its agent", "agent", "receiver", "sum"});
+  Table table(style,
+              {"how", "bytes", "sender", "its agent", "receiver's agent", "receiver", "sum"});
   for (const Result& r : all.all) {
     if (r.of.what != "bandwidth") continue;
     const auto cell = [&](const char* name) {
@@ -135,8 +157,8 @@ std::string processor_table(const Results& all, Style style) {
       return s ? number(s->median) : std::string();
     };
     if (cell("cpu").empty()) continue;
-    table.add({method(r.of), object(r.of), cell("near_cpu"), cell("near_agent"), cell("far_agent"),
-               cell("far_cpu"), cell("cpu")});
+    table.add({method(r.of), std::to_string(r.of.size), cell("near_cpu"), cell("near_agent"),
+               cell("far_agent"), cell("far_cpu"), cell("cpu")});
   }
   if (table.empty()) return "";
   return heading(style, "Processor time for a byte of a stream, ns") + table.text();
