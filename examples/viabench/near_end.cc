@@ -1,6 +1,8 @@
 #include "examples/viabench/near_end.h"
 
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -156,6 +158,14 @@ class Sample {
   Figures figures_;
 };
 
+// The MTU of the way to the other host.
+std::uint32_t mtu_to(const TcpSocket& server) {
+  int mtu = 0;
+  socklen_t length = sizeof mtu;
+  getsockopt(server.fd(), IPPROTO_IP, IP_MTU, &mtu, &length);
+  return static_cast<std::uint32_t>(mtu);
+}
+
 std::string describe_host(const Options& options) {
   utsname system{};
   uname(&system);
@@ -172,7 +182,7 @@ void tell_round(std::uint32_t round, const Options& options, std::size_t cases) 
 
 }  // namespace
 
-Results measure(const Options& options) {
+Results measure(Options options) {
   const Time begin = Clock::now();
   Site site = options.site;
   site.peer = options.peer;
@@ -189,6 +199,7 @@ Results measure(const Options& options) {
     throw Failure("what answers is not a viabench of this version, or it is busy");
   }
 
+  options.mtu = mtu_to(server);
   Results results;
   results.mtu = options.mtu;
   results.hosts = describe_host(options);
@@ -206,6 +217,7 @@ Results measure(const Options& options) {
   const std::size_t cases = results.all.size();
   for (std::uint32_t round = 1; round <= options.rounds; ++round) {
     tell_round(round, options, cases);
+    results.rounds = round;
     for (std::size_t i = 0; i < cases; ++i) {
       if (options.quick && Clock::now() - begin > kQuickLimit) {
         results.notes.push_back(format("the time was over in round %u", round));
@@ -227,7 +239,6 @@ Results measure(const Options& options) {
         std::fprintf(stderr, "viabench: %s: %s\n", result.of.id().c_str(), failure.what());
       }
     }
-    results.rounds = round;
   }
   return results;
 }

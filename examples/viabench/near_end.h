@@ -9,7 +9,7 @@ namespace viabench {
 
 // Throws Failure when nothing can be measured. When the program is stopped, or the time of a quick
 // run is over, it returns what there is.
-Results measure(const Options& options);
+Results measure(Options options);
 
 }  // namespace viabench
 

@@ -43,7 +43,7 @@ class Receiver {
   void run(const Reporter& report) {
     for (const auto& end : ends_) {
       link_.accept(end->vi());
-      sources_[end->vi()] = {end.get(), 0, 0};
+      sources_[end->vi()] = {end.get(), 0, 0, false};
     }
     ProcessorTime processor("far", true);
     processor.begin();
@@ -59,6 +59,7 @@ class Receiver {
     Endpoint* end;
     std::uint32_t received;
     std::uint32_t credited;
+    bool ended;  // what still comes are its receives, flushed
   };
 
   // True when that was the end of a sender.
@@ -68,11 +69,13 @@ class Receiver {
     VIP_BOOLEAN receive = VIP_FALSE;
     check(VipCQWait(cq_, kMs, &vi, &receive), "VipCQWait");
     Source& source = sources_.at(vi);
+    if (source.ended) return false;
     VIP_DESCRIPTOR* const d = source.end->receive(via::milliseconds::zero());
     if (d == nullptr) return false;
     const bool last = d->CS.ImmediateData == via::kEnd;
     source.end->post_receive(d);
     if (last) {
+      source.ended = true;
       source.end->make_room();
       source.end->send_report({source.received, 0});
       return true;
