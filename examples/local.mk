@@ -29,6 +29,7 @@ viabench_SOURCES = $(via_common) \
 	examples/viabench/options.cc examples/viabench/options.h \
 	examples/viabench/plan.cc examples/viabench/plan.h \
 	examples/viabench/plots.cc examples/viabench/plots.h \
+	examples/viabench/processors.cc examples/viabench/processors.h \
 	examples/viabench/raw.cc examples/viabench/raw.h \
 	examples/viabench/raw_socket.cc examples/viabench/raw_socket.h \
 	examples/viabench/results.cc examples/viabench/results.h \

@@ -130,6 +130,10 @@ int run_in_lab(const Options& options, int argc, char** argv) {
   };
   std::vector<std::string> far = on("b"), near = on("a");
   far.push_back("--server");
+  if (!options.share) {
+    near.insert(near.end(), {"--half", "0"});
+    far.insert(far.end(), {"--half", "1"});
+  }
   near.insert(near.end(), {"--peer", kPeerAddress});
   near.insert(near.end(), argv + 1, argv + argc);
 

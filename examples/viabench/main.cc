@@ -19,6 +19,7 @@
 #include "examples/viabench/near_end.h"
 #include "examples/viabench/options.h"
 #include "examples/viabench/plots.h"
+#include "examples/viabench/processors.h"
 #include "examples/viabench/server.h"
 #include "examples/viabench/tables.h"
 
@@ -63,6 +64,7 @@ int run(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
 
   try {
+    if (options.half >= 0) keep_to_half(options.half);
     if (options.server) {
       run_server(options);
     } else if (!options.peer.empty()) {

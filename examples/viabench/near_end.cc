@@ -166,14 +166,14 @@ std::uint32_t mtu_to(const TcpSocket& server) {
   return static_cast<std::uint32_t>(mtu);
 }
 
-std::string describe_host(const Options& options) {
+std::string describe_hosts(const Options& options) {
   utsname system{};
   uname(&system);
-  return format("Linux %s, %ld processors, MTU %u, %s", system.release,
-                sysconf(_SC_NPROCESSORS_ONLN), options.mtu,
-                options.site.plain_netns.empty()
-                    ? ("to " + options.peer).c_str()
-                    : "both hosts on this machine, joined by veth pairs");
+  const std::string where = options.site.plain_netns.empty() ? "to " + options.peer
+                            : options.half < 0 ? "both hosts on this machine, on all processors"
+                                               : "both hosts on this machine, each on half of them";
+  return format("Linux %s, %ld processors, %s, MTU %u", system.release,
+                sysconf(_SC_NPROCESSORS_ONLN), where.c_str(), options.mtu);
 }
 
 void tell_round(std::uint32_t round, const Options& options, std::size_t cases) {
@@ -202,7 +202,7 @@ Results measure(Options options) {
   options.mtu = mtu_to(server);
   Results results;
   results.mtu = options.mtu;
-  results.hosts = describe_host(options);
+  results.hosts = describe_hosts(options);
   std::string reason;
   const Available available{!site.raw.empty(), !site.tcp_link.empty(),
                             granted_available(site, reason)};

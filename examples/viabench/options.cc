@@ -35,6 +35,8 @@ int parse(int argc, char** argv, Options& options) {
   app.add_flag("--quick", options.quick, "fewer cases, and an end within a minute");
   app.add_option("--fraction", options.fraction, "measure only this part of the messages")
       ->check(CLI::Range(0.001, 1.0));
+  app.add_flag("--share-processors", options.share,
+               "let both hosts that are made run on all processors, not each on half of them");
   app.add_option("--only", options.only, "measure only these, separated by commas")
       ->delimiter(',')
       ->type_name("WHAT")
@@ -46,6 +48,7 @@ int parse(int argc, char** argv, Options& options) {
       ->type_name("DIRECTORY");
   // How the program calls itself within hosts that it has made.
   app.add_option("--plain-netns", options.site.plain_netns)->group("");
+  app.add_option("--half", options.half)->group("");
   app.add_option("--raw", options.site.raw)->group("");
   app.add_option("--tcp-link", options.site.tcp_link)->group("");
 #ifdef PACKAGE_VERSION

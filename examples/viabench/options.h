@@ -21,6 +21,8 @@ struct Options {
   std::uint32_t rounds = 9;
   bool quick = false;
   double fraction = 1;  // of the messages
+  bool share = false;   // processors, between hosts that are made
+  int half = -1;        // of the processors that this end keeps to; -1: all
   std::vector<std::string> only;
   std::string json, plots, markdown;
   Site site;
