@@ -36,17 +36,21 @@ Case Case::decode(const std::string& line) {
 }
 
 const Figure& figure_of(const std::string& what) {
-  static constexpr Figure kLatency{"us", "us", "Latency, one way", true};
-  static constexpr Figure kBandwidth{"gbit_s", "Gb/s", "Bandwidth, one way", false};
+  static constexpr Figure kLatency{"us", "us", "Latency, one way", true, true};
+  static constexpr Figure kBandwidth{"gbit_s", "Gb/s", "Bandwidth, one way", false, true};
   static constexpr Figure kRate{"messages_s", "messages/s",
-                                "Rate of 64-byte messages, at most 32 sends outstanding", false};
+                                "Rate of 64-byte messages, at most 32 sends outstanding", false,
+                                false};
   static constexpr Figure kConnect{"connections_s", "connections/s",
-                                   "Connections, made and ended, one after the other", false};
+                                   "Connections, made and ended, one after the other", false,
+                                   false};
   static constexpr Figure kRegister{"us", "us", "Registering and deregistering, against copying",
-                                    true};
-  static constexpr Figure kIdle{"us", "us", "Latency beside idle connected VIs, one way", true};
-  static constexpr Figure kSenders{"gbit_s", "Gb/s", "Many senders, one receiver, together", false};
-  static constexpr Figure kMemory{"bytes", "bytes", "Memory of a program with 16 VIs", true};
+                                    true, false};
+  static constexpr Figure kIdle{"us", "us", "Latency of 4 bytes beside idle connected VIs, one way",
+                                true, false};
+  static constexpr Figure kSenders{
+      "gbit_s", "Gb/s", "Streams of many senders to one receiver, together", false, false};
+  static constexpr Figure kMemory{"bytes", "bytes", "Memory of a program with 16 VIs", true, false};
   if (what == "latency") return kLatency;
   if (what == "bandwidth") return kBandwidth;
   if (what == "rate") return kRate;

@@ -38,6 +38,7 @@ struct Figure {
   const char* unit;
   const char* title;
   bool less_is_better;
+  bool many_sizes;  // is drawn, and shown, over the size of messages
 };
 const Figure& figure_of(const std::string& what);
 

@@ -107,9 +107,9 @@ void write_plots(const Results& results, const std::string& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw Failure("no plots: " + directory + ": " + error.message());
-  lines(results, directory, "latency");
-  lines(results, directory, "bandwidth");
-  for (const char* what : {"rate", "connect", "idle", "senders"}) boxes(results, directory, what);
+  for (const char* what : {"latency", "bandwidth", "rate", "connect", "idle", "senders"}) {
+    figure_of(what).many_sizes ? lines(results, directory, what) : boxes(results, directory, what);
+  }
 }
 
 }  // namespace viabench

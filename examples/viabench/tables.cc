@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <vector>
 
 #include "examples/common/nic.h"
@@ -13,6 +14,8 @@ namespace {
 
 using via::format;
 using Row = std::vector<std::string>;
+
+constexpr std::uint32_t kLarge = 32768;  // of which the processor time is shown everywhere
 
 // Three digits that mean something.
 std::string number(double v) {
@@ -146,6 +149,34 @@ std::string table_of(const Results& all, const std::string& what, Style style) {
   return heading(style, figure.title) + table.text();
 }
 
+// The same with a column for each size, for what is measured with many.
+std::string matrix_of(const Results& all, const std::string& what, Style style) {
+  std::vector<std::uint32_t> sizes;
+  std::vector<std::string> methods;
+  std::map<std::string, std::map<std::uint32_t, std::string>> cells;
+  for (const Result& r : all.all) {
+    if (r.of.what != what) continue;
+    const std::string how = method(r.of);
+    if (cells.find(how) == cells.end()) methods.push_back(how);
+    if (std::find(sizes.begin(), sizes.end(), r.of.size) == sizes.end()) sizes.push_back(r.of.size);
+    const auto s = r.summary();
+    cells[how][r.of.size] =
+        s ? number(s->median) + " (" + number(s->q1) + ".." + number(s->q3) + ")" : "failed";
+  }
+  if (methods.empty()) return "";
+  std::sort(sizes.begin(), sizes.end());
+  Row head{"how"};
+  for (const std::uint32_t size : sizes) head.push_back(std::to_string(size) + " B");
+  Table table(style, head);
+  for (const std::string& how : methods) {
+    Row row{how};
+    for (const std::uint32_t size : sizes) row.push_back(cells[how][size]);
+    table.add(row);
+  }
+  const Figure& figure = figure_of(what);
+  return heading(style, std::string(figure.title) + ", " + figure.unit) + table.text();
+}
+
 // Who spends how much on a byte.
 std::string processor_table(const Results& all, Style style) {
   Table table(style,
@@ -156,7 +187,9 @@ std::string processor_table(const Results& all, Style style) {
       const auto s = r.summary(std::string(name) + "_ns_byte");
       return s ? number(s->median) : std::string();
     };
-    if (cell("cpu").empty()) continue;
+    if (cell("cpu").empty() ||
+        (style == Style::kMarkdown && r.of.size < kLarge && r.of.transport != "raw"))
+      continue;
     table.add({method(r.of), std::to_string(r.of.size), cell("near_cpu"), cell("near_agent"),
                cell("far_agent"), cell("far_cpu"), cell("cpu")});
   }
@@ -201,7 +234,9 @@ std::string tables(const Results& results, Style style) {
   if (!results.notes.empty()) out += "\n";
   for (const char* what :
        {"latency", "bandwidth", "rate", "connect", "register", "idle", "senders", "memory"}) {
-    out += table_of(results, what, style);
+    const bool many_sizes = figure_of(what).many_sizes;
+    out += many_sizes && style == Style::kMarkdown ? matrix_of(results, what, style)
+                                                   : table_of(results, what, style);
     if (std::string(what) == "bandwidth") out += processor_table(results, style);
   }
   return out + bars_table(results, style);
