@@ -39,15 +39,12 @@ void OneWayTimes::report(const Reporter& report) {
   report.value("mean_us", std::accumulate(us_.begin(), us_.end(), 0.0) / double(us_.size()));
 }
 
-void Arrivals::report(const Reporter& report, std::uint64_t sent, std::uint64_t size) const {
-  if (messages_ < 2) throw Failure("nothing, or a single message, has arrived");
-  const double seconds = std::chrono::duration<double>(last_ - first_).count();
-  // n messages have n - 1 gaps between them.
-  const double rate = double(messages_ - 1) / seconds;
-  report.value("messages_s", rate);
-  report.value("gbit_s", rate * double(size) * 8 / 1e9);
-  report.value("bytes", double(messages_) * double(size));
-  report.value("lost_share", 1 - double(messages_) / double(std::max(sent, messages_)));
+void report_arrivals(const Reporter& report, std::uint64_t received, std::uint64_t sent,
+                     std::uint64_t size) {
+  if (received == 0) throw Failure("nothing has arrived");
+  report.value("messages", double(received));
+  report.value("bytes", double(received) * double(size));
+  report.value("lost_share", 1 - double(received) / double(std::max(sent, received)));
 }
 
 std::vector<pid_t> find_agents() {

@@ -51,22 +51,21 @@ class OneWayTimes {
   std::vector<float> us_;
 };
 
-// A one-way stream, seen where it arrives: from the first message to the last.
-class Arrivals {
+// How long a one-way stream takes, from the first send until the sender knows that all of it is
+// there: the receiver alone would take what has gathered while it slept for a fast stream.
+class StreamTime {
  public:
-  void add(std::uint64_t messages = 1) {
-    last_ = Clock::now();
-    if (messages_ == 0) first_ = last_;
-    messages_ += messages;
+  void report(const Reporter& report) const {
+    report.value("seconds", std::chrono::duration<double>(Clock::now() - begin_).count());
   }
-  std::uint64_t messages() const { return messages_; }
-  // `sent`: what should have come.
-  void report(const Reporter& report, std::uint64_t sent, std::uint64_t size) const;
 
  private:
-  Clock::time_point first_, last_;
-  std::uint64_t messages_ = 0;
+  Clock::time_point begin_ = Clock::now();
 };
+
+// What has arrived of it. `sent`: what should have.
+void report_arrivals(const Reporter& report, std::uint64_t received, std::uint64_t sent,
+                     std::uint64_t size);
 
 // Processor time that this process, with its threads and children, and the agent of this host
 // spend.

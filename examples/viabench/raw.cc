@@ -13,7 +13,8 @@ using via::Failure;
 
 enum Kind : std::uint8_t { kData = 1, kLast = 2 };
 
-constexpr std::chrono::milliseconds kLost{200};  // a frame that takes longer will not come
+constexpr std::chrono::milliseconds kLost{200};   // a frame that takes longer will not come
+constexpr std::chrono::milliseconds kAnswer{20};  // to the last frame, before it is repeated
 
 Mac mac_of(const std::string& where) {
   Mac mac;
@@ -39,13 +40,29 @@ RawSocket::Received await(RawSocket& s, std::uint32_t most, Clock::duration limi
   }
 }
 
-// No frame is repeated on this link, so the last one is sent more than once.
+// The far end answers. It may have no room for a frame while it waits for a processor.
 void say_last(RawSocket& s, const Mac& to) {
-  for (int i = 0; i < 5; ++i) {
+  const Clock::time_point limit = Clock::now() + kSilence;
+  do {
     s.queue(to, 0, kLast);
     s.kick();
-    usleep(2000);
+    for (RawSocket::Received r; (r = await(s, 1, kAnswer)).frames > 0;) {
+      if (r.kind == kLast) return;
+    }
+  } while (Clock::now() < limit);
+  throw Failure("the far end does not come to an end");
+}
+
+// What has come. A last frame is answered, and does not count.
+RawSocket::Received next(RawSocket& s, std::uint32_t most) {
+  RawSocket::Received received = await(s, most, kSilence);
+  if (received.frames == 0) throw Failure("no frames come");
+  if (received.kind == kLast) {
+    s.queue(received.from, 0, kLast);
+    s.flush();
+    --received.frames;
   }
+  return received;
 }
 
 void ping(RawSocket& s, const Mac& to, const Case& c, const Reporter& report) {
@@ -67,10 +84,9 @@ void ping(RawSocket& s, const Mac& to, const Case& c, const Reporter& report) {
 
 void pong(RawSocket& s, const Case& c) {
   for (;;) {
-    const RawSocket::Received received = await(s, 1, kSilence);
-    if (received.kind == kLast) return;
-    if (received.frames == 0) throw Failure("no frames come");
-    s.queue(received.from, c.size, kData);
+    const RawSocket::Received r = next(s, 1);
+    if (r.kind == kLast) return;
+    s.queue(r.from, c.size, kData);
     s.kick();
   }
 }
@@ -78,27 +94,28 @@ void pong(RawSocket& s, const Case& c) {
 void blast(RawSocket& s, const Mac& to, const Case& c, const Reporter& report) {
   ProcessorTime processor("near", false);
   processor.begin();
+  const StreamTime time;
   for (std::uint32_t i = 1; i <= c.count; ++i) {
     s.queue(to, c.size, kData);
     if (i % kOutstanding == 0) s.kick();
   }
   s.flush();
+  time.report(report);
   processor.report(report);
   say_last(s, to);
 }
 
 void sink(RawSocket& s, const Case& c, const Reporter& report) {
-  Arrivals arrivals;
+  std::uint64_t arrived = 0;
   ProcessorTime processor("far", false);
-  for (;;) {
-    const RawSocket::Received received = await(s, 64, kSilence);
-    if (received.frames == 0) throw Failure("no frames come");
-    if (received.kind == kLast) break;
-    if (arrivals.messages() == 0) processor.begin();
-    arrivals.add(received.frames);
-  }
+  RawSocket::Received r;
+  do {
+    r = next(s, 64);
+    if (arrived == 0) processor.begin();
+    arrived += r.frames;
+  } while (r.kind != kLast);
   processor.report(report);
-  arrivals.report(report, c.count, c.size);
+  report_arrivals(report, arrived, c.count, c.size);
 }
 
 }  // namespace

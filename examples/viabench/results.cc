@@ -25,6 +25,10 @@ void Result::add(const Figures& sample) {
   for (const auto& [name, value] : sample) figures[name].push_back(value);
   const auto bytes = sample.find("bytes");
   if (of.what == "memory" || bytes == sample.end() || bytes->second <= 0) return;
+  if (const auto seconds = sample.find("seconds"); seconds != sample.end()) {
+    figures["gbit_s"].push_back(bytes->second * 8 / seconds->second / 1e9);
+    figures["messages_s"].push_back(sample.at("messages") / seconds->second);
+  }
   double sum = 0;
   for (const char* who : {"near_cpu", "near_agent", "far_agent", "far_cpu"}) {
     const auto spent = sample.find(std::string(who) + "_ns");

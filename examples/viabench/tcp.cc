@@ -51,24 +51,24 @@ void pour(const TcpSocket& s, const Case& c, const Reporter& report) {
   std::vector<char> message(c.size);
   ProcessorTime processor("near", false);
   processor.begin();
+  const StreamTime time;
   for (std::uint32_t i = 0; i < c.count; ++i) s.send(message.data(), message.size());
   char done;
   s.receive(&done, 1);
+  time.report(report);
   processor.report(report);
 }
 
 void drink(const TcpSocket& s, const Case& c, const Reporter& report) {
   std::vector<char> message(c.size);
-  Arrivals arrivals;
   ProcessorTime processor("far", false);
   for (std::uint32_t i = 0; i < c.count; ++i) {
     s.receive(message.data(), message.size());
     if (i == 0) processor.begin();
-    arrivals.add();
   }
   processor.report(report);
   s.send("", 1);
-  arrivals.report(report, c.count, c.size);
+  report_arrivals(report, c.count, c.count, c.size);
 }
 
 // ------------------------------------------------------------------------- connections
@@ -96,28 +96,26 @@ void drink_from_all(const TcpListener& listener, const Case& c, const Reporter& 
     event.data.fd = all.back().fd();
     epoll_ctl(set.get(), EPOLL_CTL_ADD, all.back().fd(), &event);
   }
+  const StreamTime time;
   for (const TcpSocket& s : all) s.send("", 1);
   const std::uint64_t messages = std::uint64_t{share_of_sender(c)} * c.others;
   std::vector<char> buffer(c.size);
-  Arrivals arrivals;
   ProcessorTime processor("far", false);
   processor.begin();
-  std::uint64_t bytes = 0;
-  while (arrivals.messages() < messages) {
+  for (std::uint64_t left = messages * c.size; left > 0;) {
     epoll_event events[16];
     const int n = epoll_wait(set.get(), events, 16, int{kSilence.count()} * 1000);
     if (n <= 0) throw Failure("nothing comes");
     for (int i = 0; i < n; ++i) {
       const ssize_t got = recv(events[i].data.fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (got == 0) throw Failure("a sender has left");
-      if (got > 0) bytes += static_cast<std::uint64_t>(got);
+      if (got > 0) left -= static_cast<std::uint64_t>(got);
     }
-    const std::uint64_t now = bytes / c.size;
-    if (now > arrivals.messages()) arrivals.add(now - arrivals.messages());
   }
+  time.report(report);
   processor.report(report);
   for (const TcpSocket& s : all) s.send("", 1);
-  arrivals.report(report, messages, c.size);
+  report_arrivals(report, messages, messages, c.size);
 }
 
 void pour_from_many(const Case& c, const Site& site, std::uint16_t port, const Reporter& report) {

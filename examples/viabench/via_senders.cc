@@ -47,11 +47,15 @@ class Receiver {
     }
     ProcessorTime processor("far", true);
     processor.begin();
+    const StreamTime time;
     for (const auto& end : ends_) end->send_number(0);  // everybody may begin
     std::uint32_t left = case_.others;
     while (left > 0) left -= take_one() ? 1 : 0;
+    time.report(report);
     processor.report(report);
-    arrivals_.report(report, std::uint64_t{stream_.count} * case_.others, case_.size);
+    std::uint64_t arrived = 0;
+    for (const auto& [vi, source] : sources_) arrived += source.received;
+    report_arrivals(report, arrived, std::uint64_t{stream_.count} * case_.others, case_.size);
   }
 
  private:
@@ -80,7 +84,6 @@ class Receiver {
       source.end->send_report({source.received, 0});
       return true;
     }
-    arrivals_.add();
     ++source.received;
     if (source.received - source.credited >= stream_.window / 4 ||
         source.received == stream_.count) {
@@ -97,7 +100,6 @@ class Receiver {
   VIP_CQ_HANDLE cq_ = nullptr;
   std::vector<std::unique_ptr<Endpoint>> ends_;
   std::map<VIP_VI_HANDLE, Source> sources_;
-  Arrivals arrivals_;
 };
 
 }  // namespace

@@ -80,7 +80,9 @@ void pour(ViaLink& link, const Case& c, const Reporter& report) {
   link.connect(end.vi());
   ProcessorTime processor("near", true);
   processor.begin();
+  const StreamTime time;
   via::send_stream(end, stream_of(c, link), [&](std::uint32_t n) { end.send_message(n, c.size); });
+  time.report(report);
   processor.report(report);
 }
 
@@ -91,18 +93,18 @@ void drink(ViaLink& link, const Case& c, const Reporter& report) {
                link.blocks());
   ProcessorTime processor("far", true);
   link.accept(end.vi());
-  Arrivals arrivals;
+  bool begun = false;
   bool reported = false;
   via::take_stream(
       end, stream,
       [&](const VIP_DESCRIPTOR*, std::uint32_t) {
-        if (arrivals.messages() == 0) processor.begin();
-        arrivals.add();
+        if (!begun) processor.begin();
+        begun = true;
       },
-      [&](const via::Report&) {
+      [&](const via::Report& all) {
         if (!reported) {
           processor.report(report);
-          arrivals.report(report, c.count, c.size);
+          report_arrivals(report, all.received, c.count, c.size);
         }
         reported = true;
       });
