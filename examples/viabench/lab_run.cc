@@ -117,7 +117,9 @@ int run_in_lab(const Options& options, int argc, char** argv) {
   const std::string plain = name + "-plain";
   const std::string mtu = std::to_string(options.mtu);
   const Guardian guardian(lab, {name, plain});
-  must_run({lab, "up", "--name", name, "--mtu", mtu});
+  std::vector<std::string> up{lab, "up", "--name", name, "--mtu", mtu};
+  if (!options.config.empty()) up.insert(up.end(), {"--config", options.config});
+  must_run(up);
   must_run({lab, "up", "--name", plain, "--mtu", mtu, "--no-agent"});
 
   const auto netns = [&](const char* host) { return "viaduct-" + plain + "-" + host; };

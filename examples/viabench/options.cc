@@ -30,6 +30,9 @@ int parse(int argc, char** argv, Options& options) {
   auto* const mtu = app.add_option("--mtu", options.mtu, "MTU of the hosts' link")
                         ->check(CLI::Range(1500u, 9000u))
                         ->capture_default_str();
+  app.add_option("--config", options.config, "configuration of the agents of hosts that are made")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
   auto* const rounds = app.add_option("--rounds", options.rounds, "rounds (default 9; quick: 3)")
                            ->check(CLI::Range(1u, 1000u));
   app.add_flag("--quick", options.quick, "fewer cases, and an end within a minute");

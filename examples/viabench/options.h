@@ -18,6 +18,7 @@ struct Options {
   std::uint16_t port = kPort;
   std::string interface;     // for raw AF_XDP; empty: that is not measured
   std::uint32_t mtu = 1500;  // of hosts that are made; between others it is found out
+  std::string config;        // of the agents of hosts that are made
   std::uint32_t rounds = 9;
   bool quick = false;
   double fraction = 1;  // of the messages

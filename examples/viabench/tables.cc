@@ -118,7 +118,7 @@ Object object_of(const std::string& what) {
 
 std::string remarks(const Result& r) {
   std::string text;
-  if (!r.failures.empty()) text = format("%zu rounds failed ", r.failures.size());
+  if (!r.failures.empty()) text = format("failed: %zu ", r.failures.size());
   if (const auto lost = r.summary("lost_share"); lost && lost->median >= 0.0005) {
     text += format("%.1f %% lost ", lost->median * 100);
   }
