@@ -1,16 +1,53 @@
-# examples: the installed measuring program, and small programs that show how VIPL is used
+# examples: the installed measuring programs, and small programs that show how VIPL is used
 
-bin_PROGRAMS += viaping
-viaping_SOURCES = \
+# What the measuring programs share.
+via_common = \
+	examples/common/endpoint.cc examples/common/endpoint.h \
+	examples/common/messages.h \
+	examples/common/nic.cc examples/common/nic.h \
+	examples/common/stream.cc examples/common/stream.h
+
+bin_PROGRAMS += viaping viabench
+viaping_SOURCES = $(via_common) \
 	examples/viaping/client.cc examples/viaping/client.h \
-	examples/viaping/endpoint.cc examples/viaping/endpoint.h \
 	examples/viaping/main.cc \
 	examples/viaping/messages.h \
-	examples/viaping/nic.cc examples/viaping/nic.h \
 	examples/viaping/server.cc examples/viaping/server.h
 viaping_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 viaping_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 viaping_LDADD = libvipl.la
+
+viabench_SOURCES = $(via_common) \
+	examples/viabench/bars.cc examples/viabench/bars.h \
+	examples/viabench/case.cc examples/viabench/case.h \
+	examples/viabench/json.cc examples/viabench/json.h \
+	examples/viabench/lab_run.cc examples/viabench/lab_run.h \
+	examples/viabench/lines.cc examples/viabench/lines.h \
+	examples/viabench/main.cc \
+	examples/viabench/measure.cc examples/viabench/measure.h \
+	examples/viabench/near_end.cc examples/viabench/near_end.h \
+	examples/viabench/options.cc examples/viabench/options.h \
+	examples/viabench/plan.cc examples/viabench/plan.h \
+	examples/viabench/plots.cc examples/viabench/plots.h \
+	examples/viabench/processors.cc examples/viabench/processors.h \
+	examples/viabench/raw.cc examples/viabench/raw.h \
+	examples/viabench/raw_socket.cc examples/viabench/raw_socket.h \
+	examples/viabench/results.cc examples/viabench/results.h \
+	examples/viabench/samples.cc examples/viabench/samples.h \
+	examples/viabench/senders.cc examples/viabench/senders.h \
+	examples/viabench/server.cc examples/viabench/server.h \
+	examples/viabench/tables.cc examples/viabench/tables.h \
+	examples/viabench/tcp.cc examples/viabench/tcp.h \
+	examples/viabench/tcp_socket.cc examples/viabench/tcp_socket.h \
+	examples/viabench/via.h \
+	examples/viabench/via_connect.cc \
+	examples/viabench/via_link.cc examples/viabench/via_link.h \
+	examples/viabench/via_local.cc \
+	examples/viabench/via_senders.cc \
+	examples/viabench/via_transfer.cc \
+	examples/viabench/worker.cc examples/viabench/worker.h
+viabench_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl $(XDP_CFLAGS)
+viabench_LDADD = libvipl.la $(XDP_LIBS)
 
 noinst_PROGRAMS += examples/pingpong examples/stream examples/filecopy examples/tcpping
 examples_pingpong_SOURCES = examples/pingpong.c

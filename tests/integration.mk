@@ -11,7 +11,8 @@ integration_tests = \
 	tests/integration/agent.test \
 	tests/integration/coexist.test \
 	tests/integration/conformance.test \
-	tests/integration/legacy.test
+	tests/integration/legacy.test \
+	tests/integration/viabench.test
 
 TESTS += $(integration_tests)
 EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/lab/setup.sh
@@ -25,6 +26,7 @@ tests/integration/agent.log: tests/integration/crash.log
 tests/integration/coexist.log: tests/integration/agent.log
 tests/integration/conformance.log: tests/integration/coexist.log
 tests/integration/legacy.log: tests/integration/conformance.log
+tests/integration/viabench.log: tests/integration/legacy.log
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc

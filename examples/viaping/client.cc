@@ -6,14 +6,14 @@
 #include <cstring>
 #include <vector>
 
-#include "examples/viaping/endpoint.h"
+#include "examples/common/endpoint.h"
+#include "examples/common/stream.h"
 #include "examples/viaping/messages.h"
 
 namespace viaping {
 namespace {
 
 constexpr milliseconds kConnectLimit{5000};
-constexpr milliseconds kLossLimit{200};  // an unreliable message that takes longer is lost
 
 class Client {
  public:
@@ -251,36 +251,15 @@ class Client {
     const bool writes = wish_.operation == Operation::kWrite;
     const Target target = writes ? await_target(end) : Target{};
     const Clock::time_point start = Clock::now();
-    std::uint32_t acknowledged = 0;
-    for (std::uint32_t n = 0; n < wish_.count;) {
-      if (stopped) throw Failure("stopped");
-      if (n - acknowledged < limit) {
-        end.make_room();
-        if (writes) {
-          end.write_message(n, wish_.size, target, n % limit);
-        } else {
-          end.send_message(n, wish_.size);
-        }
-        ++n;
-        if (n % 16 != 0 && n - acknowledged < limit) continue;
-        take_credits(end, milliseconds::zero(), acknowledged);
-      } else if (!take_credits(end,
-                               reliable(attributes_.ReliabilityLevel) ? kSilenceLimit : kLossLimit,
-                               acknowledged)) {
-        if (stopped) continue;
-        if (reliable(attributes_.ReliabilityLevel))
-          throw ConnectionLost("no credit in ten seconds");
-        // What is on its way for so long, or the credit for it, is lost: the window is free again.
-        acknowledged = n;
-      }
-    }
-    const Report report = ask_for_report(end);
+    const Report report = send_stream(
+        end, {wish_.count, limit, reliable(attributes_.ReliabilityLevel)}, [&](std::uint32_t n) {
+          if (writes) {
+            end.write_message(n, wish_.size, target, n % limit);
+          } else {
+            end.send_message(n, wish_.size);
+          }
+        });
     const std::chrono::duration<double> whole = Clock::now() - start;
-    if (report.received > wish_.count ||
-        (reliable(attributes_.ReliabilityLevel) && report.received != wish_.count)) {
-      throw Failure(format("the server received %u messages of %u", report.received, wish_.count));
-    }
-    if (report.received == 0) throw Failure("all messages were lost");
     // n messages have n - 1 gaps between them; a single one has only the whole time to offer.
     const bool gaps = report.received > 1 && report.nanoseconds > 0;
     const double seconds = gaps ? static_cast<double>(report.nanoseconds) / 1e9 : whole.count();
@@ -296,38 +275,6 @@ class Client {
     } else {
       std::printf("bandwidth: %.1f Mb/s, %.0f messages/s\n", megabits, rate);
     }
-  }
-
-  // False if no credit has come in time. Credits count up, so a lost one does no harm.
-  static bool take_credits(Endpoint& end, milliseconds limit, std::uint32_t& acknowledged) {
-    bool any = false;
-    for (;;) {
-      VIP_DESCRIPTOR* const d = end.receive(any ? milliseconds::zero() : limit);
-      if (d == nullptr) return any;
-      acknowledged = std::max(acknowledged, d->CS.ImmediateData);
-      end.post_receive(d);
-      any = true;
-    }
-  }
-
-  Report ask_for_report(Endpoint& end) {
-    const int tries = reliable(attributes_.ReliabilityLevel) ? 1 : 25;
-    for (int i = 0; i < tries; ++i) {
-      end.make_room();
-      end.send_number(kEnd);
-      for (;;) {
-        VIP_DESCRIPTOR* const d =
-            end.receive(reliable(attributes_.ReliabilityLevel) ? kSilenceLimit : kLossLimit);
-        if (d == nullptr) break;
-        if (d->CS.ImmediateData == kEnd) {
-          if (d->CS.Length != Report::kBytes) throw Failure("the server's report is malformed");
-          return Report::decode(end.data(d));
-        }
-        end.post_receive(d);
-      }
-      if (stopped) throw Failure("stopped");
-    }
-    throw ConnectionLost("the server does not answer any more");
   }
 
   static void tell_lost(std::uint32_t lost, std::uint32_t of) {

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "examples/viaping/nic.h"
+#include "examples/common/nic.h"
+#include "examples/viaping/messages.h"
 
 namespace viaping {
 

@@ -7,7 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "examples/viaping/endpoint.h"
+#include "examples/common/endpoint.h"
+#include "examples/common/stream.h"
 #include "examples/viaping/messages.h"
 
 namespace viaping {
@@ -134,27 +135,18 @@ class Server {
     }
   }
 
-  // A peer may think for as long as it likes: that it is gone is the connection's to tell.
-  static VIP_DESCRIPTOR* next(Endpoint& end) {
-    for (;;) {
-      VIP_DESCRIPTOR* const d = end.receive(kSilenceLimit);
-      if (d != nullptr) return d;
-      if (stopped) throw Failure("stopped");
-    }
-  }
-
   static void echo(Endpoint& end, const Wish& wish, bool reliable, Progress& progress) {
     const bool writes = wish.operation == Operation::kWrite;
     Target target;
     if (writes) {
-      VIP_DESCRIPTOR* const d = next(end);
+      VIP_DESCRIPTOR* const d = next_message(end);
       if (d->CS.Length != Target::kBytes) throw Failure("does not say where its memory is");
       target = Target::decode(end.data(d));
       end.post_receive(d);
     }
     std::uint32_t expected = 0;
     for (;;) {
-      VIP_DESCRIPTOR* const d = next(end);
+      VIP_DESCRIPTOR* const d = next_message(end);
       const std::uint32_t number = d->CS.ImmediateData;
       if (number != expected && (reliable || number < expected)) {
         throw Failure(format("message %u came instead of %u", number, expected));
@@ -178,7 +170,7 @@ class Server {
   // The client reads; we hear of it only when it has finished.
   static void be_read(Endpoint& end, Progress& progress) {
     for (;;) {
-      VIP_DESCRIPTOR* const d = next(end);
+      VIP_DESCRIPTOR* const d = next_message(end);
       progress.served = d->CS.ImmediateData;
       progress.finished = true;
       end.post_receive(d);
@@ -188,40 +180,18 @@ class Server {
   }
 
   static void take(Endpoint& end, const Wish& wish, bool reliable, Progress& progress) {
-    const std::uint32_t step = std::max(window(wish.size, reliable) / 4, 1u);
-    std::uint32_t expected = 0;
-    std::uint32_t credited = 0;
-    Clock::time_point first, last;
-    for (;;) {
-      VIP_DESCRIPTOR* const d = next(end);
-      const std::uint32_t number = d->CS.ImmediateData;
-      if (number == kEnd) {
-        end.post_receive(d);
-        end.make_room();
-        const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(last - first);
-        progress.finished = true;
-        end.send_report({progress.served, static_cast<std::uint64_t>(elapsed.count())});
-        continue;
-      }
-      if (number != expected && (reliable || number < expected)) {
-        throw Failure(format("message %u came instead of %u", number, expected));
-      }
-      last = Clock::now();
-      if (progress.served == 0) first = last;
-      if (wish.operation == Operation::kWrite) {
-        end.verify(end.buffer(number % window(wish.size, reliable)), number, wish.size);
-      } else {
-        end.verify(d, number, wish.size);
-      }
-      end.post_receive(d);
-      expected = number + 1;
-      ++progress.served;
-      if (expected - credited >= step || expected == wish.count) {
-        credited = expected;
-        end.make_room();
-        end.send_number(expected);
-      }
-    }
+    const std::uint32_t limit = window(wish.size, reliable);
+    take_stream(
+        end, {wish.count, limit, reliable},
+        [&](const VIP_DESCRIPTOR* d, std::uint32_t number) {
+          if (wish.operation == Operation::kWrite) {
+            end.verify(end.buffer(number % limit), number, wish.size);
+          } else {
+            end.verify(d, number, wish.size);
+          }
+          ++progress.served;
+        },
+        [&](const Report&) { progress.finished = true; });
   }
 
   Nic& nic_;

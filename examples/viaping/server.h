@@ -2,7 +2,8 @@
 #ifndef VIADUCT_EXAMPLES_VIAPING_SERVER_H
 #define VIADUCT_EXAMPLES_VIAPING_SERVER_H
 
-#include "examples/viaping/nic.h"
+#include "examples/common/nic.h"
+#include "examples/viaping/messages.h"
 
 namespace viaping {
 

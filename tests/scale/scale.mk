@@ -18,4 +18,4 @@ EXTRA_DIST += tests/scale/scale.test
 
 scale: all tests/scale/vipl-scale
 	VIADUCT_SCALE=full $(srcdir)/tests/scale/scale.test
-tests/scale/scale.log: tests/integration/legacy.log
+tests/scale/scale.log: tests/integration/viabench.log

@@ -29,3 +29,15 @@ tests_unit_vipl_guarded_copy_test_SOURCES = \
   vipl/guarded_copy.cc vipl/guarded_copy.h
 tests_unit_vipl_guarded_copy_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_vipl_guarded_copy_test_LDADD = $(TEST_LIBS)
+
+# What viabench does with figures.
+check_PROGRAMS += tests/unit/viabench_test
+TESTS += tests/unit/viabench_test
+tests_unit_viabench_test_SOURCES = tests/unit/viabench_test.cc \
+  examples/common/nic.cc \
+  examples/viabench/bars.cc \
+  examples/viabench/case.cc \
+  examples/viabench/json.cc \
+  examples/viabench/results.cc
+tests_unit_viabench_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_unit_viabench_test_LDADD = libvipl.la $(TEST_LIBS)

@@ -1,11 +1,12 @@
-#include "examples/viaping/endpoint.h"
+#include "examples/common/endpoint.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace viaping {
+namespace via {
 
-Endpoint::Endpoint(Nic& nic, VIP_VI_ATTRIBUTES attributes, const Shape& shape, bool block)
+Endpoint::Endpoint(Nic& nic, VIP_VI_ATTRIBUTES attributes, const Shape& shape, bool block,
+                   VIP_CQ_HANDLE receive_cq)
     : nic_(nic), shape_(shape), block_(block) {
   const std::size_t pattern = Pattern::bytes(shape.size);
   receive_stride_ = stride(shape.receive_size);
@@ -26,7 +27,7 @@ Endpoint::Endpoint(Nic& nic, VIP_VI_ATTRIBUTES attributes, const Shape& shape, b
     VIP_MEM_ATTRIBUTES memory{ptag_, attributes.EnableRdmaWrite, attributes.EnableRdmaRead};
     check(VipRegisterMem(nic.handle(), memory_.get(), bytes, &memory, &region_), "VipRegisterMem");
     attributes.Ptag = ptag_;
-    check(VipCreateVi(nic.handle(), &attributes, nullptr, nullptr, &vi_), "VipCreateVi");
+    check(VipCreateVi(nic.handle(), &attributes, nullptr, receive_cq, &vi_), "VipCreateVi");
     for (std::uint32_t i = 0; i < shape.receives; ++i) post_receive(&receives_[i]);
   } catch (...) {
     close();
@@ -185,4 +186,4 @@ void Endpoint::close() {
   ptag_ = nullptr;
 }
 
-}  // namespace viaping
+}  // namespace via

@@ -1,6 +1,6 @@
-// One end of viaping's connection: a VI, its memory, and how messages are made and compared.
-#ifndef VIADUCT_EXAMPLES_VIAPING_ENDPOINT_H
-#define VIADUCT_EXAMPLES_VIAPING_ENDPOINT_H
+// One end of a connection: a VI, its memory, and how messages are made and compared.
+#ifndef VIADUCT_EXAMPLES_COMMON_ENDPOINT_H
+#define VIADUCT_EXAMPLES_COMMON_ENDPOINT_H
 
 #include <vipl.h>
 
@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <memory>
 
-#include "examples/viaping/messages.h"
-#include "examples/viaping/nic.h"
+#include "examples/common/messages.h"
+#include "examples/common/nic.h"
 
-namespace viaping {
+namespace via {
 
 inline constexpr milliseconds kSilenceLimit{10000};  // a peer that says nothing for so long is lost
 
@@ -53,8 +53,10 @@ class Endpoint {
     std::uint32_t sends;         // posted at once, at most
   };
 
-  // `block`: wait asleep rather than asking again and again.
-  Endpoint(Nic& nic, VIP_VI_ATTRIBUTES attributes, const Shape& shape, bool block);
+  // `block`: wait asleep rather than asking again and again. `receive_cq`: gets an entry for each
+  // completed receive; NULL: none does.
+  Endpoint(Nic& nic, VIP_VI_ATTRIBUTES attributes, const Shape& shape, bool block,
+           VIP_CQ_HANDLE receive_cq = nullptr);
   ~Endpoint() { close(); }
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
@@ -151,6 +153,6 @@ class Endpoint {
   std::uint32_t sends_posted_ = 0;
 };
 
-}  // namespace viaping
+}  // namespace via
 
 #endif

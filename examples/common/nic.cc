@@ -1,10 +1,10 @@
-#include "examples/viaping/nic.h"
+#include "examples/common/nic.h"
 
 #include <cstdarg>
 #include <cstdio>
 #include <iterator>
 
-namespace viaping {
+namespace via {
 
 std::atomic<bool> stopped{false};
 
@@ -97,4 +97,4 @@ Address Nic::address() const {
   return own;
 }
 
-}  // namespace viaping
+}  // namespace via

@@ -1,6 +1,6 @@
 // The NIC and its addresses, and how errors are told.
-#ifndef VIADUCT_EXAMPLES_VIAPING_NIC_H
-#define VIADUCT_EXAMPLES_VIAPING_NIC_H
+#ifndef VIADUCT_EXAMPLES_COMMON_NIC_H
+#define VIADUCT_EXAMPLES_COMMON_NIC_H
 
 #include <vipl.h>
 
@@ -12,13 +12,12 @@
 #include <stdexcept>
 #include <string>
 
-namespace viaping {
+namespace via {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 inline constexpr milliseconds kSlice{200};  // how often a wait looks at `stopped`
-inline constexpr char kServerDiscriminator[] = "viaping";
 
 // Set by a signal: everybody ends what they are doing.
 extern std::atomic<bool> stopped;
@@ -76,6 +75,6 @@ class Nic {
   VIP_NIC_ATTRIBUTES attributes_{};
 };
 
-}  // namespace viaping
+}  // namespace via
 
 #endif

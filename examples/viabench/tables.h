@@ -1,0 +1,21 @@
+// The results as tables: for people, as Markdown.
+#ifndef VIADUCT_EXAMPLES_VIABENCH_TABLES_H
+#define VIADUCT_EXAMPLES_VIABENCH_TABLES_H
+
+#include <string>
+
+#include "examples/viabench/results.h"
+
+namespace viabench {
+
+enum class Style { kText, kMarkdown };
+
+// All tables, and the list of what is to be reached.
+std::string tables(const Results& results, Style style);
+
+// "VIA granted, polling, Reliable Delivery": how a case is measured.
+std::string method(const Case& c);
+
+}  // namespace viabench
+
+#endif

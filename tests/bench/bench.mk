@@ -1,0 +1,8 @@
+# tests/bench: `make bench` measures in full and writes the figures into doc/performance.md. It takes
+# some ten minutes, and wants root and a quiet machine. BENCH_FLAGS are handed to viabench.
+
+EXTRA_DIST += tests/bench/bench doc/performance.md
+
+.PHONY: bench
+bench: all
+	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/bench $(BENCH_FLAGS)
