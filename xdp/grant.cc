@@ -46,7 +46,7 @@ Grant::Grant(const Options& options) : filter_(options.filter), entry_(filter_.a
     ifindex_ = create_child(lower, name_, kChildAlias, entry_.address);
     open_socket(options);
     attach_program(options);
-    filter_.enter(entry_, ifindex_);
+    filter_.enter(entry_, ifindex_, options.agents_own);
   } catch (...) {
     undo();
     throw;

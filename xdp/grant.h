@@ -30,6 +30,7 @@ class Grant {
     // frames fit: 6 MiB let the program keep as many frames as a burst has.
     std::size_t umem_bytes = std::size_t{4} << 20;
     std::uint32_t ring = 1024;  // entries of each ring
+    bool agents_own = false;    // not for a program: may send frames of every type
     std::function<void(std::string_view)> note = [](std::string_view) {};
   };
 

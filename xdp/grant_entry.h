@@ -13,8 +13,14 @@
 
 struct grant_entry {
   __u16 address[3]; /* as the words of a frame */
-  __u16 used;
+  __u16 holder;     /* enum grant_holder */
   __u32 ifindex;
+};
+
+enum grant_holder {
+  GRANT_NOBODY,
+  GRANT_PROGRAM,
+  GRANT_AGENT, /* the desk: trusted with frames of every type */
 };
 
 enum grant_verdict {

@@ -49,7 +49,7 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
   __u32 number;
   __u8 type;
 
-  if (!grant || !grant->used)
+  if (!grant || grant->holder == GRANT_NOBODY)
     return GRANT_FORBIDDEN;
   if ((const void *)(word + 8) > end) {
     // Too short, or not in one piece.
@@ -67,7 +67,7 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
   if (frame->len > most_bytes)
     return GRANT_TOO_LONG;
   // Names are the agent's, and so is sending a requester elsewhere and talking to everybody.
-  type = ((const __u8 *)word)[TYPE_AT];
+  type = grant->holder == GRANT_AGENT ? 0 : ((const __u8 *)word)[TYPE_AT];
   if (type == MOVED || type == NAME_QUERY || type == NAME_REPLY || (*(const __u8 *)word & 1))
     return GRANT_FORBIDDEN;
   if (type == REQUEST || type == ACCEPT) {
@@ -79,7 +79,7 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
 
   number = bpf_ntohs(word[2]) & (VIADUCT_GRANTS - 1);
   grant = bpf_map_lookup_elem(&grants, &number);
-  *child = grant && grant->used && same(word, grant->address) ? grant->ifindex : 0;
+  *child = grant && grant->holder != GRANT_NOBODY && same(word, grant->address) ? grant->ifindex : 0;
   return GRANT_PASSED;
 }
 

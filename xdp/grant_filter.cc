@@ -231,10 +231,10 @@ GrantFilter::Entry GrantFilter::add() {
   return entry;
 }
 
-void GrantFilter::enter(const Entry& entry, int ifindex) {
+void GrantFilter::enter(const Entry& entry, int ifindex, bool agents_own) {
   grant_entry value{};
   std::memcpy(value.address, entry.address.data(), entry.address.size());
-  value.used = 1;
+  value.holder = agents_own ? GRANT_AGENT : GRANT_PROGRAM;
   value.ifindex = static_cast<std::uint32_t>(ifindex);
   if (bpf_map_update_elem(bpf_map__fd(program_->maps.grants), &entry.number, &value, 0) != 0) {
     throw PortError(explain(lower_, "enter a port in the egress filter", errno));

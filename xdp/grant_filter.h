@@ -57,7 +57,7 @@ class GrantFilter {
     MacAddress address;
   };
   Entry add();
-  void enter(const Entry& entry, int ifindex);
+  void enter(const Entry& entry, int ifindex, bool agents_own);
   void remove(const Entry& entry);
 
   // Does it on a thread of the filter's own: the kernel takes its time with interfaces (some tens

@@ -53,6 +53,7 @@ void LocalPort::open_desk(GrantFilter& filter, std::uint16_t ether_type) {
   Grant::Options options{filter};
   options.ether_type = ether_type;
   options.ring = kRing;
+  options.agents_own = true;
   // As many frames of the desk may be kept as of the wire.
   const std::size_t chunk = chunk_for(filter.lower().mtu);
   options.umem_bytes = std::bit_ceil((std::size_t{wire_->lendable()} + kRing) * chunk * 4 / 3);
