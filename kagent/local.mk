@@ -3,26 +3,30 @@
 noinst_LTLIBRARIES += libviaduct_stack.la libviaduct_agent.la
 libviaduct_stack_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 libviaduct_agent_la_CXXFLAGS = $(AM_CXXFLAGS) -static
+# One translation unit, so that the compiler sees the whole data path at once.
 stack_sources = \
+	kagent/stack_all.cc \
 	kagent/counters.h \
 	kagent/environment.h kagent/granted_environment.h \
+	kagent/repeat.h \
 	kagent/session_layout.h \
-	kagent/stack.cc kagent/stack.h kagent/stack_binding.h kagent/stack_state.h \
+	kagent/stack.h kagent/stack_binding.h kagent/stack_state.h \
+	kagent/timer_wheel.h \
+	kagent/vip_codes.h \
+	kagent/wire.cc kagent/wire.h \
+	xdp/port.h
+EXTRA_DIST += \
+	kagent/stack.cc \
 	kagent/stack_ack.cc \
 	kagent/stack_commands.cc \
 	kagent/stack_complete.cc \
 	kagent/stack_connect.cc \
 	kagent/stack_disconnect.cc \
-	kagent/repeat.h \
 	kagent/stack_names.cc \
 	kagent/stack_peer.cc \
 	kagent/stack_receive.cc \
 	kagent/stack_redirect.cc \
-	kagent/stack_send.cc \
-	kagent/timer_wheel.h \
-	kagent/vip_codes.h \
-	kagent/wire.cc kagent/wire.h \
-	xdp/port.h
+	kagent/stack_send.cc
 libviaduct_stack_la_SOURCES = $(stack_sources)
 
 # The same for libvipl: bound to its port and environment, and in need of the C library alone.

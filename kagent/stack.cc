@@ -7,14 +7,11 @@
 
 namespace viaduct {
 
+using state::kBuckets;
 using state::kNone;
 using state::Vi;
 
 namespace {
-
-constexpr std::uint32_t kRequestBuckets = 1024;
-constexpr std::uint32_t kGoodbyeBuckets = 1024;
-constexpr std::uint32_t kPeerBuckets = 1024;
 
 std::uint32_t key_bucket_count(const StackLimits& limits) {
   std::uint32_t n = 64;
@@ -50,9 +47,9 @@ Stack::Parts Stack::parts(const StackLimits& limits) {
   p.resent_marks = add(static_cast<std::uint32_t*>(nullptr), vis * state::kWindow);
   p.responses = add(static_cast<state::Response*>(nullptr), vis * state::kMaxReads);
   p.key_buckets = add(static_cast<std::uint32_t*>(nullptr), key_bucket_count(limits));
-  p.peer_buckets = add(static_cast<std::uint32_t*>(nullptr), kPeerBuckets);
-  p.request_buckets = add(static_cast<std::uint32_t*>(nullptr), kRequestBuckets);
-  p.goodbye_buckets = add(static_cast<std::uint32_t*>(nullptr), kGoodbyeBuckets);
+  p.peer_buckets = add(static_cast<std::uint32_t*>(nullptr), kBuckets);
+  p.request_buckets = add(static_cast<std::uint32_t*>(nullptr), kBuckets);
+  p.goodbye_buckets = add(static_cast<std::uint32_t*>(nullptr), kBuckets);
   p.wheel = add(static_cast<TimerWheel::State*>(nullptr), 1);
   p.timers = add(static_cast<TimerWheel::Entry*>(nullptr),
                  vis + limits.requests + limits.goodbyes + limits.peers +
@@ -108,9 +105,9 @@ Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
   };
   key_bucket_mask_ = key_bucket_count(limits) - 1;
   buckets(key_buckets_, p.key_buckets, key_bucket_count(limits));
-  buckets(peer_buckets_, p.peer_buckets, kPeerBuckets);
-  buckets(request_buckets_, p.request_buckets, kRequestBuckets);
-  buckets(goodbye_buckets_, p.goodbye_buckets, kGoodbyeBuckets);
+  buckets(peer_buckets_, p.peer_buckets, kBuckets);
+  buckets(request_buckets_, p.request_buckets, kBuckets);
+  buckets(goodbye_buckets_, p.goodbye_buckets, kBuckets);
   TimerWheel::State* wheel = nullptr;
   TimerWheel::Entry* entries = nullptr;
   wheel_.attach(part(wheel, p.wheel), part(entries, p.timers));

@@ -21,6 +21,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -84,6 +85,13 @@ class Pool {
   std::uint32_t capacity_ = 0;
 };
 
+// Out of shared memory, which is not looked at again. Most messages have one segment.
+inline void copy_segments(layout::Segment* to, const layout::Segment* from, std::uint32_t count) {
+  std::memcpy(to, from, sizeof *to);
+  if (count > 1) [[unlikely]] std::memcpy(to + 1, from + 1, (count - 1) * sizeof *to);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
 class Stack {
  public:
   // Bytes of the segment for these limits; the segment must be zeroed and 64-byte aligned.
@@ -128,6 +136,9 @@ class Stack {
   // when there is work already. After sleeping: takes it back.
   bool prepare_to_sleep();
   void awake();
+
+  // Answers one doorbell that the caller knows of (a bit number of layout::Doorbells): a program's
+  // own thread that drives the stack itself need not ring for what it has just posted.
 
   // When progress() must be called next even if no frame and no doorbell comes; ~0 for never.
   std::uint64_t next_deadline() const;
@@ -176,14 +187,14 @@ class Stack {
         goodbye_buckets, wheel, timers, views, open_sessions, total;
   };
   static Parts parts(const StackLimits& limits);
-  unsigned receive_frames();
-  unsigned answer_doorbells();
+  inline unsigned receive_frames();
+  inline unsigned answer_doorbells();
   void fire(std::uint32_t timer);
-  void flush_wakes();
-  void wake_later(std::uint32_t session, std::atomic<std::uint32_t>& sleepers);
+  inline void flush_wakes();
+  inline void wake_later(std::uint32_t session, std::atomic<std::uint32_t>& sleepers);
   void alert(std::uint32_t session);
-  void dispatch(const Frame& frame, bool& keep);
-  void release_later(const Frame& frame);
+  inline void dispatch(const Frame& frame, bool& keep);
+  inline void release_later(const Frame& frame);
   void release_all();
 
   // Timer numbers.
@@ -217,7 +228,7 @@ class Stack {
   vip::Return destroy_cq(std::uint32_t session, const layout::CommandBody& body);
   vip::Return check_attributes(std::uint32_t session, const layout::ViAttributes& attributes) const;
   state::Ptag* find_ptag(std::uint32_t session, std::uint32_t handle) const;
-  state::Region* find_region(std::uint32_t session, std::uint32_t handle) const;
+  inline state::Region* find_region(std::uint32_t session, std::uint32_t handle) const;
   state::Vi* find_vi(std::uint32_t session, std::uint32_t vi, std::uint32_t generation) const;
   state::Cq* find_cq(std::uint32_t session, std::uint32_t cq, std::uint32_t generation) const;
   void free_vi(ViIndex vi);
@@ -316,53 +327,53 @@ class Stack {
   MacAddress way_to(const MacAddress& host) const;
 
   // --- stack_send.cc
-  void ring_send(ViIndex vi);
-  void make_ready(ViIndex vi);
-  unsigned transmit_ready();
-  bool transmit(ViIndex vi, unsigned& sent);
-  bool begin_message(ViIndex vi, Message& message);
+  inline void ring_send(ViIndex vi);
+  inline void make_ready(ViIndex vi);
+  inline unsigned transmit_ready();
+  inline bool transmit(ViIndex vi, unsigned& sent);
+  inline bool begin_message(ViIndex vi, Message& message);
   bool begin_response(ViIndex vi, Message& message);
-  bool more_to_send(ViIndex vi) const;
-  std::uint32_t load_current(const state::Vi& vi, std::uint32_t current, Message& out) const;
+  inline bool more_to_send(ViIndex vi) const;
+  inline std::uint32_t load_current(const state::Vi& vi, std::uint32_t current, Message& out) const;
   std::uint32_t response_with(ViIndex vi, std::uint32_t psn);
-  void complete_acknowledged(ViIndex vi);
-  std::uint32_t load_message(const state::Vi& vi, std::uint32_t slot, Message& out) const;
-  bool next_posted(const state::Vi& vi, const layout::RingEntry* ring, std::uint32_t position,
+  inline void complete_acknowledged(ViIndex vi);
+  inline std::uint32_t load_message(const state::Vi& vi, std::uint32_t slot, Message& out) const;
+  inline bool next_posted(const state::Vi& vi, const layout::RingEntry* ring, std::uint32_t position,
                    std::uint32_t& slot) const;
   enum class Sent { kAll, kSome, kUnreadable };
   Sent send_frames(ViIndex vi, const Message& message, std::uint32_t first_frame,
-                   std::uint32_t first_psn, unsigned count, unsigned& sent);
+                   std::uint32_t first_psn, unsigned count, bool ask, unsigned& sent);
   bool retransmit(ViIndex vi, unsigned& sent);
   void finish_unreliable(ViIndex vi);
-  std::uint32_t send_room(const state::Vi& vi) const;
-  void fill_header(state::Vi& vi, wire::Header& header);
+  inline std::uint32_t send_room(const state::Vi& vi) const;
+  inline void fill_header(state::Vi& vi, wire::Header& header);
   void note_refusal(ViIndex vi, std::uint32_t psn, std::uint32_t reason);
   void fail_current(ViIndex vi, std::uint32_t slot, std::uint32_t status);
   bool rdma_allowed(const state::Vi& vi, std::uint64_t address, std::uint32_t handle,
                     std::uint64_t length, bool write) const;
-  bool span_allowed(const state::Vi& vi, std::uint64_t address, std::uint32_t handle,
+  inline bool span_allowed(const state::Vi& vi, std::uint64_t address, std::uint32_t handle,
                     std::uint64_t length) const;
 
   // --- stack_receive.cc
-  void on_data(const wire::Decoded& frame, const Frame& raw, bool& keep);
-  void on_reliable_data(ViIndex vi, const wire::Decoded& frame, const Frame& raw, bool& keep);
+  inline void on_data(const wire::Decoded& frame, const Frame& raw, bool& keep);
+  inline void on_reliable_data(ViIndex vi, const wire::Decoded& frame, const Frame& raw, bool& keep);
   void on_unreliable_data(ViIndex vi, const wire::Decoded& frame);
-  bool take_in_order(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  inline bool take_in_order(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
   void drain_held(ViIndex vi);
   void drop_held(ViIndex vi);
   void hold(ViIndex vi, std::uint32_t psn, const Frame& raw, bool& keep);
   struct Target;  // a posted receive, copied from its slot
-  bool load_target(const state::Vi& vi, std::uint32_t slot, std::uint32_t skip, Target& out) const;
-  bool fits(const state::Vi& vi, const wire::Header& header,
+  inline bool load_target(const state::Vi& vi, std::uint32_t slot, std::uint32_t skip, Target& out) const;
+  inline bool fits(const state::Vi& vi, const wire::Header& header,
             std::span<const std::byte> payload) const;
-  bool take_send(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
-  void begin_message_in(state::Vi& vi, const wire::Header& header);
+  inline bool take_send(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  inline void begin_message_in(state::Vi& vi, const wire::Header& header);
   void place_at(ViIndex vi, std::uint64_t address, std::span<const std::byte> data, bool last);
-  void begin_placing(ViIndex vi, std::span<const std::byte> data);
-  void place_piece(std::uint64_t address, std::uint64_t length);
-  bool take_receive(ViIndex vi);
-  bool begin_receive(ViIndex vi, const wire::Header& header, Target& target);
-  void place(ViIndex vi, const Target& target, std::uint32_t offset,
+  inline void begin_placing(ViIndex vi, std::span<const std::byte> data);
+  inline void place_piece(std::uint64_t address, std::uint64_t length);
+  inline bool take_receive(ViIndex vi);
+  inline bool begin_receive(ViIndex vi, const wire::Header& header, Target& target);
+  inline void place(ViIndex vi, const Target& target, std::uint32_t offset,
              std::span<const std::byte> payload);
   bool take_rdma_write(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
   bool take_read_request(ViIndex vi, const wire::Header& header,
@@ -370,28 +381,28 @@ class Stack {
   bool take_read_response(ViIndex vi, const wire::Header& header,
                           std::span<const std::byte> payload);
   bool refuse(ViIndex vi, std::uint32_t psn, std::uint32_t error, wire::Refusal reason);
-  bool place_inline(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
-  bool allowed(const state::Vi& vi, const Target& target, std::uint32_t length) const;
-  bool descriptor_allowed(const state::Vi& vi, const Target& target) const;
-  bool end_receive(ViIndex vi, const wire::Header& header, std::uint32_t inline_length);
+  inline bool place_inline(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  inline bool allowed(const state::Vi& vi, const Target& target, std::uint32_t length) const;
+  inline bool descriptor_allowed(const state::Vi& vi, const Target& target) const;
+  inline bool end_receive(ViIndex vi, const wire::Header& header, std::uint32_t inline_length);
   bool spoil_receive(ViIndex vi, std::uint32_t psn, std::uint32_t status, wire::Refusal reason);
   bool flush_placement();
 
   // --- stack_ack.cc
   void on_ack(const wire::Decoded& frame);
-  void take_ack(ViIndex vi, std::uint32_t ack, std::uint32_t window);
+  inline void take_ack(ViIndex vi, std::uint32_t ack, std::uint32_t window);
   void take_sack(ViIndex vi, std::uint32_t ack, std::span<const std::byte> bitmap);
-  void note_ack_due(ViIndex vi, bool now);
-  unsigned send_due_acks();
+  inline void note_ack_due(ViIndex vi, bool now);
+  inline unsigned send_due_acks();
   void send_ack(ViIndex vi);
   void restart_timer(ViIndex vi);
   void retransmission_timeout(ViIndex vi);
   void measure_rtt(state::Vi& vi, std::uint64_t sample);
   std::uint64_t retransmission_time(const state::Vi& vi) const;
-  std::uint16_t receive_window() const;
+  inline std::uint16_t receive_window() const;
 
   // --- stack_complete.cc
-  void complete(ViIndex vi, bool receive, std::uint32_t slot, std::uint32_t status,
+  inline void complete(ViIndex vi, bool receive, std::uint32_t slot, std::uint32_t status,
                 std::uint32_t length, std::uint32_t immediate, std::uint32_t inline_length);
   void announce(ViIndex vi, bool receive);
   void drain_backlog(std::uint32_t cq);
@@ -419,7 +430,7 @@ class Stack {
   void on_name_query(const wire::Decoded& frame);
   void on_name_reply(const wire::Decoded& frame);
 
-  state::Vi* vi_for(const wire::Decoded& frame, bool pending_too = false);
+  inline state::Vi* vi_for(const wire::Decoded& frame, bool pending_too = false);
   const layout::View& view(const state::Vi& vi) const { return views_[vi.session]; }
   state::Pending& pending(std::uint32_t session, std::uint32_t command) {
     return pendings_[std::size_t{session} * layout::kCommands + command];

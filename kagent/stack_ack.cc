@@ -164,7 +164,7 @@ void Stack::take_ack(ViIndex i, std::uint32_t ack, std::uint32_t window) {
     if (vi.congestion_window < kWindow) ++vi.congestion_window;
   }
   complete_acknowledged(i);
-  make_ready(i);
+  if (vi.stalled) make_ready(i);
 }
 
 void Stack::take_sack(ViIndex i, std::uint32_t ack, std::span<const std::byte> bitmap) {

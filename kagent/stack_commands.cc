@@ -10,13 +10,13 @@ namespace viaduct {
 
 using layout::CommandBody;
 using layout::Op;
+using state::kHandleBits;
 using state::kNone;
 using state::Vi;
 
 namespace {
 
-// Handles of regions and ptags: index + 1 in the low bits, so never 0; generation above.
-constexpr std::uint32_t kHandleBits = 20;
+// Of regions and ptags.
 constexpr std::uint32_t kHandleMask = (1u << kHandleBits) - 1;
 
 constexpr std::uint32_t make_handle(std::uint32_t index, std::uint32_t generation) {

@@ -14,6 +14,8 @@ namespace viaduct {
 
 using layout::CommandBody;
 using layout::Op;
+using state::kBucketMask;
+using state::kHandleBits;
 using state::kNone;
 using state::Request;
 using state::RequestState;
@@ -26,8 +28,6 @@ constexpr std::uint64_t kAcceptTime = 1000 * kMs;    // ACCEPT is repeated that 
 constexpr std::uint64_t kRequestSilence = 1000 * kMs;  // a requester this silent has given up
 constexpr std::uint64_t kTombstoneTime = 2000 * kMs;
 constexpr std::uint64_t kPollTime = 5 * kMs;  // a wait without a timeout, if others hold requests
-constexpr std::uint32_t kBucketMask = 1023;
-constexpr std::uint32_t kHandleBits = 20;
 
 bool same(const layout::Address& wanted, const wire::ConnectBody& body) {
   return wanted.discriminator_length == body.remote_length &&

@@ -10,6 +10,7 @@
 namespace viaduct {
 
 using layout::CommandBody;
+using state::kBucketMask;
 using state::kNone;
 using state::Vi;
 using wire::Type;
@@ -18,7 +19,6 @@ namespace {
 
 constexpr std::uint32_t kGoodbyeTries = 12;  // more than half a second
 constexpr unsigned kProbeTries = 8;  // to find a VI that can be asked for
-constexpr std::uint32_t kBucketMask = 1023;
 constexpr std::uint32_t kResetsPerMs = 256;
 
 std::uint32_t bucket_of(const MacAddress& address) {
@@ -133,6 +133,7 @@ void Stack::reset_transfer(ViIndex i) {
   drop_held(i);
   Vi& vi = vis_[i];
   vi.current_slot = kNone;
+  vi.stalled = 0;
   vi.congestion_window = 128;
   vi.peer_window = state::kWindow;
   vi.window_credit = 0;

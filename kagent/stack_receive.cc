@@ -345,8 +345,7 @@ bool Stack::load_target(const Vi& vi, std::uint32_t slot, std::uint32_t skip, Ta
   out.descriptor_handle = shared.descriptor_handle;
   if (out.segment_count > layout::kMaxDataSegments + skip || out.segment_count < skip) return false;
   out.segment_count -= skip;
-  std::memcpy(out.segments, shared.payload.segments + skip,
-              out.segment_count * sizeof(layout::Segment));
+  copy_segments(out.segments, shared.payload.segments + skip, out.segment_count);
   out.capacity = 0;
   for (unsigned s = 0; s < out.segment_count; ++s) out.capacity += out.segments[s].length;
   return true;

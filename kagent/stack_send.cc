@@ -68,6 +68,7 @@ struct Stack::Message {
 
 void Stack::make_ready(ViIndex i) {
   Vi& vi = vis_[i];
+  vi.stalled = 0;
   if (vi.listed & state::kOnReadyList) return;
   vi.listed |= state::kOnReadyList;
   vi.ready_next = kNone;
@@ -129,9 +130,15 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
   Message message;
   for (unsigned quantum = kQuantum; quantum > 0;) {
     const std::uint32_t room = send_room(vi);
-    if (room == 0) return false;
+    if (room == 0) {
+      vi.stalled = 1;
+      return false;
+    }
     if (vi.current_slot == kNone) {
-      if (!begin_response(i, message) && !begin_message(i, message)) return false;
+      if (!(vi.response_begun != vi.response_next && begin_response(i, message)) &&
+          !begin_message(i, message)) {
+        return false;
+      }
     } else if (const std::uint32_t error = load_current(vi, vi.current_slot, message)) {
       fail_current(i, vi.current_slot, error);
       return false;
@@ -139,8 +146,12 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
     const std::uint32_t first_psn = vi.send_next - vi.current_sent;
     const unsigned wanted =
         std::min({quantum, room, vi.current_frames - vi.current_sent, kBatch});
+    // What is posted from now on is announced by the doorbell.
+    const bool ends = wanted == vi.current_frames - vi.current_sent;
+    const bool more = !ends || more_to_send(i);
     unsigned n = 0;
-    const Sent result = send_frames(i, message, vi.current_sent, first_psn, wanted, n);
+    const Sent result =
+        send_frames(i, message, vi.current_sent, first_psn, wanted, !more || room <= wanted, n);
     if (result == Sent::kUnreadable) {
       fail_current(i, vi.current_slot, vip::kProtectionError);
       return false;
@@ -163,6 +174,7 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
       if (vi.reliability == vip::kUnreliable) finish_unreliable(i);
     }
     if (result == Sent::kSome) return true;
+    if (!more) return false;
   }
   return vi.current_slot != kNone || more_to_send(i);
 }
@@ -180,6 +192,7 @@ bool Stack::begin_message(ViIndex i, Message& message) {
   Vi& vi = vis_[i];
   std::uint32_t slot;
   if (!next_posted(vi, view(vi).send_ring(i), vi.send.taken, slot)) return false;
+  vi.stalled = 1;
   // Behind an unanswered read, sends that are acknowledged can't complete and pile up.
   if (vi.send.taken - vi.send.completed == kWindow) return false;
   const std::uint32_t error = load_message(vi, slot, message);
@@ -204,6 +217,7 @@ bool Stack::begin_message(ViIndex i, Message& message) {
     if (vi.reads == state::kMaxReads) return false;
     ++vi.reads;
   }
+  vi.stalled = 0;
   vi.current_slot = slot;
   vi.current_frames = message.frames(vi.payload);
   vi.current_sent = 0;
@@ -275,7 +289,7 @@ std::uint32_t Stack::load_message(const Vi& vi, std::uint32_t slot, Message& out
       (read && vi.reliability == vip::kUnreliable)) {
     return vip::kFormatError;
   }
-  std::memcpy(out.segments, shared.payload.segments, out.segment_count * sizeof(layout::Segment));
+  copy_segments(out.segments, shared.payload.segments, out.segment_count);
   out.first_segment = rdma ? 1 : 0;
   if (!span_allowed(vi, descriptor, descriptor_handle, 32 + 16ull * out.segment_count)) {
     out.stray_descriptor = descriptor;
@@ -304,9 +318,11 @@ std::uint32_t Stack::load_message(const Vi& vi, std::uint32_t slot, Message& out
 }
 
 // Builds and submits frames [first_frame, first_frame + count) of a message whose frame 0 has
-// first_psn. `sent` says how many; fewer when the port has no more buffers.
+// first_psn. `ask`: nothing follows that would bring the acknowledgement by itself. `sent` says how
+// many; fewer when the port has no more buffers.
 Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t first_frame,
-                               std::uint32_t first_psn, unsigned count, unsigned& sent) {
+                               std::uint32_t first_psn, unsigned count, bool ask,
+                               unsigned& sent) {
   Vi& vi = vis_[i];
   Frame frames[kBatch];
   const auto n = static_cast<unsigned>(port_.reserve({frames, count}));
@@ -377,10 +393,8 @@ Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t 
     header.offset = data_begin(number);
     header.payload_length = static_cast<std::uint16_t>(data_end(number) - header.offset +
                                                        (number == 0 ? prefix : 0));
-    if (f + 1 == n && vi.reliability != vip::kUnreliable) {
-      // Ask for the acknowledgement when nothing follows that would bring it by itself.
-      const bool more = number + 1 < all || more_to_send(i);
-      if (!more || send_room(vi) <= n) header.flags |= wire::kFlagAckNow;
+    if (f + 1 == n && ask && vi.reliability != vip::kUnreliable) {
+      header.flags |= wire::kFlagAckNow;
     }
     frames[f].length = static_cast<std::uint32_t>(
         wire::encode(header, vi.peer_address, address_, ether_type_, frames[f].data));
@@ -431,7 +445,9 @@ bool Stack::retransmit(ViIndex i, unsigned& sent) {
     if (error == 0 && message.length != length) error = vip::kLengthError;
     unsigned n = 0;
     if (error == 0) {
-      switch (send_frames(i, message, psn - first_psn, first_psn, 1, n)) {
+      const bool last = psn - first_psn + 1 == message.frames(vi.payload);
+      const bool ask = send_room(vi) <= 1 || (last && !more_to_send(i));
+      switch (send_frames(i, message, psn - first_psn, first_psn, 1, ask, n)) {
         case Sent::kAll: break;
         case Sent::kSome: return true;
         case Sent::kUnreadable: error = vip::kProtectionError; break;

@@ -35,6 +35,10 @@ struct StackLimits {
 namespace state {
 
 inline constexpr std::uint32_t kNone = 0xffffffff;
+inline constexpr std::uint32_t kBuckets = 1024;     // of peers, requests and goodbyes each
+inline constexpr std::uint32_t kBucketMask = kBuckets - 1;
+// Handles of what may go away: index + 1 in the low bits, so never 0; generation above.
+inline constexpr std::uint32_t kHandleBits = 20;
 inline constexpr std::uint32_t kWindow = wire::kSackBits;  // frames in flight on a VI at most
 
 // One bit for each PSN in flight, at psn % kWindow.
@@ -156,6 +160,7 @@ struct Vi {
   std::uint32_t current_sent;     // frames of it sent
   std::uint32_t congestion_window;  // frames
   std::uint32_t peer_window;        // frames
+  std::uint8_t stalled;             // there is something to send that must wait for the peer
   std::uint32_t window_credit;      // acknowledged frames since the window last grew
   std::uint32_t recovery_psn;       // the window is not cut again until this is acknowledged
   PsnSet sacked;

@@ -17,3 +17,10 @@ tests_sim_sim_test_SOURCES = \
 	xdp/loopback_port.cc xdp/loopback_port.h
 tests_sim_sim_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_sim_test_LDADD = libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
+
+# Instructions of the stack for each message; see the file.
+EXTRA_PROGRAMS += tests/sim/stack_bench
+tests_sim_stack_bench_SOURCES = tests/sim/stack_bench.cc \
+	tests/sim/sim_host.cc tests/sim/sim_host.h
+tests_sim_stack_bench_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_sim_stack_bench_LDADD = libviaduct_stack.la libviaduct_sim.la

@@ -1,0 +1,12 @@
+// All of the stack at once.
+#include "kagent/stack.cc"
+#include "kagent/stack_ack.cc"
+#include "kagent/stack_commands.cc"
+#include "kagent/stack_complete.cc"
+#include "kagent/stack_connect.cc"
+#include "kagent/stack_disconnect.cc"
+#include "kagent/stack_names.cc"
+#include "kagent/stack_peer.cc"
+#include "kagent/stack_receive.cc"
+#include "kagent/stack_redirect.cc"
+#include "kagent/stack_send.cc"
