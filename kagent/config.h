@@ -23,7 +23,7 @@
 //   sessions = 64           NICs held open by programs at once; 1 to 1024.
 //   sessions_per_user = 32  The same of one user (root has no such limit), all NICs together.
 //   vis = 12288             VIs; 1 to 16254. vis + cqs <= 16255.
-//   cqs = 1024              Completion queues; 1 to 16255.
+//   cqs = 1024              Completion queues; 1 to 16254.
 //   regions = 131072        Registered memory regions; 1 to 1048574.
 //   ptags = 4096            Protection tags; 1 to 1048574.
 //   slots = 65536           Descriptors of one session posted at once; 1024 to 1048575.

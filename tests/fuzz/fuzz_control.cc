@@ -1,5 +1,5 @@
-// Fuzz target of the control socket and of what programs do to their segments: up to four programs
-// connect, say anything, scribble over their segments and close, in any order. When all have gone
+// Fuzz target of the control socket and of what programs do to their segments and homes: up to four
+// programs connect, say anything, scribble over those and close, in any order. When all have gone
 // nothing may be held any more.
 //
 // The input is a list of steps: a byte with the step in the low half and the program in bits 4 and
@@ -60,19 +60,25 @@ struct Program {
   void* segment = nullptr;
   std::size_t bytes = 0;
   layout::Capacity capacity{};
+  Descriptor home;
+  std::size_t home_bytes = 0;
 
   void look(TestAgent& agent) {
     agent.run();
-    const auto answer = socket->answer();
+    auto answer = socket->answer();
     if (!answer || answer->fds.size() < 2 || segment != nullptr) return;
     bytes = answer->hello.segment_bytes;
     capacity = answer->hello.capacity;
     segment = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, answer->fds[0].get(), 0);
     require(segment != MAP_FAILED, "mmap");
+    if (answer->fds.size() < control::kGrantedDescriptors) return;
+    home = std::move(answer->fds[4]);
+    home_bytes = answer->hello.home_bytes;
   }
   void close() {
     if (segment != nullptr) munmap(segment, bytes);
     segment = nullptr;
+    home.close();
     socket.reset();
   }
   layout::View view() const { return layout::View(segment, capacity); }
@@ -87,9 +93,10 @@ void say(Program& program, TestAgent& agent, std::span<const std::uint8_t> messa
 }
 
 void say_hello(Program& program, TestAgent& agent, Input& input) {
-  control::Hello hello = TestProgram::hello();
-  std::uint8_t room[sizeof hello + 256] = {};
   const unsigned changes = input.byte();
+  control::Hello hello =
+      TestProgram::hello("nic0", static_cast<control::Placement>(changes / 32 % 3));
+  std::uint8_t room[sizeof hello + 256] = {};
   for (unsigned i = 0; i < changes % 8; ++i) {
     const std::size_t at = input.byte();
     reinterpret_cast<std::uint8_t*>(&hello)[at % sizeof hello] = input.byte();
@@ -105,6 +112,15 @@ void scribble(Program& program, Input& input) {
   const auto bytes = input.bytes(1 + input.byte() % 64);
   std::memcpy(static_cast<std::uint8_t*>(program.segment) + at, bytes.data(),
               std::min(bytes.size(), program.bytes - at));
+}
+
+void scribble_home(Program& program, Input& input) {
+  if (!program.home) return;
+  const auto at = static_cast<off_t>(
+      (std::size_t{input.number()} * 64 + input.byte() % 64) % program.home_bytes);
+  const auto bytes = input.bytes(1 + input.byte() % 64);
+  require(pwrite(program.home.get(), bytes.data(), bytes.size(), at) >= 0 || bytes.empty(),
+          "pwrite");
 }
 
 void command(Program& program, Input& input) {
@@ -132,8 +148,8 @@ void step(TestAgent& agent, Program& program, unsigned what, Input& input) {
     case 4: say_hello(program, agent, input); break;
     case 5: program.close(); break;
     case 6: agent.server->tick(monotonic_ns() + SessionServer::kPatienceNs); break;
-    case 7:
-    case 8: scribble(program, input); break;
+    case 7: scribble(program, input); break;
+    case 8: scribble_home(program, input); break;
     case 9:
     case 10: command(program, input); break;
     case 11:
@@ -173,7 +189,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     for (Program& program : programs) program.close();
     agent.run();
-    agent.server->tick(~0ull);
+    // Farewells are said one turn at a time.
+    for (std::size_t i = 0; i <= std::size(Grants::kFarewellsNs); ++i) agent.server->tick(~0ull);
+    agent.run();
+    require(agent.server->grants().ports() == 0 && agent.ports.gone == agent.ports.made,
+            "a port is left");
     require(agent.server->sessions() == 0 && agent.server->waiting() == 0, "a session is left");
     for (const auto& nic : agent.nics) {
       const Stack::Usage usage = nic->stack().usage();

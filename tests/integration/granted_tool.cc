@@ -44,6 +44,7 @@
 #include "kagent/config.h"
 #include "kagent/control.h"
 #include "kagent/descriptor.h"
+#include "kagent/granted_home.h"
 #include "kagent/wire.h"
 #include "xdp/granted_port.h"
 #include "xdp/interface.h"
@@ -283,6 +284,15 @@ void scribble(int fd, std::size_t bytes, std::size_t offset, const std::string& 
   munmap(at, bytes);
 }
 
+// The session's segment and the stack's, each with what is at its beginning.
+void scribble_home(Session& session, const std::string& ms) {
+  const std::size_t stack = home_stack_offset(granted_limits(session.answer()));
+  for (const std::uint64_t end = deadline(ms); monotonic_ns() < end;) {
+    scribble(session.fd(4), stack, 0, "20");
+    scribble(session.fd(4), session.answer().home_bytes - stack, stack, "20");
+  }
+}
+
 void scribble_rings(Session& session, const std::string& ms) {
   const std::uint64_t pages[] = {XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
                                  XDP_UMEM_PGOFF_FILL_RING, XDP_UMEM_PGOFF_COMPLETION_RING};
@@ -313,7 +323,7 @@ void take_steps(Session& session, const std::vector<std::string>& steps) {
     } else if (step == "abuse") {
       abuse(session);
     } else if (step == "home") {
-      scribble(session.fd(4), session.answer().home_bytes, 0, next());
+      scribble_home(session, next());
     } else if (step == "desk") {
       scribble(session.fd(0), session.answer().segment_bytes, 0, next());
     } else if (step == "rings") {
