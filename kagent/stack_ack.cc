@@ -2,7 +2,7 @@
 //
 // Acknowledgements are cumulative and ride on data that goes back. A frame of their own is sent
 // - at once, when there is a gap to report or the peer asks (kFlagAckNow) and no data is likely to
-//   go back soon,
+//   go back soon; in a stream of such requests one answers those of kHaste together,
 // - after kAckEvery frames, or
 // - after kAckDelay.
 // Whether data is likely to go back is learnt from what happened after earlier requests.
@@ -24,6 +24,8 @@ namespace {
 constexpr std::uint32_t kAckEvery = 16;
 constexpr std::uint64_t kAckDelay = 50'000;       // ns
 constexpr std::uint8_t kSureOfReply = 2;
+constexpr std::uint64_t kStream = 10'000;         // ns between acknowledgements asked for ...
+constexpr std::uint64_t kHaste = 4'000;           // ... and then, how long one waits for company
 constexpr std::uint32_t kReorder = 3;             // frames
 constexpr std::uint64_t kMinTimeout = 1'000'000;  // ns
 constexpr std::uint64_t kMaxTimeout = 250'000'000;
@@ -57,11 +59,16 @@ void Stack::note_ack_due(ViIndex i, bool now) {
     vi.ack_time = now_;
     vi.replied = 0;
   }
-  if (vi.listed & state::kOnAckList) return;
-  vi.listed |= state::kOnAckList;
-  vi.ack_deadline = now_ + kAckDelay;
-  vi.ack_next = root_->ack_head;
-  root_->ack_head = i;
+  if ((vi.listed & state::kOnAckList) == 0) {
+    vi.listed |= state::kOnAckList;
+    vi.ack_deadline = now_ + kAckDelay;
+    vi.ack_next = root_->ack_head;
+    root_->ack_head = i;
+  }
+  if (now && vi.reply_score < kSureOfReply) {
+    const std::uint64_t wait = now_ - vi.acked_at < kStream ? kHaste : 0;
+    vi.ack_deadline = std::min(vi.ack_deadline, now_ + wait);
+  }
 }
 
 unsigned Stack::send_due_acks() {
@@ -73,15 +80,14 @@ unsigned Stack::send_due_acks() {
     const bool pending = vi.session != kNone && vi.state == vip::kConnected &&
                          (vi.unacknowledged != 0 || vi.ack_gap);
     const bool late = now_ >= vi.ack_deadline;
-    if (pending && !vi.ack_gap && vi.unacknowledged < kAckEvery && !late &&
-        !(vi.ack_now && vi.reply_score < kSureOfReply)) {
+    if (pending && !vi.ack_gap && vi.unacknowledged < kAckEvery && !late) {
       link = &vi.ack_next;
       continue;
     }
     *link = vi.ack_next;
     vi.listed &= static_cast<std::uint8_t>(~state::kOnAckList);
     if (!pending) continue;
-    if (late && vi.ack_now) vi.reply_score = 0;
+    if (late && vi.ack_now && vi.reply_score == kSureOfReply) vi.reply_score = 0;
     send_ack(i);
     ++sent;
   }
@@ -100,6 +106,7 @@ void Stack::send_ack(ViIndex i) {
   vi.replied = replied;
   vi.ack_now = 0;
   vi.ack_gap = 0;
+  vi.acked_at = now_;
   header.psn = vi.send_next;
   header.payload_length = wire::kSackBits / 8;
   std::byte* bitmap = frame.data + wire::kEthernetBytes + wire::kHeaderBytes;

@@ -157,6 +157,7 @@ void Stack::reset_transfer(ViIndex i) {
   vi.ack_gap = 0;
   vi.replied = 0;
   vi.ack_time = 0;
+  vi.acked_at = 0;
 }
 
 // ---------------------------------------------------------------------------- the end

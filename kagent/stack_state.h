@@ -202,6 +202,7 @@ struct Vi {
   std::uint8_t ack_gap;
   std::uint8_t replied;          // data has gone back since ack_time
   std::uint64_t ack_time;        // when the peer last asked for an acknowledgement
+  std::uint64_t acked_at;        // when the last acknowledgement of its own was sent
   std::uint64_t ack_deadline;
   std::uint32_t ack_next;
 };
