@@ -210,8 +210,10 @@ void Reader::nic(const toml::table& from, const std::string& where) {
       number(node, where + name, 0x600, 0xffff, nic.ether_type);
       for (const int taken : {0x0800, 0x0806, 0x86dd, 0x8100, 0x88a8, 0x88cc}) {
         if (nic.ether_type != taken) continue;
-        problem(node, where + name, hex(static_cast<unsigned>(taken)) + " belongs to another protocol (IP, ARP, VLAN, "
-                                    "LLDP), which would stop working");
+        problem(node, where + name,
+                hex(static_cast<unsigned>(taken)) +
+                    " belongs to another protocol (IP, ARP, VLAN, "
+                    "LLDP), which would stop working");
       }
     } else if (name == "frames" || name == "ring") {
       std::uint32_t& size = name == "ring" ? nic.ring : nic.frames;

@@ -1,22 +1,23 @@
 // The agent's configuration: what viad.conf (TOML) and the command line say.
 //
-//   socket = "@viaduct"     Where programs find the agent: "@NAME" (abstract, private to the network
-//                           namespace) or an absolute path. At most 107 bytes.
+//   socket = "@viaduct"     Where programs find the agent: "@NAME" (abstract, private to the
+//                           network namespace) or an absolute path. At most 107 bytes.
 //   name = ""               The host name that this host answers to; "": gethostname(). With and
 //                           without domain.
 //   spin_us = 50            How long, in microseconds, agent and waiting programs look for work
 //                           before they sleep; 0 to 1000000.
 //   log_level = "info"      trace, debug, info, warn, error or off.
-//   placement = "auto"      Where the stack of a program runs that has no wish of its own: hosted (in
-//                           the agent), granted (in the program, over a port of its own, or the
-//                           program is refused), auto (granted where it can be, else hosted). With
-//                           hosted no port is granted to anybody.
+//   placement = "auto"      Where the stack of a program runs that has no wish of its own: hosted
+//                           (in the agent), granted (in the program, over a port of its own, or
+//                           the program is refused), auto (granted where it can be, else hosted).
+//                           With hosted no port is granted to anybody.
 //
-//   [[nic]]                 One for each interface, in the order of the VIPL's NIC numbers; 1 to 16.
+//   [[nic]]                 One for each interface, in the order of the VIPL's NIC numbers; 1-16.
 //   interface = "eth0"      Required.
 //   port = "auto"           auto, xdp-native, xdp-generic or pcap.
 //   ether_type = 0x88b5     Of Viaduct's frames; the same on all hosts of a link.
-//   frames = 8192           Frame buffers, half of them for receiving; a power of two, 512 to 262144.
+//   frames = 8192           Frame buffers, half of them for receiving; a power of two, 512 to
+//                           262144.
 //   ring = 2048             Entries of each AF_XDP ring; a power of two, 64 to frames / 2.
 //
 //   [limits]                What one NIC holds. What does not fit is refused to the program.
@@ -32,9 +33,9 @@
 //   peer_timeout_ms = 3000  Silence after which a peer is given up; at least twice keepalive_ms, at
 //                           most 600000.
 //
-//   [access]                Who may have a session: any of these users, or processes that are in any
-//   users = []              of these groups. Names or numbers. Both empty: everyone. Root always may.
-//   groups = []
+//   [access]                Who may have a session: any of these users, or processes that are in
+//   users = []              any of these groups. Names or numbers. Both empty: everyone. Root
+//   groups = []             always may.
 //
 //   [granted]               Ports of their own for programs.
 //   users = []              Who may have one, as in [access]. Both empty: everyone who may have a

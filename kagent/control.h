@@ -8,9 +8,9 @@
 // Everything else (VIs, memory, connections) goes through the command slots of the session's
 // segment, see session_layout.h.
 //
-// A program whose port is granted has two stacks: its own (the home, see granted_home.h), which does
-// all of the work, and through the session's segment (the desk) the agent's, which is asked for names
-// and told what the program waits for.
+// A program whose port is granted has two stacks: its own (the home, see granted_home.h), which
+// does all of the work, and through the session's segment (the desk) the agent's, which is asked
+// for names and told what the program waits for.
 //
 // The default name is in the abstract name space, which is private to a network namespace: a
 // program finds the agent of its own network. An abstract name has no owner, so each end looks at
@@ -34,8 +34,8 @@ inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, host
 inline constexpr std::size_t kMaxMessageBytes = 512;
 
 enum class Kind : std::uint16_t {
-  // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), bell (eventfd), and for a
-  // granted port its AF_XDP socket, its UMEM (memfd) and the home (memfd)
+  // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), bell (eventfd), and for
+  // a granted port its AF_XDP socket, its UMEM (memfd) and the home (memfd)
   kHello = 1,
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
 };
@@ -90,7 +90,7 @@ struct NicAttributes {
 };
 
 struct HelloAnswer {
-  MessageHead head;           // head.result: VIP_SUCCESS, or why not; then `reason` says it in words
+  MessageHead head;           // head.result: VIP_SUCCESS, or why not, then `reason` in words
   char reason[128];
   layout::Capacity capacity;
   std::uint64_t segment_bytes;

@@ -51,7 +51,8 @@ constexpr GrantedRow kGrantedRows[] = {
     {"filter_too_long", "frames of programs dropped: longer than the interface allows",
      &GrantedCounters::too_long},
     {"filter_forbidden",
-     "frames of programs dropped: names, to everybody, another host's connection, or port taken away",
+     "frames of programs dropped: names, to everybody, another host's connection, or port taken "
+     "away",
      &GrantedCounters::forbidden},
     {"rx_dropped_ring_full", "frames dropped by the kernel: program's receive ring full",
      &GrantedCounters::rx_dropped_ring_full},

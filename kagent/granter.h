@@ -59,7 +59,8 @@ class Granter {
   virtual ~Granter() = default;
   // Throws PortError.
   virtual std::unique_ptr<GrantedPlace> make(std::uint32_t umem_bytes) = 0;
-  // From now on the agent's own port reaches the granted one, until it is dismissed. Throws PortError.
+  // From now on the agent's own port reaches the granted one, until it is dismissed. Throws
+  // PortError.
   virtual void admit(GrantedPlace& port) = 0;
   virtual void dismiss(GrantedPlace& port) = 0;
   // The address by which granted ports reach the agent's own stack; known once one has been made.

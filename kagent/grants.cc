@@ -56,8 +56,8 @@ std::optional<Grants::Refusal> Grants::judge(const Nic& nic, uid_t user,
   const auto of_user = ports_of_user_.find(user);
   if (user != 0 && of_user != ports_of_user_.end() && of_user->second >= policy.ports_per_user) {
     return refusal(&ServiceCounters::not_granted_user_limit,
-                   "user " + std::to_string(user) + " has all " +
-                       std::to_string(of_user->second) + " ports that one user may have");
+                   "user " + std::to_string(user) + " has all " + std::to_string(of_user->second) +
+                       " ports that one user may have");
   }
   return std::nullopt;
 }
@@ -117,8 +117,7 @@ void Grants::end(Held held) { take_down(std::move(held), true); }
 
 // Never many in one go: nobody else is served meanwhile.
 void Grants::say_some(Leaving& leaving) {
-  const std::size_t end =
-      std::min(leaving.said + kFarewellsAtOnce, leaving.farewells.size());
+  const std::size_t end = std::min(leaving.said + kFarewellsAtOnce, leaving.farewells.size());
   for (; leaving.said < end; ++leaving.said) {
     counters_.farewells += leaving.held.port->send(leaving.farewells[leaving.said]);
   }

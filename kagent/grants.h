@@ -4,8 +4,8 @@
 //                                                             farewells at once, +20 ms, +100 ms
 //                                                             taken down -> kept by the program?
 //
-// A port counts against the limits from make() until it has been taken down and nobody has its socket
-// any more: a program that kept that one would keep the memory too.
+// A port counts against the limits from make() until it has been taken down and nobody has its
+// socket any more: a program that kept that one would keep the memory too.
 #ifndef VIADUCT_KAGENT_GRANTS_H
 #define VIADUCT_KAGENT_GRANTS_H
 
@@ -50,8 +50,7 @@ class Grants {
     std::uint64_t ServiceCounters::*cause;
     std::string reason;
   };
-  std::optional<Refusal> judge(const Nic& nic, uid_t user,
-                               const std::vector<gid_t>& groups) const;
+  std::optional<Refusal> judge(const Nic& nic, uid_t user, const std::vector<gid_t>& groups) const;
 
   // A port and whom it counts for.
   struct Held {
@@ -63,8 +62,8 @@ class Grants {
   using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
   void make(Nic& nic, uid_t user, Made made);
 
-  // The program is gone, or (not `closed`) its session has been ended and it may still use the memory.
-  // The second form is for a port that no program has had.
+  // The program is gone, or (not `closed`) its session has been ended and it may still use the
+  // memory. The second form is for a port that no program has had.
   void end(Held port, std::unique_ptr<Home> home, bool closed, std::uint64_t now);
   void end(Held port);
 
@@ -76,7 +75,7 @@ class Grants {
   void finish();
   void leave(const Nic& nic);
 
-  std::uint32_t ports() const { return ports_; }     // being made and taken down included
+  std::uint32_t ports() const { return ports_; }  // being made and taken down included
   std::size_t leaving() const { return leaving_.size(); }
   std::size_t kept() const { return kept_.size(); }
   bool idle() const { return workshop_.busy() == 0; }
@@ -86,8 +85,8 @@ class Grants {
     Held held;
     bool closed;
     std::vector<std::vector<std::byte>> farewells;
-    std::size_t said = 0;     // of this turn
-    unsigned turn = 0;        // of kFarewellsNs
+    std::size_t said = 0;  // of this turn
+    unsigned turn = 0;     // of kFarewellsNs
     std::uint64_t begin = 0;
   };
 

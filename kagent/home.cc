@@ -48,7 +48,9 @@ Descriptor make_sealed_memory(const char* name, std::size_t bytes) {
 }
 
 Home::Home(const StackLimits& limits)
-    : limits_(limits), bytes_(home_bytes(limits)), file_(make_sealed_memory("viaduct-home", bytes_)) {}
+    : limits_(limits),
+      bytes_(home_bytes(limits)),
+      file_(make_sealed_memory("viaduct-home", bytes_)) {}
 
 std::vector<std::vector<std::byte>> Home::farewells(const MacAddress& source,
                                                     std::uint16_t ether_type) const {

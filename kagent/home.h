@@ -1,5 +1,6 @@
-// The agent's end of a granted stack's home (granted_home.h): makes the file, and reads what is left in
-// it when the program is gone. Whatever it says may be nonsense, and may change while it is read.
+// The agent's end of a granted stack's home (granted_home.h): makes the file, and reads what is
+// left in it when the program is gone. Whatever it says may be nonsense, and may change while it is
+// read.
 #ifndef VIADUCT_KAGENT_HOME_H
 #define VIADUCT_KAGENT_HOME_H
 
@@ -20,7 +21,8 @@ class Home {
   int file() const { return file_.get(); }
   std::size_t bytes() const { return bytes_; }
 
-  // The DISCONNECT frames, from `source`, that the stack's peers should get: whole, padding included.
+  // The DISCONNECT frames, from `source`, that the stack's peers should get: whole, padding
+  // included.
   std::vector<std::vector<std::byte>> farewells(const MacAddress& source,
                                                 std::uint16_t ether_type) const;
 

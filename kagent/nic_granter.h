@@ -1,6 +1,6 @@
-// Grants ports on a real interface: a macvlan child for each, with the egress filter on the interface
-// itself and a child of the agent's own (the desk), by which both kinds of programs of this host reach
-// each other. Filter and desk are made with the first port.
+// Grants ports on a real interface: a macvlan child for each, with the egress filter on the
+// interface itself and a child of the agent's own (the desk), by which both kinds of programs of
+// this host reach each other. Filter and desk are made with the first port.
 #ifndef VIADUCT_KAGENT_NIC_GRANTER_H
 #define VIADUCT_KAGENT_NIC_GRANTER_H
 

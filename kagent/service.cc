@@ -81,7 +81,8 @@ Service::Service(const Config& config, OpenPort open_port, MakeGranter make_gran
         [interface = nic.interface] { return interface_addresses(interface); },
         make_granter == nullptr
             ? Nic::MakeGranter()
-            : [make_granter, &nic](std::unique_ptr<Port>& port) { return make_granter(nic, port); }));
+            : [make_granter,
+               &nic](std::unique_ptr<Port>& port) { return make_granter(nic, port); }));
   }
   nics_.push_back(std::make_unique<Nic>(loopback_config(), config, open_loopback, [] {
     return std::vector<std::string>{"127.0.0.1", "::1"};

@@ -52,8 +52,8 @@ void Session::make_segment() {
   if (base_ == MAP_FAILED) no_resources("mmap");
 }
 
-// A program that is still there keeps what it has been told: tidying up happens in a copy of nothing,
-// not in its segment.
+// A program that is still there keeps what it has been told: tidying up happens in a copy of
+// nothing, not in its segment.
 Session::~Session() {
   layout::View(base_, nic_.stack().capacity()).header().closed.store(1);
   mmap(base_, bytes_, PROT_READ | PROT_WRITE,

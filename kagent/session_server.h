@@ -52,7 +52,8 @@ class SessionServer {
   SessionServer(const SessionServer&) = delete;
   SessionServer& operator=(const SessionServer&) = delete;
 
-  // Closes connections whose time is over, says farewells for programs that are gone. To be called now and then, and at next_deadline().
+  // Closes connections whose time is over, says farewells for programs that are gone. To be called
+  // now and then, and at next_deadline().
   void tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 

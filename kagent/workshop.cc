@@ -9,8 +9,7 @@
 
 namespace viaduct {
 
-Workshop::Workshop(EventLoop& loop)
-    : loop_(loop), bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Workshop::Workshop(EventLoop& loop) : loop_(loop), bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!bell_) throw std::system_error(errno, std::generic_category(), "eventfd");
   token_ = loop_.add(bell_.get(), EPOLLIN, [this](std::uint32_t) { report(); });
 }

@@ -24,8 +24,8 @@ class Workshop {
   Workshop(const Workshop&) = delete;
   Workshop& operator=(const Workshop&) = delete;
 
-  // Runs `work` in the thread, then `done` in the loop's. Neither may throw; both are destroyed in the
-  // loop's thread. Throws std::system_error when there is no thread to be had.
+  // Runs `work` in the thread, then `done` in the loop's. Neither may throw; both are destroyed in
+  // the loop's thread. Throws std::system_error when there is no thread to be had.
   void give(Work work, Work done);
 
   // Pieces of work whose `done` has not been called yet.

@@ -55,9 +55,9 @@ class Grant {
   // Not through the program's rings. False if the kernel refuses.
   bool say(std::span<const std::byte> frame);
 
-  // Takes child, socket and buffers away, and waits for it, some tens of ms. What can be asked after that is
-  // whether somebody still has a copy of the socket, as only a program that means harm does: its
-  // buffers stay in memory, and locked, until that one is closed too.
+  // Takes child, socket and buffers away, and waits for it, some tens of ms. What can be asked
+  // after that is whether somebody still has a copy of the socket, as only a program that means
+  // harm does: its buffers stay in memory, and locked, until that one is closed too.
   void end();
   bool is_kept() const;
 

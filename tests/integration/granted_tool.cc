@@ -5,9 +5,9 @@
 //
 // and takes the steps one after the other:
 //
-//   send TO WHAT       sends a frame: good or own-request (a connection request of this host), or with
-//                      one thing wrong: source, type, long, name, name-query, request or accept (of
-//                      another host); TO: an address, or everybody
+//   send TO WHAT       sends a frame: good or own-request (a connection request of this host), or
+//                      with one thing wrong: source, type, long, name, name-query, request or
+//                      accept (of another host); TO: an address, or everybody
 //   receive MS         says "got SOURCE BYTES" for each frame that comes within this time
 //   mark               tries to change the socket's mark
 //   abuse              tries what else can be done to the socket
@@ -85,7 +85,9 @@ class Session {
  public:
   Session(const char* device, Placement placement);
 
-  bool granted() const { return answer_.placement == static_cast<std::uint32_t>(Placement::kGranted); }
+  bool granted() const {
+    return answer_.placement == static_cast<std::uint32_t>(Placement::kGranted);
+  }
   const control::HelloAnswer& answer() const { return answer_; }
   int fd(std::size_t which) const { return fds_.at(which).get(); }
   GrantedPort& port() { return port_; }
@@ -106,7 +108,8 @@ Session::Session(const char* device, Placement placement)
   std::strcpy(agent.sun_path + 1, control::kDefaultSocket + 1);
   const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
                                             std::strlen(control::kDefaultSocket));
-  if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&agent), bytes) != 0) fail("connect");
+  if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&agent), bytes) != 0)
+    fail("connect");
   control::Hello hello{};
   hello.head.kind = static_cast<std::uint16_t>(control::Kind::kHello);
   hello.head.bytes = sizeof hello;
@@ -189,9 +192,8 @@ void send_frame(Session& session, const std::string& to, const std::string& what
   GrantedPort& port = session.port();
   Frame frame;
   if (port.reserve({&frame, 1}) != 1) fail("no buffer");
-  frame.length = static_cast<std::uint32_t>(
-      make_frame(frame.data, address(to), port.address(), address(session.answer().host), what,
-                 port.mtu()));
+  frame.length = static_cast<std::uint32_t>(make_frame(
+      frame.data, address(to), port.address(), address(session.answer().host), what, port.mtu()));
   port.submit({&frame, 1});
   port.flush();
   std::printf("sent %s\n", what.c_str());
@@ -242,7 +244,8 @@ void abuse(Session& session) {
   where.sxdp_shared_umem_fd = static_cast<std::uint32_t>(fd);
   Descriptor second(socket(AF_XDP, SOCK_RAW, 0));
   try_to("another socket", second ? 0 : -1);
-  if (second) try_to("bind it", bind(second.get(), reinterpret_cast<sockaddr*>(&where), sizeof where));
+  if (second)
+    try_to("bind it", bind(second.get(), reinterpret_cast<sockaddr*>(&where), sizeof where));
   try_to("leave blocking", fcntl(fd, F_SETFL, 0));
   try_to("be told by signals", fcntl(fd, F_SETOWN, getpid()) | fcntl(fd, F_SETFL, O_ASYNC));
   try_to("shrink the memory", ftruncate(session.fd(3), 0));
@@ -262,9 +265,12 @@ std::uint32_t draw() {
 std::uint32_t nonsense() {
   const std::uint32_t value = draw();
   switch (draw() >> 30) {
-    case 0: return value >> 24;
-    case 1: return value >> 30 == 0 ? ~0u : value >> 16;
-    default: return value;
+    case 0:
+      return value >> 24;
+    case 1:
+      return value >> 30 == 0 ? ~0u : value >> 16;
+    default:
+      return value;
   }
 }
 
@@ -294,8 +300,8 @@ void scribble_home(Session& session, const std::string& ms) {
 }
 
 void scribble_rings(Session& session, const std::string& ms) {
-  const std::uint64_t pages[] = {XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
-                                 XDP_UMEM_PGOFF_FILL_RING, XDP_UMEM_PGOFF_COMPLETION_RING};
+  const std::uint64_t pages[] = {XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING, XDP_UMEM_PGOFF_FILL_RING,
+                                 XDP_UMEM_PGOFF_COMPLETION_RING};
   for (const std::uint64_t end = deadline(ms); monotonic_ns() < end;) {
     for (const std::uint64_t page : pages) scribble(session.fd(2), 4096, page, "5");
     sendto(session.fd(2), nullptr, 0, MSG_DONTWAIT, nullptr, 0);

@@ -97,8 +97,8 @@ class TestGranter final : public Granter {
   Log& log_;
 };
 
-// A server for interfaces "via0" and "via1", under a socket name of its own. Ports can be granted on
-// the first one.
+// A server for interfaces "via0" and "via1", under a socket name of its own. Ports can be granted
+// on the first one.
 class TestAgent {
  public:
   explicit TestAgent(Config config = small_config()) : config_(std::move(config)) {

@@ -21,7 +21,6 @@ using testing::HasSubstr;
 
 constexpr uid_t kNobody = 65534;
 
-
 std::size_t open_descriptors() {
   std::size_t count = 0;
   for (int fd = 0; fd < 4096; ++fd) count += fcntl(fd, F_GETFD) >= 0;
@@ -30,7 +29,8 @@ std::size_t open_descriptors() {
 
 std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
   std::vector<std::byte> out(count);
-  for (std::byte& byte : out) byte = static_cast<std::byte>((seed = seed * 1103515245 + 12345) >> 16);
+  for (std::byte& byte : out)
+    byte = static_cast<std::byte>((seed = seed * 1103515245 + 12345) >> 16);
   return out;
 }
 
@@ -247,8 +247,8 @@ TEST_F(GrantsTest, LimitsThePortsOfAUser) {
   config.granted.ports_per_user = 2;
   configure(config);
   const auto [results, reason] = ask_as_nobody(*agent, 3);
-  EXPECT_EQ(results, (std::vector<std::uint32_t>{vip::kSuccess, vip::kSuccess,
-                                                 vip::kErrorResource}));
+  EXPECT_EQ(results,
+            (std::vector<std::uint32_t>{vip::kSuccess, vip::kSuccess, vip::kErrorResource}));
   EXPECT_THAT(reason, HasSubstr("has all 2 ports that one user may have"));
   EXPECT_EQ(agent->counters.not_granted_user_limit, 1u);
   let_ports_go();
