@@ -10,6 +10,7 @@ namespace viaduct {
 // X(name, what it counts)
 #define VIADUCT_STACK_COUNTERS(X)                                                       \
   X(messages_sent, "messages whose last frame was sent")                                \
+  X(messages_packed, "messages sent that shared a frame with others")                   \
   X(messages_received, "messages placed in a receive descriptor")                       \
   X(bytes_sent, "message bytes sent, without retransmissions")                          \
   X(bytes_received, "message bytes placed")                                             \

@@ -444,7 +444,8 @@ void Stack::submit_frame(Frame& frame, std::size_t length) {
 }
 
 void Stack::send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
-                       std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate) {
+                       std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate,
+                       std::uint32_t offset) {
   Frame frame;
   if (!reserve_frame(frame)) return;
   wire::Header header{};
@@ -454,6 +455,7 @@ void Stack::send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, 
   header.psn = psn;
   header.ack = ack;
   header.immediate = immediate;
+  header.offset = offset;
   submit_frame(frame, wire::encode(header, to, address_, ether_type_, frame.data));
 }
 

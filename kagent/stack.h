@@ -278,7 +278,8 @@ class Stack {
   void send_goodbye(std::uint32_t goodbye);
   void send_reset(const wire::Decoded& offending);
   void send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
-                  std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate);
+                  std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate,
+                  std::uint32_t offset = 0);
   void request_timeout(std::uint32_t request);
   void attempt_timeout(ViIndex vi);
   void goodbye_timeout(std::uint32_t goodbye);
@@ -347,7 +348,14 @@ class Stack {
   void finish_unreliable(ViIndex vi);
   inline std::uint32_t send_room(const state::Vi& vi) const;
   inline void fill_header(state::Vi& vi, wire::Header& header);
-  void note_refusal(ViIndex vi, std::uint32_t psn, std::uint32_t reason);
+  void note_refusal(ViIndex vi, std::uint32_t psn, std::uint32_t index, std::uint32_t reason);
+  bool may_pack(const state::Vi& vi, const Message& message) const;
+  bool send_packed(ViIndex vi, const Message& first, bool window_full, bool& more);
+  Sent resend_packed(ViIndex vi, std::uint32_t position, bool ask, std::uint32_t& failed,
+                     std::uint32_t& error);
+  void submit_packed(ViIndex vi, Frame& frame, std::uint32_t psn, std::size_t bytes, bool ask);
+  bool shares_frame(ViIndex vi, std::uint32_t position, std::uint32_t psn);
+  inline void note_sent(ViIndex vi);
   void fail_current(ViIndex vi, std::uint32_t slot, std::uint32_t status);
   bool rdma_allowed(const state::Vi& vi, std::uint64_t address, std::uint32_t handle,
                     std::uint64_t length, bool write) const;
@@ -375,6 +383,7 @@ class Stack {
   inline bool begin_receive(ViIndex vi, const wire::Header& header, Target& target);
   inline void place(ViIndex vi, const Target& target, std::uint32_t offset,
              std::span<const std::byte> payload);
+  bool take_packed(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
   bool take_rdma_write(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
   bool take_read_request(ViIndex vi, const wire::Header& header,
                          std::span<const std::byte> payload);
@@ -497,6 +506,7 @@ class Stack {
     iovec remote[kMaxPieces], local[kMaxPieces];
     std::uint32_t remotes = 0, locals = 0;
   };
+  std::uint32_t packed_index_ = 0;  // of the message that is being taken, in its frame
   ViIndex placing_ = state::kNone;   // VI that placement_ holds data for
   std::uint32_t wake_count_ = 0;
   std::uint32_t release_count_ = 0;

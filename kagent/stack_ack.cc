@@ -21,7 +21,7 @@ using state::Vi;
 
 namespace {
 
-constexpr std::uint32_t kAckEvery = 16;
+constexpr std::uint32_t kAckEvery = 32;       // frames, with room enough to wait so long
 constexpr std::uint64_t kAckDelay = 50'000;       // ns
 constexpr std::uint8_t kSureOfReply = 2;
 constexpr std::uint64_t kStream = 10'000;         // ns between acknowledgements asked for ...
@@ -80,7 +80,8 @@ unsigned Stack::send_due_acks() {
     const bool pending = vi.session != kNone && vi.state == vip::kConnected &&
                          (vi.unacknowledged != 0 || vi.ack_gap);
     const bool late = now_ >= vi.ack_deadline;
-    if (pending && !vi.ack_gap && vi.unacknowledged < kAckEvery && !late) {
+    const std::uint32_t enough = receive_window() == kWindow ? kAckEvery : kAckEvery / 2;
+    if (pending && !vi.ack_gap && vi.unacknowledged < enough && !late) {
       link = &vi.ack_next;
       continue;
     }

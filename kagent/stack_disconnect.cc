@@ -230,12 +230,12 @@ void Stack::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint32_t reason) {
   if (g == kNone) {
     // If this is lost, the peer learns it from the reset that answers its next frame or probe.
     return send_short(Type::kDisconnect, vi.peer_address, vi.peer_vi, vi.peer_key, psn,
-                      vi.receive_next, reason);
+                      vi.receive_next, reason, packed_index_);
   }
   state::Goodbye& goodbye = goodbyes_[g];
   std::uint32_t& bucket = goodbye_buckets_[vi.peer_key & kBucketMask];
-  goodbye = {vi.peer_address, 1,  0,      vi.peer_vi, vi.peer_key, psn, vi.receive_next,
-             reason,          bucket, kNone};
+  goodbye = {vi.peer_address, 1, 0, vi.peer_vi, vi.peer_key, psn, vi.receive_next, reason,
+             packed_index_, bucket, kNone};
   bucket = g;
   send_goodbye(g);
 }
@@ -243,7 +243,7 @@ void Stack::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint32_t reason) {
 void Stack::send_goodbye(std::uint32_t g) {
   state::Goodbye& goodbye = goodbyes_[g];
   send_short(Type::kDisconnect, goodbye.address, goodbye.vi, goodbye.key, goodbye.psn, goodbye.ack,
-             goodbye.reason);
+             goodbye.reason, goodbye.index);
   wheel_.arm(goodbye_timer(g), now_ + repeat_after(goodbye.attempts));
 }
 
@@ -283,7 +283,7 @@ void Stack::on_disconnect(const wire::Decoded& frame) {
   if (vi->state == vip::kConnectPending) establish(header.vi);
   if (vi->reliability != vip::kUnreliable) take_ack(header.vi, header.ack, vi->peer_window);
   if (vi->state == vip::kConnected) {
-    if (header.immediate != 0) note_refusal(header.vi, header.psn, header.immediate);
+    if (header.immediate != 0) note_refusal(header.vi, header.psn, header.offset, header.immediate);
     end_connection(header.vi, End::kRemote, vip::kConnectionLost);
   }
 }

@@ -121,6 +121,7 @@ bool Stack::take_in_order(ViIndex i, const wire::Header& header,
     ++root_->counters.drop_bad_sequence;
     return refuse(i, header.psn, vip::kConnectionLost, Refusal::kTransport);
   }
+  if ((header.flags & wire::kFlagPacked) != 0) return take_packed(i, header, payload);
   switch (header.flags & wire::kOpMask) {
     case wire::kOpRdmaWrite: return take_rdma_write(i, header, payload);
     case wire::kOpRdmaReadRequest: return take_read_request(i, header, payload);
@@ -166,6 +167,31 @@ bool Stack::take_send(ViIndex i, const wire::Header& header, std::span<const std
   place(i, target, header.offset, payload);
   vi.message_received = header.offset + static_cast<std::uint32_t>(payload.size());
   return !last || end_receive(i, header, 0);
+}
+
+// Several whole messages. On Unreliable Delivery one that can't be taken harms no other. False when
+// the connection has ended.
+[[gnu::noinline]] bool Stack::take_packed(ViIndex i, const wire::Header& header,
+                        std::span<const std::byte> payload) {
+  const bool unreliable = vis_[i].reliability == vip::kUnreliable;
+  wire::Header one = header;
+  bool taken = true;
+  for (packed_index_ = 0; !payload.empty() && (taken || unreliable); ++packed_index_) {
+    wire::PackedHeader packed;
+    if (!wire::decode(payload, packed)) {
+      ++root_->counters.drop_bad_sequence;
+      taken = refuse(i, header.psn, vip::kConnectionLost, Refusal::kTransport);
+      break;
+    }
+    one.flags = wire::kFlagFirst | wire::kFlagLast | wire::kOpSend;
+    if (packed.flags & wire::kPackedImmediate) one.flags |= wire::kFlagImmediate;
+    one.immediate = packed.immediate;
+    one.message_length = packed.length;
+    taken = take_send(i, one, payload.subspan(wire::kPackedBytes, packed.length));
+    payload = payload.subspan(wire::kPackedBytes + packed.length);
+  }
+  packed_index_ = 0;
+  return taken;
 }
 
 // A piece of an RDMA write. The target's program sees nothing of it but its memory, unless it
@@ -318,6 +344,8 @@ void Stack::on_unreliable_data(ViIndex i, const wire::Decoded& frame) {
   }
   if ((header.flags & wire::kOpMask) == wire::kOpRdmaWrite) {
     take_rdma_write(i, header, frame.payload);
+  } else if ((header.flags & wire::kFlagPacked) != 0) {
+    take_packed(i, header, frame.payload);
   } else if ((header.flags & wire::kOpMask) == wire::kOpSend) {
     take_send(i, header, frame.payload);
   } else {

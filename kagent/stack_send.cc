@@ -4,6 +4,9 @@
 // frames; it leaves the list when it has nothing more to send or must wait for acknowledgements.
 // A message's data is read from the program when its frames are built, also when they are built
 // again: nothing is copied in between.
+//
+// Small messages that wait behind each other share a frame: one that travels inline and has another
+// such behind it. Each is in flight for itself, with the frame's PSN.
 #include <algorithm>
 #include <cstring>
 
@@ -149,6 +152,15 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
     // What is posted from now on is announced by the doorbell.
     const bool ends = wanted == vi.current_frames - vi.current_sent;
     const bool more = !ends || more_to_send(i);
+    if (more && vi.current_sent == 0 && may_pack(vi, message)) {
+      bool another = false;
+      if (send_packed(i, message, room == 1, another)) {
+        ++sent;
+        --quantum;
+        if (!another) return false;
+        continue;
+      }
+    }
     unsigned n = 0;
     const Sent result =
         send_frames(i, message, vi.current_sent, first_psn, wanted, !more || room <= wanted, n);
@@ -160,13 +172,7 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
     quantum -= n;
     vi.send_next += n;
     vi.current_sent += n;
-    if (n != 0 && vi.reliability != vip::kUnreliable) {
-      if (vi.sample_time == 0) {
-        vi.sample_time = now_;
-        vi.sample_psn = vi.send_next - 1;
-      }
-      if (!wheel_.armed(vi_timer(i))) restart_timer(i);
-    }
+    if (n != 0) note_sent(i);
     if (vi.current_sent == vi.current_frames) {
       ++root_->counters.messages_sent;
       root_->counters.bytes_sent += message.data;
@@ -177,6 +183,131 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
     if (!more) return false;
   }
   return vi.current_slot != kNone || more_to_send(i);
+}
+
+// Frames up to send_next have just been sent for the first time.
+void Stack::note_sent(ViIndex i) {
+  Vi& vi = vis_[i];
+  if (vi.reliability == vip::kUnreliable) return;
+  if (vi.sample_time == 0) {
+    vi.sample_time = now_;
+    vi.sample_psn = vi.send_next - 1;
+  }
+  if (!wheel_.armed(vi_timer(i))) restart_timer(i);
+}
+
+// ---------------------------------------------------------------------------- packing
+
+// On Reliable Reception the acknowledgement speaks of one message's memory.
+bool Stack::may_pack(const Vi& vi, const Message& message) const {
+  return message.inline_data != nullptr && vi.reliability != vip::kReliableReception &&
+         (message.flags & layout::kSlotFence) == 0 &&
+         2 * wire::kPackedBytes + message.length <= vi.payload;
+}
+
+namespace {
+
+// Appends a message to a packed frame's payload. Returns where the next one goes.
+template <class Message>
+std::size_t pack(const Message& message, std::byte* payload, std::size_t at) {
+  const bool immediate = (message.flags & layout::kSlotImmediate) != 0;
+  wire::encode(wire::PackedHeader{static_cast<std::uint16_t>(message.length),
+                                  immediate ? wire::kPackedImmediate : std::uint16_t{0},
+                                  immediate ? message.immediate : 0},
+               payload + at);
+  std::memcpy(payload + at + wire::kPackedBytes, message.inline_data, message.length);
+  return at + wire::kPackedBytes + message.length;
+}
+
+}  // namespace
+
+void Stack::submit_packed(ViIndex i, Frame& frame, std::uint32_t psn, std::size_t bytes,
+                          bool ask) {
+  Vi& vi = vis_[i];
+  wire::Header header{};
+  header.type = wire::Type::kData;
+  fill_header(vi, header);
+  header.flags = wire::kFlagPacked | wire::kFlagFirst | wire::kFlagLast | wire::kOpSend;
+  if (ask && vi.reliability != vip::kUnreliable) header.flags |= wire::kFlagAckNow;
+  header.psn = psn;
+  header.message_length = static_cast<std::uint32_t>(bytes);
+  header.payload_length = static_cast<std::uint16_t>(bytes);
+  submit_frame(frame,
+               wire::encode(header, vi.peer_address, address_, ether_type_, frame.data));
+  ++root_->counters.data_frames_sent;
+}
+
+// The message that was just begun and those behind it in one frame. False, and nothing done, if
+// there is none behind it that will do. `more`: something else waits.
+[[gnu::noinline]] bool Stack::send_packed(ViIndex i, const Message& first, bool window_full, bool& more) {
+  Vi& vi = vis_[i];
+  const layout::RingEntry* const ring = view(vi).send_ring(i);
+  Message next;
+  std::uint32_t slot;
+  const auto another = [&](std::size_t at) {
+    return next_posted(vi, ring, vi.send.taken, slot) &&
+           vi.send.taken - vi.send.completed != kWindow && load_message(vi, slot, next) == 0 &&
+           may_pack(vi, next) && at + wire::kPackedBytes + next.length <= vi.payload;
+  };
+  std::size_t at = wire::kPackedBytes + first.length;
+  if (!another(at)) return false;
+  Frame frame;
+  if (!reserve_frame(frame)) return false;
+  std::byte* const payload = payload_of(frame);
+  pack(first, payload, 0);
+  std::uint32_t messages = 1, bytes = first.length;
+  do {
+    at = pack(next, payload, at);
+    ++messages;
+    bytes += next.length;
+    in_flight(i, vi.send.taken) = {slot, vi.send_next, 1, next.length, next.op, 0};
+    ++vi.send.taken;
+  } while (at + wire::kPackedBytes < vi.payload && another(at));
+  more = more_to_send(i);
+  submit_packed(i, frame, vi.send_next, at, !more || window_full);
+  root_->counters.messages_sent += messages;
+  root_->counters.messages_packed += messages;
+  root_->counters.bytes_sent += bytes;
+  vi.current_slot = kNone;
+  ++vi.send_next;
+  note_sent(i);
+  while (vi.reliability == vip::kUnreliable && vi.send.completed != vi.send.taken) {
+    finish_unreliable(i);
+  }
+  return true;
+}
+
+// Whether the message at a position of the send queue went with this frame, as others did.
+bool Stack::shares_frame(ViIndex i, std::uint32_t position, std::uint32_t psn) {
+  return position != vis_[i].send.taken && in_flight(i, position).first_psn == psn &&
+         in_flight(i, position).frames == 1;
+}
+
+// The same frame again, from the same slots. `failed` is the one with `error`.
+[[gnu::noinline]] Stack::Sent Stack::resend_packed(ViIndex i, std::uint32_t position, bool ask,
+                                 std::uint32_t& failed, std::uint32_t& error) {
+  Vi& vi = vis_[i];
+  const std::uint32_t psn = in_flight(i, position).first_psn;
+  Frame frame;
+  if (!reserve_frame(frame)) return Sent::kSome;
+  std::size_t at = 0;
+  for (std::uint32_t p = position; shares_frame(i, p, psn); ++p) {
+    Message message;
+    failed = in_flight(i, p).slot;
+    error = load_message(vi, failed, message);
+    // A program that changed the request after posting it has broken its own connection.
+    if (error == 0 && (message.length != in_flight(i, p).length || !may_pack(vi, message) ||
+                       at + wire::kPackedBytes + message.length > vi.payload)) {
+      error = vip::kLengthError;
+    }
+    if (error != 0) {
+      port_.cancel({&frame, 1});
+      return Sent::kUnreadable;
+    }
+    at = pack(message, payload_of(frame), at);
+  }
+  submit_packed(i, frame, psn, at, ask);
+  return Sent::kAll;
 }
 
 // Whether another message waits behind the current one.
@@ -428,9 +559,11 @@ bool Stack::retransmit(ViIndex i, unsigned& sent) {
       ++position;
     }
     std::uint32_t name, first_psn, length;
+    bool packed = false;
     if (position != vi.send.taken) {
       const state::InFlight& flight = in_flight(i, position);
       name = flight.slot, first_psn = flight.first_psn, length = flight.length;
+      packed = shares_frame(i, position, psn) && shares_frame(i, position + 1, psn);
     } else {
       position = vi.send.completed;  // the frame after it may be a work request's again
       const std::uint32_t r = response_with(i, psn);
@@ -440,11 +573,17 @@ bool Stack::retransmit(ViIndex i, unsigned& sent) {
       first_psn = answered.first_psn, length = answered.length;
     }
     Message message;
-    std::uint32_t error = load_current(vi, name, message);
+    std::uint32_t error = 0;
+    if (packed) {
+      const bool ask = send_room(vi) <= 1 || !more_to_send(i);
+      if (resend_packed(i, position, ask, name, error) == Sent::kSome) return true;
+    } else {
+      error = load_current(vi, name, message);
+    }
     // A program that changed the request after posting it has broken its own connection.
-    if (error == 0 && message.length != length) error = vip::kLengthError;
+    if (!packed && error == 0 && message.length != length) error = vip::kLengthError;
     unsigned n = 0;
-    if (error == 0) {
+    if (!packed && error == 0) {
       const bool last = psn - first_psn + 1 == message.frames(vi.payload);
       const bool ask = send_room(vi) <= 1 || (last && !more_to_send(i));
       switch (send_frames(i, message, psn - first_psn, first_psn, 1, ask, n)) {
@@ -522,9 +661,10 @@ void Stack::fail_current(ViIndex i, std::uint32_t current, std::uint32_t status)
   end_connection(i, End::kFailed, vip::kConnectionLost);
 }
 
-// The peer has refused the message that psn belongs to, or, if it is the answer to a read, the
-// oldest read.
-void Stack::note_refusal(ViIndex i, std::uint32_t psn, std::uint32_t reason) {
+// The peer has refused the message that psn belongs to (of a packed frame, the one with that index),
+// or, if it is the answer to a read, the oldest read.
+void Stack::note_refusal(ViIndex i, std::uint32_t psn, std::uint32_t index,
+                         std::uint32_t reason) {
   Vi& vi = vis_[i];
   std::uint32_t refused = kNone;
   for (std::uint32_t p = vi.send.completed; p != vi.send.taken; ++p) {
@@ -533,6 +673,12 @@ void Stack::note_refusal(ViIndex i, std::uint32_t psn, std::uint32_t reason) {
     if (read && refused == kNone) refused = p;
     if (psn - flight.first_psn >= flight.frames) continue;
     refused = p;
+    // It has taken those before it in the frame.
+    for (; index != 0 && shares_frame(i, refused + 1, psn); --index, ++refused) {
+      if (vi.send.completed != refused) continue;
+      const state::InFlight& taken = in_flight(i, refused);
+      complete(i, false, taken.slot, vip::status_op(taken.op), taken.length, 0, 0);
+    }
     break;
   }
   if (refused == kNone) return;

@@ -290,6 +290,7 @@ struct Goodbye {
   std::uint64_t key;         // of the peer
   std::uint32_t psn, ack;
   std::uint32_t reason;      // 0, or wire::Refusal of the message at psn
+  std::uint32_t index;       // of the message in its frame
   std::uint32_t bucket_next;
   std::uint32_t next_free;
 };

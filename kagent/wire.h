@@ -83,7 +83,8 @@ inline constexpr std::uint16_t kOpSend = 0x0000;
 inline constexpr std::uint16_t kOpRdmaWrite = 0x0010;    // an RdmaHeader precedes the payload
 inline constexpr std::uint16_t kOpRdmaReadRequest = 0x0020;
 inline constexpr std::uint16_t kOpRdmaReadResponse = 0x0030;  // the requester knows where it goes
-inline constexpr std::uint16_t kKnownFlags = 0x003f;
+inline constexpr std::uint16_t kFlagPacked = 0x0040;     // several whole messages, see PackedHeader
+inline constexpr std::uint16_t kKnownFlags = 0x007f;
 
 // The common header in host byte order.
 struct Header {
@@ -125,6 +126,8 @@ enum class Malformed : std::uint8_t { kNone, kShort, kVersion, kType, kLength };
 //   offset + (payload_length - rdma_bytes(flags)) <= message_length
 //   kOpRdmaReadRequest: kFlagFirst and kFlagLast are set and there is no message data
 //     (message_length is the number of bytes to read)
+//   kFlagPacked: kFlagFirst and kFlagLast are set, it is a send, kFlagImmediate is not set, offset is
+//     0 and message_length is payload_length
 // so a message of length 0 is one frame without data. Whether a frame fits those before it, and
 // whether the message is too long, is the stack's to check, and so are the payloads of other types.
 Malformed decode(std::span<const std::byte> frame, Decoded& out);
@@ -181,7 +184,8 @@ inline bool decode(std::span<const std::byte> payload, MacAddress& out) {
 }
 
 // kDisconnect, in `immediate`: 0, or why the sender of the frame ends the connection: what it could
-// not do with the message that has a frame with header.psn.
+// not do with the message that has a frame with header.psn; of a packed frame, with its message
+// number header.offset, counted from 0.
 enum class Refusal : std::uint32_t {
   kNone = 0,
   kNoDescriptor = 1,   // no receive was posted
@@ -189,6 +193,15 @@ enum class Refusal : std::uint32_t {
   kProtection = 3,     // the RDMA target does not allow it
   kTransport = 4,
 };
+
+// In front of each message of a packed frame; the data follows, and then the next one. At least two.
+struct PackedHeader {
+  std::uint16_t length;     // of the message
+  std::uint16_t flags;      // kPackedImmediate
+  std::uint32_t immediate;
+};
+inline constexpr std::size_t kPackedBytes = 8;
+inline constexpr std::uint16_t kPackedImmediate = 1;
 
 // In front of the data where rdma_bytes() says so. `reserved` is sent as 0 and not looked at.
 struct RdmaHeader {
@@ -198,6 +211,10 @@ struct RdmaHeader {
 };
 void encode(const RdmaHeader& rdma, std::byte* payload);
 bool decode(std::span<const std::byte> payload, RdmaHeader& out);  // false if shorter than 16
+
+void encode(const PackedHeader& packed, std::byte* payload);
+// False unless the payload begins with a header of known flags and all of its message's data.
+bool decode(std::span<const std::byte> payload, PackedHeader& out);
 
 // kNameQuery and kNameReply. A query has the name asked for (a host name or the text of an IP
 // address); a reply repeats the query's `request` and name, and its source address is the answer.
@@ -275,6 +292,10 @@ inline Malformed decode(std::span<const std::byte> frame, Decoded& out) {
       const bool whole = (h.flags & kFlagFirst) != 0 && (h.flags & kFlagLast) != 0;
       if (!whole || h.payload_length != kRdmaBytes) return Malformed::kLength;
     }
+    if ((h.flags & kFlagPacked) != 0) [[unlikely]] {
+      const bool send = (h.flags & ~kFlagAckNow) == (kFlagPacked | kFlagFirst | kFlagLast | kOpSend);
+      if (!send || h.message_length != h.payload_length || h.offset != 0) return Malformed::kLength;
+    }
   }
   std::memcpy(out.destination.data(), frame.data(), 6);
   std::memcpy(out.source.data(), frame.data() + 6, 6);
@@ -310,6 +331,18 @@ inline void encode(const RdmaHeader& rdma, std::byte* payload) {
   store64(payload, rdma.address);
   store32(payload + 8, rdma.handle);
   store32(payload + 12, 0);
+}
+
+inline void encode(const PackedHeader& packed, std::byte* payload) {
+  store16(payload, packed.length);
+  store16(payload + 2, packed.flags);
+  store32(payload + 4, packed.immediate);
+}
+
+inline bool decode(std::span<const std::byte> payload, PackedHeader& out) {
+  if (payload.size() < kPackedBytes) return false;
+  out = {load16(payload.data()), load16(payload.data() + 2), load32(payload.data() + 4)};
+  return (out.flags & ~kPackedImmediate) == 0 && out.length <= payload.size() - kPackedBytes;
 }
 
 inline bool decode(std::span<const std::byte> payload, RdmaHeader& out) {

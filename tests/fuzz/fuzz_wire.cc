@@ -46,6 +46,13 @@ void try_bodies(std::span<const std::byte> bytes) {
     require(payload.size() == 6 && std::memcmp(address.data(), payload.data(), 6) == 0,
             "an address changes");
   }
+  wire::PackedHeader packed;
+  if (wire::decode(payload, packed)) {
+    require(packed.length + wire::kPackedBytes <= payload.size(), "a packed message is too long");
+    std::byte again[wire::kPackedBytes];
+    wire::encode(packed, again);
+    require(std::memcmp(again, payload.data(), sizeof again) == 0, "a packed header changes");
+  }
   wire::RdmaHeader rdma;
   if (wire::decode(payload, rdma)) {
     std::byte again[wire::kRdmaBytes];

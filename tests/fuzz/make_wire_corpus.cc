@@ -94,6 +94,17 @@ Bytes rdma_header(std::size_t data_bytes) {
   return bytes;
 }
 
+Bytes packed_messages() {
+  Bytes bytes(3 * wire::kPackedBytes + 30, std::byte{0x5a});
+  std::size_t at = 0;
+  for (std::uint16_t i = 0; i < 3; ++i) {
+    const auto length = static_cast<std::uint16_t>(5 + 5 * i);
+    wire::encode(wire::PackedHeader{length, static_cast<std::uint16_t>(i % 2), i}, &bytes[at]);
+    at += wire::kPackedBytes + length;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -109,6 +120,7 @@ int main(int argc, char** argv) {
   write("data-first", data(kFlagFirst, 120, 0), some);
   write("data-middle", data(0, 120, 40), some);
   write("data-last", data(kFlagLast | kFlagAckNow, 120, 80), some);
+  write("data-packed", data(kFlagFirst | kFlagLast | kFlagPacked, 54, 0), packed_messages());
   write("rdma-write-first", data(kFlagFirst | kOpRdmaWrite, 80, 0), rdma_header(40));
   write("rdma-write-last", data(kFlagLast | kOpRdmaWrite, 80, 40), some);
   write("rdma-read-request", data(kFlagFirst | kFlagLast | kOpRdmaReadRequest, 80, 0),

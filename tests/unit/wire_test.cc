@@ -231,6 +231,10 @@ TEST(Wire, ReadsBackWhatItWrote) {
     for (std::byte& b : payload) b = static_cast<std::byte>(random.next());
     if (h.type == Type::kData) {
       h.flags = static_cast<std::uint16_t>(random.next() & kKnownFlags);
+      if ((h.flags & kFlagPacked) != 0) {
+        h.flags = static_cast<std::uint16_t>((h.flags & kFlagAckNow) | kFlagPacked | kFlagFirst |
+                                             kFlagLast | kOpSend);
+      }
       if ((h.flags & kOpMask) == kOpRdmaReadRequest) {
         h.flags |= kFlagFirst | kFlagLast;
         payload.resize(kRdmaBytes);
@@ -239,6 +243,7 @@ TEST(Wire, ReadsBackWhatItWrote) {
       const auto bytes = static_cast<std::uint32_t>(payload.size() - rdma_bytes(h.flags));
       h.message_length = bytes + static_cast<std::uint32_t>(random.below(0xffffff00));
       h.offset = static_cast<std::uint32_t>(random.below(h.message_length - bytes + 1ull));
+      if ((h.flags & kFlagPacked) != 0) h.message_length = bytes, h.offset = 0;
     } else {
       h.message_length = static_cast<std::uint32_t>(random.next());
       h.offset = static_cast<std::uint32_t>(random.next());
@@ -309,6 +314,10 @@ TEST(Wire, RefusesUnknownFlagsOfDataAndAnyFlagOfOtherTypes) {
       h.message_length = 100;
       const bool is_data = h.type == Type::kData;
       if (is_data && flag == kOpRdmaReadRequest) h.flags |= kFlagFirst | kFlagLast;
+      if (is_data && flag == kFlagPacked) {
+        h.flags |= kFlagFirst | kFlagLast;
+        h.message_length = 16;
+      }
       const bool known = is_data && (flag & kKnownFlags) != 0;
       const Malformed expected = known ? Malformed::kNone : Malformed::kType;
       EXPECT_EQ(decode_exactly(make_frame(h, Bytes(16))), expected) << bit << ' ' << type;
@@ -351,6 +360,40 @@ TEST(Wire, TakesAReadRequestOnlyWholeAndWithoutData) {
   EXPECT_EQ(decode_exactly(make_frame(data(op | 3, 100, 0), Bytes(0))), Malformed::kLength);
   EXPECT_EQ(decode_exactly(make_frame(data(op | 1, 100, 0), Bytes(16))), Malformed::kLength);
   EXPECT_EQ(decode_exactly(make_frame(data(op | 2, 100, 0), Bytes(16))), Malformed::kLength);
+}
+
+TEST(Wire, TakesPackedMessagesOnlyInOneWholeFrameOfSends) {
+  const std::uint16_t packed = kFlagPacked | kFlagFirst | kFlagLast;
+  EXPECT_EQ(decode_exactly(make_frame(data(packed, 16, 0), Bytes(16))), Malformed::kNone);
+  EXPECT_EQ(decode_exactly(make_frame(data(packed | kFlagAckNow, 16, 0), Bytes(16))),
+            Malformed::kNone);
+  EXPECT_EQ(decode_exactly(make_frame(data(packed, 17, 0), Bytes(16))), Malformed::kLength);
+  EXPECT_EQ(decode_exactly(make_frame(data(packed, 17, 1), Bytes(16))), Malformed::kLength);
+  for (const std::uint16_t other :
+       {kFlagImmediate, kOpRdmaWrite, kOpRdmaReadRequest, kOpRdmaReadResponse}) {
+    const auto flags = static_cast<std::uint16_t>(packed | other);
+    EXPECT_EQ(decode_exactly(make_frame(data(flags, 16, 0), Bytes(16))), Malformed::kLength);
+  }
+  for (const std::uint16_t missing : {kFlagFirst, kFlagLast}) {
+    const auto flags = static_cast<std::uint16_t>(packed & ~missing);
+    EXPECT_EQ(decode_exactly(make_frame(data(flags, 16, 0), Bytes(16))), Malformed::kLength);
+  }
+}
+
+TEST(WirePacked, ReadsBackWhatItWroteAndRefusesTheRest) {
+  Bytes payload(kPackedBytes + 5);
+  encode(PackedHeader{5, kPackedImmediate, 0xc1c2c3c4}, payload.data());
+  EXPECT_EQ(to_hex(payload), to_hex(hex("0005 0001 c1c2c3c4 0000000000")));
+  PackedHeader out{};
+  ASSERT_TRUE(decode(payload, out));
+  EXPECT_EQ(out.length, 5);
+  EXPECT_EQ(out.flags, kPackedImmediate);
+  EXPECT_EQ(out.immediate, 0xc1c2c3c4u);
+  for (std::size_t length = 0; length < payload.size(); ++length) {
+    EXPECT_FALSE(body_decodes<PackedHeader>(std::span(payload).first(length))) << length;
+  }
+  payload[3] = std::byte{2};
+  EXPECT_FALSE(body_decodes<PackedHeader>(payload));
 }
 
 TEST(Wire, LeavesLengthsOfOtherTypesAlone) {
