@@ -115,7 +115,10 @@ bool Driver::lock() {
 bool Driver::unlock() { return lock_.exchange(kFree) == kWanted; }
 
 unsigned Driver::round(Cause cause) {
-  if (!port_.has_frames() && !more() && ++idle_ < kIdleRounds) return 0;
+  if (!port_.has_frames()) {
+    if (cause == Cause::kLook && habit_.holds_on()) return 0;
+    if (!more() && ++idle_ < kIdleRounds) return 0;
+  }
   idle_ = 0;
   now_ = now_ns();
   if (cause == Cause::kLook) habit_.looks(now_);

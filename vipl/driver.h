@@ -66,19 +66,23 @@ class Driver {
  private:
   Driver() = default;
   // Whether a program that posts comes back soon to look for completions. While messages of its are
-  // on their way and it does, what it posts may wait for that moment, and small messages then share
-  // a frame. Learnt from what it has done so far: one that comes late, or for whom the stand-in had
-  // to send, must show its habit again.
+  // on their way and it does, what it posts may wait until it looks several times in a row, and so
+  // has nothing more to post, or an answer comes; small messages then share a frame. Learnt from
+  // what it has done so far: one that comes late, or for whom the stand-in had to send, must show
+  // its habit again.
   struct Habit {
     static constexpr std::uint32_t kSure = 32;        // times in a row
     static constexpr std::uint64_t kSoonNs = 20'000;  // from the post to the look
     static constexpr std::uint32_t kMostPosts = 16;   // that wait at once
+    static constexpr std::uint32_t kLooks = 4;        // in a row: it waits
     std::uint32_t sureness = 0;
     std::uint32_t waiting = 0;                        // posts that do
+    std::uint32_t in_vain = 0;                        // looks since the last post
     bool awaited = false;                             // it has posted and not looked since
     std::uint64_t posted_at = 0;
 
-    void posts(std::uint64_t now) { awaited = true, posted_at = now; }
+    void posts(std::uint64_t now) { awaited = true, posted_at = now, in_vain = 0; }
+    bool holds_on() { return waiting != 0 && ++in_vain < kLooks; }
     void looks(std::uint64_t now) {
       waiting = 0;
       if (!awaited) return;
