@@ -29,13 +29,6 @@ EXTRA_DIST += \
 	kagent/stack_send.cc
 libviaduct_stack_la_SOURCES = $(stack_sources)
 
-# The same for libvipl: bound to its port and environment, and in need of the C library alone.
-noinst_LTLIBRARIES += libviaduct_granted_stack.la
-libviaduct_granted_stack_la_SOURCES = $(stack_sources) xdp/granted_layout.h xdp/granted_port.h
-libviaduct_granted_stack_la_CPPFLAGS = $(AM_CPPFLAGS) -DVIADUCT_GRANTED_STACK
-libviaduct_granted_stack_la_CXXFLAGS = $(AM_CXXFLAGS) -fno-exceptions -fno-rtti \
-	-fno-threadsafe-statics
-
 libviaduct_agent_la_SOURCES = \
 	kagent/clock.h \
 	kagent/config.cc kagent/config.h \

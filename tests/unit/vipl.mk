@@ -1,6 +1,6 @@
 # Tests of vipl.h and libvipl.
-TESTS += tests/unit/vipl_build_test.sh tests/unit/granted_stack_test.sh tests/unit/man_pages.test
-EXTRA_DIST += tests/unit/vipl_build_test.sh tests/unit/granted_stack_test.sh \
+TESTS += tests/unit/vipl_build_test.sh tests/unit/man_pages.test
+EXTRA_DIST += tests/unit/vipl_build_test.sh \
   tests/unit/man_pages.test tests/unit/vipl_header_layout.c \
   tests/unit/vipl_header_styles.c
 
