@@ -129,7 +129,7 @@ Malformed decode_exactly(std::span<const std::byte> frame) {
 template <class Body>
 bool body_decodes(std::span<const std::byte> payload) {
   auto copy = std::make_unique<std::byte[]>(payload.size());
-  std::copy(payload.begin(), payload.end(), copy.get());
+  if (!payload.empty()) std::memcpy(copy.get(), payload.data(), payload.size());
   Body body;
   return decode({copy.get(), payload.size()}, body);
 }
