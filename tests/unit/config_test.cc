@@ -235,7 +235,7 @@ TEST(Config, ReportsAllThatIsWrongInTheOrderOfLines) {
             "viad.conf:1: spin_us: -1 is out of range, which is 0 to 1000000\n"
             "viad.conf:2: x: unknown key; known here are socket, name, spin_us, log_level, "
             "[[nic]], [limits], [access], [hosts]\n"
-            "viad.conf:4: limits.vis: 0 is out of range, which is 1 to 16255");
+            "viad.conf:4: limits.vis: 0 is out of range, which is 1 to 16254");
 }
 
 TEST(Config, RefusesMoreNicsThanItCanServe) {
