@@ -339,8 +339,8 @@ class Stack {
   std::uint32_t response_with(ViIndex vi, std::uint32_t psn);
   inline void complete_acknowledged(ViIndex vi);
   inline std::uint32_t load_message(const state::Vi& vi, std::uint32_t slot, Message& out) const;
-  inline bool next_posted(const state::Vi& vi, const layout::RingEntry* ring, std::uint32_t position,
-                   std::uint32_t& slot) const;
+  inline bool next_posted(const state::Vi& vi, const layout::RingEntry* ring,
+                          std::uint32_t position, std::uint32_t& slot) const;
   enum class Sent { kAll, kSome, kUnreadable };
   Sent send_frames(ViIndex vi, const Message& message, std::uint32_t first_frame,
                    std::uint32_t first_psn, unsigned count, bool ask, unsigned& sent);
@@ -364,14 +364,17 @@ class Stack {
 
   // --- stack_receive.cc
   inline void on_data(const wire::Decoded& frame, const Frame& raw, bool& keep);
-  inline void on_reliable_data(ViIndex vi, const wire::Decoded& frame, const Frame& raw, bool& keep);
+  inline void on_reliable_data(ViIndex vi, const wire::Decoded& frame, const Frame& raw,
+                               bool& keep);
   void on_unreliable_data(ViIndex vi, const wire::Decoded& frame);
-  inline bool take_in_order(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  inline bool take_in_order(ViIndex vi, const wire::Header& header,
+                            std::span<const std::byte> payload);
   void drain_held(ViIndex vi);
   void drop_held(ViIndex vi);
   void hold(ViIndex vi, std::uint32_t psn, const Frame& raw, bool& keep);
   struct Target;  // a posted receive, copied from its slot
-  inline bool load_target(const state::Vi& vi, std::uint32_t slot, std::uint32_t skip, Target& out) const;
+  inline bool load_target(const state::Vi& vi, std::uint32_t slot, std::uint32_t skip,
+                          Target& out) const;
   inline bool fits(const state::Vi& vi, const wire::Header& header,
             std::span<const std::byte> payload) const;
   inline bool take_send(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
@@ -390,7 +393,8 @@ class Stack {
   bool take_read_response(ViIndex vi, const wire::Header& header,
                           std::span<const std::byte> payload);
   bool refuse(ViIndex vi, std::uint32_t psn, std::uint32_t error, wire::Refusal reason);
-  inline bool place_inline(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  inline bool place_inline(ViIndex vi, const wire::Header& header,
+                           std::span<const std::byte> payload);
   inline bool allowed(const state::Vi& vi, const Target& target, std::uint32_t length) const;
   inline bool descriptor_allowed(const state::Vi& vi, const Target& target) const;
   inline bool end_receive(ViIndex vi, const wire::Header& header, std::uint32_t inline_length);

@@ -80,8 +80,9 @@ unsigned Stack::send_due_acks() {
     const bool pending = vi.session != kNone && vi.state == vip::kConnected &&
                          (vi.unacknowledged != 0 || vi.ack_gap);
     const bool late = now_ >= vi.ack_deadline;
-    const std::uint32_t enough = receive_window() == kWindow ? kAckEvery : kAckEvery / 2;
-    if (pending && !vi.ack_gap && vi.unacknowledged < enough && !late) {
+    const bool many = vi.unacknowledged >= kAckEvery / 2 &&
+                      (vi.unacknowledged >= kAckEvery || receive_window() != kWindow);
+    if (pending && !vi.ack_gap && !many && !late) {
       link = &vi.ack_next;
       continue;
     }

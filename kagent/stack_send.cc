@@ -661,7 +661,7 @@ void Stack::fail_current(ViIndex i, std::uint32_t current, std::uint32_t status)
   end_connection(i, End::kFailed, vip::kConnectionLost);
 }
 
-// The peer has refused the message that psn belongs to (of a packed frame, the one with that index),
+// The peer has refused the message that psn belongs to (of a packed frame the one with that index),
 // or, if it is the answer to a read, the oldest read.
 void Stack::note_refusal(ViIndex i, std::uint32_t psn, std::uint32_t index,
                          std::uint32_t reason) {

@@ -293,7 +293,8 @@ inline Malformed decode(std::span<const std::byte> frame, Decoded& out) {
       if (!whole || h.payload_length != kRdmaBytes) return Malformed::kLength;
     }
     if ((h.flags & kFlagPacked) != 0) [[unlikely]] {
-      const bool send = (h.flags & ~kFlagAckNow) == (kFlagPacked | kFlagFirst | kFlagLast | kOpSend);
+      const bool send =
+          (h.flags & ~kFlagAckNow) == (kFlagPacked | kFlagFirst | kFlagLast | kOpSend);
       if (!send || h.message_length != h.payload_length || h.offset != 0) return Malformed::kLength;
     }
   }

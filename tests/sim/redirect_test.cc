@@ -392,7 +392,9 @@ TEST(Redirect, SeveralProgramsThatWaitForTheSameGetARequestEach) {
       client.command(request(vi, world.address(0), 7, 60'000),
                      [&](const CommandBody& b) { connected += b.result == vip::kSuccess; });
     }
-    run(world.network, world.hosts, {}, [&] { return accepted == kServers && connected == kServers; },
+    run(
+        world.network, world.hosts, {},
+        [&] { return accepted == kServers && connected == kServers; },
         world.network.now() + 50 * kSecond);
     EXPECT_EQ(accepted, kServers);
     EXPECT_EQ(connected, kServers);

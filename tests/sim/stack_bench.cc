@@ -37,7 +37,9 @@ class BenchPort final : public Port {
   void submit(std::span<const Frame> frames) override {
     for (const Frame& frame : frames) sent_[tail_++ % kFrames] = frame;
   }
-  void cancel(std::span<const Frame> frames) override { next_ -= static_cast<std::uint32_t>(frames.size()); }
+  void cancel(std::span<const Frame> frames) override {
+    next_ -= static_cast<std::uint32_t>(frames.size());
+  }
   void flush() override {}
   std::uint32_t mtu() const override { return 1500; }
   MacAddress address() const override { return address_; }

@@ -128,10 +128,9 @@ Malformed decode_exactly(std::span<const std::byte> frame) {
 
 template <class Body>
 bool body_decodes(std::span<const std::byte> payload) {
-  auto copy = std::make_unique<std::byte[]>(payload.size());
-  std::copy(payload.begin(), payload.end(), copy.get());
+  const Bytes copy(payload.begin(), payload.end());
   Body body;
-  return decode({copy.get(), payload.size()}, body);
+  return decode(copy, body);
 }
 
 const std::string kEthernet = "021122334455 0266778899aa 88b5";
