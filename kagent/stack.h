@@ -314,6 +314,16 @@ class Stack {
   void set_state(ViIndex vi, vip::State state);
 
   // --- stack_redirect.cc
+  // Which stack of a host has accepted a request for a discriminator that the host itself would
+  // have sent on. Only a guess: the entry that another one has taken is forgotten.
+  struct Way {
+    MacAddress host, stack;
+    std::uint32_t discriminator;  // a hash
+  };
+  static constexpr std::uint32_t kWays = 64;
+  Way& way_of(ViIndex vi, std::uint32_t& discriminator);
+  void ask_known_way(ViIndex vi);
+  void remember_way(ViIndex vi, const MacAddress& accepted_by);
   void begin_asking(ViIndex vi);
   state::Asked* find_asked(ViIndex vi, const MacAddress& address);
   state::Asked* ask_too(ViIndex vi, const MacAddress& address);
@@ -517,6 +527,7 @@ class Stack {
   std::uint32_t held_limit_;
   std::uint32_t key_bucket_mask_;
   bool submitted_ = false;
+  Way ways_[kWays] = {};
   std::uint64_t reset_epoch_ = 0;     // bounds the resets sent in a millisecond
   std::uint32_t resets_in_epoch_ = 0;
   Placement placement_;

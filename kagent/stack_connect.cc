@@ -410,6 +410,7 @@ void Stack::connect_request(std::uint32_t session, std::uint32_t command,
   pending(session, command).op = Op::kConnectRequest;
   pending(session, command).vi = body.vi;
   set_state(body.vi, vip::kConnectPending);
+  ask_known_way(body.vi);
   send_connect_requests(body.vi);
   wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->connect_deadline));
 }
@@ -509,6 +510,7 @@ void Stack::on_connect_accept(const wire::Decoded& frame) {
       if (!met) {
         forget_asked(i, frame.source);
         take_back(i);
+        if (!vi.peer_to_peer) remember_way(i, frame.source);
       }
       // Between peers, establish() finishes a command that waits.
       const std::uint32_t command = vi.peer_to_peer ? kNone : vi.command;

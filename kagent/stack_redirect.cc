@@ -50,6 +50,40 @@ void Stack::begin_asking(ViIndex i) {
   attempt.moves = attempt.moves_now = 0;
 }
 
+Stack::Way& Stack::way_of(ViIndex i, std::uint32_t& discriminator) {
+  const state::Attempt& attempt = attempts_[i];
+  std::uint32_t hash = 2166136261u;
+  const auto add = [&hash](std::uint8_t byte) { hash = (hash ^ byte) * 16777619u; };
+  for (std::uint32_t n = 0; n < attempt.remote.discriminator_length; ++n) {
+    add(attempt.remote.discriminator[n]);
+  }
+  discriminator = hash;
+  for (const std::uint8_t byte : attempt.asked[0].address) add(byte);
+  return ways_[(hash ^ hash >> 16) % kWays];
+}
+
+// Asks where the last request of this kind has ended up, and the host only if nobody answers there:
+// it saves the detour. Not repeated there in vain.
+void Stack::ask_known_way(ViIndex i) {
+  std::uint32_t discriminator;
+  const Way& way = way_of(i, discriminator);
+  state::Attempt& attempt = attempts_[i];
+  if (way.discriminator != discriminator || way.host != attempt.asked[0].address) return;
+  attempt.asked[1] = {way.stack, Answer::kNone, kPatience - 1, 0};
+  attempt.asked_count = 2;
+}
+
+void Stack::remember_way(ViIndex i, const MacAddress& accepted_by) {
+  std::uint32_t discriminator;
+  Way& way = way_of(i, discriminator);
+  const MacAddress& host = attempts_[i].asked[0].address;
+  if (accepted_by != host) {
+    way = {host, accepted_by, discriminator};
+  } else if (way.host == host && way.discriminator == discriminator) {
+    way = {};
+  }
+}
+
 Asked* Stack::find_asked(ViIndex i, const MacAddress& address) {
   state::Attempt& attempt = attempts_[i];
   for (std::uint32_t a = 0; a < attempt.asked_count; ++a) {

@@ -49,6 +49,13 @@ bool Command::is_for_desk(layout::Op op) {
   }
 }
 
+// A request comes by way of the agent.
+Session::Awaited Command::awaited() const {
+  if (at_desk_) return Session::Awaited::kAgent;
+  return body_.op == layout::Op::kConnectWait ? Session::Awaited::kStackAndAgent
+                                              : Session::Awaited::kStack;
+}
+
 bool Command::take_slot(std::uint32_t& slot) {
   auto& words = view_.header().busy_commands;
   const Takes time = takes();
@@ -98,7 +105,7 @@ VIP_RETURN Command::run() {
         finished = slot.state.load(std::memory_order_acquire) == layout::kFinished;
         return finished || session_.over();
       },
-      takes() != Takes::kNoTime, at_desk_);
+      takes() != Takes::kNoTime, awaited());
   if (thread != nullptr) thread->command = 0;
   // A slot whose command the driver did not finish is lost with the session.
   lost_ = !finished;

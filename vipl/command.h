@@ -39,6 +39,7 @@ class Command {
   bool take_slot(std::uint32_t& slot);
 
   static bool is_for_desk(layout::Op op);
+  Session::Awaited awaited() const;
 
   Session& session_;
   const layout::View& view_;

@@ -124,12 +124,15 @@ struct Session {
   // Makes the thread that calls handlers look at the session again.
   void alert();
 
+  // Who brings what is waited for: the driver of the stack; the same, but the agent of this host may
+  // have to do something first, and so needs the processor; or the agent.
+  enum class Awaited { kStack, kStackAndAgent, kAgent };
+
   // Waits until attempt() returns true: spins, then sleeps on `sleepers`. False after timeout_ms.
-  // cancellable: a sleeping thread may be cancelled. for_agent: it is the agent that is awaited,
-  // whoever drives the stack.
+  // cancellable: a sleeping thread may be cancelled.
   template <class Attempt>
   bool wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms, Attempt&& attempt,
-            bool cancellable = true, bool for_agent = false);
+            bool cancellable = true, Awaited awaited = Awaited::kStack);
 
  private:
   void wake_agent();

@@ -12,13 +12,14 @@ namespace viaduct::vipl {
 
 template <class Attempt>
 bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms,
-                   Attempt&& attempt, bool cancellable, bool for_agent) {
+                   Attempt&& attempt, bool cancellable, Awaited awaited) {
   if (attempt() || (turn() && attempt())) return true;
   if (timeout_ms == 0) return false;
   const std::uint64_t start = now_ns();
   const std::uint64_t deadline = deadline_after(start, timeout_ms);
-  const bool hosted = driver == nullptr || for_agent;
-  Spinner spinner(start + spin_ns < deadline ? start + spin_ns : deadline, hosted);
+  const bool hosted = driver == nullptr || awaited == Awaited::kAgent;
+  Spinner spinner(start + spin_ns < deadline ? start + spin_ns : deadline,
+                  hosted || awaited == Awaited::kStackAndAgent);
   while (spinner.again()) {
     turn();
     if (attempt()) return true;
