@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "xdp/chunk.h"
 #include "xdp/grant.h"
 #include "xdp/open_port.h"
 
@@ -68,6 +69,8 @@ std::unique_ptr<GrantedPlace> NicGranter::make(std::uint32_t umem_bytes) {
   Grant::Options options{*filter_};
   options.ether_type = ether_type_;
   options.umem_bytes = umem_bytes;
+  // Frames of twice the size, but a burst of them is as long as ever.
+  if (chunk_for(lower_.mtu) > chunk_for(1500)) options.umem_bytes += umem_bytes / 2;
   return std::make_unique<Place>(mutex_, options);
 }
 

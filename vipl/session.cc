@@ -200,7 +200,8 @@ bool end(Session& s, std::uint32_t number, std::uint32_t key) {
   // return. It leaves at once; while it is in a handler it is not inside.
   const ThreadRecord* const caller = s.caller.load();
   constexpr int kYields = 100;
-  for (int i = 0; caller != nullptr && presence::inside(*caller, number); ++i) {
+  const bool waits = caller != nullptr && caller != presence::t_record;
+  for (int i = 0; waits && presence::inside(*caller, number); ++i) {
     if (i < kYields) {
       sys::yield();
     } else {
