@@ -386,8 +386,7 @@ void Stack::flush_wakes() {
   if (wake_count_ == 0) return;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (const Wake& wake : std::span(wakes_, wake_count_)) {
-    if (wake.word->load(std::memory_order_relaxed) == 0) continue;
-    const std::uint32_t who = wake.word->exchange(0, std::memory_order_relaxed);
+    const std::uint32_t who = layout::take_waiting(*wake.word);
     if (who & layout::kSleeper) environment_.wake(*wake.word);
     if (who & layout::kCaller) alert(wake.session);
   }

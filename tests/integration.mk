@@ -6,8 +6,11 @@ integration_tests = \
 	tests/integration/granted.test \
 	tests/integration/lab.test \
 	tests/integration/viaping.test \
+	tests/integration/viaping_hosted.test \
 	tests/integration/examples.test \
+	tests/integration/examples_hosted.test \
 	tests/integration/crash.test \
+	tests/integration/crash_hosted.test \
 	tests/integration/agent.test \
 	tests/integration/coexist.test \
 	tests/integration/conformance.test \
@@ -20,9 +23,12 @@ EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/lab/setup.s
 tests/integration/granted.log: tests/integration/port.log
 tests/integration/lab.log: tests/integration/granted.log
 tests/integration/viaping.log: tests/integration/lab.log
-tests/integration/examples.log: tests/integration/viaping.log
-tests/integration/crash.log: tests/integration/examples.log
-tests/integration/agent.log: tests/integration/crash.log
+tests/integration/viaping_hosted.log: tests/integration/viaping.log
+tests/integration/examples.log: tests/integration/viaping_hosted.log
+tests/integration/examples_hosted.log: tests/integration/examples.log
+tests/integration/crash.log: tests/integration/examples_hosted.log
+tests/integration/crash_hosted.log: tests/integration/crash.log
+tests/integration/agent.log: tests/integration/crash_hosted.log
 tests/integration/coexist.log: tests/integration/agent.log
 tests/integration/conformance.log: tests/integration/coexist.log
 tests/integration/legacy.log: tests/integration/conformance.log

@@ -122,7 +122,7 @@ unsigned Driver::round(Cause cause) {
   idle_ = 0;
   now_ = now_ns();
   if (cause == Cause::kLook) habit_.looks(now_);
-  if (cause == Cause::kStandIn && habit_.waiting != 0) habit_.fails();
+  if (cause == Cause::kStandIn) habit_.is_away();
   const unsigned work = stack_->progress(now_);
   // Whoever sleeps on the port may have to wake earlier than it thought.
   if (program_watch_.asleep_until.load() != 0 || stand_in_watch_.asleep_until.load() != 0) {
@@ -154,15 +154,13 @@ void Driver::posted(std::uint32_t vi) {
     serve(Cause::kPost);
     return;
   }
-  habit_.posts(now_);
-  if (habit_.sureness == Habit::kSure && habit_.waiting < Habit::kMostPosts &&
-      stack_->awaits_acknowledgement(vi)) {
-    ++habit_.waiting;
+  if (habit_.posts(now_) && stack_->awaits_acknowledgement(vi)) {
+    habit_.waits();
     segment_.header().doorbells.ring(bell);
     if (unlock()) serve(Cause::kPost);
     return;
   }
-  habit_.waiting = 0;
+  habit_.sent();
   stack_->rung(0, bell);
   idle_ = kIdleRounds;
   round(Cause::kPost);

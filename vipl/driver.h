@@ -23,6 +23,7 @@
 #include "kagent/granted_home.h"
 #include "kagent/session_layout.h"
 #include "kagent/stack.h"
+#include "vipl/habit.h"
 #include "xdp/granted_port.h"
 
 namespace viaduct::vipl {
@@ -49,7 +50,7 @@ class Driver {
   bool turn();
 
   // Something was posted: rings the doorbell and gives the stack a turn, at once or, as
-  // described at Habit, with the next one.
+  // described at Habit, later.
   void posted(std::uint32_t vi);
 
   // Sleeps as long as the word `sleepers` is `asleep`, until a frame has come, a timer is due or the
@@ -65,37 +66,6 @@ class Driver {
 
  private:
   Driver() = default;
-  // Whether a program that posts comes back soon to look for completions. While messages of its are
-  // on their way and it does, what it posts may wait until it looks several times in a row, and so
-  // has nothing more to post, or an answer comes; small messages then share a frame. Learnt from
-  // what it has done so far: one that comes late, or for whom the stand-in had to send, must show
-  // its habit again.
-  struct Habit {
-    static constexpr std::uint32_t kSure = 32;        // times in a row
-    static constexpr std::uint64_t kSoonNs = 20'000;  // from the post to the look
-    static constexpr std::uint32_t kMostPosts = 16;   // that wait at once
-    static constexpr std::uint32_t kLooks = 4;        // in a row: it waits
-    std::uint32_t sureness = 0;
-    std::uint32_t waiting = 0;                        // posts that do
-    std::uint32_t in_vain = 0;                        // looks since the last post
-    bool awaited = false;                             // it has posted and not looked since
-    std::uint64_t posted_at = 0;
-
-    void posts(std::uint64_t now) { awaited = true, posted_at = now, in_vain = 0; }
-    bool holds_on() { return waiting != 0 && ++in_vain < kLooks; }
-    void looks(std::uint64_t now) {
-      waiting = 0;
-      if (!awaited) return;
-      awaited = false;
-      if (now - posted_at > kSoonNs) {
-        sureness = 0;
-      } else if (sureness < kSure) {
-        ++sureness;
-      }
-    }
-    void fails() { sureness = waiting = 0; }
-  };
-
   // Why the stack gets a turn: the program looks for completions, it has posted something, or
   // nobody came by.
   enum class Cause { kLook, kPost, kStandIn };

@@ -19,6 +19,7 @@ libvipl_la_SOURCES = \
   vipl/granted_environment.cc kagent/granted_environment.h \
   vipl/guarded_copy.cc vipl/guarded_copy.h \
   vipl/farewell.cc vipl/farewell.h \
+  vipl/habit.h \
   vipl/handle.h \
   vipl/hello.cc \
   vipl/idle.cc vipl/idle.h \

@@ -28,7 +28,8 @@ void Session::wake_agent() {
 }
 
 void Session::wake(std::atomic<std::uint32_t>& sleepers) {
-  const std::uint32_t who = sleepers.load() == 0 ? 0 : sleepers.exchange(0);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint32_t who = layout::take_waiting(sleepers);
   if ((who & layout::kSleeper) != 0) sys::futex_wake(sleepers);
   if ((who & layout::kSleeper) != 0 && driver != nullptr) driver->wake_watcher();
   if ((who & layout::kCaller) != 0) alert();

@@ -22,6 +22,12 @@ tests_unit_vipl_test_SOURCES = \
 tests_unit_vipl_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit
 tests_unit_vipl_test_LDADD = libvipl.la $(TEST_LIBS)
 
+check_PROGRAMS += tests/unit/vipl_habit_test
+TESTS += tests/unit/vipl_habit_test
+tests_unit_vipl_habit_test_SOURCES = tests/unit/vipl_habit_test.cc vipl/habit.h
+tests_unit_vipl_habit_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_vipl_habit_test_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/unit/vipl_guarded_copy_test
 TESTS += tests/unit/vipl_guarded_copy_test
 tests_unit_vipl_guarded_copy_test_SOURCES = \

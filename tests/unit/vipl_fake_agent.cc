@@ -721,7 +721,8 @@ void FakeAgent::announce(Session& session, std::uint32_t c) {
 void FakeAgent::wake(Session& session, std::atomic<std::uint32_t>& sleepers) {
   // The news must be out before we look who sleeps.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const std::uint32_t who = sleepers.load() == 0 ? 0 : sleepers.exchange(0);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint32_t who = layout::take_waiting(sleepers);
   if (who & layout::kSleeper) futex_wake(sleepers);
   if (who & layout::kCaller) alert(session);
 }
