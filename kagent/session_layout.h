@@ -18,13 +18,13 @@
 // at most once per decision, checks every index where it reads it, and a client that writes
 // nonsense harms only itself.
 //
-// SLEEPING. Next to what a thread may wait for stands a word `sleepers`. A thread sets kSleeper in it,
-// looks once more and sleeps on it as on a futex; the client's thread that calls handlers sets
-// kCaller and sleeps on Header::alert. The driver, having brought news, clears the two bits, wakes the
-// sleepers if kSleeper was set, and alerts if kCaller was: it stores 1 in Header::alert and wakes
-// who sleeps there. That thread stores 0 before it looks at what it serves. The bits above count how
-// often the two were cleared: else one thread that comes late and sets kSleeper again would hide
-// from another one, about to sleep, that it has been woken.
+// SLEEPING. Next to what a thread may wait for stands a word `sleepers`. A thread sets kSleeper in
+// it, looks once more and sleeps on it as on a futex; the client's thread that calls handlers sets
+// kCaller and sleeps on Header::alert. The driver, having brought news, clears the two bits, wakes
+// the sleepers if kSleeper was set, and alerts if kCaller was: it stores 1 in Header::alert and wakes
+// who sleeps there. That thread stores 0 before it looks at what it serves. The bits above count
+// how often the two were cleared: else one thread that comes late and sets kSleeper again would
+// hide from another one, about to sleep, that it has been woken.
 //
 // Sizes are in bytes and all words are in host order. Lines are 64 bytes; what one side polls and
 // the other writes shares a line only with what is written at the same time.
@@ -57,8 +57,8 @@ inline constexpr std::uint32_t kSleeper = 1;
 inline constexpr std::uint32_t kCaller = 2;
 inline constexpr std::uint32_t kWaiting = kSleeper | kCaller;
 
-// Takes the bits out of a word `sleepers`, for whoever has brought news and wakes them then. No loop:
-// the word is in a program's hands.
+// Takes the bits out of a word `sleepers`, for whoever has brought news and wakes them then. No
+// loop: the word is in a program's hands.
 inline std::uint32_t take_waiting(std::atomic<std::uint32_t>& sleepers) {
   if ((sleepers.load(std::memory_order_relaxed) & kWaiting) == 0) return 0;
   const std::uint32_t who = sleepers.fetch_and(~kWaiting) & kWaiting;

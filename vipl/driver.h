@@ -53,8 +53,8 @@ class Driver {
   // described at Habit, later.
   void posted(std::uint32_t vi);
 
-  // Sleeps as long as the word `sleepers` is `asleep`, until a frame has come, a timer is due or the
-  // time is `until` (CLOCK_MONOTONIC, ns): a futex that also hears the port. False at once if
+  // Sleeps as long as the word `sleepers` is `asleep`, until a frame has come, a timer is due or
+  // the time is `until` (CLOCK_MONOTONIC, ns): a futex that also hears the port. False at once if
   // another thread of the program sleeps on the port already.
   bool watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep, std::uint64_t until);
 

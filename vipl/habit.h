@@ -5,7 +5,7 @@
 // frame. Learnt from what it has done so far: one that comes late, or for whom the stand-in had to
 // send, must show its habit again.
 //
-// One thread at a time. Times are CLOCK_MONOTONIC in ns, of the last time the caller read the clock.
+// One thread at a time. Times are CLOCK_MONOTONIC in ns, of the caller's last look at the clock.
 #ifndef VIADUCT_VIPL_HABIT_H
 #define VIADUCT_VIPL_HABIT_H
 

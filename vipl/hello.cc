@@ -62,7 +62,8 @@ int connect_to_agent() {
 
 control::Placement wanted_placement() {
   const char* const text = secure_getenv(control::kPlacementVariable);
-  if (text == nullptr || *text == '\0' || strcmp(text, "auto") == 0) return control::Placement::kAny;
+  const bool any = text == nullptr || *text == '\0' || strcmp(text, "auto") == 0;
+  if (any) return control::Placement::kAny;
   if (strcmp(text, "hosted") == 0) return control::Placement::kHosted;
   if (strcmp(text, "granted") == 0) return control::Placement::kGranted;
   explain("%s is neither auto nor hosted nor granted: ignored", control::kPlacementVariable);

@@ -226,7 +226,8 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   Session* const s = prepare() ? find_free() : nullptr;
   if (s == nullptr) {
     explain("this process has all %u NIC handles open", kMaxSessions);
-    for (const int fd : {hello.socket, hello.segment, hello.bell, hello.port, hello.umem, hello.home}) {
+    for (const int fd : {hello.socket, hello.segment, hello.bell, hello.port, hello.umem,
+                         hello.home}) {
       if (fd >= 0) sys::close(fd);
     }
     return VIP_ERROR_RESOURCE;

@@ -124,8 +124,8 @@ struct Session {
   // Makes the thread that calls handlers look at the session again.
   void alert();
 
-  // Who brings what is waited for: the driver of the stack; the same, but the agent of this host may
-  // have to do something first, and so needs the processor; or the agent.
+  // Who brings what is waited for: the driver of the stack; the same, but the agent of this host
+  // may have to do something first, and so needs the processor; or the agent.
   enum class Awaited { kStack, kStackAndAgent, kAgent };
 
   // Waits until attempt() returns true: spins, then sleeps on `sleepers`. False after timeout_ms.
