@@ -2,7 +2,8 @@
 //
 // On a machine with few processors the thread that spins may keep off the processor the very one
 // that it waits for, so it gives way at almost every look. On a machine with many, giving way costs
-// more than it brings, so it only pauses.
+// more than it brings, so it only pauses. A granted program drives its own NIC and so waits for no
+// other process of its host: it seldom gives way, and does not pause between looks that cost as much.
 #ifndef VIADUCT_VIPL_IDLE_H
 #define VIADUCT_VIPL_IDLE_H
 
