@@ -23,6 +23,7 @@ EXTRA_DIST += \
 	kagent/stack_connect.cc \
 	kagent/stack_disconnect.cc \
 	kagent/stack_names.cc \
+	kagent/stack_packed.cc \
 	kagent/stack_peer.cc \
 	kagent/stack_receive.cc \
 	kagent/stack_redirect.cc \

@@ -12,8 +12,8 @@
 //
 // Sources: stack.cc (set-up, sessions, progress), stack_commands.cc (control operations),
 // stack_connect.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc (connections),
-// stack_send.cc, stack_receive.cc, stack_ack.cc (acknowledgements, retransmission),
-// stack_complete.cc (completions, completion queues), stack_names.cc.
+// stack_send.cc, stack_packed.cc, stack_receive.cc, stack_ack.cc (acknowledgements,
+// retransmission), stack_complete.cc (completions, completion queues), stack_names.cc.
 #ifndef VIADUCT_KAGENT_STACK_H
 #define VIADUCT_KAGENT_STACK_H
 

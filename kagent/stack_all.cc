@@ -1,4 +1,4 @@
-// All of the stack at once.
+// All of the stack as one translation unit, so that the compiler sees the whole data path at once.
 #include "kagent/stack.cc"
 #include "kagent/stack_ack.cc"
 #include "kagent/stack_commands.cc"
@@ -10,3 +10,4 @@
 #include "kagent/stack_receive.cc"
 #include "kagent/stack_redirect.cc"
 #include "kagent/stack_send.cc"
+#include "kagent/stack_packed.cc"  // after stack_send.cc
