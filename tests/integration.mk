@@ -1,5 +1,5 @@
 # tests/integration: whole programs on hosts that tests/lab/lab makes. They need root and are skipped
-# without it. One at a time: each of them keeps two processors busy.
+# without it. One at a time, for most of them keep two processors busy.
 
 integration_tests = \
 	tests/integration/port.test \
@@ -14,11 +14,13 @@ integration_tests = \
 	tests/integration/agent.test \
 	tests/integration/coexist.test \
 	tests/integration/conformance.test \
+	tests/integration/conformance_sanitized.test \
 	tests/integration/legacy.test \
 	tests/integration/viabench.test
 
 TESTS += $(integration_tests)
-EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/lab/setup.sh
+EXTRA_DIST += $(integration_tests) tests/integration/common.sh \
+	tests/integration/conformance.sh tests/lab/setup.sh
 
 tests/integration/granted.log: tests/integration/port.log
 tests/integration/lab.log: tests/integration/granted.log
@@ -31,7 +33,10 @@ tests/integration/crash_hosted.log: tests/integration/crash.log
 tests/integration/agent.log: tests/integration/crash_hosted.log
 tests/integration/coexist.log: tests/integration/agent.log
 tests/integration/conformance.log: tests/integration/coexist.log
-tests/integration/legacy.log: tests/integration/conformance.log
+# These two mostly wait, so they go side by side.
+tests/integration/conformance_sanitized.log: tests/integration/coexist.log
+tests/integration/legacy.log: tests/integration/conformance.log \
+	tests/integration/conformance_sanitized.log
 tests/integration/viabench.log: tests/integration/legacy.log
 
 check_PROGRAMS += tests/integration/port_tool
