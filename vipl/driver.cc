@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "vipl/cancellable.h"
 #include "vipl/guarded_copy.h"
 #include "vipl/idle.h"
 #include "vipl/session.h"
@@ -201,7 +202,7 @@ void Driver::leave_watch(std::uint32_t self) {
 
 // Unless unless() is true once it is known to others that somebody is about to sleep.
 template <class Unless>
-void Driver::sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless) {
+void Driver::sleep_on_port(Watch& watch, std::uint64_t until, bool cancellable, Unless&& unless) {
   if (!lock()) return;
   const std::uint64_t due = stack_->next_deadline();
   if (due < until) until = due;
@@ -210,6 +211,7 @@ void Driver::sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless) {
   if (!wanted && !more() && !unless()) {
     pollfd fds[2] = {{port_.descriptor(), POLLIN, 0}, {watch.poke, POLLIN, 0}};
     const std::uint64_t now = now_ns();
+    const Cancellable here(cancellable);
     sys::poll_ns(fds, 2, until == kNever ? kNever : until > now ? until - now : 0);
   }
   watch.asleep_until.store(0);
@@ -219,15 +221,15 @@ void Driver::sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless) {
 
 void Driver::sleep_as_stand_in() {
   const std::uint32_t self = stand_in_.load();
-  sleep_on_port(stand_in_watch_, kNever,
+  sleep_on_port(stand_in_watch_, kNever, false,
                 [&] { return stopping_.load() || watcher_.load() != self; });
 }
 
 bool Driver::watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep,
-                   std::uint64_t until) {
+                   std::uint64_t until, bool cancellable) {
   const auto self = static_cast<std::uint32_t>(sys::thread());
   if (!take_watch(self)) return false;
-  sleep_on_port(program_watch_, until, [&] { return sleepers.load() != asleep; });
+  sleep_on_port(program_watch_, until, cancellable, [&] { return sleepers.load() != asleep; });
   leave_watch(self);
   if (resting_.exchange(false)) {
     rest_.store(1);

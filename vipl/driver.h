@@ -55,8 +55,10 @@ class Driver {
 
   // Sleeps as long as the word `sleepers` is `asleep`, until a frame has come, a timer is due or
   // the time is `until` (CLOCK_MONOTONIC, ns): a futex that also hears the port. False at once if
-  // another thread of the program sleeps on the port already.
-  bool watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep, std::uint64_t until);
+  // another thread of the program sleeps on the port already. cancellable: the thread may be
+  // cancelled while it sleeps.
+  bool watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep, std::uint64_t until,
+             bool cancellable);
 
   // Makes the thread in watch() look again at its word.
   void wake_watcher() { poke(program_watch_); }
@@ -84,7 +86,7 @@ class Driver {
   static void poke(const Watch& watch);
   void wake_for(std::uint64_t deadline);
   template <class Unless>
-  void sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless);
+  void sleep_on_port(Watch& watch, std::uint64_t until, bool cancellable, Unless&& unless);
   bool take_watch(std::uint32_t self);
   void leave_watch(std::uint32_t self);
   void sleep_as_stand_in();

@@ -2,8 +2,7 @@
 #ifndef VIADUCT_VIPL_WAIT_H
 #define VIADUCT_VIPL_WAIT_H
 
-#include <pthread.h>
-
+#include "vipl/cancellable.h"
 #include "vipl/idle.h"
 #include "vipl/session.h"
 #include "vipl/sys.h"
@@ -30,13 +29,9 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
     turn();
     if (attempt()) return true;
     if (deadline != kNever && now_ns() >= deadline) return false;
-    // Programs end threads that sleep here. Nothing is held meanwhile.
-    int type = PTHREAD_CANCEL_DEFERRED;
-    if (cancellable) pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-    if (hosted || !driver->watch(sleepers, asleep, deadline)) {
-      sys::futex_wait(sleepers, asleep, deadline);
-    }
-    if (cancellable) pthread_setcanceltype(type, nullptr);
+    if (!hosted && driver->watch(sleepers, asleep, deadline, cancellable)) continue;
+    const Cancellable here(cancellable);
+    sys::futex_wait(sleepers, asleep, deadline);
   }
 }
 
