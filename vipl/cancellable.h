@@ -24,6 +24,19 @@ class Cancellable {
   int before_ = PTHREAD_CANCEL_DEFERRED;
 };
 
+// While it lives the calling thread is not cancelled but where a Cancellable allows it, even if the
+// program lets it be cancelled anywhere: it drives the stack in between.
+class Uncancellable {
+ public:
+  Uncancellable() { pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &before_); }
+  ~Uncancellable() { pthread_setcanceltype(before_, nullptr); }
+  Uncancellable(const Uncancellable&) = delete;
+  Uncancellable& operator=(const Uncancellable&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_DEFERRED;
+};
+
 }  // namespace viaduct::vipl
 
 #endif

@@ -90,6 +90,7 @@ VIP_RETURN Command::run() {
     thread->command_key = session_.nic_part();
     thread->command = (taken + 1) | (at_desk_ ? kAtDesk : 0);
   }
+  const Uncancellable guard;
   layout::Command& slot = view_.command(taken);
   std::memcpy(&slot.body, &body_, sizeof body_);
   slot.state.store(layout::kSubmitted, std::memory_order_release);

@@ -12,7 +12,9 @@ namespace viaduct::vipl {
 template <class Attempt>
 bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms,
                    Attempt&& attempt, bool cancellable, Awaited awaited) {
-  if (attempt() || (turn() && attempt())) return true;
+  if (attempt()) return true;
+  const Uncancellable guard;
+  if (turn() && attempt()) return true;
   if (timeout_ms == 0) return false;
   const std::uint64_t start = now_ns();
   const std::uint64_t deadline = deadline_after(start, timeout_ms);
