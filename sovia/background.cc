@@ -8,7 +8,6 @@
 #include <vipl/vipl_ext.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,21 +50,29 @@ struct NoPeer {
   bool operator<(const NoPeer& other) const { return memcmp(&end, &other.end, sizeof end) < 0; }
 };
 
-std::mutex g_lock;
-std::vector<Task> g_tasks;
-Socket* g_at_work = nullptr;  // the socket whose task is being done
-std::condition_variable g_done;
-LaneEnd* g_queue = nullptr;   // to be looked at, linked by next_queued
-bool g_running = false;
-bool g_cancelled = false;     // the task that is being done
+// Never destroyed: the thread runs until the process is gone.
+struct State {
+  std::mutex lock;
+  std::vector<Task> tasks;
+  Socket* at_work = nullptr;  // the socket whose task is being done
+  bool cancelled = false;     // ... and is not wanted any more
+  LaneEnd* queue = nullptr;   // to be looked at, linked by next_queued
+  bool running = false;
+  std::vector<LaneEnd*> ends;  // changed by the thread alone, under the lock
+
+  // --- the thread's own
+  std::map<NoPeer, std::uint64_t> no_peer;
+  bool nic_failed = false;
+  std::uint64_t nic_failed_at = 0;
+};
+
+State& state() {
+  static State& made = *new State;
+  return made;
+}
+
 std::atomic<int> g_poke{-1};
 std::atomic<bool> g_idle{false};  // sleeps, so it must be poked
-
-// --- the thread's own
-std::vector<LaneEnd*> g_ends;
-std::map<NoPeer, std::uint64_t> g_no_peer;
-bool g_nic_failed = false;
-std::uint64_t g_nic_failed_at = 0;
 std::atomic<std::uint64_t> g_flush_at{kNever};
 
 void poke() {
@@ -86,10 +93,10 @@ Reason nic_for(const Way& way) {
     return strcmp(nic->interface(), way.interface) == 0 ? Reason::kNone : Reason::kOtherNic;
   }
   constexpr std::uint64_t kAgainNs = 1'000 * kMs;
-  if (g_nic_failed && now_ns() < g_nic_failed_at + kAgainNs) return Reason::kNoNic;
+  if (state().nic_failed && now_ns() < state().nic_failed_at + kAgainNs) return Reason::kNoNic;
   Nic* const nic = Nic::open(way.interface);
-  g_nic_failed = nic == nullptr;
-  g_nic_failed_at = now_ns();
+  state().nic_failed = nic == nullptr;
+  state().nic_failed_at = now_ns();
   if (nic == nullptr) return Reason::kNoNic;
   engine::set_nic(nic);
   return Reason::kNone;
@@ -105,10 +112,10 @@ NoPeer peer_of(const Task& task) {
 Reason open_lane(Task& task) {
   Socket& socket = *task.socket;
   if (is_loopback(task.flow)) return Reason::kLocal;
-  const auto remembered = g_no_peer.find(peer_of(task));
-  if (remembered != g_no_peer.end()) {
+  const auto remembered = state().no_peer.find(peer_of(task));
+  if (remembered != state().no_peer.end()) {
     if (now_ns() < remembered->second) return Reason::kNoPeer;
-    g_no_peer.erase(remembered);
+    state().no_peer.erase(remembered);
   }
   Way way;
   Reason why = find_way(task.flow, way);
@@ -128,8 +135,8 @@ Reason open_lane(Task& task) {
   end->give_up_at = end->asked_at + kPeerMs * kMs;
   end->peer = peer_of(task).end;
   counters::add(Counter::kLanesAsked);
-  const std::scoped_lock guard(g_lock);
-  g_ends.push_back(end);
+  const std::scoped_lock guard(state().lock);
+  state().ends.push_back(end);
   return Reason::kNone;
 }
 
@@ -143,7 +150,7 @@ void free_end(LaneEnd* end) {
 // ---------------------------------------------------------------------------- lanes
 
 bool refuse(LaneEnd& end, Reason why) {
-  if (why == Reason::kNoPeer) g_no_peer[{end.peer}] = now_ns() + kNoPeerNs;
+  if (why == Reason::kNoPeer) state().no_peer[{end.peer}] = now_ns() + kNoPeerNs;
   end.socket->lane_refused(why);
   return false;
 }
@@ -225,21 +232,20 @@ void do_tasks() {
   for (;;) {
     Task task;
     {
-      const std::scoped_lock guard(g_lock);
-      if (g_tasks.empty()) return;
-      task = std::move(g_tasks.back());
-      g_tasks.pop_back();
-      g_at_work = task.socket.get();
-      g_cancelled = false;
+      const std::scoped_lock guard(state().lock);
+      if (state().tasks.empty()) return;
+      task = std::move(state().tasks.back());
+      state().tasks.pop_back();
+      state().at_work = task.socket.get();
+      state().cancelled = false;
     }
     const Reason why = task.flow_known ? open_lane(task) : Reason::kShort;
     bool cancelled;
     {
-      const std::scoped_lock guard(g_lock);
-      g_at_work = nullptr;
-      cancelled = g_cancelled;
-      if (cancelled && why == Reason::kNone) g_ends.back()->cancelled.store(true);
-      g_done.notify_all();
+      const std::scoped_lock guard(state().lock);
+      state().at_work = nullptr;
+      cancelled = state().cancelled;
+      if (cancelled && why == Reason::kNone) state().ends.back()->cancelled.store(true);
     }
     if (why != Reason::kNone && !cancelled) task.socket->lane_refused(why);
   }
@@ -249,17 +255,17 @@ void do_tasks() {
 void look_at_lanes() {
   LaneEnd* queue;
   {
-    const std::scoped_lock guard(g_lock);
-    queue = g_queue;
-    g_queue = nullptr;
+    const std::scoped_lock guard(state().lock);
+    queue = state().queue;
+    state().queue = nullptr;
     for (LaneEnd* end = queue; end != nullptr; end = end->next_queued) {
       end->listed = true;
       end->queued.store(false);
     }
   }
   const std::uint64_t now = now_ns();
-  for (std::size_t i = 0; i < g_ends.size();) {
-    LaneEnd* const end = g_ends[i];
+  for (std::size_t i = 0; i < state().ends.size();) {
+    LaneEnd* const end = state().ends[i];
     const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
     end->listed = false;
     if (!due || end->pins != 0 || advance(*end, now)) {
@@ -267,11 +273,11 @@ void look_at_lanes() {
       continue;
     }
     {
-      const std::scoped_lock guard(g_lock);
-      g_ends[i] = g_ends.back();
-      g_ends.pop_back();
+      const std::scoped_lock guard(state().lock);
+      state().ends[i] = state().ends.back();
+      state().ends.pop_back();
       // Somebody may have queued it meanwhile.
-      for (LaneEnd** at = &g_queue; *at != nullptr;) {
+      for (LaneEnd** at = &state().queue; *at != nullptr;) {
         if (*at == end) {
           *at = end->next_queued;
         } else {
@@ -287,7 +293,7 @@ void flush_held() {
   const std::uint64_t now = now_ns();
   if (now < g_flush_at.load()) return;
   g_flush_at.store(kNever);
-  for (LaneEnd* const end : g_ends) {
+  for (LaneEnd* const end : state().ends) {
     if (!end->holding.exchange(false)) continue;
     const std::scoped_lock guard(end->lane.lock());
     if (!end->lane.holds()) continue;
@@ -300,7 +306,7 @@ void flush_held() {
 std::uint64_t next_due() {
   const std::uint64_t now = now_ns();
   std::uint64_t due = g_flush_at.load();
-  for (const LaneEnd* const end : g_ends) {
+  for (const LaneEnd* const end : state().ends) {
     if (end->stage == LaneEnd::Stage::kOpen) {
       if (end->closing) due = std::min(due, now + kSeldomNs);
       continue;
@@ -321,15 +327,15 @@ void run() {
     flush_held();
     g_idle.store(true);
     {
-      const std::scoped_lock guard(g_lock);
-      if (!g_tasks.empty() || g_queue != nullptr) {
+      const std::scoped_lock guard(state().lock);
+      if (!state().tasks.empty() || state().queue != nullptr) {
         g_idle.store(false);
         continue;
       }
     }
     const std::uint64_t due = next_due();
     pollfd fd{poke_descriptor, POLLIN, 0};
-    if (engine::nic() == nullptr || g_ends.empty()) {
+    if (engine::nic() == nullptr || state().ends.empty()) {
       const std::uint64_t now = now_ns();
       const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
       kernel::poll(&fd, 1, ms);
@@ -366,7 +372,7 @@ void* run_thread(void*) {
 
 // Under the lock.
 bool start() {
-  if (g_running) return true;
+  if (state().running) return true;
   const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (descriptor < 0) return false;
   g_poke.store(descriptor);
@@ -377,10 +383,10 @@ bool start() {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  g_running = pthread_create(&thread, &attributes, run_thread, nullptr) == 0;
+  state().running = pthread_create(&thread, &attributes, run_thread, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
-  return g_running;
+  return state().running;
 }
 
 // Whether what was sent on them has arrived.
@@ -428,9 +434,9 @@ void ask(SocketRef socket, int fd) {
   Socket& asked = *task.socket;
   bool started;
   {
-    const std::scoped_lock guard(g_lock);
+    const std::scoped_lock guard(state().lock);
     started = start();
-    if (started) g_tasks.push_back(std::move(task));
+    if (started) state().tasks.push_back(std::move(task));
   }
   if (started) {
     poke();
@@ -440,21 +446,21 @@ void ask(SocketRef socket, int fd) {
 }
 
 bool cancel(Socket& socket) {
-  std::unique_lock guard(g_lock);
-  for (std::size_t i = 0; i < g_tasks.size(); ++i) {
-    if (g_tasks[i].socket.get() != &socket) continue;
-    const Task dropped = std::move(g_tasks[i]);
-    g_tasks[i] = std::move(g_tasks.back());
-    g_tasks.pop_back();
+  std::unique_lock guard(state().lock);
+  for (std::size_t i = 0; i < state().tasks.size(); ++i) {
+    if (state().tasks[i].socket.get() != &socket) continue;
+    const Task dropped = std::move(state().tasks[i]);
+    state().tasks[i] = std::move(state().tasks.back());
+    state().tasks.pop_back();
     guard.unlock();
     return true;
   }
   // While the NIC is being opened one need not wait for it.
-  if (g_at_work == &socket) {
-    g_cancelled = true;
+  if (state().at_work == &socket) {
+    state().cancelled = true;
     return true;
   }
-  for (LaneEnd* const end : g_ends) {
+  for (LaneEnd* const end : state().ends) {
     if (end->socket.get() != &socket || end->stage == LaneEnd::Stage::kOpen) continue;
     end->cancelled.store(true);
     return true;
@@ -465,9 +471,9 @@ bool cancel(Socket& socket) {
 void look_at(LaneEnd& end) {
   {
     if (end.queued.exchange(true)) return;
-    const std::scoped_lock guard(g_lock);
-    end.next_queued = g_queue;
-    g_queue = &end;
+    const std::scoped_lock guard(state().lock);
+    end.next_queued = state().queue;
+    state().queue = &end;
   }
   poke();
 }
@@ -483,9 +489,9 @@ void flush_later(LaneEnd& end) {
 void farewell() {
   std::vector<LaneEnd*> ends;
   {
-    const std::scoped_lock guard(g_lock);
-    if (!g_running) return;
-    ends = g_ends;
+    const std::scoped_lock guard(state().lock);
+    if (!state().running) return;
+    ends = state().ends;
     for (LaneEnd* const end : ends) ++end->pins;
   }
   for (LaneEnd* const end : ends) end->socket->finish_lane();
@@ -500,32 +506,31 @@ void farewell() {
 
 void before_fork() {
   engine::before_fork();
-  g_lock.lock();
+  state().lock.lock();
   SocketPool::before_fork();
 }
 void after_fork_in_parent() {
   SocketPool::after_fork();
-  g_lock.unlock();
+  state().lock.unlock();
   engine::after_fork_in_parent();
 }
 
 void after_fork_in_child() {
-  for (Task& task : g_tasks) new (&task.socket) SocketRef();
-  g_tasks.clear();
-  g_queue = nullptr;
-  g_ends.clear();  // the parent's thread frees them in the parent; here they are left
-  g_running = false;
+  for (Task& task : state().tasks) new (&task.socket) SocketRef();
+  state().tasks.clear();
+  state().queue = nullptr;
+  state().ends.clear();  // the parent's thread frees them in the parent; here they are left
+  state().running = false;
   g_idle.store(false);
   g_flush_at.store(kNever);
-  g_at_work = nullptr;
+  state().at_work = nullptr;
   const int descriptor = g_poke.exchange(-1);
   if (descriptor >= 0) {
     own_descriptors::release(descriptor);
     kernel::close(descriptor);
   }
-  new (&g_done) std::condition_variable;
   SocketPool::after_fork();
-  g_lock.unlock();
+  state().lock.unlock();
   engine::after_fork_in_child();
 }
 
