@@ -359,6 +359,7 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
       std::memcpy(&start, wire_.received(place), sizeof start);
       peer_kernel_bytes_ = be64toh(start.kernel_bytes);
       receiving_ = State::kUp;
+      started_ = true;
       changes |= kState;
       break;
     }

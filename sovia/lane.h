@@ -88,6 +88,8 @@ class Lane {
 
   // ------------------------------------------------------------------ receiving
   State receiving() const { return receiving_; }
+  // START has come.
+  bool started() const { return started_; }
   std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
   std::size_t unread() const { return unread_; }
   // Takes bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
@@ -151,7 +153,7 @@ class Lane {
   const LanePlaces places_;
 
   State sending_ = State::kIdle, receiving_ = State::kIdle;
-  bool greeted_ = false, broken_ = false, deaf_ = false;
+  bool greeted_ = false, started_ = false, broken_ = false, deaf_ = false;
   bool peer_closed_ = false, peer_leaves_ = false;
   std::uint8_t peer_token_[kTokenBytes] = {};
   std::uint64_t peer_kernel_bytes_ = 0;

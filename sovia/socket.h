@@ -24,7 +24,10 @@
 namespace viaduct::sovia {
 
 class Lane;
+class LaneEnd;
+class SocketRef;
 struct Holders;
+struct Residue;
 
 class Socket {
  public:
@@ -52,9 +55,8 @@ class Socket {
   // without a system call; with kernel_says 0 it is what the lane alone has to say.
   short answer(short wanted, short kernel_says);
 
-  // For each set (epoll) that has the socket: called when an answer may have changed.
-  // (see ready_set.h)
-  std::atomic<void*> watchers{nullptr};
+  // Registrations in epoll sets, which are told of changes: epoll_set.h.
+  std::atomic<void*>& watchers() { return watchers_; }
 
   // ------------------------------------------------------------------ leaving the lane
   // Both directions go down to the kernel and stay there until the socket may go up again. Returns
@@ -81,23 +83,96 @@ class Socket {
   // the socket counts one more process that holds it. Undone by fork_failed().
   void share(int fd);
   void fork_failed();
-  // In the child: locks are free, no thread is inside.
+  // In the child, for every socket: no thread is inside any more.
   void after_fork_in_child();
 
   // ------------------------------------------------------------------ events of the program
-  void connected() { (void)0; }           // connect() has begun or succeeded
-  void mode_changed();                    // O_NONBLOCK, timeouts, TCP_NODELAY: look again
-  int descriptors() const;                // of this process
+  void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
+  int descriptors() const { return descriptors_.load(); }  // of this process
+
+  // ------------------------------------------------------------------ for the background thread
+  // The lane is open: sends may go up. False if the socket does not want it any more.
+  bool lane_opened(LaneEnd& end);
+  // No lane; how many calls later it is worth trying again is the socket's to say.
+  void lane_refused(Reason why);
+  // The lane is over; takes it from the socket, for good. False while there is something to read.
+  bool lane_over(LaneEnd& end);
+  // The program has closed it.
+  bool closed() const { return descriptors() == 0; }
+  // When the process ends: FIN to the peer. Nobody calls any more.
+  void finish_lane();
+  // Which lane of this connection the next one is.
+  std::uint32_t lane_number() const { return lane_number_.load(); }
+
+  SocketRef reference();
 
  private:
   friend class SocketPool;
   friend class SocketRef;
-  friend class Background;
-  friend struct SocketParts;
-  Socket() = default;
 
-  std::atomic<std::uint32_t> references_{0};
-  std::atomic<bool> lane_wanted_{false};
+  // Where the bytes of a direction come from, or go to.
+  enum class Phase : std::uint8_t {
+    kKernel,  // the lane has not begun
+    kDrain,   // receiving: it has; `kernel_left_` bytes come from the kernel before
+    kLane,
+    kAfter,   // the lane has ended: the kernel again
+  };
+  enum class Stage : std::uint8_t { kNone, kAsked, kOpen };
+  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed };
+
+  Socket() = default;
+  ~Socket() = default;
+
+  Attempt try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                      ssize_t& bytes);
+  Attempt try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                   ssize_t& bytes);
+  bool go_up(int fd);
+  void settle_receiving(int fd, Lane& lane);
+  Attempt receive_from_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
+                              int flags, ssize_t& bytes);
+  Attempt receive_residue(const iovec* pieces, std::size_t count, std::size_t skip, bool peek,
+                          ssize_t& bytes);
+  bool await(int fd, short events, int option, std::uint64_t& deadline, bool& has_deadline);
+  bool blocks(int fd, int flags);
+  void moved(int fd, ssize_t bytes);
+  int look_up_combining(int fd);
+  void reset(int fd);
+  Attempt fail_reset();
+  Attempt fail_pipe(int flags);
+
+  std::atomic<std::uint32_t> references_{0};  // first: see SocketPool
+  std::atomic<int> descriptors_{0};
+  std::atomic<bool> lane_wanted_{true};
+  std::atomic<void*> watchers_{nullptr};
+
+  // --- receiving
+  std::mutex in_;
+  Phase receiving_ = Phase::kKernel;
+  std::uint64_t kernel_left_ = 0;
+  bool read_shut_ = false;
+
+  // --- sending
+  std::mutex out_;
+  Phase sending_ = Phase::kKernel;
+  bool forbidden_ = false;
+
+  // --- both: read under either lock, changed under both
+  LaneEnd* lane_ = nullptr;
+  Stage stage_ = Stage::kNone;
+  std::atomic<bool> reset_{false};
+  bool reset_told_ = false;
+  Holders* holders_ = nullptr;
+  Residue* residue_ = nullptr;
+
+  std::atomic<bool> for_good_{false};
+  std::atomic<Reason> reason_{Reason::kShort};
+  std::atomic<std::uint32_t> lane_number_{0};
+  std::atomic<int> nonblocking_{-1};  // 0, 1; -1: to be looked up
+  std::atomic<int> combines_{-1};
+  std::atomic<std::uint32_t> calls_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+  std::uint32_t calls_needed_ = 0;  // 0: the option's
 };
 
 // A counted reference.

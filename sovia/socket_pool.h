@@ -14,8 +14,12 @@ class SocketPool {
   static Socket* make(int fd, table::Origin origin);
   // Counts one more reference; false if there was none any more.
   static bool retain(Socket* socket);
+  // The last reference has gone.
+  static void give_back(Socket* socket);
   static void add_descriptor(Socket& socket);
   static void remove_descriptor(Socket& socket);
+  static void before_fork();
+  static void after_fork();  // in both
 };
 
 }  // namespace viaduct::sovia
