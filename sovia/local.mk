@@ -24,6 +24,7 @@ sovia_sources = \
 	sovia/passing.cc sovia/passing.h \
 	sovia/process.cc sovia/process.h \
 	sovia/reason.cc sovia/reason.h \
+	sovia/registrations.cc sovia/registrations.h \
 	sovia/residue.cc sovia/residue.h \
 	sovia/socket.cc sovia/socket.h \
 	sovia/socket_io.cc \
