@@ -93,6 +93,20 @@ short Socket::ask_kernel(short wanted) {
   return ask;
 }
 
+bool Socket::kernel_knows_all() {
+  if (kernel_alone()) return true;
+  {
+    const std::scoped_lock guard(in_);
+    if (reset_ || residue_ != nullptr) return false;
+    if (lane_ != nullptr && receiving_ != Phase::kAfter) {
+      const std::scoped_lock lane_guard(lane_->lane.lock());
+      if (lane_->lane.started() || lane_->lane.broken()) return false;
+    }
+  }
+  const std::scoped_lock guard(out_);
+  return lane_ == nullptr || sending_ != Phase::kLane;
+}
+
 short Socket::answer(short wanted, short kernel_says) {
   if (!concerned() && residue_ == nullptr) return kernel_says;
   short says = kernel_says;

@@ -55,8 +55,14 @@ class Socket {
   // without a system call; with kernel_says 0 it is what the lane alone has to say.
   short answer(short wanted, short kernel_says);
 
-  // Registrations in epoll sets, which are told of changes: epoll_set.h.
+  // Whether the kernel's answers are the program's, now and for some time ...
+  bool kernel_alone() const { return !concerned() && residue_ == nullptr; }
+  // ... or at least now.
+  bool kernel_knows_all();
+
+  // Registrations in epoll sets, which are told of changes: ready.h, epoll_set.h.
   std::atomic<void*>& watchers() { return watchers_; }
+  const std::atomic<void*>& watchers() const { return watchers_; }
 
   // ------------------------------------------------------------------ leaving the lane
   // Both directions go down to the kernel and stay there until the socket may go up again. Returns
