@@ -2,11 +2,24 @@
 # that are not, the program sovia.
 
 sovia_sources = \
+	sovia/api.h \
+	sovia/api_connection.cc \
+	sovia/api_data.cc \
+	sovia/api_descriptors.cc \
+	sovia/api_files.cc \
+	sovia/api_options.cc \
+	sovia/api_process.cc \
+	sovia/api_stdio.cc \
 	sovia/counters.cc sovia/counters.h \
+	sovia/fork.cc sovia/fork.h \
 	sovia/kernel.cc sovia/kernel.h \
 	sovia/options.cc sovia/options.h \
 	sovia/own_descriptors.cc sovia/own_descriptors.h \
+	sovia/passing.cc sovia/passing.h \
+	sovia/process.cc sovia/process.h \
 	sovia/reason.cc sovia/reason.h \
 	sovia/socket.h \
-	sovia/table.h \
+	sovia/socket_pool.h \
+	sovia/stdio_streams.cc sovia/stdio_streams.h \
+	sovia/table.cc sovia/table.h \
 	sovia/waiting.h

@@ -1,0 +1,57 @@
+// What the files api_*.cc share. Each function of sovia.h first asks the table whether the descriptor
+// is a socket of ours, and if so, whether its data may go over a lane; all else is the C library's.
+#ifndef VIADUCT_SOVIA_API_H
+#define VIADUCT_SOVIA_API_H
+
+#include <cerrno>
+#include <type_traits>
+
+#include "sovia/counters.h"
+#include "sovia/kernel.h"
+#include "sovia/socket.h"
+#include "sovia/sovia.h"
+#include "sovia/table.h"
+
+namespace viaduct::sovia {
+
+// A function of the C library that is not in kernel.h's list; nullptr if the library is too old.
+//     const auto call = late<decltype(&::epoll_pwait2)>("epoll_pwait2");
+template <class F>
+F late(const char* name) {
+  kernel::prepare();
+  return reinterpret_cast<F>(kernel::find(name));
+}
+
+// Looked up once: SOVIA_LATE(preadv2)(...) is the C library's preadv2.
+#define SOVIA_LATE(name)                                                                \
+  ([]() {                                                                               \
+    static const auto found = ::viaduct::sovia::late<decltype(&::name)>(#name);         \
+    return found;                                                                       \
+  }())
+
+// The socket of a descriptor if its data may go over a lane. The cheap test comes first.
+inline SocketRef concerned(int fd) {
+  const Socket* const socket = table::peek(fd);
+  if (socket == nullptr || !socket->concerned()) return {};
+  return table::find(fd);
+}
+
+// Keeps errno over what a call that has succeeded still does.
+class KeepErrno {
+ public:
+  KeepErrno() : kept_(errno) {}
+  ~KeepErrno() { errno = kept_; }
+  KeepErrno(const KeepErrno&) = delete;
+
+ private:
+  int kept_;
+};
+
+inline int failed(int error) {
+  errno = error;
+  return -1;
+}
+
+}  // namespace viaduct::sovia
+
+#endif
