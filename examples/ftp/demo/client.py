@@ -10,7 +10,7 @@ import time
 
 from .hosts import Failure
 
-PROMPT = b'ftp> '
+PROMPT = rb'(?:^|\n|\r)ftp> $'
 
 
 class Client:
@@ -41,7 +41,7 @@ class Client:
         os.close(self.terminal)
 
     def _failure(self, what):
-        return Failure(f'{what}; the session:\n' + self.transcript.decode(errors='replace')[-2000:])
+        return Failure(f'{what}; the session:\n' + self.transcript.decode(errors='replace')[-700:])
 
     def _read(self, output, end):
         """Adds what the client prints next; false at its end."""
@@ -76,7 +76,7 @@ class Client:
         `expect` is a pattern that this must match."""
         begin = time.monotonic()
         self.write(text.encode() + b'\n')
-        output = self.until(rb'(?:^|\n|\r)ftp> $', seconds=seconds)
+        output = self.until(PROMPT, seconds=seconds)
         taken = time.monotonic() - begin
         if not re.search(expect, output, re.MULTILINE):
             raise self._failure(f'"{text}" was not answered with {expect}')
@@ -84,7 +84,7 @@ class Client:
 
     def login(self, directory):
         """Logs in after a start with the host and the port; `directory` is the client's own."""
-        self.until(rb'(?:^|\n|\r)ftp> $')
+        self.until(PROMPT)
         if '220' not in self.transcript.decode(errors='replace'):
             raise self._failure('the server does not greet')
         self.command('user mover cargo', '^230')
@@ -98,6 +98,11 @@ class Client:
         taken, output = self.command(text, '^226', seconds=self.seconds * 4)
         said = re.search(r'bytes (?:sent|received) in ([0-9.e+-]+) ?secs', output)
         return taken, float(said.group(1)) if said else None
+
+    def begun(self):
+        """Waits until the server says that a transfer begins."""
+        if '\n150' not in '\n' + self.until(rb'(?m)^150', PROMPT):
+            raise self._failure('the transfer does not begin')
 
     def interrupt(self):
         """Ctrl-C."""

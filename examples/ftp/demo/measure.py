@@ -80,11 +80,11 @@ def transfer(variant, direction, size, work):
     return times
 
 
-def measure(known, mtus, sizes, rounds, work):
+def measure(known, mtus, sizes, rounds, work, lab):
     """Runs it all; every transfer's content is verified."""
     figures = Figures()
     for mtu in mtus:
-        with Hosts(f'ftp-{os.getpid()}', mtu) as hosts:
+        with Hosts(lab, mtu) as hosts:
             place = os.path.join(work, f'mtu{mtu}')
             os.makedirs(os.path.join(place, 'near'))
             for size in sizes:

@@ -7,39 +7,52 @@ from .hosts import HERE, Failure, launcher
 
 
 class Pair:
-    """A client and a server. `linked` ones are on SOVIA by themselves, others under the launcher."""
+    """A client and a server. What is to be on SOVIA runs under the launcher, except where `linked` names the
+    programs that are on it by themselves."""
 
-    def __init__(self, name, client, server, linked=False):
+    def __init__(self, name, client, server, linked=None):
         self.name = name
-        self.client = client
-        self.server = server
+        self.programs = {'client': client, 'server': server}
         self.linked = linked
 
     def missing(self):
         """The first of its programs that is not there."""
-        for program in (self.client[0], self.server[0]):
-            if not shutil.which(program):
-                return program
+        for programs in (self.programs, self.linked or {}):
+            for words in programs.values():
+                if not shutil.which(words[0]):
+                    return words[0]
         return None
+
+    def program(self, role, sovia):
+        """The words that the program's command line begins with."""
+        return (self.linked or self.programs)[role] if sovia else self.programs[role]
+
+    def launcher(self, sovia):
+        """What comes before them."""
+        return launcher() if sovia and not self.linked else []
 
     def client_words(self, sovia, passive, port):
         """The client's command line, to a server on host b."""
-        before = launcher() if sovia and not self.linked else []
-        # tnftp's editing would draw on the terminal; it goes by its own options.
-        if os.path.basename(self.client[0]) == 'tnftp':
+        program = self.program('client', sovia)
+        # tnftp's editing would draw on the terminal; which mode is its default differs too.
+        if os.path.basename(program[0]) == 'tnftp':
             options = ['-inev', '-p' if passive else '-A']
         else:
             options = ['-inv'] + (['-p'] if passive else [])
-        return [*before, *self.client, *options, 'b', str(port)]
+        return [*self.launcher(sovia), *program, *options, 'b', str(port)]
 
 
 def pairs(built):
     """All pairs, by name. `built` is where `build` has put those made from upstream's sources."""
-    plain, linked = os.path.join(built, 'plain'), os.path.join(built, 'linked')
+    def made(variant):
+        return {'client': [os.path.join(built, variant, 'ftp')],
+                'server': [os.path.join(built, variant, 'in.ftpd')]}
+
+    plain = made('plain')
     debian = ['/usr/sbin/in.ftpd', '-z', 'nossl']
     found = [
-        Pair('linked', [f'{linked}/ftp'], [f'{linked}/in.ftpd'], linked=True),
-        Pair('built', [f'{plain}/ftp'], [f'{plain}/in.ftpd']),
+        Pair('linked', plain['client'], plain['server'], made('linked')),
+        Pair('built', plain['client'], plain['server']),
         Pair('ftp-ssl', ['ftp-ssl', '-z', 'nossl'], debian),
         Pair('tnftp', ['tnftp'], debian),
     ]
@@ -54,15 +67,15 @@ class Server:
         self.home = os.path.join(directory, 'home')
         os.makedirs(directory, exist_ok=True)
         os.chmod(directory, 0o755)
-        before = launcher() if sovia and not pair.linked else []
+        before, program = pair.launcher(sovia), pair.program('server', sovia)
         if daemon:
             # It listens on the port of ftp in /etc/services and goes to the background.
-            command = [*before, *pair.server, '-D']
+            command = [*before, *program, '-D']
         else:
             config = os.path.join(directory, 'inetd.conf')
             with open(config, 'w', encoding='ascii') as file:
-                file.write(f'{port} stream tcp4 nowait root {pair.server[0]} in.ftpd '
-                           f'{" ".join(pair.server[1:])}\n')
+                file.write(f'{port} stream tcp4 nowait root {program[0]} in.ftpd '
+                           f'{" ".join(program[1:])}\n')
             # -E: or it would take the launcher's variables out of the environment.
             command = [*before, 'inetd', '-i', '-E', '-R', '100000', config]
         hosts.start('b', os.path.join(directory, 'server.log'), os.path.join(HERE, 'with_accounts'),
