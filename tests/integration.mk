@@ -16,11 +16,16 @@ integration_tests = \
 	tests/integration/conformance.test \
 	tests/integration/conformance_sanitized.test \
 	tests/integration/legacy.test \
-	tests/integration/viabench.test
+	tests/integration/viabench.test \
+	tests/integration/sovia_ftp.test \
+	tests/integration/sovia_programs.test \
+	tests/integration/sovia_measuring.test \
+	tests/integration/sovia_servers.test
 
 TESTS += $(integration_tests)
 EXTRA_DIST += $(integration_tests) tests/integration/common.sh \
-	tests/integration/conformance.sh tests/lab/setup.sh
+	tests/integration/conformance.sh tests/integration/programs.sh \
+	tests/integration/echo_programs.py tests/lab/setup.sh
 
 tests/integration/granted.log: tests/integration/port.log
 tests/integration/lab.log: tests/integration/granted.log
@@ -38,6 +43,10 @@ tests/integration/conformance_sanitized.log: tests/integration/coexist.log
 tests/integration/legacy.log: tests/integration/conformance.log \
 	tests/integration/conformance_sanitized.log
 tests/integration/viabench.log: tests/integration/legacy.log
+tests/integration/sovia_ftp.log: tests/integration/viabench.log
+tests/integration/sovia_programs.log: tests/integration/sovia_ftp.log
+tests/integration/sovia_measuring.log: tests/integration/sovia_programs.log
+tests/integration/sovia_servers.log: tests/integration/sovia_measuring.log
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc
