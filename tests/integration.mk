@@ -16,16 +16,12 @@ integration_tests = \
 	tests/integration/conformance.test \
 	tests/integration/conformance_sanitized.test \
 	tests/integration/legacy.test \
-	tests/integration/viabench.test \
-	tests/integration/sovia_ftp.test \
-	tests/integration/sovia_programs.test \
-	tests/integration/sovia_measuring.test \
-	tests/integration/sovia_servers.test
+	tests/integration/ext.test \
+	tests/integration/viabench.test
 
 TESTS += $(integration_tests)
 EXTRA_DIST += $(integration_tests) tests/integration/common.sh \
-	tests/integration/conformance.sh tests/integration/programs.sh \
-	tests/integration/echo_programs.py tests/lab/setup.sh
+	tests/integration/conformance.sh tests/lab/setup.sh
 
 tests/integration/granted.log: tests/integration/port.log
 tests/integration/lab.log: tests/integration/granted.log
@@ -42,11 +38,8 @@ tests/integration/conformance.log: tests/integration/coexist.log
 tests/integration/conformance_sanitized.log: tests/integration/coexist.log
 tests/integration/legacy.log: tests/integration/conformance.log \
 	tests/integration/conformance_sanitized.log
-tests/integration/viabench.log: tests/integration/legacy.log
-tests/integration/sovia_ftp.log: tests/integration/viabench.log
-tests/integration/sovia_programs.log: tests/integration/sovia_ftp.log
-tests/integration/sovia_measuring.log: tests/integration/sovia_programs.log
-tests/integration/sovia_servers.log: tests/integration/sovia_measuring.log
+tests/integration/ext.log: tests/integration/legacy.log
+tests/integration/viabench.log: tests/integration/ext.log
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc
@@ -55,3 +48,11 @@ tests_integration_port_tool_LDADD = libviaduct_xdp.la
 check_PROGRAMS += tests/integration/granted_tool
 tests_integration_granted_tool_SOURCES = tests/integration/granted_tool.cc
 tests_integration_granted_tool_LDADD = libviaduct_agent.la libviaduct_xdp.la
+
+check_PROGRAMS += tests/integration/ext_tool
+tests_integration_ext_tool_SOURCES = tests/integration/ext_tool.cc
+tests_integration_ext_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_ext_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+tests_integration_ext_tool_LDADD = libvipl.la
+
+include tests/integration/programs.mk
