@@ -79,7 +79,9 @@ class Checks:
         return self.failures
 
     def there_and_back(self, size, passive):
-        """Gets a file, puts it back under another name; all three must be the same."""
+        """Gets a file, puts it back under another name; all three must be the same, and most must have gone
+        over lanes where both ends have them."""
+        before = self.hosts.ip_octets()
         with self.client(passive) as client:
             client.transfer(f'get file{size} got')
             client.transfer('put got back')
@@ -91,6 +93,9 @@ class Checks:
             raise Failure('what came back is not what was sent')
         os.unlink(got)
         os.unlink(self.far('back'))
+        carried = self.hosts.ip_octets() - before
+        if self.client_sovia and self.server_sovia and carried > size:
+            raise Failure(f'not over lanes: the kernel carried {carried} bytes')
 
     def ascii(self, passive):
         """On systems alike, text arrives as it was."""
