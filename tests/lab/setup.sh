@@ -20,8 +20,8 @@ readonly packages=(
   libspdlog-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev
   iproute2 iputils-ping util-linux ethtool
   # What is run on SOVIA, to show and to test it; byacc builds one of them.
-  byacc curl ftp-ssl ftpd-ssl iperf3 netbase netpipe-tcp nginx-light openbsd-inetd python3
-  redis-server redis-tools rsync socat tnftp wrk
+  byacc curl ftp-ssl ftpd-ssl iperf3 netbase netpipe-tcp nginx-light openbsd-inetd openssl
+  python3 redis-server redis-tools rsync socat tnftp wrk
 )
 # Units of services that come with these packages. None of them is wanted: programs run in labs.
 readonly -A services=([nginx-light]=nginx [openbsd-inetd]=inetd [redis-server]=redis-server [rsync]=rsync)
