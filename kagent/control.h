@@ -27,21 +27,24 @@
 namespace viaduct::control {
 
 inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
-inline constexpr std::uint16_t kVersion = 2;
+inline constexpr std::uint16_t kVersion = 3;
 inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
 inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
 inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, hosted, granted
 inline constexpr std::size_t kMaxMessageBytes = 512;
 
 enum class Kind : std::uint16_t {
-  // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), bell (eventfd), and for
-  // a granted port its AF_XDP socket, its UMEM (memfd) and the home (memfd)
+  // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), bell (eventfd); for a
+  // granted port its AF_XDP socket, its UMEM (memfd) and the home (memfd); chime
   kHello = 1,
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
 };
 
-inline constexpr unsigned kHostedDescriptors = 2;
-inline constexpr unsigned kGrantedDescriptors = 5;
+// The chime is one end of a pair of sockets (SOCK_SEQPACKET); a message on it, whatever it says,
+// means that a word had kPoller set. A pair of sockets because that is what a program can't make
+// block at the agent's end: it has neither its flags nor a lock that the agent would wait for.
+inline constexpr unsigned kHostedDescriptors = 3;
+inline constexpr unsigned kGrantedDescriptors = 6;
 
 // Where the stack runs that serves a program.
 enum class Placement : std::uint32_t {

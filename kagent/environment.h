@@ -31,6 +31,9 @@ class Environment {
   // Wakes all threads that sleep on this futex word, which lies in a session's segment.
   virtual void wake(std::atomic<std::uint32_t>& word) = 0;
 
+  // Makes the session's chime ring: a word of its segment had kPoller set (session_layout.h).
+  virtual void chime(std::uint32_t session) { static_cast<void>(session); }
+
   // Unpredictable: connection keys come from here.
   virtual std::uint64_t random() = 0;
 

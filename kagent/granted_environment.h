@@ -20,16 +20,21 @@
 
 namespace viaduct {
 
+namespace vipl {
+class Pollers;
+}
+
 class GrantedEnvironment {
  public:
   // `desk`: the session that the program has with the agent's stack. `bell`: the agent's, an event
-  // descriptor. `watch`: what wakes the thread of the program that sleeps on the port.
+  // descriptor. `watch`: what wakes the thread of the program that sleeps on the port. `pollers`:
+  // its threads that sleep in poll().
   struct Watch {
     std::atomic<std::uint64_t> asleep_until{0};  // 0: nobody sleeps
     int poke = -1;                               // event descriptor
   };
-  void attach(const layout::View& desk, int bell, Watch& watch) {
-    desk_ = desk, bell_ = bell, watch_ = &watch;
+  void attach(const layout::View& desk, int bell, Watch& watch, vipl::Pollers& pollers) {
+    desk_ = desk, bell_ = bell, watch_ = &watch, pollers_ = &pollers;
   }
 
   bool read_program(std::uint32_t session, std::span<const iovec> remote,
@@ -37,6 +42,7 @@ class GrantedEnvironment {
   bool write_program(std::uint32_t session, std::span<const iovec> remote,
                      std::span<const iovec> local);
   void wake(std::atomic<std::uint32_t>& word);
+  void chime(std::uint32_t session);
   std::uint64_t random();
 
   // Names are the agent's business: a granted stack is never asked for one.
@@ -52,6 +58,7 @@ class GrantedEnvironment {
   layout::View desk_;
   int bell_ = -1;
   Watch* watch_ = nullptr;
+  vipl::Pollers* pollers_ = nullptr;
   std::array<std::uint64_t, 32> numbers_{};
   std::size_t numbers_left_ = 0;
 };

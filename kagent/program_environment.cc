@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <linux/futex.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ ProgramEnvironment::ProgramEnvironment(std::uint32_t sessions, const std::string
                                        const std::map<std::string, MacAddress>& hosts,
                                        Addresses addresses)
     : memories_(sessions),
+      chimes_(sessions, -1),
       buffer_(kBufferBytes),
       name_(name),
       name_in_lower_case_(lower_case(name)),
@@ -53,6 +55,12 @@ bool ProgramEnvironment::write_program(std::uint32_t session, std::span<const io
 
 void ProgramEnvironment::wake(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// When there is no room for the message, others are there that have not been read.
+void ProgramEnvironment::chime(std::uint32_t session) {
+  const std::byte anything{};
+  send(chimes_[session], &anything, sizeof anything, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 std::uint64_t ProgramEnvironment::random() {

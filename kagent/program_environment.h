@@ -34,11 +34,15 @@ class ProgramEnvironment final : public Environment {
   // The memory of a session's program; closed memory between sessions.
   ProgramMemory& memory(std::uint32_t session) { return memories_[session]; }
 
+  // The agent's end of a session's chime; -1 between sessions.
+  void set_chime(std::uint32_t session, int fd) { chimes_[session] = fd; }
+
   bool read_program(std::uint32_t session, std::span<const iovec> remote,
                     std::span<const iovec> local) override;
   bool write_program(std::uint32_t session, std::span<const iovec> remote,
                      std::span<const iovec> local) override;
   void wake(std::atomic<std::uint32_t>& word) override;
+  void chime(std::uint32_t session) override;
   std::uint64_t random() override;
   std::optional<MacAddress> look_up(std::string_view name) override;
   bool is_own_name(std::string_view name) override;
@@ -52,6 +56,7 @@ class ProgramEnvironment final : public Environment {
   bool is_own_address(const IpAddress& address);
 
   std::vector<ProgramMemory> memories_;
+  std::vector<int> chimes_;
   std::vector<std::byte> buffer_;
   MacAddress address_{};
   std::string name_;

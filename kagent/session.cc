@@ -32,6 +32,7 @@ Session::Session(Nic& nic, const ucred& peer, int socket)
   }
   bell_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell_) no_resources("eventfd");
+  make_chime();
   make_segment();
   const auto number = nic.stack().open_session(base_);
   if (!number) {
@@ -42,6 +43,16 @@ Session::Session(Nic& nic, const ucred& peer, int socket)
   }
   number_ = *number;
   nic.environment().memory(number_) = std::move(memory);
+  nic.environment().set_chime(number_, chime_.get());
+}
+
+void Session::make_chime() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+    no_resources("socketpair");
+  }
+  chime_ = Descriptor(ends[0]);
+  program_chime_ = Descriptor(ends[1]);
 }
 
 void Session::make_segment() {
@@ -60,6 +71,7 @@ Session::~Session() {
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   nic_.stack().close_session(number_, monotonic_ns());
   nic_.environment().memory(number_).close();
+  nic_.environment().set_chime(number_, -1);
   munmap(base_, bytes_);
 }
 

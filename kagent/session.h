@@ -1,8 +1,9 @@
 // One program's use of one NIC: the shared segment, the bell, and the program's memory.
 //
 // The session holds descriptors: the segment (a memfd, until it has been passed on), the bell (an
-// eventfd that the program writes to) and the program's process. The bell's blocking mode and value
-// are in the program's hands too, so the agent never reads it: it waits for edges.
+// eventfd that the program writes to), the chime (see control.h) and the program's process. The
+// bell's blocking mode and value are in the program's hands too, so the agent never reads it: it
+// waits for edges.
 //
 // A granted session is all of that (the desk) and besides a port and the home of the program's own
 // stack.
@@ -48,6 +49,7 @@ class Session {
   std::size_t segment_bytes() const { return bytes_; }
   int segment() const { return segment_.get(); }
   int bell() const { return bell_.get(); }
+  int chime() const { return program_chime_.get(); }  // the program's end
   int process() const { return process_.get(); }
 
   struct Granted {
@@ -59,13 +61,14 @@ class Session {
   const Granted* granted() const { return granted_ ? &*granted_ : nullptr; }
   std::optional<Granted> take_granted() { return std::exchange(granted_, std::nullopt); }
 
-  // The program has the segment; the descriptor is not needed any more.
-  void segment_passed() { segment_.close(); }
+  // The program has what it was sent; these descriptors are not needed any more.
+  void descriptors_passed() { segment_.close(), program_chime_.close(); }
 
   // The process has ended; its memory is not used any more.
   void process_ended();
 
  private:
+  void make_chime();
   void make_segment();
 
   Nic& nic_;
@@ -73,6 +76,7 @@ class Session {
   Descriptor process_;
   Descriptor segment_;
   Descriptor bell_;
+  Descriptor chime_, program_chime_;
   void* base_ = nullptr;
   std::size_t bytes_ = 0;
   std::uint32_t number_ = 0;

@@ -20,10 +20,12 @@
 //
 // SLEEPING. Next to what a thread may wait for stands a word `sleepers`. A thread sets kSleeper in
 // it, looks once more and sleeps on it as on a futex; the client's thread that calls handlers sets
-// kCaller and sleeps on Header::alert. The driver, having brought news, clears the two bits, wakes
-// the sleepers if kSleeper was set, and alerts if kCaller was: it stores 1 in Header::alert and wakes
-// who sleeps there. That thread stores 0 before it looks at what it serves. The bits above count
-// how often the two were cleared: else one thread that comes late and sets kSleeper again would
+// kCaller and sleeps on Header::alert; a thread that waits for descriptors of the kernel's too sets
+// kPoller and sleeps in poll(). The driver, having brought news, clears the bits, wakes the sleepers
+// if kSleeper was set, and alerts if kCaller was: it stores 1 in Header::alert and wakes who sleeps
+// there. That thread stores 0 before it looks at what it serves. If kPoller was set it rings the
+// session's chime: of the agent's, a socket that becomes readable (control.h). The bits above count
+// how often the others were cleared: else one thread that comes late and sets kSleeper again would
 // hide from another one, about to sleep, that it has been woken.
 //
 // Sizes are in bytes and all words are in host order. Lines are 64 bytes; what one side polls and
@@ -38,7 +40,7 @@
 namespace viaduct::layout {
 
 inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
-inline constexpr std::uint32_t kLayoutVersion = 3;
+inline constexpr std::uint32_t kLayoutVersion = 4;
 inline constexpr std::size_t kLine = 64;
 
 // Fixed capacities; the rest is in Capacity.
@@ -55,7 +57,8 @@ inline constexpr std::uint32_t kNoSlot = 0xffffffff;
 // Bits of the words `sleepers`.
 inline constexpr std::uint32_t kSleeper = 1;
 inline constexpr std::uint32_t kCaller = 2;
-inline constexpr std::uint32_t kWaiting = kSleeper | kCaller;
+inline constexpr std::uint32_t kPoller = 4;
+inline constexpr std::uint32_t kWaiting = kSleeper | kCaller | kPoller;
 
 // Takes the bits out of a word `sleepers`, for whoever has brought news and wakes them then. No
 // loop: the word is in a program's hands.
@@ -64,6 +67,11 @@ inline std::uint32_t take_waiting(std::atomic<std::uint32_t>& sleepers) {
   const std::uint32_t who = sleepers.fetch_and(~kWaiting) & kWaiting;
   sleepers.fetch_add(kWaiting + 1);
   return who;
+}
+
+// Whether somebody was woken by a word that was `before` when its bit was set.
+inline bool was_taken(std::uint32_t now, std::uint32_t before) {
+  return ((now ^ before) & ~kWaiting) != 0;
 }
 
 // How many of what a session has; set by the agent, told in the hello answer and in the header.

@@ -433,6 +433,7 @@ void SessionServer::answer(std::uint64_t id) {
     const GrantedPlace& port = *granted->held.port;
     fds.insert(fds.end(), {port.socket(), port.umem(), granted->home->file()});
   }
+  fds.push_back(session.chime());
   try {
     watch(id);
   } catch (const std::exception& error) {
@@ -443,7 +444,7 @@ void SessionServer::answer(std::uint64_t id) {
   if (!send_message(live.socket.get(), &answer, sizeof answer, fds)) {
     return end(id, &ServiceCounters::sessions_closed);
   }
-  live.session->segment_passed();
+  live.session->descriptors_passed();
 }
 
 // Ends a session that the program has not been told of.

@@ -389,6 +389,7 @@ void Stack::flush_wakes() {
     const std::uint32_t who = layout::take_waiting(*wake.word);
     if (who & layout::kSleeper) environment_.wake(*wake.word);
     if (who & layout::kCaller) alert(wake.session);
+    if (who & layout::kPoller) environment_.chime(wake.session);
   }
   wake_count_ = 0;
 }

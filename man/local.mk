@@ -51,7 +51,9 @@ vipl_pages = \
 	man/VipPostDeferredSends.3 \
 	man/VipxVersion.3 \
 	man/VipxReturnText.3 \
-	man/VipxErrorText.3
+	man/VipxErrorText.3 \
+	man/VipxPoll.3 \
+	man/VipxDescriptors.3
 
 man_MANS = $(vipl_pages)
 EXTRA_DIST += man/vipl_pages man/vipl_examples

@@ -16,6 +16,7 @@ integration_tests = \
 	tests/integration/conformance.test \
 	tests/integration/conformance_sanitized.test \
 	tests/integration/legacy.test \
+	tests/integration/ext.test \
 	tests/integration/sovia_semantics.test \
 	tests/integration/viabench.test
 
@@ -38,7 +39,8 @@ tests/integration/conformance.log: tests/integration/coexist.log
 tests/integration/conformance_sanitized.log: tests/integration/coexist.log
 tests/integration/legacy.log: tests/integration/conformance.log \
 	tests/integration/conformance_sanitized.log
-tests/integration/sovia_semantics.log: tests/integration/legacy.log
+tests/integration/ext.log: tests/integration/legacy.log
+tests/integration/sovia_semantics.log: tests/integration/ext.log
 tests/integration/viabench.log: tests/integration/sovia_semantics.log
 
 check_PROGRAMS += tests/integration/port_tool
@@ -48,3 +50,9 @@ tests_integration_port_tool_LDADD = libviaduct_xdp.la
 check_PROGRAMS += tests/integration/granted_tool
 tests_integration_granted_tool_SOURCES = tests/integration/granted_tool.cc
 tests_integration_granted_tool_LDADD = libviaduct_agent.la libviaduct_xdp.la
+
+check_PROGRAMS += tests/integration/ext_tool
+tests_integration_ext_tool_SOURCES = tests/integration/ext_tool.cc
+tests_integration_ext_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_ext_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+tests_integration_ext_tool_LDADD = libvipl.la

@@ -119,6 +119,14 @@ VIP_RETURN CompletionQueue::wait(std::uint64_t timeout_ms, Entry& entry) {
   return ended ? result : VIP_TIMEOUT;
 }
 
+bool CompletionQueue::shows_entry() const {
+  const std::uint32_t generation = queue_.generation.load(std::memory_order_acquire);
+  const std::uint32_t head = queue_.consumed.load(std::memory_order_acquire);
+  const layout::CqEntry& shown = ring_[head % layout::kCqRingEntries];
+  // What comes after the word `sleepers` was marked is told by that word.
+  return shown.tag.load(std::memory_order_acquire) == layout::cq_tag(head, generation);
+}
+
 void CompletionQueue::begin() {
   Lock lock(queue_.lock);
   queue_.consumed.store(0, std::memory_order_release);

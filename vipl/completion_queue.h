@@ -39,6 +39,12 @@ class CompletionQueue {
   // Returns as VipCQWait.
   VIP_RETURN wait(std::uint64_t timeout_ms, Entry& entry);
 
+  // Whether take() would look at an entry, which may turn out to be stale.
+  bool shows_entry() const;
+
+  // The word in which whoever wants to hear of the queue sets a bit.
+  std::atomic<std::uint32_t>& sleepers() const { return queue_.sleepers; }
+
   // Whether some VI is announced here, as far as the library knows.
   bool in_use() const;
 

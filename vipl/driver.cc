@@ -18,7 +18,7 @@ constexpr std::uint64_t kFinishNs = 5'000'000;  // for peers to answer; the agen
 
 // ---------------------------------------------------------------------------- making
 
-Driver* Driver::make(Hello& hello, const layout::View& desk) {
+Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
   const control::HelloAnswer& answer = hello.answer;
   const StackLimits limits = granted_limits(answer);
   void* const room = sys::map(sizeof(Driver), -1);
@@ -45,7 +45,7 @@ Driver* Driver::make(Hello& hello, const layout::View& desk) {
     return nullptr;
   }
   guarded::prepare();
-  driver->environment_.attach(desk, hello.bell, driver->program_watch_);
+  driver->environment_.attach(desk, hello.bell, driver->program_watch_, pollers);
   driver->spin_ns_ = spin_time(answer.busy_poll_us);
   auto* const home = static_cast<std::byte*>(driver->home_);
   StackAddresses addresses{};
@@ -200,42 +200,75 @@ void Driver::leave_watch(std::uint32_t self) {
   watcher_.compare_exchange_strong(mine, 0);
 }
 
-// Unless unless() is true once it is known to others that somebody is about to sleep.
-template <class Unless>
-void Driver::sleep_on_port(Watch& watch, std::uint64_t until, bool cancellable, Unless&& unless) {
-  if (!lock()) return;
+// Calls asleep(), unless unless() is true once it is known to others that somebody is about to
+// sleep. False if that was said by asleep().
+template <class Unless, class Asleep>
+bool Driver::sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep) {
+  if (!lock()) return true;
   const std::uint64_t due = stack_->next_deadline();
   if (due < until) until = due;
   watch.asleep_until.store(until);
+  idle_ = kIdleRounds;  // what the next look is for may be a timer
   const bool wanted = unlock();
   if (!wanted && !more() && !unless()) {
-    pollfd fds[2] = {{port_.descriptor(), POLLIN, 0}, {watch.poke, POLLIN, 0}};
-    const std::uint64_t now = now_ns();
-    const Cancellable here(cancellable);
-    sys::poll_ns(fds, 2, until == kNever ? kNever : until > now ? until - now : 0);
+    if (!asleep(port_.descriptor(), watch.poke, until)) return false;
   }
   watch.asleep_until.store(0);
   std::uint64_t pokes;
   sys::read(watch.poke, &pokes, sizeof pokes);
+  return true;
+}
+
+bool Driver::sleep_alone(int port, int poke, std::uint64_t until, bool cancellable) {
+  pollfd fds[2] = {{port, POLLIN, 0}, {poke, POLLIN, 0}};
+  const std::uint64_t timeout = time_until(until);
+  const Cancellable here(cancellable);
+  sys::poll_ns(fds, 2, timeout);
+  return true;
 }
 
 void Driver::sleep_as_stand_in() {
   const std::uint32_t self = stand_in_.load();
-  sleep_on_port(stand_in_watch_, kNever, false,
-                [&] { return stopping_.load() || watcher_.load() != self; });
+  sleep_on_port(
+      stand_in_watch_, kNever, [&] { return stopping_.load() || watcher_.load() != self; },
+      [&](int port, int poke, std::uint64_t until) {
+        return sleep_alone(port, poke, until, false);
+      });
 }
 
 bool Driver::watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep,
                    std::uint64_t until, bool cancellable) {
   const auto self = static_cast<std::uint32_t>(sys::thread());
   if (!take_watch(self)) return false;
-  sleep_on_port(program_watch_, until, cancellable, [&] { return sleepers.load() != asleep; });
+  sleep_on_port(
+      program_watch_, until, [&] { return sleepers.load() != asleep; },
+      [&](int port, int poke, std::uint64_t due) {
+        return sleep_alone(port, poke, due, cancellable);
+      });
   leave_watch(self);
-  if (resting_.exchange(false)) {
-    rest_.store(1);
-    sys::futex_wake(rest_);
-  }
+  wake_stand_in();
   return true;
+}
+
+Driver::Watched Driver::watch(const Sleep& sleep, std::uint64_t until) {
+  const auto self = static_cast<std::uint32_t>(sys::thread());
+  if (!take_watch(self)) return Watched::kByAnother;
+  const bool here = sleep_on_port(
+      program_watch_, until, [&] { return sleep.woken(sleep.self); },
+      [&](int port, int poke, std::uint64_t due) {
+        return sleep.sleep(sleep.self, port, poke, due);
+      });
+  if (!here) return Watched::kForked;
+  leave_watch(self);
+  wake_stand_in();
+  return Watched::kYes;
+}
+
+// From a rest that somebody who kept watch has allowed it.
+void Driver::wake_stand_in() {
+  if (!resting_.exchange(false)) return;
+  rest_.store(1);
+  sys::futex_wake(rest_);
 }
 
 }  // namespace viaduct::vipl

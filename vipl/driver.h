@@ -30,12 +30,15 @@ namespace viaduct::vipl {
 
 struct Hello;
 
+class Pollers;
+
 class Driver {
  public:
   // Maps what the agent granted and starts the stand-in. Takes over the port's descriptors of the
   // hello, also on failure; its bell and segment stay the caller's. nullptr on failure, which is
-  // explained. `desk`: the mapped segment of the session with the agent's stack.
-  static Driver* make(Hello& hello, const layout::View& desk);
+  // explained. `desk`: the mapped segment of the session with the agent's stack. `pollers`: whom to
+  // wake too.
+  static Driver* make(Hello& hello, const layout::View& desk, Pollers& pollers);
 
   // Frees it; nobody may be inside. In a forked child, where `abandoned` is true, the stack is left
   // alone: it is the parent's.
@@ -59,6 +62,27 @@ class Driver {
   // cancelled while it sleeps.
   bool watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep, std::uint64_t until,
              bool cancellable);
+
+  // The same for a thread that sleeps in its own way, on more than the port.
+  struct Sleep {
+    void* self;
+    // Whether it is not to sleep at all; asked when others know that it is about to.
+    bool (*woken)(void* self);
+    // Sleeps until `port` or `poke` is readable, or the time is `until`. False in a child that was
+    // forked by a signal handler meanwhile: there the driver is gone.
+    bool (*sleep)(void* self, int port, int poke, std::uint64_t until);
+  };
+  enum class Watched { kYes, kByAnother, kForked };
+  Watched watch(const Sleep& sleep, std::uint64_t until);
+
+  // Whether some thread keeps watch.
+  bool is_watched() const { return watcher_.load() != 0; }
+
+  // Its descriptors, as VipxDescriptors tells them.
+  static constexpr int kDescriptors = 3;
+  void descriptors(int (&fds)[kDescriptors]) const {
+    fds[0] = port_.descriptor(), fds[1] = program_watch_.poke, fds[2] = stand_in_watch_.poke;
+  }
 
   // Makes the thread in watch() look again at its word.
   void wake_watcher() { poke(program_watch_); }
@@ -85,8 +109,10 @@ class Driver {
   using Watch = GrantedEnvironment::Watch;
   static void poke(const Watch& watch);
   void wake_for(std::uint64_t deadline);
-  template <class Unless>
-  void sleep_on_port(Watch& watch, std::uint64_t until, bool cancellable, Unless&& unless);
+  template <class Unless, class Asleep>
+  bool sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep);
+  bool sleep_alone(int port, int poke, std::uint64_t until, bool cancellable);
+  void wake_stand_in();
   bool take_watch(std::uint32_t self);
   void leave_watch(std::uint32_t self);
   void sleep_as_stand_in();

@@ -2,6 +2,7 @@
 #include "kagent/granted_environment.h"
 
 #include "vipl/guarded_copy.h"
+#include "vipl/pollers.h"
 #include "vipl/sys.h"
 
 namespace viaduct {
@@ -50,6 +51,8 @@ void GrantedEnvironment::wake(std::atomic<std::uint32_t>& word) {
   const std::uint64_t one = 1;
   vipl::sys::write(watch_->poke, &one, sizeof one);
 }
+
+void GrantedEnvironment::chime(std::uint32_t) { pollers_->wake(); }
 
 std::uint64_t GrantedEnvironment::random() {
   if (numbers_left_ == 0) {

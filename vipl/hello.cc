@@ -125,7 +125,7 @@ VIP_RETURN receive_answer(int fd, Hello& hello) {
     explain("the agent does not answer: %s", strerror(errno));
     return VIP_ERROR_RESOURCE;
   }
-  int fds[control::kGrantedDescriptors] = {-1, -1, -1, -1, -1};
+  int fds[control::kGrantedDescriptors] = {-1, -1, -1, -1, -1, -1};
   const unsigned descriptors = take_descriptors(message, fds);
   VIP_RETURN result = VIP_ERROR_RESOURCE;
   const control::MessageHead& head = answer.head;
@@ -148,7 +148,8 @@ VIP_RETURN receive_answer(int fd, Hello& hello) {
     hello.socket = fd;
     hello.segment = fds[0];
     hello.bell = fds[1];
-    hello.port = fds[2];
+    hello.chime = fds[descriptors - 1];
+    hello.port = hello.granted() ? fds[2] : -1;
     hello.umem = fds[3];
     hello.home = fds[4];
     return VIP_SUCCESS;

@@ -19,6 +19,13 @@ std::uint64_t now_ns();
 // The moment `timeout_ms` from `now`; kNever when the timeout is one.
 std::uint64_t deadline_after(std::uint64_t now, std::uint64_t timeout_ms);
 
+// How long it is until then; 0 if it is past, kNever if it never comes.
+inline std::uint64_t time_until(std::uint64_t then) {
+  if (then == kNever) return kNever;
+  const std::uint64_t now = now_ns();
+  return then > now ? then - now : 0;
+}
+
 // One pause instruction.
 inline void relax() {
 #if defined(__x86_64__)

@@ -29,6 +29,8 @@ libvipl_la_SOURCES = \
   vipl/memory.cc \
   vipl/name_service.cc \
   vipl/nic.cc \
+  vipl/poll.cc \
+  vipl/pollers.cc vipl/pollers.h \
   vipl/presence.cc vipl/presence.h \
   vipl/region_table.h \
   vipl/session.cc vipl/session.h \

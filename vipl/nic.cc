@@ -75,8 +75,7 @@ VIP_RETURN VipOpenNic(const VIP_CHAR* DeviceName, VIP_NIC_HANDLE* NicHandle) {
   Hello hello;
   const VIP_RETURN answered = say_hello(DeviceName, hello);
   if (answered != VIP_SUCCESS) return answered;
-  hello.bell = sys::beyond_standard(hello.bell);
-  hello.port = sys::beyond_standard(hello.port);
+  for (int* const fd : {&hello.bell, &hello.chime, &hello.port}) *fd = sys::out_of_the_way(*fd);
   Session* session = nullptr;
   const VIP_RETURN opened = registry::open(hello, session);
   if (opened != VIP_SUCCESS) return opened;

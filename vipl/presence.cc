@@ -22,6 +22,7 @@ namespace {
 
 std::atomic<std::uint32_t> g_lock;
 std::atomic<ThreadRecord*> g_records;  // never shrinks
+std::uint32_t g_forks;
 bool g_have_key;
 pthread_key_t g_key;
 
@@ -29,6 +30,7 @@ long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); 
 
 void retire(void* value) {
   auto* const record = static_cast<ThreadRecord*>(value);
+  if (record->poller.in != nullptr) record->poller.in->leave(record->poller);
   record->inside.store(0, std::memory_order_release);
   if (record->command != 0) abandon_command(record->command_key, record->command - 1);
   t_record = nullptr;
@@ -44,6 +46,7 @@ ThreadRecord* unused_record() {
   if (block == nullptr) return nullptr;
   for (std::size_t i = 0; i < kBlock / sizeof(ThreadRecord); ++i) {
     block[i].next = g_records.load();
+    block[i].poller.poke.store(-1, std::memory_order_relaxed);
     g_records.store(&block[i], std::memory_order_release);
   }
   return g_records.load();
@@ -83,8 +86,27 @@ bool anyone_inside(std::uint32_t nic) {
   return false;
 }
 
+int descriptors(int* fds, int most) {
+  int count = 0;
+  for (ThreadRecord* record = g_records.load(std::memory_order_acquire); record != nullptr;
+       record = record->next) {
+    const int fd = record->poller.poke.load();
+    if (fd < 0) continue;
+    if (count < most) fds[count] = fd;
+    ++count;
+  }
+  return count;
+}
+
+std::uint32_t forks() { return g_forks; }
+
+// The parent's threads sleep on their event descriptors: what the child reads, they would miss.
 void forget_other_threads() {
+  ++g_forks;
   g_lock.store(0);
+  for (ThreadRecord* record = g_records.load(); record != nullptr; record = record->next) {
+    record->poller.forget();
+  }
   for (ThreadRecord* record = g_records.load(); record != nullptr; record = record->next) {
     if (record == t_record) continue;
     record->inside.store(0);

@@ -11,8 +11,11 @@
 #include <atomic>
 #include <cstdint>
 
+#include "vipl/pollers.h"
+
 namespace viaduct::vipl {
 
+// What belongs to one thread that uses the library; when the thread ends, to the next one.
 struct alignas(64) ThreadRecord {
   std::atomic<std::uint32_t> inside;  // 1 + NIC number, 0: in none
   std::uint32_t misses;               // polls in a row that found nothing
@@ -20,6 +23,7 @@ struct alignas(64) ThreadRecord {
   std::uint32_t command_key;          // ... and of which session
   std::atomic<bool> in_use;
   ThreadRecord* next;
+  Poller poller;
 };
 
 namespace presence {
@@ -66,6 +70,13 @@ bool anyone_inside(std::uint32_t nic);
 
 // In a forked child: only the calling thread is left.
 void forget_other_threads();
+
+// How many forks there have been from the process that started to this one.
+std::uint32_t forks();
+
+// The descriptors of all threads, as VipxDescriptors tells them: up to `most` of them; returns how
+// many there are.
+int descriptors(int* fds, int most);
 
 }  // namespace presence
 }  // namespace viaduct::vipl

@@ -33,6 +33,7 @@ void Session::wake(std::atomic<std::uint32_t>& sleepers) {
   if ((who & layout::kSleeper) != 0) sys::futex_wake(sleepers);
   if ((who & layout::kSleeper) != 0 && driver != nullptr) driver->wake_watcher();
   if ((who & layout::kCaller) != 0) alert();
+  if ((who & layout::kPoller) != 0) pollers.wake();
 }
 
 void Session::alert() {
@@ -69,7 +70,8 @@ void release_memory(Session& s) {
 void close_descriptors(Session& s) {
   if (s.socket >= 0) sys::close(s.socket);
   if (s.bell >= 0) sys::close(s.bell);
-  s.socket = s.bell = -1;
+  if (s.chime >= 0) sys::close(s.chime);
+  s.socket = s.bell = s.chime = -1;
 }
 
 // forked: in the child, where what belongs to the parent is left alone.
@@ -147,7 +149,7 @@ bool map_desk(const Hello& hello, Session& s) {
 // The segment that the stack's driver serves: the agent's own, or one of the program's.
 bool map_view(Hello& hello, Session& s) {
   if (hello.granted()) {
-    s.driver = Driver::make(hello, s.desk);
+    s.driver = Driver::make(hello, s.desk, s.pollers);
     hello.port = hello.umem = -1;  // it has taken them over
     if (s.driver == nullptr) return false;
     s.view = s.driver->segment();
@@ -226,14 +228,15 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   Session* const s = prepare() ? find_free() : nullptr;
   if (s == nullptr) {
     explain("this process has all %u NIC handles open", kMaxSessions);
-    for (const int fd : {hello.socket, hello.segment, hello.bell, hello.port, hello.umem,
-                         hello.home}) {
+    for (const int fd : {hello.socket, hello.segment, hello.bell, hello.chime, hello.port,
+                         hello.umem, hello.home}) {
       if (fd >= 0) sys::close(fd);
     }
     return VIP_ERROR_RESOURCE;
   }
   s->socket = hello.socket;
   s->bell = hello.bell;
+  s->chime = hello.chime;
   const bool mapped = map_desk(hello, *s) && map_view(hello, *s);
   for (const int fd : {hello.segment, hello.home, hello.port, hello.umem}) {
     if (fd >= 0) sys::close(fd);
@@ -255,6 +258,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   s->notify_lock.store(0);
   s->has_caller.store(false);
   s->caller.store(nullptr);
+  s->pollers.clear();
   s->discoverer.store(0);
   s->state = Session::State::kOpen;
   if (!watcher::start()) {

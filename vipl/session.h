@@ -17,6 +17,7 @@
 #include "vipl/api.h"
 #include "vipl/driver.h"
 #include "vipl/handle.h"
+#include "vipl/pollers.h"
 #include "vipl/presence.h"
 #include "vipl/region_table.h"
 
@@ -52,6 +53,7 @@ struct Session {
   VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
   VIP_VI_ATTRIBUTES* attributes;  // by VI
   int bell;                       // wakes the agent
+  int chime;                      // the agent wakes those who poll (control.h)
 
   // --- changing
   std::atomic<std::uint32_t> key;   // kOpen | nic_key while open, else 0
@@ -74,6 +76,7 @@ struct Session {
     std::uint32_t count;
     Notification* entries;  // made at the first need
   } notifications;
+  Pollers pollers;                        // threads that sleep in VipxPoll
   std::atomic<std::uint32_t> discoverer;  // thread that fills `discovery`; 0: none
   Discovery* discovery;                   // made at the first need
 
@@ -144,6 +147,7 @@ struct Hello {
   int socket;
   int segment;
   int bell;
+  int chime;
   int port, umem, home;  // granted; else -1
 
   bool granted() const {

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,18 +25,24 @@
 
 namespace viaduct::vipl::sys {
 
-// Keeps a descriptor out of the place of standard input, output and error: a program may have
-// closed these and print all the same. Takes the old one over.
-inline int beyond_standard(int fd) {
-  if (fd < 0 || fd > STDERR_FILENO) return fd;
-  const auto moved = static_cast<int>(::syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  if (moved < 0) return fd;
-  ::syscall(SYS_close, fd);
-  return moved;
+// Keeps a descriptor out of the program's way, which may count on getting the lowest numbers, or
+// have closed standard output and print all the same. The best place that the program's limit
+// allows. Takes the old one over.
+inline constexpr int kDescriptorPlaces[] = {700, 200, STDERR_FILENO + 1};
+inline int out_of_the_way(int fd) {
+  if (fd < 0) return fd;
+  for (const int place : kDescriptorPlaces) {
+    if (fd >= place) return fd;
+    const auto moved = static_cast<int>(::syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, place));
+    if (moved < 0) continue;
+    ::syscall(SYS_close, fd);
+    return moved;
+  }
+  return fd;
 }
 
 inline int socket(int domain, int type, int protocol) {
-  return beyond_standard(static_cast<int>(::syscall(SYS_socket, domain, type, protocol)));
+  return out_of_the_way(static_cast<int>(::syscall(SYS_socket, domain, type, protocol)));
 }
 inline int connect(int fd, const sockaddr* address, socklen_t bytes) {
   return static_cast<int>(::syscall(SYS_connect, fd, address, bytes));
@@ -50,6 +57,9 @@ inline int setsockopt(int fd, int level, int name, const void* value, socklen_t 
 inline long send(int fd, const void* data, std::size_t bytes, int flags) {
   return ::syscall(SYS_sendto, fd, data, bytes, flags, nullptr, 0);
 }
+inline long recv(int fd, void* data, std::size_t bytes, int flags) {
+  return ::syscall(SYS_recvfrom, fd, data, bytes, flags, nullptr, nullptr);
+}
 inline long recvmsg(int fd, msghdr* message, int flags) {
   return ::syscall(SYS_recvmsg, fd, message, flags);
 }
@@ -63,7 +73,7 @@ inline long write(int fd, const void* data, std::size_t bytes) {
 inline int get_seals(int fd) { return static_cast<int>(::syscall(SYS_fcntl, fd, F_GET_SEALS)); }
 inline long seek_end(int fd) { return ::syscall(SYS_lseek, fd, 0L, SEEK_END); }
 inline int eventfd() {
-  return beyond_standard(static_cast<int>(::syscall(SYS_eventfd2, 0u, O_CLOEXEC | O_NONBLOCK)));
+  return out_of_the_way(static_cast<int>(::syscall(SYS_eventfd2, 0u, O_CLOEXEC | O_NONBLOCK)));
 }
 // timeout_ms < 0: none.
 inline int poll(pollfd* fds, nfds_t count, int timeout_ms) {
@@ -72,12 +82,14 @@ inline int poll(pollfd* fds, nfds_t count, int timeout_ms) {
       ::syscall(SYS_ppoll, fds, count, timeout_ms < 0 ? nullptr : &timeout, nullptr, 0L));
 }
 
-// ~0: no limit.
-inline int poll_ns(pollfd* fds, nfds_t count, std::uint64_t timeout_ns) {
+// ~0: no limit. Without a mask the thread's own stays.
+inline int poll_ns(pollfd* fds, nfds_t count, std::uint64_t timeout_ns,
+                   const sigset_t* mask = nullptr) {
+  constexpr long kMaskBytes = 8;  // the kernel's
   timespec timeout = {static_cast<time_t>(timeout_ns / 1'000'000'000),
                       static_cast<long>(timeout_ns % 1'000'000'000)};
-  return static_cast<int>(
-      ::syscall(SYS_ppoll, fds, count, timeout_ns == ~0ull ? nullptr : &timeout, nullptr, 0L));
+  return static_cast<int>(::syscall(SYS_ppoll, fds, count,
+                                    timeout_ns == ~0ull ? nullptr : &timeout, mask, kMaskBytes));
 }
 inline long random(void* data, std::size_t bytes) {
   return ::syscall(SYS_getrandom, data, bytes, 0u);

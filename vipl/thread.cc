@@ -21,10 +21,16 @@ bool create(void* (*run)(void*), void* argument, std::size_t stack_bytes) {
 
 }  // namespace
 
+sigset_t all_but_faults() {
+  sigset_t out;
+  sigfillset(&out);
+  for (const int fault : kFaults) sigdelset(&out, fault);
+  return out;
+}
+
 bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes) {
-  sigset_t all, before;
-  sigfillset(&all);
-  for (const int fault : kFaults) sigdelset(&all, fault);
+  const sigset_t all = all_but_faults();
+  sigset_t before;
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
   // A program with much thread-local data needs more than little.
   bool created = create(run, argument, stack_bytes);

@@ -2,13 +2,18 @@
 #ifndef VIADUCT_VIPL_THREAD_H
 #define VIADUCT_VIPL_THREAD_H
 
+#include <signal.h>
+
 #include <cstddef>
 
 namespace viaduct::vipl {
 
-// Starts a detached thread with all signals blocked but those that a thread brings on itself by a
-// fault: the program may handle them. stack_bytes 0: as the system likes it; else
-// that, or more if it can't be so little. False if it can't be started.
+// All signals but those that a thread brings on itself by a fault: a program may handle them, and
+// while they are blocked they end it.
+sigset_t all_but_faults();
+
+// Starts a detached thread with all signals blocked but those. stack_bytes 0: as the system likes
+// it; else that, or more if it can't be so little. False if it can't be started.
 bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes);
 
 }  // namespace viaduct::vipl

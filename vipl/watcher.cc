@@ -74,6 +74,8 @@ void look_again() {
   if (g_bell >= 0) sys::write(g_bell, &one, sizeof one);
 }
 
+int bell() { return g_bell; }
+
 void forget() {
   g_running = false;
   if (g_bell >= 0) sys::close(g_bell);

@@ -13,6 +13,9 @@ bool start();
 // Makes it look at the sessions again.
 void look_again();
 
+// The descriptor that look_again() writes to; -1: none.
+int bell();
+
 // In a forked child: the thread is not there.
 void forget();
 

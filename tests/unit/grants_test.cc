@@ -55,7 +55,7 @@ class GrantsTest : public testing::Test {
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->hello.head.result, vip::kSuccess) << answer->hello.reason;
     EXPECT_EQ(answer->hello.placement, static_cast<std::uint32_t>(Placement::kHosted));
-    EXPECT_EQ(answer->fds.size(), 2u);
+    EXPECT_EQ(answer->fds.size(), 3u);
     EXPECT_EQ(answer->hello.home_bytes, 0u);
     EXPECT_EQ(std::memcmp(answer->hello.desk, answer->hello.host, 6), 0);
   }
@@ -63,7 +63,7 @@ class GrantsTest : public testing::Test {
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->hello.head.result, vip::kSuccess) << answer->hello.reason;
     EXPECT_EQ(answer->hello.placement, static_cast<std::uint32_t>(Placement::kGranted));
-    EXPECT_EQ(answer->fds.size(), 5u);
+    EXPECT_EQ(answer->fds.size(), 6u);
   }
   void expect_refused(TestProgram& program, const std::optional<TestProgram::Answer>& answer,
                       const char* reason) {

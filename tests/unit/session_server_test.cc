@@ -80,7 +80,7 @@ TEST_F(SessionServerTest, GivesASessionToAProgramThatAsks) {
   EXPECT_EQ(hello.nic.native_mtu, 1500u);
   EXPECT_GE(hello.nic.max_discriminator, 16u);
   EXPECT_EQ(hello.segment_bytes, layout::Offsets(hello.capacity).total);
-  ASSERT_EQ(answer->fds.size(), 2u);
+  ASSERT_EQ(answer->fds.size(), 3u);
 
   const int segment = answer->fds[0].get();
   EXPECT_EQ(lseek(segment, 0, SEEK_END), static_cast<off_t>(hello.segment_bytes));

@@ -16,6 +16,7 @@ tests_unit_vipl_test_SOURCES = \
   tests/unit/vipl_farewell_test.cc \
   tests/unit/vipl_fixture.h \
   tests/unit/vipl_handlers_test.cc \
+  tests/unit/vipl_poll_test.cc \
   tests/unit/vipl_races_test.cc \
   tests/unit/vipl_session_test.cc \
   tests/unit/vipl_threads_test.cc

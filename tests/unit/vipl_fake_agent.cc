@@ -257,6 +257,7 @@ bool FakeAgent::accept_one() {
 }
 
 void FakeAgent::grant(int fd) {
+  constexpr int kDescriptors = control::kHostedDescriptors;
   control::Hello hello{};
   if (recv(fd, &hello, sizeof hello, 0) != sizeof hello) {
     close(fd);
@@ -280,6 +281,9 @@ void FakeAgent::grant(int fd) {
   session->cqs.resize(options_.capacity.cqs);
   session->socket = fd;
   session->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  int chime[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chime) != 0) std::abort();
+  session->chime = chime[0];
 
   control::HelloAnswer answer{};
   answer.head.kind = hello.head.kind;
@@ -301,10 +305,10 @@ void FakeAgent::grant(int fd) {
   answer.nic.native_mtu = 1500;
   answer.nic.max_ptags = 16;
   answer.nic.reliability_support = 3;
-  const int descriptors = options_.spoil ? options_.spoil(answer) : 2;
+  const int descriptors = options_.spoil ? options_.spoil(answer) : kDescriptors;
 
   iovec data = {&answer, sizeof answer};
-  alignas(cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))] = {};
+  alignas(cmsghdr) char room[CMSG_SPACE(kDescriptors * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
@@ -315,12 +319,13 @@ void FakeAgent::grant(int fd) {
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(descriptors * sizeof(int));
-    const int fds[2] = {memory, session->bell};
+    const int fds[kDescriptors] = {memory, session->bell, chime[1]};
     std::memcpy(CMSG_DATA(c), fds, descriptors * sizeof(int));
   }
   ++sessions_open_;
   if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0) std::abort();
   close(memory);
+  close(chime[1]);
   sessions_.push_back(std::move(session));
 }
 
@@ -330,6 +335,7 @@ void FakeAgent::drop(Session& session) {
   session.base = nullptr;
   close(session.socket);
   close(session.bell);
+  close(session.chime);
   --sessions_open_;
 }
 
@@ -721,10 +727,14 @@ void FakeAgent::announce(Session& session, std::uint32_t c) {
 void FakeAgent::wake(Session& session, std::atomic<std::uint32_t>& sleepers) {
   // The news must be out before we look who sleeps.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint32_t who = layout::take_waiting(sleepers);
   if (who & layout::kSleeper) futex_wake(sleepers);
   if (who & layout::kCaller) alert(session);
+  if (who & layout::kPoller) {
+    ++chimes_;
+    const char anything = 0;
+    send(session.chime, &anything, sizeof anything, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
 }
 
 void FakeAgent::alert(Session& session) {

@@ -30,7 +30,7 @@ class FakeAgent {
     std::uint32_t busy_poll_us = 20;
     std::uint32_t inline_receive = layout::kMaxInlineRecv;  // longer ones are placed directly
     std::uint32_t cq_window = layout::kCqRingEntries;       // entries shown at once
-    // Called on each hello answer before it is sent; may spoil it. Returns how many of the two
+    // Called on each hello answer before it is sent; may spoil it. Returns how many of the
     // descriptors to send.
     std::function<int(control::HelloAnswer&)> spoil;
     bool seal = true;
@@ -73,6 +73,7 @@ class FakeAgent {
   unsigned alerts() const { return alerts_.load(); }
   unsigned sessions() const { return sessions_open_.load(); }
   unsigned bells() const { return bells_.load(); }
+  unsigned chimes() const { return chimes_.load(); }
   unsigned receives_placed() const { return placed_.load(); }
   unsigned inline_sends() const { return inline_sends_.load(); }
   std::string last_device();
@@ -106,6 +107,7 @@ class FakeAgent {
   struct Session {
     int socket = -1;
     int bell = -1;
+    int chime = -1;
     std::size_t bytes = 0;
     void* base = nullptr;
     layout::View view;
@@ -154,6 +156,7 @@ class FakeAgent {
   bool stopping_ = false;
   std::atomic<unsigned> sessions_open_{0};
   std::atomic<unsigned> bells_{0};
+  std::atomic<unsigned> chimes_{0};
   std::atomic<unsigned> alerts_{0};
   std::atomic<unsigned> placed_{0};
   std::atomic<unsigned> inline_sends_{0};

@@ -49,42 +49,43 @@ TEST_F(ViplSession, RefusesAnswersThatMakeNoSense) {
       {"magic",
        [](auto& a) {
          a.head.magic = 1;
-         return 2;
+         return 3;
        },
        true},
       {"version",
        [](auto& a) {
          ++a.head.version;
-         return 2;
+         return 3;
        },
        true},
       {"bytes",
        [](auto& a) {
          --a.head.bytes;
-         return 2;
+         return 3;
        },
        true},
       {"one descriptor", [](auto&) { return 1; }, true},
+      {"no chime", [](auto&) { return 2; }, true},
       {"no descriptors", [](auto&) { return 0; }, true},
       {"capacity",
        [](auto& a) {
          ++a.capacity.vis;
-         return 2;
+         return 3;
        },
        true},
       {"too much capacity",
        [](auto& a) {
          a.capacity.vis = 0xffffffff;
-         return 2;
+         return 3;
        },
        true},
       {"size",
        [](auto& a) {
          a.segment_bytes -= 4096;
-         return 2;
+         return 3;
        },
        true},
-      {"not sealed", [](auto&) { return 2; }, false},
+      {"not sealed", [](auto&) { return 3; }, false},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);

@@ -1,0 +1,40 @@
+// The library's one thread: the paper's connection thread and close thread. It opens the NIC and
+// lanes, finishes and frees lanes whose sockets are closed, sends small data that has waited long
+// enough, and hears the lanes while no thread of the program calls.
+//
+// It is made at the first lane. All functions may be called by any thread.
+#ifndef VIADUCT_SOVIA_BACKGROUND_H
+#define VIADUCT_SOVIA_BACKGROUND_H
+
+#include "sovia/reason.h"
+#include "sovia/socket.h"
+
+namespace viaduct::sovia {
+
+class LaneEnd;
+
+namespace background {
+
+// Opens a lane for the socket if it can, at any time from now on (Socket::lane_opened,
+// Socket::lane_refused).
+void ask(SocketRef socket, int fd);
+// Takes that back. When it returns, no lane will come of it; false: it is there already.
+bool cancel(Socket& socket);
+
+// The lane has changed in a way that may be the thread's business.
+void look_at(LaneEnd& end);
+// Small data waits on the lane.
+void flush_later(LaneEnd& end);
+
+// At the end of the process: lets what is on its way arrive, as long as it moves.
+void farewell();
+
+void before_fork();
+void after_fork_in_parent();
+// The child has no lane and no thread.
+void after_fork_in_child();
+
+}  // namespace background
+}  // namespace viaduct::sovia
+
+#endif

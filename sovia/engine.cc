@@ -1,0 +1,357 @@
+#include "sovia/engine.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <vipl/vipl_ext.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "sovia/counters.h"
+#include "sovia/kernel.h"
+#include "sovia/options.h"
+#include "sovia/own_descriptors.h"
+#include "sovia/ready.h"
+#include "sovia/socket.h"
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr unsigned kMostAtOnce = 64;          // arrivals of one turn
+constexpr unsigned kLooksPerClock = 16;       // while spinning
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+
+// A thread's own bell. Lives as long as the thread.
+class Bell {
+ public:
+  ~Bell() { forget(); }
+  int descriptor() {
+    if (fd_ < 0 || age_ != g_age) {
+      // After a fork the old one is the parent's too.
+      forget();
+      fd_ = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+      age_ = g_age;
+    }
+    return fd_;
+  }
+  void quieten() {
+    std::uint64_t count;
+    [[maybe_unused]] const ssize_t got = kernel::read(fd_, &count, sizeof count);
+  }
+  static constinit std::uint32_t g_age;
+
+ private:
+  void forget() {
+    if (fd_ < 0) return;
+    own_descriptors::release(fd_);
+    kernel::close(fd_);
+    fd_ = -1;
+  }
+  int fd_ = -1;
+  std::uint32_t age_ = 0;
+};
+constinit std::uint32_t Bell::g_age = 0;
+
+thread_local Bell t_bell;
+
+void ring(int bell) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t put = kernel::write(bell, &one, sizeof one);
+}
+
+// A thread that sleeps, or is about to.
+struct Sleeper {
+  Interest& interest;
+  int bell;
+  Sleeper* next = nullptr;
+  Sleeper** link = nullptr;
+};
+
+// Who hears the lanes: one thread sleeps on the completion queue, the others on their bells.
+enum class Listener : std::uint8_t { kNobody, kBackground, kProgram };
+
+std::atomic<Nic*> g_nic{nullptr};
+std::mutex g_turn;                      // of the one that takes in what comes
+std::atomic<std::uint32_t> g_turns{0};
+
+std::mutex g_sleepers_lock;
+Sleeper* g_sleepers = nullptr;
+std::atomic<std::uint32_t> g_sleeping{0};
+std::atomic<Listener> g_listener{Listener::kNobody};
+std::atomic<int> g_background_bell{-1};
+
+timespec until(std::uint64_t deadline) {
+  const std::uint64_t now = now_ns();
+  const std::uint64_t left = deadline > now ? deadline - now : 0;
+  return {static_cast<time_t>(left / kNsPerSecond), static_cast<long>(left % kNsPerSecond)};
+}
+
+class Asleep {
+ public:
+  Asleep(Sleeper& sleeper) : sleeper_(sleeper) {
+    const std::scoped_lock guard(g_sleepers_lock);
+    sleeper.next = g_sleepers;
+    sleeper.link = &g_sleepers;
+    if (g_sleepers != nullptr) g_sleepers->link = &sleeper.next;
+    g_sleepers = &sleeper;
+    g_sleeping.fetch_add(1);
+  }
+  ~Asleep() {
+    const std::scoped_lock guard(g_sleepers_lock);
+    *sleeper_.link = sleeper_.next;
+    if (sleeper_.next != nullptr) sleeper_.next->link = sleeper_.link;
+    g_sleeping.fetch_sub(1);
+    if (listens_) {
+      // Somebody else must hear the lanes now.
+      g_listener.store(Listener::kNobody);
+      if (g_sleepers != nullptr) ring(g_sleepers->bell);
+    }
+  }
+  // Becomes the one that hears the lanes, if none of the program's threads is.
+  bool listen() {
+    if (listens_) return true;
+    Listener other = Listener::kNobody;
+    if (g_listener.compare_exchange_strong(other, Listener::kProgram)) return listens_ = true;
+    if (other != Listener::kBackground) return false;
+    if (!g_listener.compare_exchange_strong(other, Listener::kProgram)) return false;
+    const int bell = g_background_bell.load();
+    if (bell >= 0) ring(bell);
+    return listens_ = true;
+  }
+
+ private:
+  Sleeper& sleeper_;
+  bool listens_ = false;
+};
+
+int sleep_on_lanes(Nic& nic, pollfd* fds, nfds_t count, std::uint64_t deadline,
+                   const sigset_t* mask) {
+  const timespec left = deadline == kNever ? timespec{} : until(deadline);
+  return VipxPoll(nic.cq(), fds, count, deadline == kNever ? nullptr : &left, mask);
+}
+
+int sleep_in_kernel(pollfd* fds, nfds_t count, std::uint64_t deadline, const sigset_t* mask) {
+  const timespec left = deadline == kNever ? timespec{} : until(deadline);
+  return kernel::ppoll(fds, count, deadline == kNever ? nullptr : &left, mask);
+}
+
+bool spin(Interest& interest, std::uint64_t deadline) {
+  const std::uint64_t end = std::min(deadline, now_ns() + options().spin_us * 1000);
+  for (unsigned looks = 0;; ++looks) {
+    progress();
+    if (interest.ready()) return true;
+    if (looks % kLooksPerClock == kLooksPerClock - 1 && now_ns() >= end) return false;
+  }
+}
+
+Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
+            const sigset_t* mask) {
+  counters::add(Counter::kSleeps);
+  // The caller's descriptors and this thread's bell.
+  constexpr nfds_t kFew = 64;
+  pollfd few[kFew];
+  std::unique_ptr<pollfd[]> many;
+  if (count >= kFew) many.reset(new pollfd[count + 1]);
+  pollfd* const all = many != nullptr ? many.get() : few;
+  if (count != 0) std::memcpy(all, fds, count * sizeof *fds);
+  const int bell = t_bell.descriptor();
+  all[count] = {bell, POLLIN, 0};
+  Sleeper sleeper{interest, bell};
+  Asleep asleep(sleeper);
+  for (;;) {
+    Nic* const nic = engine::nic();
+    const bool listens = nic != nullptr && options().handling == Handling::kSingle && asleep.listen();
+    if (nic != nullptr) progress();
+    if (interest.ready()) return Woken::kReady;
+    const int ready = listens ? sleep_on_lanes(*nic, all, count + 1, deadline, mask)
+                              : sleep_in_kernel(all, count + 1, deadline, mask);
+    if (ready < 0 && errno == EINTR) return Woken::kSignal;
+    if (ready < 0 && listens) engine::set_nic(nullptr);  // the agent has gone
+    if (ready > 0) {
+      if (all[count].revents != 0) t_bell.quieten();
+      bool any = false;
+      for (nfds_t i = 0; i < count; ++i) {
+        fds[i].revents = all[i].revents;
+        any = any || all[i].revents != 0;
+      }
+      if (any) return Woken::kDescriptors;
+    }
+    progress();
+    if (interest.ready()) return Woken::kReady;
+    if (deadline != kNever && now_ns() >= deadline) return Woken::kTimeout;
+  }
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------- time
+
+std::uint64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * kNsPerSecond +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t deadline_in_ms(long timeout_ms) {
+  if (timeout_ms < 0) return kNever;
+  return now_ns() + static_cast<std::uint64_t>(timeout_ms) * kNsPerMs;
+}
+
+std::uint64_t deadline_in(const timespec* timeout) {
+  if (timeout == nullptr) return kNever;
+  constexpr std::uint64_t kYears = 1'000'000'000;
+  const auto seconds = std::min(static_cast<std::uint64_t>(timeout->tv_sec), kYears);
+  return now_ns() + seconds * kNsPerSecond + static_cast<std::uint64_t>(timeout->tv_nsec);
+}
+
+// ---------------------------------------------------------------------------- waiting
+
+Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
+               const sigset_t* mask, bool worth_spinning) {
+  const bool lanes = engine::nic() != nullptr && options().handling == Handling::kSingle;
+  if (interest.ready() || (progress() && interest.ready())) return Woken::kReady;
+  const bool expired = deadline != kNever && now_ns() >= deadline;
+  if (lanes && worth_spinning && !expired && spin(interest, deadline)) {
+    counters::add(Counter::kSpinHits);
+    return Woken::kReady;
+  }
+  if (expired) {
+    const int ready = count == 0 && mask == nullptr ? 0 : sleep_in_kernel(fds, count, 0, mask);
+    if (ready < 0 && errno == EINTR) return Woken::kSignal;
+    return ready > 0 ? Woken::kDescriptors : Woken::kTimeout;
+  }
+  return sleep(interest, fds, count, deadline, mask);
+}
+
+bool progress() {
+  // Column M of the paper's table 4: who takes in what comes.
+  return options().handling == Handling::kSingle && engine::turn();
+}
+
+bool engine::turn() {
+  Nic* const nic = engine::nic();
+  if (nic == nullptr) return false;
+  g_turns.store(g_turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (!g_turn.try_lock()) return false;
+  const std::scoped_lock guard(std::adopt_lock, g_turn);
+  bool any = false;
+  Nic::Arrival arrival;
+  for (unsigned n = 0; n < kMostAtOnce && nic->next(arrival); ++n) {
+    any = true;
+    static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  }
+  return any;
+}
+
+namespace {
+
+// The paper's handler thread: sleeps on the completion queue and takes in what comes.
+void* run_handler(void*) {
+  while (Nic* const nic = engine::nic()) {
+    if (engine::turn()) continue;
+    if (VipxPoll(nic->cq(), nullptr, 0, nullptr, nullptr) < 0 && errno != EINTR) break;
+  }
+  return nullptr;
+}
+
+// The notify function: called by a thread of VIPL's for each entry of the completion queue.
+void on_notify(void*, VIP_NIC_HANDLE, VIP_VI_HANDLE vi, VIP_BOOLEAN) {
+  {
+    const std::scoped_lock guard(g_turn);
+    Nic::Arrival arrival;
+    if (Nic::take(vi, arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  }
+  if (Nic* const nic = engine::nic(); nic != nullptr) VipCQNotify(nic->cq(), nullptr, on_notify);
+}
+
+void start_handling(Nic& nic) {
+  if (options().handling == Handling::kNotify) VipCQNotify(nic.cq(), nullptr, on_notify);
+  if (options().handling != Handling::kHandler) return;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, run_handler, nullptr) == 0) pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+namespace engine {
+
+Nic* nic() { return g_nic.load(std::memory_order_acquire); }
+void set_nic(Nic* nic) {
+  g_nic.store(nic, std::memory_order_release);
+  if (nic != nullptr) start_handling(*nic);
+}
+
+void changed(Socket& socket) {
+  notify_watchers(socket);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (g_sleeping.load() == 0) return;
+  const std::scoped_lock guard(g_sleepers_lock);
+  for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
+    if (!s->interest.concerns(socket)) continue;
+    ring(s->bell);
+    counters::add(Counter::kWakeUps);
+  }
+}
+
+std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
+
+bool program_listens() { return g_listener.load() == Listener::kProgram; }
+
+void listen_in_background(int poke, std::uint64_t deadline) {
+  Nic* const nic = engine::nic();
+  pollfd fd{poke, POLLIN, 0};
+  Listener nobody = Listener::kNobody;
+  g_background_bell.store(poke);
+  if (nic == nullptr || options().handling != Handling::kSingle ||
+      !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
+    sleep_in_kernel(&fd, 1, deadline, nullptr);
+    return;
+  }
+  while (g_listener.load() == Listener::kBackground) {
+    const bool any = progress();
+    if (deadline != kNever && now_ns() >= deadline) break;
+    if (any) continue;
+    fd.revents = 0;
+    const int ready = sleep_on_lanes(*nic, &fd, 1, deadline, nullptr);
+    if (ready < 0 && errno != EINTR) set_nic(nullptr);
+    if (ready < 0 || fd.revents != 0) break;
+  }
+  Listener mine = Listener::kBackground;
+  g_listener.compare_exchange_strong(mine, Listener::kNobody);
+}
+
+void pause() { g_turn.lock(); }
+void go_on() { g_turn.unlock(); }
+
+void before_fork() {
+  g_turn.lock();
+  g_sleepers_lock.lock();
+}
+void after_fork_in_parent() {
+  g_sleepers_lock.unlock();
+  g_turn.unlock();
+}
+void after_fork_in_child() {
+  g_nic.store(nullptr);
+  g_sleepers = nullptr;
+  g_sleeping.store(0);
+  g_listener.store(Listener::kNobody);
+  g_background_bell.store(-1);
+  ++Bell::g_age;
+  g_sleepers_lock.unlock();
+  g_turn.unlock();
+}
+
+}  // namespace engine
+}  // namespace viaduct::sovia

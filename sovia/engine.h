@@ -1,0 +1,57 @@
+// What all lanes of the process have in common: the NIC, the threads that sleep, and who may take in
+// what comes.
+#ifndef VIADUCT_SOVIA_ENGINE_H
+#define VIADUCT_SOVIA_ENGINE_H
+
+#include <atomic>
+#include <cstdint>
+
+#include "sovia/nic.h"
+#include "sovia/waiting.h"
+
+namespace viaduct::sovia {
+
+// Someone whom a change of a lane may concern: the owner of a wire (ViWire::owner).
+class LaneOwner {
+ public:
+  virtual void arrived(const Nic::Arrival& arrival) = 0;
+
+ protected:
+  ~LaneOwner() = default;
+};
+
+namespace engine {
+
+// The process's NIC once it is open, or nullptr. Set by the background thread.
+Nic* nic();
+void set_nic(Nic* nic);
+
+// As progress(), whoever is to take in what comes.
+bool turn();
+
+// Something about the socket's lane has changed: wakes whom it concerns, tells epoll sets. No locks
+// that readers of the socket take may be held.
+void changed(Socket& socket);
+
+// Number of times that a thread of the program has made progress; only its change matters.
+std::uint32_t turns();
+
+// Whether a thread of the program sleeps as the one that hears the lanes.
+bool program_listens();
+
+// For the background thread: hears the lanes in place of the program, until the program wants to do
+// it itself, `poke` becomes readable or the time is up.
+void listen_in_background(int poke, std::uint64_t deadline);
+
+// Keeps everybody from taking in what comes, while a wire is destroyed.
+void pause();
+void go_on();
+
+void before_fork();
+void after_fork_in_parent();
+void after_fork_in_child();
+
+}  // namespace engine
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,189 @@
+// The protocol of a lane: two streams of bytes, one each way, over one VI, as the SOVIA paper
+// describes them: credits, delayed acknowledgements, piggybacking, combining of small sends.
+//
+// A direction's life, at its sender and at its receiver:
+//
+//     sender                                      receiver
+//     kIdle --START--> kUp --FIN--> kEnding       kIdle --START--> kUp --FIN--> kEnded
+//        \---------FIN-------------^   |             \---------FIN-------------^
+//                                   FINACK
+//                                      v
+//                                   kEnded
+//
+// A lane is over when both are kEnded, or when it is broken: the VI has lost its connection.
+//
+// One thread at a time: lock() it. Nothing here waits.
+#ifndef VIADUCT_SOVIA_LANE_H
+#define VIADUCT_SOVIA_LANE_H
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "sovia/packet.h"
+#include "sovia/wire.h"
+
+namespace viaduct::sovia {
+
+struct LaneOptions {
+  std::uint32_t window = 32;         // w, of this end
+  std::uint32_t ack_threshold = 16;  // t <= w
+  bool combine = true;               // small sends
+};
+
+// Places that a wire needs.
+struct LanePlaces {
+  std::uint32_t data, control, receive;
+};
+LanePlaces places_for(const LaneOptions& options);
+
+class Lane {
+ public:
+  enum class State : std::uint8_t { kIdle, kUp, kEnding, kEnded };
+
+  // What has changed, as bits.
+  enum Change : unsigned {
+    kReadable = 1,  // there is more to read, or the end of it
+    kWritable = 2,  // there is room again
+    kState = 4,     // of a direction, or greeted, or broken
+  };
+
+  // The wire has posted all its receives.
+  Lane(Wire& wire, const LaneOptions& options);
+
+  std::mutex& lock() { return mutex_; }
+
+  // ------------------------------------------------------------------ greeting
+  void greet(const std::uint8_t (&token)[kTokenBytes]);
+  // The peer's greeting has come.
+  bool greeted() const { return greeted_; }
+  const std::uint8_t* peer_token() const { return peer_token_; }
+
+  // ------------------------------------------------------------------ sending
+  State sending() const { return sending_; }
+  void start(std::uint64_t kernel_bytes);
+  // Copies as much as there is room for and sends what may go. `combine`: small data may wait for
+  // more, or for what is on its way. Bytes taken.
+  std::size_t write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine);
+  // Sends a packet from the program's own memory, at most kChunkBytes. False: not now. `ticket`
+  // tells when it has completed.
+  bool write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                    std::uint64_t& ticket);
+  bool has_completed(std::uint64_t ticket);
+  // Whether write_direct() would send.
+  bool has_credit();
+  // Whether write() would take something.
+  bool has_room();
+  // Sends what has waited for more. True if something is left, for which there is no credit.
+  bool flush();
+  // Whether small data waits for more.
+  bool holds() const { return holds_; }
+  // Bytes written that are not known to have reached the peer.
+  std::size_t unsent();
+  // FIN after all that was written.
+  void finish(bool closes);
+  void ask_to_leave();
+
+  // ------------------------------------------------------------------ receiving
+  State receiving() const { return receiving_; }
+  // START has come.
+  bool started() const { return started_; }
+  std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
+  std::size_t unread() const { return unread_; }
+  // Takes bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
+  std::size_t read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek);
+  // Bytes are taken and dropped.
+  std::size_t discard(std::size_t bytes);
+  // Moves all that is unread to memory of the lane's own, so that the peer can go on sending.
+  void set_aside();
+  // The program will not read any more: what comes is dropped.
+  void deafen();
+  // The peer's program has closed.
+  bool peer_closed() const { return peer_closed_; }
+  // The peer asks for the FIN of the sending direction; it is on its way.
+  bool peer_leaves() const { return peer_leaves_; }
+
+  // ------------------------------------------------------------------ the wire's events
+  // A packet has come. Change bits.
+  unsigned arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate);
+  // Sends have completed, or credits are wanted: to be called now and then. Change bits.
+  unsigned turn();
+  unsigned cut();
+
+  bool broken() const { return broken_; }
+  // ... and data may be lost with it: the peer sends some only after its greeting.
+  bool lost() const {
+    return broken_ && greeted_ && receiving_ != State::kEnded && !peer_closed_;
+  }
+  bool over() const {
+    return broken_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
+  }
+
+  struct Stalls {
+    std::uint64_t credits = 0;   // times that data had to wait for credits
+    std::uint64_t combined = 0;  // sends that were put into a packet with others
+    std::uint64_t packets = 0;   // DATA
+    std::uint64_t acks = 0;      // ACK packets
+  };
+  const Stalls& stalls() const { return stalls_; }
+
+ private:
+  struct Chunk {
+    std::uint32_t bytes = 0;
+    bool direct = false;
+  };
+  struct Arrival {
+    std::uint32_t place;  // kAside: in aside_
+    std::uint32_t at, bytes;
+  };
+
+  Chunk& chunk(std::uint64_t position) { return chunks_[position % places_.data]; }
+  std::uint32_t place(std::uint64_t position) const {
+    return static_cast<std::uint32_t>(position % places_.data);
+  }
+  void reap();
+  void pump(bool push);
+  bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
+  void post_pending_control();
+  std::uint32_t take_credits();
+  void consumed(std::uint32_t place);
+  void give_back(std::uint32_t place);
+
+  std::mutex mutex_;
+  Wire& wire_;
+  const LaneOptions options_;
+  const LanePlaces places_;
+
+  State sending_ = State::kIdle, receiving_ = State::kIdle;
+  bool greeted_ = false, started_ = false, broken_ = false, deaf_ = false;
+  bool peer_closed_ = false, peer_leaves_ = false;
+  std::uint8_t peer_token_[kTokenBytes] = {};
+  std::uint64_t peer_kernel_bytes_ = 0;
+
+  // --- sending. Positions of data packets: done_ <= posted_ <= filled_ <= done_ + places_.data.
+  std::vector<Chunk> chunks_;
+  std::uint64_t done_ = 0, posted_ = 0, filled_ = 0;
+  std::uint64_t control_done_ = 0, control_posted_ = 0;
+  std::deque<bool> order_;  // of what is posted: true is data
+  std::uint32_t credits_ = 0;
+  bool holds_ = false;
+  bool stalled_ = false;
+  // control packets that wait for a place, or FIN for the data before it
+  bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;
+
+  // --- receiving
+  std::deque<Arrival> arrivals_;
+  std::size_t unread_ = 0;
+  std::uint32_t owed_ = 0;  // credits that the peer has not been given back
+  std::deque<std::vector<std::byte>> aside_;
+
+  Stalls stalls_;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,47 @@
+// This process's end of a lane: the protocol, the VI, and the socket that they are for.
+#ifndef VIADUCT_SOVIA_LANE_END_H
+#define VIADUCT_SOVIA_LANE_END_H
+
+#include <atomic>
+#include <cstdint>
+
+#include "sovia/engine.h"
+#include "sovia/lane.h"
+#include "sovia/nic.h"
+#include "sovia/socket.h"
+
+namespace viaduct::sovia {
+
+class LaneEnd final : public LaneOwner {
+ public:
+  LaneEnd(SocketRef for_socket, ViWire& vi, const LaneOptions& options)
+      : wire(vi), lane(vi, options), socket(static_cast<SocketRef&&>(for_socket)) {
+    vi.owner = static_cast<LaneOwner*>(this);
+  }
+
+  void arrived(const Nic::Arrival& arrival) override;
+
+  ViWire& wire;
+  Lane lane;
+  const SocketRef socket;
+
+  // Threads that look at it without the socket's locks: it is not freed meanwhile.
+  std::atomic<int> pins{0};
+
+  // --- the background thread's
+  enum class Stage : std::uint8_t { kAsking, kGreeting, kOpen };
+  std::atomic<Stage> stage{Stage::kAsking};
+  std::uint64_t asked_at = 0, give_up_at = 0;
+  FlowEnd peer{};                     // what it is remembered by if it does not answer
+  std::atomic<bool> cancelled{false};  // before it was open
+  bool closing = false;               // nothing is sent any more
+  bool listed = false;                // was queued
+  std::size_t last_unsent = 0;
+  std::atomic<bool> queued{false};    // to be looked at
+  LaneEnd* next_queued = nullptr;
+  std::atomic<bool> holding{false};   // small data may have to be sent later
+};
+
+}  // namespace viaduct::sovia
+
+#endif

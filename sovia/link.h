@@ -1,0 +1,47 @@
+// Where a TCP connection goes: which interface, and whose MAC address the peer has on that link.
+#ifndef VIADUCT_SOVIA_LINK_H
+#define VIADUCT_SOVIA_LINK_H
+
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+
+#include "sovia/reason.h"
+
+namespace viaduct::sovia {
+
+struct FlowEnd {
+  std::uint8_t address[16];  // IPv4: the first four, then zeros
+  std::uint8_t port[2];      // network byte order
+};
+static_assert(sizeof(FlowEnd) == 18);
+
+// A connection as this end sees it. IPv4 in IPv6 counts as IPv4.
+struct Flow {
+  bool ipv6;
+  FlowEnd local, remote;
+};
+
+// The flow of a connected TCP socket. False with errno.
+bool flow_of(int fd, Flow& flow);
+
+// Whether both ends are certainly on this host, from the addresses alone.
+bool is_loopback(const Flow& flow);
+
+struct Way {
+  char interface[IF_NAMESIZE];
+  std::uint8_t peer[6];  // its MAC address
+};
+
+// Asks the kernel's tables. kNone: found.
+Reason find_way(const Flow& flow, Way& way);
+
+// Bytes that have been written to a TCP socket so far, and bytes that have been read from it. False
+// if the kernel doesn't say.
+bool bytes_written(int fd, std::uint64_t& bytes);
+bool bytes_read(int fd, std::uint64_t& bytes);
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,79 @@
+#include "sovia/own_descriptors.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+
+namespace viaduct::sovia::own_descriptors {
+namespace {
+
+constexpr std::size_t kMost = 256;
+constexpr int kHigh = 900;  // select() can name no more than 1023, and kernel tables stay small
+
+// Slots hold fd + 1; 0 is free.
+std::atomic<int> g_slots[kMost];
+std::atomic<std::size_t> g_used{0};  // slots that were ever used
+
+// Below the program's limit, however low.
+int place() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > kHigh + 64) return kHigh;
+  return static_cast<int>(limit.rlim_cur > 64 ? limit.rlim_cur - 32 : limit.rlim_cur / 2);
+}
+
+}  // namespace
+
+void mark(int fd) {
+  for (std::size_t i = 0; i < kMost; ++i) {
+    int free = 0;
+    if (!g_slots[i].compare_exchange_strong(free, fd + 1)) continue;
+    std::size_t used = g_used.load();
+    while (used < i + 1 && !g_used.compare_exchange_weak(used, i + 1)) {
+    }
+    return;
+  }
+}
+
+int adopt(int fd) {
+  if (fd < 0) return fd;
+  const int saved = errno;
+  const int high = static_cast<int>(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, place()));
+  if (high >= 0) syscall(SYS_close, fd);
+  errno = saved;
+  const int kept = high >= 0 ? high : fd;
+  mark(kept);
+  return kept;
+}
+
+void release(int fd) {
+  const std::size_t used = g_used.load();
+  for (std::size_t i = 0; i < used; ++i) {
+    int marked = fd + 1;
+    if (g_slots[i].compare_exchange_strong(marked, 0)) return;
+  }
+}
+
+bool has(int fd) {
+  const std::size_t used = g_used.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < used; ++i) {
+    if (g_slots[i].load(std::memory_order_relaxed) == fd + 1) return fd >= 0;
+  }
+  return false;
+}
+
+int next_from(int fd) {
+  const std::size_t used = g_used.load(std::memory_order_acquire);
+  int least = -1;
+  for (std::size_t i = 0; i < used; ++i) {
+    const int marked = g_slots[i].load(std::memory_order_relaxed) - 1;
+    if (marked >= fd && (least < 0 || marked < least)) least = marked;
+  }
+  return least;
+}
+
+}  // namespace viaduct::sovia::own_descriptors

@@ -1,0 +1,220 @@
+// A socket: a kernel TCP socket, and beside it, once the connection is worth it, a lane over VIA.
+//
+// Each direction has a route, the kernel or the lane. The sender of a direction alone decides on it:
+// it goes up to the lane by a START packet, which says how many bytes it has sent through the kernel
+// before, and goes down by a FIN packet; the receiver reads on where the sender said. Whatever is
+// special about a connection (end, reset, urgent data, options) happens in the kernel, for which a
+// direction is down.
+//
+// A socket is shared by all descriptors of the process that were made of each other by dup. All
+// functions may be called by several threads at once. `fd` is any descriptor of the socket.
+#ifndef VIADUCT_SOVIA_SOCKET_H
+#define VIADUCT_SOVIA_SOCKET_H
+
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "sovia/reason.h"
+
+namespace viaduct::sovia {
+
+class Lane;
+class LaneEnd;
+class SocketRef;
+struct Holders;
+struct Residue;
+
+class Socket {
+ public:
+  // ------------------------------------------------------------------ data
+  // As recvmsg and sendmsg for `count` pieces, without address and control data: bytes, or -1 with
+  // errno. They wait as the socket's modes and the flags say; a send may raise SIGPIPE.
+  ssize_t receive(int fd, const iovec* pieces, std::size_t count, int flags);
+  ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags);
+
+  // Whether data of either direction may go over a lane now or soon. If not, every call may go
+  // straight to the kernel; if so, calls that the kernel alone should do need leave() first.
+  bool concerned() const { return lane_wanted_.load(std::memory_order_acquire); }
+
+  // Bytes that receive() would find, for FIONREAD. `kernel_bytes`: what the kernel says.
+  int unread(int kernel_bytes);
+  // Bytes sent that the peer has not got, for SIOCOUTQ.
+  int unsent(int kernel_bytes);
+  // Whether unread data lies on the lane, before anything the kernel has (SIOCATMARK is then 0).
+  bool lane_has_data();
+
+  // ------------------------------------------------------------------ readiness
+  // Instead of asking the kernel for `wanted` (POLL*), ask it for this ...
+  short ask_kernel(short wanted);
+  // ... and this is what to tell the program when the kernel has answered `kernel_says`. Short and
+  // without a system call; with kernel_says 0 it is what the lane alone has to say.
+  short answer(short wanted, short kernel_says);
+
+  // Whether the kernel's answers are the program's, now and for some time ...
+  bool kernel_alone() const { return !concerned() && residue_ == nullptr; }
+  // ... or at least now.
+  bool kernel_knows_all();
+
+  // Registrations in epoll sets, which are told of changes: ready.h, epoll_set.h.
+  std::atomic<void*>& watchers() { return watchers_; }
+  const std::atomic<void*>& watchers() const { return watchers_; }
+
+  // ------------------------------------------------------------------ leaving the lane
+  // Both directions go down to the kernel and stay there until the socket may go up again. Returns
+  // when the peer has gone down too and all that it sent before has come, which then is unread;
+  // false if the peer did not do so in time (the lane is then cut, and the connection reset).
+  bool leave(int fd, Reason why);
+  // The same for ever: no lane any more.
+  bool leave_for_good(int fd, Reason why);
+  // The direction from here alone goes down; what was sent before arrives before what the kernel
+  // sends next. Waits only for room in the window.
+  void leave_sending(int fd, Reason why);
+  // The sending direction may not use the lane from now on although it could.
+  void forbid(Reason why);
+
+  // shutdown(2).
+  int shutdown(int fd, int how);
+
+  // The last descriptor of the process is about to be closed: sends what is left, in the background
+  // if the socket does not linger. Call between table::closing() and the kernel's close.
+  void release(int fd);
+
+  // ------------------------------------------------------------------ fork
+  // Before fork, lane left: unread data of the lane moves to memory that parent and child share, and
+  // the socket counts one more process that holds it. Undone by fork_failed().
+  void share(int fd);
+  void fork_failed();
+  // In the child, for every socket: no thread is inside any more.
+  void after_fork_in_child();
+
+  // ------------------------------------------------------------------ events of the program
+  void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
+  int descriptors() const { return descriptors_.load(); }  // of this process
+
+  // ------------------------------------------------------------------ for the background thread
+  // The lane is open: sends may go up. False if the socket does not want it any more.
+  bool lane_opened(LaneEnd& end);
+  // No lane; how many calls later it is worth trying again is the socket's to say.
+  void lane_refused(Reason why);
+  // The lane is over; takes it from the socket, for good. False while there is something to read.
+  bool lane_over(LaneEnd& end);
+  // The program has closed it.
+  bool closed() const { return descriptors() == 0; }
+  // When the process ends: FIN to the peer. Nobody calls any more.
+  void finish_lane();
+  // Which lane of this connection the next one is.
+  std::uint32_t lane_number() const { return lane_number_.load(); }
+
+  SocketRef reference();
+
+ private:
+  friend class SocketPool;
+  friend class SocketRef;
+
+  // Where the bytes of a direction come from, or go to.
+  enum class Phase : std::uint8_t {
+    kKernel,  // the lane has not begun
+    kDrain,   // receiving: it has; `kernel_left_` bytes come from the kernel before
+    kLane,
+    kAfter,   // the lane has ended: the kernel again
+  };
+  enum class Stage : std::uint8_t { kNone, kAsked, kOpen };
+  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed };
+
+  Socket() = default;
+  ~Socket() = default;
+
+  Attempt try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                      ssize_t& bytes);
+  // A send from the program's own memory.
+  struct Direct {
+    std::uint32_t memory = 0;  // its region
+    bool sent = false;
+    std::uint64_t ticket = 0;  // of the last packet
+  };
+  Attempt try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                   ssize_t& bytes, Direct* direct);
+  ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct);
+  ssize_t send_registered(int fd, const iovec& piece, int flags);
+  template <class Condition>
+  void await_lane(Condition&& condition);
+  void await_sent(std::uint64_t ticket);
+  void await_credits();
+  bool go_up(int fd);
+  void settle_receiving(int fd, Lane& lane);
+  Attempt receive_from_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
+                              int flags, ssize_t& bytes);
+  Attempt receive_residue(const iovec* pieces, std::size_t count, std::size_t skip, bool peek,
+                          ssize_t& bytes);
+  bool await(int fd, short events, int option, std::uint64_t& deadline, bool& has_deadline);
+  bool blocks(int fd, int flags);
+  bool awaits_lane_end();
+  void moved(int fd, ssize_t bytes);
+  int look_up_combining(int fd);
+  void reset(int fd);
+  Attempt fail_reset();
+  Attempt fail_pipe(int flags);
+
+  std::atomic<std::uint32_t> references_{0};  // first: see SocketPool
+  std::atomic<int> descriptors_{0};
+  std::atomic<bool> lane_wanted_{true};
+  std::atomic<void*> watchers_{nullptr};
+
+  // --- receiving
+  std::mutex in_;
+  Phase receiving_ = Phase::kKernel;
+  std::uint64_t kernel_left_ = 0;
+  bool read_shut_ = false;
+  bool early_end_ = false;  // of the kernel's stream, before the lane's
+
+  // --- sending
+  std::mutex out_;
+  Phase sending_ = Phase::kKernel;
+  bool forbidden_ = false;
+
+  // --- both: read under either lock, changed under both
+  LaneEnd* lane_ = nullptr;
+  Stage stage_ = Stage::kNone;
+  std::atomic<bool> reset_{false};
+  bool reset_told_ = false;
+  Holders* holders_ = nullptr;
+  Residue* residue_ = nullptr;
+
+  std::atomic<bool> for_good_{false};
+  std::atomic<Reason> reason_{Reason::kShort};
+  std::atomic<std::uint32_t> lane_number_{0};
+  std::atomic<int> nonblocking_{-1};  // 0, 1; -1: to be looked up
+  std::atomic<int> combines_{-1};
+  std::atomic<std::uint32_t> calls_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+  std::uint32_t calls_needed_ = 0;  // 0: the option's
+};
+
+// A counted reference.
+class SocketRef {
+ public:
+  SocketRef() = default;
+  explicit SocketRef(Socket* counted) : socket_(counted) {}
+  SocketRef(SocketRef&& other) noexcept : socket_(other.socket_) { other.socket_ = nullptr; }
+  SocketRef& operator=(SocketRef&& other) noexcept;
+  SocketRef(const SocketRef&) = delete;
+  ~SocketRef() { reset(); }
+  void reset();
+
+  explicit operator bool() const { return socket_ != nullptr; }
+  Socket* operator->() const { return socket_; }
+  Socket& operator*() const { return *socket_; }
+  Socket* get() const { return socket_; }
+
+ private:
+  Socket* socket_ = nullptr;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,475 @@
+// Data over a socket, by whichever route.
+#include <errno.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "sovia/background.h"
+#include "sovia/counters.h"
+#include "sovia/kernel.h"
+#include "sovia/lane_end.h"
+#include "sovia/link.h"
+#include "sovia/options.h"
+#include "sovia/registrations.h"
+#include "sovia/residue.h"
+#include "sovia/socket.h"
+#include "sovia/waiting.h"
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr std::size_t kMostPieces = 1024;  // IOV_MAX
+
+std::size_t total(const iovec* pieces, std::size_t count) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) bytes += pieces[i].iov_len;
+  return bytes;
+}
+
+// The pieces from `skip` on, at most `limit` bytes of them, for a call to the kernel.
+class Rest {
+ public:
+  Rest(const iovec* pieces, std::size_t count, std::size_t skip, std::uint64_t limit) {
+    for (std::size_t i = 0; i < count && used_ < kFew && limit != 0; ++i) {
+      if (skip >= pieces[i].iov_len) {
+        skip -= pieces[i].iov_len;
+        continue;
+      }
+      const std::size_t here = std::min<std::uint64_t>(pieces[i].iov_len - skip, limit);
+      pieces_[used_++] = {static_cast<std::byte*>(pieces[i].iov_base) + skip, here};
+      limit -= here;
+      skip = 0;
+    }
+    message_.msg_iov = pieces_;
+    message_.msg_iovlen = used_;
+  }
+  msghdr* message() { return &message_; }
+  std::size_t bytes() const { return used_ == 0 ? 0 : pieces_[0].iov_len; }
+
+ private:
+  static constexpr std::size_t kFew = 64;
+  iovec pieces_[kFew];
+  std::size_t used_ = 0;
+  msghdr message_{};
+};
+
+// What one thread waits for at one socket.
+class SocketInterest final : public Interest {
+ public:
+  SocketInterest(Socket& socket, short events) : socket_(socket), events_(events) {}
+  bool ready() override { return socket_.answer(events_, 0) != 0; }
+  bool concerns(const Socket& socket) const override { return &socket == &socket_; }
+
+ private:
+  Socket& socket_;
+  const short events_;
+};
+
+// Whether a call that a signal has interrupted is to go on: all handlers that there are want it.
+bool handlers_restart() {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action;
+    if (kernel::sigaction(signal, nullptr, &action) != 0) continue;
+    const bool handled = (action.sa_flags & SA_SIGINFO) != 0 ||
+                         (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+    if (handled && (action.sa_flags & SA_RESTART) == 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------- both
+
+bool Socket::blocks(int fd, int flags) {
+  if ((flags & MSG_DONTWAIT) != 0) return false;
+  int nonblocking = nonblocking_.load(std::memory_order_relaxed);
+  if (nonblocking < 0) {
+    nonblocking = (kernel::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
+    // Another process could change it behind our back.
+    if (holders_ == nullptr) nonblocking_.store(nonblocking, std::memory_order_relaxed);
+  }
+  return nonblocking == 0;
+}
+
+void Socket::mode_changed() {
+  nonblocking_.store(-1, std::memory_order_relaxed);
+  combines_.store(-1, std::memory_order_relaxed);
+}
+
+// Waits until an attempt is worth while. False with errno if the call is to end.
+bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
+                   bool& has_deadline) {
+  if (deadline == 0) {
+    timeval timeout{};
+    socklen_t length = sizeof timeout;
+    kernel::getsockopt(fd, SOL_SOCKET, option, &timeout, &length);
+    has_deadline = timeout.tv_sec != 0 || timeout.tv_usec != 0;
+    const timespec time{timeout.tv_sec, timeout.tv_usec * 1000};
+    deadline = deadline_in(has_deadline ? &time : nullptr);
+  }
+  SocketInterest interest(*this, events);
+  const short ask = ask_kernel(events);
+  pollfd kernel_fd{fd, ask, 0};
+  // A direction that is on its lane has nothing to hear from the kernel.
+  const bool lane_alone = ask == 0;
+  if (awaits_lane_end()) {
+    // The kernel would tell of the end again and again.
+    wait_for(interest, nullptr, 0, std::min(deadline, now_ns() + 1'000'000), nullptr, true);
+    return true;
+  }
+  switch (wait_for(interest, &kernel_fd, lane_alone ? 0 : 1, deadline, nullptr, lane_alone)) {
+    case Woken::kReady:
+    case Woken::kDescriptors:
+      return true;
+    case Woken::kTimeout:
+      errno = EAGAIN;
+      return false;
+    case Woken::kSignal:
+      if (!has_deadline && handlers_restart()) return true;
+      errno = EINTR;
+      return false;
+  }
+  return true;
+}
+
+// Whether the kernel has told of the end of its stream, and that of the lane is yet to come.
+bool Socket::awaits_lane_end() {
+  const std::scoped_lock guard(in_);
+  return early_end_ && lane_ != nullptr && receiving_ == Phase::kKernel;
+}
+
+// A call has moved data through the kernel: is the connection worth a lane by now?
+void Socket::moved(int fd, ssize_t bytes) {
+  if (bytes <= 0 || stage_ != Stage::kNone || !concerned()) return;
+  const std::uint32_t calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const std::uint64_t all =
+      bytes_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed) +
+      static_cast<std::uint64_t>(bytes);
+  if (calls_needed_ == 0) {
+    if (calls < options().upgrade_after && all < options().upgrade_bytes) return;
+  } else if (calls < calls_needed_) {
+    return;
+  }
+  {
+    const std::scoped_lock both(in_, out_);
+    if (stage_ != Stage::kNone || forbidden_ || reset_) return;
+    if (holders_ != nullptr && !sole_holder(*holders_)) {
+      calls_.store(0);
+      if (reason_.exchange(Reason::kShared) != Reason::kShared) counters::fell(Reason::kShared);
+      return;
+    }
+    stage_ = Stage::kAsked;
+  }
+  background::ask(reference(), fd);
+}
+
+Socket::Attempt Socket::fail_reset() {
+  const bool told = reset_told_;
+  reset_told_ = true;
+  if (told) return Attempt::kDone;
+  errno = ECONNRESET;
+  return Attempt::kFailed;
+}
+
+Socket::Attempt Socket::fail_pipe(int flags) {
+  if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
+  errno = EPIPE;
+  return Attempt::kFailed;
+}
+
+// ---------------------------------------------------------------------------- receiving
+
+ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flags) {
+  if (count > kMostPieces) {
+    errno = EINVAL;
+    return -1;
+  }
+  const std::size_t wanted = total(pieces, count);
+  const bool all = (flags & MSG_WAITALL) != 0;
+  const bool peek = (flags & MSG_PEEK) != 0;
+  std::size_t done = 0;
+  std::uint64_t deadline = 0;
+  bool has_deadline = false;
+  for (;;) {
+    ssize_t bytes = 0;
+    const Attempt attempt =
+        try_receive(fd, pieces, count, peek ? 0 : done, flags & ~MSG_WAITALL, bytes);
+    if (attempt == Attempt::kFailed) return done != 0 && !peek ? static_cast<ssize_t>(done) : -1;
+    if (attempt == Attempt::kDone) {
+      if (bytes == 0) return static_cast<ssize_t>(done);
+      if (peek) {
+        done = static_cast<std::size_t>(bytes);
+        if (!all || done >= wanted) return bytes;
+        // More may come behind it; what is there does not count as something new.
+        if (!blocks(fd, flags)) return bytes;
+        constexpr timespec kMoment{0, 200'000};
+        progress();
+        nanosleep(&kMoment, nullptr);
+        continue;
+      }
+      moved(fd, bytes);
+      done += static_cast<std::size_t>(bytes);
+      if (!all || done >= wanted) return static_cast<ssize_t>(done);
+      continue;
+    }
+    if (!blocks(fd, flags)) {
+      if (done != 0) return static_cast<ssize_t>(done);
+      errno = EAGAIN;
+      return -1;
+    }
+    if (!await(fd, POLLIN, SO_RCVTIMEO, deadline, has_deadline)) {
+      return done != 0 ? static_cast<ssize_t>(done) : -1;
+    }
+  }
+}
+
+// START has come: how much there is to read from the kernel before.
+void Socket::settle_receiving(int fd, Lane& lane) {
+  std::uint64_t read = 0;
+  bytes_read(fd, read);
+  kernel_left_ = lane.peer_kernel_bytes() - read;
+  receiving_ = kernel_left_ != 0 ? Phase::kDrain : Phase::kLane;
+  SOVIA_LOG("%d: receiving goes up to the lane after %llu more bytes", fd,
+            static_cast<unsigned long long>(kernel_left_));
+}
+
+Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count,
+                                    std::size_t skip, int flags, ssize_t& bytes) {
+  const bool peek = (flags & MSG_PEEK) != 0;
+  progress();
+  const std::scoped_lock guard(in_);
+  if (residue_ != nullptr) {
+    const Attempt attempt = receive_residue(pieces, count, skip, peek, bytes);
+    if (attempt != Attempt::kAgain) return attempt;
+  }
+  if (lane_ == nullptr) {
+    if (reset_) return fail_reset();
+    return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
+  }
+  Lane& lane = lane_->lane;
+  {
+    const std::scoped_lock lane_guard(lane.lock());
+    if (receiving_ == Phase::kKernel && lane.receiving() != Lane::State::kIdle &&
+        lane.started()) {
+      settle_receiving(fd, lane);
+    }
+    if (receiving_ == Phase::kLane) {
+      if (lane.unread() != 0) {
+        bytes = static_cast<ssize_t>((flags & MSG_TRUNC) != 0 && !peek
+                                         ? lane.discard(total(pieces, count) - skip)
+                                         : lane.read(pieces, count, skip, peek));
+        if (lane.receiving() == Lane::State::kEnded && lane.unread() == 0) background::look_at(*lane_);
+        counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
+        return Attempt::kDone;
+      }
+      if (read_shut_) return Attempt::kDone;
+      if (lane.receiving() == Lane::State::kEnded) {
+        receiving_ = Phase::kAfter;
+        background::look_at(*lane_);
+      } else if (!lane.broken()) {
+        if (lane.holds()) lane.flush();  // the program wants an answer
+        if (total(pieces, count) == skip) return Attempt::kDone;
+        return Attempt::kAgain;
+      }
+    }
+    if (receiving_ != Phase::kAfter && lane.lost()) {
+      reset(fd);
+      return fail_reset();
+    }
+    if (receiving_ == Phase::kKernel && lane.holds()) lane.flush();
+  }
+  return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
+}
+
+Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::size_t count,
+                                            std::size_t skip, int flags, ssize_t& bytes) {
+  const std::uint64_t limit = receiving_ == Phase::kDrain ? kernel_left_ : ~0ull;
+  Rest rest(pieces, count, skip, limit);
+  bytes = kernel::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
+  if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
+  // The end of the kernel's stream is that of the connection only when that of the lane has come.
+  if (bytes == 0 && lane_ != nullptr && receiving_ == Phase::kKernel && rest.bytes() != 0 &&
+      !read_shut_) {
+    const std::scoped_lock guard(lane_->lane.lock());
+    const bool ended = lane_->lane.receiving() == Lane::State::kEnded && !lane_->lane.started();
+    if (!ended && !lane_->lane.broken()) {
+      early_end_ = true;
+      return Attempt::kAgain;
+    }
+  }
+  if (bytes > 0 && (flags & MSG_PEEK) == 0) {
+    counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
+    if (receiving_ == Phase::kDrain) {
+      kernel_left_ -= static_cast<std::uint64_t>(bytes);
+      if (kernel_left_ == 0) receiving_ = Phase::kLane;
+    }
+  }
+  return Attempt::kDone;
+}
+
+// ---------------------------------------------------------------------------- sending
+
+ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) {
+  if (count > kMostPieces) {
+    errno = EINVAL;
+    return -1;
+  }
+  const std::size_t wanted = total(pieces, count);
+  if (wanted > options().copy_limit && count == 1 && sending_ == Phase::kLane &&
+      blocks(fd, flags)) {
+    return send_registered(fd, pieces[0], flags);
+  }
+  return send_pieces(fd, pieces, count, flags, nullptr);
+}
+
+// The paper's registered sends: the data goes from the program's memory, so the call returns when all
+// of it has been taken.
+ssize_t Socket::send_registered(int fd, const iovec& piece, int flags) {
+  Nic* const nic = engine::nic();
+  Direct direct;
+  if (nic != nullptr && readable(piece.iov_base, piece.iov_len)) {
+    direct.memory = nic->take_memory(piece.iov_base, piece.iov_len);
+  }
+  if (direct.memory == 0) return send_pieces(fd, &piece, 1, flags, nullptr);
+  const ssize_t sent = send_pieces(fd, &piece, 1, flags, &direct);
+  const int error = errno;
+  if (direct.sent) await_sent(direct.ticket);
+  nic->give_back_memory(direct.memory);
+  errno = error;
+  return sent;
+}
+
+// Waits for something that the lane does not tell sleepers of, so it looks often. A lane that is lost
+// or left ends it too.
+template <class Condition>
+void Socket::await_lane(Condition&& condition) {
+  class Wish final : public Interest {
+   public:
+    Wish(Socket& socket, Condition& condition) : socket_(socket), condition_(condition) {}
+    bool ready() override {
+      const std::scoped_lock guard(socket_.out_);
+      if (socket_.lane_ == nullptr) return true;
+      Lane& lane = socket_.lane_->lane;
+      const std::scoped_lock lane_guard(lane.lock());
+      return lane.broken() || lane.sending() != Lane::State::kUp || condition_(lane);
+    }
+    bool concerns(const Socket& socket) const override { return &socket == &socket_; }
+
+   private:
+    Socket& socket_;
+    Condition& condition_;
+  } wish(*this, condition);
+  constexpr std::uint64_t kLookNs = 200'000;
+  while (wait_for(wish, nullptr, 0, now_ns() + kLookNs, nullptr, true) != Woken::kReady) continue;
+}
+
+// Until the packet is out of the program's hands.
+void Socket::await_sent(std::uint64_t ticket) {
+  await_lane([ticket](Lane& lane) { return lane.has_completed(ticket); });
+}
+
+void Socket::await_credits() {
+  await_lane([](Lane& lane) { return lane.has_credit(); });
+}
+
+ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int flags,
+                            Direct* direct) {
+  const std::size_t wanted = total(pieces, count);
+  std::size_t done = 0;
+  std::uint64_t deadline = 0;
+  bool has_deadline = false;
+  for (;;) {
+    ssize_t bytes = 0;
+    const Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct);
+    if (attempt == Attempt::kFailed) return done != 0 ? static_cast<ssize_t>(done) : -1;
+    if (attempt == Attempt::kDone) {
+      done += static_cast<std::size_t>(bytes);
+      if (done >= wanted) return static_cast<ssize_t>(done);
+      if (bytes != 0) continue;
+    }
+    if (!blocks(fd, flags)) {
+      if (done != 0) return static_cast<ssize_t>(done);
+      errno = EAGAIN;
+      return -1;
+    }
+    if (direct != nullptr && sending_ == Phase::kLane) {
+      // There is room for copies, so it is the credits that are waited for.
+      await_credits();
+      continue;
+    }
+    if (!await(fd, POLLOUT, SO_SNDTIMEO, deadline, has_deadline)) {
+      return done != 0 ? static_cast<ssize_t>(done) : -1;
+    }
+  }
+}
+
+// The lane is open and nothing speaks against it: this direction begins on it.
+bool Socket::go_up(int fd) {
+  Lane& lane = lane_->lane;
+  std::uint64_t before;
+  if (forbidden_ || !lane.greeted() || lane.broken() || lane.sending() != Lane::State::kIdle || lane.peer_closed() ||
+      lane.peer_leaves() || !bytes_written(fd, before)) {
+    return false;
+  }
+  lane.start(before);
+  if (lane.sending() != Lane::State::kUp) return false;
+  sending_ = Phase::kLane;
+  counters::add(Counter::kWakeupsSent);
+  SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
+            static_cast<unsigned long long>(before));
+  return true;
+}
+
+Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
+                                 int flags, ssize_t& bytes, Direct* direct) {
+  {
+    const std::scoped_lock guard(out_);
+    if (reset_) return fail_pipe(flags);
+    if (lane_ != nullptr) {
+      Lane& lane = lane_->lane;
+      const std::scoped_lock lane_guard(lane.lock());
+      if (sending_ == Phase::kKernel) go_up(fd);
+      if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) sending_ = Phase::kAfter;
+      if (sending_ == Phase::kLane && lane.peer_closed()) {
+        // What the kernel answers to who sends to nobody is what the program is to see.
+        lane.finish(false);
+        sending_ = Phase::kAfter;
+      }
+      if (sending_ == Phase::kLane) {
+        if (lane.broken()) {
+          reset(fd);
+          return fail_pipe(flags);
+        }
+        int combines = combines_.load(std::memory_order_relaxed);
+        if (combines < 0) combines = look_up_combining(fd);
+        if (direct != nullptr && count == 1) {
+          const std::size_t left = pieces[0].iov_len - skip;
+          const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
+          const auto* const from = static_cast<const std::byte*>(pieces[0].iov_base) + skip;
+          if (!lane.write_direct(from, here, direct->memory, direct->ticket)) return Attempt::kAgain;
+          direct->sent = true;
+          bytes = here;
+          counters::add(Counter::kBytesSentLane, here);
+          return Attempt::kDone;
+        }
+        const bool wait = combines != 0 || (flags & MSG_MORE) != 0;
+        bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, wait));
+        if (lane.holds()) background::flush_later(*lane_);
+        counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
+        if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
+        return Attempt::kAgain;
+      }
+    }
+    Rest rest(pieces, count, skip, ~0ull);
+    bytes = kernel::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
+    if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
+    counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(bytes));
+  }
+  moved(fd, bytes);
+  return Attempt::kDone;
+}
+
+}  // namespace viaduct::sovia

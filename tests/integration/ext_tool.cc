@@ -1,0 +1,304 @@
+// What the test of vipl_ext.h does on the hosts of a lab.
+//
+//   ext_tool serve CONNECTIONS           echoes messages; waits with VipxPoll alone
+//   ext_tool poll HOST THREADS ROUNDS    threads on one CQ, each with a connection and a pipe of its
+//                                        own; each message has an answer, and nobody may sleep
+//                                        through it
+//   ext_tool descriptors                 what VipxDescriptors says is what is open
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "vipl/vipl_ext.h"
+
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::steady_clock;
+
+constexpr std::uint32_t kBytes = 64;
+constexpr unsigned kReceives = 8;  // posted on each VI
+constexpr timespec kPatience{3, 0};
+
+[[noreturn]] void fail(const std::string& what) {
+  std::printf("%s\n", what.c_str());
+  std::fflush(stdout);
+  std::_Exit(1);
+}
+
+void check(VIP_RETURN result, const char* what) {
+  if (result != VIP_SUCCESS) fail(std::string(what) + ": " + VipxReturnText(result));
+}
+
+// A NIC, and memory for all messages.
+struct Nic {
+  Nic() {
+    check(VipOpenNic("nic0", &nic), "VipOpenNic");
+    check(VipNSInit(nic, nullptr), "VipNSInit");
+    check(VipCreateCQ(nic, 1024, &cq), "VipCreateCQ");
+  }
+  ~Nic() { VipCloseNic(nic); }
+  VIP_NIC_HANDLE nic = nullptr;
+  VIP_CQ_HANDLE cq = nullptr;
+};
+
+struct Address {
+  alignas(VIP_NET_ADDRESS) unsigned char room[sizeof(VIP_NET_ADDRESS) + 64] = {};
+  VIP_NET_ADDRESS* get() { return reinterpret_cast<VIP_NET_ADDRESS*>(room); }
+  void set(const void* host, const char* discriminator) {
+    get()->HostAddressLen = 6;
+    std::memcpy(get()->HostAddress, host, 6);
+    get()->DiscriminatorLen = static_cast<VIP_UINT16>(std::strlen(discriminator));
+    std::memcpy(get()->HostAddress + 6, discriminator, std::strlen(discriminator));
+  }
+};
+
+struct alignas(64) Packet {
+  VIP_DESCRIPTOR descriptor;
+  unsigned char data[kBytes];
+};
+
+// A VI whose receives are announced on the NIC's CQ.
+struct End {
+  explicit End(Nic& nic) {
+    VIP_VI_ATTRIBUTES attributes = {};
+    attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+    attributes.MaxTransferSize = 4096;
+    check(VipCreateVi(nic.nic, &attributes, nullptr, nic.cq, &vi), "VipCreateVi");
+    check(VipRegisterMem(nic.nic, packets, sizeof packets, nullptr, &memory), "VipRegisterMem");
+    for (unsigned i = 1; i <= kReceives; ++i) post(packets[i]);
+  }
+  void post(Packet& packet) {
+    fill(packet);
+    check(VipPostRecv(vi, &packet.descriptor, memory), "VipPostRecv");
+  }
+  void fill(Packet& packet) const {
+    VIP_DESCRIPTOR& d = packet.descriptor;
+    d.CS.SegCount = 1;
+    d.CS.Control = VIP_CONTROL_OP_SENDRECV;
+    d.CS.Length = kBytes;
+    d.DS[0].Local.Data.Address = packet.data;
+    d.DS[0].Local.Handle = memory;
+    d.DS[0].Local.Length = kBytes;
+  }
+  void send() {
+    VIP_DESCRIPTOR* done = nullptr;
+    if (sending) {
+      while (VipSendDone(vi, &done) == VIP_NOT_DONE) std::this_thread::yield();
+    }
+    sending = true;
+    fill(packets[0]);
+    check(VipPostSend(vi, &packets[0].descriptor, memory), "VipPostSend");
+  }
+  // Takes one message. False when the connection is over.
+  bool take() {
+    VIP_DESCRIPTOR* done = nullptr;
+    if (VipRecvDone(vi, &done) != VIP_SUCCESS) return false;
+    post(*reinterpret_cast<Packet*>(done));
+    return true;
+  }
+
+  VIP_VI_HANDLE vi = nullptr;
+  VIP_MEM_HANDLE memory = 0;
+  bool sending = false;
+  Packet packets[1 + kReceives] = {};
+};
+
+int serve(unsigned connections) {
+  Nic nic;
+  VIP_NIC_ATTRIBUTES about;
+  check(VipQueryNic(nic.nic, &about), "VipQueryNic");
+  Address local, remote;
+  local.set(about.LocalNicAddress, "ext");
+  std::vector<std::unique_ptr<End>> ends;
+  std::printf("waiting\n");
+  std::fflush(stdout);
+  for (unsigned i = 0; i < connections; ++i) {
+    VIP_VI_ATTRIBUTES theirs;
+    VIP_CONN_HANDLE request;
+    std::memset(remote.room, 0, sizeof remote.room);
+    remote.get()->DiscriminatorLen = 64;
+    check(VipConnectWait(nic.nic, local.get(), 20'000, remote.get(), &theirs, &request),
+          "VipConnectWait");
+    ends.push_back(std::make_unique<End>(nic));
+    check(VipConnectAccept(request, ends.back()->vi), "VipConnectAccept");
+  }
+  std::set<VIP_VI_HANDLE> open;
+  for (const auto& end : ends) open.insert(end->vi);
+  while (!open.empty()) {
+    VIP_VI_HANDLE whose;
+    VIP_BOOLEAN receive;
+    const VIP_RETURN result = VipCQDone(nic.cq, &whose, &receive);
+    if (result == VIP_NOT_DONE) {
+      if (VipxPoll(nic.cq, nullptr, 0, nullptr, nullptr) < 0) fail("VipxPoll of the server");
+      continue;
+    }
+    check(result, "VipCQDone");
+    for (const auto& end : ends) {
+      if (end->vi != whose) continue;
+      if (end->take()) {
+        end->send();
+      } else {
+        open.erase(whose);
+      }
+    }
+  }
+  std::printf("served\n");
+  return 0;
+}
+
+// ---------------------------------------------------------------------------- the threads
+
+class Pollers {
+ public:
+  Pollers(const char* host, unsigned threads) : count_(threads), answers_(threads) {
+    VIP_NIC_ATTRIBUTES about;
+    check(VipQueryNic(nic_.nic, &about), "VipQueryNic");
+    Address local, remote, found;
+    check(VipNSGetHostByName(nic_.nic, const_cast<char*>(host), found.get(), 0),
+          "VipNSGetHostByName");
+    remote.set(found.get()->HostAddress, "ext");
+    for (unsigned t = 0; t < threads; ++t) {
+      local.set(about.LocalNicAddress, ("from " + std::to_string(t)).c_str());
+      ends_.push_back(std::make_unique<End>(nic_));
+      VIP_VI_ATTRIBUTES theirs;
+      check(VipConnectRequest(ends_[t]->vi, local.get(), remote.get(), 10'000, &theirs),
+            "VipConnectRequest");
+      std::array<int, 2> pipe;
+      if (pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) fail("pipe");
+      pipes_.push_back(pipe);
+    }
+  }
+
+  void run(unsigned rounds) {
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < count_; ++t) threads.emplace_back([=, this] { work(t, rounds); });
+    for (std::thread& thread : threads) thread.join();
+    std::sort(waits_.begin(), waits_.end());
+    std::printf("rounds %zu median %ld p99 %ld longest %ld us\n", waits_.size(),
+                static_cast<long>(waits_[waits_.size() / 2].count()),
+                static_cast<long>(waits_[waits_.size() * 99 / 100].count()),
+                static_cast<long>(waits_.back().count()));
+  }
+
+ private:
+  void work(unsigned self, unsigned rounds) {
+    std::mt19937 random(self);
+    std::vector<microseconds> waits;
+    for (unsigned round = 1; round <= rounds; ++round) {
+      const auto begin = steady_clock::now();
+      ends_[self]->send();
+      while (answers_[self] < round) {
+        if (take_one(self)) continue;
+        pollfd fd = {pipes_[self][0], POLLIN, 0};
+        const auto slept = steady_clock::now();
+        const int ready = VipxPoll(nic_.cq, &fd, 1, &kPatience, nullptr);
+        if (ready < 0) fail("VipxPoll: " + std::string(std::strerror(errno)));
+        if (steady_clock::now() - slept >= std::chrono::seconds(kPatience.tv_sec)) {
+          fail("thread " + std::to_string(self) + " has slept through an answer");
+        }
+        char told[64];
+        if (ready == 1 && read(pipes_[self][0], told, sizeof told) < 1) fail("the pipe was empty");
+      }
+      waits.push_back(std::chrono::duration_cast<microseconds>(steady_clock::now() - begin));
+      // Now and then the others must do without this thread.
+      if (random() % 16 == 0) busy(microseconds(random() % 3000));
+      if (random() % 16 == 0) std::this_thread::sleep_for(microseconds(random() % 3000));
+    }
+    const std::lock_guard lock(mutex_);
+    waits_.insert(waits_.end(), waits.begin(), waits.end());
+  }
+
+  static void busy(microseconds time) {
+    const auto until = steady_clock::now() + time;
+    while (steady_clock::now() < until) continue;
+  }
+
+  // Takes an answer, whosever it is.
+  bool take_one(unsigned self) {
+    VIP_VI_HANDLE whose;
+    VIP_BOOLEAN receive;
+    {
+      // So that the answers of one VI are taken in order.
+      const std::lock_guard lock(mutex_);
+      const VIP_RETURN result = VipCQDone(nic_.cq, &whose, &receive);
+      if (result == VIP_NOT_DONE) return false;
+      check(result, "VipCQDone");
+      for (unsigned t = 0; t < count_; ++t) {
+        if (ends_[t]->vi != whose) continue;
+        if (!ends_[t]->take()) fail("a connection was lost");
+        ++answers_[t];
+        if (t != self && write(pipes_[t][1], "", 1) != 1) fail("write");
+      }
+    }
+    return true;
+  }
+
+  Nic nic_;
+  const unsigned count_;
+  std::vector<std::unique_ptr<End>> ends_;
+  std::vector<std::array<int, 2>> pipes_;
+  std::vector<std::atomic<unsigned>> answers_;
+  std::mutex mutex_;
+  std::vector<microseconds> waits_;
+};
+
+std::set<int> open_files() {
+  std::set<int> out;
+  DIR* const directory = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(directory)) {
+    const int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && fd != dirfd(directory)) out.insert(fd);
+  }
+  closedir(directory);
+  return out;
+}
+
+int descriptors() {
+  const std::set<int> before = open_files();
+  Nic nic;
+  const timespec moment{0, 1'000'000};
+  VipxPoll(nic.cq, nullptr, 0, &moment, nullptr);
+  std::vector<int> told(64);
+  told.resize(static_cast<std::size_t>(VipxDescriptors(told.data(), 64)));
+  std::set<int> expected = before;
+  expected.insert(told.begin(), told.end());
+  if (open_files() != expected || expected.size() != before.size() + told.size()) {
+    fail("other descriptors are open than are told");
+  }
+  for (const int fd : told) {
+    if (fd < 700) fail("descriptor " + std::to_string(fd) + " is in the way");
+  }
+  std::printf("%zu descriptors\n", told.size());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (what == "serve" && argc == 3) return serve(static_cast<unsigned>(std::atoi(argv[2])));
+  if (what == "poll" && argc == 5) {
+    Pollers(argv[2], static_cast<unsigned>(std::atoi(argv[3])))
+        .run(static_cast<unsigned>(std::atoi(argv[4])));
+    return 0;
+  }
+  if (what == "descriptors") return descriptors();
+  std::fprintf(stderr, "ext_tool: see the source\n");
+  return 2;
+}
