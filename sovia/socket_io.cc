@@ -67,6 +67,23 @@ class SocketInterest final : public Interest {
   const short events_;
 };
 
+// Tells those who wait for the socket that a direction has come down to the kernel, of which they must
+// ask more now. To be made before the socket is locked.
+class CameDown {
+ public:
+  explicit CameDown(Socket& socket) : socket_(socket) {}
+  ~CameDown() {
+    if (!happened) return;
+    const int error = errno;
+    engine::changed(socket_);
+    errno = error;
+  }
+  bool happened = false;
+
+ private:
+  Socket& socket_;
+};
+
 // Whether a call that a signal has interrupted is to go on: all handlers that there are want it.
 bool handlers_restart() {
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -240,6 +257,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
                                     std::size_t skip, int flags, ssize_t& bytes) {
   const bool peek = (flags & MSG_PEEK) != 0;
   progress();
+  CameDown came_down(*this);
   const std::scoped_lock guard(in_);
   if (residue_ != nullptr) {
     const Attempt attempt = receive_residue(pieces, count, skip, peek, bytes);
@@ -268,6 +286,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
       if (read_shut_) return Attempt::kDone;
       if (lane.receiving() == Lane::State::kEnded) {
         receiving_ = Phase::kAfter;
+        came_down.happened = true;
         background::look_at(*lane_);
       } else if (!lane.broken()) {
         if (lane.holds()) lane.flush();  // the program wants an answer
@@ -426,17 +445,22 @@ bool Socket::go_up(int fd) {
 Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                                  int flags, ssize_t& bytes, Direct* direct) {
   {
+    CameDown came_down(*this);
     const std::scoped_lock guard(out_);
     if (reset_) return fail_pipe(flags);
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
       if (sending_ == Phase::kKernel) go_up(fd);
-      if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) sending_ = Phase::kAfter;
+      if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) {
+        sending_ = Phase::kAfter;
+        came_down.happened = true;
+      }
       if (sending_ == Phase::kLane && lane.peer_closed()) {
         // What the kernel answers to who sends to nobody is what the program is to see.
         lane.finish(false);
         sending_ = Phase::kAfter;
+        came_down.happened = true;
       }
       if (sending_ == Phase::kLane) {
         if (lane.broken()) {
