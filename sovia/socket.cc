@@ -95,7 +95,7 @@ short Socket::ask_kernel(short wanted) {
   {
     const std::scoped_lock guard(in_);
     if (receiving_ == Phase::kLane) {
-      ask = static_cast<short>(ask & ~(kIn | POLLRDHUP | POLLPRI));
+      ask = static_cast<short>(ask & ~(kIn | POLLRDHUP));
     }
   }
   const std::scoped_lock guard(out_);
@@ -137,7 +137,7 @@ short Socket::answer(short wanted, short kernel_says) {
         background::look_at(*lane_);
       }
       if (receiving_ == Phase::kLane) {
-        says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP | POLLERR | POLLPRI));
+        says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP | POLLERR));
         if (lane.unread() != 0 || lane.broken() || read_shut_) says |= kIn;
         if (read_shut_) says |= POLLRDHUP;
       } else if (receiving_ == Phase::kKernel && lane.started()) {
@@ -168,6 +168,8 @@ short Socket::answer(short wanted, short kernel_says) {
       }
     }
   }
+  // The kernel may have been asked while the lane had the direction; with TCP one means the others.
+  if ((says & POLLHUP) != 0) says |= kIn | kOut | POLLRDHUP;
   return static_cast<short>(says & (wanted | POLLERR | POLLHUP | POLLNVAL));
 }
 
@@ -383,6 +385,7 @@ void Socket::share(int fd) {
     }
     background::look_at(*lane_);
   }
+  read_known_ = false;  // from now on others may read too
   if (holders_ == nullptr) holders_ = make_holders();
   if (holders_ != nullptr) holders_->count.fetch_add(1);
   nonblocking_.store(-1, std::memory_order_relaxed);

@@ -173,6 +173,10 @@ class Socket {
   std::mutex in_;
   Phase receiving_ = Phase::kKernel;
   std::uint64_t kernel_left_ = 0;
+  // What has been read from the kernel so far, as far as it is known. Counted here, as the kernel's
+  // own figures leave urgent bytes out that have come since.
+  std::uint64_t kernel_read_ = 0;
+  bool read_known_ = false;
   bool read_shut_ = false;
   bool early_end_ = false;  // of the kernel's stream, before the lane's
 

@@ -183,6 +183,11 @@ void Socket::moved(int fd, ssize_t bytes) {
       if (reason_.exchange(Reason::kShared) != Reason::kShared) counters::fell(Reason::kShared);
       return;
     }
+    if (!read_known_ && !bytes_read(fd, kernel_read_)) {
+      forbidden_ = true;
+      return;
+    }
+    read_known_ = true;
     stage_ = Stage::kAsked;
   }
   background::ask(reference(), fd);
@@ -250,9 +255,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
 
 // START has come: how much there is to read from the kernel before.
 void Socket::settle_receiving(int fd, Lane& lane) {
-  std::uint64_t read = 0;
-  bytes_read(fd, read);
-  kernel_left_ = lane.peer_kernel_bytes() - read;
+  kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
   set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
   SOVIA_LOG("%d: receiving goes up to the lane after %llu more bytes", fd,
             static_cast<unsigned long long>(kernel_left_));
@@ -326,6 +329,7 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
   }
   if (bytes > 0 && (flags & MSG_PEEK) == 0) {
     counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
+    kernel_read_ += static_cast<std::uint64_t>(bytes);
     if (receiving_ == Phase::kDrain) {
       kernel_left_ -= static_cast<std::uint64_t>(bytes);
       if (kernel_left_ == 0) set_receiving(Phase::kLane);
