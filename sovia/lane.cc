@@ -214,7 +214,7 @@ void Lane::finish(bool closes) {
 }
 
 void Lane::ask_to_leave() {
-  if (leaves_ || receiving_ == State::kEnded) return;
+  if (leaves_ || over()) return;
   leaves_ = wants_leave_ = true;
   set_aside();
   post_pending_control();

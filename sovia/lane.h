@@ -93,6 +93,7 @@ class Lane {
   std::size_t unsent();
   // FIN after all that was written. Calling it again may only add that the program closes.
   void finish(bool closes);
+  // Even if the peer has sent its FIN: what has no credit reaches a peer that sets it aside.
   void ask_to_leave();
 
   // ------------------------------------------------------------------ receiving

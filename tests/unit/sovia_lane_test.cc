@@ -181,6 +181,21 @@ TEST(LaneStates, LeavingNeedsNoReader) {
   pair.expect_all_read();
 }
 
+TEST(LaneStates, LeavingNeedsNoReaderAfterThePeersFinEither) {
+  LanePair pair(window(4, 2));
+  pair.start();
+  pair.b.lane.finish(false);
+  while (pair.a.put(kChunkBytes) != 0) {
+  }
+  pair.settle();
+  pair.a.lane.finish(false);
+  pair.a.lane.ask_to_leave();
+  pair.settle();
+  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+  pair.drain();
+  pair.expect_all_read();
+}
+
 // ---------------------------------------------------------------------------- credits
 
 TEST(LaneCredits, OneWayStreamCostsOneAckForEachThreshold) {
