@@ -58,13 +58,18 @@ class Rest {
 // What one thread waits for at one socket.
 class SocketInterest final : public Interest {
  public:
-  SocketInterest(Socket& socket, short events) : socket_(socket), events_(events) {}
-  bool ready() override { return socket_.answer(events_, 0) != 0; }
+  // `asked`: what the kernel is asked for meanwhile.
+  SocketInterest(Socket& socket, short events, short asked)
+      : socket_(socket), events_(events), asked_(asked) {}
+  // When the lane has ended, the kernel has to be asked for more than before.
+  bool ready() override {
+    return socket_.answer(events_, 0) != 0 || (socket_.ask_kernel(events_) & ~asked_) != 0;
+  }
   bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 
  private:
   Socket& socket_;
-  const short events_;
+  const short events_, asked_;
 };
 
 // Tells those who wait for the socket that a direction has come down to the kernel, of which they must
@@ -127,8 +132,8 @@ bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
     const timespec time{timeout.tv_sec, timeout.tv_usec * 1000};
     deadline = deadline_in(has_deadline ? &time : nullptr);
   }
-  SocketInterest interest(*this, events);
   const short ask = ask_kernel(events);
+  SocketInterest interest(*this, events, ask);
   pollfd kernel_fd{fd, ask, 0};
   // A direction that is on its lane has nothing to hear from the kernel.
   const bool lane_alone = ask == 0;
