@@ -35,9 +35,7 @@ class LaneOver final : public Interest {
     lane_.turn();
     if (both_) lane_.set_aside();
     if (lane_.broken()) return true;
-    return both_ ? lane_.receiving() == Lane::State::kEnded &&
-                       lane_.sending() >= Lane::State::kEnding
-                 : lane_.sending() == Lane::State::kEnded;
+    return both_ ? lane_.over() : lane_.sending() == Lane::State::kEnded;
   }
   bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 
@@ -241,7 +239,7 @@ bool Socket::leave(int fd, Reason why) {
     ++end->pins;
     const std::scoped_lock lane_guard(end->lane.lock());
     end->lane.finish(false);
-    if (end->lane.receiving() != Lane::State::kEnded) end->lane.ask_to_leave();
+    end->lane.ask_to_leave();
     sending_ = Phase::kAfter;
   }
   counters::fell(why);
