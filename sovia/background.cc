@@ -296,9 +296,11 @@ void flush_held() {
   for (LaneEnd* const end : state().ends) {
     if (!end->holding.exchange(false)) continue;
     const std::scoped_lock guard(end->lane.lock());
-    if (!end->lane.holds()) continue;
+    if (!end->lane.wants_turn()) continue;
+    if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
+    end->lane.turn();
     end->lane.flush();
-    counters::add(Counter::kCombineTimeouts);
+    if (end->lane.wants_turn()) flush_later(*end);
   }
 }
 

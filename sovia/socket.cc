@@ -118,7 +118,7 @@ short Socket::answer(short wanted, short kernel_says) {
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
-      if (lane.holds()) lane.turn();
+      if (lane.wants_turn()) lane.turn();
       const bool ended = lane.receiving() == Lane::State::kEnded;
       if (receiving_ == Phase::kLane && lane.unread() == 0 && ended) {
         receiving_ = Phase::kAfter;
@@ -471,6 +471,7 @@ void LaneEnd::arrived(const Nic::Arrival& arrival) {
     const std::scoped_lock guard(lane.lock());
     changes = arrival.lost ? lane.cut()
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
+    if (lane.wants_turn()) background::flush_later(*this);
   }
   if ((changes & Lane::kState) != 0) background::look_at(*this);
   if (changes == 0) return;

@@ -285,6 +285,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
                                          ? lane.discard(total(pieces, count) - skip)
                                          : lane.read(pieces, count, skip, peek));
         if (lane.receiving() == Lane::State::kEnded && lane.unread() == 0) background::look_at(*lane_);
+        if (lane.wants_turn()) background::flush_later(*lane_);
         counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
         return Attempt::kDone;
       }
