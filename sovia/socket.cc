@@ -330,12 +330,15 @@ void Socket::release(int fd) {
     end->lane.finish(true);
     sending_ = receiving_ = Phase::kAfter;
     background::look_at(*end);
+    if (linger.l_onoff == 0 || linger.l_linger <= 0 || !blocks(fd, 0)) return;
     ++end->pins;
   }
-  if (linger.l_onoff != 0 && linger.l_linger > 0 && blocks(fd, 0)) {
+  {
     LaneOver over(*this, end->lane, false);
     wait_for(over, nullptr, 0, deadline_in_ms(linger.l_linger * 1000L), nullptr, true);
   }
+  const std::scoped_lock both(in_, out_);
+  background::look_at(*end);
   --end->pins;
 }
 
@@ -425,6 +428,7 @@ void Socket::lane_refused(Reason why) {
 bool Socket::lane_over(LaneEnd& end) {
   const std::scoped_lock both(in_, out_);
   if (lane_ != &end) return true;
+  if (end.pins != 0) return false;  // whoever looks at it has it looked at again
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.over()) return false;
