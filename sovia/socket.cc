@@ -402,6 +402,11 @@ void Socket::after_fork_in_child() {
 bool Socket::lane_opened(LaneEnd& end) {
   const std::scoped_lock both(in_, out_);
   if (stage_ != Stage::kAsked || for_good_.load() || reset_) return false;
+  // A fork may have come between the decision to ask and the task.
+  if (holders_ != nullptr && !sole_holder(*holders_)) {
+    stage_ = Stage::kNone;
+    return false;
+  }
   stage_ = Stage::kOpen;
   lane_ = &end;
   receiving_ = sending_ = Phase::kKernel;
@@ -413,6 +418,7 @@ bool Socket::lane_opened(LaneEnd& end) {
 void Socket::lane_refused(Reason why) {
   counters::fell(why);
   const std::scoped_lock both(in_, out_);
+  if (stage_ == Stage::kOpen) return;  // it opened while it was being cancelled
   stage_ = Stage::kNone;
   reason_.store(why);
   calls_.store(0);
