@@ -196,12 +196,6 @@ Socket::Attempt Socket::fail_reset() {
   return Attempt::kFailed;
 }
 
-Socket::Attempt Socket::fail_pipe(int flags) {
-  if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
-  errno = EPIPE;
-  return Attempt::kFailed;
-}
-
 // ---------------------------------------------------------------------------- receiving
 
 ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flags) {
@@ -399,7 +393,14 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
   for (;;) {
     ssize_t bytes = 0;
     const Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct);
-    if (attempt == Attempt::kFailed) return done != 0 ? static_cast<ssize_t>(done) : -1;
+    if (attempt == Attempt::kPipe && done == 0) {
+      // No lock is held: the handler may do with the socket as it likes.
+      if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
+      errno = EPIPE;
+    }
+    if (attempt == Attempt::kFailed || attempt == Attempt::kPipe) {
+      return done != 0 ? static_cast<ssize_t>(done) : -1;
+    }
     if (attempt == Attempt::kDone) {
       done += static_cast<std::size_t>(bytes);
       if (done >= wanted) return static_cast<ssize_t>(done);
@@ -438,7 +439,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
   {
     CameDown came_down(*this);
     const std::scoped_lock guard(out_);
-    if (reset_) return fail_pipe(flags);
+    if (reset_) return Attempt::kPipe;
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
@@ -456,7 +457,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
       if (sending_ == Phase::kLane) {
         if (lane.broken()) {
           reset(fd);
-          return fail_pipe(flags);
+          return Attempt::kPipe;
         }
         int combines = combines_.load(std::memory_order_relaxed);
         if (combines < 0) combines = look_up_combining(fd);
