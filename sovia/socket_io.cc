@@ -137,16 +137,18 @@ bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
   pollfd kernel_fd{fd, ask, 0};
   // A direction that is on its lane has nothing to hear from the kernel.
   const bool lane_alone = ask == 0;
-  if (awaits_lane_end()) {
-    // The kernel would tell of the end again and again.
-    wait_for(interest, nullptr, 0, std::min(deadline, now_ns() + 1'000'000), nullptr, true);
-    return true;
-  }
-  switch (wait_for(interest, &kernel_fd, lane_alone ? 0 : 1, deadline, nullptr, lane_alone)) {
+  // The kernel would tell of the end again and again.
+  const bool for_a_moment = awaits_lane_end();
+  constexpr std::uint64_t kMomentNs = 1'000'000;
+  const bool kernel_too = !lane_alone && !for_a_moment;
+  switch (wait_for(interest, &kernel_fd, kernel_too ? 1 : 0,
+                   for_a_moment ? std::min(deadline, now_ns() + kMomentNs) : deadline, nullptr,
+                   !kernel_too)) {
     case Woken::kReady:
     case Woken::kDescriptors:
       return true;
     case Woken::kTimeout:
+      if (for_a_moment && now_ns() < deadline) return true;
       errno = EAGAIN;
       return false;
     case Woken::kSignal:
