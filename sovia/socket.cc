@@ -35,9 +35,7 @@ class LaneOver final : public Interest {
     lane_.turn();
     if (both_) lane_.set_aside();
     if (lane_.broken()) return true;
-    return both_ ? lane_.receiving() == Lane::State::kEnded &&
-                       lane_.sending() >= Lane::State::kEnding
-                 : lane_.sending() == Lane::State::kEnded;
+    return both_ ? lane_.over() : lane_.sending() == Lane::State::kEnded;
   }
   bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 
@@ -130,7 +128,7 @@ short Socket::answer(short wanted, short kernel_says) {
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
-      if (lane.holds()) lane.turn();
+      if (lane.wants_turn()) lane.turn();
       const bool ended = lane.receiving() == Lane::State::kEnded;
       if (receiving_ == Phase::kLane && lane.unread() == 0 && ended) {
         set_receiving(Phase::kAfter);
@@ -254,7 +252,7 @@ bool Socket::leave(int fd, Reason why) {
     ++end->pins;
     const std::scoped_lock lane_guard(end->lane.lock());
     end->lane.finish(false);
-    if (end->lane.receiving() != Lane::State::kEnded) end->lane.ask_to_leave();
+    end->lane.ask_to_leave();
     set_sending(Phase::kAfter);
   }
   counters::fell(why);
@@ -346,12 +344,15 @@ void Socket::release(int fd) {
     set_sending(Phase::kAfter);
     set_receiving(Phase::kAfter);
     background::look_at(*end);
+    if (linger.l_onoff == 0 || linger.l_linger <= 0 || !blocks(fd, 0)) return;
     ++end->pins;
   }
-  if (linger.l_onoff != 0 && linger.l_linger > 0 && blocks(fd, 0)) {
+  {
     LaneOver over(*this, end->lane, false);
     wait_for(over, nullptr, 0, deadline_in_ms(linger.l_linger * 1000L), nullptr, true);
   }
+  const std::scoped_lock both(in_, out_);
+  background::look_at(*end);
   --end->pins;
 }
 
@@ -417,6 +418,11 @@ void Socket::after_fork_in_child() {
 bool Socket::lane_opened(LaneEnd& end) {
   const std::scoped_lock both(in_, out_);
   if (stage_ != Stage::kAsked || for_good_.load() || reset_) return false;
+  // A fork may have come between the decision to ask and the task.
+  if (holders_ != nullptr && !sole_holder(*holders_)) {
+    stage_ = Stage::kNone;
+    return false;
+  }
   stage_ = Stage::kOpen;
   lane_ = &end;
   set_receiving(Phase::kKernel);
@@ -429,6 +435,7 @@ bool Socket::lane_opened(LaneEnd& end) {
 void Socket::lane_refused(Reason why) {
   counters::fell(why);
   const std::scoped_lock both(in_, out_);
+  if (stage_ == Stage::kOpen) return;  // it opened while it was being cancelled
   stage_ = Stage::kNone;
   reason_.store(why);
   calls_.store(0);
@@ -444,6 +451,7 @@ void Socket::lane_refused(Reason why) {
 bool Socket::lane_over(LaneEnd& end) {
   const std::scoped_lock both(in_, out_);
   if (lane_ != &end) return true;
+  if (end.pins != 0) return false;  // whoever looks at it has it looked at again
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.over()) return false;
@@ -491,6 +499,7 @@ void LaneEnd::arrived(const Nic::Arrival& arrival) {
     const std::scoped_lock guard(lane.lock());
     changes = arrival.lost ? lane.cut()
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
+    if (lane.wants_turn()) background::flush_later(*this);
   }
   if ((changes & Lane::kState) != 0) background::look_at(*this);
   if (changes == 0) return;

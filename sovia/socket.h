@@ -128,7 +128,7 @@ class Socket {
     kAfter,   // the lane has ended: the kernel again
   };
   enum class Stage : std::uint8_t { kNone, kAsked, kOpen };
-  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed };
+  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kPipe };
 
   Socket() = default;
   ~Socket() = default;
@@ -161,7 +161,6 @@ class Socket {
   int look_up_combining(int fd);
   void reset(int fd);
   Attempt fail_reset();
-  Attempt fail_pipe(int flags);
 
   std::atomic<std::uint32_t> references_{0};  // first: see SocketPool
   std::atomic<int> descriptors_{0};
