@@ -4,7 +4,7 @@
 #define VIADUCT_SOVIA_API_H
 
 #include <cerrno>
-#include <type_traits>
+#include <utility>
 
 #include "sovia/counters.h"
 #include "sovia/kernel.h"
@@ -29,11 +29,34 @@ F late(const char* name) {
     return found;                                                                       \
   }())
 
-// The socket of a descriptor if its data may go over a lane. The cheap test comes first.
-inline SocketRef concerned(int fd) {
+// How many calls of sockets this thread is inside of: 0, or more if a signal handler asks.
+extern constinit thread_local int t_inside;
+
+// A socket that a function of the API is about to call, and which may take locks.
+class Call {
+ public:
+  explicit Call(SocketRef socket) : socket_(std::move(socket)) {
+    if (socket_) ++t_inside;
+  }
+  ~Call() {
+    if (socket_) --t_inside;
+  }
+  Call(const Call&) = delete;
+
+  explicit operator bool() const { return static_cast<bool>(socket_); }
+  Socket* operator->() const { return socket_.get(); }
+  Socket& operator*() const { return *socket_; }
+
+ private:
+  const SocketRef socket_;
+};
+
+// The socket of a descriptor if its data may go over a lane. The cheap test comes first. The kernel's
+// calls may be used after it.
+inline Call concerned(int fd) {
   const Socket* const socket = table::peek(fd);
-  if (socket == nullptr || !socket->concerned()) return {};
-  return table::find(fd);
+  if (socket == nullptr || !socket->concerned()) return Call(SocketRef());
+  return Call(table::find(fd));
 }
 
 // Keeps errno over what a call that has succeeded still does.

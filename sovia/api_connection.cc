@@ -21,13 +21,8 @@ int accepted(int listener, int fd) {
     table::opened_foreign(fd);
     return fd;
   }
-  const KeepErrno keep;
   table::opened(fd);
-  const SocketRef socket = table::find(fd);
-  if (socket) {
-    counters::add(Counter::kConnections);
-    socket->connected();
-  }
+  counters::add(Counter::kConnections);
   return fd;
 }
 
@@ -75,31 +70,23 @@ int sovia_accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
 
 int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
   const SocketRef socket = table::find(fd);
-  if (!socket) {
-    kernel::prepare();
-    return kernel::connect(fd, address, length);
-  }
+  if (!socket) return kernel::connect(fd, address, length);
   // AF_UNSPEC ends the connection, and the socket may then get another.
   const bool ends = address != nullptr && length >= sizeof address->sa_family &&
                     address->sa_family == AF_UNSPEC;
   if (ends && socket->concerned()) socket->leave_for_good(fd, Reason::kEnd);
 
   const int result = kernel::connect(fd, address, length);
-  if (ends) return result;
-  const KeepErrno keep;
   // After a signal it goes on in the background.
-  if (result == 0 || errno == EINPROGRESS || errno == EINTR) {
+  if (!ends && (result == 0 || errno == EINPROGRESS || errno == EINTR)) {
     counters::add(Counter::kConnections);
-    socket->connected();
   }
   return result;
 }
 
 int sovia_shutdown(int fd, int how) {
-  const SocketRef socket = concerned(fd);
-  if (socket) return socket->shutdown(fd, how);
-  kernel::prepare();
-  return kernel::shutdown(fd, how);
+  const Call socket = concerned(fd);
+  return socket ? socket->shutdown(fd, how) : kernel::shutdown(fd, how);
 }
 
 int sovia_getsockname(int fd, sockaddr* address, socklen_t* length) {

@@ -81,7 +81,7 @@ void leave_to_send(int fd, Socket& socket, int flags) {
 ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::send(fd, data, bytes, flags);
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
     return kernel_sent(kernel::send(fd, data, bytes, flags));
   }
@@ -108,7 +108,7 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
     if (message != nullptr && message->msg_controllen != 0) passing::before_send(*message);
     return kernel::sendmsg(fd, message, flags);
   }
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   if (!socket || message == nullptr || refused(message->msg_iov, message->msg_iovlen) ||
       empty(message->msg_iov, message->msg_iovlen)) {
     return kernel_sent(kernel::sendmsg(fd, message, flags));
@@ -121,7 +121,7 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
 }
 
 int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   if (!socket) {
     for (unsigned i = 0; i < count; ++i) {
       if (messages[i].msg_hdr.msg_controllen != 0) passing::before_send(messages[i].msg_hdr);
@@ -140,7 +140,7 @@ int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
 ssize_t sovia_write(int fd, const void* data, size_t bytes) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::write(fd, data, bytes);
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
     return kernel_sent(kernel::write(fd, data, bytes));
   }
@@ -151,7 +151,7 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
 ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::writev(fd, pieces, count);
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   const std::size_t n = static_cast<std::size_t>(count);
   if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
     return kernel_sent(kernel::writev(fd, pieces, count));
@@ -161,7 +161,7 @@ ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
 
 ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
   if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
-    const SocketRef socket = concerned(fd);
+    const Call socket = concerned(fd);
     const std::size_t n = static_cast<std::size_t>(count);
     if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
       return socket->send(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
@@ -175,7 +175,7 @@ ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int
 ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::recv(fd, data, bytes, flags);
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   if (!socket || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) {
     return kernel_received(kernel::recv(fd, data, bytes, flags));
   }
@@ -186,7 +186,7 @@ ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
 ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* address,
                        socklen_t* length) {
   if (address == nullptr) return sovia_recv(fd, data, bytes, flags);
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   if (!socket || (flags & kKernelReceives) != 0 || length == nullptr ||
       static_cast<int>(*length) < 0 || bytes > SSIZE_MAX) {
     return kernel::recvfrom(fd, data, bytes, flags, address, length);
@@ -204,7 +204,7 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
     if (received >= 0 && message->msg_controllen != 0) passing::after_receive(*message);
     return received;
   }
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   if (!socket || message == nullptr || (flags & kKernelReceives) != 0 ||
       refused(message->msg_iov, message->msg_iovlen)) {
     return kernel_received(kernel::recvmsg(fd, message, flags));
@@ -219,7 +219,7 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
 }
 
 int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, timespec* timeout) {
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   if (!socket || (flags & kKernelReceives) != 0 || count == 0) {
     const int received = kernel::recvmmsg(fd, messages, count, flags, timeout);
     for (int i = 0; i < received; ++i) {
@@ -244,7 +244,7 @@ int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, tim
 ssize_t sovia_read(int fd, void* data, size_t bytes) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::read(fd, data, bytes);
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   // Unlike recv, read of nothing does not wait.
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
     return kernel_received(kernel::read(fd, data, bytes));
@@ -256,7 +256,7 @@ ssize_t sovia_read(int fd, void* data, size_t bytes) {
 ssize_t sovia_readv(int fd, const iovec* pieces, int count) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::readv(fd, pieces, count);
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   const std::size_t n = static_cast<std::size_t>(count);
   if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
     return kernel_received(kernel::readv(fd, pieces, count));
@@ -266,7 +266,7 @@ ssize_t sovia_readv(int fd, const iovec* pieces, int count) {
 
 ssize_t sovia_preadv2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
   if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
-    const SocketRef socket = concerned(fd);
+    const Call socket = concerned(fd);
     const std::size_t n = static_cast<std::size_t>(count);
     if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
       return socket->receive(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);

@@ -48,7 +48,7 @@ int replace(int fd, int copy, Make&& make) {
   if ((replaces || replaces_set) && is_open(fd)) let_go(copy);
   // stdio would write to it behind our back.
   if (ours && copy <= STDERR_FILENO) {
-    const SocketRef socket = concerned(fd);
+    const Call socket = concerned(fd);
     if (socket) socket->leave_for_good(fd, Reason::kStandardStream);
   }
   const int result = make();

@@ -1,4 +1,5 @@
-// Calls that move data between files and sockets inside the kernel.
+// Calls that move data between files and sockets inside the kernel, or behind the program's back.
+#include <aio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
@@ -50,7 +51,7 @@ ssize_t send_file(int out, Socket& socket, int in, off_t position, std::size_t b
 }  // namespace
 
 ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
-  const SocketRef socket = concerned(out);
+  const Call socket = concerned(out);
   if (!socket || bytes == 0 || !is_file(in)) {
     if (socket && bytes != 0) socket->leave_sending(out, Reason::kSplice);
     kernel::prepare();
@@ -74,9 +75,37 @@ ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
 ssize_t sovia_splice(int in, loff_t* in_offset, int out, loff_t* out_offset, size_t bytes,
                      unsigned int flags) {
   for (const int fd : {in, out}) {
-    const SocketRef socket = concerned(fd);
+    const Call socket = concerned(fd);
     if (socket) socket->leave_for_good(fd, Reason::kSplice);
   }
   kernel::prepare();
   return kernel::splice(in, in_offset, out, out_offset, bytes, flags);
+}
+
+// ------------------------------------------------------------------ asynchronous
+// The C library's threads read and write the kernel's socket.
+
+namespace {
+
+void leave_for_thread(const aiocb* request) {
+  if (request == nullptr) return;
+  const Call socket = concerned(request->aio_fildes);
+  if (socket) socket->leave_for_good(request->aio_fildes, Reason::kSplice);
+}
+
+}  // namespace
+
+int sovia_aio_read(aiocb* request) {
+  leave_for_thread(request);
+  return SOVIA_LATE(aio_read)(request);
+}
+
+int sovia_aio_write(aiocb* request) {
+  leave_for_thread(request);
+  return SOVIA_LATE(aio_write)(request);
+}
+
+int sovia_lio_listio(int mode, aiocb* const requests[], int count, sigevent* event) {
+  for (int i = 0; i < count; ++i) leave_for_thread(requests[i]);
+  return SOVIA_LATE(lio_listio)(mode, requests, count, event);
 }

@@ -76,7 +76,7 @@ int duplicate(int fd, int copy) {
 }
 
 int set_flags(int fd, long flags) {
-  const SocketRef socket = table::find(fd);
+  const Call socket(table::find(fd));
   // SIGIO comes from the kernel, for data that comes to the kernel.
   if (socket && (flags & O_ASYNC) != 0) socket->leave_for_good(fd, Reason::kOption);
   const int result = kernel::fcntl(fd, F_SETFL, flags);
@@ -86,13 +86,13 @@ int set_flags(int fd, long flags) {
 
 // The int that FIONREAD and the like fill in, by what the lane has.
 int add_unread(int fd, int result, void* argument) {
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   if (socket && result == 0) *static_cast<int*>(argument) = socket->unread(*static_cast<int*>(argument));
   return result;
 }
 
 int add_unsent(int fd, int result, void* argument) {
-  const SocketRef socket = concerned(fd);
+  const Call socket = concerned(fd);
   if (socket && result == 0) *static_cast<int*>(argument) = socket->unsent(*static_cast<int*>(argument));
   return result;
 }
@@ -102,7 +102,7 @@ int add_unsent(int fd, int result, void* argument) {
 int sovia_getsockopt(int fd, int level, int name, void* value, socklen_t* length) {
   kernel::prepare();
   if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) {
-    const SocketRef socket = concerned(fd);
+    const Call socket = concerned(fd);
     if (socket) socket->leave_for_good(fd, Reason::kOption);
   }
   return kernel::getsockopt(fd, level, name, value, length);
@@ -114,7 +114,7 @@ int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t l
     kernel::prepare();
     return kernel::setsockopt(fd, level, name, value, length);
   }
-  const SocketRef socket = table::find(fd);
+  const Call socket(table::find(fd));
   if (socket && only_the_kernel(level, name, value, length)) {
     if (socket->concerned()) socket->leave_for_good(fd, Reason::kOption);
     socket->forbid(Reason::kOption);
@@ -169,12 +169,12 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
       return add_unsent(fd, kernel::ioctl(fd, request, argument), argument);
     case SIOCATMARK: {
       const int result = kernel::ioctl(fd, request, argument);
-      const SocketRef socket = concerned(fd);
+      const Call socket = concerned(fd);
       if (result == 0 && socket && socket->lane_has_data()) *static_cast<int*>(argument) = 0;
       return result;
     }
     case FIOASYNC: {
-      const SocketRef socket = concerned(fd);
+      const Call socket = concerned(fd);
       if (socket && argument != nullptr && *static_cast<int*>(argument) != 0) {
         socket->leave_for_good(fd, Reason::kOption);
       }
@@ -182,7 +182,7 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
     }
     case FIONBIO: {
       const int result = kernel::ioctl(fd, request, argument);
-      const SocketRef socket = table::find(fd);
+      const Call socket(table::find(fd));
       if (result == 0 && socket) socket->mode_changed();
       return result;
     }

@@ -1,9 +1,9 @@
 // Processes: fork, exec, spawn and their kin, and the end of the process.
-#include <stdarg.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "sovia/api.h"
+#include "sovia/argument_array.h"
 #include "sovia/fork.h"
 #include "sovia/process.h"
 
@@ -22,37 +22,7 @@ void leave_all() {
       nullptr);
 }
 
-// The arguments of execl and its kin as an array, ended by a null pointer. `last` is what follows it.
-std::size_t count_arguments(va_list arguments) {
-  std::size_t count = 1;
-  while (va_arg(arguments, char*) != nullptr) ++count;
-  return count;
-}
-
-char** collect(const char* first, va_list arguments, char** into, char* const** last) {
-  into[0] = const_cast<char*>(first);
-  for (std::size_t i = 1; first != nullptr; ++i) {
-    into[i] = va_arg(arguments, char*);
-    if (into[i] == nullptr) break;
-  }
-  if (last != nullptr) *last = va_arg(arguments, char* const*);
-  return into;
-}
-
 }  // namespace
-
-// The array lives on the stack, as exec is called in children where malloc must not be. `argument`
-// itself may be null, which ends the list.
-#define SOVIA_COLLECT(into, last)                                                              \
-  va_list arguments;                                                                           \
-  va_start(arguments, argument);                                                               \
-  const std::size_t count = argument == nullptr ? 1 : count_arguments(arguments) + 1;          \
-  va_end(arguments);                                                                           \
-  char** const into = static_cast<char**>(__builtin_alloca(count * sizeof(char*)));            \
-  into[count - 1] = nullptr;                                                                   \
-  va_start(arguments, argument);                                                               \
-  collect(argument, arguments, into, last);                                                    \
-  va_end(arguments)
 
 pid_t sovia_fork(void) {
   kernel::prepare();
@@ -121,19 +91,18 @@ int sovia_execvpe(const char* file, char* const arguments[], char* const environ
 }
 
 int sovia_execl(const char* path, const char* argument, ...) {
-  SOVIA_COLLECT(collected, nullptr);
-  return sovia_execv(path, collected);
+  SOVIA_ARGUMENT_ARRAY(all, (void)0);
+  return sovia_execv(path, all);
 }
 
 int sovia_execlp(const char* file, const char* argument, ...) {
-  SOVIA_COLLECT(collected, nullptr);
-  return sovia_execvp(file, collected);
+  SOVIA_ARGUMENT_ARRAY(all, (void)0);
+  return sovia_execvp(file, all);
 }
 
 int sovia_execle(const char* path, const char* argument, ...) {
-  char* const* environment = nullptr;
-  SOVIA_COLLECT(collected, &environment);
-  return sovia_execve(path, collected, environment);
+  SOVIA_ARGUMENT_ARRAY(all, char* const* const environment = va_arg(given, char* const*));
+  return sovia_execve(path, all, environment);
 }
 
 int sovia_fexecve(int fd, char* const arguments[], char* const environment[]) {
@@ -170,7 +139,7 @@ int sovia_posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_acti
 
 // The child gets the socket although it may close on exec: it is passed on, as by SCM_RIGHTS.
 int sovia_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions, int fd, int copy) {
-  const SocketRef socket = table::find(fd);
+  const Call socket(table::find(fd));
   if (socket) {
     const KeepErrno keep;
     socket->leave_for_good(fd, Reason::kPassed);

@@ -27,6 +27,9 @@ namespace engine {
 Nic* nic();
 void set_nic(Nic* nic);
 
+// As progress(), whoever is to take in what comes.
+bool turn();
+
 // Something about the socket's lane has changed, `what` as in ready.h: wakes whom it concerns, tells
 // epoll sets. No locks that readers of the socket take may be held.
 void changed(Socket& socket, short what = kAnyChange);

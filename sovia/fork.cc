@@ -60,9 +60,11 @@ void before() {
       &held);
   if (held != nullptr) leave_and_share(*held, Reason::kFork);
   g_held = held;
+  background::before_fork();
 }
 
 void in_parent() {
+  background::after_fork_in_parent();
   t_shared = g_held;
   g_held = nullptr;
   g_forking.unlock();
@@ -70,11 +72,11 @@ void in_parent() {
 
 void in_child() {
   const KeepErrno keep;
+  background::after_fork_in_child();
   counters::after_fork_in_child();
   if (g_held != nullptr) {
     for (Held& one : *g_held) one.socket->after_fork_in_child();
   }
-  background::after_fork_in_child();
   delete g_held;
   g_held = nullptr;
   g_forking.unlock();

@@ -113,6 +113,10 @@ class Lane {
   unsigned cut();
 
   bool broken() const { return broken_; }
+  // ... and data may be lost with it: the peer sends some only after its greeting.
+  bool lost() const {
+    return broken_ && greeted_ && receiving_ != State::kEnded && !peer_closed_;
+  }
   bool over() const {
     return broken_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
   }

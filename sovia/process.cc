@@ -10,7 +10,11 @@
 #include "sovia/fork.h"
 #include "sovia/stdio_streams.h"
 
-namespace viaduct::sovia::process {
+namespace viaduct::sovia {
+
+constinit thread_local int t_inside = 0;
+
+namespace process {
 namespace {
 
 constinit std::atomic<bool> g_watching{false};
@@ -25,15 +29,11 @@ void watch() {
 }
 
 void finish() {
-  if (g_finished.exchange(true)) return;
+  // A signal handler that ends the process may have interrupted a call that holds locks.
+  if (t_inside != 0 || g_finished.exchange(true)) return;
   const KeepErrno keep;
-  table::for_each(
-      [](int fd, Socket&, void*) {
-        const SocketRef socket = table::closing(fd);
-        if (socket && socket->descriptors() == 0) socket->release(fd);
-      },
-      nullptr);
-  background::finish();
+  background::farewell();
+  table::for_each([](int fd, Socket&, void*) { table::closing(fd); }, nullptr);
 }
 
 namespace {
@@ -51,4 +51,5 @@ namespace {
 }
 
 }  // namespace
-}  // namespace viaduct::sovia::process
+}  // namespace process
+}  // namespace viaduct::sovia

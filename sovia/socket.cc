@@ -136,7 +136,12 @@ short Socket::answer(short wanted, short kernel_says) {
       } else if (receiving_ == Phase::kDrain) {
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
       }
-      if (lane.broken() && !ended && receiving_ != Phase::kAfter) says |= kIn | POLLERR | POLLHUP;
+      if (lane.lost() && receiving_ != Phase::kAfter) says |= kIn | POLLERR | POLLHUP;
+      if (receiving_ == Phase::kKernel && !lane.started() && !ended && !lane.broken()) {
+        // The end of the connection is told when that of the lane has come.
+        says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
+        if (early_end_) says = static_cast<short>(says & ~kIn);
+      }
       if ((wanted & kIn) != 0 && (says & kIn) == 0 && lane.holds()) lane.flush();
     }
   }
@@ -425,12 +430,13 @@ bool Socket::lane_over(LaneEnd& end) {
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.over()) return false;
-    const bool lost = end.lane.broken() && end.lane.receiving() != Lane::State::kEnded;
+    const bool lost = end.lane.lost();
     // A program that has not seen the end of it yet has to.
     if (lost && !for_good_.load()) return false;
     if (end.lane.unread() != 0) return false;
     if (end.lane.started() && receiving_ != Phase::kAfter) return false;
   }
+  early_end_ = false;
   lane_ = nullptr;
   stage_ = Stage::kNone;
   receiving_ = sending_ = Phase::kKernel;

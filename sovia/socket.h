@@ -131,8 +131,17 @@ class Socket {
 
   Attempt try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                       ssize_t& bytes);
+  // A send from the program's own memory.
+  struct Direct {
+    std::uint32_t memory = 0;  // its region
+    bool sent = false;
+    std::uint64_t ticket = 0;  // of the last packet
+  };
   Attempt try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
-                   ssize_t& bytes);
+                   ssize_t& bytes, Direct* direct);
+  ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct);
+  ssize_t send_registered(int fd, const iovec& piece, int flags);
+  void await_sent(std::uint64_t ticket);
   bool go_up(int fd);
   void settle_receiving(int fd, Lane& lane);
   Attempt receive_from_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
@@ -141,6 +150,7 @@ class Socket {
                           ssize_t& bytes);
   bool await(int fd, short events, int option, std::uint64_t& deadline, bool& has_deadline);
   bool blocks(int fd, int flags);
+  bool awaits_lane_end();
   void moved(int fd, ssize_t bytes);
   int look_up_combining(int fd);
   void reset(int fd);
@@ -157,6 +167,7 @@ class Socket {
   Phase receiving_ = Phase::kKernel;
   std::uint64_t kernel_left_ = 0;
   bool read_shut_ = false;
+  bool early_end_ = false;  // of the kernel's stream, before the lane's
 
   // --- sending
   std::mutex out_;

@@ -38,7 +38,9 @@
 #include <time.h>
 #include <unistd.h>
 
+struct aiocb;
 struct mmsghdr;
+struct sigevent;
 
 #ifdef __cplusplus
 #define SOVIA_BEGIN extern "C" {
@@ -96,6 +98,11 @@ SOVIA_API ssize_t sovia_pwritev2(int fd, const struct iovec *pieces, int count, 
 SOVIA_API ssize_t sovia_sendfile(int out, int in, off_t *offset, size_t bytes);
 SOVIA_API ssize_t sovia_splice(int in, loff_t *in_offset, int out, loff_t *out_offset, size_t bytes,
                                unsigned int flags);
+
+SOVIA_API int sovia_aio_read(struct aiocb *request);
+SOVIA_API int sovia_aio_write(struct aiocb *request);
+SOVIA_API int sovia_lio_listio(int mode, struct aiocb *const requests[], int count,
+                               struct sigevent *event);
 
 /* ------------------------------------------------------------------ descriptors */
 

@@ -54,3 +54,5 @@ tests_integration_ext_tool_SOURCES = tests/integration/ext_tool.cc
 tests_integration_ext_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_integration_ext_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 tests_integration_ext_tool_LDADD = libvipl.la
+
+include tests/integration/programs.mk
