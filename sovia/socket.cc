@@ -213,6 +213,12 @@ void Socket::forbid(Reason why) {
     if (stage_ == Stage::kNone) lane_wanted_.store(false, std::memory_order_release);
   }
   counters::fell(why);
+  if (!concerned()) engine::changed(*this);
+}
+
+void Socket::listens() {
+  lane_wanted_.store(false, std::memory_order_release);
+  engine::changed(*this);
 }
 
 void Socket::leave_sending(int, Reason why) {
