@@ -111,7 +111,9 @@ bool Lane::has_room() {
   reap();
   if (filled_ - done_ < places_.data) return true;
   const Chunk& last = chunk(filled_ - 1);
-  return filled_ > posted_ && !last.direct && last.bytes < kChunkBytes;
+  if (filled_ > posted_ && !last.direct && last.bytes < kChunkBytes) return true;
+  lack_ = true;
+  return false;
 }
 
 std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
@@ -125,7 +127,10 @@ std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip
           if (filled_ == posted_ || chunk(filled_ - 1).bytes == kChunkBytes) {
             pump(false);
             if (filled_ - done_ == places_.data) reap();
-            if (filled_ - done_ == places_.data) break;
+            if (filled_ - done_ == places_.data) {
+              lack_ = true;
+              break;
+            }
             chunk(filled_) = {};
             ++filled_;
           }

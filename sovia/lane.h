@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "sovia/packet.h"
@@ -76,6 +77,8 @@ class Lane {
   bool has_completed(std::uint64_t ticket);
   // Whether write() would take something.
   bool has_room();
+  // Whether somebody has found no room since this was asked last.
+  bool take_lack() { return std::exchange(lack_, false); }
   // Sends what has waited for more. True if something is left, for which there is no credit.
   bool flush();
   // Whether small data waits for more.
@@ -169,6 +172,7 @@ class Lane {
   std::deque<bool> order_;  // of what is posted: true is data
   std::uint32_t credits_ = 0;
   bool holds_ = false;
+  bool lack_ = false;
   bool stalled_ = false;
   // control packets that wait for a place, or FIN for the data before it
   bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;
