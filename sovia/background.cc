@@ -16,6 +16,7 @@
 
 #include "sovia/counters.h"
 #include "sovia/engine.h"
+#include "sovia/epoll_set.h"
 #include "sovia/kernel.h"
 #include "sovia/lane_end.h"
 #include "sovia/link.h"
@@ -511,13 +512,16 @@ void farewell() {
 }
 
 void before_fork() {
+  // The order in which others lock them.
   engine::before_fork();
+  epoll_sets::before_fork();
   state().lock.lock();
   SocketPool::before_fork();
 }
 void after_fork_in_parent() {
   SocketPool::after_fork();
   state().lock.unlock();
+  epoll_sets::after_fork(false);
   engine::after_fork_in_parent();
 }
 
@@ -537,6 +541,7 @@ void after_fork_in_child() {
   }
   SocketPool::after_fork();
   state().lock.unlock();
+  epoll_sets::after_fork(true);
   engine::after_fork_in_child();
 }
 

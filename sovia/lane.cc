@@ -105,7 +105,9 @@ void Lane::start(std::uint64_t kernel_bytes) {
 
 bool Lane::has_room() {
   if (is_full()) reap();
-  return !is_full() || (filled_ != posted_ && bytes_at(filled_ - 1) < kChunkBytes);
+  if (!is_full() || (filled_ != posted_ && bytes_at(filled_ - 1) < kChunkBytes)) return true;
+  lack_ = true;
+  return false;
 }
 
 std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
@@ -119,7 +121,10 @@ std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip
           if (filled_ == posted_ || bytes_at(filled_ - 1) == kChunkBytes) {
             pump(false);
             if (is_full()) reap();
-            if (is_full()) break;
+            if (is_full()) {
+              lack_ = true;
+              break;
+            }
             bytes_at(filled_++) = 0;
           }
           std::uint32_t& last = bytes_at(filled_ - 1);

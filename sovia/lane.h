@@ -26,6 +26,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "sovia/aside.h"
@@ -82,6 +83,8 @@ class Lane {
   bool has_completed(std::uint64_t ticket);
   // Whether write() would take something.
   bool has_room();
+  // Whether somebody has found no room since this was asked last.
+  bool take_lack() { return std::exchange(lack_, false); }
   // Sends what has waited for more. True if something is left, for which there is no credit.
   bool flush();
   // Whether small data waits for more.
@@ -185,6 +188,7 @@ class Lane {
   Ring<Posted> order_;  // of what is posted and has not completed
   std::uint32_t peer_window_ = 0, credits_ = 0;  // credits_ <= peer_window_
   bool holds_ = false;
+  bool lack_ = false;
   bool stalled_ = false;
   // control packets that wait for a place, or FIN for the data before it
   bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;

@@ -224,6 +224,12 @@ void Socket::forbid(Reason why) {
     if (stage_ == Stage::kNone) lane_wanted_.store(false, std::memory_order_release);
   }
   counters::fell(why);
+  if (!concerned()) engine::changed(*this);
+}
+
+void Socket::listens() {
+  lane_wanted_.store(false, std::memory_order_release);
+  engine::changed(*this);
 }
 
 void Socket::leave_sending(int, Reason why) {
@@ -434,18 +440,21 @@ bool Socket::lane_opened(LaneEnd& end) {
 
 void Socket::lane_refused(Reason why) {
   counters::fell(why);
-  const std::scoped_lock both(in_, out_);
-  if (stage_ == Stage::kOpen) return;  // it opened while it was being cancelled
-  stage_ = Stage::kNone;
-  reason_.store(why);
-  calls_.store(0);
-  bytes_.store(0);
-  calls_needed_ = calls_needed_ == 0 ? kCallsAgain
-                  : calls_needed_ < kMostCallsAgain ? calls_needed_ * 2 : calls_needed_;
-  const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
-                     why == Reason::kOtherNic || why == Reason::kStandardStream ||
-                     why == Reason::kPassed;
-  if (never || forbidden_) lane_wanted_.store(false, std::memory_order_release);
+  {
+    const std::scoped_lock both(in_, out_);
+    if (stage_ == Stage::kOpen) return;  // it opened while it was being cancelled
+    stage_ = Stage::kNone;
+    reason_.store(why);
+    calls_.store(0);
+    bytes_.store(0);
+    calls_needed_ = calls_needed_ == 0 ? kCallsAgain
+                    : calls_needed_ < kMostCallsAgain ? calls_needed_ * 2 : calls_needed_;
+    const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
+                       why == Reason::kOtherNic || why == Reason::kStandardStream ||
+                       why == Reason::kPassed;
+    if (never || forbidden_) lane_wanted_.store(false, std::memory_order_release);
+  }
+  if (!concerned()) engine::changed(*this);
 }
 
 bool Socket::lane_over(LaneEnd& end) {
@@ -495,11 +504,13 @@ Socket::Attempt Socket::receive_residue(const iovec* pieces, std::size_t count, 
 
 void LaneEnd::arrived(const Nic::Arrival& arrival) {
   unsigned changes;
+  bool news;  // that there is room
   {
     const std::scoped_lock guard(lane.lock());
     changes = arrival.lost ? lane.cut()
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
     if (lane.wants_turn()) background::flush_later(*this);
+    news = (changes & Lane::kWritable) != 0 && lane.take_lack();
   }
   if ((changes & Lane::kState) != 0) background::look_at(*this);
   if (changes == 0) return;
@@ -507,7 +518,7 @@ void LaneEnd::arrived(const Nic::Arrival& arrival) {
   if ((changes & Lane::kState) == 0) {
     what = 0;
     if ((changes & Lane::kReadable) != 0) what |= POLLIN;
-    if ((changes & Lane::kWritable) != 0) what |= POLLOUT;
+    if (news) what |= POLLOUT;
   }
   engine::changed(*socket, what);
 }

@@ -97,6 +97,7 @@ class Socket {
   void after_fork_in_child();
 
   // ------------------------------------------------------------------ events of the program
+  void listens();       // so it has no data, and the kernel alone knows all about it
   void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
   int descriptors() const { return descriptors_.load(); }  // of this process
 
