@@ -65,3 +65,4 @@ examples_tcpping_SOURCES = examples/tcpping.c
 dist_bin_SCRIPTS = tests/lab/lab
 
 include examples/legacy/legacy.mk
+include examples/ftp/ftp.mk

@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 
 #include "sovia/api.h"
+#include "sovia/epoll_set.h"
 #include "sovia/own_descriptors.h"
 
 using namespace viaduct::sovia;
@@ -12,6 +13,7 @@ namespace {
 // The descriptor is about to be closed or replaced. The last one of a socket takes its lane along.
 void let_go(int fd) {
   const SocketRef socket = table::closing(fd);
+  epoll_sets::closing(fd, socket.get());
   if (socket && socket->descriptors() == 0) socket->release(fd);
 }
 
@@ -32,6 +34,7 @@ int copied(int fd, int copy) {
   if (copy < 0) return copy;
   const KeepErrno keep;
   table::copied(fd, copy);
+  epoll_sets::copied(fd, copy);
   return copy;
 }
 
@@ -40,8 +43,9 @@ template <class Make>
 int replace(int fd, int copy, Make&& make) {
   const bool ours = table::peek(fd) != nullptr;
   const bool replaces = table::peek(copy) != nullptr;
+  const bool replaces_set = epoll_sets::knows(copy);
   if (!vacate(copy)) return failed(EBUSY);
-  if (replaces && is_open(fd)) let_go(copy);
+  if ((replaces || replaces_set) && is_open(fd)) let_go(copy);
   // stdio would write to it behind our back.
   if (ours && copy <= STDERR_FILENO) {
     const Call socket = concerned(fd);
@@ -52,6 +56,7 @@ int replace(int fd, int copy, Make&& make) {
   if (result < 0) return result;
   if (ours || table::is_tcp(fd)) return copied(fd, copy);
   table::opened_foreign(copy);
+  epoll_sets::copied(fd, copy);
   return result;
 }
 
@@ -86,6 +91,8 @@ int sovia_close_range(unsigned int first, unsigned int last, int flags) {
         }
       },
       &range);
+
+  epoll_sets::closing_range(first, last);
 
   // Around the library's own.
   int result = 0;

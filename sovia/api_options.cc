@@ -6,6 +6,7 @@
 #include <stdarg.h>
 
 #include "sovia/api.h"
+#include "sovia/epoll_set.h"
 #include "sovia/own_descriptors.h"
 
 using namespace viaduct::sovia;
@@ -70,6 +71,7 @@ int duplicate(int fd, int copy) {
   if (copy >= 0) {
     const KeepErrno keep;
     table::copied(fd, copy);
+    epoll_sets::copied(fd, copy);
   }
   return copy;
 }

@@ -265,6 +265,8 @@ void look_at_lanes() {
   for (std::size_t i = 0; i < state().ends.size();) {
     LaneEnd* const end = state().ends[i];
     const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
+    // Who found it ended could not tell the others there and then.
+    if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);
     end->listed = false;
     if (!due || end->pins != 0 || advance(*end, now)) {
       ++i;

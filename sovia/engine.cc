@@ -16,7 +16,6 @@
 #include "sovia/kernel.h"
 #include "sovia/options.h"
 #include "sovia/own_descriptors.h"
-#include "sovia/ready.h"
 #include "sovia/socket.h"
 
 namespace viaduct::sovia {
@@ -292,8 +291,8 @@ void set_nic(Nic* nic) {
   if (nic != nullptr) start_handling(*nic);
 }
 
-void changed(Socket& socket) {
-  notify_watchers(socket);
+void changed(Socket& socket, short what) {
+  notify_watchers(socket, what);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (g_sleeping.load() == 0) return;
   const std::scoped_lock guard(g_sleepers_lock);

@@ -44,7 +44,7 @@ bool looks_like_token(std::uint64_t data) {
 
 // ------------------------------------------------------------------ locks of watchers
 constexpr std::size_t kLocks = 64;
-std::array<std::mutex, kLocks> g_watcher_locks;
+constinit std::array<std::mutex, kLocks> g_watcher_locks{};
 
 std::mutex& lock_of(const Socket& socket) {
   return g_watcher_locks[reinterpret_cast<std::uintptr_t>(&socket) / 64 % kLocks];
@@ -62,7 +62,7 @@ short interest_of(const Registration& r) {
 constexpr std::uint32_t kSilent = EPOLLET;
 
 // Registrations that are neither a socket's nor a set's.
-std::atomic<int> g_others{0};
+constinit std::atomic<int> g_others{0};
 
 void add_sets(Registration* first, int fd, bool any, std::vector<EpollSetRef>& sets) {
   for (Registration* r = first; r != nullptr; r = r->next_watcher) {

@@ -160,6 +160,8 @@ namespace epoll_sets {
 
 // The set of a descriptor that is known to be one.
 EpollSetRef find(int fd);
+// Whether it is one; a few instructions.
+bool knows(int fd);
 // The same for one that the program takes for one, known or not; empty if it isn't.
 EpollSetRef find_or_look(int epfd);
 
@@ -170,6 +172,8 @@ void copied(int fd, int copy);
 // Any descriptor is about to be closed or replaced. `socket` is what table::closing(fd) has given.
 // Call it before Socket::release, with no locks held; it may have to leave a lane and wait for that.
 void closing(int fd, Socket* socket);
+// The same for all sets among these.
+void closing_range(unsigned first, unsigned last);
 
 // Around fork, after lanes have been left. In between, no set can be used.
 void before_fork();

@@ -33,19 +33,12 @@ Table& table_of_sets() {
   return table;
 }
 
-std::atomic<int> g_count{0};  // descriptors in the table
+constinit std::atomic<int> g_count{0};  // descriptors in the table
 
 // Most descriptors are no sets, which is to be known without a lock: a bit for each that is one.
 constexpr int kBits = 64;
 constexpr int kFew = 65536;  // descriptors with a bit
-std::array<std::atomic<std::uint64_t>, kFew / kBits> g_bits;
-
-bool may_be_set(int fd) {
-  if (fd < 0 || g_count.load(std::memory_order_acquire) == 0) return false;
-  if (fd >= kFew) return true;
-  return g_bits[static_cast<std::size_t>(fd / kBits)].load(std::memory_order_acquire) >>
-             fd % kBits & 1;
-}
+constinit std::array<std::atomic<std::uint64_t>, kFew / kBits> g_bits{};
 
 void mark(int fd, bool is_set) {
   if (fd >= kFew) return;
@@ -98,8 +91,15 @@ bool is_epoll(int fd) {
 
 }  // namespace
 
+bool knows(int fd) {
+  if (fd < 0 || g_count.load(std::memory_order_acquire) == 0) return false;
+  if (fd >= kFew) return true;
+  return g_bits[static_cast<std::size_t>(fd / kBits)].load(std::memory_order_acquire) >>
+             fd % kBits & 1;
+}
+
 EpollSetRef find(int fd) {
-  if (!may_be_set(fd)) return nullptr;
+  if (!knows(fd)) return nullptr;
   Table& table = table_of_sets();
   const std::lock_guard guard(table.mutex);
   const auto found = table.sets.find(fd);
@@ -120,7 +120,12 @@ void opened(int epfd) {
 }
 
 void copied(int fd, int copy) {
-  if (EpollSetRef set = find(fd)) enter(copy, std::move(set));
+  if (EpollSetRef set = find(fd)) {
+    enter(copy, std::move(set));
+  } else if (knows(copy)) {
+    bool last;
+    take(copy, last);  // closed behind our back
+  }
 }
 
 void closing(int fd, Socket* socket) {
@@ -134,7 +139,7 @@ void closing(int fd, Socket* socket) {
     for (const EpollSetRef& set : sets) set->closing(fd, others);
     return;
   }
-  if (may_be_set(fd)) {
+  if (knows(fd)) {
     bool last = false;
     if (const EpollSetRef set = take(fd, last)) {
       for (const EpollSetRef& outer : set->outer_sets(fd, last)) outer->closing(fd, !last);
@@ -150,6 +155,20 @@ void closing(int fd, Socket* socket) {
     }
     for (const EpollSetRef& set : sets) set->closing(fd, false);
   }
+}
+
+void closing_range(unsigned first, unsigned last) {
+  if (g_count.load(std::memory_order_acquire) == 0) return;
+  std::vector<int> closed;
+  {
+    Table& table = table_of_sets();
+    const std::lock_guard guard(table.mutex);
+    for (const auto& [fd, set] : table.sets) {
+      const auto number = static_cast<unsigned>(fd);
+      if (number >= first && number <= last) closed.push_back(fd);
+    }
+  }
+  for (const int fd : closed) closing(fd, nullptr);
 }
 
 // Sets may be locked in any order by those that are in each other, so all or none.

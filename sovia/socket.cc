@@ -475,7 +475,14 @@ void LaneEnd::arrived(const Nic::Arrival& arrival) {
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
   }
   if ((changes & Lane::kState) != 0) background::look_at(*this);
-  if (changes != 0) engine::changed(*socket);
+  if (changes == 0) return;
+  short what = kAnyChange;
+  if ((changes & Lane::kState) == 0) {
+    what = 0;
+    if ((changes & Lane::kReadable) != 0) what |= POLLIN;
+    if ((changes & Lane::kWritable) != 0) what |= POLLOUT;
+  }
+  engine::changed(*socket, what);
 }
 
 }  // namespace viaduct::sovia

@@ -67,6 +67,23 @@ class SocketInterest final : public Interest {
   const short events_;
 };
 
+// Tells those who wait for the socket that a direction has come down to the kernel, of which they must
+// ask more now. To be made before the socket is locked.
+class CameDown {
+ public:
+  explicit CameDown(Socket& socket) : socket_(socket) {}
+  ~CameDown() {
+    if (!happened) return;
+    const int error = errno;
+    engine::changed(socket_);
+    errno = error;
+  }
+  bool happened = false;
+
+ private:
+  Socket& socket_;
+};
+
 // Whether a call that a signal has interrupted is to go on: all handlers that there are want it.
 bool handlers_restart() {
   for (int signal = 1; signal < NSIG; ++signal) {
@@ -240,6 +257,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
                                     std::size_t skip, int flags, ssize_t& bytes) {
   const bool peek = (flags & MSG_PEEK) != 0;
   progress();
+  CameDown came_down(*this);
   const std::scoped_lock guard(in_);
   if (residue_ != nullptr) {
     const Attempt attempt = receive_residue(pieces, count, skip, peek, bytes);
@@ -268,6 +286,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
       if (read_shut_) return Attempt::kDone;
       if (lane.receiving() == Lane::State::kEnded) {
         receiving_ = Phase::kAfter;
+        came_down.happened = true;
         background::look_at(*lane_);
       } else if (!lane.broken()) {
         if (lane.holds()) lane.flush();  // the program wants an answer
@@ -342,37 +361,27 @@ ssize_t Socket::send_registered(int fd, const iovec& piece, int flags) {
   return sent;
 }
 
-// Waits for something that the lane does not tell sleepers of, so it looks often. A lane that is lost
-// or left ends it too.
-template <class Condition>
-void Socket::await_lane(Condition&& condition) {
-  class Wish final : public Interest {
+// Until the packet is out of the program's hands. A lane that is lost or left lets go of it too.
+void Socket::await_sent(std::uint64_t ticket) {
+  class Sent final : public Interest {
    public:
-    Wish(Socket& socket, Condition& condition) : socket_(socket), condition_(condition) {}
+    Sent(Socket& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
     bool ready() override {
       const std::scoped_lock guard(socket_.out_);
       if (socket_.lane_ == nullptr) return true;
       Lane& lane = socket_.lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
-      return lane.broken() || lane.sending() != Lane::State::kUp || condition_(lane);
+      return lane.broken() || lane.has_completed(ticket_);
     }
     bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 
    private:
     Socket& socket_;
-    Condition& condition_;
-  } wish(*this, condition);
+    const std::uint64_t ticket_;
+  } sent(*this, ticket);
+  // Completions make no entries in the completion queue: look often.
   constexpr std::uint64_t kLookNs = 200'000;
-  while (wait_for(wish, nullptr, 0, now_ns() + kLookNs, nullptr, true) != Woken::kReady) continue;
-}
-
-// Until the packet is out of the program's hands.
-void Socket::await_sent(std::uint64_t ticket) {
-  await_lane([ticket](Lane& lane) { return lane.has_completed(ticket); });
-}
-
-void Socket::await_credits() {
-  await_lane([](Lane& lane) { return lane.has_credit(); });
+  while (wait_for(sent, nullptr, 0, now_ns() + kLookNs, nullptr, true) != Woken::kReady) continue;
 }
 
 ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int flags,
@@ -394,11 +403,6 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
       if (done != 0) return static_cast<ssize_t>(done);
       errno = EAGAIN;
       return -1;
-    }
-    if (direct != nullptr && sending_ == Phase::kLane) {
-      // There is room for copies, so it is the credits that are waited for.
-      await_credits();
-      continue;
     }
     if (!await(fd, POLLOUT, SO_SNDTIMEO, deadline, has_deadline)) {
       return done != 0 ? static_cast<ssize_t>(done) : -1;
@@ -426,17 +430,22 @@ bool Socket::go_up(int fd) {
 Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                                  int flags, ssize_t& bytes, Direct* direct) {
   {
+    CameDown came_down(*this);
     const std::scoped_lock guard(out_);
     if (reset_) return fail_pipe(flags);
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
       if (sending_ == Phase::kKernel) go_up(fd);
-      if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) sending_ = Phase::kAfter;
+      if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) {
+        sending_ = Phase::kAfter;
+        came_down.happened = true;
+      }
       if (sending_ == Phase::kLane && lane.peer_closed()) {
         // What the kernel answers to who sends to nobody is what the program is to see.
         lane.finish(false);
         sending_ = Phase::kAfter;
+        came_down.happened = true;
       }
       if (sending_ == Phase::kLane) {
         if (lane.broken()) {
@@ -445,15 +454,17 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         }
         int combines = combines_.load(std::memory_order_relaxed);
         if (combines < 0) combines = look_up_combining(fd);
+        // Without credits it is copied after all: a program that was told of room must not wait.
         if (direct != nullptr && count == 1) {
           const std::size_t left = pieces[0].iov_len - skip;
           const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
           const auto* const from = static_cast<const std::byte*>(pieces[0].iov_base) + skip;
-          if (!lane.write_direct(from, here, direct->memory, direct->ticket)) return Attempt::kAgain;
-          direct->sent = true;
-          bytes = here;
-          counters::add(Counter::kBytesSentLane, here);
-          return Attempt::kDone;
+          if (lane.write_direct(from, here, direct->memory, direct->ticket)) {
+            direct->sent = true;
+            bytes = here;
+            counters::add(Counter::kBytesSentLane, here);
+            return Attempt::kDone;
+          }
         }
         const bool wait = combines != 0 || (flags & MSG_MORE) != 0;
         bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, wait));

@@ -18,8 +18,13 @@ readonly packages=(
   clang bpftool libbpf-dev libxdp-dev libelf-dev zlib1g-dev linux-libc-dev
   libpcap-dev libnl-3-dev libnl-route-3-dev
   libspdlog-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev
-  iproute2 iputils-ping util-linux
+  iproute2 iputils-ping util-linux ethtool
+  # What is run on SOVIA, to show and to test it; byacc builds one of them.
+  byacc curl ftp-ssl ftpd-ssl iperf3 netbase netpipe-tcp nginx-light openbsd-inetd openssl
+  python3 redis-server redis-tools rsync socat tnftp wrk
 )
+# Units of services that come with these packages. None of them is wanted: programs run in labs.
+readonly -A services=([nginx-light]=nginx [openbsd-inetd]=inetd [redis-server]=redis-server [rsync]=rsync)
 
 export LC_ALL=C
 build=$root/build
@@ -39,6 +44,31 @@ missing_packages() {
   done
 }
 
+# Debian's packages ask this file, where there is one, before they start their services.
+readonly policy=/usr/sbin/policy-rc.d
+readonly policy_mark="# viaduct: no service is started while its packages are installed"
+
+forbid_services() {
+  [ ! -e $policy ] || return 0
+  printf '#!/bin/sh\n%s\nexit 101\n' "$policy_mark" >$policy
+  chmod 755 $policy
+}
+
+# Also when the file is from a run that was killed.
+allow_services() {
+  if grep -q -s -x -F "$policy_mark" $policy; then rm -f $policy; fi
+}
+
+# disable_services PACKAGE...: those of packages that have just been installed, so that they are not started
+# with the machine either.
+disable_services() {
+  local package
+  [ -d /run/systemd/system ] || return 0
+  for package in "$@"; do
+    [ -z "${services[$package]:-}" ] || systemctl --quiet disable "${services[$package]}" || :
+  done
+}
+
 install_packages() {
   local missing log
   command -v dpkg-query >/dev/null ||
@@ -48,7 +78,9 @@ install_packages() {
   step "installing ${missing[*]}"
   log=$(mktemp)
   # Only one at a time can change the system's packages; whoever comes second waits.
-  local get=(apt-get -o DPkg::Lock::Timeout=600 -y)
+  local get=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -y)
+  trap allow_services EXIT
+  forbid_services
   if ! { "${get[@]}" install --no-install-recommends "${missing[@]}" ||
     { "${get[@]}" update && "${get[@]}" install --no-install-recommends "${missing[@]}"; }; } \
     >"$log" 2>&1 </dev/null; then
@@ -57,6 +89,9 @@ install_packages() {
     die "these packages can't be had: ${missing[*]}"
   fi
   rm -f "$log"
+  allow_services
+  trap - EXIT
+  disable_services "${missing[@]}"
 }
 
 # ---------------------------------------------------------------------------- containment

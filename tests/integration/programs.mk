@@ -1,0 +1,15 @@
+# Other people's programs on SOVIA, one test at a time.
+
+programs_tests = \
+	tests/integration/sovia_ftp.test \
+	tests/integration/sovia_programs.test \
+	tests/integration/sovia_measuring.test \
+	tests/integration/sovia_servers.test
+
+TESTS += $(programs_tests)
+EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py
+
+tests/integration/sovia_ftp.log: tests/integration/viabench.log
+tests/integration/sovia_programs.log: tests/integration/sovia_ftp.log
+tests/integration/sovia_measuring.log: tests/integration/sovia_programs.log
+tests/integration/sovia_servers.log: tests/integration/sovia_measuring.log
