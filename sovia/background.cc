@@ -217,6 +217,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         over = broken = true;
       }
       if (!over || !end.socket->lane_over(end)) return true;
+      engine::changed(*end.socket);
       counters::add(broken ? Counter::kLanesLost : Counter::kLanesClosed);
       return false;
     }

@@ -79,6 +79,16 @@ void SocketRef::reset() {
 
 // ---------------------------------------------------------------------------- readiness
 
+void Socket::set_receiving(Phase phase) {
+  receiving_ = phase;
+  routes_.fetch_add(1, std::memory_order_release);
+}
+
+void Socket::set_sending(Phase phase) {
+  sending_ = phase;
+  routes_.fetch_add(1, std::memory_order_release);
+}
+
 short Socket::ask_kernel(short wanted) {
   if (!concerned() && residue_ == nullptr) return wanted;
   short ask = wanted;
@@ -123,16 +133,17 @@ short Socket::answer(short wanted, short kernel_says) {
       if (lane.holds()) lane.turn();
       const bool ended = lane.receiving() == Lane::State::kEnded;
       if (receiving_ == Phase::kLane && lane.unread() == 0 && ended) {
-        receiving_ = Phase::kAfter;
+        set_receiving(Phase::kAfter);
         background::look_at(*lane_);
       }
       if (receiving_ == Phase::kLane) {
         says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP | POLLERR | POLLPRI));
         if (lane.unread() != 0 || lane.broken() || read_shut_) says |= kIn;
+        if (read_shut_) says |= POLLRDHUP;
       } else if (receiving_ == Phase::kKernel && lane.started()) {
         // Not settled yet; who reads will find out what comes first.
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
-        if (lane.unread() != 0) says |= kIn;
+        if (lane.unread() != 0 || ended) says |= kIn;
       } else if (receiving_ == Phase::kDrain) {
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
       }
@@ -222,7 +233,7 @@ void Socket::leave_sending(int, Reason why) {
   const std::scoped_lock lane_guard(lane_->lane.lock());
   if (sending_ == Phase::kLane) counters::fell(why);
   lane_->lane.finish(false);
-  sending_ = Phase::kAfter;
+  set_sending(Phase::kAfter);
 }
 
 bool Socket::leave(int fd, Reason why) {
@@ -242,7 +253,7 @@ bool Socket::leave(int fd, Reason why) {
     const std::scoped_lock lane_guard(end->lane.lock());
     end->lane.finish(false);
     if (end->lane.receiving() != Lane::State::kEnded) end->lane.ask_to_leave();
-    sending_ = Phase::kAfter;
+    set_sending(Phase::kAfter);
   }
   counters::fell(why);
   SOVIA_LOG("%d: leaves the lane: %s", fd, text_of(why));
@@ -278,7 +289,7 @@ int Socket::shutdown(int fd, int how) {
       if (lane_ != nullptr) {
         const std::scoped_lock lane_guard(lane_->lane.lock());
         lane_->lane.finish(false);
-        sending_ = Phase::kAfter;
+        set_sending(Phase::kAfter);
         background::look_at(*lane_);
       }
     }
@@ -330,7 +341,8 @@ void Socket::release(int fd) {
     }
     end->lane.deafen();
     end->lane.finish(true);
-    sending_ = receiving_ = Phase::kAfter;
+    set_sending(Phase::kAfter);
+    set_receiving(Phase::kAfter);
     background::look_at(*end);
     ++end->pins;
   }
@@ -367,7 +379,7 @@ void Socket::share(int fd) {
         counters::add(Counter::kResidueBytes, residue->bytes);
         residue_ = residue;
       }
-      receiving_ = Phase::kAfter;
+      set_receiving(Phase::kAfter);
     }
     background::look_at(*lane_);
   }
@@ -390,7 +402,8 @@ void Socket::after_fork_in_child() {
     reset_ = true;
   }
   lane_ = nullptr;
-  receiving_ = sending_ = Phase::kKernel;
+  set_receiving(Phase::kKernel);
+  set_sending(Phase::kKernel);
   stage_ = Stage::kNone;
   calls_.store(0);
   bytes_.store(0);
@@ -403,7 +416,8 @@ bool Socket::lane_opened(LaneEnd& end) {
   if (stage_ != Stage::kAsked || for_good_.load() || reset_) return false;
   stage_ = Stage::kOpen;
   lane_ = &end;
-  receiving_ = sending_ = Phase::kKernel;
+  set_receiving(Phase::kKernel);
+  set_sending(Phase::kKernel);
   reason_.store(Reason::kNone);
   lane_number_.fetch_add(1);
   return true;
@@ -439,7 +453,8 @@ bool Socket::lane_over(LaneEnd& end) {
   early_end_ = false;
   lane_ = nullptr;
   stage_ = Stage::kNone;
-  receiving_ = sending_ = Phase::kKernel;
+  set_receiving(Phase::kKernel);
+  set_sending(Phase::kKernel);
   calls_.store(0);
   bytes_.store(0);
   calls_needed_ = calls_needed_ == 0 ? kCallsAgain : calls_needed_ * 2;

@@ -64,6 +64,10 @@ class Socket {
   std::atomic<void*>& watchers() { return watchers_; }
   const std::atomic<void*>& watchers() const { return watchers_; }
 
+  // Changes whenever what ask_kernel() says may have changed: who sleeps on the former answer must
+  // ask again.
+  std::uint32_t routes() const { return routes_.load(std::memory_order_acquire); }
+
   // ------------------------------------------------------------------ leaving the lane
   // Both directions go down to the kernel and stay there until the socket may go up again. Returns
   // when the peer has gone down too and all that it sent before has come, which then is unread;
@@ -150,6 +154,8 @@ class Socket {
                           ssize_t& bytes);
   bool await(int fd, short events, int option, std::uint64_t& deadline, bool& has_deadline);
   bool blocks(int fd, int flags);
+  void set_receiving(Phase phase);
+  void set_sending(Phase phase);
   bool awaits_lane_end();
   void moved(int fd, ssize_t bytes);
   int look_up_combining(int fd);
@@ -161,6 +167,7 @@ class Socket {
   std::atomic<int> descriptors_{0};
   std::atomic<bool> lane_wanted_{true};
   std::atomic<void*> watchers_{nullptr};
+  std::atomic<std::uint32_t> routes_{0};
 
   // --- receiving
   std::mutex in_;

@@ -58,13 +58,18 @@ class Rest {
 // What one thread waits for at one socket.
 class SocketInterest final : public Interest {
  public:
-  SocketInterest(Socket& socket, short events) : socket_(socket), events_(events) {}
-  bool ready() override { return socket_.answer(events_, 0) != 0; }
+  SocketInterest(Socket& socket, short events)
+      : socket_(socket), events_(events), routes_(socket.routes()) {}
+  // A change of routes is one of what is to be waited for.
+  bool ready() override {
+    return socket_.answer(events_, 0) != 0 || socket_.routes() != routes_;
+  }
   bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 
  private:
   Socket& socket_;
   const short events_;
+  const std::uint32_t routes_;
 };
 
 // Tells those who wait for the socket that a direction has come down to the kernel, of which they must
@@ -248,7 +253,7 @@ void Socket::settle_receiving(int fd, Lane& lane) {
   std::uint64_t read = 0;
   bytes_read(fd, read);
   kernel_left_ = lane.peer_kernel_bytes() - read;
-  receiving_ = kernel_left_ != 0 ? Phase::kDrain : Phase::kLane;
+  set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
   SOVIA_LOG("%d: receiving goes up to the lane after %llu more bytes", fd,
             static_cast<unsigned long long>(kernel_left_));
 }
@@ -285,7 +290,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
       }
       if (read_shut_) return Attempt::kDone;
       if (lane.receiving() == Lane::State::kEnded) {
-        receiving_ = Phase::kAfter;
+        set_receiving(Phase::kAfter);
         came_down.happened = true;
         background::look_at(*lane_);
       } else if (!lane.broken()) {
@@ -323,7 +328,7 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
     counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
     if (receiving_ == Phase::kDrain) {
       kernel_left_ -= static_cast<std::uint64_t>(bytes);
-      if (kernel_left_ == 0) receiving_ = Phase::kLane;
+      if (kernel_left_ == 0) set_receiving(Phase::kLane);
     }
   }
   return Attempt::kDone;
@@ -420,7 +425,7 @@ bool Socket::go_up(int fd) {
   }
   lane.start(before);
   if (lane.sending() != Lane::State::kUp) return false;
-  sending_ = Phase::kLane;
+  set_sending(Phase::kLane);
   counters::add(Counter::kWakeupsSent);
   SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
             static_cast<unsigned long long>(before));
@@ -438,13 +443,13 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
       const std::scoped_lock lane_guard(lane.lock());
       if (sending_ == Phase::kKernel) go_up(fd);
       if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) {
-        sending_ = Phase::kAfter;
+        set_sending(Phase::kAfter);
         came_down.happened = true;
       }
       if (sending_ == Phase::kLane && lane.peer_closed()) {
         // What the kernel answers to who sends to nobody is what the program is to see.
         lane.finish(false);
-        sending_ = Phase::kAfter;
+        set_sending(Phase::kAfter);
         came_down.happened = true;
       }
       if (sending_ == Phase::kLane) {
