@@ -3,9 +3,13 @@
  *   on host a:  tcpping --server
  *   on host b:  tcpping 10.77.0.1 --size 4 --count 10000 --wait poll
  *
+ *   on host a:  tcpping --server --hang-up
+ *   on host b:  tcpping 10.77.0.1 --connections --count 10000
+ *
  * poll: both sides ask the socket again and again (MSG_DONTWAIT); block: both sides sleep in recv().
  * The client first sends what it wants (struct wish); the server serves each client in a process of
- * its own.
+ * its own. With --hang-up it does nothing but accept and close. --nagle leaves TCP_NODELAY off, so that
+ * small messages are combined.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -30,6 +34,7 @@ struct wish {
 };
 
 static struct wish wish = {0, 10000, 0, 1};
+static int nagle;
 static char buffer[MAX_SIZE];
 
 static void fail(const char *what) {
@@ -73,6 +78,7 @@ static void send_all(int s, const void *from, size_t bytes) {
 static void no_delay(int s) {
   int one = 1;
 
+  if (nagle) return;
   if (setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) != 0) fail("TCP_NODELAY");
 }
 
@@ -102,7 +108,7 @@ static void serve(int s) {
   }
 }
 
-static int run_server(const char *port) {
+static int run_server(const char *port, int hang_up) {
   struct addrinfo hints, *all, *a;
   int s = -1, error, one = 1;
 
@@ -127,6 +133,10 @@ static int run_server(const char *port) {
     pid_t child;
     if (client < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (client < 0) fail("accept");
+    if (hang_up) {
+      close(client);
+      continue;
+    }
     child = fork();
     if (child < 0) fail("fork");
     if (child == 0) {
@@ -182,7 +192,25 @@ static void measure_bandwidth(int s, int json) {
          wish.size, wish.count, rate * wish.size * 8 / 1e6, rate);
 }
 
-static int run_client(const char *host, const char *port, int json) {
+static void measure_connections(const struct addrinfo *a, int json) {
+  const double start = now_us();
+  double rate;
+  uint32_t i;
+
+  for (i = 0; i < wish.count; ++i) {
+    char nothing;
+    const int s = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
+    if (s < 0) fail("socket");
+    if (connect(s, a->ai_addr, a->ai_addrlen) != 0) fail("connect");
+    if (recv(s, &nothing, 1, 0) != 0) fail("recv");
+    close(s);
+  }
+  rate = wish.count / (now_us() - start) * 1e6;
+  printf(json ? "{\"count\":%u,\"connections_s\":%.1f}\n" : "%u connections, %.0f a second\n",
+         wish.count, rate);
+}
+
+static int run_client(const char *host, const char *port, int connections, int json) {
   struct addrinfo hints, *a;
   struct wish w;
   int s, error;
@@ -194,6 +222,11 @@ static int run_client(const char *host, const char *port, int json) {
   if (error != 0) {
     fprintf(stderr, "tcpping: %s: %s\n", host, gai_strerror(error));
     return 1;
+  }
+  if (connections) {
+    measure_connections(a, json);
+    freeaddrinfo(a);
+    return 0;
   }
   s = socket(a->ai_family, a->ai_socktype, a->ai_protocol);
   if (s < 0 || connect(s, a->ai_addr, a->ai_addrlen) != 0) fail(host);
@@ -213,9 +246,9 @@ static int run_client(const char *host, const char *port, int json) {
 
 static void usage(void) {
   fprintf(stderr,
-          "usage: tcpping --server [--port N]\n"
-          "       tcpping HOST [--size BYTES] [--count N] [--wait poll|block] [--bandwidth] [--json]\n"
-          "               [--port N]\n");
+          "usage: tcpping --server [--hang-up] [--nagle] [--port N]\n"
+          "       tcpping HOST [--size BYTES] [--count N] [--wait poll|block] [--bandwidth] [--nagle]\n"
+          "               [--connections] [--json] [--port N]\n");
   exit(2);
 }
 
@@ -228,15 +261,17 @@ static uint32_t number(const char *text, uint32_t least, uint32_t most) {
 }
 
 int main(int argc, char **argv) {
-  enum { SERVER = 1, PORT, SIZE, COUNT, WAIT, BANDWIDTH, JSON };
+  enum { SERVER = 1, PORT, SIZE, COUNT, WAIT, BANDWIDTH, JSON, NAGLE, CONNECTIONS, HANG_UP };
   static const struct option options[] = {
       {"server", no_argument, NULL, SERVER},       {"port", required_argument, NULL, PORT},
       {"size", required_argument, NULL, SIZE},     {"count", required_argument, NULL, COUNT},
       {"wait", required_argument, NULL, WAIT},     {"bandwidth", no_argument, NULL, BANDWIDTH},
-      {"json", no_argument, NULL, JSON},           {NULL, 0, NULL, 0},
+      {"json", no_argument, NULL, JSON},           {"nagle", no_argument, NULL, NAGLE},
+      {"connections", no_argument, NULL, CONNECTIONS},
+      {"hang-up", no_argument, NULL, HANG_UP},     {NULL, 0, NULL, 0},
   };
   const char *port = "7777";
-  int server = 0, json = 0, c;
+  int server = 0, json = 0, connections = 0, hang_up = 0, c;
 
   while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
     switch (c) {
@@ -250,14 +285,17 @@ int main(int argc, char **argv) {
         break;
       case BANDWIDTH: wish.bandwidth = 1; break;
       case JSON: json = 1; break;
+      case NAGLE: nagle = 1; break;
+      case CONNECTIONS: connections = 1; break;
+      case HANG_UP: hang_up = 1; break;
       default: usage();
     }
   }
   if (wish.size == 0) wish.size = wish.bandwidth != 0 ? 32768 : 4;
   if (server) {
     if (optind != argc) usage();
-    return run_server(port);
+    return run_server(port, hang_up);
   }
   if (optind + 1 != argc) usage();
-  return run_client(argv[optind], port, json);
+  return run_client(argv[optind], port, connections, json);
 }

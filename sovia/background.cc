@@ -168,6 +168,9 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         return refuse(end, result == VIP_TIMEOUT || result == VIP_NO_MATCH ? Reason::kNoPeer
                                                                           : Reason::kResources);
       }
+      // The socket has the lane before the peer hears of it, so that no data can come to a lane that
+      // nobody reads.
+      if (end.cancelled.load() || !end.socket->lane_opened(end)) return false;
       const std::uint8_t token[kTokenBytes] = {};
       {
         const std::scoped_lock guard(end.lane.lock());
@@ -175,25 +178,20 @@ bool advance(LaneEnd& end, std::uint64_t now) {
       }
       end.stage = LaneEnd::Stage::kGreeting;
       end.give_up_at = now + kGreetingNs;
-      [[fallthrough]];
+      return true;
     }
     case LaneEnd::Stage::kGreeting: {
-      bool greeted, broken;
       {
         const std::scoped_lock guard(end.lane.lock());
-        greeted = end.lane.greeted();
-        broken = end.lane.broken();
+        if (!end.lane.greeted() && now >= end.give_up_at) end.lane.cut();
+        if (!end.lane.greeted() && !end.lane.broken()) return true;
       }
-      if (end.cancelled.load()) return false;
-      if (broken || (!greeted && now >= end.give_up_at)) return refuse(end, Reason::kNoPeer);
-      if (!greeted) return true;
-      if (!end.socket->lane_opened(end)) return false;
       end.stage = LaneEnd::Stage::kOpen;
       counters::add(Counter::kLanesOpened);
       SOVIA_LOG("a lane is open after %llu us",
                 static_cast<unsigned long long>((now_ns() - end.asked_at) / 1000));
       engine::changed(*end.socket);
-      return true;
+      [[fallthrough]];
     }
     case LaneEnd::Stage::kOpen: {
       const bool closed = end.socket->closed();
@@ -267,6 +265,8 @@ void look_at_lanes() {
   for (std::size_t i = 0; i < state().ends.size();) {
     LaneEnd* const end = state().ends[i];
     const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
+    // Who found it ended could not tell the others there and then.
+    if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);
     end->listed = false;
     if (!due || end->pins != 0 || advance(*end, now)) {
       ++i;
@@ -400,7 +400,7 @@ class Finished final : public Interest {
     for (LaneEnd* const end : ends_) {
       const std::scoped_lock guard(end->lane.lock());
       end->lane.turn();
-      if (end->stage == LaneEnd::Stage::kOpen && !end->lane.broken() &&
+      if (end->stage != LaneEnd::Stage::kAsking && !end->lane.broken() &&
           end->lane.sending() != Lane::State::kEnded) {
         return false;
       }
@@ -461,7 +461,7 @@ bool cancel(Socket& socket) {
     return true;
   }
   for (LaneEnd* const end : state().ends) {
-    if (end->socket.get() != &socket || end->stage == LaneEnd::Stage::kOpen) continue;
+    if (end->socket.get() != &socket || end->stage != LaneEnd::Stage::kAsking) continue;
     end->cancelled.store(true);
     return true;
   }

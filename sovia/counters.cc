@@ -102,6 +102,11 @@ void after_fork_in_child() {
 
 int descriptor() { return g_descriptor; }
 
+void forget_descriptor() {
+  own_descriptors::release(g_descriptor);
+  g_descriptor = -1;
+}
+
 const char* name_of(Counter counter) { return kRows[static_cast<std::size_t>(counter)].name; }
 
 const char* text_of(Counter counter) { return kRows[static_cast<std::size_t>(counter)].text; }

@@ -107,6 +107,9 @@ void after_fork_in_child();
 // The descriptor of the memfd, or -1. The program may not have it (see own_descriptors.h).
 int descriptor();
 
+// The program has got the memfd's number for itself; nobody can read the page from outside any more.
+void forget_descriptor();
+
 // Tables for readers.
 const char* name_of(Counter counter);
 const char* text_of(Counter counter);

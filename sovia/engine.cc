@@ -1,6 +1,7 @@
 #include "sovia/engine.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -15,7 +16,6 @@
 #include "sovia/kernel.h"
 #include "sovia/options.h"
 #include "sovia/own_descriptors.h"
-#include "sovia/ready.h"
 #include "sovia/socket.h"
 
 namespace viaduct::sovia {
@@ -165,7 +165,7 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
   Asleep asleep(sleeper);
   for (;;) {
     Nic* const nic = engine::nic();
-    const bool listens = nic != nullptr && asleep.listen();
+    const bool listens = nic != nullptr && options().handling == Handling::kSingle && asleep.listen();
     if (nic != nullptr) progress();
     if (interest.ready()) return Woken::kReady;
     const int ready = listens ? sleep_on_lanes(*nic, all, count + 1, deadline, mask)
@@ -214,7 +214,7 @@ std::uint64_t deadline_in(const timespec* timeout) {
 
 Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
                const sigset_t* mask, bool worth_spinning) {
-  const bool lanes = engine::nic() != nullptr;
+  const bool lanes = engine::nic() != nullptr && options().handling == Handling::kSingle;
   if (interest.ready() || (progress() && interest.ready())) return Woken::kReady;
   const bool expired = deadline != kNever && now_ns() >= deadline;
   if (lanes && worth_spinning && !expired && spin(interest, deadline)) {
@@ -230,6 +230,11 @@ Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t dead
 }
 
 bool progress() {
+  // Column M of the paper's table 4: who takes in what comes.
+  return options().handling == Handling::kSingle && engine::turn();
+}
+
+bool engine::turn() {
   Nic* const nic = engine::nic();
   if (nic == nullptr) return false;
   g_turns.store(g_turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -244,13 +249,50 @@ bool progress() {
   return any;
 }
 
+namespace {
+
+// The paper's handler thread: sleeps on the completion queue and takes in what comes.
+void* run_handler(void*) {
+  while (Nic* const nic = engine::nic()) {
+    if (engine::turn()) continue;
+    if (VipxPoll(nic->cq(), nullptr, 0, nullptr, nullptr) < 0 && errno != EINTR) break;
+  }
+  return nullptr;
+}
+
+// The notify function: called by a thread of VIPL's for each entry of the completion queue.
+void on_notify(void*, VIP_NIC_HANDLE, VIP_VI_HANDLE vi, VIP_BOOLEAN) {
+  {
+    const std::scoped_lock guard(g_turn);
+    Nic::Arrival arrival;
+    if (Nic::take(vi, arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  }
+  if (Nic* const nic = engine::nic(); nic != nullptr) VipCQNotify(nic->cq(), nullptr, on_notify);
+}
+
+void start_handling(Nic& nic) {
+  if (options().handling == Handling::kNotify) VipCQNotify(nic.cq(), nullptr, on_notify);
+  if (options().handling != Handling::kHandler) return;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, run_handler, nullptr) == 0) pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
 namespace engine {
 
 Nic* nic() { return g_nic.load(std::memory_order_acquire); }
-void set_nic(Nic* nic) { g_nic.store(nic, std::memory_order_release); }
+void set_nic(Nic* nic) {
+  g_nic.store(nic, std::memory_order_release);
+  if (nic != nullptr) start_handling(*nic);
+}
 
-void changed(Socket& socket) {
-  notify_watchers(socket);
+void changed(Socket& socket, short what) {
+  notify_watchers(socket, what);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (g_sleeping.load() == 0) return;
   const std::scoped_lock guard(g_sleepers_lock);
@@ -270,11 +312,11 @@ void listen_in_background(int poke, std::uint64_t deadline) {
   pollfd fd{poke, POLLIN, 0};
   Listener nobody = Listener::kNobody;
   g_background_bell.store(poke);
-  if (nic == nullptr || !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
+  if (nic == nullptr || options().handling != Handling::kSingle ||
+      !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
     sleep_in_kernel(&fd, 1, deadline, nullptr);
     return;
   }
-  const std::uint32_t before = turns();
   while (g_listener.load() == Listener::kBackground) {
     const bool any = progress();
     if (deadline != kNever && now_ns() >= deadline) break;
@@ -284,7 +326,6 @@ void listen_in_background(int poke, std::uint64_t deadline) {
     if (ready < 0 && errno != EINTR) set_nic(nullptr);
     if (ready < 0 || fd.revents != 0) break;
   }
-  static_cast<void>(before);
   Listener mine = Listener::kBackground;
   g_listener.compare_exchange_strong(mine, Listener::kNobody);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "sovia/nic.h"
+#include "sovia/ready.h"
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
@@ -26,9 +27,12 @@ namespace engine {
 Nic* nic();
 void set_nic(Nic* nic);
 
-// Something about the socket's lane has changed: wakes whom it concerns, tells epoll sets. No locks
-// that readers of the socket take may be held.
-void changed(Socket& socket);
+// As progress(), whoever is to take in what comes.
+bool turn();
+
+// Something about the socket's lane has changed, `what` as in ready.h: wakes whom it concerns, tells
+// epoll sets. No locks that readers of the socket take may be held.
+void changed(Socket& socket, short what = kAnyChange);
 
 // Number of times that a thread of the program has made progress; only its change matters.
 std::uint32_t turns();

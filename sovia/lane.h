@@ -74,6 +74,8 @@ class Lane {
   bool write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                     std::uint64_t& ticket);
   bool has_completed(std::uint64_t ticket);
+  // Whether write_direct() would send.
+  bool has_credit();
   // Whether write() would take something.
   bool has_room();
   // Sends what has waited for more. True if something is left, for which there is no credit.
@@ -113,6 +115,10 @@ class Lane {
   unsigned cut();
 
   bool broken() const { return broken_; }
+  // ... and data may be lost with it: the peer sends some only after its greeting.
+  bool lost() const {
+    return broken_ && greeted_ && receiving_ != State::kEnded && !peer_closed_;
+  }
   bool over() const {
     return broken_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
   }

@@ -71,18 +71,22 @@ bool Nic::next(Arrival& arrival) {
   VIP_VI_HANDLE vi;
   VIP_BOOLEAN receive;
   while (VipCQDone(cq_, &vi, &receive) == VIP_SUCCESS) {
-    VIP_DESCRIPTOR* descriptor = nullptr;
-    const VIP_RETURN result = VipRecvDone(vi, &descriptor);
-    if (descriptor == nullptr) continue;
-    auto& posted = *reinterpret_cast<ViWire::Posted*>(descriptor);
-    arrival.wire = posted.wire;
-    arrival.lost = result != VIP_SUCCESS || (descriptor->CS.Status & VIP_STATUS_IMMEDIATE) == 0;
-    arrival.place = posted.place;
-    arrival.bytes = descriptor->CS.Length;
-    arrival.immediate = descriptor->CS.ImmediateData;
-    return true;
+    if (take(vi, arrival)) return true;
   }
   return false;
+}
+
+bool Nic::take(VIP_VI_HANDLE vi, Arrival& arrival) {
+  VIP_DESCRIPTOR* descriptor = nullptr;
+  const VIP_RETURN result = VipRecvDone(vi, &descriptor);
+  if (descriptor == nullptr) return false;
+  auto& posted = *reinterpret_cast<ViWire::Posted*>(descriptor);
+  arrival.wire = posted.wire;
+  arrival.lost = result != VIP_SUCCESS || (descriptor->CS.Status & VIP_STATUS_IMMEDIATE) == 0;
+  arrival.place = posted.place;
+  arrival.bytes = descriptor->CS.Length;
+  arrival.immediate = descriptor->CS.ImmediateData;
+  return true;
 }
 
 // ---------------------------------------------------------------------------- a VI

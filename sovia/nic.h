@@ -11,6 +11,7 @@
 
 #include "sovia/lane.h"
 #include "sovia/link.h"
+#include "sovia/registrations.h"
 #include "sovia/wire.h"
 
 namespace viaduct::sovia {
@@ -35,6 +36,14 @@ class Nic {
     std::uint32_t place, bytes, immediate;
   };
   bool next(Arrival& arrival);
+  // The same for an entry of the completion queue that has been taken off already.
+  static bool take(VIP_VI_HANDLE vi, Arrival& arrival);
+
+  // Memory of the program's to send from, until give_back(). 0: it can't be had.
+  VIP_MEM_HANDLE take_memory(const void* data, std::size_t bytes) {
+    return registrations_.take(nic_, ptag_, data, bytes);
+  }
+  void give_back_memory(VIP_MEM_HANDLE memory) { registrations_.give_back(memory); }
 
  private:
   friend class ViWire;
@@ -42,6 +51,7 @@ class Nic {
   VIP_PROTECTION_HANDLE ptag_ = nullptr;
   VIP_CQ_HANDLE cq_ = nullptr;
   VIP_NIC_ATTRIBUTES attributes_{};
+  Registrations registrations_;
 };
 
 class ViWire final : public Wire {

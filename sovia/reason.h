@@ -23,6 +23,7 @@
   X(kFork, "fork")                                                           \
   X(kExec, "exec")                                                           \
   X(kUrgent, "urgent data")                                                  \
+  X(kEpoll, "epoll knows a descriptor that was closed while copies of it were not")  \
   X(kSplice, "splice or another call that only the kernel can do")           \
   X(kOption, "a socket option that only the kernel can do")                  \
   X(kEnd, "end of the stream")                                               \

@@ -93,6 +93,20 @@ short Socket::ask_kernel(short wanted) {
   return ask;
 }
 
+bool Socket::kernel_knows_all() {
+  if (kernel_alone()) return true;
+  {
+    const std::scoped_lock guard(in_);
+    if (reset_ || residue_ != nullptr) return false;
+    if (lane_ != nullptr && receiving_ != Phase::kAfter) {
+      const std::scoped_lock lane_guard(lane_->lane.lock());
+      if (lane_->lane.started() || lane_->lane.broken()) return false;
+    }
+  }
+  const std::scoped_lock guard(out_);
+  return lane_ == nullptr || sending_ != Phase::kLane;
+}
+
 short Socket::answer(short wanted, short kernel_says) {
   if (!concerned() && residue_ == nullptr) return kernel_says;
   short says = kernel_says;
@@ -122,7 +136,12 @@ short Socket::answer(short wanted, short kernel_says) {
       } else if (receiving_ == Phase::kDrain) {
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
       }
-      if (lane.broken() && !ended && receiving_ != Phase::kAfter) says |= kIn | POLLERR | POLLHUP;
+      if (lane.lost() && receiving_ != Phase::kAfter) says |= kIn | POLLERR | POLLHUP;
+      if (receiving_ == Phase::kKernel && !lane.started() && !ended && !lane.broken()) {
+        // The end of the connection is told when that of the lane has come.
+        says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
+        if (early_end_) says = static_cast<short>(says & ~kIn);
+      }
       if ((wanted & kIn) != 0 && (says & kIn) == 0 && lane.holds()) lane.flush();
     }
   }
@@ -411,12 +430,13 @@ bool Socket::lane_over(LaneEnd& end) {
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.over()) return false;
-    const bool lost = end.lane.broken() && end.lane.receiving() != Lane::State::kEnded;
+    const bool lost = end.lane.lost();
     // A program that has not seen the end of it yet has to.
     if (lost && !for_good_.load()) return false;
     if (end.lane.unread() != 0) return false;
     if (end.lane.started() && receiving_ != Phase::kAfter) return false;
   }
+  early_end_ = false;
   lane_ = nullptr;
   stage_ = Stage::kNone;
   receiving_ = sending_ = Phase::kKernel;
@@ -455,7 +475,14 @@ void LaneEnd::arrived(const Nic::Arrival& arrival) {
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
   }
   if ((changes & Lane::kState) != 0) background::look_at(*this);
-  if (changes != 0) engine::changed(*socket);
+  if (changes == 0) return;
+  short what = kAnyChange;
+  if ((changes & Lane::kState) == 0) {
+    what = 0;
+    if ((changes & Lane::kReadable) != 0) what |= POLLIN;
+    if ((changes & Lane::kWritable) != 0) what |= POLLOUT;
+  }
+  engine::changed(*socket, what);
 }
 
 }  // namespace viaduct::sovia

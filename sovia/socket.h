@@ -55,8 +55,14 @@ class Socket {
   // without a system call; with kernel_says 0 it is what the lane alone has to say.
   short answer(short wanted, short kernel_says);
 
-  // Registrations in epoll sets, which are told of changes: epoll_set.h.
+  // Whether the kernel's answers are the program's, now and for some time ...
+  bool kernel_alone() const { return !concerned() && residue_ == nullptr; }
+  // ... or at least now.
+  bool kernel_knows_all();
+
+  // Registrations in epoll sets, which are told of changes: ready.h, epoll_set.h.
   std::atomic<void*>& watchers() { return watchers_; }
+  const std::atomic<void*>& watchers() const { return watchers_; }
 
   // ------------------------------------------------------------------ leaving the lane
   // Both directions go down to the kernel and stay there until the socket may go up again. Returns
@@ -125,8 +131,20 @@ class Socket {
 
   Attempt try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                       ssize_t& bytes);
+  // A send from the program's own memory.
+  struct Direct {
+    std::uint32_t memory = 0;  // its region
+    bool sent = false;
+    std::uint64_t ticket = 0;  // of the last packet
+  };
   Attempt try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
-                   ssize_t& bytes);
+                   ssize_t& bytes, Direct* direct);
+  ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct);
+  ssize_t send_registered(int fd, const iovec& piece, int flags);
+  template <class Condition>
+  void await_lane(Condition&& condition);
+  void await_sent(std::uint64_t ticket);
+  void await_credits();
   bool go_up(int fd);
   void settle_receiving(int fd, Lane& lane);
   Attempt receive_from_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
@@ -135,6 +153,7 @@ class Socket {
                           ssize_t& bytes);
   bool await(int fd, short events, int option, std::uint64_t& deadline, bool& has_deadline);
   bool blocks(int fd, int flags);
+  bool awaits_lane_end();
   void moved(int fd, ssize_t bytes);
   int look_up_combining(int fd);
   void reset(int fd);
@@ -151,6 +170,7 @@ class Socket {
   Phase receiving_ = Phase::kKernel;
   std::uint64_t kernel_left_ = 0;
   bool read_shut_ = false;
+  bool early_end_ = false;  // of the kernel's stream, before the lane's
 
   // --- sending
   std::mutex out_;

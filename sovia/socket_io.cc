@@ -12,6 +12,7 @@
 #include "sovia/lane_end.h"
 #include "sovia/link.h"
 #include "sovia/options.h"
+#include "sovia/registrations.h"
 #include "sovia/residue.h"
 #include "sovia/socket.h"
 #include "sovia/waiting.h"
@@ -45,6 +46,7 @@ class Rest {
     message_.msg_iovlen = used_;
   }
   msghdr* message() { return &message_; }
+  std::size_t bytes() const { return used_ == 0 ? 0 : pieces_[0].iov_len; }
 
  private:
   static constexpr std::size_t kFew = 64;
@@ -63,6 +65,23 @@ class SocketInterest final : public Interest {
  private:
   Socket& socket_;
   const short events_;
+};
+
+// Tells those who wait for the socket that a direction has come down to the kernel, of which they must
+// ask more now. To be made before the socket is locked.
+class CameDown {
+ public:
+  explicit CameDown(Socket& socket) : socket_(socket) {}
+  ~CameDown() {
+    if (!happened) return;
+    const int error = errno;
+    engine::changed(socket_);
+    errno = error;
+  }
+  bool happened = false;
+
+ private:
+  Socket& socket_;
 };
 
 // Whether a call that a signal has interrupted is to go on: all handlers that there are want it.
@@ -113,6 +132,11 @@ bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
   pollfd kernel_fd{fd, ask, 0};
   // A direction that is on its lane has nothing to hear from the kernel.
   const bool lane_alone = ask == 0;
+  if (awaits_lane_end()) {
+    // The kernel would tell of the end again and again.
+    wait_for(interest, nullptr, 0, std::min(deadline, now_ns() + 1'000'000), nullptr, true);
+    return true;
+  }
   switch (wait_for(interest, &kernel_fd, lane_alone ? 0 : 1, deadline, nullptr, lane_alone)) {
     case Woken::kReady:
     case Woken::kDescriptors:
@@ -126,6 +150,12 @@ bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
       return false;
   }
   return true;
+}
+
+// Whether the kernel has told of the end of its stream, and that of the lane is yet to come.
+bool Socket::awaits_lane_end() {
+  const std::scoped_lock guard(in_);
+  return early_end_ && lane_ != nullptr && receiving_ == Phase::kKernel;
 }
 
 // A call has moved data through the kernel: is the connection worth a lane by now?
@@ -227,6 +257,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
                                     std::size_t skip, int flags, ssize_t& bytes) {
   const bool peek = (flags & MSG_PEEK) != 0;
   progress();
+  CameDown came_down(*this);
   const std::scoped_lock guard(in_);
   if (residue_ != nullptr) {
     const Attempt attempt = receive_residue(pieces, count, skip, peek, bytes);
@@ -255,6 +286,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
       if (read_shut_) return Attempt::kDone;
       if (lane.receiving() == Lane::State::kEnded) {
         receiving_ = Phase::kAfter;
+        came_down.happened = true;
         background::look_at(*lane_);
       } else if (!lane.broken()) {
         if (lane.holds()) lane.flush();  // the program wants an answer
@@ -262,8 +294,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
         return Attempt::kAgain;
       }
     }
-    if (receiving_ != Phase::kAfter && lane.broken() && lane.receiving() != Lane::State::kEnded &&
-        !lane.peer_closed()) {
+    if (receiving_ != Phase::kAfter && lane.lost()) {
       reset(fd);
       return fail_reset();
     }
@@ -278,6 +309,16 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
   Rest rest(pieces, count, skip, limit);
   bytes = kernel::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
+  // The end of the kernel's stream is that of the connection only when that of the lane has come.
+  if (bytes == 0 && lane_ != nullptr && receiving_ == Phase::kKernel && rest.bytes() != 0 &&
+      !read_shut_) {
+    const std::scoped_lock guard(lane_->lane.lock());
+    const bool ended = lane_->lane.receiving() == Lane::State::kEnded && !lane_->lane.started();
+    if (!ended && !lane_->lane.broken()) {
+      early_end_ = true;
+      return Attempt::kAgain;
+    }
+  }
   if (bytes > 0 && (flags & MSG_PEEK) == 0) {
     counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
     if (receiving_ == Phase::kDrain) {
@@ -296,12 +337,72 @@ ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) 
     return -1;
   }
   const std::size_t wanted = total(pieces, count);
+  if (wanted > options().copy_limit && count == 1 && sending_ == Phase::kLane &&
+      blocks(fd, flags)) {
+    return send_registered(fd, pieces[0], flags);
+  }
+  return send_pieces(fd, pieces, count, flags, nullptr);
+}
+
+// The paper's registered sends: the data goes from the program's memory, so the call returns when all
+// of it has been taken.
+ssize_t Socket::send_registered(int fd, const iovec& piece, int flags) {
+  Nic* const nic = engine::nic();
+  Direct direct;
+  if (nic != nullptr && readable(piece.iov_base, piece.iov_len)) {
+    direct.memory = nic->take_memory(piece.iov_base, piece.iov_len);
+  }
+  if (direct.memory == 0) return send_pieces(fd, &piece, 1, flags, nullptr);
+  const ssize_t sent = send_pieces(fd, &piece, 1, flags, &direct);
+  const int error = errno;
+  if (direct.sent) await_sent(direct.ticket);
+  nic->give_back_memory(direct.memory);
+  errno = error;
+  return sent;
+}
+
+// Waits for something that the lane does not tell sleepers of, so it looks often. A lane that is lost
+// or left ends it too.
+template <class Condition>
+void Socket::await_lane(Condition&& condition) {
+  class Wish final : public Interest {
+   public:
+    Wish(Socket& socket, Condition& condition) : socket_(socket), condition_(condition) {}
+    bool ready() override {
+      const std::scoped_lock guard(socket_.out_);
+      if (socket_.lane_ == nullptr) return true;
+      Lane& lane = socket_.lane_->lane;
+      const std::scoped_lock lane_guard(lane.lock());
+      return lane.broken() || lane.sending() != Lane::State::kUp || condition_(lane);
+    }
+    bool concerns(const Socket& socket) const override { return &socket == &socket_; }
+
+   private:
+    Socket& socket_;
+    Condition& condition_;
+  } wish(*this, condition);
+  constexpr std::uint64_t kLookNs = 200'000;
+  while (wait_for(wish, nullptr, 0, now_ns() + kLookNs, nullptr, true) != Woken::kReady) continue;
+}
+
+// Until the packet is out of the program's hands.
+void Socket::await_sent(std::uint64_t ticket) {
+  await_lane([ticket](Lane& lane) { return lane.has_completed(ticket); });
+}
+
+void Socket::await_credits() {
+  await_lane([](Lane& lane) { return lane.has_credit(); });
+}
+
+ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int flags,
+                            Direct* direct) {
+  const std::size_t wanted = total(pieces, count);
   std::size_t done = 0;
   std::uint64_t deadline = 0;
   bool has_deadline = false;
   for (;;) {
     ssize_t bytes = 0;
-    const Attempt attempt = try_send(fd, pieces, count, done, flags, bytes);
+    const Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct);
     if (attempt == Attempt::kFailed) return done != 0 ? static_cast<ssize_t>(done) : -1;
     if (attempt == Attempt::kDone) {
       done += static_cast<std::size_t>(bytes);
@@ -313,6 +414,11 @@ ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) 
       errno = EAGAIN;
       return -1;
     }
+    if (direct != nullptr && sending_ == Phase::kLane) {
+      // There is room for copies, so it is the credits that are waited for.
+      await_credits();
+      continue;
+    }
     if (!await(fd, POLLOUT, SO_SNDTIMEO, deadline, has_deadline)) {
       return done != 0 ? static_cast<ssize_t>(done) : -1;
     }
@@ -323,7 +429,7 @@ ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) 
 bool Socket::go_up(int fd) {
   Lane& lane = lane_->lane;
   std::uint64_t before;
-  if (forbidden_ || lane.broken() || lane.sending() != Lane::State::kIdle || lane.peer_closed() ||
+  if (forbidden_ || !lane.greeted() || lane.broken() || lane.sending() != Lane::State::kIdle || lane.peer_closed() ||
       lane.peer_leaves() || !bytes_written(fd, before)) {
     return false;
   }
@@ -337,19 +443,24 @@ bool Socket::go_up(int fd) {
 }
 
 Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
-                                 int flags, ssize_t& bytes) {
+                                 int flags, ssize_t& bytes, Direct* direct) {
   {
+    CameDown came_down(*this);
     const std::scoped_lock guard(out_);
     if (reset_) return fail_pipe(flags);
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
       if (sending_ == Phase::kKernel) go_up(fd);
-      if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) sending_ = Phase::kAfter;
+      if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) {
+        sending_ = Phase::kAfter;
+        came_down.happened = true;
+      }
       if (sending_ == Phase::kLane && lane.peer_closed()) {
         // What the kernel answers to who sends to nobody is what the program is to see.
         lane.finish(false);
         sending_ = Phase::kAfter;
+        came_down.happened = true;
       }
       if (sending_ == Phase::kLane) {
         if (lane.broken()) {
@@ -358,6 +469,16 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         }
         int combines = combines_.load(std::memory_order_relaxed);
         if (combines < 0) combines = look_up_combining(fd);
+        if (direct != nullptr && count == 1) {
+          const std::size_t left = pieces[0].iov_len - skip;
+          const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
+          const auto* const from = static_cast<const std::byte*>(pieces[0].iov_base) + skip;
+          if (!lane.write_direct(from, here, direct->memory, direct->ticket)) return Attempt::kAgain;
+          direct->sent = true;
+          bytes = here;
+          counters::add(Counter::kBytesSentLane, here);
+          return Attempt::kDone;
+        }
         const bool wait = combines != 0 || (flags & MSG_MORE) != 0;
         bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, wait));
         if (lane.holds()) background::flush_later(*lane_);

@@ -1,0 +1,110 @@
+// Sockets as such: socket, connect, accept, shutdown.
+#include "config.h"
+
+#include <netinet/in.h>
+
+#include "sovia/api.h"
+
+using namespace viaduct::sovia;
+
+namespace {
+
+bool makes_tcp(int domain, int type, int protocol) {
+  return (domain == AF_INET || domain == AF_INET6) &&
+         (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM &&
+         (protocol == 0 || protocol == IPPROTO_TCP);
+}
+
+int accepted(int listener, int fd) {
+  if (fd < 0) return fd;
+  if (!table::is_tcp(listener)) {
+    table::opened_foreign(fd);
+    return fd;
+  }
+  table::opened(fd);
+  counters::add(Counter::kConnections);
+  return fd;
+}
+
+}  // namespace
+
+int sovia_socket(int domain, int type, int protocol) {
+  kernel::prepare();
+  const int fd = kernel::socket(domain, type, protocol);
+  if (fd < 0) return fd;
+  if (makes_tcp(domain, type, protocol)) {
+    table::opened(fd);
+  } else {
+    table::opened_foreign(fd);
+  }
+  return fd;
+}
+
+int sovia_socketpair(int domain, int type, int protocol, int descriptors[2]) {
+  const int result = SOVIA_LATE(socketpair)(domain, type, protocol, descriptors);
+  if (result != 0) return result;
+  table::opened_foreign(descriptors[0]);
+  table::opened_foreign(descriptors[1]);
+  return result;
+}
+
+int sovia_bind(int fd, const sockaddr* address, socklen_t length) {
+  kernel::prepare();
+  return kernel::bind(fd, address, length);
+}
+
+int sovia_listen(int fd, int backlog) {
+  kernel::prepare();
+  return kernel::listen(fd, backlog);
+}
+
+int sovia_accept(int fd, sockaddr* address, socklen_t* length) {
+  kernel::prepare();
+  return accepted(fd, kernel::accept(fd, address, length));
+}
+
+int sovia_accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
+  kernel::prepare();
+  return accepted(fd, kernel::accept4(fd, address, length, flags));
+}
+
+int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
+  const SocketRef socket = table::find(fd);
+  if (!socket) return kernel::connect(fd, address, length);
+  // AF_UNSPEC ends the connection, and the socket may then get another.
+  const bool ends = address != nullptr && length >= sizeof address->sa_family &&
+                    address->sa_family == AF_UNSPEC;
+  if (ends && socket->concerned()) socket->leave_for_good(fd, Reason::kEnd);
+
+  const int result = kernel::connect(fd, address, length);
+  // After a signal it goes on in the background.
+  if (!ends && (result == 0 || errno == EINPROGRESS || errno == EINTR)) {
+    counters::add(Counter::kConnections);
+  }
+  return result;
+}
+
+int sovia_shutdown(int fd, int how) {
+  const Call socket = concerned(fd);
+  return socket ? socket->shutdown(fd, how) : kernel::shutdown(fd, how);
+}
+
+int sovia_getsockname(int fd, sockaddr* address, socklen_t* length) {
+  kernel::prepare();
+  return kernel::getsockname(fd, address, length);
+}
+
+int sovia_getpeername(int fd, sockaddr* address, socklen_t* length) {
+  kernel::prepare();
+  return kernel::getpeername(fd, address, length);
+}
+
+const char* sovia_version(void) { return PACKAGE_VERSION; }
+
+int sovia_route(int fd) {
+  const SocketRef socket = table::find(fd);
+  if (socket) return socket->concerned() ? 0 : 1;
+  if (table::is_tcp(fd)) return 1;
+  kernel::prepare();
+  return failed(kernel::fcntl(fd, F_GETFD) < 0 ? EBADF : ENOTSOCK);
+}

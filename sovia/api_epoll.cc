@@ -1,0 +1,76 @@
+// epoll_create, epoll_ctl, epoll_wait and their kin.
+#include <errno.h>
+#include <limits.h>
+#include <sys/syscall.h>
+
+#include "sovia/epoll_set.h"
+#include "sovia/kernel.h"
+#include "sovia/sovia.h"
+#include "sovia/waiting.h"
+
+using namespace viaduct::sovia;
+
+namespace {
+
+// What the kernel would refuse at once is left to it.
+constexpr int kMost = INT_MAX / static_cast<int>(sizeof(epoll_event));
+EpollSetRef set_for(int epfd, const epoll_event* events, int most) {
+  if (events == nullptr || most <= 0 || most > kMost) return nullptr;
+  return epoll_sets::find_or_look(epfd);
+}
+
+int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeout,
+                  const sigset_t* mask) {
+  using Wait = int (*)(int, epoll_event*, int, const timespec*, const sigset_t*);
+  static const auto wait = reinterpret_cast<Wait>(kernel::find("epoll_pwait2"));
+  if (wait != nullptr) return wait(epfd, events, most, timeout, mask);
+  constexpr std::size_t kMaskBytes = 8;
+  return static_cast<int>(
+      ::syscall(SYS_epoll_pwait2, epfd, events, most, timeout, mask, kMaskBytes));
+}
+
+}  // namespace
+
+int sovia_epoll_create(int size) {
+  kernel::prepare();
+  const int epfd = kernel::epoll_create(size);
+  epoll_sets::opened(epfd);
+  return epfd;
+}
+
+int sovia_epoll_create1(int flags) {
+  kernel::prepare();
+  const int epfd = kernel::epoll_create1(flags);
+  epoll_sets::opened(epfd);
+  return epfd;
+}
+
+int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
+  kernel::prepare();
+  const EpollSetRef set = epoll_sets::find_or_look(epfd);
+  return set ? set->control(epfd, op, fd, event) : kernel::epoll_ctl(epfd, op, fd, event);
+}
+
+int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
+  return sovia_epoll_pwait(epfd, events, most, timeout, nullptr);
+}
+
+int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,
+                      const sigset_t* mask) {
+  kernel::prepare();
+  const EpollSetRef set = set_for(epfd, events, most);
+  if (!set) return kernel::epoll_pwait(epfd, events, most, timeout, mask);
+  const bool look_only = timeout == 0;
+  return set->wait(epfd, events, most, look_only, look_only ? 0 : deadline_in_ms(timeout), mask);
+}
+
+int sovia_epoll_pwait2(int epfd, epoll_event* events, int most, const timespec* timeout,
+                       const sigset_t* mask) {
+  kernel::prepare();
+  const bool valid = timeout == nullptr || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
+                                            timeout->tv_nsec < 1'000'000'000);
+  const EpollSetRef set = valid ? set_for(epfd, events, most) : nullptr;
+  if (!set) return kernel_pwait2(epfd, events, most, timeout, mask);
+  const bool look_only = timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
+  return set->wait(epfd, events, most, look_only, look_only ? 0 : deadline_in(timeout), mask);
+}

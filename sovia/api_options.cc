@@ -1,0 +1,193 @@
+// Options of sockets, and fcntl and ioctl as far as they ask or tell sockets something. Most are the
+// kernel's business alone: the connection is its own.
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+
+#include "sovia/api.h"
+#include "sovia/epoll_set.h"
+#include "sovia/own_descriptors.h"
+
+using namespace viaduct::sovia;
+
+namespace {
+
+// Options that change what the data of a connection is or how it is handed over, so that only the
+// kernel can do it. Numbers that the C library's headers may lack are those of the kernel's.
+bool only_the_kernel(int level, int name, const void* value, socklen_t length) {
+  const int number = length >= sizeof(int) && value != nullptr ? *static_cast<const int*>(value) : 1;
+  constexpr int kTcpInq = 36, kTcpTxDelay = 37, kTcpAoAddKey = 38;
+  constexpr int kTimestampNew = 63, kTimestampNsNew = 64, kTimestampingNew = 65;
+  if (level == IPPROTO_TCP) {
+    switch (name) {
+      case TCP_ULP:
+      case TCP_REPAIR:
+      case TCP_MD5SIG:
+      case TCP_MD5SIG_EXT:
+      case TCP_FASTOPEN_CONNECT:
+      case kTcpAoAddKey:
+        return true;
+      case kTcpInq:
+      case kTcpTxDelay:
+        return number != 0;
+      default:
+        return false;
+    }
+  }
+  if (level != SOL_SOCKET) return false;
+  switch (name) {
+    case SO_ATTACH_FILTER:
+    case SO_ATTACH_BPF:
+    case SO_PEEK_OFF:
+      return true;
+    case SO_TIMESTAMP:
+    case SO_TIMESTAMPNS:
+    case SO_TIMESTAMPING:
+    case kTimestampNew:
+    case kTimestampNsNew:
+    case kTimestampingNew:
+    case SO_ZEROCOPY:
+      return number != 0;
+    case SO_RCVLOWAT:
+      return number > 1;
+    default:
+      return false;
+  }
+}
+
+// Options that the library follows itself.
+bool changes_mode(int level, int name) {
+  constexpr int kReceiveTimeoutNew = 66, kSendTimeoutNew = 67;
+  if (level == IPPROTO_TCP) return name == TCP_NODELAY || name == TCP_CORK;
+  if (level != SOL_SOCKET) return false;
+  return name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == kReceiveTimeoutNew ||
+         name == kSendTimeoutNew || name == SO_LINGER || name == SO_OOBINLINE || name == SO_SNDBUF ||
+         name == SO_RCVBUF;
+}
+
+int duplicate(int fd, int copy) {
+  if (copy >= 0) {
+    const KeepErrno keep;
+    table::copied(fd, copy);
+    epoll_sets::copied(fd, copy);
+  }
+  return copy;
+}
+
+int set_flags(int fd, long flags) {
+  const Call socket(table::find(fd));
+  // SIGIO comes from the kernel, for data that comes to the kernel.
+  if (socket && (flags & O_ASYNC) != 0) socket->leave_for_good(fd, Reason::kOption);
+  const int result = kernel::fcntl(fd, F_SETFL, flags);
+  if (socket && result == 0) socket->mode_changed();
+  return result;
+}
+
+// The int that FIONREAD and the like fill in, by what the lane has.
+int add_unread(int fd, int result, void* argument) {
+  const Call socket = concerned(fd);
+  if (socket && result == 0) *static_cast<int*>(argument) = socket->unread(*static_cast<int*>(argument));
+  return result;
+}
+
+int add_unsent(int fd, int result, void* argument) {
+  const Call socket = concerned(fd);
+  if (socket && result == 0) *static_cast<int*>(argument) = socket->unsent(*static_cast<int*>(argument));
+  return result;
+}
+
+}  // namespace
+
+int sovia_getsockopt(int fd, int level, int name, void* value, socklen_t* length) {
+  kernel::prepare();
+  if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) {
+    const Call socket = concerned(fd);
+    if (socket) socket->leave_for_good(fd, Reason::kOption);
+  }
+  return kernel::getsockopt(fd, level, name, value, length);
+}
+
+int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t length) {
+  const Socket* const known = table::peek(fd);
+  if (known == nullptr) {
+    kernel::prepare();
+    return kernel::setsockopt(fd, level, name, value, length);
+  }
+  const Call socket(table::find(fd));
+  if (socket && only_the_kernel(level, name, value, length)) {
+    if (socket->concerned()) socket->leave_for_good(fd, Reason::kOption);
+    socket->forbid(Reason::kOption);
+  }
+  const int result = kernel::setsockopt(fd, level, name, value, length);
+  if (socket && result == 0 && changes_mode(level, name)) {
+    const KeepErrno keep;
+    socket->mode_changed();
+  }
+  return result;
+}
+
+int sovia_sockatmark(int fd) {
+  int mark = 0;
+  return sovia_ioctl(fd, SIOCATMARK, &mark) < 0 ? -1 : mark;
+}
+
+int sovia_fcntl(int fd, int command, ...) {
+  // Whatever the third argument is, it fits in a pointer and is passed on as one.
+  va_list arguments;
+  va_start(arguments, command);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  kernel::prepare();
+  switch (command) {
+    case F_DUPFD:
+    case F_DUPFD_CLOEXEC:
+      return duplicate(fd, kernel::fcntl(fd, command, argument));
+    case F_SETFL:
+      if (table::peek(fd) != nullptr) return set_flags(fd, reinterpret_cast<long>(argument));
+      break;
+    default:
+      break;
+  }
+  return kernel::fcntl(fd, command, argument);
+}
+
+int sovia_ioctl(int fd, unsigned long request, ...) {
+  va_list arguments;
+  va_start(arguments, request);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  const Socket* const known = table::peek(fd);
+  if (known == nullptr) {
+    kernel::prepare();
+    return kernel::ioctl(fd, request, argument);
+  }
+  switch (static_cast<unsigned>(request)) {
+    case FIONREAD:
+      return add_unread(fd, kernel::ioctl(fd, request, argument), argument);
+    case SIOCOUTQ:
+      return add_unsent(fd, kernel::ioctl(fd, request, argument), argument);
+    case SIOCATMARK: {
+      const int result = kernel::ioctl(fd, request, argument);
+      const Call socket = concerned(fd);
+      if (result == 0 && socket && socket->lane_has_data()) *static_cast<int*>(argument) = 0;
+      return result;
+    }
+    case FIOASYNC: {
+      const Call socket = concerned(fd);
+      if (socket && argument != nullptr && *static_cast<int*>(argument) != 0) {
+        socket->leave_for_good(fd, Reason::kOption);
+      }
+      break;
+    }
+    case FIONBIO: {
+      const int result = kernel::ioctl(fd, request, argument);
+      const Call socket(table::find(fd));
+      if (result == 0 && socket) socket->mode_changed();
+      return result;
+    }
+    default:
+      break;
+  }
+  return kernel::ioctl(fd, request, argument);
+}

@@ -1,0 +1,124 @@
+#include "sovia/fork.h"
+
+#include <mutex>
+#include <vector>
+
+#include "sovia/api.h"
+#include "sovia/background.h"
+
+namespace viaduct::sovia::fork {
+namespace {
+
+struct Held {
+  int fd;
+  SocketRef socket;
+};
+using HeldSockets = std::vector<Held>;
+
+// One fork at a time. Held from before() to in_parent() and in_child().
+constinit std::mutex g_forking;
+constinit HeldSockets* g_held = nullptr;
+// What this thread's last fork shared, until it is known that there is a child.
+constinit thread_local HeldSockets* t_shared = nullptr;
+
+bool holds(const HeldSockets& held, const Socket& socket) {
+  for (const Held& one : held) {
+    if (one.socket.get() == &socket) return true;
+  }
+  return false;
+}
+
+// Each socket once, whatever the number of its descriptors. Those of one socket are seldom many, so
+// they are looked for among themselves only.
+void add(HeldSockets& held, int fd, Socket& socket) {
+  if (socket.descriptors() > 1 && holds(held, socket)) return;
+  SocketRef reference = table::find(fd);
+  if (reference.get() == &socket) held.push_back({fd, std::move(reference)});
+}
+
+void leave_and_share(HeldSockets& held, Reason why) {
+  for (Held& one : held) {
+    if (one.socket->concerned()) one.socket->leave(one.fd, why);
+    one.socket->share(one.fd);
+  }
+}
+
+}  // namespace
+
+void before() {
+  g_forking.lock();
+  const KeepErrno keep;
+  delete t_shared;  // of a fork that nobody asked about
+  t_shared = nullptr;
+  HeldSockets* held = nullptr;
+  table::for_each(
+      [](int fd, Socket& socket, void* context) {
+        auto*& into = *static_cast<HeldSockets**>(context);
+        if (into == nullptr) into = new HeldSockets;
+        add(*into, fd, socket);
+      },
+      &held);
+  if (held != nullptr) leave_and_share(*held, Reason::kFork);
+  g_held = held;
+  background::before_fork();
+}
+
+void in_parent() {
+  background::after_fork_in_parent();
+  t_shared = g_held;
+  g_held = nullptr;
+  g_forking.unlock();
+}
+
+void in_child() {
+  const KeepErrno keep;
+  background::after_fork_in_child();
+  counters::after_fork_in_child();
+  if (g_held != nullptr) {
+    for (Held& one : *g_held) one.socket->after_fork_in_child();
+  }
+  delete g_held;
+  g_held = nullptr;
+  g_forking.unlock();
+}
+
+void failed() {
+  if (t_shared == nullptr) return;
+  const KeepErrno keep;
+  for (Held& one : *t_shared) one.socket->fork_failed();
+  delete t_shared;
+  t_shared = nullptr;
+}
+
+struct Spawning::Shared {
+  HeldSockets sockets;
+};
+
+Spawning::Spawning() {
+  kernel::prepare();
+  const KeepErrno keep;
+  table::for_each(
+      [](int fd, Socket& socket, void* context) {
+        const int flags = kernel::fcntl(fd, F_GETFD);
+        if (flags < 0 || (flags & FD_CLOEXEC) != 0) return;
+        auto*& into = *static_cast<Shared**>(context);
+        if (into == nullptr) into = new Shared;
+        add(into->sockets, fd, socket);
+      },
+      &shared_);
+  if (shared_ != nullptr) leave_and_share(shared_->sockets, Reason::kExec);
+}
+
+Spawning::~Spawning() {
+  const KeepErrno keep;
+  delete shared_;
+}
+
+void Spawning::undo() {
+  if (shared_ == nullptr) return;
+  const KeepErrno keep;
+  for (Held& one : shared_->sockets) one.socket->fork_failed();
+  shared_->sockets.clear();
+}
+
+}  // namespace viaduct::sovia::fork

@@ -1,0 +1,145 @@
+// libsovia-preload.so: the C library's names for the functions of sovia.h, for programs that nobody
+// compiles anew. Each wrapper has a name of its own here and the C library's as its symbol, so that
+// neither the headers' declarations nor their inline functions are in the way.
+#include <aio.h>
+#include <stdarg.h>
+
+#include "sovia/api.h"
+#include "sovia/argument_array.h"
+#include "sovia/preload/symbols.h"
+
+using namespace viaduct::sovia;
+
+#define SOVIA_SYMBOL(symbol) __asm__(#symbol) __attribute__((visibility("default")))
+
+extern "C" {
+
+#define SOVIA_WRAPPER(symbol, result, target, parameters, arguments) \
+  result preload_##symbol parameters SOVIA_SYMBOL(symbol);           \
+  result preload_##symbol parameters { return target arguments; }
+SOVIA_PRELOAD_SYMBOLS(SOVIA_WRAPPER)
+#undef SOVIA_WRAPPER
+
+// ------------------------------------------------------------------ fortified variants
+// They know how long the buffer is. What the C library does when it is too short: ends the program.
+[[noreturn]] void __chk_fail();
+
+ssize_t preload_read_chk(int fd, void* data, size_t bytes, size_t room) SOVIA_SYMBOL(__read_chk);
+ssize_t preload_read_chk(int fd, void* data, size_t bytes, size_t room) {
+  if (bytes > room) __chk_fail();
+  return sovia_read(fd, data, bytes);
+}
+
+ssize_t preload_recv_chk(int fd, void* data, size_t bytes, size_t room, int flags)
+    SOVIA_SYMBOL(__recv_chk);
+ssize_t preload_recv_chk(int fd, void* data, size_t bytes, size_t room, int flags) {
+  if (bytes > room) __chk_fail();
+  return sovia_recv(fd, data, bytes, flags);
+}
+
+ssize_t preload_recvfrom_chk(int fd, void* data, size_t bytes, size_t room, int flags,
+                             sockaddr* address, socklen_t* length) SOVIA_SYMBOL(__recvfrom_chk);
+ssize_t preload_recvfrom_chk(int fd, void* data, size_t bytes, size_t room, int flags,
+                             sockaddr* address, socklen_t* length) {
+  if (bytes > room) __chk_fail();
+  return sovia_recvfrom(fd, data, bytes, flags, address, length);
+}
+
+int preload_poll_chk(pollfd* fds, nfds_t count, int timeout, size_t room) SOVIA_SYMBOL(__poll_chk);
+int preload_poll_chk(pollfd* fds, nfds_t count, int timeout, size_t room) {
+  if (room / sizeof *fds < count) __chk_fail();
+  return sovia_poll(fds, count, timeout);
+}
+
+int preload_ppoll_chk(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask,
+                      size_t room) SOVIA_SYMBOL(__ppoll_chk);
+int preload_ppoll_chk(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask,
+                      size_t room) {
+  if (room / sizeof *fds < count) __chk_fail();
+  return sovia_ppoll(fds, count, timeout, mask);
+}
+
+int preload_vdprintf(int fd, const char* format, va_list arguments) SOVIA_SYMBOL(vdprintf);
+int preload_vdprintf(int fd, const char* format, va_list arguments) {
+  return sovia_vdprintf(fd, format, arguments);
+}
+
+// `flag` asks for checks of the format that the C library has, for sockets as for all else.
+int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments)
+    SOVIA_SYMBOL(__vdprintf_chk);
+int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments) {
+  const Socket* const known = table::peek(fd);
+  if (known != nullptr && known->concerned()) return sovia_vdprintf(fd, format, arguments);
+  using Checked = int (*)(int, int, const char*, va_list);
+  static const auto checked = late<Checked>("__vdprintf_chk");
+  return checked(fd, flag, format, arguments);
+}
+
+int preload_dprintf(int fd, const char* format, ...) SOVIA_SYMBOL(dprintf);
+int preload_dprintf(int fd, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int result = sovia_vdprintf(fd, format, arguments);
+  va_end(arguments);
+  return result;
+}
+
+int preload_dprintf_chk(int fd, int flag, const char* format, ...) SOVIA_SYMBOL(__dprintf_chk);
+int preload_dprintf_chk(int fd, int flag, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int result = preload_vdprintf_chk(fd, flag, format, arguments);
+  va_end(arguments);
+  return result;
+}
+
+// ------------------------------------------------------------------ variable arguments
+// fcntl and ioctl are called with one more argument or none; it fits in a pointer either way.
+#define SOVIA_FCNTL(name, symbol)                            \
+  int name(int fd, int command, ...) SOVIA_SYMBOL(symbol);   \
+  int name(int fd, int command, ...) {                       \
+    va_list arguments;                                       \
+    va_start(arguments, command);                            \
+    void* const argument = va_arg(arguments, void*);         \
+    va_end(arguments);                                       \
+    return sovia_fcntl(fd, command, argument);               \
+  }
+SOVIA_FCNTL(preload_fcntl, fcntl)
+SOVIA_FCNTL(preload_fcntl64, fcntl64)
+SOVIA_FCNTL(preload_other_fcntl, __fcntl)
+#undef SOVIA_FCNTL
+
+int preload_ioctl(int fd, unsigned long request, ...) SOVIA_SYMBOL(ioctl);
+int preload_ioctl(int fd, unsigned long request, ...) {
+  va_list arguments;
+  va_start(arguments, request);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  return sovia_ioctl(fd, request, argument);
+}
+
+int preload_execl(const char* path, const char* argument, ...) SOVIA_SYMBOL(execl);
+int preload_execl(const char* path, const char* argument, ...) {
+  SOVIA_ARGUMENT_ARRAY(all, (void)0);
+  return sovia_execv(path, all);
+}
+
+int preload_execlp(const char* file, const char* argument, ...) SOVIA_SYMBOL(execlp);
+int preload_execlp(const char* file, const char* argument, ...) {
+  SOVIA_ARGUMENT_ARRAY(all, (void)0);
+  return sovia_execvp(file, all);
+}
+
+int preload_execle(const char* path, const char* argument, ...) SOVIA_SYMBOL(execle);
+int preload_execle(const char* path, const char* argument, ...) {
+  SOVIA_ARGUMENT_ARRAY(all, char* const* const environment = va_arg(given, char* const*));
+  return sovia_execve(path, all, environment);
+}
+
+[[noreturn]] void preload_exit(int status) SOVIA_SYMBOL(_exit);
+void preload_exit(int status) { sovia__exit(status); }
+
+[[noreturn]] void preload_Exit(int status) SOVIA_SYMBOL(_Exit);
+void preload_Exit(int status) { sovia__exit(status); }
+
+}  // extern "C"

@@ -1,0 +1,55 @@
+#include "sovia/process.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <atomic>
+
+#include "sovia/api.h"
+#include "sovia/background.h"
+#include "sovia/fork.h"
+#include "sovia/stdio_streams.h"
+
+namespace viaduct::sovia {
+
+constinit thread_local int t_inside = 0;
+
+namespace process {
+namespace {
+
+constinit std::atomic<bool> g_watching{false};
+constinit std::atomic<bool> g_finished{false};
+
+}  // namespace
+
+void watch() {
+  if (g_watching.exchange(true)) return;
+  pthread_atfork(fork::before, fork::in_parent, fork::in_child);
+  at_quick_exit(finish);
+}
+
+void finish() {
+  // A signal handler that ends the process may have interrupted a call that holds locks.
+  if (t_inside != 0 || g_finished.exchange(true)) return;
+  const KeepErrno keep;
+  background::farewell();
+  table::for_each([](int fd, Socket&, void*) { table::closing(fd); }, nullptr);
+}
+
+namespace {
+
+// Once for each library that this is in: libsovia, and the preload library.
+[[gnu::constructor]] void begin() {
+  kernel::prepare();
+  watch();
+}
+
+// exit() writes out streams after this, so ours are written out here.
+[[gnu::destructor]] void end() {
+  streams::flush_all();
+  finish();
+}
+
+}  // namespace
+}  // namespace process
+}  // namespace viaduct::sovia
