@@ -28,6 +28,9 @@ namespace viaduct {
   X(resets_sent, "frames answered by a reset")                                          \
   X(probes_sent, "keep-alive probes sent")                                              \
   X(name_queries_sent, "name queries sent")                                             \
+  X(claim_queries_sent, "questions whether a claim is good sent to other hosts")        \
+  X(claims_confirmed, "claims of our programs that other hosts were told are good")     \
+  X(claims_denied, "claims that other hosts were told are not good")                    \
   X(tx_postponed, "times the port had no buffer to send from")                          \
   X(cq_overflows, "completions that waited for room on a completion queue")             \
   X(error_events_lost, "asynchronous errors that a program had no room for")            \

@@ -46,6 +46,12 @@ class Environment {
   // Our host name; at most wire::kMaxNameBytes of it are told to others.
   virtual std::string_view own_name() = 0;
 
+  // Whether the program of a session may say of this TCP connection of our host that it is its own.
+  virtual Owns owns(std::uint32_t session, const Flow& flow) {
+    static_cast<void>(session), static_cast<void>(flow);
+    return Owns::kUnknown;
+  }
+
   // A granted stack tells the agent what it waits for at `local`: requests that end a ConnectWait,
   // or (`peer`; the host in `local` is then the peer's) the other half of a peer to peer connection.
   // See layout::Notice. Returns the notice's number, or layout::kNoNotice; the agent itself, which

@@ -45,10 +45,11 @@ class GrantedEnvironment {
   void chime(std::uint32_t session);
   std::uint64_t random();
 
-  // Names are the agent's business: a granted stack is never asked for one.
+  // Names and claims are the agent's business: a granted stack is never asked for one.
   std::optional<MacAddress> look_up(std::string_view) { return std::nullopt; }
   bool is_own_name(std::string_view) { return false; }
   std::string_view own_name() { return {}; }
+  Owns owns(std::uint32_t, const Flow&) { return Owns::kUnknown; }
 
   // Notices: what the program waits for, for the agent to see. kNone when all are in use.
   std::uint32_t put_up(const layout::Address& local, bool peer);

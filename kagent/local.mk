@@ -8,6 +8,7 @@ stack_sources = \
 	kagent/stack_all.cc \
 	kagent/counters.h \
 	kagent/environment.h kagent/granted_environment.h \
+	kagent/flow.h \
 	kagent/repeat.h \
 	kagent/session_layout.h \
 	kagent/stack.h kagent/stack_binding.h kagent/stack_state.h \
@@ -18,6 +19,7 @@ stack_sources = \
 EXTRA_DIST += \
 	kagent/stack.cc \
 	kagent/stack_ack.cc \
+	kagent/stack_claims.cc \
 	kagent/stack_commands.cc \
 	kagent/stack_complete.cc \
 	kagent/stack_connect.cc \
@@ -56,6 +58,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/service_counters.h \
 	kagent/session.cc kagent/session.h \
 	kagent/session_server.cc kagent/session_server.h \
+	kagent/socket_owners.cc kagent/socket_owners.h \
 	kagent/supervisor.cc kagent/supervisor.h \
 	kagent/workshop.cc kagent/workshop.h
 libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS)

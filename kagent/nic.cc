@@ -21,7 +21,9 @@ Nic::Nic(const NicConfig& config, const Config& all, OpenPort open_port,
       limits_(all.limits),
       open_port_(std::move(open_port)),
       environment_(all.limits.sessions, all.name, all.hosts, std::move(addresses)),
-      make_granter_(std::move(make_granter)) {}
+      make_granter_(std::move(make_granter)) {
+  environment_.set_interface(config.interface);
+}
 
 Nic::~Nic() { close(); }
 

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <linux/futex.h>
+#include <net/if.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -37,6 +38,7 @@ ProgramEnvironment::ProgramEnvironment(std::uint32_t sessions, const std::string
                                        Addresses addresses)
     : memories_(sessions),
       chimes_(sessions, -1),
+      users_(sessions, ~uid_t{0}),
       buffer_(kBufferBytes),
       name_(name),
       name_in_lower_case_(lower_case(name)),
@@ -73,6 +75,14 @@ std::uint64_t ProgramEnvironment::random() {
     numbers_left_ = numbers_.size();
   }
   return std::exchange(numbers_[--numbers_left_], 0);
+}
+
+// What belongs to root's programs is theirs to say.
+Owns ProgramEnvironment::owns(std::uint32_t session, const Flow& flow) {
+  const SocketOwners::Answer answer = owners_.ask(flow, if_nametoindex(interface_.c_str()));
+  if (!answer.known) return Owns::kUnknown;
+  if (!answer.owner) return Owns::kNo;
+  return users_[session] == 0 || users_[session] == *answer.owner ? Owns::kYes : Owns::kNo;
 }
 
 std::optional<MacAddress> ProgramEnvironment::look_up(std::string_view name) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kagent/program_memory.h"
+#include "kagent/socket_owners.h"
 #include "kagent/stack.h"
 
 namespace viaduct {
@@ -30,9 +31,14 @@ class ProgramEnvironment final : public Environment {
 
   // Our own address, that of the port in use.
   void set_address(const MacAddress& address) { address_ = address; }
+  // The interface that TCP connections to the hosts of this network go over.
+  void set_interface(const std::string& interface) { interface_ = interface; }
 
   // The memory of a session's program; closed memory between sessions.
   ProgramMemory& memory(std::uint32_t session) { return memories_[session]; }
+
+  // Whose program a session is.
+  void set_user(std::uint32_t session, uid_t user) { users_[session] = user; }
 
   // The agent's end of a session's chime; -1 between sessions.
   void set_chime(std::uint32_t session, int fd) { chimes_[session] = fd; }
@@ -47,6 +53,7 @@ class ProgramEnvironment final : public Environment {
   std::optional<MacAddress> look_up(std::string_view name) override;
   bool is_own_name(std::string_view name) override;
   std::string_view own_name() override { return name_; }
+  Owns owns(std::uint32_t session, const Flow& flow) override;
 
  private:
   // An IP address as bytes: 4, 16, or none.
@@ -57,6 +64,9 @@ class ProgramEnvironment final : public Environment {
 
   std::vector<ProgramMemory> memories_;
   std::vector<int> chimes_;
+  std::vector<uid_t> users_;
+  SocketOwners owners_;
+  std::string interface_;
   std::vector<std::byte> buffer_;
   MacAddress address_{};
   std::string name_;

@@ -43,6 +43,7 @@ Session::Session(Nic& nic, const ucred& peer, int socket)
   }
   number_ = *number;
   nic.environment().memory(number_) = std::move(memory);
+  nic.environment().set_user(number_, peer.uid);
   nic.environment().set_chime(number_, chime_.get());
 }
 

@@ -37,6 +37,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kagent/flow.h"
+
 namespace viaduct::layout {
 
 inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
@@ -327,7 +329,10 @@ enum class Op : std::uint32_t {
   kCancel,           // handle: the command slot to end with VIP_TIMEOUT
   kDiscover,         // timeout -> handle: how many hosts answered (at most kMaxDiscovered)
   kDiscovered,       // entries: which of them -> remote.host
-  kLast = kDiscovered,
+  kClaim,            // flow -> token
+  kUnclaim,          // token
+  kVerify,           // remote.host, flow (as we see it), token
+  kLast = kVerify,
 };
 
 struct ViAttributes {
@@ -375,6 +380,8 @@ struct CommandBody {
   Address local;
   Address remote;
   char name[64];                // NUL-terminated
+  Flow flow;
+  ClaimToken token;
 };
 
 struct alignas(kLine) Command {

@@ -120,6 +120,7 @@ Refused no_resources(const std::exception& error) {
 StackLimits own_limits(const Nic& nic) {
   StackLimits out = nic.limits();
   out.sessions = 1;
+  out.claims = 0;
   return out;
 }
 

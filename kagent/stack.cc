@@ -39,6 +39,7 @@ Stack::Parts Stack::parts(const StackLimits& limits) {
   p.peers = add(static_cast<state::Peer*>(nullptr), limits.peers);
   p.requests = add(static_cast<state::Request*>(nullptr), limits.requests);
   p.goodbyes = add(static_cast<state::Goodbye*>(nullptr), limits.goodbyes);
+  p.claims = add(static_cast<state::Claim*>(nullptr), std::size_t{limits.sessions} * limits.claims);
   p.held = add(static_cast<Frame*>(nullptr), vis * state::kWindow);
   p.pendings = add(static_cast<state::Pending*>(nullptr),
                    std::size_t{limits.sessions} * layout::kCommands);
@@ -93,6 +94,7 @@ Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
   pool(peers_, p.peers, root_->peers, limits.peers);
   pool(requests_, p.requests, root_->requests, limits.requests);
   pool(goodbyes_, p.goodbyes, root_->goodbyes, limits.goodbyes);
+  pool(claims_, p.claims, root_->claims, limits.sessions * limits.claims);
   part(held_frames_, p.held);
   part(pendings_, p.pendings);
   part(attempts_, p.attempts);
@@ -146,7 +148,8 @@ Stack::Usage Stack::usage() const {
           requests_.used(),
           goodbyes_.used(),
           root_->held,
-          root_->connected};
+          root_->connected,
+          claims_.used()};
 }
 
 // ---------------------------------------------------------------------------- sessions
@@ -202,6 +205,9 @@ void Stack::close_session(std::uint32_t session, std::uint64_t now) {
     if (ptags_[i].session != session) continue;
     ptags_[i].session = kNone;
     ptags_.give(i);
+  }
+  for (std::uint32_t i = 0; held.claims > 0 && i < claims_.fresh(); ++i) {
+    if (claims_[i].session == session) free_claim(claims_[i]);
   }
   flush_wakes();
   port_.flush();
@@ -295,6 +301,8 @@ void Stack::dispatch(const Frame& frame, bool& keep) {
     case wire::Type::kReset: return on_reset(decoded);
     case wire::Type::kNameQuery: return on_name_query(decoded);
     case wire::Type::kNameReply: return on_name_reply(decoded);
+    case wire::Type::kClaimQuery: return on_claim_query(decoded);
+    case wire::Type::kClaimReply: return on_claim_reply(decoded);
     default: ++count.drop_type; return;
   }
 }

@@ -13,7 +13,8 @@
 // Sources: stack.cc (set-up, sessions, progress), stack_commands.cc (control operations),
 // stack_connect.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc (connections),
 // stack_send.cc, stack_packed.cc, stack_receive.cc, stack_ack.cc (acknowledgements,
-// retransmission), stack_complete.cc (completions, completion queues), stack_names.cc.
+// retransmission), stack_complete.cc (completions, completion queues), stack_names.cc,
+// stack_claims.cc.
 #ifndef VIADUCT_KAGENT_STACK_H
 #define VIADUCT_KAGENT_STACK_H
 
@@ -164,7 +165,8 @@ class Stack {
 
   // What is in use now, for the counters' table and for tests that look for leaks.
   struct Usage {
-    std::uint32_t sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, connected;
+    std::uint32_t sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, connected,
+        claims;
   };
   Usage usage() const;
 
@@ -182,8 +184,8 @@ class Stack {
   // --- stack.cc
   // Offsets of the segment's parts.
   struct Parts {
-    std::size_t root, sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, pendings,
-        attempts, in_flight, resent_marks, responses, key_buckets, peer_buckets, request_buckets,
+    std::size_t root, sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, claims, held,
+        pendings, attempts, in_flight, resent_marks, responses, key_buckets, peer_buckets, request_buckets,
         goodbye_buckets, wheel, timers, views, open_sessions, total;
   };
   static Parts parts(const StackLimits& limits);
@@ -453,6 +455,18 @@ class Stack {
   void on_name_query(const wire::Decoded& frame);
   void on_name_reply(const wire::Decoded& frame);
 
+  // --- stack_claims.cc
+  vip::Return claim(std::uint32_t session, layout::CommandBody& body);
+  vip::Return unclaim(std::uint32_t session, const layout::CommandBody& body);
+  void verify(std::uint32_t session, std::uint32_t command, const layout::CommandBody& body);
+  state::Claim* find_claim(const ClaimToken& token);
+  void free_claim(state::Claim& claim);
+  bool vouches(const Flow& flow, const ClaimToken& token);
+  void ask_about_claim(std::uint32_t session, std::uint32_t command);
+  void send_claim(wire::Type type, const MacAddress& to, const wire::ClaimBody& body);
+  void on_claim_query(const wire::Decoded& frame);
+  void on_claim_reply(const wire::Decoded& frame);
+
   inline state::Vi* vi_for(const wire::Decoded& frame, bool pending_too = false);
   const layout::View& view(const state::Vi& vi) const { return views_[vi.session]; }
   state::Pending& pending(std::uint32_t session, std::uint32_t command) {
@@ -493,6 +507,7 @@ class Stack {
   Pool<state::Peer> peers_;
   Pool<state::Request> requests_;
   Pool<state::Goodbye> goodbyes_;
+  Pool<state::Claim> claims_;
   state::Pending* pendings_;
   state::Attempt* attempts_;
   state::InFlight* in_flight_;

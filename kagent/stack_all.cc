@@ -1,6 +1,7 @@
 // All of the stack as one translation unit, so that the compiler sees the whole data path at once.
 #include "kagent/stack.cc"
 #include "kagent/stack_ack.cc"
+#include "kagent/stack_claims.cc"
 #include "kagent/stack_commands.cc"
 #include "kagent/stack_complete.cc"
 #include "kagent/stack_connect.cc"

@@ -75,6 +75,9 @@ void Stack::run_command(std::uint32_t session, std::uint32_t command) {
     case Op::kHostByAddress: return host_by_address(session, command, body);
     case Op::kDiscover: return discover(session, command, body);
     case Op::kDiscovered: result = discovered(session, body); break;
+    case Op::kClaim: result = claim(session, body); break;
+    case Op::kUnclaim: result = unclaim(session, body); break;
+    case Op::kVerify: return verify(session, command, body);
     case Op::kNone: break;
   }
   finish(session, command, result, body);
@@ -123,6 +126,7 @@ void Stack::command_timeout(std::uint32_t session, std::uint32_t command) {
     case Op::kHostByName:
     case Op::kHostByAddress:
     case Op::kDiscover: ask_names(session, command); break;
+    case Op::kVerify: ask_about_claim(session, command); break;
     default: break;
   }
 }

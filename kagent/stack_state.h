@@ -25,6 +25,7 @@ struct StackLimits {
   std::uint32_t goodbyes = 16384;  // disconnects that wait for the peer's answer
   std::uint32_t held = 2048;       // frames kept for the sake of order (also bound by the port)
   std::uint32_t slots = 262144;    // work requests of one session that are posted at once
+  std::uint32_t claims = 256;      // of one session; 0: it is a program's own stack, which has none
   std::uint64_t session_bytes = 1ull << 40;  // registered by one session
   std::uint32_t max_transfer = 1u << 20;     // bytes of a message
   std::uint32_t cq_entries = 65536;          // that a program may ask for
@@ -54,7 +55,7 @@ struct PsnSet {
 
 struct Session {
   std::uint32_t in_use;
-  std::uint32_t vis, cqs, regions;  // held now
+  std::uint32_t vis, cqs, regions, claims;  // held now
   std::uint64_t registered_bytes;
   std::uint32_t errors;             // error events that were appended so far
   std::uint32_t discovered_count;
@@ -305,6 +306,16 @@ struct Pending {
   std::uint64_t deadline;
   layout::Address local;
   char name[64];
+  Flow flow;                 // kVerify: as the host sees it that is asked
+  ClaimToken token;
+};
+
+// What a session may have vouched for.
+struct Claim {
+  std::uint32_t session;     // kNone: free
+  std::uint32_t next_free;
+  Flow flow;
+  ClaimToken token;
 };
 
 // Free list of an array: items given back first, then items never used, so that what is never
@@ -318,7 +329,7 @@ struct PoolHead {
 // Heads of the lists and free lists.
 struct Root {
   StackCounters counters;
-  PoolHead vis, cqs, regions, ptags, peers, requests, goodbyes;
+  PoolHead vis, cqs, regions, ptags, peers, requests, goodbyes, claims;
   std::uint32_t listeners;       // session * kCommands + command
   std::uint32_t listeners_tail;
   RequestList live_requests;     // those that a program may still be given, or has been

@@ -29,6 +29,16 @@ constexpr std::size_t kNameLength = 4;
 constexpr std::size_t kName = 5;
 static_assert(kNameBodyMaxBytes == kName + kMaxNameBytes);
 
+// Offsets in a ClaimBody.
+constexpr std::size_t kAnswer = 4;
+constexpr std::size_t kFamily = 5;
+constexpr std::size_t kLocalPort = 6;
+constexpr std::size_t kRemotePort = 8;
+constexpr std::size_t kLocalAddress = 10;
+constexpr std::size_t kRemoteAddress = 26;
+constexpr std::size_t kToken = 42;
+static_assert(kClaimBodyBytes == kToken + sizeof(ClaimToken));
+
 }  // namespace
 
 std::size_t encode(const ConnectBody& body, std::byte* payload) {
@@ -84,6 +94,36 @@ std::size_t encode(const NameBody& body, std::byte* payload) {
   payload[kNameLength] = std::byte{body.name_length};
   std::memcpy(payload + kName, body.name.data(), body.name_length);
   return kName + body.name_length;
+}
+
+std::size_t encode(const ClaimBody& body, std::byte* payload) {
+  const Flow& flow = body.flow;
+  store32(payload, body.request);
+  payload[kAnswer] = static_cast<std::byte>(body.answer);
+  payload[kFamily] = static_cast<std::byte>(flow.family);
+  store16(payload + kLocalPort, flow.local_port);
+  store16(payload + kRemotePort, flow.remote_port);
+  std::memcpy(payload + kLocalAddress, flow.local, sizeof flow.local);
+  std::memcpy(payload + kRemoteAddress, flow.remote, sizeof flow.remote);
+  std::memcpy(payload + kToken, body.token.data(), body.token.size());
+  return kClaimBodyBytes;
+}
+
+bool decode(std::span<const std::byte> payload, ClaimBody& out) {
+  if (payload.size() != kClaimBodyBytes) return false;
+  const std::byte* const p = payload.data();
+  const auto answer = std::to_integer<std::uint8_t>(p[kAnswer]);
+  if (answer > static_cast<std::uint8_t>(ClaimAnswer::kBad)) return false;
+  out = {};
+  out.request = load32(p);
+  out.answer = static_cast<ClaimAnswer>(answer);
+  out.flow.family = std::to_integer<std::uint8_t>(p[kFamily]);
+  out.flow.local_port = load16(p + kLocalPort);
+  out.flow.remote_port = load16(p + kRemotePort);
+  std::memcpy(out.flow.local, p + kLocalAddress, sizeof out.flow.local);
+  std::memcpy(out.flow.remote, p + kRemoteAddress, sizeof out.flow.remote);
+  std::memcpy(out.token.data(), p + kToken, out.token.size());
+  return out.flow.valid();
 }
 
 bool decode(std::span<const std::byte> payload, NameBody& out) {

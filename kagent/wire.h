@@ -39,6 +39,7 @@
 #include <cstring>
 #include <span>
 
+#include "kagent/flow.h"
 #include "xdp/port.h"
 
 namespace viaduct::wire {
@@ -69,9 +70,11 @@ enum class Type : std::uint8_t {
   kReset = 13,       // no such connection; VI and key as the offending frame carried them
   kNameQuery = 14,
   kNameReply = 15,
+  kClaimQuery = 16,
+  kClaimReply = 17,
 };
-inline constexpr std::uint8_t kLastType = 15;
-inline constexpr std::uint32_t kKnownTypes = 0xfffe;  // a bit for each
+inline constexpr std::uint8_t kLastType = 17;
+inline constexpr std::uint32_t kKnownTypes = 0x3fffe;  // a bit for each
 
 // Flags of kData; frames of other types have none.
 inline constexpr std::uint16_t kFlagFirst = 0x0001;      // first frame of its message
@@ -226,6 +229,24 @@ struct NameBody {
 std::size_t encode(const NameBody& body, std::byte* payload);
 bool decode(std::span<const std::byte> payload, NameBody& out);
 inline constexpr std::size_t kNameBodyMaxBytes = 5 + kMaxNameBytes;
+
+// kClaimQuery and kClaimReply: whether the receiver of the query has vouched for a TCP connection of
+// its host with this token. A reply repeats the query but for the answer.
+enum class ClaimAnswer : std::uint8_t {
+  kNone = 0,  // it is a query
+  kGood = 1,
+  kBad = 2,
+};
+struct ClaimBody {
+  std::uint32_t request;  // the asker's number
+  ClaimAnswer answer;
+  Flow flow;              // as the host that is asked sees it
+  ClaimToken token;
+};
+std::size_t encode(const ClaimBody& body, std::byte* payload);
+// False unless the payload is exactly one body with nothing unknown in it.
+bool decode(std::span<const std::byte> payload, ClaimBody& out);
+inline constexpr std::size_t kClaimBodyBytes = 58;
 
 // ---------------------------------------------------------------------------- inline parts
 

@@ -53,7 +53,10 @@ vipl_pages = \
 	man/VipxReturnText.3 \
 	man/VipxErrorText.3 \
 	man/VipxPoll.3 \
-	man/VipxDescriptors.3
+	man/VipxDescriptors.3 \
+	man/VipxClaim.3 \
+	man/VipxUnclaim.3 \
+	man/VipxVerify.3
 
 man_MANS = $(vipl_pages)
 EXTRA_DIST += man/vipl_pages man/vipl_examples

@@ -1,4 +1,5 @@
 // Calls that move data between files and sockets inside the kernel, or behind the program's back.
+#include <aio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 

@@ -170,12 +170,6 @@ bool Lane::has_completed(std::uint64_t ticket) {
   return done_ > ticket;
 }
 
-bool Lane::has_credit() {
-  pump(true);
-  if (filled_ - done_ == places_.data) reap();
-  return credits_ != 0 && filled_ == posted_ && filled_ - done_ < places_.data;
-}
-
 // Posts what is filled, as far as credits go. push: the last chunk too, however little is in it.
 void Lane::pump(bool push) {
   while (posted_ != filled_ && !broken_) {

@@ -74,8 +74,6 @@ class Lane {
   bool write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                     std::uint64_t& ticket);
   bool has_completed(std::uint64_t ticket);
-  // Whether write_direct() would send.
-  bool has_credit();
   // Whether write() would take something.
   bool has_room();
   // Sends what has waited for more. True if something is left, for which there is no credit.

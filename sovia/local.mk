@@ -42,3 +42,39 @@ sovia_sources = \
 	sovia/stdio_streams.cc sovia/stdio_streams.h \
 	sovia/table.cc sovia/table.h \
 	sovia/waiting.h
+
+# Everything but the names. One build of it is in both libraries.
+noinst_LTLIBRARIES += libsovia_parts.la
+libsovia_parts_la_SOURCES = $(sovia_sources)
+libsovia_parts_la_CXXFLAGS = $(AM_CXXFLAGS) -ftls-model=initial-exec
+
+lib_LTLIBRARIES += libsovia.la
+include_HEADERS += sovia/sovia.h sovia/sovia_names.h
+pkgconfig_DATA += sovia/sovia.pc
+libsovia_la_SOURCES =
+# C++, though it has no file of its own.
+nodist_EXTRA_libsovia_la_SOURCES = none.cc
+libsovia_la_LIBADD = libsovia_parts.la libvipl.la -lpthread
+# The library's thread and handlers outlive dlclose(): nodelete.
+libsovia_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -export-symbols-regex '^sovia_' \
+	-no-undefined -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now
+
+# The C++ library is a part of it: programs with another one of their own run it too.
+lib_LTLIBRARIES += libsovia-preload.la
+libsovia_preload_la_SOURCES = sovia/preload/preload.cc sovia/preload/symbols.h sovia/argument_array.h
+libsovia_preload_la_LIBADD = libsovia_parts.la libvipl.la -lpthread
+libsovia_preload_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined \
+	-export-symbols sovia/preload/exports -Wl,$(STATIC_CXX_LIBRARY) -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now
+libsovia_preload_la_LINK = $(LIBTOOL) $(AM_V_lt) --tag=CC $(AM_LIBTOOLFLAGS) $(LIBTOOLFLAGS) \
+	--mode=link $(CC) $(AM_CFLAGS) $(CFLAGS) $(libsovia_preload_la_LDFLAGS) $(LDFLAGS) -o $@
+libsovia_preload_la_DEPENDENCIES = libsovia_parts.la libvipl.la sovia/preload/exports
+
+# The names that the library has: those of the list, and those of sovia.h.
+CLEANFILES += sovia/preload/exports
+sovia/preload/exports: $(srcdir)/sovia/preload/symbols.h $(srcdir)/sovia/sovia.h
+	$(AM_V_GEN)$(MKDIR_P) sovia/preload && \
+	  { printf '%s\n' '#include "sovia/preload/symbols.h"' '#define X(name, ...) name' \
+	      'SOVIA_PRELOAD_SYMBOLS(X) SOVIA_PRELOAD_SYMBOLS_BY_HAND(X)' | \
+	      $(CXX) -E -P -I$(srcdir) -x c++ - | tr ' ' '\n' | grep '^[a-zA-Z_]' && \
+	    grep -o 'sovia_[a-zA-Z0-9_]*(' $(srcdir)/sovia/sovia.h | tr -d '('; } | sort -u >$@.tmp && \
+	  mv $@.tmp $@

@@ -30,7 +30,7 @@ inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the
   X(window, "SOVIA_WINDOW", 32, 1, 256, kCount, "w: packets on the way to the peer at most")     \
   X(ack_threshold, "SOVIA_ACK_THRESHOLD", 16, 1, 256, kCount,                                    \
     "t: packets after which they are acknowledged; at most w")                                   \
-  X(copy_limit, "SOVIA_COPY_LIMIT", 2048, 0, ~0ull, kBytes,                                      \
+  X(copy_limit, "SOVIA_COPY_LIMIT", ~0ull, 0, ~0ull, kBytes,                                      \
     "sends up to so many bytes are copied, longer ones registered")                              \
   X(combine, "SOVIA_COMBINE", 1, 0, 1, kFlag, "combine small sends unless TCP_NODELAY is set")   \
   X(combine_us, "SOVIA_COMBINE_US", 1000, 1, 1'000'000, kMicroseconds,                           \

@@ -141,10 +141,7 @@ class Socket {
                    ssize_t& bytes, Direct* direct);
   ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct);
   ssize_t send_registered(int fd, const iovec& piece, int flags);
-  template <class Condition>
-  void await_lane(Condition&& condition);
   void await_sent(std::uint64_t ticket);
-  void await_credits();
   bool go_up(int fd);
   void settle_receiving(int fd, Lane& lane);
   Attempt receive_from_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip,

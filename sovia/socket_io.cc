@@ -361,37 +361,27 @@ ssize_t Socket::send_registered(int fd, const iovec& piece, int flags) {
   return sent;
 }
 
-// Waits for something that the lane does not tell sleepers of, so it looks often. A lane that is lost
-// or left ends it too.
-template <class Condition>
-void Socket::await_lane(Condition&& condition) {
-  class Wish final : public Interest {
+// Until the packet is out of the program's hands. A lane that is lost or left lets go of it too.
+void Socket::await_sent(std::uint64_t ticket) {
+  class Sent final : public Interest {
    public:
-    Wish(Socket& socket, Condition& condition) : socket_(socket), condition_(condition) {}
+    Sent(Socket& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
     bool ready() override {
       const std::scoped_lock guard(socket_.out_);
       if (socket_.lane_ == nullptr) return true;
       Lane& lane = socket_.lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
-      return lane.broken() || lane.sending() != Lane::State::kUp || condition_(lane);
+      return lane.broken() || lane.has_completed(ticket_);
     }
     bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 
    private:
     Socket& socket_;
-    Condition& condition_;
-  } wish(*this, condition);
+    const std::uint64_t ticket_;
+  } sent(*this, ticket);
+  // Completions make no entries in the completion queue: look often.
   constexpr std::uint64_t kLookNs = 200'000;
-  while (wait_for(wish, nullptr, 0, now_ns() + kLookNs, nullptr, true) != Woken::kReady) continue;
-}
-
-// Until the packet is out of the program's hands.
-void Socket::await_sent(std::uint64_t ticket) {
-  await_lane([ticket](Lane& lane) { return lane.has_completed(ticket); });
-}
-
-void Socket::await_credits() {
-  await_lane([](Lane& lane) { return lane.has_credit(); });
+  while (wait_for(sent, nullptr, 0, now_ns() + kLookNs, nullptr, true) != Woken::kReady) continue;
 }
 
 ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int flags,
@@ -413,11 +403,6 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
       if (done != 0) return static_cast<ssize_t>(done);
       errno = EAGAIN;
       return -1;
-    }
-    if (direct != nullptr && sending_ == Phase::kLane) {
-      // There is room for copies, so it is the credits that are waited for.
-      await_credits();
-      continue;
     }
     if (!await(fd, POLLOUT, SO_SNDTIMEO, deadline, has_deadline)) {
       return done != 0 ? static_cast<ssize_t>(done) : -1;
@@ -469,15 +454,17 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         }
         int combines = combines_.load(std::memory_order_relaxed);
         if (combines < 0) combines = look_up_combining(fd);
+        // Without credits it is copied after all: a program that was told of room must not wait.
         if (direct != nullptr && count == 1) {
           const std::size_t left = pieces[0].iov_len - skip;
           const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
           const auto* const from = static_cast<const std::byte*>(pieces[0].iov_base) + skip;
-          if (!lane.write_direct(from, here, direct->memory, direct->ticket)) return Attempt::kAgain;
-          direct->sent = true;
-          bytes = here;
-          counters::add(Counter::kBytesSentLane, here);
-          return Attempt::kDone;
+          if (lane.write_direct(from, here, direct->memory, direct->ticket)) {
+            direct->sent = true;
+            bytes = here;
+            counters::add(Counter::kBytesSentLane, here);
+            return Attempt::kDone;
+          }
         }
         const bool wait = combines != 0 || (flags & MSG_MORE) != 0;
         bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, wait));

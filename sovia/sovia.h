@@ -22,7 +22,6 @@
 #define _GNU_SOURCE 1 /* takes effect if no system header was included before */
 #endif
 
-#include <aio.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -39,7 +38,9 @@
 #include <time.h>
 #include <unistd.h>
 
+struct aiocb;
 struct mmsghdr;
+struct sigevent;
 
 #ifdef __cplusplus
 #define SOVIA_BEGIN extern "C" {

@@ -17,6 +17,7 @@ integration_tests = \
 	tests/integration/conformance_sanitized.test \
 	tests/integration/legacy.test \
 	tests/integration/ext.test \
+	tests/integration/sovia_semantics.test \
 	tests/integration/viabench.test
 
 TESTS += $(integration_tests)
@@ -39,7 +40,8 @@ tests/integration/conformance_sanitized.log: tests/integration/coexist.log
 tests/integration/legacy.log: tests/integration/conformance.log \
 	tests/integration/conformance_sanitized.log
 tests/integration/ext.log: tests/integration/legacy.log
-tests/integration/viabench.log: tests/integration/ext.log
+tests/integration/sovia_semantics.log: tests/integration/ext.log
+tests/integration/viabench.log: tests/integration/sovia_semantics.log
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc

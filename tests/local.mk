@@ -3,6 +3,7 @@
 include tests/integration.mk
 include tests/scale/scale.mk
 include tests/bench/bench.mk
+include tests/sovia/sovia.mk
 if HAVE_GTEST
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(GTEST_CFLAGS)
 TEST_LIBS = $(GTEST_LIBS) -lpthread

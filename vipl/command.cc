@@ -30,19 +30,23 @@ Command::Takes Command::takes() const {
     case layout::Op::kHostByName:
     case layout::Op::kHostByAddress:
     case layout::Op::kDiscover:
+    case layout::Op::kVerify:
       return Takes::kAWhile;
     default:
       return Takes::kNoTime;
   }
 }
 
-// Names and hosts are the agent's business, whoever drives the stack.
+// Names, hosts and claims are the agent's business, whoever drives the stack.
 bool Command::is_for_desk(layout::Op op) {
   switch (op) {
     case layout::Op::kHostByName:
     case layout::Op::kHostByAddress:
     case layout::Op::kDiscover:
     case layout::Op::kDiscovered:
+    case layout::Op::kClaim:
+    case layout::Op::kUnclaim:
+    case layout::Op::kVerify:
       return true;
     default:
       return false;

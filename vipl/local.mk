@@ -10,6 +10,7 @@ libvipl_la_SOURCES = \
   vipl/api.h \
   vipl/attributes.cc vipl/attributes.h \
   vipl/caller.cc vipl/caller.h \
+  vipl/claims.cc \
   vipl/cancellable.h \
   vipl/command.cc vipl/command.h \
   vipl/completion_queue.cc vipl/completion_queue.h \

@@ -56,6 +56,56 @@ int VipxPoll(VIP_CQ_HANDLE cq, struct pollfd *fds, unsigned long nfds,
  */
 int VipxDescriptors(int *fds, int most);
 
+/* A TCP connection as one of its ends sees it. Ports and addresses are as in a sockaddr, in network
+ * byte order; of AF_INET the first 4 bytes of the addresses count. IPv4 in addresses of AF_INET6 is
+ * the same as AF_INET. */
+typedef struct _VipxFlow {
+  VIP_UINT16 Family; /* AF_INET or AF_INET6 */
+  VIP_UINT16 LocalPort;
+  VIP_UINT16 RemotePort;
+  VIP_UINT16 Reserved;
+  VIP_UINT8 LocalAddress[16];
+  VIP_UINT8 RemoteAddress[16];
+} VipxFlow;
+
+#define VIPX_TOKEN_BYTES 16
+
+/* VipxClaim: has the agent vouch for a TCP connection of this host: that its socket is this user's.
+ * Short. The other end can then make sure that it speaks with the owner of the connection, and with
+ * nobody else on that host (VipxVerify). A claim lasts until VipxUnclaim or VipCloseNic, and is good
+ * as long as the connection is established; 256 of them at once for each NIC handle.
+ *   flow   an established connection whose socket was made or accepted by the user that the agent
+ *          takes this process for; root may claim all
+ *   token  out, VIPX_TOKEN_BYTES bytes: what the claim is known by. Nobody can guess it; whoever is
+ *          told can pass for this program, so it is for the other end alone
+ *   VIP_SUCCESS
+ *   VIP_ERROR_NAMESERVICE    there is no such connection, or it is somebody else's
+ *   VIP_ERROR_RESOURCE       too many claims
+ *   VIP_ERROR_NOT_SUPPORTED  the kernel does not tell the agent whose connections are
+ */
+VIP_RETURN VipxClaim(IN VIP_NIC_HANDLE nic, IN const VipxFlow *flow, OUT unsigned char *token);
+
+/* VipxUnclaim: takes a claim back. Short.
+ *   token  as at VipxClaim
+ *   VIP_SUCCESS
+ *   VIP_INVALID_PARAMETER  also when this NIC handle has no such claim
+ */
+VIP_RETURN VipxUnclaim(IN VIP_NIC_HANDLE nic, IN const unsigned char *token);
+
+/* VipxVerify: asks a host's agent whether it has vouched for the other end of a TCP connection with
+ * this token, and still would. Blocks, until the agent answers, a second at most; the thread may be
+ * cancelled meanwhile.
+ *   host   address of the NIC of that host; a discriminator is ignored
+ *   flow   the connection as this host sees it
+ *   token  as the other end has got it from VipxClaim
+ *   VIP_SUCCESS
+ *   VIP_ERROR_NAMESERVICE  no: that end is not the owner of the connection
+ *   VIP_TIMEOUT            no answer: the host is away, or its agent is too old to know of claims
+ *   VIP_NOT_REACHABLE      as at VipConnectRequest
+ */
+VIP_RETURN VipxVerify(IN VIP_NIC_HANDLE nic, IN const VIP_NET_ADDRESS *host,
+                      IN const VipxFlow *flow, IN const unsigned char *token);
+
 #ifdef __cplusplus
 }
 #endif

@@ -141,6 +141,10 @@ int main(int argc, char** argv) {
   write("probe-ack", header_of(Type::kProbeAck));
   write("reset", header_of(Type::kReset));
   write("name-query", header_of(Type::kNameQuery), name_body("192.0.2.7"));
+  std::vector<std::byte> claim(kClaimBodyBytes);
+  encode(ClaimBody{1, ClaimAnswer::kGood, {Flow::kIpv4, 80, 8080, 0, {127, 0, 0, 1}, {127}}, {}},
+         claim.data());
+  write("claim-reply", header_of(Type::kClaimReply), claim);
   write("name-reply", header_of(Type::kNameReply), name_body(std::string(kMaxNameBytes, 'n')));
   return failed ? 1 : 0;
 }

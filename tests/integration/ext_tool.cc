@@ -5,8 +5,16 @@
 //                                        own; each message has an answer, and nobody may sleep
 //                                        through it
 //   ext_tool descriptors                 what VipxDescriptors says is what is open
+//   ext_tool own PORT                    accepts a TCP connection, says which (as hex), claims it and
+//                                        sends the token; takes the claim back for a byte
+//   ext_tool trust HOST PORT             connects to that and verifies the claim, until it is taken
+//                                        back
+//   ext_tool claim FLOW                  claims a connection that `own` has told
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <netdb.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -288,6 +296,111 @@ int descriptors() {
   return 0;
 }
 
+// ---------------------------------------------------------------------------- claims
+
+void end_of(const sockaddr_in6& address, VIP_UINT16& port, VIP_UINT8 (&bytes)[16]) {
+  if (address.sin6_family == AF_INET6) {
+    port = address.sin6_port;
+    std::memcpy(bytes, &address.sin6_addr, 16);
+  } else {
+    const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
+    port = ipv4.sin_port;
+    std::memcpy(bytes, &ipv4.sin_addr, 4);
+  }
+}
+
+VipxFlow flow_of(int connection) {
+  VipxFlow flow = {};
+  sockaddr_in6 local{}, remote{};
+  socklen_t bytes = sizeof local;
+  getsockname(connection, reinterpret_cast<sockaddr*>(&local), &bytes);
+  bytes = sizeof remote;
+  getpeername(connection, reinterpret_cast<sockaddr*>(&remote), &bytes);
+  flow.Family = local.sin6_family;
+  end_of(local, flow.LocalPort, flow.LocalAddress);
+  end_of(remote, flow.RemotePort, flow.RemoteAddress);
+  return flow;
+}
+
+// As in SOVIA's servers, the socket may be one of IPv6 though the connection is not.
+int own(const char* port) {
+  const int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int one = 1;
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(static_cast<std::uint16_t>(std::atoi(port)));
+  if (bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      listen(listener, 1) != 0) {
+    fail("listen");
+  }
+  std::printf("listening\n");
+  std::fflush(stdout);
+  Nic nic;
+  const int connection = accept(listener, nullptr, nullptr);
+  const VipxFlow flow = flow_of(connection);
+  std::printf("flow ");
+  for (std::size_t i = 0; i < sizeof flow; ++i) {
+    std::printf("%02x", reinterpret_cast<const unsigned char*>(&flow)[i]);
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+  unsigned char token[VIPX_TOKEN_BYTES];
+  check(VipxClaim(nic.nic, &flow, token), "VipxClaim");
+  if (write(connection, token, sizeof token) != sizeof token) fail("write");
+  char end;
+  while (read(connection, &end, 1) > 0) check(VipxUnclaim(nic.nic, token), "VipxUnclaim");
+  return 0;
+}
+
+int trust(const char* host, const char* port) {
+  Nic nic;
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (getaddrinfo(host, port, &hints, &found) != 0) fail("getaddrinfo");
+  const int connection = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(connection, found->ai_addr, found->ai_addrlen) != 0) fail("connect");
+  unsigned char token[VIPX_TOKEN_BYTES];
+  if (recv(connection, token, sizeof token, MSG_WAITALL) != sizeof token) fail("no token came");
+  Address address;
+  check(VipNSGetHostByName(nic.nic, const_cast<char*>(host), address.get(), 0),
+        "VipNSGetHostByName");
+  const VipxFlow flow = flow_of(connection);
+  const auto begin = steady_clock::now();
+  check(VipxVerify(nic.nic, address.get(), &flow, token), "VipxVerify");
+  const auto took = std::chrono::duration_cast<microseconds>(steady_clock::now() - begin);
+  std::printf("good in %ld us\n", static_cast<long>(took.count()));
+  std::fflush(stdout);
+  token[7] ^= 1;
+  if (VipxVerify(nic.nic, address.get(), &flow, token) != VIP_ERROR_NAMESERVICE) {
+    fail("another token is good too");
+  }
+  token[7] ^= 1;
+  // The other end is asked to take it back.
+  if (write(connection, "", 1) != 1) fail("write");
+  for (int i = 0; VipxVerify(nic.nic, address.get(), &flow, token) == VIP_SUCCESS; ++i) {
+    if (i == 1000) fail("the claim was not taken back");
+    std::this_thread::sleep_for(microseconds(1000));
+  }
+  std::printf("taken back\n");
+  return 0;
+}
+
+int claim(const std::string& hex) {
+  Nic nic;
+  VipxFlow flow = {};
+  for (std::size_t i = 0; i < sizeof flow && 2 * i + 1 < hex.size(); ++i) {
+    reinterpret_cast<unsigned char*>(&flow)[i] =
+        static_cast<unsigned char>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  }
+  unsigned char token[VIPX_TOKEN_BYTES];
+  const VIP_RETURN result = VipxClaim(nic.nic, &flow, token);
+  std::printf("%s\n", result == VIP_SUCCESS              ? "claimed"
+                      : result == VIP_ERROR_NAMESERVICE ? "refused"
+                                                        : VipxReturnText(result));
+  return result == VIP_SUCCESS ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -299,6 +412,9 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (what == "descriptors") return descriptors();
+  if (what == "own" && argc == 3) return own(argv[2]);
+  if (what == "trust" && argc == 4) return trust(argv[2], argv[3]);
+  if (what == "claim" && argc == 3) return claim(argv[2]);
   std::fprintf(stderr, "ext_tool: see the source\n");
   return 2;
 }

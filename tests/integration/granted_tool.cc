@@ -171,6 +171,9 @@ std::size_t make_frame(std::byte* out, const MacAddress& to, MacAddress from,
   if (what == "type") type = 0x0800;
   if (what == "long") least = wire::kEthernetBytes + mtu + 1;
   if (what == "name") header.type = wire::Type::kNameReply;
+  if (what == "claim") header.type = wire::Type::kClaimReply;
+  if (what == "claim-query") header.type = wire::Type::kClaimQuery;
+  if (what == "unknown") header.type = static_cast<wire::Type>(wire::kLastType + 1);
   if (what == "name-query") header.type = wire::Type::kNameQuery;
   const bool own = what == "own-request";
   if (own || what == "request" || what == "accept") {

@@ -44,6 +44,7 @@ class BorrowedPort final : public Port {
 StackLimits granted_limits() {
   StackLimits limits = small_limits();
   limits.sessions = 1;
+  limits.claims = 0;
   return limits;
 }
 

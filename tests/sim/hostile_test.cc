@@ -108,7 +108,7 @@ TEST(Hostile, FramesOfNonsenseHarmNobodyElse) {
         if (frame.size() > 16) {
           std::memcpy(frame.data(), b.port.address().data(), 6);
           frame[14] = std::byte{wire::kVersion};
-          frame[15] = static_cast<std::byte>(random.below(17));
+          frame[15] = static_cast<std::byte>(random.below(wire::kLastType + 2));
         }
       } else {
         frame = seen[random.below(seen.size())];

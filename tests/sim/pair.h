@@ -59,6 +59,7 @@ inline void expect_nothing_left(Host& host) {
   EXPECT_EQ(usage.requests, 0u);
   EXPECT_EQ(usage.held, 0u);
   EXPECT_EQ(usage.connected, 0u);
+  EXPECT_EQ(usage.claims, 0u);
 }
 
 }  // namespace viaduct::sim

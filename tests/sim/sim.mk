@@ -3,6 +3,7 @@
 check_PROGRAMS += tests/sim/sim_test
 TESTS += tests/sim/sim_test
 tests_sim_sim_test_SOURCES = \
+	tests/sim/claims_test.cc \
 	tests/sim/connection_test.cc \
 	tests/sim/delivery_test.cc \
 	tests/sim/events_test.cc \

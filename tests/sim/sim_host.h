@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,11 @@ class Host : public Environment {
   std::optional<MacAddress> look_up(std::string_view name) override;
   bool is_own_name(std::string_view name) override { return name == name_; }
   std::string_view own_name() override { return name_; }
+  Owns owns(std::uint32_t session, const Flow& flow) override {
+    if (!knows_owners) return Owns::kUnknown;
+    return owned.contains({session, flow.local_port}) ? Owns::kYes : Owns::kNo;
+  }
+  void chime(std::uint32_t) override { ++chimes; }
 
   // The stack's.
   const void* segment() const { return segment_; }
@@ -139,6 +145,9 @@ class Host : public Environment {
   StackLimits limits;
   std::unique_ptr<Stack> stack;
   std::vector<Program*> programs;
+  std::set<std::pair<std::uint32_t, std::uint16_t>> owned;  // TCP ports of programs, by session
+  bool knows_owners = true;
+  unsigned chimes = 0;
   bool memory_gone = false;  // programs have unmapped what they had registered
 
  private:

@@ -348,6 +348,7 @@ class FarewellsTest : public GrantsTest {
   static StackLimits limits() {
     StackLimits out = TestAgent::small_config().limits;
     out.sessions = 1;
+    out.claims = 0;
     return out;
   }
 

@@ -1,8 +1,10 @@
 #include "kagent/program_environment.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -257,6 +259,94 @@ TEST_F(EnvironmentNames, WakesAThreadThatSleepsOnASharedWord) {
   while (waitpid(child, &status, WNOHANG) == 0) environment_.wake(word);
   EXPECT_EQ(status, 0);
   munmap(page, kPage);
+}
+
+// ---------------------------------------------------------------------------- connections
+
+// Both ends of a TCP connection of this host.
+class EnvironmentOwners : public EnvironmentNames {
+ protected:
+  void connect(int family, const char* server_address) {
+    Descriptor listener(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in6 any{};
+    any.sin6_family = static_cast<sa_family_t>(family);
+    auto* const address = reinterpret_cast<sockaddr*>(&any);
+    const socklen_t bytes = family == AF_INET ? sizeof(sockaddr_in) : sizeof any;
+    ASSERT_EQ(bind(listener.get(), address, bytes), 0);
+    ASSERT_EQ(listen(listener.get(), 1), 0);
+    socklen_t room = sizeof any;
+    ASSERT_EQ(getsockname(listener.get(), address, &room), 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = any.sin6_port;
+    ASSERT_EQ(inet_pton(AF_INET, server_address, &to.sin_addr), 1);
+    client = Descriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(client.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    server = Descriptor(accept(listener.get(), nullptr, nullptr));
+    listening = std::move(listener);
+    sockaddr_in from{};
+    room = sizeof from;
+    ASSERT_EQ(getsockname(client.get(), reinterpret_cast<sockaddr*>(&from), &room), 0);
+    flow = {Flow::kIpv4, ntohs(from.sin_port), ntohs(to.sin_port), 0, {}, {}};
+    std::memcpy(flow.local, &from.sin_addr, 4);
+    std::memcpy(flow.remote, &to.sin_addr, 4);
+  }
+  void SetUp() override {
+    // A kernel without the module, or a machine that allows none.
+    const Flow nobody{Flow::kIpv4, 1, 1, 0, {}, {}};
+    if (environment_.owns(0, nobody) == Owns::kUnknown) GTEST_SKIP() << "no sock_diag";
+    environment_.set_user(0, geteuid());
+    environment_.set_user(1, geteuid() + 1);
+  }
+
+  Descriptor client, server, listening;
+  Flow flow{};
+};
+
+TEST_F(EnvironmentOwners, AreThoseOfTheSocketsAtBothEnds) {
+  connect(AF_INET, "127.0.0.1");
+  EXPECT_EQ(environment_.owns(0, flow), Owns::kYes);
+  EXPECT_EQ(environment_.owns(0, flow.reversed()), Owns::kYes);
+  EXPECT_EQ(environment_.owns(1, flow), Owns::kNo);
+  EXPECT_EQ(environment_.owns(1, flow.reversed()), Owns::kNo);
+  if (geteuid() != 0) return;
+  ASSERT_EQ(fchown(client.get(), 12345, 0), 0);
+  EXPECT_EQ(environment_.owns(0, flow), Owns::kYes) << "root's programs may";
+  environment_.set_user(1, 12345);
+  EXPECT_EQ(environment_.owns(1, flow), Owns::kYes);
+  EXPECT_EQ(environment_.owns(1, flow.reversed()), Owns::kNo);
+}
+
+TEST_F(EnvironmentOwners, AreFoundForSocketsOfIpv6ThatCarryIpv4) {
+  connect(AF_INET6, "127.0.0.1");
+  EXPECT_EQ(environment_.owns(0, flow), Owns::kYes);
+  EXPECT_EQ(environment_.owns(0, flow.reversed()), Owns::kYes);
+}
+
+TEST_F(EnvironmentOwners, AreThoseOfTheExactConnectionWhileItIsEstablished) {
+  connect(AF_INET, "127.0.0.1");
+  Flow other = flow.reversed();
+  ++other.remote_port;
+  EXPECT_EQ(environment_.owns(0, other), Owns::kNo) << "the one who listens owns no connection";
+  other = flow;
+  other.remote[3] ^= 2;
+  EXPECT_EQ(environment_.owns(0, other), Owns::kNo);
+  other = flow;
+  other.family = Flow::kIpv6;
+  EXPECT_EQ(environment_.owns(0, other), Owns::kNo);
+  client.close();
+  server.close();
+  EXPECT_EQ(environment_.owns(0, flow), Owns::kNo);
+  EXPECT_EQ(environment_.owns(0, flow.reversed()), Owns::kNo);
+}
+
+TEST_F(EnvironmentOwners, AreFoundForSocketsBoundToTheInterface) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root may bind a socket to an interface";
+  connect(AF_INET, "127.0.0.1");
+  ASSERT_EQ(setsockopt(client.get(), SOL_SOCKET, SO_BINDTODEVICE, "lo", 2), 0);
+  environment_.set_interface("lo");
+  EXPECT_EQ(environment_.owns(0, flow), Owns::kYes);
+  EXPECT_EQ(environment_.owns(0, flow.reversed()), Owns::kYes);
 }
 
 }  // namespace

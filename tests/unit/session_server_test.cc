@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -458,6 +459,28 @@ TEST_F(SessionServerTest, DoesNotReadTheBellThatTheProgramMayHaveMadeBlock) {
   std::uint64_t rings = 0;
   ASSERT_EQ(read(bell, &rings, sizeof rings), 8);
   EXPECT_EQ(rings, 3u);
+}
+
+// The chime must not block the agent, whatever the program does with its end.
+TEST_F(SessionServerTest, RingsTheChimeAndNeverWaitsForIt) {
+  TestProgram program(agent->socket());
+  const auto answer = ask(program, TestProgram::hello());
+  ASSERT_TRUE(answer);
+  const int chime = answer->fds.back().get();
+  fcntl(chime, F_SETFL, 0);
+  Environment& environment = agent->nics[0]->environment();
+  char anything[8];
+  EXPECT_LT(recv(chime, anything, sizeof anything, MSG_DONTWAIT), 0);
+  environment.chime(0);
+  EXPECT_EQ(recv(chime, anything, sizeof anything, MSG_DONTWAIT), 1);
+  for (int i = 0; i < 100'000; ++i) environment.chime(0);
+  pollfd heard{chime, POLLIN, 0};
+  EXPECT_EQ(poll(&heard, 1, 0), 1);
+  shutdown(chime, SHUT_RDWR);
+  environment.chime(0);
+  program.close();
+  agent->run();
+  environment.chime(0);
 }
 
 TEST(ListenSocketTest, RefusesASecondAgentOnTheSameName) {

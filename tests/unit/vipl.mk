@@ -9,6 +9,7 @@ TESTS += tests/unit/vipl_test
 tests_unit_vipl_test_SOURCES = \
   tests/unit/vipl_caller_test.cc \
   tests/unit/vipl_calls.h \
+  tests/unit/vipl_claims_test.cc \
   tests/unit/vipl_control_test.cc \
   tests/unit/vipl_cq_test.cc \
   tests/unit/vipl_data_test.cc \

@@ -543,6 +543,16 @@ void FakeAgent::command(Session& session, std::uint32_t number) {
         result = vip::kErrorNameService;
       }
       break;
+    case layout::Op::kClaim:
+      body.token.fill(static_cast<std::uint8_t>(body.flow.local_port));
+      break;
+    case layout::Op::kUnclaim:
+      break;
+    case layout::Op::kVerify:
+      if (body.token[0] != static_cast<std::uint8_t>(body.flow.remote_port)) {
+        result = vip::kErrorNameService;
+      }
+      break;
     case layout::Op::kSetVi:
       if (!names_vi(session, body)) result = vip::kInvalidParameter;
       break;

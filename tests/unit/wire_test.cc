@@ -166,6 +166,8 @@ TEST(Wire, NumbersTheTypesAsWrittenDown) {
   EXPECT_EQ(static_cast<int>(Type::kReset), 13);
   EXPECT_EQ(static_cast<int>(Type::kNameQuery), 14);
   EXPECT_EQ(static_cast<int>(Type::kNameReply), 15);
+  EXPECT_EQ(static_cast<int>(Type::kClaimQuery), 16);
+  EXPECT_EQ(static_cast<int>(Type::kClaimReply), 17);
 }
 
 TEST(Wire, EncodesADataFrameToTheseBytes) {
@@ -299,7 +301,7 @@ TEST(Wire, RefusesUnknownTypes) {
   Bytes frame = make_frame(sample(Type::kProbe));
   for (unsigned type = 0; type < 256; ++type) {
     frame[kEthernetBytes + 1] = static_cast<std::byte>(type);
-    const bool known = type >= 1 && type <= 15;
+    const bool known = type >= 1 && type <= 17;
     EXPECT_EQ(decode_exactly(frame), known ? Malformed::kNone : Malformed::kType) << type;
   }
 }
@@ -511,6 +513,51 @@ TEST(WireNameBody, RefusesTruncationTrailingBytesAndLongNames) {
   }
 }
 
+ClaimBody sample_claim() {
+  ClaimBody body{0x01020304, ClaimAnswer::kGood, {}, {}};
+  body.flow = {Flow::kIpv6, 0x1112, 0x2122, 0, {}, {}};
+  for (std::uint8_t i = 0; i < 16; ++i) {
+    body.flow.local[i] = static_cast<std::uint8_t>(0x30 + i);
+    body.flow.remote[i] = static_cast<std::uint8_t>(0x50 + i);
+    body.token[i] = static_cast<std::uint8_t>(0x70 + i);
+  }
+  return body;
+}
+
+TEST(WireClaimBody, EncodesToTheseBytesAndReadsThemBack) {
+  Bytes payload(kClaimBodyBytes);
+  ASSERT_EQ(encode(sample_claim(), payload.data()), kClaimBodyBytes);
+  EXPECT_EQ(to_hex(payload),
+            to_hex(hex("01020304 01 06 1112 2122"
+                       "303132333435363738393a3b3c3d3e3f"
+                       "505152535455565758595a5b5c5d5e5f"
+                       "707172737475767778797a7b7c7d7e7f")));
+  ClaimBody out{};
+  ASSERT_TRUE(decode(payload, out));
+  EXPECT_EQ(out.request, 0x01020304u);
+  EXPECT_EQ(out.answer, ClaimAnswer::kGood);
+  EXPECT_EQ(out.flow, sample_claim().flow);
+  EXPECT_EQ(out.token, sample_claim().token);
+}
+
+TEST(WireClaimBody, RefusesOtherLengthsAnswersAndVersionsOfIp) {
+  Bytes payload(kClaimBodyBytes);
+  encode(sample_claim(), payload.data());
+  for (std::size_t length = 0; length < payload.size(); ++length) {
+    EXPECT_FALSE(body_decodes<ClaimBody>(std::span(payload).first(length))) << length;
+  }
+  for (unsigned value = 0; value < 256; ++value) {
+    Bytes other = payload;
+    other[4] = static_cast<std::byte>(value);
+    EXPECT_EQ(body_decodes<ClaimBody>(other), value <= 2) << value;
+    other = payload;
+    other[5] = static_cast<std::byte>(value);
+    EXPECT_EQ(body_decodes<ClaimBody>(other), value == 4 || value == 6) << value;
+  }
+  payload.push_back(std::byte{0});
+  EXPECT_FALSE(body_decodes<ClaimBody>(payload));
+}
+
 TEST(WireRdmaHeader, ReadsBackWhatItWroteAndRefusesLess) {
   Bytes payload(kRdmaBytes);
   encode(RdmaHeader{0x0123456789abcdef, 77, 5}, payload.data());
@@ -548,7 +595,7 @@ TEST(Wire, SurvivesRandomBytes) {
     for (std::byte& b : frame) b = static_cast<std::byte>(random.next());
     if (frame.size() > 17 && random.below(4) != 0) {  // else hardly any passes the first checks
       frame[14] = std::byte{kVersion};
-      frame[15] = static_cast<std::byte>(random.below(18));
+      frame[15] = static_cast<std::byte>(random.below(20));
       if (random.below(2) != 0) {
         frame[16] = std::byte{0};
         frame[17] &= frame[15] == std::byte{1} ? std::byte{0x3f} : std::byte{0};

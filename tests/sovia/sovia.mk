@@ -1,0 +1,44 @@
+# tests/sovia: what the sockets layer must do. The semantics suite is run, at two hosts, by
+# tests/integration/sovia_semantics.test; it knows nothing of SOVIA and is linked with libc only.
+
+check_PROGRAMS += tests/sovia/semantics/sovia-semantics
+
+sovia_semantics_framework = \
+	tests/sovia/semantics/calls.cc tests/sovia/semantics/calls.h \
+	tests/sovia/semantics/case.cc tests/sovia/semantics/case.h \
+	tests/sovia/semantics/fd.h \
+	tests/sovia/semantics/helper.cc tests/sovia/semantics/helper.h \
+	tests/sovia/semantics/main.cc \
+	tests/sovia/semantics/options.cc tests/sovia/semantics/options.h \
+	tests/sovia/semantics/peer.cc tests/sovia/semantics/peer.h \
+	tests/sovia/semantics/processes.cc \
+	tests/sovia/semantics/raw.cc tests/sovia/semantics/raw.h \
+	tests/sovia/semantics/transcript.cc tests/sovia/semantics/transcript.h \
+	tests/sovia/semantics/warm_up.cc \
+	tests/sovia/semantics/worker.cc tests/sovia/semantics/worker.h
+
+sovia_semantics_cases = \
+	tests/sovia/semantics/cases_io.cc \
+	tests/sovia/semantics/cases_flags.cc \
+	tests/sovia/semantics/cases_errors.cc \
+	tests/sovia/semantics/cases_urgent.cc \
+	tests/sovia/semantics/cases_nonblocking.cc \
+	tests/sovia/semantics/cases_shutdown.cc \
+	tests/sovia/semantics/cases_closing.cc \
+	tests/sovia/semantics/cases_time.cc \
+	tests/sovia/semantics/cases_options.cc \
+	tests/sovia/semantics/cases_poll.cc \
+	tests/sovia/semantics/cases_epoll.cc \
+	tests/sovia/semantics/cases_copies.cc \
+	tests/sovia/semantics/cases_fork.cc \
+	tests/sovia/semantics/cases_exec.cc \
+	tests/sovia/semantics/cases_stdio.cc \
+	tests/sovia/semantics/cases_threads.cc \
+	tests/sovia/semantics/cases_connect.cc \
+	tests/sovia/semantics/cases_ipv6.cc \
+	tests/sovia/semantics/cases_bulk.cc
+
+tests_sovia_semantics_sovia_semantics_SOURCES = \
+	$(sovia_semantics_framework) $(sovia_semantics_cases)
+tests_sovia_semantics_sovia_semantics_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+EXTRA_DIST += tests/sovia/semantics/README.md
