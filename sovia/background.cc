@@ -359,12 +359,16 @@ void flush_held() {
   g_flush_at.store(kNever);
   for (LaneEnd* const end : state().ends) {
     if (!end->holding.exchange(false)) continue;
-    const std::scoped_lock guard(end->lane.lock());
-    if (!end->lane.wants_turn()) continue;
-    if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
-    end->lane.turn();
-    end->lane.flush();
-    if (end->lane.wants_turn()) flush_later(*end);
+    unsigned changes = 0;
+    {
+      const std::scoped_lock guard(end->lane.lock());
+      if (!end->lane.wants_turn() && !end->lane.awaits_completion()) continue;
+      if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
+      changes = end->lane.turn();
+      end->lane.flush();
+      if (end->lane.wants_turn() || end->lane.awaits_completion()) flush_later(*end);
+    }
+    if (changes != 0) engine::changed(*end->socket);
   }
 }
 
