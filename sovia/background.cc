@@ -136,14 +136,15 @@ Reason open_lane(Task& task) {
   why = nic_for(way);
   if (why != Reason::kNone) return why;
   const LaneOptions lane = lane_options();
+  // The peer may be waiting for it, and something come at once: not before the wire has an owner.
+  engine::pause();
   ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,
                                     socket.lane_number(), kPeerMs);
-  if (wire == nullptr) return Reason::kResources;
-  auto* const end = new (std::nothrow) LaneEnd(socket.reference(), *wire, lane);
-  if (end == nullptr) {
-    wire->destroy();
-    return Reason::kResources;
-  }
+  auto* const end =
+      wire == nullptr ? nullptr : new (std::nothrow) LaneEnd(socket.reference(), *wire, lane);
+  if (wire != nullptr && end == nullptr) wire->destroy();
+  engine::go_on();
+  if (end == nullptr) return Reason::kResources;
   end->asked_at = now_ns();
   end->give_up_at = end->asked_at + kPeerMs * kMs;
   end->peer = peer_of(task).end;
