@@ -30,7 +30,6 @@ TEST(Options, AreThePapersByDefault) {
   EXPECT_EQ(options.lanes, 1u);
   EXPECT_EQ(options.window, 32u);
   EXPECT_EQ(options.ack_threshold, 16u);
-  EXPECT_EQ(options.copy_limit, 2048u);
   EXPECT_EQ(options.handling, Handling::kSingle);
   EXPECT_TRUE(g_messages.empty());
 }

@@ -1,5 +1,6 @@
 // stdio on sockets, and what else moves data without send and recv.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
