@@ -55,7 +55,9 @@ int sovia_bind(int fd, const sockaddr* address, socklen_t length) {
 
 int sovia_listen(int fd, int backlog) {
   kernel::prepare();
-  return kernel::listen(fd, backlog);
+  const int result = kernel::listen(fd, backlog);
+  if (const SocketRef socket = table::find(fd); result == 0 && socket) socket->listens();
+  return result;
 }
 
 int sovia_accept(int fd, sockaddr* address, socklen_t* length) {

@@ -16,6 +16,7 @@
 
 #include "sovia/counters.h"
 #include "sovia/engine.h"
+#include "sovia/epoll_set.h"
 #include "sovia/kernel.h"
 #include "sovia/lane_end.h"
 #include "sovia/link.h"
@@ -140,11 +141,31 @@ Reason open_lane(Task& task) {
   return Reason::kNone;
 }
 
-void free_end(LaneEnd* end) {
+// Forgets it and frees it. False if somebody looks at it.
+bool free_end(std::size_t index) {
+  LaneEnd* const end = state().ends[index];
+  // Nobody takes in what comes for it, so nobody queues it any more.
   engine::pause();
+  {
+    const std::scoped_lock guard(state().lock);
+    if (end->pins != 0) {
+      engine::go_on();
+      return false;
+    }
+    state().ends[index] = state().ends.back();
+    state().ends.pop_back();
+    for (LaneEnd** at = &state().queue; *at != nullptr;) {
+      if (*at == end) {
+        *at = end->next_queued;
+      } else {
+        at = &(*at)->next_queued;
+      }
+    }
+  }
   end->wire.destroy();
   engine::go_on();
   delete end;
+  return true;
 }
 
 // ---------------------------------------------------------------------------- lanes
@@ -269,24 +290,7 @@ void look_at_lanes() {
     // Who found it ended could not tell the others there and then.
     if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);
     end->listed = false;
-    if (!due || end->pins != 0 || advance(*end, now)) {
-      ++i;
-      continue;
-    }
-    {
-      const std::scoped_lock guard(state().lock);
-      state().ends[i] = state().ends.back();
-      state().ends.pop_back();
-      // Somebody may have queued it meanwhile.
-      for (LaneEnd** at = &state().queue; *at != nullptr;) {
-        if (*at == end) {
-          *at = end->next_queued;
-        } else {
-          at = &(*at)->next_queued;
-        }
-      }
-    }
-    free_end(end);
+    if (!due || end->pins != 0 || advance(*end, now) || !free_end(i)) ++i;
   }
 }
 
@@ -297,9 +301,11 @@ void flush_held() {
   for (LaneEnd* const end : state().ends) {
     if (!end->holding.exchange(false)) continue;
     const std::scoped_lock guard(end->lane.lock());
-    if (!end->lane.holds()) continue;
+    if (!end->lane.wants_turn()) continue;
+    if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
+    end->lane.turn();
     end->lane.flush();
-    counters::add(Counter::kCombineTimeouts);
+    if (end->lane.wants_turn()) flush_later(*end);
   }
 }
 
@@ -506,13 +512,16 @@ void farewell() {
 }
 
 void before_fork() {
+  // The order in which others lock them.
   engine::before_fork();
+  epoll_sets::before_fork();
   state().lock.lock();
   SocketPool::before_fork();
 }
 void after_fork_in_parent() {
   SocketPool::after_fork();
   state().lock.unlock();
+  epoll_sets::after_fork(false);
   engine::after_fork_in_parent();
 }
 
@@ -532,6 +541,7 @@ void after_fork_in_child() {
   }
   SocketPool::after_fork();
   state().lock.unlock();
+  epoll_sets::after_fork(true);
   engine::after_fork_in_child();
 }
 

@@ -97,6 +97,7 @@ class Socket {
   void after_fork_in_child();
 
   // ------------------------------------------------------------------ events of the program
+  void listens();       // so it has no data, and the kernel alone knows all about it
   void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
   int descriptors() const { return descriptors_.load(); }  // of this process
 
@@ -128,7 +129,7 @@ class Socket {
     kAfter,   // the lane has ended: the kernel again
   };
   enum class Stage : std::uint8_t { kNone, kAsked, kOpen };
-  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed };
+  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kPipe };
 
   Socket() = default;
   ~Socket() = default;
@@ -161,7 +162,6 @@ class Socket {
   int look_up_combining(int fd);
   void reset(int fd);
   Attempt fail_reset();
-  Attempt fail_pipe(int flags);
 
   std::atomic<std::uint32_t> references_{0};  // first: see SocketPool
   std::atomic<int> descriptors_{0};
@@ -173,6 +173,10 @@ class Socket {
   std::mutex in_;
   Phase receiving_ = Phase::kKernel;
   std::uint64_t kernel_left_ = 0;
+  // What has been read from the kernel so far, as far as it is known. Counted here, as the kernel's
+  // own figures leave urgent bytes out that have come since.
+  std::uint64_t kernel_read_ = 0;
+  bool read_known_ = false;
   bool read_shut_ = false;
   bool early_end_ = false;  // of the kernel's stream, before the lane's
 

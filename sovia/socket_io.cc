@@ -137,16 +137,18 @@ bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
   pollfd kernel_fd{fd, ask, 0};
   // A direction that is on its lane has nothing to hear from the kernel.
   const bool lane_alone = ask == 0;
-  if (awaits_lane_end()) {
-    // The kernel would tell of the end again and again.
-    wait_for(interest, nullptr, 0, std::min(deadline, now_ns() + 1'000'000), nullptr, true);
-    return true;
-  }
-  switch (wait_for(interest, &kernel_fd, lane_alone ? 0 : 1, deadline, nullptr, lane_alone)) {
+  // The kernel would tell of the end again and again.
+  const bool for_a_moment = awaits_lane_end();
+  constexpr std::uint64_t kMomentNs = 1'000'000;
+  const bool kernel_too = !lane_alone && !for_a_moment;
+  switch (wait_for(interest, &kernel_fd, kernel_too ? 1 : 0,
+                   for_a_moment ? std::min(deadline, now_ns() + kMomentNs) : deadline, nullptr,
+                   !kernel_too)) {
     case Woken::kReady:
     case Woken::kDescriptors:
       return true;
     case Woken::kTimeout:
+      if (for_a_moment && now_ns() < deadline) return true;
       errno = EAGAIN;
       return false;
     case Woken::kSignal:
@@ -183,6 +185,11 @@ void Socket::moved(int fd, ssize_t bytes) {
       if (reason_.exchange(Reason::kShared) != Reason::kShared) counters::fell(Reason::kShared);
       return;
     }
+    if (!read_known_ && !bytes_read(fd, kernel_read_)) {
+      forbidden_ = true;
+      return;
+    }
+    read_known_ = true;
     stage_ = Stage::kAsked;
   }
   background::ask(reference(), fd);
@@ -193,12 +200,6 @@ Socket::Attempt Socket::fail_reset() {
   reset_told_ = true;
   if (told) return Attempt::kDone;
   errno = ECONNRESET;
-  return Attempt::kFailed;
-}
-
-Socket::Attempt Socket::fail_pipe(int flags) {
-  if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
-  errno = EPIPE;
   return Attempt::kFailed;
 }
 
@@ -250,9 +251,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
 
 // START has come: how much there is to read from the kernel before.
 void Socket::settle_receiving(int fd, Lane& lane) {
-  std::uint64_t read = 0;
-  bytes_read(fd, read);
-  kernel_left_ = lane.peer_kernel_bytes() - read;
+  kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
   set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
   SOVIA_LOG("%d: receiving goes up to the lane after %llu more bytes", fd,
             static_cast<unsigned long long>(kernel_left_));
@@ -285,6 +284,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
                                          ? lane.discard(total(pieces, count) - skip)
                                          : lane.read(pieces, count, skip, peek));
         if (lane.receiving() == Lane::State::kEnded && lane.unread() == 0) background::look_at(*lane_);
+        if (lane.wants_turn()) background::flush_later(*lane_);
         counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
         return Attempt::kDone;
       }
@@ -326,6 +326,7 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
   }
   if (bytes > 0 && (flags & MSG_PEEK) == 0) {
     counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
+    kernel_read_ += static_cast<std::uint64_t>(bytes);
     if (receiving_ == Phase::kDrain) {
       kernel_left_ -= static_cast<std::uint64_t>(bytes);
       if (kernel_left_ == 0) set_receiving(Phase::kLane);
@@ -398,7 +399,14 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
   for (;;) {
     ssize_t bytes = 0;
     const Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct);
-    if (attempt == Attempt::kFailed) return done != 0 ? static_cast<ssize_t>(done) : -1;
+    if (attempt == Attempt::kPipe && done == 0) {
+      // No lock is held: the handler may do with the socket as it likes.
+      if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
+      errno = EPIPE;
+    }
+    if (attempt == Attempt::kFailed || attempt == Attempt::kPipe) {
+      return done != 0 ? static_cast<ssize_t>(done) : -1;
+    }
     if (attempt == Attempt::kDone) {
       done += static_cast<std::size_t>(bytes);
       if (done >= wanted) return static_cast<ssize_t>(done);
@@ -437,7 +445,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
   {
     CameDown came_down(*this);
     const std::scoped_lock guard(out_);
-    if (reset_) return fail_pipe(flags);
+    if (reset_) return Attempt::kPipe;
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
@@ -455,7 +463,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
       if (sending_ == Phase::kLane) {
         if (lane.broken()) {
           reset(fd);
-          return fail_pipe(flags);
+          return Attempt::kPipe;
         }
         int combines = combines_.load(std::memory_order_relaxed);
         if (combines < 0) combines = look_up_combining(fd);

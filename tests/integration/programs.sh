@@ -58,13 +58,13 @@ launch() {
 
 # client COMMAND...: on host a, for $seconds at most.
 client() {
-  local how=(on a timeout "$seconds")
+  local how=(on a timeout -k 5 "$seconds")
   launch client "$@"
 }
 
 # start_client LOG COMMAND...: in the background; $last.
 start_client() {
-  local how=(start a "$1" timeout "$seconds")
+  local how=(start a "$1" timeout -k 5 "$seconds")
   shift
   launch client "$@"
 }
