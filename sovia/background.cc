@@ -16,6 +16,7 @@
 
 #include "sovia/counters.h"
 #include "sovia/engine.h"
+#include "sovia/guard.h"
 #include "sovia/epoll_set.h"
 #include "sovia/kernel.h"
 #include "sovia/lane_end.h"
@@ -31,6 +32,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint32_t kPeerMs = 5000;              // for the peer to ask for a lane too
 constexpr std::uint64_t kGreetingNs = 2'000 * kMs;   // for its first packet
+constexpr std::uint64_t kClaimNs = 3'000 * kMs;      // for the peer to ask our agent
 constexpr std::uint64_t kFirstLookNs = 100'000;      // at whether the peer has asked
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kNoPeerNs = 30'000 * kMs;    // how long a peer without SOVIA is remembered
@@ -84,7 +86,7 @@ void poke() {
 
 LaneOptions lane_options() {
   return {static_cast<std::uint32_t>(options().window),
-          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0};
+          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, copy_guarded};
 }
 
 // ---------------------------------------------------------------------------- opening
@@ -108,6 +110,16 @@ NoPeer peer_of(const Task& task) {
   NoPeer peer{task.flow.remote};
   memcpy(peer.end.port, &task.port, sizeof task.port);
   return peer;
+}
+
+VipxFlow flow_for_agents(const Flow& flow) {
+  VipxFlow to{};
+  to.Family = flow.ipv6 ? AF_INET6 : AF_INET;
+  to.LocalPort = static_cast<VIP_UINT16>(flow.local.port[0] << 8 | flow.local.port[1]);
+  to.RemotePort = static_cast<VIP_UINT16>(flow.remote.port[0] << 8 | flow.remote.port[1]);
+  memcpy(to.LocalAddress, flow.local.address, sizeof to.LocalAddress);
+  memcpy(to.RemoteAddress, flow.remote.address, sizeof to.RemoteAddress);
+  return to;
 }
 
 Reason open_lane(Task& task) {
@@ -135,6 +147,8 @@ Reason open_lane(Task& task) {
   end->asked_at = now_ns();
   end->give_up_at = end->asked_at + kPeerMs * kMs;
   end->peer = peer_of(task).end;
+  end->flow = flow_for_agents(task.flow);
+  memcpy(end->host, way.peer, sizeof end->host);
   counters::add(Counter::kLanesAsked);
   const std::scoped_lock guard(state().lock);
   state().ends.push_back(end);
@@ -170,6 +184,40 @@ bool free_end(std::size_t index) {
 
 // ---------------------------------------------------------------------------- lanes
 
+// Our agent vouches to the peer that this end is the connection's. Without that the peer will not have
+// the lane.
+void claim(LaneEnd& end) {
+  Nic* const nic = engine::nic();
+  if (nic == nullptr) return;
+  end.claimed = VipxClaim(nic->handle(), &end.flow, end.token) == VIP_SUCCESS;
+  end.unclaim_at = now_ns() + kClaimNs;
+}
+
+void unclaim(LaneEnd& end) {
+  Nic* const nic = engine::nic();
+  if (end.claimed && nic != nullptr) VipxUnclaim(nic->handle(), end.token);
+  end.claimed = false;
+}
+
+bool is_vouched_for(LaneEnd& end) {
+  if (options().vouch == 0) return true;
+  Nic* const nic = engine::nic();
+  union {
+    VIP_NET_ADDRESS address;
+    std::uint8_t room[sizeof(VIP_NET_ADDRESS) + 6];
+  } host{};
+  host.address.HostAddressLen = sizeof end.host;
+  memcpy(host.address.HostAddress, end.host, sizeof end.host);
+  std::uint8_t token[kTokenBytes];
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    if (!end.lane.has_hello() || end.lane.broken()) return false;
+    memcpy(token, end.lane.peer_token(), sizeof token);
+  }
+  return nic != nullptr &&
+         VipxVerify(nic->handle(), &host.address, &end.flow, token) == VIP_SUCCESS;
+}
+
 bool refuse(LaneEnd& end, Reason why) {
   if (why == Reason::kNoPeer) state().no_peer[{end.peer}] = now_ns() + kNoPeerNs;
   end.socket->lane_refused(why);
@@ -192,10 +240,10 @@ bool advance(LaneEnd& end, std::uint64_t now) {
       // The socket has the lane before the peer hears of it, so that no data can come to a lane that
       // nobody reads.
       if (end.cancelled.load() || !end.socket->lane_opened(end)) return false;
-      const std::uint8_t token[kTokenBytes] = {};
+      claim(end);
       {
         const std::scoped_lock guard(end.lane.lock());
-        end.lane.greet(token);
+        end.lane.greet(end.token);
       }
       end.stage = LaneEnd::Stage::kGreeting;
       end.give_up_at = now + kGreetingNs;
@@ -204,9 +252,19 @@ bool advance(LaneEnd& end, std::uint64_t now) {
     case LaneEnd::Stage::kGreeting: {
       {
         const std::scoped_lock guard(end.lane.lock());
-        if (!end.lane.greeted() && now >= end.give_up_at) end.lane.cut();
-        if (!end.lane.greeted() && !end.lane.broken()) return true;
+        if (!end.lane.has_hello() && now >= end.give_up_at) end.lane.cut();
+        if (!end.lane.has_hello() && !end.lane.broken()) return true;
       }
+      const bool vouched = is_vouched_for(end);
+      {
+        const std::scoped_lock guard(end.lane.lock());
+        if (vouched) {
+          end.lane.trust();
+        } else {
+          end.lane.cut();
+        }
+      }
+      if (!vouched) counters::fell(Reason::kNotVouched);
       end.stage = LaneEnd::Stage::kOpen;
       counters::add(Counter::kLanesOpened);
       SOVIA_LOG("a lane is open after %llu us",
@@ -286,6 +344,7 @@ void look_at_lanes() {
   const std::uint64_t now = now_ns();
   for (std::size_t i = 0; i < state().ends.size();) {
     LaneEnd* const end = state().ends[i];
+    if (end->claimed && end->stage == LaneEnd::Stage::kOpen && now >= end->unclaim_at) unclaim(*end);
     const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
     // Who found it ended could not tell the others there and then.
     if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);
@@ -315,6 +374,7 @@ std::uint64_t next_due() {
   std::uint64_t due = g_flush_at.load();
   for (const LaneEnd* const end : state().ends) {
     if (end->stage == LaneEnd::Stage::kOpen) {
+      if (end->claimed) due = std::min(due, std::max(end->unclaim_at, now));
       if (end->closing) due = std::min(due, now + kSeldomNs);
       continue;
     }

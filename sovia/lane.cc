@@ -42,6 +42,11 @@ std::size_t over_pieces(const iovec* pieces, std::size_t count, std::size_t skip
 
 }  // namespace
 
+bool copy_plainly(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+  return true;
+}
+
 // Data places: sends complete a little later than their credits come back, and a program may go on
 // writing while it waits for credits.
 LanePlaces places_for(const LaneOptions& asked) {
@@ -112,6 +117,7 @@ bool Lane::has_room() {
 
 std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
   if (sending_ != State::kUp || broken_) return 0;
+  faulted_ = false;
   reap();
   const bool joins = filled_ != posted_;
   const std::size_t taken =
@@ -129,7 +135,10 @@ std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip
           }
           std::uint32_t& last = bytes_at(filled_ - 1);
           const std::size_t here = std::min<std::size_t>(left, kChunkBytes - last);
-          std::memcpy(wire_.data_chunk(place(filled_ - 1)) + last, from, here);
+          if (!options_.copy(wire_.data_chunk(place(filled_ - 1)) + last, from, here)) {
+            faulted_ = true;
+            break;
+          }
           last += static_cast<std::uint32_t>(here);
           from += here;
           left -= here;
@@ -249,6 +258,7 @@ void Lane::consumed(std::uint32_t place) {
 }
 
 std::size_t Lane::read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek) {
+  faulted_ = false;
   std::size_t aside = 0;    // taken of what was set aside
   std::size_t arrival = 0;  // peek: which one comes next
   std::uint32_t at = arrivals_.empty() ? 0 : arrivals_.front().at;
@@ -256,7 +266,10 @@ std::size_t Lane::read(const iovec* pieces, std::size_t count, std::size_t skip,
     std::size_t left = bytes;
     if (aside != aside_.size()) {
       const std::size_t here = std::min(left, aside_.size() - aside);
-      std::memcpy(to, aside_.data() + aside, here);
+      if (!options_.copy(to, aside_.data() + aside, here)) {
+        faulted_ = true;
+        return bytes - left;
+      }
       to += here;
       left -= here;
       aside += here;
@@ -264,7 +277,10 @@ std::size_t Lane::read(const iovec* pieces, std::size_t count, std::size_t skip,
     while (left != 0 && arrival < arrivals_.size()) {
       const Arrival from = arrivals_[arrival];
       const std::size_t here = std::min<std::size_t>(left, from.bytes - at);
-      std::memcpy(to, wire_.received(from.place) + at, here);
+      if (!options_.copy(to, wire_.received(from.place) + at, here)) {
+        faulted_ = true;
+        break;
+      }
       to += here;
       left -= here;
       at += static_cast<std::uint32_t>(here);

@@ -36,10 +36,14 @@
 
 namespace viaduct::sovia {
 
+bool copy_plainly(void* to, const void* from, std::size_t bytes);
+
 struct LaneOptions {
   std::uint32_t window = 32;         // w, of this end
   std::uint32_t ack_threshold = 16;  // t <= w
   bool combine = true;               // small sends
+  // From and to the program's memory. False: it can't be read or written.
+  bool (*copy)(void* to, const void* from, std::size_t bytes) = copy_plainly;
 };
 
 // Places that a wire needs.
@@ -66,8 +70,11 @@ class Lane {
 
   // ------------------------------------------------------------------ greeting
   void greet(const std::uint8_t (&token)[kTokenBytes]);
-  // The peer's greeting has come.
-  bool greeted() const { return greeted_; }
+  // The peer's greeting has come; until it is trusted, nothing else that comes counts: it may be that
+  // of somebody else on its host.
+  bool has_hello() const { return greeted_; }
+  void trust() { trusted_ = true; }
+  bool greeted() const { return greeted_ && trusted_; }
   const std::uint8_t* peer_token() const { return peer_token_; }
 
   // ------------------------------------------------------------------ sending
@@ -76,6 +83,8 @@ class Lane {
   // Copies as much as there is room for and sends what may go. `combine`: small data may wait for
   // more, or for what is on its way. Bytes taken.
   std::size_t write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine);
+  // Whether the last write() or read() has met memory that isn't there.
+  bool has_faulted() const { return faulted_; }
   // Sends a packet from the program's own memory, at most kChunkBytes. False: not now. `ticket`
   // tells when it has completed.
   bool write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
@@ -100,9 +109,9 @@ class Lane {
   void ask_to_leave();
 
   // ------------------------------------------------------------------ receiving
-  State receiving() const { return receiving_; }
+  State receiving() const { return trusted_ ? receiving_ : State::kIdle; }
   // START has come.
-  bool started() const { return started_; }
+  bool started() const { return started_ && trusted_; }
   std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
   std::size_t unread() const { return unread_; }
   // Takes bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
@@ -116,7 +125,7 @@ class Lane {
   // The program will not read any more: what comes is dropped.
   void deafen();
   // The peer's program has closed.
-  bool peer_closed() const { return peer_closed_; }
+  bool peer_closed() const { return peer_closed_ && trusted_; }
   // The peer asks for the FIN of the sending direction; it is on its way.
   bool peer_leaves() const { return peer_leaves_; }
 
@@ -131,7 +140,7 @@ class Lane {
   bool broken() const { return broken_; }
   // ... and data may be lost with it: the peer sends some only after its greeting.
   bool lost() const {
-    return broken_ && greeted_ && receiving_ != State::kEnded && !peer_closed_;
+    return broken_ && greeted() && receiving_ != State::kEnded && !peer_closed_;
   }
   bool over() const {
     return broken_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
@@ -175,6 +184,7 @@ class Lane {
   const LanePlaces places_;
 
   State sending_ = State::kIdle, receiving_ = State::kIdle;
+  bool faulted_ = false, trusted_ = false;
   bool has_greeted_ = false, greeted_ = false, started_ = false, deaf_ = false;
   bool broken_ = false, cut_ = false;
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false;

@@ -20,6 +20,7 @@ sovia_sources = \
 	sovia/epoll_wait.cc \
 	sovia/event_bits.h \
 	sovia/fork.cc sovia/fork.h \
+	sovia/guard.h \
 	sovia/kernel.cc sovia/kernel.h \
 	sovia/lane.cc sovia/lane.h sovia/packet.h sovia/wire.h \
 	sovia/lane_end.h \

@@ -130,6 +130,7 @@ short Socket::answer(short wanted, short kernel_says) {
       const std::scoped_lock lane_guard(lane.lock());
       if (lane.wants_turn()) lane.turn();
       const bool ended = lane.receiving() == Lane::State::kEnded;
+      if (receiving_ == Phase::kKernel && lane.started()) settle_receiving(lane);
       if (receiving_ == Phase::kLane && lane.unread() == 0 && ended) {
         set_receiving(Phase::kAfter);
         background::look_at(*lane_);
@@ -138,10 +139,6 @@ short Socket::answer(short wanted, short kernel_says) {
         says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP | POLLERR));
         if (lane.unread() != 0 || lane.broken() || read_shut_) says |= kIn;
         if (read_shut_) says |= POLLRDHUP;
-      } else if (receiving_ == Phase::kKernel && lane.started()) {
-        // Not settled yet; who reads will find out what comes first.
-        says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
-        if (lane.unread() != 0 || ended) says |= kIn;
       } else if (receiving_ == Phase::kDrain) {
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
       }
@@ -270,7 +267,7 @@ bool Socket::leave(int fd, Reason why) {
   {
     const std::scoped_lock both(in_, out_);
     const std::scoped_lock lane_guard(end->lane.lock());
-    if (receiving_ == Phase::kKernel && end->lane.started()) settle_receiving(fd, end->lane);
+    if (receiving_ == Phase::kKernel && end->lane.started()) settle_receiving(end->lane);
     good = in_time && end->lane.receiving() == Lane::State::kEnded;
     if (!good) reset(fd);
     background::look_at(*end);

@@ -148,7 +148,7 @@ class Socket {
   ssize_t send_registered(int fd, const iovec& piece, int flags);
   void await_sent(std::uint64_t ticket);
   bool go_up(int fd);
-  void settle_receiving(int fd, Lane& lane);
+  void settle_receiving(Lane& lane);
   Attempt receive_from_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                               int flags, ssize_t& bytes);
   Attempt receive_residue(const iovec* pieces, std::size_t count, std::size_t skip, bool peek,

@@ -250,10 +250,10 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
 }
 
 // START has come: how much there is to read from the kernel before.
-void Socket::settle_receiving(int fd, Lane& lane) {
+void Socket::settle_receiving(Lane& lane) {
   kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
   set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
-  SOVIA_LOG("%d: receiving goes up to the lane after %llu more bytes", fd,
+  SOVIA_LOG("receiving goes up to the lane after %llu more bytes",
             static_cast<unsigned long long>(kernel_left_));
 }
 
@@ -276,7 +276,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
     const std::scoped_lock lane_guard(lane.lock());
     if (receiving_ == Phase::kKernel && lane.receiving() != Lane::State::kIdle &&
         lane.started()) {
-      settle_receiving(fd, lane);
+      settle_receiving(lane);
     }
     if (receiving_ == Phase::kLane) {
       if (lane.unread() != 0) {
@@ -286,6 +286,10 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
         if (lane.receiving() == Lane::State::kEnded && lane.unread() == 0) background::look_at(*lane_);
         if (lane.wants_turn()) background::flush_later(*lane_);
         counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
+        if (bytes == 0 && lane.has_faulted()) {
+          errno = EFAULT;
+          return Attempt::kFailed;
+        }
         return Attempt::kDone;
       }
       if (read_shut_) return Attempt::kDone;
@@ -483,6 +487,10 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, wait));
         if (lane.holds()) background::flush_later(*lane_);
         counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
+        if (bytes == 0 && lane.has_faulted()) {
+          errno = EFAULT;
+          return Attempt::kFailed;
+        }
         if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
         return Attempt::kAgain;
       }
