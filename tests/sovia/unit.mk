@@ -2,8 +2,7 @@
 
 check_PROGRAMS += tests/sovia/unit/api_test
 TESTS += tests/sovia/unit/api_test tests/sovia/symbols.test tests/sovia/names.test \
-	tests/sovia/pages.test \
-	tests/sovia/launcher.test
+	tests/sovia/pages.test tests/sovia/launcher.test
 EXTRA_DIST += tests/sovia/symbols.test tests/sovia/names.test tests/sovia/pages.test \
 	tests/sovia/launcher.test
 tests_sovia_unit_api_test_SOURCES = \
