@@ -49,6 +49,7 @@ vipl_pages = \
 	man/VipAddTagCQ.3 \
 	man/VipRemoveTagCQ.3 \
 	man/VipPostDeferredSends.3 \
+	man/VipxCopy.3 \
 	man/VipxVersion.3 \
 	man/VipxReturnText.3 \
 	man/VipxErrorText.3 \

@@ -1,5 +1,6 @@
-// What the files api_*.cc share. Each function of sovia.h first asks the table whether the descriptor
-// is a socket of ours, and if so, whether its data may go over a lane; all else is the C library's.
+// What the files api_*.cc share. Each function of sovia.h first asks the table whether the
+// descriptor is a socket of ours, and if so, whether its data may go over a lane; all else is the C
+// library's.
 #ifndef VIADUCT_SOVIA_API_H
 #define VIADUCT_SOVIA_API_H
 
@@ -51,8 +52,8 @@ class Call {
   const SocketRef socket_;
 };
 
-// The socket of a descriptor if its data may go over a lane. The cheap test comes first. The kernel's
-// calls may be used after it.
+// The socket of a descriptor if its data may go over a lane. The cheap test comes first. The
+// kernel's calls may be used after it.
 inline Call concerned(int fd) {
   const Socket* const socket = table::peek(fd);
   if (socket == nullptr || !socket->concerned()) return Call(SocketRef());

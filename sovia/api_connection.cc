@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include "sovia/api.h"
+#include "sovia/guard.h"
 
 using namespace viaduct::sovia;
 
@@ -55,7 +56,9 @@ int sovia_bind(int fd, const sockaddr* address, socklen_t length) {
 
 int sovia_listen(int fd, int backlog) {
   kernel::prepare();
-  return kernel::listen(fd, backlog);
+  const int result = kernel::listen(fd, backlog);
+  if (const SocketRef socket = table::find(fd); result == 0 && socket) socket->listens();
+  return result;
 }
 
 int sovia_accept(int fd, sockaddr* address, socklen_t* length) {
@@ -72,7 +75,8 @@ int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
   const SocketRef socket = table::find(fd);
   if (!socket) return kernel::connect(fd, address, length);
   // AF_UNSPEC ends the connection, and the socket may then get another.
-  const bool ends = address != nullptr && length >= sizeof address->sa_family &&
+  const bool ends = length >= sizeof address->sa_family &&
+                    can_read(address, sizeof address->sa_family) &&
                     address->sa_family == AF_UNSPEC;
   if (ends && socket->concerned()) socket->leave_for_good(fd, Reason::kEnd);
 

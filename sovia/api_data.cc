@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sovia/api.h"
+#include "sovia/guard.h"
 #include "sovia/passing.h"
 #include "sovia/waiting.h"
 
@@ -27,7 +28,7 @@ ssize_t kernel_received(ssize_t result) { return counted(Counter::kBytesReceived
 
 // Whether the kernel would refuse these pieces; it then gets them, to say so.
 bool refused(const iovec* pieces, std::size_t count) {
-  if (count > IOV_MAX || (pieces == nullptr && count != 0)) return true;
+  if (count > IOV_MAX || !can_read(pieces, count * sizeof *pieces)) return true;
   for (std::size_t i = 0; i < count; ++i) {
     if (pieces[i].iov_len > SSIZE_MAX) return true;
   }
@@ -109,7 +110,7 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
     return kernel::sendmsg(fd, message, flags);
   }
   const Call socket = concerned(fd);
-  if (!socket || message == nullptr || refused(message->msg_iov, message->msg_iovlen) ||
+  if (!socket || !can_read(message, sizeof *message) || refused(message->msg_iov, message->msg_iovlen) ||
       empty(message->msg_iov, message->msg_iovlen)) {
     return kernel_sent(kernel::sendmsg(fd, message, flags));
   }
@@ -205,7 +206,7 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
     return received;
   }
   const Call socket = concerned(fd);
-  if (!socket || message == nullptr || (flags & kKernelReceives) != 0 ||
+  if (!socket || !can_read(message, sizeof *message) || (flags & kKernelReceives) != 0 ||
       refused(message->msg_iov, message->msg_iovlen)) {
     return kernel_received(kernel::recvmsg(fd, message, flags));
   }

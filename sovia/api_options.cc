@@ -1,5 +1,5 @@
-// Options of sockets, and fcntl and ioctl as far as they ask or tell sockets something. Most are the
-// kernel's business alone: the connection is its own.
+// Options of sockets, and fcntl and ioctl as far as they ask or tell sockets something. Most are
+// the kernel's business alone: the connection is its own.
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,7 +16,8 @@ namespace {
 // Options that change what the data of a connection is or how it is handed over, so that only the
 // kernel can do it. Numbers that the C library's headers may lack are those of the kernel's.
 bool only_the_kernel(int level, int name, const void* value, socklen_t length) {
-  const int number = length >= sizeof(int) && value != nullptr ? *static_cast<const int*>(value) : 1;
+  const bool given = length >= sizeof(int) && value != nullptr;
+  const int number = given ? *static_cast<const int*>(value) : 1;
   constexpr int kTcpInq = 36, kTcpTxDelay = 37, kTcpAoAddKey = 38;
   constexpr int kTimestampNew = 63, kTimestampNsNew = 64, kTimestampingNew = 65;
   if (level == IPPROTO_TCP) {
@@ -62,8 +63,8 @@ bool changes_mode(int level, int name) {
   if (level == IPPROTO_TCP) return name == TCP_NODELAY || name == TCP_CORK;
   if (level != SOL_SOCKET) return false;
   return name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == kReceiveTimeoutNew ||
-         name == kSendTimeoutNew || name == SO_LINGER || name == SO_OOBINLINE || name == SO_SNDBUF ||
-         name == SO_RCVBUF;
+         name == kSendTimeoutNew || name == SO_LINGER || name == SO_OOBINLINE ||
+         name == SO_SNDBUF || name == SO_RCVBUF;
 }
 
 int duplicate(int fd, int copy) {
@@ -87,13 +88,15 @@ int set_flags(int fd, long flags) {
 // The int that FIONREAD and the like fill in, by what the lane has.
 int add_unread(int fd, int result, void* argument) {
   const Call socket = concerned(fd);
-  if (socket && result == 0) *static_cast<int*>(argument) = socket->unread(*static_cast<int*>(argument));
+  int* const bytes = static_cast<int*>(argument);
+  if (socket && result == 0) *bytes = socket->unread(*bytes);
   return result;
 }
 
 int add_unsent(int fd, int result, void* argument) {
   const Call socket = concerned(fd);
-  if (socket && result == 0) *static_cast<int*>(argument) = socket->unsent(*static_cast<int*>(argument));
+  int* const bytes = static_cast<int*>(argument);
+  if (socket && result == 0) *bytes = socket->unsent(*bytes);
   return result;
 }
 

@@ -6,9 +6,9 @@
 
 #include <cstddef>
 
-// Defines `into`, in a function whose last named parameter is `argument`. It ends with a null pointer
-// and lies on the stack, as exec is called where malloc must not be. `after` may take what follows
-// the null pointer from `given`.
+// Defines `into`, in a function whose last named parameter is `argument`. It ends with a null
+// pointer and lies on the stack, as exec is called where malloc must not be. `after` may take what
+// follows the null pointer from `given`.
 #define SOVIA_ARGUMENT_ARRAY(into, after)                                            \
   va_list given;                                                                     \
   std::size_t count = 1;                                                             \

@@ -16,6 +16,8 @@
 
 #include "sovia/counters.h"
 #include "sovia/engine.h"
+#include "sovia/guard.h"
+#include "sovia/epoll_set.h"
 #include "sovia/kernel.h"
 #include "sovia/lane_end.h"
 #include "sovia/link.h"
@@ -30,6 +32,7 @@ namespace {
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint32_t kPeerMs = 5000;              // for the peer to ask for a lane too
 constexpr std::uint64_t kGreetingNs = 2'000 * kMs;   // for its first packet
+constexpr std::uint64_t kClaimNs = 3'000 * kMs;      // for the peer to ask our agent
 constexpr std::uint64_t kFirstLookNs = 100'000;      // at whether the peer has asked
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kNoPeerNs = 30'000 * kMs;    // how long a peer without SOVIA is remembered
@@ -83,7 +86,7 @@ void poke() {
 
 LaneOptions lane_options() {
   return {static_cast<std::uint32_t>(options().window),
-          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0};
+          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, copy_guarded};
 }
 
 // ---------------------------------------------------------------------------- opening
@@ -107,6 +110,16 @@ NoPeer peer_of(const Task& task) {
   NoPeer peer{task.flow.remote};
   memcpy(peer.end.port, &task.port, sizeof task.port);
   return peer;
+}
+
+VipxFlow flow_for_agents(const Flow& flow) {
+  VipxFlow to{};
+  to.Family = flow.ipv6 ? AF_INET6 : AF_INET;
+  to.LocalPort = static_cast<VIP_UINT16>(flow.local.port[0] << 8 | flow.local.port[1]);
+  to.RemotePort = static_cast<VIP_UINT16>(flow.remote.port[0] << 8 | flow.remote.port[1]);
+  memcpy(to.LocalAddress, flow.local.address, sizeof to.LocalAddress);
+  memcpy(to.RemoteAddress, flow.remote.address, sizeof to.RemoteAddress);
+  return to;
 }
 
 Reason open_lane(Task& task) {
@@ -134,20 +147,76 @@ Reason open_lane(Task& task) {
   end->asked_at = now_ns();
   end->give_up_at = end->asked_at + kPeerMs * kMs;
   end->peer = peer_of(task).end;
+  end->flow = flow_for_agents(task.flow);
+  memcpy(end->host, way.peer, sizeof end->host);
   counters::add(Counter::kLanesAsked);
   const std::scoped_lock guard(state().lock);
   state().ends.push_back(end);
   return Reason::kNone;
 }
 
-void free_end(LaneEnd* end) {
+// Forgets it and frees it. False if somebody looks at it.
+bool free_end(std::size_t index) {
+  LaneEnd* const end = state().ends[index];
+  // Nobody takes in what comes for it, so nobody queues it any more.
   engine::pause();
+  {
+    const std::scoped_lock guard(state().lock);
+    if (end->pins != 0) {
+      engine::go_on();
+      return false;
+    }
+    state().ends[index] = state().ends.back();
+    state().ends.pop_back();
+    for (LaneEnd** at = &state().queue; *at != nullptr;) {
+      if (*at == end) {
+        *at = end->next_queued;
+      } else {
+        at = &(*at)->next_queued;
+      }
+    }
+  }
   end->wire.destroy();
   engine::go_on();
   delete end;
+  return true;
 }
 
 // ---------------------------------------------------------------------------- lanes
+
+// Our agent vouches to the peer that this end is the connection's. Without that the peer will not have
+// the lane.
+void claim(LaneEnd& end) {
+  Nic* const nic = engine::nic();
+  if (nic == nullptr) return;
+  end.claimed = VipxClaim(nic->handle(), &end.flow, end.token) == VIP_SUCCESS;
+  end.unclaim_at = now_ns() + kClaimNs;
+}
+
+void unclaim(LaneEnd& end) {
+  Nic* const nic = engine::nic();
+  if (end.claimed && nic != nullptr) VipxUnclaim(nic->handle(), end.token);
+  end.claimed = false;
+}
+
+bool is_vouched_for(LaneEnd& end) {
+  if (options().vouch == 0) return true;
+  Nic* const nic = engine::nic();
+  union {
+    VIP_NET_ADDRESS address;
+    std::uint8_t room[sizeof(VIP_NET_ADDRESS) + 6];
+  } host{};
+  host.address.HostAddressLen = sizeof end.host;
+  memcpy(host.address.HostAddress, end.host, sizeof end.host);
+  std::uint8_t token[kTokenBytes];
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    if (!end.lane.has_hello() || end.lane.broken()) return false;
+    memcpy(token, end.lane.peer_token(), sizeof token);
+  }
+  return nic != nullptr &&
+         VipxVerify(nic->handle(), &host.address, &end.flow, token) == VIP_SUCCESS;
+}
 
 bool refuse(LaneEnd& end, Reason why) {
   if (why == Reason::kNoPeer) state().no_peer[{end.peer}] = now_ns() + kNoPeerNs;
@@ -171,10 +240,10 @@ bool advance(LaneEnd& end, std::uint64_t now) {
       // The socket has the lane before the peer hears of it, so that no data can come to a lane that
       // nobody reads.
       if (end.cancelled.load() || !end.socket->lane_opened(end)) return false;
-      const std::uint8_t token[kTokenBytes] = {};
+      claim(end);
       {
         const std::scoped_lock guard(end.lane.lock());
-        end.lane.greet(token);
+        end.lane.greet(end.token);
       }
       end.stage = LaneEnd::Stage::kGreeting;
       end.give_up_at = now + kGreetingNs;
@@ -183,9 +252,19 @@ bool advance(LaneEnd& end, std::uint64_t now) {
     case LaneEnd::Stage::kGreeting: {
       {
         const std::scoped_lock guard(end.lane.lock());
-        if (!end.lane.greeted() && now >= end.give_up_at) end.lane.cut();
-        if (!end.lane.greeted() && !end.lane.broken()) return true;
+        if (!end.lane.has_hello() && now >= end.give_up_at) end.lane.cut();
+        if (!end.lane.has_hello() && !end.lane.broken()) return true;
       }
+      const bool vouched = is_vouched_for(end);
+      {
+        const std::scoped_lock guard(end.lane.lock());
+        if (vouched) {
+          end.lane.trust();
+        } else {
+          end.lane.cut();
+        }
+      }
+      if (!vouched) counters::fell(Reason::kNotVouched);
       end.stage = LaneEnd::Stage::kOpen;
       counters::add(Counter::kLanesOpened);
       SOVIA_LOG("a lane is open after %llu us",
@@ -217,6 +296,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         over = broken = true;
       }
       if (!over || !end.socket->lane_over(end)) return true;
+      engine::changed(*end.socket);
       counters::add(broken ? Counter::kLanesLost : Counter::kLanesClosed);
       return false;
     }
@@ -264,28 +344,12 @@ void look_at_lanes() {
   const std::uint64_t now = now_ns();
   for (std::size_t i = 0; i < state().ends.size();) {
     LaneEnd* const end = state().ends[i];
+    if (end->claimed && end->stage == LaneEnd::Stage::kOpen && now >= end->unclaim_at) unclaim(*end);
     const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
     // Who found it ended could not tell the others there and then.
     if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);
     end->listed = false;
-    if (!due || end->pins != 0 || advance(*end, now)) {
-      ++i;
-      continue;
-    }
-    {
-      const std::scoped_lock guard(state().lock);
-      state().ends[i] = state().ends.back();
-      state().ends.pop_back();
-      // Somebody may have queued it meanwhile.
-      for (LaneEnd** at = &state().queue; *at != nullptr;) {
-        if (*at == end) {
-          *at = end->next_queued;
-        } else {
-          at = &(*at)->next_queued;
-        }
-      }
-    }
-    free_end(end);
+    if (!due || end->pins != 0 || advance(*end, now) || !free_end(i)) ++i;
   }
 }
 
@@ -296,9 +360,11 @@ void flush_held() {
   for (LaneEnd* const end : state().ends) {
     if (!end->holding.exchange(false)) continue;
     const std::scoped_lock guard(end->lane.lock());
-    if (!end->lane.holds()) continue;
+    if (!end->lane.wants_turn()) continue;
+    if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
+    end->lane.turn();
     end->lane.flush();
-    counters::add(Counter::kCombineTimeouts);
+    if (end->lane.wants_turn()) flush_later(*end);
   }
 }
 
@@ -308,6 +374,7 @@ std::uint64_t next_due() {
   std::uint64_t due = g_flush_at.load();
   for (const LaneEnd* const end : state().ends) {
     if (end->stage == LaneEnd::Stage::kOpen) {
+      if (end->claimed) due = std::min(due, std::max(end->unclaim_at, now));
       if (end->closing) due = std::min(due, now + kSeldomNs);
       continue;
     }
@@ -505,13 +572,16 @@ void farewell() {
 }
 
 void before_fork() {
+  // The order in which others lock them.
   engine::before_fork();
+  epoll_sets::before_fork();
   state().lock.lock();
   SocketPool::before_fork();
 }
 void after_fork_in_parent() {
   SocketPool::after_fork();
   state().lock.unlock();
+  epoll_sets::after_fork(false);
   engine::after_fork_in_parent();
 }
 
@@ -531,6 +601,7 @@ void after_fork_in_child() {
   }
   SocketPool::after_fork();
   state().lock.unlock();
+  epoll_sets::after_fork(true);
   engine::after_fork_in_child();
 }
 

@@ -23,7 +23,7 @@ bool cancel(Socket& socket);
 
 // The lane has changed in a way that may be the thread's business.
 void look_at(LaneEnd& end);
-// Small data waits on the lane.
+// The lane wants a turn after a moment: small data waits on it.
 void flush_later(LaneEnd& end);
 
 // At the end of the process: lets what is on its way arrive, as long as it moves.

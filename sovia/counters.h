@@ -17,7 +17,8 @@
 
 namespace viaduct::sovia {
 
-// name in the code, name shown, what it counts. The order is that of `sovia stat`; new rows anywhere.
+// name in the code, name shown, what it counts. The order is that of `sovia stat`; new rows
+// anywhere.
 #define SOVIA_COUNTERS(X)                                                                       \
   X(kSockets, "sockets", "TCP sockets seen: made, accepted, inherited or received")             \
   X(kConnections, "connections", "connections begun by connect or taken by accept")             \
@@ -107,7 +108,8 @@ void after_fork_in_child();
 // The descriptor of the memfd, or -1. The program may not have it (see own_descriptors.h).
 int descriptor();
 
-// The program has got the memfd's number for itself; nobody can read the page from outside any more.
+// The program has got the memfd's number for itself; nobody can read the page from outside any
+// more.
 void forget_descriptor();
 
 // Tables for readers.

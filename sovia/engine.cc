@@ -140,6 +140,15 @@ int sleep_in_kernel(pollfd* fds, nfds_t count, std::uint64_t deadline, const sig
   return kernel::ppoll(fds, count, deadline == kNever ? nullptr : &left, mask);
 }
 
+// The agent has gone: all lanes hear of it, and the next one asks for a new NIC.
+void lose(Nic& nic) {
+  const std::scoped_lock guard(g_turn);
+  Nic::Arrival arrival;
+  while (nic.next(arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  Nic* expected = &nic;
+  g_nic.compare_exchange_strong(expected, nullptr);
+}
+
 bool spin(Interest& interest, std::uint64_t deadline) {
   const std::uint64_t end = std::min(deadline, now_ns() + options().spin_us * 1000);
   for (unsigned looks = 0;; ++looks) {
@@ -171,7 +180,7 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
     const int ready = listens ? sleep_on_lanes(*nic, all, count + 1, deadline, mask)
                               : sleep_in_kernel(all, count + 1, deadline, mask);
     if (ready < 0 && errno == EINTR) return Woken::kSignal;
-    if (ready < 0 && listens) engine::set_nic(nullptr);  // the agent has gone
+    if (ready < 0 && listens && errno == ENODEV) lose(*nic);
     if (ready > 0) {
       if (all[count].revents != 0) t_bell.quieten();
       bool any = false;
@@ -323,7 +332,7 @@ void listen_in_background(int poke, std::uint64_t deadline) {
     if (any) continue;
     fd.revents = 0;
     const int ready = sleep_on_lanes(*nic, &fd, 1, deadline, nullptr);
-    if (ready < 0 && errno != EINTR) set_nic(nullptr);
+    if (ready < 0 && errno == ENODEV) lose(*nic);
     if (ready < 0 || fd.revents != 0) break;
   }
   Listener mine = Listener::kBackground;

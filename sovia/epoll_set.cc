@@ -43,7 +43,7 @@ bool looks_like_token(std::uint64_t data) {
 }
 
 // ------------------------------------------------------------------ locks of watchers
-constexpr std::size_t kLocks = 64;
+constexpr std::size_t kLocks = 32;
 constinit std::array<std::mutex, kLocks> g_watcher_locks{};
 
 std::mutex& lock_of(const Socket& socket) {

@@ -94,7 +94,6 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
                      const sigset_t* mask);
   int harvest(int epfd, epoll_event* events, int most);
   int collect(epoll_event* events, int begin, int most);
-  int look_with_mask(int epfd, epoll_event* events, int most, const sigset_t* mask);
   short look_again(Registration* r, short pending);
   int ask_kernel(int epfd, epoll_event* events, int begin, int most);
   int translate(epoll_event* events, int begin, int end);

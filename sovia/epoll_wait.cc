@@ -76,7 +76,7 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
     }
     const int count = harvest(epfd, events, most);
     if (count != 0) return count;
-    if (last) return mask == nullptr ? 0 : look_with_mask(epfd, events, most, mask);
+    if (last) return 0;
 
     pollfd fd{epfd, POLLIN, 0};
     Woken woken;
@@ -111,15 +111,6 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
   }
 }
 
-// Nothing is ready, nor shall be waited for; but a signal that `mask` lets in is an interruption.
-int EpollSet::look_with_mask(int epfd, epoll_event* events, int most, const sigset_t* mask) {
-  const int count = kernel::epoll_pwait(epfd, events, most, 0, mask);
-  if (count <= 0) return count;
-  const std::lock_guard guard(mutex_);
-  ++call_;
-  return translate(events, 0, count);
-}
-
 // What is there now. If the lanes fill the room, the kernel comes first the next time.
 int EpollSet::harvest(int epfd, epoll_event* events, int most) {
   const std::lock_guard guard(mutex_);
@@ -150,7 +141,7 @@ int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
     const int said = kernel::epoll_wait(epfd, events + begin, most - begin, 0);
     if (said < 0) return -1;
     const int count = translate(events, begin, begin + said);
-    kernel_gave_ = count > begin;
+    kernel_gave_ = said > 0;
     calls_without_kernel_ = 0;
     kernel_asked_ = now_ns();
     // What was not for the program has been muted, and may have hidden other things.

@@ -1,6 +1,6 @@
-// Sockets and fork. Before it, each socket leaves its lane and becomes shared; the child's copy then
-// needs nothing of the parent. The three functions are handlers of pthread_atfork, so that they see
-// the forks of the C library too (forkpty and the like).
+// Sockets and fork. Before it, each socket leaves its lane and becomes shared; the child's copy
+// then needs nothing of the parent. The three functions are handlers of pthread_atfork, so that
+// they see the forks of the C library too (forkpty and the like).
 #ifndef VIADUCT_SOVIA_FORK_H
 #define VIADUCT_SOVIA_FORK_H
 
@@ -13,8 +13,8 @@ void in_child();
 // After in_parent(), if there was no child after all.
 void failed();
 
-// A program is about to be run in a child, without a fork that is seen here. What it inherits leaves
-// its lane and becomes shared; descriptors that close on exec stay as they are.
+// A program is about to be run in a child, without a fork that is seen here. What it inherits
+// leaves its lane and becomes shared; descriptors that close on exec stay as they are.
 class Spawning {
  public:
   Spawning();

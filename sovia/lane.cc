@@ -8,8 +8,6 @@
 namespace viaduct::sovia {
 namespace {
 
-constexpr std::uint32_t kAside = ~0u;
-
 // WAKEUP, START, FIN, FINACK, LEAVE: each at most once.
 constexpr std::uint32_t kOnce = 5;
 
@@ -44,6 +42,11 @@ std::size_t over_pieces(const iovec* pieces, std::size_t count, std::size_t skip
 
 }  // namespace
 
+bool copy_plainly(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+  return true;
+}
+
 // Data places: sends complete a little later than their credits come back, and a program may go on
 // writing while it waits for credits.
 LanePlaces places_for(const LaneOptions& asked) {
@@ -56,7 +59,9 @@ Lane::Lane(Wire& wire, const LaneOptions& options)
     : wire_(wire),
       options_(within_limits(options)),
       places_(places_for(options)),
-      chunks_(places_.data) {}
+      chunk_bytes_(places_.data),
+      order_(places_.data + places_.control),
+      arrivals_(options_.window) {}
 
 // ---------------------------------------------------------------------------- sending
 
@@ -68,18 +73,13 @@ std::uint32_t Lane::take_credits() {
 
 void Lane::reap() {
   for (std::uint32_t n = wire_.completed(); n > 0 && !order_.empty(); --n) {
-    if (order_.front()) {
-      chunk(done_).bytes = 0;
-      ++done_;
-    } else {
-      ++control_done_;
-    }
+    ++(order_.front() == Posted::kData ? done_ : control_done_);
     order_.pop_front();
   }
 }
 
 bool Lane::post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags) {
-  if (broken_) return false;
+  if (broken_ || !has_greeted_) return false;
   if (control_posted_ - control_done_ == places_.control) reap();
   if (control_posted_ - control_done_ == places_.control) return false;
   const auto place = static_cast<std::uint32_t>(control_posted_ % places_.control);
@@ -89,14 +89,16 @@ bool Lane::post(PacketType type, const void* body, std::uint32_t bytes, std::uin
     return false;
   }
   ++control_posted_;
-  order_.push_back(false);
+  order_.push_back(Posted::kControl);
   return true;
 }
 
 void Lane::greet(const std::uint8_t (&token)[kTokenBytes]) {
   Hello hello{htobe32(kProtocolVersion), htobe32(options_.window), {}};
   std::memcpy(hello.token, token, kTokenBytes);
+  has_greeted_ = true;
   post(PacketType::kWakeup, &hello, sizeof hello);
+  post_pending_control();
 }
 
 void Lane::start(std::uint64_t kernel_bytes) {
@@ -107,32 +109,37 @@ void Lane::start(std::uint64_t kernel_bytes) {
 }
 
 bool Lane::has_room() {
-  if (filled_ - done_ < places_.data) return true;
-  reap();
-  if (filled_ - done_ < places_.data) return true;
-  const Chunk& last = chunk(filled_ - 1);
-  return filled_ > posted_ && !last.direct && last.bytes < kChunkBytes;
+  if (is_full()) reap();
+  if (!is_full() || (filled_ != posted_ && bytes_at(filled_ - 1) < kChunkBytes)) return true;
+  lack_ = true;
+  return false;
 }
 
 std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
   if (sending_ != State::kUp || broken_) return 0;
+  faulted_ = false;
   reap();
-  const bool joins = filled_ > posted_;
+  const bool joins = filled_ != posted_;
   const std::size_t taken =
       over_pieces(pieces, count, skip, [&](const std::byte* from, std::size_t bytes) {
         std::size_t left = bytes;
         while (left != 0) {
-          if (filled_ == posted_ || chunk(filled_ - 1).bytes == kChunkBytes) {
+          if (filled_ == posted_ || bytes_at(filled_ - 1) == kChunkBytes) {
             pump(false);
-            if (filled_ - done_ == places_.data) reap();
-            if (filled_ - done_ == places_.data) break;
-            chunk(filled_) = {};
-            ++filled_;
+            if (is_full()) reap();
+            if (is_full()) {
+              lack_ = true;
+              break;
+            }
+            bytes_at(filled_++) = 0;
           }
-          Chunk& last = chunk(filled_ - 1);
-          const std::size_t here = std::min<std::size_t>(left, kChunkBytes - last.bytes);
-          std::memcpy(wire_.data_chunk(place(filled_ - 1)) + last.bytes, from, here);
-          last.bytes += static_cast<std::uint32_t>(here);
+          std::uint32_t& last = bytes_at(filled_ - 1);
+          const std::size_t here = std::min<std::size_t>(left, kChunkBytes - last);
+          if (!options_.copy(wire_.data_chunk(place(filled_ - 1)) + last, from, here)) {
+            faulted_ = true;
+            break;
+          }
+          last += static_cast<std::uint32_t>(here);
           from += here;
           left -= here;
         }
@@ -150,18 +157,18 @@ bool Lane::write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_
   if (sending_ != State::kUp || broken_) return false;
   pump(true);
   reap();
-  if (filled_ != posted_ || credits_ == 0 || filled_ - done_ == places_.data) return false;
+  if (filled_ != posted_ || credits_ == 0 || is_full()) return false;
   if (!wire_.post_memory(place(filled_), data, bytes, memory,
                          immediate(PacketType::kData, take_credits()))) {
     broken_ = true;
     return false;
   }
-  chunk(filled_) = {bytes, true};
+  bytes_at(filled_) = bytes;
   ticket = filled_++;
   ++posted_;
   --credits_;
   ++stalls_.packets;
-  order_.push_back(true);
+  order_.push_back(Posted::kData);
   return true;
 }
 
@@ -173,25 +180,24 @@ bool Lane::has_completed(std::uint64_t ticket) {
 // Posts what is filled, as far as credits go. push: the last chunk too, however little is in it.
 void Lane::pump(bool push) {
   while (posted_ != filled_ && !broken_) {
-    Chunk& next = chunk(posted_);
-    if (posted_ + 1 == filled_ && next.bytes < kChunkBytes && !push) break;
+    const std::uint32_t bytes = bytes_at(posted_);
+    if (posted_ + 1 == filled_ && bytes < kChunkBytes && !push) break;
     if (credits_ == 0) {
       if (!stalled_) ++stalls_.credits;
       stalled_ = true;
       break;
     }
-    if (!wire_.post_data(place(posted_), next.bytes,
-                         immediate(PacketType::kData, take_credits()))) {
+    if (!wire_.post_data(place(posted_), bytes, immediate(PacketType::kData, take_credits()))) {
       broken_ = true;
-      return;
+      break;
     }
     stalled_ = false;
     --credits_;
     ++posted_;
     ++stalls_.packets;
-    order_.push_back(true);
+    order_.push_back(Posted::kData);
   }
-  holds_ = posted_ != filled_ && credits_ != 0;
+  holds_ = posted_ != filled_ && credits_ != 0 && !broken_;
   post_pending_control();
 }
 
@@ -200,22 +206,31 @@ bool Lane::flush() {
   return posted_ != filled_;
 }
 
+bool Lane::wants_turn() const {
+  if (broken_ || !has_greeted_) return false;
+  return holds_ || wants_leave_ || wants_fin_ack_ || (wants_finish_ && posted_ == filled_) ||
+         owed_ >= options_.ack_threshold;
+}
+
 std::size_t Lane::unsent() {
   reap();
   std::size_t bytes = 0;
-  for (std::uint64_t p = done_; p != filled_; ++p) bytes += chunk(p).bytes;
+  for (std::uint64_t p = done_; p != filled_; ++p) bytes += bytes_at(p);
   return bytes;
 }
 
 void Lane::finish(bool closes) {
-  if (sending_ == State::kEnding || sending_ == State::kEnded || wants_finish_) return;
+  if (closes) finish_closes_ = true;
+  if (sending_ == State::kEnding || sending_ == State::kEnded) return;
+  sending_ = State::kEnding;
   wants_finish_ = true;
-  finish_closes_ = closes;
   pump(true);
 }
 
 void Lane::ask_to_leave() {
-  wants_leave_ = true;
+  if (leaves_ || over()) return;
+  leaves_ = wants_leave_ = true;
+  set_aside();
   post_pending_control();
 }
 
@@ -225,7 +240,6 @@ void Lane::post_pending_control() {
   if (wants_finish_ && posted_ == filled_ &&
       post(PacketType::kFin, nullptr, 0, finish_closes_ ? kFlagCloses : 0)) {
     wants_finish_ = false;
-    sending_ = State::kEnding;
   }
   if (owed_ >= options_.ack_threshold && post(PacketType::kAck, nullptr, 0)) ++stalls_.acks;
 }
@@ -244,74 +258,74 @@ void Lane::consumed(std::uint32_t place) {
 }
 
 std::size_t Lane::read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek) {
+  faulted_ = false;
+  std::size_t aside = 0;    // taken of what was set aside
   std::size_t arrival = 0;  // peek: which one comes next
   std::uint32_t at = arrivals_.empty() ? 0 : arrivals_.front().at;
-  return over_pieces(pieces, count, skip, [&](std::byte* to, std::size_t bytes) {
+  const std::size_t taken = over_pieces(pieces, count, skip, [&](std::byte* to, std::size_t bytes) {
     std::size_t left = bytes;
+    if (aside != aside_.size()) {
+      const std::size_t here = std::min(left, aside_.size() - aside);
+      if (!options_.copy(to, aside_.data() + aside, here)) {
+        faulted_ = true;
+        return bytes - left;
+      }
+      to += here;
+      left -= here;
+      aside += here;
+    }
     while (left != 0 && arrival < arrivals_.size()) {
-      Arrival& from = arrivals_[arrival];
-      const std::byte* const data =
-          from.place == kAside ? aside_.front().data() : wire_.received(from.place);
+      const Arrival from = arrivals_[arrival];
       const std::size_t here = std::min<std::size_t>(left, from.bytes - at);
-      std::memcpy(to, data + at, here);
+      if (!options_.copy(to, wire_.received(from.place) + at, here)) {
+        faulted_ = true;
+        break;
+      }
       to += here;
       left -= here;
       at += static_cast<std::uint32_t>(here);
-      if (!peek) {
-        from.at = at;
-        unread_ -= here;
-      }
-      if (at != from.bytes) continue;
+      if (at != from.bytes) break;
       at = 0;
       if (peek) {
-        // What was set aside lies before everything else, in one piece.
         ++arrival;
-        at = arrival < arrivals_.size() ? arrivals_[arrival].at : 0;
-        continue;
-      }
-      const std::uint32_t place = from.place;
-      arrivals_.pop_front();
-      at = arrivals_.empty() ? 0 : arrivals_.front().at;
-      if (place == kAside) {
-        aside_.pop_front();
       } else {
-        consumed(place);
+        arrivals_.pop_front();
+        consumed(from.place);
       }
     }
     return bytes - left;
   });
+  if (peek) return taken;
+  aside_.drop(aside);
+  if (!arrivals_.empty()) arrivals_.front().at = at;
+  unread_ -= taken;
+  return taken;
 }
 
 std::size_t Lane::discard(std::size_t bytes) {
-  std::size_t dropped = 0;
-  while (dropped < bytes && !arrivals_.empty()) {
+  std::size_t dropped = std::min(bytes, aside_.size());
+  aside_.drop(dropped);
+  while (dropped != bytes && !arrivals_.empty()) {
     Arrival& from = arrivals_.front();
     const std::size_t here = std::min<std::size_t>(bytes - dropped, from.bytes - from.at);
     from.at += static_cast<std::uint32_t>(here);
     dropped += here;
-    unread_ -= here;
     if (from.at != from.bytes) break;
     const std::uint32_t place = from.place;
     arrivals_.pop_front();
-    if (place == kAside) {
-      aside_.pop_front();
-    } else {
-      consumed(place);
-    }
+    consumed(place);
   }
+  unread_ -= dropped;
   return dropped;
 }
 
 void Lane::set_aside() {
-  if (arrivals_.empty() || (arrivals_.size() == 1 && arrivals_.front().place == kAside)) return;
-  std::vector<std::byte> all(unread_);
-  const iovec whole{all.data(), all.size()};
-  const std::size_t bytes = all.size();
-  read(&whole, 1, 0, false);
-  if (bytes == 0) return;
-  aside_.push_back(std::move(all));
-  arrivals_.push_back({kAside, 0, static_cast<std::uint32_t>(bytes)});
-  unread_ = bytes;
+  while (!arrivals_.empty() && aside_.size() < kMostAside) {
+    const Arrival from = arrivals_.front();
+    if (!aside_.append(wire_.received(from.place) + from.at, from.bytes - from.at)) return;
+    arrivals_.pop_front();
+    consumed(from.place);
+  }
 }
 
 void Lane::deafen() {
@@ -319,73 +333,113 @@ void Lane::deafen() {
   discard(unread_);
 }
 
+// ---------------------------------------------------------------------------- events
+
+// Whether a peer that keeps to the protocol sends this now.
+bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
+  const PacketType type = type_of(immediate);
+  const std::uint32_t flags = type == PacketType::kFin ? kFlagCloses : 0;
+  if ((immediate & 0xfff0 & ~flags) != 0) return false;
+  if (credits_of(immediate) > peer_window_ - credits_) return false;
+  if (greeted_ == (type == PacketType::kWakeup)) return false;
+  switch (type) {
+    case PacketType::kWakeup:
+      return bytes == sizeof(Hello);
+    case PacketType::kStart:
+      return bytes == sizeof(Start) && receiving_ == State::kIdle;
+    case PacketType::kData:
+      return bytes != 0 && bytes <= kChunkBytes && receiving_ == State::kUp &&
+             arrivals_.size() + owed_ < options_.window;
+    case PacketType::kAck:
+      return bytes == 0;
+    case PacketType::kFin:
+      return bytes == 0 && receiving_ != State::kEnded;
+    case PacketType::kFinAck:
+      return bytes == 0 && sending_ == State::kEnding && !wants_finish_;
+    case PacketType::kLeave:
+      return bytes == 0 && !peer_leaves_;
+  }
+  return false;
+}
+
+unsigned Lane::take_data(std::uint32_t place, std::uint32_t bytes) {
+  if (deaf_) {
+    consumed(place);
+    return 0;
+  }
+  arrivals_.push_back({place, 0, bytes});
+  unread_ += bytes;
+  if (leaves_ || peer_leaves_) set_aside();
+  return kReadable;
+}
+
+unsigned Lane::take_hello(std::uint32_t place) {
+  Hello hello;
+  std::memcpy(&hello, wire_.received(place), sizeof hello);
+  const std::uint32_t window = be32toh(hello.window);
+  if (be32toh(hello.version) != kProtocolVersion || window == 0 || window > kMostWindow) {
+    return cut();
+  }
+  peer_window_ = credits_ = window;
+  std::memcpy(peer_token_, hello.token, kTokenBytes);
+  greeted_ = true;
+  return kState | kWritable;
+}
+
+unsigned Lane::take_start(std::uint32_t place) {
+  Start start;
+  std::memcpy(&start, wire_.received(place), sizeof start);
+  peer_kernel_bytes_ = be64toh(start.kernel_bytes);
+  receiving_ = State::kUp;
+  started_ = true;
+  return kState;
+}
+
+unsigned Lane::take_fin(std::uint32_t flags) {
+  receiving_ = State::kEnded;
+  peer_closed_ = (flags & kFlagCloses) != 0;
+  wants_fin_ack_ = true;
+  return kState | kReadable;
+}
+
 unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
+  if (cut_) return 0;
+  if (!acceptable(bytes, immediate)) return cut();
   unsigned changes = 0;
-  const std::uint32_t credits = credits_of(immediate);
-  if (credits != 0) {
+  if (const std::uint32_t credits = credits_of(immediate); credits != 0) {
     credits_ += credits;
     changes |= kWritable;
   }
   const PacketType type = type_of(immediate);
-  if (type == PacketType::kData) {
-    if (deaf_ || bytes == 0) {
-      consumed(place);
-    } else {
-      arrivals_.push_back({place, 0, bytes});
-      unread_ += bytes;
-      changes |= kReadable;
-    }
-    if (changes & kWritable) pump(!holds_);
-    return changes;
-  }
   switch (type) {
-    case PacketType::kWakeup: {
-      Hello hello;
-      if (bytes != sizeof hello || greeted_) return cut();
-      std::memcpy(&hello, wire_.received(place), sizeof hello);
-      const std::uint32_t window = be32toh(hello.window);
-      if (be32toh(hello.version) != kProtocolVersion || window == 0 || window > kMostWindow) {
-        return cut();
-      }
-      credits_ += window;
-      std::memcpy(peer_token_, hello.token, kTokenBytes);
-      greeted_ = true;
-      changes |= kState | kWritable;
+    case PacketType::kData:
+      changes |= take_data(place, bytes);
       break;
-    }
-    case PacketType::kStart: {
-      Start start;
-      if (bytes != sizeof start || receiving_ != State::kIdle) return cut();
-      std::memcpy(&start, wire_.received(place), sizeof start);
-      peer_kernel_bytes_ = be64toh(start.kernel_bytes);
-      receiving_ = State::kUp;
-      started_ = true;
-      changes |= kState;
+    case PacketType::kWakeup:
+      changes |= take_hello(place);
       break;
-    }
+    case PacketType::kStart:
+      changes |= take_start(place);
+      break;
     case PacketType::kAck:
       break;
     case PacketType::kFin:
-      if (receiving_ == State::kEnded) return cut();
-      receiving_ = State::kEnded;
-      if ((flags_of(immediate) & kFlagCloses) != 0) peer_closed_ = true;
-      wants_fin_ack_ = true;
-      changes |= kState | kReadable;
+      changes |= take_fin(flags_of(immediate));
       break;
     case PacketType::kFinAck:
-      if (sending_ == State::kEnding) sending_ = State::kEnded;
+      sending_ = State::kEnded;
       changes |= kState | kWritable;
       break;
     case PacketType::kLeave:
       peer_leaves_ = true;
+      set_aside();
       finish(false);
       changes |= kState | kWritable;
       break;
-    default:
-      return cut();
   }
-  give_back(place);
-  pump(!holds_);
+  if (type != PacketType::kData) give_back(place);
+  // Data that waited for credits goes; small data that waits for more goes on waiting.
+  if (type != PacketType::kData || (changes & kWritable) != 0) pump(!holds_);
   return changes;
 }
 
@@ -402,7 +456,8 @@ unsigned Lane::turn() {
 }
 
 unsigned Lane::cut() {
-  broken_ = true;
+  broken_ = cut_ = true;
+  holds_ = false;
   return kReadable | kWritable | kState;
 }
 

@@ -4,11 +4,16 @@
 // A direction's life, at its sender and at its receiver:
 //
 //     sender                                      receiver
-//     kIdle --START--> kUp --FIN--> kEnding       kIdle --START--> kUp --FIN--> kEnded
-//        \---------FIN-------------^   |             \---------FIN-------------^
-//                                   FINACK
-//                                      v
-//                                   kEnded
+//     kIdle --START--> kUp --finish()--> kEnding       kIdle --START--> kUp --FIN--> kEnded
+//        \---------finish()-------------^   |             \---------FIN-------------^
+//                                        FINACK
+//                                           v
+//                                        kEnded
+//
+// From finish() on nothing more is taken; FIN goes when all that was taken before has gone. An end
+// that leaves, or whose peer does, sets aside what comes, so that FIN needs no program that reads.
+//
+// A peer that does not keep to this, or to its credits, loses the lane.
 //
 // A lane is over when both are kEnded, or when it is broken: the VI has lost its connection.
 //
@@ -20,19 +25,25 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include "sovia/aside.h"
 #include "sovia/packet.h"
+#include "sovia/ring.h"
 #include "sovia/wire.h"
 
 namespace viaduct::sovia {
+
+bool copy_plainly(void* to, const void* from, std::size_t bytes);
 
 struct LaneOptions {
   std::uint32_t window = 32;         // w, of this end
   std::uint32_t ack_threshold = 16;  // t <= w
   bool combine = true;               // small sends
+  // From and to the program's memory. False: it can't be read or written.
+  bool (*copy)(void* to, const void* from, std::size_t bytes) = copy_plainly;
 };
 
 // Places that a wire needs.
@@ -59,8 +70,11 @@ class Lane {
 
   // ------------------------------------------------------------------ greeting
   void greet(const std::uint8_t (&token)[kTokenBytes]);
-  // The peer's greeting has come.
-  bool greeted() const { return greeted_; }
+  // The peer's greeting has come; until it is trusted, nothing else that comes counts: it may be that
+  // of somebody else on its host.
+  bool has_hello() const { return greeted_; }
+  void trust() { trusted_ = true; }
+  bool greeted() const { return greeted_ && trusted_; }
   const std::uint8_t* peer_token() const { return peer_token_; }
 
   // ------------------------------------------------------------------ sending
@@ -69,6 +83,8 @@ class Lane {
   // Copies as much as there is room for and sends what may go. `combine`: small data may wait for
   // more, or for what is on its way. Bytes taken.
   std::size_t write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine);
+  // Whether the last write() or read() has met memory that isn't there.
+  bool has_faulted() const { return faulted_; }
   // Sends a packet from the program's own memory, at most kChunkBytes. False: not now. `ticket`
   // tells when it has completed.
   bool write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
@@ -76,37 +92,46 @@ class Lane {
   bool has_completed(std::uint64_t ticket);
   // Whether write() would take something.
   bool has_room();
+  // Whether somebody has found no room since this was asked last.
+  bool take_lack() { return std::exchange(lack_, false); }
   // Sends what has waited for more. True if something is left, for which there is no credit.
   bool flush();
   // Whether small data waits for more.
   bool holds() const { return holds_; }
+  // Whether something waits for sends to complete: turn() is to be called again although nothing
+  // may come.
+  bool wants_turn() const;
   // Bytes written that are not known to have reached the peer.
   std::size_t unsent();
-  // FIN after all that was written.
+  // FIN after all that was written. Calling it again may only add that the program closes.
   void finish(bool closes);
+  // Even if the peer has sent its FIN: what has no credit reaches a peer that sets it aside.
   void ask_to_leave();
 
   // ------------------------------------------------------------------ receiving
-  State receiving() const { return receiving_; }
+  State receiving() const { return trusted_ ? receiving_ : State::kIdle; }
   // START has come.
-  bool started() const { return started_; }
+  bool started() const { return started_ && trusted_; }
   std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
   std::size_t unread() const { return unread_; }
   // Takes bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
   std::size_t read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek);
   // Bytes are taken and dropped.
   std::size_t discard(std::size_t bytes);
-  // Moves all that is unread to memory of the lane's own, so that the peer can go on sending.
+  // Moves what is unread to memory of the lane's own, so that the peer can go on sending. What is
+  // more than kMostAside stays where it is.
+  static constexpr std::size_t kMostAside = 64 * 1024 * 1024;
   void set_aside();
   // The program will not read any more: what comes is dropped.
   void deafen();
   // The peer's program has closed.
-  bool peer_closed() const { return peer_closed_; }
+  bool peer_closed() const { return peer_closed_ && trusted_; }
   // The peer asks for the FIN of the sending direction; it is on its way.
   bool peer_leaves() const { return peer_leaves_; }
 
   // ------------------------------------------------------------------ the wire's events
-  // A packet has come. Change bits.
+  // A packet has come. Change bits. After cut() nothing counts any more; what came before a send
+  // that failed does.
   unsigned arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate);
   // Sends have completed, or credits are wanted: to be called now and then. Change bits.
   unsigned turn();
@@ -115,7 +140,7 @@ class Lane {
   bool broken() const { return broken_; }
   // ... and data may be lost with it: the peer sends some only after its greeting.
   bool lost() const {
-    return broken_ && greeted_ && receiving_ != State::kEnded && !peer_closed_;
+    return broken_ && greeted() && receiving_ != State::kEnded && !peer_closed_;
   }
   bool over() const {
     return broken_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
@@ -130,19 +155,17 @@ class Lane {
   const Stalls& stalls() const { return stalls_; }
 
  private:
-  struct Chunk {
-    std::uint32_t bytes = 0;
-    bool direct = false;
-  };
   struct Arrival {
-    std::uint32_t place;  // kAside: in aside_
-    std::uint32_t at, bytes;
+    std::uint32_t place, at, bytes;
   };
+  enum class Posted : std::uint8_t { kData, kControl };
 
-  Chunk& chunk(std::uint64_t position) { return chunks_[position % places_.data]; }
   std::uint32_t place(std::uint64_t position) const {
     return static_cast<std::uint32_t>(position % places_.data);
   }
+  std::uint32_t& bytes_at(std::uint64_t position) { return chunk_bytes_[place(position)]; }
+  bool is_full() const { return filled_ - done_ == places_.data; }
+  bool acceptable(std::uint32_t bytes, std::uint32_t immediate) const;
   void reap();
   void pump(bool push);
   bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
@@ -150,6 +173,10 @@ class Lane {
   std::uint32_t take_credits();
   void consumed(std::uint32_t place);
   void give_back(std::uint32_t place);
+  unsigned take_data(std::uint32_t place, std::uint32_t bytes);
+  unsigned take_hello(std::uint32_t place);
+  unsigned take_start(std::uint32_t place);
+  unsigned take_fin(std::uint32_t flags);
 
   std::mutex mutex_;
   Wire& wire_;
@@ -157,27 +184,30 @@ class Lane {
   const LanePlaces places_;
 
   State sending_ = State::kIdle, receiving_ = State::kIdle;
-  bool greeted_ = false, started_ = false, broken_ = false, deaf_ = false;
-  bool peer_closed_ = false, peer_leaves_ = false;
+  bool faulted_ = false, trusted_ = false;
+  bool has_greeted_ = false, greeted_ = false, started_ = false, deaf_ = false;
+  bool broken_ = false, cut_ = false;
+  bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false;
   std::uint8_t peer_token_[kTokenBytes] = {};
   std::uint64_t peer_kernel_bytes_ = 0;
 
   // --- sending. Positions of data packets: done_ <= posted_ <= filled_ <= done_ + places_.data.
-  std::vector<Chunk> chunks_;
+  std::vector<std::uint32_t> chunk_bytes_;
   std::uint64_t done_ = 0, posted_ = 0, filled_ = 0;
   std::uint64_t control_done_ = 0, control_posted_ = 0;
-  std::deque<bool> order_;  // of what is posted: true is data
-  std::uint32_t credits_ = 0;
+  Ring<Posted> order_;  // of what is posted and has not completed
+  std::uint32_t peer_window_ = 0, credits_ = 0;  // credits_ <= peer_window_
   bool holds_ = false;
+  bool lack_ = false;
   bool stalled_ = false;
   // control packets that wait for a place, or FIN for the data before it
   bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;
 
-  // --- receiving
-  std::deque<Arrival> arrivals_;
+  // --- receiving: what was set aside comes first. arrivals_.size() + owed_ <= options_.window.
+  Aside aside_;
+  Ring<Arrival> arrivals_;
   std::size_t unread_ = 0;
   std::uint32_t owed_ = 0;  // credits that the peer has not been given back
-  std::deque<std::vector<std::byte>> aside_;
 
   Stalls stalls_;
 };

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include <vipl/vipl_ext.h>
+
 #include "sovia/engine.h"
 #include "sovia/lane.h"
 #include "sovia/nic.h"
@@ -34,6 +36,11 @@ class LaneEnd final : public LaneOwner {
   std::uint64_t asked_at = 0, give_up_at = 0;
   FlowEnd peer{};                     // what it is remembered by if it does not answer
   std::atomic<bool> cancelled{false};  // before it was open
+  bool claimed = false;               // our agent vouches for us
+  std::uint8_t token[kTokenBytes] = {};
+  VipxFlow flow{};
+  std::uint8_t host[6] = {};          // the peer's
+  std::uint64_t unclaim_at = 0;
   bool closing = false;               // nothing is sent any more
   bool listed = false;                // was queued
   std::size_t last_unsent = 0;

@@ -20,6 +20,7 @@ sovia_sources = \
 	sovia/epoll_wait.cc \
 	sovia/event_bits.h \
 	sovia/fork.cc sovia/fork.h \
+	sovia/guard.h \
 	sovia/kernel.cc sovia/kernel.h \
 	sovia/lane.cc sovia/lane.h sovia/packet.h sovia/wire.h \
 	sovia/lane_end.h \
@@ -78,3 +79,19 @@ sovia/preload/exports: $(srcdir)/sovia/preload/symbols.h $(srcdir)/sovia/sovia.h
 	      $(CXX) -E -P -I$(srcdir) -x c++ - | tr ' ' '\n' | grep '^[a-zA-Z_]' && \
 	    grep -o 'sovia_[a-zA-Z0-9_]*(' $(srcdir)/sovia/sovia.h | tr -d '('; } | sort -u >$@.tmp && \
 	  mv $@.tmp $@
+
+# In a folder of its own, as its name is that of this one.
+bin_PROGRAMS += sovia/launcher/sovia
+sovia_launcher_sovia_SOURCES = \
+	sovia/counters.cc \
+	sovia/launcher/call_kinds.cc sovia/launcher/call_kinds.h \
+	sovia/launcher/counters_reader.cc sovia/launcher/counters_reader.h \
+	sovia/launcher/elf_file.cc sovia/launcher/elf_file.h \
+	sovia/launcher/explain.cc sovia/launcher/explain.h \
+	sovia/launcher/main.cc \
+	sovia/launcher/preload_library.cc sovia/launcher/preload_library.h \
+	sovia/launcher/stat.cc sovia/launcher/stat.h \
+	sovia/own_descriptors.cc \
+	sovia/preload/not_needed.h \
+	sovia/reason.cc
+sovia_launcher_sovia_CPPFLAGS = $(AM_CPPFLAGS) -DSOVIA_LIBDIR='"$(libdir)"'

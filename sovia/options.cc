@@ -69,7 +69,8 @@ bool parse(const char* text, Unit unit, std::uint64_t* value) {
   return *end == '\0';
 }
 
-// Daemons that a superserver starts have a connection as descriptor 2: nothing may be written there.
+// Daemons that a superserver starts have a connection as descriptor 2: nothing may be written
+// there.
 bool may_use_stderr() {
   struct stat about;
   return ::fstat(STDERR_FILENO, &about) == 0 && !S_ISSOCK(about.st_mode);

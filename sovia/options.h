@@ -32,6 +32,8 @@ inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the
     "t: packets after which they are acknowledged; at most w")                                   \
   X(copy_limit, "SOVIA_COPY_LIMIT", ~0ull, 0, ~0ull, kBytes,                                      \
     "sends up to so many bytes are copied, longer ones registered")                              \
+  X(vouch, "SOVIA_VOUCH", 1, 0, 1, kFlag,                                                        \
+    "open a lane only if the peer's agent vouches for its end")                                  \
   X(combine, "SOVIA_COMBINE", 1, 0, 1, kFlag, "combine small sends unless TCP_NODELAY is set")   \
   X(combine_us, "SOVIA_COMBINE_US", 1000, 1, 1'000'000, kMicroseconds,                           \
     "how long a small send may wait for others")                                                 \

@@ -4,7 +4,8 @@
 
 namespace viaduct::sovia::process {
 
-// Watches the process: fork of whatever origin, exit, quick_exit. Once, early; more often does no harm.
+// Watches the process: fork of whatever origin, exit, quick_exit. Once, early; more often does no
+// harm.
 void watch();
 
 // The process is about to end: all that was sent goes out, lanes end in good order. What is used

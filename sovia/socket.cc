@@ -35,9 +35,7 @@ class LaneOver final : public Interest {
     lane_.turn();
     if (both_) lane_.set_aside();
     if (lane_.broken()) return true;
-    return both_ ? lane_.receiving() == Lane::State::kEnded &&
-                       lane_.sending() >= Lane::State::kEnding
-                 : lane_.sending() == Lane::State::kEnded;
+    return both_ ? lane_.over() : lane_.sending() == Lane::State::kEnded;
   }
   bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 
@@ -79,13 +77,23 @@ void SocketRef::reset() {
 
 // ---------------------------------------------------------------------------- readiness
 
+void Socket::set_receiving(Phase phase) {
+  receiving_ = phase;
+  routes_.fetch_add(1, std::memory_order_release);
+}
+
+void Socket::set_sending(Phase phase) {
+  sending_ = phase;
+  routes_.fetch_add(1, std::memory_order_release);
+}
+
 short Socket::ask_kernel(short wanted) {
   if (!concerned() && residue_ == nullptr) return wanted;
   short ask = wanted;
   {
     const std::scoped_lock guard(in_);
     if (receiving_ == Phase::kLane) {
-      ask = static_cast<short>(ask & ~(kIn | POLLRDHUP | POLLPRI));
+      ask = static_cast<short>(ask & ~(kIn | POLLRDHUP));
     }
   }
   const std::scoped_lock guard(out_);
@@ -120,19 +128,17 @@ short Socket::answer(short wanted, short kernel_says) {
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
-      if (lane.holds()) lane.turn();
+      if (lane.wants_turn()) lane.turn();
       const bool ended = lane.receiving() == Lane::State::kEnded;
+      if (receiving_ == Phase::kKernel && lane.started()) settle_receiving(lane);
       if (receiving_ == Phase::kLane && lane.unread() == 0 && ended) {
-        receiving_ = Phase::kAfter;
+        set_receiving(Phase::kAfter);
         background::look_at(*lane_);
       }
       if (receiving_ == Phase::kLane) {
-        says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP | POLLERR | POLLPRI));
+        says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP | POLLERR));
         if (lane.unread() != 0 || lane.broken() || read_shut_) says |= kIn;
-      } else if (receiving_ == Phase::kKernel && lane.started()) {
-        // Not settled yet; who reads will find out what comes first.
-        says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
-        if (lane.unread() != 0) says |= kIn;
+        if (read_shut_) says |= POLLRDHUP;
       } else if (receiving_ == Phase::kDrain) {
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
       }
@@ -157,6 +163,8 @@ short Socket::answer(short wanted, short kernel_says) {
       }
     }
   }
+  // The kernel may have been asked while the lane had the direction; with TCP one means the others.
+  if ((says & POLLHUP) != 0) says |= kIn | kOut | POLLRDHUP;
   return static_cast<short>(says & (wanted | POLLERR | POLLHUP | POLLNVAL));
 }
 
@@ -213,6 +221,12 @@ void Socket::forbid(Reason why) {
     if (stage_ == Stage::kNone) lane_wanted_.store(false, std::memory_order_release);
   }
   counters::fell(why);
+  if (!concerned()) engine::changed(*this);
+}
+
+void Socket::listens() {
+  lane_wanted_.store(false, std::memory_order_release);
+  engine::changed(*this);
 }
 
 void Socket::leave_sending(int, Reason why) {
@@ -222,7 +236,7 @@ void Socket::leave_sending(int, Reason why) {
   const std::scoped_lock lane_guard(lane_->lane.lock());
   if (sending_ == Phase::kLane) counters::fell(why);
   lane_->lane.finish(false);
-  sending_ = Phase::kAfter;
+  set_sending(Phase::kAfter);
 }
 
 bool Socket::leave(int fd, Reason why) {
@@ -241,8 +255,8 @@ bool Socket::leave(int fd, Reason why) {
     ++end->pins;
     const std::scoped_lock lane_guard(end->lane.lock());
     end->lane.finish(false);
-    if (end->lane.receiving() != Lane::State::kEnded) end->lane.ask_to_leave();
-    sending_ = Phase::kAfter;
+    end->lane.ask_to_leave();
+    set_sending(Phase::kAfter);
   }
   counters::fell(why);
   SOVIA_LOG("%d: leaves the lane: %s", fd, text_of(why));
@@ -253,7 +267,7 @@ bool Socket::leave(int fd, Reason why) {
   {
     const std::scoped_lock both(in_, out_);
     const std::scoped_lock lane_guard(end->lane.lock());
-    if (receiving_ == Phase::kKernel && end->lane.started()) settle_receiving(fd, end->lane);
+    if (receiving_ == Phase::kKernel && end->lane.started()) settle_receiving(end->lane);
     good = in_time && end->lane.receiving() == Lane::State::kEnded;
     if (!good) reset(fd);
     background::look_at(*end);
@@ -278,7 +292,7 @@ int Socket::shutdown(int fd, int how) {
       if (lane_ != nullptr) {
         const std::scoped_lock lane_guard(lane_->lane.lock());
         lane_->lane.finish(false);
-        sending_ = Phase::kAfter;
+        set_sending(Phase::kAfter);
         background::look_at(*lane_);
       }
     }
@@ -330,14 +344,18 @@ void Socket::release(int fd) {
     }
     end->lane.deafen();
     end->lane.finish(true);
-    sending_ = receiving_ = Phase::kAfter;
+    set_sending(Phase::kAfter);
+    set_receiving(Phase::kAfter);
     background::look_at(*end);
+    if (linger.l_onoff == 0 || linger.l_linger <= 0 || !blocks(fd, 0)) return;
     ++end->pins;
   }
-  if (linger.l_onoff != 0 && linger.l_linger > 0 && blocks(fd, 0)) {
+  {
     LaneOver over(*this, end->lane, false);
     wait_for(over, nullptr, 0, deadline_in_ms(linger.l_linger * 1000L), nullptr, true);
   }
+  const std::scoped_lock both(in_, out_);
+  background::look_at(*end);
   --end->pins;
 }
 
@@ -367,10 +385,11 @@ void Socket::share(int fd) {
         counters::add(Counter::kResidueBytes, residue->bytes);
         residue_ = residue;
       }
-      receiving_ = Phase::kAfter;
+      set_receiving(Phase::kAfter);
     }
     background::look_at(*lane_);
   }
+  read_known_ = false;  // from now on others may read too
   if (holders_ == nullptr) holders_ = make_holders();
   if (holders_ != nullptr) holders_->count.fetch_add(1);
   nonblocking_.store(-1, std::memory_order_relaxed);
@@ -390,7 +409,8 @@ void Socket::after_fork_in_child() {
     reset_ = true;
   }
   lane_ = nullptr;
-  receiving_ = sending_ = Phase::kKernel;
+  set_receiving(Phase::kKernel);
+  set_sending(Phase::kKernel);
   stage_ = Stage::kNone;
   calls_.store(0);
   bytes_.store(0);
@@ -401,9 +421,15 @@ void Socket::after_fork_in_child() {
 bool Socket::lane_opened(LaneEnd& end) {
   const std::scoped_lock both(in_, out_);
   if (stage_ != Stage::kAsked || for_good_.load() || reset_) return false;
+  // A fork may have come between the decision to ask and the task.
+  if (holders_ != nullptr && !sole_holder(*holders_)) {
+    stage_ = Stage::kNone;
+    return false;
+  }
   stage_ = Stage::kOpen;
   lane_ = &end;
-  receiving_ = sending_ = Phase::kKernel;
+  set_receiving(Phase::kKernel);
+  set_sending(Phase::kKernel);
   reason_.store(Reason::kNone);
   lane_number_.fetch_add(1);
   return true;
@@ -411,22 +437,27 @@ bool Socket::lane_opened(LaneEnd& end) {
 
 void Socket::lane_refused(Reason why) {
   counters::fell(why);
-  const std::scoped_lock both(in_, out_);
-  stage_ = Stage::kNone;
-  reason_.store(why);
-  calls_.store(0);
-  bytes_.store(0);
-  calls_needed_ = calls_needed_ == 0 ? kCallsAgain
-                  : calls_needed_ < kMostCallsAgain ? calls_needed_ * 2 : calls_needed_;
-  const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
-                     why == Reason::kOtherNic || why == Reason::kStandardStream ||
-                     why == Reason::kPassed;
-  if (never || forbidden_) lane_wanted_.store(false, std::memory_order_release);
+  {
+    const std::scoped_lock both(in_, out_);
+    if (stage_ == Stage::kOpen) return;  // it opened while it was being cancelled
+    stage_ = Stage::kNone;
+    reason_.store(why);
+    calls_.store(0);
+    bytes_.store(0);
+    calls_needed_ = calls_needed_ == 0 ? kCallsAgain
+                    : calls_needed_ < kMostCallsAgain ? calls_needed_ * 2 : calls_needed_;
+    const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
+                       why == Reason::kOtherNic || why == Reason::kStandardStream ||
+                       why == Reason::kPassed;
+    if (never || forbidden_) lane_wanted_.store(false, std::memory_order_release);
+  }
+  if (!concerned()) engine::changed(*this);
 }
 
 bool Socket::lane_over(LaneEnd& end) {
   const std::scoped_lock both(in_, out_);
   if (lane_ != &end) return true;
+  if (end.pins != 0) return false;  // whoever looks at it has it looked at again
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.over()) return false;
@@ -439,7 +470,8 @@ bool Socket::lane_over(LaneEnd& end) {
   early_end_ = false;
   lane_ = nullptr;
   stage_ = Stage::kNone;
-  receiving_ = sending_ = Phase::kKernel;
+  set_receiving(Phase::kKernel);
+  set_sending(Phase::kKernel);
   calls_.store(0);
   bytes_.store(0);
   calls_needed_ = calls_needed_ == 0 ? kCallsAgain : calls_needed_ * 2;
@@ -469,10 +501,13 @@ Socket::Attempt Socket::receive_residue(const iovec* pieces, std::size_t count, 
 
 void LaneEnd::arrived(const Nic::Arrival& arrival) {
   unsigned changes;
+  bool news;  // that there is room
   {
     const std::scoped_lock guard(lane.lock());
     changes = arrival.lost ? lane.cut()
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
+    if (lane.wants_turn()) background::flush_later(*this);
+    news = (changes & Lane::kWritable) != 0 && lane.take_lack();
   }
   if ((changes & Lane::kState) != 0) background::look_at(*this);
   if (changes == 0) return;
@@ -480,7 +515,7 @@ void LaneEnd::arrived(const Nic::Arrival& arrival) {
   if ((changes & Lane::kState) == 0) {
     what = 0;
     if ((changes & Lane::kReadable) != 0) what |= POLLIN;
-    if ((changes & Lane::kWritable) != 0) what |= POLLOUT;
+    if (news) what |= POLLOUT;
   }
   engine::changed(*socket, what);
 }

@@ -64,6 +64,10 @@ class Socket {
   std::atomic<void*>& watchers() { return watchers_; }
   const std::atomic<void*>& watchers() const { return watchers_; }
 
+  // Changes whenever what ask_kernel() says may have changed: who sleeps on the former answer must
+  // ask again.
+  std::uint32_t routes() const { return routes_.load(std::memory_order_acquire); }
+
   // ------------------------------------------------------------------ leaving the lane
   // Both directions go down to the kernel and stay there until the socket may go up again. Returns
   // when the peer has gone down too and all that it sent before has come, which then is unread;
@@ -93,6 +97,7 @@ class Socket {
   void after_fork_in_child();
 
   // ------------------------------------------------------------------ events of the program
+  void listens();       // so it has no data, and the kernel alone knows all about it
   void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
   int descriptors() const { return descriptors_.load(); }  // of this process
 
@@ -124,7 +129,7 @@ class Socket {
     kAfter,   // the lane has ended: the kernel again
   };
   enum class Stage : std::uint8_t { kNone, kAsked, kOpen };
-  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed };
+  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kPipe };
 
   Socket() = default;
   ~Socket() = default;
@@ -143,29 +148,35 @@ class Socket {
   ssize_t send_registered(int fd, const iovec& piece, int flags);
   void await_sent(std::uint64_t ticket);
   bool go_up(int fd);
-  void settle_receiving(int fd, Lane& lane);
+  void settle_receiving(Lane& lane);
   Attempt receive_from_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                               int flags, ssize_t& bytes);
   Attempt receive_residue(const iovec* pieces, std::size_t count, std::size_t skip, bool peek,
                           ssize_t& bytes);
   bool await(int fd, short events, int option, std::uint64_t& deadline, bool& has_deadline);
   bool blocks(int fd, int flags);
+  void set_receiving(Phase phase);
+  void set_sending(Phase phase);
   bool awaits_lane_end();
   void moved(int fd, ssize_t bytes);
   int look_up_combining(int fd);
   void reset(int fd);
   Attempt fail_reset();
-  Attempt fail_pipe(int flags);
 
   std::atomic<std::uint32_t> references_{0};  // first: see SocketPool
   std::atomic<int> descriptors_{0};
   std::atomic<bool> lane_wanted_{true};
   std::atomic<void*> watchers_{nullptr};
+  std::atomic<std::uint32_t> routes_{0};
 
   // --- receiving
   std::mutex in_;
   Phase receiving_ = Phase::kKernel;
   std::uint64_t kernel_left_ = 0;
+  // What has been read from the kernel so far, as far as it is known. Counted here, as the kernel's
+  // own figures leave urgent bytes out that have come since.
+  std::uint64_t kernel_read_ = 0;
+  bool read_known_ = false;
   bool read_shut_ = false;
   bool early_end_ = false;  // of the kernel's stream, before the lane's
 

@@ -58,13 +58,18 @@ class Rest {
 // What one thread waits for at one socket.
 class SocketInterest final : public Interest {
  public:
-  SocketInterest(Socket& socket, short events) : socket_(socket), events_(events) {}
-  bool ready() override { return socket_.answer(events_, 0) != 0; }
+  SocketInterest(Socket& socket, short events)
+      : socket_(socket), events_(events), routes_(socket.routes()) {}
+  // A change of routes is one of what is to be waited for.
+  bool ready() override {
+    return socket_.answer(events_, 0) != 0 || socket_.routes() != routes_;
+  }
   bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 
  private:
   Socket& socket_;
   const short events_;
+  const std::uint32_t routes_;
 };
 
 // Tells those who wait for the socket that a direction has come down to the kernel, of which they must
@@ -132,16 +137,18 @@ bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
   pollfd kernel_fd{fd, ask, 0};
   // A direction that is on its lane has nothing to hear from the kernel.
   const bool lane_alone = ask == 0;
-  if (awaits_lane_end()) {
-    // The kernel would tell of the end again and again.
-    wait_for(interest, nullptr, 0, std::min(deadline, now_ns() + 1'000'000), nullptr, true);
-    return true;
-  }
-  switch (wait_for(interest, &kernel_fd, lane_alone ? 0 : 1, deadline, nullptr, lane_alone)) {
+  // The kernel would tell of the end again and again.
+  const bool for_a_moment = awaits_lane_end();
+  constexpr std::uint64_t kMomentNs = 1'000'000;
+  const bool kernel_too = !lane_alone && !for_a_moment;
+  switch (wait_for(interest, &kernel_fd, kernel_too ? 1 : 0,
+                   for_a_moment ? std::min(deadline, now_ns() + kMomentNs) : deadline, nullptr,
+                   !kernel_too)) {
     case Woken::kReady:
     case Woken::kDescriptors:
       return true;
     case Woken::kTimeout:
+      if (for_a_moment && now_ns() < deadline) return true;
       errno = EAGAIN;
       return false;
     case Woken::kSignal:
@@ -178,6 +185,11 @@ void Socket::moved(int fd, ssize_t bytes) {
       if (reason_.exchange(Reason::kShared) != Reason::kShared) counters::fell(Reason::kShared);
       return;
     }
+    if (!read_known_ && !bytes_read(fd, kernel_read_)) {
+      forbidden_ = true;
+      return;
+    }
+    read_known_ = true;
     stage_ = Stage::kAsked;
   }
   background::ask(reference(), fd);
@@ -188,12 +200,6 @@ Socket::Attempt Socket::fail_reset() {
   reset_told_ = true;
   if (told) return Attempt::kDone;
   errno = ECONNRESET;
-  return Attempt::kFailed;
-}
-
-Socket::Attempt Socket::fail_pipe(int flags) {
-  if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
-  errno = EPIPE;
   return Attempt::kFailed;
 }
 
@@ -244,12 +250,10 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
 }
 
 // START has come: how much there is to read from the kernel before.
-void Socket::settle_receiving(int fd, Lane& lane) {
-  std::uint64_t read = 0;
-  bytes_read(fd, read);
-  kernel_left_ = lane.peer_kernel_bytes() - read;
-  receiving_ = kernel_left_ != 0 ? Phase::kDrain : Phase::kLane;
-  SOVIA_LOG("%d: receiving goes up to the lane after %llu more bytes", fd,
+void Socket::settle_receiving(Lane& lane) {
+  kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
+  set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
+  SOVIA_LOG("receiving goes up to the lane after %llu more bytes",
             static_cast<unsigned long long>(kernel_left_));
 }
 
@@ -272,7 +276,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
     const std::scoped_lock lane_guard(lane.lock());
     if (receiving_ == Phase::kKernel && lane.receiving() != Lane::State::kIdle &&
         lane.started()) {
-      settle_receiving(fd, lane);
+      settle_receiving(lane);
     }
     if (receiving_ == Phase::kLane) {
       if (lane.unread() != 0) {
@@ -280,12 +284,17 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
                                          ? lane.discard(total(pieces, count) - skip)
                                          : lane.read(pieces, count, skip, peek));
         if (lane.receiving() == Lane::State::kEnded && lane.unread() == 0) background::look_at(*lane_);
+        if (lane.wants_turn()) background::flush_later(*lane_);
         counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
+        if (bytes == 0 && lane.has_faulted()) {
+          errno = EFAULT;
+          return Attempt::kFailed;
+        }
         return Attempt::kDone;
       }
       if (read_shut_) return Attempt::kDone;
       if (lane.receiving() == Lane::State::kEnded) {
-        receiving_ = Phase::kAfter;
+        set_receiving(Phase::kAfter);
         came_down.happened = true;
         background::look_at(*lane_);
       } else if (!lane.broken()) {
@@ -321,9 +330,10 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
   }
   if (bytes > 0 && (flags & MSG_PEEK) == 0) {
     counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
+    kernel_read_ += static_cast<std::uint64_t>(bytes);
     if (receiving_ == Phase::kDrain) {
       kernel_left_ -= static_cast<std::uint64_t>(bytes);
-      if (kernel_left_ == 0) receiving_ = Phase::kLane;
+      if (kernel_left_ == 0) set_receiving(Phase::kLane);
     }
   }
   return Attempt::kDone;
@@ -393,7 +403,14 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
   for (;;) {
     ssize_t bytes = 0;
     const Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct);
-    if (attempt == Attempt::kFailed) return done != 0 ? static_cast<ssize_t>(done) : -1;
+    if (attempt == Attempt::kPipe && done == 0) {
+      // No lock is held: the handler may do with the socket as it likes.
+      if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
+      errno = EPIPE;
+    }
+    if (attempt == Attempt::kFailed || attempt == Attempt::kPipe) {
+      return done != 0 ? static_cast<ssize_t>(done) : -1;
+    }
     if (attempt == Attempt::kDone) {
       done += static_cast<std::size_t>(bytes);
       if (done >= wanted) return static_cast<ssize_t>(done);
@@ -420,7 +437,7 @@ bool Socket::go_up(int fd) {
   }
   lane.start(before);
   if (lane.sending() != Lane::State::kUp) return false;
-  sending_ = Phase::kLane;
+  set_sending(Phase::kLane);
   counters::add(Counter::kWakeupsSent);
   SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
             static_cast<unsigned long long>(before));
@@ -432,25 +449,25 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
   {
     CameDown came_down(*this);
     const std::scoped_lock guard(out_);
-    if (reset_) return fail_pipe(flags);
+    if (reset_) return Attempt::kPipe;
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
       if (sending_ == Phase::kKernel) go_up(fd);
       if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) {
-        sending_ = Phase::kAfter;
+        set_sending(Phase::kAfter);
         came_down.happened = true;
       }
       if (sending_ == Phase::kLane && lane.peer_closed()) {
         // What the kernel answers to who sends to nobody is what the program is to see.
         lane.finish(false);
-        sending_ = Phase::kAfter;
+        set_sending(Phase::kAfter);
         came_down.happened = true;
       }
       if (sending_ == Phase::kLane) {
         if (lane.broken()) {
           reset(fd);
-          return fail_pipe(flags);
+          return Attempt::kPipe;
         }
         int combines = combines_.load(std::memory_order_relaxed);
         if (combines < 0) combines = look_up_combining(fd);
@@ -470,6 +487,10 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, wait));
         if (lane.holds()) background::flush_later(*lane_);
         counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
+        if (bytes == 0 && lane.has_faulted()) {
+          errno = EFAULT;
+          return Attempt::kFailed;
+        }
         if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
         return Attempt::kAgain;
       }

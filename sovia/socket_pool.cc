@@ -37,7 +37,7 @@ bool more() {
 
 }  // namespace
 
-Socket* SocketPool::make(int, table::Origin) {
+Socket* SocketPool::make(int, table::Origin origin) {
   void* memory;
   {
     const std::scoped_lock guard(g_lock);
@@ -47,6 +47,7 @@ Socket* SocketPool::make(int, table::Origin) {
   }
   Socket* const socket = new (memory) Socket;
   socket->descriptors_.store(1);
+  socket->read_known_ = origin == table::Origin::kMade;
   socket->references_.store(1, std::memory_order_release);
   return socket;
 }

@@ -10,6 +10,8 @@ TEST_LIBS = $(GTEST_LIBS) -lpthread
 include tests/unit/base.mk
 include tests/unit/kagent.mk
 include tests/unit/vipl.mk
+include tests/unit/sovia.mk
+include tests/unit/sovia_ready.mk
 include tests/sim/sim.mk
 include tests/fuzz/fuzz.mk
 include tests/conformance/conformance.mk

@@ -15,6 +15,7 @@ libvipl_la_SOURCES = \
   vipl/command.cc vipl/command.h \
   vipl/completion_queue.cc vipl/completion_queue.h \
   vipl/connection.cc \
+  vipl/copy.cc \
   vipl/cq.cc \
   vipl/discovery.cc vipl/discovery.h \
   vipl/driver.cc vipl/driver.h \

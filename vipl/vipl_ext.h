@@ -106,6 +106,15 @@ VIP_RETURN VipxUnclaim(IN VIP_NIC_HANDLE nic, IN const unsigned char *token);
 VIP_RETURN VipxVerify(IN VIP_NIC_HANDLE nic, IN const VIP_NET_ADDRESS *host,
                       IN const VipxFlow *flow, IN const unsigned char *token);
 
+/* Copies memory that may not be there, as a system call would: what can't be read or written is told,
+ * not a fault. Handlers for SIGSEGV and SIGBUS that the program had set before the first call are
+ * called for faults elsewhere; one that it sets later takes over, and such a copy then faults. May be
+ * called at any time, does not block.
+ *   VIP_TRUE   all bytes are copied
+ *   VIP_FALSE  they are not; some may have been
+ */
+VIP_BOOLEAN VipxCopy(void *to, const void *from, unsigned long bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,97 @@
+#include "sovia/launcher/counters_reader.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+namespace viaduct::sovia::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The page as this process sees it, for reading.
+class Mapping {
+ public:
+  explicit Mapping(const fs::path& file) {
+    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) throw std::runtime_error(file.string() + ": " + std::strerror(errno));
+    memory_ = mmap(nullptr, counters::kPageBytes, PROT_READ, MAP_SHARED, fd, 0);
+    ::close(fd);
+    if (memory_ == MAP_FAILED) throw std::runtime_error(file.string() + ": can't be mapped");
+  }
+  ~Mapping() { munmap(memory_, counters::kPageBytes); }
+  Mapping(const Mapping&) = delete;
+
+  const counters::Page& page() const { return *static_cast<const counters::Page*>(memory_); }
+
+ private:
+  void* memory_;
+};
+
+bool is_counters(const fs::path& link) {
+  std::error_code error;
+  const std::string target = fs::read_symlink(link, error);
+  return !error && target.rfind(std::string("/memfd:") + counters::kName, 0) == 0;
+}
+
+std::string program_of(int process) {
+  std::ifstream stream("/proc/" + std::to_string(process) + "/comm");
+  std::string name;
+  std::getline(stream, name);
+  return name;
+}
+
+ProcessCounters copy(const counters::Page& page, int process) {
+  if (page.magic != counters::kMagic || page.fingerprint != counters::fingerprint()) {
+    throw std::runtime_error("process " + std::to_string(process) +
+                             " runs another version of SOVIA");
+  }
+  ProcessCounters copied;
+  copied.process = process;
+  copied.program = program_of(process);
+  for (std::size_t i = 0; i < kCounters; ++i) copied.values[i] = page.values[i].load();
+  for (std::size_t i = 0; i < kReasons; ++i) copied.falls[i] = page.falls[i].load();
+  return copied;
+}
+
+}  // namespace
+
+std::optional<ProcessCounters> read_counters(int process) {
+  const fs::path folder = "/proc/" + std::to_string(process) + "/fd";
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  if (error) {
+    throw std::runtime_error("process " + std::to_string(process) + ": " + error.message());
+  }
+  for (const fs::directory_entry& entry : entries) {
+    if (!is_counters(entry.path())) continue;
+    const Mapping mapping(entry.path());
+    // A child of a fork that has not used a socket yet may still have its parent's.
+    if (mapping.page().process == process) return copy(mapping.page(), process);
+  }
+  return std::nullopt;
+}
+
+std::vector<ProcessCounters> read_all_counters() {
+  std::vector<ProcessCounters> all;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    try {
+      if (auto read = read_counters(std::stoi(name))) all.push_back(std::move(*read));
+    } catch (const std::exception&) {
+      // Another user's, or gone meanwhile.
+    }
+  }
+  std::sort(all.begin(), all.end(),
+            [](const auto& one, const auto& other) { return one.process < other.process; });
+  return all;
+}
+
+}  // namespace viaduct::sovia::launcher

@@ -1,0 +1,31 @@
+// Reads the counters page of another process (sovia/counters.h) while it runs.
+#ifndef VIADUCT_SOVIA_LAUNCHER_COUNTERS_READER_H
+#define VIADUCT_SOVIA_LAUNCHER_COUNTERS_READER_H
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sovia/counters.h"
+
+namespace viaduct::sovia::launcher {
+
+struct ProcessCounters {
+  int process = 0;
+  std::string program;
+  std::array<std::uint64_t, kCounters> values{};
+  std::array<std::uint64_t, kReasons> falls{};
+};
+
+// Empty if the process has no such page: it has no sockets, or does not use SOVIA. Throws
+// std::runtime_error if it may not be looked at, or is of another version.
+std::optional<ProcessCounters> read_counters(int process);
+
+// All processes that can be looked at and have a page.
+std::vector<ProcessCounters> read_all_counters();
+
+}  // namespace viaduct::sovia::launcher
+
+#endif

@@ -1,0 +1,13 @@
+# Unit tests of SOVIA without a NIC.
+sovia_unit_tests = tests/unit/sovia_lane_test
+check_PROGRAMS += $(sovia_unit_tests)
+TESTS += $(sovia_unit_tests)
+
+tests_unit_sovia_lane_test_SOURCES = \
+	sovia/lane.cc \
+	tests/unit/sovia_fake_wire.h \
+	tests/unit/sovia_lane_pair.h \
+	tests/unit/sovia_lane_random_test.cc \
+	tests/unit/sovia_lane_test.cc
+tests_unit_sovia_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_lane_test_LDADD = $(TEST_LIBS)

@@ -1,0 +1,202 @@
+// Two wires that are connected: a link that delivers in order, when the test says so.
+//
+// A packet goes through three steps, each of which the test takes: it is delivered into the oldest
+// receive that the peer has posted, it is taken in by the peer's lane, and it completes at its sender.
+// The link watches what a VI would not forgive: a packet that finds no receive, a place that is used
+// while it is on its way, bytes that change before the packet has completed; and it keeps accounts of
+// the credits.
+#ifndef VIADUCT_TESTS_UNIT_SOVIA_FAKE_WIRE_H
+#define VIADUCT_TESTS_UNIT_SOVIA_FAKE_WIRE_H
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "sovia/lane.h"
+#include "sovia/packet.h"
+#include "sovia/wire.h"
+
+namespace viaduct::sovia {
+
+class FakeWire final : public Wire {
+ public:
+  explicit FakeWire(const LanePlaces& places)
+      : places_(places),
+        data_(new std::byte[std::size_t{places.data} * kChunkBytes]),
+        control_(new std::byte[std::size_t{places.control} * kControlBytes]),
+        receive_(new std::byte[std::size_t{places.receive} * kChunkBytes]),
+        data_busy_(places.data),
+        control_busy_(places.control),
+        receive_posted_(places.receive) {
+    for (std::uint32_t i = 0; i < places.receive; ++i) post_receive(i);
+  }
+  void connect(FakeWire& peer) { peer_ = &peer; }
+
+  // ------------------------------------------------------------------ Wire
+  std::byte* data_chunk(std::uint32_t place) override {
+    EXPECT_LT(place, places_.data);
+    return data_.get() + std::size_t{place} * kChunkBytes;
+  }
+  std::byte* control_bytes(std::uint32_t place) override {
+    EXPECT_LT(place, places_.control);
+    EXPECT_FALSE(control_busy_[place]);
+    return control_.get() + std::size_t{place} * kControlBytes;
+  }
+  const std::byte* received(std::uint32_t place) override {
+    EXPECT_FALSE(receive_posted_.at(place)) << "the place has been given back";
+    return receive_.get() + std::size_t{place} * kChunkBytes;
+  }
+  bool post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override {
+    EXPECT_LE(bytes, kChunkBytes);
+    return post({true, place, data_chunk(place), bytes, immediate, {}});
+  }
+  bool post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override {
+    EXPECT_LE(bytes, kControlBytes);
+    return post({false, place, control_.get() + std::size_t{place} * kControlBytes, bytes,
+                 immediate, {}});
+  }
+  bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t,
+                   std::uint32_t immediate) override {
+    return post({true, place, data, bytes, immediate, {}});
+  }
+  bool post_receive(std::uint32_t place) override {
+    if (down_) return false;
+    EXPECT_FALSE(receive_posted_.at(place)) << "posted twice";
+    receive_posted_[place] = true;
+    receives_.push_back(place);
+    return true;
+  }
+  std::uint32_t completed() override {
+    const std::uint32_t count = completed_;
+    completed_ = 0;
+    return count;
+  }
+
+  // ------------------------------------------------------------------ the link's steps
+  // The oldest packet on its way reaches the peer's memory.
+  bool deliver() {
+    if (down_ || on_way_.empty()) return false;
+    Packet packet = std::move(on_way_.front());
+    on_way_.pop_front();
+    peer_->accept(packet);
+    uncompleted_.push_back(std::move(packet));
+    return true;
+  }
+  // The oldest delivered packet completes.
+  bool complete() {
+    if (down_ || uncompleted_.empty()) return false;
+    const Packet& packet = uncompleted_.front();
+    check_unchanged(packet);
+    (packet.is_data ? data_busy_ : control_busy_)[packet.place] = false;
+    uncompleted_.pop_front();
+    ++completed_;
+    return true;
+  }
+  // What has come is shown to the lane.
+  bool take_in(Lane& lane, unsigned* changes = nullptr) {
+    if (arrivals_.empty()) return false;
+    const Arrival arrival = arrivals_.front();
+    arrivals_.pop_front();
+    const unsigned all = lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
+    if (changes != nullptr) *changes |= all;
+    return true;
+  }
+  // ... or nobody's: it only counts as delivered.
+  bool swallow() {
+    if (on_way_.empty()) return false;
+    uncompleted_.push_back(std::move(on_way_.front()));
+    on_way_.pop_front();
+    return true;
+  }
+  // The VI has lost its connection; what has come before stays.
+  void break_down() { down_ = true; }
+  // A packet that no lane would send comes from the peer. False: it finds no receive.
+  bool inject(std::uint32_t immediate, const void* body = nullptr, std::uint32_t bytes = 0) {
+    if (receives_.empty()) return false;
+    accept({false, 0, static_cast<const std::byte*>(body), bytes, immediate, {}});
+    return true;
+  }
+
+  bool idle() const { return on_way_.empty() && uncompleted_.empty() && arrivals_.empty(); }
+  std::size_t on_way() const { return on_way_.size(); }
+  std::size_t free_receives() const { return receives_.size(); }
+
+  // ------------------------------------------------------------------ accounts
+  std::uint32_t sent(PacketType type) const { return sent_[static_cast<unsigned>(type)]; }
+  std::uint64_t credits_sent() const { return credits_sent_; }
+  std::uint64_t data_bytes() const { return data_bytes_; }
+  std::uint32_t last_immediate() const { return last_immediate_; }
+
+ private:
+  struct Packet {
+    bool is_data;
+    std::uint32_t place;
+    const std::byte* data;
+    std::uint32_t bytes, immediate;
+    std::vector<std::byte> as_posted;
+  };
+  struct Arrival {
+    std::uint32_t place, bytes, immediate;
+  };
+
+  bool post(Packet packet) {
+    if (down_) return false;
+    auto& busy = packet.is_data ? data_busy_ : control_busy_;
+    EXPECT_LT(packet.place, busy.size());
+    EXPECT_FALSE(busy[packet.place]) << "a place is used while it is on its way";
+    busy[packet.place] = true;
+    if (packet.bytes != 0) packet.as_posted.assign(packet.data, packet.data + packet.bytes);
+    const PacketType type = type_of(packet.immediate);
+    EXPECT_EQ(type == PacketType::kData, packet.is_data);
+    ++sent_[static_cast<unsigned>(type) & 0xf];
+    if (type != PacketType::kData && type != PacketType::kAck) {
+      EXPECT_EQ(sent(type), 1u) << "sent twice: type " << static_cast<unsigned>(type);
+    }
+    EXPECT_EQ(sent(PacketType::kWakeup), 1u) << "before WAKEUP";
+    credits_sent_ += credits_of(packet.immediate);
+    if (packet.is_data) data_bytes_ += packet.bytes;
+    last_immediate_ = packet.immediate;
+    on_way_.push_back(std::move(packet));
+    return true;
+  }
+  void accept(const Packet& packet) {
+    if (receives_.empty()) {
+      ADD_FAILURE() << "a packet finds no receive";
+      return;
+    }
+    check_unchanged(packet);
+    const std::uint32_t place = receives_.front();
+    receives_.pop_front();
+    receive_posted_[place] = false;
+    if (packet.bytes != 0) {
+      std::memcpy(receive_.get() + std::size_t{place} * kChunkBytes, packet.data, packet.bytes);
+    }
+    arrivals_.push_back({place, packet.bytes, packet.immediate});
+  }
+  static void check_unchanged(const Packet& packet) {
+    EXPECT_TRUE(packet.as_posted.empty() ||
+                std::memcmp(packet.as_posted.data(), packet.data, packet.bytes) == 0)
+        << "bytes have changed on their way";
+  }
+
+  const LanePlaces places_;
+  const std::unique_ptr<std::byte[]> data_, control_, receive_;
+  std::vector<bool> data_busy_, control_busy_, receive_posted_;
+  std::deque<std::uint32_t> receives_;
+  std::deque<Packet> on_way_, uncompleted_;
+  std::deque<Arrival> arrivals_;
+  std::uint32_t completed_ = 0;
+  FakeWire* peer_ = nullptr;
+  bool down_ = false;
+
+  std::uint32_t sent_[16] = {};
+  std::uint64_t credits_sent_ = 0, data_bytes_ = 0;
+  std::uint32_t last_immediate_ = 0;
+};
+
+}  // namespace viaduct::sovia
+
+#endif
