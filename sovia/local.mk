@@ -37,6 +37,7 @@ sovia_sources = \
 	sovia/reason.cc sovia/reason.h \
 	sovia/registrations.cc sovia/registrations.h \
 	sovia/residue.cc sovia/residue.h \
+	sovia/signals.cc sovia/signals.h \
 	sovia/socket.cc sovia/socket.h \
 	sovia/socket_io.cc \
 	sovia/socket_pool.cc sovia/socket_pool.h \

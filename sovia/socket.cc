@@ -159,7 +159,8 @@ short Socket::answer(short wanted, short kernel_says) {
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
       }
       if (lane.lost() && receiving_ != Phase::kAfter) says |= kIn | POLLERR | POLLHUP;
-      if (receiving_ == Phase::kKernel && !lane.started() && !ended && !lane.broken()) {
+      if (receiving_ == Phase::kKernel && !lane.started() && !ended && !lane.broken() &&
+          !read_shut_) {
         // The end of the connection is told when that of the lane has come.
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
         if (early_end_) says = static_cast<short>(says & ~kIn);

@@ -358,6 +358,13 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
       return Attempt::kAgain;
     }
   }
+  if (bytes > 0 && (flags & MSG_PEEK) != 0 && receiving_ == Phase::kDrain &&
+      static_cast<std::uint64_t>(bytes) == kernel_left_) {
+    // What comes next is on the lane.
+    const std::scoped_lock guard(lane_->lane.lock());
+    bytes += static_cast<ssize_t>(
+        lane_->lane.read(pieces, count, skip + static_cast<std::size_t>(bytes), true));
+  }
   if (bytes > 0 && (flags & MSG_PEEK) == 0) {
     counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
     kernel_read_ += static_cast<std::uint64_t>(bytes);
