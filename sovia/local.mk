@@ -21,6 +21,7 @@ sovia_sources = \
 	sovia/event_bits.h \
 	sovia/fork.cc sovia/fork.h \
 	sovia/guard.h \
+	sovia/inheritance.cc sovia/inheritance.h \
 	sovia/kernel.cc sovia/kernel.h \
 	sovia/lane.cc sovia/lane.h sovia/packet.h sovia/wire.h \
 	sovia/lane_end.h \

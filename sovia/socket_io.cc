@@ -289,9 +289,10 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
   if (residue_ != nullptr) {
     const Attempt attempt = receive_residue(pieces, count, skip, peek, bytes);
     if (attempt != Attempt::kAgain) return attempt;
+    came_down.happened = !concerned();
   }
+  if (reset_ && (lane_ == nullptr || receiving_ == Phase::kAfter)) return fail_reset();
   if (lane_ == nullptr) {
-    if (reset_) return fail_reset();
     return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
   }
   Lane& lane = lane_->lane;
