@@ -58,7 +58,9 @@ vipl_pages = \
 	man/VipxDescriptors.3 \
 	man/VipxClaim.3 \
 	man/VipxUnclaim.3 \
-	man/VipxVerify.3
+	man/VipxVerify.3 \
+	man/VipxRedirect.3 \
+	man/VipxUnredirect.3
 
 man_MANS = $(vipl_pages)
 EXTRA_DIST += man/vipl_pages man/vipl_examples
