@@ -115,8 +115,8 @@ NoPeer peer_of(const Task& task) {
 VipxFlow flow_for_agents(const Flow& flow) {
   VipxFlow to{};
   to.Family = flow.ipv6 ? AF_INET6 : AF_INET;
-  to.LocalPort = static_cast<VIP_UINT16>(flow.local.port[0] << 8 | flow.local.port[1]);
-  to.RemotePort = static_cast<VIP_UINT16>(flow.remote.port[0] << 8 | flow.remote.port[1]);
+  memcpy(&to.LocalPort, flow.local.port, sizeof to.LocalPort);
+  memcpy(&to.RemotePort, flow.remote.port, sizeof to.RemotePort);
   memcpy(to.LocalAddress, flow.local.address, sizeof to.LocalAddress);
   memcpy(to.RemoteAddress, flow.remote.address, sizeof to.RemoteAddress);
   return to;
@@ -190,7 +190,9 @@ bool free_end(std::size_t index) {
 void claim(LaneEnd& end) {
   Nic* const nic = engine::nic();
   if (nic == nullptr) return;
-  end.claimed = VipxClaim(nic->handle(), &end.flow, end.token) == VIP_SUCCESS;
+  const VIP_RETURN result = VipxClaim(nic->handle(), &end.flow, end.token);
+  end.claimed = result == VIP_SUCCESS;
+  if (!end.claimed) SOVIA_LOG("our agent does not vouch for us: %s", VipxReturnText(result));
   end.unclaim_at = now_ns() + kClaimNs;
 }
 
@@ -215,8 +217,10 @@ bool is_vouched_for(LaneEnd& end) {
     if (!end.lane.has_hello() || end.lane.broken()) return false;
     memcpy(token, end.lane.peer_token(), sizeof token);
   }
-  return nic != nullptr &&
-         VipxVerify(nic->handle(), &host.address, &end.flow, token) == VIP_SUCCESS;
+  if (nic == nullptr) return false;
+  const VIP_RETURN result = VipxVerify(nic->handle(), &host.address, &end.flow, token);
+  if (result != VIP_SUCCESS) SOVIA_LOG("the peer's agent: %s", VipxReturnText(result));
+  return result == VIP_SUCCESS;
 }
 
 bool refuse(LaneEnd& end, Reason why) {
@@ -265,7 +269,12 @@ bool advance(LaneEnd& end, std::uint64_t now) {
           end.lane.cut();
         }
       }
-      if (!vouched) counters::fell(Reason::kNotVouched);
+      if (!vouched) {
+        counters::fell(Reason::kNotVouched);
+        SOVIA_LOG("no lane: %s", text_of(Reason::kNotVouched));
+        end.stage = LaneEnd::Stage::kOpen;
+        return true;
+      }
       end.stage = LaneEnd::Stage::kOpen;
       counters::add(Counter::kLanesOpened);
       SOVIA_LOG("a lane is open after %llu us",

@@ -181,7 +181,7 @@ short Socket::answer(short wanted, short kernel_says) {
     }
   }
   // The kernel may have been asked while the lane had the direction; with TCP one means the others.
-  if ((says & POLLHUP) != 0) says |= kIn | kOut | POLLRDHUP;
+  if ((says & POLLHUP) != 0 && lane_number_.load() != 0) says |= kIn | kOut | POLLRDHUP;
   return static_cast<short>(says & (wanted | POLLERR | POLLHUP | POLLNVAL));
 }
 
@@ -295,7 +295,7 @@ bool Socket::leave(int fd, Reason why) {
     const std::scoped_lock both(in_, out_);
     const std::scoped_lock lane_guard(end->lane.lock());
     if (receiving_ == Phase::kKernel && end->lane.started()) settle_receiving(end->lane);
-    good = in_time && end->lane.receiving() == Lane::State::kEnded;
+    good = in_time && !end->lane.lost();
     if (!good) reset(fd);
     background::look_at(*end);
     --end->pins;

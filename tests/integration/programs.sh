@@ -23,7 +23,7 @@ else
 fi
 ends=
 port=5000
-seconds=60
+seconds=${PROGRAMS_SECONDS:-60}
 server=
 
 # needs PROGRAM...: skips the test without one of them.

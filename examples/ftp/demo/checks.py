@@ -177,9 +177,11 @@ class Checks:
         with open(self.far('endless'), 'wb') as file:
             file.truncate(64 << 30)
         os.chmod(self.far('endless'), 0o644)
-        with self.client() as client:
-            self.interrupted(client, 'get endless /dev/null', 0.3)
-        os.unlink(self.far('endless'))
+        try:
+            with self.client() as client:
+                self.interrupted(client, 'get endless /dev/null', 0.3)
+        finally:
+            os.unlink(self.far('endless'))
 
     def abort_put(self):
         """The same in the other direction; the server keeps what it has got."""

@@ -46,7 +46,7 @@ class Client:
     def _read(self, output, end):
         """Adds what the client prints next; false at its end."""
         if not self.selector.select(max(0, end - time.monotonic())):
-            raise self._failure(f'the client says nothing more for {self.seconds} seconds')
+            raise self._failure(f'the client has nothing more to say')
         try:
             piece = os.read(self.terminal, 65536)
         except BlockingIOError:
