@@ -137,10 +137,8 @@ bool Socket::kernel_knows_all() {
   {
     const std::scoped_lock guard(in_);
     if (reset_ || residue_ != nullptr) return false;
-    if (lane_ != nullptr && receiving_ != Phase::kAfter) {
-      const std::scoped_lock lane_guard(lane_->lane.lock());
-      if (lane_->lane.started() || lane_->lane.broken()) return false;
-    }
+    // Even before it has begun the lane decides when the end of the connection is told.
+    if (lane_ != nullptr && receiving_ != Phase::kAfter) return false;
   }
   const std::scoped_lock guard(out_);
   if (lane_ == nullptr) return true;
