@@ -24,6 +24,7 @@ EXTRA_DIST += \
 	kagent/stack_complete.cc \
 	kagent/stack_connect.cc \
 	kagent/stack_disconnect.cc \
+	kagent/stack_divert.cc \
 	kagent/stack_names.cc \
 	kagent/stack_packed.cc \
 	kagent/stack_peer.cc \

@@ -13,8 +13,8 @@
 // Sources: stack.cc (set-up, sessions, progress), stack_commands.cc (control operations),
 // stack_connect.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc (connections),
 // stack_send.cc, stack_packed.cc, stack_receive.cc, stack_ack.cc (acknowledgements,
-// retransmission), stack_complete.cc (completions, completion queues), stack_names.cc,
-// stack_claims.cc.
+// retransmission), stack_complete.cc (completions, completion queues), stack_divert.cc,
+// stack_names.cc, stack_claims.cc.
 #ifndef VIADUCT_KAGENT_STACK_H
 #define VIADUCT_KAGENT_STACK_H
 
@@ -125,6 +125,13 @@ class Stack {
 
   // Answers a doorbell of a session without its having been rung: for a driver in the program.
   void rung(std::uint32_t session, std::uint32_t bit);
+
+  // For a driver in the program, between two rounds: the message for the receive that is next to
+  // complete goes to `to` instead, as far as it has not come yet. kNotDone: no, it is too late, or
+  // there is no such receive. And takes that back: kSuccess: a message has gone there; kNotDone: none
+  // has, and none will.
+  vip::Return divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
+  vip::Return undivert(std::uint32_t vi, std::uint32_t generation);
 
   // Whether messages of this VI are on their way whose acknowledgement will come.
   bool awaits_acknowledgement(std::uint32_t vi) const {
@@ -412,6 +419,12 @@ class Stack {
   inline bool end_receive(ViIndex vi, const wire::Header& header, std::uint32_t inline_length);
   bool spoil_receive(ViIndex vi, std::uint32_t psn, std::uint32_t status, wire::Refusal reason);
   bool flush_placement();
+
+  // --- stack_divert.cc
+  static void diverted(const state::Vi& vi, Target& out);
+  void begin_diverted(state::Vi& vi, std::uint32_t length, Target& target);
+  static bool receives_in_part(const state::Vi& vi);
+  bool move_received(const state::Vi& vi, const Target& from, const Target& to);
 
   // --- stack_ack.cc
   void on_ack(const wire::Decoded& frame);

@@ -158,6 +158,7 @@ void Stack::flush_sends(ViIndex i) {
 void Stack::flush_receives(ViIndex i) {
   Vi& vi = vis_[i];
   const layout::RingEntry* ring = view(vi).receive_ring(i);
+  if (vi.divert == state::Divert::kPending) vi.divert = state::Divert::kNone;
   if (vi.receive_slot != kNone) {
     const bool partial = vi.in_message != 0 && vi.message_received != 0;
     const std::uint32_t status = vip::kFlushedError | (partial ? vip::kPartialError : 0u);

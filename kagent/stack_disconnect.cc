@@ -150,6 +150,7 @@ void Stack::reset_transfer(ViIndex i) {
   vi.receive_slot = kNone;
   vi.failed_slot = kNone;
   vi.in_message = 0;
+  if (vi.divert == state::Divert::kPending) vi.divert = state::Divert::kNone;
   vi.skipping = 0;
   vi.reply_score = 0;
   vi.unacknowledged = 0;

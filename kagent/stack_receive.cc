@@ -12,6 +12,7 @@
 
 namespace viaduct {
 
+using state::Divert;
 using state::kNone;
 using state::kWindow;
 using state::Vi;
@@ -154,15 +155,19 @@ bool Stack::take_send(ViIndex i, const wire::Header& header, std::span<const std
     ++root_->counters.drop_no_descriptor;
     return refuse(i, header.psn, vip::kReceiveQueueEmpty, Refusal::kNoDescriptor);
   }
-  if (first && last && header.message_length <= layout::kMaxInlineRecv) {
+  if (first && last && header.message_length <= layout::kMaxInlineRecv &&
+      vi.divert != Divert::kPending) {
     return place_inline(i, header, payload);
   }
   Target target;
   if (first) {
     if (!begin_receive(i, header, target)) return false;
-  } else if (!load_target(vi, vi.receive_slot, 0, target) ||
-             !allowed(vi, target, vi.message_length)) {
-    return spoil_receive(i, header.psn, vip::kProtectionError, Refusal::kDescriptor);
+  } else {
+    const bool loaded = load_target(vi, vi.receive_slot, 0, target);
+    if (vi.divert == Divert::kPending) [[unlikely]] diverted(vi, target);
+    if (!loaded || !allowed(vi, target, vi.message_length)) {
+      return spoil_receive(i, header.psn, vip::kProtectionError, Refusal::kDescriptor);
+    }
   }
   place(i, target, header.offset, payload);
   vi.message_received = header.offset + static_cast<std::uint32_t>(payload.size());
@@ -241,6 +246,7 @@ bool Stack::take_rdma_write(ViIndex i, const wire::Header& header,
   }
   const std::uint32_t slot = vi.receive_slot;
   vi.receive_slot = kNone;
+  if (vi.divert == Divert::kPending) vi.divert = Divert::kNone;
   complete(i, true, slot, vip::kOpRemoteRdmaWrite | vip::kImmediate, header.message_length,
            header.immediate, 0);
   return true;
@@ -406,10 +412,15 @@ bool Stack::begin_receive(ViIndex i, const wire::Header& header, Target& target)
     error = vip::kFormatError;
   } else if (!descriptor_allowed(vi, target)) {
     error = vip::kProtectionError;
-  } else if (header.message_length > target.capacity) {
-    error = vip::kLengthError;
-  } else if (!allowed(vi, target, header.message_length)) {
-    error = vip::kProtectionError;
+  } else {
+    if (vi.divert == Divert::kPending) [[unlikely]] {
+      begin_diverted(vi, header.message_length, target);
+    }
+    if (header.message_length > target.capacity) {
+      error = vip::kLengthError;
+    } else if (!allowed(vi, target, header.message_length)) {
+      error = vip::kProtectionError;
+    }
   }
   return error == 0 || spoil_receive(i, header.psn, error, Refusal::kDescriptor);
 }
@@ -509,6 +520,7 @@ bool Stack::end_receive(ViIndex i, const wire::Header& header, std::uint32_t inl
   vi.in_message = 0;
   ++root_->counters.messages_received;
   root_->counters.bytes_received += header.message_length;
+  if (vi.divert == Divert::kPending) [[unlikely]] vi.divert = Divert::kUsed;
   const bool immediate = (header.flags & wire::kFlagImmediate) != 0;
   complete(i, true, slot,
            vip::kOpReceive | (immediate ? vip::kImmediate : std::uint32_t{0}),
@@ -529,6 +541,7 @@ bool Stack::spoil_receive(ViIndex i, std::uint32_t psn, std::uint32_t status, Re
   if (vi.message_received != 0) status |= vip::kPartialError;
   vi.receive_slot = kNone;
   vi.in_message = 0;
+  if (vi.divert == Divert::kPending) vi.divert = Divert::kNone;
   ++root_->counters.drop_bad_descriptor;
   complete(i, true, slot, status | vip::kOpReceive, 0, 0, 0);
   if (vi.reliability != vip::kUnreliable) {

@@ -117,7 +117,11 @@ inline constexpr std::uint32_t kNotListed = 0xfffffffe;
 inline constexpr std::uint8_t kOnReadyList = 1;
 inline constexpr std::uint8_t kOnAckList = 2;
 
-struct Vi {
+// Of the receive that is next to complete; see stack_divert.cc.
+enum class Divert : std::uint8_t { kNone, kPending, kUsed };
+
+// Of 512 bytes, so that finding one is a shift.
+struct alignas(64) Vi {
   // --- identity and attributes
   std::uint32_t session;     // kNone: free
   std::uint32_t generation;
@@ -191,8 +195,12 @@ struct Vi {
   std::uint8_t in_message;       // a first frame has come, the last one not
   std::uint8_t skipping;         // the message's frames are to be ignored (unreliable delivery)
   std::uint8_t receive_failed;
+  Divert divert;
   std::uint32_t rdma_handle;     // RDMA write: where the message goes
   std::uint64_t rdma_address;
+  std::uint64_t divert_address;
+  std::uint32_t divert_handle;
+  std::uint32_t divert_length;
   std::uint8_t reply_score;      // how sure it is that data goes back soon
   std::uint32_t held_count;      // frames kept in their port buffers until a gap is filled
   PsnSet received;               // which: PSNs beyond receive_next
@@ -207,6 +215,7 @@ struct Vi {
   std::uint64_t ack_deadline;
   std::uint32_t ack_next;
 };
+static_assert(sizeof(Vi) == 512);
 
 struct Cq {
   std::uint32_t session;     // kNone: free

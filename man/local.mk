@@ -1,5 +1,6 @@
 # man
-dist_man_MANS += man/viad.8 man/viad.conf.5 man/viaping.1 man/viabench.1 man/lab.1 man/viaduct-wire.7 man/vipl.7
+dist_man_MANS += man/viad.8 man/viad.conf.5 man/viaping.1 man/viabench.1 man/lab.1 man/viaduct-wire.7 man/vipl.7 \
+	man/sovia.1 man/sovia.7 man/libsovia.3
 
 # One page for each function, made from the comments of the headers.
 vipl_pages = \
@@ -57,7 +58,9 @@ vipl_pages = \
 	man/VipxDescriptors.3 \
 	man/VipxClaim.3 \
 	man/VipxUnclaim.3 \
-	man/VipxVerify.3
+	man/VipxVerify.3 \
+	man/VipxRedirect.3 \
+	man/VipxUnredirect.3
 
 man_MANS = $(vipl_pages)
 EXTRA_DIST += man/vipl_pages man/vipl_examples

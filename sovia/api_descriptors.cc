@@ -42,17 +42,17 @@ int copied(int fd, int copy) {
 template <class Make>
 int replace(int fd, int copy, Make&& make) {
   const bool ours = table::peek(fd) != nullptr;
-  const bool replaces = table::peek(copy) != nullptr;
-  const bool replaces_set = epoll_sets::knows(copy);
   if (!vacate(copy)) return failed(EBUSY);
-  if ((replaces || replaces_set) && is_open(fd)) let_go(copy);
+  const bool known = table::peek(copy) != nullptr;
+  const bool replaces = (known || epoll_sets::knows(copy)) && is_open(fd);
+  if (replaces) let_go(copy);
   // stdio would write to it behind our back.
   if (ours && copy <= STDERR_FILENO) {
     const Call socket = concerned(fd);
     if (socket) socket->leave_for_good(fd, Reason::kStandardStream);
   }
   const int result = make();
-  if (result < 0 && replaces) table::opened(copy, table::Origin::kInherited);
+  if (result < 0 && replaces && known) table::opened(copy, table::Origin::kInherited);
   if (result < 0) return result;
   if (ours || table::is_tcp(fd)) return copied(fd, copy);
   table::opened_foreign(copy);

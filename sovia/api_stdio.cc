@@ -53,6 +53,9 @@ int sovia_fclose(FILE* stream) {
 
 FILE* sovia_freopen(const char* path, const char* mode, FILE* stream) {
   kernel::prepare();
+  if (path != nullptr && streams::descriptor(stream) >= 0) {
+    return streams::reopen(path, mode, stream);
+  }
   before_close(stream);
   return SOVIA_LATE(freopen)(path, mode, stream);
 }

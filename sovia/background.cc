@@ -115,8 +115,8 @@ NoPeer peer_of(const Task& task) {
 VipxFlow flow_for_agents(const Flow& flow) {
   VipxFlow to{};
   to.Family = flow.ipv6 ? AF_INET6 : AF_INET;
-  to.LocalPort = static_cast<VIP_UINT16>(flow.local.port[0] << 8 | flow.local.port[1]);
-  to.RemotePort = static_cast<VIP_UINT16>(flow.remote.port[0] << 8 | flow.remote.port[1]);
+  memcpy(&to.LocalPort, flow.local.port, sizeof to.LocalPort);
+  memcpy(&to.RemotePort, flow.remote.port, sizeof to.RemotePort);
   memcpy(to.LocalAddress, flow.local.address, sizeof to.LocalAddress);
   memcpy(to.RemoteAddress, flow.remote.address, sizeof to.RemoteAddress);
   return to;
@@ -136,14 +136,15 @@ Reason open_lane(Task& task) {
   why = nic_for(way);
   if (why != Reason::kNone) return why;
   const LaneOptions lane = lane_options();
+  // The peer may be waiting for it, and something come at once: not before the wire has an owner.
+  engine::pause();
   ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,
                                     socket.lane_number(), kPeerMs);
-  if (wire == nullptr) return Reason::kResources;
-  auto* const end = new (std::nothrow) LaneEnd(socket.reference(), *wire, lane);
-  if (end == nullptr) {
-    wire->destroy();
-    return Reason::kResources;
-  }
+  auto* const end =
+      wire == nullptr ? nullptr : new (std::nothrow) LaneEnd(socket.reference(), *wire, lane);
+  if (wire != nullptr && end == nullptr) wire->destroy();
+  engine::go_on();
+  if (end == nullptr) return Reason::kResources;
   end->asked_at = now_ns();
   end->give_up_at = end->asked_at + kPeerMs * kMs;
   end->peer = peer_of(task).end;
@@ -189,7 +190,9 @@ bool free_end(std::size_t index) {
 void claim(LaneEnd& end) {
   Nic* const nic = engine::nic();
   if (nic == nullptr) return;
-  end.claimed = VipxClaim(nic->handle(), &end.flow, end.token) == VIP_SUCCESS;
+  const VIP_RETURN result = VipxClaim(nic->handle(), &end.flow, end.token);
+  end.claimed = result == VIP_SUCCESS;
+  if (!end.claimed) SOVIA_LOG("our agent does not vouch for us: %s", VipxReturnText(result));
   end.unclaim_at = now_ns() + kClaimNs;
 }
 
@@ -214,8 +217,10 @@ bool is_vouched_for(LaneEnd& end) {
     if (!end.lane.has_hello() || end.lane.broken()) return false;
     memcpy(token, end.lane.peer_token(), sizeof token);
   }
-  return nic != nullptr &&
-         VipxVerify(nic->handle(), &host.address, &end.flow, token) == VIP_SUCCESS;
+  if (nic == nullptr) return false;
+  const VIP_RETURN result = VipxVerify(nic->handle(), &host.address, &end.flow, token);
+  if (result != VIP_SUCCESS) SOVIA_LOG("the peer's agent: %s", VipxReturnText(result));
+  return result == VIP_SUCCESS;
 }
 
 bool refuse(LaneEnd& end, Reason why) {
@@ -264,7 +269,12 @@ bool advance(LaneEnd& end, std::uint64_t now) {
           end.lane.cut();
         }
       }
-      if (!vouched) counters::fell(Reason::kNotVouched);
+      if (!vouched) {
+        counters::fell(Reason::kNotVouched);
+        SOVIA_LOG("no lane: %s", text_of(Reason::kNotVouched));
+        end.stage = LaneEnd::Stage::kOpen;
+        return true;
+      }
       end.stage = LaneEnd::Stage::kOpen;
       counters::add(Counter::kLanesOpened);
       SOVIA_LOG("a lane is open after %llu us",
@@ -359,12 +369,16 @@ void flush_held() {
   g_flush_at.store(kNever);
   for (LaneEnd* const end : state().ends) {
     if (!end->holding.exchange(false)) continue;
-    const std::scoped_lock guard(end->lane.lock());
-    if (!end->lane.wants_turn()) continue;
-    if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
-    end->lane.turn();
-    end->lane.flush();
-    if (end->lane.wants_turn()) flush_later(*end);
+    unsigned changes = 0;
+    {
+      const std::scoped_lock guard(end->lane.lock());
+      if (!end->lane.wants_turn() && !end->lane.awaits_completion()) continue;
+      if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
+      changes = end->lane.turn();
+      end->lane.flush();
+      if (end->lane.wants_turn() || end->lane.awaits_completion()) flush_later(*end);
+    }
+    if (changes != 0) engine::changed(*end->socket);
   }
 }
 

@@ -92,7 +92,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   bool quiet() const { return concerned_.load() == 0 && ready_count_.load() == 0; }
   int wait_in_kernel(int epfd, epoll_event* events, int most, std::uint64_t deadline,
                      const sigset_t* mask);
-  int harvest(int epfd, epoll_event* events, int most);
+  int harvest(int epfd, epoll_event* events, int most, bool kernel_was_asked);
   int collect(epoll_event* events, int begin, int most);
   short look_again(Registration* r, short pending);
   int ask_kernel(int epfd, epoll_event* events, int begin, int most);

@@ -68,18 +68,19 @@ int kernel_wait(int epfd, epoll_event* events, int most, std::uint64_t deadline,
 int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
                    std::uint64_t deadline, const sigset_t* mask) {
   Watch watch(*this);
+  Woken woken = Woken::kDescriptors;
   for (bool last = look_only;;) {
     progress();
     if (quiet()) {
       const int count = wait_in_kernel(epfd, events, most, last ? 0 : deadline, mask);
       if (count != kChanged) return count;
     }
-    const int count = harvest(epfd, events, most);
+    // If a lane ends a wait before which the kernel had nothing, the program gets that at once.
+    const int count = harvest(epfd, events, most, woken == Woken::kReady);
     if (count != 0) return count;
     if (last) return 0;
 
     pollfd fd{epfd, POLLIN, 0};
-    Woken woken;
     {
       const Count sleeper(sleepers_);
       woken = wait_for(watch, &fd, 1, deadline, mask, has_lanes());
@@ -112,7 +113,7 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
 }
 
 // What is there now. If the lanes fill the room, the kernel comes first the next time.
-int EpollSet::harvest(int epfd, epoll_event* events, int most) {
+int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_asked) {
   const std::lock_guard guard(mutex_);
   ++call_;
   if (kernels_turn_) {
@@ -125,7 +126,7 @@ int EpollSet::harvest(int epfd, epoll_event* events, int most) {
     kernels_turn_ = true;
     return count;
   }
-  if (count > 0 && kernel_can_wait()) return count;
+  if (count > 0 && (kernel_was_asked || kernel_can_wait())) return count;
   const int all = ask_kernel(epfd, events, count, most);
   return all < 0 && count > 0 ? count : all;
 }

@@ -96,6 +96,8 @@ class Lane {
   bool take_lack() { return std::exchange(lack_, false); }
   // Sends what has waited for more. True if something is left, for which there is no credit.
   bool flush();
+  // Whether there is no room only because sends have not completed yet, of which nobody is told.
+  bool awaits_completion() const { return is_full() && filled_ == posted_; }
   // Whether small data waits for more.
   bool holds() const { return holds_; }
   // Whether something waits for sends to complete: turn() is to be called again although nothing

@@ -66,11 +66,12 @@ void PollSet::forget(std::size_t place) {
 
 int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) {
   static constexpr timespec kNoTime{};
+  bool asked = false;  // the kernel, in this call
   for (bool last = look_only;;) {
     progress();
     adapt();
     const int lanes = answer_from_lanes();
-    if (lanes > 0 && kernel_can_wait()) return lanes;
+    if (lanes > 0 && (asked || kernel_can_wait())) return lanes;
 
     // A signal that `mask` lets in does not keep what is ready from the program.
     const int said = last && lanes == 0 && mask != nullptr
@@ -82,6 +83,7 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
       errno = EINTR;
       return -1;
     }
+    asked = true;
     int count = merge(said > 0);
     if (count > 0 || last) return count;
 

@@ -22,6 +22,7 @@ namespace {
 
 constexpr short kIn = POLLIN | POLLRDNORM;
 constexpr short kOut = POLLOUT | POLLWRNORM;
+constexpr long kLeaveSendingMs = 1000;  // for the peer to take in what is on the lane
 constexpr std::uint64_t kLeaveMs = 2000;  // for the peer to leave the lane
 constexpr std::uint32_t kCallsAgain = 64;  // before the second try for a lane, doubled each time
 constexpr std::uint32_t kMostCallsAgain = 1u << 20;
@@ -97,8 +98,21 @@ short Socket::ask_kernel(short wanted) {
     }
   }
   const std::scoped_lock guard(out_);
-  if (sending_ == Phase::kLane || reset_) ask = static_cast<short>(ask & ~kOut);
+  bool masked = sending_ == Phase::kLane || reset_;
+  if (lane_ != nullptr && !masked) {
+    const std::scoped_lock lane_guard(lane_->lane.lock());
+    masked = is_coming_down();
+  }
+  if (masked) ask = static_cast<short>(ask & ~kOut);
   return ask;
+}
+
+// Whether the peer has yet to say that it has seen the end of this direction's lane. With the lane
+// locked.
+bool Socket::is_coming_down() {
+  const Lane& lane = lane_->lane;
+  return !write_shut_ && sending_ == Phase::kAfter && lane.sending() == Lane::State::kEnding && !lane.broken() &&
+         !lane.peer_closed();
 }
 
 bool Socket::kernel_knows_all() {
@@ -112,7 +126,9 @@ bool Socket::kernel_knows_all() {
     }
   }
   const std::scoped_lock guard(out_);
-  return lane_ == nullptr || sending_ != Phase::kLane;
+  if (lane_ == nullptr) return true;
+  const std::scoped_lock lane_guard(lane_->lane.lock());
+  return sending_ != Phase::kLane && !is_coming_down();
 }
 
 short Socket::answer(short wanted, short kernel_says) {
@@ -153,18 +169,21 @@ short Socket::answer(short wanted, short kernel_says) {
   }
   if ((wanted & kOut) != 0) {
     const std::scoped_lock guard(out_);
-    if (lane_ != nullptr && sending_ == Phase::kLane) {
+    if (lane_ != nullptr && sending_ != Phase::kKernel) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
-      says = static_cast<short>(says & ~kOut);
-      if (lane.has_room() || lane.broken() || lane.peer_closed() ||
+      if (sending_ == Phase::kLane || is_coming_down()) says = static_cast<short>(says & ~kOut);
+      if (sending_ == Phase::kLane && lane.awaits_completion()) background::flush_later(*lane_);
+      if (sending_ != Phase::kLane) {
+        // The kernel says whether there is room, when the lane is done with.
+      } else if (lane.has_room() || lane.broken() || lane.peer_closed() ||
           lane.sending() != Lane::State::kUp) {
         says |= kOut;
       }
     }
   }
   // The kernel may have been asked while the lane had the direction; with TCP one means the others.
-  if ((says & POLLHUP) != 0) says |= kIn | kOut | POLLRDHUP;
+  if ((says & POLLHUP) != 0 && lane_number_.load() != 0) says |= kIn | kOut | POLLRDHUP;
   return static_cast<short>(says & (wanted | POLLERR | POLLHUP | POLLNVAL));
 }
 
@@ -230,13 +249,23 @@ void Socket::listens() {
 }
 
 void Socket::leave_sending(int, Reason why) {
-  const std::scoped_lock both(in_, out_);
-  forbidden_ = true;
-  if (lane_ == nullptr) return;
-  const std::scoped_lock lane_guard(lane_->lane.lock());
-  if (sending_ == Phase::kLane) counters::fell(why);
-  lane_->lane.finish(false);
-  set_sending(Phase::kAfter);
+  LaneEnd* end;
+  {
+    const std::scoped_lock both(in_, out_);
+    forbidden_ = true;
+    end = lane_;
+    if (end == nullptr) return;
+    const std::scoped_lock lane_guard(end->lane.lock());
+    if (sending_ == Phase::kLane) counters::fell(why);
+    end->lane.finish(false);
+    set_sending(Phase::kAfter);
+    if (end->lane.sending() == Lane::State::kEnded) return;
+    ++end->pins;
+  }
+  // What the kernel sends next is not to overtake what is on the lane.
+  LaneOver over(*this, end->lane, false);
+  wait_for(over, nullptr, 0, deadline_in_ms(kLeaveSendingMs), nullptr, true);
+  --end->pins;
 }
 
 bool Socket::leave(int fd, Reason why) {
@@ -268,7 +297,7 @@ bool Socket::leave(int fd, Reason why) {
     const std::scoped_lock both(in_, out_);
     const std::scoped_lock lane_guard(end->lane.lock());
     if (receiving_ == Phase::kKernel && end->lane.started()) settle_receiving(end->lane);
-    good = in_time && end->lane.receiving() == Lane::State::kEnded;
+    good = in_time && !end->lane.lost();
     if (!good) reset(fd);
     background::look_at(*end);
     --end->pins;
@@ -288,7 +317,7 @@ int Socket::shutdown(int fd, int how) {
     const std::scoped_lock both(in_, out_);
     if (how == SHUT_RD || how == SHUT_RDWR) read_shut_ = true;
     if (how == SHUT_WR || how == SHUT_RDWR) {
-      forbidden_ = true;
+      forbidden_ = write_shut_ = true;
       if (lane_ != nullptr) {
         const std::scoped_lock lane_guard(lane_->lane.lock());
         lane_->lane.finish(false);

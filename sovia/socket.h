@@ -129,7 +129,7 @@ class Socket {
     kAfter,   // the lane has ended: the kernel again
   };
   enum class Stage : std::uint8_t { kNone, kAsked, kOpen };
-  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kPipe };
+  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kLook, kPipe };
 
   Socket() = default;
   ~Socket() = default;
@@ -143,7 +143,7 @@ class Socket {
     std::uint64_t ticket = 0;  // of the last packet
   };
   Attempt try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
-                   ssize_t& bytes, Direct* direct);
+                   ssize_t& bytes, Direct* direct, bool looked);
   ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct);
   ssize_t send_registered(int fd, const iovec& piece, int flags);
   void await_sent(std::uint64_t ticket);
@@ -158,6 +158,10 @@ class Socket {
   void set_receiving(Phase phase);
   void set_sending(Phase phase);
   bool awaits_lane_end();
+  bool has_ended(int fd);
+  bool is_coming_down();
+  bool await_moment(int fd, std::uint64_t& deadline, bool& has_deadline);
+  void look_up_deadline(int fd, int option, std::uint64_t& deadline, bool& has_deadline);
   void moved(int fd, ssize_t bytes);
   int look_up_combining(int fd);
   void reset(int fd);
@@ -183,7 +187,7 @@ class Socket {
   // --- sending
   std::mutex out_;
   Phase sending_ = Phase::kKernel;
-  bool forbidden_ = false;
+  bool forbidden_ = false, write_shut_ = false;
 
   // --- both: read under either lock, changed under both
   LaneEnd* lane_ = nullptr;

@@ -121,17 +121,20 @@ void Socket::mode_changed() {
   combines_.store(-1, std::memory_order_relaxed);
 }
 
+// Of SO_RCVTIMEO or SO_SNDTIMEO.
+void Socket::look_up_deadline(int fd, int option, std::uint64_t& deadline, bool& has_deadline) {
+  timeval timeout{};
+  socklen_t length = sizeof timeout;
+  kernel::getsockopt(fd, SOL_SOCKET, option, &timeout, &length);
+  has_deadline = timeout.tv_sec != 0 || timeout.tv_usec != 0;
+  const timespec time{timeout.tv_sec, timeout.tv_usec * 1000};
+  deadline = deadline_in(has_deadline ? &time : nullptr);
+}
+
 // Waits until an attempt is worth while. False with errno if the call is to end.
 bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
                    bool& has_deadline) {
-  if (deadline == 0) {
-    timeval timeout{};
-    socklen_t length = sizeof timeout;
-    kernel::getsockopt(fd, SOL_SOCKET, option, &timeout, &length);
-    has_deadline = timeout.tv_sec != 0 || timeout.tv_usec != 0;
-    const timespec time{timeout.tv_sec, timeout.tv_usec * 1000};
-    deadline = deadline_in(has_deadline ? &time : nullptr);
-  }
+  if (deadline == 0) look_up_deadline(fd, option, deadline, has_deadline);
   SocketInterest interest(*this, events);
   const short ask = ask_kernel(events);
   pollfd kernel_fd{fd, ask, 0};
@@ -227,10 +230,8 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
         done = static_cast<std::size_t>(bytes);
         if (!all || done >= wanted) return bytes;
         // More may come behind it; what is there does not count as something new.
-        if (!blocks(fd, flags)) return bytes;
-        constexpr timespec kMoment{0, 200'000};
-        progress();
-        nanosleep(&kMoment, nullptr);
+        if (!blocks(fd, flags) || has_ended(fd)) return bytes;
+        if (!await_moment(fd, deadline, has_deadline)) return bytes;
         continue;
       }
       moved(fd, bytes);
@@ -247,6 +248,28 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
       return done != 0 ? static_cast<ssize_t>(done) : -1;
     }
   }
+}
+
+// Whether no more will come than is unread.
+bool Socket::has_ended(int fd) {
+  {
+    const std::scoped_lock guard(in_);
+    if (lane_ != nullptr && receiving_ != Phase::kAfter) {
+      const std::scoped_lock lane_guard(lane_->lane.lock());
+      return lane_->lane.broken() ||
+             (receiving_ == Phase::kLane && lane_->lane.receiving() == Lane::State::kEnded);
+    }
+  }
+  pollfd kernel_fd{fd, POLLRDHUP, 0};
+  return kernel::poll(&kernel_fd, 1, 0) > 0;
+}
+
+// A short sleep of a peek that wants more than there is. False if it is to end.
+bool Socket::await_moment(int fd, std::uint64_t& deadline, bool& has_deadline) {
+  if (deadline == 0) look_up_deadline(fd, SO_RCVTIMEO, deadline, has_deadline);
+  constexpr timespec kMoment{0, 200'000};
+  progress();
+  return nanosleep(&kMoment, nullptr) == 0 && now_ns() < deadline;
 }
 
 // START has come: how much there is to read from the kernel before.
@@ -272,6 +295,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
     return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
   }
   Lane& lane = lane_->lane;
+  bool lost = true;
   {
     const std::scoped_lock lane_guard(lane.lock());
     if (receiving_ == Phase::kKernel && lane.receiving() != Lane::State::kIdle &&
@@ -303,11 +327,17 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
         return Attempt::kAgain;
       }
     }
-    if (receiving_ != Phase::kAfter && lane.lost()) {
-      reset(fd);
-      return fail_reset();
-    }
     if (receiving_ == Phase::kKernel && lane.holds()) lane.flush();
+    if (receiving_ == Phase::kAfter || !lane.lost()) lost = false;
+  }
+  // What the kernel has came before what is lost.
+  if (lost && receiving_ != Phase::kLane) {
+    const Attempt attempt = receive_from_kernel(fd, pieces, count, skip, flags, bytes);
+    if (attempt == Attempt::kDone && bytes > 0) return attempt;
+  }
+  if (lost) {
+    reset(fd);
+    return fail_reset();
   }
   return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
 }
@@ -402,7 +432,11 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
   bool has_deadline = false;
   for (;;) {
     ssize_t bytes = 0;
-    const Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct);
+    Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct, false);
+    if (attempt == Attempt::kLook) {
+      progress();
+      attempt = try_send(fd, pieces, count, done, flags, bytes, direct, true);
+    }
     if (attempt == Attempt::kPipe && done == 0) {
       // No lock is held: the handler may do with the socket as it likes.
       if ((flags & MSG_NOSIGNAL) == 0) raise(SIGPIPE);
@@ -445,7 +479,7 @@ bool Socket::go_up(int fd) {
 }
 
 Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
-                                 int flags, ssize_t& bytes, Direct* direct) {
+                                 int flags, ssize_t& bytes, Direct* direct, bool looked) {
   {
     CameDown came_down(*this);
     const std::scoped_lock guard(out_);
@@ -466,6 +500,8 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
       }
       if (sending_ == Phase::kLane) {
         if (lane.broken()) {
+          // What came before the connection was lost may still tell that the peer has closed.
+          if (!looked) return Attempt::kLook;
           reset(fd);
           return Attempt::kPipe;
         }
@@ -485,7 +521,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         }
         const bool wait = combines != 0 || (flags & MSG_MORE) != 0;
         bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, wait));
-        if (lane.holds()) background::flush_later(*lane_);
+        if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
         counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
         if (bytes == 0 && lane.has_faulted()) {
           errno = EFAULT;
@@ -494,6 +530,8 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
         return Attempt::kAgain;
       }
+      // What goes through the kernel could overtake what is still on the lane.
+      if (is_coming_down()) return Attempt::kAgain;
     }
     Rest rest(pieces, count, skip, ~0ull);
     bytes = kernel::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);

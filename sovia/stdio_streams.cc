@@ -1,5 +1,8 @@
 #include "sovia/stdio_streams.h"
 
+#include <fcntl.h>
+#include <stdio_ext.h>
+
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -74,6 +77,28 @@ bool mode_for_cookie(const char* mode, char into[3]) {
   return true;
 }
 
+// As open has them; -1 if there is no such mode.
+int flags_of(const char* mode) {
+  const int both = std::strchr(mode, '+') != nullptr ? O_RDWR : -1;
+  switch (*mode) {
+    case 'r':
+      return both >= 0 ? both : O_RDONLY;
+    case 'w':
+      return (both >= 0 ? both : O_WRONLY) | O_CREAT | O_TRUNC;
+    case 'a':
+      return (both >= 0 ? both : O_WRONLY) | O_CREAT | O_APPEND;
+    default:
+      return -1;
+  }
+}
+
+Stream* find(FILE* file) {
+  for (Stream* stream = g_first.load(); stream != nullptr; stream = stream->next) {
+    if (stream->file.load() == file) return stream;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 FILE* open(int fd, const char* mode) {
@@ -96,10 +121,29 @@ FILE* open(int fd, const char* mode) {
 }
 
 int descriptor(FILE* file) {
-  for (const Stream* stream = g_first.load(); stream != nullptr; stream = stream->next) {
-    if (stream->file.load() == file) return stream->fd;
+  const Stream* const stream = find(file);
+  return stream != nullptr ? stream->fd : -1;
+}
+
+FILE* reopen(const char* path, const char* mode, FILE* file) {
+  Stream* const stream = find(file);
+  fflush(file);
+  __fpurge(file);
+  const int flags = flags_of(mode);
+  const bool fits = flags >= 0 && ((flags & O_ACCMODE) == O_RDONLY ? __freadable(file) != 0
+                                                                    : __fwritable(file) != 0);
+  if (!fits) errno = EINVAL;
+  const int fd = fits ? ::open(path, flags, 0666) : -1;
+  if (fd < 0) {
+    const int error = errno;
+    fclose(file);
+    errno = error;
+    return nullptr;
   }
-  return -1;
+  sovia_close(stream->fd);
+  stream->fd = fd;
+  clearerr(file);
+  return file;
 }
 
 void flush_all() {

@@ -16,4 +16,5 @@ include tests/sim/sim.mk
 include tests/fuzz/fuzz.mk
 include tests/conformance/conformance.mk
 include tests/conformance/sanitized.mk
+include tests/sovia/unit.mk
 endif

@@ -168,6 +168,22 @@ void Driver::posted(std::uint32_t vi) {
   if (unlock()) serve(Cause::kPost);
 }
 
+template <class Work>
+VIP_RETURN Driver::between_rounds(Work&& work) {
+  if (!lock()) return VIP_ERROR_RESOURCE;
+  const auto result = static_cast<VIP_RETURN>(work());
+  if (unlock()) serve(Cause::kPost);
+  return result;
+}
+
+VIP_RETURN Driver::divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to) {
+  return between_rounds([&] { return stack_->divert(vi, generation, to); });
+}
+
+VIP_RETURN Driver::undivert(std::uint32_t vi, std::uint32_t generation) {
+  return between_rounds([&] { return stack_->undivert(vi, generation); });
+}
+
 // ---------------------------------------------------------------------------- keeping watch
 
 void Driver::poke(const Watch& watch) {

@@ -23,6 +23,7 @@
 #include "kagent/granted_home.h"
 #include "kagent/session_layout.h"
 #include "kagent/stack.h"
+#include "vipl/api.h"
 #include "vipl/habit.h"
 #include "xdp/granted_port.h"
 
@@ -55,6 +56,10 @@ class Driver {
   // Something was posted: rings the doorbell and gives the stack a turn, at once or, as
   // described at Habit, later.
   void posted(std::uint32_t vi);
+
+  // Stack::divert() and undivert(). VIP_ERROR_RESOURCE once the session ends.
+  VIP_RETURN divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
+  VIP_RETURN undivert(std::uint32_t vi, std::uint32_t generation);
 
   // Sleeps as long as the word `sleepers` is `asleep`, until a frame has come, a timer is due or
   // the time is `until` (CLOCK_MONOTONIC, ns): a futex that also hears the port. False at once if
@@ -101,6 +106,8 @@ class Driver {
   static constexpr std::uint32_t kWanted = 2;  // held, and somebody has found it so
   bool try_lock();
   bool lock();  // false if the session ends meanwhile
+  template <class Work>
+  VIP_RETURN between_rounds(Work&& work);
   bool unlock();
   unsigned round(Cause cause);
   bool serve(Cause cause);

@@ -206,6 +206,30 @@ VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
   return wait(ViHandle, Side::kReceive, Timeout, DescriptorPtr);
 }
 
+VIP_RETURN VipxRedirect(VIP_VI_HANDLE vi, void* address, VIP_MEM_HANDLE memory,
+                        VIP_ULONG length) {
+  const Visit visit(vi, Kind::kVi);
+  if (!visit || address == nullptr || length == 0) return VIP_INVALID_PARAMETER;
+  Session& session = visit.session();
+  if (session.driver == nullptr) return VIP_ERROR_NOT_SUPPORTED;
+  viaduct::layout::CommandBody named{};
+  if (!WorkQueue(session, visit.handle(), Side::kReceive).name(named)) return VIP_INVALID_PARAMETER;
+  constexpr VIP_ULONG kMost = 0xffffffff;
+  return session.driver->divert(named.vi, named.generation,
+                                {reinterpret_cast<std::uintptr_t>(address), memory,
+                                 static_cast<std::uint32_t>(length < kMost ? length : kMost)});
+}
+
+VIP_RETURN VipxUnredirect(VIP_VI_HANDLE vi) {
+  const Visit visit(vi, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  Session& session = visit.session();
+  if (session.driver == nullptr) return VIP_ERROR_NOT_SUPPORTED;
+  viaduct::layout::CommandBody named{};
+  if (!WorkQueue(session, visit.handle(), Side::kReceive).name(named)) return VIP_INVALID_PARAMETER;
+  return session.driver->undivert(named.vi, named.generation);
+}
+
 void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data) {
   const Visit visit(ViHandle, Kind::kVi);
   if (!visit) return;

@@ -115,6 +115,32 @@ VIP_RETURN VipxVerify(IN VIP_NIC_HANDLE nic, IN const VIP_NET_ADDRESS *host,
  */
 VIP_BOOLEAN VipxCopy(void *to, const void *from, unsigned long bytes);
 
+/* VipxRedirect: has the next message that comes for a VI written to other memory than its receive
+ * says, for a program that waits for it already and would copy it there. The receive completes as
+ * always, and what its data segments say stays as it is. If a part of the message is there already, it
+ * is moved. Each VipxRedirect that succeeds must be followed by VipxUnredirect. Only programs that have
+ * ports of their own can do this.
+ *   address, memory, length  where to, in registered memory. A message that is longer goes to where
+ *                            its receive says
+ *   VIP_SUCCESS
+ *   VIP_NOT_DONE             nothing has changed: a message has come that was not taken off the queue
+ *                            yet, none is to come as no receive is posted or the VI is not connected,
+ *                            the message that is arriving is longer, or VipxUnredirect is missing
+ *   VIP_INVALID_PARAMETER    also when the memory is not registered for this VI to use, or the length
+ *                            is 0
+ *   VIP_ERROR_NOT_SUPPORTED  the program is hosted
+ */
+VIP_RETURN VipxRedirect(IN VIP_VI_HANDLE vi, IN void *address, IN VIP_MEM_HANDLE memory,
+                        IN VIP_ULONG length);
+
+/* VipxUnredirect: ends what VipxRedirect has begun. When it returns, nothing is written to that memory
+ * any more.
+ *   VIP_SUCCESS              a message has gone there: the first one that completed since
+ *   VIP_NOT_DONE             none has; what had come of one was moved to where its receive says
+ *   VIP_ERROR_NOT_SUPPORTED  the program is hosted
+ */
+VIP_RETURN VipxUnredirect(IN VIP_VI_HANDLE vi);
+
 #ifdef __cplusplus
 }
 #endif

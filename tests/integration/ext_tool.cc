@@ -9,6 +9,8 @@
 //                                        sends the token; takes the claim back for a byte
 //   ext_tool trust HOST PORT             connects to that and verifies the claim, until it is taken
 //                                        back
+//   ext_tool pour HOST MESSAGES           sends messages of all sizes to `catch`
+//   ext_tool catch                       receives them, redirected when it has to wait; compares all
 //   ext_tool claim FLOW                  claims a connection that `own` has told
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -296,6 +298,157 @@ int descriptors() {
   return 0;
 }
 
+// ---------------------------------------------------------------------------- redirected receives
+
+constexpr std::uint32_t kMost = 32768;
+constexpr unsigned kWindow = 8;  // messages that may be under way
+
+std::uint32_t length_of(unsigned message) {
+  return message % 3 == 0 ? message * 37 % 600 : message * 7919 % kMost;
+}
+unsigned char byte_of(unsigned message, std::uint32_t at) {
+  return static_cast<unsigned char>(message * 131 + at * 7 + (at >> 8));
+}
+
+// A VI with kWindow buffers for each direction, and one to redirect to.
+struct Stream {
+  explicit Stream(Nic& nic) : memory(kBuffers * kMost), packets(2 * kWindow) {
+    VIP_VI_ATTRIBUTES attributes = {};
+    attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+    attributes.MaxTransferSize = kMost;
+    check(VipCreateVi(nic.nic, &attributes, nullptr, nullptr, &vi), "VipCreateVi");
+    check(VipRegisterMem(nic.nic, memory.data(), memory.size(), nullptr, &region), "VipRegisterMem");
+    check(VipRegisterMem(nic.nic, packets.data(), packets.size() * sizeof packets[0], nullptr,
+                         &headers), "VipRegisterMem");
+  }
+  unsigned char* buffer(unsigned i) { return memory.data() + std::size_t{i} * kMost; }
+  VIP_DESCRIPTOR* fill(unsigned i, std::uint32_t length) {
+    VIP_DESCRIPTOR& d = packets[i].descriptor;
+    d.CS.SegCount = 1;
+    d.CS.Control = VIP_CONTROL_OP_SENDRECV;
+    d.CS.Length = length;
+    d.DS[0].Local.Data.Address = buffer(i);
+    d.DS[0].Local.Handle = region;
+    d.DS[0].Local.Length = length;
+    return &d;
+  }
+
+  static constexpr unsigned kBuffers = 2 * kWindow + 1;
+  VIP_VI_HANDLE vi = nullptr;
+  VIP_MEM_HANDLE region = 0, headers = 0;
+  std::vector<unsigned char> memory;
+  std::vector<Packet> packets;
+};
+
+// The first kWindow buffers are for data, the others for credits.
+int pour(const char* host, unsigned messages) {
+  Nic nic;
+  Stream stream(nic);
+  VIP_NIC_ATTRIBUTES about;
+  check(VipQueryNic(nic.nic, &about), "VipQueryNic");
+  Address local, remote, found;
+  check(VipNSGetHostByName(nic.nic, const_cast<char*>(host), found.get(), 0), "name");
+  local.set(about.LocalNicAddress, "pour");
+  remote.set(found.get()->HostAddress, "catch");
+  for (unsigned i = 0; i < kWindow; ++i) {
+    check(VipPostRecv(stream.vi, stream.fill(kWindow + i, 16), stream.headers), "VipPostRecv");
+  }
+  VIP_VI_ATTRIBUTES theirs;
+  check(VipConnectRequest(stream.vi, local.get(), remote.get(), 10'000, &theirs), "connect");
+  VIP_DESCRIPTOR* done = nullptr;
+  for (unsigned message = 0; message < messages; ++message) {
+    if (message >= kWindow) {
+      check(VipRecvWait(stream.vi, 10'000, &done), "waiting for a credit");
+      check(VipPostRecv(stream.vi, done, stream.headers), "VipPostRecv");
+      check(VipSendWait(stream.vi, 10'000, &done), "VipSendWait");
+    }
+    const std::uint32_t length = length_of(message);
+    VIP_DESCRIPTOR* const d = stream.fill(message % kWindow, length);
+    for (std::uint32_t i = 0; i < length; ++i) {
+      stream.buffer(message % kWindow)[i] = byte_of(message, i);
+    }
+    d->CS.Control |= VIP_CONTROL_IMMEDIATE;
+    d->CS.ImmediateData = message + 1 == messages;
+    check(VipPostSend(stream.vi, d, stream.headers), "VipPostSend");
+  }
+  for (unsigned i = 0; i < kWindow; ++i) {
+    check(VipRecvWait(stream.vi, 10'000, &done), "waiting for the last credits");
+  }
+  std::printf("poured\n");
+  return 0;
+}
+
+int catch_all() {
+  Nic nic;
+  Stream stream(nic);
+  VIP_NIC_ATTRIBUTES about;
+  check(VipQueryNic(nic.nic, &about), "VipQueryNic");
+  Address local, remote;
+  local.set(about.LocalNicAddress, "catch");
+  for (unsigned i = 0; i < kWindow; ++i) {
+    check(VipPostRecv(stream.vi, stream.fill(i, kMost), stream.headers), "VipPostRecv");
+  }
+  std::printf("waiting\n");
+  std::fflush(stdout);
+  VIP_VI_ATTRIBUTES theirs;
+  VIP_CONN_HANDLE request;
+  remote.get()->DiscriminatorLen = 64;
+  check(VipConnectWait(nic.nic, local.get(), 20'000, remote.get(), &theirs, &request), "wait");
+  check(VipConnectAccept(request, stream.vi), "VipConnectAccept");
+  unsigned char* const elsewhere = stream.buffer(2 * kWindow);
+  std::mt19937 random(1);
+  unsigned redirected = 0, taken_back = 0;
+  bool last = false;
+  unsigned message = 0;
+  for (; !last; ++message) {
+    VIP_DESCRIPTOR* done = nullptr;
+    VIP_RETURN result = VipRecvDone(stream.vi, &done);
+    bool there = false;
+    while (result == VIP_NOT_DONE) {
+      const VIP_RETURN to = VipxRedirect(stream.vi, elsewhere, stream.region, kMost);
+      if (to != VIP_SUCCESS && to != VIP_NOT_DONE) check(to, "VipxRedirect");
+      // Sometimes for a moment only.
+      for (unsigned looks = random() % 2 == 0 ? 1'000'000 : static_cast<unsigned>(random() % 50); looks != 0; --looks) {
+        result = VipRecvDone(stream.vi, &done);
+        if (result != VIP_NOT_DONE) break;
+      }
+      if (to != VIP_SUCCESS) continue;
+      const VIP_RETURN back = VipxUnredirect(stream.vi);
+      if (back == VIP_SUCCESS) {
+        there = true;
+        if (result == VIP_NOT_DONE) result = VipRecvDone(stream.vi, &done);
+      } else {
+        if (back != VIP_NOT_DONE) check(back, "VipxUnredirect");
+        std::memset(elsewhere, 0xee, kMost);
+        ++taken_back;
+      }
+    }
+    check(result, "VipRecvDone");
+    redirected += there;
+    const std::uint32_t length = done->CS.Length;
+    if (length != length_of(message)) fail("message " + std::to_string(message) + ": its length");
+    const unsigned char* const at = there ? elsewhere : stream.buffer(message % kWindow);
+    for (std::uint32_t i = 0; i < length; ++i) {
+      if (at[i] != byte_of(message, i)) {
+        fail("message " + std::to_string(message) + ", byte " + std::to_string(i) +
+             (there ? " elsewhere" : ""));
+      }
+    }
+    last = done->CS.ImmediateData != 0;
+    check(VipPostRecv(stream.vi, stream.fill(message % kWindow, kMost), stream.headers), "post");
+    VIP_DESCRIPTOR* sent = nullptr;
+    if (message >= kWindow) check(VipSendWait(stream.vi, 10'000, &sent), "VipSendWait");
+    VIP_DESCRIPTOR* const credit = stream.fill(kWindow + message % kWindow, 0);
+    check(VipPostSend(stream.vi, credit, stream.headers), "VipPostSend");
+  }
+  for (unsigned i = 0; i < kWindow; ++i) {
+    VIP_DESCRIPTOR* sent = nullptr;
+    check(VipSendWait(stream.vi, 10'000, &sent), "VipSendWait");
+  }
+  std::printf("caught %u redirected %u taken back %u\n", message, redirected, taken_back);
+  return redirected > message / 20 && taken_back > message / 100 ? 0 : 1;
+}
+
 // ---------------------------------------------------------------------------- claims
 
 void end_of(const sockaddr_in6& address, VIP_UINT16& port, VIP_UINT8 (&bytes)[16]) {
@@ -412,6 +565,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (what == "descriptors") return descriptors();
+  if (what == "catch") return catch_all();
+  if (what == "pour" && argc == 4) return pour(argv[2], static_cast<unsigned>(std::atoi(argv[3])));
   if (what == "own" && argc == 3) return own(argv[2]);
   if (what == "trust" && argc == 4) return trust(argv[2], argv[3]);
   if (what == "claim" && argc == 3) return claim(argv[2]);

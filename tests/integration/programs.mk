@@ -4,12 +4,15 @@ programs_tests = \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_programs.test \
 	tests/integration/sovia_measuring.test \
+	tests/integration/sovia_ready.test \
 	tests/integration/sovia_servers.test
 
 TESTS += $(programs_tests)
-EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py
+EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
+	tests/integration/ready_programs.py
 
 tests/integration/sovia_ftp.log: tests/integration/viabench.log
 tests/integration/sovia_programs.log: tests/integration/sovia_ftp.log
 tests/integration/sovia_measuring.log: tests/integration/sovia_programs.log
-tests/integration/sovia_servers.log: tests/integration/sovia_measuring.log
+tests/integration/sovia_ready.log: tests/integration/sovia_measuring.log
+tests/integration/sovia_servers.log: tests/integration/sovia_ready.log

@@ -6,6 +6,7 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/claims_test.cc \
 	tests/sim/connection_test.cc \
 	tests/sim/delivery_test.cc \
+	tests/sim/divert_test.cc \
 	tests/sim/events_test.cc \
 	tests/sim/granted_host.cc tests/sim/granted_host.h \
 	tests/sim/hostile_test.cc \

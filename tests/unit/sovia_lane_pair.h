@@ -22,7 +22,9 @@ inline std::byte stream_byte(unsigned stream, std::uint64_t at) {
 class LaneSide {
  public:
   LaneSide(const LaneOptions& options, unsigned stream)
-      : wire(places_for(options)), lane(wire, options), out_(stream), in_(stream ^ 1) {}
+      : wire(places_for(options)), lane(wire, options), out_(stream), in_(stream ^ 1) {
+    lane.trust();
+  }
 
   // Writes the next bytes of the stream, as two pieces behind some that were written before.
   std::size_t put(std::size_t bytes, bool combine = false) {

@@ -1,6 +1,7 @@
 // Posting descriptors and taking them back.
 #include <thread>
 
+#include "vipl/vipl_ext.h"
 #include "vipl_fixture.h"
 
 namespace viaduct::test {
@@ -350,6 +351,19 @@ TEST_F(ViplData, RingsTheBellOfASleepingDriverOnly) {
   VIP_DESCRIPTOR* done = nullptr;
   ASSERT_EQ(VipRecvWait(vi, 5000, &done), VIP_SUCCESS);
   EXPECT_GT(agent->bells(), before);
+}
+
+// There is no cheap way to tell an agent that is about to write.
+TEST_F(ViplData, IsNotRedirectedForHostedPrograms) {
+  start();
+  const VIP_VI_HANDLE vi = connected_vi();
+  ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
+  EXPECT_EQ(VipxRedirect(vi, arena[2].data, memory, 8), VIP_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(VipxUnredirect(vi), VIP_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(VipxRedirect(vi, nullptr, memory, 8), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipxRedirect(vi, arena[2].data, memory, 0), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipxRedirect(nic, arena[2].data, memory, 8), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipxUnredirect(nullptr), VIP_INVALID_PARAMETER);
 }
 
 }  // namespace
