@@ -101,6 +101,10 @@ Reason nic_for(const Way& way) {
   state().nic_failed = nic == nullptr;
   state().nic_failed_at = now_ns();
   if (nic == nullptr) return Reason::kNoNic;
+  constexpr int kMost = 64;
+  int descriptors[kMost];
+  const int count = VipxDescriptors(descriptors, kMost);
+  for (int i = 0; i < count && i < kMost; ++i) own_descriptors::mark(descriptors[i]);
   engine::set_nic(nic);
   return Reason::kNone;
 }

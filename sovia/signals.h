@@ -30,6 +30,17 @@ class Held {
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
 
+  // Whether one is held back that the program would get.
+  bool pending() const {
+    if (!holds_) return false;
+    sigset_t waiting;
+    if (sigpending(&waiting) != 0) return false;
+    for (int signal = 1; signal < NSIG; ++signal) {
+      if (sigismember(&waiting, signal) == 1 && sigismember(&before_, signal) == 0) return true;
+    }
+    return false;
+  }
+
   // The mask to sleep with: `asked`, or the thread's own.
   const sigset_t* mask(const sigset_t* asked) const {
     return asked != nullptr || !holds_ ? asked : &before_;

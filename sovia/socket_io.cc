@@ -152,7 +152,13 @@ bool Socket::await(int fd, short events, int option, Waiting& waiting) {
                    !kernel_too)) {
     case Woken::kReady:
     case Woken::kDescriptors:
-      return true;
+      // As in the kernel, which does not read past an urgent byte that a signal tells of.
+      if (!waiting.signals->pending() || lane_has_data() ||
+          (!waiting.has_deadline && handlers_restart())) {
+        return true;
+      }
+      errno = EINTR;
+      return false;
     case Woken::kTimeout:
       if (for_a_moment && now_ns() < deadline) return true;
       errno = EAGAIN;
