@@ -28,9 +28,10 @@ struct Residue {
   std::uint64_t magic;
   std::atomic<std::uint64_t> at;
   std::uint64_t bytes;
-  std::uint64_t room;   // of the data
-  std::uint64_t inode;  // of the file
-  std::int32_t file;    // -1: none. It has this number in all processes, as it only comes by inheritance
+  std::uint64_t room;    // of the data
+  std::uint64_t inode;   // of the file
+  std::uint64_t socket;  // its inode, when that matters
+  std::int32_t file;     // -1: none. All processes that inherit it have it at this number
 
   std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
   std::uint64_t left() const {
@@ -48,6 +49,11 @@ int file_of(Residue*& residue);
 // That of a file which the program before has left here. It is the library's descriptor from now on.
 // nullptr: it is no such file.
 Residue* residue_of(int file);
+
+// A file that has come in a message, under any number: whether it is one of these; and a copy, to
+// which all moves that is left. nullptr: there is no memory.
+bool is_residue(int file);
+Residue* copy_of_residue(int file, std::uint64_t& socket);
 
 // Bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
 std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t count,
