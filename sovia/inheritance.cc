@@ -15,8 +15,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// SOVIA_RESIDUE=INODE:FILE,... The socket is named by its inode, as its descriptor may be another one
-// in the next program, or several.
+// SOVIA_RESIDUE=INODE:FILE,... The socket is named by its inode, as its descriptor may be another
+// one in the next program, or several.
 constexpr char kName[] = "SOVIA_RESIDUE";
 constexpr std::size_t kNameLength = sizeof kName - 1;
 

@@ -28,7 +28,8 @@ void for_each_descriptor(const msghdr& message, F&& visit) {
 
 // The last descriptor of the list, which is one of the library's.
 void take_out(msghdr& message, int fd) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     std::vector<int> fds(count);

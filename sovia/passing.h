@@ -10,8 +10,8 @@
 namespace viaduct::sovia::passing {
 
 // A message that is about to be sent. Sockets of ours among the descriptors in it leave their lanes
-// for good, as another process will use them; what is unread on them goes with them, in files behind
-// the program's own descriptors. Keeps errno.
+// for good, as another process will use them; what is unread on them goes with them, in files
+// behind the program's own descriptors. Keeps errno.
 class Outgoing {
  public:
   explicit Outgoing(const msghdr& message);

@@ -10,11 +10,11 @@
 
 namespace viaduct::sovia {
 
-// How many processes hold a socket. One that is killed is not subtracted: the socket then stays with
-// the kernel, which is always right.
+// How many processes hold a socket. One that is killed is not subtracted: the socket then stays
+// with the kernel, which is always right.
 struct Holders {
   std::atomic<std::int32_t> count;
-  std::atomic<std::uint32_t> lanes;  // that the connection has had: whose turn it was must not matter
+  std::atomic<std::uint32_t> lanes;  // that the connection has had, in whichever process
 };
 
 // A new one, of one process; nullptr if there is no memory.
@@ -46,8 +46,8 @@ void free_residue(Residue* residue);
 
 // Its file's descriptor, which it gets if it had none (what is left moves then); -1: it can't.
 int file_of(Residue*& residue);
-// That of a file which the program before has left here. It is the library's descriptor from now on.
-// nullptr: it is no such file.
+// That of a file which the program before has left here. It is the library's descriptor from now
+// on. nullptr: it is no such file.
 Residue* residue_of(int file);
 
 // A file that has come in a message, under any number: whether it is one of these; and a copy, to
