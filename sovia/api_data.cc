@@ -106,8 +106,11 @@ ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const so
 ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) {
-    if (message != nullptr && message->msg_controllen != 0) passing::before_send(*message);
-    return kernel::sendmsg(fd, message, flags);
+    if (message == nullptr || message->msg_controllen == 0) {
+      return kernel::sendmsg(fd, message, flags);
+    }
+    const passing::Outgoing outgoing(*message);
+    return kernel::sendmsg(fd, outgoing.message(), flags);
   }
   const Call socket = concerned(fd);
   if (!socket || !can_read(message, sizeof *message) || refused(message->msg_iov, message->msg_iovlen) ||
@@ -124,10 +127,12 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
 int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
   const Call socket = concerned(fd);
   if (!socket) {
+    bool more = false;
     for (unsigned i = 0; i < count; ++i) {
-      if (messages[i].msg_hdr.msg_controllen != 0) passing::before_send(messages[i].msg_hdr);
+      const msghdr& message = messages[i].msg_hdr;
+      more = (message.msg_controllen != 0 && passing::Outgoing(message).has_more()) || more;
     }
-    return kernel::sendmmsg(fd, messages, count, flags);
+    if (!more) return kernel::sendmmsg(fd, messages, count, flags);
   }
   unsigned done = 0;
   for (; done < count; ++done) {

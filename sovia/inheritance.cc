@@ -15,8 +15,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// SOVIA_RESIDUE=INODE:FILE,... The socket is named by its inode, as its descriptor may be another one
-// in the next program, or several.
+// SOVIA_RESIDUE=INODE:FILE,... The socket is named by its inode, as its descriptor may be another
+// one in the next program, or several.
 constexpr char kName[] = "SOVIA_RESIDUE";
 constexpr std::size_t kNameLength = sizeof kName - 1;
 
@@ -138,7 +138,7 @@ void take(ino_t inode, int file) {
   if (residue != nullptr) kernel::fcntl(file, F_SETFD, FD_CLOEXEC);
   const std::vector<int> fds = descriptors_of(inode);
   const SocketRef socket =
-      fds.empty() ? SocketRef() : table::left_by_another_program(fds.data(), fds.size());
+      fds.empty() ? SocketRef() : table::left_unread(fds.data(), fds.size());
   if (!socket) {
     if (residue != nullptr) free_residue(residue);
     return;
@@ -147,7 +147,7 @@ void take(ino_t inode, int file) {
     socket->inherit_loss(fds[0]);
     return;
   }
-  socket->inherit(residue);
+  socket->inherit(residue, Reason::kInherited);
 #ifdef __GLIBC__
   // The C library would read the kernel's socket. Its standard stream is a variable.
   for (const int fd : fds) {

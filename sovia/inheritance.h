@@ -37,8 +37,8 @@ class Inheritance {
   std::vector<char*> environment_;
 };
 
-// All of this process, for exec, while it lives: they leave their lanes, those that close on exec are
-// given up, and what was sent on closed ones has arrived.
+// All sockets of this process, for exec, while it lives: they leave their lanes, those that close on
+// exec are given up, and what was sent on closed ones has arrived.
 class Succession {
  public:
   Succession();

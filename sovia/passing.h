@@ -4,13 +4,29 @@
 
 #include <sys/socket.h>
 
+#include <cstddef>
+#include <vector>
+
 namespace viaduct::sovia::passing {
 
-// Sockets of ours among the descriptors in it leave their lanes for good: another process will use
-// them. Keeps errno.
-void before_send(const msghdr& message);
+// A message that is about to be sent. Sockets of ours among the descriptors in it leave their lanes
+// for good, as another process will use them; what is unread on them goes with them, in files
+// behind the program's own descriptors. Keeps errno.
+class Outgoing {
+ public:
+  explicit Outgoing(const msghdr& message);
 
-// Tells the table of the descriptors in it. Keeps errno.
+  // Whether message() is not the program's.
+  bool has_more() const { return !control_.empty(); }
+  const msghdr* message() const { return &message_; }
+
+ private:
+  msghdr message_;
+  std::vector<std::byte> control_;
+};
+
+// Tells the table of the descriptors in a message that has come, and takes out the files. Keeps
+// errno.
 void after_receive(msghdr& message);
 
 }  // namespace viaduct::sovia::passing

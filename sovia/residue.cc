@@ -39,9 +39,11 @@ Residue* make(std::size_t bytes, bool with_file) {
   int file = -1;
   struct stat about{};
   if (with_file) {
-    file = memfd_create("sovia", MFD_CLOEXEC);
+    file = memfd_create("sovia", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (file < 0) return nullptr;
-    if (ftruncate(file, static_cast<off_t>(size)) != 0 || fstat(file, &about) != 0) {
+    if (ftruncate(file, static_cast<off_t>(size)) != 0 ||
+        kernel::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
+        fstat(file, &about) != 0) {
       kernel::close(file);
       return nullptr;
     }
@@ -59,6 +61,28 @@ Residue* make(std::size_t bytes, bool with_file) {
   residue->bytes = residue->room = bytes;
   residue->inode = about.st_ino;
   residue->file = file;
+  return residue;
+}
+
+Residue* map_file(int file) {
+  struct stat about;
+  if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) ||
+      about.st_size < static_cast<off_t>(sizeof(Residue))) {
+    return nullptr;
+  }
+  // Files that others have sent may shrink while they are mapped; ours can't.
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+  const int seals = kernel::fcntl(file, F_GET_SEALS);
+  if (seals < 0 || (seals & kSeals) != kSeals) return nullptr;
+  const auto size = static_cast<std::size_t>(about.st_size);
+  void* const at = map_shared(size, file);
+  if (at == nullptr) return nullptr;
+  auto* const residue = static_cast<Residue*>(at);
+  if (residue->magic != kMagic || residue->inode != about.st_ino ||
+      residue->room != size - sizeof(Residue) || residue->bytes > residue->room) {
+    munmap(at, size);
+    return nullptr;
+  }
   return residue;
 }
 
@@ -106,20 +130,35 @@ int file_of(Residue*& residue) {
 }
 
 Residue* residue_of(int file) {
-  struct stat about;
-  if (fstat(file, &about) != 0 || about.st_size < static_cast<off_t>(sizeof(Residue))) return nullptr;
-  const auto size = static_cast<std::size_t>(about.st_size);
-  void* const at = map_shared(size, file);
-  if (at == nullptr) return nullptr;
-  auto* const residue = static_cast<Residue*>(at);
-  if (residue->magic != kMagic || residue->file != file || residue->inode != about.st_ino ||
-      residue->room != size - sizeof(Residue) || residue->bytes > residue->room) {
-    munmap(at, size);
+  Residue* const residue = map_file(file);
+  if (residue == nullptr) return nullptr;
+  if (residue->file != file) {
+    munmap(residue, sizeof(Residue) + residue->room);
     return nullptr;
   }
   own_descriptors::mark(file);
   g_files.fetch_add(1);
   return residue;
+}
+
+bool is_residue(int file) {
+  Residue* const residue = map_file(file);
+  if (residue != nullptr) munmap(residue, sizeof(Residue) + residue->room);
+  return residue != nullptr;
+}
+
+Residue* copy_of_residue(int file, std::uint64_t& socket) {
+  socket = 0;
+  Residue* const residue = map_file(file);
+  if (residue == nullptr) return nullptr;
+  socket = residue->socket;
+  Residue* const copy = make_residue(residue->left());
+  if (copy != nullptr) {
+    const iovec all{copy->data(), copy->bytes};
+    copy->bytes = read_residue(*residue, &all, 1, 0, false);
+  }
+  munmap(residue, sizeof(Residue) + residue->room);
+  return copy;
 }
 
 std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t count,

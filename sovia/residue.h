@@ -10,11 +10,11 @@
 
 namespace viaduct::sovia {
 
-// How many processes hold a socket. One that is killed is not subtracted: the socket then stays with
-// the kernel, which is always right.
+// How many processes hold a socket. One that is killed is not subtracted: the socket then stays
+// with the kernel, which is always right.
 struct Holders {
   std::atomic<std::int32_t> count;
-  std::atomic<std::uint32_t> lanes;  // that the connection has had: whose turn it was must not matter
+  std::atomic<std::uint32_t> lanes;  // that the connection has had, in whichever process
 };
 
 // A new one, of one process; nullptr if there is no memory.
@@ -28,9 +28,10 @@ struct Residue {
   std::uint64_t magic;
   std::atomic<std::uint64_t> at;
   std::uint64_t bytes;
-  std::uint64_t room;   // of the data
-  std::uint64_t inode;  // of the file
-  std::int32_t file;    // -1: none. It has this number in all processes, as it only comes by inheritance
+  std::uint64_t room;    // of the data
+  std::uint64_t inode;   // of the file
+  std::uint64_t socket;  // its inode, when that matters
+  std::int32_t file;     // -1: none. All processes that inherit it have it at this number
 
   std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
   std::uint64_t left() const {
@@ -45,9 +46,14 @@ void free_residue(Residue* residue);
 
 // Its file's descriptor, which it gets if it had none (what is left moves then); -1: it can't.
 int file_of(Residue*& residue);
-// That of a file which the program before has left here. It is the library's descriptor from now on.
-// nullptr: it is no such file.
+// That of a file which the program before has left here. It is the library's descriptor from now
+// on. nullptr: it is no such file.
 Residue* residue_of(int file);
+
+// A file that has come in a message, under any number: whether it is one of these; and a copy, to
+// which all moves that is left. nullptr: there is no memory.
+bool is_residue(int file);
+Residue* copy_of_residue(int file, std::uint64_t& socket);
 
 // Bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
 std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t count,

@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <new>
 
@@ -480,15 +481,17 @@ int Socket::bequeath(int fd) {
   if (residue_ == nullptr || residue_->left() == 0) return -1;
   const int file = file_of(residue_);
   if (file < 0) reset(fd);
+  struct stat about;
+  if (file >= 0 && fstat(fd, &about) == 0) residue_->socket = about.st_ino;
   return file;
 }
 
-void Socket::inherit(Residue* residue) {
+void Socket::inherit(Residue* residue, Reason why) {
   const std::scoped_lock both(in_, out_);
   residue_ = residue;
   forbidden_ = true;
   for_good_.store(true);
-  reason_.store(Reason::kInherited);
+  reason_.store(why);
   read_known_ = false;
 }
 

@@ -98,12 +98,11 @@ class Socket {
   // In the child, for every socket: no thread is inside any more.
   void after_fork_in_child();
 
-  // The program is about to be replaced by another, or runs one, which gets the descriptor. Lane
-  // left. The file of what is unread and comes before anything that the kernel has; -1: there is
+  // Another program or process is about to get the descriptor. Lane left. The file of what is unread and comes before anything that the kernel has; -1: there is
   // none.
   int bequeath(int fd);
-  // This program has got it so: no lane, and `residue` is read first.
-  void inherit(Residue* residue);
+  // This process has got it so: no lane, and `residue` is read first.
+  void inherit(Residue* residue, Reason why);
   // The same, but what was unread has been lost.
   void inherit_loss(int fd);
   // This process does not hold it any more from now on: it ends, or another program takes over that

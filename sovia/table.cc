@@ -163,7 +163,7 @@ void opened(int fd, Origin origin) {
   errno = saved;
 }
 
-SocketRef left_by_another_program(const int* fds, std::size_t count) {
+SocketRef left_unread(const int* fds, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     Entry* const at = entry_at(fds[i]);
     if (at == nullptr) return {};

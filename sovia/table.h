@@ -31,9 +31,9 @@ SocketRef find(int fd);
 // kernel need not be asked.
 void opened(int fd, Origin origin = Origin::kMade);
 
-// Descriptors of one socket, which the program before has left to this one: a socket of ours until
-// what is unread has been read. Empty if there is no memory.
-SocketRef left_by_another_program(const int* fds, std::size_t count);
+// Descriptors of one socket that has come from elsewhere with something unread: one of ours until that
+// has been read. Empty if there is no memory.
+SocketRef left_unread(const int* fds, std::size_t count);
 
 // A descriptor that has just been made and is none of ours.
 void opened_foreign(int fd);

@@ -9,6 +9,7 @@ tests_sovia_unit_api_test_SOURCES = \
 	sovia/launcher/counters_reader.cc \
 	tests/sovia/unit/counters_test.cc \
 	tests/sovia/unit/options_test.cc \
+	tests/sovia/unit/residue_test.cc \
 	tests/sovia/unit/stdio_test.cc \
 	tests/sovia/unit/table_test.cc
 tests_sovia_unit_api_test_CPPFLAGS = $(TEST_CPPFLAGS)

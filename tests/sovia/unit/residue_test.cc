@@ -1,0 +1,120 @@
+#include "sovia/residue.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+
+#include "sovia/kernel.h"
+#include "sovia/own_descriptors.h"
+
+namespace viaduct::sovia {
+namespace {
+
+Residue* filled(const std::string& text) {
+  kernel::prepare();
+  Residue* const residue = make_residue(text.size());
+  if (residue != nullptr) std::memcpy(residue->data(), text.data(), text.size());
+  return residue;
+}
+
+std::string read(Residue& residue, std::size_t bytes, bool peek = false) {
+  std::string text(bytes, '\0');
+  const iovec piece{text.data(), bytes};
+  text.resize(read_residue(residue, &piece, 1, 0, peek));
+  return text;
+}
+
+TEST(Residue, GivesEachByteOnce) {
+  Residue* const residue = filled("abcdefgh");
+  ASSERT_NE(residue, nullptr);
+  EXPECT_EQ(read(*residue, 3, true), "abc");
+  EXPECT_EQ(read(*residue, 3), "abc");
+  EXPECT_EQ(residue->left(), 5u);
+  char one[2], two[2];
+  const iovec pieces[] = {{one, 2}, {two, 2}};
+  EXPECT_EQ(read_residue(*residue, pieces, 2, 1, false), 3u);
+  EXPECT_EQ(one[1], 'd');
+  EXPECT_EQ(std::string(two, 2), "ef");
+  EXPECT_EQ(read(*residue, 9), "gh");
+  EXPECT_EQ(read(*residue, 9), "");
+  free_residue(residue);
+}
+
+TEST(Residue, IsSharedWithAChild) {
+  Residue* const residue = filled("childparent");
+  ASSERT_NE(residue, nullptr);
+  const pid_t child = fork();
+  if (child == 0) _exit(read(*residue, 5) == "child" ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read(*residue, 20), "parent");
+  free_residue(residue);
+}
+
+TEST(Residue, IsFoundByItsFile) {
+  Residue* residue = filled("to another program");
+  ASSERT_NE(residue, nullptr);
+  const int file = file_of(residue);
+  ASSERT_GE(file, 0);
+  EXPECT_TRUE(own_descriptors::has(file));
+  Residue* const found = residue_of(file);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(read(*found, 3), "to ");
+  EXPECT_EQ(read(*residue, 8), "another ");
+  EXPECT_EQ(found->left(), 7u);
+  munmap(found, sizeof(Residue) + found->room);
+  own_descriptors::release(file);  // here both are one process
+  free_residue(residue);
+  EXPECT_FALSE(own_descriptors::has(file));
+  EXPECT_LT(fcntl(file, F_GETFD), 0);
+}
+
+TEST(Residue, MovesToACopy) {
+  Residue* residue = filled("in a message");
+  ASSERT_NE(residue, nullptr);
+  EXPECT_EQ(read(*residue, 3), "in ");
+  residue->socket = 77;
+  const int received = dup(file_of(residue));
+  EXPECT_EQ(residue_of(received), nullptr);
+  EXPECT_TRUE(is_residue(received));
+  std::uint64_t socket = 0;
+  Residue* const copy = copy_of_residue(received, socket);
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(socket, 77u);
+  EXPECT_EQ(residue->left(), 0u);
+  EXPECT_EQ(read(*copy, 20), "a message");
+  close(received);
+  free_residue(copy);
+  free_residue(residue);
+}
+
+TEST(Residue, IsNoOtherFile) {
+  kernel::prepare();
+  const int file = memfd_create("other", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, 8192), 0);
+  EXPECT_FALSE(is_residue(file));
+  EXPECT_EQ(residue_of(file), nullptr);
+  EXPECT_FALSE(is_residue(STDIN_FILENO));
+  EXPECT_FALSE(is_residue(-1));
+  close(file);
+}
+
+// As many unread connections as a server may have.
+TEST(Residue, ManyDoWithoutFiles) {
+  Residue* all[200];
+  for (Residue*& each : all) ASSERT_NE(each = filled("x"), nullptr);
+  EXPECT_EQ(all[199]->file, -1);
+  EXPECT_GE(file_of(all[199]), 0);
+  EXPECT_EQ(read(*all[199], 5), "x");
+  for (Residue* const each : all) free_residue(each);
+}
+
+}  // namespace
+}  // namespace viaduct::sovia
