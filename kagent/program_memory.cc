@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -153,6 +155,17 @@ bool ProgramMemory::read(std::span<const iovec> remote, std::span<const iovec> l
 bool ProgramMemory::write(std::span<const iovec> remote, std::span<const iovec> local,
                           std::span<std::byte> buffer) const {
   return copy<false>(memory_.get(), remote, local, buffer);
+}
+
+uid_t owning_user(const ucred& peer) {
+  std::ifstream status("/proc/" + std::to_string(peer.pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("Uid:")) continue;
+    std::istringstream users(line.substr(4));
+    uid_t real = peer.uid;
+    return users >> real && real == 0 ? 0 : peer.uid;
+  }
+  return peer.uid;
 }
 
 Descriptor peer_process(int socket, const ucred& peer) {

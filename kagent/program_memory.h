@@ -46,6 +46,12 @@ class ProgramMemory {
   Descriptor memory_;
 };
 
+// Whose connections the process at the other end of a Unix socket may call its own: those of the user
+// that it connected as, and everybody's if its real user is root, whatever other user's place it has
+// taken for the time, as an ftp server does at a login. To be asked before ProgramMemory::open, which
+// refuses a program that its user has started with the rights of another.
+uid_t owning_user(const ucred& peer);
+
 // A descriptor that names the process at the other end of a Unix socket. Invalid, with errno, if
 // there is none (any more).
 Descriptor peer_process(int socket, const ucred& peer);

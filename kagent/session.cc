@@ -22,6 +22,7 @@ Session::Session(Nic& nic, const ucred& peer, int socket)
     : nic_(nic), peer_(peer), process_(peer_process(socket, peer)) {
   std::string why;
   ProgramMemory memory;
+  const uid_t user = owning_user(peer);
   if (!process_) {
     why = "the program's process can't be found (another PID namespace?)";
   } else if (memory.open(peer, process_.get(), why)) {
@@ -43,7 +44,7 @@ Session::Session(Nic& nic, const ucred& peer, int socket)
   }
   number_ = *number;
   nic.environment().memory(number_) = std::move(memory);
-  nic.environment().set_user(number_, peer.uid);
+  nic.environment().set_user(number_, user);
   nic.environment().set_chime(number_, chime_.get());
 }
 
