@@ -18,8 +18,10 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
 #include "sovia/reason.h"
+#include "sovia/signals.h"
 
 namespace viaduct::sovia {
 
@@ -170,15 +172,21 @@ class Socket {
                               int flags, ssize_t& bytes);
   Attempt receive_residue(const iovec* pieces, std::size_t count, std::size_t skip, bool peek,
                           ssize_t& bytes);
-  bool await(int fd, short events, int option, std::uint64_t& deadline, bool& has_deadline);
+  // A call that waits, perhaps several times.
+  struct Waiting {
+    std::uint64_t deadline = 0;  // 0: not looked up yet
+    bool has_deadline = false;
+    std::optional<signals::Held> signals;  // so that none goes by between two sleeps
+  };
+  bool await(int fd, short events, int option, Waiting& waiting);
   bool blocks(int fd, int flags);
   void set_receiving(Phase phase);
   void set_sending(Phase phase);
   bool awaits_lane_end();
   bool has_ended(int fd);
   bool is_coming_down();
-  bool await_moment(int fd, std::uint64_t& deadline, bool& has_deadline);
-  void look_up_deadline(int fd, int option, std::uint64_t& deadline, bool& has_deadline);
+  bool await_moment(int fd, Waiting& waiting);
+  void begin(int fd, int option, Waiting& waiting);
   void moved(int fd, ssize_t bytes);
   int look_up_combining(int fd);
   void reset(int fd);

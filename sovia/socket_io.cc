@@ -121,20 +121,22 @@ void Socket::mode_changed() {
   combines_.store(-1, std::memory_order_relaxed);
 }
 
-// Of SO_RCVTIMEO or SO_SNDTIMEO.
-void Socket::look_up_deadline(int fd, int option, std::uint64_t& deadline, bool& has_deadline) {
+// `option`: SO_RCVTIMEO or SO_SNDTIMEO.
+void Socket::begin(int fd, int option, Waiting& waiting) {
+  if (waiting.deadline != 0) return;
   timeval timeout{};
   socklen_t length = sizeof timeout;
   kernel::getsockopt(fd, SOL_SOCKET, option, &timeout, &length);
-  has_deadline = timeout.tv_sec != 0 || timeout.tv_usec != 0;
+  waiting.has_deadline = timeout.tv_sec != 0 || timeout.tv_usec != 0;
   const timespec time{timeout.tv_sec, timeout.tv_usec * 1000};
-  deadline = deadline_in(has_deadline ? &time : nullptr);
+  waiting.deadline = deadline_in(waiting.has_deadline ? &time : nullptr);
+  waiting.signals.emplace();
 }
 
 // Waits until an attempt is worth while. False with errno if the call is to end.
-bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
-                   bool& has_deadline) {
-  if (deadline == 0) look_up_deadline(fd, option, deadline, has_deadline);
+bool Socket::await(int fd, short events, int option, Waiting& waiting) {
+  begin(fd, option, waiting);
+  const std::uint64_t deadline = waiting.deadline;
   SocketInterest interest(*this, events);
   const short ask = ask_kernel(events);
   pollfd kernel_fd{fd, ask, 0};
@@ -145,7 +147,8 @@ bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
   constexpr std::uint64_t kMomentNs = 1'000'000;
   const bool kernel_too = !lane_alone && !for_a_moment;
   switch (wait_for(interest, &kernel_fd, kernel_too ? 1 : 0,
-                   for_a_moment ? std::min(deadline, now_ns() + kMomentNs) : deadline, nullptr,
+                   for_a_moment ? std::min(deadline, now_ns() + kMomentNs) : deadline,
+                   waiting.signals->mask(nullptr),
                    !kernel_too)) {
     case Woken::kReady:
     case Woken::kDescriptors:
@@ -155,7 +158,7 @@ bool Socket::await(int fd, short events, int option, std::uint64_t& deadline,
       errno = EAGAIN;
       return false;
     case Woken::kSignal:
-      if (!has_deadline && handlers_restart()) return true;
+      if (!waiting.has_deadline && handlers_restart()) return true;
       errno = EINTR;
       return false;
   }
@@ -217,8 +220,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
   const bool all = (flags & MSG_WAITALL) != 0;
   const bool peek = (flags & MSG_PEEK) != 0;
   std::size_t done = 0;
-  std::uint64_t deadline = 0;
-  bool has_deadline = false;
+  Waiting waiting;
   for (;;) {
     ssize_t bytes = 0;
     const Attempt attempt =
@@ -231,7 +233,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
         if (!all || done >= wanted) return bytes;
         // More may come behind it; what is there does not count as something new.
         if (!blocks(fd, flags) || has_ended(fd)) return bytes;
-        if (!await_moment(fd, deadline, has_deadline)) return bytes;
+        if (!await_moment(fd, waiting)) return bytes;
         continue;
       }
       moved(fd, bytes);
@@ -244,7 +246,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
       errno = EAGAIN;
       return -1;
     }
-    if (!await(fd, POLLIN, SO_RCVTIMEO, deadline, has_deadline)) {
+    if (!await(fd, POLLIN, SO_RCVTIMEO, waiting)) {
       return done != 0 ? static_cast<ssize_t>(done) : -1;
     }
   }
@@ -265,11 +267,12 @@ bool Socket::has_ended(int fd) {
 }
 
 // A short sleep of a peek that wants more than there is. False if it is to end.
-bool Socket::await_moment(int fd, std::uint64_t& deadline, bool& has_deadline) {
-  if (deadline == 0) look_up_deadline(fd, SO_RCVTIMEO, deadline, has_deadline);
+bool Socket::await_moment(int fd, Waiting& waiting) {
+  begin(fd, SO_RCVTIMEO, waiting);
   constexpr timespec kMoment{0, 200'000};
   progress();
-  return nanosleep(&kMoment, nullptr) == 0 && now_ns() < deadline;
+  return kernel::ppoll(nullptr, 0, &kMoment, waiting.signals->mask(nullptr)) == 0 &&
+         now_ns() < waiting.deadline;
 }
 
 // START has come: how much there is to read from the kernel before.
@@ -436,8 +439,7 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
                             Direct* direct) {
   const std::size_t wanted = total(pieces, count);
   std::size_t done = 0;
-  std::uint64_t deadline = 0;
-  bool has_deadline = false;
+  Waiting waiting;
   for (;;) {
     ssize_t bytes = 0;
     Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct, false);
@@ -463,7 +465,7 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
       errno = EAGAIN;
       return -1;
     }
-    if (!await(fd, POLLOUT, SO_SNDTIMEO, deadline, has_deadline)) {
+    if (!await(fd, POLLOUT, SO_SNDTIMEO, waiting)) {
       return done != 0 ? static_cast<ssize_t>(done) : -1;
     }
   }

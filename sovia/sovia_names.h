@@ -228,4 +228,12 @@
 #undef vdprintf
 #define vdprintf sovia_vdprintf
 
+/* ------------------------------------------------------------------ signals
+ * There is a structure of the same name: only calls are mapped. */
+
+#undef sigaction
+#define sigaction(signal, action, before) sovia_sigaction(signal, action, before)
+#undef siginterrupt
+#define siginterrupt sovia_siginterrupt
+
 #endif
