@@ -19,7 +19,7 @@ struct Registration {
   std::uint32_t slot;
   std::uint32_t generation;
   SocketRef socket;   // either this
-  EpollSetRef inner;  // or this, or neither if it is here for its data alone, which looks like a token
+  EpollSetRef inner;  // or this, or neither: it is here as its data looks like a token
 
   // Changed with the set's mutex_ held.
   epoll_event program{};         // as the program wants it

@@ -1,12 +1,12 @@
 // What epoll needs beside the kernel's own set.
 //
-// The program's epoll descriptor is the kernel's, with all registrations in it. Registrations of our
-// sockets, and of epoll descriptors with such sockets in them, are kept here too:
+// The program's epoll descriptor is the kernel's, with all registrations in it. Registrations of
+// our sockets, and of epoll descriptors with such sockets in them, are kept here too:
 //
 //     the socket has ...      the kernel's registration is    readiness comes from
 //     no lane                 the program's own               the kernel
-//     a lane, one or both     ours: what Socket::ask_kernel   the kernel for that, the ready list for
-//     directions              says, and a token for data      the rest, both through Socket::answer
+//     a lane, one or both     ours: what Socket::ask_kernel   the kernel for that, the ready list
+//     directions              says, and a token for data      for the rest, both by Socket::answer
 //
 // The token tells which registration an event of the kernel is for. One-shot registrations have it
 // always, as we must know when they have fired. Nothing else in the set is touched.
@@ -14,9 +14,9 @@
 // The ready list has the registrations whose lane may have something to say; notify_watchers() puts
 // them there. A look at the list takes off what has nothing to say after all.
 //
-// Locks, in this order: mutex_ of an outer set, mutex_ of a set in it, the lock of a socket's watchers
-// (epoll_set.cc), ready_mutex_ of an inner set, ready_mutex_ of an outer set. Sockets' own locks may be
-// taken inside mutex_; nothing here is locked while a thread waits.
+// Locks, in this order: mutex_ of an outer set, mutex_ of a set in it, the lock of a socket's
+// watchers (epoll_set.cc), ready_mutex_ of an inner set, ready_mutex_ of an outer set. Sockets' own
+// locks may be taken inside mutex_; nothing here is locked while a thread waits.
 #ifndef VIADUCT_SOVIA_EPOLL_SET_H
 #define VIADUCT_SOVIA_EPOLL_SET_H
 
@@ -59,8 +59,9 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
 
   bool has(const Socket& socket) const;
 
-  // The registrations of a descriptor that is about to be closed. `others`: the socket stays open by
-  // way of other descriptors, so that the kernel keeps the registration where no one can change it.
+  // The registrations of a descriptor that is about to be closed. `others`: the socket stays open
+  // by way of other descriptors, so that the kernel keeps the registration where no one can change
+  // it.
   void closing(int fd, bool others);
 
   // A descriptor of the set, for changes to the kernel's part.
@@ -169,7 +170,8 @@ void opened(int epfd);
 // `copy` has just been made of `fd` by dup and its kin; closing(copy) has been called before.
 void copied(int fd, int copy);
 // Any descriptor is about to be closed or replaced. `socket` is what table::closing(fd) has given.
-// Call it before Socket::release, with no locks held; it may have to leave a lane and wait for that.
+// Call it before Socket::release, with no locks held; it may have to leave a lane and wait for
+// that.
 void closing(int fd, Socket* socket);
 // The same for all sets among these.
 void closing_range(unsigned first, unsigned last);

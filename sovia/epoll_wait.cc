@@ -207,7 +207,8 @@ bool EpollSet::yields() {
   return false;
 }
 
-// What the lane of a registration from the ready list has to say. It may be gone if that is nothing.
+// What the lane of a registration from the ready list has to say. It may be gone if that is
+// nothing.
 short EpollSet::look_again(Registration* r, short pending) {
   if (r->socket && !refresh(*r, pending == kAnyChange)) {
     erase(*r);

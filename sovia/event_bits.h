@@ -1,5 +1,5 @@
-// The bits POLL* (EPOLL* are the same). A stream socket has two names for "can read" and "can write",
-// which always come together; lanes know the shorter ones alone.
+// The bits POLL* (EPOLL* are the same). A stream socket has two names for "can read" and "can
+// write", which always come together; lanes know the shorter ones alone.
 #ifndef VIADUCT_SOVIA_EVENT_BITS_H
 #define VIADUCT_SOVIA_EVENT_BITS_H
 

@@ -18,8 +18,8 @@ constexpr int kNone = INT_MIN;
 // For how long a descriptor is left out of a sleep that the kernel would otherwise end at once.
 constexpr std::uint64_t kLeftOutNs = 10'000'000;
 
-// If all that is wanted is on lanes, and something there is ready, the kernel is asked only so often:
-// what it could add are errors.
+// If all that is wanted is on lanes, and something there is ready, the kernel is asked only so
+// often: what it could add are errors.
 constexpr unsigned kCallsWithoutKernel = 16;
 constexpr std::uint64_t kNsWithoutKernel = 50'000;
 thread_local unsigned t_calls_without_kernel = kCallsWithoutKernel;
@@ -91,7 +91,8 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
         left_out_ == 0 ? deadline : std::min(deadline, now_ns() + kLeftOutNs);
     Woken woken;
     {
-      // Those who make an epoll descriptor ready by other means than lanes must know of the sleeper.
+      // Those who make an epoll descriptor ready by other means than lanes must know of the
+      // sleeper.
       struct Sleep {
         PollSet& all;
         explicit Sleep(PollSet& set) : all(set) { tell(+1); }

@@ -7,8 +7,8 @@ namespace viaduct::sovia {
 class Socket;
 
 // The lane of a socket has changed, so that its answers may have. Puts it on the ready lists of the
-// epoll sets that have it; costs a load if there are none. To be called by whoever changed it, before
-// those who wait are woken (Interest::concerns), with no lock of a socket held.
+// epoll sets that have it; costs a load if there are none. To be called by whoever changed it,
+// before those who wait are woken (Interest::concerns), with no lock of a socket held.
 //     POLLIN      something to read came: data, the end
 //     POLLOUT     there is room again where there was none
 //     kAnyChange  a route went up or down, or concerned() has another value now
