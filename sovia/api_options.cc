@@ -6,6 +6,7 @@
 #include <stdarg.h>
 
 #include "sovia/api.h"
+#include "sovia/guard.h"
 #include "sovia/epoll_set.h"
 #include "sovia/own_descriptors.h"
 
@@ -118,7 +119,7 @@ int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t l
     return kernel::setsockopt(fd, level, name, value, length);
   }
   const Call socket(table::find(fd));
-  if (socket && only_the_kernel(level, name, value, length)) {
+  if (socket && can_read(value, length) && only_the_kernel(level, name, value, length)) {
     if (socket->concerned()) socket->leave_for_good(fd, Reason::kOption);
     socket->forbid(Reason::kOption);
   }

@@ -1,28 +1,15 @@
 // Processes: fork, exec, spawn and their kin, and the end of the process.
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "sovia/api.h"
 #include "sovia/argument_array.h"
 #include "sovia/fork.h"
+#include "sovia/inheritance.h"
 #include "sovia/process.h"
 
 using namespace viaduct::sovia;
-
-namespace {
-
-// The program goes and its lanes with it: sockets that survive are read and written through the
-// kernel next, and what was sent on the others has arrived. exec may fail, so they stay usable.
-void leave_all() {
-  kernel::prepare();
-  table::for_each(
-      [](int fd, Socket& socket, void*) {
-        if (socket.concerned()) socket.leave(fd, Reason::kExec);
-      },
-      nullptr);
-}
-
-}  // namespace
 
 pid_t sovia_fork(void) {
   kernel::prepare();
@@ -70,24 +57,23 @@ int sovia_daemon(int stay_in_directory, int keep_streams) {
 
 // ------------------------------------------------------------------ exec
 
+// It may fail, so all stays usable.
 int sovia_execve(const char* path, char* const arguments[], char* const environment[]) {
-  leave_all();
-  return kernel::execve(path, arguments, environment);
+  Succession next;
+  return kernel::execve(path, arguments, next.environment(environment));
 }
 
 int sovia_execv(const char* path, char* const arguments[]) {
-  leave_all();
-  return kernel::execve(path, arguments, environ);
+  return sovia_execve(path, arguments, environ);
 }
 
 int sovia_execvp(const char* file, char* const arguments[]) {
-  leave_all();
-  return kernel::execvp(file, arguments);
+  return sovia_execvpe(file, arguments, environ);
 }
 
 int sovia_execvpe(const char* file, char* const arguments[], char* const environment[]) {
-  leave_all();
-  return SOVIA_LATE(execvpe)(file, arguments, environment);
+  Succession next;
+  return SOVIA_LATE(execvpe)(file, arguments, next.environment(environment));
 }
 
 int sovia_execl(const char* path, const char* argument, ...) {
@@ -106,15 +92,15 @@ int sovia_execle(const char* path, const char* argument, ...) {
 }
 
 int sovia_fexecve(int fd, char* const arguments[], char* const environment[]) {
-  leave_all();
-  return kernel::fexecve(fd, arguments, environment);
+  Succession next;
+  return kernel::fexecve(fd, arguments, next.environment(environment));
 }
 
 int sovia_execveat(int directory, const char* path, char* const arguments[],
                    char* const environment[], int flags) {
-  leave_all();
-  return static_cast<int>(
-      syscall(SYS_execveat, directory, path, arguments, environment, flags));
+  Succession next;
+  return static_cast<int>(syscall(SYS_execveat, directory, path, arguments,
+                                  next.environment(environment), flags));
 }
 
 // ------------------------------------------------------------------ programs in children
@@ -123,7 +109,8 @@ int sovia_posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actio
                       const posix_spawnattr_t* attributes, char* const arguments[],
                       char* const environment[]) {
   fork::Spawning spawning;
-  const int error = kernel::posix_spawn(pid, path, actions, attributes, arguments, environment);
+  const int error = kernel::posix_spawn(pid, path, actions, attributes, arguments,
+                                        spawning.environment(environment));
   if (error != 0) spawning.undo();
   return error;
 }
@@ -132,7 +119,8 @@ int sovia_posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_acti
                        const posix_spawnattr_t* attributes, char* const arguments[],
                        char* const environment[]) {
   fork::Spawning spawning;
-  const int error = kernel::posix_spawnp(pid, file, actions, attributes, arguments, environment);
+  const int error = kernel::posix_spawnp(pid, file, actions, attributes, arguments,
+                                         spawning.environment(environment));
   if (error != 0) spawning.undo();
   return error;
 }
@@ -143,20 +131,86 @@ int sovia_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions, 
   if (socket) {
     const KeepErrno keep;
     socket->leave_for_good(fd, Reason::kPassed);
+    socket->will_be_passed();
   }
   return SOVIA_LATE(posix_spawn_file_actions_adddup2)(actions, fd, copy);
 }
 
+namespace {
+
+// For functions of the C library that take the program's environment by themselves. Only if there is
+// something to tell.
+class OtherEnvironment {
+ public:
+  explicit OtherEnvironment(char* const* other) : own_(environ) { environ = const_cast<char**>(other); }
+  ~OtherEnvironment() { environ = own_; }
+  OtherEnvironment(const OtherEnvironment&) = delete;
+
+ private:
+  char** const own_;
+};
+
+// As the C library's system(), with the environment that is given.
+int run_shell(const char* command, char* const* environment) {
+  const char* const arguments[] = {"sh", "-c", "--", command, nullptr};
+  sigset_t blocked, before, defaults;
+  struct sigaction ignore = {}, interrupt, quit;
+  ignore.sa_handler = SIG_IGN;
+  kernel::sigaction(SIGINT, &ignore, &interrupt);
+  kernel::sigaction(SIGQUIT, &ignore, &quit);
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  sigemptyset(&defaults);
+  if (interrupt.sa_handler != SIG_IGN) sigaddset(&defaults, SIGINT);
+  if (quit.sa_handler != SIG_IGN) sigaddset(&defaults, SIGQUIT);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &before);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  pid_t shell;
+  constexpr int kNoShell = 127 << 8;
+  int status = kNoShell;
+  const int error = kernel::posix_spawn(&shell, "/bin/sh", nullptr, &attributes,
+                                        const_cast<char* const*>(arguments), environment);
+  posix_spawnattr_destroy(&attributes);
+  if (error == 0) {
+    while (waitpid(shell, &status, 0) < 0) {
+      if (errno == EINTR) continue;
+      status = -1;
+      break;
+    }
+  }
+  kernel::sigaction(SIGINT, &interrupt, nullptr);
+  kernel::sigaction(SIGQUIT, &quit, nullptr);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) errno = error;
+  return status;
+}
+
+}  // namespace
+
 int sovia_system(const char* command) {
   fork::Spawning spawning;
-  const int status = kernel::system(command);
+  char* const* const environment = spawning.environment(environ);
+  const int status = environment == environ || command == nullptr
+                         ? kernel::system(command)
+                         : run_shell(command, environment);
   spawning.undo();
   return status;
 }
 
 FILE* sovia_popen(const char* command, const char* mode) {
   fork::Spawning spawning;
-  FILE* const stream = kernel::popen(command, mode);
+  char* const* const environment = spawning.environment(environ);
+  FILE* stream;
+  if (environment == environ) {
+    stream = kernel::popen(command, mode);
+  } else {
+    const OtherEnvironment other(environment);
+    stream = kernel::popen(command, mode);
+  }
   if (stream == nullptr) spawning.undo();
   return stream;
 }

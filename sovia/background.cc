@@ -502,6 +502,17 @@ class Finished final : public Interest {
   const std::vector<LaneEnd*> ends_;
 };
 
+// As long as something moves.
+void await(std::vector<LaneEnd*> ends) {
+  Finished finished(std::move(ends));
+  for (std::size_t before = ~std::size_t{0}, now; (now = finished.unsent()) != before;) {
+    before = now;
+    if (wait_for(finished, nullptr, 0, now_ns() + kFarewellNs, nullptr, true) == Woken::kReady) {
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 void ask(SocketRef socket, int fd) {
@@ -576,13 +587,21 @@ void farewell() {
     for (LaneEnd* const end : ends) ++end->pins;
   }
   for (LaneEnd* const end : ends) end->socket->finish_lane();
-  Finished finished(ends);
-  for (std::size_t before = ~std::size_t{0}, now; (now = finished.unsent()) != before;) {
-    before = now;
-    if (wait_for(finished, nullptr, 0, now_ns() + kFarewellNs, nullptr, true) == Woken::kReady) {
-      return;
+  await(std::move(ends));
+}
+
+void await_closed() {
+  std::vector<LaneEnd*> ends;
+  {
+    const std::scoped_lock guard(state().lock);
+    if (!state().running) return;
+    for (LaneEnd* const end : state().ends) {
+      if (!end->socket->closed()) continue;
+      ++end->pins;
+      ends.push_back(end);
     }
   }
+  if (!ends.empty()) await(std::move(ends));
 }
 
 void before_fork() {

@@ -28,6 +28,8 @@ void flush_later(LaneEnd& end);
 
 // At the end of the process: lets what is on its way arrive, as long as it moves.
 void farewell();
+// The same for sockets that are closed already; the others stay as they are.
+void await_closed();
 
 void before_fork();
 void after_fork_in_parent();

@@ -16,6 +16,7 @@
 #include "sovia/kernel.h"
 #include "sovia/options.h"
 #include "sovia/own_descriptors.h"
+#include "sovia/signals.h"
 #include "sovia/socket.h"
 
 namespace viaduct::sovia {
@@ -225,6 +226,8 @@ Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t dead
                const sigset_t* mask, bool worth_spinning) {
   const bool lanes = engine::nic() != nullptr && options().handling == Handling::kSingle;
   if (interest.ready() || (progress() && interest.ready())) return Woken::kReady;
+  const signals::Held held;
+  mask = held.mask(mask);
   const bool expired = deadline != kNever && now_ns() >= deadline;
   if (lanes && worth_spinning && !expired && spin(interest, deadline)) {
     counters::add(Counter::kSpinHits);

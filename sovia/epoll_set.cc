@@ -174,7 +174,7 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
     errno = error;
     return -1;
   }
-  if (!refresh(*r)) {
+  if (!refresh(*r, false)) {
     erase(*r);
     return 0;
   }
@@ -211,10 +211,13 @@ EpollSet::Plan EpollSet::plan(Registration& r) {
   return {events | flags | (edges ? std::uint32_t{EPOLLET} : 0), true};
 }
 
-// Makes the kernel's registration what it should be. False if there is none any more.
-bool EpollSet::refresh(Registration& r) {
+// Makes the kernel's registration what it should be. anew: what the kernel has said before may mean
+// something else now, so it is to say it once more. False if there is no registration any more.
+bool EpollSet::refresh(Registration& r, bool anew) {
+  if (anew) r.muted = false;
   const Plan planned = plan(r);
-  return planned == r.kernel || apply(r, EPOLL_CTL_MOD, planned) == 0;
+  const bool again = anew && r.kernel.tokened && (r.kernel.events & EPOLLET);
+  return (planned == r.kernel && !again) || apply(r, EPOLL_CTL_MOD, planned) == 0;
 }
 
 int EpollSet::apply(Registration& r, int op, const Plan& planned) {
@@ -298,7 +301,7 @@ void EpollSet::adopt_registrations() {
     r.kernel = {events, false};
     r.disabled = (events & EPOLLONESHOT) && !(events & 0xffff);
     r.interest = interest_of(r);
-    if (!refresh(r)) {
+    if (!refresh(r, false)) {
       erase(r);
     } else if (r.laned) {
       push(r, kAnyChange);

@@ -101,7 +101,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   void emit(Registration& r, short answer, epoll_event* events, int& count);
 
   Plan plan(Registration& r);
-  bool refresh(Registration& r);
+  bool refresh(Registration& r, bool anew);
   int apply(Registration& r, int op, const Plan& plan);
   void mute(Registration& r);
 

@@ -209,13 +209,15 @@ bool EpollSet::yields() {
 
 // What the lane of a registration from the ready list has to say. It may be gone if that is nothing.
 short EpollSet::look_again(Registration* r, short pending) {
-  if (pending == kAnyChange) r->muted = false;
-  if (r->socket && !refresh(*r)) {
+  if (r->socket && !refresh(*r, pending == kAnyChange)) {
     erase(*r);
     return 0;
   }
   if (r->disabled || (!r->laned && !r->inner)) return 0;
-  return r->lane_answer();
+  const short answer = r->lane_answer();
+  // The question may have brought to light that the lane has ended.
+  if (answer == 0 && r->socket && !refresh(*r, false)) erase(*r);
+  return answer;
 }
 
 // One event for each registration, even if both a lane and the kernel have something to say.

@@ -5,6 +5,7 @@
 
 #include "sovia/api.h"
 #include "sovia/background.h"
+#include "sovia/inheritance.h"
 
 namespace viaduct::sovia::fork {
 namespace {
@@ -92,6 +93,7 @@ void failed() {
 
 struct Spawning::Shared {
   HeldSockets sockets;
+  Inheritance inheritance;
 };
 
 Spawning::Spawning() {
@@ -100,13 +102,15 @@ Spawning::Spawning() {
   table::for_each(
       [](int fd, Socket& socket, void* context) {
         const int flags = kernel::fcntl(fd, F_GETFD);
-        if (flags < 0 || (flags & FD_CLOEXEC) != 0) return;
+        if (flags < 0 || ((flags & FD_CLOEXEC) != 0 && !socket.passed())) return;
         auto*& into = *static_cast<Shared**>(context);
         if (into == nullptr) into = new Shared;
         add(into->sockets, fd, socket);
       },
       &shared_);
-  if (shared_ != nullptr) leave_and_share(shared_->sockets, Reason::kExec);
+  if (shared_ == nullptr) return;
+  leave_and_share(shared_->sockets, Reason::kExec);
+  for (Held& one : shared_->sockets) shared_->inheritance.add(one.fd, *one.socket);
 }
 
 Spawning::~Spawning() {
@@ -119,6 +123,10 @@ void Spawning::undo() {
   const KeepErrno keep;
   for (Held& one : shared_->sockets) one.socket->fork_failed();
   shared_->sockets.clear();
+}
+
+char* const* Spawning::environment(char* const own[]) {
+  return shared_ == nullptr ? own : shared_->inheritance.environment(own);
 }
 
 }  // namespace viaduct::sovia::fork

@@ -24,6 +24,9 @@ class Spawning {
   // It did not happen, or the child has come and gone.
   void undo();
 
+  // The program's environment, if it would be `own` without us.
+  char* const* environment(char* const own[]);
+
  private:
   struct Shared;
   Shared* shared_ = nullptr;

@@ -137,6 +137,7 @@ std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip
           const std::size_t here = std::min<std::size_t>(left, kChunkBytes - last);
           if (!options_.copy(wire_.data_chunk(place(filled_ - 1)) + last, from, here)) {
             faulted_ = true;
+            if (last == 0) --filled_;
             break;
           }
           last += static_cast<std::uint32_t>(here);

@@ -21,6 +21,7 @@ sovia_sources = \
 	sovia/event_bits.h \
 	sovia/fork.cc sovia/fork.h \
 	sovia/guard.h \
+	sovia/inheritance.cc sovia/inheritance.h \
 	sovia/kernel.cc sovia/kernel.h \
 	sovia/lane.cc sovia/lane.h sovia/packet.h sovia/wire.h \
 	sovia/lane_end.h \
@@ -37,6 +38,7 @@ sovia_sources = \
 	sovia/reason.cc sovia/reason.h \
 	sovia/registrations.cc sovia/registrations.h \
 	sovia/residue.cc sovia/residue.h \
+	sovia/signals.cc sovia/signals.h \
 	sovia/socket.cc sovia/socket.h \
 	sovia/socket_io.cc \
 	sovia/socket_pool.cc sovia/socket_pool.h \

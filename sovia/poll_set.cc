@@ -163,7 +163,8 @@ void PollSet::adapt() {
     item.asked = item.socket->ask_kernel(wanted);
     fds_[item.place].events = item.asked;
     spin_ |= item.asked != wanted;
-    if ((item.asked & ~event_bits::kSeldom) == 0) ++on_lanes_;
+    // Urgent data is always the kernel's to tell.
+    if ((item.asked & ~event_bits::kSeldom) == 0 && (wanted & POLLPRI) == 0) ++on_lanes_;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "sovia/api.h"
 #include "sovia/background.h"
 #include "sovia/fork.h"
+#include "sovia/inheritance.h"
 #include "sovia/stdio_streams.h"
 
 namespace viaduct::sovia {
@@ -33,7 +34,12 @@ void finish() {
   if (t_inside != 0 || g_finished.exchange(true)) return;
   const KeepErrno keep;
   background::farewell();
-  table::for_each([](int fd, Socket&, void*) { table::closing(fd); }, nullptr);
+  table::for_each(
+      [](int fd, Socket& socket, void*) {
+        socket.depart();
+        table::closing(fd);
+      },
+      nullptr);
 }
 
 namespace {
@@ -42,6 +48,7 @@ namespace {
 [[gnu::constructor]] void begin() {
   kernel::prepare();
   watch();
+  take_inheritance();
 }
 
 // exit() writes out streams after this, so ours are written out here.

@@ -18,6 +18,7 @@
   X(kResources, "out of VIs, memory or descriptors")                         \
   X(kNotVouched, "the peer's agent does not vouch for its end")              \
   X(kStandardStream, "an inherited descriptor 0, 1 or 2")                    \
+  X(kInherited, "the socket was there before the program began")             \
   X(kPassed, "the socket was passed by SCM_RIGHTS")                          \
   X(kShared, "other processes hold the socket since a fork")                 \
   X(kFork, "fork")                                                           \

@@ -2,20 +2,64 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
 #include <new>
 
+#include "sovia/kernel.h"
+#include "sovia/own_descriptors.h"
+
 namespace viaduct::sovia {
 namespace {
 
 constexpr std::size_t kPage = 4096;
+constexpr std::uint64_t kMagic = 0x6575646973657253;  // "Sresidue"
+constexpr int kMostFiles = 64;  // a server with more unread connections forks without
 
-void* map_shared(std::size_t bytes) {
-  void* const at =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+constinit std::atomic<int> g_files{0};
+
+void* map_shared(std::size_t bytes, int file = -1) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        file < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, file, 0);
   return at == MAP_FAILED ? nullptr : at;
+}
+
+// Whether its descriptor is still what it was: the program may have closed it behind our back.
+bool has_file(const Residue& residue) {
+  struct stat about;
+  return residue.file >= 0 && own_descriptors::has(residue.file) &&
+         fstat(residue.file, &about) == 0 && about.st_ino == residue.inode;
+}
+
+Residue* make(std::size_t bytes, bool with_file) {
+  const std::size_t size = sizeof(Residue) + bytes;
+  int file = -1;
+  struct stat about{};
+  if (with_file) {
+    file = memfd_create("sovia", MFD_CLOEXEC);
+    if (file < 0) return nullptr;
+    if (ftruncate(file, static_cast<off_t>(size)) != 0 || fstat(file, &about) != 0) {
+      kernel::close(file);
+      return nullptr;
+    }
+    file = own_descriptors::adopt(file);
+  }
+  void* const at = map_shared(size, file);
+  if (at == nullptr) {
+    if (file >= 0) own_descriptors::release(file);
+    if (file >= 0) kernel::close(file);
+    return nullptr;
+  }
+  if (file >= 0) g_files.fetch_add(1);
+  auto* const residue = static_cast<Residue*>(at);
+  residue->magic = kMagic;
+  residue->bytes = residue->room = bytes;
+  residue->inode = about.st_ino;
+  residue->file = file;
+  return residue;
 }
 
 }  // namespace
@@ -37,14 +81,46 @@ Holders* make_holders() {
 }
 
 Residue* make_residue(std::size_t bytes) {
-  void* const at = map_shared(sizeof(Residue) + bytes);
-  if (at == nullptr) return nullptr;
-  auto* const residue = static_cast<Residue*>(at);
-  residue->bytes = bytes;
-  return residue;
+  Residue* const residue = make(bytes, g_files.load() < kMostFiles);
+  return residue != nullptr ? residue : make(bytes, false);
 }
 
-void free_residue(Residue* residue) { munmap(residue, sizeof(Residue) + residue->bytes); }
+void free_residue(Residue* residue) {
+  if (has_file(*residue)) {
+    own_descriptors::release(residue->file);
+    kernel::close(residue->file);
+    g_files.fetch_sub(1);
+  }
+  munmap(residue, sizeof(Residue) + residue->room);
+}
+
+int file_of(Residue*& residue) {
+  if (has_file(*residue)) return residue->file;
+  Residue* const copy = make(residue->left(), true);
+  if (copy == nullptr) return -1;
+  const iovec all{copy->data(), copy->bytes};
+  copy->bytes = read_residue(*residue, &all, 1, 0, false);
+  free_residue(residue);
+  residue = copy;
+  return copy->file;
+}
+
+Residue* residue_of(int file) {
+  struct stat about;
+  if (fstat(file, &about) != 0 || about.st_size < static_cast<off_t>(sizeof(Residue))) return nullptr;
+  const auto size = static_cast<std::size_t>(about.st_size);
+  void* const at = map_shared(size, file);
+  if (at == nullptr) return nullptr;
+  auto* const residue = static_cast<Residue*>(at);
+  if (residue->magic != kMagic || residue->file != file || residue->inode != about.st_ino ||
+      residue->room != size - sizeof(Residue) || residue->bytes > residue->room) {
+    munmap(at, size);
+    return nullptr;
+  }
+  own_descriptors::mark(file);
+  g_files.fetch_add(1);
+  return residue;
+}
 
 std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t count,
                          std::size_t skip, bool peek) {

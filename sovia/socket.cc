@@ -46,6 +46,23 @@ class LaneOver final : public Interest {
   const bool both_;
 };
 
+// From the kernel, which has them or gets them soon: how many have come in time.
+std::size_t receive_all(int fd, std::byte* to, std::size_t bytes) {
+  const std::uint64_t deadline = now_ns() + kLeaveMs * 1'000'000;
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = kernel::recv(fd, to + done, bytes - done, MSG_DONTWAIT);
+    if (got > 0) {
+      done += static_cast<std::size_t>(got);
+      continue;
+    }
+    if (got == 0 || (errno != EAGAIN && errno != EINTR) || now_ns() >= deadline) break;
+    pollfd one{fd, POLLIN, 0};
+    kernel::poll(&one, 1, 10);
+  }
+  return done;
+}
+
 template <class T>
 void renew(T& object) {
   new (&object) T;
@@ -120,10 +137,8 @@ bool Socket::kernel_knows_all() {
   {
     const std::scoped_lock guard(in_);
     if (reset_ || residue_ != nullptr) return false;
-    if (lane_ != nullptr && receiving_ != Phase::kAfter) {
-      const std::scoped_lock lane_guard(lane_->lane.lock());
-      if (lane_->lane.started() || lane_->lane.broken()) return false;
-    }
+    // Even before it has begun the lane decides when the end of the connection is told.
+    if (lane_ != nullptr && receiving_ != Phase::kAfter) return false;
   }
   const std::scoped_lock guard(out_);
   if (lane_ == nullptr) return true;
@@ -159,7 +174,8 @@ short Socket::answer(short wanted, short kernel_says) {
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
       }
       if (lane.lost() && receiving_ != Phase::kAfter) says |= kIn | POLLERR | POLLHUP;
-      if (receiving_ == Phase::kKernel && !lane.started() && !ended && !lane.broken()) {
+      if (receiving_ == Phase::kKernel && !lane.started() && !ended && !lane.broken() &&
+          !read_shut_) {
         // The end of the connection is told when that of the lane has come.
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
         if (early_end_) says = static_cast<short>(says & ~kIn);
@@ -237,7 +253,9 @@ void Socket::forbid(Reason why) {
     const std::scoped_lock both(in_, out_);
     forbidden_ = true;
     reason_.store(why);
-    if (stage_ == Stage::kNone) lane_wanted_.store(false, std::memory_order_release);
+    if (stage_ == Stage::kNone && residue_ == nullptr) {
+      lane_wanted_.store(false, std::memory_order_release);
+    }
   }
   counters::fell(why);
   if (!concerned()) engine::changed(*this);
@@ -347,7 +365,7 @@ void Socket::reset(int fd) {
 
 void Socket::release(int fd) {
   for_good_.store(true);
-  if (holders_ != nullptr) holders_->count.fetch_sub(1);
+  depart();
   bool asked;
   {
     const std::scoped_lock both(in_, out_);
@@ -390,36 +408,63 @@ void Socket::release(int fd) {
 
 // ---------------------------------------------------------------------------- fork
 
+// What is unread and can be read by this process alone moves to shared memory: the rest of what was
+// moved before, then what the kernel has yet to give before the lane's, then the lane's. In and out
+// locked.
+void Socket::gather_unread(int fd) {
+  if (lane_ == nullptr || reset_) return;
+  Lane& lane = lane_->lane;
+  std::size_t bytes;
+  {
+    const std::scoped_lock lane_guard(lane.lock());
+    bytes = lane.unread();
+  }
+  if (bytes == 0) return;
+  const std::size_t rest = residue_ != nullptr ? residue_->left() : 0;
+  const std::size_t before = receiving_ == Phase::kDrain ? kernel_left_ : 0;
+  Residue* const residue = make_residue(rest + before + bytes);
+  std::size_t at = 0;
+  if (residue != nullptr) {
+    const iovec first{residue->data(), rest};
+    if (rest != 0) at = read_residue(*residue_, &first, 1, 0, false);
+    const std::size_t got = receive_all(fd, residue->data() + at, before);
+    at += got;
+    kernel_read_ += got;
+    if (got == before) {
+      const std::scoped_lock lane_guard(lane.lock());
+      const iovec all{residue->data() + at, bytes};
+      const std::size_t read = lane.read(&all, 1, 0, false);
+      if (read != bytes) reset(fd);
+      at += read;
+      kernel_left_ = 0;
+    } else {
+      reset(fd);
+    }
+    residue->bytes = at;
+    counters::add(Counter::kResidueBytes, at);
+    if (residue_ != nullptr) free_residue(residue_);
+    residue_ = residue;
+  } else {
+    reset(fd);
+  }
+  // A process that went on without these bytes would take what follows for them.
+  if (reset_) {
+    const std::scoped_lock lane_guard(lane.lock());
+    lane.discard(lane.unread());
+  }
+  set_receiving(Phase::kAfter);
+  background::look_at(*lane_);
+}
+
 void Socket::share(int fd) {
   const std::scoped_lock both(in_, out_);
-  if (lane_ != nullptr) {
-    Lane& lane = lane_->lane;
-    const std::scoped_lock lane_guard(lane.lock());
-    const std::size_t bytes = lane.unread();
-    // What the lane still has comes after what the kernel has yet to give in phase kDrain; then it
-    // can only be kept by reading that first.
-    if (bytes != 0) {
-      const std::size_t before = receiving_ == Phase::kDrain ? kernel_left_ : 0;
-      Residue* const residue = make_residue(before + bytes);
-      if (residue != nullptr) {
-        std::size_t at = 0;
-        while (at < before) {
-          const ssize_t got = kernel::recv(fd, residue->data() + at, before - at, MSG_WAITALL);
-          if (got <= 0) break;
-          at += static_cast<std::size_t>(got);
-        }
-        const iovec all{residue->data() + at, bytes};
-        lane.read(&all, 1, 0, false);
-        residue->bytes = at + bytes;
-        counters::add(Counter::kResidueBytes, residue->bytes);
-        residue_ = residue;
-      }
-      set_receiving(Phase::kAfter);
-    }
-    background::look_at(*lane_);
-  }
+  gather_unread(fd);
+  if (lane_ != nullptr) background::look_at(*lane_);
   read_known_ = false;  // from now on others may read too
-  if (holders_ == nullptr) holders_ = make_holders();
+  if (holders_ == nullptr) {
+    holders_ = make_holders();
+    if (holders_ != nullptr) holders_->lanes.store(lane_number_.load());
+  }
   if (holders_ != nullptr) holders_->count.fetch_add(1);
   nonblocking_.store(-1, std::memory_order_relaxed);
 }
@@ -427,6 +472,44 @@ void Socket::share(int fd) {
 void Socket::fork_failed() {
   const std::scoped_lock both(in_, out_);
   if (holders_ != nullptr) holders_->count.fetch_sub(1);
+}
+
+int Socket::bequeath(int fd) {
+  const std::scoped_lock both(in_, out_);
+  gather_unread(fd);
+  if (residue_ == nullptr || residue_->left() == 0) return -1;
+  const int file = file_of(residue_);
+  if (file < 0) reset(fd);
+  return file;
+}
+
+void Socket::inherit(Residue* residue) {
+  const std::scoped_lock both(in_, out_);
+  residue_ = residue;
+  forbidden_ = true;
+  for_good_.store(true);
+  reason_.store(Reason::kInherited);
+  read_known_ = false;
+}
+
+void Socket::inherit_loss(int fd) {
+  const std::scoped_lock both(in_, out_);
+  forbidden_ = true;
+  reset(fd);
+}
+
+void Socket::depart() {
+  const std::scoped_lock both(in_, out_);
+  if (departed_ || holders_ == nullptr) return;
+  departed_ = true;
+  holders_->count.fetch_sub(1);
+}
+
+void Socket::stay() {
+  const std::scoped_lock both(in_, out_);
+  if (!departed_) return;
+  departed_ = false;
+  holders_->count.fetch_add(1);
 }
 
 void Socket::after_fork_in_child() {
@@ -461,7 +544,14 @@ bool Socket::lane_opened(LaneEnd& end) {
   set_sending(Phase::kKernel);
   reason_.store(Reason::kNone);
   lane_number_.fetch_add(1);
+  if (holders_ != nullptr) holders_->lanes.store(lane_number_.load());
   return true;
+}
+
+std::uint32_t Socket::lane_number() {
+  const std::scoped_lock guard(in_);
+  if (holders_ != nullptr) lane_number_.store(holders_->lanes.load());
+  return lane_number_.load();
 }
 
 void Socket::lane_refused(Reason why) {
@@ -478,7 +568,9 @@ void Socket::lane_refused(Reason why) {
     const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
                        why == Reason::kOtherNic || why == Reason::kStandardStream ||
                        why == Reason::kPassed;
-    if (never || forbidden_) lane_wanted_.store(false, std::memory_order_release);
+    if ((never || forbidden_) && residue_ == nullptr) {
+      lane_wanted_.store(false, std::memory_order_release);
+    }
   }
   if (!concerned()) engine::changed(*this);
 }
@@ -523,6 +615,7 @@ Socket::Attempt Socket::receive_residue(const iovec* pieces, std::size_t count, 
   if (residue_->left() != 0) return Attempt::kDone;  // nothing was asked for
   free_residue(residue_);
   residue_ = nullptr;
+  if (forbidden_ && stage_ == Stage::kNone) lane_wanted_.store(false, std::memory_order_release);
   return Attempt::kAgain;
 }
 

@@ -88,13 +88,30 @@ class Socket {
   // if the socket does not linger. Call between table::closing() and the kernel's close.
   void release(int fd);
 
-  // ------------------------------------------------------------------ fork
+  // ------------------------------------------------------------------ fork and exec
   // Before fork, lane left: unread data of the lane moves to memory that parent and child share, and
   // the socket counts one more process that holds it. Undone by fork_failed().
   void share(int fd);
   void fork_failed();
   // In the child, for every socket: no thread is inside any more.
   void after_fork_in_child();
+
+  // The program is about to be replaced by another, or runs one, which gets the descriptor. Lane
+  // left. The file of what is unread and comes before anything that the kernel has; -1: there is
+  // none.
+  int bequeath(int fd);
+  // This program has got it so: no lane, and `residue` is read first.
+  void inherit(Residue* residue);
+  // The same, but what was unread has been lost.
+  void inherit_loss(int fd);
+  // This process does not hold it any more from now on: it ends, or another program takes over that
+  // does not get it. More than once does no harm. Undone by stay().
+  void depart();
+  void stay();
+
+  // A child that is spawned gets it, whether it closes on exec or not.
+  void will_be_passed() { passed_.store(true); }
+  bool passed() const { return passed_.load(); }
 
   // ------------------------------------------------------------------ events of the program
   void listens();       // so it has no data, and the kernel alone knows all about it
@@ -113,7 +130,7 @@ class Socket {
   // When the process ends: FIN to the peer. Nobody calls any more.
   void finish_lane();
   // Which lane of this connection the next one is.
-  std::uint32_t lane_number() const { return lane_number_.load(); }
+  std::uint32_t lane_number();
 
   SocketRef reference();
 
@@ -165,6 +182,7 @@ class Socket {
   void moved(int fd, ssize_t bytes);
   int look_up_combining(int fd);
   void reset(int fd);
+  void gather_unread(int fd);
   Attempt fail_reset();
 
   std::atomic<std::uint32_t> references_{0};  // first: see SocketPool
@@ -196,6 +214,8 @@ class Socket {
   bool reset_told_ = false;
   Holders* holders_ = nullptr;
   Residue* residue_ = nullptr;
+  bool departed_ = false;
+  std::atomic<bool> passed_{false};
 
   std::atomic<bool> for_good_{false};
   std::atomic<Reason> reason_{Reason::kShort};

@@ -289,9 +289,10 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
   if (residue_ != nullptr) {
     const Attempt attempt = receive_residue(pieces, count, skip, peek, bytes);
     if (attempt != Attempt::kAgain) return attempt;
+    came_down.happened = !concerned();
   }
+  if (reset_ && (lane_ == nullptr || receiving_ == Phase::kAfter)) return fail_reset();
   if (lane_ == nullptr) {
-    if (reset_) return fail_reset();
     return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
   }
   Lane& lane = lane_->lane;
@@ -357,6 +358,13 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
       early_end_ = true;
       return Attempt::kAgain;
     }
+  }
+  if (bytes > 0 && (flags & MSG_PEEK) != 0 && receiving_ == Phase::kDrain &&
+      static_cast<std::uint64_t>(bytes) == kernel_left_) {
+    // What comes next is on the lane.
+    const std::scoped_lock guard(lane_->lane.lock());
+    bytes += static_cast<ssize_t>(
+        lane_->lane.read(pieces, count, skip + static_cast<std::size_t>(bytes), true));
   }
   if (bytes > 0 && (flags & MSG_PEEK) == 0) {
     counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));

@@ -134,6 +134,12 @@ SOVIA_API int sovia_epoll_pwait(int epoll, struct epoll_event *events, int room,
 SOVIA_API int sovia_epoll_pwait2(int epoll, struct epoll_event *events, int room,
                                  const struct timespec *timeout, const sigset_t *mask);
 
+/* As sigaction(2) and siginterrupt(3). They let the library know whether signals interrupt calls; a
+ * program that does without them may have calls that go on, when a signal comes while they look for
+ * data before they sleep. */
+SOVIA_API int sovia_sigaction(int signal, const struct sigaction *action, struct sigaction *before);
+SOVIA_API int sovia_siginterrupt(int signal, int interrupts);
+
 /* ------------------------------------------------------------------ processes
  * sovia_vfork is sovia_fork: the child has its own memory, and the parent goes on at once. */
 

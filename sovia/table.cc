@@ -90,10 +90,13 @@ bool kernel_says_tcp(int fd) {
 // What a TCP socket is to the library, by how it came to be.
 std::uintptr_t entry_for(int fd, Origin origin) {
   if (!options().lanes) return kTcpForeign;
-  // stdio writes to standard streams behind our back; who passes a socket may go on using it.
-  if (origin == Origin::kInherited && fd <= STDERR_FILENO) {
+  // stdio writes to standard streams behind our back; who passes a socket, or leaves it to a program
+  // that it runs, may go on using it.
+  if (origin == Origin::kInherited) {
     counters::publish();
-    counters::fell(Reason::kStandardStream);
+    if (option(fd, SO_ACCEPTCONN) != 1) {
+      counters::fell(fd <= STDERR_FILENO ? Reason::kStandardStream : Reason::kInherited);
+    }
     return kTcpForeign;
   }
   if (origin == Origin::kReceived) {
@@ -158,6 +161,22 @@ void opened(int fd, Origin origin) {
   // What was there before was closed behind our back.
   taken(at->exchange(tcp ? entry_for(fd, origin) : kForeign));
   errno = saved;
+}
+
+SocketRef left_by_another_program(const int* fds, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    Entry* const at = entry_at(fds[i]);
+    if (at == nullptr) return {};
+    if (i != 0) {
+      copied(fds[0], fds[i]);
+      continue;
+    }
+    Socket* const socket = SocketPool::make(fds[0], Origin::kInherited);
+    if (socket == nullptr) return {};
+    note_highest(fds[0]);
+    taken(at->exchange(entry_of(socket)));
+  }
+  return find(fds[0]);
 }
 
 void opened_foreign(int fd) {

@@ -9,6 +9,7 @@
 #define VIADUCT_SOVIA_TABLE_H
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "sovia/socket.h"
@@ -29,6 +30,10 @@ SocketRef find(int fd);
 // A descriptor that socket(), accept() and the like have just returned. kMade: it is TCP, and the
 // kernel need not be asked.
 void opened(int fd, Origin origin = Origin::kMade);
+
+// Descriptors of one socket, which the program before has left to this one: a socket of ours until
+// what is unread has been read. Empty if there is no memory.
+SocketRef left_by_another_program(const int* fds, std::size_t count);
 
 // A descriptor that has just been made and is none of ours.
 void opened_foreign(int fd);

@@ -86,9 +86,13 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     before.sa_sigaction(signal, info, context);
   } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
     before.sa_handler(signal);
-  } else {
+  } else if (info->si_code > 0) {
     // The instruction is tried again, and ends the process as it would have without us.
     sigaction(signal, &before, nullptr);
+  } else if (before.sa_handler == SIG_DFL) {
+    // Sent by a process: it does not come again.
+    sigaction(signal, &before, nullptr);
+    raise(signal);
   }
 }
 

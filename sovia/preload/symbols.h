@@ -124,6 +124,11 @@
 // Processes: connections leave their lanes before a fork or an exec, and may have lanes again when
 // one process alone holds them.
 #define SOVIA_PROCESS_SYMBOLS(X)                                                                   \
+  X(sigaction, int, sovia_sigaction,                                                               \
+    (int s, const struct sigaction* a, struct sigaction* b), (s, a, b))                            \
+  X(__sigaction, int, sovia_sigaction,                                                             \
+    (int s, const struct sigaction* a, struct sigaction* b), (s, a, b))                            \
+  X(siginterrupt, int, sovia_siginterrupt, (int s, int i), (s, i))                                 \
   X(fork, pid_t, sovia_fork, (), ())                                                               \
   X(__fork, pid_t, sovia_fork, (), ())                                                             \
   X(vfork, pid_t, sovia_vfork, (), ())                                                             \

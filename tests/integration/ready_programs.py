@@ -11,9 +11,11 @@ registrations). The server sends back what comes and, when that has ended, how m
 import os
 import random
 import select
+import signal
 import socket
 import sys
 import threading
+import time
 
 IN, OUT = select.EPOLLIN, select.EPOLLOUT
 LAST = 8  # bytes of the count at the end
@@ -157,6 +159,10 @@ class Peer:
             self.way.modify(self.fd, wanted)
         return True
 
+    def __str__(self):
+        return (f'{self.fd}: {self.came} bytes have come, {len(self.out)} are to be sent, '
+                f'waits for {self.wanted}, ended {self.ended}')
+
     def close(self):
         self.way.remove(self.fd)
         self.socket.close()
@@ -241,6 +247,8 @@ def serve(kind, port):
             way.add(peer.fd, IN)  # other threads may see it from now on
         way.modify(listener.fileno(), IN)
 
+    signal.signal(signal.SIGUSR1, lambda *_: print(*peers.values(), sep='\n', flush=True))
+
     def turns():
         while True:
             for fd, _ in way.wait(60):
@@ -275,15 +283,19 @@ def check(kind, host, port, connections, rounds):
         for i in range(connections):
             connection = socket.create_connection((host, port), timeout=20)
             peers[connection.fileno()] = Check(way, connection, rounds, i)
+        last = time.monotonic()
         while peers:
-            events = way.wait(20)
-            if not events:
-                raise AssertionError(f'nothing for 20 s, {len(peers)} connections left')
-            for fd, _ in events:
+            if time.monotonic() > last + 15:
+                for peer in peers.values():
+                    print(peer)
+                raise AssertionError(f'nothing for 15 s, {len(peers)} connections left')
+            for fd, _ in way.wait(20):
                 if fd == reader:
                     ticks += len(os.read(reader, 4096))
                     way.modify(reader, IN)
-                elif fd in peers and not peers[fd].handle():
+                    continue
+                last = time.monotonic()
+                if fd in peers and not peers[fd].handle():
                     peer = peers.pop(fd)
                     if not peer.correct:
                         raise AssertionError('the end came too early')

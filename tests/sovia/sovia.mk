@@ -42,3 +42,5 @@ tests_sovia_semantics_sovia_semantics_SOURCES = \
 	$(sovia_semantics_framework) $(sovia_semantics_cases)
 tests_sovia_semantics_sovia_semantics_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 EXTRA_DIST += tests/sovia/semantics/README.md
+
+EXTRA_DIST += tests/sovia/semantics/differences

@@ -290,6 +290,26 @@ TEST(EpollRoutes, AnEndThatTheLaneComesBeforeDoesNotSpinInTheMixedCaseEither) {
   EXPECT_LE(fake::calls.epoll_wait, 10);
 }
 
+// The lane is open, nothing has gone over it, and the end of the connection overtakes the lane's.
+TEST(EpollRoutes, AnEndThatOvertakesTheLanesIsToldInTheEnd) {
+  for (const std::uint32_t flags : {0u, kEdge, kOnce}) {
+    Connection c;
+    Epoll set;
+    ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLRDHUP | flags, 7), 0);
+    c.lane().open = true;
+    fake::changed(c.socket());
+    EXPECT_EQ(set.wait(), "");
+    c.lane().early = true;
+    c.close_peer();
+    EXPECT_EQ(set.wait(20), "");
+    EXPECT_EQ(set.wait(), "");
+    c.lane().early = false;  // the lane has ended too, and is there still
+    fake::changed(c.socket());
+    EXPECT_EQ(set.wait(), "7:IN|RDHUP") << flags;
+    EXPECT_EQ(set.wait(), flags == 0 ? "7:IN|RDHUP" : "");
+  }
+}
+
 TEST(EpollRoutes, TheProgramsOwnRegistrationComesBack) {
   Connection c;
   Epoll set;

@@ -235,7 +235,10 @@ SocketRef& SocketRef::operator=(SocketRef&& other) noexcept {
 }
 void SocketRef::reset() { socket_ = nullptr; }
 
-bool Socket::kernel_knows_all() { return !lane(*this).in && !lane(*this).out; }
+bool Socket::kernel_knows_all() { 
+  const fake::LaneState& state = lane(*this);
+  return !state.in && !state.out && !state.open;
+}
 
 short Socket::ask_kernel(short wanted) {
   const fake::LaneState& state = lane(*this);
@@ -253,6 +256,7 @@ short Socket::answer(short wanted, short kernel_says) {
     says &= static_cast<short>(~(POLLIN | POLLRDHUP | POLLHUP | POLLERR | POLLPRI));
     if (state.data) says |= POLLIN;
   }
+  if (state.early) says &= static_cast<short>(~(POLLIN | POLLRDHUP | POLLHUP));
   if (state.out) {
     says &= static_cast<short>(~POLLOUT);
     if (state.room) says |= POLLOUT;

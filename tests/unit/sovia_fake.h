@@ -23,6 +23,8 @@ struct LaneState {
   std::atomic<bool> data{false};  // ... and some has
   std::atomic<bool> out{false};   // what goes, goes over the lane ...
   std::atomic<bool> room{false};  // ... and there is room
+  std::atomic<bool> open{false};  // or nothing goes over it yet ...
+  std::atomic<bool> early{false};  // ... and the end of the connection has come before its own
   std::atomic<int> answers{0};    // how often it was asked
   std::atomic<int> left{0};       // how often leave_for_good() was called
 };

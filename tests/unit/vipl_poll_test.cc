@@ -43,8 +43,8 @@ class ViplPoll : public ViplTest {
 
   // A thread that polls, and what it said.
   struct Result {
-    int value = 99;
-    int error = 0;
+    std::atomic<int> value{99};
+    std::atomic<int> error{0};
   };
   std::thread in_background(Result& out, VIP_CQ_HANDLE cq, pollfd* fds = nullptr,
                             unsigned long count = 0, const timespec* timeout = &kLong) {
