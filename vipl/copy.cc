@@ -13,7 +13,7 @@ std::atomic<int> g_prepared;  // 0: no, 1: somebody is at it, 2: yes
 
 }  // namespace
 
-VIP_BOOLEAN VipxCopy(void* to, const void* from, unsigned long bytes) {
+int VipxCopy(void* to, const void* from, unsigned long bytes) {
   if (g_prepared.load(std::memory_order_acquire) != 2) {
     int no = 0;
     if (g_prepared.compare_exchange_strong(no, 1)) {

@@ -113,7 +113,7 @@ VIP_RETURN VipxVerify(IN VIP_NIC_HANDLE nic, IN const VIP_NET_ADDRESS *host,
  *   VIP_TRUE   all bytes are copied
  *   VIP_FALSE  they are not; some may have been
  */
-VIP_BOOLEAN VipxCopy(void *to, const void *from, unsigned long bytes);
+int VipxCopy(void *to, const void *from, unsigned long bytes);
 
 /* VipxRedirect: has the next message that comes for a VI written to other memory than its receive
  * says, for a program that waits for it already and would copy it there. The receive completes as
