@@ -11,7 +11,7 @@ namespace viaduct::sovia {
 
 // False if some of it can't be read or written.
 inline bool copy_guarded(void* to, const void* from, std::size_t bytes) {
-  return VipxCopy(to, from, bytes) == VIP_TRUE;
+  return VipxCopy(to, from, bytes) != 0;
 }
 
 // Whether memory can be read: a byte of each page.

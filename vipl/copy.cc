@@ -22,5 +22,5 @@ int VipxCopy(void* to, const void* from, unsigned long bytes) {
     }
     while (g_prepared.load(std::memory_order_acquire) != 2) continue;
   }
-  return guarded::copy(to, from, bytes) ? VIP_TRUE : VIP_FALSE;
+  return guarded::copy(to, from, bytes) ? 1 : 0;
 }

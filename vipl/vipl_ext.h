@@ -110,8 +110,7 @@ VIP_RETURN VipxVerify(IN VIP_NIC_HANDLE nic, IN const VIP_NET_ADDRESS *host,
  * not a fault. Handlers for SIGSEGV and SIGBUS that the program had set before the first call are
  * called for faults elsewhere; one that it sets later takes over, and such a copy then faults. May be
  * called at any time, does not block.
- *   VIP_TRUE   all bytes are copied
- *   VIP_FALSE  they are not; some may have been
+ * Returns 1 when all bytes are copied; 0 when they are not, and some may have been.
  */
 int VipxCopy(void *to, const void *from, unsigned long bytes);
 
