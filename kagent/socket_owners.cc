@@ -20,6 +20,18 @@ struct Request {
   inet_diag_req_v2 body;
 };
 
+// Half of it may be shut down already. Without such a connection the kernel names the socket that
+// listens at the local port; a connection that every program has closed has no inode.
+bool is_held(const inet_diag_msg& found) {
+  switch (found.idiag_state) {
+    case TCP_ESTABLISHED:
+    case TCP_FIN_WAIT1:
+    case TCP_FIN_WAIT2:
+    case TCP_CLOSE_WAIT: return found.idiag_inode != 0;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 SocketOwners::SocketOwners()
@@ -72,8 +84,7 @@ SocketOwners::Answer SocketOwners::ask(const Flow& flow, unsigned interface) {
       return {false, std::nullopt};
     }
     std::memcpy(&found, body, sizeof found);
-    // Without such a connection the kernel names the socket that listens at the local port.
-    if (found.idiag_state != TCP_ESTABLISHED) return {true, std::nullopt};
+    if (!is_held(found)) return {true, std::nullopt};
     return {true, found.idiag_uid};
   }
   return {false, std::nullopt};

@@ -19,7 +19,7 @@ class SocketOwners {
 
   struct Answer {
     bool known;                  // false: the kernel could not be asked
-    std::optional<uid_t> owner;  // none: there is no such connection, or it is not established
+    std::optional<uid_t> owner;  // none: there is no such connection that a program holds
   };
   // `interface`: number of the one that the connection goes over, for sockets that are bound to it;
   // 0: any.

@@ -99,6 +99,15 @@ def serve_selectors(port):
                 ready(key.fileobj, events)
 
 
+def compared(got, sent):
+    """What is wrong with what came back, or nothing."""
+    if got == sent:
+        return ''
+    first = next((i for i, (one, other) in enumerate(zip(got, sent)) if one != other), min(len(got), len(sent)))
+    moved = sent.find(bytes(got[first:first + 64])) if len(got) >= first + 64 else -1
+    return (f'{len(got)} of {len(sent)} bytes came back, the same up to {first}; what is there was sent at {moved}')
+
+
 def pieces(number):
     """What client `number` sends: a few hundred kilobytes in pieces of all sizes."""
     numbers = random.Random(number)
@@ -122,7 +131,8 @@ def talk(host, port, number):
                                                   connection.shutdown(socket.SHUT_WR)))
         sender.start()
         with connection.makefile('rb') as file:
-            assert file.read() == rest, 'the rest came back changed'
+            wrong = compared(file.read(), rest)
+            assert not wrong, f'the rest: {wrong}'
         sender.join()
 
 
@@ -158,7 +168,8 @@ def client_asyncio(host, port):
 
         got, _ = await asyncio.gather(reader.read(-1), send())
         writer.close()
-        return None if got == sent else f'client {number}: it came back changed'
+        wrong = compared(got, sent)
+        return f'client {number}: {wrong}' if wrong else None
 
     async def main():
         return await asyncio.wait_for(asyncio.gather(*(one(number) for number in range(16))), 30)
@@ -194,7 +205,7 @@ def client_select(host, port):
                 got += piece
                 if not piece:
                     if got != sent:
-                        wrong.append(f'client {number}: it came back changed')
+                        wrong.append(f'client {number}: {compared(got, sent)}')
                     selector.unregister(connection)
                     connection.close()
                     del connections[connection]
