@@ -8,8 +8,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// WAKEUP, START, FIN, FINACK, LEAVE: each at most once.
-constexpr std::uint32_t kOnce = 5;
+// WAKEUP, TRUST, START, FIN, FINACK, LEAVE: each at most once.
+constexpr std::uint32_t kOnce = 6;
 
 // ACK packets of one end that may be on their way: they come into receives of their own.
 constexpr std::uint32_t kMostAcks = 32;
@@ -98,6 +98,11 @@ void Lane::greet(const std::uint8_t (&token)[kTokenBytes]) {
   std::memcpy(hello.token, token, kTokenBytes);
   has_greeted_ = true;
   post(PacketType::kWakeup, &hello, sizeof hello);
+  post_pending_control();
+}
+
+void Lane::trust() {
+  trusted_ = wants_trust_ = true;
   post_pending_control();
 }
 
@@ -209,7 +214,7 @@ bool Lane::flush() {
 
 bool Lane::wants_turn() const {
   if (broken_ || !has_greeted_) return false;
-  return holds_ || wants_leave_ || wants_fin_ack_ || (wants_finish_ && posted_ == filled_) ||
+  return holds_ || wants_trust_ || wants_leave_ || wants_fin_ack_ || (wants_finish_ && posted_ == filled_) ||
          owed_ >= options_.ack_threshold;
 }
 
@@ -236,6 +241,7 @@ void Lane::ask_to_leave() {
 }
 
 void Lane::post_pending_control() {
+  if (wants_trust_ && has_greeted_ && post(PacketType::kTrust, nullptr, 0)) wants_trust_ = false;
   if (wants_leave_ && post(PacketType::kLeave, nullptr, 0)) wants_leave_ = false;
   if (wants_fin_ack_ && post(PacketType::kFinAck, nullptr, 0)) wants_fin_ack_ = false;
   if (wants_finish_ && posted_ == filled_ &&
@@ -359,6 +365,8 @@ bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
       return bytes == 0 && sending_ == State::kEnding && !wants_finish_;
     case PacketType::kLeave:
       return bytes == 0 && !peer_leaves_;
+    case PacketType::kTrust:
+      return bytes == 0 && !peer_trusts_;
   }
   return false;
 }
@@ -429,6 +437,10 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
       break;
     case PacketType::kFinAck:
       sending_ = State::kEnded;
+      changes |= kState | kWritable;
+      break;
+    case PacketType::kTrust:
+      peer_trusts_ = true;
       changes |= kState | kWritable;
       break;
     case PacketType::kLeave:

@@ -73,7 +73,9 @@ class Lane {
   // The peer's greeting has come; until it is trusted, nothing else that comes counts: it may be that
   // of somebody else on its host.
   bool has_hello() const { return greeted_; }
-  void trust() { trusted_ = true; }
+  // Tells the peer, too: only then may it send what must not be lost.
+  void trust();
+  bool may_start() const { return greeted() && peer_trusts_; }
   bool greeted() const { return greeted_ && trusted_; }
   const std::uint8_t* peer_token() const { return peer_token_; }
 
@@ -142,7 +144,7 @@ class Lane {
   bool broken() const { return broken_; }
   // ... and data may be lost with it: the peer sends some only after its greeting.
   bool lost() const {
-    return broken_ && greeted() && receiving_ != State::kEnded && !peer_closed_;
+    return broken_ && may_start() && receiving_ != State::kEnded && !peer_closed_;
   }
   bool over() const {
     return broken_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
@@ -186,7 +188,7 @@ class Lane {
   const LanePlaces places_;
 
   State sending_ = State::kIdle, receiving_ = State::kIdle;
-  bool faulted_ = false, trusted_ = false;
+  bool faulted_ = false, trusted_ = false, peer_trusts_ = false, wants_trust_ = false;
   bool has_greeted_ = false, greeted_ = false, started_ = false, deaf_ = false;
   bool broken_ = false, cut_ = false;
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false;

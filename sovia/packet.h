@@ -7,6 +7,7 @@
 //    +----------------+------------+-------+-------+
 //
 //   WAKEUP  the first packet of each end: Hello. Before it nothing else is sent.
+//   TRUST   this end has made sure who the peer is, and will read what comes.
 //   START   the direction goes over the lane from here on: Start.
 //   DATA    bytes of the stream. Uses one credit; no other type does.
 //   ACK     nothing but credits: so many DATA packets have been consumed.
@@ -32,6 +33,7 @@ enum class PacketType : std::uint8_t {
   kFin = 5,
   kFinAck = 6,
   kLeave = 7,
+  kTrust = 8,
 };
 
 // FIN: the program has closed the socket, nobody will read what comes.

@@ -113,6 +113,8 @@ short Socket::ask_kernel(short wanted) {
     const std::scoped_lock guard(in_);
     if (receiving_ == Phase::kLane) {
       ask = static_cast<short>(ask & ~(kIn | POLLRDHUP));
+    } else if (receiving_ == Phase::kKernel && lane_ != nullptr && (ask & kIn) != 0) {
+      ask |= POLLRDHUP;  // so that answer() can tell the end from data
     }
   }
   const std::scoped_lock guard(out_);
@@ -178,8 +180,8 @@ short Socket::answer(short wanted, short kernel_says) {
       if (receiving_ == Phase::kKernel && !lane.started() && !ended && !lane.broken() &&
           !read_shut_) {
         // The end of the connection is told when that of the lane has come.
+        if (early_end_ || (says & POLLRDHUP) != 0) says = static_cast<short>(says & ~kIn);
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
-        if (early_end_) says = static_cast<short>(says & ~kIn);
       }
       if ((wanted & kIn) != 0 && (says & kIn) == 0 && lane.holds()) lane.flush();
     }

@@ -481,7 +481,7 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
 bool Socket::go_up(int fd) {
   Lane& lane = lane_->lane;
   std::uint64_t before;
-  if (forbidden_ || !lane.greeted() || lane.broken() || lane.sending() != Lane::State::kIdle || lane.peer_closed() ||
+  if (forbidden_ || !lane.may_start() || lane.broken() || lane.sending() != Lane::State::kIdle || lane.peer_closed() ||
       lane.peer_leaves() || !bytes_written(fd, before)) {
     return false;
   }

@@ -2,17 +2,24 @@
 
 programs_tests = \
 	tests/integration/sovia_ftp.test \
+	tests/integration/sovia_ready.test
+
+# These take some ten minutes: `make check-programs`.
+more_programs_tests = \
 	tests/integration/sovia_programs.test \
 	tests/integration/sovia_measuring.test \
-	tests/integration/sovia_ready.test \
 	tests/integration/sovia_servers.test
 
 TESTS += $(programs_tests)
+EXTRA_DIST += $(more_programs_tests)
+.PHONY: check-programs
+check-programs: all
+	$(MAKE) check-TESTS TESTS="$(programs_tests) $(more_programs_tests)"
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
 	tests/integration/ready_programs.py
 
 tests/integration/sovia_ftp.log: tests/integration/viabench.log
-tests/integration/sovia_programs.log: tests/integration/sovia_ftp.log
+tests/integration/sovia_ready.log: tests/integration/sovia_ftp.log
+tests/integration/sovia_programs.log: tests/integration/sovia_ready.log
 tests/integration/sovia_measuring.log: tests/integration/sovia_programs.log
-tests/integration/sovia_ready.log: tests/integration/sovia_measuring.log
-tests/integration/sovia_servers.log: tests/integration/sovia_ready.log
+tests/integration/sovia_servers.log: tests/integration/sovia_measuring.log

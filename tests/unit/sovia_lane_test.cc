@@ -555,6 +555,8 @@ TEST(LaneChanges, TellWhatHasChanged) {
   pair.b.lane.greet(LanePair::kTokenB);
   EXPECT_NE(next(pair.a, pair.b) & Lane::kState, 0u);
   EXPECT_NE(next(pair.b, pair.a) & Lane::kState, 0u);
+  EXPECT_NE(next(pair.a, pair.b) & Lane::kState, 0u);  // TRUST
+  EXPECT_NE(next(pair.b, pair.a) & Lane::kState, 0u);
   pair.a.lane.start(0);
   EXPECT_NE(next(pair.a, pair.b) & Lane::kState, 0u);
   pair.a.put(10);
