@@ -244,7 +244,7 @@ void Lane::post_pending_control() {
   if (wants_trust_ && has_greeted_ && post(PacketType::kTrust, nullptr, 0)) wants_trust_ = false;
   if (wants_leave_ && post(PacketType::kLeave, nullptr, 0)) wants_leave_ = false;
   if (wants_fin_ack_ && post(PacketType::kFinAck, nullptr, 0)) wants_fin_ack_ = false;
-  if (wants_finish_ && posted_ == filled_ &&
+  if (wants_finish_ && has_greeted_ && posted_ == filled_ &&
       post(PacketType::kFin, nullptr, 0, finish_closes_ ? kFlagCloses : 0)) {
     wants_finish_ = false;
   }

@@ -547,6 +547,12 @@ bool Socket::lane_opened(LaneEnd& end) {
   lane_ = &end;
   set_receiving(Phase::kKernel);
   set_sending(Phase::kKernel);
+  if (write_shut_) {
+    // It happened while the lane was asked for; the peer waits for both ends of the stream.
+    const std::scoped_lock lane_guard(end.lane.lock());
+    end.lane.finish(false);
+    set_sending(Phase::kAfter);
+  }
   reason_.store(Reason::kNone);
   lane_number_.fetch_add(1);
   if (holders_ != nullptr) holders_->lanes.store(lane_number_.load());
