@@ -35,7 +35,8 @@ constexpr std::uint64_t kGreetingNs = 2'000 * kMs;   // for its first packet
 constexpr std::uint64_t kClaimNs = 3'000 * kMs;      // for the peer to ask our agent
 constexpr std::uint64_t kFirstLookNs = 100'000;      // at whether the peer has asked
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
-constexpr std::uint64_t kNoPeerNs = 30'000 * kMs;    // how long a peer without SOVIA is remembered
+constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // how long a silent peer is left alone, doubled ...
+constexpr unsigned kNoPeerDoublings = 5;             // ... each time, so often
 constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
 constexpr std::uint64_t kFarewellNs = 3'000 * kMs;   // at the end, without anything moving
@@ -64,7 +65,11 @@ struct State {
   std::vector<LaneEnd*> ends;  // changed by the thread alone, under the lock
 
   // --- the thread's own
-  std::map<NoPeer, std::uint64_t> no_peer;
+  struct Silence {
+    std::uint64_t until = 0;
+    unsigned times = 0;
+  };
+  std::map<NoPeer, Silence> no_peer;
   bool nic_failed = false;
   std::uint64_t nic_failed_at = 0;
 };
@@ -130,9 +135,8 @@ Reason open_lane(Task& task) {
   Socket& socket = *task.socket;
   if (is_loopback(task.flow)) return Reason::kLocal;
   const auto remembered = state().no_peer.find(peer_of(task));
-  if (remembered != state().no_peer.end()) {
-    if (now_ns() < remembered->second) return Reason::kNoPeer;
-    state().no_peer.erase(remembered);
+  if (remembered != state().no_peer.end() && now_ns() < remembered->second.until) {
+    return Reason::kNoPeer;
   }
   Way way;
   Reason why = find_way(task.flow, way);
@@ -228,7 +232,11 @@ bool is_vouched_for(LaneEnd& end) {
 }
 
 bool refuse(LaneEnd& end, Reason why) {
-  if (why == Reason::kNoPeer) state().no_peer[{end.peer}] = now_ns() + kNoPeerNs;
+  if (why == Reason::kNoPeer) {
+    State::Silence& silence = state().no_peer[{end.peer}];
+    silence.until = now_ns() + (kNoPeerNs << silence.times);
+    if (silence.times < kNoPeerDoublings) ++silence.times;
+  }
   end.socket->lane_refused(why);
   return false;
 }
@@ -281,6 +289,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
       }
       end.stage = LaneEnd::Stage::kOpen;
       counters::add(Counter::kLanesOpened);
+      state().no_peer.erase({end.peer});
       SOVIA_LOG("a lane is open after %llu us",
                 static_cast<unsigned long long>((now_ns() - end.asked_at) / 1000));
       engine::changed(*end.socket);
