@@ -20,6 +20,7 @@
 #include <toml++/toml.h>
 
 #include "kagent/clock.h"
+#include "kagent/crc32c.h"
 #include "kagent/descriptor.h"
 
 namespace viaduct {
@@ -120,6 +121,7 @@ const toml::table* Reader::table(const toml::node& node, const std::string& key)
 }
 
 Config Reader::read(const toml::table& root) {
+  config_.limits.checksum = crc32c_is_fast();
   for (auto&& [key, node] : root) {
     const std::string name(key.str());
     std::string value;
@@ -146,6 +148,13 @@ Config Reader::read(const toml::table& root) {
       } else {
         problem(node, name, shown(value) + " is none of auto, hosted, granted");
       }
+    } else if (name == "checksum") {
+      if (!text(node, name, value)) continue;
+      if (const auto asks = asks_for_checksum(value)) {
+        config_.limits.checksum = *asks;
+      } else {
+        problem(node, name, shown(value) + " is none of auto, on, off");
+      }
     } else if (name == "nic") {
       nics(node);
     } else if (name == "limits") {
@@ -157,8 +166,8 @@ Config Reader::read(const toml::table& root) {
     } else if (name == "hosts") {
       if (const auto* t = table(node, name)) hosts(*t);
     } else {
-      unknown(key, "", "socket, name, spin_us, log_level, placement, [[nic]], [limits], [access], "
-              "[granted], [hosts]");
+      unknown(key, "", "socket, name, spin_us, log_level, placement, checksum, [[nic]], [limits], "
+              "[access], [granted], [hosts]");
     }
   }
   if (problems_.empty()) return std::move(config_);
@@ -254,6 +263,12 @@ void Reader::limits(const toml::table& from) {
     } else if (name == "sessions_per_user") {
       number(node, full, 1, 1024, config_.sessions_per_user);
       per_user_given = true;
+    } else if (name == "vis_per_user") {
+      number(node, full, 1, layout::kMostBits - 1, config_.user_limits.vis);
+    } else if (name == "regions_per_user") {
+      number(node, full, 1, kMostHandles, config_.user_limits.regions);
+    } else if (name == "memory_mb_per_user") {
+      number(node, full, 1, 1u << 24, config_.user_limits.memory_mb);
     } else if (name == "vis") {
       number(node, full, 1, layout::kMostBits - 1, out.vis);
     } else if (name == "cqs") {
@@ -272,8 +287,8 @@ void Reader::limits(const toml::table& from) {
       number(node, full, 20, 600'000, peer_timeout_ms);
     } else {
       unknown(key, "limits.",
-              "sessions, sessions_per_user, vis, cqs, regions, ptags, slots, max_transfer, "
-              "keepalive_ms, peer_timeout_ms");
+              "sessions, sessions_per_user, vis, vis_per_user, cqs, regions, regions_per_user, "
+              "memory_mb_per_user, ptags, slots, max_transfer, keepalive_ms, peer_timeout_ms");
     }
   }
   if (problems_.size() != before) return;
@@ -549,6 +564,13 @@ std::optional<control::Placement> placement_of(std::string_view text) {
   if (text == "auto") return control::Placement::kAny;
   if (text == "hosted") return control::Placement::kHosted;
   if (text == "granted") return control::Placement::kGranted;
+  return std::nullopt;
+}
+
+std::optional<bool> asks_for_checksum(std::string_view text) {
+  if (text == "auto") return crc32c_is_fast();
+  if (text == "on") return true;
+  if (text == "off") return false;
   return std::nullopt;
 }
 

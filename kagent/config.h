@@ -12,6 +12,9 @@
 //                           the program is refused), auto (granted where it can be, else hosted).
 //                           With hosted no port is granted to anybody.
 //
+//   checksum = "auto"       Whether to ask for a CRC32C on data frames, which both ends then give:
+//                           on, off, auto (if the processor has instructions for it).
+//
 //   [[nic]]                 One for each interface, in the order of the VIPL's NIC numbers; 1-16.
 //   interface = "eth0"      Required.
 //   port = "auto"           auto, xdp-native, xdp-generic or pcap.
@@ -23,6 +26,10 @@
 //   [limits]                What one NIC holds. What does not fit is refused to the program.
 //   sessions = 64           NICs held open by programs at once; 1 to 1024.
 //   sessions_per_user = 32  The same of one user (root has no such limit), all NICs together.
+//   vis_per_user = 8192     VIs of one user on one NIC, hosted programs together; 1 to 16254.
+//   regions_per_user = 65536         The same of regions; 1 to 1048574.
+//   memory_mb_per_user = 1048576     The same of registered memory; 1 to 16777216. Root has none
+//                           of these limits.
 //   vis = 12288             VIs; 1 to 16254. vis + cqs <= 16255.
 //   cqs = 1024              Completion queues; 1 to 16254.
 //   regions = 131072        Registered memory regions; 1 to 1048574.
@@ -97,6 +104,13 @@ struct GrantPolicy {
   std::uint32_t umem_kb = 4096;
 };
 
+// What the hosted programs of one user may hold of one NIC, root excepted.
+struct UserLimits {
+  std::uint32_t vis = 8192;
+  std::uint32_t regions = 65536;
+  std::uint32_t memory_mb = 1u << 20;
+};
+
 struct Config {
   std::string socket = control::kDefaultSocket;
   std::string name;
@@ -106,6 +120,7 @@ struct Config {
   std::vector<NicConfig> nics;
   StackLimits limits;
   std::uint32_t sessions_per_user = 32;
+  UserLimits user_limits;
   Access access;
   GrantPolicy granted;
   std::map<std::string, MacAddress> hosts;  // names in lower case
@@ -138,6 +153,7 @@ std::optional<std::string> check_interface_name(std::string_view value);
 std::optional<std::string> check_host_name(std::string_view value);
 std::optional<PortKind> port_kind(std::string_view text);
 std::optional<control::Placement> placement_of(std::string_view text);
+std::optional<bool> asks_for_checksum(std::string_view text);
 bool is_log_level(std::string_view text);
 
 // "02:00:00:00:00:01"; not a group address and not all zero.

@@ -27,7 +27,7 @@
 namespace viaduct::control {
 
 inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
-inline constexpr std::uint16_t kVersion = 3;
+inline constexpr std::uint16_t kVersion = 4;
 inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
 inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
 inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, hosted, granted
@@ -109,7 +109,7 @@ struct HelloAnswer {
   std::uint32_t keepalive_ms, peer_timeout_ms;
   std::uint32_t granted_vis, granted_cqs, granted_slots, granted_regions, granted_ptags,
       granted_peers, granted_requests, granted_goodbyes, granted_held;
-  std::uint32_t reserved2;
+  std::uint32_t checksum;     // 1: ask for one on data
   std::uint64_t home_bytes;
 };
 static_assert(sizeof(HelloAnswer) <= kMaxMessageBytes);

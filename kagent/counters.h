@@ -38,6 +38,7 @@ namespace viaduct {
   X(drop_version, "received frames dropped: other version of the wire format")          \
   X(drop_type, "received frames dropped: unknown type or flags")                        \
   X(drop_length, "received frames dropped: lengths that do not fit")                    \
+  X(drop_checksum, "received frames dropped: changed on their way")                     \
   X(drop_destination, "received frames dropped: not for this address")                  \
   X(drop_unknown_vi, "received frames dropped: no such VI, or it is not connected")     \
   X(drop_wrong_key, "received frames dropped: not the connection's key")                \

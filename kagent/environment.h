@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "kagent/charged.h"
 #include "kagent/session_layout.h"
 #include "xdp/port.h"
 
@@ -33,6 +34,13 @@ class Environment {
 
   // Makes the session's chime ring: a word of its segment had kPoller set (session_layout.h).
   virtual void chime(std::uint32_t session) { static_cast<void>(session); }
+
+  // What a session holds counts for its user, who has limits of his own. False, and nothing is
+  // counted, if there would be too much of it; with a negative `change` always true.
+  virtual bool charge(std::uint32_t session, Charged what, std::int64_t change) {
+    static_cast<void>(session), static_cast<void>(what), static_cast<void>(change);
+    return true;
+  }
 
   // Unpredictable: connection keys come from here.
   virtual std::uint64_t random() = 0;

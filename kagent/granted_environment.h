@@ -15,6 +15,7 @@
 #include <span>
 #include <string_view>
 
+#include "kagent/charged.h"
 #include "kagent/session_layout.h"
 #include "xdp/port.h"
 
@@ -44,6 +45,8 @@ class GrantedEnvironment {
   void wake(std::atomic<std::uint32_t>& word);
   void chime(std::uint32_t session);
   std::uint64_t random();
+  // Its tables are the program's alone.
+  bool charge(std::uint32_t, Charged, std::int64_t) { return true; }
 
   // Names and claims are the agent's business: a granted stack is never asked for one.
   std::optional<MacAddress> look_up(std::string_view) { return std::nullopt; }

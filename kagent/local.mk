@@ -6,7 +6,9 @@ libviaduct_agent_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 # One translation unit, so that the compiler sees the whole data path at once.
 stack_sources = \
 	kagent/stack_all.cc \
+	kagent/charged.h \
 	kagent/counters.h \
+	kagent/crc32c.cc kagent/crc32c.h \
 	kagent/environment.h kagent/granted_environment.h \
 	kagent/flow.h \
 	kagent/repeat.h \
@@ -22,6 +24,7 @@ EXTRA_DIST += \
 	kagent/stack_claims.cc \
 	kagent/stack_commands.cc \
 	kagent/stack_complete.cc \
+	kagent/stack_congestion.cc \
 	kagent/stack_connect.cc \
 	kagent/stack_disconnect.cc \
 	kagent/stack_divert.cc \
@@ -34,6 +37,7 @@ EXTRA_DIST += \
 libviaduct_stack_la_SOURCES = $(stack_sources)
 
 libviaduct_agent_la_SOURCES = \
+	kagent/call_filter.cc kagent/call_filter.h \
 	kagent/clock.h \
 	kagent/config.cc kagent/config.h \
 	kagent/control.h \
@@ -62,8 +66,8 @@ libviaduct_agent_la_SOURCES = \
 	kagent/socket_owners.cc kagent/socket_owners.h \
 	kagent/supervisor.cc kagent/supervisor.h \
 	kagent/workshop.cc kagent/workshop.h
-libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS)
-libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS)
+libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS) $(SECCOMP_CFLAGS)
+libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS) $(SECCOMP_LIBS)
 
 sbin_PROGRAMS += viad
 viad_SOURCES = kagent/viad_main.cc

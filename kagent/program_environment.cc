@@ -65,6 +65,22 @@ void ProgramEnvironment::chime(std::uint32_t session) {
   send(chimes_[session], &anything, sizeof anything, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+bool ProgramEnvironment::charge(std::uint32_t session, Charged what, std::int64_t change) {
+  const uid_t user = users_[session];
+  const std::uint64_t limits[] = {user_limits_.vis, user_limits_.regions,
+                                  std::uint64_t{user_limits_.memory_mb} << 20};
+  const auto which = static_cast<std::size_t>(what);
+  std::array<std::uint64_t, 3>& holds = holdings_[user];
+  const auto more = static_cast<std::uint64_t>(change);
+  // Never wraps: the first comparison keeps both below 2^63.
+  if (change > 0 && user != 0 && (more > limits[which] || holds[which] > limits[which] - more)) {
+    return false;
+  }
+  holds[which] += more;
+  if (change < 0 && holds == std::array<std::uint64_t, 3>{}) holdings_.erase(user);
+  return true;
+}
+
 std::uint64_t ProgramEnvironment::random() {
   if (numbers_left_ == 0) {
     // Requests of up to 256 bytes are not cut short.

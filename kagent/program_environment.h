@@ -12,8 +12,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
+#include "kagent/config.h"
 #include "kagent/program_memory.h"
 #include "kagent/socket_owners.h"
 #include "kagent/stack.h"
@@ -40,6 +42,9 @@ class ProgramEnvironment final : public Environment {
   // Whose program a session is.
   void set_user(std::uint32_t session, uid_t user) { users_[session] = user; }
 
+  // For users that come from now on.
+  void set_user_limits(const UserLimits& limits) { user_limits_ = limits; }
+
   // The agent's end of a session's chime; -1 between sessions.
   void set_chime(std::uint32_t session, int fd) { chimes_[session] = fd; }
 
@@ -49,6 +54,7 @@ class ProgramEnvironment final : public Environment {
                      std::span<const iovec> local) override;
   void wake(std::atomic<std::uint32_t>& word) override;
   void chime(std::uint32_t session) override;
+  bool charge(std::uint32_t session, Charged what, std::int64_t change) override;
   std::uint64_t random() override;
   std::optional<MacAddress> look_up(std::string_view name) override;
   bool is_own_name(std::string_view name) override;
@@ -65,6 +71,9 @@ class ProgramEnvironment final : public Environment {
   std::vector<ProgramMemory> memories_;
   std::vector<int> chimes_;
   std::vector<uid_t> users_;
+  UserLimits user_limits_;
+  // By user: VIs, regions and bytes, in the order of Charged.
+  std::unordered_map<uid_t, std::array<std::uint64_t, 3>> holdings_;
   SocketOwners owners_;
   std::string interface_;
   std::vector<std::byte> buffer_;

@@ -120,6 +120,7 @@ Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
   root_->ready_head = root_->ready_tail = kNone;
   root_->ack_head = kNone;
   root_->peer_attempts = kNone;
+  root_->request_secret = environment_.random() | 1;
   root_->next_request_number = static_cast<std::uint32_t>(environment_.random());
 
   part(views_, p.views);
@@ -279,6 +280,10 @@ void Stack::dispatch(const Frame& frame, bool& keep) {
     case wire::Malformed::kVersion: ++count.drop_version; return;
     case wire::Malformed::kType: ++count.drop_type; return;
     case wire::Malformed::kLength: ++count.drop_length; return;
+  }
+  if (!wire::intact({frame.data, frame.length}, decoded)) [[unlikely]] {
+    ++count.drop_checksum;
+    return;
   }
   const bool for_us = decoded.destination == address_;
   if (!for_us && decoded.header.type != wire::Type::kNameQuery) {

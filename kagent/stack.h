@@ -13,7 +13,7 @@
 // Sources: stack.cc (set-up, sessions, progress), stack_commands.cc (control operations),
 // stack_connect.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc (connections),
 // stack_send.cc, stack_packed.cc, stack_receive.cc, stack_ack.cc (acknowledgements,
-// retransmission), stack_complete.cc (completions, completion queues), stack_divert.cc,
+// retransmission), stack_congestion.cc (window, round trips), stack_complete.cc (completions, completion queues), stack_divert.cc,
 // stack_names.cc, stack_claims.cc.
 #ifndef VIADUCT_KAGENT_STACK_H
 #define VIADUCT_KAGENT_STACK_H
@@ -229,6 +229,8 @@ class Stack {
   void cancel_command(std::uint32_t session, std::uint32_t command, vip::Return result);
   vip::Return create_ptag(std::uint32_t session, layout::CommandBody& body);
   vip::Return destroy_ptag(std::uint32_t session, const layout::CommandBody& body);
+  bool charge_region(std::uint32_t session, std::uint64_t bytes);
+  void discharge_region(std::uint32_t session, std::uint64_t bytes);
   vip::Return register_memory(std::uint32_t session, layout::CommandBody& body);
   vip::Return deregister_memory(std::uint32_t session, const layout::CommandBody& body);
   vip::Return create_vi(std::uint32_t session, layout::CommandBody& body);
@@ -259,6 +261,8 @@ class Stack {
   void meet_peer(ViIndex vi, const MacAddress& source, const wire::ConnectBody& body);
   bool awaits(ViIndex vi, const wire::ConnectBody& body) const;
   void end_peer_attempt(ViIndex vi, vip::Return result);
+  void meet_held_peer(ViIndex vi);
+  void leave_peer(ViIndex vi);
   void put_up_peer_notice(ViIndex vi);
   void list_peer_attempt(ViIndex vi);
   void unlist_peer_attempt(ViIndex vi);
@@ -297,6 +301,7 @@ class Stack {
   void deliver_request(std::uint32_t request, std::uint32_t session, std::uint32_t command);
   std::uint32_t find_request(const MacAddress& source, const wire::ConnectBody& body) const;
   state::Request* request_of_handle(std::uint32_t session, std::uint32_t handle);
+  std::uint32_t request_bucket(std::uint64_t key) const;
   std::uint32_t new_request();
   state::RequestList& list_of(const state::Request& request);
   void append_request(std::uint32_t request);
@@ -428,16 +433,24 @@ class Stack {
 
   // --- stack_ack.cc
   void on_ack(const wire::Decoded& frame);
-  inline void take_ack(ViIndex vi, std::uint32_t ack, std::uint32_t window);
+  inline void take_ack(ViIndex vi, std::uint32_t ack, std::uint16_t window);
   void take_sack(ViIndex vi, std::uint32_t ack, std::span<const std::byte> bitmap);
   inline void note_ack_due(ViIndex vi, bool now);
   inline unsigned send_due_acks();
   void send_ack(ViIndex vi);
-  void restart_timer(ViIndex vi);
+  void note_resend_delivered(ViIndex vi, std::uint32_t psn);
   void retransmission_timeout(ViIndex vi);
-  void measure_rtt(state::Vi& vi, std::uint64_t sample);
+  void restart_timer(ViIndex vi);
+  std::uint64_t timer_due(const state::Vi& vi) const;
   std::uint64_t retransmission_time(const state::Vi& vi) const;
   inline std::uint16_t receive_window() const;
+
+  // --- stack_congestion.cc
+  static void measure_rtt(state::Vi& vi, std::uint64_t sample, bool doubtful);
+  static void begin_window(state::Vi& vi);
+  static inline void widen_window(state::Vi& vi, std::uint32_t acknowledged);
+  static void narrow_window(state::Vi& vi, std::uint32_t lost);
+  static void halve_window(state::Vi& vi);
 
   // --- stack_complete.cc
   inline void complete(ViIndex vi, bool receive, std::uint32_t slot, std::uint32_t status,

@@ -8,7 +8,9 @@
 // Whether data is likely to go back is learnt from what happened after earlier requests.
 //
 // Lost frames are found by the selective bitmap (a frame is lost when one that was sent
-// kReorder or more frames later has arrived) and by the retransmission timer.
+// kReorder or more frames later has arrived, or the last one that was sent) and by the timer. The
+// timer runs out first a short while after the newest frame was sent, and then asks with one or two
+// frames; what the answer says was lost is sent again.
 #include <algorithm>
 
 #include "kagent/stack.h"
@@ -27,12 +29,10 @@ constexpr std::uint8_t kSureOfReply = 2;
 constexpr std::uint64_t kStream = 10'000;         // ns between acknowledgements asked for ...
 constexpr std::uint64_t kHaste = 4'000;           // ... and then, how long one waits for company
 constexpr std::uint32_t kReorder = 3;             // frames
-constexpr std::uint64_t kMinTimeout = 1'000'000;  // ns
+constexpr std::uint64_t kMinTimeout = 700'000;    // ns; processors are busy elsewhere that long
 constexpr std::uint64_t kMaxTimeout = 250'000'000;
-constexpr std::uint64_t kFirstTimeout = 5'000'000;  // before a round trip was measured
-constexpr std::uint32_t kProbes = 3;              // timeouts that only probe
+constexpr std::uint32_t kProbes = 4;              // timeouts that only probe
 constexpr std::uint32_t kMaxTimeouts = 16;        // in a row, then the connection is lost
-constexpr std::uint32_t kMinCongestionWindow = 8;
 
 }  // namespace
 
@@ -143,7 +143,7 @@ void Stack::on_ack(const wire::Decoded& frame) {
   if (frame.payload.size() == wire::kSackBits / 8) take_sack(header.vi, header.ack, frame.payload);
 }
 
-void Stack::take_ack(ViIndex i, std::uint32_t ack, std::uint32_t window) {
+void Stack::take_ack(ViIndex i, std::uint32_t ack, std::uint16_t window) {
   Vi& vi = vis_[i];
   const std::uint32_t newly = ack - vi.send_una;
   if (newly > vi.send_next - vi.send_una) {
@@ -154,23 +154,24 @@ void Stack::take_ack(ViIndex i, std::uint32_t ack, std::uint32_t window) {
   vi.peer_window = window;
   if (newly == 0) return;
   if (vi.sample_time != 0 && ack - 1 - vi.sample_psn < kWindow) {
-    measure_rtt(vi, now_ - vi.sample_time);
+    measure_rtt(vi, now_ - vi.sample_time, vi.resent.has(vi.sample_psn));
     vi.sample_time = 0;
   }
+  // Unless the window was made use of, it says nothing that it was not too large.
+  if (vi.send_next - vi.send_una >= vi.congestion_window / 2) widen_window(vi, newly);
   if (!vi.sacked.empty() || !vi.lost.empty() || !vi.resent.empty()) {
     for (std::uint32_t psn = vi.send_una; psn != ack; ++psn) {
+      if (vi.resent.has(psn)) note_resend_delivered(i, psn);
       vi.sacked.remove(psn);
       vi.lost.remove(psn);
       vi.resent.remove(psn);
     }
   }
   vi.send_una = ack;
-  vi.timeouts = 0;
   vi.progress_time = now_;
-  vi.window_credit += newly;
-  if (vi.window_credit >= vi.congestion_window / 4) {
-    vi.window_credit = 0;
-    if (vi.congestion_window < kWindow) ++vi.congestion_window;
+  if (vi.timeouts != 0) [[unlikely]] {
+    vi.timeouts = 0;
+    restart_timer(i);
   }
   complete_acknowledged(i);
   if (vi.stalled) make_ready(i);
@@ -187,63 +188,83 @@ void Stack::take_sack(ViIndex i, std::uint32_t ack, std::span<const std::byte> b
       const std::uint32_t ahead = byte * 8 + static_cast<unsigned>(__builtin_ctz(bits)) + 1;
       if (ahead >= outstanding) return;  // nothing we have sent
       highest = ahead;
-      vi.sacked.add(ack + ahead);
-      vi.lost.remove(ack + ahead);
+      const std::uint32_t psn = ack + ahead;
+      if (vi.sacked.has(psn)) continue;
+      if (vi.resent.has(psn)) note_resend_delivered(i, psn);
+      vi.sacked.add(psn);
+      vi.lost.remove(psn);
+      if (psn == vi.sample_psn && vi.sample_time != 0) {
+        measure_rtt(vi, now_ - vi.sample_time, vi.resent.has(vi.sample_psn));
+        vi.sample_time = 0;
+      }
     }
   }
   if (highest == 0) return;
-  bool loss = false;
+  // What network and peer may still put in order. Nothing more will come behind the last frame.
+  const bool last = highest + 1 == outstanding && vi.current_slot == kNone && !more_to_send(i);
+  const std::uint32_t reorder = last ? std::min(kReorder, highest) : kReorder;
+  std::uint32_t lost = 0;
   for (std::uint32_t ahead = 0; ahead < highest; ++ahead) {
     const std::uint32_t psn = ack + ahead;
     if (vi.sacked.has(psn) || vi.lost.has(psn)) continue;
     // What the network has delivered since this frame was last sent.
-    const std::uint32_t sent_at = vi.resent.has(psn) ? resent_mark(i, psn) : psn + 1;
-    if (static_cast<std::int32_t>(ack + highest - (sent_at + kReorder - 1)) < 0) continue;
+    std::uint32_t sent_at = psn + 1;
+    bool overtaken = false;
+    if (vi.resent.has(psn)) {
+      const std::uint32_t mark = resent_mark(i, psn);
+      sent_at = vi.send_next - static_cast<std::uint16_t>(vi.send_next - (mark >> 16));
+      overtaken = static_cast<std::int16_t>(vi.resends_delivered - mark) >=
+                  static_cast<std::int16_t>(kReorder);
+    }
+    if (!overtaken && static_cast<std::int32_t>(ack + highest - (sent_at + reorder - 1)) < 0) {
+      continue;
+    }
     vi.lost.add(psn);
-    loss = true;
+    ++lost;
   }
-  if (!loss) return;
-  if (static_cast<std::int32_t>(ack - vi.recovery_psn) >= 0) {
-    vi.recovery_psn = vi.send_next;
-    vi.congestion_window = std::max(vi.congestion_window * 7 / 8, kMinCongestionWindow);
-  }
+  if (lost == 0) return;
+  narrow_window(vi, lost);
   make_ready(i);
+}
+
+// A frame that was sent again has arrived, or so it seems: it may have been the first copy.
+void Stack::note_resend_delivered(ViIndex i, std::uint32_t psn) {
+  Vi& vi = vis_[i];
+  const auto number = static_cast<std::uint16_t>(resent_mark(i, psn));
+  if (static_cast<std::int16_t>(number - vi.resends_delivered) > 0) vi.resends_delivered = number;
 }
 
 // ---------------------------------------------------------------------------- the timer
 
-void Stack::measure_rtt(Vi& vi, std::uint64_t sample) {
-  if (vi.smoothed_rtt == 0) {
-    vi.smoothed_rtt = sample;
-    vi.rtt_variation = sample / 2;
-    return;
-  }
-  const std::uint64_t off =
-      sample > vi.smoothed_rtt ? sample - vi.smoothed_rtt : vi.smoothed_rtt - sample;
-  vi.rtt_variation = (3 * vi.rtt_variation + off) / 4;
-  vi.smoothed_rtt = (7 * vi.smoothed_rtt + sample) / 8;
-}
-
+// Before a round trip was measured, twice as careful.
 std::uint64_t Stack::retransmission_time(const Vi& vi) const {
+  if (vi.smoothed_rtt == 0) {
+    return std::min(kMinTimeout << std::min(2 * vi.timeouts, 10u), kMaxTimeout);
+  }
   const std::uint64_t base =
-      vi.smoothed_rtt == 0
-          ? kFirstTimeout
-          : std::max(vi.smoothed_rtt + 4 * vi.rtt_variation + kAckDelay, kMinTimeout);
+      std::max(std::max<std::uint64_t>(2ull * vi.smoothed_rtt,
+                                       vi.smoothed_rtt + 3ull * vi.rtt_variation) +
+                   2 * kAckDelay,
+               kMinTimeout);
   return std::min(base << std::min(vi.timeouts, 10u), kMaxTimeout);
 }
 
-void Stack::restart_timer(ViIndex i) {
-  Vi& vi = vis_[i];
-  vi.progress_time = now_;
-  wheel_.arm(vi_timer(i), now_ + retransmission_time(vi));
+// When the peer should have answered. The first time this counts from the newest frame: those in
+// front of it may have been answered late.
+std::uint64_t Stack::timer_due(const Vi& vi) const {
+  const std::uint64_t wait = retransmission_time(vi);
+  if (vi.timeouts != 0) return vi.progress_time + wait;
+  return std::max(vi.sent_time + wait, vi.progress_time + wait / 2);
 }
 
-// The timer is not moved with every acknowledgement: when it fires, it looks whether it should have
-// been later.
+void Stack::restart_timer(ViIndex i) { wheel_.arm(vi_timer(i), timer_due(vis_[i])); }
+
+// The timer is not moved with every frame and acknowledgement: when it fires, it looks whether it
+// should have been later.
 void Stack::retransmission_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.send_una == vi.send_next) return;
-  const std::uint64_t due = vi.progress_time + retransmission_time(vi);
+  const std::uint64_t due = timer_due(vi);
   if (now_ < due) {
     wheel_.arm(vi_timer(i), due);
     return;
@@ -253,7 +274,8 @@ void Stack::retransmission_timeout(ViIndex i) {
     end_connection(i, End::kLost, vip::kConnectionLost);
     return;
   }
-  vi.sample_time = 0;
+  // Which of the copies is acknowledged then? But better a doubtful round trip than none.
+  if (vi.smoothed_rtt != 0) vi.sample_time = 0;
   // First probes: the oldest and the newest frame, whose acknowledgement tells what is missing. A
   // peer that was merely late (its processor was busy) is not flooded. If that does not help, all.
   vi.lost.add(vi.send_una);
@@ -263,8 +285,9 @@ void Stack::retransmission_timeout(ViIndex i) {
     for (std::uint32_t psn = vi.send_una; psn != vi.send_next; ++psn) {
       if (!vi.sacked.has(psn)) vi.lost.add(psn);
     }
-    vi.congestion_window = std::max(vi.congestion_window / 2, kMinCongestionWindow);
+    halve_window(vi);
   }
+  vi.progress_time = now_;
   restart_timer(i);
   make_ready(i);
 }

@@ -4,6 +4,7 @@
 #include "kagent/stack_claims.cc"
 #include "kagent/stack_commands.cc"
 #include "kagent/stack_complete.cc"
+#include "kagent/stack_congestion.cc"
 #include "kagent/stack_connect.cc"
 #include "kagent/stack_disconnect.cc"
 #include "kagent/stack_names.cc"

@@ -178,8 +178,12 @@ vip::Return Stack::register_memory(std::uint32_t session, CommandBody& body) {
   if (memory.ptag != 0 && find_ptag(session, memory.ptag) == nullptr) return vip::kInvalidPtag;
   state::Session& owner = sessions_[session];
   if (memory.length > limits_.session_bytes - owner.registered_bytes) return vip::kErrorResource;
+  if (!charge_region(session, memory.length)) return vip::kErrorResource;
   const std::uint32_t i = regions_.take();
-  if (i == kNone) return vip::kErrorResource;
+  if (i == kNone) {
+    discharge_region(session, memory.length);
+    return vip::kErrorResource;
+  }
   state::Region& region = regions_[i];
   region.generation = static_cast<std::uint16_t>((region.generation + 1) & (~0u >> kHandleBits));
   region.handle = make_handle(i, region.generation);
@@ -196,6 +200,18 @@ vip::Return Stack::register_memory(std::uint32_t session, CommandBody& body) {
   return vip::kSuccess;
 }
 
+bool Stack::charge_region(std::uint32_t session, std::uint64_t bytes) {
+  if (!environment_.charge(session, Charged::kRegions, 1)) return false;
+  if (environment_.charge(session, Charged::kBytes, static_cast<std::int64_t>(bytes))) return true;
+  environment_.charge(session, Charged::kRegions, -1);
+  return false;
+}
+
+void Stack::discharge_region(std::uint32_t session, std::uint64_t bytes) {
+  environment_.charge(session, Charged::kRegions, -1);
+  environment_.charge(session, Charged::kBytes, -static_cast<std::int64_t>(bytes));
+}
+
 state::Region* Stack::find_region(std::uint32_t session, std::uint32_t handle) const {
   const std::uint32_t i = (handle & kHandleMask) - 1;
   if (i >= regions_.fresh()) return nullptr;
@@ -208,6 +224,7 @@ void Stack::free_region(state::Region& region) {
   state::Session& owner = sessions_[region.session];
   --owner.regions;
   owner.registered_bytes -= region.length;
+  discharge_region(region.session, region.length);
   region.handle = 0;
   regions_.give(regions_.index(region));
 }
@@ -284,8 +301,12 @@ vip::Return Stack::create_vi(std::uint32_t session, CommandBody& body) {
   for (const std::uint32_t cq : {body.send_cq, body.receive_cq}) {
     if (cq != 0 && find_cq(session, cq - 1, 0) == nullptr) return vip::kInvalidParameter;
   }
+  if (!environment_.charge(session, Charged::kVis, 1)) return vip::kErrorResource;
   const std::uint32_t i = vis_.take();
-  if (i == kNone) return vip::kErrorResource;
+  if (i == kNone) {
+    environment_.charge(session, Charged::kVis, -1);
+    return vip::kErrorResource;
+  }
   const std::uint32_t generation = vis_[i].generation + 1;
   Vi& vi = vis_[i];
   Vi blank{};
@@ -358,6 +379,7 @@ void Stack::free_vi(ViIndex i) {
   wake_later(vi.session, shared.receive.sleepers);
   hold_ptag(vi.session, vi.ptag, -1);
   --sessions_[vi.session].vis;
+  environment_.charge(vi.session, Charged::kVis, -1);
   ++vi.generation;
   vi.session = kNone;
   vis_.give(i);

@@ -27,6 +27,7 @@ namespace {
 constexpr std::uint64_t kAcceptTime = 1000 * kMs;    // ACCEPT is repeated that long
 constexpr std::uint64_t kRequestSilence = 1000 * kMs;  // a requester this silent has given up
 constexpr std::uint64_t kTombstoneTime = 2000 * kMs;
+constexpr unsigned kEvictionTries = 64;
 constexpr std::uint64_t kPollTime = 5 * kMs;  // a wait without a timeout, if others hold requests
 
 bool same(const layout::Address& wanted, const wire::ConnectBody& body) {
@@ -39,7 +40,7 @@ std::uint32_t handle_of(std::uint32_t index, const Request& request) {
 }
 
 wire::ConnectBody body_of(const Vi& vi, std::uint32_t vi_index, const MacAddress& host,
-                          std::uint32_t mtu) {
+                          std::uint32_t mtu, bool checksum) {
   wire::ConnectBody body{};
   body.host = host;
   body.request = vi.request;
@@ -51,7 +52,8 @@ wire::ConnectBody body_of(const Vi& vi, std::uint32_t vi_index, const MacAddress
   body.mtu = static_cast<std::uint16_t>(std::min(mtu, 65535u));
   body.rdma_flags = static_cast<std::uint8_t>((vi.peer_to_peer ? wire::kPeerToPeer : 0) |
                                               (vi.enable_write ? wire::kRdmaWriteEnabled : 0) |
-                                              (vi.enable_read ? wire::kRdmaReadEnabled : 0));
+                                              (vi.enable_read ? wire::kRdmaReadEnabled : 0) |
+                                              (checksum ? wire::kAsksForChecksum : 0));
   return body;
 }
 
@@ -66,7 +68,7 @@ layout::ViAttributes attributes_of(const wire::ConnectBody& body) {
 // ---------------------------------------------------------------------------- requests that came
 
 std::uint32_t Stack::find_request(const MacAddress& source, const wire::ConnectBody& body) const {
-  for (std::uint32_t r = request_buckets_[body.key & kBucketMask]; r != kNone;
+  for (std::uint32_t r = request_buckets_[request_bucket(body.key)]; r != kNone;
        r = requests_[r].bucket_next) {
     const Request& request = requests_[r];
     if (request.body.key == body.key && request.body.request == body.request &&
@@ -86,11 +88,26 @@ Request* Stack::request_of_handle(std::uint32_t session, std::uint32_t handle) {
   return valid ? &request : nullptr;
 }
 
-// Room for one more request: a free record, else that of the oldest one that is over.
+// Who draws the keys must not know which requests share a bucket.
+std::uint32_t Stack::request_bucket(std::uint64_t key) const {
+  return static_cast<std::uint32_t>((key ^ key >> 32) * root_->request_secret >> 48) & kBucketMask;
+}
+
+// Room for one more request: a free record, else that of the oldest one that is over, else of the
+// oldest one that nobody waits for: if its requester is still there, it asks again.
 std::uint32_t Stack::new_request() {
   const std::uint32_t r = requests_.take();
-  if (r != kNone || root_->done_requests.oldest == kNone) return r;
-  drop_request(root_->done_requests.oldest);
+  if (r != kNone) return r;
+  std::uint32_t oldest = root_->done_requests.oldest;
+  if (oldest == kNone) {
+    oldest = root_->live_requests.oldest;
+    for (unsigned i = 0; oldest != kNone && requests_[oldest].state != RequestState::kHeld; ++i) {
+      oldest = i < kEvictionTries ? requests_[oldest].newer : kNone;
+    }
+    if (oldest == kNone) return kNone;
+    ++root_->counters.drop_request_table_full;
+  }
+  drop_request(oldest);
   return requests_.take();
 }
 
@@ -126,7 +143,7 @@ void Stack::drop_request(std::uint32_t r) {
   wheel_.disarm(request_timer(r));
   if (request.state == RequestState::kHeld) count_held(-1);
   remove_request(r);
-  std::uint32_t* link = &request_buckets_[request.body.key & kBucketMask];
+  std::uint32_t* link = &request_buckets_[request_bucket(request.body.key)];
   while (*link != r) link = &requests_[*link].bucket_next;
   *link = request.bucket_next;
   request.state = RequestState::kFree;
@@ -222,8 +239,9 @@ void Stack::on_connect_request(const wire::Decoded& frame) {
   request.body = body;
   request.session = kNone;
   request.last_seen = now_;
-  request.bucket_next = request_buckets_[body.key & kBucketMask];
-  request_buckets_[body.key & kBucketMask] = r;
+  std::uint32_t& bucket = request_buckets_[request_bucket(body.key)];
+  request.bucket_next = bucket;
+  bucket = r;
   append_request(r);
   wheel_.arm(request_timer(r), now_ + kRequestSilence);
 
@@ -363,7 +381,7 @@ void Stack::send_connect_accept(ViIndex i) {
   Vi& vi = vis_[i];
   Frame frame;
   if (!reserve_frame(frame)) return;
-  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_);
+  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_, limits_.checksum);
   body.request = vi.remote_request;
   wire::Header header{};
   header.type = Type::kConnectAccept;
@@ -381,7 +399,7 @@ void Stack::begin_attempt(ViIndex i) {
   Vi& vi = vis_[i];
   reset_transfer(i);
   vi.local_key = environment_.random();
-  vi.send_next = vi.send_una = vi.recovery_psn = static_cast<std::uint32_t>(environment_.random());
+  vi.send_next = vi.send_una = static_cast<std::uint32_t>(environment_.random());
   vi.attempts = 0;
   vi.accepting = 0;
   vi.peer_to_peer = 0;
@@ -426,7 +444,7 @@ void Stack::send_connect_request(ViIndex i, state::Asked& to) {
   if (to.unanswered != 0xff) ++to.unanswered;
   Frame frame;
   if (!reserve_frame(frame)) return;
-  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_);
+  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_, limits_.checksum);
   const state::Attempt& attempt = attempts_[i];
   body.local_length = static_cast<std::uint8_t>(attempt.local.discriminator_length);
   body.remote_length = static_cast<std::uint8_t>(attempt.remote.discriminator_length);
@@ -521,6 +539,12 @@ void Stack::on_connect_accept(const wire::Decoded& frame) {
       out.op = Op::kConnectRequest;
       out.vi_attributes = viaduct::attributes_of(body);
       if (command != kNone) finish(vi.session, command, vip::kSuccess, out);
+      return;
+    }
+    // Whom we have met may turn out to be gone; then it is this one, who will say so again. A reset
+    // would end what is about to stand.
+    if (ours && vi.state == vip::kConnectPending) {
+      ++count.drop_stale_answer;
       return;
     }
   }

@@ -75,8 +75,11 @@ bool Stack::link(ViIndex i, const MacAddress& address, const wire::ConnectBody& 
   vi.peer_vi = body.vi;
   vi.peer_key = body.key;
   const std::uint32_t mtu = std::min<std::uint32_t>(mtu_, body.mtu);
-  const std::uint32_t least = wire::kHeaderBytes + 64;
-  vi.payload = static_cast<std::uint16_t>((std::max(mtu, least) - wire::kHeaderBytes) & ~7u);
+  const std::uint32_t around = wire::kHeaderBytes + wire::kChecksumBytes;
+  vi.payload = static_cast<std::uint16_t>((std::max(mtu, around + 64u) - around) & ~7u);
+  // What never leaves our own memory nobody changes.
+  vi.checked = address != address_ &&
+               (limits_.checksum || (body.rdma_flags & wire::kAsksForChecksum) != 0);
   vi.receive_next = body.first_psn;
   vi.peer_previous = kNone;
   vi.peer_next = peer.vis;
@@ -134,9 +137,9 @@ void Stack::reset_transfer(ViIndex i) {
   Vi& vi = vis_[i];
   vi.current_slot = kNone;
   vi.stalled = 0;
-  vi.congestion_window = 128;
+  begin_window(vi);
   vi.peer_window = state::kWindow;
-  vi.window_credit = 0;
+  vi.resends = vi.resends_delivered = 0;
   vi.sacked.clear();
   vi.lost.clear();
   vi.resent.clear();
@@ -145,13 +148,14 @@ void Stack::reset_transfer(ViIndex i) {
   vi.timeouts = 0;
   vi.smoothed_rtt = 0;
   vi.rtt_variation = 0;
+  vi.least_rtt = 0;
+  vi.sent_time = vi.progress_time = now_;
   vi.reads = 0;
   vi.response_first = vi.response_next = vi.response_begun = 0;
   vi.receive_slot = kNone;
   vi.failed_slot = kNone;
   vi.in_message = 0;
   if (vi.divert == state::Divert::kPending) vi.divert = state::Divert::kNone;
-  vi.skipping = 0;
   vi.reply_score = 0;
   vi.unacknowledged = 0;
   vi.ack_now = 0;
@@ -309,6 +313,7 @@ void Stack::on_reset(const wire::Decoded& frame) {
     ++root_->counters.drop_bad_reset;
     return;
   }
+  if (vis_[i].state == vip::kConnectPending && vis_[i].peer_linked) return leave_peer(i);
   const std::uint32_t peer = vis_[i].peer;
   const std::uint32_t others = peers_[peer].count - 1;
   peers_[peer].probe_next = vis_[i].peer_next;

@@ -38,6 +38,7 @@ void Stack::submit_packed(ViIndex i, Frame& frame, std::uint32_t psn, std::size_
   header.type = wire::Type::kData;
   fill_header(vi, header);
   header.flags = wire::kFlagPacked | wire::kFlagFirst | wire::kFlagLast | wire::kOpSend;
+  header.flags |= checked_flag(vi);
   if (ask && vi.reliability != vip::kUnreliable) header.flags |= wire::kFlagAckNow;
   header.psn = psn;
   header.message_length = static_cast<std::uint32_t>(bytes);

@@ -50,18 +50,35 @@ vip::Return Stack::peer_request(std::uint32_t session, const CommandBody& body) 
   }
   wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->connect_deadline));
   send_connect_requests(body.vi);
+  meet_held_peer(body.vi);
+  return vip::kSuccess;
+}
+
+// The other half may have come before this one.
+void Stack::meet_held_peer(ViIndex i) {
   for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
     const state::Request& request = requests_[r];
-    if (request.state != RequestState::kHeld || !awaits(body.vi, request.body)) {
-      continue;
-    }
+    if (request.state != RequestState::kHeld || !awaits(i, request.body)) continue;
     const wire::ConnectBody theirs = request.body;
     const MacAddress source = request.source;
     drop_request(r);
-    meet_peer(body.vi, source, theirs);
-    break;
+    return meet_peer(i, source, theirs);
   }
-  return vip::kSuccess;
+}
+
+// What was met was the half of an attempt that is over, as its maker says: the half of the next one
+// may come, or wait here already. If each side took the other's past for the end of its own attempt,
+// two that try again and again could miss each other for ever.
+void Stack::leave_peer(ViIndex i) {
+  Vi& vi = vis_[i];
+  unlink(i);
+  vi.peer_linked = 0;
+  vi.attempts = 0;
+  attempts_[i].peer = {};
+  list_peer_attempt(i);
+  begin_asking(i);
+  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.connect_deadline));
+  meet_held_peer(i);
 }
 
 // Whether this VI's attempt and that request are the two halves of one connection.

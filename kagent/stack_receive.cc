@@ -34,6 +34,10 @@ void Stack::on_data(const wire::Decoded& frame, const Frame& raw, bool& keep) {
     send_reset(frame);
     return;
   }
+  if (vi->checked != 0 && (frame.header.flags & wire::kFlagChecked) == 0) [[unlikely]] {
+    ++count.drop_checksum;
+    return;
+  }
   // The peer would not send if our ACCEPT had not arrived: its CONFIRM is lost or late.
   if (vi->state == vip::kConnectPending) establish(i);
   ++count.data_frames_received;

@@ -20,6 +20,7 @@ namespace {
 
 constexpr unsigned kQuantum = 64;  // frames of one VI in one round
 constexpr unsigned kBatch = 32;    // frames built at once
+constexpr std::uint64_t kIdle = 250'000'000;  // ns
 constexpr std::uint16_t kOpReadResponse = 4;  // beside layout::SlotOp
 
 std::uint16_t wire_op(std::uint16_t op) {
@@ -29,6 +30,10 @@ std::uint16_t wire_op(std::uint16_t op) {
     case kOpReadResponse: return wire::kOpRdmaReadResponse;
     default: return wire::kOpSend;
   }
+}
+
+std::uint16_t checked_flag(const Vi& vi) {
+  return vi.checked != 0 ? wire::kFlagChecked : std::uint16_t{0};
 }
 
 std::byte* payload_of(const Frame& frame) {
@@ -109,7 +114,8 @@ std::uint32_t Stack::send_room(const Vi& vi) const {
   std::uint32_t in_network = outstanding;
   if (!vi.sacked.empty()) in_network -= count(vi.sacked);
   if (!vi.lost.empty()) in_network -= count(vi.lost);
-  const std::uint32_t window = std::min(vi.congestion_window, std::max(vi.peer_window, 1u));
+  const std::uint32_t by_peer = std::max<std::uint32_t>(vi.peer_window, 1);
+  const std::uint32_t window = std::min<std::uint32_t>(vi.congestion_window, by_peer);
   const std::uint32_t by_window = window > in_network ? window - in_network : 0;
   return std::min(by_window, kWindow - outstanding);
 }
@@ -128,6 +134,12 @@ bool Stack::next_posted(const Vi& vi, const layout::RingEntry* ring, std::uint32
 bool Stack::transmit(ViIndex i, unsigned& sent) {
   Vi& vi = vis_[i];
   if (!vi.lost.empty() && !retransmit(i, sent)) return vi.state == vip::kConnected;
+  if (vi.send_una == vi.send_next && now_ - vi.progress_time > kIdle &&
+      vi.reliability != vip::kUnreliable) {
+    // What the network was like so long ago says nothing any more.
+    vi.progress_time = now_;
+    begin_window(vi);
+  }
   Message message;
   for (unsigned quantum = kQuantum; quantum > 0;) {
     const std::uint32_t room = send_room(vi);
@@ -145,8 +157,10 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
       return false;
     }
     const std::uint32_t first_psn = vi.send_next - vi.current_sent;
-    const unsigned wanted =
-        std::min({quantum, room, vi.current_frames - vi.current_sent, kBatch});
+    unsigned wanted = std::min({quantum, room, vi.current_frames - vi.current_sent, kBatch});
+    // A window that losses have narrowed is not to be sent and acknowledged in one burst.
+    const bool narrow = vi.losses != state::Losses::kNone && vi.congestion_window < kWindow;
+    if (narrow) wanted = std::min(wanted, vi.congestion_window / 4u + 1);
     // What is posted from now on is announced by the doorbell.
     const bool ends = wanted == vi.current_frames - vi.current_sent;
     const bool more = !ends || more_to_send(i);
@@ -160,8 +174,8 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
       }
     }
     unsigned n = 0;
-    const Sent result =
-        send_frames(i, message, vi.current_sent, first_psn, wanted, !more || room <= wanted, n);
+    const bool ask = !more || narrow || room <= wanted;
+    const Sent result = send_frames(i, message, vi.current_sent, first_psn, wanted, ask, n);
     if (result == Sent::kUnreadable) {
       fail_current(i, vi.current_slot, vip::kProtectionError);
       return false;
@@ -191,6 +205,7 @@ void Stack::note_sent(ViIndex i) {
     vi.sample_time = now_;
     vi.sample_psn = vi.send_next - 1;
   }
+  vi.sent_time = now_;
   if (!wheel_.armed(vi_timer(i))) restart_timer(i);
 }
 
@@ -397,7 +412,7 @@ Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t 
   const std::uint16_t op = wire_op(message.op);
   for (unsigned f = 0; f < n; ++f) {
     const std::uint32_t number = first_frame + f;
-    header.flags = op;
+    header.flags = op | checked_flag(vi);
     if (number == 0) header.flags |= wire::kFlagFirst;
     if (message.flags & layout::kSlotImmediate) {
       header.flags |= wire::kFlagImmediate;
@@ -484,8 +499,8 @@ bool Stack::retransmit(ViIndex i, unsigned& sent) {
     ++root_->counters.retransmissions;
     vi.lost.remove(psn);
     vi.resent.add(psn);
-    resent_mark(i, psn) = vi.send_next;
-    if (vi.sample_time != 0 && psn == vi.sample_psn) vi.sample_time = 0;
+    resent_mark(i, psn) = vi.send_next << 16 | ++vi.resends;
+    if (vi.smoothed_rtt != 0 && psn == vi.sample_psn) vi.sample_time = 0;
   }
   return true;
 }

@@ -31,6 +31,7 @@ struct StackLimits {
   std::uint32_t cq_entries = 65536;          // that a program may ask for
   std::uint64_t keepalive_ns = 500'000'000;    // silence after which a peer is probed
   std::uint64_t peer_timeout_ns = 3'000'000'000;  // silence after which it is given up
+  bool checksum = true;                      // ask for one on data
 };
 
 namespace state {
@@ -120,6 +121,9 @@ inline constexpr std::uint8_t kOnAckList = 2;
 // Of the receive that is next to complete; see stack_divert.cc.
 enum class Divert : std::uint8_t { kNone, kPending, kUsed };
 
+// What has been seen of the network's losses.
+enum class Losses : std::uint8_t { kNone, kLink, kQueue };
+
 // Of 512 bytes, so that finding one is a shift.
 struct alignas(64) Vi {
   // --- identity and attributes
@@ -154,6 +158,8 @@ struct alignas(64) Vi {
   std::uint32_t peer_result; // vip::kNotDone, or how the attempt ended
   std::uint8_t attempts;
   std::uint8_t listed;       // kOn...List
+  std::uint8_t checked;      // data has checksums
+  Losses losses;
 
   // --- sending
   WorkQueue send;
@@ -163,20 +169,24 @@ struct alignas(64) Vi {
   std::uint32_t current_length;
   std::uint32_t current_frames;
   std::uint32_t current_sent;     // frames of it sent
-  std::uint32_t congestion_window;  // frames
-  std::uint32_t peer_window;        // frames
+  std::uint16_t congestion_window;  // frames
+  std::uint16_t peer_window;        // frames
+  std::uint16_t window_credit;      // acknowledged frames since the window last grew
+  std::uint8_t window_debt;         // of losses, in quarters of a frame
   std::uint8_t stalled;             // there is something to send that must wait for the peer
-  std::uint32_t window_credit;      // acknowledged frames since the window last grew
-  std::uint32_t recovery_psn;       // the window is not cut again until this is acknowledged
+  std::uint16_t resends;            // so far, all frames together
+  std::uint16_t resends_delivered;  // the newest of them that is known to have arrived
   PsnSet sacked;
   PsnSet lost;               // to be sent again
   PsnSet resent;             // resent_mark is valid
   std::uint64_t sample_time;  // when sample_psn was sent; 0: no sample under way
   std::uint32_t sample_psn;
   std::uint32_t timeouts;     // in a row
-  std::uint64_t smoothed_rtt;  // ns; 0: none measured yet
-  std::uint64_t rtt_variation;
-  std::uint64_t progress_time;  // when the retransmission timer was last restarted
+  std::uint32_t smoothed_rtt;  // ns; 0: none measured yet
+  std::uint32_t rtt_variation;
+  std::uint32_t least_rtt;     // what it is without queues, as far as we have seen; 0: no idea
+  std::uint64_t sent_time;      // when a frame was last sent for the first time
+  std::uint64_t progress_time;  // when one was last acknowledged, or the timer last ran out
   std::uint32_t reads;            // RDMA reads begun and not answered
   std::uint32_t response_first;   // responses [first, next) wait for being sent or acknowledged
   std::uint32_t response_next;
@@ -193,7 +203,6 @@ struct alignas(64) Vi {
   std::uint32_t message_received;
   std::uint32_t message_op;      // wire::kOp*
   std::uint8_t in_message;       // a first frame has come, the last one not
-  std::uint8_t skipping;         // the message's frames are to be ignored (unreliable delivery)
   std::uint8_t receive_failed;
   Divert divert;
   std::uint32_t rdma_handle;     // RDMA write: where the message goes
@@ -354,6 +363,7 @@ struct Root {
   std::uint32_t notice_turn;     // of the open sessions, whose notices are looked at first
   std::uint32_t notices_seen;    // looked at in notice_epoch
   std::uint64_t notice_epoch;    // ms
+  std::uint64_t request_secret;  // odd
   std::uint64_t notice_scan;     // when held requests were last compared with notices
 };
 

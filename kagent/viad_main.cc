@@ -19,6 +19,7 @@
 #include "kagent/privileges.h"
 #include "kagent/service.h"
 #include "kagent/supervisor.h"
+#include "xdp/xdp_attachment.h"
 
 namespace viaduct {
 namespace {
@@ -46,11 +47,13 @@ void on_signal(int fd, Service& service) {
   }
 }
 
+bool only_pcap(const Config& config) {
+  return std::all_of(config.nics.begin(), config.nics.end(),
+                     [](const NicConfig& nic) { return nic.port == PortKind::kPcap; });
+}
+
 void check_privileges(const Config& config) {
-  const bool only_pcap =
-      std::all_of(config.nics.begin(), config.nics.end(),
-                  [](const NicConfig& nic) { return nic.port == PortKind::kPcap; });
-  const std::string missing = missing_capabilities(only_pcap);
+  const std::string missing = missing_capabilities(only_pcap(config));
   if (!missing.empty()) throw std::runtime_error(missing);
   raise_limits();
 }
@@ -74,6 +77,8 @@ int serve(const Options& options, const Config& config) {
       on_signal(signals.get(), service);
     });
     service.start();
+    spdlog::info("privileges: {}",
+                 drop_privileges(only_pcap(config), XdpAttachment::dispatcher_in_use()));
     spdlog::info("ready: {}", service.description());
     readiness.ready();
     notify_supervisor("READY=1");

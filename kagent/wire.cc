@@ -22,7 +22,8 @@ constexpr std::size_t kDiscriminators = 37;
 static_assert(kHost == 0);
 static_assert(kConnectBodyMaxBytes == kDiscriminators + 2 * kMaxDiscriminatorBytes);
 
-constexpr std::uint8_t kKnownRdmaFlags = kRdmaWriteEnabled | kRdmaReadEnabled | kPeerToPeer;
+constexpr std::uint8_t kKnownRdmaFlags =
+    kRdmaWriteEnabled | kRdmaReadEnabled | kPeerToPeer | kAsksForChecksum;
 
 // Offsets in a NameBody.
 constexpr std::size_t kNameLength = 4;
@@ -40,6 +41,15 @@ constexpr std::size_t kToken = 42;
 static_assert(kClaimBodyBytes == kToken + sizeof(ClaimToken));
 
 }  // namespace
+
+void seal(std::span<std::byte> frame) {
+  Decoded decoded;
+  if (decode(frame, decoded) != Malformed::kNone) return;
+  if (!has_checksum(decoded.header.type, decoded.header.flags)) return;
+  const std::size_t length = kEthernetBytes + kHeaderBytes + decoded.header.payload_length;
+  store32(frame.data() + length,
+          crc32c(frame.data() + kEthernetBytes, length - kEthernetBytes));
+}
 
 std::size_t encode(const ConnectBody& body, std::byte* payload) {
   assert(body.local_length <= kMaxDiscriminatorBytes);

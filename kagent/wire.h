@@ -26,9 +26,15 @@
 //  |       payload length          |       window (frames)         | 36
 //  +-------------------------------+-------------------------------+
 //  | payload ...                                                     40
+//  +---------------------------------------------------------------+
+//  |  CRC32C of common header and payload                          | 40 + payload length
+//  +---------------------------------------------------------------+
 //
 // All fields are in network byte order. Frames shorter than the Ethernet minimum are padded, so
 // `payload length` and not the frame's length says where the payload ends.
+//
+// Every frame has the checksum but data of connections that have agreed to go without. The
+// addresses are not in it: ports may change them on the way. The stack knows which they must be.
 #ifndef VIADUCT_KAGENT_WIRE_H
 #define VIADUCT_KAGENT_WIRE_H
 
@@ -39,15 +45,17 @@
 #include <cstring>
 #include <span>
 
+#include "kagent/crc32c.h"
 #include "kagent/flow.h"
 #include "xdp/port.h"
 
 namespace viaduct::wire {
 
 inline constexpr std::uint16_t kDefaultEtherType = 0x88b5;  // IEEE 802 local experimental 1
-inline constexpr std::uint8_t kVersion = 2;
+inline constexpr std::uint8_t kVersion = 3;
 inline constexpr std::size_t kEthernetBytes = 14;
 inline constexpr std::size_t kHeaderBytes = 40;
+inline constexpr std::size_t kChecksumBytes = 4;
 inline constexpr std::size_t kRdmaBytes = 16;
 inline constexpr std::size_t kMinFrameBytes = 60;
 inline constexpr std::size_t kMaxDiscriminatorBytes = 64;
@@ -87,7 +95,8 @@ inline constexpr std::uint16_t kOpRdmaWrite = 0x0010;    // an RdmaHeader preced
 inline constexpr std::uint16_t kOpRdmaReadRequest = 0x0020;
 inline constexpr std::uint16_t kOpRdmaReadResponse = 0x0030;  // the requester knows where it goes
 inline constexpr std::uint16_t kFlagPacked = 0x0040;     // several whole messages, see PackedHeader
-inline constexpr std::uint16_t kKnownFlags = 0x007f;
+inline constexpr std::uint16_t kFlagChecked = 0x0080;    // has a checksum
+inline constexpr std::uint16_t kKnownFlags = 0x00ff;
 
 // The common header in host byte order.
 struct Header {
@@ -120,7 +129,8 @@ enum class Malformed : std::uint8_t { kNone, kShort, kVersion, kType, kLength };
 //   kShort    less than Ethernet and common header
 //   kVersion  not kVersion
 //   kType     type not in kKnownTypes, unknown flags of kData, any flags of another type
-//   kLength   payload_length goes behind the end of the frame; kData: see below
+//   kLength   payload_length, and the checksum where there is one, go behind the end of the frame;
+//             kData: see below
 // The EtherType is the port's to check, the destination address the stack's.
 //
 // payload_length of kData counts the RdmaHeader where there is one (rdma_bytes). What is left is
@@ -132,7 +142,8 @@ enum class Malformed : std::uint8_t { kNone, kShort, kVersion, kType, kLength };
 //   kFlagPacked: kFlagFirst and kFlagLast are set, it is a send, kFlagImmediate is not set, offset is
 //     0 and message_length is payload_length
 // so a message of length 0 is one frame without data. Whether a frame fits those before it, and
-// whether the message is too long, is the stack's to check, and so are the payloads of other types.
+// whether the message is too long, is the stack's to check, and so are the payloads of other types
+// and the checksum.
 Malformed decode(std::span<const std::byte> frame, Decoded& out);
 
 // How much of a data frame's payload is the RdmaHeader: 16 bytes in the first frame of an RDMA
@@ -143,9 +154,20 @@ constexpr std::size_t rdma_bytes(std::uint16_t flags) {
   return has ? kRdmaBytes : 0;
 }
 
-// Writes Ethernet and common header; the payload (header.payload_length bytes) is the caller's to
-// put at frame + kEthernetBytes + kHeaderBytes. Returns the frame's length, padding included; the
-// padding is zeroed so that nothing of an earlier frame leaks.
+constexpr bool has_checksum(Type type, std::uint16_t flags) {
+  return type != Type::kData || (flags & kFlagChecked) != 0;
+}
+
+// Whether the frame that `decoded` was decoded from has the checksum that it should have, or none.
+bool intact(std::span<const std::byte> frame, const Decoded& decoded);
+
+// Writes the checksum of a frame, whose header says where it goes, anew: for who has changed it.
+void seal(std::span<std::byte> frame);
+
+// Writes Ethernet and common header, and the checksum where there is one; the payload
+// (header.payload_length bytes) is the caller's to put at frame + kEthernetBytes + kHeaderBytes
+// before. Returns the frame's length, padding included; the padding is zeroed so that nothing of an
+// earlier frame leaks.
 std::size_t encode(const Header& header, const MacAddress& destination, const MacAddress& source,
                    std::uint16_t ether_type, std::byte* frame);
 
@@ -159,7 +181,8 @@ struct ConnectBody {
   std::uint32_t max_transfer;  // VI attributes of the sender ...
   std::uint16_t reliability;
   std::uint16_t mtu;           // the sender's NIC; data frames fit the smaller of the two
-  std::uint8_t rdma_flags;     // bit 0: write enabled, bit 1: read enabled, bit 2: peer to peer
+  std::uint8_t rdma_flags;     // bit 0: write enabled, bit 1: read enabled, bit 2: peer to peer,
+                               // bit 3: asks for checksums
   std::uint8_t local_length = 0;   // bytes of the sender's discriminator
   std::uint8_t remote_length = 0;  // bytes of the receiver's discriminator
   std::array<std::byte, kMaxDiscriminatorBytes> local{};
@@ -168,6 +191,7 @@ struct ConnectBody {
 inline constexpr std::uint8_t kRdmaWriteEnabled = 1;
 inline constexpr std::uint8_t kRdmaReadEnabled = 2;
 inline constexpr std::uint8_t kPeerToPeer = 4;
+inline constexpr std::uint8_t kAsksForChecksum = 8;  // of data; given if either side asks
 inline constexpr std::size_t kConnectBodyMaxBytes = 37 + 2 * kMaxDiscriminatorBytes;
 // Where in the frame ConnectBody::host lies: whoever grants a port checks it there.
 inline constexpr std::size_t kConnectHostOffset = kEthernetBytes + kHeaderBytes;
@@ -302,7 +326,8 @@ inline Malformed decode(std::span<const std::byte> frame, Decoded& out) {
   h.immediate = load32(p + 32);
   h.payload_length = load16(p + 36);
   h.window = load16(p + 38);
-  if (h.payload_length > frame.size() - (kEthernetBytes + kHeaderBytes)) [[unlikely]] {
+  const std::size_t checksum = has_checksum(h.type, h.flags) ? kChecksumBytes : 0;
+  if (h.payload_length + checksum > frame.size() - (kEthernetBytes + kHeaderBytes)) [[unlikely]] {
     return Malformed::kLength;
   }
   if (data) {
@@ -314,8 +339,8 @@ inline Malformed decode(std::span<const std::byte> frame, Decoded& out) {
       if (!whole || h.payload_length != kRdmaBytes) return Malformed::kLength;
     }
     if ((h.flags & kFlagPacked) != 0) [[unlikely]] {
-      const bool send =
-          (h.flags & ~kFlagAckNow) == (kFlagPacked | kFlagFirst | kFlagLast | kOpSend);
+      const bool send = (h.flags & ~(kFlagAckNow | kFlagChecked)) ==
+                        (kFlagPacked | kFlagFirst | kFlagLast | kOpSend);
       if (!send || h.message_length != h.payload_length || h.offset != 0) return Malformed::kLength;
     }
   }
@@ -323,6 +348,14 @@ inline Malformed decode(std::span<const std::byte> frame, Decoded& out) {
   std::memcpy(out.source.data(), frame.data() + 6, 6);
   out.payload = {p + kHeaderBytes, h.payload_length};
   return Malformed::kNone;
+}
+
+inline bool intact(std::span<const std::byte> frame, const Decoded& decoded) {
+  const Header& h = decoded.header;
+  if (!has_checksum(h.type, h.flags)) return true;
+  const std::size_t length = kEthernetBytes + kHeaderBytes + h.payload_length;
+  return load32(frame.data() + length) ==
+         crc32c(frame.data() + kEthernetBytes, length - kEthernetBytes);
 }
 
 inline std::size_t encode(const Header& h, const MacAddress& destination, const MacAddress& source,
@@ -343,7 +376,11 @@ inline std::size_t encode(const Header& h, const MacAddress& destination, const 
   store32(p + 32, h.immediate);
   store16(p + 36, h.payload_length);
   store16(p + 38, h.window);
-  const std::size_t length = kEthernetBytes + kHeaderBytes + h.payload_length;
+  std::size_t length = kEthernetBytes + kHeaderBytes + h.payload_length;
+  if (has_checksum(h.type, h.flags)) {
+    store32(frame + length, crc32c(p, length - kEthernetBytes));
+    length += kChecksumBytes;
+  }
   if (length >= kMinFrameBytes) [[likely]] return length;
   std::memset(frame + length, 0, kMinFrameBytes - length);
   return kMinFrameBytes;

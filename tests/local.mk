@@ -2,6 +2,7 @@
 
 include tests/integration.mk
 include tests/scale/scale.mk
+include tests/storm/storm.mk
 include tests/bench/bench.mk
 include tests/sovia/sovia.mk
 if HAVE_GTEST
@@ -13,6 +14,7 @@ include tests/unit/vipl.mk
 include tests/unit/sovia.mk
 include tests/unit/sovia_ready.mk
 include tests/sim/sim.mk
+include tests/sim/wire.mk
 include tests/fuzz/fuzz.mk
 include tests/conformance/conformance.mk
 include tests/conformance/sanitized.mk

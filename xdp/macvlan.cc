@@ -99,9 +99,12 @@ unsigned delete_children(int lower, const std::string& prefix, const std::string
     auto* const link = reinterpret_cast<rtnl_link*>(at);
     const char* const name = rtnl_link_get_name(link);
     const char* const said = rtnl_link_get_ifalias(link);
-    if (rtnl_link_get_link(link) != lower || name == nullptr || said == nullptr) continue;
-    if (!std::string_view(name).starts_with(prefix) || alias != said) continue;
-    if (!rtnl_link_is_macvlan(link)) continue;
+    if (rtnl_link_get_link(link) != lower || name == nullptr) continue;
+    if (!std::string_view(name).starts_with(prefix) || !rtnl_link_is_macvlan(link)) continue;
+    // Somebody who was killed between making it and giving it the alias has left it down.
+    const bool half_made = said == nullptr && (rtnl_link_get_flags(link) & IFF_UP) == 0 &&
+                           rtnl_link_macvlan_get_mode(link) == MACVLAN_MODE_PRIVATE;
+    if (said != nullptr ? alias != said : !half_made) continue;
     deleted += rtnl_link_delete(socket.get(), link) == 0;
   }
   return deleted;

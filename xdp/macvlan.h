@@ -16,7 +16,8 @@ int create_child(const Interface& lower, const std::string& name, const std::str
 // Quietly; it may be gone already.
 void delete_child(int ifindex);
 
-// Deletes all children of `lower` whose names begin so and that have the alias. Returns how many.
+// Deletes all children of `lower` whose names begin so and that have the alias, or were never finished:
+// down, private, and without one. Returns how many.
 unsigned delete_children(int lower, const std::string& prefix, const std::string& alias);
 
 }  // namespace viaduct

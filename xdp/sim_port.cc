@@ -154,6 +154,15 @@ void SimBuffers::give(std::uint32_t id, std::uint32_t used) {
   free_.push_back(id);
 }
 
+void SimBuffers::take_back_all() {
+  for (std::uint32_t id = 0; id < used_; ++id) {
+    if (owner_[id] != Owner::kBorrower) continue;
+    owner_[id] = Owner::kPort;
+    --lent_;
+    give(id, bytes_);
+  }
+}
+
 // ---------------------------------------------------------------------------- SimPort
 
 SimPort::SimPort(SimNetwork& network, std::uint32_t host, const MacAddress& address,
@@ -328,6 +337,18 @@ bool SimNetwork::inject(SimPort& to, std::span<const std::byte> frame) {
     return true;
   }
   return false;
+}
+
+void SimNetwork::reopen(SimPort& port) {
+  port.receive_.take_back_all();
+  port.transmit_.take_back_all();
+  for (const SimPort::Queued& queued : port.received_) port.receive_.give(queued.id, queued.length);
+  for (const SimPort::Queued& queued : port.submitted_) {
+    port.transmit_.give(queued.id, queued.length);
+  }
+  port.received_.clear();
+  port.submitted_.clear();
+  port.paused_ = port.starved_ = false;
 }
 
 void SimNetwork::transmit(SimPort& from, std::span<const std::byte> frame) {

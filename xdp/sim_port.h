@@ -115,6 +115,7 @@ class SimBuffers {
   std::span<std::byte> open(std::uint32_t id, std::uint32_t length);  // for the port itself
   void take_back(const Frame& frame, const char* call);  // ends the process if it was not lent
   void give(std::uint32_t id, std::uint32_t used);       // free again; the used bytes are poisoned
+  void take_back_all();                                  // whatever is lent is free again
   void poison(std::uint32_t id, std::uint32_t used);
 
  private:
@@ -229,6 +230,10 @@ class SimNetwork {
 
   // The interface is gone: alive() is false, nothing goes in or out, for good.
   void kill(SimPort& port) { port.alive_ = false; }
+
+  // Its borrower has died and another one opens the port: what was lent is the port's again, and
+  // what waited to be received or sent is gone.
+  void reopen(SimPort& port);
 
   // Called for each frame that is sent, before faults. May change the frame (not its length);
   // returns false to lose it. It must not call the network.

@@ -3,10 +3,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/if_link.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xdp/libxdp.h>
@@ -32,6 +34,16 @@ namespace viaduct {
 namespace {
 
 constexpr std::uint32_t kLeastQueues = 64;
+
+bool dispatcher_used = false;
+
+// libxdp looks programs up by number. Without the right to that it would attach ours alone, for ever,
+// and could not take it off.
+bool may_look_up_programs() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  return syscall(SYS_capget, &header, data) == 0 && (data[0].effective >> CAP_SYS_ADMIN & 1) != 0;
+}
 
 std::string guard_path() {
   if (const char* asked = secure_getenv("VIADUCT_LIBEXEC")) {
@@ -70,7 +82,8 @@ XdpAttachment::XdpAttachment(const Options& options) : options_(options) {
     bpf_program__set_flags(skeleton_->progs.viaduct_steer, BPF_F_XDP_HAS_FRAGS);
   }
   try {
-    const std::string missing = start_guard();
+    const std::string missing =
+        may_look_up_programs() ? start_guard() : "CAP_SYS_ADMIN is missing";
     if (missing.empty()) {
       dispatched_ = attach_to_dispatcher();
     } else {
@@ -88,6 +101,8 @@ XdpAttachment::XdpAttachment(const Options& options) : options_(options) {
 }
 
 XdpAttachment::~XdpAttachment() { detach(); }
+
+bool XdpAttachment::dispatcher_in_use() { return dispatcher_used; }
 
 int XdpAttachment::sockets() const { return bpf_map__fd(skeleton_->maps.sockets); }
 
@@ -124,7 +139,10 @@ bool XdpAttachment::attach_to_dispatcher() {
   const bool known = libxdp_get_error(all) == 0;
   const bool dispatched = known && !xdp_multiprog__is_legacy(all);
   if (known) xdp_multiprog__close(all);
-  if (dispatched) return true;
+  if (dispatched) {
+    dispatcher_used = true;
+    return true;
+  }
   // libxdp has attached it alone, and for ever: take it off again and use a link.
   xdp_program__detach(program_, options_.ifindex, mode, 0);
   options_.note(std::string(options_.interface) +

@@ -50,6 +50,10 @@ class XdpAttachment {
   // The map of AF_XDP sockets by receive queue.
   int sockets() const;
 
+  // Whether one of this process has been attached to a dispatcher: to take it off, or to attach
+  // another one, needs CAP_SYS_ADMIN, because libxdp looks programs up by number.
+  static bool dispatcher_in_use();
+
   // Starts another guard if ours has died. To be called now and then.
   void watch_guard();
 

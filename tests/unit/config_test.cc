@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "kagent/crc32c.h"
+
 namespace viaduct {
 namespace {
 
@@ -74,6 +76,9 @@ port = "xdp-generic"
 sessions = 10
 sessions_per_user = 3
 vis = 100
+vis_per_user = 50
+regions_per_user = 60
+memory_mb_per_user = 70
 cqs = 20
 regions = 500
 ptags = 30
@@ -108,6 +113,9 @@ Beta = "02:00:00:00:00:0B"
   EXPECT_EQ(config.limits.sessions, 10u);
   EXPECT_EQ(config.sessions_per_user, 3u);
   EXPECT_EQ(config.limits.vis, 100u);
+  EXPECT_EQ(config.user_limits.vis, 50u);
+  EXPECT_EQ(config.user_limits.regions, 60u);
+  EXPECT_EQ(config.user_limits.memory_mb, 70u);
   EXPECT_EQ(config.limits.cqs, 20u);
   EXPECT_EQ(config.limits.regions, 500u);
   EXPECT_EQ(config.limits.ptags, 30u);
@@ -231,6 +239,8 @@ constexpr Bad kBad[] = {
     {"AccessGroupUnknown", "[access]\ngroups = [\n1,\n'x']\n", "viad.conf:4: access.groups: ",
      "\"x\""},
     {"Placement", "placement = 'kernel'\n", "viad.conf:1: placement: ", "\"kernel\""},
+    {"Checksum", "checksum = 'yes'\n", "viad.conf:1: checksum: ", "\"yes\""},
+    {"ChecksumType", "checksum = true\n", "viad.conf:1: checksum: ", "text in quotes"},
     {"PlacementType", "placement = 1\n", "viad.conf:1: placement: ", "text in quotes"},
     {"GrantedType", "granted = 'all'\n", "viad.conf:1: granted: ", "table"},
     {"GrantedUnknown", "[granted]\nframes = 1\n", "viad.conf:2: granted.frames: ", "unknown key"},
@@ -264,11 +274,18 @@ constexpr Bad kBad[] = {
 INSTANTIATE_TEST_SUITE_P(Each, ConfigRefuses, testing::ValuesIn(kBad),
                          [](const auto& each) { return std::string(each.param.name); });
 
+TEST(Config, AsksForChecksumsAsItIsTold) {
+  EXPECT_EQ(parse_config("", "viad.conf").limits.checksum, crc32c_is_fast());
+  EXPECT_EQ(parse_config("checksum = 'auto'", "viad.conf").limits.checksum, crc32c_is_fast());
+  EXPECT_TRUE(parse_config("checksum = 'on'\n[limits]\nvis = 7\n", "viad.conf").limits.checksum);
+  EXPECT_FALSE(parse_config("checksum = 'off'\n[limits]\nvis = 7\n", "viad.conf").limits.checksum);
+}
+
 TEST(Config, ReportsAllThatIsWrongInTheOrderOfLines) {
   EXPECT_EQ(complaint("spin_us = -1\nx = 1\n[limits]\nvis = 0\n"),
             "viad.conf:1: spin_us: -1 is out of range, which is 0 to 1000000\n"
             "viad.conf:2: x: unknown key; known here are socket, name, spin_us, log_level, "
-            "placement, [[nic]], [limits], [access], [granted], [hosts]\n"
+            "placement, checksum, [[nic]], [limits], [access], [granted], [hosts]\n"
             "viad.conf:4: limits.vis: 0 is out of range, which is 1 to 16254");
 }
 

@@ -349,5 +349,29 @@ TEST_F(EnvironmentOwners, AreFoundForSocketsBoundToTheInterface) {
   EXPECT_EQ(environment_.owns(0, flow.reversed()), Owns::kYes);
 }
 
+TEST(UserCharges, CountForAllSessionsOfAUserAndNotForRoot) {
+  const std::map<std::string, MacAddress> hosts;
+  ProgramEnvironment environment(4, "here", hosts, [] { return std::vector<std::string>(); });
+  environment.set_user_limits({2, 3, 1});
+  constexpr std::uint32_t kFirst = 0, kSecond = 1, kOther = 2, kRoot = 3;
+  environment.set_user(kFirst, 1000);
+  environment.set_user(kSecond, 1000);
+  environment.set_user(kOther, 1001);
+  environment.set_user(kRoot, 0);
+  EXPECT_TRUE(environment.charge(kFirst, Charged::kVis, 1));
+  EXPECT_TRUE(environment.charge(kSecond, Charged::kVis, 1));
+  EXPECT_FALSE(environment.charge(kFirst, Charged::kVis, 1));
+  EXPECT_TRUE(environment.charge(kOther, Charged::kVis, 1));
+  EXPECT_TRUE(environment.charge(kFirst, Charged::kBytes, 1 << 20));
+  EXPECT_FALSE(environment.charge(kSecond, Charged::kBytes, 1));
+  EXPECT_FALSE(environment.charge(kOther, Charged::kBytes, INT64_MAX));
+  EXPECT_TRUE(environment.charge(kSecond, Charged::kVis, -1));
+  EXPECT_TRUE(environment.charge(kFirst, Charged::kVis, 1));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(environment.charge(kRoot, Charged::kVis, 1));
+  // What has been refused is not counted.
+  EXPECT_TRUE(environment.charge(kFirst, Charged::kBytes, -(1 << 20)));
+  EXPECT_TRUE(environment.charge(kSecond, Charged::kBytes, 1 << 20));
+}
+
 }  // namespace
 }  // namespace viaduct

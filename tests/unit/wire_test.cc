@@ -42,12 +42,13 @@ std::string to_hex(std::span<const std::byte> bytes) {
 }
 
 Bytes make_frame(const Header& header, const Bytes& payload = {}) {
-  Bytes frame(std::max(kBefore + payload.size(), kMinFrameBytes), std::byte{0xee});
+  const std::size_t checksum = has_checksum(header.type, header.flags) ? kChecksumBytes : 0;
+  Bytes frame(std::max(kBefore + payload.size() + checksum, kMinFrameBytes), std::byte{0xee});
   Header h = header;
   h.payload_length = static_cast<std::uint16_t>(payload.size());
+  std::copy(payload.begin(), payload.end(), frame.begin() + kBefore);
   const std::size_t length = encode(h, kTo, kFrom, kDefaultEtherType, frame.data());
   EXPECT_EQ(length, frame.size());
-  std::copy(payload.begin(), payload.end(), frame.begin() + kBefore);
   return frame;
 }
 
@@ -137,6 +138,13 @@ const std::string kEthernet = "021122334455 0266778899aa 88b5";
 const std::string kSampleFields =
     "01020304 1122334455667788 a1a2a3a4 b1b2b3b4 00010000 00000200 c1c2c3c4";
 
+void append_checksum(Bytes& frame) {
+  const std::uint32_t crc = crc32c_by_table(&frame[kEthernetBytes], frame.size() - kEthernetBytes);
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    frame.push_back(static_cast<std::byte>(crc >> shift));
+  }
+}
+
 // ---------------------------------------------------------------------------- bytes
 
 TEST(Wire, EncodesTheHeaderOfEachTypeToTheseBytes) {
@@ -144,8 +152,9 @@ TEST(Wire, EncodesTheHeaderOfEachTypeToTheseBytes) {
     std::string two_digits = "0";
     two_digits += "0123456789abcdef"[type];
     const Bytes frame = make_frame(sample(static_cast<Type>(type)));
-    const Bytes expected =
-        hex(kEthernet + "02" + two_digits + "0000" + kSampleFields + "0000 d1d2" + "000000000000");
+    Bytes expected = hex(kEthernet + "03" + two_digits + "0000" + kSampleFields + "0000 d1d2");
+    if (type != 1) append_checksum(expected);
+    expected.resize(kMinFrameBytes);
     EXPECT_EQ(to_hex(frame), to_hex(expected)) << "type " << type;
   }
 }
@@ -175,7 +184,16 @@ TEST(Wire, EncodesADataFrameToTheseBytes) {
   h.flags = kFlagLast | kFlagImmediate | kFlagAckNow | kOpRdmaWrite;
   const Bytes frame = make_frame(h, hex("deadbeef 0badcafe"));
   EXPECT_EQ(to_hex(frame),
-            to_hex(hex(kEthernet + "0201001e" + kSampleFields + "0008 d1d2 deadbeef 0badcafe")));
+            to_hex(hex(kEthernet + "0301001e" + kSampleFields + "0008 d1d2 deadbeef 0badcafe")));
+}
+
+TEST(Wire, EncodesACheckedDataFrameToTheseBytes) {
+  Header h = sample(Type::kData);
+  h.flags = kFlagLast | kFlagChecked;
+  Bytes expected =
+      hex(kEthernet + "03010082" + kSampleFields + "000c d1d2 deadbeef 0badcafe 01020304");
+  append_checksum(expected);
+  EXPECT_EQ(to_hex(make_frame(h, hex("deadbeef 0badcafe 01020304"))), to_hex(expected));
 }
 
 TEST(Wire, EncodesTheBodiesToTheseBytes) {
@@ -209,9 +227,11 @@ TEST(Wire, ZeroesThePaddingOfAShortFrameAndNothingElse) {
     Header h = sample(Type::kAck);
     h.payload_length = payload;
     const std::size_t length = encode(h, kTo, kFrom, kDefaultEtherType, frame.data());
-    EXPECT_EQ(length, std::max(kMinFrameBytes, kBefore + payload));
+    const std::size_t end = kBefore + payload + kChecksumBytes;
+    EXPECT_EQ(length, std::max(kMinFrameBytes, end));
     for (std::size_t i = kBefore; i < frame.size(); ++i) {
-      const bool padding = i >= kBefore + payload && i < length;
+      if (i >= kBefore + payload && i < end) continue;
+      const bool padding = i >= end && i < length;
       EXPECT_EQ(frame[i], padding ? std::byte{0} : std::byte{0xee}) << i;
     }
   }
@@ -233,8 +253,8 @@ TEST(Wire, ReadsBackWhatItWrote) {
     if (h.type == Type::kData) {
       h.flags = static_cast<std::uint16_t>(random.next() & kKnownFlags);
       if ((h.flags & kFlagPacked) != 0) {
-        h.flags = static_cast<std::uint16_t>((h.flags & kFlagAckNow) | kFlagPacked | kFlagFirst |
-                                             kFlagLast | kOpSend);
+        h.flags = static_cast<std::uint16_t>((h.flags & (kFlagAckNow | kFlagChecked)) |
+                                             kFlagPacked | kFlagFirst | kFlagLast | kOpSend);
       }
       if ((h.flags & kOpMask) == kOpRdmaReadRequest) {
         h.flags |= kFlagFirst | kFlagLast;
@@ -266,6 +286,67 @@ TEST(Wire, ReadsBackWhatItWrote) {
     EXPECT_EQ(d.header.payload_length, payload.size());
     EXPECT_EQ(d.header.window, h.window);
     EXPECT_TRUE(std::equal(payload.begin(), payload.end(), d.payload.begin(), d.payload.end()));
+    EXPECT_TRUE(intact(frame, d));
+  }
+}
+
+// ---------------------------------------------------------------------------- checksums
+
+TEST(Crc32c, IsTheKnownOneOfKnownBytes) {
+  EXPECT_EQ(crc32c("123456789", 9), 0xe3069283u);
+  EXPECT_EQ(crc32c("", 0), 0u);
+  const Bytes zeros(32), ones(32, std::byte{0xff});  // RFC 3720, B.4
+  EXPECT_EQ(crc32c(zeros.data(), 32), 0x8a9136aau);
+  EXPECT_EQ(crc32c(ones.data(), 32), 0x62a8ab43u);
+}
+
+TEST(Crc32c, IsTheSameWithAndWithoutInstructions) {
+  SimRandom random(1);
+  Bytes bytes(10'000);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random.next());
+  for (std::size_t length = 0; length < 2'000; ++length) {
+    const std::size_t at = random.below(64);
+    EXPECT_EQ(crc32c(&bytes[at], length), crc32c_by_table(&bytes[at], length)) << length;
+  }
+  for (int i = 0; i < 500; ++i) {
+    const std::size_t at = random.below(64), length = random.below(bytes.size() - at);
+    EXPECT_EQ(crc32c(&bytes[at], length), crc32c_by_table(&bytes[at], length)) << length;
+  }
+}
+
+// Every single bit behind the addresses of a frame that has a checksum. A change of type or flags
+// can also make it one that decode() refuses, or data without a checksum, which the stack refuses
+// where there should be one.
+TEST(Wire, SeesEveryChangedBit) {
+  Header checked = data(kFlagFirst | kFlagLast | kFlagChecked, 300, 0);
+  const Bytes body = encoded(sample_connect());
+  for (const Bytes& frame : {make_frame(checked, Bytes(300)), make_frame(sample(Type::kAck)),
+                             make_frame(sample(Type::kDisconnect)),
+                             make_frame(sample(Type::kConnectRequest), body)}) {
+    Decoded d{};
+    ASSERT_EQ(decode(frame, d), Malformed::kNone);
+    ASSERT_TRUE(intact(frame, d));
+    const std::size_t end = kBefore + d.header.payload_length + kChecksumBytes;
+    for (std::size_t bit = 8 * kEthernetBytes; bit < 8 * end; ++bit) {
+      Bytes other = frame;
+      other[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+      if (decode(other, d) != Malformed::kNone) continue;
+      EXPECT_TRUE(!intact(other, d) || !has_checksum(d.header.type, d.header.flags)) << bit;
+    }
+  }
+}
+
+TEST(Wire, SealsAFrameThatWasChanged) {
+  for (const Type type : {Type::kAck, Type::kData}) {
+    Header h = sample(type);
+    if (type == Type::kData) h.flags = kFlagChecked;
+    Bytes frame = make_frame(h, Bytes(40));
+    frame[kBefore + 7] ^= std::byte{4};
+    Decoded d{};
+    ASSERT_EQ(decode(frame, d), Malformed::kNone);
+    EXPECT_FALSE(intact(frame, d));
+    seal(frame);
+    EXPECT_TRUE(intact(frame, d));
   }
 }
 
@@ -276,6 +357,14 @@ TEST(Wire, RefusesEveryTruncation) {
   for (std::size_t length = 0; length < frame.size(); ++length) {
     const Malformed expected = length < kBefore ? Malformed::kShort : Malformed::kLength;
     EXPECT_EQ(decode_exactly(std::span(frame).first(length)), expected) << length;
+  }
+  EXPECT_EQ(decode_exactly(frame), Malformed::kNone);
+}
+
+TEST(Wire, RefusesAFrameWithoutRoomForItsChecksum) {
+  const Bytes frame = make_frame(data(kFlagFirst | kFlagChecked, 1000, 0), Bytes(300));
+  for (std::size_t less = 1; less <= kChecksumBytes; ++less) {
+    EXPECT_EQ(decode_exactly(std::span(frame).first(frame.size() - less)), Malformed::kLength);
   }
   EXPECT_EQ(decode_exactly(frame), Malformed::kNone);
 }
@@ -482,7 +571,7 @@ TEST(WireConnectBody, RefusesUnknownRdmaFlags) {
   for (unsigned flags = 0; flags < 256; ++flags) {
     Bytes payload = encoded(sample_connect());
     payload[34] = static_cast<std::byte>(flags);
-    EXPECT_EQ(body_decodes<ConnectBody>(payload), flags < 8) << flags;
+    EXPECT_EQ(body_decodes<ConnectBody>(payload), flags < 16) << flags;
   }
 }
 
