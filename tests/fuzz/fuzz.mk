@@ -1,20 +1,43 @@
-# Fuzz targets. Built here with replay_main, which runs the corpus that make_*_corpus writes and
-# seeded mutations of it; a short run of each belongs to "make check" (fuzz.test), "make fuzz" runs
-# them for FUZZ_COUNT mutations. With clang's libFuzzer:
-#   clang++ -std=c++20 -fsanitize=fuzzer,address -I. tests/fuzz/fuzz_wire.cc kagent/wire.cc
+# Fuzz targets. Built here with replay_main, which runs a corpus (what make_*_corpus writes, and the
+# inputs of tests/fuzz/corpus) and seeded mutations of it; a short run of each belongs to "make
+# check" (fuzz.test). "make fuzz" runs each for FUZZ_MINUTES with clang's libFuzzer and sanitizers,
+# in a build tree of its own (build/fuzz); "make fuzz-coverage" says which lines that corpus reaches.
+
+if LIBFUZZER
+fuzz_main =
+fuzz_link = -fsanitize=fuzzer
+else
+fuzz_main = tests/fuzz/replay_main.cc
+fuzz_link =
+endif
 
 include tests/fuzz/kagent.mk
 
 check_PROGRAMS += tests/fuzz/fuzz_wire tests/fuzz/make_wire_corpus
-tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.cc tests/fuzz/replay_main.cc
+tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.cc $(fuzz_main)
 tests_fuzz_fuzz_wire_LDADD = libviaduct_stack.la
+tests_fuzz_fuzz_wire_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)
 tests_fuzz_make_wire_corpus_SOURCES = tests/fuzz/make_wire_corpus.cc
 tests_fuzz_make_wire_corpus_LDADD = libviaduct_stack.la
 
-TESTS += tests/fuzz/fuzz.test
-EXTRA_DIST += tests/fuzz/fuzz.test
+# The stack: what programs write to their segments, what comes from the wire.
+check_PROGRAMS += tests/fuzz/fuzz_rings tests/fuzz/fuzz_frames
+fuzz_hosts = \
+	tests/fuzz/fuzz_hosts.cc tests/fuzz/fuzz_hosts.h tests/fuzz/fuzz_input.h \
+	tests/sim/sim_host.cc tests/sim/sim_host.h
+tests_fuzz_fuzz_rings_SOURCES = tests/fuzz/fuzz_rings.cc $(fuzz_hosts) $(fuzz_main)
+tests_fuzz_fuzz_rings_LDADD = libviaduct_stack.la libviaduct_sim.la
+tests_fuzz_fuzz_rings_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)
+tests_fuzz_fuzz_frames_SOURCES = tests/fuzz/fuzz_frames.cc $(fuzz_hosts) $(fuzz_main)
+tests_fuzz_fuzz_frames_LDADD = libviaduct_stack.la libviaduct_sim.la
+tests_fuzz_fuzz_frames_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)
 
-FUZZ_COUNT = 20000000
-.PHONY: fuzz
-fuzz: $(check_PROGRAMS)
-	FUZZ_COUNT=$(FUZZ_COUNT) $(srcdir)/tests/fuzz/fuzz.test
+TESTS += tests/fuzz/fuzz.test
+EXTRA_DIST += tests/fuzz/fuzz.test tests/fuzz/fuzz_long tests/fuzz/corpus
+
+FUZZ_MINUTES = 30
+.PHONY: fuzz fuzz-coverage
+fuzz:
+	$(srcdir)/tests/fuzz/fuzz_long run $(FUZZ_MINUTES)
+fuzz-coverage:
+	$(srcdir)/tests/fuzz/fuzz_long coverage

@@ -1,5 +1,8 @@
 // Fuzz target of the configuration file: any bytes as viad.conf. What is refused must be refused
 // with messages that name the file and that a terminal can show.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 
@@ -32,7 +35,28 @@ void judge_config(const Config& config) {
     require(!check_interface_name(nic.interface), "interface name");
     require(nic.ring <= nic.frames / 2 && nic.ring != 0, "ring");
   }
+  require(config.granted.ports <= 256 && config.granted.umem_kb >= 256, "granted");
+  for (const auto& [name, address] : config.hosts) {
+    require(name == lower_case(name) && parse_mac(to_text(address)) == address, "a host");
+  }
+  for (const uid_t user : config.access.users) {
+    require(config.access.allows(user, {}), "a user who is listed may not");
+  }
+  for (const gid_t group : config.access.groups) {
+    require(config.access.allows(1, {group}), "a group that is listed may not");
+  }
   require(!check_socket_name(config.socket), "socket name");
+}
+
+// The same as a file, with the accounts of this system.
+void read_as_file(std::string_view text) {
+  const int file = memfd_create("fuzz.conf", MFD_CLOEXEC);
+  require(write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()), "write");
+  try {
+    read_config("/proc/self/fd/" + std::to_string(file));
+  } catch (const ConfigError&) {
+  }
+  close(file);
 }
 
 }  // namespace
@@ -53,5 +77,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const ConfigError& error) {
     judge_message(error.what());
   }
+  read_as_file(text);
   return 0;
 }

@@ -2,58 +2,28 @@
 // programs connect, say anything, scribble over those and close, in any order. When all have gone
 // nothing may be held any more.
 //
-// The input is a list of steps: a byte with the step in the low half and the program in bits 4 and
-// 5, then what the step needs.
+// The input is a byte for the configuration and a list of steps: a byte with the step in the low half
+// and the program in bits 4 and 5, then what the step needs.
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
+#include "tests/fuzz/fuzz_input.h"
 #include "tests/unit/agent_fixture.h"
 
 using namespace viaduct;  // NOLINT: one translation unit
+using fuzz::Input;
+using fuzz::require;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {
 
 constexpr std::size_t kPrograms = 4;
+constexpr std::size_t kCrowd = 12;  // more programs than there may be sessions
 constexpr std::size_t kMostSteps = 500;
-
-void require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "fuzz_control: %s\n", what);
-  std::abort();
-}
-
-class Input {
- public:
-  Input(const std::uint8_t* data, std::size_t size) : rest_(data, size) {}
-
-  bool empty() const { return rest_.empty(); }
-  std::uint8_t byte() {
-    if (rest_.empty()) return 0;
-    const std::uint8_t out = rest_.front();
-    rest_ = rest_.subspan(1);
-    return out;
-  }
-  std::uint16_t number() {
-    const unsigned low = byte();
-    return static_cast<std::uint16_t>(low | byte() << 8);
-  }
-  // Up to `most` bytes.
-  std::span<const std::uint8_t> bytes(std::size_t most) {
-    const auto out = rest_.first(std::min(most, rest_.size()));
-    rest_ = rest_.subspan(out.size());
-    return out;
-  }
-
- private:
-  std::span<const std::uint8_t> rest_;
-};
 
 struct Program {
   std::unique_ptr<TestProgram> socket;
@@ -106,6 +76,32 @@ void say_hello(Program& program, TestAgent& agent, Input& input) {
   say(program, agent, {room, length}, changes % 32 >= 16);
 }
 
+// A good request of another kind, version or length.
+void say_other(Program& program, TestAgent& agent, Input& input) {
+  control::Hello hello = TestProgram::hello("nic0");
+  const std::uint8_t what = input.byte();
+  if (what & 1) hello.head.kind = static_cast<std::uint16_t>(control::Kind::kCounters);
+  if (what & 2) hello.head.version = static_cast<std::uint16_t>(input.number());
+  if (what & 4) hello.layout_version = input.number();
+  if (what & 8) std::memset(hello.device, 'x', sizeof hello.device);
+  const bool short_one = (what & 16) != 0;
+  hello.head.bytes = short_one ? sizeof hello.head : sizeof hello;
+  std::uint8_t room[sizeof hello];
+  std::memcpy(room, &hello, sizeof hello);
+  say(program, agent, {room, hello.head.bytes}, false);
+}
+
+// Many that come at once: those who say nothing, or one too many of those who do.
+void crowd(TestAgent& agent, bool silent) {
+  std::vector<std::unique_ptr<TestProgram>> programs;
+  for (std::size_t i = 0; i < (silent ? SessionServer::kMostWaiting + 2 : kCrowd); ++i) {
+    programs.push_back(std::make_unique<TestProgram>(agent.socket()));
+    if (!silent) programs.back()->say(TestProgram::hello());
+    if (i % 32 == 31) agent.run();
+  }
+  agent.run();
+}
+
 void scribble(Program& program, Input& input) {
   if (program.segment == nullptr) return;
   const std::size_t at = (std::size_t{input.number()} * 64 + input.byte() % 64) % program.bytes;
@@ -121,6 +117,16 @@ void scribble_home(Program& program, Input& input) {
   const auto bytes = input.bytes(1 + input.byte() % 64);
   require(pwrite(program.home.get(), bytes.data(), bytes.size(), at) >= 0 || bytes.empty(),
           "pwrite");
+}
+
+// What looks more like a stack's memory than single bytes do: one word again and again.
+void fill_home(Program& program, Input& input) {
+  if (!program.home) return;
+  const std::uint32_t word = input.byte();
+  const std::size_t at = std::size_t{input.number()} * 64 % program.home_bytes;
+  const std::vector<std::uint32_t> words(1 + input.byte() * 16, word);
+  require(pwrite(program.home.get(), words.data(), words.size() * sizeof word,
+                 static_cast<off_t>(at)) >= 0, "pwrite");
 }
 
 void command(Program& program, Input& input) {
@@ -164,6 +170,25 @@ void step(TestAgent& agent, Program& program, unsigned what, Input& input) {
       nic.open(monotonic_ns());
       break;
     }
+    case 13:
+      switch (input.byte() % 8) {
+        case 0: agent.ports.why = agent.ports.why.empty() ? "no port today" : ""; break;
+        case 1: agent.ports.kept = !agent.ports.kept; break;
+        case 2: crowd(agent, true); break;
+        case 3: crowd(agent, false); break;
+        case 4:
+          agent.server->end_sessions(*agent.nics[0]);
+          agent.nics[0]->close();
+          agent.server->tick(monotonic_ns());
+          break;
+        default: fill_home(program, input); break;
+      }
+      if (!agent.nics[0]->is_open()) {
+        say_other(program, agent, input);
+        agent.nics[0]->open(monotonic_ns());
+      }
+      break;
+    case 14: say_other(program, agent, input); break;
     default: agent.run(); break;
   }
 }
@@ -180,14 +205,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   spdlog::set_level(spdlog::level::off);
   const std::size_t before = open_descriptors();
   {
-    TestAgent agent;
-    Program programs[kPrograms];
     Input input(data, size);
+    Config config = TestAgent::small_config();
+    const std::uint8_t shape = input.byte();
+    config.granted.ports = shape % 4 == 1 ? 1 : 16;
+    config.placement = static_cast<control::Placement>(shape / 4 % 4 % 3);
+    TestAgent agent(config);
+    Program programs[kPrograms];
     for (std::size_t i = 0; i < kMostSteps && !input.empty(); ++i) {
       const unsigned what = input.byte();
       step(agent, programs[what / 16 % kPrograms], what % 16, input);
     }
     for (Program& program : programs) program.close();
+    agent.ports.kept = false;
     agent.run();
     // Farewells are said one turn at a time.
     for (std::size_t i = 0; i <= std::size(Grants::kFarewellsNs); ++i) agent.server->tick(~0ull);

@@ -41,6 +41,7 @@ void try_bodies(std::span<const std::byte> bytes) {
   const std::span<const std::byte> payload{copy.get(), bytes.size()};
   try_body<wire::ConnectBody>(payload);
   try_body<wire::NameBody>(payload);
+  try_body<wire::ClaimBody>(payload);
   MacAddress address;
   if (wire::decode(payload, address)) {
     require(payload.size() == 6 && std::memcmp(address.data(), payload.data(), 6) == 0,
@@ -80,7 +81,9 @@ void try_frame(std::span<const std::byte> bytes) {
             "data behind the end of its message");
   }
 
-  std::vector<std::byte> again(std::max(before + d.payload.size(), wire::kMinFrameBytes));
+  const bool checked = wire::has_checksum(d.header.type, d.header.flags);
+  std::vector<std::byte> again(std::max(
+      before + d.payload.size() + (checked ? wire::kChecksumBytes : 0), wire::kMinFrameBytes));
   const std::size_t length = wire::encode(d.header, d.destination, d.source,
                                           wire::load16(frame.data() + 12), again.data());
   require(length == again.size(), "a frame has another length when encoded again");

@@ -15,6 +15,11 @@ constexpr const char* kTexts[] = {
     "[limits]\nsessions = 4\nsessions_per_user = 2\nvis = 100\ncqs = 10\nregions = 50\nptags = 5\n"
     "slots = 1024\nmax_transfer = 65536\nkeepalive_ms = 10\npeer_timeout_ms = 30\n",
     "[access]\nusers = [\"alice\", 5, \"6\"]\ngroups = [\"via\", 7]\n",
+    "placement = \"hosted\"\n[granted]\nusers = [\"alice\"]\ngroups = [7]\nports = 3\n"
+    "ports_per_user = 2\numem_kb = 512\n",
+    "placement = 'granted'\n[granted]\nports = 0\numem_kb = 300\nx = 1\n",
+    "[limits]\nvis = 16254\ncqs = 16254\n[[nic]]\ninterface = 'e'\nether_type = 0x0800\n",
+    "[hosts]\nalpha = \"02:00:00:00:00:01\"\nALPHA = '02:00:00:00:00:02'\n",
     "[hosts]\nalpha = \"02:00:00:00:00:01\"\n\"b.c\" = '02:00:00:00:00:02'\n",
     "# a remark\nspin_us = 1_000\nname = \"\"\"long\ntext\"\"\"\nlimits = { vis = 3, cqs = 0x4 }\n",
     "a.b.c = [1, 2.5, true, 1979-05-27T07:32:00Z, [\"x\"], { y = -inf }]\n",

@@ -72,7 +72,8 @@ int main(int argc, char** argv) {
     const std::string path = std::string(argv[1]) + "/control-" + std::to_string(++number);
     std::FILE* file = std::fopen(path.c_str(), "wb");
     const bool written =
-        file != nullptr && std::fwrite(steps.data(), 1, steps.size(), file) == steps.size();
+        file != nullptr && std::fputc(0, file) != EOF &&
+        std::fwrite(steps.data(), 1, steps.size(), file) == steps.size();
     if (file == nullptr || std::fclose(file) != 0 || !written) {
       std::perror(path.c_str());
       return 1;

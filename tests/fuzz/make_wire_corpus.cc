@@ -30,9 +30,9 @@ void write(const std::string& name, wire::Header header, const Bytes& payload = 
   header.ack = 2000;
   header.window = 256;
   header.payload_length = static_cast<std::uint16_t>(payload.size());
-  Bytes frame(std::max(before + payload.size(), wire::kMinFrameBytes));
-  wire::encode(header, kTo, kFrom, wire::kDefaultEtherType, frame.data());
+  Bytes frame(std::max(before + payload.size() + wire::kChecksumBytes, wire::kMinFrameBytes));
   std::copy(payload.begin(), payload.end(), frame.begin() + before);
+  frame.resize(wire::encode(header, kTo, kFrom, wire::kDefaultEtherType, frame.data()));
 
   const std::string path = folder + "/" + name;
   std::FILE* file = std::fopen(path.c_str(), "wb");

@@ -100,13 +100,24 @@ void DeskPort::submit(std::span<const Frame> frames) {
   }
 }
 
-AgentHost::AgentHost(SimNetwork& net, std::uint8_t its_number, std::uint64_t seed)
-    : AgentHost(net, net.add_host(address_of(0, its_number), 1500),
-                net.add_host(address_of(kDesk, its_number), 1500), seed) {}
+AgentHost::AgentHost(SimNetwork& net, std::uint8_t its_number, std::uint64_t seed,
+                     const StackLimits& its_limits, std::uint32_t mtu)
+    : AgentHost(net, net.add_host(address_of(0, its_number), mtu),
+                net.add_host(address_of(kDesk, its_number), mtu), seed, its_limits) {}
 
-AgentHost::AgentHost(SimNetwork& net, SimPort& nic, SimPort& its_desk, std::uint64_t seed)
+void AgentHost::crash_agent() {
+  crash();
+  network.reopen(desk);
+}
+
+void AgentHost::restart_agent() {
+  restart(std::make_unique<LoopbackPort>(std::make_unique<DeskPort>(port, desk)));
+}
+
+AgentHost::AgentHost(SimNetwork& net, SimPort& nic, SimPort& its_desk, std::uint64_t seed,
+                     const StackLimits& its_limits)
     : Host(net, nic, std::make_unique<LoopbackPort>(std::make_unique<DeskPort>(nic, its_desk)),
-           {nic.address(), nic.address()}, small_limits(),
+           {nic.address(), nic.address()}, its_limits,
            std::string(1, static_cast<char>('a' + nic.address()[5] - 1)), seed),
       number(nic.address()[5]),
       desk(its_desk) {}
@@ -114,16 +125,21 @@ AgentHost::AgentHost(SimNetwork& net, SimPort& nic, SimPort& its_desk, std::uint
 // ---------------------------------------------------------------------------- granted programs
 
 GrantedHost::GrantedHost(AgentHost& its_agent, std::uint8_t child, std::uint64_t its_seed)
+    : GrantedHost(its_agent, child, its_seed, granted_limits(), 1500) {}
+
+GrantedHost::GrantedHost(AgentHost& its_agent, std::uint8_t child, std::uint64_t its_seed,
+                         const StackLimits& its_limits, std::uint32_t mtu)
     : GrantedHost(its_agent,
                   its_agent.network.add_host(
                       address_of(static_cast<std::uint8_t>(kFirstChild + child), its_agent.number),
-                      1500),
-                  its_seed) {}
+                      mtu),
+                  its_seed, its_limits) {}
 
-GrantedHost::GrantedHost(AgentHost& its_agent, SimPort& its_port, std::uint64_t its_seed)
+GrantedHost::GrantedHost(AgentHost& its_agent, SimPort& its_port, std::uint64_t its_seed,
+                         const StackLimits& its_limits)
     : Host(its_agent.network, its_port,
            std::make_unique<LoopbackPort>(std::make_unique<BorrowedPort>(its_port)),
-           {its_agent.port.address(), its_agent.desk.address()}, granted_limits(), "g", its_seed),
+           {its_agent.port.address(), its_agent.desk.address()}, its_limits, "g", its_seed),
       agent(its_agent),
       desk_bytes_(layout::Offsets(agent.stack->capacity()).total) {
   desk_segment_ = mmap(nullptr, desk_bytes_, PROT_READ | PROT_WRITE,
@@ -146,7 +162,13 @@ std::uint32_t GrantedHost::put_up(const layout::Address& local, bool peer) {
     notice.local = local;
     notice.state.store(peer ? layout::kNoticePeer : layout::kNoticeWait);
     notices.active[n / 64].fetch_or(1ull << (n % 64));
-    if (notices.holding.load() != 0) desk_view.header().doorbells.ring(layout::kNoticeBit);
+    if (notices.holding.load() != 0) {
+      desk_view.header().doorbells.ring(layout::kNoticeBit);
+      if (agent.watch != nullptr && desk_view.header().driver_sleeps.load() != 0) {
+        desk_view.header().driver_sleeps.store(0);
+        agent.watch->rings(agent);
+      }
+    }
     return n;
   }
   return layout::kNoNotice;

@@ -43,19 +43,27 @@ class DeskPort final : public Port {
 
 class AgentHost : public Host {
  public:
-  AgentHost(SimNetwork& network, std::uint8_t number, std::uint64_t seed);
+  AgentHost(SimNetwork& network, std::uint8_t number, std::uint64_t seed,
+            const StackLimits& limits = small_limits(), std::uint32_t mtu = 1500);
+
+  // As kill -9, and a new one in its place. Its granted programs must be gone.
+  void crash_agent();
+  void restart_agent();
 
   std::uint8_t number;
   SimPort& desk;
 
  private:
-  AgentHost(SimNetwork& network, SimPort& nic, SimPort& desk, std::uint64_t seed);
+  AgentHost(SimNetwork& network, SimPort& nic, SimPort& desk, std::uint64_t seed,
+            const StackLimits& limits);
 };
 
 // The stack of a granted program, and what libvipl and the agent do for it.
 class GrantedHost : public Host {
  public:
   GrantedHost(AgentHost& agent, std::uint8_t child, std::uint64_t seed);
+  GrantedHost(AgentHost& agent, std::uint8_t child, std::uint64_t seed, const StackLimits& limits,
+              std::uint32_t mtu);
   ~GrantedHost() override;
 
   std::uint32_t put_up(const layout::Address& local, bool peer) override;
@@ -72,7 +80,7 @@ class GrantedHost : public Host {
   std::uint32_t notices_up() const;
 
  private:
-  GrantedHost(AgentHost& agent, SimPort& port, std::uint64_t seed);
+  GrantedHost(AgentHost& agent, SimPort& port, std::uint64_t seed, const StackLimits& limits);
 
   void* desk_segment_;
   std::size_t desk_bytes_;

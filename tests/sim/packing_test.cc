@@ -201,6 +201,7 @@ TEST(Packing, MalformedFramesEndAReliableConnection) {
         case 2: wire::store16(payload + 58, 49); break;      // what follows is out of step
         default: wire::store16(payload + 4 * 58, 44); break;  // too little left at the end
       }
+      wire::seal(frame);
       return true;
     });
     five.send_five();

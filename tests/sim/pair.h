@@ -37,7 +37,9 @@ struct Pair {
 
   // Lets `ns` pass.
   void wait(std::uint64_t ns) {
-    run(network, hosts, {}, [] { return false; }, network.now() + ns);
+    const std::uint64_t end = network.now() + ns;
+    run(network, hosts, {}, [] { return false; }, end);
+    network.advance_to(end);
   }
 
   SimNetwork network;

@@ -479,9 +479,9 @@ void inject_moved(World& world, SimPort& to, const MacAddress& source, std::uint
   header.psn = number;
   header.payload_length = static_cast<std::uint16_t>(payload.size());
   std::byte frame[200] = {};
+  std::memcpy(frame + wire::kEthernetBytes + wire::kHeaderBytes, payload.data(), payload.size());
   const std::size_t length =
       wire::encode(header, to.address(), source, wire::kDefaultEtherType, frame);
-  std::memcpy(frame + wire::kEthernetBytes + wire::kHeaderBytes, payload.data(), payload.size());
   world.network.inject(to, {frame, length});
 }
 

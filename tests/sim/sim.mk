@@ -27,3 +27,34 @@ tests_sim_stack_bench_SOURCES = tests/sim/stack_bench.cc \
 	tests/sim/sim_host.cc tests/sim/sim_host.h
 tests_sim_stack_bench_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_stack_bench_LDADD = libviaduct_stack.la libviaduct_sim.la
+
+# Whole worlds with faults, one for each seed, and an oracle; see the file.
+check_PROGRAMS += tests/sim/simulation
+TESTS += tests/sim/simulation
+tests_sim_simulation_SOURCES = \
+	tests/sim/granted_host.cc tests/sim/granted_host.h \
+	tests/sim/sim_host.cc tests/sim/sim_host.h \
+	sovia/aside.h sovia/lane.cc sovia/lane.h sovia/packet.h sovia/ring.h sovia/wire.h \
+	tests/sim/simulation.cc \
+	tests/sim/world/client.cc tests/sim/world/client.h \
+	tests/sim/world/connection.h \
+	tests/sim/world/failure.cc tests/sim/world/failure.h \
+	tests/sim/world/jobs.cc \
+	tests/sim/world/lane_job.cc tests/sim/world/lane_job.h \
+	tests/sim/world/link.cc tests/sim/world/link.h \
+	tests/sim/world/memory.cc tests/sim/world/memory.h \
+	tests/sim/world/pattern.h \
+	tests/sim/world/plan.cc tests/sim/world/plan.h \
+	tests/sim/world/rdma_job.cc tests/sim/world/rdma_job.h \
+	tests/sim/world/stream_job.cc tests/sim/world/stream_job.h \
+	tests/sim/world/trouble.cc \
+	tests/sim/world/world.cc tests/sim/world/world.h \
+	xdp/loopback_port.cc xdp/loopback_port.h
+tests_sim_simulation_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_sim_simulation_LDADD = libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
+EXTRA_DIST += doc/reliability_simulation.md tests/sim/regressions.inc tests/sim/mutations
+
+# Plants bugs in copies of the sources, one at a time, and expects the simulation to find each.
+.PHONY: check-mutations
+check-mutations: tests/sim/simulation
+	CXX="$(CXX)" $(srcdir)/tests/sim/mutations $(srcdir) .

@@ -261,6 +261,7 @@ Host::Host(SimNetwork& net, SimPort& its_port, std::unique_ptr<Port> through,
     : network(net),
       port(its_port),
       limits(its_limits),
+      addresses_(addresses),
       through_(std::move(through)),
       name_(name),
       random_(seed * 257 + port.address()[5] + 256 * port.address()[4]) {
@@ -276,22 +277,53 @@ Host::~Host() {
   munmap(segment_, bytes_);
 }
 
+void Host::crash() {
+  stack.reset();
+  network.reopen(port);
+  munmap(segment_, bytes_);
+  segment_ = map(bytes_);
+}
+
+void Host::restart(std::unique_ptr<Port> through) {
+  through_ = std::move(through);
+  Port& used = through_ != nullptr ? *through_ : port;
+  stack = std::make_unique<Stack>(segment_, limits, wire::kDefaultEtherType, used, *this,
+                                  addresses_, network.now());
+}
+
 bool Host::step() {
   const bool worked = stack->progress(network.now()) != 0;
   for (Program* program : programs) program->poll();
   return worked;
 }
 
-bool Host::read_program(std::uint32_t, std::span<const iovec> remote,
+bool Host::read_program(std::uint32_t session, std::span<const iovec> remote,
                         std::span<const iovec> local) {
+  if (watch != nullptr && !watch->reads(*this, session, remote)) return false;
   copy(local, remote);
   return true;
 }
 
-bool Host::write_program(std::uint32_t, std::span<const iovec> remote,
+bool Host::write_program(std::uint32_t session, std::span<const iovec> remote,
                          std::span<const iovec> local) {
   if (memory_gone) return false;
-  copy(remote, local);
+  if (watch == nullptr) {
+    copy(remote, local);
+    return true;
+  }
+  if (!watch->writes(*this, session, remote)) return false;
+  std::size_t l = 0, from = 0;
+  for (const iovec& piece : remote) {
+    for (std::size_t at = 0; at < piece.iov_len;) {
+      const std::size_t n = std::min(piece.iov_len - at, local[l].iov_len - from);
+      std::memcpy(static_cast<std::byte*>(piece.iov_base) + at,
+                  static_cast<const std::byte*>(local[l].iov_base) + from, n);
+      at += n;
+      from += n;
+      if (from == local[l].iov_len) ++l, from = 0;
+    }
+    watch->wrote(*this, session);
+  }
   return true;
 }
 

@@ -107,6 +107,20 @@ class Program {
   std::uint32_t descriptor_handle_ = 0;
 };
 
+// Sees, and may forbid, what stacks do to their surroundings.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  // False: it can't be done.
+  virtual bool reads(Host& host, std::uint32_t session, std::span<const iovec> memory) = 0;
+  virtual bool writes(Host& host, std::uint32_t session, std::span<const iovec> memory) = 0;
+  // A piece has been written; the pieces behind it have not.
+  virtual void wrote(Host& host, std::uint32_t session) = 0;
+  virtual void wakes(Host& host, std::atomic<std::uint32_t>& word) = 0;
+  virtual void chimes(Host& host, std::uint32_t session) = 0;
+  virtual void rings(Host& host) = 0;  // the driver, which may sleep
+};
+
 class Host : public Environment {
  public:
   Host(SimNetwork& network, std::uint8_t number, const StackLimits& limits,
@@ -126,7 +140,9 @@ class Host : public Environment {
                     std::span<const iovec> local) override;
   bool write_program(std::uint32_t, std::span<const iovec> remote,
                      std::span<const iovec> local) override;
-  void wake(std::atomic<std::uint32_t>&) override {}
+  void wake(std::atomic<std::uint32_t>& word) override {
+    if (watch != nullptr) watch->wakes(*this, word);
+  }
   std::uint64_t random() override { return random_.next(); }
   std::optional<MacAddress> look_up(std::string_view name) override;
   bool is_own_name(std::string_view name) override { return name == name_; }
@@ -135,7 +151,15 @@ class Host : public Environment {
     if (!knows_owners) return Owns::kUnknown;
     return owned.contains({session, flow.local_port}) ? Owns::kYes : Owns::kNo;
   }
-  void chime(std::uint32_t) override { ++chimes; }
+  void chime(std::uint32_t session) override {
+    ++chimes;
+    if (watch != nullptr) watch->chimes(*this, session);
+  }
+
+  // As kill -9 of whoever drives the stack: nothing is said to anybody, sessions are gone.
+  void crash();
+  // A new one on the same port.
+  void restart(std::unique_ptr<Port> through);
 
   // The stack's.
   const void* segment() const { return segment_; }
@@ -149,8 +173,10 @@ class Host : public Environment {
   bool knows_owners = true;
   unsigned chimes = 0;
   bool memory_gone = false;  // programs have unmapped what they had registered
+  Watch* watch = nullptr;
 
  private:
+  StackAddresses addresses_;
   std::unique_ptr<Port> through_;
   std::string name_;
   SimRandom random_;

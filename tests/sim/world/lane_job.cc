@@ -1,0 +1,301 @@
+#include "tests/sim/world/lane_job.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/sim/world/failure.h"
+#include "tests/sim/world/pattern.h"
+
+namespace viaduct::sim {
+
+using sovia::kChunkBytes;
+using sovia::kTokenBytes;
+using sovia::Lane;
+
+// ---------------------------------------------------------------------------- the wire
+
+LaneWire::LaneWire(Link& link, const sovia::LaneOptions& options)
+    : link_(link), places_(sovia::places_for(options)) {}
+
+bool LaneWire::equip() {
+  Client& client = link_.client();
+  const auto make = [&](std::vector<Buffer*>& out, std::uint32_t count, std::uint32_t bytes) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      out.push_back(&client.memory.allocate(bytes, false));
+      if (!client.register_buffer(*out.back(), bytes)) return false;
+    }
+    return true;
+  };
+  std::vector<Buffer*> one;
+  if (!make(one, 1, kChunkBytes)) return false;
+  direct = one.front();
+  return make(data_, places_.data, kChunkBytes) && make(control_, places_.control, kControlBytes) &&
+         make(receive_, places_.receive, kChunkBytes);
+}
+
+void LaneWire::post_receives() {
+  completed_ = 0;
+  for (std::uint32_t i = 0; i < places_.receive; ++i) {
+    if (receive_[i]->status == nullptr) post_receive(i);
+  }
+}
+
+bool LaneWire::send(Buffer& buffer, std::uint32_t bytes, std::uint32_t immediate) {
+  if (link_.vi == nullptr || link_.vi->state() != vip::kConnected) return false;
+  Work work;
+  work.buffer = &buffer;
+  work.length = bytes;
+  work.in_slot = bytes != 0 && bytes + sizeof(layout::Segment) <= layout::kMaxInlineSend;
+  work.immediate = immediate;
+  link_.vi->post(false, work);
+  return true;
+}
+
+bool LaneWire::post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
+  return send(*data_[place], bytes, immediate);
+}
+
+bool LaneWire::post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
+  return send(*control_[place], bytes, immediate);
+}
+
+bool LaneWire::post_memory(std::uint32_t, const std::byte* data, std::uint32_t bytes,
+                           std::uint32_t memory, std::uint32_t immediate) {
+  if (data != direct->data || memory != direct->handle) fail("a lane sends other memory");
+  return send(*direct, bytes, immediate);
+}
+
+bool LaneWire::post_receive(std::uint32_t place) {
+  if (link_.vi == nullptr || link_.vi->state() == vip::kError) return false;
+  Work work;
+  work.buffer = receive_[place];
+  work.length = kChunkBytes;
+  work.tag = place;
+  link_.vi->post(true, work);
+  return true;
+}
+
+std::uint32_t LaneWire::completed() { return std::exchange(completed_, 0); }
+
+// ---------------------------------------------------------------------------- the job
+
+LaneJob::LaneJob(Simulation& world, Process& a, Process& b, const LaneJobOptions& options)
+    : world_(world), options_(options), scratch_(2 * kChunkBytes) {
+  for (const unsigned side : {0u, 1u}) {
+    Link::Options its{};
+    its.job = options.job;
+    its.level = options.level;
+    its.max_transfer = kChunkBytes;
+    its.kind = Link::Kind::kPeer;
+    links.push_back(std::make_unique<Link>(world, side == 0 ? a : b, *this, side, its));
+  }
+  links[0]->set_peer(*links[1]);
+  links[1]->set_peer(*links[0]);
+}
+
+std::string LaneJob::text() const {
+  char line[320];
+  int n = std::snprintf(line, sizeof line, "lane %u level %u: %u of %u ends", options_.job,
+                        options_.level, ended_, 2 * options_.rounds);
+  for (const unsigned s : {0u, 1u}) {
+    const Side& side = sides_[s];
+    if (n < 0 || static_cast<std::size_t>(n) >= sizeof line) break;
+    n += std::snprintf(line + n, sizeof line - static_cast<std::size_t>(n),
+                       "; w %u t %u, state %d, lane %d/%d, written %llu of %llu, read %llu",
+                       options_.lanes[s].window, options_.lanes[s].ack_threshold,
+                       static_cast<int>(links[s]->state()),
+                       side.lane ? static_cast<int>(side.lane->sending()) : -1,
+                       side.lane ? static_cast<int>(side.lane->receiving()) : -1,
+                       static_cast<unsigned long long>(side.written),
+                       static_cast<unsigned long long>(side.quota),
+                       static_cast<unsigned long long>(side.read));
+  }
+  return line;
+}
+
+void LaneJob::born(unsigned s) { sides_[s] = Side{}; }
+
+void LaneJob::prepare(unsigned s) {
+  Side& side = sides_[s];
+  if (side.wire == nullptr) {
+    side.wire = std::make_unique<LaneWire>(*links[s], options_.lanes[s]);
+    if (!side.wire->equip()) fail("the simulation has too few regions");
+  }
+  side.wire->post_receives();
+}
+
+void LaneJob::up(unsigned s) {
+  Side& side = sides_[s];
+  const Connection& c = *links[s]->connection;
+  side.lane = std::make_unique<Lane>(*side.wire, options_.lanes[s]);
+  side.stream_out = c.streams[s];
+  side.stream_in = 0;
+  side.written = side.read = 0;
+  side.quota = world_.random.below(options_.bytes[s] + 1);
+  side.started = side.over = side.lent = false;
+  side.not_before = world_.now();
+  side.flush_at = 0;
+  // The token says whose stream it is.
+  std::uint8_t token[kTokenBytes] = {};
+  std::memcpy(token, &side.stream_out, sizeof side.stream_out);
+  side.lane->greet(token);
+}
+
+void LaneJob::down(unsigned s) {
+  Side& side = sides_[s];
+  if (side.lane != nullptr) end(s);
+}
+
+void LaneJob::back(unsigned s, bool receive, const Done& done) {
+  Side& side = sides_[s];
+  if (!receive) {
+    if (done.ok() && side.wire != nullptr) side.wire->sent();
+    return;
+  }
+  if (!done.ok() || side.lane == nullptr) return;
+  if ((done.status & vip::kImmediate) == 0) fail("immediate data is missing");
+  side.lane->arrived(static_cast<std::uint32_t>(done.tag), done.length, done.immediate);
+  if (side.lane->broken() && links[s]->vi->state() == vip::kConnected) {
+    fail("a lane says that its peer breaks the protocol: packet %x of %u bytes", done.immediate,
+         done.length);
+  }
+}
+
+// Both directions have come to their end: all that was written has been read.
+void LaneJob::settle(unsigned s) {
+  Side& side = sides_[s];
+  if (side.over) return;
+  side.over = true;
+  ++ended_;
+  if (side.read != written_[side.stream_in]) {
+    fail("a lane has ended after %llu bytes of %llu", static_cast<unsigned long long>(side.read),
+         static_cast<unsigned long long>(written_[side.stream_in]));
+  }
+}
+
+// The lane is over, or its connection is. What has come in order may still be read.
+void LaneJob::end(unsigned s) {
+  Side& side = sides_[s];
+  const bool orderly = side.lane->over() && !side.lane->broken();
+  if (!orderly) side.lane->cut();
+  while (read(s)) {
+  }
+  if (orderly) settle(s);
+  if (side.read > written_[side.stream_in]) fail("a lane has more bytes than were written");
+  side.lane.reset();
+}
+
+bool LaneJob::read(unsigned s) {
+  Side& side = sides_[s];
+  if (side.lane->unread() == 0) return false;
+  const std::size_t want = world_.random.chance(0.3) ? 1 + world_.random.below(100)
+                                                     : 1 + world_.random.below(scratch_.size() - 8);
+  if (world_.random.chance(0.02)) {
+    side.read += side.lane->discard(std::min<std::size_t>(want, side.lane->unread()));
+    return true;
+  }
+  const iovec piece{scratch_.data(), want};
+  const std::size_t before = side.lane->unread();
+  const std::size_t got = side.lane->read(&piece, 1, 0, false);
+  if (got != std::min(want, before)) {
+    fail("%zu bytes are there, %zu were asked for, %zu were read", before, want, got);
+  }
+  const std::size_t right = Pattern(side.stream_in, 0).right(scratch_.data(), got, side.read);
+  if (right != got) {
+    fail("byte %llu of a lane is wrong", static_cast<unsigned long long>(side.read + right));
+  }
+  side.read += got;
+  return true;
+}
+
+bool LaneJob::write(unsigned s) {
+  Side& side = sides_[s];
+  Lane& lane = *side.lane;
+  if (lane.sending() != Lane::State::kUp) return false;
+  if (side.written == side.quota) {
+    lane.finish(world_.random.chance(0.3));
+    return true;
+  }
+  if (world_.now() < side.not_before) {
+    links[s]->process().wake_at(side.not_before);
+    return false;
+  }
+  if (side.lent && lane.has_completed(side.ticket)) side.lent = false;
+  if (world_.random.chance(0.1) && !side.lent && side.wire->direct->status == nullptr) {
+    const auto whole = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(side.quota - side.written, 1 + world_.random.below(kChunkBytes)));
+    Pattern(side.stream_out, 0).fill(side.wire->direct->data, whole, side.written);
+    if (lane.write_direct(side.wire->direct->data, whole, side.wire->direct->handle, side.ticket)) {
+      side.lent = true;
+      side.written += whole;
+      written_[side.stream_out] = side.written;
+      return true;
+    }
+  }
+  if (!lane.has_room()) return false;
+  const std::size_t most = world_.random.chance(0.5) ? 200 : scratch_.size();
+  const std::size_t bytes =
+      std::min<std::size_t>(side.quota - side.written, 1 + world_.random.below(most));
+  Pattern(side.stream_out, 0).fill(scratch_.data(), bytes, side.written);
+  const iovec piece{scratch_.data(), bytes};
+  const std::size_t taken = lane.write(&piece, 1, 0, world_.random.chance(0.7));
+  if (taken == 0 && !lane.broken()) fail("a lane with room has taken nothing");
+  side.written += taken;
+  written_[side.stream_out] = side.written;
+  if (options_.pause != 0 && world_.random.chance(0.2)) {
+    side.not_before = world_.now() + world_.random.below(2 * options_.pause);
+  }
+  return true;
+}
+
+bool LaneJob::work(unsigned s) {
+  Side& side = sides_[s];
+  Lane& lane = *side.lane;
+  bool any = false;
+  if (lane.has_hello() && side.stream_in == 0) {
+    std::memcpy(&side.stream_in, lane.peer_token(), sizeof side.stream_in);
+    lane.trust();
+    any = true;
+  }
+  if (lane.may_start() && !side.started) {
+    side.started = true;
+    lane.start(0);
+    any = true;
+  }
+  lane.turn();
+  if (side.started && world_.random.chance(0.001)) lane.ask_to_leave();
+  // Credits come back only if somebody reads; some programs are slow.
+  if (lane.unread() != 0 && !world_.random.chance(0.2)) any |= read(s);
+  any |= write(s);
+  // Combined data is sent in the end, as SOVIA's background thread does it.
+  if (!lane.holds()) {
+    side.flush_at = 0;
+  } else if (side.flush_at == 0) {
+    side.flush_at = world_.now() + 200 * kUs;
+  } else if (world_.now() >= side.flush_at) {
+    side.flush_at = 0;
+    lane.flush();
+    any = true;
+  }
+  if (side.flush_at != 0) links[s]->process().wake_at(side.flush_at);
+  if (lane.unread() != 0) links[s]->process().restless = true;
+  if (lane.over() && !lane.broken() && lane.unread() == 0 && lane.unsent() == 0 &&
+      links[s]->vi->posted(false) == 0) {
+    any = true;
+    settle(s);
+    links[s]->hang_up();
+  }
+  return any;
+}
+
+bool LaneJob::step(Process& process) {
+  bool any = false;
+  for (const unsigned s : {0u, 1u}) {
+    if (&links[s]->process() == &process && links[s]->is_up() && sides_[s].lane != nullptr) {
+      any |= work(s);
+    }
+  }
+  return any;
+}
+
+}  // namespace viaduct::sim

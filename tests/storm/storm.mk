@@ -1,0 +1,17 @@
+# `make storm`: kill -9 of programs and agents at random moments under a verified load. `make soak`: the
+# same load for long, on four hosts with faults. See the scripts.
+
+EXTRA_PROGRAMS += tests/storm/load_tool
+tests_storm_load_tool_SOURCES = tests/storm/load_tool.cc
+tests_storm_load_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_storm_load_tool_LDADD = libvipl.la
+EXTRA_DIST += tests/storm/storm tests/storm/soak tests/storm/loads.py
+
+STORM_KILLS = 2000
+STORM_SEED = 1
+SOAK_MINUTES = 60
+.PHONY: storm soak
+storm: viad tests/storm/load_tool
+	VIADUCT_BUILD=. $(srcdir)/tests/storm/storm --kills $(STORM_KILLS) --seed $(STORM_SEED)
+soak: viad tests/storm/load_tool
+	VIADUCT_BUILD=. $(srcdir)/tests/storm/soak --minutes $(SOAK_MINUTES)
