@@ -5,10 +5,10 @@
 #define VIADUCT_SOVIA_API_H
 
 #include <cerrno>
-#include <utility>
 
 #include "sovia/counters.h"
 #include "sovia/kernel.h"
+#include "sovia/signals.h"
 #include "sovia/socket.h"
 #include "sovia/sovia.h"
 #include "sovia/table.h"
@@ -30,17 +30,19 @@ F late(const char* name) {
     return found;                                                                       \
   }())
 
-// How many calls of sockets this thread is inside of: 0, or more if a signal handler asks.
-extern constinit thread_local int t_inside;
-
-// A socket that a function of the API is about to call, and which may take locks.
+// The socket of a descriptor, if it is one of ours, which a function of the API is about to call.
 class Call {
  public:
-  explicit Call(SocketRef socket) : socket_(std::move(socket)) {
-    if (socket_) ++t_inside;
+  Call() = default;
+  explicit Call(int fd) {
+    signals::Inside::enter();
+    socket_ = table::find(fd);
+    if (!socket_) signals::Inside::leave();
   }
   ~Call() {
-    if (socket_) --t_inside;
+    if (!socket_) return;
+    socket_.reset();
+    signals::Inside::leave();
   }
   Call(const Call&) = delete;
 
@@ -49,15 +51,15 @@ class Call {
   Socket& operator*() const { return *socket_; }
 
  private:
-  const SocketRef socket_;
+  SocketRef socket_;
 };
 
 // The socket of a descriptor if its data may go over a lane. The cheap test comes first. The
 // kernel's calls may be used after it.
 inline Call concerned(int fd) {
   const Socket* const socket = table::peek(fd);
-  if (socket == nullptr || !socket->concerned()) return Call(SocketRef());
-  return Call(table::find(fd));
+  if (socket == nullptr || !socket->concerned()) return Call();
+  return Call(fd);
 }
 
 // Keeps errno over what a call that has succeeded still does.

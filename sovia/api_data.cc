@@ -88,6 +88,7 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
   }
   if ((flags & kKernelSends) != 0) {
     leave_to_send(fd, *socket, flags);
+    const signals::Outside outside;
     return kernel_sent(kernel::send(fd, data, bytes, flags));
   }
   const iovec piece = {const_cast<void*>(data), bytes};
@@ -113,12 +114,14 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
     return kernel::sendmsg(fd, outgoing.message(), flags);
   }
   const Call socket = concerned(fd);
-  if (!socket || !can_read(message, sizeof *message) || refused(message->msg_iov, message->msg_iovlen) ||
+  if (!socket || !can_read(message, sizeof *message) ||
+      refused(message->msg_iov, message->msg_iovlen) ||
       empty(message->msg_iov, message->msg_iovlen)) {
     return kernel_sent(kernel::sendmsg(fd, message, flags));
   }
   if ((flags & kKernelSends) != 0 || message->msg_controllen != 0) {
     leave_to_send(fd, *socket, flags);
+    const signals::Outside outside;
     return kernel_sent(kernel::sendmsg(fd, message, flags));
   }
   return socket->send(fd, message->msg_iov, message->msg_iovlen, flags);

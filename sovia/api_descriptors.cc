@@ -32,6 +32,7 @@ bool is_open(int fd) {
 
 int copied(int fd, int copy) {
   if (copy < 0) return copy;
+  const signals::Inside inside;
   const KeepErrno keep;
   table::copied(fd, copy);
   epoll_sets::copied(fd, copy);
@@ -41,6 +42,7 @@ int copied(int fd, int copy) {
 // dup2 and dup3, for different descriptors. `make` is the kernel's call.
 template <class Make>
 int replace(int fd, int copy, Make&& make) {
+  const signals::Inside inside;
   const bool ours = table::peek(fd) != nullptr;
   if (!vacate(copy)) return failed(EBUSY);
   const bool known = table::peek(copy) != nullptr;
@@ -69,7 +71,10 @@ int close_numbers(unsigned first, unsigned last, int flags) {
 int sovia_close(int fd) {
   kernel::prepare();
   if (own_descriptors::has(fd)) return failed(EBADF);
-  let_go(fd);
+  {
+    const signals::Inside inside;
+    let_go(fd);
+  }
   return kernel::close(fd);
 }
 
@@ -80,6 +85,7 @@ int sovia_close_range(unsigned int first, unsigned int last, int flags) {
   if (first > last || (given & ~kKnown) != 0 || (given & CLOSE_RANGE_CLOEXEC) != 0) {
     return close_numbers(first, last, flags);
   }
+  const signals::Inside inside;
   struct Range {
     unsigned first, last;
   } range = {first, last};

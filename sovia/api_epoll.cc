@@ -5,6 +5,7 @@
 
 #include "sovia/epoll_set.h"
 #include "sovia/kernel.h"
+#include "sovia/signals.h"
 #include "sovia/sovia.h"
 #include "sovia/waiting.h"
 
@@ -14,6 +15,7 @@ namespace {
 
 // What the kernel would refuse at once is left to it.
 constexpr int kMost = INT_MAX / static_cast<int>(sizeof(epoll_event));
+
 EpollSetRef set_for(int epfd, const epoll_event* events, int most) {
   if (events == nullptr || most <= 0 || most > kMost) return nullptr;
   return epoll_sets::find_or_look(epfd);
@@ -34,6 +36,7 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
 int sovia_epoll_create(int size) {
   kernel::prepare();
   const int epfd = kernel::epoll_create(size);
+  const signals::Inside inside;
   epoll_sets::opened(epfd);
   return epfd;
 }
@@ -41,12 +44,14 @@ int sovia_epoll_create(int size) {
 int sovia_epoll_create1(int flags) {
   kernel::prepare();
   const int epfd = kernel::epoll_create1(flags);
+  const signals::Inside inside;
   epoll_sets::opened(epfd);
   return epfd;
 }
 
 int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
   kernel::prepare();
+  const signals::Inside inside;
   const EpollSetRef set = epoll_sets::find_or_look(epfd);
   return set ? set->control(epfd, op, fd, event) : kernel::epoll_ctl(epfd, op, fd, event);
 }
@@ -58,8 +63,12 @@ int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
 int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,
                       const sigset_t* mask) {
   kernel::prepare();
+  const signals::Inside inside;
   const EpollSetRef set = set_for(epfd, events, most);
-  if (!set) return kernel::epoll_pwait(epfd, events, most, timeout, mask);
+  if (!set) {
+    const signals::Outside outside;
+    return kernel::epoll_pwait(epfd, events, most, timeout, mask);
+  }
   const bool look_only = timeout == 0;
   return set->wait(epfd, events, most, look_only, look_only ? 0 : deadline_in_ms(timeout), mask);
 }
@@ -69,8 +78,12 @@ int sovia_epoll_pwait2(int epfd, epoll_event* events, int most, const timespec* 
   kernel::prepare();
   const bool valid = timeout == nullptr || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
                                             timeout->tv_nsec < 1'000'000'000);
+  const signals::Inside inside;
   const EpollSetRef set = valid ? set_for(epfd, events, most) : nullptr;
-  if (!set) return kernel_pwait2(epfd, events, most, timeout, mask);
+  if (!set) {
+    const signals::Outside outside;
+    return kernel_pwait2(epfd, events, most, timeout, mask);
+  }
   const bool look_only = timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
   return set->wait(epfd, events, most, look_only, look_only ? 0 : deadline_in(timeout), mask);
 }

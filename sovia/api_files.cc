@@ -55,6 +55,7 @@ ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
   if (!socket || bytes == 0 || !is_file(in)) {
     if (socket && bytes != 0) socket->leave_sending(out, Reason::kSplice);
     kernel::prepare();
+    const signals::Outside outside;
     return kernel::sendfile(out, in, offset, bytes);
   }
   const off_t position = offset != nullptr ? *offset : lseek(in, 0, SEEK_CUR);
@@ -81,7 +82,10 @@ ssize_t splice_unread(int in, Socket& socket, int out, std::size_t bytes) {
   const iovec all{data, bytes < kPiece ? bytes : kPiece};
   const ssize_t peeked = socket.receive(in, &all, 1, MSG_PEEK | MSG_DONTWAIT);
   if (peeked <= 0) return peeked;
-  const ssize_t written = kernel::write(out, data, static_cast<std::size_t>(peeked));
+  const ssize_t written = [&] {
+    const signals::Outside outside;
+    return kernel::write(out, data, static_cast<std::size_t>(peeked));
+  }();
   if (written <= 0) return written;
   const iovec taken{data, static_cast<std::size_t>(written)};
   return socket.receive(in, &taken, 1, MSG_DONTWAIT);

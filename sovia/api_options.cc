@@ -78,7 +78,7 @@ int duplicate(int fd, int copy) {
 }
 
 int set_flags(int fd, long flags) {
-  const Call socket(table::find(fd));
+  const Call socket(fd);
   // SIGIO comes from the kernel, for data that comes to the kernel.
   if (socket && (flags & O_ASYNC) != 0) socket->leave_for_good(fd, Reason::kOption);
   const int result = kernel::fcntl(fd, F_SETFL, flags);
@@ -118,7 +118,7 @@ int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t l
     kernel::prepare();
     return kernel::setsockopt(fd, level, name, value, length);
   }
-  const Call socket(table::find(fd));
+  const Call socket(fd);
   if (socket && can_read(value, length) && only_the_kernel(level, name, value, length)) {
     if (socket->concerned()) socket->leave_for_good(fd, Reason::kOption);
     socket->forbid(Reason::kOption);
@@ -186,7 +186,7 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
     }
     case FIONBIO: {
       const int result = kernel::ioctl(fd, request, argument);
-      const Call socket(table::find(fd));
+      const Call socket(fd);
       if (result == 0 && socket) socket->mode_changed();
       return result;
     }

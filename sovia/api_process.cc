@@ -127,7 +127,7 @@ int sovia_posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_acti
 
 // The child gets the socket although it may close on exec: it is passed on, as by SCM_RIGHTS.
 int sovia_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions, int fd, int copy) {
-  const Call socket(table::find(fd));
+  const Call socket(fd);
   if (socket) {
     const KeepErrno keep;
     socket->leave_for_good(fd, Reason::kPassed);

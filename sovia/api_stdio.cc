@@ -15,6 +15,7 @@ void before_close(FILE* stream) {
   const int fd = kernel::fileno(stream);
   if (fd < 0 || table::peek(fd) == nullptr) return;
   fflush(stream);
+  const signals::Inside inside;
   const SocketRef socket = table::closing(fd);
   if (socket && socket->descriptors() == 0) socket->release(fd);
 }

@@ -15,6 +15,10 @@ class LaneEnd;
 
 namespace background {
 
+// A connection that will have no lane itself, but tells that one may soon be wanted: opens the NIC,
+// which takes some time.
+void prepare(int fd);
+
 // Opens a lane for the socket if it can, at any time from now on (Socket::lane_opened,
 // Socket::lane_refused).
 void ask(SocketRef socket, int fd);

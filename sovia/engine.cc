@@ -150,17 +150,19 @@ void lose(Nic& nic) {
   g_nic.compare_exchange_strong(expected, nullptr);
 }
 
-bool spin(Interest& interest, std::uint64_t deadline) {
+// Whether it was worth while.
+bool spin(Interest& interest, std::uint64_t deadline, Signals signals) {
   const std::uint64_t end = std::min(deadline, now_ns() + options().spin_us * 1000);
   for (unsigned looks = 0;; ++looks) {
     progress();
     if (interest.ready()) return true;
+    if (signals == Signals::kInterrupt && signals::held_back()) return false;
     if (looks % kLooksPerClock == kLooksPerClock - 1 && now_ns() >= end) return false;
   }
 }
 
 Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
-            const sigset_t* mask) {
+            const sigset_t* mask, Signals signals) {
   counters::add(Counter::kSleeps);
   // The caller's descriptors and this thread's bell.
   constexpr nfds_t kFew = 64;
@@ -171,6 +173,8 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
   if (count != 0) std::memcpy(all, fds, count * sizeof *fds);
   const int bell = t_bell.descriptor();
   all[count] = {bell, POLLIN, 0};
+  const bool interrupted_by_signals = signals == Signals::kInterrupt;
+  const signals::Bell rings_for_signals(interrupted_by_signals ? bell : -1);
   Sleeper sleeper{interest, bell};
   Asleep asleep(sleeper);
   for (;;) {
@@ -178,9 +182,10 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
     const bool listens = nic != nullptr && options().handling == Handling::kSingle && asleep.listen();
     if (nic != nullptr) progress();
     if (interest.ready()) return Woken::kReady;
+    if (interrupted_by_signals && signals::held_back()) return Woken::kSignal;
     const int ready = listens ? sleep_on_lanes(*nic, all, count + 1, deadline, mask)
                               : sleep_in_kernel(all, count + 1, deadline, mask);
-    if (ready < 0 && errno == EINTR) return Woken::kSignal;
+    if (ready < 0 && errno == EINTR && interrupted_by_signals) return Woken::kSignal;
     if (ready < 0 && listens && errno == ENODEV) lose(*nic);
     if (ready > 0) {
       if (all[count].revents != 0) t_bell.quieten();
@@ -223,13 +228,11 @@ std::uint64_t deadline_in(const timespec* timeout) {
 // ---------------------------------------------------------------------------- waiting
 
 Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
-               const sigset_t* mask, bool worth_spinning) {
+               const sigset_t* mask, bool worth_spinning, Signals signals) {
   const bool lanes = engine::nic() != nullptr && options().handling == Handling::kSingle;
   if (interest.ready() || (progress() && interest.ready())) return Woken::kReady;
-  const signals::Held held;
-  mask = held.mask(mask);
   const bool expired = deadline != kNever && now_ns() >= deadline;
-  if (lanes && worth_spinning && !expired && spin(interest, deadline)) {
+  if (lanes && worth_spinning && !expired && spin(interest, deadline, signals)) {
     counters::add(Counter::kSpinHits);
     return Woken::kReady;
   }
@@ -238,7 +241,7 @@ Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t dead
     if (ready < 0 && errno == EINTR) return Woken::kSignal;
     return ready > 0 ? Woken::kDescriptors : Woken::kTimeout;
   }
-  return sleep(interest, fds, count, deadline, mask);
+  return sleep(interest, fds, count, deadline, mask, signals);
 }
 
 bool progress() {

@@ -8,6 +8,7 @@
 #include "sovia/epoll_registration.h"
 #include "sovia/epoll_set.h"
 #include "sovia/kernel.h"
+#include "sovia/signals.h"
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
@@ -73,6 +74,10 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
     progress();
     if (quiet()) {
       const int count = wait_in_kernel(epfd, events, most, last ? 0 : deadline, mask);
+      if (count < 0 && count != kChanged && errno == EINTR) {
+        signals::run_held_back(mask);
+        errno = EINTR;
+      }
       if (count != kChanged) return count;
     }
     // If a lane ends a wait before which the kernel had nothing, the program gets that at once.
@@ -87,6 +92,7 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
     }
     if (woken == Woken::kTimeout) last = true;
     if (woken == Woken::kSignal) {
+      signals::run_held_back(mask);
       errno = EINTR;
       return -1;
     }

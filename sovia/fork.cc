@@ -47,6 +47,7 @@ void leave_and_share(HeldSockets& held, Reason why) {
 }  // namespace
 
 void before() {
+  signals::Inside::enter();
   g_forking.lock();
   const KeepErrno keep;
   delete t_shared;  // of a fork that nobody asked about
@@ -69,18 +70,21 @@ void in_parent() {
   t_shared = g_held;
   g_held = nullptr;
   g_forking.unlock();
+  signals::Inside::leave();
 }
 
 void in_child() {
   const KeepErrno keep;
   background::after_fork_in_child();
   counters::after_fork_in_child();
+  signals::after_fork_in_child();
   if (g_held != nullptr) {
     for (Held& one : *g_held) one.socket->after_fork_in_child();
   }
   delete g_held;
   g_held = nullptr;
   g_forking.unlock();
+  signals::Inside::leave();
 }
 
 void failed() {
@@ -98,6 +102,7 @@ struct Spawning::Shared {
 
 Spawning::Spawning() {
   kernel::prepare();
+  const signals::Inside inside;
   const KeepErrno keep;
   table::for_each(
       [](int fd, Socket& socket, void* context) {

@@ -89,6 +89,7 @@ char* const* Inheritance::environment(char* const own[]) {
 
 Succession::Succession() {
   kernel::prepare();
+  const signals::Inside inside;
   const KeepErrno keep;
   table::for_each(
       [](int fd, Socket& socket, void* context) {
@@ -104,6 +105,7 @@ Succession::Succession() {
 }
 
 Succession::~Succession() {
+  const signals::Inside inside;
   const KeepErrno keep;
   table::for_each([](int, Socket& socket, void*) { socket.stay(); }, nullptr);
 }

@@ -102,6 +102,7 @@ void Lane::greet(const std::uint8_t (&token)[kTokenBytes]) {
 }
 
 void Lane::trust() {
+  if (broken_) return;
   trusted_ = wants_trust_ = true;
   post_pending_control();
 }
@@ -214,8 +215,8 @@ bool Lane::flush() {
 
 bool Lane::wants_turn() const {
   if (broken_ || !has_greeted_) return false;
-  return holds_ || wants_trust_ || wants_leave_ || wants_fin_ack_ || (wants_finish_ && posted_ == filled_) ||
-         owed_ >= options_.ack_threshold;
+  return holds_ || wants_trust_ || wants_leave_ || wants_fin_ack_ ||
+         (wants_finish_ && posted_ == filled_) || owed_ >= options_.ack_threshold;
 }
 
 std::size_t Lane::unsent() {
@@ -353,7 +354,7 @@ bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
     case PacketType::kWakeup:
       return bytes == sizeof(Hello);
     case PacketType::kStart:
-      return bytes == sizeof(Start) && receiving_ == State::kIdle;
+      return bytes == sizeof(Start) && receiving_ == State::kIdle && trusted_;
     case PacketType::kData:
       return bytes != 0 && bytes <= kChunkBytes && receiving_ == State::kUp &&
              arrivals_.size() + owed_ < options_.window;

@@ -11,7 +11,7 @@ sovia_sources = \
 	sovia/api_options.cc \
 	sovia/api_process.cc \
 	sovia/api_stdio.cc \
-	sovia/background.cc sovia/background.h \
+	sovia/background.cc sovia/background_lanes.cc sovia/background_state.h sovia/background.h \
 	sovia/counters.cc sovia/counters.h \
 	sovia/engine.cc sovia/engine.h \
 	sovia/epoll_registration.h \
@@ -39,7 +39,7 @@ sovia_sources = \
 	sovia/registrations.cc sovia/registrations.h \
 	sovia/residue.cc sovia/residue.h \
 	sovia/signals.cc sovia/signals.h \
-	sovia/socket.cc sovia/socket.h \
+	sovia/socket.cc sovia/socket_ready.cc sovia/socket_leave.cc sovia/socket_share.cc sovia/socket.h \
 	sovia/socket_io.cc \
 	sovia/socket_pool.cc sovia/socket_pool.h \
 	sovia/stdio_streams.cc sovia/stdio_streams.h \

@@ -7,6 +7,7 @@
 
 #include "sovia/event_bits.h"
 #include "sovia/kernel.h"
+#include "sovia/signals.h"
 #include "sovia/table.h"
 
 namespace viaduct::sovia {
@@ -33,6 +34,8 @@ constexpr short kSelectWrite = event_bits::kWrite | POLLWRBAND | POLLERR;
 bool PollSet::concerns_us(int fd) {
   if (fd < 0) return false;
   if (const Socket* const socket = table::peek(fd)) return !socket->kernel_alone();
+  if (!epoll_sets::knows(fd)) return false;
+  const signals::Inside inside;
   return static_cast<bool>(epoll_sets::find(fd));
 }
 
@@ -78,6 +81,7 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
                          ? kernel::ppoll(fds_.data(), size_, &kNoTime, mask)
                          : kernel::poll(fds_.data(), size_, 0);
     if (said < 0) {
+      if (errno == EINTR) signals::run_held_back(mask);
       if (errno != EINTR || lanes == 0) return -1;
       if (const int still = answer_from_lanes(); still > 0) return still;
       errno = EINTR;
@@ -116,6 +120,7 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
         last = now_ns() >= deadline;
         break;
       case Woken::kSignal:
+        signals::run_held_back(mask);
         errno = EINTR;
         return -1;
     }

@@ -13,8 +13,6 @@
 
 namespace viaduct::sovia {
 
-constinit thread_local int t_inside = 0;
-
 namespace process {
 namespace {
 
@@ -31,7 +29,8 @@ void watch() {
 
 void finish() {
   // A signal handler that ends the process may have interrupted a call that holds locks.
-  if (t_inside != 0 || g_finished.exchange(true)) return;
+  if (signals::t_inside != 0 || g_finished.exchange(true)) return;
+  const signals::Inside inside;
   const KeepErrno keep;
   background::farewell();
   table::for_each(

@@ -1,6 +1,7 @@
 // poll, ppoll.
 #include "sovia/kernel.h"
 #include "sovia/poll_set.h"
+#include "sovia/signals.h"
 #include "sovia/sovia.h"
 
 using namespace viaduct::sovia;
@@ -19,6 +20,7 @@ bool concerns_us(const pollfd* fds, nfds_t count) {
 }
 
 int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, const sigset_t* mask) {
+  const signals::Inside inside;
   PollSet set(count, false);
   for (nfds_t i = 0; i < count; ++i) set.add(fds[i].fd, fds[i].events);
   const int ready = set.wait(look_only, deadline, mask);

@@ -10,6 +10,7 @@
 #include "sovia/event_bits.h"
 #include "sovia/kernel.h"
 #include "sovia/poll_set.h"
+#include "sovia/signals.h"
 #include "sovia/sovia.h"
 
 using namespace viaduct::sovia;
@@ -123,6 +124,7 @@ class Sets {
 };
 
 int wait(int count, Sets& sets, bool look_only, std::uint64_t deadline, const sigset_t* mask) {
+  const signals::Inside inside;
   const auto members = static_cast<std::size_t>(sets.members());
   PollSet set(members, true);
   ShortArray<int, 64> numbers(members);

@@ -27,66 +27,125 @@ void* map_shared(std::size_t bytes, int file = -1) {
   return at == MAP_FAILED ? nullptr : at;
 }
 
-// Whether its descriptor is still what it was: the program may have closed it behind our back.
-bool has_file(const Residue& residue) {
-  struct stat about;
-  return residue.file >= 0 && own_descriptors::has(residue.file) &&
-         fstat(residue.file, &about) == 0 && about.st_ino == residue.inode;
+// A descriptor of the library's own for a file that keeps its size; -1: there is none.
+int make_file(std::size_t size) {
+  const int file = memfd_create("sovia", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) return -1;
+  if (ftruncate(file, static_cast<off_t>(size)) != 0 ||
+      kernel::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    kernel::close(file);
+    return -1;
+  }
+  return own_descriptors::adopt(file);
 }
 
-Residue* make(std::size_t bytes, bool with_file) {
-  const std::size_t size = sizeof(Residue) + bytes;
-  int file = -1;
-  struct stat about{};
-  if (with_file) {
-    file = memfd_create("sovia", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0) return nullptr;
-    if (ftruncate(file, static_cast<off_t>(size)) != 0 ||
-        kernel::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0 ||
-        fstat(file, &about) != 0) {
-      kernel::close(file);
-      return nullptr;
-    }
-    file = own_descriptors::adopt(file);
-  }
-  void* const at = map_shared(size, file);
-  if (at == nullptr) {
-    if (file >= 0) own_descriptors::release(file);
-    if (file >= 0) kernel::close(file);
-    return nullptr;
-  }
-  if (file >= 0) g_files.fetch_add(1);
-  auto* const residue = static_cast<Residue*>(at);
-  residue->magic = kMagic;
-  residue->bytes = residue->room = bytes;
-  residue->inode = about.st_ino;
-  residue->file = file;
-  return residue;
-}
-
-Residue* map_file(int file) {
+std::uint64_t inode_of(int file) {
   struct stat about;
-  if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) ||
-      about.st_size < static_cast<off_t>(sizeof(Residue))) {
-    return nullptr;
-  }
-  // Files that others have sent may shrink while they are mapped; ours can't.
-  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-  const int seals = kernel::fcntl(file, F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) return nullptr;
-  const auto size = static_cast<std::size_t>(about.st_size);
-  void* const at = map_shared(size, file);
-  if (at == nullptr) return nullptr;
-  auto* const residue = static_cast<Residue*>(at);
-  if (residue->magic != kMagic || residue->inode != about.st_ino ||
-      residue->room != size - sizeof(Residue) || residue->bytes > residue->room) {
-    munmap(at, size);
-    return nullptr;
-  }
-  return residue;
+  return fstat(file, &about) == 0 ? about.st_ino : 0;
 }
 
 }  // namespace
+
+struct Residue::Shared {
+  std::uint64_t magic;
+  std::atomic<std::uint64_t> at;
+  std::atomic<std::uint64_t> bytes;
+  std::atomic<std::uint64_t> socket;
+  std::atomic<std::int32_t> file;  // its descriptor, in all processes that inherit it
+
+  std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
+};
+
+// What is done with the memory behind them.
+class Residues {
+ public:
+  static Residue* make(std::size_t room, bool with_file) {
+    const std::size_t size = sizeof(Residue::Shared) + room;
+    const int file = with_file ? make_file(size) : -1;
+    if (with_file && file < 0) return nullptr;
+    Residue* const residue = wrap(map_shared(size, file), room);
+    if (residue == nullptr) {
+      if (file >= 0) close_own(file);
+      return nullptr;
+    }
+    Residue::Shared& shared = *residue->shared_;
+    shared.magic = kMagic;
+    shared.bytes.store(room);
+    shared.file.store(file);
+    if (file >= 0) take_file(*residue, file);
+    return residue;
+  }
+
+  // Of somebody's file; it has no file of its own then.
+  static Residue* map_file(int file) {
+    struct stat about;
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) ||
+        about.st_size < static_cast<off_t>(sizeof(Residue::Shared))) {
+      return nullptr;
+    }
+    // Files that others have sent may shrink while they are mapped; ours can't.
+    constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+    const int seals = kernel::fcntl(file, F_GET_SEALS);
+    if (seals < 0 || (seals & kSeals) != kSeals) return nullptr;
+    const auto size = static_cast<std::size_t>(about.st_size);
+    Residue* const residue = wrap(map_shared(size, file), size - sizeof(Residue::Shared));
+    if (residue == nullptr || residue->shared_->magic == kMagic) return residue;
+    unmap(residue);
+    return nullptr;
+  }
+
+  static bool says_it_is(const Residue& residue, int file) {
+    return residue.shared_->file.load() == file;
+  }
+
+  static void take_file(Residue& residue, int file) {
+    residue.file_ = file;
+    residue.inode_ = inode_of(file);
+    g_files.fetch_add(1);
+  }
+
+  // -1: it has none, or the program has closed it behind our back.
+  static int file_of(const Residue& residue) {
+    const bool is_there = residue.file_ >= 0 && own_descriptors::has(residue.file_) &&
+                          inode_of(residue.file_) == residue.inode_;
+    return is_there ? residue.file_ : -1;
+  }
+
+  static void close_own(int file) {
+    own_descriptors::release(file);
+    kernel::close(file);
+  }
+
+  static void unmap(Residue* residue) {
+    munmap(residue->shared_, sizeof(Residue::Shared) + residue->room_);
+    delete residue;
+  }
+
+ private:
+  // Takes the memory over, or frees it.
+  static Residue* wrap(void* at, std::size_t room) {
+    if (at == nullptr) return nullptr;
+    auto* const shared = static_cast<Residue::Shared*>(at);
+    Residue* const residue = new (std::nothrow) Residue(shared, room);
+    if (residue == nullptr) munmap(at, sizeof(Residue::Shared) + room);
+    return residue;
+  }
+};
+
+std::byte* Residue::data() { return shared_->data(); }
+void Residue::set_bytes(std::size_t bytes) { shared_->bytes.store(bytes); }
+void Residue::set_socket(std::uint64_t inode) { shared_->socket.store(inode); }
+std::uint64_t Residue::socket() const { return shared_->socket.load(); }
+
+std::size_t Residue::end() const {
+  return std::min<std::uint64_t>(shared_->bytes.load(), room_);
+}
+
+std::size_t Residue::left() const {
+  const std::uint64_t taken = shared_->at.load();
+  const std::size_t all = end();
+  return taken < all ? all - taken : 0;
+}
 
 // Never freed: four bytes for a socket that has seen a fork.
 Holders* make_holders() {
@@ -105,59 +164,60 @@ Holders* make_holders() {
 }
 
 Residue* make_residue(std::size_t bytes) {
-  Residue* const residue = make(bytes, g_files.load() < kMostFiles);
-  return residue != nullptr ? residue : make(bytes, false);
+  Residue* const residue = Residues::make(bytes, g_files.load() < kMostFiles);
+  return residue != nullptr ? residue : Residues::make(bytes, false);
 }
 
 void free_residue(Residue* residue) {
-  if (has_file(*residue)) {
-    own_descriptors::release(residue->file);
-    kernel::close(residue->file);
+  if (const int file = Residues::file_of(*residue); file >= 0) {
+    Residues::close_own(file);
     g_files.fetch_sub(1);
   }
-  munmap(residue, sizeof(Residue) + residue->room);
+  Residues::unmap(residue);
+}
+
+// To one that has room for it.
+static void move_rest(Residue& from, Residue& to) {
+  const iovec all{to.data(), to.room()};
+  to.set_bytes(read_residue(from, &all, 1, 0, false));
 }
 
 int file_of(Residue*& residue) {
-  if (has_file(*residue)) return residue->file;
-  Residue* const copy = make(residue->left(), true);
+  if (const int file = Residues::file_of(*residue); file >= 0) return file;
+  Residue* const copy = Residues::make(residue->left(), true);
   if (copy == nullptr) return -1;
-  const iovec all{copy->data(), copy->bytes};
-  copy->bytes = read_residue(*residue, &all, 1, 0, false);
+  move_rest(*residue, *copy);
   free_residue(residue);
   residue = copy;
-  return copy->file;
+  return Residues::file_of(*copy);
 }
 
 Residue* residue_of(int file) {
-  Residue* const residue = map_file(file);
+  Residue* const residue = Residues::map_file(file);
   if (residue == nullptr) return nullptr;
-  if (residue->file != file) {
-    munmap(residue, sizeof(Residue) + residue->room);
+  if (!Residues::says_it_is(*residue, file)) {
+    Residues::unmap(residue);
     return nullptr;
   }
   own_descriptors::mark(file);
-  g_files.fetch_add(1);
+  Residues::take_file(*residue, file);
   return residue;
 }
 
 bool is_residue(int file) {
-  Residue* const residue = map_file(file);
-  if (residue != nullptr) munmap(residue, sizeof(Residue) + residue->room);
+  Residue* const residue = Residues::map_file(file);
+  if (residue != nullptr) Residues::unmap(residue);
   return residue != nullptr;
 }
 
 Residue* copy_of_residue(int file, std::uint64_t& socket) {
   socket = 0;
-  Residue* const residue = map_file(file);
+  Residue* const residue = Residues::map_file(file);
   if (residue == nullptr) return nullptr;
-  socket = residue->socket;
+  socket = residue->socket();
   Residue* const copy = make_residue(residue->left());
-  if (copy != nullptr) {
-    const iovec all{copy->data(), copy->bytes};
-    copy->bytes = read_residue(*residue, &all, 1, 0, false);
-  }
-  munmap(residue, sizeof(Residue) + residue->room);
+  if (copy != nullptr) move_rest(*residue, *copy);
+  Residues::unmap(residue);
   return copy;
 }
 
@@ -166,19 +226,21 @@ std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t coun
   std::size_t wanted = 0;
   for (std::size_t i = 0; i < count; ++i) wanted += pieces[i].iov_len;
   wanted -= skip;
-  std::uint64_t from = residue.at.load();
-  std::uint64_t take;
+  const std::size_t end = residue.end();
+  std::atomic<std::uint64_t>& at = residue.shared_->at;
+  std::uint64_t from = at.load();
+  std::size_t take;
   do {
-    take = from < residue.bytes ? std::min<std::uint64_t>(wanted, residue.bytes - from) : 0;
-  } while (!peek && take != 0 && !residue.at.compare_exchange_weak(from, from + take));
-  const std::byte* data = residue.data() + from;
-  std::uint64_t left = take;
+    take = from < end ? std::min<std::size_t>(wanted, end - from) : 0;
+  } while (!peek && take != 0 && !at.compare_exchange_weak(from, from + take));
+  const std::byte* data = residue.data() + (take != 0 ? from : 0);
+  std::size_t left = take;
   for (std::size_t i = 0; i < count && left != 0; ++i) {
     if (skip >= pieces[i].iov_len) {
       skip -= pieces[i].iov_len;
       continue;
     }
-    const std::size_t here = std::min<std::uint64_t>(pieces[i].iov_len - skip, left);
+    const std::size_t here = std::min(pieces[i].iov_len - skip, left);
     memcpy(static_cast<std::byte*>(pieces[i].iov_base) + skip, data, here);
     data += here;
     left -= here;

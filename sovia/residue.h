@@ -22,22 +22,36 @@ Holders* make_holders();
 inline bool sole_holder(const Holders& holders) { return holders.count.load() <= 1; }
 
 // Bytes that came over a lane before the fork, or before another program took the process over.
-// Whichever process reads first takes them. As a rule a file without a name, so that a program that
-// is run by exec can find it.
-struct Residue {
-  std::uint64_t magic;
-  std::atomic<std::uint64_t> at;
-  std::uint64_t bytes;
-  std::uint64_t room;    // of the data
-  std::uint64_t inode;   // of the file
-  std::uint64_t socket;  // its inode, when that matters
-  std::int32_t file;     // -1: none. All processes that inherit it have it at this number
+// Whichever process reads first takes them. As a rule in a file without a name, so that a program
+// that is run by exec can find it.
+//
+// Whoever else has the memory may write anything to it at any time: what is read from it is only
+// believed within the limits that this process has measured itself.
+class Residue {
+ public:
+  std::byte* data();
+  std::size_t room() const { return room_; }
+  bool has_file() const { return file_ >= 0; }
+  // That may be read, of `data()`.
+  void set_bytes(std::size_t bytes);
+  std::size_t left() const;
+  // The inode of the socket that it belongs to, when that matters.
+  void set_socket(std::uint64_t inode);
+  std::uint64_t socket() const;
 
-  std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
-  std::uint64_t left() const {
-    const std::uint64_t taken = at.load();
-    return taken < bytes ? bytes - taken : 0;
-  }
+ private:
+  struct Shared;
+  friend class Residues;
+  friend std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t count,
+                                  std::size_t skip, bool peek);
+
+  Residue(Shared* shared, std::size_t room) : shared_(shared), room_(room) {}
+  std::size_t end() const;
+
+  Shared* shared_;
+  std::size_t room_;         // of the data
+  std::uint64_t inode_ = 0;  // of the file
+  int file_ = -1;            // -1: none
 };
 
 // nullptr if there is no memory.

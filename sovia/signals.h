@@ -1,6 +1,12 @@
-// Whether signals of the program interrupt its calls: whether it has ever set a handler without
-// SA_RESTART. A call that spins while such a handler runs would not hear of it, so signals then wait
-// until it sleeps.
+// Signal handlers of the program: they may leave by longjmp, use sockets, end the process, and are to
+// interrupt calls that wait. So none of them runs while the library has locks or lists in hand.
+//
+// The kernel calls the library's handler in place of the program's. Outside of the library that calls
+// the program's at once. Inside() it holds the signal back: blocked for the thread, and sent to the
+// thread again, until the call ends or waits at a place where nothing is in the way.
+//
+// Not so: faults, and handlers that the program sets without the C library or had before it was
+// loaded; those run as ever.
 #ifndef VIADUCT_SOVIA_SIGNALS_H
 #define VIADUCT_SOVIA_SIGNALS_H
 
@@ -10,45 +16,65 @@
 
 namespace viaduct::sovia::signals {
 
-extern std::atomic<bool> g_interrupt;
+// How deep this thread is inside the library; whether a signal is held back. Not allocated on first
+// use, as handlers use them.
+#define SOVIA_THREAD_LOCAL extern constinit thread_local __attribute__((tls_model("initial-exec")))
+SOVIA_THREAD_LOCAL volatile int t_inside;
+SOVIA_THREAD_LOCAL volatile bool t_held_back;
+#undef SOVIA_THREAD_LOCAL
 
-inline bool interrupt() { return g_interrupt.load(std::memory_order_relaxed); }
+inline bool held_back() { return t_held_back; }
 
-// Keeps the thread's signals back as long as it lives, if they may interrupt.
-class Held {
+// Runs the handlers of what is held back, as if the thread were outside; they may not return. To be
+// called with nothing locked and nothing of the thread in any list. `asked`: the mask that the
+// program has given for the time of the call, as to ppoll. Whether a call that was interrupted is to
+// go on: all handlers that ran have SA_RESTART.
+bool run_held_back(const sigset_t* asked = nullptr);
+
+// While it lives, handlers of the program wait.
+class Inside {
  public:
-  Held() : holds_(interrupt()) {
-    if (!holds_) return;
-    sigset_t all;
-    sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~Held() {
-    if (holds_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
+  Inside() { enter(); }
+  ~Inside() { leave(); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
 
-  // Whether one is held back that the program would get.
-  bool pending() const {
-    if (!holds_) return false;
-    sigset_t waiting;
-    if (sigpending(&waiting) != 0) return false;
-    for (int signal = 1; signal < NSIG; ++signal) {
-      if (sigismember(&waiting, signal) == 1 && sigismember(&before_, signal) == 0) return true;
-    }
-    return false;
+  static void enter() {
+    t_inside = t_inside + 1;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
   }
-
-  // The mask to sleep with: `asked`, or the thread's own.
-  const sigset_t* mask(const sigset_t* asked) const {
-    return asked != nullptr || !holds_ ? asked : &before_;
+  static void leave() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    t_inside = t_inside - 1;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (t_held_back && t_inside == 0) [[unlikely]] run_held_back_at_end();
   }
 
  private:
-  const bool holds_;
-  sigset_t before_;
+  static void run_held_back_at_end();
+};
+
+void after_fork_in_child();
+
+// For a call of the kernel that may wait, in the midst of one of the library: handlers run.
+class Outside {
+ public:
+  Outside();
+  ~Outside();
+  Outside(const Outside&) = delete;
+  Outside& operator=(const Outside&) = delete;
+
+ private:
+  const int depth_;
+};
+
+// While it lives, a signal that is held back makes this eventfd readable.
+class Bell {
+ public:
+  explicit Bell(int eventfd);
+  ~Bell();
+  Bell(const Bell&) = delete;
+  Bell& operator=(const Bell&) = delete;
 };
 
 }  // namespace viaduct::sovia::signals

@@ -18,10 +18,8 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 
 #include "sovia/reason.h"
-#include "sovia/signals.h"
 
 namespace viaduct::sovia {
 
@@ -69,6 +67,7 @@ class Socket {
   // Changes whenever what ask_kernel() says may have changed: who sleeps on the former answer must
   // ask again.
   std::uint32_t routes() const { return routes_.load(std::memory_order_acquire); }
+  void routes_changed() { routes_.fetch_add(1, std::memory_order_release); }
 
   // ------------------------------------------------------------------ leaving the lane
   // Both directions go down to the kernel and stay there until the socket may go up again. Returns
@@ -98,8 +97,8 @@ class Socket {
   // In the child, for every socket: no thread is inside any more.
   void after_fork_in_child();
 
-  // Another program or process is about to get the descriptor. Lane left. The file of what is unread and comes before anything that the kernel has; -1: there is
-  // none.
+  // Another program or process is about to get the descriptor. Lane left. The file of what is unread
+  // and comes before anything that the kernel has; -1: there is none.
   int bequeath(int fd);
   // This process has got it so: no lane, and `residue` is read first.
   void inherit(Residue* residue, Reason why);
@@ -116,6 +115,8 @@ class Socket {
 
   // ------------------------------------------------------------------ events of the program
   void listens();       // so it has no data, and the kernel alone knows all about it
+  // This process has just made it: what accept() takes over from a listener is to be looked up.
+  void made(bool nonblocking, bool accepted);
   void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
   int descriptors() const { return descriptors_.load(); }  // of this process
 
@@ -175,10 +176,10 @@ class Socket {
   struct Waiting {
     std::uint64_t deadline = 0;  // 0: not looked up yet
     bool has_deadline = false;
-    std::optional<signals::Held> signals;  // so that none goes by between two sleeps
   };
   bool await(int fd, short events, int option, Waiting& waiting);
   bool blocks(int fd, int flags);
+  void learn(std::uint32_t before, std::uint32_t mode);
   void set_receiving(Phase phase);
   void set_sending(Phase phase);
   bool awaits_lane_end();
@@ -189,6 +190,7 @@ class Socket {
   void moved(int fd, ssize_t bytes);
   int look_up_combining(int fd);
   void reset(int fd);
+  void put_off_lane();
   void gather_unread(int fd);
   Attempt fail_reset();
 
@@ -207,6 +209,7 @@ class Socket {
   std::uint64_t kernel_read_ = 0;
   bool read_known_ = false;
   bool read_shut_ = false;
+  std::atomic<std::size_t> lane_left_{0};  // unread after the last read: a hint
   bool early_end_ = false;  // of the kernel's stream, before the lane's
 
   // --- sending
@@ -227,7 +230,16 @@ class Socket {
   std::atomic<bool> for_good_{false};
   std::atomic<Reason> reason_{Reason::kShort};
   std::atomic<std::uint32_t> lane_number_{0};
-  std::atomic<int> nonblocking_{-1};  // 0, 1; -1: to be looked up
+  // What is known of O_NONBLOCK and of the time limits, so that the kernel need not be asked each time;
+  // what was looked up before a change is not taken for what is after it.
+  enum Mode : std::uint32_t {
+    kBlocking = 1,
+    kNonblocking = 2,
+    kNoReceiveLimit = 4,
+    kNoSendLimit = 8,
+    kModeVersion = 16,  // one of it
+  };
+  std::atomic<std::uint32_t> modes_{0};
   std::atomic<int> combines_{-1};
   std::atomic<std::uint32_t> calls_{0};
   std::atomic<std::uint64_t> bytes_{0};

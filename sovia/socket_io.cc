@@ -14,6 +14,7 @@
 #include "sovia/options.h"
 #include "sovia/registrations.h"
 #include "sovia/residue.h"
+#include "sovia/signals.h"
 #include "sovia/socket.h"
 #include "sovia/waiting.h"
 
@@ -89,48 +90,51 @@ class CameDown {
   Socket& socket_;
 };
 
-// Whether a call that a signal has interrupted is to go on: all handlers that there are want it.
-bool handlers_restart() {
-  for (int signal = 1; signal < NSIG; ++signal) {
-    struct sigaction action;
-    if (kernel::sigaction(signal, nullptr, &action) != 0) continue;
-    const bool handled = (action.sa_flags & SA_SIGINFO) != 0 ||
-                         (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
-    if (handled && (action.sa_flags & SA_RESTART) == 0) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 // ---------------------------------------------------------------------------- both
 
 bool Socket::blocks(int fd, int flags) {
   if ((flags & MSG_DONTWAIT) != 0) return false;
-  int nonblocking = nonblocking_.load(std::memory_order_relaxed);
-  if (nonblocking < 0) {
-    nonblocking = (kernel::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
-    // Another process could change it behind our back.
-    if (holders_ == nullptr) nonblocking_.store(nonblocking, std::memory_order_relaxed);
-  }
-  return nonblocking == 0;
+  const std::uint32_t known = modes_.load();
+  if ((known & (kBlocking | kNonblocking)) != 0) return (known & kBlocking) != 0;
+  const bool blocks = (kernel::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
+  learn(known, blocks ? kBlocking : kNonblocking);
+  return blocks;
+}
+
+void Socket::learn(std::uint32_t before, std::uint32_t mode) {
+  // Another process could change it behind our back.
+  if (holders_ == nullptr) modes_.compare_exchange_strong(before, before | mode);
+}
+
+void Socket::made(bool nonblocking, bool accepted) {
+  modes_.store((nonblocking ? kNonblocking : kBlocking) |
+               (accepted ? 0u : kNoReceiveLimit | kNoSendLimit));
 }
 
 void Socket::mode_changed() {
-  nonblocking_.store(-1, std::memory_order_relaxed);
+  std::uint32_t modes = modes_.load();
+  while (!modes_.compare_exchange_weak(modes, (modes / kModeVersion + 1) * kModeVersion)) continue;
   combines_.store(-1, std::memory_order_relaxed);
 }
 
 // `option`: SO_RCVTIMEO or SO_SNDTIMEO.
 void Socket::begin(int fd, int option, Waiting& waiting) {
   if (waiting.deadline != 0) return;
+  const std::uint32_t known = modes_.load();
+  const std::uint32_t none = option == SO_RCVTIMEO ? kNoReceiveLimit : kNoSendLimit;
+  if ((known & none) != 0) {
+    waiting.deadline = kNever;
+    return;
+  }
   timeval timeout{};
   socklen_t length = sizeof timeout;
   kernel::getsockopt(fd, SOL_SOCKET, option, &timeout, &length);
   waiting.has_deadline = timeout.tv_sec != 0 || timeout.tv_usec != 0;
   const timespec time{timeout.tv_sec, timeout.tv_usec * 1000};
   waiting.deadline = deadline_in(waiting.has_deadline ? &time : nullptr);
-  waiting.signals.emplace();
+  if (!waiting.has_deadline) learn(known, none);
 }
 
 // Waits until an attempt is worth while. False with errno if the call is to end.
@@ -148,27 +152,22 @@ bool Socket::await(int fd, short events, int option, Waiting& waiting) {
   const bool kernel_too = !lane_alone && !for_a_moment;
   switch (wait_for(interest, &kernel_fd, kernel_too ? 1 : 0,
                    for_a_moment ? std::min(deadline, now_ns() + kMomentNs) : deadline,
-                   waiting.signals->mask(nullptr),
-                   !kernel_too)) {
+                   nullptr, !kernel_too)) {
     case Woken::kReady:
     case Woken::kDescriptors:
       // As in the kernel, which does not read past an urgent byte that a signal tells of.
-      if (!waiting.signals->pending() || lane_has_data() ||
-          (!waiting.has_deadline && handlers_restart())) {
-        return true;
-      }
-      errno = EINTR;
-      return false;
+      if (!signals::held_back() || lane_has_data()) return true;
+      break;
     case Woken::kTimeout:
       if (for_a_moment && now_ns() < deadline) return true;
       errno = EAGAIN;
       return false;
     case Woken::kSignal:
-      if (!waiting.has_deadline && handlers_restart()) return true;
-      errno = EINTR;
-      return false;
+      break;
   }
-  return true;
+  if (signals::run_held_back() && !waiting.has_deadline) return true;
+  errno = EINTR;
+  return false;
 }
 
 // Whether the kernel has told of the end of its stream, and that of the lane is yet to come.
@@ -229,8 +228,16 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
   Waiting waiting;
   for (;;) {
     ssize_t bytes = 0;
+    // As long as small reads find all that they want, what has come meanwhile can wait.
+    const std::size_t left = lane_left_.load(std::memory_order_relaxed);
+    const bool looked = left == 0 || left < wanted;
+    if (looked) progress();
     const Attempt attempt =
         try_receive(fd, pieces, count, peek ? 0 : done, flags & ~MSG_WAITALL, bytes);
+    if (attempt == Attempt::kAgain && !looked) {
+      lane_left_.store(0, std::memory_order_relaxed);
+      continue;
+    }
     if (attempt == Attempt::kFailed) return done != 0 && !peek ? static_cast<ssize_t>(done) : -1;
     if (attempt == Attempt::kDone) {
       if (bytes == 0) return static_cast<ssize_t>(done);
@@ -277,7 +284,7 @@ bool Socket::await_moment(int fd, Waiting& waiting) {
   begin(fd, SO_RCVTIMEO, waiting);
   constexpr timespec kMoment{0, 200'000};
   progress();
-  return kernel::ppoll(nullptr, 0, &kMoment, waiting.signals->mask(nullptr)) == 0 &&
+  return kernel::ppoll(nullptr, 0, &kMoment, nullptr) == 0 && !signals::held_back() &&
          now_ns() < waiting.deadline;
 }
 
@@ -292,7 +299,6 @@ void Socket::settle_receiving(Lane& lane) {
 Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count,
                                     std::size_t skip, int flags, ssize_t& bytes) {
   const bool peek = (flags & MSG_PEEK) != 0;
-  progress();
   CameDown came_down(*this);
   const std::scoped_lock guard(in_);
   if (residue_ != nullptr) {
@@ -317,6 +323,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
         bytes = static_cast<ssize_t>((flags & MSG_TRUNC) != 0 && !peek
                                          ? lane.discard(total(pieces, count) - skip)
                                          : lane.read(pieces, count, skip, peek));
+        lane_left_.store(lane.unread(), std::memory_order_relaxed);
         if (lane.receiving() == Lane::State::kEnded && lane.unread() == 0) background::look_at(*lane_);
         if (lane.wants_turn()) background::flush_later(*lane_);
         counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
@@ -438,7 +445,9 @@ void Socket::await_sent(std::uint64_t ticket) {
   } sent(*this, ticket);
   // Completions make no entries in the completion queue: look often.
   constexpr std::uint64_t kLookNs = 200'000;
-  while (wait_for(sent, nullptr, 0, now_ns() + kLookNs, nullptr, true) != Woken::kReady) continue;
+  while (wait_for(sent, nullptr, 0, now_ns() + kLookNs, nullptr, true, Signals::kWait) !=
+         Woken::kReady) {
+  }
 }
 
 ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int flags,
@@ -481,8 +490,8 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
 bool Socket::go_up(int fd) {
   Lane& lane = lane_->lane;
   std::uint64_t before;
-  if (forbidden_ || !lane.may_start() || lane.broken() || lane.sending() != Lane::State::kIdle || lane.peer_closed() ||
-      lane.peer_leaves() || !bytes_written(fd, before)) {
+  if (forbidden_ || !lane.may_start() || lane.broken() || lane.sending() != Lane::State::kIdle ||
+      lane.peer_closed() || lane.peer_leaves() || !bytes_written(fd, before)) {
     return false;
   }
   lane.start(before);

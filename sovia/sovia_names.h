@@ -235,5 +235,13 @@
 #define sigaction(signal, action, before) sovia_sigaction(signal, action, before)
 #undef siginterrupt
 #define siginterrupt sovia_siginterrupt
+#undef signal
+#define signal(number, handler) sovia_signal(number, handler)
+#undef bsd_signal
+#define bsd_signal sovia_signal
+#undef ssignal
+#define ssignal sovia_signal
+#undef sysv_signal
+#define sysv_signal sovia_sysv_signal
 
 #endif

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "sovia/background.h"
 #include "sovia/counters.h"
 #include "sovia/kernel.h"
 #include "sovia/options.h"
@@ -95,6 +96,7 @@ std::uintptr_t entry_for(int fd, Origin origin) {
   if (origin == Origin::kInherited) {
     counters::publish();
     if (option(fd, SO_ACCEPTCONN) != 1) {
+      background::prepare(fd);
       counters::fell(fd <= STDERR_FILENO ? Reason::kStandardStream : Reason::kInherited);
     }
     return kTcpForeign;

@@ -37,14 +37,17 @@ enum class Woken {
   kReady,        // ready() is true
   kDescriptors,  // some of fds have revents
   kTimeout,
-  kSignal,       // a signal handler has run: EINTR
+  kSignal,       // EINTR: a handler has run, or waits for signals::run_held_back()
 };
+
+// What signals do to a wait.
+enum class Signals : std::uint8_t { kInterrupt, kWait };
 
 // Waits for either. fds may be empty; their revents are valid if the result is kDescriptors. `mask`
 // as in ppoll, or nullptr. spin: worth spinning first, as something on a lane is awaited.
 // With a deadline in the past it looks once. Cancellation point while it sleeps.
 Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
-               const sigset_t* mask, bool spin);
+               const sigset_t* mask, bool spin, Signals signals = Signals::kInterrupt);
 
 // Gives the lanes a turn: takes in what has come. True if something had. Costs next to nothing when
 // there is no lane.

@@ -1,7 +1,6 @@
 #include "sovia/launcher/counters_reader.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,23 +14,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The page as this process sees it, for reading.
-class Mapping {
+// A copy of the page: the file is another process's, which may cut it short at any time.
+class Copy {
  public:
-  explicit Mapping(const fs::path& file) {
-    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  explicit Copy(const fs::path& file) {
+    // It may be another one than it was a moment ago, too: a fifo must not stop us.
+    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) throw std::runtime_error(file.string() + ": " + std::strerror(errno));
-    memory_ = mmap(nullptr, counters::kPageBytes, PROT_READ, MAP_SHARED, fd, 0);
+    const ssize_t got = pread(fd, &page_, sizeof page_, 0);
     ::close(fd);
-    if (memory_ == MAP_FAILED) throw std::runtime_error(file.string() + ": can't be mapped");
+    if (got != static_cast<ssize_t>(sizeof page_)) {
+      throw std::runtime_error(file.string() + ": can't be read");
+    }
   }
-  ~Mapping() { munmap(memory_, counters::kPageBytes); }
-  Mapping(const Mapping&) = delete;
 
-  const counters::Page& page() const { return *static_cast<const counters::Page*>(memory_); }
+  const counters::Page& page() const { return page_; }
 
  private:
-  void* memory_;
+  counters::Page page_;
 };
 
 bool is_counters(const fs::path& link) {
@@ -71,9 +71,9 @@ std::optional<ProcessCounters> read_counters(int process) {
   }
   for (const fs::directory_entry& entry : entries) {
     if (!is_counters(entry.path())) continue;
-    const Mapping mapping(entry.path());
+    const Copy copied(entry.path());
     // A child of a fork that has not used a socket yet may still have its parent's.
-    if (mapping.page().process == process) return copy(mapping.page(), process);
+    if (copied.page().process == process) return copy(copied.page(), process);
   }
   return std::nullopt;
 }

@@ -129,6 +129,11 @@
   X(__sigaction, int, sovia_sigaction,                                                             \
     (int s, const struct sigaction* a, struct sigaction* b), (s, a, b))                            \
   X(siginterrupt, int, sovia_siginterrupt, (int s, int i), (s, i))                                 \
+  X(signal, sighandler_t, sovia_signal, (int s, sighandler_t h), (s, h))                           \
+  X(bsd_signal, sighandler_t, sovia_signal, (int s, sighandler_t h), (s, h))                       \
+  X(ssignal, sighandler_t, sovia_signal, (int s, sighandler_t h), (s, h))                          \
+  X(sysv_signal, sighandler_t, sovia_sysv_signal, (int s, sighandler_t h), (s, h))                 \
+  X(__sysv_signal, sighandler_t, sovia_sysv_signal, (int s, sighandler_t h), (s, h))               \
   X(fork, pid_t, sovia_fork, (), ())                                                               \
   X(__fork, pid_t, sovia_fork, (), ())                                                             \
   X(vfork, pid_t, sovia_vfork, (), ())                                                             \

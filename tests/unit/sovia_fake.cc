@@ -17,6 +17,7 @@
 #include "sovia/socket_pool.h"
 #include "sovia/sovia.h"
 #include "sovia/table.h"
+#include "sovia/signals.h"
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
@@ -332,8 +333,18 @@ std::uint64_t deadline_in(const timespec* timeout) {
 
 bool progress() { return false; }
 
+// Handlers run at once.
+namespace signals {
+constinit thread_local volatile int t_inside = 0;
+constinit thread_local volatile bool t_held_back = false;
+bool run_held_back(const sigset_t*) { return true; }
+void Inside::run_held_back_at_end() {}
+Outside::Outside() : depth_(t_inside) {}
+Outside::~Outside() = default;
+}  // namespace signals
+
 Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
-               const sigset_t* mask, bool) {
+               const sigset_t* mask, bool, Signals) {
   if (interest.ready()) return Woken::kReady;
   struct Asleep {
     fake::Sleeper sleeper;

@@ -709,6 +709,26 @@ CUTS(AllCreditsThereAre, At::kUp, immediate(PacketType::kAck, 0xffff))
 
 #undef CUTS
 
+// Whoever may be there: nothing of it counts, and nothing of it is kept.
+TEST(LaneTrust, NothingStartsBeforeIt) {
+  FakeWire wire(places_for({})), other(places_for({}));
+  wire.connect(other);
+  other.connect(wire);
+  Lane lane(wire, {});
+  lane.greet(LanePair::kTokenA);
+  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}};
+  const Start start{0};
+  ASSERT_TRUE(wire.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
+  while (wire.take_in(lane)) continue;
+  EXPECT_FALSE(lane.broken() || lane.greeted());
+  ASSERT_TRUE(wire.inject(immediate(PacketType::kStart, 0), &start, sizeof start));
+  while (wire.take_in(lane)) continue;
+  EXPECT_TRUE(lane.broken());
+  EXPECT_FALSE(lane.started());
+  lane.trust();  // comes too late to make a loss of it
+  EXPECT_FALSE(lane.lost() || lane.may_start());
+}
+
 TEST_F(Hostile, WindowOutOfBounds) {
   for (const std::uint32_t w : {0u, kMostWindow + 1, 0xffffffffu}) {
     LanePair pair;

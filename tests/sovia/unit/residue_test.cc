@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <random>
 #include <string>
 
 #include "sovia/kernel.h"
@@ -69,18 +70,18 @@ TEST(Residue, IsFoundByItsFile) {
   EXPECT_EQ(read(*found, 3), "to ");
   EXPECT_EQ(read(*residue, 8), "another ");
   EXPECT_EQ(found->left(), 7u);
-  munmap(found, sizeof(Residue) + found->room);
   own_descriptors::release(file);  // here both are one process
   free_residue(residue);
   EXPECT_FALSE(own_descriptors::has(file));
   EXPECT_LT(fcntl(file, F_GETFD), 0);
+  free_residue(found);
 }
 
 TEST(Residue, MovesToACopy) {
   Residue* residue = filled("in a message");
   ASSERT_NE(residue, nullptr);
   EXPECT_EQ(read(*residue, 3), "in ");
-  residue->socket = 77;
+  residue->set_socket(77);
   const int received = dup(file_of(residue));
   EXPECT_EQ(residue_of(received), nullptr);
   EXPECT_TRUE(is_residue(received));
@@ -106,11 +107,38 @@ TEST(Residue, IsNoOtherFile) {
   close(file);
 }
 
+// Whoever was sent the file, or has sent it, still has it mapped.
+TEST(Residue, AnotherProcessMayScribbleInIt) {
+  constexpr std::size_t kHeader = 40, kRoom = 100;
+  Residue* residue = filled(std::string(kRoom, 'x'));
+  const int file = file_of(residue);
+  ASSERT_GE(file, 0);
+  auto* const words = static_cast<std::uint64_t*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  ASSERT_NE(words, MAP_FAILED);
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 10000; ++round) {
+    const std::uint64_t value = random() >> random() % 64;
+    words[random() % (kHeader / sizeof words[0])] = value;
+    EXPECT_LE(residue->left(), kRoom);
+    EXPECT_LE(read(*residue, 2 * kRoom, round % 2 == 0).size(), kRoom);
+    if (round % 16 != 0) continue;
+    words[0] = 0x6575646973657253;  // or it would not be taken for one
+    std::uint64_t socket;
+    Residue* const copy = copy_of_residue(file, socket);
+    ASSERT_NE(copy, nullptr);
+    EXPECT_LE(copy->left(), kRoom);
+    free_residue(copy);
+  }
+  munmap(words, 4096);
+  free_residue(residue);
+}
+
 // As many unread connections as a server may have.
 TEST(Residue, ManyDoWithoutFiles) {
   Residue* all[200];
   for (Residue*& each : all) ASSERT_NE(each = filled("x"), nullptr);
-  EXPECT_EQ(all[199]->file, -1);
+  EXPECT_FALSE(all[199]->has_file());
   EXPECT_GE(file_of(all[199]), 0);
   EXPECT_EQ(read(*all[199], 5), "x");
   for (Residue* const each : all) free_residue(each);

@@ -1,0 +1,154 @@
+// What a socket is ready for.
+#include "sovia/socket.h"
+
+#include <poll.h>
+
+#include "sovia/background.h"
+#include "sovia/kernel.h"
+#include "sovia/lane_end.h"
+#include "sovia/options.h"
+#include "sovia/residue.h"
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr short kIn = POLLIN | POLLRDNORM;
+constexpr short kOut = POLLOUT | POLLWRNORM;
+
+}  // namespace
+
+short Socket::ask_kernel(short wanted) {
+  if (!concerned() && residue_ == nullptr) return wanted;
+  short ask = wanted;
+  {
+    const std::scoped_lock guard(in_);
+    if (receiving_ == Phase::kLane) {
+      ask = static_cast<short>(ask & ~(kIn | POLLRDHUP));
+    } else if (receiving_ == Phase::kKernel && lane_ != nullptr && (ask & kIn) != 0) {
+      ask |= POLLRDHUP;  // so that answer() can tell the end from data
+    }
+  }
+  const std::scoped_lock guard(out_);
+  bool masked = sending_ == Phase::kLane || reset_;
+  if (lane_ != nullptr && !masked) {
+    const std::scoped_lock lane_guard(lane_->lane.lock());
+    masked = is_coming_down();
+  }
+  if (masked) ask = static_cast<short>(ask & ~kOut);
+  return ask;
+}
+
+// Whether the peer has yet to say that it has seen the end of this direction's lane. With the lane
+// locked.
+bool Socket::is_coming_down() {
+  const Lane& lane = lane_->lane;
+  return !write_shut_ && sending_ == Phase::kAfter && lane.sending() == Lane::State::kEnding &&
+         !lane.broken() && !lane.peer_closed();
+}
+
+bool Socket::kernel_knows_all() {
+  if (kernel_alone()) return true;
+  {
+    const std::scoped_lock guard(in_);
+    if (reset_ || residue_ != nullptr) return false;
+    // Even before it has begun the lane decides when the end of the connection is told.
+    if (lane_ != nullptr && receiving_ != Phase::kAfter) return false;
+  }
+  const std::scoped_lock guard(out_);
+  if (lane_ == nullptr) return true;
+  const std::scoped_lock lane_guard(lane_->lane.lock());
+  return sending_ != Phase::kLane && !is_coming_down();
+}
+
+short Socket::answer(short wanted, short kernel_says) {
+  if (!concerned() && residue_ == nullptr) return kernel_says;
+  short says = kernel_says;
+  {
+    const std::scoped_lock guard(in_);
+    if (reset_) {
+      return static_cast<short>((kIn | kOut | POLLERR | POLLHUP | POLLRDHUP) &
+                                (wanted | POLLERR | POLLHUP));
+    }
+    if (residue_ != nullptr && residue_->left() != 0) says |= kIn;
+    if (lane_ != nullptr) {
+      Lane& lane = lane_->lane;
+      const std::scoped_lock lane_guard(lane.lock());
+      if (lane.wants_turn()) lane.turn();
+      const bool ended = lane.receiving() == Lane::State::kEnded;
+      if (receiving_ == Phase::kKernel && lane.started()) settle_receiving(lane);
+      if (receiving_ == Phase::kLane && lane.unread() == 0 && ended) {
+        set_receiving(Phase::kAfter);
+        background::look_at(*lane_);
+      }
+      if (receiving_ == Phase::kLane) {
+        says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP | POLLERR));
+        if (lane.unread() != 0 || lane.broken() || read_shut_) says |= kIn;
+        if (read_shut_) says |= POLLRDHUP;
+      } else if (receiving_ == Phase::kDrain) {
+        says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
+      }
+      if (lane.lost() && receiving_ != Phase::kAfter) says |= kIn | POLLERR | POLLHUP;
+      if (receiving_ == Phase::kKernel && !lane.started() && !ended && !lane.broken() &&
+          !read_shut_) {
+        // The end of the connection is told when that of the lane has come.
+        if (early_end_ || (says & POLLRDHUP) != 0) says = static_cast<short>(says & ~kIn);
+        says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
+      }
+      if ((wanted & kIn) != 0 && (says & kIn) == 0 && lane.holds()) lane.flush();
+    }
+  }
+  if ((wanted & kOut) != 0) {
+    const std::scoped_lock guard(out_);
+    if (lane_ != nullptr && sending_ != Phase::kKernel) {
+      Lane& lane = lane_->lane;
+      const std::scoped_lock lane_guard(lane.lock());
+      if (sending_ == Phase::kLane || is_coming_down()) says = static_cast<short>(says & ~kOut);
+      if (sending_ == Phase::kLane && lane.awaits_completion()) background::flush_later(*lane_);
+      if (sending_ != Phase::kLane) {
+        // The kernel says whether there is room, when the lane is done with.
+      } else if (lane.has_room() || lane.broken() || lane.peer_closed() ||
+          lane.sending() != Lane::State::kUp) {
+        says |= kOut;
+      }
+    }
+  }
+  // The kernel may have been asked while the lane had the direction; with TCP one means the others.
+  if ((says & POLLHUP) != 0 && lane_number_.load() != 0) says |= kIn | kOut | POLLRDHUP;
+  return static_cast<short>(says & (wanted | POLLERR | POLLHUP | POLLNVAL));
+}
+
+int Socket::unread(int kernel_bytes) {
+  const std::scoped_lock guard(in_);
+  std::uint64_t bytes = residue_ != nullptr ? residue_->left() : 0;
+  if (lane_ != nullptr) {
+    Lane& lane = lane_->lane;
+    const std::scoped_lock lane_guard(lane.lock());
+    if (receiving_ == Phase::kLane || receiving_ == Phase::kAfter) {
+      bytes += lane.unread();
+      if (lane.receiving() != Lane::State::kEnded) kernel_bytes = 0;
+    } else if (receiving_ == Phase::kDrain &&
+               static_cast<std::uint64_t>(kernel_bytes) >= kernel_left_) {
+      bytes += lane.unread();
+    } else if (receiving_ == Phase::kKernel && kernel_bytes == 0) {
+      bytes += lane.unread();
+    }
+  }
+  return static_cast<int>(bytes + static_cast<std::uint64_t>(kernel_bytes));
+}
+
+int Socket::unsent(int kernel_bytes) {
+  const std::scoped_lock guard(out_);
+  if (lane_ == nullptr) return kernel_bytes;
+  const std::scoped_lock lane_guard(lane_->lane.lock());
+  return kernel_bytes + static_cast<int>(lane_->lane.unsent());
+}
+
+bool Socket::lane_has_data() {
+  const std::scoped_lock guard(in_);
+  if (residue_ != nullptr && residue_->left() != 0) return true;
+  if (lane_ == nullptr) return false;
+  const std::scoped_lock lane_guard(lane_->lane.lock());
+  return lane_->lane.unread() != 0;
+}
+
+}  // namespace viaduct::sovia
