@@ -12,6 +12,7 @@ integration_tests = \
 	tests/integration/crash.test \
 	tests/integration/crash_hosted.test \
 	tests/integration/agent.test \
+	tests/integration/privileges.test \
 	tests/integration/coexist.test \
 	tests/integration/conformance.test \
 	tests/integration/conformance_sanitized.test \
@@ -33,19 +34,30 @@ tests/integration/examples_hosted.log: tests/integration/examples.log
 tests/integration/crash.log: tests/integration/examples_hosted.log
 tests/integration/crash_hosted.log: tests/integration/crash.log
 tests/integration/agent.log: tests/integration/crash_hosted.log
-tests/integration/coexist.log: tests/integration/agent.log
+tests/integration/privileges.log: tests/integration/agent.log
+tests/integration/coexist.log: tests/integration/privileges.log
 tests/integration/conformance.log: tests/integration/coexist.log
-# These two mostly wait, so they go side by side.
+# That one mostly waits, so these go beside it.
 tests/integration/conformance_sanitized.log: tests/integration/coexist.log
-tests/integration/legacy.log: tests/integration/conformance.log \
-	tests/integration/conformance_sanitized.log
+tests/integration/legacy.log: tests/integration/conformance_sanitized.log
 tests/integration/ext.log: tests/integration/legacy.log
 tests/integration/sovia_semantics.log: tests/integration/ext.log
-tests/integration/viabench.log: tests/integration/sovia_semantics.log
+tests/integration/viabench.log: tests/integration/sovia_semantics.log \
+	tests/integration/conformance.log
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc
 tests_integration_port_tool_LDADD = libviaduct_xdp.la
+
+check_PROGRAMS += tests/integration/privileges_tool
+tests_integration_privileges_tool_SOURCES = tests/integration/privileges_tool.cc
+tests_integration_privileges_tool_LDADD = libviaduct_agent.la libviaduct_xdp.la
+
+check_PROGRAMS += tests/integration/stuck_tool
+tests_integration_stuck_tool_SOURCES = tests/integration/stuck_tool.cc
+tests_integration_stuck_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_stuck_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+tests_integration_stuck_tool_LDADD = libvipl.la
 
 check_PROGRAMS += tests/integration/granted_tool
 tests_integration_granted_tool_SOURCES = tests/integration/granted_tool.cc
