@@ -14,6 +14,12 @@ namespace viaduct {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr unsigned kPauseMs = 10;
+
+void pause() {
+  const timespec time{0, kPauseMs * 1'000'000L};
+  nanosleep(&time, nullptr);
+}
 
 [[noreturn]] void fail(const std::string& name, const std::string& why) {
   throw SocketError("socket " + name + ": " + why);
@@ -42,8 +48,7 @@ class PathLock {
         if (same) return;
         continue;
       }
-      const timespec pause{0, 10'000'000};
-      nanosleep(&pause, nullptr);
+      pause();
     }
     fail(path, "another agent is just starting there");
   }
@@ -68,20 +73,29 @@ SocketAddress::SocketAddress(const std::string& name) {
   bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length + (abstract ? 0 : 1));
 }
 
-ListenSocket::ListenSocket(const std::string& name) : name_(name), fd_(new_socket(name)) {
-  name_[0] == '@' ? bind_abstract() : bind_path();
+ListenSocket::ListenSocket(const std::string& name, unsigned wait_ms)
+    : name_(name), fd_(new_socket(name)) {
+  const bool abstract = name_[0] == '@';
+  for (unsigned left = wait_ms / kPauseMs; !(abstract ? bind_abstract() : bind_path()); --left) {
+    if (left == 0) {
+      fail(name_, abstract ? "another agent serves it in this network namespace"
+                           : "another agent answers there");
+    }
+    pause();
+  }
 }
 
-void ListenSocket::bind_abstract() {
+bool ListenSocket::bind_abstract() {
   const SocketAddress address(name_);
   if (bind(fd_.get(), address.get(), address.bytes) != 0) {
-    if (errno == EADDRINUSE) fail(name_, "another agent serves it in this network namespace");
+    if (errno == EADDRINUSE) return false;
     fail_with_errno(name_, "can't be bound");
   }
   if (listen(fd_.get(), kBacklog) != 0) fail_with_errno(name_, "can't listen");
+  return true;
 }
 
-void ListenSocket::bind_path() {
+bool ListenSocket::bind_path() {
   const SocketAddress address(name_);
   const PathLock lock(name_);
   struct stat status{};
@@ -89,7 +103,7 @@ void ListenSocket::bind_path() {
     if (!S_ISSOCK(status.st_mode)) fail(name_, "exists and is no socket");
     const Descriptor probe = new_socket(name_);
     const bool answers = connect(probe.get(), address.get(), address.bytes) == 0;
-    if (answers || errno != ECONNREFUSED) fail(name_, "another agent answers there");
+    if (answers || errno != ECONNREFUSED) return false;
     if (unlink(name_.c_str()) != 0) fail_with_errno(name_, "the left-over can't be removed");
   }
   if (bind(fd_.get(), address.get(), address.bytes) != 0) fail_with_errno(name_, "can't be bound");
@@ -104,6 +118,7 @@ void ListenSocket::bind_path() {
   }
   device_ = status.st_dev;
   inode_ = status.st_ino;
+  return true;
 }
 
 ListenSocket::~ListenSocket() {

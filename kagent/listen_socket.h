@@ -27,9 +27,10 @@ struct SocketError : std::runtime_error {
 
 class ListenSocket {
  public:
+  // Waits a while for another agent to go: the kernel takes a killed one's sockets away one by one.
   // Throws SocketError: another agent answers there, no such folder, no permission, the path is
   // something else than a socket. A path that is left over from an agent that died is taken over.
-  explicit ListenSocket(const std::string& name);
+  explicit ListenSocket(const std::string& name, unsigned wait_ms = 2000);
   // Removes the path if it still is this socket's.
   ~ListenSocket();
   ListenSocket(const ListenSocket&) = delete;
@@ -38,8 +39,9 @@ class ListenSocket {
   int fd() const { return fd_.get(); }
 
  private:
-  void bind_abstract();
-  void bind_path();
+  // False: another agent has the name.
+  bool bind_abstract();
+  bool bind_path();
 
   std::string name_;
   Descriptor fd_;

@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <chrono>
 #include <fstream>
+#include <memory>
+#include <thread>
 
 #include "kagent/counters_client.h"
 #include "tests/unit/agent_fixture.h"
@@ -486,7 +489,30 @@ TEST_F(SessionServerTest, RingsTheChimeAndNeverWaitsForIt) {
 TEST(ListenSocketTest, RefusesASecondAgentOnTheSameName) {
   const std::string name = "@viaduct-second-" + std::to_string(getpid());
   const ListenSocket first(name);
-  EXPECT_THROW(ListenSocket second(name), SocketError);
+  EXPECT_THROW(ListenSocket second(name, 0), SocketError);
+}
+
+// Lets go of its name when another one has begun to ask for it.
+class Leaving {
+ public:
+  explicit Leaving(const std::string& name) : socket_(std::make_unique<ListenSocket>(name)) {
+    thread_ = std::thread([this] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      socket_.reset();
+    });
+  }
+  ~Leaving() { thread_.join(); }
+
+ private:
+  std::unique_ptr<ListenSocket> socket_;
+  std::thread thread_;
+};
+constexpr unsigned kPatientMs = 60'000;
+
+TEST(ListenSocketTest, WaitsForAnAgentThatIsGoing) {
+  const std::string name = "@viaduct-going-" + std::to_string(getpid());
+  const Leaving first(name);
+  EXPECT_NO_THROW(ListenSocket second(name, kPatientMs));
 }
 
 class PathSocketTest : public testing::Test {
@@ -499,7 +525,7 @@ class PathSocketTest : public testing::Test {
   std::string path() const { return std::string(folder_) + "/socket"; }
   std::string complaint() const {
     try {
-      ListenSocket socket(path());
+      ListenSocket socket(path(), 0);
       return "";
     } catch (const SocketError& error) {
       return error.what();
@@ -524,6 +550,11 @@ TEST_F(PathSocketTest, RefusesWhereAnotherAgentAnswers) {
   const ListenSocket socket(path());
   EXPECT_THAT(complaint(), HasSubstr("another agent answers there"));
   EXPECT_TRUE(TestProgram(path()).connected()) << "the first agent lost its path";
+}
+
+TEST_F(PathSocketTest, WaitsForAnAgentThatIsGoing) {
+  const Leaving first(path());
+  EXPECT_NO_THROW(ListenSocket second(path(), kPatientMs));
 }
 
 TEST_F(PathSocketTest, ReplacesWhatADeadAgentLeft) {
