@@ -346,6 +346,7 @@ void listen_in_background(int poke, std::uint64_t deadline) {
 }
 
 void pause() { g_turn.lock(); }
+bool try_pause() { return g_turn.try_lock(); }
 void go_on() { g_turn.unlock(); }
 
 void before_fork() {

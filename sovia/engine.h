@@ -46,6 +46,7 @@ void listen_in_background(int poke, std::uint64_t deadline);
 
 // Keeps everybody from taking in what comes, while a wire is destroyed.
 void pause();
+bool try_pause();
 void go_on();
 
 void before_fork();

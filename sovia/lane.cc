@@ -327,6 +327,29 @@ std::size_t Lane::discard(std::size_t bytes) {
   return dropped;
 }
 
+bool Lane::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+  if (direct_ != Direct::kNone || broken_ || deaf_ || receiving() != State::kUp || unread_ != 0 ||
+      leaves_ || peer_leaves_ || !wire_.redirect(to, bytes, memory)) {
+    return false;
+  }
+  direct_ = Direct::kOpen;
+  return true;
+}
+
+// Nothing goes to the reader's memory any more. Whether the next packet to arrive lies there.
+bool Lane::close_direct() {
+  if (direct_ == Direct::kOpen) direct_ = wire_.unredirect() ? Direct::kComing : Direct::kNone;
+  return direct_ == Direct::kComing;
+}
+
+bool Lane::end_direct(std::uint32_t& bytes) {
+  bytes = 0;
+  if (close_direct() && !cut_) return false;
+  if (direct_ == Direct::kThere) bytes = direct_bytes_;
+  direct_ = Direct::kNone;
+  return true;
+}
+
 void Lane::set_aside() {
   while (!arrivals_.empty() && aside_.size() < kMostAside) {
     const Arrival from = arrivals_.front();
@@ -372,10 +395,17 @@ bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
   return false;
 }
 
-unsigned Lane::take_data(std::uint32_t place, std::uint32_t bytes) {
+unsigned Lane::take_data(std::uint32_t place, std::uint32_t bytes, bool direct) {
+  last_packet_ = bytes;
   if (deaf_) {
     consumed(place);
     return 0;
+  }
+  if (direct) {
+    direct_ = Direct::kThere;
+    direct_bytes_ = bytes;
+    consumed(place);
+    return kReadable;
   }
   arrivals_.push_back({place, 0, bytes});
   unread_ += bytes;
@@ -414,6 +444,8 @@ unsigned Lane::take_fin(std::uint32_t flags) {
 
 unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
   if (cut_) return 0;
+  const bool direct = close_direct();
+  if (direct) direct_ = Direct::kNone;
   if (!acceptable(bytes, immediate)) return cut();
   unsigned changes = 0;
   if (const std::uint32_t credits = credits_of(immediate); credits != 0) {
@@ -423,7 +455,7 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
   const PacketType type = type_of(immediate);
   switch (type) {
     case PacketType::kData:
-      changes |= take_data(place, bytes);
+      changes |= take_data(place, bytes, direct);
       break;
     case PacketType::kWakeup:
       changes |= take_hello(place);
@@ -470,6 +502,7 @@ unsigned Lane::turn() {
 }
 
 unsigned Lane::cut() {
+  if (close_direct()) direct_ = Direct::kNone;
   broken_ = cut_ = true;
   holds_ = false;
   return kReadable | kWritable | kState;

@@ -128,6 +128,16 @@ class Lane {
   void set_aside();
   // The program will not read any more: what comes is dropped.
   void deafen();
+  // A reader that waits has the next packet written to its own memory. Nothing may be unread, and
+  // nothing taken off the wire that arrived() has not been told of. False: it comes as always. When
+  // this was true, end_direct() has to follow, until it is true; before that the memory must stay.
+  bool begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory);
+  bool direct_is_there() const { return direct_ == Direct::kThere; }
+  // `bytes`: so many have come there; 0: none, read() has them all. False: something has that
+  // arrived() is yet to be told of.
+  bool end_direct(std::uint32_t& bytes);
+  // Bytes of the last DATA packet.
+  std::uint32_t last_packet() const { return last_packet_; }
   // The peer's program has closed.
   bool peer_closed() const { return peer_closed_ && trusted_; }
   // The peer asks for the FIN of the sending direction; it is on its way.
@@ -163,6 +173,9 @@ class Lane {
     std::uint32_t place, at, bytes;
   };
   enum class Posted : std::uint8_t { kData, kControl };
+  // Memory of a reader's: open to the next packet, with one in it that is yet to arrive(), with one
+  // in it.
+  enum class Direct : std::uint8_t { kNone, kOpen, kComing, kThere };
 
   std::uint32_t place(std::uint64_t position) const {
     return static_cast<std::uint32_t>(position % places_.data);
@@ -177,7 +190,8 @@ class Lane {
   std::uint32_t take_credits();
   void consumed(std::uint32_t place);
   void give_back(std::uint32_t place);
-  unsigned take_data(std::uint32_t place, std::uint32_t bytes);
+  unsigned take_data(std::uint32_t place, std::uint32_t bytes, bool direct);
+  bool close_direct();
   unsigned take_hello(std::uint32_t place);
   unsigned take_start(std::uint32_t place);
   unsigned take_fin(std::uint32_t flags);
@@ -212,6 +226,8 @@ class Lane {
   Ring<Arrival> arrivals_;
   std::size_t unread_ = 0;
   std::uint32_t owed_ = 0;  // credits that the peer has not been given back
+  Direct direct_ = Direct::kNone;
+  std::uint32_t direct_bytes_ = 0, last_packet_ = 0;
 
   Stalls stalls_;
 };

@@ -13,6 +13,7 @@ sovia_sources = \
 	sovia/api_stdio.cc \
 	sovia/background.cc sovia/background_lanes.cc sovia/background_state.h sovia/background.h \
 	sovia/counters.cc sovia/counters.h \
+	sovia/direct_receive.cc sovia/direct_receive.h \
 	sovia/engine.cc sovia/engine.h \
 	sovia/epoll_registration.h \
 	sovia/epoll_set.cc sovia/epoll_set.h \
@@ -40,7 +41,7 @@ sovia_sources = \
 	sovia/residue.cc sovia/residue.h \
 	sovia/signals.cc sovia/signals.h \
 	sovia/socket.cc sovia/socket_ready.cc sovia/socket_leave.cc sovia/socket_share.cc sovia/socket.h \
-	sovia/socket_io.cc \
+	sovia/socket_io.cc sovia/socket_receive.cc sovia/socket_send.cc sovia/socket_pieces.h \
 	sovia/socket_pool.cc sovia/socket_pool.h \
 	sovia/stdio_streams.cc sovia/stdio_streams.h \
 	sovia/table.cc sovia/table.h \

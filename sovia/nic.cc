@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+#include <vipl/vipl_ext.h>
 
 #include <algorithm>
 #include <new>
@@ -239,6 +240,14 @@ bool ViWire::post_receive(std::uint32_t place) {
   d.DS[0].Local.Length = kChunkBytes;
   return VipPostRecv(vi_, &d, memory_) == VIP_SUCCESS;
 }
+
+bool ViWire::redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+  const VIP_RETURN result = VipxRedirect(vi_, to, memory, bytes);
+  if (result == VIP_ERROR_NOT_SUPPORTED) nic_.redirects_.store(false, std::memory_order_relaxed);
+  return result == VIP_SUCCESS;
+}
+
+bool ViWire::unredirect() { return VipxUnredirect(vi_) == VIP_SUCCESS; }
 
 std::uint32_t ViWire::completed() {
   std::uint32_t count = 0;

@@ -7,6 +7,7 @@
 
 #include <vipl/vipl.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "sovia/lane.h"
@@ -43,6 +44,8 @@ class Nic {
   VIP_MEM_HANDLE take_memory(const void* data, std::size_t bytes) {
     return registrations_.take(nic_, ptag_, data, bytes);
   }
+  // Whether packets can be sent on to memory of the program's: its stack must be its own.
+  bool redirects() const { return redirects_; }
   void give_back_memory(VIP_MEM_HANDLE memory) { registrations_.give_back(memory); }
 
  private:
@@ -52,6 +55,7 @@ class Nic {
   VIP_CQ_HANDLE cq_ = nullptr;
   VIP_NIC_ATTRIBUTES attributes_{};
   Registrations registrations_;
+  std::atomic<bool> redirects_{true};
 };
 
 class ViWire final : public Wire {
@@ -75,6 +79,8 @@ class ViWire final : public Wire {
   bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,
                    std::uint32_t memory, std::uint32_t immediate) override;
   bool post_receive(std::uint32_t place) override;
+  bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) override;
+  bool unredirect() override;
   std::uint32_t completed() override;
 
   void* owner = nullptr;  // whoever made it

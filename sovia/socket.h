@@ -24,6 +24,7 @@
 namespace viaduct::sovia {
 
 class Lane;
+class DirectReceive;
 class LaneEnd;
 class SocketRef;
 struct Holders;
@@ -153,6 +154,12 @@ class Socket {
   Socket() = default;
   ~Socket() = default;
 
+  friend class DirectReceive;
+  // The lane, which stays until end_direct(); nullptr: not now.
+  LaneEnd* begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory);
+  void end_direct(LaneEnd& end);
+  std::size_t last_packet() const { return last_packet_.load(std::memory_order_relaxed); }
+
   Attempt try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                       ssize_t& bytes);
   // A send from the program's own memory.
@@ -177,7 +184,7 @@ class Socket {
     std::uint64_t deadline = 0;  // 0: not looked up yet
     bool has_deadline = false;
   };
-  bool await(int fd, short events, int option, Waiting& waiting);
+  bool await(int fd, short events, int option, Waiting& waiting, DirectReceive& direct);
   bool blocks(int fd, int flags);
   void learn(std::uint32_t before, std::uint32_t mode);
   void set_receiving(Phase phase);
@@ -209,7 +216,8 @@ class Socket {
   std::uint64_t kernel_read_ = 0;
   bool read_known_ = false;
   bool read_shut_ = false;
-  std::atomic<std::size_t> lane_left_{0};  // unread after the last read: a hint
+  std::atomic<std::size_t> lane_left_{0};      // unread after the last read: a hint
+  std::atomic<std::uint32_t> last_packet_{0};  // bytes of the last one from the lane: a hint
   bool early_end_ = false;  // of the kernel's stream, before the lane's
 
   // --- sending

@@ -26,6 +26,16 @@ class Wire {
                            std::uint32_t memory, std::uint32_t immediate) = 0;
   virtual bool post_receive(std::uint32_t place) = 0;
 
+  // The next packet's bytes go to memory of the program's instead of to a receive, if there are not
+  // more of them than that (VipxRedirect). Nothing must have come that was not taken in yet. False:
+  // they do not, or this can't be done here.
+  virtual bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+    static_cast<void>(to), static_cast<void>(bytes), static_cast<void>(memory);
+    return false;
+  }
+  // To follow each success. True: the first packet since has gone there.
+  virtual bool unredirect() { return false; }
+
   // Packets that have completed since the last call.
   virtual std::uint32_t completed() = 0;
 

@@ -69,6 +69,18 @@ class FakeWire final : public Wire {
     receives_.push_back(place);
     return true;
   }
+  bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t) override {
+    EXPECT_EQ(redirected_.to, nullptr) << "redirected twice";
+    if (down_ || !arrivals_.empty() || receives_.empty()) return false;
+    redirected_ = {to, bytes, false, false};
+    return true;
+  }
+  bool unredirect() override {
+    EXPECT_NE(redirected_.to, nullptr);
+    const bool used = redirected_.used;
+    redirected_ = {};
+    return used;
+  }
   std::uint32_t completed() override {
     const std::uint32_t count = completed_;
     completed_ = 0;
@@ -171,7 +183,13 @@ class FakeWire final : public Wire {
     const std::uint32_t place = receives_.front();
     receives_.pop_front();
     receive_posted_[place] = false;
-    if (packet.bytes != 0) {
+    const bool redirected =
+        redirected_.to != nullptr && !redirected_.over && packet.bytes <= redirected_.bytes;
+    redirected_.used |= redirected;
+    redirected_.over = true;
+    if (redirected && packet.bytes != 0) {
+      std::memcpy(redirected_.to, packet.data, packet.bytes);
+    } else if (packet.bytes != 0) {
       std::memcpy(receive_.get() + std::size_t{place} * kChunkBytes, packet.data, packet.bytes);
     }
     arrivals_.push_back({place, packet.bytes, packet.immediate});
@@ -191,6 +209,11 @@ class FakeWire final : public Wire {
   std::uint32_t completed_ = 0;
   FakeWire* peer_ = nullptr;
   bool down_ = false;
+  struct {
+    std::byte* to;
+    std::uint32_t bytes;
+    bool used, over;  // a packet has gone there; one has come
+  } redirected_{};
 
   std::uint32_t sent_[16] = {};
   std::uint64_t credits_sent_ = 0, data_bytes_ = 0;

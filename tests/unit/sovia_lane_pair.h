@@ -59,7 +59,34 @@ class LaneSide {
   }
   std::size_t directs() const { return directs_.size(); }
 
+  // A program that waits for the next packet at memory of its own. False: it has to read.
+  bool wait_direct(std::uint32_t bytes) {
+    if (waits_) return false;
+    buffer_.assign(bytes + 1, std::byte{0x5a});
+    return waits_ = lane.begin_direct(buffer_.data(), bytes, 7);
+  }
+  // It waits no longer. Bytes that have come.
+  std::uint32_t end_direct() {
+    if (!waits_) return 0;
+    waits_ = false;
+    std::uint32_t got;
+    while (!lane.end_direct(got)) EXPECT_TRUE(wire.take_in(lane)) << "nothing has come";
+    EXPECT_LT(got, buffer_.size());
+    EXPECT_EQ(buffer_.back(), std::byte{0x5a}) << "overrun";
+    for (std::uint32_t i = 0; i < got; ++i) {
+      if (buffer_[i] == stream_byte(in_, read + i)) continue;
+      ADD_FAILURE() << "wrong byte at " << read + i;
+      break;
+    }
+    read += got;
+    directly += got;
+    buffer_.clear();
+    buffer_.shrink_to_fit();  // whoever still writes there is found out by the sanitizer
+    return got;
+  }
+
   std::size_t get(std::size_t bytes, bool peek = false) {
+    end_direct();
     std::vector<std::byte> data(bytes + 3, std::byte{0x5a});
     const iovec pieces[] = {{data.data(), bytes / 2}, {data.data() + bytes / 2, bytes - bytes / 2}};
     const std::size_t before = lane.unread();
@@ -76,6 +103,7 @@ class LaneSide {
     return got;
   }
   std::size_t drop(std::size_t bytes) {
+    end_direct();
     const std::size_t got = lane.discard(bytes);
     read += got;
     return got;
@@ -84,6 +112,7 @@ class LaneSide {
   FakeWire wire;
   Lane lane;
   std::uint64_t written = 0, read = 0;
+  std::uint64_t directly = 0;  // of `read`
 
  private:
   struct Direct {
@@ -92,6 +121,8 @@ class LaneSide {
   };
   const unsigned out_, in_;
   std::deque<Direct> directs_;
+  bool waits_ = false;
+  std::vector<std::byte> buffer_;
 };
 
 class LanePair {

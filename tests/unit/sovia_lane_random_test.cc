@@ -97,6 +97,10 @@ class RandomLanes {
       case 0: side.get(size(), true); break;
       case 1: side.drop(size()); break;
       case 2: side.lane.set_aside(); break;
+      case 3: case 4: case 5:
+        side.wait_direct(1 + static_cast<std::uint32_t>(size()));
+        break;
+      case 6: side.end_direct(); break;
       default: side.get(size()); break;
     }
   }
@@ -121,6 +125,7 @@ class RandomLanes {
       case 1: side.lane.ask_to_leave(); break;
       case 2:
         // Nobody looks at the bytes from here on.
+        side.end_direct();
         side.read += side.lane.unread();
         side.lane.deafen();
         deaf = true;
@@ -138,7 +143,7 @@ class RandomLanes {
     ASSERT_LE(packets, of_to.window + to.wire.credits_sent());
     ASSERT_LE(to.wire.credits_sent(), packets);
     if (!deaf) {
-      ASSERT_LE(to.read + to.lane.unread(), from.written);
+      ASSERT_LE(to.read + to.lane.unread(), from.written);  // what lies there directly comes on top
     }
     ASSERT_FALSE(from.lane.broken());
   }
