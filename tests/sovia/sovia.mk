@@ -27,6 +27,7 @@ sovia_semantics_cases = \
 	tests/sovia/semantics/cases_closing.cc \
 	tests/sovia/semantics/cases_time.cc \
 	tests/sovia/semantics/cases_handlers.cc \
+	tests/sovia/semantics/cases_waiting.cc \
 	tests/sovia/semantics/cases_options.cc \
 	tests/sovia/semantics/cases_poll.cc \
 	tests/sovia/semantics/cases_epoll.cc \
