@@ -26,6 +26,7 @@ EXTRA_DIST += \
 	kagent/stack_complete.cc \
 	kagent/stack_congestion.cc \
 	kagent/stack_connect.cc \
+	kagent/stack_requests.cc \
 	kagent/stack_disconnect.cc \
 	kagent/stack_divert.cc \
 	kagent/stack_names.cc \
@@ -39,7 +40,7 @@ libviaduct_stack_la_SOURCES = $(stack_sources)
 libviaduct_agent_la_SOURCES = \
 	kagent/call_filter.cc kagent/call_filter.h \
 	kagent/clock.h \
-	kagent/config.cc kagent/config.h \
+	kagent/config.cc kagent/config_values.cc kagent/config_text.h kagent/config.h \
 	kagent/control.h \
 	kagent/counter_table.cc kagent/counter_table.h \
 	kagent/counters_client.cc kagent/counters_client.h \

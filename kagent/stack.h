@@ -11,10 +11,10 @@
 // VIPL return code, or dropped and counted.
 //
 // Sources: stack.cc (set-up, sessions, progress), stack_commands.cc (control operations),
-// stack_connect.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc (connections),
-// stack_send.cc, stack_packed.cc, stack_receive.cc, stack_ack.cc (acknowledgements,
-// retransmission), stack_congestion.cc (window, round trips), stack_complete.cc (completions, completion queues), stack_divert.cc,
-// stack_names.cc, stack_claims.cc.
+// stack_connect.cc, stack_requests.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc
+// (connections), stack_send.cc, stack_packed.cc, stack_receive.cc, stack_ack.cc (acknowledgements,
+// retransmission), stack_congestion.cc (window, round trips), stack_complete.cc (completions,
+// completion queues), stack_divert.cc, stack_names.cc, stack_claims.cc.
 #ifndef VIADUCT_KAGENT_STACK_H
 #define VIADUCT_KAGENT_STACK_H
 
@@ -267,6 +267,21 @@ class Stack {
   void list_peer_attempt(ViIndex vi);
   void unlist_peer_attempt(ViIndex vi);
 
+  // --- stack_requests.cc
+  std::uint32_t find_request(const MacAddress& source, const wire::ConnectBody& body) const;
+  state::Request* request_of_handle(std::uint32_t session, std::uint32_t handle);
+  std::uint32_t request_bucket(std::uint64_t key) const;
+  std::uint32_t new_request();
+  void hold_request(std::uint32_t request, const MacAddress& source, const wire::ConnectBody& body);
+  state::RequestList& list_of(const state::Request& request);
+  void append_request(std::uint32_t request);
+  void remove_request(std::uint32_t request);
+  void touch_request(std::uint32_t request);
+  void drop_request(std::uint32_t request);
+  void release_request(std::uint32_t request);
+  void bury_request(std::uint32_t request);
+  void request_timeout(std::uint32_t request);
+
   // --- stack_connect.cc
   void connect_wait(std::uint32_t session, std::uint32_t command, const layout::CommandBody& body);
   void connect_accept(std::uint32_t session, std::uint32_t command,
@@ -293,23 +308,11 @@ class Stack {
   void send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
                   std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate,
                   std::uint32_t offset = 0);
-  void request_timeout(std::uint32_t request);
   void attempt_timeout(ViIndex vi);
   void goodbye_timeout(std::uint32_t goodbye);
   void peer_timeout(std::uint32_t peer);
   void probe(std::uint32_t peer);
   void deliver_request(std::uint32_t request, std::uint32_t session, std::uint32_t command);
-  std::uint32_t find_request(const MacAddress& source, const wire::ConnectBody& body) const;
-  state::Request* request_of_handle(std::uint32_t session, std::uint32_t handle);
-  std::uint32_t request_bucket(std::uint64_t key) const;
-  std::uint32_t new_request();
-  state::RequestList& list_of(const state::Request& request);
-  void append_request(std::uint32_t request);
-  void remove_request(std::uint32_t request);
-  void touch_request(std::uint32_t request);
-  void drop_request(std::uint32_t request);
-  void release_request(std::uint32_t request);
-  void bury_request(std::uint32_t request);
   void begin_attempt(ViIndex vi);
   void fail_attempt(ViIndex vi, vip::Return result);
   bool link(ViIndex vi, const MacAddress& peer, const wire::ConnectBody& body);

@@ -293,6 +293,9 @@ struct Request {
   std::uint32_t next_free;
   std::uint32_t older, newer;  // in its list
   std::uint64_t last_seen;
+
+  // What programs know it by.
+  std::uint32_t handle(std::uint32_t index) const { return generation << kHandleBits | (index + 1); }
 };
 
 // Requests by last change.
