@@ -319,7 +319,7 @@ void look_at(LaneEnd& end) {
 }
 
 void flush_later(LaneEnd& end) {
-  if (end.holding.exchange(true)) return;
+  if (end.holding.load(std::memory_order_relaxed) || end.holding.exchange(true)) return;
   const std::uint64_t at = now_ns() + options().combine_us * 1000;
   std::uint64_t before = g_flush_at.load();
   while (at < before && !g_flush_at.compare_exchange_weak(before, at)) continue;

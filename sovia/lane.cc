@@ -14,6 +14,8 @@ constexpr std::uint32_t kOnce = 6;
 // ACK packets of one end that may be on their way: they come into receives of their own.
 constexpr std::uint32_t kMostAcks = 32;
 
+constexpr std::uint32_t kJoinsPerReap = 16;
+
 LaneOptions within_limits(LaneOptions options) {
   options.window = std::clamp(options.window, 1u, kMostWindow);
   const std::uint32_t least = (options.window + kMostAcks - 1) / kMostAcks;
@@ -124,8 +126,9 @@ bool Lane::has_room() {
 std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
   if (sending_ != State::kUp || broken_) return 0;
   faulted_ = false;
-  reap();
+  // Who adds little to what waits already need not ask each time what has completed.
   const bool joins = filled_ != posted_;
+  if (!joins || ++joined_ % kJoinsPerReap == 0) reap();
   const std::size_t taken =
       over_pieces(pieces, count, skip, [&](const std::byte* from, std::size_t bytes) {
         std::size_t left = bytes;

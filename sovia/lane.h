@@ -218,6 +218,7 @@ class Lane {
   bool holds_ = false;
   bool lack_ = false;
   bool stalled_ = false;
+  std::uint32_t joined_ = 0;  // writes
   // control packets that wait for a place, or FIN for the data before it
   bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;
 
