@@ -169,8 +169,8 @@ void run() {
                             static_cast<long>(left % 1'000'000'000)};
         kernel::ppoll(&fd, 1, &time, nullptr);
       } else {
-        engine::listen_in_background(poke_descriptor, due);
-        turns_before = engine::turns();
+        const bool came_by = engine::listen_in_background(poke_descriptor, due);
+        turns_before = engine::turns() - (came_by ? 1 : 0);
       }
     }
     g_idle.store(false);

@@ -322,7 +322,7 @@ std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
 
 bool program_listens() { return g_listener.load() == Listener::kProgram; }
 
-void listen_in_background(int poke, std::uint64_t deadline) {
+bool listen_in_background(int poke, std::uint64_t deadline) {
   Nic* const nic = engine::nic();
   pollfd fd{poke, POLLIN, 0};
   Listener nobody = Listener::kNobody;
@@ -330,19 +330,24 @@ void listen_in_background(int poke, std::uint64_t deadline) {
   if (nic == nullptr || options().handling != Handling::kSingle ||
       !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
     sleep_in_kernel(&fd, 1, deadline, nullptr);
-    return;
+    return false;
   }
-  while (g_listener.load() == Listener::kBackground) {
+  bool came_by = false;
+  while (g_listener.load() == Listener::kBackground && !came_by) {
     const bool any = progress();
     if (deadline != kNever && now_ns() >= deadline) break;
     if (any) continue;
     fd.revents = 0;
+    const std::uint32_t before = turns();
     const int ready = sleep_on_lanes(*nic, &fd, 1, deadline, nullptr);
     if (ready < 0 && errno == ENODEV) lose(*nic);
+    // A program that polls never sleeps as a listener, and must not have us woken for all that comes.
+    came_by = turns() != before;
     if (ready < 0 || fd.revents != 0) break;
   }
   Listener mine = Listener::kBackground;
   g_listener.compare_exchange_strong(mine, Listener::kNobody);
+  return came_by;
 }
 
 void pause() { g_turn.lock(); }

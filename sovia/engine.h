@@ -41,8 +41,8 @@ std::uint32_t turns();
 bool program_listens();
 
 // For the background thread: hears the lanes in place of the program, until the program wants to do
-// it itself, `poke` becomes readable or the time is up.
-void listen_in_background(int poke, std::uint64_t deadline);
+// it itself, `poke` becomes readable or the time is up. Whether threads of the program have come by.
+bool listen_in_background(int poke, std::uint64_t deadline);
 
 // Keeps everybody from taking in what comes, while a wire is destroyed.
 void pause();
