@@ -20,6 +20,7 @@ libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/grant.cc xdp/grant.h \
 	xdp/grant_entry.h \
 	xdp/grant_filter.cc xdp/grant_filter.h \
+	xdp/grant_remains.cc xdp/grant_remains.h \
 	xdp/interface.cc xdp/interface.h \
 	xdp/interface_lock.cc xdp/interface_lock.h \
 	xdp/loopback_port.cc xdp/loopback_port.h \
