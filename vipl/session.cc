@@ -131,11 +131,11 @@ bool map_desk(const Hello& hello, Session& s) {
 // The segment that the stack's driver serves: the agent's own, or one of the program's.
 bool map_view(Hello& hello, Session& s) {
   if (hello.granted()) {
-    s.home = sys::out_of_the_way(hello.home);
+    s.home = hello.home = sys::out_of_the_way(hello.home);
     s.umem = sys::duplicate(hello.umem);
-    hello.home = -1;
     s.driver = Driver::make(hello, s.desk, s.pollers);
     hello.port = hello.umem = -1;  // it has taken them over
+    hello.home = -1;               // and this is the session's
     if (s.driver == nullptr) return false;
     s.view = s.driver->segment();
     s.capacity = s.driver->capacity();

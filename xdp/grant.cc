@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
-#include <linux/if_link.h>
 #include <linux/if_packet.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -16,6 +15,7 @@
 #include <memory>
 
 #include "kagent/wire.h"
+#include "xdp/child_programs.h"
 #include "xdp/chunk.h"
 #include "xdp/macvlan.h"
 #include "xdp/open_port.h"
@@ -151,7 +151,6 @@ void Grant::open_socket(const Options& options) {
   }
 }
 
-// Not by a link, which would end with this process: the program stays as long as the child.
 void Grant::attach_program(const Options& options) {
   const std::unique_ptr<granted_bpf, void (*)(granted_bpf*)> program(granted_bpf__open(),
                                                                     granted_bpf__destroy);
@@ -167,8 +166,7 @@ void Grant::attach_program(const Options& options) {
   const int loaded = bpf_program__fd(program->progs.viaduct_granted);
   program_ = fcntl(loaded, F_DUPFD_CLOEXEC, 0);
   if (program_ < 0) fail("keep its XDP program", errno);
-  const std::uint32_t how = XDP_FLAGS_SKB_MODE | XDP_FLAGS_UPDATE_IF_NOEXIST;
-  if (const int error = -bpf_xdp_attach(ifindex_, loaded, how, nullptr)) {
+  if (const int error = attach_child_program(ifindex_, loaded)) {
     fail("attach its XDP program", error);
   }
 }

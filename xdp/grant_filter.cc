@@ -53,12 +53,12 @@ void add_up(GrantFilter::Counts& to, const GrantFilter::Counts& more) {
 
 }  // namespace
 
-std::string child_prefix(const Interface& lower) {
-  return "vdg" + std::to_string(lower.index) + ".";
+std::string child_prefix(int lower) {
+  return "vdg" + std::to_string(lower) + ".";
 }
 
 std::string child_name(const Interface& lower, std::uint32_t number) {
-  return child_prefix(lower) + std::to_string(number);
+  return child_prefix(lower.index) + std::to_string(number);
 }
 
 GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type,

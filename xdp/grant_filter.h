@@ -109,7 +109,7 @@ class GrantFilter {
 };
 
 // How the children are called: "vdg<index of the lower interface>.<number>".
-std::string child_prefix(const Interface& lower);
+std::string child_prefix(int lower);
 std::string child_name(const Interface& lower, std::uint32_t number);
 inline constexpr char kChildAlias[] = "viaduct granted port";
 

@@ -2,7 +2,6 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <linux/if_link.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "xdp/child_programs.h"
 #include "xdp/grant_entry.h"
 #include "xdp/macvlan.h"
 #include "xdp/steering.h"
@@ -90,12 +90,6 @@ void find_tables(GrantRemains& out) {
   }
 }
 
-Descriptor program_on(int ifindex) {
-  std::uint32_t id = 0;
-  if (bpf_xdp_query_id(ifindex, XDP_FLAGS_SKB_MODE, &id) != 0 || id == 0) return Descriptor();
-  return Descriptor(bpf_prog_get_fd_by_id(id));
-}
-
 GrantFilter::Entry entry_of(std::uint32_t number, const grant_entry& value) {
   GrantFilter::Entry out{number, VIADUCT_GRANT_MARK + number, {}};
   std::memcpy(out.address.data(), value.address, out.address.size());
@@ -104,7 +98,7 @@ GrantFilter::Entry entry_of(std::uint32_t number, const grant_entry& value) {
 
 void find_ports(const Interface& lower, std::uint16_t ether_type, GrantRemains& out) {
   const std::vector<Child> children =
-      finished_children(lower.index, child_prefix(lower), kChildAlias);
+      finished_children(lower.index, child_prefix(lower.index), kChildAlias);
   for (std::uint32_t number = 0; number < VIADUCT_GRANTS; ++number) {
     grant_entry value{};
     if (bpf_map_lookup_elem(out.grants.get(), &number, &value) != 0) continue;
@@ -117,7 +111,7 @@ void find_ports(const Interface& lower, std::uint16_t ether_type, GrantRemains& 
     });
     if (same && value.holder == GRANT_AGENT) out.desk = entry;
     if (same && value.holder == GRANT_PROGRAM && child != children.end()) {
-      if (Descriptor program = program_on(child->ifindex)) {
+      if (Descriptor program = child_program(child->ifindex)) {
         out.ports.push_back({entry, child->ifindex, value.ether_type,
                              {value.user, value.device, value.home, value.umem},
                              std::move(program)});
@@ -159,14 +153,14 @@ GrantRemains take_remains(const Interface& lower, std::uint16_t ether_type) {
   if (out.grants && out.counts) find_ports(lower, ether_type, out);
   std::vector<int> keep;
   for (const GrantRemains::Port& port : out.ports) keep.push_back(port.ifindex);
-  out.removed = delete_children(lower.index, child_prefix(lower), kChildAlias, keep);
+  out.removed = delete_children(lower.index, child_prefix(lower.index), kChildAlias, keep);
   if (out.ports.empty()) detach_all(lower.index);
   return out;
 }
 
 unsigned remove_remains(const Interface& lower) {
   silence_xdp_libraries();
-  const unsigned children = delete_children(lower.index, child_prefix(lower), kChildAlias);
+  const unsigned children = delete_children(lower.index, child_prefix(lower.index), kChildAlias);
   detach_all(lower.index);
   return children;
 }

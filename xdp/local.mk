@@ -16,6 +16,7 @@ granted_port_sources = \
 libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/af_xdp_port.cc xdp/af_xdp_port.h \
 	xdp/af_xdp_queue.cc xdp/af_xdp_queue.h \
+	xdp/child_programs.cc xdp/child_programs.h \
 	xdp/chunk.h \
 	xdp/grant.cc xdp/grant.h \
 	xdp/grant_entry.h \
