@@ -4,10 +4,12 @@
 #ifndef VIADUCT_XDP_CHILD_PROGRAMS_H
 #define VIADUCT_XDP_CHILD_PROGRAMS_H
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "kagent/descriptor.h"
+#include "xdp/port.h"
 
 namespace viaduct {
 
@@ -26,6 +28,10 @@ class ChildProgramsAside {
 
 // The program on a child; empty if there is none. Needs CAP_SYS_ADMIN.
 Descriptor child_program(int child);
+
+// Whether somebody has the socket to which such a program gives what comes to this address. Its map
+// has the socket until nobody has: so the program knows.
+bool has_socket(int program, const MacAddress& address, std::uint16_t ether_type);
 
 // Attaches it, for as long as the child is there. 0, or an error.
 int attach_child_program(int child, int program);

@@ -14,7 +14,6 @@
 #include <cstring>
 #include <memory>
 
-#include "kagent/wire.h"
 #include "xdp/child_programs.h"
 #include "xdp/chunk.h"
 #include "xdp/macvlan.h"
@@ -109,14 +108,8 @@ void Grant::end() {
   close_all();
 }
 
-// The map of the XDP program has the socket until nobody has: so the program knows.
 bool Grant::is_kept() const {
-  std::array<std::uint8_t, 64> frame{};
-  std::copy(layout_.address.begin(), layout_.address.end(), frame.begin());
-  wire::store16(reinterpret_cast<std::byte*>(frame.data() + 12), layout_.ether_type);
-  DECLARE_LIBBPF_OPTS(bpf_test_run_opts, run, .data_in = frame.data(),
-                      .data_size_in = static_cast<std::uint32_t>(frame.size()), .repeat = 1);
-  return bpf_prog_test_run_opts(program_, &run) == 0 && run.retval == XDP_REDIRECT;
+  return has_socket(program_, layout_.address, layout_.ether_type);
 }
 
 void Grant::fail(const char* what, int error) const {
