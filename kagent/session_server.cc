@@ -621,6 +621,7 @@ void SessionServer::hand_over() {
   handing_over_ = config_.granted.adrift_ms != 0;
   end_all();
   if (handing_over_) grants_.leave_inherited();
+  handing_over_ = false;
 }
 
 void SessionServer::inherit(Nic& nic) { grants_.inherit(nic, monotonic_ns()); }
