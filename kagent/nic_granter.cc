@@ -22,6 +22,11 @@ class NicGranter::Place final : public GrantedPlace {
     holder_.umem = {left.holder.device, left.holder.umem};
   }
 
+  ~Place() override {
+    const std::lock_guard lock(mutex_);
+    grant_.release();
+  }
+
   const GrantedLayout& layout() const override { return grant_.layout(); }
   int socket() const override { return grant_.socket(); }
   int umem() const override { return grant_.umem(); }

@@ -77,8 +77,14 @@ void Grant::enter_holder(const GrantFilter::Holder& holder) {
 
 void Grant::leave() {
   filter_.keep();
-  ended_ = true;
+  ended_ = entry_settled_ = true;
   close_all();
+}
+
+void Grant::release() {
+  if (!ended_ || entry_settled_) return;
+  entry_settled_ = true;
+  filter_.remove(entry_);
 }
 
 void Grant::close_all() {
@@ -89,7 +95,7 @@ void Grant::close_all() {
 }
 
 void Grant::undo() {
-  if (ended_) return;
+  if (ended_) return release();
   // From here on nothing passes of what somebody with a copy of the socket sends.
   filter_.remove(entry_);
   filter_.later([ifindex = ifindex_, descriptors = std::array{socket_, umem_, packets_}] {
@@ -103,7 +109,7 @@ void Grant::undo() {
 void Grant::end() {
   if (ended_) return;
   ended_ = true;
-  filter_.remove(entry_);
+  filter_.clear(entry_);
   if (ifindex_ != 0) delete_child(ifindex_);
   close_all();
 }

@@ -69,6 +69,8 @@ class Grant {
   // harm does: its buffers stay in memory, and locked, until that one is closed too.
   void end();
   bool is_kept() const;
+  // Nobody keeps it any more. The destructor does that too.
+  void release();
 
  private:
   void open_socket(const Options& options);
@@ -87,6 +89,7 @@ class Grant {
   int program_ = -1;  // on the child
   int packets_ = -1;  // the socket of say()
   bool ended_ = false;
+  bool entry_settled_ = false;
 };
 
 }  // namespace viaduct

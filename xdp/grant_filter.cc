@@ -87,8 +87,12 @@ GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type,
     throw;
   }
   if (remains == nullptr) return;
-  for (const GrantRemains::Port& port : remains->ports) used_[port.entry.number] = true;
   desk_ = remains->desk;
+  for (const GrantRemains::Port& port : remains->ports) {
+    used_[port.entry.number] = true;
+    next_ = std::max(next_, port.entry.number + 1);
+  }
+  if (desk_) next_ = std::max(next_, desk_->number + 1);
 }
 
 GrantFilter::~GrantFilter() {
@@ -219,12 +223,16 @@ void GrantFilter::enter(const Entry& entry, int ifindex, bool agents_own, const 
 }
 
 void GrantFilter::remove(const Entry& entry) {
+  clear(entry);
+  used_[entry.number] = false;
+}
+
+void GrantFilter::clear(const Entry& entry) {
   const grant_entry nothing{};
   bpf_map_update_elem(bpf_map__fd(program_->maps.grants), &entry.number, &nothing, 0);
   add_up(gone_, counts(entry));
   const std::vector<grant_counts> zero(static_cast<std::size_t>(libbpf_num_possible_cpus()));
   bpf_map_update_elem(bpf_map__fd(program_->maps.counts), &entry.number, zero.data(), 0);
-  used_[entry.number] = false;
 }
 
 GrantFilter::Counts GrantFilter::counts(const Entry& entry) const {

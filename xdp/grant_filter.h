@@ -73,6 +73,9 @@ class GrantFilter {
     std::uint64_t device, home, umem;
   };
   void enter(const Entry& entry, int ifindex, bool agents_own, const Holder* holder = nullptr);
+  // Nothing of it leaves the host from here on. After remove() its number may be used again: not
+  // before nobody has a socket with its mark, who could send from the next one's address.
+  void clear(const Entry& entry);
   void remove(const Entry& entry);
 
   // The program and its tables stay when this object goes.
