@@ -36,8 +36,8 @@ int attach_child_program(int child, int program) {
 ChildProgramsAside::ChildProgramsAside(int lower) {
   for (const Child& child : finished_children(lower, child_prefix(lower), kChildAlias)) {
     Descriptor program = child_program(child.ifindex);
-    if (!program || bpf_xdp_detach(child.ifindex, XDP_FLAGS_SKB_MODE, nullptr) != 0) continue;
-    programs_.emplace_back(child.ifindex, std::move(program));
+    const bool taken = bpf_xdp_detach(child.ifindex, XDP_FLAGS_SKB_MODE, nullptr) == 0;
+    if (taken && program) programs_.emplace_back(child.ifindex, std::move(program));
   }
 }
 

@@ -15,7 +15,8 @@ namespace viaduct {
 
 class ChildProgramsAside {
  public:
-  // Of the children of this interface that agents have made. Does nothing without CAP_SYS_ADMIN.
+  // Of the children of this interface that agents have made. Without CAP_SYS_ADMIN for good: nobody
+  // can go on with them then.
   explicit ChildProgramsAside(int lower);
   // Puts them back.
   ~ChildProgramsAside();
