@@ -103,7 +103,8 @@ class Driver {
   // The session is lost: the stack gets no more turns, and its peers hear nothing more of it.
   void stop();
 
-  // Ends the session, unless it has been stopped: peers are told. To be called once, when no thread will begin a turn any more.
+  // Ends the session, unless it has been stopped: peers are told. To be called once, when no thread
+  // will begin a turn any more.
   void finish();
 
  private:
