@@ -19,7 +19,8 @@ constexpr std::string_view kMemory = "/memfd:";
 bool is_called_memory(const std::string& link) {
   char name[kMemory.size()];
   const ssize_t bytes = readlink(link.c_str(), name, sizeof name);
-  return bytes == static_cast<ssize_t>(sizeof name) && std::string_view(name, sizeof name) == kMemory;
+  return bytes == static_cast<ssize_t>(sizeof name) &&
+         std::string_view(name, sizeof name) == kMemory;
 }
 
 }  // namespace

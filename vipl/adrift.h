@@ -4,10 +4,10 @@
 //                                      \--it refuses, or none in time--> lost
 //
 // The stack is the program's own, and so is the port: connections go on. What goes through the desk
-// (commands for the agent; requests, which it sends on) waits. Every 50 ms another agent is asked to
-// adopt the session. Its new segment, bell, chime and socket take the place of the old ones, under
-// the same address and the same numbers: who is in the middle of something need not know, but who
-// has asked the old agent for something asks again (command.cc).
+// (commands for the agent; requests, which it sends on) waits. Every 50 ms another agent is asked
+// to adopt the session. Its new segment, bell, chime and socket take the place of the old ones,
+// under the same address and the same numbers: who is in the middle of something need not know, but
+// who has asked the old agent for something asks again (command.cc).
 //
 // All of these: by the watcher, under the registry's lock.
 #ifndef VIADUCT_VIPL_ADRIFT_H

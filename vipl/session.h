@@ -11,12 +11,12 @@
 #ifndef VIADUCT_VIPL_SESSION_H
 #define VIADUCT_VIPL_SESSION_H
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "kagent/control.h"
 #include "kagent/session_layout.h"

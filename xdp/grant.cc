@@ -27,8 +27,7 @@
 namespace viaduct {
 
 Grant::Grant(const Options& options)
-    : filter_(options.filter),
-      entry_(options.agents_own ? filter_.add_desk() : filter_.add()) {
+    : filter_(options.filter), entry_(options.agents_own ? filter_.add_desk() : filter_.add()) {
   const Interface& lower = filter_.lower();
   layout_.address = entry_.address;
   layout_.ether_type = options.ether_type;
@@ -114,9 +113,7 @@ void Grant::end() {
   close_all();
 }
 
-bool Grant::is_kept() const {
-  return has_socket(program_, layout_.address, layout_.ether_type);
-}
+bool Grant::is_kept() const { return has_socket(program_, layout_.address, layout_.ether_type); }
 
 void Grant::fail(const char* what, int error) const {
   std::string text = filter_.lower().name + ": granted port " + name_ + ": can't " + what + ": " +
@@ -152,7 +149,7 @@ void Grant::open_socket(const Options& options) {
 
 void Grant::attach_program(const Options& options) {
   const std::unique_ptr<granted_bpf, void (*)(granted_bpf*)> program(granted_bpf__open(),
-                                                                    granted_bpf__destroy);
+                                                                     granted_bpf__destroy);
   if (program == nullptr) fail("open its XDP program", errno);
   program->rodata->ether_type = options.ether_type;
   std::memcpy(const_cast<std::uint16_t*>(program->rodata->address), entry_.address.data(),

@@ -113,7 +113,9 @@ void find_ports(const Interface& lower, std::uint16_t ether_type, GrantRemains& 
     if (same && value.holder == GRANT_PROGRAM && child != children.end()) {
       Descriptor program = child_program(child->ifindex);
       if (program && has_socket(program.get(), entry.address, ether_type)) {
-        out.ports.push_back({entry, child->ifindex, value.ether_type,
+        out.ports.push_back({entry,
+                             child->ifindex,
+                             value.ether_type,
                              {value.user, value.device, value.home, value.umem},
                              std::move(program)});
         continue;

@@ -62,7 +62,8 @@ VIP_RETURN ask(VIP_NIC_HANDLE nic, char* host) {
   VIP_VI_ATTRIBUTES attributes = {}, theirs;
   attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
   VIP_VI_HANDLE vi;
-  if (VipCreateVi(nic, &attributes, nullptr, nullptr, &vi) != VIP_SUCCESS) return VIP_ERROR_RESOURCE;
+  if (VipCreateVi(nic, &attributes, nullptr, nullptr, &vi) != VIP_SUCCESS)
+    return VIP_ERROR_RESOURCE;
   constexpr VIP_ULONG kMs = 5000;
   return VipConnectRequest(vi, local.get(), remote.get(), kMs, &theirs);
 }

@@ -1,5 +1,5 @@
-// Granted programs that outlive their agent: who gets his port back from the next one, who does not,
-// and that all of it goes in the end.
+// Granted programs that outlive their agent: who gets his port back from the next one, who does
+// not, and that all of it goes in the end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
@@ -277,8 +277,8 @@ TEST_F(AdoptionTest, NothingIsLeftByAnAgentThatEnds) {
   TestProgram program(agent->socket());
   const auto answer = ask(program, adopt());
   ASSERT_TRUE(answer);
-  void* const segment = mmap(nullptr, answer->hello.segment_bytes, PROT_READ, MAP_SHARED,
-                             answer->fds[0].get(), 0);
+  void* const segment =
+      mmap(nullptr, answer->hello.segment_bytes, PROT_READ, MAP_SHARED, answer->fds[0].get(), 0);
   ASSERT_NE(segment, MAP_FAILED);
   const layout::View desk(segment, answer->hello.capacity);
   agent->server->end_all();
@@ -293,8 +293,8 @@ TEST_F(AdoptionTest, AnAgentThatHandsOverDoesNotEndTheSession) {
   TestProgram program(agent->socket());
   const auto answer = ask(program, adopt());
   ASSERT_TRUE(answer);
-  void* const segment = mmap(nullptr, answer->hello.segment_bytes, PROT_READ, MAP_SHARED,
-                             answer->fds[0].get(), 0);
+  void* const segment =
+      mmap(nullptr, answer->hello.segment_bytes, PROT_READ, MAP_SHARED, answer->fds[0].get(), 0);
   ASSERT_NE(segment, MAP_FAILED);
   const layout::View desk(segment, answer->hello.capacity);
   agent->server->hand_over();
