@@ -319,6 +319,8 @@ void Reader::granted(const toml::table& from) {
     } else if (name == "ports_per_user") {
       number(node, full, 1, 256, out.ports_per_user);
       per_user_given = true;
+    } else if (name == "adrift_ms") {
+      number(node, full, 0, 600'000, out.adrift_ms);
     } else if (name == "umem_kb") {
       const std::size_t before = problems_.size();
       number(node, full, 256, 262144, out.umem_kb);
@@ -326,7 +328,7 @@ void Reader::granted(const toml::table& from) {
         problem(node, full, std::to_string(out.umem_kb) + " is not a power of two");
       }
     } else {
-      unknown(key, "granted.", "users, groups, ports, ports_per_user, umem_kb");
+      unknown(key, "granted.", "users, groups, ports, ports_per_user, umem_kb, adrift_ms");
     }
   }
   if (!per_user_given) out.ports_per_user = std::min(out.ports_per_user, out.ports);

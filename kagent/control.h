@@ -5,6 +5,10 @@
 // socket carries nothing more: it stands for the session. When either end closes it (or dies) the
 // session is over.
 //
+// A granted program outlives its agent: if its socket ends and the segment does not say `closed`, it
+// goes on, connects to the next agent and says `adopt` instead of hello. It gets a new session with
+// that agent's stack (a desk) for the port that it has.
+//
 // Everything else (VIs, memory, connections) goes through the command slots of the session's
 // segment, see session_layout.h.
 //
@@ -27,7 +31,7 @@
 namespace viaduct::control {
 
 inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
-inline constexpr std::uint16_t kVersion = 4;
+inline constexpr std::uint16_t kVersion = 5;
 inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
 inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
 inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, hosted, granted
@@ -38,6 +42,7 @@ enum class Kind : std::uint16_t {
   // granted port its AF_XDP socket, its UMEM (memfd) and the home (memfd); chime
   kHello = 1,
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
+  kAdopt = 3,     // Adopt -> HelloAnswer, with segment, bell, chime
 };
 
 // The chime is one end of a pair of sockets (SOCK_SEQPACKET); a message on it, whatever it says,
@@ -66,6 +71,18 @@ struct Hello {
   char device[64];            // as given to VipOpenNic, NUL-terminated
   std::uint32_t layout_version = layout::kLayoutVersion;
   std::uint32_t placement = 0;  // Placement
+};
+
+// Its home and its UMEM go with a port and with nothing else: who has them open has had the port
+// from an agent. The agent looks for them itself among the program's descriptors (it is to be sent
+// none: what somebody sends must be closed, and that can take for ever).
+struct Adopt {
+  MessageHead head;
+  char device[64];            // NUL-terminated
+  std::uint32_t layout_version = layout::kLayoutVersion;
+  std::uint8_t port[layout::kHostBytes];  // its address
+  std::uint16_t reserved = 0;
+  std::int32_t home, umem;    // numbers of the program's descriptors
 };
 
 // What VipQueryNic says.
@@ -98,7 +115,7 @@ struct HelloAnswer {
   layout::Capacity capacity;
   std::uint64_t segment_bytes;
   std::uint32_t busy_poll_us; // how long a waiting program should spin before it sleeps
-  std::uint32_t reserved;
+  std::uint32_t adrift_ms;    // how long a granted program should look for another agent
   NicAttributes nic;          // what the program may use: of its own stack where it is granted
   std::uint32_t placement;    // Placement, kHosted or kGranted
   std::uint8_t host[layout::kHostBytes];  // LocalNicAddress in both placements

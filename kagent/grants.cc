@@ -29,11 +29,14 @@ Grants::~Grants() { finish(); }
 void Grants::finish() {
   for (Leaving& each : leaving_) take_down(std::move(each.held), each.closed);
   leaving_.clear();
+  for (Left& each : left_) destroy(std::move(each.held), true);
+  left_.clear();
   workshop_.finish();
 }
 
-std::optional<Grants::Refusal> Grants::judge(const Nic& nic, uid_t user,
-                                             const std::vector<gid_t>& groups) const {
+// Whoever it is that has ports already.
+std::optional<Grants::Refusal> Grants::judge_user(const Nic& nic, uid_t user,
+                                                  const std::vector<gid_t>& groups) const {
   const GrantPolicy& policy = config_.granted;
   const auto refusal = [](std::uint64_t ServiceCounters::*cause, std::string reason) {
     return Refusal{cause, std::move(reason)};
@@ -49,6 +52,16 @@ std::optional<Grants::Refusal> Grants::judge(const Nic& nic, uid_t user,
     return refusal(&ServiceCounters::not_granted_access,
                    "user " + std::to_string(user) + " may not have a port (see [granted])");
   }
+  return std::nullopt;
+}
+
+std::optional<Grants::Refusal> Grants::judge(const Nic& nic, uid_t user,
+                                             const std::vector<gid_t>& groups) const {
+  const GrantPolicy& policy = config_.granted;
+  const auto refusal = [](std::uint64_t ServiceCounters::*cause, std::string reason) {
+    return Refusal{cause, std::move(reason)};
+  };
+  if (auto why_not = judge_user(nic, user, groups)) return why_not;
   if (ports_ >= policy.ports) {
     return refusal(&ServiceCounters::not_granted_ports,
                    "all " + std::to_string(policy.ports) + " ports are in use");
@@ -105,6 +118,71 @@ void Grants::make(Nic& nic, uid_t user, Made made) {
   count(user, 1);
 }
 
+// ---------------------------------------------------------------------------- of an earlier agent
+
+void Grants::inherit(Nic& nic, std::uint64_t now) {
+  if (!nic.is_open() || nic.granter() == nullptr) return;
+  for (auto& port : nic.granter()->take_left()) {
+    const uid_t user = port->holder().user;
+    ++counters_.ports_found;
+    count(user, 1);
+    left_.push_back({{&nic, std::move(port), user}, now + config_.granted.adrift_ms * kNsPerMs});
+  }
+  look_after_left(now);
+}
+
+Grants::Adopted Grants::adopt(Nic& nic, uid_t user, const std::vector<gid_t>& groups,
+                              const MacAddress& port, const StackLimits& limits,
+                              const Find& find) {
+  if (auto why_not = judge_user(nic, user, groups)) throw std::move(*why_not);
+  const auto left = std::find_if(left_.begin(), left_.end(), [&](const Left& each) {
+    return each.held.nic == &nic && each.held.user == user &&
+           each.held.port->layout().address == port;
+  });
+  if (left == left_.end()) {
+    throw Refusal{&ServiceCounters::refused_adoption,
+                  "no such port of user " + std::to_string(user) + " has been left"};
+  }
+  const GrantedPlace::Holder holder = left->held.port->holder();
+  auto home = std::make_unique<Home>(limits, find(Which::kHome, holder.home));
+  Descriptor umem = find(Which::kUmem, holder.umem);
+  nic.admit(*left->held.port);  // the last that throws
+  left->held.port->take_umem(umem.release());
+  ++counters_.ports_adopted;
+  Adopted out{std::move(left->held), std::move(home)};
+  left_.erase(left);
+  return out;
+}
+
+void Grants::leave_behind(Held held) {
+  held.nic->dismiss(*held.port);
+  held.port->leave();
+  count(held.user, -1);
+}
+
+void Grants::leave_inherited() {
+  for (Left& each : left_) {
+    each.held.port->leave();
+    count(each.held.user, -1);
+  }
+  left_.clear();
+}
+
+// One whose program has ended is nobody's; one whose program is stopped may be wanted yet.
+void Grants::look_after_left(std::uint64_t now) {
+  if (now < next_left_look_) return;
+  next_left_look_ = now + kLeftLookNs;
+  for (auto it = left_.begin(); it != left_.end();) {
+    if (now < it->until && it->held.port->is_kept()) {
+      ++it;
+      continue;
+    }
+    ++counters_.ports_given_up;
+    destroy(std::move(it->held), true);
+    it = left_.erase(it);
+  }
+}
+
 void Grants::end(Held held, std::unique_ptr<Home> home, bool closed, std::uint64_t now) {
   Leaving leaving{std::move(held), closed, {}, 0, 0, now};
   const GrantedLayout& layout = leaving.held.port->layout();
@@ -128,6 +206,7 @@ void Grants::say_some(Leaving& leaving) {
 
 void Grants::tick(std::uint64_t now) {
   if (!kept_.empty()) look_after_kept(now);
+  if (!left_.empty()) look_after_left(now);
   for (auto it = leaving_.begin(); it != leaving_.end();) {
     if (now >= it->begin + kFarewellsNs[it->turn]) say_some(*it);
     if (it->turn == std::size(kFarewellsNs) || it->farewells.empty()) {
@@ -141,6 +220,7 @@ void Grants::tick(std::uint64_t now) {
 
 std::uint64_t Grants::next_deadline() const {
   std::uint64_t next = kept_.empty() ? ~0ull : next_look_;
+  if (!left_.empty()) next = std::min(next, next_left_look_);
   for (const Leaving& each : leaving_) next = std::min(next, each.begin + kFarewellsNs[each.turn]);
   return next;
 }
@@ -180,6 +260,14 @@ void Grants::leave(const Nic& nic) {
     if (it->held.nic == &nic) {
       take_down(std::move(it->held), it->closed);
       it = leaving_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  for (auto it = left_.begin(); it != left_.end();) {
+    if (it->held.nic == &nic) {
+      destroy(std::move(it->held), true);
+      it = left_.erase(it);
     } else {
       ++it;
     }

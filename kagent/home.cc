@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <memory>
 #include <span>
 #include <system_error>
+#include <utility>
 
 #include "kagent/granted_home.h"
 #include "kagent/stack.h"
@@ -51,6 +53,22 @@ Home::Home(const StackLimits& limits)
     : limits_(limits),
       bytes_(home_bytes(limits)),
       file_(make_sealed_memory("viaduct-home", bytes_)) {}
+
+Home::Home(const StackLimits& limits, Descriptor file)
+    : limits_(limits), bytes_(home_bytes(limits)), file_(std::move(file)) {
+  struct stat status {};
+  if (fstat(file_.get(), &status) != 0) fail("fstat");
+  if (status.st_size != static_cast<off_t>(bytes_)) {
+    errno = EMSGSIZE;
+    fail("a home of other limits");
+  }
+}
+
+FileNumber number_of(int file) {
+  struct stat status {};
+  if (fstat(file, &status) != 0) fail("fstat");
+  return {status.st_dev, status.st_ino};
+}
 
 std::vector<std::vector<std::byte>> Home::farewells(const MacAddress& source,
                                                     std::uint16_t ether_type) const {

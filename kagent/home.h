@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kagent/descriptor.h"
+#include "kagent/granter.h"
 #include "kagent/stack_state.h"
 #include "xdp/port.h"
 
@@ -17,6 +18,9 @@ namespace viaduct {
 class Home {
  public:
   explicit Home(const StackLimits& limits);  // throws std::system_error
+  // One that an earlier agent has made. Throws std::system_error if its size is not that of these
+  // limits.
+  Home(const StackLimits& limits, Descriptor file);
 
   int file() const { return file_.get(); }
   std::size_t bytes() const { return bytes_; }
@@ -34,6 +38,9 @@ class Home {
 
 // A file in memory of this size that can't be made smaller or larger. Throws std::system_error.
 Descriptor make_sealed_memory(const char* name, std::size_t bytes);
+
+// Throws std::system_error.
+FileNumber number_of(int file);
 
 }  // namespace viaduct
 

@@ -59,7 +59,9 @@ libviaduct_agent_la_SOURCES = \
 	kagent/pid_file.cc kagent/pid_file.h \
 	kagent/privileges.cc kagent/privileges.h \
 	kagent/program_environment.cc kagent/program_environment.h \
+	kagent/program_files.cc kagent/program_files.h \
 	kagent/program_memory.cc kagent/program_memory.h \
+	kagent/requests.cc kagent/requests.h \
 	kagent/service.cc kagent/service.h \
 	kagent/service_counters.h \
 	kagent/session.cc kagent/session.h \

@@ -15,6 +15,17 @@ namespace viaduct {
 class NicGranter::Place final : public GrantedPlace {
  public:
   Place(std::mutex& mutex, const Grant::Options& options) : mutex_(mutex), grant_(options) {}
+  Place(std::mutex& mutex, GrantFilter& filter, GrantRemains::Port&& left)
+      : mutex_(mutex), grant_(filter, std::move(left)) {
+    holder_.user = left.holder.user;
+    holder_.home = {left.holder.device, left.holder.home};
+    holder_.umem = {left.holder.device, left.holder.umem};
+  }
+
+  ~Place() override {
+    const std::lock_guard lock(mutex_);
+    grant_.release();
+  }
 
   const GrantedLayout& layout() const override { return grant_.layout(); }
   int socket() const override { return grant_.socket(); }
@@ -25,6 +36,17 @@ class NicGranter::Place final : public GrantedPlace {
     grant_.end();
   }
   bool is_kept() override { return grant_.is_kept(); }
+  void set_holder(const Holder& holder) override {
+    holder_ = holder;
+    // Both are in the system's own file system for such memory.
+    grant_.enter_holder({holder.user, holder.home.device, holder.home.inode, holder.umem.inode});
+  }
+  Holder holder() const override { return holder_; }
+  void take_umem(int umem) override { grant_.take_umem(umem); }
+  void leave() override {
+    const std::lock_guard lock(mutex_);
+    grant_.leave();
+  }
 
   GrantedCounters counters() override {
     const GrantFilter::Counts filter = grant_.counts();
@@ -48,19 +70,42 @@ class NicGranter::Place final : public GrantedPlace {
  private:
   std::mutex& mutex_;
   Grant grant_;
+  Holder holder_;
 };
 
 NicGranter::NicGranter(const NicConfig& config, std::unique_ptr<Port>& port)
     : lower_(query_interface(config.interface)), ether_type_(config.ether_type) {
-  if (const unsigned left = remove_remains(lower_)) {
-    spdlog::info("{}: {} ports removed that an earlier agent had left", lower_.name, left);
+  const bool pcap = port->mode() == "pcap";
+  GrantRemains remains;
+  if (pcap) {
+    remains.removed = remove_remains(lower_);
+  } else {
+    remains = take_remains(lower_, ether_type_);
   }
-  if (port->mode() == "pcap") {
-    throw PortError(lower_.name + ": libpcap carries the frames, ports need AF_XDP");
+  if (remains.removed != 0) {
+    spdlog::info("{}: {} ports removed that an earlier agent had left", lower_.name,
+                 remains.removed);
   }
+  if (pcap) throw PortError(lower_.name + ": libpcap carries the frames, ports need AF_XDP");
+  if (!remains.ports.empty()) go_on_with(remains);
   auto local = std::make_unique<LocalPort>(std::move(port));
   port_ = local.get();
   port = std::move(local);
+}
+
+void NicGranter::go_on_with(GrantRemains& remains) {
+  try {
+    filter_ = std::make_unique<GrantFilter>(lower_, ether_type_, &remains);
+  } catch (const PortError& error) {
+    spdlog::warn("{}: the ports of an earlier agent are removed", error.what());
+    remove_remains(lower_);
+    return;
+  }
+  spdlog::info("{}: {} ports found that an earlier agent had left", lower_.name,
+               remains.ports.size());
+  for (GrantRemains::Port& port : remains.ports) {
+    left_.push_back(std::make_unique<Place>(mutex_, *filter_, std::move(port)));
+  }
 }
 
 std::unique_ptr<GrantedPlace> NicGranter::make(std::uint32_t umem_bytes) {

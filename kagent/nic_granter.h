@@ -6,6 +6,8 @@
 
 #include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "kagent/config.h"
 #include "kagent/granter.h"
@@ -17,23 +19,27 @@ namespace viaduct {
 
 class NicGranter final : public Granter {
  public:
-  // Removes what an earlier agent has left on the interface, and puts a LocalPort around its port.
+  // Removes what an earlier agent has left on the interface but for ports that somebody uses, and
+  // puts a LocalPort around its port.
   // That one must be gone before this is. Throws PortError, with `port` as it was.
   NicGranter(const NicConfig& config, std::unique_ptr<Port>& port);
 
   std::unique_ptr<GrantedPlace> make(std::uint32_t umem_bytes) override;
+  std::vector<std::unique_ptr<GrantedPlace>> take_left() override { return std::move(left_); }
   void admit(GrantedPlace& port) override;
   void dismiss(GrantedPlace& port) override;
   MacAddress desk() const override { return port_->desk(); }
 
  private:
   class Place;
+  void go_on_with(GrantRemains& remains);
 
   const Interface lower_;
   const std::uint16_t ether_type_;
   LocalPort* port_ = nullptr;
   std::mutex mutex_;  // the filter's tables: ports are made in one thread, the desk in the other
   std::unique_ptr<GrantFilter> filter_;
+  std::vector<std::unique_ptr<GrantedPlace>> left_;
 };
 
 }  // namespace viaduct

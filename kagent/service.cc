@@ -103,6 +103,7 @@ void Service::start() {
     nics_[i]->open(monotonic_ns());
     watch_port(i);
     note_hosted(*nics_[i]);
+    server_->inherit(*nics_[i]);
   }
 }
 
@@ -277,6 +278,7 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
     nic.open(now);
     watch_port(number);
     note_hosted(nic);
+    server_->inherit(nic);
     ++counters_.port_returns;
     served.last_error.clear();
     spdlog::info("back: {}", describe(nic.report()));
@@ -292,7 +294,11 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
 // Sessions end as by a disconnect; what peers are told is repeated for a short while if they do not
 // answer, or if it is said for programs that have their own ports.
 void Service::say_goodbye() {
-  server_->end_all();
+  if (handing_over_) {
+    server_->hand_over();
+  } else {
+    server_->end_all();
+  }
   const std::uint64_t until = monotonic_ns() + kGoodbyeNs;
   for (std::uint64_t now = monotonic_ns(); now < until; now = monotonic_ns()) {
     std::uint32_t left = 0;

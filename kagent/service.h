@@ -44,6 +44,8 @@ class Service {
   // Works until stop() is called (from a handler of loop()), then says goodbye to all peers.
   void run();
   void stop() { stopping_ = true; }
+  // The same, but programs that have their own ports go on, for the next agent.
+  void hand_over() { handing_over_ = stopping_ = true; }
 
   EventLoop& loop() { return loop_; }
 
@@ -76,6 +78,7 @@ class Service {
   std::vector<Served> served_;
   std::unique_ptr<SessionServer> server_;
   bool stopping_ = false;
+  bool handing_over_ = false;
   bool few_processors_;
   std::uint64_t busy_until_ = 0;     // when the spinning ends
   std::uint64_t next_look_ = 0;      // at programs' requests

@@ -25,8 +25,12 @@ namespace viaduct {
   X(refused_down, "requests refused: the interface is away")                              \
   X(refused_program, "requests refused: the program's memory may not be used")            \
   X(refused_placement, "requests refused: a port of its own was wanted and could not be given") \
+  X(refused_adoption, "requests refused: the port is not that program's to go on with")   \
   X(refused_resources, "requests refused: the system gave no memory or descriptors")      \
   X(ports_made, "ports made for programs")                                                \
+  X(ports_found, "ports found that an earlier agent had left in use")                     \
+  X(ports_adopted, "of these, ports whose programs have a session again")                 \
+  X(ports_given_up, "of these, ports removed because nobody came for them")               \
   X(ports_kept, "ports whose sockets programs kept when their sessions had ended")        \
   X(not_granted_policy, "wishes for a port not fulfilled: programs are hosted here")      \
   X(not_granted_nic, "wishes for a port not fulfilled: the interface can have none")      \

@@ -68,7 +68,7 @@ void Session::make_segment() {
 // A program that is still there keeps what it has been told: tidying up happens in a copy of
 // nothing, not in its segment.
 Session::~Session() {
-  layout::View(base_, nic_.stack().capacity()).header().closed.store(1);
+  if (!left_behind_) layout::View(base_, nic_.stack().capacity()).header().closed.store(1);
   mmap(base_, bytes_, PROT_READ | PROT_WRITE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   nic_.stack().close_session(number_, monotonic_ns());

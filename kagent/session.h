@@ -38,7 +38,8 @@ class Session {
  public:
   // Throws Refused. `nic` must be open and stay so until the session has ended.
   Session(Nic& nic, const ucred& peer, int socket);
-  // The program is told: its connections are ended and the segment says that it is closed.
+  // The program is told: its connections are ended and the segment says that it is closed, unless
+  // it is to look for another agent.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -64,6 +65,9 @@ class Session {
   // The program has what it was sent; these descriptors are not needed any more.
   void descriptors_passed() { segment_.close(), program_chime_.close(); }
 
+  // A granted program goes on without this agent.
+  void leave_behind() { left_behind_ = true; }
+
   // The process has ended; its memory is not used any more.
   void process_ended();
 
@@ -81,6 +85,7 @@ class Session {
   std::size_t bytes_ = 0;
   std::uint32_t number_ = 0;
   std::optional<Granted> granted_;
+  bool left_behind_ = false;
 };
 
 }  // namespace viaduct

@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "kagent/device_names.h"
+#include "kagent/program_files.h"
+#include "kagent/requests.h"
 
 namespace viaduct {
 namespace {
@@ -72,98 +74,6 @@ bool send_message(int socket, const void* data, std::size_t bytes, std::span<con
 void swallow_rest(int socket) {
   std::byte room[64];
   for (int i = 0; i < 16 && recv(socket, room, sizeof room, MSG_DONTWAIT) > 0; ++i) continue;
-}
-
-Refused malformed(const char* how) {
-  return {vip::kInvalidParameter, &ServiceCounters::refused_message,
-          std::string("malformed request: ") + how};
-}
-
-MessageHead judge_head(std::span<const std::byte> message) {
-  MessageHead head;
-  if (message.size() < sizeof head) throw malformed("shorter than its head");
-  std::memcpy(&head, message.data(), sizeof head);
-  if (head.magic != control::kMagic) throw malformed("not of this protocol");
-  if (head.version != control::kVersion) {
-    throw Refused{vip::kNotSupported, &ServiceCounters::refused_version,
-                  "the agent speaks version " + std::to_string(control::kVersion) +
-                      " of the control protocol, the program " + std::to_string(head.version)};
-  }
-  if (head.bytes != message.size()) throw malformed("not as long as it says");
-  return head;
-}
-
-control::Hello judge_hello(std::span<const std::byte> message) {
-  control::Hello hello;
-  if (message.size() != sizeof hello) throw malformed("not as long as a hello");
-  std::memcpy(&hello, message.data(), sizeof hello);
-  if (hello.layout_version != layout::kLayoutVersion) {
-    throw Refused{vip::kNotSupported, &ServiceCounters::refused_version,
-                  "the agent speaks version " + std::to_string(layout::kLayoutVersion) +
-                      " of the segment's layout, the program " +
-                      std::to_string(hello.layout_version)};
-  }
-  if (std::memchr(hello.device, '\0', sizeof hello.device) == nullptr) {
-    throw malformed("the device name has no end");
-  }
-  if (hello.placement > static_cast<std::uint32_t>(control::Placement::kGranted)) {
-    throw malformed("unknown placement");
-  }
-  return hello;
-}
-
-Refused no_resources(const std::exception& error) {
-  return {vip::kErrorResource, &ServiceCounters::refused_resources, error.what()};
-}
-
-// What a granted stack may hold: as much as the NIC's own, for one session.
-StackLimits own_limits(const Nic& nic) {
-  StackLimits out = nic.limits();
-  out.sessions = 1;
-  out.claims = 0;
-  return out;
-}
-
-void describe_granted(const Session::Granted& granted, const StackLimits& limits,
-                      control::HelloAnswer& answer) {
-  answer.placement = static_cast<std::uint32_t>(Placement::kGranted);
-  answer.port = granted.held.port->layout();
-  answer.nic.native_mtu = answer.port.mtu;
-  const MacAddress desk = granted.held.nic->granter()->desk();
-  std::copy(desk.begin(), desk.end(), answer.desk);
-  answer.keepalive_ms = static_cast<std::uint32_t>(limits.keepalive_ns / kNsPerMs);
-  answer.peer_timeout_ms = static_cast<std::uint32_t>(limits.peer_timeout_ns / kNsPerMs);
-  answer.checksum = limits.checksum ? 1 : 0;
-  answer.granted_vis = limits.vis;
-  answer.granted_cqs = limits.cqs;
-  answer.granted_slots = limits.slots;
-  answer.granted_regions = limits.regions;
-  answer.granted_ptags = limits.ptags;
-  answer.granted_peers = limits.peers;
-  answer.granted_requests = limits.requests;
-  answer.granted_goodbyes = limits.goodbyes;
-  answer.granted_held = limits.held;
-  answer.home_bytes = granted.home->bytes();
-}
-
-control::HelloAnswer describe(const Session& session, std::uint32_t spin_us) {
-  control::HelloAnswer answer;
-  std::memset(static_cast<void*>(&answer), 0, sizeof answer);
-  answer.head = MessageHead{};
-  answer.head.kind = static_cast<std::uint16_t>(Kind::kHello);
-  answer.head.bytes = sizeof answer;
-  answer.head.result = vip::kSuccess;
-  answer.capacity = session.nic().stack().capacity();
-  answer.segment_bytes = session.segment_bytes();
-  answer.busy_poll_us = spin_us;
-  answer.nic = session.nic().attributes();
-  answer.placement = static_cast<std::uint32_t>(Placement::kHosted);
-  std::memcpy(answer.host, answer.nic.address, sizeof answer.host);
-  std::memcpy(answer.desk, answer.nic.address, sizeof answer.desk);
-  if (session.granted() != nullptr) {
-    describe_granted(*session.granted(), own_limits(session.nic()), answer);
-  }
-  return answer;
 }
 
 }  // namespace
@@ -325,6 +235,11 @@ void SessionServer::serve(Descriptor&& socket, const ucred& peer,
       check_access(socket.get(), peer);
       return serve_hello(std::move(socket), peer, hello);
     }
+    case Kind::kAdopt: {
+      const control::Adopt adopt = judge_adopt(message);
+      check_access(socket.get(), peer);
+      return serve_adopt(std::move(socket), peer, adopt);
+    }
     case Kind::kCounters:
       if (message.size() != sizeof head) throw malformed("not as long as a request for counters");
       check_access(socket.get(), peer);
@@ -353,23 +268,66 @@ Nic& SessionServer::find_nic(std::string_view device) const {
   return nic;
 }
 
-void SessionServer::serve_hello(Descriptor&& socket, const ucred& peer,
-                                const control::Hello& hello) {
-  Nic& nic = find_nic(hello.device);
-  const auto of_user = sessions_of_user_.find(peer.uid);
-  if (peer.uid != 0 && of_user != sessions_of_user_.end() &&
-      of_user->second >= config_.sessions_per_user) {
-    throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
-                  "user " + std::to_string(peer.uid) + " has all " +
-                      std::to_string(of_user->second) + " sessions that one user may have"};
+void SessionServer::check_sessions_of(uid_t user) const {
+  const auto of_user = sessions_of_user_.find(user);
+  if (user == 0 || of_user == sessions_of_user_.end() ||
+      of_user->second < config_.sessions_per_user) {
+    return;
   }
-  const auto wish = static_cast<control::Placement>(hello.placement);
-  const bool grant = judge_placement(nic, socket.get(), peer, wish);
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
+                "user " + std::to_string(user) + " has all " + std::to_string(of_user->second) +
+                    " sessions that one user may have"};
+}
+
+std::uint64_t SessionServer::add_session(Nic& nic, Descriptor&& socket, const ucred& peer) {
   auto session = std::make_unique<Session>(nic, peer, socket.get());
   const std::uint64_t id = next_id_++;
   sessions_.emplace(id, Live{std::move(socket), std::move(session), 0, 0, 0});
   ++sessions_of_user_[peer.uid];
   ++counters_.sessions_opened;
+  return id;
+}
+
+// A program whose agent has gone comes with its port. What it gets is what it had before.
+void SessionServer::serve_adopt(Descriptor&& socket, const ucred& peer,
+                                const control::Adopt& adopt) {
+  Nic& nic = find_nic(adopt.device);
+  check_sessions_of(peer.uid);
+  const std::vector<gid_t> groups = groups_of(socket.get(), peer);
+  const std::uint64_t id = add_session(nic, std::move(socket), peer);
+  Session& session = *sessions_.at(id).session;
+  MacAddress address;
+  std::copy(std::begin(adopt.port), std::end(adopt.port), address.begin());
+  const auto find = [&](Grants::Which which, const FileNumber& file) {
+    const bool home = which == Grants::Which::kHome;
+    Descriptor out = open_program_file(peer, session.process(), home ? adopt.home : adopt.umem, file);
+    if (!out) {
+      throw Grants::Refusal{&ServiceCounters::refused_adoption,
+                            std::string("it does not have the port's ") +
+                                (home ? "home" : "buffers")};
+    }
+    return out;
+  };
+  try {
+    Grants::Adopted adopted =
+        grants_.adopt(nic, peer.uid, groups, address, own_limits(nic), find);
+    session.grant({std::move(adopted.held), std::move(adopted.home)});
+  } catch (const Grants::Refusal& refusal) {
+    return give_up(id, {vip::kErrorResource, refusal.cause, "no adoption: " + refusal.reason});
+  } catch (const std::exception& error) {
+    return give_up(id, no_resources(error));
+  }
+  spdlog::info("{} goes on with its port on {}", text_of(peer), nic.interface());
+  answer(id);
+}
+
+void SessionServer::serve_hello(Descriptor&& socket, const ucred& peer,
+                                const control::Hello& hello) {
+  Nic& nic = find_nic(hello.device);
+  check_sessions_of(peer.uid);
+  const auto wish = static_cast<control::Placement>(hello.placement);
+  const bool grant = judge_placement(nic, socket.get(), peer, wish);
+  const std::uint64_t id = add_session(nic, std::move(socket), peer);
   if (!grant) return answer(id);
   try {
     const bool insists = wish == Placement::kGranted || config_.placement == Placement::kGranted;
@@ -418,6 +376,8 @@ void SessionServer::on_port_made(std::uint64_t id, bool insists, std::optional<G
   }
   try {
     auto home = std::make_unique<Home>(own_limits(session.nic()));
+    port->port->set_holder(
+        {port->user, number_of(home->file()), number_of(port->port->umem())});
     session.grant({std::move(*port), std::move(home)});
   } catch (const std::exception& error) {
     grants_.end(std::move(*port));
@@ -429,11 +389,14 @@ void SessionServer::on_port_made(std::uint64_t id, bool insists, std::optional<G
 void SessionServer::answer(std::uint64_t id) {
   Live& live = sessions_.at(id);
   const Session& session = *live.session;
-  const control::HelloAnswer answer = describe(session, config_.spin_us);
+  const control::HelloAnswer answer = describe(session, config_);
   std::vector<int> fds{session.segment(), session.bell()};
   if (const Session::Granted* const granted = session.granted()) {
     const GrantedPlace& port = *granted->held.port;
-    fds.insert(fds.end(), {port.socket(), port.umem(), granted->home->file()});
+    // Of an earlier agent's port the program has them.
+    if (port.socket() >= 0) {
+      fds.insert(fds.end(), {port.socket(), port.umem(), granted->home->file()});
+    }
   }
   fds.push_back(session.chime());
   try {
@@ -525,7 +488,12 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   if (--sessions_of_user_[peer.uid] == 0) sessions_of_user_.erase(peer.uid);
   if (auto granted = live.session->take_granted()) {
     const bool closed = cause != &ServiceCounters::sessions_lost;
-    grants_.end(std::move(granted->held), std::move(granted->home), closed, monotonic_ns());
+    if (handing_over_) {
+      live.session->leave_behind();
+      grants_.leave_behind(std::move(granted->held));
+    } else {
+      grants_.end(std::move(granted->held), std::move(granted->home), closed, monotonic_ns());
+    }
   }
   // The segment says that the session is over before the socket's end can be seen.
   live.session.reset();
@@ -544,6 +512,15 @@ void SessionServer::end_sessions(const Nic& nic) {
 void SessionServer::end_all() {
   while (!sessions_.empty()) end(sessions_.begin()->first, &ServiceCounters::sessions_closed);
 }
+
+void SessionServer::hand_over() {
+  handing_over_ = config_.granted.adrift_ms != 0;
+  end_all();
+  if (handing_over_) grants_.leave_inherited();
+  handing_over_ = false;
+}
+
+void SessionServer::inherit(Nic& nic) { grants_.inherit(nic, monotonic_ns()); }
 
 // Programs can cause messages as fast as they like; the log must not grow with them.
 bool SessionServer::may_log() {

@@ -4,6 +4,7 @@
 //   connection --hello--> judged --> session ... until the program closes it, speaks again or the
 //       |                    |   |               interface goes away
 //       |                    |   +- port made: answered in the next rounds of the loop
+//       +-- adopt: the same, for a port that an earlier agent has left
 //       |                    +--> answer that says why not, closed
 //       +-- says nothing for kPatienceNs, or too many such: closed
 //
@@ -57,9 +58,14 @@ class SessionServer {
   void tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 
+  // A NIC has been opened: programs may come for the ports that an earlier agent has left there.
+  void inherit(Nic& nic);
+
   // Ends the sessions of a NIC whose interface went away, and waits until nothing granted is left.
   void end_sessions(const Nic& nic);
   void end_all();
+  // The same, but granted programs go on and their ports stay, for the next agent.
+  void hand_over();
 
   std::size_t sessions() const { return sessions_.size(); }
   std::size_t waiting() const { return waiting_.size(); }
@@ -89,6 +95,9 @@ class SessionServer {
   void on_request(WaitingRef connection);
   void serve(Descriptor&& socket, const ucred& peer, std::span<const std::byte> message);
   void serve_hello(Descriptor&& socket, const ucred& peer, const control::Hello& hello);
+  void serve_adopt(Descriptor&& socket, const ucred& peer, const control::Adopt& adopt);
+  void check_sessions_of(uid_t user) const;
+  std::uint64_t add_session(Nic& nic, Descriptor&& socket, const ucred& peer);
   bool judge_placement(const Nic& nic, int socket, const ucred& peer, control::Placement wish);
   void on_port_made(std::uint64_t id, bool insists, std::optional<Grants::Held> port,
                     const std::string& why);
@@ -118,6 +127,7 @@ class SessionServer {
   std::map<std::uint64_t, Live> sessions_;
   std::unordered_map<uid_t, std::uint32_t> sessions_of_user_;
   std::uint64_t next_id_ = 1;
+  bool handing_over_ = false;
   std::uint64_t log_second_ = 0;
   unsigned log_lines_ = 0;
 };

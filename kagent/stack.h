@@ -155,6 +155,8 @@ class Stack {
   const StackLimits& limits() const { return limits_; }
   MacAddress address() const { return address_; }  // the source of our frames
   MacAddress host() const { return addresses_.host; }
+  // Where connection requests to the own host go from now on.
+  void set_desk(const MacAddress& desk) { addresses_.desk = desk; }
   std::uint32_t mtu() const { return mtu_; }
 
   // A connection that a stack has left behind.

@@ -28,7 +28,7 @@ namespace {
 Descriptor take_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&signals, number);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   return Descriptor(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -41,9 +41,15 @@ void on_signal(int fd, Service& service) {
       log::reopen();
       continue;
     }
-    spdlog::info("{}: stopping", strsignal(static_cast<int>(info.ssi_signo)));
+    const bool hands_over = info.ssi_signo == SIGUSR1;
+    spdlog::info("{}: stopping{}", strsignal(static_cast<int>(info.ssi_signo)),
+                 hands_over ? ", programs with their own ports go on" : "");
     notify_supervisor("STOPPING=1");
-    service.stop();
+    if (hands_over) {
+      service.hand_over();
+    } else {
+      service.stop();
+    }
   }
 }
 

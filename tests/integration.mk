@@ -4,6 +4,7 @@
 integration_tests = \
 	tests/integration/port.test \
 	tests/integration/granted.test \
+	tests/integration/adopt.test \
 	tests/integration/lab.test \
 	tests/integration/viaping.test \
 	tests/integration/viaping_hosted.test \
@@ -26,7 +27,8 @@ EXTRA_DIST += $(integration_tests) tests/integration/common.sh \
 	tests/integration/conformance.sh tests/lab/setup.sh
 
 tests/integration/granted.log: tests/integration/port.log
-tests/integration/lab.log: tests/integration/granted.log
+tests/integration/adopt.log: tests/integration/granted.log
+tests/integration/lab.log: tests/integration/adopt.log
 tests/integration/viaping.log: tests/integration/lab.log
 tests/integration/viaping_hosted.log: tests/integration/viaping.log
 tests/integration/examples.log: tests/integration/viaping_hosted.log
@@ -62,6 +64,11 @@ tests_integration_stuck_tool_LDADD = libvipl.la
 check_PROGRAMS += tests/integration/granted_tool
 tests_integration_granted_tool_SOURCES = tests/integration/granted_tool.cc
 tests_integration_granted_tool_LDADD = libviaduct_agent.la libviaduct_xdp.la
+
+check_PROGRAMS += tests/integration/adrift_tool
+tests_integration_adrift_tool_SOURCES = tests/integration/adrift_tool.cc
+tests_integration_adrift_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_adrift_tool_LDADD = libvipl.la
 
 check_PROGRAMS += tests/integration/ext_tool
 tests_integration_ext_tool_SOURCES = tests/integration/ext_tool.cc

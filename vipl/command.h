@@ -26,8 +26,12 @@ class Command {
   layout::CommandBody* operator->() { return &body_; }
   layout::CommandBody& body() { return body_; }
 
-  // What the driver returned, or VIP_ERROR_RESOURCE if it is gone or no slot is free.
+  // What the driver returned, or VIP_ERROR_RESOURCE if it is gone or no slot is free. While a
+  // session is without an agent (adrift.h), what is for the agent waits for the next one.
   VIP_RETURN run();
+
+  // The command is for this desk (Session::desk_number) and for no later one.
+  void only_for(std::uint32_t desk) { once_ = true, wanted_ = desk; }
 
   // After run(): the driver is gone and has not answered.
   bool lost() const { return lost_; }
@@ -36,7 +40,13 @@ class Command {
   // How long the answer may take, and so which slots the command may have.
   enum class Takes { kNoTime, kAWhile, kForEver };
   Takes takes() const;
-  bool take_slot(std::uint32_t& slot);
+  enum class Outcome { kAnswered, kNoSlot, kLost, kOtherDesk };
+  Outcome ask();
+  Outcome submit(std::uint32_t desk, std::uint32_t& slot);
+  bool take_slot(std::uint32_t end, std::uint32_t& slot);
+  bool wait_for_desk();
+  std::uint32_t desk() const { return can_drift() ? session_.desk_number.load() : 0; }
+  bool can_drift() const { return at_desk_ && session_.driver != nullptr; }
 
   static bool is_for_desk(layout::Op op);
   Session::Awaited awaited() const;
@@ -46,12 +56,14 @@ class Command {
   bool at_desk_;
   layout::CommandBody body_{};
   bool lost_ = false;
+  bool once_ = false;
+  std::uint32_t wanted_ = 0;
 };
 
 // At the end of a thread that was cancelled in run(): ends its command. `key`: the session's;
-// `slot`: with kAtDesk if it was a command for the agent.
+// `slot`: with kAtDesk if it was a command for the agent, at the desk of that number.
 inline constexpr std::uint32_t kAtDesk = 0x80000000;
-void abandon_command(std::uint32_t key, std::uint32_t slot);
+void abandon_command(std::uint32_t key, std::uint32_t desk, std::uint32_t slot);
 
 }  // namespace viaduct::vipl
 

@@ -78,7 +78,16 @@ void Driver::destroy(Driver* driver, bool abandoned) {
   sys::unmap(driver, sizeof(Driver));
 }
 
+void Driver::stop() {
+  if (stopped_) return;
+  stopped_ = true;
+  stop_stand_in();
+  while (!try_lock()) sys::yield();
+  // Locked for ever.
+}
+
 void Driver::finish() {
+  if (stopped_) return;
   stop_stand_in();
   while (!try_lock()) sys::yield();
   const std::uint64_t until = now_ns() + kFinishNs;
@@ -174,6 +183,11 @@ VIP_RETURN Driver::between_rounds(Work&& work) {
   const auto result = static_cast<VIP_RETURN>(work());
   if (unlock()) serve(Cause::kPost);
   return result;
+}
+
+void Driver::go_on(const MacAddress& desk) {
+  stack_->set_desk(desk);
+  if (unlock()) serve(Cause::kPost);
 }
 
 VIP_RETURN Driver::divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to) {

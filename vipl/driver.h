@@ -92,7 +92,19 @@ class Driver {
   // Makes the thread in watch() look again at its word.
   void wake_watcher() { poke(program_watch_); }
 
-  // Ends the session: peers are told. To be called once, when no thread will begin a turn any more.
+  // The port's.
+  MacAddress address() const { return port_.address(); }
+
+  // From the one to the other nothing is looked at or changed at the desk. False: the session ends.
+  // `desk`: by which address this host's agent is reached from now on.
+  bool hold() { return lock(); }
+  void go_on(const MacAddress& desk);
+
+  // The session is lost: the stack gets no more turns, and its peers hear nothing more of it.
+  void stop();
+
+  // Ends the session, unless it has been stopped: peers are told. To be called once, when no thread
+  // will begin a turn any more.
   void finish();
 
  private:
@@ -156,6 +168,7 @@ class Driver {
   alignas(64) std::atomic<std::uint32_t> rest_{0};     // the stand-in sleeps on this
   std::atomic<bool> resting_{false};         // ... for long, as a thread of the program watches
   std::atomic<bool> stopping_{false};
+  bool stopped_ = false;
   std::atomic<std::uint32_t> stand_in_{0};   // its thread
   std::atomic<std::uint32_t> gone_{0};       // 1: it has ended
 };

@@ -14,29 +14,32 @@ namespace {
 
 constexpr long kPatienceSeconds = 5;  // for an agent that accepts but does not answer
 
-bool agent_address(sockaddr_un& address, socklen_t& bytes, const char*& name) {
-  name = secure_getenv(control::kSocketVariable);
+bool agent_address(Session::AgentAddress& agent) {
+  const char* name = secure_getenv(control::kSocketVariable);
   if (name == nullptr || *name == '\0') name = control::kDefaultSocket;
   const std::size_t length = strlen(name);
-  if (length >= sizeof address.sun_path) {
+  if (length >= sizeof agent.address.sun_path) {
     explain("the agent's socket has too long a name: %s", name);
     return false;
   }
-  address = {};
-  address.sun_family = AF_UNIX;
-  memcpy(address.sun_path, name, length);
+  agent.address = {};
+  agent.address.sun_family = AF_UNIX;
+  memcpy(agent.address.sun_path, name, length);
   const bool abstract = name[0] == '@';
-  if (abstract) address.sun_path[0] = '\0';
-  bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length + (abstract ? 0 : 1));
+  if (abstract) agent.address.sun_path[0] = '\0';
+  agent.bytes =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length + (abstract ? 0 : 1));
   return true;
 }
 
-int connect_to_agent() {
-  sockaddr_un address;
-  socklen_t bytes;
-  const char* name;
-  if (!agent_address(address, bytes, name)) return -1;
-  const int fd = sys::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+// For people; an abstract name begins with a NUL, so this is what comes behind it.
+const char* name_of(const Session::AgentAddress& agent) {
+  const char* const path = agent.address.sun_path;
+  return path[0] == '\0' ? path + 1 : path;
+}
+
+int connect_to_agent(const Session::AgentAddress& agent, int type) {
+  const int fd = sys::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | type, 0);
   if (fd < 0) {
     explain("no socket: %s", strerror(errno));
     return -1;
@@ -44,8 +47,8 @@ int connect_to_agent() {
   const timeval patience = {kPatienceSeconds, 0};
   sys::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   sys::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  if (sys::connect(fd, reinterpret_cast<const sockaddr*>(&address), bytes) != 0) {
-    explain("no agent at %s: %s", name, strerror(errno));
+  if (sys::connect(fd, reinterpret_cast<const sockaddr*>(&agent.address), agent.bytes) != 0) {
+    if (type == 0) explain("no agent at %s: %s", name_of(agent), strerror(errno));
     sys::close(fd);
     return -1;
   }
@@ -53,7 +56,7 @@ int connect_to_agent() {
   socklen_t peer_bytes = sizeof peer;
   if (sys::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) != 0 ||
       (peer.uid != 0 && peer.uid != sys::user())) {
-    explain("the agent at %s runs as user %u, neither root nor ours", name, peer.uid);
+    explain("the agent at %s runs as user %u, neither root nor ours", name_of(agent), peer.uid);
     sys::close(fd);
     return -1;
   }
@@ -108,7 +111,7 @@ VIP_RETURN refusal(std::uint32_t result) {
   return result == VIP_INVALID_PARAMETER ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
 }
 
-VIP_RETURN receive_answer(int fd, Hello& hello) {
+VIP_RETURN receive_answer(int fd, Hello& hello, bool adopted = false) {
   control::HelloAnswer& answer = hello.answer;
   iovec data = {&answer, sizeof answer};
   alignas(cmsghdr) char room[CMSG_SPACE(8 * sizeof(int))];
@@ -140,8 +143,8 @@ VIP_RETURN receive_answer(int fd, Hello& hello) {
     explain("the agent refuses: %s", has_reason ? answer.reason : "it does not say why");
     result = refusal(head.result);
   } else if (bytes != sizeof answer || head.bytes != sizeof answer ||
-             descriptors != (hello.granted() ? control::kGrantedDescriptors
-                                             : control::kHostedDescriptors) ||
+             descriptors != (hello.granted() && !adopted ? control::kGrantedDescriptors
+                                                         : control::kHostedDescriptors) ||
              (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
     explain("the agent's answer is malformed");
   } else {
@@ -149,7 +152,7 @@ VIP_RETURN receive_answer(int fd, Hello& hello) {
     hello.segment = fds[0];
     hello.bell = fds[1];
     hello.chime = fds[descriptors - 1];
-    hello.port = hello.granted() ? fds[2] : -1;
+    hello.port = descriptors == control::kGrantedDescriptors ? fds[2] : -1;
     hello.umem = fds[3];
     hello.home = fds[4];
     return VIP_SUCCESS;
@@ -163,12 +166,42 @@ VIP_RETURN receive_answer(int fd, Hello& hello) {
 }  // namespace
 
 VIP_RETURN say_hello(const char* device, Hello& hello) {
-  const int fd = connect_to_agent();
+  if (!agent_address(hello.agent)) return VIP_ERROR_RESOURCE;
+  const int fd = connect_to_agent(hello.agent, 0);
   if (fd < 0) return VIP_ERROR_RESOURCE;
   VIP_RETURN result = VIP_ERROR_RESOURCE;
   if (send_hello(fd, device)) result = receive_answer(fd, hello);
   if (result != VIP_SUCCESS) sys::close(fd);
   return result;
+}
+
+int ask_for_adoption(const Session& session) {
+  const int fd = connect_to_agent(session.agent, SOCK_NONBLOCK);
+  if (fd < 0) return -1;
+  struct {
+    control::Adopt adopt;
+  } message = {};
+  control::Adopt& adopt = message.adopt;
+  adopt.head.kind = static_cast<std::uint16_t>(control::Kind::kAdopt);
+  adopt.head.bytes = sizeof adopt;
+  static_assert(sizeof adopt.device == sizeof session.nic.name);
+  memcpy(adopt.device, session.nic.name, sizeof adopt.device);
+  const MacAddress address = session.driver->address();
+  for (std::size_t i = 0; i < sizeof adopt.port; ++i) adopt.port[i] = address[i];
+  adopt.home = session.home;
+  adopt.umem = session.umem;
+  if (sys::send(fd, &adopt, sizeof adopt, MSG_NOSIGNAL) == sizeof adopt) return fd;
+  sys::close(fd);
+  return -1;
+}
+
+Adoption hear_of_adoption(int socket, Hello& hello) {
+  char anything;
+  const long bytes = sys::recv(socket, &anything, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Adoption::kNotYet;
+  if (bytes <= 0) return Adoption::kHungUp;
+  return receive_answer(socket, hello, true) == VIP_SUCCESS ? Adoption::kTaken
+                                                            : Adoption::kRefused;
 }
 
 void explain(const char* format, ...) {

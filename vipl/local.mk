@@ -24,6 +24,7 @@ libvipl_la_SOURCES = \
   vipl/farewell.cc vipl/farewell.h \
   vipl/habit.h \
   vipl/handle.h \
+  vipl/adrift.cc vipl/adrift.h \
   vipl/hello.cc \
   vipl/idle.cc vipl/idle.h \
   vipl/lock.cc vipl/lock.h \

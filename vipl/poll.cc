@@ -240,7 +240,7 @@ int VipxDescriptors(int* fds, int most) {
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     const Session& s = registry::at(i);
     if (s.state == Session::State::kFree) continue;
-    for (const int fd : {s.socket, s.bell, s.chime}) add(fd);
+    for (const int fd : {s.socket, s.bell, s.chime, s.home, s.umem}) add(fd);
     if (s.driver == nullptr) continue;
     int its[Driver::kDescriptors];
     s.driver->descriptors(its);

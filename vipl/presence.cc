@@ -32,7 +32,7 @@ void retire(void* value) {
   auto* const record = static_cast<ThreadRecord*>(value);
   if (record->poller.in != nullptr) record->poller.in->leave(record->poller);
   record->inside.store(0, std::memory_order_release);
-  if (record->command != 0) abandon_command(record->command_key, record->command - 1);
+  if (record->command != 0) abandon_command(record->command_key, record->command_desk, record->command - 1);
   t_record = nullptr;
   record->in_use.store(false, std::memory_order_release);
 }

@@ -21,6 +21,7 @@ struct alignas(64) ThreadRecord {
   std::uint32_t misses;               // polls in a row that found nothing
   std::uint32_t command;              // 1 + slot of the command that it waits for (kAtDesk), 0: none ...
   std::uint32_t command_key;          // ... and of which session
+  std::uint32_t command_desk;         // ... and, with kAtDesk, at which of its desks
   std::atomic<bool> in_use;
   ThreadRecord* next;
   Poller poller;

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "vipl/adrift.h"
 #include "vipl/discovery.h"
 #include "vipl/idle.h"
 #include "vipl/lock.h"
@@ -71,7 +72,10 @@ void close_descriptors(Session& s) {
   if (s.socket >= 0) sys::close(s.socket);
   if (s.bell >= 0) sys::close(s.bell);
   if (s.chime >= 0) sys::close(s.chime);
-  s.socket = s.bell = s.chime = -1;
+  if (s.home >= 0) sys::close(s.home);
+  if (s.umem >= 0) sys::close(s.umem);
+  s.socket = s.bell = s.chime = s.home = s.umem = -1;
+  adrift::end(s);
 }
 
 // forked: in the child, where what belongs to the parent is left alone.
@@ -117,40 +121,21 @@ bool plausible(const control::HelloAnswer& answer) {
 }
 
 bool map_desk(const Hello& hello, Session& s) {
-  const control::HelloAnswer& answer = hello.answer;
-  if (!plausible(answer)) {
-    explain("the agent's answer makes no sense");
-    return false;
-  }
-  const int seals = sys::get_seals(hello.segment);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
-      sys::seek_end(hello.segment) != static_cast<long>(answer.segment_bytes)) {
-    explain("the agent's segment is not sealed or has another size than announced");
-    return false;
-  }
-  void* const base = sys::map(answer.segment_bytes, hello.segment);
-  if (base == nullptr) {
-    explain("no memory to map a segment of %llu bytes",
-            static_cast<unsigned long long>(answer.segment_bytes));
-    return false;
-  }
-  s.desk = layout::View(base, answer.capacity);
-  s.desk_bytes = answer.segment_bytes;
-  const layout::Header& header = s.desk.header();
-  if (header.magic != layout::kMagic || header.version != layout::kLayoutVersion ||
-      header.bytes != answer.segment_bytes ||
-      std::memcmp(&header.capacity, &answer.capacity, sizeof answer.capacity) != 0) {
-    explain("the agent's segment is of another version than this library");
-    return false;
-  }
+  void* const base = map_segment(hello);
+  if (base == nullptr) return false;
+  s.desk = layout::View(base, hello.answer.capacity);
+  s.desk_bytes = hello.answer.segment_bytes;
   return true;
 }
 
 // The segment that the stack's driver serves: the agent's own, or one of the program's.
 bool map_view(Hello& hello, Session& s) {
   if (hello.granted()) {
+    s.home = hello.home = sys::out_of_the_way(hello.home);
+    s.umem = sys::duplicate(hello.umem);
     s.driver = Driver::make(hello, s.desk, s.pollers);
     hello.port = hello.umem = -1;  // it has taken them over
+    hello.home = -1;               // and this is the session's
     if (s.driver == nullptr) return false;
     s.view = s.driver->segment();
     s.capacity = s.driver->capacity();
@@ -218,6 +203,35 @@ bool end(Session& s, std::uint32_t number, std::uint32_t key) {
 
 std::atomic<std::uint32_t>& lock() { return g_lock; }
 
+void* map_segment(const Hello& hello) {
+  const control::HelloAnswer& answer = hello.answer;
+  if (!plausible(answer)) {
+    explain("the agent's answer makes no sense");
+    return nullptr;
+  }
+  const int seals = sys::get_seals(hello.segment);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
+      sys::seek_end(hello.segment) != static_cast<long>(answer.segment_bytes)) {
+    explain("the agent's segment is not sealed or has another size than announced");
+    return nullptr;
+  }
+  void* const base = sys::map(answer.segment_bytes, hello.segment);
+  if (base == nullptr) {
+    explain("no memory to map a segment of %llu bytes",
+            static_cast<unsigned long long>(answer.segment_bytes));
+    return nullptr;
+  }
+  const layout::Header& header = layout::View(base, answer.capacity).header();
+  if (header.magic != layout::kMagic || header.version != layout::kLayoutVersion ||
+      header.bytes != answer.segment_bytes ||
+      std::memcmp(&header.capacity, &answer.capacity, sizeof answer.capacity) != 0) {
+    explain("the agent's segment is of another version than this library");
+    sys::unmap(base, answer.segment_bytes);
+    return nullptr;
+  }
+  return base;
+}
+
 Session& at(std::uint32_t number) { return g_sessions[number]; }
 
 VIP_RETURN open(Hello& hello, Session*& session) {
@@ -237,6 +251,12 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   s->socket = hello.socket;
   s->bell = hello.bell;
   s->chime = hello.chime;
+  s->home = s->umem = -1;
+  s->agent = hello.agent;
+  s->adrift_ns = std::uint64_t{hello.answer.adrift_ms} * 1'000'000;
+  s->adrift = {0, 0, -1};
+  s->desk_number.store(0);
+  s->desk_lock.store(0);
   const bool mapped = map_desk(hello, *s) && map_view(hello, *s);
   for (const int fd : {hello.segment, hello.home, hello.port, hello.umem}) {
     if (fd >= 0) sys::close(fd);
@@ -304,6 +324,9 @@ void lose(Session& s) {
   // Who sleeps on the port or in a command at the desk looks too.
   if (s.driver == nullptr) return s.alert();
   for (std::uint32_t i = 0; i < layout::kCommands; ++i) s.wake(s.desk.command(i).sleepers);
+  // As odd as it was, but another number for who is about to sleep on it.
+  s.desk_number.fetch_add(2);
+  sys::futex_wake(s.desk_number);
   s.driver->wake_watcher();
   s.alert();
 }

@@ -5,8 +5,14 @@
 //
 //     free --open--> open --VipCloseNic--> closed --nobody inside--> free
 //                      \--agent gone: `lost` is set; still open
+//
+// A granted session whose agent has gone without ending it is adrift (adrift.h) until another agent
+// takes it over, or for so long that it is lost after all.
 #ifndef VIADUCT_VIPL_SESSION_H
 #define VIADUCT_VIPL_SESSION_H
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <atomic>
 #include <cstddef>
@@ -54,6 +60,12 @@ struct Session {
   VIP_VI_ATTRIBUTES* attributes;  // by VI
   int bell;                       // wakes the agent
   int chime;                      // the agent wakes those who poll (control.h)
+  int home, umem;                 // granted: files that show that the port is ours; else -1
+  struct AgentAddress {
+    sockaddr_un address;
+    socklen_t bytes;
+  } agent;
+  std::uint64_t adrift_ns;        // how long to look for another agent
 
   // --- changing
   std::atomic<std::uint32_t> key;   // kOpen | nic_key while open, else 0
@@ -80,7 +92,17 @@ struct Session {
   std::atomic<std::uint32_t> discoverer;  // thread that fills `discovery`; 0: none
   Discovery* discovery;                   // made at the first need
 
+  // Which desk it is, for a granted session: odd while there is none. From one look at it to the next
+  // what it says stays true for who has `desk_lock`.
+  std::atomic<std::uint32_t> desk_number;
+  std::atomic<std::uint32_t> desk_lock;
+
   // --- the registry's
+  struct Adrift {
+    std::uint64_t until;     // 0: it is not
+    std::uint64_t next_try;
+    int socket;              // on which another agent has been asked; -1: none
+  } adrift;
   enum class State : std::uint8_t { kFree, kOpen, kClosed } state;
   std::uint8_t generation;
   int socket;
@@ -143,6 +165,7 @@ struct Session {
 
 // What connecting to an agent yields.
 struct Hello {
+  Session::AgentAddress agent;
   control::HelloAnswer answer;
   int socket;
   int segment;
@@ -158,6 +181,13 @@ struct Hello {
 // Speaks to the agent (hello.cc). On success the caller owns the descriptors.
 VIP_RETURN say_hello(const char* device, Hello& hello);
 
+// The same for a session whose agent has gone, without waiting: asks the next one on a new
+// connection (-1: there is none yet), and looks for its answer there. A hello that was taken has the
+// descriptors of a hosted session's.
+int ask_for_adoption(const Session& session);
+enum class Adoption { kNotYet, kHungUp, kRefused, kTaken };
+Adoption hear_of_adoption(int socket, Hello& hello);
+
 // Reports to standard error if $VIADUCT_DEBUG is set.
 void explain(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -165,6 +195,9 @@ namespace registry {
 
 // Makes a session of a hello; takes its descriptors over in any case.
 VIP_RETURN open(Hello& hello, Session*& session);
+
+// Maps the segment of a hello, if it is what the answer says. nullptr: explained.
+void* map_segment(const Hello& hello);
 
 // Ends the session with this key. False if there is none.
 bool close(std::uint32_t number, std::uint32_t key);

@@ -41,6 +41,17 @@ inline int out_of_the_way(int fd) {
   return fd;
 }
 
+// Another descriptor of the same file; -1: there are no more.
+inline int duplicate(int fd) {
+  return out_of_the_way(static_cast<int>(
+      ::syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, kDescriptorPlaces[2])));
+}
+// From now on `fd` is what `by` was, which is closed.
+inline void replace(int fd, int by) {
+  ::syscall(SYS_dup3, by, fd, O_CLOEXEC);
+  ::syscall(SYS_close, by);
+}
+
 inline int socket(int domain, int type, int protocol) {
   return out_of_the_way(static_cast<int>(::syscall(SYS_socket, domain, type, protocol)));
 }
@@ -101,6 +112,11 @@ inline void* map(std::size_t bytes, int fd) {
   const long at = ::syscall(SYS_mmap, nullptr, bytes, static_cast<long>(PROT_READ | PROT_WRITE),
                             flags, static_cast<long>(fd), 0L);
   return at == -1 ? nullptr : reinterpret_cast<void*>(at);
+}
+// Puts what is mapped at `from` where something of the same size is mapped: at no time is nothing
+// there. False: all is as it was.
+inline bool move_over(void* from, std::size_t bytes, void* to) {
+  return ::syscall(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != -1;
 }
 inline void unmap(void* at, std::size_t bytes) { ::syscall(SYS_munmap, at, bytes); }
 

@@ -2,6 +2,7 @@
 
 #include <sys/prctl.h>
 
+#include "vipl/adrift.h"
 #include "vipl/caller.h"
 #include "vipl/lock.h"
 #include "vipl/session.h"
@@ -16,14 +17,37 @@ constexpr int kReapEveryMs = 20;  // while closed sessions wait for threads to l
 bool g_running;
 int g_bell = -1;
 
-// Looks at what poll() said of one session. Anything on the socket but silence is its end.
+void lose(Session& s) {
+  explain("the agent of %s has gone away", s.nic.name);
+  registry::lose(s);
+  if (s.driver != nullptr) s.driver->stop();
+  caller::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, 0);
+}
+
+// Looks at what poll() said of one session. Anything on the socket but silence is the agent's end.
 void judge(const pollfd& polled, std::uint32_t number, std::uint32_t key) {
   if (polled.revents == 0) return;
   Session& s = registry::at(number);
-  if (s.key.load() != key || s.socket != polled.fd || s.lost.load()) return;
-  explain("the agent of %s has gone away", s.nic.name);
-  registry::lose(s);
-  caller::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, 0);
+  if (s.key.load() != key || s.lost.load()) return;
+  if (adrift::is(s)) {
+    if (s.adrift.socket == polled.fd && !adrift::hear(s)) lose(s);
+  } else if (s.socket == polled.fd && !adrift::begin(s)) {
+    lose(s);
+  }
+}
+
+// What sessions without an agent have to do; how long to sleep at most.
+int look_after_adrift(int timeout_ms) {
+  for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
+    Session& s = registry::at(i);
+    if (s.state != Session::State::kOpen || s.lost.load() || !adrift::is(s)) continue;
+    if (!adrift::go_on(s)) {
+      lose(s);
+    } else if (timeout_ms < 0 || timeout_ms > adrift::kTryEveryMs) {
+      timeout_ms = adrift::kTryEveryMs;
+    }
+  }
+  return timeout_ms;
 }
 
 void* run(void*) {
@@ -33,21 +57,21 @@ void* run(void*) {
   static std::uint32_t keys[1 + kMaxSessions];
   for (;;) {
     nfds_t count = 1;
-    bool reap_soon = false;
+    int timeout_ms = -1;
     {
       Lock lock(registry::lock());
       fds[0] = {g_bell, POLLIN, 0};
-      reap_soon = registry::reap();
+      timeout_ms = look_after_adrift(registry::reap() ? kReapEveryMs : -1);
       for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
         const Session& s = registry::at(i);
         if (s.state != Session::State::kOpen || s.lost.load()) continue;
-        fds[count] = {s.socket, POLLIN | POLLRDHUP, 0};
+        fds[count] = {adrift::is(s) ? s.adrift.socket : s.socket, POLLIN | POLLRDHUP, 0};
         numbers[count] = i;
         keys[count] = s.key.load();
         ++count;
       }
     }
-    if (sys::poll(fds, count, reap_soon ? kReapEveryMs : -1) <= 0) continue;
+    if (sys::poll(fds, count, timeout_ms) <= 0) continue;
     if (fds[0].revents != 0) {
       std::uint64_t rings;
       sys::read(g_bell, &rings, sizeof rings);

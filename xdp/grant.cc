@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
-#include <linux/if_link.h>
 #include <linux/if_packet.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -13,8 +12,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
-#include "kagent/wire.h"
+#include "xdp/child_programs.h"
 #include "xdp/chunk.h"
 #include "xdp/macvlan.h"
 #include "xdp/open_port.h"
@@ -26,7 +26,8 @@
 
 namespace viaduct {
 
-Grant::Grant(const Options& options) : filter_(options.filter), entry_(filter_.add()) {
+Grant::Grant(const Options& options)
+    : filter_(options.filter), entry_(options.agents_own ? filter_.add_desk() : filter_.add()) {
   const Interface& lower = filter_.lower();
   layout_.address = entry_.address;
   layout_.ether_type = options.ether_type;
@@ -49,50 +50,70 @@ Grant::Grant(const Options& options) : filter_(options.filter), entry_(filter_.a
     filter_.enter(entry_, ifindex_, options.agents_own);
   } catch (...) {
     undo();
+    if (program_ >= 0) close(program_);
     throw;
   }
 }
 
-Grant::~Grant() { undo(); }
+Grant::Grant(GrantFilter& filter, GrantRemains::Port&& left)
+    : filter_(filter),
+      entry_(left.entry),
+      name_(child_name(filter.lower(), left.entry.number)),
+      ifindex_(left.ifindex),
+      program_(left.program.release()) {
+  layout_.address = entry_.address;
+  layout_.ether_type = left.ether_type;
+}
+
+Grant::~Grant() {
+  undo();
+  if (program_ >= 0) close(program_);
+}
+
+void Grant::enter_holder(const GrantFilter::Holder& holder) {
+  filter_.enter(entry_, ifindex_, false, &holder);
+}
+
+void Grant::leave() {
+  filter_.keep();
+  ended_ = entry_settled_ = true;
+  close_all();
+}
+
+void Grant::release() {
+  if (!ended_ || entry_settled_) return;
+  entry_settled_ = true;
+  filter_.remove(entry_);
+}
+
+void Grant::close_all() {
+  for (int* const fd : {&socket_, &umem_, &packets_}) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+  }
+}
 
 void Grant::undo() {
-  if (ended_) {
-    granted_bpf__destroy(program_);
-    return;
-  }
+  if (ended_) return release();
   // From here on nothing passes of what somebody with a copy of the socket sends.
   filter_.remove(entry_);
-  filter_.later([ifindex = ifindex_, program = program_,
-                 descriptors = std::array{link_, socket_, umem_, packets_}] {
+  filter_.later([ifindex = ifindex_, descriptors = std::array{socket_, umem_, packets_}] {
     if (ifindex != 0) delete_child(ifindex);
     for (const int fd : descriptors) {
       if (fd >= 0) close(fd);
     }
-    granted_bpf__destroy(program);
   });
 }
 
 void Grant::end() {
   if (ended_) return;
   ended_ = true;
-  filter_.remove(entry_);
+  filter_.clear(entry_);
   if (ifindex_ != 0) delete_child(ifindex_);
-  for (int* const fd : {&link_, &socket_, &umem_, &packets_}) {
-    if (*fd >= 0) close(*fd);
-    *fd = -1;
-  }
+  close_all();
 }
 
-// The map of the XDP program has the socket until nobody has: so the program knows.
-bool Grant::is_kept() const {
-  std::array<std::uint8_t, 64> frame{};
-  std::copy(layout_.address.begin(), layout_.address.end(), frame.begin());
-  wire::store16(reinterpret_cast<std::byte*>(frame.data() + 12), layout_.ether_type);
-  DECLARE_LIBBPF_OPTS(bpf_test_run_opts, run, .data_in = frame.data(),
-                      .data_size_in = static_cast<std::uint32_t>(frame.size()), .repeat = 1);
-  const int program = bpf_program__fd(program_->progs.viaduct_granted);
-  return bpf_prog_test_run_opts(program, &run) == 0 && run.retval == XDP_REDIRECT;
-}
+bool Grant::is_kept() const { return has_socket(program_, layout_.address, layout_.ether_type); }
 
 void Grant::fail(const char* what, int error) const {
   std::string text = filter_.lower().name + ": granted port " + name_ + ": can't " + what + ": " +
@@ -127,19 +148,23 @@ void Grant::open_socket(const Options& options) {
 }
 
 void Grant::attach_program(const Options& options) {
-  program_ = granted_bpf__open();
-  if (program_ == nullptr) fail("open its XDP program", errno);
-  program_->rodata->ether_type = options.ether_type;
-  std::memcpy(const_cast<std::uint16_t*>(program_->rodata->address), entry_.address.data(),
+  const std::unique_ptr<granted_bpf, void (*)(granted_bpf*)> program(granted_bpf__open(),
+                                                                     granted_bpf__destroy);
+  if (program == nullptr) fail("open its XDP program", errno);
+  program->rodata->ether_type = options.ether_type;
+  std::memcpy(const_cast<std::uint16_t*>(program->rodata->address), entry_.address.data(),
               entry_.address.size());
-  if (const int error = -granted_bpf__load(program_)) fail("load its XDP program", error);
+  if (const int error = -granted_bpf__load(program.get())) fail("load its XDP program", error);
   const std::uint32_t only = 0;
-  if (bpf_map_update_elem(bpf_map__fd(program_->maps.sockets), &only, &socket_, 0) != 0) {
+  if (bpf_map_update_elem(bpf_map__fd(program->maps.sockets), &only, &socket_, 0) != 0) {
     fail("give its XDP program the socket", errno);
   }
-  DECLARE_LIBBPF_OPTS(bpf_link_create_opts, of, .flags = XDP_FLAGS_SKB_MODE);
-  link_ = bpf_link_create(bpf_program__fd(program_->progs.viaduct_granted), ifindex_, BPF_XDP, &of);
-  if (link_ < 0) fail("attach its XDP program", errno);
+  const int loaded = bpf_program__fd(program->progs.viaduct_granted);
+  program_ = fcntl(loaded, F_DUPFD_CLOEXEC, 0);
+  if (program_ < 0) fail("keep its XDP program", errno);
+  if (const int error = attach_child_program(ifindex_, loaded)) {
+    fail("attach its XDP program", error);
+  }
 }
 
 bool Grant::say(std::span<const std::byte> frame) {

@@ -1,6 +1,7 @@
 // A granted port on the agent's side: the macvlan child, the AF_XDP socket on it and its buffers,
 // for as long as this object lives. When it goes, the port is dead at once and its interface a
-// little later.
+// little later. Only one that has been left behind (leave()), or whose agent was killed, stays for
+// the next agent: nothing of it needs a process but the program's own socket.
 //
 // The program that gets the socket and the buffers (GrantedPort) can receive what is addressed to
 // the child and send what the filter lets through, and nothing else.
@@ -15,9 +16,8 @@
 #include <string_view>
 
 #include "xdp/grant_filter.h"
+#include "xdp/grant_remains.h"
 #include "xdp/granted_layout.h"
-
-struct granted_bpf;
 
 namespace viaduct {
 
@@ -36,11 +36,13 @@ class Grant {
 
   // Throws PortError.
   explicit Grant(const Options& options);
+  // One that an earlier agent has made. `filter` is in the place of that agent's.
+  Grant(GrantFilter& filter, GrantRemains::Port&& left);
   ~Grant();
   Grant(const Grant&) = delete;
   Grant& operator=(const Grant&) = delete;
 
-  // For the program, which gets copies of them; they stay ours to close.
+  // For the program, which gets copies of them; they stay ours to close. -1: an earlier agent's.
   int socket() const { return socket_; }
   int umem() const { return umem_; }
   const GrantedLayout& layout() const { return layout_; }
@@ -55,16 +57,26 @@ class Grant {
   // Not through the program's rings. False if the kernel refuses.
   bool say(std::span<const std::byte> frame);
 
+  // Notes in the filter's table, for the next agent, whose port it is.
+  void enter_holder(const GrantFilter::Holder& holder);
+  // The buffers of an earlier agent's port.
+  void take_umem(int umem) { umem_ = umem; }
+  // All of it stays, and the filter with it, when this object goes.
+  void leave();
+
   // Takes child, socket and buffers away, and waits for it, some tens of ms. What can be asked
   // after that is whether somebody still has a copy of the socket, as only a program that means
   // harm does: its buffers stay in memory, and locked, until that one is closed too.
   void end();
   bool is_kept() const;
+  // Nobody keeps it any more. The destructor does that too.
+  void release();
 
  private:
   void open_socket(const Options& options);
   void attach_program(const Options& options);
   void undo();
+  void close_all();
   [[noreturn]] void fail(const char* what, int error) const;
 
   GrantFilter& filter_;
@@ -74,10 +86,10 @@ class Grant {
   int ifindex_ = 0;
   int umem_ = -1;
   int socket_ = -1;
-  granted_bpf* program_ = nullptr;
-  int link_ = -1;    // of the program to the child
+  int program_ = -1;  // on the child
   int packets_ = -1;  // the socket of say()
   bool ended_ = false;
+  bool entry_settled_ = false;
 };
 
 }  // namespace viaduct

@@ -15,6 +15,14 @@ struct grant_entry {
   __u16 address[3]; /* as the words of a frame */
   __u16 holder;     /* enum grant_holder */
   __u32 ifindex;
+  /* For the agent's successor, which alone can have written it: whose port it is, and the files in
+     memory that came with it. */
+  __u16 version;    /* VIADUCT_GRANT_VERSION once it is known */
+  __u16 ether_type;
+  __u32 user;
+  __u32 reserved;
+  __u64 device, home, umem; /* numbers of the file system and of the files in it */
+  __u64 reserved2[2];
 };
 
 enum grant_holder {
@@ -31,6 +39,9 @@ enum grant_verdict {
   GRANT_FORBIDDEN,
   GRANT_VERDICTS
 };
+
+/* Of the entry's fields and of what a port consists of. */
+#define VIADUCT_GRANT_VERSION 1u
 
 struct grant_counts {
   __u64 frames[GRANT_VERDICTS];

@@ -4,8 +4,6 @@
 #include <bpf/libbpf.h>
 #include <signal.h>
 #include <sys/random.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,7 +14,7 @@
 
 #include "xdp/chunk.h"
 #include "xdp/grant_entry.h"
-#include "xdp/macvlan.h"
+#include "xdp/grant_remains.h"
 #include "xdp/open_port.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
@@ -26,56 +24,6 @@
 
 namespace viaduct {
 namespace {
-
-constexpr char kFilterName[] = "viaduct_filter";
-
-// TCX is newer (Linux 6.6) than the headers may be. A program that is attached by itself and not by
-// a link stays until it is detached.
-constexpr auto kTcxEgress = static_cast<bpf_attach_type>(47);
-
-// The same for kernels without TCX.
-constexpr std::uint32_t kClassicHandle = 0x5649, kClassicPriority = 0x5649;
-bpf_tc_hook classic_hook(int ifindex) {
-  DECLARE_LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex, .attach_point = BPF_TC_EGRESS);
-  return hook;
-}
-
-void detach_classic(int ifindex) {
-  bpf_tc_hook hook = classic_hook(ifindex);
-  DECLARE_LIBBPF_OPTS(bpf_tc_opts, which, .handle = kClassicHandle, .priority = kClassicPriority);
-  bpf_tc_detach(&hook, &which);
-}
-
-std::string name_of(int program) {
-  bpf_prog_info info{};
-  std::uint32_t bytes = sizeof info;
-  if (bpf_obj_get_info_by_fd(program, &info, &bytes) != 0) return {};
-  return info.name;
-}
-
-// libbpf does not know TCX yet, so the kernel is asked for the interface's programs directly.
-void detach_all_tcx(int ifindex) {
-  std::uint32_t ids[64];
-  // As the kernel has it now; the `revision` behind is written too.
-  struct {
-    std::uint32_t ifindex, attach_type, query_flags, attach_flags;
-    std::uint64_t ids;
-    std::uint32_t count, pad;
-    std::uint64_t rest[4];
-  } query{};
-  static_assert(sizeof query == 64);
-  query.ifindex = static_cast<std::uint32_t>(ifindex);
-  query.attach_type = kTcxEgress;
-  query.ids = reinterpret_cast<std::uintptr_t>(ids);
-  query.count = std::size(ids);
-  if (syscall(SYS_bpf, BPF_PROG_QUERY, &query, sizeof query) != 0) return;
-  for (std::uint32_t i = 0; i < std::min<std::size_t>(query.count, std::size(ids)); ++i) {
-    const int program = bpf_prog_get_fd_by_id(ids[i]);
-    if (program < 0) continue;
-    if (name_of(program) == kFilterName) bpf_prog_detach2(program, ifindex, kTcxEgress);
-    close(program);
-  }
-}
 
 std::string explain(const Interface& lower, const std::string& what, int error) {
   std::string text = lower.name + ": can't " + what + ": " + std::strerror(error);
@@ -105,21 +53,17 @@ void add_up(GrantFilter::Counts& to, const GrantFilter::Counts& more) {
 
 }  // namespace
 
+std::string child_prefix(int lower) {
+  return "vdg" + std::to_string(lower) + ".";
+}
+
 std::string child_name(const Interface& lower, std::uint32_t number) {
-  return "vdg" + std::to_string(lower.index) + "." + std::to_string(number);
+  return child_prefix(lower.index) + std::to_string(number);
 }
 
-unsigned remove_remains(const Interface& lower) {
-  silence_xdp_libraries();
-  const unsigned children =
-      delete_children(lower.index, "vdg" + std::to_string(lower.index) + ".", kChildAlias);
-  detach_all_tcx(lower.index);
-  detach_classic(lower.index);
-  return children;
-}
-
-GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type)
-    : lower_(lower), used_(VIADUCT_GRANTS) {
+GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type,
+                         const GrantRemains* remains)
+    : lower_(lower), ether_type_(ether_type), used_(VIADUCT_GRANTS) {
   silence_xdp_libraries();
   program_ = grant_filter_bpf__open();
   if (program_ == nullptr) throw PortError(explain(lower_, "open the egress filter", errno));
@@ -129,14 +73,26 @@ GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type)
   std::memcpy(const_cast<std::uint16_t*>(program_->rodata->host), lower.address.data(),
               lower.address.size());
   try {
+    if (remains != nullptr &&
+        (bpf_map__reuse_fd(program_->maps.grants, remains->grants.get()) != 0 ||
+         bpf_map__reuse_fd(program_->maps.counts, remains->counts.get()) != 0)) {
+      throw PortError(explain(lower_, "go on with the egress filter's tables", errno));
+    }
     if (const int error = -grant_filter_bpf__load(program_)) {
       throw PortError(explain(lower_, "load the egress filter", error));
     }
-    attach();
+    attach(remains);
   } catch (...) {
     grant_filter_bpf__destroy(program_);
     throw;
   }
+  if (remains == nullptr) return;
+  desk_ = remains->desk;
+  for (const GrantRemains::Port& port : remains->ports) {
+    used_[port.entry.number] = true;
+    next_ = std::max(next_, port.entry.number + 1);
+  }
+  if (desk_) next_ = std::max(next_, desk_->number + 1);
 }
 
 GrantFilter::~GrantFilter() {
@@ -148,7 +104,7 @@ GrantFilter::~GrantFilter() {
     changed_.notify_one();
     worker_.join();
   }
-  detach();
+  if (!kept_) detach();
   grant_filter_bpf__destroy(program_);
 }
 
@@ -188,9 +144,19 @@ void GrantFilter::work() {
   }
 }
 
-void GrantFilter::attach() {
+void GrantFilter::attach(const GrantRemains* remains) {
   const int program = bpf_program__fd(program_->progs.viaduct_filter);
-  if (bpf_prog_attach(program, lower_.index, kTcxEgress, 0) == 0) return;
+  const int before = remains != nullptr && !remains->classic ? remains->filter.get() : -1;
+  if (before >= 0) {
+    // At no time is there none.
+    DECLARE_LIBBPF_OPTS(bpf_prog_attach_opts, instead, .flags = BPF_F_REPLACE,
+                        .replace_prog_fd = before);
+    if (bpf_prog_attach_opts(program, lower_.index, kTcxEgress, &instead) == 0) return;
+  }
+  if (bpf_prog_attach(program, lower_.index, kTcxEgress, 0) == 0) {
+    if (before >= 0) bpf_prog_detach2(before, lower_.index, kTcxEgress);
+    return;
+  }
   classic_ = true;
   bpf_tc_hook hook = classic_hook(lower_.index);
   const int made = bpf_tc_hook_create(&hook);
@@ -231,23 +197,42 @@ GrantFilter::Entry GrantFilter::add() {
   return entry;
 }
 
-void GrantFilter::enter(const Entry& entry, int ifindex, bool agents_own) {
+GrantFilter::Entry GrantFilter::add_desk() {
+  if (!desk_ || used_[desk_->number]) return add();
+  const Entry entry = *std::exchange(desk_, std::nullopt);
+  used_[entry.number] = true;
+  return entry;
+}
+
+void GrantFilter::enter(const Entry& entry, int ifindex, bool agents_own, const Holder* holder) {
   grant_entry value{};
   std::memcpy(value.address, entry.address.data(), entry.address.size());
   value.holder = agents_own ? GRANT_AGENT : GRANT_PROGRAM;
   value.ifindex = static_cast<std::uint32_t>(ifindex);
+  value.ether_type = ether_type_;
+  if (agents_own || holder != nullptr) value.version = VIADUCT_GRANT_VERSION;
+  if (holder != nullptr) {
+    value.user = holder->user;
+    value.device = holder->device;
+    value.home = holder->home;
+    value.umem = holder->umem;
+  }
   if (bpf_map_update_elem(bpf_map__fd(program_->maps.grants), &entry.number, &value, 0) != 0) {
     throw PortError(explain(lower_, "enter a port in the egress filter", errno));
   }
 }
 
 void GrantFilter::remove(const Entry& entry) {
+  clear(entry);
+  used_[entry.number] = false;
+}
+
+void GrantFilter::clear(const Entry& entry) {
   const grant_entry nothing{};
   bpf_map_update_elem(bpf_map__fd(program_->maps.grants), &entry.number, &nothing, 0);
   add_up(gone_, counts(entry));
   const std::vector<grant_counts> zero(static_cast<std::size_t>(libbpf_num_possible_cpus()));
   bpf_map_update_elem(bpf_map__fd(program_->maps.counts), &entry.number, zero.data(), 0);
-  used_[entry.number] = false;
 }
 
 GrantFilter::Counts GrantFilter::counts(const Entry& entry) const {

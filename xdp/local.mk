@@ -16,10 +16,12 @@ granted_port_sources = \
 libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/af_xdp_port.cc xdp/af_xdp_port.h \
 	xdp/af_xdp_queue.cc xdp/af_xdp_queue.h \
+	xdp/child_programs.cc xdp/child_programs.h \
 	xdp/chunk.h \
 	xdp/grant.cc xdp/grant.h \
 	xdp/grant_entry.h \
 	xdp/grant_filter.cc xdp/grant_filter.h \
+	xdp/grant_remains.cc xdp/grant_remains.h \
 	xdp/interface.cc xdp/interface.h \
 	xdp/interface_lock.cc xdp/interface_lock.h \
 	xdp/loopback_port.cc xdp/loopback_port.h \

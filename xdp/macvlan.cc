@@ -11,7 +11,9 @@
 #include <netlink/route/link/macvlan.h>
 #include <netlink/socket.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -47,6 +49,21 @@ Owned<rtnl_link> with_index(int ifindex) {
   Owned<rtnl_link> link(rtnl_link_alloc());
   rtnl_link_set_ifindex(link.get(), ifindex);
   return link;
+}
+
+template <class Visit>
+void for_each_child(int lower, const std::string& prefix, Visit&& visit) {
+  const Owned<nl_sock> socket = connect();
+  nl_cache* all = nullptr;
+  if (socket == nullptr || rtnl_link_alloc_cache(socket.get(), AF_UNSPEC, &all) != 0) return;
+  const Owned<nl_cache> cache(all);
+  for (nl_object* at = nl_cache_get_first(all); at != nullptr; at = nl_cache_get_next(at)) {
+    auto* const link = reinterpret_cast<rtnl_link*>(at);
+    const char* const name = rtnl_link_get_name(link);
+    if (rtnl_link_get_link(link) != lower || name == nullptr) continue;
+    if (!std::string_view(name).starts_with(prefix) || !rtnl_link_is_macvlan(link)) continue;
+    visit(socket.get(), link);
+  }
 }
 
 }  // namespace
@@ -89,24 +106,36 @@ void delete_child(int ifindex) {
   if (socket != nullptr) rtnl_link_delete(socket.get(), with_index(ifindex).get());
 }
 
-unsigned delete_children(int lower, const std::string& prefix, const std::string& alias) {
-  const Owned<nl_sock> socket = connect();
-  nl_cache* all = nullptr;
-  if (socket == nullptr || rtnl_link_alloc_cache(socket.get(), AF_UNSPEC, &all) != 0) return 0;
-  const Owned<nl_cache> cache(all);
-  unsigned deleted = 0;
-  for (nl_object* at = nl_cache_get_first(all); at != nullptr; at = nl_cache_get_next(at)) {
-    auto* const link = reinterpret_cast<rtnl_link*>(at);
-    const char* const name = rtnl_link_get_name(link);
+std::vector<Child> finished_children(int lower, const std::string& prefix,
+                                     const std::string& alias) {
+  std::vector<Child> out;
+  for_each_child(lower, prefix, [&](nl_sock*, rtnl_link* link) {
     const char* const said = rtnl_link_get_ifalias(link);
-    if (rtnl_link_get_link(link) != lower || name == nullptr) continue;
-    if (!std::string_view(name).starts_with(prefix) || !rtnl_link_is_macvlan(link)) continue;
+    nl_addr* const mac = rtnl_link_get_addr(link);
+    Child child{rtnl_link_get_name(link), rtnl_link_get_ifindex(link), {}};
+    if (said == nullptr || alias != said || (rtnl_link_get_flags(link) & IFF_UP) == 0 ||
+        rtnl_link_macvlan_get_mode(link) != MACVLAN_MODE_PRIVATE || mac == nullptr ||
+        nl_addr_get_len(mac) != child.address.size()) {
+      return;
+    }
+    std::memcpy(child.address.data(), nl_addr_get_binary_addr(mac), child.address.size());
+    out.push_back(child);
+  });
+  return out;
+}
+
+unsigned delete_children(int lower, const std::string& prefix, const std::string& alias,
+                         const std::vector<int>& keep) {
+  unsigned deleted = 0;
+  for_each_child(lower, prefix, [&](nl_sock* socket, rtnl_link* link) {
+    const char* const said = rtnl_link_get_ifalias(link);
     // Somebody who was killed between making it and giving it the alias has left it down.
     const bool half_made = said == nullptr && (rtnl_link_get_flags(link) & IFF_UP) == 0 &&
                            rtnl_link_macvlan_get_mode(link) == MACVLAN_MODE_PRIVATE;
-    if (said != nullptr ? alias != said : !half_made) continue;
-    deleted += rtnl_link_delete(socket.get(), link) == 0;
-  }
+    if (said != nullptr ? alias != said : !half_made) return;
+    if (std::find(keep.begin(), keep.end(), rtnl_link_get_ifindex(link)) != keep.end()) return;
+    deleted += rtnl_link_delete(socket, link) == 0;
+  });
   return deleted;
 }
 

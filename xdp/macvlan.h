@@ -3,6 +3,7 @@
 #define VIADUCT_XDP_MACVLAN_H
 
 #include <string>
+#include <vector>
 
 #include "xdp/interface.h"
 
@@ -16,9 +17,19 @@ int create_child(const Interface& lower, const std::string& name, const std::str
 // Quietly; it may be gone already.
 void delete_child(int ifindex);
 
+// The children of `lower` whose names begin so, that have the alias, and that are up and private.
+struct Child {
+  std::string name;
+  int ifindex;
+  MacAddress address;
+};
+std::vector<Child> finished_children(int lower, const std::string& prefix,
+                                     const std::string& alias);
+
 // Deletes all children of `lower` whose names begin so and that have the alias, or were never finished:
-// down, private, and without one. Returns how many.
-unsigned delete_children(int lower, const std::string& prefix, const std::string& alias);
+// down, private, and without one; but not those with the indices `keep`. Returns how many.
+unsigned delete_children(int lower, const std::string& prefix, const std::string& alias,
+                         const std::vector<int>& keep = {});
 
 }  // namespace viaduct
 

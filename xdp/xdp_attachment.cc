@@ -17,8 +17,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 
+#include "xdp/child_programs.h"
 #include "xdp/open_port.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
@@ -84,6 +86,7 @@ XdpAttachment::XdpAttachment(const Options& options) : options_(options) {
   try {
     const std::string missing =
         may_look_up_programs() ? start_guard() : "CAP_SYS_ADMIN is missing";
+    std::optional<ChildProgramsAside> aside(options_.ifindex);
     if (missing.empty()) {
       dispatched_ = attach_to_dispatcher();
     } else {
@@ -92,6 +95,7 @@ XdpAttachment::XdpAttachment(const Options& options) : options_(options) {
     }
     if (!dispatched_) {
       attach_link();
+      aside.reset();
       dismiss_guard();
     }
   } catch (...) {

@@ -30,8 +30,9 @@ struct Program {
   void* segment = nullptr;
   std::size_t bytes = 0;
   layout::Capacity capacity{};
-  Descriptor home;
+  Descriptor home, umem;
   std::size_t home_bytes = 0;
+  MacAddress port{};
 
   void look(TestAgent& agent) {
     agent.run();
@@ -43,12 +44,15 @@ struct Program {
     require(segment != MAP_FAILED, "mmap");
     if (answer->fds.size() < control::kGrantedDescriptors) return;
     home = std::move(answer->fds[4]);
+    umem = std::move(answer->fds[3]);
+    port = answer->hello.port.address;
     home_bytes = answer->hello.home_bytes;
   }
   void close() {
     if (segment != nullptr) munmap(segment, bytes);
     segment = nullptr;
     home.close();
+    umem.close();
     socket.reset();
   }
   layout::View view() const { return layout::View(segment, capacity); }
@@ -89,6 +93,29 @@ void say_other(Program& program, TestAgent& agent, Input& input) {
   std::uint8_t room[sizeof hello];
   std::memcpy(room, &hello, sizeof hello);
   say(program, agent, {room, hello.head.bytes}, false);
+}
+
+// A program that has had a port comes to the next agent, perhaps with somebody else's.
+void say_adopt(Program& program, Program& other, TestAgent& agent, Input& input) {
+  const std::uint8_t what = input.byte();
+  const Program& whose = (what & 1) != 0 ? other : program;
+  control::Adopt adopt{};
+  adopt.head.kind = static_cast<std::uint16_t>(control::Kind::kAdopt);
+  adopt.head.bytes = sizeof adopt;
+  std::strcpy(adopt.device, (what & 2) != 0 ? "nic1" : "nic0");
+  std::copy(whose.port.begin(), whose.port.end(), adopt.port);
+  adopt.home = (what & 4) != 0 ? static_cast<std::int32_t>(input.number()) : whose.home.get();
+  adopt.umem = (what & 8) != 0 ? other.umem.get() : program.umem.get();
+  std::uint8_t room[sizeof adopt + 16] = {};
+  for (unsigned i = 0; i < what / 64u; ++i) {
+    const std::size_t at = input.byte();
+    reinterpret_cast<std::uint8_t*>(&adopt)[at % sizeof adopt] = input.byte();
+  }
+  std::memcpy(room, &adopt, sizeof adopt);
+  if (program.segment != nullptr) munmap(program.segment, program.bytes);
+  program.segment = nullptr;
+  program.socket = std::make_unique<TestProgram>(agent.socket());
+  say(program, agent, {room, (what & 16) != 0 ? sizeof room : sizeof adopt}, (what & 32) != 0);
 }
 
 // Many that come at once: those who say nothing, or one too many of those who do.
@@ -142,7 +169,7 @@ void command(Program& program, Input& input) {
   program.view().header().doorbells.ring(layout::command_bit(number));
 }
 
-void step(TestAgent& agent, Program& program, unsigned what, Input& input) {
+void step(TestAgent& agent, Program& program, Program& other, unsigned what, Input& input) {
   switch (what) {
     case 0:
       program.close();
@@ -176,6 +203,12 @@ void step(TestAgent& agent, Program& program, unsigned what, Input& input) {
         case 1: agent.ports.kept = !agent.ports.kept; break;
         case 2: crowd(agent, true); break;
         case 3: crowd(agent, false); break;
+        case 5: say_adopt(program, other, agent, input); break;
+        case 6:
+          // The next agent is this one.
+          agent.server->hand_over();
+          agent.server->inherit(*agent.nics[0]);
+          break;
         case 4:
           agent.server->end_sessions(*agent.nics[0]);
           agent.nics[0]->close();
@@ -214,7 +247,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Program programs[kPrograms];
     for (std::size_t i = 0; i < kMostSteps && !input.empty(); ++i) {
       const unsigned what = input.byte();
-      step(agent, programs[what / 16 % kPrograms], what % 16, input);
+      step(agent, programs[what / 16 % kPrograms], programs[what / 64], what % 16, input);
     }
     for (Program& program : programs) program.close();
     agent.ports.kept = false;

@@ -16,7 +16,9 @@ using Steps = std::vector<std::uint8_t>;
 // Steps of fuzz_control, of one program.
 constexpr std::uint8_t kConnect = 0, kSayRaw = 1, kSayWithDescriptors = 2, kSayHello = 3,
                        kClose = 5, kTick = 6, kScribble = 7, kCommand = 9, kRing = 11,
-                       kAwayAndBack = 12, kRun = 15;
+                       kAwayAndBack = 12, kMore = 13, kRun = 15;
+// With kMore.
+constexpr std::uint8_t kKept = 1, kAdopt = 5, kNextAgent = 6;
 
 Steps operator+(Steps a, const Steps& b) {
   a.insert(a.end(), b.begin(), b.end());
@@ -67,6 +69,14 @@ int main(int argc, char** argv) {
                    command(Op::kCreateVi, offsetof(layout::CommandBody, vi_attributes), {2}) +
                    command(Op::kConnectWait, offsetof(layout::CommandBody, timeout_ms), {200}) +
                    Steps{kRing, 128, 0, kRun, kClose});
+  const Steps granted = {kConnect, kSayHello, 64, kRun};
+  const Steps next = {kMore, kKept, kMore, kNextAgent};
+  corpus.push_back(granted + next + Steps{kMore, kAdopt, 0, kRun, kClose, kRun});
+  corpus.push_back(granted + next + Steps{kMore, kAdopt, 0} + next + Steps{kMore, kKept, kMore,
+                   kAdopt, 0, kRun, kClose});
+  corpus.push_back(granted + next + Steps{kMore, kAdopt, 4, 3, 0, 0, 0, kMore, kAdopt, 8, kMore,
+                   kAdopt, 2, kMore, kAdopt, 16, kMore, kAdopt, 32, kMore, kAdopt, 64, 76, 9, kRun});
+  corpus.push_back(granted + next + Steps{kTick, kRun, kMore, kAdopt, 0, kRun});
   int number = 0;
   for (const Steps& steps : corpus) {
     const std::string path = std::string(argv[1]) + "/control-" + std::to_string(++number);

@@ -16,6 +16,9 @@
 //   touch FILE, await FILE         for whoever runs several of these
 //   leave              ends the session, but keeps all descriptors that came with it
 //   lost               waits until the agent ends the session
+//   adopt WHAT         asks the next agent to adopt the session, and says "adopted" or "not adopted
+//                      REASON"; good, or with one thing wrong: home, umem, address, device
+//   user NUMBER        becomes somebody else
 //
 // granted_tool watch IF MS    says "saw TO FROM TYPE BYTES" for each frame on an interface
 // granted_tool inject IF TO   sends a good frame there, from the interface's address
@@ -93,6 +96,7 @@ class Session {
   GrantedPort& port() { return port_; }
   void wait_for_end() const;
   void leave() { socket_.close(); }
+  void adopt(const std::string& what);
 
  private:
   Descriptor socket_;
@@ -101,15 +105,18 @@ class Session {
   GrantedPort port_;
 };
 
-Session::Session(const char* device, Placement placement)
-    : socket_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+Descriptor connect_to_agent() {
+  Descriptor out(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un agent{};
   agent.sun_family = AF_UNIX;
   std::strcpy(agent.sun_path + 1, control::kDefaultSocket + 1);
   const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
                                             std::strlen(control::kDefaultSocket));
-  if (connect(socket_.get(), reinterpret_cast<const sockaddr*>(&agent), bytes) != 0)
-    fail("connect");
+  if (connect(out.get(), reinterpret_cast<const sockaddr*>(&agent), bytes) != 0) fail("connect");
+  return out;
+}
+
+Session::Session(const char* device, Placement placement) : socket_(connect_to_agent()) {
   control::Hello hello{};
   hello.head.kind = static_cast<std::uint16_t>(control::Kind::kHello);
   hello.head.bytes = sizeof hello;
@@ -150,6 +157,30 @@ Session::Session(const char* device, Placement placement)
   std::printf("granted %s host %s desk %s mtu %u in %llu\n", to_text(port_.address()).c_str(),
               to_text(address(answer_.host)).c_str(), to_text(address(answer_.desk)).c_str(),
               port_.mtu(), static_cast<unsigned long long>(took / kNsPerUs));
+}
+
+// The descriptors of the answer are of no use here.
+void Session::adopt(const std::string& what) {
+  Descriptor agent = connect_to_agent();
+  control::Adopt adopt{};
+  adopt.head.kind = static_cast<std::uint16_t>(control::Kind::kAdopt);
+  adopt.head.bytes = sizeof adopt;
+  std::strcpy(adopt.device, what == "device" ? "lo" : "nic0");
+  const MacAddress own = port_.address();
+  std::copy(own.begin(), own.end(), adopt.port);
+  if (what == "address") ++adopt.port[1];
+  // Files that it has, but not these.
+  adopt.home = what == "home" ? fd(3) : fd(4);
+  adopt.umem = what == "umem" ? fd(0) : fd(3);
+  control::HelloAnswer answer{};
+  if (send(agent.get(), &adopt, sizeof adopt, 0) != sizeof adopt) fail("adopt");
+  if (recv(agent.get(), &answer, sizeof answer, 0) != sizeof answer) fail("answer");
+  if (answer.head.result != 0) {
+    std::printf("not adopted %s\n", answer.reason);
+    return;
+  }
+  std::printf("adopted\n");
+  socket_ = std::move(agent);
 }
 
 void Session::wait_for_end() const {
@@ -347,6 +378,11 @@ void take_steps(Session& session, const std::vector<std::string>& steps) {
       session.leave();
     } else if (step == "lost") {
       session.wait_for_end();
+    } else if (step == "adopt") {
+      session.adopt(next());
+    } else if (step == "user") {
+      const auto user = static_cast<uid_t>(std::stoul(next()));
+      if (setresgid(user, user, user) != 0 || setresuid(user, user, user) != 0) fail("user");
     } else {
       fail("step " + step);
     }

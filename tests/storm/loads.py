@@ -165,6 +165,61 @@ class Worker:
         return self.ledger.slot(self.slot)
 
 
+class Survivors:
+    """Which connections of granted pairs live through the deaths of agents. A pair counts when both of
+    its ends have a connection, and have talked over it, since one of them was last killed."""
+
+    def __init__(self, pairs):
+        self.pairs = {n: pair for n, pair in enumerate(pairs) if pair[0].placement == "granted"}
+        self.survived = self.lost = 0
+        self.pending = {}   # pair: failures of its ends before, deaths since
+        self.new = {n: (0, 0) for n in self.pairs}    # pair: connections of its ends before
+        self.talks = {}     # pair of `new` that has a connection: answers then
+
+    def count(self, number, row):
+        return tuple(worker.counts()[row] for worker in self.pairs[number])
+
+    def look(self):
+        for number, before in list(self.new.items()):
+            now = self.count(number, "connections")
+            if not all(a > b for a, b in zip(now, before)):
+                continue
+            answered = self.pairs[number][1].counts()["answered"]
+            if answered > self.talks.setdefault(number, answered) + 16:
+                del self.new[number], self.talks[number]
+
+    def settle(self, number):
+        if number not in self.pending:
+            return
+        failures, deaths = self.pending.pop(number)
+        if self.count(number, "failures") == failures:
+            self.survived += deaths
+            return
+        self.lost += 1
+        server, asker = self.pairs[number]
+        say(f"lost with an agent: {asker.arguments} from {asker.host} to {server.host}")
+
+    def disturb(self, workers):
+        """Before these are killed, or lose their sessions."""
+        for number, pair in self.pairs.items():
+            if pair[0] in workers or pair[1] in workers:
+                self.settle(number)
+                self.new[number] = self.count(number, "connections")
+                self.talks.pop(number, None)
+
+    def agent_dies(self, host):
+        self.look()
+        for number, pair in self.pairs.items():
+            if number in self.new or host not in (pair[0].host, pair[1].host):
+                continue
+            failures, deaths = self.pending.get(number, (self.count(number, "failures"), 0))
+            self.pending[number] = (failures, deaths + 1)
+
+    def finish(self):
+        for number in list(self.pending):
+            self.settle(number)
+
+
 def bpf_programs():
     """BPF programs in the system, or nothing where that can't be told."""
     text = run("bpftool", "prog", "list", check=False)

@@ -1,7 +1,8 @@
 # `make storm`: kill -9 of programs and agents at random moments under a verified load. `make soak`: the
 # same load for long, on four hosts with faults. See the scripts.
 
-EXTRA_PROGRAMS += tests/storm/load_tool
+# adopt.test uses it too.
+check_PROGRAMS += tests/storm/load_tool
 tests_storm_load_tool_SOURCES = tests/storm/load_tool.cc
 tests_storm_load_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_storm_load_tool_LDADD = libvipl.la

@@ -49,7 +49,8 @@ class TestGranter final : public Granter {
   struct Log {
     std::string why;  // no port can be made
     bool kept = false;  // somebody has copies of all sockets
-    unsigned made = 0, gone = 0, admitted = 0, dismissed = 0;
+    unsigned made = 0, gone = 0, admitted = 0, dismissed = 0, left = 0;
+    std::vector<std::pair<MacAddress, GrantedPlace::Holder>> remains;  // of an earlier agent
     std::vector<std::vector<std::byte>> sent;
     GrantedCounters counters;
   };
@@ -58,6 +59,14 @@ class TestGranter final : public Granter {
   std::unique_ptr<GrantedPlace> make(std::uint32_t umem_bytes) override {
     if (!log_.why.empty()) throw PortError(log_.why);
     return std::make_unique<Place>(log_, umem_bytes);
+  }
+  std::vector<std::unique_ptr<GrantedPlace>> take_left() override {
+    std::vector<std::unique_ptr<GrantedPlace>> out;
+    for (const auto& [address, holder] : log_.remains) {
+      out.push_back(std::make_unique<Place>(log_, address, holder));
+    }
+    log_.remains.clear();
+    return out;
   }
   void admit(GrantedPlace&) override { ++log_.admitted; }
   void dismiss(GrantedPlace&) override { ++log_.dismissed; }
@@ -77,7 +86,19 @@ class TestGranter final : public Granter {
       layout_.send = layout_.receive;
       layout_.ring = 64;
     }
+    Place(Log& log, const MacAddress& address, const Holder& holder) : log_(log), holder_(holder) {
+      ++log_.made;
+      layout_.address = address;
+      layout_.ether_type = wire::kDefaultEtherType;
+    }
     const GrantedLayout& layout() const override { return layout_; }
+    void set_holder(const Holder& holder) override { holder_ = holder; }
+    Holder holder() const override { return holder_; }
+    void take_umem(int umem) override { umem_ = Descriptor(umem); }
+    void leave() override {
+      ++log_.gone, ++log_.left;
+      log_.remains.emplace_back(layout_.address, holder_);
+    }
     int socket() const override { return socket_.get(); }
     int umem() const override { return umem_.get(); }
     bool send(std::span<const std::byte> frame) override {
@@ -92,6 +113,7 @@ class TestGranter final : public Granter {
     Log& log_;
     Descriptor socket_, umem_;
     GrantedLayout layout_{};
+    Holder holder_;
   };
 
   Log& log_;

@@ -48,6 +48,7 @@ TEST(Config, HasDefaultsForEverythingButTheInterface) {
   EXPECT_EQ(config.granted.ports, 16u);
   EXPECT_EQ(config.granted.ports_per_user, 8u);
   EXPECT_EQ(config.granted.umem_kb, 4096u);
+  EXPECT_EQ(config.granted.adrift_ms, 10'000u);
   EXPECT_TRUE(config.granted.access.allows(12345, {}));
   ASSERT_EQ(config.nics.size(), 1u);
   EXPECT_EQ(config.nics[0].port, PortKind::kAuto);
@@ -95,6 +96,7 @@ groups = [10, "via"]
 ports = 4
 ports_per_user = 2
 umem_kb = 1024
+adrift_ms = 500
 [hosts]
 Beta = "02:00:00:00:00:0B"
 "gamma.example.org" = "02:00:00:00:00:0c"
@@ -131,6 +133,7 @@ Beta = "02:00:00:00:00:0B"
   EXPECT_EQ(config.granted.ports, 4u);
   EXPECT_EQ(config.granted.ports_per_user, 2u);
   EXPECT_EQ(config.granted.umem_kb, 1024u);
+  EXPECT_EQ(config.granted.adrift_ms, 500u);
   ASSERT_EQ(config.hosts.size(), 2u);
   EXPECT_EQ(to_text(config.hosts.at("beta")), "02:00:00:00:00:0b");
 }
@@ -253,6 +256,8 @@ constexpr Bad kBad[] = {
     {"GrantedPortsPerUser", "[granted]\nports_per_user = 0\n",
      "viad.conf:2: granted.ports_per_user: ", "out of range"},
     {"GrantedUmemSmall", "[granted]\numem_kb = 128\n", "viad.conf:2: granted.umem_kb: ",
+     "out of range"},
+    {"GrantedAdrift", "[granted]\nadrift_ms = 600001\n", "viad.conf:2: granted.adrift_ms: ",
      "out of range"},
     {"GrantedUmemPower", "[granted]\numem_kb = 1000\n", "viad.conf:2: granted.umem_kb: ",
      "power of two"},

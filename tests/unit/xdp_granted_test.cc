@@ -18,6 +18,7 @@
 
 #include "tests/unit/xdp_fixture.h"
 #include "xdp/grant.h"
+#include "xdp/grant_remains.h"
 #include "xdp/granted_port.h"
 #include "xdp/interface.h"
 #include "xdp/local_port.h"
