@@ -1,7 +1,5 @@
 #include "vipl/watcher.h"
 
-#include <sys/prctl.h>
-
 #include "vipl/caller.h"
 #include "vipl/lock.h"
 #include "vipl/session.h"
@@ -27,7 +25,7 @@ void judge(const pollfd& polled, std::uint32_t number, std::uint32_t key) {
 }
 
 void* run(void*) {
-  ::syscall(SYS_prctl, PR_SET_NAME, "vipl-watch", 0, 0, 0);
+  sys::name_thread("vipl-watch");
   static pollfd fds[1 + kMaxSessions];
   static std::uint32_t numbers[1 + kMaxSessions];
   static std::uint32_t keys[1 + kMaxSessions];
