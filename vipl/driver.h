@@ -92,7 +92,11 @@ class Driver {
   // Makes the thread in watch() look again at its word.
   void wake_watcher() { poke(program_watch_); }
 
-  // Ends the session: peers are told. To be called once, when no thread will begin a turn any more.
+  // The session is about to be lost: once this has returned the stack touches the program's memory no
+  // more, so that what is posted can be given back. May be called again.
+  void halt();
+
+  // Ends the session: peers are told. To be called once, after halt().
   void finish();
 
  private:
@@ -127,6 +131,7 @@ class Driver {
   // stand_in.cc
   static constexpr std::size_t kStandInStack = 256 * 1024;
   bool start_stand_in();
+  void dismiss_stand_in();
   void stop_stand_in();
   static void* run_stand_in(void* driver);
   void stand_in();
@@ -147,6 +152,7 @@ class Driver {
   std::uint32_t idle_ = 0;     // rounds in a row in which nothing was to be seen
   std::uint64_t now_ = 0;      // of the last round that read the clock
   Habit habit_;
+  bool halted_ = false;        // no more rounds
 
   // --- changing
   alignas(64) std::atomic<std::uint32_t> lock_{0};

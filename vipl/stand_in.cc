@@ -26,11 +26,15 @@ void* Driver::run_stand_in(void* driver) {
   return nullptr;
 }
 
-void Driver::stop_stand_in() {
+void Driver::dismiss_stand_in() {
   stopping_.store(true);
   rest_.store(1);
   sys::futex_wake(rest_);
   poke(stand_in_watch_);
+}
+
+void Driver::stop_stand_in() {
+  dismiss_stand_in();
   while (gone_.load() == 0) sys::futex_wait(gone_, 0, ~0ull);
 }
 

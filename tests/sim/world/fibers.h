@@ -7,6 +7,7 @@
 #define VIADUCT_TESTS_SIM_WORLD_FIBERS_H
 
 #include <poll.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <atomic>
@@ -27,7 +28,7 @@ class Fibers;
 struct Fiber {
   enum class State : std::uint8_t {
     kReady,      // runs at the next step
-    kYields,     // the same, and wants the clock to move on
+    kYields,     // runs at `deadline`, looks again and again
     kPreempted,  // runs at `deadline`, may hold locks
     kOnWord,     // sleeps until it is woken, or `deadline`
     kPolls,      // until one of `polled` is ready, or `deadline`
@@ -43,6 +44,7 @@ struct Fiber {
   std::span<pollfd> polled;
   bool woken = false;
   unsigned yields = 0;  // in a row
+  unsigned calls = 0;   // of the kernel, since it last gave way
 
   // What the library keeps for each thread.
   vipl::ThreadRecord* record = nullptr;
@@ -52,7 +54,10 @@ struct Fiber {
  private:
   friend class Fibers;
   std::function<void()> work_;
+  // Where it begins, and where it goes on: the former takes two system calls.
   ucontext_t context_{};
+  jmp_buf jump_;
+  bool begun_ = false;
   std::byte* stack_ = nullptr;
 };
 
@@ -97,11 +102,14 @@ class Fibers {
  private:
   static void enter(unsigned high, unsigned low);
   void resume(Fiber& fiber);
+  void go_to(Fiber& fiber);
+  void go_back(Fiber& fiber);
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<std::byte*> stacks_;  // that nobody uses
   Fiber* current_ = nullptr;
   ucontext_t world_{};
+  jmp_buf world_jump_;
   int last_id_ = 1000;
 };
 

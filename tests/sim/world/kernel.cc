@@ -112,7 +112,15 @@ std::uint64_t Kernel::next() const {
                      [this](const void* owner) { return outside_->may_run(owner); });
 }
 
+void Kernel::take_time() {
+  constexpr unsigned kCalls = 256;
+  Fiber* const fiber = fibers.current();
+  if (fiber == nullptr || outside_ == nullptr || ++fiber->calls < kCalls) return;
+  fibers.suspend(Fiber::State::kPreempted, outside_->now() + kUs);
+}
+
 void Kernel::may_stop() {
+  take_time();
   const Fiber* const fiber = fibers.current();
   if (fiber == nullptr || outside_ == nullptr) return;
   Random& random = outside_->random_of(fiber->owner);

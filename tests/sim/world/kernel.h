@@ -129,7 +129,9 @@ class Kernel {
 
   bool run();
   std::uint64_t next() const;
-  // Of a fiber: stops it now and then.
+  // Of a fiber: calls take time, so that who makes them again and again gives way at last.
+  void take_time();
+  // The same, and stops it now and then.
   void may_stop();
   // Of a fiber: sleeps on a word of its program's, or for a time. False: the time is up.
   bool wait(const void* word, std::uint64_t deadline);

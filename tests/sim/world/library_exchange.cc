@@ -144,6 +144,7 @@ bool LibrarySide::send() {
   }
   item.descriptor->CS.Control = static_cast<VIP_UINT16>(item.op | VIP_CONTROL_IMMEDIATE);
   item.descriptor->CS.ImmediateData = label(*connection_, sent_);
+  tell("  job %u side %u sends %u: %u bytes", options_.job, side_, sent_, length);
   ++sent_;
   post(false, item);
   return !gone_ && !over_;
@@ -250,6 +251,7 @@ void LibrarySide::take_message(const Item& item, const VIP_DESCRIPTOR& d) {
          number, size);
   }
   got_ = number + 1;
+  tell("  job %u side %u got %u: %u bytes", options_.job, side_, number, size);
 }
 
 // What a Done or a Wait has returned. True if a descriptor has come back.
@@ -281,7 +283,11 @@ bool LibrarySide::take(bool receive, VIP_RETURN result, VIP_DESCRIPTOR* d) {
   Connection* const c = connection_;
   if (well && c == nullptr) fail("a descriptor has completed without a connection");
   const bool harmless = (status & VIP_STATUS_ERROR_MASK & ~kHarmless) == 0;
-  if (!well) over_ = true;
+  if (!well && !over_) {
+    over_ = true;
+    tell("job %u side %u: a %s has ended with status %x", options_.job, side_,
+         receive ? "receive" : "send", status);
+  }
   if (!well && !harmless && c != nullptr && !c->spoilt && (receive || !c->ended)) {
     fail("a %s has ended with status %x", receive ? "receive" : "send", status);
   }
@@ -392,18 +398,29 @@ bool LibrarySide::wait_on_queue(bool receive, bool patient) {
   return take(receive, result, d);
 }
 
+// A program that polls does something else now and then: for longer, the longer it looks in vain.
+void LibrarySide::think(unsigned& looks) {
+  constexpr unsigned kOften = 8, kDoublings = 12;
+  if (++looks % kOften != 0 && !program_.random.chance(0.1)) return;
+  nap(100, kUs << std::min(looks / kOften, kDoublings));
+}
+
 // Waits until something has come back. False if nothing has, in time.
 bool LibrarySide::get_some(bool patient) {
   VIP_VI_HANDLE vi = nullptr;
   VIP_BOOLEAN receive = VIP_FALSE;
   const std::uint64_t until = patient ? ~0ull : program_.library.now() + kPatience;
   const VIP_ULONG timeout = patient ? VIP_INFINITE : kPatience / kMsec;
+  unsigned looks = 0;
   switch (manner_) {
     case Manner::kPolls:
       while (!gone_) {
-        if (take_next(true) || (!gone_ && take_next(false))) return true;
+        if (take_next(true) || (!gone_ && take_next(false))) {
+          Kernel::the().fibers.current()->yields = 0;
+          return true;
+        }
         if (program_.library.now() >= until) return false;
-        if (program_.random.chance(0.1)) nap(100, 50 * kUs);
+        think(looks);
       }
       return false;
     case Manner::kWaits:
@@ -416,8 +433,12 @@ bool LibrarySide::get_some(bool patient) {
         if (program_.random.chance(0.05) && take_next(true)) return true;
         if (gone_) return false;
         const VIP_RETURN result = VipCQDone(cq_, &vi, &receive);
-        if (take_entry(result, vi, receive)) return true;
+        if (take_entry(result, vi, receive)) {
+          Kernel::the().fibers.current()->yields = 0;
+          return true;
+        }
         if (program_.library.now() >= until) return false;
+        think(looks);
       }
       return false;
     case Manner::kCqWaits: {
@@ -467,6 +488,8 @@ bool LibrarySide::batch() {
     // Of what may be lost, the last one may be.
     if (!get_some(reliable) && !reliable && queue_[0].empty() && !over_) break;
   }
+  // With the next batch the other side takes it that all receives are posted again.
+  while (posting_ != 0) Kernel::the().sleep(kUs);
   return !over_ && !gone_;
 }
 

@@ -266,8 +266,11 @@ bool LibrarySide::connect() {
   sent_ = got_ = due_ = 0;
   over_ = false;
   peers_ = nullptr;
+  // Handlers may be called for the first messages before we know that they can come.
+  up_ = true;
   const bool connected = options_.peers ? meet() : side_ == 0 ? ask() : wait_and_accept();
   if (connected) return stands();
+  up_ = false;
   if (connection_ != nullptr) {
     note_end();
     connection_->gone[side_] = true;
@@ -344,14 +347,13 @@ bool LibrarySide::meet() {
     result = polls ? VipConnectPeerDone(vi_, &peer) : VipConnectPeerWait(vi_, &peer);
   } while (polls && result == VIP_NOT_DONE);
   return check(result, polls ? "VipConnectPeerDone" : "VipConnectPeerWait",
-               {VIP_SUCCESS, VIP_TIMEOUT, VIP_REJECT}) &&
+               {VIP_SUCCESS, VIP_TIMEOUT, VIP_REJECT, VIP_ERROR_RESOURCE}) &&
          result == VIP_SUCCESS;
 }
 
 bool LibrarySide::stands() {
   if (connection_->stood[side_]) fail("connection %u was made twice", connection_->number);
   connection_->stood[side_] = true;
-  up_ = true;
   tell("job %u side %u: connection %u is up", options_.job, side_, connection_->number);
   VIP_VI_STATE state{};
   VIP_VI_ATTRIBUTES attributes{};
@@ -372,7 +374,8 @@ void LibrarySide::ask_around() {
   auto* const address = reinterpret_cast<VIP_NET_ADDRESS*>(room);
   const VIP_RETURN result = VipNSGetHostByName(program_.nic, name, address, 0);
   if (!check(result, "VipNSGetHostByName", {VIP_SUCCESS, VIP_ERROR_NAMESERVICE, VIP_ERROR_RESOURCE})) return;
-  if (result != VIP_SUCCESS) return;
+  // Answers carry no key: who spoils or forges one is believed.
+  if (result != VIP_SUCCESS || job_.world.plan.corrupts || job_.world.plan.forges) return;
   const MacAddress right = job_.world.address(static_cast<unsigned>(name[0] - 'a'));
   if (std::memcmp(address->HostAddress, right.data(), right.size()) != 0) {
     fail("a name with another host's address");

@@ -105,6 +105,7 @@ class LibrarySide {
   bool take_entry(VIP_RETURN result, VIP_VI_HANDLE vi, VIP_BOOLEAN receive);
   void take_message(const Item& item, const VIP_DESCRIPTOR& descriptor);
   bool get_some(bool patient);
+  void think(unsigned& looks);
   bool wait_on_queue(bool receive, bool patient);
   bool sleep_until_told(bool patient);
   void drain();

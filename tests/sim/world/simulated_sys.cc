@@ -1,5 +1,6 @@
 // What libvipl asks of the system, answered by the simulated kernel: seam/vipl/sys.h, vipl/thread.h,
 // seam/xdp/granted_port.h and vipl/guarded_copy.h.
+#include <algorithm>
 #include <cstring>
 
 #include "tests/sim/world/failure.h"
@@ -129,6 +130,7 @@ int close(int fd) {
 }
 
 long read(int fd, void* data, std::size_t) {
+  kernel().take_time();
   const auto event = kernel().file<EventFile>(fd);
   if (event == nullptr) return error(EBADF);
   if (event->count == 0) return error(EAGAIN);
@@ -207,8 +209,13 @@ std::uint64_t monotonic_ns() {
   return kernel().outside().now();
 }
 
+// Who looks again and again must let the clock move on: by more and more, the longer it takes.
 void yield() {
-  kernel().fibers.suspend(Fiber::State::kYields, ~0ull);
+  constexpr unsigned kDoublings = 12;
+  constexpr std::uint64_t kFirst = 200;
+  const unsigned yields = kernel().fibers.current()->yields;
+  kernel().fibers.suspend(Fiber::State::kYields,
+                          after(kFirst << std::min(yields, kDoublings)));
 }
 
 int thread() {
