@@ -74,9 +74,14 @@ void LibrarySide::post(bool receive, Item& item) {
 
 void LibrarySide::offer(Item& item) {
   Buffer& buffer = *item.buffer;
-  if (buffer.handle == 0 && !register_buffer(buffer, buffer.size, false, false)) {
-    free_in_.push_back(&item);
-    return;
+  if (buffer.handle == 0) {
+    ++posting_;
+    const bool registered = register_buffer(buffer, buffer.size, false, false);
+    --posting_;
+    if (!registered) {
+      free_in_.push_back(&item);
+      return;
+    }
   }
   VIP_DESCRIPTOR& d = *item.descriptor;
   std::memset(&d, 0, sizeof d);
@@ -424,7 +429,8 @@ bool LibrarySide::get_some(bool patient) {
       }
       return false;
     case Manner::kWaits:
-      return wait_on_queue(got_ < due_ || queue_[0].empty(), patient);
+      if (wait_on_queue(got_ < due_ || queue_[0].empty(), patient)) return true;
+      return !gone_ && !queue_[0].empty() && take_next(false);
     case Manner::kThreads:
       return queue_[0].empty() ? sleep_until_told(patient) : wait_on_queue(false, patient);
     case Manner::kCqPolls:
