@@ -67,6 +67,7 @@ libvipl_simulated_la_SOURCES = \
 	tests/sim/seam/xdp/granted_port.h \
 	tests/sim/world/fibers.cc tests/sim/world/fibers.h \
 	tests/sim/world/kernel.cc tests/sim/world/kernel.h \
+	tests/sim/world/simulated_globals.cc \
 	tests/sim/world/simulated_sys.cc \
 	vipl/attributes.cc \
 	vipl/caller.cc \
@@ -90,11 +91,9 @@ libvipl_simulated_la_SOURCES = \
 	vipl/poll.cc \
 	vipl/pollers.cc \
 	vipl/presence.cc \
-	vipl/session.cc \
 	vipl/stand_in.cc \
 	vipl/text.cc \
 	vipl/vi.cc \
-	vipl/watcher.cc \
 	vipl/work_queue.cc
 libvipl_simulated_la_CPPFLAGS = -iquote $(srcdir)/tests/sim/seam $(AM_CPPFLAGS) \
 	-DVIADUCT_GRANTED_STACK

@@ -1,8 +1,7 @@
 // Threads of simulated programs: fibers of the one thread, which give way where a thread would make
 // a system call that waits, and at a few places more (see kernel.h).
 //
-// A fiber belongs to an owner, a program of the world, or to nobody: then it serves all of them. It
-// lives on when the world ends, if it has not ended: libvipl's watcher does.
+// A fiber belongs to an owner, a program of the world, or to nobody: then it serves all of them.
 #ifndef VIADUCT_TESTS_SIM_WORLD_FIBERS_H
 #define VIADUCT_TESTS_SIM_WORLD_FIBERS_H
 

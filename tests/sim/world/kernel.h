@@ -104,7 +104,8 @@ class Kernel {
   static Kernel& the();
 
   void begin(Outside& world) { outside_ = &world; }
-  void end() { outside_ = nullptr; }
+  // All programs have ended; the library's watcher goes too.
+  void end();
   Outside& outside() { return *outside_; }
   bool has_world() const { return outside_ != nullptr; }
 
