@@ -7,10 +7,10 @@
 namespace viaduct::sim {
 
 void Kernel::end() {
-  outside_ = nullptr;
+  fibers.end([](const Fiber& fiber) { return fiber.owner == nullptr; });
   vipl::registry::g_next = 0;
   vipl::watcher::g_running = false;
-  fibers.end([](const Fiber& fiber) { return fiber.owner == nullptr; });
+  outside_ = nullptr;
 }
 
 }  // namespace viaduct::sim
