@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #include "vipl/completion_queue.h"
 #include "vipl/farewell.h"
@@ -205,7 +204,7 @@ bool is_mine(Session& session, std::uint32_t key, ThreadRecord& self, bool first
 
 void* run(void* argument) {
   const VIP_NIC_HANDLE nic = argument;
-  ::syscall(SYS_prctl, PR_SET_NAME, "vipl-call", 0, 0, 0);
+  sys::name_thread("vipl-call");
   bool first = true;
   for (;;) {
     Call call;

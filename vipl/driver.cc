@@ -78,16 +78,15 @@ void Driver::destroy(Driver* driver, bool abandoned) {
   sys::unmap(driver, sizeof(Driver));
 }
 
-void Driver::stop() {
-  if (stopped_) return;
-  stopped_ = true;
-  stop_stand_in();
+void Driver::halt() {
+  dismiss_stand_in();
   while (!try_lock()) sys::yield();
-  // Locked for ever.
+  halted_ = true;
+  unlock();
 }
 
 void Driver::finish() {
-  if (stopped_) return;
+  if (silent_) return;
   stop_stand_in();
   while (!try_lock()) sys::yield();
   const std::uint64_t until = now_ns() + kFinishNs;
@@ -125,6 +124,7 @@ bool Driver::lock() {
 bool Driver::unlock() { return lock_.exchange(kFree) == kWanted; }
 
 unsigned Driver::round(Cause cause) {
+  if (halted_) [[unlikely]] return 0;
   if (!port_.has_frames()) {
     if (cause == Cause::kLook && habit_.holds_on()) return 0;
     if (!more() && ++idle_ < kIdleRounds) return 0;
@@ -234,7 +234,11 @@ void Driver::leave_watch(std::uint32_t self) {
 // sleep. False if that was said by asleep().
 template <class Unless, class Asleep>
 bool Driver::sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep) {
-  if (!lock()) return true;
+  if (!lock()) {
+    // The session is about to be lost; whoever does that needs the processor.
+    sys::yield();
+    return true;
+  }
   const std::uint64_t due = stack_->next_deadline();
   if (due < until) until = due;
   watch.asleep_until.store(until);

@@ -100,11 +100,14 @@ class Driver {
   bool hold() { return lock(); }
   void go_on(const MacAddress& desk);
 
-  // The session is lost: the stack gets no more turns, and its peers hear nothing more of it.
-  void stop();
+  // The session is about to be lost: once this has returned the stack touches the program's memory no
+  // more, so that what is posted can be given back. May be called again.
+  void halt();
 
-  // Ends the session, unless it has been stopped: peers are told. To be called once, when no thread
-  // will begin a turn any more.
+  // The port has gone with the agent: finish() has nobody to tell.
+  void be_silent() { silent_ = true; }
+
+  // Ends the session: peers are told. To be called once, after halt().
   void finish();
 
  private:
@@ -139,6 +142,7 @@ class Driver {
   // stand_in.cc
   static constexpr std::size_t kStandInStack = 256 * 1024;
   bool start_stand_in();
+  void dismiss_stand_in();
   void stop_stand_in();
   static void* run_stand_in(void* driver);
   void stand_in();
@@ -159,6 +163,7 @@ class Driver {
   std::uint32_t idle_ = 0;     // rounds in a row in which nothing was to be seen
   std::uint64_t now_ = 0;      // of the last round that read the clock
   Habit habit_;
+  bool halted_ = false;        // no more rounds
 
   // --- changing
   alignas(64) std::atomic<std::uint32_t> lock_{0};
@@ -168,7 +173,7 @@ class Driver {
   alignas(64) std::atomic<std::uint32_t> rest_{0};     // the stand-in sleeps on this
   std::atomic<bool> resting_{false};         // ... for long, as a thread of the program watches
   std::atomic<bool> stopping_{false};
-  bool stopped_ = false;
+  bool silent_ = false;
   std::atomic<std::uint32_t> stand_in_{0};   // its thread
   std::atomic<std::uint32_t> gone_{0};       // 1: it has ended
 };

@@ -1,7 +1,6 @@
 #include "vipl/idle.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "vipl/sys.h"
 
@@ -20,12 +19,7 @@ bool g_few_processors = true;
 
 }  // namespace
 
-std::uint64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
+std::uint64_t now_ns() { return sys::monotonic_ns(); }
 
 void nap() {
   std::atomic<std::uint32_t> nobody{0};

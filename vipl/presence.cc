@@ -1,11 +1,9 @@
 #include "vipl/presence.h"
 
-#include <linux/membarrier.h>
-#include <pthread.h>
-
 #include "vipl/command.h"
 #include "vipl/lock.h"
 #include "vipl/sys.h"
+#include "vipl/thread.h"
 
 namespace viaduct::vipl::presence {
 
@@ -23,10 +21,6 @@ namespace {
 std::atomic<std::uint32_t> g_lock;
 std::atomic<ThreadRecord*> g_records;  // never shrinks
 std::uint32_t g_forks;
-bool g_have_key;
-pthread_key_t g_key;
-
-long membarrier(int command) { return ::syscall(SYS_membarrier, command, 0, 0); }
 
 void retire(void* value) {
   auto* const record = static_cast<ThreadRecord*>(value);
@@ -56,26 +50,25 @@ ThreadRecord* unused_record() {
 
 ThreadRecord* enrol() {
   Lock lock(g_lock);
-  if (!g_have_key) g_have_key = pthread_key_create(&g_key, retire) == 0;
   ThreadRecord* const record = unused_record();
   if (record == nullptr) return nullptr;
   record->in_use.store(true);
   record->misses = 0;
   record->command = 0;
-  if (g_have_key) pthread_setspecific(g_key, record);
+  at_thread_end(retire, record);
   t_record = record;
   return record;
 }
 
 void prepare() {
 #ifndef __SANITIZE_THREAD__
-  g_fence_needed.store(membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0);
+  g_fence_needed.store(sys::membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0);
 #endif
 }
 
 void barrier() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!g_fence_needed.load()) membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  if (!g_fence_needed.load()) sys::membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
 }
 
 bool anyone_inside(std::uint32_t nic) {

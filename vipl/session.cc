@@ -174,7 +174,7 @@ bool end(Session& s, std::uint32_t number, std::uint32_t key) {
     s.state = Session::State::kClosed;
     lose(s);
   }
-  // A granted session says its goodbyes itself. No new turn begins: it is lost.
+  // A granted session says its goodbyes itself.
   if (s.driver != nullptr) s.driver->finish();
   {
     Lock lock(g_lock);
@@ -313,6 +313,8 @@ bool close(std::uint32_t number, std::uint32_t key) {
 }
 
 void lose(Session& s) {
+  // From then on whatever is posted is given back as flushed.
+  if (s.driver != nullptr) s.driver->halt();
   s.lost.store(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (std::uint32_t i = 0; i < layout::kCommands; ++i) s.wake(s.view.command(i).sleepers);

@@ -111,10 +111,11 @@ struct Session {
 
   static constexpr std::uint32_t kOpen = 1u << 16;
 
-  // No completion will come from the driver any more.
+  // No completion will come from the driver any more. A stack of the program's own has to be halted
+  // before: `lost` says that.
   bool over() const {
     return lost.load(std::memory_order_acquire) ||
-           desk.header().closed.load(std::memory_order_acquire) != 0;
+           (driver == nullptr && desk.header().closed.load(std::memory_order_acquire) != 0);
   }
 
   std::uint32_t nic_part() const { return nic_key(number, generation); }

@@ -1,6 +1,4 @@
 // The library's thread that gives a granted stack its turns while the program gives it none.
-#include <sys/prctl.h>
-
 #include "vipl/driver.h"
 #include "vipl/idle.h"
 #include "vipl/sys.h"
@@ -19,7 +17,7 @@ constexpr unsigned kRestAfter = 16;                // leases in which one did
 bool Driver::start_stand_in() { return make_thread(run_stand_in, this, kStandInStack); }
 
 void* Driver::run_stand_in(void* driver) {
-  ::syscall(SYS_prctl, PR_SET_NAME, "vipl-stand-in", 0, 0, 0);
+  sys::name_thread("vipl-stand-in");
   auto& self = *static_cast<Driver*>(driver);
   self.stand_in_.store(static_cast<std::uint32_t>(sys::thread()));
   self.stand_in();
@@ -28,11 +26,15 @@ void* Driver::run_stand_in(void* driver) {
   return nullptr;
 }
 
-void Driver::stop_stand_in() {
+void Driver::dismiss_stand_in() {
   stopping_.store(true);
   rest_.store(1);
   sys::futex_wake(rest_);
   poke(stand_in_watch_);
+}
+
+void Driver::stop_stand_in() {
+  dismiss_stand_in();
   while (gone_.load() == 0) sys::futex_wait(gone_, 0, ~0ull);
 }
 

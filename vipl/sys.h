@@ -8,9 +8,11 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -120,11 +122,24 @@ inline bool move_over(void* from, std::size_t bytes, void* to) {
 }
 inline void unmap(void* at, std::size_t bytes) { ::syscall(SYS_munmap, at, bytes); }
 
+// CLOCK_MONOTONIC. The C library's function, as programs don't define it and it is no system call.
+inline std::uint64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
 inline void yield() { ::syscall(SYS_sched_yield); }
 inline int process() { return static_cast<int>(::syscall(SYS_getpid)); }
 inline int thread() { return static_cast<int>(::syscall(SYS_gettid)); }
 inline bool thread_lives(int id) {
   return ::syscall(SYS_tgkill, process(), id, 0) == 0 || errno != ESRCH;
+}
+inline void name_thread(const char* name) { ::syscall(SYS_prctl, PR_SET_NAME, name, 0, 0, 0); }
+// `command`: one of MEMBARRIER_CMD_*.
+inline int membarrier(int command) {
+  return static_cast<int>(::syscall(SYS_membarrier, command, 0, 0));
 }
 inline unsigned user() { return static_cast<unsigned>(::syscall(SYS_geteuid)); }
 inline int affinity(void* mask, std::size_t bytes) {

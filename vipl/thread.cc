@@ -8,6 +8,9 @@ namespace {
 
 constexpr int kFaults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
 
+bool g_have_key;
+pthread_key_t g_key;
+
 bool create(void* (*run)(void*), void* argument, std::size_t stack_bytes) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
@@ -37,6 +40,11 @@ bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes) {
   if (!created && stack_bytes != 0) created = create(run, argument, 0);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return created;
+}
+
+void at_thread_end(void (*call)(void*), void* argument) {
+  if (!g_have_key) g_have_key = pthread_key_create(&g_key, call) == 0;
+  if (g_have_key) pthread_setspecific(g_key, argument);
 }
 
 }  // namespace viaduct::vipl

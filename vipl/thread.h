@@ -16,6 +16,11 @@ sigset_t all_but_faults();
 // it; else that, or more if it can't be so little. False if it can't be started.
 bool make_thread(void* (*run)(void*), void* argument, std::size_t stack_bytes);
 
+// Has `call` called with `argument`, which is not NULL, when the calling thread ends. There is one
+// `call` for all threads; those that come first must not come at the same time. The process has no
+// room for it: nothing is called.
+void at_thread_end(void (*call)(void*), void* argument);
+
 }  // namespace viaduct::vipl
 
 #endif

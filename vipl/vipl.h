@@ -574,6 +574,7 @@ VIP_RETURN VipConnectPeerRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *
  *   VIP_INVALID_STATE        none was started
  *   VIP_TIMEOUT, VIP_REJECT, VIP_INVALID_RELIABILITY_LEVEL, VIP_INVALID_MTU, VIP_INVALID_QOS,
  *   VIP_NOT_REACHABLE        how it failed
+ *   VIP_ERROR_RESOURCE       the same: too many connections
  * Source: [I, G, S]. */
 VIP_RETURN VipConnectPeerDone(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
 

@@ -1,7 +1,5 @@
 #include "vipl/watcher.h"
 
-#include <sys/prctl.h>
-
 #include "vipl/adrift.h"
 #include "vipl/caller.h"
 #include "vipl/lock.h"
@@ -20,7 +18,7 @@ int g_bell = -1;
 void lose(Session& s) {
   explain("the agent of %s has gone away", s.nic.name);
   registry::lose(s);
-  if (s.driver != nullptr) s.driver->stop();
+  if (s.driver != nullptr) s.driver->be_silent();
   caller::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, 0);
 }
 
@@ -51,7 +49,7 @@ int look_after_adrift(int timeout_ms) {
 }
 
 void* run(void*) {
-  ::syscall(SYS_prctl, PR_SET_NAME, "vipl-watch", 0, 0, 0);
+  sys::name_thread("vipl-watch");
   static pollfd fds[1 + kMaxSessions];
   static std::uint32_t numbers[1 + kMaxSessions];
   static std::uint32_t keys[1 + kMaxSessions];

@@ -4,7 +4,7 @@
 #
 # The thread sanitizer's takes as long to build as all else that ./check runs: `make check-threads`.
 
-check_LTLIBRARIES = libvipl_asan.la
+check_LTLIBRARIES += libvipl_asan.la
 EXTRA_LTLIBRARIES = libvipl_tsan.la
 libvipl_tsan_la_SOURCES = $(libvipl_la_SOURCES)
 libvipl_tsan_la_CPPFLAGS = $(libvipl_la_CPPFLAGS)

@@ -41,6 +41,11 @@ tests_sim_simulation_SOURCES = \
 	tests/sim/world/failure.cc tests/sim/world/failure.h \
 	tests/sim/world/jobs.cc \
 	tests/sim/world/lane_job.cc tests/sim/world/lane_job.h \
+	tests/sim/world/library.cc tests/sim/world/library.h \
+	tests/sim/world/library_exchange.cc \
+	tests/sim/world/library_job.cc tests/sim/world/library_job.h \
+	tests/sim/world/library_program.cc \
+	tests/sim/world/library_side.cc tests/sim/world/library_side.h \
 	tests/sim/world/link.cc tests/sim/world/link.h \
 	tests/sim/world/memory.cc tests/sim/world/memory.h \
 	tests/sim/world/pattern.h \
@@ -51,7 +56,48 @@ tests_sim_simulation_SOURCES = \
 	tests/sim/world/world.cc tests/sim/world/world.h \
 	xdp/loopback_port.cc xdp/loopback_port.h
 tests_sim_simulation_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_sim_simulation_LDADD = libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
+tests_sim_simulation_LDADD = libvipl_simulated.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
+
+# libvipl and a granted program's stack once more, upon a kernel and ports of the simulation's: headers
+# in tests/sim/seam are found before those of the same names.
+check_LTLIBRARIES += libvipl_simulated.la
+libvipl_simulated_la_SOURCES = \
+	$(stack_sources) \
+	tests/sim/seam/vipl/sys.h \
+	tests/sim/seam/xdp/granted_port.h \
+	tests/sim/world/fibers.cc tests/sim/world/fibers.h \
+	tests/sim/world/kernel.cc tests/sim/world/kernel.h \
+	tests/sim/world/simulated_globals.cc \
+	tests/sim/world/simulated_sys.cc \
+	vipl/attributes.cc \
+	vipl/caller.cc \
+	vipl/claims.cc \
+	vipl/command.cc \
+	vipl/completion_queue.cc \
+	vipl/connection.cc \
+	vipl/copy.cc \
+	vipl/cq.cc \
+	vipl/discovery.cc \
+	vipl/driver.cc \
+	vipl/farewell.cc \
+	vipl/granted_environment.cc \
+	vipl/hello.cc \
+	vipl/idle.cc \
+	vipl/lock.cc \
+	vipl/management.cc \
+	vipl/memory.cc \
+	vipl/name_service.cc \
+	vipl/nic.cc \
+	vipl/poll.cc \
+	vipl/pollers.cc \
+	vipl/presence.cc \
+	vipl/stand_in.cc \
+	vipl/text.cc \
+	vipl/vi.cc \
+	vipl/work_queue.cc
+libvipl_simulated_la_CPPFLAGS = -iquote $(srcdir)/tests/sim/seam $(AM_CPPFLAGS) \
+	-DVIADUCT_GRANTED_STACK
+libvipl_simulated_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 EXTRA_DIST += doc/reliability_simulation.md tests/sim/regressions.inc tests/sim/mutations
 
 # Plants bugs in copies of the sources, one at a time, and expects the simulation to find each.

@@ -18,6 +18,7 @@ struct Connection {
   std::uint64_t received[2] = {};  // by each side: receives that have completed well
   bool stood[2] = {};              // the side was connected
   bool gone[2] = {};               // the side's program has died: nobody counts there
+  bool drained[2] = {};            // everything has come back to the side after the end
 };
 
 }  // namespace viaduct::sim

@@ -1,5 +1,6 @@
 // Which jobs a workload has, and how large they are.
 #include "tests/sim/world/lane_job.h"
+#include "tests/sim/world/library_job.h"
 #include "tests/sim/world/rdma_job.h"
 #include "tests/sim/world/stream_job.h"
 #include "tests/sim/world/world.h"
@@ -81,6 +82,7 @@ void add_lane(Simulation& world, Process& a, Process& b) {
 }  // namespace
 
 void make_jobs(Simulation& world) {
+  if (world.plan.workload == Workload::kLibrary) return make_library(world);
   Random& random = world.random;
   for (unsigned h = 0; h < world.plan.hosts; ++h) {
     const std::uint64_t programs =

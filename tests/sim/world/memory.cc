@@ -39,6 +39,11 @@ Memory::Memory(unsigned number) : number_(number), base_(arena(number)) {
   used_ = kGuard;
 }
 
+bool Memory::is_in_arena(unsigned number, const void* address) {
+  const std::uint64_t base = kBase + number * kArena;
+  return reinterpret_cast<std::uint64_t>(address) - base < kArena;
+}
+
 Memory::~Memory() { check_guards(); }
 
 Buffer& Memory::allocate(std::uint32_t size, bool clear) {

@@ -34,6 +34,9 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
+  // Whether an address is of the program with that number.
+  static bool is_in_arena(unsigned number, const void* address);
+
   // The reference holds for good. `clear`: filled with what no pattern has.
   Buffer& allocate(std::uint32_t size, bool clear = true);
 

@@ -72,6 +72,8 @@ const char* name_of(Workload workload) {
       return "lanes";
     case Workload::kMixed:
       return "mixed";
+    case Workload::kLibrary:
+      return "library";
     case Workload::kCount:
       break;
   }
@@ -83,6 +85,7 @@ Plan::Plan(std::uint64_t its_seed, Workload its_workload) : seed(its_seed), work
   hosts = workload == Workload::kManyToOne ? 3 + static_cast<unsigned>(random.below(6))
           : workload == Workload::kStorm   ? 2 + static_cast<unsigned>(random.below(3))
           : workload == Workload::kMixed   ? 2 + static_cast<unsigned>(random.below(3))
+          : workload == Workload::kLibrary ? 2 + static_cast<unsigned>(random.below(2))
                                            : 2;
   mtu = random.chance(0.7) ? 1500 : static_cast<std::uint32_t>(random.between(576, 3000));
 

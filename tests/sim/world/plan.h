@@ -25,7 +25,7 @@ struct Random : SimRandom {
   std::uint64_t magnitude(std::uint64_t low, std::uint64_t high);
 };
 
-enum class Workload { kStream, kExchange, kRdma, kStorm, kManyToOne, kLanes, kMixed, kCount };
+enum class Workload { kStream, kExchange, kRdma, kStorm, kManyToOne, kLanes, kMixed, kLibrary, kCount };
 const char* name_of(Workload workload);
 
 enum class Trouble : std::uint8_t {

@@ -51,6 +51,7 @@ void Simulation::trouble(const Event& event) {
       }
       return;
     case Trouble::kPauseProgram: {
+      if (library != nullptr) return library->pause(event.a, until);
       Process& process = *processes[event.a % processes.size()];
       tell("program %u pauses for %.3f ms", process.number,
            static_cast<double>(event.duration) / 1e6);
@@ -59,6 +60,7 @@ void Simulation::trouble(const Event& event) {
       return;
     }
     case Trouble::kKillProgram: {
+      if (library != nullptr) return library->kill(event.a, event.duration, random.chance(0.5));
       Process& process = *processes[event.a % processes.size()];
       kill(process, event.duration, random.chance(0.5));
       return;
@@ -130,6 +132,7 @@ void Simulation::end_of_troubles() {
     process->unnoticed_until = std::min(process->unnoticed_until, now());
     if (process->dead_until != 0) process->dead_until = now();
   }
+  if (library != nullptr) library->end_of_troubles();
   come_back();
 }
 
@@ -164,6 +167,7 @@ void Simulation::kill_agent(unsigned host, std::uint64_t back_after) {
     if (process->host == host && process->granted) kill(*process, back_after, false);
   }
   tell("the agent of host %u dies", host);
+  if (library != nullptr) library->kill_agent(host);
   for (const auto& process : processes) {
     if (process->host != host || process->client == nullptr || process->granted) continue;
     if (process->dead_until == 0) process->killed();
@@ -202,7 +206,7 @@ SimPort* port_of(const Simulation& world, const std::byte* address) {
   for (const auto& own : world.granted) {
     if (is(own->port) && !own->dead) return &own->port;
   }
-  return nullptr;
+  return world.library != nullptr ? world.library->port_of(address) : nullptr;
 }
 
 }  // namespace

@@ -43,6 +43,13 @@ Simulation::Simulation(const Plan& its_plan)
 
 Simulation::~Simulation() = default;
 
+MacAddress Simulation::new_child(unsigned host) {
+  constexpr unsigned kFirst = 0x10, kMany = 0x80;  // see granted_host.h
+  const unsigned child = children_++;
+  return {0x02, 0, 0, static_cast<std::uint8_t>(child / kMany),
+          static_cast<std::uint8_t>(kFirst + child % kMany), agents[host]->number};
+}
+
 Connection& Simulation::new_connection(std::uint16_t level) {
   const auto number = static_cast<std::uint32_t>(connections_.size());
   Connection made{};
@@ -137,6 +144,7 @@ Client* Simulation::client_of(Host& host, std::uint32_t session) {
 }
 
 bool Simulation::reads(Host& host, std::uint32_t session, std::span<const iovec> memory) {
+  if (library != nullptr) return library->reads(host, session, memory);
   Client* const client = client_of(host, session);
   if (client == nullptr) fail("a stack reads the memory of nobody");
   if (client->memory_gone) return false;
@@ -149,6 +157,7 @@ bool Simulation::reads(Host& host, std::uint32_t session, std::span<const iovec>
 }
 
 bool Simulation::writes(Host& host, std::uint32_t session, std::span<const iovec> memory) {
+  if (library != nullptr) return library->writes(host, session, memory);
   Client* const client = client_of(host, session);
   if (client == nullptr) fail("a stack writes to the memory of nobody");
   if (client->memory_gone) return false;
@@ -170,6 +179,7 @@ void Simulation::wrote(Host& host, std::uint32_t session) {
 }
 
 void Simulation::wakes(Host& host, std::atomic<std::uint32_t>& word) {
+  if (library != nullptr) library->wakes(word);
   for (const auto& process : processes) {
     Client* const client = process->client.get();
     if (client != nullptr && &client->host == &host && client->is_word(word)) client->woken();
@@ -177,6 +187,7 @@ void Simulation::wakes(Host& host, std::atomic<std::uint32_t>& word) {
 }
 
 void Simulation::chimes(Host& host, std::uint32_t session) {
+  if (library != nullptr) return library->chimes(host, session);
   if (Client* const client = client_of(host, session)) client->woken();
 }
 
@@ -232,6 +243,7 @@ bool Simulation::step() {
   bool any = come_back();
   for (Driver& driver : drivers) any |= drive(driver);
   for (const auto& process : processes) any |= process->step();
+  if (library != nullptr) any |= library->step();
   check();
   return any;
 }
@@ -284,17 +296,20 @@ std::uint64_t Simulation::next_time() const {
       if (process->is_busy()) next = std::min(next, now() + 10 * kUs);
     }
   }
+  if (library != nullptr) next = std::min(next, library->next());
   return next;
 }
 
 void Simulation::run() {
   make_jobs(*this);
   for (const auto& process : processes) process->born();
+  if (library != nullptr) {
+    for (const auto& program : library->programs) program->born();
+  }
   tell("%s", plan.text().c_str());
   for (const auto& job : jobs) tell("%s", job->text().c_str());
   const auto all = [this](auto&& what) { return std::all_of(jobs.begin(), jobs.end(), what); };
   const std::uint64_t deadline = begun_ + plan.span + plan.patience;
-  bool ending = false;
   for (;;) {
     const bool any = step();
     // Some connections stay when their job is done, if there is room for that.
@@ -304,18 +319,18 @@ void Simulation::run() {
       if (plan.limits.vis >= 64 && plan.limits.peers >= 16 && random.chance(0.5)) continue;
       for (const auto& link : job->links) link->want(false);
     }
-    if (!ending && all([](const auto& job) { return job->finished(); })) {
-      ending = true;
+    if (!ending_ && all([](const auto& job) { return job->finished(); })) {
+      ending_ = true;
       tell("all jobs are done");
       end_of_troubles();
       for (const auto& job : jobs) {
         for (const auto& link : job->links) link->want(false);
       }
     }
-    if (ending && all([](const auto& job) {
+    if (ending_ && all([](const auto& job) {
           return std::all_of(job->links.begin(), job->links.end(),
                              [](const auto& link) { return link->is_at_rest(); });
-        })) {
+        }) && (library == nullptr || library->ended())) {
       break;
     }
     if (any) continue;
@@ -323,9 +338,10 @@ void Simulation::run() {
     if (now() > deadline || next == kNever) {
       std::string stuck;
       for (const auto& job : jobs) {
-        if (!job->finished() || ending) stuck += " [" + job->text() + "]";
+        if (!job->finished() || ending_) stuck += " [" + job->text() + "]";
       }
-      fail("stuck%s:%s", ending ? " at the end" : "", stuck.c_str());
+      if (library != nullptr) stuck += " " + library->text();
+      fail("stuck%s:%s", ending_ ? " at the end" : "", stuck.c_str());
     }
     network.advance_to(std::max(next, now() + 1));
   }
@@ -387,6 +403,7 @@ void Simulation::check_nothing_left() {
   };
   for (const auto& process : processes) process->client.reset();
   for (const auto& process : processes) process->memory.reset();
+  if (library != nullptr) library->check_nothing_left();
   settle();
   for (Driver& driver : drivers) {
     auto* const own = dynamic_cast<GrantedHost*>(driver.host);

@@ -12,6 +12,7 @@
 #include "tests/sim/granted_host.h"
 #include "tests/sim/world/client.h"
 #include "tests/sim/world/connection.h"
+#include "tests/sim/world/library.h"
 #include "tests/sim/world/link.h"
 #include "tests/sim/world/plan.h"
 
@@ -109,6 +110,12 @@ class Simulation final : public Watch {
   std::deque<Driver> drivers;  // agents' first
   std::vector<std::unique_ptr<Process>> processes;
   std::vector<std::unique_ptr<Job>> jobs;
+  std::unique_ptr<Library> library;  // the programs that use the real one; null: there are none
+
+  // The address of one more program's port.
+  MacAddress new_child(unsigned host);
+  // All jobs are done: whoever has something open closes it.
+  bool ending() const { return ending_; }
 
  private:
   friend class Process;
@@ -140,6 +147,7 @@ class Simulation final : public Watch {
   std::vector<std::vector<std::byte>> remembered_;
   std::uint64_t steps_ = 0;
   unsigned children_ = 0;
+  bool ending_ = false;
 };
 
 // Makes the jobs of a workload.

@@ -1,0 +1,61 @@
+// The system calls of the library as the simulation has them: see vipl/sys.h, whose place this file
+// takes when libvipl is compiled for it. Time is virtual, threads are fibers, and the other end of
+// a socket is an agent of the simulated world: tests/sim/world/simulated_sys.cc.
+#ifndef VIADUCT_VIPL_SYS_H
+#define VIADUCT_VIPL_SYS_H
+
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+
+namespace viaduct::vipl::sys {
+
+inline int out_of_the_way(int fd) { return fd; }
+
+int socket(int domain, int type, int protocol);
+int connect(int fd, const sockaddr* address, socklen_t bytes);
+int shutdown(int fd, int how);
+int getsockopt(int fd, int level, int name, void* value, socklen_t* bytes);
+int setsockopt(int fd, int level, int name, const void* value, socklen_t bytes);
+long send(int fd, const void* data, std::size_t bytes, int flags);
+long recv(int fd, void* data, std::size_t bytes, int flags);
+long recvmsg(int fd, msghdr* message, int flags);
+int close(int fd);
+long read(int fd, void* data, std::size_t bytes);
+long write(int fd, const void* data, std::size_t bytes);
+int get_seals(int fd);
+long seek_end(int fd);
+int eventfd();
+int poll(pollfd* fds, nfds_t count, int timeout_ms);
+int poll_ns(pollfd* fds, nfds_t count, std::uint64_t timeout_ns, const sigset_t* mask = nullptr);
+long random(void* data, std::size_t bytes);
+void* map(std::size_t bytes, int fd);
+void unmap(void* at, std::size_t bytes);
+
+// Another fiber may run before it returns.
+std::uint64_t monotonic_ns();
+void yield();
+inline int process() { return 1; }
+int thread();
+bool thread_lives(int id);
+inline void name_thread(const char*) {}
+inline int membarrier(int) { return 0; }
+inline unsigned user() { return 0; }
+int affinity(void* mask, std::size_t bytes);
+
+int futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t deadline_ns);
+void futex_wake(std::atomic<std::uint32_t>& word, int count = INT_MAX);
+
+}  // namespace viaduct::vipl::sys
+
+#endif

@@ -1,0 +1,16 @@
+// The parts of libvipl that remember something from one world to the next, with a way to forget it: the
+// same seed must be the same run whatever ran before.
+#include "tests/sim/world/kernel.h"
+#include "vipl/session.cc"
+#include "vipl/watcher.cc"
+
+namespace viaduct::sim {
+
+void Kernel::end() {
+  fibers.end([](const Fiber& fiber) { return fiber.owner == nullptr; });
+  vipl::registry::g_next = 0;
+  vipl::watcher::g_running = false;
+  outside_ = nullptr;
+}
+
+}  // namespace viaduct::sim

@@ -1,0 +1,335 @@
+// What libvipl asks of the system, answered by the simulated kernel: seam/vipl/sys.h, vipl/thread.h,
+// seam/xdp/granted_port.h and vipl/guarded_copy.h.
+#include <algorithm>
+#include <cstring>
+
+#include "tests/sim/world/failure.h"
+#include "tests/sim/world/kernel.h"
+#include "vipl/guarded_copy.h"
+#include "vipl/sys.h"
+#include "vipl/thread.h"
+#include "xdp/granted_port.h"
+
+namespace viaduct::vipl {
+
+namespace sys {
+namespace {
+
+using sim::ChimeFile;
+using sim::EventFile;
+using sim::Fiber;
+using sim::Kernel;
+using sim::MemoryFile;
+using sim::SocketFile;
+
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+
+Kernel& kernel() { return Kernel::the(); }
+
+int error(int number) {
+  errno = number;
+  return -1;
+}
+
+std::uint64_t after(std::uint64_t ns) {
+  return ns == ~0ull ? ~0ull : kernel().outside().now() + ns;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------- sockets
+
+int socket(int, int, int) { return kernel().install(std::make_shared<SocketFile>()); }
+
+int connect(int fd, const sockaddr*, socklen_t) {
+  const auto file = kernel().file<SocketFile>(fd);
+  if (file == nullptr) return error(EBADF);
+  if (!kernel().outside().connects(file)) return error(ECONNREFUSED);
+  file->connected = true;
+  return 0;
+}
+
+int shutdown(int fd, int) {
+  const auto file = kernel().file<SocketFile>(fd);
+  if (file == nullptr) return error(EBADF);
+  file->shut = true;
+  return 0;
+}
+
+int getsockopt(int, int, int name, void* value, socklen_t* bytes) {
+  if (name != SO_PEERCRED) return error(ENOPROTOOPT);
+  std::memset(value, 0, *bytes);
+  return 0;
+}
+
+int setsockopt(int fd, int, int name, const void* value, socklen_t) {
+  timeval time;
+  std::memcpy(&time, value, sizeof time);
+  const auto file = kernel().file<SocketFile>(fd);
+  if (file == nullptr) return error(EBADF);
+  if (name == SO_RCVTIMEO) {
+    file->patience = static_cast<std::uint64_t>(time.tv_sec) * 1000 * kNsPerMs;
+  }
+  return 0;
+}
+
+long send(int fd, const void* data, std::size_t bytes, int) {
+  const auto file = kernel().file<SocketFile>(fd);
+  if (file == nullptr) return error(EBADF);
+  if (file->hung_up) return error(EPIPE);
+  if (bytes != sizeof(control::Hello)) sim::fail("a hello of %zu bytes", bytes);
+  file->hello.emplace();
+  std::memcpy(static_cast<void*>(&*file->hello), data, bytes);
+  return static_cast<long>(bytes);
+}
+
+long recv(int fd, void* data, std::size_t, int) {
+  const auto chime = kernel().file<ChimeFile>(fd);
+  if (chime == nullptr) return error(EBADF);
+  if (chime->messages == 0) return chime->hung_up ? 0 : error(EAGAIN);
+  --chime->messages;
+  *static_cast<char*>(data) = 1;
+  return 1;
+}
+
+long recvmsg(int fd, msghdr* message, int) {
+  const auto file = kernel().file<SocketFile>(fd);
+  if (file == nullptr) return error(EBADF);
+  const std::uint64_t deadline = after(file->patience != 0 ? file->patience : ~0ull);
+  pollfd self{fd, POLLIN, 0};
+  while (file->ready() == 0) {
+    kernel().fibers.current()->polled = {&self, 1};
+    kernel().fibers.suspend(Fiber::State::kPolls, deadline);
+    if (file->ready() == 0 && kernel().outside().now() >= deadline) return error(EAGAIN);
+  }
+  message->msg_flags = 0;
+  if (!file->answer) {
+    message->msg_controllen = 0;
+    return 0;
+  }
+  const SocketFile::Answer answer = std::move(*file->answer);
+  file->answer.reset();
+  std::memcpy(message->msg_iov->iov_base, &answer.text, sizeof answer.text);
+  int fds[control::kGrantedDescriptors];
+  for (std::size_t i = 0; i < answer.files.size(); ++i) fds[i] = kernel().install(answer.files[i]);
+  const std::size_t bytes = answer.files.size() * sizeof(int);
+  cmsghdr* const head = CMSG_FIRSTHDR(message);
+  head->cmsg_level = SOL_SOCKET;
+  head->cmsg_type = SCM_RIGHTS;
+  head->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(head), fds, bytes);
+  message->msg_controllen = bytes != 0 ? CMSG_SPACE(bytes) : 0;
+  return sizeof answer.text;
+}
+
+// ---------------------------------------------------------------------------- descriptors
+
+int close(int fd) {
+  kernel().close(fd);
+  return 0;
+}
+
+long read(int fd, void* data, std::size_t) {
+  kernel().take_time();
+  const auto event = kernel().file<EventFile>(fd);
+  if (event == nullptr) return error(EBADF);
+  if (event->count == 0) return error(EAGAIN);
+  std::memcpy(data, &event->count, sizeof event->count);
+  event->count = 0;
+  return sizeof event->count;
+}
+
+long write(int fd, const void* data, std::size_t bytes) {
+  if (fd == STDERR_FILENO) {
+    sim::tell("  %.*s", static_cast<int>(bytes) - 1, static_cast<const char*>(data));
+    return static_cast<long>(bytes);
+  }
+  const auto event = kernel().file<EventFile>(fd);
+  if (event == nullptr) return error(EBADF);
+  if (event->rung) {
+    event->rung();
+  } else {
+    ++event->count;
+  }
+  return static_cast<long>(bytes);
+}
+
+int get_seals(int) { return F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL; }
+
+long seek_end(int fd) {
+  const auto memory = kernel().file<MemoryFile>(fd);
+  return memory == nullptr ? error(EBADF) : static_cast<long>(memory->bytes);
+}
+
+int eventfd() { return kernel().install(std::make_shared<EventFile>()); }
+
+int poll(pollfd* fds, nfds_t count, int timeout_ms) {
+  return poll_ns(fds, count,
+                 timeout_ms < 0 ? ~0ull : static_cast<std::uint64_t>(timeout_ms) * kNsPerMs);
+}
+
+int poll_ns(pollfd* fds, nfds_t count, std::uint64_t timeout_ns, const sigset_t*) {
+  const std::uint64_t deadline = after(timeout_ns);
+  kernel().may_stop();
+  for (;;) {
+    int ready = 0;
+    for (nfds_t i = 0; i < count; ++i) {
+      fds[i].revents = 0;
+      if (!kernel().is_ready(fds[i])) continue;
+      const auto file = kernel().file<sim::File>(fds[i].fd);
+      const int events = file == nullptr ? POLLNVAL
+                                         : file->ready() & (fds[i].events | POLLHUP | POLLERR);
+      fds[i].revents = static_cast<short>(events);
+      ++ready;
+    }
+    if (ready != 0 || kernel().outside().now() >= deadline) return ready;
+    kernel().fibers.current()->polled = {fds, count};
+    kernel().fibers.suspend(Fiber::State::kPolls, deadline);
+  }
+}
+
+// ---------------------------------------------------------------------------- memory, time, threads
+
+long random(void* data, std::size_t bytes) {
+  const Fiber* const fiber = kernel().fibers.current();
+  sim::Random& source = kernel().outside().random_of(fiber != nullptr ? fiber->owner : nullptr);
+  for (std::size_t at = 0; at < bytes; at += sizeof(std::uint64_t)) {
+    const std::uint64_t word = source.next();
+    std::memcpy(static_cast<std::byte*>(data) + at, &word, std::min(sizeof word, bytes - at));
+  }
+  return static_cast<long>(bytes);
+}
+
+void* map(std::size_t bytes, int fd) { return kernel().map(bytes, fd); }
+void unmap(void* at, std::size_t bytes) { kernel().unmap(at, bytes); }
+
+std::uint64_t monotonic_ns() {
+  if (!kernel().has_world()) return 0;
+  kernel().may_stop();
+  return kernel().outside().now();
+}
+
+// Who looks again and again must let the clock move on: by more and more, the longer it takes.
+void yield() {
+  constexpr unsigned kDoublings = 12;
+  constexpr std::uint64_t kFirst = 200;
+  const unsigned yields = kernel().fibers.current()->yields;
+  kernel().fibers.suspend(Fiber::State::kYields,
+                          after(kFirst << std::min(yields, kDoublings)));
+}
+
+int thread() {
+  const Fiber* const fiber = kernel().fibers.current();
+  return fiber != nullptr ? fiber->id : 1;
+}
+bool thread_lives(int id) { return kernel().fibers.lives(id); }
+
+// One processor: who spins must let others run.
+int affinity(void* mask, std::size_t) {
+  *static_cast<unsigned char*>(mask) = 1;
+  return 8;
+}
+
+int futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected,
+               std::uint64_t deadline_ns) {
+  kernel().may_stop();
+  if (word.load() != expected) return error(EAGAIN);
+  if (kernel().outside().now() >= deadline_ns) return error(ETIMEDOUT);
+  return kernel().wait(&word, deadline_ns) ? 0 : error(ETIMEDOUT);
+}
+
+void futex_wake(std::atomic<std::uint32_t>& word, int count) { kernel().fibers.wake(&word, count); }
+
+}  // namespace sys
+
+// ---------------------------------------------------------------------------- vipl/thread.h
+
+sigset_t all_but_faults() {
+  sigset_t none;
+  sigemptyset(&none);
+  return none;
+}
+
+// Who needs no argument serves all sessions of the process.
+bool make_thread(void* (*run)(void*), void* argument, std::size_t) {
+  sim::Fibers& fibers = sim::Kernel::the().fibers;
+  const void* const owner = argument != nullptr ? fibers.current()->owner : nullptr;
+  fibers.start(owner, sim::kLibrarysOwn, [run, argument] { run(argument); });
+  return true;
+}
+
+void at_thread_end(void (*call)(void*), void* argument) {
+  sim::Fiber* const fiber = sim::Kernel::the().fibers.current();
+  if (fiber == nullptr) return;
+  fiber->at_end = call;
+  fiber->at_end_argument = argument;
+}
+
+// ---------------------------------------------------------------------------- vipl/guarded_copy.h
+
+namespace guarded {
+
+void prepare() {}
+
+bool copy(void* to, const void* from, std::size_t bytes) {
+  return sim::Kernel::the().outside().copies(to, from, bytes);
+}
+
+}  // namespace guarded
+}  // namespace viaduct::vipl
+
+// ---------------------------------------------------------------------------- xdp/granted_port.h
+
+namespace viaduct {
+
+const char* GrantedPort::open(int socket, int umem, const GrantedLayout& layout) {
+  socket_ = socket, umem_ = umem, layout_ = layout;
+  file_ = sim::Kernel::the().file<sim::PortFile>(socket);
+  return file_ != nullptr ? nullptr : "no port";
+}
+
+GrantedPort::~GrantedPort() {
+  for (const int fd : {socket_, umem_}) {
+    if (fd >= 0) vipl::sys::close(fd);
+  }
+}
+
+std::size_t GrantedPort::receive(std::span<Frame> frames) {
+  return file_->dead ? 0 : file_->port.receive(frames);
+}
+void GrantedPort::release(std::span<const Frame> frames) {
+  if (!file_->dead) file_->port.release(frames);
+}
+// Of an interface that is gone there are buffers still; what is sent goes nowhere.
+std::size_t GrantedPort::reserve(std::span<Frame> frames) {
+  if (!file_->dead) return file_->port.reserve(frames);
+  constexpr std::size_t kBuffers = 256, kBytes = 4096;
+  static std::byte buffers[kBuffers][kBytes];
+  static std::size_t next = 0;
+  for (Frame& frame : frames) {
+    frame = {buffers[next++ % kBuffers], layout_.mtu + 14, 0};
+  }
+  return frames.size();
+}
+void GrantedPort::submit(std::span<const Frame> frames) {
+  if (file_->dead) return;
+  for (const Frame& frame : frames) {
+    // The network carries nothing to its sender; macvlan does.
+    if (std::memcmp(frame.data, layout_.address.data(), layout_.address.size()) == 0) {
+      file_->network.inject(file_->port, {frame.data, frame.length});
+      file_->port.cancel({&frame, 1});
+    } else {
+      file_->port.submit({&frame, 1});
+    }
+  }
+}
+void GrantedPort::cancel(std::span<const Frame> frames) {
+  if (!file_->dead) file_->port.cancel(frames);
+}
+void GrantedPort::flush() {
+  if (!file_->dead) file_->port.flush();
+}
+bool GrantedPort::has_frames() const { return file_->ready() != 0; }
+std::uint32_t GrantedPort::lendable() const { return file_->port.lendable(); }
+
+}  // namespace viaduct
