@@ -69,6 +69,7 @@ libvipl_simulated_la_SOURCES = \
 	tests/sim/world/kernel.cc tests/sim/world/kernel.h \
 	tests/sim/world/simulated_globals.cc \
 	tests/sim/world/simulated_sys.cc \
+	vipl/adrift.cc \
 	vipl/attributes.cc \
 	vipl/caller.cc \
 	vipl/claims.cc \

@@ -124,6 +124,8 @@ long recvmsg(int fd, msghdr* message, int) {
 
 // ---------------------------------------------------------------------------- descriptors
 
+int duplicate(int fd) { return kernel().install(kernel().file<viaduct::sim::File>(fd)); }
+
 int close(int fd) {
   kernel().close(fd);
   return 0;

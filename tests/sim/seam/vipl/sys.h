@@ -21,6 +21,7 @@
 namespace viaduct::vipl::sys {
 
 inline int out_of_the_way(int fd) { return fd; }
+int duplicate(int fd);
 
 int socket(int domain, int type, int protocol);
 int connect(int fd, const sockaddr* address, socklen_t bytes);
@@ -41,6 +42,9 @@ int poll_ns(pollfd* fds, nfds_t count, std::uint64_t timeout_ns, const sigset_t*
 long random(void* data, std::size_t bytes);
 void* map(std::size_t bytes, int fd);
 void unmap(void* at, std::size_t bytes);
+// For sessions that go over to another agent, which none does here.
+inline void replace(int, int) {}
+inline bool move_over(void*, std::size_t, void*) { return false; }
 
 // Another fiber may run before it returns.
 std::uint64_t monotonic_ns();
