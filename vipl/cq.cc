@@ -77,11 +77,10 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE* ViHandle, VIP_BOOLEA
   CompletionQueue queue(session, visit.handle());
   VIP_RETURN result = queue.take(entry);
   if (result == VIP_NOT_DONE && session.turn()) result = queue.take(entry);
-  if (result == VIP_NOT_DONE) {
-    missed(visit.thread().misses, session.driver == nullptr);
-  } else {
-    visit.thread().misses = 0;
+  if (result == VIP_NOT_DONE && missed(visit.thread().misses, session.driver == nullptr)) {
+    result = queue.take(entry);
   }
+  if (result != VIP_NOT_DONE) visit.thread().misses = 0;
   return deliver(result, entry, ViHandle, RecvQueue);
 }
 

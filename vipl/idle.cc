@@ -52,15 +52,18 @@ std::uint64_t spin_time(std::uint32_t recommended_us) {
   return (us < kMostUs ? us : kMostUs) * 1000;
 }
 
-void missed(std::uint32_t& misses, bool others) {
+bool missed(std::uint32_t& misses, bool others) {
   ++misses;
   if (!others) {
     if (g_few_processors && misses % kYieldSeldom == 0) sys::yield();
-  } else if (g_few_processors ? misses > kPausesFirst : misses % kYieldEvery == 0) {
-    sys::yield();
-  } else {
-    relax();
+    return false;
   }
+  if (g_few_processors ? misses > kPausesFirst : misses % kYieldEvery == 0) {
+    sys::yield();
+    return true;
+  }
+  relax();
+  return false;
 }
 
 bool Spinner::again() {

@@ -46,7 +46,8 @@ std::uint64_t spin_time(std::uint32_t recommended_us);
 
 // Call when a poll of the program's own (Done) has found nothing. `misses` is the calling thread's
 // number of such polls in a row. `others`: what is awaited comes from another process of this host.
-void missed(std::uint32_t& misses, bool others = true);
+// True: it may have had the processor meanwhile, and another look is worth while.
+bool missed(std::uint32_t& misses, bool others = true);
 
 // A bounded time of looking again and again.
 class Spinner {

@@ -43,9 +43,10 @@ VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out) {
   WorkQueue queue(session, visit.handle(), side);
   VIP_RETURN result = queue.take(descriptor);
   if (result == VIP_NOT_DONE && session.turn()) result = queue.take(descriptor);
-  if (result == VIP_NOT_DONE) {
-    missed(visit.thread().misses, session.driver == nullptr);
-  } else {
+  if (result == VIP_NOT_DONE && missed(visit.thread().misses, session.driver == nullptr)) {
+    result = queue.take(descriptor);
+  }
+  if (result != VIP_NOT_DONE) {
     visit.thread().misses = 0;
     *out = descriptor;
   }
