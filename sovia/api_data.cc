@@ -182,8 +182,11 @@ ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int
 // ------------------------------------------------------------------ receiving
 
 ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
-  const Socket* const known = table::peek(fd);
+  Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::recv(fd, data, bytes, flags);
+  if (bytes != 0 && (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0 && known->finds_nothing(flags)) {
+    return failed(EAGAIN);
+  }
   const Call socket = concerned(fd);
   if (!socket || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) {
     return kernel_received(kernel::recv(fd, data, bytes, flags));
@@ -251,8 +254,9 @@ int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, tim
 }
 
 ssize_t sovia_read(int fd, void* data, size_t bytes) {
-  const Socket* const known = table::peek(fd);
+  Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::read(fd, data, bytes);
+  if (bytes != 0 && known->finds_nothing(0)) return failed(EAGAIN);
   const Call socket = concerned(fd);
   // Unlike recv, read of nothing does not wait.
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {

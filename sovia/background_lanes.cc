@@ -1,6 +1,7 @@
 #include <string.h>
 #include <vipl/vipl_ext.h>
 
+#include <mutex>
 #include <new>
 
 #include "sovia/background.h"

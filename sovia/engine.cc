@@ -14,6 +14,7 @@
 
 #include "sovia/counters.h"
 #include "sovia/kernel.h"
+#include "sovia/lock.h"
 #include "sovia/options.h"
 #include "sovia/own_descriptors.h"
 #include "sovia/signals.h"
@@ -77,7 +78,7 @@ struct Sleeper {
 enum class Listener : std::uint8_t { kNobody, kBackground, kProgram };
 
 std::atomic<Nic*> g_nic{nullptr};
-std::mutex g_turn;                      // of the one that takes in what comes
+constinit Lock g_turn;                  // of the one that takes in what comes
 std::atomic<std::uint32_t> g_turns{0};
 
 std::mutex g_sleepers_lock;
@@ -307,6 +308,7 @@ void set_nic(Nic* nic) {
 }
 
 void changed(Socket& socket, short what) {
+  socket.stir();
   notify_watchers(socket, what);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (g_sleeping.load() == 0) return;

@@ -25,11 +25,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "sovia/aside.h"
+#include "sovia/lock.h"
 #include "sovia/packet.h"
 #include "sovia/ring.h"
 #include "sovia/wire.h"
@@ -66,7 +66,7 @@ class Lane {
   // The wire has posted all its receives.
   Lane(Wire& wire, const LaneOptions& options);
 
-  std::mutex& lock() { return mutex_; }
+  Lock& lock() { return lock_; }
 
   // ------------------------------------------------------------------ greeting
   void greet(const std::uint8_t (&token)[kTokenBytes]);
@@ -196,7 +196,7 @@ class Lane {
   unsigned take_start(std::uint32_t place);
   unsigned take_fin(std::uint32_t flags);
 
-  std::mutex mutex_;
+  Lock lock_;
   Wire& wire_;
   const LaneOptions options_;
   const LanePlaces places_;

@@ -27,6 +27,7 @@ sovia_sources = \
 	sovia/lane.cc sovia/lane.h sovia/packet.h sovia/wire.h \
 	sovia/lane_end.h \
 	sovia/link.cc sovia/link.h \
+	sovia/lock.cc sovia/lock.h \
 	sovia/nic.cc sovia/nic.h \
 	sovia/options.cc sovia/options.h \
 	sovia/own_descriptors.cc sovia/own_descriptors.h \

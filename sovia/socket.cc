@@ -7,6 +7,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "sovia/background.h"
 #include "sovia/counters.h"

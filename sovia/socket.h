@@ -17,8 +17,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 
+#include "sovia/lock.h"
 #include "sovia/reason.h"
 
 namespace viaduct::sovia {
@@ -41,6 +41,16 @@ class Socket {
   // Whether data of either direction may go over a lane now or soon. If not, every call may go
   // straight to the kernel; if so, calls that the kernel alone should do need leave() first.
   bool concerned() const { return lane_wanted_.load(std::memory_order_acquire); }
+
+  // Whether a receive that does not wait would find nothing, and is spared the way there. Gives the
+  // lanes a turn. False when in doubt.
+  bool finds_nothing(int flags);
+  // Nothing is to be read, and the lane is to read it from: so it stays until the next stir().
+  bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
+  // Something about receiving may have changed. To be called after the change.
+  void stir() {
+    if (quiet_.load(std::memory_order_relaxed)) quiet_.store(false, std::memory_order_release);
+  }
 
   // Bytes that receive() would find, for FIONREAD. `kernel_bytes`: what the kernel says.
   int unread(int kernel_bytes);
@@ -68,7 +78,10 @@ class Socket {
   // Changes whenever what ask_kernel() says may have changed: who sleeps on the former answer must
   // ask again.
   std::uint32_t routes() const { return routes_.load(std::memory_order_acquire); }
-  void routes_changed() { routes_.fetch_add(1, std::memory_order_release); }
+  void routes_changed() {
+    routes_.fetch_add(1, std::memory_order_release);
+    stir();
+  }
 
   // ------------------------------------------------------------------ leaving the lane
   // Both directions go down to the kernel and stay there until the socket may go up again. Returns
@@ -208,7 +221,7 @@ class Socket {
   std::atomic<std::uint32_t> routes_{0};
 
   // --- receiving
-  std::mutex in_;
+  Lock in_;
   Phase receiving_ = Phase::kKernel;
   std::uint64_t kernel_left_ = 0;
   // What has been read from the kernel so far, as far as it is known. Counted here, as the kernel's
@@ -216,12 +229,13 @@ class Socket {
   std::uint64_t kernel_read_ = 0;
   bool read_known_ = false;
   bool read_shut_ = false;
+  std::atomic<bool> quiet_{false};             // set with the lane locked
   std::atomic<std::size_t> lane_left_{0};      // unread after the last read: a hint
   std::atomic<std::uint32_t> last_packet_{0};  // bytes of the last one from the lane: a hint
   bool early_end_ = false;  // of the kernel's stream, before the lane's
 
   // --- sending
-  std::mutex out_;
+  Lock out_;
   Phase sending_ = Phase::kKernel;
   bool forbidden_ = false, write_shut_ = false;
 

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include <mutex>
+
 #include "sovia/background.h"
 #include "sovia/counters.h"
 #include "sovia/engine.h"

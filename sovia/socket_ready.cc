@@ -3,6 +3,8 @@
 
 #include <poll.h>
 
+#include <mutex>
+
 #include "sovia/background.h"
 #include "sovia/kernel.h"
 #include "sovia/lane_end.h"

@@ -17,6 +17,16 @@
 
 namespace viaduct::sovia {
 
+bool Socket::finds_nothing(int flags) {
+  if (!is_quiet()) return false;
+  const bool waits = (flags & MSG_DONTWAIT) == 0 &&
+                     (modes_.load(std::memory_order_relaxed) & kNonblocking) == 0;
+  if (waits) return false;
+  const signals::Inside inside;
+  progress();
+  return is_quiet();
+}
+
 ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flags) {
   if (count > kMostPieces) {
     errno = EINVAL;
@@ -172,6 +182,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
       } else if (!lane.broken()) {
         if (lane.holds()) lane.flush();  // the program wants an answer
         if (total(pieces, count) == skip) return Attempt::kDone;
+        quiet_.store(true, std::memory_order_relaxed);
         return Attempt::kAgain;
       }
     }

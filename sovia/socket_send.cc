@@ -171,6 +171,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         const bool wait = combines != 0 || (flags & MSG_MORE) != 0;
         bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, wait));
         if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
+        if (lane.holds() || lane.broken()) stir();
         counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
         if (bytes == 0 && lane.has_faulted()) {
           errno = EFAULT;

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 
+#include <mutex>
 #include <new>
 
 #include "sovia/background.h"

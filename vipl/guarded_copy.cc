@@ -23,7 +23,7 @@ asm(R"(
 viaduct_guarded_copy:
   .cfi_startproc
   movq %rdx, %rcx
-  cmpq $8, %rdx
+  cmpq $64, %rdx
   jbe 2f
   .hidden viaduct_guarded_begin
   .globl viaduct_guarded_begin
@@ -33,6 +33,12 @@ viaduct_guarded_begin:
   movl $1, %eax
   ret
 2:
+  cmpq $32, %rdx
+  ja 5f
+  cmpq $16, %rdx
+  ja 3f
+  cmpq $8, %rdx
+  ja 6f
   je 8f
   cmpq $4, %rdx
   je 4f
@@ -40,6 +46,28 @@ viaduct_guarded_begin:
   jne 1b
   movzwl (%rsi), %eax
   movw %ax, (%rdi)
+  jmp 9f
+5:
+  movdqu (%rsi), %xmm0
+  movdqu 16(%rsi), %xmm1
+  movdqu -32(%rsi,%rdx), %xmm2
+  movdqu -16(%rsi,%rdx), %xmm3
+  movdqu %xmm0, (%rdi)
+  movdqu %xmm1, 16(%rdi)
+  movdqu %xmm2, -32(%rdi,%rdx)
+  movdqu %xmm3, -16(%rdi,%rdx)
+  jmp 9f
+3:
+  movdqu (%rsi), %xmm0
+  movdqu -16(%rsi,%rdx), %xmm1
+  movdqu %xmm0, (%rdi)
+  movdqu %xmm1, -16(%rdi,%rdx)
+  jmp 9f
+6:
+  movq (%rsi), %rax
+  movq -8(%rsi,%rdx), %rcx
+  movq %rax, (%rdi)
+  movq %rcx, -8(%rdi,%rdx)
   jmp 9f
 4:
   movl (%rsi), %eax
