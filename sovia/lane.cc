@@ -61,6 +61,7 @@ Lane::Lane(Wire& wire, const LaneOptions& options)
     : wire_(wire),
       options_(within_limits(options)),
       places_(places_for(options)),
+      most_spent_(std::min(kMostSpent, options_.window - options_.ack_threshold + 1)),
       chunk_bytes_(places_.data),
       order_(places_.data + places_.control),
       arrivals_(options_.window) {}
@@ -126,9 +127,11 @@ bool Lane::has_room() {
 std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
   if (sending_ != State::kUp || broken_) return 0;
   faulted_ = false;
-  // Who adds little to what waits already need not ask each time what has completed.
+  // What has completed matters to who combines; who adds little to what waits already need not ask
+  // each time.
   const bool joins = filled_ != posted_;
-  if (!joins || ++joined_ % kJoinsPerReap == 0) reap();
+  const bool combines = options_.combine && combine;
+  if (combines && (!joins || ++joined_ % kJoinsPerReap == 0)) reap();
   const std::size_t taken =
       over_pieces(pieces, count, skip, [&](const std::byte* from, std::size_t bytes) {
         std::size_t left = bytes;
@@ -157,8 +160,9 @@ std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip
       });
   if (joins && taken != 0) ++stalls_.combined;
   // As Nagle has it: small data waits while something is on its way.
-  const bool small = options_.combine && combine && taken <= kSmallBytes;
+  const bool small = combines && taken <= kSmallBytes;
   pump(!(small && posted_ != done_));
+  give_spent_back();  // now that the peer need not wait for it
   return taken;
 }
 
@@ -261,10 +265,18 @@ void Lane::give_back(std::uint32_t place) {
   if (!broken_ && !wire_.post_receive(place)) broken_ = true;
 }
 
-// A DATA packet has been consumed: its place may take another.
+// A DATA packet has been consumed: its place may take another, a little later, as most programs
+// answer what they have read.
 void Lane::consumed(std::uint32_t place) {
-  give_back(place);
-  ++owed_;
+  spent_[spent_count_++] = place;
+  if (spent_count_ == most_spent_) give_spent_back();
+}
+
+void Lane::give_spent_back() {
+  if (spent_count_ == 0) return;
+  for (std::uint32_t i = 0; i < spent_count_; ++i) give_back(spent_[i]);
+  owed_ += spent_count_;
+  spent_count_ = 0;
   if (owed_ >= options_.ack_threshold) post_pending_control();
 }
 
@@ -383,7 +395,7 @@ bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
       return bytes == sizeof(Start) && receiving_ == State::kIdle && trusted_;
     case PacketType::kData:
       return bytes != 0 && bytes <= kChunkBytes && receiving_ == State::kUp &&
-             arrivals_.size() + owed_ < options_.window;
+             arrivals_.size() + spent_count_ + owed_ < options_.window;
     case PacketType::kAck:
       return bytes == 0;
     case PacketType::kFin:
@@ -495,6 +507,7 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
 unsigned Lane::turn() {
   const std::uint64_t before = done_;
   reap();
+  give_spent_back();
   // What waited for what was on its way need not wait any more.
   if (posted_ != filled_ && posted_ == done_) {
     pump(true);

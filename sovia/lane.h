@@ -190,6 +190,7 @@ class Lane {
   std::uint32_t take_credits();
   void consumed(std::uint32_t place);
   void give_back(std::uint32_t place);
+  void give_spent_back();
   unsigned take_data(std::uint32_t place, std::uint32_t bytes, bool direct);
   bool close_direct();
   unsigned take_hello(std::uint32_t place);
@@ -200,6 +201,8 @@ class Lane {
   Wire& wire_;
   const LaneOptions options_;
   const LanePlaces places_;
+  static constexpr std::uint32_t kMostSpent = 4;
+  const std::uint32_t most_spent_;  // so few that the peer has a credit left beside what it is owed
 
   State sending_ = State::kIdle, receiving_ = State::kIdle;
   bool faulted_ = false, trusted_ = false, peer_trusts_ = false, wants_trust_ = false;
@@ -222,10 +225,13 @@ class Lane {
   // control packets that wait for a place, or FIN for the data before it
   bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;
 
-  // --- receiving: what was set aside comes first. arrivals_.size() + owed_ <= options_.window.
+  // --- receiving: what was set aside comes first.
+  // arrivals_.size() + spent_count_ + owed_ <= options_.window.
   Aside aside_;
   Ring<Arrival> arrivals_;
   std::size_t unread_ = 0;
+  std::uint32_t spent_[kMostSpent];  // places that are yet to be given back
+  std::uint32_t spent_count_ = 0;
   std::uint32_t owed_ = 0;  // credits that the peer has not been given back
   Direct direct_ = Direct::kNone;
   std::uint32_t direct_bytes_ = 0, last_packet_ = 0;

@@ -166,6 +166,7 @@ void LaneEnd::arrived(const Nic::Arrival& arrival) {
     changes = arrival.lost ? lane.cut()
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
     if (lane.wants_turn()) background::flush_later(*this);
+    socket->note_unread(lane.unread());
     news = (changes & Lane::kWritable) != 0 && lane.take_lack();
   }
   if ((changes & Lane::kState) != 0) {

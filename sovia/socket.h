@@ -52,6 +52,9 @@ class Socket {
     if (quiet_.load(std::memory_order_relaxed)) quiet_.store(false, std::memory_order_release);
   }
 
+  // The lane has so many bytes for receive(). With the lane locked.
+  void note_unread(std::size_t bytes) { lane_left_.store(bytes, std::memory_order_relaxed); }
+
   // Bytes that receive() would find, for FIONREAD. `kernel_bytes`: what the kernel says.
   int unread(int kernel_bytes);
   // Bytes sent that the peer has not got, for SIOCOUTQ.
@@ -230,7 +233,7 @@ class Socket {
   bool read_known_ = false;
   bool read_shut_ = false;
   std::atomic<bool> quiet_{false};             // set with the lane locked
-  std::atomic<std::size_t> lane_left_{0};      // unread after the last read: a hint
+  std::atomic<std::size_t> lane_left_{0};      // unread on the lane: a hint
   std::atomic<std::uint32_t> last_packet_{0};  // bytes of the last one from the lane: a hint
   bool early_end_ = false;  // of the kernel's stream, before the lane's
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <vector>
 
 namespace viaduct::vipl {
@@ -32,6 +33,14 @@ class Edge {
   std::byte* base_;
 };
 
+// Short ones are copied in several ways.
+std::vector<std::size_t> lengths(std::initializer_list<std::size_t> long_ones) {
+  std::vector<std::size_t> all;
+  for (std::size_t length = 0; length <= 80; ++length) all.push_back(length);
+  all.insert(all.end(), long_ones);
+  return all;
+}
+
 class GuardedCopy : public testing::Test {
  protected:
   void SetUp() override {
@@ -43,7 +52,7 @@ class GuardedCopy : public testing::Test {
 
 TEST_F(GuardedCopy, CopiesAnyLengthAndNoByteMore) {
   std::vector<std::byte> to(sizeof pattern_ + 16);
-  for (const std::size_t length : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 64, 1448, 4097, 12288}) {
+  for (const std::size_t length : lengths({1448, 4097, 12288})) {
     std::fill(to.begin(), to.end(), std::byte{0xee});
     ASSERT_TRUE(guarded::copy(to.data() + 8, pattern_, length)) << length;
     EXPECT_EQ(std::memcmp(to.data() + 8, pattern_, length), 0) << length;
@@ -54,7 +63,8 @@ TEST_F(GuardedCopy, CopiesAnyLengthAndNoByteMore) {
 
 TEST_F(GuardedCopy, FailsWhereTheTargetEnds) {
   const Edge edge;
-  for (const std::size_t length : {1, 2, 4, 8, 3, 100, 1448}) {
+  for (const std::size_t length : lengths({100, 1448})) {
+    if (length == 0) continue;
     EXPECT_TRUE(guarded::copy(edge.end() - length, pattern_, length)) << length;
     EXPECT_FALSE(guarded::copy(edge.end() - length + 1, pattern_, length)) << length;
     EXPECT_FALSE(guarded::copy(edge.end(), pattern_, length)) << length;
@@ -64,7 +74,8 @@ TEST_F(GuardedCopy, FailsWhereTheTargetEnds) {
 TEST_F(GuardedCopy, FailsWhereTheSourceEnds) {
   const Edge edge;
   std::byte to[2 * kPage];
-  for (const std::size_t length : {1, 2, 4, 8, 3, 100, 1448}) {
+  for (const std::size_t length : lengths({100, 1448})) {
+    if (length == 0) continue;
     EXPECT_TRUE(guarded::copy(to, edge.end() - length, length)) << length;
     EXPECT_FALSE(guarded::copy(to, edge.end() - length + 1, length)) << length;
   }
