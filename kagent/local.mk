@@ -69,8 +69,8 @@ libviaduct_agent_la_SOURCES = \
 	kagent/socket_owners.cc kagent/socket_owners.h \
 	kagent/supervisor.cc kagent/supervisor.h \
 	kagent/workshop.cc kagent/workshop.h
-libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS) $(SECCOMP_CFLAGS)
-libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS) $(SECCOMP_LIBS)
+libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS) $(TOML_CFLAGS) $(SECCOMP_CFLAGS)
+libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS) $(TOML_LIBS) $(SECCOMP_LIBS)
 
 sbin_PROGRAMS += viad
 viad_SOURCES = kagent/viad_main.cc

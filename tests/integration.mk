@@ -1,5 +1,5 @@
 # tests/integration: whole programs on hosts that tests/lab/lab makes. They need root and are skipped
-# without it. One at a time, for most of them keep two processors busy.
+# without it.
 
 integration_tests = \
 	tests/integration/port.test \
@@ -26,26 +26,28 @@ TESTS += $(integration_tests)
 EXTRA_DIST += $(integration_tests) tests/integration/common.sh \
 	tests/integration/conformance.sh tests/lab/setup.sh
 
+# Two rows of tests go side by side; each of them waits for about half of its time.
 tests/integration/granted.log: tests/integration/port.log
 tests/integration/adopt.log: tests/integration/granted.log
-tests/integration/lab.log: tests/integration/adopt.log
-tests/integration/viaping.log: tests/integration/lab.log
-tests/integration/viaping_hosted.log: tests/integration/viaping.log
-tests/integration/examples.log: tests/integration/viaping_hosted.log
-tests/integration/examples_hosted.log: tests/integration/examples.log
-tests/integration/crash.log: tests/integration/examples_hosted.log
+tests/integration/crash.log: tests/integration/adopt.log
 tests/integration/crash_hosted.log: tests/integration/crash.log
 tests/integration/agent.log: tests/integration/crash_hosted.log
 tests/integration/privileges.log: tests/integration/agent.log
 tests/integration/coexist.log: tests/integration/privileges.log
-tests/integration/conformance.log: tests/integration/coexist.log
-# That one mostly waits, so these go beside it.
 tests/integration/conformance_sanitized.log: tests/integration/coexist.log
 tests/integration/legacy.log: tests/integration/conformance_sanitized.log
 tests/integration/ext.log: tests/integration/legacy.log
-tests/integration/sovia_semantics.log: tests/integration/ext.log
-tests/integration/viabench.log: tests/integration/sovia_semantics.log \
-	tests/integration/conformance.log
+tests/integration/viabench.log: tests/integration/ext.log
+tests/scale/scale.log: tests/integration/viabench.log
+
+tests/integration/viaping.log: tests/integration/lab.log
+tests/integration/viaping_hosted.log: tests/integration/viaping.log
+tests/integration/examples.log: tests/integration/viaping_hosted.log
+tests/integration/examples_hosted.log: tests/integration/examples.log
+tests/integration/conformance.log: tests/integration/examples_hosted.log
+tests/integration/sovia_semantics.log: tests/integration/conformance.log
+tests/integration/sovia_ftp.log: tests/integration/sovia_semantics.log
+tests/integration/sovia_ready.log: tests/integration/sovia_ftp.log
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc

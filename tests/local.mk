@@ -8,6 +8,7 @@ include tests/sovia/sovia.mk
 if HAVE_GTEST
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(GTEST_CFLAGS)
 TEST_LIBS = $(GTEST_LIBS) -lpthread
+include tests/precompiled.mk
 include tests/unit/base.mk
 include tests/unit/kagent.mk
 include tests/unit/vipl.mk

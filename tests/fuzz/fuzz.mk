@@ -23,13 +23,12 @@ tests_fuzz_make_wire_corpus_LDADD = libviaduct_stack.la
 # The stack: what programs write to their segments, what comes from the wire.
 check_PROGRAMS += tests/fuzz/fuzz_rings tests/fuzz/fuzz_frames
 fuzz_hosts = \
-	tests/fuzz/fuzz_hosts.cc tests/fuzz/fuzz_hosts.h tests/fuzz/fuzz_input.h \
-	tests/sim/sim_host.cc tests/sim/sim_host.h
+	tests/fuzz/fuzz_hosts.cc tests/fuzz/fuzz_hosts.h tests/fuzz/fuzz_input.h
 tests_fuzz_fuzz_rings_SOURCES = tests/fuzz/fuzz_rings.cc $(fuzz_hosts) $(fuzz_main)
-tests_fuzz_fuzz_rings_LDADD = libviaduct_stack.la libviaduct_sim.la
+tests_fuzz_fuzz_rings_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim.la
 tests_fuzz_fuzz_rings_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)
 tests_fuzz_fuzz_frames_SOURCES = tests/fuzz/fuzz_frames.cc $(fuzz_hosts) $(fuzz_main)
-tests_fuzz_fuzz_frames_LDADD = libviaduct_stack.la libviaduct_sim.la
+tests_fuzz_fuzz_frames_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim.la
 tests_fuzz_fuzz_frames_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)
 
 TESTS += tests/fuzz/fuzz.test

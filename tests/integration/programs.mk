@@ -18,8 +18,6 @@ check-programs: all
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
 	tests/integration/ready_programs.py
 
-tests/integration/sovia_ftp.log: tests/integration/viabench.log
-tests/integration/sovia_ready.log: tests/integration/sovia_ftp.log
 tests/integration/sovia_programs.log: tests/integration/sovia_ready.log
 tests/integration/sovia_measuring.log: tests/integration/sovia_programs.log
 tests/integration/sovia_servers.log: tests/integration/sovia_measuring.log

@@ -18,4 +18,3 @@ EXTRA_DIST += tests/scale/scale.test
 
 scale: all tests/scale/vipl-scale
 	VIADUCT_SCALE=full $(srcdir)/tests/scale/scale.test
-tests/scale/scale.log: tests/integration/viabench.log

@@ -1,5 +1,12 @@
 # The stack on a simulated network. VIADUCT_SEED and VIADUCT_SEEDS choose the seeds.
 
+# Hosts that the tests, the simulation and the fuzzers have in common.
+check_LTLIBRARIES += libsim_hosts.la
+libsim_hosts_la_SOURCES = \
+	tests/sim/granted_host.cc tests/sim/granted_host.h \
+	tests/sim/sim_host.cc tests/sim/sim_host.h
+libsim_hosts_la_CXXFLAGS = $(AM_CXXFLAGS) -static
+
 check_PROGRAMS += tests/sim/sim_test
 TESTS += tests/sim/sim_test
 tests_sim_sim_test_SOURCES = \
@@ -8,7 +15,6 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/delivery_test.cc \
 	tests/sim/divert_test.cc \
 	tests/sim/events_test.cc \
-	tests/sim/granted_host.cc tests/sim/granted_host.h \
 	tests/sim/hostile_test.cc \
 	tests/sim/packing_test.cc \
 	tests/sim/pair.h \
@@ -16,24 +22,20 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/rdma_test.cc \
 	tests/sim/redirect_test.cc \
 	tests/sim/remains_test.cc \
-	tests/sim/sim_host.cc tests/sim/sim_host.h \
 	xdp/loopback_port.cc xdp/loopback_port.h
 tests_sim_sim_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_sim_sim_test_LDADD = libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
+tests_sim_sim_test_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 
 # Instructions of the stack for each message; see the file.
 EXTRA_PROGRAMS += tests/sim/stack_bench
-tests_sim_stack_bench_SOURCES = tests/sim/stack_bench.cc \
-	tests/sim/sim_host.cc tests/sim/sim_host.h
+tests_sim_stack_bench_SOURCES = tests/sim/stack_bench.cc
 tests_sim_stack_bench_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_sim_stack_bench_LDADD = libviaduct_stack.la libviaduct_sim.la
+tests_sim_stack_bench_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim.la
 
 # Whole worlds with faults, one for each seed, and an oracle; see the file.
 check_PROGRAMS += tests/sim/simulation
 TESTS += tests/sim/simulation
 tests_sim_simulation_SOURCES = \
-	tests/sim/granted_host.cc tests/sim/granted_host.h \
-	tests/sim/sim_host.cc tests/sim/sim_host.h \
 	sovia/aside.h sovia/lane.cc sovia/lane.h sovia/packet.h sovia/ring.h sovia/wire.h \
 	tests/sim/simulation.cc \
 	tests/sim/world/client.cc tests/sim/world/client.h \
@@ -56,7 +58,7 @@ tests_sim_simulation_SOURCES = \
 	tests/sim/world/world.cc tests/sim/world/world.h \
 	xdp/loopback_port.cc xdp/loopback_port.h
 tests_sim_simulation_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_sim_simulation_LDADD = libvipl_simulated.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
+tests_sim_simulation_LDADD = libvipl_simulated.la libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 
 # libvipl and a granted program's stack once more, upon a kernel and ports of the simulation's: headers
 # in tests/sim/seam are found before those of the same names.

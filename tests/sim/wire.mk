@@ -6,7 +6,6 @@ tests_sim_link_test_SOURCES = \
 	tests/sim/link_flows.h \
 	tests/sim/link_test.cc \
 	tests/sim/pair.h \
-	tests/sim/sim_host.cc tests/sim/sim_host.h \
 	tests/sim/wire_test.cc
 tests_sim_link_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_sim_link_test_LDADD = libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
+tests_sim_link_test_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)

@@ -1,11 +1,7 @@
 # Unit tests of poll, select and epoll, over sockets whose lanes do what a test says.
 
-sovia_ready_tests = tests/unit/sovia_poll_test tests/unit/sovia_select_test \
-	tests/unit/sovia_epoll_test tests/unit/sovia_epoll_threads_test
-check_PROGRAMS += $(sovia_ready_tests)
-TESTS += $(sovia_ready_tests)
-
-sovia_ready_sources = \
+check_LTLIBRARIES += libsovia_ready.la
+libsovia_ready_la_SOURCES = \
 	sovia/api_epoll.cc \
 	sovia/epoll_set.cc \
 	sovia/epoll_sets.cc \
@@ -15,20 +11,26 @@ sovia_ready_sources = \
 	sovia/ready_poll.cc \
 	sovia/ready_select.cc \
 	tests/unit/sovia_fake.cc tests/unit/sovia_fake.h
+libsovia_ready_la_CPPFLAGS = $(TEST_CPPFLAGS)
+libsovia_ready_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 
-tests_unit_sovia_poll_test_SOURCES = tests/unit/sovia_poll_test.cc $(sovia_ready_sources)
+sovia_ready_tests = tests/unit/sovia_poll_test tests/unit/sovia_select_test \
+	tests/unit/sovia_epoll_test tests/unit/sovia_epoll_threads_test
+check_PROGRAMS += $(sovia_ready_tests)
+TESTS += $(sovia_ready_tests)
+
+tests_unit_sovia_poll_test_SOURCES = tests/unit/sovia_poll_test.cc
 tests_unit_sovia_poll_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_poll_test_LDADD = $(TEST_LIBS)
+tests_unit_sovia_poll_test_LDADD = libsovia_ready.la $(TEST_LIBS)
 
-tests_unit_sovia_select_test_SOURCES = tests/unit/sovia_select_test.cc $(sovia_ready_sources)
+tests_unit_sovia_select_test_SOURCES = tests/unit/sovia_select_test.cc
 tests_unit_sovia_select_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_select_test_LDADD = $(TEST_LIBS)
+tests_unit_sovia_select_test_LDADD = libsovia_ready.la $(TEST_LIBS)
 
-tests_unit_sovia_epoll_test_SOURCES = tests/unit/sovia_epoll_test.cc $(sovia_ready_sources)
+tests_unit_sovia_epoll_test_SOURCES = tests/unit/sovia_epoll_test.cc
 tests_unit_sovia_epoll_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_epoll_test_LDADD = $(TEST_LIBS)
+tests_unit_sovia_epoll_test_LDADD = libsovia_ready.la $(TEST_LIBS)
 
-tests_unit_sovia_epoll_threads_test_SOURCES = \
-	tests/unit/sovia_epoll_threads_test.cc $(sovia_ready_sources)
+tests_unit_sovia_epoll_threads_test_SOURCES = tests/unit/sovia_epoll_threads_test.cc
 tests_unit_sovia_epoll_threads_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_epoll_threads_test_LDADD = $(TEST_LIBS)
+tests_unit_sovia_epoll_threads_test_LDADD = libsovia_ready.la $(TEST_LIBS)
