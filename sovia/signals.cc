@@ -238,6 +238,22 @@ sighandler_t sovia_sysv_signal(int signal, sighandler_t handler) {
   return set_simply(signal, handler, static_cast<int>(SA_RESETHAND) | SA_NODEFER, false);
 }
 
+sighandler_t sovia_sigset(int signal, sighandler_t disposition) {
+  sigset_t one, blocked;
+  sigemptyset(&one);
+  if (sigaddset(&one, signal) != 0) return SIG_ERR;
+  struct sigaction before;
+  if (disposition == SIG_HOLD) {
+    if (sovia_sigaction(signal, nullptr, &before) != 0) return SIG_ERR;
+    pthread_sigmask(SIG_BLOCK, &one, &blocked);
+  } else {
+    before.sa_handler = set_simply(signal, disposition, 0, false);
+    if (before.sa_handler == SIG_ERR) return SIG_ERR;
+    pthread_sigmask(SIG_UNBLOCK, &one, &blocked);
+  }
+  return sigismember(&blocked, signal) == 1 ? SIG_HOLD : before.sa_handler;
+}
+
 int sovia_siginterrupt(int signal, int interrupts) {
   struct sigaction action;
   if (sovia_sigaction(signal, nullptr, &action) != 0) return -1;

@@ -134,11 +134,12 @@ SOVIA_API int sovia_epoll_pwait(int epoll, struct epoll_event *events, int room,
 SOVIA_API int sovia_epoll_pwait2(int epoll, struct epoll_event *events, int room,
                                  const struct timespec *timeout, const sigset_t *mask);
 
-/* As sigaction(2), signal(3), sysv_signal(3) and siginterrupt(3). Handlers that are set by them do not
+/* As sigaction(2), signal(3), sysv_signal(3), sigset(3) and siginterrupt(3). Handlers that are set by them do not
  * run while the library has locks: they may use sockets, leave by longjmp and end the process. */
 SOVIA_API int sovia_sigaction(int signal, const struct sigaction *action, struct sigaction *before);
 SOVIA_API void (*sovia_signal(int signal, void (*handler)(int)))(int);
 SOVIA_API void (*sovia_sysv_signal(int signal, void (*handler)(int)))(int);
+SOVIA_API void (*sovia_sigset(int signal, void (*disposition)(int)))(int);
 SOVIA_API int sovia_siginterrupt(int signal, int interrupts);
 
 /* ------------------------------------------------------------------ processes

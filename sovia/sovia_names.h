@@ -241,6 +241,8 @@
 #define bsd_signal sovia_signal
 #undef ssignal
 #define ssignal sovia_signal
+#undef sigset
+#define sigset sovia_sigset
 #undef sysv_signal
 #define sysv_signal sovia_sysv_signal
 

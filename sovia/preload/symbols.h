@@ -129,6 +129,7 @@
   X(__sigaction, int, sovia_sigaction,                                                             \
     (int s, const struct sigaction* a, struct sigaction* b), (s, a, b))                            \
   X(siginterrupt, int, sovia_siginterrupt, (int s, int i), (s, i))                                 \
+  X(sigset, sighandler_t, sovia_sigset, (int s, sighandler_t h), (s, h))                           \
   X(signal, sighandler_t, sovia_signal, (int s, sighandler_t h), (s, h))                           \
   X(bsd_signal, sighandler_t, sovia_signal, (int s, sighandler_t h), (s, h))                       \
   X(ssignal, sighandler_t, sovia_signal, (int s, sighandler_t h), (s, h))                          \

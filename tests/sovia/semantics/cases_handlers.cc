@@ -77,6 +77,29 @@ CASE(handlers, leave_recv, kEach | kAlone) {
   });
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+CASE(handlers, set_by_sigset, kEach | kAlone) {
+  Fd s = t.pair();
+  t.say(sigset(SIGALRM, jump) == SIG_DFL ? "was the default" : "was something else");
+  t.say(sigset(SIGALRM, SIG_HOLD) == jump ? "was the handler" : "was something else");
+  t.say(sigset(SIGALRM, SIG_HOLD) == SIG_HOLD ? "was held" : "was something else");
+  t.say(sigset(SIGALRM, jump) == SIG_HOLD ? "was held" : "was something else");
+  const itimerval once{{}, {0, kInCall * 1000}};
+  if (sigsetjmp(out_of_call, 1) == 0) {
+    must(setitimer(ITIMER_REAL, &once, nullptr), "setitimer");
+    char to[8];
+    recv(s, to, 8, 0);
+    t.say("it has returned");
+  } else {
+    t.say("left");
+  }
+  t.say(sigset(SIGALRM, SIG_DFL) == jump ? "was the handler" : "was something else");
+  t.note("of no signal", sigset(-1, jump) == SIG_ERR ? errno : 0);
+  exchange(t, s);
+}
+#pragma GCC diagnostic pop
+
 CASE(handlers, leave_a_read_for_all, kEach | kAlone) {
   Fd s = t.pair();
   leave(t, s, [](int fd) {
