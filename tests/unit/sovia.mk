@@ -1,5 +1,5 @@
 # Unit tests of SOVIA without a NIC.
-sovia_unit_tests = tests/unit/sovia_lane_test
+sovia_unit_tests = tests/unit/sovia_lane_test tests/unit/sovia_lock_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
@@ -12,3 +12,7 @@ tests_unit_sovia_lane_test_SOURCES = \
 	tests/unit/sovia_lane_test.cc
 tests_unit_sovia_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lane_test_LDADD = $(TEST_LIBS)
+
+tests_unit_sovia_lock_test_SOURCES = sovia/lock.cc sovia/lock.h tests/unit/sovia_lock_test.cc
+tests_unit_sovia_lock_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_lock_test_LDADD = $(TEST_LIBS)
