@@ -116,7 +116,15 @@ std::unique_ptr<GrantedPlace> NicGranter::make(std::uint32_t umem_bytes) {
   options.umem_bytes = umem_bytes;
   // Frames of twice the size, but a burst of them is as long as ever.
   if (chunk_for(lower_.mtu) > chunk_for(1500)) options.umem_bytes += umem_bytes / 2;
-  return std::make_unique<Place>(mutex_, options);
+  std::string said;
+  options.note = [&said](std::string_view text) {
+    said += (said.empty() ? "" : "; ") + std::string(text);
+  };
+  options.parts = parts_;
+  auto place = std::make_unique<Place>(mutex_, options);
+  if (!said.empty() && !std::exchange(said_, true)) spdlog::warn("{}", said);
+  parts_ = place->layout().mtu > mtu_in_chunk(lower_.mtu);
+  return place;
 }
 
 void NicGranter::admit(GrantedPlace& port) {

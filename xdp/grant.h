@@ -30,6 +30,7 @@ class Grant {
     // frames fit: 6 MiB let the program keep as many frames as a burst has.
     std::size_t umem_bytes = std::size_t{4} << 20;
     std::uint32_t ring = 1024;  // entries of each ring
+    bool parts = true;          // frames of several chunks, where the interface has such frames
     bool agents_own = false;    // not for a program: may send frames of every type
     std::function<void(std::string_view)> note = [](std::string_view) {};
   };
@@ -73,11 +74,13 @@ class Grant {
   void release();
 
  private:
-  void open_socket(const Options& options);
-  void attach_program(const Options& options);
+  void make_port(const Options& options);
+  void open_port(const Options& options, bool parts);
+  void open_socket(const Options& options, bool parts);
   void undo();
   void close_all();
   [[noreturn]] void fail(const char* what, int error) const;
+  std::string explain(const char* what, int error) const;
 
   GrantFilter& filter_;
   GrantFilter::Entry entry_;
