@@ -20,6 +20,7 @@ integration_tests = \
 	tests/integration/legacy.test \
 	tests/integration/ext.test \
 	tests/integration/sovia_semantics.test \
+	tests/integration/jumbo.test \
 	tests/integration/viabench.test
 
 TESTS += $(integration_tests)
@@ -44,7 +45,8 @@ tests/integration/conformance_sanitized.log: tests/integration/coexist.log
 tests/integration/legacy.log: tests/integration/conformance_sanitized.log
 tests/integration/ext.log: tests/integration/legacy.log
 tests/integration/sovia_semantics.log: tests/integration/ext.log
-tests/integration/viabench.log: tests/integration/sovia_semantics.log \
+tests/integration/jumbo.log: tests/integration/sovia_semantics.log
+tests/integration/viabench.log: tests/integration/jumbo.log \
 	tests/integration/conformance.log
 
 check_PROGRAMS += tests/integration/port_tool
