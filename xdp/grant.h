@@ -27,7 +27,7 @@ class Grant {
     GrantFilter& filter;  // of the interface; must outlive the grant
     std::uint16_t ether_type = 0x88b5;
     // A quarter of it is for sending. With chunks of 4096 bytes (MTU beyond 1774) half as many
-    // frames fit: 6 MiB let the program keep as many frames as a burst has.
+    // frames fit: 5 MiB let the program keep more frames than a connection has under way.
     std::size_t umem_bytes = std::size_t{4} << 20;
     std::uint32_t ring = 1024;  // entries of each ring
     bool parts = true;          // frames of several chunks, where the interface has such frames
