@@ -49,7 +49,7 @@
 //   groups = []             session. Root always may.
 //   ports = 16              At once, all NICs together; 0 to 256.
 //   ports_per_user = 8      The same of one user (root has no such limit); 1 to 256.
-//   umem_kb = 4096          Memory for the frames of one port (half as much again where they need
+//   umem_kb = 4096          Memory for the frames of one port (a quarter more where they need
 //                           4 KB each), which stays locked; a power of two, 256 to 262144.
 //
 //   [hosts]                 Host names that this host knows without asking others: name = "MAC".

@@ -114,9 +114,18 @@ std::unique_ptr<GrantedPlace> NicGranter::make(std::uint32_t umem_bytes) {
   Grant::Options options{*filter_};
   options.ether_type = ether_type_;
   options.umem_bytes = umem_bytes;
-  // Frames of twice the size, but a burst of them is as long as ever.
-  if (chunk_for(lower_.mtu) > chunk_for(1500)) options.umem_bytes += umem_bytes / 2;
-  return std::make_unique<Place>(mutex_, options);
+  // Frames of twice the size, but what the kernel has of them to receive into is as long a burst as
+  // ever, and a window of them can be kept. More would not stay in the cache, or below 8 MB in all.
+  if (chunk_for(lower_.mtu) > chunk_for(1500)) options.umem_bytes += umem_bytes / 4;
+  std::string said;
+  options.note = [&said](std::string_view text) {
+    said += (said.empty() ? "" : "; ") + std::string(text);
+  };
+  options.parts = parts_;
+  auto place = std::make_unique<Place>(mutex_, options);
+  if (!said.empty() && !std::exchange(said_, true)) spdlog::warn("{}", said);
+  parts_ = place->layout().mtu > mtu_in_chunk(lower_.mtu);
+  return place;
 }
 
 void NicGranter::admit(GrantedPlace& port) {

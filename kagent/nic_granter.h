@@ -40,6 +40,8 @@ class NicGranter final : public Granter {
   std::mutex mutex_;  // the filter's tables: ports are made in one thread, the desk in the other
   std::unique_ptr<GrantFilter> filter_;
   std::vector<std::unique_ptr<GrantedPlace>> left_;
+  bool parts_ = true;  // frames of several chunks have not been refused
+  bool said_ = false;  // what is to be said of the size of frames
 };
 
 }  // namespace viaduct

@@ -180,7 +180,7 @@ struct ConnectBody {
   std::uint32_t first_psn;     // of the data that the sender will send
   std::uint32_t max_transfer;  // VI attributes of the sender ...
   std::uint16_t reliability;
-  std::uint16_t mtu;           // the sender's NIC; data frames fit the smaller of the two
+  std::uint16_t mtu;           // what the sender's port takes; data frames fit the smaller of the two
   std::uint8_t rdma_flags;     // bit 0: write enabled, bit 1: read enabled, bit 2: peer to peer,
                                // bit 3: asks for checksums
   std::uint8_t local_length = 0;   // bytes of the sender's discriminator

@@ -20,6 +20,7 @@ integration_tests = \
 	tests/integration/legacy.test \
 	tests/integration/ext.test \
 	tests/integration/sovia_semantics.test \
+	tests/integration/jumbo.test \
 	tests/integration/viabench.test
 
 TESTS += $(integration_tests)
@@ -37,7 +38,8 @@ tests/integration/coexist.log: tests/integration/privileges.log
 tests/integration/conformance_sanitized.log: tests/integration/coexist.log
 tests/integration/legacy.log: tests/integration/conformance_sanitized.log
 tests/integration/ext.log: tests/integration/legacy.log
-tests/integration/viabench.log: tests/integration/ext.log
+tests/integration/jumbo.log: tests/integration/ext.log
+tests/integration/viabench.log: tests/integration/jumbo.log
 tests/scale/scale.log: tests/integration/viabench.log
 
 tests/integration/viaping.log: tests/integration/lab.log

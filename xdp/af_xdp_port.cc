@@ -36,38 +36,64 @@ std::uint64_t now() {
 AfXdpPort::AfXdpPort(const PortOptions& options, const Interface& interface,
                      std::shared_ptr<InterfaceLock> lock, bool native)
     : interface_(interface), lock_(std::move(lock)), native_(native) {
-  const std::uint32_t chunk = chunk_for(interface.mtu);
-  mtu_ = mtu_in_chunk(interface.mtu);
-  if (mtu_ < interface.mtu) {
-    options.note(interface.name + ": frames of at most " + std::to_string(mtu_) +
-                 " bytes are used, not " + std::to_string(interface.mtu));
-  }
   if (interface.receive_queues > kMostQueues) {
     throw PortError(interface.name + " has " + std::to_string(interface.receive_queues) +
                     " receive queues; at most " + std::to_string(kMostQueues) +
                     " can be served (ethtool -L " + interface.name + " combined N)");
   }
-  attachment_ = std::make_unique<XdpAttachment>(XdpAttachment::Options{
-      interface_.index, interface_.name.c_str(), interface_.address, options.ether_type,
-      interface_.receive_queues, native, interface.mtu > kPlainMtu, lock_->descriptor(),
-      options.note});
-  const std::uint32_t half = options.frames / 2;
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_ < 0) throw PortError(interface_.name + ": epoll: " + std::strerror(errno));
   try {
-    for (std::uint32_t q = 0; q < interface.receive_queues; ++q) {
-      queues_.push_back(std::make_unique<AfXdpQueue>(
-          AfXdpQueue::Options{interface_.name.c_str(), q, chunk, half, q == 0 ? half : 0,
-                              options.ring, !native},
-          counters_));
-      enter(q);
-    }
+    set_up(options);
   } catch (...) {
     close(epoll_);
     throw;
   }
-  // What is lent must leave the fill ring of each queue something to work with.
-  lendable_ = half > options.ring ? half - options.ring : half / 2;
+  if (mtu_ < interface.mtu) {
+    options.note(interface.name + ": frames of at most " + std::to_string(mtu_) +
+                 " bytes are used, not " + std::to_string(interface.mtu));
+  }
+  lendable_ = AfXdpQueue::lendable(options.frames / 2, options.ring);
+}
+
+// With frames of several chunks where the link has them; without where they are refused.
+void AfXdpPort::set_up(const PortOptions& options) {
+  mtu_ = std::min(interface_.mtu, kLongestMtu);
+  const bool frags = interface_.mtu > kPlainMtu;
+  if (mtu_ > mtu_in_chunk(interface_.mtu)) {
+    try {
+      attach(options, frags);
+      open_queues(options, mtu_);
+      return;
+    } catch (const PartsRefused& error) {
+      options.note(error.what());
+    }
+    // The program that knows frags is good for both, if only sockets are refused.
+    queues_.clear();
+    mtu_ = mtu_in_chunk(interface_.mtu);
+    if (attachment_ == nullptr) attach(options, false);
+  } else {
+    attach(options, frags);
+  }
+  open_queues(options, 0);
+}
+
+void AfXdpPort::attach(const PortOptions& options, bool frags) {
+  attachment_ = std::make_unique<XdpAttachment>(XdpAttachment::Options{
+      interface_.index, interface_.name.c_str(), interface_.address, options.ether_type,
+      interface_.receive_queues, native_, frags, lock_->descriptor(), options.note});
+}
+
+// `parts_mtu`: of frames that take several chunks; 0: all take one.
+void AfXdpPort::open_queues(const PortOptions& options, std::uint32_t parts_mtu) {
+  const std::uint32_t half = options.frames / 2;
+  for (std::uint32_t q = 0; q < interface_.receive_queues; ++q) {
+    queues_.push_back(std::make_unique<AfXdpQueue>(
+        AfXdpQueue::Options{interface_.name.c_str(), q, chunk_for(interface_.mtu), half,
+                            q == 0 ? half : 0, options.ring, !native_, parts_mtu},
+        counters_));
+    enter(q);
+  }
 }
 
 AfXdpPort::~AfXdpPort() {

@@ -40,6 +40,9 @@ class AfXdpPort final : public Port {
   bool alive() const override { return alive_; }
 
  private:
+  void set_up(const PortOptions& options);
+  void attach(const PortOptions& options, bool frags);
+  void open_queues(const PortOptions& options, std::uint32_t parts_mtu);
   void look_after();
   void look_for_stall(std::uint64_t time);
   void rebind(std::uint64_t time);

@@ -10,14 +10,22 @@
 #include <cerrno>
 #include <cstring>
 
+#include "xdp/chunk.h"
 #include "xdp/open_port.h"
 #include "xdp/xsk_socket.h"
 
 namespace viaduct {
 namespace {
 
+constexpr std::uint32_t kBurst = 64;
 constexpr unsigned kBindTries = 40;  // the kernel gives a queue back late
 constexpr unsigned kBindPauseUs = 25'000;
+
+void* map_memory(std::size_t bytes, int flags) {
+  void* const at =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
 
 }  // namespace
 
@@ -25,19 +33,29 @@ AfXdpQueue::AfXdpQueue(const Options& options, PortCounters& counters)
     : options_(options),
       ifindex_(static_cast<int>(if_nametoindex(options.interface))),
       bytes_(std::size_t{options.chunk} * (options.receive + options.send)) {
-  void* area = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (area == MAP_FAILED) {
-    throw PortError(std::string(options.interface) + ": no memory for " +
-                    std::to_string(bytes_ >> 20) + " MB of frames");
-  }
-  area_ = static_cast<std::byte*>(area);
   // As many chunks as there are entries in a ring are with the kernel, if there are enough; so
   // neither fill ring nor rx ring can be too short.
-  const XskQueue::Shape shape{static_cast<std::uint32_t>(std::countr_zero(options.chunk)),
-                              options.receive, options.send, options.ring, options.ring};
+  XskQueue::Shape shape{static_cast<std::uint32_t>(std::countr_zero(options.chunk)),
+                        options.receive, options.send, options.ring, options.ring};
+  if (options.mtu != 0) {
+    shape.parts = parts_for(options.mtu, options.chunk);
+    shape.frame = options.mtu + kEthernetAndTag;
+    // Each frame that is kept may be one of these, and those of a burst.
+    shape.assembled = lendable(options.receive, options.ring) + kBurst;
+  }
+  assembly_bytes_ = XskQueue::assembly_bytes(shape);
+  area_ = static_cast<std::byte*>(map_memory(bytes_, MAP_SHARED | MAP_POPULATE));
+  if (assembly_bytes_ != 0) {
+    assembly_ =
+        static_cast<std::byte*>(map_memory(assembly_bytes_, MAP_PRIVATE | MAP_NORESERVE));
+  }
+  if (area_ == nullptr || (assembly_bytes_ != 0 && assembly_ == nullptr)) {
+    unmap();
+    throw PortError(std::string(options.interface) + ": no memory for " +
+                    std::to_string((bytes_ + assembly_bytes_) >> 20) + " MB of frames");
+  }
   lists_.resize(XskQueue::state_bytes(shape) / sizeof(std::uint32_t) + 1);
-  queue_.set_up(shape, area_, lists_.data(), counters);
+  queue_.set_up(shape, area_, assembly_, lists_.data(), counters);
   const char* what = "";
   int error = 0;
   for (unsigned left = kBindTries;; --left) {
@@ -46,14 +64,20 @@ AfXdpQueue::AfXdpQueue(const Options& options, PortCounters& counters)
     usleep(kBindPauseUs);
   }
   if (error != 0) {
-    munmap(area_, bytes_);
+    unmap();
+    if (options.mtu != 0 && refuses_parts(error)) throw PartsRefused(explain(what, error));
     throw PortError(explain(what, error));
   }
 }
 
 AfXdpQueue::~AfXdpQueue() {
   close();
-  munmap(area_, bytes_);
+  unmap();
+}
+
+void AfXdpQueue::unmap() {
+  if (area_ != nullptr) munmap(area_, bytes_);
+  if (assembly_ != nullptr) munmap(assembly_, assembly_bytes_);
 }
 
 std::string AfXdpQueue::explain(const char* what, int error) const {
@@ -68,7 +92,8 @@ std::string AfXdpQueue::explain(const char* what, int error) const {
 // Returns 0, or an errno and what it belongs to; then there is no socket.
 int AfXdpQueue::open(const char*& what) {
   const int fd = open_xsk_socket(
-      {ifindex_, options_.queue, area_, bytes_, options_.chunk, options_.ring, options_.copy},
+      {ifindex_, options_.queue, area_, bytes_, options_.chunk, options_.ring, options_.copy,
+       options_.mtu != 0},
       what);
   if (fd < 0) return errno;
   if (const char* const failed = queue_.attach(fd)) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "xdp/open_port.h"
 #include "xdp/port.h"
 #include "xdp/xsk_queue.h"
 
@@ -25,9 +26,16 @@ class AfXdpQueue {
     std::uint32_t send;     // chunks to send from; 0 for a queue that only receives
     std::uint32_t ring;     // entries of each ring
     bool copy;              // never zero-copy: the program runs in generic mode
+    std::uint32_t mtu = 0;  // of frames that take several chunks; 0: all take one
   };
 
-  // Waits up to a second for the kernel to give up an earlier socket. Throws PortError.
+  // How many frames may be kept: what is lent must leave the fill ring something to work with.
+  static constexpr std::uint32_t lendable(std::uint32_t receive, std::uint32_t ring) {
+    return receive > ring ? receive - ring : receive / 2;
+  }
+
+  // Waits up to a second for the kernel to give up an earlier socket. Throws PortError, and
+  // PartsRefused if it may do without frames of several chunks.
   explicit AfXdpQueue(const Options& options, PortCounters& counters);
   ~AfXdpQueue();
   AfXdpQueue(const AfXdpQueue&) = delete;
@@ -63,6 +71,10 @@ class AfXdpQueue {
   int ifindex_;
   std::byte* area_ = nullptr;
   std::size_t bytes_;
+  void unmap();
+
+  std::byte* assembly_ = nullptr;  // see XskQueue::assembly_bytes()
+  std::size_t assembly_bytes_ = 0;
   std::vector<std::uint32_t> lists_;  // the queue's, as raw memory
   XskQueue queue_;
 };

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "xdp/child_programs.h"
 #include "xdp/chunk.h"
@@ -31,22 +32,16 @@ Grant::Grant(const Options& options)
   const Interface& lower = filter_.lower();
   layout_.address = entry_.address;
   layout_.ether_type = options.ether_type;
-  layout_.mtu = mtu_in_chunk(lower.mtu);
   layout_.chunk = chunk_for(lower.mtu);
   const auto chunks = static_cast<std::uint32_t>(options.umem_bytes / layout_.chunk);
   layout_.send = chunks / 4;
   layout_.receive = chunks - layout_.send;
   layout_.ring = options.ring;
   name_ = child_name(lower, entry_.number);
-  if (layout_.mtu < lower.mtu) {
-    options.note(lower.name + ": granted ports use frames of at most " +
-                 std::to_string(layout_.mtu) + " bytes, not " + std::to_string(lower.mtu));
-  }
   try {
-    if (layout_.send == 0) fail("use so small an UMEM", EINVAL);
+    if (layout_.send < parts_for(kLongestMtu, layout_.chunk)) fail("use so small an UMEM", EINVAL);
     ifindex_ = create_child(lower, name_, kChildAlias, entry_.address);
-    open_socket(options);
-    attach_program(options);
+    make_port(options);
     filter_.enter(entry_, ifindex_, options.agents_own);
   } catch (...) {
     undo();
@@ -115,17 +110,63 @@ void Grant::end() {
 
 bool Grant::is_kept() const { return has_socket(program_, layout_.address, layout_.ether_type); }
 
-void Grant::fail(const char* what, int error) const {
+void Grant::fail(const char* what, int error) const { throw PortError(explain(what, error)); }
+
+std::string Grant::explain(const char* what, int error) const {
   std::string text = filter_.lower().name + ": granted port " + name_ + ": can't " + what + ": " +
                      std::strerror(error);
   if (error == EPERM || error == EACCES) {
     text += " (CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF needed)";
   }
   if (error == ENOBUFS) text += " (raise the limit of locked memory, ulimit -l)";
-  throw PortError(text);
+  return text;
 }
 
-void Grant::open_socket(const Options& options) {
+// With frames of several chunks where the link has them; without where they are refused.
+void Grant::make_port(const Options& options) {
+  const std::uint32_t link = filter_.lower().mtu, single = mtu_in_chunk(link);
+  layout_.mtu = options.parts ? std::min(link, kLongestMtu) : single;
+  try {
+    open_port(options, layout_.mtu > single);
+  } catch (const PartsRefused& error) {
+    options.note(error.what());
+    layout_.mtu = single;
+    open_port(options, false);
+  }
+  if (layout_.mtu < link) {
+    options.note(filter_.lower().name + ": granted ports use frames of at most " +
+                 std::to_string(layout_.mtu) + " bytes, not " + std::to_string(link));
+  }
+}
+
+// Throws PartsRefused if it may do without `parts`; then nothing is left of what it has made.
+void Grant::open_port(const Options& options, bool parts) {
+  const std::unique_ptr<granted_bpf, void (*)(granted_bpf*)> program(granted_bpf__open(),
+                                                                     granted_bpf__destroy);
+  if (program == nullptr) fail("open its XDP program", errno);
+  program->rodata->ether_type = options.ether_type;
+  std::memcpy(const_cast<std::uint16_t*>(program->rodata->address), entry_.address.data(),
+              entry_.address.size());
+  if (parts) bpf_program__set_flags(program->progs.viaduct_granted, BPF_F_XDP_HAS_FRAGS);
+  if (const int error = -granted_bpf__load(program.get())) {
+    const std::string text = explain("load its XDP program", error);
+    if (parts && refuses_parts(error)) throw PartsRefused(text);
+    throw PortError(text);
+  }
+  open_socket(options, parts);
+  const std::uint32_t only = 0;
+  if (bpf_map_update_elem(bpf_map__fd(program->maps.sockets), &only, &socket_, 0) != 0) {
+    fail("give its XDP program the socket", errno);
+  }
+  const int loaded = bpf_program__fd(program->progs.viaduct_granted);
+  program_ = fcntl(loaded, F_DUPFD_CLOEXEC, 0);
+  if (program_ < 0) fail("keep its XDP program", errno);
+  if (const int error = attach_child_program(ifindex_, loaded)) {
+    fail("attach its XDP program", error);
+  }
+}
+
+void Grant::open_socket(const Options& options, bool parts) {
   const std::size_t bytes = std::size_t{layout_.receive + layout_.send} * layout_.chunk;
   umem_ = memfd_create("viaduct granted port", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (umem_ < 0 || ftruncate(umem_, static_cast<off_t>(bytes)) != 0 ||
@@ -136,34 +177,20 @@ void Grant::open_socket(const Options& options) {
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, umem_, 0);
   if (area == MAP_FAILED) fail("map its buffers", errno);
   const char* what = "";
-  socket_ = open_xsk_socket(
-      {ifindex_, 0, static_cast<std::byte*>(area), bytes, layout_.chunk, options.ring, true}, what);
+  socket_ = open_xsk_socket({ifindex_, 0, static_cast<std::byte*>(area), bytes, layout_.chunk,
+                             options.ring, true, parts},
+                            what);
   const int error = errno;
   munmap(area, bytes);  // the socket keeps the pages
-  if (socket_ < 0) fail((std::string("open its socket: ") + what).c_str(), error);
+  if (socket_ < 0) {
+    const std::string text = explain((std::string("open its socket: ") + what).c_str(), error);
+    if (!parts || !refuses_parts(error)) throw PortError(text);
+    close(std::exchange(umem_, -1));
+    throw PartsRefused(text);
+  }
   // From the first frame on: until the filter knows the mark it lets nothing through.
   if (setsockopt(socket_, SOL_SOCKET, SO_MARK, &entry_.mark, sizeof entry_.mark) != 0) {
     fail("mark its socket", errno);
-  }
-}
-
-void Grant::attach_program(const Options& options) {
-  const std::unique_ptr<granted_bpf, void (*)(granted_bpf*)> program(granted_bpf__open(),
-                                                                     granted_bpf__destroy);
-  if (program == nullptr) fail("open its XDP program", errno);
-  program->rodata->ether_type = options.ether_type;
-  std::memcpy(const_cast<std::uint16_t*>(program->rodata->address), entry_.address.data(),
-              entry_.address.size());
-  if (const int error = -granted_bpf__load(program.get())) fail("load its XDP program", error);
-  const std::uint32_t only = 0;
-  if (bpf_map_update_elem(bpf_map__fd(program->maps.sockets), &only, &socket_, 0) != 0) {
-    fail("give its XDP program the socket", errno);
-  }
-  const int loaded = bpf_program__fd(program->progs.viaduct_granted);
-  program_ = fcntl(loaded, F_DUPFD_CLOEXEC, 0);
-  if (program_ < 0) fail("keep its XDP program", errno);
-  if (const int error = attach_child_program(ifindex_, loaded)) {
-    fail("attach its XDP program", error);
   }
 }
 

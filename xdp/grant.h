@@ -27,9 +27,10 @@ class Grant {
     GrantFilter& filter;  // of the interface; must outlive the grant
     std::uint16_t ether_type = 0x88b5;
     // A quarter of it is for sending. With chunks of 4096 bytes (MTU beyond 1774) half as many
-    // frames fit: 6 MiB let the program keep as many frames as a burst has.
+    // frames fit: 5 MiB let the program keep more frames than a connection has under way.
     std::size_t umem_bytes = std::size_t{4} << 20;
     std::uint32_t ring = 1024;  // entries of each ring
+    bool parts = true;          // frames of several chunks, where the interface has such frames
     bool agents_own = false;    // not for a program: may send frames of every type
     std::function<void(std::string_view)> note = [](std::string_view) {};
   };
@@ -73,11 +74,13 @@ class Grant {
   void release();
 
  private:
-  void open_socket(const Options& options);
-  void attach_program(const Options& options);
+  void make_port(const Options& options);
+  void open_port(const Options& options, bool parts);
+  void open_socket(const Options& options, bool parts);
   void undo();
   void close_all();
   [[noreturn]] void fail(const char* what, int error) const;
+  std::string explain(const char* what, int error) const;
 
   GrantFilter& filter_;
   GrantFilter::Entry entry_;

@@ -55,6 +55,8 @@ class GrantedPort {
   int socket_ = -1;
   void* area_ = nullptr;
   std::size_t area_bytes_ = 0;
+  void* assembly_ = nullptr;  // see XskQueue::assembly_bytes()
+  std::size_t assembly_bytes_ = 0;
   void* state_ = nullptr;
   std::size_t state_bytes_ = 0;
   PortCounters counters_{};

@@ -10,7 +10,7 @@ granted_port_sources = \
 	xdp/granted_layout.h \
 	xdp/granted_port.cc xdp/granted_port.h \
 	xdp/system_calls.h \
-	xdp/xsk_queue.cc xdp/xsk_queue.h \
+	xdp/xsk_queue.cc xdp/xsk_queue.h xdp/xsk_queue_parts.cc \
 	xdp/xsk_rings.cc xdp/xsk_rings.h
 
 libviaduct_xdp_la_SOURCES = $(granted_port_sources) \

@@ -63,6 +63,11 @@ void LocalPort::open_desk(GrantFilter& filter, std::uint16_t ether_type) {
   if (const char* const what = desk->port.open(socket, umem, desk->grant.layout())) {
     throw PortError(filter.lower().name + ": " + what + ": " + std::strerror(errno));
   }
+  // What is sent here is as long as the wire allows.
+  if (desk->port.mtu() < wire_->mtu()) {
+    throw PortError(filter.lower().name + ": the agent's own port has no frames of " +
+                    std::to_string(wire_->mtu()) + " bytes");
+  }
   if (wire_->descriptor() >= 0) {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_ < 0) throw PortError(filter.lower().name + ": epoll: " + std::strerror(errno));

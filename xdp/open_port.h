@@ -31,6 +31,10 @@ struct PortOptions {
 struct PortError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+// Kernel or driver know no frames of several chunks: without these it may work.
+struct PartsRefused : PortError {
+  using PortError::PortError;
+};
 
 // kAuto tries the AF_XDP port (native, then generic; on an interface without hardware the other way
 // round), then libpcap. Throws PortError: no such

@@ -43,8 +43,8 @@ struct PortCounters {
   std::uint64_t tx_no_buffer = 0;        // reserve() that gave less than asked for
   std::uint64_t tx_stalls = 0;           // completions that did not come in time
   std::uint64_t rx_dropped_ring_full = 0;   // kernel: receive ring full
-  std::uint64_t rx_dropped_no_fill = 0;     // kernel: fill ring empty
-  std::uint64_t rx_dropped_invalid = 0;     // kernel: other causes, invalid descriptors
+  std::uint64_t rx_dropped_no_fill = 0;     // kernel: fill ring empty; or no room for a long frame
+  std::uint64_t rx_dropped_invalid = 0;     // kernel: other causes, invalid descriptors; too long
   std::uint64_t tx_dropped_invalid = 0;     // kernel: invalid transmit descriptors
   std::uint64_t rebinds = 0;             // times the socket was set up anew after a stall
 };

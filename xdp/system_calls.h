@@ -36,6 +36,12 @@ inline void* map(std::size_t bytes, int fd, long offset) {
                             static_cast<long>(flags), static_cast<long>(fd), offset);
   return at == -1 ? nullptr : reinterpret_cast<void*>(at);
 }
+// Shared anonymous memory whose pages come as they are touched.
+inline void* map_untouched(std::size_t bytes) {
+  const long at = ::syscall(SYS_mmap, nullptr, bytes, static_cast<long>(PROT_READ | PROT_WRITE),
+                            static_cast<long>(MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE), -1L, 0L);
+  return at == -1 ? nullptr : reinterpret_cast<void*>(at);
+}
 inline void unmap(void* at, std::size_t bytes) { ::syscall(SYS_munmap, at, bytes); }
 
 }  // namespace viaduct::system_calls

@@ -123,9 +123,13 @@ void XdpAttachment::fail(int error) const {
     case EACCES:
       throw PortError(interface +
                       ": no permission to attach an XDP program (CAP_NET_ADMIN and CAP_BPF needed)");
-    default:
-      throw PortError(interface + ": can't attach the steering program in " +
-                      (options_.native ? "native" : "generic") + " mode: " + std::strerror(error));
+    default: {
+      const std::string text = interface + ": can't attach the steering program in " +
+                               (options_.native ? "native" : "generic") +
+                               " mode: " + std::strerror(error);
+      if (options_.frags) throw PartsRefused(text + " (it knows frames of several chunks)");
+      throw PortError(text);
+    }
   }
 }
 

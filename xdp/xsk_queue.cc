@@ -13,14 +13,22 @@ constexpr unsigned kIdleKicks = 4;  // of these, how many without visible progre
 
 }  // namespace
 
-void XskQueue::set_up(const Shape& shape, std::byte* area, void* state, PortCounters& counters) {
+void XskQueue::set_up(const Shape& shape, std::byte* area, std::byte* assembly, void* state,
+                      PortCounters& counters) {
   shape_ = shape;
+  shape_.send -= shape.send % shape.parts;
+  buffers_ = buffers(shape_);
+  capacity_ = shape.parts << shape.chunk_shift;
+  most_out_ = shape.ring / shape.parts;
   area_ = area;
+  assembly_ = assembly;
   counters_ = &counters;
   fill_batch_ = std::clamp(shape.filled / 8, 1u, kFillBatch);
   free_receive_ = static_cast<std::uint32_t*>(state);
   free_send_ = free_receive_ + shape.receive;
-  owner_ = reinterpret_cast<Owner*>(free_send_ + shape.send);
+  free_assembled_ = free_send_ + shape.send;
+  owner_ = reinterpret_cast<Owner*>(free_assembled_ + shape.assembled);
+  unsent_parts_ = reinterpret_cast<std::uint8_t*>(owner_ + buffers(shape));
 }
 
 const char* XskQueue::attach(int socket) {
@@ -30,12 +38,13 @@ const char* XskQueue::attach(int socket) {
   sending_ = 0;
   lacking_ = shape_.filled;
   unsent_ = cut_short_ = false;
+  if (shape_.parts > 1) forget_parts();
   for (std::uint32_t i = shape_.receive + shape_.send; i-- > 0;) {
     if (owner_[i] == Owner::kBorrower) continue;
     owner_[i] = Owner::kFree;
     if (i < shape_.receive) {
       free_receive_[free_receives_++] = i;
-    } else {
+    } else if ((i - shape_.receive) % shape_.parts == 0) {
       free_send_[free_sends_++] = i;
     }
   }
@@ -71,6 +80,7 @@ std::size_t XskQueue::receive(std::span<Frame> frames) {
   if (socket_ < 0) return 0;
   if (cut_short_) [[unlikely]]
     send();
+  if (shape_.parts > 1) return receive_parts(frames);
   const std::uint32_t n = rings_.receive.available(static_cast<std::uint32_t>(frames.size()));
   if (n == 0) return 0;
   const std::uint32_t bytes = 1u << shape_.chunk_shift;
@@ -105,6 +115,8 @@ void XskQueue::release(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
     if (frame.id < shape_.receive && take(frame.id, Owner::kBorrower, Owner::kFree)) [[likely]] {
       free_receive_[free_receives_++] = frame.id;
+    } else if (shape_.parts > 1) {
+      release_assembled(frame.id, Owner::kBorrower);
     }
   }
   if (lacking_ >= fill_batch_ && free_receives_ != 0) fill();
@@ -117,6 +129,7 @@ void XskQueue::reap() {
   if (socket_ < 0) return;
   const std::uint32_t n = rings_.completion.available(shape_.ring);
   if (n == 0) return;
+  if (shape_.parts > 1) return reap_parts(n);
   std::uint32_t back = 0;
   for (std::uint32_t i = 0; i < n; ++i) {
     const std::uint64_t chunk = rings_.completion[i] >> shape_.chunk_shift;
@@ -135,7 +148,7 @@ std::size_t XskQueue::reserve(std::span<Frame> frames) {
   // Never more with the borrower and the kernel together than the tx ring holds.
   const auto available = [this]() -> std::uint32_t {
     const std::uint32_t taken = sending_ + reserved_;
-    return taken < shape_.ring ? std::min(free_sends_, shape_.ring - taken) : 0;
+    return taken < most_out_ ? std::min(free_sends_, most_out_ - taken) : 0;
   };
   if (available() < frames.size()) [[unlikely]]
     reap();
@@ -143,7 +156,7 @@ std::size_t XskQueue::reserve(std::span<Frame> frames) {
   for (std::uint32_t i = 0; i < n; ++i) {
     const std::uint32_t chunk = free_send_[--free_sends_];
     owner_[chunk] = Owner::kBorrower;
-    frames[i] = {data(chunk), 1u << shape_.chunk_shift, chunk};
+    frames[i] = {data(chunk), capacity_, chunk};
   }
   reserved_ += n;
   if (n < frames.size()) ++counters_->tx_no_buffer;
@@ -153,6 +166,7 @@ std::size_t XskQueue::reserve(std::span<Frame> frames) {
 void XskQueue::submit(std::span<const Frame> frames) {
   const auto n = static_cast<std::uint32_t>(frames.size());
   if (n == 0) return;
+  if (shape_.parts > 1) return submit_parts(frames);
   if (socket_ < 0 || !rings_.transmit.has_room(n)) [[unlikely]] {
     // The socket is away, or was made anew under a full one: lost, like any frame on a full link.
     counters_->tx_dropped_busy += n;

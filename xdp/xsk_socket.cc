@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <initializer_list>
 
+#ifndef XDP_USE_SG
+#define XDP_USE_SG (1 << 4)
+#endif
 #ifndef XDP_MAX_TX_BUDGET
 #define XDP_MAX_TX_BUDGET 9
 #endif
@@ -37,7 +40,8 @@ int open_xsk_socket(const XskSocketOptions& options, const char*& what) {
     sockaddr_xdp address{};
     address.sxdp_family = AF_XDP;
     address.sxdp_flags =
-        static_cast<std::uint16_t>(XDP_USE_NEED_WAKEUP | (options.copy ? XDP_COPY : 0));
+        static_cast<std::uint16_t>(XDP_USE_NEED_WAKEUP | (options.copy ? XDP_COPY : 0) |
+                                   (options.parts ? XDP_USE_SG : 0));
     address.sxdp_ifindex = static_cast<std::uint32_t>(options.ifindex);
     address.sxdp_queue_id = options.queue;
     what = "binding the AF_XDP socket";

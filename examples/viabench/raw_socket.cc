@@ -10,11 +10,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "examples/common/nic.h"
 
+#ifndef XDP_USE_SG
+#define XDP_USE_SG (1 << 4)
+#endif
+#ifndef XDP_PKT_CONTD
+#define XDP_PKT_CONTD (1 << 0)
+#endif
 #ifndef XDP_MAX_TX_BUDGET
 #define XDP_MAX_TX_BUDGET 9
 #endif
@@ -39,12 +46,23 @@ Mac address_of(const std::string& interface) {
   return mac;
 }
 
+std::uint32_t mtu_of(const std::string& interface) {
+  ifreq request{};
+  std::strncpy(request.ifr_name, interface.c_str(), sizeof request.ifr_name - 1);
+  const Fd s(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (ioctl(s.get(), SIOCGIFMTU, &request) != 0) {
+    throw Failure(format("%s: %s", interface.c_str(), std::strerror(errno)));
+  }
+  return static_cast<std::uint32_t>(request.ifr_mtu);
+}
+
 }  // namespace
 
 RawSocket::RawSocket(const std::string& interface) : address_(address_of(interface)) {
+  const bool large = mtu_of(interface) > kPageMtu;
   try {
-    open(interface);
-    attach(if_nametoindex(interface.c_str()));
+    open(interface, large);
+    attach(if_nametoindex(interface.c_str()), large);
   } catch (...) {
     close();
     throw;
@@ -53,8 +71,8 @@ RawSocket::RawSocket(const std::string& interface) : address_(address_of(interfa
 
 RawSocket::~RawSocket() { close(); }
 
-void RawSocket::open(const std::string& interface) {
-  constexpr std::size_t kBytes = std::size_t{kFrames} * kFrame;
+void RawSocket::open(const std::string& interface, bool large) {
+  constexpr std::size_t kBytes = std::size_t{kPages} * kPage;
   void* const area = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (area == MAP_FAILED) throw Failure("no memory for frames");
@@ -62,11 +80,12 @@ void RawSocket::open(const std::string& interface) {
 
   xsk_umem_config memory{};
   memory.fill_size = memory.comp_size = kRing;
-  memory.frame_size = kFrame;
+  memory.frame_size = kPage;
   xsk_socket_config config{};
   config.rx_size = config.tx_size = kRing;
   config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
   config.bind_flags = XDP_COPY | XDP_USE_NEED_WAKEUP;
+  if (large) config.bind_flags |= XDP_USE_SG;
   // The kernel gives a queue back late, so the one of the sample before may still be taken.
   constexpr int kTries = 80;
   for (int i = 0;; ++i) {
@@ -90,13 +109,13 @@ void RawSocket::open(const std::string& interface) {
   std::uint32_t at = 0;
   xsk_ring_prod__reserve(&fill_, kRing, &at);
   for (std::uint32_t i = 0; i < kRing; ++i) {
-    *xsk_ring_prod__fill_addr(&fill_, at++) = std::uint64_t{i} * kFrame;
+    *xsk_ring_prod__fill_addr(&fill_, at++) = std::uint64_t{i} * kPage;
   }
   xsk_ring_prod__submit(&fill_, kRing);
 }
 
 // return bpf_redirect_map(&map, context->rx_queue_index, XDP_PASS);
-void RawSocket::attach(unsigned index) {
+void RawSocket::attach(unsigned index, bool large) {
   map_ = Fd(bpf_map_create(BPF_MAP_TYPE_XSKMAP, "viabench", 4, 4, 1, nullptr));
   const int key = 0;
   const int fd = xsk_socket__fd(socket_);
@@ -111,8 +130,11 @@ void RawSocket::attach(unsigned index) {
       {BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_redirect_map},
       {BPF_JMP | BPF_EXIT, 0, 0, 0, 0},
   };
+  bpf_prog_load_opts load{};
+  load.sz = sizeof load;
+  load.prog_flags = large ? BPF_F_XDP_HAS_FRAGS : 0u;
   program_ = Fd(
-      bpf_prog_load(BPF_PROG_TYPE_XDP, "viabench", "Dual MIT/GPL", code, std::size(code), nullptr));
+      bpf_prog_load(BPF_PROG_TYPE_XDP, "viabench", "Dual MIT/GPL", code, std::size(code), &load));
   if (!program_) throw Failure(format("XDP program: %s", std::strerror(errno)));
   bpf_link_create_opts options{};
   options.sz = sizeof options;
@@ -126,24 +148,29 @@ void RawSocket::close() {
   link_.reset();
   if (socket_ != nullptr) xsk_socket__delete(socket_);
   if (umem_ != nullptr) xsk_umem__delete(umem_);
-  if (area_ != nullptr) munmap(area_, std::size_t{kFrames} * kFrame);
+  if (area_ != nullptr) munmap(area_, std::size_t{kPages} * kPage);
 }
 
 void RawSocket::queue(const Mac& to, std::uint32_t payload, std::uint8_t kind) {
-  std::uint32_t at = 0;
-  while (outstanding_ >= kRing || xsk_ring_prod__reserve(&tx_, 1, &at) < 1) kick();
-  unsigned char* const frame = area_ + std::size_t{next_} * kFrame;
+  std::uint32_t left = std::max(payload + kHeader, kLeast), at = 0;
+  const std::uint32_t pages = (left + kPage - 1) / kPage;
+  while (outstanding_ + pages > kRing || xsk_ring_prod__reserve(&tx_, pages, &at) < pages) kick();
+  if (next_ + pages > kPages) next_ = kRing;
+  unsigned char* const frame = area_ + std::size_t{next_} * kPage;
   std::memcpy(frame, to.data(), 6);
   std::memcpy(frame + 6, address_.data(), 6);
   std::memcpy(frame + 12, kType, 2);
   frame[kHeader] = kind;
-  xdp_desc* const d = xsk_ring_prod__tx_desc(&tx_, at);
-  d->addr = std::uint64_t{next_} * kFrame;
-  d->len = std::max(payload + kHeader, kLeast);
-  d->options = 0;
-  xsk_ring_prod__submit(&tx_, 1);
-  if (++next_ == kFrames) next_ = kRing;
-  ++outstanding_;
+  for (std::uint32_t p = 0; p < pages; ++p, ++next_) {
+    xdp_desc* const d = xsk_ring_prod__tx_desc(&tx_, at++);
+    d->addr = std::uint64_t{next_} * kPage;
+    d->len = std::min(left, kPage);
+    left -= d->len;
+    d->options = left != 0 ? std::uint32_t{XDP_PKT_CONTD} : 0;
+  }
+  xsk_ring_prod__submit(&tx_, pages);
+  if (next_ == kPages) next_ = kRing;
+  outstanding_ += pages;
 }
 
 void RawSocket::kick() {
@@ -172,13 +199,22 @@ RawSocket::Received RawSocket::receive(std::uint32_t most) {
   if (n == 0) return received;
   xsk_ring_prod__reserve(&fill_, n, &to);
   for (std::uint32_t i = 0; i < n; ++i) {
-    const std::uint64_t address = xsk_ring_cons__rx_desc(&rx_, at++)->addr;
-    const unsigned char* const frame = area_ + address;
-    *xsk_ring_prod__fill_addr(&fill_, to++) = address & ~std::uint64_t{kFrame - 1};
-    if (std::memcmp(frame + 12, kType, 2) != 0) continue;
+    const xdp_desc page = *xsk_ring_cons__rx_desc(&rx_, at++);
+    const unsigned char* const frame = area_ + page.addr;
+    *xsk_ring_prod__fill_addr(&fill_, to++) = page.addr & ~std::uint64_t{kPage - 1};
+    const bool first = !more_;
+    more_ = (page.options & XDP_PKT_CONTD) != 0;
+    if (first) {
+      ours_ = std::memcmp(frame + 12, kType, 2) == 0;
+      if (ours_) {
+        kind_ = frame[kHeader];
+        std::memcpy(from_.data(), frame + 6, 6);
+      }
+    }
+    if (more_ || !ours_) continue;
     ++received.frames;
-    received.kind = frame[kHeader];
-    std::memcpy(received.from.data(), frame + 6, 6);
+    received.kind = kind_;
+    received.from = from_;
   }
   xsk_ring_prod__submit(&fill_, n);
   xsk_ring_cons__release(&rx_, n);

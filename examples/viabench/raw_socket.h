@@ -19,7 +19,8 @@ class RawSocket {
  public:
   static constexpr std::uint32_t kHeader = 14;        // bytes of an Ethernet header
   static constexpr std::uint32_t kLeast = 64;         // bytes of a frame
-  static constexpr std::uint32_t kLargestMtu = 3498;  // what fits in a page beside the headroom
+  static constexpr std::uint32_t kPageMtu = 3498;     // what fits in a page beside the headroom
+  static constexpr std::uint32_t kLargestMtu = 9000;  // in several pages (multi-buffer)
 
   // All frames of the interface's first queue come here, for as long as this object lives.
   explicit RawSocket(const std::string& interface);
@@ -49,11 +50,11 @@ class RawSocket {
 
  private:
   static constexpr std::uint32_t kRing = 2048;
-  static constexpr std::uint32_t kFrame = 4096;
-  static constexpr std::uint32_t kFrames = 2 * kRing;  // first half to receive, second to send
+  static constexpr std::uint32_t kPage = 4096;
+  static constexpr std::uint32_t kPages = 2 * kRing;  // first half to receive, second to send
 
-  void open(const std::string& interface);
-  void attach(unsigned index);
+  void open(const std::string& interface, bool large);
+  void attach(unsigned index, bool large);
   void close();
 
   Mac address_{};
@@ -63,8 +64,12 @@ class RawSocket {
   xsk_ring_prod fill_{}, tx_{};
   xsk_ring_cons completion_{}, rx_{};
   Fd map_, program_, link_;
-  std::uint32_t next_ = kRing;     // frame to send next
-  std::uint32_t outstanding_ = 0;  // frames that have not been sent
+  std::uint32_t next_ = kRing;     // page to send from next
+  std::uint32_t outstanding_ = 0;  // pages that have not been sent
+  bool more_ = false;              // the next page that comes belongs to the last one
+  bool ours_ = false;              // and that one began a frame of ours ...
+  std::uint8_t kind_ = 0;          // ... of this kind ...
+  Mac from_{};                     // ... from there
 };
 
 }  // namespace viabench

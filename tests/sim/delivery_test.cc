@@ -11,9 +11,15 @@ namespace {
 std::uint64_t total_retransmissions = 0;
 
 // A stream of messages of mixed sizes both ways at once; every byte right, in order, once.
-void stream(std::uint64_t seed, const SimFaults& faults, unsigned messages, std::uint16_t level) {
+void stream(std::uint64_t seed, const SimFaults& faults, unsigned messages, std::uint16_t level,
+            std::uint32_t mtu_a = 1500, std::uint32_t mtu_b = 1500) {
   SimOptions options;
-  Pair pair(seed, level, options);
+  Pair pair(seed, level, options, small_limits(), mtu_a, mtu_b);
+  std::size_t longest = 0;
+  pair.network.set_filter([&](const SimPort&, std::span<std::byte> frame) {
+    longest = std::max(longest, frame.size());
+    return true;
+  });
   SimRandom random(seed ^ 0x5eed);
   pair.network.set_faults(faults);
   ASSERT_TRUE(pair.connect()) << "seed " << seed;
@@ -100,6 +106,11 @@ void stream(std::uint64_t seed, const SimFaults& faults, unsigned messages, std:
                        << sides[1].sent_done << ", received " << sides[0].received << " and "
                        << sides[1].received << " of " << messages;
   EXPECT_EQ(pair.a.stack->counters().connections_lost, 0u) << "seed " << seed;
+  // Frames as long as both can have, but for what is cut off to keep data in step.
+  const std::size_t limit = std::min(mtu_a, mtu_b) + wire::kEthernetBytes;
+  EXPECT_LE(longest, limit);
+  EXPECT_GT(longest, limit - 16);
+  EXPECT_EQ(pair.network.counters().lost_too_long, 0u);
   if (faults.loss == 0) {
     EXPECT_EQ(pair.a.stack->counters().retransmissions, 0u);
   }
@@ -145,6 +156,20 @@ TEST(Delivery, IsCompleteAndInOrderUnderLossDuplicationAndReordering) {
   EXPECT_GT(total_retransmissions, 0u);
   RecordProperty("retransmissions", static_cast<int>(total_retransmissions));
   std::printf("%llu frames sent again\n", static_cast<unsigned long long>(total_retransmissions));
+}
+
+TEST(Delivery, FramesAreAsLongAsBothSidesCanHaveThem) {
+  constexpr std::uint32_t kMtus[] = {576, 1500, 3498, 3822, 9000};
+  SimFaults loss;
+  loss.loss = 0.01;
+  std::uint64_t seed = first_seed();
+  for (const std::uint32_t a : kMtus) {
+    for (const std::uint32_t b : kMtus) {
+      SCOPED_TRACE(std::to_string(a) + " and " + std::to_string(b));
+      stream(++seed, SimFaults{}, 60, vip::kReliableDelivery, a, b);
+      stream(++seed, loss, 60, vip::kReliableDelivery, a, b);
+    }
+  }
 }
 
 TEST(Delivery, SurvivesHeavyLoss) {

@@ -21,10 +21,11 @@ inline std::byte pattern(std::uint64_t message, std::uint64_t at) {
 
 struct Pair {
   explicit Pair(std::uint64_t seed = 1, std::uint16_t reliability = vip::kReliableDelivery,
-                const SimOptions& options = {}, const StackLimits& limits = small_limits())
+                const SimOptions& options = {}, const StackLimits& limits = small_limits(),
+                std::uint32_t mtu_a = 1500, std::uint32_t mtu_b = 1500)
       : network(options, seed),
-        a(network, 1, limits, seed),
-        b(network, 2, limits, seed),
+        a(network, 1, limits, seed, mtu_a),
+        b(network, 2, limits, seed, mtu_b),
         client(std::make_unique<Program>(a)),
         server(std::make_unique<Program>(b)),
         client_vi(client->create_vi(reliability)),

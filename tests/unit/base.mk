@@ -18,7 +18,8 @@ tests_unit_timer_wheel_test_LDADD = $(TEST_LIBS)
 
 # Ports on interfaces of their own network namespaces; they need root and are skipped without it.
 xdp_tests = tests/unit/xdp_steer_test tests/unit/xdp_attachment_test tests/unit/xdp_port_test \
-	tests/unit/xdp_granted_test \
+	tests/unit/xdp_granted_test tests/unit/xdp_jumbo_test \
+	tests/unit/xdp_parts_test \
 	tests/unit/xdp_remains_test
 check_PROGRAMS += $(xdp_tests)
 TESTS += $(xdp_tests)
@@ -43,3 +44,11 @@ tests_unit_xdp_granted_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
 tests_unit_xdp_remains_test_SOURCES = tests/unit/xdp_remains_test.cc tests/unit/xdp_fixture.h
 tests_unit_xdp_remains_test_CPPFLAGS = $(xdp_test_cppflags)
 tests_unit_xdp_remains_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
+
+tests_unit_xdp_jumbo_test_SOURCES = tests/unit/xdp_jumbo_test.cc tests/unit/xdp_fixture.h
+tests_unit_xdp_jumbo_test_CPPFLAGS = $(xdp_test_cppflags)
+tests_unit_xdp_jumbo_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
+
+tests_unit_xdp_parts_test_SOURCES = tests/unit/xdp_parts_test.cc tests/unit/xdp_fixture.h
+tests_unit_xdp_parts_test_CPPFLAGS = $(xdp_test_cppflags)
+tests_unit_xdp_parts_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)

@@ -371,18 +371,6 @@ TEST_P(AfXdpTest, AQueueInUseIsRefusedWithTheReason) {
   EXPECT_FALSE(has_program("v1"));
 }
 
-TEST_P(AfXdpTest, ALinkWithHugeFramesIsUsedWithSmallerOnes) {
-  make_pair("mtu 9000");
-  std::unique_ptr<Port> port;
-  try {
-    port = open("v0", GetParam());
-  } catch (const PortError& error) {
-    GTEST_SKIP() << error.what();
-  }
-  EXPECT_EQ(port->mtu(), 4096u - 256 - 18);
-  EXPECT_NE(notes_.find("not 9000"), std::string::npos) << notes_;
-}
-
 // ---------------------------------------------------------------------------- opening
 
 class OpenPortTest : public VethTest {};

@@ -208,13 +208,13 @@ void Library::answer(Talk& talk) {
 void Library::grant(Talk& talk, control::HelloAnswer& text, SocketFile::Answer& out) {
   AgentHost& agent = *world.agents[talk.host];
   const StackLimits& limits = agent.limits;
-  SimPort& port = world.network.add_host(world.new_child(talk.host), world.plan.mtu);
+  SimPort& port = world.network.add_host(world.new_child(talk.host), world.plan.mtus[talk.host]);
   talk.port = std::make_shared<PortFile>(world.network, port);
   agent.stack->delegate(talk.session, port.address());
   text.placement = static_cast<std::uint32_t>(control::Placement::kGranted);
   text.port.address = port.address();
   text.port.ether_type = wire::kDefaultEtherType;
-  text.port.mtu = world.plan.mtu;
+  text.port.mtu = world.plan.mtus[talk.host];
   const MacAddress desk = agent.desk.address();
   std::copy(desk.begin(), desk.end(), text.desk);
   text.keepalive_ms = static_cast<std::uint32_t>(limits.keepalive_ns / kMsec);

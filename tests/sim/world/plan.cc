@@ -87,7 +87,17 @@ Plan::Plan(std::uint64_t its_seed, Workload its_workload) : seed(its_seed), work
           : workload == Workload::kMixed   ? 2 + static_cast<unsigned>(random.below(3))
           : workload == Workload::kLibrary ? 2 + static_cast<unsigned>(random.below(2))
                                            : 2;
-  mtu = random.chance(0.7) ? 1500 : static_cast<std::uint32_t>(random.between(576, 3000));
+  mtus.assign(hosts, random.chance(0.7) ? 1500
+                                        : static_cast<std::uint32_t>(random.between(576, 3000)));
+  // Long frames, and hosts that differ. Drawn apart, so that all else of a seed is what it was.
+  Random sizes(its_seed * 2246822519u + static_cast<std::uint64_t>(its_workload) + 9000);
+  if (sizes.chance(0.3)) {
+    for (std::uint32_t& mtu : mtus) {
+      mtu = sizes.chance(0.5) ? 9000u
+            : sizes.chance(0.5) ? 1500u
+                                : static_cast<std::uint32_t>(sizes.between(576, 9000));
+    }
+  }
 
   network.latency_ns =
       random.chance(0.6) ? random.between(kUs, 20 * kUs) : random.magnitude(kUs, 50 * kMsec);
@@ -185,12 +195,13 @@ Plan::Plan(std::uint64_t its_seed, Workload its_workload) : seed(its_seed), work
 }
 
 std::string Plan::text() const {
+  const auto [least, most] = std::minmax_element(mtus.begin(), mtus.end());
   char line[256];
   std::snprintf(
       line, sizeof line,
-      "%u hosts, MTU %u, latency %.1f us, rate %.2f Gb/s, quiet loss %.3f, troubles %zu in "
+      "%u hosts, MTU %u to %u, latency %.1f us, rate %.2f Gb/s, quiet loss %.3f, troubles %zu in "
       "%.3f s, crime %.2f, granted %.1f%s%s",
-      hosts, mtu, static_cast<double>(network.latency_ns) / 1e3,
+      hosts, *least, *most, static_cast<double>(network.latency_ns) / 1e3,
       static_cast<double>(network.bits_per_second) / 1e9, network.faults.loss, events.size(),
       static_cast<double>(span) / 1e9, crime, granted, calm ? ", calm" : "",
       forges ? ", forged frames" : "");

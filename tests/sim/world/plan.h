@@ -55,7 +55,7 @@ struct Plan {
   std::uint64_t seed;
   Workload workload;
   unsigned hosts = 2;
-  std::uint32_t mtu = 1500;
+  std::vector<std::uint32_t> mtus;  // by host
   SimOptions network;  // its faults are those of quiet times
   StackLimits limits;
   std::vector<Event> events;   // by time; times are from the beginning

@@ -305,7 +305,7 @@ void GrantedPort::release(std::span<const Frame> frames) {
 // Of an interface that is gone there are buffers still; what is sent goes nowhere.
 std::size_t GrantedPort::reserve(std::span<Frame> frames) {
   if (!file_->dead) return file_->port.reserve(frames);
-  constexpr std::size_t kBuffers = 256, kBytes = 4096;
+  constexpr std::size_t kBuffers = 256, kBytes = 9216;
   static std::byte buffers[kBuffers][kBytes];
   static std::size_t next = 0;
   for (Frame& frame : frames) {

@@ -27,7 +27,7 @@ Simulation::Simulation(const Plan& its_plan)
   current.now = begun_;
   for (unsigned h = 0; h < plan.hosts; ++h) {
     agents.push_back(std::make_unique<AgentHost>(network, static_cast<std::uint8_t>(h + 1),
-                                                 plan.seed, plan.limits, plan.mtu));
+                                                 plan.seed, plan.limits, plan.mtus[h]));
     agents.back()->watch = this;
     Driver driver;
     driver.host = agents.back().get();
@@ -89,7 +89,7 @@ void Process::born() {
   if (granted) {
     world.granted.push_back(std::make_unique<GrantedHost>(
         *world.agents[host], static_cast<std::uint8_t>(world.children_++), world.plan.seed,
-        limits_of_programs(world.plan.limits), world.plan.mtu));
+        limits_of_programs(world.plan.limits), world.plan.mtus[host]));
     world.granted.back()->watch = &world;
     world.drivers[host].kicked = true;
     Driver made;
