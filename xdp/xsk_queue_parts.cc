@@ -3,8 +3,8 @@
 //   to send      | chunk c | c + 1 | c + 2 |   one frame for the borrower, up to three descriptors
 //   received     | headroom, data |  | headroom, data |  ...  wherever the kernel took chunks from
 //
-// Between the pieces of a received frame there is at least a headroom, so it is copied together: for
-// 9000 bytes in the cache that is far less than what the kernel does with them.
+// Between the pieces of a received frame there is at least a headroom, so it is copied together:
+// for 9000 bytes in the cache that is far less than what the kernel does with them.
 #include <algorithm>
 #include <cstring>
 

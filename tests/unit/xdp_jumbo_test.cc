@@ -38,8 +38,8 @@ extern "C" [[gnu::visibility("default")]] int bind(int fd, const sockaddr* addre
       return -1;
     }
   }
-  static const auto real = reinterpret_cast<int (*)(int, const sockaddr*, socklen_t)>(
-      dlsym(RTLD_NEXT, "bind"));
+  static const auto real =
+      reinterpret_cast<int (*)(int, const sockaddr*, socklen_t)>(dlsym(RTLD_NEXT, "bind"));
   return real(fd, address, bytes);
 }
 

@@ -52,9 +52,9 @@ class OddPartsTest : public VethTest {
   void attach() {
     const char* what = "";
     ASSERT_TRUE(eventually([&] {
-      socket_ = open_xsk_socket({static_cast<int>(if_nametoindex("v0")), 0, area_, bytes_, kChunk,
-                                 kRing, true, true},
-                                what);
+      socket_ = open_xsk_socket(
+          {static_cast<int>(if_nametoindex("v0")), 0, area_, bytes_, kChunk, kRing, true, true},
+          what);
       return socket_ >= 0 || errno != EBUSY;
     }));
     ASSERT_GE(socket_, 0) << what;
@@ -264,7 +264,7 @@ TEST_F(OddPartsTest, DescriptorsThatMakeNoSenseSpoilOnlyTheirFrame) {
   };
   bad(std::uint64_t{kReceive} * kChunk, 64);  // a chunk to send from
   bad(~std::uint64_t{0} - 100, 64);
-  bad(filled().back() + 4000, 200);           // beyond its end
+  bad(filled().back() + 4000, 200);  // beyond its end
   EXPECT_EQ(counters_.rx_dropped_invalid, 3u);
   // A chunk twice.
   const std::uint64_t twice = filled().front() + kHead;
