@@ -106,6 +106,12 @@ VIP_RETURN VipxUnclaim(IN VIP_NIC_HANDLE nic, IN const unsigned char *token);
 VIP_RETURN VipxVerify(IN VIP_NIC_HANDLE nic, IN const VIP_NET_ADDRESS *host,
                       IN const VipxFlow *flow, IN const unsigned char *token);
 
+/* VipxAttach: TODO */
+VIP_RETURN VipxAttach(IN VIP_NIC_HANDLE nic);
+
+/* VipxTakeVi: TODO */
+VIP_RETURN VipxTakeVi(IN VIP_VI_HANDLE vi);
+
 /* Copies memory that may not be there, as a system call would: what can't be read or written is told,
  * not a fault. Handlers for SIGSEGV and SIGBUS that the program had set before the first call are
  * called for faults elsewhere; one that it sets later takes over, and such a copy then faults. May be

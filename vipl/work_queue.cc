@@ -55,7 +55,7 @@ VIP_RETURN WorkQueue::post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory, bo
     return VIP_INVALID_PARAMETER;
   }
   {
-    Lock lock(queue_.lock);
+    Lock lock(queue_.lock, session_.member);
     if (!valid()) return VIP_INVALID_PARAMETER;
     const std::uint32_t position = queue_.posted.load(std::memory_order_relaxed);
     const std::uint32_t queued = position - queue_.dequeued.load(std::memory_order_relaxed);
@@ -164,7 +164,7 @@ VIP_RETURN WorkQueue::take(VIP_DESCRIPTOR*& descriptor) {
       if (queue_.dequeued.load(std::memory_order_acquire) == head) return VIP_NOT_DONE;
       continue;
     }
-    Lock lock(queue_.lock);
+    Lock lock(queue_.lock, session_.member);
     if (!valid() || queue_.dequeued.load(std::memory_order_relaxed) != head) continue;
     VIP_DESCRIPTOR* const taken = session_.descriptors[at];
     if (slot.completion.status.load(std::memory_order_acquire) != 0) {
@@ -252,15 +252,16 @@ void WorkQueue::clear() {
 // The driver may have given the index of a destroyed VI to a new one before the thread that
 // destroyed it gets to end(), so both begin() and end() clear, each only what it must.
 void WorkQueue::begin(std::uint32_t generation, std::uint32_t cq) {
-  Lock lock(queue_.lock);
+  Lock lock(queue_.lock, session_.member);
   clear();
   std::atomic_ref<std::uint32_t>(queue_.cq).store(cq, std::memory_order_relaxed);
+  queue_.owner.store(session_.member, std::memory_order_relaxed);
   queue_.generation.store(generation, std::memory_order_release);
 }
 
 void WorkQueue::end() {
   {
-    Lock lock(queue_.lock);
+    Lock lock(queue_.lock, session_.member);
     if (valid()) clear();
   }
   session_.wake(queue_.sleepers);
