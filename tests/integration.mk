@@ -79,7 +79,8 @@ tests_integration_ext_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 tests_integration_ext_tool_LDADD = libvipl.la
 
 check_PROGRAMS += tests/integration/fork_tool
-tests_integration_fork_tool_SOURCES = tests/integration/fork_tool.cc
+tests_integration_fork_tool_SOURCES = tests/integration/fork_tool.cc \
+	tests/integration/fork_rules.cc tests/integration/fork_end.h
 tests_integration_fork_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_integration_fork_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 tests_integration_fork_tool_LDADD = libvipl.la

@@ -74,12 +74,14 @@ libvipl_simulated_la_SOURCES = \
 	vipl/caller.cc \
 	vipl/claims.cc \
 	vipl/command.cc \
+	vipl/company.cc \
 	vipl/completion_queue.cc \
 	vipl/connection.cc \
 	vipl/copy.cc \
 	vipl/cq.cc \
 	vipl/discovery.cc \
 	vipl/driver.cc \
+	vipl/family.cc \
 	vipl/farewell.cc \
 	vipl/granted_environment.cc \
 	vipl/hello.cc \
