@@ -155,7 +155,8 @@ Stack::Usage Stack::usage() const {
           goodbyes_.used(),
           root_->held,
           root_->connected,
-          claims_.used()};
+          claims_.used(),
+          members_.used()};
 }
 
 // ---------------------------------------------------------------------------- sessions

@@ -189,7 +189,7 @@ class Stack {
   // What is in use now, for the counters' table and for tests that look for leaks.
   struct Usage {
     std::uint32_t sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, connected,
-        claims;
+        claims, members;
   };
   Usage usage() const;
 

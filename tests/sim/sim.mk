@@ -8,6 +8,7 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/delivery_test.cc \
 	tests/sim/divert_test.cc \
 	tests/sim/events_test.cc \
+	tests/sim/family_test.cc \
 	tests/sim/granted_host.cc tests/sim/granted_host.h \
 	tests/sim/hostile_test.cc \
 	tests/sim/packing_test.cc \
