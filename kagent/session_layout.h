@@ -502,12 +502,12 @@ struct alignas(kLine) Header {
 
 // Offsets of the parts, from the capacities alone.
 struct Offsets {
-  std::size_t notices, commands, vis, cqs, send_rings, receive_rings, cq_rings, slots, members,
-      total;
+  std::size_t commands, vis, cqs, send_rings, receive_rings, cq_rings, slots, members, total;
+
+  static constexpr std::size_t notices() { return round(sizeof(Header)); }
 
   explicit Offsets(const Capacity& c) {
-    std::size_t at = round(sizeof(Header));
-    notices = at, at = round(at + sizeof(Notices));
+    std::size_t at = round(notices() + sizeof(Notices));
     commands = at, at = round(at + kCommands * sizeof(Command));
     vis = at, at = round(at + c.vis * sizeof(Vi));
     cqs = at, at = round(at + c.cqs * sizeof(Cq));
@@ -520,7 +520,7 @@ struct Offsets {
   }
 
  private:
-  static std::size_t round(std::size_t n) { return (n + 4095) & ~std::size_t{4095}; }
+  static constexpr std::size_t round(std::size_t n) { return (n + 4095) & ~std::size_t{4095}; }
 };
 
 // The parts of a mapped segment. Knows no more than addresses; checking indices is the caller's.
@@ -530,7 +530,7 @@ class View {
   View(void* base, const Capacity& capacity) : base_(static_cast<std::byte*>(base)), at_(capacity) {}
 
   Header& header() const { return *reinterpret_cast<Header*>(base_); }
-  Notices& notices() const { return *part<Notices>(at_.notices); }
+  Notices& notices() const { return *part<Notices>(Offsets::notices()); }
   Command& command(std::uint32_t i) const { return part<Command>(at_.commands)[i]; }
   Vi& vi(std::uint32_t i) const { return part<Vi>(at_.vis)[i]; }
   Cq& cq(std::uint32_t i) const { return part<Cq>(at_.cqs)[i]; }

@@ -57,7 +57,8 @@ Stack::Parts Stack::parts(const StackLimits& limits) {
   p.timers = add(static_cast<TimerWheel::Entry*>(nullptr),
                  vis + limits.requests + limits.goodbyes + limits.peers +
                      std::size_t{limits.sessions} * layout::kCommands + 1);
-  p.views = add(static_cast<layout::View*>(nullptr), limits.sessions);
+  p.views = add(static_cast<layout::View*>(nullptr),
+                std::size_t{limits.sessions} + limits.members);
   p.open_sessions = add(static_cast<std::uint32_t*>(nullptr), limits.sessions);
   p.total = at;
   return p;
@@ -216,6 +217,7 @@ void Stack::close_session(std::uint32_t session, std::uint64_t now) {
   for (std::uint32_t p = 0; members_.used() > 0 && p < members_.fresh(); ++p) {
     if (members_[p].session != session) continue;
     members_[p].session = kNone;
+    views_[limits_.sessions + p] = layout::View();
     members_.give(p);
   }
   programs_[session].session = kNone;

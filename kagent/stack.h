@@ -529,7 +529,7 @@ class Stack {
   void on_claim_reply(const wire::Decoded& frame);
 
   inline state::Vi* vi_for(const wire::Decoded& frame, bool pending_too = false);
-  const layout::View& view(const state::Vi& vi) const { return views_[vi.session]; }
+  const layout::View& view(const state::Vi& vi) const { return views_[vi.program]; }
   state::Pending& pending(std::uint32_t session, std::uint32_t command) {
     return pendings_[std::size_t{session} * layout::kCommands + command];
   }
@@ -583,7 +583,7 @@ class Stack {
   std::uint32_t* goodbye_buckets_;   // goodbyes by the peer's key
   TimerWheel wheel_;
 
-  // Where the sessions' segments are mapped, and which sessions are open: for this process alone.
+  // Where the sessions' segments are mapped, by program (of sessions: the first one's number), and which sessions are open: for this process alone.
   layout::View* views_;
   std::uint32_t* open_sessions_;
   std::uint32_t open_count_ = 0;

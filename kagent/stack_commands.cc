@@ -6,6 +6,15 @@
 
 #include "kagent/stack.h"
 
+// For what the data path calls when it must, and else shall not pay for: the caller keeps all that it
+// has in registers.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define KEEPS_REGISTERS \
+  [[gnu::noinline, gnu::cold, gnu::no_caller_saved_registers, gnu::target("general-regs-only")]]
+#else
+#define KEEPS_REGISTERS [[gnu::noinline, gnu::cold]]
+#endif
+
 namespace viaduct {
 
 using layout::CommandBody;
@@ -18,6 +27,8 @@ namespace {
 
 // Of regions and ptags.
 constexpr std::uint32_t kHandleMask = (1u << kHandleBits) - 1;
+
+constexpr std::uint32_t kMostAncestors = 64;  // that are asked for a registration
 
 constexpr std::uint32_t make_handle(std::uint32_t index, std::uint32_t generation) {
   return generation << kHandleBits | (index + 1);
@@ -218,13 +229,28 @@ void Stack::discharge_region(std::uint32_t session, std::uint64_t bytes) {
   environment_.charge(session, Charged::kBytes, -static_cast<std::int64_t>(bytes));
 }
 
+// Whether the program has a copy of what this region was when it was registered. Numbers wrap around
+// after 2^32 forks of one session.
+KEEPS_REGISTERS bool Stack::inherits(std::uint32_t program, const state::Region& region) const {
+  std::uint32_t forks = ~0u;
+  for (std::uint32_t i = 0; i < kMostAncestors; ++i) {
+    const state::Program& heir = programs_[program];
+    if (heir.parent == kNone) return false;
+    forks = heir.forks < forks ? heir.forks : forks;
+    program = heir.parent;
+    if (program == region.program) return region.forks < forks;
+  }
+  return false;
+}
+
 // One that the program has registered or inherited.
 state::Region* Stack::find_region(std::uint32_t program, std::uint32_t handle) const {
   const std::uint32_t i = (handle & kHandleMask) - 1;
   if (i >= regions_.fresh()) return nullptr;
   auto& region = const_cast<state::Region&>(regions_[i]);
-  if (region.handle != handle) return nullptr;
-  return region.program == program || inherits(program, region) ? &region : nullptr;
+  if (region.handle != handle) [[unlikely]] return nullptr;
+  if (region.program != program && !inherits(program, region)) [[unlikely]] return nullptr;
+  return &region;
 }
 
 state::Region* Stack::own_region(std::uint32_t program, const CommandBody& body) const {

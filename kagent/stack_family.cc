@@ -21,7 +21,6 @@ using state::Vi;
 
 namespace {
 
-constexpr std::uint32_t kMostAncestors = 64;  // that are asked for a registration
 constexpr std::uint64_t kMostHandedOver = 4 << 20;  // bytes: the driver does nothing else meanwhile
 constexpr std::size_t kAtOnce = 8192;
 
@@ -51,7 +50,7 @@ std::optional<std::uint32_t> Stack::join(std::uint32_t session, std::uint32_t pa
   const std::uint32_t program = limits_.sessions + taken;
   const auto member = static_cast<std::uint32_t>(place - all);
   begin_program(program, session, member);
-  const layout::View& view = views_[session];
+  const layout::View& view = views_[program] = views_[session];
   view.alert(member).store(0);
   layout::Errors& errors = view.errors(member);
   errors.wanted.store(0);
@@ -70,19 +69,6 @@ std::optional<std::uint32_t> Stack::join(std::uint32_t session, std::uint32_t pa
   programs_[program].forks = forks;
   if (parent != kNone) ++programs_[parent].heirs;
   return program;
-}
-
-// Numbers wrap around after 2^32 forks of one session.
-bool Stack::inherits(std::uint32_t program, const state::Region& region) const {
-  std::uint32_t forks = ~0u;
-  for (std::uint32_t i = 0; i < kMostAncestors; ++i) {
-    const state::Program& heir = programs_[program];
-    if (heir.parent == kNone) return false;
-    forks = std::min(forks, heir.forks);
-    program = heir.parent;
-    if (program == region.program) return region.forks < forks;
-  }
-  return false;
 }
 
 // ---------------------------------------------------------------------------- VIs
@@ -266,6 +252,7 @@ void Stack::forget_program(std::uint32_t program) {
     gone.parent = kNone;
     if (!first) {
       gone.session = kNone;
+      views_[program] = layout::View();
       members_.give(program - limits_.sessions);
     }
     if (parent == kNone) return;
