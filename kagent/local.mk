@@ -11,6 +11,7 @@ stack_sources = \
 	kagent/crc32c.cc kagent/crc32c.h \
 	kagent/environment.h kagent/granted_environment.h \
 	kagent/flow.h \
+	kagent/pool.h \
 	kagent/repeat.h \
 	kagent/session_layout.h \
 	kagent/stack.h kagent/stack_binding.h kagent/stack_state.h \
@@ -22,7 +23,6 @@ EXTRA_DIST += \
 	kagent/stack.cc \
 	kagent/stack_ack.cc \
 	kagent/stack_claims.cc \
-	kagent/stack_family.cc \
 	kagent/stack_commands.cc \
 	kagent/stack_complete.cc \
 	kagent/stack_congestion.cc \
@@ -30,6 +30,7 @@ EXTRA_DIST += \
 	kagent/stack_requests.cc \
 	kagent/stack_disconnect.cc \
 	kagent/stack_divert.cc \
+	kagent/stack_family.cc \
 	kagent/stack_names.cc \
 	kagent/stack_packed.cc \
 	kagent/stack_peer.cc \

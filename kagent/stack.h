@@ -28,6 +28,7 @@
 #include <span>
 #include <string_view>
 
+#include "kagent/pool.h"
 #include "kagent/session_layout.h"
 #include "kagent/stack_binding.h"
 #include "kagent/stack_state.h"
@@ -43,48 +44,6 @@ inline namespace VIADUCT_STACK_BUILD {
 struct StackAddresses {
   MacAddress host;  // the NIC's, by which programs know this host
   MacAddress desk;  // where connection requests to the own host go: the agent's
-};
-
-// A slice of the segment used as an array with a free list.
-template <class T>
-class Pool {
- public:
-  void attach(T* items, state::PoolHead* head, std::uint32_t capacity) {
-    items_ = items, head_ = head, capacity_ = capacity;
-  }
-  void reset() { *head_ = {state::kNone, 0, 0}; }
-
-  T& operator[](std::uint32_t i) { return items_[i]; }
-  const T& operator[](std::uint32_t i) const { return items_[i]; }
-  std::uint32_t capacity() const { return capacity_; }
-  std::uint32_t used() const { return head_->used; }
-  std::uint32_t index(const T& item) const { return static_cast<std::uint32_t>(&item - items_); }
-  // Items that were ever in use lie below this.
-  std::uint32_t fresh() const { return head_->fresh; }
-
-  // kNone when all are in use.
-  std::uint32_t take() {
-    std::uint32_t i = head_->free;
-    if (i != state::kNone) {
-      head_->free = items_[i].next_free;
-    } else if (head_->fresh < capacity_) {
-      i = head_->fresh++;
-    } else {
-      return state::kNone;
-    }
-    ++head_->used;
-    return i;
-  }
-  void give(std::uint32_t i) {
-    items_[i].next_free = head_->free;
-    head_->free = i;
-    --head_->used;
-  }
-
- private:
-  T* items_ = nullptr;
-  state::PoolHead* head_ = nullptr;
-  std::uint32_t capacity_ = 0;
 };
 
 // Out of shared memory, which is not looked at again. Most messages have one segment.
@@ -583,7 +542,8 @@ class Stack {
   std::uint32_t* goodbye_buckets_;   // goodbyes by the peer's key
   TimerWheel wheel_;
 
-  // Where the sessions' segments are mapped, by program (of sessions: the first one's number), and which sessions are open: for this process alone.
+  // Where the segments are mapped, by program (sessions have the numbers of their first ones), and
+  // which sessions are open: for this process alone.
   layout::View* views_;
   std::uint32_t* open_sessions_;
   std::uint32_t open_count_ = 0;

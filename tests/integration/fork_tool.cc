@@ -10,7 +10,8 @@
 //                                    child says what it sees
 //   fork_tool follow HOST WHAT       its client: the child `goes-on`, or the connection `ends`
 //   fork_tool echo CLIENTS           answers so many clients
-//   fork_tool rules HOST             with an `echo 5` there: what may be taken and what not, and whose memory is whose
+//   fork_tool rules HOST             with an `echo 5` there: what may be taken and what not, and whose
+//                                    memory is whose
 //   fork_tool idle HOST              with an `echo 1` there: a child that does not attach opens a NIC,
 //                                    another executes a program, another exits; the first process's
 //                                    session is as before
