@@ -7,6 +7,7 @@ namespace viaduct::vipl {
 
 void Lock::contend(std::atomic<std::uint32_t>& word, std::uint32_t held) {
   constexpr int kTries = 64;
+  constexpr std::uint64_t kLookAgainNs = 10'000'000;
   for (int i = 0; i < kTries; ++i) {
     std::uint32_t expected = kFree;
     if (word.compare_exchange_weak(expected, held, std::memory_order_acquire)) return;
@@ -19,7 +20,9 @@ void Lock::contend(std::atomic<std::uint32_t>& word, std::uint32_t held) {
     }
     const std::uint32_t wanted = seen | layout::kLockWanted;
     if (seen != wanted && !word.compare_exchange_strong(seen, wanted)) continue;
-    sys::futex_wait(word, wanted, ~0ull);
+    // Another process may be killed between giving the lock up and waking us.
+    const bool ours = (seen & ~layout::kLockWanted) == held;
+    sys::futex_wait(word, wanted, ours ? kNever : now_ns() + kLookAgainNs);
   }
 }
 

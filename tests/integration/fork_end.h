@@ -98,7 +98,11 @@ inline void compose(Packet& packet, std::uint32_t number, std::uint32_t bytes) {
 inline Head judge(const Packet& packet) {
   Head head;
   std::memcpy(&head, packet.data, sizeof head);
-  check(packet.descriptor.CS.Length == head.bytes, "a message is as long as it says");
+  if (packet.descriptor.CS.Length != head.bytes) {
+    fail("message " + std::to_string(head.number) + " of " + std::to_string(head.process) + " has " +
+         std::to_string(packet.descriptor.CS.Length) + " bytes and says " +
+         std::to_string(head.bytes));
+  }
   for (std::uint32_t i = sizeof head; i < head.bytes; ++i) {
     if (packet.data[i] != byte_at(head, i)) fail("a message has other bytes than it should");
   }

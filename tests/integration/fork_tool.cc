@@ -81,7 +81,7 @@ void bury(Child& child) {
   }
   VIP_DESCRIPTOR* done;
   const VIP_RETURN result = VipRecvDone(child.end.vi, &done);
-  if (result == VIP_NOT_DONE && WIFSIGNALED(status)) {
+  if (result != VIP_INVALID_PARAMETER && WIFSIGNALED(status)) {
     child.end.destroy();  // it died before it took it
   } else {
     check(result, "the handle of a VI that was taken", VIP_INVALID_PARAMETER);
