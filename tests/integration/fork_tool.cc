@@ -12,6 +12,8 @@
 //   fork_tool echo CLIENTS           answers so many clients
 //   fork_tool rules HOST             with an `echo 5` there: what may be taken and what not, and whose
 //                                    memory is whose
+//   fork_tool agent HOST WHAT        with an `echo 2` there: this host's agent is killed, and for both
+//                                    processes the NIC is `lost`, or `stays`
 //   fork_tool idle HOST              with an `echo 1` there: a child that does not attach opens a NIC,
 //                                    another executes a program, another exits; the first process's
 //                                    session is as before
@@ -266,6 +268,32 @@ int follow(const std::string& host, const std::string& what) {
   return 0;
 }
 
+// `what`: whether the NIC is lost with the agent that is killed meanwhile, or stays.
+int without_agent(const std::string& host, const std::string& what) {
+  const VIP_NIC_HANDLE nic = open_nic();
+  End end(nic), own(nic);
+  check(end.request(host, kChildren), "a connection");
+  check(own.request(host, kChildren), "another connection");
+  const pid_t child = fork();
+  End& mine = child == 0 ? end : own;
+  if (child == 0) attach_and_take(end);
+  const auto until = steady_clock::now() + milliseconds(what == "lost" ? kPatience : 2000);
+  bool works = true;
+  for (unsigned i = 0; steady_clock::now() < until && (works || g_lost == 0); ++i) {
+    Packet* packet = nullptr;
+    works = mine.send(i, 800) == VIP_SUCCESS && (packet = mine.take()) != nullptr;
+    if (works) mine.receive(*packet);
+    if (i == 20 && child != 0) std::printf("waiting\n"), std::fflush(stdout);
+    usleep(2000);
+  }
+  check(works == (what == "stays") && (g_lost != 0) == (what == "lost"), "the NIC " + what);
+  if (child == 0) std::exit(0);
+  int status = -1;
+  waitpid(child, &status, 0);
+  check(status == 0, "the child finds the same");
+  return 0;
+}
+
 int echo(unsigned clients) {
   const VIP_NIC_HANDLE nic = open_nic();
   std::vector<std::thread> threads;
@@ -295,6 +323,7 @@ int main(int argc, char** argv) {
   if (what == "orphan" && argc == 3) return orphan(argv[2]);
   if (what == "follow" && argc == 4) return follow(argv[2], argv[3]);
   if (what == "echo" && argc == 3) return echo(static_cast<unsigned>(std::atoi(argv[2])));
+  if (what == "agent" && argc == 4) return without_agent(argv[2], argv[3]);
   if (what == "rules" && argc == 3) return rules(argv[2]);
   if (what == "idle" && argc == 3) return idle(argv[2]);
   std::fprintf(stderr, "fork_tool: see its source\n");
