@@ -109,8 +109,9 @@ VIP_RETURN VipxVerify(IN VIP_NIC_HANDLE nic, IN const VIP_NET_ADDRESS *host,
 /* VipxAttach: has a process use a NIC that its parent had open when it was forked. Blocks, until the
  * agent and, if the NIC is the program's own, the process that opened it have answered, some seconds
  * at most. The parent's handles then mean here what they mean there, and the processes use the NIC at
- * the same time. They are a family: any of them can spoil it for the others, so a process that is
- * trusted less should not attach. Up to 128 can besides the first.
+ * the same time. They are a family, and share tables: one that forges what stands there can reach the
+ * memory of the others, so a process that is trusted less must not attach. Up to 128 can besides the
+ * first.
  *
  * Memory is each process's own: what a process registers counts for itself, and for processes that
  * are forked from it later, whose copy of that memory it then means. What is registered after the
