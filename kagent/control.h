@@ -9,6 +9,12 @@
 // goes on, connects to the next agent and says `adopt` instead of hello. It gets a new session with
 // that agent's stack (a desk) for the port that it has.
 //
+// A process that was forked from one that has a session may attach to it: it connects by itself and
+// names the family's secret. Its connection then stands for its part in the session, which lasts until
+// all of its processes have gone. If the session is granted, the stack is the first process's: the
+// agent gives each of the two one end of a link, a pair of sockets on which they go on between
+// themselves, and the session ends with the first process.
+//
 // Everything else (VIs, memory, connections) goes through the command slots of the session's
 // segment, see session_layout.h.
 //
@@ -31,7 +37,7 @@
 namespace viaduct::control {
 
 inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
-inline constexpr std::uint16_t kVersion = 5;
+inline constexpr std::uint16_t kVersion = 6;
 inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
 inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
 inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, hosted, granted
@@ -43,6 +49,13 @@ enum class Kind : std::uint16_t {
   kHello = 1,
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
   kAdopt = 3,     // Adopt -> HelloAnswer, with segment, bell, chime
+  kAttach = 4,    // Attach -> HelloAnswer, with segment, bell, chime; for a granted session segment,
+                  // bell, home, link, chime
+  // To the first process of a granted session, on its socket:
+  kNewcomer = 5,  // MessageHead alone, with the other end of the link
+  // On the link:
+  kJoin = 6,      // Join, with the newcomer's memory (/proc/self/mem) -> Joined, with the event
+                  // descriptors that wake the stack's driver (two) and the newcomer's chime
 };
 
 // The chime is one end of a pair of sockets (SOCK_SEQPACKET); a message on it, whatever it says,
@@ -50,6 +63,8 @@ enum class Kind : std::uint16_t {
 // block at the agent's end: it has neither its flags nor a lock that the agent would wait for.
 inline constexpr unsigned kHostedDescriptors = 3;
 inline constexpr unsigned kGrantedDescriptors = 6;
+inline constexpr unsigned kAttachedDescriptors = 5;  // to a granted session
+inline constexpr unsigned kJoinedDescriptors = 3;
 
 // Where the stack runs that serves a program.
 enum class Placement : std::uint32_t {
@@ -64,6 +79,11 @@ struct MessageHead {
   std::uint16_t kind = 0;     // Kind
   std::uint32_t bytes = 0;    // of the whole message
   std::uint32_t result = 0;   // answers: VIP_RETURN
+};
+
+// Known to the processes of a family only.
+struct FamilySecret {
+  std::uint8_t bytes[16];
 };
 
 struct Hello {
@@ -83,6 +103,26 @@ struct Adopt {
   std::uint8_t port[layout::kHostBytes];  // its address
   std::uint16_t reserved = 0;
   std::int32_t home, umem;    // numbers of the program's descriptors
+  FamilySecret family;        // stays what it was
+};
+
+struct Attach {
+  MessageHead head;
+  std::uint32_t layout_version = layout::kLayoutVersion;
+  FamilySecret family;
+  std::uint32_t parent;       // program_id of the process that it was forked from ...
+  std::uint32_t forks;        // ... when layout::Header::forks had become this
+};
+
+struct Join {
+  MessageHead head;
+  std::uint32_t parent, forks;  // as in Attach, but of the granted stack
+};
+
+struct Joined {
+  MessageHead head;           // head.result
+  std::uint32_t member;
+  std::uint32_t program_id;
 };
 
 // What VipQueryNic says.
@@ -120,6 +160,9 @@ struct HelloAnswer {
   std::uint32_t placement;    // Placement, kHosted or kGranted
   std::uint8_t host[layout::kHostBytes];  // LocalNicAddress in both placements
   std::uint8_t desk[layout::kHostBytes];  // by which a granted port reaches this host itself
+  FamilySecret family;
+  std::uint32_t member;       // of the segment's family
+  std::uint32_t program_id;   // what others may name it by (Attach::parent)
 
   // kGranted only, else 0.
   GrantedLayout port;

@@ -73,6 +73,8 @@ struct GaugeRow {
 };
 constexpr GaugeRow kGaugeRows[] = {
     {"sessions", "sessions", &Stack::Usage::sessions, &StackLimits::sessions},
+    {"attached", "processes that have attached to sessions", &Stack::Usage::members,
+     &StackLimits::members},
     {"vis", "VIs", &Stack::Usage::vis, &StackLimits::vis},
     {"connected_vis", "connected VIs", &Stack::Usage::connected, nullptr},
     {"cqs", "completion queues", &Stack::Usage::cqs, &StackLimits::cqs},

@@ -21,19 +21,22 @@ class Environment {
  public:
   virtual ~Environment() = default;
 
-  // Copies between the memory of a session's program (`remote`, addresses of that program) and our
+  // Programs go by the stack's numbers: the first of a session by the session's, those that have
+  // attached by what Stack::join() has returned.
+
+  // Copies between the memory of a program (`remote`, addresses of that program) and our
   // own, in the order given; later pieces become visible after earlier ones. The lengths add up to
   // the same. False if any byte could not be copied.
-  virtual bool read_program(std::uint32_t session, std::span<const iovec> remote,
+  virtual bool read_program(std::uint32_t program, std::span<const iovec> remote,
                             std::span<const iovec> local) = 0;
-  virtual bool write_program(std::uint32_t session, std::span<const iovec> remote,
+  virtual bool write_program(std::uint32_t program, std::span<const iovec> remote,
                              std::span<const iovec> local) = 0;
 
   // Wakes all threads that sleep on this futex word, which lies in a session's segment.
   virtual void wake(std::atomic<std::uint32_t>& word) = 0;
 
-  // Makes the session's chime ring: a word of its segment had kPoller set (session_layout.h).
-  virtual void chime(std::uint32_t session) { static_cast<void>(session); }
+  // Makes the program's chime ring: a word of its queues had kPoller set (session_layout.h).
+  virtual void chime(std::uint32_t program) { static_cast<void>(program); }
 
   // What a session holds counts for its user, who has limits of his own. False, and nothing is
   // counted, if there would be too much of it; with a negative `change` always true.

@@ -22,6 +22,7 @@
 namespace viaduct {
 
 namespace vipl {
+class Company;
 class Pollers;
 }
 
@@ -29,21 +30,23 @@ class GrantedEnvironment {
  public:
   // `desk`: the session that the program has with the agent's stack. `bell`: the agent's, an event
   // descriptor. `watch`: what wakes the thread of the program that sleeps on the port. `pollers`:
-  // its threads that sleep in poll().
+  // its threads that sleep in poll(). `company`: the processes that have attached.
   struct Watch {
     std::atomic<std::uint64_t> asleep_until{0};  // 0: nobody sleeps
     int poke = -1;                               // event descriptor
   };
-  void attach(const layout::View& desk, int bell, Watch& watch, vipl::Pollers& pollers) {
-    desk_ = desk, bell_ = bell, watch_ = &watch, pollers_ = &pollers;
+  void attach(const layout::View& desk, int bell, Watch& watch, vipl::Pollers& pollers,
+              const vipl::Company& company) {
+    desk_ = desk, bell_ = bell, watch_ = &watch, pollers_ = &pollers, company_ = &company;
   }
 
-  bool read_program(std::uint32_t session, std::span<const iovec> remote,
+  // Program 0 is this process.
+  bool read_program(std::uint32_t program, std::span<const iovec> remote,
                     std::span<const iovec> local);
-  bool write_program(std::uint32_t session, std::span<const iovec> remote,
+  bool write_program(std::uint32_t program, std::span<const iovec> remote,
                      std::span<const iovec> local);
   void wake(std::atomic<std::uint32_t>& word);
-  void chime(std::uint32_t session);
+  void chime(std::uint32_t program);
   std::uint64_t random();
   // Its tables are the program's alone.
   bool charge(std::uint32_t, Charged, std::int64_t) { return true; }
@@ -63,6 +66,7 @@ class GrantedEnvironment {
   int bell_ = -1;
   Watch* watch_ = nullptr;
   vipl::Pollers* pollers_ = nullptr;
+  const vipl::Company* company_ = nullptr;
   std::array<std::uint64_t, 32> numbers_{};
   std::size_t numbers_left_ = 0;
 };

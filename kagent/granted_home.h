@@ -34,6 +34,7 @@ inline StackLimits granted_limits(const control::HelloAnswer& answer) {
   out.held = answer.granted_held;
   out.slots = answer.granted_slots;
   out.claims = 0;
+  out.members = layout::kMembers;
   out.session_bytes = answer.nic.max_bytes;
   out.max_transfer = answer.nic.max_transfer;
   out.cq_entries = answer.nic.max_cq_entries;

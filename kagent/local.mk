@@ -11,6 +11,7 @@ stack_sources = \
 	kagent/crc32c.cc kagent/crc32c.h \
 	kagent/environment.h kagent/granted_environment.h \
 	kagent/flow.h \
+	kagent/pool.h \
 	kagent/repeat.h \
 	kagent/session_layout.h \
 	kagent/stack.h kagent/stack_binding.h kagent/stack_state.h \
@@ -29,6 +30,7 @@ EXTRA_DIST += \
 	kagent/stack_requests.cc \
 	kagent/stack_disconnect.cc \
 	kagent/stack_divert.cc \
+	kagent/stack_family.cc \
 	kagent/stack_names.cc \
 	kagent/stack_packed.cc \
 	kagent/stack_peer.cc \
@@ -39,9 +41,11 @@ libviaduct_stack_la_SOURCES = $(stack_sources)
 
 libviaduct_agent_la_SOURCES = \
 	kagent/call_filter.cc kagent/call_filter.h \
+	kagent/attached.cc kagent/attached.h \
 	kagent/clock.h \
 	kagent/config.cc kagent/config_values.cc kagent/config_text.h kagent/config.h \
 	kagent/control.h \
+	kagent/control_socket.cc kagent/control_socket.h \
 	kagent/counter_table.cc kagent/counter_table.h \
 	kagent/counters_client.cc kagent/counters_client.h \
 	kagent/descriptor.h \
@@ -65,7 +69,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/service.cc kagent/service.h \
 	kagent/service_counters.h \
 	kagent/session.cc kagent/session.h \
-	kagent/session_server.cc kagent/session_server.h \
+	kagent/session_server.cc kagent/session_server_attach.cc kagent/session_server.h \
 	kagent/socket_owners.cc kagent/socket_owners.h \
 	kagent/supervisor.cc kagent/supervisor.h \
 	kagent/workshop.cc kagent/workshop.h

@@ -20,7 +20,7 @@ Nic::Nic(const NicConfig& config, const Config& all, OpenPort open_port,
     : config_(config),
       limits_(all.limits),
       open_port_(std::move(open_port)),
-      environment_(all.limits.sessions, all.name, all.hosts, std::move(addresses)),
+      environment_(all.limits.sessions + all.limits.members, all.name, all.hosts, std::move(addresses)),
       make_granter_(std::move(make_granter)) {
   environment_.set_interface(config.interface);
   environment_.set_user_limits(all.user_limits);

@@ -33,26 +33,26 @@ bool same_host(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-ProgramEnvironment::ProgramEnvironment(std::uint32_t sessions, const std::string& name,
+ProgramEnvironment::ProgramEnvironment(std::uint32_t programs, const std::string& name,
                                        const std::map<std::string, MacAddress>& hosts,
                                        Addresses addresses)
-    : memories_(sessions),
-      chimes_(sessions, -1),
-      users_(sessions, ~uid_t{0}),
+    : memories_(programs),
+      chimes_(programs, -1),
+      users_(programs, ~uid_t{0}),
       buffer_(kBufferBytes),
       name_(name),
       name_in_lower_case_(lower_case(name)),
       hosts_(hosts),
       addresses_(std::move(addresses)) {}
 
-bool ProgramEnvironment::read_program(std::uint32_t session, std::span<const iovec> remote,
+bool ProgramEnvironment::read_program(std::uint32_t program, std::span<const iovec> remote,
                                       std::span<const iovec> local) {
-  return memories_[session].read(remote, local, buffer_);
+  return memories_[program].read(remote, local, buffer_);
 }
 
-bool ProgramEnvironment::write_program(std::uint32_t session, std::span<const iovec> remote,
+bool ProgramEnvironment::write_program(std::uint32_t program, std::span<const iovec> remote,
                                        std::span<const iovec> local) {
-  return memories_[session].write(remote, local, buffer_);
+  return memories_[program].write(remote, local, buffer_);
 }
 
 void ProgramEnvironment::wake(std::atomic<std::uint32_t>& word) {
@@ -60,9 +60,9 @@ void ProgramEnvironment::wake(std::atomic<std::uint32_t>& word) {
 }
 
 // When there is no room for the message, others are there that have not been read.
-void ProgramEnvironment::chime(std::uint32_t session) {
+void ProgramEnvironment::chime(std::uint32_t program) {
   const std::byte anything{};
-  send(chimes_[session], &anything, sizeof anything, MSG_DONTWAIT | MSG_NOSIGNAL);
+  send(chimes_[program], &anything, sizeof anything, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 bool ProgramEnvironment::charge(std::uint32_t session, Charged what, std::int64_t change) {

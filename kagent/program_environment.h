@@ -1,6 +1,6 @@
 // What the agent is to a stack: the memory of programs, futexes, random numbers and names.
 //
-// One for each NIC; sessions go by the stack's numbers. One thread.
+// One for each NIC; sessions and programs go by the stack's numbers. One thread.
 #ifndef VIADUCT_KAGENT_PROGRAM_ENVIRONMENT_H
 #define VIADUCT_KAGENT_PROGRAM_ENVIRONMENT_H
 
@@ -28,7 +28,7 @@ class ProgramEnvironment final : public Environment {
   using Addresses = std::function<std::vector<std::string>()>;
 
   // `name` is this host's; `hosts` are names in lower case that it knows, and must outlive this.
-  ProgramEnvironment(std::uint32_t sessions, const std::string& name,
+  ProgramEnvironment(std::uint32_t programs, const std::string& name,
                      const std::map<std::string, MacAddress>& hosts, Addresses addresses);
 
   // Our own address, that of the port in use.
@@ -36,8 +36,8 @@ class ProgramEnvironment final : public Environment {
   // The interface that TCP connections to the hosts of this network go over.
   void set_interface(const std::string& interface) { interface_ = interface; }
 
-  // The memory of a session's program; closed memory between sessions.
-  ProgramMemory& memory(std::uint32_t session) { return memories_[session]; }
+  // A program's memory; closed while there is none of this number.
+  ProgramMemory& memory(std::uint32_t program) { return memories_[program]; }
 
   // Whose program a session is.
   void set_user(std::uint32_t session, uid_t user) { users_[session] = user; }
@@ -45,15 +45,15 @@ class ProgramEnvironment final : public Environment {
   // For users that come from now on.
   void set_user_limits(const UserLimits& limits) { user_limits_ = limits; }
 
-  // The agent's end of a session's chime; -1 between sessions.
-  void set_chime(std::uint32_t session, int fd) { chimes_[session] = fd; }
+  // The agent's end of a program's chime; -1 while there is none.
+  void set_chime(std::uint32_t program, int fd) { chimes_[program] = fd; }
 
-  bool read_program(std::uint32_t session, std::span<const iovec> remote,
+  bool read_program(std::uint32_t program, std::span<const iovec> remote,
                     std::span<const iovec> local) override;
-  bool write_program(std::uint32_t session, std::span<const iovec> remote,
+  bool write_program(std::uint32_t program, std::span<const iovec> remote,
                      std::span<const iovec> local) override;
   void wake(std::atomic<std::uint32_t>& word) override;
-  void chime(std::uint32_t session) override;
+  void chime(std::uint32_t program) override;
   bool charge(std::uint32_t session, Charged what, std::int64_t change) override;
   std::uint64_t random() override;
   std::optional<MacAddress> look_up(std::string_view name) override;

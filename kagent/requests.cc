@@ -82,6 +82,14 @@ control::Adopt judge_adopt(std::span<const std::byte> message) {
   return adopt;
 }
 
+control::Attach judge_attach(std::span<const std::byte> message) {
+  control::Attach attach;
+  if (message.size() != sizeof attach) throw malformed("not as long as an attachment");
+  std::memcpy(&attach, message.data(), sizeof attach);
+  if (attach.layout_version != layout::kLayoutVersion) throw other_layout(attach.layout_version);
+  return attach;
+}
+
 Refused no_resources(const std::exception& error) {
   return {vip::kErrorResource, &ServiceCounters::refused_resources, error.what()};
 }
@@ -91,6 +99,7 @@ StackLimits own_limits(const Nic& nic) {
   StackLimits out = nic.limits();
   out.sessions = 1;
   out.claims = 0;
+  out.members = layout::kMembers;
   return out;
 }
 
@@ -109,6 +118,9 @@ control::HelloAnswer describe(const Session& session, const Config& config) {
   answer.placement = static_cast<std::uint32_t>(control::Placement::kHosted);
   std::memcpy(answer.host, answer.nic.address, sizeof answer.host);
   std::memcpy(answer.desk, answer.nic.address, sizeof answer.desk);
+  answer.family = session.family();
+  answer.member = 0;
+  answer.program_id = session.nic().stack().id_of(session.number());
   if (session.granted() != nullptr) {
     describe_granted(*session.granted(), own_limits(session.nic()), answer);
   }

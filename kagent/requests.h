@@ -16,6 +16,7 @@ namespace viaduct {
 control::MessageHead judge_head(std::span<const std::byte> message);
 control::Hello judge_hello(std::span<const std::byte> message);
 control::Adopt judge_adopt(std::span<const std::byte> message);
+control::Attach judge_attach(std::span<const std::byte> message);
 
 // Reasons to refuse.
 Refused malformed(const char* how);

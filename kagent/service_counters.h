@@ -13,6 +13,7 @@ namespace viaduct {
   X(sessions_opened, "sessions given to programs")                                        \
   X(sessions_closed, "sessions ended by their programs")                                  \
   X(sessions_broken, "sessions ended because the program spoke after its hello")          \
+  X(processes_attached, "processes that attached to a session of their family")            \
   X(sessions_lost, "sessions ended because their interface went away")                    \
   X(programs_ended, "programs that ended while others held their session")                \
   X(counter_requests, "requests for this table")                                          \
@@ -26,6 +27,7 @@ namespace viaduct {
   X(refused_program, "requests refused: the program's memory may not be used")            \
   X(refused_placement, "requests refused: a port of its own was wanted and could not be given") \
   X(refused_adoption, "requests refused: the port is not that program's to go on with")   \
+  X(refused_attachment, "requests refused: not of the family of any session")             \
   X(refused_resources, "requests refused: the system gave no memory or descriptors")      \
   X(ports_made, "ports made for programs")                                                \
   X(ports_found, "ports found that an earlier agent had left in use")                     \

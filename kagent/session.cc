@@ -46,6 +46,10 @@ Session::Session(Nic& nic, const ucred& peer, int socket)
   nic.environment().memory(number_) = std::move(memory);
   nic.environment().set_user(number_, user);
   nic.environment().set_chime(number_, chime_.get());
+  for (std::size_t at = 0; at < sizeof family_.bytes; at += sizeof(std::uint64_t)) {
+    const std::uint64_t drawn = nic.environment().random();
+    std::memcpy(family_.bytes + at, &drawn, sizeof drawn);
+  }
 }
 
 void Session::make_chime() {
@@ -80,6 +84,14 @@ Session::~Session() {
 void Session::grant(Granted granted) {
   nic_.stack().delegate(number_, granted.held.port->layout().address);
   granted_ = std::move(granted);
+}
+
+void Session::first_left() {
+  nic_.stack().leave(number_, monotonic_ns());
+  process_ended();
+  nic_.environment().set_chime(number_, -1);
+  chime_.close();
+  process_.close();
 }
 
 void Session::process_ended() { nic_.environment().memory(number_).close(); }

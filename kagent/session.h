@@ -1,6 +1,6 @@
 // One program's use of one NIC: the shared segment, the bell, and the program's memory.
 //
-// The session holds descriptors: the segment (a memfd, until it has been passed on), the bell (an
+// The session holds descriptors: the segment (a memfd), the bell (an
 // eventfd that the program writes to), the chime (see control.h) and the program's process. The
 // bell's blocking mode and value are in the program's hands too, so the agent never reads it: it
 // waits for edges.
@@ -47,6 +47,8 @@ class Session {
   Nic& nic() const { return nic_; }
   const ucred& peer() const { return peer_; }
   std::uint32_t number() const { return number_; }
+  const control::FamilySecret& family() const { return family_; }
+  void set_family(const control::FamilySecret& family) { family_ = family; }
   std::size_t segment_bytes() const { return bytes_; }
   int segment() const { return segment_.get(); }
   int bell() const { return bell_.get(); }
@@ -62,14 +64,17 @@ class Session {
   const Granted* granted() const { return granted_ ? &*granted_ : nullptr; }
   std::optional<Granted> take_granted() { return std::exchange(granted_, std::nullopt); }
 
-  // The program has what it was sent; these descriptors are not needed any more.
-  void descriptors_passed() { segment_.close(), program_chime_.close(); }
+  // The program has what it was sent; this descriptor is not needed any more.
+  void descriptors_passed() { program_chime_.close(); }
 
   // A granted program goes on without this agent.
   void leave_behind() { left_behind_ = true; }
 
   // The process has ended; its memory is not used any more.
   void process_ended();
+
+  // The first process has left the session, in which others are (Attached).
+  void first_left();
 
  private:
   void make_chime();
@@ -84,6 +89,7 @@ class Session {
   void* base_ = nullptr;
   std::size_t bytes_ = 0;
   std::uint32_t number_ = 0;
+  control::FamilySecret family_{};
   std::optional<Granted> granted_;
   bool left_behind_ = false;
 };

@@ -18,6 +18,13 @@
 // at most once per decision, checks every index where it reads it, and a client that writes
 // nonsense harms only itself.
 //
+// FAMILIES. Processes that have been forked from the one that opened the session may attach to it: the
+// family's members. They share this segment. The first is member 0; the driver gives the others their
+// numbers. A VI or CQ is used by one member at a time, which its queues name (`owner`), and what is
+// posted there means that member's memory. The driver keeps its own account of all that, and of who
+// is there; what a member forges harms its family only. What a member that has died may have held
+// (locks of its queues, commands) the driver frees in its stead.
+//
 // SLEEPING. Next to what a thread may wait for stands a word `sleepers`. A thread sets kSleeper in
 // it, looks once more and sleeps on it as on a futex; the client's thread that calls handlers sets
 // kCaller and sleeps on Header::alert; a thread that waits for descriptors of the kernel's too sets
@@ -27,6 +34,9 @@
 // session's chime: of the agent's, a socket that becomes readable (control.h). The bits above count
 // how often the others were cleared: else one thread that comes late and sets kSleeper again would
 // hide from another one, about to sleep, that it has been woken.
+//
+// Where it says Header::alert, members other than the first have MemberArea::alert, and each has a
+// chime of its own.
 //
 // Sizes are in bytes and all words are in host order. Lines are 64 bytes; what one side polls and
 // the other writes shares a line only with what is written at the same time.
@@ -42,13 +52,14 @@
 namespace viaduct::layout {
 
 inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
-inline constexpr std::uint32_t kLayoutVersion = 4;
+inline constexpr std::uint32_t kLayoutVersion = 5;
 inline constexpr std::size_t kLine = 64;
 
 // Fixed capacities; the rest is in Capacity.
 inline constexpr std::uint32_t kRingEntries = 1024;   // descriptors per work queue (power of two)
 inline constexpr std::uint32_t kCqRingEntries = 8192; // entries that a CQ shows at once (power of 2)
 inline constexpr std::uint32_t kCommands = 128;       // control operations under way at once
+inline constexpr std::uint32_t kMembers = 128;        // processes that are attached besides the first
 inline constexpr std::uint32_t kSlotBytes = 512;
 inline constexpr std::uint32_t kMaxDataSegments = 25; // in a descriptor
 inline constexpr std::uint32_t kMaxSegments = 26;     // the same and an address segment
@@ -61,6 +72,10 @@ inline constexpr std::uint32_t kSleeper = 1;
 inline constexpr std::uint32_t kCaller = 2;
 inline constexpr std::uint32_t kPoller = 4;
 inline constexpr std::uint32_t kWaiting = kSleeper | kCaller | kPoller;
+
+// Locks of queues: 0: free, else 1 + the member that holds it, and kLockWanted if somebody else may
+// sleep for it.
+inline constexpr std::uint32_t kLockWanted = 0x80000000;
 
 // Takes the bits out of a word `sleepers`, for whoever has brought news and wakes them then. No
 // loop: the word is in a program's hands.
@@ -237,6 +252,7 @@ struct alignas(kLine) WorkQueue {
   std::atomic<std::uint32_t> announced;   // client's: positions below it were seen on the CQ
   std::uint32_t cq;                       // client's: 0: none, else 1 + index
   std::uint32_t overrun;                  // client's: 1: the last post found no room
+  std::atomic<std::uint32_t> owner;       // client's, then the driver's: the member that uses the VI
 };
 
 // What the driver says of a VI. Values of `state` are those of VIP_VI_STATE.
@@ -283,7 +299,8 @@ struct alignas(kLine) Cq {
   std::atomic<std::uint32_t> lock;      // guards `consumed` among the client's threads
   std::atomic<std::uint32_t> consumed;  // positions taken; the driver reads it to find room
   std::atomic<std::uint32_t> sleepers;  // futex, see SLEEPING
-  std::uint32_t pad[13];
+  std::atomic<std::uint32_t> owner;     // as of a work queue
+  std::uint32_t pad[12];
   // driver's
   std::atomic<std::uint32_t> generation;  // changes when the CQ is made and when it is destroyed
   std::atomic<std::uint32_t> starved;     // 1: the driver waits for room
@@ -293,8 +310,8 @@ static_assert(sizeof(Cq) == 2 * kLine);
 // ---------------------------------------------------------------------------- commands
 //
 // Control operations: everything but post, done and wait. The client owns a command slot from the
-// moment it takes its bit in Header::free_commands until it puts it back; in between `state` says
-// whose turn it is.
+// moment it puts 1 + its member number into `owner` until it puts 0 there again; in between `state`
+// says whose turn it is.
 //
 // A VI goes by its index and its generation, and so does a CQ (in `handle`): a command that comes late
 // must not meet what was made at the same place. Generation 0 means whichever is there.
@@ -332,7 +349,8 @@ enum class Op : std::uint32_t {
   kClaim,            // flow -> token
   kUnclaim,          // token
   kVerify,           // remote.host, flow (as we see it), token
-  kLast = kVerify,
+  kTakeVi,           // vi: it and its CQs are `member`'s from now on
+  kLast = kTakeVi,
 };
 
 struct ViAttributes {
@@ -375,7 +393,7 @@ struct CommandBody {
   std::uint32_t receive_cq;
   std::uint32_t entries;        // also VipNSGetHostByName's index
   ViAttributes vi_attributes;
-  std::uint32_t reserved;
+  std::uint32_t member;         // who asks
   MemoryAttributes memory;
   Address local;
   Address remote;
@@ -387,6 +405,7 @@ struct CommandBody {
 struct alignas(kLine) Command {
   std::atomic<std::uint32_t> state;     // CommandState
   std::atomic<std::uint32_t> sleepers;  // futex, see SLEEPING
+  std::atomic<std::uint32_t> owner;     // 0: free, else 1 + member
   CommandBody body;
 };
 static_assert(sizeof(Command) <= 512);
@@ -417,6 +436,12 @@ struct Errors {
   alignas(kLine) std::atomic<std::uint32_t> wanted;  // client's: 1 while it wants them
   std::atomic<std::uint32_t> taken;                  // client's: positions consumed
   alignas(kLine) ErrorEvent events[kErrorEvents];
+};
+
+// What each member but the first, for whom it is in the header, has for itself.
+struct alignas(kLine) MemberArea {
+  std::atomic<std::uint32_t> alert;  // as Header::alert
+  Errors errors;
 };
 
 // ---------------------------------------------------------------------------- notices
@@ -468,8 +493,8 @@ struct alignas(kLine) Header {
   // client's
   alignas(kLine) std::atomic<std::uint64_t> free_slots;  // top of the free list: tag << 32 | 1+slot
   std::atomic<std::uint32_t> fresh_slots;                // slots never used so far: [fresh, slots)
-  alignas(kLine) std::atomic<std::uint64_t> busy_commands[kCommands / 64];
-  std::atomic<std::uint32_t> alert;  // futex: the driver stores 1, see SLEEPING
+  alignas(kLine) std::atomic<std::uint32_t> alert;  // futex: the driver stores 1, see SLEEPING
+  std::atomic<std::uint32_t> forks;  // made so far in the family, of processes that are its members
 
   alignas(kLine) Doorbells doorbells;
   Errors errors;
@@ -477,11 +502,12 @@ struct alignas(kLine) Header {
 
 // Offsets of the parts, from the capacities alone.
 struct Offsets {
-  std::size_t notices, commands, vis, cqs, send_rings, receive_rings, cq_rings, slots, total;
+  std::size_t commands, vis, cqs, send_rings, receive_rings, cq_rings, slots, members, total;
+
+  static constexpr std::size_t notices() { return round(sizeof(Header)); }
 
   explicit Offsets(const Capacity& c) {
-    std::size_t at = round(sizeof(Header));
-    notices = at, at = round(at + sizeof(Notices));
+    std::size_t at = round(notices() + sizeof(Notices));
     commands = at, at = round(at + kCommands * sizeof(Command));
     vis = at, at = round(at + c.vis * sizeof(Vi));
     cqs = at, at = round(at + c.cqs * sizeof(Cq));
@@ -489,11 +515,12 @@ struct Offsets {
     receive_rings = at, at = round(at + c.vis * sizeof(Ring));
     cq_rings = at, at = round(at + std::size_t{c.cqs} * kCqRingEntries * sizeof(CqEntry));
     slots = at, at = round(at + std::size_t{c.slots} * sizeof(Slot));
+    members = at, at = round(at + kMembers * sizeof(MemberArea));
     total = at;
   }
 
  private:
-  static std::size_t round(std::size_t n) { return (n + 4095) & ~std::size_t{4095}; }
+  static constexpr std::size_t round(std::size_t n) { return (n + 4095) & ~std::size_t{4095}; }
 };
 
 // The parts of a mapped segment. Knows no more than addresses; checking indices is the caller's.
@@ -503,7 +530,7 @@ class View {
   View(void* base, const Capacity& capacity) : base_(static_cast<std::byte*>(base)), at_(capacity) {}
 
   Header& header() const { return *reinterpret_cast<Header*>(base_); }
-  Notices& notices() const { return *part<Notices>(at_.notices); }
+  Notices& notices() const { return *part<Notices>(Offsets::notices()); }
   Command& command(std::uint32_t i) const { return part<Command>(at_.commands)[i]; }
   Vi& vi(std::uint32_t i) const { return part<Vi>(at_.vis)[i]; }
   Cq& cq(std::uint32_t i) const { return part<Cq>(at_.cqs)[i]; }
@@ -513,10 +540,18 @@ class View {
     return part<CqEntry>(at_.cq_rings) + std::size_t{cq} * kCqRingEntries;
   }
   Slot& slot(std::uint32_t i) const { return part<Slot>(at_.slots)[i]; }
+  // Of a member, 0 to kMembers.
+  std::atomic<std::uint32_t>& alert(std::uint32_t member) const {
+    return member == 0 ? header().alert : area(member).alert;
+  }
+  Errors& errors(std::uint32_t member) const {
+    return member == 0 ? header().errors : area(member).errors;
+  }
   std::byte* base() const { return base_; }
   bool mapped() const { return base_ != nullptr; }
 
  private:
+  MemberArea& area(std::uint32_t member) const { return part<MemberArea>(at_.members)[member - 1]; }
   template <class T>
   T* part(std::size_t offset) const {
     return reinterpret_cast<T*>(base_ + offset);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "kagent/control_socket.h"
 #include "kagent/device_names.h"
 #include "kagent/program_files.h"
 #include "kagent/requests.h"
@@ -24,10 +25,6 @@ constexpr unsigned kAcceptsAtOnce = 32;
 constexpr unsigned kLogLinesPerSecond = 10;
 constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;
 
-std::string text_of(const ucred& peer) {
-  return "process " + std::to_string(peer.pid) + " of user " + std::to_string(peer.uid);
-}
-
 // A device name as it may be shown to people.
 std::string shown(std::string_view text) {
   std::string out(text);
@@ -35,45 +32,6 @@ std::string shown(std::string_view text) {
     if (c < ' ' || c == 0x7f) c = '?';
   }
   return out;
-}
-
-// All groups of the process at the other end, as the kernel knows them: no account database, which
-// might be slow and might say something else, is asked.
-std::vector<gid_t> groups_of(int socket, const ucred& peer) {
-  std::vector<gid_t> groups(64);
-  for (;;) {
-    auto bytes = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
-    const int result = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes);
-    groups.resize(result == 0 || errno == ERANGE ? bytes / sizeof(gid_t) : 0);
-    if (result == 0 || errno != ERANGE || groups.size() > 65536) break;
-  }
-  groups.push_back(peer.gid);
-  return groups;
-}
-
-bool send_message(int socket, const void* data, std::size_t bytes, std::span<const int> fds = {}) {
-  iovec piece{const_cast<void*>(data), bytes};
-  alignas(cmsghdr) char room[CMSG_SPACE(control::kGrantedDescriptors * sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  if (!fds.empty()) {
-    message.msg_control = room;
-    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-    cmsghdr* const rights = CMSG_FIRSTHDR(&message);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(fds.size_bytes());
-    std::memcpy(CMSG_DATA(rights), fds.data(), fds.size_bytes());
-  }
-  return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes);
-}
-
-// Messages that are still there when a socket is closed make the peer's next call fail, before it
-// could read our answer.
-void swallow_rest(int socket) {
-  std::byte room[64];
-  for (int i = 0; i < 16 && recv(socket, room, sizeof room, MSG_DONTWAIT) > 0; ++i) continue;
 }
 
 }  // namespace
@@ -240,10 +198,17 @@ void SessionServer::serve(Descriptor&& socket, const ucred& peer,
       check_access(socket.get(), peer);
       return serve_adopt(std::move(socket), peer, adopt);
     }
+    case Kind::kAttach: {
+      const control::Attach attach = judge_attach(message);
+      check_access(socket.get(), peer);
+      return serve_attach(std::move(socket), peer, attach);
+    }
     case Kind::kCounters:
       if (message.size() != sizeof head) throw malformed("not as long as a request for counters");
       check_access(socket.get(), peer);
       return serve_counters(socket.get());
+    case Kind::kNewcomer:
+    case Kind::kJoin: break;
   }
   throw malformed("of no known kind");
 }
@@ -282,7 +247,7 @@ void SessionServer::check_sessions_of(uid_t user) const {
 std::uint64_t SessionServer::add_session(Nic& nic, Descriptor&& socket, const ucred& peer) {
   auto session = std::make_unique<Session>(nic, peer, socket.get());
   const std::uint64_t id = next_id_++;
-  sessions_.emplace(id, Live{std::move(socket), std::move(session), 0, 0, 0});
+  sessions_.emplace(id, Live{std::move(socket), std::move(session), 0, 0, 0, 0, false});
   ++sessions_of_user_[peer.uid];
   ++counters_.sessions_opened;
   return id;
@@ -312,6 +277,7 @@ void SessionServer::serve_adopt(Descriptor&& socket, const ucred& peer,
     Grants::Adopted adopted =
         grants_.adopt(nic, peer.uid, groups, address, own_limits(nic), find);
     session.grant({std::move(adopted.held), std::move(adopted.home)});
+    session.set_family(adopt.family);
   } catch (const Grants::Refusal& refusal) {
     return give_up(id, {vip::kErrorResource, refusal.cause, "no adoption: " + refusal.reason});
   } catch (const std::exception& error) {
@@ -465,7 +431,22 @@ void SessionServer::on_session_socket(std::uint64_t id) {
     }
     return end(id, &ServiceCounters::sessions_broken);
   }
-  end(id, &ServiceCounters::sessions_closed);
+  leave(id);
+}
+
+// The first process has closed its session. Others that share it go on, unless it was that one's port.
+void SessionServer::leave(std::uint64_t id) {
+  Live& live = sessions_.at(id);
+  if (live.attached == 0 || live.session->granted() != nullptr) {
+    return end(id, &ServiceCounters::sessions_closed);
+  }
+  live.first_left = true;
+  for (EventLoop::Token* const token : {&live.socket_token, &live.process_token}) {
+    loop_.remove(*token);
+    *token = 0;
+  }
+  live.session->first_left();
+  live.socket.close();
 }
 
 void SessionServer::on_process_end(std::uint64_t id) {
@@ -496,7 +477,9 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
     }
   }
   // The segment says that the session is over before the socket's end can be seen.
+  tell_attached(id);
   live.session.reset();
+  end_attached_of(id);
   sessions_.erase(it);
 }
 

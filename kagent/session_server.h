@@ -5,6 +5,8 @@
 //       |                    |   |               interface goes away
 //       |                    |   +- port made: answered in the next rounds of the loop
 //       +-- adopt: the same, for a port that an earlier agent has left
+//       +-- attach: judged --> part of a session that is there ... until the process closes it; a
+//       |                      session lasts as long as any of its processes
 //       |                    +--> answer that says why not, closed
 //       +-- says nothing for kPatienceNs, or too many such: closed
 //
@@ -26,6 +28,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kagent/attached.h"
 #include "kagent/clock.h"
 #include "kagent/config.h"
 #include "kagent/control.h"
@@ -85,6 +88,16 @@ class SessionServer {
     Descriptor socket;
     std::unique_ptr<Session> session;
     EventLoop::Token socket_token, bell_token, process_token;
+    std::uint32_t attached = 0;  // processes
+    bool first_left = false;     // only those are there
+  };
+
+  // A process that has attached to a session.
+  struct Company {
+    Descriptor socket;
+    std::uint64_t session;
+    std::unique_ptr<Attached> process;
+    EventLoop::Token socket_token, process_token;
   };
 
   void listen();
@@ -109,6 +122,17 @@ class SessionServer {
   void watch(std::uint64_t id);
   void on_session_socket(std::uint64_t id);
   void on_process_end(std::uint64_t id);
+  void leave(std::uint64_t id);
+
+  // session_server_attach.cc
+  void serve_attach(Descriptor&& socket, const ucred& peer, const control::Attach& attach);
+  std::uint64_t find_family(const ucred& peer, const control::FamilySecret& family) const;
+  void answer_attached(std::uint64_t id);
+  void on_attached_socket(std::uint64_t id);
+  void on_attached_end(std::uint64_t id);
+  void end_attached(std::uint64_t id);
+  void tell_attached(std::uint64_t session);
+  void end_attached_of(std::uint64_t session);
   void end(std::uint64_t id, std::uint64_t ServiceCounters::*cause);
   void refuse(int socket, const ucred& peer, const Refused& refused);
   bool may_log();
@@ -125,7 +149,8 @@ class SessionServer {
   std::uint64_t listen_at_ = 0;
   std::list<Waiting> waiting_;
   std::map<std::uint64_t, Live> sessions_;
-  std::unordered_map<uid_t, std::uint32_t> sessions_of_user_;
+  std::map<std::uint64_t, Company> attached_;
+  std::unordered_map<uid_t, std::uint32_t> sessions_of_user_;  // and attached processes
   std::uint64_t next_id_ = 1;
   bool handing_over_ = false;
   std::uint64_t log_second_ = 0;

@@ -32,6 +32,8 @@ Stack::Parts Stack::parts(const StackLimits& limits) {
   const std::size_t vis = limits.vis;
   p.root = add(static_cast<state::Root*>(nullptr), 1);
   p.sessions = add(static_cast<state::Session*>(nullptr), limits.sessions);
+  p.programs = add(static_cast<state::Program*>(nullptr),
+                   std::size_t{limits.sessions} + limits.members);
   p.vis = add(static_cast<Vi*>(nullptr), vis);
   p.cqs = add(static_cast<state::Cq*>(nullptr), limits.cqs);
   p.regions = add(static_cast<state::Region*>(nullptr), limits.regions);
@@ -55,7 +57,8 @@ Stack::Parts Stack::parts(const StackLimits& limits) {
   p.timers = add(static_cast<TimerWheel::Entry*>(nullptr),
                  vis + limits.requests + limits.goodbyes + limits.peers +
                      std::size_t{limits.sessions} * layout::kCommands + 1);
-  p.views = add(static_cast<layout::View*>(nullptr), limits.sessions);
+  p.views = add(static_cast<layout::View*>(nullptr),
+                std::size_t{limits.sessions} + limits.members);
   p.open_sessions = add(static_cast<std::uint32_t*>(nullptr), limits.sessions);
   p.total = at;
   return p;
@@ -87,6 +90,9 @@ Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
   };
   part(root_, p.root);
   part(sessions_, p.sessions);
+  part(programs_, p.programs);
+  members_.attach(programs_ + limits.sessions, &root_->members, limits.members);
+  members_.reset();
   pool(vis_, p.vis, root_->vis, limits.vis);
   pool(cqs_, p.cqs, root_->cqs, limits.cqs);
   pool(regions_, p.regions, root_->regions, limits.regions);
@@ -150,7 +156,8 @@ Stack::Usage Stack::usage() const {
           goodbyes_.used(),
           root_->held,
           root_->connected,
-          claims_.used()};
+          claims_.used(),
+          members_.used()};
 }
 
 // ---------------------------------------------------------------------------- sessions
@@ -160,6 +167,8 @@ std::optional<std::uint32_t> Stack::open_session(void* segment) {
     if (sessions_[s].in_use) continue;
     sessions_[s] = {};
     sessions_[s].in_use = 1;
+    for (std::uint32_t& program : sessions_[s].programs) program = kNone;
+    begin_program(s, s, 0);
     auto* header = new (segment) layout::Header{};
     header->magic = layout::kMagic;
     header->version = layout::kLayoutVersion;
@@ -180,16 +189,7 @@ void Stack::close_session(std::uint32_t session, std::uint64_t now) {
       cancel_command(session, c, vip::kErrorResource);
     }
   }
-  for (std::uint32_t r = 0; r < requests_.fresh(); ++r) {
-    state::Request& request = requests_[r];
-    if (request.state == state::RequestState::kMatched && request.session == session) {
-      send_request_answer(request, wire::Type::kConnectReject, 0);
-      release_request(r);
-      bury_request(r);
-    } else if (request.state == state::RequestState::kDone && request.session == session) {
-      release_request(r);
-    }
-  }
+  drop_requests(session, kNone);
   const state::Session& held = sessions_[session];
   for (std::uint32_t i = 0; held.vis > 0 && i < vis_.fresh(); ++i) {
     if (vis_[i].session != session) continue;
@@ -200,7 +200,9 @@ void Stack::close_session(std::uint32_t session, std::uint64_t now) {
     if (cqs_[i].session == session) free_cq(i);
   }
   for (std::uint32_t i = 0; held.regions > 0 && i < regions_.fresh(); ++i) {
-    if (regions_[i].handle != 0 && regions_[i].session == session) free_region(regions_[i]);
+    if (regions_[i].handle != 0 && programs_[regions_[i].program].session == session) {
+      free_region(regions_[i]);
+    }
   }
   for (std::uint32_t i = 0; i < ptags_.fresh(); ++i) {
     if (ptags_[i].session != session) continue;
@@ -212,6 +214,13 @@ void Stack::close_session(std::uint32_t session, std::uint64_t now) {
   }
   flush_wakes();
   port_.flush();
+  for (std::uint32_t p = 0; members_.used() > 0 && p < members_.fresh(); ++p) {
+    if (members_[p].session != session) continue;
+    members_[p].session = kNone;
+    views_[limits_.sessions + p] = layout::View();
+    members_.give(p);
+  }
+  programs_[session].session = kNone;
   if (sessions_[session].delegated) --root_->delegates;
   views_[session] = layout::View();
   sessions_[session].in_use = 0;
@@ -389,10 +398,10 @@ void Stack::fire(std::uint32_t timer) {
 
 // A completion is stored first and the sleepers' word is looked at later, with one fence for the
 // whole round in between; a program does the same two steps the other way round.
-void Stack::wake_later(std::uint32_t session, std::atomic<std::uint32_t>& sleepers) {
+void Stack::wake_later(std::uint32_t program, std::atomic<std::uint32_t>& sleepers) {
   if (wake_count_ != 0 && wakes_[wake_count_ - 1].word == &sleepers) return;
   if (wake_count_ == kMaxWakes) flush_wakes();
-  wakes_[wake_count_++] = {&sleepers, session};
+  wakes_[wake_count_++] = {&sleepers, program};
 }
 
 void Stack::flush_wakes() {
@@ -401,15 +410,16 @@ void Stack::flush_wakes() {
   for (const Wake& wake : std::span(wakes_, wake_count_)) {
     const std::uint32_t who = layout::take_waiting(*wake.word);
     if (who & layout::kSleeper) environment_.wake(*wake.word);
-    if (who & layout::kCaller) alert(wake.session);
-    if (who & layout::kPoller) environment_.chime(wake.session);
+    if (who & layout::kCaller) alert(wake.program);
+    if (who & layout::kPoller) environment_.chime(wake.program);
   }
   wake_count_ = 0;
 }
 
 // For the program's thread that calls handlers.
-void Stack::alert(std::uint32_t session) {
-  std::atomic<std::uint32_t>& word = views_[session].header().alert;
+void Stack::alert(std::uint32_t program) {
+  const state::Program& alerted = programs_[program];
+  std::atomic<std::uint32_t>& word = views_[alerted.session].alert(alerted.member);
   if (word.exchange(1) == 0) environment_.wake(word);
 }
 

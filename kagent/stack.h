@@ -14,7 +14,8 @@
 // stack_connect.cc, stack_requests.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc
 // (connections), stack_send.cc, stack_packed.cc, stack_receive.cc, stack_ack.cc (acknowledgements,
 // retransmission), stack_congestion.cc (window, round trips), stack_complete.cc (completions,
-// completion queues), stack_divert.cc, stack_names.cc, stack_claims.cc.
+// completion queues), stack_divert.cc, stack_names.cc, stack_claims.cc, stack_family.cc (attached
+// processes).
 #ifndef VIADUCT_KAGENT_STACK_H
 #define VIADUCT_KAGENT_STACK_H
 
@@ -27,6 +28,7 @@
 #include <span>
 #include <string_view>
 
+#include "kagent/pool.h"
 #include "kagent/session_layout.h"
 #include "kagent/stack_binding.h"
 #include "kagent/stack_state.h"
@@ -42,48 +44,6 @@ inline namespace VIADUCT_STACK_BUILD {
 struct StackAddresses {
   MacAddress host;  // the NIC's, by which programs know this host
   MacAddress desk;  // where connection requests to the own host go: the agent's
-};
-
-// A slice of the segment used as an array with a free list.
-template <class T>
-class Pool {
- public:
-  void attach(T* items, state::PoolHead* head, std::uint32_t capacity) {
-    items_ = items, head_ = head, capacity_ = capacity;
-  }
-  void reset() { *head_ = {state::kNone, 0, 0}; }
-
-  T& operator[](std::uint32_t i) { return items_[i]; }
-  const T& operator[](std::uint32_t i) const { return items_[i]; }
-  std::uint32_t capacity() const { return capacity_; }
-  std::uint32_t used() const { return head_->used; }
-  std::uint32_t index(const T& item) const { return static_cast<std::uint32_t>(&item - items_); }
-  // Items that were ever in use lie below this.
-  std::uint32_t fresh() const { return head_->fresh; }
-
-  // kNone when all are in use.
-  std::uint32_t take() {
-    std::uint32_t i = head_->free;
-    if (i != state::kNone) {
-      head_->free = items_[i].next_free;
-    } else if (head_->fresh < capacity_) {
-      i = head_->fresh++;
-    } else {
-      return state::kNone;
-    }
-    ++head_->used;
-    return i;
-  }
-  void give(std::uint32_t i) {
-    items_[i].next_free = head_->free;
-    head_->free = i;
-    --head_->used;
-  }
-
- private:
-  T* items_ = nullptr;
-  state::PoolHead* head_ = nullptr;
-  std::uint32_t capacity_ = 0;
 };
 
 // Out of shared memory, which is not looked at again. Most messages have one segment.
@@ -118,6 +78,19 @@ class Stack {
 
   // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
   void close_session(std::uint32_t session, std::uint64_t now);
+
+  // Another process attaches to a session. It has a copy of what the program with this id had
+  // registered when Header::forks became `forks` (and of what that one had a copy of). Returns the
+  // number by which the environment is to know it; nothing when there are too many. The first
+  // process of a session, which goes by the session's number, has joined with open_session().
+  std::optional<std::uint32_t> join(std::uint32_t session, std::uint32_t parent_id,
+                                    std::uint32_t forks);
+  std::uint32_t member_of(std::uint32_t program) const { return programs_[program].member; }
+  std::uint32_t id_of(std::uint32_t program) const { return programs_[program].id; }
+
+  // A process of a session has gone, also the first, while others are left. Its VIs are destroyed,
+  // their connections ended as by a disconnect.
+  void leave(std::uint32_t program, std::uint64_t now);
 
   // Does what there is to do at `now` (ns, monotonic): frames, doorbells, transmissions,
   // acknowledgements, timers. Returns the amount of work done, 0 when idle.
@@ -175,7 +148,7 @@ class Stack {
   // What is in use now, for the counters' table and for tests that look for leaks.
   struct Usage {
     std::uint32_t sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, connected,
-        claims;
+        claims, members;
   };
   Usage usage() const;
 
@@ -193,7 +166,7 @@ class Stack {
   // --- stack.cc
   // Offsets of the segment's parts.
   struct Parts {
-    std::size_t root, sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, claims, held,
+    std::size_t root, sessions, programs, vis, cqs, regions, ptags, peers, requests, goodbyes, claims, held,
         pendings, attempts, in_flight, resent_marks, responses, key_buckets, peer_buckets, request_buckets,
         goodbye_buckets, wheel, timers, views, open_sessions, total;
   };
@@ -202,8 +175,8 @@ class Stack {
   inline unsigned answer_doorbells();
   void fire(std::uint32_t timer);
   inline void flush_wakes();
-  inline void wake_later(std::uint32_t session, std::atomic<std::uint32_t>& sleepers);
-  void alert(std::uint32_t session);
+  inline void wake_later(std::uint32_t program, std::atomic<std::uint32_t>& sleepers);
+  void alert(std::uint32_t program);
   inline void dispatch(const Frame& frame, bool& keep);
   inline void release_later(const Frame& frame);
   void release_all();
@@ -233,15 +206,16 @@ class Stack {
   vip::Return destroy_ptag(std::uint32_t session, const layout::CommandBody& body);
   bool charge_region(std::uint32_t session, std::uint64_t bytes);
   void discharge_region(std::uint32_t session, std::uint64_t bytes);
-  vip::Return register_memory(std::uint32_t session, layout::CommandBody& body);
-  vip::Return deregister_memory(std::uint32_t session, const layout::CommandBody& body);
-  vip::Return create_vi(std::uint32_t session, layout::CommandBody& body);
+  vip::Return register_memory(std::uint32_t program, layout::CommandBody& body);
+  vip::Return deregister_memory(std::uint32_t program, const layout::CommandBody& body);
+  vip::Return create_vi(std::uint32_t program, layout::CommandBody& body);
   vip::Return destroy_vi(std::uint32_t session, const layout::CommandBody& body);
-  vip::Return create_cq(std::uint32_t session, layout::CommandBody& body);
+  vip::Return create_cq(std::uint32_t program, layout::CommandBody& body);
   vip::Return destroy_cq(std::uint32_t session, const layout::CommandBody& body);
   vip::Return check_attributes(std::uint32_t session, const layout::ViAttributes& attributes) const;
   state::Ptag* find_ptag(std::uint32_t session, std::uint32_t handle) const;
-  inline state::Region* find_region(std::uint32_t session, std::uint32_t handle) const;
+  inline state::Region* find_region(std::uint32_t program, std::uint32_t handle) const;
+  state::Region* own_region(std::uint32_t program, const layout::CommandBody& body) const;
   state::Vi* find_vi(std::uint32_t session, std::uint32_t vi, std::uint32_t generation) const;
   state::Cq* find_cq(std::uint32_t session, std::uint32_t cq, std::uint32_t generation) const;
   void free_vi(ViIndex vi);
@@ -251,9 +225,24 @@ class Stack {
   static layout::ViAttributes attributes_of(const state::Vi& vi);
 
   vip::Return set_vi(std::uint32_t session, const layout::CommandBody& body);
-  vip::Return query_memory(std::uint32_t session, layout::CommandBody& body) const;
-  vip::Return set_memory(std::uint32_t session, const layout::CommandBody& body);
+  vip::Return query_memory(std::uint32_t program, layout::CommandBody& body) const;
+  vip::Return set_memory(std::uint32_t program, const layout::CommandBody& body);
   vip::Return resize_cq(std::uint32_t session, const layout::CommandBody& body);
+
+  // --- stack_family.cc
+  void begin_program(std::uint32_t program, std::uint32_t session, std::uint32_t member);
+  std::uint32_t program_of(std::uint32_t session, std::uint32_t member) const;
+  bool inherits(std::uint32_t program, const state::Region& region) const;
+  vip::Return take_vi(std::uint32_t program, const layout::CommandBody& body);
+  vip::Return may_take(std::uint32_t program, const layout::CommandBody& body) const;
+  bool copy_received(const state::Vi& vi, const state::Vi& heir, std::uint32_t slot,
+                     std::uint32_t length, std::uint64_t& budget);
+  bool hand_over_received(const state::Vi& vi, const state::Vi& heir);
+  void drop_commands(std::uint32_t program);
+  void drop_requests(std::uint32_t session, std::uint32_t program);
+  void free_locks(std::uint32_t program);
+  void free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t member);
+  void forget_program(std::uint32_t program);
 
   // --- stack_peer.cc
   vip::Return peer_request(std::uint32_t session, const layout::CommandBody& body);
@@ -499,7 +488,7 @@ class Stack {
   void on_claim_reply(const wire::Decoded& frame);
 
   inline state::Vi* vi_for(const wire::Decoded& frame, bool pending_too = false);
-  const layout::View& view(const state::Vi& vi) const { return views_[vi.session]; }
+  const layout::View& view(const state::Vi& vi) const { return views_[vi.program]; }
   state::Pending& pending(std::uint32_t session, std::uint32_t command) {
     return pendings_[std::size_t{session} * layout::kCommands + command];
   }
@@ -531,6 +520,8 @@ class Stack {
   // The segment's parts.
   state::Root* root_;
   state::Session* sessions_;
+  state::Program* programs_;         // of sessions, then of those that have attached:
+  Pool<state::Program> members_;
   Pool<state::Vi> vis_;
   Pool<state::Cq> cqs_;
   Pool<state::Region> regions_;
@@ -551,7 +542,8 @@ class Stack {
   std::uint32_t* goodbye_buckets_;   // goodbyes by the peer's key
   TimerWheel wheel_;
 
-  // Where the sessions' segments are mapped, and which sessions are open: for this process alone.
+  // Where the segments are mapped, by program (sessions have the numbers of their first ones), and
+  // which sessions are open: for this process alone.
   layout::View* views_;
   std::uint32_t* open_sessions_;
   std::uint32_t open_count_ = 0;
@@ -559,7 +551,7 @@ class Stack {
   // Scratch space.
   struct Wake {
     std::atomic<std::uint32_t>* word;
-    std::uint32_t session;
+    std::uint32_t program;
   };
   // Data on its way to a program.
   struct Placement {

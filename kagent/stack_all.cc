@@ -12,6 +12,7 @@
 #include "kagent/stack_peer.cc"
 #include "kagent/stack_receive.cc"
 #include "kagent/stack_divert.cc"  // after stack_receive.cc
+#include "kagent/stack_family.cc"  // after stack_receive.cc
 #include "kagent/stack_redirect.cc"
 #include "kagent/stack_send.cc"
 #include "kagent/stack_packed.cc"  // after stack_send.cc

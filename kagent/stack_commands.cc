@@ -6,6 +6,15 @@
 
 #include "kagent/stack.h"
 
+// For what the data path calls when it must, and else shall not pay for: the caller keeps all that it
+// has in registers.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define KEEPS_REGISTERS \
+  [[gnu::noinline, gnu::cold, gnu::no_caller_saved_registers, gnu::target("general-regs-only")]]
+#else
+#define KEEPS_REGISTERS [[gnu::noinline, gnu::cold]]
+#endif
+
 namespace viaduct {
 
 using layout::CommandBody;
@@ -18,6 +27,8 @@ namespace {
 
 // Of regions and ptags.
 constexpr std::uint32_t kHandleMask = (1u << kHandleBits) - 1;
+
+constexpr std::uint32_t kMostAncestors = 64;  // that are asked for a registration
 
 constexpr std::uint32_t make_handle(std::uint32_t index, std::uint32_t generation) {
   return generation << kHandleBits | (index + 1);
@@ -36,14 +47,17 @@ void Stack::run_command(std::uint32_t session, std::uint32_t command) {
       body.remote.discriminator_length > layout::kMaxDiscriminator) {
     return finish(session, command, vip::kInvalidParameter);
   }
+  const std::uint32_t program = program_of(session, body.member);
+  if (program == kNone) return finish(session, command, vip::kInvalidParameter);
+  pending(session, command).program = program;
 
   vip::Return result = vip::kInvalidParameter;
   switch (body.op) {
     case Op::kCreatePtag: result = create_ptag(session, body); break;
     case Op::kDestroyPtag: result = destroy_ptag(session, body); break;
-    case Op::kRegisterMemory: result = register_memory(session, body); break;
-    case Op::kDeregisterMemory: result = deregister_memory(session, body); break;
-    case Op::kCreateVi: result = create_vi(session, body); break;
+    case Op::kRegisterMemory: result = register_memory(program, body); break;
+    case Op::kDeregisterMemory: result = deregister_memory(program, body); break;
+    case Op::kCreateVi: result = create_vi(program, body); break;
     case Op::kDestroyVi: result = destroy_vi(session, body); break;
     case Op::kQueryVi:
       if (const Vi* vi = find_vi(session, body.vi, body.generation)) {
@@ -51,7 +65,7 @@ void Stack::run_command(std::uint32_t session, std::uint32_t command) {
         result = vip::kSuccess;
       }
       break;
-    case Op::kCreateCq: result = create_cq(session, body); break;
+    case Op::kCreateCq: result = create_cq(program, body); break;
     case Op::kDestroyCq: result = destroy_cq(session, body); break;
     case Op::kConnectWait: return connect_wait(session, command, body);
     case Op::kConnectAccept: return connect_accept(session, command, body);
@@ -65,8 +79,8 @@ void Stack::run_command(std::uint32_t session, std::uint32_t command) {
         result = vip::kSuccess;
       }
       break;
-    case Op::kQueryMemory: result = query_memory(session, body); break;
-    case Op::kSetMemory: result = set_memory(session, body); break;
+    case Op::kQueryMemory: result = query_memory(program, body); break;
+    case Op::kSetMemory: result = set_memory(program, body); break;
     case Op::kSetVi: result = set_vi(session, body); break;
     case Op::kResizeCq: result = resize_cq(session, body); break;
     case Op::kPeerRequest: result = peer_request(session, body); break;
@@ -78,6 +92,7 @@ void Stack::run_command(std::uint32_t session, std::uint32_t command) {
     case Op::kClaim: result = claim(session, body); break;
     case Op::kUnclaim: result = unclaim(session, body); break;
     case Op::kVerify: return verify(session, command, body);
+    case Op::kTakeVi: result = take_vi(program, body); break;
     case Op::kNone: break;
   }
   finish(session, command, result, body);
@@ -170,7 +185,8 @@ void Stack::hold_ptag(std::uint32_t session, std::uint32_t handle, int change) {
 
 // ---------------------------------------------------------------------------- memory
 
-vip::Return Stack::register_memory(std::uint32_t session, CommandBody& body) {
+vip::Return Stack::register_memory(std::uint32_t program, CommandBody& body) {
+  const std::uint32_t session = programs_[program].session;
   const layout::MemoryAttributes& memory = body.memory;
   if (memory.address == 0 || memory.length == 0 || memory.address + memory.length < memory.address) {
     return vip::kInvalidParameter;
@@ -187,7 +203,8 @@ vip::Return Stack::register_memory(std::uint32_t session, CommandBody& body) {
   state::Region& region = regions_[i];
   region.generation = static_cast<std::uint16_t>((region.generation + 1) & (~0u >> kHandleBits));
   region.handle = make_handle(i, region.generation);
-  region.session = session;
+  region.program = program;
+  region.forks = views_[session].header().forks.load(std::memory_order_relaxed);
   region.address = memory.address;
   region.length = memory.length;
   region.ptag = memory.ptag;
@@ -212,41 +229,67 @@ void Stack::discharge_region(std::uint32_t session, std::uint64_t bytes) {
   environment_.charge(session, Charged::kBytes, -static_cast<std::int64_t>(bytes));
 }
 
-state::Region* Stack::find_region(std::uint32_t session, std::uint32_t handle) const {
+// Whether the program has a copy of what this region was when it was registered. Numbers wrap around
+// after 2^32 forks of one session.
+KEEPS_REGISTERS bool Stack::inherits(std::uint32_t program, const state::Region& region) const {
+  std::uint32_t forks = ~0u;
+  for (std::uint32_t i = 0; i < kMostAncestors; ++i) {
+    const state::Program& heir = programs_[program];
+    if (heir.parent == kNone) return false;
+    forks = heir.forks < forks ? heir.forks : forks;
+    program = heir.parent;
+    if (program == region.program) return region.forks < forks;
+  }
+  return false;
+}
+
+// One that the program has registered or inherited.
+state::Region* Stack::find_region(std::uint32_t program, std::uint32_t handle) const {
   const std::uint32_t i = (handle & kHandleMask) - 1;
   if (i >= regions_.fresh()) return nullptr;
   auto& region = const_cast<state::Region&>(regions_[i]);
-  return region.handle == handle && region.session == session ? &region : nullptr;
+  if (region.handle != handle) [[unlikely]] return nullptr;
+  if (region.program != program && !inherits(program, region)) [[unlikely]] return nullptr;
+  return &region;
+}
+
+state::Region* Stack::own_region(std::uint32_t program, const CommandBody& body) const {
+  state::Region* const region = find_region(program, body.handle);
+  const bool right =
+      region != nullptr && region->program == program && region->address == body.memory.address;
+  return right ? region : nullptr;
 }
 
 void Stack::free_region(state::Region& region) {
-  hold_ptag(region.session, region.ptag, -1);
-  state::Session& owner = sessions_[region.session];
+  const std::uint32_t session = programs_[region.program].session;
+  hold_ptag(session, region.ptag, -1);
+  state::Session& owner = sessions_[session];
   --owner.regions;
   owner.registered_bytes -= region.length;
-  discharge_region(region.session, region.length);
+  discharge_region(session, region.length);
   region.handle = 0;
   regions_.give(regions_.index(region));
 }
 
-vip::Return Stack::deregister_memory(std::uint32_t session, const CommandBody& body) {
-  state::Region* region = find_region(session, body.handle);
-  if (region == nullptr || region->address != body.memory.address) return vip::kInvalidParameter;
+vip::Return Stack::deregister_memory(std::uint32_t program, const CommandBody& body) {
+  state::Region* region = own_region(program, body);
+  if (region == nullptr) return vip::kInvalidParameter;
   free_region(*region);
   return vip::kSuccess;
 }
 
-vip::Return Stack::query_memory(std::uint32_t session, CommandBody& body) const {
-  const state::Region* region = find_region(session, body.handle);
+vip::Return Stack::query_memory(std::uint32_t program, CommandBody& body) const {
+  const state::Region* region = find_region(program, body.handle);
   if (region == nullptr || region->address != body.memory.address) return vip::kInvalidParameter;
   body.memory = {region->address,      region->length,      region->ptag,
                  region->enable_write, region->enable_read, 0};
   return vip::kSuccess;
 }
 
-vip::Return Stack::set_memory(std::uint32_t session, const CommandBody& body) {
-  state::Region* region = find_region(session, body.handle);
-  if (region == nullptr || region->address != body.memory.address) return vip::kInvalidParameter;
+vip::Return Stack::set_memory(std::uint32_t program, const CommandBody& body) {
+  const std::uint32_t session = programs_[program].session;
+  state::Region* region = own_region(program, body);
+  if (region == nullptr) return vip::kInvalidParameter;
   const std::uint32_t ptag = body.memory.ptag;
   if (ptag != 0 && find_ptag(session, ptag) == nullptr) return vip::kInvalidPtag;
   hold_ptag(session, ptag, +1);
@@ -261,7 +304,7 @@ vip::Return Stack::set_memory(std::uint32_t session, const CommandBody& body) {
 // null tag on either side goes with every tag of the same session.
 bool Stack::span_allowed(const Vi& vi, std::uint64_t address, std::uint32_t handle,
                          std::uint64_t length) const {
-  const state::Region* region = find_region(vi.session, handle);
+  const state::Region* region = find_region(vi.program, handle);
   if (region == nullptr) return false;
   if (region->ptag != vi.ptag && region->ptag != 0 && vi.ptag != 0) return false;
   return address >= region->address && length <= region->length &&
@@ -271,7 +314,7 @@ bool Stack::span_allowed(const Vi& vi, std::uint64_t address, std::uint32_t hand
 // Whether the peer of this VI may write to, or read from, a region of ours.
 bool Stack::rdma_allowed(const Vi& vi, std::uint64_t address, std::uint32_t handle,
                          std::uint64_t length, bool write) const {
-  const state::Region* region = find_region(vi.session, handle);
+  const state::Region* region = find_region(vi.program, handle);
   if (region == nullptr) return false;
   const bool enabled = write ? vi.enable_write && region->enable_write
                              : vi.enable_read && region->enable_read;
@@ -295,11 +338,14 @@ vip::Return Stack::check_attributes(std::uint32_t session,
   return vip::kSuccess;
 }
 
-vip::Return Stack::create_vi(std::uint32_t session, CommandBody& body) {
+vip::Return Stack::create_vi(std::uint32_t program, CommandBody& body) {
+  const std::uint32_t session = programs_[program].session;
   const vip::Return judged = check_attributes(session, body.vi_attributes);
   if (judged != vip::kSuccess) return judged;
   for (const std::uint32_t cq : {body.send_cq, body.receive_cq}) {
-    if (cq != 0 && find_cq(session, cq - 1, 0) == nullptr) return vip::kInvalidParameter;
+    if (cq == 0) continue;
+    const state::Cq* const its = find_cq(session, cq - 1, 0);
+    if (its == nullptr || its->program != program) return vip::kInvalidParameter;
   }
   if (!environment_.charge(session, Charged::kVis, 1)) return vip::kErrorResource;
   const std::uint32_t i = vis_.take();
@@ -316,6 +362,7 @@ vip::Return Stack::create_vi(std::uint32_t session, CommandBody& body) {
   blank.ack_next = vi.ack_next;
   vi = blank;
   vi.session = session;
+  vi.program = program;
   vi.generation = generation;
   vi.ptag = body.vi_attributes.ptag;
   vi.max_transfer = body.vi_attributes.max_transfer;
@@ -375,8 +422,8 @@ void Stack::free_vi(ViIndex i) {
   }
   layout::Vi& shared = view(vi).vi(i);
   shared.status.generation.store(vi.generation + 1, std::memory_order_release);
-  wake_later(vi.session, shared.send.sleepers);
-  wake_later(vi.session, shared.receive.sleepers);
+  wake_later(vi.program, shared.send.sleepers);
+  wake_later(vi.program, shared.receive.sleepers);
   hold_ptag(vi.session, vi.ptag, -1);
   --sessions_[vi.session].vis;
   environment_.charge(vi.session, Charged::kVis, -1);
@@ -407,13 +454,14 @@ void Stack::set_state(ViIndex i, vip::State to) {
 
 // ---------------------------------------------------------------------------- CQs
 
-vip::Return Stack::create_cq(std::uint32_t session, CommandBody& body) {
+vip::Return Stack::create_cq(std::uint32_t program, CommandBody& body) {
+  const std::uint32_t session = programs_[program].session;
   if (body.entries == 0) return vip::kInvalidParameter;
   if (body.entries > limits_.cq_entries) return vip::kErrorResource;
   const std::uint32_t i = cqs_.take();
   if (i == kNone) return vip::kErrorResource;
   const std::uint32_t generation = cqs_[i].generation + 1;
-  cqs_[i] = {session, generation, body.entries, 0, 0, kNone, kNone, kNone};
+  cqs_[i] = {session, program, generation, body.entries, 0, 0, kNone, kNone, kNone};
   ++sessions_[session].cqs;
   layout::Cq& shared = views_[session].cq(i);
   shared.consumed.store(0, std::memory_order_relaxed);
@@ -445,7 +493,7 @@ void Stack::free_cq(std::uint32_t i) {
   state::Cq& cq = cqs_[i];
   layout::Cq& shared = views_[cq.session].cq(i);
   shared.generation.store(cq.generation + 1, std::memory_order_release);
-  wake_later(cq.session, shared.sleepers);
+  wake_later(cq.program, shared.sleepers);
   --sessions_[cq.session].cqs;
   ++cq.generation;
   cq.session = kNone;

@@ -22,7 +22,7 @@ void Stack::complete(ViIndex i, bool receive, std::uint32_t slot, std::uint32_t 
   ++queue.completed;
   if (queue.cq != kNone) announce(i, receive);
   layout::Vi& shared = view(vi).vi(i);
-  wake_later(vi.session, receive ? shared.receive.sleepers : shared.send.sleepers);
+  wake_later(vi.program, receive ? shared.receive.sleepers : shared.send.sleepers);
 }
 
 // Shows the work queue's unannounced completions on its CQ, or puts it in the CQ's backlog when
@@ -45,7 +45,7 @@ void Stack::announce(ViIndex i, bool receive) {
       entry.tag.store(layout::cq_tag(cq.tail, cq.generation), std::memory_order_release);
       ++cq.tail;
     }
-    wake_later(vi.session, shared.sleepers);
+    wake_later(vi.program, shared.sleepers);
     if (queue.announced == queue.completed) return;
   }
   queue.backlog_next = kNone;
@@ -109,10 +109,10 @@ void Stack::leave_backlog(ViIndex i, bool receive) {
 }
 
 void Stack::report(ViIndex i, std::uint32_t error, const Blame& blame) {
-  const std::uint32_t session = vis_[i].session;
-  layout::Errors& errors = views_[session].header().errors;
+  state::Program& program = programs_[vis_[i].program];
+  layout::Errors& errors = views_[program.session].errors(program.member);
   if (errors.wanted.load(std::memory_order_relaxed) == 0) return;
-  std::uint32_t& position = sessions_[session].errors;
+  std::uint32_t& position = program.errors;
   if (position - errors.taken.load(std::memory_order_acquire) >= layout::kErrorEvents) {
     ++root_->counters.error_events_lost;
     return;
@@ -126,7 +126,7 @@ void Stack::report(ViIndex i, std::uint32_t error, const Blame& blame) {
   event.op = static_cast<std::uint8_t>(blame.op);
   event.flags = blame.flags;
   event.number.store(++position, std::memory_order_release);
-  alert(session);
+  alert(vis_[i].program);
 }
 
 // Completes as flushed everything that is posted, in order.

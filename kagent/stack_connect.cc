@@ -181,6 +181,7 @@ void Stack::deliver_request(std::uint32_t r, std::uint32_t session, std::uint32_
   count_held(-1);
   request.state = RequestState::kMatched;
   request.session = session;
+  request.program = pending(session, command).program;
   CommandBody out{};
   out.op = Op::kConnectWait;
   std::memcpy(out.remote.host, request.body.host.data(), request.body.host.size());

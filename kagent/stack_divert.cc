@@ -54,7 +54,7 @@ bool Stack::move_received(const Vi& vi, const Target& from, const Target& to) {
     return count;
   };
   const std::size_t sources = pieces(from, source), targets = pieces(to, target);
-  return environment_.write_program(vi.session, {target, targets}, {source, sources});
+  return environment_.write_program(vi.program, {target, targets}, {source, sources});
 }
 
 vip::Return Stack::divert(std::uint32_t i, std::uint32_t generation, const layout::Segment& to) {

@@ -505,7 +505,7 @@ bool Stack::flush_placement() {
   if (placing_ == kNone) return true;
   Vi& vi = vis_[placing_];
   const bool written =
-      environment_.write_program(vi.session, {placement_.remote, placement_.remotes},
+      environment_.write_program(vi.program, {placement_.remote, placement_.remotes},
                                  {placement_.local, placement_.locals});
   if (!written) vi.receive_failed = 1;
   placing_ = kNone;

@@ -397,7 +397,7 @@ Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t 
       }
       offset += segment.length;
     }
-    if (!environment_.read_program(vi.session, {remote, remotes}, {local, locals})) {
+    if (!environment_.read_program(vi.program, {remote, remotes}, {local, locals})) {
       port_.cancel({frames, n});
       return Sent::kUnreadable;
     }

@@ -16,6 +16,7 @@ namespace viaduct {
 // Capacities of a stack; the agent takes them from its configuration.
 struct StackLimits {
   std::uint32_t sessions = 64;
+  std::uint32_t members = 1024;    // processes attached to sessions, besides the first of each
   std::uint32_t vis = 12288;
   std::uint32_t cqs = 1024;
   std::uint32_t regions = 131072;
@@ -58,22 +59,37 @@ struct Session {
   std::uint32_t in_use;
   std::uint32_t vis, cqs, regions, claims;  // held now
   std::uint64_t registered_bytes;
-  std::uint32_t errors;             // error events that were appended so far
   std::uint32_t discovered_count;
   MacAddress discovered[layout::kMaxDiscovered];
   MacAddress delegate;              // its program's own stack, if `delegated`
   std::uint32_t delegated;
+  std::uint32_t programs[layout::kMembers + 1];  // by member; kNone: there is no such
+};
+
+// A process that uses a session. The first one of a session has the session's number, those that have
+// attached have numbers from limits.sessions on. Memory means that of a program.
+struct Program {
+  std::uint32_t session;   // kNone: free
+  std::uint32_t member;    // its number in the session
+  std::uint32_t id;        // no two have the same
+  std::uint32_t errors;    // error events that were appended so far
+  std::uint32_t parent;    // whose registrations it has a copy of; kNone: nobody's
+  std::uint32_t forks;     // ... those that were made before Header::forks was this
+  std::uint32_t heirs;     // programs whose parent it is
+  std::uint32_t gone;      // 1: the process has; what it registered is kept for the heirs
+  std::uint32_t next_free;
 };
 
 struct Region {
   std::uint32_t handle;   // 0: free
-  std::uint32_t session;
+  std::uint32_t program;
   std::uint64_t address;
   std::uint64_t length;
   std::uint32_t ptag;
   std::uint8_t enable_write;
   std::uint8_t enable_read;
   std::uint16_t generation;
+  std::uint32_t forks;    // Header::forks when it was registered
   std::uint32_t next_free;
 };
 
@@ -129,6 +145,7 @@ struct alignas(64) Vi {
   // --- identity and attributes
   std::uint32_t session;     // kNone: free
   std::uint32_t generation;
+  std::uint32_t program;     // that uses it: whose memory descriptors mean
   std::uint32_t ptag;
   std::uint32_t max_transfer;
   std::uint16_t reliability;
@@ -228,6 +245,7 @@ static_assert(sizeof(Vi) == 512);
 
 struct Cq {
   std::uint32_t session;     // kNone: free
+  std::uint32_t program;     // that uses it, and so all VIs with it
   std::uint32_t generation;
   std::uint32_t entries;     // as asked for
   std::uint32_t tail;        // ring position of the next entry
@@ -287,7 +305,8 @@ struct Request {
   MacAddress source;
   wire::ConnectBody body;
   std::uint32_t generation;
-  std::uint32_t session;     // that it was given to
+  std::uint32_t session;     // that it was given to ...
+  std::uint32_t program;     // ... and whom there
   std::uint32_t vi;          // kAccepting
   std::uint32_t bucket_next;
   std::uint32_t next_free;
@@ -320,6 +339,7 @@ struct Goodbye {
 // A command that has not finished.
 struct Pending {
   layout::Op op;             // kNone: none
+  std::uint32_t program;     // who asks
   std::uint32_t vi;
   std::uint32_t listener_next;  // kConnectWait: in the list of listeners
   std::uint32_t attempts;
@@ -350,7 +370,8 @@ struct PoolHead {
 // Heads of the lists and free lists.
 struct Root {
   StackCounters counters;
-  PoolHead vis, cqs, regions, ptags, peers, requests, goodbyes, claims;
+  PoolHead vis, cqs, regions, ptags, peers, requests, goodbyes, claims, members;
+  std::uint32_t last_program_id;
   std::uint32_t listeners;       // session * kCommands + command
   std::uint32_t listeners_tail;
   RequestList live_requests;     // those that a program may still be given, or has been

@@ -68,6 +68,7 @@ enum Status : std::uint32_t {
   kOpRdmaWrite = 0x20000,
   kOpRemoteRdmaWrite = 0x30000,
   kOpRdmaRead = 0x40000,
+  kOpMask = 0x70000,
   kImmediate = 0x80000,
 };
 

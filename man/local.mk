@@ -59,6 +59,8 @@ vipl_pages = \
 	man/VipxClaim.3 \
 	man/VipxUnclaim.3 \
 	man/VipxVerify.3 \
+	man/VipxAttach.3 \
+	man/VipxTakeVi.3 \
 	man/VipxRedirect.3 \
 	man/VipxUnredirect.3
 

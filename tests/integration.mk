@@ -19,6 +19,7 @@ integration_tests = \
 	tests/integration/conformance_sanitized.test \
 	tests/integration/legacy.test \
 	tests/integration/ext.test \
+	tests/integration/fork.test \
 	tests/integration/sovia_semantics.test \
 	tests/integration/jumbo.test \
 	tests/integration/viabench.test
@@ -38,7 +39,8 @@ tests/integration/coexist.log: tests/integration/privileges.log
 tests/integration/conformance_sanitized.log: tests/integration/coexist.log
 tests/integration/legacy.log: tests/integration/conformance_sanitized.log
 tests/integration/ext.log: tests/integration/legacy.log
-tests/integration/jumbo.log: tests/integration/ext.log
+tests/integration/fork.log: tests/integration/ext.log
+tests/integration/jumbo.log: tests/integration/fork.log
 tests/integration/viabench.log: tests/integration/jumbo.log
 tests/scale/scale.log: tests/integration/viabench.log
 
@@ -79,5 +81,12 @@ tests_integration_ext_tool_SOURCES = tests/integration/ext_tool.cc
 tests_integration_ext_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_integration_ext_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 tests_integration_ext_tool_LDADD = libvipl.la
+
+check_PROGRAMS += tests/integration/fork_tool
+tests_integration_fork_tool_SOURCES = tests/integration/fork_tool.cc \
+	tests/integration/fork_rules.cc tests/integration/fork_end.h
+tests_integration_fork_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_fork_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+tests_integration_fork_tool_LDADD = libvipl.la
 
 include tests/integration/programs.mk

@@ -3,6 +3,7 @@
 #ifndef VIADUCT_TESTS_PRECOMPILED_H
 #define VIADUCT_TESTS_PRECOMPILED_H
 
+#ifdef __cplusplus
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,6 +22,8 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
+#endif
 
 #endif

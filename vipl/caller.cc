@@ -73,7 +73,7 @@ bool blame(Session& session, VIP_ERROR_DESCRIPTOR& error, bool orderly, Call& ca
 
 // The oldest error that the driver has reported. False if there is none.
 bool take_event(Session& session, VIP_ERROR_DESCRIPTOR& error, bool& orderly) {
-  layout::Errors& errors = session.view.header().errors;
+  layout::Errors& errors = session.view.errors(session.member);
   const std::uint32_t at = errors.taken.load(std::memory_order_relaxed);
   const layout::ErrorEvent& event = errors.events[at % layout::kErrorEvents];
   if (event.number.load(std::memory_order_acquire) != at + 1) return false;
@@ -187,7 +187,7 @@ bool next_notification(Session& session, Call& call) {
 
 // Finds something to call. False when there was nothing and the thread has slept.
 bool next_call(Session& session, std::uint32_t key, Call& call) {
-  std::atomic<std::uint32_t>& alerted = session.view.header().alert;
+  std::atomic<std::uint32_t>& alerted = session.view.alert(session.member);
   alerted.store(0);
   if (next_error(session, call) || next_notification(session, call)) return true;
   if (session.key.load() != key) return false;
@@ -231,7 +231,7 @@ bool start(Session& session) {
   if (session.has_caller.load(std::memory_order_acquire)) return true;
   Lock lock(session.notify_lock);
   if (session.has_caller.load(std::memory_order_relaxed)) return true;
-  session.view.header().errors.wanted.store(1);
+  session.view.errors(session.member).wanted.store(1);
   // Handlers are the program's: they get a stack of the usual size.
   if (!make_thread(run, session.handle(), 0)) return false;
   session.has_caller.store(true, std::memory_order_release);

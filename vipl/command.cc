@@ -15,8 +15,7 @@ constexpr std::uint32_t kForEverEnd = layout::kCommands - 32;
 constexpr std::uint32_t kAWhileEnd = layout::kCommands - 8;
 
 void give_command_slot(const layout::View& view, std::uint32_t slot) {
-  view.header().busy_commands[slot / 64].fetch_and(~(1ull << (slot % 64)),
-                                                   std::memory_order_release);
+  view.command(slot).owner.store(0, std::memory_order_release);
 }
 
 // What a session's desk is stays so while one of these lives.
@@ -78,12 +77,11 @@ Session::Awaited Command::awaited() const {
 }
 
 bool Command::take_slot(std::uint32_t end, std::uint32_t& slot) {
-  auto& words = view_.header().busy_commands;
   for (std::uint32_t i = 0; i < end; ++i) {
-    std::atomic<std::uint64_t>& word = words[i / 64];
-    const std::uint64_t bit = 1ull << (i % 64);
-    if ((word.load(std::memory_order_relaxed) & bit) != 0) continue;
-    if ((word.fetch_or(bit, std::memory_order_acquire) & bit) != 0) continue;
+    std::atomic<std::uint32_t>& owner = view_.command(i).owner;
+    std::uint32_t nobody = 0;
+    if (owner.load(std::memory_order_relaxed) != 0) continue;
+    if (!owner.compare_exchange_strong(nobody, 1 + member(), std::memory_order_acquire)) continue;
     slot = i;
     return true;
   }
@@ -102,13 +100,14 @@ Command::Outcome Command::submit(std::uint32_t desk, std::uint32_t& slot) {
       if (desk != this->desk()) return Outcome::kOtherDesk;
       if (take_slot(end, slot)) {
         layout::Command& taken = view_.command(slot);
+        body_.member = member();
         std::memcpy(&taken.body, &body_, sizeof body_);
         taken.state.store(layout::kSubmitted, std::memory_order_release);
         if (at_desk_) session_.ring_desk(layout::command_bit(slot));
         break;
       }
     }
-    if (time == Takes::kForEver || session_.over()) return Outcome::kNoSlot;
+    if (time == Takes::kForEver || gone()) return Outcome::kNoSlot;
     if (time == Takes::kAWhile) {
       nap();
     } else {
@@ -140,7 +139,7 @@ Command::Outcome Command::ask() {
       slot.sleepers, kNever,
       [&] {
         finished = slot.state.load(std::memory_order_acquire) == layout::kFinished;
-        return finished || session_.over() || desk != this->desk();
+        return finished || gone() || desk != this->desk();
       },
       takes() != Takes::kNoTime, awaited());
   if (thread != nullptr) thread->command = 0;
@@ -166,7 +165,7 @@ bool Command::wait_for_desk() {
 }
 
 VIP_RETURN Command::run() {
-  lost_ = session_.over();
+  lost_ = gone();
   if (lost_) return VIP_ERROR_RESOURCE;
   Outcome outcome = ask();
   while (outcome == Outcome::kOtherDesk && !once_ && wait_for_desk()) outcome = ask();

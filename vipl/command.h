@@ -46,6 +46,11 @@ class Command {
   bool take_slot(std::uint32_t end, std::uint32_t& slot);
   bool wait_for_desk();
   std::uint32_t desk() const { return can_drift() ? session_.desk_number.load() : 0; }
+  // This process's number in the family that shares `view_`: of the desk it is the only one.
+  std::uint32_t member() const {
+    return &view_ == &session_.view ? session_.member : session_.desk_member;
+  }
+  bool gone() const { return session_.over() || (at_desk_ && session_.desk_lost.load()); }
   bool can_drift() const { return at_desk_ && session_.driver != nullptr; }
 
   static bool is_for_desk(layout::Op op);

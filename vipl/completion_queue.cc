@@ -57,7 +57,7 @@ CompletionQueue::Next CompletionQueue::next(Entry& entry) {
     }
     Next found = Next::kStale;
     {
-      Lock lock(queue_.lock);
+      Lock lock(queue_.lock, session_.member);
       if (!valid() || queue_.consumed.load(std::memory_order_relaxed) != head) continue;
       // Judged under the lock: a thread that took a later entry may take this one's descriptor back
       // as soon as the lock is free, and this entry would then look stale without being so.
@@ -94,8 +94,9 @@ bool CompletionQueue::take_flushed(Entry& entry) {
     for (const bool receive : {false, true}) {
       layout::WorkQueue& queue = work_queue(session_, vi, receive);
       if (queue.generation.load(std::memory_order_acquire) == 0) continue;
+      if (queue.owner.load(std::memory_order_relaxed) != session_.member) continue;
       if (cq_of(queue) != index_ + 1) continue;
-      Lock lock(queue.lock);
+      Lock lock(queue.lock, session_.member);
       const std::uint32_t generation = queue.generation.load(std::memory_order_relaxed);
       const std::uint32_t posted = queue.posted.load(std::memory_order_relaxed);
       std::uint32_t next = queue.announced.load(std::memory_order_relaxed);
@@ -128,7 +129,8 @@ bool CompletionQueue::shows_entry() const {
 }
 
 void CompletionQueue::begin() {
-  Lock lock(queue_.lock);
+  Lock lock(queue_.lock, session_.member);
+  queue_.owner.store(session_.member, std::memory_order_relaxed);
   queue_.consumed.store(0, std::memory_order_release);
 }
 

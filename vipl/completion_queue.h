@@ -22,7 +22,7 @@ class CompletionQueue {
         index_(cq.index()),
         generation_(cq.generation()) {}
 
-  // Whether the CQ is still the one that the handle names.
+  // Whether the CQ is still the one that the handle names, and this process's.
   bool valid() const { return generation() != 0; }
 
   // Names the CQ in a command, so that the driver can tell it from one made later at its place.
@@ -55,10 +55,12 @@ class CompletionQueue {
   void end();
 
  private:
-  // As the driver counts it; 0 if the CQ is not valid.
+  // As the driver counts it; 0 if the CQ is not valid, or another process's.
   std::uint32_t generation() const {
     const std::uint32_t now = queue_.generation.load(std::memory_order_acquire);
-    return ((now ^ generation_) & kGenerationMask) == 0 ? now : 0;
+    const bool right = ((now ^ generation_) & kGenerationMask) == 0 &&
+                       queue_.owner.load(std::memory_order_relaxed) == session_.member;
+    return right ? now : 0;
   }
 
   enum class Next { kEntry, kStale, kNone, kGone };

@@ -45,7 +45,8 @@ Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
     return nullptr;
   }
   guarded::prepare();
-  driver->environment_.attach(desk, hello.bell, driver->program_watch_, pollers);
+  driver->environment_.attach(desk, hello.bell, driver->program_watch_, pollers,
+                               driver->company_);
   driver->spin_ns_ = spin_time(answer.busy_poll_us);
   auto* const home = static_cast<std::byte*>(driver->home_);
   StackAddresses addresses{};
@@ -74,6 +75,9 @@ void Driver::destroy(Driver* driver, bool abandoned) {
   for (const Watch* watch : {&driver->program_watch_, &driver->stand_in_watch_}) {
     if (watch->poke >= 0) sys::close(watch->poke);
   }
+  driver->company_.descriptors([](int fd) {
+    if (fd >= 0) sys::close(fd);
+  });
   driver->~Driver();
   sys::unmap(driver, sizeof(Driver));
 }
@@ -83,6 +87,9 @@ void Driver::halt() {
   while (!try_lock()) sys::yield();
   halted_ = true;
   unlock();
+  // Who has attached is told here and now, whatever else the end of a session takes.
+  segment_.header().closed.store(1);
+  company_.end_all(*this);
 }
 
 void Driver::finish() {
@@ -198,6 +205,19 @@ VIP_RETURN Driver::undivert(std::uint32_t vi, std::uint32_t generation) {
   return between_rounds([&] { return stack_->undivert(vi, generation); });
 }
 
+std::uint32_t Driver::join(std::uint32_t parent, std::uint32_t forks) {
+  if (!lock()) return 0;
+  const std::uint32_t program = stack_->join(0, parent, forks).value_or(0);
+  if (unlock()) serve(Cause::kPost);
+  return program;
+}
+
+void Driver::leave(std::uint32_t program) {
+  if (!lock()) return;  // it all ends
+  if (!halted_) stack_->leave(program, now_ns());
+  if (unlock()) serve(Cause::kPost);
+}
+
 // ---------------------------------------------------------------------------- keeping watch
 
 void Driver::poke(const Watch& watch) {
@@ -243,6 +263,12 @@ bool Driver::sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless, A
   if (due < until) until = due;
   watch.asleep_until.store(until);
   idle_ = kIdleRounds;  // what the next look is for may be a timer
+  if (company_.any()) {
+    // Whoever of them rings from now on wakes us. It stays so when we have woken up: the other one of
+    // us may be asleep.
+    segment_.header().driver_sleeps.store(1);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
   const bool wanted = unlock();
   if (!wanted && !more() && !unless()) {
     if (!asleep(port_.descriptor(), watch.poke, until)) return false;

@@ -24,6 +24,7 @@
 #include "kagent/session_layout.h"
 #include "kagent/stack.h"
 #include "vipl/api.h"
+#include "vipl/company.h"
 #include "vipl/habit.h"
 #include "xdp/granted_port.h"
 
@@ -100,6 +101,17 @@ class Driver {
   bool hold() { return lock(); }
   void go_on(const MacAddress& desk);
 
+  // Processes that attach: Stack::join() and leave(). 0: there are too many, or the session ends.
+  std::uint32_t join(std::uint32_t parent, std::uint32_t forks);
+  void leave(std::uint32_t program);
+  void name(std::uint32_t program, std::uint32_t& member, std::uint32_t& id) const {
+    member = stack_->member_of(program), id = stack_->id_of(program);
+  }
+  std::uint32_t program_id() const { return stack_->id_of(0); }
+  // What wakes whoever sleeps on the port.
+  void pokes(int (&fds)[2]) const { fds[0] = program_watch_.poke, fds[1] = stand_in_watch_.poke; }
+  Company& company() { return company_; }
+
   // The session is about to be lost: once this has returned the stack touches the program's memory no
   // more, so that what is posted can be given back. May be called again.
   void halt();
@@ -156,6 +168,7 @@ class Driver {
   std::uint64_t spin_ns_ = 0;
   GrantedPort port_;
   GrantedEnvironment environment_;
+  Company company_;
   alignas(Stack) std::byte stack_room_[sizeof(Stack)];
   Stack* stack_ = nullptr;
 

@@ -21,6 +21,7 @@ std::atomic<bool> g_begun;
 // only changes for how long we wait.
 bool has_gone_out(Session& session, std::uint32_t vi) {
   const layout::Vi& shared = session.view.vi(vi);
+  if (shared.send.owner.load(std::memory_order_relaxed) != session.member) return true;
   const std::uint32_t generation = shared.send.generation.load(std::memory_order_acquire);
   if (generation == 0 || shared.status.state.load() != VIP_STATE_CONNECTED) return true;
   const Handle handle(Kind::kVi, session.nic_part(), indexed_object(vi, generation));

@@ -1,6 +1,7 @@
 // The surroundings of a granted stack: the program's memory is at hand, sleepers are its threads.
 #include "kagent/granted_environment.h"
 
+#include "vipl/company.h"
 #include "vipl/guarded_copy.h"
 #include "vipl/pollers.h"
 #include "vipl/sys.h"
@@ -34,13 +35,15 @@ bool copy(std::span<const iovec> to, std::span<const iovec> from) {
 
 }  // namespace
 
-bool GrantedEnvironment::read_program(std::uint32_t, std::span<const iovec> remote,
+bool GrantedEnvironment::read_program(std::uint32_t program, std::span<const iovec> remote,
                                       std::span<const iovec> local) {
+  if (program != 0) [[unlikely]] return company_->read(program, remote, local);
   return copy<false>(local, remote);
 }
 
-bool GrantedEnvironment::write_program(std::uint32_t, std::span<const iovec> remote,
+bool GrantedEnvironment::write_program(std::uint32_t program, std::span<const iovec> remote,
                                        std::span<const iovec> local) {
+  if (program != 0) [[unlikely]] return company_->write(program, remote, local);
   return copy<true>(remote, local);
 }
 
@@ -52,7 +55,13 @@ void GrantedEnvironment::wake(std::atomic<std::uint32_t>& word) {
   vipl::sys::write(watch_->poke, &one, sizeof one);
 }
 
-void GrantedEnvironment::chime(std::uint32_t) { pollers_->wake(); }
+void GrantedEnvironment::chime(std::uint32_t program) {
+  if (program == 0) {
+    pollers_->wake();
+  } else {
+    company_->chime(program);
+  }
+}
 
 std::uint64_t GrantedEnvironment::random() {
   if (numbers_left_ == 0) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "vipl/family.h"
 #include "vipl/session.h"
 #include "vipl/sys.h"
 
@@ -87,49 +88,44 @@ bool send_hello(int fd, const char* device) {
   return false;
 }
 
-// Takes every descriptor out of a message; more than are expected are closed.
-unsigned take_descriptors(msghdr& message, int (&fds)[control::kGrantedDescriptors]) {
-  unsigned count = 0;
-  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t here = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < here; ++i, ++count) {
-      int fd;
-      memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-      if (count < control::kGrantedDescriptors) {
-        fds[count] = fd;
-      } else {
-        sys::close(fd);
-      }
-    }
-  }
-  return count;
-}
-
 // What the agent may refuse with; the rest of its codes make no sense here.
 VIP_RETURN refusal(std::uint32_t result) {
   return result == VIP_INVALID_PARAMETER ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
 }
 
-VIP_RETURN receive_answer(int fd, Hello& hello, bool adopted = false) {
+// What comes with an answer: see control.h.
+unsigned expected_descriptors(control::Kind asked, bool granted) {
+  if (!granted || asked == control::Kind::kAdopt) return control::kHostedDescriptors;
+  return asked == control::Kind::kAttach ? control::kAttachedDescriptors
+                                         : control::kGrantedDescriptors;
+}
+
+void take_descriptors(const int* fds, unsigned count, Hello& hello) {
+  hello.segment = fds[0];
+  hello.bell = fds[1];
+  hello.chime = fds[count - 1];
+  hello.port = hello.umem = hello.home = hello.link = -1;
+  if (count == control::kGrantedDescriptors) {
+    hello.port = fds[2], hello.umem = fds[3], hello.home = fds[4];
+  } else if (count == control::kAttachedDescriptors) {
+    hello.home = fds[2], hello.link = fds[3];
+  }
+}
+
+VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
   control::HelloAnswer& answer = hello.answer;
-  iovec data = {&answer, sizeof answer};
-  alignas(cmsghdr) char room[CMSG_SPACE(8 * sizeof(int))];
-  msghdr message = {};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
+  int fds[control::kGrantedDescriptors] = {-1, -1, -1, -1, -1, -1};
+  unsigned descriptors;
   long bytes;
   do {
-    bytes = sys::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    descriptors = control::kGrantedDescriptors;
+    bytes = receive_message(fd, &answer, sizeof answer, fds, descriptors, 0);
   } while (bytes < 0 && errno == EINTR);
   if (bytes < 0) {
-    explain("the agent does not answer: %s", strerror(errno));
+    explain(errno == EBADMSG ? "the agent's answer is malformed" : "the agent does not answer: %s",
+            strerror(errno));
     return VIP_ERROR_RESOURCE;
   }
-  int fds[control::kGrantedDescriptors] = {-1, -1, -1, -1, -1, -1};
-  const unsigned descriptors = take_descriptors(message, fds);
   VIP_RETURN result = VIP_ERROR_RESOURCE;
   const control::MessageHead& head = answer.head;
   const bool has_head = bytes >= static_cast<long>(sizeof head);
@@ -143,18 +139,11 @@ VIP_RETURN receive_answer(int fd, Hello& hello, bool adopted = false) {
     explain("the agent refuses: %s", has_reason ? answer.reason : "it does not say why");
     result = refusal(head.result);
   } else if (bytes != sizeof answer || head.bytes != sizeof answer ||
-             descriptors != (hello.granted() && !adopted ? control::kGrantedDescriptors
-                                                         : control::kHostedDescriptors) ||
-             (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+             descriptors != expected_descriptors(asked, hello.granted())) {
     explain("the agent's answer is malformed");
   } else {
     hello.socket = fd;
-    hello.segment = fds[0];
-    hello.bell = fds[1];
-    hello.chime = fds[descriptors - 1];
-    hello.port = descriptors == control::kGrantedDescriptors ? fds[2] : -1;
-    hello.umem = fds[3];
-    hello.home = fds[4];
+    take_descriptors(fds, descriptors, hello);
     return VIP_SUCCESS;
   }
   for (const int extra : fds) {
@@ -170,7 +159,24 @@ VIP_RETURN say_hello(const char* device, Hello& hello) {
   const int fd = connect_to_agent(hello.agent, 0);
   if (fd < 0) return VIP_ERROR_RESOURCE;
   VIP_RETURN result = VIP_ERROR_RESOURCE;
-  if (send_hello(fd, device)) result = receive_answer(fd, hello);
+  if (send_hello(fd, device)) result = receive_answer(fd, hello, control::Kind::kHello);
+  if (result != VIP_SUCCESS) sys::close(fd);
+  return result;
+}
+
+VIP_RETURN say_attach(const Session& session, Hello& hello) {
+  const int fd = connect_to_agent(session.agent, 0);
+  if (fd < 0) return VIP_ERROR_RESOURCE;
+  control::Attach attach = {};
+  attach.head.kind = static_cast<std::uint16_t>(control::Kind::kAttach);
+  attach.head.bytes = sizeof attach;
+  attach.family = session.family.secret;
+  attach.parent = session.family.parent;
+  attach.forks = session.family.forks;
+  VIP_RETURN result = VIP_ERROR_RESOURCE;
+  if (sys::send(fd, &attach, sizeof attach, MSG_NOSIGNAL) == sizeof attach) {
+    result = receive_answer(fd, hello, control::Kind::kAttach);
+  }
   if (result != VIP_SUCCESS) sys::close(fd);
   return result;
 }
@@ -190,6 +196,7 @@ int ask_for_adoption(const Session& session) {
   for (std::size_t i = 0; i < sizeof adopt.port; ++i) adopt.port[i] = address[i];
   adopt.home = session.home;
   adopt.umem = session.umem;
+  adopt.family = session.family.secret;
   if (sys::send(fd, &adopt, sizeof adopt, MSG_NOSIGNAL) == sizeof adopt) return fd;
   sys::close(fd);
   return -1;
@@ -200,8 +207,8 @@ Adoption hear_of_adoption(int socket, Hello& hello) {
   const long bytes = sys::recv(socket, &anything, 1, MSG_PEEK | MSG_DONTWAIT);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Adoption::kNotYet;
   if (bytes <= 0) return Adoption::kHungUp;
-  return receive_answer(socket, hello, true) == VIP_SUCCESS ? Adoption::kTaken
-                                                            : Adoption::kRefused;
+  return receive_answer(socket, hello, control::Kind::kAdopt) == VIP_SUCCESS ? Adoption::kTaken
+                                                                              : Adoption::kRefused;
 }
 
 void explain(const char* format, ...) {

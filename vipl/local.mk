@@ -21,6 +21,8 @@ libvipl_la_SOURCES = \
   vipl/driver.cc vipl/driver.h \
   vipl/granted_environment.cc kagent/granted_environment.h \
   vipl/guarded_copy.cc vipl/guarded_copy.h \
+  vipl/company.cc vipl/company.h \
+  vipl/family.cc vipl/family.h \
   vipl/farewell.cc vipl/farewell.h \
   vipl/habit.h \
   vipl/handle.h \

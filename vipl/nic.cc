@@ -2,9 +2,11 @@
 #include <cstring>
 
 #include "kagent/vip_codes.h"
+#include "vipl/caller.h"
 #include "vipl/farewell.h"
 #include "vipl/session.h"
 #include "vipl/sys.h"
+#include "vipl/vipl_ext.h"
 
 using namespace viaduct::vipl;
 
@@ -81,6 +83,18 @@ VIP_RETURN VipOpenNic(const VIP_CHAR* DeviceName, VIP_NIC_HANDLE* NicHandle) {
   if (opened != VIP_SUCCESS) return opened;
   farewell::prepare();
   *NicHandle = Handle(Kind::kNic, session->nic_part(), 0).pointer();
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipxAttach(VIP_NIC_HANDLE nic) {
+  const Handle handle(nic);
+  if (!handle.is(Kind::kNic) || handle.nic() >= kMaxSessions) return VIP_INVALID_PARAMETER;
+  const VIP_RETURN attached = registry::attach(handle.nic(), handle.key());
+  if (attached != VIP_SUCCESS) return attached;
+  farewell::prepare();
+  // Without the thread only the default error handler is missing.
+  const Visit visit(nic, Kind::kNic);
+  if (visit) caller::start(visit.session());
   return VIP_SUCCESS;
 }
 

@@ -240,11 +240,15 @@ int VipxDescriptors(int* fds, int most) {
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     const Session& s = registry::at(i);
     if (s.state == Session::State::kFree) continue;
-    for (const int fd : {s.socket, s.bell, s.chime, s.home, s.umem}) add(fd);
+    for (const int fd : {s.socket, s.bell, s.chime, s.home, s.umem, s.desk_socket, s.pokes[0],
+                         s.pokes[1]}) {
+      add(fd);
+    }
     if (s.driver == nullptr) continue;
     int its[Driver::kDescriptors];
     s.driver->descriptors(its);
     for (const int fd : its) add(fd);
+    s.driver->company().descriptors(add);
   }
   const int room = fds != nullptr && most > count ? most - count : 0;
   return count + presence::descriptors(room != 0 ? fds + count : nullptr, room);

@@ -6,6 +6,7 @@
 
 #include "vipl/adrift.h"
 #include "vipl/discovery.h"
+#include "vipl/family.h"
 #include "vipl/idle.h"
 #include "vipl/lock.h"
 #include "vipl/sys.h"
@@ -21,11 +22,15 @@ std::atomic<std::uint32_t>& Notification::sleepers(const Session& session) const
   return receive ? vi.receive.sleepers : vi.send.sleepers;
 }
 
-void Session::wake_agent() {
+void Session::wake_driver(const layout::View& at) {
   // Of several threads that ring, one makes the system call.
-  if (desk.header().driver_sleeps.exchange(0) == 0) return;
+  if (at.header().driver_sleeps.exchange(0) == 0) return;
   const std::uint64_t one = 1;
-  sys::write(bell, &one, sizeof one);
+  if (at.base() == desk.base()) {
+    sys::write(bell, &one, sizeof one);
+  } else {
+    for (const int poke : pokes) sys::write(poke, &one, sizeof one);
+  }
 }
 
 void Session::wake(std::atomic<std::uint32_t>& sleepers) {
@@ -38,7 +43,7 @@ void Session::wake(std::atomic<std::uint32_t>& sleepers) {
 }
 
 void Session::alert() {
-  std::atomic<std::uint32_t>& word = view.header().alert;
+  std::atomic<std::uint32_t>& word = view.alert(member);
   if (word.exchange(1) == 0) sys::futex_wake(word);
 }
 
@@ -49,38 +54,56 @@ std::atomic<std::uint32_t> g_lock;
 std::uint32_t g_next;  // where to look for a free session first
 bool g_prepared;
 
+// Those that the first process of a family may have held when it ended.
+void release_locks(layout::Vi& vi) {
+  Lock::release_of(vi.send.lock, 0);
+  Lock::release_of(vi.receive.lock, 0);
+}
+
 std::size_t descriptor_bytes(const Session& s) { return s.capacity.slots * sizeof(void*); }
 std::size_t attribute_bytes(const Session& s) { return s.capacity.vis * sizeof(VIP_VI_ATTRIBUTES); }
 
-void release_memory(Session& s) {
-  s.regions.destroy();
+std::size_t posted_bytes(const Session& s) { return s.capacity.vis * sizeof s.family.posted[0]; }
+
+void release_segments(Session& s) {
+  if (s.view_bytes != 0 && s.view.mapped()) sys::unmap(s.view.base(), s.view_bytes);
+  if (s.desk.mapped()) sys::unmap(s.desk.base(), s.desk_bytes);
+  s.view_bytes = 0;
+  s.view = s.desk = layout::View();
+}
+
+void release_handlers(Session& s) {
   if (s.notifications.entries != nullptr) {
     sys::unmap(s.notifications.entries, Session::Notifications::kBytes);
   }
   if (s.discovery != nullptr) sys::unmap(s.discovery, sizeof(Discovery));
   s.notifications = {};
   s.discovery = nullptr;
+}
+
+void release_memory(Session& s) {
+  s.regions.destroy();
+  release_handlers(s);
+  if (s.family.posted != nullptr) sys::unmap(s.family.posted, posted_bytes(s));
+  s.family = {};
   if (s.descriptors != nullptr) sys::unmap(s.descriptors, descriptor_bytes(s));
   if (s.attributes != nullptr) sys::unmap(s.attributes, attribute_bytes(s));
-  if (s.desk.mapped()) sys::unmap(s.desk.base(), s.desk_bytes);
   s.descriptors = nullptr;
   s.attributes = nullptr;
-  s.view = s.desk = layout::View();
+  release_segments(s);
 }
 
 void close_descriptors(Session& s) {
-  if (s.socket >= 0) sys::close(s.socket);
-  if (s.bell >= 0) sys::close(s.bell);
-  if (s.chime >= 0) sys::close(s.chime);
-  if (s.home >= 0) sys::close(s.home);
-  if (s.umem >= 0) sys::close(s.umem);
-  s.socket = s.bell = s.chime = s.home = s.umem = -1;
+  for (int* const fd : {&s.socket, &s.bell, &s.chime, &s.home, &s.umem, &s.desk_socket, &s.pokes[0],
+                        &s.pokes[1]}) {
+    if (*fd >= 0) sys::close(*fd);
+    *fd = -1;
+  }
   adrift::end(s);
 }
 
-// forked: in the child, where what belongs to the parent is left alone.
-void set_free(Session& s, bool forked = false) {
-  if (s.driver != nullptr) Driver::destroy(s.driver, forked);
+void set_free(Session& s) {
+  if (s.driver != nullptr) Driver::destroy(s.driver, false);
   s.driver = nullptr;
   release_memory(s);
   close_descriptors(s);
@@ -90,16 +113,48 @@ void set_free(Session& s, bool forked = false) {
 }
 
 // --- fork. The child shares the parent's descriptors and segments: it lets go of them quietly, for
-// the parent's sessions go on.
+// the parent's sessions go on. What it needs to attach is in its copy of the parent's own memory.
 
-void before_fork() { Lock::acquire(g_lock); }
+// What the child will have a copy of: of the queues that are ours, what was posted so far.
+void note_fork(Session& s) {
+  s.family.parent = s.family.id;
+  s.family.forks = s.view.header().forks.fetch_add(1) + 1;
+  if (s.family.posted == nullptr) {
+    s.family.posted = static_cast<std::uint32_t(*)[2]>(sys::map(posted_bytes(s), -1));
+  }
+  for (std::uint32_t vi = 0; s.family.posted != nullptr && vi < s.family.vis; ++vi) {
+    const layout::Vi& shared = s.view.vi(vi);
+    if (shared.send.owner.load(std::memory_order_relaxed) != s.member) continue;
+    s.family.posted[vi][0] = shared.send.posted.load(std::memory_order_relaxed);
+    s.family.posted[vi][1] = shared.receive.posted.load(std::memory_order_relaxed);
+  }
+}
+
+void before_fork() {
+  Lock::acquire(g_lock);
+  for (Session& s : g_sessions) {
+    if (s.state == Session::State::kOpen && !s.over()) note_fork(s);
+  }
+}
+
 void after_fork_in_parent() { Lock::release(g_lock); }
+
 void after_fork_in_child() {
   g_lock.store(0);
   for (Session& s : g_sessions) {
-    if (s.state == Session::State::kFree) continue;
+    if (s.state == Session::State::kFree || s.state == Session::State::kForked) continue;
+    const bool open = s.state == Session::State::kOpen && !s.lost.load();
     s.key.store(0);
-    set_free(s, true);
+    if (s.driver != nullptr) Driver::destroy(s.driver, true);
+    s.driver = nullptr;
+    if (open || s.state == Session::State::kAttaching) {
+      release_handlers(s);
+      release_segments(s);
+      close_descriptors(s);
+      s.state = Session::State::kForked;
+    } else {
+      set_free(s);
+    }
   }
   presence::forget_other_threads();
   watcher::forget();
@@ -143,6 +198,10 @@ bool map_view(Hello& hello, Session& s) {
     s.view = s.desk;
     s.capacity = hello.answer.capacity;
   }
+  s.member = s.desk_member = 0;
+  s.family = {};
+  s.family.secret = hello.answer.family;
+  s.family.id = s.driver != nullptr ? s.driver->program_id() : hello.answer.program_id;
   s.descriptors = static_cast<VIP_DESCRIPTOR**>(sys::map(descriptor_bytes(s), -1));
   s.attributes = static_cast<VIP_VI_ATTRIBUTES*>(sys::map(attribute_bytes(s), -1));
   return s.descriptors != nullptr && s.attributes != nullptr && s.regions.create();
@@ -156,7 +215,29 @@ Session* find_free() {
     g_sessions[number].number = number;
     return &g_sessions[number];
   }
+  // Who opens so many has no use for those of his parent.
+  for (Session& s : g_sessions) {
+    if (s.state != Session::State::kForked) continue;
+    set_free(s);
+    return &s;
+  }
   return nullptr;
+}
+
+// What a session begins with; everything else is set by then.
+void begin(Session& s) {
+  s.adrift = {0, 0, -1};
+  s.desk_number.store(0);
+  s.desk_lock.store(0);
+  s.lost.store(false);
+  s.desk_lost.store(false);
+  s.lock.store(0);
+  s.own_errors.count = 0;
+  s.notify_lock.store(0);
+  s.has_caller.store(false);
+  s.caller.store(nullptr);
+  s.pollers.clear();
+  s.discoverer.store(0);
 }
 
 // All sessions are taken, but threads are about to leave some of them that are closed.
@@ -251,12 +332,11 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   s->socket = hello.socket;
   s->bell = hello.bell;
   s->chime = hello.chime;
-  s->home = s->umem = -1;
+  s->home = s->umem = s->desk_socket = s->pokes[0] = s->pokes[1] = -1;
+  s->view_bytes = 0;
   s->agent = hello.agent;
   s->adrift_ns = std::uint64_t{hello.answer.adrift_ms} * 1'000'000;
-  s->adrift = {0, 0, -1};
-  s->desk_number.store(0);
-  s->desk_lock.store(0);
+  begin(*s);
   const bool mapped = map_desk(hello, *s) && map_view(hello, *s);
   for (const int fd : {hello.segment, hello.home, hello.port, hello.umem}) {
     if (fd >= 0) sys::close(fd);
@@ -272,14 +352,6 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   s->spin_ns = spin_time(hello.answer.busy_poll_us);
   s->error_handler = nullptr;
   s->error_context = nullptr;
-  s->lost.store(false);
-  s->lock.store(0);
-  s->own_errors.count = 0;
-  s->notify_lock.store(0);
-  s->has_caller.store(false);
-  s->caller.store(nullptr);
-  s->pollers.clear();
-  s->discoverer.store(0);
   s->state = Session::State::kOpen;
   if (!watcher::start()) {
     explain("cannot start the thread that watches the agent");
@@ -312,25 +384,76 @@ bool close(std::uint32_t number, std::uint32_t key) {
   return true;
 }
 
+void wake_at_desk(Session& s) {
+  for (std::uint32_t i = 0; i < layout::kCommands; ++i) {
+    layout::Command& command = s.desk.command(i);
+    if (command.owner.load() == 1 + s.desk_member) s.wake(command.sleepers);
+  }
+}
+
+void lose_desk(Session& s) {
+  s.desk_lost.store(true);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  wake_at_desk(s);
+}
+
 void lose(Session& s) {
   // From then on whatever is posted is given back as flushed.
   if (s.driver != nullptr) s.driver->halt();
   s.lost.store(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (std::uint32_t i = 0; i < layout::kCommands; ++i) s.wake(s.view.command(i).sleepers);
-  for (std::uint32_t i = 0; i < s.capacity.vis; ++i) {
-    s.wake(s.view.vi(i).send.sleepers);
-    s.wake(s.view.vi(i).receive.sleepers);
+  // Others of a family have sleepers of their own.
+  for (std::uint32_t i = 0; i < layout::kCommands; ++i) {
+    layout::Command& command = s.view.command(i);
+    if (command.owner.load() == 1 + s.member) s.wake(command.sleepers);
   }
-  for (std::uint32_t i = 0; i < s.capacity.cqs; ++i) s.wake(s.view.cq(i).sleepers);
+  for (std::uint32_t i = 0; i < s.capacity.vis; ++i) {
+    layout::Vi& vi = s.view.vi(i);
+    if (s.view_bytes != 0) release_locks(vi);
+    if (vi.send.owner.load() != s.member) continue;
+    s.wake(vi.send.sleepers);
+    s.wake(vi.receive.sleepers);
+  }
+  for (std::uint32_t i = 0; i < s.capacity.cqs; ++i) {
+    layout::Cq& cq = s.view.cq(i);
+    if (s.view_bytes != 0) Lock::release_of(cq.lock, 0);
+    if (cq.owner.load() == s.member) s.wake(cq.sleepers);
+  }
   // Who sleeps on the port or in a command at the desk looks too.
+  if (s.driver == nullptr && s.view_bytes == 0) return s.alert();
+  wake_at_desk(s);
   if (s.driver == nullptr) return s.alert();
-  for (std::uint32_t i = 0; i < layout::kCommands; ++i) s.wake(s.desk.command(i).sleepers);
   // As odd as it was, but another number for who is about to sleep on it.
   s.desk_number.fetch_add(2);
   sys::futex_wake(s.desk_number);
   s.driver->wake_watcher();
   s.alert();
+}
+
+VIP_RETURN attach(std::uint32_t number, std::uint32_t key) {
+  Session& s = g_sessions[number];
+  {
+    Lock lock(g_lock);
+    if (s.key.load() == (Session::kOpen | key)) return VIP_SUCCESS;
+    if (s.state != Session::State::kForked || s.nic_part() != key) return VIP_INVALID_PARAMETER;
+    s.state = Session::State::kAttaching;
+  }
+  Hello hello;
+  VIP_RETURN result = say_attach(s, hello);
+  if (result == VIP_SUCCESS && !join_family(s, hello)) result = VIP_ERROR_RESOURCE;
+  Lock lock(g_lock);
+  if (result == VIP_SUCCESS) begin(s);
+  if (result == VIP_SUCCESS && !watcher::start()) result = VIP_ERROR_RESOURCE;
+  if (result != VIP_SUCCESS) {
+    release_segments(s);
+    close_descriptors(s);
+    s.state = Session::State::kForked;
+    return result;
+  }
+  s.family.id = s.family.joined;
+  s.state = Session::State::kOpen;
+  s.key.store(Session::kOpen | key, std::memory_order_release);
+  return VIP_SUCCESS;
 }
 
 bool reap() {

@@ -5,6 +5,10 @@
 //
 //     free --open--> open --VipCloseNic--> closed --nobody inside--> free
 //                      \--agent gone: `lost` is set; still open
+//     in a forked child: open --> forked --VipxAttach--> open
+//
+// A process that has attached is a client of the same driver as the process that opened the session:
+// of the agent, or, if the session is granted, of that first process (company.h).
 //
 // A granted session whose agent has gone without ending it is adrift (adrift.h) until another agent
 // takes it over, or for so long that it is lost after all.
@@ -51,7 +55,9 @@ struct Session {
   // --- set at open, constant while it is open
   layout::View view;              // what the stack's driver serves
   layout::View desk;              // what the agent serves; hosted: the same
-  Driver* driver;                 // granted: of the program's own stack; hosted: null
+  Driver* driver;                 // granted: of this process's own stack; else null
+  std::uint32_t member;           // of the family that shares `view`: this process
+  std::uint32_t desk_member;      // the same of `desk`
   layout::Capacity capacity;
   std::uint32_t max_descriptors;  // on one work queue
   std::uint32_t number;           // NIC number
@@ -61,6 +67,8 @@ struct Session {
   int bell;                       // wakes the agent
   int chime;                      // the agent wakes those who poll (control.h)
   int home, umem;                 // granted: files that show that the port is ours; else -1
+  int desk_socket;                // attached to a granted session: the agent's; `socket` is the link
+  int pokes[2];                   // ... and what wakes the first process; else -1
   struct AgentAddress {
     sockaddr_un address;
     socklen_t bytes;
@@ -70,6 +78,7 @@ struct Session {
   // --- changing
   std::atomic<std::uint32_t> key;   // kOpen | nic_key while open, else 0
   std::atomic<bool> lost;           // the agent has gone, or VipCloseNic was called
+  std::atomic<bool> desk_lost;      // attached to a granted session: the agent has
   std::atomic<std::uint32_t> lock;  // guards writing to regions, attributes and the error handler
   RegionTable regions;
   VIP_ERROR_HANDLER error_handler;
@@ -103,11 +112,22 @@ struct Session {
     std::uint64_t next_try;
     int socket;              // on which another agent has been asked; -1: none
   } adrift;
-  enum class State : std::uint8_t { kFree, kOpen, kClosed } state;
+  enum class State : std::uint8_t { kFree, kOpen, kClosed, kForked, kAttaching } state;
   std::uint8_t generation;
   int socket;
-  std::size_t desk_bytes;
+  std::size_t desk_bytes, view_bytes;  // of a view that is not the desk, nor the driver's: else 0
   control::NicAttributes nic;
+  struct Family {
+    control::FamilySecret secret;
+    std::uint32_t id;        // of this process, once it is part of the session
+    std::uint32_t parent;    // forked: of the process that was
+    std::uint32_t forks;     // layout::Header::forks as of the last fork
+    // By VI and queue: how much had been posted there at the last fork, of the VIs that were this
+    // process's then. Made at the first fork.
+    std::uint32_t (*posted)[2];
+    std::uint32_t joined;    // what `id` is to be
+    std::uint32_t vis;       // VIs that were ever made here lie below this
+  } family;
 
   static constexpr std::uint32_t kOpen = 1u << 16;
 
@@ -115,7 +135,7 @@ struct Session {
   // before: `lost` says that.
   bool over() const {
     return lost.load(std::memory_order_acquire) ||
-           (driver == nullptr && desk.header().closed.load(std::memory_order_acquire) != 0);
+           (driver == nullptr && view.header().closed.load(std::memory_order_acquire) != 0);
   }
 
   std::uint32_t nic_part() const { return nic_key(number, generation); }
@@ -124,20 +144,17 @@ struct Session {
   // Rings a doorbell of the stack. Its driver is this thread, or the agent, which is woken if it
   // sleeps.
   void ring(std::uint32_t bit) {
-    if (driver == nullptr) return ring_desk(bit);
+    if (driver == nullptr) return ring_at(view, bit);
     view.header().doorbells.ring(bit);
     driver->turn();
   }
   // The same for a VI on which something was posted.
   void posted(std::uint32_t vi) {
-    if (driver == nullptr) return ring_desk(layout::vi_bit(vi));
+    if (driver == nullptr) return ring_at(view, layout::vi_bit(vi));
     driver->posted(vi);
   }
 
-  void ring_desk(std::uint32_t bit) {
-    desk.header().doorbells.ring(bit);
-    if (desk.header().driver_sleeps.load() != 0) wake_agent();
-  }
+  void ring_desk(std::uint32_t bit) { ring_at(desk, bit); }
 
   // To be called by a thread that has looked for something in vain. True if it is worth another
   // look at once.
@@ -161,7 +178,11 @@ struct Session {
             bool cancellable = true, Awaited awaited = Awaited::kStack);
 
  private:
-  void wake_agent();
+  void ring_at(const layout::View& at, std::uint32_t bit) {
+    at.header().doorbells.ring(bit);
+    if (at.header().driver_sleeps.load() != 0) wake_driver(at);
+  }
+  void wake_driver(const layout::View& at);
 };
 
 // What connecting to an agent yields.
@@ -173,6 +194,7 @@ struct Hello {
   int bell;
   int chime;
   int port, umem, home;  // granted; else -1
+  int link;              // attached to a granted session; else -1
 
   bool granted() const {
     return answer.placement == static_cast<std::uint32_t>(control::Placement::kGranted);
@@ -181,6 +203,9 @@ struct Hello {
 
 // Speaks to the agent (hello.cc). On success the caller owns the descriptors.
 VIP_RETURN say_hello(const char* device, Hello& hello);
+
+// The same for a process that has been forked from one with that session.
+VIP_RETURN say_attach(const Session& session, Hello& hello);
 
 // The same for a session whose agent has gone, without waiting: asks the next one on a new
 // connection (-1: there is none yet), and looks for its answer there. A hello that was taken has the
@@ -200,6 +225,9 @@ VIP_RETURN open(Hello& hello, Session*& session);
 // Maps the segment of a hello, if it is what the answer says. nullptr: explained.
 void* map_segment(const Hello& hello);
 
+// Has a forked process take part in the session with this key.
+VIP_RETURN attach(std::uint32_t number, std::uint32_t key);
+
 // Ends the session with this key. False if there is none.
 bool close(std::uint32_t number, std::uint32_t key);
 
@@ -211,6 +239,10 @@ std::atomic<std::uint32_t>& lock();
 
 // Marks a session as lost and wakes whoever sleeps in it.
 void lose(Session& session);
+
+// The agent of a process that has attached to a granted session has gone: what was asked of it is
+// not answered any more.
+void lose_desk(Session& session);
 
 // Frees closed sessions that nobody is inside of. True if some are left.
 bool reap();

@@ -76,6 +76,21 @@ inline long recv(int fd, void* data, std::size_t bytes, int flags) {
 inline long recvmsg(int fd, msghdr* message, int flags) {
   return ::syscall(SYS_recvmsg, fd, message, flags);
 }
+inline long sendmsg(int fd, const msghdr* message, int flags) {
+  return ::syscall(SYS_sendmsg, fd, message, flags);
+}
+inline int open(const char* path, int flags) {
+  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, 0));
+}
+inline int socketpair(int type, int (&ends)[2]) {
+  return static_cast<int>(::syscall(SYS_socketpair, AF_UNIX, type, 0, ends));
+}
+inline long pread(int fd, void* data, std::size_t bytes, std::uint64_t at) {
+  return ::syscall(SYS_pread64, fd, data, bytes, at);
+}
+inline long pwrite(int fd, const void* data, std::size_t bytes, std::uint64_t at) {
+  return ::syscall(SYS_pwrite64, fd, data, bytes, at);
+}
 inline int close(int fd) { return static_cast<int>(::syscall(SYS_close, fd)); }
 inline long read(int fd, void* data, std::size_t bytes) {
   return ::syscall(SYS_read, fd, data, bytes);

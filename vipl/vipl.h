@@ -33,7 +33,7 @@
  *              made at that moment may go on, or just begin, after its return; no other follows.
  *   Cancelling a thread (pthread_cancel) ends it where it sleeps in a function that blocks.
  *   fork       A child process has none of its parent's NICs: their handles are invalid there. It
- *              may open its own.
+ *              may open its own, or attach to them (VipxAttach, vipl_ext.h).
  *   exit       A program may end without closing anything. At exit() and at the return from main
  *              the library waits, half a second at most, until what was posted on connected VIs has
  *              been sent; then the peers are told as by VipDisconnect. Handlers are called no more.

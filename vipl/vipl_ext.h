@@ -106,6 +106,53 @@ VIP_RETURN VipxUnclaim(IN VIP_NIC_HANDLE nic, IN const unsigned char *token);
 VIP_RETURN VipxVerify(IN VIP_NIC_HANDLE nic, IN const VIP_NET_ADDRESS *host,
                       IN const VipxFlow *flow, IN const unsigned char *token);
 
+/* VipxAttach: has a process use a NIC that its parent had open when it was forked. Blocks, until the
+ * agent and, if the NIC is the program's own, the process that opened it have answered, some seconds
+ * at most. The parent's handles then mean here what they mean there, and the processes use the NIC at
+ * the same time. They are a family, and share tables: one that forges what stands there can reach the
+ * memory of the others, so a process that is trusted less must not attach. Up to 128 can besides the
+ * first.
+ *
+ * Memory is each process's own: what a process registers counts for itself, and for processes that
+ * are forked from it later, whose copy of that memory it then means. What is registered after the
+ * fork does not count in the child, and only who has registered memory can deregister it or change
+ * its attributes. Protection tags, and connection requests that have come, are everybody's.
+ *
+ * A VI, and the CQs that it was made with, belong to one process at a time: first to the one that
+ * made them, then to who takes them (VipxTakeVi). To the others their handles are invalid. Callbacks
+ * are each process's own as well; a child has its parent's error handler, unless it sets another.
+ *
+ * When a process ends, however it does, or calls VipCloseNic, its VIs are disconnected and destroyed,
+ * and the others go on. But if the NIC is the program's own it is that of the process that opened it:
+ * when that one ends or closes it, the others see what they would see if the agent had gone, and at
+ * once. If the agent is killed or restarted then, they go on too, but can't ask for names, hosts and
+ * claims any more.
+ *   nic  the parent's handle
+ *   VIP_SUCCESS            also if this process has the NIC already
+ *   VIP_INVALID_PARAMETER  also when the parent did not have it open at the fork
+ *   VIP_ERROR_RESOURCE     the parent's use of the NIC is over, the agent does not answer, this process
+ *                          runs as another user or group than the one that opened the NIC or its memory
+ *                          may not be used, there are too many, or the first process does not answer
+ */
+VIP_RETURN VipxAttach(IN VIP_NIC_HANDLE nic);
+
+/* VipxTakeVi: makes a VI this process's, and with it the CQs that it was made with. Short. The VI is
+ * as the other process had it, with its connection and with all that is posted there: descriptors,
+ * and what a peer's RDMA names, mean this process's memory from now on. A message that came after the
+ * fork is brought over. Where RDMA went before, it stays. In the other process the handle becomes
+ * invalid, and threads that wait there come back with VIP_INVALID_PARAMETER.
+ *
+ * A server takes the VI of a connection in the child that is to serve it, before it does anything
+ * else with it; the parent does nothing with it after the fork.
+ *   vi  of a NIC that this process has or has attached to
+ *   VIP_SUCCESS            also if it has the VI already
+ *   VIP_INVALID_STATE      something was posted on the VI since the fork, which so means memory that
+ *                          this process has not; a connection is being made or a RDMA read is under
+ *                          way, VipxUnredirect is missing, or another VI is on one of the CQs
+ *   VIP_ERROR_RESOURCE     more than 4 MB have come since the fork
+ */
+VIP_RETURN VipxTakeVi(IN VIP_VI_HANDLE vi);
+
 /* Copies memory that may not be there, as a system call would: what can't be read or written is told,
  * not a fault. Handlers for SIGSEGV and SIGBUS that the program had set before the first call are
  * called for faults elsewhere; one that it sets later takes over, and such a copy then faults. May be

@@ -55,7 +55,7 @@ VIP_RETURN WorkQueue::post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory, bo
     return VIP_INVALID_PARAMETER;
   }
   {
-    Lock lock(queue_.lock);
+    Lock lock(queue_.lock, session_.member);
     if (!valid()) return VIP_INVALID_PARAMETER;
     const std::uint32_t position = queue_.posted.load(std::memory_order_relaxed);
     const std::uint32_t queued = position - queue_.dequeued.load(std::memory_order_relaxed);
@@ -164,7 +164,7 @@ VIP_RETURN WorkQueue::take(VIP_DESCRIPTOR*& descriptor) {
       if (queue_.dequeued.load(std::memory_order_acquire) == head) return VIP_NOT_DONE;
       continue;
     }
-    Lock lock(queue_.lock);
+    Lock lock(queue_.lock, session_.member);
     if (!valid() || queue_.dequeued.load(std::memory_order_relaxed) != head) continue;
     VIP_DESCRIPTOR* const taken = session_.descriptors[at];
     if (slot.completion.status.load(std::memory_order_acquire) != 0) {
@@ -173,9 +173,12 @@ VIP_RETURN WorkQueue::take(VIP_DESCRIPTOR*& descriptor) {
       taken->CS.Status = flushed_status(slot);
       if (side_ == Side::kReceive) taken->CS.Length = 0;
     }
-    give_slot(at);
+    // In this order: a slot that is lost when we are killed in between is better than one that is both
+    // free and posted, for others share them.
     queue_.dequeued.store(head + 1, std::memory_order_release);
     descriptor = taken;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    give_slot(at);
     const bool failed = (taken->CS.Status & VIP_STATUS_ERROR_MASK) != 0;
     return failed ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
   }
@@ -236,10 +239,16 @@ void WorkQueue::clear() {
   if (queue_.generation.load(std::memory_order_relaxed) != 0) {
     const SlotPool pool(session_.view, session_.capacity.slots);
     const std::uint32_t end = queue_.posted.load(std::memory_order_relaxed);
+    // As in take(): whoever is killed meanwhile has given back nothing that is given back again.
     for (std::uint32_t p = queue_.dequeued.load(std::memory_order_relaxed); p != end; ++p) {
+      queue_.dequeued.store(p + 1, std::memory_order_release);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
       pool.give(slot_at(p));
     }
-    if (queue_.spare != layout::kNoSlot) pool.give(queue_.spare);
+    const std::uint32_t spare = queue_.spare;
+    queue_.spare = layout::kNoSlot;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (spare != layout::kNoSlot) pool.give(spare);
   }
   queue_.generation.store(0, std::memory_order_release);
   queue_.spare = layout::kNoSlot;
@@ -252,15 +261,16 @@ void WorkQueue::clear() {
 // The driver may have given the index of a destroyed VI to a new one before the thread that
 // destroyed it gets to end(), so both begin() and end() clear, each only what it must.
 void WorkQueue::begin(std::uint32_t generation, std::uint32_t cq) {
-  Lock lock(queue_.lock);
+  Lock lock(queue_.lock, session_.member);
   clear();
   std::atomic_ref<std::uint32_t>(queue_.cq).store(cq, std::memory_order_relaxed);
+  queue_.owner.store(session_.member, std::memory_order_relaxed);
   queue_.generation.store(generation, std::memory_order_release);
 }
 
 void WorkQueue::end() {
   {
-    Lock lock(queue_.lock);
+    Lock lock(queue_.lock, session_.member);
     if (valid()) clear();
   }
   session_.wake(queue_.sleepers);

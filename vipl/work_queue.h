@@ -22,7 +22,7 @@ class WorkQueue {
         generation_(vi.generation()),
         side_(side) {}
 
-  // Whether the VI is still the one that the handle names.
+  // Whether the VI is still the one that the handle names, and this process's.
   bool valid() const { return generation() != 0; }
 
   // Names the VI in a command, so that the driver can tell it from one made later at its place.
@@ -70,10 +70,12 @@ class WorkQueue {
   void end();
 
  private:
-  // As the driver counts it; 0 if the VI is not valid.
+  // As the driver counts it; 0 if the VI is not valid, or another process's.
   std::uint32_t generation() const {
     const std::uint32_t now = queue_.generation.load(std::memory_order_acquire);
-    return ((now ^ generation_) & kGenerationMask) == 0 ? now : 0;
+    const bool right = ((now ^ generation_) & kGenerationMask) == 0 &&
+                       queue_.owner.load(std::memory_order_relaxed) == session_.member;
+    return right ? now : 0;
   }
 
   void fill(layout::Slot& slot, const VIP_DESCRIPTOR& descriptor, VIP_MEM_HANDLE memory) const;

@@ -176,7 +176,7 @@ TEST_F(Checklist, AHostReachesItsOwnAddress) {
 
 TEST_F(Checklist, NoNameOfAProgramIsCaptured) {
   CHECKLIST(24);
-  // The suite defines such functions itself; see captured_names.cc. Here the library is made to
+  // The suite defines such functions itself; see captured_names.c. Here the library is made to
   // sleep and to wake, which it must not do through them.
   const Cq cq = must(near.create_cq(16));
   auto waiting = start([cq] { return cq.wait(50); });

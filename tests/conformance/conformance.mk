@@ -51,7 +51,7 @@ conformance_semantics = \
 	tests/conformance/semantics_cq.cc \
 	tests/conformance/semantics_threads.cc \
 	tests/conformance/checklist.cc \
-	tests/conformance/captured_names.cc
+	tests/conformance/captured_names.c
 
 conformance_last = \
 	tests/conformance/last_provider.cc

@@ -33,6 +33,7 @@ struct Program {
   Descriptor home, umem;
   std::size_t home_bytes = 0;
   MacAddress port{};
+  control::FamilySecret family{};
 
   void look(TestAgent& agent) {
     agent.run();
@@ -40,6 +41,7 @@ struct Program {
     if (!answer || answer->fds.size() < 2 || segment != nullptr) return;
     bytes = answer->hello.segment_bytes;
     capacity = answer->hello.capacity;
+    family = answer->hello.family;
     segment = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, answer->fds[0].get(), 0);
     require(segment != MAP_FAILED, "mmap");
     if (answer->fds.size() < control::kGrantedDescriptors) return;
@@ -80,10 +82,28 @@ void say_hello(Program& program, TestAgent& agent, Input& input) {
   say(program, agent, {room, length}, changes % 32 >= 16);
 }
 
+// Another process of a family, on a connection of its own.
+void say_attach(Program& program, const Program& other, TestAgent& agent, Input& input) {
+  control::Attach attach{};
+  attach.head.kind = static_cast<std::uint16_t>(control::Kind::kAttach);
+  attach.head.bytes = sizeof attach;
+  const std::uint8_t what = input.byte();
+  attach.family = other.family;
+  attach.family.bytes[what % sizeof attach.family.bytes] ^= what / 128;
+  attach.parent = what % 8;
+  attach.forks = what / 8 % 4;
+  program.close();
+  program.socket = std::make_unique<TestProgram>(agent.socket());
+  std::uint8_t room[sizeof attach];
+  std::memcpy(room, &attach, sizeof attach);
+  say(program, agent, {room, sizeof room}, false);
+}
+
 // A good request of another kind, version or length.
-void say_other(Program& program, TestAgent& agent, Input& input) {
+void say_other(Program& program, Program& other, TestAgent& agent, Input& input) {
   control::Hello hello = TestProgram::hello("nic0");
   const std::uint8_t what = input.byte();
+  if (what >= 224) return say_attach(program, other, agent, input);
   if (what & 1) hello.head.kind = static_cast<std::uint16_t>(control::Kind::kCounters);
   if (what & 2) hello.head.version = static_cast<std::uint16_t>(input.number());
   if (what & 4) hello.layout_version = input.number();
@@ -217,11 +237,11 @@ void step(TestAgent& agent, Program& program, Program& other, unsigned what, Inp
         default: fill_home(program, input); break;
       }
       if (!agent.nics[0]->is_open()) {
-        say_other(program, agent, input);
+        say_other(program, other, agent, input);
         agent.nics[0]->open(monotonic_ns());
       }
       break;
-    case 14: say_other(program, agent, input); break;
+    case 14: say_other(program, other, agent, input); break;
     default: agent.run(); break;
   }
 }
@@ -261,7 +281,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& nic : agent.nics) {
       const Stack::Usage usage = nic->stack().usage();
       require(usage.sessions == 0 && usage.vis == 0 && usage.cqs == 0 && usage.regions == 0 &&
-                  usage.ptags == 0,
+                  usage.ptags == 0 && usage.members == 0,
               "something of a session is left");
     }
   }

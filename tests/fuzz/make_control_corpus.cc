@@ -16,7 +16,10 @@ using Steps = std::vector<std::uint8_t>;
 // Steps of fuzz_control, of one program.
 constexpr std::uint8_t kConnect = 0, kSayRaw = 1, kSayWithDescriptors = 2, kSayHello = 3,
                        kClose = 5, kTick = 6, kScribble = 7, kCommand = 9, kRing = 11,
-                       kAwayAndBack = 12, kMore = 13, kRun = 15;
+                       kAwayAndBack = 12, kMore = 13, kOther = 14, kRun = 15;
+// A step of the second program, which then means what the first one has.
+constexpr std::uint8_t kSecond = 16;
+constexpr std::uint8_t kAttach = 224;  // with kOther
 // With kMore.
 constexpr std::uint8_t kKept = 1, kAdopt = 5, kNextAgent = 6;
 
@@ -69,6 +72,12 @@ int main(int argc, char** argv) {
                    command(Op::kCreateVi, offsetof(layout::CommandBody, vi_attributes), {2}) +
                    command(Op::kConnectWait, offsetof(layout::CommandBody, timeout_ms), {200}) +
                    Steps{kRing, 128, 0, kRun, kClose});
+  corpus.push_back(session() + Steps{kSecond | kOther, kAttach, 1} + command(Op::kCreatePtag) +
+                   Steps{kClose, kRun, kSecond | kClose, kRun});
+  corpus.push_back(session() + Steps{kSecond | kOther, kAttach, 1, kSecond | kOther, kAttach, 129,
+                   kSecond | kClose, kRun});
+  corpus.push_back(Steps{kConnect, kSayHello, 64, kRun, kSecond | kOther, kAttach, 0, kRun, kClose,
+                   kRun});
   const Steps granted = {kConnect, kSayHello, 64, kRun};
   const Steps next = {kMore, kKept, kMore, kNextAgent};
   corpus.push_back(granted + next + Steps{kMore, kAdopt, 0, kRun, kClose, kRun});

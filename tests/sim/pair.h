@@ -63,6 +63,7 @@ inline void expect_nothing_left(Host& host) {
   EXPECT_EQ(usage.held, 0u);
   EXPECT_EQ(usage.connected, 0u);
   EXPECT_EQ(usage.claims, 0u);
+  EXPECT_EQ(usage.members, 0u);
 }
 
 }  // namespace viaduct::sim

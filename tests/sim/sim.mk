@@ -15,6 +15,7 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/delivery_test.cc \
 	tests/sim/divert_test.cc \
 	tests/sim/events_test.cc \
+	tests/sim/family_test.cc \
 	tests/sim/hostile_test.cc \
 	tests/sim/packing_test.cc \
 	tests/sim/pair.h \
@@ -76,12 +77,14 @@ libvipl_simulated_la_SOURCES = \
 	vipl/caller.cc \
 	vipl/claims.cc \
 	vipl/command.cc \
+	vipl/company.cc \
 	vipl/completion_queue.cc \
 	vipl/connection.cc \
 	vipl/copy.cc \
 	vipl/cq.cc \
 	vipl/discovery.cc \
 	vipl/driver.cc \
+	vipl/family.cc \
 	vipl/farewell.cc \
 	vipl/granted_environment.cc \
 	vipl/hello.cc \

@@ -349,6 +349,7 @@ class FarewellsTest : public GrantsTest {
     StackLimits out = TestAgent::small_config().limits;
     out.sessions = 1;
     out.claims = 0;
+    out.members = layout::kMembers;
     return out;
   }
 

@@ -42,6 +42,7 @@ tests_unit_program_environment_test_LDADD = $(kagent_test_libs)
 
 tests_unit_session_server_test_SOURCES = \
 	tests/unit/agent_fixture.h \
+	tests/unit/attach_test.cc \
 	tests/unit/session_server_test.cc
 tests_unit_session_server_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_session_server_test_LDADD = $(kagent_test_libs)

@@ -356,8 +356,8 @@ void Library::check_slots(const LibraryProgram& program) const {
     if (free != used) {
       fail("program %u: %u slots were used and %u are free again", program.number, used, free);
     }
-    for (const auto& word : header.busy_commands) {
-      if (word.load() != 0) fail("program %u: commands are left", program.number);
+    for (std::uint32_t i = 0; i < layout::kCommands; ++i) {
+      if (view.command(i).owner.load() != 0) fail("program %u: commands are left", program.number);
     }
   }
 }

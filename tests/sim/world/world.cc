@@ -388,7 +388,8 @@ void Simulation::check_nothing_left() {
   const auto expect_empty = [](const Host& host) {
     const Stack::Usage u = host.stack->usage();
     const std::uint32_t left = u.sessions + u.vis + u.cqs + u.regions + u.ptags + u.peers +
-                               u.goodbyes + u.requests + u.held + u.connected + u.claims;
+                               u.goodbyes + u.requests + u.held + u.connected + u.claims +
+                               u.members;
     if (left != 0) {
       fail(
           "left at the end: sessions %u, VIs %u, CQs %u, regions %u, tags %u, peers %u, goodbyes "

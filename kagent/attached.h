@@ -1,0 +1,50 @@
+// A process that has attached to a session of its family: its memory and its chime.
+#ifndef VIADUCT_KAGENT_ATTACHED_H
+#define VIADUCT_KAGENT_ATTACHED_H
+
+#include <sys/socket.h>
+
+#include <cstdint>
+
+#include "kagent/control.h"
+#include "kagent/descriptor.h"
+#include "kagent/nic.h"
+
+namespace viaduct {
+
+class Session;
+
+class Attached {
+ public:
+  // Throws Refused. `socket`: the process's connection.
+  Attached(Session& session, const ucred& peer, int socket, const control::Attach& attach);
+  // It has left the session.
+  ~Attached();
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+
+  const ucred& peer() const { return peer_; }
+  int process() const { return process_.get(); }
+  int chime() const { return program_chime_.get(); }  // the process's end
+  std::uint32_t program() const { return program_; }
+
+  void descriptors_passed() { program_chime_.close(); }
+
+  // The process has ended; its memory is not used any more.
+  void process_ended();
+
+  // The session is about to end: what the process had goes with it.
+  void session_ends() { session_ends_ = true; }
+
+ private:
+  Nic& nic_;
+  ucred peer_;
+  Descriptor process_;
+  Descriptor chime_, program_chime_;
+  std::uint32_t program_ = 0;
+  bool session_ends_ = false;
+};
+
+}  // namespace viaduct
+
+#endif
