@@ -43,6 +43,8 @@ tests/integration/fork.log: tests/integration/ext.log
 tests/integration/jumbo.log: tests/integration/fork.log
 tests/integration/viabench.log: tests/integration/jumbo.log
 tests/scale/scale.log: tests/integration/viabench.log
+tests/integration/sovia_ready.log: tests/scale/scale.log
+tests/integration/sovia_ftp.log: tests/integration/sovia_ready.log
 
 tests/integration/viaping.log: tests/integration/lab.log
 tests/integration/viaping_hosted.log: tests/integration/viaping.log
@@ -50,8 +52,6 @@ tests/integration/examples.log: tests/integration/viaping_hosted.log
 tests/integration/examples_hosted.log: tests/integration/examples.log
 tests/integration/conformance.log: tests/integration/examples_hosted.log
 tests/integration/sovia_semantics.log: tests/integration/conformance.log
-tests/integration/sovia_ftp.log: tests/integration/sovia_semantics.log
-tests/integration/sovia_ready.log: tests/integration/sovia_ftp.log
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc
