@@ -162,7 +162,9 @@ std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip
   // As Nagle has it: small data waits while something is on its way.
   const bool small = combines && taken <= kSmallBytes;
   pump(!(small && posted_ != done_));
-  give_spent_back();  // now that the peer need not wait for it
+  // Now that the peer need not wait for it.
+  give_spent_back();
+  if (!joins && !combines) reap();
   return taken;
 }
 
