@@ -27,8 +27,10 @@ class SocketInterest final : public Interest {
       : socket_(socket), events_(events), direct_(direct), routes_(socket.routes()) {}
   // A change of routes is one of what is to be waited for.
   bool ready() override {
+    // What came straight into this thread's buffer is no news to another one that finds nothing.
+    if (direct_.ready() || socket_.routes() != routes_) return true;
     if (events_ == POLLIN && socket_.is_quiet()) return false;
-    return direct_.ready() || socket_.answer(events_, 0) != 0 || socket_.routes() != routes_;
+    return socket_.answer(events_, 0) != 0 || socket_.routes() != routes_;
   }
   bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 

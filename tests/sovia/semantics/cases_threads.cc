@@ -34,6 +34,34 @@ CASE(threads, a_reader_waits_while_another_thread_writes, kEach | kAlone) {
   }
 }
 
+// What comes is the reader's, however often another thread finds nothing meanwhile.
+CASE(threads, one_peeks_while_another_waits, kEach | kAlone) {
+  Fd s = t.pair();
+  constexpr int kRounds = 400;
+  constexpr std::size_t kBytes = 20'000;
+  std::size_t came = 0;
+  if (t.client()) {
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+      char seen;
+      while (!over) recv(s, &seen, 1, MSG_PEEK | MSG_DONTWAIT);
+    });
+    for (int i = 0; i < kRounds; ++i) {
+      send_all(s, "more");
+      came += read_exactly(s, kBytes).size();
+    }
+    over = true;
+    other.join();
+  } else {
+    const std::string much(kBytes, 'm');
+    for (int i = 0; i < kRounds; ++i) {
+      came += read_exactly(s, 4).size();
+      send_all(s, much);
+    }
+  }
+  t.note("bytes", static_cast<long>(came));
+}
+
 // Each writer sends bytes of its own kind; how they mix is nobody's promise.
 void count_kinds(Case& t, int s, std::size_t writers, std::size_t each) {
   const std::string all = read_exactly(s, writers * each);
