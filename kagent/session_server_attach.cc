@@ -147,7 +147,6 @@ void SessionServer::end_attached_of(std::uint64_t session) {
     const auto [id, company] = std::pair(it->first, &it->second);
     ++it;
     if (company->session != session) continue;
-    --sessions_.at(session).attached;
     sessions_.at(session).first_left = false;
     end_attached(id);
   }
