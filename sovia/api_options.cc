@@ -58,10 +58,14 @@ bool only_the_kernel(int level, int name, const void* value, socklen_t length) {
   }
 }
 
+bool changes_pushing(int level, int name) {
+  return level == IPPROTO_TCP && (name == TCP_NODELAY || name == TCP_CORK);
+}
+
 // Options that the library follows itself.
 bool changes_mode(int level, int name) {
   constexpr int kReceiveTimeoutNew = 66, kSendTimeoutNew = 67;
-  if (level == IPPROTO_TCP) return name == TCP_NODELAY || name == TCP_CORK;
+  if (changes_pushing(level, name)) return true;
   if (level != SOL_SOCKET) return false;
   return name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == kReceiveTimeoutNew ||
          name == kSendTimeoutNew || name == SO_LINGER || name == SO_OOBINLINE ||
@@ -123,7 +127,9 @@ int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t l
     if (socket->concerned()) socket->leave_for_good(fd, Reason::kOption);
     socket->forbid(Reason::kOption);
   }
-  const int result = kernel::setsockopt(fd, level, name, value, length);
+  const int result = socket && changes_pushing(level, name)
+                         ? socket->set_pushing(fd, name, value, length)
+                         : kernel::setsockopt(fd, level, name, value, length);
   if (socket && result == 0 && changes_mode(level, name)) {
     const KeepErrno keep;
     socket->mode_changed();

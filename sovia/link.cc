@@ -173,11 +173,22 @@ Reason find_way(const Flow& flow, Way& way) {
   return if_indextoname(index, way.interface) != nullptr ? Reason::kNone : Reason::kOffLink;
 }
 
-bool bytes_written(int fd, std::uint64_t& bytes) {
+bool bytes_written(int fd, std::uint64_t& bytes, std::uint64_t& unsent) {
   tcp_info info;
   if (!information(fd, info)) return false;
-  bytes = info.tcpi_bytes_sent - info.tcpi_bytes_retrans + info.tcpi_notsent_bytes;
+  unsent = info.tcpi_notsent_bytes;
+  bytes = info.tcpi_bytes_sent - info.tcpi_bytes_retrans + unsent;
   return true;
+}
+
+// tcp(7): setting TCP_NODELAY flushes what is pending, TCP_CORK or not.
+void push(int fd) {
+  int before = 0;
+  socklen_t length = sizeof before;
+  kernel::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &before, &length);
+  const int on = 1;
+  kernel::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (before == 0) kernel::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &before, sizeof before);
 }
 
 bool bytes_read(int fd, std::uint64_t& bytes) {

@@ -37,10 +37,14 @@ struct Way {
 // Asks the kernel's tables. kNone: found.
 Reason find_way(const Flow& flow, Way& way);
 
-// Bytes that have been written to a TCP socket so far, and bytes that have been read from it. False
-// if the kernel doesn't say.
-bool bytes_written(int fd, std::uint64_t& bytes);
+// Bytes that have been written to a TCP socket so far, and how many of them the kernel has not sent
+// yet; bytes that have been read from it. False if the kernel doesn't say.
+bool bytes_written(int fd, std::uint64_t& bytes, std::uint64_t& unsent);
 bool bytes_read(int fd, std::uint64_t& bytes);
+
+// The kernel holds nothing back of what has been written to a TCP socket so far, neither for TCP_CORK
+// nor for Nagle's sake. The options stay as they are; nobody may change them meanwhile.
+void push(int fd);
 
 }  // namespace viaduct::sovia
 

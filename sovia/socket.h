@@ -134,6 +134,8 @@ class Socket {
   void listens();       // so it has no data, and the kernel alone knows all about it
   // This process has just made it: what accept() takes over from a listener is to be looked up.
   void made(bool nonblocking, bool accepted);
+  // setsockopt of what says when the kernel sends.
+  int set_pushing(int fd, int name, const void* value, socklen_t length);
   void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
   int descriptors() const { return descriptors_.load(); }  // of this process
 

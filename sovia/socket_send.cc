@@ -1,5 +1,6 @@
 // Sending over a socket, by whichever route.
 #include <errno.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <mutex>
@@ -113,18 +114,25 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
 // The lane is open and nothing speaks against it: this direction begins on it.
 bool Socket::go_up(int fd) {
   Lane& lane = lane_->lane;
-  std::uint64_t before;
+  std::uint64_t before, unsent;
   if (forbidden_ || !lane.may_start() || lane.broken() || lane.sending() != Lane::State::kIdle ||
-      lane.peer_closed() || lane.peer_leaves() || !bytes_written(fd, before)) {
+      lane.peer_closed() || lane.peer_leaves() || !bytes_written(fd, before, unsent)) {
     return false;
   }
   lane.start(before);
   if (lane.sending() != Lane::State::kUp) return false;
+  // The peer reads this first, and nothing more comes that would make the kernel send it.
+  if (unsent != 0) push(fd);
   set_sending(Phase::kLane);
   counters::add(Counter::kWakeupsSent);
   SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
             static_cast<unsigned long long>(before));
   return true;
+}
+
+int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
+  const std::scoped_lock guard(out_);  // see push()
+  return kernel::setsockopt(fd, IPPROTO_TCP, name, value, length);
 }
 
 Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
