@@ -13,6 +13,7 @@
 #include "sovia/signals.h"
 #include "sovia/socket.h"
 #include "sovia/socket_pieces.h"
+#include "sovia/threads.h"
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
@@ -32,6 +33,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
     errno = EINVAL;
     return -1;
   }
+  if (is_undisturbed(flags)) return receive_undisturbed(fd, pieces, count, flags);
   const std::size_t wanted = total(pieces, count);
   const bool all = (flags & MSG_WAITALL) != 0;
   const bool peek = (flags & MSG_PEEK) != 0;
@@ -79,6 +81,49 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
     }
     if (!goes_on) return done != 0 ? static_cast<ssize_t>(done) : -1;
   }
+}
+
+// The background thread is a thread too: where there is a lane, or may soon be one, there are two.
+bool Socket::is_undisturbed(int flags) const {
+  // Of a call that waits for much, the rest may come over the lane.
+  return has_one_thread() && lane_ == nullptr && stage_ == Stage::kNone && residue_ == nullptr &&
+         !reset_ && (flags & MSG_WAITALL) == 0;
+}
+
+ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags) {
+  const void* const here = __builtin_frame_address(0);
+  const void* const interrupted = waiter_.exchange(here, std::memory_order_relaxed);
+  ssize_t bytes;
+  {
+    const signals::Outside outside;
+    if (count == 1) {
+      bytes = kernel::recv(fd, pieces[0].iov_base, pieces[0].iov_len, flags);
+    } else {
+      msghdr message{};
+      message.msg_iov = const_cast<iovec*>(pieces);
+      message.msg_iovlen = count;
+      bytes = kernel::recvmsg(fd, &message, flags);
+    }
+  }
+  // Stacks grow down: what a handler has interrupted lies above.
+  waiter_.store(interrupted > here ? interrupted : nullptr, std::memory_order_relaxed);
+  if (bytes <= 0 || (flags & MSG_PEEK) != 0) return bytes;
+  counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
+  {
+    const std::scoped_lock guard(in_);
+    kernel_read_ += static_cast<std::uint64_t>(bytes);
+  }
+  moved(fd, bytes);
+  return bytes;
+}
+
+// Whether a handler that has interrupted such a receive calls. The receive would not hear of a lane.
+bool Socket::waits_in_kernel() {
+  const void* const waiter = waiter_.load(std::memory_order_relaxed);
+  if (waiter == nullptr) return false;
+  if (__builtin_frame_address(0) < waiter) return true;
+  waiter_.store(nullptr, std::memory_order_relaxed);
+  return false;
 }
 
 LaneEnd* Socket::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
