@@ -17,6 +17,19 @@
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
+namespace {
+
+// The least that the kernel puts on a stack between what a signal interrupts and its handler. Calls of the
+// library's for the same function of the program lie closer together.
+constexpr std::uintptr_t kSignalFrame = 1024;
+
+// Whether a handler runs at `here` that has interrupted the frame `waiter`. When in doubt, it does.
+bool is_interrupted(const void* waiter, const void* here) {
+  return reinterpret_cast<std::uintptr_t>(here) + kSignalFrame <
+         reinterpret_cast<std::uintptr_t>(waiter);
+}
+
+}  // namespace
 
 bool Socket::finds_nothing(int flags) {
   if (!is_quiet()) return false;
@@ -33,7 +46,9 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
     errno = EINVAL;
     return -1;
   }
-  if (is_undisturbed(flags)) return receive_undisturbed(fd, pieces, count, flags);
+  if (stage_ == Stage::kNone && is_undisturbed(flags)) {
+    return receive_undisturbed(fd, pieces, count, flags);
+  }
   const std::size_t wanted = total(pieces, count);
   const bool all = (flags & MSG_WAITALL) != 0;
   const bool peek = (flags & MSG_PEEK) != 0;
@@ -86,8 +101,8 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
 // The background thread is a thread too: where there is a lane, or may soon be one, there are two.
 bool Socket::is_undisturbed(int flags) const {
   // Of a call that waits for much, the rest may come over the lane.
-  return has_one_thread() && lane_ == nullptr && stage_ == Stage::kNone && residue_ == nullptr &&
-         !reset_ && (flags & MSG_WAITALL) == 0;
+  return has_one_thread() && lane_ == nullptr && residue_ == nullptr && !reset_ &&
+         (flags & MSG_WAITALL) == 0;
 }
 
 ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags) {
@@ -105,8 +120,7 @@ ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t cou
       bytes = kernel::recvmsg(fd, &message, flags);
     }
   }
-  // Stacks grow down: what a handler has interrupted lies above.
-  waiter_.store(interrupted > here ? interrupted : nullptr, std::memory_order_relaxed);
+  waiter_.store(is_interrupted(interrupted, here) ? interrupted : nullptr, std::memory_order_relaxed);
   if (bytes <= 0 || (flags & MSG_PEEK) != 0) return bytes;
   counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
   {
@@ -117,11 +131,12 @@ ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t cou
   return bytes;
 }
 
-// Whether a handler that has interrupted such a receive calls. The receive would not hear of a lane.
+// Whether a handler calls that has interrupted such a receive, which would not hear of a lane. One that a
+// handler has left by longjmp is forgotten.
 bool Socket::waits_in_kernel() {
   const void* const waiter = waiter_.load(std::memory_order_relaxed);
   if (waiter == nullptr) return false;
-  if (__builtin_frame_address(0) < waiter) return true;
+  if (is_interrupted(waiter, __builtin_frame_address(0))) return true;
   waiter_.store(nullptr, std::memory_order_relaxed);
   return false;
 }
