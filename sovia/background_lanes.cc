@@ -80,8 +80,8 @@ void claim(LaneEnd& end) {
   end.unclaim_at = now_ns() + kClaimNs;
 }
 
-bool is_vouched_for(LaneEnd& end) {
-  if (options().vouch == 0) return true;
+// Why the lane is not to be had; kNone: it is.
+Reason judge(LaneEnd& end) {
   Nic* const nic = engine::nic();
   union {
     VIP_NET_ADDRESS address;
@@ -92,13 +92,20 @@ bool is_vouched_for(LaneEnd& end) {
   std::uint8_t token[kTokenBytes];
   {
     const std::scoped_lock guard(end.lane.lock());
-    if (!end.lane.has_hello() || end.lane.broken()) return false;
+    if (end.lane.broken() && !end.silent) return Reason::kPeerLeft;
+    if (!end.lane.has_hello()) return Reason::kNoPeer;
     memcpy(token, end.lane.peer_token(), sizeof token);
   }
-  if (nic == nullptr) return false;
+  if (options().vouch == 0) return Reason::kNone;
+  if (nic == nullptr) return Reason::kNoNic;
   const VIP_RETURN result = VipxVerify(nic->handle(), &host.address, &end.flow, token);
-  if (result != VIP_SUCCESS) SOVIA_LOG("the peer's agent: %s", VipxReturnText(result));
-  return result == VIP_SUCCESS;
+  if (result == VIP_SUCCESS) return Reason::kNone;
+  SOVIA_LOG("the peer's agent: %s", VipxReturnText(result));
+  // For a connection that has ended meanwhile no agent vouches. FIN went ahead of the end.
+  progress();
+  const std::scoped_lock guard(end.lane.lock());
+  if (end.socket->closed() || end.lane.says_closed()) return Reason::kEnd;
+  return end.lane.broken() ? Reason::kPeerLeft : Reason::kNotVouched;
 }
 
 bool refuse(LaneEnd& end, Reason why) {
@@ -207,21 +214,24 @@ bool advance(LaneEnd& end, std::uint64_t now) {
     case LaneEnd::Stage::kGreeting: {
       {
         const std::scoped_lock guard(end.lane.lock());
-        if (!end.lane.has_hello() && now >= end.give_up_at) end.lane.cut();
+        if (!end.lane.has_hello() && !end.lane.broken() && now >= end.give_up_at) {
+          end.silent = true;
+          end.lane.cut();
+        }
         if (!end.lane.has_hello() && !end.lane.broken()) return true;
       }
-      const bool vouched = is_vouched_for(end);
+      const Reason why = judge(end);
       {
         const std::scoped_lock guard(end.lane.lock());
-        if (vouched) {
+        if (why == Reason::kNone) {
           end.lane.trust();
         } else {
           end.lane.cut();
         }
       }
-      if (!vouched) {
-        counters::fell(Reason::kNotVouched);
-        SOVIA_LOG("no lane: %s", text_of(Reason::kNotVouched));
+      if (why != Reason::kNone) {
+        counters::fell(why);
+        SOVIA_LOG("no lane: %s", text_of(why));
         end.stage = LaneEnd::Stage::kOpen;
         return true;
       }

@@ -46,6 +46,7 @@ sovia_sources = \
 	sovia/socket_pool.cc sovia/socket_pool.h \
 	sovia/stdio_streams.cc sovia/stdio_streams.h \
 	sovia/table.cc sovia/table.h \
+	sovia/threads.h \
 	sovia/waiting.h
 
 # Everything but the names. One build of it is in both libraries.

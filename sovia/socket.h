@@ -191,6 +191,10 @@ class Socket {
   ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct);
   ssize_t send_registered(int fd, const iovec& piece, int flags);
   void await_sent(std::uint64_t ticket);
+  // Nobody else can bring a lane while this thread waits: what it waits for is the kernel's alone.
+  bool is_undisturbed(int flags) const;
+  ssize_t receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags);
+  bool waits_in_kernel();
   bool go_up(int fd);
   void settle_receiving(Lane& lane);
   Attempt receive_from_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
@@ -238,6 +242,8 @@ class Socket {
   std::atomic<std::size_t> lane_left_{0};      // unread on the lane: a hint
   std::atomic<std::uint32_t> last_packet_{0};  // bytes of the last one from the lane: a hint
   bool early_end_ = false;  // of the kernel's stream, before the lane's
+  // The frame of receive_undisturbed() that waits, or that a handler has left by longjmp.
+  std::atomic<const void*> waiter_{nullptr};
 
   // --- sending
   Lock out_;

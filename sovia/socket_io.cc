@@ -140,6 +140,7 @@ void Socket::moved(int fd, ssize_t bytes) {
   } else if (calls < calls_needed_) {
     return;
   }
+  if (waits_in_kernel()) return;
   {
     const std::scoped_lock both(in_, out_);
     if (stage_ != Stage::kNone || forbidden_ || reset_) return;

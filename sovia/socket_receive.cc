@@ -13,9 +13,23 @@
 #include "sovia/signals.h"
 #include "sovia/socket.h"
 #include "sovia/socket_pieces.h"
+#include "sovia/threads.h"
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
+namespace {
+
+// The least that the kernel puts on a stack between what a signal interrupts and its handler. Calls of the
+// library's for the same function of the program lie closer together.
+constexpr std::uintptr_t kSignalFrame = 1024;
+
+// Whether a handler runs at `here` that has interrupted the frame `waiter`. When in doubt, it does.
+bool is_interrupted(const void* waiter, const void* here) {
+  return reinterpret_cast<std::uintptr_t>(here) + kSignalFrame <
+         reinterpret_cast<std::uintptr_t>(waiter);
+}
+
+}  // namespace
 
 bool Socket::finds_nothing(int flags) {
   if (!is_quiet()) return false;
@@ -31,6 +45,9 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
   if (count > kMostPieces) {
     errno = EINVAL;
     return -1;
+  }
+  if (stage_ == Stage::kNone && is_undisturbed(flags)) {
+    return receive_undisturbed(fd, pieces, count, flags);
   }
   const std::size_t wanted = total(pieces, count);
   const bool all = (flags & MSG_WAITALL) != 0;
@@ -79,6 +96,49 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
     }
     if (!goes_on) return done != 0 ? static_cast<ssize_t>(done) : -1;
   }
+}
+
+// The background thread is a thread too: where there is a lane, or may soon be one, there are two.
+bool Socket::is_undisturbed(int flags) const {
+  // Of a call that waits for much, the rest may come over the lane.
+  return has_one_thread() && lane_ == nullptr && residue_ == nullptr && !reset_ &&
+         (flags & MSG_WAITALL) == 0;
+}
+
+ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags) {
+  const void* const here = __builtin_frame_address(0);
+  const void* const interrupted = waiter_.exchange(here, std::memory_order_relaxed);
+  ssize_t bytes;
+  {
+    const signals::Outside outside;
+    if (count == 1) {
+      bytes = kernel::recv(fd, pieces[0].iov_base, pieces[0].iov_len, flags);
+    } else {
+      msghdr message{};
+      message.msg_iov = const_cast<iovec*>(pieces);
+      message.msg_iovlen = count;
+      bytes = kernel::recvmsg(fd, &message, flags);
+    }
+  }
+  waiter_.store(is_interrupted(interrupted, here) ? interrupted : nullptr, std::memory_order_relaxed);
+  if (bytes <= 0 || (flags & MSG_PEEK) != 0) return bytes;
+  counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
+  {
+    const std::scoped_lock guard(in_);
+    kernel_read_ += static_cast<std::uint64_t>(bytes);
+  }
+  moved(fd, bytes);
+  return bytes;
+}
+
+// Whether a handler calls that has interrupted such a receive, which would not hear of a lane. One that a
+// handler has left by longjmp is forgotten.
+bool Socket::waits_in_kernel() {
+  const void* const waiter = waiter_.load(std::memory_order_relaxed);
+  if (waiter == nullptr) return false;
+  if (is_interrupted(waiter, __builtin_frame_address(0))) return true;
+  waiter_.store(nullptr, std::memory_order_relaxed);
+  return false;
 }
 
 LaneEnd* Socket::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {

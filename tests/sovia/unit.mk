@@ -1,7 +1,8 @@
 # Unit tests of the sockets layer around the lanes.
 
-check_PROGRAMS += tests/sovia/unit/api_test
-TESTS += tests/sovia/unit/api_test tests/sovia/symbols.test tests/sovia/names.test \
+check_PROGRAMS += tests/sovia/unit/api_test tests/sovia/unit/receive_test
+TESTS += tests/sovia/unit/api_test tests/sovia/unit/receive_test \
+	tests/sovia/symbols.test tests/sovia/names.test \
 	tests/sovia/pages.test tests/sovia/launcher.test
 EXTRA_DIST += tests/sovia/symbols.test tests/sovia/names.test tests/sovia/pages.test \
 	tests/sovia/launcher.test
@@ -15,3 +16,8 @@ tests_sovia_unit_api_test_SOURCES = \
 	tests/sovia/unit/table_test.cc
 tests_sovia_unit_api_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sovia_unit_api_test_LDADD = libsovia_parts.la libvipl.la $(TEST_LIBS)
+
+# By itself: it begins with one thread, and counts the kernel's calls.
+tests_sovia_unit_receive_test_SOURCES = tests/sovia/unit/receive_test.cc
+tests_sovia_unit_receive_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_sovia_unit_receive_test_LDADD = libsovia_parts.la libvipl.la $(TEST_LIBS)

@@ -202,6 +202,29 @@ CASE(handlers, use_the_socket, kEach | kAlone) {
   t.meet();
 }
 
+void send_often(int) {
+  for (int i = 0; i < 40; ++i) {
+    if (send(the_socket, "x", 1, 0) != 1) _exit(1);
+  }
+}
+
+// What the handler sends may make the connection faster, which a call that it has interrupted must not
+// miss.
+CASE(handlers, send_often_while_a_receive_waits, kEach | kAlone) {
+  Fd s = t.pair();
+  the_socket = s;
+  t.meet();
+  if (t.client()) {
+    const Alarm alarm(send_often);
+    t.data("answer", read_exactly(s, 6));
+  } else {
+    for (int i = 0; i < 40; ++i) t.note("read", static_cast<long>(read_exactly(s, 1).size()));
+    pause_ms(5 * kInCall);
+    send_all(s, "answer");
+  }
+  exchange(t, s);
+}
+
 CASE(handlers, close_the_socket, kEach | kAlone) {
   Fd s = t.pair();
   the_socket = s;
