@@ -194,7 +194,6 @@ class Socket {
   // Nobody else can bring a lane while this thread waits: what it waits for is the kernel's alone.
   bool is_undisturbed(int flags) const;
   ssize_t receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags);
-  bool waits_in_kernel();
   bool go_up(int fd);
   void settle_receiving(Lane& lane);
   Attempt receive_from_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
@@ -242,8 +241,9 @@ class Socket {
   std::atomic<std::size_t> lane_left_{0};      // unread on the lane: a hint
   std::atomic<std::uint32_t> last_packet_{0};  // bytes of the last one from the lane: a hint
   bool early_end_ = false;  // of the kernel's stream, before the lane's
-  // The frame of receive_undisturbed() that waits, or that a handler has left by longjmp.
-  std::atomic<const void*> waiter_{nullptr};
+  // receive_undisturbed() waits, and it is a handler that runs. One that left it by longjmp leaves this
+  // behind: such a connection stays with the kernel.
+  std::atomic<bool> undisturbed_{false};
 
   // --- sending
   Lock out_;

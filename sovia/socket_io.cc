@@ -140,7 +140,8 @@ void Socket::moved(int fd, ssize_t bytes) {
   } else if (calls < calls_needed_) {
     return;
   }
-  if (waits_in_kernel()) return;
+  // The receive that a handler has interrupted would not hear of a lane.
+  if (undisturbed_.load(std::memory_order_relaxed)) return;
   {
     const std::scoped_lock both(in_, out_);
     if (stage_ != Stage::kNone || forbidden_ || reset_) return;

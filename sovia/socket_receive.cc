@@ -17,20 +17,6 @@
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
-namespace {
-
-// The least that the kernel puts on a stack between what a signal interrupts and its handler. Calls of the
-// library's for the same function of the program lie closer together.
-constexpr std::uintptr_t kSignalFrame = 1024;
-
-// Whether a handler runs at `here` that has interrupted the frame `waiter`. When in doubt, it does.
-bool is_interrupted(const void* waiter, const void* here) {
-  return reinterpret_cast<std::uintptr_t>(here) + kSignalFrame <
-         reinterpret_cast<std::uintptr_t>(waiter);
-}
-
-}  // namespace
-
 bool Socket::finds_nothing(int flags) {
   if (!is_quiet()) return false;
   const bool waits = (flags & MSG_DONTWAIT) == 0 &&
@@ -106,8 +92,7 @@ bool Socket::is_undisturbed(int flags) const {
 }
 
 ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags) {
-  const void* const here = __builtin_frame_address(0);
-  const void* const interrupted = waiter_.exchange(here, std::memory_order_relaxed);
+  const bool interrupted = undisturbed_.exchange(true, std::memory_order_relaxed);
   ssize_t bytes;
   {
     const signals::Outside outside;
@@ -120,7 +105,7 @@ ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t cou
       bytes = kernel::recvmsg(fd, &message, flags);
     }
   }
-  waiter_.store(is_interrupted(interrupted, here) ? interrupted : nullptr, std::memory_order_relaxed);
+  undisturbed_.store(interrupted, std::memory_order_relaxed);
   if (bytes <= 0 || (flags & MSG_PEEK) != 0) return bytes;
   counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
   {
@@ -129,16 +114,6 @@ ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t cou
   }
   moved(fd, bytes);
   return bytes;
-}
-
-// Whether a handler calls that has interrupted such a receive, which would not hear of a lane. One that a
-// handler has left by longjmp is forgotten.
-bool Socket::waits_in_kernel() {
-  const void* const waiter = waiter_.load(std::memory_order_relaxed);
-  if (waiter == nullptr) return false;
-  if (is_interrupted(waiter, __builtin_frame_address(0))) return true;
-  waiter_.store(nullptr, std::memory_order_relaxed);
-  return false;
 }
 
 LaneEnd* Socket::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
