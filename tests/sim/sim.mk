@@ -92,6 +92,7 @@ libvipl_simulated_la_SOURCES = \
 	vipl/lock.cc \
 	vipl/management.cc \
 	vipl/memory.cc \
+	vipl/message.cc \
 	vipl/name_service.cc \
 	vipl/nic.cc \
 	vipl/poll.cc \
