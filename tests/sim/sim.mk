@@ -21,6 +21,8 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/pair.h \
 	tests/sim/peer_test.cc \
 	tests/sim/rdma_test.cc \
+	tests/sim/redirect.h \
+	tests/sim/redirect_hostile_test.cc \
 	tests/sim/redirect_test.cc \
 	tests/sim/remains_test.cc \
 	xdp/loopback_port.cc xdp/loopback_port.h
