@@ -110,6 +110,9 @@ libvipl_simulated_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 EXTRA_DIST += doc/reliability_simulation.md tests/sim/regressions.inc tests/sim/mutations
 
 # Plants bugs in copies of the sources, one at a time, and expects the simulation to find each.
-.PHONY: check-mutations
+# It asks for what the simulation is linked of.
+.PHONY: check-mutations simulation-parts
 check-mutations: tests/sim/simulation
-	CXX="$(CXX)" $(srcdir)/tests/sim/mutations $(srcdir) .
+	+CXX="$(CXX)" $(srcdir)/tests/sim/mutations $(srcdir) .
+simulation-parts:
+	@echo $(tests_sim_simulation_OBJECTS) $(tests_sim_simulation_LDADD)
