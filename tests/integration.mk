@@ -36,16 +36,14 @@ tests/integration/conformance_sanitized.log: $(call after,integration/conformanc
 tests/integration/legacy.log: $(call after,integration/conformance_sanitized)
 tests/integration/fork.log: $(call after,integration/legacy)
 tests/integration/ext.log: $(call after,integration/fork)
-tests/integration/viaping.log: $(call after,integration/ext)
-tests/integration/viaping_hosted.log: $(call after,integration/viaping)
 
-tests/integration/sovia_ftp.log: $(call after,integration/conformance)
-tests/integration/viabench.log: $(call after,integration/sovia_ftp)
-tests/integration/sovia_ready.log: $(call after,integration/viabench)
-tests/scale/scale.log: $(call after,integration/sovia_ready)
+tests/integration/viabench.log: $(call after,integration/conformance)
+tests/scale/scale.log: $(call after,integration/viabench)
 tests/integration/coexist.log: $(call after,scale/scale)
 tests/integration/jumbo.log: $(call after,integration/coexist)
 tests/integration/privileges.log: $(call after,integration/jumbo)
+tests/integration/sovia_ready.log: $(call after,integration/privileges)
+tests/integration/sovia_ftp.log: $(call after,integration/sovia_ready)
 
 tests/integration/crash.log: $(call after,integration/sovia_semantics)
 tests/integration/granted.log: $(call after,integration/crash)
@@ -56,6 +54,8 @@ tests/integration/port.log: $(call after,integration/agent)
 tests/integration/lab.log: $(call after,integration/port)
 tests/integration/examples.log: $(call after,integration/lab)
 tests/integration/examples_hosted.log: $(call after,integration/examples)
+tests/integration/viaping.log: $(call after,integration/examples_hosted)
+tests/integration/viaping_hosted.log: $(call after,integration/viaping)
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc
