@@ -40,6 +40,17 @@ std::shared_ptr<spdlog::logger> make(Target target) {
   return logger;
 }
 
+spdlog::level::level_enum of(Level level) {
+  switch (level) {
+    case Level::kDebug: return spdlog::level::debug;
+    case Level::kInfo: return spdlog::level::info;
+    case Level::kWarning: return spdlog::level::warn;
+    case Level::kError: return spdlog::level::err;
+    case Level::kCritical: break;
+  }
+  return spdlog::level::critical;
+}
+
 }  // namespace
 
 void open(Target target, const std::string& file, const std::string& level) {
@@ -66,6 +77,16 @@ void reopen() {
     spdlog::info("log file begun anew");
   } catch (const spdlog::spdlog_ex& error) {
     spdlog::error("the log file can't be begun anew: {}", error.what());
+  }
+}
+
+void write(Level level, fmt::string_view text, fmt::format_args values) {
+  spdlog::logger* const logger = spdlog::default_logger_raw();
+  if (!logger->should_log(of(level))) return;
+  try {
+    logger->log(of(level), spdlog::string_view_t(fmt::vformat(text, values)));
+  } catch (const std::exception&) {
+    // No memory for a message is no reason to stop.
   }
 }
 

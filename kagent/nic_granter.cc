@@ -1,11 +1,11 @@
 #include "kagent/nic_granter.h"
 
 #include <linux/if_xdp.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
 #include <utility>
 
+#include "kagent/log.h"
 #include "xdp/chunk.h"
 #include "xdp/grant.h"
 #include "xdp/open_port.h"
@@ -83,8 +83,8 @@ NicGranter::NicGranter(const NicConfig& config, std::unique_ptr<Port>& port)
     remains = take_remains(lower_, ether_type_);
   }
   if (remains.removed != 0) {
-    spdlog::info("{}: {} ports removed that an earlier agent had left", lower_.name,
-                 remains.removed);
+    log::info("{}: {} ports removed that an earlier agent had left", lower_.name,
+              remains.removed);
   }
   if (pcap) throw PortError(lower_.name + ": libpcap carries the frames, ports need AF_XDP");
   if (!remains.ports.empty()) go_on_with(remains);
@@ -97,12 +97,12 @@ void NicGranter::go_on_with(GrantRemains& remains) {
   try {
     filter_ = std::make_unique<GrantFilter>(lower_, ether_type_, &remains);
   } catch (const PortError& error) {
-    spdlog::warn("{}: the ports of an earlier agent are removed", error.what());
+    log::warn("{}: the ports of an earlier agent are removed", error.what());
     remove_remains(lower_);
     return;
   }
-  spdlog::info("{}: {} ports found that an earlier agent had left", lower_.name,
-               remains.ports.size());
+  log::info("{}: {} ports found that an earlier agent had left", lower_.name,
+            remains.ports.size());
   for (GrantRemains::Port& port : remains.ports) {
     left_.push_back(std::make_unique<Place>(mutex_, *filter_, std::move(port)));
   }
@@ -123,7 +123,7 @@ std::unique_ptr<GrantedPlace> NicGranter::make(std::uint32_t umem_bytes) {
   };
   options.parts = parts_;
   auto place = std::make_unique<Place>(mutex_, options);
-  if (!said.empty() && !std::exchange(said_, true)) spdlog::warn("{}", said);
+  if (!said.empty() && !std::exchange(said_, true)) log::warn("{}", said);
   parts_ = place->layout().mtu > mtu_in_chunk(lower_.mtu);
   return place;
 }

@@ -1,7 +1,6 @@
 #include "kagent/service.h"
 
 #include <sched.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -9,6 +8,7 @@
 
 #include "kagent/clock.h"
 #include "kagent/device_names.h"
+#include "kagent/log.h"
 #include "kagent/nic_granter.h"
 #include "xdp/null_port.h"
 
@@ -38,7 +38,7 @@ std::unique_ptr<Port> open_real_port(const NicConfig& config) {
   options.ether_type = config.ether_type;
   options.frames = config.frames;
   options.ring = config.ring;
-  options.note = [](std::string_view text) { spdlog::info("{}", text); };
+  options.note = [](std::string_view text) { log::info("{}", text); };
   return open_port(options);
 }
 
@@ -111,7 +111,7 @@ void Service::start() {
 void Service::note_hosted(const Nic& nic) const {
   if (config_.placement == control::Placement::kHosted || nic.granter() != nullptr) return;
   if (&nic != nics_.back().get()) {
-    spdlog::info("{}: programs are hosted: {}", nic.interface(), nic.why_not_granted());
+    log::info("{}: programs are hosted: {}", nic.interface(), nic.why_not_granted());
   }
 }
 
@@ -224,7 +224,7 @@ unsigned Service::poll(std::uint64_t timeout_ns) {
   try {
     return loop_.poll(timeout_ns);
   } catch (const std::exception& error) {
-    spdlog::error("a request could not be served: {}", error.what());
+    log::error("a request could not be served: {}", error.what());
     return 1;
   }
 }
@@ -262,8 +262,8 @@ void Service::lose_port(std::size_t number, std::uint64_t now) {
   Nic& nic = *nics_[number];
   Served& served = served_[number];
   ++counters_.port_losses;
-  spdlog::error("interface {} has gone away: its sessions end, it is looked for every second",
-                nic.interface());
+  log::error("interface {} has gone away: its sessions end, it is looked for every second",
+             nic.interface());
   server_->end_sessions(nic);
   loop_.remove(served.token);
   nic.close();
@@ -281,12 +281,12 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
     server_->inherit(nic);
     ++counters_.port_returns;
     served.last_error.clear();
-    spdlog::info("back: {}", describe(nic.report()));
+    log::info("back: {}", describe(nic.report()));
   } catch (const std::exception& error) {
     nic.close();
     served.retry_at = now + kRetryEveryNs;
     // The same reason every second is worth one line.
-    if (served.last_error != error.what()) spdlog::warn("not yet back: {}", error.what());
+    if (served.last_error != error.what()) log::warn("not yet back: {}", error.what());
     served.last_error = error.what();
   }
 }

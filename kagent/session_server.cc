@@ -1,7 +1,6 @@
 #include "kagent/session_server.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
@@ -11,6 +10,7 @@
 
 #include "kagent/control_socket.h"
 #include "kagent/device_names.h"
+#include "kagent/log.h"
 #include "kagent/program_files.h"
 #include "kagent/requests.h"
 
@@ -75,7 +75,7 @@ bool SessionServer::accept_one() {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
     if (errno == EINTR || errno == ECONNABORTED) return true;
     // Out of descriptors or memory; the connection stays where it is, so look away for a while.
-    if (may_log()) spdlog::warn("no connection can be accepted: {}", std::strerror(errno));
+    if (may_log()) log::warn("no connection can be accepted: {}", std::strerror(errno));
     ++counters_.accept_failures;
     loop_.remove(listener_token_);
     listener_token_ = 0;
@@ -93,7 +93,7 @@ bool SessionServer::accept_one() {
     connection->token = loop_.add(connection->socket.get(), EPOLLIN | EPOLLRDHUP,
                                   [this, connection](std::uint32_t) { on_request(connection); });
   } catch (const std::exception& error) {
-    if (may_log()) spdlog::warn("a connection can't be watched: {}", error.what());
+    if (may_log()) log::warn("a connection can't be watched: {}", error.what());
     ++counters_.accept_failures;
     waiting_.erase(connection);
   }
@@ -113,8 +113,8 @@ void SessionServer::make_room(uid_t user) {
   if (victim == waiting_.end()) return;
   ++counters_.dropped_crowded;
   if (may_log()) {
-    spdlog::warn("{} has asked for nothing and there are too many such: closed",
-                 text_of(victim->peer));
+    log::warn("{} has asked for nothing and there are too many such: closed",
+              text_of(victim->peer));
   }
   drop(victim);
 }
@@ -127,7 +127,7 @@ void SessionServer::drop(WaitingRef connection) {
 void SessionServer::tick(std::uint64_t now) {
   while (!waiting_.empty() && waiting_.front().deadline <= now) {
     ++counters_.dropped_silent;
-    if (may_log()) spdlog::warn("{} asked for nothing: closed", text_of(waiting_.front().peer));
+    if (may_log()) log::warn("{} asked for nothing: closed", text_of(waiting_.front().peer));
     drop(waiting_.begin());
   }
   if (listener_token_ == 0 && now >= listen_at_) listen();
@@ -170,8 +170,8 @@ void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused
   // Programs probe for devices.
   const bool usual = refused.cause == &ServiceCounters::refused_device;
   if (may_log()) {
-    spdlog::log(usual ? spdlog::level::info : spdlog::level::warn, "{} is refused: {}",
-                text_of(peer), shown(refused.reason));
+    log::say(usual ? log::Level::kInfo : log::Level::kWarning, "{} is refused: {}", text_of(peer),
+             shown(refused.reason));
   }
   if (socket < 0) return;
   control::HelloAnswer answer;
@@ -283,7 +283,7 @@ void SessionServer::serve_adopt(Descriptor&& socket, const ucred& peer,
   } catch (const std::exception& error) {
     return give_up(id, no_resources(error));
   }
-  spdlog::info("{} goes on with its port on {}", text_of(peer), nic.interface());
+  log::info("{} goes on with its port on {}", text_of(peer), nic.interface());
   answer(id);
 }
 
@@ -320,7 +320,7 @@ bool SessionServer::judge_placement(const Nic& nic, int socket, const ucred& pee
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
                   "no port: " + refusal->reason};
   }
-  if (may_log()) spdlog::info("{} is hosted: {}", text_of(peer), refusal->reason);
+  if (may_log()) log::info("{} is hosted: {}", text_of(peer), refusal->reason);
   return false;
 }
 
@@ -337,7 +337,7 @@ void SessionServer::on_port_made(std::uint64_t id, bool insists, std::optional<G
       return give_up(id, {vip::kErrorResource, &ServiceCounters::refused_placement,
                           "no port: " + why});
     }
-    if (may_log()) spdlog::info("{} is hosted: {}", text_of(session.peer()), shown(why));
+    if (may_log()) log::info("{} is hosted: {}", text_of(session.peer()), shown(why));
     return answer(id);
   }
   try {
@@ -370,8 +370,8 @@ void SessionServer::answer(std::uint64_t id) {
   } catch (const std::exception& error) {
     return give_up(id, no_resources(error));
   }
-  spdlog::debug("{} has opened {}, {}", text_of(session.peer()), session.nic().interface(),
-                session.granted() != nullptr ? "granted" : "hosted");
+  log::debug("{} has opened {}, {}", text_of(session.peer()), session.nic().interface(),
+             session.granted() != nullptr ? "granted" : "hosted");
   if (!send_message(live.socket.get(), &answer, sizeof answer, fds)) {
     return end(id, &ServiceCounters::sessions_closed);
   }
@@ -426,8 +426,8 @@ void SessionServer::on_session_socket(std::uint64_t id) {
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (bytes > 0) {
     if (may_log()) {
-      spdlog::warn("{} spoke after its hello: session ended",
-                   text_of(sessions_.at(id).session->peer()));
+      log::warn("{} spoke after its hello: session ended",
+                text_of(sessions_.at(id).session->peer()));
     }
     return end(id, &ServiceCounters::sessions_broken);
   }
@@ -465,7 +465,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
     loop_.remove(token);
   }
   const ucred peer = live.session->peer();
-  spdlog::debug("{}: session on {} ended", text_of(peer), live.session->nic().interface());
+  log::debug("{}: session on {} ended", text_of(peer), live.session->nic().interface());
   if (--sessions_of_user_[peer.uid] == 0) sessions_of_user_.erase(peer.uid);
   if (auto granted = live.session->take_granted()) {
     const bool closed = cause != &ServiceCounters::sessions_lost;

@@ -1,12 +1,12 @@
 // Families: processes that attach to sessions (session_server.h).
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "kagent/control_socket.h"
+#include "kagent/log.h"
 #include "kagent/requests.h"
 #include "kagent/session_server.h"
 
@@ -91,7 +91,7 @@ void SessionServer::answer_attached(std::uint64_t id) {
     return swallow_rest(socket.get());
   }
   fds.push_back(company.process->chime());
-  spdlog::debug("{} has attached to the session of {}", text_of(peer), text_of(session.peer()));
+  log::debug("{} has attached to the session of {}", text_of(peer), text_of(session.peer()));
   if (!send_message(company.socket.get(), &answer, sizeof answer, fds)) return end_attached(id);
   company.process->descriptors_passed();
 }
@@ -102,8 +102,8 @@ void SessionServer::on_attached_socket(std::uint64_t id) {
                              MSG_DONTWAIT | MSG_TRUNC);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (bytes > 0 && may_log()) {
-    spdlog::warn("{} spoke after it had attached: its part in the session ended",
-                 text_of(attached_.at(id).process->peer()));
+    log::warn("{} spoke after it had attached: its part in the session ended",
+              text_of(attached_.at(id).process->peer()));
   }
   end_attached(id);
 }
@@ -124,7 +124,7 @@ void SessionServer::end_attached(std::uint64_t id) {
   }
   const uid_t user = company.process->peer().uid;
   if (--sessions_of_user_[user] == 0) sessions_of_user_.erase(user);
-  spdlog::debug("{} has left its session", text_of(company.process->peer()));
+  log::debug("{} has left its session", text_of(company.process->peer()));
   const std::uint64_t session = company.session;
   attached_.erase(it);
   const auto live = sessions_.find(session);

@@ -1,6 +1,5 @@
 // viad: the agent of Viaduct. See viad(8).
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 
@@ -42,8 +41,8 @@ void on_signal(int fd, Service& service) {
       continue;
     }
     const bool hands_over = info.ssi_signo == SIGUSR1;
-    spdlog::info("{}: stopping{}", strsignal(static_cast<int>(info.ssi_signo)),
-                 hands_over ? ", programs with their own ports go on" : "");
+    log::info("{}: stopping{}", strsignal(static_cast<int>(info.ssi_signo)),
+              hands_over ? ", programs with their own ports go on" : "");
     notify_supervisor("STOPPING=1");
     if (hands_over) {
       service.hand_over();
@@ -83,17 +82,17 @@ int serve(const Options& options, const Config& config) {
       on_signal(signals.get(), service);
     });
     service.start();
-    spdlog::info("privileges: {}",
-                 drop_privileges(only_pcap(config), XdpAttachment::dispatcher_in_use()));
-    spdlog::info("ready: {}", service.description());
+    log::info("privileges: {}",
+              drop_privileges(only_pcap(config), XdpAttachment::dispatcher_in_use()));
+    log::info("ready: {}", service.description());
     readiness.ready();
     notify_supervisor("READY=1");
     service.run();
-    spdlog::info("stopped");
+    log::info("stopped");
     return kExitOk;
   } catch (const std::exception& error) {
     if (logging) {
-      spdlog::critical("{}", error.what());
+      log::critical("{}", error.what());
     } else {
       std::cerr << "viad: " << error.what() << "\n";
     }

@@ -2,6 +2,9 @@
 # without it.
 
 integration_tests = \
+	tests/integration/conformance_hosted.test \
+	tests/integration/conformance.test \
+	tests/integration/sovia_semantics.test \
 	tests/integration/port.test \
 	tests/integration/granted.test \
 	tests/integration/adopt.test \
@@ -15,12 +18,10 @@ integration_tests = \
 	tests/integration/agent.test \
 	tests/integration/privileges.test \
 	tests/integration/coexist.test \
-	tests/integration/conformance.test \
 	tests/integration/conformance_sanitized.test \
 	tests/integration/legacy.test \
 	tests/integration/ext.test \
 	tests/integration/fork.test \
-	tests/integration/sovia_semantics.test \
 	tests/integration/jumbo.test \
 	tests/integration/viabench.test
 
@@ -28,30 +29,33 @@ TESTS += $(integration_tests)
 EXTRA_DIST += $(integration_tests) tests/integration/common.sh \
 	tests/integration/conformance.sh tests/lab/setup.sh
 
-# Two rows of tests go side by side; each of them waits for about half of its time.
-tests/integration/granted.log: tests/integration/port.log
-tests/integration/adopt.log: tests/integration/granted.log
-tests/integration/crash.log: tests/integration/adopt.log
-tests/integration/crash_hosted.log: tests/integration/crash.log
-tests/integration/agent.log: tests/integration/crash_hosted.log
-tests/integration/privileges.log: tests/integration/agent.log
-tests/integration/coexist.log: tests/integration/privileges.log
-tests/integration/conformance_sanitized.log: tests/integration/coexist.log
-tests/integration/legacy.log: tests/integration/conformance_sanitized.log
-tests/integration/ext.log: tests/integration/legacy.log
-tests/integration/fork.log: tests/integration/ext.log
-tests/integration/jumbo.log: tests/integration/fork.log
-tests/integration/viabench.log: tests/integration/jumbo.log
-tests/scale/scale.log: tests/integration/viabench.log
-tests/integration/sovia_ready.log: tests/scale/scale.log
-tests/integration/sovia_ftp.log: tests/integration/sovia_ready.log
+# Three rows of tests go side by side; each of them waits for about half of its time. What takes longest is
+# first, and then make starts the tests that are in no row.
+after = $(filter $(1:%=tests/%.log),$(TEST_LOGS))
+tests/integration/conformance_sanitized.log: $(call after,integration/conformance_hosted)
+tests/integration/legacy.log: $(call after,integration/conformance_sanitized)
+tests/integration/fork.log: $(call after,integration/legacy)
+tests/integration/ext.log: $(call after,integration/fork)
 
-tests/integration/viaping.log: tests/integration/lab.log
-tests/integration/viaping_hosted.log: tests/integration/viaping.log
-tests/integration/examples.log: tests/integration/viaping_hosted.log
-tests/integration/examples_hosted.log: tests/integration/examples.log
-tests/integration/conformance.log: tests/integration/examples_hosted.log
-tests/integration/sovia_semantics.log: tests/integration/conformance.log
+tests/integration/viabench.log: $(call after,integration/conformance)
+tests/scale/scale.log: $(call after,integration/viabench)
+tests/integration/coexist.log: $(call after,scale/scale)
+tests/integration/jumbo.log: $(call after,integration/coexist)
+tests/integration/privileges.log: $(call after,integration/jumbo)
+tests/integration/sovia_ready.log: $(call after,integration/privileges)
+tests/integration/sovia_ftp.log: $(call after,integration/sovia_ready)
+
+tests/integration/crash.log: $(call after,integration/sovia_semantics)
+tests/integration/granted.log: $(call after,integration/crash)
+tests/integration/crash_hosted.log: $(call after,integration/granted)
+tests/integration/adopt.log: $(call after,integration/crash_hosted)
+tests/integration/agent.log: $(call after,integration/adopt)
+tests/integration/port.log: $(call after,integration/agent)
+tests/integration/lab.log: $(call after,integration/port)
+tests/integration/examples.log: $(call after,integration/lab)
+tests/integration/examples_hosted.log: $(call after,integration/examples)
+tests/integration/viaping.log: $(call after,integration/examples_hosted)
+tests/integration/viaping_hosted.log: $(call after,integration/viaping)
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc

@@ -21,3 +21,9 @@ include tests/conformance/conformance.mk
 include tests/conformance/sanitized.mk
 include tests/sovia/unit.mk
 endif
+
+# The objects of tests alone have TEST_CXXFLAGS behind the flags that all have. (What automake calls the
+# objects of a/b-c.la is a_b_c_la_OBJECTS.)
+test_variables = $(subst -,_,$(subst /,_,$(subst .,_,$(check_PROGRAMS) $(check_LTLIBRARIES))))
+test_objects = $(foreach variable,$(test_variables),$($(variable)_OBJECTS))
+$(test_objects): CXXFLAGS += $(TEST_CXXFLAGS)

@@ -1,16 +1,12 @@
-# GoogleTest takes a second of each file that includes it. GCC looks for a header's precompiled form in
-# the directory NAME.h.gch and takes the one that was made with the same flags, or else none.
+# GoogleTest takes a second of each file that includes it. GCC takes NAME.h.gch for NAME.h if it was made with
+# the same flags: all have -pthread for that.
 EXTRA_DIST += tests/precompiled.h
 if PRECOMPILE
-precompiled = tests/precompiled.h.gch/plain tests/precompiled.h.gch/threads
-BUILT_SOURCES += $(precompiled)
-CLEANFILES += $(precompiled)
-TEST_CPPFLAGS += -include tests/precompiled.h
-precompile = $(AM_V_GEN)$(MKDIR_P) tests/precompiled.h.gch && $(CXX) $(DEFS) $(DEFAULT_INCLUDES) \
-	$(AM_CPPFLAGS) $(GTEST_CFLAGS) $(CPPFLAGS) $(AM_CXXFLAGS) $(CXXFLAGS) -x c++-header \
-	$(srcdir)/tests/precompiled.h
-tests/precompiled.h.gch/plain: tests/precompiled.h
-	$(precompile) -o $@
-tests/precompiled.h.gch/threads: tests/precompiled.h
-	$(precompile) -pthread -o $@
+BUILT_SOURCES += tests/precompiled.h.gch
+CLEANFILES += tests/precompiled.h.gch
+TEST_CPPFLAGS += -pthread -include tests/precompiled.h
+tests/precompiled.h.gch: tests/precompiled.h
+	$(AM_V_GEN)$(MKDIR_P) tests && rm -rf $@ && $(CXX) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(GTEST_CFLAGS) \
+	  $(CPPFLAGS) -pthread $(AM_CXXFLAGS) $(CXXFLAGS) $(TEST_CXXFLAGS) -x c++-header \
+	  $(srcdir)/tests/precompiled.h -o $@
 endif

@@ -2,7 +2,7 @@
 
 #include "kagent/control.h"
 #include "vipl/driver.h"
-#include "vipl/family.h"
+#include "vipl/message.h"
 #include "vipl/sys.h"
 
 namespace viaduct::vipl {

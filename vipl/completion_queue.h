@@ -56,12 +56,7 @@ class CompletionQueue {
 
  private:
   // As the driver counts it; 0 if the CQ is not valid, or another process's.
-  std::uint32_t generation() const {
-    const std::uint32_t now = queue_.generation.load(std::memory_order_acquire);
-    const bool right = ((now ^ generation_) & kGenerationMask) == 0 &&
-                       queue_.owner.load(std::memory_order_relaxed) == session_.member;
-    return right ? now : 0;
-  }
+  std::uint32_t generation() const { return session_.generation_of(queue_, generation_); }
 
   enum class Next { kEntry, kStale, kNone, kGone };
   Next next(Entry& entry);

@@ -15,12 +15,6 @@ namespace viaduct::vipl {
 // any case. May wait for the first process. False: explained.
 bool join_family(Session& session, Hello& hello);
 
-// Messages with descriptors, on sockets of the control protocol. `count`: of descriptors at most; out:
-// how many have come, which are all closed if they are too many. Returns as recvmsg(2).
-long receive_message(int socket, void* data, std::size_t bytes, int* fds, unsigned& count, int flags);
-bool send_message(int socket, const void* data, std::size_t bytes, const int* fds, unsigned count,
-                  int flags);
-
 }  // namespace viaduct::vipl
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/un.h>
 
-#include "vipl/family.h"
+#include "vipl/message.h"
 #include "vipl/session.h"
 #include "vipl/sys.h"
 

@@ -32,6 +32,7 @@ libvipl_la_SOURCES = \
   vipl/lock.cc vipl/lock.h \
   vipl/management.cc \
   vipl/memory.cc \
+  vipl/message.cc vipl/message.h \
   vipl/name_service.cc \
   vipl/nic.cc \
   vipl/poll.cc \

@@ -141,6 +141,16 @@ struct Session {
   std::uint32_t nic_part() const { return nic_key(number, generation); }
   VIP_NIC_HANDLE handle() const { return Handle(Kind::kNic, nic_part(), 0).pointer(); }
 
+  // What the driver counts for a VI's queue or a CQ of which `known` has the low bits. 0: it is not valid any
+  // more, or another process's.
+  template <class Queue>
+  std::uint32_t generation_of(const Queue& queue, std::uint32_t known) const {
+    const std::uint32_t now = queue.generation.load(std::memory_order_acquire);
+    const bool right = ((now ^ known) & kGenerationMask) == 0 &&
+                       queue.owner.load(std::memory_order_relaxed) == member;
+    return right ? now : 0;
+  }
+
   // Rings a doorbell of the stack. Its driver is this thread, or the agent, which is woken if it
   // sleeps.
   void ring(std::uint32_t bit) {

@@ -2,8 +2,8 @@
 
 #include "vipl/adrift.h"
 #include "vipl/caller.h"
-#include "vipl/family.h"
 #include "vipl/lock.h"
+#include "vipl/message.h"
 #include "vipl/session.h"
 #include "vipl/sys.h"
 #include "vipl/thread.h"

@@ -1,5 +1,5 @@
 # tests/conformance: the VIPL conformance suite. It needs a peer, so it is run by
-# tests/integration/conformance.test. Tests run in the order of the files: those that end the
+# tests/integration/conformance*.test. Tests run in the order of the files: those that end the
 # provider (conformance_last) come after all others.
 
 check_PROGRAMS += tests/conformance/vipl-conformance

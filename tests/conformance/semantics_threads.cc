@@ -96,7 +96,9 @@ TEST_F(SemanticsThreads, ASleeperWithoutATimeoutIsWokenBesideAPoller) {
   });
   for (int i = 0; i < 50; ++i) {
     auto waiting = start([cq] { return cq.wait(kInfinite); });
-    if (i % 2 != 0) EXPECT_FALSE(waiting.returned_within(5));  // asleep by now
+    if (i % 2 != 0) {
+      EXPECT_FALSE(waiting.returned_within(5));  // asleep by now
+    }
     must(a.post_recv({}));
     must(b.post_send({}));
     EXPECT_EQ(waiting.get().code, VIP_SUCCESS);

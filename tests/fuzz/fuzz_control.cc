@@ -5,11 +5,11 @@
 // The input is a byte for the configuration and a list of steps: a byte with the step in the low half
 // and the program in bits 4 and 5, then what the step needs.
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 
+#include "kagent/log.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/unit/agent_fixture.h"
 
@@ -255,7 +255,7 @@ std::size_t open_descriptors() {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  spdlog::set_level(spdlog::level::off);
+  log::open(log::Target::kStandardError, "", "off");
   const std::size_t before = open_descriptors();
   {
     Input input(data, size);

@@ -18,6 +18,6 @@ check-programs: all
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
 	tests/integration/ready_programs.py
 
-tests/integration/sovia_programs.log: tests/integration/sovia_ready.log
-tests/integration/sovia_measuring.log: tests/integration/sovia_programs.log
-tests/integration/sovia_servers.log: tests/integration/sovia_measuring.log
+tests/integration/sovia_programs.log: $(call after,integration/sovia_ftp)
+tests/integration/sovia_measuring.log: $(call after,integration/sovia_programs)
+tests/integration/sovia_servers.log: $(call after,integration/sovia_measuring)

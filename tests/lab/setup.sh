@@ -165,8 +165,8 @@ build_tree() {
   if [ ! -f Makefile ] || [ ../configure -nt config.status ]; then
     step "configuring in $build"
     # Line numbers are all that the tests need to know of the programs; nothing is linked with static
-    # libraries, for which all would be compiled twice.
-    quietly ../configure --disable-static CFLAGS='-O2 -g1' CXXFLAGS='-O2 -g1'
+    # libraries, for which all would be compiled twice; what only tests are made of may be slower.
+    quietly ../configure --disable-static CFLAGS='-O2 -g1' CXXFLAGS='-O2 -g1' TEST_CXXFLAGS=-O1
   fi
   step "building $what in $build with $jobs jobs"
   quietly make -j"$jobs" "$@"

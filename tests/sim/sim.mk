@@ -21,6 +21,8 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/pair.h \
 	tests/sim/peer_test.cc \
 	tests/sim/rdma_test.cc \
+	tests/sim/redirect.h \
+	tests/sim/redirect_hostile_test.cc \
 	tests/sim/redirect_test.cc \
 	tests/sim/remains_test.cc \
 	xdp/loopback_port.cc xdp/loopback_port.h
@@ -92,6 +94,7 @@ libvipl_simulated_la_SOURCES = \
 	vipl/lock.cc \
 	vipl/management.cc \
 	vipl/memory.cc \
+	vipl/message.cc \
 	vipl/name_service.cc \
 	vipl/nic.cc \
 	vipl/poll.cc \
@@ -107,6 +110,9 @@ libvipl_simulated_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 EXTRA_DIST += doc/reliability_simulation.md tests/sim/regressions.inc tests/sim/mutations
 
 # Plants bugs in copies of the sources, one at a time, and expects the simulation to find each.
-.PHONY: check-mutations
+# It asks for what the simulation is linked of.
+.PHONY: check-mutations simulation-parts
 check-mutations: tests/sim/simulation
-	CXX="$(CXX)" $(srcdir)/tests/sim/mutations $(srcdir) .
+	+CXX="$(CXX)" $(srcdir)/tests/sim/mutations $(srcdir) .
+simulation-parts:
+	@echo $(tests_sim_simulation_OBJECTS) $(tests_sim_simulation_LDADD)

@@ -2,9 +2,9 @@
 // not, and that all of it goes in the end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 
+#include "kagent/log.h"
 #include "tests/unit/agent_fixture.h"
 
 namespace viaduct {
@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 class AdoptionTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { spdlog::set_level(spdlog::level::off); }
+  static void SetUpTestSuite() { log::open(log::Target::kStandardError, "", "off"); }
 
   // A program has a port; then its agent has gone and the next one has found the port.
   void SetUp() override { begin(TestAgent::small_config()); }

@@ -2,7 +2,6 @@
 // process here, but for those of another user.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -10,6 +9,7 @@
 
 #include <memory>
 
+#include "kagent/log.h"
 #include "tests/unit/agent_fixture.h"
 
 namespace viaduct {
@@ -21,7 +21,7 @@ constexpr uid_t kNobody = 65534;
 
 class AttachTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { spdlog::set_level(spdlog::level::off); }
+  static void SetUpTestSuite() { log::open(log::Target::kStandardError, "", "off"); }
 
   template <class Message>
   std::optional<TestProgram::Answer> ask(TestProgram& program, const Message& message) {

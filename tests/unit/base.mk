@@ -8,7 +8,10 @@ tests_unit_wire_test_SOURCES = tests/unit/wire_test.cc
 tests_unit_wire_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_wire_test_LDADD = libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 
-tests_unit_sim_port_test_SOURCES = tests/unit/sim_port_test.cc
+tests_unit_sim_port_test_SOURCES = \
+	tests/unit/sim_port_buffers_test.cc \
+	tests/unit/sim_port_fixture.h \
+	tests/unit/sim_port_test.cc
 tests_unit_sim_port_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sim_port_test_LDADD = libviaduct_sim.la $(TEST_LIBS)
 

@@ -3,13 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "kagent/granted_home.h"
+#include "kagent/log.h"
 #include "tests/sim/pair.h"
 #include "tests/unit/agent_fixture.h"
 
@@ -36,7 +36,7 @@ std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
 
 class GrantsTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { spdlog::set_level(spdlog::level::off); }
+  static void SetUpTestSuite() { log::open(log::Target::kStandardError, "", "off"); }
 
   void configure(const Config& config) {
     agent.reset();

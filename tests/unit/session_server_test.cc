@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 #include <thread>
 
 #include "kagent/counters_client.h"
+#include "kagent/log.h"
 #include "tests/unit/agent_fixture.h"
 
 namespace viaduct {
@@ -33,7 +33,7 @@ std::size_t open_descriptors() {
 
 class SessionServerTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { spdlog::set_level(spdlog::level::off); }
+  static void SetUpTestSuite() { log::open(log::Target::kStandardError, "", "off"); }
 
   // Makes the agent anew with other settings.
   void configure(const Config& config) {

@@ -7,7 +7,9 @@ tests_unit_sovia_lane_test_SOURCES = \
 	sovia/lane.cc \
 	tests/unit/sovia_fake_wire.h \
 	tests/unit/sovia_lane_pair.h \
+	tests/unit/sovia_lane_data_test.cc \
 	tests/unit/sovia_lane_direct_test.cc \
+	tests/unit/sovia_lane_hostile_test.cc \
 	tests/unit/sovia_lane_random_test.cc \
 	tests/unit/sovia_lane_test.cc
 tests_unit_sovia_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -19,6 +19,10 @@ inline std::byte stream_byte(unsigned stream, std::uint64_t at) {
   return static_cast<std::byte>((at * 0x9e3779b97f4a7c15ull + stream * 0x5bd1e995ull) >> 56);
 }
 
+inline LaneOptions window(std::uint32_t w, std::uint32_t t, bool combine = true) {
+  return {w, t, combine};
+}
+
 class LaneSide {
  public:
   LaneSide(const LaneOptions& options, unsigned stream)

@@ -70,7 +70,7 @@ class Checks:
             self.check(f'text in ASCII mode there and back, {how}', self.ascii, passive)
             self.check(f'directory listings, {how}', self.listings, passive)
         if self.client_sovia and self.server_sovia:
-            self.check('a large file goes over lanes', self.over_lanes, 2 * files.SIZES[1])
+            self.check('a large file goes over lanes', self.over_lanes, 4 * files.SIZES[1])
         if few:
             return self.failures
         self.check('twenty small files in one session', self.many)
