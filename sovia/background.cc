@@ -89,7 +89,9 @@ void look_at_lanes() {
   const std::uint64_t now = now_ns();
   for (std::size_t i = 0; i < state().ends.size();) {
     LaneEnd* const end = state().ends[i];
-    if (end->claimed && end->stage == LaneEnd::Stage::kOpen && now >= end->unclaim_at) unclaim(*end);
+    if ((end->claimed || end->doubted) && end->stage == LaneEnd::Stage::kOpen && now >= end->unclaim_at) {
+      unclaim(*end);
+    }
     const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
     // Who found it ended could not tell the others there and then.
     if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);
@@ -123,7 +125,7 @@ std::uint64_t next_due() {
   std::uint64_t due = g_flush_at.load();
   for (const LaneEnd* const end : state().ends) {
     if (end->stage == LaneEnd::Stage::kOpen) {
-      if (end->claimed) due = std::min(due, std::max(end->unclaim_at, now));
+      if (end->claimed || end->doubted) due = std::min(due, std::max(end->unclaim_at, now));
       if (end->closing) due = std::min(due, now + kSeldomNs);
       continue;
     }

@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include "sovia/background.h"
 #include "sovia/background_state.h"
@@ -118,6 +119,11 @@ bool refuse(LaneEnd& end, Reason why) {
   return false;
 }
 
+void tell(Reason why) {
+  counters::fell(why);
+  SOVIA_LOG("no lane: %s", text_of(why));
+}
+
 }  // namespace
 
 Reason open_nic(const Flow& flow) {
@@ -182,6 +188,8 @@ bool free_end(std::size_t index) {
 }
 
 void unclaim(LaneEnd& end) {
+  // It would have ended by now.
+  if (std::exchange(end.doubted, false)) tell(Reason::kNotVouched);
   Nic* const nic = engine::nic();
   if (end.claimed && nic != nullptr) VipxUnclaim(nic->handle(), end.token);
   end.claimed = false;
@@ -230,8 +238,8 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         }
       }
       if (why != Reason::kNone) {
-        counters::fell(why);
-        SOVIA_LOG("no lane: %s", text_of(why));
+        end.doubted = why == Reason::kNotVouched;
+        if (!end.doubted) tell(why);
         end.stage = LaneEnd::Stage::kOpen;
         return true;
       }
@@ -267,6 +275,8 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         over = broken = true;
       }
       if (!over || !end.socket->lane_over(end)) return true;
+      // The program is done with the connection, too.
+      if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
       engine::changed(*end.socket);
       counters::add(broken ? Counter::kLanesLost : Counter::kLanesClosed);
       return false;

@@ -41,6 +41,7 @@ class LaneEnd final : public LaneOwner {
   VipxFlow flow{};
   std::uint8_t host[6] = {};          // the peer's
   std::uint64_t unclaim_at = 0;
+  bool doubted = false;               // by the peer's agent; or has the connection ended?
   bool silent = false;                // the peer has not greeted in time
   bool closing = false;               // nothing is sent any more
   bool listed = false;                // was queued

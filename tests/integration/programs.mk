@@ -8,7 +8,8 @@ programs_tests = \
 more_programs_tests = \
 	tests/integration/sovia_programs.test \
 	tests/integration/sovia_measuring.test \
-	tests/integration/sovia_servers.test
+	tests/integration/sovia_servers.test \
+	tests/integration/sovia_many.test
 
 TESTS += $(programs_tests)
 EXTRA_DIST += $(more_programs_tests)
@@ -16,8 +17,9 @@ EXTRA_DIST += $(more_programs_tests)
 check-programs: all
 	$(MAKE) check-TESTS TESTS="$(programs_tests) $(more_programs_tests)"
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
-	tests/integration/ready_programs.py
+	tests/integration/many_programs.py tests/integration/ready_programs.py
 
 tests/integration/sovia_programs.log: $(call after,integration/sovia_ftp)
 tests/integration/sovia_measuring.log: $(call after,integration/sovia_programs)
 tests/integration/sovia_servers.log: $(call after,integration/sovia_measuring)
+tests/integration/sovia_many.log: $(call after,integration/sovia_servers)
