@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 namespace viaduct::sovia {
 
@@ -69,6 +72,29 @@ bool parse(const char* text, Unit unit, std::uint64_t* value) {
   return *end == '\0';
 }
 
+// The variables for this library, each as "NAME=VALUE". They outlive everything.
+using Variables = std::vector<std::string>;
+
+const Variables& variables() {
+  static const Variables& g_kept = []() -> const Variables& {
+    auto& kept = *new Variables;
+    if (getauxval(AT_SECURE) != 0 || environ == nullptr) return kept;
+    for (const char* const* each = environ; *each != nullptr; ++each) {
+      if (strncmp(*each, "SOVIA_", 6) == 0) kept.emplace_back(*each);
+    }
+    return kept;
+  }();
+  return g_kept;
+}
+
+const char* from_environment(const char* variable) {
+  const std::size_t bytes = strlen(variable);
+  for (const std::string& each : variables()) {
+    if (each.compare(0, bytes, variable) == 0 && each[bytes] == '=') return each.c_str() + bytes + 1;
+  }
+  return nullptr;
+}
+
 // Daemons that a superserver starts have a connection as descriptor 2: nothing may be written
 // there.
 bool may_use_stderr() {
@@ -100,7 +126,7 @@ int open_debug_file(const char* path) {
 }
 
 void prepare_debugging() {
-  const char* const value = secure_getenv("SOVIA_DEBUG");
+  const char* const value = from_environment("SOVIA_DEBUG");
   if (value == nullptr || *value == '\0' || strcmp(value, "0") == 0) return;
   if (strcmp(value, "1") == 0) {
     g_debugging = may_use_stderr();
@@ -110,8 +136,6 @@ void prepare_debugging() {
   g_debugging = g_debug_descriptor >= 0;
   if (!g_debugging) complain_on_stderr("SOVIA_DEBUG: the file can't be opened");
 }
-
-const char* from_environment(const char* variable) { return secure_getenv(variable); }
 
 Options read_all() {
   const int saved = errno;
@@ -163,6 +187,8 @@ Options read_options(const char* (*environment)(const char* variable),
   if (read.ack_threshold > read.window) read.ack_threshold = read.window;
   return read;
 }
+
+void keep_environment() { variables(); }
 
 const Options& options() {
   static const Options g_options = read_all();

@@ -50,7 +50,11 @@ struct Options {
   const char* config = "";  // the row's name
 };
 
-// Reads the environment at the first call. Bad values are told of on stderr and not used.
+// Copies the variables of the environment that are for this library, once. To be called when the library is
+// loaded: later another thread may be changing the environment.
+void keep_environment();
+
+// Reads what was kept at the first call. Bad values are told of on stderr and not used.
 const Options& options();
 
 // For tests: reads `environment(variable)`; `complain` gets each message, without a new line.

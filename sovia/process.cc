@@ -9,7 +9,9 @@
 #include "sovia/background.h"
 #include "sovia/fork.h"
 #include "sovia/inheritance.h"
+#include "sovia/options.h"
 #include "sovia/stdio_streams.h"
+#include "vipl/vipl_ext.h"
 
 namespace viaduct::sovia {
 
@@ -43,9 +45,12 @@ void finish() {
 
 namespace {
 
-// Once for each library that this is in: libsovia, and the preload library.
+// Once for each library that this is in: libsovia, and the preload library. The environment is looked at
+// here and nowhere else: later a thread of the program may be changing it.
 [[gnu::constructor]] void begin() {
   kernel::prepare();
+  keep_environment();
+  VipxKeepEnvironment();
   watch();
   take_inheritance();
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "vipl/environment.h"
 #include "vipl/message.h"
 #include "vipl/session.h"
 #include "vipl/sys.h"
@@ -15,9 +16,7 @@ namespace {
 
 constexpr long kPatienceSeconds = 5;  // for an agent that accepts but does not answer
 
-bool agent_address(Session::AgentAddress& agent) {
-  const char* name = secure_getenv(control::kSocketVariable);
-  if (name == nullptr || *name == '\0') name = control::kDefaultSocket;
+bool find_agent(const char* name, Session::AgentAddress& agent) {
   const std::size_t length = strlen(name);
   if (length >= sizeof agent.address.sun_path) {
     explain("the agent's socket has too long a name: %s", name);
@@ -64,24 +63,14 @@ int connect_to_agent(const Session::AgentAddress& agent, int type) {
   return fd;
 }
 
-control::Placement wanted_placement() {
-  const char* const text = secure_getenv(control::kPlacementVariable);
-  const bool any = text == nullptr || *text == '\0' || strcmp(text, "auto") == 0;
-  if (any) return control::Placement::kAny;
-  if (strcmp(text, "hosted") == 0) return control::Placement::kHosted;
-  if (strcmp(text, "granted") == 0) return control::Placement::kGranted;
-  explain("%s is neither auto nor hosted nor granted: ignored", control::kPlacementVariable);
-  return control::Placement::kAny;
-}
-
-bool send_hello(int fd, const char* device) {
+bool send_hello(int fd, const char* device, control::Placement placement) {
   struct {
     control::Hello hello;
   } message = {};
   control::Hello& hello = message.hello;
   hello.head.kind = static_cast<std::uint16_t>(control::Kind::kHello);
   hello.head.bytes = sizeof hello;
-  hello.placement = static_cast<std::uint32_t>(wanted_placement());
+  hello.placement = static_cast<std::uint32_t>(placement);
   strncpy(hello.device, device, sizeof hello.device - 1);
   if (sys::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) return true;
   explain("cannot speak to the agent: %s", strerror(errno));
@@ -155,11 +144,15 @@ VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
 }  // namespace
 
 VIP_RETURN say_hello(const char* device, Hello& hello) {
-  if (!agent_address(hello.agent)) return VIP_ERROR_RESOURCE;
+  const environment::Seen seen = environment::look();
+  if (seen.placement_is_nonsense) {
+    explain("%s is neither auto nor hosted nor granted: ignored", control::kPlacementVariable);
+  }
+  if (!find_agent(seen.socket, hello.agent)) return VIP_ERROR_RESOURCE;
   const int fd = connect_to_agent(hello.agent, 0);
   if (fd < 0) return VIP_ERROR_RESOURCE;
   VIP_RETURN result = VIP_ERROR_RESOURCE;
-  if (send_hello(fd, device)) result = receive_answer(fd, hello, control::Kind::kHello);
+  if (send_hello(fd, device, seen.placement)) result = receive_answer(fd, hello, control::Kind::kHello);
   if (result != VIP_SUCCESS) sys::close(fd);
   return result;
 }
@@ -212,7 +205,7 @@ Adoption hear_of_adoption(int socket, Hello& hello) {
 }
 
 void explain(const char* format, ...) {
-  if (secure_getenv("VIADUCT_DEBUG") == nullptr) return;
+  if (!environment::explains()) return;
   char text[512];
   constexpr char kPrefix[] = "libvipl: ";
   constexpr std::size_t kPrefixBytes = sizeof kPrefix - 1;

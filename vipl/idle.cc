@@ -1,7 +1,6 @@
 #include "vipl/idle.h"
 
-#include <stdlib.h>
-
+#include "vipl/environment.h"
 #include "vipl/sys.h"
 
 namespace viaduct::vipl {
@@ -42,12 +41,7 @@ void look_at_processors() {
 }
 
 std::uint64_t spin_time(std::uint32_t recommended_us) {
-  std::uint64_t us = recommended_us;
-  if (const char* text = secure_getenv("VIADUCT_SPIN_US")) {
-    char* end = nullptr;
-    const unsigned long value = strtoul(text, &end, 10);
-    if (end != text && *end == '\0') us = value;
-  }
+  const std::uint64_t us = environment::spin_us(recommended_us);
   constexpr std::uint64_t kMostUs = 10'000'000;
   return (us < kMostUs ? us : kMostUs) * 1000;
 }

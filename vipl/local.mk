@@ -19,6 +19,7 @@ libvipl_la_SOURCES = \
   vipl/cq.cc \
   vipl/discovery.cc vipl/discovery.h \
   vipl/driver.cc vipl/driver.h \
+  vipl/environment.cc vipl/environment.h \
   vipl/granted_environment.cc kagent/granted_environment.h \
   vipl/guarded_copy.cc vipl/guarded_copy.h \
   vipl/company.cc vipl/company.h \

@@ -3,6 +3,7 @@
 
 #include "kagent/vip_codes.h"
 #include "vipl/caller.h"
+#include "vipl/environment.h"
 #include "vipl/farewell.h"
 #include "vipl/session.h"
 #include "vipl/sys.h"
@@ -85,6 +86,8 @@ VIP_RETURN VipOpenNic(const VIP_CHAR* DeviceName, VIP_NIC_HANDLE* NicHandle) {
   *NicHandle = Handle(Kind::kNic, session->nic_part(), 0).pointer();
   return VIP_SUCCESS;
 }
+
+void VipxKeepEnvironment() { environment::keep(); }
 
 VIP_RETURN VipxAttach(VIP_NIC_HANDLE nic) {
   const Handle handle(nic);

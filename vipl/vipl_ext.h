@@ -56,6 +56,13 @@ int VipxPoll(VIP_CQ_HANDLE cq, struct pollfd *fds, unsigned long nfds,
  */
 int VipxDescriptors(int *fds, int most);
 
+/* Has VipOpenNic go by the environment as it is now, whatever becomes of it later. For a library that
+ * opens NICs in a thread of its own, or where its program does not expect it: getenv(3) must not run
+ * while another thread changes the environment. To be called before there are other threads. The first
+ * call counts, and goes over to children.
+ */
+void VipxKeepEnvironment(void);
+
 /* A TCP connection as one of its ends sees it. Ports and addresses are as in a sockaddr, in network
  * byte order; of AF_INET the first 4 bytes of the addresses count. IPv4 in addresses of AF_INET6 is
  * the same as AF_INET. */

@@ -86,6 +86,7 @@ libvipl_simulated_la_SOURCES = \
 	vipl/cq.cc \
 	vipl/discovery.cc \
 	vipl/driver.cc \
+	vipl/environment.cc \
 	vipl/family.cc \
 	vipl/farewell.cc \
 	vipl/granted_environment.cc \

@@ -1,4 +1,6 @@
-// Threads on one connection.
+// Threads on one connection, and of the library.
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -16,6 +18,32 @@ CASE(threads, one_reads_another_writes, kEach | kAlone) {
   const std::uint64_t right = receive_pattern(s, in, 0, kBytes, 13'001);
   writer.join();
   t.note("right up to", static_cast<long>(right));
+  t.meet();
+}
+
+// Of an environment that is just being changed.
+class NoEnvironment {
+ public:
+  NoEnvironment() : own_(environ) { environ = reinterpret_cast<char**>(1); }
+  ~NoEnvironment() { environ = own_; }
+  NoEnvironment(const NoEnvironment&) = delete;
+
+ private:
+  char** const own_;
+};
+
+// A program may change it whenever no other thread of its own looks there, and other threads don't.
+CASE(threads, none_looks_at_the_environment, kEach | kAlone) {
+  const NoEnvironment broken;
+  Fd s = t.pair();
+  if (t.client()) {
+    send_all(s, "question");
+    t.data("answer", read_exactly(s, 6));
+  } else {
+    t.data("question", read_exactly(s, 8));
+    send_all(s, "answer");
+  }
+  pause_ms(200);  // for what a connection still has begun
   t.meet();
 }
 
