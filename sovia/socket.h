@@ -195,6 +195,8 @@ class Socket {
   bool is_undisturbed(int flags) const;
   ssize_t receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags);
   bool go_up(int fd);
+  // Whoever looks at what is unread on the lane calls this before: if START has come meanwhile, it says
+  // how much there is to read from the kernel first. In and the lane locked.
   void settle_receiving(Lane& lane);
   Attempt receive_from_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                               int flags, ssize_t& bytes);

@@ -185,6 +185,7 @@ void Socket::release(int fd) {
     socklen_t length = sizeof linger;
     kernel::getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length);
     const std::scoped_lock lane_guard(end->lane.lock());
+    settle_receiving(end->lane);
     // TCP resets a connection that is closed before all was read.
     if (end->lane.unread() != 0 && receiving_ != Phase::kKernel) {
       const struct linger now = {1, 0};

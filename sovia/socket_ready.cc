@@ -77,7 +77,7 @@ short Socket::answer(short wanted, short kernel_says) {
       const std::scoped_lock lane_guard(lane.lock());
       if (lane.wants_turn()) lane.turn();
       const bool ended = lane.receiving() == Lane::State::kEnded;
-      if (receiving_ == Phase::kKernel && lane.started()) settle_receiving(lane);
+      settle_receiving(lane);
       if (receiving_ == Phase::kLane && lane.unread() == 0 && ended) {
         set_receiving(Phase::kAfter);
         background::look_at(*lane_);
@@ -125,6 +125,7 @@ int Socket::unread(int kernel_bytes) {
   if (lane_ != nullptr) {
     Lane& lane = lane_->lane;
     const std::scoped_lock lane_guard(lane.lock());
+    settle_receiving(lane);
     if (receiving_ == Phase::kLane || receiving_ == Phase::kAfter) {
       bytes += lane.unread();
       if (lane.receiving() != Lane::State::kEnded) kernel_bytes = 0;

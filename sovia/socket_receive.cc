@@ -17,6 +17,7 @@
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
+
 bool Socket::finds_nothing(int flags) {
   if (!is_quiet()) return false;
   const bool waits = (flags & MSG_DONTWAIT) == 0 &&
@@ -163,8 +164,8 @@ bool Socket::await_moment(int fd, Waiting& waiting) {
          now_ns() < waiting.deadline;
 }
 
-// START has come: how much there is to read from the kernel before.
 void Socket::settle_receiving(Lane& lane) {
+  if (receiving_ != Phase::kKernel || !lane.started()) return;
   kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
   set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
   SOVIA_LOG("receiving goes up to the lane after %llu more bytes",
@@ -189,10 +190,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
   bool lost = true;
   {
     const std::scoped_lock lane_guard(lane.lock());
-    if (receiving_ == Phase::kKernel && lane.receiving() != Lane::State::kIdle &&
-        lane.started()) {
-      settle_receiving(lane);
-    }
+    settle_receiving(lane);
     if (receiving_ == Phase::kLane) {
       if (lane.unread() != 0) {
         bytes = static_cast<ssize_t>((flags & MSG_TRUNC) != 0 && !peek

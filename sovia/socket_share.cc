@@ -54,6 +54,7 @@ void Socket::gather_unread(int fd) {
   std::size_t bytes;
   {
     const std::scoped_lock lane_guard(lane.lock());
+    settle_receiving(lane);
     bytes = lane.unread();
   }
   if (bytes == 0) return;
