@@ -16,6 +16,9 @@ constexpr std::uint32_t kMostAcks = 32;
 
 constexpr std::uint32_t kJoinsPerReap = 16;
 
+// A window of larger ones is as much as TCP holds for a program at first.
+constexpr std::uint32_t kSmallPacket = 4096;
+
 LaneOptions within_limits(LaneOptions options) {
   options.window = std::clamp(options.window, 1u, kMostWindow);
   const std::uint32_t least = (options.window + kMostAcks - 1) / kMostAcks;
@@ -412,6 +415,20 @@ bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
   return false;
 }
 
+// A program may wait until more small packets have come than the window has places, as TCP's buffer is told
+// in bytes.
+bool Lane::join_last(std::uint32_t place, std::uint32_t bytes) {
+  // Half of those that may be kept without the peer waiting for an ACK.
+  const std::uint32_t crowd = (options_.window - options_.ack_threshold) / 2;
+  if (bytes > kSmallPacket || arrivals_.empty() || arrivals_.size() < crowd) return false;
+  Arrival& last = arrivals_[arrivals_.size() - 1];
+  if (last.bytes + bytes > kChunkBytes) return false;
+  std::memcpy(wire_.received(last.place) + last.bytes, wire_.received(place), bytes);
+  last.bytes += bytes;
+  consumed(place);
+  return true;
+}
+
 unsigned Lane::take_data(std::uint32_t place, std::uint32_t bytes, bool direct) {
   last_packet_ = bytes;
   if (deaf_) {
@@ -424,7 +441,7 @@ unsigned Lane::take_data(std::uint32_t place, std::uint32_t bytes, bool direct) 
     consumed(place);
     return kReadable;
   }
-  arrivals_.push_back({place, 0, bytes});
+  if (!join_last(place, bytes)) arrivals_.push_back({place, 0, bytes});
   unread_ += bytes;
   if (leaves_ || peer_leaves_) set_aside();
   return kReadable;

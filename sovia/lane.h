@@ -194,6 +194,7 @@ class Lane {
   void give_back(std::uint32_t place);
   void give_spent_back();
   unsigned take_data(std::uint32_t place, std::uint32_t bytes, bool direct);
+  bool join_last(std::uint32_t place, std::uint32_t bytes);
   bool close_direct();
   unsigned take_hello(std::uint32_t place);
   unsigned take_start(std::uint32_t place);

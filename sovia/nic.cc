@@ -201,7 +201,7 @@ std::byte* ViWire::data_chunk(std::uint32_t place) {
 std::byte* ViWire::control_bytes(std::uint32_t place) {
   return control_bytes_ + std::size_t{place} * kControlBytes;
 }
-const std::byte* ViWire::received(std::uint32_t place) {
+std::byte* ViWire::received(std::uint32_t place) {
   return receive_chunks_ + place * kStride;
 }
 

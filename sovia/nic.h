@@ -73,7 +73,7 @@ class ViWire final : public Wire {
 
   std::byte* data_chunk(std::uint32_t place) override;
   std::byte* control_bytes(std::uint32_t place) override;
-  const std::byte* received(std::uint32_t place) override;
+  std::byte* received(std::uint32_t place) override;
   bool post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override;
   bool post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override;
   bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,

@@ -16,7 +16,8 @@ class Wire {
 
   virtual std::byte* data_chunk(std::uint32_t place) = 0;
   virtual std::byte* control_bytes(std::uint32_t place) = 0;
-  virtual const std::byte* received(std::uint32_t place) = 0;
+  // What has come there; writable until the place is posted again.
+  virtual std::byte* received(std::uint32_t place) = 0;
 
   // False if the connection is over.
   virtual bool post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;

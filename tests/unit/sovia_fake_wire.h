@@ -45,7 +45,7 @@ class FakeWire final : public Wire {
     EXPECT_FALSE(control_busy_[place]);
     return control_.get() + std::size_t{place} * kControlBytes;
   }
-  const std::byte* received(std::uint32_t place) override {
+  std::byte* received(std::uint32_t place) override {
     EXPECT_FALSE(receive_posted_.at(place)) << "the place has been given back";
     return receive_.get() + std::size_t{place} * kChunkBytes;
   }

@@ -59,8 +59,8 @@ TEST(LaneCredits, WindowIsThePeersAndBoundsWhatIsOnItsWay) {
     LanePair pair(window(w_a, 1), window(w_b, w_b));
     pair.start();
     for (int i = 0; i < 1000; ++i) {
-      pair.a.put(1);
-      pair.b.put(1);
+      pair.a.put(5000);
+      pair.b.put(5000);
       pair.settle();
     }
     EXPECT_EQ(pair.a.wire.sent(PacketType::kData), w_b);
@@ -216,14 +216,15 @@ TEST(LaneCombining, EndsWithALargeWriteAFlushOrAFullChunk) {
 TEST(LaneCombining, WhatWaitsForCreditsJoinsAndGoesWithThem) {
   LanePair pair(window(2, 1));
   pair.start();
+  for (int i = 0; i < 2; ++i) pair.a.put(5000, false);
   for (int i = 0; i < 50; ++i) pair.a.put(100, false);
   pair.settle();
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
   EXPECT_FALSE(pair.a.lane.holds()) << "it does not wait for more";
-  pair.b.get(100);
+  pair.b.get(5000);
   pair.settle();
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 3u);
-  EXPECT_EQ(pair.b.lane.unread(), 4900u);
+  EXPECT_EQ(pair.b.lane.unread(), 10'000u);
   pair.drain();
   pair.expect_all_read();
 }
@@ -302,6 +303,24 @@ TEST(LaneReading, PeekShowsAllPacketsAndLeavesThem) {
   EXPECT_EQ(pair.b.get(unread + 200, true), unread + 90);
   pair.drain();
   pair.expect_all_read();
+}
+
+TEST(LaneReading, SmallPacketsThatNobodyReadsAreNotBoundByTheWindow) {
+  for (const LaneOptions& options : {window(2, 1), window(32, 16), window(256, 100)}) {
+    LanePair pair(options);
+    pair.start();
+    for (int i = 0; i < 600; ++i) {
+      pair.a.put(50);
+      pair.settle();
+    }
+    EXPECT_EQ(pair.b.lane.unread(), 30'000u);
+    EXPECT_EQ(pair.b.get(60'000, true), 30'000u);
+    EXPECT_EQ(pair.b.get(777), 777u);
+    pair.a.put(50);
+    pair.settle();
+    pair.drain();
+    pair.expect_all_read();
+  }
 }
 
 TEST(LaneReading, DiscardDropsAcrossPackets) {

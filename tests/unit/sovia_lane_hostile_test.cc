@@ -142,11 +142,13 @@ TEST_F(Hostile, FinAckBeforeTheFinThatWaits) {
 
 TEST_F(Hostile, MoreDataThanTheWindow) {
   bring(At::kUp);
-  for (int i = 0; i < 4; ++i) take(immediate(PacketType::kData, 0), bytes_, 8);
+  constexpr std::uint32_t kBytes = 5000;  // not so small that they share places
+  const std::vector<std::byte> data(kBytes);
+  for (int i = 0; i < 4; ++i) take(immediate(PacketType::kData, 0), data.data(), kBytes);
   EXPECT_FALSE(pair_.a.lane.broken());
-  take(immediate(PacketType::kData, 0), bytes_, 8);
+  take(immediate(PacketType::kData, 0), data.data(), kBytes);
   EXPECT_TRUE(pair_.a.lane.broken());
-  EXPECT_EQ(pair_.a.lane.unread(), 32u);
+  EXPECT_EQ(pair_.a.lane.unread(), 4 * kBytes);
 }
 
 TEST_F(Hostile, CreditsOneByOneBeyondTheWindow) {

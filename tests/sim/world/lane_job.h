@@ -22,7 +22,7 @@ class LaneWire final : public sovia::Wire {
 
   std::byte* data_chunk(std::uint32_t place) override { return data_[place]->data; }
   std::byte* control_bytes(std::uint32_t place) override { return control_[place]->data; }
-  const std::byte* received(std::uint32_t place) override { return receive_[place]->data; }
+  std::byte* received(std::uint32_t place) override { return receive_[place]->data; }
   bool post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override;
   bool post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override;
   bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,

@@ -134,6 +134,28 @@ CASE(fork, unread_bytes_go_to_the_child, kEach | kAlone) {
   }
 }
 
+CASE(fork, unread_bytes_that_came_slowly, kEach | kAlone) {
+  // So that the route may change among bytes that nobody has read.
+  Fd s = t.pair();
+  const Pattern pattern(t.settings().seed);
+  constexpr std::uint64_t kBytes = 30'000, kPiece = 200;
+  if (t.client()) {
+    for (std::uint64_t at = 0; at < kBytes; at += kPiece) {
+      send_pattern(s, pattern, at, at + kPiece, kPiece);
+      pause_ms(1);
+    }
+    t.meet();
+    t.data("answer", read_exactly(s, 2));
+  } else {
+    t.meet();
+    t.say(wait_child(fork_child([&] {
+      const std::uint64_t right = receive_pattern(s, pattern, 0, kBytes, 3001);
+      send_all(s, right == kBytes ? "ok" : "no");
+      return right == kBytes ? 0 : 1;
+    })));
+  }
+}
+
 CASE(fork, unread_bytes_stay_with_the_parent, kEach | kAlone) {
   Fd s = t.pair();
   const Pattern pattern(t.settings().seed);

@@ -191,6 +191,24 @@ CASE(queues, fionread_of_many_packets, kEach) {
   }
 }
 
+CASE(queues, fionread_of_what_comes_slowly, kEach) {
+  // So that the route may change among bytes that nobody has read.
+  Fd s = t.pair();
+  if (t.client()) {
+    for (int i = 0; i < 150; ++i) {
+      send_all(s, std::string(200, 's'));
+      pause_ms(1);
+    }
+    t.meet();
+  } else {
+    t.meet();
+    wait_for_bytes(s, 30'000);
+    t.note("all", queued(s, FIONREAD));
+    read_exactly(s, 5'000);
+    t.note("the rest", queued(s, FIONREAD));
+  }
+}
+
 CASE(queues, fionread_at_the_end, kEach) {
   Fd s = t.pair();
   if (t.client()) {
