@@ -143,6 +143,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   std::uint64_t call_ = 0;  // numbers the harvests
   bool kernels_turn_ = false;
   bool kernel_gave_ = true;
+  bool kernel_has_part_ = false;  // in what is known of the sockets that were collected
   unsigned calls_without_kernel_ = 0;
   std::uint64_t kernel_asked_ = 0;
 

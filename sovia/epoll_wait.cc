@@ -138,7 +138,7 @@ int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_a
 }
 
 bool EpollSet::kernel_can_wait() {
-  return !kernel_gave_ && ++calls_without_kernel_ < kCallsWithoutKernel &&
+  return !kernel_gave_ && !kernel_has_part_ && ++calls_without_kernel_ < kCallsWithoutKernel &&
          now_ns() - kernel_asked_ < kNsWithoutKernel;
 }
 
@@ -186,6 +186,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
 // Fills events[begin..most) from the ready list. The count with those before.
 int EpollSet::collect(epoll_event* events, int begin, int most) {
   int count = begin;
+  kernel_has_part_ = false;
   for (int left = ready_count_; left > 0 && count < most; --left) {
     short pending;
     Registration* r = pop(pending);
@@ -193,6 +194,8 @@ int EpollSet::collect(epoll_event* events, int begin, int most) {
     const short answer = look_again(r, pending);
     if (answer == 0) continue;
     if (r->has(EPOLLET) && !(event_bits::plain(answer) & (pending | POLLERR | POLLHUP))) continue;
+    // As long as the routes are two, one direction may be the kernel's, and what is yet to be read.
+    if ((r->kernel.events & (EPOLLIN | EPOLLOUT | EPOLLRDHUP)) != 0) kernel_has_part_ = true;
     emit(*r, answer, events, count);
     if (!r->has(EPOLLET | EPOLLONESHOT)) list(*r, 0);
   }

@@ -222,7 +222,8 @@ class Socket {
   void reset(int fd);
   void put_off_lane();
   void gather_unread(int fd);
-  Attempt fail_reset();
+  // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.
+  Attempt fail_reset(Attempt once_told);
 
   std::atomic<std::uint32_t> references_{0};  // first: see SocketPool
   std::atomic<int> descriptors_{0};
@@ -256,7 +257,7 @@ class Socket {
   LaneEnd* lane_ = nullptr;
   Stage stage_ = Stage::kNone;
   std::atomic<bool> reset_{false};
-  bool reset_told_ = false;
+  std::atomic<bool> reset_told_{false};
   Holders* holders_ = nullptr;
   Residue* residue_ = nullptr;
   bool departed_ = false;

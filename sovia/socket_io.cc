@@ -160,10 +160,8 @@ void Socket::moved(int fd, ssize_t bytes) {
   background::ask(reference(), fd);
 }
 
-Socket::Attempt Socket::fail_reset() {
-  const bool told = reset_told_;
-  reset_told_ = true;
-  if (told) return Attempt::kDone;
+Socket::Attempt Socket::fail_reset(Attempt once_told) {
+  if (reset_told_.exchange(true)) return once_told;
   errno = ECONNRESET;
   return Attempt::kFailed;
 }

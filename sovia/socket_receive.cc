@@ -182,7 +182,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
     if (attempt != Attempt::kAgain) return attempt;
     came_down.happened = !concerned();
   }
-  if (reset_ && (lane_ == nullptr || receiving_ == Phase::kAfter)) return fail_reset();
+  if (reset_ && (lane_ == nullptr || receiving_ == Phase::kAfter)) return fail_reset(Attempt::kDone);
   if (lane_ == nullptr) {
     return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
   }
@@ -229,7 +229,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
   }
   if (lost) {
     reset(fd);
-    return fail_reset();
+    return fail_reset(Attempt::kDone);
   }
   return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
 }

@@ -140,7 +140,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
   {
     CameDown came_down(*this);
     const std::scoped_lock guard(out_);
-    if (reset_) return Attempt::kPipe;
+    if (reset_) return fail_reset(Attempt::kPipe);
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
@@ -160,7 +160,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
           // What came before the connection was lost may still tell that the peer has closed.
           if (!looked) return Attempt::kLook;
           reset(fd);
-          return Attempt::kPipe;
+          return fail_reset(Attempt::kPipe);
         }
         int combines = combines_.load(std::memory_order_relaxed);
         if (combines < 0) combines = look_up_combining(fd);

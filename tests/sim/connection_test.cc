@@ -1,4 +1,5 @@
 // Connections over the simulated network: set-up, refusal, loss, the end, and what a death does.
+#include "tests/sim/commands.h"
 #include "tests/sim/pair.h"
 
 namespace viaduct::sim {
@@ -6,35 +7,6 @@ namespace {
 
 using layout::CommandBody;
 using layout::Op;
-
-CommandBody wait_for(std::uint32_t discriminator, std::uint64_t timeout_ms) {
-  CommandBody body{};
-  body.op = Op::kConnectWait;
-  body.timeout_ms = timeout_ms;
-  body.local.discriminator_length = 4;
-  std::memcpy(body.local.discriminator, &discriminator, 4);
-  return body;
-}
-
-CommandBody request(std::uint32_t vi, const MacAddress& to, std::uint32_t discriminator,
-                    std::uint64_t timeout_ms) {
-  CommandBody body{};
-  body.op = Op::kConnectRequest;
-  body.vi = vi;
-  body.timeout_ms = timeout_ms;
-  std::memcpy(body.remote.host, to.data(), to.size());
-  body.remote.discriminator_length = 4;
-  std::memcpy(body.remote.discriminator, &discriminator, 4);
-  return body;
-}
-
-CommandBody with_handle(Op op, std::uint32_t handle, std::uint32_t vi = 0) {
-  CommandBody body{};
-  body.op = op;
-  body.handle = handle;
-  body.vi = vi;
-  return body;
-}
 
 // Runs a command that takes its time.
 CommandBody finish(Pair& pair, Program& program, const CommandBody& body,

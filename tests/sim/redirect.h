@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/commands.h"
 #include "tests/sim/granted_host.h"
 #include "tests/sim/pair.h"
 
@@ -31,35 +32,6 @@ inline SimFaults rough() {
   faults.duplication = 0.2;
   faults.reordering = 0.2;
   return faults;
-}
-
-inline CommandBody wait_for(std::uint32_t discriminator, std::uint64_t timeout_ms) {
-  CommandBody body{};
-  body.op = Op::kConnectWait;
-  body.timeout_ms = timeout_ms;
-  body.local.discriminator_length = 4;
-  std::memcpy(body.local.discriminator, &discriminator, 4);
-  return body;
-}
-
-inline CommandBody request(std::uint32_t vi, const MacAddress& to, std::uint32_t discriminator,
-                           std::uint64_t timeout_ms) {
-  CommandBody body{};
-  body.op = Op::kConnectRequest;
-  body.vi = vi;
-  body.timeout_ms = timeout_ms;
-  std::memcpy(body.remote.host, to.data(), to.size());
-  body.remote.discriminator_length = 4;
-  std::memcpy(body.remote.discriminator, &discriminator, 4);
-  return body;
-}
-
-inline CommandBody with_handle(Op op, std::uint32_t handle, std::uint32_t vi = 0) {
-  CommandBody body{};
-  body.op = op;
-  body.handle = handle;
-  body.vi = vi;
-  return body;
 }
 
 inline CommandBody peer_request(std::uint32_t vi, const MacAddress& to, std::uint8_t local,

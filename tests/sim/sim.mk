@@ -21,6 +21,7 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/pair.h \
 	tests/sim/peer_test.cc \
 	tests/sim/rdma_test.cc \
+	tests/sim/commands.h \
 	tests/sim/redirect.h \
 	tests/sim/redirect_hostile_test.cc \
 	tests/sim/redirect_test.cc \

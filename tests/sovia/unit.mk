@@ -9,8 +9,11 @@ EXTRA_DIST += tests/sovia/symbols.test tests/sovia/names.test tests/sovia/pages.
 tests_sovia_unit_api_test_SOURCES = \
 	sovia/launcher/counters_reader.cc \
 	tests/sovia/unit/counters_test.cc \
+	tests/sovia/unit/connection.h \
 	tests/sovia/unit/link_test.cc \
+	tests/sovia/unit/loopback.h \
 	tests/sovia/unit/options_test.cc \
+	tests/sovia/unit/reset_test.cc \
 	tests/sovia/unit/residue_test.cc \
 	tests/sovia/unit/stdio_test.cc \
 	tests/sovia/unit/table_test.cc

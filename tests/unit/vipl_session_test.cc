@@ -500,6 +500,28 @@ TEST_F(ViplSession, LeavesTheParentAloneAfterFork) {
   EXPECT_EQ(done, &arena[1].descriptor);
 }
 
+TEST_F(ViplSession, GoesByTheEnvironmentThatItWasToKeep) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer allows no threads after fork";
+#endif
+  agent = std::make_unique<FakeAgent>();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    VipxKeepEnvironment();
+    setenv("VIADUCT_SOCKET", "@viaduct-nobody-is-here", 1);
+    if (open_nic() != VIP_SUCCESS) _exit(1);
+    VipxKeepEnvironment();
+    if (open_nic() != VIP_SUCCESS) _exit(2);
+    environ = reinterpret_cast<char**>(1);
+    _exit(open_nic() == VIP_SUCCESS ? 0 : 3);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST_F(ViplSession, LeavesThePlacesOfTheStandardStreamsFree) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer allows no threads after fork";

@@ -1,12 +1,12 @@
 #include "sovia/link.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
 
 #include "sovia/kernel.h"
+#include "tests/sovia/unit/loopback.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -16,16 +16,9 @@ struct Connection {
   Connection() {
     kernel::prepare();
     const int listener = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    sockaddr* const any = reinterpret_cast<sockaddr*>(&address);
+    test::Address address = test::listen_on_loopback(listener);
     near = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(listener, any, length) == 0 && listen(listener, 1) == 0 &&
-        getsockname(listener, any, &length) == 0 && connect(near, any, length) == 0) {
-      far = accept(listener, nullptr, nullptr);
-    }
+    if (connect(near, address.any(), address.kLength) == 0) far = accept(listener, nullptr, nullptr);
     close(listener);
   }
   ~Connection() {

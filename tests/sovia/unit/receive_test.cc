@@ -1,8 +1,6 @@
 // Receives of connections that have no lane: as few system calls as without the library, and what
 // handlers do meanwhile. Each case has a process of its own, which begins with one thread.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -14,6 +12,7 @@
 #include "sovia/kernel.h"
 #include "sovia/sovia.h"
 #include "sovia/threads.h"
+#include "tests/sovia/unit/loopback.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -63,14 +62,7 @@ void in_a_child(Body&& body) {
 template <class Peer>
 int connect_to(Peer&& peer) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* const at = reinterpret_cast<sockaddr*>(&address);
-  EXPECT_EQ(bind(listener, at, length), 0);
-  EXPECT_EQ(listen(listener, 1), 0);
-  EXPECT_EQ(getsockname(listener, at, &length), 0);
+  test::Address address = test::listen_on_loopback(listener);
   if (fork() == 0) {
     alarm(20);
     peer(accept(listener, nullptr, nullptr));
@@ -78,7 +70,7 @@ int connect_to(Peer&& peer) {
   }
   close(listener);
   const int fd = sovia_socket(AF_INET, SOCK_STREAM, 0);
-  EXPECT_EQ(sovia_connect(fd, at, length), 0);
+  EXPECT_EQ(sovia_connect(fd, address.any(), address.kLength), 0);
   return fd;
 }
 

@@ -1,9 +1,6 @@
 // stdio on sockets, and what else moves data without send and recv.
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,41 +9,12 @@
 
 #include "sovia/sovia.h"
 #include "sovia/table.h"
+#include "tests/sovia/unit/connection.h"
 
 namespace viaduct::sovia {
 namespace {
 
-class Connection : public testing::Test {
- protected:
-  void SetUp() override {
-    const int listener = sovia_socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    ASSERT_EQ(sovia_bind(listener, generic, length), 0);
-    ASSERT_EQ(sovia_listen(listener, 1), 0);
-    sovia_getsockname(listener, generic, &length);
-    near_ = sovia_socket(AF_INET, SOCK_STREAM, 0);
-    ASSERT_EQ(sovia_connect(near_, generic, length), 0);
-    far_ = sovia_accept(listener, nullptr, nullptr);
-    ASSERT_GE(far_, 0);
-    sovia_close(listener);
-  }
-  void TearDown() override {
-    if (near_ >= 0) sovia_close(near_);
-    sovia_close(far_);
-  }
-  std::string receive(std::size_t bytes) {
-    std::string text(bytes, '\0');
-    const ssize_t got = sovia_recv(far_, text.data(), bytes, MSG_WAITALL);
-    text.resize(got < 0 ? 0 : static_cast<std::size_t>(got));
-    return text;
-  }
-
-  int near_ = -1, far_ = -1;
-};
+using test::Connection;
 
 TEST_F(Connection, StreamsReadAndWrite) {
   FILE* const stream = sovia_fdopen(near_, "r+b");
