@@ -102,10 +102,7 @@ Reason judge(LaneEnd& end) {
   const VIP_RETURN result = VipxVerify(nic->handle(), &host.address, &end.flow, token);
   if (result == VIP_SUCCESS) return Reason::kNone;
   SOVIA_LOG("the peer's agent: %s", VipxReturnText(result));
-  // For a connection that has ended meanwhile no agent vouches. FIN went ahead of the end.
-  progress();
   const std::scoped_lock guard(end.lane.lock());
-  if (end.socket->closed() || end.lane.says_closed()) return Reason::kEnd;
   return end.lane.broken() ? Reason::kPeerLeft : Reason::kNotVouched;
 }
 
@@ -188,8 +185,10 @@ bool free_end(std::size_t index) {
 }
 
 void unclaim(LaneEnd& end) {
-  // It would have ended by now.
-  if (std::exchange(end.doubted, false)) tell(Reason::kNotVouched);
+  if (std::exchange(end.doubted, false)) {
+    tell(Reason::kNotVouched);
+    end.listed = true;
+  }
   Nic* const nic = engine::nic();
   if (end.claimed && nic != nullptr) VipxUnclaim(nic->handle(), end.token);
   end.claimed = false;
@@ -274,8 +273,9 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         end.lane.cut();
         over = broken = true;
       }
+      // No agent vouches for a connection that has ended. If it had, this end of it is closed soon, too.
+      if (end.doubted && !closed) return true;
       if (!over || !end.socket->lane_over(end)) return true;
-      // The program is done with the connection, too.
       if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
       engine::changed(*end.socket);
       counters::add(broken ? Counter::kLanesLost : Counter::kLanesClosed);

@@ -140,8 +140,6 @@ class Lane {
   std::uint32_t last_packet() const { return last_packet_; }
   // The peer's program has closed.
   bool peer_closed() const { return peer_closed_ && trusted_; }
-  // So says who is at the other end, be it the peer or not.
-  bool says_closed() const { return peer_closed_; }
   // The peer asks for the FIN of the sending direction; it is on its way.
   bool peer_leaves() const { return peer_leaves_; }
 

@@ -2,6 +2,7 @@
 
 programs_tests = \
 	tests/integration/sovia_ftp.test \
+	tests/integration/sovia_impostor.test \
 	tests/integration/sovia_ready.test
 
 # These take some ten minutes: `make check-programs`.
@@ -17,7 +18,16 @@ EXTRA_DIST += $(more_programs_tests)
 check-programs: all
 	$(MAKE) check-TESTS TESTS="$(programs_tests) $(more_programs_tests)"
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
-	tests/integration/many_programs.py tests/integration/ready_programs.py
+	tests/integration/impostor_client.py tests/integration/many_programs.py \
+	tests/integration/ready_programs.py
+
+check_PROGRAMS += tests/integration/impostor_tool
+tests_integration_impostor_tool_SOURCES = tests/integration/impostor_tool.cc
+tests_integration_impostor_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_impostor_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+# Another user runs it, who can't write to the tree.
+tests_integration_impostor_tool_LDFLAGS = -no-install
+tests_integration_impostor_tool_LDADD = libsovia_parts.la libvipl.la -lpthread
 
 tests/integration/sovia_programs.log: $(call after,integration/sovia_ftp)
 tests/integration/sovia_measuring.log: $(call after,integration/sovia_programs)
