@@ -238,8 +238,11 @@ bool advance(LaneEnd& end, std::uint64_t now) {
       }
       if (why != Reason::kNone) {
         end.doubted = why == Reason::kNotVouched;
+        end.unclaim_at = now_ns() + kClaimNs;
         if (!end.doubted) tell(why);
         end.stage = LaneEnd::Stage::kOpen;
+        // What the kernel says counts again: it may have said that the connection is at its end.
+        engine::changed(*end.socket);
         return true;
       }
       end.stage = LaneEnd::Stage::kOpen;

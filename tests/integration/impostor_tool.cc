@@ -1,10 +1,11 @@
-// impostor_tool: asks for the lane of a TCP connection that is somebody else's, and behaves as its peer would.
+// impostor_tool: asks for the lane of a TCP connection that is somebody else's, and behaves as its
+// peer would.
 //
 //   impostor_tool LOCAL:PORT REMOTE:PORT SECONDS WHAT     the connection as this host sees it
 //
-// WHAT: "sits" greets and waits; "leaves" greets and is gone a second later; "closes" says that its program has
-// closed; "pushes" sends data at once.
-// Prints what it gets: "claimed" if its agent vouches for it, "connected", "greeted", "trusted".
+// WHAT: "sits" greets and waits; "leaves" greets and is gone a second later; "closes" says that its
+// program has closed; "pushes" sends data at once; "mumbles" does not even greet. Prints what it
+// gets: "claimed" if its agent vouches for it, "connected", "greeted", "trusted".
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <time.h>
@@ -55,10 +56,12 @@ class Impostor {
       : nic_(nic), wire_(wire), lane_(wire, LaneOptions{}), what_(std::move(what)) {}
 
   void step(const std::uint8_t (&token)[kTokenBytes]) {
+    if (connected_ && what_ == "mumbles") return;
     if (!connected_) {
       if (wire_.connected() != VIP_SUCCESS) return;
       connected_ = true;
       say("connected");
+      if (what_ == "mumbles") return;
       lane_.greet(token);
       if (what_ == "closes") lane_.finish(true);
     }
@@ -104,7 +107,8 @@ class Impostor {
 int main(int count, char** arguments) {
   Flow flow{};
   if (count != 5 || !parse(arguments[1], flow.local) || !parse(arguments[2], flow.remote)) {
-    std::fputs("impostor_tool LOCAL:PORT REMOTE:PORT SECONDS sits|leaves|closes|pushes\n", stderr);
+    std::fputs("impostor_tool LOCAL:PORT REMOTE:PORT SECONDS sits|leaves|closes|pushes|mumbles\n",
+               stderr);
     return 2;
   }
   kernel::prepare();
