@@ -152,9 +152,11 @@ class Lane {
   unsigned cut();
 
   bool broken() const { return broken_; }
-  // ... and data may be lost with it: the peer sends some only after its greeting.
+  // ... and data may be lost with it: that of this end, or the peer's, which sends none before it is
+  // trusted.
   bool lost() const {
-    return broken_ && may_start() && receiving_ != State::kEnded && !peer_closed_;
+    return broken_ && may_start() && (sending_ != State::kIdle || !wants_trust_) &&
+           receiving_ != State::kEnded && !peer_closed_;
   }
   bool over() const {
     return broken_ || (sending_ == State::kEnded && receiving_ == State::kEnded);

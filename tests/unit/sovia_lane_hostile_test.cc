@@ -111,6 +111,23 @@ TEST(LaneTrust, NothingStartsBeforeIt) {
   EXPECT_FALSE(lane.lost() || lane.may_start());
 }
 
+// The peer sends nothing before it has heard of it.
+TEST(LaneTrust, NothingIsLostBeforeItIsTold) {
+  FakeWire wire(places_for({})), other(places_for({}));
+  wire.connect(other);
+  other.connect(wire);
+  Lane lane(wire, {});
+  lane.greet(LanePair::kTokenA);
+  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}};
+  ASSERT_TRUE(wire.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
+  ASSERT_TRUE(wire.inject(immediate(PacketType::kTrust, 0)));
+  while (wire.take_in(lane)) continue;
+  wire.break_down();
+  lane.trust();
+  EXPECT_TRUE(lane.broken() && lane.may_start());
+  EXPECT_FALSE(lane.lost());
+}
+
 TEST_F(Hostile, WindowOutOfBounds) {
   for (const std::uint32_t w : {0u, kMostWindow + 1, 0xffffffffu}) {
     LanePair pair;

@@ -281,5 +281,13 @@ TEST(LaneCut, WhatCameBeforeAFailedSendStillCounts) {
   EXPECT_EQ(pair.b.get(2000), 1000u);
 }
 
+TEST(LaneCut, SomethingMayBeLostOnceThePeerIsTrusted) {
+  LanePair pair;
+  pair.start();
+  pair.a.wire.break_down();
+  pair.a.lane.cut();
+  EXPECT_TRUE(pair.a.lane.lost());
+}
+
 }  // namespace
 }  // namespace viaduct::sovia
