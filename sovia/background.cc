@@ -112,7 +112,12 @@ void flush_held() {
       if (!end->lane.wants_turn() && !end->lane.awaits_completion()) continue;
       if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
       changes = end->lane.turn();
-      end->lane.flush();
+      if (end->lane.is_corked() && now >= end->corked_until) {
+        end->lane.push();
+        end->corked_until = 0;
+      } else {
+        end->lane.flush();
+      }
       if (end->lane.wants_turn() || end->lane.awaits_completion()) flush_later(*end);
     }
     if (changes != 0) engine::changed(*end->socket);
@@ -268,6 +273,7 @@ void prepare(int fd) {
 void ask(SocketRef socket, int fd) {
   Task task;
   task.flow_known = flow_of(fd, task.flow);
+  task.fd = fd;
   // Both ends know the listener's port; the lower one is usually it.
   const auto number = [](const FlowEnd& end) { return end.port[0] << 8 | end.port[1]; };
   const bool mine = task.flow_known && number(task.flow.local) < number(task.flow.remote);

@@ -98,6 +98,29 @@ void notify_watchers(Socket& socket, short changed) {
   }
 }
 
+void refresh_watchers(Socket& socket) {
+  if (socket.watchers().load() == nullptr) return;
+  struct Place {
+    EpollSetRef set;
+    int fd;
+  };
+  std::vector<Place> places;
+  {
+    const std::lock_guard guard(lock_of(socket));
+    for (auto* r = static_cast<Registration*>(socket.watchers().load()); r != nullptr;
+         r = r->next_watcher) {
+      if (EpollSetRef set = r->set->weak_from_this().lock()) places.push_back({std::move(set), r->fd});
+    }
+  }
+  for (const Place& place : places) place.set->refresh_socket(place.fd, socket);
+}
+
+void EpollSet::refresh_socket(int fd, const Socket& socket) {
+  const std::lock_guard guard(mutex_);
+  Registration* const r = find(fd);
+  if (r != nullptr && r->socket.get() == &socket && !refresh(*r, false)) erase(*r);
+}
+
 EpollSet::EpollSet(int epfd) : epfd_(epfd) {}
 
 EpollSet::~EpollSet() {

@@ -82,6 +82,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
  private:
   friend struct Registration;
   friend void notify_watchers(Socket& socket, short changed);
+  friend void refresh_watchers(Socket& socket);
 
   // How the kernel's registration is to be.
   struct Plan {
@@ -109,6 +110,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   Registration* find(int fd);
   Registration& insert(int fd, SocketRef socket, EpollSetRef inner, const epoll_event& event);
   void erase(Registration& r);
+  void refresh_socket(int fd, const Socket& socket);
   static std::uint64_t token(const Registration& r);
   // Whose event this is, by its data. kToken: ours, and of a registration if that is still there.
   enum class Sender { kProgram, kBell, kToken };

@@ -34,7 +34,7 @@ sovia_sources = \
 	sovia/passing.cc sovia/passing.h \
 	sovia/poll_set.cc sovia/poll_set.h \
 	sovia/process.cc sovia/process.h \
-	sovia/ready.h \
+	sovia/ready.h sovia/ready_arguments.h \
 	sovia/ready_poll.cc \
 	sovia/ready_select.cc \
 	sovia/reason.cc sovia/reason.h \

@@ -177,6 +177,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
   const bool peek = (flags & MSG_PEEK) != 0;
   CameDown came_down(*this);
   const std::scoped_lock guard(in_);
+  fd = current(fd);
   if (residue_ != nullptr) {
     const Attempt attempt = receive_residue(pieces, count, skip, peek, bytes);
     if (attempt != Attempt::kAgain) return attempt;
@@ -244,8 +245,7 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
   if (bytes == 0 && lane_ != nullptr && receiving_ == Phase::kKernel && rest.bytes() != 0 &&
       !read_shut_) {
     const std::scoped_lock guard(lane_->lane.lock());
-    const bool ended = lane_->lane.receiving() == Lane::State::kEnded && !lane_->lane.started();
-    if (!ended && !lane_->lane.broken()) {
+    if (must_wait_for_lane_end(lane_->lane)) {
       early_end_ = true;
       return Attempt::kAgain;
     }

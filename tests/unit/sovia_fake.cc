@@ -249,7 +249,7 @@ short Socket::ask_kernel(short wanted) {
   return ask;
 }
 
-short Socket::answer(short wanted, short kernel_says) {
+short Socket::answer(short wanted, short kernel_says, int) {
   fake::LaneState& state = lane(*this);
   ++state.answers;
   short says = kernel_says;
