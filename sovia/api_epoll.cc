@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "sovia/epoll_set.h"
 #include "sovia/guard.h"
@@ -21,6 +22,14 @@ constexpr int kMost = INT_MAX / static_cast<int>(sizeof(epoll_event));
 EpollSetRef set_for(int epfd, epoll_event* events, int most) {
   if (most <= 0 || most > kMost || !copy_guarded(events, events, sizeof *events)) return nullptr;
   return epoll_sets::find_or_look(epfd);
+}
+
+// To a few milliseconds, and cheap.
+std::uint64_t about_now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeout,
@@ -63,7 +72,18 @@ int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
 }
 
 int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
-  return sovia_epoll_pwait(epfd, events, most, timeout, nullptr);
+  const std::uint64_t begun = timeout > 0 ? about_now_ns() : 0;
+  int count;
+  if (!EpollSet::wait_fast(epfd, events, most, timeout, count)) {
+    return sovia_epoll_pwait(epfd, events, most, timeout, nullptr);
+  }
+  if (count <= 0 || !EpollSet::has_own(events, count)) return count;
+  const signals::Inside inside;
+  const EpollSetRef set = epoll_sets::find(epfd);
+  if (!set) return count;
+  const std::uint64_t deadline =
+      timeout < 0 ? kNever : begun + static_cast<std::uint64_t>(timeout) * 1'000'000;
+  return set->go_on_waiting(epfd, events, most, count, timeout == 0, timeout == 0 ? 0 : deadline);
 }
 
 int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,

@@ -36,6 +36,7 @@ constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads
 constexpr std::uint64_t kFarewellNs = 3'000 * kMs;   // at the end, without anything moving
 
 std::atomic<int> g_poke{-1};
+std::atomic<bool> g_stops{false};  // when the last lane has gone
 std::atomic<bool> g_idle{false};  // sleeps, so it must be poked
 std::atomic<std::uint64_t> g_flush_at{kNever};
 
@@ -128,6 +129,7 @@ void flush_held() {
 std::uint64_t next_due() {
   const std::uint64_t now = now_ns();
   std::uint64_t due = g_flush_at.load();
+  if (g_stops.load()) due = std::min(due, now + kMs);
   for (const LaneEnd* const end : state().ends) {
     if (end->stage == LaneEnd::Stage::kOpen) {
       if (end->claimed || end->doubted) due = std::min(due, std::max(end->unclaim_at, now));
@@ -148,6 +150,7 @@ void run() {
     do_tasks();
     look_at_lanes();
     flush_held();
+    if (g_stops.load() && state().ends.empty()) return;
     g_idle.store(true);
     {
       const std::scoped_lock guard(state().lock);
@@ -190,11 +193,20 @@ void run() {
 void* run_thread(void*) {
   prctl(PR_SET_NAME, "sovia");
   run();
+  if (Nic* const nic = engine::nic(); nic != nullptr) {
+    engine::pause();
+    engine::set_nic(nullptr);
+    engine::go_on();
+    VipCloseNic(nic->handle());  // the rest of it stays: another thread may be about to look
+  }
+  const std::scoped_lock guard(state().lock);
+  state().running = false;
   return nullptr;
 }
 
 // Under the lock.
 bool start() {
+  if (g_stops.load()) return false;
   if (state().running) return true;
   const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (descriptor < 0) return false;
@@ -274,6 +286,10 @@ void ask(SocketRef socket, int fd) {
   Task task;
   task.flow_known = flow_of(fd, task.flow);
   task.fd = fd;
+  if (task.flow_known && is_loopback(task.flow)) {
+    socket->lane_refused(Reason::kLocal);
+    return;
+  }
   // Both ends know the listener's port; the lower one is usually it.
   const auto number = [](const FlowEnd& end) { return end.port[0] << 8 | end.port[1]; };
   const bool mine = task.flow_known && number(task.flow.local) < number(task.flow.remote);
@@ -332,6 +348,25 @@ void flush_later(LaneEnd& end) {
   std::uint64_t before = g_flush_at.load();
   while (at < before && !g_flush_at.compare_exchange_weak(before, at)) continue;
   if (at < before) poke();
+}
+
+void stop() {
+  constexpr std::uint64_t kStopNs = 3'000 * kMs;
+  constexpr timespec kMoment{0, 1'000'000}, kWatch{0, 40'000'000};
+  g_stops.store(true);
+  poke();
+  const std::uint64_t until = now_ns() + kStopNs;
+  bool ran = false;
+  while (now_ns() < until) {
+    {
+      const std::scoped_lock guard(state().lock);
+      if (!state().running) break;
+    }
+    ran = true;
+    kernel::ppoll(nullptr, 0, &kMoment, nullptr);
+  }
+  // VIPL's thread takes a last look at what was closed, and then sleeps for ever.
+  if (ran) kernel::ppoll(nullptr, 0, &kWatch, nullptr);
 }
 
 void farewell() {

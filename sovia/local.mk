@@ -40,6 +40,7 @@ sovia_sources = \
 	sovia/reason.cc sovia/reason.h \
 	sovia/registrations.cc sovia/registrations.h \
 	sovia/residue.cc sovia/residue.h \
+	sovia/seccomp.cc sovia/seccomp.h \
 	sovia/signals.cc sovia/signals.h \
 	sovia/socket.cc sovia/socket_ready.cc sovia/socket_leave.cc sovia/socket_share.cc sovia/socket.h \
 	sovia/socket_io.cc sovia/socket_receive.cc sovia/socket_send.cc sovia/socket_pieces.h \

@@ -16,6 +16,9 @@ namespace {
 // No descriptor, and none that is left out for now.
 constexpr int kNone = INT_MIN;
 
+// More than that the kernel may refuse, and says so when it looks.
+constexpr std::size_t kFewToSleepOn = 16;
+
 // For how long a descriptor is left out of a sleep that the kernel would otherwise end at once.
 constexpr std::uint64_t kLeftOutNs = 10'000'000;
 
@@ -76,21 +79,25 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
     const int lanes = answer_from_lanes();
     if (lanes > 0 && (asked || kernel_can_wait())) return lanes;
 
-    // A signal that `mask` lets in does not keep what is ready from the program.
-    const int said = last && lanes == 0 && mask != nullptr
-                         ? kernel::ppoll(fds_.data(), size_, &kNoTime, mask)
-                         : kernel::poll(fds_.data(), size_, 0);
-    if (said < 0) {
-      if (errno == EINTR) signals::run_held_back(mask);
-      if (errno != EINTR || lanes == 0) return -1;
-      if (const int still = answer_from_lanes(); still > 0) return still;
-      errno = EINTR;
-      return -1;
+    int count = 0;
+    // Without lanes the sleep is the look, too.
+    if (last || lanes > 0 || spin_ || size_ > kFewToSleepOn) {
+      // A signal that `mask` lets in does not keep what is ready from the program.
+      const int said = last && lanes == 0 && mask != nullptr
+                           ? kernel::ppoll(fds_.data(), size_, &kNoTime, mask)
+                           : kernel::poll(fds_.data(), size_, 0);
+      if (said < 0) {
+        if (errno == EINTR) signals::run_held_back(mask);
+        if (errno != EINTR || lanes == 0) return -1;
+        if (const int still = answer_from_lanes(); still > 0) return still;
+        errno = EINTR;
+        return -1;
+      }
+      asked = true;
+      if (said > 0 && asked_in_vain()) continue;
+      count = merge(said > 0);
+      if (count > 0 || last) return count;
     }
-    asked = true;
-    if (said > 0 && asked_in_vain()) continue;
-    int count = merge(said > 0);
-    if (count > 0 || last) return count;
 
     const std::uint64_t until =
         left_out_ == 0 ? deadline : std::min(deadline, now_ns() + kLeftOutNs);

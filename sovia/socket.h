@@ -129,6 +129,8 @@ class Socket {
   // In the child, for every socket: no thread is inside any more.
   void after_fork_in_child();
 
+  // Lane left. What is unread and comes before anything that the kernel has is the socket's own.
+  void gather(int fd);
   // Another program or process is about to get the descriptor. Lane left. The file of what is unread
   // and comes before anything that the kernel has; -1: there is none.
   int bequeath(int fd);
@@ -213,8 +215,8 @@ class Socket {
   ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct);
   ssize_t send_registered(int fd, const iovec& piece, int flags);
   void await_sent(std::uint64_t ticket);
-  // Nobody else can bring a lane while this thread waits: what it waits for is the kernel's alone.
-  bool is_undisturbed(int flags) const;
+  // Whether what this thread waits for is the kernel's alone; receive_undisturbed() has to follow.
+  bool begin_undisturbed(int flags);
   ssize_t receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags);
   bool go_up(int fd);
   // Whoever looks at what is unread on the lane calls this before: if START has come meanwhile, it says
@@ -281,9 +283,9 @@ class Socket {
   std::atomic<std::uint32_t> last_packet_{0};  // bytes of the last one from the lane: a hint
   bool early_end_ = false;   // of the kernel's stream, before the lane's
   bool end_counts_ = false;  // ... which came before the peer could have begun with the lane
-  // receive_undisturbed() waits, and it is a handler that runs. One that left it by longjmp leaves this
-  // behind: such a connection stays with the kernel.
-  std::atomic<bool> undisturbed_{false};
+  // Calls of receive_undisturbed(); increased with in_ locked. A handler that left one by longjmp leaves
+  // this behind: such a connection stays with the kernel.
+  std::atomic<int> undisturbed_{0};
 
   // --- sending
   Lock out_;

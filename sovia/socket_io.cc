@@ -239,10 +239,10 @@ void Socket::moved(int fd, ssize_t bytes) {
   } else if (calls < calls_needed_) {
     return;
   }
-  // The receive that a handler has interrupted would not hear of a lane.
-  if (undisturbed_.load(std::memory_order_relaxed)) return;
   {
     const std::scoped_lock both(in_, out_);
+    // Such a receive, of another thread or interrupted by a handler, would not hear of a lane.
+    if (undisturbed_.load(std::memory_order_relaxed) != 0) return;
     if (stage_ != Stage::kNone || forbidden_ || reset_) return;
     if (holders_ != nullptr && !sole_holder(*holders_)) {
       calls_.store(0);

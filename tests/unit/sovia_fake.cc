@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "sovia/seccomp.h"
 #include "sovia/epoll_set.h"
 #include "sovia/kernel.h"
 #include "sovia/own_descriptors.h"
@@ -19,6 +20,10 @@
 #include "sovia/table.h"
 #include "sovia/signals.h"
 #include "sovia/waiting.h"
+
+namespace viaduct::sovia::seccomp {
+constinit std::atomic<bool> g_in_force{false};
+}
 
 namespace viaduct::sovia {
 namespace fake {

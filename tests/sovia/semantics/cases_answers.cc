@@ -1,16 +1,26 @@
 // What calls answer at once: that something is ready, that an argument is bad, that they will not wait;
 // and those that a call in another thread frees, or leaves waiting.
 #include <errno.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
+#include <stddef.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <thread>
+#include <vector>
 
 #include "calls.h"
 
@@ -205,23 +215,18 @@ bool has_control(int s) {
 
 CASE(answers, control_data_from_the_first_receive_on, kEach) {
   constexpr int kTcpInq = 36;
-  Fd counted = t.pair(), timed = t.pair();
+  Fd counted = t.pair();
   if (t.client()) {
     t.meet();
     for (int i = 0; i < 3; ++i) {
       send_all(counted, "c");
-      send_all(timed, "t");
       t.meet();
     }
   } else {
     set_option(counted, IPPROTO_TCP, kTcpInq, 1);
-    set_option(timed, SOL_SOCKET, SO_TIMESTAMPNS, 1);
     t.meet();
     for (int i = 0; i < 3; ++i) {
       t.note("TCP_INQ", has_control(counted));
-      // The kernel begins to take times a little after it is asked to.
-      const bool has_time = has_control(timed);
-      if (i > 0) t.note("SO_TIMESTAMPNS", has_time);
       t.meet();
     }
   }
@@ -289,6 +294,98 @@ CASE(answers, closed_while_another_thread_receives, kEach | kAlone) {
     std::string how;
     read_to_end(s, &how);
     t.say(how);
+  }
+  t.meet();
+}
+
+// ---------------------------------------------------------------- programs that have little
+
+CASE(answers, threads_with_the_least_stack, kEach | kAlone) {
+  Fd s = t.pair();
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, static_cast<std::size_t>(PTHREAD_STACK_MIN));
+  pthread_t thread;
+  const auto run = [](void* socket) -> void* {
+    send(*static_cast<int*>(socket), "t", 1, MSG_NOSIGNAL);
+    return nullptr;
+  };
+  int number = s;
+  const int made = pthread_create(&thread, &attributes, run, &number);
+  pthread_attr_destroy(&attributes);
+  t.note("made", made);
+  if (made == 0) pthread_join(thread, nullptr);
+  t.data("came", read_exactly(s, 1));
+  t.meet();
+}
+
+CASE(answers, descriptors_of_the_programs_choice, kEach) {
+  Fd s = t.pair();
+  long good = 0;
+  for (int number = 890; number < 930; ++number) {
+    const Fd copy(dup2(STDERR_FILENO, number));
+    good += copy == number;
+  }
+  t.note("good", good);
+  t.meet();
+}
+
+// A thread for each connection, and not many more descriptors than connections.
+CASE(answers, many_threads_and_few_descriptors, kAlone) {
+  constexpr std::size_t kConnections = 60;
+  constexpr int kRounds = 12;
+  const rlimit few{128, 128};
+  setrlimit(RLIMIT_NOFILE, &few);
+  std::vector<Fd> all = t.pairs(kConnections);
+  std::atomic<long> good{0};
+  std::vector<std::thread> threads;
+  for (const Fd& s : all) {
+    threads.emplace_back([&good, fd = int{s}, first = t.client()] {
+      for (int i = 0; i < kRounds; ++i) {
+        char byte = 'r';
+        if (first) send(fd, &byte, 1, MSG_NOSIGNAL);
+        if (recv(fd, &byte, 1, 0) == 1) ++good;
+        if (!first) send(fd, &byte, 1, MSG_NOSIGNAL);
+        if (first && i > 4) pause_ms(2);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  t.note("good", good);
+  t.meet();
+}
+
+// System calls that are none of a plain program's on a socket fail from now on.
+bool forbid_calls() {
+  constexpr std::array kForbidden = {SYS_ppoll,      SYS_sendmsg,    SYS_recvmsg,  SYS_madvise,
+                                     SYS_getsockopt, SYS_setsockopt, SYS_ioctl,    SYS_fcntl,
+                                     SYS_eventfd2,   SYS_membarrier, SYS_sched_yield};
+  std::vector<sock_filter> filter = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+  for (const long number : kForbidden) {
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(number), 0, 1));
+    filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
+  }
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+CASE(answers, after_a_filter_of_system_calls, kEach | kAlone) {
+  Fd s = t.pair();
+  if (t.client()) {
+    t.note("filter", forbid_calls());
+    long good = 0;
+    for (int i = 0; i < 40; ++i) {
+      char byte = 'f';
+      pollfd at{s, POLLIN, 0};
+      if (write(s, &byte, 1) == 1 && poll(&at, 1, kSoon) == 1 && read(s, &byte, 1) == 1) ++good;
+    }
+    t.note("good", good);
+    t.note("shutdown", shutdown(s, SHUT_WR));
+  } else {
+    for (char byte; recv(s, &byte, 1, 0) == 1;) send(s, &byte, 1, MSG_NOSIGNAL);
   }
   t.meet();
 }
