@@ -89,9 +89,8 @@ void look_at_lanes() {
   const std::uint64_t now = now_ns();
   for (std::size_t i = 0; i < state().ends.size();) {
     LaneEnd* const end = state().ends[i];
-    if ((end->claimed || end->doubted) && end->stage == LaneEnd::Stage::kOpen && now >= end->unclaim_at) {
-      unclaim(*end);
-    }
+    if (end->claimed && claim_has_served(*end, now)) unclaim(*end);
+    if (end->doubted && now >= end->unclaim_at) tell_doubt(*end);
     const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
     // Who found it ended could not tell the others there and then.
     if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);

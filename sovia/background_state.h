@@ -61,8 +61,11 @@ Reason open_nic(const Flow& flow);
 Reason open_lane(Task& task);
 // Whatever is next for it. False if it is to be freed.
 bool advance(LaneEnd& end, std::uint64_t now);
-// The agent need not vouch for it any more.
+// The agent need not vouch for it any more: the peer trusts it, or has had the time.
+bool claim_has_served(LaneEnd& end, std::uint64_t now);
 void unclaim(LaneEnd& end);
+// No peer has been doubted in vain: the connection has not ended meanwhile.
+void tell_doubt(LaneEnd& end);
 // Forgets the end at an index of state().ends and frees it. False if somebody looks at it.
 bool free_end(std::size_t index);
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sovia/counters.h"
+
 namespace viaduct::sovia {
 namespace {
 
@@ -71,8 +73,9 @@ Lane::Lane(Wire& wire, const LaneOptions& options)
 
 // ---------------------------------------------------------------------------- sending
 
-std::uint32_t Lane::take_credits() {
+std::uint32_t Lane::take_credits(PacketType type) {
   const std::uint32_t credits = owed_;
+  if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);
   owed_ = 0;
   return credits;
 }
@@ -90,7 +93,7 @@ bool Lane::post(PacketType type, const void* body, std::uint32_t bytes, std::uin
   if (control_posted_ - control_done_ == places_.control) return false;
   const auto place = static_cast<std::uint32_t>(control_posted_ % places_.control);
   if (bytes != 0) std::memcpy(wire_.control_bytes(place), body, bytes);
-  if (!wire_.post_control(place, bytes, immediate(type, take_credits(), flags))) {
+  if (!wire_.post_control(place, bytes, immediate(type, take_credits(type), flags))) {
     broken_ = true;
     return false;
   }
@@ -161,7 +164,10 @@ std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip
         }
         return bytes - left;
       });
-  if (joins && taken != 0) ++stalls_.combined;
+  if (joins && taken != 0) {
+    ++stalls_.combined;
+    counters::add(Counter::kCombined);
+  }
   // As Nagle has it: small data waits while something is on its way.
   const bool small = combines && taken <= kSmallBytes;
   pump(!(small && posted_ != done_));
@@ -178,10 +184,12 @@ bool Lane::write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_
   reap();
   if (filled_ != posted_ || credits_ == 0 || is_full()) return false;
   if (!wire_.post_memory(place(filled_), data, bytes, memory,
-                         immediate(PacketType::kData, take_credits()))) {
+                         immediate(PacketType::kData, take_credits(PacketType::kData)))) {
     broken_ = true;
     return false;
   }
+  counters::add(Counter::kDataSent);
+  counters::add(Counter::kDataRegistered);
   bytes_at(filled_) = bytes;
   ticket = filled_++;
   ++posted_;
@@ -202,14 +210,19 @@ void Lane::pump(bool push) {
     const std::uint32_t bytes = bytes_at(posted_);
     if (posted_ + 1 == filled_ && bytes < kChunkBytes && !push) break;
     if (credits_ == 0) {
-      if (!stalled_) ++stalls_.credits;
+      if (!stalled_) {
+        ++stalls_.credits;
+        counters::add(Counter::kCreditStalls);
+      }
       stalled_ = true;
       break;
     }
-    if (!wire_.post_data(place(posted_), bytes, immediate(PacketType::kData, take_credits()))) {
+    if (!wire_.post_data(place(posted_), bytes,
+                         immediate(PacketType::kData, take_credits(PacketType::kData)))) {
       broken_ = true;
       break;
     }
+    counters::add(Counter::kDataSent);
     stalled_ = false;
     --credits_;
     ++posted_;
@@ -260,8 +273,12 @@ void Lane::post_pending_control() {
   if (wants_finish_ && has_greeted_ && posted_ == filled_ &&
       post(PacketType::kFin, nullptr, 0, finish_closes_ ? kFlagCloses : 0)) {
     wants_finish_ = false;
+    counters::add(Counter::kFinsSent);
   }
-  if (owed_ >= options_.ack_threshold && post(PacketType::kAck, nullptr, 0)) ++stalls_.acks;
+  if (owed_ >= options_.ack_threshold && post(PacketType::kAck, nullptr, 0)) {
+    ++stalls_.acks;
+    counters::add(Counter::kAcksSent);
+  }
 }
 
 // ---------------------------------------------------------------------------- receiving
@@ -431,6 +448,7 @@ bool Lane::join_last(std::uint32_t place, std::uint32_t bytes) {
 
 unsigned Lane::take_data(std::uint32_t place, std::uint32_t bytes, bool direct) {
   last_packet_ = bytes;
+  counters::add(Counter::kDataReceived);
   if (deaf_) {
     consumed(place);
     return 0;
@@ -498,6 +516,7 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
       changes |= take_start(place);
       break;
     case PacketType::kAck:
+      counters::add(Counter::kAcksReceived);
       break;
     case PacketType::kFin:
       changes |= take_fin(flags_of(immediate));

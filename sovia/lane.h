@@ -76,6 +76,8 @@ class Lane {
   // Tells the peer, too: only then may it send what must not be lost.
   void trust();
   bool may_start() const { return greeted() && peer_trusts_; }
+  // The peer has made sure who this end is.
+  bool peer_trusts() const { return peer_trusts_; }
   bool greeted() const { return greeted_ && trusted_; }
   const std::uint8_t* peer_token() const { return peer_token_; }
 
@@ -189,7 +191,7 @@ class Lane {
   void pump(bool push);
   bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
   void post_pending_control();
-  std::uint32_t take_credits();
+  std::uint32_t take_credits(PacketType type);
   void consumed(std::uint32_t place);
   void give_back(std::uint32_t place);
   void give_spent_back();

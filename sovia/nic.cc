@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <new>
 
+#include "sovia/options.h"
+
 namespace viaduct::sovia {
 namespace {
 
@@ -19,6 +21,12 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kStride = kChunkBytes + 128;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+// What it tells of, a lane hears by itself; without a handler VIPL would write to the program's standard
+// error.
+void on_error(VIP_PVOID, VIP_ERROR_DESCRIPTOR* error) {
+  SOVIA_LOG("VIPL: %s", VipxErrorText(error->ErrorCode));
+}
 
 // Room for a host address and a discriminator.
 union Address {
@@ -89,7 +97,7 @@ Nic* Nic::open(const char* interface) {
       VipCreatePtag(nic->nic_, &nic->ptag_) == VIP_SUCCESS &&
       VipCreateCQ(nic->nic_, std::min(kCqEntries, nic->attributes_.MaxCQEntries), &nic->cq_) ==
           VIP_SUCCESS;
-  if (ready) return nic;
+  if (ready && VipErrorCallback(nic->nic_, nullptr, on_error) == VIP_SUCCESS) return nic;
   nic->close();
   return nullptr;
 }

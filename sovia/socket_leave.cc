@@ -156,6 +156,7 @@ int Socket::shutdown(int fd, int how) {
 void Socket::reset(int fd) {
   if (reset_.exchange(true)) return;
   counters::fell(Reason::kLost);
+  counters::add(Counter::kLanesCut);
   SOVIA_LOG("%d: the lane is lost, the connection is reset", fd);
   sockaddr unspecified{};
   unspecified.sa_family = AF_UNSPEC;

@@ -124,7 +124,7 @@ bool Socket::go_up(int fd) {
   // The peer reads this first, and nothing more comes that would make the kernel send it.
   if (unsent != 0) push(fd);
   set_sending(Phase::kLane);
-  counters::add(Counter::kWakeupsSent);
+  counters::add(Counter::kStartsSent);
   SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
             static_cast<unsigned long long>(before));
   return true;

@@ -43,6 +43,7 @@ libvipl_la_SOURCES = \
   vipl/session.cc vipl/session.h \
   vipl/slot_pool.h \
   vipl/stand_in.cc \
+  vipl/standard_error.cc vipl/standard_error.h \
   vipl/sys.h \
   vipl/text.cc \
   vipl/thread.cc vipl/thread.h \
