@@ -10,6 +10,7 @@
 #include "sovia/counters.h"
 #include "sovia/engine.h"
 #include "sovia/guard.h"
+#include "sovia/kernel.h"
 #include "sovia/options.h"
 #include "sovia/own_descriptors.h"
 #include "sovia/waiting.h"
@@ -184,6 +185,10 @@ bool free_end(std::size_t index) {
   }
   end->wire.destroy();
   engine::go_on();
+  if (const int keeper = end->keeper.load(); keeper >= 0) {
+    own_descriptors::release(keeper);
+    kernel::close(keeper);
+  }
   if (end->claimed) unclaim(*end);
   delete end;
   return true;
@@ -205,6 +210,15 @@ void tell_doubt(LaneEnd& end) {
   tell(Reason::kNotVouched);
   end.doubted = false;
   end.listed = true;
+}
+
+void fall_back(LaneEnd& end) {
+  Socket& socket = *end.socket;
+  const int fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
+  // Closed, and all had come: nobody can be told of anything.
+  if (fd < 0 && socket.closed()) return;
+  socket.fall_back(fd);
+  if (fd >= 0) state().falling.push_back({socket.reference(), fd});
 }
 
 bool advance(LaneEnd& end, std::uint64_t now) {
@@ -275,6 +289,12 @@ bool advance(LaneEnd& end, std::uint64_t now) {
     }
     case LaneEnd::Stage::kOpen: {
       const bool closed = end.socket->closed();
+      bool falls;
+      {
+        const std::scoped_lock guard(end.lane.lock());
+        falls = end.lane.wants_fall_back();
+      }
+      if (falls && !end.socket->has_fallen(end)) fall_back(end);
       bool over, lost;
       {
         const std::scoped_lock guard(end.lane.lock());
@@ -283,7 +303,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         const bool done = closed && end.lane.sending() == Lane::State::kEnded;
         over = done || end.lane.over();
         // A peer that was done first has let go of the VI meanwhile.
-        lost = !done && end.lane.lost();
+        lost = !done && end.lane.broken() && end.lane.wants_fall_back() && !end.lane.peer_closed();
         if (done) end.lane.cut();
         const std::size_t unsent = end.lane.unsent();
         if (!end.closing || unsent != end.last_unsent) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <new>
 
+#include "sovia/engine.h"
 #include "sovia/options.h"
 
 namespace viaduct::sovia {
@@ -22,10 +23,11 @@ constexpr std::size_t kStride = kChunkBytes + 128;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// What it tells of, a lane hears by itself; without a handler VIPL would write to the program's standard
+// What it tells of a VI, the lane hears by itself; without a handler VIPL would write to the program's standard
 // error.
-void on_error(VIP_PVOID, VIP_ERROR_DESCRIPTOR* error) {
+void on_error(VIP_PVOID nic, VIP_ERROR_DESCRIPTOR* error) {
   SOVIA_LOG("VIPL: %s", VipxErrorText(error->ErrorCode));
+  if (error->ResourceCode == VIP_RESOURCE_NIC) engine::lost(*static_cast<Nic*>(nic));
 }
 
 // Room for a host address and a discriminator.
@@ -97,7 +99,7 @@ Nic* Nic::open(const char* interface) {
       VipCreatePtag(nic->nic_, &nic->ptag_) == VIP_SUCCESS &&
       VipCreateCQ(nic->nic_, std::min(kCqEntries, nic->attributes_.MaxCQEntries), &nic->cq_) ==
           VIP_SUCCESS;
-  if (ready && VipErrorCallback(nic->nic_, nullptr, on_error) == VIP_SUCCESS) return nic;
+  if (ready && VipErrorCallback(nic->nic_, nic, on_error) == VIP_SUCCESS) return nic;
   nic->close();
   return nullptr;
 }
@@ -183,6 +185,8 @@ VIP_RETURN ViWire::connected() {
   VIP_VI_ATTRIBUTES peer;
   return VipConnectPeerDone(vi_, &peer);
 }
+
+void ViWire::disconnect() { VipDisconnect(vi_); }
 
 void ViWire::destroy() {
   if (vi_ != nullptr) {

@@ -75,7 +75,7 @@ def short(host, port, count, exchanges):
 
 def steady(host, port, count):
     """Each lives long enough to get a lane on a busy machine."""
-    workers = 50
+    workers = 10
 
     def work():
         for _ in range(count // workers):

@@ -1,6 +1,8 @@
 # Other people's programs on SOVIA, one test at a time.
 
 programs_tests = \
+	tests/integration/sovia_broken.test \
+	tests/integration/sovia_configurations.test \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_impostor.test \
 	tests/integration/sovia_ready.test
@@ -19,7 +21,7 @@ check-programs: all
 	$(MAKE) check-TESTS TESTS="$(programs_tests) $(more_programs_tests)"
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
 	tests/integration/impostor_client.py tests/integration/many_programs.py \
-	tests/integration/ready_programs.py
+	tests/integration/ready_programs.py tests/integration/broken_programs.py
 
 check_PROGRAMS += tests/integration/impostor_tool
 tests_integration_impostor_tool_SOURCES = tests/integration/impostor_tool.cc
