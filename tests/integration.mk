@@ -46,6 +46,7 @@ tests/integration/sovia_ready.log: $(call after,integration/privileges)
 tests/integration/sovia_impostor.log: $(call after,integration/sovia_ready)
 tests/integration/sovia_ftp.log: $(call after,integration/sovia_impostor)
 tests/integration/sovia_broken.log: $(call after,integration/sovia_ftp)
+tests/integration/sovia_counters.log: $(call after,integration/sovia_broken)
 tests/integration/sovia_configurations.log: $(call after,integration/viaping_hosted)
 
 tests/integration/crash.log: $(call after,integration/sovia_semantics)

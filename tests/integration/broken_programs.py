@@ -8,6 +8,7 @@ stream   both ends send and receive until DIRECTORY/end is there, and then to th
 burst    sends what is taken within a moment when DIRECTORY/go is there, and ends; the number is put into
          DIRECTORY/burst
 sink     receives to the end of the stream, which must have as many bytes as a burst
+counts   does whatever libsovia counts; counted, its peer, reads slowly
 SIGUSR1: fork(), SIGUSR2: system("true"); the milliseconds it took are printed.
 The program's number is put into DIRECTORY/serve.pid or call.pid.
 """
@@ -92,6 +93,61 @@ def sink(connection, directory):
     assert got == sent > 100_000, f'{got} of {sent} bytes'
 
 
+def exchange(connection, first, count):
+    """Questions and answers."""
+    for _ in range(count):
+        if first:
+            connection.sendall(b'0123456789')
+        assert len(connection.recv(10, socket.MSG_WAITALL)) == 10
+        if not first:
+            connection.sendall(b'0123456789')
+
+
+def counts(connection, directory):
+    """Small sends that wait for others, large ones, more than the window takes, a fork with unread bytes."""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(3):
+        exchange(connection, True, 200)
+        time.sleep(0.2)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+    for _ in range(5):
+        for _ in range(100):
+            connection.send(b'0123456789')
+        time.sleep(0.05)
+    large = bytes(3_000_000)
+    for _ in range(3):
+        connection.sendall(large)
+    for size in range(100_000, 4_000_000, 100_000):
+        connection.sendall(bytes(size))
+    connection.sendall(b'.')
+    time.sleep(0.5)
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+    assert len(connection.recv(1000, socket.MSG_WAITALL)) == 1000
+    with open(directory + '/ready', 'w', encoding='ascii'):
+        pass
+    while not os.path.exists(directory + '/end'):
+        time.sleep(0.01)
+
+
+def counted(connection, directory):
+    """The other end of it."""
+    del directory
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(3):
+        exchange(connection, False, 200)
+        time.sleep(0.2)
+    time.sleep(1)
+    while not connection.recv(1_000_000).endswith(b'.'):
+        pass
+    connection.sendall(bytes(1000))
+    try:
+        connection.recv(1)
+    except ConnectionResetError:
+        pass
+
+
 def on_signal(number, _):
     """Another process for a moment."""
     begin = time.monotonic()
@@ -118,7 +174,8 @@ def main():
         connection.settimeout(None)
     with open(f'{directory}/{what}.pid', 'w', encoding='ascii') as number:
         print(os.getpid(), file=number)
-    {'stream': stream, 'burst': burst, 'sink': sink}[rest[-2]](connection, directory)
+    {'stream': stream, 'burst': burst, 'sink': sink, 'counts': counts,
+     'counted': counted}[rest[-2]](connection, directory)
     print('all right', flush=True)
 
 

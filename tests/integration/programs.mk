@@ -3,6 +3,7 @@
 programs_tests = \
 	tests/integration/sovia_broken.test \
 	tests/integration/sovia_configurations.test \
+	tests/integration/sovia_counters.test \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_impostor.test \
 	tests/integration/sovia_ready.test
