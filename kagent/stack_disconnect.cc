@@ -120,6 +120,8 @@ void Stack::unlink(ViIndex i) {
 void Stack::establish(ViIndex i) {
   Vi& vi = vis_[i];
   wheel_.disarm(vi_timer(i));
+  // What was posted too early is not sent, also when its doorbell has not been answered yet.
+  flush_sends(i);
   set_state(i, vip::kConnected);
   ++root_->counters.connections_opened;
   if (vi.peer_to_peer) return end_peer_attempt(i, vip::kSuccess);

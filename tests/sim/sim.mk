@@ -90,6 +90,7 @@ libvipl_simulated_la_SOURCES = \
 	vipl/environment.cc \
 	vipl/family.cc \
 	vipl/farewell.cc \
+	vipl/outgoing.cc \
 	vipl/granted_environment.cc \
 	vipl/hello.cc \
 	vipl/idle.cc \
