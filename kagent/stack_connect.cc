@@ -127,6 +127,7 @@ void Stack::connect_wait(std::uint32_t session, std::uint32_t command, const Com
   state::Pending& waiting = pending(session, command);
   for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
     const Request& request = requests_[r];
+    --credit_;
     if (request.state != RequestState::kHeld || !same(body.local, request.body) ||
         (request.body.rdma_flags & wire::kPeerToPeer)) {
       continue;

@@ -57,6 +57,12 @@ struct PsnSet {
 
 struct Session {
   std::uint32_t in_use;
+  // The driver's work for it, see stack.cc and stack_send.cc. Stays when the session is over.
+  std::int32_t credit;       // what the last round has left it, or it owes
+  std::uint32_t bell_from;   // the doorbell to go on with
+  std::uint32_t ready_head, ready_tail;  // VIs that may send
+  std::uint32_t ready_next;  // among the sessions that have such
+  std::uint32_t ready_listed;
   std::uint32_t vis, cqs, regions, claims;  // held now
   std::uint64_t registered_bytes;
   std::uint32_t discovered_count;
@@ -127,6 +133,7 @@ struct WorkQueue {
   std::uint32_t announced;  // completions that the CQ's ring has had so far
   std::uint32_t cq;         // kNone: none
   std::uint32_t backlog_next;  // in the CQ's backlog; kNone: last, kNotListed: not in it
+  std::uint32_t backlog_previous;
 };
 inline constexpr std::uint32_t kNotListed = 0xfffffffe;
 
@@ -166,7 +173,6 @@ struct alignas(64) Vi {
   std::uint32_t request;     // own attempt's number, or the request being accepted
   std::uint32_t remote_request;  // the number that the peer gave its attempt
   std::uint32_t command;     // session's command that waits for the connection; kNone: none
-  std::uint32_t remote_psn;  // first PSN that the peer will send (accepting side)
   std::uint64_t connect_deadline;
   std::uint32_t notice;      // of a peer to peer attempt; kNoNotice: none
   std::uint8_t accepting;    // 1: we are the accepting side of a pending connection
@@ -183,7 +189,6 @@ struct alignas(64) Vi {
   std::uint32_t send_una;    // oldest PSN not acknowledged
   std::uint32_t send_next;   // next PSN to send
   std::uint32_t current_slot;     // message being sent, or kResponse + number; kNone: none
-  std::uint32_t current_length;
   std::uint32_t current_frames;
   std::uint32_t current_sent;     // frames of it sent
   std::uint16_t congestion_window;  // frames
@@ -376,7 +381,7 @@ struct Root {
   std::uint32_t listeners_tail;
   RequestList live_requests;     // those that a program may still be given, or has been
   RequestList done_requests;
-  std::uint32_t ready_head, ready_tail;
+  std::uint32_t ready_head, ready_tail;  // sessions with VIs that may send
   std::uint32_t ack_head;
   std::uint32_t peer_attempts;   // VIs that wait for their peer's own request
   std::uint32_t next_request_number;

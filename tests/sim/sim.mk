@@ -15,6 +15,7 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/delivery_test.cc \
 	tests/sim/divert_test.cc \
 	tests/sim/events_test.cc \
+	tests/sim/fairness_test.cc \
 	tests/sim/family_test.cc \
 	tests/sim/hostile_test.cc \
 	tests/sim/packing_test.cc \
