@@ -130,6 +130,7 @@ Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
   root_->ack_head = kNone;
   root_->peer_attempts = kNone;
   root_->request_secret = environment_.random() | 1;
+  for (std::uint64_t& half : root_->cookie_key) half = environment_.random();
   root_->next_request_number = static_cast<std::uint32_t>(environment_.random());
 
   part(views_, p.views);

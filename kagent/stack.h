@@ -269,7 +269,18 @@ class Stack {
   state::Request* request_of_handle(std::uint32_t session, std::uint32_t handle);
   std::uint32_t request_bucket(std::uint64_t key) const;
   std::uint32_t new_request();
-  void hold_request(std::uint32_t request, const MacAddress& source, const wire::ConnectBody& body);
+  void hold_request(std::uint32_t request, const MacAddress& source, const wire::ConnectBody& body,
+                    bool proven);
+  std::uint64_t cookie(const MacAddress& source, const wire::ConnectBody& body,
+                       std::uint64_t epoch) const;
+  bool is_proven(const wire::Decoded& frame, const wire::ConnectBody& body) const;
+  void note_proven(state::Request& request);
+  bool must_prove() const { return now_ < root_->proof_until; }
+  void suspect();
+  void ask_for_proof(const MacAddress& source, const wire::ConnectBody& body);
+  void send_moved(const MacAddress& source, const wire::ConnectBody& body, const MacAddress& to,
+                  std::uint64_t cookie);
+  void forget_unproven(const state::Request& request);
   state::RequestList& list_of(const state::Request& request);
   void append_request(std::uint32_t request);
   void remove_request(std::uint32_t request);
@@ -343,6 +354,7 @@ class Stack {
   state::Asked* find_asked(ViIndex vi, const MacAddress& address);
   state::Asked* ask_too(ViIndex vi, const MacAddress& address);
   void on_moved(ViIndex vi, const wire::Decoded& frame);
+  void prove(ViIndex vi, const MacAddress& to, std::uint64_t cookie);
   void forget_asked(ViIndex vi, const MacAddress& address);
   void take_back(ViIndex vi);
   vip::Return unanswered(ViIndex vi) const;

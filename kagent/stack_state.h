@@ -282,6 +282,7 @@ struct Asked {
   Answer answer;
   std::uint8_t unanswered;  // requests sent since it last said something
   std::uint8_t may_keep;    // it may have kept the request
+  std::uint64_t cookie = 0; // that it wants to see in the request
 };
 
 inline constexpr std::uint32_t kMaxAsked = 4;
@@ -308,6 +309,7 @@ enum class RequestState : std::uint8_t {
 struct Request {
   RequestState state;
   MacAddress source;
+  std::uint8_t proven;       // its sender has shown that it hears us
   wire::ConnectBody body;
   std::uint32_t generation;
   std::uint32_t session;     // that it was given to ...
@@ -393,6 +395,9 @@ struct Root {
   std::uint32_t notices_seen;    // looked at in notice_epoch
   std::uint64_t notice_epoch;    // ms
   std::uint64_t request_secret;  // odd
+  std::uint64_t cookie_key[2];
+  std::uint64_t proof_until;     // until then requests must be proven, see stack_requests.cc
+  std::uint32_t unproven;        // live requests that are not
   std::uint64_t notice_scan;     // when held requests were last compared with notices
 };
 

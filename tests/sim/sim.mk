@@ -19,6 +19,7 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/family_test.cc \
 	tests/sim/hostile_test.cc \
 	tests/sim/packing_test.cc \
+	tests/sim/proof_test.cc \
 	tests/sim/pair.h \
 	tests/sim/peer_test.cc \
 	tests/sim/rdma_test.cc \
