@@ -53,6 +53,8 @@ namespace viaduct {
   X(drop_bad_ack, "received acknowledgements dropped: of something never sent")         \
   X(drop_bad_reset, "received resets dropped: of no connection of ours")                \
   X(drop_bad_sequence, "received frames dropped: pieces of a message that do not fit")  \
+  X(proofs_asked, "connection requests answered by asking for a proof of their source")  \
+  X(drop_claim_rate, "questions about claims dropped: more than are answered in a millisecond") \
   X(drop_request_table_full, "connection requests dropped: table full")                 \
   X(drop_stale_answer, "connection answers dropped: to no request under way")           \
   X(drop_rdma_protection, "RDMA operations refused: the target does not allow them")    \

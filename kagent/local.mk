@@ -9,6 +9,7 @@ stack_sources = \
 	kagent/charged.h \
 	kagent/counters.h \
 	kagent/crc32c.cc kagent/crc32c.h \
+	kagent/siphash.h \
 	kagent/environment.h kagent/granted_environment.h \
 	kagent/flow.h \
 	kagent/pool.h \

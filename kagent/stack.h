@@ -162,6 +162,12 @@ class Stack {
   static constexpr std::uint32_t kMaxReleases = 512;  // frames to give back at the end of a round
   static constexpr std::uint32_t kMaxWakes = 512;
   static constexpr std::uint32_t kMaxPieces = 256;    // collected before they are written
+  // What a session may have done for it in a round, in work units: a queue entry that is flushed or
+  // shown costs about one, 10 to 20 ns. A step that can't be divided may overdraw it, and the session
+  // pays in the rounds that follow.
+  static constexpr std::int32_t kRoundCredit = 512;
+  static constexpr std::int32_t kCommandCost = 16;
+  static constexpr std::int32_t kSystemCallCost = kRoundCredit;  // a claim, memory copied
 
   // --- stack.cc
   // Offsets of the segment's parts.
@@ -263,7 +269,18 @@ class Stack {
   state::Request* request_of_handle(std::uint32_t session, std::uint32_t handle);
   std::uint32_t request_bucket(std::uint64_t key) const;
   std::uint32_t new_request();
-  void hold_request(std::uint32_t request, const MacAddress& source, const wire::ConnectBody& body);
+  void hold_request(std::uint32_t request, const MacAddress& source, const wire::ConnectBody& body,
+                    bool proven);
+  std::uint64_t cookie(const MacAddress& source, const wire::ConnectBody& body,
+                       std::uint64_t epoch) const;
+  bool is_proven(const wire::Decoded& frame, const wire::ConnectBody& body) const;
+  void note_proven(state::Request& request);
+  bool must_prove() const { return now_ < root_->proof_until; }
+  void suspect();
+  void ask_for_proof(const MacAddress& source, const wire::ConnectBody& body);
+  void send_moved(const MacAddress& source, const wire::ConnectBody& body, const MacAddress& to,
+                  std::uint64_t cookie);
+  void forget_unproven(const state::Request& request);
   state::RequestList& list_of(const state::Request& request);
   void append_request(std::uint32_t request);
   void remove_request(std::uint32_t request);
@@ -311,8 +328,9 @@ class Stack {
   void establish(ViIndex vi);
   void reset_transfer(ViIndex vi);
   void say_goodbye(const state::Vi& vi, std::uint32_t psn, std::uint32_t reason);
-  // By our program, by the peer's, by loss of the peer, by an error that the peer is told of.
-  enum class End { kLocal, kRemote, kLost, kFailed };
+  // By our program, because it is gone itself, by the peer's, by loss of the peer, by an error that
+  // the peer is told of.
+  enum class End { kLocal, kGone, kRemote, kLost, kFailed };
   void report_end(ViIndex vi, End end, std::uint32_t error);
   void end_connection(ViIndex vi, End end, std::uint32_t error, std::uint32_t refused_psn = 0,
                       std::uint32_t reason = 0);
@@ -336,6 +354,7 @@ class Stack {
   state::Asked* find_asked(ViIndex vi, const MacAddress& address);
   state::Asked* ask_too(ViIndex vi, const MacAddress& address);
   void on_moved(ViIndex vi, const wire::Decoded& frame);
+  void prove(ViIndex vi, const MacAddress& to, std::uint64_t cookie);
   void forget_asked(ViIndex vi, const MacAddress& address);
   void take_back(ViIndex vi);
   vip::Return unanswered(ViIndex vi) const;
@@ -349,6 +368,8 @@ class Stack {
   inline void ring_send(ViIndex vi);
   inline void make_ready(ViIndex vi);
   inline unsigned transmit_ready();
+  inline void transmit_session(std::uint32_t session, unsigned& sent);
+  inline void list_ready(std::uint32_t session);
   inline bool transmit(ViIndex vi, unsigned& sent);
   inline bool begin_message(ViIndex vi, Message& message);
   bool begin_response(ViIndex vi, Message& message);
@@ -450,11 +471,17 @@ class Stack {
   inline void complete(ViIndex vi, bool receive, std::uint32_t slot, std::uint32_t status,
                 std::uint32_t length, std::uint32_t immediate, std::uint32_t inline_length);
   void announce(ViIndex vi, bool receive);
+  inline bool show(ViIndex vi, bool receive);
+  state::WorkQueue& listed_queue(std::uint32_t listed) {
+    return listed % 2 != 0 ? vis_[listed / 2].receive : vis_[listed / 2].send;
+  }
+  void await_room(std::uint32_t cq);
   void drain_backlog(std::uint32_t cq);
   void leave_backlog(ViIndex vi, bool receive);
-  void flush_queues(ViIndex vi);
-  void flush_sends(ViIndex vi);
-  void flush_receives(ViIndex vi);
+  void flush_queues(ViIndex vi, std::uint32_t most = layout::kRingEntries);
+  void flush_sends(ViIndex vi, std::uint32_t most = layout::kRingEntries);
+  void flush_receives(ViIndex vi, std::uint32_t most = layout::kRingEntries);
+  void charge_flushed(ViIndex vi, std::uint32_t flushed, std::uint32_t most);
 
   // What an asynchronous error is about, besides the VI.
   struct Blame {
@@ -558,6 +585,7 @@ class Stack {
     iovec remote[kMaxPieces], local[kMaxPieces];
     std::uint32_t remotes = 0, locals = 0;
   };
+  std::int32_t credit_ = 0;  // of the session whose doorbells are answered
   std::uint32_t packed_index_ = 0;  // of the message that is being taken, in its frame
   ViIndex placing_ = state::kNone;   // VI that placement_ holds data for
   std::uint32_t wake_count_ = 0;
@@ -568,6 +596,8 @@ class Stack {
   Way ways_[kWays] = {};
   std::uint64_t reset_epoch_ = 0;     // bounds the resets sent in a millisecond
   std::uint32_t resets_in_epoch_ = 0;
+  std::uint64_t claim_epoch_ = 0;     // the same of answers about claims
+  std::uint32_t claims_in_epoch_ = 0;
   Placement placement_;
   Frame burst_[kBurst];
   Frame to_release_[kMaxReleases];

@@ -57,6 +57,12 @@ struct PsnSet {
 
 struct Session {
   std::uint32_t in_use;
+  // The driver's work for it, see stack.cc and stack_send.cc. Stays when the session is over.
+  std::int32_t credit;       // what the last round has left it, or it owes
+  std::uint32_t bell_from;   // the doorbell to go on with
+  std::uint32_t ready_head, ready_tail;  // VIs that may send
+  std::uint32_t ready_next;  // among the sessions that have such
+  std::uint32_t ready_listed;
   std::uint32_t vis, cqs, regions, claims;  // held now
   std::uint64_t registered_bytes;
   std::uint32_t discovered_count;
@@ -127,6 +133,7 @@ struct WorkQueue {
   std::uint32_t announced;  // completions that the CQ's ring has had so far
   std::uint32_t cq;         // kNone: none
   std::uint32_t backlog_next;  // in the CQ's backlog; kNone: last, kNotListed: not in it
+  std::uint32_t backlog_previous;
 };
 inline constexpr std::uint32_t kNotListed = 0xfffffffe;
 
@@ -166,7 +173,6 @@ struct alignas(64) Vi {
   std::uint32_t request;     // own attempt's number, or the request being accepted
   std::uint32_t remote_request;  // the number that the peer gave its attempt
   std::uint32_t command;     // session's command that waits for the connection; kNone: none
-  std::uint32_t remote_psn;  // first PSN that the peer will send (accepting side)
   std::uint64_t connect_deadline;
   std::uint32_t notice;      // of a peer to peer attempt; kNoNotice: none
   std::uint8_t accepting;    // 1: we are the accepting side of a pending connection
@@ -183,7 +189,6 @@ struct alignas(64) Vi {
   std::uint32_t send_una;    // oldest PSN not acknowledged
   std::uint32_t send_next;   // next PSN to send
   std::uint32_t current_slot;     // message being sent, or kResponse + number; kNone: none
-  std::uint32_t current_length;
   std::uint32_t current_frames;
   std::uint32_t current_sent;     // frames of it sent
   std::uint16_t congestion_window;  // frames
@@ -277,6 +282,7 @@ struct Asked {
   Answer answer;
   std::uint8_t unanswered;  // requests sent since it last said something
   std::uint8_t may_keep;    // it may have kept the request
+  std::uint64_t cookie = 0; // that it wants to see in the request
 };
 
 inline constexpr std::uint32_t kMaxAsked = 4;
@@ -303,6 +309,7 @@ enum class RequestState : std::uint8_t {
 struct Request {
   RequestState state;
   MacAddress source;
+  std::uint8_t proven;       // its sender has shown that it hears us
   wire::ConnectBody body;
   std::uint32_t generation;
   std::uint32_t session;     // that it was given to ...
@@ -376,7 +383,7 @@ struct Root {
   std::uint32_t listeners_tail;
   RequestList live_requests;     // those that a program may still be given, or has been
   RequestList done_requests;
-  std::uint32_t ready_head, ready_tail;
+  std::uint32_t ready_head, ready_tail;  // sessions with VIs that may send
   std::uint32_t ack_head;
   std::uint32_t peer_attempts;   // VIs that wait for their peer's own request
   std::uint32_t next_request_number;
@@ -388,6 +395,9 @@ struct Root {
   std::uint32_t notices_seen;    // looked at in notice_epoch
   std::uint64_t notice_epoch;    // ms
   std::uint64_t request_secret;  // odd
+  std::uint64_t cookie_key[2];
+  std::uint64_t proof_until;     // until then requests must be proven, see stack_requests.cc
+  std::uint32_t unproven;        // live requests that are not
   std::uint64_t notice_scan;     // when held requests were last compared with notices
 };
 

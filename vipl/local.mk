@@ -24,6 +24,7 @@ libvipl_la_SOURCES = \
   vipl/guarded_copy.cc vipl/guarded_copy.h \
   vipl/company.cc vipl/company.h \
   vipl/family.cc vipl/family.h \
+  vipl/outgoing.cc vipl/outgoing.h \
   vipl/farewell.cc vipl/farewell.h \
   vipl/habit.h \
   vipl/handle.h \

@@ -35,9 +35,12 @@
  *   fork       A child process has none of its parent's NICs: their handles are invalid there. It
  *              may open its own, or attach to them (VipxAttach, vipl_ext.h).
  *   exit       A program may end without closing anything. At exit() and at the return from main
- *              the library waits, half a second at most, until what was posted on connected VIs has
- *              been sent; then the peers are told as by VipDisconnect. Handlers are called no more.
- *              _exit() and being killed don't wait.
+ *              the library does what VipCloseNic does. Handlers are called no more. _exit() and being
+ *              killed don't wait.
+ *   order      What was posted before VipDisconnect, VipCloseNic, VipDeregisterMem or
+ *              VipSetMemAttributes is sent before. They wait until those sends have completed (on
+ *              the reliable levels: until the peer has acknowledged them), but no longer than half a
+ *              second in which none completes, and five seconds in all. What is left then is flushed.
  * The lists of return codes below don't repeat VIP_INVALID_PARAMETER for a bad handle or NULL, nor
  * VIP_ERROR_RESOURCE for the end.
  *
@@ -414,7 +417,7 @@ VIP_RETURN VipOpenNic(IN const VIP_CHAR *DeviceName, OUT VIP_NIC_HANDLE *NicHand
 /* VipCloseNic: closes one handle. All that was made with it goes away: VIs are disconnected,
  * memory is deregistered, threads that block on any of it return VIP_ERROR_RESOURCE, handlers are
  * not called any more. A handler that runs is not waited for; its thread ends when it returns. The
- * end of the process does the same. Does not block.
+ * end of the process does the same. What was posted on connected VIs is sent before.
  *   VIP_SUCCESS
  * Source: [I, G]; clean-up [S, P]. */
 VIP_RETURN VipCloseNic(IN VIP_NIC_HANDLE NicHandle);
@@ -458,8 +461,8 @@ VIP_RETURN VipRegisterMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddre
                           IN VIP_ULONG Length, IN VIP_MEM_ATTRIBUTES *MemAttribs,
                           OUT VIP_MEM_HANDLE *MemoryHandle);
 
-/* VipDeregisterMem: ends a registration. Posted descriptors that use it fail with
- * VIP_STATUS_PROTECTION_ERROR. Short.
+/* VipDeregisterMem: ends a registration. Sends that use it are sent before; posted receives that
+ * use it fail with VIP_STATUS_PROTECTION_ERROR.
  *   VirtualAddress, MemoryHandle  as at VipRegisterMem
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER  no region has this handle and address
@@ -591,8 +594,9 @@ VIP_RETURN VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *Loca
                              IN VIP_NET_ADDRESS *RemoteAddr, IN VIP_ULONG Timeout,
                              OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
 
-/* VipDisconnect: ends a VI's connection, or clears its error. Descriptors on its queues complete as
- * flushed and wait to be taken back. Short.
+/* VipDisconnect: ends a VI's connection, or clears its error. What was posted to be sent is sent
+ * before, and the peer sees the end behind it. Then the descriptors that are left complete as flushed
+ * and wait to be taken back.
  *   VIP_SUCCESS  also if the VI was Idle, or the peer has gone
  * Source: [I, G]; harmless when repeated [P]. */
 VIP_RETURN VipDisconnect(IN VIP_VI_HANDLE ViHandle);
