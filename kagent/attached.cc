@@ -24,7 +24,9 @@ Attached::Attached(Session& session, const ucred& peer, ProgramAccess access,
                   "no more processes can attach to this session"};
   }
   program_ = *joined;
-  nic_.environment().memory(program_) = std::move(access.memory);
+  if (session.granted() == nullptr) {
+    nic_.environment().memory(program_) = std::move(access.memory);
+  }
   nic_.environment().set_chime(program_, chime_.get());
 }
 

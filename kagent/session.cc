@@ -2,6 +2,7 @@
 
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -67,9 +68,18 @@ Session::~Session() {
   munmap(base_, bytes_);
 }
 
+// Its stack reaches the memory itself; through the desk nothing of it is asked for.
 void Session::grant(Granted granted) {
+  nic_.environment().memory(number_).close();
   nic_.stack().delegate(number_, granted.held.port->layout().address);
   granted_ = std::move(granted);
+}
+
+std::uint64_t Session::segment_used() const {
+  constexpr std::uint64_t kBlock = 512;
+  struct stat status {};
+  return fstat(segment_.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * kBlock
+                                             : 0;
 }
 
 void Session::first_left() {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,16 +24,8 @@ using control::Placement;
 
 constexpr unsigned kAcceptsAtOnce = 32;
 constexpr unsigned kLogLinesPerSecond = 10;
+constexpr std::int64_t kFaultsBetweenLooks = 256;  // 1 MiB
 constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;
-
-// A device name as it may be shown to people.
-std::string shown(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c < ' ' || c == 0x7f) c = '?';
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -134,6 +127,41 @@ void SessionServer::tick(std::uint64_t now) {
   }
   if (listener_token_ == 0 && now >= listen_at_) listen();
   grants_.tick(now);
+  limit_tables();
+}
+
+// A program can make the agent touch all of a segment, and what it touches first is charged to it.
+// Faults of this thread tell when there may be more of that.
+void SessionServer::limit_tables() {
+  rusage usage{};
+  if (getrusage(RUSAGE_THREAD, &usage) != 0) return;
+  if (usage.ru_minflt - faults_ < kFaultsBetweenLooks) return;
+  faults_ = usage.ru_minflt;
+  std::map<uid_t, std::uint64_t> used;
+  for (const auto& [id, live] : sessions_) {
+    if (live.session->peer().uid == 0) continue;
+    used[live.session->peer().uid] += live.session->segment_used();
+  }
+  for (const auto& [user, bytes] : used) limit_tables_of(user, bytes);
+}
+
+// The largest go first.
+void SessionServer::limit_tables_of(uid_t user, std::uint64_t used) {
+  while (used > std::uint64_t{config_.user_limits.tables_mb} << 20) {
+    std::uint64_t largest = 0, id = 0;
+    for (const auto& [each, live] : sessions_) {
+      if (live.session->peer().uid != user) continue;
+      const std::uint64_t bytes = live.session->segment_used();
+      if (bytes > largest) largest = bytes, id = each;
+    }
+    if (largest == 0) return;
+    log::warn("{} is ended: its segment takes {} MiB, and all that user {} has may take {} "
+              "(tables_mb_per_user)",
+              text_of(sessions_.at(id).session->peer()), largest >> 20, user,
+              config_.user_limits.tables_mb);
+    end(id, &ServiceCounters::sessions_overdrawn);
+    used -= std::min(used, largest);
+  }
 }
 
 std::uint64_t SessionServer::next_deadline() const {
@@ -341,10 +369,16 @@ void SessionServer::serve_hello(Asking& asking, const control::Hello& hello) {
 // Whether the program is to have a port. Throws Refused if it can't and must not be hosted instead.
 bool SessionServer::judge_placement(const Nic& nic, int socket, const ucred& peer,
                                     Placement wish) {
-  const Placement wanted = wish == Placement::kAny ? config_.placement : wish;
+  const bool none_hosted = config_.placement == Placement::kGranted;
+  const Placement wanted =
+      wish == Placement::kAny || none_hosted ? config_.placement : wish;
   if (wanted == Placement::kHosted) return false;
+  if (wish == Placement::kHosted && none_hosted) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
+                  "no program is hosted here (placement = \"granted\")"};
+  }
   // Who has not asked for it needs not be told that here it can't be; the log has said so before.
-  if (wish == Placement::kAny && nic.granter() == nullptr) return false;
+  if (wanted == Placement::kAny && nic.granter() == nullptr) return false;
   const auto refusal = grants_.judge(nic, peer.uid, groups_of(socket, peer));
   if (!refusal) return true;
   ++(counters_.*refusal->cause);

@@ -138,6 +138,8 @@ class SessionServer {
   Nic& find_nic(std::string_view device) const;
   void check_access(int socket, const ucred& peer) const;
   void watch(std::uint64_t id);
+  void limit_tables();
+  void limit_tables_of(uid_t user, std::uint64_t used);
   void on_session_socket(std::uint64_t id);
   void on_process_end(std::uint64_t id);
   void leave(std::uint64_t id);
@@ -172,6 +174,7 @@ class SessionServer {
   std::unordered_map<uid_t, std::uint32_t> sessions_of_user_;  // and attached processes
   std::uint64_t next_id_ = 1;
   bool handing_over_ = false;
+  std::int64_t faults_ = 0;  // of this thread, when the tables were last looked at
   std::uint64_t log_second_ = 0;
   unsigned log_lines_ = 0;
 };

@@ -466,6 +466,46 @@ TEST_F(SessionServerTest, LimitsTheSessionsOfAUser) {
   EXPECT_EQ(ask_as_nobody(*agent, 1).first, std::vector<std::uint32_t>{vip::kSuccess});
 }
 
+// The first session takes more than all may have, and goes; the second one stays.
+TEST_F(SessionServerTest, LimitsTheMemoryOfAUsersSegments) {
+  if (getuid() != 0) GTEST_SKIP() << "needs root";
+  Config config = TestAgent::small_config();
+  config.limits.slots = 65536;
+  config.user_limits.tables_mb = 8;
+  configure(config);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
+    prctl(PR_SET_DUMPABLE, 1);
+    TestProgram greedy(agent->socket()), modest(agent->socket());
+    std::vector<std::optional<TestProgram::Answer>> answers;
+    for (TestProgram* const program : {&greedy, &modest}) {
+      fcntl(program->fd(), F_SETFL, 0);
+      program->say(TestProgram::hello());
+      answers.push_back(program->answer());
+      if (!answers.back() || answers.back()->fds.empty()) _exit(2);
+    }
+    const std::size_t bytes = answers[0]->hello.segment_bytes;
+    void* const segment = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                               answers[0]->fds[0].get(), 0);
+    constexpr std::size_t kFrom = 1 << 20, kTouched = 12 << 20;
+    if (segment == MAP_FAILED || bytes < kFrom + kTouched) _exit(3);
+    std::memset(static_cast<char*>(segment) + kFrom, 1, kTouched);
+    char room;
+    if (recv(greedy.fd(), &room, 1, 0) != 0) _exit(4);
+    _exit(recv(modest.fd(), &room, 1, MSG_DONTWAIT) < 0 ? 0 : 5);
+  }
+  int status = -1;
+  // Pages that the agent has touched make it look.
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    std::vector<char> pages(4 << 20, 1);
+    agent->loop.poll(1'000'000);
+    agent->server->tick(monotonic_ns());
+  }
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(agent->counters.sessions_overdrawn, 1u);
+}
+
 TEST_F(SessionServerTest, LetsInWhomTheConfigurationNames) {
   if (getuid() != 0) GTEST_SKIP() << "needs root";
   Config config = TestAgent::small_config();
