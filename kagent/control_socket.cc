@@ -40,6 +40,14 @@ bool read_harmless(int socket) {
 
 }  // namespace
 
+std::string shown(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c < ' ' || c == 0x7f) c = '?';
+  }
+  return out;
+}
+
 std::string text_of(const ucred& peer) {
   return "process " + std::to_string(peer.pid) + " of user " + std::to_string(peer.uid);
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,9 @@ class ControlSocket {
   uid_t user_ = 0;
   UserThreads* threads_ = nullptr;
 };
+
+// What others have written, as it may be shown to people.
+std::string shown(std::string_view text);
 
 // Who it is, for the log.
 std::string text_of(const ucred& peer);
