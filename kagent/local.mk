@@ -73,6 +73,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/session_server.cc kagent/session_server_attach.cc kagent/session_server.h \
 	kagent/socket_owners.cc kagent/socket_owners.h \
 	kagent/supervisor.cc kagent/supervisor.h \
+	kagent/user_threads.cc kagent/user_threads.h \
 	kagent/workshop.cc kagent/workshop.h
 libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS) $(TOML_CFLAGS) $(SECCOMP_CFLAGS)
 libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS) $(TOML_LIBS) $(SECCOMP_LIBS)

@@ -145,6 +145,13 @@ class Stack {
   static std::size_t remains(const void* segment, const StackLimits& limits,
                              std::span<Remains> out);
 
+  // The last two hosts that answered to one name.
+  struct NameConflict {
+    char name[64] = {};  // NUL-terminated
+    MacAddress first{}, second{};
+  };
+  const NameConflict& name_conflict() const { return name_conflict_; }
+
   // What is in use now, for the counters' table and for tests that look for leaks.
   struct Usage {
     std::uint32_t sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, connected,
@@ -501,6 +508,7 @@ class Stack {
   vip::Return discovered(std::uint32_t session, layout::CommandBody& body) const;
   void on_name_query(const wire::Decoded& frame);
   void on_name_reply(const wire::Decoded& frame);
+  void note_second_answer(const state::Pending& answered, const MacAddress& source);
 
   // --- stack_claims.cc
   vip::Return claim(std::uint32_t session, layout::CommandBody& body);
@@ -593,6 +601,7 @@ class Stack {
   std::uint32_t held_limit_;
   std::uint32_t key_bucket_mask_;
   bool submitted_ = false;
+  NameConflict name_conflict_;
   Way ways_[kWays] = {};
   std::uint64_t reset_epoch_ = 0;     // bounds the resets sent in a millisecond
   std::uint32_t resets_in_epoch_ = 0;

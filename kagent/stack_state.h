@@ -25,7 +25,7 @@ struct StackLimits {
   std::uint32_t requests = 2048;   // connection requests that have arrived, and their remains
   std::uint32_t goodbyes = 16384;  // disconnects that wait for the peer's answer
   std::uint32_t held = 2048;       // frames kept for the sake of order (also bound by the port)
-  std::uint32_t slots = 262144;    // work requests of one session that are posted at once
+  std::uint32_t slots = 65536;     // work requests of one session that are posted at once
   std::uint32_t claims = 256;      // of one session; 0: it is a program's own stack, which has none
   std::uint64_t session_bytes = 1ull << 40;  // registered by one session
   std::uint32_t max_transfer = 1u << 20;     // bytes of a message
@@ -351,6 +351,7 @@ struct Pending {
   std::uint32_t listener_next;  // kConnectWait: in the list of listeners
   std::uint32_t attempts;
   std::uint32_t notice;      // kConnectWait: kNoNotice: none
+  MacAddress answerer;       // kHostByName, over: who has said `name`; zero: nobody
   std::uint64_t deadline;
   layout::Address local;
   char name[64];

@@ -254,6 +254,7 @@ void* run_thread(void*) {
 // Under the lock.
 bool start() {
   if (state().running) return true;
+  if (own_descriptors::scarce()) return false;
   const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (descriptor < 0) return false;
   g_poke.store(descriptor);

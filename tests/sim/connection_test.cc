@@ -534,6 +534,29 @@ TEST(Names, AreFoundOnTheLinkOrReportedAsUnknown) {
   EXPECT_EQ(finish(pair, *pair.client, ask).result, vip::kInvalidParameter);
 }
 
+TEST(Names, OfTwoHostsThatAnswerToOneAreReported) {
+  Pair pair;
+  Host third(pair.network, 3, small_limits(), 3);
+  third.set_name("b");
+  pair.hosts.push_back(&third);
+  CommandBody ask{};
+  ask.op = Op::kHostByName;
+  std::strcpy(ask.name, "b");
+  const CommandBody answer = finish(pair, *pair.client, ask);
+  EXPECT_EQ(answer.result, vip::kSuccess);
+  pair.wait(kMillisecond);
+  EXPECT_EQ(pair.a.stack->counters().name_conflicts, 1u);
+  const Stack::NameConflict& conflict = pair.a.stack->name_conflict();
+  EXPECT_STREQ(conflict.name, "b");
+  EXPECT_NE(conflict.first, conflict.second);
+  EXPECT_EQ(std::memcmp(conflict.first.data(), answer.remote.host, 6), 0);
+  // One that answers twice is no two hosts.
+  third.set_name("c");
+  finish(pair, *pair.client, ask);
+  pair.wait(kMillisecond);
+  EXPECT_EQ(pair.a.stack->counters().name_conflicts, 1u);
+}
+
 TEST(Commands, AboutAnEarlierViDontMeetItsSuccessor) {
   Pair pair;
   layout::CommandBody body{};
