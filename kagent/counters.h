@@ -20,6 +20,8 @@ namespace viaduct {
   X(acks_received, "acknowledgement frames accepted")                                   \
   X(retransmissions, "data frames sent again")                                          \
   X(retransmission_timeouts, "times the retransmission timer ran out")                  \
+  X(credit_stalls, "times a sender on unreliable delivery waited for credit")           \
+  X(credit_timeouts, "times it went on without, because none came")                     \
   X(frames_held, "frames kept because an earlier one was missing")                      \
   X(connections_opened, "connections established")                                      \
   X(connections_closed, "connections ended by a disconnect of either side")             \

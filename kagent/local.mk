@@ -27,6 +27,7 @@ EXTRA_DIST += \
 	kagent/stack_commands.cc \
 	kagent/stack_complete.cc \
 	kagent/stack_congestion.cc \
+	kagent/stack_credit.cc \
 	kagent/stack_connect.cc \
 	kagent/stack_requests.cc \
 	kagent/stack_disconnect.cc \

@@ -136,6 +136,7 @@ Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
   part(views_, p.views);
   part(open_sessions_, p.open_sessions);
   held_limit_ = std::min(limits.held, port.lendable());
+  share_standing_credit(0);
 }
 
 Stack::~Stack() {

@@ -13,7 +13,8 @@
 // Sources: stack.cc (set-up, sessions, progress), stack_commands.cc (control operations),
 // stack_connect.cc, stack_requests.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc
 // (connections), stack_send.cc, stack_packed.cc, stack_receive.cc, stack_ack.cc (acknowledgements,
-// retransmission), stack_congestion.cc (window, round trips), stack_complete.cc (completions,
+// retransmission), stack_congestion.cc (window, round trips), stack_credit.cc
+// (pace of Unreliable Delivery), stack_complete.cc (completions,
 // completion queues), stack_divert.cc, stack_names.cc, stack_claims.cc, stack_family.cc (attached
 // processes).
 #ifndef VIADUCT_KAGENT_STACK_H
@@ -396,7 +397,7 @@ class Stack {
   inline void fill_header(state::Vi& vi, wire::Header& header);
   void note_refusal(ViIndex vi, std::uint32_t psn, std::uint32_t index, std::uint32_t reason);
   bool may_pack(const state::Vi& vi, const Message& message) const;
-  bool send_packed(ViIndex vi, const Message& first, bool window_full, bool& more);
+  bool send_packed(ViIndex vi, const Message& first, std::uint32_t room, bool& more);
   Sent resend_packed(ViIndex vi, std::uint32_t position, bool ask, std::uint32_t& failed,
                      std::uint32_t& error);
   void submit_packed(ViIndex vi, Frame& frame, std::uint32_t psn, std::size_t bytes, bool ask);
@@ -466,6 +467,22 @@ class Stack {
   std::uint64_t timer_due(const state::Vi& vi) const;
   std::uint64_t retransmission_time(const state::Vi& vi) const;
   inline std::uint16_t receive_window() const;
+
+  // --- stack_credit.cc
+  std::uint32_t credit_room() const;
+  std::uint16_t standing_credit() const {
+    return static_cast<std::uint16_t>(root_->credit_standing);
+  }
+  void share_standing_credit(int change);
+  void tell_credit(ViIndex vi);
+  inline std::uint16_t credit_for(const state::Vi& vi) const;
+  void give_credit(ViIndex vi);
+  static inline void begin_credit(state::Vi& vi, std::uint16_t standing, std::uint64_t now);
+  static inline bool asks_for_credit(state::Vi& vi, std::uint32_t room, std::uint32_t frames);
+  inline void take_credit(ViIndex vi, std::uint32_t ack, std::uint16_t window);
+  inline void renew_credit(state::Vi& vi);
+  void await_credit(ViIndex vi);
+  void credit_timeout(ViIndex vi);
 
   // --- stack_congestion.cc
   static void measure_rtt(state::Vi& vi, std::uint64_t sample, bool doubtful);

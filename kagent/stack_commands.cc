@@ -447,8 +447,9 @@ layout::ViAttributes Stack::attributes_of(const Vi& vi) {
 
 void Stack::set_state(ViIndex i, vip::State to) {
   Vi& vi = vis_[i];
-  if (vi.state == vip::kConnected) --root_->connected;
-  if (to == vip::kConnected) ++root_->connected;
+  const int change = (to == vip::kConnected) - (vi.state == vip::kConnected);
+  root_->connected += static_cast<std::uint32_t>(change);
+  if (change != 0 && vi.reliability == vip::kUnreliable) share_standing_credit(change);
   vi.state = to;
   view(vi).vi(i).status.state.store(to, std::memory_order_release);
 }

@@ -74,6 +74,7 @@ void Stack::on_connect_request(const wire::Decoded& frame) {
   }
   const bool proven = is_proven(frame, body);
   const bool trusted = proven || !must_prove();
+  body.credit = frame.header.window;
   std::uint32_t r = find_request(frame.source, body);
   if (r != kNone) {
     Request& request = requests_[r];
@@ -259,6 +260,7 @@ void Stack::send_connect_accept(ViIndex i) {
   body.request = vi.remote_request;
   wire::Header header{};
   header.type = Type::kConnectAccept;
+  header.window = standing_credit();
   header.vi = vi.peer_vi;
   header.key = vi.peer_key;
   header.payload_length = static_cast<std::uint16_t>(
@@ -326,6 +328,7 @@ void Stack::send_connect_request(ViIndex i, state::Asked& to) {
   std::memcpy(body.remote.data(), attempt.remote.discriminator, body.remote_length);
   wire::Header header{};
   header.type = Type::kConnectRequest;
+  header.window = standing_credit();
   header.vi = kToRequest;
   header.key = to.cookie;
   header.payload_length = static_cast<std::uint16_t>(
@@ -379,6 +382,7 @@ void Stack::on_connect_accept(const wire::Decoded& frame) {
     ++count.drop_bad_body;
     return;
   }
+  body.credit = frame.header.window;
   const std::uint32_t i = frame.header.vi;
   if (i < vis_.fresh()) {
     Vi& vi = vis_[i];

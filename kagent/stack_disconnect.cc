@@ -82,6 +82,7 @@ bool Stack::link(ViIndex i, const MacAddress& address, const wire::ConnectBody& 
   vi.checked = address != address_ &&
                (limits_.checksum || (body.rdma_flags & wire::kAsksForChecksum) != 0);
   vi.receive_next = body.first_psn;
+  begin_credit(vi, vi.reliability == vip::kUnreliable ? body.credit : std::uint16_t{0}, now_);
   vi.peer_previous = kNone;
   vi.peer_next = peer.vis;
   if (peer.vis != kNone) vis_[peer.vis].peer_previous = i;

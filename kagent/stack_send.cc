@@ -136,7 +136,10 @@ void Stack::transmit_session(std::uint32_t s, unsigned& sent) {
 // Frames that may be sent now.
 std::uint32_t Stack::send_room(const Vi& vi) const {
   const std::uint32_t outstanding = vi.send_next - vi.send_una;
-  if (vi.reliability == vip::kUnreliable) return kWindow;
+  if (vi.reliability == vip::kUnreliable) {
+    if (vi.credit == 0) return kWindow;
+    return vi.peer_window > outstanding ? vi.peer_window - outstanding : 0;
+  }
   std::uint32_t in_network = outstanding;
   if (!vi.sacked.empty()) in_network -= count(vi.sacked);
   if (!vi.lost.empty()) in_network -= count(vi.lost);
@@ -160,8 +163,10 @@ bool Stack::next_posted(const Vi& vi, const layout::RingEntry* ring, std::uint32
 bool Stack::transmit(ViIndex i, unsigned& sent) {
   Vi& vi = vis_[i];
   if (!vi.lost.empty() && !retransmit(i, sent)) return vi.state == vip::kConnected;
-  if (vi.send_una == vi.send_next && now_ - vi.progress_time > kIdle &&
-      vi.reliability != vip::kUnreliable) {
+  const bool unreliable = vi.reliability == vip::kUnreliable;
+  if (unreliable) {
+    renew_credit(vi);
+  } else if (vi.send_una == vi.send_next && now_ - vi.progress_time > kIdle) {
     // What the network was like so long ago says nothing any more.
     vi.progress_time = now_;
     begin_window(vi);
@@ -171,6 +176,7 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
     const std::uint32_t room = send_room(vi);
     if (room == 0) {
       vi.stalled = 1;
+      if (unreliable && (vi.current_slot != kNone || more_to_send(i))) await_credit(i);
       return false;
     }
     if (vi.current_slot == kNone) {
@@ -192,7 +198,7 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
     const bool more = !ends || more_to_send(i);
     if (more && vi.current_sent == 0 && may_pack(vi, message)) {
       bool another = false;
-      if (send_packed(i, message, room == 1, another)) {
+      if (send_packed(i, message, room, another)) {
         ++sent;
         --quantum;
         if (!another) return false;
@@ -200,7 +206,8 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
       }
     }
     unsigned n = 0;
-    const bool ask = !more || narrow || room <= wanted;
+    const bool ask = unreliable ? asks_for_credit(vi, room, wanted)
+                                : !more || narrow || room <= wanted;
     const Sent result = send_frames(i, message, vi.current_sent, first_psn, wanted, ask, n);
     if (result == Sent::kUnreadable) {
       fail_current(i, vi.current_slot, vip::kProtectionError);
@@ -215,7 +222,7 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
       ++root_->counters.messages_sent;
       root_->counters.bytes_sent += message.data;
       vi.current_slot = kNone;
-      if (vi.reliability == vip::kUnreliable) finish_unreliable(i);
+      if (unreliable) finish_unreliable(i);
     }
     if (result == Sent::kSome) return true;
     if (!more) return false;
@@ -226,12 +233,12 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
 // Frames up to send_next have just been sent for the first time.
 void Stack::note_sent(ViIndex i) {
   Vi& vi = vis_[i];
+  vi.sent_time = now_;
   if (vi.reliability == vip::kUnreliable) return;
   if (vi.sample_time == 0) {
     vi.sample_time = now_;
     vi.sample_psn = vi.send_next - 1;
   }
-  vi.sent_time = now_;
   if (!wheel_.armed(vi_timer(i))) restart_timer(i);
 }
 
@@ -374,7 +381,8 @@ std::uint32_t Stack::load_message(const Vi& vi, std::uint32_t slot, Message& out
 }
 
 // Builds and submits frames [first_frame, first_frame + count) of a message whose frame 0 has
-// first_psn. `ask`: nothing follows that would bring the acknowledgement by itself. `sent` says how
+// first_psn. `ask`: nothing follows that would bring the acknowledgement by itself, or credit is
+// running out. `sent` says how
 // many; fewer when the port has no more buffers.
 Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t first_frame,
                                std::uint32_t first_psn, unsigned count, bool ask,
@@ -449,9 +457,7 @@ Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t 
     header.offset = data_begin(number);
     header.payload_length = static_cast<std::uint16_t>(data_end(number) - header.offset +
                                                        (number == 0 ? prefix : 0));
-    if (f + 1 == n && ask && vi.reliability != vip::kUnreliable) {
-      header.flags |= wire::kFlagAckNow;
-    }
+    if (f + 1 == n && ask) header.flags |= wire::kFlagAckNow;
     frames[f].length = static_cast<std::uint32_t>(
         wire::encode(header, vi.peer_address, address_, ether_type_, frames[f].data));
   }
@@ -466,7 +472,7 @@ void Stack::fill_header(Vi& vi, wire::Header& header) {
   header.vi = vi.peer_vi;
   header.key = vi.peer_key;
   header.ack = vi.receive_next;
-  header.window = receive_window();
+  header.window = vi.reliability == vip::kUnreliable ? credit_for(vi) : receive_window();
   vi.unacknowledged = 0;
   if (!vi.ack_gap) vi.ack_now = 0;
   vi.replied = 1;
@@ -543,7 +549,6 @@ std::uint32_t Stack::response_with(ViIndex i, std::uint32_t psn) {
 void Stack::finish_unreliable(ViIndex i) {
   Vi& vi = vis_[i];
   const state::InFlight flight = in_flight(i, vi.send.completed);
-  vi.send_una = vi.send_next;
   complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
 }
 
@@ -576,7 +581,6 @@ void Stack::fail_current(ViIndex i, std::uint32_t current, std::uint32_t status)
     const std::uint16_t op = in_flight(i, vi.send.completed).op;
     if (current == vi.current_slot && vi.current_sent != 0) status |= vip::kPartialError;
     vi.current_slot = kNone;
-    vi.send_una = vi.send_next;
     complete(i, false, current, status | vip::status_op(op), 0, 0, 0);
     make_ready(i);
     return;

@@ -173,6 +173,11 @@ struct alignas(64) Vi {
   std::uint32_t request;     // own attempt's number, or the request being accepted
   std::uint32_t remote_request;  // the number that the peer gave its attempt
   std::uint32_t command;     // session's command that waits for the connection; kNone: none
+  std::uint16_t credit;      // Unreliable Delivery: frames that the peer always has room for; 0: it
+                             // does not say
+  std::uint16_t credit_given;        // to the peer, when it last asked
+  std::uint32_t credit_epoch;        // when that was
+  std::uint32_t credit_grown;        // PSN awaited when it last became more
   std::uint64_t connect_deadline;
   std::uint32_t notice;      // of a peer to peer attempt; kNoNotice: none
   std::uint8_t accepting;    // 1: we are the accepting side of a pending connection
@@ -189,6 +194,7 @@ struct alignas(64) Vi {
   std::uint32_t send_una;    // oldest PSN not acknowledged
   std::uint32_t send_next;   // next PSN to send
   std::uint32_t current_slot;     // message being sent, or kResponse + number; kNone: none
+  std::uint32_t credit_asked;     // Unreliable Delivery: PSN behind the last frame that asked for credit
   std::uint32_t current_frames;
   std::uint32_t current_sent;     // frames of it sent
   std::uint16_t congestion_window;  // frames
@@ -390,6 +396,12 @@ struct Root {
   std::uint32_t next_request_number;
   std::uint32_t connected;       // VIs in the connected state
   std::uint32_t held;            // frames kept, all VIs together
+  std::uint32_t unreliable;      // VIs in the connected state on Unreliable Delivery
+  std::uint32_t credit_standing;  // of each of these
+  std::uint32_t credit_told;      // what the oldest of them know of it
+  std::uint32_t credit_epoch;    // see stack_credit.cc: the last in which credit was asked for ...
+  std::uint32_t credit_askers;   // ... by so many VIs
+  std::uint32_t credit_askers_before;  // in the epoch before it
   std::uint32_t held_requests;   // in the state kHeld
   std::uint32_t delegates;       // sessions whose programs have stacks of their own
   std::uint32_t notice_turn;     // of the open sessions, whose notices are looked at first
