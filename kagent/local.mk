@@ -23,6 +23,7 @@ EXTRA_DIST += \
 	kagent/stack.cc \
 	kagent/stack_ack.cc \
 	kagent/stack_claims.cc \
+	kagent/stack_stopped.cc \
 	kagent/stack_commands.cc \
 	kagent/stack_complete.cc \
 	kagent/stack_congestion.cc \
@@ -54,6 +55,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/granted_home.h \
 	kagent/granter.h \
 	kagent/grants.cc kagent/grants.h \
+	kagent/heartbeat.h \
 	kagent/home.cc kagent/home.h \
 	kagent/listen_socket.cc kagent/listen_socket.h \
 	kagent/log.cc kagent/log.h \

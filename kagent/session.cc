@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "kagent/clock.h"
 
@@ -78,12 +79,19 @@ Session::~Session() {
   nic_.stack().close_session(number_, monotonic_ns());
   nic_.environment().memory(number_).close();
   nic_.environment().set_chime(number_, -1);
+  nic_.environment().set_home(number_, nullptr);
   munmap(base_, bytes_);
 }
 
 void Session::grant(Granted granted) {
   nic_.stack().delegate(number_, granted.held.port->layout().address);
   granted_ = std::move(granted);
+  nic_.environment().set_home(number_, granted_->home.get());
+}
+
+std::optional<Session::Granted> Session::take_granted() {
+  nic_.environment().set_home(number_, nullptr);
+  return std::exchange(granted_, std::nullopt);
 }
 
 void Session::first_left() {

@@ -31,7 +31,8 @@ struct StackLimits {
   std::uint32_t max_transfer = 1u << 20;     // bytes of a message
   std::uint32_t cq_entries = 65536;          // that a program may ask for
   std::uint64_t keepalive_ns = 500'000'000;    // silence after which a peer is probed
-  std::uint64_t peer_timeout_ns = 3'000'000'000;  // silence after which it is given up
+  std::uint64_t peer_timeout_ns = 3'000'000'000;  // silence after which it is given up ...
+  std::uint64_t stopped_peer_ns = 3'600'000'000'000;  // ... if its host says that it is stopped
   bool checksum = true;                      // ask for one on data
 };
 
@@ -263,6 +264,9 @@ struct Peer {
   std::uint32_t hash_next;
   std::uint32_t next_free;
   std::uint64_t last_heard;
+  std::uint64_t due;         // when its timer should fire
+  std::uint64_t vouched;     // when its host last said that the program is stopped; 0: never
+  MacAddress host;           // whose agent knows; its own address: it is an agent itself
 };
 
 // A stack that a connection request was sent to.
@@ -387,6 +391,7 @@ struct Root {
   std::uint32_t notice_turn;     // of the open sessions, whose notices are looked at first
   std::uint32_t notices_seen;    // looked at in notice_epoch
   std::uint64_t notice_epoch;    // ms
+  std::uint64_t beats;           // grows as long as somebody drives a stack that has peers
   std::uint64_t request_secret;  // odd
   std::uint64_t notice_scan;     // when held requests were last compared with notices
 };
