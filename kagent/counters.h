@@ -33,6 +33,8 @@ namespace viaduct {
   X(claim_queries_sent, "questions whether a claim is good sent to other hosts")        \
   X(claims_confirmed, "claims of our programs that other hosts were told are good")     \
   X(claims_denied, "claims that other hosts were told are not good")                    \
+  X(stopped_queries_sent, "questions to a host whether a silent program is stopped")     \
+  X(stopped_confirmed, "other hosts told that a program of ours is stopped but lives")   \
   X(tx_postponed, "times the port had no buffer to send from")                          \
   X(cq_overflows, "completions that waited for room on a completion queue")             \
   X(error_events_lost, "asynchronous errors that a program had no room for")            \

@@ -12,6 +12,7 @@ stack_sources = \
 	kagent/siphash.h \
 	kagent/environment.h kagent/granted_environment.h \
 	kagent/flow.h \
+	kagent/idle.h kagent/slice.h \
 	kagent/pool.h \
 	kagent/repeat.h \
 	kagent/session_layout.h \
@@ -24,6 +25,7 @@ EXTRA_DIST += \
 	kagent/stack.cc \
 	kagent/stack_ack.cc \
 	kagent/stack_claims.cc \
+	kagent/stack_stopped.cc \
 	kagent/stack_commands.cc \
 	kagent/stack_complete.cc \
 	kagent/stack_congestion.cc \
@@ -56,6 +58,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/granted_home.h \
 	kagent/granter.h \
 	kagent/grants.cc kagent/grants.h \
+	kagent/heartbeat.h \
 	kagent/home.cc kagent/home.h \
 	kagent/listen_socket.cc kagent/listen_socket.h \
 	kagent/log.cc kagent/log.h \

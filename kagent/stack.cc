@@ -328,6 +328,8 @@ void Stack::dispatch(const Frame& frame, bool& keep) {
     case wire::Type::kNameReply: return on_name_reply(decoded);
     case wire::Type::kClaimQuery: return on_claim_query(decoded);
     case wire::Type::kClaimReply: return on_claim_reply(decoded);
+    case wire::Type::kStoppedQuery: return on_stopped_query(decoded);
+    case wire::Type::kStoppedReply: return on_stopped_reply(decoded);
     default: ++count.drop_type; return;
   }
 }

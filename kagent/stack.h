@@ -12,9 +12,9 @@
 //
 // Sources: stack.cc (set-up, sessions, progress), stack_commands.cc (control operations),
 // stack_connect.cc, stack_requests.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc
-// (connections), stack_send.cc, stack_packed.cc, stack_receive.cc, stack_ack.cc (acknowledgements,
-// retransmission), stack_congestion.cc (window, round trips), stack_credit.cc
-// (pace of Unreliable Delivery), stack_complete.cc (completions,
+// (connections), stack_stopped.cc (programs that are stopped), stack_send.cc, stack_packed.cc,
+// stack_receive.cc, stack_ack.cc (acknowledgements, retransmission), stack_congestion.cc (window,
+// round trips), stack_credit.cc (pace of Unreliable Delivery), stack_complete.cc (completions,
 // completion queues), stack_divert.cc, stack_names.cc, stack_claims.cc, stack_family.cc (attached
 // processes).
 #ifndef VIADUCT_KAGENT_STACK_H
@@ -152,6 +152,11 @@ class Stack {
     MacAddress first{}, second{};
   };
   const NameConflict& name_conflict() const { return name_conflict_; }
+  // The same of one connection of a stack that may be at work: the one with this VI and key.
+  static std::optional<Remains> connection(const void* segment, const StackLimits& limits,
+                                           std::uint32_t vi, std::uint64_t key);
+  // Grows at least every limits.keepalive_ns while somebody drives a stack that has a connection.
+  static std::uint64_t beats(const void* segment, const StackLimits& limits);
 
   // What is in use now, for the counters' table and for tests that look for leaks.
   struct Usage {
@@ -258,6 +263,16 @@ class Stack {
   void free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t member);
   void forget_program(std::uint32_t program);
 
+  // --- stack_stopped.cc
+  bool is_granted(const state::Peer& peer) const { return peer.host != peer.address; }
+  bool is_excused(const state::Peer& peer) const;
+  bool may_be_stopped(const state::Peer& peer) const;
+  void ask_whether_stopped(ViIndex vi);
+  void on_stopped_query(const wire::Decoded& query);
+  void on_stopped_reply(const wire::Decoded& reply);
+  void send_stopped(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
+                    const MacAddress& whose);
+
   // --- stack_peer.cc
   vip::Return peer_request(std::uint32_t session, const layout::CommandBody& body);
   vip::Return peer_done(std::uint32_t session, layout::CommandBody& body);
@@ -327,7 +342,8 @@ class Stack {
   void attempt_timeout(ViIndex vi);
   void goodbye_timeout(std::uint32_t goodbye);
   void peer_timeout(std::uint32_t peer);
-  void probe(std::uint32_t peer);
+  void watch_peer(std::uint32_t peer, std::uint64_t until);
+  ViIndex probe(std::uint32_t peer);
   void deliver_request(std::uint32_t request, std::uint32_t session, std::uint32_t command);
   void begin_attempt(ViIndex vi);
   void fail_attempt(ViIndex vi, vip::Return result);
@@ -620,10 +636,12 @@ class Stack {
   bool submitted_ = false;
   NameConflict name_conflict_;
   Way ways_[kWays] = {};
-  std::uint64_t reset_epoch_ = 0;     // bounds the resets sent in a millisecond
-  std::uint32_t resets_in_epoch_ = 0;
-  std::uint64_t claim_epoch_ = 0;     // the same of answers about claims
+  std::uint64_t claim_epoch_ = 0;     // bounds answers about claims
   std::uint32_t claims_in_epoch_ = 0;
+  // Bounds what is sent in a millisecond to whoever asks for it.
+  bool may_answer();
+  std::uint64_t answer_epoch_ = 0;
+  std::uint32_t answers_in_epoch_ = 0;
   Placement placement_;
   Frame burst_[kBurst];
   Frame to_release_[kMaxReleases];

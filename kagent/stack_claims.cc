@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint64_t kClaimRepeat[] = {20 * kMs, 80 * kMs, 200 * kMs, 700 * kMs};
 // Other hosts' questions: each costs a system call. One that is dropped is asked again.
-constexpr std::uint32_t kAnswersPerMs = 16;
+constexpr std::uint32_t kClaimAnswersPerMs = 16;
 constexpr std::uint32_t kClaimQueries = sizeof kClaimRepeat / sizeof kClaimRepeat[0];
 
 // The place in the table, then what can't be guessed.
@@ -155,7 +155,7 @@ void Stack::on_claim_query(const wire::Decoded& query) {
     claim_epoch_ = epoch;
     claims_in_epoch_ = 0;
   }
-  if (find_claim(body.token) != nullptr && ++claims_in_epoch_ > kAnswersPerMs) {
+  if (find_claim(body.token) != nullptr && ++claims_in_epoch_ > kClaimAnswersPerMs) {
     ++count.drop_claim_rate;
     return;
   }

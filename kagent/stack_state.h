@@ -31,7 +31,8 @@ struct StackLimits {
   std::uint32_t max_transfer = 1u << 20;     // bytes of a message
   std::uint32_t cq_entries = 65536;          // that a program may ask for
   std::uint64_t keepalive_ns = 500'000'000;    // silence after which a peer is probed
-  std::uint64_t peer_timeout_ns = 3'000'000'000;  // silence after which it is given up
+  std::uint64_t peer_timeout_ns = 3'000'000'000;  // silence after which it is given up ...
+  std::uint64_t stopped_peer_ns = 3'600'000'000'000;  // ... if its host says that it is stopped
   bool checksum = true;                      // ask for one on data
 };
 
@@ -183,8 +184,8 @@ struct alignas(64) Vi {
   std::uint8_t accepting;    // 1: we are the accepting side of a pending connection
   std::uint8_t peer_to_peer; // 1: from PeerRequest until its result is fetched
   std::uint8_t peer_linked;  // 1: the other half of the peer to peer connection is known
-  std::uint32_t peer_result; // vip::kNotDone, or how the attempt ended
   std::uint8_t attempts;
+  std::uint32_t peer_result; // vip::kNotDone, or how the attempt ended
   std::uint8_t listed;       // kOn...List
   std::uint8_t checked;      // data has checksums
   Losses losses;
@@ -213,6 +214,7 @@ struct alignas(64) Vi {
   std::uint32_t smoothed_rtt;  // ns; 0: none measured yet
   std::uint32_t rtt_variation;
   std::uint32_t least_rtt;     // what it is without queues, as far as we have seen; 0: no idea
+  std::uint32_t ready_next;
   std::uint64_t sent_time;      // when a frame was last sent for the first time
   std::uint64_t progress_time;  // when one was last acknowledged, or the timer last ran out
   std::uint32_t reads;            // RDMA reads begun and not answered
@@ -221,7 +223,6 @@ struct alignas(64) Vi {
   std::uint32_t response_begun;   // of these, the next one to begin
   std::uint32_t failed_slot;    // the send that ended the connection, and how; kNone: none
   std::uint32_t failed_status;
-  std::uint32_t ready_next;
 
   // --- receiving
   WorkQueue receive;
@@ -238,7 +239,6 @@ struct alignas(64) Vi {
   std::uint64_t divert_address;
   std::uint32_t divert_handle;
   std::uint32_t divert_length;
-  std::uint8_t reply_score;      // how sure it is that data goes back soon
   std::uint32_t held_count;      // frames kept in their port buffers until a gap is filled
   PsnSet received;               // which: PSNs beyond receive_next
 
@@ -247,6 +247,7 @@ struct alignas(64) Vi {
   std::uint8_t ack_now;          // the peer waits, or there is a gap to report
   std::uint8_t ack_gap;
   std::uint8_t replied;          // data has gone back since ack_time
+  std::uint8_t reply_score;      // how sure it is that data goes back soon
   std::uint64_t ack_time;        // when the peer last asked for an acknowledgement
   std::uint64_t acked_at;        // when the last acknowledgement of its own was sent
   std::uint64_t ack_deadline;
@@ -274,6 +275,9 @@ struct Peer {
   std::uint32_t hash_next;
   std::uint32_t next_free;
   std::uint64_t last_heard;
+  std::uint64_t due;         // when its timer should fire
+  std::uint64_t vouched;     // when its host last said that the program is stopped; 0: never
+  MacAddress host;           // whose agent knows; its own address: it is an agent itself
 };
 
 // A stack that a connection request was sent to.
@@ -407,6 +411,7 @@ struct Root {
   std::uint32_t notice_turn;     // of the open sessions, whose notices are looked at first
   std::uint32_t notices_seen;    // looked at in notice_epoch
   std::uint64_t notice_epoch;    // ms
+  std::uint64_t beats;           // grows as long as somebody drives a stack that has peers
   std::uint64_t request_secret;  // odd
   std::uint64_t cookie_key[2];
   std::uint64_t proof_until;     // until then requests must be proven, see stack_requests.cc

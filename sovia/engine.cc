@@ -160,6 +160,8 @@ bool spin(Interest& interest, std::uint64_t deadline, Signals signals) {
     if (interest.ready()) return true;
     if (signals == Signals::kInterrupt && signals::held_back()) return false;
     if (looks % kLooksPerClock == kLooksPerClock - 1 && now_ns() >= end) return false;
+    Nic* const nic = engine::nic();
+    if (nic == nullptr || VipxSpin(nic->cq(), looks) == 0) return false;
   }
 }
 

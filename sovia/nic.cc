@@ -112,7 +112,7 @@ void Nic::close() {
 bool Nic::next(Arrival& arrival) {
   VIP_VI_HANDLE vi;
   VIP_BOOLEAN receive;
-  while (VipCQDone(cq_, &vi, &receive) == VIP_SUCCESS) {
+  while (VipxCQDone(cq_, &vi, &receive) == VIP_SUCCESS) {
     if (take(vi, arrival)) return true;
   }
   return false;

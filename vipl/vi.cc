@@ -4,6 +4,7 @@
 #include "vipl/command.h"
 #include "vipl/idle.h"
 #include "vipl/lock.h"
+#include "vipl/wait.h"
 #include "vipl/work_queue.h"
 
 using namespace viaduct::vipl;
@@ -43,8 +44,11 @@ VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out) {
   WorkQueue queue(session, visit.handle(), side);
   VIP_RETURN result = queue.take(descriptor);
   if (result == VIP_NOT_DONE && session.turn()) result = queue.take(descriptor);
-  if (result == VIP_NOT_DONE && missed(visit.thread().misses, session.driver == nullptr)) {
-    result = queue.take(descriptor);
+  if (result == VIP_NOT_DONE) {
+    session.missed(queue.sleepers(), visit.thread().misses, [&] {
+      result = queue.take(descriptor);
+      return result != VIP_NOT_DONE;
+    });
   }
   if (result != VIP_NOT_DONE) {
     visit.thread().misses = 0;
@@ -169,7 +173,7 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIB
   }
   // A program that polls for a change of state is a program that waits.
   session.turn();
-  missed(visit.thread().misses, session.driver == nullptr);
+  pause(session.crowd, ++visit.thread().misses, session.driver == nullptr);
   return VIP_SUCCESS;
 }
 
