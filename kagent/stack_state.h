@@ -179,8 +179,8 @@ struct alignas(64) Vi {
   std::uint16_t credit_given;        // to the peer, when it last asked
   std::uint32_t credit_epoch;        // when that was
   std::uint32_t credit_grown;        // PSN awaited when it last became more
-  std::uint64_t connect_deadline;
   std::uint32_t notice;      // of a peer to peer attempt; kNoNotice: none
+  std::uint64_t connect_deadline;
   std::uint8_t accepting;    // 1: we are the accepting side of a pending connection
   std::uint8_t peer_to_peer; // 1: from PeerRequest until its result is fetched
   std::uint8_t peer_linked;  // 1: the other half of the peer to peer connection is known
