@@ -142,6 +142,7 @@ void leave_to_send(int fd, Socket& socket, int flags) {
 ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::send(fd, data, bytes, flags);
+  if (!known->concerned()) return kernel_sent(kernel::send(fd, data, bytes, flags));
   const Call socket = concerned(fd);
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
     return kernel_sent(kernel::send(fd, data, bytes, flags));
@@ -217,6 +218,7 @@ int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
 ssize_t sovia_write(int fd, const void* data, size_t bytes) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::write(fd, data, bytes);
+  if (!known->concerned()) return kernel_sent(kernel::write(fd, data, bytes));
   const Call socket = concerned(fd);
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
     return kernel_sent(kernel::write(fd, data, bytes));
@@ -252,6 +254,7 @@ ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int
 ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
   Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::recv(fd, data, bytes, flags);
+  if (!known->concerned()) return kernel_received(kernel::recv(fd, data, bytes, flags));
   if (bytes != 0 && (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0 && known->finds_nothing(flags)) {
     return failed(EAGAIN);
   }
@@ -344,6 +347,7 @@ int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, tim
 ssize_t sovia_read(int fd, void* data, size_t bytes) {
   Socket* const known = table::peek(fd);
   if (known == nullptr) return kernel::read(fd, data, bytes);
+  if (!known->concerned()) return kernel_received(kernel::read(fd, data, bytes));
   if (bytes != 0 && known->finds_nothing(0)) return failed(EAGAIN);
   const Call socket = concerned(fd);
   // Unlike recv, read of nothing does not wait.

@@ -37,6 +37,8 @@ class LaneEnd final : public LaneOwner {
   int fd = -1;                        // a descriptor of the socket, as long as it is open
   FlowEnd peer{};                     // what it is remembered by if it does not answer
   std::atomic<bool> cancelled{false};  // before it was open
+  bool connected = false;             // the VI is
+  std::atomic<int> keeper{-1};        // a copy of the descriptor that the program has closed with data on its way
   bool claimed = false;               // our agent vouches for us
   std::uint8_t token[kTokenBytes] = {};
   VipxFlow flow{};

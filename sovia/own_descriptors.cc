@@ -13,6 +13,7 @@ namespace viaduct::sovia::own_descriptors {
 namespace {
 
 constexpr std::size_t kMost = 256;
+constexpr rlim_t kFew = 32;
 constexpr int kHigh = 992;     // kernel tables stay small, which select() goes by
 constexpr rlim_t kFdSet = 1024;  // what it can name
 
@@ -51,6 +52,11 @@ void mark(int fd) {
     }
     return;
   }
+}
+
+bool scarce() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kFew;
 }
 
 int adopt(int fd) {

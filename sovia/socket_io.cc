@@ -123,10 +123,10 @@ bool Socket::keep_for_waiting(int fd) {
   {
     const std::scoped_lock both(in_, out_);
     if (waiting_.load() == 0) return false;
-    if (kept_.load() < 0) {
+    if (waiters_fd_.load() < 0) {
       const int copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, 0);
       if (copy < 0) return false;
-      kept_.store(own_descriptors::adopt(copy));
+      waiters_fd_.store(own_descriptors::adopt(copy));
     }
   }
   // Who is about to sleep on the program's number sleeps on this one.
@@ -136,12 +136,12 @@ bool Socket::keep_for_waiting(int fd) {
 }
 
 void Socket::waited() {
-  if (waiting_.fetch_sub(1) != 1 || kept_.load() < 0) return;
+  if (waiting_.fetch_sub(1) != 1 || waiters_fd_.load() < 0) return;
   int kept;
   {
     const std::scoped_lock both(in_, out_);
     if (waiting_.load() != 0) return;
-    kept = kept_.exchange(-1);
+    kept = waiters_fd_.exchange(-1);
   }
   if (kept < 0) return;
   const int error = errno;
@@ -181,7 +181,7 @@ bool Socket::await(int fd, short events, int option, Waiting& waiting, DirectRec
     waiting.counted = this;
     waiting_.fetch_add(1);
     // It was closed before the call could wait.
-    if (descriptors() == 0 && kept_.load() < 0) {
+    if (descriptors() == 0 && waiters_fd_.load() < 0) {
       errno = EBADF;
       return false;
     }
@@ -243,7 +243,7 @@ void Socket::moved(int fd, ssize_t bytes) {
     const std::scoped_lock both(in_, out_);
     // Such a receive, of another thread or interrupted by a handler, would not hear of a lane.
     if (undisturbed_.load(std::memory_order_relaxed) != 0) return;
-    if (stage_ != Stage::kNone || forbidden_ || reset_) return;
+    if (stage_ != Stage::kNone || forbidden_ || reset_ || residue_ != nullptr || kept_ != nullptr) return;
     if (holders_ != nullptr && !sole_holder(*holders_)) {
       calls_.store(0);
       if (reason_.exchange(Reason::kShared) != Reason::kShared) counters::fell(Reason::kShared);

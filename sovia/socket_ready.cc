@@ -36,6 +36,11 @@ short Socket::ask_kernel(short wanted) {
     } else if (receiving_ == Phase::kKernel && lane_ != nullptr && (ask & kIn) != 0) {
       ask |= POLLRDHUP;  // so that answer() can tell the end from data
     }
+    // The background thread takes the record.
+    if (record_is_next() && residue_->is_record_certain()) {
+      be_watched();
+      ask = static_cast<short>(ask & ~(kIn | POLLRDHUP));
+    }
   }
   const std::scoped_lock guard(out_);
   bool masked = sending_ == Phase::kLane || reset_;
@@ -84,7 +89,7 @@ bool Socket::must_wait_for_lane_end(const Lane& lane) const {
 
 bool Socket::receives_in_kernel() {
   const std::scoped_lock guard(in_);
-  if (!for_good_.load() || reset_ || (residue_ != nullptr && residue_->left() != 0)) return false;
+  if (!for_good_.load() || reset_ || residue_ != nullptr) return false;
   if (lane_ == nullptr || receiving_ == Phase::kAfter) return true;
   const std::scoped_lock lane_guard(lane_->lane.lock());
   return receiving_ == Phase::kKernel && lane_->lane.over() && !lane_->lane.started();
@@ -99,6 +104,9 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
       return static_cast<short>((kIn | kOut | POLLERR | POLLHUP | POLLRDHUP) &
                                 (wanted | POLLERR | POLLHUP));
     }
+    if (record_is_next() && residue_->is_record_certain()) {
+      says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP));
+    }
     if (residue_ != nullptr && residue_->left() != 0) says |= kIn;
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
@@ -106,7 +114,7 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
       if (lane.wants_turn()) lane.turn();
       const bool ended = lane.receiving() == Lane::State::kEnded;
       settle_receiving(lane);
-      if (receiving_ == Phase::kLane && lane.unread() == 0 && ended) {
+      if (receiving_ == Phase::kLane && lane.unread() == 0 && (ended || fell_)) {
         set_receiving(Phase::kAfter);
         background::look_at(*lane_);
       }
@@ -117,12 +125,11 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
           says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
         }
         says = static_cast<short>(says & ~kIn);
-        if (lane.unread() != 0 || lane.broken() || read_shut_) says |= kIn;
+        if (lane.unread() != 0 || read_shut_) says |= kIn;
         if (read_shut_) says |= POLLRDHUP;
       } else if (receiving_ == Phase::kDrain) {
         if ((kernel_says & POLLERR) == 0) says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
       }
-      if (lane.lost() && receiving_ != Phase::kAfter) says |= kIn | POLLERR | POLLHUP;
       if (receiving_ == Phase::kKernel && !read_shut_ && must_wait_for_lane_end(lane)) {
         // The end of the connection is told when that of the lane has come, what is before it now.
         const bool may_be_end = (says & POLLRDHUP) != 0 && !kernel_has_data(fd);
@@ -141,8 +148,10 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
       if (sending_ == Phase::kLane && lane.awaits_completion()) background::flush_later(*lane_);
       if (sending_ != Phase::kLane) {
         // The kernel says whether there is room, when the lane is done with.
-      } else if (lane.has_room() || lane.broken() || lane.peer_closed() ||
-          lane.sending() != Lane::State::kUp) {
+      } else if (lane.broken()) {
+        // What has not come is the kernel's to bring, as soon as the background thread has looked at it.
+        background::look_at(*lane_);
+      } else if (lane.has_room() || lane.peer_closed() || lane.sending() != Lane::State::kUp) {
         says |= kOut;
       }
     }
@@ -155,6 +164,7 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
 int Socket::unread(int kernel_bytes) {
   const std::scoped_lock guard(in_);
   std::uint64_t bytes = residue_ != nullptr ? residue_->left() : 0;
+  if (record_is_next()) kernel_bytes = 0;
   if (lane_ != nullptr) {
     Lane& lane = lane_->lane;
     const std::scoped_lock lane_guard(lane.lock());
@@ -174,7 +184,8 @@ int Socket::unread(int kernel_bytes) {
 
 int Socket::unsent(int kernel_bytes) {
   const std::scoped_lock guard(out_);
-  if (lane_ == nullptr) return kernel_bytes;
+  if (kept_ != nullptr) kernel_bytes += static_cast<int>(kept_->bytes - kept_->at);
+  if (lane_ == nullptr || fell_) return kernel_bytes;
   const std::scoped_lock lane_guard(lane_->lane.lock());
   return kernel_bytes + static_cast<int>(lane_->lane.unsent());
 }
