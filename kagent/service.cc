@@ -222,7 +222,7 @@ std::uint64_t Service::sleep(std::uint64_t now) {
   const std::uint64_t woken = monotonic_ns();
   busy_until_ = woken + config_.spin_us * kNsPerUs;
   idle_rounds_ = 0;
-  if (woken < next_look_ && woken < until) return;
+  if (woken < next_look_ && woken < until) return over;
   next_look_ = woken + kLookEveryNs;
   look_after_others(woken);
   return over;
