@@ -11,6 +11,7 @@ stack_sources = \
 	kagent/crc32c.cc kagent/crc32c.h \
 	kagent/environment.h kagent/granted_environment.h \
 	kagent/flow.h \
+	kagent/idle.h kagent/slice.h \
 	kagent/pool.h \
 	kagent/repeat.h \
 	kagent/session_layout.h \

@@ -102,7 +102,7 @@ void Nic::close() {
 bool Nic::next(Arrival& arrival) {
   VIP_VI_HANDLE vi;
   VIP_BOOLEAN receive;
-  while (VipCQDone(cq_, &vi, &receive) == VIP_SUCCESS) {
+  while (VipxCQDone(cq_, &vi, &receive) == VIP_SUCCESS) {
     if (take(vi, arrival)) return true;
   }
   return false;
@@ -255,7 +255,7 @@ bool ViWire::unredirect() { return VipxUnredirect(vi_) == VIP_SUCCESS; }
 std::uint32_t ViWire::completed() {
   std::uint32_t count = 0;
   VIP_DESCRIPTOR* descriptor = nullptr;
-  while (VipSendDone(vi_, &descriptor) == VIP_SUCCESS) ++count;
+  while (VipxSendDone(vi_, &descriptor) == VIP_SUCCESS) ++count;
   return count;
 }
 

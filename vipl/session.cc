@@ -350,6 +350,9 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   const std::uint32_t most = s->nic.max_descriptors;
   s->max_descriptors = most != 0 && most < layout::kRingEntries ? most : layout::kRingEntries;
   s->spin_ns = spin_time(hello.answer.busy_poll_us);
+  // Threads that are made from now on have it from these.
+  sys::shorten_slice(sys::thread());
+  sys::shorten_slice(sys::process());
   s->error_handler = nullptr;
   s->error_context = nullptr;
   s->state = Session::State::kOpen;

@@ -23,6 +23,7 @@
 #include <cstdint>
 
 #include "kagent/control.h"
+#include "kagent/idle.h"
 #include "kagent/session_layout.h"
 #include "vipl/api.h"
 #include "vipl/driver.h"
@@ -62,6 +63,7 @@ struct Session {
   std::uint32_t max_descriptors;  // on one work queue
   std::uint32_t number;           // NIC number
   std::uint64_t spin_ns;          // to spin before sleeping
+  idle::Crowd crowd;              // that wants the processors too
   VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
   VIP_VI_ATTRIBUTES* attributes;  // by VI
   int bell;                       // wakes the agent
@@ -186,6 +188,11 @@ struct Session {
   template <class Attempt>
   bool wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms, Attempt&& attempt,
             bool cancellable = true, Awaited awaited = Awaited::kStack);
+
+  // For a poll that has found nothing for the `misses`th time in a row: passes a moment. True if
+  // attempt() does then.
+  template <class Attempt>
+  bool missed(std::atomic<std::uint32_t>& sleepers, std::uint32_t& misses, Attempt&& attempt);
 
  private:
   void ring_at(const layout::View& at, std::uint32_t bit) {

@@ -69,6 +69,8 @@ class WorkQueue {
   // For a VI just destroyed: gives the slots back, wakes who waits.
   void end();
 
+  std::atomic<std::uint32_t>& sleepers() const { return queue_.sleepers; }
+
  private:
   // As the driver counts it; 0 if the VI is not valid, or another process's.
   std::uint32_t generation() const { return session_.generation_of(queue_, generation_); }
