@@ -252,6 +252,8 @@ void Reader::limits(const toml::table& from) {
       number(node, full, 1, kMostHandles, config_.user_limits.regions);
     } else if (name == "memory_mb_per_user") {
       number(node, full, 1, 1u << 24, config_.user_limits.memory_mb);
+    } else if (name == "tables_mb_per_user") {
+      number(node, full, 1, 1u << 20, config_.user_limits.tables_mb);
     } else if (name == "vis") {
       number(node, full, 1, layout::kMostBits - 1, out.vis);
     } else if (name == "cqs") {
@@ -273,8 +275,8 @@ void Reader::limits(const toml::table& from) {
     } else {
       unknown(key, "limits.",
               "sessions, sessions_per_user, vis, vis_per_user, cqs, regions, regions_per_user, "
-              "memory_mb_per_user, ptags, slots, max_transfer, keepalive_ms, peer_timeout_ms, "
-              "stopped_peer_ms");
+               "memory_mb_per_user, tables_mb_per_user, ptags, slots, max_transfer, keepalive_ms, "
+               "peer_timeout_ms, stopped_peer_ms");
     }
   }
   if (problems_.size() != before) return;

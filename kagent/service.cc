@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "kagent/clock.h"
+#include "kagent/control_socket.h"
 #include "kagent/device_names.h"
 #include "kagent/log.h"
 #include "kagent/nic_granter.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr std::uint64_t kLookEveryNs = kNsPerMs;
 constexpr std::uint64_t kPortLookEveryNs = 250 * kNsPerMs;
 constexpr std::uint64_t kRetryEveryNs = kNsPerSecond;
+constexpr std::uint64_t kNamesEveryNs = 10 * kNsPerSecond;
 constexpr std::uint64_t kGoodbyeNs = 200 * kNsPerMs;
 constexpr std::uint64_t kBlindSleepNs = kNsPerMs;  // with a port that can't wake us
 
@@ -128,10 +130,10 @@ std::string Service::counters_text() const {
 // ---------------------------------------------------------------------------- the loop
 
 void Service::run() {
-  std::uint64_t last = 0;  // when the last round began, if it was a busy one
+  std::uint64_t last = 0;  // when the last round began or ended its sleep; 0: it found nothing
   while (!stopping_) {
     const std::uint64_t now = monotonic_ns();
-    if (last != 0) counters_.longest_round_ns = std::max(counters_.longest_round_ns, now - last);
+    if (last != 0) note_round(now - last);
     last = 0;
     ++counters_.rounds;
     unsigned work = progress(now);
@@ -145,10 +147,14 @@ void Service::run() {
     } else if (now < busy_until_ && !crowd_.is_here(now)) {
       give_way(now);
     } else {
-      sleep(now);
+      last = sleep(now);
     }
   }
   say_goodbye();
+}
+
+void Service::note_round(std::uint64_t ns) {
+  counters_.longest_round_ns = std::max(counters_.longest_round_ns, ns);
 }
 
 unsigned Service::progress(std::uint64_t now) {
@@ -182,8 +188,10 @@ void Service::look_after_others(std::uint64_t now) {
   if (suspect || now >= next_port_look_) look_after_ports(now);
 }
 
-void Service::sleep(std::uint64_t now) {
+// Returns when it was over.
+std::uint64_t Service::sleep(std::uint64_t now) {
   std::uint64_t until = std::min(server_->next_deadline(), next_port_look_);
+  std::uint64_t over = now;
   bool may_sleep = true;
   std::size_t asked = 0;
   for (; asked < nics_.size() && may_sleep; ++asked) {
@@ -203,7 +211,9 @@ void Service::sleep(std::uint64_t now) {
   ports_seen_ = ports_seen_ && !may_sleep;
   if (may_sleep && until > now) {
     ++counters_.sleeps;
+    note_round(monotonic_ns() - now);
     poll(until - now);
+    over = loop_.woken();
   }
   for (const auto& nic : nics_) {
     if (nic->is_open()) nic->stack().awake();
@@ -212,9 +222,10 @@ void Service::sleep(std::uint64_t now) {
   const std::uint64_t woken = monotonic_ns();
   busy_until_ = woken + config_.spin_us * kNsPerUs;
   idle_rounds_ = 0;
-  if (woken < next_look_ && woken < until) return;
+  if (woken < next_look_ && woken < until) return over;
   next_look_ = woken + kLookEveryNs;
   look_after_others(woken);
+  return over;
 }
 
 unsigned Service::poll(std::uint64_t timeout_ns) {
@@ -252,16 +263,30 @@ void Service::look_after_ports(std::uint64_t now) {
     }
     // A port that is asked for its counters looks after itself too.
     nics_[i]->port().counters();
+    report_names(i, now);
     if (!nics_[i]->port().alive()) lose_port(i, now);
   }
+}
+
+// Anybody on the link can cause these, so few are told of.
+void Service::report_names(std::size_t number, std::uint64_t now) {
+  const Stack& stack = nics_[number]->stack();
+  Served& served = served_[number];
+  const std::uint64_t count = stack.counters().name_conflicts;
+  if (count == served.name_conflicts || now < served.names_at) return;
+  served.name_conflicts = count;
+  served.names_at = now + kNamesEveryNs;
+  const Stack::NameConflict& last = stack.name_conflict();
+  log::warn("{}: two hosts answer to the name {}: {} and {}", nics_[number]->interface(),
+            shown(last.name), to_text(last.first), to_text(last.second));
 }
 
 void Service::lose_port(std::size_t number, std::uint64_t now) {
   Nic& nic = *nics_[number];
   Served& served = served_[number];
   ++counters_.port_losses;
-  log::error("interface {} has gone away: its sessions end, it is looked for every second",
-             nic.interface());
+  log::error("interface {} has gone away or has another address: its sessions end, it is looked for "
+             "every second", nic.interface());
   server_->end_sessions(nic);
   loop_.remove(served.token);
   nic.close();

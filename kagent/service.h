@@ -57,13 +57,17 @@ class Service {
     std::uint64_t retry_at = 0;  // while the interface is away
     bool suspect = false;        // the port's descriptor reported an error
     std::string last_error;
+    std::uint64_t name_conflicts = 0;  // reported
+    std::uint64_t names_at = 0;        // when the next may be
   };
 
   unsigned progress(std::uint64_t now);
   unsigned look_around(std::uint64_t now);
   void look_after_others(std::uint64_t now);
   void look_after_ports(std::uint64_t now);
-  void sleep(std::uint64_t now);
+  std::uint64_t sleep(std::uint64_t now);
+  void note_round(std::uint64_t ns);
+  void report_names(std::size_t number, std::uint64_t now);
   void give_way(std::uint64_t now);
   void watch_port(std::size_t number);
   void note_hosted(const Nic& nic) const;

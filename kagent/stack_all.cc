@@ -6,6 +6,7 @@
 #include "kagent/stack_complete.cc"
 #include "kagent/stack_congestion.cc"
 #include "kagent/stack_connect.cc"
+#include "kagent/stack_credit.cc"
 #include "kagent/stack_requests.cc"
 #include "kagent/stack_disconnect.cc"
 #include "kagent/stack_names.cc"

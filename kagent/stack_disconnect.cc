@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::uint32_t kGoodbyeTries = 12;  // more than half a second
 constexpr unsigned kProbeTries = 8;  // to find a VI that can be asked for
+constexpr std::uint32_t kFlushedAtOnce = 64;  // when the peer has ended the connection
 constexpr std::uint32_t kAnswersPerMs = 256;
 
 std::uint32_t bucket_of(const MacAddress& address) {
@@ -82,6 +83,7 @@ bool Stack::link(ViIndex i, const MacAddress& address, const wire::ConnectBody& 
   vi.checked = address != address_ &&
                (limits_.checksum || (body.rdma_flags & wire::kAsksForChecksum) != 0);
   vi.receive_next = body.first_psn;
+  begin_credit(vi, vi.reliability == vip::kUnreliable ? body.credit : std::uint16_t{0}, now_);
   vi.peer_previous = kNone;
   vi.peer_next = peer.vis;
   if (peer.vis != kNone) vis_[peer.vis].peer_previous = i;
@@ -121,6 +123,8 @@ void Stack::unlink(ViIndex i) {
 void Stack::establish(ViIndex i) {
   Vi& vi = vis_[i];
   wheel_.disarm(vi_timer(i));
+  // What was posted too early is not sent, also when its doorbell has not been answered yet.
+  flush_sends(i);
   set_state(i, vip::kConnected);
   ++root_->counters.connections_opened;
   if (vi.peer_to_peer) return end_peer_attempt(i, vip::kSuccess);
@@ -177,10 +181,11 @@ vip::Return Stack::disconnect(std::uint32_t session, const CommandBody& body) {
 void Stack::end_connection(ViIndex i, End end, std::uint32_t error, std::uint32_t refused_psn,
                            std::uint32_t reason) {
   Vi& vi = vis_[i];
+  const bool by_us = end == End::kLocal || end == End::kGone;
   switch (vi.state) {
     case vip::kIdle: return;
     case vip::kConnectPending:
-      return fail_attempt(i, end == End::kLocal ? vip::kInvalidState : vip::kTimeout);
+      return fail_attempt(i, by_us ? vip::kInvalidState : vip::kTimeout);
     case vip::kError:
       if (end == End::kLocal) {
         flush_queues(i);
@@ -191,7 +196,7 @@ void Stack::end_connection(ViIndex i, End end, std::uint32_t error, std::uint32_
   }
   wheel_.disarm(vi_timer(i));
   StackCounters& count = root_->counters;
-  if (end == End::kLocal) {
+  if (by_us) {
     say_goodbye(vi, vi.send_next, 0);
     ++count.connections_closed;
     set_state(i, vip::kIdle);
@@ -206,7 +211,8 @@ void Stack::end_connection(ViIndex i, End end, std::uint32_t error, std::uint32_
   std::atomic_thread_fence(std::memory_order_seq_cst);
   unlink(i);
   if (placing_ == i) flush_placement();
-  flush_queues(i);
+  // A program that has asked for it finds all of them; one that is gone looks at none.
+  if (end != End::kGone) flush_queues(i, by_us ? layout::kRingEntries : kFlushedAtOnce);
   reset_transfer(i);
 }
 

@@ -66,6 +66,7 @@ struct Session {
   idle::Crowd crowd;              // that wants the processors too
   VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
   VIP_VI_ATTRIBUTES* attributes;  // by VI
+  std::atomic<std::uint64_t>* own_vis;  // a bit for each VI that may be this process's
   int bell;                       // wakes the agent
   int chime;                      // the agent wakes those who poll (control.h)
   int home, umem;                 // granted: files that show that the port is ours; else -1
@@ -139,6 +140,10 @@ struct Session {
     return lost.load(std::memory_order_acquire) ||
            (driver == nullptr && view.header().closed.load(std::memory_order_acquire) != 0);
   }
+
+  std::uint32_t own_vi_words() const { return (capacity.vis + 63) / 64; }
+  void own(std::uint32_t vi) { own_vis[vi / 64].fetch_or(1ull << (vi % 64)); }
+  void disown(std::uint32_t vi) { own_vis[vi / 64].fetch_and(~(1ull << (vi % 64))); }
 
   std::uint32_t nic_part() const { return nic_key(number, generation); }
   VIP_NIC_HANDLE handle() const { return Handle(Kind::kNic, nic_part(), 0).pointer(); }

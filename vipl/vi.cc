@@ -114,6 +114,7 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
     if (vi >= session.family.vis) session.family.vis = vi + 1;
     session.view.vi(vi).status.user_data.store(0);
   }
+  session.own(vi);
   WorkQueue(session, handle, Side::kSend).begin(command->generation, send_cq);
   WorkQueue(session, handle, Side::kReceive).begin(command->generation, receive_cq);
   *ViHandle = handle.pointer();
@@ -129,8 +130,14 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle) {
   WorkQueue receive(visit.session(), visit.handle(), Side::kReceive);
   Command command(visit.session(), Op::kDestroyVi);
   if (!send.name(command.body())) return VIP_INVALID_PARAMETER;
+  // Another thread may be given the same index as soon as the driver has it back.
+  const std::uint32_t index = visit.handle().index();
+  visit.session().disown(index);
   const VIP_RETURN result = command.run();
-  if (result != VIP_SUCCESS && !command.lost()) return result;
+  if (result != VIP_SUCCESS && !command.lost()) {
+    visit.session().own(index);
+    return result;
+  }
   send.end();
   receive.end();
   caller::cancel(visit.session(), visit.handle());

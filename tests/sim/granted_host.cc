@@ -32,6 +32,7 @@ class BorrowedPort final : public Port {
   std::uint32_t mtu() const override { return port_.mtu(); }
   MacAddress address() const override { return port_.address(); }
   std::uint32_t lendable() const override { return port_.lendable(); }
+  std::uint32_t backlog() const override { return port_.backlog(); }
   int descriptor() const override { return -1; }
   std::string mode() const override { return port_.mode(); }
   PortCounters counters() override { return port_.counters(); }

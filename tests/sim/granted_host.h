@@ -34,6 +34,7 @@ class DeskPort final : public Port {
   std::uint32_t mtu() const override { return nic_.mtu(); }
   MacAddress address() const override { return nic_.address(); }
   std::uint32_t lendable() const override { return nic_.lendable(); }
+  std::uint32_t backlog() const override { return nic_.backlog(); }
   int descriptor() const override { return -1; }
   std::string mode() const override { return "sim"; }
   PortCounters counters() override { return nic_.counters(); }

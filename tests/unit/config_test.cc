@@ -80,6 +80,7 @@ vis = 100
 vis_per_user = 50
 regions_per_user = 60
 memory_mb_per_user = 70
+tables_mb_per_user = 80
 cqs = 20
 regions = 500
 ptags = 30
@@ -119,6 +120,7 @@ Beta = "02:00:00:00:00:0B"
   EXPECT_EQ(config.user_limits.vis, 50u);
   EXPECT_EQ(config.user_limits.regions, 60u);
   EXPECT_EQ(config.user_limits.memory_mb, 70u);
+  EXPECT_EQ(config.user_limits.tables_mb, 80u);
   EXPECT_EQ(config.limits.cqs, 20u);
   EXPECT_EQ(config.limits.regions, 500u);
   EXPECT_EQ(config.limits.ptags, 30u);
