@@ -54,6 +54,9 @@ int VipxPoll(VIP_CQ_HANDLE cq, struct pollfd *fds, unsigned long nfds,
  */
 VIP_RETURN VipxCQDone(IN VIP_CQ_HANDLE cq, OUT VIP_VI_HANDLE *vi, OUT VIP_BOOLEAN *recv_queue);
 
+/* VipxSendDone: the same of VipSendDone. */
+VIP_RETURN VipxSendDone(IN VIP_VI_HANDLE vi, OUT VIP_DESCRIPTOR **descriptor);
+
 /* VipxSpin: passes a moment between two calls of VipxCQDone of a thread that waits, as is good for what
  * it waits for: pauses, or gives the processor to others.
  *   looks       how many calls have found nothing, so far
