@@ -40,6 +40,7 @@
 //   keepalive_ms = 500      Silence after which a peer is probed; 10 to 60000.
 //   peer_timeout_ms = 3000  Silence after which a peer is given up; at least twice keepalive_ms, at
 //                           most 600000.
+//   stopped_peer_ms = 3600000  The same while its host says that it is stopped; 0 to 86400000.
 //
 //   [access]                Who may have a session: any of these users, or processes that are in
 //   users = []              any of these groups. Names or numbers. Both empty: everyone. Root

@@ -16,9 +16,6 @@
 namespace viaduct {
 namespace {
 
-constexpr int kFewProcessors = 4;               // fewer than this are few
-constexpr std::uint32_t kPausesFirst = 0;       // few: idle rounds before the first yield
-constexpr std::uint32_t kYieldEvery = 4096;     // many: idle rounds between yields
 constexpr std::uint64_t kLookEveryNs = kNsPerMs;
 constexpr std::uint64_t kPortLookEveryNs = 250 * kNsPerMs;
 constexpr std::uint64_t kRetryEveryNs = kNsPerSecond;
@@ -30,7 +27,8 @@ bool few_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
   // Fails where there are more processors than the set has room for.
-  return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < kFewProcessors;
+  return sched_getaffinity(0, sizeof set, &set) == 0 &&
+         CPU_COUNT(&set) < static_cast<int>(idle::kFewProcessors);
 }
 
 std::unique_ptr<Port> open_real_port(const NicConfig& config) {
@@ -151,8 +149,8 @@ void Service::serve() {
       busy_until_ = now + config_.spin_us * kNsPerUs;
       idle_rounds_ = 0;
       last = now;
-    } else if (now < busy_until_) {
-      give_way();
+    } else if (now < busy_until_ && !crowd_.is_here(now)) {
+      give_way(now);
     } else {
       last = sleep(now);
     }
@@ -173,17 +171,11 @@ unsigned Service::progress(std::uint64_t now) {
 }
 
 // The processor may be what somebody needs in order to give us work.
-void Service::give_way() {
+void Service::give_way(std::uint64_t now) {
   ++idle_rounds_;
-  if (few_processors_ ? idle_rounds_ > kPausesFirst : idle_rounds_ % kYieldEvery == 0) {
-    sched_yield();
-    return;
-  }
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb");
-#endif
+  if (!idle::gives_way(few_processors_, idle_rounds_, idle::kLooksOfAgent)) return idle::relax();
+  sched_yield();
+  crowd_.note(now, monotonic_ns());
 }
 
 // What is not worth a system call in every round.
@@ -212,13 +204,16 @@ std::uint64_t Service::sleep(std::uint64_t now) {
     if (!nic.is_open()) continue;
     Served& served = served_[asked];
     if (served.token != 0) {
-      loop_.renew(served.token, nic.port().descriptor());
+      const int fd = nic.port().descriptor();
+      if (fd != served.watched || ports_seen_) loop_.renew(served.token, fd);
+      served.watched = fd;
     } else {
       until = std::min(until, now + kBlindSleepNs);
     }
     may_sleep = nic.stack().prepare_to_sleep();
     until = std::min(until, nic.stack().next_deadline());
   }
+  ports_seen_ = ports_seen_ && !may_sleep;
   if (may_sleep && until > now) {
     ++counters_.sleeps;
     note_round(monotonic_ns() - now);
@@ -232,6 +227,8 @@ std::uint64_t Service::sleep(std::uint64_t now) {
   const std::uint64_t woken = monotonic_ns();
   busy_until_ = woken + config_.spin_us * kNsPerUs;
   idle_rounds_ = 0;
+  if (woken < next_look_ && woken < until) return;
+  next_look_ = woken + kLookEveryNs;
   look_after_others(woken);
   return over;
 }
@@ -262,6 +259,7 @@ void Service::watch_port(std::size_t number) {
 
 void Service::look_after_ports(std::uint64_t now) {
   next_port_look_ = now + kPortLookEveryNs;
+  ports_seen_ = true;
   for (std::size_t i = 0; i < nics_.size(); ++i) {
     served_[i].suspect = false;
     if (!nics_[i]->is_open()) {

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "kagent/clock.h"
 #include "kagent/control_socket.h"
@@ -65,6 +66,7 @@ Session::~Session() {
   nic_.stack().close_session(number_, monotonic_ns());
   nic_.environment().close_memory(number_);
   nic_.environment().set_chime(number_, -1);
+  nic_.environment().set_home(number_, nullptr);
   munmap(base_, bytes_);
 }
 
@@ -73,6 +75,12 @@ void Session::grant(Granted granted) {
   nic_.environment().close_memory(number_);
   nic_.stack().delegate(number_, granted.held.port->layout().address);
   granted_ = std::move(granted);
+  nic_.environment().set_home(number_, granted_->home.get());
+}
+
+std::optional<Session::Granted> Session::take_granted() {
+  nic_.environment().set_home(number_, nullptr);
+  return std::exchange(granted_, std::nullopt);
 }
 
 std::uint64_t Session::segment_used() const {

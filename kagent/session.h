@@ -16,7 +16,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "kagent/descriptor.h"
 #include "kagent/grants.h"
@@ -62,7 +61,7 @@ class Session {
   // Makes the session a granted one: requests that the program waits for are sent to its port.
   void grant(Granted granted);
   const Granted* granted() const { return granted_ ? &*granted_ : nullptr; }
-  std::optional<Granted> take_granted() { return std::exchange(granted_, std::nullopt); }
+  std::optional<Granted> take_granted();
 
   // The program has what it was sent; this descriptor is not needed any more.
   void descriptors_passed() { program_chime_.close(); }
