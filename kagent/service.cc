@@ -130,6 +130,11 @@ std::string Service::counters_text() const {
 // ---------------------------------------------------------------------------- the loop
 
 void Service::run() {
+  for (const auto& nic : nics_) nic->environment().set_threads(&carriers_, &server_->threads());
+  carriers_.run([this] { serve(); });
+}
+
+void Service::serve() {
   std::uint64_t last = 0;  // when the last round began or ended its sleep; 0: it found nothing
   while (!stopping_) {
     const std::uint64_t now = monotonic_ns();
@@ -334,6 +339,7 @@ void Service::say_goodbye() {
     if (left == 0 && server_->grants().leaving() == 0) break;
     sched_yield();
   }
+  for (const auto& nic : nics_) nic->environment().set_threads(nullptr, nullptr);
   server_.reset();
 }
 
