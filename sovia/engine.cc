@@ -73,6 +73,8 @@ struct Sleeper {
   Sleeper** link = nullptr;
 };
 
+constinit thread_local Sleeper* t_sleeper = nullptr;  // this thread's, while it has one
+
 long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* timeout) {
   return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
@@ -118,6 +120,7 @@ class Asleep {
   Asleep(Sleeper& sleeper, bool needs_bell) : sleeper_(sleeper) {
     const std::scoped_lock guard(g_sleepers_lock);
     if (needs_bell) give_bell();
+    t_sleeper = &sleeper;
     sleeper.next = g_sleepers;
     sleeper.link = &g_sleepers;
     if (g_sleepers != nullptr) g_sleepers->link = &sleeper.next;
@@ -127,6 +130,7 @@ class Asleep {
   ~Asleep() {
     const std::scoped_lock guard(g_sleepers_lock);
     hear(sleeper_);
+    t_sleeper = nullptr;
     if (sleeper_.bell != nullptr) --sleeper_.bell->users;
     *sleeper_.link = sleeper_.next;
     if (sleeper_.next != nullptr) sleeper_.next->link = sleeper_.link;
@@ -422,7 +426,8 @@ void changed(Socket& socket, short what) {
   if (g_sleeping.load() == 0) return;
   const std::scoped_lock guard(g_sleepers_lock);
   for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
-    if (!s->interest.concerns(socket)) continue;
+    // A thread that takes in what comes before it sleeps looks at its own interest by itself.
+    if (s == t_sleeper || !s->interest.concerns(socket)) continue;
     wake(*s);
     counters::add(Counter::kWakeUps);
   }

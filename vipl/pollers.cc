@@ -79,10 +79,10 @@ void Pollers::leave(Poller& poller) {
   if (const int fd = poller.poke.exchange(-1); fd >= 0) give_spare(fd);
 }
 
-void Pollers::wake() {
+void Pollers::wake(const Poller* self) {
   Lock lock(lock_);
   for (Poller* poller = first_; poller != nullptr; poller = poller->next) {
-    if (poller->was_taken()) poke(*poller);
+    if (poller != self && poller->was_taken()) poke(*poller);
   }
 }
 
