@@ -280,7 +280,7 @@ class Socket {
   int look_up_combining(int fd);
   void reset(int fd);
   void fall_back_locked(int fd);
-  void finish_sending(int fd);
+  void shut_if_due(int fd);
   bool await_arrival(Lane& lane, std::uint64_t ns);
   void await_moment_before_close();
   void keep_unsent(int fd, Lane& lane);
@@ -323,6 +323,7 @@ class Socket {
   Lock out_;
   Phase sending_ = Phase::kKernel;
   bool forbidden_ = false, write_shut_ = false;
+  bool shut_later_ = false;  // in the kernel, when all that was sent before has arrived
 
   // --- both: read under either lock, changed under both
   LaneEnd* lane_ = nullptr;

@@ -222,6 +222,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
       // What goes through the kernel could overtake what is still on the lane.
       if (is_coming_down()) return Attempt::kAgain;
     }
+    if (shut_later_) return Attempt::kPipe;
     if (!flush_kept(fd)) return Attempt::kAgain;
     if (reset_) return fail_reset(Attempt::kPipe);
     Rest rest(pieces, count, skip, ~0ull);
