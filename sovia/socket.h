@@ -250,8 +250,10 @@ class Socket {
   // A call that waits, perhaps several times.
   struct Waiting {
     Waiting() = default;
-    ~Waiting() {
+    ~Waiting() { end(); }
+    void end() {
       if (counted != nullptr) counted->waited();
+      counted = nullptr;
     }
     Waiting(const Waiting&) = delete;
     std::uint64_t deadline = 0;  // 0: not looked up yet

@@ -216,6 +216,8 @@ bool Socket::await(int fd, short events, int option, Waiting& waiting, DirectRec
     case Woken::kSignal:
       break;
   }
+  // A handler may leave the call for good, or close the socket, of which the call is to hear.
+  waiting.end();
   if (signals::run_held_back() && !waiting.has_deadline) return true;
   errno = EINTR;
   return false;
