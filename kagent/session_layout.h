@@ -135,10 +135,24 @@ struct Doorbells {
   // and `from` is where to go on.
   template <class Visit>
   unsigned answer_some(std::uint32_t& from, Visit&& visit) {
-    const std::uint32_t begin = from;
+    if (from != 0) [[unlikely]] return answer_around(from, visit);
     unsigned answered = 0;
-    if (!answer_range(begin, kBits, from, visit, answered)) return answered;
-    if (begin == 0 || answer_range(0, begin, from, visit, answered)) from = 0;
+    for (std::uint32_t s = 0; s < kSummaries; ++s) {
+      if (summary[s].load(std::memory_order_relaxed) == 0) continue;
+      std::uint64_t words = summary[s].exchange(0);
+      for (; words != 0; words &= words - 1) {
+        const std::uint32_t word = s * 64 + static_cast<std::uint32_t>(__builtin_ctzll(words));
+        for (std::uint64_t bits = leaf[word].exchange(0); bits != 0;) {
+          const std::uint32_t bit = word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(bits));
+          bits &= bits - 1;
+          ++answered;
+          if (visit(bit)) [[likely]] continue;
+          put_back(s, words, bits);
+          from = (bit + 1) % kBits;
+          return answered;
+        }
+      }
+    }
     return answered;
   }
 
@@ -168,9 +182,25 @@ struct Doorbells {
     return low & high;
   }
 
-  // All bits together go with the cheaper instruction.
-  static std::uint64_t take(std::atomic<std::uint64_t>& word, std::uint64_t mask) {
-    return mask == ~0ull ? word.exchange(0) : word.fetch_and(~mask);
+  // What is left of the summary's words, and of the bits of the first of them.
+  void put_back(std::uint32_t s, std::uint64_t words, std::uint64_t bits) {
+    if (bits != 0) {
+      leaf[s * 64 + static_cast<std::uint32_t>(__builtin_ctzll(words))].fetch_or(bits);
+    } else {
+      words &= words - 1;
+    }
+    if (words != 0) summary[s].fetch_or(words);
+  }
+
+  template <class Visit>
+  [[gnu::noinline]] unsigned answer_around(std::uint32_t& from, Visit& visit) {
+    const std::uint32_t begin = from;
+    unsigned answered = 0;
+    if (answer_range(begin, kBits, from, visit, answered) &&
+        answer_range(0, begin, from, visit, answered)) {
+      from = 0;
+    }
+    return answered;
   }
 
   // Bits [begin, end). False, and `from` behind the last bit, when visit() wants no more.
@@ -181,11 +211,11 @@ struct Doorbells {
     for (std::uint32_t s = first_leaf / 64; s * 64 < last_leaf; ++s) {
       const std::uint64_t asked = range(s * 64, first_leaf, last_leaf);
       if ((summary[s].load(std::memory_order_relaxed) & asked) == 0) continue;
-      std::uint64_t words = take(summary[s], asked) & asked;
+      std::uint64_t words = summary[s].fetch_and(~asked) & asked;
       for (; words != 0; words &= words - 1) {
         const std::uint32_t word = s * 64 + static_cast<std::uint32_t>(__builtin_ctzll(words));
         const std::uint64_t wanted = range(word * 64, begin, end);
-        std::uint64_t bits = take(leaf[word], wanted);
+        std::uint64_t bits = leaf[word].fetch_and(~wanted);
         if ((bits & ~wanted) != 0) summary[s].fetch_or(words & -words);
         bits &= wanted;
         while (bits != 0) {
@@ -193,9 +223,7 @@ struct Doorbells {
           bits &= bits - 1;
           ++answered;
           if (visit(bit)) continue;
-          if (bits != 0) leaf[word].fetch_or(bits);
-          if (bits == 0) words &= words - 1;
-          if (words != 0) summary[s].fetch_or(words);
+          put_back(s, words, bits);
           from = (bit + 1) % kBits;
           return false;
         }

@@ -63,6 +63,7 @@ constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads
 constexpr std::uint64_t kFarewellNs = 300 * kMs;     // at the end, without anything moving
 
 std::atomic<int> g_poke{-1};
+std::atomic<bool> g_stops{false};  // when the last lane has gone
 std::atomic<bool> g_idle{false};  // sleeps, so it must be poked
 std::atomic<std::uint64_t> g_flush_at{kNever};
 
@@ -173,7 +174,12 @@ void flush_held() {
       if (!end->lane.wants_turn() && !end->lane.awaits_completion()) continue;
       if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
       changes = end->lane.turn();
-      end->lane.flush();
+      if (end->lane.is_corked() && now >= end->corked_until) {
+        end->lane.push();
+        end->corked_until = 0;
+      } else {
+        end->lane.flush();
+      }
       if (end->lane.wants_turn() || end->lane.awaits_completion()) flush_later(*end);
     }
     if (changes != 0) engine::changed(*end->socket);
@@ -184,6 +190,7 @@ void flush_held() {
 std::uint64_t next_due() {
   const std::uint64_t now = now_ns();
   std::uint64_t due = g_flush_at.load();
+  if (g_stops.load()) due = std::min(due, now + kMs);
   // A record may have come in part, or the program read what is before it.
   if (!state().falling.empty()) due = std::min(due, now + kSeldomNs);
   for (const LaneEnd* const end : state().ends) {
@@ -207,6 +214,7 @@ void run() {
     look_at_lanes();
     look_at_falling();
     flush_held();
+    if (g_stops.load() && state().ends.empty() && state().falling.empty()) return;
     g_idle.store(true);
     {
       const std::scoped_lock guard(state().lock);
@@ -253,11 +261,20 @@ void run() {
 void* run_thread(void*) {
   prctl(PR_SET_NAME, "sovia");
   run();
+  if (Nic* const nic = engine::nic(); nic != nullptr) {
+    engine::pause();
+    engine::set_nic(nullptr);
+    engine::go_on();
+    VipCloseNic(nic->handle());  // the rest of it stays: another thread may be about to look
+  }
+  const std::scoped_lock guard(state().lock);
+  state().running = false;
   return nullptr;
 }
 
 // Under the lock.
 bool start() {
+  if (g_stops.load()) return false;
   if (state().running) return true;
   if (own_descriptors::scarce()) return false;
   const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -363,6 +380,11 @@ void prepare(int fd) {
 void ask(SocketRef socket, int fd) {
   Task task;
   task.flow_known = flow_of(fd, task.flow);
+  task.fd = fd;
+  if (task.flow_known && is_loopback(task.flow)) {
+    socket->lane_refused(Reason::kLocal);
+    return;
+  }
   // Both ends know the listener's port; the lower one is usually it.
   const auto number = [](const FlowEnd& end) { return end.port[0] << 8 | end.port[1]; };
   const bool mine = task.flow_known && number(task.flow.local) < number(task.flow.remote);
@@ -436,6 +458,25 @@ void flush_later(LaneEnd& end) {
   std::uint64_t before = g_flush_at.load();
   while (at < before && !g_flush_at.compare_exchange_weak(before, at)) continue;
   if (at < before) poke();
+}
+
+void stop() {
+  constexpr std::uint64_t kStopNs = 3'000 * kMs;
+  constexpr timespec kMoment{0, 1'000'000}, kWatch{0, 40'000'000};
+  g_stops.store(true);
+  poke();
+  const std::uint64_t until = now_ns() + kStopNs;
+  bool ran = false;
+  while (now_ns() < until) {
+    {
+      const std::scoped_lock guard(state().lock);
+      if (!state().running) break;
+    }
+    ran = true;
+    kernel::ppoll(nullptr, 0, &kMoment, nullptr);
+  }
+  // VIPL's thread takes a last look at what was closed, and then sleeps for ever.
+  if (ran) kernel::ppoll(nullptr, 0, &kWatch, nullptr);
 }
 
 void farewell() {

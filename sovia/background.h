@@ -33,6 +33,10 @@ void watch_fall(Socket& socket, int fd);
 // The lane wants a turn after a moment: small data waits on it.
 void flush_later(LaneEnd& end);
 
+// No lane any more, all have been left: ends the thread, and closes the NIC. Returns when that is done, or
+// when it takes too long.
+void stop();
+
 // At the end of the process: lets what is on its way arrive, as long as it moves.
 void farewell();
 // The same for sockets that are closed already; the others stay as they are.

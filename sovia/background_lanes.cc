@@ -152,6 +152,7 @@ Reason open_lane(Task& task) {
   if (wire != nullptr && end == nullptr) wire->destroy();
   engine::go_on();
   if (end == nullptr) return Reason::kResources;
+  end->fd = task.fd;
   end->asked_at = now_ns();
   end->give_up_at = end->asked_at + kPeerMs * kMs;
   end->peer = peer_of(task).end;
@@ -254,6 +255,9 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         const std::scoped_lock guard(end.lane.lock());
         end.lane.greet(end.token);
       }
+      // From here on the socket's answers differ from the kernel's.
+      refresh_watchers(*end.socket);
+      engine::changed(*end.socket);
       end.stage = LaneEnd::Stage::kGreeting;
       end.give_up_at = now + kGreetingNs;
       return true;
@@ -268,13 +272,11 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         if (!end.lane.has_hello() && !end.lane.broken()) return true;
       }
       const Reason why = judge(end);
-      {
+      if (why == Reason::kNone) {
+        end.socket->trust_lane(end, end.fd);
+      } else {
         const std::scoped_lock guard(end.lane.lock());
-        if (why == Reason::kNone) {
-          end.lane.trust();
-        } else {
-          end.lane.cut();
-        }
+        end.lane.cut();
       }
       if (why != Reason::kNone) {
         end.doubted = why == Reason::kNotVouched;

@@ -21,6 +21,7 @@ inline constexpr std::uint64_t kMs = 1'000'000;
 struct Task {
   SocketRef socket;  // that wants a lane; none: the NIC is to be opened, as one may soon be wanted
   Flow flow;
+  int fd = -1;
   bool flow_known;
   std::uint16_t port;  // of the listening side, as far as this end knows
 };

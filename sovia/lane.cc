@@ -218,7 +218,7 @@ bool Lane::has_completed(std::uint64_t ticket) {
 void Lane::pump(bool push) {
   while (posted_ != filled_ && !broken_) {
     const std::uint32_t bytes = bytes_at(posted_);
-    if (posted_ + 1 == filled_ && bytes < kChunkBytes && !push) break;
+    if (posted_ + 1 == filled_ && bytes < kChunkBytes && (!push || corked_)) break;
     if (credits_ == 0) {
       if (!stalled_) {
         ++stalls_.credits;
@@ -241,6 +241,12 @@ void Lane::pump(bool push) {
   }
   holds_ = posted_ != filled_ && credits_ != 0 && !broken_;
   post_pending_control();
+}
+
+void Lane::push() {
+  const bool corked = std::exchange(corked_, false);
+  flush();
+  corked_ = corked;
 }
 
 bool Lane::flush() {
@@ -266,6 +272,7 @@ void Lane::finish(bool closes) {
   if (sending_ == State::kEnding || sending_ == State::kEnded) return;
   sending_ = State::kEnding;
   wants_finish_ = true;
+  corked_ = false;
   pump(true);
 }
 

@@ -98,6 +98,10 @@ class Lane {
   bool has_room();
   // Whether somebody has found no room since this was asked last.
   bool take_lack() { return std::exchange(lack_, false); }
+  // While it is corked, a packet that is not full waits for more, whoever asks, but for push().
+  void cork(bool on) { corked_ = on; }
+  bool is_corked() const { return corked_; }
+  void push();
   // Sends what has waited for more. True if something is left, for which there is no credit.
   bool flush();
   // Whether there is no room only because sends have not completed yet, of which nobody is told.
@@ -115,6 +119,8 @@ class Lane {
   void ask_to_leave();
 
   // ------------------------------------------------------------------ receiving
+  // The peer has been told, or is about to be, that it may begin.
+  bool trusted() const { return trusted_; }
   State receiving() const { return trusted_ ? receiving_ : State::kIdle; }
   // START has come.
   bool started() const { return started_ && trusted_; }
@@ -207,7 +213,11 @@ class Lane {
     return static_cast<std::uint32_t>(position % places_.data);
   }
   std::uint32_t& bytes_at(std::uint64_t position) { return chunk_bytes_[place(position)]; }
-  bool is_full() const { return filled_ - done_ == places_.data; }
+  // What waits for credits is bounded, too: a peer that does not read gives none, and sends complete.
+  bool is_full() const {
+    return filled_ - done_ == places_.data ||
+           filled_ - posted_ == places_.data - options_.window;
+  }
   bool has_sent(std::uint64_t control) const { return control_done_ > control; }
   bool acceptable(std::uint32_t bytes, std::uint32_t immediate) const;
   void reap();
@@ -250,7 +260,7 @@ class Lane {
   std::uint8_t own_token_[kTokenBytes] = {};
   Ring<Posted> order_;  // of what is posted and has not completed
   std::uint32_t peer_window_ = 0, credits_ = 0;  // credits_ <= peer_window_
-  bool holds_ = false;
+  bool holds_ = false, corked_ = false;
   bool lack_ = false;
   bool stalled_ = false;
   std::uint32_t joined_ = 0;  // writes

@@ -60,10 +60,13 @@ void Socket::set_sending(Phase phase) {
 }
 
 int Socket::look_up_combining(int fd) {
-  int nodelay = 0;
-  socklen_t length = sizeof nodelay;
-  kernel::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, &length);
-  const int combines = options().combine != 0 && nodelay == 0 ? 1 : 0;
+  const auto is_on = [fd](int name) {
+    int value = 0;
+    socklen_t length = sizeof value;
+    return kernel::getsockopt(fd, IPPROTO_TCP, name, &value, &length) == 0 && value != 0;
+  };
+  int combines = options().combine != 0 && !is_on(TCP_NODELAY) ? kSmall : kAtOnce;
+  if (is_on(TCP_CORK)) combines = kCorked;
   combines_.store(combines, std::memory_order_relaxed);
   return combines;
 }
@@ -92,6 +95,17 @@ bool Socket::lane_opened(LaneEnd& end) {
   lane_number_.fetch_add(1);
   if (holders_ != nullptr) holders_->lanes.store(lane_number_.load());
   return true;
+}
+
+// An end of the kernel's stream that is there already came before the peer could know that it may
+// begin with the lane: it is the end. One that comes later is it only when the lane's has come, and
+// whoever waits for readiness has to hear that from the socket by now.
+void Socket::trust_lane(LaneEnd& end, int fd) {
+  const std::scoped_lock guard(in_);
+  pollfd at{fd, POLLRDHUP, 0};
+  if (kernel::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0) end_counts_ = true;
+  const std::scoped_lock lane_guard(end.lane.lock());
+  end.lane.trust();
 }
 
 std::uint32_t Socket::lane_number() {

@@ -123,8 +123,20 @@ bool Socket::flush_kept(int fd) {
     counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(put));
   }
   drop_kept();
+  shut_if_due(fd);
   errno = before;
   return true;
+}
+
+// Out locked; and the lane only if it has fallen.
+void Socket::shut_if_due(int fd) {
+  if (!shut_later_ || kept_ != nullptr || fd < 0) return;
+  if (lane_ != nullptr && !fell_ && !reset_) {
+    const std::scoped_lock guard(lane_->lane.lock());
+    if (lane_->lane.sending() != Lane::State::kEnded) return;
+  }
+  shut_later_ = false;
+  kernel::shutdown(fd, SHUT_WR);
 }
 
 bool Socket::record_is_next() const {
@@ -172,7 +184,9 @@ short Socket::falling() {
   if (residue_ != nullptr && residue_->is_record_certain()) wanted |= POLLIN;
   // What comes before it is the program's to read first.
   if (wanted != 0 && !record_is_next()) wanted = POLLPRI;
+  if (shut_later_) wanted |= POLLPRI;
   if (kept_ != nullptr) wanted |= POLLOUT;
+  if (wanted == 0) watched_ = false;
   return wanted;
 }
 
@@ -180,6 +194,7 @@ void Socket::go_on_falling(int fd) {
   {
     const std::scoped_lock both(in_, out_);
     const bool sent = kept_ != nullptr && flush_kept(fd);
+    shut_if_due(fd);
     const bool received = record_is_next() && residue_->is_record_certain() && take_record(fd);
     if (!sent && !received) return;
     rest_with_kernel();
@@ -193,7 +208,10 @@ void Socket::await_kernel(int fd) {
   for (;;) {
     {
       const std::scoped_lock both(in_, out_);
-      if (reset_ || (fd < 0 ? kept_ == nullptr : flush_kept(fd))) return rest_with_kernel();
+      if (reset_ || (fd < 0 ? kept_ == nullptr : flush_kept(fd))) {
+        shut_if_due(fd);
+        return rest_with_kernel();
+      }
     }
     pollfd one{fd, POLLOUT, 0};
     constexpr int kMs = 100;  // whatever else may have sent it

@@ -175,7 +175,8 @@ void Socket::leave_for_good(int fd, Reason why) {
 }
 
 int Socket::shutdown(int fd, int how) {
-  if (how == SHUT_WR || how == SHUT_RDWR) finish_sending(fd);
+  if (how == SHUT_WR || how == SHUT_RDWR) await_moment_before_close();
+  bool later = false;
   {
     const std::scoped_lock both(in_, out_);
     if (how == SHUT_RD || how == SHUT_RDWR) read_shut_ = true;
@@ -186,10 +187,21 @@ int Socket::shutdown(int fd, int how) {
         lane_->lane.finish(false);
         set_sending(Phase::kAfter);
         background::look_at(*lane_);
+        later = !fell_ && lane_->lane.unsent() != 0;
+      }
+      // After the kernel's end nothing could be sent for a lane that breaks.
+      if (later || kept_ != nullptr) {
+        shut_later_ = later = true;
+        be_watched();
       }
     }
   }
-  const int result = kernel::shutdown(fd, how);
+  int result = 0;
+  if (!later) {
+    result = kernel::shutdown(fd, how);
+  } else if (how == SHUT_RDWR) {
+    result = kernel::shutdown(fd, SHUT_RD);
+  }
   const int error = errno;
   engine::changed(*this);
   errno = error;
@@ -208,25 +220,6 @@ bool Socket::await_arrival(Lane& lane, std::uint64_t ns) {
     }
   }
   return arrived.ready();
-}
-
-// After the kernel's shutdown nothing can be sent for a lane that breaks.
-void Socket::finish_sending(int fd) {
-  LaneEnd* end;
-  {
-    const std::scoped_lock both(in_, out_);
-    end = lane_;
-    if (end == nullptr || fell_ || sending_ != Phase::kLane) return;
-    const std::scoped_lock lane_guard(end->lane.lock());
-    end->lane.finish(false);
-    set_sending(Phase::kAfter);
-    if (end->lane.unsent() == 0) return;
-    ++end->pins;
-  }
-  if (!await_arrival(end->lane, kLeaveNs)) engine::give_up(*end);
-  fall_back(fd);
-  await_kernel(fd);
-  --end->pins;
 }
 
 // Both ends lose the connection: bytes of it may be lost. In and out locked.

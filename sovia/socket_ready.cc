@@ -2,6 +2,7 @@
 #include "sovia/socket.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 
 #include <mutex>
 
@@ -17,6 +18,11 @@ namespace {
 constexpr short kIn = POLLIN | POLLRDNORM;
 constexpr short kOut = POLLOUT | POLLWRNORM;
 
+bool kernel_has_data(int fd) {
+  int bytes = 0;
+  return fd >= 0 && kernel::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
 }  // namespace
 
 short Socket::ask_kernel(short wanted) {
@@ -25,7 +31,8 @@ short Socket::ask_kernel(short wanted) {
   {
     const std::scoped_lock guard(in_);
     if (receiving_ == Phase::kLane) {
-      ask = static_cast<short>(ask & ~(kIn | POLLRDHUP));
+      ask = static_cast<short>(ask & ~kIn);
+      if (!lane_end_has_come()) ask = static_cast<short>(ask & ~POLLRDHUP);
     } else if (receiving_ == Phase::kKernel && lane_ != nullptr && (ask & kIn) != 0) {
       ask |= POLLRDHUP;  // so that answer() can tell the end from data
     }
@@ -43,6 +50,12 @@ short Socket::ask_kernel(short wanted) {
   }
   if (masked) ask = static_cast<short>(ask & ~kOut);
   return ask;
+}
+
+// In locked, and receiving from the lane.
+bool Socket::lane_end_has_come() {
+  const std::scoped_lock guard(lane_->lane.lock());
+  return lane_->lane.receiving() == Lane::State::kEnded;
 }
 
 // Whether the peer has yet to say that it has seen the end of this direction's lane. With the lane
@@ -67,7 +80,22 @@ bool Socket::kernel_knows_all() {
   return sending_ != Phase::kLane && !is_coming_down();
 }
 
-short Socket::answer(short wanted, short kernel_says) {
+// Whether the end of the kernel's stream is not that of the connection yet, as the peer may have sent
+// more on the lane. With the lane locked.
+bool Socket::must_wait_for_lane_end(const Lane& lane) const {
+  return lane.trusted() && !end_counts_ && !lane.broken() &&
+         (lane.started() || lane.receiving() != Lane::State::kEnded);
+}
+
+bool Socket::receives_in_kernel() {
+  const std::scoped_lock guard(in_);
+  if (!for_good_.load() || reset_ || residue_ != nullptr) return false;
+  if (lane_ == nullptr || receiving_ == Phase::kAfter) return true;
+  const std::scoped_lock lane_guard(lane_->lane.lock());
+  return receiving_ == Phase::kKernel && lane_->lane.over() && !lane_->lane.started();
+}
+
+short Socket::answer(short wanted, short kernel_says, int fd) {
   if (!concerned() && residue_ == nullptr) return kernel_says;
   short says = kernel_says;
   {
@@ -91,16 +119,21 @@ short Socket::answer(short wanted, short kernel_says) {
         background::look_at(*lane_);
       }
       if (receiving_ == Phase::kLane) {
-        says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP | POLLERR));
+        // The end may not be told before that of the lane has come; a reset always.
+        const bool all_has_come = ended && (kernel_says & POLLRDHUP) != 0;
+        if ((kernel_says & POLLERR) == 0 && !all_has_come) {
+          says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
+        }
+        says = static_cast<short>(says & ~kIn);
         if (lane.unread() != 0 || read_shut_) says |= kIn;
         if (read_shut_) says |= POLLRDHUP;
       } else if (receiving_ == Phase::kDrain) {
-        says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
+        if ((kernel_says & POLLERR) == 0) says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
       }
-      if (receiving_ == Phase::kKernel && !lane.started() && !ended && !lane.broken() &&
-          !read_shut_) {
-        // The end of the connection is told when that of the lane has come.
-        if (early_end_ || (says & POLLRDHUP) != 0) says = static_cast<short>(says & ~kIn);
+      if (receiving_ == Phase::kKernel && !read_shut_ && must_wait_for_lane_end(lane)) {
+        // The end of the connection is told when that of the lane has come, what is before it now.
+        const bool may_be_end = (says & POLLRDHUP) != 0 && !kernel_has_data(fd);
+        if (early_end_ || may_be_end) says = static_cast<short>(says & ~kIn);
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
       }
       if ((wanted & kIn) != 0 && (says & kIn) == 0 && lane.holds()) lane.flush();

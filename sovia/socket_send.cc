@@ -1,6 +1,7 @@
 // Sending over a socket, by whichever route.
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <algorithm>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include "sovia/background.h"
 #include "sovia/counters.h"
 #include "sovia/direct_receive.h"
+#include "sovia/guard.h"
 #include "sovia/kernel.h"
 #include "sovia/lane_end.h"
 #include "sovia/link.h"
@@ -18,6 +20,11 @@
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
+namespace {
+
+constexpr std::uint64_t kCorkNs = 200'000'000;  // as long as TCP holds back what TCP_CORK or MSG_MORE ask for
+
+}  // namespace
 
 ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) {
   if (count > kMostPieces) {
@@ -138,7 +145,16 @@ bool Socket::go_up(int fd) {
 
 int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
   const std::scoped_lock guard(out_);  // see push()
-  return kernel::setsockopt(fd, IPPROTO_TCP, name, value, length);
+  const int result = kernel::setsockopt(fd, IPPROTO_TCP, name, value, length);
+  int on = 0;
+  if (result != 0 || lane_ == nullptr || !copy_guarded(&on, value, sizeof on)) return result;
+  // Both push out what was held back.
+  if ((on != 0) != (name == TCP_NODELAY)) return result;
+  const std::scoped_lock lane_guard(lane_->lane.lock());
+  lane_->lane.cork(false);
+  lane_->lane.flush();
+  background::flush_later(*lane_);
+  return result;
 }
 
 Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
@@ -146,6 +162,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
   {
     CameDown came_down(*this);
     const std::scoped_lock guard(out_);
+    fd = current(fd);
     if (reset_) return fail_reset(Attempt::kPipe);
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
@@ -180,8 +197,14 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
             return Attempt::kDone;
           }
         }
-        const bool wait = combines != 0 || (flags & MSG_MORE) != 0;
-        bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, wait));
+        const bool corked = combines == kCorked || (flags & MSG_MORE) != 0;
+        lane.cork(corked);
+        bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, combines != kAtOnce || corked));
+        if (!corked || !lane.holds()) {
+          lane_->corked_until = 0;
+        } else if (lane_->corked_until == 0) {
+          lane_->corked_until = now_ns() + kCorkNs;
+        }
         if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
         if (lane.holds() || lane.broken()) stir();
         counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
@@ -199,6 +222,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
       // What goes through the kernel could overtake what is still on the lane.
       if (is_coming_down()) return Attempt::kAgain;
     }
+    if (shut_later_) return Attempt::kPipe;
     if (!flush_kept(fd)) return Attempt::kAgain;
     if (reset_) return fail_reset(Attempt::kPipe);
     Rest rest(pieces, count, skip, ~0ull);

@@ -114,6 +114,20 @@ void Socket::fork_failed() {
   if (holders_ != nullptr) holders_->count.fetch_sub(1);
 }
 
+void Socket::gather(int fd) {
+  const std::scoped_lock both(in_, out_);
+  gather_unread(fd);
+  if (lane_ == nullptr) return;
+  {
+    const std::scoped_lock lane_guard(lane_->lane.lock());
+    settle_receiving(lane_->lane);
+    // A reader would find that nothing comes over the lane any more.
+    const bool empty = lane_->lane.unread() == 0 && lane_->lane.receiving() == Lane::State::kEnded;
+    if (empty && lane_->lane.started()) set_receiving(Phase::kAfter);
+  }
+  background::look_at(*lane_);
+}
+
 int Socket::bequeath(int fd) {
   const std::scoped_lock both(in_, out_);
   gather_unread(fd);
