@@ -61,7 +61,7 @@ class Crowd {
     const std::uint64_t until = until_.load(std::memory_order_relaxed);
     const std::uint64_t held = hold_.load(std::memory_order_relaxed);
     std::uint64_t hold = took * kTimesAsLong;
-    if (before < until + 2 * took && hold < 2 * held) hold = 2 * held;
+    if (before < until + took && hold < 2 * held) hold = 2 * held;
     if (hold > kMostNs) hold = kMostNs;
     hold_.store(hold, std::memory_order_relaxed);
     until_.store(after + hold, std::memory_order_relaxed);

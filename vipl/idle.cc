@@ -10,8 +10,8 @@ constexpr std::uint32_t kLooksPerClock = 64;  // looks between readings of the c
 // Few processors, but what is awaited is this thread's own doing: looks between yields.
 constexpr std::uint32_t kYieldSeldom = 128;
 // How long one of those spins when others want the processor: about what waking it up costs.
-constexpr std::uint64_t kBriefNs = 4'000;
-constexpr std::uint32_t kBriefLooks = 32;
+constexpr std::uint64_t kBriefNs = 10'000;
+constexpr std::uint32_t kBriefLooks = 64;
 
 bool g_few_processors = true;
 
