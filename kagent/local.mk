@@ -9,8 +9,10 @@ stack_sources = \
 	kagent/charged.h \
 	kagent/counters.h \
 	kagent/crc32c.cc kagent/crc32c.h \
+	kagent/siphash.h \
 	kagent/environment.h kagent/granted_environment.h \
 	kagent/flow.h \
+	kagent/idle.h kagent/slice.h \
 	kagent/pool.h \
 	kagent/repeat.h \
 	kagent/session_layout.h \
@@ -23,6 +25,7 @@ EXTRA_DIST += \
 	kagent/stack.cc \
 	kagent/stack_ack.cc \
 	kagent/stack_claims.cc \
+	kagent/stack_stopped.cc \
 	kagent/stack_commands.cc \
 	kagent/stack_complete.cc \
 	kagent/stack_congestion.cc \
@@ -43,6 +46,7 @@ libviaduct_stack_la_SOURCES = $(stack_sources)
 libviaduct_agent_la_SOURCES = \
 	kagent/call_filter.cc kagent/call_filter.h \
 	kagent/attached.cc kagent/attached.h \
+	kagent/carriers.cc kagent/carriers.h \
 	kagent/clock.h \
 	kagent/config.cc kagent/config_values.cc kagent/config_text.h kagent/config.h \
 	kagent/control.h \
@@ -55,6 +59,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/granted_home.h \
 	kagent/granter.h \
 	kagent/grants.cc kagent/grants.h \
+	kagent/heartbeat.h \
 	kagent/home.cc kagent/home.h \
 	kagent/listen_socket.cc kagent/listen_socket.h \
 	kagent/log.cc kagent/log.h \
@@ -73,6 +78,8 @@ libviaduct_agent_la_SOURCES = \
 	kagent/session_server.cc kagent/session_server_attach.cc kagent/session_server.h \
 	kagent/socket_owners.cc kagent/socket_owners.h \
 	kagent/supervisor.cc kagent/supervisor.h \
+	kagent/slow_memory.cc kagent/slow_memory.h \
+	kagent/user_threads.cc kagent/user_threads.h \
 	kagent/workshop.cc kagent/workshop.h
 libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS) $(TOML_CFLAGS) $(SECCOMP_CFLAGS)
 libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS) $(TOML_LIBS) $(SECCOMP_LIBS)

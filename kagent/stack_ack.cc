@@ -278,8 +278,11 @@ void Stack::retransmission_timeout(ViIndex i) {
   }
   ++root_->counters.retransmission_timeouts;
   if (++vi.timeouts > kMaxTimeouts) {
-    end_connection(i, End::kLost, vip::kConnectionLost);
-    return;
+    if (!may_be_stopped(peers_[vi.peer])) {
+      end_connection(i, End::kLost, vip::kConnectionLost);
+      return;
+    }
+    vi.timeouts = kMaxTimeouts;
   }
   // Which of the copies is acknowledged then? But better a doubtful round trip than none.
   if (vi.smoothed_rtt != 0) vi.sample_time = 0;

@@ -16,4 +16,5 @@
 #include "kagent/stack_family.cc"  // after stack_receive.cc
 #include "kagent/stack_redirect.cc"
 #include "kagent/stack_send.cc"
+#include "kagent/stack_stopped.cc"
 #include "kagent/stack_packed.cc"  // after stack_send.cc

@@ -40,6 +40,7 @@ void Stack::run_command(std::uint32_t session, std::uint32_t command) {
   layout::Command& slot = views_[session].command(command);
   if (slot.state.load(std::memory_order_acquire) != layout::kSubmitted) return;
   if (pending(session, command).op != Op::kNone) return;
+  credit_ -= kCommandCost;
   CommandBody body;
   std::memcpy(&body, &slot.body, sizeof body);
   body.name[sizeof body.name - 1] = '\0';

@@ -1,7 +1,9 @@
 // Sending: from a posted work request to frames.
 //
-// A VI with work stands in the ready list. Each round every VI in it may send up to kQuantum
-// frames; it leaves the list when it has nothing more to send or must wait for acknowledgements.
+// A VI with work stands in its session's ready list, and a session with such VIs in the list of those.
+// Each round every session in it may send kSessionQuantum frames or so, each of its VIs up to kQuantum;
+// the others wait for the next round. A VI leaves the list when it has nothing more to send or must
+// wait for acknowledgements.
 // A message's data is read from the program when its frames are built, also when they are built
 // again: nothing is copied in between.
 // Small messages that wait behind each other share a frame, see stack_packed.cc.
@@ -19,6 +21,8 @@ using state::Vi;
 namespace {
 
 constexpr unsigned kQuantum = 64;  // frames of one VI in one round
+constexpr unsigned kSessionQuantum = 128;  // of one session; a VI counts as a frame too
+constexpr std::uint32_t kFlushedByBell = 64;
 constexpr unsigned kBatch = 32;    // frames built at once
 constexpr std::uint64_t kIdle = 250'000'000;  // ns
 constexpr std::uint16_t kOpReadResponse = 4;  // beside layout::SlotOp
@@ -78,33 +82,62 @@ void Stack::make_ready(ViIndex i) {
   if (vi.listed & state::kOnReadyList) return;
   vi.listed |= state::kOnReadyList;
   vi.ready_next = kNone;
-  if (root_->ready_head == kNone) {
-    root_->ready_head = i;
-  } else {
-    vis_[root_->ready_tail].ready_next = i;
-  }
-  root_->ready_tail = i;
+  state::Session& session = sessions_[vi.session];
+  (session.ready_head == kNone ? session.ready_head : vis_[session.ready_tail].ready_next) = i;
+  session.ready_tail = i;
+  list_ready(vi.session);
+}
+
+void Stack::list_ready(std::uint32_t s) {
+  state::Session& session = sessions_[s];
+  if (session.ready_listed) return;
+  session.ready_listed = 1;
+  session.ready_next = kNone;
+  (root_->ready_head == kNone ? root_->ready_head : sessions_[root_->ready_tail].ready_next) = s;
+  root_->ready_tail = s;
 }
 
 // The doorbell of a VI: something was posted on it.
 void Stack::ring_send(ViIndex i) {
   if (vis_[i].state == vip::kConnected) return make_ready(i);
-  flush_sends(i);
-  if (vis_[i].state == vip::kError) flush_receives(i);
+  flush_sends(i, kFlushedByBell);
+  if (vis_[i].state == vip::kError) flush_receives(i, kFlushedByBell);
 }
 
 unsigned Stack::transmit_ready() {
   unsigned sent = 0;
   const std::uint32_t last = root_->ready_tail;
   for (bool more = root_->ready_head != kNone; more;) {
-    const ViIndex i = root_->ready_head;
-    more = i != last;
-    root_->ready_head = vis_[i].ready_next;
-    vis_[i].listed &= static_cast<std::uint8_t>(~state::kOnReadyList);
-    if (vis_[i].session == kNone || vis_[i].state != vip::kConnected) continue;
-    if (transmit(i, sent)) make_ready(i);
+    const std::uint32_t s = root_->ready_head;
+    more = s != last;
+    root_->ready_head = sessions_[s].ready_next;
+    sessions_[s].ready_listed = 0;
+    transmit_session(s, sent);
   }
   return sent;
+}
+
+void Stack::transmit_session(std::uint32_t s, unsigned& sent) {
+  state::Session& session = sessions_[s];
+  const ViIndex last = session.ready_tail;
+  const unsigned end = sent + kSessionQuantum;
+  unsigned visited = 0;
+  for (bool more = session.ready_head != kNone; more && sent + visited < end; ++visited) {
+    const ViIndex i = session.ready_head;
+    more = i != last;
+    session.ready_head = vis_[i].ready_next;
+    vis_[i].listed &= static_cast<std::uint8_t>(~state::kOnReadyList);
+    if (vis_[i].session == kNone || vis_[i].state != vip::kConnected) continue;
+    if (!transmit(i, sent)) continue;
+    if (environment_.postponed && await_read(i)) [[unlikely]] continue;
+    make_ready(i);
+  }
+  if (session.ready_head != kNone) list_ready(s);
+}
+
+bool Stack::await_read(ViIndex i) {
+  return environment_.await_read(
+      {i, vis_[i].generation, vis_[i].program, StackEnvironment::Late::What::kSend});
 }
 
 // Frames that may be sent now.
@@ -411,7 +444,8 @@ Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t 
     }
     if (!environment_.read_program(vi.program, {remote, remotes}, {local, locals})) {
       port_.cancel({frames, n});
-      return Sent::kUnreadable;
+      sent = 0;
+      return environment_.postponed ? Sent::kSome : Sent::kUnreadable;
     }
   }
   if (first_frame == 0 && prefix != 0) wire::encode(message.remote, payload_of(frames[0]));
@@ -536,7 +570,7 @@ void Stack::complete_acknowledged(ViIndex i) {
   while (vi.send.completed != vi.send.taken) {
     const state::InFlight& flight = in_flight(i, vi.send.completed);
     if (static_cast<std::int32_t>(vi.send_una - (flight.first_psn + flight.frames)) < 0) break;
-    if (flight.op == layout::kOpRdmaRead && !flight.read_done) break;
+    if (flight.op == layout::kOpRdmaRead && flight.read_done != state::kReadDone) break;
     complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
   }
   while (vi.response_first != vi.response_begun) {

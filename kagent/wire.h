@@ -80,9 +80,11 @@ enum class Type : std::uint8_t {
   kNameReply = 15,
   kClaimQuery = 16,
   kClaimReply = 17,
+  kStoppedQuery = 18,  // to a host: is the program with this connection stopped? payload: its address
+  kStoppedReply = 19,  // it is, but it lives; payload: that address
 };
-inline constexpr std::uint8_t kLastType = 17;
-inline constexpr std::uint32_t kKnownTypes = 0x3fffe;  // a bit for each
+inline constexpr std::uint8_t kLastType = 19;
+inline constexpr std::uint32_t kKnownTypes = 0xffffe;  // a bit for each
 
 // Flags of kData; frames of other types have none.
 inline constexpr std::uint16_t kFlagFirst = 0x0001;      // first frame of its message
@@ -205,7 +207,7 @@ std::size_t encode(const ConnectBody& body, std::byte* payload);
 // kMaxDiscriminatorBytes, no unknown rdma_flags, nothing behind it.
 bool decode(std::span<const std::byte> payload, ConnectBody& out);
 
-// kConnectMoved. False unless the payload is just an address.
+// kConnectMoved, kStoppedQuery, kStoppedReply. False unless the payload is just an address.
 inline bool decode(std::span<const std::byte> payload, MacAddress& out) {
   if (payload.size() != out.size()) return false;
   std::memcpy(out.data(), payload.data(), out.size());

@@ -14,7 +14,7 @@ namespace {
 void let_go(int fd) {
   const SocketRef socket = table::closing(fd);
   epoll_sets::closing(fd, socket.get());
-  if (socket && socket->descriptors() == 0) socket->release(fd);
+  if (socket && !socket->keep_for_waiting(fd) && socket->descriptors() == 0) socket->release(fd);
 }
 
 // The program wants this number. False if it is the library's and can't be given up.

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "sovia/api.h"
+#include "sovia/guard.h"
 
 using namespace viaduct::sovia;
 
@@ -58,14 +59,20 @@ ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
     const signals::Outside outside;
     return kernel::sendfile(out, in, offset, bytes);
   }
-  const off_t position = offset != nullptr ? *offset : lseek(in, 0, SEEK_CUR);
+  off_t position;
+  if (offset == nullptr) {
+    position = lseek(in, 0, SEEK_CUR);
+  } else if (!copy_guarded(&position, offset, sizeof position)) {
+    return failed(EFAULT);
+  }
   if (position < 0) return failed(EINVAL);
   if (bytes > kMostAtOnce) bytes = kMostAtOnce;
   const ssize_t sent = send_file(out, *socket, in, position, bytes);
   if (sent <= 0) return sent;
   const KeepErrno keep;
   if (offset != nullptr) {
-    *offset = position + sent;
+    position += sent;
+    if (!copy_guarded(offset, &position, sizeof position)) return failed(EFAULT);
   } else {
     lseek(in, position + sent, SEEK_SET);
   }
@@ -76,7 +83,7 @@ namespace {
 
 // What has come over a lane goes into the pipe by hand. 0: there is nothing.
 ssize_t splice_unread(int in, Socket& socket, int out, std::size_t bytes) {
-  constexpr std::size_t kPiece = 16384;
+  constexpr std::size_t kPiece = 4096;  // the stack may be small
   if (!socket.lane_has_data()) return 0;
   char data[kPiece];
   const iovec all{data, bytes < kPiece ? bytes : kPiece};

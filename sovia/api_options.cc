@@ -58,6 +58,15 @@ bool only_the_kernel(int level, int name, const void* value, socklen_t length) {
   }
 }
 
+// What control data an option asks for.
+unsigned control_of(int level, int name) {
+  constexpr int kTcpInq = 36, kTimestampNew = 63, kTimestampNsNew = 64;
+  if (level == IPPROTO_TCP) return name == kTcpInq ? kControlUnread : 0;
+  if (level != SOL_SOCKET) return 0;
+  if (name == SO_TIMESTAMP || name == kTimestampNew) return kControlTime;
+  return name == SO_TIMESTAMPNS || name == kTimestampNsNew ? kControlTimeNs : 0;
+}
+
 bool changes_pushing(int level, int name) {
   return level == IPPROTO_TCP && (name == TCP_NODELAY || name == TCP_CORK);
 }
@@ -70,6 +79,18 @@ bool changes_mode(int level, int name) {
   return name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == kReceiveTimeoutNew ||
          name == kSendTimeoutNew || name == SO_LINGER || name == SO_OOBINLINE ||
          name == SO_SNDBUF || name == SO_RCVBUF;
+}
+
+// What the kernel does at once, and a call that waits in the library has to be told of.
+void follow(int fd, Socket& socket, int name, const void* value) {
+  constexpr int kReceiveTimeoutNew = 66, kSendTimeoutNew = 67;
+  const bool receiving = name == SO_RCVTIMEO || name == kReceiveTimeoutNew;
+  if (receiving || name == SO_SNDTIMEO || name == kSendTimeoutNew) {
+    // The kernel takes a negative time for none at all, and tells it like no limit.
+    timeval time{};
+    socket.set_waits_not(receiving, copy_guarded(&time, value, sizeof time) && time.tv_sec < 0);
+  }
+  if (name == SO_SNDBUF || name == SO_SNDBUFFORCE) socket.room_changed(fd);
 }
 
 int duplicate(int fd, int copy) {
@@ -130,10 +151,14 @@ int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t l
   const int result = socket && changes_pushing(level, name)
                          ? socket->set_pushing(fd, name, value, length)
                          : kernel::setsockopt(fd, level, name, value, length);
-  if (socket && result == 0 && changes_mode(level, name)) {
-    const KeepErrno keep;
-    socket->mode_changed();
+  if (!socket || result != 0) return result;
+  const KeepErrno keep;
+  if (const unsigned control = control_of(level, name); control != 0) {
+    int on = 0;
+    if (length >= sizeof on && copy_guarded(&on, value, sizeof on)) socket->want_control(control, on != 0);
   }
+  if (changes_mode(level, name)) socket->mode_changed();
+  if (level == SOL_SOCKET) follow(fd, *socket, name, value);
   return result;
 }
 
@@ -185,7 +210,8 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
     }
     case FIOASYNC: {
       const Call socket = concerned(fd);
-      if (socket && argument != nullptr && *static_cast<int*>(argument) != 0) {
+      int on = 0;
+      if (socket && copy_guarded(&on, argument, sizeof on) && on != 0) {
         socket->leave_for_good(fd, Reason::kOption);
       }
       break;

@@ -1,5 +1,6 @@
 #include "sovia/background.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,6 +20,7 @@
 #include "sovia/options.h"
 #include "sovia/own_descriptors.h"
 #include "sovia/socket_pool.h"
+#include "sovia/table.h"
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia::background {
@@ -27,15 +29,41 @@ State& state() {
   return made;
 }
 
+// A descriptor is forgotten before it is closed: one that still is the socket's was so when it was copied.
+int copy_descriptor(Socket& socket) {
+  struct Search {
+    Socket& socket;
+    int copy;
+  } search{socket, -1};
+  table::for_each(
+      [](int fd, Socket& each, void* context) {
+        auto& wanted = *static_cast<Search*>(context);
+        if (&each != &wanted.socket || wanted.copy >= 0) return;
+        constexpr int kHigh = 900;
+        int copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
+        if (copy < 0) copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        if (copy < 0) return;
+        if (table::find(fd).get() == &each) {
+          own_descriptors::mark(copy);
+          wanted.copy = copy;
+        } else {
+          kernel::close(copy);
+        }
+      },
+      &search);
+  return search.copy;
+}
+
 namespace {
 
 constexpr std::uint64_t kFirstLookNs = 100'000;      // at whether the peer has asked
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
-constexpr std::uint64_t kFarewellNs = 3'000 * kMs;   // at the end, without anything moving
+constexpr std::uint64_t kFarewellNs = 300 * kMs;     // at the end, without anything moving
 
 std::atomic<int> g_poke{-1};
+std::atomic<bool> g_stops{false};  // when the last lane has gone
 std::atomic<bool> g_idle{false};  // sleeps, so it must be poked
 std::atomic<std::uint64_t> g_flush_at{kNever};
 
@@ -74,6 +102,41 @@ void do_tasks() {
   }
 }
 
+// What is left to be done for sockets whose lanes have broken, and what to sleep on for that.
+void look_at_falling() {
+  std::vector<Falling> fallen;
+  {
+    const std::scoped_lock guard(state().lock);
+    fallen.swap(state().fallen);
+  }
+  for (Falling& one : fallen) state().falling.push_back(std::move(one));
+  for (std::size_t i = 0; i < state().falling.size();) {
+    Falling& one = state().falling[i];
+    one.wanted = one.socket->falling();
+    if (one.wanted != 0 && one.fd < 0) one.fd = copy_descriptor(*one.socket);
+    if (one.wanted != 0 && one.fd >= 0) {
+      one.socket->go_on_falling(one.fd);
+      one.wanted = one.socket->falling();
+      // Part of a record: the rest comes in a moment.
+      pollfd readable{one.fd, POLLIN, 0};
+      if ((one.wanted & POLLIN) != 0 && kernel::poll(&readable, 1, 0) > 0) {
+        one.wanted = static_cast<short>((one.wanted & ~POLLIN) | POLLPRI);
+      }
+    }
+    // One that the program has closed meanwhile is nobody's.
+    if (one.wanted == 0 || (one.fd < 0 && one.socket->closed())) {
+      if (one.fd >= 0) {
+        own_descriptors::release(one.fd);
+        kernel::close(one.fd);
+      }
+      one = std::move(state().falling.back());
+      state().falling.pop_back();
+    } else {
+      ++i;
+    }
+  }
+}
+
 // All that have changed, and those that something may be due for.
 void look_at_lanes() {
   LaneEnd* queue;
@@ -89,9 +152,8 @@ void look_at_lanes() {
   const std::uint64_t now = now_ns();
   for (std::size_t i = 0; i < state().ends.size();) {
     LaneEnd* const end = state().ends[i];
-    if ((end->claimed || end->doubted) && end->stage == LaneEnd::Stage::kOpen && now >= end->unclaim_at) {
-      unclaim(*end);
-    }
+    if (end->claimed && claim_has_served(*end, now)) unclaim(*end);
+    if (end->doubted && now >= end->unclaim_at) tell_doubt(*end);
     const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
     // Who found it ended could not tell the others there and then.
     if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);
@@ -112,7 +174,12 @@ void flush_held() {
       if (!end->lane.wants_turn() && !end->lane.awaits_completion()) continue;
       if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
       changes = end->lane.turn();
-      end->lane.flush();
+      if (end->lane.is_corked() && now >= end->corked_until) {
+        end->lane.push();
+        end->corked_until = 0;
+      } else {
+        end->lane.flush();
+      }
       if (end->lane.wants_turn() || end->lane.awaits_completion()) flush_later(*end);
     }
     if (changes != 0) engine::changed(*end->socket);
@@ -123,6 +190,9 @@ void flush_held() {
 std::uint64_t next_due() {
   const std::uint64_t now = now_ns();
   std::uint64_t due = g_flush_at.load();
+  if (g_stops.load()) due = std::min(due, now + kMs);
+  // A record may have come in part, or the program read what is before it.
+  if (!state().falling.empty()) due = std::min(due, now + kSeldomNs);
   for (const LaneEnd* const end : state().ends) {
     if (end->stage == LaneEnd::Stage::kOpen) {
       if (end->claimed || end->doubted) due = std::min(due, std::max(end->unclaim_at, now));
@@ -142,21 +212,27 @@ void run() {
   for (;;) {
     do_tasks();
     look_at_lanes();
+    look_at_falling();
     flush_held();
+    if (g_stops.load() && state().ends.empty() && state().falling.empty()) return;
     g_idle.store(true);
     {
       const std::scoped_lock guard(state().lock);
-      if (!state().tasks.empty() || state().queue != nullptr) {
+      if (!state().tasks.empty() || state().queue != nullptr || !state().fallen.empty()) {
         g_idle.store(false);
         continue;
       }
     }
     const std::uint64_t due = next_due();
-    pollfd fd{poke_descriptor, POLLIN, 0};
+    std::vector<pollfd> fds{{poke_descriptor, POLLIN, 0}};
+    for (const Falling& one : state().falling) {
+      const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
+      if (one.fd >= 0 && events != 0) fds.push_back({one.fd, events, 0});
+    }
     if (engine::nic() == nullptr || state().ends.empty()) {
       const std::uint64_t now = now_ns();
       const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
-      kernel::poll(&fd, 1, ms);
+      kernel::poll(fds.data(), fds.size(), ms);
     } else {
       // As long as the program's own threads come by, they hear the lanes.
       const std::uint32_t turns = engine::turns();
@@ -169,9 +245,9 @@ void run() {
         const std::uint64_t left = until > now ? until - now : 0;
         const timespec time{static_cast<time_t>(left / 1'000'000'000),
                             static_cast<long>(left % 1'000'000'000)};
-        kernel::ppoll(&fd, 1, &time, nullptr);
+        kernel::ppoll(fds.data(), fds.size(), &time, nullptr);
       } else {
-        const bool came_by = engine::listen_in_background(poke_descriptor, due);
+        const bool came_by = engine::listen_in_background(fds.data(), fds.size(), due);
         turns_before = engine::turns() - (came_by ? 1 : 0);
       }
     }
@@ -185,12 +261,22 @@ void run() {
 void* run_thread(void*) {
   prctl(PR_SET_NAME, "sovia");
   run();
+  if (Nic* const nic = engine::nic(); nic != nullptr) {
+    engine::pause();
+    engine::set_nic(nullptr);
+    engine::go_on();
+    VipCloseNic(nic->handle());  // the rest of it stays: another thread may be about to look
+  }
+  const std::scoped_lock guard(state().lock);
+  state().running = false;
   return nullptr;
 }
 
 // Under the lock.
 bool start() {
+  if (g_stops.load()) return false;
   if (state().running) return true;
+  if (own_descriptors::scarce()) return false;
   const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (descriptor < 0) return false;
   g_poke.store(descriptor);
@@ -239,15 +325,41 @@ class Finished final : public Interest {
   const std::vector<LaneEnd*> ends_;
 };
 
-// As long as something moves.
+// As long as something moves. Then the kernel gets the rest, which may take as long as the connection lives.
 void await(std::vector<LaneEnd*> ends) {
+  const std::vector<LaneEnd*> all = ends;
   Finished finished(std::move(ends));
   for (std::size_t before = ~std::size_t{0}, now; (now = finished.unsent()) != before;) {
     before = now;
     if (wait_for(finished, nullptr, 0, now_ns() + kFarewellNs, nullptr, true,
                  Signals::kWait) == Woken::kReady) {
-      return;
+      break;
     }
+  }
+  for (LaneEnd* const end : all) {
+    Socket& socket = *end->socket;
+    if (socket.has_fallen(*end)) continue;
+    {
+      const std::scoped_lock guard(end->lane.lock());
+      if (end->stage == LaneEnd::Stage::kAsking || end->lane.sending() == Lane::State::kEnded) continue;
+    }
+    const bool closed = socket.closed();
+    const int fd = closed ? end->keeper.load() : copy_descriptor(socket);
+    if (fd < 0) continue;
+    engine::give_up(*end);
+    socket.fall_back(fd);
+    socket.await_kernel(fd);
+    if (closed) continue;
+    own_descriptors::release(fd);
+    kernel::close(fd);
+  }
+}
+
+// What the kernel has yet to take of lanes that have broken; the thread gives it.
+void await_kept() {
+  while (Socket::count_kept() != 0) {
+    constexpr int kLookMs = 5;
+    kernel::poll(nullptr, 0, kLookMs);
   }
 }
 
@@ -268,6 +380,11 @@ void prepare(int fd) {
 void ask(SocketRef socket, int fd) {
   Task task;
   task.flow_known = flow_of(fd, task.flow);
+  task.fd = fd;
+  if (task.flow_known && is_loopback(task.flow)) {
+    socket->lane_refused(Reason::kLocal);
+    return;
+  }
   // Both ends know the listener's port; the lower one is usually it.
   const auto number = [](const FlowEnd& end) { return end.port[0] << 8 | end.port[1]; };
   const bool mine = task.flow_known && number(task.flow.local) < number(task.flow.remote);
@@ -320,12 +437,46 @@ void look_at(LaneEnd& end) {
   poke();
 }
 
+void watch_fall(Socket& socket, int fd) {
+  bool started;
+  {
+    const std::scoped_lock guard(state().lock);
+    started = start();
+    if (started) state().fallen.push_back({socket.reference(), fd});
+  }
+  if (started) {
+    poke();
+  } else if (fd >= 0) {
+    own_descriptors::release(fd);
+    kernel::close(fd);
+  }
+}
+
 void flush_later(LaneEnd& end) {
   if (end.holding.load(std::memory_order_relaxed) || end.holding.exchange(true)) return;
   const std::uint64_t at = now_ns() + options().combine_us * 1000;
   std::uint64_t before = g_flush_at.load();
   while (at < before && !g_flush_at.compare_exchange_weak(before, at)) continue;
   if (at < before) poke();
+}
+
+void stop() {
+  constexpr std::uint64_t kStopNs = 3'000 * kMs;
+  constexpr timespec kMoment{0, 1'000'000}, kWatch{0, 40'000'000};
+  g_stops.store(true);
+  poke();
+  const std::uint64_t until = now_ns() + kStopNs;
+  bool ran = false;
+  while (now_ns() < until) {
+    {
+      const std::scoped_lock guard(state().lock);
+      if (!state().running) break;
+    }
+    ran = true;
+    kernel::ppoll(nullptr, 0, &kMoment, nullptr);
+  }
+  // VIPL's thread takes a last look at what was closed, and then sleeps for ever.
+  if (ran) kernel::ppoll(nullptr, 0, &kWatch, nullptr);
 }
 
 void farewell() {
@@ -338,6 +489,9 @@ void farewell() {
   }
   for (LaneEnd* const end : ends) end->socket->finish_lane();
   await(std::move(ends));
+  // Without a descriptor to spare, the thread has none for it.
+  table::for_each([](int fd, Socket& socket, void*) { socket.await_kernel(fd); }, nullptr);
+  await_kept();
 }
 
 void await_closed() {
@@ -352,6 +506,7 @@ void await_closed() {
     }
   }
   if (!ends.empty()) await(std::move(ends));
+  await_kept();
 }
 
 void before_fork() {
@@ -372,6 +527,17 @@ void after_fork_in_child() {
   for (Task& task : state().tasks) new (&task.socket) SocketRef();
   state().tasks.clear();
   state().queue = nullptr;
+  for (std::vector<Falling>* const all : {&state().fallen, &state().falling}) {
+    for (Falling& one : *all) {
+      new (&one.socket) SocketRef();
+      if (one.fd < 0) continue;
+      own_descriptors::release(one.fd);
+      kernel::close(one.fd);
+    }
+  }
+  state().fallen.clear();
+  state().falling.clear();
+  Socket::forget_kept();  // the parent's thread sees to those that are closed
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().running = false;
   g_idle.store(false);

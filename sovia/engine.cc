@@ -1,10 +1,14 @@
 #include "sovia/engine.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 #include <vipl/vipl_ext.h>
 
 #include <algorithm>
@@ -14,6 +18,7 @@
 
 #include "sovia/counters.h"
 #include "sovia/kernel.h"
+#include "sovia/lane_end.h"
 #include "sovia/lock.h"
 #include "sovia/options.h"
 #include "sovia/own_descriptors.h"
@@ -28,51 +33,68 @@ constexpr unsigned kLooksPerClock = 16;       // while spinning
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
-// A thread's own bell. Lives as long as the thread.
-class Bell {
- public:
-  ~Bell() { forget(); }
-  int descriptor() {
-    if (fd_ < 0 || age_ != g_age) {
-      // After a fork the old one is the parent's too.
-      forget();
-      fd_ = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-      age_ = g_age;
-    }
-    return fd_;
-  }
-  void quieten() {
-    std::uint64_t count;
-    [[maybe_unused]] const ssize_t got = kernel::read(fd_, &count, sizeof count);
-  }
-  static constinit std::uint32_t g_age;
-
- private:
-  void forget() {
-    if (fd_ < 0) return;
-    own_descriptors::release(fd_);
-    kernel::close(fd_);
-    fd_ = -1;
-  }
-  int fd_ = -1;
-  std::uint32_t age_ = 0;
+// What wakes a thread that sleeps on descriptors of the kernel's. There are few, and threads share them when
+// there are none left: who is woken for another one's sake sleeps again. With g_sleepers_lock.
+struct Bell {
+  int fd = -1;
+  unsigned users = 0;
+  unsigned rung = 0;  // of those, who have yet to hear it
 };
-constinit std::uint32_t Bell::g_age = 0;
+constexpr std::size_t kBells = 8;
+constinit Bell g_bells[kBells];
 
-thread_local Bell t_bell;
+// Makes signals end the sleep of the thread that hears the lanes. One thread does at a time.
+constinit std::atomic<int> g_signal_bell{-1};
+
+void forget(int bell) {
+  if (bell < 0) return;
+  own_descriptors::release(bell);
+  kernel::close(bell);
+}
+
+int make_bell() { return own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
 
 void ring(int bell) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t put = kernel::write(bell, &one, sizeof one);
 }
 
-// A thread that sleeps, or is about to.
+void empty(int bell) {
+  std::uint64_t count;
+  [[maybe_unused]] const ssize_t got = kernel::read(bell, &count, sizeof count);
+}
+
+// A thread that sleeps, or is about to. Without a bell it sleeps on the word.
 struct Sleeper {
   Interest& interest;
-  int bell;
+  std::atomic<std::uint32_t> word{0};  // 1: woken
+  Bell* bell = nullptr;
   Sleeper* next = nullptr;
   Sleeper** link = nullptr;
 };
+
+constinit thread_local Sleeper* t_sleeper = nullptr;  // this thread's, while it has one
+
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* timeout) {
+  return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+// With g_sleepers_lock.
+void wake(Sleeper& sleeper) {
+  if (sleeper.word.exchange(1) != 0) return;
+  if (sleeper.bell == nullptr) {
+    futex(sleeper.word, FUTEX_WAKE_PRIVATE, 1, nullptr);
+  } else if (sleeper.bell->rung++ == 0) {
+    ring(sleeper.bell->fd);
+  }
+}
+
+// The sleeper is awake. With g_sleepers_lock.
+void hear(Sleeper& sleeper) {
+  if (sleeper.word.exchange(0) == 0 || sleeper.bell == nullptr) return;
+  if (--sleeper.bell->rung == 0) empty(sleeper.bell->fd);
+}
 
 // Who hears the lanes: one thread sleeps on the completion queue, the others on their bells.
 enum class Listener : std::uint8_t { kNobody, kBackground, kProgram };
@@ -95,8 +117,10 @@ timespec until(std::uint64_t deadline) {
 
 class Asleep {
  public:
-  Asleep(Sleeper& sleeper) : sleeper_(sleeper) {
+  Asleep(Sleeper& sleeper, bool needs_bell) : sleeper_(sleeper) {
     const std::scoped_lock guard(g_sleepers_lock);
+    if (needs_bell) give_bell();
+    t_sleeper = &sleeper;
     sleeper.next = g_sleepers;
     sleeper.link = &g_sleepers;
     if (g_sleepers != nullptr) g_sleepers->link = &sleeper.next;
@@ -105,28 +129,60 @@ class Asleep {
   }
   ~Asleep() {
     const std::scoped_lock guard(g_sleepers_lock);
+    hear(sleeper_);
+    t_sleeper = nullptr;
+    if (sleeper_.bell != nullptr) --sleeper_.bell->users;
     *sleeper_.link = sleeper_.next;
     if (sleeper_.next != nullptr) sleeper_.next->link = sleeper_.link;
     g_sleeping.fetch_sub(1);
     if (listens_) {
       // Somebody else must hear the lanes now.
       g_listener.store(Listener::kNobody);
-      if (g_sleepers != nullptr) ring(g_sleepers->bell);
+      if (g_sleepers != nullptr) wake(*g_sleepers);
     }
+  }
+  void has_woken() {
+    const std::scoped_lock guard(g_sleepers_lock);
+    hear(sleeper_);
+  }
+  // The least used one. Without any the thread has to look now and then.
+  void give_bell() {
+    Bell* best = nullptr;
+    for (Bell& bell : g_bells) {
+      if (bell.fd < 0 && best != nullptr && best->users == 0) break;
+      if (bell.fd < 0) bell.fd = make_bell();
+      if (bell.fd < 0) break;
+      if (best == nullptr || bell.users < best->users) best = &bell;
+      if (best->users == 0) break;
+    }
+    if (best != nullptr) ++best->users;
+    sleeper_.bell = best;
   }
   // Becomes the one that hears the lanes, if none of the program's threads is.
   bool listen() {
     if (listens_) return true;
     Listener other = Listener::kNobody;
-    if (g_listener.compare_exchange_strong(other, Listener::kProgram)) return listens_ = true;
+    if (g_listener.compare_exchange_strong(other, Listener::kProgram)) return begin_listening();
     if (other != Listener::kBackground) return false;
     if (!g_listener.compare_exchange_strong(other, Listener::kProgram)) return false;
     const int bell = g_background_bell.load();
     if (bell >= 0) ring(bell);
-    return listens_ = true;
+    return begin_listening();
   }
 
  private:
+  // It sleeps on descriptors, whatever it has slept on before.
+  bool begin_listening() {
+    const std::scoped_lock guard(g_sleepers_lock);
+    if (sleeper_.bell == nullptr) {
+      give_bell();
+      if (sleeper_.bell != nullptr && sleeper_.word.load() != 0 && sleeper_.bell->rung++ == 0) {
+        ring(sleeper_.bell->fd);
+      }
+    }
+    return listens_ = true;
+  }
+
   Sleeper& sleeper_;
   bool listens_ = false;
 };
@@ -137,9 +193,44 @@ int sleep_on_lanes(Nic& nic, pollfd* fds, nfds_t count, std::uint64_t deadline,
   return VipxPoll(nic.cq(), fds, count, deadline == kNever ? nullptr : &left, mask);
 }
 
+// While it lives the thread may be cancelled at any instruction, as in the C library's own sleeps.
+class Cancellable {
+ public:
+  Cancellable() { pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before_); }
+  ~Cancellable() { pthread_setcanceltype(before_, nullptr); }
+  Cancellable(const Cancellable&) = delete;
+  Cancellable& operator=(const Cancellable&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_DEFERRED;
+};
+
+// The kernel reads `left` when the sleep begins, so a signal handler that runs before that can set it to
+// nothing (signals::Alarm). The C library would take a copy.
+int sleep_until_signalled(pollfd* fds, nfds_t count, const timespec* left, const sigset_t* mask) {
+  constexpr long kMaskBytes = 8;
+  const Cancellable here;
+  return static_cast<int>(::syscall(SYS_ppoll, fds, count, left, mask, kMaskBytes));
+}
+
+int sleep_on_word(std::atomic<std::uint32_t>& word, const timespec* left) {
+  const Cancellable here;
+  return static_cast<int>(futex(word, FUTEX_WAIT_PRIVATE, 0, left));
+}
+
 int sleep_in_kernel(pollfd* fds, nfds_t count, std::uint64_t deadline, const sigset_t* mask) {
   const timespec left = deadline == kNever ? timespec{} : until(deadline);
   return kernel::ppoll(fds, count, deadline == kNever ? nullptr : &left, mask);
+}
+
+constexpr timespec kVeryLong{1'000'000'000, 0};
+constexpr long kMoment = 10'000'000;
+
+// Of the one thread that listens.
+int signal_bell() {
+  int bell = g_signal_bell.load();
+  if (bell < 0) g_signal_bell.store(bell = make_bell());
+  return bell;
 }
 
 // The agent has gone: all lanes hear of it, and the next one asks for a new NIC.
@@ -159,37 +250,56 @@ bool spin(Interest& interest, std::uint64_t deadline, Signals signals) {
     if (interest.ready()) return true;
     if (signals == Signals::kInterrupt && signals::held_back()) return false;
     if (looks % kLooksPerClock == kLooksPerClock - 1 && now_ns() >= end) return false;
+    Nic* const nic = engine::nic();
+    if (nic == nullptr || VipxSpin(nic->cq(), looks) == 0) return false;
   }
 }
 
 Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
             const sigset_t* mask, Signals signals) {
   counters::add(Counter::kSleeps);
-  // The caller's descriptors and this thread's bell.
-  constexpr nfds_t kFew = 64;
+  // The caller's descriptors, this thread's bell, and that for signals.
+  constexpr nfds_t kFew = 64, kOwn = 2;
   pollfd few[kFew];
   std::unique_ptr<pollfd[]> many;
-  if (count >= kFew) many.reset(new pollfd[count + 1]);
+  if (count + kOwn > kFew) many.reset(new pollfd[count + kOwn]);
   pollfd* const all = many != nullptr ? many.get() : few;
   if (count != 0) std::memcpy(all, fds, count * sizeof *fds);
-  const int bell = t_bell.descriptor();
-  all[count] = {bell, POLLIN, 0};
   const bool interrupted_by_signals = signals == Signals::kInterrupt;
-  const signals::Bell rings_for_signals(interrupted_by_signals ? bell : -1);
-  Sleeper sleeper{interest, bell};
-  Asleep asleep(sleeper);
+  Sleeper sleeper{interest};
+  // Who waits for lanes alone can be woken without the others.
+  Asleep asleep(sleeper, count != 0 || mask != nullptr);
   for (;;) {
     Nic* const nic = engine::nic();
     const bool listens = nic != nullptr && options().handling == Handling::kSingle && asleep.listen();
+    const int bell = sleeper.bell != nullptr ? sleeper.bell->fd : -1;
+    all[count] = {bell, POLLIN, 0};
+    all[count + 1] = {listens && interrupted_by_signals ? signal_bell() : -1, POLLIN, 0};
+    timespec left = deadline == kNever ? kVeryLong : until(deadline);
+    const signals::Alarm alarm(interrupted_by_signals ? &left : nullptr, all[count + 1].fd);
     if (nic != nullptr) progress();
     if (interest.ready()) return Woken::kReady;
     if (interrupted_by_signals && signals::held_back()) return Woken::kSignal;
-    const int ready = listens ? sleep_on_lanes(*nic, all, count + 1, deadline, mask)
-                              : sleep_in_kernel(all, count + 1, deadline, mask);
+    int ready;
+    if (listens) {
+      ready = VipxPoll(nic->cq(), all, count + kOwn, &left, mask);
+    } else if (bell >= 0 || count != 0 || mask != nullptr) {
+      // No descriptor is left for a bell: look now and then.
+      if (bell < 0 && (left.tv_sec > 0 || left.tv_nsec > kMoment)) left = {0, kMoment};
+      if (interrupted_by_signals && signals::held_back()) return Woken::kSignal;
+      ready = sleep_until_signalled(all, count + 1, &left, mask);
+    } else {
+      ready = sleep_on_word(sleeper.word, &left);
+    }
     if (ready < 0 && errno == EINTR && interrupted_by_signals) return Woken::kSignal;
     if (ready < 0 && listens && errno == ENODEV) lose(*nic);
-    if (ready > 0) {
-      if (all[count].revents != 0) t_bell.quieten();
+    if (all[count + 1].fd >= 0 && all[count + 1].revents != 0) empty(all[count + 1].fd);
+    if (sleeper.word.load() != 0) {
+      asleep.has_woken();
+    } else if (ready > 0 && bell >= 0 && all[count].revents != 0) {
+      sched_yield();  // for another one who has the same bell
+    }
+    if (ready > 0 && (listens || bell >= 0 || count != 0)) {
       bool any = false;
       for (nfds_t i = 0; i < count; ++i) {
         fds[i].revents = all[i].revents;
@@ -271,7 +381,9 @@ namespace {
 void* run_handler(void*) {
   while (Nic* const nic = engine::nic()) {
     if (engine::turn()) continue;
-    if (VipxPoll(nic->cq(), nullptr, 0, nullptr, nullptr) < 0 && errno != EINTR) break;
+    if (VipxPoll(nic->cq(), nullptr, 0, nullptr, nullptr) >= 0 || errno == EINTR) continue;
+    if (errno == ENODEV) lose(*nic);
+    break;
   }
   return nullptr;
 }
@@ -314,8 +426,9 @@ void changed(Socket& socket, short what) {
   if (g_sleeping.load() == 0) return;
   const std::scoped_lock guard(g_sleepers_lock);
   for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
-    if (!s->interest.concerns(socket)) continue;
-    ring(s->bell);
+    // A thread that takes in what comes before it sleeps looks at its own interest by itself.
+    if (s == t_sleeper || !s->interest.concerns(socket)) continue;
+    wake(*s);
     counters::add(Counter::kWakeUps);
   }
 }
@@ -324,14 +437,13 @@ std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
 
 bool program_listens() { return g_listener.load() == Listener::kProgram; }
 
-bool listen_in_background(int poke, std::uint64_t deadline) {
+bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
   Nic* const nic = engine::nic();
-  pollfd fd{poke, POLLIN, 0};
   Listener nobody = Listener::kNobody;
-  g_background_bell.store(poke);
+  g_background_bell.store(fds[0].fd);
   if (nic == nullptr || options().handling != Handling::kSingle ||
       !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
-    sleep_in_kernel(&fd, 1, deadline, nullptr);
+    sleep_in_kernel(fds, count, deadline, nullptr);
     return false;
   }
   bool came_by = false;
@@ -339,17 +451,29 @@ bool listen_in_background(int poke, std::uint64_t deadline) {
     const bool any = progress();
     if (deadline != kNever && now_ns() >= deadline) break;
     if (any) continue;
-    fd.revents = 0;
     const std::uint32_t before = turns();
-    const int ready = sleep_on_lanes(*nic, &fd, 1, deadline, nullptr);
+    const int ready = sleep_on_lanes(*nic, fds, count, deadline, nullptr);
     if (ready < 0 && errno == ENODEV) lose(*nic);
     // A program that polls never sleeps as a listener, and must not have us woken for all that comes.
     came_by = turns() != before;
-    if (ready < 0 || fd.revents != 0) break;
+    if (ready < 0 || std::any_of(fds, fds + count, [](const pollfd& fd) { return fd.revents != 0; })) break;
   }
   Listener mine = Listener::kBackground;
   g_listener.compare_exchange_strong(mine, Listener::kNobody);
   return came_by;
+}
+
+void lost(Nic& nic) { lose(nic); }
+
+void give_up(LaneEnd& end) {
+  {
+    const std::scoped_lock guard(g_turn);
+    end.wire.disconnect();
+    Nic::Arrival arrival;
+    while (end.wire.take(arrival)) end.arrived(arrival);
+  }
+  const std::scoped_lock guard(end.lane.lock());
+  end.lane.cut();
 }
 
 void pause() { g_turn.lock(); }
@@ -370,7 +494,12 @@ void after_fork_in_child() {
   g_sleeping.store(0);
   g_listener.store(Listener::kNobody);
   g_background_bell.store(-1);
-  ++Bell::g_age;
+  // The parent's threads sleep on the same ones.
+  for (Bell& bell : g_bells) {
+    forget(bell.fd);
+    bell = {};
+  }
+  forget(g_signal_bell.exchange(-1));
   g_sleepers_lock.unlock();
   g_turn.unlock();
 }

@@ -53,7 +53,7 @@ struct Registration {
   short answer(short kernel_says) const {
     if (!socket || !concerned) return kernel_says;
     return event_bits::dressed(
-        socket->answer(event_bits::plain(wanted()), event_bits::plain(kernel_says)), wanted());
+        socket->answer(event_bits::plain(wanted()), event_bits::plain(kernel_says), fd), wanted());
   }
 };
 

@@ -98,14 +98,33 @@ void notify_watchers(Socket& socket, short changed) {
   }
 }
 
+void refresh_watchers(Socket& socket) {
+  if (socket.watchers().load() == nullptr) return;
+  struct Place {
+    EpollSetRef set;
+    int fd;
+  };
+  std::vector<Place> places;
+  {
+    const std::lock_guard guard(lock_of(socket));
+    for (auto* r = static_cast<Registration*>(socket.watchers().load()); r != nullptr;
+         r = r->next_watcher) {
+      if (EpollSetRef set = r->set->weak_from_this().lock()) places.push_back({std::move(set), r->fd});
+    }
+  }
+  for (const Place& place : places) place.set->refresh_socket(place.fd, socket);
+}
+
+void EpollSet::refresh_socket(int fd, const Socket& socket) {
+  const std::lock_guard guard(mutex_);
+  Registration* const r = find(fd);
+  if (r != nullptr && r->socket.get() == &socket && !refresh(*r, false)) erase(*r);
+}
+
 EpollSet::EpollSet(int epfd) : epfd_(epfd) {}
 
 EpollSet::~EpollSet() {
   while (!registrations_.empty()) erase(*registrations_.begin()->second);
-  if (bell_ >= 0) {
-    own_descriptors::release(bell_);
-    kernel::close(bell_);
-  }
 }
 
 // ------------------------------------------------------------------ control
@@ -181,7 +200,7 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
   if (r->laned || r->inner) {
     push(*r, kAnyChange);
     wake_sleepers();
-  } else if (r->concerned && raw_sleepers_ > 0) {
+  } else if (r->laned && has_raw_sleepers()) {
     ring();
   }
   return 0;
@@ -193,10 +212,10 @@ EpollSet::Plan EpollSet::plan(Registration& r) {
   if (!r.socket) return {own, true};
   const bool concerned = !r.socket->kernel_alone();
   const bool laned = concerned && !r.socket->kernel_knows_all();
-  concerned_ += int{concerned} - int{r.concerned};
   lanes_ += int{laned} - int{r.laned};
   r.concerned = concerned;
   r.laned = laned;
+  if (laned) need_more_than_kernel();
   if (!laned) {
     if (r.disabled) return {kSilent | EPOLLONESHOT, true};
     const bool tokened =
@@ -336,8 +355,8 @@ Registration& EpollSet::insert(int fd, SocketRef socket, EpollSetRef inner,
   r.program = event;
   if (r.inner) {
     r.concerned = true;
-    ++concerned_;
     ++nested_;
+    need_more_than_kernel();
   }
   if (!r.inner && !r.socket) ++g_others;
   slots_[slot].registration = &r;
@@ -349,7 +368,6 @@ Registration& EpollSet::insert(int fd, SocketRef socket, EpollSetRef inner,
 void EpollSet::erase(Registration& r) {
   unwatch(r);
   unlist(r);
-  concerned_ -= int{r.concerned};
   lanes_ -= int{r.laned};
   if (r.inner) --nested_;
   if (!r.inner && !r.socket) --g_others;
@@ -431,7 +449,7 @@ void EpollSet::push(Registration& r, short changed) {
     const std::lock_guard guard(ready_mutex_);
     for (Registration* w = watchers_; w != nullptr; w = w->next_watcher) w->set->push(*w, POLLIN);
   }
-  if (raw_sleepers_ > 0) ring();
+  if (has_raw_sleepers()) ring();
 }
 
 void EpollSet::list(Registration& r, short pending) {
@@ -444,6 +462,7 @@ void EpollSet::list(Registration& r, short pending) {
   (last_ != nullptr ? last_->next : first_) = &r;
   last_ = &r;
   ++ready_count_;
+  need_more_than_kernel();
 }
 
 Registration* EpollSet::pop(short& pending) {
@@ -467,28 +486,70 @@ void EpollSet::unlink(Registration& r) {
   --ready_count_;
 }
 
+// ------------------------------------------------------------------ sets that the kernel knows all about
+void EpollSet::let_kernel_wait() {
+  epoll_sets::Face* const face = epoll_sets::face_of(epfd_);
+  if (face == nullptr || face->kernel_says_all) return;
+  const std::scoped_lock guard(mutex_, ready_mutex_);
+  if (quiet()) face->kernel_says_all = true;
+}
+
+// Before somebody who may sleep in the kernel is looked for.
+void EpollSet::need_more_than_kernel() {
+  if (epoll_sets::Face* const face = epoll_sets::face_of(epfd_)) face->kernel_says_all = false;
+}
+
+bool EpollSet::has_raw_sleepers() const {
+  if (raw_sleepers_ > 0) return true;
+  const epoll_sets::Face* const face = epoll_sets::face_of(epfd_);
+  return face != nullptr && face->sleepers > 0;
+}
+
+bool EpollSet::wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count) {
+  epoll_sets::Face* const face = epoll_sets::face_of(epfd);
+  if (face == nullptr || !face->kernel_says_all.load(std::memory_order_relaxed)) return false;
+  ++face->sleepers;
+  const bool says_all = face->kernel_says_all;
+  if (says_all) count = kernel::epoll_wait(epfd, events, most, timeout);
+  --face->sleepers;
+  return says_all;
+}
+
+bool EpollSet::has_own(const epoll_event* events, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (looks_like_token(events[i].data.u64)) return true;
+  }
+  return false;
+}
+
 // ------------------------------------------------------------------ the bell
 // For those who sleep where only the kernel can wake them.
 void EpollSet::wake_sleepers() {
-  if (sleepers_ > 0 || raw_sleepers_ > 0) ring();
+  if (sleepers_ > 0 || has_raw_sleepers()) ring();
   const std::lock_guard guard(ready_mutex_);
   for (Registration* w = watchers_; w != nullptr; w = w->next_watcher) w->set->wake_sleepers();
 }
 
-// Edge-triggered, so nobody needs to read it.
+// One descriptor serves all sets, as it can always be read: a set that is told so anew wakes its sleepers.
 void EpollSet::ring() {
   const int error = errno;
   const std::lock_guard guard(bell_mutex_);
-  if (bell_ < 0) {
-    bell_ = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    epoll_event event{};
-    event.events = EPOLLIN | EPOLLET;
-    event.data.u64 = magic() | kBellSlot;
-    if (bell_ >= 0) kernel::epoll_ctl(epfd_, EPOLL_CTL_ADD, bell_, &event);
+  static constinit std::atomic<int> bell{-1};
+  int fd = bell.load();
+  if (fd < 0) {
+    const int made = own_descriptors::adopt(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (bell.compare_exchange_strong(fd, made)) {
+      fd = made;
+    } else if (made >= 0) {
+      own_descriptors::release(made);
+      kernel::close(made);
+    }
   }
-  if (bell_ >= 0) {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = kernel::write(bell_, &one, sizeof one);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLONESHOT;
+  event.data.u64 = magic() | kBellSlot;
+  if (fd >= 0 && kernel::epoll_ctl(epfd_, EPOLL_CTL_MOD, fd, &event) != 0 && errno == ENOENT) {
+    kernel::epoll_ctl(epfd_, EPOLL_CTL_ADD, fd, &event);
   }
   errno = error;
 }

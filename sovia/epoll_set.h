@@ -50,6 +50,9 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   int control(int epfd, int op, int fd, epoll_event* event);
   int wait(int epfd, epoll_event* events, int most, bool look_only, std::uint64_t deadline,
            const sigset_t* mask);
+  // The same after `count` events have come, some of which are the set's own.
+  int go_on_waiting(int epfd, epoll_event* events, int most, int count, bool look_only,
+                    std::uint64_t deadline);
 
   // For those who wait for the set itself: a poll(), an outer set. The kernel knows the rest.
   bool maybe_ready() const { return ready_count_.load() != 0; }
@@ -58,6 +61,11 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   void sleeps(int by) { sleepers_ += by; }  // one more or less waits for the set by wait_for
 
   bool has(const Socket& socket) const;
+
+  // As epoll_wait(), for a set whose kernel part says all: false if it does not, and else events that
+  // are the program's, or some that are the set's own (has_own).
+  static bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count);
+  static bool has_own(const epoll_event* events, int count);
 
   // The registrations of a descriptor that is about to be closed. `others`: the socket stays open
   // by way of other descriptors, so that the kernel keeps the registration where no one can change
@@ -82,6 +90,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
  private:
   friend struct Registration;
   friend void notify_watchers(Socket& socket, short changed);
+  friend void refresh_watchers(Socket& socket);
 
   // How the kernel's registration is to be.
   struct Plan {
@@ -90,7 +99,11 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
     bool operator==(const Plan&) const = default;
   };
 
-  bool quiet() const { return concerned_.load() == 0 && ready_count_.load() == 0; }
+  // Whether the kernel knows all, for now: it is told, and wakes who sleeps, when that changes.
+  bool quiet() const { return lanes_ == 0 && nested_ == 0 && ready_count_ == 0; }
+  void let_kernel_wait();
+  void need_more_than_kernel();
+  bool has_raw_sleepers() const;
   int wait_in_kernel(int epfd, epoll_event* events, int most, std::uint64_t deadline,
                      const sigset_t* mask);
   int harvest(int epfd, epoll_event* events, int most, bool kernel_was_asked);
@@ -109,6 +122,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   Registration* find(int fd);
   Registration& insert(int fd, SocketRef socket, EpollSetRef inner, const epoll_event& event);
   void erase(Registration& r);
+  void refresh_socket(int fd, const Socket& socket);
   static std::uint64_t token(const Registration& r);
   // Whose event this is, by its data. kToken: ours, and of a registration if that is still there.
   enum class Sender { kProgram, kBell, kToken };
@@ -126,7 +140,6 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
 
   std::atomic<int> epfd_;
   std::atomic<int> ready_count_{0};  // on the ready list
-  std::atomic<int> concerned_{0};    // registrations that the kernel alone can't tell about
   std::atomic<int> lanes_{0};        // registrations whose socket has a lane
   std::atomic<int> nested_{0};       // registrations of sets
   std::atomic<int> sleepers_{0};     // threads in wait_for
@@ -152,8 +165,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   Registration* last_ = nullptr;
   Registration* watchers_ = nullptr;  // this set's registrations in other sets
 
-  std::mutex bell_mutex_;  // wakes threads that sleep in the kernel
-  int bell_ = -1;
+  std::mutex bell_mutex_;  // of who wakes threads that sleep in the kernel
 };
 
 // The epoll descriptors of the process. Whatever opens, copies or closes descriptors tells.
@@ -163,6 +175,14 @@ namespace epoll_sets {
 EpollSetRef find(int fd);
 // Whether it is one; a few instructions.
 bool knows(int fd);
+
+// What is known of a descriptor without its set: whether the kernel says all, and how many threads wait by
+// that. Not of high numbers.
+struct Face {
+  std::atomic<int> sleepers{0};
+  std::atomic<bool> kernel_says_all{false};
+};
+Face* face_of(int epfd);
 // The same for one that the program takes for one, known or not; empty if it isn't.
 EpollSetRef find_or_look(int epfd);
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sovia/epoll_set.h"
+#include "sovia/seccomp.h"
 #include "sovia/table.h"
 
 namespace viaduct::sovia {
@@ -40,8 +41,11 @@ constexpr int kBits = 64;
 constexpr int kFew = 65536;  // descriptors with a bit
 constinit std::array<std::atomic<std::uint64_t>, kFew / kBits> g_bits{};
 
+constinit std::array<Face, kFew> g_faces{};
+
 void mark(int fd, bool is_set) {
   if (fd >= kFew) return;
+  g_faces[static_cast<std::size_t>(fd)].kernel_says_all = false;
   std::atomic<std::uint64_t>& word = g_bits[static_cast<std::size_t>(fd / kBits)];
   const std::uint64_t bit = std::uint64_t{1} << fd % kBits;
   is_set ? word.fetch_or(bit) : word.fetch_and(~bit);
@@ -91,6 +95,12 @@ bool is_epoll(int fd) {
 
 }  // namespace
 
+Face* face_of(int epfd) {
+  return static_cast<unsigned>(epfd) < static_cast<unsigned>(kFew)
+             ? &g_faces[static_cast<std::size_t>(epfd)]
+             : nullptr;
+}
+
 bool knows(int fd) {
   if (fd < 0 || g_count.load(std::memory_order_acquire) == 0) return false;
   if (fd >= kFew) return true;
@@ -108,7 +118,7 @@ EpollSetRef find(int fd) {
 
 EpollSetRef find_or_look(int epfd) {
   EpollSetRef set = find(epfd);
-  if (set || epfd < 0 || !is_epoll(epfd)) return set;
+  if (set || epfd < 0 || seccomp::in_force() || !is_epoll(epfd)) return set;
   set = std::make_shared<EpollSet>(epfd);
   set->adopt_registrations();
   enter(epfd, set);

@@ -73,6 +73,7 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
   for (bool last = look_only;;) {
     progress();
     if (quiet()) {
+      let_kernel_wait();  // the next time without us
       const int count = wait_in_kernel(epfd, events, most, last ? 0 : deadline, mask);
       if (count < 0 && count != kChanged && errno == EINTR) {
         signals::run_held_back(mask);
@@ -97,6 +98,16 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
       return -1;
     }
   }
+}
+
+int EpollSet::go_on_waiting(int epfd, epoll_event* events, int most, int count, bool look_only,
+                            std::uint64_t deadline) {
+  {
+    const std::lock_guard guard(mutex_);
+    ++call_;
+    count = translate(events, 0, count);
+  }
+  return count > 0 ? count : wait(epfd, events, most, look_only, deadline, nullptr);
 }
 
 // For a set that the kernel knows all about.
@@ -167,7 +178,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
         events[count++] = event;
         continue;
       case Sender::kBell:
-        if (raw_sleepers_ > 0) ring();  // it may have been for another thread
+        if (!quiet() && has_raw_sleepers()) ring();  // it may have been for another thread
         continue;
       case Sender::kToken:
         break;

@@ -34,8 +34,11 @@ class LaneEnd final : public LaneOwner {
   enum class Stage : std::uint8_t { kAsking, kGreeting, kOpen };
   std::atomic<Stage> stage{Stage::kAsking};
   std::uint64_t asked_at = 0, give_up_at = 0;
+  int fd = -1;                        // a descriptor of the socket, as long as it is open
   FlowEnd peer{};                     // what it is remembered by if it does not answer
   std::atomic<bool> cancelled{false};  // before it was open
+  bool connected = false;             // the VI is
+  std::atomic<int> keeper{-1};        // a copy of the descriptor that the program has closed with data on its way
   bool claimed = false;               // our agent vouches for us
   std::uint8_t token[kTokenBytes] = {};
   VipxFlow flow{};
@@ -49,6 +52,7 @@ class LaneEnd final : public LaneOwner {
   std::atomic<bool> queued{false};    // to be looked at
   LaneEnd* next_queued = nullptr;
   std::atomic<bool> holding{false};   // small data may have to be sent later
+  std::uint64_t corked_until = 0;     // what is held back for TCP_CORK; with the lane locked
 };
 
 }  // namespace viaduct::sovia

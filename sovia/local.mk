@@ -34,14 +34,15 @@ sovia_sources = \
 	sovia/passing.cc sovia/passing.h \
 	sovia/poll_set.cc sovia/poll_set.h \
 	sovia/process.cc sovia/process.h \
-	sovia/ready.h \
+	sovia/ready.h sovia/ready_arguments.h \
 	sovia/ready_poll.cc \
 	sovia/ready_select.cc \
 	sovia/reason.cc sovia/reason.h \
 	sovia/registrations.cc sovia/registrations.h \
 	sovia/residue.cc sovia/residue.h \
+	sovia/seccomp.cc sovia/seccomp.h \
 	sovia/signals.cc sovia/signals.h \
-	sovia/socket.cc sovia/socket_ready.cc sovia/socket_leave.cc sovia/socket_share.cc sovia/socket.h \
+	sovia/socket.cc sovia/socket_ready.cc sovia/socket_fallback.cc sovia/socket_leave.cc sovia/socket_share.cc sovia/socket.h \
 	sovia/socket_io.cc sovia/socket_receive.cc sovia/socket_send.cc sovia/socket_pieces.h \
 	sovia/socket_pool.cc sovia/socket_pool.h \
 	sovia/stdio_streams.cc sovia/stdio_streams.h \

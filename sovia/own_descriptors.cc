@@ -13,17 +13,32 @@ namespace viaduct::sovia::own_descriptors {
 namespace {
 
 constexpr std::size_t kMost = 256;
-constexpr int kHigh = 900;  // select() can name no more than 1023, and kernel tables stay small
+constexpr rlim_t kFew = 32;
+constexpr int kHigh = 992;     // kernel tables stay small, which select() goes by
+constexpr rlim_t kFdSet = 1024;  // what it can name
 
 // Slots hold fd + 1; 0 is free.
 std::atomic<int> g_slots[kMost];
 std::atomic<std::size_t> g_used{0};  // slots that were ever used
 
-// Below the program's limit, however low.
-int place() {
+int copy_to(int fd, rlim_t least) {
+  return static_cast<int>(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, static_cast<int>(least)));
+}
+
+// Beyond the program's limit, where it can: there the program neither misses nor asks for the number. The
+// limit is raised for the moment. Else below it, however low.
+int move(int fd) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > kHigh + 64) return kHigh;
-  return static_cast<int>(limit.rlim_cur > 64 ? limit.rlim_cur - 32 : limit.rlim_cur / 2);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > kFdSet) return copy_to(fd, kHigh);
+  constexpr rlim_t kRoom = 64;
+  const rlimit more{limit.rlim_cur + kRoom,
+                    limit.rlim_max < limit.rlim_cur + kRoom ? limit.rlim_cur + kRoom : limit.rlim_max};
+  if (setrlimit(RLIMIT_NOFILE, &more) == 0) {
+    const int moved = copy_to(fd, limit.rlim_cur);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (moved >= 0) return moved;
+  }
+  return copy_to(fd, limit.rlim_cur > 64 ? limit.rlim_cur - 32 : limit.rlim_cur / 2);
 }
 
 }  // namespace
@@ -39,10 +54,15 @@ void mark(int fd) {
   }
 }
 
+bool scarce() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kFew;
+}
+
 int adopt(int fd) {
   if (fd < 0) return fd;
   const int saved = errno;
-  const int high = static_cast<int>(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, place()));
+  const int high = move(fd);
   if (high >= 0) syscall(SYS_close, fd);
   errno = saved;
   const int kept = high >= 0 ? high : fd;

@@ -16,6 +16,9 @@ namespace {
 // No descriptor, and none that is left out for now.
 constexpr int kNone = INT_MIN;
 
+// More than that the kernel may refuse, and says so when it looks.
+constexpr std::size_t kFewToSleepOn = 16;
+
 // For how long a descriptor is left out of a sleep that the kernel would otherwise end at once.
 constexpr std::uint64_t kLeftOutNs = 10'000'000;
 
@@ -76,20 +79,25 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
     const int lanes = answer_from_lanes();
     if (lanes > 0 && (asked || kernel_can_wait())) return lanes;
 
-    // A signal that `mask` lets in does not keep what is ready from the program.
-    const int said = last && lanes == 0 && mask != nullptr
-                         ? kernel::ppoll(fds_.data(), size_, &kNoTime, mask)
-                         : kernel::poll(fds_.data(), size_, 0);
-    if (said < 0) {
-      if (errno == EINTR) signals::run_held_back(mask);
-      if (errno != EINTR || lanes == 0) return -1;
-      if (const int still = answer_from_lanes(); still > 0) return still;
-      errno = EINTR;
-      return -1;
+    int count = 0;
+    // Without lanes the sleep is the look, too.
+    if (last || lanes > 0 || spin_ || size_ > kFewToSleepOn) {
+      // A signal that `mask` lets in does not keep what is ready from the program.
+      const int said = last && lanes == 0 && mask != nullptr
+                           ? kernel::ppoll(fds_.data(), size_, &kNoTime, mask)
+                           : kernel::poll(fds_.data(), size_, 0);
+      if (said < 0) {
+        if (errno == EINTR) signals::run_held_back(mask);
+        if (errno != EINTR || lanes == 0) return -1;
+        if (const int still = answer_from_lanes(); still > 0) return still;
+        errno = EINTR;
+        return -1;
+      }
+      asked = true;
+      if (said > 0 && asked_in_vain()) continue;
+      count = merge(said > 0);
+      if (count > 0 || last) return count;
     }
-    asked = true;
-    int count = merge(said > 0);
-    if (count > 0 || last) return count;
 
     const std::uint64_t until =
         left_out_ == 0 ? deadline : std::min(deadline, now_ns() + kLeftOutNs);
@@ -113,6 +121,7 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
       case Woken::kReady:
         break;
       case Woken::kDescriptors:
+        if (asked_in_vain()) break;
         count = merge(true);
         if (count > 0) return count;
         break;
@@ -135,7 +144,7 @@ bool PollSet::ready() {
       continue;
     }
     const short wanted = event_bits::plain(item.wanted);
-    if (counted(item.wanted, item.answer(0)) != 0) return true;
+    if (counted(item.wanted, item.answer(0, -1)) != 0) return true;
     if (item.socket->ask_kernel(wanted) != item.asked) return true;
   }
   return false;
@@ -174,14 +183,14 @@ void PollSet::adapt() {
   }
 }
 
-short PollSet::Item::answer(short kernel_says) const {
+short PollSet::Item::answer(short kernel_says, int fd) const {
   if (kernel_says & POLLNVAL) return POLLNVAL;
   if (set) {
     const short ready = set->yields() ? static_cast<short>(event_bits::kRead & wanted) : short{0};
     return static_cast<short>(kernel_says | ready);
   }
   return event_bits::dressed(
-      socket->answer(event_bits::plain(wanted), event_bits::plain(kernel_says)), wanted);
+      socket->answer(event_bits::plain(wanted), event_bits::plain(kernel_says), fd), wanted);
 }
 
 int PollSet::answer_from_lanes() {
@@ -200,6 +209,16 @@ bool PollSet::kernel_can_wait() {
   return false;
 }
 
+// Whether what the kernel was asked, before the sleep, is not what it is to be asked now: the answer may
+// mean something else.
+bool PollSet::asked_in_vain() const {
+  for (std::size_t i = 0; i < item_count_; ++i) {
+    const Item& item = items_[i];
+    if (item.socket && item.socket->ask_kernel(event_bits::plain(item.wanted)) != item.asked) return true;
+  }
+  return false;
+}
+
 // Turns what the kernel has said into what the program is told. How many are ready.
 int PollSet::merge(bool kernel_has_spoken) {
   int count = 0;
@@ -212,7 +231,7 @@ int PollSet::merge(bool kernel_has_spoken) {
       const Item& item = items_[next_item++];
       wanted = item.wanted;
       if (told.fd == kNone) continue;
-      told.revents = item.answer(said);
+      told.revents = item.answer(said, told.fd);
     } else if (!kernel_has_spoken) {
       continue;
     }

@@ -58,7 +58,7 @@ class PollSet final : private Interest {
     short asked = 0;   // of the kernel
     SocketRef socket;  // either this
     EpollSetRef set;   // or this
-    short answer(short kernel_says) const;
+    short answer(short kernel_says, int fd) const;
   };
 
   bool ready() override;
@@ -67,6 +67,7 @@ class PollSet final : private Interest {
   void adapt();
   int answer_from_lanes();
   bool kernel_can_wait();
+  bool asked_in_vain() const;
   int merge(bool kernel_has_spoken);
   void leave_out(std::size_t place);
   short counted(short wanted, short answer) const;

@@ -16,6 +16,10 @@ class Socket;
 inline constexpr short kAnyChange = -1;
 void notify_watchers(Socket& socket, short changed = kAnyChange);
 
+// Has the kernel's registrations of the socket made what they should be now, without waiting for the
+// threads that use the sets. With no locks held.
+void refresh_watchers(Socket& socket);
+
 }  // namespace viaduct::sovia
 
 #endif

@@ -1,6 +1,10 @@
 // poll, ppoll.
+#include <errno.h>
+
+#include "sovia/guard.h"
 #include "sovia/kernel.h"
 #include "sovia/poll_set.h"
+#include "sovia/ready_arguments.h"
 #include "sovia/signals.h"
 #include "sovia/sovia.h"
 
@@ -8,11 +12,11 @@ using namespace viaduct::sovia;
 
 namespace {
 
-// More than this no process can have: left to the kernel, as are bad pointers of the obvious kind.
+// More than this no process can have: left to the kernel, as are bad pointers.
 constexpr nfds_t kMost = 1u << 20;
 
 bool concerns_us(const pollfd* fds, nfds_t count) {
-  if (fds == nullptr || count > kMost) return false;
+  if (count > kMost || !can_read(fds, count * sizeof *fds)) return false;
   for (nfds_t i = 0; i < count; ++i) {
     if (PollSet::concerns_us(fds[i].fd)) return true;
   }
@@ -25,7 +29,12 @@ int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, cons
   for (nfds_t i = 0; i < count; ++i) set.add(fds[i].fd, fds[i].events);
   const int ready = set.wait(look_only, deadline, mask);
   if (ready < 0) return -1;
-  for (nfds_t i = 0; i < count; ++i) fds[i].revents = set.ready(i);
+  for (nfds_t i = 0; i < count; ++i) {
+    const short said = set.ready(i);
+    if (fds[i].revents == said || copy_guarded(&fds[i].revents, &said, sizeof said)) continue;
+    errno = EFAULT;
+    return -1;
+  }
   return ready;
 }
 
@@ -40,9 +49,9 @@ int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
 
 int sovia_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
   kernel::prepare();
-  const bool valid = timeout == nullptr || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
-                                            timeout->tv_nsec < 1'000'000'000);
-  if (!valid || !concerns_us(fds, count)) return kernel::ppoll(fds, count, timeout, mask);
-  const bool look_only = timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
-  return wait(fds, count, look_only, look_only ? 0 : deadline_in(timeout), mask);
+  Limit limit;
+  if (!concerns_us(fds, count) || !limit.take(timeout) || !is_mask(mask)) {
+    return kernel::ppoll(fds, count, timeout, mask);
+  }
+  return wait(fds, count, limit.look_only, limit.deadline, mask);
 }

@@ -8,8 +8,10 @@
 #include <cstring>
 
 #include "sovia/event_bits.h"
+#include "sovia/guard.h"
 #include "sovia/kernel.h"
 #include "sovia/poll_set.h"
+#include "sovia/ready_arguments.h"
 #include "sovia/signals.h"
 #include "sovia/sovia.h"
 
@@ -39,6 +41,20 @@ class Sets {
   Sets(int count, fd_set* read, fd_set* write, fd_set* except)
       : count_(count), bits_{words(read), words(write), words(except)} {}
 
+  bool are_there() const {
+    for (unsigned long* bits : bits_) {
+      if (bits != nullptr && !can_read(bits, bytes())) return false;
+    }
+    return true;
+  }
+  // To put the answer into them.
+  bool can_be_written() const {
+    for (unsigned long* bits : bits_) {
+      if (bits != nullptr && count_ > 0 && !copy_guarded(bits, bits, bytes())) return false;
+    }
+    return true;
+  }
+
   // What is wanted of a descriptor, as poll() has it.
   short wanted(int fd) const {
     short events = 0;
@@ -48,7 +64,8 @@ class Sets {
     return events;
   }
 
-  int any_of_ours() const {
+  bool any_of_ours() const {
+    if (!are_there()) return false;
     for (int fd = next(0); fd < count_; fd = next(fd + 1)) {
       if (PollSet::concerns_us(fd)) return true;
     }
@@ -125,6 +142,10 @@ class Sets {
 
 int wait(int count, Sets& sets, bool look_only, std::uint64_t deadline, const sigset_t* mask) {
   const signals::Inside inside;
+  if (!sets.can_be_written()) {
+    errno = EFAULT;
+    return -1;
+  }
   const auto members = static_cast<std::size_t>(sets.members());
   PollSet set(members, true);
   ShortArray<int, 64> numbers(members);
@@ -161,23 +182,24 @@ int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval
   const int all = count;
   count = limited(count);
   Sets sets(count, read, write, except);
-  const bool valid = timeout == nullptr || (timeout->tv_sec >= 0 && timeout->tv_usec >= 0);
+  timeval given{};
+  const bool valid = timeout == nullptr || (copy_guarded(&given, timeout, sizeof given) &&
+                                            given.tv_sec >= 0 && given.tv_usec >= 0);
   if (!valid || !sets.any_of_ours()) {
     return kernel::select(all, read, write, except, timeout);
   }
   if (timeout == nullptr) return wait(count, sets, false, kNever, nullptr);
-  const bool look_only = timeout->tv_sec == 0 && timeout->tv_usec == 0;
+  const bool look_only = given.tv_sec == 0 && given.tv_usec == 0;
   if (look_only) return wait(count, sets, true, 0, nullptr);
-  const timespec time{timeout->tv_sec + timeout->tv_usec / 1'000'000,
-                      timeout->tv_usec % 1'000'000 * 1000};
+  const timespec time{given.tv_sec + given.tv_usec / 1'000'000, given.tv_usec % 1'000'000 * 1000};
   const std::uint64_t deadline = deadline_in(&time);
   const int ready = wait(count, sets, false, deadline, nullptr);
   // Linux tells how much was left, errors included.
   const int error = errno;
   const std::uint64_t now = now_ns();
   const std::uint64_t left_us = now < deadline ? (deadline - now) / 1000 : 0;
-  timeout->tv_sec = static_cast<time_t>(left_us / 1'000'000);
-  timeout->tv_usec = static_cast<suseconds_t>(left_us % 1'000'000);
+  given = {static_cast<time_t>(left_us / 1'000'000), static_cast<suseconds_t>(left_us % 1'000'000)};
+  copy_guarded(timeout, &given, sizeof given);  // a constant one stays as it is, as with the kernel
   errno = error;
   return ready;
 }
@@ -188,11 +210,9 @@ int sovia_pselect(int count, fd_set* read, fd_set* write, fd_set* except, const 
   const int all = count;
   count = limited(count);
   Sets sets(count, read, write, except);
-  const bool valid = timeout == nullptr || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
-                                            timeout->tv_nsec < 1'000'000'000);
-  if (!valid || !sets.any_of_ours()) {
+  Limit limit;
+  if (!limit.take(timeout) || !is_mask(mask) || !sets.any_of_ours()) {
     return kernel::pselect(all, read, write, except, timeout, mask);
   }
-  const bool look_only = timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec == 0;
-  return wait(count, sets, look_only, look_only ? 0 : deadline_in(timeout), mask);
+  return wait(count, sets, limit.look_only, limit.deadline, mask);
 }

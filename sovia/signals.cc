@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sovia/api.h"
+#include "sovia/seccomp.h"
 
 using namespace viaduct::sovia;
 
@@ -23,6 +24,7 @@ namespace {
 
 SOVIA_THREAD_LOCAL sigset_t t_blocked{};  // by us, of what is held back
 SOVIA_THREAD_LOCAL volatile int t_bell = -1;
+SOVIA_THREAD_LOCAL timespec* volatile t_left = nullptr;
 SOVIA_THREAD_LOCAL volatile bool t_ran = false;         // a handler, since this was cleared
 SOVIA_THREAD_LOCAL volatile bool t_interrupts = false;  // ... without SA_RESTART
 #undef SOVIA_THREAD_LOCAL
@@ -73,6 +75,10 @@ bool hold_back(int signal, siginfo_t* info, ucontext_t* context) {
     sigaddset(&t_blocked, signal);
   }
   t_held_back = true;
+  if (volatile timespec* const left = t_left; left != nullptr) {
+    left->tv_sec = 0;
+    left->tv_nsec = 0;
+  }
   if (t_bell >= 0) {
     const std::uint64_t ring = 1;
     [[maybe_unused]] const ssize_t put = kernel::write(t_bell, &ring, sizeof ring);
@@ -90,15 +96,19 @@ void handle(int signal, siginfo_t* info, void* context) {
 
 class AllBlocked {
  public:
-  AllBlocked() {
+  AllBlocked() : blocks_(!seccomp::in_force()) {
+    if (!blocks_) return;
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  ~AllBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~AllBlocked() {
+    if (blocks_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
   AllBlocked(const AllBlocked&) = delete;
 
  private:
+  const bool blocks_;
   sigset_t before_;
 };
 
@@ -193,8 +203,14 @@ Outside::Outside() : depth_(t_inside) {
 
 Outside::~Outside() { t_inside = depth_; }
 
-Bell::Bell(int eventfd) { t_bell = eventfd; }
-Bell::~Bell() { t_bell = -1; }
+Alarm::Alarm(timespec* left, int eventfd) {
+  t_bell = eventfd;
+  t_left = left;
+}
+Alarm::~Alarm() {
+  t_left = nullptr;
+  t_bell = -1;
+}
 
 void after_fork_in_child() {
   new (&g_lock) std::mutex;

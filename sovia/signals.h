@@ -68,13 +68,14 @@ class Outside {
   const int depth_;
 };
 
-// While it lives, a signal that is held back makes this eventfd readable.
-class Bell {
+// While it lives, a signal that is held back sets `left`, for which the thread is about to sleep, to
+// nothing, and makes this eventfd readable. -1, nullptr: there is none.
+class Alarm {
  public:
-  explicit Bell(int eventfd);
-  ~Bell();
-  Bell(const Bell&) = delete;
-  Bell& operator=(const Bell&) = delete;
+  Alarm(timespec* left, int eventfd);
+  ~Alarm();
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
 };
 
 }  // namespace viaduct::sovia::signals

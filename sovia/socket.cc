@@ -60,10 +60,13 @@ void Socket::set_sending(Phase phase) {
 }
 
 int Socket::look_up_combining(int fd) {
-  int nodelay = 0;
-  socklen_t length = sizeof nodelay;
-  kernel::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, &length);
-  const int combines = options().combine != 0 && nodelay == 0 ? 1 : 0;
+  const auto is_on = [fd](int name) {
+    int value = 0;
+    socklen_t length = sizeof value;
+    return kernel::getsockopt(fd, IPPROTO_TCP, name, &value, &length) == 0 && value != 0;
+  };
+  int combines = options().combine != 0 && !is_on(TCP_NODELAY) ? kSmall : kAtOnce;
+  if (is_on(TCP_CORK)) combines = kCorked;
   combines_.store(combines, std::memory_order_relaxed);
   return combines;
 }
@@ -94,6 +97,17 @@ bool Socket::lane_opened(LaneEnd& end) {
   return true;
 }
 
+// An end of the kernel's stream that is there already came before the peer could know that it may
+// begin with the lane: it is the end. One that comes later is it only when the lane's has come, and
+// whoever waits for readiness has to hear that from the socket by now.
+void Socket::trust_lane(LaneEnd& end, int fd) {
+  const std::scoped_lock guard(in_);
+  pollfd at{fd, POLLRDHUP, 0};
+  if (kernel::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0) end_counts_ = true;
+  const std::scoped_lock lane_guard(end.lane.lock());
+  end.lane.trust();
+}
+
 std::uint32_t Socket::lane_number() {
   const std::scoped_lock guard(in_);
   if (holders_ != nullptr) lane_number_.store(holders_->lanes.load());
@@ -118,7 +132,7 @@ void Socket::lane_refused(Reason why) {
     const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
                        why == Reason::kOtherNic || why == Reason::kStandardStream ||
                        why == Reason::kPassed;
-    if ((never || forbidden_) && residue_ == nullptr) {
+    if ((never || forbidden_) && residue_ == nullptr && kept_ == nullptr) {
       lane_wanted_.store(false, std::memory_order_release);
     }
   }
@@ -132,19 +146,20 @@ bool Socket::lane_over(LaneEnd& end) {
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.over()) return false;
-    const bool lost = end.lane.lost();
-    // A program that has not seen the end of it yet has to.
-    if (lost && !for_good_.load()) return false;
+    // What has not come is to go through the kernel first.
+    if (end.lane.wants_fall_back() && !fell_ && !reset_ && !closed()) return false;
     if (end.lane.unread() != 0) return false;
     if (end.lane.started() && receiving_ != Phase::kAfter) return false;
   }
-  early_end_ = false;
+  early_end_ = fell_ = false;
   lane_ = nullptr;
   stage_ = Stage::kNone;
   set_receiving(Phase::kKernel);
   set_sending(Phase::kKernel);
   put_off_lane();
-  if (forbidden_ && residue_ == nullptr) lane_wanted_.store(false, std::memory_order_release);
+  if (forbidden_ && residue_ == nullptr && kept_ == nullptr) {
+    lane_wanted_.store(false, std::memory_order_release);
+  }
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include "sovia/lane_end.h"
 #include "sovia/link.h"
 #include "sovia/options.h"
+#include "sovia/own_descriptors.h"
 #include "sovia/residue.h"
 #include "sovia/signals.h"
 #include "sovia/socket.h"
@@ -41,6 +42,21 @@ class SocketInterest final : public Interest {
   const std::uint32_t routes_;
 };
 
+class Count {
+ public:
+  explicit Count(std::atomic<int>* count) : count_(count) {
+    if (count_ != nullptr) ++*count_;
+  }
+  ~Count() {
+    if (count_ != nullptr) --*count_;
+  }
+  Count(const Count&) = delete;
+  Count& operator=(const Count&) = delete;
+
+ private:
+  std::atomic<int>* const count_;
+};
+
 }  // namespace
 
 bool Socket::blocks(int fd, int flags) {
@@ -64,14 +80,86 @@ void Socket::made(bool nonblocking, bool accepted) {
 
 void Socket::mode_changed() {
   std::uint32_t modes = modes_.load();
-  while (!modes_.compare_exchange_weak(modes, (modes / kModeVersion + 1) * kModeVersion)) continue;
-  combines_.store(-1, std::memory_order_relaxed);
+  const auto next = [](std::uint32_t before) {
+    return (before / kModeVersion + 1) * kModeVersion | (before & (kReceivesAtOnce | kSendsAtOnce));
+  };
+  while (!modes_.compare_exchange_weak(modes, next(modes))) continue;
+  combines_.store(kNotKnown, std::memory_order_relaxed);
+}
+
+void Socket::set_waits_not(bool receiving, bool not_at_all) {
+  const std::uint32_t mode = receiving ? kReceivesAtOnce : kSendsAtOnce;
+  if (not_at_all) {
+    modes_.fetch_or(mode);
+  } else {
+    modes_.fetch_and(~mode);
+  }
+}
+
+void Socket::want_control(unsigned bit, bool on) {
+  const unsigned before = control_wanted_.load();
+  // A socket has one kind of time.
+  const unsigned others = bit == kControlUnread ? before : before & kControlUnread;
+  control_wanted_.store(on ? others | bit : before & ~bit);
+}
+
+void Socket::room_changed(int fd) {
+  if (sends_waiting_.load() == 0) return;
+  bool on_lane;
+  {
+    const std::scoped_lock guard(out_);
+    on_lane = sending_ == Phase::kLane;
+  }
+  // A lane's room is what it is; the kernel has what the program asks for.
+  if (on_lane) leave(fd, Reason::kOption);
+  routes_changed();
+  engine::changed(*this);
+}
+
+// ---------------------------------------------------------------------------- closed meanwhile
+
+bool Socket::keep_for_waiting(int fd) {
+  if (waiting_.load() == 0) return false;
+  {
+    const std::scoped_lock both(in_, out_);
+    if (waiting_.load() == 0) return false;
+    if (waiters_fd_.load() < 0) {
+      const int copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+      if (copy < 0) return false;
+      waiters_fd_.store(own_descriptors::adopt(copy));
+    }
+  }
+  // Who is about to sleep on the program's number sleeps on this one.
+  routes_changed();
+  engine::changed(*this);
+  return true;
+}
+
+void Socket::waited() {
+  if (waiting_.fetch_sub(1) != 1 || waiters_fd_.load() < 0) return;
+  int kept;
+  {
+    const std::scoped_lock both(in_, out_);
+    if (waiting_.load() != 0) return;
+    kept = waiters_fd_.exchange(-1);
+  }
+  if (kept < 0) return;
+  const int error = errno;
+  if (descriptors() == 0) release(kept);
+  own_descriptors::release(kept);
+  kernel::close(kept);
+  errno = error;
 }
 
 // `option`: SO_RCVTIMEO or SO_SNDTIMEO.
 void Socket::begin(int fd, int option, Waiting& waiting) {
   if (waiting.deadline != 0) return;
   const std::uint32_t known = modes_.load();
+  if ((known & (option == SO_RCVTIMEO ? kReceivesAtOnce : kSendsAtOnce)) != 0) {
+    waiting.has_deadline = true;
+    waiting.deadline = 1;
+    return;
+  }
   const std::uint32_t none = option == SO_RCVTIMEO ? kNoReceiveLimit : kNoSendLimit;
   if ((known & none) != 0) {
     waiting.deadline = kNever;
@@ -89,6 +177,16 @@ void Socket::begin(int fd, int option, Waiting& waiting) {
 // Waits until an attempt is worth while. False with errno if the call is to end.
 // `direct` has ended then.
 bool Socket::await(int fd, short events, int option, Waiting& waiting, DirectReceive& direct) {
+  if (waiting.counted == nullptr) {
+    waiting.counted = this;
+    waiting_.fetch_add(1);
+    // It was closed before the call could wait.
+    if (descriptors() == 0 && waiters_fd_.load() < 0) {
+      errno = EBADF;
+      return false;
+    }
+  }
+  fd = current(fd);
   begin(fd, option, waiting);
   const std::uint64_t deadline = waiting.deadline;
   SocketInterest interest(*this, events, direct);
@@ -100,6 +198,7 @@ bool Socket::await(int fd, short events, int option, Waiting& waiting, DirectRec
   const bool for_a_moment = awaits_lane_end();
   constexpr std::uint64_t kMomentNs = 1'000'000;
   const bool kernel_too = !lane_alone && !for_a_moment;
+  const Count sends(events == POLLOUT ? &sends_waiting_ : nullptr);
   const Woken woken = wait_for(interest, &kernel_fd, kernel_too ? 1 : 0,
                                for_a_moment ? std::min(deadline, now_ns() + kMomentNs) : deadline,
                                nullptr, !kernel_too);
@@ -125,7 +224,7 @@ bool Socket::await(int fd, short events, int option, Waiting& waiting, DirectRec
 // Whether the kernel has told of the end of its stream, and that of the lane is yet to come.
 bool Socket::awaits_lane_end() {
   const std::scoped_lock guard(in_);
-  return early_end_ && lane_ != nullptr && receiving_ == Phase::kKernel;
+  return early_end_ && !end_counts_ && lane_ != nullptr && receiving_ == Phase::kKernel;
 }
 
 // A call has moved data through the kernel: is the connection worth a lane by now?
@@ -140,11 +239,11 @@ void Socket::moved(int fd, ssize_t bytes) {
   } else if (calls < calls_needed_) {
     return;
   }
-  // The receive that a handler has interrupted would not hear of a lane.
-  if (undisturbed_.load(std::memory_order_relaxed)) return;
   {
     const std::scoped_lock both(in_, out_);
-    if (stage_ != Stage::kNone || forbidden_ || reset_) return;
+    // Such a receive, of another thread or interrupted by a handler, would not hear of a lane.
+    if (undisturbed_.load(std::memory_order_relaxed) != 0) return;
+    if (stage_ != Stage::kNone || forbidden_ || reset_ || residue_ != nullptr || kept_ != nullptr) return;
     if (holders_ != nullptr && !sole_holder(*holders_)) {
       calls_.store(0);
       if (reason_.exchange(Reason::kShared) != Reason::kShared) counters::fell(Reason::kShared);

@@ -33,7 +33,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
     errno = EINVAL;
     return -1;
   }
-  if (stage_ == Stage::kNone && is_undisturbed(flags)) {
+  if (stage_ == Stage::kNone && begin_undisturbed(flags)) {
     return receive_undisturbed(fd, pieces, count, flags);
   }
   const std::size_t wanted = total(pieces, count);
@@ -85,15 +85,20 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
   }
 }
 
-// The background thread is a thread too: where there is a lane, or may soon be one, there are two.
-bool Socket::is_undisturbed(int flags) const {
+// With one thread nobody can bring a lane meanwhile (the background thread is one too: where there is a lane,
+// or may soon be one, there are two). Where a lane was refused, none is asked for while this goes on.
+bool Socket::begin_undisturbed(int flags) {
   // Of a call that waits for much, the rest may come over the lane.
-  return has_one_thread() && lane_ == nullptr && residue_ == nullptr && !reset_ &&
-         (flags & MSG_WAITALL) == 0;
+  if ((flags & MSG_WAITALL) != 0) return false;
+  const bool alone = has_one_thread();
+  const std::scoped_lock guard(in_);
+  if (!alone && calls_needed_ == 0) return false;
+  if (stage_ != Stage::kNone || lane_ != nullptr || residue_ != nullptr || reset_) return false;
+  undisturbed_.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags) {
-  const bool interrupted = undisturbed_.exchange(true, std::memory_order_relaxed);
   ssize_t bytes;
   {
     const signals::Outside outside;
@@ -106,13 +111,14 @@ ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t cou
       bytes = kernel::recvmsg(fd, &message, flags);
     }
   }
-  undisturbed_.store(interrupted, std::memory_order_relaxed);
-  if (bytes <= 0 || (flags & MSG_PEEK) != 0) return bytes;
-  counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
+  const bool took = bytes > 0 && (flags & MSG_PEEK) == 0;
   {
     const std::scoped_lock guard(in_);
-    kernel_read_ += static_cast<std::uint64_t>(bytes);
+    if (took) kernel_read_ += static_cast<std::uint64_t>(bytes);
+    undisturbed_.fetch_sub(1, std::memory_order_relaxed);
   }
+  if (!took) return bytes;
+  counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
   moved(fd, bytes);
   return bytes;
 }
@@ -177,6 +183,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
   const bool peek = (flags & MSG_PEEK) != 0;
   CameDown came_down(*this);
   const std::scoped_lock guard(in_);
+  fd = current(fd);
   if (residue_ != nullptr) {
     const Attempt attempt = receive_residue(pieces, count, skip, peek, bytes);
     if (attempt != Attempt::kAgain) return attempt;
@@ -187,7 +194,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
     return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
   }
   Lane& lane = lane_->lane;
-  bool lost = true;
+  bool broken;
   {
     const std::scoped_lock lane_guard(lane.lock());
     settle_receiving(lane);
@@ -220,22 +227,28 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
       }
     }
     if (receiving_ == Phase::kKernel && lane.holds()) lane.flush();
-    if (receiving_ == Phase::kAfter || !lane.lost()) lost = false;
+    broken = lane.broken();
   }
-  // What the kernel has came before what is lost.
-  if (lost && receiving_ != Phase::kLane) {
-    const Attempt attempt = receive_from_kernel(fd, pieces, count, skip, flags, bytes);
-    if (attempt == Attempt::kDone && bytes > 0) return attempt;
+  if (broken && !fell_) {
+    const std::scoped_lock guard_out(out_);
+    fall_back_locked(fd);
+    came_down.happened = true;
   }
-  if (lost) {
-    reset(fd);
-    return fail_reset(Attempt::kDone);
+  if (reset_ && receiving_ != Phase::kDrain) return fail_reset(Attempt::kDone);
+  if (fell_ && receiving_ == Phase::kLane) {
+    set_receiving(Phase::kAfter);
+    background::look_at(*lane_);
   }
   return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
 }
 
 Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::size_t count,
                                             std::size_t skip, int flags, ssize_t& bytes) {
+  if (record_is_next()) {
+    if (!take_record(fd)) return Attempt::kAgain;
+    if (reset_) return fail_reset(Attempt::kDone);
+    rest_with_kernel();
+  }
   const std::uint64_t limit = receiving_ == Phase::kDrain ? kernel_left_ : ~0ull;
   Rest rest(pieces, count, skip, limit);
   bytes = kernel::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
@@ -244,8 +257,7 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
   if (bytes == 0 && lane_ != nullptr && receiving_ == Phase::kKernel && rest.bytes() != 0 &&
       !read_shut_) {
     const std::scoped_lock guard(lane_->lane.lock());
-    const bool ended = lane_->lane.receiving() == Lane::State::kEnded && !lane_->lane.started();
-    if (!ended && !lane_->lane.broken()) {
+    if (must_wait_for_lane_end(lane_->lane)) {
       early_end_ = true;
       return Attempt::kAgain;
     }
@@ -262,7 +274,10 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
     kernel_read_ += static_cast<std::uint64_t>(bytes);
     if (receiving_ == Phase::kDrain) {
       kernel_left_ -= static_cast<std::uint64_t>(bytes);
-      if (kernel_left_ == 0) set_receiving(Phase::kLane);
+      if (kernel_left_ == 0) {
+        set_receiving(Phase::kLane);
+        if (fell_) background::look_at(*lane_);
+      }
     }
   }
   return Attempt::kDone;

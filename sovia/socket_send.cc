@@ -1,6 +1,7 @@
 // Sending over a socket, by whichever route.
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <algorithm>
 #include <mutex>
@@ -8,6 +9,7 @@
 #include "sovia/background.h"
 #include "sovia/counters.h"
 #include "sovia/direct_receive.h"
+#include "sovia/guard.h"
 #include "sovia/kernel.h"
 #include "sovia/lane_end.h"
 #include "sovia/link.h"
@@ -18,6 +20,11 @@
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
+namespace {
+
+constexpr std::uint64_t kCorkNs = 200'000'000;  // as long as TCP holds back what TCP_CORK or MSG_MORE ask for
+
+}  // namespace
 
 ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) {
   if (count > kMostPieces) {
@@ -43,14 +50,14 @@ ssize_t Socket::send_registered(int fd, const iovec& piece, int flags) {
   if (direct.memory == 0) return send_pieces(fd, &piece, 1, flags, nullptr);
   const ssize_t sent = send_pieces(fd, &piece, 1, flags, &direct);
   const int error = errno;
-  if (direct.sent) await_sent(direct.ticket);
+  if (direct.sent) await_sent(fd, direct.ticket);
   nic->give_back_memory(direct.memory);
   errno = error;
   return sent;
 }
 
 // Until the packet is out of the program's hands. A lane that is lost or left lets go of it too.
-void Socket::await_sent(std::uint64_t ticket) {
+void Socket::await_sent(int fd, std::uint64_t ticket) {
   class Sent final : public Interest {
    public:
     Sent(Socket& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
@@ -59,7 +66,8 @@ void Socket::await_sent(std::uint64_t ticket) {
       if (socket_.lane_ == nullptr) return true;
       Lane& lane = socket_.lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
-      return lane.broken() || lane.has_completed(ticket_);
+      // The rest of the packet must be copied before it is the program's again.
+      return lane.broken() ? socket_.fell_ || socket_.reset_ : lane.has_completed(ticket_);
     }
     bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 
@@ -71,6 +79,7 @@ void Socket::await_sent(std::uint64_t ticket) {
   constexpr std::uint64_t kLookNs = 200'000;
   while (wait_for(sent, nullptr, 0, now_ns() + kLookNs, nullptr, true, Signals::kWait) !=
          Woken::kReady) {
+    fall_back(fd);
   }
 }
 
@@ -86,6 +95,10 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
     if (attempt == Attempt::kLook) {
       progress();
       attempt = try_send(fd, pieces, count, done, flags, bytes, direct, true);
+    }
+    if (attempt == Attempt::kBroken) {
+      fall_back(fd);
+      continue;
     }
     if (attempt == Attempt::kPipe && done == 0) {
       // No lock is held: the handler may do with the socket as it likes.
@@ -124,7 +137,7 @@ bool Socket::go_up(int fd) {
   // The peer reads this first, and nothing more comes that would make the kernel send it.
   if (unsent != 0) push(fd);
   set_sending(Phase::kLane);
-  counters::add(Counter::kWakeupsSent);
+  counters::add(Counter::kStartsSent);
   SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
             static_cast<unsigned long long>(before));
   return true;
@@ -132,7 +145,16 @@ bool Socket::go_up(int fd) {
 
 int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
   const std::scoped_lock guard(out_);  // see push()
-  return kernel::setsockopt(fd, IPPROTO_TCP, name, value, length);
+  const int result = kernel::setsockopt(fd, IPPROTO_TCP, name, value, length);
+  int on = 0;
+  if (result != 0 || lane_ == nullptr || !copy_guarded(&on, value, sizeof on)) return result;
+  // Both push out what was held back.
+  if ((on != 0) != (name == TCP_NODELAY)) return result;
+  const std::scoped_lock lane_guard(lane_->lane.lock());
+  lane_->lane.cork(false);
+  lane_->lane.flush();
+  background::flush_later(*lane_);
+  return result;
 }
 
 Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
@@ -140,6 +162,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
   {
     CameDown came_down(*this);
     const std::scoped_lock guard(out_);
+    fd = current(fd);
     if (reset_) return fail_reset(Attempt::kPipe);
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
@@ -158,9 +181,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
       if (sending_ == Phase::kLane) {
         if (lane.broken()) {
           // What came before the connection was lost may still tell that the peer has closed.
-          if (!looked) return Attempt::kLook;
-          reset(fd);
-          return fail_reset(Attempt::kPipe);
+          return looked ? Attempt::kBroken : Attempt::kLook;
         }
         int combines = combines_.load(std::memory_order_relaxed);
         if (combines < 0) combines = look_up_combining(fd);
@@ -176,8 +197,14 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
             return Attempt::kDone;
           }
         }
-        const bool wait = combines != 0 || (flags & MSG_MORE) != 0;
-        bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, wait));
+        const bool corked = combines == kCorked || (flags & MSG_MORE) != 0;
+        lane.cork(corked);
+        bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, combines != kAtOnce || corked));
+        if (!corked || !lane.holds()) {
+          lane_->corked_until = 0;
+        } else if (lane_->corked_until == 0) {
+          lane_->corked_until = now_ns() + kCorkNs;
+        }
         if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
         if (lane.holds() || lane.broken()) stir();
         counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
@@ -188,9 +215,16 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
         return Attempt::kAgain;
       }
+      // Then what was on it goes first.
+      if (lane.broken() && !fell_ && lane.wants_fall_back()) {
+        return looked ? Attempt::kBroken : Attempt::kLook;
+      }
       // What goes through the kernel could overtake what is still on the lane.
       if (is_coming_down()) return Attempt::kAgain;
     }
+    if (shut_later_) return Attempt::kPipe;
+    if (!flush_kept(fd)) return Attempt::kAgain;
+    if (reset_) return fail_reset(Attempt::kPipe);
     Rest rest(pieces, count, skip, ~0ull);
     bytes = kernel::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
     if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;

@@ -171,6 +171,8 @@ SOVIA_API int sovia_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t 
                                                      int copy);
 SOVIA_API int sovia_system(const char *command);
 SOVIA_API FILE *sovia_popen(const char *command, const char *mode);
+/* Connections leave their lanes for good before a seccomp filter is installed. */
+SOVIA_API int sovia_prctl(int option, ...);
 SOVIA_API void sovia__exit(int status) SOVIA_NO_RETURN;
 SOVIA_API void sovia__Exit(int status) SOVIA_NO_RETURN;
 

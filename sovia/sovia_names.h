@@ -174,6 +174,8 @@
 #define vfork sovia_vfork
 #undef _Fork
 #define _Fork sovia__Fork
+#undef prctl
+#define prctl sovia_prctl
 #undef daemon
 #define daemon sovia_daemon
 #undef execve

@@ -11,6 +11,7 @@
 #include "sovia/counters.h"
 #include "sovia/kernel.h"
 #include "sovia/options.h"
+#include "sovia/seccomp.h"
 #include "sovia/socket_pool.h"
 
 namespace viaduct::sovia::table {
@@ -88,9 +89,11 @@ bool kernel_says_tcp(int fd) {
   return domain == AF_INET || domain == AF_INET6;
 }
 
+bool may_have_lanes() { return options().lanes != 0 && !seccomp::in_force(); }
+
 // What a TCP socket is to the library, by how it came to be.
 std::uintptr_t entry_for(int fd, Origin origin) {
-  if (!options().lanes) return kTcpForeign;
+  if (!may_have_lanes()) return kTcpForeign;
   // stdio writes to standard streams behind our back; who passes a socket, or leaves it to a program
   // that it runs, may go on using it.
   if (origin == Origin::kInherited) {
@@ -127,9 +130,9 @@ Socket* look(int fd) {
     const int saved = errno;
     std::uintptr_t found = kForeign;
     errno = 0;
-    if (options().lanes && kernel_says_tcp(fd)) {
+    if (may_have_lanes() && kernel_says_tcp(fd)) {
       found = entry_for(fd, Origin::kInherited);
-    } else if (options().lanes && errno == EBADF) {
+    } else if (may_have_lanes() && errno == EBADF) {
       found = kUnknown;
     }
     errno = saved;
@@ -159,7 +162,7 @@ void opened(int fd, Origin origin) {
   Entry* const at = entry_at(fd);
   if (at == nullptr) return;
   const int saved = errno;
-  const bool tcp = origin == Origin::kMade || kernel_says_tcp(fd);
+  const bool tcp = origin == Origin::kMade || (!seccomp::in_force() && kernel_says_tcp(fd));
   // What was there before was closed behind our back.
   taken(at->exchange(tcp ? entry_for(fd, origin) : kForeign));
   errno = saved;

@@ -6,9 +6,50 @@
 
 namespace viaduct::vipl {
 
+namespace {
+
+// Event descriptors of threads that sleep no more, for the next ones: a process with many threads has as
+// many as sleep at a time. Each is 1 + its number, 0: none.
+constexpr int kSpares = 4;
+std::atomic<int> g_spares[kSpares];
+
+int take_spare() {
+  for (std::atomic<int>& spare : g_spares) {
+    if (const int fd = spare.exchange(0) - 1; fd >= 0) return fd;
+  }
+  return sys::eventfd();
+}
+
+void give_spare(int fd) {
+  for (std::atomic<int>& spare : g_spares) {
+    int none = 0;
+    if (spare.compare_exchange_strong(none, fd + 1)) return;
+  }
+  sys::close(fd);
+}
+
+}  // namespace
+
 bool Poller::prepare() {
-  if (poke.load() < 0) poke.store(sys::eventfd());
+  if (poke.load() < 0) poke.store(take_spare());
   return poke.load() >= 0;
+}
+
+void Pollers::forget_spares() {
+  for (std::atomic<int>& spare : g_spares) {
+    if (const int fd = spare.exchange(0) - 1; fd >= 0) sys::close(fd);
+  }
+}
+
+int Pollers::spares(int* fds, int most) {
+  int count = 0;
+  for (const std::atomic<int>& spare : g_spares) {
+    const int fd = spare.load() - 1;
+    if (fd < 0) continue;
+    if (count < most) fds[count] = fd;
+    ++count;
+  }
+  return count;
 }
 
 void Poller::forget() {
@@ -35,12 +76,13 @@ void Pollers::leave(Poller& poller) {
   if (poller.next != nullptr) poller.next->previous = poller.previous;
   poller.in = nullptr;
   empty(poller);
+  if (const int fd = poller.poke.exchange(-1); fd >= 0) give_spare(fd);
 }
 
-void Pollers::wake() {
+void Pollers::wake(const Poller* self) {
   Lock lock(lock_);
   for (Poller* poller = first_; poller != nullptr; poller = poller->next) {
-    if (poller->was_taken()) poke(*poller);
+    if (poller != self && poller->was_taken()) poke(*poller);
   }
 }
 

@@ -31,7 +31,7 @@ struct Poller {
   const std::atomic<std::uint32_t>* word;
   std::uint32_t before;  // the word when the bit was set
   bool poked;            // something is in `poke`; under the list's lock
-  std::atomic<int> poke;  // event descriptor, made at the first need; -1: none
+  std::atomic<int> poke;  // event descriptor while it sleeps; -1: none
   // For calls with many descriptors, kept for the next one.
   pollfd* room;
   std::size_t room_bytes;
@@ -51,10 +51,15 @@ class Pollers {
   void enter(Poller& poller);
   void leave(Poller& poller);
 
-  // Pokes those whose word was taken.
-  void wake();
+  // Pokes those whose word was taken, but for the caller, who looks by itself.
+  void wake(const Poller* self = nullptr);
   // Pokes one of them, if there is one.
   void wake_one();
+
+  // Event descriptors that no thread has at the moment: up to `most` of them; how many there are.
+  static int spares(int* fds, int most);
+  // In a forked child: they are the parent's.
+  static void forget_spares();
 
   // To be called by a thread that was poked.
   void hear(Poller& poller);

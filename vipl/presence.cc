@@ -88,7 +88,7 @@ int descriptors(int* fds, int most) {
     if (count < most) fds[count] = fd;
     ++count;
   }
-  return count;
+  return count + Pollers::spares(count < most ? fds + count : nullptr, most > count ? most - count : 0);
 }
 
 std::uint32_t forks() { return g_forks; }
@@ -100,6 +100,7 @@ void forget_other_threads() {
   for (ThreadRecord* record = g_records.load(); record != nullptr; record = record->next) {
     record->poller.forget();
   }
+  Pollers::forget_spares();
   for (ThreadRecord* record = g_records.load(); record != nullptr; record = record->next) {
     if (record == t_record) continue;
     record->inside.store(0);

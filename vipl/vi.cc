@@ -4,6 +4,7 @@
 #include "vipl/command.h"
 #include "vipl/idle.h"
 #include "vipl/lock.h"
+#include "vipl/wait.h"
 #include "vipl/work_queue.h"
 
 using namespace viaduct::vipl;
@@ -33,7 +34,8 @@ VIP_VI_ATTRIBUTES kept(const VIP_VI_ATTRIBUTES& given) {
   return attributes;
 }
 
-VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out) {
+// `idles`: what has not come is waited for.
+VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out, bool idles = true) {
   if (out == nullptr) return VIP_INVALID_PARAMETER;
   *out = nullptr;
   const Visit visit(handle, Kind::kVi);
@@ -43,8 +45,11 @@ VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out) {
   WorkQueue queue(session, visit.handle(), side);
   VIP_RETURN result = queue.take(descriptor);
   if (result == VIP_NOT_DONE && session.turn()) result = queue.take(descriptor);
-  if (result == VIP_NOT_DONE && missed(visit.thread().misses, session.driver == nullptr)) {
-    result = queue.take(descriptor);
+  if (result == VIP_NOT_DONE && idles) {
+    session.missed(queue.sleepers(), visit.thread().misses, [&] {
+      result = queue.take(descriptor);
+      return result != VIP_NOT_DONE;
+    });
   }
   if (result != VIP_NOT_DONE) {
     visit.thread().misses = 0;
@@ -109,6 +114,7 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
     if (vi >= session.family.vis) session.family.vis = vi + 1;
     session.view.vi(vi).status.user_data.store(0);
   }
+  session.own(vi);
   WorkQueue(session, handle, Side::kSend).begin(command->generation, send_cq);
   WorkQueue(session, handle, Side::kReceive).begin(command->generation, receive_cq);
   *ViHandle = handle.pointer();
@@ -124,8 +130,14 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle) {
   WorkQueue receive(visit.session(), visit.handle(), Side::kReceive);
   Command command(visit.session(), Op::kDestroyVi);
   if (!send.name(command.body())) return VIP_INVALID_PARAMETER;
+  // Another thread may be given the same index as soon as the driver has it back.
+  const std::uint32_t index = visit.handle().index();
+  visit.session().disown(index);
   const VIP_RETURN result = command.run();
-  if (result != VIP_SUCCESS && !command.lost()) return result;
+  if (result != VIP_SUCCESS && !command.lost()) {
+    visit.session().own(index);
+    return result;
+  }
   send.end();
   receive.end();
   caller::cancel(visit.session(), visit.handle());
@@ -162,7 +174,7 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIB
   }
   // A program that polls for a change of state is a program that waits.
   session.turn();
-  missed(visit.thread().misses, session.driver == nullptr);
+  pause(session.crowd, ++visit.thread().misses, session.driver == nullptr);
   return VIP_SUCCESS;
 }
 
@@ -194,6 +206,10 @@ VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR* DescriptorPtr,
 
 VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
   return take(ViHandle, Side::kSend, DescriptorPtr);
+}
+
+VIP_RETURN VipxSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
+  return take(ViHandle, Side::kSend, DescriptorPtr, false);
 }
 
 VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {

@@ -3,10 +3,14 @@
 // neither the headers' declarations nor their inline functions are in the way.
 #include <aio.h>
 #include <stdarg.h>
+#include <sys/syscall.h>
+
+#include <atomic>
 
 #include "sovia/api.h"
 #include "sovia/argument_array.h"
 #include "sovia/preload/symbols.h"
+#include "sovia/seccomp.h"
 
 using namespace viaduct::sovia;
 
@@ -134,6 +138,40 @@ int preload_execle(const char* path, const char* argument, ...) SOVIA_SYMBOL(exe
 int preload_execle(const char* path, const char* argument, ...) {
   SOVIA_ARGUMENT_ARRAY(all, char* const* const environment = va_arg(given, char* const*));
   return sovia_execve(path, all, environment);
+}
+
+// As many arguments as a system call has; those that were not given are passed on as they are found.
+int preload_prctl(int option, ...) SOVIA_SYMBOL(prctl);
+int preload_prctl(int option, ...) {
+  va_list arguments;
+  va_start(arguments, option);
+  unsigned long given[4];
+  for (unsigned long& each : given) each = va_arg(arguments, unsigned long);
+  va_end(arguments);
+  return sovia_prctl(option, given[0], given[1], given[2], given[3]);
+}
+
+// libseccomp installs its filters by it. All else passes by.
+long preload_syscall(long number, ...) SOVIA_SYMBOL(syscall);
+long preload_syscall(long number, ...) {
+  va_list arguments;
+  va_start(arguments, number);
+  unsigned long given[6];
+  for (unsigned long& each : given) each = va_arg(arguments, unsigned long);
+  va_end(arguments);
+  using Syscall = long (*)(long, ...);
+  static constinit std::atomic<Syscall> found{nullptr};
+  Syscall real = found.load(std::memory_order_relaxed);
+  if (real == nullptr) {
+    real = reinterpret_cast<Syscall>(kernel::find("syscall"));
+    found.store(real, std::memory_order_relaxed);
+  }
+  if (number == SYS_seccomp && seccomp::installs(given[0], given[2])) seccomp::prepare();
+  if (number == SYS_prctl &&
+      seccomp::installs_by_prctl(static_cast<int>(given[0]), given[1], given[2])) {
+    seccomp::prepare();
+  }
+  return real(number, given[0], given[1], given[2], given[3], given[4], given[5]);
 }
 
 [[noreturn]] void preload_exit(int status) SOVIA_SYMBOL(_exit);

@@ -163,6 +163,8 @@
   V(execl)                               \
   V(execlp)                              \
   V(execle)                              \
+  V(prctl)                               \
+  V(syscall)                             \
   V(_exit)                               \
   V(_Exit)
 

@@ -18,6 +18,7 @@ sovia_semantics_framework = \
 	tests/sovia/semantics/worker.cc tests/sovia/semantics/worker.h
 
 sovia_semantics_cases = \
+	tests/sovia/semantics/cases_answers.cc \
 	tests/sovia/semantics/cases_io.cc \
 	tests/sovia/semantics/cases_flags.cc \
 	tests/sovia/semantics/cases_errors.cc \

@@ -59,7 +59,7 @@ TEST(EpollThreads, SeveralWhoSleepInTheKernelAreAllMoved) {
   pause_ms(30);
   ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
   pause_ms(30);
-  EXPECT_EQ(fake::sleeping, 4);
+  EXPECT_EQ(fake::sleeping, 0);  // without a lane the kernel tells of it
   c.up();
   c.data();
   waiters.join();

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "sovia/seccomp.h"
 #include "sovia/epoll_set.h"
 #include "sovia/kernel.h"
 #include "sovia/own_descriptors.h"
@@ -19,6 +20,10 @@
 #include "sovia/table.h"
 #include "sovia/signals.h"
 #include "sovia/waiting.h"
+
+namespace viaduct::sovia::seccomp {
+constinit std::atomic<bool> g_in_force{false};
+}
 
 namespace viaduct::sovia {
 namespace fake {
@@ -249,7 +254,7 @@ short Socket::ask_kernel(short wanted) {
   return ask;
 }
 
-short Socket::answer(short wanted, short kernel_says) {
+short Socket::answer(short wanted, short kernel_says, int) {
   fake::LaneState& state = lane(*this);
   ++state.answers;
   short says = kernel_says;
@@ -265,12 +270,11 @@ short Socket::answer(short wanted, short kernel_says) {
   return static_cast<short>(says & (wanted | POLLERR | POLLHUP));
 }
 
-bool Socket::leave_for_good(int, Reason why) {
+void Socket::leave_for_good(int, Reason why) {
   ++lane(*this).left;
   lane(*this).in = lane(*this).out = false;
   forbid(why);
   fake::changed(*this);
-  return true;
 }
 
 void Socket::forbid(Reason) { lane_wanted_ = false; }

@@ -113,6 +113,8 @@ class LaneSide {
     return got;
   }
 
+  unsigned stream() const { return out_; }
+
   FakeWire wire;
   Lane lane;
   std::uint64_t written = 0, read = 0;

@@ -49,6 +49,8 @@ class RandomLanes {
       }
       side->lane.cut();
     }
+    expect_to_go_on(pair_.a, pair_.b);
+    expect_to_go_on(pair_.b, pair_.a);
     for (unsigned i = 0; i < 100; ++i) step();
     for (LaneSide* const side : {&pair_.a, &pair_.b}) {
       EXPECT_TRUE(side->lane.over());
@@ -62,6 +64,36 @@ class RandomLanes {
   LaneOptions options() {
     const std::uint32_t w = one_of(4) != 0 ? 1 + one_of(8) : 1 + one_of(kMostWindow);
     return {w, 1 + one_of(w), one_of(2) != 0};
+  }
+  // What the sender makes of its stream after the break is what the receiver takes it for.
+  static void expect_to_go_on(LaneSide& from, LaneSide& to) {
+    if (from.lane.peer_closed()) return;
+    const Lane::Fall falls = from.lane.falls();
+    const std::uint64_t offset = from.lane.bytes_completed(), kept = from.lane.unsent();
+    const std::uint64_t received = to.lane.bytes_received();
+    EXPECT_LE(received, from.written);
+    const bool ended = to.lane.receiving() == Lane::State::kEnded;
+    if (falls == Lane::Fall::kRecord) {
+      EXPECT_TRUE(to.lane.may_get_record());
+      EXPECT_LE(offset, received);
+      EXPECT_EQ(offset + kept, from.written);
+    } else if (falls == Lane::Fall::kPlain && kept != 0) {
+      EXPECT_EQ(offset, 0u);
+      EXPECT_EQ(kept, from.written);
+      EXPECT_FALSE(ended);
+      EXPECT_EQ(to.lane.expects_record(), to.lane.started());
+    } else if (falls == Lane::Fall::kPlain && to.lane.expects_record()) {
+      EXPECT_EQ(received, 0u);  // START alone has come
+    } else if (falls == Lane::Fall::kPlain) {
+      EXPECT_EQ(received, from.written);
+    }
+    std::vector<std::byte> bytes(kept);
+    EXPECT_TRUE(from.lane.copy_unsent(bytes.data()));
+    for (std::uint64_t i = 0; i < kept; ++i) {
+      if (bytes[i] == stream_byte(from.stream(), offset + i)) continue;
+      ADD_FAILURE() << "wrong byte at " << offset + i;
+      break;
+    }
   }
   std::size_t size() { return one_of(4) != 0 ? one_of(most_) : one_of(64); }
 

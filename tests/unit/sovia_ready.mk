@@ -21,16 +21,16 @@ TESTS += $(sovia_ready_tests)
 
 tests_unit_sovia_poll_test_SOURCES = tests/unit/sovia_poll_test.cc
 tests_unit_sovia_poll_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_poll_test_LDADD = libsovia_ready.la $(TEST_LIBS)
+tests_unit_sovia_poll_test_LDADD = libsovia_ready.la libvipl.la $(TEST_LIBS)
 
 tests_unit_sovia_select_test_SOURCES = tests/unit/sovia_select_test.cc
 tests_unit_sovia_select_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_select_test_LDADD = libsovia_ready.la $(TEST_LIBS)
+tests_unit_sovia_select_test_LDADD = libsovia_ready.la libvipl.la $(TEST_LIBS)
 
 tests_unit_sovia_epoll_test_SOURCES = tests/unit/sovia_epoll_sets_test.cc tests/unit/sovia_epoll_test.cc
 tests_unit_sovia_epoll_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_epoll_test_LDADD = libsovia_ready.la $(TEST_LIBS)
+tests_unit_sovia_epoll_test_LDADD = libsovia_ready.la libvipl.la $(TEST_LIBS)
 
 tests_unit_sovia_epoll_threads_test_SOURCES = tests/unit/sovia_epoll_threads_test.cc
 tests_unit_sovia_epoll_threads_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_epoll_threads_test_LDADD = libsovia_ready.la $(TEST_LIBS)
+tests_unit_sovia_epoll_threads_test_LDADD = libsovia_ready.la libvipl.la $(TEST_LIBS)
