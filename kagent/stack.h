@@ -506,6 +506,8 @@ class Stack {
   static void begin_window(state::Vi& vi);
   static inline void widen_window(state::Vi& vi, std::uint32_t acknowledged);
   static void narrow_window(state::Vi& vi, std::uint32_t lost);
+  static bool queue_is_filled(const state::Vi& vi);
+  static std::uint32_t window_behind_gap(const state::Vi& vi);
   static void halve_window(state::Vi& vi);
 
   // --- stack_complete.cc

@@ -204,6 +204,8 @@ void Stack::take_sack(ViIndex i, std::uint32_t ack, std::span<const std::byte> b
     }
   }
   if (highest == 0) return;
+  // What has arrived behind the gap makes room, too.
+  if (vi.stalled) make_ready(i);
   // What network and peer may still put in order. Nothing more will come behind the last frame.
   const bool last = highest + 1 == outstanding && vi.current_slot == kNone && !more_to_send(i);
   const std::uint32_t reorder = last ? std::min(kReorder, highest) : kReorder;

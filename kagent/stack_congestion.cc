@@ -69,8 +69,21 @@ void Stack::widen_window(Vi& vi, std::uint32_t acknowledged) {
       static_cast<std::uint16_t>(std::min(vi.congestion_window + more, kWindow));
 }
 
+bool Stack::queue_is_filled(const Vi& vi) {
+  return vi.smoothed_rtt > vi.least_rtt + vi.least_rtt / 8 + kNoise;
+}
+
+// While a gap is being filled new frames go on, but no more than the network carries without its
+// queue: so the gap is filled sooner, and those who share the queue see it empty from time to time.
+[[gnu::noinline]] std::uint32_t Stack::window_behind_gap(const Vi& vi) {
+  const std::uint32_t window = vi.congestion_window;
+  if (vi.least_rtt == 0 || !queue_is_filled(vi)) return window;
+  const std::uint64_t carried = std::uint64_t{window} * vi.least_rtt / vi.smoothed_rtt;
+  return std::max(static_cast<std::uint32_t>(carried), kNarrowest);
+}
+
 [[gnu::noinline]] void Stack::narrow_window(Vi& vi, std::uint32_t lost) {
-  const bool queue = vi.smoothed_rtt > vi.least_rtt + vi.least_rtt / 8 + kNoise;
+  const bool queue = queue_is_filled(vi);
   vi.losses = queue || lost * 8 >= vi.congestion_window || vi.losses == Losses::kQueue
                   ? Losses::kQueue
                   : Losses::kLink;

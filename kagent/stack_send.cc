@@ -148,10 +148,14 @@ std::uint32_t Stack::send_room(const Vi& vi) const {
     return vi.peer_window > outstanding ? vi.peer_window - outstanding : 0;
   }
   std::uint32_t in_network = outstanding;
-  if (!vi.sacked.empty()) in_network -= count(vi.sacked);
+  std::uint32_t window = vi.congestion_window;
+  if (!vi.sacked.empty()) {
+    in_network -= count(vi.sacked);
+    window = window_behind_gap(vi);
+  }
   if (!vi.lost.empty()) in_network -= count(vi.lost);
   const std::uint32_t by_peer = std::max<std::uint32_t>(vi.peer_window, 1);
-  const std::uint32_t window = std::min<std::uint32_t>(vi.congestion_window, by_peer);
+  window = std::min(window, by_peer);
   const std::uint32_t by_window = window > in_network ? window - in_network : 0;
   return std::min(by_window, kWindow - outstanding);
 }
