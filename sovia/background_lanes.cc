@@ -297,7 +297,12 @@ bool advance(LaneEnd& end, std::uint64_t now) {
     }
     case LaneEnd::Stage::kOpen: {
       const bool closed = end.socket->closed();
-      bool falls;
+      bool falls, fails;
+      {
+        const std::scoped_lock guard(end.lane.lock());
+        fails = end.lane.broken() && !end.lane.is_cut();
+      }
+      if (fails) engine::give_up(end);
       {
         const std::scoped_lock guard(end.lane.lock());
         falls = end.lane.wants_fall_back();

@@ -305,13 +305,13 @@ void Lane::post_pending_control() {
 // ---------------------------------------------------------------------------- after it has broken
 
 bool Lane::wants_fall_back() {
-  if (!broken_) return false;
+  if (!cut_) return false;
   reap();
   return falls_with_data() || may_get_record();
 }
 
 bool Lane::falls_with_data() {
-  if (!broken_) return false;
+  if (!cut_) return false;
   reap();
   const bool ends = sending_ == State::kEnded || has_sent(fin_at_) || peer_closed();
   return (start_at_ != kNotPosted && !ends) || expects_record();

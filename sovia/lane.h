@@ -160,6 +160,8 @@ class Lane {
   unsigned cut();
 
   bool broken() const { return broken_; }
+  // ... and nothing more is to come. Until then it may yet have arrived() what came before a send failed.
+  bool is_cut() const { return cut_; }
   // ... and data may be lost with it: that of this end, or the peer's, which sends none before it is
   // trusted.
   bool lost() const {
@@ -167,7 +169,7 @@ class Lane {
            receiving_ != State::kEnded && !peer_closed_;
   }
   bool over() const {
-    return broken_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
+    return cut_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
   }
 
   // ------------------------------------------------------------------ after it has broken

@@ -31,7 +31,7 @@ void Socket::fall_back(int fd) {
     if (lane_ == nullptr || fell_ || reset_) return;
     {
       const std::scoped_lock guard(lane_->lane.lock());
-      if (!lane_->lane.broken()) return;
+      if (!lane_->lane.is_cut()) return;
     }
     fall_back_locked(fd);
   }

@@ -106,10 +106,13 @@ void Socket::leave_sending(int fd, Reason why) {
   if (end == nullptr) return await_kernel(fd);
   // What the kernel sends next is not to overtake what is on the lane.
   LaneOver over(*this, end->lane, false);
-  if (wait_for(over, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait) !=
-      Woken::kReady) {
-    engine::give_up(*end);
+  wait_for(over, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait);
+  bool ended;
+  {
+    const std::scoped_lock guard(end->lane.lock());
+    ended = end->lane.sending() == Lane::State::kEnded || end->lane.is_cut();
   }
+  if (!ended) engine::give_up(*end);
   fall_back(fd);
   await_kernel(fd);
   --end->pins;

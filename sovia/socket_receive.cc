@@ -219,15 +219,16 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
         set_receiving(Phase::kAfter);
         came_down.happened = true;
         background::look_at(*lane_);
-      } else if (!lane.broken()) {
+      } else if (!lane.is_cut()) {
         if (lane.holds()) lane.flush();  // the program wants an answer
         if (total(pieces, count) == skip) return Attempt::kDone;
-        quiet_.store(true, std::memory_order_relaxed);
+        quiet_.store(!lane.broken(), std::memory_order_relaxed);
+        if (lane.broken()) background::look_at(*lane_);
         return Attempt::kAgain;
       }
     }
     if (receiving_ == Phase::kKernel && lane.holds()) lane.flush();
-    broken = lane.broken();
+    broken = lane.is_cut();
   }
   if (broken && !fell_) {
     const std::scoped_lock guard_out(out_);

@@ -181,6 +181,8 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
       if (sending_ == Phase::kLane) {
         if (lane.broken()) {
           // What came before the connection was lost may still tell that the peer has closed.
+          if (looked && !lane.is_cut()) background::look_at(*lane_);
+          if (looked && !lane.is_cut()) return Attempt::kAgain;
           return looked ? Attempt::kBroken : Attempt::kLook;
         }
         int combines = combines_.load(std::memory_order_relaxed);
@@ -216,8 +218,10 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         return Attempt::kAgain;
       }
       // Then what was on it goes first.
-      if (lane.broken() && !fell_ && lane.wants_fall_back()) {
-        return looked ? Attempt::kBroken : Attempt::kLook;
+      if (lane.broken() && !fell_) {
+        if (!lane.is_cut()) background::look_at(*lane_);
+        if (!lane.is_cut()) return looked ? Attempt::kAgain : Attempt::kLook;
+        if (lane.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kLook;
       }
       // What goes through the kernel could overtake what is still on the lane.
       if (is_coming_down()) return Attempt::kAgain;
