@@ -7,6 +7,12 @@
 #include "vipl/fabric/domain.h"
 
 namespace viaduct::fabric {
+namespace {
+
+// ofi_rxm asks with one of these that its buffers be kept out of a cache.
+constexpr std::uint64_t kProviderFlags = std::uint64_t{15} << 60;
+
+}  // namespace
 
 fi_ops_mr Memory::ops = {
     .size = sizeof(fi_ops_mr),
@@ -35,7 +41,7 @@ Memory::Memory(Domain& domain, Region& region)
 
 int Memory::regattr(struct fid* fid, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** mr) {
   if (fid->fclass != FI_CLASS_DOMAIN) return -FI_EINVAL;
-  if (flags != 0) return -FI_EBADFLAGS;
+  if ((flags & ~kProviderFlags) != 0) return -FI_EBADFLAGS;
   if (attr->iov_count != 1 || attr->iface != FI_HMEM_SYSTEM) return -FI_EINVAL;
   auto& domain = object_of<Domain, fid_domain>(fid);
   Region* region = domain.regions().acquire(attr->mr_iov[0].iov_base, attr->mr_iov[0].iov_len,
