@@ -328,12 +328,13 @@ void Endpoint::on_ended(Link&) {
 
 // ------------------------------------------------------------------------------------ completions
 
-void Endpoint::on_sent(const Completion& completion, bool wanted) {
+void Endpoint::on_sent(const Completion& completion, bool wanted, bool silent) {
   const Counts kind = (completion.flags & FI_READ) != 0    ? kReads
                       : (completion.flags & FI_WRITE) != 0 ? kWrites
                                                            : kSends;
   if (counters_[kind] != nullptr) counters_[kind]->count(completion.error != 0);
-  if (send_queue_ != nullptr && (wanted || completion.error != 0)) send_queue_->add(completion);
+  const bool told = wanted || (completion.error != 0 && !silent);
+  if (send_queue_ != nullptr && told) send_queue_->add(completion);
 }
 
 void Endpoint::on_received(const Completion& completion, bool wanted) {

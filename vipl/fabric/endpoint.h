@@ -82,7 +82,7 @@ class Endpoint final : public fid_ep, private LinkUser {
   void on_refused(int error, const void* data, std::size_t bytes) override;
   void on_established() override;
   void on_ended(Link& link) override;
-  void on_sent(const Completion& completion, bool wanted) override;
+  void on_sent(const Completion& completion, bool wanted, bool silent) override;
   void on_received(const Completion& completion, bool wanted) override;
 
   Domain& domain_;

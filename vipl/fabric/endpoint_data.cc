@@ -46,7 +46,8 @@ ssize_t Endpoint::transmit(Way way, Request& request, std::uint64_t flags) {
     return -FI_EOPNOTSUPP;
   }
   request.flags = flags & kOfCalls;
-  request.wanted = (flags & kSilent) == 0 && (!selective_sends_ || (flags & FI_COMPLETION) != 0);
+  request.silent = (flags & kSilent) != 0;
+  request.wanted = !request.silent && (!selective_sends_ || (flags & FI_COMPLETION) != 0);
   const std::lock_guard lock(nic_->mutex());
   switch (way) {
     case Way::kSend:

@@ -41,8 +41,8 @@ class LinkUser {
   virtual void on_refused(int error, const void* data, std::size_t bytes) = 0;
   virtual void on_established() = 0;
   virtual void on_ended(Link& link) = 0;
-  // `wanted`: the program asked for a completion. Errors are for all.
-  virtual void on_sent(const Completion& completion, bool wanted) = 0;
+  // `wanted`: the program asked for a completion. Errors are told unless it is `silent`.
+  virtual void on_sent(const Completion& completion, bool wanted, bool silent) = 0;
   virtual void on_received(const Completion& completion, bool wanted) = 0;
 
  protected:
@@ -60,6 +60,7 @@ struct Request {
   std::uint64_t data = 0;
   std::uint64_t flags = 0;  // FI_INJECT, FI_REMOTE_CQ_DATA, FI_FENCE
   bool wanted = true;       // a completion
+  bool silent = false;      // nor an error: it has no context that could name it
 };
 
 inline constexpr std::uint32_t kQueueSize = 256;     // operations of an endpoint, if it does not say
@@ -148,6 +149,7 @@ class Link {
     enum class Kind : unsigned char { kOwn, kPromise, kGreeting, kWhole, kPiece };
     Kind kind = Kind::kOwn;
     bool wanted = false;
+    bool silent = false;
     Operation* operation = nullptr;
     Completion completion;
   };

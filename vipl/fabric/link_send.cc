@@ -165,6 +165,7 @@ ssize_t Link::post_whole(const Request& request, const Range* remote, std::uint1
   fill(slot, remote, local, control);
   sent->kind = Sent::Kind::kWhole;
   sent->wanted = request.wanted;
+  sent->silent = request.silent;
   sent->completion.context = request.context;
   sent->completion.flags = flags;
   sent->completion.length = bytes;
@@ -404,14 +405,9 @@ void Link::on_send_done() {
       break;
     case Sent::Kind::kWhole:
       --outstanding_;
-      if (error != 0 || sent.wanted) {
-        Completion completion = sent.completion;
-        completion.error = error;
-        completion.status = static_cast<int>(status);
-        if (user_ != nullptr) user_->on_sent(completion, sent.wanted);
-      } else if (user_ != nullptr) {
-        user_->on_sent(sent.completion, false);
-      }
+      sent.completion.error = error;
+      sent.completion.status = static_cast<int>(status);
+      if (user_ != nullptr) user_->on_sent(sent.completion, sent.wanted, sent.silent);
       break;
     case Sent::Kind::kPiece: {
       Operation& operation = *sent.operation;
@@ -437,7 +433,7 @@ void Link::on_send_done() {
 }
 
 void Link::finish(Operation& operation) {
-  if (user_ != nullptr) user_->on_sent(operation.completion, operation.wanted);
+  if (user_ != nullptr) user_->on_sent(operation.completion, operation.wanted, false);
   operations_.remove_if([&operation](const Operation& other) { return &other == &operation; });
 }
 

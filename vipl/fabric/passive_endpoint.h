@@ -53,7 +53,7 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
   void on_refused(int, const void*, std::size_t) override {}
   void on_established() override {}
   void on_ended(Link& link) override;
-  void on_sent(const Completion&, bool) override {}
+  void on_sent(const Completion&, bool, bool) override {}
   void on_received(const Completion&, bool) override {}
 
   int claim();
