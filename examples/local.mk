@@ -63,6 +63,13 @@ examples_tcpping_SOURCES = examples/tcpping.c
 
 # Hosts on one machine, for users as much as for tests.
 dist_bin_SCRIPTS = tests/lab/lab
+bin_PROGRAMS += tests/lab/lab-faults
+tests_lab_lab_faults_SOURCES = \
+	kagent/clock.h kagent/descriptor.h \
+	tests/lab/fault_line.cc tests/lab/fault_line.h \
+	tests/lab/faults.cc tests/lab/faults.h \
+	tests/lab/lab_faults.cc \
+	tests/lab/port_ring.cc tests/lab/port_ring.h
 
 include examples/legacy/legacy.mk
 include examples/ftp/ftp.mk

@@ -16,8 +16,9 @@ class Session;
 
 class Attached {
  public:
-  // Throws Refused. `socket`: the process's connection.
-  Attached(Session& session, const ucred& peer, int socket, const control::Attach& attach);
+  // Throws Refused, std::system_error.
+  Attached(Session& session, const ucred& peer, ProgramAccess access,
+           const control::Attach& attach);
   // It has left the session.
   ~Attached();
   Attached(const Attached&) = delete;

@@ -235,6 +235,7 @@ void Reader::limits(const toml::table& from) {
   StackLimits& out = config_.limits;
   std::uint64_t keepalive_ms = out.keepalive_ns / kNsPerMs;
   std::uint64_t peer_timeout_ms = out.peer_timeout_ns / kNsPerMs;
+  std::uint64_t stopped_peer_ms = out.stopped_peer_ns / kNsPerMs;
   bool per_user_given = false;
   const std::size_t before = problems_.size();
   for (auto&& [key, node] : from) {
@@ -251,6 +252,8 @@ void Reader::limits(const toml::table& from) {
       number(node, full, 1, kMostHandles, config_.user_limits.regions);
     } else if (name == "memory_mb_per_user") {
       number(node, full, 1, 1u << 24, config_.user_limits.memory_mb);
+    } else if (name == "tables_mb_per_user") {
+      number(node, full, 1, 1u << 20, config_.user_limits.tables_mb);
     } else if (name == "vis") {
       number(node, full, 1, layout::kMostBits - 1, out.vis);
     } else if (name == "cqs") {
@@ -267,10 +270,13 @@ void Reader::limits(const toml::table& from) {
       number(node, full, 10, 60'000, keepalive_ms);
     } else if (name == "peer_timeout_ms") {
       number(node, full, 20, 600'000, peer_timeout_ms);
+    } else if (name == "stopped_peer_ms") {
+      number(node, full, 0, 86'400'000, stopped_peer_ms);
     } else {
       unknown(key, "limits.",
               "sessions, sessions_per_user, vis, vis_per_user, cqs, regions, regions_per_user, "
-              "memory_mb_per_user, ptags, slots, max_transfer, keepalive_ms, peer_timeout_ms");
+               "memory_mb_per_user, tables_mb_per_user, ptags, slots, max_transfer, keepalive_ms, "
+               "peer_timeout_ms, stopped_peer_ms");
     }
   }
   if (problems_.size() != before) return;
@@ -289,6 +295,7 @@ void Reader::limits(const toml::table& from) {
   }
   out.keepalive_ns = keepalive_ms * kNsPerMs;
   out.peer_timeout_ns = peer_timeout_ms * kNsPerMs;
+  out.stopped_peer_ns = stopped_peer_ms * kNsPerMs;
 }
 
 void Reader::access(const toml::table& from) {

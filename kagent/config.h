@@ -28,8 +28,9 @@
 //   sessions_per_user = 32  The same of one user (root has no such limit), all NICs together.
 //   vis_per_user = 8192     VIs of one user on one NIC, hosted programs together; 1 to 16254.
 //   regions_per_user = 65536         The same of regions; 1 to 1048574.
-//   memory_mb_per_user = 1048576     The same of registered memory; 1 to 16777216. Root has none
-//                           of these limits.
+//   memory_mb_per_user = 1048576     The same of registered memory; 1 to 16777216.
+//   tables_mb_per_user = 256         Memory of the segments that the agent shares with programs,
+//                           all NICs together; 1 to 1048576. Root has none of these limits.
 //   vis = 12288             VIs; 1 to 16254. vis + cqs <= 16255.
 //   cqs = 1024              Completion queues; 1 to 16254.
 //   regions = 131072        Registered memory regions; 1 to 1048574.
@@ -39,6 +40,7 @@
 //   keepalive_ms = 500      Silence after which a peer is probed; 10 to 60000.
 //   peer_timeout_ms = 3000  Silence after which a peer is given up; at least twice keepalive_ms, at
 //                           most 600000.
+//   stopped_peer_ms = 3600000  The same while its host says that it is stopped; 0 to 86400000.
 //
 //   [access]                Who may have a session: any of these users, or processes that are in
 //   users = []              any of these groups. Names or numbers. Both empty: everyone. Root
@@ -110,6 +112,7 @@ struct UserLimits {
   std::uint32_t vis = 8192;
   std::uint32_t regions = 65536;
   std::uint32_t memory_mb = 1u << 20;
+  std::uint32_t tables_mb = 256;  // of all NICs
 };
 
 struct Config {

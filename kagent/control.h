@@ -37,7 +37,7 @@
 namespace viaduct::control {
 
 inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
-inline constexpr std::uint16_t kVersion = 6;
+inline constexpr std::uint16_t kVersion = 7;
 inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
 inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
 inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, hosted, granted
@@ -166,7 +166,7 @@ struct HelloAnswer {
 
   // kGranted only, else 0.
   GrantedLayout port;
-  std::uint32_t keepalive_ms, peer_timeout_ms;
+  std::uint32_t keepalive_ms, peer_timeout_ms, stopped_peer_ms;
   std::uint32_t granted_vis, granted_cqs, granted_slots, granted_regions, granted_ptags,
       granted_peers, granted_requests, granted_goodbyes, granted_held;
   std::uint32_t checksum;     // 1: ask for one on data

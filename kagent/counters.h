@@ -20,6 +20,8 @@ namespace viaduct {
   X(acks_received, "acknowledgement frames accepted")                                   \
   X(retransmissions, "data frames sent again")                                          \
   X(retransmission_timeouts, "times the retransmission timer ran out")                  \
+  X(credit_stalls, "times a sender on unreliable delivery waited for credit")           \
+  X(credit_timeouts, "times it went on without, because none came")                     \
   X(frames_held, "frames kept because an earlier one was missing")                      \
   X(connections_opened, "connections established")                                      \
   X(connections_closed, "connections ended by a disconnect of either side")             \
@@ -31,6 +33,8 @@ namespace viaduct {
   X(claim_queries_sent, "questions whether a claim is good sent to other hosts")        \
   X(claims_confirmed, "claims of our programs that other hosts were told are good")     \
   X(claims_denied, "claims that other hosts were told are not good")                    \
+  X(stopped_queries_sent, "questions to a host whether a silent program is stopped")     \
+  X(stopped_confirmed, "other hosts told that a program of ours is stopped but lives")   \
   X(tx_postponed, "times the port had no buffer to send from")                          \
   X(cq_overflows, "completions that waited for room on a completion queue")             \
   X(error_events_lost, "asynchronous errors that a program had no room for")            \
@@ -53,7 +57,10 @@ namespace viaduct {
   X(drop_bad_ack, "received acknowledgements dropped: of something never sent")         \
   X(drop_bad_reset, "received resets dropped: of no connection of ours")                \
   X(drop_bad_sequence, "received frames dropped: pieces of a message that do not fit")  \
+  X(proofs_asked, "connection requests answered by asking for a proof of their source")  \
+  X(drop_claim_rate, "questions about claims dropped: more than are answered in a millisecond") \
   X(drop_request_table_full, "connection requests dropped: table full")                 \
+  X(name_conflicts, "answers to a query for a name that another host had answered to")    \
   X(drop_stale_answer, "connection answers dropped: to no request under way")           \
   X(drop_rdma_protection, "RDMA operations refused: the target does not allow them")    \
   X(drop_not_supported, "received frames dropped: operation not supported")

@@ -63,6 +63,18 @@ class Environment {
     return Owns::kUnknown;
   }
 
+  // Of a session whose program has a stack of its own: whether the program lives but does not drive
+  // that stack, which has this connection; then how the other end knows it. Of the agent alone.
+  struct Connection {
+    std::uint32_t peer_vi;
+    std::uint64_t peer_key;
+  };
+  virtual std::optional<Connection> stopped(std::uint32_t session, std::uint32_t vi,
+                                            std::uint64_t key) {
+    static_cast<void>(session), static_cast<void>(vi), static_cast<void>(key);
+    return std::nullopt;
+  }
+
   // A granted stack tells the agent what it waits for at `local`: requests that end a ConnectWait,
   // or (`peer`; the host in `local` is then the peer's) the other half of a peer to peer connection.
   // See layout::Notice. Returns the notice's number, or layout::kNoNotice; the agent itself, which

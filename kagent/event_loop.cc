@@ -73,6 +73,7 @@ int EventLoop::wait(epoll_event* events, int most, std::uint64_t timeout_ns) {
 unsigned EventLoop::poll(std::uint64_t timeout_ns) {
   epoll_event events[kBurst];
   const int count = wait(events, kBurst, timeout_ns);
+  if (timeout_ns != 0) woken_ = monotonic_ns();
   for (int i = 0; i < count; ++i) {
     const Token token = events[i].data.u64;  // a copy: the structure is packed
     const auto it = entries_.find(token);

@@ -36,6 +36,9 @@ class EventLoop {
   // Waits at most `timeout_ns` for events and calls their handlers. Returns how many there were.
   unsigned poll(std::uint64_t timeout_ns);
 
+  // When the last poll() that might wait had waited: its handlers were called then.
+  std::uint64_t woken() const { return woken_; }
+
  private:
   struct Entry {
     int fd;
@@ -46,6 +49,7 @@ class EventLoop {
   int wait(epoll_event* events, int most, std::uint64_t timeout_ns);
 
   Descriptor epoll_;
+  std::uint64_t woken_ = 0;
   Token next_ = 1;
   bool precise_ = true;  // epoll_pwait2 is there
   std::unordered_map<Token, std::shared_ptr<Entry>> entries_;

@@ -57,6 +57,14 @@ class GrantedEnvironment {
   std::string_view own_name() { return {}; }
   Owns owns(std::uint32_t, const Flow&) { return Owns::kUnknown; }
 
+  struct Connection {
+    std::uint32_t peer_vi;
+    std::uint64_t peer_key;
+  };
+  std::optional<Connection> stopped(std::uint32_t, std::uint32_t, std::uint64_t) {
+    return std::nullopt;
+  }
+
   // Notices: what the program waits for, for the agent to see. kNone when all are in use.
   std::uint32_t put_up(const layout::Address& local, bool peer);
   void take_down(std::uint32_t notice);

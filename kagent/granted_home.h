@@ -40,6 +40,7 @@ inline StackLimits granted_limits(const control::HelloAnswer& answer) {
   out.cq_entries = answer.nic.max_cq_entries;
   out.keepalive_ns = answer.keepalive_ms * kNsPerMillisecond;
   out.peer_timeout_ns = answer.peer_timeout_ms * kNsPerMillisecond;
+  out.stopped_peer_ns = answer.stopped_peer_ms * kNsPerMillisecond;
   out.checksum = answer.checksum != 0;
   return out;
 }

@@ -187,6 +187,8 @@ void Grants::end(Held held, std::unique_ptr<Home> home, bool closed, std::uint64
   Leaving leaving{std::move(held), closed, {}, 0, 0, now};
   const GrantedLayout& layout = leaving.held.port->layout();
   leaving.farewells = home->farewells(layout.address, layout.ether_type);
+  // Closing it may free all of its memory.
+  workshop_.give([file = std::shared_ptr<Home>(std::move(home))]() mutable { file.reset(); }, {});
   leaving_.push_back(std::move(leaving));
   tick(now);
 }

@@ -52,7 +52,9 @@ Descriptor make_sealed_memory(const char* name, std::size_t bytes) {
 Home::Home(const StackLimits& limits)
     : limits_(limits),
       bytes_(home_bytes(limits)),
-      file_(make_sealed_memory("viaduct-home", bytes_)) {}
+      file_(make_sealed_memory("viaduct-home", bytes_)) {
+  map();
+}
 
 Home::Home(const StackLimits& limits, Descriptor file)
     : limits_(limits), bytes_(home_bytes(limits)), file_(std::move(file)) {
@@ -62,7 +64,19 @@ Home::Home(const StackLimits& limits, Descriptor file)
     errno = EMSGSIZE;
     fail("a home of other limits");
   }
+  map();
 }
+
+void Home::map() {
+  const std::size_t at = home_stack_offset(limits_);
+  segment_bytes_ = bytes_ - at;
+  void* const mapped = mmap(nullptr, segment_bytes_, PROT_READ, MAP_SHARED | MAP_NORESERVE,
+                            file_.get(), static_cast<off_t>(at));
+  if (mapped == MAP_FAILED) fail("mmap");
+  segment_ = mapped;
+}
+
+Home::~Home() { munmap(const_cast<void*>(segment_), segment_bytes_); }
 
 FileNumber number_of(int file) {
   struct stat status {};
@@ -73,14 +87,9 @@ FileNumber number_of(int file) {
 std::vector<std::vector<std::byte>> Home::farewells(const MacAddress& source,
                                                     std::uint16_t ether_type) const {
   std::vector<std::vector<std::byte>> out;
-  const std::size_t at = home_stack_offset(limits_);
-  void* const segment = mmap(nullptr, bytes_ - at, PROT_READ, MAP_SHARED | MAP_NORESERVE,
-                             file_.get(), static_cast<off_t>(at));
-  if (segment == MAP_FAILED) return out;
   const std::size_t most = std::size_t{limits_.vis} + limits_.goodbyes;
   const auto left = std::make_unique_for_overwrite<Stack::Remains[]>(most);
-  const std::size_t count = Stack::remains(segment, limits_, {left.get(), most});
-  munmap(segment, bytes_ - at);
+  const std::size_t count = Stack::remains(segment_, limits_, {left.get(), most});
   for (const Stack::Remains& each : std::span(left.get(), count)) {
     out.push_back(farewell(each, source, ether_type));
   }

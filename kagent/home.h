@@ -1,15 +1,18 @@
 // The agent's end of a granted stack's home (granted_home.h): makes the file, and reads what is
-// left in it when the program is gone. Whatever it says may be nonsense, and may change while it is
-// read.
+// left in it when the program is gone, or does not drive its stack. Whatever it says may be nonsense,
+// and may change while it is read.
 #ifndef VIADUCT_KAGENT_HOME_H
 #define VIADUCT_KAGENT_HOME_H
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kagent/descriptor.h"
 #include "kagent/granter.h"
+#include "kagent/heartbeat.h"
+#include "kagent/stack.h"
 #include "kagent/stack_state.h"
 #include "xdp/port.h"
 
@@ -18,6 +21,9 @@ namespace viaduct {
 class Home {
  public:
   explicit Home(const StackLimits& limits);  // throws std::system_error
+  ~Home();
+  Home(const Home&) = delete;
+  Home& operator=(const Home&) = delete;
   // One that an earlier agent has made. Throws std::system_error if its size is not that of these
   // limits.
   Home(const StackLimits& limits, Descriptor file);
@@ -30,10 +36,20 @@ class Home {
   std::vector<std::vector<std::byte>> farewells(const MacAddress& source,
                                                 std::uint16_t ether_type) const;
 
+  // As Heartbeat::stopped().
+  std::optional<Stack::Remains> stopped(std::uint32_t vi, std::uint64_t key, std::uint64_t now) {
+    return heartbeat_.stopped(segment_, limits_, vi, key, now);
+  }
+
  private:
+  void map();
+
   StackLimits limits_;
   std::size_t bytes_;
   Descriptor file_;
+  const void* segment_ = nullptr;  // the stack's
+  std::size_t segment_bytes_ = 0;
+  Heartbeat heartbeat_;
 };
 
 // A file in memory of this size that can't be made smaller or larger. Throws std::system_error.

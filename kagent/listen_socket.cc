@@ -13,6 +13,10 @@
 namespace viaduct {
 namespace {
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
 constexpr int kBacklog = 128;
 constexpr unsigned kPauseMs = 10;
 
@@ -31,6 +35,11 @@ void pause() {
 Descriptor new_socket(const std::string& name) {
   Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) fail_with_errno(name, "can't be made");
+  // Since Linux 6.16: nobody can send us descriptors, on connections that are accepted neither. No
+  // request has any, and closing what somebody sends may last as long as he likes. Before it, they
+  // are left to a thread (ControlSocket).
+  const int off = 0;
+  setsockopt(fd.get(), SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
   return fd;
 }
 

@@ -9,8 +9,10 @@ stack_sources = \
 	kagent/charged.h \
 	kagent/counters.h \
 	kagent/crc32c.cc kagent/crc32c.h \
+	kagent/siphash.h \
 	kagent/environment.h kagent/granted_environment.h \
 	kagent/flow.h \
+	kagent/idle.h kagent/slice.h \
 	kagent/pool.h \
 	kagent/repeat.h \
 	kagent/session_layout.h \
@@ -23,9 +25,11 @@ EXTRA_DIST += \
 	kagent/stack.cc \
 	kagent/stack_ack.cc \
 	kagent/stack_claims.cc \
+	kagent/stack_stopped.cc \
 	kagent/stack_commands.cc \
 	kagent/stack_complete.cc \
 	kagent/stack_congestion.cc \
+	kagent/stack_credit.cc \
 	kagent/stack_connect.cc \
 	kagent/stack_requests.cc \
 	kagent/stack_disconnect.cc \
@@ -54,6 +58,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/granted_home.h \
 	kagent/granter.h \
 	kagent/grants.cc kagent/grants.h \
+	kagent/heartbeat.h \
 	kagent/home.cc kagent/home.h \
 	kagent/listen_socket.cc kagent/listen_socket.h \
 	kagent/log.cc kagent/log.h \
@@ -72,6 +77,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/session_server.cc kagent/session_server_attach.cc kagent/session_server.h \
 	kagent/socket_owners.cc kagent/socket_owners.h \
 	kagent/supervisor.cc kagent/supervisor.h \
+	kagent/user_threads.cc kagent/user_threads.h \
 	kagent/workshop.cc kagent/workshop.h
 libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS) $(TOML_CFLAGS) $(SECCOMP_CFLAGS)
 libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS) $(TOML_LIBS) $(SECCOMP_LIBS)

@@ -3,6 +3,7 @@
 #include <linux/if_xdp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "kagent/log.h"
@@ -61,7 +62,10 @@ class NicGranter::Place final : public GrantedPlace {
     if (getsockopt(grant_.socket(), SOL_XDP, XDP_STATISTICS, &kernel, &bytes) == 0) {
       out.rx_dropped_ring_full = kernel.rx_ring_full;
       out.rx_dropped_no_fill = kernel.rx_fill_ring_empty_descs;
-      out.rx_dropped_invalid = kernel.rx_dropped + kernel.rx_invalid_descs;
+      // The kernel counts a frame that found the fill ring empty in rx_dropped, too.
+      out.rx_dropped_invalid =
+          kernel.rx_dropped - std::min(kernel.rx_dropped, kernel.rx_fill_ring_empty_descs) +
+          kernel.rx_invalid_descs;
       out.tx_dropped_invalid = kernel.tx_invalid_descs;
     }
     return out;

@@ -38,6 +38,7 @@ ProgramEnvironment::ProgramEnvironment(std::uint32_t programs, const std::string
                                        Addresses addresses)
     : memories_(programs),
       chimes_(programs, -1),
+      homes_(programs, nullptr),
       users_(programs, ~uid_t{0}),
       buffer_(kBufferBytes),
       name_(name),
@@ -94,6 +95,15 @@ std::uint64_t ProgramEnvironment::random() {
 }
 
 // What belongs to root's programs is theirs to say.
+std::optional<Environment::Connection> ProgramEnvironment::stopped(std::uint32_t session,
+                                                                   std::uint32_t vi,
+                                                                   std::uint64_t key) {
+  if (homes_[session] == nullptr) return std::nullopt;
+  const auto found = homes_[session]->stopped(vi, key, monotonic_ns());
+  if (!found) return std::nullopt;
+  return Connection{found->vi, found->key};
+}
+
 Owns ProgramEnvironment::owns(std::uint32_t session, const Flow& flow) {
   const SocketOwners::Answer answer = owners_.ask(flow, if_nametoindex(interface_.c_str()));
   if (!answer.known) return Owns::kUnknown;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kagent/config.h"
+#include "kagent/home.h"
 #include "kagent/program_memory.h"
 #include "kagent/socket_owners.h"
 #include "kagent/stack.h"
@@ -48,6 +49,9 @@ class ProgramEnvironment final : public Environment {
   // The agent's end of a program's chime; -1 while there is none.
   void set_chime(std::uint32_t program, int fd) { chimes_[program] = fd; }
 
+  // What is shared with the session's own stack; null: it has none.
+  void set_home(std::uint32_t session, Home* home) { homes_[session] = home; }
+
   bool read_program(std::uint32_t program, std::span<const iovec> remote,
                     std::span<const iovec> local) override;
   bool write_program(std::uint32_t program, std::span<const iovec> remote,
@@ -60,6 +64,8 @@ class ProgramEnvironment final : public Environment {
   bool is_own_name(std::string_view name) override;
   std::string_view own_name() override { return name_; }
   Owns owns(std::uint32_t session, const Flow& flow) override;
+  std::optional<Connection> stopped(std::uint32_t session, std::uint32_t vi,
+                                    std::uint64_t key) override;
 
  private:
   // An IP address as bytes: 4, 16, or none.
@@ -70,6 +76,7 @@ class ProgramEnvironment final : public Environment {
 
   std::vector<ProgramMemory> memories_;
   std::vector<int> chimes_;
+  std::vector<Home*> homes_;
   std::vector<uid_t> users_;
   UserLimits user_limits_;
   // By user: VIs, regions and bytes, in the order of Charged.

@@ -157,6 +157,18 @@ bool ProgramMemory::write(std::span<const iovec> remote, std::span<const iovec> 
   return copy<false>(memory_.get(), remote, local, buffer);
 }
 
+ProgramAccess open_program(int socket, const ucred& peer) {
+  ProgramAccess out;
+  out.process = peer_process(socket, peer);
+  if (!out.process) {
+    out.why = "the program's process can't be found (another PID namespace?)";
+    return out;
+  }
+  out.user = owning_user(peer);
+  out.memory.open(peer, out.process.get(), out.why);
+  return out;
+}
+
 uid_t owning_user(const ucred& peer) {
   std::ifstream status("/proc/" + std::to_string(peer.pid) + "/status");
   for (std::string line; std::getline(status, line);) {

@@ -46,6 +46,18 @@ class ProgramMemory {
   Descriptor memory_;
 };
 
+// What is to be known of a process before it is given a session.
+struct ProgramAccess {
+  Descriptor process;
+  ProgramMemory memory;
+  uid_t user = 0;   // owning_user()
+  std::string why;  // it can't be had, for people; empty: it can
+};
+
+// Finds that out of the process at the other end of a Unix socket. The process can make this last: its
+// memory can't be opened while it is in exec(), which takes as long as its address space is large.
+ProgramAccess open_program(int socket, const ucred& peer);
+
 // Whose connections the process at the other end of a Unix socket may call its own: those of the user
 // that it connected as, and everybody's if its real user is root, whatever other user's place it has
 // taken for the time, as an ftp server does at a login. To be asked before ProgramMemory::open, which

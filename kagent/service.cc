@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "kagent/clock.h"
+#include "kagent/control_socket.h"
 #include "kagent/device_names.h"
 #include "kagent/log.h"
 #include "kagent/nic_granter.h"
@@ -15,12 +16,10 @@
 namespace viaduct {
 namespace {
 
-constexpr int kFewProcessors = 4;               // fewer than this are few
-constexpr std::uint32_t kPausesFirst = 0;       // few: idle rounds before the first yield
-constexpr std::uint32_t kYieldEvery = 4096;     // many: idle rounds between yields
 constexpr std::uint64_t kLookEveryNs = kNsPerMs;
 constexpr std::uint64_t kPortLookEveryNs = 250 * kNsPerMs;
 constexpr std::uint64_t kRetryEveryNs = kNsPerSecond;
+constexpr std::uint64_t kNamesEveryNs = 10 * kNsPerSecond;
 constexpr std::uint64_t kGoodbyeNs = 200 * kNsPerMs;
 constexpr std::uint64_t kBlindSleepNs = kNsPerMs;  // with a port that can't wake us
 
@@ -28,7 +27,8 @@ bool few_processors() {
   cpu_set_t set;
   CPU_ZERO(&set);
   // Fails where there are more processors than the set has room for.
-  return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) < kFewProcessors;
+  return sched_getaffinity(0, sizeof set, &set) == 0 &&
+         CPU_COUNT(&set) < static_cast<int>(idle::kFewProcessors);
 }
 
 std::unique_ptr<Port> open_real_port(const NicConfig& config) {
@@ -130,10 +130,10 @@ std::string Service::counters_text() const {
 // ---------------------------------------------------------------------------- the loop
 
 void Service::run() {
-  std::uint64_t last = 0;  // when the last round began, if it was a busy one
+  std::uint64_t last = 0;  // when the last round began or ended its sleep; 0: it found nothing
   while (!stopping_) {
     const std::uint64_t now = monotonic_ns();
-    if (last != 0) counters_.longest_round_ns = std::max(counters_.longest_round_ns, now - last);
+    if (last != 0) note_round(now - last);
     last = 0;
     ++counters_.rounds;
     unsigned work = progress(now);
@@ -144,13 +144,17 @@ void Service::run() {
       busy_until_ = now + config_.spin_us * kNsPerUs;
       idle_rounds_ = 0;
       last = now;
-    } else if (now < busy_until_) {
-      give_way();
+    } else if (now < busy_until_ && !crowd_.is_here(now)) {
+      give_way(now);
     } else {
-      sleep(now);
+      last = sleep(now);
     }
   }
   say_goodbye();
+}
+
+void Service::note_round(std::uint64_t ns) {
+  counters_.longest_round_ns = std::max(counters_.longest_round_ns, ns);
 }
 
 unsigned Service::progress(std::uint64_t now) {
@@ -162,17 +166,11 @@ unsigned Service::progress(std::uint64_t now) {
 }
 
 // The processor may be what somebody needs in order to give us work.
-void Service::give_way() {
+void Service::give_way(std::uint64_t now) {
   ++idle_rounds_;
-  if (few_processors_ ? idle_rounds_ > kPausesFirst : idle_rounds_ % kYieldEvery == 0) {
-    sched_yield();
-    return;
-  }
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb");
-#endif
+  if (!idle::gives_way(few_processors_, idle_rounds_, idle::kLooksOfAgent)) return idle::relax();
+  sched_yield();
+  crowd_.note(now, monotonic_ns());
 }
 
 // What is not worth a system call in every round.
@@ -190,8 +188,10 @@ void Service::look_after_others(std::uint64_t now) {
   if (suspect || now >= next_port_look_) look_after_ports(now);
 }
 
-void Service::sleep(std::uint64_t now) {
+// Returns when it was over.
+std::uint64_t Service::sleep(std::uint64_t now) {
   std::uint64_t until = std::min(server_->next_deadline(), next_port_look_);
+  std::uint64_t over = now;
   bool may_sleep = true;
   std::size_t asked = 0;
   for (; asked < nics_.size() && may_sleep; ++asked) {
@@ -199,16 +199,21 @@ void Service::sleep(std::uint64_t now) {
     if (!nic.is_open()) continue;
     Served& served = served_[asked];
     if (served.token != 0) {
-      loop_.renew(served.token, nic.port().descriptor());
+      const int fd = nic.port().descriptor();
+      if (fd != served.watched || ports_seen_) loop_.renew(served.token, fd);
+      served.watched = fd;
     } else {
       until = std::min(until, now + kBlindSleepNs);
     }
     may_sleep = nic.stack().prepare_to_sleep();
     until = std::min(until, nic.stack().next_deadline());
   }
+  ports_seen_ = ports_seen_ && !may_sleep;
   if (may_sleep && until > now) {
     ++counters_.sleeps;
+    note_round(monotonic_ns() - now);
     poll(until - now);
+    over = loop_.woken();
   }
   for (const auto& nic : nics_) {
     if (nic->is_open()) nic->stack().awake();
@@ -217,7 +222,10 @@ void Service::sleep(std::uint64_t now) {
   const std::uint64_t woken = monotonic_ns();
   busy_until_ = woken + config_.spin_us * kNsPerUs;
   idle_rounds_ = 0;
+  if (woken < next_look_ && woken < until) return;
+  next_look_ = woken + kLookEveryNs;
   look_after_others(woken);
+  return over;
 }
 
 unsigned Service::poll(std::uint64_t timeout_ns) {
@@ -246,6 +254,7 @@ void Service::watch_port(std::size_t number) {
 
 void Service::look_after_ports(std::uint64_t now) {
   next_port_look_ = now + kPortLookEveryNs;
+  ports_seen_ = true;
   for (std::size_t i = 0; i < nics_.size(); ++i) {
     served_[i].suspect = false;
     if (!nics_[i]->is_open()) {
@@ -254,16 +263,30 @@ void Service::look_after_ports(std::uint64_t now) {
     }
     // A port that is asked for its counters looks after itself too.
     nics_[i]->port().counters();
+    report_names(i, now);
     if (!nics_[i]->port().alive()) lose_port(i, now);
   }
+}
+
+// Anybody on the link can cause these, so few are told of.
+void Service::report_names(std::size_t number, std::uint64_t now) {
+  const Stack& stack = nics_[number]->stack();
+  Served& served = served_[number];
+  const std::uint64_t count = stack.counters().name_conflicts;
+  if (count == served.name_conflicts || now < served.names_at) return;
+  served.name_conflicts = count;
+  served.names_at = now + kNamesEveryNs;
+  const Stack::NameConflict& last = stack.name_conflict();
+  log::warn("{}: two hosts answer to the name {}: {} and {}", nics_[number]->interface(),
+            shown(last.name), to_text(last.first), to_text(last.second));
 }
 
 void Service::lose_port(std::size_t number, std::uint64_t now) {
   Nic& nic = *nics_[number];
   Served& served = served_[number];
   ++counters_.port_losses;
-  log::error("interface {} has gone away: its sessions end, it is looked for every second",
-             nic.interface());
+  log::error("interface {} has gone away or has another address: its sessions end, it is looked for "
+             "every second", nic.interface());
   server_->end_sessions(nic);
   loop_.remove(served.token);
   nic.close();

@@ -16,6 +16,7 @@
 
 #include "kagent/config.h"
 #include "kagent/event_loop.h"
+#include "kagent/idle.h"
 #include "kagent/nic.h"
 #include "kagent/service_counters.h"
 #include "kagent/session_server.h"
@@ -52,17 +53,22 @@ class Service {
  private:
   struct Served {
     EventLoop::Token token = 0;  // of the port's descriptor; 0: it has none
+    int watched = -1;            // that descriptor when we last slept
     std::uint64_t retry_at = 0;  // while the interface is away
     bool suspect = false;        // the port's descriptor reported an error
     std::string last_error;
+    std::uint64_t name_conflicts = 0;  // reported
+    std::uint64_t names_at = 0;        // when the next may be
   };
 
   unsigned progress(std::uint64_t now);
   unsigned look_around(std::uint64_t now);
   void look_after_others(std::uint64_t now);
   void look_after_ports(std::uint64_t now);
-  void sleep(std::uint64_t now);
-  void give_way();
+  std::uint64_t sleep(std::uint64_t now);
+  void note_round(std::uint64_t ns);
+  void report_names(std::size_t number, std::uint64_t now);
+  void give_way(std::uint64_t now);
   void watch_port(std::size_t number);
   void note_hosted(const Nic& nic) const;
   void lose_port(std::size_t number, std::uint64_t now);
@@ -83,7 +89,9 @@ class Service {
   std::uint64_t busy_until_ = 0;     // when the spinning ends
   std::uint64_t next_look_ = 0;      // at programs' requests
   std::uint64_t next_port_look_ = 0;
+  bool ports_seen_ = true;           // since we slept: they may have new descriptors
   std::uint32_t idle_rounds_ = 0;
+  idle::Crowd crowd_;                // of others that want the processors
 };
 
 }  // namespace viaduct

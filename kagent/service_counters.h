@@ -14,6 +14,7 @@ namespace viaduct {
   X(sessions_closed, "sessions ended by their programs")                                  \
   X(sessions_broken, "sessions ended because the program spoke after its hello")          \
   X(processes_attached, "processes that attached to a session of their family")            \
+  X(sessions_overdrawn, "sessions ended because their user had too much memory for tables")   \
   X(sessions_lost, "sessions ended because their interface went away")                    \
   X(programs_ended, "programs that ended while others held their session")                \
   X(counter_requests, "requests for this table")                                          \
@@ -55,7 +56,7 @@ struct ServiceCounters {
 #define VIADUCT_COUNTER_FIELD(name, text) std::uint64_t name = 0;
   VIADUCT_SERVICE_COUNTERS(VIADUCT_COUNTER_FIELD)
 #undef VIADUCT_COUNTER_FIELD
-  std::uint64_t longest_round_ns = 0;  // of rounds that did not sleep
+  std::uint64_t longest_round_ns = 0;  // what a round slept left out
 };
 
 // Calls row(name, text, value) for each counter of the table, in its order.

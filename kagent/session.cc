@@ -2,11 +2,14 @@
 
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "kagent/clock.h"
+#include "kagent/control_socket.h"
 
 namespace viaduct {
 namespace {
@@ -18,22 +21,16 @@ namespace {
 
 }  // namespace
 
-Session::Session(Nic& nic, const ucred& peer, int socket)
-    : nic_(nic), peer_(peer), process_(peer_process(socket, peer)) {
-  std::string why;
-  ProgramMemory memory;
-  const uid_t user = owning_user(peer);
-  if (!process_) {
-    why = "the program's process can't be found (another PID namespace?)";
-  } else if (memory.open(peer, process_.get(), why)) {
-    why.clear();
-  }
-  if (!why.empty()) {
-    throw Refused{vip::kErrorResource, &ServiceCounters::refused_program, why};
+Session::Session(Nic& nic, const ucred& peer, ProgramAccess access)
+    : nic_(nic), peer_(peer), process_(std::move(access.process)) {
+  if (!access.why.empty()) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_program, access.why};
   }
   bell_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell_) no_resources("eventfd");
-  make_chime();
+  ChimeEnds chime = make_chime();
+  chime_ = std::move(chime.ours);
+  program_chime_ = std::move(chime.program);
   make_segment();
   const auto number = nic.stack().open_session(base_);
   if (!number) {
@@ -43,22 +40,13 @@ Session::Session(Nic& nic, const ucred& peer, int socket)
                       nic.interface() + " are in use"};
   }
   number_ = *number;
-  nic.environment().memory(number_) = std::move(memory);
-  nic.environment().set_user(number_, user);
+  nic.environment().memory(number_) = std::move(access.memory);
+  nic.environment().set_user(number_, access.user);
   nic.environment().set_chime(number_, chime_.get());
   for (std::size_t at = 0; at < sizeof family_.bytes; at += sizeof(std::uint64_t)) {
     const std::uint64_t drawn = nic.environment().random();
     std::memcpy(family_.bytes + at, &drawn, sizeof drawn);
   }
-}
-
-void Session::make_chime() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
-    no_resources("socketpair");
-  }
-  chime_ = Descriptor(ends[0]);
-  program_chime_ = Descriptor(ends[1]);
 }
 
 void Session::make_segment() {
@@ -78,12 +66,28 @@ Session::~Session() {
   nic_.stack().close_session(number_, monotonic_ns());
   nic_.environment().memory(number_).close();
   nic_.environment().set_chime(number_, -1);
+  nic_.environment().set_home(number_, nullptr);
   munmap(base_, bytes_);
 }
 
+// Its stack reaches the memory itself; through the desk nothing of it is asked for.
 void Session::grant(Granted granted) {
+  nic_.environment().memory(number_).close();
   nic_.stack().delegate(number_, granted.held.port->layout().address);
   granted_ = std::move(granted);
+  nic_.environment().set_home(number_, granted_->home.get());
+}
+
+std::optional<Session::Granted> Session::take_granted() {
+  nic_.environment().set_home(number_, nullptr);
+  return std::exchange(granted_, std::nullopt);
+}
+
+std::uint64_t Session::segment_used() const {
+  constexpr std::uint64_t kBlock = 512;
+  struct stat status {};
+  return fstat(segment_.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * kBlock
+                                             : 0;
 }
 
 void Session::first_left() {

@@ -16,7 +16,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "kagent/descriptor.h"
 #include "kagent/grants.h"
@@ -37,7 +36,7 @@ struct Refused {
 class Session {
  public:
   // Throws Refused. `nic` must be open and stay so until the session has ended.
-  Session(Nic& nic, const ucred& peer, int socket);
+  Session(Nic& nic, const ucred& peer, ProgramAccess access);
   // The program is told: its connections are ended and the segment says that it is closed, unless
   // it is to look for another agent.
   ~Session();
@@ -62,13 +61,19 @@ class Session {
   // Makes the session a granted one: requests that the program waits for are sent to its port.
   void grant(Granted granted);
   const Granted* granted() const { return granted_ ? &*granted_ : nullptr; }
-  std::optional<Granted> take_granted() { return std::exchange(granted_, std::nullopt); }
+  std::optional<Granted> take_granted();
 
   // The program has what it was sent; this descriptor is not needed any more.
   void descriptors_passed() { program_chime_.close(); }
 
+  // The segment's file, to be closed after the session has ended: that may free all of its memory.
+  Descriptor take_segment() { return std::move(segment_); }
+
   // A granted program goes on without this agent.
   void leave_behind() { left_behind_ = true; }
+
+  // Memory that the segment takes by now. It is charged to who touches it first, the agent included.
+  std::uint64_t segment_used() const;
 
   // The process has ended; its memory is not used any more.
   void process_ended();
@@ -77,7 +82,6 @@ class Session {
   void first_left();
 
  private:
-  void make_chime();
   void make_segment();
 
   Nic& nic_;

@@ -52,7 +52,7 @@
 namespace viaduct::layout {
 
 inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
-inline constexpr std::uint32_t kLayoutVersion = 5;
+inline constexpr std::uint32_t kLayoutVersion = 6;
 inline constexpr std::size_t kLine = 64;
 
 // Fixed capacities; the rest is in Capacity.
@@ -131,6 +131,17 @@ struct Doorbells {
     return false;
   }
 
+  // The same, from bit `from` on and around, until visit(bit) returns false: what is set then stays so,
+  // and `from` is where to go on.
+  template <class Visit>
+  unsigned answer_some(std::uint32_t& from, Visit&& visit) {
+    const std::uint32_t begin = from;
+    unsigned answered = 0;
+    if (!answer_range(begin, kBits, from, visit, answered)) return answered;
+    if (begin == 0 || answer_range(0, begin, from, visit, answered)) from = 0;
+    return answered;
+  }
+
   // Calls visit(bit) for each bit that was set, clearing it before the call.
   template <class Visit>
   unsigned answer(Visit&& visit) {
@@ -147,6 +158,50 @@ struct Doorbells {
       }
     }
     return answered;
+  }
+
+ private:
+  // What of 64 numbers from `first` on lies in [begin, end).
+  static std::uint64_t range(std::uint32_t first, std::uint32_t begin, std::uint32_t end) {
+    const std::uint64_t low = begin > first ? ~0ull << (begin - first) : ~0ull;
+    const std::uint64_t high = end - first < 64 ? (1ull << (end - first)) - 1 : ~0ull;
+    return low & high;
+  }
+
+  // All bits together go with the cheaper instruction.
+  static std::uint64_t take(std::atomic<std::uint64_t>& word, std::uint64_t mask) {
+    return mask == ~0ull ? word.exchange(0) : word.fetch_and(~mask);
+  }
+
+  // Bits [begin, end). False, and `from` behind the last bit, when visit() wants no more.
+  template <class Visit>
+  bool answer_range(std::uint32_t begin, std::uint32_t end, std::uint32_t& from, Visit& visit,
+                    unsigned& answered) {
+    const std::uint32_t first_leaf = begin / 64, last_leaf = (end + 63) / 64;
+    for (std::uint32_t s = first_leaf / 64; s * 64 < last_leaf; ++s) {
+      const std::uint64_t asked = range(s * 64, first_leaf, last_leaf);
+      if ((summary[s].load(std::memory_order_relaxed) & asked) == 0) continue;
+      std::uint64_t words = take(summary[s], asked) & asked;
+      for (; words != 0; words &= words - 1) {
+        const std::uint32_t word = s * 64 + static_cast<std::uint32_t>(__builtin_ctzll(words));
+        const std::uint64_t wanted = range(word * 64, begin, end);
+        std::uint64_t bits = take(leaf[word], wanted);
+        if ((bits & ~wanted) != 0) summary[s].fetch_or(words & -words);
+        bits &= wanted;
+        while (bits != 0) {
+          const std::uint32_t bit = word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(bits));
+          bits &= bits - 1;
+          ++answered;
+          if (visit(bit)) continue;
+          if (bits != 0) leaf[word].fetch_or(bits);
+          if (bits == 0) words &= words - 1;
+          if (words != 0) summary[s].fetch_or(words);
+          from = (bit + 1) % kBits;
+          return false;
+        }
+      }
+    }
+    return true;
   }
 };
 

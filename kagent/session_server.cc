@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,16 +24,8 @@ using control::Placement;
 
 constexpr unsigned kAcceptsAtOnce = 32;
 constexpr unsigned kLogLinesPerSecond = 10;
+constexpr std::int64_t kFaultsBetweenLooks = 256;  // 1 MiB
 constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;
-
-// A device name as it may be shown to people.
-std::string shown(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c < ' ' || c == 0x7f) c = '?';
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -45,6 +38,7 @@ SessionServer::SessionServer(const Config& config, EventLoop& loop,
       counters_(counters),
       counters_text_(std::move(counters_text)),
       grants_(config, loop, counters),
+      threads_(loop),
       listener_(config.socket) {
   for (const auto& nic : nics) interfaces_.push_back(nic->interface());
   listen();
@@ -87,7 +81,8 @@ bool SessionServer::accept_one() {
   socklen_t bytes = sizeof peer;
   if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return true;
   make_room(peer.uid);
-  waiting_.push_back({std::move(socket), peer, monotonic_ns() + kPatienceNs, 0});
+  waiting_.push_back({ControlSocket(std::move(socket), peer.uid, threads_), peer,
+                      monotonic_ns() + kPatienceNs, 0});
   const WaitingRef connection = std::prev(waiting_.end());
   try {
     connection->token = loop_.add(connection->socket.get(), EPOLLIN | EPOLLRDHUP,
@@ -132,6 +127,41 @@ void SessionServer::tick(std::uint64_t now) {
   }
   if (listener_token_ == 0 && now >= listen_at_) listen();
   grants_.tick(now);
+  limit_tables();
+}
+
+// A program can make the agent touch all of a segment, and what it touches first is charged to it.
+// Faults of this thread tell when there may be more of that.
+void SessionServer::limit_tables() {
+  rusage usage{};
+  if (getrusage(RUSAGE_THREAD, &usage) != 0) return;
+  if (usage.ru_minflt - faults_ < kFaultsBetweenLooks) return;
+  faults_ = usage.ru_minflt;
+  std::map<uid_t, std::uint64_t> used;
+  for (const auto& [id, live] : sessions_) {
+    if (live.session->peer().uid == 0) continue;
+    used[live.session->peer().uid] += live.session->segment_used();
+  }
+  for (const auto& [user, bytes] : used) limit_tables_of(user, bytes);
+}
+
+// The largest go first.
+void SessionServer::limit_tables_of(uid_t user, std::uint64_t used) {
+  while (used > std::uint64_t{config_.user_limits.tables_mb} << 20) {
+    std::uint64_t largest = 0, id = 0;
+    for (const auto& [each, live] : sessions_) {
+      if (live.session->peer().uid != user) continue;
+      const std::uint64_t bytes = live.session->segment_used();
+      if (bytes > largest) largest = bytes, id = each;
+    }
+    if (largest == 0) return;
+    log::warn("{} is ended: its segment takes {} MiB, and all that user {} has may take {} "
+              "(tables_mb_per_user)",
+              text_of(sessions_.at(id).session->peer()), largest >> 20, user,
+              config_.user_limits.tables_mb);
+    end(id, &ServiceCounters::sessions_overdrawn);
+    used -= std::min(used, largest);
+  }
 }
 
 std::uint64_t SessionServer::next_deadline() const {
@@ -144,25 +174,64 @@ std::uint64_t SessionServer::next_deadline() const {
 
 void SessionServer::on_request(WaitingRef connection) {
   std::byte room[control::kMaxMessageBytes];
-  // Without room for control data the kernel itself closes descriptors that come along.
-  const ssize_t bytes =
-      recv(connection->socket.get(), room, sizeof room, MSG_DONTWAIT | MSG_TRUNC);
+  bool rights = false;
+  const ssize_t bytes = connection->socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  Descriptor socket = std::move(connection->socket);
+  ControlSocket socket = std::move(connection->socket);
   const ucred peer = connection->peer;
   loop_.remove(connection->token);
   waiting_.erase(connection);
   if (bytes <= 0) return;  // nobody there to answer, or an empty message
   try {
+    if (rights) throw malformed("descriptors come with it");
+    recv(socket.get(), nullptr, 0, MSG_DONTWAIT);
     if (static_cast<std::size_t>(bytes) > sizeof room) throw malformed("too long");
-    serve(std::move(socket), peer, {room, static_cast<std::size_t>(bytes)});
+    serve(socket, peer, {room, static_cast<std::size_t>(bytes)});
   } catch (const Refused& refused) {
     refuse(socket.get(), peer, refused);
   } catch (const std::exception& error) {
-    refuse(socket.get(), peer,
-           {vip::kErrorResource, &ServiceCounters::refused_resources, error.what()});
+    refuse(socket.get(), peer, no_resources(error));
   }
-  if (socket) swallow_rest(socket.get());
+}
+
+// Opens the memory of the process that asks in its user's thread, and goes on here.
+template <class Request>
+void SessionServer::open_then(ControlSocket& socket, const ucred& peer, const Request& request,
+                              void (SessionServer::*then)(Asking&, const Request&)) {
+  check_access(socket.get(), peer);
+  if (threads_.busy(peer.uid) >= kMostAskingOfUser) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
+                  "user " + std::to_string(peer.uid) + " asks for too many sessions at once"};
+  }
+  const auto asking = std::make_shared<Asking>(std::move(socket), peer, ProgramAccess());
+  const auto work = [asking] {
+    asking->access = open_program(asking->socket.get(), asking->peer);
+  };
+  const auto done = [this, asking, request, then] {
+    try {
+      (this->*then)(*asking, request);
+    } catch (const Refused& refused) {
+      refuse(asking->socket.get(), asking->peer, refused);
+    } catch (const std::exception& error) {
+      refuse(asking->socket.get(), asking->peer, no_resources(error));
+    }
+  };
+  try {
+    threads_.give(peer.uid, work, done);
+  } catch (...) {
+    socket = std::move(asking->socket);
+    throw;
+  }
+}
+
+// It may be the last to have it open, and have much to free then.
+void SessionServer::close_later(uid_t user, Descriptor file) {
+  const auto left = std::make_shared<Descriptor>(std::move(file));
+  try {
+    threads_.give(user, [left] { left->close(); });
+  } catch (const std::exception&) {
+    return;  // no thread: closed here
+  }
 }
 
 void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused) {
@@ -184,25 +253,16 @@ void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused
   send_message(socket, &answer, sizeof answer);
 }
 
-void SessionServer::serve(Descriptor&& socket, const ucred& peer,
+void SessionServer::serve(ControlSocket& socket, const ucred& peer,
                           std::span<const std::byte> message) {
   const MessageHead head = judge_head(message);
   switch (static_cast<Kind>(head.kind)) {
-    case Kind::kHello: {
-      const control::Hello hello = judge_hello(message);
-      check_access(socket.get(), peer);
-      return serve_hello(std::move(socket), peer, hello);
-    }
-    case Kind::kAdopt: {
-      const control::Adopt adopt = judge_adopt(message);
-      check_access(socket.get(), peer);
-      return serve_adopt(std::move(socket), peer, adopt);
-    }
-    case Kind::kAttach: {
-      const control::Attach attach = judge_attach(message);
-      check_access(socket.get(), peer);
-      return serve_attach(std::move(socket), peer, attach);
-    }
+    case Kind::kHello:
+      return open_then(socket, peer, judge_hello(message), &SessionServer::serve_hello);
+    case Kind::kAdopt:
+      return open_then(socket, peer, judge_adopt(message), &SessionServer::serve_adopt);
+    case Kind::kAttach:
+      return open_then(socket, peer, judge_attach(message), &SessionServer::serve_attach);
     case Kind::kCounters:
       if (message.size() != sizeof head) throw malformed("not as long as a request for counters");
       check_access(socket.get(), peer);
@@ -244,22 +304,22 @@ void SessionServer::check_sessions_of(uid_t user) const {
                     " sessions that one user may have"};
 }
 
-std::uint64_t SessionServer::add_session(Nic& nic, Descriptor&& socket, const ucred& peer) {
-  auto session = std::make_unique<Session>(nic, peer, socket.get());
+std::uint64_t SessionServer::add_session(Nic& nic, Asking& asking) {
+  auto session = std::make_unique<Session>(nic, asking.peer, std::move(asking.access));
   const std::uint64_t id = next_id_++;
-  sessions_.emplace(id, Live{std::move(socket), std::move(session), 0, 0, 0, 0, false});
-  ++sessions_of_user_[peer.uid];
+  sessions_.emplace(id, Live{std::move(asking.socket), std::move(session), 0, 0, 0, 0, false});
+  ++sessions_of_user_[asking.peer.uid];
   ++counters_.sessions_opened;
   return id;
 }
 
 // A program whose agent has gone comes with its port. What it gets is what it had before.
-void SessionServer::serve_adopt(Descriptor&& socket, const ucred& peer,
-                                const control::Adopt& adopt) {
+void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
   Nic& nic = find_nic(adopt.device);
+  const ucred peer = asking.peer;
   check_sessions_of(peer.uid);
-  const std::vector<gid_t> groups = groups_of(socket.get(), peer);
-  const std::uint64_t id = add_session(nic, std::move(socket), peer);
+  const std::vector<gid_t> groups = groups_of(asking.socket.get(), peer);
+  const std::uint64_t id = add_session(nic, asking);
   Session& session = *sessions_.at(id).session;
   MacAddress address;
   std::copy(std::begin(adopt.port), std::end(adopt.port), address.begin());
@@ -287,13 +347,13 @@ void SessionServer::serve_adopt(Descriptor&& socket, const ucred& peer,
   answer(id);
 }
 
-void SessionServer::serve_hello(Descriptor&& socket, const ucred& peer,
-                                const control::Hello& hello) {
+void SessionServer::serve_hello(Asking& asking, const control::Hello& hello) {
   Nic& nic = find_nic(hello.device);
+  const ucred peer = asking.peer;
   check_sessions_of(peer.uid);
   const auto wish = static_cast<control::Placement>(hello.placement);
-  const bool grant = judge_placement(nic, socket.get(), peer, wish);
-  const std::uint64_t id = add_session(nic, std::move(socket), peer);
+  const bool grant = judge_placement(nic, asking.socket.get(), peer, wish);
+  const std::uint64_t id = add_session(nic, asking);
   if (!grant) return answer(id);
   try {
     const bool insists = wish == Placement::kGranted || config_.placement == Placement::kGranted;
@@ -309,10 +369,16 @@ void SessionServer::serve_hello(Descriptor&& socket, const ucred& peer,
 // Whether the program is to have a port. Throws Refused if it can't and must not be hosted instead.
 bool SessionServer::judge_placement(const Nic& nic, int socket, const ucred& peer,
                                     Placement wish) {
-  const Placement wanted = wish == Placement::kAny ? config_.placement : wish;
+  const bool none_hosted = config_.placement == Placement::kGranted;
+  const Placement wanted =
+      wish == Placement::kAny || none_hosted ? config_.placement : wish;
   if (wanted == Placement::kHosted) return false;
+  if (wish == Placement::kHosted && none_hosted) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
+                  "no program is hosted here (placement = \"granted\")"};
+  }
   // Who has not asked for it needs not be told that here it can't be; the log has said so before.
-  if (wish == Placement::kAny && nic.granter() == nullptr) return false;
+  if (wanted == Placement::kAny && nic.granter() == nullptr) return false;
   const auto refusal = grants_.judge(nic, peer.uid, groups_of(socket, peer));
   if (!refusal) return true;
   ++(counters_.*refusal->cause);
@@ -381,11 +447,10 @@ void SessionServer::answer(std::uint64_t id) {
 // Ends a session that the program has not been told of.
 void SessionServer::give_up(std::uint64_t id, const Refused& refused) {
   Live& live = sessions_.at(id);
-  const Descriptor socket = std::move(live.socket);
+  const ControlSocket socket = std::move(live.socket);
   const ucred peer = live.session->peer();
   end(id, &ServiceCounters::sessions_closed);
   refuse(socket.get(), peer, refused);
-  swallow_rest(socket.get());
 }
 
 void SessionServer::serve_counters(int socket) {
@@ -421,8 +486,8 @@ void SessionServer::watch(std::uint64_t id) {
 
 void SessionServer::on_session_socket(std::uint64_t id) {
   std::byte room[1];
-  const ssize_t bytes = recv(sessions_.at(id).socket.get(), room, sizeof room,
-                             MSG_DONTWAIT | MSG_TRUNC);
+  bool rights = false;
+  const ssize_t bytes = sessions_.at(id).socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (bytes > 0) {
     if (may_log()) {
@@ -478,6 +543,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   }
   // The segment says that the session is over before the socket's end can be seen.
   tell_attached(id);
+  close_later(peer.uid, live.session->take_segment());
   live.session.reset();
   end_attached_of(id);
   sessions_.erase(it);

@@ -10,8 +10,9 @@
 //       |                    +--> answer that says why not, closed
 //       +-- says nothing for kPatienceNs, or too many such: closed
 //
-// Everything that a program says is taken for hostile: one packet is read, its descriptors are
-// dropped unseen, and only the copy is looked at. Nothing here waits for a program.
+// Everything that a program says is taken for hostile: one packet is read, and only the copy is looked
+// at. One with descriptors is refused, and they are not touched. Nothing here waits for a program: its
+// memory is opened by the user's thread.
 #ifndef VIADUCT_KAGENT_SESSION_SERVER_H
 #define VIADUCT_KAGENT_SESSION_SERVER_H
 
@@ -32,12 +33,14 @@
 #include "kagent/clock.h"
 #include "kagent/config.h"
 #include "kagent/control.h"
+#include "kagent/control_socket.h"
 #include "kagent/event_loop.h"
 #include "kagent/grants.h"
 #include "kagent/listen_socket.h"
 #include "kagent/nic.h"
 #include "kagent/service_counters.h"
 #include "kagent/session.h"
+#include "kagent/user_threads.h"
 
 namespace viaduct {
 
@@ -46,6 +49,7 @@ class SessionServer {
   static constexpr std::uint64_t kPatienceNs = 2 * kNsPerSecond;
   static constexpr std::size_t kMostWaiting = 128;         // connections without a request ...
   static constexpr std::size_t kMostWaitingOfUser = 64;    // ... and of one user, root excepted
+  static constexpr std::size_t kMostAskingOfUser = 64;     // whose memory is being opened
 
   // Throws SocketError and std::system_error. All arguments must outlive the server; `nics` are in
   // the order of the VIPL's NIC numbers. `counters_text` makes what kCounters answers.
@@ -73,19 +77,29 @@ class SessionServer {
   std::size_t sessions() const { return sessions_.size(); }
   std::size_t waiting() const { return waiting_.size(); }
   const Grants& grants() const { return grants_; }
+  const UserThreads& threads() const { return threads_; }
+  // Nothing has been left to a thread that is not done.
+  bool idle() const { return grants_.idle() && threads_.busy() == 0; }
 
  private:
   // A connection that has not asked for anything yet. Oldest first.
   struct Waiting {
-    Descriptor socket;
+    ControlSocket socket;
     ucred peer;
     std::uint64_t deadline;
     EventLoop::Token token;
   };
   using WaitingRef = std::list<Waiting>::iterator;
 
+  // One that has asked for a session or a part in one.
+  struct Asking {
+    ControlSocket socket;
+    ucred peer;
+    ProgramAccess access;
+  };
+
   struct Live {
-    Descriptor socket;
+    ControlSocket socket;
     std::unique_ptr<Session> session;
     EventLoop::Token socket_token, bell_token, process_token;
     std::uint32_t attached = 0;  // processes
@@ -94,7 +108,7 @@ class SessionServer {
 
   // A process that has attached to a session.
   struct Company {
-    Descriptor socket;
+    ControlSocket socket;
     std::uint64_t session;
     std::unique_ptr<Attached> process;
     EventLoop::Token socket_token, process_token;
@@ -106,11 +120,15 @@ class SessionServer {
   void make_room(uid_t user);
   void drop(WaitingRef connection);
   void on_request(WaitingRef connection);
-  void serve(Descriptor&& socket, const ucred& peer, std::span<const std::byte> message);
-  void serve_hello(Descriptor&& socket, const ucred& peer, const control::Hello& hello);
-  void serve_adopt(Descriptor&& socket, const ucred& peer, const control::Adopt& adopt);
+  void serve(ControlSocket& socket, const ucred& peer, std::span<const std::byte> message);
+  template <class Request>
+  void open_then(ControlSocket& socket, const ucred& peer, const Request& request,
+                 void (SessionServer::*then)(Asking& asking, const Request& request));
+  void serve_hello(Asking& asking, const control::Hello& hello);
+  void serve_adopt(Asking& asking, const control::Adopt& adopt);
   void check_sessions_of(uid_t user) const;
-  std::uint64_t add_session(Nic& nic, Descriptor&& socket, const ucred& peer);
+  std::uint64_t add_session(Nic& nic, Asking& asking);
+  void close_later(uid_t user, Descriptor file);
   bool judge_placement(const Nic& nic, int socket, const ucred& peer, control::Placement wish);
   void on_port_made(std::uint64_t id, bool insists, std::optional<Grants::Held> port,
                     const std::string& why);
@@ -120,12 +138,14 @@ class SessionServer {
   Nic& find_nic(std::string_view device) const;
   void check_access(int socket, const ucred& peer) const;
   void watch(std::uint64_t id);
+  void limit_tables();
+  void limit_tables_of(uid_t user, std::uint64_t used);
   void on_session_socket(std::uint64_t id);
   void on_process_end(std::uint64_t id);
   void leave(std::uint64_t id);
 
   // session_server_attach.cc
-  void serve_attach(Descriptor&& socket, const ucred& peer, const control::Attach& attach);
+  void serve_attach(Asking& asking, const control::Attach& attach);
   std::uint64_t find_family(const ucred& peer, const control::FamilySecret& family) const;
   void answer_attached(std::uint64_t id);
   void on_attached_socket(std::uint64_t id);
@@ -144,6 +164,7 @@ class SessionServer {
   ServiceCounters& counters_;
   std::function<std::string()> counters_text_;
   Grants grants_;
+  UserThreads threads_;
   ListenSocket listener_;
   EventLoop::Token listener_token_ = 0;   // 0: pausing until listen_at_
   std::uint64_t listen_at_ = 0;
@@ -153,6 +174,7 @@ class SessionServer {
   std::unordered_map<uid_t, std::uint32_t> sessions_of_user_;  // and attached processes
   std::uint64_t next_id_ = 1;
   bool handing_over_ = false;
+  std::int64_t faults_ = 0;  // of this thread, when the tables were last looked at
   std::uint64_t log_second_ = 0;
   unsigned log_lines_ = 0;
 };

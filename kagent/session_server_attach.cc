@@ -37,14 +37,14 @@ std::uint64_t SessionServer::find_family(const ucred& peer,
                 "there is no session of that family"};
 }
 
-void SessionServer::serve_attach(Descriptor&& socket, const ucred& peer,
-                                 const control::Attach& attach) {
+void SessionServer::serve_attach(Asking& asking, const control::Attach& attach) {
+  const ucred peer = asking.peer;
   const std::uint64_t family = find_family(peer, attach.family);
   check_sessions_of(peer.uid);
   Live& live = sessions_.at(family);
-  auto process = std::make_unique<Attached>(*live.session, peer, socket.get(), attach);
+  auto process = std::make_unique<Attached>(*live.session, peer, std::move(asking.access), attach);
   const std::uint64_t id = next_id_++;
-  attached_.emplace(id, Company{std::move(socket), family, std::move(process), 0, 0});
+  attached_.emplace(id, Company{std::move(asking.socket), family, std::move(process), 0, 0});
   ++live.attached;
   ++sessions_of_user_[peer.uid];
   ++counters_.processes_attached;
@@ -85,21 +85,25 @@ void SessionServer::answer_attached(std::uint64_t id) {
       fds.insert(fds.end(), {granted->home->file(), link.get()});
     }
   } catch (const std::exception& error) {
-    const Descriptor socket = std::move(company.socket);
+    const ControlSocket socket = std::move(company.socket);
     end_attached(id);
-    refuse(socket.get(), peer, no_resources(error));
-    return swallow_rest(socket.get());
+    return refuse(socket.get(), peer, no_resources(error));
   }
   fds.push_back(company.process->chime());
   log::debug("{} has attached to the session of {}", text_of(peer), text_of(session.peer()));
-  if (!send_message(company.socket.get(), &answer, sizeof answer, fds)) return end_attached(id);
+  const bool sent = send_message(company.socket.get(), &answer, sizeof answer, fds);
+  // What one has sent to the other on it by now is closed with it if that one has closed its end.
+  for (Descriptor* const end : {&link, &first_link}) {
+    if (*end) close_later(peer.uid, std::move(*end));
+  }
+  if (!sent) return end_attached(id);
   company.process->descriptors_passed();
 }
 
 void SessionServer::on_attached_socket(std::uint64_t id) {
   std::byte room[1];
-  const ssize_t bytes = recv(attached_.at(id).socket.get(), room, sizeof room,
-                             MSG_DONTWAIT | MSG_TRUNC);
+  bool rights = false;
+  const ssize_t bytes = attached_.at(id).socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (bytes > 0 && may_log()) {
     log::warn("{} spoke after it had attached: its part in the session ended",

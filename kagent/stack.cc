@@ -124,14 +124,19 @@ Stack::Stack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
   root_->listeners = root_->listeners_tail = kNone;
   root_->live_requests = root_->done_requests = {kNone, kNone};
   root_->ready_head = root_->ready_tail = kNone;
+  for (std::uint32_t s = 0; s < limits.sessions; ++s) {
+    sessions_[s].ready_head = sessions_[s].ready_tail = kNone;
+  }
   root_->ack_head = kNone;
   root_->peer_attempts = kNone;
   root_->request_secret = environment_.random() | 1;
+  for (std::uint64_t& half : root_->cookie_key) half = environment_.random();
   root_->next_request_number = static_cast<std::uint32_t>(environment_.random());
 
   part(views_, p.views);
   part(open_sessions_, p.open_sessions);
   held_limit_ = std::min(limits.held, port.lendable());
+  share_standing_credit(0);
 }
 
 Stack::~Stack() {
@@ -165,8 +170,14 @@ Stack::Usage Stack::usage() const {
 std::optional<std::uint32_t> Stack::open_session(void* segment) {
   for (std::uint32_t s = 0; s < limits_.sessions; ++s) {
     if (sessions_[s].in_use) continue;
-    sessions_[s] = {};
-    sessions_[s].in_use = 1;
+    state::Session fresh{};
+    fresh.in_use = 1;
+    // The list of VIs that may send may still name some of the session that was here before.
+    fresh.ready_head = sessions_[s].ready_head;
+    fresh.ready_tail = sessions_[s].ready_tail;
+    fresh.ready_next = sessions_[s].ready_next;
+    fresh.ready_listed = sessions_[s].ready_listed;
+    sessions_[s] = fresh;
     for (std::uint32_t& program : sessions_[s].programs) program = kNone;
     begin_program(s, s, 0);
     auto* header = new (segment) layout::Header{};
@@ -193,7 +204,7 @@ void Stack::close_session(std::uint32_t session, std::uint64_t now) {
   const state::Session& held = sessions_[session];
   for (std::uint32_t i = 0; held.vis > 0 && i < vis_.fresh(); ++i) {
     if (vis_[i].session != session) continue;
-    end_connection(i, End::kLocal, 0);
+    end_connection(i, End::kGone, 0);
     free_vi(i);
   }
   for (std::uint32_t i = 0; held.cqs > 0 && i < cqs_.fresh(); ++i) {
@@ -317,6 +328,8 @@ void Stack::dispatch(const Frame& frame, bool& keep) {
     case wire::Type::kNameReply: return on_name_reply(decoded);
     case wire::Type::kClaimQuery: return on_claim_query(decoded);
     case wire::Type::kClaimReply: return on_claim_reply(decoded);
+    case wire::Type::kStoppedQuery: return on_stopped_query(decoded);
+    case wire::Type::kStoppedReply: return on_stopped_reply(decoded);
     default: ++count.drop_type; return;
   }
 }
@@ -349,13 +362,25 @@ Vi* Stack::vi_for(const wire::Decoded& frame, bool pending_too) {
   return &vi;
 }
 
+// One program's doorbells must not hold up the others: each session has its credit for a round, and
+// what that does not suffice for stays rung.
 unsigned Stack::answer_doorbells() {
   unsigned work = 0;
   for (std::uint32_t i = 0; i < open_count_; ++i) {
     const std::uint32_t session = open_sessions_[i];
     layout::Doorbells& bells = views_[session].header().doorbells;
     if (!bells.any()) continue;
-    work += bells.answer([this, session](std::uint32_t bit) { rung(session, bit); });
+    state::Session& owner = sessions_[session];
+    credit_ = std::min(owner.credit + kRoundCredit, kRoundCredit);
+    if (credit_ > 0) {
+      bells.answer_some(owner.bell_from, [this, session](std::uint32_t bit) {
+        --credit_;
+        rung(session, bit);
+        return credit_ > 0;
+      });
+    }
+    owner.credit = credit_;
+    ++work;
   }
   return work;
 }

@@ -12,8 +12,9 @@
 //
 // Sources: stack.cc (set-up, sessions, progress), stack_commands.cc (control operations),
 // stack_connect.cc, stack_requests.cc, stack_redirect.cc, stack_peer.cc, stack_disconnect.cc
-// (connections), stack_send.cc, stack_packed.cc, stack_receive.cc, stack_ack.cc (acknowledgements,
-// retransmission), stack_congestion.cc (window, round trips), stack_complete.cc (completions,
+// (connections), stack_stopped.cc (programs that are stopped), stack_send.cc, stack_packed.cc,
+// stack_receive.cc, stack_ack.cc (acknowledgements, retransmission), stack_congestion.cc (window,
+// round trips), stack_credit.cc (pace of Unreliable Delivery), stack_complete.cc (completions,
 // completion queues), stack_divert.cc, stack_names.cc, stack_claims.cc, stack_family.cc (attached
 // processes).
 #ifndef VIADUCT_KAGENT_STACK_H
@@ -145,6 +146,18 @@ class Stack {
   static std::size_t remains(const void* segment, const StackLimits& limits,
                              std::span<Remains> out);
 
+  // The last two hosts that answered to one name.
+  struct NameConflict {
+    char name[64] = {};  // NUL-terminated
+    MacAddress first{}, second{};
+  };
+  const NameConflict& name_conflict() const { return name_conflict_; }
+  // The same of one connection of a stack that may be at work: the one with this VI and key.
+  static std::optional<Remains> connection(const void* segment, const StackLimits& limits,
+                                           std::uint32_t vi, std::uint64_t key);
+  // Grows at least every limits.keepalive_ns while somebody drives a stack that has a connection.
+  static std::uint64_t beats(const void* segment, const StackLimits& limits);
+
   // What is in use now, for the counters' table and for tests that look for leaks.
   struct Usage {
     std::uint32_t sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, connected,
@@ -162,6 +175,12 @@ class Stack {
   static constexpr std::uint32_t kMaxReleases = 512;  // frames to give back at the end of a round
   static constexpr std::uint32_t kMaxWakes = 512;
   static constexpr std::uint32_t kMaxPieces = 256;    // collected before they are written
+  // What a session may have done for it in a round, in work units: a queue entry that is flushed or
+  // shown costs about one, 10 to 20 ns. A step that can't be divided may overdraw it, and the session
+  // pays in the rounds that follow.
+  static constexpr std::int32_t kRoundCredit = 512;
+  static constexpr std::int32_t kCommandCost = 16;
+  static constexpr std::int32_t kSystemCallCost = kRoundCredit;  // a claim, memory copied
 
   // --- stack.cc
   // Offsets of the segment's parts.
@@ -244,6 +263,16 @@ class Stack {
   void free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t member);
   void forget_program(std::uint32_t program);
 
+  // --- stack_stopped.cc
+  bool is_granted(const state::Peer& peer) const { return peer.host != peer.address; }
+  bool is_excused(const state::Peer& peer) const;
+  bool may_be_stopped(const state::Peer& peer) const;
+  void ask_whether_stopped(ViIndex vi);
+  void on_stopped_query(const wire::Decoded& query);
+  void on_stopped_reply(const wire::Decoded& reply);
+  void send_stopped(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
+                    const MacAddress& whose);
+
   // --- stack_peer.cc
   vip::Return peer_request(std::uint32_t session, const layout::CommandBody& body);
   vip::Return peer_done(std::uint32_t session, layout::CommandBody& body);
@@ -263,7 +292,18 @@ class Stack {
   state::Request* request_of_handle(std::uint32_t session, std::uint32_t handle);
   std::uint32_t request_bucket(std::uint64_t key) const;
   std::uint32_t new_request();
-  void hold_request(std::uint32_t request, const MacAddress& source, const wire::ConnectBody& body);
+  void hold_request(std::uint32_t request, const MacAddress& source, const wire::ConnectBody& body,
+                    bool proven);
+  std::uint64_t cookie(const MacAddress& source, const wire::ConnectBody& body,
+                       std::uint64_t epoch) const;
+  bool is_proven(const wire::Decoded& frame, const wire::ConnectBody& body) const;
+  void note_proven(state::Request& request);
+  bool must_prove() const { return now_ < root_->proof_until; }
+  void suspect();
+  void ask_for_proof(const MacAddress& source, const wire::ConnectBody& body);
+  void send_moved(const MacAddress& source, const wire::ConnectBody& body, const MacAddress& to,
+                  std::uint64_t cookie);
+  void forget_unproven(const state::Request& request);
   state::RequestList& list_of(const state::Request& request);
   void append_request(std::uint32_t request);
   void remove_request(std::uint32_t request);
@@ -302,7 +342,8 @@ class Stack {
   void attempt_timeout(ViIndex vi);
   void goodbye_timeout(std::uint32_t goodbye);
   void peer_timeout(std::uint32_t peer);
-  void probe(std::uint32_t peer);
+  void watch_peer(std::uint32_t peer, std::uint64_t until);
+  ViIndex probe(std::uint32_t peer);
   void deliver_request(std::uint32_t request, std::uint32_t session, std::uint32_t command);
   void begin_attempt(ViIndex vi);
   void fail_attempt(ViIndex vi, vip::Return result);
@@ -311,8 +352,9 @@ class Stack {
   void establish(ViIndex vi);
   void reset_transfer(ViIndex vi);
   void say_goodbye(const state::Vi& vi, std::uint32_t psn, std::uint32_t reason);
-  // By our program, by the peer's, by loss of the peer, by an error that the peer is told of.
-  enum class End { kLocal, kRemote, kLost, kFailed };
+  // By our program, because it is gone itself, by the peer's, by loss of the peer, by an error that
+  // the peer is told of.
+  enum class End { kLocal, kGone, kRemote, kLost, kFailed };
   void report_end(ViIndex vi, End end, std::uint32_t error);
   void end_connection(ViIndex vi, End end, std::uint32_t error, std::uint32_t refused_psn = 0,
                       std::uint32_t reason = 0);
@@ -336,6 +378,7 @@ class Stack {
   state::Asked* find_asked(ViIndex vi, const MacAddress& address);
   state::Asked* ask_too(ViIndex vi, const MacAddress& address);
   void on_moved(ViIndex vi, const wire::Decoded& frame);
+  void prove(ViIndex vi, const MacAddress& to, std::uint64_t cookie);
   void forget_asked(ViIndex vi, const MacAddress& address);
   void take_back(ViIndex vi);
   vip::Return unanswered(ViIndex vi) const;
@@ -349,6 +392,8 @@ class Stack {
   inline void ring_send(ViIndex vi);
   inline void make_ready(ViIndex vi);
   inline unsigned transmit_ready();
+  inline void transmit_session(std::uint32_t session, unsigned& sent);
+  inline void list_ready(std::uint32_t session);
   inline bool transmit(ViIndex vi, unsigned& sent);
   inline bool begin_message(ViIndex vi, Message& message);
   bool begin_response(ViIndex vi, Message& message);
@@ -368,7 +413,7 @@ class Stack {
   inline void fill_header(state::Vi& vi, wire::Header& header);
   void note_refusal(ViIndex vi, std::uint32_t psn, std::uint32_t index, std::uint32_t reason);
   bool may_pack(const state::Vi& vi, const Message& message) const;
-  bool send_packed(ViIndex vi, const Message& first, bool window_full, bool& more);
+  bool send_packed(ViIndex vi, const Message& first, std::uint32_t room, bool& more);
   Sent resend_packed(ViIndex vi, std::uint32_t position, bool ask, std::uint32_t& failed,
                      std::uint32_t& error);
   void submit_packed(ViIndex vi, Frame& frame, std::uint32_t psn, std::size_t bytes, bool ask);
@@ -439,6 +484,22 @@ class Stack {
   std::uint64_t retransmission_time(const state::Vi& vi) const;
   inline std::uint16_t receive_window() const;
 
+  // --- stack_credit.cc
+  std::uint32_t credit_room() const;
+  std::uint16_t standing_credit() const {
+    return static_cast<std::uint16_t>(root_->credit_standing);
+  }
+  void share_standing_credit(int change);
+  void tell_credit(ViIndex vi);
+  inline std::uint16_t credit_for(const state::Vi& vi) const;
+  void give_credit(ViIndex vi);
+  static inline void begin_credit(state::Vi& vi, std::uint16_t standing, std::uint64_t now);
+  static inline bool asks_for_credit(state::Vi& vi, std::uint32_t room, std::uint32_t frames);
+  inline void take_credit(ViIndex vi, std::uint32_t ack, std::uint16_t window);
+  inline void renew_credit(state::Vi& vi);
+  void await_credit(ViIndex vi);
+  void credit_timeout(ViIndex vi);
+
   // --- stack_congestion.cc
   static void measure_rtt(state::Vi& vi, std::uint64_t sample, bool doubtful);
   static void begin_window(state::Vi& vi);
@@ -450,11 +511,17 @@ class Stack {
   inline void complete(ViIndex vi, bool receive, std::uint32_t slot, std::uint32_t status,
                 std::uint32_t length, std::uint32_t immediate, std::uint32_t inline_length);
   void announce(ViIndex vi, bool receive);
+  inline bool show(ViIndex vi, bool receive);
+  state::WorkQueue& listed_queue(std::uint32_t listed) {
+    return listed % 2 != 0 ? vis_[listed / 2].receive : vis_[listed / 2].send;
+  }
+  void await_room(std::uint32_t cq);
   void drain_backlog(std::uint32_t cq);
   void leave_backlog(ViIndex vi, bool receive);
-  void flush_queues(ViIndex vi);
-  void flush_sends(ViIndex vi);
-  void flush_receives(ViIndex vi);
+  void flush_queues(ViIndex vi, std::uint32_t most = layout::kRingEntries);
+  void flush_sends(ViIndex vi, std::uint32_t most = layout::kRingEntries);
+  void flush_receives(ViIndex vi, std::uint32_t most = layout::kRingEntries);
+  void charge_flushed(ViIndex vi, std::uint32_t flushed, std::uint32_t most);
 
   // What an asynchronous error is about, besides the VI.
   struct Blame {
@@ -474,6 +541,7 @@ class Stack {
   vip::Return discovered(std::uint32_t session, layout::CommandBody& body) const;
   void on_name_query(const wire::Decoded& frame);
   void on_name_reply(const wire::Decoded& frame);
+  void note_second_answer(const state::Pending& answered, const MacAddress& source);
 
   // --- stack_claims.cc
   vip::Return claim(std::uint32_t session, layout::CommandBody& body);
@@ -558,6 +626,7 @@ class Stack {
     iovec remote[kMaxPieces], local[kMaxPieces];
     std::uint32_t remotes = 0, locals = 0;
   };
+  std::int32_t credit_ = 0;  // of the session whose doorbells are answered
   std::uint32_t packed_index_ = 0;  // of the message that is being taken, in its frame
   ViIndex placing_ = state::kNone;   // VI that placement_ holds data for
   std::uint32_t wake_count_ = 0;
@@ -565,9 +634,14 @@ class Stack {
   std::uint32_t held_limit_;
   std::uint32_t key_bucket_mask_;
   bool submitted_ = false;
+  NameConflict name_conflict_;
   Way ways_[kWays] = {};
-  std::uint64_t reset_epoch_ = 0;     // bounds the resets sent in a millisecond
-  std::uint32_t resets_in_epoch_ = 0;
+  std::uint64_t claim_epoch_ = 0;     // bounds answers about claims
+  std::uint32_t claims_in_epoch_ = 0;
+  // Bounds what is sent in a millisecond to whoever asks for it.
+  bool may_answer();
+  std::uint64_t answer_epoch_ = 0;
+  std::uint32_t answers_in_epoch_ = 0;
   Placement placement_;
   Frame burst_[kBurst];
   Frame to_release_[kMaxReleases];

@@ -110,9 +110,9 @@ void Stack::send_ack(ViIndex i) {
   vi.ack_gap = 0;
   vi.acked_at = now_;
   header.psn = vi.send_next;
-  header.payload_length = wire::kSackBits / 8;
+  header.payload_length = vi.reliability == vip::kUnreliable ? 0 : wire::kSackBits / 8;
   std::byte* bitmap = frame.data + wire::kEthernetBytes + wire::kHeaderBytes;
-  for (unsigned byte = 0; byte < wire::kSackBits / 8; ++byte) {
+  for (unsigned byte = 0; byte < header.payload_length; ++byte) {
     unsigned bits = 0;
     if (vi.held_count != 0) {
       for (unsigned bit = 0; bit < 8; ++bit) {
@@ -136,8 +136,12 @@ void Stack::on_ack(const wire::Decoded& frame) {
     send_reset(frame);
     return;
   }
-  if (vi->reliability == vip::kUnreliable || vi->state != vip::kConnected) return;
+  if (vi->state != vip::kConnected) return;
   ++root_->counters.acks_received;
+  if (vi->reliability == vip::kUnreliable) {
+    if (vi->credit != 0) take_credit(header.vi, header.ack, header.window);
+    return;
+  }
   take_ack(header.vi, header.ack, header.window);
   if (vis_[header.vi].state != vip::kConnected) return;
   if (frame.payload.size() == wire::kSackBits / 8) take_sack(header.vi, header.ack, frame.payload);
@@ -263,6 +267,7 @@ void Stack::restart_timer(ViIndex i) { wheel_.arm(vi_timer(i), timer_due(vis_[i]
 // should have been later.
 void Stack::retransmission_timeout(ViIndex i) {
   Vi& vi = vis_[i];
+  if (vi.reliability == vip::kUnreliable) return credit_timeout(i);
   if (vi.send_una == vi.send_next) return;
   const std::uint64_t due = timer_due(vi);
   if (now_ < due) {
@@ -271,8 +276,11 @@ void Stack::retransmission_timeout(ViIndex i) {
   }
   ++root_->counters.retransmission_timeouts;
   if (++vi.timeouts > kMaxTimeouts) {
-    end_connection(i, End::kLost, vip::kConnectionLost);
-    return;
+    if (!may_be_stopped(peers_[vi.peer])) {
+      end_connection(i, End::kLost, vip::kConnectionLost);
+      return;
+    }
+    vi.timeouts = kMaxTimeouts;
   }
   // Which of the copies is acknowledged then? But better a doubtful round trip than none.
   if (vi.smoothed_rtt != 0) vi.sample_time = 0;

@@ -6,6 +6,7 @@
 #include "kagent/stack_complete.cc"
 #include "kagent/stack_congestion.cc"
 #include "kagent/stack_connect.cc"
+#include "kagent/stack_credit.cc"
 #include "kagent/stack_requests.cc"
 #include "kagent/stack_disconnect.cc"
 #include "kagent/stack_names.cc"
@@ -15,4 +16,5 @@
 #include "kagent/stack_family.cc"  // after stack_receive.cc
 #include "kagent/stack_redirect.cc"
 #include "kagent/stack_send.cc"
+#include "kagent/stack_stopped.cc"
 #include "kagent/stack_packed.cc"  // after stack_send.cc

@@ -24,6 +24,8 @@ using state::kNone;
 namespace {
 
 constexpr std::uint64_t kClaimRepeat[] = {20 * kMs, 80 * kMs, 200 * kMs, 700 * kMs};
+// Other hosts' questions: each costs a system call. One that is dropped is asked again.
+constexpr std::uint32_t kClaimAnswersPerMs = 16;
 constexpr std::uint32_t kClaimQueries = sizeof kClaimRepeat / sizeof kClaimRepeat[0];
 
 // The place in the table, then what can't be guessed.
@@ -45,6 +47,7 @@ bool same(const ClaimToken& a, const ClaimToken& b) {
 vip::Return Stack::claim(std::uint32_t session, CommandBody& body) {
   if (!body.flow.valid()) return vip::kInvalidParameter;
   if (sessions_[session].claims >= limits_.claims) return vip::kErrorResource;
+  credit_ -= kSystemCallCost;
   switch (environment_.owns(session, body.flow)) {
     case Owns::kYes: break;
     case Owns::kNo: return vip::kErrorNameService;
@@ -97,6 +100,7 @@ void Stack::verify(std::uint32_t session, std::uint32_t command, const CommandBo
   MacAddress host;
   std::memcpy(host.data(), body.remote.host, host.size());
   if (host == address_) {
+    credit_ -= kSystemCallCost;
     const bool good = vouches(theirs, body.token);
     return finish(session, command, good ? vip::kSuccess : vip::kErrorNameService);
   }
@@ -144,6 +148,15 @@ void Stack::on_claim_query(const wire::Decoded& query) {
   // A program's own stack knows of no claims: its agent is to be asked.
   if (limits_.claims == 0) {
     ++count.drop_not_supported;
+    return;
+  }
+  const std::uint64_t epoch = now_ / kMs;
+  if (epoch != claim_epoch_) {
+    claim_epoch_ = epoch;
+    claims_in_epoch_ = 0;
+  }
+  if (find_claim(body.token) != nullptr && ++claims_in_epoch_ > kClaimAnswersPerMs) {
+    ++count.drop_claim_rate;
     return;
   }
   const bool good = vouches(body.flow, body.token);

@@ -40,6 +40,7 @@ void Stack::run_command(std::uint32_t session, std::uint32_t command) {
   layout::Command& slot = views_[session].command(command);
   if (slot.state.load(std::memory_order_acquire) != layout::kSubmitted) return;
   if (pending(session, command).op != Op::kNone) return;
+  credit_ -= kCommandCost;
   CommandBody body;
   std::memcpy(&body, &slot.body, sizeof body);
   body.name[sizeof body.name - 1] = '\0';
@@ -446,8 +447,9 @@ layout::ViAttributes Stack::attributes_of(const Vi& vi) {
 
 void Stack::set_state(ViIndex i, vip::State to) {
   Vi& vi = vis_[i];
-  if (vi.state == vip::kConnected) --root_->connected;
-  if (to == vip::kConnected) ++root_->connected;
+  const int change = (to == vip::kConnected) - (vi.state == vip::kConnected);
+  root_->connected += static_cast<std::uint32_t>(change);
+  if (change != 0 && vi.reliability == vip::kUnreliable) share_standing_credit(change);
   vi.state = to;
   view(vi).vi(i).status.state.store(to, std::memory_order_release);
 }

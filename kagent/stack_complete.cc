@@ -25,86 +25,76 @@ void Stack::complete(ViIndex i, bool receive, std::uint32_t slot, std::uint32_t 
   wake_later(vi.program, receive ? shared.receive.sleepers : shared.send.sleepers);
 }
 
-// Shows the work queue's unannounced completions on its CQ, or puts it in the CQ's backlog when
-// there is no room (or others wait there already).
+// Shows the work queue's unannounced completions on its CQ. True if there was room for all.
+bool Stack::show(ViIndex i, bool receive) {
+  Vi& vi = vis_[i];
+  state::WorkQueue& queue = receive ? vi.receive : vi.send;
+  state::Cq& cq = cqs_[queue.cq];
+  layout::Cq& shared = view(vi).cq(queue.cq);
+  layout::CqEntry* ring = view(vi).cq_ring(queue.cq);
+  while (queue.announced != queue.completed &&
+         cq.tail - shared.consumed.load(std::memory_order_acquire) < layout::kCqRingEntries) {
+    layout::CqEntry& entry = ring[cq.tail % layout::kCqRingEntries];
+    entry.vi = i;
+    entry.vi_generation = vi.generation;
+    entry.sequence = queue.announced++;
+    entry.receive = receive;
+    entry.tag.store(layout::cq_tag(cq.tail, cq.generation), std::memory_order_release);
+    ++cq.tail;
+  }
+  wake_later(vi.program, shared.sleepers);
+  return queue.announced == queue.completed;
+}
+
+// Shows them, or puts the queue in the CQ's backlog when there is no room (or others wait there
+// already).
 void Stack::announce(ViIndex i, bool receive) {
   Vi& vi = vis_[i];
   state::WorkQueue& queue = receive ? vi.receive : vi.send;
   if (queue.backlog_next != kNotListed) return;
   state::Cq& cq = cqs_[queue.cq];
-  layout::Cq& shared = view(vi).cq(queue.cq);
-  layout::CqEntry* ring = view(vi).cq_ring(queue.cq);
-  if (cq.backlog_head == kNone) {
-    while (queue.announced != queue.completed &&
-           cq.tail - shared.consumed.load(std::memory_order_acquire) < layout::kCqRingEntries) {
-      layout::CqEntry& entry = ring[cq.tail % layout::kCqRingEntries];
-      entry.vi = i;
-      entry.vi_generation = vi.generation;
-      entry.sequence = queue.announced++;
-      entry.receive = receive;
-      entry.tag.store(layout::cq_tag(cq.tail, cq.generation), std::memory_order_release);
-      ++cq.tail;
-    }
-    wake_later(vi.program, shared.sleepers);
-    if (queue.announced == queue.completed) return;
-  }
-  queue.backlog_next = kNone;
+  if (cq.backlog_head == kNone && show(i, receive)) return;
   const std::uint32_t listed = i * 2 + (receive ? 1 : 0);
-  if (cq.backlog_head == kNone) {
-    cq.backlog_head = listed;
-  } else {
-    Vi& last = vis_[cq.backlog_tail / 2];
-    (cq.backlog_tail % 2 ? last.receive : last.send).backlog_next = listed;
-  }
+  queue.backlog_next = kNone;
+  queue.backlog_previous = cq.backlog_tail;
+  (cq.backlog_head == kNone ? cq.backlog_head : listed_queue(cq.backlog_tail).backlog_next) = listed;
   cq.backlog_tail = listed;
   ++root_->counters.cq_overflows;
+  await_room(queue.cq);
+}
+
+void Stack::await_room(std::uint32_t c) {
+  state::Cq& cq = cqs_[c];
+  layout::Cq& shared = views_[cq.session].cq(c);
   shared.starved.store(1);
   // The client may have made room just before it could see that we starve: look again next round.
   if (cq.tail - shared.consumed.load() < layout::kCqRingEntries) {
-    view(vi).header().doorbells.ring(layout::cq_bit(capacity(), queue.cq));
+    views_[cq.session].header().doorbells.ring(layout::cq_bit(capacity(), c));
   }
 }
 
 void Stack::drain_backlog(std::uint32_t c) {
   state::Cq& cq = cqs_[c];
-  std::uint32_t listed = cq.backlog_head;
-  if (listed == kNone) return;
-  cq.backlog_head = cq.backlog_tail = kNone;
+  if (cq.backlog_head == kNone) return;
   views_[cq.session].cq(c).starved.store(0);
-  while (listed != kNone) {
-    Vi& vi = vis_[listed / 2];
-    const bool receive = listed % 2 != 0;
-    state::WorkQueue& queue = receive ? vi.receive : vi.send;
-    const std::uint32_t next = queue.backlog_next;
-    queue.backlog_next = kNotListed;
-    announce(listed / 2, receive);
-    listed = next;
+  while (cq.backlog_head != kNone && credit_ > 0) {
+    const std::uint32_t listed = cq.backlog_head;
+    const std::uint32_t tail = cq.tail;
+    const bool all = show(listed / 2, listed % 2 != 0);
+    credit_ -= static_cast<std::int32_t>(1 + cq.tail - tail);
+    if (!all) break;
+    leave_backlog(listed / 2, listed % 2 != 0);
   }
+  if (cq.backlog_head != kNone) await_room(c);
 }
 
 void Stack::leave_backlog(ViIndex i, bool receive) {
-  Vi& vi = vis_[i];
-  state::WorkQueue& queue = receive ? vi.receive : vi.send;
+  state::WorkQueue& queue = listed_queue(i * 2 + (receive ? 1 : 0));
   if (queue.backlog_next == kNotListed || queue.cq == kNone) return;
   state::Cq& cq = cqs_[queue.cq];
-  const std::uint32_t self = i * 2 + (receive ? 1 : 0);
-  std::uint32_t previous = kNone;
-  for (std::uint32_t listed = cq.backlog_head; listed != kNone;) {
-    Vi& other = vis_[listed / 2];
-    state::WorkQueue& its = listed % 2 ? other.receive : other.send;
-    if (listed == self) {
-      if (previous == kNone) {
-        cq.backlog_head = its.backlog_next;
-      } else {
-        Vi& before = vis_[previous / 2];
-        (previous % 2 ? before.receive : before.send).backlog_next = its.backlog_next;
-      }
-      if (cq.backlog_tail == self) cq.backlog_tail = previous;
-      break;
-    }
-    previous = listed;
-    listed = its.backlog_next;
-  }
+  const std::uint32_t next = queue.backlog_next, previous = queue.backlog_previous;
+  (previous == kNone ? cq.backlog_head : listed_queue(previous).backlog_next) = next;
+  (next == kNone ? cq.backlog_tail : listed_queue(next).backlog_previous) = previous;
   queue.backlog_next = kNotListed;
 }
 
@@ -129,13 +119,14 @@ void Stack::report(ViIndex i, std::uint32_t error, const Blame& blame) {
   alert(vis_[i].program);
 }
 
-// Completes as flushed everything that is posted, in order.
-void Stack::flush_queues(ViIndex i) {
-  flush_sends(i);
-  flush_receives(i);
+// Completes as flushed what is posted, in order: all that has been begun, of the rest at most `most` on
+// each queue. What is left then is announced by the doorbell.
+void Stack::flush_queues(ViIndex i, std::uint32_t most) {
+  flush_sends(i, most);
+  flush_receives(i, most);
 }
 
-void Stack::flush_sends(ViIndex i) {
+void Stack::flush_sends(ViIndex i, std::uint32_t most) {
   Vi& vi = vis_[i];
   const layout::RingEntry* ring = view(vi).send_ring(i);
   while (vi.send.completed != vi.send.taken) {
@@ -146,16 +137,16 @@ void Stack::flush_sends(ViIndex i) {
     complete(i, false, message.slot, status | vip::status_op(message.op), message.length, 0, 0);
   }
   vi.current_slot = kNone;
-  std::uint32_t slot = kNone;
-  for (std::uint32_t n = 0; n < layout::kRingEntries; ++n) {
-    if (!next_posted(vi, ring, vi.send.taken, slot)) break;
+  std::uint32_t slot = kNone, flushed = 0;
+  for (; flushed < most && next_posted(vi, ring, vi.send.taken, slot); ++flushed) {
     ++vi.send.taken;
     const std::uint16_t op = view(vi).slot(slot).request.op;
     complete(i, false, slot, vip::kFlushedError | vip::status_op(op), 0, 0, 0);
   }
+  charge_flushed(i, flushed, most);
 }
 
-void Stack::flush_receives(ViIndex i) {
+void Stack::flush_receives(ViIndex i, std::uint32_t most) {
   Vi& vi = vis_[i];
   const layout::RingEntry* ring = view(vi).receive_ring(i);
   if (vi.divert == state::Divert::kPending) vi.divert = state::Divert::kNone;
@@ -165,12 +156,17 @@ void Stack::flush_receives(ViIndex i) {
     complete(i, true, vi.receive_slot, status | vip::kOpReceive, 0, 0, 0);
     vi.receive_slot = kNone;
   }
-  std::uint32_t slot = kNone;
-  for (std::uint32_t n = 0; n < layout::kRingEntries; ++n) {
-    if (!next_posted(vi, ring, vi.receive.taken, slot)) break;
+  std::uint32_t slot = kNone, flushed = 0;
+  for (; flushed < most && next_posted(vi, ring, vi.receive.taken, slot); ++flushed) {
     ++vi.receive.taken;
     complete(i, true, slot, vip::kFlushedError | vip::kOpReceive, 0, 0, 0);
   }
+  charge_flushed(i, flushed, most);
+}
+
+void Stack::charge_flushed(ViIndex i, std::uint32_t flushed, std::uint32_t most) {
+  credit_ -= static_cast<std::int32_t>(flushed);
+  if (flushed == most) view(vis_[i]).header().doorbells.ring(layout::vi_bit(i));
 }
 
 }  // namespace viaduct

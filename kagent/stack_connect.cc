@@ -72,13 +72,21 @@ void Stack::on_connect_request(const wire::Decoded& frame) {
     ++count.drop_bad_body;
     return;
   }
+  const bool proven = is_proven(frame, body);
+  const bool trusted = proven || !must_prove();
+  body.credit = frame.header.window;
   std::uint32_t r = find_request(frame.source, body);
   if (r != kNone) {
     Request& request = requests_[r];
+    if (proven) note_proven(request);
     switch (request.state) {
       case RequestState::kHeld:
         if (move_request(frame.source, body)) return drop_request(r);
-        send_request_answer(request, Type::kConnectHeld, 0);
+        if (request.proven || trusted) {
+          send_request_answer(request, Type::kConnectHeld, 0);
+        } else {
+          ask_for_proof(frame.source, body);
+        }
         break;
       case RequestState::kMatched: send_request_answer(request, Type::kConnectHeld, 1); break;
       case RequestState::kAccepting: send_connect_accept(request.vi); break;
@@ -97,19 +105,20 @@ void Stack::on_connect_request(const wire::Decoded& frame) {
     return;
   }
   const bool peer_to_peer = (body.rdma_flags & wire::kPeerToPeer) != 0;
-  if (peer_to_peer && on_peer_request(frame, body)) return;
+  if (trusted && peer_to_peer && on_peer_request(frame, body)) return;
 
   std::uint32_t listener = peer_to_peer ? kNone : root_->listeners;
   while (listener != kNone && !same(pendings_[listener].local, body)) {
     listener = pendings_[listener].listener_next;
   }
   if (listener == kNone && move_request(frame.source, body)) return;
+  if (!trusted) return ask_for_proof(frame.source, body);
   r = new_request();
   if (r == kNone) {
     ++count.drop_request_table_full;
     return;
   }
-  hold_request(r, frame.source, body);
+  hold_request(r, frame.source, body, proven);
   if (listener != kNone) {
     const std::uint32_t session = listener / layout::kCommands;
     const std::uint32_t command = listener % layout::kCommands;
@@ -127,8 +136,9 @@ void Stack::connect_wait(std::uint32_t session, std::uint32_t command, const Com
   state::Pending& waiting = pending(session, command);
   for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
     const Request& request = requests_[r];
+    --credit_;
     if (request.state != RequestState::kHeld || !same(body.local, request.body) ||
-        (request.body.rdma_flags & wire::kPeerToPeer)) {
+        (request.body.rdma_flags & wire::kPeerToPeer) || (must_prove() && !request.proven)) {
       continue;
     }
     waiting.op = Op::kConnectWait;
@@ -250,6 +260,7 @@ void Stack::send_connect_accept(ViIndex i) {
   body.request = vi.remote_request;
   wire::Header header{};
   header.type = Type::kConnectAccept;
+  header.window = standing_credit();
   header.vi = vi.peer_vi;
   header.key = vi.peer_key;
   header.payload_length = static_cast<std::uint16_t>(
@@ -317,7 +328,9 @@ void Stack::send_connect_request(ViIndex i, state::Asked& to) {
   std::memcpy(body.remote.data(), attempt.remote.discriminator, body.remote_length);
   wire::Header header{};
   header.type = Type::kConnectRequest;
+  header.window = standing_credit();
   header.vi = kToRequest;
+  header.key = to.cookie;
   header.payload_length = static_cast<std::uint16_t>(
       wire::encode(body, frame.data + wire::kEthernetBytes + wire::kHeaderBytes));
   to.may_keep = 1;
@@ -329,6 +342,7 @@ void Stack::attempt_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.session == kNone || vi.state != vip::kConnectPending) return;
   if (now_ >= vi.connect_deadline) {
+    if (vi.accepting && !requests_[vi.request].proven) suspect();
     return fail_attempt(i, vi.accepting || vi.peer_to_peer ? vip::kTimeout : unanswered(i));
   }
   ++vi.attempts;
@@ -368,6 +382,7 @@ void Stack::on_connect_accept(const wire::Decoded& frame) {
     ++count.drop_bad_body;
     return;
   }
+  body.credit = frame.header.window;
   const std::uint32_t i = frame.header.vi;
   if (i < vis_.fresh()) {
     Vi& vi = vis_[i];

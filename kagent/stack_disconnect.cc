@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::uint32_t kGoodbyeTries = 12;  // more than half a second
 constexpr unsigned kProbeTries = 8;  // to find a VI that can be asked for
-constexpr std::uint32_t kResetsPerMs = 256;
+constexpr std::uint32_t kFlushedAtOnce = 64;  // when the peer has ended the connection
+constexpr std::uint32_t kAnswersPerMs = 256;
 
 std::uint32_t bucket_of(const MacAddress& address) {
   std::uint32_t h = 2166136261u;
@@ -49,9 +50,9 @@ std::uint32_t Stack::find_peer(const MacAddress& address, bool create) {
   if (!create) return kNone;
   const std::uint32_t p = peers_.take();
   if (p == kNone) return kNone;
-  peers_[p] = {address, 1, kNone, kNone, 0, peer_buckets_[bucket], kNone, now_};
+  peers_[p] = {address, 1, kNone, kNone, 0, peer_buckets_[bucket], kNone, now_, 0, 0, address};
   peer_buckets_[bucket] = p;
-  wheel_.arm(peer_timer(p), now_ + limits_.keepalive_ns);
+  watch_peer(p, now_ + limits_.keepalive_ns);
   return p;
 }
 
@@ -70,6 +71,7 @@ bool Stack::link(ViIndex i, const MacAddress& address, const wire::ConnectBody& 
   if (p == kNone) return false;
   Vi& vi = vis_[i];
   state::Peer& peer = peers_[p];
+  peer.host = body.host;
   vi.peer = p;
   vi.peer_address = address;
   vi.peer_vi = body.vi;
@@ -81,6 +83,7 @@ bool Stack::link(ViIndex i, const MacAddress& address, const wire::ConnectBody& 
   vi.checked = address != address_ &&
                (limits_.checksum || (body.rdma_flags & wire::kAsksForChecksum) != 0);
   vi.receive_next = body.first_psn;
+  begin_credit(vi, vi.reliability == vip::kUnreliable ? body.credit : std::uint16_t{0}, now_);
   vi.peer_previous = kNone;
   vi.peer_next = peer.vis;
   if (peer.vis != kNone) vis_[peer.vis].peer_previous = i;
@@ -120,6 +123,8 @@ void Stack::unlink(ViIndex i) {
 void Stack::establish(ViIndex i) {
   Vi& vi = vis_[i];
   wheel_.disarm(vi_timer(i));
+  // What was posted too early is not sent, also when its doorbell has not been answered yet.
+  flush_sends(i);
   set_state(i, vip::kConnected);
   ++root_->counters.connections_opened;
   if (vi.peer_to_peer) return end_peer_attempt(i, vip::kSuccess);
@@ -176,10 +181,11 @@ vip::Return Stack::disconnect(std::uint32_t session, const CommandBody& body) {
 void Stack::end_connection(ViIndex i, End end, std::uint32_t error, std::uint32_t refused_psn,
                            std::uint32_t reason) {
   Vi& vi = vis_[i];
+  const bool by_us = end == End::kLocal || end == End::kGone;
   switch (vi.state) {
     case vip::kIdle: return;
     case vip::kConnectPending:
-      return fail_attempt(i, end == End::kLocal ? vip::kInvalidState : vip::kTimeout);
+      return fail_attempt(i, by_us ? vip::kInvalidState : vip::kTimeout);
     case vip::kError:
       if (end == End::kLocal) {
         flush_queues(i);
@@ -190,7 +196,7 @@ void Stack::end_connection(ViIndex i, End end, std::uint32_t error, std::uint32_
   }
   wheel_.disarm(vi_timer(i));
   StackCounters& count = root_->counters;
-  if (end == End::kLocal) {
+  if (by_us) {
     say_goodbye(vi, vi.send_next, 0);
     ++count.connections_closed;
     set_state(i, vip::kIdle);
@@ -205,7 +211,8 @@ void Stack::end_connection(ViIndex i, End end, std::uint32_t error, std::uint32_
   std::atomic_thread_fence(std::memory_order_seq_cst);
   unlink(i);
   if (placing_ == i) flush_placement();
-  flush_queues(i);
+  // A program that has asked for it finds all of them; one that is gone looks at none.
+  if (end != End::kGone) flush_queues(i, by_us ? layout::kRingEntries : kFlushedAtOnce);
   reset_transfer(i);
 }
 
@@ -293,14 +300,18 @@ void Stack::on_disconnect(const wire::Decoded& frame) {
   }
 }
 
+bool Stack::may_answer() {
+  const std::uint64_t epoch = now_ / kMs;
+  if (epoch != answer_epoch_) {
+    answer_epoch_ = epoch;
+    answers_in_epoch_ = 0;
+  }
+  return ++answers_in_epoch_ <= kAnswersPerMs;
+}
+
 // Tells the sender of a frame that the connection it belongs to does not exist (any more).
 void Stack::send_reset(const wire::Decoded& offending) {
-  const std::uint64_t epoch = now_ / kMs;
-  if (epoch != reset_epoch_) {
-    reset_epoch_ = epoch;
-    resets_in_epoch_ = 0;
-  }
-  if (++resets_in_epoch_ > kResetsPerMs) return;
+  if (!may_answer()) return;
   ++root_->counters.resets_sent;
   send_short(Type::kReset, offending.source, offending.header.vi, offending.header.key, 0, 0, 0);
 }
@@ -352,15 +363,38 @@ std::size_t Stack::remains(const void* segment, const StackLimits& limits,
   return count;
 }
 
+std::optional<Stack::Remains> Stack::connection(const void* segment, const StackLimits& limits,
+                                               std::uint32_t i, std::uint64_t key) {
+  if (i >= limits.vis) return std::nullopt;
+  const auto* base = static_cast<const std::byte*>(segment);
+  const Vi& vi = reinterpret_cast<const Vi*>(base + parts(limits).vis)[i];
+  if (once(vi.session) == kNone || once(vi.state) != vip::kConnected ||
+      once(vi.local_key) != key) {
+    return std::nullopt;
+  }
+  return Remains{once(vi.peer_address), once(vi.peer_vi), once(vi.peer_key), once(vi.send_next),
+                 once(vi.receive_next)};
+}
+
+std::uint64_t Stack::beats(const void* segment, const StackLimits& limits) {
+  const auto* base = static_cast<const std::byte*>(segment);
+  return once(reinterpret_cast<const state::Root*>(base + parts(limits).root)->beats);
+}
+
 // ---------------------------------------------------------------------------- keep-alive
 
 // One probe for each peer host, not for each VI: the cost does not grow with idle connections. The
 // VIs take turns, also while the peer is heard, so that a connection of which only the peer knows
 // that it is over is found some time.
 void Stack::peer_timeout(std::uint32_t p) {
-  const state::Peer& peer = peers_[p];
+  state::Peer& peer = peers_[p];
+  ++root_->beats;
+  // While nobody drove us, nobody could be heard: that time is not the peer's silence.
+  const std::uint64_t late = now_ - std::min(now_, peer.due);
+  peer.last_heard = std::min(now_, peer.last_heard + late);
+  if (peer.vouched != 0) peer.vouched = std::min(now_, peer.vouched + late);
   const std::uint64_t silence = now_ - peer.last_heard;
-  if (silence >= limits_.peer_timeout_ns) {
+  if (silence >= limits_.peer_timeout_ns && !is_excused(peer)) {
     while (peer.in_use && peer.vis != kNone) {
       const bool last = peer.count == 1;
       end_connection(peer.vis, End::kLost, vip::kConnectionLost);
@@ -368,22 +402,33 @@ void Stack::peer_timeout(std::uint32_t p) {
     }
     return;
   }
-  probe(p);
-  wheel_.arm(peer_timer(p), std::min(now_ + limits_.keepalive_ns,
-                                     peer.last_heard + limits_.peer_timeout_ns));
+  const ViIndex probed = probe(p);
+  if (silence >= limits_.keepalive_ns && probed != kNone) ask_whether_stopped(probed);
+  const std::uint64_t end = peer.last_heard + limits_.peer_timeout_ns;
+  const std::uint64_t next = now_ + limits_.keepalive_ns;
+  watch_peer(p, end > now_ ? std::min(next, end) : next);
 }
 
-void Stack::probe(std::uint32_t p) {
+void Stack::watch_peer(std::uint32_t p, std::uint64_t until) {
+  peers_[p].due = until;
+  wheel_.arm(peer_timer(p), until);
+}
+
+// Returns the VI whose turn it was.
+Stack::ViIndex Stack::probe(std::uint32_t p) {
   state::Peer& peer = peers_[p];
-  for (unsigned i = 0; i < kProbeTries; ++i) {
-    const Vi& vi = vis_[peer.probe_next != kNone ? peer.probe_next : peer.vis];
+  for (unsigned n = 0; n < kProbeTries; ++n) {
+    const ViIndex i = peer.probe_next != kNone ? peer.probe_next : peer.vis;
+    const Vi& vi = vis_[i];
     peer.probe_next = vi.peer_next;
     // The peer need not know of a connection that is being made.
     if (vi.state != vip::kConnected) continue;
     ++root_->counters.probes_sent;
-    return send_short(Type::kProbe, vi.peer_address, vi.peer_vi, vi.peer_key, vi.send_next,
-                      vi.receive_next, 0);
+    send_short(Type::kProbe, vi.peer_address, vi.peer_vi, vi.peer_key, vi.send_next,
+               vi.receive_next, 0);
+    return i;
   }
+  return kNone;
 }
 
 void Stack::on_probe(const wire::Decoded& frame) {

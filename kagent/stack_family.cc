@@ -147,6 +147,7 @@ vip::Return Stack::take_vi(std::uint32_t program, const layout::CommandBody& bod
   Vi& vi = vis_[body.vi];
   if (vi.program == program) return vip::kSuccess;
   if (placing_ == body.vi) flush_placement();
+  credit_ -= kSystemCallCost;
   Vi heir = vi;
   heir.program = program;
   if (!hand_over_received(vi, heir)) return vip::kErrorResource;
@@ -226,7 +227,7 @@ void Stack::leave(std::uint32_t program, std::uint64_t now) {
   drop_requests(session, program);
   for (ViIndex i = 0; i < vis_.fresh(); ++i) {
     if (vis_[i].session != session || vis_[i].program != program) continue;
-    end_connection(i, End::kLocal, 0);
+    end_connection(i, End::kGone, 0);
     free_vi(i);
   }
   for (std::uint32_t i = 0; i < cqs_.fresh(); ++i) {

@@ -37,6 +37,7 @@ void Stack::host_by_name(std::uint32_t session, std::uint32_t command, const Com
   }
   state::Pending& asking = pending(session, command);
   asking.op = Op::kHostByName;
+  asking.answerer = {};
   asking.attempts = 0;
   std::memcpy(asking.name, body.name, sizeof asking.name);
   ask_names(session, command);
@@ -46,6 +47,7 @@ void Stack::host_by_address(std::uint32_t session, std::uint32_t command,
                             const CommandBody& body) {
   state::Pending& asking = pending(session, command);
   asking.op = Op::kHostByAddress;
+  asking.answerer = {};
   asking.attempts = 0;
   asking.local = body.remote;
   asking.name[0] = '\0';
@@ -62,6 +64,7 @@ void Stack::host_by_address(std::uint32_t session, std::uint32_t command,
 void Stack::discover(std::uint32_t session, std::uint32_t command, const CommandBody&) {
   state::Pending& asking = pending(session, command);
   asking.op = Op::kDiscover;
+  asking.answerer = {};
   asking.attempts = 0;
   asking.name[0] = '\0';
   sessions_[session].discovered_count = 0;
@@ -129,6 +132,18 @@ void Stack::on_name_query(const wire::Decoded& query) {
   submit_frame(frame, wire::encode(header, query.source, address_, ether_type_, frame.data));
 }
 
+// The query has its answer already. If this one comes from the same host, it was asked twice.
+void Stack::note_second_answer(const state::Pending& answered, const MacAddress& source) {
+  if (answered.answerer == source) {
+    ++root_->counters.drop_stale_answer;
+    return;
+  }
+  ++root_->counters.name_conflicts;
+  std::memcpy(name_conflict_.name, answered.name, sizeof answered.name);
+  name_conflict_.first = answered.answerer;
+  name_conflict_.second = source;
+}
+
 void Stack::on_name_reply(const wire::Decoded& reply) {
   wire::NameBody body;
   if (!wire::decode(reply.payload, body)) {
@@ -142,9 +157,14 @@ void Stack::on_name_reply(const wire::Decoded& reply) {
   }
   const std::uint32_t session = body.request / layout::kCommands;
   const std::uint32_t command = body.request % layout::kCommands;
-  const state::Pending& asking = pending(session, command);
-  if (asking.op == Op::kHostByName && strnlen(asking.name, 64) == body.name_length &&
-      std::memcmp(asking.name, body.name.data(), body.name_length) == 0) {
+  state::Pending& asking = pending(session, command);
+  const bool same_name = strnlen(asking.name, sizeof asking.name) == body.name_length &&
+                         std::memcmp(asking.name, body.name.data(), body.name_length) == 0;
+  if (asking.op == Op::kNone && asking.answerer != MacAddress{} && same_name) {
+    return note_second_answer(asking, reply.source);
+  }
+  if (asking.op == Op::kHostByName && same_name) {
+    asking.answerer = reply.source;
     return finish(session, command, vip::kSuccess, answer(Op::kHostByName, reply.source));
   }
   if (asking.op == Op::kHostByAddress &&

@@ -39,7 +39,7 @@ void Stack::submit_packed(ViIndex i, Frame& frame, std::uint32_t psn, std::size_
   fill_header(vi, header);
   header.flags = wire::kFlagPacked | wire::kFlagFirst | wire::kFlagLast | wire::kOpSend;
   header.flags |= checked_flag(vi);
-  if (ask && vi.reliability != vip::kUnreliable) header.flags |= wire::kFlagAckNow;
+  if (ask) header.flags |= wire::kFlagAckNow;
   header.psn = psn;
   header.message_length = static_cast<std::uint32_t>(bytes);
   header.payload_length = static_cast<std::uint16_t>(bytes);
@@ -50,7 +50,7 @@ void Stack::submit_packed(ViIndex i, Frame& frame, std::uint32_t psn, std::size_
 
 // The message that was just begun and those behind it in one frame. False, and nothing done, if
 // there is none behind it that will do. `more`: something else waits.
-[[gnu::noinline]] bool Stack::send_packed(ViIndex i, const Message& first, bool window_full, bool& more) {
+[[gnu::noinline]] bool Stack::send_packed(ViIndex i, const Message& first, std::uint32_t room, bool& more) {
   Vi& vi = vis_[i];
   const layout::RingEntry* const ring = view(vi).send_ring(i);
   Message next;
@@ -75,14 +75,16 @@ void Stack::submit_packed(ViIndex i, Frame& frame, std::uint32_t psn, std::size_
     ++vi.send.taken;
   } while (at + wire::kPackedBytes < vi.payload && another(at));
   more = more_to_send(i);
-  submit_packed(i, frame, vi.send_next, at, !more || window_full);
+  const bool unreliable = vi.reliability == vip::kUnreliable;
+  const bool ask = unreliable ? asks_for_credit(vi, room, 1) : !more || room == 1;
+  submit_packed(i, frame, vi.send_next, at, ask);
   root_->counters.messages_sent += messages;
   root_->counters.messages_packed += messages;
   root_->counters.bytes_sent += bytes;
   vi.current_slot = kNone;
   ++vi.send_next;
   note_sent(i);
-  while (vi.reliability == vip::kUnreliable && vi.send.completed != vi.send.taken) {
+  while (unreliable && vi.send.completed != vi.send.taken) {
     finish_unreliable(i);
   }
   return true;

@@ -59,6 +59,7 @@ void Stack::meet_held_peer(ViIndex i) {
   for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
     const state::Request& request = requests_[r];
     if (request.state != RequestState::kHeld || !awaits(i, request.body)) continue;
+    if (must_prove() && !request.proven) continue;
     const wire::ConnectBody theirs = request.body;
     const MacAddress source = request.source;
     drop_request(r);

@@ -339,6 +339,8 @@ void Stack::on_unreliable_data(ViIndex i, const wire::Decoded& frame) {
   Vi& vi = vis_[i];
   StackCounters& count = root_->counters;
   const wire::Header& header = frame.header;
+  if (vi.credit != 0) take_credit(i, header.ack, header.window);
+  if (header.flags & wire::kFlagAckNow) [[unlikely]] give_credit(i);
   const std::uint32_t ahead = header.psn - vi.receive_next;
   if (static_cast<std::int32_t>(ahead) < 0) {
     ++count.drop_out_of_sequence;

@@ -136,6 +136,9 @@ void Stack::on_moved(ViIndex i, const wire::Decoded& frame) {
     return;
   }
   Vi& vi = vis_[i];
+  const std::uint64_t asked_for =
+      std::uint64_t{frame.header.offset} << 32 | frame.header.immediate;
+  if (asked_for != 0 && !vi.peer_linked) return prove(i, frame.source, asked_for);
   address = way_to(address);
   if (vi.peer_linked || !reachable(address)) {
     ++root_->counters.drop_stale_answer;
@@ -167,6 +170,17 @@ void Stack::on_moved(ViIndex i, const wire::Decoded& frame) {
   if (++attempt.moves > kMovesInHaste) return;
   vi.attempts = 0;
   wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.connect_deadline));
+}
+
+// It asks whether we hear it. Whoever goes on asking must not make us busy.
+void Stack::prove(ViIndex i, const MacAddress& to, std::uint64_t shown) {
+  state::Attempt& attempt = attempts_[i];
+  Asked* const asked = find_asked(i, to);
+  if (asked == nullptr || attempt.moves_now == kMovesAtOnce) return;
+  ++attempt.moves_now;
+  asked->cookie = shown;
+  asked->unanswered = 0;
+  send_connect_request(i, *asked);
 }
 
 // The attempt is over: nobody shall be given the request any more.
@@ -256,21 +270,26 @@ bool Stack::move_request(const MacAddress& source, const wire::ConnectBody& body
     const std::uint32_t session = open_sessions_[turn++];
     if (!sessions_[session].delegated || !has_notice(session, body)) continue;
     root_->notice_turn = turn;
-    Frame frame;
-    if (!reserve_frame(frame)) return true;
-    const MacAddress& address = sessions_[session].delegate;
-    wire::Header header{};
-    header.type = wire::Type::kConnectMoved;
-    header.vi = body.vi;
-    header.key = body.key;
-    header.psn = body.request;
-    header.payload_length = static_cast<std::uint16_t>(address.size());
-    std::memcpy(frame.data + wire::kEthernetBytes + wire::kHeaderBytes, address.data(),
-                address.size());
-    submit_frame(frame, wire::encode(header, source, address_, ether_type_, frame.data));
+    send_moved(source, body, sessions_[session].delegate, 0);
     return true;
   }
   return false;
+}
+
+void Stack::send_moved(const MacAddress& source, const wire::ConnectBody& body,
+                       const MacAddress& to, std::uint64_t wanted) {
+  Frame frame;
+  if (!reserve_frame(frame)) return;
+  wire::Header header{};
+  header.type = wire::Type::kConnectMoved;
+  header.vi = body.vi;
+  header.key = body.key;
+  header.psn = body.request;
+  header.offset = static_cast<std::uint32_t>(wanted >> 32);
+  header.immediate = static_cast<std::uint32_t>(wanted);
+  header.payload_length = static_cast<std::uint16_t>(to.size());
+  std::memcpy(frame.data + wire::kEthernetBytes + wire::kHeaderBytes, to.data(), to.size());
+  submit_frame(frame, wire::encode(header, source, address_, ether_type_, frame.data));
 }
 
 // A program has put up a notice, maybe for a request that is held. Once in a millisecond at most.

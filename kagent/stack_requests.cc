@@ -4,6 +4,14 @@
 //   kHeld --ConnectWait--> kMatched --Accept--> kAccepting
 //     \________________________\___________________\____ over: kDone, so that a late copy of the frame
 //                                                        does not look like a new request
+//
+// Requests can be forged. The agent takes them as they come while few of them stand that might be:
+// connecting costs no more than it must. When they fill a good part of the table, or one that a
+// program has accepted turns out to have nobody behind it, the agent asks for a proof for some time:
+// it answers CONNECT_MOVED to itself, with a cookie that only who hears it can put into the request,
+// and keeps nothing. Unproven requests that it has kept wait until then. A program's own stack asks for
+// none: who knows its address has heard the agent's CONNECT_MOVED.
+#include "kagent/siphash.h"
 #include "kagent/stack.h"
 
 namespace viaduct {
@@ -19,6 +27,12 @@ namespace {
 constexpr std::uint64_t kRequestSilence = 1000 * kMs;  // a requester this silent has given up
 constexpr std::uint64_t kTombstoneTime = 2000 * kMs;
 constexpr unsigned kEvictionTries = 64;
+constexpr std::uint64_t kSuspicion = 10'000 * kMs;  // a proof is asked for that long
+constexpr std::uint64_t kCookieTime = 4'000 * kMs;  // a cookie is good for once to twice that long
+constexpr std::uint32_t kUnprovenShare = 4;         // 1 / this of the table
+
+// A cookie travels in two fields of 32 bits, of which one is never 0.
+constexpr std::uint64_t kCookieMark = 1;
 
 }  // namespace
 
@@ -67,10 +81,12 @@ std::uint32_t Stack::new_request() {
 }
 
 // A new one, that nobody has yet.
-void Stack::hold_request(std::uint32_t r, const MacAddress& source,
-                         const wire::ConnectBody& body) {
+void Stack::hold_request(std::uint32_t r, const MacAddress& source, const wire::ConnectBody& body,
+                         bool proven) {
   Request& request = requests_[r];
   request.state = RequestState::kHeld;
+  request.proven = proven;
+  if (!proven && ++root_->unproven >= std::max(limits_.requests / kUnprovenShare, 1u)) suspect();
   request.source = source;
   request.body = body;
   request.session = kNone;
@@ -114,6 +130,7 @@ void Stack::drop_request(std::uint32_t r) {
   Request& request = requests_[r];
   wheel_.disarm(request_timer(r));
   if (request.state == RequestState::kHeld) count_held(-1);
+  forget_unproven(request);
   remove_request(r);
   std::uint32_t* link = &request_buckets_[request_bucket(request.body.key)];
   while (*link != r) link = &requests_[*link].bucket_next;
@@ -127,6 +144,7 @@ void Stack::drop_request(std::uint32_t r) {
 void Stack::bury_request(std::uint32_t r) {
   remove_request(r);
   if (requests_[r].state == RequestState::kHeld) count_held(-1);
+  forget_unproven(requests_[r]);
   requests_[r].state = RequestState::kDone;
   append_request(r);
   wheel_.arm(request_timer(r), now_ + kTombstoneTime);
@@ -141,7 +159,10 @@ void Stack::request_timeout(std::uint32_t r) {
     return;
   }
   if (request.state == RequestState::kAccepting) return;  // the VI's own timer decides
-  if (request.state == RequestState::kMatched) return bury_request(r);
+  if (request.state == RequestState::kMatched) {
+    if (!request.proven) suspect();
+    return bury_request(r);
+  }
   // A program that has its handle must be able to learn, however late, that the requester gave up.
   if (request.state == RequestState::kDone && request.session != kNone) return;
   drop_request(r);
@@ -153,6 +174,41 @@ void Stack::release_request(std::uint32_t r) {
   if (requests_[r].state == RequestState::kDone && !wheel_.armed(request_timer(r))) {
     drop_request(r);
   }
+}
+
+// ---------------------------------------------------------------------------- forged ones
+
+void Stack::forget_unproven(const Request& request) {
+  if (!request.proven && request.state != RequestState::kDone) --root_->unproven;
+}
+
+void Stack::note_proven(Request& request) {
+  forget_unproven(request);
+  request.proven = 1;
+}
+
+void Stack::suspect() {
+  if (limits_.claims != 0) root_->proof_until = now_ + kSuspicion;
+}
+
+std::uint64_t Stack::cookie(const MacAddress& source, const wire::ConnectBody& body,
+                            std::uint64_t epoch) const {
+  std::uint64_t address = 0;
+  std::memcpy(&address, source.data(), source.size());
+  const std::uint64_t words[] = {body.key, std::uint64_t{body.request} << 32 | body.vi, epoch,
+                                 address};
+  return siphash(root_->cookie_key, words) | kCookieMark;
+}
+
+bool Stack::is_proven(const wire::Decoded& frame, const wire::ConnectBody& body) const {
+  const std::uint64_t shown = frame.header.key, epoch = now_ / kCookieTime;
+  return shown != 0 && (shown == cookie(frame.source, body, epoch) ||
+                        shown == cookie(frame.source, body, epoch - 1));
+}
+
+void Stack::ask_for_proof(const MacAddress& source, const wire::ConnectBody& body) {
+  ++root_->counters.proofs_asked;
+  send_moved(source, body, address_, cookie(source, body, now_ / kCookieTime));
 }
 
 }  // namespace viaduct

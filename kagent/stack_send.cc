@@ -1,7 +1,9 @@
 // Sending: from a posted work request to frames.
 //
-// A VI with work stands in the ready list. Each round every VI in it may send up to kQuantum
-// frames; it leaves the list when it has nothing more to send or must wait for acknowledgements.
+// A VI with work stands in its session's ready list, and a session with such VIs in the list of those.
+// Each round every session in it may send kSessionQuantum frames or so, each of its VIs up to kQuantum;
+// the others wait for the next round. A VI leaves the list when it has nothing more to send or must
+// wait for acknowledgements.
 // A message's data is read from the program when its frames are built, also when they are built
 // again: nothing is copied in between.
 // Small messages that wait behind each other share a frame, see stack_packed.cc.
@@ -19,6 +21,8 @@ using state::Vi;
 namespace {
 
 constexpr unsigned kQuantum = 64;  // frames of one VI in one round
+constexpr unsigned kSessionQuantum = 128;  // of one session; a VI counts as a frame too
+constexpr std::uint32_t kFlushedByBell = 64;
 constexpr unsigned kBatch = 32;    // frames built at once
 constexpr std::uint64_t kIdle = 250'000'000;  // ns
 constexpr std::uint16_t kOpReadResponse = 4;  // beside layout::SlotOp
@@ -78,39 +82,64 @@ void Stack::make_ready(ViIndex i) {
   if (vi.listed & state::kOnReadyList) return;
   vi.listed |= state::kOnReadyList;
   vi.ready_next = kNone;
-  if (root_->ready_head == kNone) {
-    root_->ready_head = i;
-  } else {
-    vis_[root_->ready_tail].ready_next = i;
-  }
-  root_->ready_tail = i;
+  state::Session& session = sessions_[vi.session];
+  (session.ready_head == kNone ? session.ready_head : vis_[session.ready_tail].ready_next) = i;
+  session.ready_tail = i;
+  list_ready(vi.session);
+}
+
+void Stack::list_ready(std::uint32_t s) {
+  state::Session& session = sessions_[s];
+  if (session.ready_listed) return;
+  session.ready_listed = 1;
+  session.ready_next = kNone;
+  (root_->ready_head == kNone ? root_->ready_head : sessions_[root_->ready_tail].ready_next) = s;
+  root_->ready_tail = s;
 }
 
 // The doorbell of a VI: something was posted on it.
 void Stack::ring_send(ViIndex i) {
   if (vis_[i].state == vip::kConnected) return make_ready(i);
-  flush_sends(i);
-  if (vis_[i].state == vip::kError) flush_receives(i);
+  flush_sends(i, kFlushedByBell);
+  if (vis_[i].state == vip::kError) flush_receives(i, kFlushedByBell);
 }
 
 unsigned Stack::transmit_ready() {
   unsigned sent = 0;
   const std::uint32_t last = root_->ready_tail;
   for (bool more = root_->ready_head != kNone; more;) {
-    const ViIndex i = root_->ready_head;
+    const std::uint32_t s = root_->ready_head;
+    more = s != last;
+    root_->ready_head = sessions_[s].ready_next;
+    sessions_[s].ready_listed = 0;
+    transmit_session(s, sent);
+  }
+  return sent;
+}
+
+void Stack::transmit_session(std::uint32_t s, unsigned& sent) {
+  state::Session& session = sessions_[s];
+  const ViIndex last = session.ready_tail;
+  const unsigned end = sent + kSessionQuantum;
+  unsigned visited = 0;
+  for (bool more = session.ready_head != kNone; more && sent + visited < end; ++visited) {
+    const ViIndex i = session.ready_head;
     more = i != last;
-    root_->ready_head = vis_[i].ready_next;
+    session.ready_head = vis_[i].ready_next;
     vis_[i].listed &= static_cast<std::uint8_t>(~state::kOnReadyList);
     if (vis_[i].session == kNone || vis_[i].state != vip::kConnected) continue;
     if (transmit(i, sent)) make_ready(i);
   }
-  return sent;
+  if (session.ready_head != kNone) list_ready(s);
 }
 
 // Frames that may be sent now.
 std::uint32_t Stack::send_room(const Vi& vi) const {
   const std::uint32_t outstanding = vi.send_next - vi.send_una;
-  if (vi.reliability == vip::kUnreliable) return kWindow;
+  if (vi.reliability == vip::kUnreliable) {
+    if (vi.credit == 0) return kWindow;
+    return vi.peer_window > outstanding ? vi.peer_window - outstanding : 0;
+  }
   std::uint32_t in_network = outstanding;
   if (!vi.sacked.empty()) in_network -= count(vi.sacked);
   if (!vi.lost.empty()) in_network -= count(vi.lost);
@@ -134,8 +163,10 @@ bool Stack::next_posted(const Vi& vi, const layout::RingEntry* ring, std::uint32
 bool Stack::transmit(ViIndex i, unsigned& sent) {
   Vi& vi = vis_[i];
   if (!vi.lost.empty() && !retransmit(i, sent)) return vi.state == vip::kConnected;
-  if (vi.send_una == vi.send_next && now_ - vi.progress_time > kIdle &&
-      vi.reliability != vip::kUnreliable) {
+  const bool unreliable = vi.reliability == vip::kUnreliable;
+  if (unreliable) {
+    renew_credit(vi);
+  } else if (vi.send_una == vi.send_next && now_ - vi.progress_time > kIdle) {
     // What the network was like so long ago says nothing any more.
     vi.progress_time = now_;
     begin_window(vi);
@@ -145,6 +176,7 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
     const std::uint32_t room = send_room(vi);
     if (room == 0) {
       vi.stalled = 1;
+      if (unreliable && (vi.current_slot != kNone || more_to_send(i))) await_credit(i);
       return false;
     }
     if (vi.current_slot == kNone) {
@@ -166,7 +198,7 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
     const bool more = !ends || more_to_send(i);
     if (more && vi.current_sent == 0 && may_pack(vi, message)) {
       bool another = false;
-      if (send_packed(i, message, room == 1, another)) {
+      if (send_packed(i, message, room, another)) {
         ++sent;
         --quantum;
         if (!another) return false;
@@ -174,7 +206,8 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
       }
     }
     unsigned n = 0;
-    const bool ask = !more || narrow || room <= wanted;
+    const bool ask = unreliable ? asks_for_credit(vi, room, wanted)
+                                : !more || narrow || room <= wanted;
     const Sent result = send_frames(i, message, vi.current_sent, first_psn, wanted, ask, n);
     if (result == Sent::kUnreadable) {
       fail_current(i, vi.current_slot, vip::kProtectionError);
@@ -189,7 +222,7 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
       ++root_->counters.messages_sent;
       root_->counters.bytes_sent += message.data;
       vi.current_slot = kNone;
-      if (vi.reliability == vip::kUnreliable) finish_unreliable(i);
+      if (unreliable) finish_unreliable(i);
     }
     if (result == Sent::kSome) return true;
     if (!more) return false;
@@ -200,12 +233,12 @@ bool Stack::transmit(ViIndex i, unsigned& sent) {
 // Frames up to send_next have just been sent for the first time.
 void Stack::note_sent(ViIndex i) {
   Vi& vi = vis_[i];
+  vi.sent_time = now_;
   if (vi.reliability == vip::kUnreliable) return;
   if (vi.sample_time == 0) {
     vi.sample_time = now_;
     vi.sample_psn = vi.send_next - 1;
   }
-  vi.sent_time = now_;
   if (!wheel_.armed(vi_timer(i))) restart_timer(i);
 }
 
@@ -348,7 +381,8 @@ std::uint32_t Stack::load_message(const Vi& vi, std::uint32_t slot, Message& out
 }
 
 // Builds and submits frames [first_frame, first_frame + count) of a message whose frame 0 has
-// first_psn. `ask`: nothing follows that would bring the acknowledgement by itself. `sent` says how
+// first_psn. `ask`: nothing follows that would bring the acknowledgement by itself, or credit is
+// running out. `sent` says how
 // many; fewer when the port has no more buffers.
 Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t first_frame,
                                std::uint32_t first_psn, unsigned count, bool ask,
@@ -423,9 +457,7 @@ Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t 
     header.offset = data_begin(number);
     header.payload_length = static_cast<std::uint16_t>(data_end(number) - header.offset +
                                                        (number == 0 ? prefix : 0));
-    if (f + 1 == n && ask && vi.reliability != vip::kUnreliable) {
-      header.flags |= wire::kFlagAckNow;
-    }
+    if (f + 1 == n && ask) header.flags |= wire::kFlagAckNow;
     frames[f].length = static_cast<std::uint32_t>(
         wire::encode(header, vi.peer_address, address_, ether_type_, frames[f].data));
   }
@@ -440,7 +472,7 @@ void Stack::fill_header(Vi& vi, wire::Header& header) {
   header.vi = vi.peer_vi;
   header.key = vi.peer_key;
   header.ack = vi.receive_next;
-  header.window = receive_window();
+  header.window = vi.reliability == vip::kUnreliable ? credit_for(vi) : receive_window();
   vi.unacknowledged = 0;
   if (!vi.ack_gap) vi.ack_now = 0;
   vi.replied = 1;
@@ -517,7 +549,6 @@ std::uint32_t Stack::response_with(ViIndex i, std::uint32_t psn) {
 void Stack::finish_unreliable(ViIndex i) {
   Vi& vi = vis_[i];
   const state::InFlight flight = in_flight(i, vi.send.completed);
-  vi.send_una = vi.send_next;
   complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
 }
 
@@ -550,7 +581,6 @@ void Stack::fail_current(ViIndex i, std::uint32_t current, std::uint32_t status)
     const std::uint16_t op = in_flight(i, vi.send.completed).op;
     if (current == vi.current_slot && vi.current_sent != 0) status |= vip::kPartialError;
     vi.current_slot = kNone;
-    vi.send_una = vi.send_next;
     complete(i, false, current, status | vip::status_op(op), 0, 0, 0);
     make_ready(i);
     return;

@@ -25,13 +25,14 @@ struct StackLimits {
   std::uint32_t requests = 2048;   // connection requests that have arrived, and their remains
   std::uint32_t goodbyes = 16384;  // disconnects that wait for the peer's answer
   std::uint32_t held = 2048;       // frames kept for the sake of order (also bound by the port)
-  std::uint32_t slots = 262144;    // work requests of one session that are posted at once
+  std::uint32_t slots = 65536;     // work requests of one session that are posted at once
   std::uint32_t claims = 256;      // of one session; 0: it is a program's own stack, which has none
   std::uint64_t session_bytes = 1ull << 40;  // registered by one session
   std::uint32_t max_transfer = 1u << 20;     // bytes of a message
   std::uint32_t cq_entries = 65536;          // that a program may ask for
   std::uint64_t keepalive_ns = 500'000'000;    // silence after which a peer is probed
-  std::uint64_t peer_timeout_ns = 3'000'000'000;  // silence after which it is given up
+  std::uint64_t peer_timeout_ns = 3'000'000'000;  // silence after which it is given up ...
+  std::uint64_t stopped_peer_ns = 3'600'000'000'000;  // ... if its host says that it is stopped
   bool checksum = true;                      // ask for one on data
 };
 
@@ -57,6 +58,12 @@ struct PsnSet {
 
 struct Session {
   std::uint32_t in_use;
+  // The driver's work for it, see stack.cc and stack_send.cc. Stays when the session is over.
+  std::int32_t credit;       // what the last round has left it, or it owes
+  std::uint32_t bell_from;   // the doorbell to go on with
+  std::uint32_t ready_head, ready_tail;  // VIs that may send
+  std::uint32_t ready_next;  // among the sessions that have such
+  std::uint32_t ready_listed;
   std::uint32_t vis, cqs, regions, claims;  // held now
   std::uint64_t registered_bytes;
   std::uint32_t discovered_count;
@@ -127,6 +134,7 @@ struct WorkQueue {
   std::uint32_t announced;  // completions that the CQ's ring has had so far
   std::uint32_t cq;         // kNone: none
   std::uint32_t backlog_next;  // in the CQ's backlog; kNone: last, kNotListed: not in it
+  std::uint32_t backlog_previous;
 };
 inline constexpr std::uint32_t kNotListed = 0xfffffffe;
 
@@ -166,14 +174,18 @@ struct alignas(64) Vi {
   std::uint32_t request;     // own attempt's number, or the request being accepted
   std::uint32_t remote_request;  // the number that the peer gave its attempt
   std::uint32_t command;     // session's command that waits for the connection; kNone: none
-  std::uint32_t remote_psn;  // first PSN that the peer will send (accepting side)
-  std::uint64_t connect_deadline;
+  std::uint16_t credit;      // Unreliable Delivery: frames that the peer always has room for; 0: it
+                             // does not say
+  std::uint16_t credit_given;        // to the peer, when it last asked
+  std::uint32_t credit_epoch;        // when that was
+  std::uint32_t credit_grown;        // PSN awaited when it last became more
   std::uint32_t notice;      // of a peer to peer attempt; kNoNotice: none
+  std::uint64_t connect_deadline;
   std::uint8_t accepting;    // 1: we are the accepting side of a pending connection
   std::uint8_t peer_to_peer; // 1: from PeerRequest until its result is fetched
   std::uint8_t peer_linked;  // 1: the other half of the peer to peer connection is known
-  std::uint32_t peer_result; // vip::kNotDone, or how the attempt ended
   std::uint8_t attempts;
+  std::uint32_t peer_result; // vip::kNotDone, or how the attempt ended
   std::uint8_t listed;       // kOn...List
   std::uint8_t checked;      // data has checksums
   Losses losses;
@@ -183,7 +195,7 @@ struct alignas(64) Vi {
   std::uint32_t send_una;    // oldest PSN not acknowledged
   std::uint32_t send_next;   // next PSN to send
   std::uint32_t current_slot;     // message being sent, or kResponse + number; kNone: none
-  std::uint32_t current_length;
+  std::uint32_t credit_asked;     // Unreliable Delivery: PSN behind the last frame that asked for credit
   std::uint32_t current_frames;
   std::uint32_t current_sent;     // frames of it sent
   std::uint16_t congestion_window;  // frames
@@ -202,6 +214,7 @@ struct alignas(64) Vi {
   std::uint32_t smoothed_rtt;  // ns; 0: none measured yet
   std::uint32_t rtt_variation;
   std::uint32_t least_rtt;     // what it is without queues, as far as we have seen; 0: no idea
+  std::uint32_t ready_next;
   std::uint64_t sent_time;      // when a frame was last sent for the first time
   std::uint64_t progress_time;  // when one was last acknowledged, or the timer last ran out
   std::uint32_t reads;            // RDMA reads begun and not answered
@@ -210,7 +223,6 @@ struct alignas(64) Vi {
   std::uint32_t response_begun;   // of these, the next one to begin
   std::uint32_t failed_slot;    // the send that ended the connection, and how; kNone: none
   std::uint32_t failed_status;
-  std::uint32_t ready_next;
 
   // --- receiving
   WorkQueue receive;
@@ -227,7 +239,6 @@ struct alignas(64) Vi {
   std::uint64_t divert_address;
   std::uint32_t divert_handle;
   std::uint32_t divert_length;
-  std::uint8_t reply_score;      // how sure it is that data goes back soon
   std::uint32_t held_count;      // frames kept in their port buffers until a gap is filled
   PsnSet received;               // which: PSNs beyond receive_next
 
@@ -236,6 +247,7 @@ struct alignas(64) Vi {
   std::uint8_t ack_now;          // the peer waits, or there is a gap to report
   std::uint8_t ack_gap;
   std::uint8_t replied;          // data has gone back since ack_time
+  std::uint8_t reply_score;      // how sure it is that data goes back soon
   std::uint64_t ack_time;        // when the peer last asked for an acknowledgement
   std::uint64_t acked_at;        // when the last acknowledgement of its own was sent
   std::uint64_t ack_deadline;
@@ -263,6 +275,9 @@ struct Peer {
   std::uint32_t hash_next;
   std::uint32_t next_free;
   std::uint64_t last_heard;
+  std::uint64_t due;         // when its timer should fire
+  std::uint64_t vouched;     // when its host last said that the program is stopped; 0: never
+  MacAddress host;           // whose agent knows; its own address: it is an agent itself
 };
 
 // A stack that a connection request was sent to.
@@ -277,6 +292,7 @@ struct Asked {
   Answer answer;
   std::uint8_t unanswered;  // requests sent since it last said something
   std::uint8_t may_keep;    // it may have kept the request
+  std::uint64_t cookie = 0; // that it wants to see in the request
 };
 
 inline constexpr std::uint32_t kMaxAsked = 4;
@@ -303,6 +319,7 @@ enum class RequestState : std::uint8_t {
 struct Request {
   RequestState state;
   MacAddress source;
+  std::uint8_t proven;       // its sender has shown that it hears us
   wire::ConnectBody body;
   std::uint32_t generation;
   std::uint32_t session;     // that it was given to ...
@@ -344,6 +361,7 @@ struct Pending {
   std::uint32_t listener_next;  // kConnectWait: in the list of listeners
   std::uint32_t attempts;
   std::uint32_t notice;      // kConnectWait: kNoNotice: none
+  MacAddress answerer;       // kHostByName, over: who has said `name`; zero: nobody
   std::uint64_t deadline;
   layout::Address local;
   char name[64];
@@ -376,18 +394,28 @@ struct Root {
   std::uint32_t listeners_tail;
   RequestList live_requests;     // those that a program may still be given, or has been
   RequestList done_requests;
-  std::uint32_t ready_head, ready_tail;
+  std::uint32_t ready_head, ready_tail;  // sessions with VIs that may send
   std::uint32_t ack_head;
   std::uint32_t peer_attempts;   // VIs that wait for their peer's own request
   std::uint32_t next_request_number;
   std::uint32_t connected;       // VIs in the connected state
   std::uint32_t held;            // frames kept, all VIs together
+  std::uint32_t unreliable;      // VIs in the connected state on Unreliable Delivery
+  std::uint32_t credit_standing;  // of each of these
+  std::uint32_t credit_told;      // what the oldest of them know of it
+  std::uint32_t credit_epoch;    // see stack_credit.cc: the last in which credit was asked for ...
+  std::uint32_t credit_askers;   // ... by so many VIs
+  std::uint32_t credit_askers_before;  // in the epoch before it
   std::uint32_t held_requests;   // in the state kHeld
   std::uint32_t delegates;       // sessions whose programs have stacks of their own
   std::uint32_t notice_turn;     // of the open sessions, whose notices are looked at first
   std::uint32_t notices_seen;    // looked at in notice_epoch
   std::uint64_t notice_epoch;    // ms
+  std::uint64_t beats;           // grows as long as somebody drives a stack that has peers
   std::uint64_t request_secret;  // odd
+  std::uint64_t cookie_key[2];
+  std::uint64_t proof_until;     // until then requests must be proven, see stack_requests.cc
+  std::uint32_t unproven;        // live requests that are not
   std::uint64_t notice_scan;     // when held requests were last compared with notices
 };
 

@@ -17,6 +17,7 @@
 #include "kagent/pid_file.h"
 #include "kagent/privileges.h"
 #include "kagent/service.h"
+#include "kagent/slice.h"
 #include "kagent/supervisor.h"
 #include "xdp/xdp_attachment.h"
 
@@ -77,6 +78,7 @@ int serve(const Options& options, const Config& config) {
     std::unique_ptr<PidFile> pid_file;
     if (!options.pid_file.empty()) pid_file = std::make_unique<PidFile>(options.pid_file);
     check_privileges(config);
+    shorten_slice(0);
     Service service(config);
     service.loop().add(signals.get(), EPOLLIN, [&](std::uint32_t) {
       on_signal(signals.get(), service);

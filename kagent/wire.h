@@ -23,7 +23,7 @@
 //  +---------------------------------------------------------------+
 //  |                     immediate data                            | 32
 //  +-------------------------------+-------------------------------+
-//  |       payload length          |       window (frames)         | 36
+//  |       payload length          |   window, credit (frames)     | 36
 //  +-------------------------------+-------------------------------+
 //  | payload ...                                                     40
 //  +---------------------------------------------------------------+
@@ -80,9 +80,11 @@ enum class Type : std::uint8_t {
   kNameReply = 15,
   kClaimQuery = 16,
   kClaimReply = 17,
+  kStoppedQuery = 18,  // to a host: is the program with this connection stopped? payload: its address
+  kStoppedReply = 19,  // it is, but it lives; payload: that address
 };
-inline constexpr std::uint8_t kLastType = 17;
-inline constexpr std::uint32_t kKnownTypes = 0x3fffe;  // a bit for each
+inline constexpr std::uint8_t kLastType = 19;
+inline constexpr std::uint32_t kKnownTypes = 0xffffe;  // a bit for each
 
 // Flags of kData; frames of other types have none.
 inline constexpr std::uint16_t kFlagFirst = 0x0001;      // first frame of its message
@@ -181,6 +183,8 @@ struct ConnectBody {
   std::uint32_t max_transfer;  // VI attributes of the sender ...
   std::uint16_t reliability;
   std::uint16_t mtu;           // what the sender's port takes; data frames fit the smaller of the two
+  std::uint16_t credit = 0;    // on Unreliable Delivery, in frames: what the sender has room for at any
+                               // time; in the header's window field, see stack_credit.cc
   std::uint8_t rdma_flags;     // bit 0: write enabled, bit 1: read enabled, bit 2: peer to peer,
                                // bit 3: asks for checksums
   std::uint8_t local_length = 0;   // bytes of the sender's discriminator
@@ -203,7 +207,7 @@ std::size_t encode(const ConnectBody& body, std::byte* payload);
 // kMaxDiscriminatorBytes, no unknown rdma_flags, nothing behind it.
 bool decode(std::span<const std::byte> payload, ConnectBody& out);
 
-// kConnectMoved. False unless the payload is just an address.
+// kConnectMoved, kStoppedQuery, kStoppedReply. False unless the payload is just an address.
 inline bool decode(std::span<const std::byte> payload, MacAddress& out) {
   if (payload.size() != out.size()) return false;
   std::memcpy(out.data(), payload.data(), out.size());

@@ -63,7 +63,9 @@ vipl_pages = \
 	man/VipxAttach.3 \
 	man/VipxTakeVi.3 \
 	man/VipxRedirect.3 \
-	man/VipxUnredirect.3
+	man/VipxUnredirect.3 \
+	man/VipxCQDone.3 \
+	man/VipxSpin.3
 
 man_MANS = $(vipl_pages)
 EXTRA_DIST += man/vipl_pages man/vipl_examples

@@ -1,5 +1,6 @@
 #include "sovia/background.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -19,6 +20,7 @@
 #include "sovia/options.h"
 #include "sovia/own_descriptors.h"
 #include "sovia/socket_pool.h"
+#include "sovia/table.h"
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia::background {
@@ -27,13 +29,38 @@ State& state() {
   return made;
 }
 
+// A descriptor is forgotten before it is closed: one that still is the socket's was so when it was copied.
+int copy_descriptor(Socket& socket) {
+  struct Search {
+    Socket& socket;
+    int copy;
+  } search{socket, -1};
+  table::for_each(
+      [](int fd, Socket& each, void* context) {
+        auto& wanted = *static_cast<Search*>(context);
+        if (&each != &wanted.socket || wanted.copy >= 0) return;
+        constexpr int kHigh = 900;
+        int copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
+        if (copy < 0) copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        if (copy < 0) return;
+        if (table::find(fd).get() == &each) {
+          own_descriptors::mark(copy);
+          wanted.copy = copy;
+        } else {
+          kernel::close(copy);
+        }
+      },
+      &search);
+  return search.copy;
+}
+
 namespace {
 
 constexpr std::uint64_t kFirstLookNs = 100'000;      // at whether the peer has asked
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
-constexpr std::uint64_t kFarewellNs = 3'000 * kMs;   // at the end, without anything moving
+constexpr std::uint64_t kFarewellNs = 300 * kMs;     // at the end, without anything moving
 
 std::atomic<int> g_poke{-1};
 std::atomic<bool> g_idle{false};  // sleeps, so it must be poked
@@ -74,6 +101,36 @@ void do_tasks() {
   }
 }
 
+// What is left to be done for sockets whose lanes have broken, and what to sleep on for that.
+void look_at_falling() {
+  std::vector<Falling> fallen;
+  {
+    const std::scoped_lock guard(state().lock);
+    fallen.swap(state().fallen);
+  }
+  for (Falling& one : fallen) state().falling.push_back(std::move(one));
+  for (std::size_t i = 0; i < state().falling.size();) {
+    Falling& one = state().falling[i];
+    one.wanted = one.socket->falling();
+    if (one.wanted != 0 && one.fd < 0) one.fd = copy_descriptor(*one.socket);
+    if (one.wanted != 0 && one.fd >= 0) {
+      one.socket->go_on_falling(one.fd);
+      one.wanted = one.socket->falling();
+    }
+    // One that the program has closed meanwhile is nobody's.
+    if (one.wanted == 0 || (one.fd < 0 && one.socket->closed())) {
+      if (one.fd >= 0) {
+        own_descriptors::release(one.fd);
+        kernel::close(one.fd);
+      }
+      one = std::move(state().falling.back());
+      state().falling.pop_back();
+    } else {
+      ++i;
+    }
+  }
+}
+
 // All that have changed, and those that something may be due for.
 void look_at_lanes() {
   LaneEnd* queue;
@@ -89,9 +146,8 @@ void look_at_lanes() {
   const std::uint64_t now = now_ns();
   for (std::size_t i = 0; i < state().ends.size();) {
     LaneEnd* const end = state().ends[i];
-    if ((end->claimed || end->doubted) && end->stage == LaneEnd::Stage::kOpen && now >= end->unclaim_at) {
-      unclaim(*end);
-    }
+    if (end->claimed && claim_has_served(*end, now)) unclaim(*end);
+    if (end->doubted && now >= end->unclaim_at) tell_doubt(*end);
     const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
     // Who found it ended could not tell the others there and then.
     if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);
@@ -123,6 +179,8 @@ void flush_held() {
 std::uint64_t next_due() {
   const std::uint64_t now = now_ns();
   std::uint64_t due = g_flush_at.load();
+  // A record may have come in part, or the program read what is before it.
+  if (!state().falling.empty()) due = std::min(due, now + kSeldomNs);
   for (const LaneEnd* const end : state().ends) {
     if (end->stage == LaneEnd::Stage::kOpen) {
       if (end->claimed || end->doubted) due = std::min(due, std::max(end->unclaim_at, now));
@@ -142,21 +200,26 @@ void run() {
   for (;;) {
     do_tasks();
     look_at_lanes();
+    look_at_falling();
     flush_held();
     g_idle.store(true);
     {
       const std::scoped_lock guard(state().lock);
-      if (!state().tasks.empty() || state().queue != nullptr) {
+      if (!state().tasks.empty() || state().queue != nullptr || !state().fallen.empty()) {
         g_idle.store(false);
         continue;
       }
     }
     const std::uint64_t due = next_due();
-    pollfd fd{poke_descriptor, POLLIN, 0};
+    std::vector<pollfd> fds{{poke_descriptor, POLLIN, 0}};
+    for (const Falling& one : state().falling) {
+      const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
+      if (one.fd >= 0 && events != 0) fds.push_back({one.fd, events, 0});
+    }
     if (engine::nic() == nullptr || state().ends.empty()) {
       const std::uint64_t now = now_ns();
       const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
-      kernel::poll(&fd, 1, ms);
+      kernel::poll(fds.data(), fds.size(), ms);
     } else {
       // As long as the program's own threads come by, they hear the lanes.
       const std::uint32_t turns = engine::turns();
@@ -169,9 +232,9 @@ void run() {
         const std::uint64_t left = until > now ? until - now : 0;
         const timespec time{static_cast<time_t>(left / 1'000'000'000),
                             static_cast<long>(left % 1'000'000'000)};
-        kernel::ppoll(&fd, 1, &time, nullptr);
+        kernel::ppoll(fds.data(), fds.size(), &time, nullptr);
       } else {
-        const bool came_by = engine::listen_in_background(poke_descriptor, due);
+        const bool came_by = engine::listen_in_background(fds.data(), fds.size(), due);
         turns_before = engine::turns() - (came_by ? 1 : 0);
       }
     }
@@ -191,6 +254,7 @@ void* run_thread(void*) {
 // Under the lock.
 bool start() {
   if (state().running) return true;
+  if (own_descriptors::scarce()) return false;
   const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (descriptor < 0) return false;
   g_poke.store(descriptor);
@@ -239,15 +303,36 @@ class Finished final : public Interest {
   const std::vector<LaneEnd*> ends_;
 };
 
-// As long as something moves.
+// As long as something moves. Then the kernel gets the rest, which may take as long as the connection lives.
 void await(std::vector<LaneEnd*> ends) {
+  const std::vector<LaneEnd*> all = ends;
   Finished finished(std::move(ends));
   for (std::size_t before = ~std::size_t{0}, now; (now = finished.unsent()) != before;) {
     before = now;
     if (wait_for(finished, nullptr, 0, now_ns() + kFarewellNs, nullptr, true,
                  Signals::kWait) == Woken::kReady) {
-      return;
+      break;
     }
+  }
+  for (LaneEnd* const end : all) {
+    Socket& socket = *end->socket;
+    if (socket.has_fallen(*end)) {
+      socket.await_kernel(-1);
+      continue;
+    }
+    {
+      const std::scoped_lock guard(end->lane.lock());
+      if (end->stage == LaneEnd::Stage::kAsking || end->lane.sending() == Lane::State::kEnded) continue;
+    }
+    const bool closed = socket.closed();
+    const int fd = closed ? end->keeper.load() : copy_descriptor(socket);
+    if (fd < 0) continue;
+    engine::give_up(*end);
+    socket.fall_back(fd);
+    socket.await_kernel(fd);
+    if (closed) continue;
+    own_descriptors::release(fd);
+    kernel::close(fd);
   }
 }
 
@@ -320,6 +405,21 @@ void look_at(LaneEnd& end) {
   poke();
 }
 
+void watch_fall(Socket& socket, int fd) {
+  bool started;
+  {
+    const std::scoped_lock guard(state().lock);
+    started = start();
+    if (started) state().fallen.push_back({socket.reference(), fd});
+  }
+  if (started) {
+    poke();
+  } else if (fd >= 0) {
+    own_descriptors::release(fd);
+    kernel::close(fd);
+  }
+}
+
 void flush_later(LaneEnd& end) {
   if (end.holding.load(std::memory_order_relaxed) || end.holding.exchange(true)) return;
   const std::uint64_t at = now_ns() + options().combine_us * 1000;
@@ -372,6 +472,16 @@ void after_fork_in_child() {
   for (Task& task : state().tasks) new (&task.socket) SocketRef();
   state().tasks.clear();
   state().queue = nullptr;
+  for (std::vector<Falling>* const all : {&state().fallen, &state().falling}) {
+    for (Falling& one : *all) {
+      new (&one.socket) SocketRef();
+      if (one.fd < 0) continue;
+      own_descriptors::release(one.fd);
+      kernel::close(one.fd);
+    }
+  }
+  state().fallen.clear();
+  state().falling.clear();
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().running = false;
   g_idle.store(false);

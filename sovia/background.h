@@ -27,6 +27,9 @@ bool cancel(Socket& socket);
 
 // The lane has changed in a way that may be the thread's business.
 void look_at(LaneEnd& end);
+// The socket's lane has broken, and what is left to be done is the thread's.
+// `fd`: a copy of its descriptor that is the library's, or -1.
+void watch_fall(Socket& socket, int fd);
 // The lane wants a turn after a moment: small data waits on it.
 void flush_later(LaneEnd& end);
 

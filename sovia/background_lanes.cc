@@ -10,6 +10,7 @@
 #include "sovia/counters.h"
 #include "sovia/engine.h"
 #include "sovia/guard.h"
+#include "sovia/kernel.h"
 #include "sovia/options.h"
 #include "sovia/own_descriptors.h"
 #include "sovia/waiting.h"
@@ -71,14 +72,18 @@ Reason open_nic(const Flow& flow, Way& way) {
 }
 
 // Our agent vouches to the peer that this end is the connection's. Without that the peer will not have
-// the lane.
-void claim(LaneEnd& end) {
+// the lane. VIP_NOT_DONE: the agent has as many claims of this process as it takes, and those of other
+// lanes are given back in a moment.
+VIP_RETURN claim(LaneEnd& end, std::uint64_t now) {
   Nic* const nic = engine::nic();
-  if (nic == nullptr) return;
+  if (nic == nullptr) return VIP_INVALID_STATE;
   const VIP_RETURN result = VipxClaim(nic->handle(), &end.flow, end.token);
   end.claimed = result == VIP_SUCCESS;
-  if (!end.claimed) SOVIA_LOG("our agent does not vouch for us: %s", VipxReturnText(result));
   end.unclaim_at = now_ns() + kClaimNs;
+  if (result == VIP_ERROR_RESOURCE && now < end.give_up_at) return VIP_NOT_DONE;
+  if (!end.claimed) SOVIA_LOG("our agent does not vouch for us: %s", VipxReturnText(result));
+  // Where nobody asks, nobody need vouch.
+  return options().vouch == 0 ? VIP_SUCCESS : result;
 }
 
 // Why the lane is not to be had; kNone: it is.
@@ -180,36 +185,65 @@ bool free_end(std::size_t index) {
   }
   end->wire.destroy();
   engine::go_on();
+  if (const int keeper = end->keeper.load(); keeper >= 0) {
+    own_descriptors::release(keeper);
+    kernel::close(keeper);
+  }
+  if (end->claimed) unclaim(*end);
   delete end;
   return true;
 }
 
+bool claim_has_served(LaneEnd& end, std::uint64_t now) {
+  if (end.stage != LaneEnd::Stage::kOpen) return false;
+  if (now >= end.unclaim_at) return true;
+  const std::scoped_lock guard(end.lane.lock());
+  return end.lane.peer_trusts() || end.lane.broken();
+}
+
 void unclaim(LaneEnd& end) {
-  if (std::exchange(end.doubted, false)) {
-    tell(Reason::kNotVouched);
-    end.listed = true;
-  }
-  Nic* const nic = engine::nic();
-  if (end.claimed && nic != nullptr) VipxUnclaim(nic->handle(), end.token);
+  if (Nic* const nic = engine::nic(); nic != nullptr) VipxUnclaim(nic->handle(), end.token);
   end.claimed = false;
+}
+
+void tell_doubt(LaneEnd& end) {
+  tell(Reason::kNotVouched);
+  end.doubted = false;
+  end.listed = true;
+}
+
+void fall_back(LaneEnd& end) {
+  Socket& socket = *end.socket;
+  const int fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
+  // Closed, and all had come: nobody can be told of anything.
+  if (fd < 0 && socket.closed()) return;
+  socket.fall_back(fd);
+  if (fd >= 0) state().falling.push_back({socket.reference(), fd});
 }
 
 bool advance(LaneEnd& end, std::uint64_t now) {
   switch (end.stage.load()) {
     case LaneEnd::Stage::kAsking: {
       if (end.cancelled.load()) return false;
-      const VIP_RETURN result = end.wire.connected();
-      if (result == VIP_NOT_DONE) {
-        return now < end.give_up_at || refuse(end, Reason::kNoPeer);
+      if (!end.connected) {
+        const VIP_RETURN result = end.wire.connected();
+        if (result == VIP_NOT_DONE) {
+          return now < end.give_up_at || refuse(end, Reason::kNoPeer);
+        }
+        if (result != VIP_SUCCESS) {
+          return refuse(end, result == VIP_TIMEOUT || result == VIP_NO_MATCH ? Reason::kNoPeer
+                                                                            : Reason::kResources);
+        }
+        end.connected = true;
       }
-      if (result != VIP_SUCCESS) {
-        return refuse(end, result == VIP_TIMEOUT || result == VIP_NO_MATCH ? Reason::kNoPeer
-                                                                          : Reason::kResources);
+      if (const VIP_RETURN claimed = claim(end, now); claimed != VIP_SUCCESS) {
+        if (claimed == VIP_NOT_DONE) return true;
+        // A connection that has ended meanwhile is nobody's.
+        return refuse(end, end.socket->closed() ? Reason::kEnd : Reason::kNotClaimed);
       }
       // The socket has the lane before the peer hears of it, so that no data can come to a lane that
       // nobody reads.
       if (end.cancelled.load() || !end.socket->lane_opened(end)) return false;
-      claim(end);
       {
         const std::scoped_lock guard(end.lane.lock());
         end.lane.greet(end.token);
@@ -255,14 +289,21 @@ bool advance(LaneEnd& end, std::uint64_t now) {
     }
     case LaneEnd::Stage::kOpen: {
       const bool closed = end.socket->closed();
-      bool over, broken;
+      bool falls;
+      {
+        const std::scoped_lock guard(end.lane.lock());
+        falls = end.lane.wants_fall_back();
+      }
+      if (falls && !end.socket->has_fallen(end)) fall_back(end);
+      bool over, lost;
       {
         const std::scoped_lock guard(end.lane.lock());
         end.lane.turn();
         // What the peer says to a socket that is closed is dropped anyway.
         const bool done = closed && end.lane.sending() == Lane::State::kEnded;
         over = done || end.lane.over();
-        broken = end.lane.broken();
+        // A peer that was done first has let go of the VI meanwhile.
+        lost = !done && end.lane.broken() && end.lane.wants_fall_back() && !end.lane.peer_closed();
         if (done) end.lane.cut();
         const std::size_t unsent = end.lane.unsent();
         if (!end.closing || unsent != end.last_unsent) {
@@ -274,14 +315,14 @@ bool advance(LaneEnd& end, std::uint64_t now) {
       if (!over && end.closing && closed && now >= end.give_up_at) {
         const std::scoped_lock guard(end.lane.lock());
         end.lane.cut();
-        over = broken = true;
+        over = lost = true;
       }
       // No agent vouches for a connection that has ended. If it had, this end of it is closed soon, too.
       if (end.doubted && !closed) return true;
       if (!over || !end.socket->lane_over(end)) return true;
       if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
       engine::changed(*end.socket);
-      counters::add(broken ? Counter::kLanesLost : Counter::kLanesClosed);
+      counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
       return false;
     }
   }

@@ -32,6 +32,13 @@ struct NoPeer {
   }
 };
 
+// A socket whose lane has broken, as long as its streams are on their way to the kernel.
+struct Falling {
+  SocketRef socket;
+  int fd;  // the library's own copy; -1: none could be had so far
+  short wanted = 0;
+};
+
 // Never destroyed: the thread runs until the process is gone.
 struct State {
   std::mutex lock;
@@ -41,8 +48,10 @@ struct State {
   LaneEnd* queue = nullptr;   // to be looked at, linked by next_queued
   bool running = false;
   std::vector<LaneEnd*> ends;  // changed by the thread alone, under the lock
+  std::vector<Falling> fallen;  // by threads of the program
 
   // --- the thread's own
+  std::vector<Falling> falling;
   struct Silence {
     std::uint64_t until = 0;
     unsigned times = 0;
@@ -54,6 +63,9 @@ struct State {
 
 State& state();
 
+// A descriptor of the library's own for a socket of the program's; -1: none can be had.
+int copy_descriptor(Socket& socket);
+
 // ------------------------------------------------------------------ for the thread alone
 // The NIC of the process, for the first connection over some interface.
 Reason open_nic(const Flow& flow);
@@ -61,8 +73,13 @@ Reason open_nic(const Flow& flow);
 Reason open_lane(Task& task);
 // Whatever is next for it. False if it is to be freed.
 bool advance(LaneEnd& end, std::uint64_t now);
-// The agent need not vouch for it any more.
+// The lane has broken: takes the socket to the kernel.
+void fall_back(LaneEnd& end);
+// The agent need not vouch for it any more: the peer trusts it, or has had the time.
+bool claim_has_served(LaneEnd& end, std::uint64_t now);
 void unclaim(LaneEnd& end);
+// No peer has been doubted in vain: the connection has not ended meanwhile.
+void tell_doubt(LaneEnd& end);
 // Forgets the end at an index of state().ends and frees it. False if somebody looks at it.
 bool free_end(std::size_t index);
 

@@ -58,6 +58,7 @@ void fill_header() {
 
 // The page's memory becomes the file's. What is counted between the write and the mapping is lost.
 int make_file() {
+  if (own_descriptors::scarce()) return -1;
   const int fd = static_cast<int>(syscall(SYS_memfd_create, kName, MFD_CLOEXEC));
   if (fd < 0) return -1;
   const bool written = syscall(SYS_ftruncate, fd, kPageBytes) == 0 &&

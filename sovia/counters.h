@@ -25,7 +25,7 @@ namespace viaduct::sovia {
   X(kLanesAsked, "lanes_asked", "lanes asked for or offered")                                   \
   X(kLanesOpened, "lanes_opened", "lanes opened")                                               \
   X(kLanesClosed, "lanes_closed", "lanes closed in good order")                                 \
-  X(kLanesLost, "lanes_lost", "lanes lost")                                                     \
+  X(kLanesLost, "lanes_lost", "lanes that broke before their end")                              \
   X(kLanesCut, "lanes_cut", "lanes cut, and their connections reset")                           \
   X(kBytesSentLane, "bytes_sent_lane", "bytes sent over lanes")                                 \
   X(kBytesSentKernel, "bytes_sent_kernel", "bytes sent through the kernel")                     \
@@ -35,14 +35,13 @@ namespace viaduct::sovia {
   X(kDataReceived, "data_received", "DATA packets received")                                    \
   X(kAcksSent, "acks_sent", "ACK packets sent")                                                 \
   X(kAcksReceived, "acks_received", "ACK packets received")                                     \
-  X(kAcksPiggybacked, "acks_piggybacked", "acknowledgements that other packets took along")     \
-  X(kWakeupsSent, "wakeups_sent", "WAKEUP packets sent: a direction went up to the lane")       \
+  X(kAcksPiggybacked, "acks_piggybacked", "other packets that took acknowledgements along")     \
+  X(kStartsSent, "starts_sent", "START packets sent: a direction went up to the lane")          \
   X(kFinsSent, "fins_sent", "FIN packets sent: a direction went down to the kernel")            \
   X(kCreditStalls, "credit_stalls", "sends that found the window closed")                       \
   X(kCombined, "combined", "small sends put into a packet that waited")                         \
   X(kCombineTimeouts, "combine_timeouts", "packets sent as no more was put into them in time")  \
-  X(kChunksCopied, "chunks_copied", "DATA packets whose bytes were copied to be sent")          \
-  X(kChunksRegistered, "chunks_registered", "DATA packets sent from the program's memory")      \
+  X(kDataRegistered, "data_registered", "DATA packets sent from the program's memory")          \
   X(kRegistrations, "registrations", "regions of the program's memory registered")              \
   X(kRegistrationHits, "registration_hits", "registrations found in the cache")                 \
   X(kRegistrationsDropped, "registrations_dropped", "registrations given up")                   \

@@ -14,6 +14,7 @@
 
 #include "sovia/counters.h"
 #include "sovia/kernel.h"
+#include "sovia/lane_end.h"
 #include "sovia/lock.h"
 #include "sovia/options.h"
 #include "sovia/own_descriptors.h"
@@ -159,6 +160,8 @@ bool spin(Interest& interest, std::uint64_t deadline, Signals signals) {
     if (interest.ready()) return true;
     if (signals == Signals::kInterrupt && signals::held_back()) return false;
     if (looks % kLooksPerClock == kLooksPerClock - 1 && now_ns() >= end) return false;
+    Nic* const nic = engine::nic();
+    if (nic == nullptr || VipxSpin(nic->cq(), looks) == 0) return false;
   }
 }
 
@@ -271,7 +274,9 @@ namespace {
 void* run_handler(void*) {
   while (Nic* const nic = engine::nic()) {
     if (engine::turn()) continue;
-    if (VipxPoll(nic->cq(), nullptr, 0, nullptr, nullptr) < 0 && errno != EINTR) break;
+    if (VipxPoll(nic->cq(), nullptr, 0, nullptr, nullptr) >= 0 || errno == EINTR) continue;
+    if (errno == ENODEV) lose(*nic);
+    break;
   }
   return nullptr;
 }
@@ -324,14 +329,13 @@ std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
 
 bool program_listens() { return g_listener.load() == Listener::kProgram; }
 
-bool listen_in_background(int poke, std::uint64_t deadline) {
+bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
   Nic* const nic = engine::nic();
-  pollfd fd{poke, POLLIN, 0};
   Listener nobody = Listener::kNobody;
-  g_background_bell.store(poke);
+  g_background_bell.store(fds[0].fd);
   if (nic == nullptr || options().handling != Handling::kSingle ||
       !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
-    sleep_in_kernel(&fd, 1, deadline, nullptr);
+    sleep_in_kernel(fds, count, deadline, nullptr);
     return false;
   }
   bool came_by = false;
@@ -339,17 +343,29 @@ bool listen_in_background(int poke, std::uint64_t deadline) {
     const bool any = progress();
     if (deadline != kNever && now_ns() >= deadline) break;
     if (any) continue;
-    fd.revents = 0;
     const std::uint32_t before = turns();
-    const int ready = sleep_on_lanes(*nic, &fd, 1, deadline, nullptr);
+    const int ready = sleep_on_lanes(*nic, fds, count, deadline, nullptr);
     if (ready < 0 && errno == ENODEV) lose(*nic);
     // A program that polls never sleeps as a listener, and must not have us woken for all that comes.
     came_by = turns() != before;
-    if (ready < 0 || fd.revents != 0) break;
+    if (ready < 0 || std::any_of(fds, fds + count, [](const pollfd& fd) { return fd.revents != 0; })) break;
   }
   Listener mine = Listener::kBackground;
   g_listener.compare_exchange_strong(mine, Listener::kNobody);
   return came_by;
+}
+
+void lost(Nic& nic) { lose(nic); }
+
+void give_up(LaneEnd& end) {
+  {
+    const std::scoped_lock guard(g_turn);
+    end.wire.disconnect();
+    Nic::Arrival arrival;
+    while (end.wire.take(arrival)) end.arrived(arrival);
+  }
+  const std::scoped_lock guard(end.lane.lock());
+  end.lane.cut();
 }
 
 void pause() { g_turn.lock(); }

@@ -12,6 +12,8 @@
 
 namespace viaduct::sovia {
 
+class LaneEnd;
+
 // Someone whom a change of a lane may concern: the owner of a wire (ViWire::owner).
 class LaneOwner {
  public:
@@ -41,8 +43,15 @@ std::uint32_t turns();
 bool program_listens();
 
 // For the background thread: hears the lanes in place of the program, until the program wants to do
-// it itself, `poke` becomes readable or the time is up. Whether threads of the program have come by.
-bool listen_in_background(int poke, std::uint64_t deadline);
+// it itself, one of `fds` is ready (the first is to be readable to end it) or the time is up. Whether
+// threads of the program have come by.
+bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline);
+
+// The NIC's agent has gone: its lanes hear of it, whoever takes in what comes.
+void lost(Nic& nic);
+
+// Ends the VI of a lane that the peer does not leave, and takes in all that has come on it.
+void give_up(LaneEnd& end);
 
 // Keeps everybody from taking in what comes, while a wire is destroyed.
 void pause();

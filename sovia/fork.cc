@@ -6,6 +6,7 @@
 #include "sovia/api.h"
 #include "sovia/background.h"
 #include "sovia/inheritance.h"
+#include "sovia/waiting.h"
 
 namespace viaduct::sovia::fork {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 struct Held {
   int fd;
   SocketRef socket;
+  LaneEnd* leaving = nullptr;
 };
 using HeldSockets = std::vector<Held>;
 
@@ -37,9 +39,14 @@ void add(HeldSockets& held, int fd, Socket& socket) {
   if (reference.get() == &socket) held.push_back({fd, std::move(reference)});
 }
 
+// All peers at once have the time to leave their lanes; after that it goes on without them. For other programs,
+// which may not run SOVIA, there is some more time to get what comes after a record.
 void leave_and_share(HeldSockets& held, Reason why) {
+  for (Held& one : held) one.leaving = one.socket->begin_leaving(one.fd, why);
+  const std::uint64_t now = now_ns();
   for (Held& one : held) {
-    if (one.socket->concerned()) one.socket->leave(one.fd, why);
+    if (one.leaving != nullptr) one.socket->end_leaving(one.fd, *one.leaving, now + Socket::kLeaveNs);
+    if (why == Reason::kExec) one.socket->await_record(one.fd, now + Socket::kRecordNs);
     one.socket->share(one.fd);
   }
 }

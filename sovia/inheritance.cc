@@ -11,6 +11,7 @@
 #include "sovia/own_descriptors.h"
 #include "sovia/residue.h"
 #include "sovia/stdio_streams.h"
+#include "sovia/waiting.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -91,9 +92,28 @@ Succession::Succession() {
   kernel::prepare();
   const signals::Inside inside;
   const KeepErrno keep;
+  struct Leaving {
+    int fd;
+    SocketRef socket;
+    LaneEnd* end;
+  };
+  std::vector<Leaving> leaving;
   table::for_each(
       [](int fd, Socket& socket, void* context) {
-        if (socket.concerned()) socket.leave(fd, Reason::kExec);
+        LaneEnd* const end = socket.begin_leaving(fd, Reason::kExec);
+        if (end == nullptr) return;
+        static_cast<std::vector<Leaving>*>(context)->push_back({fd, socket.reference(), end});
+      },
+      &leaving);
+  const std::uint64_t now = now_ns();
+  for (const Leaving& one : leaving) {
+    one.socket->end_leaving(one.fd, *one.end, now + Socket::kLeaveNs);
+  }
+  for (const Leaving& one : leaving) {
+    if (survives(one.fd, *one.socket)) one.socket->await_record(one.fd, now + Socket::kRecordNs);
+  }
+  table::for_each(
+      [](int fd, Socket& socket, void* context) {
         if (survives(fd, socket)) {
           static_cast<Inheritance*>(context)->add(fd, socket);
         } else {

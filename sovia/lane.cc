@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sovia/counters.h"
+
 namespace viaduct::sovia {
 namespace {
 
@@ -66,20 +68,26 @@ Lane::Lane(Wire& wire, const LaneOptions& options)
       places_(places_for(options)),
       most_spent_(std::min(kMostSpent, options_.window - options_.ack_threshold + 1)),
       chunk_bytes_(places_.data),
+      chunk_memory_(places_.data),
       order_(places_.data + places_.control),
       arrivals_(options_.window) {}
 
 // ---------------------------------------------------------------------------- sending
 
-std::uint32_t Lane::take_credits() {
+std::uint32_t Lane::take_credits(PacketType type) {
   const std::uint32_t credits = owed_;
+  if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);
   owed_ = 0;
   return credits;
 }
 
 void Lane::reap() {
   for (std::uint32_t n = wire_.completed(); n > 0 && !order_.empty(); --n) {
-    ++(order_.front() == Posted::kData ? done_ : control_done_);
+    if (order_.front() == Posted::kData) {
+      done_bytes_ += bytes_at(done_++);
+    } else {
+      ++control_done_;
+    }
     order_.pop_front();
   }
 }
@@ -90,7 +98,7 @@ bool Lane::post(PacketType type, const void* body, std::uint32_t bytes, std::uin
   if (control_posted_ - control_done_ == places_.control) return false;
   const auto place = static_cast<std::uint32_t>(control_posted_ % places_.control);
   if (bytes != 0) std::memcpy(wire_.control_bytes(place), body, bytes);
-  if (!wire_.post_control(place, bytes, immediate(type, take_credits(), flags))) {
+  if (!wire_.post_control(place, bytes, immediate(type, take_credits(type), flags))) {
     broken_ = true;
     return false;
   }
@@ -102,6 +110,7 @@ bool Lane::post(PacketType type, const void* body, std::uint32_t bytes, std::uin
 void Lane::greet(const std::uint8_t (&token)[kTokenBytes]) {
   Hello hello{htobe32(kProtocolVersion), htobe32(options_.window), {}};
   std::memcpy(hello.token, token, kTokenBytes);
+  std::memcpy(own_token_, token, kTokenBytes);
   has_greeted_ = true;
   post(PacketType::kWakeup, &hello, sizeof hello);
   post_pending_control();
@@ -115,8 +124,10 @@ void Lane::trust() {
 
 void Lane::start(std::uint64_t kernel_bytes) {
   const Start start{htobe64(kernel_bytes)};
+  const std::uint64_t at = control_posted_;
   if (sending_ == State::kIdle && post(PacketType::kStart, &start, sizeof start)) {
     sending_ = State::kUp;
+    start_at_ = at;
   }
 }
 
@@ -146,6 +157,7 @@ std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip
               lack_ = true;
               break;
             }
+            chunk_memory_[place(filled_)] = nullptr;
             bytes_at(filled_++) = 0;
           }
           std::uint32_t& last = bytes_at(filled_ - 1);
@@ -161,7 +173,10 @@ std::size_t Lane::write(const iovec* pieces, std::size_t count, std::size_t skip
         }
         return bytes - left;
       });
-  if (joins && taken != 0) ++stalls_.combined;
+  if (joins && taken != 0) {
+    ++stalls_.combined;
+    counters::add(Counter::kCombined);
+  }
   // As Nagle has it: small data waits while something is on its way.
   const bool small = combines && taken <= kSmallBytes;
   pump(!(small && posted_ != done_));
@@ -178,11 +193,14 @@ bool Lane::write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_
   reap();
   if (filled_ != posted_ || credits_ == 0 || is_full()) return false;
   if (!wire_.post_memory(place(filled_), data, bytes, memory,
-                         immediate(PacketType::kData, take_credits()))) {
+                         immediate(PacketType::kData, take_credits(PacketType::kData)))) {
     broken_ = true;
     return false;
   }
+  counters::add(Counter::kDataSent);
+  counters::add(Counter::kDataRegistered);
   bytes_at(filled_) = bytes;
+  chunk_memory_[place(filled_)] = data;
   ticket = filled_++;
   ++posted_;
   --credits_;
@@ -202,14 +220,19 @@ void Lane::pump(bool push) {
     const std::uint32_t bytes = bytes_at(posted_);
     if (posted_ + 1 == filled_ && bytes < kChunkBytes && !push) break;
     if (credits_ == 0) {
-      if (!stalled_) ++stalls_.credits;
+      if (!stalled_) {
+        ++stalls_.credits;
+        counters::add(Counter::kCreditStalls);
+      }
       stalled_ = true;
       break;
     }
-    if (!wire_.post_data(place(posted_), bytes, immediate(PacketType::kData, take_credits()))) {
+    if (!wire_.post_data(place(posted_), bytes,
+                         immediate(PacketType::kData, take_credits(PacketType::kData)))) {
       broken_ = true;
       break;
     }
+    counters::add(Counter::kDataSent);
     stalled_ = false;
     --credits_;
     ++posted_;
@@ -256,12 +279,56 @@ void Lane::ask_to_leave() {
 void Lane::post_pending_control() {
   if (wants_trust_ && has_greeted_ && post(PacketType::kTrust, nullptr, 0)) wants_trust_ = false;
   if (wants_leave_ && post(PacketType::kLeave, nullptr, 0)) wants_leave_ = false;
-  if (wants_fin_ack_ && post(PacketType::kFinAck, nullptr, 0)) wants_fin_ack_ = false;
+  if (wants_fin_ack_ && post(PacketType::kFinAck, nullptr, 0)) {
+    wants_fin_ack_ = false;
+    fin_ack_at_ = control_posted_ - 1;
+  }
   if (wants_finish_ && has_greeted_ && posted_ == filled_ &&
       post(PacketType::kFin, nullptr, 0, finish_closes_ ? kFlagCloses : 0)) {
     wants_finish_ = false;
+    fin_at_ = control_posted_ - 1;
+    counters::add(Counter::kFinsSent);
   }
-  if (owed_ >= options_.ack_threshold && post(PacketType::kAck, nullptr, 0)) ++stalls_.acks;
+  if (owed_ >= options_.ack_threshold && post(PacketType::kAck, nullptr, 0)) {
+    ++stalls_.acks;
+    counters::add(Counter::kAcksSent);
+  }
+}
+
+// ---------------------------------------------------------------------------- after it has broken
+
+bool Lane::wants_fall_back() {
+  if (!broken_) return false;
+  reap();
+  const bool sends = start_at_ != kNotPosted && sending_ != State::kEnded;
+  return sends || expects_record() || may_get_record();
+}
+
+Lane::Fall Lane::falls() {
+  reap();
+  // The peer has seen the end of the stream, or closed and will see nothing.
+  if (start_at_ == kNotPosted || sending_ == State::kEnded || has_sent(fin_at_) || peer_closed()) {
+    done_ = posted_ = filled_;
+    return Fall::kPlain;
+  }
+  if (has_sent(start_at_)) return Fall::kRecord;
+  // A peer without START takes what comes for what it is; one with it drops what it has, unless it has seen
+  // the end too.
+  return fin_at_ == kNotPosted ? Fall::kPlain : Fall::kImpossible;
+}
+
+bool Lane::copy_unsent(std::byte* to) {
+  for (std::uint64_t p = done_; p != filled_; ++p) {
+    const std::uint32_t bytes = bytes_at(p);
+    const std::byte* const memory = chunk_memory_[place(p)];
+    if (memory == nullptr) {
+      std::memcpy(to, wire_.data_chunk(place(p)), bytes);
+    } else if (!options_.copy(to, memory, bytes)) {
+      return false;
+    }
+    to += bytes;
+  }
+  return true;
 }
 
 // ---------------------------------------------------------------------------- receiving
@@ -431,6 +498,8 @@ bool Lane::join_last(std::uint32_t place, std::uint32_t bytes) {
 
 unsigned Lane::take_data(std::uint32_t place, std::uint32_t bytes, bool direct) {
   last_packet_ = bytes;
+  received_ += bytes;
+  counters::add(Counter::kDataReceived);
   if (deaf_) {
     consumed(place);
     return 0;
@@ -498,6 +567,7 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
       changes |= take_start(place);
       break;
     case PacketType::kAck:
+      counters::add(Counter::kAcksReceived);
       break;
     case PacketType::kFin:
       changes |= take_fin(flags_of(immediate));

@@ -76,6 +76,8 @@ class Lane {
   // Tells the peer, too: only then may it send what must not be lost.
   void trust();
   bool may_start() const { return greeted() && peer_trusts_; }
+  // The peer has made sure who this end is.
+  bool peer_trusts() const { return peer_trusts_; }
   bool greeted() const { return greeted_ && trusted_; }
   const std::uint8_t* peer_token() const { return peer_token_; }
 
@@ -162,6 +164,26 @@ class Lane {
     return broken_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
   }
 
+  // ------------------------------------------------------------------ after it has broken
+  // The streams go on through the kernel. What has completed has reached the peer's lane, what has not may
+  // have. Whether there is anything to be done.
+  bool wants_fall_back();
+  enum class Fall : std::uint8_t {
+    kPlain,       // what has not completed, and then what comes next; the peer drops what it has
+    kRecord,      // Resume before it
+    kImpossible,  // the peer can't know how to go on
+  };
+  Fall falls();
+  std::uint64_t bytes_completed() const { return done_bytes_; }
+  // Copies what has not completed, unsent() bytes. False: memory of the program's is not there any more.
+  bool copy_unsent(std::byte* to);
+  const std::uint8_t* own_token() const { return own_token_; }
+  bool closes() const { return finish_closes_; }
+  // The peer's stream in the kernel goes on with Resume: certainly, or perhaps.
+  bool expects_record() const { return started() && receiving_ != State::kEnded; }
+  bool may_get_record() const { return started() && !has_sent(fin_ack_at_); }
+  std::uint64_t bytes_received() const { return received_; }
+
   struct Stalls {
     std::uint64_t credits = 0;   // times that data had to wait for credits
     std::uint64_t combined = 0;  // sends that were put into a packet with others
@@ -184,12 +206,13 @@ class Lane {
   }
   std::uint32_t& bytes_at(std::uint64_t position) { return chunk_bytes_[place(position)]; }
   bool is_full() const { return filled_ - done_ == places_.data; }
+  bool has_sent(std::uint64_t control) const { return control_done_ > control; }
   bool acceptable(std::uint32_t bytes, std::uint32_t immediate) const;
   void reap();
   void pump(bool push);
   bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
   void post_pending_control();
-  std::uint32_t take_credits();
+  std::uint32_t take_credits(PacketType type);
   void consumed(std::uint32_t place);
   void give_back(std::uint32_t place);
   void give_spent_back();
@@ -217,8 +240,12 @@ class Lane {
 
   // --- sending. Positions of data packets: done_ <= posted_ <= filled_ <= done_ + places_.data.
   std::vector<std::uint32_t> chunk_bytes_;
-  std::uint64_t done_ = 0, posted_ = 0, filled_ = 0;
+  std::vector<const std::byte*> chunk_memory_;  // the program's, nullptr: the wire's chunk
+  std::uint64_t done_ = 0, posted_ = 0, filled_ = 0, done_bytes_ = 0;
   std::uint64_t control_done_ = 0, control_posted_ = 0;
+  static constexpr std::uint64_t kNotPosted = ~std::uint64_t{0};
+  std::uint64_t start_at_ = kNotPosted, fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted;
+  std::uint8_t own_token_[kTokenBytes] = {};
   Ring<Posted> order_;  // of what is posted and has not completed
   std::uint32_t peer_window_ = 0, credits_ = 0;  // credits_ <= peer_window_
   bool holds_ = false;
@@ -230,6 +257,7 @@ class Lane {
 
   // --- receiving: what was set aside comes first.
   // arrivals_.size() + spent_count_ + owed_ <= options_.window.
+  std::uint64_t received_ = 0;
   Aside aside_;
   Ring<Arrival> arrivals_;
   std::size_t unread_ = 0;

@@ -36,6 +36,8 @@ class LaneEnd final : public LaneOwner {
   std::uint64_t asked_at = 0, give_up_at = 0;
   FlowEnd peer{};                     // what it is remembered by if it does not answer
   std::atomic<bool> cancelled{false};  // before it was open
+  bool connected = false;             // the VI is
+  std::atomic<int> keeper{-1};        // a copy of the descriptor that the program has closed with data on its way
   bool claimed = false;               // our agent vouches for us
   std::uint8_t token[kTokenBytes] = {};
   VipxFlow flow{};

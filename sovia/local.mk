@@ -41,7 +41,7 @@ sovia_sources = \
 	sovia/registrations.cc sovia/registrations.h \
 	sovia/residue.cc sovia/residue.h \
 	sovia/signals.cc sovia/signals.h \
-	sovia/socket.cc sovia/socket_ready.cc sovia/socket_leave.cc sovia/socket_share.cc sovia/socket.h \
+	sovia/socket.cc sovia/socket_ready.cc sovia/socket_fallback.cc sovia/socket_leave.cc sovia/socket_share.cc sovia/socket.h \
 	sovia/socket_io.cc sovia/socket_receive.cc sovia/socket_send.cc sovia/socket_pieces.h \
 	sovia/socket_pool.cc sovia/socket_pool.h \
 	sovia/stdio_streams.cc sovia/stdio_streams.h \

@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <new>
 
+#include "sovia/engine.h"
+#include "sovia/options.h"
+
 namespace viaduct::sovia {
 namespace {
 
@@ -19,6 +22,13 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kStride = kChunkBytes + 128;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+// What it tells of a VI, the lane hears by itself; without a handler VIPL would write to the program's standard
+// error.
+void on_error(VIP_PVOID nic, VIP_ERROR_DESCRIPTOR* error) {
+  SOVIA_LOG("VIPL: %s", VipxErrorText(error->ErrorCode));
+  if (error->ResourceCode == VIP_RESOURCE_NIC) engine::lost(*static_cast<Nic*>(nic));
+}
 
 // Room for a host address and a discriminator.
 union Address {
@@ -89,7 +99,7 @@ Nic* Nic::open(const char* interface) {
       VipCreatePtag(nic->nic_, &nic->ptag_) == VIP_SUCCESS &&
       VipCreateCQ(nic->nic_, std::min(kCqEntries, nic->attributes_.MaxCQEntries), &nic->cq_) ==
           VIP_SUCCESS;
-  if (ready) return nic;
+  if (ready && VipErrorCallback(nic->nic_, nic, on_error) == VIP_SUCCESS) return nic;
   nic->close();
   return nullptr;
 }
@@ -102,7 +112,7 @@ void Nic::close() {
 bool Nic::next(Arrival& arrival) {
   VIP_VI_HANDLE vi;
   VIP_BOOLEAN receive;
-  while (VipCQDone(cq_, &vi, &receive) == VIP_SUCCESS) {
+  while (VipxCQDone(cq_, &vi, &receive) == VIP_SUCCESS) {
     if (take(vi, arrival)) return true;
   }
   return false;
@@ -175,6 +185,8 @@ VIP_RETURN ViWire::connected() {
   VIP_VI_ATTRIBUTES peer;
   return VipConnectPeerDone(vi_, &peer);
 }
+
+void ViWire::disconnect() { VipDisconnect(vi_); }
 
 void ViWire::destroy() {
   if (vi_ != nullptr) {

@@ -68,6 +68,9 @@ class ViWire final : public Wire {
 
   // VIP_NOT_DONE while the peer has not answered, VIP_SUCCESS when it has.
   VIP_RETURN connected();
+  // Ends the connection. What has come before can be taken.
+  void disconnect();
+  bool take(Nic::Arrival& arrival) { return Nic::take(vi_, arrival); }
   // Ends the connection and frees everything, the wire included.
   void destroy();
 

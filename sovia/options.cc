@@ -95,11 +95,17 @@ const char* from_environment(const char* variable) {
   return nullptr;
 }
 
+// What descriptor 2 was when the library was loaded. A program may have closed it since and opened its
+// data there.
+struct stat g_stderr;
+bool g_has_stderr = false;
+
 // Daemons that a superserver starts have a connection as descriptor 2: nothing may be written
 // there.
 bool may_use_stderr() {
-  struct stat about;
-  return ::fstat(STDERR_FILENO, &about) == 0 && !S_ISSOCK(about.st_mode);
+  struct stat now;
+  return g_has_stderr && ::fstat(STDERR_FILENO, &now) == 0 && !S_ISSOCK(now.st_mode) &&
+         now.st_dev == g_stderr.st_dev && now.st_ino == g_stderr.st_ino;
 }
 
 // Past all functions of this name that a program or this library has put before the C library's.
@@ -188,7 +194,10 @@ Options read_options(const char* (*environment)(const char* variable),
   return read;
 }
 
-void keep_environment() { variables(); }
+void keep_environment() {
+  variables();
+  g_has_stderr = ::fstat(STDERR_FILENO, &g_stderr) == 0;
+}
 
 const Options& options() {
   static const Options g_options = read_all();
@@ -205,7 +214,9 @@ void write_debug(const char* format, ...) {
   va_end(arguments);
   std::size_t bytes = strnlen(line, sizeof line - 1);
   line[bytes++] = '\n';
-  write_line(g_debug_descriptor, line, bytes);
+  if (g_debug_descriptor != STDERR_FILENO || may_use_stderr()) {
+    write_line(g_debug_descriptor, line, bytes);
+  }
   errno = saved;
 }
 

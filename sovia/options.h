@@ -24,9 +24,9 @@ inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the
 #define SOVIA_OPTIONS(X)                                                                         \
   X(lanes, "SOVIA_LANES", 1, 0, 1, kFlag, "open lanes; 0: everything goes through the kernel")   \
   X(upgrade_after, "SOVIA_UPGRADE_AFTER", 4, 0, 1'000'000, kCount,                               \
-    "calls in one direction after which a connection is worth a lane")                           \
+    "sends and receives after which a connection is worth a lane")                           \
   X(upgrade_bytes, "SOVIA_UPGRADE_BYTES", 65536, 0, ~0ull, kBytes,                               \
-    "bytes in one direction after which a connection is worth a lane")                           \
+    "bytes sent and received after which a connection is worth a lane")                           \
   X(window, "SOVIA_WINDOW", 32, 1, 256, kCount, "w: packets on the way to the peer at most")     \
   X(ack_threshold, "SOVIA_ACK_THRESHOLD", 16, 1, 256, kCount,                                    \
     "t: packets after which they are acknowledged; at most w")                                   \

@@ -13,6 +13,7 @@ namespace viaduct::sovia::own_descriptors {
 namespace {
 
 constexpr std::size_t kMost = 256;
+constexpr rlim_t kFew = 32;
 constexpr int kHigh = 900;  // select() can name no more than 1023, and kernel tables stay small
 
 // Slots hold fd + 1; 0 is free.
@@ -37,6 +38,11 @@ void mark(int fd) {
     }
     return;
   }
+}
+
+bool scarce() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kFew;
 }
 
 int adopt(int fd) {

@@ -12,6 +12,9 @@ int adopt(int fd);
 // Makes `fd` the library's where it is.
 void mark(int fd);
 
+// Whether the program may have so few that each of them counts: then the library has none, and no lanes.
+bool scarce();
+
 // The library is about to close it itself.
 void release(int fd);
 

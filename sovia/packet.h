@@ -51,7 +51,7 @@ constexpr std::uint32_t credits_of(std::uint32_t immediate) { return immediate >
 inline constexpr std::uint32_t kChunkBytes = 32 * 1024;  // of one packet, at most
 inline constexpr std::uint32_t kSmallBytes = 2 * 1024;   // sends up to this are combined
 inline constexpr std::uint32_t kMostWindow = 256;
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 inline constexpr std::size_t kTokenBytes = 16;
 
 struct Hello {
@@ -65,6 +65,17 @@ struct Start {
   std::uint64_t kernel_bytes;  // of this direction that went through the kernel, since the beginning
 };
 static_assert(sizeof(Start) == 8);
+
+// What a sender puts into the kernel's stream when the lane has broken, before the bytes of which it does
+// not know that they have come. Receivers who can't know whether there is one look for the token, which
+// nobody else knows.
+struct Resume {
+  std::uint8_t token[kTokenBytes];  // the sender's, from its Hello, backwards: it begins with a small number
+  std::uint64_t offset;             // of the first byte that follows, on the lane; network byte order
+  std::uint8_t closes;              // nobody reads what the receiver sends; 0 or 1
+  std::uint8_t reserved[7];
+};
+static_assert(sizeof(Resume) == 32);
 
 }  // namespace viaduct::sovia
 

@@ -17,6 +17,7 @@
   X(kNoPeer, "the peer does not answer: no agent, or no SOVIA there")        \
   X(kResources, "out of VIs, memory or descriptors")                         \
   X(kNotVouched, "the peer's agent does not vouch for its end")              \
+  X(kNotClaimed, "this host's agent does not vouch for this end")            \
   X(kStandardStream, "an inherited descriptor 0, 1 or 2")                    \
   X(kInherited, "the socket was there before the program began")             \
   X(kPassed, "the socket was passed by SCM_RIGHTS")                          \

@@ -1,5 +1,8 @@
 #include "sovia/residue.h"
 
+#include <endian.h>
+#include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -11,12 +14,13 @@
 
 #include "sovia/kernel.h"
 #include "sovia/own_descriptors.h"
+#include "sovia/packet.h"
 
 namespace viaduct::sovia {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::uint64_t kMagic = 0x6575646973657253;  // "Sresidue"
+constexpr std::uint64_t kMagic = 0x3275646973657253;  // "Sresidu2": changes with the layout
 constexpr int kMostFiles = 64;  // a server with more unread connections forks without
 
 constinit std::atomic<int> g_files{0};
@@ -52,6 +56,14 @@ struct Residue::Shared {
   std::atomic<std::uint64_t> bytes;
   std::atomic<std::uint64_t> socket;
   std::atomic<std::int32_t> file;  // its descriptor, in all processes that inherit it
+
+  // --- the record
+  enum Record : std::uint32_t { kNone, kCertain, kPossible, kSkipping };
+  std::atomic<std::uint32_t> record;
+  std::atomic<std::int32_t> taker;  // the process that is at it
+  std::uint8_t token[kTokenBytes];
+  std::atomic<std::uint64_t> received, skip;
+  std::atomic<bool> closes;
 
   std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
 };
@@ -147,6 +159,82 @@ std::size_t Residue::left() const {
   return taken < all ? all - taken : 0;
 }
 
+// ---------------------------------------------------------------------------- the record
+
+void Residue::expect_record(const std::uint8_t* token, std::uint64_t received, bool certain) {
+  std::reverse_copy(token, token + kTokenBytes, shared_->token);
+  shared_->received.store(received);
+  shared_->record.store(certain ? Shared::kCertain : Shared::kPossible);
+}
+
+bool Residue::expects_record() const { return shared_->record.load() != Shared::kNone; }
+
+bool Residue::is_record_certain() const {
+  const std::uint32_t record = shared_->record.load();
+  return record == Shared::kCertain || record == Shared::kSkipping;
+}
+
+bool Residue::peer_closes() const { return shared_->closes.load(); }
+
+void Residue::move_record(Residue& to) {
+  to.shared_->received.store(shared_->received.load());
+  to.shared_->skip.store(shared_->skip.load());
+  memcpy(to.shared_->token, shared_->token, kTokenBytes);
+  to.shared_->record.store(shared_->record.exchange(Shared::kNone));
+}
+
+// The processes that share it take it one at a time. One that has died at it does not keep it.
+Residue::Take Residue::take_record(int fd, std::uint64_t& taken) {
+  const auto self = static_cast<std::int32_t>(getpid());
+  std::int32_t before = 0;
+  if (!shared_->taker.compare_exchange_strong(before, self)) {
+    if (kill(before, 0) == 0 || errno != ESRCH ||
+        !shared_->taker.compare_exchange_strong(before, self)) {
+      return Take::kAgain;
+    }
+  }
+  const Take result = take_record_alone(fd, taken);
+  shared_->taker.store(0);
+  return result;
+}
+
+Residue::Take Residue::take_record_alone(int fd, std::uint64_t& taken) {
+  const auto again = [] { return errno == EAGAIN || errno == EINTR; };
+  const std::uint32_t record = shared_->record.load();
+  if (record == Shared::kCertain || record == Shared::kPossible) {
+    Resume resume;
+    const ssize_t got = kernel::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0) return again() ? Take::kAgain : Take::kReset;
+    if (got == 0 && record == Shared::kCertain) return Take::kReset;
+    const std::size_t compared = std::min(static_cast<std::size_t>(got), kTokenBytes);
+    const bool there = got != 0 && memcmp(resume.token, shared_->token, compared) == 0;
+    // A sender that knows nothing of what has come begins anew; one that has seen its end go on doesn't.
+    std::uint64_t offset = record == Shared::kCertain ? 0 : shared_->received.load();
+    if (there) {
+      if (static_cast<std::size_t>(got) < sizeof resume) return Take::kAgain;
+      kernel::recv(fd, &resume, sizeof resume, MSG_DONTWAIT);
+      taken += sizeof resume;
+      offset = be64toh(resume.offset);
+      shared_->closes.store(resume.closes != 0);
+    }
+    const std::uint64_t received = shared_->received.load();
+    if (offset > received) return Take::kReset;
+    shared_->skip.store(received - offset);
+    shared_->record.store(Shared::kSkipping);
+  }
+  while (const std::uint64_t skip = shared_->skip.load()) {
+    constexpr std::uint64_t kMost = 1 << 20;
+    const ssize_t got =
+        kernel::recv(fd, nullptr, std::min(skip, kMost), MSG_TRUNC | MSG_DONTWAIT);
+    if (got < 0) return again() ? Take::kAgain : Take::kReset;
+    if (got == 0) return Take::kReset;
+    taken += static_cast<std::uint64_t>(got);
+    shared_->skip.store(skip - static_cast<std::uint64_t>(got));
+  }
+  shared_->record.store(Shared::kNone);
+  return Take::kDone;
+}
+
 // Never freed: four bytes for a socket that has seen a fork.
 Holders* make_holders() {
   static std::mutex lock;
@@ -162,6 +250,8 @@ Holders* make_holders() {
   made->count.store(1);
   return made;
 }
+
+Residue* make_record() { return Residues::make(0, false); }
 
 Residue* make_residue(std::size_t bytes) {
   Residue* const residue = Residues::make(bytes, g_files.load() < kMostFiles);
@@ -180,6 +270,7 @@ void free_residue(Residue* residue) {
 static void move_rest(Residue& from, Residue& to) {
   const iovec all{to.data(), to.room()};
   to.set_bytes(read_residue(from, &all, 1, 0, false));
+  from.move_record(to);
 }
 
 int file_of(Residue*& residue) {

@@ -35,6 +35,18 @@ class Residue {
   // That may be read, of `data()`.
   void set_bytes(std::size_t bytes);
   std::size_t left() const;
+  // After these bytes, and what the lane has, the kernel's stream goes on with Resume (packet.h), `received`
+  // bytes of the lane having been read or moved here. `certain`: it does; else what is no Resume is new.
+  void expect_record(const std::uint8_t* token, std::uint64_t received, bool certain);
+  bool expects_record() const;
+  bool is_record_certain() const;
+  // It has come, and said so.
+  bool peer_closes() const;
+  // Takes it, and what the peer has sent twice, from the kernel. `taken` counts the kernel's bytes.
+  enum class Take { kDone, kAgain, kReset };
+  Take take_record(int fd, std::uint64_t& taken);
+  void move_record(Residue& to);
+
   // The inode of the socket that it belongs to, when that matters.
   void set_socket(std::uint64_t inode);
   std::uint64_t socket() const;
@@ -45,6 +57,7 @@ class Residue {
   friend std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t count,
                                   std::size_t skip, bool peek);
 
+  Take take_record_alone(int fd, std::uint64_t& taken);
   Residue(Shared* shared, std::size_t room) : shared_(shared), room_(room) {}
   std::size_t end() const;
 
@@ -56,6 +69,8 @@ class Residue {
 
 // nullptr if there is no memory.
 Residue* make_residue(std::size_t bytes);
+// One without bytes or file, for a record.
+Residue* make_record();
 void free_residue(Residue* residue);
 
 // Its file's descriptor, which it gets if it had none (what is left moves then); -1: it can't.

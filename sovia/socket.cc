@@ -118,7 +118,7 @@ void Socket::lane_refused(Reason why) {
     const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
                        why == Reason::kOtherNic || why == Reason::kStandardStream ||
                        why == Reason::kPassed;
-    if ((never || forbidden_) && residue_ == nullptr) {
+    if ((never || forbidden_) && residue_ == nullptr && kept_ == nullptr) {
       lane_wanted_.store(false, std::memory_order_release);
     }
   }
@@ -132,19 +132,20 @@ bool Socket::lane_over(LaneEnd& end) {
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.over()) return false;
-    const bool lost = end.lane.lost();
-    // A program that has not seen the end of it yet has to.
-    if (lost && !for_good_.load()) return false;
+    // What has not come is to go through the kernel first.
+    if (end.lane.wants_fall_back() && !fell_ && !reset_ && !closed()) return false;
     if (end.lane.unread() != 0) return false;
     if (end.lane.started() && receiving_ != Phase::kAfter) return false;
   }
-  early_end_ = false;
+  early_end_ = fell_ = false;
   lane_ = nullptr;
   stage_ = Stage::kNone;
   set_receiving(Phase::kKernel);
   set_sending(Phase::kKernel);
   put_off_lane();
-  if (forbidden_ && residue_ == nullptr) lane_wanted_.store(false, std::memory_order_release);
+  if (forbidden_ && residue_ == nullptr && kept_ == nullptr) {
+    lane_wanted_.store(false, std::memory_order_release);
+  }
   return true;
 }
 

@@ -70,7 +70,7 @@ class Socket {
   short answer(short wanted, short kernel_says);
 
   // Whether the kernel's answers are the program's, now and for some time ...
-  bool kernel_alone() const { return !concerned() && residue_ == nullptr; }
+  bool kernel_alone() const { return !concerned() && residue_ == nullptr && kept_ == nullptr; }
   // ... or at least now.
   bool kernel_knows_all();
 
@@ -88,16 +88,34 @@ class Socket {
 
   // ------------------------------------------------------------------ leaving the lane
   // Both directions go down to the kernel and stay there until the socket may go up again. Returns
-  // when the peer has gone down too and all that it sent before has come, which then is unread;
-  // false if the peer did not do so in time (the lane is then cut, and the connection reset).
-  bool leave(int fd, Reason why);
+  // when the peer has gone down too and all that it sent before has come, which then is unread. A peer
+  // that does not do so in time loses the lane, and what it sends again comes after a record
+  // (socket_fallback.cc).
+  void leave(int fd, Reason why);
+  static constexpr std::uint64_t kLeaveNs = 200'000'000;     // for the peer to leave the lane
+  static constexpr std::uint64_t kRecordNs = 2'000'000'000;  // before another program gets the socket
+  // The same in two steps, for many sockets at once: until the deadline the peer may do it in good order,
+  // then the lane is given up. begin_leaving() is nullptr if there is nothing to wait for.
+  LaneEnd* begin_leaving(int fd, Reason why);
+  void end_leaving(int fd, LaneEnd& end, std::uint64_t deadline);
+  // Waits until what the peer has sent on a lane that it has lost has come.
+  void await_record(int fd, std::uint64_t deadline);
+  // Waits until the kernel has taken what it had to send on its own. -1: another thread sees to it.
+  void await_kernel(int fd);
   // The same for ever: no lane any more.
-  bool leave_for_good(int fd, Reason why);
+  void leave_for_good(int fd, Reason why);
   // The direction from here alone goes down; what was sent before arrives before what the kernel
   // sends next. Waits only for room in the window.
   void leave_sending(int fd, Reason why);
   // The sending direction may not use the lane from now on although it could.
   void forbid(Reason why);
+
+  // The lane has broken: the streams go on through the kernel. Nothing is lost, if the peer lives.
+  void fall_back(int fd);
+  // What is left to be done for that, by the background thread, as POLLIN and POLLOUT; 0: nothing.
+  short falling();
+  void go_on_falling(int fd);
+  bool has_fallen(LaneEnd& end);
 
   // shutdown(2).
   int shutdown(int fd, int how);
@@ -167,7 +185,7 @@ class Socket {
     kAfter,   // the lane has ended: the kernel again
   };
   enum class Stage : std::uint8_t { kNone, kAsked, kOpen };
-  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kLook, kPipe };
+  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kLook, kPipe, kBroken };
 
   Socket() = default;
   ~Socket() = default;
@@ -190,7 +208,7 @@ class Socket {
                    ssize_t& bytes, Direct* direct, bool looked);
   ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct);
   ssize_t send_registered(int fd, const iovec& piece, int flags);
-  void await_sent(std::uint64_t ticket);
+  void await_sent(int fd, std::uint64_t ticket);
   // Nobody else can bring a lane while this thread waits: what it waits for is the kernel's alone.
   bool is_undisturbed(int flags) const;
   ssize_t receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags);
@@ -220,6 +238,15 @@ class Socket {
   void moved(int fd, ssize_t bytes);
   int look_up_combining(int fd);
   void reset(int fd);
+  void fall_back_locked(int fd);
+  void finish_sending(int fd);
+  void keep_unsent(int fd, Lane& lane);
+  bool flush_kept(int fd);
+  bool take_record(int fd);
+  // The next that is read is a record in the kernel's stream, or what comes before it has been read.
+  bool record_is_next() const;
+  void be_watched();
+  void rest_with_kernel();
   void put_off_lane();
   void gather_unread(int fd);
   // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.
@@ -260,6 +287,14 @@ class Socket {
   std::atomic<bool> reset_told_{false};
   Holders* holders_ = nullptr;
   Residue* residue_ = nullptr;
+  // What the kernel has yet to take of a lane that has broken.
+  struct Kept {
+    std::size_t bytes, at;
+    std::byte data[1];
+  };
+  Kept* kept_ = nullptr;
+  std::atomic<bool> watched_{false};  // the background thread looks at what is yet to come
+  bool fell_ = false;  // lane_ has broken, and all has been done about it that can be
   bool departed_ = false;
   std::atomic<bool> passed_{false};
 

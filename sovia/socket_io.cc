@@ -144,7 +144,7 @@ void Socket::moved(int fd, ssize_t bytes) {
   if (undisturbed_.load(std::memory_order_relaxed)) return;
   {
     const std::scoped_lock both(in_, out_);
-    if (stage_ != Stage::kNone || forbidden_ || reset_) return;
+    if (stage_ != Stage::kNone || forbidden_ || reset_ || residue_ != nullptr || kept_ != nullptr) return;
     if (holders_ != nullptr && !sole_holder(*holders_)) {
       calls_.store(0);
       if (reason_.exchange(Reason::kShared) != Reason::kShared) counters::fell(Reason::kShared);

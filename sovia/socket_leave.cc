@@ -2,6 +2,7 @@
 #include "sovia/socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <mutex>
@@ -12,14 +13,12 @@
 #include "sovia/kernel.h"
 #include "sovia/lane_end.h"
 #include "sovia/options.h"
+#include "sovia/own_descriptors.h"
 #include "sovia/residue.h"
 #include "sovia/waiting.h"
 
 namespace viaduct::sovia {
 namespace {
-
-constexpr long kLeaveSendingMs = 1000;     // for the peer to take in what is on the lane
-constexpr std::uint64_t kLeaveMs = 2000;  // for the peer to leave the lane
 
 // What leave() waits for.
 class LaneOver final : public Interest {
@@ -40,6 +39,34 @@ class LaneOver final : public Interest {
   const bool both_;
 };
 
+class AllArrived final : public Interest {
+ public:
+  AllArrived(Socket& socket, Lane& lane) : socket_(socket), lane_(lane) {}
+  bool ready() override {
+    const std::scoped_lock guard(lane_.lock());
+    lane_.turn();
+    return lane_.broken() || lane_.unsent() == 0;
+  }
+  bool concerns(const Socket& socket) const override { return &socket == &socket_; }
+
+ private:
+  Socket& socket_;
+  Lane& lane_;
+};
+
+// A copy of a descriptor that is about to be closed.
+int keeper_of(int fd) {
+  const int error = errno;
+  const int keeper = own_descriptors::adopt(kernel::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  errno = error;
+  return keeper;
+}
+
+bool is_over(LaneEnd& end) {
+  const std::scoped_lock guard(end.lane.lock());
+  return end.lane.over();
+}
+
 }  // namespace
 
 void Socket::forbid(Reason why) {
@@ -47,7 +74,7 @@ void Socket::forbid(Reason why) {
     const std::scoped_lock both(in_, out_);
     forbidden_ = true;
     reason_.store(why);
-    if (stage_ == Stage::kNone && residue_ == nullptr) {
+    if (stage_ == Stage::kNone && residue_ == nullptr && kept_ == nullptr) {
       lane_wanted_.store(false, std::memory_order_release);
     }
   }
@@ -60,7 +87,7 @@ void Socket::listens() {
   engine::changed(*this);
 }
 
-void Socket::leave_sending(int, Reason why) {
+void Socket::leave_sending(int fd, Reason why) {
   LaneEnd* end;
   {
     const std::scoped_lock both(in_, out_);
@@ -76,13 +103,17 @@ void Socket::leave_sending(int, Reason why) {
   }
   // What the kernel sends next is not to overtake what is on the lane.
   LaneOver over(*this, end->lane, false);
-  wait_for(over, nullptr, 0, deadline_in_ms(kLeaveSendingMs), nullptr, true,
-             Signals::kWait);
+  if (wait_for(over, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait) !=
+      Woken::kReady) {
+    engine::give_up(*end);
+  }
+  fall_back(fd);
+  await_kernel(fd);
   --end->pins;
 }
 
-bool Socket::leave(int fd, Reason why) {
-  if (!concerned()) return true;
+LaneEnd* Socket::begin_leaving(int fd, Reason why) {
+  if (!concerned()) return nullptr;
   bool asked;
   {
     const std::scoped_lock both(in_, out_);
@@ -93,7 +124,7 @@ bool Socket::leave(int fd, Reason why) {
   {
     const std::scoped_lock both(in_, out_);
     end = lane_;
-    if (end == nullptr) return true;
+    if (end == nullptr) return nullptr;
     ++end->pins;
     const std::scoped_lock lane_guard(end->lane.lock());
     if (end->lane.greeted()) {
@@ -107,31 +138,41 @@ bool Socket::leave(int fd, Reason why) {
   }
   counters::fell(why);
   SOVIA_LOG("%d: leaves the lane: %s", fd, text_of(why));
-  LaneOver over(*this, end->lane, true);
-  const bool in_time =
-      wait_for(over, nullptr, 0, now_ns() + kLeaveMs * 1'000'000, nullptr, true,
-             Signals::kWait) == Woken::kReady;
-  bool good;
-  {
-    const std::scoped_lock both(in_, out_);
-    const std::scoped_lock lane_guard(end->lane.lock());
-    if (receiving_ == Phase::kKernel && end->lane.started()) settle_receiving(end->lane);
-    good = in_time && !end->lane.lost();
-    if (!good) reset(fd);
-    background::look_at(*end);
-    --end->pins;
-  }
-  return good;
+  return end;
 }
 
-bool Socket::leave_for_good(int fd, Reason why) {
+// A lane that the peer does not leave in time is given up. What is on it goes through the kernel, which
+// takes it as soon as there is room, as it would have to take a send.
+void Socket::end_leaving(int fd, LaneEnd& end, std::uint64_t deadline) {
+  LaneOver over(*this, end.lane, true);
+  wait_for(over, nullptr, 0, deadline, nullptr, true, Signals::kWait);
+  if (!is_over(end)) engine::give_up(end);
+  fall_back(fd);
+  await_kernel(fd);
+  const std::scoped_lock both(in_, out_);
+  {
+    const std::scoped_lock lane_guard(end.lane.lock());
+    if (receiving_ == Phase::kKernel && end.lane.started()) settle_receiving(end.lane);
+  }
+  background::look_at(end);
+  --end.pins;
+}
+
+void Socket::leave(int fd, Reason why) {
+  LaneEnd* const end = begin_leaving(fd, why);
+  if (end != nullptr) end_leaving(fd, *end, now_ns() + kLeaveNs);
+  // Who reads past the library would read the record.
+  if (why == Reason::kSplice) await_record(fd, kNever);
+}
+
+void Socket::leave_for_good(int fd, Reason why) {
   for_good_.store(true);
-  const bool left = leave(fd, why);
+  leave(fd, why);
   forbid(why);
-  return left;
 }
 
 int Socket::shutdown(int fd, int how) {
+  if (how == SHUT_WR || how == SHUT_RDWR) finish_sending(fd);
   {
     const std::scoped_lock both(in_, out_);
     if (how == SHUT_RD || how == SHUT_RDWR) read_shut_ = true;
@@ -152,10 +193,34 @@ int Socket::shutdown(int fd, int how) {
   return result;
 }
 
+// After the kernel's shutdown nothing can be sent for a lane that breaks.
+void Socket::finish_sending(int fd) {
+  LaneEnd* end;
+  {
+    const std::scoped_lock both(in_, out_);
+    end = lane_;
+    if (end == nullptr || fell_ || sending_ != Phase::kLane) return;
+    const std::scoped_lock lane_guard(end->lane.lock());
+    end->lane.finish(false);
+    set_sending(Phase::kAfter);
+    if (end->lane.unsent() == 0) return;
+    ++end->pins;
+  }
+  AllArrived arrived(*this, end->lane);
+  if (wait_for(arrived, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait) !=
+      Woken::kReady) {
+    engine::give_up(*end);
+  }
+  fall_back(fd);
+  await_kernel(fd);
+  --end->pins;
+}
+
 // Both ends lose the connection: bytes of it may be lost. In and out locked.
 void Socket::reset(int fd) {
   if (reset_.exchange(true)) return;
   counters::fell(Reason::kLost);
+  counters::add(Counter::kLanesCut);
   SOVIA_LOG("%d: the lane is lost, the connection is reset", fd);
   sockaddr unspecified{};
   unspecified.sa_family = AF_UNSPEC;
@@ -180,6 +245,7 @@ void Socket::release(int fd) {
     const std::scoped_lock both(in_, out_);
     if (residue_ != nullptr) free_residue(residue_);
     residue_ = nullptr;
+    if (!flush_kept(fd)) background::watch_fall(*this, keeper_of(fd));
     end = lane_;
     if (end == nullptr) return;
     socklen_t length = sizeof linger;
@@ -191,6 +257,9 @@ void Socket::release(int fd) {
       const struct linger now = {1, 0};
       kernel::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     }
+    // What may not arrive over the lane needs a descriptor, which the connection stays open for.
+    const bool resets = end->lane.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
+    if (end->lane.unsent() != 0 && !fell_ && !resets) end->keeper.store(keeper_of(fd));
     end->lane.deafen();
     end->lane.finish(true);
     set_sending(Phase::kAfter);

@@ -29,6 +29,11 @@ short Socket::ask_kernel(short wanted) {
     } else if (receiving_ == Phase::kKernel && lane_ != nullptr && (ask & kIn) != 0) {
       ask |= POLLRDHUP;  // so that answer() can tell the end from data
     }
+    // The background thread takes the record.
+    if (record_is_next() && residue_->is_record_certain()) {
+      be_watched();
+      ask = static_cast<short>(ask & ~(kIn | POLLRDHUP));
+    }
   }
   const std::scoped_lock guard(out_);
   bool masked = sending_ == Phase::kLane || reset_;
@@ -71,6 +76,9 @@ short Socket::answer(short wanted, short kernel_says) {
       return static_cast<short>((kIn | kOut | POLLERR | POLLHUP | POLLRDHUP) &
                                 (wanted | POLLERR | POLLHUP));
     }
+    if (record_is_next() && residue_->is_record_certain()) {
+      says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP));
+    }
     if (residue_ != nullptr && residue_->left() != 0) says |= kIn;
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
@@ -78,18 +86,17 @@ short Socket::answer(short wanted, short kernel_says) {
       if (lane.wants_turn()) lane.turn();
       const bool ended = lane.receiving() == Lane::State::kEnded;
       settle_receiving(lane);
-      if (receiving_ == Phase::kLane && lane.unread() == 0 && ended) {
+      if (receiving_ == Phase::kLane && lane.unread() == 0 && (ended || fell_)) {
         set_receiving(Phase::kAfter);
         background::look_at(*lane_);
       }
       if (receiving_ == Phase::kLane) {
         says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP | POLLERR));
-        if (lane.unread() != 0 || lane.broken() || read_shut_) says |= kIn;
+        if (lane.unread() != 0 || read_shut_) says |= kIn;
         if (read_shut_) says |= POLLRDHUP;
       } else if (receiving_ == Phase::kDrain) {
         says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP | POLLERR));
       }
-      if (lane.lost() && receiving_ != Phase::kAfter) says |= kIn | POLLERR | POLLHUP;
       if (receiving_ == Phase::kKernel && !lane.started() && !ended && !lane.broken() &&
           !read_shut_) {
         // The end of the connection is told when that of the lane has come.
@@ -108,8 +115,10 @@ short Socket::answer(short wanted, short kernel_says) {
       if (sending_ == Phase::kLane && lane.awaits_completion()) background::flush_later(*lane_);
       if (sending_ != Phase::kLane) {
         // The kernel says whether there is room, when the lane is done with.
-      } else if (lane.has_room() || lane.broken() || lane.peer_closed() ||
-          lane.sending() != Lane::State::kUp) {
+      } else if (lane.broken()) {
+        // What has not come is the kernel's to bring, as soon as the background thread has looked at it.
+        background::look_at(*lane_);
+      } else if (lane.has_room() || lane.peer_closed() || lane.sending() != Lane::State::kUp) {
         says |= kOut;
       }
     }
@@ -122,6 +131,7 @@ short Socket::answer(short wanted, short kernel_says) {
 int Socket::unread(int kernel_bytes) {
   const std::scoped_lock guard(in_);
   std::uint64_t bytes = residue_ != nullptr ? residue_->left() : 0;
+  if (record_is_next()) kernel_bytes = 0;
   if (lane_ != nullptr) {
     Lane& lane = lane_->lane;
     const std::scoped_lock lane_guard(lane.lock());
@@ -141,7 +151,8 @@ int Socket::unread(int kernel_bytes) {
 
 int Socket::unsent(int kernel_bytes) {
   const std::scoped_lock guard(out_);
-  if (lane_ == nullptr) return kernel_bytes;
+  if (kept_ != nullptr) kernel_bytes += static_cast<int>(kept_->bytes - kept_->at);
+  if (lane_ == nullptr || fell_) return kernel_bytes;
   const std::scoped_lock lane_guard(lane_->lane.lock());
   return kernel_bytes + static_cast<int>(lane_->lane.unsent());
 }

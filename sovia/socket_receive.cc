@@ -187,7 +187,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
     return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
   }
   Lane& lane = lane_->lane;
-  bool lost = true;
+  bool broken;
   {
     const std::scoped_lock lane_guard(lane.lock());
     settle_receiving(lane);
@@ -220,22 +220,28 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
       }
     }
     if (receiving_ == Phase::kKernel && lane.holds()) lane.flush();
-    if (receiving_ == Phase::kAfter || !lane.lost()) lost = false;
+    broken = lane.broken();
   }
-  // What the kernel has came before what is lost.
-  if (lost && receiving_ != Phase::kLane) {
-    const Attempt attempt = receive_from_kernel(fd, pieces, count, skip, flags, bytes);
-    if (attempt == Attempt::kDone && bytes > 0) return attempt;
+  if (broken && !fell_) {
+    const std::scoped_lock guard_out(out_);
+    fall_back_locked(fd);
+    came_down.happened = true;
   }
-  if (lost) {
-    reset(fd);
-    return fail_reset(Attempt::kDone);
+  if (reset_ && receiving_ != Phase::kDrain) return fail_reset(Attempt::kDone);
+  if (fell_ && receiving_ == Phase::kLane) {
+    set_receiving(Phase::kAfter);
+    background::look_at(*lane_);
   }
   return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
 }
 
 Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::size_t count,
                                             std::size_t skip, int flags, ssize_t& bytes) {
+  if (record_is_next()) {
+    if (!take_record(fd)) return Attempt::kAgain;
+    if (reset_) return fail_reset(Attempt::kDone);
+    rest_with_kernel();
+  }
   const std::uint64_t limit = receiving_ == Phase::kDrain ? kernel_left_ : ~0ull;
   Rest rest(pieces, count, skip, limit);
   bytes = kernel::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
@@ -262,7 +268,10 @@ Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::si
     kernel_read_ += static_cast<std::uint64_t>(bytes);
     if (receiving_ == Phase::kDrain) {
       kernel_left_ -= static_cast<std::uint64_t>(bytes);
-      if (kernel_left_ == 0) set_receiving(Phase::kLane);
+      if (kernel_left_ == 0) {
+        set_receiving(Phase::kLane);
+        if (fell_) background::look_at(*lane_);
+      }
     }
   }
   return Attempt::kDone;

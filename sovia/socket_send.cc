@@ -43,14 +43,14 @@ ssize_t Socket::send_registered(int fd, const iovec& piece, int flags) {
   if (direct.memory == 0) return send_pieces(fd, &piece, 1, flags, nullptr);
   const ssize_t sent = send_pieces(fd, &piece, 1, flags, &direct);
   const int error = errno;
-  if (direct.sent) await_sent(direct.ticket);
+  if (direct.sent) await_sent(fd, direct.ticket);
   nic->give_back_memory(direct.memory);
   errno = error;
   return sent;
 }
 
 // Until the packet is out of the program's hands. A lane that is lost or left lets go of it too.
-void Socket::await_sent(std::uint64_t ticket) {
+void Socket::await_sent(int fd, std::uint64_t ticket) {
   class Sent final : public Interest {
    public:
     Sent(Socket& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
@@ -59,7 +59,8 @@ void Socket::await_sent(std::uint64_t ticket) {
       if (socket_.lane_ == nullptr) return true;
       Lane& lane = socket_.lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
-      return lane.broken() || lane.has_completed(ticket_);
+      // The rest of the packet must be copied before it is the program's again.
+      return lane.broken() ? socket_.fell_ || socket_.reset_ : lane.has_completed(ticket_);
     }
     bool concerns(const Socket& socket) const override { return &socket == &socket_; }
 
@@ -71,6 +72,7 @@ void Socket::await_sent(std::uint64_t ticket) {
   constexpr std::uint64_t kLookNs = 200'000;
   while (wait_for(sent, nullptr, 0, now_ns() + kLookNs, nullptr, true, Signals::kWait) !=
          Woken::kReady) {
+    fall_back(fd);
   }
 }
 
@@ -86,6 +88,10 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
     if (attempt == Attempt::kLook) {
       progress();
       attempt = try_send(fd, pieces, count, done, flags, bytes, direct, true);
+    }
+    if (attempt == Attempt::kBroken) {
+      fall_back(fd);
+      continue;
     }
     if (attempt == Attempt::kPipe && done == 0) {
       // No lock is held: the handler may do with the socket as it likes.
@@ -124,7 +130,7 @@ bool Socket::go_up(int fd) {
   // The peer reads this first, and nothing more comes that would make the kernel send it.
   if (unsent != 0) push(fd);
   set_sending(Phase::kLane);
-  counters::add(Counter::kWakeupsSent);
+  counters::add(Counter::kStartsSent);
   SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
             static_cast<unsigned long long>(before));
   return true;
@@ -158,9 +164,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
       if (sending_ == Phase::kLane) {
         if (lane.broken()) {
           // What came before the connection was lost may still tell that the peer has closed.
-          if (!looked) return Attempt::kLook;
-          reset(fd);
-          return fail_reset(Attempt::kPipe);
+          return looked ? Attempt::kBroken : Attempt::kLook;
         }
         int combines = combines_.load(std::memory_order_relaxed);
         if (combines < 0) combines = look_up_combining(fd);
@@ -191,6 +195,8 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
       // What goes through the kernel could overtake what is still on the lane.
       if (is_coming_down()) return Attempt::kAgain;
     }
+    if (!flush_kept(fd)) return Attempt::kAgain;
+    if (reset_) return fail_reset(Attempt::kPipe);
     Rest rest(pieces, count, skip, ~0ull);
     bytes = kernel::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
     if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;

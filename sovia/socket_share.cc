@@ -19,11 +19,8 @@
 namespace viaduct::sovia {
 namespace {
 
-constexpr std::uint64_t kRestMs = 2000;  // for what the kernel has yet to give
-
-// From the kernel, which has them or gets them soon: how many have come in time.
+// From the kernel, which has them or gets them soon, as long as the connection lives.
 std::size_t receive_all(int fd, std::byte* to, std::size_t bytes) {
-  const std::uint64_t deadline = now_ns() + kRestMs * 1'000'000;
   std::size_t done = 0;
   while (done < bytes) {
     const ssize_t got = kernel::recv(fd, to + done, bytes - done, MSG_DONTWAIT);
@@ -31,7 +28,7 @@ std::size_t receive_all(int fd, std::byte* to, std::size_t bytes) {
       done += static_cast<std::size_t>(got);
       continue;
     }
-    if (got == 0 || (errno != EAGAIN && errno != EINTR) || now_ns() >= deadline) break;
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) break;
     pollfd one{fd, POLLIN, 0};
     kernel::poll(&one, 1, 10);
   }
@@ -57,7 +54,9 @@ void Socket::gather_unread(int fd) {
     settle_receiving(lane);
     bytes = lane.unread();
   }
-  if (bytes == 0) return;
+  // Whoever has no lane finds what comes before the record here.
+  const bool drains = fell_ && receiving_ == Phase::kDrain && residue_ != nullptr;
+  if (bytes == 0 && !drains) return;
   const std::size_t rest = residue_ != nullptr ? residue_->left() : 0;
   const std::size_t before = receiving_ == Phase::kDrain ? kernel_left_ : 0;
   Residue* const residue = make_residue(rest + before + bytes);
@@ -80,6 +79,7 @@ void Socket::gather_unread(int fd) {
     }
     residue->set_bytes(at);
     counters::add(Counter::kResidueBytes, at);
+    if (residue_ != nullptr) residue_->move_record(*residue);
     if (residue_ != nullptr) free_residue(residue_);
     residue_ = residue;
   } else {
@@ -97,6 +97,8 @@ void Socket::gather_unread(int fd) {
 void Socket::share(int fd) {
   const std::scoped_lock both(in_, out_);
   gather_unread(fd);
+  // In a file, each process can pass it on without taking it from the others.
+  if (residue_ != nullptr && residue_->expects_record()) file_of(residue_);
   if (lane_ != nullptr) background::look_at(*lane_);
   read_known_ = false;  // from now on others may read too
   if (holders_ == nullptr) {
@@ -115,7 +117,7 @@ void Socket::fork_failed() {
 int Socket::bequeath(int fd) {
   const std::scoped_lock both(in_, out_);
   gather_unread(fd);
-  if (residue_ == nullptr || residue_->left() == 0) return -1;
+  if (residue_ == nullptr || (residue_->left() == 0 && !residue_->expects_record())) return -1;
   const int file = file_of(residue_);
   if (file < 0) reset(fd);
   struct stat about;
@@ -161,6 +163,8 @@ void Socket::after_fork_in_child() {
     reset_ = true;
   }
   lane_ = nullptr;
+  fell_ = false;
+  watched_ = false;
   set_receiving(Phase::kKernel);
   set_sending(Phase::kKernel);
   stage_ = Stage::kNone;
@@ -173,9 +177,12 @@ Socket::Attempt Socket::receive_residue(const iovec* pieces, std::size_t count, 
   bytes = static_cast<ssize_t>(read_residue(*residue_, pieces, count, skip, peek));
   if (bytes != 0) return Attempt::kDone;
   if (residue_->left() != 0) return Attempt::kDone;  // nothing was asked for
+  if (residue_->expects_record()) return Attempt::kAgain;
   free_residue(residue_);
   residue_ = nullptr;
-  if (forbidden_ && stage_ == Stage::kNone) lane_wanted_.store(false, std::memory_order_release);
+  if (forbidden_ && stage_ == Stage::kNone && kept_ == nullptr) {
+    lane_wanted_.store(false, std::memory_order_release);
+  }
   return Attempt::kAgain;
 }
 

@@ -29,34 +29,11 @@ TESTS += $(integration_tests)
 EXTRA_DIST += $(integration_tests) tests/integration/common.sh \
 	tests/integration/conformance.sh tests/lab/setup.sh
 
-# Three rows of tests go side by side; each of them waits for about half of its time. What takes longest is
-# first, and then make starts the tests that are in no row.
-after = $(filter $(1:%=tests/%.log),$(TEST_LOGS))
-tests/integration/conformance_sanitized.log: $(call after,integration/conformance_hosted)
-tests/integration/legacy.log: $(call after,integration/conformance_sanitized)
-tests/integration/fork.log: $(call after,integration/legacy)
-tests/integration/ext.log: $(call after,integration/fork)
-
-tests/integration/viabench.log: $(call after,integration/conformance)
-tests/scale/scale.log: $(call after,integration/viabench)
-tests/integration/coexist.log: $(call after,scale/scale)
-tests/integration/jumbo.log: $(call after,integration/coexist)
-tests/integration/privileges.log: $(call after,integration/jumbo)
-tests/integration/sovia_ready.log: $(call after,integration/privileges)
-tests/integration/sovia_impostor.log: $(call after,integration/sovia_ready)
-tests/integration/sovia_ftp.log: $(call after,integration/sovia_impostor)
-
-tests/integration/crash.log: $(call after,integration/sovia_semantics)
-tests/integration/granted.log: $(call after,integration/crash)
-tests/integration/crash_hosted.log: $(call after,integration/granted)
-tests/integration/adopt.log: $(call after,integration/crash_hosted)
-tests/integration/agent.log: $(call after,integration/adopt)
-tests/integration/port.log: $(call after,integration/agent)
-tests/integration/lab.log: $(call after,integration/port)
-tests/integration/examples.log: $(call after,integration/lab)
-tests/integration/examples_hosted.log: $(call after,integration/examples)
-tests/integration/viaping.log: $(call after,integration/examples_hosted)
-tests/integration/viaping_hosted.log: $(call after,integration/viaping)
+# What ./check runs first: see tests/weights.
+EXTRA_DIST += tests/weights
+.PHONY: list-tests
+list-tests:
+	@for test in $(TESTS); do echo $$test; done
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc

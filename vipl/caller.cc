@@ -7,6 +7,7 @@
 #include "vipl/completion_queue.h"
 #include "vipl/farewell.h"
 #include "vipl/lock.h"
+#include "vipl/standard_error.h"
 #include "vipl/sys.h"
 #include "vipl/thread.h"
 #include "vipl/vipl_ext.h"
@@ -33,7 +34,7 @@ struct Call {
 
   void make() {
     if (line.bytes > 0) {
-      sys::write(STDERR_FILENO, line.text, static_cast<std::size_t>(line.bytes));
+      standard_error::write(line.text, static_cast<std::size_t>(line.bytes));
     }
     if (error_handler != nullptr) error_handler(context, &error);
     if (vi_handler != nullptr) vi_handler(context, nic, vi, descriptor);

@@ -1,6 +1,7 @@
 // Connections, client/server and peer to peer.
 #include "vipl/attributes.h"
 #include "vipl/command.h"
+#include "vipl/outgoing.h"
 #include "vipl/work_queue.h"
 
 using namespace viaduct::vipl;
@@ -89,6 +90,8 @@ VIP_RETURN VipDisconnect(VIP_VI_HANDLE ViHandle) {
   if (!visit) return VIP_INVALID_PARAMETER;
   Command command(visit.session(), Op::kDisconnect);
   if (!name_vi(visit, command)) return VIP_INVALID_PARAMETER;
+  outgoing::Patience patience;
+  outgoing::wait_for_vi(visit.session(), visit.handle().index(), patience);
   const VIP_RETURN result = command.run();
   if (!command.lost()) return result;
   visit.session().view.vi(visit.handle().index()).status.left.store(1);

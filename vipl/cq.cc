@@ -2,7 +2,7 @@
 #include "vipl/caller.h"
 #include "vipl/command.h"
 #include "vipl/completion_queue.h"
-#include "vipl/idle.h"
+#include "vipl/wait.h"
 
 using namespace viaduct::vipl;
 using viaduct::layout::Op;
@@ -77,11 +77,33 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE* ViHandle, VIP_BOOLEA
   CompletionQueue queue(session, visit.handle());
   VIP_RETURN result = queue.take(entry);
   if (result == VIP_NOT_DONE && session.turn()) result = queue.take(entry);
-  if (result == VIP_NOT_DONE && missed(visit.thread().misses, session.driver == nullptr)) {
-    result = queue.take(entry);
+  if (result == VIP_NOT_DONE) {
+    session.missed(queue.sleepers(), visit.thread().misses, [&] {
+      result = queue.take(entry);
+      return result != VIP_NOT_DONE;
+    });
   }
   if (result != VIP_NOT_DONE) visit.thread().misses = 0;
   return deliver(result, entry, ViHandle, RecvQueue);
+}
+
+VIP_RETURN VipxCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE* ViHandle, VIP_BOOLEAN* RecvQueue) {
+  const Visit visit(CQHandle, Kind::kCq);
+  if (!visit || ViHandle == nullptr || RecvQueue == nullptr) return VIP_INVALID_PARAMETER;
+  CompletionQueue::Entry entry{};
+  CompletionQueue queue(visit.session(), visit.handle());
+  VIP_RETURN result = queue.take(entry);
+  if (result == VIP_NOT_DONE && visit.session().turn()) result = queue.take(entry);
+  if (result != VIP_NOT_DONE) visit.thread().misses = 0;
+  return deliver(result, entry, ViHandle, RecvQueue);
+}
+
+int VipxSpin(VIP_CQ_HANDLE CQHandle, unsigned long looks) {
+  const Visit visit(CQHandle, Kind::kCq);
+  if (!visit) return 0;
+  Session& session = visit.session();
+  const bool hosted = session.driver == nullptr;
+  return spin(session.crowd, static_cast<std::uint32_t>(looks), hosted) ? 1 : 0;
 }
 
 VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE* ViHandle,

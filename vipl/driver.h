@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kagent/idle.h"
 #include "kagent/granted_environment.h"
 #include "kagent/granted_home.h"
 #include "kagent/session_layout.h"
@@ -166,6 +167,7 @@ class Driver {
   void* home_ = nullptr;
   std::size_t home_bytes_ = 0;
   std::uint64_t spin_ns_ = 0;
+  idle::Crowd stand_in_crowd_;
   GrantedPort port_;
   GrantedEnvironment environment_;
   Company company_;

@@ -165,5 +165,7 @@ VIP_RETURN VipxTakeVi(VIP_VI_HANDLE vi) {
   Command command(session, viaduct::layout::Op::kTakeVi);
   command->vi = index;
   command->generation = generation;
-  return command.run();
+  const VIP_RETURN taken = command.run();
+  if (taken == VIP_SUCCESS) session.own(index);
+  return taken;
 }

@@ -9,6 +9,7 @@
 #include "vipl/environment.h"
 #include "vipl/message.h"
 #include "vipl/session.h"
+#include "vipl/standard_error.h"
 #include "vipl/sys.h"
 
 namespace viaduct::vipl {
@@ -219,7 +220,7 @@ void explain(const char* format, ...) {
   if (bytes > most) bytes = most;
   std::size_t end = kPrefixBytes + static_cast<std::size_t>(bytes);
   text[end++] = '\n';
-  sys::write(STDERR_FILENO, text, end);
+  standard_error::write(text, end);
 }
 
 }  // namespace viaduct::vipl

@@ -6,13 +6,12 @@
 namespace viaduct::vipl {
 namespace {
 
-constexpr unsigned kFewProcessors = 4;        // fewer than this are few
-constexpr std::uint32_t kPausesFirst = 2;     // few: looks before the first yield
-constexpr std::uint32_t kYieldEvery = 4096;   // many: looks between yields
-constexpr std::uint32_t kLooksPerClock = 64;  // looks between readings of the clock ...
-constexpr std::uint32_t kYieldsPerClock = 4;  // ... and when each of them yields
-// Few, but what is awaited is this thread's own doing: looks between yields.
+constexpr std::uint32_t kLooksPerClock = 64;  // looks between readings of the clock
+// Few processors, but what is awaited is this thread's own doing: looks between yields.
 constexpr std::uint32_t kYieldSeldom = 128;
+// How long one of those spins when others want the processor: about what waking it up costs.
+constexpr std::uint64_t kBriefNs = 10'000;
+constexpr std::uint32_t kBriefLooks = 64;
 
 bool g_few_processors = true;
 
@@ -37,7 +36,7 @@ void look_at_processors() {
   for (const unsigned long word : mask) {
     for (unsigned long bits = word; bits != 0; bits &= bits - 1) ++count;
   }
-  g_few_processors = count < kFewProcessors;
+  g_few_processors = count < idle::kFewProcessors;
 }
 
 std::uint64_t spin_time(std::uint32_t recommended_us) {
@@ -46,34 +45,54 @@ std::uint64_t spin_time(std::uint32_t recommended_us) {
   return (us < kMostUs ? us : kMostUs) * 1000;
 }
 
-bool missed(std::uint32_t& misses, bool others) {
-  ++misses;
-  if (!others) {
-    if (g_few_processors && misses % kYieldSeldom == 0) sys::yield();
-    return false;
-  }
-  if (g_few_processors ? misses > kPausesFirst : misses % kYieldEvery == 0) {
+bool pause(Crowd& crowd, std::uint32_t looks, bool others) {
+  const bool yields = others ? idle::gives_way(g_few_processors, looks, idle::kLooksOfProgram)
+                             : g_few_processors && looks % kYieldSeldom == 0;
+  if (yields) {
+    const std::uint64_t before = now_ns();
     sys::yield();
-    return true;
+    crowd.note(before, now_ns());
+    return others;
   }
-  relax();
+  if (others) relax();
   return false;
+}
+
+bool spin(Crowd& crowd, std::uint32_t looks, bool others) {
+  // What is the program's own doing comes within a few looks, or not soon.
+  const bool worth = !crowd.is_here(now_ns()) || (!others && looks < kBriefLooks);
+  if (worth) pause(crowd, looks, others);
+  return worth;
+}
+
+Spinner::Spinner(Crowd& crowd, std::uint64_t start, std::uint64_t until, bool others)
+    : crowd_(crowd), until_(until), last_(start), others_(others), crowded_(crowd.is_here(start)) {
+  if (!crowded_) return;
+  const std::uint64_t brief = others ? start : start + kBriefNs;
+  if (brief < until_) until_ = brief;
 }
 
 bool Spinner::again() {
   ++looks_;
-  if (!others_) {
-    if (looks_ % kLooksPerClock == 0 && now_ns() >= until_) return false;
-    if (g_few_processors && looks_ % kYieldSeldom == 0) sys::yield();
-    return true;
+  const bool yields =
+      !crowded_ && (others_ ? idle::gives_way(g_few_processors, looks_, idle::kLooksOfProgram)
+                            : g_few_processors && looks_ % kYieldSeldom == 0);
+  if (yields || looks_ % kLooksPerClock == 0 || crowded_) {
+    std::uint64_t now = now_ns();
+    crowd_.note(last_, now);  // may be, without having given way
+    if (now >= until_) return false;
+    if (yields) {
+      sys::yield();
+      last_ = now;
+      now = now_ns();
+      crowd_.note(last_, now);
+      // One more look, then it sleeps.
+      if (!crowded_ && crowd_.is_here(now)) crowded_ = true, until_ = now;
+    }
+    last_ = now;
+    if (yields) return true;
   }
-  const bool yields = g_few_processors && looks_ > kPausesFirst;
-  if (looks_ % (yields ? kYieldsPerClock : kLooksPerClock) == 0 && now_ns() >= until_) return false;
-  if (yields || looks_ % kYieldEvery == 0) {
-    sys::yield();
-  } else {
-    relax();
-  }
+  if (others_) relax();
   return true;
 }
 

@@ -1,15 +1,17 @@
-// How a thread passes the time until something happens: the one place for the figures.
-//
-// On a machine with few processors the thread that spins may keep off the processor the very one
-// that it waits for, so it gives way at almost every look. On a machine with many, giving way costs
-// more than it brings, so it only pauses. A granted program drives its own NIC and so waits for no
-// other process of its host: it seldom gives way, and does not pause between looks that cost as much.
+// How a thread of a program passes the time until something happens (kagent/idle.h). A granted
+// program drives its own NIC and so waits for no other process of its host: it seldom gives way, and
+// does not pause between looks that cost as much.
 #ifndef VIADUCT_VIPL_IDLE_H
 #define VIADUCT_VIPL_IDLE_H
 
 #include <cstdint>
 
+#include "kagent/idle.h"
+
 namespace viaduct::vipl {
+
+using idle::Crowd;
+using idle::relax;
 
 inline constexpr std::uint64_t kNever = ~0ull;
 
@@ -26,17 +28,11 @@ inline std::uint64_t time_until(std::uint64_t then) {
   return then > now ? then - now : 0;
 }
 
-// One pause instruction.
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("isb");
-#endif
-}
-
 // Sleeps for a millisecond.
 void nap();
+
+// How long a poll of a program's own (Done) may sleep instead of giving way, in ns.
+inline constexpr std::uint64_t kDozeNs = 100'000;
 
 // Counts the processors that this process may use. Call once, before the others below.
 void look_at_processors();
@@ -44,23 +40,28 @@ void look_at_processors();
 // How long to spin before sleeping, in ns: $VIADUCT_SPIN_US, else what the agent recommends.
 std::uint64_t spin_time(std::uint32_t recommended_us);
 
-// Call when a poll of the program's own (Done) has found nothing. `misses` is the calling thread's
-// number of such polls in a row. `others`: what is awaited comes from another process of this host.
-// True: it may have had the processor meanwhile, and another look is worth while.
-bool missed(std::uint32_t& misses, bool others = true);
+// Passes a moment of a wait that looks again and again; `looks`: how often it has found nothing.
+// `others`: what is awaited comes from another process of this host. True: somebody else may have
+// had the processor, and another look is worth while.
+bool pause(Crowd& crowd, std::uint32_t looks, bool others);
+
+// The same; false if it is better to sleep.
+bool spin(Crowd& crowd, std::uint32_t looks, bool others);
 
 // A bounded time of looking again and again.
 class Spinner {
  public:
-  explicit Spinner(std::uint64_t until_ns, bool others = true)
-      : until_(until_ns), others_(others) {}
+  Spinner(Crowd& crowd, std::uint64_t start, std::uint64_t until, bool others);
 
-  // Waits a moment. False when the time is up.
+  // Waits a moment. False when the time is up, or when it is better to sleep.
   bool again();
 
  private:
+  Crowd& crowd_;
   std::uint64_t until_;
+  std::uint64_t last_;  // when the clock was last looked at
   bool others_;
+  bool crowded_;
   std::uint32_t looks_ = 0;
 };
 

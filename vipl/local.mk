@@ -24,6 +24,7 @@ libvipl_la_SOURCES = \
   vipl/guarded_copy.cc vipl/guarded_copy.h \
   vipl/company.cc vipl/company.h \
   vipl/family.cc vipl/family.h \
+  vipl/outgoing.cc vipl/outgoing.h \
   vipl/farewell.cc vipl/farewell.h \
   vipl/habit.h \
   vipl/handle.h \
@@ -43,6 +44,7 @@ libvipl_la_SOURCES = \
   vipl/session.cc vipl/session.h \
   vipl/slot_pool.h \
   vipl/stand_in.cc \
+  vipl/standard_error.cc vipl/standard_error.h \
   vipl/sys.h \
   vipl/text.cc \
   vipl/thread.cc vipl/thread.h \
@@ -62,7 +64,13 @@ libvipl_la_LIBADD = -lpthread
 libvipl_la_LINK = $(LIBTOOL) $(AM_V_lt) --tag=CC $(AM_LIBTOOLFLAGS) $(LIBTOOLFLAGS) --mode=link \
   $(CC) $(AM_CFLAGS) $(CFLAGS) $(libvipl_la_LDFLAGS) $(LDFLAGS) -o $@
 
-# Programs exist that load "vipl.so" by name.
+# Programs exist that load "vipl.so" by name. In the build tree it lies beside the library, where those that
+# run there look.
+noinst_DATA += vipl/vipl.so.stamp
+vipl/vipl.so.stamp: libvipl.la
+	test ! -e .libs/libvipl.so || $(LN_S) -f libvipl.so .libs/vipl.so
+	@touch $@
+CLEANFILES += vipl/vipl.so.stamp .libs/vipl.so
 install-exec-hook: vipl-install-alias
 vipl-install-alias:
 	cd $(DESTDIR)$(libdir) && { test ! -e libvipl.so || $(LN_S) -f libvipl.so vipl.so; }

@@ -2,6 +2,7 @@
 #include "vipl/attributes.h"
 #include "vipl/command.h"
 #include "vipl/lock.h"
+#include "vipl/outgoing.h"
 
 using namespace viaduct::vipl;
 using viaduct::layout::Op;
@@ -58,6 +59,8 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
   Command command(session, Op::kDeregisterMemory);
   command->memory.address = reinterpret_cast<std::uint64_t>(VirtualAddress);
   command->handle = MemoryHandle;
+  outgoing::Patience patience;
+  outgoing::wait_for_memory(session, MemoryHandle, patience);
   // Another thread may be given the same handle anew as soon as the driver has it back, so it is
   // struck out before, and put back if the driver says no.
   std::uint64_t length = 0;
@@ -100,5 +103,7 @@ VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
   if (judged != VIP_SUCCESS) return judged;
   command->memory.address = reinterpret_cast<std::uint64_t>(Address);
   command->handle = MemHandle;
+  outgoing::Patience patience;
+  outgoing::wait_for_memory(visit.session(), MemHandle, patience);
   return command.run();
 }

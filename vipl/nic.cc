@@ -5,6 +5,7 @@
 #include "vipl/caller.h"
 #include "vipl/environment.h"
 #include "vipl/farewell.h"
+#include "vipl/outgoing.h"
 #include "vipl/session.h"
 #include "vipl/sys.h"
 #include "vipl/vipl_ext.h"
@@ -103,6 +104,10 @@ VIP_RETURN VipxAttach(VIP_NIC_HANDLE nic) {
 
 VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle) {
   const Handle handle(NicHandle);
+  if (const Visit visit(NicHandle, Kind::kNic); visit) {
+    outgoing::Patience patience;
+    outgoing::wait_for_all(visit.session(), patience);
+  }
   const bool closed = handle.is(Kind::kNic) && handle.nic() < kMaxSessions &&
                       registry::close(handle.nic(), handle.key());
   return closed ? VIP_SUCCESS : VIP_INVALID_PARAMETER;

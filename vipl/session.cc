@@ -62,6 +62,7 @@ void release_locks(layout::Vi& vi) {
 
 std::size_t descriptor_bytes(const Session& s) { return s.capacity.slots * sizeof(void*); }
 std::size_t attribute_bytes(const Session& s) { return s.capacity.vis * sizeof(VIP_VI_ATTRIBUTES); }
+std::size_t own_vi_bytes(const Session& s) { return s.own_vi_words() * sizeof s.own_vis[0]; }
 
 std::size_t posted_bytes(const Session& s) { return s.capacity.vis * sizeof s.family.posted[0]; }
 
@@ -88,8 +89,10 @@ void release_memory(Session& s) {
   s.family = {};
   if (s.descriptors != nullptr) sys::unmap(s.descriptors, descriptor_bytes(s));
   if (s.attributes != nullptr) sys::unmap(s.attributes, attribute_bytes(s));
+  if (s.own_vis != nullptr) sys::unmap(s.own_vis, own_vi_bytes(s));
   s.descriptors = nullptr;
   s.attributes = nullptr;
+  s.own_vis = nullptr;
   release_segments(s);
 }
 
@@ -204,7 +207,9 @@ bool map_view(Hello& hello, Session& s) {
   s.family.id = s.driver != nullptr ? s.driver->program_id() : hello.answer.program_id;
   s.descriptors = static_cast<VIP_DESCRIPTOR**>(sys::map(descriptor_bytes(s), -1));
   s.attributes = static_cast<VIP_VI_ATTRIBUTES*>(sys::map(attribute_bytes(s), -1));
-  return s.descriptors != nullptr && s.attributes != nullptr && s.regions.create();
+  s.own_vis = static_cast<std::atomic<std::uint64_t>*>(sys::map(own_vi_bytes(s), -1));
+  return s.descriptors != nullptr && s.attributes != nullptr && s.own_vis != nullptr &&
+         s.regions.create();
 }
 
 Session* find_free() {
@@ -350,6 +355,9 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   const std::uint32_t most = s->nic.max_descriptors;
   s->max_descriptors = most != 0 && most < layout::kRingEntries ? most : layout::kRingEntries;
   s->spin_ns = spin_time(hello.answer.busy_poll_us);
+  // Threads that are made from now on have it from these.
+  sys::shorten_slice(sys::thread());
+  sys::shorten_slice(sys::process());
   s->error_handler = nullptr;
   s->error_context = nullptr;
   s->state = Session::State::kOpen;

@@ -23,6 +23,7 @@
 #include <cstdint>
 
 #include "kagent/control.h"
+#include "kagent/idle.h"
 #include "kagent/session_layout.h"
 #include "vipl/api.h"
 #include "vipl/driver.h"
@@ -62,8 +63,10 @@ struct Session {
   std::uint32_t max_descriptors;  // on one work queue
   std::uint32_t number;           // NIC number
   std::uint64_t spin_ns;          // to spin before sleeping
+  idle::Crowd crowd;              // that wants the processors too
   VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
   VIP_VI_ATTRIBUTES* attributes;  // by VI
+  std::atomic<std::uint64_t>* own_vis;  // a bit for each VI that may be this process's
   int bell;                       // wakes the agent
   int chime;                      // the agent wakes those who poll (control.h)
   int home, umem;                 // granted: files that show that the port is ours; else -1
@@ -138,6 +141,10 @@ struct Session {
            (driver == nullptr && view.header().closed.load(std::memory_order_acquire) != 0);
   }
 
+  std::uint32_t own_vi_words() const { return (capacity.vis + 63) / 64; }
+  void own(std::uint32_t vi) { own_vis[vi / 64].fetch_or(1ull << (vi % 64)); }
+  void disown(std::uint32_t vi) { own_vis[vi / 64].fetch_and(~(1ull << (vi % 64))); }
+
   std::uint32_t nic_part() const { return nic_key(number, generation); }
   VIP_NIC_HANDLE handle() const { return Handle(Kind::kNic, nic_part(), 0).pointer(); }
 
@@ -186,6 +193,11 @@ struct Session {
   template <class Attempt>
   bool wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms, Attempt&& attempt,
             bool cancellable = true, Awaited awaited = Awaited::kStack);
+
+  // For a poll that has found nothing for the `misses`th time in a row: passes a moment. True if
+  // attempt() does then.
+  template <class Attempt>
+  bool missed(std::atomic<std::uint32_t>& sleepers, std::uint32_t& misses, Attempt&& attempt);
 
  private:
   void ring_at(const layout::View& at, std::uint32_t bit) {

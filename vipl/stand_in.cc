@@ -81,8 +81,8 @@ void Driver::keep_watch(std::uint32_t before) {
     if (serve(Cause::kStandIn)) {
       busy_until = now_ns() + spin_ns_;
       looks = 0;
-    } else if (now_ns() < busy_until) {
-      missed(looks);
+    } else if (const std::uint64_t now = now_ns(); now < busy_until && !stand_in_crowd_.is_here(now)) {
+      pause(stand_in_crowd_, ++looks, true);
     } else {
       sleep_as_stand_in();
     }

@@ -25,6 +25,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kagent/slice.h"
+
 namespace viaduct::vipl::sys {
 
 // Keeps a descriptor out of the program's way, which may count on getting the lowest numbers, or
@@ -156,6 +158,7 @@ inline void name_thread(const char* name) { ::syscall(SYS_prctl, PR_SET_NAME, na
 inline int membarrier(int command) {
   return static_cast<int>(::syscall(SYS_membarrier, command, 0, 0));
 }
+inline void shorten_slice(int thread) { viaduct::shorten_slice(thread); }
 inline unsigned user() { return static_cast<unsigned>(::syscall(SYS_geteuid)); }
 inline int affinity(void* mask, std::size_t bytes) {
   return static_cast<int>(::syscall(SYS_sched_getaffinity, 0, bytes, mask));

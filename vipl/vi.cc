@@ -4,6 +4,7 @@
 #include "vipl/command.h"
 #include "vipl/idle.h"
 #include "vipl/lock.h"
+#include "vipl/wait.h"
 #include "vipl/work_queue.h"
 
 using namespace viaduct::vipl;
@@ -43,8 +44,11 @@ VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out) {
   WorkQueue queue(session, visit.handle(), side);
   VIP_RETURN result = queue.take(descriptor);
   if (result == VIP_NOT_DONE && session.turn()) result = queue.take(descriptor);
-  if (result == VIP_NOT_DONE && missed(visit.thread().misses, session.driver == nullptr)) {
-    result = queue.take(descriptor);
+  if (result == VIP_NOT_DONE) {
+    session.missed(queue.sleepers(), visit.thread().misses, [&] {
+      result = queue.take(descriptor);
+      return result != VIP_NOT_DONE;
+    });
   }
   if (result != VIP_NOT_DONE) {
     visit.thread().misses = 0;
@@ -109,6 +113,7 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
     if (vi >= session.family.vis) session.family.vis = vi + 1;
     session.view.vi(vi).status.user_data.store(0);
   }
+  session.own(vi);
   WorkQueue(session, handle, Side::kSend).begin(command->generation, send_cq);
   WorkQueue(session, handle, Side::kReceive).begin(command->generation, receive_cq);
   *ViHandle = handle.pointer();
@@ -124,8 +129,14 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle) {
   WorkQueue receive(visit.session(), visit.handle(), Side::kReceive);
   Command command(visit.session(), Op::kDestroyVi);
   if (!send.name(command.body())) return VIP_INVALID_PARAMETER;
+  // Another thread may be given the same index as soon as the driver has it back.
+  const std::uint32_t index = visit.handle().index();
+  visit.session().disown(index);
   const VIP_RETURN result = command.run();
-  if (result != VIP_SUCCESS && !command.lost()) return result;
+  if (result != VIP_SUCCESS && !command.lost()) {
+    visit.session().own(index);
+    return result;
+  }
   send.end();
   receive.end();
   caller::cancel(visit.session(), visit.handle());
@@ -162,7 +173,7 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIB
   }
   // A program that polls for a change of state is a program that waits.
   session.turn();
-  missed(visit.thread().misses, session.driver == nullptr);
+  pause(session.crowd, ++visit.thread().misses, session.driver == nullptr);
   return VIP_SUCCESS;
 }
 

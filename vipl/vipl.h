@@ -35,9 +35,12 @@
  *   fork       A child process has none of its parent's NICs: their handles are invalid there. It
  *              may open its own, or attach to them (VipxAttach, vipl_ext.h).
  *   exit       A program may end without closing anything. At exit() and at the return from main
- *              the library waits, half a second at most, until what was posted on connected VIs has
- *              been sent; then the peers are told as by VipDisconnect. Handlers are called no more.
- *              _exit() and being killed don't wait.
+ *              the library does what VipCloseNic does. Handlers are called no more. _exit() and being
+ *              killed don't wait.
+ *   order      What was posted before VipDisconnect, VipCloseNic, VipDeregisterMem or
+ *              VipSetMemAttributes is sent before. They wait until those sends have completed (on
+ *              the reliable levels: until the peer has acknowledged them), but no longer than half a
+ *              second in which none completes, and five seconds in all. What is left then is flushed.
  * The lists of return codes below don't repeat VIP_INVALID_PARAMETER for a bad handle or NULL, nor
  * VIP_ERROR_RESOURCE for the end.
  *
@@ -153,6 +156,25 @@ typedef enum {
   VIP_ERROR_NOT_SUPPORTED = 16       /* [G] not provided; always the last code */
 } VIP_RETURN;
 
+/* Programs of the time ask the preprocessor which codes a provider has. */
+#define VIP_SUCCESS VIP_SUCCESS
+#define VIP_NOT_DONE VIP_NOT_DONE
+#define VIP_INVALID_PARAMETER VIP_INVALID_PARAMETER
+#define VIP_ERROR_RESOURCE VIP_ERROR_RESOURCE
+#define VIP_TIMEOUT VIP_TIMEOUT
+#define VIP_REJECT VIP_REJECT
+#define VIP_INVALID_RELIABILITY_LEVEL VIP_INVALID_RELIABILITY_LEVEL
+#define VIP_INVALID_MTU VIP_INVALID_MTU
+#define VIP_INVALID_QOS VIP_INVALID_QOS
+#define VIP_INVALID_PTAG VIP_INVALID_PTAG
+#define VIP_INVALID_RDMAREAD VIP_INVALID_RDMAREAD
+#define VIP_DESCRIPTOR_ERROR VIP_DESCRIPTOR_ERROR
+#define VIP_INVALID_STATE VIP_INVALID_STATE
+#define VIP_ERROR_NAMESERVICE VIP_ERROR_NAMESERVICE
+#define VIP_NO_MATCH VIP_NO_MATCH
+#define VIP_NOT_REACHABLE VIP_NOT_REACHABLE
+#define VIP_ERROR_NOT_SUPPORTED VIP_ERROR_NOT_SUPPORTED
+
 #ifndef VIP_ERROR
 #define VIP_ERROR VIP_DESCRIPTOR_ERROR /* [G] */
 #endif
@@ -215,6 +237,11 @@ typedef enum {
   VIP_STATE_CONNECT_PENDING = 2,
   VIP_STATE_ERROR = 3 /* the connection is over; VipDisconnect leads back to Idle */
 } VIP_VI_STATE;
+
+#define VIP_STATE_IDLE VIP_STATE_IDLE
+#define VIP_STATE_CONNECTED VIP_STATE_CONNECTED
+#define VIP_STATE_CONNECT_PENDING VIP_STATE_CONNECT_PENDING
+#define VIP_STATE_ERROR VIP_STATE_ERROR
 
 /* ------------------------------------------------------------------------- descriptors [I, G] */
 
@@ -307,6 +334,11 @@ typedef enum {
   VIP_RESOURCE_DESCRIPTOR = 3
 } VIP_RESOURCE_CODE;
 
+#define VIP_RESOURCE_NIC VIP_RESOURCE_NIC
+#define VIP_RESOURCE_VI VIP_RESOURCE_VI
+#define VIP_RESOURCE_CQ VIP_RESOURCE_CQ
+#define VIP_RESOURCE_DESCRIPTOR VIP_RESOURCE_DESCRIPTOR
+
 typedef enum {
   VIP_ERROR_POST_DESC = 0,
   VIP_ERROR_CONN_LOST = 1,
@@ -320,6 +352,18 @@ typedef enum {
   VIP_ERROR_RDMA_TRANSPORT = 9,
   VIP_ERROR_CATASTROPHIC = 10
 } VIP_ERROR_CODE;
+
+#define VIP_ERROR_POST_DESC VIP_ERROR_POST_DESC
+#define VIP_ERROR_CONN_LOST VIP_ERROR_CONN_LOST
+#define VIP_ERROR_RECVQ_EMPTY VIP_ERROR_RECVQ_EMPTY
+#define VIP_ERROR_VI_OVERRUN VIP_ERROR_VI_OVERRUN
+#define VIP_ERROR_RDMAW_PROT VIP_ERROR_RDMAW_PROT
+#define VIP_ERROR_RDMAW_DATA VIP_ERROR_RDMAW_DATA
+#define VIP_ERROR_RDMAW_ABORT VIP_ERROR_RDMAW_ABORT
+#define VIP_ERROR_RDMAR_PROT VIP_ERROR_RDMAR_PROT
+#define VIP_ERROR_COMP_PROT VIP_ERROR_COMP_PROT
+#define VIP_ERROR_RDMA_TRANSPORT VIP_ERROR_RDMA_TRANSPORT
+#define VIP_ERROR_CATASTROPHIC VIP_ERROR_CATASTROPHIC
 
 typedef struct _VIP_ERROR_DESCRIPTOR {
   VIP_NIC_HANDLE NicHandle;
@@ -373,7 +417,7 @@ VIP_RETURN VipOpenNic(IN const VIP_CHAR *DeviceName, OUT VIP_NIC_HANDLE *NicHand
 /* VipCloseNic: closes one handle. All that was made with it goes away: VIs are disconnected,
  * memory is deregistered, threads that block on any of it return VIP_ERROR_RESOURCE, handlers are
  * not called any more. A handler that runs is not waited for; its thread ends when it returns. The
- * end of the process does the same. Does not block.
+ * end of the process does the same. What was posted on connected VIs is sent before.
  *   VIP_SUCCESS
  * Source: [I, G]; clean-up [S, P]. */
 VIP_RETURN VipCloseNic(IN VIP_NIC_HANDLE NicHandle);
@@ -417,8 +461,8 @@ VIP_RETURN VipRegisterMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddre
                           IN VIP_ULONG Length, IN VIP_MEM_ATTRIBUTES *MemAttribs,
                           OUT VIP_MEM_HANDLE *MemoryHandle);
 
-/* VipDeregisterMem: ends a registration. Posted descriptors that use it fail with
- * VIP_STATUS_PROTECTION_ERROR. Short.
+/* VipDeregisterMem: ends a registration. Sends that use it are sent before; posted receives that
+ * use it fail with VIP_STATUS_PROTECTION_ERROR.
  *   VirtualAddress, MemoryHandle  as at VipRegisterMem
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER  no region has this handle and address
@@ -550,8 +594,9 @@ VIP_RETURN VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *Loca
                              IN VIP_NET_ADDRESS *RemoteAddr, IN VIP_ULONG Timeout,
                              OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
 
-/* VipDisconnect: ends a VI's connection, or clears its error. Descriptors on its queues complete as
- * flushed and wait to be taken back. Short.
+/* VipDisconnect: ends a VI's connection, or clears its error. What was posted to be sent is sent
+ * before, and the peer sees the end behind it. Then the descriptors that are left complete as flushed
+ * and wait to be taken back.
  *   VIP_SUCCESS  also if the VI was Idle, or the peer has gone
  * Source: [I, G]; harmless when repeated [P]. */
 VIP_RETURN VipDisconnect(IN VIP_VI_HANDLE ViHandle);

@@ -48,6 +48,20 @@ const char *VipxErrorText(VIP_ERROR_CODE code);
 int VipxPoll(VIP_CQ_HANDLE cq, struct pollfd *fds, unsigned long nfds,
              const struct timespec *timeout, const sigset_t *mask);
 
+/* VipxCQDone: VipCQDone for a program that looks now and then and has other things to do. VipCQDone may
+ * give the processor to others when it finds nothing, or sleep for 100 us where other work wants it.
+ * This does not: see VipxSpin.
+ */
+VIP_RETURN VipxCQDone(IN VIP_CQ_HANDLE cq, OUT VIP_VI_HANDLE *vi, OUT VIP_BOOLEAN *recv_queue);
+
+/* VipxSpin: passes a moment between two calls of VipxCQDone of a thread that waits, as is good for what
+ * it waits for: pauses, or gives the processor to others.
+ *   looks       how many calls have found nothing, so far
+ * Returns 1 when it is worth while to look again. 0 when it is not, or the CQ is bad: other work
+ * wants the processors, and a thread that sleeps (VipxPoll) is woken before that.
+ */
+int VipxSpin(IN VIP_CQ_HANDLE cq, IN unsigned long looks);
+
 /* The kernel's descriptors that the library holds in this process at the moment. Programs that close
  * what they don't know must leave these alone. Their numbers are high where the limit of open files
  * allows, so that the program gets the low ones, and all of them are closed by exec.

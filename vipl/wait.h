@@ -19,7 +19,7 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
   const std::uint64_t start = now_ns();
   const std::uint64_t deadline = deadline_after(start, timeout_ms);
   const bool hosted = driver == nullptr || awaited == Awaited::kAgent;
-  Spinner spinner(start + spin_ns < deadline ? start + spin_ns : deadline,
+  Spinner spinner(crowd, start, start + spin_ns < deadline ? start + spin_ns : deadline,
                   hosted || awaited == Awaited::kStackAndAgent);
   while (spinner.again()) {
     turn();
@@ -35,6 +35,24 @@ bool Session::wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_m
     const Cancellable here(cancellable);
     sys::futex_wait(sleepers, asleep, deadline);
   }
+}
+
+template <class Attempt>
+bool Session::missed(std::atomic<std::uint32_t>& sleepers, std::uint32_t& misses,
+                     Attempt&& attempt) {
+  ++misses;
+  const bool hosted = driver == nullptr;
+  if (!hosted || misses <= idle::kLooksOfProgram) {
+    pause(crowd, misses, hosted);
+    return false;
+  }
+  const std::uint64_t now = now_ns();
+  if (!crowd.is_here(now)) return pause(crowd, misses, hosted) && attempt();
+  const std::uint32_t asleep = sleepers.fetch_or(layout::kSleeper) | layout::kSleeper;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (attempt()) return true;
+  sys::futex_wait(sleepers, asleep, now + kDozeNs);
+  return attempt();
 }
 
 }  // namespace viaduct::vipl

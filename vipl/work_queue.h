@@ -46,14 +46,6 @@ class WorkQueue {
     return queue_.posted.load(std::memory_order_acquire) == head;
   }
 
-  // Whether nothing is posted that has not completed. Others may post meanwhile.
-  bool all_completed() const {
-    const std::uint32_t posted = queue_.posted.load(std::memory_order_acquire);
-    if (posted == queue_.dequeued.load(std::memory_order_acquire)) return true;
-    // Descriptors complete in order, so the last one speaks for all.
-    return session_.view.slot(slot_at(posted - 1)).completion.status.load() != 0;
-  }
-
   // Returns as VipPostSend. Sets `overrun` when the queue is full and was not at the last post.
   VIP_RETURN post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory, bool& overrun);
 
@@ -68,6 +60,8 @@ class WorkQueue {
 
   // For a VI just destroyed: gives the slots back, wakes who waits.
   void end();
+
+  std::atomic<std::uint32_t>& sleepers() const { return queue_.sleepers; }
 
  private:
   // As the driver counts it; 0 if the VI is not valid, or another process's.

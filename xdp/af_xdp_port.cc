@@ -176,7 +176,7 @@ PortCounters AfXdpPort::counters() {
 
 void AfXdpPort::look_after() {
   if (!alive_) return;
-  if (!interface_exists(interface_.index)) {
+  if (!is_unchanged(interface_)) {
     alive_ = false;
     return;
   }

@@ -34,6 +34,8 @@ class AfXdpPort final : public Port {
   std::uint32_t mtu() const override { return mtu_; }
   MacAddress address() const override { return interface_.address; }
   std::uint32_t lendable() const override { return lendable_; }
+  // A sender's frames may all come to one queue.
+  std::uint32_t backlog() const override { return queues_.front()->backlog(); }
   int descriptor() const override;
   std::string mode() const override;
   PortCounters counters() override;

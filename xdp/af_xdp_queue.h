@@ -51,6 +51,7 @@ class AfXdpQueue {
   void cancel(std::span<const Frame> frames) { queue_.cancel(frames); }
   void flush() { queue_.flush(); }
   void kick() { queue_.kick(); }
+  std::uint32_t backlog() const { return queue_.backlog(); }
   std::uint32_t sending() const { return queue_.sending(); }
   std::uint64_t completed() const { return queue_.completed(); }
 

@@ -42,6 +42,7 @@ class GrantedPort {
   std::uint32_t mtu() const { return layout_.mtu; }
   MacAddress address() const { return layout_.address; }
   std::uint32_t lendable() const;
+  std::uint32_t backlog() const { return queue_.backlog(); }
   // The AF_XDP socket: readable when frames have come. -1: not open.
   int descriptor() const { return socket_; }
   PortCounters counters();

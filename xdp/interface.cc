@@ -99,9 +99,17 @@ bool is_running(const std::string& name) {
   return running;
 }
 
-bool interface_exists(int index) {
-  char name[IF_NAMESIZE];
-  return if_indextoname(static_cast<unsigned>(index), name) != nullptr;
+bool is_unchanged(const Interface& interface) {
+  ifreq request{};
+  if (if_indextoname(static_cast<unsigned>(interface.index), request.ifr_name) == nullptr) {
+    return false;
+  }
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool known = fd >= 0 && ioctl(fd, SIOCGIFHWADDR, &request) == 0;
+  if (fd >= 0) close(fd);
+  // It may have been renamed in between: the next look tells.
+  return !known || std::memcmp(interface.address.data(), request.ifr_hwaddr.sa_data,
+                               interface.address.size()) == 0;
 }
 
 std::vector<std::string> interface_addresses(const std::string& interface) {

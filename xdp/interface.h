@@ -25,8 +25,8 @@ Interface query_interface(const std::string& name);
 // Whether the interface is up and has a link.
 bool is_running(const std::string& name);
 
-// Whether the interface with this index still exists.
-bool interface_exists(int index);
+// Whether the interface is still there under its index, and has the address that it had.
+bool is_unchanged(const Interface& interface);
 
 }  // namespace viaduct
 

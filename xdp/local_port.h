@@ -10,6 +10,7 @@
 #ifndef VIADUCT_XDP_LOCAL_PORT_H
 #define VIADUCT_XDP_LOCAL_PORT_H
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,10 @@ class LocalPort final : public Port {
   std::uint32_t mtu() const override { return wire_->mtu(); }
   MacAddress address() const override { return wire_->address(); }
   std::uint32_t lendable() const override { return wire_->lendable(); }
+  std::uint32_t backlog() const override {
+    const std::uint32_t wire = wire_->backlog();
+    return has_desk() ? std::min(wire, desk_->port.backlog()) : wire;
+  }
   int descriptor() const override;
   std::string mode() const override { return wire_->mode(); }
   PortCounters counters() override;

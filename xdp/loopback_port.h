@@ -24,6 +24,7 @@ class LoopbackPort final : public Port {
   std::uint32_t mtu() const override { return wire_->mtu(); }
   MacAddress address() const override { return address_; }
   std::uint32_t lendable() const override { return wire_->lendable(); }
+  std::uint32_t backlog() const override { return wire_->backlog(); }
   int descriptor() const override { return wire_->descriptor(); }
   std::string mode() const override { return wire_->mode(); }
   PortCounters counters() override;

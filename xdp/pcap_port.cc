@@ -65,7 +65,7 @@ PcapPort::PcapPort(const PortOptions& options, const Interface& interface,
 PcapPort::~PcapPort() { pcap_close(pcap_); }
 
 std::size_t PcapPort::receive(std::span<Frame> frames) {
-  if (++calls_ % kLookEvery == 0) alive_ = alive_ && interface_exists(interface_.index);
+  if (++calls_ % kLookEvery == 0) alive_ = alive_ && is_unchanged(interface_);
   std::size_t got = 0;
   while (got < frames.size()) {
     if (receiving_ >= buffers_ / 2 || free_.empty()) break;
@@ -121,7 +121,7 @@ void PcapPort::cancel(std::span<const Frame> frames) {
 }
 
 PortCounters PcapPort::counters() {
-  alive_ = alive_ && interface_exists(interface_.index);
+  alive_ = alive_ && is_unchanged(interface_);
   PortCounters out = counters_;
   pcap_stat statistics{};
   if (pcap_stats(pcap_, &statistics) == 0) {

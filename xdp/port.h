@@ -82,6 +82,9 @@ class Port {
   // How many received frames may be kept without starving the receive side.
   virtual std::uint32_t lendable() const = 0;
 
+  // How many frames may arrive between two calls of receive() without the loss of one.
+  virtual std::uint32_t backlog() const { return lendable(); }
+
   // Readable (poll, epoll) when receive() would return something; -1 when the port has none.
   virtual int descriptor() const = 0;
 

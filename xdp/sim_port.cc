@@ -244,6 +244,12 @@ void SimPort::flush() {
 
 std::uint32_t SimPort::lendable() const { return network_.options_.lendable; }
 
+std::uint32_t SimPort::backlog() const {
+  const SimOptions& options = network_.options_;
+  return std::min(options.receive_queue,
+                  options.receive_frames - std::min(options.receive_frames, options.lendable));
+}
+
 void SimPort::reclaim() {
   while (!sending_.empty() && sending_.front().until <= network_.now_) {
     transmit_.give(sending_.front().id, 0);

@@ -144,6 +144,7 @@ class SimPort final : public Port {
   std::uint32_t mtu() const override { return mtu_; }
   MacAddress address() const override { return address_; }
   std::uint32_t lendable() const override;
+  std::uint32_t backlog() const override;
   int descriptor() const override { return -1; }
   std::string mode() const override { return "sim"; }
   PortCounters counters() override { return counters_; }

@@ -250,7 +250,9 @@ void XskQueue::add_statistics(PortCounters& out) const {
   }
   out.rx_dropped_ring_full += s.rx_ring_full;
   out.rx_dropped_no_fill += s.rx_fill_ring_empty_descs;
-  out.rx_dropped_invalid += s.rx_dropped + s.rx_invalid_descs;
+  // The kernel counts a frame that found the fill ring empty in rx_dropped, too.
+  out.rx_dropped_invalid += s.rx_dropped - std::min(s.rx_dropped, s.rx_fill_ring_empty_descs) +
+                            s.rx_invalid_descs;
   out.tx_dropped_invalid += s.tx_invalid_descs;
 }
 

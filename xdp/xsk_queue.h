@@ -84,6 +84,9 @@ class XskQueue {
            (!rings_.receive.empty() || (sending_ != 0 && !rings_.completion.empty()));
   }
 
+  // How many frames the kernel has room for: the chunks released last may not be with it yet.
+  std::uint32_t backlog() const { return (shape_.filled + 1 - fill_batch_) / shape_.parts; }
+
   // Frames with the kernel, and how many have come back in all.
   std::uint32_t sending() const { return sending_; }
   std::uint64_t completed() const { return completed_; }
@@ -94,7 +97,6 @@ class XskQueue {
  private:
   enum class Owner : std::uint8_t { kFree, kKernel, kBorrower };
   static constexpr std::uint32_t kNone = 0xffffffff;
-
   static constexpr std::uint32_t buffers(const Shape& shape) {
     return shape.receive + shape.send + shape.assembled;
   }

@@ -178,6 +178,7 @@ void Endpoint::close() {
   if (vi_ != nullptr) {
     VipDisconnect(vi_);
     VipDestroyVi(vi_);
+    nic_.forget_refused(vi_);
   }
   if (region_ != 0) VipDeregisterMem(nic_.handle(), memory_.get(), region_);
   if (ptag_ != nullptr) VipDestroyPtag(nic_.handle(), ptag_);

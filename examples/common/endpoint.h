@@ -62,6 +62,7 @@ class Endpoint {
   Endpoint& operator=(const Endpoint&) = delete;
 
   VIP_VI_HANDLE vi() const { return vi_; }
+  std::uint32_t refused() const { return nic_.refused(vi_); }
   std::uint32_t free_sends() const { return shape_.sends - sends_posted_; }
 
   void post_receive(VIP_DESCRIPTOR* d);

@@ -26,17 +26,19 @@ enum class Operation : std::uint8_t { kSend, kWrite, kRead };
 
 // What the server has seen of a bandwidth measurement; travels in network byte order.
 struct Report {
-  static constexpr std::uint32_t kBytes = 12;
+  static constexpr std::uint32_t kBytes = 16;
   std::uint32_t received = 0;
   std::uint64_t nanoseconds = 0;  // from the first message to the last
+  std::uint32_t refused = 0;      // messages that found no receive posted, if that was counted
 
   void encode(std::uint8_t* to) const {
     store(to, received);
     store(to + 4, static_cast<std::uint32_t>(nanoseconds >> 32));
     store(to + 8, static_cast<std::uint32_t>(nanoseconds));
+    store(to + 12, refused);
   }
   static Report decode(const std::uint8_t* from) {
-    return {load(from), std::uint64_t{load(from + 4)} << 32 | load(from + 8)};
+    return {load(from), std::uint64_t{load(from + 4)} << 32 | load(from + 8), load(from + 12)};
   }
 };
 
@@ -59,7 +61,9 @@ struct Target {
 };
 
 // Bytes from one buffer of a row of them to the next.
-inline std::size_t stride(std::uint32_t size) { return (std::size_t{size} + 63) & ~std::size_t{63}; }
+inline std::size_t stride(std::uint32_t size) {
+  return (std::size_t{size} + 63) & ~std::size_t{63};
+}
 
 // How many messages of a size may be on their way: at most 256, and not more than 16 MiB. Nobody
 // holds unreliable ones back, so they are to fit in the queues below the stack.

@@ -97,4 +97,29 @@ Address Nic::address() const {
   return own;
 }
 
+void Nic::count_refused() { check(VipErrorCallback(handle_, this, on_error), "VipErrorCallback"); }
+
+// In a thread of the library. That a connection is lost the descriptors tell, too.
+void Nic::on_error(void* context, VIP_ERROR_DESCRIPTOR* error) {
+  Nic& nic = *static_cast<Nic*>(context);
+  if (error->ErrorCode == VIP_ERROR_RECVQ_EMPTY) {
+    const std::lock_guard guard(nic.lock_);
+    ++nic.refused_[error->ViHandle];
+  } else if (error->ErrorCode != VIP_ERROR_CONN_LOST && error->ErrorCode != VIP_ERROR_VI_OVERRUN) {
+    std::fprintf(stderr, "error on the NIC \"%s\": code %d\n", nic.attributes_.Name,
+                 static_cast<int>(error->ErrorCode));
+  }
+}
+
+std::uint32_t Nic::refused(VIP_VI_HANDLE vi) {
+  const std::lock_guard guard(lock_);
+  const auto found = refused_.find(vi);
+  return found == refused_.end() ? 0 : found->second;
+}
+
+void Nic::forget_refused(VIP_VI_HANDLE vi) {
+  const std::lock_guard guard(lock_);
+  refused_.erase(vi);
+}
+
 }  // namespace via

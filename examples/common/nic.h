@@ -9,6 +9,8 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 
@@ -70,7 +72,17 @@ class Nic {
   // This NIC's address without a discriminator.
   Address address() const;
 
+  // Counts, from now on, messages that found no receive posted. On Unreliable Delivery that is all
+  // that becomes of them.
+  void count_refused();
+  std::uint32_t refused(VIP_VI_HANDLE vi);
+  void forget_refused(VIP_VI_HANDLE vi);
+
  private:
+  static void on_error(void* context, VIP_ERROR_DESCRIPTOR* error);
+
+  std::mutex lock_;
+  std::map<VIP_VI_HANDLE, std::uint32_t> refused_;
   VIP_NIC_HANDLE handle_ = nullptr;
   VIP_NIC_ATTRIBUTES attributes_{};
 };

@@ -49,6 +49,7 @@ class Client {
   }
 
   void run() {
+    nic_.count_refused();
     find_host();
     if (!options_.json) {
       std::printf("viaping: %s (%s), %u messages of %u bytes, %s, %s\n", options_.host.c_str(),
@@ -176,7 +177,7 @@ class Client {
     if (stopped) throw Failure("stopped");
     if (samples.empty()) throw Failure("all messages were lost");
     print_times(samples, "one way", "one_way_us");
-    tell_lost(lost, rounds);
+    tell_lost(lost, rounds, end.refused());
   }
 
   // A read goes there and comes back: there is no half of it.
@@ -264,7 +265,7 @@ class Client {
     const bool gaps = report.received > 1 && report.nanoseconds > 0;
     const double seconds = gaps ? static_cast<double>(report.nanoseconds) / 1e9 : whole.count();
     print_rate(report.received, (report.received - (gaps ? 1 : 0)) / seconds);
-    tell_lost(wish_.count - report.received, wish_.count);
+    tell_lost(wish_.count - report.received, wish_.count, report.refused);
   }
 
   void print_rate(std::uint32_t count, double rate) const {
@@ -277,8 +278,19 @@ class Client {
     }
   }
 
-  static void tell_lost(std::uint32_t lost, std::uint32_t of) {
-    if (lost > 0) std::fprintf(stderr, "viaping: %u of %u messages were lost\n", lost, of);
+  // `refused`: so many at least found no receive posted; the library tells of 256 at a time.
+  static void tell_lost(std::uint32_t lost, std::uint32_t of, std::uint32_t refused) {
+    if (lost == 0) return;
+    std::string why = "dropped on their way, by the link or by a queue below VIA that was full";
+    if (refused >= lost) {
+      why = "the receiver's queue had no receive posted, and Unreliable Delivery does not wait for one";
+    } else if (refused > 0) {
+      why = format("for %u at least the receiver's queue had no receive posted", refused);
+    }
+    std::fprintf(stderr,
+                 "viaping: %u of %u messages were lost: %s\n"
+                 "viaping: the rows \"drop\" of `viad --counters' on both hosts tell more\n",
+                 lost, of, why.c_str());
   }
 
   Nic& nic_;

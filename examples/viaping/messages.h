@@ -24,7 +24,7 @@ inline std::uint32_t slot_of(std::uint32_t number) { return 1 + number % 8; }
 
 // The client's discriminator, in network byte order: "vp", version, mode, size, count, nonce.
 struct Wish {
-  static constexpr std::uint8_t kVersion = 2;
+  static constexpr std::uint8_t kVersion = 3;
   static constexpr std::uint16_t kBytes = 16;
 
   bool bandwidth = false;

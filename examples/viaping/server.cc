@@ -21,6 +21,7 @@ class Server {
   explicit Server(Nic& nic) : nic_(nic) {}
 
   void run() {
+    nic_.count_refused();
     Address local = nic_.address();
     local.set_discriminator(kServerDiscriminator, sizeof kServerDiscriminator - 1);
     std::printf("viaping: waiting on %s (%s)\n", nic_.attributes().Name,
@@ -175,7 +176,7 @@ class Server {
       progress.finished = true;
       end.post_receive(d);
       end.make_room();
-      end.send_report({progress.served, 0});
+      end.send_report({progress.served, 0, 0});
     }
   }
 

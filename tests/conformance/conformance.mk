@@ -43,6 +43,7 @@ conformance_functions = \
 conformance_semantics = \
 	tests/conformance/semantics_state.cc \
 	tests/conformance/semantics_order.cc \
+	tests/conformance/semantics_outgoing.cc \
 	tests/conformance/semantics_reliability.cc \
 	tests/conformance/semantics_levels.cc \
 	tests/conformance/semantics_rdma.cc \

@@ -102,30 +102,20 @@ TEST_F(FunctionErrors, AnRdmaWriteToMemoryThatIsGone) {
 }
 
 TEST_F(FunctionErrors, AnRdmaWriteThatIsCutOff) {
-  // When the connection ends in the middle of a write is not in our hands: try until it does.
-  const std::uint64_t size = near.attributes().max_transfer_size;
-  const Region out = near.rdma_memory(size), in = far.rdma_memory(size);
-  for (int i = 0; i < 200; ++i) {
-    const auto [a, b] = connected_rdma(kLevel);
-    for (int n = 0; n < 8; ++n) {
-      must(a.post_send({.op = Op::kRdmaWrite, .segments = {out.all()}, .remote = in.part(0, 0)}));
-    }
-    // Something has arrived by then.
-    if (i % 2 != 0) a.send_wait();
-    must(a.disconnect());
-    EXPECT_EQ(b.await_state(VIP_STATE_ERROR), VIP_STATE_ERROR);
-    bool aborted = false;
-    ASSERT_TRUE(far.await_error(VIP_ERROR_CONN_LOST).came);
-    for (const ErrorEvent& event : far.errors()) {
-      aborted |= event.error == VIP_ERROR_RDMAW_ABORT;
-      if (event.error == VIP_ERROR_RDMAW_ABORT) EXPECT_VI_EVENT(event, b);
-    }
-    must(b.disconnect());
-    must(b.destroy());
-    must(a.destroy());
-    if (aborted) return;
-  }
-  if (two_processes()) ADD_FAILURE() << "200 writes were disconnected and none was cut off";
+  // A provider may fetch much of the data before it sends any.
+  const std::uint64_t bytes = near.attributes().max_transfer_size;
+  NEEDS(bytes >= 200000, "needs long messages");
+  const auto [a, b] = connected_rdma(kLevel);
+  const Region first = near.rdma_memory(bytes - 4096), second = near.rdma_memory(4096);
+  const Region in = far.rdma_memory(bytes);
+  second.unmap();
+  must(a.post_send({.op = Op::kRdmaWrite,
+                    .segments = {first.all(), second.all()},
+                    .remote = in.part(0, 0)}));
+  const Completion sent = a.send_wait();
+  if (sent.code == VIP_SUCCESS) GTEST_SKIP() << "the provider has kept the memory";
+  EXPECT_VI_EVENT(far.await_error(VIP_ERROR_RDMAW_ABORT), b);
+  EXPECT_VI_EVENT(far.await_error(VIP_ERROR_CONN_LOST), b);
 }
 
 TEST_F(FunctionErrors, ADescriptorOutsideItsRegion) {

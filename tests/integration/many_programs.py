@@ -3,6 +3,7 @@
 
     many_programs.py open HOST PORT COUNT             COUNT sockets at once on an echo server
     many_programs.py short HOST PORT COUNT EXCHANGES  COUNT connections, one after the other
+    many_programs.py steady HOST PORT COUNT           COUNT connections that live a moment, some at once
     many_programs.py serve PORT ROLE FILE             one connection, until it ends
     many_programs.py call HOST PORT ROLE FILE         the same from the other side
 
@@ -10,11 +11,13 @@ ROLE is send, receive, answer or wait; the program's number is put into FILE.  W
 look like when the peer has been killed is status 0, all else 1.
 """
 
+import concurrent.futures
 import os
 import random
 import selectors
 import socket
 import sys
+import time
 
 ROUNDS = 8
 
@@ -70,6 +73,25 @@ def short(host, port, count, exchanges):
                 assert receive(connection, len(question)) == question, 'another answer has come back'
 
 
+def steady(host, port, count):
+    """Each lives long enough to get a lane on a busy machine."""
+    workers = 10
+
+    def work():
+        for _ in range(count // workers):
+            with socket.create_connection((host, port), timeout=20) as connection:
+                for pause in (0, 0, 0, 0.02, 0.05, 0.1, 0):
+                    for number in range(4):
+                        question = b'%d' % number
+                        connection.sendall(question)
+                        assert receive(connection, len(question)) == question, 'another answer has come back'
+                    time.sleep(pause)
+
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        for done in [pool.submit(work) for _ in range(workers)]:
+            done.result()
+
+
 def act(connection, role):
     """Does not return as long as the peer lives."""
     piece = bytes(10_000)
@@ -102,6 +124,8 @@ def main():
         open_many(rest[0], int(rest[1]), int(rest[2]))
     elif what == 'short':
         short(rest[0], int(rest[1]), int(rest[2]), int(rest[3]))
+    elif what == 'steady':
+        steady(rest[0], int(rest[1]), int(rest[2]))
     elif what == 'serve':
         with socket.create_server(('0.0.0.0', int(rest[0]))) as listener:
             until_killed(listener.accept()[0], rest[1], rest[2])

@@ -1,11 +1,14 @@
-# Other people's programs on SOVIA, one test at a time.
+# Other people's programs on SOVIA.
 
 programs_tests = \
+	tests/integration/sovia_broken.test \
+	tests/integration/sovia_configurations.test \
+	tests/integration/sovia_counters.test \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_impostor.test \
 	tests/integration/sovia_ready.test
 
-# These take some ten minutes: `make check-programs`.
+# These take some ten minutes, one test at a time: `make check-programs`.
 more_programs_tests = \
 	tests/integration/sovia_programs.test \
 	tests/integration/sovia_measuring.test \
@@ -16,10 +19,10 @@ TESTS += $(programs_tests)
 EXTRA_DIST += $(more_programs_tests)
 .PHONY: check-programs
 check-programs: all
-	$(MAKE) check-TESTS TESTS="$(programs_tests) $(more_programs_tests)"
+	$(MAKE) -j1 check-TESTS TESTS="$(programs_tests) $(more_programs_tests)"
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
 	tests/integration/impostor_client.py tests/integration/many_programs.py \
-	tests/integration/ready_programs.py
+	tests/integration/ready_programs.py tests/integration/broken_programs.py
 
 check_PROGRAMS += tests/integration/impostor_tool
 tests_integration_impostor_tool_SOURCES = tests/integration/impostor_tool.cc
@@ -28,8 +31,3 @@ tests_integration_impostor_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 # Another user runs it, who can't write to the tree.
 tests_integration_impostor_tool_LDFLAGS = -no-install
 tests_integration_impostor_tool_LDADD = libsovia_parts.la libvipl.la -lpthread
-
-tests/integration/sovia_programs.log: $(call after,integration/sovia_ftp)
-tests/integration/sovia_measuring.log: $(call after,integration/sovia_programs)
-tests/integration/sovia_servers.log: $(call after,integration/sovia_measuring)
-tests/integration/sovia_many.log: $(call after,integration/sovia_servers)

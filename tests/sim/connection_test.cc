@@ -438,7 +438,7 @@ TEST(Connection, FloodOfRequestsDoesNotExhaustTheHost) {
     pair.network.inject(pair.b.port, {frame.data(), length});
     pair.b.step();
   }
-  EXPECT_GT(pair.b.stack->counters().drop_request_table_full, 0u);
+  EXPECT_GT(pair.b.stack->counters().proofs_asked, 0u);
   pair.wait(2 * kSecond);
   EXPECT_EQ(pair.b.stack->usage().requests, 0u);
   EXPECT_TRUE(pair.connect());
@@ -532,6 +532,29 @@ TEST(Names, AreFoundOnTheLinkOrReportedAsUnknown) {
   EXPECT_EQ(finish(pair, *pair.client, ask).result, vip::kErrorNameService);
   ask.name[0] = '\0';
   EXPECT_EQ(finish(pair, *pair.client, ask).result, vip::kInvalidParameter);
+}
+
+TEST(Names, OfTwoHostsThatAnswerToOneAreReported) {
+  Pair pair;
+  Host third(pair.network, 3, small_limits(), 3);
+  third.set_name("b");
+  pair.hosts.push_back(&third);
+  CommandBody ask{};
+  ask.op = Op::kHostByName;
+  std::strcpy(ask.name, "b");
+  const CommandBody answer = finish(pair, *pair.client, ask);
+  EXPECT_EQ(answer.result, vip::kSuccess);
+  pair.wait(kMillisecond);
+  EXPECT_EQ(pair.a.stack->counters().name_conflicts, 1u);
+  const Stack::NameConflict& conflict = pair.a.stack->name_conflict();
+  EXPECT_STREQ(conflict.name, "b");
+  EXPECT_NE(conflict.first, conflict.second);
+  EXPECT_EQ(std::memcmp(conflict.first.data(), answer.remote.host, 6), 0);
+  // One that answers twice is no two hosts.
+  third.set_name("c");
+  finish(pair, *pair.client, ask);
+  pair.wait(kMillisecond);
+  EXPECT_EQ(pair.a.stack->counters().name_conflicts, 1u);
 }
 
 TEST(Commands, AboutAnEarlierViDontMeetItsSuccessor) {

@@ -32,6 +32,7 @@ class BorrowedPort final : public Port {
   std::uint32_t mtu() const override { return port_.mtu(); }
   MacAddress address() const override { return port_.address(); }
   std::uint32_t lendable() const override { return port_.lendable(); }
+  std::uint32_t backlog() const override { return port_.backlog(); }
   int descriptor() const override { return -1; }
   std::string mode() const override { return port_.mode(); }
   PortCounters counters() override { return port_.counters(); }
@@ -105,7 +106,19 @@ AgentHost::AgentHost(SimNetwork& net, std::uint8_t its_number, std::uint64_t see
     : AgentHost(net, net.add_host(address_of(0, its_number), mtu),
                 net.add_host(address_of(kDesk, its_number), mtu), seed, its_limits) {}
 
+std::optional<Environment::Connection> AgentHost::stopped(std::uint32_t session, std::uint32_t vi,
+                                                          std::uint64_t key) {
+  const auto program = own.find(session);
+  if (program == own.end()) return std::nullopt;
+  Own& stack = program->second;
+  const auto found =
+      stack.heartbeat.stopped(stack.segment, stack.limits, vi, key, network.now());
+  if (!found) return std::nullopt;
+  return Connection{found->vi, found->key};
+}
+
 void AgentHost::crash_agent() {
+  own.clear();
   crash();
   network.reopen(desk);
 }
@@ -147,10 +160,14 @@ GrantedHost::GrantedHost(AgentHost& its_agent, SimPort& its_port, std::uint64_t 
   desk_session = agent.stack->open_session(desk_segment_).value();
   desk_view = layout::View(desk_segment_, agent.stack->capacity());
   agent.stack->delegate(desk_session, port.address());
+  agent.own[desk_session] = {segment(), limits, {}};
 }
 
 GrantedHost::~GrantedHost() {
-  if (!dead) agent.stack->close_session(desk_session, network.now());
+  if (!dead) {
+    agent.own.erase(desk_session);
+    agent.stack->close_session(desk_session, network.now());
+  }
   munmap(desk_segment_, desk_bytes_);
 }
 
@@ -190,6 +207,7 @@ void GrantedHost::die() {
   dead = true;
   std::vector<Stack::Remains> left(limits.vis + limits.goodbyes);
   left.resize(Stack::remains(segment(), limits, left));
+  agent.own.erase(desk_session);
   agent.stack->close_session(desk_session, network.now());
   // The agent sends from the child's address, three times.
   for (int i = 0; i < 3; ++i) {
@@ -271,6 +289,10 @@ void World::kill(Program& program) {
   wait(kMillisecond);
   network.kill(host->port);
 }
+
+void World::stop(Program& program) { std::erase(hosts, granted_of(program)); }
+
+void World::resume(Program& program) { hosts.push_back(granted_of(program)); }
 
 void World::wait(std::uint64_t ns) {
   const std::uint64_t until = network.now() + ns;

@@ -9,10 +9,13 @@
 #ifndef VIADUCT_TESTS_SIM_GRANTED_HOST_H
 #define VIADUCT_TESTS_SIM_GRANTED_HOST_H
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "kagent/heartbeat.h"
 #include "tests/sim/sim_host.h"
 
 namespace viaduct::sim {
@@ -31,6 +34,7 @@ class DeskPort final : public Port {
   std::uint32_t mtu() const override { return nic_.mtu(); }
   MacAddress address() const override { return nic_.address(); }
   std::uint32_t lendable() const override { return nic_.lendable(); }
+  std::uint32_t backlog() const override { return nic_.backlog(); }
   int descriptor() const override { return -1; }
   std::string mode() const override { return "sim"; }
   PortCounters counters() override { return nic_.counters(); }
@@ -46,12 +50,22 @@ class AgentHost : public Host {
   AgentHost(SimNetwork& network, std::uint8_t number, std::uint64_t seed,
             const StackLimits& limits = small_limits(), std::uint32_t mtu = 1500);
 
+  std::optional<Connection> stopped(std::uint32_t session, std::uint32_t vi,
+                                    std::uint64_t key) override;
+
   // As kill -9, and a new one in its place. Its granted programs must be gone.
   void crash_agent();
   void restart_agent();
 
   std::uint8_t number;
   SimPort& desk;
+  // Its granted programs' stacks, by session.
+  struct Own {
+    const void* segment;
+    StackLimits limits;
+    Heartbeat heartbeat;
+  };
+  std::map<std::uint32_t, Own> own;
 
  private:
   AgentHost(SimNetwork& network, SimPort& nic, SimPort& desk, std::uint64_t seed,
@@ -96,6 +110,9 @@ struct World {
   // The stack of that program.
   GrantedHost* granted_of(Program& program);
   void kill(Program& program);  // of a granted one
+  // As SIGSTOP and SIGCONT, of a granted one: nobody drives its stack.
+  void stop(Program& program);
+  void resume(Program& program);
 
   MacAddress address(unsigned where) const { return agents[where]->port.address(); }
   void wait(std::uint64_t ns);

@@ -15,7 +15,7 @@ SimFaults rough() {
 // Bursts of messages of mixed sizes, small ones mostly, with and without immediate data.
 void burst(std::uint64_t seed, std::uint16_t level, const SimFaults& faults, bool expect_all) {
   SCOPED_TRACE("seed " + std::to_string(seed) + ", level " + std::to_string(level));
-  constexpr unsigned kMessages = 400, kPosted = 200;
+  constexpr unsigned kMessages = 400, kPosted = 300;
   constexpr std::uint32_t kLargest = 3000;
   Pair pair(seed, level);
   ASSERT_TRUE(pair.connect());

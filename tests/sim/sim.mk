@@ -12,12 +12,15 @@ TESTS += tests/sim/sim_test
 tests_sim_sim_test_SOURCES = \
 	tests/sim/claims_test.cc \
 	tests/sim/connection_test.cc \
+	tests/sim/credit_test.cc \
 	tests/sim/delivery_test.cc \
 	tests/sim/divert_test.cc \
 	tests/sim/events_test.cc \
+	tests/sim/fairness_test.cc \
 	tests/sim/family_test.cc \
 	tests/sim/hostile_test.cc \
 	tests/sim/packing_test.cc \
+	tests/sim/proof_test.cc \
 	tests/sim/pair.h \
 	tests/sim/peer_test.cc \
 	tests/sim/rdma_test.cc \
@@ -26,6 +29,7 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/redirect_hostile_test.cc \
 	tests/sim/redirect_test.cc \
 	tests/sim/remains_test.cc \
+	tests/sim/stopped_test.cc \
 	xdp/loopback_port.cc xdp/loopback_port.h
 tests_sim_sim_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_sim_test_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
@@ -90,6 +94,7 @@ libvipl_simulated_la_SOURCES = \
 	vipl/environment.cc \
 	vipl/family.cc \
 	vipl/farewell.cc \
+	vipl/outgoing.cc \
 	vipl/granted_environment.cc \
 	vipl/hello.cc \
 	vipl/idle.cc \

@@ -145,6 +145,7 @@ class Host : public Environment {
   }
   std::uint64_t random() override { return random_.next(); }
   std::optional<MacAddress> look_up(std::string_view name) override;
+  void set_name(const std::string& name) { name_ = name; }
   bool is_own_name(std::string_view name) override { return name == name_; }
   std::string_view own_name() override { return name_; }
   Owns owns(std::uint32_t session, const Flow& flow) override {

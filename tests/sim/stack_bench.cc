@@ -100,7 +100,7 @@ struct End {
   }
 };
 
-int main_of(const std::string& what, unsigned count) {
+int main_of(const std::string& what, unsigned count, std::uint16_t level) {
   SimNetwork network(SimOptions{}, 1);
   auto here = std::make_unique<BenchPort>(MacAddress{2, 0, 0, 0, 0, 1});
   auto there = std::make_unique<BenchPort>(MacAddress{2, 0, 0, 0, 0, 2});
@@ -112,8 +112,8 @@ int main_of(const std::string& what, unsigned count) {
   Host b(network, unused_b, std::move(there), {address_b, address_b}, small_limits(), "b", 2);
   Host* hosts[] = {&a, &b};
   Program client(a), server(b);
-  const std::uint32_t client_vi = client.create_vi(vip::kReliableDelivery);
-  const std::uint32_t server_vi = server.create_vi(vip::kReliableDelivery);
+  const std::uint32_t client_vi = client.create_vi(level);
+  const std::uint32_t server_vi = server.create_vi(level);
   if (!connect(network, hosts, client, client_vi, server, server_vi, address_b)) return 1;
   std::vector<std::byte> out(4096), in(4096);
   const auto end = [&](Program& p, std::uint32_t vi, std::vector<std::byte>& data) {
@@ -169,5 +169,8 @@ int main_of(const std::string& what, unsigned count) {
 
 int main(int argc, char** argv) {
   const unsigned count = argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 10000;
-  return viaduct::sim::main_of(argc > 1 ? argv[1] : "pingpong", count);
+  const bool unreliable = argc > 3 && std::string(argv[3]) == "ud";
+  return viaduct::sim::main_of(argc > 1 ? argv[1] : "pingpong", count,
+                               unreliable ? viaduct::vip::kUnreliable
+                                          : viaduct::vip::kReliableDelivery);
 }

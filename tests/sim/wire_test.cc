@@ -426,7 +426,7 @@ TEST(Flood, OfRequestsKeepsNobodyOut) {
       return finished();
     };
     until(5 * kMillisecond, [] { return false; });
-    EXPECT_EQ(pair.b.stack->usage().requests, pair.b.limits.requests);
+    EXPECT_LE(pair.b.stack->usage().requests, pair.b.limits.requests / 4);
 
     std::optional<std::uint32_t> asked, accepted;
     layout::CommandBody wait{};
@@ -460,7 +460,7 @@ TEST(Flood, OfRequestsKeepsNobodyOut) {
     EXPECT_TRUE(until(2 * kSecond, [&] { return asked.has_value(); }));
     EXPECT_EQ(asked, std::uint32_t{vip::kSuccess});
     EXPECT_EQ(pair.client->state(pair.client_vi), vip::kConnected);
-    EXPECT_GT(pair.b.stack->counters().drop_request_table_full, 1000u);
+    EXPECT_GT(pair.b.stack->counters().proofs_asked, 1000u);
     flooding = false;
     pair.wait(5 * kSecond);
     EXPECT_EQ(pair.b.stack->usage().requests, 0u);

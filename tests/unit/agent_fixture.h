@@ -163,7 +163,7 @@ class TestAgent {
 
   // Lets the server do all that it has to do, and the stacks with it.
   void run() {
-    while (loop.poll(0) != 0 || !server->grants().idle()) continue;
+    while (loop.poll(0) != 0 || !server->idle()) continue;
     for (const auto& nic : nics) {
       if (nic->is_open()) nic->stack().progress(monotonic_ns());
     }

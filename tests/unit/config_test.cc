@@ -80,6 +80,7 @@ vis = 100
 vis_per_user = 50
 regions_per_user = 60
 memory_mb_per_user = 70
+tables_mb_per_user = 80
 cqs = 20
 regions = 500
 ptags = 30
@@ -87,6 +88,7 @@ slots = 2048
 max_transfer = 65536
 keepalive_ms = 100
 peer_timeout_ms = 900
+stopped_peer_ms = 5000
 [access]
 users = ["alice", 5, "6"]
 groups = ["via", 8]
@@ -118,6 +120,7 @@ Beta = "02:00:00:00:00:0B"
   EXPECT_EQ(config.user_limits.vis, 50u);
   EXPECT_EQ(config.user_limits.regions, 60u);
   EXPECT_EQ(config.user_limits.memory_mb, 70u);
+  EXPECT_EQ(config.user_limits.tables_mb, 80u);
   EXPECT_EQ(config.limits.cqs, 20u);
   EXPECT_EQ(config.limits.regions, 500u);
   EXPECT_EQ(config.limits.ptags, 30u);
@@ -125,6 +128,7 @@ Beta = "02:00:00:00:00:0B"
   EXPECT_EQ(config.limits.max_transfer, 65536u);
   EXPECT_EQ(config.limits.keepalive_ns, 100'000'000u);
   EXPECT_EQ(config.limits.peer_timeout_ns, 900'000'000u);
+  EXPECT_EQ(config.limits.stopped_peer_ns, 5'000'000'000u);
   EXPECT_THAT(config.access.users, ElementsAre(1001, 5, 6));
   EXPECT_THAT(config.access.groups, ElementsAre(77, 8));
   EXPECT_EQ(config.placement, control::Placement::kHosted);
@@ -229,6 +233,9 @@ constexpr Bad kBad[] = {
     {"Keepalive", "[limits]\nkeepalive_ms = 9\n", "viad.conf:2: limits.keepalive_ms: ",
      "out of range"},
     {"PeerTimeout", "[limits]\npeer_timeout_ms = 600001\n", "viad.conf:2: limits.peer_timeout_ms: ",
+     "out of range"},
+    {"StoppedPeer", "[limits]\nstopped_peer_ms = 86400001\n",
+     "viad.conf:2: limits.stopped_peer_ms: ",
      "out of range"},
     {"PeerTimeoutShort", "[limits]\nkeepalive_ms = 500\npeer_timeout_ms = 999\n",
      "viad.conf:1: limits: ", "twice keepalive_ms"},

@@ -157,8 +157,12 @@ TEST_F(GrantsTest, HostsNobodyWhereTheConfigurationSaysGranted) {
       fourth(agent->socket());
   expect_granted(ask(first));
   expect_refused(second, ask(second), "all 1 ports are in use");
-  expect_hosted(ask(third, Placement::kHosted));
-  expect_hosted(ask(fourth, Placement::kAny, "nic1"));
+  expect_refused(third, ask(third, Placement::kHosted), "no program is hosted here");
+  expect_refused(fourth, ask(fourth, Placement::kAny, "nic1"), "no ports on the second one");
+  // The desk is a session too, but does not reach the program's memory.
+  char there[] = "there", here[sizeof there] = {};
+  const iovec remote{there, sizeof there}, local{here, sizeof here};
+  EXPECT_FALSE(agent->nics[0]->environment().read_program(0, {&remote, 1}, {&local, 1}));
 }
 
 TEST_F(GrantsTest, SaysWhyAnInterfaceHasNoPorts) {

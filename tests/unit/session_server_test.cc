@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -251,27 +252,104 @@ TEST_F(SessionServerTest, AnswersOneOfManyMessagesSentAtOnce) {
   EXPECT_TRUE(program.closed());
 }
 
-TEST_F(SessionServerTest, ClosesDescriptorsThatProgramsSend) {
+// Two ends of a TCP connection of which the first can't send all that it has, and lingers if it is
+// closed.
+std::pair<Descriptor, Descriptor> lingering_connection() {
+  const Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof address;
+  bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  listen(listener.get(), 1);
+  getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &bytes);
+  Descriptor one(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  connect(one.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  Descriptor other(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  const std::vector<char> data(65536);
+  while (send(one.get(), data.data(), data.size(), MSG_DONTWAIT) > 0) continue;
+  const linger long_time{1, 60};
+  setsockopt(one.get(), SOL_SOCKET, SO_LINGER, &long_time, sizeof long_time);
+  return {std::move(one), std::move(other)};
+}
+
+// As before Linux 6.16, where SO_PASSRIGHTS does not keep descriptors away. The listening socket is
+// this process's own.
+void let_descriptors_pass(std::size_t descriptors) {
+  constexpr int kPassRights = 83;
+  for (int fd = 3; fd < static_cast<int>(descriptors) + 64; ++fd) {
+    int listens = 0;
+    const int on = 1;
+    socklen_t bytes = sizeof listens;
+    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes);
+    if (listens != 0) setsockopt(fd, SOL_SOCKET, kPassRights, &on, sizeof on);
+  }
+}
+
+TEST_F(SessionServerTest, RefusesDescriptorsAndClosesThem) {
+  let_descriptors_pass(open_descriptors());
   const std::size_t before = open_descriptors();
   {
+    const std::vector<int> fds(100, STDERR_FILENO);
+    const control::Hello hello = TestProgram::hello();
     TestProgram program(agent->socket());
-    std::vector<int> fds(100, STDERR_FILENO);
-    const control::Hello hello = TestProgram::hello("nic9");
     ASSERT_TRUE(program.say(&hello, sizeof hello, fds));
-    agent->run();
-    EXPECT_TRUE(program.answer());
+    expect_refusal(program, vip::kInvalidParameter, "descriptors");
     TestProgram good(agent->socket());
-    const control::Hello well = TestProgram::hello();
-    ASSERT_TRUE(good.say(&well, sizeof well, fds));
+    ASSERT_EQ(ask(good, TestProgram::hello())->hello.head.result, vip::kSuccess);
+    ASSERT_TRUE(good.say(&hello, sizeof hello, fds));
     agent->run();
-    const auto answer = good.answer();
-    ASSERT_TRUE(answer);
-    EXPECT_EQ(answer->hello.head.result, vip::kSuccess);
-    ASSERT_TRUE(good.say(&well, sizeof well, fds));
-    agent->run();
+    EXPECT_TRUE(good.closed());
   }
   agent->run();
   EXPECT_EQ(open_descriptors(), before);
+}
+
+// What is closed while it lingers must not hold the service: in a request, behind one, empty, and on a
+// connection that was given up.
+TEST_F(SessionServerTest, NeverWaitsForADescriptorThatAProgramSends) {
+  let_descriptors_pass(open_descriptors());
+  const std::byte bytes[sizeof(control::Hello)]{};
+  const control::Hello hello = TestProgram::hello("nic9");
+  for (const std::string_view how : {"request", "behind", "empty", "silent"}) {
+    SCOPED_TRACE(how);
+    auto [lingers, other] = lingering_connection();
+    TestProgram program(agent->socket());
+    if (how == "behind" || how == "silent") agent->loop.poll(0);
+    EXPECT_TRUE(how != "behind" || program.say(hello));
+    const int fd = lingers.get();
+    ASSERT_TRUE(program.say(bytes, how == "empty" ? 0 : sizeof bytes, {&fd, 1}));
+    lingers.close();
+    program.close();
+    if (how == "silent") agent->server->tick(monotonic_ns() + SessionServer::kPatienceNs);
+    while (agent->loop.poll(0) != 0 || agent->server->waiting() != 0) continue;
+    if (how == "behind") {
+      while (agent->counters.refused_device == 0) agent->loop.poll(1'000'000);
+    }
+    // It lingers in the user's thread, until there is nobody to send to.
+    EXPECT_EQ(agent->server->threads().busy(getuid()), 1u);
+    const linger reset{1, 0};
+    setsockopt(other.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    other.close();
+    agent->run();
+  }
+}
+
+// The kernel keeps descriptors away where it can; from the chimes always.
+TEST_F(SessionServerTest, TakesNoDescriptorsOnItsSockets) {
+  TestProgram program(agent->socket());
+  const auto answer = ask(program, TestProgram::hello());
+  ASSERT_TRUE(answer);
+  const char anything = 0;
+  EXPECT_LT(send(answer->fds.back().get(), &anything, 1, MSG_NOSIGNAL | MSG_DONTWAIT), 0);
+  int passes = 1;
+  socklen_t size = sizeof passes;
+  if (getsockopt(program.fd(), SOL_SOCKET, 83, &passes, &size) != 0) {
+    GTEST_SKIP() << "this kernel has no SO_PASSRIGHTS";
+  }
+  TestProgram other(agent->socket());
+  const int fd = STDERR_FILENO;
+  EXPECT_FALSE(other.say(&anything, 1, {&fd, 1}));
 }
 
 TEST_F(SessionServerTest, HangsUpOnProgramsThatSayNothing) {
@@ -386,6 +464,46 @@ TEST_F(SessionServerTest, LimitsTheSessionsOfAUser) {
   EXPECT_THAT(reason, HasSubstr("2 sessions that one user may have"));
   EXPECT_EQ(agent->server->sessions(), 0u) << "sessions of a program that was killed";
   EXPECT_EQ(ask_as_nobody(*agent, 1).first, std::vector<std::uint32_t>{vip::kSuccess});
+}
+
+// The first session takes more than all may have, and goes; the second one stays.
+TEST_F(SessionServerTest, LimitsTheMemoryOfAUsersSegments) {
+  if (getuid() != 0) GTEST_SKIP() << "needs root";
+  Config config = TestAgent::small_config();
+  config.limits.slots = 65536;
+  config.user_limits.tables_mb = 8;
+  configure(config);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
+    prctl(PR_SET_DUMPABLE, 1);
+    TestProgram greedy(agent->socket()), modest(agent->socket());
+    std::vector<std::optional<TestProgram::Answer>> answers;
+    for (TestProgram* const program : {&greedy, &modest}) {
+      fcntl(program->fd(), F_SETFL, 0);
+      program->say(TestProgram::hello());
+      answers.push_back(program->answer());
+      if (!answers.back() || answers.back()->fds.empty()) _exit(2);
+    }
+    const std::size_t bytes = answers[0]->hello.segment_bytes;
+    void* const segment = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                               answers[0]->fds[0].get(), 0);
+    constexpr std::size_t kFrom = 1 << 20, kTouched = 12 << 20;
+    if (segment == MAP_FAILED || bytes < kFrom + kTouched) _exit(3);
+    std::memset(static_cast<char*>(segment) + kFrom, 1, kTouched);
+    char room;
+    if (recv(greedy.fd(), &room, 1, 0) != 0) _exit(4);
+    _exit(recv(modest.fd(), &room, 1, MSG_DONTWAIT) < 0 ? 0 : 5);
+  }
+  int status = -1;
+  // Pages that the agent has touched make it look.
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    std::vector<char> pages(4 << 20, 1);
+    agent->loop.poll(1'000'000);
+    agent->server->tick(monotonic_ns());
+  }
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(agent->counters.sessions_overdrawn, 1u);
 }
 
 TEST_F(SessionServerTest, LetsInWhomTheConfigurationNames) {

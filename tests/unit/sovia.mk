@@ -4,7 +4,7 @@ check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
 tests_unit_sovia_lane_test_SOURCES = \
-	sovia/lane.cc \
+	sovia/counters.cc sovia/kernel.cc sovia/lane.cc sovia/own_descriptors.cc \
 	tests/unit/sovia_fake_wire.h \
 	tests/unit/sovia_lane_pair.h \
 	tests/unit/sovia_lane_data_test.cc \

@@ -265,12 +265,11 @@ short Socket::answer(short wanted, short kernel_says) {
   return static_cast<short>(says & (wanted | POLLERR | POLLHUP));
 }
 
-bool Socket::leave_for_good(int, Reason why) {
+void Socket::leave_for_good(int, Reason why) {
   ++lane(*this).left;
   lane(*this).in = lane(*this).out = false;
   forbid(why);
   fake::changed(*this);
-  return true;
 }
 
 void Socket::forbid(Reason) { lane_wanted_ = false; }

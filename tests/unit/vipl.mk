@@ -24,6 +24,12 @@ tests_unit_vipl_test_SOURCES = \
 tests_unit_vipl_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit
 tests_unit_vipl_test_LDADD = libvipl.la $(TEST_LIBS)
 
+check_PROGRAMS += tests/unit/idle_test
+TESTS += tests/unit/idle_test
+tests_unit_idle_test_SOURCES = tests/unit/idle_test.cc kagent/idle.h
+tests_unit_idle_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_idle_test_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/unit/vipl_habit_test
 TESTS += tests/unit/vipl_habit_test
 tests_unit_vipl_habit_test_SOURCES = tests/unit/vipl_habit_test.cc vipl/habit.h

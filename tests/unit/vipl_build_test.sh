@@ -40,6 +40,24 @@ for file in vipl_header_layout vipl_header_styles; do
       -o "$work/o.o"
   done
 done
+# Every enumerator is a macro too, and stays what it is.
+sed -n 's/^  \(VIP_[A-Z_]*\) = \([0-9]*\).*/\1 \2/p' "$include/vipl.h" >"$work/enumerators"
+{
+  echo '#include "vipl.h"'
+  while read -r name value; do
+    printf '#ifndef %s\n#error %s\n#endif\n' "$name" "$name"
+    printf 'extern char is_%s[%s == %s ? 1 : -1];\n' "$name" "$name" "$value"
+  done <"$work/enumerators"
+  # The highest of each type takes part in its type.
+  echo 'VIP_RETURN codes[] = {VIP_ERROR_NOT_SUPPORTED};'
+  echo 'VIP_VI_STATE states[] = {VIP_STATE_ERROR};'
+  echo 'VIP_RESOURCE_CODE resources[] = {VIP_RESOURCE_DESCRIPTOR};'
+  echo 'VIP_ERROR_CODE errors[] = {VIP_ERROR_CATASTROPHIC};'
+} >"$work/macros.c"
+try 'the enumerators are found' test "$(wc -l <"$work/enumerators")" -ge 36
+try 'they are macros in C89' $CC -std=c89 $strict -I"$include" -c "$work/macros.c" -o "$work/o.o"
+try 'and in C++98' $CXX -x c++ -std=c++98 $strict -I"$include" -c "$work/macros.c" -o "$work/o.o"
+
 printf '#include "vipl_ext.h"\nconst char *f(void) { return VipxVersion(); }\n' >"$work/ext.c"
 try 'vipl_ext.h as C89' $CC -std=c89 -pedantic -Wall -Werror -I"$include" -c "$work/ext.c" \
   -o "$work/o.o"
@@ -60,6 +78,12 @@ if [ -e "$libs/libvipl.so" ]; then
   try 'a C program links with libvipl.so' $CC -I"$include" "$unit/vipl_header_styles.c" \
     -L"$libs" -lvipl -Wl,--no-undefined -o "$work/shared"
   try 'and runs' env LD_LIBRARY_PATH="$libs" "$work/shared"
+
+  # Programs exist that load "vipl.so" by name.
+  printf '#include <dlfcn.h>\nint main(void) {\n  void *library = dlopen("vipl.so", RTLD_NOW);
+  return library == 0 || dlsym(library, "VipOpenNic") == 0;\n}\n' >"$work/load.c"
+  try 'a program that loads vipl.so is built' $CC "$work/load.c" -o "$work/load" -ldl
+  try 'and finds it in the build tree' env LD_LIBRARY_PATH="$libs" "$work/load"
 
   nm -D --defined-only "$libs/libvipl.so" | awk '{ print $3 }' >"$work/names"
   try 'libvipl.so exports names' test -s "$work/names"

@@ -80,6 +80,7 @@ int main(int argc, char **argv) {
   VIP_NET_ADDRESS *address = (VIP_NET_ADDRESS *)calloc(1, 40);
   void *as_pointer = (void *)(unsigned long)handle;
   if (address == NULL) return 1;
+  if (VIP_ERROR_NOT_SUPPORTED != 16) return 3;
   intel_style(&aligned[0], argv, handle);
   giganet_style(&aligned[1], argv, handle);
   if (aligned[1].DS[0].Local.Data.Address != (void *)argv || aligned[1].CS.SegCount != 1) return 2;

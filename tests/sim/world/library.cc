@@ -219,6 +219,7 @@ void Library::grant(Talk& talk, control::HelloAnswer& text, SocketFile::Answer& 
   std::copy(desk.begin(), desk.end(), text.desk);
   text.keepalive_ms = static_cast<std::uint32_t>(limits.keepalive_ns / kMsec);
   text.peer_timeout_ms = static_cast<std::uint32_t>(limits.peer_timeout_ns / kMsec);
+  text.stopped_peer_ms = static_cast<std::uint32_t>(limits.stopped_peer_ns / kMsec);
   text.checksum = limits.checksum ? 1 : 0;
   text.granted_vis = limits.vis;
   text.granted_cqs = limits.cqs;
@@ -232,6 +233,7 @@ void Library::grant(Talk& talk, control::HelloAnswer& text, SocketFile::Answer& 
   talk.limits = granted_limits(text);
   text.home_bytes = home_bytes(talk.limits);
   talk.home = std::make_shared<MemoryFile>(text.home_bytes);
+  agent.own[talk.session] = {talk.home->base + home_stack_offset(talk.limits), talk.limits, {}};
   out.files.push_back(talk.port);
   out.files.push_back(std::make_shared<MemoryFile>(4096));  // the UMEM: frames lie in the network
   out.files.push_back(talk.home);
@@ -270,6 +272,7 @@ void Library::say_goodbye(Talk& talk) {
 
 void Library::end(Talk& talk) {
   talk.open = false;
+  world.agents[talk.host]->own.erase(talk.session);
   world.agents[talk.host]->stack->close_session(talk.session, now());
   layout::View(talk.segment->base, world.agents[talk.host]->stack->capacity())
       .header()

@@ -172,9 +172,13 @@ Plan::Plan(std::uint64_t its_seed, Workload its_workload) : seed(its_seed), work
           if (event.duration > 100 * kMsec) calm = false;
           break;
         case Trouble::kPauseHost:
-        case Trouble::kPauseProgram:
           event.duration = random.magnitude(100 * kUs, 5 * kSec);
           if (event.duration > 100 * kMsec) calm = false;
+          break;
+        case Trouble::kPauseProgram:
+          event.duration = random.magnitude(100 * kUs, 10 * kSec);
+          // Its agent answers for it, unless what they say is lost again and again.
+          if (event.duration > 100 * kMsec && (kinds > 1 || quiet.loss > 0.02)) calm = false;
           break;
         case Trouble::kKillProgram:
         case Trouble::kKillAgent:

@@ -333,5 +333,6 @@ void GrantedPort::flush() {
 }
 bool GrantedPort::has_frames() const { return file_->ready() != 0; }
 std::uint32_t GrantedPort::lendable() const { return file_->port.lendable(); }
+std::uint32_t GrantedPort::backlog() const { return file_->port.backlog(); }
 
 }  // namespace viaduct

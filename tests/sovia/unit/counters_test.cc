@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,6 +80,17 @@ TEST(Counters, HaveADescriptorThatTheProgramCanNotClose) {
               const int own = counters::descriptor();
               sovia_closefrom(3);
               return fcntl(own, F_GETFD) == FD_CLOEXEC && read_counters(getpid()) ? 0 : 1 + 0 * fd;
+            }),
+            0);
+}
+
+TEST(Counters, TakeNoDescriptorFromAProgramThatMayHaveFew) {
+  EXPECT_EQ(in_child([] {
+              const rlimit few{8, 8};
+              if (setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+              counters::publish();
+              counters::add(Counter::kSleeps, 1);
+              return counters::descriptor() == -1 ? 0 : 2;
             }),
             0);
 }

@@ -60,6 +60,7 @@ int thread();
 bool thread_lives(int id);
 inline void name_thread(const char*) {}
 inline int membarrier(int) { return 0; }
+inline void shorten_slice(int) {}
 inline unsigned user() { return 0; }
 int affinity(void* mask, std::size_t bytes);
 

@@ -37,6 +37,7 @@ class GrantedPort {
   std::uint32_t mtu() const { return layout_.mtu; }
   MacAddress address() const { return layout_.address; }
   std::uint32_t lendable() const;
+  std::uint32_t backlog() const;
   int descriptor() const { return socket_; }
   PortCounters counters() { return {}; }
   bool reaches(const MacAddress&) const { return true; }

@@ -1,0 +1,61 @@
+// How a spinning thread learns that others want its processor, and forgets it.
+#include "kagent/idle.h"
+
+#include <gtest/gtest.h>
+
+namespace viaduct::idle {
+namespace {
+
+constexpr std::uint64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;
+
+TEST(Crowd, IsNotSeenInShortTurnsOfOthers) {
+  Crowd crowd;
+  for (std::uint64_t now = kSecond; now < 2 * kSecond; now += 200 * kUs) {
+    crowd.note(now, now + 200 * kUs);
+    EXPECT_FALSE(crowd.is_here(now + 200 * kUs));
+  }
+}
+
+TEST(Crowd, IsSeenInALongTurnAndForgottenAfterAWhile) {
+  Crowd crowd;
+  crowd.note(kSecond, kSecond + 4 * kMs);
+  EXPECT_TRUE(crowd.is_here(kSecond + 4 * kMs));
+  EXPECT_TRUE(crowd.is_here(kSecond + 34 * kMs));
+  EXPECT_FALSE(crowd.is_here(2 * kSecond));
+}
+
+// Looking costs a slice each time: of a crowd that stays at most a small part of the time is lost.
+TEST(Crowd, ThatStaysIsSeldomLookedFor) {
+  for (const std::uint64_t slice : {kMs, 4 * kMs, 30 * kMs}) {
+    Crowd crowd;
+    std::uint64_t now = kSecond, looks = 0;
+    while (now < 101 * kSecond) {
+      crowd.note(now, now + slice);
+      ++looks;
+      now += slice;
+      while (crowd.is_here(now)) now += kMs;
+    }
+    EXPECT_LT(looks * slice, 4 * kSecond) << slice;
+    EXPECT_GT(looks, 90u) << slice;  // and yet it would be seen within a second that it is gone
+  }
+}
+
+TEST(Crowd, ThatWasGoneForLongIsANewOne) {
+  Crowd crowd;
+  for (std::uint64_t at = 1; at < 100; ++at) {
+    const std::uint64_t now = at * 10 * kSecond;
+    crowd.note(now, now + kMs);
+    EXPECT_TRUE(crowd.is_here(now + 2 * kMs));
+    EXPECT_FALSE(crowd.is_here(now + 100 * kMs));
+  }
+}
+
+TEST(GivingWay, IsFrequentWhereProcessorsAreFew) {
+  EXPECT_FALSE(gives_way(true, 2, kLooksOfProgram));
+  EXPECT_TRUE(gives_way(true, 3, kLooksOfProgram));
+  EXPECT_FALSE(gives_way(false, 3, kLooksOfProgram));
+  EXPECT_TRUE(gives_way(false, kYieldEvery, kLooksOfProgram));
+}
+
+}  // namespace
+}  // namespace viaduct::idle
