@@ -31,6 +31,8 @@ nodist_EXTRA_vipl_fabric_libviaduct_fi_la_SOURCES = vipl/fabric/linked_as_cxx.cc
 vipl_fabric_libviaduct_fi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
   -export-symbols-regex '^fi_prov_ini$$' -no-undefined -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now
 vipl_fabric_libviaduct_fi_la_LIBADD = vipl/fabric/libprovider.la libvipl.la $(LIBFABRIC_LIBS) -lpthread
+
+dist_man_MANS += man/fi_viaduct.7
 endif
 
 EXTRA_DIST += vipl/fabric/local.mk
