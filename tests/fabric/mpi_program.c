@@ -1,4 +1,5 @@
-/* What an MPI program does: point to point of all lengths, collectives, one-sided, threads. */
+/* What an MPI program does: point to point of all lengths, collectives, one-sided; with the argument
+ * "threads" several threads in place of one-sided, which Open MPI's osc/pt2pt does not do together. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -119,19 +120,24 @@ static void threads(void) {
 }
 
 int main(int argc, char **argv) {
+  const int multiple = argc > 1 && strcmp(argv[1], "threads") == 0;
   int provided, sum = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   ring();
   flood();
   all_to_all(64);
   all_to_all(65536);
-  one_sided();
-  if (provided == MPI_THREAD_MULTIPLE) threads();
+  if (multiple) {
+    check(provided == MPI_THREAD_MULTIPLE, "the level of threads");
+    threads();
+  } else {
+    one_sided();
+  }
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   check(sum == ranks * (ranks - 1) / 2, "the sum of all");
   MPI_Finalize();
-  if (rank == 0) printf("%d ranks, threads: %d\n", ranks, provided == MPI_THREAD_MULTIPLE);
+  if (rank == 0) printf("%d ranks: all is right\n", ranks);
   return 0;
 }
