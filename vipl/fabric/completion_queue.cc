@@ -169,7 +169,8 @@ void* CompletionQueue::copy(void* to, const Completion& c) const {
 ssize_t CompletionQueue::take(void* buffer, std::size_t count) {
   if (empty()) {
     nic_->progress();
-    if (empty()) return -FI_EAGAIN;
+    // ofi_rxm tells all its users of such an error, and of nothing else that they wait for.
+    if (empty()) return nic_->lost() ? -FI_ENETDOWN : -FI_EAGAIN;
   }
   std::size_t taken = 0;
   for (; taken != count && !empty(); ++taken) {

@@ -53,6 +53,8 @@ class Nic : public std::enable_shared_from_this<Nic> {
 
   // Hands completions on.
   void progress();
+  // The agent has gone, and the NIC with it.
+  bool lost() const { return lost_; }
 
   void add(Link& link) { links_.insert(&link); }
   void remove(Link& link) { links_.erase(&link); }
