@@ -25,17 +25,17 @@ Attached::Attached(Session& session, const ucred& peer, ProgramAccess access,
   }
   program_ = *joined;
   if (session.granted() == nullptr) {
-    nic_.environment().memory(program_) = std::move(access.memory);
+    nic_.environment().set_memory(program_, std::move(access.memory));
   }
   nic_.environment().set_chime(program_, chime_.get());
 }
 
 Attached::~Attached() {
   if (!session_ends_) nic_.stack().leave(program_, monotonic_ns());
-  nic_.environment().memory(program_).close();
+  nic_.environment().close_memory(program_);
   nic_.environment().set_chime(program_, -1);
 }
 
-void Attached::process_ended() { nic_.environment().memory(program_).close(); }
+void Attached::process_ended() { nic_.environment().close_memory(program_); }
 
 }  // namespace viaduct

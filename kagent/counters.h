@@ -61,6 +61,7 @@ namespace viaduct {
   X(drop_claim_rate, "questions about claims dropped: more than are answered in a millisecond") \
   X(drop_request_table_full, "connection requests dropped: table full")                 \
   X(name_conflicts, "answers to a query for a name that another host had answered to")    \
+  X(drop_program_slow, "data dropped: too much waits to be written to the program")         \
   X(drop_stale_answer, "connection answers dropped: to no request under way")           \
   X(drop_rdma_protection, "RDMA operations refused: the target does not allow them")    \
   X(drop_not_supported, "received frames dropped: operation not supported")

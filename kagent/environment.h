@@ -32,6 +32,31 @@ class Environment {
   virtual bool write_program(std::uint32_t program, std::span<const iovec> remote,
                              std::span<const iovec> local) = 0;
 
+  // A program whose memory can't be reached for a while must not hold the others. Then a write may be
+  // true though its data is not there yet, and `late` is not 0: what tells the program of data that was
+  // written is deferred, and comes back in order. And a read may be false only for now: `postponed`.
+  struct Late {
+    std::uint32_t vi, generation;
+    std::uint32_t program;
+    // A receive completes; the read (RDMA) at `slot`, a position, has its data; what a send was to read
+    // is there.
+    enum class What : std::uint8_t { kReceive, kRead, kSend } what;
+    std::uint32_t slot = 0, status = 0, length = 0, immediate = 0, inline_length = 0;
+  };
+  std::uint32_t late = 0;     // programs with something that may become due
+  bool postponed = false;     // the last read that was false
+  virtual bool is_late(std::uint32_t program) { return static_cast<void>(program), false; }
+  // Whether so much is on its way that nothing more should come.
+  virtual bool is_full(std::uint32_t program) { return static_cast<void>(program), false; }
+  virtual void defer(const Late& what) { static_cast<void>(what); }
+  // After a read of this program that was postponed: a kSend comes when it is worth another try. False:
+  // nothing of it is postponed.
+  virtual bool await_read(const Late& what) { return static_cast<void>(what), false; }
+  // The next that is due; `failed`: data before it could not be written.
+  virtual bool take_due(Late& out, bool& failed) {
+    return static_cast<void>(out), static_cast<void>(failed), false;
+  }
+
   // Wakes all threads that sleep on this futex word, which lies in a session's segment.
   virtual void wake(std::atomic<std::uint32_t>& word) = 0;
 

@@ -45,6 +45,21 @@ class GrantedEnvironment {
                     std::span<const iovec> local);
   bool write_program(std::uint32_t program, std::span<const iovec> remote,
                      std::span<const iovec> local);
+  // Nothing is ever late.
+  struct Late {
+    std::uint32_t vi, generation;
+    std::uint32_t program;
+    enum class What : std::uint8_t { kReceive, kRead, kSend } what;
+    std::uint32_t slot = 0, status = 0, length = 0, immediate = 0, inline_length = 0;
+  };
+  static constexpr std::uint32_t late = 0;
+  static constexpr bool postponed = false;
+  bool is_late(std::uint32_t) { return false; }
+  bool is_full(std::uint32_t) { return false; }
+  void defer(const Late&) {}
+  bool await_read(const Late&) { return false; }
+  bool take_due(Late&, bool&) { return false; }
+
   void wake(std::atomic<std::uint32_t>& word);
   void chime(std::uint32_t program);
   std::uint64_t random();

@@ -51,16 +51,17 @@ class Crowd {
 
  private:
   static constexpr std::uint64_t kLongNs = 300'000;
-  // To look whether they are gone costs as much again: seldom, and more so when they were there the
-  // last time.
-  static constexpr std::uint64_t kTimesAsLong = 16;
+  // To sleep costs less than a slice, but more than to spin in peace. So it is for some slices at
+  // first, and twice as long each time that they are still there when we look again.
+  static constexpr std::uint64_t kTimesAsLong = 4;
   static constexpr std::uint64_t kMostNs = 1'000'000'000;
 
   void note_crowd(std::uint64_t before, std::uint64_t after) {
+    const std::uint64_t took = after - before;
+    const std::uint64_t until = until_.load(std::memory_order_relaxed);
     const std::uint64_t held = hold_.load(std::memory_order_relaxed);
-    const bool again = before < until_.load(std::memory_order_relaxed) + held;
-    std::uint64_t hold = (after - before) * kTimesAsLong;
-    if (again && hold < 2 * held) hold = 2 * held;
+    std::uint64_t hold = took * kTimesAsLong;
+    if (before < until + took && hold < 2 * held) hold = 2 * held;
     if (hold > kMostNs) hold = kMostNs;
     hold_.store(hold, std::memory_order_relaxed);
     until_.store(after + hold, std::memory_order_relaxed);

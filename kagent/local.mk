@@ -46,6 +46,7 @@ libviaduct_stack_la_SOURCES = $(stack_sources)
 libviaduct_agent_la_SOURCES = \
 	kagent/call_filter.cc kagent/call_filter.h \
 	kagent/attached.cc kagent/attached.h \
+	kagent/carriers.cc kagent/carriers.h \
 	kagent/clock.h \
 	kagent/config.cc kagent/config_values.cc kagent/config_text.h kagent/config.h \
 	kagent/control.h \
@@ -77,6 +78,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/session_server.cc kagent/session_server_attach.cc kagent/session_server.h \
 	kagent/socket_owners.cc kagent/socket_owners.h \
 	kagent/supervisor.cc kagent/supervisor.h \
+	kagent/slow_memory.cc kagent/slow_memory.h \
 	kagent/user_threads.cc kagent/user_threads.h \
 	kagent/workshop.cc kagent/workshop.h
 libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS) $(TOML_CFLAGS) $(SECCOMP_CFLAGS)

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include "kagent/config.h"
 #include "kagent/home.h"
 #include "kagent/program_memory.h"
+#include "kagent/slow_memory.h"
 #include "kagent/socket_owners.h"
 #include "kagent/stack.h"
 
@@ -38,7 +40,18 @@ class ProgramEnvironment final : public Environment {
   void set_interface(const std::string& interface) { interface_ = interface; }
 
   // A program's memory; closed while there is none of this number.
-  ProgramMemory& memory(std::uint32_t program) { return memories_[program]; }
+  void set_memory(std::uint32_t program, ProgramMemory memory);
+
+  // Copies that hang don't hold the loop from now on, and are left to their users' threads. Null: all
+  // are made here and now.
+  void set_threads(Carriers* carriers, UserThreads* threads) {
+    carriers_ = carriers, threads_ = threads;
+  }
+  // Ends the program's use of its memory.
+  void close_memory(std::uint32_t program);
+  // Programs whose memory could not be reached for too long; whoever behaves again is served as before.
+  std::vector<std::uint32_t> look_after_slow(std::uint64_t now);
+  std::uint64_t next_slow_look() const;  // ~0: never
 
   // Whose program a session is.
   void set_user(std::uint32_t session, uid_t user) { users_[session] = user; }
@@ -56,6 +69,11 @@ class ProgramEnvironment final : public Environment {
                     std::span<const iovec> local) override;
   bool write_program(std::uint32_t program, std::span<const iovec> remote,
                      std::span<const iovec> local) override;
+  bool is_late(std::uint32_t program) override;
+  bool is_full(std::uint32_t program) override;
+  void defer(const Late& what) override;
+  bool await_read(const Late& what) override;
+  bool take_due(Late& out, bool& failed) override;
   void wake(std::atomic<std::uint32_t>& word) override;
   void chime(std::uint32_t program) override;
   bool charge(std::uint32_t session, Charged what, std::int64_t change) override;
@@ -72,6 +90,16 @@ class ProgramEnvironment final : public Environment {
   using IpAddress = std::vector<std::uint8_t>;
   static IpAddress parse_ip(std::string_view text);
 
+  // Of a user whose programs' memory could not be reached.
+  struct Penalty {
+    std::uint64_t until = 0;  // no copy is made by the loop
+    std::uint64_t last = 0;   // when it was raised
+    std::uint32_t times = 0;
+  };
+  SlowMemory& slow(std::uint32_t program);
+  void note_hang(std::uint32_t program);
+  void count_late();
+
   bool is_own_address(const IpAddress& address);
 
   std::vector<ProgramMemory> memories_;
@@ -83,7 +111,12 @@ class ProgramEnvironment final : public Environment {
   std::unordered_map<uid_t, std::array<std::uint64_t, 3>> holdings_;
   SocketOwners owners_;
   std::string interface_;
-  std::vector<std::byte> buffer_;
+  std::shared_ptr<ProgramCopy> copy_;
+  Carriers* carriers_ = nullptr;
+  UserThreads* threads_ = nullptr;
+  std::vector<std::shared_ptr<SlowMemory>> slow_;  // by program; null: none
+  std::uint32_t slow_count_ = 0;
+  std::unordered_map<uid_t, Penalty> penalties_;
   MacAddress address_{};
   std::string name_;
   std::string name_in_lower_case_;

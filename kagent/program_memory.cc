@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
@@ -20,30 +21,6 @@ namespace viaduct {
 namespace {
 
 using Address = std::uintptr_t;
-
-bool move_in(int memory, Address from, std::byte* to, std::size_t bytes) {
-  while (bytes != 0) {
-    const ssize_t n = pread(memory, to, bytes, static_cast<off_t>(from));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    from += static_cast<std::size_t>(n);
-    to += n;
-    bytes -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
-
-bool move_out(int memory, Address to, const std::byte* from, std::size_t bytes) {
-  while (bytes != 0) {
-    const ssize_t n = pwrite(memory, from, bytes, static_cast<off_t>(to));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    to += static_cast<std::size_t>(n);
-    from += n;
-    bytes -= static_cast<std::size_t>(n);
-  }
-  return true;
-}
 
 // A position in a list of local pieces.
 class Cursor {
@@ -69,62 +46,129 @@ class Cursor {
   std::size_t at_ = 0;
 };
 
-template <bool kRead>
-bool copy_run(int memory, Address remote, std::size_t bytes, Cursor& local,
-              std::span<std::byte> buffer) {
+// Moves what is at the cursor, or to there.
+template <bool kIn>
+bool move_local(Cursor& cursor, std::byte* buffer, std::size_t bytes) {
   while (bytes != 0) {
-    const std::size_t room = local.room();
-    if (room == 0) return false;
-    if (room >= bytes || room >= buffer.size()) {
-      const std::size_t n = std::min(room, bytes);
-      const bool moved = kRead ? move_in(memory, remote, local.here(), n)
-                               : move_out(memory, remote, local.here(), n);
-      if (!moved) return false;
-      local.advance(n);
-      remote += n;
-      bytes -= n;
-      continue;
+    const std::size_t n = std::min(bytes, cursor.room());
+    if (n == 0) return false;
+    if (kIn) {
+      std::memcpy(buffer, cursor.here(), n);
+    } else {
+      std::memcpy(cursor.here(), buffer, n);
     }
-    const std::size_t n = std::min(bytes, buffer.size());
-    if (kRead && !move_in(memory, remote, buffer.data(), n)) return false;
-    for (std::size_t done = 0; done < n;) {
-      const std::size_t piece = std::min(n - done, local.room());
-      if (piece == 0) return false;
-      if (kRead) {
-        std::memcpy(local.here(), buffer.data() + done, piece);
-      } else {
-        std::memcpy(buffer.data() + done, local.here(), piece);
-      }
-      local.advance(piece);
-      done += piece;
-    }
-    if (!kRead && !move_out(memory, remote, buffer.data(), n)) return false;
-    remote += n;
+    cursor.advance(n);
+    buffer += n;
     bytes -= n;
   }
   return true;
 }
 
-template <bool kRead>
-bool copy(int memory, std::span<const iovec> remote, std::span<const iovec> local,
-          std::span<std::byte> buffer) {
-  if (memory < 0) return false;
+}  // namespace
+
+bool gather(std::span<const iovec> local, std::span<std::byte> to) {
   Cursor cursor(local);
-  for (std::size_t i = 0; i < remote.size();) {
-    const auto begin = reinterpret_cast<Address>(remote[i].iov_base);
-    std::size_t bytes = remote[i].iov_len;
-    for (++i; i < remote.size(); ++i) {
-      const bool follows = reinterpret_cast<Address>(remote[i].iov_base) == begin + bytes;
-      const bool waits = !kRead && remote[i].iov_len <= ProgramMemory::kOrderBytes;
-      if (!follows || waits) break;
-      bytes += remote[i].iov_len;
-    }
-    if (!copy_run<kRead>(memory, begin, bytes, cursor, buffer)) return false;
+  return move_local<true>(cursor, to.data(), to.size());
+}
+
+bool scatter(std::span<const std::byte> from, std::span<const iovec> local) {
+  Cursor cursor(local);
+  return move_local<false>(cursor, const_cast<std::byte*>(from.data()), from.size());
+}
+
+void ProgramCopy::begin(int memory, bool reads) {
+  memory_ = memory;
+  reads_ = reads;
+  bytes_ = 0;
+  pieces_.clear();
+}
+
+std::size_t ProgramCopy::add(const iovec& remote) {
+  const std::size_t n = std::min(remote.iov_len, buffer_.size() - bytes_);
+  if (n == 0) return 0;
+  pieces_.push_back({remote.iov_base, n});
+  bytes_ += n;
+  return n;
+}
+
+bool ProgramCopy::move(Carriers::Turn& turn, Address remote, std::byte* local,
+                       std::size_t bytes) {
+  while (bytes != 0) {
+    if (begun_) turn.go_on();
+    begun_ = true;
+    const auto at = static_cast<off_t>(remote);
+    const ssize_t n = reads_ ? pread(memory_, local, bytes, at) : pwrite(memory_, local, bytes, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    remote += static_cast<std::size_t>(n);
+    local += n;
+    bytes -= static_cast<std::size_t>(n);
   }
   return true;
 }
 
-}  // namespace
+void ProgramCopy::run(Carriers::Turn& turn) {
+  begun_ = good_ = false;
+  std::byte* local = buffer_.data();
+  for (std::size_t i = 0; i < pieces_.size();) {
+    const auto begin = reinterpret_cast<Address>(pieces_[i].iov_base);
+    std::size_t bytes = pieces_[i].iov_len;
+    for (++i; i < pieces_.size(); ++i) {
+      const bool follows = reinterpret_cast<Address>(pieces_[i].iov_base) == begin + bytes;
+      const bool waits = !reads_ && pieces_[i].iov_len <= ProgramMemory::kOrderBytes;
+      if (!follows || waits) break;
+      bytes += pieces_[i].iov_len;
+    }
+    if (!move(turn, begin, local, bytes)) return;
+    local += bytes;
+  }
+  good_ = true;
+}
+
+template <bool kRead>
+ProgramMemory::Copied ProgramMemory::copy_all(std::span<const iovec> remote,
+                                              std::span<const iovec> local, ProgramCopy& copy,
+                                              Carriers* carriers, std::size_t& begun) const {
+  begun = 0;
+  if (memory_ == nullptr) return Copied::kFailed;
+  Cursor cursor(local);
+  std::size_t at = 0;  // in the first of `remote`
+  while (!remote.empty()) {
+    copy.begin(memory_->get(), kRead);
+    while (!remote.empty()) {
+      const iovec rest{static_cast<std::byte*>(remote[0].iov_base) + at, remote[0].iov_len - at};
+      at += copy.add(rest);
+      if (at != remote[0].iov_len) break;
+      remote = remote.subspan(1);
+      at = 0;
+    }
+    const std::span<std::byte> data = copy.data();
+    if (!kRead && !move_local<true>(cursor, data.data(), data.size())) return Copied::kFailed;
+    begun += data.size();
+    if (carriers != nullptr) {
+      if (!carriers->make(copy)) return Copied::kLate;
+    } else {
+      Carriers::Turn alone;
+      copy.run(alone);
+    }
+    if (!copy.good()) return Copied::kFailed;
+    if (kRead && !move_local<false>(cursor, data.data(), data.size())) return Copied::kFailed;
+  }
+  return Copied::kDone;
+}
+
+ProgramMemory::Copied ProgramMemory::read(std::span<const iovec> remote,
+                                          std::span<const iovec> local, ProgramCopy& copy,
+                                          Carriers* carriers) const {
+  std::size_t begun;
+  return copy_all<true>(remote, local, copy, carriers, begun);
+}
+
+ProgramMemory::Copied ProgramMemory::write(std::span<const iovec> remote,
+                                           std::span<const iovec> local, ProgramCopy& copy,
+                                           Carriers* carriers, std::size_t& begun) const {
+  return copy_all<false>(remote, local, copy, carriers, begun);
+}
 
 bool ProgramMemory::open(const ucred& peer, int pidfd, std::string& why) {
   const std::string file = "/proc/" + std::to_string(peer.pid) + "/mem";
@@ -141,20 +185,11 @@ bool ProgramMemory::open(const ucred& peer, int pidfd, std::string& why) {
   } else if (!known || owner.st_uid != peer.uid || owner.st_gid != peer.gid) {
     why = "the program runs with rights that its user does not have";
   } else {
-    memory_ = std::move(memory);
+    memory_ = std::make_shared<const Descriptor>(std::move(memory));
+    user_ = peer.uid;
     return true;
   }
   return false;
-}
-
-bool ProgramMemory::read(std::span<const iovec> remote, std::span<const iovec> local,
-                         std::span<std::byte> buffer) const {
-  return copy<true>(memory_.get(), remote, local, buffer);
-}
-
-bool ProgramMemory::write(std::span<const iovec> remote, std::span<const iovec> local,
-                          std::span<std::byte> buffer) const {
-  return copy<false>(memory_.get(), remote, local, buffer);
 }
 
 ProgramAccess open_program(int socket, const ucred& peer) {

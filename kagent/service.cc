@@ -130,6 +130,11 @@ std::string Service::counters_text() const {
 // ---------------------------------------------------------------------------- the loop
 
 void Service::run() {
+  for (const auto& nic : nics_) nic->environment().set_threads(&carriers_, &server_->threads());
+  carriers_.run([this] { serve(); });
+}
+
+void Service::serve() {
   std::uint64_t last = 0;  // when the last round began or ended its sleep; 0: it found nothing
   while (!stopping_) {
     const std::uint64_t now = monotonic_ns();
@@ -222,7 +227,7 @@ std::uint64_t Service::sleep(std::uint64_t now) {
   const std::uint64_t woken = monotonic_ns();
   busy_until_ = woken + config_.spin_us * kNsPerUs;
   idle_rounds_ = 0;
-  if (woken < next_look_ && woken < until) return;
+  if (woken < next_look_ && woken < until) return over;
   next_look_ = woken + kLookEveryNs;
   look_after_others(woken);
   return over;
@@ -334,6 +339,7 @@ void Service::say_goodbye() {
     if (left == 0 && server_->grants().leaving() == 0) break;
     sched_yield();
   }
+  for (const auto& nic : nics_) nic->environment().set_threads(nullptr, nullptr);
   server_.reset();
 }
 

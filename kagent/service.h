@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kagent/carriers.h"
 #include "kagent/config.h"
 #include "kagent/event_loop.h"
 #include "kagent/idle.h"
@@ -61,6 +62,7 @@ class Service {
     std::uint64_t names_at = 0;        // when the next may be
   };
 
+  void serve();
   unsigned progress(std::uint64_t now);
   unsigned look_around(std::uint64_t now);
   void look_after_others(std::uint64_t now);
@@ -79,6 +81,7 @@ class Service {
 
   const Config& config_;
   EventLoop loop_;
+  Carriers carriers_{loop_};
   ServiceCounters counters_;
   std::vector<std::unique_ptr<Nic>> nics_;
   std::vector<Served> served_;

@@ -15,6 +15,7 @@ namespace viaduct {
   X(sessions_broken, "sessions ended because the program spoke after its hello")          \
   X(processes_attached, "processes that attached to a session of their family")            \
   X(sessions_overdrawn, "sessions ended because their user had too much memory for tables")   \
+  X(sessions_hanging, "sessions ended because the program's memory could not be reached")      \
   X(sessions_lost, "sessions ended because their interface went away")                    \
   X(programs_ended, "programs that ended while others held their session")                \
   X(counter_requests, "requests for this table")                                          \

@@ -40,7 +40,7 @@ Session::Session(Nic& nic, const ucred& peer, ProgramAccess access)
                       nic.interface() + " are in use"};
   }
   number_ = *number;
-  nic.environment().memory(number_) = std::move(access.memory);
+  nic.environment().set_memory(number_, std::move(access.memory));
   nic.environment().set_user(number_, access.user);
   nic.environment().set_chime(number_, chime_.get());
   for (std::size_t at = 0; at < sizeof family_.bytes; at += sizeof(std::uint64_t)) {
@@ -64,7 +64,7 @@ Session::~Session() {
   mmap(base_, bytes_, PROT_READ | PROT_WRITE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   nic_.stack().close_session(number_, monotonic_ns());
-  nic_.environment().memory(number_).close();
+  nic_.environment().close_memory(number_);
   nic_.environment().set_chime(number_, -1);
   nic_.environment().set_home(number_, nullptr);
   munmap(base_, bytes_);
@@ -72,7 +72,7 @@ Session::~Session() {
 
 // Its stack reaches the memory itself; through the desk nothing of it is asked for.
 void Session::grant(Granted granted) {
-  nic_.environment().memory(number_).close();
+  nic_.environment().close_memory(number_);
   nic_.stack().delegate(number_, granted.held.port->layout().address);
   granted_ = std::move(granted);
   nic_.environment().set_home(number_, granted_->home.get());
@@ -98,6 +98,6 @@ void Session::first_left() {
   process_.close();
 }
 
-void Session::process_ended() { nic_.environment().memory(number_).close(); }
+void Session::process_ended() { nic_.environment().close_memory(number_); }
 
 }  // namespace viaduct

@@ -128,6 +128,32 @@ void SessionServer::tick(std::uint64_t now) {
   if (listener_token_ == 0 && now >= listen_at_) listen();
   grants_.tick(now);
   limit_tables();
+  end_hanging(now);
+}
+
+// Programs whose memory could not be reached for seconds, with all that others wait for in them.
+void SessionServer::end_hanging(std::uint64_t now) {
+  for (const auto& nic : nics_) {
+    for (const std::uint32_t program : nic->environment().look_after_slow(now)) {
+      const auto ends = [&](const ucred& peer) {
+        log::warn("{} is ended: its memory could not be reached for too long", text_of(peer));
+      };
+      for (const auto& [id, live] : sessions_) {
+        if (&live.session->nic() != nic.get() || live.session->number() != program) continue;
+        ends(live.session->peer());
+        end(id, &ServiceCounters::sessions_hanging);
+        break;
+      }
+      for (const auto& [id, company] : attached_) {
+        if (&sessions_.at(company.session).session->nic() != nic.get()) continue;
+        if (company.process->program() != program) continue;
+        ends(company.process->peer());
+        ++counters_.sessions_hanging;
+        end_attached(id);
+        break;
+      }
+    }
+  }
 }
 
 // A program can make the agent touch all of a segment, and what it touches first is charged to it.
@@ -135,7 +161,9 @@ void SessionServer::tick(std::uint64_t now) {
 void SessionServer::limit_tables() {
   rusage usage{};
   if (getrusage(RUSAGE_THREAD, &usage) != 0) return;
-  if (usage.ru_minflt - faults_ < kFaultsBetweenLooks) return;
+  // Less than before: another thread carries the loop.
+  const std::int64_t more = usage.ru_minflt - faults_;
+  if (more >= 0 && more < kFaultsBetweenLooks) return;
   faults_ = usage.ru_minflt;
   std::map<uid_t, std::uint64_t> used;
   for (const auto& [id, live] : sessions_) {
@@ -167,6 +195,7 @@ void SessionServer::limit_tables_of(uid_t user, std::uint64_t used) {
 std::uint64_t SessionServer::next_deadline() const {
   std::uint64_t next = waiting_.empty() ? ~0ull : waiting_.front().deadline;
   if (listener_token_ == 0) next = std::min(next, listen_at_);
+  for (const auto& nic : nics_) next = std::min(next, nic->environment().next_slow_look());
   return std::min(next, grants_.next_deadline());
 }
 

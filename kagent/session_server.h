@@ -78,6 +78,7 @@ class SessionServer {
   std::size_t waiting() const { return waiting_.size(); }
   const Grants& grants() const { return grants_; }
   const UserThreads& threads() const { return threads_; }
+  UserThreads& threads() { return threads_; }
   // Nothing has been left to a thread that is not done.
   bool idle() const { return grants_.idle() && threads_.busy() == 0; }
 
@@ -138,6 +139,7 @@ class SessionServer {
   Nic& find_nic(std::string_view device) const;
   void check_access(int socket, const ucred& peer) const;
   void watch(std::uint64_t id);
+  void end_hanging(std::uint64_t now);
   void limit_tables();
   void limit_tables_of(uid_t user, std::uint64_t used);
   void on_session_socket(std::uint64_t id);

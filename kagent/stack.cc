@@ -245,6 +245,7 @@ void Stack::close_session(std::uint32_t session, std::uint64_t now) {
 unsigned Stack::progress(std::uint64_t now) {
   now_ = now;
   unsigned work = receive_frames();
+  if (environment_.late != 0) [[unlikely]] work += complete_late();
   const bool more_waits = work == kBurst;
   work += answer_doorbells();
   work += transmit_ready();

@@ -453,6 +453,7 @@ class Stack {
   bool take_rdma_write(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
   bool take_read_request(ViIndex vi, const wire::Header& header,
                          std::span<const std::byte> payload);
+  void finish_read(ViIndex vi, state::InFlight& read);
   bool take_read_response(ViIndex vi, const wire::Header& header,
                           std::span<const std::byte> payload);
   bool refuse(ViIndex vi, std::uint32_t psn, std::uint32_t error, wire::Refusal reason);
@@ -510,6 +511,10 @@ class Stack {
   // --- stack_complete.cc
   inline void complete(ViIndex vi, bool receive, std::uint32_t slot, std::uint32_t status,
                 std::uint32_t length, std::uint32_t immediate, std::uint32_t inline_length);
+  inline void publish(ViIndex vi, bool receive, std::uint32_t slot, std::uint32_t status,
+                      std::uint32_t length, std::uint32_t immediate, std::uint32_t inline_length);
+  unsigned complete_late();
+  bool await_read(ViIndex vi);
   void announce(ViIndex vi, bool receive);
   inline bool show(ViIndex vi, bool receive);
   state::WorkQueue& listed_queue(std::uint32_t listed) {

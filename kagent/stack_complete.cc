@@ -12,6 +12,53 @@ using state::Vi;
 // Completes the oldest descriptor of a work queue. The status goes last: it hands the slot back.
 void Stack::complete(ViIndex i, bool receive, std::uint32_t slot, std::uint32_t status,
                      std::uint32_t length, std::uint32_t immediate, std::uint32_t inline_length) {
+  if (environment_.late != 0 && receive) [[unlikely]] {
+    if (environment_.is_late(vis_[i].program)) {
+      return environment_.defer({i, vis_[i].generation, vis_[i].program,
+                                 StackEnvironment::Late::What::kReceive, slot, status, length,
+                                 immediate, inline_length});
+    }
+  }
+  publish(i, receive, slot, status, length, immediate, inline_length);
+}
+
+// What was deferred until data had been written, or could not be.
+[[gnu::noinline, gnu::cold]] unsigned Stack::complete_late() {
+  unsigned work = 0;
+  StackEnvironment::Late late;
+  bool failed = false;
+  for (; environment_.take_due(late, failed); ++work) {
+    Vi& vi = vis_[late.vi];
+    if (vi.session == kNone || vi.generation != late.generation) continue;
+    if (late.what == StackEnvironment::Late::What::kSend) {
+      make_ready(late.vi);
+      continue;
+    }
+    if (late.what == StackEnvironment::Late::What::kReceive) {
+      const std::uint32_t status =
+          failed ? std::uint32_t{vip::kProtectionError} | vip::kOpReceive : late.status;
+      publish(late.vi, true, late.slot, status, failed ? 0 : late.length, late.immediate,
+              late.inline_length);
+      if (!failed || vi.reliability == vip::kUnreliable || vi.state != vip::kConnected) continue;
+      end_connection(late.vi, End::kFailed, vip::kConnectionLost, vi.receive_next,
+                     static_cast<std::uint32_t>(wire::Refusal::kDescriptor));
+      continue;
+    }
+    // Flushed meanwhile, if the connection has ended.
+    const std::uint32_t position = late.slot;
+    if (position - vi.send.completed >= vi.send.taken - vi.send.completed) continue;
+    state::InFlight& read = in_flight(late.vi, position);
+    if (failed) {
+      fail_current(late.vi, read.slot, vip::kProtectionError);
+    } else {
+      finish_read(late.vi, read);
+    }
+  }
+  return work;
+}
+
+void Stack::publish(ViIndex i, bool receive, std::uint32_t slot, std::uint32_t status,
+                    std::uint32_t length, std::uint32_t immediate, std::uint32_t inline_length) {
   Vi& vi = vis_[i];
   state::WorkQueue& queue = receive ? vi.receive : vi.send;
   layout::SlotCompletion& completion = view(vi).slot(slot).completion;

@@ -38,6 +38,10 @@ void Stack::on_data(const wire::Decoded& frame, const Frame& raw, bool& keep) {
     ++count.drop_checksum;
     return;
   }
+  if (environment_.late != 0 && environment_.is_full(vi->program)) [[unlikely]] {
+    ++count.drop_program_slow;
+    return;
+  }
   // The peer would not send if our ACCEPT had not arrived: its CONFIRM is lost or late.
   if (vi->state == vip::kConnectPending) establish(i);
   ++count.data_frames_received;
@@ -307,11 +311,20 @@ bool Stack::take_read_response(ViIndex i, const wire::Header& header,
     return false;
   }
   root_->counters.bytes_received += header.message_length;
-  read.read_done = 1;
-  --vi.reads;
+  if (environment_.late != 0 && environment_.is_late(vi.program)) [[unlikely]] {
+    read.read_done = state::kReadWritten;
+    environment_.defer({i, vi.generation, vi.program, StackEnvironment::Late::What::kRead, p});
+    return true;
+  }
+  finish_read(i, read);
+  return true;
+}
+
+void Stack::finish_read(ViIndex i, state::InFlight& read) {
+  read.read_done = state::kReadDone;
+  --vis_[i].reads;
   complete_acknowledged(i);
   make_ready(i);
-  return true;
 }
 
 void Stack::begin_message_in(Vi& vi, const wire::Header& header) {

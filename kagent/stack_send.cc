@@ -128,9 +128,16 @@ void Stack::transmit_session(std::uint32_t s, unsigned& sent) {
     session.ready_head = vis_[i].ready_next;
     vis_[i].listed &= static_cast<std::uint8_t>(~state::kOnReadyList);
     if (vis_[i].session == kNone || vis_[i].state != vip::kConnected) continue;
-    if (transmit(i, sent)) make_ready(i);
+    if (!transmit(i, sent)) continue;
+    if (environment_.postponed && await_read(i)) [[unlikely]] continue;
+    make_ready(i);
   }
   if (session.ready_head != kNone) list_ready(s);
+}
+
+bool Stack::await_read(ViIndex i) {
+  return environment_.await_read(
+      {i, vis_[i].generation, vis_[i].program, StackEnvironment::Late::What::kSend});
 }
 
 // Frames that may be sent now.
@@ -433,7 +440,8 @@ Stack::Sent Stack::send_frames(ViIndex i, const Message& message, std::uint32_t 
     }
     if (!environment_.read_program(vi.program, {remote, remotes}, {local, locals})) {
       port_.cancel({frames, n});
-      return Sent::kUnreadable;
+      sent = 0;
+      return environment_.postponed ? Sent::kSome : Sent::kUnreadable;
     }
   }
   if (first_frame == 0 && prefix != 0) wire::encode(message.remote, payload_of(frames[0]));
@@ -558,7 +566,7 @@ void Stack::complete_acknowledged(ViIndex i) {
   while (vi.send.completed != vi.send.taken) {
     const state::InFlight& flight = in_flight(i, vi.send.completed);
     if (static_cast<std::int32_t>(vi.send_una - (flight.first_psn + flight.frames)) < 0) break;
-    if (flight.op == layout::kOpRdmaRead && !flight.read_done) break;
+    if (flight.op == layout::kOpRdmaRead && flight.read_done != state::kReadDone) break;
     complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
   }
   while (vi.response_first != vi.response_begun) {

@@ -43,6 +43,8 @@ inline constexpr std::uint32_t kBuckets = 1024;     // of peers, requests and go
 inline constexpr std::uint32_t kBucketMask = kBuckets - 1;
 // Handles of what may go away: index + 1 in the low bits, so never 0; generation above.
 inline constexpr std::uint32_t kHandleBits = 20;
+// The answer to an RDMA read has come but is not yet in the program's memory; is there.
+inline constexpr std::uint16_t kReadWritten = 2, kReadDone = 1;
 inline constexpr std::uint32_t kWindow = wire::kSackBits;  // frames in flight on a VI at most
 
 // One bit for each PSN in flight, at psn % kWindow.
@@ -114,7 +116,7 @@ struct InFlight {
   std::uint32_t frames;
   std::uint32_t length;
   std::uint16_t op;          // layout::SlotOp
-  std::uint16_t read_done;   // RDMA read: all of the answer is in place
+  std::uint16_t read_done;   // RDMA read: kReadDone when all of the answer is in place
 };
 
 // An RDMA read that the peer has asked for and that is being answered.

@@ -80,6 +80,18 @@ void UserThreads::give(uid_t user, Work work, Work done) {
   worker->change.notify_one();
 }
 
+void UserThreads::abandon(uid_t user) {
+  const std::lock_guard lock(shared_->mutex);
+  const auto known = workers_.find(user);
+  if (known == workers_.end() || known->second->ended) return;
+  Worker& hangs = *known->second;
+  hangs.ended = true;
+  std::deque<Piece> wanted = std::exchange(hangs.wanted, {});
+  const std::shared_ptr<Worker> other = worker_of(user);
+  other->wanted = std::move(wanted);
+  other->change.notify_one();
+}
+
 void UserThreads::run(const std::shared_ptr<Shared>& shared,
                       const std::shared_ptr<Worker>& worker) {
   std::unique_lock lock(shared->mutex);
@@ -94,6 +106,7 @@ void UserThreads::run(const std::shared_ptr<Shared>& shared,
     lock.lock();
     shared->finished.push_back(std::move(piece));
     eventfd_write(shared->bell.get(), 1);
+    if (worker->ended) return;  // it was abandoned
   }
   worker->ended = true;
 }

@@ -30,6 +30,9 @@ class UserThreads {
   // own all that it uses. Throws std::system_error when there is no thread to be had.
   void give(uid_t user, Work work, Work done = nullptr);
 
+  // The user's thread hangs: what it has not begun is done by another one.
+  void abandon(uid_t user);
+
   // Pieces of work whose `done` has not been called yet: all, and of one user.
   std::size_t busy() const { return busy_; }
   std::size_t busy(uid_t user) const;

@@ -65,6 +65,7 @@ vipl_pages = \
 	man/VipxRedirect.3 \
 	man/VipxUnredirect.3 \
 	man/VipxCQDone.3 \
+	man/VipxSendDone.3 \
 	man/VipxSpin.3
 
 man_MANS = $(vipl_pages)

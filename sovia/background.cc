@@ -116,6 +116,11 @@ void look_at_falling() {
     if (one.wanted != 0 && one.fd >= 0) {
       one.socket->go_on_falling(one.fd);
       one.wanted = one.socket->falling();
+      // Part of a record: the rest comes in a moment.
+      pollfd readable{one.fd, POLLIN, 0};
+      if ((one.wanted & POLLIN) != 0 && kernel::poll(&readable, 1, 0) > 0) {
+        one.wanted = static_cast<short>((one.wanted & ~POLLIN) | POLLPRI);
+      }
     }
     // One that the program has closed meanwhile is nobody's.
     if (one.wanted == 0 || (one.fd < 0 && one.socket->closed())) {
@@ -316,10 +321,7 @@ void await(std::vector<LaneEnd*> ends) {
   }
   for (LaneEnd* const end : all) {
     Socket& socket = *end->socket;
-    if (socket.has_fallen(*end)) {
-      socket.await_kernel(-1);
-      continue;
-    }
+    if (socket.has_fallen(*end)) continue;
     {
       const std::scoped_lock guard(end->lane.lock());
       if (end->stage == LaneEnd::Stage::kAsking || end->lane.sending() == Lane::State::kEnded) continue;
@@ -333,6 +335,14 @@ void await(std::vector<LaneEnd*> ends) {
     if (closed) continue;
     own_descriptors::release(fd);
     kernel::close(fd);
+  }
+}
+
+// What the kernel has yet to take of lanes that have broken; the thread gives it.
+void await_kept() {
+  while (Socket::count_kept() != 0) {
+    constexpr int kLookMs = 5;
+    kernel::poll(nullptr, 0, kLookMs);
   }
 }
 
@@ -438,6 +448,9 @@ void farewell() {
   }
   for (LaneEnd* const end : ends) end->socket->finish_lane();
   await(std::move(ends));
+  // Without a descriptor to spare, the thread has none for it.
+  table::for_each([](int fd, Socket& socket, void*) { socket.await_kernel(fd); }, nullptr);
+  await_kept();
 }
 
 void await_closed() {
@@ -452,6 +465,7 @@ void await_closed() {
     }
   }
   if (!ends.empty()) await(std::move(ends));
+  await_kept();
 }
 
 void before_fork() {
@@ -482,6 +496,7 @@ void after_fork_in_child() {
   }
   state().fallen.clear();
   state().falling.clear();
+  Socket::forget_kept();  // the parent's thread sees to those that are closed
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().running = false;
   g_idle.store(false);

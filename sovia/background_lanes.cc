@@ -214,7 +214,13 @@ void tell_doubt(LaneEnd& end) {
 
 void fall_back(LaneEnd& end) {
   Socket& socket = *end.socket;
-  const int fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
+  bool data;
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    data = end.lane.falls_with_data();
+  }
+  int fd = -1;
+  if (data) fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
   // Closed, and all had come: nobody can be told of anything.
   if (fd < 0 && socket.closed()) return;
   socket.fall_back(fd);

@@ -33,6 +33,8 @@ constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 class Bell {
  public:
   ~Bell() { forget(); }
+  // Of this thread, if it has one.
+  bool is(int fd) const { return fd >= 0 && fd == fd_; }
   int descriptor() {
     if (fd_ < 0 || age_ != g_age) {
       // After a fork the old one is the parent's too.
@@ -319,7 +321,8 @@ void changed(Socket& socket, short what) {
   if (g_sleeping.load() == 0) return;
   const std::scoped_lock guard(g_sleepers_lock);
   for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
-    if (!s->interest.concerns(socket)) continue;
+    // A thread that takes in what comes before it sleeps looks at its own interest by itself.
+    if (t_bell.is(s->bell) || !s->interest.concerns(socket)) continue;
     ring(s->bell);
     counters::add(Counter::kWakeUps);
   }

@@ -46,6 +46,7 @@ void leave_and_share(HeldSockets& held, Reason why) {
   const std::uint64_t now = now_ns();
   for (Held& one : held) {
     if (one.leaving != nullptr) one.socket->end_leaving(one.fd, *one.leaving, now + Socket::kLeaveNs);
+    one.socket->await_kernel(one.fd);
     if (why == Reason::kExec) one.socket->await_record(one.fd, now + Socket::kRecordNs);
     one.socket->share(one.fd);
   }

@@ -114,6 +114,7 @@ Succession::Succession() {
   }
   table::for_each(
       [](int fd, Socket& socket, void* context) {
+        socket.await_kernel(fd);
         if (survives(fd, socket)) {
           static_cast<Inheritance*>(context)->add(fd, socket);
         } else {

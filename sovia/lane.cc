@@ -300,8 +300,14 @@ void Lane::post_pending_control() {
 bool Lane::wants_fall_back() {
   if (!broken_) return false;
   reap();
-  const bool sends = start_at_ != kNotPosted && sending_ != State::kEnded;
-  return sends || expects_record() || may_get_record();
+  return falls_with_data() || may_get_record();
+}
+
+bool Lane::falls_with_data() {
+  if (!broken_) return false;
+  reap();
+  const bool ends = sending_ == State::kEnded || has_sent(fin_at_) || peer_closed();
+  return (start_at_ != kNotPosted && !ends) || expects_record();
 }
 
 Lane::Fall Lane::falls() {

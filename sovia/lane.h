@@ -168,6 +168,8 @@ class Lane {
   // The streams go on through the kernel. What has completed has reached the peer's lane, what has not may
   // have. Whether there is anything to be done.
   bool wants_fall_back();
+  // ... for which a descriptor is needed: there is something to be sent, or certainly to be taken.
+  bool falls_with_data();
   enum class Fall : std::uint8_t {
     kPlain,       // what has not completed, and then what comes next; the peer drops what it has
     kRecord,      // Resume before it

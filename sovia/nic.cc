@@ -267,7 +267,7 @@ bool ViWire::unredirect() { return VipxUnredirect(vi_) == VIP_SUCCESS; }
 std::uint32_t ViWire::completed() {
   std::uint32_t count = 0;
   VIP_DESCRIPTOR* descriptor = nullptr;
-  while (VipSendDone(vi_, &descriptor) == VIP_SUCCESS) ++count;
+  while (VipxSendDone(vi_, &descriptor) == VIP_SUCCESS) ++count;
   return count;
 }
 

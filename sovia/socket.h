@@ -102,6 +102,9 @@ class Socket {
   void await_record(int fd, std::uint64_t deadline);
   // Waits until the kernel has taken what it had to send on its own. -1: another thread sees to it.
   void await_kernel(int fd);
+  // Sockets of the process of which the kernel has yet to take something.
+  static unsigned count_kept() { return g_kept.load(); }
+  static void forget_kept() { g_kept.store(0); }
   // The same for ever: no lane any more.
   void leave_for_good(int fd, Reason why);
   // The direction from here alone goes down; what was sent before arrives before what the kernel
@@ -240,6 +243,8 @@ class Socket {
   void reset(int fd);
   void fall_back_locked(int fd);
   void finish_sending(int fd);
+  bool await_arrival(Lane& lane, std::uint64_t ns);
+  void await_moment_before_close();
   void keep_unsent(int fd, Lane& lane);
   bool flush_kept(int fd);
   bool take_record(int fd);
@@ -293,6 +298,8 @@ class Socket {
     std::byte data[1];
   };
   Kept* kept_ = nullptr;
+  static constinit std::atomic<unsigned> g_kept;
+  void drop_kept();
   std::atomic<bool> watched_{false};  // the background thread looks at what is yet to come
   bool fell_ = false;  // lane_ has broken, and all has been done about it that can be
   bool departed_ = false;

@@ -23,6 +23,8 @@
 
 namespace viaduct::sovia {
 
+constinit std::atomic<unsigned> Socket::g_kept{0};
+
 void Socket::fall_back(int fd) {
   {
     const std::scoped_lock both(in_, out_);
@@ -77,6 +79,7 @@ void Socket::keep_unsent(int fd, Lane& lane) {
   }
   kept_ = static_cast<Kept*>(malloc(sizeof(Kept) + bytes));
   if (kept_ == nullptr) return reset(fd);
+  g_kept.fetch_add(1);
   *kept_ = {bytes, 0, {}};
   if (record != 0) {
     Resume resume{};
@@ -87,8 +90,18 @@ void Socket::keep_unsent(int fd, Lane& lane) {
     resume.offset = htobe64(lane.bytes_completed());
     memcpy(kept_->data, &resume, sizeof resume);
   }
-  if (!lane.copy_unsent(kept_->data + record)) return reset(fd);
+  if (!lane.copy_unsent(kept_->data + record)) {
+    drop_kept();
+    return reset(fd);
+  }
   flush_kept(fd);
+}
+
+void Socket::drop_kept() {
+  if (kept_ == nullptr) return;
+  free(kept_);
+  kept_ = nullptr;
+  g_kept.fetch_sub(1);
 }
 
 // Out locked. False: the kernel takes no more at the moment.
@@ -109,8 +122,7 @@ bool Socket::flush_kept(int fd) {
     kept_->at += static_cast<std::size_t>(put);
     counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(put));
   }
-  free(kept_);
-  kept_ = nullptr;
+  drop_kept();
   errno = before;
   return true;
 }
@@ -153,7 +165,10 @@ bool Socket::has_fallen(LaneEnd& end) {
 short Socket::falling() {
   short wanted = 0;
   const std::scoped_lock both(in_, out_);
-  if (reset_) return 0;
+  if (reset_) {
+    drop_kept();
+    return 0;
+  }
   if (residue_ != nullptr && residue_->is_record_certain()) wanted |= POLLIN;
   // What comes before it is the program's to read first.
   if (wanted != 0 && !record_is_next()) wanted = POLLPRI;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "sovia/background.h"
@@ -93,14 +94,16 @@ void Socket::leave_sending(int fd, Reason why) {
     const std::scoped_lock both(in_, out_);
     forbidden_ = true;
     end = lane_;
-    if (end == nullptr) return;
-    const std::scoped_lock lane_guard(end->lane.lock());
-    if (sending_ == Phase::kLane) counters::fell(why);
-    end->lane.finish(false);
-    set_sending(Phase::kAfter);
-    if (end->lane.sending() == Lane::State::kEnded) return;
-    ++end->pins;
+    if (end != nullptr) {
+      const std::scoped_lock lane_guard(end->lane.lock());
+      if (sending_ == Phase::kLane) counters::fell(why);
+      end->lane.finish(false);
+      set_sending(Phase::kAfter);
+      if (end->lane.sending() == Lane::State::kEnded) return;
+      ++end->pins;
+    }
   }
+  if (end == nullptr) return await_kernel(fd);
   // What the kernel sends next is not to overtake what is on the lane.
   LaneOver over(*this, end->lane, false);
   if (wait_for(over, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait) !=
@@ -193,6 +196,20 @@ int Socket::shutdown(int fd, int how) {
   return result;
 }
 
+// Whether all that was sent has arrived. Completions make no entries in the completion queue: looks often.
+bool Socket::await_arrival(Lane& lane, std::uint64_t ns) {
+  AllArrived arrived(*this, lane);
+  constexpr std::uint64_t kLookNs = 200'000;
+  const std::uint64_t end = now_ns() + ns;
+  for (std::uint64_t now; (now = now_ns()) < end;) {
+    if (wait_for(arrived, nullptr, 0, std::min(now + kLookNs, end), nullptr, true, Signals::kWait) ==
+        Woken::kReady) {
+      return true;
+    }
+  }
+  return arrived.ready();
+}
+
 // After the kernel's shutdown nothing can be sent for a lane that breaks.
 void Socket::finish_sending(int fd) {
   LaneEnd* end;
@@ -206,11 +223,7 @@ void Socket::finish_sending(int fd) {
     if (end->lane.unsent() == 0) return;
     ++end->pins;
   }
-  AllArrived arrived(*this, end->lane);
-  if (wait_for(arrived, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait) !=
-      Woken::kReady) {
-    engine::give_up(*end);
-  }
+  if (!await_arrival(end->lane, kLeaveNs)) engine::give_up(*end);
   fall_back(fd);
   await_kernel(fd);
   --end->pins;
@@ -229,6 +242,22 @@ void Socket::reset(int fd) {
   errno = error;
 }
 
+// As a rule what was sent last arrives while one looks at it; then the connection can end at once.
+void Socket::await_moment_before_close() {
+  LaneEnd* end;
+  {
+    const std::scoped_lock both(in_, out_);
+    end = lane_;
+    if (end == nullptr || fell_ || sending_ != Phase::kLane) return;
+    const std::scoped_lock lane_guard(end->lane.lock());
+    end->lane.flush();
+    if (end->lane.unsent() == 0) return;
+    ++end->pins;
+  }
+  await_arrival(end->lane, options().spin_us * 1000);
+  --end->pins;
+}
+
 void Socket::release(int fd) {
   for_good_.store(true);
   depart();
@@ -241,6 +270,7 @@ void Socket::release(int fd) {
   if (asked && background::cancel(*this)) lane_refused(Reason::kEnd);
   LaneEnd* end;
   linger linger{};
+  await_moment_before_close();
   {
     const std::scoped_lock both(in_, out_);
     if (residue_ != nullptr) free_residue(residue_);

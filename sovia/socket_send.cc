@@ -192,6 +192,10 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
         if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
         return Attempt::kAgain;
       }
+      // Then what was on it goes first.
+      if (lane.broken() && !fell_ && lane.wants_fall_back()) {
+        return looked ? Attempt::kBroken : Attempt::kLook;
+      }
       // What goes through the kernel could overtake what is still on the lane.
       if (is_coming_down()) return Attempt::kAgain;
     }

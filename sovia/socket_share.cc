@@ -165,6 +165,7 @@ void Socket::after_fork_in_child() {
   lane_ = nullptr;
   fell_ = false;
   watched_ = false;
+  drop_kept();
   set_receiving(Phase::kKernel);
   set_sending(Phase::kKernel);
   stage_ = Stage::kNone;

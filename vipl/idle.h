@@ -33,6 +33,7 @@ void nap();
 
 // How long a poll of a program's own (Done) may sleep instead of giving way, in ns.
 inline constexpr std::uint64_t kDozeNs = 100'000;
+inline constexpr std::uint32_t kLooksBeforeDoze = 64;
 
 // Counts the processors that this process may use. Call once, before the others below.
 void look_at_processors();

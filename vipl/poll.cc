@@ -182,7 +182,7 @@ void Poll::hear_chime() {
   if ((all_[0].revents & POLLIN) == 0) chimes_ = false;
   char anything[16];
   while (sys::recv(session_.chime, anything, sizeof anything, MSG_DONTWAIT) > 0) continue;
-  session_.pollers.wake();
+  session_.pollers.wake(&poller_);
 }
 
 bool valid(const timespec* timeout) {

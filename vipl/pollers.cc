@@ -37,10 +37,10 @@ void Pollers::leave(Poller& poller) {
   empty(poller);
 }
 
-void Pollers::wake() {
+void Pollers::wake(const Poller* self) {
   Lock lock(lock_);
   for (Poller* poller = first_; poller != nullptr; poller = poller->next) {
-    if (poller->was_taken()) poke(*poller);
+    if (poller != self && poller->was_taken()) poke(*poller);
   }
 }
 

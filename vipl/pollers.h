@@ -51,8 +51,8 @@ class Pollers {
   void enter(Poller& poller);
   void leave(Poller& poller);
 
-  // Pokes those whose word was taken.
-  void wake();
+  // Pokes those whose word was taken, but for the caller, who looks by itself.
+  void wake(const Poller* self = nullptr);
   // Pokes one of them, if there is one.
   void wake_one();
 

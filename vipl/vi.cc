@@ -34,7 +34,8 @@ VIP_VI_ATTRIBUTES kept(const VIP_VI_ATTRIBUTES& given) {
   return attributes;
 }
 
-VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out) {
+// `idles`: what has not come is waited for.
+VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out, bool idles = true) {
   if (out == nullptr) return VIP_INVALID_PARAMETER;
   *out = nullptr;
   const Visit visit(handle, Kind::kVi);
@@ -44,7 +45,7 @@ VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out) {
   WorkQueue queue(session, visit.handle(), side);
   VIP_RETURN result = queue.take(descriptor);
   if (result == VIP_NOT_DONE && session.turn()) result = queue.take(descriptor);
-  if (result == VIP_NOT_DONE) {
+  if (result == VIP_NOT_DONE && idles) {
     session.missed(queue.sleepers(), visit.thread().misses, [&] {
       result = queue.take(descriptor);
       return result != VIP_NOT_DONE;
@@ -205,6 +206,10 @@ VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR* DescriptorPtr,
 
 VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
   return take(ViHandle, Side::kSend, DescriptorPtr);
+}
+
+VIP_RETURN VipxSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
+  return take(ViHandle, Side::kSend, DescriptorPtr, false);
 }
 
 VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {

@@ -417,7 +417,8 @@ VIP_RETURN VipOpenNic(IN const VIP_CHAR *DeviceName, OUT VIP_NIC_HANDLE *NicHand
 /* VipCloseNic: closes one handle. All that was made with it goes away: VIs are disconnected,
  * memory is deregistered, threads that block on any of it return VIP_ERROR_RESOURCE, handlers are
  * not called any more. A handler that runs is not waited for; its thread ends when it returns. The
- * end of the process does the same. What was posted on connected VIs is sent before.
+ * end of the process does the same. Blocks until what was posted on connected VIs has
+ * been sent, see "order" above.
  *   VIP_SUCCESS
  * Source: [I, G]; clean-up [S, P]. */
 VIP_RETURN VipCloseNic(IN VIP_NIC_HANDLE NicHandle);
@@ -462,7 +463,8 @@ VIP_RETURN VipRegisterMem(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID VirtualAddre
                           OUT VIP_MEM_HANDLE *MemoryHandle);
 
 /* VipDeregisterMem: ends a registration. Sends that use it are sent before; posted receives that
- * use it fail with VIP_STATUS_PROTECTION_ERROR.
+ * use it fail with VIP_STATUS_PROTECTION_ERROR. Blocks until sends from it have completed, see "order"
+ * above.
  *   VirtualAddress, MemoryHandle  as at VipRegisterMem
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER  no region has this handle and address
@@ -596,7 +598,7 @@ VIP_RETURN VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *Loca
 
 /* VipDisconnect: ends a VI's connection, or clears its error. What was posted to be sent is sent
  * before, and the peer sees the end behind it. Then the descriptors that are left complete as flushed
- * and wait to be taken back.
+ * and wait to be taken back. Blocks until then, see "order" above.
  *   VIP_SUCCESS  also if the VI was Idle, or the peer has gone
  * Source: [I, G]; harmless when repeated [P]. */
 VIP_RETURN VipDisconnect(IN VIP_VI_HANDLE ViHandle);

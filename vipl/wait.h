@@ -42,12 +42,13 @@ bool Session::missed(std::atomic<std::uint32_t>& sleepers, std::uint32_t& misses
                      Attempt&& attempt) {
   ++misses;
   const bool hosted = driver == nullptr;
-  if (!hosted || misses <= idle::kLooksOfProgram) {
-    pause(crowd, misses, hosted);
-    return false;
-  }
+  if (!hosted || misses <= idle::kLooksOfProgram) return pause(crowd, misses, hosted) && attempt();
   const std::uint64_t now = now_ns();
   if (!crowd.is_here(now)) return pause(crowd, misses, hosted) && attempt();
+  if (misses < kLooksBeforeDoze) {
+    relax();
+    return false;
+  }
   const std::uint32_t asleep = sleepers.fetch_or(layout::kSleeper) | layout::kSleeper;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (attempt()) return true;

@@ -13,6 +13,7 @@ SIGUSR1: fork(), SIGUSR2: system("true"); the milliseconds it took are printed.
 The program's number is put into DIRECTORY/serve.pid or call.pid.
 """
 
+import mmap
 import os
 import random
 import signal
@@ -117,8 +118,10 @@ def counts(connection, directory):
     large = bytes(3_000_000)
     for _ in range(3):
         connection.sendall(large)
-    for size in range(100_000, 4_000_000, 100_000):
-        connection.sendall(bytes(size))
+    # More regions than are kept registered.
+    maps = [mmap.mmap(-1, 40_000) for _ in range(100)]
+    for each in maps:
+        connection.sendall(each)
     connection.sendall(b'.')
     time.sleep(0.5)
     if os.fork() == 0:

@@ -29,6 +29,7 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/redirect_hostile_test.cc \
 	tests/sim/redirect_test.cc \
 	tests/sim/remains_test.cc \
+	tests/sim/slow_test.cc \
 	tests/sim/stopped_test.cc \
 	xdp/loopback_port.cc xdp/loopback_port.h
 tests_sim_sim_test_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -2,6 +2,7 @@
 
 kagent_tests = \
 	tests/unit/adoption_test \
+	tests/unit/carriers_test \
 	tests/unit/config_test \
 	tests/unit/counter_table_test \
 	tests/unit/device_names_test \
@@ -16,6 +17,10 @@ kagent_test_libs = libviaduct_agent.la libviaduct_xdp.la $(TEST_LIBS)
 tests_unit_adoption_test_SOURCES = tests/unit/agent_fixture.h tests/unit/adoption_test.cc
 tests_unit_adoption_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_adoption_test_LDADD = $(kagent_test_libs)
+
+tests_unit_carriers_test_SOURCES = tests/unit/carriers_test.cc
+tests_unit_carriers_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_carriers_test_LDADD = $(kagent_test_libs)
 
 tests_unit_config_test_SOURCES = tests/unit/config_test.cc
 tests_unit_config_test_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -90,16 +90,17 @@ class ProgramMemoryTest : public testing::Test {
   iovec there(std::size_t offset, std::size_t bytes) { return {other.memory + offset, bytes}; }
   iovec here(std::size_t offset, std::size_t bytes) { return {local.data() + offset, bytes}; }
   bool read(std::vector<iovec> from, std::vector<iovec> to) {
-    return memory.read(from, to, buffer);
+    return memory.read(from, to, copy, nullptr) == ProgramMemory::Copied::kDone;
   }
   bool write(std::vector<iovec> to, std::vector<iovec> from) {
-    return memory.write(to, from, buffer);
+    std::size_t begun;
+    return memory.write(to, from, copy, nullptr, begun) == ProgramMemory::Copied::kDone;
   }
 
   OtherProcess other;
   ProgramMemory memory;
   std::vector<std::byte> local{4 * kPage};
-  std::vector<std::byte> buffer{1000};  // less than a page, so that every way is taken
+  ProgramCopy copy{1000};  // less than a page, so that every way is taken
 };
 
 TEST_F(ProgramMemoryTest, CopiesPiecesOfAnySize) {

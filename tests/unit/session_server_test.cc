@@ -498,7 +498,11 @@ TEST_F(SessionServerTest, LimitsTheMemoryOfAUsersSegments) {
   int status = -1;
   // Pages that the agent has touched make it look.
   while (waitpid(child, &status, WNOHANG) == 0) {
-    std::vector<char> pages(4 << 20, 1);
+    constexpr std::size_t kPages = 4 << 20;
+    void* const pages = mmap(nullptr, kPages, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::memset(pages, 1, kPages);
+    munmap(pages, kPages);
     agent->loop.poll(1'000'000);
     agent->server->tick(monotonic_ns());
   }
