@@ -17,13 +17,10 @@ tests_fabric_contract_test_SOURCES = \
 	tests/fabric/waiting_contract.cc
 tests_fabric_contract_test_CPPFLAGS = $(TEST_CPPFLAGS) $(LIBFABRIC_CFLAGS)
 tests_fabric_contract_test_LDADD = $(LIBFABRIC_LIBS) $(TEST_LIBS)
-endif
 
 # Skipped, with a reason, where a program is missing.
-fabric_tests = tests/integration/fabric.test
-TESTS += $(fabric_tests)
-mpi_programs_tests = tests/integration/mpi_programs.test
-EXTRA_DIST += $(fabric_tests) $(mpi_programs_tests) tests/fabric/mpi_program.c tests/lab/mpi
-.PHONY: check-mpi-programs
-check-mpi-programs: all
-	$(MAKE) check-TESTS TESTS="$(mpi_programs_tests)"
+TESTS += tests/integration/fabric.test
+more_programs_tests += tests/integration/mpi_programs.test
+endif
+EXTRA_DIST += tests/integration/fabric.test tests/integration/mpi_programs.test \
+	tests/fabric/mpi_program.c tests/lab/mpi
