@@ -14,6 +14,7 @@ include tests/unit/kagent.mk
 include tests/unit/vipl.mk
 include tests/unit/sovia.mk
 include tests/unit/sovia_ready.mk
+include tests/fabric/fabric.mk
 include tests/sim/sim.mk
 include tests/sim/wire.mk
 include tests/fuzz/fuzz.mk

@@ -17,6 +17,7 @@ readonly packages=(
   autoconf automake libtool autoconf-archive make gcc g++ libc6-dev pkg-config
   clang bpftool libbpf-dev libxdp-dev libelf-dev zlib1g-dev linux-libc-dev
   libpcap-dev libnl-3-dev libnl-route-3-dev libseccomp-dev
+  libfabric-dev libfabric-bin openmpi-bin libopenmpi-dev
   libspdlog-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev
   iproute2 iputils-ping util-linux procps ethtool
   # What is run on SOVIA, to show and to test it; byacc builds one of them.

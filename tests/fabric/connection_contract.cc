@@ -1,0 +1,153 @@
+// How connections are made, refused and ended.
+#include <cstring>
+#include <set>
+
+#include "tests/fabric/ends.h"
+
+namespace {
+
+constexpr auto kRequest = static_cast<std::uint32_t>(FI_CONNREQ);
+constexpr auto kConnected = static_cast<std::uint32_t>(FI_CONNECTED);
+constexpr auto kShutdown = static_cast<std::uint32_t>(FI_SHUTDOWN);
+
+TEST(Connection, DataGoesWithTheRequestAndTheAnswer) {
+  World& world = World::get();
+  End a;
+  End b;
+  a.open(world.info);
+  const std::string ask(200, 'q');
+  ASSERT_EQ(fi_connect(a.ep, &world.address, ask.data(), ask.size()), 0);
+  Told request = next_event();
+  ASSERT_EQ(request.kind, kRequest);
+  EXPECT_EQ(request.fid, &world.listener->fid);
+  EXPECT_EQ(request.data, ask);
+  ASSERT_NE(request.info, nullptr);
+  sockaddr_in from;
+  ASSERT_EQ(request.info->dest_addrlen, sizeof from);
+  std::memcpy(&from, request.info->dest_addr, sizeof from);
+  EXPECT_EQ(from.sin_addr.s_addr, world.address.sin_addr.s_addr);
+  b.open(request.info);
+  fi_freeinfo(request.info);
+  ASSERT_EQ(fi_accept(b.ep, "yes", 3), 0);
+  for (int i = 0; i < 2; ++i) {
+    const Told told = next_event();
+    ASSERT_EQ(told.kind, kConnected);
+    EXPECT_EQ(told.data, told.fid == &a.ep->fid ? "yes" : "");
+  }
+}
+
+TEST(Connection, ARefusalBringsItsData) {
+  World& world = World::get();
+  End a;
+  a.open(world.info);
+  ASSERT_EQ(fi_connect(a.ep, &world.address, nullptr, 0), 0);
+  Told request = next_event();
+  ASSERT_EQ(request.kind, kRequest);
+  ASSERT_EQ(fi_reject(world.listener, request.info->handle, "no room", 7), 0);
+  fi_freeinfo(request.info);
+  const Told told = next_event();
+  EXPECT_EQ(told.error, FI_ECONNREFUSED);
+  EXPECT_EQ(told.fid, &a.ep->fid);
+  EXPECT_EQ(told.data, "no room");
+}
+
+TEST(Connection, ARequestCanBeAnsweredOnce) {
+  World& world = World::get();
+  End a;
+  a.open(world.info);
+  ASSERT_EQ(fi_connect(a.ep, &world.address, nullptr, 0), 0);
+  Told request = next_event();
+  ASSERT_EQ(fi_reject(world.listener, request.info->handle, nullptr, 0), 0);
+  EXPECT_EQ(fi_reject(world.listener, request.info->handle, nullptr, 0), -FI_EINVAL);
+  fid_ep* ep;
+  EXPECT_EQ(fi_endpoint(world.domain, request.info, &ep, nullptr), -FI_EINVAL);
+  fi_freeinfo(request.info);
+  EXPECT_EQ(next_event().error, FI_ECONNREFUSED);
+}
+
+TEST(Connection, WhereNobodyListensItIsRefused) {
+  World& world = World::get();
+  End a;
+  a.open(world.info);
+  sockaddr_in nobody = world.address;
+  nobody.sin_port = htons(1);
+  ASSERT_EQ(fi_connect(a.ep, &nobody, nullptr, 0), 0);
+  EXPECT_EQ(next_event().error, FI_ECONNREFUSED);
+}
+
+TEST(Connection, AnEndpointMayBeClosedWhileItConnects) {
+  World& world = World::get();
+  sockaddr_in nobody = world.address;
+  nobody.sin_port = htons(1);
+  End a;
+  a.open(world.info);
+  ASSERT_EQ(fi_connect(a.ep, &nobody, nullptr, 0), 0);
+  a.close();
+  Pair pair;  // the others work as before
+}
+
+TEST(Connection, ManyAtOnce) {
+  World& world = World::get();
+  constexpr int kMany = 24;
+  End asking[kMany];
+  End answering[kMany];
+  for (End& end : asking) {
+    end.open(world.info);
+    ASSERT_EQ(fi_connect(end.ep, &world.address, nullptr, 0), 0);
+  }
+  int accepted = 0;
+  std::set<fid_t> connected;
+  while (connected.size() < 2 * kMany) {
+    Told told = next_event();
+    if (told.kind == kRequest) {
+      answering[accepted].open(told.info);
+      fi_freeinfo(told.info);
+      ASSERT_EQ(fi_accept(answering[accepted++].ep, nullptr, 0), 0);
+    } else {
+      ASSERT_EQ(told.kind, kConnected);
+      ASSERT_TRUE(connected.insert(told.fid).second);
+    }
+  }
+  EXPECT_EQ(accepted, kMany);
+}
+
+TEST(Connection, WhenOneEndClosesTheOtherHears) {
+  Pair pair;
+  Buffer buffer(64);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(fi_recv(pair.a.ep, buffer.data(), 64, buffer.desc(), 0, &buffer), 0);
+  }
+  pair.b.close();
+  const Told told = next_event();
+  EXPECT_EQ(told.kind, kShutdown);
+  EXPECT_EQ(told.fid, &pair.a.ep->fid);
+  for (int i = 0; i < 3; ++i) {
+    const fi_cq_err_entry error = pair.a.next_error();
+    EXPECT_EQ(error.err, FI_ECANCELED);
+    EXPECT_EQ(error.op_context, &buffer);
+  }
+  EXPECT_EQ(fi_send(pair.a.ep, buffer.data(), 64, buffer.desc(), 0, nullptr), -FI_ENOTCONN);
+}
+
+TEST(Connection, WhatWasSentBeforeTheEndArrives) {
+  for (int round = 0; round < 20; ++round) {
+    Pair pair;
+    Buffer in(64 * 32);
+    for (unsigned i = 0; i < 32; ++i) {
+      ASSERT_EQ(fi_recv(pair.b.ep, in.data() + i * 64, 64, in.desc(), 0, nullptr), 0);
+    }
+    unsigned char out[64] = {};
+    for (unsigned i = 0; i < 32; ++i) {
+      out[0] = static_cast<unsigned char>(i);
+      ASSERT_EQ(pair.a.insist([&] { return fi_inject(pair.a.ep, out, 64, 0); }), 0);
+    }
+    pair.a.close();
+    for (unsigned i = 0; i < 32; ++i) {
+      ASSERT_EQ(pair.b.next().len, 64u) << "round " << round << " message " << i;
+      EXPECT_EQ(in.data()[i * 64], i);
+    }
+    EXPECT_EQ(next_event().kind, kShutdown);
+  }
+}
+
+}  // namespace

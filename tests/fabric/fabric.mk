@@ -1,0 +1,26 @@
+# tests/fabric: of the provider for libfabric (vipl/fabric).
+if WITH_LIBFABRIC
+check_PROGRAMS += tests/fabric/flow_test
+TESTS += tests/fabric/flow_test
+tests_fabric_flow_test_SOURCES = tests/fabric/credits_test.cc tests/fabric/pieces_test.cc
+tests_fabric_flow_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_fabric_flow_test_LDADD = $(TEST_LIBS)
+
+# Knows nothing of Viaduct: any provider of FI_EP_MSG could be tried with it. It runs on a host of a lab,
+# in tests/integration/fabric.test.
+check_PROGRAMS += tests/fabric/contract_test
+tests_fabric_contract_test_SOURCES = \
+	tests/fabric/connection_contract.cc \
+	tests/fabric/ends.cc tests/fabric/ends.h \
+	tests/fabric/message_contract.cc \
+	tests/fabric/rma_contract.cc \
+	tests/fabric/waiting_contract.cc
+tests_fabric_contract_test_CPPFLAGS = $(TEST_CPPFLAGS) $(LIBFABRIC_CFLAGS)
+tests_fabric_contract_test_LDADD = $(LIBFABRIC_LIBS) $(TEST_LIBS)
+
+# Skipped, with a reason, where a program is missing.
+TESTS += tests/integration/fabric.test
+more_programs_tests += tests/integration/mpi_programs.test
+endif
+EXTRA_DIST += tests/integration/fabric.test tests/integration/mpi_programs.test \
+	tests/fabric/mpi_program.c tests/lab/mpi

@@ -1,0 +1,84 @@
+// A completion queue of libfabric's. It is guarded by its NIC's mutex and grows, so nothing is lost.
+#ifndef VIADUCT_VIPL_FABRIC_COMPLETION_QUEUE_H
+#define VIADUCT_VIPL_FABRIC_COMPLETION_QUEUE_H
+
+#include <memory>
+#include <vector>
+
+#include "vipl/fabric/nic.h"
+
+namespace viaduct::fabric {
+
+class Domain;
+
+struct Completion {
+  void* context = nullptr;
+  std::uint64_t flags = 0;
+  std::size_t length = 0;
+  void* buffer = nullptr;
+  std::uint64_t data = 0;
+  std::size_t overflow = 0;  // bytes that did not fit
+  int error = 0;             // FI_E...
+  int status = 0;            // VIP_STATUS_* of an error
+};
+
+class CompletionQueue : public fid_cq {
+ public:
+  static int open(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, void* context);
+
+  Nic& nic() { return *nic_; }
+  void acquire() { ++users_; }
+  void release() { --users_; }
+
+  // With the NIC's mutex held:
+  void add(const Completion& completion);
+  bool empty() const { return first_ == last_; }
+  // Wakes who waits, without a completion.
+  void interrupt();
+  // Whether the watcher has told of a completion; it need not again before it is asked to.
+  bool tell_watched();
+  // Whether the program may sleep on the descriptor.
+  int try_wait();
+
+ private:
+  CompletionQueue(Domain& domain, const fi_cq_attr& attr);
+  ~CompletionQueue();
+
+  static int close(struct fid* fid);
+  static int control(struct fid* fid, int command, void* argument);
+  static ssize_t read(fid_cq* cq, void* buffer, std::size_t count);
+  static ssize_t readfrom(fid_cq* cq, void* buffer, std::size_t count, fi_addr_t* from);
+  static ssize_t readerr(fid_cq* cq, fi_cq_err_entry* entry, std::uint64_t flags);
+  static ssize_t sread(fid_cq* cq, void* buffer, std::size_t count, const void* condition,
+                       int timeout);
+  static ssize_t sreadfrom(fid_cq* cq, void* buffer, std::size_t count, fi_addr_t* from,
+                           const void* condition, int timeout);
+  static int signal(fid_cq* cq);
+  static const char* strerror(fid_cq* cq, int status, const void* data, char* buffer,
+                              std::size_t length);
+  static fi_ops ops;
+  static fi_ops_cq cq_ops;
+
+  ssize_t take(void* buffer, std::size_t count);
+  void* copy(void* to, const Completion& completion) const;
+  ssize_t wait(void* buffer, std::size_t count, int timeout);
+  std::size_t pending() const { return last_ - first_; }
+
+  Domain& domain_;
+  const std::shared_ptr<Nic> nic_;
+  const fi_cq_format format_;
+  const fi_wait_obj wait_object_;
+
+  std::vector<Completion> ring_;  // a power of two
+  std::size_t first_ = 0;
+  std::size_t last_ = 0;
+  Signal signal_;
+  unsigned sleepers_ = 0;
+  bool watched_ = false;  // the program may sleep on the descriptor
+  bool interrupted_ = false;
+  unsigned users_ = 0;
+};
+
+}  // namespace viaduct::fabric
+
+#endif

@@ -1,0 +1,67 @@
+#include "vipl/fabric/domain.h"
+
+#include <new>
+
+#include "vipl/fabric/completion_queue.h"
+#include "vipl/fabric/counter.h"
+#include "vipl/fabric/endpoint.h"
+#include "vipl/fabric/fabric.h"
+#include "vipl/fabric/memory.h"
+
+namespace viaduct::fabric {
+
+fi_ops Domain::ops = {
+    .size = sizeof(fi_ops),
+    .close = &Domain::close,
+    .bind = no_bind,
+    .control = no_control,
+    .ops_open = no_ops_open,
+    .tostr = nullptr,
+    .ops_set = nullptr,
+};
+
+fi_ops_domain Domain::domain_ops = {
+    .size = sizeof(fi_ops_domain),
+    .av_open = &Domain::no_av_open,
+    .cq_open = &CompletionQueue::open,
+    .endpoint = &Endpoint::open,
+    .scalable_ep = &Domain::no_scalable,
+    .cntr_open = &Counter::open,
+    .poll_open = &Domain::no_poll_open,
+    .stx_ctx = &Domain::no_shared_send,
+    .srx_ctx = &Domain::no_shared_receive,
+    .query_atomic = &Domain::no_atomic,
+    .query_collective = &Domain::no_collective,
+    .endpoint2 = nullptr,
+};
+
+int Domain::open(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
+  auto* made = new (std::nothrow) Domain(object<Fabric>(fabric));
+  if (made == nullptr) return -FI_ENOMEM;
+  made->fid.context = context;
+  if (info->domain_attr != nullptr && info->domain_attr->data_progress == FI_PROGRESS_AUTO) {
+    const std::lock_guard lock(made->nic_->mutex());
+    made->nic_->progress_always();
+  }
+  *domain = made;
+  return 0;
+}
+
+Domain::Domain(Fabric& fabric)
+    : fid_domain{{FI_CLASS_DOMAIN, nullptr, &ops}, &domain_ops, &Memory::ops},
+      fabric_(fabric),
+      nic_(fabric.nic()),
+      regions_(nic_->handle()) {
+  fabric_.acquire();
+}
+
+int Domain::close(struct fid* fid) {
+  auto& domain = object_of<Domain, fid_domain>(fid);
+  if (domain.users_ != 0) return -FI_EBUSY;
+  Fabric& fabric = domain.fabric_;
+  delete &domain;
+  fabric.release();
+  return 0;
+}
+
+}  // namespace viaduct::fabric

@@ -1,0 +1,107 @@
+// An active endpoint: what a program sees of a link.
+#ifndef VIADUCT_VIPL_FABRIC_ENDPOINT_H
+#define VIADUCT_VIPL_FABRIC_ENDPOINT_H
+
+#include "vipl/fabric/counter.h"
+#include "vipl/fabric/link.h"
+
+namespace viaduct::fabric {
+
+class Domain;
+class EventQueue;
+
+class Endpoint final : public fid_ep, private LinkUser {
+ public:
+  static int open(fid_domain* domain, fi_info* info, fid_ep** ep, void* context);
+
+ private:
+  enum Counts { kSends, kReceives, kReads, kWrites, kRemoteWrites, kCounts };
+
+  Endpoint(Domain& domain, const fi_info& info, Link* link);
+  ~Endpoint();
+
+  static int close(struct fid* fid);
+  static int bind(struct fid* fid, struct fid* other, std::uint64_t flags);
+  static int control(struct fid* fid, int command, void* argument);
+  int bind_queue(CompletionQueue& queue, std::uint64_t flags);
+  int bind_counter(Counter& counter, std::uint64_t flags);
+  int enable();
+  void linger();
+  static fi_ops ops;
+
+  static int getopt(fid_t fid, int level, int name, void* value, std::size_t* length);
+  static ssize_t receives_left(fid_ep* ep);
+  static ssize_t sends_left(fid_ep* ep);
+  static fi_ops_ep ep_ops;
+
+  static int setname(fid_t fid, void* address, std::size_t length);
+  static int getname(fid_t fid, void* address, std::size_t* length);
+  static int getpeer(fid_ep* ep, void* address, std::size_t* length);
+  static int connect(fid_ep* ep, const void* address, const void* data, std::size_t length);
+  static int accept(fid_ep* ep, const void* data, std::size_t length);
+  static int shutdown(fid_ep* ep, std::uint64_t flags);
+  static fi_ops_cm cm_ops;
+
+  static ssize_t recv(fid_ep*, void*, std::size_t, void*, fi_addr_t, void*);
+  static ssize_t recvv(fid_ep*, const iovec*, void**, std::size_t, fi_addr_t, void*);
+  static ssize_t recvmsg(fid_ep*, const fi_msg*, std::uint64_t);
+  static ssize_t send(fid_ep*, const void*, std::size_t, void*, fi_addr_t, void*);
+  static ssize_t sendv(fid_ep*, const iovec*, void**, std::size_t, fi_addr_t, void*);
+  static ssize_t sendmsg(fid_ep*, const fi_msg*, std::uint64_t);
+  static ssize_t inject(fid_ep*, const void*, std::size_t, fi_addr_t);
+  static ssize_t senddata(fid_ep*, const void*, std::size_t, void*, std::uint64_t, fi_addr_t, void*);
+  static ssize_t injectdata(fid_ep*, const void*, std::size_t, std::uint64_t, fi_addr_t);
+  static fi_ops_msg msg_ops;
+
+  static ssize_t read(fid_ep*, void*, std::size_t, void*, fi_addr_t, std::uint64_t, std::uint64_t,
+                      void*);
+  static ssize_t readv(fid_ep*, const iovec*, void**, std::size_t, fi_addr_t, std::uint64_t,
+                       std::uint64_t, void*);
+  static ssize_t readmsg(fid_ep*, const fi_msg_rma*, std::uint64_t);
+  static ssize_t write(fid_ep*, const void*, std::size_t, void*, fi_addr_t, std::uint64_t,
+                       std::uint64_t, void*);
+  static ssize_t writev(fid_ep*, const iovec*, void**, std::size_t, fi_addr_t, std::uint64_t,
+                        std::uint64_t, void*);
+  static ssize_t writemsg(fid_ep*, const fi_msg_rma*, std::uint64_t);
+  static ssize_t inject_write(fid_ep*, const void*, std::size_t, fi_addr_t, std::uint64_t,
+                              std::uint64_t);
+  static ssize_t writedata(fid_ep*, const void*, std::size_t, void*, std::uint64_t, fi_addr_t,
+                           std::uint64_t, std::uint64_t, void*);
+  static ssize_t inject_writedata(fid_ep*, const void*, std::size_t, std::uint64_t, fi_addr_t,
+                                  std::uint64_t, std::uint64_t);
+  static fi_ops_rma rma_ops;
+
+  enum class Way { kSend, kWrite, kRead };
+  // `flags` are the call's own; those of the endpoint count where the call has none.
+  ssize_t transmit(Way way, Request& request, std::uint64_t flags);
+  ssize_t receive(Request& request, std::uint64_t flags);
+  std::uint64_t send_flags() const { return send_flags_; }
+
+  void on_request(Link&, const Greeting&) override {}
+  void on_accepted(const void* data, std::size_t bytes) override;
+  void on_refused(int error, const void* data, std::size_t bytes) override;
+  void on_established() override;
+  void on_ended(Link& link) override;
+  void on_sent(const Completion& completion, bool wanted, bool silent) override;
+  void on_received(const Completion& completion, bool wanted) override;
+
+  Domain& domain_;
+  const std::shared_ptr<Nic> nic_;
+  Link* link_;
+  EventQueue* events_ = nullptr;
+  CompletionQueue* send_queue_ = nullptr;
+  CompletionQueue* receive_queue_ = nullptr;
+  bool selective_sends_ = false;
+  bool selective_receives_ = false;
+  bool enabled_ = false;
+  bool takes_written_data_;  // the program posts receives for RDMA writes with data
+  std::uint64_t send_flags_;
+  std::uint64_t receive_flags_;
+  Counter* counters_[kCounts] = {};
+  sockaddr_in name_{};
+  sockaddr_in peer_{};
+};
+
+}  // namespace viaduct::fabric
+
+#endif

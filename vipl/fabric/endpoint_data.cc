@@ -1,0 +1,268 @@
+// The functions of an endpoint that move data.
+#include "vipl/fabric/endpoint.h"
+
+namespace viaduct::fabric {
+namespace {
+
+constexpr std::uint64_t kOfCalls = FI_COMPLETION | FI_INJECT | FI_REMOTE_CQ_DATA | FI_FENCE;
+constexpr std::uint64_t kAllowed = kOfCalls | FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |
+                                   FI_DELIVERY_COMPLETE | FI_PRIORITY;
+// Has no completion, whatever was agreed on.
+constexpr std::uint64_t kSilent = std::uint64_t{1} << 60;
+
+}  // namespace
+
+fi_ops_msg Endpoint::msg_ops = {
+    .size = sizeof(fi_ops_msg),
+    .recv = &Endpoint::recv,
+    .recvv = &Endpoint::recvv,
+    .recvmsg = &Endpoint::recvmsg,
+    .send = &Endpoint::send,
+    .sendv = &Endpoint::sendv,
+    .sendmsg = &Endpoint::sendmsg,
+    .inject = &Endpoint::inject,
+    .senddata = &Endpoint::senddata,
+    .injectdata = &Endpoint::injectdata,
+};
+
+fi_ops_rma Endpoint::rma_ops = {
+    .size = sizeof(fi_ops_rma),
+    .read = &Endpoint::read,
+    .readv = &Endpoint::readv,
+    .readmsg = &Endpoint::readmsg,
+    .write = &Endpoint::write,
+    .writev = &Endpoint::writev,
+    .writemsg = &Endpoint::writemsg,
+    .inject = &Endpoint::inject_write,
+    .writedata = &Endpoint::writedata,
+    .injectdata = &Endpoint::inject_writedata,
+};
+
+// Every completion means that the peer has the data in its memory, so the flags that ask for less or
+// for just that make no difference.
+ssize_t Endpoint::transmit(Way way, Request& request, std::uint64_t flags) {
+  if ((flags & ~(kAllowed | kSilent)) != 0) return -FI_EBADFLAGS;
+  if (way == Way::kWrite && (flags & FI_REMOTE_CQ_DATA) != 0 && !takes_written_data_) {
+    return -FI_EOPNOTSUPP;
+  }
+  request.flags = flags & kOfCalls;
+  request.silent = (flags & kSilent) != 0;
+  request.wanted = !request.silent && (!selective_sends_ || (flags & FI_COMPLETION) != 0);
+  const std::lock_guard lock(nic_->mutex());
+  switch (way) {
+    case Way::kSend:
+      return link_->send(request);
+    case Way::kWrite:
+      return link_->write(request);
+    default:
+      return link_->read(request);
+  }
+}
+
+ssize_t Endpoint::receive(Request& request, std::uint64_t flags) {
+  if ((flags & ~(FI_COMPLETION | FI_MORE)) != 0) return -FI_EBADFLAGS;
+  request.wanted = !selective_receives_ || (flags & FI_COMPLETION) != 0;
+  const std::lock_guard lock(nic_->mutex());
+  return link_->post_receive(request);
+}
+
+// ------------------------------------------------------------------------------------ messages
+
+ssize_t Endpoint::recvv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
+                        fi_addr_t, void* context) {
+  auto& ep = object<Endpoint>(fid);
+  Request request;
+  request.ranges = ranges;
+  request.descs = descs;
+  request.count = count;
+  request.context = context;
+  return ep.receive(request, ep.receive_flags_);
+}
+
+ssize_t Endpoint::recv(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t from,
+                       void* context) {
+  const iovec range{buffer, length};
+  return recvv(fid, &range, &desc, 1, from, context);
+}
+
+ssize_t Endpoint::recvmsg(fid_ep* fid, const fi_msg* message, std::uint64_t flags) {
+  Request request;
+  request.ranges = message->msg_iov;
+  request.descs = message->desc;
+  request.count = message->iov_count;
+  request.context = message->context;
+  return object<Endpoint>(fid).receive(request, flags);
+}
+
+ssize_t Endpoint::sendv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
+                        fi_addr_t, void* context) {
+  auto& ep = object<Endpoint>(fid);
+  Request request;
+  request.ranges = ranges;
+  request.descs = descs;
+  request.count = count;
+  request.context = context;
+  return ep.transmit(Way::kSend, request, ep.send_flags_);
+}
+
+ssize_t Endpoint::send(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
+                       fi_addr_t to, void* context) {
+  const iovec range{const_cast<void*>(buffer), length};
+  return sendv(fid, &range, &desc, 1, to, context);
+}
+
+ssize_t Endpoint::sendmsg(fid_ep* fid, const fi_msg* message, std::uint64_t flags) {
+  Request request;
+  request.ranges = message->msg_iov;
+  request.descs = message->desc;
+  request.count = message->iov_count;
+  request.context = message->context;
+  request.data = message->data;
+  return object<Endpoint>(fid).transmit(Way::kSend, request, flags);
+}
+
+ssize_t Endpoint::inject(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t) {
+  const iovec range{const_cast<void*>(buffer), length};
+  Request request;
+  request.ranges = &range;
+  request.count = 1;
+  return object<Endpoint>(fid).transmit(Way::kSend, request, FI_INJECT | kSilent);
+}
+
+ssize_t Endpoint::senddata(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
+                           std::uint64_t data, fi_addr_t, void* context) {
+  auto& ep = object<Endpoint>(fid);
+  const iovec range{const_cast<void*>(buffer), length};
+  Request request;
+  request.ranges = &range;
+  request.descs = &desc;
+  request.count = 1;
+  request.context = context;
+  request.data = data;
+  return ep.transmit(Way::kSend, request, ep.send_flags_ | FI_REMOTE_CQ_DATA);
+}
+
+ssize_t Endpoint::injectdata(fid_ep* fid, const void* buffer, std::size_t length,
+                             std::uint64_t data, fi_addr_t) {
+  const iovec range{const_cast<void*>(buffer), length};
+  Request request;
+  request.ranges = &range;
+  request.count = 1;
+  request.data = data;
+  return object<Endpoint>(fid).transmit(Way::kSend, request,
+                                        FI_INJECT | FI_REMOTE_CQ_DATA | kSilent);
+}
+
+// ------------------------------------------------------------------------------------ RDMA
+
+ssize_t Endpoint::readv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
+                        fi_addr_t, std::uint64_t address, std::uint64_t key, void* context) {
+  auto& ep = object<Endpoint>(fid);
+  fi_rma_iov remote{address, 0, key};
+  for (std::size_t i = 0; i < count; ++i) remote.len += ranges[i].iov_len;
+  Request request;
+  request.ranges = ranges;
+  request.descs = descs;
+  request.count = count;
+  request.remote = &remote;
+  request.remote_count = 1;
+  request.context = context;
+  return ep.transmit(Way::kRead, request, ep.send_flags_ & ~FI_INJECT);
+}
+
+ssize_t Endpoint::read(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t from,
+                       std::uint64_t address, std::uint64_t key, void* context) {
+  const iovec range{buffer, length};
+  return readv(fid, &range, &desc, 1, from, address, key, context);
+}
+
+ssize_t Endpoint::readmsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t flags) {
+  if ((flags & (FI_INJECT | FI_REMOTE_CQ_DATA)) != 0) return -FI_EBADFLAGS;
+  Request request;
+  request.ranges = message->msg_iov;
+  request.descs = message->desc;
+  request.count = message->iov_count;
+  request.remote = message->rma_iov;
+  request.remote_count = message->rma_iov_count;
+  request.context = message->context;
+  return object<Endpoint>(fid).transmit(Way::kRead, request, flags);
+}
+
+ssize_t Endpoint::writev(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
+                         fi_addr_t, std::uint64_t address, std::uint64_t key, void* context) {
+  auto& ep = object<Endpoint>(fid);
+  fi_rma_iov remote{address, 0, key};
+  for (std::size_t i = 0; i < count; ++i) remote.len += ranges[i].iov_len;
+  Request request;
+  request.ranges = ranges;
+  request.descs = descs;
+  request.count = count;
+  request.remote = &remote;
+  request.remote_count = 1;
+  request.context = context;
+  return ep.transmit(Way::kWrite, request, ep.send_flags_);
+}
+
+ssize_t Endpoint::write(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
+                        fi_addr_t to, std::uint64_t address, std::uint64_t key, void* context) {
+  const iovec range{const_cast<void*>(buffer), length};
+  return writev(fid, &range, &desc, 1, to, address, key, context);
+}
+
+ssize_t Endpoint::writemsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t flags) {
+  Request request;
+  request.ranges = message->msg_iov;
+  request.descs = message->desc;
+  request.count = message->iov_count;
+  request.remote = message->rma_iov;
+  request.remote_count = message->rma_iov_count;
+  request.context = message->context;
+  request.data = message->data;
+  return object<Endpoint>(fid).transmit(Way::kWrite, request, flags);
+}
+
+ssize_t Endpoint::inject_write(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t,
+                               std::uint64_t address, std::uint64_t key) {
+  const iovec range{const_cast<void*>(buffer), length};
+  const fi_rma_iov remote{address, length, key};
+  Request request;
+  request.ranges = &range;
+  request.count = 1;
+  request.remote = &remote;
+  request.remote_count = 1;
+  return object<Endpoint>(fid).transmit(Way::kWrite, request, FI_INJECT | kSilent);
+}
+
+ssize_t Endpoint::writedata(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
+                            std::uint64_t data, fi_addr_t, std::uint64_t address,
+                            std::uint64_t key, void* context) {
+  auto& ep = object<Endpoint>(fid);
+  const iovec range{const_cast<void*>(buffer), length};
+  const fi_rma_iov remote{address, length, key};
+  Request request;
+  request.ranges = &range;
+  request.descs = &desc;
+  request.count = 1;
+  request.remote = &remote;
+  request.remote_count = 1;
+  request.context = context;
+  request.data = data;
+  return ep.transmit(Way::kWrite, request, ep.send_flags_ | FI_REMOTE_CQ_DATA);
+}
+
+ssize_t Endpoint::inject_writedata(fid_ep* fid, const void* buffer, std::size_t length,
+                                   std::uint64_t data, fi_addr_t, std::uint64_t address,
+                                   std::uint64_t key) {
+  const iovec range{const_cast<void*>(buffer), length};
+  const fi_rma_iov remote{address, length, key};
+  Request request;
+  request.ranges = &range;
+  request.count = 1;
+  request.remote = &remote;
+  request.remote_count = 1;
+  request.data = data;
+  return object<Endpoint>(fid).transmit(Way::kWrite, request,
+                                        FI_INJECT | FI_REMOTE_CQ_DATA | kSilent);
+}
+
+}  // namespace viaduct::fabric

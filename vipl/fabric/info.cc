@@ -1,0 +1,371 @@
+#include "vipl/fabric/info.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <strings.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "vipl/fabric/addresses.h"
+#include "vipl/fabric/link.h"
+#include "vipl/fabric/nic.h"
+
+namespace viaduct::fabric {
+namespace {
+
+constexpr std::uint64_t kSendCaps = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE;
+constexpr std::uint64_t kReceiveCaps =
+    FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE;
+constexpr std::uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+constexpr std::uint64_t kCaps = kSendCaps | kReceiveCaps | kDomainCaps | FI_FENCE;
+constexpr std::uint64_t kSendFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
+                                     FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |
+                                     FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE;
+constexpr std::uint64_t kReceiveFlags = FI_COMPLETION | FI_MORE;
+// Whatever the program does. The others hold if it asks for them, and cost something.
+constexpr std::uint64_t kOrder = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW |
+                                 FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAR |
+                                 FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
+constexpr std::uint64_t kStrictOrder = FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR;
+constexpr int kBasicMr = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+constexpr std::size_t kMostBytes = std::size_t{1} << 40;  // as much as can be registered
+constexpr std::uint32_t kProtocol = 0x56494100;           // "VIA", one that is not libfabric's
+
+// What the NIC is, asked once: opening a NIC takes a program with a port of its own some 50 ms.
+struct Facts {
+  bool known = false;
+  char interface[64] = {};
+  std::size_t endpoints = 0;
+  std::size_t queues = 0;
+  std::size_t regions = 0;
+};
+
+std::mutex facts_mutex;
+Facts facts;
+
+bool ask(Facts& now) {
+  std::shared_ptr<Nic> nic;
+  if (Nic::open(nic) != 0) return false;
+  const VIP_NIC_ATTRIBUTES& attributes = nic->attributes();
+  std::snprintf(now.interface, sizeof now.interface, "%s", attributes.Name);
+  now.endpoints = attributes.MaxVI;
+  now.queues = attributes.MaxCQEntries;
+  now.regions = attributes.MaxRegisterRegions;
+  now.known = true;
+  return true;
+}
+
+bool get_facts(Facts& out) {
+  const std::lock_guard lock(facts_mutex);
+  if (!facts.known && !ask(facts)) return false;
+  out = facts;
+  return true;
+}
+
+// ------------------------------------------------------------------------------------ hints
+
+bool refused(const char* what) {
+  FI_INFO(&provider, FI_LOG_CORE, "%s: not what the hints ask for\n", what);
+  return false;
+}
+
+bool lacks(std::uint64_t asked, std::uint64_t have) { return (asked & ~have) != 0; }
+
+bool suits(const fi_tx_attr& asked) {
+  if (lacks(asked.caps, kCaps | FI_RECV | FI_TRANSMIT)) return refused("tx_attr->caps");
+  if (lacks(asked.op_flags, kSendFlags)) return refused("tx_attr->op_flags");
+  if (lacks(asked.msg_order, kOrder | kStrictOrder)) return refused("tx_attr->msg_order");
+  if (asked.comp_order != FI_ORDER_NONE) return refused("tx_attr->comp_order");
+  if (asked.inject_size > kInjectBytes) return refused("tx_attr->inject_size");
+  if (asked.size > kMostQueueSize) return refused("tx_attr->size");
+  if (asked.iov_limit > kSegments) return refused("tx_attr->iov_limit");
+  if (asked.rma_iov_limit > kSegments) return refused("tx_attr->rma_iov_limit");
+  return true;
+}
+
+bool suits(const fi_rx_attr& asked) {
+  if (lacks(asked.caps, kCaps)) return refused("rx_attr->caps");
+  if (lacks(asked.op_flags, kReceiveFlags)) return refused("rx_attr->op_flags");
+  if (lacks(asked.msg_order, kOrder | kStrictOrder)) return refused("rx_attr->msg_order");
+  if (lacks(asked.comp_order, FI_ORDER_STRICT | FI_ORDER_DATA)) return refused("rx_attr->comp_order");
+  if (asked.total_buffered_recv != 0) return refused("rx_attr->total_buffered_recv");
+  if (asked.size > kMostQueueSize) return refused("rx_attr->size");
+  if (asked.iov_limit > kSegments) return refused("rx_attr->iov_limit");
+  return true;
+}
+
+bool suits(const fi_ep_attr& asked) {
+  if (asked.type != FI_EP_UNSPEC && asked.type != FI_EP_MSG) return refused("ep_attr->type");
+  if (asked.protocol != FI_PROTO_UNSPEC && asked.protocol != kProtocol) {
+    return refused("ep_attr->protocol");
+  }
+  if (asked.protocol_version > kVersion) return refused("ep_attr->protocol_version");
+  if (asked.max_msg_size > kMostBytes) return refused("ep_attr->max_msg_size");
+  if (asked.tx_ctx_cnt > 1 || asked.rx_ctx_cnt > 1) return refused("ep_attr: contexts");
+  if (asked.auth_key_size != 0) return refused("ep_attr->auth_key_size");
+  return true;
+}
+
+// Bits of mr_mode that the program must be ready for.
+int needed_mr_mode(std::uint64_t caps) {
+  return (caps & (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0 ? kBasicMr : 0;
+}
+
+bool suits(const fi_domain_attr& asked, std::uint32_t version, std::uint64_t caps) {
+  if (asked.data_progress == FI_PROGRESS_UNSPEC) {
+    // Both will do.
+  }
+  const int mode = asked.mr_mode;
+  const bool basic = mode == FI_MR_BASIC || mode == FI_MR_UNSPEC;
+  const int needed = needed_mr_mode(caps);
+  if (version < FI_VERSION(1, 5)) {
+    if (!basic) return refused("domain_attr->mr_mode");
+  } else if (mode == FI_MR_SCALABLE || (mode != FI_MR_BASIC && (mode & needed) != needed)) {
+    return refused("domain_attr->mr_mode");
+  }
+  if (asked.mr_key_size > sizeof(std::uint64_t)) return refused("domain_attr->mr_key_size");
+  if (asked.cq_data_size > sizeof(VIP_UINT32)) return refused("domain_attr->cq_data_size");
+  if (asked.mr_iov_limit > 1) return refused("domain_attr->mr_iov_limit");
+  if (lacks(asked.caps, kDomainCaps)) return refused("domain_attr->caps");
+  if (asked.max_ep_tx_ctx > 1 || asked.max_ep_rx_ctx > 1 || asked.max_ep_stx_ctx != 0 ||
+      asked.max_ep_srx_ctx != 0) {
+    return refused("domain_attr: contexts");
+  }
+  if (asked.auth_key_size != 0) return refused("domain_attr->auth_key_size");
+  return true;
+}
+
+// Without `hints` all suits.
+bool suits(const fi_info* hints, std::uint32_t version) {
+  if (hints == nullptr) return true;
+  if (lacks(hints->caps, kCaps)) return refused("caps");
+  if (hints->addr_format != FI_FORMAT_UNSPEC && hints->addr_format != FI_SOCKADDR &&
+      hints->addr_format != FI_SOCKADDR_IN) {
+    return refused("addr_format");
+  }
+  const std::uint64_t caps = hints->caps != 0 ? hints->caps : kCaps;
+  const std::uint64_t must = hints->caps;
+  return (hints->ep_attr == nullptr || suits(*hints->ep_attr)) &&
+         (hints->tx_attr == nullptr || suits(*hints->tx_attr)) &&
+         (hints->rx_attr == nullptr || suits(*hints->rx_attr)) &&
+         (hints->domain_attr == nullptr ||
+          suits(*hints->domain_attr, version, must != 0 ? caps : 0));
+}
+
+// ------------------------------------------------------------------------------------ addresses
+
+bool look_up(const char* node, const char* service, std::uint64_t flags, sockaddr_in& found) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
+  if ((flags & FI_NUMERICHOST) != 0) wanted.ai_flags |= AI_NUMERICHOST;
+  if ((flags & FI_SOURCE) != 0) wanted.ai_flags |= AI_PASSIVE;
+  addrinfo* results = nullptr;
+  if (getaddrinfo(node, service, &wanted, &results) != 0 || results == nullptr) return false;
+  std::memcpy(&found, results->ai_addr, sizeof found);
+  freeaddrinfo(results);
+  return true;
+}
+
+// An address of a fi_info; false if there is one of another kind.
+bool given(const void* address, std::size_t length, sockaddr_in& out, bool& there) {
+  there = false;
+  if (address == nullptr || length == 0) return true;
+  if (length < sizeof out) return false;
+  std::memcpy(&out, address, sizeof out);
+  there = true;
+  return out.sin_family == AF_INET;
+}
+
+struct Ends {
+  sockaddr_in source{};
+  sockaddr_in destination{};
+  bool has_destination = false;
+};
+
+bool find_ends(const char* node, const char* service, std::uint64_t flags, const fi_info* hints,
+               in_addr own, Ends& ends) {
+  bool has_source = false;
+  if (hints != nullptr &&
+      (!given(hints->src_addr, hints->src_addrlen, ends.source, has_source) ||
+       !given(hints->dest_addr, hints->dest_addrlen, ends.destination, ends.has_destination))) {
+    return refused("address");
+  }
+  if (node != nullptr || service != nullptr) {
+    sockaddr_in found;
+    if (!look_up(node, service, flags, found)) return false;
+    if ((flags & FI_SOURCE) != 0) {
+      ends.source = found;
+      has_source = true;
+    } else {
+      ends.destination = found;
+      ends.has_destination = true;
+    }
+  }
+  const bool loopback = (ntohl(ends.source.sin_addr.s_addr) >> 24) == 127;
+  ends.source.sin_family = AF_INET;
+  if (!has_source || ends.source.sin_addr.s_addr == INADDR_ANY || loopback) {
+    ends.source.sin_addr = own;
+  }
+  if (ends.source.sin_addr.s_addr != own.s_addr) return refused("source address");
+  return true;
+}
+
+// ------------------------------------------------------------------------------------ the answer
+
+std::size_t or_else(std::size_t asked, std::size_t value) { return asked != 0 ? asked : value; }
+
+char* copy_text(const char* text) { return strdup(text); }
+
+void set_names(fi_info& info, const Facts& now, in_addr own, in_addr mask) {
+  const in_addr link{own.s_addr & mask.s_addr};
+  char network[INET_ADDRSTRLEN];
+  inet_ntop(AF_INET, &link, network, sizeof network);
+  char text[INET_ADDRSTRLEN + 4];
+  std::snprintf(text, sizeof text, "%s/%d", network, __builtin_popcount(mask.s_addr));
+  info.fabric_attr->name = copy_text(text);
+  info.domain_attr->name = copy_text(now.interface);
+}
+
+fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, const Ends& ends) {
+  fi_info* info = fi_dupinfo(nullptr);
+  if (info == nullptr) return nullptr;
+  const fi_tx_attr* tx = hints != nullptr ? hints->tx_attr : nullptr;
+  const fi_rx_attr* rx = hints != nullptr ? hints->rx_attr : nullptr;
+  const fi_domain_attr* domain = hints != nullptr ? hints->domain_attr : nullptr;
+
+  info->caps = kCaps;
+  if (hints != nullptr && hints->caps != 0) {
+    // What was not asked for is not offered, but for what goes without saying.
+    info->caps = hints->caps | (hints->caps & (FI_MSG | FI_RMA)) | kDomainCaps;
+    if ((hints->caps & FI_MSG) != 0 && (hints->caps & (FI_SEND | FI_RECV)) == 0) {
+      info->caps |= FI_SEND | FI_RECV;
+    }
+    constexpr std::uint64_t kRma = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+    if ((hints->caps & FI_RMA) != 0 && (hints->caps & kRma) == 0) info->caps |= kRma;
+  }
+  // An RDMA write with data takes a receive.
+  info->mode = hints == nullptr ? FI_RX_CQ_DATA : hints->mode & FI_RX_CQ_DATA;
+  info->addr_format = FI_SOCKADDR_IN;
+  set_address(info->src_addr, info->src_addrlen, ends.source);
+  if (ends.has_destination) {
+    set_address(info->dest_addr, info->dest_addrlen, ends.destination);
+  }
+
+  info->tx_attr->caps = info->caps & kSendCaps;
+  info->tx_attr->mode = 0;
+  info->tx_attr->op_flags = tx != nullptr ? tx->op_flags : 0;
+  info->tx_attr->msg_order = kOrder | (tx != nullptr ? tx->msg_order : 0);
+  info->tx_attr->comp_order = FI_ORDER_NONE;
+  info->tx_attr->inject_size = kInjectBytes;
+  info->tx_attr->size = or_else(tx != nullptr ? tx->size : 0, kQueueSize);
+  info->tx_attr->iov_limit = kSegments;
+  info->tx_attr->rma_iov_limit = kSegments;
+
+  info->rx_attr->caps = info->caps & kReceiveCaps;
+  info->rx_attr->mode = info->mode;
+  info->rx_attr->op_flags = rx != nullptr ? rx->op_flags : 0;
+  info->rx_attr->msg_order = info->tx_attr->msg_order;
+  info->rx_attr->comp_order = FI_ORDER_STRICT | FI_ORDER_DATA;
+  info->rx_attr->size = or_else(rx != nullptr ? rx->size : 0, kQueueSize);
+  info->rx_attr->iov_limit = kSegments;
+
+  info->ep_attr->type = FI_EP_MSG;
+  info->ep_attr->protocol = kProtocol;
+  info->ep_attr->protocol_version = kVersion;
+  info->ep_attr->max_msg_size = kMostBytes;
+  info->ep_attr->max_order_raw_size = kMostBytes;
+  info->ep_attr->max_order_war_size =
+      (info->tx_attr->msg_order & kStrictOrder) != 0 ? kMostBytes : 0;
+  info->ep_attr->max_order_waw_size = kMostBytes;
+  info->ep_attr->tx_ctx_cnt = 1;
+  info->ep_attr->rx_ctx_cnt = 1;
+
+  fi_domain_attr& out = *info->domain_attr;
+  out.threading = domain != nullptr && domain->threading != FI_THREAD_UNSPEC ? domain->threading
+                                                                             : FI_THREAD_SAFE;
+  out.control_progress = FI_PROGRESS_AUTO;
+  out.data_progress = domain != nullptr && domain->data_progress != FI_PROGRESS_UNSPEC
+                          ? domain->data_progress
+                          : FI_PROGRESS_MANUAL;
+  out.resource_mgmt = FI_RM_ENABLED;
+  out.av_type = domain != nullptr ? domain->av_type : FI_AV_UNSPEC;
+  if (version < FI_VERSION(1, 5) || (domain != nullptr && domain->mr_mode == FI_MR_BASIC)) {
+    out.mr_mode = FI_MR_BASIC;
+    info->mode |= hints == nullptr ? FI_LOCAL_MR : hints->mode & FI_LOCAL_MR;
+  } else {
+    const int all = FI_MR_LOCAL | kBasicMr;
+    out.mr_mode = domain == nullptr || hints->caps == 0 ? all : all & domain->mr_mode;
+  }
+  out.mr_key_size = sizeof(std::uint64_t);
+  out.cq_data_size = sizeof(VIP_UINT32);
+  out.cq_cnt = now.queues;
+  out.ep_cnt = now.endpoints;
+  out.tx_ctx_cnt = now.endpoints;
+  out.rx_ctx_cnt = now.endpoints;
+  out.max_ep_tx_ctx = 1;
+  out.max_ep_rx_ctx = 1;
+  out.cntr_cnt = now.endpoints;
+  out.mr_iov_limit = 1;
+  out.caps = kDomainCaps;
+  out.max_err_data = kCmDataBytes;
+  out.mr_cnt = now.regions;
+  return info;
+}
+
+}  // namespace
+
+int get_info(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
+             const fi_info* hints, fi_info** info) {
+  if (!suits(hints, version)) return -FI_ENODATA;
+  Facts now;
+  if (!get_facts(now)) return -FI_ENODATA;
+  in_addr own;
+  in_addr mask;
+  if (!address_of_interface(now.interface, own, mask)) {
+    FI_WARN(&provider, FI_LOG_CORE, "the interface %s has no IPv4 address\n", now.interface);
+    return -FI_ENODATA;
+  }
+  Ends ends;
+  if (!find_ends(node, service, flags, hints, own, ends)) return -FI_ENODATA;
+  fi_info* made = make(version, hints, now, ends);
+  if (made == nullptr) return -FI_ENOMEM;
+  set_names(*made, now, own, mask);
+  if (hints != nullptr) {
+    const char* domain = hints->domain_attr != nullptr ? hints->domain_attr->name : nullptr;
+    const char* fabric = hints->fabric_attr != nullptr ? hints->fabric_attr->name : nullptr;
+    if ((domain != nullptr && strcasecmp(domain, made->domain_attr->name) != 0) ||
+        (fabric != nullptr && strcasecmp(fabric, made->fabric_attr->name) != 0)) {
+      fi_freeinfo(made);
+      return -FI_ENODATA;
+    }
+  }
+  *info = made;
+  return 0;
+}
+
+void own_address(const Nic& nic, in_addr& address) {
+  in_addr own;
+  in_addr mask;
+  if (address_of_interface(nic.attributes().Name, own, mask)) address = own;
+}
+
+void set_address(void*& to, std::size_t& length, const sockaddr_in& address) {
+  std::free(to);
+  to = std::malloc(sizeof address);
+  length = to != nullptr ? sizeof address : 0;
+  if (to != nullptr) std::memcpy(to, &address, sizeof address);
+}
+
+int copy_address(const sockaddr_in& address, void* to, std::size_t* length) {
+  const std::size_t room = *length;
+  *length = sizeof address;
+  if (room != 0) std::memcpy(to, &address, std::min(room, sizeof address));
+  return room < sizeof address ? -FI_ETOOSMALL : 0;
+}
+
+}  // namespace viaduct::fabric

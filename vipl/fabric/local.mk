@@ -1,0 +1,38 @@
+# vipl/fabric: the provider of libfabric's. Its sources use vipl.h and vipl_ext.h alone.
+if WITH_LIBFABRIC
+noinst_LTLIBRARIES += vipl/fabric/libprovider.la
+vipl_fabric_libprovider_la_SOURCES = \
+  vipl/fabric/addresses.cc vipl/fabric/addresses.h \
+  vipl/fabric/completion_queue.cc vipl/fabric/completion_queue.h \
+  vipl/fabric/counter.cc vipl/fabric/counter.h \
+  vipl/fabric/credits.h \
+  vipl/fabric/domain.cc vipl/fabric/domain.h \
+  vipl/fabric/endpoint.cc vipl/fabric/endpoint_data.cc vipl/fabric/endpoint.h \
+  vipl/fabric/event_queue.cc vipl/fabric/event_queue.h \
+  vipl/fabric/fabric.cc vipl/fabric/fabric.h \
+  vipl/fabric/info.cc vipl/fabric/info.h \
+  vipl/fabric/link.cc vipl/fabric/link_receive.cc vipl/fabric/link_send.cc vipl/fabric/link.h \
+  vipl/fabric/memory.cc vipl/fabric/memory.h \
+  vipl/fabric/nic.cc vipl/fabric/nic.h \
+  vipl/fabric/passive_endpoint.cc vipl/fabric/passive_endpoint.h \
+  vipl/fabric/pieces.h \
+  vipl/fabric/provider.cc vipl/fabric/provider.h \
+  vipl/fabric/regions.cc vipl/fabric/regions.h \
+  vipl/fabric/signal.h \
+  vipl/fabric/wire.h
+vipl_fabric_libprovider_la_CXXFLAGS = $(AM_CXXFLAGS) $(LIBFABRIC_CFLAGS)
+
+# libfabric looks for files whose names end in "fi.so". It may unload them, and the provider's threads
+# outlive that: nodelete.
+fabricproviderdir = $(LIBFABRIC_PROVIDERS)
+fabricprovider_LTLIBRARIES = vipl/fabric/libviaduct-fi.la
+vipl_fabric_libviaduct_fi_la_SOURCES =
+nodist_EXTRA_vipl_fabric_libviaduct_fi_la_SOURCES = vipl/fabric/linked_as_cxx.cc
+vipl_fabric_libviaduct_fi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+  -export-symbols-regex '^fi_prov_ini$$' -no-undefined -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now
+vipl_fabric_libviaduct_fi_la_LIBADD = vipl/fabric/libprovider.la libvipl.la $(LIBFABRIC_LIBS) -lpthread
+
+dist_man_MANS += man/fi_viaduct.7
+endif
+
+EXTRA_DIST += vipl/fabric/local.mk

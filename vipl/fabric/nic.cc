@@ -1,0 +1,259 @@
+#include "vipl/fabric/nic.h"
+
+#include <arpa/inet.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "vipl/fabric/completion_queue.h"
+#include "vipl/fabric/link.h"
+
+namespace viaduct::fabric {
+namespace {
+
+constexpr std::uint32_t kTransferBytes = 1u << 20;
+constexpr unsigned kEntriesAtOnce = 64;
+constexpr unsigned kWorkers = 16;
+constexpr auto kWorkerIdle = std::chrono::milliseconds(200);
+constexpr auto kShortNap = std::chrono::microseconds(50);
+constexpr auto kLongNap = std::chrono::microseconds(2000);
+constexpr long kStarvingNapNs = 500'000;
+
+}  // namespace
+
+// Error handlers may still be called when their NIC is closed, so they get a number. Never destroyed:
+// threads outlive the end of main().
+struct Nic::Registry {
+  std::mutex mutex;
+  std::weak_ptr<Nic> current;
+  std::uintptr_t last = 0;
+};
+
+Nic::Registry& Nic::registry() {
+  static Registry& registry = *new Registry;
+  return registry;
+}
+
+int Nic::open(std::shared_ptr<Nic>& nic) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  nic = all.current.lock();
+  if (nic) return 0;
+  VIP_NIC_HANDLE handle;
+  if (const VIP_RETURN code = VipOpenNic(device_name(), &handle); code != VIP_SUCCESS) {
+    FI_INFO(&provider, FI_LOG_FABRIC, "%s: %s\n", device_name(), VipxReturnText(code));
+    return -FI_ENODATA;
+  }
+  nic = std::make_shared<Nic>(handle, ++all.last);
+  if (!nic->prepare()) {
+    nic.reset();
+    return -FI_ENOMEM;
+  }
+  all.current = nic;
+  return 0;
+}
+
+Nic::Nic(VIP_NIC_HANDLE handle, std::uintptr_t number) : handle_(handle), number_(number) {}
+
+bool Nic::prepare() {
+  if (VipQueryNic(handle_, &attributes_) != VIP_SUCCESS) return false;
+  transfer_bytes_ = static_cast<std::uint32_t>(
+      std::min<VIP_ULONG>(attributes_.MaxTransferSize, kTransferBytes));
+  // No entry is lost, whatever the size is.
+  const VIP_ULONG entries = std::min<VIP_ULONG>(attributes_.MaxCQEntries, 8192);
+  if (VipCreateCQ(handle_, entries, &queue_) != VIP_SUCCESS) return false;
+  return VipErrorCallback(handle_, reinterpret_cast<void*>(number_), &Nic::on_error) ==
+         VIP_SUCCESS;
+}
+
+Nic::~Nic() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    watcher_news_.notify_all();
+    wake_watcher_.raise();
+  }
+  if (watcher_.joinable()) watcher_.join();
+  VipCloseNic(handle_);
+}
+
+void Nic::on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR* error) {
+  std::shared_ptr<Nic> nic;
+  {
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    nic = all.current.lock();
+  }
+  if (!nic || nic->number_ != reinterpret_cast<std::uintptr_t>(context)) return;
+  const std::lock_guard lock(nic->mutex_);
+  FI_INFO(&provider, FI_LOG_EP_CTRL, "%s\n", VipxErrorText(error->ErrorCode));
+  if (error->ErrorCode == VIP_ERROR_CATASTROPHIC) {
+    nic->lose_all();
+  } else if (error->ErrorCode == VIP_ERROR_CONN_LOST) {
+    auto* link = static_cast<Link*>(VipGetUserData(error->ViHandle));
+    if (nic->has(link)) link->on_lost();
+  }
+}
+
+void Nic::lose_all() {
+  lost_ = true;
+  const std::set<Link*> links = links_;
+  for (Link* link : links) {
+    if (has(link)) link->on_lost();
+  }
+}
+
+// ------------------------------------------------------------------------------------ progress
+
+void Nic::progress() {
+  for (unsigned i = 0; i < kEntriesAtOnce; ++i) {
+    VIP_VI_HANDLE vi;
+    VIP_BOOLEAN receive;
+    const VIP_RETURN code = VipCQDone(queue_, &vi, &receive);
+    if (code == VIP_NOT_DONE) return;
+    if (code != VIP_SUCCESS) {
+      if (!lost_) lose_all();
+      return;
+    }
+    dispatch(vi, receive == VIP_TRUE);
+  }
+}
+
+void Nic::dispatch(VIP_VI_HANDLE vi, bool receive) {
+  auto* link = static_cast<Link*>(VipGetUserData(vi));
+  if (link == nullptr) return;  // its VI is being destroyed
+  if (receive) {
+    link->on_receive_done();
+  } else {
+    link->on_send_done();
+  }
+}
+
+bool Nic::fed() {
+  if (starving_ == 0) return false;
+  for (Link* link : links_) {
+    if (link->fed()) return true;
+  }
+  return false;
+}
+
+// ------------------------------------------------------------------------------------ watcher
+
+void Nic::start_watcher() {
+  if (!watcher_.joinable()) {
+    wake_watcher_.open();
+    watcher_ = std::thread([this] { watcher(); });
+  }
+  watcher_news_.notify_one();
+  // One that sleeps in VipxPoll hears of completions; of all else it is told.
+  if (!polling_ || starving_ != 0) wake_watcher_.raise();
+}
+
+void Nic::add_pending() {
+  ++pending_;
+  nap_ = kShortNap;
+  start_watcher();
+}
+
+void Nic::watch(CompletionQueue& queue) {
+  if (watched_.insert(&queue).second) start_watcher();
+}
+
+void Nic::progress_always() {
+  always_ = true;
+  start_watcher();
+}
+
+void Nic::watcher() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    wake_watcher_.lower();
+    progress();
+    std::erase_if(watched_, [](CompletionQueue* queue) { return queue->tell_watched(); });
+    if (!watched_.empty() && fed()) {
+      // Who sleeps for a completion wants to send again.
+      for (CompletionQueue* queue : watched_) queue->interrupt();
+      std::erase_if(watched_, [](CompletionQueue* queue) { return queue->tell_watched(); });
+    }
+    if (lost_ || (watched_.empty() && !always_)) {
+      if (pending_ == 0 || lost_) {
+        watcher_news_.wait(lock);
+      } else {
+        watcher_news_.wait_for(lock, nap_);
+        nap_ = std::min(nap_ * 5 / 4, kLongNap);
+      }
+      continue;
+    }
+    pollfd wake{wake_watcher_.descriptor(), POLLIN, 0};
+    const timespec nap{0, kStarvingNapNs};
+    const bool brief = starving();
+    polling_ = true;
+    lock.unlock();
+    VipxPoll(queue_, &wake, 1, brief ? &nap : nullptr, nullptr);
+    lock.lock();
+    polling_ = false;
+  }
+}
+
+// ------------------------------------------------------------------------------------ workers
+
+void Nic::run(std::function<void()> task) {
+  tasks_.push_back(std::move(task));
+  if (idle_workers_ >= tasks_.size()) {
+    task_news_.notify_one();
+  } else if (workers_ < kWorkers) {
+    ++workers_;
+    // It holds the NIC, so that it can end by itself.
+    std::thread([nic = shared_from_this()] { nic->worker(); }).detach();
+  }
+}
+
+void Nic::worker() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (tasks_.empty()) {
+      ++idle_workers_;
+      task_news_.wait_for(lock, kWorkerIdle, [this] { return !tasks_.empty(); });
+      --idle_workers_;
+      if (tasks_.empty()) break;
+    }
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    task();
+    lock.lock();
+  }
+  --workers_;
+}
+
+// ------------------------------------------------------------------------------------ names
+
+bool Nic::resolve(in_addr address, VIP_UINT8* host) {
+  {
+    const std::lock_guard lock(names_mutex_);
+    if (const auto known = names_.find(address.s_addr); known != names_.end()) {
+      std::memcpy(host, &known->second, 6);
+      return true;
+    }
+  }
+  char name[INET_ADDRSTRLEN];
+  inet_ntop(AF_INET, &address, name, sizeof name);
+  alignas(VIP_NET_ADDRESS) unsigned char room[64] = {};
+  auto* answer = reinterpret_cast<VIP_NET_ADDRESS*>(room);
+  if (VipNSGetHostByName(handle_, name, answer, 0) != VIP_SUCCESS || answer->HostAddressLen != 6) {
+    return false;
+  }
+  std::memcpy(host, answer->HostAddress, 6);
+  std::uint64_t kept = 0;
+  std::memcpy(&kept, host, 6);
+  const std::lock_guard lock(names_mutex_);
+  names_[address.s_addr] = kept;
+  return true;
+}
+
+void Nic::forget(in_addr address) {
+  const std::lock_guard lock(names_mutex_);
+  names_.erase(address.s_addr);
+}
+
+}  // namespace viaduct::fabric
