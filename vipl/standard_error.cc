@@ -1,5 +1,10 @@
 #include "vipl/standard_error.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "vipl/sys.h"
 
 namespace viaduct::vipl::standard_error {

@@ -45,7 +45,7 @@ tests_sim_stack_bench_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim
 check_PROGRAMS += tests/sim/simulation
 TESTS += tests/sim/simulation
 tests_sim_simulation_SOURCES = \
-	sovia/aside.h sovia/lane.cc sovia/lane.h sovia/packet.h sovia/ring.h sovia/wire.h \
+	sovia/aside.h sovia/counters.cc sovia/kernel.cc sovia/lane.cc sovia/own_descriptors.cc sovia/lane.h sovia/packet.h sovia/ring.h sovia/wire.h \
 	tests/sim/simulation.cc \
 	tests/sim/world/client.cc tests/sim/world/client.h \
 	tests/sim/world/connection.h \
@@ -109,6 +109,7 @@ libvipl_simulated_la_SOURCES = \
 	vipl/pollers.cc \
 	vipl/presence.cc \
 	vipl/stand_in.cc \
+	vipl/standard_error.cc \
 	vipl/text.cc \
 	vipl/vi.cc \
 	vipl/work_queue.cc
