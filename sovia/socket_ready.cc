@@ -156,6 +156,8 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
       }
     }
   }
+  // A reset is told whatever else may come: a receive finds it, behind what is unread on the lane.
+  if ((kernel_says & POLLERR) != 0 && (kernel_says & POLLHUP) != 0) says |= POLLHUP;
   // The kernel may have been asked while the lane had the direction; with TCP one means the others.
   if ((says & POLLHUP) != 0 && lane_number_.load() != 0) says |= kIn | kOut | POLLRDHUP;
   return static_cast<short>(says & (wanted | POLLERR | POLLHUP | POLLNVAL));

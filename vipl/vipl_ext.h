@@ -48,7 +48,7 @@ const char *VipxErrorText(VIP_ERROR_CODE code);
 int VipxPoll(VIP_CQ_HANDLE cq, struct pollfd *fds, unsigned long nfds,
              const struct timespec *timeout, const sigset_t *mask);
 
-/* Looks for a completion as VipCQDone does, for a program that has other things to do: VipCQDone may
+/* VipxCQDone: looks for a completion like VipCQDone, for a program that has other things to do: VipCQDone may
  * give the processor to others when it finds nothing, or sleep for 100 us where other work wants it.
  * This does not: see VipxSpin. Does not block.
  *   cq          the completion queue
@@ -60,7 +60,7 @@ int VipxPoll(VIP_CQ_HANDLE cq, struct pollfd *fds, unsigned long nfds,
  */
 VIP_RETURN VipxCQDone(IN VIP_CQ_HANDLE cq, OUT VIP_VI_HANDLE *vi, OUT VIP_BOOLEAN *recv_queue);
 
-/* Takes a completed descriptor off the send queue as VipSendDone does, in the manner of VipxCQDone. Does not block.
+/* VipxSendDone: takes a completed descriptor off the send queue like VipSendDone, in the manner of VipxCQDone. Does not block.
  *   vi          the VI
  *   descriptor  out, the descriptor
  *   VIP_SUCCESS            it has completed without an error
@@ -70,7 +70,7 @@ VIP_RETURN VipxCQDone(IN VIP_CQ_HANDLE cq, OUT VIP_VI_HANDLE *vi, OUT VIP_BOOLEA
  */
 VIP_RETURN VipxSendDone(IN VIP_VI_HANDLE vi, OUT VIP_DESCRIPTOR **descriptor);
 
-/* Passes a moment between two calls of VipxCQDone of a thread that waits, as is good for what
+/* VipxSpin: passes a moment between two calls of VipxCQDone of a thread that waits, as is good for what
  * it waits for: pauses, or gives the processor to others.
  *   looks       how many calls have found nothing, so far
  * Returns 1 when it is worth while to look again. 0 when it is not, or the CQ is bad: other work

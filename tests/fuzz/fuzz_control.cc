@@ -6,6 +6,7 @@
 // and the program in bits 4 and 5, then what the step needs.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -285,6 +286,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
               "something of a session is left");
     }
   }
+  // Threads of the agent's close what may take long, also when it has gone.
+  for (int i = 0; i < 10'000 && open_descriptors() != before; ++i) usleep(1000);
   require(open_descriptors() == before, "a descriptor is left");
   return 0;
 }

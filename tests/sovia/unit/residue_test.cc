@@ -109,7 +109,7 @@ TEST(Residue, IsNoOtherFile) {
 
 // Whoever was sent the file, or has sent it, still has it mapped.
 TEST(Residue, AnotherProcessMayScribbleInIt) {
-  constexpr std::size_t kHeader = 40, kRoom = 100;
+  constexpr std::size_t kHeader = 88, kRoom = 100;
   Residue* residue = filled(std::string(kRoom, 'x'));
   const int file = file_of(residue);
   ASSERT_GE(file, 0);
@@ -123,7 +123,7 @@ TEST(Residue, AnotherProcessMayScribbleInIt) {
     EXPECT_LE(residue->left(), kRoom);
     EXPECT_LE(read(*residue, 2 * kRoom, round % 2 == 0).size(), kRoom);
     if (round % 16 != 0) continue;
-    words[0] = 0x6575646973657253;  // or it would not be taken for one
+    words[0] = 0x3275646973657253;  // or it would not be taken for one
     std::uint64_t socket;
     Residue* const copy = copy_of_residue(file, socket);
     ASSERT_NE(copy, nullptr);
