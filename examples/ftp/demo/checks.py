@@ -89,9 +89,11 @@ class Checks:
             client.quit()
         got = os.path.join(self.near, 'got')
         if not files.same(self.far(f'file{size}'), got):
-            raise Failure('what came is not what was sent')
+            how = files.difference(self.far(f'file{size}'), got)
+            raise Failure(f'what came is not what was sent: {how}')
         if not files.same(got, self.far('back')):
-            raise Failure('what came back is not what was sent')
+            how = files.difference(got, self.far('back'))
+            raise Failure(f'what came back is not what was sent: {how}')
         os.unlink(got)
         os.unlink(self.far('back'))
 

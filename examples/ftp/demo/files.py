@@ -36,3 +36,16 @@ def digest(path):
 def same(one, other):
     """Whether two files have the same content."""
     return os.path.getsize(one) == os.path.getsize(other) and digest(one) == digest(other)
+
+
+def difference(one, other):
+    """How two files that are not the same differ, for people."""
+    lengths = f'{os.path.getsize(one)} and {os.path.getsize(other)} bytes'
+    at = 0
+    with open(one, 'rb') as first, open(other, 'rb') as second:
+        while True:
+            a, b = first.read(1 << 16), second.read(1 << 16)
+            if a != b or not a:
+                same_here = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+                return f'{lengths}, different from byte {at + same_here}'
+            at += len(a)
