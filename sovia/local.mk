@@ -2,53 +2,53 @@
 # that are not, the program sovia.
 
 sovia_sources = \
-	sovia/api.h \
-	sovia/api_connection.cc \
-	sovia/api_data.cc \
-	sovia/api_descriptors.cc \
-	sovia/api_epoll.cc \
-	sovia/api_files.cc \
-	sovia/api_options.cc \
-	sovia/api_process.cc \
-	sovia/api_stdio.cc \
-	sovia/background.cc sovia/background_lanes.cc sovia/background_state.h sovia/background.h \
-	sovia/counters.cc sovia/counters.h \
-	sovia/direct_receive.cc sovia/direct_receive.h \
-	sovia/engine.cc sovia/engine.h \
-	sovia/epoll_registration.h \
-	sovia/epoll_set.cc sovia/epoll_set.h \
-	sovia/epoll_sets.cc \
-	sovia/epoll_wait.cc \
-	sovia/event_bits.h \
-	sovia/fork.cc sovia/fork.h \
-	sovia/guard.h \
-	sovia/inheritance.cc sovia/inheritance.h \
-	sovia/kernel.cc sovia/kernel.h \
-	sovia/lane.cc sovia/lane.h sovia/packet.h sovia/wire.h \
-	sovia/lane_end.h \
-	sovia/link.cc sovia/link.h \
-	sovia/lock.cc sovia/lock.h \
-	sovia/nic.cc sovia/nic.h \
-	sovia/options.cc sovia/options.h \
-	sovia/own_descriptors.cc sovia/own_descriptors.h \
-	sovia/passing.cc sovia/passing.h \
-	sovia/poll_set.cc sovia/poll_set.h \
-	sovia/process.cc sovia/process.h \
-	sovia/ready.h sovia/ready_arguments.h \
-	sovia/ready_poll.cc \
-	sovia/ready_select.cc \
-	sovia/reason.cc sovia/reason.h \
-	sovia/registrations.cc sovia/registrations.h \
-	sovia/residue.cc sovia/residue.h \
-	sovia/seccomp.cc sovia/seccomp.h \
-	sovia/signals.cc sovia/signals.h \
-	sovia/socket.cc sovia/socket_ready.cc sovia/socket_fallback.cc sovia/socket_leave.cc sovia/socket_share.cc sovia/socket.h \
-	sovia/socket_io.cc sovia/socket_receive.cc sovia/socket_send.cc sovia/socket_pieces.h \
-	sovia/socket_pool.cc sovia/socket_pool.h \
-	sovia/stdio_streams.cc sovia/stdio_streams.h \
-	sovia/table.cc sovia/table.h \
-	sovia/threads.h \
-	sovia/waiting.h
+	sovia/api/api.h \
+	sovia/api/api_connection.cc \
+	sovia/api/api_data.cc \
+	sovia/api/api_descriptors.cc \
+	sovia/api/api_epoll.cc \
+	sovia/api/api_files.cc \
+	sovia/api/api_options.cc \
+	sovia/api/api_process.cc \
+	sovia/api/api_stdio.cc \
+	sovia/lane/background.cc sovia/lane/background_lanes.cc sovia/lane/background_state.h sovia/lane/background.h \
+	sovia/process/counters.cc sovia/process/counters.h \
+	sovia/lane/direct_receive.cc sovia/lane/direct_receive.h \
+	sovia/lane/engine.cc sovia/lane/engine.h \
+	sovia/poll/epoll_registration.h \
+	sovia/poll/epoll_set.cc sovia/poll/epoll_set.h \
+	sovia/poll/epoll_sets.cc \
+	sovia/poll/epoll_wait.cc \
+	sovia/poll/event_bits.h \
+	sovia/process/fork.cc sovia/process/fork.h \
+	sovia/api/guarded_copy.h \
+	sovia/process/inheritance.cc sovia/process/inheritance.h \
+	sovia/process/libc.cc sovia/process/libc.h \
+	sovia/lane/lane.cc sovia/lane/lane.h sovia/lane/packet.h sovia/lane/wire.h \
+	sovia/lane/lane_endpoint.h \
+	sovia/socket/tcp_route.cc sovia/socket/tcp_route.h \
+	sovia/process/lock.cc sovia/process/lock.h \
+	sovia/lane/nic.cc sovia/lane/nic.h \
+	sovia/process/options.cc sovia/process/options.h \
+	sovia/process/own_descriptors.cc sovia/process/own_descriptors.h \
+	sovia/process/scm_rights.cc sovia/process/scm_rights.h \
+	sovia/poll/poll_set.cc sovia/poll/poll_set.h \
+	sovia/process/process.cc sovia/process/process.h \
+	sovia/poll/notify.h sovia/poll/ready_arguments.h \
+	sovia/poll/ready_poll.cc \
+	sovia/poll/ready_select.cc \
+	sovia/process/reason.cc sovia/process/reason.h \
+	sovia/lane/registrations.cc sovia/lane/registrations.h \
+	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
+	sovia/process/seccomp.cc sovia/process/seccomp.h \
+	sovia/process/signals.cc sovia/process/signals.h \
+	sovia/socket/socket.cc sovia/socket/socket_ready.cc sovia/socket/socket_fallback.cc sovia/socket/socket_leave.cc sovia/socket/socket_share.cc sovia/socket/socket.h \
+	sovia/socket/socket_io.cc sovia/socket/socket_receive.cc sovia/socket/socket_send.cc sovia/socket/socket_pieces.h \
+	sovia/socket/socket_pool.cc sovia/socket/socket_pool.h \
+	sovia/api/stdio_streams.cc sovia/api/stdio_streams.h \
+	sovia/socket/table.cc sovia/socket/table.h \
+	sovia/process/threads.h \
+	sovia/poll/waiting.h
 
 # Everything but the names. One build of it is in both libraries.
 noinst_LTLIBRARIES += libsovia_parts.la
@@ -68,7 +68,7 @@ libsovia_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -export-symbols-regex '^
 
 # The C++ library is a part of it: programs with another one of their own run it too.
 lib_LTLIBRARIES += libsovia-preload.la
-libsovia_preload_la_SOURCES = sovia/preload/preload.cc sovia/preload/symbols.h sovia/argument_array.h
+libsovia_preload_la_SOURCES = sovia/preload/preload.cc sovia/preload/symbols.h sovia/api/argument_array.h
 libsovia_preload_la_LIBADD = libsovia_parts.la libvipl.la -lpthread
 libsovia_preload_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined \
 	-export-symbols sovia/preload/exports -Wl,$(STATIC_CXX_LIBRARY) -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now
@@ -89,7 +89,7 @@ sovia/preload/exports: $(srcdir)/sovia/preload/symbols.h $(srcdir)/sovia/sovia.h
 # In a folder of its own, as its name is that of this one.
 bin_PROGRAMS += sovia/launcher/sovia
 sovia_launcher_sovia_SOURCES = \
-	sovia/counters.cc \
+	sovia/process/counters.cc \
 	sovia/launcher/call_kinds.cc sovia/launcher/call_kinds.h \
 	sovia/launcher/counters_reader.cc sovia/launcher/counters_reader.h \
 	sovia/launcher/elf_file.cc sovia/launcher/elf_file.h \
@@ -97,7 +97,7 @@ sovia_launcher_sovia_SOURCES = \
 	sovia/launcher/main.cc \
 	sovia/launcher/preload_library.cc sovia/launcher/preload_library.h \
 	sovia/launcher/stat.cc sovia/launcher/stat.h \
-	sovia/own_descriptors.cc \
+	sovia/process/own_descriptors.cc \
 	sovia/preload/not_needed.h \
-	sovia/reason.cc
+	sovia/process/reason.cc
 sovia_launcher_sovia_CPPFLAGS = $(AM_CPPFLAGS) -DSOVIA_LIBDIR='"$(libdir)"'

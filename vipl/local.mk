@@ -7,51 +7,51 @@ pkgconfig_DATA += vipl/vipl.pc
 libvipl_la_SOURCES = \
   $(stack_sources) \
   $(granted_port_sources) \
-  vipl/api.h \
-  vipl/attributes.cc vipl/attributes.h \
-  vipl/caller.cc vipl/caller.h \
-  vipl/claims.cc \
-  vipl/cancellable.h \
-  vipl/command.cc vipl/command.h \
-  vipl/completion_queue.cc vipl/completion_queue.h \
-  vipl/connection.cc \
-  vipl/copy.cc \
-  vipl/cq.cc \
-  vipl/discovery.cc vipl/discovery.h \
-  vipl/driver.cc vipl/driver.h \
-  vipl/environment.cc vipl/environment.h \
-  vipl/granted_environment.cc kagent/granted_environment.h \
-  vipl/guarded_copy.cc vipl/guarded_copy.h \
-  vipl/company.cc vipl/company.h \
-  vipl/family.cc vipl/family.h \
-  vipl/outgoing.cc vipl/outgoing.h \
-  vipl/farewell.cc vipl/farewell.h \
-  vipl/habit.h \
-  vipl/handle.h \
-  vipl/adrift.cc vipl/adrift.h \
-  vipl/hello.cc \
-  vipl/idle.cc vipl/idle.h \
-  vipl/lock.cc vipl/lock.h \
-  vipl/management.cc \
-  vipl/memory.cc \
-  vipl/message.cc vipl/message.h \
-  vipl/name_service.cc \
-  vipl/nic.cc \
-  vipl/poll.cc \
-  vipl/pollers.cc vipl/pollers.h \
-  vipl/presence.cc vipl/presence.h \
-  vipl/region_table.h \
-  vipl/session.cc vipl/session.h \
-  vipl/slot_pool.h \
-  vipl/stand_in.cc \
-  vipl/standard_error.cc vipl/standard_error.h \
-  vipl/sys.h \
-  vipl/text.cc \
-  vipl/thread.cc vipl/thread.h \
-  vipl/vi.cc \
-  vipl/wait.h \
-  vipl/watcher.cc vipl/watcher.h \
-  vipl/work_queue.cc vipl/work_queue.h
+  vipl/api/api.h \
+  vipl/api/attributes.cc vipl/api/attributes.h \
+  vipl/session/callback_thread.cc vipl/session/callback_thread.h \
+  vipl/api/claims.cc \
+  vipl/process/cancellable.h \
+  vipl/session/command.cc vipl/session/command.h \
+  vipl/session/completion_queue.cc vipl/session/completion_queue.h \
+  vipl/api/connection.cc \
+  vipl/api/copy.cc \
+  vipl/api/cq.cc \
+  vipl/api/discovery.cc vipl/api/discovery.h \
+  vipl/granted/driver.cc vipl/granted/driver.h \
+  vipl/process/environment.cc vipl/process/environment.h \
+  vipl/granted/granted_environment.cc vipl/granted/granted_environment.h \
+  vipl/granted/guarded_copy.cc vipl/granted/guarded_copy.h \
+  vipl/process/attached_processes.cc vipl/process/attached_processes.h \
+  vipl/process/family.cc vipl/process/family.h \
+  vipl/session/outgoing.cc vipl/session/outgoing.h \
+  vipl/process/exit_drain.cc vipl/process/exit_drain.h \
+  vipl/session/post_batching.h \
+  vipl/session/handle.h \
+  vipl/session/reattach.cc vipl/session/reattach.h \
+  vipl/session/handshake.cc \
+  vipl/process/idle.cc vipl/process/idle.h \
+  vipl/process/lock.cc vipl/process/lock.h \
+  vipl/api/management.cc \
+  vipl/api/memory.cc \
+  vipl/session/message.cc vipl/session/message.h \
+  vipl/api/name_service.cc \
+  vipl/api/nic.cc \
+  vipl/api/poll.cc \
+  vipl/session/pollers.cc vipl/session/pollers.h \
+  vipl/session/thread_registry.cc vipl/session/thread_registry.h \
+  vipl/session/region_table.h \
+  vipl/session/session.cc vipl/session/session.h \
+  vipl/session/slot_pool.h \
+  vipl/granted/progress_thread.cc \
+  vipl/process/standard_error.cc vipl/process/standard_error.h \
+  vipl/process/sys.h \
+  vipl/api/text.cc \
+  vipl/process/thread.cc vipl/process/thread.h \
+  vipl/api/vi.cc \
+  vipl/session/wait.h \
+  vipl/session/agent_monitor.cc vipl/session/agent_monitor.h \
+  vipl/session/work_queue.cc vipl/session/work_queue.h
 
 # C programs link with the library, statically too, so it needs the C library alone.
 libvipl_la_CPPFLAGS = $(AM_CPPFLAGS) -DVIADUCT_GRANTED_STACK

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <string>
 
-#include "xdp/chunk.h"
-#include "xdp/grant_entry.h"
+#include "xdp/xsk/chunk.h"
+#include "xdp/grant/grant_entry.h"
 #include "xdp/open_port.h"
 
 namespace viaduct {

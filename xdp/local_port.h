@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "xdp/grant.h"
-#include "xdp/granted_port.h"
+#include "xdp/grant/grant.h"
+#include "xdp/grant/granted_port.h"
 #include "xdp/port.h"
 
 namespace viaduct {

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "xdp/af_xdp_port.h"
+#include "xdp/xsk/af_xdp_port.h"
 #include "xdp/interface.h"
 #include "xdp/interface_lock.h"
 #include "xdp/pcap_port.h"

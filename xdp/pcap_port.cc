@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "xdp/steering.h"
+#include "xdp/bpf/steering.h"
 
 namespace viaduct {
 namespace {

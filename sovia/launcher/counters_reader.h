@@ -1,4 +1,4 @@
-// Reads the counters page of another process (sovia/counters.h) while it runs.
+// Reads the counters page of another process (sovia/process/counters.h) while it runs.
 #ifndef VIADUCT_SOVIA_LAUNCHER_COUNTERS_READER_H
 #define VIADUCT_SOVIA_LAUNCHER_COUNTERS_READER_H
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sovia/counters.h"
+#include "sovia/process/counters.h"
 
 namespace viaduct::sovia::launcher {
 

@@ -15,7 +15,7 @@
 #include "sovia/launcher/explain.h"
 #include "sovia/launcher/preload_library.h"
 #include "sovia/launcher/stat.h"
-#include "sovia/options.h"
+#include "sovia/process/options.h"
 
 namespace viaduct::sovia::launcher {
 namespace {

@@ -7,10 +7,10 @@
 
 #include <atomic>
 
-#include "sovia/api.h"
-#include "sovia/argument_array.h"
+#include "sovia/api/api.h"
+#include "sovia/api/argument_array.h"
 #include "sovia/preload/symbols.h"
-#include "sovia/seccomp.h"
+#include "sovia/process/seccomp.h"
 
 using namespace viaduct::sovia;
 

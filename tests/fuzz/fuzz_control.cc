@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "kagent/log.h"
+#include "kagent/agent/log.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/unit/agent_fixture.h"
 

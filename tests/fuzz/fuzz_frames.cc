@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "kagent/wire.h"
+#include "kagent/contract/wire.h"
 #include "tests/fuzz/fuzz_hosts.h"
 
 using namespace viaduct;  // NOLINT: one translation unit

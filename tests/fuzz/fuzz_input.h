@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <span>
 
-#include "xdp/sim_port.h"
+#include "tests/sim/sim_port.h"
 
 namespace viaduct::fuzz {
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "kagent/program_environment.h"
-#include "kagent/stack.h"
-#include "kagent/wire.h"
+#include "kagent/agent/program_environment.h"
+#include "kagent/stack/stack.h"
+#include "kagent/contract/wire.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "xdp/sim_port.h"
+#include "tests/sim/sim_port.h"
 
 using namespace viaduct;  // NOLINT: one translation unit
 

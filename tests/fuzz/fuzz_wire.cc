@@ -1,7 +1,7 @@
 // Fuzz target of the wire format: any bytes as a frame, and its payload as every kind of body. What
 // is accepted must encode to the same bytes again.
 //
-// With clang's fuzzer:  clang++ -fsanitize=fuzzer,address ... fuzz_wire.cc kagent/wire.cc
+// With clang's fuzzer:  clang++ -fsanitize=fuzzer,address ... fuzz_wire.cc kagent/contract/wire.cc
 // Without it:           link replay_main.cc and name corpus files or folders
 #include <algorithm>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "kagent/wire.h"
+#include "kagent/contract/wire.h"
 
 using namespace viaduct;  // NOLINT: one translation unit
 

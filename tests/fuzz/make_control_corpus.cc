@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kagent/control.h"
+#include "kagent/contract/control.h"
 
 using namespace viaduct;  // NOLINT: one translation unit
 

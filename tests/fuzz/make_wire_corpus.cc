@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kagent/wire.h"
+#include "kagent/contract/wire.h"
 
 using namespace viaduct;  // NOLINT: one translation unit
 

@@ -43,13 +43,13 @@
 #include <string>
 #include <vector>
 
-#include "kagent/clock.h"
-#include "kagent/config.h"
-#include "kagent/control.h"
-#include "kagent/descriptor.h"
-#include "kagent/granted_home.h"
-#include "kagent/wire.h"
-#include "xdp/granted_port.h"
+#include "kagent/agent/clock.h"
+#include "kagent/agent/config.h"
+#include "kagent/contract/control.h"
+#include "xdp/descriptor.h"
+#include "kagent/contract/granted_home.h"
+#include "kagent/contract/wire.h"
+#include "xdp/grant/granted_port.h"
 #include "xdp/interface.h"
 
 namespace {

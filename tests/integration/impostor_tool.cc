@@ -17,10 +17,10 @@
 #include <memory>
 #include <string>
 
-#include "sovia/kernel.h"
-#include "sovia/lane.h"
-#include "sovia/link.h"
-#include "sovia/nic.h"
+#include "sovia/process/libc.h"
+#include "sovia/lane/lane.h"
+#include "sovia/socket/tcp_route.h"
+#include "sovia/lane/nic.h"
 #include "vipl/vipl_ext.h"
 
 namespace {

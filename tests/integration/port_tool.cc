@@ -12,7 +12,7 @@
 #include <cstring>
 #include <string>
 
-#include "kagent/wire.h"
+#include "kagent/contract/wire.h"
 #include "xdp/open_port.h"
 
 namespace {

@@ -20,7 +20,7 @@
 #include <string>
 #include <thread>
 
-#include "kagent/privileges.h"
+#include "kagent/agent/privileges.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "kagent/clock.h"
+#include "kagent/agent/clock.h"
 
 namespace viaduct::lab {
 namespace {

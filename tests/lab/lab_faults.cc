@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "kagent/clock.h"
-#include "kagent/descriptor.h"
+#include "kagent/agent/clock.h"
+#include "xdp/descriptor.h"
 #include "tests/lab/fault_line.h"
 
 namespace {

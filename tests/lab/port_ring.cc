@@ -20,7 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kagent/clock.h"
+#include "kagent/agent/clock.h"
 
 namespace viaduct::lab {
 namespace {

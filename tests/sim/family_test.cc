@@ -2,7 +2,7 @@
 // a process goes.
 #include <algorithm>
 
-#include "kagent/vip_codes.h"
+#include "kagent/contract/vip_codes.h"
 #include "tests/sim/pair.h"
 
 namespace viaduct::sim {

@@ -1,5 +1,5 @@
 // Forged connection requests for what a program waits for: who asks must hear the answer.
-#include "kagent/siphash.h"
+#include "kagent/stack/siphash.h"
 #include "tests/sim/commands.h"
 #include "tests/sim/pair.h"
 

@@ -45,7 +45,7 @@ tests_sim_stack_bench_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim
 check_PROGRAMS += tests/sim/simulation
 TESTS += tests/sim/simulation
 tests_sim_simulation_SOURCES = \
-	sovia/aside.h sovia/counters.cc sovia/kernel.cc sovia/lane.cc sovia/own_descriptors.cc sovia/lane.h sovia/packet.h sovia/ring.h sovia/wire.h \
+	sovia/lane/spill.h sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/process/own_descriptors.cc sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/wire.h \
 	tests/sim/simulation.cc \
 	tests/sim/world/client.cc tests/sim/world/client.h \
 	tests/sim/world/connection.h \
@@ -74,45 +74,45 @@ tests_sim_simulation_LDADD = libvipl_simulated.la libsim_hosts.la libviaduct_sta
 check_LTLIBRARIES += libvipl_simulated.la
 libvipl_simulated_la_SOURCES = \
 	$(stack_sources) \
-	tests/sim/seam/vipl/sys.h \
-	tests/sim/seam/xdp/granted_port.h \
+	tests/sim/seam/vipl/process/sys.h \
+	tests/sim/seam/xdp/grant/granted_port.h \
 	tests/sim/world/fibers.cc tests/sim/world/fibers.h \
 	tests/sim/world/kernel.cc tests/sim/world/kernel.h \
 	tests/sim/world/simulated_globals.cc \
 	tests/sim/world/simulated_sys.cc \
-	vipl/adrift.cc \
-	vipl/attributes.cc \
-	vipl/caller.cc \
-	vipl/claims.cc \
-	vipl/command.cc \
-	vipl/company.cc \
-	vipl/completion_queue.cc \
-	vipl/connection.cc \
-	vipl/copy.cc \
-	vipl/cq.cc \
-	vipl/discovery.cc \
-	vipl/driver.cc \
-	vipl/environment.cc \
-	vipl/family.cc \
-	vipl/farewell.cc \
-	vipl/outgoing.cc \
-	vipl/granted_environment.cc \
-	vipl/hello.cc \
-	vipl/idle.cc \
-	vipl/lock.cc \
-	vipl/management.cc \
-	vipl/memory.cc \
-	vipl/message.cc \
-	vipl/name_service.cc \
-	vipl/nic.cc \
-	vipl/poll.cc \
-	vipl/pollers.cc \
-	vipl/presence.cc \
-	vipl/stand_in.cc \
-	vipl/standard_error.cc \
-	vipl/text.cc \
-	vipl/vi.cc \
-	vipl/work_queue.cc
+	vipl/session/reattach.cc \
+	vipl/api/attributes.cc \
+	vipl/session/callback_thread.cc \
+	vipl/api/claims.cc \
+	vipl/session/command.cc \
+	vipl/process/attached_processes.cc \
+	vipl/session/completion_queue.cc \
+	vipl/api/connection.cc \
+	vipl/api/copy.cc \
+	vipl/api/cq.cc \
+	vipl/api/discovery.cc \
+	vipl/granted/driver.cc \
+	vipl/process/environment.cc \
+	vipl/process/family.cc \
+	vipl/process/exit_drain.cc \
+	vipl/session/outgoing.cc \
+	vipl/granted/granted_environment.cc \
+	vipl/session/handshake.cc \
+	vipl/process/idle.cc \
+	vipl/process/lock.cc \
+	vipl/api/management.cc \
+	vipl/api/memory.cc \
+	vipl/session/message.cc \
+	vipl/api/name_service.cc \
+	vipl/api/nic.cc \
+	vipl/api/poll.cc \
+	vipl/session/pollers.cc \
+	vipl/session/thread_registry.cc \
+	vipl/granted/progress_thread.cc \
+	vipl/process/standard_error.cc \
+	vipl/api/text.cc \
+	vipl/api/vi.cc \
+	vipl/session/work_queue.cc
 libvipl_simulated_la_CPPFLAGS = -iquote $(srcdir)/tests/sim/seam $(AM_CPPFLAGS) \
 	-DVIADUCT_GRANTED_STACK
 libvipl_simulated_la_CXXFLAGS = $(AM_CXXFLAGS) -static

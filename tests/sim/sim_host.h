@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "kagent/session_layout.h"
-#include "kagent/stack.h"
-#include "xdp/sim_port.h"
+#include "kagent/contract/session_layout.h"
+#include "kagent/stack/stack.h"
+#include "tests/sim/sim_port.h"
 
 namespace viaduct::sim {
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "kagent/log.h"
+#include "kagent/agent/log.h"
 #include "tests/unit/agent_fixture.h"
 
 namespace viaduct {

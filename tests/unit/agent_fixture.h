@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "kagent/control.h"
-#include "kagent/granter.h"
-#include "kagent/home.h"
-#include "kagent/session_server.h"
-#include "kagent/wire.h"
+#include "kagent/contract/control.h"
+#include "kagent/agent/granter.h"
+#include "kagent/agent/home.h"
+#include "kagent/agent/session_server.h"
+#include "kagent/contract/wire.h"
 
 namespace viaduct {
 

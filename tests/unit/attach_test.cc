@@ -9,7 +9,7 @@
 
 #include <memory>
 
-#include "kagent/log.h"
+#include "kagent/agent/log.h"
 #include "tests/unit/agent_fixture.h"
 
 namespace viaduct {

@@ -1,4 +1,4 @@
-#include "kagent/config.h"
+#include "kagent/agent/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "kagent/crc32c.h"
+#include "kagent/contract/crc32c.h"
 
 namespace viaduct {
 namespace {

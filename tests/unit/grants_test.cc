@@ -1,5 +1,5 @@
 // Who gets a port of its own, what comes with it, and that all of it goes again.
-#include "kagent/grants.h"
+#include "kagent/agent/grants.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "kagent/granted_home.h"
-#include "kagent/log.h"
+#include "kagent/contract/granted_home.h"
+#include "kagent/agent/log.h"
 #include "tests/sim/pair.h"
 #include "tests/unit/agent_fixture.h"
 

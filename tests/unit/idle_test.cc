@@ -1,5 +1,5 @@
 // How a spinning thread learns that others want its processor, and forgets it.
-#include "kagent/idle.h"
+#include "kagent/contract/idle.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What programs may do to the control socket, well meant and hostile.
-#include "kagent/session_server.h"
+#include "kagent/agent/session_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 #include <memory>
 #include <thread>
 
-#include "kagent/counters_client.h"
-#include "kagent/log.h"
+#include "kagent/agent/counters_client.h"
+#include "kagent/agent/log.h"
 #include "tests/unit/agent_fixture.h"
 
 namespace viaduct {

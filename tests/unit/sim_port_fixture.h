@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "xdp/sim_port.h"
+#include "tests/sim/sim_port.h"
 
 namespace viaduct {
 

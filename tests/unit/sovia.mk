@@ -4,7 +4,7 @@ check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
 tests_unit_sovia_lane_test_SOURCES = \
-	sovia/counters.cc sovia/kernel.cc sovia/lane.cc sovia/own_descriptors.cc \
+	sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/process/own_descriptors.cc \
 	tests/unit/sovia_fake_wire.h \
 	tests/unit/sovia_lane_pair.h \
 	tests/unit/sovia_lane_data_test.cc \
@@ -15,6 +15,6 @@ tests_unit_sovia_lane_test_SOURCES = \
 tests_unit_sovia_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lane_test_LDADD = $(TEST_LIBS)
 
-tests_unit_sovia_lock_test_SOURCES = sovia/lock.cc sovia/lock.h tests/unit/sovia_lock_test.cc
+tests_unit_sovia_lock_test_SOURCES = sovia/process/lock.cc sovia/process/lock.h tests/unit/sovia_lock_test.cc
 tests_unit_sovia_lock_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lock_test_LDADD = $(TEST_LIBS)

@@ -11,9 +11,9 @@
 #include <set>
 #include <vector>
 
-#include "sovia/epoll_set.h"
+#include "sovia/poll/epoll_set.h"
 #include "sovia/sovia.h"
-#include "sovia/table.h"
+#include "sovia/socket/table.h"
 #include "tests/unit/sovia_fake.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "sovia/epoll_set.h"
+#include "sovia/poll/epoll_set.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia_fake.h"
 

@@ -11,15 +11,15 @@
 #include <mutex>
 #include <vector>
 
-#include "sovia/seccomp.h"
-#include "sovia/epoll_set.h"
-#include "sovia/kernel.h"
-#include "sovia/own_descriptors.h"
-#include "sovia/socket_pool.h"
+#include "sovia/process/seccomp.h"
+#include "sovia/poll/epoll_set.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/socket/socket_pool.h"
 #include "sovia/sovia.h"
-#include "sovia/table.h"
-#include "sovia/signals.h"
-#include "sovia/waiting.h"
+#include "sovia/socket/table.h"
+#include "sovia/process/signals.h"
+#include "sovia/poll/waiting.h"
 
 namespace viaduct::sovia::seccomp {
 constinit std::atomic<bool> g_in_force{false};

@@ -12,8 +12,8 @@
 #include <string>
 #include <thread>
 
-#include "sovia/ready.h"
-#include "sovia/socket.h"
+#include "sovia/poll/notify.h"
+#include "sovia/socket/socket.h"
 
 namespace viaduct::sovia::fake {
 

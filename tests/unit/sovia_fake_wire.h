@@ -15,9 +15,9 @@
 #include <memory>
 #include <vector>
 
-#include "sovia/lane.h"
-#include "sovia/packet.h"
-#include "sovia/wire.h"
+#include "sovia/lane/lane.h"
+#include "sovia/lane/packet.h"
+#include "sovia/lane/wire.h"
 
 namespace viaduct::sovia {
 

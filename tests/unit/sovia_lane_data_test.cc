@@ -1,5 +1,5 @@
 // How data goes over lanes: credits, combining, writing from own memory, reading.
-#include "sovia/lane.h"
+#include "sovia/lane/lane.h"
 
 #include <gtest/gtest.h>
 

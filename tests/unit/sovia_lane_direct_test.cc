@@ -1,7 +1,7 @@
 // Packets that go straight to the memory of a reader that waits.
 #include <gtest/gtest.h>
 
-#include "sovia/lane.h"
+#include "sovia/lane/lane.h"
 #include "tests/unit/sovia_lane_pair.h"
 
 namespace viaduct::sovia {

@@ -1,5 +1,5 @@
 // What lanes do about peers that do as they like.
-#include "sovia/lane.h"
+#include "sovia/lane/lane.h"
 
 #include <endian.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <deque>
 #include <vector>
 
-#include "sovia/lane.h"
+#include "sovia/lane/lane.h"
 #include "tests/unit/sovia_fake_wire.h"
 
 namespace viaduct::sovia {

@@ -1,5 +1,5 @@
 // How lanes come up, go down and end.
-#include "sovia/lane.h"
+#include "sovia/lane/lane.h"
 
 #include <gtest/gtest.h>
 

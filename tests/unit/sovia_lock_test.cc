@@ -1,5 +1,5 @@
 // The mutex of SOVIA's sockets and lanes.
-#include "sovia/lock.h"
+#include "sovia/process/lock.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

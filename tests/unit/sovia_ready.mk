@@ -2,14 +2,14 @@
 
 check_LTLIBRARIES += libsovia_ready.la
 libsovia_ready_la_SOURCES = \
-	sovia/api_epoll.cc \
-	sovia/epoll_set.cc \
-	sovia/epoll_sets.cc \
-	sovia/epoll_wait.cc \
-	sovia/kernel.cc \
-	sovia/poll_set.cc \
-	sovia/ready_poll.cc \
-	sovia/ready_select.cc \
+	sovia/api/api_epoll.cc \
+	sovia/poll/epoll_set.cc \
+	sovia/poll/epoll_sets.cc \
+	sovia/poll/epoll_wait.cc \
+	sovia/process/libc.cc \
+	sovia/poll/poll_set.cc \
+	sovia/poll/ready_poll.cc \
+	sovia/poll/ready_select.cc \
 	tests/unit/sovia_fake.cc tests/unit/sovia_fake.h
 libsovia_ready_la_CPPFLAGS = $(TEST_CPPFLAGS)
 libsovia_ready_la_CXXFLAGS = $(AM_CXXFLAGS) -static

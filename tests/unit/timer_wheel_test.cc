@@ -1,4 +1,4 @@
-#include "kagent/timer_wheel.h"
+#include "kagent/stack/timer_wheel.h"
 
 #include <gtest/gtest.h>
 

@@ -26,13 +26,13 @@ tests_unit_vipl_test_LDADD = libvipl.la $(TEST_LIBS)
 
 check_PROGRAMS += tests/unit/idle_test
 TESTS += tests/unit/idle_test
-tests_unit_idle_test_SOURCES = tests/unit/idle_test.cc kagent/idle.h
+tests_unit_idle_test_SOURCES = tests/unit/idle_test.cc kagent/contract/idle.h
 tests_unit_idle_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_idle_test_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += tests/unit/vipl_habit_test
 TESTS += tests/unit/vipl_habit_test
-tests_unit_vipl_habit_test_SOURCES = tests/unit/vipl_habit_test.cc vipl/habit.h
+tests_unit_vipl_habit_test_SOURCES = tests/unit/vipl_habit_test.cc vipl/session/post_batching.h
 tests_unit_vipl_habit_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_vipl_habit_test_LDADD = $(TEST_LIBS)
 
@@ -40,7 +40,7 @@ check_PROGRAMS += tests/unit/vipl_guarded_copy_test
 TESTS += tests/unit/vipl_guarded_copy_test
 tests_unit_vipl_guarded_copy_test_SOURCES = \
   tests/unit/vipl_guarded_copy_test.cc \
-  vipl/guarded_copy.cc vipl/guarded_copy.h
+  vipl/granted/guarded_copy.cc vipl/granted/guarded_copy.h
 tests_unit_vipl_guarded_copy_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_vipl_guarded_copy_test_LDADD = $(TEST_LIBS)
 

@@ -18,7 +18,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "kagent/vip_codes.h"
+#include "kagent/contract/vip_codes.h"
 
 #ifdef __SANITIZE_THREAD__
 // Tests fork, and children start threads.

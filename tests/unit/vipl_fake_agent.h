@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "kagent/control.h"
-#include "kagent/session_layout.h"
+#include "kagent/contract/control.h"
+#include "kagent/contract/session_layout.h"
 
 namespace viaduct::test {
 

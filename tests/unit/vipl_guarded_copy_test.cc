@@ -1,5 +1,5 @@
 // Copies that survive memory that is not there, and faults that are somebody else's.
-#include "vipl/guarded_copy.h"
+#include "vipl/granted/guarded_copy.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

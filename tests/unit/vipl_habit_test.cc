@@ -1,5 +1,5 @@
 // When posts may wait for company, and for how long.
-#include "vipl/habit.h"
+#include "vipl/session/post_batching.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kagent/wire.h"
+#include "kagent/contract/wire.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "xdp/sim_port.h"
+#include "tests/sim/sim_port.h"
 
 namespace viaduct::wire {
 namespace {

@@ -11,12 +11,12 @@
 
 #include "tests/unit/xdp_fixture.h"
 #include "xdp/interface_lock.h"
-#include "xdp/steering.h"
-#include "xdp/xdp_attachment.h"
+#include "xdp/bpf/steering.h"
+#include "xdp/bpf/xdp_attachment.h"
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
-#include "xdp/steer.skel.h"
+#include "xdp/bpf/steer.skel.h"
 #pragma GCC diagnostic pop
 
 namespace viaduct {

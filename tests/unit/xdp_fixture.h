@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kagent/wire.h"
+#include "kagent/contract/wire.h"
 #include "xdp/open_port.h"
 
 namespace viaduct {

@@ -8,9 +8,9 @@
 #include <cstdarg>
 
 #include "tests/unit/xdp_fixture.h"
-#include "xdp/chunk.h"
-#include "xdp/grant.h"
-#include "xdp/granted_port.h"
+#include "xdp/xsk/chunk.h"
+#include "xdp/grant/grant.h"
+#include "xdp/grant/granted_port.h"
 #include "xdp/interface.h"
 #include "xdp/local_port.h"
 

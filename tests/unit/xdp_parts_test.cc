@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "tests/unit/xdp_fixture.h"
-#include "xdp/xsk_queue.h"
-#include "xdp/xsk_socket.h"
+#include "xdp/xsk/xsk_queue.h"
+#include "xdp/xsk/xsk_socket.h"
 
 #ifndef XDP_PKT_CONTD
 #define XDP_PKT_CONTD (1 << 0)

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "tests/unit/xdp_fixture.h"
-#include "xdp/af_xdp_queue.h"
+#include "xdp/xsk/af_xdp_queue.h"
 #include "xdp/interface.h"
 
 namespace viaduct {

@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include "tests/unit/xdp_fixture.h"
-#include "xdp/grant.h"
-#include "xdp/grant_remains.h"
-#include "xdp/granted_port.h"
+#include "xdp/grant/grant.h"
+#include "xdp/grant/grant_remains.h"
+#include "xdp/grant/granted_port.h"
 #include "xdp/interface.h"
 
 namespace viaduct {

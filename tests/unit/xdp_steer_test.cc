@@ -13,7 +13,7 @@
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
-#include "xdp/steer.skel.h"
+#include "xdp/bpf/steer.skel.h"
 #pragma GCC diagnostic pop
 
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "tests/sim/world/failure.h"
-#include "vipl/presence.h"
+#include "vipl/session/thread_registry.h"
 
 namespace viaduct::sim {
 namespace {

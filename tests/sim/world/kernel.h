@@ -1,5 +1,5 @@
 // The kernel of the simulated world, as far as libvipl needs one: descriptors, memory to share,
-// futexes, a clock. seam/vipl/sys.h has the library's side of it, this the world's.
+// futexes, a clock. seam/vipl/process/sys.h has the library's side of it, this the world's.
 //
 // Calls that may wait let other fibers run meanwhile. So that more orders of events are seen than
 // those, a fiber may also be stopped where it looks at the clock, and just before it sleeps: after its
@@ -17,10 +17,10 @@
 #include <optional>
 #include <vector>
 
-#include "kagent/control.h"
+#include "kagent/contract/control.h"
 #include "tests/sim/world/fibers.h"
 #include "tests/sim/world/plan.h"
-#include "xdp/sim_port.h"
+#include "tests/sim/sim_port.h"
 
 namespace viaduct::sim {
 

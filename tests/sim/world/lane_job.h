@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "sovia/lane.h"
+#include "sovia/lane/lane.h"
 #include "tests/sim/world/world.h"
 
 namespace viaduct::sim {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kagent/granted_home.h"
+#include "kagent/contract/granted_home.h"
 #include "tests/sim/world/failure.h"
 #include "tests/sim/world/library_side.h"
 #include "tests/sim/world/world.h"

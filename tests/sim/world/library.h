@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "kagent/stack.h"
+#include "kagent/stack/stack.h"
 #include "tests/sim/world/kernel.h"
 #include "tests/sim/world/memory.h"
 #include "vipl/vipl.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kagent/stack_state.h"
-#include "xdp/sim_port.h"
+#include "kagent/stack/stack_state.h"
+#include "tests/sim/sim_port.h"
 
 namespace viaduct::sim {
 

@@ -1,14 +1,14 @@
-// What libvipl asks of the system, answered by the simulated kernel: seam/vipl/sys.h, vipl/thread.h,
-// seam/xdp/granted_port.h and vipl/guarded_copy.h.
+// What libvipl asks of the system, answered by the simulated kernel: seam/vipl/process/sys.h, vipl/process/thread.h,
+// seam/xdp/grant/granted_port.h and vipl/granted/guarded_copy.h.
 #include <algorithm>
 #include <cstring>
 
 #include "tests/sim/world/failure.h"
 #include "tests/sim/world/kernel.h"
-#include "vipl/guarded_copy.h"
-#include "vipl/sys.h"
-#include "vipl/thread.h"
-#include "xdp/granted_port.h"
+#include "vipl/granted/guarded_copy.h"
+#include "vipl/process/sys.h"
+#include "vipl/process/thread.h"
+#include "xdp/grant/granted_port.h"
 
 namespace viaduct::vipl {
 
@@ -244,7 +244,7 @@ void futex_wake(std::atomic<std::uint32_t>& word, int count) { kernel().fibers.w
 
 }  // namespace sys
 
-// ---------------------------------------------------------------------------- vipl/thread.h
+// ---------------------------------------------------------------------------- vipl/process/thread.h
 
 sigset_t all_but_faults() {
   sigset_t none;
@@ -267,7 +267,7 @@ void at_thread_end(void (*call)(void*), void* argument) {
   fiber->at_end_argument = argument;
 }
 
-// ---------------------------------------------------------------------------- vipl/guarded_copy.h
+// ---------------------------------------------------------------------------- vipl/granted/guarded_copy.h
 
 namespace guarded {
 
@@ -280,7 +280,7 @@ bool copy(void* to, const void* from, std::size_t bytes) {
 }  // namespace guarded
 }  // namespace viaduct::vipl
 
-// ---------------------------------------------------------------------------- xdp/granted_port.h
+// ---------------------------------------------------------------------------- xdp/grant/granted_port.h
 
 namespace viaduct {
 

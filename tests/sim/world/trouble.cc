@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kagent/wire.h"
+#include "kagent/contract/wire.h"
 #include "tests/sim/world/failure.h"
 #include "tests/sim/world/world.h"
 

@@ -1,4 +1,4 @@
-#include "sovia/counters.h"
+#include "sovia/process/counters.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "sovia/launcher/counters_reader.h"
-#include "sovia/own_descriptors.h"
+#include "sovia/process/own_descriptors.h"
 #include "sovia/sovia.h"
 
 namespace viaduct::sovia {

@@ -1,11 +1,11 @@
-#include "sovia/link.h"
+#include "sovia/socket/tcp_route.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-#include "sovia/kernel.h"
+#include "sovia/process/libc.h"
 #include "tests/sovia/unit/loopback.h"
 
 namespace viaduct::sovia {

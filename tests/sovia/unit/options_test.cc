@@ -1,4 +1,4 @@
-#include "sovia/options.h"
+#include "sovia/process/options.h"
 
 #include <gtest/gtest.h>
 

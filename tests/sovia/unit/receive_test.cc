@@ -9,9 +9,9 @@
 
 #include <string>
 
-#include "sovia/kernel.h"
+#include "sovia/process/libc.h"
 #include "sovia/sovia.h"
-#include "sovia/threads.h"
+#include "sovia/process/threads.h"
 #include "tests/sovia/unit/loopback.h"
 
 namespace viaduct::sovia {

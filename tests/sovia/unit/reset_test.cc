@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 
-#include "sovia/table.h"
+#include "sovia/socket/table.h"
 #include "tests/sovia/unit/connection.h"
 
 namespace viaduct::sovia {

@@ -1,4 +1,4 @@
-#include "sovia/residue.h"
+#include "sovia/socket/inherited_bytes.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <random>
 #include <string>
 
-#include "sovia/kernel.h"
-#include "sovia/own_descriptors.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/own_descriptors.h"
 
 namespace viaduct::sovia {
 namespace {

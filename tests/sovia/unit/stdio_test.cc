@@ -8,7 +8,7 @@
 #include <string>
 
 #include "sovia/sovia.h"
-#include "sovia/table.h"
+#include "sovia/socket/table.h"
 #include "tests/sovia/unit/connection.h"
 
 namespace viaduct::sovia {

@@ -1,4 +1,4 @@
-#include "sovia/table.h"
+#include "sovia/socket/table.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -1,0 +1,41 @@
+#include "kagent/agent/attached.h"
+
+#include <utility>
+
+#include "kagent/agent/clock.h"
+#include "kagent/agent/control_socket.h"
+#include "kagent/agent/session.h"
+
+namespace viaduct {
+
+// What a program must be like to get a session it must be like to share one.
+Attached::Attached(Session& session, const ucred& peer, ProgramAccess access,
+                   const control::Attach& attach)
+    : nic_(session.nic()), peer_(peer), process_(std::move(access.process)) {
+  if (!access.why.empty()) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_program, access.why};
+  }
+  ChimeEnds chime = make_chime();
+  chime_ = std::move(chime.ours);
+  program_chime_ = std::move(chime.program);
+  const auto joined = nic_.stack().join(session.number(), attach.parent, attach.forks);
+  if (!joined) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_session_limit,
+                  "no more processes can attach to this session"};
+  }
+  program_ = *joined;
+  if (session.granted() == nullptr) {
+    nic_.environment().set_memory(program_, std::move(access.memory));
+  }
+  nic_.environment().set_chime(program_, chime_.get());
+}
+
+Attached::~Attached() {
+  if (!session_ends_) nic_.stack().leave(program_, monotonic_ns());
+  nic_.environment().close_memory(program_);
+  nic_.environment().set_chime(program_, -1);
+}
+
+void Attached::process_ended() { nic_.environment().close_memory(program_); }
+
+}  // namespace viaduct

@@ -1,0 +1,24 @@
+// The agent's clock.
+#ifndef VIADUCT_KAGENT_AGENT_CLOCK_H
+#define VIADUCT_KAGENT_AGENT_CLOCK_H
+
+#include <cstdint>
+#include <ctime>
+
+namespace viaduct {
+
+inline constexpr std::uint64_t kNsPerUs = 1'000;
+inline constexpr std::uint64_t kNsPerMs = 1'000'000;
+inline constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+
+// CLOCK_MONOTONIC in ns.
+inline std::uint64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * kNsPerSecond +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,131 @@
+#include "kagent/agent/control_messages.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kagent/agent/clock.h"
+
+namespace viaduct {
+namespace {
+
+Refused other_layout(std::uint32_t version) {
+  return {vip::kNotSupported, &ServiceCounters::refused_version,
+          "the agent speaks version " + std::to_string(layout::kLayoutVersion) +
+              " of the segment's layout, the program " + std::to_string(version)};
+}
+
+void describe_granted(const Session::Granted& granted, const StackLimits& limits,
+                      control::HelloAnswer& answer) {
+  answer.placement = static_cast<std::uint32_t>(control::Placement::kGranted);
+  answer.port = granted.held.port->layout();
+  answer.nic.native_mtu = answer.port.mtu;
+  const MacAddress desk = granted.held.nic->granter()->desk();
+  std::copy(desk.begin(), desk.end(), answer.desk);
+  answer.keepalive_ms = static_cast<std::uint32_t>(limits.keepalive_ns / kNsPerMs);
+  answer.peer_timeout_ms = static_cast<std::uint32_t>(limits.peer_timeout_ns / kNsPerMs);
+  answer.stopped_peer_ms = static_cast<std::uint32_t>(limits.stopped_peer_ns / kNsPerMs);
+  answer.checksum = limits.checksum ? 1 : 0;
+  answer.granted_vis = limits.vis;
+  answer.granted_cqs = limits.cqs;
+  answer.granted_slots = limits.slots;
+  answer.granted_regions = limits.regions;
+  answer.granted_ptags = limits.ptags;
+  answer.granted_peers = limits.peers;
+  answer.granted_requests = limits.requests;
+  answer.granted_goodbyes = limits.goodbyes;
+  answer.granted_held = limits.held;
+  answer.home_bytes = granted.home->bytes();
+}
+
+}  // namespace
+
+Refused malformed(const char* how) {
+  return {vip::kInvalidParameter, &ServiceCounters::refused_message,
+          std::string("malformed request: ") + how};
+}
+
+control::MessageHead judge_head(std::span<const std::byte> message) {
+  control::MessageHead head;
+  if (message.size() < sizeof head) throw malformed("shorter than its head");
+  std::memcpy(&head, message.data(), sizeof head);
+  if (head.magic != control::kMagic) throw malformed("not of this protocol");
+  if (head.version != control::kVersion) {
+    throw Refused{vip::kNotSupported, &ServiceCounters::refused_version,
+                  "the agent speaks version " + std::to_string(control::kVersion) +
+                      " of the control protocol, the program " + std::to_string(head.version)};
+  }
+  if (head.bytes != message.size()) throw malformed("not as long as it says");
+  return head;
+}
+
+control::Hello judge_hello(std::span<const std::byte> message) {
+  control::Hello hello;
+  if (message.size() != sizeof hello) throw malformed("not as long as a hello");
+  std::memcpy(&hello, message.data(), sizeof hello);
+  if (hello.layout_version != layout::kLayoutVersion) throw other_layout(hello.layout_version);
+  if (std::memchr(hello.device, '\0', sizeof hello.device) == nullptr) {
+    throw malformed("the device name has no end");
+  }
+  if (hello.placement > static_cast<std::uint32_t>(control::Placement::kGranted)) {
+    throw malformed("unknown placement");
+  }
+  return hello;
+}
+
+control::Adopt judge_adopt(std::span<const std::byte> message) {
+  control::Adopt adopt;
+  if (message.size() != sizeof adopt) throw malformed("not as long as an adoption");
+  std::memcpy(&adopt, message.data(), sizeof adopt);
+  if (adopt.layout_version != layout::kLayoutVersion) throw other_layout(adopt.layout_version);
+  if (std::memchr(adopt.device, '\0', sizeof adopt.device) == nullptr) {
+    throw malformed("the device name has no end");
+  }
+  return adopt;
+}
+
+control::Attach judge_attach(std::span<const std::byte> message) {
+  control::Attach attach;
+  if (message.size() != sizeof attach) throw malformed("not as long as an attachment");
+  std::memcpy(&attach, message.data(), sizeof attach);
+  if (attach.layout_version != layout::kLayoutVersion) throw other_layout(attach.layout_version);
+  return attach;
+}
+
+Refused no_resources(const std::exception& error) {
+  return {vip::kErrorResource, &ServiceCounters::refused_resources, error.what()};
+}
+
+// What a granted stack may hold: as much as the NIC's own, for one session.
+StackLimits own_limits(const Nic& nic) {
+  StackLimits out = nic.limits();
+  out.sessions = 1;
+  out.claims = 0;
+  out.members = layout::kMembers;
+  return out;
+}
+
+control::HelloAnswer describe(const Session& session, const Config& config) {
+  control::HelloAnswer answer;
+  std::memset(static_cast<void*>(&answer), 0, sizeof answer);
+  answer.head = control::MessageHead{};
+  answer.head.kind = static_cast<std::uint16_t>(control::Kind::kHello);
+  answer.head.bytes = sizeof answer;
+  answer.head.result = vip::kSuccess;
+  answer.capacity = session.nic().stack().capacity();
+  answer.segment_bytes = session.segment_bytes();
+  answer.busy_poll_us = config.spin_us;
+  answer.adrift_ms = config.granted.adrift_ms;
+  answer.nic = session.nic().attributes();
+  answer.placement = static_cast<std::uint32_t>(control::Placement::kHosted);
+  std::memcpy(answer.host, answer.nic.address, sizeof answer.host);
+  std::memcpy(answer.desk, answer.nic.address, sizeof answer.desk);
+  answer.family = session.family();
+  answer.member = 0;
+  answer.program_id = session.nic().stack().id_of(session.number());
+  if (session.granted() != nullptr) {
+    describe_granted(*session.granted(), own_limits(session.nic()), answer);
+  }
+  return answer;
+}
+
+}  // namespace viaduct

@@ -1,0 +1,75 @@
+#include "kagent/agent/counters_client.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+#include "kagent/contract/control.h"
+#include "xdp/descriptor.h"
+#include "kagent/agent/listen_socket.h"
+
+namespace viaduct {
+namespace {
+
+constexpr std::size_t kMostBytes = 16 << 20;
+
+[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
+
+std::string read_all(int fd) {
+  std::string out;
+  char room[16384];
+  ssize_t bytes;
+  while ((bytes = pread(fd, room, sizeof room, static_cast<off_t>(out.size()))) > 0) {
+    out.append(room, static_cast<std::size_t>(bytes));
+    if (out.size() > kMostBytes) fail("the agent's table has no end");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string fetch_counters(const std::string& socket_name) {
+  const Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const timeval patience{5, 0};
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const SocketAddress address(socket_name);
+  if (connect(fd.get(), address.get(), address.bytes) != 0) {
+    fail("no agent at " + socket_name + ": " + std::strerror(errno));
+  }
+  control::MessageHead request;
+  request.kind = static_cast<std::uint16_t>(control::Kind::kCounters);
+  request.bytes = sizeof request;
+  if (send(fd.get(), &request, sizeof request, MSG_NOSIGNAL) != sizeof request) {
+    fail(std::string("the agent can't be asked: ") + std::strerror(errno));
+  }
+  control::HelloAnswer answer{};
+  iovec piece{&answer, sizeof answer};
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = room;
+  message.msg_controllen = sizeof room;
+  const ssize_t bytes = recvmsg(fd.get(), &message, MSG_CMSG_CLOEXEC);
+  if (bytes < 0) fail(std::string("the agent does not answer: ") + std::strerror(errno));
+  Descriptor table;
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  if (rights != nullptr && rights->cmsg_type == SCM_RIGHTS) {
+    int received;
+    std::memcpy(&received, CMSG_DATA(rights), sizeof received);
+    table = Descriptor(received);
+  }
+  if (bytes < static_cast<ssize_t>(sizeof answer.head)) fail("the agent hung up");
+  if (answer.head.result != 0) {
+    answer.reason[sizeof answer.reason - 1] = '\0';
+    fail(std::string("the agent refuses: ") + answer.reason);
+  }
+  if (!table) fail("the agent's answer has no table");
+  return read_all(table.get());
+}
+
+}  // namespace viaduct

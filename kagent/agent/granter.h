@@ -1,0 +1,99 @@
+// What the agent's service needs of the system to give programs ports of their own. The real one is
+// NicGranter, over a macvlan child for each port; tests have another.
+//
+//   Workshop's thread        loop's thread
+//   make() ----------------> admit() ... program has the port ... dismiss() --+
+//   end() <-------------------------------------------------------------------+
+//     +--------------------> is_kept() ... ~GrantedPlace
+//
+// An agent that is about to go may leave() ports; one that is killed has left all that it had. The
+// next one finds them: take_left() ... is_kept() ... admit() and so on, or end().
+//
+// Making and taking away talks to the kernel for milliseconds, so neither happens where the stacks
+// are driven.
+#ifndef VIADUCT_KAGENT_AGENT_GRANTER_H
+#define VIADUCT_KAGENT_AGENT_GRANTER_H
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "xdp/grant/granted_layout.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+// What the kernel has counted of granted ports.
+struct GrantedCounters {
+  // Frames that programs sent: let through by the filter, and dropped by it.
+  std::uint64_t passed = 0;
+  std::uint64_t forged_source = 0;
+  std::uint64_t wrong_type = 0;
+  std::uint64_t too_long = 0;
+  std::uint64_t forbidden = 0;
+  // By the sockets.
+  std::uint64_t rx_dropped_ring_full = 0;
+  std::uint64_t rx_dropped_no_fill = 0;
+  std::uint64_t rx_dropped_invalid = 0;
+  std::uint64_t tx_dropped_invalid = 0;
+};
+
+// Files in memory by their numbers: the same file has the same.
+struct FileNumber {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  bool operator==(const FileNumber&) const = default;
+};
+
+// A port as the agent holds it.
+class GrantedPlace {
+ public:
+  virtual ~GrantedPlace() = default;
+  virtual const GrantedLayout& layout() const = 0;
+  // What the program gets. -1: an earlier agent has given it.
+  virtual int socket() const = 0;
+  virtual int umem() const = 0;
+  // Whose port it is, and the files that came with it: noted where only the next agent finds it.
+  struct Holder {
+    uid_t user = 0;
+    FileNumber home, umem;
+  };
+  virtual void set_holder(const Holder& holder) = 0;  // throws PortError
+  // Of an earlier agent's: as noted, and the buffers, once they have been found.
+  virtual Holder holder() const = 0;
+  virtual void take_umem(int umem) = 0;
+  // Sends a whole frame from the port's address in the program's stead. False if it can't.
+  virtual bool send(std::span<const std::byte> frame) = 0;
+  virtual GrantedCounters counters() = 0;
+  // Takes the port away, whoever has its descriptors. Must have been called before it is destroyed.
+  virtual void end() = 0;
+  // After that, or of one that was left: whether somebody keeps the socket, and with it the memory,
+  // which stays locked.
+  virtual bool is_kept() = 0;
+  // Leaves the port to the next agent.
+  virtual void leave() = 0;
+};
+
+// The ports of one NIC.
+class Granter {
+ public:
+  virtual ~Granter() = default;
+  // Throws PortError.
+  virtual std::unique_ptr<GrantedPlace> make(std::uint32_t umem_bytes) = 0;
+  // What an earlier agent has left, once.
+  virtual std::vector<std::unique_ptr<GrantedPlace>> take_left() = 0;
+  // From now on the agent's own port reaches the granted one, until it is dismissed. Throws
+  // PortError.
+  virtual void admit(GrantedPlace& port) = 0;
+  virtual void dismiss(GrantedPlace& port) = 0;
+  // The address by which granted ports reach the agent's own stack; known once one has been made.
+  virtual MacAddress desk() const = 0;
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,141 @@
+// The granted ports of all NICs, from the judgement on who may have one to the last farewell.
+//
+//   judge() -> make() ... made(port) -> the program has it -> end(port, home)
+//   inherit() ... adopt() ------------------^     |           farewells at once, +20 ms, +100 ms
+//                                              leave()        taken down -> kept by the program?
+//
+// A port counts against the limits from make() or inherit() until it has been taken down and nobody
+// has its socket any more: a program that kept that one would keep the memory too.
+#ifndef VIADUCT_KAGENT_AGENT_GRANTS_H
+#define VIADUCT_KAGENT_AGENT_GRANTS_H
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kagent/agent/clock.h"
+#include "kagent/agent/config.h"
+#include "kagent/agent/event_loop.h"
+#include "kagent/agent/granter.h"
+#include "kagent/agent/home.h"
+#include "kagent/agent/nic.h"
+#include "kagent/agent/service_counters.h"
+#include "kagent/agent/worker.h"
+
+namespace viaduct {
+
+class Grants {
+ public:
+  // When farewells are said, counted from the first time.
+  static constexpr std::uint64_t kFarewellsNs[] = {0, 20 * kNsPerMs, 100 * kNsPerMs};
+  // How often it is looked whether the programs of inherited ports live.
+  static constexpr std::uint64_t kLeftLookNs = 250 * kNsPerMs;
+  // How often it is looked whether sockets are kept.
+  static constexpr std::uint64_t kKeptLookNs = kNsPerSecond;
+
+  // All arguments must outlive this. Throws std::system_error.
+  Grants(const Config& config, EventLoop& loop, ServiceCounters& counters);
+  // As finish().
+  ~Grants();
+  Grants(const Grants&) = delete;
+  Grants& operator=(const Grants&) = delete;
+
+  // Why a program can't have a port: what is counted, and in words.
+  struct Refusal {
+    std::uint64_t ServiceCounters::*cause;
+    std::string reason;
+  };
+  std::optional<Refusal> judge(const Nic& nic, uid_t user, const std::vector<gid_t>& groups) const;
+
+  // A port and whom it counts for.
+  struct Held {
+    Nic* nic;
+    std::unique_ptr<GrantedPlace> port;
+    uid_t user;
+  };
+  // Called later, from the loop: the port, or none and the reason.
+  using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
+  void make(Nic& nic, uid_t user, Made made);
+
+  // What an earlier agent has left on the NIC waits for its programs, until they end or for as long
+  // as the configuration says. Does nothing unless the NIC is open.
+  void inherit(Nic& nic, std::uint64_t now);
+  // Gives a port back to a program of the user who had it. `find`: opens the file of this number,
+  // which the program must have. Throws Refusal or what `find` or Home does.
+  struct Adopted {
+    Held held;
+    std::unique_ptr<Home> home;
+  };
+  enum class Which { kHome, kUmem };
+  using Find = std::function<Descriptor(Which which, const FileNumber& file)>;
+  Adopted adopt(Nic& nic, uid_t user, const std::vector<gid_t>& groups, const MacAddress& port,
+                const StackLimits& limits, const Find& find);
+  // Leaves a port, or all that have been inherited, to the next agent.
+  void leave_behind(Held port);
+  void leave_inherited();
+
+  // The program is gone, or (not `closed`) its session has been ended and it may still use the
+  // memory. The second form is for a port that no program has had.
+  void end(Held port, std::unique_ptr<Home> home, bool closed, std::uint64_t now);
+  void end(Held port);
+
+  // Says farewells that are due, looks after sockets that are kept.
+  void tick(std::uint64_t now);
+  std::uint64_t next_deadline() const;  // ~0: never
+
+  // Take down at once what belongs to sessions that have ended (of the NIC), and wait for it.
+  void finish();
+  void leave(const Nic& nic);
+
+  std::uint32_t ports() const { return ports_; }  // being made and taken down included
+  std::size_t leaving() const { return leaving_.size(); }
+  std::size_t kept() const { return kept_.size(); }
+  std::size_t inherited() const { return left_.size(); }
+  bool idle() const { return workshop_.busy() == 0; }
+
+ private:
+  struct Leaving {
+    Held held;
+    bool closed;
+    std::vector<std::vector<std::byte>> farewells;
+    std::size_t said = 0;  // of this turn
+    unsigned turn = 0;     // of kFarewellsNs
+    std::uint64_t begin = 0;
+  };
+
+  struct Left {
+    Held held;
+    std::uint64_t until;
+  };
+
+  std::optional<Refusal> judge_user(const Nic& nic, uid_t user,
+                                    const std::vector<gid_t>& groups) const;
+  void look_after_left(std::uint64_t now);
+  void say_some(Leaving& leaving);
+  void take_down(Held held, bool closed);
+  void destroy(Held held, bool closed);
+  void look_after_kept(std::uint64_t now);
+  void count(uid_t user, int change);
+
+  const Config& config_;
+  ServiceCounters& counters_;
+  Workshop workshop_;
+  std::uint32_t ports_ = 0;
+  std::unordered_map<uid_t, std::uint32_t> ports_of_user_;
+  std::list<Leaving> leaving_;
+  std::list<Held> kept_;
+  std::uint64_t next_look_ = 0;  // at those
+  std::list<Left> left_;         // by an earlier agent
+  std::uint64_t next_left_look_ = 0;
+};
+
+}  // namespace viaduct
+
+#endif

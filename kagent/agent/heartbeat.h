@@ -1,0 +1,37 @@
+// Whether somebody drives the stack of a granted program, as its agent sees it from the outside.
+#ifndef VIADUCT_KAGENT_AGENT_HEARTBEAT_H
+#define VIADUCT_KAGENT_AGENT_HEARTBEAT_H
+
+#include <cstdint>
+#include <optional>
+
+#include "kagent/stack/stack.h"
+
+namespace viaduct {
+
+class Heartbeat {
+ public:
+  // The connection with this VI and key, if it is there and nobody drives the stack: it has not
+  // looked after its peers since this was asked before, a while ago. Who asks is a peer that does not
+  // hear from it, and asks again and again. The segment may hold nonsense.
+  std::optional<Stack::Remains> stopped(const void* segment, const StackLimits& limits,
+                                        std::uint32_t vi, std::uint64_t key, std::uint64_t now) {
+    const auto found = Stack::connection(segment, limits, vi, key);
+    if (!found) return std::nullopt;
+    const std::uint64_t beats = Stack::beats(segment, limits);
+    if (beats != beats_ || since_ == 0) {
+      beats_ = beats;
+      since_ = now;
+    }
+    if (now - since_ < limits.keepalive_ns / 4 * 3) return std::nullopt;
+    return found;
+  }
+
+ private:
+  std::uint64_t beats_ = 0;  // when last asked
+  std::uint64_t since_ = 0;  // 0: never asked
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,63 @@
+// The agent's end of a granted stack's home (granted_home.h): makes the file, and reads what is
+// left in it when the program is gone, or does not drive its stack. Whatever it says may be nonsense,
+// and may change while it is read.
+#ifndef VIADUCT_KAGENT_AGENT_HOME_H
+#define VIADUCT_KAGENT_AGENT_HOME_H
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "xdp/descriptor.h"
+#include "kagent/agent/granter.h"
+#include "kagent/agent/heartbeat.h"
+#include "kagent/stack/stack.h"
+#include "kagent/stack/stack_state.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+class Home {
+ public:
+  explicit Home(const StackLimits& limits);  // throws std::system_error
+  ~Home();
+  Home(const Home&) = delete;
+  Home& operator=(const Home&) = delete;
+  // One that an earlier agent has made. Throws std::system_error if its size is not that of these
+  // limits.
+  Home(const StackLimits& limits, Descriptor file);
+
+  int file() const { return file_.get(); }
+  std::size_t bytes() const { return bytes_; }
+
+  // The DISCONNECT frames, from `source`, that the stack's peers should get: whole, padding
+  // included.
+  std::vector<std::vector<std::byte>> farewells(const MacAddress& source,
+                                                std::uint16_t ether_type) const;
+
+  // As Heartbeat::stopped().
+  std::optional<Stack::Remains> stopped(std::uint32_t vi, std::uint64_t key, std::uint64_t now) {
+    return heartbeat_.stopped(segment_, limits_, vi, key, now);
+  }
+
+ private:
+  void map();
+
+  StackLimits limits_;
+  std::size_t bytes_;
+  Descriptor file_;
+  const void* segment_ = nullptr;  // the stack's
+  std::size_t segment_bytes_ = 0;
+  Heartbeat heartbeat_;
+};
+
+// A file in memory of this size that can't be made smaller or larger. Throws std::system_error.
+Descriptor make_sealed_memory(const char* name, std::size_t bytes);
+
+// Throws std::system_error.
+FileNumber number_of(int file);
+
+}  // namespace viaduct
+
+#endif

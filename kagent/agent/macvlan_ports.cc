@@ -1,0 +1,145 @@
+#include "kagent/agent/macvlan_ports.h"
+
+#include <linux/if_xdp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kagent/agent/log.h"
+#include "xdp/xsk/chunk.h"
+#include "xdp/grant/grant.h"
+#include "xdp/open_port.h"
+
+namespace viaduct {
+
+class NicGranter::Place final : public GrantedPlace {
+ public:
+  Place(std::mutex& mutex, const Grant::Options& options) : mutex_(mutex), grant_(options) {}
+  Place(std::mutex& mutex, GrantFilter& filter, GrantRemains::Port&& left)
+      : mutex_(mutex), grant_(filter, std::move(left)) {
+    holder_.user = left.holder.user;
+    holder_.home = {left.holder.device, left.holder.home};
+    holder_.umem = {left.holder.device, left.holder.umem};
+  }
+
+  ~Place() override {
+    const std::lock_guard lock(mutex_);
+    grant_.release();
+  }
+
+  const GrantedLayout& layout() const override { return grant_.layout(); }
+  int socket() const override { return grant_.socket(); }
+  int umem() const override { return grant_.umem(); }
+  bool send(std::span<const std::byte> frame) override { return grant_.say(frame); }
+  void end() override {
+    const std::lock_guard lock(mutex_);
+    grant_.end();
+  }
+  bool is_kept() override { return grant_.is_kept(); }
+  void set_holder(const Holder& holder) override {
+    holder_ = holder;
+    // Both are in the system's own file system for such memory.
+    grant_.enter_holder({holder.user, holder.home.device, holder.home.inode, holder.umem.inode});
+  }
+  Holder holder() const override { return holder_; }
+  void take_umem(int umem) override { grant_.take_umem(umem); }
+  void leave() override {
+    const std::lock_guard lock(mutex_);
+    grant_.leave();
+  }
+
+  GrantedCounters counters() override {
+    const GrantFilter::Counts filter = grant_.counts();
+    GrantedCounters out;
+    out.passed = filter.passed;
+    out.forged_source = filter.forged_source;
+    out.wrong_type = filter.wrong_type;
+    out.too_long = filter.too_long;
+    out.forbidden = filter.forbidden;
+    xdp_statistics kernel{};
+    socklen_t bytes = sizeof kernel;
+    if (getsockopt(grant_.socket(), SOL_XDP, XDP_STATISTICS, &kernel, &bytes) == 0) {
+      out.rx_dropped_ring_full = kernel.rx_ring_full;
+      out.rx_dropped_no_fill = kernel.rx_fill_ring_empty_descs;
+      // The kernel counts a frame that found the fill ring empty in rx_dropped, too.
+      out.rx_dropped_invalid =
+          kernel.rx_dropped - std::min(kernel.rx_dropped, kernel.rx_fill_ring_empty_descs) +
+          kernel.rx_invalid_descs;
+      out.tx_dropped_invalid = kernel.tx_invalid_descs;
+    }
+    return out;
+  }
+
+ private:
+  std::mutex& mutex_;
+  Grant grant_;
+  Holder holder_;
+};
+
+NicGranter::NicGranter(const NicConfig& config, std::unique_ptr<Port>& port)
+    : lower_(query_interface(config.interface)), ether_type_(config.ether_type) {
+  const bool pcap = port->mode() == "pcap";
+  GrantRemains remains;
+  if (pcap) {
+    remains.removed = remove_remains(lower_);
+  } else {
+    remains = take_remains(lower_, ether_type_);
+  }
+  if (remains.removed != 0) {
+    log::info("{}: {} ports removed that an earlier agent had left", lower_.name,
+              remains.removed);
+  }
+  if (pcap) throw PortError(lower_.name + ": libpcap carries the frames, ports need AF_XDP");
+  if (!remains.ports.empty()) go_on_with(remains);
+  auto local = std::make_unique<LocalPort>(std::move(port));
+  port_ = local.get();
+  port = std::move(local);
+}
+
+void NicGranter::go_on_with(GrantRemains& remains) {
+  try {
+    filter_ = std::make_unique<GrantFilter>(lower_, ether_type_, &remains);
+  } catch (const PortError& error) {
+    log::warn("{}: the ports of an earlier agent are removed", error.what());
+    remove_remains(lower_);
+    return;
+  }
+  log::info("{}: {} ports found that an earlier agent had left", lower_.name,
+            remains.ports.size());
+  for (GrantRemains::Port& port : remains.ports) {
+    left_.push_back(std::make_unique<Place>(mutex_, *filter_, std::move(port)));
+  }
+}
+
+std::unique_ptr<GrantedPlace> NicGranter::make(std::uint32_t umem_bytes) {
+  const std::lock_guard lock(mutex_);
+  if (filter_ == nullptr) filter_ = std::make_unique<GrantFilter>(lower_, ether_type_);
+  Grant::Options options{*filter_};
+  options.ether_type = ether_type_;
+  options.umem_bytes = umem_bytes;
+  // Frames of twice the size, but what the kernel has of them to receive into is as long a burst as
+  // ever, and a window of them can be kept. More would not stay in the cache, or below 8 MB in all.
+  if (chunk_for(lower_.mtu) > chunk_for(1500)) options.umem_bytes += umem_bytes / 4;
+  std::string said;
+  options.note = [&said](std::string_view text) {
+    said += (said.empty() ? "" : "; ") + std::string(text);
+  };
+  options.parts = parts_;
+  auto place = std::make_unique<Place>(mutex_, options);
+  if (!said.empty() && !std::exchange(said_, true)) log::warn("{}", said);
+  parts_ = place->layout().mtu > mtu_in_chunk(lower_.mtu);
+  return place;
+}
+
+void NicGranter::admit(GrantedPlace& port) {
+  if (!port_->has_desk()) {
+    const std::lock_guard lock(mutex_);
+    port_->open_desk(*filter_, ether_type_);
+  }
+  port_->add(port.layout().address);
+}
+
+void NicGranter::dismiss(GrantedPlace& port) { port_->remove(port.layout().address); }
+
+}  // namespace viaduct

@@ -1,0 +1,80 @@
+// One NIC of the agent: a port, the stack that works on it, and the stack's segment.
+//
+// The port may go away (the interface was removed) and come back; in between the NIC is closed and
+// has no stack. Sessions are the session server's; they must have ended before the NIC is closed.
+#ifndef VIADUCT_KAGENT_AGENT_NIC_H
+#define VIADUCT_KAGENT_AGENT_NIC_H
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kagent/agent/config.h"
+#include "kagent/contract/control.h"
+#include "kagent/agent/counter_table.h"
+#include "kagent/agent/granter.h"
+#include "kagent/agent/program_environment.h"
+#include "kagent/stack/stack.h"
+#include "xdp/open_port.h"
+
+namespace viaduct {
+
+class Nic {
+ public:
+  // Throws PortError.
+  using OpenPort = std::function<std::unique_ptr<Port>()>;
+  // What grants ports on the interface of a port that has been opened; it may put a port of its own
+  // around that one. Throws PortError that says why there can be none.
+  using MakeGranter = std::function<std::unique_ptr<Granter>(std::unique_ptr<Port>& port)>;
+
+  // `config` and `all` must outlive the NIC. No `make_granter`: every program is hosted.
+  Nic(const NicConfig& config, const Config& all, OpenPort open_port,
+      ProgramEnvironment::Addresses addresses, MakeGranter make_granter = nullptr);
+  ~Nic();
+  Nic(const Nic&) = delete;
+  Nic& operator=(const Nic&) = delete;
+
+  // Throws PortError, also when there is no memory for the stack.
+  void open(std::uint64_t now);
+  void close();
+  bool is_open() const { return stack_ != nullptr; }
+
+  // While open.
+  Stack& stack() { return *stack_; }
+  Port& port() { return *port_; }
+  ProgramEnvironment& environment() { return environment_; }
+  control::NicAttributes attributes() const;
+
+  // Null if no ports can be granted here, and then why.
+  Granter* granter() const { return granter_.get(); }
+  const std::string& why_not_granted() const { return why_not_granted_; }
+  // A granted port is there (throws PortError if it can't be reached), or is about to go.
+  void admit(GrantedPlace& port);
+  void dismiss(GrantedPlace& port);
+
+  const std::string& interface() const { return config_.interface; }
+  const NicConfig& config() const { return config_; }
+  const StackLimits& limits() const { return limits_; }
+  NicReport report() const;
+
+ private:
+  const NicConfig& config_;
+  const StackLimits& limits_;
+  OpenPort open_port_;
+  ProgramEnvironment environment_;
+  MakeGranter make_granter_;
+  std::unique_ptr<Granter> granter_;
+  std::unique_ptr<Port> port_;
+  std::string why_not_granted_;
+  std::vector<GrantedPlace*> granted_;
+  std::uint64_t ports_made_ = 0;
+  GrantedCounters counters_of_dismissed_;
+  void* segment_ = nullptr;
+  std::unique_ptr<Stack> stack_;
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,237 @@
+#include "kagent/agent/program_memory.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+namespace viaduct {
+namespace {
+
+using Address = std::uintptr_t;
+
+// A position in a list of local pieces.
+class Cursor {
+ public:
+  explicit Cursor(std::span<const iovec> pieces) : pieces_(pieces) { skip_empty(); }
+
+  std::size_t room() const { return pieces_.empty() ? 0 : pieces_[0].iov_len - at_; }
+  std::byte* here() const { return static_cast<std::byte*>(pieces_[0].iov_base) + at_; }
+  void advance(std::size_t bytes) {
+    at_ += bytes;
+    skip_empty();
+  }
+
+ private:
+  void skip_empty() {
+    while (!pieces_.empty() && at_ == pieces_[0].iov_len) {
+      pieces_ = pieces_.subspan(1);
+      at_ = 0;
+    }
+  }
+
+  std::span<const iovec> pieces_;
+  std::size_t at_ = 0;
+};
+
+// Moves what is at the cursor, or to there.
+template <bool kIn>
+bool move_local(Cursor& cursor, std::byte* buffer, std::size_t bytes) {
+  while (bytes != 0) {
+    const std::size_t n = std::min(bytes, cursor.room());
+    if (n == 0) return false;
+    if (kIn) {
+      std::memcpy(buffer, cursor.here(), n);
+    } else {
+      std::memcpy(cursor.here(), buffer, n);
+    }
+    cursor.advance(n);
+    buffer += n;
+    bytes -= n;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool gather(std::span<const iovec> local, std::span<std::byte> to) {
+  Cursor cursor(local);
+  return move_local<true>(cursor, to.data(), to.size());
+}
+
+bool scatter(std::span<const std::byte> from, std::span<const iovec> local) {
+  Cursor cursor(local);
+  return move_local<false>(cursor, const_cast<std::byte*>(from.data()), from.size());
+}
+
+void ProgramCopy::begin(int memory, bool reads) {
+  memory_ = memory;
+  reads_ = reads;
+  bytes_ = 0;
+  pieces_.clear();
+}
+
+std::size_t ProgramCopy::add(const iovec& remote) {
+  const std::size_t n = std::min(remote.iov_len, buffer_.size() - bytes_);
+  if (n == 0) return 0;
+  pieces_.push_back({remote.iov_base, n});
+  bytes_ += n;
+  return n;
+}
+
+bool ProgramCopy::move(Carriers::Turn& turn, Address remote, std::byte* local,
+                       std::size_t bytes) {
+  while (bytes != 0) {
+    if (begun_) turn.go_on();
+    begun_ = true;
+    const auto at = static_cast<off_t>(remote);
+    const ssize_t n = reads_ ? pread(memory_, local, bytes, at) : pwrite(memory_, local, bytes, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    remote += static_cast<std::size_t>(n);
+    local += n;
+    bytes -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+void ProgramCopy::run(Carriers::Turn& turn) {
+  begun_ = good_ = false;
+  std::byte* local = buffer_.data();
+  for (std::size_t i = 0; i < pieces_.size();) {
+    const auto begin = reinterpret_cast<Address>(pieces_[i].iov_base);
+    std::size_t bytes = pieces_[i].iov_len;
+    for (++i; i < pieces_.size(); ++i) {
+      const bool follows = reinterpret_cast<Address>(pieces_[i].iov_base) == begin + bytes;
+      const bool waits = !reads_ && pieces_[i].iov_len <= ProgramMemory::kOrderBytes;
+      if (!follows || waits) break;
+      bytes += pieces_[i].iov_len;
+    }
+    if (!move(turn, begin, local, bytes)) return;
+    local += bytes;
+  }
+  good_ = true;
+}
+
+template <bool kRead>
+ProgramMemory::Copied ProgramMemory::copy_all(std::span<const iovec> remote,
+                                              std::span<const iovec> local, ProgramCopy& copy,
+                                              Carriers* carriers, std::size_t& begun) const {
+  begun = 0;
+  if (memory_ == nullptr) return Copied::kFailed;
+  Cursor cursor(local);
+  std::size_t at = 0;  // in the first of `remote`
+  while (!remote.empty()) {
+    copy.begin(memory_->get(), kRead);
+    while (!remote.empty()) {
+      const iovec rest{static_cast<std::byte*>(remote[0].iov_base) + at, remote[0].iov_len - at};
+      at += copy.add(rest);
+      if (at != remote[0].iov_len) break;
+      remote = remote.subspan(1);
+      at = 0;
+    }
+    const std::span<std::byte> data = copy.data();
+    if (!kRead && !move_local<true>(cursor, data.data(), data.size())) return Copied::kFailed;
+    begun += data.size();
+    if (carriers != nullptr) {
+      if (!carriers->make(copy)) return Copied::kLate;
+    } else {
+      Carriers::Turn alone;
+      copy.run(alone);
+    }
+    if (!copy.good()) return Copied::kFailed;
+    if (kRead && !move_local<false>(cursor, data.data(), data.size())) return Copied::kFailed;
+  }
+  return Copied::kDone;
+}
+
+ProgramMemory::Copied ProgramMemory::read(std::span<const iovec> remote,
+                                          std::span<const iovec> local, ProgramCopy& copy,
+                                          Carriers* carriers) const {
+  std::size_t begun;
+  return copy_all<true>(remote, local, copy, carriers, begun);
+}
+
+ProgramMemory::Copied ProgramMemory::write(std::span<const iovec> remote,
+                                           std::span<const iovec> local, ProgramCopy& copy,
+                                           Carriers* carriers, std::size_t& begun) const {
+  return copy_all<false>(remote, local, copy, carriers, begun);
+}
+
+bool ProgramMemory::open(const ucred& peer, int pidfd, std::string& why) {
+  const std::string file = "/proc/" + std::to_string(peer.pid) + "/mem";
+  Descriptor memory(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY));
+  const int error = errno;
+  // Looked at after opening: what changes from here on is another address space. The file is the
+  // user's only if the process was not given other rights when its program was started.
+  struct stat owner{};
+  const bool known = memory && fstat(memory.get(), &owner) == 0;
+  if (!process_lives(pidfd)) {
+    why = "the program that asks has ended";
+  } else if (!memory) {
+    why = std::string("the agent may not see the program's memory: ") + std::strerror(error);
+  } else if (!known || owner.st_uid != peer.uid || owner.st_gid != peer.gid) {
+    why = "the program runs with rights that its user does not have";
+  } else {
+    memory_ = std::make_shared<const Descriptor>(std::move(memory));
+    user_ = peer.uid;
+    return true;
+  }
+  return false;
+}
+
+ProgramAccess open_program(int socket, const ucred& peer) {
+  ProgramAccess out;
+  out.process = peer_process(socket, peer);
+  if (!out.process) {
+    out.why = "the program's process can't be found (another PID namespace?)";
+    return out;
+  }
+  out.user = owning_user(peer);
+  out.memory.open(peer, out.process.get(), out.why);
+  return out;
+}
+
+uid_t owning_user(const ucred& peer) {
+  std::ifstream status("/proc/" + std::to_string(peer.pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("Uid:")) continue;
+    std::istringstream users(line.substr(4));
+    uid_t real = peer.uid;
+    return users >> real && real == 0 ? 0 : peer.uid;
+  }
+  return peer.uid;
+}
+
+Descriptor peer_process(int socket, const ucred& peer) {
+  int fd = -1;
+  socklen_t bytes = sizeof fd;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes) == 0) return Descriptor(fd);
+  if (errno != ENOPROTOOPT) return Descriptor();
+  // Before Linux 6.5. The number may have passed to another process since the connection was made;
+  // ProgramMemory::open() takes that only for a process of the same user and group.
+  if (peer.pid <= 0) {
+    errno = ESRCH;
+    return Descriptor();
+  }
+  return Descriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+}
+
+bool process_lives(int pidfd) {
+  pollfd polled{pidfd, POLLIN, 0};
+  return ::poll(&polled, 1, 0) == 0;
+}
+
+}  // namespace viaduct

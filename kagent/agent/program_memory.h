@@ -1,0 +1,129 @@
+// The memory of another process.
+//
+// It is reached through /proc/PID/mem and not by process number. The descriptor stands for the
+// address space that the process had when it was opened, so neither a process that gets the number
+// after it, nor a set-user-ID program that the process turns itself into with exec(), can ever be
+// read or written through a session of an ordinary user: their address spaces are others, and the
+// one that was opened is then gone and refuses every access.
+//
+// A system call costs as much as process_vm_readv does for one piece, and covers one run of remote
+// addresses. So remote pieces that follow each other are copied in one call.
+//
+// The program decides how long such a call lasts: it waits for the lock of its address space, which
+// mprotect() of a large mapping holds for seconds, and for pages that may lie in a file system in user
+// space. So each goes through Carriers, and by way of a buffer that is the copy's own: one that is late
+// must not write into, or read from, a frame that is somebody else's by then.
+#ifndef VIADUCT_KAGENT_AGENT_PROGRAM_MEMORY_H
+#define VIADUCT_KAGENT_AGENT_PROGRAM_MEMORY_H
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kagent/agent/carriers.h"
+#include "xdp/descriptor.h"
+
+namespace viaduct {
+
+// One copy between a program's memory and a buffer.
+class ProgramCopy final : public Carriers::Call {
+ public:
+  explicit ProgramCopy(std::size_t room) : buffer_(room) {}
+
+  void begin(int memory, bool reads);
+  // The next piece, or as much of it as there is room for. Returns how much.
+  std::size_t add(const iovec& remote);
+  void run(Carriers::Turn& turn) override;
+
+  std::span<std::byte> data() { return {buffer_.data(), bytes_}; }
+  std::span<const iovec> pieces() const { return pieces_; }
+  bool reads() const { return reads_; }
+  bool good() const { return good_; }
+
+ private:
+  bool move(Carriers::Turn& turn, std::uintptr_t remote, std::byte* local, std::size_t bytes);
+
+  int memory_ = -1;
+  bool reads_ = false;
+  bool good_ = false;
+  bool begun_ = false;   // a system call has been made
+  std::size_t bytes_ = 0;
+  std::vector<iovec> pieces_;  // of the program's memory
+  std::vector<std::byte> buffer_;
+};
+
+class ProgramMemory {
+ public:
+  // Pieces up to this many bytes are what callers write last, to be visible last: they are never
+  // written together with the piece before.
+  static constexpr std::size_t kOrderBytes = 64;
+
+  // Opens the memory of the process at the other end of a Unix socket; `pidfd` names the same
+  // process. Refuses a process that runs with other rights than it had when it connected, or whose
+  // memory its own user may not see. False: `why` says why, for people.
+  bool open(const ucred& peer, int pidfd, std::string& why);
+
+  // Every access is refused from now on, but for copies that have been begun.
+  void close() { memory_.reset(); }
+  bool is_open() const { return memory_ != nullptr; }
+  // Stays open as long as this.
+  std::shared_ptr<const Descriptor> file() const { return memory_; }
+  uid_t user() const { return user_; }
+
+  // See Environment::read_program. `copy` is for use by the way. kLate: Carriers::let_go() is to be
+  // called with what owns `copy` and file(). Of a write it is the last part of the first `begun` bytes;
+  // the rest is not copied.
+  enum class Copied : std::uint8_t { kDone, kFailed, kLate };
+  Copied read(std::span<const iovec> remote, std::span<const iovec> local, ProgramCopy& copy,
+              Carriers* carriers) const;
+  Copied write(std::span<const iovec> remote, std::span<const iovec> local, ProgramCopy& copy,
+               Carriers* carriers, std::size_t& begun) const;
+
+ private:
+  template <bool kRead>
+  Copied copy_all(std::span<const iovec> remote, std::span<const iovec> local, ProgramCopy& copy,
+                  Carriers* carriers, std::size_t& begun) const;
+
+  std::shared_ptr<const Descriptor> memory_;
+  uid_t user_ = 0;
+};
+
+// `local` pieces, one after the other, into `to`, or back. They must be as long as it together.
+bool gather(std::span<const iovec> local, std::span<std::byte> to);
+bool scatter(std::span<const std::byte> from, std::span<const iovec> local);
+
+
+// What is to be known of a process before it is given a session.
+struct ProgramAccess {
+  Descriptor process;
+  ProgramMemory memory;
+  uid_t user = 0;   // owning_user()
+  std::string why;  // it can't be had, for people; empty: it can
+};
+
+// Finds that out of the process at the other end of a Unix socket. The process can make this last: its
+// memory can't be opened while it is in exec(), which takes as long as its address space is large.
+ProgramAccess open_program(int socket, const ucred& peer);
+
+// Whose connections the process at the other end of a Unix socket may call its own: those of the user
+// that it connected as, and everybody's if its real user is root, whatever other user's place it has
+// taken for the time, as an ftp server does at a login. To be asked before ProgramMemory::open, which
+// refuses a program that its user has started with the rights of another.
+uid_t owning_user(const ucred& peer);
+
+// A descriptor that names the process at the other end of a Unix socket. Invalid, with errno, if
+// there is none (any more).
+Descriptor peer_process(int socket, const ucred& peer);
+
+// Whether the process of a pidfd is still there.
+bool process_lives(int pidfd);
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,103 @@
+#include "kagent/agent/session.h"
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "kagent/agent/clock.h"
+#include "kagent/agent/control_socket.h"
+
+namespace viaduct {
+namespace {
+
+[[noreturn]] void no_resources(const char* what) {
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_resources,
+                std::string("the agent's ") + what + " failed: " + std::strerror(errno)};
+}
+
+}  // namespace
+
+Session::Session(Nic& nic, const ucred& peer, ProgramAccess access)
+    : nic_(nic), peer_(peer), process_(std::move(access.process)) {
+  if (!access.why.empty()) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_program, access.why};
+  }
+  bell_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell_) no_resources("eventfd");
+  ChimeEnds chime = make_chime();
+  chime_ = std::move(chime.ours);
+  program_chime_ = std::move(chime.program);
+  make_segment();
+  const auto number = nic.stack().open_session(base_);
+  if (!number) {
+    munmap(base_, bytes_);
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_session_limit,
+                  "all " + std::to_string(nic.stack().limits().sessions) + " sessions of " +
+                      nic.interface() + " are in use"};
+  }
+  number_ = *number;
+  nic.environment().set_memory(number_, std::move(access.memory));
+  nic.environment().set_user(number_, access.user);
+  nic.environment().set_chime(number_, chime_.get());
+  for (std::size_t at = 0; at < sizeof family_.bytes; at += sizeof(std::uint64_t)) {
+    const std::uint64_t drawn = nic.environment().random();
+    std::memcpy(family_.bytes + at, &drawn, sizeof drawn);
+  }
+}
+
+void Session::make_segment() {
+  bytes_ = layout::Offsets(nic_.stack().capacity()).total;
+  segment_ = make_sealed_memory("viaduct", bytes_);
+  base_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+               segment_.get(), 0);
+  if (base_ == MAP_FAILED) no_resources("mmap");
+}
+
+// A program that is still there keeps what it has been told: tidying up happens in a copy of
+// nothing, not in its segment.
+Session::~Session() {
+  if (!left_behind_) layout::View(base_, nic_.stack().capacity()).header().closed.store(1);
+  mmap(base_, bytes_, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  nic_.stack().close_session(number_, monotonic_ns());
+  nic_.environment().close_memory(number_);
+  nic_.environment().set_chime(number_, -1);
+  nic_.environment().set_home(number_, nullptr);
+  munmap(base_, bytes_);
+}
+
+// Its stack reaches the memory itself; through the desk nothing of it is asked for.
+void Session::grant(Granted granted) {
+  nic_.environment().close_memory(number_);
+  nic_.stack().delegate(number_, granted.held.port->layout().address);
+  granted_ = std::move(granted);
+  nic_.environment().set_home(number_, granted_->home.get());
+}
+
+std::optional<Session::Granted> Session::take_granted() {
+  nic_.environment().set_home(number_, nullptr);
+  return std::exchange(granted_, std::nullopt);
+}
+
+std::uint64_t Session::segment_used() const {
+  constexpr std::uint64_t kBlock = 512;
+  struct stat status {};
+  return fstat(segment_.get(), &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * kBlock
+                                             : 0;
+}
+
+void Session::first_left() {
+  nic_.stack().leave(number_, monotonic_ns());
+  process_ended();
+  nic_.environment().set_chime(number_, -1);
+  chime_.close();
+  process_.close();
+}
+
+void Session::process_ended() { nic_.environment().close_memory(number_); }
+
+}  // namespace viaduct

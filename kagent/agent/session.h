@@ -1,0 +1,103 @@
+// One program's use of one NIC: the shared segment, the bell, and the program's memory.
+//
+// The session holds descriptors: the segment (a memfd), the bell (an
+// eventfd that the program writes to), the chime (see control.h) and the program's process. The
+// bell's blocking mode and value are in the program's hands too, so the agent never reads it: it
+// waits for edges.
+//
+// A granted session is all of that (the desk) and besides a port and the home of the program's own
+// stack.
+#ifndef VIADUCT_KAGENT_AGENT_SESSION_H
+#define VIADUCT_KAGENT_AGENT_SESSION_H
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "xdp/descriptor.h"
+#include "kagent/agent/grants.h"
+#include "kagent/agent/home.h"
+#include "kagent/agent/nic.h"
+#include "kagent/agent/service_counters.h"
+#include "kagent/contract/vip_codes.h"
+
+namespace viaduct {
+
+// Why a request is refused: what the program gets, what is counted, and why in words.
+struct Refused {
+  vip::Return result;
+  std::uint64_t ServiceCounters::*cause;
+  std::string reason;
+};
+
+class Session {
+ public:
+  // Throws Refused. `nic` must be open and stay so until the session has ended.
+  Session(Nic& nic, const ucred& peer, ProgramAccess access);
+  // The program is told: its connections are ended and the segment says that it is closed, unless
+  // it is to look for another agent.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  Nic& nic() const { return nic_; }
+  const ucred& peer() const { return peer_; }
+  std::uint32_t number() const { return number_; }
+  const control::FamilySecret& family() const { return family_; }
+  void set_family(const control::FamilySecret& family) { family_ = family; }
+  std::size_t segment_bytes() const { return bytes_; }
+  int segment() const { return segment_.get(); }
+  int bell() const { return bell_.get(); }
+  int chime() const { return program_chime_.get(); }  // the program's end
+  int process() const { return process_.get(); }
+
+  struct Granted {
+    Grants::Held held;
+    std::unique_ptr<Home> home;
+  };
+  // Makes the session a granted one: requests that the program waits for are sent to its port.
+  void grant(Granted granted);
+  const Granted* granted() const { return granted_ ? &*granted_ : nullptr; }
+  std::optional<Granted> take_granted();
+
+  // The program has what it was sent; this descriptor is not needed any more.
+  void descriptors_passed() { program_chime_.close(); }
+
+  // The segment's file, to be closed after the session has ended: that may free all of its memory.
+  Descriptor take_segment() { return std::move(segment_); }
+
+  // A granted program goes on without this agent.
+  void leave_behind() { left_behind_ = true; }
+
+  // Memory that the segment takes by now. It is charged to who touches it first, the agent included.
+  std::uint64_t segment_used() const;
+
+  // The process has ended; its memory is not used any more.
+  void process_ended();
+
+  // The first process has left the session, in which others are (Attached).
+  void first_left();
+
+ private:
+  void make_segment();
+
+  Nic& nic_;
+  ucred peer_;
+  Descriptor process_;
+  Descriptor segment_;
+  Descriptor bell_;
+  Descriptor chime_, program_chime_;
+  void* base_ = nullptr;
+  std::size_t bytes_ = 0;
+  std::uint32_t number_ = 0;
+  control::FamilySecret family_{};
+  std::optional<Granted> granted_;
+  bool left_behind_ = false;
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,613 @@
+#include "kagent/agent/session_server.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "kagent/agent/control_socket.h"
+#include "kagent/agent/device_names.h"
+#include "kagent/agent/log.h"
+#include "kagent/agent/program_files.h"
+#include "kagent/agent/control_messages.h"
+
+namespace viaduct {
+namespace {
+
+using control::Kind;
+using control::MessageHead;
+using control::Placement;
+
+constexpr unsigned kAcceptsAtOnce = 32;
+constexpr unsigned kLogLinesPerSecond = 10;
+constexpr std::int64_t kFaultsBetweenLooks = 256;  // 1 MiB
+constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;
+
+}  // namespace
+
+SessionServer::SessionServer(const Config& config, EventLoop& loop,
+                             std::span<const std::unique_ptr<Nic>> nics, ServiceCounters& counters,
+                             std::function<std::string()> counters_text)
+    : config_(config),
+      loop_(loop),
+      nics_(nics),
+      counters_(counters),
+      counters_text_(std::move(counters_text)),
+      grants_(config, loop, counters),
+      threads_(loop),
+      listener_(config.socket) {
+  for (const auto& nic : nics) interfaces_.push_back(nic->interface());
+  listen();
+}
+
+SessionServer::~SessionServer() {
+  loop_.remove(listener_token_);
+  while (!waiting_.empty()) drop(waiting_.begin());
+  end_all();
+  grants_.finish();
+}
+
+// ---------------------------------------------------------------------------- connections
+
+void SessionServer::listen() {
+  listener_token_ = loop_.add(listener_.fd(), EPOLLIN, [this](std::uint32_t) { accept_some(); });
+}
+
+void SessionServer::accept_some() {
+  for (unsigned i = 0; i < kAcceptsAtOnce; ++i) {
+    if (!accept_one()) return;
+  }
+}
+
+bool SessionServer::accept_one() {
+  Descriptor socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+    if (errno == EINTR || errno == ECONNABORTED) return true;
+    // Out of descriptors or memory; the connection stays where it is, so look away for a while.
+    if (may_log()) log::warn("no connection can be accepted: {}", std::strerror(errno));
+    ++counters_.accept_failures;
+    loop_.remove(listener_token_);
+    listener_token_ = 0;
+    listen_at_ = monotonic_ns() + kAcceptPauseNs;
+    return false;
+  }
+  ++counters_.connections;
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return true;
+  make_room(peer.uid);
+  waiting_.push_back({ControlSocket(std::move(socket), peer.uid, threads_), peer,
+                      monotonic_ns() + kPatienceNs, 0});
+  const WaitingRef connection = std::prev(waiting_.end());
+  try {
+    connection->token = loop_.add(connection->socket.get(), EPOLLIN | EPOLLRDHUP,
+                                  [this, connection](std::uint32_t) { on_request(connection); });
+  } catch (const std::exception& error) {
+    if (may_log()) log::warn("a connection can't be watched: {}", error.what());
+    ++counters_.accept_failures;
+    waiting_.erase(connection);
+  }
+  return true;
+}
+
+// Programs ask at once, so those who have waited longest are the least likely to ask at all.
+void SessionServer::make_room(uid_t user) {
+  const auto of_user = [user](const Waiting& w) { return w.peer.uid == user; };
+  const auto count = std::count_if(waiting_.begin(), waiting_.end(), of_user);
+  WaitingRef victim = waiting_.end();
+  if (user != 0 && static_cast<std::size_t>(count) >= kMostWaitingOfUser) {
+    victim = std::find_if(waiting_.begin(), waiting_.end(), of_user);
+  } else if (waiting_.size() >= kMostWaiting) {
+    victim = waiting_.begin();
+  }
+  if (victim == waiting_.end()) return;
+  ++counters_.dropped_crowded;
+  if (may_log()) {
+    log::warn("{} has asked for nothing and there are too many such: closed",
+              text_of(victim->peer));
+  }
+  drop(victim);
+}
+
+void SessionServer::drop(WaitingRef connection) {
+  loop_.remove(connection->token);
+  waiting_.erase(connection);
+}
+
+void SessionServer::tick(std::uint64_t now) {
+  while (!waiting_.empty() && waiting_.front().deadline <= now) {
+    ++counters_.dropped_silent;
+    if (may_log()) log::warn("{} asked for nothing: closed", text_of(waiting_.front().peer));
+    drop(waiting_.begin());
+  }
+  if (listener_token_ == 0 && now >= listen_at_) listen();
+  grants_.tick(now);
+  limit_tables();
+  end_hanging(now);
+}
+
+// Programs whose memory could not be reached for seconds, with all that others wait for in them.
+void SessionServer::end_hanging(std::uint64_t now) {
+  for (const auto& nic : nics_) {
+    for (const std::uint32_t program : nic->environment().look_after_slow(now)) {
+      const auto ends = [&](const ucred& peer) {
+        log::warn("{} is ended: its memory could not be reached for too long", text_of(peer));
+      };
+      for (const auto& [id, live] : sessions_) {
+        if (&live.session->nic() != nic.get() || live.session->number() != program) continue;
+        ends(live.session->peer());
+        end(id, &ServiceCounters::sessions_hanging);
+        break;
+      }
+      for (const auto& [id, company] : attached_) {
+        if (&sessions_.at(company.session).session->nic() != nic.get()) continue;
+        if (company.process->program() != program) continue;
+        ends(company.process->peer());
+        ++counters_.sessions_hanging;
+        end_attached(id);
+        break;
+      }
+    }
+  }
+}
+
+// A program can make the agent touch all of a segment, and what it touches first is charged to it.
+// Faults of this thread tell when there may be more of that.
+void SessionServer::limit_tables() {
+  rusage usage{};
+  if (getrusage(RUSAGE_THREAD, &usage) != 0) return;
+  // Less than before: another thread carries the loop.
+  const std::int64_t more = usage.ru_minflt - faults_;
+  if (more >= 0 && more < kFaultsBetweenLooks) return;
+  faults_ = usage.ru_minflt;
+  std::map<uid_t, std::uint64_t> used;
+  for (const auto& [id, live] : sessions_) {
+    if (live.session->peer().uid == 0) continue;
+    used[live.session->peer().uid] += live.session->segment_used();
+  }
+  for (const auto& [user, bytes] : used) limit_tables_of(user, bytes);
+}
+
+// The largest go first.
+void SessionServer::limit_tables_of(uid_t user, std::uint64_t used) {
+  while (used > std::uint64_t{config_.user_limits.tables_mb} << 20) {
+    std::uint64_t largest = 0, id = 0;
+    for (const auto& [each, live] : sessions_) {
+      if (live.session->peer().uid != user) continue;
+      const std::uint64_t bytes = live.session->segment_used();
+      if (bytes > largest) largest = bytes, id = each;
+    }
+    if (largest == 0) return;
+    log::warn("{} is ended: its segment takes {} MiB, and all that user {} has may take {} "
+              "(tables_mb_per_user)",
+              text_of(sessions_.at(id).session->peer()), largest >> 20, user,
+              config_.user_limits.tables_mb);
+    end(id, &ServiceCounters::sessions_overdrawn);
+    used -= std::min(used, largest);
+  }
+}
+
+std::uint64_t SessionServer::next_deadline() const {
+  std::uint64_t next = waiting_.empty() ? ~0ull : waiting_.front().deadline;
+  if (listener_token_ == 0) next = std::min(next, listen_at_);
+  for (const auto& nic : nics_) next = std::min(next, nic->environment().next_slow_look());
+  return std::min(next, grants_.next_deadline());
+}
+
+// ---------------------------------------------------------------------------- requests
+
+void SessionServer::on_request(WaitingRef connection) {
+  std::byte room[control::kMaxMessageBytes];
+  bool rights = false;
+  const ssize_t bytes = connection->socket.look(room, sizeof room, rights);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  ControlSocket socket = std::move(connection->socket);
+  const ucred peer = connection->peer;
+  loop_.remove(connection->token);
+  waiting_.erase(connection);
+  if (bytes <= 0) return;  // nobody there to answer, or an empty message
+  try {
+    if (rights) throw malformed("descriptors come with it");
+    recv(socket.get(), nullptr, 0, MSG_DONTWAIT);
+    if (static_cast<std::size_t>(bytes) > sizeof room) throw malformed("too long");
+    serve(socket, peer, {room, static_cast<std::size_t>(bytes)});
+  } catch (const Refused& refused) {
+    refuse(socket.get(), peer, refused);
+  } catch (const std::exception& error) {
+    refuse(socket.get(), peer, no_resources(error));
+  }
+}
+
+// Opens the memory of the process that asks in its user's thread, and goes on here.
+template <class Request>
+void SessionServer::open_then(ControlSocket& socket, const ucred& peer, const Request& request,
+                              void (SessionServer::*then)(Asking&, const Request&)) {
+  check_access(socket.get(), peer);
+  if (threads_.busy(peer.uid) >= kMostAskingOfUser) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
+                  "user " + std::to_string(peer.uid) + " asks for too many sessions at once"};
+  }
+  const auto asking = std::make_shared<Asking>(std::move(socket), peer, ProgramAccess());
+  const auto work = [asking] {
+    asking->access = open_program(asking->socket.get(), asking->peer);
+  };
+  const auto done = [this, asking, request, then] {
+    try {
+      (this->*then)(*asking, request);
+    } catch (const Refused& refused) {
+      refuse(asking->socket.get(), asking->peer, refused);
+    } catch (const std::exception& error) {
+      refuse(asking->socket.get(), asking->peer, no_resources(error));
+    }
+  };
+  try {
+    threads_.give(peer.uid, work, done);
+  } catch (...) {
+    socket = std::move(asking->socket);
+    throw;
+  }
+}
+
+// It may be the last to have it open, and have much to free then.
+void SessionServer::close_later(uid_t user, Descriptor file) {
+  const auto left = std::make_shared<Descriptor>(std::move(file));
+  try {
+    threads_.give(user, [left] { left->close(); });
+  } catch (const std::exception&) {
+    return;  // no thread: closed here
+  }
+}
+
+void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused) {
+  ++(counters_.*refused.cause);
+  // Programs probe for devices.
+  const bool usual = refused.cause == &ServiceCounters::refused_device;
+  if (may_log()) {
+    log::say(usual ? log::Level::kInfo : log::Level::kWarning, "{} is refused: {}", text_of(peer),
+             shown(refused.reason));
+  }
+  if (socket < 0) return;
+  control::HelloAnswer answer;
+  std::memset(static_cast<void*>(&answer), 0, sizeof answer);
+  answer.head = MessageHead{};
+  answer.head.kind = static_cast<std::uint16_t>(Kind::kHello);
+  answer.head.bytes = sizeof answer;
+  answer.head.result = refused.result;
+  refused.reason.copy(answer.reason, sizeof answer.reason - 1);
+  send_message(socket, &answer, sizeof answer);
+}
+
+void SessionServer::serve(ControlSocket& socket, const ucred& peer,
+                          std::span<const std::byte> message) {
+  const MessageHead head = judge_head(message);
+  switch (static_cast<Kind>(head.kind)) {
+    case Kind::kHello:
+      return open_then(socket, peer, judge_hello(message), &SessionServer::serve_hello);
+    case Kind::kAdopt:
+      return open_then(socket, peer, judge_adopt(message), &SessionServer::serve_adopt);
+    case Kind::kAttach:
+      return open_then(socket, peer, judge_attach(message), &SessionServer::serve_attach);
+    case Kind::kCounters:
+      if (message.size() != sizeof head) throw malformed("not as long as a request for counters");
+      check_access(socket.get(), peer);
+      return serve_counters(socket.get());
+    case Kind::kNewcomer:
+    case Kind::kJoin: break;
+  }
+  throw malformed("of no known kind");
+}
+
+void SessionServer::check_access(int socket, const ucred& peer) const {
+  if (config_.access.allows(peer.uid, groups_of(socket, peer))) return;
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_access,
+                "user " + std::to_string(peer.uid) + " may not use VI (see [access])"};
+}
+
+Nic& SessionServer::find_nic(std::string_view device) const {
+  const auto number = find_device(device, interfaces_);
+  if (!number) {
+    throw Refused{vip::kInvalidParameter, &ServiceCounters::refused_device,
+                  "there is no device " + shown(device)};
+  }
+  Nic& nic = *nics_[*number];
+  if (!nic.is_open()) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_down,
+                  "interface " + nic.interface() + " is away"};
+  }
+  return nic;
+}
+
+void SessionServer::check_sessions_of(uid_t user) const {
+  const auto of_user = sessions_of_user_.find(user);
+  if (user == 0 || of_user == sessions_of_user_.end() ||
+      of_user->second < config_.sessions_per_user) {
+    return;
+  }
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
+                "user " + std::to_string(user) + " has all " + std::to_string(of_user->second) +
+                    " sessions that one user may have"};
+}
+
+std::uint64_t SessionServer::add_session(Nic& nic, Asking& asking) {
+  auto session = std::make_unique<Session>(nic, asking.peer, std::move(asking.access));
+  const std::uint64_t id = next_id_++;
+  sessions_.emplace(id, Live{std::move(asking.socket), std::move(session), 0, 0, 0, 0, false});
+  ++sessions_of_user_[asking.peer.uid];
+  ++counters_.sessions_opened;
+  return id;
+}
+
+// A program whose agent has gone comes with its port. What it gets is what it had before.
+void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
+  Nic& nic = find_nic(adopt.device);
+  const ucred peer = asking.peer;
+  check_sessions_of(peer.uid);
+  const std::vector<gid_t> groups = groups_of(asking.socket.get(), peer);
+  const std::uint64_t id = add_session(nic, asking);
+  Session& session = *sessions_.at(id).session;
+  MacAddress address;
+  std::copy(std::begin(adopt.port), std::end(adopt.port), address.begin());
+  const auto find = [&](Grants::Which which, const FileNumber& file) {
+    const bool home = which == Grants::Which::kHome;
+    Descriptor out = open_program_file(peer, session.process(), home ? adopt.home : adopt.umem, file);
+    if (!out) {
+      throw Grants::Refusal{&ServiceCounters::refused_adoption,
+                            std::string("it does not have the port's ") +
+                                (home ? "home" : "buffers")};
+    }
+    return out;
+  };
+  try {
+    Grants::Adopted adopted =
+        grants_.adopt(nic, peer.uid, groups, address, own_limits(nic), find);
+    session.grant({std::move(adopted.held), std::move(adopted.home)});
+    session.set_family(adopt.family);
+  } catch (const Grants::Refusal& refusal) {
+    return give_up(id, {vip::kErrorResource, refusal.cause, "no adoption: " + refusal.reason});
+  } catch (const std::exception& error) {
+    return give_up(id, no_resources(error));
+  }
+  log::info("{} goes on with its port on {}", text_of(peer), nic.interface());
+  answer(id);
+}
+
+void SessionServer::serve_hello(Asking& asking, const control::Hello& hello) {
+  Nic& nic = find_nic(hello.device);
+  const ucred peer = asking.peer;
+  check_sessions_of(peer.uid);
+  const auto wish = static_cast<control::Placement>(hello.placement);
+  const bool grant = judge_placement(nic, asking.socket.get(), peer, wish);
+  const std::uint64_t id = add_session(nic, asking);
+  if (!grant) return answer(id);
+  try {
+    const bool insists = wish == Placement::kGranted || config_.placement == Placement::kGranted;
+    grants_.make(nic, peer.uid,
+                 [this, id, insists](std::optional<Grants::Held> port, const std::string& why) {
+                   on_port_made(id, insists, std::move(port), why);
+                 });
+  } catch (const std::exception& error) {
+    give_up(id, no_resources(error));
+  }
+}
+
+// Whether the program is to have a port. Throws Refused if it can't and must not be hosted instead.
+bool SessionServer::judge_placement(const Nic& nic, int socket, const ucred& peer,
+                                    Placement wish) {
+  const bool none_hosted = config_.placement == Placement::kGranted;
+  const Placement wanted =
+      wish == Placement::kAny || none_hosted ? config_.placement : wish;
+  if (wanted == Placement::kHosted) return false;
+  if (wish == Placement::kHosted && none_hosted) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
+                  "no program is hosted here (placement = \"granted\")"};
+  }
+  // Who has not asked for it needs not be told that here it can't be; the log has said so before.
+  if (wanted == Placement::kAny && nic.granter() == nullptr) return false;
+  const auto refusal = grants_.judge(nic, peer.uid, groups_of(socket, peer));
+  if (!refusal) return true;
+  ++(counters_.*refusal->cause);
+  if (wanted == Placement::kGranted) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
+                  "no port: " + refusal->reason};
+  }
+  if (may_log()) log::info("{} is hosted: {}", text_of(peer), refusal->reason);
+  return false;
+}
+
+void SessionServer::on_port_made(std::uint64_t id, bool insists, std::optional<Grants::Held> port,
+                                 const std::string& why) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) {
+    if (port) grants_.end(std::move(*port));
+    return;
+  }
+  Session& session = *it->second.session;
+  if (!port) {
+    if (insists) {
+      return give_up(id, {vip::kErrorResource, &ServiceCounters::refused_placement,
+                          "no port: " + why});
+    }
+    if (may_log()) log::info("{} is hosted: {}", text_of(session.peer()), shown(why));
+    return answer(id);
+  }
+  try {
+    auto home = std::make_unique<Home>(own_limits(session.nic()));
+    port->port->set_holder(
+        {port->user, number_of(home->file()), number_of(port->port->umem())});
+    session.grant({std::move(*port), std::move(home)});
+  } catch (const std::exception& error) {
+    grants_.end(std::move(*port));
+    return give_up(id, no_resources(error));
+  }
+  answer(id);
+}
+
+void SessionServer::answer(std::uint64_t id) {
+  Live& live = sessions_.at(id);
+  const Session& session = *live.session;
+  const control::HelloAnswer answer = describe(session, config_);
+  std::vector<int> fds{session.segment(), session.bell()};
+  if (const Session::Granted* const granted = session.granted()) {
+    const GrantedPlace& port = *granted->held.port;
+    // Of an earlier agent's port the program has them.
+    if (port.socket() >= 0) {
+      fds.insert(fds.end(), {port.socket(), port.umem(), granted->home->file()});
+    }
+  }
+  fds.push_back(session.chime());
+  try {
+    watch(id);
+  } catch (const std::exception& error) {
+    return give_up(id, no_resources(error));
+  }
+  log::debug("{} has opened {}, {}", text_of(session.peer()), session.nic().interface(),
+             session.granted() != nullptr ? "granted" : "hosted");
+  if (!send_message(live.socket.get(), &answer, sizeof answer, fds)) {
+    return end(id, &ServiceCounters::sessions_closed);
+  }
+  live.session->descriptors_passed();
+}
+
+// Ends a session that the program has not been told of.
+void SessionServer::give_up(std::uint64_t id, const Refused& refused) {
+  Live& live = sessions_.at(id);
+  const ControlSocket socket = std::move(live.socket);
+  const ucred peer = live.session->peer();
+  end(id, &ServiceCounters::sessions_closed);
+  refuse(socket.get(), peer, refused);
+}
+
+void SessionServer::serve_counters(int socket) {
+  ++counters_.counter_requests;
+  const std::string text = counters_text_();
+  const Descriptor file(memfd_create("viaduct-counters", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const bool written =
+      file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+  if (!written) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_resources,
+                  std::string("no memory for the table: ") + std::strerror(errno)};
+  }
+  MessageHead answer;
+  answer.kind = static_cast<std::uint16_t>(Kind::kCounters);
+  answer.bytes = sizeof answer;
+  answer.result = vip::kSuccess;
+  const int fds[] = {file.get()};
+  send_message(socket, &answer, sizeof answer, fds);
+}
+
+// ---------------------------------------------------------------------------- sessions
+
+void SessionServer::watch(std::uint64_t id) {
+  Live& live = sessions_.at(id);
+  live.socket_token = loop_.add(live.socket.get(), EPOLLIN | EPOLLRDHUP,
+                                [this, id](std::uint32_t) { on_session_socket(id); });
+  // The bell only has to end the sleep.
+  live.bell_token = loop_.add(live.session->bell(), EPOLLIN | EPOLLET, [](std::uint32_t) {});
+  live.process_token = loop_.add(live.session->process(), EPOLLIN,
+                                 [this, id](std::uint32_t) { on_process_end(id); });
+}
+
+void SessionServer::on_session_socket(std::uint64_t id) {
+  std::byte room[1];
+  bool rights = false;
+  const ssize_t bytes = sessions_.at(id).socket.look(room, sizeof room, rights);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (bytes > 0) {
+    if (may_log()) {
+      log::warn("{} spoke after its hello: session ended",
+                text_of(sessions_.at(id).session->peer()));
+    }
+    return end(id, &ServiceCounters::sessions_broken);
+  }
+  leave(id);
+}
+
+// The first process has closed its session. Others that share it go on, unless it was that one's port.
+void SessionServer::leave(std::uint64_t id) {
+  Live& live = sessions_.at(id);
+  if (live.attached == 0 || live.session->granted() != nullptr) {
+    return end(id, &ServiceCounters::sessions_closed);
+  }
+  live.first_left = true;
+  for (EventLoop::Token* const token : {&live.socket_token, &live.process_token}) {
+    loop_.remove(*token);
+    *token = 0;
+  }
+  live.session->first_left();
+  live.socket.close();
+}
+
+void SessionServer::on_process_end(std::uint64_t id) {
+  Live& live = sessions_.at(id);
+  live.session->process_ended();
+  loop_.remove(live.process_token);
+  live.process_token = 0;
+  ++counters_.programs_ended;
+}
+
+void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause) {
+  const auto it = sessions_.find(id);
+  Live& live = it->second;
+  ++(counters_.*cause);
+  for (const EventLoop::Token token : {live.socket_token, live.bell_token, live.process_token}) {
+    loop_.remove(token);
+  }
+  const ucred peer = live.session->peer();
+  log::debug("{}: session on {} ended", text_of(peer), live.session->nic().interface());
+  if (--sessions_of_user_[peer.uid] == 0) sessions_of_user_.erase(peer.uid);
+  if (auto granted = live.session->take_granted()) {
+    const bool closed = cause != &ServiceCounters::sessions_lost;
+    if (handing_over_) {
+      live.session->leave_behind();
+      grants_.leave_behind(std::move(granted->held));
+    } else {
+      grants_.end(std::move(granted->held), std::move(granted->home), closed, monotonic_ns());
+    }
+  }
+  // The segment says that the session is over before the socket's end can be seen.
+  tell_attached(id);
+  close_later(peer.uid, live.session->take_segment());
+  live.session.reset();
+  end_attached_of(id);
+  sessions_.erase(it);
+}
+
+void SessionServer::end_sessions(const Nic& nic) {
+  for (auto it = sessions_.begin(); it != sessions_.end();) {
+    const auto [id, live] = std::pair(it->first, &it->second);
+    ++it;
+    if (&live->session->nic() == &nic) end(id, &ServiceCounters::sessions_lost);
+  }
+  grants_.leave(nic);
+}
+
+void SessionServer::end_all() {
+  while (!sessions_.empty()) end(sessions_.begin()->first, &ServiceCounters::sessions_closed);
+}
+
+void SessionServer::hand_over() {
+  handing_over_ = config_.granted.adrift_ms != 0;
+  end_all();
+  if (handing_over_) grants_.leave_inherited();
+  handing_over_ = false;
+}
+
+void SessionServer::inherit(Nic& nic) { grants_.inherit(nic, monotonic_ns()); }
+
+// Programs can cause messages as fast as they like; the log must not grow with them.
+bool SessionServer::may_log() {
+  const std::uint64_t second = monotonic_ns() / kNsPerSecond;
+  if (second != log_second_) log_lines_ = 0;
+  log_second_ = second;
+  if (++log_lines_ <= kLogLinesPerSecond) return true;
+  ++counters_.log_lines_saved;
+  return false;
+}
+
+}  // namespace viaduct

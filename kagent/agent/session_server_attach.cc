@@ -1,0 +1,159 @@
+// Families: processes that attach to sessions (session_server.h).
+#include <fcntl.h>
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "kagent/agent/control_socket.h"
+#include "kagent/agent/log.h"
+#include "kagent/agent/control_messages.h"
+#include "kagent/agent/session_server.h"
+
+namespace viaduct {
+namespace {
+
+// In the same time wherever they differ.
+bool same(const control::FamilySecret& a, const control::FamilySecret& b) {
+  unsigned differs = 0;
+  for (std::size_t i = 0; i < sizeof a.bytes; ++i) differs |= a.bytes[i] ^ b.bytes[i];
+  return differs == 0;
+}
+
+}  // namespace
+
+// The secret alone is not enough: a process that runs as another user has no part in the memory of
+// this one.
+std::uint64_t SessionServer::find_family(const ucred& peer,
+                                         const control::FamilySecret& family) const {
+  for (const auto& [id, live] : sessions_) {
+    if (!same(live.session->family(), family)) continue;
+    const ucred& first = live.session->peer();
+    if (first.uid == peer.uid && first.gid == peer.gid) return id;
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_attachment,
+                  "the process runs as another user or group than its family"};
+  }
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_attachment,
+                "there is no session of that family"};
+}
+
+void SessionServer::serve_attach(Asking& asking, const control::Attach& attach) {
+  const ucred peer = asking.peer;
+  const std::uint64_t family = find_family(peer, attach.family);
+  check_sessions_of(peer.uid);
+  Live& live = sessions_.at(family);
+  auto process = std::make_unique<Attached>(*live.session, peer, std::move(asking.access), attach);
+  const std::uint64_t id = next_id_++;
+  attached_.emplace(id, Company{std::move(asking.socket), family, std::move(process), 0, 0});
+  ++live.attached;
+  ++sessions_of_user_[peer.uid];
+  ++counters_.processes_attached;
+  answer_attached(id);
+}
+
+void SessionServer::answer_attached(std::uint64_t id) {
+  Company& company = attached_.at(id);
+  Live& live = sessions_.at(company.session);
+  const Session& session = *live.session;
+  const ucred peer = company.process->peer();
+  control::HelloAnswer answer = describe(session, config_);
+  answer.head.kind = static_cast<std::uint16_t>(control::Kind::kAttach);
+  const Stack& stack = session.nic().stack();
+  answer.member = stack.member_of(company.process->program());
+  answer.program_id = stack.id_of(company.process->program());
+  std::vector<int> fds{session.segment(), session.bell()};
+  Descriptor link, first_link;
+  try {
+    company.socket_token =
+        loop_.add(company.socket.get(), EPOLLIN | EPOLLRDHUP,
+                  [this, id](std::uint32_t) { on_attached_socket(id); });
+    company.process_token = loop_.add(company.process->process(), EPOLLIN,
+                                      [this, id](std::uint32_t) { on_attached_end(id); });
+    if (const Session::Granted* const granted = session.granted()) {
+      int ends[2];
+      if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        throw std::system_error(errno, std::generic_category(), "socketpair");
+      }
+      link = Descriptor(ends[0]), first_link = Descriptor(ends[1]);
+      control::MessageHead newcomer;
+      newcomer.kind = static_cast<std::uint16_t>(control::Kind::kNewcomer);
+      newcomer.bytes = sizeof newcomer;
+      const int its = first_link.get();
+      if (!send_message(live.socket.get(), &newcomer, sizeof newcomer, {&its, 1})) {
+        throw std::runtime_error("the first process of the session does not listen");
+      }
+      fds.insert(fds.end(), {granted->home->file(), link.get()});
+    }
+  } catch (const std::exception& error) {
+    const ControlSocket socket = std::move(company.socket);
+    end_attached(id);
+    return refuse(socket.get(), peer, no_resources(error));
+  }
+  fds.push_back(company.process->chime());
+  log::debug("{} has attached to the session of {}", text_of(peer), text_of(session.peer()));
+  const bool sent = send_message(company.socket.get(), &answer, sizeof answer, fds);
+  // What one has sent to the other on it by now is closed with it if that one has closed its end.
+  for (Descriptor* const end : {&link, &first_link}) {
+    if (*end) close_later(peer.uid, std::move(*end));
+  }
+  if (!sent) return end_attached(id);
+  company.process->descriptors_passed();
+}
+
+void SessionServer::on_attached_socket(std::uint64_t id) {
+  std::byte room[1];
+  bool rights = false;
+  const ssize_t bytes = attached_.at(id).socket.look(room, sizeof room, rights);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (bytes > 0 && may_log()) {
+    log::warn("{} spoke after it had attached: its part in the session ended",
+              text_of(attached_.at(id).process->peer()));
+  }
+  end_attached(id);
+}
+
+void SessionServer::on_attached_end(std::uint64_t id) {
+  Company& company = attached_.at(id);
+  company.process->process_ended();
+  loop_.remove(company.process_token);
+  company.process_token = 0;
+  ++counters_.programs_ended;
+}
+
+void SessionServer::end_attached(std::uint64_t id) {
+  const auto it = attached_.find(id);
+  Company& company = it->second;
+  for (const EventLoop::Token token : {company.socket_token, company.process_token}) {
+    if (token != 0) loop_.remove(token);
+  }
+  const uid_t user = company.process->peer().uid;
+  if (--sessions_of_user_[user] == 0) sessions_of_user_.erase(user);
+  log::debug("{} has left its session", text_of(company.process->peer()));
+  const std::uint64_t session = company.session;
+  attached_.erase(it);
+  const auto live = sessions_.find(session);
+  if (live == sessions_.end()) return;
+  --live->second.attached;
+  if (live->second.attached == 0 && live->second.first_left) {
+    end(session, &ServiceCounters::sessions_closed);
+  }
+}
+
+// Before the session is ended, and after it.
+void SessionServer::tell_attached(std::uint64_t session) {
+  for (const auto& [id, company] : attached_) {
+    if (company.session == session) company.process->session_ends();
+  }
+}
+
+void SessionServer::end_attached_of(std::uint64_t session) {
+  for (auto it = attached_.begin(); it != attached_.end();) {
+    const auto [id, company] = std::pair(it->first, &it->second);
+    ++it;
+    if (company->session != session) continue;
+    sessions_.at(session).first_left = false;
+    end_attached(id);
+  }
+}
+
+}  // namespace viaduct

@@ -1,0 +1,179 @@
+// The control protocol: what a program and the agent say over the Unix socket.
+//
+// The socket is SOCK_SEQPACKET; each message is one packet, in host byte order, and starts with
+// MessageHead. A program sends one request and reads one answer; after a successful hello the
+// socket carries nothing more: it stands for the session. When either end closes it (or dies) the
+// session is over.
+//
+// A granted program outlives its agent: if its socket ends and the segment does not say `closed`, it
+// goes on, connects to the next agent and says `adopt` instead of hello. It gets a new session with
+// that agent's stack (a desk) for the port that it has.
+//
+// A process that was forked from one that has a session may attach to it: it connects by itself and
+// names the family's secret. Its connection then stands for its part in the session, which lasts until
+// all of its processes have gone. If the session is granted, the stack is the first process's: the
+// agent gives each of the two one end of a link, a pair of sockets on which they go on between
+// themselves, and the session ends with the first process.
+//
+// Everything else (VIs, memory, connections) goes through the command slots of the session's
+// segment, see session_layout.h.
+//
+// A program whose port is granted has two stacks: its own (the home, see granted_home.h), which
+// does all of the work, and through the session's segment (the desk) the agent's, which is asked
+// for names and told what the program waits for.
+//
+// The default name is in the abstract name space, which is private to a network namespace: a
+// program finds the agent of its own network. An abstract name has no owner, so each end looks at
+// the other's credentials (SO_PEERCRED): the agent to decide who may have a session, the program
+// to refuse an agent that runs as somebody other than root or itself.
+#ifndef VIADUCT_KAGENT_CONTRACT_CONTROL_H
+#define VIADUCT_KAGENT_CONTRACT_CONTROL_H
+
+#include <cstdint>
+
+#include "kagent/contract/session_layout.h"
+#include "xdp/grant/granted_layout.h"
+
+namespace viaduct::control {
+
+inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
+inline constexpr std::uint16_t kVersion = 7;
+inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
+inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
+inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, hosted, granted
+inline constexpr std::size_t kMaxMessageBytes = 512;
+
+enum class Kind : std::uint16_t {
+  // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), bell (eventfd); for a
+  // granted port its AF_XDP socket, its UMEM (memfd) and the home (memfd); chime
+  kHello = 1,
+  kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
+  kAdopt = 3,     // Adopt -> HelloAnswer, with segment, bell, chime
+  kAttach = 4,    // Attach -> HelloAnswer, with segment, bell, chime; for a granted session segment,
+                  // bell, home, link, chime
+  // To the first process of a granted session, on its socket:
+  kNewcomer = 5,  // MessageHead alone, with the other end of the link
+  // On the link:
+  kJoin = 6,      // Join, with the newcomer's memory (/proc/self/mem) -> Joined, with the event
+                  // descriptors that wake the stack's driver (two) and the newcomer's chime
+};
+
+// The chime is one end of a pair of sockets (SOCK_SEQPACKET); a message on it, whatever it says,
+// means that a word had kPoller set. A pair of sockets because that is what a program can't make
+// block at the agent's end: it has neither its flags nor a lock that the agent would wait for.
+inline constexpr unsigned kHostedDescriptors = 3;
+inline constexpr unsigned kGrantedDescriptors = 6;
+inline constexpr unsigned kAttachedDescriptors = 5;  // to a granted session
+inline constexpr unsigned kJoinedDescriptors = 3;
+
+// Where the stack runs that serves a program.
+enum class Placement : std::uint32_t {
+  kAny = 0,      // asked for: as the agent's configuration says
+  kHosted = 1,   // in the agent
+  kGranted = 2,  // in the program, over a port of its own; asked for: this or nothing
+};
+
+struct MessageHead {
+  std::uint32_t magic = kMagic;
+  std::uint16_t version = kVersion;
+  std::uint16_t kind = 0;     // Kind
+  std::uint32_t bytes = 0;    // of the whole message
+  std::uint32_t result = 0;   // answers: VIP_RETURN
+};
+
+// Known to the processes of a family only.
+struct FamilySecret {
+  std::uint8_t bytes[16];
+};
+
+struct Hello {
+  MessageHead head;
+  char device[64];            // as given to VipOpenNic, NUL-terminated
+  std::uint32_t layout_version = layout::kLayoutVersion;
+  std::uint32_t placement = 0;  // Placement
+};
+
+// Its home and its UMEM go with a port and with nothing else: who has them open has had the port
+// from an agent. The agent looks for them itself among the program's descriptors (it is to be sent
+// none: what somebody sends must be closed, and that can take for ever).
+struct Adopt {
+  MessageHead head;
+  char device[64];            // NUL-terminated
+  std::uint32_t layout_version = layout::kLayoutVersion;
+  std::uint8_t port[layout::kHostBytes];  // its address
+  std::uint16_t reserved = 0;
+  std::int32_t home, umem;    // numbers of the program's descriptors
+  FamilySecret family;        // stays what it was
+};
+
+struct Attach {
+  MessageHead head;
+  std::uint32_t layout_version = layout::kLayoutVersion;
+  FamilySecret family;
+  std::uint32_t parent;       // program_id of the process that it was forked from ...
+  std::uint32_t forks;        // ... when layout::Header::forks had become this
+};
+
+struct Join {
+  MessageHead head;
+  std::uint32_t parent, forks;  // as in Attach, but of the granted stack
+};
+
+struct Joined {
+  MessageHead head;           // head.result
+  std::uint32_t member;
+  std::uint32_t program_id;
+};
+
+// What VipQueryNic says.
+struct NicAttributes {
+  char name[64];              // interface
+  std::uint8_t address[layout::kHostBytes];
+  std::uint16_t reserved;
+  std::uint32_t hardware_version;
+  std::uint32_t provider_version;
+  std::uint32_t max_discriminator;
+  std::uint32_t max_regions;
+  std::uint64_t max_bytes;        // registered, all regions together
+  std::uint64_t max_block_bytes;  // registered, one region
+  std::uint32_t max_vis;
+  std::uint32_t max_descriptors;
+  std::uint32_t max_segments;
+  std::uint32_t max_cqs;
+  std::uint32_t max_cq_entries;
+  std::uint32_t max_transfer;
+  std::uint32_t native_mtu;
+  std::uint32_t max_ptags;
+  std::uint16_t reliability_support;  // VIP_SERVICE_* bits
+  std::uint16_t rdma_read_support;
+  std::uint32_t reserved2;
+};
+
+struct HelloAnswer {
+  MessageHead head;           // head.result: VIP_SUCCESS, or why not, then `reason` in words
+  char reason[128];
+  layout::Capacity capacity;
+  std::uint64_t segment_bytes;
+  std::uint32_t busy_poll_us; // how long a waiting program should spin before it sleeps
+  std::uint32_t adrift_ms;    // how long a granted program should look for another agent
+  NicAttributes nic;          // what the program may use: of its own stack where it is granted
+  std::uint32_t placement;    // Placement, kHosted or kGranted
+  std::uint8_t host[layout::kHostBytes];  // LocalNicAddress in both placements
+  std::uint8_t desk[layout::kHostBytes];  // by which a granted port reaches this host itself
+  FamilySecret family;
+  std::uint32_t member;       // of the segment's family
+  std::uint32_t program_id;   // what others may name it by (Attach::parent)
+
+  // kGranted only, else 0.
+  GrantedLayout port;
+  std::uint32_t keepalive_ms, peer_timeout_ms, stopped_peer_ms;
+  std::uint32_t granted_vis, granted_cqs, granted_slots, granted_regions, granted_ptags,
+      granted_peers, granted_requests, granted_goodbyes, granted_held;
+  std::uint32_t checksum;     // 1: ask for one on data
+  std::uint64_t home_bytes;
+};
+static_assert(sizeof(HelloAnswer) <= kMaxMessageBytes);
+
+}  // namespace viaduct::control
+
+#endif

@@ -1,0 +1,44 @@
+// A TCP connection as one of its ends sees it, and what vouches for who owns it (stack_claims.cc).
+#ifndef VIADUCT_KAGENT_CONTRACT_FLOW_H
+#define VIADUCT_KAGENT_CONTRACT_FLOW_H
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace viaduct {
+
+struct Flow {
+  static constexpr std::uint16_t kIpv4 = 4;
+  static constexpr std::uint16_t kIpv6 = 6;
+  static constexpr std::size_t kAddressBytes = 16;
+
+  std::uint16_t family;       // kIpv4 or kIpv6; IPv4 also for the sockets of IPv6 that carry it
+  std::uint16_t local_port;   // host byte order
+  std::uint16_t remote_port;
+  std::uint16_t reserved;     // 0
+  std::uint8_t local[kAddressBytes];  // IPv4: the first 4, then 0
+  std::uint8_t remote[kAddressBytes];
+
+  // As the other end sees it.
+  Flow reversed() const {
+    Flow out = *this;
+    std::swap(out.local_port, out.remote_port);
+    std::swap(out.local, out.remote);
+    return out;
+  }
+  bool valid() const { return (family == kIpv4 || family == kIpv6) && reserved == 0; }
+  bool operator==(const Flow&) const = default;
+};
+static_assert(sizeof(Flow) == 40);
+
+// What a claim is known by: nobody can guess it.
+using ClaimToken = std::array<std::uint8_t, 16>;
+
+// Whether somebody owns a flow.
+enum class Owns { kYes, kNo, kUnknown };
+
+}  // namespace viaduct
+
+#endif

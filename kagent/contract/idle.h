@@ -1,0 +1,76 @@
+// How a thread passes the time until something happens; for the agent and for programs.
+//
+// Spinning is good as long as what is awaited comes soon. Where processors are few the thread that
+// spins may keep off the processor the very one that it waits for, so it gives way at almost every
+// look; where there are many, giving way costs more than it brings, so it only pauses.
+//
+// That is for threads that are alone. When other work wants the processors too, whoever gives way
+// stands behind somebody with a full slice (milliseconds), while a thread that sleeps goes before
+// them when it is woken. So a thread that was kept waiting once sleeps instead, for a while (Crowd).
+//
+// libvipl includes this too: nothing here throws, allocates or needs more than the C library.
+#ifndef VIADUCT_KAGENT_CONTRACT_IDLE_H
+#define VIADUCT_KAGENT_CONTRACT_IDLE_H
+
+#include <atomic>
+#include <cstdint>
+
+namespace viaduct::idle {
+
+inline constexpr unsigned kFewProcessors = 4;        // fewer than this are few
+inline constexpr std::uint32_t kYieldEvery = 4096;   // many: looks between yields
+// Few: looks before the first yield. The agent is what those wait for that it gives way to.
+inline constexpr std::uint32_t kLooksOfAgent = 0;
+inline constexpr std::uint32_t kLooksOfProgram = 2;
+
+// Whether it is time to give way after so many looks that found nothing.
+constexpr bool gives_way(bool few_processors, std::uint32_t looks, std::uint32_t at_first) {
+  return few_processors ? looks > at_first : looks % kYieldEvery == 0;
+}
+
+// One pause instruction.
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
+// Whether others want the processors on which we spin, as seen from how long it takes to get one
+// back. Any thread may call anything. All zeros: nobody has been seen.
+class Crowd {
+ public:
+  bool is_here(std::uint64_t now) const { return now < until_.load(std::memory_order_relaxed); }
+
+  // Between `before` and `after` nothing was done but giving way, or looking. Our own programs and
+  // agents don't take as long before they give way themselves; others don't take less.
+  void note(std::uint64_t before, std::uint64_t after) {
+    if (after - before >= kLongNs) [[unlikely]] note_crowd(before, after);
+  }
+
+ private:
+  static constexpr std::uint64_t kLongNs = 300'000;
+  // To sleep costs less than a slice, but more than to spin in peace. So it is for some slices at
+  // first, and twice as long each time that they are still there when we look again.
+  static constexpr std::uint64_t kTimesAsLong = 4;
+  static constexpr std::uint64_t kMostNs = 1'000'000'000;
+
+  void note_crowd(std::uint64_t before, std::uint64_t after) {
+    const std::uint64_t took = after - before;
+    const std::uint64_t until = until_.load(std::memory_order_relaxed);
+    const std::uint64_t held = hold_.load(std::memory_order_relaxed);
+    std::uint64_t hold = took * kTimesAsLong;
+    if (before < until + took && hold < 2 * held) hold = 2 * held;
+    if (hold > kMostNs) hold = kMostNs;
+    hold_.store(hold, std::memory_order_relaxed);
+    until_.store(after + hold, std::memory_order_relaxed);
+  }
+
+  std::atomic<std::uint64_t> until_{0};
+  std::atomic<std::uint64_t> hold_{0};
+};
+
+}  // namespace viaduct::idle
+
+#endif

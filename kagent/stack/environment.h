@@ -1,0 +1,117 @@
+// What the agent's stack asks of the world around it. A stack in a program has GrantedEnvironment
+// instead, whose functions are the same but not virtual.
+#ifndef VIADUCT_KAGENT_STACK_ENVIRONMENT_H
+#define VIADUCT_KAGENT_STACK_ENVIRONMENT_H
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "kagent/contract/charged.h"
+#include "kagent/contract/session_layout.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+class Environment {
+ public:
+  virtual ~Environment() = default;
+
+  // Programs go by the stack's numbers: the first of a session by the session's, those that have
+  // attached by what Stack::join() has returned.
+
+  // Copies between the memory of a program (`remote`, addresses of that program) and our
+  // own, in the order given; later pieces become visible after earlier ones. The lengths add up to
+  // the same. False if any byte could not be copied.
+  virtual bool read_program(std::uint32_t program, std::span<const iovec> remote,
+                            std::span<const iovec> local) = 0;
+  virtual bool write_program(std::uint32_t program, std::span<const iovec> remote,
+                             std::span<const iovec> local) = 0;
+
+  // A program whose memory can't be reached for a while must not hold the others. Then a write may be
+  // true though its data is not there yet, and `late` is not 0: what tells the program of data that was
+  // written is deferred, and comes back in order. And a read may be false only for now: `postponed`.
+  struct Late {
+    std::uint32_t vi, generation;
+    std::uint32_t program;
+    // A receive completes; the read (RDMA) at `slot`, a position, has its data; what a send was to read
+    // is there.
+    enum class What : std::uint8_t { kReceive, kRead, kSend } what;
+    std::uint32_t slot = 0, status = 0, length = 0, immediate = 0, inline_length = 0;
+  };
+  std::uint32_t late = 0;     // programs with something that may become due
+  bool postponed = false;     // the last read that was false
+  virtual bool is_late(std::uint32_t program) { return static_cast<void>(program), false; }
+  // Whether so much is on its way that nothing more should come.
+  virtual bool is_full(std::uint32_t program) { return static_cast<void>(program), false; }
+  virtual void defer(const Late& what) { static_cast<void>(what); }
+  // After a read of this program that was postponed: a kSend comes when it is worth another try. False:
+  // nothing of it is postponed.
+  virtual bool await_read(const Late& what) { return static_cast<void>(what), false; }
+  // The next that is due; `failed`: data before it could not be written.
+  virtual bool take_due(Late& out, bool& failed) {
+    return static_cast<void>(out), static_cast<void>(failed), false;
+  }
+
+  // Wakes all threads that sleep on this futex word, which lies in a session's segment.
+  virtual void wake(std::atomic<std::uint32_t>& word) = 0;
+
+  // Makes the program's chime ring: a word of its queues had kPoller set (session_layout.h).
+  virtual void chime(std::uint32_t program) { static_cast<void>(program); }
+
+  // What a session holds counts for its user, who has limits of his own. False, and nothing is
+  // counted, if there would be too much of it; with a negative `change` always true.
+  virtual bool charge(std::uint32_t session, Charged what, std::int64_t change) {
+    static_cast<void>(session), static_cast<void>(what), static_cast<void>(change);
+    return true;
+  }
+
+  // Unpredictable: connection keys come from here.
+  virtual std::uint64_t random() = 0;
+
+  // The MAC address that the own name table gives for `name`, or our own if the name is ours.
+  virtual std::optional<MacAddress> look_up(std::string_view name) = 0;
+
+  // Whether `name` (a host name or the text of an IP address) is ours, to answer other hosts.
+  virtual bool is_own_name(std::string_view name) = 0;
+
+  // Our host name; at most wire::kMaxNameBytes of it are told to others.
+  virtual std::string_view own_name() = 0;
+
+  // Whether the program of a session may say of this TCP connection of our host that it is its own.
+  virtual Owns owns(std::uint32_t session, const Flow& flow) {
+    static_cast<void>(session), static_cast<void>(flow);
+    return Owns::kUnknown;
+  }
+
+  // Of a session whose program has a stack of its own: whether the program lives but does not drive
+  // that stack, which has this connection; then how the other end knows it. Of the agent alone.
+  struct Connection {
+    std::uint32_t peer_vi;
+    std::uint64_t peer_key;
+  };
+  virtual std::optional<Connection> stopped(std::uint32_t session, std::uint32_t vi,
+                                            std::uint64_t key) {
+    static_cast<void>(session), static_cast<void>(vi), static_cast<void>(key);
+    return std::nullopt;
+  }
+
+  // A granted stack tells the agent what it waits for at `local`: requests that end a ConnectWait,
+  // or (`peer`; the host in `local` is then the peer's) the other half of a peer to peer connection.
+  // See layout::Notice. Returns the notice's number, or layout::kNoNotice; the agent itself, which
+  // has nobody to tell, always the latter.
+  virtual std::uint32_t put_up(const layout::Address& local, bool peer) {
+    static_cast<void>(local), static_cast<void>(peer);
+    return layout::kNoNotice;
+  }
+  // Takes it back; not called with kNoNotice.
+  virtual void take_down(std::uint32_t notice) { static_cast<void>(notice); }
+};
+
+}  // namespace viaduct
+
+#endif

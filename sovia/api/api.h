@@ -1,0 +1,83 @@
+// What the files api_*.cc share. Each function of sovia.h first asks the table whether the
+// descriptor is a socket of ours, and if so, whether its data may go over a lane; all else is the C
+// library's.
+#ifndef VIADUCT_SOVIA_API_API_H
+#define VIADUCT_SOVIA_API_API_H
+
+#include <cerrno>
+
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/socket.h"
+#include "sovia/sovia.h"
+#include "sovia/socket/table.h"
+
+namespace viaduct::sovia {
+
+// A function of the C library that is not in kernel.h's list; nullptr if the library is too old.
+//     const auto call = late<decltype(&::epoll_pwait2)>("epoll_pwait2");
+template <class F>
+F late(const char* name) {
+  kernel::prepare();
+  return reinterpret_cast<F>(kernel::find(name));
+}
+
+// Looked up once: SOVIA_LATE(preadv2)(...) is the C library's preadv2.
+#define SOVIA_LATE(name)                                                                \
+  ([]() {                                                                               \
+    static const auto found = ::viaduct::sovia::late<decltype(&::name)>(#name);         \
+    return found;                                                                       \
+  }())
+
+// The socket of a descriptor, if it is one of ours, which a function of the API is about to call.
+class Call {
+ public:
+  Call() = default;
+  explicit Call(int fd) {
+    signals::Inside::enter();
+    socket_ = table::find(fd);
+    if (!socket_) signals::Inside::leave();
+  }
+  ~Call() {
+    if (!socket_) return;
+    socket_.reset();
+    signals::Inside::leave();
+  }
+  Call(const Call&) = delete;
+
+  explicit operator bool() const { return static_cast<bool>(socket_); }
+  Socket* operator->() const { return socket_.get(); }
+  Socket& operator*() const { return *socket_; }
+
+ private:
+  SocketRef socket_;
+};
+
+// The socket of a descriptor if its data may go over a lane. The cheap test comes first. The
+// kernel's calls may be used after it.
+inline Call concerned(int fd) {
+  const Socket* const socket = table::peek(fd);
+  if (socket == nullptr || !socket->concerned()) return Call();
+  return Call(fd);
+}
+
+// Keeps errno over what a call that has succeeded still does.
+class KeepErrno {
+ public:
+  KeepErrno() : kept_(errno) {}
+  ~KeepErrno() { errno = kept_; }
+  KeepErrno(const KeepErrno&) = delete;
+
+ private:
+  int kept_;
+};
+
+inline int failed(int error) {
+  errno = error;
+  return -1;
+}
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,381 @@
+// Sending and receiving: send, recv, read, write and their kin.
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+#include "sovia/api/api.h"
+#include "sovia/api/guarded_copy.h"
+#include "sovia/process/scm_rights.h"
+#include "sovia/poll/waiting.h"
+
+using namespace viaduct::sovia;
+
+namespace {
+
+// What only the kernel can do. Without MSG_OOB a receive from the lane and one from the kernel look
+// the same to the program.
+constexpr int kKernelReceives = MSG_OOB | MSG_ERRQUEUE;
+constexpr int kKernelSends = MSG_OOB | MSG_FASTOPEN;
+
+constexpr unsigned kMostMessages = 1024;  // of sendmmsg: the kernel's UIO_MAXIOV
+
+ssize_t counted(Counter counter, ssize_t result) {
+  if (result > 0) counters::add(counter, static_cast<std::uint64_t>(result));
+  return result;
+}
+
+// Bytes that went through the kernel on a socket of ours.
+ssize_t kernel_sent(ssize_t result) { return counted(Counter::kBytesSentKernel, result); }
+ssize_t kernel_received(ssize_t result) { return counted(Counter::kBytesReceivedKernel, result); }
+
+// Whether the kernel would refuse these pieces; it then gets them, to say so.
+bool refused(const iovec* pieces, std::size_t count) {
+  if (count > IOV_MAX || !can_read(pieces, count * sizeof *pieces)) return true;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (pieces[i].iov_len > SSIZE_MAX) return true;
+  }
+  return false;
+}
+
+// A structure of the program's, which need not be there. False if it isn't: the kernel then says EFAULT.
+template <class T>
+bool take(T& to, const T* from) {
+  return copy_guarded(&to, from, sizeof to);
+}
+template <class T>
+bool put(T* to, const T& from) {
+  return copy_guarded(to, &from, sizeof from);
+}
+
+bool empty(const iovec* pieces, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (pieces[i].iov_len != 0) return false;
+  }
+  return true;
+}
+
+// Written to and never read. Not each thread's own: memory that every thread has from its beginning is
+// taken off the stack that its program chose for it.
+constexpr std::size_t kNowhere = 16384;
+char g_nowhere[kNowhere];
+
+// MSG_TRUNC on TCP: takes the bytes and throws them away. All pieces are the same memory.
+ssize_t discard(int fd, Socket& socket, std::size_t bytes, int flags) {
+  constexpr std::size_t kPieces = 64;
+  iovec pieces[kPieces];
+  std::size_t count = 0;
+  for (; bytes != 0 && count < kPieces; ++count) {
+    pieces[count] = {g_nowhere, bytes < kNowhere ? bytes : kNowhere};
+    bytes -= pieces[count].iov_len;
+  }
+  return socket.receive(fd, pieces, count, flags & ~MSG_TRUNC);
+}
+
+std::size_t sum(const iovec* pieces, std::size_t count) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (__builtin_add_overflow(bytes, pieces[i].iov_len, &bytes)) return SIZE_MAX;
+  }
+  return bytes;
+}
+
+ssize_t receive(int fd, Socket& socket, const iovec* pieces, std::size_t count, int flags) {
+  if ((flags & MSG_TRUNC) != 0) return discard(fd, socket, sum(pieces, count), flags);
+  return socket.receive(fd, pieces, count, flags);
+}
+
+// Control data for bytes that the kernel has not delivered: what there is of it goes to the buffer that
+// `message` names. Its length.
+std::size_t add_control(int fd, Socket& socket, msghdr& message) {
+  const unsigned wanted = socket.control_wanted();
+  if (wanted == 0 || message.msg_controllen == 0) return 0;
+  std::size_t used = 0;
+  const auto add = [&](int level, int type, const void* data, std::size_t bytes) {
+    alignas(cmsghdr) std::byte one[CMSG_SPACE(16)] = {};
+    if (message.msg_controllen - used < CMSG_LEN(bytes)) {
+      message.msg_flags |= MSG_CTRUNC;
+      return;
+    }
+    auto* const head = reinterpret_cast<cmsghdr*>(one);
+    head->cmsg_len = CMSG_LEN(bytes);
+    head->cmsg_level = level;
+    head->cmsg_type = type;
+    memcpy(CMSG_DATA(head), data, bytes);
+    if (!copy_guarded(static_cast<std::byte*>(message.msg_control) + used, one, CMSG_LEN(bytes))) return;
+    used += CMSG_SPACE(bytes);
+    if (used > message.msg_controllen) used = message.msg_controllen;
+  };
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if ((wanted & kControlTime) != 0) {
+    const timeval rough = {now.tv_sec, now.tv_nsec / 1000};
+    add(SOL_SOCKET, SO_TIMESTAMP, &rough, sizeof rough);
+  }
+  if ((wanted & kControlTimeNs) != 0) add(SOL_SOCKET, SO_TIMESTAMPNS, &now, sizeof now);
+  if ((wanted & kControlUnread) != 0) {
+    int in_kernel = 0;
+    kernel::ioctl(fd, FIONREAD, &in_kernel);
+    const int unread = socket.unread(in_kernel);
+    constexpr int kTcpInq = 36;
+    add(IPPROTO_TCP, kTcpInq, &unread, sizeof unread);
+  }
+  return used;
+}
+
+bool is_valid(const timespec& time) {
+  return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < 1'000'000'000;
+}
+
+// Makes the kernel the one who sends next. Called for flags and control data.
+void leave_to_send(int fd, Socket& socket, int flags) {
+  const KeepErrno keep;
+  socket.leave_sending(fd, (flags & MSG_OOB) != 0 ? Reason::kUrgent : Reason::kOption);
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------ sending
+
+ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
+  const Socket* const known = table::peek(fd);
+  if (known == nullptr) return kernel::send(fd, data, bytes, flags);
+  if (!known->concerned()) return kernel_sent(kernel::send(fd, data, bytes, flags));
+  const Call socket = concerned(fd);
+  if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
+    return kernel_sent(kernel::send(fd, data, bytes, flags));
+  }
+  if ((flags & kKernelSends) != 0) {
+    leave_to_send(fd, *socket, flags);
+    const signals::Outside outside;
+    return kernel_sent(kernel::send(fd, data, bytes, flags));
+  }
+  const iovec piece = {const_cast<void*>(data), bytes};
+  return socket->send(fd, &piece, 1, flags);
+}
+
+ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const sockaddr* address,
+                     socklen_t length) {
+  // TCP ignores the address, once it has found it readable.
+  if (address == nullptr || (length <= sizeof(sockaddr_storage) && concerned(fd))) {
+    return sovia_send(fd, data, bytes, flags);
+  }
+  return kernel::sendto(fd, data, bytes, flags, address, length);
+}
+
+ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
+  const Socket* const known = table::peek(fd);
+  msghdr given;
+  if (known == nullptr) {
+    if (!take(given, message) || given.msg_controllen == 0 ||
+        !can_read(given.msg_control, given.msg_controllen)) {
+      return kernel::sendmsg(fd, message, flags);
+    }
+    const passing::Outgoing outgoing(given);
+    return kernel::sendmsg(fd, outgoing.message(), flags);
+  }
+  const Call socket = concerned(fd);
+  if (!socket || !take(given, message) || refused(given.msg_iov, given.msg_iovlen) ||
+      empty(given.msg_iov, given.msg_iovlen)) {
+    return kernel_sent(kernel::sendmsg(fd, message, flags));
+  }
+  if ((flags & kKernelSends) != 0 || given.msg_controllen != 0) {
+    leave_to_send(fd, *socket, flags);
+    const signals::Outside outside;
+    return kernel_sent(kernel::sendmsg(fd, message, flags));
+  }
+  return socket->send(fd, given.msg_iov, given.msg_iovlen, flags);
+}
+
+int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
+  const Call socket = concerned(fd);
+  if (count > kMostMessages) count = kMostMessages;
+  if (!socket) {
+    bool more = false;
+    for (unsigned i = 0; i < count; ++i) {
+      msghdr message;
+      if (!take(message, &messages[i].msg_hdr)) break;
+      if (message.msg_controllen == 0) continue;
+      if (!can_read(message.msg_control, message.msg_controllen)) break;
+      more = passing::Outgoing(message).has_more() || more;
+    }
+    if (!more) return kernel::sendmmsg(fd, messages, count, flags);
+  }
+  unsigned done = 0;
+  for (; done < count; ++done) {
+    const ssize_t sent = sovia_sendmsg(fd, &messages[done].msg_hdr, flags);
+    if (sent < 0) break;
+    if (!put(&messages[done].msg_len, static_cast<unsigned>(sent))) {
+      errno = EFAULT;
+      break;
+    }
+  }
+  return done == 0 && count != 0 ? -1 : static_cast<int>(done);
+}
+
+ssize_t sovia_write(int fd, const void* data, size_t bytes) {
+  const Socket* const known = table::peek(fd);
+  if (known == nullptr) return kernel::write(fd, data, bytes);
+  if (!known->concerned()) return kernel_sent(kernel::write(fd, data, bytes));
+  const Call socket = concerned(fd);
+  if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
+    return kernel_sent(kernel::write(fd, data, bytes));
+  }
+  const iovec piece = {const_cast<void*>(data), bytes};
+  return socket->send(fd, &piece, 1, 0);
+}
+
+ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
+  const Socket* const known = table::peek(fd);
+  if (known == nullptr) return kernel::writev(fd, pieces, count);
+  const Call socket = concerned(fd);
+  const std::size_t n = static_cast<std::size_t>(count);
+  if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
+    return kernel_sent(kernel::writev(fd, pieces, count));
+  }
+  return socket->send(fd, pieces, n, 0);
+}
+
+ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
+  if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
+    const Call socket = concerned(fd);
+    const std::size_t n = static_cast<std::size_t>(count);
+    if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
+      return socket->send(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
+    }
+  }
+  return SOVIA_LATE(pwritev2)(fd, pieces, count, offset, flags);
+}
+
+// ------------------------------------------------------------------ receiving
+
+ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
+  Socket* const known = table::peek(fd);
+  if (known == nullptr) return kernel::recv(fd, data, bytes, flags);
+  if (!known->concerned()) return kernel_received(kernel::recv(fd, data, bytes, flags));
+  if (bytes != 0 && (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0 && known->finds_nothing(flags)) {
+    return failed(EAGAIN);
+  }
+  const Call socket = concerned(fd);
+  if (!socket || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) {
+    return kernel_received(kernel::recv(fd, data, bytes, flags));
+  }
+  const iovec piece = {data, bytes};
+  return receive(fd, *socket, &piece, 1, flags);
+}
+
+ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* address,
+                       socklen_t* length) {
+  if (address == nullptr) return sovia_recv(fd, data, bytes, flags);
+  const Call socket = concerned(fd);
+  socklen_t room;
+  if (!socket || (flags & kKernelReceives) != 0 || !take(room, length) ||
+      static_cast<int>(room) < 0 || bytes > SSIZE_MAX) {
+    return kernel::recvfrom(fd, data, bytes, flags, address, length);
+  }
+  const iovec piece = {data, bytes};
+  const ssize_t received = receive(fd, *socket, &piece, 1, flags);
+  if (received >= 0 && !put(length, socklen_t{0})) return failed(EFAULT);  // TCP tells no address
+  return received;
+}
+
+ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
+  const Socket* const known = table::peek(fd);
+  if (known == nullptr) {
+    const ssize_t received = kernel::recvmsg(fd, message, flags);
+    if (received >= 0 && message->msg_controllen != 0) passing::after_receive(*message);
+    return received;
+  }
+  const Call socket = concerned(fd);
+  msghdr given;
+  if (!socket || !take(given, message) || (flags & kKernelReceives) != 0 ||
+      refused(given.msg_iov, given.msg_iovlen)) {
+    return kernel_received(kernel::recvmsg(fd, message, flags));
+  }
+  if (given.msg_controllen != 0 && socket->receives_in_kernel()) {
+    const signals::Outside outside;
+    return kernel_received(kernel::recvmsg(fd, message, flags));
+  }
+  const ssize_t received = receive(fd, *socket, given.msg_iov, given.msg_iovlen, flags);
+  if (received < 0) return received;
+  // What TCP answers: no address, and control data only for what came before the connection left its
+  // lane for the option that asks for it.
+  if (given.msg_name != nullptr) given.msg_namelen = 0;
+  given.msg_flags = flags & MSG_CMSG_CLOEXEC;
+  given.msg_controllen = add_control(fd, *socket, given);
+  return put(message, given) ? received : failed(EFAULT);
+}
+
+int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, timespec* timeout) {
+  const Call socket = concerned(fd);
+  timespec limit{};
+  if (!socket || (flags & kKernelReceives) != 0 || count == 0 ||
+      (timeout != nullptr && !(take(limit, timeout) && is_valid(limit)))) {
+    const int received = kernel::recvmmsg(fd, messages, count, flags, timeout);
+    for (int i = 0; i < received; ++i) {
+      if (messages[i].msg_hdr.msg_controllen != 0) passing::after_receive(messages[i].msg_hdr);
+    }
+    return received;
+  }
+  // As the kernel does it: the time is looked at after each message only.
+  const std::uint64_t deadline = deadline_in(timeout != nullptr ? &limit : nullptr);
+  int one_flags = flags & ~MSG_WAITFORONE;
+  unsigned done = 0;
+  while (done < count) {
+    const ssize_t received = sovia_recvmsg(fd, &messages[done].msg_hdr, one_flags);
+    if (received < 0) break;
+    if (!put(&messages[done].msg_len, static_cast<unsigned>(received))) {
+      errno = EFAULT;
+      break;
+    }
+    ++done;
+    if ((flags & MSG_WAITFORONE) != 0) one_flags |= MSG_DONTWAIT;
+    if (timeout != nullptr && now_ns() >= deadline) break;
+  }
+  if (done == 0) return -1;
+  if (timeout != nullptr) {
+    const std::uint64_t now = now_ns();
+    const std::uint64_t left = deadline > now ? deadline - now : 0;
+    limit = {static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+    if (!put(timeout, limit)) return failed(EFAULT);
+  }
+  return static_cast<int>(done);
+}
+
+ssize_t sovia_read(int fd, void* data, size_t bytes) {
+  Socket* const known = table::peek(fd);
+  if (known == nullptr) return kernel::read(fd, data, bytes);
+  if (!known->concerned()) return kernel_received(kernel::read(fd, data, bytes));
+  if (bytes != 0 && known->finds_nothing(0)) return failed(EAGAIN);
+  const Call socket = concerned(fd);
+  // Unlike recv, read of nothing does not wait.
+  if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
+    return kernel_received(kernel::read(fd, data, bytes));
+  }
+  const iovec piece = {data, bytes};
+  return socket->receive(fd, &piece, 1, 0);
+}
+
+ssize_t sovia_readv(int fd, const iovec* pieces, int count) {
+  const Socket* const known = table::peek(fd);
+  if (known == nullptr) return kernel::readv(fd, pieces, count);
+  const Call socket = concerned(fd);
+  const std::size_t n = static_cast<std::size_t>(count);
+  if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
+    return kernel_received(kernel::readv(fd, pieces, count));
+  }
+  return socket->receive(fd, pieces, n, 0);
+}
+
+ssize_t sovia_preadv2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
+  if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
+    const Call socket = concerned(fd);
+    const std::size_t n = static_cast<std::size_t>(count);
+    if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
+      return socket->receive(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
+    }
+  }
+  return SOVIA_LATE(preadv2)(fd, pieces, count, offset, flags);
+}

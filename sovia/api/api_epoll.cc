@@ -1,0 +1,114 @@
+// epoll_create, epoll_ctl, epoll_wait and their kin.
+#include <errno.h>
+#include <limits.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "sovia/poll/epoll_set.h"
+#include "sovia/api/guarded_copy.h"
+#include "sovia/process/libc.h"
+#include "sovia/poll/ready_arguments.h"
+#include "sovia/process/signals.h"
+#include "sovia/sovia.h"
+#include "sovia/poll/waiting.h"
+
+using namespace viaduct::sovia;
+
+namespace {
+
+// What the kernel would refuse at once is left to it.
+constexpr int kMost = INT_MAX / static_cast<int>(sizeof(epoll_event));
+
+EpollSetRef set_for(int epfd, epoll_event* events, int most) {
+  if (most <= 0 || most > kMost || !copy_guarded(events, events, sizeof *events)) return nullptr;
+  return epoll_sets::find_or_look(epfd);
+}
+
+// To a few milliseconds, and cheap.
+std::uint64_t about_now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeout,
+                  const sigset_t* mask) {
+  using Wait = int (*)(int, epoll_event*, int, const timespec*, const sigset_t*);
+  static const auto wait = reinterpret_cast<Wait>(kernel::find("epoll_pwait2"));
+  if (wait != nullptr) return wait(epfd, events, most, timeout, mask);
+  constexpr std::size_t kMaskBytes = 8;
+  return static_cast<int>(
+      ::syscall(SYS_epoll_pwait2, epfd, events, most, timeout, mask, kMaskBytes));
+}
+
+}  // namespace
+
+int sovia_epoll_create(int size) {
+  kernel::prepare();
+  const int epfd = kernel::epoll_create(size);
+  const signals::Inside inside;
+  epoll_sets::opened(epfd);
+  return epfd;
+}
+
+int sovia_epoll_create1(int flags) {
+  kernel::prepare();
+  const int epfd = kernel::epoll_create1(flags);
+  const signals::Inside inside;
+  epoll_sets::opened(epfd);
+  return epfd;
+}
+
+int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
+  kernel::prepare();
+  const signals::Inside inside;
+  epoll_event given;
+  const bool readable = event != nullptr && copy_guarded(&given, event, sizeof given);
+  const EpollSetRef set =
+      event == nullptr || readable ? epoll_sets::find_or_look(epfd) : EpollSetRef();
+  if (readable) event = &given;
+  return set ? set->control(epfd, op, fd, event) : kernel::epoll_ctl(epfd, op, fd, event);
+}
+
+int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
+  const std::uint64_t begun = timeout > 0 ? about_now_ns() : 0;
+  int count;
+  if (!EpollSet::wait_fast(epfd, events, most, timeout, count)) {
+    return sovia_epoll_pwait(epfd, events, most, timeout, nullptr);
+  }
+  if (count <= 0 || !EpollSet::has_own(events, count)) return count;
+  const signals::Inside inside;
+  const EpollSetRef set = epoll_sets::find(epfd);
+  if (!set) return count;
+  const std::uint64_t deadline =
+      timeout < 0 ? kNever : begun + static_cast<std::uint64_t>(timeout) * 1'000'000;
+  return set->go_on_waiting(epfd, events, most, count, timeout == 0, timeout == 0 ? 0 : deadline);
+}
+
+int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,
+                      const sigset_t* mask) {
+  kernel::prepare();
+  const signals::Inside inside;
+  const EpollSetRef set = set_for(epfd, events, most);
+  if (!set) {
+    const signals::Outside outside;
+    return kernel::epoll_pwait(epfd, events, most, timeout, mask);
+  }
+  const bool look_only = timeout == 0;
+  return set->wait(epfd, events, most, look_only, look_only ? 0 : deadline_in_ms(timeout), mask);
+}
+
+int sovia_epoll_pwait2(int epfd, epoll_event* events, int most, const timespec* timeout,
+                       const sigset_t* mask) {
+  kernel::prepare();
+  Limit limit;
+  const bool valid = limit.take(timeout) && is_mask(mask);
+  const signals::Inside inside;
+  const EpollSetRef set = valid ? set_for(epfd, events, most) : nullptr;
+  if (!set) {
+    const signals::Outside outside;
+    return kernel_pwait2(epfd, events, most, timeout, mask);
+  }
+  return set->wait(epfd, events, most, limit.look_only, limit.deadline, mask);
+}

@@ -1,0 +1,229 @@
+// Options of sockets, and fcntl and ioctl as far as they ask or tell sockets something. Most are
+// the kernel's business alone: the connection is its own.
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+
+#include "sovia/api/api.h"
+#include "sovia/api/guarded_copy.h"
+#include "sovia/poll/epoll_set.h"
+#include "sovia/process/own_descriptors.h"
+
+using namespace viaduct::sovia;
+
+namespace {
+
+// Options that change what the data of a connection is or how it is handed over, so that only the
+// kernel can do it. Numbers that the C library's headers may lack are those of the kernel's.
+bool only_the_kernel(int level, int name, const void* value, socklen_t length) {
+  const bool given = length >= sizeof(int) && value != nullptr;
+  const int number = given ? *static_cast<const int*>(value) : 1;
+  constexpr int kTcpInq = 36, kTcpTxDelay = 37, kTcpAoAddKey = 38;
+  constexpr int kTimestampNew = 63, kTimestampNsNew = 64, kTimestampingNew = 65;
+  if (level == IPPROTO_TCP) {
+    switch (name) {
+      case TCP_ULP:
+      case TCP_REPAIR:
+      case TCP_MD5SIG:
+      case TCP_MD5SIG_EXT:
+      case TCP_FASTOPEN_CONNECT:
+      case kTcpAoAddKey:
+        return true;
+      case kTcpInq:
+      case kTcpTxDelay:
+        return number != 0;
+      default:
+        return false;
+    }
+  }
+  if (level != SOL_SOCKET) return false;
+  switch (name) {
+    case SO_ATTACH_FILTER:
+    case SO_ATTACH_BPF:
+    case SO_PEEK_OFF:
+      return true;
+    case SO_TIMESTAMP:
+    case SO_TIMESTAMPNS:
+    case SO_TIMESTAMPING:
+    case kTimestampNew:
+    case kTimestampNsNew:
+    case kTimestampingNew:
+    case SO_ZEROCOPY:
+      return number != 0;
+    case SO_RCVLOWAT:
+      return number > 1;
+    default:
+      return false;
+  }
+}
+
+// What control data an option asks for.
+unsigned control_of(int level, int name) {
+  constexpr int kTcpInq = 36, kTimestampNew = 63, kTimestampNsNew = 64;
+  if (level == IPPROTO_TCP) return name == kTcpInq ? kControlUnread : 0;
+  if (level != SOL_SOCKET) return 0;
+  if (name == SO_TIMESTAMP || name == kTimestampNew) return kControlTime;
+  return name == SO_TIMESTAMPNS || name == kTimestampNsNew ? kControlTimeNs : 0;
+}
+
+bool changes_pushing(int level, int name) {
+  return level == IPPROTO_TCP && (name == TCP_NODELAY || name == TCP_CORK);
+}
+
+// Options that the library follows itself.
+bool changes_mode(int level, int name) {
+  constexpr int kReceiveTimeoutNew = 66, kSendTimeoutNew = 67;
+  if (changes_pushing(level, name)) return true;
+  if (level != SOL_SOCKET) return false;
+  return name == SO_RCVTIMEO || name == SO_SNDTIMEO || name == kReceiveTimeoutNew ||
+         name == kSendTimeoutNew || name == SO_LINGER || name == SO_OOBINLINE ||
+         name == SO_SNDBUF || name == SO_RCVBUF;
+}
+
+// What the kernel does at once, and a call that waits in the library has to be told of.
+void follow(int fd, Socket& socket, int name, const void* value) {
+  constexpr int kReceiveTimeoutNew = 66, kSendTimeoutNew = 67;
+  const bool receiving = name == SO_RCVTIMEO || name == kReceiveTimeoutNew;
+  if (receiving || name == SO_SNDTIMEO || name == kSendTimeoutNew) {
+    // The kernel takes a negative time for none at all, and tells it like no limit.
+    timeval time{};
+    socket.set_waits_not(receiving, copy_guarded(&time, value, sizeof time) && time.tv_sec < 0);
+  }
+  if (name == SO_SNDBUF || name == SO_SNDBUFFORCE) socket.room_changed(fd);
+}
+
+int duplicate(int fd, int copy) {
+  if (copy >= 0) {
+    const KeepErrno keep;
+    table::copied(fd, copy);
+    epoll_sets::copied(fd, copy);
+  }
+  return copy;
+}
+
+int set_flags(int fd, long flags) {
+  const Call socket(fd);
+  // SIGIO comes from the kernel, for data that comes to the kernel.
+  if (socket && (flags & O_ASYNC) != 0) socket->leave_for_good(fd, Reason::kOption);
+  const int result = kernel::fcntl(fd, F_SETFL, flags);
+  if (socket && result == 0) socket->mode_changed();
+  return result;
+}
+
+// The int that FIONREAD and the like fill in, by what the lane has.
+int add_unread(int fd, int result, void* argument) {
+  const Call socket = concerned(fd);
+  int* const bytes = static_cast<int*>(argument);
+  if (socket && result == 0) *bytes = socket->unread(*bytes);
+  return result;
+}
+
+int add_unsent(int fd, int result, void* argument) {
+  const Call socket = concerned(fd);
+  int* const bytes = static_cast<int*>(argument);
+  if (socket && result == 0) *bytes = socket->unsent(*bytes);
+  return result;
+}
+
+}  // namespace
+
+int sovia_getsockopt(int fd, int level, int name, void* value, socklen_t* length) {
+  kernel::prepare();
+  if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) {
+    const Call socket = concerned(fd);
+    if (socket) socket->leave_for_good(fd, Reason::kOption);
+  }
+  return kernel::getsockopt(fd, level, name, value, length);
+}
+
+int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t length) {
+  const Socket* const known = table::peek(fd);
+  if (known == nullptr) {
+    kernel::prepare();
+    return kernel::setsockopt(fd, level, name, value, length);
+  }
+  const Call socket(fd);
+  if (socket && can_read(value, length) && only_the_kernel(level, name, value, length)) {
+    if (socket->concerned()) socket->leave_for_good(fd, Reason::kOption);
+    socket->forbid(Reason::kOption);
+  }
+  const int result = socket && changes_pushing(level, name)
+                         ? socket->set_pushing(fd, name, value, length)
+                         : kernel::setsockopt(fd, level, name, value, length);
+  if (!socket || result != 0) return result;
+  const KeepErrno keep;
+  if (const unsigned control = control_of(level, name); control != 0) {
+    int on = 0;
+    if (length >= sizeof on && copy_guarded(&on, value, sizeof on)) socket->want_control(control, on != 0);
+  }
+  if (changes_mode(level, name)) socket->mode_changed();
+  if (level == SOL_SOCKET) follow(fd, *socket, name, value);
+  return result;
+}
+
+int sovia_sockatmark(int fd) {
+  int mark = 0;
+  return sovia_ioctl(fd, SIOCATMARK, &mark) < 0 ? -1 : mark;
+}
+
+int sovia_fcntl(int fd, int command, ...) {
+  // Whatever the third argument is, it fits in a pointer and is passed on as one.
+  va_list arguments;
+  va_start(arguments, command);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  kernel::prepare();
+  switch (command) {
+    case F_DUPFD:
+    case F_DUPFD_CLOEXEC:
+      return duplicate(fd, kernel::fcntl(fd, command, argument));
+    case F_SETFL:
+      if (table::peek(fd) != nullptr) return set_flags(fd, reinterpret_cast<long>(argument));
+      break;
+    default:
+      break;
+  }
+  return kernel::fcntl(fd, command, argument);
+}
+
+int sovia_ioctl(int fd, unsigned long request, ...) {
+  va_list arguments;
+  va_start(arguments, request);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  const Socket* const known = table::peek(fd);
+  if (known == nullptr) {
+    kernel::prepare();
+    return kernel::ioctl(fd, request, argument);
+  }
+  switch (static_cast<unsigned>(request)) {
+    case FIONREAD:
+      return add_unread(fd, kernel::ioctl(fd, request, argument), argument);
+    case SIOCOUTQ:
+      return add_unsent(fd, kernel::ioctl(fd, request, argument), argument);
+    case SIOCATMARK: {
+      const int result = kernel::ioctl(fd, request, argument);
+      const Call socket = concerned(fd);
+      if (result == 0 && socket && socket->lane_has_data()) *static_cast<int*>(argument) = 0;
+      return result;
+    }
+    case FIOASYNC: {
+      const Call socket = concerned(fd);
+      int on = 0;
+      if (socket && copy_guarded(&on, argument, sizeof on) && on != 0) {
+        socket->leave_for_good(fd, Reason::kOption);
+      }
+      break;
+    }
+    case FIONBIO: {
+      const int result = kernel::ioctl(fd, request, argument);
+      const Call socket(fd);
+      if (result == 0 && socket) socket->mode_changed();
+      return result;
+    }
+    default:
+      break;
+  }
+  return kernel::ioctl(fd, request, argument);
+}

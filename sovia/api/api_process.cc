@@ -1,0 +1,227 @@
+// Processes: fork, exec, spawn and their kin, and the end of the process.
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "sovia/api/api.h"
+#include "sovia/api/argument_array.h"
+#include "sovia/process/fork.h"
+#include "sovia/process/inheritance.h"
+#include "sovia/process/process.h"
+
+using namespace viaduct::sovia;
+
+pid_t sovia_fork(void) {
+  kernel::prepare();
+  process::watch();
+  const pid_t child = kernel::fork();
+  if (child < 0) fork::failed();
+  return child;
+}
+
+// The child shares the parent's memory in a true vfork, and would close the parent's sockets in it.
+pid_t sovia_vfork(void) { return sovia_fork(); }
+
+// Runs no handlers of its own.
+pid_t sovia__Fork(void) {
+  kernel::prepare();
+  fork::before();
+  const pid_t child = SOVIA_LATE(_Fork)();
+  if (child == 0) {
+    fork::in_child();
+    return child;
+  }
+  fork::in_parent();
+  if (child < 0) fork::failed();
+  return child;
+}
+
+int sovia_daemon(int stay_in_directory, int keep_streams) {
+  const pid_t child = sovia_fork();
+  if (child < 0) return -1;
+  if (child > 0) kernel::_exit(0);  // sockets are the child's now
+  if (setsid() < 0) return -1;
+  if (!stay_in_directory && chdir("/") != 0) return -1;
+  if (keep_streams) return 0;
+  const int null = open("/dev/null", O_RDWR);
+  if (null < 0) return -1;
+  struct stat about;
+  if (fstat(null, &about) != 0 || !S_ISCHR(about.st_mode)) {
+    kernel::close(null);
+    return failed(ENODEV);
+  }
+  for (int stream = 0; stream <= 2; ++stream) sovia_dup2(null, stream);
+  if (null > 2) kernel::close(null);
+  return 0;
+}
+
+// ------------------------------------------------------------------ exec
+
+// It may fail, so all stays usable.
+int sovia_execve(const char* path, char* const arguments[], char* const environment[]) {
+  Succession next;
+  return kernel::execve(path, arguments, next.environment(environment));
+}
+
+int sovia_execv(const char* path, char* const arguments[]) {
+  return sovia_execve(path, arguments, environ);
+}
+
+int sovia_execvp(const char* file, char* const arguments[]) {
+  return sovia_execvpe(file, arguments, environ);
+}
+
+int sovia_execvpe(const char* file, char* const arguments[], char* const environment[]) {
+  Succession next;
+  return SOVIA_LATE(execvpe)(file, arguments, next.environment(environment));
+}
+
+int sovia_execl(const char* path, const char* argument, ...) {
+  SOVIA_ARGUMENT_ARRAY(all, (void)0);
+  return sovia_execv(path, all);
+}
+
+int sovia_execlp(const char* file, const char* argument, ...) {
+  SOVIA_ARGUMENT_ARRAY(all, (void)0);
+  return sovia_execvp(file, all);
+}
+
+int sovia_execle(const char* path, const char* argument, ...) {
+  SOVIA_ARGUMENT_ARRAY(all, char* const* const environment = va_arg(given, char* const*));
+  return sovia_execve(path, all, environment);
+}
+
+int sovia_fexecve(int fd, char* const arguments[], char* const environment[]) {
+  Succession next;
+  return kernel::fexecve(fd, arguments, next.environment(environment));
+}
+
+int sovia_execveat(int directory, const char* path, char* const arguments[],
+                   char* const environment[], int flags) {
+  Succession next;
+  return static_cast<int>(syscall(SYS_execveat, directory, path, arguments,
+                                  next.environment(environment), flags));
+}
+
+// ------------------------------------------------------------------ programs in children
+
+int sovia_posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
+                      const posix_spawnattr_t* attributes, char* const arguments[],
+                      char* const environment[]) {
+  fork::Spawning spawning;
+  const int error = kernel::posix_spawn(pid, path, actions, attributes, arguments,
+                                        spawning.environment(environment));
+  if (error != 0) spawning.undo();
+  return error;
+}
+
+int sovia_posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
+                       const posix_spawnattr_t* attributes, char* const arguments[],
+                       char* const environment[]) {
+  fork::Spawning spawning;
+  const int error = kernel::posix_spawnp(pid, file, actions, attributes, arguments,
+                                         spawning.environment(environment));
+  if (error != 0) spawning.undo();
+  return error;
+}
+
+// The child gets the socket although it may close on exec: it is passed on, as by SCM_RIGHTS.
+int sovia_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions, int fd, int copy) {
+  const Call socket(fd);
+  if (socket) {
+    const KeepErrno keep;
+    socket->leave_for_good(fd, Reason::kPassed);
+    socket->will_be_passed();
+  }
+  return SOVIA_LATE(posix_spawn_file_actions_adddup2)(actions, fd, copy);
+}
+
+namespace {
+
+// For functions of the C library that take the program's environment by themselves. Only if there is
+// something to tell.
+class OtherEnvironment {
+ public:
+  explicit OtherEnvironment(char* const* other) : own_(environ) { environ = const_cast<char**>(other); }
+  ~OtherEnvironment() { environ = own_; }
+  OtherEnvironment(const OtherEnvironment&) = delete;
+
+ private:
+  char** const own_;
+};
+
+// As the C library's system(), with the environment that is given.
+int run_shell(const char* command, char* const* environment) {
+  const char* const arguments[] = {"sh", "-c", "--", command, nullptr};
+  sigset_t blocked, before, defaults;
+  struct sigaction ignore = {}, interrupt, quit;
+  ignore.sa_handler = SIG_IGN;
+  kernel::sigaction(SIGINT, &ignore, &interrupt);
+  kernel::sigaction(SIGQUIT, &ignore, &quit);
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  sigemptyset(&defaults);
+  if (interrupt.sa_handler != SIG_IGN) sigaddset(&defaults, SIGINT);
+  if (quit.sa_handler != SIG_IGN) sigaddset(&defaults, SIGQUIT);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigmask(&attributes, &before);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  pid_t shell;
+  constexpr int kNoShell = 127 << 8;
+  int status = kNoShell;
+  const int error = kernel::posix_spawn(&shell, "/bin/sh", nullptr, &attributes,
+                                        const_cast<char* const*>(arguments), environment);
+  posix_spawnattr_destroy(&attributes);
+  if (error == 0) {
+    while (waitpid(shell, &status, 0) < 0) {
+      if (errno == EINTR) continue;
+      status = -1;
+      break;
+    }
+  }
+  kernel::sigaction(SIGINT, &interrupt, nullptr);
+  kernel::sigaction(SIGQUIT, &quit, nullptr);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) errno = error;
+  return status;
+}
+
+}  // namespace
+
+int sovia_system(const char* command) {
+  fork::Spawning spawning;
+  char* const* const environment = spawning.environment(environ);
+  const int status = environment == environ || command == nullptr
+                         ? kernel::system(command)
+                         : run_shell(command, environment);
+  spawning.undo();
+  return status;
+}
+
+FILE* sovia_popen(const char* command, const char* mode) {
+  fork::Spawning spawning;
+  char* const* const environment = spawning.environment(environ);
+  FILE* stream;
+  if (environment == environ) {
+    stream = kernel::popen(command, mode);
+  } else {
+    const OtherEnvironment other(environment);
+    stream = kernel::popen(command, mode);
+  }
+  if (stream == nullptr) spawning.undo();
+  return stream;
+}
+
+// ------------------------------------------------------------------ the end
+
+void sovia__exit(int status) {
+  kernel::prepare();
+  process::finish();
+  kernel::_exit(status);
+  __builtin_unreachable();
+}
+
+void sovia__Exit(int status) { sovia__exit(status); }

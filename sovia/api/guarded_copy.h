@@ -1,0 +1,30 @@
+// Memory that a program hands over may not be there: the kernel says EFAULT then, and so do we.
+#ifndef VIADUCT_SOVIA_API_GUARDED_COPY_H
+#define VIADUCT_SOVIA_API_GUARDED_COPY_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include <vipl/vipl_ext.h>
+
+namespace viaduct::sovia {
+
+// False if some of it can't be read or written.
+inline bool copy_guarded(void* to, const void* from, std::size_t bytes) {
+  return VipxCopy(to, from, bytes) != 0;
+}
+
+// Whether memory can be read: a byte of each page.
+inline bool can_read(const void* data, std::size_t bytes) {
+  constexpr std::uintptr_t kPage = 4096;
+  const auto from = reinterpret_cast<std::uintptr_t>(data);
+  char seen;
+  for (std::uintptr_t at = from; bytes != 0 && at < from + bytes; at = (at / kPage + 1) * kPage) {
+    if (!copy_guarded(&seen, reinterpret_cast<const void*>(at), 1)) return false;
+  }
+  return true;
+}
+
+}  // namespace viaduct::sovia
+
+#endif

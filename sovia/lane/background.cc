@@ -1,0 +1,557 @@
+#include "sovia/lane/background.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "sovia/lane/background_state.h"
+#include "sovia/process/counters.h"
+#include "sovia/lane/engine.h"
+#include "sovia/poll/epoll_set.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/options.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/socket/socket_pool.h"
+#include "sovia/socket/table.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia::background {
+State& state() {
+  static State& made = *new State;
+  return made;
+}
+
+// A descriptor is forgotten before it is closed: one that still is the socket's was so when it was copied.
+int copy_descriptor(Socket& socket) {
+  struct Search {
+    Socket& socket;
+    int copy;
+  } search{socket, -1};
+  table::for_each(
+      [](int fd, Socket& each, void* context) {
+        auto& wanted = *static_cast<Search*>(context);
+        if (&each != &wanted.socket || wanted.copy >= 0) return;
+        constexpr int kHigh = 900;
+        int copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
+        if (copy < 0) copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        if (copy < 0) return;
+        if (table::find(fd).get() == &each) {
+          own_descriptors::mark(copy);
+          wanted.copy = copy;
+        } else {
+          kernel::close(copy);
+        }
+      },
+      &search);
+  return search.copy;
+}
+
+namespace {
+
+constexpr std::uint64_t kFirstLookNs = 100'000;      // at whether the peer has asked
+constexpr std::uint64_t kSeldomNs = 20 * kMs;
+constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
+constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
+constexpr std::uint64_t kFarewellNs = 300 * kMs;     // at the end, without anything moving
+
+std::atomic<int> g_poke{-1};
+std::atomic<bool> g_stops{false};  // when the last lane has gone
+std::atomic<bool> g_idle{false};  // sleeps, so it must be poked
+std::atomic<std::uint64_t> g_flush_at{kNever};
+
+void poke() {
+  if (!g_idle.exchange(false)) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t put = kernel::write(g_poke.load(), &one, sizeof one);
+}
+
+// ---------------------------------------------------------------------------- the thread
+
+void do_tasks() {
+  for (;;) {
+    Task task;
+    {
+      const std::scoped_lock guard(state().lock);
+      if (state().tasks.empty()) return;
+      task = std::move(state().tasks.back());
+      state().tasks.pop_back();
+      state().at_work = task.socket.get();
+      state().cancelled = false;
+    }
+    if (!task.socket) {
+      open_nic(task.flow);
+      continue;
+    }
+    const Reason why = task.flow_known ? open_lane(task) : Reason::kShort;
+    bool cancelled;
+    {
+      const std::scoped_lock guard(state().lock);
+      state().at_work = nullptr;
+      cancelled = state().cancelled;
+      if (cancelled && why == Reason::kNone) state().ends.back()->cancelled.store(true);
+    }
+    if (why != Reason::kNone && !cancelled) task.socket->lane_refused(why);
+  }
+}
+
+// What is left to be done for sockets whose lanes have broken, and what to sleep on for that.
+void look_at_falling() {
+  std::vector<Falling> fallen;
+  {
+    const std::scoped_lock guard(state().lock);
+    fallen.swap(state().fallen);
+  }
+  for (Falling& one : fallen) state().falling.push_back(std::move(one));
+  for (std::size_t i = 0; i < state().falling.size();) {
+    Falling& one = state().falling[i];
+    one.wanted = one.socket->falling();
+    if (one.wanted != 0 && one.fd < 0) one.fd = copy_descriptor(*one.socket);
+    if (one.wanted != 0 && one.fd >= 0) {
+      one.socket->go_on_falling(one.fd);
+      one.wanted = one.socket->falling();
+      // Part of a record: the rest comes in a moment.
+      pollfd readable{one.fd, POLLIN, 0};
+      if ((one.wanted & POLLIN) != 0 && kernel::poll(&readable, 1, 0) > 0) {
+        one.wanted = static_cast<short>((one.wanted & ~POLLIN) | POLLPRI);
+      }
+    }
+    // One that the program has closed meanwhile is nobody's.
+    if (one.wanted == 0 || (one.fd < 0 && one.socket->closed())) {
+      if (one.fd >= 0) {
+        own_descriptors::release(one.fd);
+        kernel::close(one.fd);
+      }
+      one = std::move(state().falling.back());
+      state().falling.pop_back();
+    } else {
+      ++i;
+    }
+  }
+}
+
+// All that have changed, and those that something may be due for.
+void look_at_lanes() {
+  LaneEnd* queue;
+  {
+    const std::scoped_lock guard(state().lock);
+    queue = state().queue;
+    state().queue = nullptr;
+    for (LaneEnd* end = queue; end != nullptr; end = end->next_queued) {
+      end->listed = true;
+      end->queued.store(false);
+    }
+  }
+  const std::uint64_t now = now_ns();
+  for (std::size_t i = 0; i < state().ends.size();) {
+    LaneEnd* const end = state().ends[i];
+    if (end->claimed && claim_has_served(*end, now)) unclaim(*end);
+    if (end->doubted && now >= end->unclaim_at) tell_doubt(*end);
+    const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
+    // Who found it ended could not tell the others there and then.
+    if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);
+    end->listed = false;
+    if (!due || end->pins != 0 || advance(*end, now) || !free_end(i)) ++i;
+  }
+}
+
+void flush_held() {
+  const std::uint64_t now = now_ns();
+  if (now < g_flush_at.load()) return;
+  g_flush_at.store(kNever);
+  for (LaneEnd* const end : state().ends) {
+    if (!end->holding.exchange(false)) continue;
+    unsigned changes = 0;
+    {
+      const std::scoped_lock guard(end->lane.lock());
+      if (!end->lane.wants_turn() && !end->lane.awaits_completion()) continue;
+      if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
+      changes = end->lane.turn();
+      if (end->lane.is_corked() && now >= end->corked_until) {
+        end->lane.push();
+        end->corked_until = 0;
+      } else {
+        end->lane.flush();
+      }
+      if (end->lane.wants_turn() || end->lane.awaits_completion()) flush_later(*end);
+    }
+    if (changes != 0) engine::changed(*end->socket);
+  }
+}
+
+// When something is due of itself.
+std::uint64_t next_due() {
+  const std::uint64_t now = now_ns();
+  std::uint64_t due = g_flush_at.load();
+  if (g_stops.load()) due = std::min(due, now + kMs);
+  // A record may have come in part, or the program read what is before it.
+  if (!state().falling.empty()) due = std::min(due, now + kSeldomNs);
+  for (const LaneEnd* const end : state().ends) {
+    if (end->stage == LaneEnd::Stage::kOpen) {
+      if (end->claimed || end->doubted) due = std::min(due, std::max(end->unclaim_at, now));
+      if (end->closing) due = std::min(due, now + kSeldomNs);
+      continue;
+    }
+    // A peer that is as busy as this end asks soon; one that is not, some time.
+    const std::uint64_t age = now - end->asked_at;
+    due = std::min(due, now + std::clamp(age / 4, kFirstLookNs, kSeldomNs));
+  }
+  return due;
+}
+
+void run() {
+  const int poke_descriptor = g_poke.load();
+  std::uint32_t turns_before = engine::turns();
+  for (;;) {
+    do_tasks();
+    look_at_lanes();
+    look_at_falling();
+    flush_held();
+    if (g_stops.load() && state().ends.empty() && state().falling.empty()) return;
+    g_idle.store(true);
+    {
+      const std::scoped_lock guard(state().lock);
+      if (!state().tasks.empty() || state().queue != nullptr || !state().fallen.empty()) {
+        g_idle.store(false);
+        continue;
+      }
+    }
+    const std::uint64_t due = next_due();
+    std::vector<pollfd> fds{{poke_descriptor, POLLIN, 0}};
+    for (const Falling& one : state().falling) {
+      const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
+      if (one.fd >= 0 && events != 0) fds.push_back({one.fd, events, 0});
+    }
+    if (engine::nic() == nullptr || state().ends.empty()) {
+      const std::uint64_t now = now_ns();
+      const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
+      kernel::poll(fds.data(), fds.size(), ms);
+    } else {
+      // As long as the program's own threads come by, they hear the lanes.
+      const std::uint32_t turns = engine::turns();
+      const bool listens = engine::program_listens();
+      if (turns != turns_before || listens) {
+        turns_before = turns;
+        const std::uint64_t lease = now_ns() + (listens ? kLongLeaseNs : kLeaseNs);
+        const std::uint64_t until = std::min(due, lease);
+        const std::uint64_t now = now_ns();
+        const std::uint64_t left = until > now ? until - now : 0;
+        const timespec time{static_cast<time_t>(left / 1'000'000'000),
+                            static_cast<long>(left % 1'000'000'000)};
+        kernel::ppoll(fds.data(), fds.size(), &time, nullptr);
+      } else {
+        const bool came_by = engine::listen_in_background(fds.data(), fds.size(), due);
+        turns_before = engine::turns() - (came_by ? 1 : 0);
+      }
+    }
+    g_idle.store(false);
+    std::uint64_t pokes;
+    [[maybe_unused]] const ssize_t got = kernel::read(poke_descriptor, &pokes, sizeof pokes);
+    counters::add(Counter::kBackgroundTurns);
+  }
+}
+
+void* run_thread(void*) {
+  prctl(PR_SET_NAME, "sovia");
+  run();
+  if (Nic* const nic = engine::nic(); nic != nullptr) {
+    engine::pause();
+    engine::set_nic(nullptr);
+    engine::go_on();
+    VipCloseNic(nic->handle());  // the rest of it stays: another thread may be about to look
+  }
+  const std::scoped_lock guard(state().lock);
+  state().running = false;
+  return nullptr;
+}
+
+// Under the lock.
+bool start() {
+  if (g_stops.load()) return false;
+  if (state().running) return true;
+  if (own_descriptors::scarce()) return false;
+  const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (descriptor < 0) return false;
+  g_poke.store(descriptor);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  state().running = pthread_create(&thread, &attributes, run_thread, nullptr) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return state().running;
+}
+
+// Whether what was sent on them has arrived.
+class Finished final : public Interest {
+ public:
+  explicit Finished(std::vector<LaneEnd*> ends) : ends_(std::move(ends)) {}
+  ~Finished() {
+    for (LaneEnd* const end : ends_) --end->pins;
+  }
+  bool ready() override {
+    for (LaneEnd* const end : ends_) {
+      const std::scoped_lock guard(end->lane.lock());
+      end->lane.turn();
+      if (end->stage != LaneEnd::Stage::kAsking && !end->lane.broken() &&
+          end->lane.sending() != Lane::State::kEnded) {
+        return false;
+      }
+    }
+    return true;
+  }
+  bool concerns(const Socket&) const override { return true; }
+  std::size_t unsent() const {
+    std::size_t bytes = 0;
+    for (LaneEnd* const end : ends_) {
+      const std::scoped_lock guard(end->lane.lock());
+      bytes += end->lane.unsent();
+    }
+    return bytes;
+  }
+
+ private:
+  const std::vector<LaneEnd*> ends_;
+};
+
+// As long as something moves. Then the kernel gets the rest, which may take as long as the connection lives.
+void await(std::vector<LaneEnd*> ends) {
+  const std::vector<LaneEnd*> all = ends;
+  Finished finished(std::move(ends));
+  for (std::size_t before = ~std::size_t{0}, now; (now = finished.unsent()) != before;) {
+    before = now;
+    if (wait_for(finished, nullptr, 0, now_ns() + kFarewellNs, nullptr, true,
+                 Signals::kWait) == Woken::kReady) {
+      break;
+    }
+  }
+  for (LaneEnd* const end : all) {
+    Socket& socket = *end->socket;
+    if (socket.has_fallen(*end)) continue;
+    {
+      const std::scoped_lock guard(end->lane.lock());
+      if (end->stage == LaneEnd::Stage::kAsking || end->lane.sending() == Lane::State::kEnded) continue;
+    }
+    const bool closed = socket.closed();
+    const int fd = closed ? end->keeper.load() : copy_descriptor(socket);
+    if (fd < 0) continue;
+    engine::give_up(*end);
+    socket.fall_back(fd);
+    socket.await_kernel(fd);
+    if (closed) continue;
+    own_descriptors::release(fd);
+    kernel::close(fd);
+  }
+}
+
+// What the kernel has yet to take of lanes that have broken; the thread gives it.
+void await_kept() {
+  while (Socket::count_kept() != 0) {
+    constexpr int kLookMs = 5;
+    kernel::poll(nullptr, 0, kLookMs);
+  }
+}
+
+}  // namespace
+
+void prepare(int fd) {
+  Task task;
+  task.flow_known = flow_of(fd, task.flow);
+  if (!task.flow_known || is_loopback(task.flow)) return;
+  {
+    const std::scoped_lock guard(state().lock);
+    if (!start()) return;
+    state().tasks.push_back(std::move(task));
+  }
+  poke();
+}
+
+void ask(SocketRef socket, int fd) {
+  Task task;
+  task.flow_known = flow_of(fd, task.flow);
+  task.fd = fd;
+  if (task.flow_known && is_loopback(task.flow)) {
+    socket->lane_refused(Reason::kLocal);
+    return;
+  }
+  // Both ends know the listener's port; the lower one is usually it.
+  const auto number = [](const FlowEnd& end) { return end.port[0] << 8 | end.port[1]; };
+  const bool mine = task.flow_known && number(task.flow.local) < number(task.flow.remote);
+  memcpy(&task.port, mine ? task.flow.local.port : task.flow.remote.port, sizeof task.port);
+  task.socket = static_cast<SocketRef&&>(socket);
+  Socket& asked = *task.socket;
+  bool started;
+  {
+    const std::scoped_lock guard(state().lock);
+    started = start();
+    if (started) state().tasks.push_back(std::move(task));
+  }
+  if (started) {
+    poke();
+  } else {
+    asked.lane_refused(Reason::kResources);
+  }
+}
+
+bool cancel(Socket& socket) {
+  std::unique_lock guard(state().lock);
+  for (std::size_t i = 0; i < state().tasks.size(); ++i) {
+    if (state().tasks[i].socket.get() != &socket) continue;
+    const Task dropped = std::move(state().tasks[i]);
+    state().tasks[i] = std::move(state().tasks.back());
+    state().tasks.pop_back();
+    guard.unlock();
+    return true;
+  }
+  // While the NIC is being opened one need not wait for it.
+  if (state().at_work == &socket) {
+    state().cancelled = true;
+    return true;
+  }
+  for (LaneEnd* const end : state().ends) {
+    if (end->socket.get() != &socket || end->stage != LaneEnd::Stage::kAsking) continue;
+    end->cancelled.store(true);
+    return true;
+  }
+  return false;
+}
+
+void look_at(LaneEnd& end) {
+  {
+    if (end.queued.exchange(true)) return;
+    const std::scoped_lock guard(state().lock);
+    end.next_queued = state().queue;
+    state().queue = &end;
+  }
+  poke();
+}
+
+void watch_fall(Socket& socket, int fd) {
+  bool started;
+  {
+    const std::scoped_lock guard(state().lock);
+    started = start();
+    if (started) state().fallen.push_back({socket.reference(), fd});
+  }
+  if (started) {
+    poke();
+  } else if (fd >= 0) {
+    own_descriptors::release(fd);
+    kernel::close(fd);
+  }
+}
+
+void flush_later(LaneEnd& end) {
+  if (end.holding.load(std::memory_order_relaxed) || end.holding.exchange(true)) return;
+  const std::uint64_t at = now_ns() + options().combine_us * 1000;
+  std::uint64_t before = g_flush_at.load();
+  while (at < before && !g_flush_at.compare_exchange_weak(before, at)) continue;
+  if (at < before) poke();
+}
+
+void stop() {
+  constexpr std::uint64_t kStopNs = 3'000 * kMs;
+  constexpr timespec kMoment{0, 1'000'000}, kWatch{0, 40'000'000};
+  g_stops.store(true);
+  poke();
+  const std::uint64_t until = now_ns() + kStopNs;
+  bool ran = false;
+  while (now_ns() < until) {
+    {
+      const std::scoped_lock guard(state().lock);
+      if (!state().running) break;
+    }
+    ran = true;
+    kernel::ppoll(nullptr, 0, &kMoment, nullptr);
+  }
+  // VIPL's thread takes a last look at what was closed, and then sleeps for ever.
+  if (ran) kernel::ppoll(nullptr, 0, &kWatch, nullptr);
+}
+
+void farewell() {
+  std::vector<LaneEnd*> ends;
+  {
+    const std::scoped_lock guard(state().lock);
+    if (!state().running) return;
+    ends = state().ends;
+    for (LaneEnd* const end : ends) ++end->pins;
+  }
+  for (LaneEnd* const end : ends) end->socket->finish_lane();
+  await(std::move(ends));
+  // Without a descriptor to spare, the thread has none for it.
+  table::for_each([](int fd, Socket& socket, void*) { socket.await_kernel(fd); }, nullptr);
+  await_kept();
+}
+
+void await_closed() {
+  std::vector<LaneEnd*> ends;
+  {
+    const std::scoped_lock guard(state().lock);
+    if (!state().running) return;
+    for (LaneEnd* const end : state().ends) {
+      if (!end->socket->closed()) continue;
+      ++end->pins;
+      ends.push_back(end);
+    }
+  }
+  if (!ends.empty()) await(std::move(ends));
+  await_kept();
+}
+
+void before_fork() {
+  // The order in which others lock them.
+  engine::before_fork();
+  epoll_sets::before_fork();
+  state().lock.lock();
+  SocketPool::before_fork();
+}
+void after_fork_in_parent() {
+  SocketPool::after_fork();
+  state().lock.unlock();
+  epoll_sets::after_fork(false);
+  engine::after_fork_in_parent();
+}
+
+void after_fork_in_child() {
+  for (Task& task : state().tasks) new (&task.socket) SocketRef();
+  state().tasks.clear();
+  state().queue = nullptr;
+  for (std::vector<Falling>* const all : {&state().fallen, &state().falling}) {
+    for (Falling& one : *all) {
+      new (&one.socket) SocketRef();
+      if (one.fd < 0) continue;
+      own_descriptors::release(one.fd);
+      kernel::close(one.fd);
+    }
+  }
+  state().fallen.clear();
+  state().falling.clear();
+  Socket::forget_kept();  // the parent's thread sees to those that are closed
+  state().ends.clear();  // the parent's thread frees them in the parent; here they are left
+  state().running = false;
+  g_idle.store(false);
+  g_flush_at.store(kNever);
+  state().at_work = nullptr;
+  const int descriptor = g_poke.exchange(-1);
+  if (descriptor >= 0) {
+    own_descriptors::release(descriptor);
+    kernel::close(descriptor);
+  }
+  SocketPool::after_fork();
+  state().lock.unlock();
+  epoll_sets::after_fork(true);
+  engine::after_fork_in_child();
+}
+
+}  // namespace viaduct::sovia::background

@@ -1,0 +1,345 @@
+#include <string.h>
+#include <vipl/vipl_ext.h>
+
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "sovia/lane/background.h"
+#include "sovia/lane/background_state.h"
+#include "sovia/process/counters.h"
+#include "sovia/lane/engine.h"
+#include "sovia/api/guarded_copy.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/options.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia::background {
+namespace {
+
+constexpr std::uint32_t kPeerMs = 5000;              // for the peer to ask for a lane too
+constexpr std::uint64_t kGreetingNs = 2'000 * kMs;   // for its first packet
+constexpr std::uint64_t kClaimNs = 3'000 * kMs;      // for the peer to ask our agent
+constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // a silent peer is left alone, doubled ...
+constexpr unsigned kNoPeerDoublings = 5;             // ... each time, so often
+constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's data, without moving
+
+LaneOptions lane_options() {
+  return {static_cast<std::uint32_t>(options().window),
+          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, copy_guarded};
+}
+
+Reason nic_for(const Way& way) {
+  if (Nic* const nic = engine::nic(); nic != nullptr) {
+    return strcmp(nic->interface(), way.interface) == 0 ? Reason::kNone : Reason::kOtherNic;
+  }
+  constexpr std::uint64_t kAgainNs = 1'000 * kMs;
+  if (state().nic_failed && now_ns() < state().nic_failed_at + kAgainNs) return Reason::kNoNic;
+  Nic* const nic = Nic::open(way.interface);
+  state().nic_failed = nic == nullptr;
+  state().nic_failed_at = now_ns();
+  if (nic == nullptr) return Reason::kNoNic;
+  constexpr int kMost = 64;
+  int descriptors[kMost];
+  const int count = VipxDescriptors(descriptors, kMost);
+  for (int i = 0; i < count && i < kMost; ++i) own_descriptors::mark(descriptors[i]);
+  engine::set_nic(nic);
+  return Reason::kNone;
+}
+
+// What a peer without SOVIA is remembered by: its address, and the port on the listening side.
+NoPeer peer_of(const Task& task) {
+  NoPeer peer{task.flow.remote};
+  memcpy(peer.end.port, &task.port, sizeof task.port);
+  return peer;
+}
+
+VipxFlow flow_for_agents(const Flow& flow) {
+  VipxFlow to{};
+  to.Family = flow.ipv6 ? AF_INET6 : AF_INET;
+  memcpy(&to.LocalPort, flow.local.port, sizeof to.LocalPort);
+  memcpy(&to.RemotePort, flow.remote.port, sizeof to.RemotePort);
+  memcpy(to.LocalAddress, flow.local.address, sizeof to.LocalAddress);
+  memcpy(to.RemoteAddress, flow.remote.address, sizeof to.RemoteAddress);
+  return to;
+}
+
+Reason open_nic(const Flow& flow, Way& way) {
+  if (is_loopback(flow)) return Reason::kLocal;
+  const Reason why = find_way(flow, way);
+  return why != Reason::kNone ? why : nic_for(way);
+}
+
+// Our agent vouches to the peer that this end is the connection's. Without that the peer will not have
+// the lane. VIP_NOT_DONE: the agent has as many claims of this process as it takes, and those of other
+// lanes are given back in a moment.
+VIP_RETURN claim(LaneEnd& end, std::uint64_t now) {
+  Nic* const nic = engine::nic();
+  if (nic == nullptr) return VIP_INVALID_STATE;
+  const VIP_RETURN result = VipxClaim(nic->handle(), &end.flow, end.token);
+  end.claimed = result == VIP_SUCCESS;
+  end.unclaim_at = now_ns() + kClaimNs;
+  if (result == VIP_ERROR_RESOURCE && now < end.give_up_at) return VIP_NOT_DONE;
+  if (!end.claimed) SOVIA_LOG("our agent does not vouch for us: %s", VipxReturnText(result));
+  // Where nobody asks, nobody need vouch.
+  return options().vouch == 0 ? VIP_SUCCESS : result;
+}
+
+// Why the lane is not to be had; kNone: it is.
+Reason judge(LaneEnd& end) {
+  Nic* const nic = engine::nic();
+  union {
+    VIP_NET_ADDRESS address;
+    std::uint8_t room[sizeof(VIP_NET_ADDRESS) + 6];
+  } host{};
+  host.address.HostAddressLen = sizeof end.host;
+  memcpy(host.address.HostAddress, end.host, sizeof end.host);
+  std::uint8_t token[kTokenBytes];
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    if (end.lane.broken() && !end.silent) return Reason::kPeerLeft;
+    if (!end.lane.has_hello()) return Reason::kNoPeer;
+    memcpy(token, end.lane.peer_token(), sizeof token);
+  }
+  if (options().vouch == 0) return Reason::kNone;
+  if (nic == nullptr) return Reason::kNoNic;
+  const VIP_RETURN result = VipxVerify(nic->handle(), &host.address, &end.flow, token);
+  if (result == VIP_SUCCESS) return Reason::kNone;
+  SOVIA_LOG("the peer's agent: %s", VipxReturnText(result));
+  const std::scoped_lock guard(end.lane.lock());
+  return end.lane.broken() ? Reason::kPeerLeft : Reason::kNotVouched;
+}
+
+bool refuse(LaneEnd& end, Reason why) {
+  if (why == Reason::kNoPeer) {
+    State::Silence& silence = state().no_peer[{end.peer}];
+    silence.until = now_ns() + (kNoPeerNs << silence.times);
+    if (silence.times < kNoPeerDoublings) ++silence.times;
+  }
+  end.socket->lane_refused(why);
+  return false;
+}
+
+void tell(Reason why) {
+  counters::fell(why);
+  SOVIA_LOG("no lane: %s", text_of(why));
+}
+
+}  // namespace
+
+Reason open_nic(const Flow& flow) {
+  Way way;
+  return open_nic(flow, way);
+}
+
+Reason open_lane(Task& task) {
+  Socket& socket = *task.socket;
+  const auto remembered = state().no_peer.find(peer_of(task));
+  if (remembered != state().no_peer.end() && now_ns() < remembered->second.until) {
+    return Reason::kNoPeer;
+  }
+  Way way;
+  const Reason why = open_nic(task.flow, way);
+  if (why != Reason::kNone) return why;
+  const LaneOptions lane = lane_options();
+  // The peer may be waiting for it, and something come at once: not before the wire has an owner.
+  engine::pause();
+  ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,
+                                    socket.lane_number(), kPeerMs);
+  auto* const end =
+      wire == nullptr ? nullptr : new (std::nothrow) LaneEnd(socket.reference(), *wire, lane);
+  if (wire != nullptr && end == nullptr) wire->destroy();
+  engine::go_on();
+  if (end == nullptr) return Reason::kResources;
+  end->fd = task.fd;
+  end->asked_at = now_ns();
+  end->give_up_at = end->asked_at + kPeerMs * kMs;
+  end->peer = peer_of(task).end;
+  end->flow = flow_for_agents(task.flow);
+  memcpy(end->host, way.peer, sizeof end->host);
+  counters::add(Counter::kLanesAsked);
+  const std::scoped_lock guard(state().lock);
+  state().ends.push_back(end);
+  return Reason::kNone;
+}
+
+bool free_end(std::size_t index) {
+  LaneEnd* const end = state().ends[index];
+  // Nobody takes in what comes for it, so nobody queues it any more.
+  engine::pause();
+  {
+    const std::scoped_lock guard(state().lock);
+    if (end->pins != 0) {
+      engine::go_on();
+      return false;
+    }
+    state().ends[index] = state().ends.back();
+    state().ends.pop_back();
+    for (LaneEnd** at = &state().queue; *at != nullptr;) {
+      if (*at == end) {
+        *at = end->next_queued;
+      } else {
+        at = &(*at)->next_queued;
+      }
+    }
+  }
+  end->wire.destroy();
+  engine::go_on();
+  if (const int keeper = end->keeper.load(); keeper >= 0) {
+    own_descriptors::release(keeper);
+    kernel::close(keeper);
+  }
+  if (end->claimed) unclaim(*end);
+  delete end;
+  return true;
+}
+
+bool claim_has_served(LaneEnd& end, std::uint64_t now) {
+  if (end.stage != LaneEnd::Stage::kOpen) return false;
+  if (now >= end.unclaim_at) return true;
+  const std::scoped_lock guard(end.lane.lock());
+  return end.lane.peer_trusts() || end.lane.broken();
+}
+
+void unclaim(LaneEnd& end) {
+  if (Nic* const nic = engine::nic(); nic != nullptr) VipxUnclaim(nic->handle(), end.token);
+  end.claimed = false;
+}
+
+void tell_doubt(LaneEnd& end) {
+  tell(Reason::kNotVouched);
+  end.doubted = false;
+  end.listed = true;
+}
+
+void fall_back(LaneEnd& end) {
+  Socket& socket = *end.socket;
+  bool data;
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    data = end.lane.falls_with_data();
+  }
+  int fd = -1;
+  if (data) fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
+  // Closed, and all had come: nobody can be told of anything.
+  if (fd < 0 && socket.closed()) return;
+  socket.fall_back(fd);
+  if (fd >= 0) state().falling.push_back({socket.reference(), fd});
+}
+
+bool advance(LaneEnd& end, std::uint64_t now) {
+  switch (end.stage.load()) {
+    case LaneEnd::Stage::kAsking: {
+      if (end.cancelled.load()) return false;
+      if (!end.connected) {
+        const VIP_RETURN result = end.wire.connected();
+        if (result == VIP_NOT_DONE) {
+          return now < end.give_up_at || refuse(end, Reason::kNoPeer);
+        }
+        if (result != VIP_SUCCESS) {
+          return refuse(end, result == VIP_TIMEOUT || result == VIP_NO_MATCH ? Reason::kNoPeer
+                                                                            : Reason::kResources);
+        }
+        end.connected = true;
+      }
+      if (const VIP_RETURN claimed = claim(end, now); claimed != VIP_SUCCESS) {
+        if (claimed == VIP_NOT_DONE) return true;
+        // A connection that has ended meanwhile is nobody's.
+        return refuse(end, end.socket->closed() ? Reason::kEnd : Reason::kNotClaimed);
+      }
+      // The socket has the lane before the peer hears of it, so that no data can come to a lane that
+      // nobody reads.
+      if (end.cancelled.load() || !end.socket->lane_opened(end)) return false;
+      {
+        const std::scoped_lock guard(end.lane.lock());
+        end.lane.greet(end.token);
+      }
+      // From here on the socket's answers differ from the kernel's.
+      refresh_watchers(*end.socket);
+      engine::changed(*end.socket);
+      end.stage = LaneEnd::Stage::kGreeting;
+      end.give_up_at = now + kGreetingNs;
+      return true;
+    }
+    case LaneEnd::Stage::kGreeting: {
+      {
+        const std::scoped_lock guard(end.lane.lock());
+        if (!end.lane.has_hello() && !end.lane.broken() && now >= end.give_up_at) {
+          end.silent = true;
+          end.lane.cut();
+        }
+        if (!end.lane.has_hello() && !end.lane.broken()) return true;
+      }
+      const Reason why = judge(end);
+      if (why == Reason::kNone) {
+        end.socket->trust_lane(end, end.fd);
+      } else {
+        const std::scoped_lock guard(end.lane.lock());
+        end.lane.cut();
+      }
+      if (why != Reason::kNone) {
+        end.doubted = why == Reason::kNotVouched;
+        end.unclaim_at = now_ns() + kClaimNs;
+        if (!end.doubted) tell(why);
+        end.stage = LaneEnd::Stage::kOpen;
+        // What the kernel says counts again: it may have said that the connection is at its end.
+        engine::changed(*end.socket);
+        return true;
+      }
+      end.stage = LaneEnd::Stage::kOpen;
+      counters::add(Counter::kLanesOpened);
+      state().no_peer.erase({end.peer});
+      SOVIA_LOG("a lane is open after %llu us",
+                static_cast<unsigned long long>((now_ns() - end.asked_at) / 1000));
+      engine::changed(*end.socket);
+      [[fallthrough]];
+    }
+    case LaneEnd::Stage::kOpen: {
+      const bool closed = end.socket->closed();
+      bool falls, fails;
+      {
+        const std::scoped_lock guard(end.lane.lock());
+        fails = end.lane.broken() && !end.lane.is_cut();
+      }
+      if (fails) engine::give_up(end);
+      {
+        const std::scoped_lock guard(end.lane.lock());
+        falls = end.lane.wants_fall_back();
+      }
+      if (falls && !end.socket->has_fallen(end)) fall_back(end);
+      bool over, lost;
+      {
+        const std::scoped_lock guard(end.lane.lock());
+        end.lane.turn();
+        // What the peer says to a socket that is closed is dropped anyway.
+        const bool done = closed && end.lane.sending() == Lane::State::kEnded;
+        over = done || end.lane.over();
+        // A peer that was done first has let go of the VI meanwhile.
+        lost = !done && end.lane.broken() && end.lane.wants_fall_back() && !end.lane.peer_closed();
+        if (done) end.lane.cut();
+        const std::size_t unsent = end.lane.unsent();
+        if (!end.closing || unsent != end.last_unsent) {
+          end.last_unsent = unsent;
+          end.give_up_at = now + kLingerNs;
+        }
+        if (end.lane.sending() >= Lane::State::kEnding) end.closing = true;
+      }
+      if (!over && end.closing && closed && now >= end.give_up_at) {
+        const std::scoped_lock guard(end.lane.lock());
+        end.lane.cut();
+        over = lost = true;
+      }
+      // No agent vouches for a connection that has ended. If it had, this end of it is closed soon, too.
+      if (end.doubted && !closed) return true;
+      if (!over || !end.socket->lane_over(end)) return true;
+      if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
+      engine::changed(*end.socket);
+      counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace viaduct::sovia::background

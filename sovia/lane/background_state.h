@@ -1,0 +1,89 @@
+// What the background thread is made of: background.cc runs it, background_lanes.cc opens lanes and
+// brings them to their end.
+#ifndef VIADUCT_SOVIA_LANE_BACKGROUND_STATE_H
+#define VIADUCT_SOVIA_LANE_BACKGROUND_STATE_H
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "sovia/lane/lane_endpoint.h"
+#include "sovia/socket/tcp_route.h"
+#include "sovia/process/reason.h"
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia::background {
+
+inline constexpr std::uint64_t kMs = 1'000'000;
+
+struct Task {
+  SocketRef socket;  // that wants a lane; none: the NIC is to be opened, as one may soon be wanted
+  Flow flow;
+  int fd = -1;
+  bool flow_known;
+  std::uint16_t port;  // of the listening side, as far as this end knows
+};
+
+struct NoPeer {
+  FlowEnd end;
+  bool operator<(const NoPeer& other) const {
+    return std::memcmp(&end, &other.end, sizeof end) < 0;
+  }
+};
+
+// A socket whose lane has broken, as long as its streams are on their way to the kernel.
+struct Falling {
+  SocketRef socket;
+  int fd;  // the library's own copy; -1: none could be had so far
+  short wanted = 0;
+};
+
+// Never destroyed: the thread runs until the process is gone.
+struct State {
+  std::mutex lock;
+  std::vector<Task> tasks;
+  Socket* at_work = nullptr;  // the socket whose task is being done
+  bool cancelled = false;     // ... and is not wanted any more
+  LaneEnd* queue = nullptr;   // to be looked at, linked by next_queued
+  bool running = false;
+  std::vector<LaneEnd*> ends;  // changed by the thread alone, under the lock
+  std::vector<Falling> fallen;  // by threads of the program
+
+  // --- the thread's own
+  std::vector<Falling> falling;
+  struct Silence {
+    std::uint64_t until = 0;
+    unsigned times = 0;
+  };
+  std::map<NoPeer, Silence> no_peer;
+  bool nic_failed = false;
+  std::uint64_t nic_failed_at = 0;
+};
+
+State& state();
+
+// A descriptor of the library's own for a socket of the program's; -1: none can be had.
+int copy_descriptor(Socket& socket);
+
+// ------------------------------------------------------------------ for the thread alone
+// The NIC of the process, for the first connection over some interface.
+Reason open_nic(const Flow& flow);
+// Asks the peer of the task's connection for a lane.
+Reason open_lane(Task& task);
+// Whatever is next for it. False if it is to be freed.
+bool advance(LaneEnd& end, std::uint64_t now);
+// The lane has broken: takes the socket to the kernel.
+void fall_back(LaneEnd& end);
+// The agent need not vouch for it any more: the peer trusts it, or has had the time.
+bool claim_has_served(LaneEnd& end, std::uint64_t now);
+void unclaim(LaneEnd& end);
+// No peer has been doubted in vain: the connection has not ended meanwhile.
+void tell_doubt(LaneEnd& end);
+// Forgets the end at an index of state().ends and frees it. False if somebody looks at it.
+bool free_end(std::size_t index);
+
+}  // namespace viaduct::sovia::background
+
+#endif

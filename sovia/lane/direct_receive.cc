@@ -1,0 +1,84 @@
+#include "sovia/lane/direct_receive.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "sovia/process/counters.h"
+#include "sovia/lane/engine.h"
+#include "sovia/lane/lane_endpoint.h"
+#include "sovia/process/options.h"
+#include "sovia/socket/socket.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia {
+namespace {
+
+// Below that a copy costs less than having none.
+constexpr std::size_t kWorthwhile = 4096;
+constexpr std::uintptr_t kPage = 4096;
+
+// Whether all of it can be written; what can't would cost the lane.
+bool writable(void* data, std::size_t bytes) {
+  const auto from = reinterpret_cast<std::uintptr_t>(data) / kPage * kPage;
+  const std::uintptr_t to = reinterpret_cast<std::uintptr_t>(data) + bytes;
+  return madvise(reinterpret_cast<void*>(from), to - from, MADV_POPULATE_WRITE) == 0;
+}
+
+}  // namespace
+
+void DirectReceive::begin(Socket& socket, const iovec* pieces, std::size_t count,
+                          std::size_t skip) {
+  const std::size_t expected = socket.last_packet();
+  if (expected < kWorthwhile || options().handling != Handling::kSingle) return;
+  Nic* const nic = engine::nic();
+  if (nic == nullptr || !nic->redirects()) return;
+  std::size_t piece = 0;
+  while (piece < count && skip >= pieces[piece].iov_len) skip -= pieces[piece++].iov_len;
+  if (piece == count || pieces[piece].iov_len - skip < expected) return;
+  auto* const to = static_cast<std::byte*>(pieces[piece].iov_base) + skip;
+  const std::size_t bytes = std::min<std::size_t>(pieces[piece].iov_len - skip, kChunkBytes);
+  if (!writable(to, bytes)) return;
+  const VIP_MEM_HANDLE memory = nic->take_memory(to, bytes);
+  if (memory == 0) return;
+  // Nobody takes packets in meanwhile: which one is the next is clear.
+  if (engine::try_pause()) {
+    lane_ = socket.begin_direct(to, static_cast<std::uint32_t>(bytes), memory);
+    engine::go_on();
+  }
+  if (lane_ == nullptr) return nic->give_back_memory(memory);
+  nic_ = nic;
+  memory_ = memory;
+}
+
+bool DirectReceive::ready() const {
+  if (lane_ == nullptr) return false;
+  const std::scoped_lock guard(lane_->lane.lock());
+  return lane_->lane.direct_is_there();
+}
+
+void DirectReceive::end() {
+  if (lane_ == nullptr) return;
+  for (;;) {
+    {
+      const std::scoped_lock guard(lane_->lane.lock());
+      if (lane_->lane.end_direct(bytes_)) break;
+    }
+    // It has come already, and is told of when somebody takes it in.
+    progress();
+  }
+  nic_->give_back_memory(memory_);
+  LaneEnd& lane = *std::exchange(lane_, nullptr);
+  lane.socket->end_direct(lane);
+}
+
+std::size_t DirectReceive::take_bytes() {
+  if (bytes_ == 0) return 0;
+  counters::add(Counter::kDirectReceives);
+  counters::add(Counter::kBytesReceivedLane, bytes_);
+  return std::exchange(bytes_, 0);
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,508 @@
+#include "sovia/lane/engine.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <vipl/vipl_ext.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/lane/lane_endpoint.h"
+#include "sovia/process/lock.h"
+#include "sovia/process/options.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr unsigned kMostAtOnce = 64;          // arrivals of one turn
+constexpr unsigned kLooksPerClock = 16;       // while spinning
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+
+// What wakes a thread that sleeps on descriptors of the kernel's. There are few, and threads share them when
+// there are none left: who is woken for another one's sake sleeps again. With g_sleepers_lock.
+struct Bell {
+  int fd = -1;
+  unsigned users = 0;
+  unsigned rung = 0;  // of those, who have yet to hear it
+};
+constexpr std::size_t kBells = 8;
+constinit Bell g_bells[kBells];
+
+// Makes signals end the sleep of the thread that hears the lanes. One thread does at a time.
+constinit std::atomic<int> g_signal_bell{-1};
+
+void forget(int bell) {
+  if (bell < 0) return;
+  own_descriptors::release(bell);
+  kernel::close(bell);
+}
+
+int make_bell() { return own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
+
+void ring(int bell) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t put = kernel::write(bell, &one, sizeof one);
+}
+
+void empty(int bell) {
+  std::uint64_t count;
+  [[maybe_unused]] const ssize_t got = kernel::read(bell, &count, sizeof count);
+}
+
+// A thread that sleeps, or is about to. Without a bell it sleeps on the word.
+struct Sleeper {
+  Interest& interest;
+  std::atomic<std::uint32_t> word{0};  // 1: woken
+  Bell* bell = nullptr;
+  Sleeper* next = nullptr;
+  Sleeper** link = nullptr;
+};
+
+constinit thread_local Sleeper* t_sleeper = nullptr;  // this thread's, while it has one
+
+long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* timeout) {
+  return ::syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
+}
+
+// With g_sleepers_lock.
+void wake(Sleeper& sleeper) {
+  if (sleeper.word.exchange(1) != 0) return;
+  if (sleeper.bell == nullptr) {
+    futex(sleeper.word, FUTEX_WAKE_PRIVATE, 1, nullptr);
+  } else if (sleeper.bell->rung++ == 0) {
+    ring(sleeper.bell->fd);
+  }
+}
+
+// The sleeper is awake. With g_sleepers_lock.
+void hear(Sleeper& sleeper) {
+  if (sleeper.word.exchange(0) == 0 || sleeper.bell == nullptr) return;
+  if (--sleeper.bell->rung == 0) empty(sleeper.bell->fd);
+}
+
+// Who hears the lanes: one thread sleeps on the completion queue, the others on their bells.
+enum class Listener : std::uint8_t { kNobody, kBackground, kProgram };
+
+std::atomic<Nic*> g_nic{nullptr};
+constinit Lock g_turn;                  // of the one that takes in what comes
+std::atomic<std::uint32_t> g_turns{0};
+
+std::mutex g_sleepers_lock;
+Sleeper* g_sleepers = nullptr;
+std::atomic<std::uint32_t> g_sleeping{0};
+std::atomic<Listener> g_listener{Listener::kNobody};
+std::atomic<int> g_background_bell{-1};
+
+timespec until(std::uint64_t deadline) {
+  const std::uint64_t now = now_ns();
+  const std::uint64_t left = deadline > now ? deadline - now : 0;
+  return {static_cast<time_t>(left / kNsPerSecond), static_cast<long>(left % kNsPerSecond)};
+}
+
+class Asleep {
+ public:
+  Asleep(Sleeper& sleeper, bool needs_bell) : sleeper_(sleeper) {
+    const std::scoped_lock guard(g_sleepers_lock);
+    if (needs_bell) give_bell();
+    t_sleeper = &sleeper;
+    sleeper.next = g_sleepers;
+    sleeper.link = &g_sleepers;
+    if (g_sleepers != nullptr) g_sleepers->link = &sleeper.next;
+    g_sleepers = &sleeper;
+    g_sleeping.fetch_add(1);
+  }
+  ~Asleep() {
+    const std::scoped_lock guard(g_sleepers_lock);
+    hear(sleeper_);
+    t_sleeper = nullptr;
+    if (sleeper_.bell != nullptr) --sleeper_.bell->users;
+    *sleeper_.link = sleeper_.next;
+    if (sleeper_.next != nullptr) sleeper_.next->link = sleeper_.link;
+    g_sleeping.fetch_sub(1);
+    if (listens_) {
+      // Somebody else must hear the lanes now.
+      g_listener.store(Listener::kNobody);
+      if (g_sleepers != nullptr) wake(*g_sleepers);
+    }
+  }
+  void has_woken() {
+    const std::scoped_lock guard(g_sleepers_lock);
+    hear(sleeper_);
+  }
+  // The least used one. Without any the thread has to look now and then.
+  void give_bell() {
+    Bell* best = nullptr;
+    for (Bell& bell : g_bells) {
+      if (bell.fd < 0 && best != nullptr && best->users == 0) break;
+      if (bell.fd < 0) bell.fd = make_bell();
+      if (bell.fd < 0) break;
+      if (best == nullptr || bell.users < best->users) best = &bell;
+      if (best->users == 0) break;
+    }
+    if (best != nullptr) ++best->users;
+    sleeper_.bell = best;
+  }
+  // Becomes the one that hears the lanes, if none of the program's threads is.
+  bool listen() {
+    if (listens_) return true;
+    Listener other = Listener::kNobody;
+    if (g_listener.compare_exchange_strong(other, Listener::kProgram)) return begin_listening();
+    if (other != Listener::kBackground) return false;
+    if (!g_listener.compare_exchange_strong(other, Listener::kProgram)) return false;
+    const int bell = g_background_bell.load();
+    if (bell >= 0) ring(bell);
+    return begin_listening();
+  }
+
+ private:
+  // It sleeps on descriptors, whatever it has slept on before.
+  bool begin_listening() {
+    const std::scoped_lock guard(g_sleepers_lock);
+    if (sleeper_.bell == nullptr) {
+      give_bell();
+      if (sleeper_.bell != nullptr && sleeper_.word.load() != 0 && sleeper_.bell->rung++ == 0) {
+        ring(sleeper_.bell->fd);
+      }
+    }
+    return listens_ = true;
+  }
+
+  Sleeper& sleeper_;
+  bool listens_ = false;
+};
+
+int sleep_on_lanes(Nic& nic, pollfd* fds, nfds_t count, std::uint64_t deadline,
+                   const sigset_t* mask) {
+  const timespec left = deadline == kNever ? timespec{} : until(deadline);
+  return VipxPoll(nic.cq(), fds, count, deadline == kNever ? nullptr : &left, mask);
+}
+
+// While it lives the thread may be cancelled at any instruction, as in the C library's own sleeps.
+class Cancellable {
+ public:
+  Cancellable() { pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before_); }
+  ~Cancellable() { pthread_setcanceltype(before_, nullptr); }
+  Cancellable(const Cancellable&) = delete;
+  Cancellable& operator=(const Cancellable&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_DEFERRED;
+};
+
+// The kernel reads `left` when the sleep begins, so a signal handler that runs before that can set it to
+// nothing (signals::Alarm). The C library would take a copy.
+int sleep_until_signalled(pollfd* fds, nfds_t count, const timespec* left, const sigset_t* mask) {
+  constexpr long kMaskBytes = 8;
+  const Cancellable here;
+  return static_cast<int>(::syscall(SYS_ppoll, fds, count, left, mask, kMaskBytes));
+}
+
+int sleep_on_word(std::atomic<std::uint32_t>& word, const timespec* left) {
+  const Cancellable here;
+  return static_cast<int>(futex(word, FUTEX_WAIT_PRIVATE, 0, left));
+}
+
+int sleep_in_kernel(pollfd* fds, nfds_t count, std::uint64_t deadline, const sigset_t* mask) {
+  const timespec left = deadline == kNever ? timespec{} : until(deadline);
+  return kernel::ppoll(fds, count, deadline == kNever ? nullptr : &left, mask);
+}
+
+constexpr timespec kVeryLong{1'000'000'000, 0};
+constexpr long kMoment = 10'000'000;
+
+// Of the one thread that listens.
+int signal_bell() {
+  int bell = g_signal_bell.load();
+  if (bell < 0) g_signal_bell.store(bell = make_bell());
+  return bell;
+}
+
+// The agent has gone: all lanes hear of it, and the next one asks for a new NIC.
+void lose(Nic& nic) {
+  const std::scoped_lock guard(g_turn);
+  Nic::Arrival arrival;
+  while (nic.next(arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  Nic* expected = &nic;
+  g_nic.compare_exchange_strong(expected, nullptr);
+}
+
+// Whether it was worth while.
+bool spin(Interest& interest, std::uint64_t deadline, Signals signals) {
+  const std::uint64_t end = std::min(deadline, now_ns() + options().spin_us * 1000);
+  for (unsigned looks = 0;; ++looks) {
+    progress();
+    if (interest.ready()) return true;
+    if (signals == Signals::kInterrupt && signals::held_back()) return false;
+    if (looks % kLooksPerClock == kLooksPerClock - 1 && now_ns() >= end) return false;
+    Nic* const nic = engine::nic();
+    if (nic == nullptr || VipxSpin(nic->cq(), looks) == 0) return false;
+  }
+}
+
+Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
+            const sigset_t* mask, Signals signals) {
+  counters::add(Counter::kSleeps);
+  // The caller's descriptors, this thread's bell, and that for signals.
+  constexpr nfds_t kFew = 64, kOwn = 2;
+  pollfd few[kFew];
+  std::unique_ptr<pollfd[]> many;
+  if (count + kOwn > kFew) many.reset(new pollfd[count + kOwn]);
+  pollfd* const all = many != nullptr ? many.get() : few;
+  if (count != 0) std::memcpy(all, fds, count * sizeof *fds);
+  const bool interrupted_by_signals = signals == Signals::kInterrupt;
+  Sleeper sleeper{interest};
+  // Who waits for lanes alone can be woken without the others.
+  Asleep asleep(sleeper, count != 0 || mask != nullptr);
+  for (;;) {
+    Nic* const nic = engine::nic();
+    const bool listens = nic != nullptr && options().handling == Handling::kSingle && asleep.listen();
+    const int bell = sleeper.bell != nullptr ? sleeper.bell->fd : -1;
+    all[count] = {bell, POLLIN, 0};
+    all[count + 1] = {listens && interrupted_by_signals ? signal_bell() : -1, POLLIN, 0};
+    timespec left = deadline == kNever ? kVeryLong : until(deadline);
+    const signals::Alarm alarm(interrupted_by_signals ? &left : nullptr, all[count + 1].fd);
+    if (nic != nullptr) progress();
+    if (interest.ready()) return Woken::kReady;
+    if (interrupted_by_signals && signals::held_back()) return Woken::kSignal;
+    int ready;
+    if (listens) {
+      ready = VipxPoll(nic->cq(), all, count + kOwn, &left, mask);
+    } else if (bell >= 0 || count != 0 || mask != nullptr) {
+      // No descriptor is left for a bell: look now and then.
+      if (bell < 0 && (left.tv_sec > 0 || left.tv_nsec > kMoment)) left = {0, kMoment};
+      if (interrupted_by_signals && signals::held_back()) return Woken::kSignal;
+      ready = sleep_until_signalled(all, count + 1, &left, mask);
+    } else {
+      ready = sleep_on_word(sleeper.word, &left);
+    }
+    if (ready < 0 && errno == EINTR && interrupted_by_signals) return Woken::kSignal;
+    if (ready < 0 && listens && errno == ENODEV) lose(*nic);
+    if (all[count + 1].fd >= 0 && all[count + 1].revents != 0) empty(all[count + 1].fd);
+    if (sleeper.word.load() != 0) {
+      asleep.has_woken();
+    } else if (ready > 0 && bell >= 0 && all[count].revents != 0) {
+      sched_yield();  // for another one who has the same bell
+    }
+    if (ready > 0 && (listens || bell >= 0 || count != 0)) {
+      bool any = false;
+      for (nfds_t i = 0; i < count; ++i) {
+        fds[i].revents = all[i].revents;
+        any = any || all[i].revents != 0;
+      }
+      if (any) return Woken::kDescriptors;
+    }
+    progress();
+    if (interest.ready()) return Woken::kReady;
+    if (deadline != kNever && now_ns() >= deadline) return Woken::kTimeout;
+  }
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------- time
+
+std::uint64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * kNsPerSecond +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+std::uint64_t deadline_in_ms(long timeout_ms) {
+  if (timeout_ms < 0) return kNever;
+  return now_ns() + static_cast<std::uint64_t>(timeout_ms) * kNsPerMs;
+}
+
+std::uint64_t deadline_in(const timespec* timeout) {
+  if (timeout == nullptr) return kNever;
+  constexpr std::uint64_t kYears = 1'000'000'000;
+  const auto seconds = std::min(static_cast<std::uint64_t>(timeout->tv_sec), kYears);
+  return now_ns() + seconds * kNsPerSecond + static_cast<std::uint64_t>(timeout->tv_nsec);
+}
+
+// ---------------------------------------------------------------------------- waiting
+
+Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
+               const sigset_t* mask, bool worth_spinning, Signals signals) {
+  const bool lanes = engine::nic() != nullptr && options().handling == Handling::kSingle;
+  if (interest.ready() || (progress() && interest.ready())) return Woken::kReady;
+  const bool expired = deadline != kNever && now_ns() >= deadline;
+  if (lanes && worth_spinning && !expired && spin(interest, deadline, signals)) {
+    counters::add(Counter::kSpinHits);
+    return Woken::kReady;
+  }
+  if (expired) {
+    const int ready = count == 0 && mask == nullptr ? 0 : sleep_in_kernel(fds, count, 0, mask);
+    if (ready < 0 && errno == EINTR) return Woken::kSignal;
+    return ready > 0 ? Woken::kDescriptors : Woken::kTimeout;
+  }
+  return sleep(interest, fds, count, deadline, mask, signals);
+}
+
+bool progress() {
+  // Column M of the paper's table 4: who takes in what comes.
+  return options().handling == Handling::kSingle && engine::turn();
+}
+
+bool engine::turn() {
+  Nic* const nic = engine::nic();
+  if (nic == nullptr) return false;
+  g_turns.store(g_turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (!g_turn.try_lock()) return false;
+  const std::scoped_lock guard(std::adopt_lock, g_turn);
+  bool any = false;
+  Nic::Arrival arrival;
+  for (unsigned n = 0; n < kMostAtOnce && nic->next(arrival); ++n) {
+    any = true;
+    static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  }
+  return any;
+}
+
+namespace {
+
+// The paper's handler thread: sleeps on the completion queue and takes in what comes.
+void* run_handler(void*) {
+  while (Nic* const nic = engine::nic()) {
+    if (engine::turn()) continue;
+    if (VipxPoll(nic->cq(), nullptr, 0, nullptr, nullptr) >= 0 || errno == EINTR) continue;
+    if (errno == ENODEV) lose(*nic);
+    break;
+  }
+  return nullptr;
+}
+
+// The notify function: called by a thread of VIPL's for each entry of the completion queue.
+void on_notify(void*, VIP_NIC_HANDLE, VIP_VI_HANDLE vi, VIP_BOOLEAN) {
+  {
+    const std::scoped_lock guard(g_turn);
+    Nic::Arrival arrival;
+    if (Nic::take(vi, arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  }
+  if (Nic* const nic = engine::nic(); nic != nullptr) VipCQNotify(nic->cq(), nullptr, on_notify);
+}
+
+void start_handling(Nic& nic) {
+  if (options().handling == Handling::kNotify) VipCQNotify(nic.cq(), nullptr, on_notify);
+  if (options().handling != Handling::kHandler) return;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  if (pthread_create(&thread, nullptr, run_handler, nullptr) == 0) pthread_detach(thread);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace
+
+namespace engine {
+
+Nic* nic() { return g_nic.load(std::memory_order_acquire); }
+void set_nic(Nic* nic) {
+  g_nic.store(nic, std::memory_order_release);
+  if (nic != nullptr) start_handling(*nic);
+}
+
+void changed(Socket& socket, short what) {
+  socket.stir();
+  notify_watchers(socket, what);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (g_sleeping.load() == 0) return;
+  const std::scoped_lock guard(g_sleepers_lock);
+  for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
+    // A thread that takes in what comes before it sleeps looks at its own interest by itself.
+    if (s == t_sleeper || !s->interest.concerns(socket)) continue;
+    wake(*s);
+    counters::add(Counter::kWakeUps);
+  }
+}
+
+std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
+
+bool program_listens() { return g_listener.load() == Listener::kProgram; }
+
+bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
+  Nic* const nic = engine::nic();
+  Listener nobody = Listener::kNobody;
+  g_background_bell.store(fds[0].fd);
+  if (nic == nullptr || options().handling != Handling::kSingle ||
+      !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
+    sleep_in_kernel(fds, count, deadline, nullptr);
+    return false;
+  }
+  bool came_by = false;
+  while (g_listener.load() == Listener::kBackground && !came_by) {
+    const bool any = progress();
+    if (deadline != kNever && now_ns() >= deadline) break;
+    if (any) continue;
+    const std::uint32_t before = turns();
+    const int ready = sleep_on_lanes(*nic, fds, count, deadline, nullptr);
+    if (ready < 0 && errno == ENODEV) lose(*nic);
+    // A program that polls never sleeps as a listener, and must not have us woken for all that comes.
+    came_by = turns() != before;
+    if (ready < 0 || std::any_of(fds, fds + count, [](const pollfd& fd) { return fd.revents != 0; })) break;
+  }
+  Listener mine = Listener::kBackground;
+  g_listener.compare_exchange_strong(mine, Listener::kNobody);
+  return came_by;
+}
+
+void lost(Nic& nic) { lose(nic); }
+
+void give_up(LaneEnd& end) {
+  {
+    const std::scoped_lock guard(g_turn);
+    end.wire.disconnect();
+    Nic::Arrival arrival;
+    while (end.wire.take(arrival)) end.arrived(arrival);
+  }
+  const std::scoped_lock guard(end.lane.lock());
+  end.lane.cut();
+}
+
+void pause() { g_turn.lock(); }
+bool try_pause() { return g_turn.try_lock(); }
+void go_on() { g_turn.unlock(); }
+
+void before_fork() {
+  g_turn.lock();
+  g_sleepers_lock.lock();
+}
+void after_fork_in_parent() {
+  g_sleepers_lock.unlock();
+  g_turn.unlock();
+}
+void after_fork_in_child() {
+  g_nic.store(nullptr);
+  g_sleepers = nullptr;
+  g_sleeping.store(0);
+  g_listener.store(Listener::kNobody);
+  g_background_bell.store(-1);
+  // The parent's threads sleep on the same ones.
+  for (Bell& bell : g_bells) {
+    forget(bell.fd);
+    bell = {};
+  }
+  forget(g_signal_bell.exchange(-1));
+  g_sleepers_lock.unlock();
+  g_turn.unlock();
+}
+
+}  // namespace engine
+}  // namespace viaduct::sovia

@@ -1,0 +1,60 @@
+// This process's end of a lane: the protocol, the VI, and the socket that they are for.
+#ifndef VIADUCT_SOVIA_LANE_LANE_ENDPOINT_H
+#define VIADUCT_SOVIA_LANE_LANE_ENDPOINT_H
+
+#include <atomic>
+#include <cstdint>
+
+#include <vipl/vipl_ext.h>
+
+#include "sovia/lane/engine.h"
+#include "sovia/lane/lane.h"
+#include "sovia/lane/nic.h"
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia {
+
+class LaneEnd final : public LaneOwner {
+ public:
+  LaneEnd(SocketRef for_socket, ViWire& vi, const LaneOptions& options)
+      : wire(vi), lane(vi, options), socket(static_cast<SocketRef&&>(for_socket)) {
+    vi.owner = static_cast<LaneOwner*>(this);
+  }
+
+  void arrived(const Nic::Arrival& arrival) override;
+
+  ViWire& wire;
+  Lane lane;
+  const SocketRef socket;
+
+  // Threads that look at it without the socket's locks: it is not freed meanwhile.
+  std::atomic<int> pins{0};
+
+  // --- the background thread's
+  enum class Stage : std::uint8_t { kAsking, kGreeting, kOpen };
+  std::atomic<Stage> stage{Stage::kAsking};
+  std::uint64_t asked_at = 0, give_up_at = 0;
+  int fd = -1;                        // a descriptor of the socket, as long as it is open
+  FlowEnd peer{};                     // what it is remembered by if it does not answer
+  std::atomic<bool> cancelled{false};  // before it was open
+  bool connected = false;             // the VI is
+  std::atomic<int> keeper{-1};        // a copy of the descriptor that the program has closed with data on its way
+  bool claimed = false;               // our agent vouches for us
+  std::uint8_t token[kTokenBytes] = {};
+  VipxFlow flow{};
+  std::uint8_t host[6] = {};          // the peer's
+  std::uint64_t unclaim_at = 0;
+  bool doubted = false;               // by the peer's agent; or has the connection ended?
+  bool silent = false;                // the peer has not greeted in time
+  bool closing = false;               // nothing is sent any more
+  bool listed = false;                // was queued
+  std::size_t last_unsent = 0;
+  std::atomic<bool> queued{false};    // to be looked at
+  LaneEnd* next_queued = nullptr;
+  std::atomic<bool> holding{false};   // small data may have to be sent later
+  std::uint64_t corked_until = 0;     // what is held back for TCP_CORK; with the lane locked
+};
+
+}  // namespace viaduct::sovia
+
+#endif

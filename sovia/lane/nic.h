@@ -1,0 +1,117 @@
+// The VIA NIC of the process, and the VI of a lane on it.
+//
+// A process has one NIC, that of the first connection that is worth a lane; connections over other
+// interfaces stay with the kernel. All receive queues are on one completion queue.
+#ifndef VIADUCT_SOVIA_LANE_NIC_H
+#define VIADUCT_SOVIA_LANE_NIC_H
+
+#include <vipl/vipl.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "sovia/lane/lane.h"
+#include "sovia/socket/tcp_route.h"
+#include "sovia/lane/registrations.h"
+#include "sovia/lane/wire.h"
+
+namespace viaduct::sovia {
+
+class ViWire;
+
+class Nic {
+ public:
+  // nullptr if no agent serves the interface. Takes tens of milliseconds.
+  static Nic* open(const char* interface);
+  void close();
+
+  VIP_NIC_HANDLE handle() const { return nic_; }
+  VIP_CQ_HANDLE cq() const { return cq_; }
+  const char* interface() const { return attributes_.Name; }
+  const std::uint8_t* address() const { return attributes_.LocalNicAddress; }
+
+  // One thing that has come for a lane. False if there is nothing.
+  struct Arrival {
+    ViWire* wire;
+    bool lost;  // the VI's connection is over; the rest is void
+    std::uint32_t place, bytes, immediate;
+  };
+  bool next(Arrival& arrival);
+  // The same for an entry of the completion queue that has been taken off already.
+  static bool take(VIP_VI_HANDLE vi, Arrival& arrival);
+
+  // Memory of the program's to send from, until give_back(). 0: it can't be had.
+  VIP_MEM_HANDLE take_memory(const void* data, std::size_t bytes) {
+    return registrations_.take(nic_, ptag_, data, bytes);
+  }
+  // Whether packets can be sent on to memory of the program's: its stack must be its own.
+  bool redirects() const { return redirects_; }
+  void give_back_memory(VIP_MEM_HANDLE memory) { registrations_.give_back(memory); }
+
+ private:
+  friend class ViWire;
+  VIP_NIC_HANDLE nic_ = nullptr;
+  VIP_PROTECTION_HANDLE ptag_ = nullptr;
+  VIP_CQ_HANDLE cq_ = nullptr;
+  VIP_NIC_ATTRIBUTES attributes_{};
+  Registrations registrations_;
+  std::atomic<bool> redirects_{true};
+};
+
+class ViWire final : public Wire {
+ public:
+  // A VI with all receives posted, asking for its peer. nullptr if something has run out.
+  // `number`: of the lane on this connection.
+  static ViWire* make(Nic& nic, const LanePlaces& places, const Flow& flow,
+                      const std::uint8_t (&peer)[6], std::uint32_t number,
+                      std::uint32_t timeout_ms);
+
+  // VIP_NOT_DONE while the peer has not answered, VIP_SUCCESS when it has.
+  VIP_RETURN connected();
+  // Ends the connection. What has come before can be taken.
+  void disconnect();
+  bool take(Nic::Arrival& arrival) { return Nic::take(vi_, arrival); }
+  // Ends the connection and frees everything, the wire included.
+  void destroy();
+
+  std::byte* data_chunk(std::uint32_t place) override;
+  std::byte* control_bytes(std::uint32_t place) override;
+  std::byte* received(std::uint32_t place) override;
+  bool post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override;
+  bool post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) override;
+  bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,
+                   std::uint32_t memory, std::uint32_t immediate) override;
+  bool post_receive(std::uint32_t place) override;
+  bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) override;
+  bool unredirect() override;
+  std::uint32_t completed() override;
+
+  void* owner = nullptr;  // whoever made it
+
+ private:
+  friend class Nic;
+  // A descriptor, and what it belongs to.
+  struct alignas(64) Posted {
+    VIP_DESCRIPTOR descriptor;
+    ViWire* wire;
+    std::uint32_t place;
+  };
+
+  ViWire(Nic& nic, const LanePlaces& places) : nic_(nic), places_(places) {}
+  ~ViWire() = default;
+  bool send(Posted& posted, const void* data, std::uint32_t bytes, std::uint32_t memory,
+            std::uint32_t immediate);
+
+  Nic& nic_;
+  const LanePlaces places_;
+  VIP_VI_HANDLE vi_ = nullptr;
+  VIP_MEM_HANDLE memory_ = 0;
+  std::byte* base_ = nullptr;
+  std::size_t bytes_ = 0;
+  Posted *data_ = nullptr, *control_ = nullptr, *receive_ = nullptr;
+  std::byte *data_chunks_ = nullptr, *control_bytes_ = nullptr, *receive_chunks_ = nullptr;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,82 @@
+// What two ends of a lane say to each other. A packet is one VIA message; its type and the credits that
+// it brings travel in the immediate data, as in the SOVIA paper:
+//
+//     31            16 15         8 7     4 3     0
+//    +----------------+------------+-------+-------+
+//    |    credits     |     0      | flags | type  |
+//    +----------------+------------+-------+-------+
+//
+//   WAKEUP  the first packet of each end: Hello. Before it nothing else is sent.
+//   TRUST   this end has made sure who the peer is, and will read what comes.
+//   START   the direction goes over the lane from here on: Start.
+//   DATA    bytes of the stream. Uses one credit; no other type does.
+//   ACK     nothing but credits: so many DATA packets have been consumed.
+//   FIN     nothing of the direction follows on the lane. What follows goes through the kernel.
+//   FINACK  FIN has come.
+//   LEAVE   asks the peer for its FIN.
+//
+// Every packet brings the credits that have come together when it is sent. The numbers in Hello and
+// Start are in network byte order.
+#ifndef VIADUCT_SOVIA_LANE_PACKET_H
+#define VIADUCT_SOVIA_LANE_PACKET_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace viaduct::sovia {
+
+enum class PacketType : std::uint8_t {
+  kData = 1,
+  kAck = 2,
+  kWakeup = 3,
+  kStart = 4,
+  kFin = 5,
+  kFinAck = 6,
+  kLeave = 7,
+  kTrust = 8,
+};
+
+// FIN: the program has closed the socket, nobody will read what comes.
+inline constexpr std::uint32_t kFlagCloses = 0x10;
+
+constexpr std::uint32_t immediate(PacketType type, std::uint32_t credits, std::uint32_t flags = 0) {
+  return credits << 16 | flags | static_cast<std::uint32_t>(type);
+}
+constexpr PacketType type_of(std::uint32_t immediate) {
+  return static_cast<PacketType>(immediate & 0xf);
+}
+constexpr std::uint32_t flags_of(std::uint32_t immediate) { return immediate & 0xf0; }
+constexpr std::uint32_t credits_of(std::uint32_t immediate) { return immediate >> 16; }
+
+inline constexpr std::uint32_t kChunkBytes = 32 * 1024;  // of one packet, at most
+inline constexpr std::uint32_t kSmallBytes = 2 * 1024;   // sends up to this are combined
+inline constexpr std::uint32_t kMostWindow = 256;
+inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::size_t kTokenBytes = 16;
+
+struct Hello {
+  std::uint32_t version;
+  std::uint32_t window;  // DATA packets that may be sent to this end without credits coming back
+  std::uint8_t token[kTokenBytes];  // of the agent that vouches for this end
+};
+static_assert(sizeof(Hello) == 24);
+
+struct Start {
+  std::uint64_t kernel_bytes;  // of this direction that went through the kernel, since the beginning
+};
+static_assert(sizeof(Start) == 8);
+
+// What a sender puts into the kernel's stream when the lane has broken, before the bytes of which it does
+// not know that they have come. Receivers who can't know whether there is one look for the token, which
+// nobody else knows.
+struct Resume {
+  std::uint8_t token[kTokenBytes];  // the sender's, from its Hello, backwards: it begins with a small number
+  std::uint64_t offset;             // of the first byte that follows, on the lane; network byte order
+  std::uint8_t closes;              // nobody reads what the receiver sends; 0 or 1
+  std::uint8_t reserved[7];
+};
+static_assert(sizeof(Resume) == 32);
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,46 @@
+// Regions of the program's own memory that are registered with the NIC, kept for the next send from
+// the same place (the paper's registration cache).
+//
+// What a region means is an address range of the process, not pages: Viaduct pins nothing, and a send
+// reads what is mapped at the address when it is sent. So a region that outlives free() or munmap()
+// is harmless, and nobody need watch over the program's malloc().
+#ifndef VIADUCT_SOVIA_LANE_REGISTRATIONS_H
+#define VIADUCT_SOVIA_LANE_REGISTRATIONS_H
+
+#include <vipl/vipl.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+namespace viaduct::sovia {
+
+class Registrations {
+ public:
+  // A registered region that covers the memory, held until give_back(); 0: none can be had.
+  VIP_MEM_HANDLE take(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE ptag, const void* data,
+                      std::size_t bytes);
+  void give_back(VIP_MEM_HANDLE handle);
+
+  // The NIC is gone, and all regions with it.
+  void forget();
+
+ private:
+  struct Region {
+    std::uintptr_t from = 0, to = 0;
+    VIP_MEM_HANDLE handle = 0;
+    std::uint32_t users = 0;
+    std::uint64_t used_at = 0;
+  };
+  std::mutex lock_;
+  std::array<Region, 64> regions_;
+  std::uint64_t clock_ = 0;
+};
+
+// Whether the memory can be read; what cannot would cost the lane.
+bool readable(const void* data, std::size_t bytes);
+
+}  // namespace viaduct::sovia
+
+#endif

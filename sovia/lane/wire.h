@@ -1,0 +1,49 @@
+// What a lane needs of the VI below it. The tests have one of their own.
+//
+// Each packet sent has a place: data places have a chunk of memory each, control places a few bytes.
+// Packets complete in the order in which they were posted.
+#ifndef VIADUCT_SOVIA_LANE_WIRE_H
+#define VIADUCT_SOVIA_LANE_WIRE_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace viaduct::sovia {
+
+class Wire {
+ public:
+  static constexpr std::uint32_t kControlBytes = 64;
+
+  virtual std::byte* data_chunk(std::uint32_t place) = 0;
+  virtual std::byte* control_bytes(std::uint32_t place) = 0;
+  // What has come there; writable until the place is posted again.
+  virtual std::byte* received(std::uint32_t place) = 0;
+
+  // False if the connection is over.
+  virtual bool post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;
+  virtual bool post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;
+  // Sends from memory of the program's, which must stay as it is until the packet completes.
+  virtual bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,
+                           std::uint32_t memory, std::uint32_t immediate) = 0;
+  virtual bool post_receive(std::uint32_t place) = 0;
+
+  // The next packet's bytes go to memory of the program's instead of to a receive, if there are not
+  // more of them than that (VipxRedirect). Nothing must have come that was not taken in yet. False:
+  // they do not, or this can't be done here.
+  virtual bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+    static_cast<void>(to), static_cast<void>(bytes), static_cast<void>(memory);
+    return false;
+  }
+  // To follow each success. True: the first packet since has gone there.
+  virtual bool unredirect() { return false; }
+
+  // Packets that have completed since the last call.
+  virtual std::uint32_t completed() = 0;
+
+ protected:
+  ~Wire() = default;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

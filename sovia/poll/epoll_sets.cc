@@ -1,0 +1,221 @@
+// Which descriptors of the process are epoll sets.
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sovia/poll/epoll_set.h"
+#include "sovia/process/seccomp.h"
+#include "sovia/socket/table.h"
+
+namespace viaduct::sovia {
+
+bool lock_watchers_for_fork();
+void unlock_watchers_after_fork();
+
+namespace epoll_sets {
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<int, EpollSetRef> sets;
+};
+
+// Never destroyed: programs close descriptors while they exit.
+Table& table_of_sets() {
+  static Table& table = *new Table;
+  return table;
+}
+
+constinit std::atomic<int> g_count{0};  // descriptors in the table
+
+// Most descriptors are no sets, which is to be known without a lock: a bit for each that is one.
+constexpr int kBits = 64;
+constexpr int kFew = 65536;  // descriptors with a bit
+constinit std::array<std::atomic<std::uint64_t>, kFew / kBits> g_bits{};
+
+constinit std::array<Face, kFew> g_faces{};
+
+void mark(int fd, bool is_set) {
+  if (fd >= kFew) return;
+  g_faces[static_cast<std::size_t>(fd)].kernel_says_all = false;
+  std::atomic<std::uint64_t>& word = g_bits[static_cast<std::size_t>(fd / kBits)];
+  const std::uint64_t bit = std::uint64_t{1} << fd % kBits;
+  is_set ? word.fetch_or(bit) : word.fetch_and(~bit);
+}
+
+void enter(int fd, EpollSetRef set) {
+  Table& table = table_of_sets();
+  EpollSetRef old;  // to be destroyed without the lock
+  {
+    const std::lock_guard guard(table.mutex);
+    EpollSetRef& entry = table.sets[fd];
+    old = std::exchange(entry, std::move(set));
+    if (!old) ++g_count;
+    mark(fd, true);
+  }
+}
+
+// What the table has about it, if any; `last` if no other descriptor of the process has the set.
+EpollSetRef take(int fd, bool& last) {
+  Table& table = table_of_sets();
+  const std::lock_guard guard(table.mutex);
+  const auto found = table.sets.find(fd);
+  if (found == table.sets.end()) return nullptr;
+  EpollSetRef set = std::move(found->second);
+  table.sets.erase(found);
+  --g_count;
+  mark(fd, false);
+  last = true;
+  for (const auto& [other, its_set] : table.sets) {
+    if (its_set != set) continue;
+    set->use_descriptor(other);
+    last = false;
+    break;
+  }
+  return set;
+}
+
+bool is_epoll(int fd) {
+  char path[64];
+  char target[64];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  const ssize_t length = readlink(path, target, sizeof target - 1);
+  if (length < 0) return false;
+  target[length] = '\0';
+  return strcmp(target, "anon_inode:[eventpoll]") == 0;
+}
+
+}  // namespace
+
+Face* face_of(int epfd) {
+  return static_cast<unsigned>(epfd) < static_cast<unsigned>(kFew)
+             ? &g_faces[static_cast<std::size_t>(epfd)]
+             : nullptr;
+}
+
+bool knows(int fd) {
+  if (fd < 0 || g_count.load(std::memory_order_acquire) == 0) return false;
+  if (fd >= kFew) return true;
+  return g_bits[static_cast<std::size_t>(fd / kBits)].load(std::memory_order_acquire) >>
+             fd % kBits & 1;
+}
+
+EpollSetRef find(int fd) {
+  if (!knows(fd)) return nullptr;
+  Table& table = table_of_sets();
+  const std::lock_guard guard(table.mutex);
+  const auto found = table.sets.find(fd);
+  return found == table.sets.end() ? nullptr : found->second;
+}
+
+EpollSetRef find_or_look(int epfd) {
+  EpollSetRef set = find(epfd);
+  if (set || epfd < 0 || seccomp::in_force() || !is_epoll(epfd)) return set;
+  set = std::make_shared<EpollSet>(epfd);
+  set->adopt_registrations();
+  enter(epfd, set);
+  return set;
+}
+
+void opened(int epfd) {
+  if (epfd >= 0) enter(epfd, std::make_shared<EpollSet>(epfd));
+}
+
+void copied(int fd, int copy) {
+  if (EpollSetRef set = find(fd)) {
+    enter(copy, std::move(set));
+  } else if (knows(copy)) {
+    bool last;
+    take(copy, last);  // closed behind our back
+  }
+}
+
+void closing(int fd, Socket* socket) {
+  if (g_count.load(std::memory_order_acquire) == 0) return;
+  if (socket != nullptr) {
+    const std::vector<EpollSetRef> sets = EpollSet::that_have(*socket, fd);
+    if (sets.empty()) return;
+    const bool others = socket->descriptors() > 0;
+    // Nobody can change the registration from now on, so the kernel must do without us.
+    if (others) socket->leave_for_good(fd, Reason::kEpoll);
+    for (const EpollSetRef& set : sets) set->closing(fd, others);
+    return;
+  }
+  if (knows(fd)) {
+    bool last = false;
+    if (const EpollSetRef set = take(fd, last)) {
+      for (const EpollSetRef& outer : set->outer_sets(fd, last)) outer->closing(fd, !last);
+      return;
+    }
+  }
+  if (EpollSet::any_other()) {
+    std::vector<EpollSetRef> sets;
+    {
+      Table& table = table_of_sets();
+      const std::lock_guard guard(table.mutex);
+      for (const auto& [epfd, set] : table.sets) sets.push_back(set);
+    }
+    for (const EpollSetRef& set : sets) set->closing(fd, false);
+  }
+}
+
+void closing_range(unsigned first, unsigned last) {
+  if (g_count.load(std::memory_order_acquire) == 0) return;
+  std::vector<int> closed;
+  {
+    Table& table = table_of_sets();
+    const std::lock_guard guard(table.mutex);
+    for (const auto& [fd, set] : table.sets) {
+      const auto number = static_cast<unsigned>(fd);
+      if (number >= first && number <= last) closed.push_back(fd);
+    }
+  }
+  for (const int fd : closed) closing(fd, nullptr);
+}
+
+// Sets may be locked in any order by those that are in each other, so all or none.
+void before_fork() {
+  Table& table = table_of_sets();
+  table.mutex.lock();
+  for (;; sched_yield()) {
+    if (!lock_watchers_for_fork()) continue;
+    std::vector<EpollSet*> locked;
+    bool all = true;
+    for (const auto& [epfd, set] : table.sets) {
+      bool done = false;
+      for (const EpollSet* other : locked) done |= other == set.get();
+      if (done) continue;
+      all = set->try_lock_for_fork();
+      if (!all) break;
+      locked.push_back(set.get());
+    }
+    if (all) return;
+    for (EpollSet* set : locked) set->unlock_after_fork(false);
+    unlock_watchers_after_fork();
+  }
+}
+
+void after_fork(bool in_child) {
+  Table& table = table_of_sets();
+  std::vector<EpollSet*> unlocked;
+  for (const auto& [epfd, set] : table.sets) {
+    bool done = false;
+    for (const EpollSet* other : unlocked) done |= other == set.get();
+    if (done) continue;
+    set->unlock_after_fork(in_child);
+    unlocked.push_back(set.get());
+  }
+  unlock_watchers_after_fork();
+  table.mutex.unlock();
+}
+
+}  // namespace epoll_sets
+}  // namespace viaduct::sovia

@@ -1,0 +1,262 @@
+// Waiting for a set: what the lanes have to say and what the kernel has, in turn.
+#include <errno.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "sovia/poll/epoll_registration.h"
+#include "sovia/poll/epoll_set.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/signals.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr int kChanged = -2;  // the set is not the kernel's alone any more
+
+// As long as lanes have something to say, the kernel is asked at least every so many calls and so
+// often; and always in the call after one in which it had something.
+constexpr unsigned kCallsWithoutKernel = 4;
+constexpr std::uint64_t kNsWithoutKernel = 20'000;
+
+constexpr timespec kNoTime{};
+
+class Count {
+ public:
+  explicit Count(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~Count() { --count_; }
+  Count(const Count&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
+
+class Watch final : public Interest {
+ public:
+  explicit Watch(EpollSet& set) : set_(set) {}
+  bool ready() override { return set_.maybe_ready(); }
+  bool concerns(const Socket& socket) const override {
+    return set_.maybe_ready() || set_.has(socket);
+  }
+
+ private:
+  EpollSet& set_;
+};
+
+// epoll_pwait2 where it exists: milliseconds would make short waits long.
+int kernel_wait(int epfd, epoll_event* events, int most, std::uint64_t deadline,
+                const sigset_t* mask) {
+  using Wait = int (*)(int, epoll_event*, int, const timespec*, const sigset_t*);
+  static const auto wait = reinterpret_cast<Wait>(kernel::find("epoll_pwait2"));
+  if (deadline == kNever) return kernel::epoll_pwait(epfd, events, most, -1, mask);
+  const std::uint64_t now = now_ns();
+  const std::uint64_t left = deadline > now ? deadline - now : 0;
+  if (wait != nullptr) {
+    const timespec time{static_cast<time_t>(left / 1'000'000'000),
+                        static_cast<long>(left % 1'000'000'000)};
+    const int result = wait(epfd, events, most, left == 0 ? &kNoTime : &time, mask);
+    if (result >= 0 || errno != ENOSYS) return result;
+  }
+  const std::uint64_t ms = (left + 999'999) / 1'000'000;
+  return kernel::epoll_pwait(epfd, events, most,
+                             static_cast<int>(std::min<std::uint64_t>(ms, INT_MAX)), mask);
+}
+
+}  // namespace
+
+int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
+                   std::uint64_t deadline, const sigset_t* mask) {
+  Watch watch(*this);
+  Woken woken = Woken::kDescriptors;
+  for (bool last = look_only;;) {
+    progress();
+    if (quiet()) {
+      let_kernel_wait();  // the next time without us
+      const int count = wait_in_kernel(epfd, events, most, last ? 0 : deadline, mask);
+      if (count < 0 && count != kChanged && errno == EINTR) {
+        signals::run_held_back(mask);
+        errno = EINTR;
+      }
+      if (count != kChanged) return count;
+    }
+    // If a lane ends a wait before which the kernel had nothing, the program gets that at once.
+    const int count = harvest(epfd, events, most, woken == Woken::kReady);
+    if (count != 0) return count;
+    if (last) return 0;
+
+    pollfd fd{epfd, POLLIN, 0};
+    {
+      const Count sleeper(sleepers_);
+      woken = wait_for(watch, &fd, 1, deadline, mask, has_lanes());
+    }
+    if (woken == Woken::kTimeout) last = true;
+    if (woken == Woken::kSignal) {
+      signals::run_held_back(mask);
+      errno = EINTR;
+      return -1;
+    }
+  }
+}
+
+int EpollSet::go_on_waiting(int epfd, epoll_event* events, int most, int count, bool look_only,
+                            std::uint64_t deadline) {
+  {
+    const std::lock_guard guard(mutex_);
+    ++call_;
+    count = translate(events, 0, count);
+  }
+  return count > 0 ? count : wait(epfd, events, most, look_only, deadline, nullptr);
+}
+
+// For a set that the kernel knows all about.
+int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint64_t deadline,
+                             const sigset_t* mask) {
+  for (;;) {
+    int count;
+    {
+      const Count sleeper(raw_sleepers_);
+      if (!quiet()) return kChanged;
+      count = kernel_wait(epfd, events, most, deadline, mask);
+    }
+    if (count <= 0) return count;
+    const std::lock_guard guard(mutex_);
+    ++call_;
+    count = translate(events, 0, count);
+    if (count > 0) return count;
+    if (deadline != kNever && now_ns() >= deadline) return 0;
+  }
+}
+
+// What is there now. If the lanes fill the room, the kernel comes first the next time.
+int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_asked) {
+  const std::lock_guard guard(mutex_);
+  ++call_;
+  if (kernels_turn_) {
+    kernels_turn_ = false;
+    const int count = ask_kernel(epfd, events, 0, most);
+    return count < 0 ? count : collect(events, count, most);
+  }
+  const int count = collect(events, 0, most);
+  if (count == most) {
+    kernels_turn_ = true;
+    return count;
+  }
+  if (count > 0 && (kernel_was_asked || kernel_can_wait())) return count;
+  const int all = ask_kernel(epfd, events, count, most);
+  return all < 0 && count > 0 ? count : all;
+}
+
+bool EpollSet::kernel_can_wait() {
+  return !kernel_gave_ && !kernel_has_part_ && ++calls_without_kernel_ < kCallsWithoutKernel &&
+         now_ns() - kernel_asked_ < kNsWithoutKernel;
+}
+
+// Fills events[begin..most) with what the kernel has. The count with those before, or -1.
+int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
+  for (;;) {
+    const int said = kernel::epoll_wait(epfd, events + begin, most - begin, 0);
+    if (said < 0) return -1;
+    const int count = translate(events, begin, begin + said);
+    kernel_gave_ = said > 0;
+    calls_without_kernel_ = 0;
+    kernel_asked_ = now_ns();
+    // What was not for the program has been muted, and may have hidden other things.
+    if (count > begin || begin + said < most) return count;
+  }
+}
+
+// Turns events of the kernel into those that the program is to see. The count with those before.
+int EpollSet::translate(epoll_event* events, int begin, int end) {
+  int count = begin;
+  for (int i = begin; i < end; ++i) {
+    const epoll_event event = events[i];
+    Registration* r;
+    switch (sender_of(event.data.u64, r)) {
+      case Sender::kProgram:
+        events[count++] = event;
+        continue;
+      case Sender::kBell:
+        if (!quiet() && has_raw_sleepers()) ring();  // it may have been for another thread
+        continue;
+      case Sender::kToken:
+        break;
+    }
+    if (r == nullptr) continue;  // deleted in the meantime
+    const short answer = r->answer(static_cast<short>(event.events & 0xffff));
+    if (answer == 0 || (r->disabled && r->call != call_)) {
+      mute(*r);
+    } else {
+      emit(*r, answer, events, count);
+    }
+  }
+  return count;
+}
+
+// Fills events[begin..most) from the ready list. The count with those before.
+int EpollSet::collect(epoll_event* events, int begin, int most) {
+  int count = begin;
+  kernel_has_part_ = false;
+  for (int left = ready_count_; left > 0 && count < most; --left) {
+    short pending;
+    Registration* r = pop(pending);
+    if (r == nullptr) break;
+    const short answer = look_again(r, pending);
+    if (answer == 0) continue;
+    if (r->has(EPOLLET) && !(event_bits::plain(answer) & (pending | POLLERR | POLLHUP))) continue;
+    // As long as the routes are two, one direction may be the kernel's, and what is yet to be read.
+    if ((r->kernel.events & (EPOLLIN | EPOLLOUT | EPOLLRDHUP)) != 0) kernel_has_part_ = true;
+    emit(*r, answer, events, count);
+    if (!r->has(EPOLLET | EPOLLONESHOT)) list(*r, 0);
+  }
+  return count;
+}
+
+bool EpollSet::yields() {
+  if (!maybe_ready()) return false;
+  const std::lock_guard guard(mutex_);
+  for (int left = ready_count_; left > 0; --left) {
+    short pending;
+    Registration* r = pop(pending);
+    if (r == nullptr) break;
+    if (look_again(r, pending) == 0) continue;
+    list(*r, pending);
+    return true;
+  }
+  return false;
+}
+
+// What the lane of a registration from the ready list has to say. It may be gone if that is
+// nothing.
+short EpollSet::look_again(Registration* r, short pending) {
+  if (r->socket && !refresh(*r, pending == kAnyChange)) {
+    erase(*r);
+    return 0;
+  }
+  if (r->disabled || (!r->laned && !r->inner)) return 0;
+  const short answer = r->lane_answer();
+  // The question may have brought to light that the lane has ended.
+  if (answer == 0 && r->socket && !refresh(*r, false)) erase(*r);
+  return answer;
+}
+
+// One event for each registration, even if both a lane and the kernel have something to say.
+void EpollSet::emit(Registration& r, short answer, epoll_event* events, int& count) {
+  const auto bits = static_cast<std::uint16_t>(answer);
+  if (r.call == call_) {
+    events[r.place].events |= bits;
+    return;
+  }
+  r.call = call_;
+  r.place = count;
+  events[count].events = bits;
+  events[count].data = r.program.data;
+  ++count;
+  if (r.has(EPOLLONESHOT)) {
+    r.disabled = true;
+    r.interest = 0;
+  }
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,37 @@
+// The bits POLL* (EPOLL* are the same). A stream socket has two names for "can read" and "can
+// write", which always come together; lanes know the shorter ones alone.
+#ifndef VIADUCT_SOVIA_POLL_EVENT_BITS_H
+#define VIADUCT_SOVIA_POLL_EVENT_BITS_H
+
+#include <poll.h>
+
+namespace viaduct::sovia::event_bits {
+
+inline constexpr short kRead = POLLIN | POLLRDNORM;
+inline constexpr short kWrite = POLLOUT | POLLWRNORM;
+// Told whether wanted or not.
+inline constexpr short kUnasked = POLLERR | POLLHUP | POLLNVAL;
+// What a socket knows of, besides.
+inline constexpr short kAsked = POLLIN | POLLOUT | POLLPRI | POLLRDHUP;
+// Of those, what seldom comes: nobody starves if the kernel is not asked for it at every call.
+inline constexpr short kSeldom = POLLPRI | POLLRDHUP;
+
+// What a program wants of a socket, or the kernel says about it, in the shorter names.
+inline short plain(short events) {
+  short bits = static_cast<short>(events & (kAsked | kUnasked));
+  if (events & kRead) bits |= POLLIN;
+  if (events & kWrite) bits |= POLLOUT;
+  return bits;
+}
+
+// An answer in plain names, in those that the program wants.
+inline short dressed(short answer, short wanted) {
+  short bits = answer;
+  if (answer & POLLIN) bits |= kRead;
+  if (answer & POLLOUT) bits |= kWrite;
+  return static_cast<short>(bits & (wanted | kUnasked));
+}
+
+}  // namespace viaduct::sovia::event_bits
+
+#endif

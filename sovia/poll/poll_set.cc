@@ -1,0 +1,263 @@
+#include "sovia/poll/poll_set.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#include <algorithm>
+
+#include "sovia/poll/event_bits.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/table.h"
+
+namespace viaduct::sovia {
+namespace {
+
+// No descriptor, and none that is left out for now.
+constexpr int kNone = INT_MIN;
+
+// More than that the kernel may refuse, and says so when it looks.
+constexpr std::size_t kFewToSleepOn = 16;
+
+// For how long a descriptor is left out of a sleep that the kernel would otherwise end at once.
+constexpr std::uint64_t kLeftOutNs = 10'000'000;
+
+// If all that is wanted is on lanes, and something there is ready, the kernel is asked only so
+// often: what it could add are errors.
+constexpr unsigned kCallsWithoutKernel = 16;
+constexpr std::uint64_t kNsWithoutKernel = 50'000;
+thread_local unsigned t_calls_without_kernel = kCallsWithoutKernel;
+thread_local std::uint64_t t_kernel_asked = 0;
+
+constexpr short kSelectRead = event_bits::kRead | POLLRDBAND | POLLHUP | POLLERR;
+constexpr short kSelectWrite = event_bits::kWrite | POLLWRBAND | POLLERR;
+
+}  // namespace
+
+bool PollSet::concerns_us(int fd) {
+  if (fd < 0) return false;
+  if (const Socket* const socket = table::peek(fd)) return !socket->kernel_alone();
+  if (!epoll_sets::knows(fd)) return false;
+  const signals::Inside inside;
+  return static_cast<bool>(epoll_sets::find(fd));
+}
+
+PollSet::PollSet(std::size_t room, bool as_select)
+    : as_select_(as_select), fds_(room), items_(room) {}
+
+void PollSet::add(int fd, short wanted) {
+  const std::size_t place = size_++;
+  fds_[place] = {fd < 0 ? kNone : fd, wanted, 0};
+  if (fd < 0) return;
+  ++live_;
+  Item& item = items_[item_count_];
+  SocketRef socket = table::find(fd);
+  if (socket) {
+    if (socket->kernel_alone()) return;
+    item.socket = std::move(socket);
+  } else {
+    item.set = epoll_sets::find(fd);
+    if (!item.set) return;
+  }
+  item.place = place;
+  item.wanted = wanted;
+  item.asked = wanted;
+  ++item_count_;
+}
+
+void PollSet::forget(std::size_t place) {
+  fds_[place] = {kNone, 0, 0};
+  --live_;
+}
+
+int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) {
+  static constexpr timespec kNoTime{};
+  bool asked = false;  // the kernel, in this call
+  for (bool last = look_only;;) {
+    progress();
+    adapt();
+    const int lanes = answer_from_lanes();
+    if (lanes > 0 && (asked || kernel_can_wait())) return lanes;
+
+    int count = 0;
+    // Without lanes the sleep is the look, too.
+    if (last || lanes > 0 || spin_ || size_ > kFewToSleepOn) {
+      // A signal that `mask` lets in does not keep what is ready from the program.
+      const int said = last && lanes == 0 && mask != nullptr
+                           ? kernel::ppoll(fds_.data(), size_, &kNoTime, mask)
+                           : kernel::poll(fds_.data(), size_, 0);
+      if (said < 0) {
+        if (errno == EINTR) signals::run_held_back(mask);
+        if (errno != EINTR || lanes == 0) return -1;
+        if (const int still = answer_from_lanes(); still > 0) return still;
+        errno = EINTR;
+        return -1;
+      }
+      asked = true;
+      if (said > 0 && asked_in_vain()) continue;
+      count = merge(said > 0);
+      if (count > 0 || last) return count;
+    }
+
+    const std::uint64_t until =
+        left_out_ == 0 ? deadline : std::min(deadline, now_ns() + kLeftOutNs);
+    Woken woken;
+    {
+      // Those who make an epoll descriptor ready by other means than lanes must know of the
+      // sleeper.
+      struct Sleep {
+        PollSet& all;
+        explicit Sleep(PollSet& set) : all(set) { tell(+1); }
+        ~Sleep() { tell(-1); }
+        void tell(int by) {
+          for (std::size_t i = 0; i < all.item_count_; ++i) {
+            if (all.items_[i].set) all.items_[i].set->sleeps(by);
+          }
+        }
+      } sleep(*this);
+      woken = wait_for(*this, fds_.data(), size_, until, mask, spin_);
+    }
+    switch (woken) {
+      case Woken::kReady:
+        break;
+      case Woken::kDescriptors:
+        if (asked_in_vain()) break;
+        count = merge(true);
+        if (count > 0) return count;
+        break;
+      case Woken::kTimeout:
+        last = now_ns() >= deadline;
+        break;
+      case Woken::kSignal:
+        signals::run_held_back(mask);
+        errno = EINTR;
+        return -1;
+    }
+  }
+}
+
+bool PollSet::ready() {
+  for (std::size_t i = 0; i < item_count_; ++i) {
+    Item& item = items_[i];
+    if (item.set) {
+      if (item.set->maybe_ready()) return true;
+      continue;
+    }
+    const short wanted = event_bits::plain(item.wanted);
+    if (counted(item.wanted, item.answer(0, -1)) != 0) return true;
+    if (item.socket->ask_kernel(wanted) != item.asked) return true;
+  }
+  return false;
+}
+
+bool PollSet::concerns(const Socket& socket) const {
+  for (std::size_t i = 0; i < item_count_; ++i) {
+    const Item& item = items_[i];
+    if (item.set ? item.set->maybe_ready() : item.socket.get() == &socket) return true;
+  }
+  return false;
+}
+
+// What the kernel is to be asked, as the routes are now.
+void PollSet::adapt() {
+  if (left_out_ > 0) {
+    for (std::size_t place = 0; place < size_; ++place) {
+      if (fds_[place].fd < 0 && fds_[place].fd != kNone) fds_[place].fd = ~fds_[place].fd;
+    }
+    left_out_ = 0;
+  }
+  spin_ = false;
+  on_lanes_ = 0;
+  for (std::size_t i = 0; i < item_count_; ++i) {
+    Item& item = items_[i];
+    if (item.set) {
+      spin_ |= item.set->has_lanes();
+      continue;
+    }
+    const short wanted = event_bits::plain(item.wanted);
+    item.asked = item.socket->ask_kernel(wanted);
+    fds_[item.place].events = item.asked;
+    spin_ |= item.asked != wanted;
+    // Urgent data is always the kernel's to tell.
+    if ((item.asked & ~event_bits::kSeldom) == 0 && (wanted & POLLPRI) == 0) ++on_lanes_;
+  }
+}
+
+short PollSet::Item::answer(short kernel_says, int fd) const {
+  if (kernel_says & POLLNVAL) return POLLNVAL;
+  if (set) {
+    const short ready = set->yields() ? static_cast<short>(event_bits::kRead & wanted) : short{0};
+    return static_cast<short>(kernel_says | ready);
+  }
+  return event_bits::dressed(
+      socket->answer(event_bits::plain(wanted), event_bits::plain(kernel_says), fd), wanted);
+}
+
+int PollSet::answer_from_lanes() {
+  for (std::size_t place = 0; place < size_; ++place) fds_[place].revents = 0;
+  return merge(false);
+}
+
+// Only if it has nothing but errors to add, and not for long.
+bool PollSet::kernel_can_wait() {
+  if (on_lanes_ == live_ && ++t_calls_without_kernel < kCallsWithoutKernel &&
+      now_ns() - t_kernel_asked < kNsWithoutKernel) {
+    return true;
+  }
+  t_calls_without_kernel = 0;
+  t_kernel_asked = now_ns();
+  return false;
+}
+
+// Whether what the kernel was asked, before the sleep, is not what it is to be asked now: the answer may
+// mean something else.
+bool PollSet::asked_in_vain() const {
+  for (std::size_t i = 0; i < item_count_; ++i) {
+    const Item& item = items_[i];
+    if (item.socket && item.socket->ask_kernel(event_bits::plain(item.wanted)) != item.asked) return true;
+  }
+  return false;
+}
+
+// Turns what the kernel has said into what the program is told. How many are ready.
+int PollSet::merge(bool kernel_has_spoken) {
+  int count = 0;
+  std::size_t next_item = 0;
+  for (std::size_t place = 0; place < size_; ++place) {
+    pollfd& told = fds_[place];
+    const short said = told.revents;
+    short wanted = told.events;
+    if (next_item < item_count_ && items_[next_item].place == place) {
+      const Item& item = items_[next_item++];
+      wanted = item.wanted;
+      if (told.fd == kNone) continue;
+      told.revents = item.answer(said, told.fd);
+    } else if (!kernel_has_spoken) {
+      continue;
+    }
+    told.revents = counted(wanted, told.revents);
+    if (told.revents != 0) {
+      ++count;
+    } else if (said != 0 && told.fd >= 0) {
+      leave_out(place);
+    }
+  }
+  return count;
+}
+
+void PollSet::leave_out(std::size_t place) {
+  fds_[place].fd = ~fds_[place].fd;
+  ++left_out_;
+}
+
+// Of an answer, what select() would take for ready.
+short PollSet::counted(short wanted, short answer) const {
+  if (!as_select_) return answer;
+  short counts = POLLNVAL;
+  if (wanted & event_bits::kRead) counts |= kSelectRead;
+  if (wanted & event_bits::kWrite) counts |= kSelectWrite;
+  if (wanted & POLLPRI) counts |= POLLPRI;
+  return static_cast<short>(answer & counts);
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,40 @@
+// What the program's calls that wait for readiness are given by address: it need not be there.
+#ifndef VIADUCT_SOVIA_POLL_READY_ARGUMENTS_H
+#define VIADUCT_SOVIA_POLL_READY_ARGUMENTS_H
+
+#include <signal.h>
+#include <time.h>
+
+#include <cstdint>
+
+#include "sovia/api/guarded_copy.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia {
+
+struct Limit {
+  bool look_only = false;
+  std::uint64_t deadline = kNever;
+
+  // False if the kernel is to refuse it.
+  bool take(const timespec* timeout) {
+    if (timeout == nullptr) return true;
+    timespec time;
+    if (!copy_guarded(&time, timeout, sizeof time) || time.tv_sec < 0 || time.tv_nsec < 0 ||
+        time.tv_nsec >= 1'000'000'000) {
+      return false;
+    }
+    look_only = time.tv_sec == 0 && time.tv_nsec == 0;
+    deadline = look_only ? 0 : deadline_in(&time);
+    return true;
+  }
+};
+
+inline bool is_mask(const sigset_t* mask) {
+  constexpr std::size_t kMaskBytes = 8;  // the kernel's
+  return mask == nullptr || can_read(mask, kMaskBytes);
+}
+
+}  // namespace viaduct::sovia
+
+#endif

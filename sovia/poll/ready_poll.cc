@@ -1,0 +1,57 @@
+// poll, ppoll.
+#include <errno.h>
+
+#include "sovia/api/guarded_copy.h"
+#include "sovia/process/libc.h"
+#include "sovia/poll/poll_set.h"
+#include "sovia/poll/ready_arguments.h"
+#include "sovia/process/signals.h"
+#include "sovia/sovia.h"
+
+using namespace viaduct::sovia;
+
+namespace {
+
+// More than this no process can have: left to the kernel, as are bad pointers.
+constexpr nfds_t kMost = 1u << 20;
+
+bool concerns_us(const pollfd* fds, nfds_t count) {
+  if (count > kMost || !can_read(fds, count * sizeof *fds)) return false;
+  for (nfds_t i = 0; i < count; ++i) {
+    if (PollSet::concerns_us(fds[i].fd)) return true;
+  }
+  return false;
+}
+
+int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, const sigset_t* mask) {
+  const signals::Inside inside;
+  PollSet set(count, false);
+  for (nfds_t i = 0; i < count; ++i) set.add(fds[i].fd, fds[i].events);
+  const int ready = set.wait(look_only, deadline, mask);
+  if (ready < 0) return -1;
+  for (nfds_t i = 0; i < count; ++i) {
+    const short said = set.ready(i);
+    if (fds[i].revents == said || copy_guarded(&fds[i].revents, &said, sizeof said)) continue;
+    errno = EFAULT;
+    return -1;
+  }
+  return ready;
+}
+
+}  // namespace
+
+int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
+  kernel::prepare();
+  if (!concerns_us(fds, count)) return kernel::poll(fds, count, timeout);
+  const bool look_only = timeout == 0;
+  return wait(fds, count, look_only, look_only ? 0 : deadline_in_ms(timeout), nullptr);
+}
+
+int sovia_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+  kernel::prepare();
+  Limit limit;
+  if (!concerns_us(fds, count) || !limit.take(timeout) || !is_mask(mask)) {
+    return kernel::ppoll(fds, count, timeout, mask);
+  }
+  return wait(fds, count, limit.look_only, limit.deadline, mask);
+}

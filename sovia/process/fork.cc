@@ -1,0 +1,145 @@
+#include "sovia/process/fork.h"
+
+#include <mutex>
+#include <vector>
+
+#include "sovia/api/api.h"
+#include "sovia/lane/background.h"
+#include "sovia/process/inheritance.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia::fork {
+namespace {
+
+struct Held {
+  int fd;
+  SocketRef socket;
+  LaneEnd* leaving = nullptr;
+};
+using HeldSockets = std::vector<Held>;
+
+// One fork at a time. Held from before() to in_parent() and in_child().
+constinit std::mutex g_forking;
+constinit HeldSockets* g_held = nullptr;
+// What this thread's last fork shared, until it is known that there is a child.
+constinit thread_local HeldSockets* t_shared = nullptr;
+
+bool holds(const HeldSockets& held, const Socket& socket) {
+  for (const Held& one : held) {
+    if (one.socket.get() == &socket) return true;
+  }
+  return false;
+}
+
+// Each socket once, whatever the number of its descriptors. Those of one socket are seldom many, so
+// they are looked for among themselves only.
+void add(HeldSockets& held, int fd, Socket& socket) {
+  if (socket.descriptors() > 1 && holds(held, socket)) return;
+  SocketRef reference = table::find(fd);
+  if (reference.get() == &socket) held.push_back({fd, std::move(reference)});
+}
+
+// All peers at once have the time to leave their lanes; after that it goes on without them. For other programs,
+// which may not run SOVIA, there is some more time to get what comes after a record.
+void leave_and_share(HeldSockets& held, Reason why) {
+  for (Held& one : held) one.leaving = one.socket->begin_leaving(one.fd, why);
+  const std::uint64_t now = now_ns();
+  for (Held& one : held) {
+    if (one.leaving != nullptr) one.socket->end_leaving(one.fd, *one.leaving, now + Socket::kLeaveNs);
+    one.socket->await_kernel(one.fd);
+    if (why == Reason::kExec) one.socket->await_record(one.fd, now + Socket::kRecordNs);
+    one.socket->share(one.fd);
+  }
+}
+
+}  // namespace
+
+void before() {
+  signals::Inside::enter();
+  g_forking.lock();
+  const KeepErrno keep;
+  delete t_shared;  // of a fork that nobody asked about
+  t_shared = nullptr;
+  HeldSockets* held = nullptr;
+  table::for_each(
+      [](int fd, Socket& socket, void* context) {
+        auto*& into = *static_cast<HeldSockets**>(context);
+        if (into == nullptr) into = new HeldSockets;
+        add(*into, fd, socket);
+      },
+      &held);
+  if (held != nullptr) leave_and_share(*held, Reason::kFork);
+  g_held = held;
+  background::before_fork();
+}
+
+void in_parent() {
+  background::after_fork_in_parent();
+  t_shared = g_held;
+  g_held = nullptr;
+  g_forking.unlock();
+  signals::Inside::leave();
+}
+
+void in_child() {
+  const KeepErrno keep;
+  background::after_fork_in_child();
+  counters::after_fork_in_child();
+  signals::after_fork_in_child();
+  if (g_held != nullptr) {
+    for (Held& one : *g_held) one.socket->after_fork_in_child();
+  }
+  delete g_held;
+  g_held = nullptr;
+  g_forking.unlock();
+  signals::Inside::leave();
+}
+
+void failed() {
+  if (t_shared == nullptr) return;
+  const KeepErrno keep;
+  for (Held& one : *t_shared) one.socket->fork_failed();
+  delete t_shared;
+  t_shared = nullptr;
+}
+
+struct Spawning::Shared {
+  HeldSockets sockets;
+  Inheritance inheritance;
+};
+
+Spawning::Spawning() {
+  kernel::prepare();
+  const signals::Inside inside;
+  const KeepErrno keep;
+  table::for_each(
+      [](int fd, Socket& socket, void* context) {
+        const int flags = kernel::fcntl(fd, F_GETFD);
+        if (flags < 0 || ((flags & FD_CLOEXEC) != 0 && !socket.passed())) return;
+        auto*& into = *static_cast<Shared**>(context);
+        if (into == nullptr) into = new Shared;
+        add(into->sockets, fd, socket);
+      },
+      &shared_);
+  if (shared_ == nullptr) return;
+  leave_and_share(shared_->sockets, Reason::kExec);
+  for (Held& one : shared_->sockets) shared_->inheritance.add(one.fd, *one.socket);
+}
+
+Spawning::~Spawning() {
+  const KeepErrno keep;
+  delete shared_;
+}
+
+void Spawning::undo() {
+  if (shared_ == nullptr) return;
+  const KeepErrno keep;
+  for (Held& one : shared_->sockets) one.socket->fork_failed();
+  shared_->sockets.clear();
+}
+
+char* const* Spawning::environment(char* const own[]) {
+  return shared_ == nullptr ? own : shared_->inheritance.environment(own);
+}
+
+}  // namespace viaduct::sovia::fork

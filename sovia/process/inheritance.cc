@@ -1,0 +1,203 @@
+#include "sovia/process/inheritance.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "sovia/api/api.h"
+#include "sovia/lane/background.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/socket/inherited_bytes.h"
+#include "sovia/api/stdio_streams.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia {
+namespace {
+
+// SOVIA_RESIDUE=INODE:FILE,... The socket is named by its inode, as its descriptor may be another
+// one in the next program, or several.
+constexpr char kName[] = "SOVIA_RESIDUE";
+constexpr std::size_t kNameLength = sizeof kName - 1;
+
+bool is_ours(const char* variable) {
+  return strncmp(variable, kName, kNameLength) == 0 && variable[kNameLength] == '=';
+}
+
+bool survives(int fd) {
+  const int flags = kernel::fcntl(fd, F_GETFD);
+  return flags >= 0 && (flags & FD_CLOEXEC) == 0;
+}
+
+// By any of its descriptors.
+bool survives(int fd, const Socket& socket) {
+  if (survives(fd)) return true;
+  if (socket.descriptors() == 1) return false;
+  struct Search {
+    const Socket& socket;
+    bool found;
+  } search{socket, false};
+  table::for_each(
+      [](int each, Socket& other, void* context) {
+        auto& asked = *static_cast<Search*>(context);
+        if (&other == &asked.socket && survives(each)) asked.found = true;
+      },
+      &search);
+  return search.found;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------- to the next program
+
+Inheritance::~Inheritance() {
+  const KeepErrno keep;
+  for (const Item& item : items_) {
+    // It may have been read to the end meanwhile.
+    if (own_descriptors::has(item.file)) kernel::fcntl(item.file, F_SETFD, FD_CLOEXEC);
+  }
+}
+
+void Inheritance::add(int fd, Socket& socket) {
+  const int file = socket.bequeath(fd);
+  struct stat about;
+  if (file < 0 || fstat(fd, &about) != 0) return;
+  for (const Item& item : items_) {
+    if (item.socket == about.st_ino) return;
+  }
+  kernel::fcntl(file, F_SETFD, 0);
+  items_.push_back({about.st_ino, file});
+}
+
+char* const* Inheritance::environment(char* const own[]) {
+  if (items_.empty()) return own;
+  constexpr std::size_t kItemLength = 40;
+  variable_.resize(kNameLength + 2 + items_.size() * kItemLength);
+  char* at = variable_.data();
+  at += sprintf(at, "%s=", kName);
+  for (const Item& item : items_) {
+    at += sprintf(at, "%llu:%d,", static_cast<unsigned long long>(item.socket), item.file);
+  }
+  environment_.clear();
+  for (; own != nullptr && *own != nullptr; ++own) {
+    if (!is_ours(*own)) environment_.push_back(*own);
+  }
+  environment_.push_back(variable_.data());
+  environment_.push_back(nullptr);
+  return environment_.data();
+}
+
+Succession::Succession() {
+  kernel::prepare();
+  const signals::Inside inside;
+  const KeepErrno keep;
+  struct Leaving {
+    int fd;
+    SocketRef socket;
+    LaneEnd* end;
+  };
+  std::vector<Leaving> leaving;
+  table::for_each(
+      [](int fd, Socket& socket, void* context) {
+        LaneEnd* const end = socket.begin_leaving(fd, Reason::kExec);
+        if (end == nullptr) return;
+        static_cast<std::vector<Leaving>*>(context)->push_back({fd, socket.reference(), end});
+      },
+      &leaving);
+  const std::uint64_t now = now_ns();
+  for (const Leaving& one : leaving) {
+    one.socket->end_leaving(one.fd, *one.end, now + Socket::kLeaveNs);
+  }
+  for (const Leaving& one : leaving) {
+    if (survives(one.fd, *one.socket)) one.socket->await_record(one.fd, now + Socket::kRecordNs);
+  }
+  table::for_each(
+      [](int fd, Socket& socket, void* context) {
+        socket.await_kernel(fd);
+        if (survives(fd, socket)) {
+          static_cast<Inheritance*>(context)->add(fd, socket);
+        } else {
+          socket.depart();
+        }
+      },
+      &inheritance_);
+  background::await_closed();
+}
+
+Succession::~Succession() {
+  const signals::Inside inside;
+  const KeepErrno keep;
+  table::for_each([](int, Socket& socket, void*) { socket.stay(); }, nullptr);
+}
+
+// ---------------------------------------------------------------------------- from the one before
+
+namespace {
+
+// The descriptors of a socket.
+std::vector<int> descriptors_of(ino_t socket) {
+  std::vector<int> found;
+  const auto look_at = [&](int fd) {
+    struct stat about;
+    if (fstat(fd, &about) == 0 && S_ISSOCK(about.st_mode) && about.st_ino == socket) {
+      found.push_back(fd);
+    }
+  };
+  if (DIR* const all = opendir("/proc/self/fd")) {
+    while (const dirent* const each = readdir(all)) {
+      if (each->d_name[0] != '.') look_at(atoi(each->d_name));
+    }
+    closedir(all);
+  } else {
+    constexpr int kLikely = 1024;
+    for (int fd = 0; fd < kLikely; ++fd) look_at(fd);
+  }
+  return found;
+}
+
+void take(ino_t inode, int file) {
+  Residue* const residue = residue_of(file);
+  if (residue != nullptr) kernel::fcntl(file, F_SETFD, FD_CLOEXEC);
+  const std::vector<int> fds = descriptors_of(inode);
+  const SocketRef socket =
+      fds.empty() ? SocketRef() : table::left_unread(fds.data(), fds.size());
+  if (!socket) {
+    if (residue != nullptr) free_residue(residue);
+    return;
+  }
+  if (residue == nullptr) {
+    socket->inherit_loss(fds[0]);
+    return;
+  }
+  socket->inherit(residue, Reason::kInherited);
+#ifdef __GLIBC__
+  // The C library would read the kernel's socket. Its standard stream is a variable.
+  for (const int fd : fds) {
+    if (fd != STDIN_FILENO) continue;
+    FILE* const stream = streams::open(fd, "r");
+    if (stream != nullptr) stdin = stream;
+  }
+#endif
+}
+
+}  // namespace
+
+void take_inheritance() {
+  const char* const text = secure_getenv(kName);
+  if (text == nullptr) return;
+  const KeepErrno keep;
+  for (const char* at = text; *at != '\0';) {
+    char* end;
+    const unsigned long long socket = strtoull(at, &end, 10);
+    if (end == at || *end != ':') break;
+    at = end + 1;
+    const long file = strtol(at, &end, 10);
+    if (end == at || *end != ',') break;
+    at = end + 1;
+    take(static_cast<ino_t>(socket), static_cast<int>(file));
+  }
+  unsetenv(kName);
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,47 @@
+// The kernel's calls as the C library offers them, whoever else has put functions of the same names
+// in front of them (the preload library has). Everything in sovia/ calls the kernel through these.
+//
+//     kernel::send(fd, data, bytes, 0)
+#ifndef VIADUCT_SOVIA_PROCESS_LIBC_H
+#define VIADUCT_SOVIA_PROCESS_LIBC_H
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+// Those that every C library of today has. Newer ones are found with kernel::find.
+#define SOVIA_KERNEL_CALLS(X)                                                                     \
+  X(socket) X(connect) X(bind) X(listen) X(accept) X(accept4) X(shutdown) X(close)                \
+  X(getsockname) X(getpeername) X(getsockopt) X(setsockopt)                                       \
+  X(send) X(sendto) X(sendmsg) X(sendmmsg) X(recv) X(recvfrom) X(recvmsg) X(recvmmsg)             \
+  X(read) X(write) X(readv) X(writev) X(sendfile) X(splice) X(dup) X(dup2) X(dup3) X(fcntl)       \
+  X(ioctl) X(poll) X(ppoll) X(select) X(pselect) X(epoll_create) X(epoll_create1) X(epoll_ctl)    \
+  X(epoll_wait) X(epoll_pwait) X(fork) X(execve) X(execvp) X(fexecve) X(posix_spawn)              \
+  X(posix_spawnp) X(system) X(popen) X(fdopen) X(fileno) X(fileno_unlocked) X(sigaction) X(_exit)
+
+namespace viaduct::sovia::kernel {
+
+#define SOVIA_DECLARE(name) extern decltype(&::name) name;
+SOVIA_KERNEL_CALLS(SOVIA_DECLARE)
+#undef SOVIA_DECLARE
+
+// To be called before any of the above is used; cheap when it has been. Every function of sovia.h
+// does it by way of Table::find or itself, as programs may call before constructors have run.
+void prepare();
+
+// Another function of the C library, or nullptr.
+void* find(const char* name);
+
+}  // namespace viaduct::sovia::kernel
+
+#endif

@@ -1,0 +1,41 @@
+// A mutex for what every call takes. As long as nobody waits, lock() and unlock() are a locked
+// instruction each, where the C library's also ask what kind of mutex it is.
+#ifndef VIADUCT_SOVIA_PROCESS_LOCK_H
+#define VIADUCT_SOVIA_PROCESS_LOCK_H
+
+#include <atomic>
+#include <cstdint>
+
+namespace viaduct::sovia {
+
+// Not recursive. May be held over fork() by the thread that forks.
+class Lock {
+ public:
+  constexpr Lock() = default;
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  bool try_lock() {
+    std::uint32_t state = kFree;
+    return state_.compare_exchange_strong(state, kHeld, std::memory_order_acquire,
+                                          std::memory_order_relaxed);
+  }
+  void lock() {
+    if (!try_lock()) [[unlikely]] wait();
+  }
+  void unlock() {
+    if (state_.exchange(kFree, std::memory_order_release) == kWanted) [[unlikely]] wake();
+  }
+
+ private:
+  enum State : std::uint32_t { kFree, kHeld, kWanted };  // kWanted: held, and somebody may sleep
+
+  void wait();
+  void wake();
+
+  std::atomic<std::uint32_t> state_{kFree};
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,223 @@
+#include "sovia/process/options.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace viaduct::sovia {
+
+bool g_debugging = false;
+
+namespace {
+
+enum class Unit { kFlag, kCount, kBytes, kMicroseconds };
+
+int g_debug_descriptor = STDERR_FILENO;
+
+// The paper's table 4. Its first six rows wait for each packet to be answered, which is w = t = 1.
+struct Row {
+  const char* name;
+  Handling handling;
+  std::uint64_t copy_limit;
+  std::uint64_t window;
+  std::uint64_t ack_threshold;
+  bool combine;
+};
+
+constexpr Row kRows[] = {
+    {"NOTIFY", Handling::kNotify, kRegisterAll, 1, 1, false},
+    {"HANDLER", Handling::kHandler, kRegisterAll, 1, 1, false},
+    {"SINGLE", Handling::kSingle, kRegisterAll, 1, 1, false},
+    {"REG", Handling::kSingle, kRegisterAll, 1, 1, false},
+    {"COPY", Handling::kSingle, kCopyAll, 1, 1, false},
+    {"HYBRID", Handling::kSingle, kHybridLimit, 1, 1, false},
+    {"BASE", Handling::kSingle, kHybridLimit, 1, 1, false},
+    {"FLOWCNTL", Handling::kSingle, kHybridLimit, 32, 1, false},
+    {"DACKS", Handling::kSingle, kHybridLimit, 32, 16, false},
+    {"COMBINE", Handling::kSingle, kHybridLimit, 32, 16, true},
+};
+
+// False if it is not a number of this unit.
+bool parse(const char* text, Unit unit, std::uint64_t* value) {
+  if (unit == Unit::kBytes && strcmp(text, "all") == 0) {
+    *value = ~0ull;
+    return true;
+  }
+  if (*text < '0' || *text > '9') return false;
+  char* end = nullptr;
+  errno = 0;
+  std::uint64_t number = strtoull(text, &end, 10);
+  if (errno != 0) return false;
+  if (unit == Unit::kBytes && *end != '\0') {
+    const char* const suffixes = "kMG";
+    const char* const suffix = strchr(suffixes, *end);
+    if (suffix == nullptr) return false;
+    const int shift = 10 * static_cast<int>(suffix - suffixes + 1);
+    if (number > (~0ull >> shift)) return false;
+    number <<= shift;
+    ++end;
+  }
+  *value = number;
+  return *end == '\0';
+}
+
+// The variables for this library, each as "NAME=VALUE". They outlive everything.
+using Variables = std::vector<std::string>;
+
+const Variables& variables() {
+  static const Variables& g_kept = []() -> const Variables& {
+    auto& kept = *new Variables;
+    if (getauxval(AT_SECURE) != 0 || environ == nullptr) return kept;
+    for (const char* const* each = environ; *each != nullptr; ++each) {
+      if (strncmp(*each, "SOVIA_", 6) == 0) kept.emplace_back(*each);
+    }
+    return kept;
+  }();
+  return g_kept;
+}
+
+const char* from_environment(const char* variable) {
+  const std::size_t bytes = strlen(variable);
+  for (const std::string& each : variables()) {
+    if (each.compare(0, bytes, variable) == 0 && each[bytes] == '=') return each.c_str() + bytes + 1;
+  }
+  return nullptr;
+}
+
+// What descriptor 2 was when the library was loaded. A program may have closed it since and opened its
+// data there.
+struct stat g_stderr;
+bool g_has_stderr = false;
+
+// Daemons that a superserver starts have a connection as descriptor 2: nothing may be written
+// there.
+bool may_use_stderr() {
+  struct stat now;
+  return g_has_stderr && ::fstat(STDERR_FILENO, &now) == 0 && !S_ISSOCK(now.st_mode) &&
+         now.st_dev == g_stderr.st_dev && now.st_ino == g_stderr.st_ino;
+}
+
+// Past all functions of this name that a program or this library has put before the C library's.
+void write_line(int descriptor, const char* line, std::size_t bytes) {
+  (void)syscall(SYS_write, descriptor, line, bytes);
+}
+
+void complain_on_stderr(const char* message) {
+  if (!may_use_stderr()) return;
+  char line[256];
+  const int bytes = snprintf(line, sizeof line, "sovia: %s\n", message);
+  if (bytes > 0) write_line(STDERR_FILENO, line, strnlen(line, sizeof line));
+}
+
+// Kept off the low numbers, which programs count on getting.
+int open_debug_file(const char* path) {
+  const int low = static_cast<int>(
+      syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (low < 0) return -1;
+  const int high = static_cast<int>(syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, 900));
+  if (high < 0) return low;
+  syscall(SYS_close, low);
+  return high;
+}
+
+void prepare_debugging() {
+  const char* const value = from_environment("SOVIA_DEBUG");
+  if (value == nullptr || *value == '\0' || strcmp(value, "0") == 0) return;
+  if (strcmp(value, "1") == 0) {
+    g_debugging = may_use_stderr();
+    return;
+  }
+  g_debug_descriptor = open_debug_file(value);
+  g_debugging = g_debug_descriptor >= 0;
+  if (!g_debugging) complain_on_stderr("SOVIA_DEBUG: the file can't be opened");
+}
+
+Options read_all() {
+  const int saved = errno;
+  prepare_debugging();
+  const Options read = read_options(from_environment, complain_on_stderr);
+  errno = saved;
+  return read;
+}
+
+}  // namespace
+
+Options read_options(const char* (*environment)(const char* variable),
+                     void (*complain)(const char* message)) {
+  Options read;
+  char message[200];
+
+  if (const char* const name = environment("SOVIA_CONFIG"); name != nullptr && *name != '\0') {
+    for (const Row& row : kRows) {
+      if (strcmp(row.name, name) != 0) continue;
+      read.config = row.name;
+      read.handling = row.handling;
+      read.copy_limit = row.copy_limit;
+      read.window = row.window;
+      read.ack_threshold = row.ack_threshold;
+      read.combine = row.combine;
+    }
+    if (*read.config == '\0') {
+      snprintf(message, sizeof message, "SOVIA_CONFIG=%.40s: no such configuration; see sovia(7)",
+               name);
+      complain(message);
+    }
+  }
+
+#define SOVIA_OPTION(member, variable, value, least, most, unit, text)                            \
+  if (const char* const given = environment(variable); given != nullptr && *given != '\0') {      \
+    std::uint64_t number = 0;                                                                     \
+    if (parse(given, Unit::unit, &number) && number - least <= most - least) {                    \
+      read.member = number;                                                                       \
+    } else {                                                                                      \
+      snprintf(message, sizeof message,                                                           \
+               "%s=%.40s: not a number from %" PRIu64 " to %" PRIu64 "; %" PRIu64 " is used",     \
+               variable, given, std::uint64_t{least}, std::uint64_t{most}, read.member);          \
+      complain(message);                                                                          \
+    }                                                                                             \
+  }
+  SOVIA_OPTIONS(SOVIA_OPTION)
+#undef SOVIA_OPTION
+
+  if (read.ack_threshold > read.window) read.ack_threshold = read.window;
+  return read;
+}
+
+void keep_environment() {
+  variables();
+  g_has_stderr = ::fstat(STDERR_FILENO, &g_stderr) == 0;
+}
+
+const Options& options() {
+  static const Options g_options = read_all();
+  return g_options;
+}
+
+void write_debug(const char* format, ...) {
+  const int saved = errno;
+  char line[400];
+  int used = snprintf(line, sizeof line, "sovia[%d]: ", static_cast<int>(getpid()));
+  va_list arguments;
+  va_start(arguments, format);
+  used += vsnprintf(line + used, sizeof line - static_cast<std::size_t>(used) - 1, format, arguments);
+  va_end(arguments);
+  std::size_t bytes = strnlen(line, sizeof line - 1);
+  line[bytes++] = '\n';
+  if (g_debug_descriptor != STDERR_FILENO || may_use_stderr()) {
+    write_line(g_debug_descriptor, line, bytes);
+  }
+  errno = saved;
+}
+
+}  // namespace viaduct::sovia

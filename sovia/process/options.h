@@ -1,0 +1,75 @@
+// What a user can choose, from the environment, read once. sovia(7) describes each variable; the
+// table below is the only place where one is named.
+#ifndef VIADUCT_SOVIA_PROCESS_OPTIONS_H
+#define VIADUCT_SOVIA_PROCESS_OPTIONS_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace viaduct::sovia {
+
+// Who takes in what comes on a lane (column M of the paper's table 4).
+enum class Handling : std::uint8_t {
+  kSingle,   // the thread that waits for it (the default)
+  kHandler,  // a thread of the library that waits on the completion queue
+  kNotify,   // notify functions of VIPL
+};
+
+inline constexpr std::uint64_t kRegisterAll = 0;     // copy_limit of configuration REG
+inline constexpr std::uint64_t kCopyAll = ~0ull;     // and of COPY
+inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the paper
+
+// X(member, variable, default, least, most, unit, what it says)
+// Units: kFlag is 0 or 1; kBytes knows the suffixes k, M and G, and "all" for the greatest value.
+#define SOVIA_OPTIONS(X)                                                                         \
+  X(lanes, "SOVIA_LANES", 1, 0, 1, kFlag, "open lanes; 0: everything goes through the kernel")   \
+  X(upgrade_after, "SOVIA_UPGRADE_AFTER", 4, 0, 1'000'000, kCount,                               \
+    "sends and receives after which a connection is worth a lane")                           \
+  X(upgrade_bytes, "SOVIA_UPGRADE_BYTES", 65536, 0, ~0ull, kBytes,                               \
+    "bytes sent and received after which a connection is worth a lane")                           \
+  X(window, "SOVIA_WINDOW", 32, 1, 256, kCount, "w: packets on the way to the peer at most")     \
+  X(ack_threshold, "SOVIA_ACK_THRESHOLD", 16, 1, 256, kCount,                                    \
+    "t: packets after which they are acknowledged; at most w")                                   \
+  X(copy_limit, "SOVIA_COPY_LIMIT", ~0ull, 0, ~0ull, kBytes,                                      \
+    "sends up to so many bytes are copied, longer ones registered")                              \
+  X(vouch, "SOVIA_VOUCH", 1, 0, 1, kFlag,                                                        \
+    "open a lane only if the peer's agent vouches for its end")                                  \
+  X(combine, "SOVIA_COMBINE", 1, 0, 1, kFlag, "combine small sends unless TCP_NODELAY is set")   \
+  X(combine_us, "SOVIA_COMBINE_US", 1000, 1, 1'000'000, kMicroseconds,                           \
+    "how long a small send may wait for others")                                                 \
+  X(spin_us, "SOVIA_SPIN_US", 50, 0, 1'000'000, kMicroseconds,                                   \
+    "how long to look for data before sleeping")
+
+struct Options {
+#define SOVIA_OPTION(member, variable, value, least, most, unit, text) std::uint64_t member = value;
+  SOVIA_OPTIONS(SOVIA_OPTION)
+#undef SOVIA_OPTION
+  // SOVIA_CONFIG=NAME, a row of the paper's table 4, sets several of the above; those that are set
+  // by their own variables stay.
+  Handling handling = Handling::kSingle;
+  const char* config = "";  // the row's name
+};
+
+// Copies the variables of the environment that are for this library, once. To be called when the library is
+// loaded: later another thread may be changing the environment.
+void keep_environment();
+
+// Reads what was kept at the first call. Bad values are told of on stderr and not used.
+const Options& options();
+
+// For tests: reads `environment(variable)`; `complain` gets each message, without a new line.
+Options read_options(const char* (*environment)(const char* variable),
+                     void (*complain)(const char* message));
+
+// SOVIA_DEBUG=1 (stderr) or =FILE (appended to) shows what happens to connections. Costs a load and
+// a branch when off. Keeps errno.
+extern bool g_debugging;
+[[gnu::format(printf, 1, 2)]] void write_debug(const char* format, ...);
+#define SOVIA_LOG(...)                                                            \
+  do {                                                                            \
+    if (::viaduct::sovia::g_debugging) ::viaduct::sovia::write_debug(__VA_ARGS__); \
+  } while (false)
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,99 @@
+#include "sovia/process/own_descriptors.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+
+namespace viaduct::sovia::own_descriptors {
+namespace {
+
+constexpr std::size_t kMost = 256;
+constexpr rlim_t kFew = 32;
+constexpr int kHigh = 992;     // kernel tables stay small, which select() goes by
+constexpr rlim_t kFdSet = 1024;  // what it can name
+
+// Slots hold fd + 1; 0 is free.
+std::atomic<int> g_slots[kMost];
+std::atomic<std::size_t> g_used{0};  // slots that were ever used
+
+int copy_to(int fd, rlim_t least) {
+  return static_cast<int>(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, static_cast<int>(least)));
+}
+
+// Beyond the program's limit, where it can: there the program neither misses nor asks for the number. The
+// limit is raised for the moment. Else below it, however low.
+int move(int fd) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > kFdSet) return copy_to(fd, kHigh);
+  constexpr rlim_t kRoom = 64;
+  const rlimit more{limit.rlim_cur + kRoom,
+                    limit.rlim_max < limit.rlim_cur + kRoom ? limit.rlim_cur + kRoom : limit.rlim_max};
+  if (setrlimit(RLIMIT_NOFILE, &more) == 0) {
+    const int moved = copy_to(fd, limit.rlim_cur);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (moved >= 0) return moved;
+  }
+  return copy_to(fd, limit.rlim_cur > 64 ? limit.rlim_cur - 32 : limit.rlim_cur / 2);
+}
+
+}  // namespace
+
+void mark(int fd) {
+  for (std::size_t i = 0; i < kMost; ++i) {
+    int free = 0;
+    if (!g_slots[i].compare_exchange_strong(free, fd + 1)) continue;
+    std::size_t used = g_used.load();
+    while (used < i + 1 && !g_used.compare_exchange_weak(used, i + 1)) {
+    }
+    return;
+  }
+}
+
+bool scarce() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < kFew;
+}
+
+int adopt(int fd) {
+  if (fd < 0) return fd;
+  const int saved = errno;
+  const int high = move(fd);
+  if (high >= 0) syscall(SYS_close, fd);
+  errno = saved;
+  const int kept = high >= 0 ? high : fd;
+  mark(kept);
+  return kept;
+}
+
+void release(int fd) {
+  const std::size_t used = g_used.load();
+  for (std::size_t i = 0; i < used; ++i) {
+    int marked = fd + 1;
+    if (g_slots[i].compare_exchange_strong(marked, 0)) return;
+  }
+}
+
+bool has(int fd) {
+  const std::size_t used = g_used.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < used; ++i) {
+    if (g_slots[i].load(std::memory_order_relaxed) == fd + 1) return fd >= 0;
+  }
+  return false;
+}
+
+int next_from(int fd) {
+  const std::size_t used = g_used.load(std::memory_order_acquire);
+  int least = -1;
+  for (std::size_t i = 0; i < used; ++i) {
+    const int marked = g_slots[i].load(std::memory_order_relaxed) - 1;
+    if (marked >= fd && (least < 0 || marked < least)) least = marked;
+  }
+  return least;
+}
+
+}  // namespace viaduct::sovia::own_descriptors

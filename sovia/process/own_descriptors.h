@@ -1,0 +1,29 @@
+// Descriptors that belong to the library and not to the program it lives in. The program neither
+// closes nor replaces them, though it may try: daemons close all descriptors there are.
+#ifndef VIADUCT_SOVIA_PROCESS_OWN_DESCRIPTORS_H
+#define VIADUCT_SOVIA_PROCESS_OWN_DESCRIPTORS_H
+
+namespace viaduct::sovia::own_descriptors {
+
+// Moves `fd` off the low numbers, which programs count on getting, and makes it the library's.
+// Returns its new number; -1 closes nothing and is passed on.
+int adopt(int fd);
+
+// Makes `fd` the library's where it is.
+void mark(int fd);
+
+// Whether the program may have so few that each of them counts: then the library has none, and no lanes.
+bool scarce();
+
+// The library is about to close it itself.
+void release(int fd);
+
+// A few instructions while there are none.
+bool has(int fd);
+
+// The least number after `fd` that is the library's, or -1: to close ranges around them.
+int next_from(int fd);
+
+}  // namespace viaduct::sovia::own_descriptors
+
+#endif

@@ -1,0 +1,66 @@
+#include "sovia/process/process.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include <atomic>
+
+#include "sovia/api/api.h"
+#include "sovia/lane/background.h"
+#include "sovia/process/fork.h"
+#include "sovia/process/inheritance.h"
+#include "sovia/process/options.h"
+#include "sovia/api/stdio_streams.h"
+#include "vipl/vipl_ext.h"
+
+namespace viaduct::sovia {
+
+namespace process {
+namespace {
+
+constinit std::atomic<bool> g_watching{false};
+constinit std::atomic<bool> g_finished{false};
+
+}  // namespace
+
+void watch() {
+  if (g_watching.exchange(true)) return;
+  pthread_atfork(fork::before, fork::in_parent, fork::in_child);
+  at_quick_exit(finish);
+}
+
+void finish() {
+  // A signal handler that ends the process may have interrupted a call that holds locks.
+  if (signals::t_inside != 0 || g_finished.exchange(true)) return;
+  const signals::Inside inside;
+  const KeepErrno keep;
+  background::farewell();
+  table::for_each(
+      [](int fd, Socket& socket, void*) {
+        socket.depart();
+        table::closing(fd);
+      },
+      nullptr);
+}
+
+namespace {
+
+// Once for each library that this is in: libsovia, and the preload library. The environment is looked at
+// here and nowhere else: later a thread of the program may be changing it.
+[[gnu::constructor]] void begin() {
+  kernel::prepare();
+  keep_environment();
+  VipxKeepEnvironment();
+  watch();
+  take_inheritance();
+}
+
+// exit() writes out streams after this, so ours are written out here.
+[[gnu::destructor]] void end() {
+  streams::flush_all();
+  finish();
+}
+
+}  // namespace
+}  // namespace process
+}  // namespace viaduct::sovia

@@ -1,0 +1,49 @@
+// Why a connection, or a direction of one, goes through the kernel and not over a lane. Shown by
+// `sovia stat` and counted.
+#ifndef VIADUCT_SOVIA_PROCESS_REASON_H
+#define VIADUCT_SOVIA_PROCESS_REASON_H
+
+#include <cstdint>
+
+// name, what to tell the user
+#define SOVIA_REASONS(X)                                                     \
+  X(kNone, "")                                                               \
+  X(kShort, "too little has gone over the connection so far")                \
+  X(kOff, "lanes are switched off (SOVIA_LANES=0)")                          \
+  X(kLocal, "the peer is on this host")                                      \
+  X(kOffLink, "the peer is behind a router")                                 \
+  X(kNoNic, "no VIA agent serves the interface")                             \
+  X(kOtherNic, "another interface has the lanes of this process")            \
+  X(kNoPeer, "the peer does not answer: no agent, or no SOVIA there")        \
+  X(kResources, "out of VIs, memory or descriptors")                         \
+  X(kNotVouched, "the peer's agent does not vouch for its end")              \
+  X(kNotClaimed, "this host's agent does not vouch for this end")            \
+  X(kStandardStream, "an inherited descriptor 0, 1 or 2")                    \
+  X(kInherited, "the socket was there before the program began")             \
+  X(kPassed, "the socket was passed by SCM_RIGHTS")                          \
+  X(kShared, "other processes hold the socket since a fork")                 \
+  X(kFork, "fork")                                                           \
+  X(kExec, "exec")                                                           \
+  X(kUrgent, "urgent data")                                                  \
+  X(kEpoll, "epoll knows a descriptor that was closed while copies of it were not")  \
+  X(kSplice, "splice or another call that only the kernel can do")           \
+  X(kOption, "a socket option that only the kernel can do")                  \
+  X(kEnd, "end of the stream")                                               \
+  X(kPeerLeft, "the peer left the lane")                                     \
+  X(kLost, "the lane was lost")
+
+namespace viaduct::sovia {
+
+enum class Reason : std::uint8_t {
+#define SOVIA_REASON(name, text) name,
+  SOVIA_REASONS(SOVIA_REASON)
+#undef SOVIA_REASON
+  kCount
+};
+
+// English, without a full stop.
+const char* text_of(Reason reason);
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,112 @@
+#include "sovia/process/scm_rights.h"
+
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "sovia/api/api.h"
+#include "sovia/socket/inherited_bytes.h"
+
+namespace viaduct::sovia::passing {
+namespace {
+
+template <class F>
+void for_each_descriptor(const msghdr& message, F&& visit) {
+  // The macros want no const, and change nothing.
+  msghdr* const whole = const_cast<msghdr*>(&message);
+  for (cmsghdr* part = CMSG_FIRSTHDR(whole); part != nullptr; part = CMSG_NXTHDR(whole, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    if (part->cmsg_len < CMSG_LEN(0)) break;
+    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+      visit(fd);
+    }
+  }
+}
+
+// The last descriptor of the list, which is one of the library's.
+void take_out(msghdr& message, int fd) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    std::vector<int> fds(count);
+    std::memcpy(fds.data(), CMSG_DATA(part), count * sizeof(int));
+    if (std::erase(fds, fd) == 0) continue;
+    const bool is_last = CMSG_NXTHDR(&message, part) == nullptr;
+    std::memcpy(CMSG_DATA(part), fds.data(), fds.size() * sizeof(int));
+    const std::size_t space = CMSG_SPACE(fds.size() * sizeof(int));
+    part->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+    if (!is_last) return;
+    const auto before = static_cast<std::size_t>(reinterpret_cast<std::byte*>(part) -
+                                                 static_cast<std::byte*>(message.msg_control));
+    if (before + space < message.msg_controllen) message.msg_controllen = before + space;
+    return;
+  }
+}
+
+// What is unread on one of the sockets.
+void take(int file, const std::vector<int>& sockets) {
+  std::uint64_t inode;
+  Residue* const residue = copy_of_residue(file, inode);
+  std::vector<int> fds;
+  for (const int fd : sockets) {
+    struct stat about;
+    if (fstat(fd, &about) == 0 && about.st_ino == inode) fds.push_back(fd);
+  }
+  const SocketRef socket = fds.empty() ? SocketRef() : table::left_unread(fds.data(), fds.size());
+  if (socket && residue != nullptr) {
+    socket->inherit(residue, Reason::kPassed);
+  } else if (residue != nullptr) {
+    free_residue(residue);
+  } else if (socket) {
+    socket->inherit_loss(fds[0]);
+  }
+}
+
+}  // namespace
+
+Outgoing::Outgoing(const msghdr& message) : message_(message) {
+  const KeepErrno keep;
+  std::vector<int> files;
+  for_each_descriptor(message, [&](int fd) {
+    const SocketRef socket = table::find(fd);
+    if (!socket) return;
+    socket->leave_for_good(fd, Reason::kPassed);
+    const int file = socket->bequeath(fd);
+    if (file >= 0) files.push_back(file);
+  });
+  if (files.empty()) return;
+  // The kernel makes one list of all.
+  const std::size_t before = CMSG_ALIGN(message.msg_controllen);
+  const std::size_t bytes = files.size() * sizeof files[0];
+  control_.resize(before + CMSG_SPACE(bytes));
+  std::memcpy(control_.data(), message.msg_control, message.msg_controllen);
+  auto* const part = reinterpret_cast<cmsghdr*>(control_.data() + before);
+  part->cmsg_level = SOL_SOCKET;
+  part->cmsg_type = SCM_RIGHTS;
+  part->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(part), files.data(), bytes);
+  message_.msg_control = control_.data();
+  message_.msg_controllen = control_.size();
+}
+
+void after_receive(msghdr& message) {
+  const KeepErrno keep;
+  std::vector<int> sockets, files;
+  for_each_descriptor(message, [&](int fd) {
+    table::opened(fd, table::Origin::kReceived);
+    (table::is_tcp(fd) ? sockets : files).push_back(fd);
+  });
+  if (sockets.empty()) return;
+  for (const int file : files) {
+    if (!is_residue(file)) continue;
+    take(file, sockets);
+    take_out(message, file);
+    kernel::close(file);
+  }
+}
+
+}  // namespace viaduct::sovia::passing

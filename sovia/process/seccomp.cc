@@ -1,0 +1,50 @@
+#include "sovia/process/seccomp.h"
+
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <sys/prctl.h>
+
+#include "sovia/api/api.h"
+#include "sovia/lane/background.h"
+
+namespace viaduct::sovia::seccomp {
+
+constinit std::atomic<bool> g_in_force{false};
+
+void prepare() {
+  if (g_in_force.exchange(true)) return;
+  const KeepErrno keep;
+  const signals::Inside inside;
+  table::for_each(
+      [](int fd, Socket& socket, void*) {
+        socket.leave_for_good(fd, Reason::kOption);
+        socket.gather(fd);
+      },
+      nullptr);
+  background::stop();
+}
+
+bool installs_by_prctl(int option, unsigned long mode, unsigned long filter) {
+  if (option != PR_SET_SECCOMP) return false;
+  return mode == SECCOMP_MODE_STRICT || (mode == SECCOMP_MODE_FILTER && filter != 0);
+}
+
+bool installs(unsigned long operation, unsigned long filter) {
+  return operation == SECCOMP_SET_MODE_STRICT ||
+         (operation == SECCOMP_SET_MODE_FILTER && filter != 0);
+}
+
+}  // namespace viaduct::sovia::seccomp
+
+using namespace viaduct::sovia;
+
+int sovia_prctl(int option, ...) {
+  // As many as prctl(2) has; those that were not given are what the kernel would find, too.
+  va_list arguments;
+  va_start(arguments, option);
+  unsigned long given[4];
+  for (unsigned long& each : given) each = va_arg(arguments, unsigned long);
+  va_end(arguments);
+  if (seccomp::installs_by_prctl(option, given[0], given[1])) seccomp::prepare();
+  return SOVIA_LATE(prctl)(option, given[0], given[1], given[2], given[3]);
+}

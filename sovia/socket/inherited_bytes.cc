@@ -1,0 +1,343 @@
+#include "sovia/socket/inherited_bytes.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+
+#include "sovia/process/libc.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/lane/packet.h"
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::uint64_t kMagic = 0x3275646973657253;  // "Sresidu2": changes with the layout
+constexpr int kMostFiles = 64;  // a server with more unread connections forks without
+
+constinit std::atomic<int> g_files{0};
+
+void* map_shared(std::size_t bytes, int file = -1) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        file < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED, file, 0);
+  return at == MAP_FAILED ? nullptr : at;
+}
+
+// A descriptor of the library's own for a file that keeps its size; -1: there is none.
+int make_file(std::size_t size) {
+  const int file = memfd_create("sovia", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) return -1;
+  if (ftruncate(file, static_cast<off_t>(size)) != 0 ||
+      kernel::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    kernel::close(file);
+    return -1;
+  }
+  return own_descriptors::adopt(file);
+}
+
+std::uint64_t inode_of(int file) {
+  struct stat about;
+  return fstat(file, &about) == 0 ? about.st_ino : 0;
+}
+
+}  // namespace
+
+struct Residue::Shared {
+  std::uint64_t magic;
+  std::atomic<std::uint64_t> at;
+  std::atomic<std::uint64_t> bytes;
+  std::atomic<std::uint64_t> socket;
+  std::atomic<std::int32_t> file;  // its descriptor, in all processes that inherit it
+
+  // --- the record
+  enum Record : std::uint32_t { kNone, kCertain, kPossible, kSkipping };
+  std::atomic<std::uint32_t> record;
+  std::atomic<std::int32_t> taker;  // the process that is at it
+  std::uint8_t token[kTokenBytes];
+  std::atomic<std::uint64_t> received, skip;
+  std::atomic<bool> closes;
+
+  std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
+};
+
+// What is done with the memory behind them.
+class Residues {
+ public:
+  static Residue* make(std::size_t room, bool with_file) {
+    const std::size_t size = sizeof(Residue::Shared) + room;
+    const int file = with_file ? make_file(size) : -1;
+    if (with_file && file < 0) return nullptr;
+    Residue* const residue = wrap(map_shared(size, file), room);
+    if (residue == nullptr) {
+      if (file >= 0) close_own(file);
+      return nullptr;
+    }
+    Residue::Shared& shared = *residue->shared_;
+    shared.magic = kMagic;
+    shared.bytes.store(room);
+    shared.file.store(file);
+    if (file >= 0) take_file(*residue, file);
+    return residue;
+  }
+
+  // Of somebody's file; it has no file of its own then.
+  static Residue* map_file(int file) {
+    struct stat about;
+    if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) ||
+        about.st_size < static_cast<off_t>(sizeof(Residue::Shared))) {
+      return nullptr;
+    }
+    // Files that others have sent may shrink while they are mapped; ours can't.
+    constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+    const int seals = kernel::fcntl(file, F_GET_SEALS);
+    if (seals < 0 || (seals & kSeals) != kSeals) return nullptr;
+    const auto size = static_cast<std::size_t>(about.st_size);
+    Residue* const residue = wrap(map_shared(size, file), size - sizeof(Residue::Shared));
+    if (residue == nullptr || residue->shared_->magic == kMagic) return residue;
+    unmap(residue);
+    return nullptr;
+  }
+
+  static bool says_it_is(const Residue& residue, int file) {
+    return residue.shared_->file.load() == file;
+  }
+
+  static void take_file(Residue& residue, int file) {
+    residue.file_ = file;
+    residue.inode_ = inode_of(file);
+    g_files.fetch_add(1);
+  }
+
+  // -1: it has none, or the program has closed it behind our back.
+  static int file_of(const Residue& residue) {
+    const bool is_there = residue.file_ >= 0 && own_descriptors::has(residue.file_) &&
+                          inode_of(residue.file_) == residue.inode_;
+    return is_there ? residue.file_ : -1;
+  }
+
+  static void close_own(int file) {
+    own_descriptors::release(file);
+    kernel::close(file);
+  }
+
+  static void unmap(Residue* residue) {
+    munmap(residue->shared_, sizeof(Residue::Shared) + residue->room_);
+    delete residue;
+  }
+
+ private:
+  // Takes the memory over, or frees it.
+  static Residue* wrap(void* at, std::size_t room) {
+    if (at == nullptr) return nullptr;
+    auto* const shared = static_cast<Residue::Shared*>(at);
+    Residue* const residue = new (std::nothrow) Residue(shared, room);
+    if (residue == nullptr) munmap(at, sizeof(Residue::Shared) + room);
+    return residue;
+  }
+};
+
+std::byte* Residue::data() { return shared_->data(); }
+void Residue::set_bytes(std::size_t bytes) { shared_->bytes.store(bytes); }
+void Residue::set_socket(std::uint64_t inode) { shared_->socket.store(inode); }
+std::uint64_t Residue::socket() const { return shared_->socket.load(); }
+
+std::size_t Residue::end() const {
+  return std::min<std::uint64_t>(shared_->bytes.load(), room_);
+}
+
+std::size_t Residue::left() const {
+  const std::uint64_t taken = shared_->at.load();
+  const std::size_t all = end();
+  return taken < all ? all - taken : 0;
+}
+
+// ---------------------------------------------------------------------------- the record
+
+void Residue::expect_record(const std::uint8_t* token, std::uint64_t received, bool certain) {
+  std::reverse_copy(token, token + kTokenBytes, shared_->token);
+  shared_->received.store(received);
+  shared_->record.store(certain ? Shared::kCertain : Shared::kPossible);
+}
+
+bool Residue::expects_record() const { return shared_->record.load() != Shared::kNone; }
+
+bool Residue::is_record_certain() const {
+  const std::uint32_t record = shared_->record.load();
+  return record == Shared::kCertain || record == Shared::kSkipping;
+}
+
+bool Residue::peer_closes() const { return shared_->closes.load(); }
+
+void Residue::move_record(Residue& to) {
+  to.shared_->received.store(shared_->received.load());
+  to.shared_->skip.store(shared_->skip.load());
+  memcpy(to.shared_->token, shared_->token, kTokenBytes);
+  to.shared_->record.store(shared_->record.exchange(Shared::kNone));
+}
+
+// The processes that share it take it one at a time. One that has died at it does not keep it.
+Residue::Take Residue::take_record(int fd, std::uint64_t& taken) {
+  const auto self = static_cast<std::int32_t>(getpid());
+  std::int32_t before = 0;
+  if (!shared_->taker.compare_exchange_strong(before, self)) {
+    if (kill(before, 0) == 0 || errno != ESRCH ||
+        !shared_->taker.compare_exchange_strong(before, self)) {
+      return Take::kAgain;
+    }
+  }
+  const Take result = take_record_alone(fd, taken);
+  shared_->taker.store(0);
+  return result;
+}
+
+Residue::Take Residue::take_record_alone(int fd, std::uint64_t& taken) {
+  const auto again = [] { return errno == EAGAIN || errno == EINTR; };
+  const std::uint32_t record = shared_->record.load();
+  if (record == Shared::kCertain || record == Shared::kPossible) {
+    Resume resume;
+    const ssize_t got = kernel::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0) return again() ? Take::kAgain : Take::kReset;
+    if (got == 0 && record == Shared::kCertain) return Take::kReset;
+    const std::size_t compared = std::min(static_cast<std::size_t>(got), kTokenBytes);
+    const bool there = got != 0 && memcmp(resume.token, shared_->token, compared) == 0;
+    // A sender that knows nothing of what has come begins anew; one that has seen its end go on doesn't.
+    std::uint64_t offset = record == Shared::kCertain ? 0 : shared_->received.load();
+    if (there) {
+      if (static_cast<std::size_t>(got) < sizeof resume) return Take::kAgain;
+      kernel::recv(fd, &resume, sizeof resume, MSG_DONTWAIT);
+      taken += sizeof resume;
+      offset = be64toh(resume.offset);
+      shared_->closes.store(resume.closes != 0);
+    }
+    const std::uint64_t received = shared_->received.load();
+    if (offset > received) return Take::kReset;
+    shared_->skip.store(received - offset);
+    shared_->record.store(Shared::kSkipping);
+  }
+  while (const std::uint64_t skip = shared_->skip.load()) {
+    constexpr std::uint64_t kMost = 1 << 20;
+    const ssize_t got =
+        kernel::recv(fd, nullptr, std::min(skip, kMost), MSG_TRUNC | MSG_DONTWAIT);
+    if (got < 0) return again() ? Take::kAgain : Take::kReset;
+    if (got == 0) return Take::kReset;
+    taken += static_cast<std::uint64_t>(got);
+    shared_->skip.store(skip - static_cast<std::uint64_t>(got));
+  }
+  shared_->record.store(Shared::kNone);
+  return Take::kDone;
+}
+
+// Never freed: four bytes for a socket that has seen a fork.
+Holders* make_holders() {
+  static std::mutex lock;
+  static Holders* page = nullptr;
+  static std::size_t used = 0;
+  const std::scoped_lock guard(lock);
+  if (page == nullptr || used == kPage / sizeof(Holders)) {
+    page = static_cast<Holders*>(map_shared(kPage));
+    used = 0;
+    if (page == nullptr) return nullptr;
+  }
+  Holders* const made = new (page + used++) Holders;
+  made->count.store(1);
+  return made;
+}
+
+Residue* make_record() { return Residues::make(0, false); }
+
+Residue* make_residue(std::size_t bytes) {
+  Residue* const residue = Residues::make(bytes, g_files.load() < kMostFiles);
+  return residue != nullptr ? residue : Residues::make(bytes, false);
+}
+
+void free_residue(Residue* residue) {
+  if (const int file = Residues::file_of(*residue); file >= 0) {
+    Residues::close_own(file);
+    g_files.fetch_sub(1);
+  }
+  Residues::unmap(residue);
+}
+
+// To one that has room for it.
+static void move_rest(Residue& from, Residue& to) {
+  const iovec all{to.data(), to.room()};
+  to.set_bytes(read_residue(from, &all, 1, 0, false));
+  from.move_record(to);
+}
+
+int file_of(Residue*& residue) {
+  if (const int file = Residues::file_of(*residue); file >= 0) return file;
+  Residue* const copy = Residues::make(residue->left(), true);
+  if (copy == nullptr) return -1;
+  move_rest(*residue, *copy);
+  free_residue(residue);
+  residue = copy;
+  return Residues::file_of(*copy);
+}
+
+Residue* residue_of(int file) {
+  Residue* const residue = Residues::map_file(file);
+  if (residue == nullptr) return nullptr;
+  if (!Residues::says_it_is(*residue, file)) {
+    Residues::unmap(residue);
+    return nullptr;
+  }
+  own_descriptors::mark(file);
+  Residues::take_file(*residue, file);
+  return residue;
+}
+
+bool is_residue(int file) {
+  Residue* const residue = Residues::map_file(file);
+  if (residue != nullptr) Residues::unmap(residue);
+  return residue != nullptr;
+}
+
+Residue* copy_of_residue(int file, std::uint64_t& socket) {
+  socket = 0;
+  Residue* const residue = Residues::map_file(file);
+  if (residue == nullptr) return nullptr;
+  socket = residue->socket();
+  Residue* const copy = make_residue(residue->left());
+  if (copy != nullptr) move_rest(*residue, *copy);
+  Residues::unmap(residue);
+  return copy;
+}
+
+std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t count,
+                         std::size_t skip, bool peek) {
+  std::size_t wanted = 0;
+  for (std::size_t i = 0; i < count; ++i) wanted += pieces[i].iov_len;
+  wanted -= skip;
+  const std::size_t end = residue.end();
+  std::atomic<std::uint64_t>& at = residue.shared_->at;
+  std::uint64_t from = at.load();
+  std::size_t take;
+  do {
+    take = from < end ? std::min<std::size_t>(wanted, end - from) : 0;
+  } while (!peek && take != 0 && !at.compare_exchange_weak(from, from + take));
+  const std::byte* data = residue.data() + (take != 0 ? from : 0);
+  std::size_t left = take;
+  for (std::size_t i = 0; i < count && left != 0; ++i) {
+    if (skip >= pieces[i].iov_len) {
+      skip -= pieces[i].iov_len;
+      continue;
+    }
+    const std::size_t here = std::min(pieces[i].iov_len - skip, left);
+    memcpy(static_cast<std::byte*>(pieces[i].iov_base) + skip, data, here);
+    data += here;
+    left -= here;
+    skip = 0;
+  }
+  return take;
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,236 @@
+// What becomes of a connection whose lane has broken: both streams go on through the kernel.
+//
+// A sender still has every byte of which it does not know that it has come. It writes these to the kernel,
+// behind a record (Resume, packet.h) that says where on the lane they begin, and then what the program
+// sends next. A receiver gives the program what the lane has, takes the record, and drops what it has twice.
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mutex>
+#include <new>
+
+#include "sovia/lane/background.h"
+#include "sovia/process/counters.h"
+#include "sovia/lane/engine.h"
+#include "sovia/process/libc.h"
+#include "sovia/lane/lane_endpoint.h"
+#include "sovia/process/options.h"
+#include "sovia/socket/inherited_bytes.h"
+#include "sovia/socket/socket.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia {
+
+constinit std::atomic<unsigned> Socket::g_kept{0};
+
+void Socket::fall_back(int fd) {
+  {
+    const std::scoped_lock both(in_, out_);
+    if (lane_ == nullptr || fell_ || reset_) return;
+    {
+      const std::scoped_lock guard(lane_->lane.lock());
+      if (!lane_->lane.is_cut()) return;
+    }
+    fall_back_locked(fd);
+  }
+  routes_changed();
+  engine::changed(*this);
+}
+
+// In and out locked, the lane broken.
+void Socket::fall_back_locked(int fd) {
+  fell_ = true;
+  Lane& lane = lane_->lane;
+  const std::scoped_lock guard(lane.lock());
+  if (!lane.wants_fall_back()) return;
+  SOVIA_LOG("%d: the lane has broken, the connection goes on through the kernel", fd);
+  settle_receiving(lane);
+  if (lane.may_get_record()) {
+    if (residue_ == nullptr) residue_ = make_record();
+    if (residue_ == nullptr) return reset(fd);
+    residue_->expect_record(lane.peer_token(), lane.bytes_received(), lane.expects_record());
+    if (receiving_ == Phase::kLane && lane.unread() == 0) set_receiving(Phase::kAfter);
+  }
+  keep_unsent(fd, lane);
+  early_end_ = false;
+  background::look_at(*lane_);
+  be_watched();
+}
+
+// Whoever waits for the record, or has sent its last, does not come by again.
+void Socket::be_watched() {
+  if (!watched_.exchange(true)) background::watch_fall(*this, -1);
+}
+
+// What is not known to have come is the kernel's to bring.
+void Socket::keep_unsent(int fd, Lane& lane) {
+  const Lane::Fall falls = lane.falls();
+  if (falls == Lane::Fall::kImpossible) return reset(fd);
+  const std::size_t record = falls == Lane::Fall::kRecord ? sizeof(Resume) : 0;
+  const std::size_t bytes = record + lane.unsent();
+  if (sending_ == Phase::kLane || bytes != 0) set_sending(Phase::kAfter);
+  if (bytes == 0) return;
+  // An answer to one that has gone would cost its last bytes the good end.
+  if (lane.unsent() == 0 && record_is_next() && residue_->is_record_certain() && take_record(fd) &&
+      !reset_ && residue_->peer_closes()) {
+    return;
+  }
+  kept_ = static_cast<Kept*>(malloc(sizeof(Kept) + bytes));
+  if (kept_ == nullptr) return reset(fd);
+  g_kept.fetch_add(1);
+  *kept_ = {bytes, 0, {}};
+  if (record != 0) {
+    Resume resume{};
+    resume.closes = lane.closes();
+    for (std::size_t i = 0; i < kTokenBytes; ++i) {
+      resume.token[i] = lane.own_token()[kTokenBytes - 1 - i];
+    }
+    resume.offset = htobe64(lane.bytes_completed());
+    memcpy(kept_->data, &resume, sizeof resume);
+  }
+  if (!lane.copy_unsent(kept_->data + record)) {
+    drop_kept();
+    return reset(fd);
+  }
+  flush_kept(fd);
+}
+
+void Socket::drop_kept() {
+  if (kept_ == nullptr) return;
+  free(kept_);
+  kept_ = nullptr;
+  g_kept.fetch_sub(1);
+}
+
+// Out locked. False: the kernel takes no more at the moment.
+bool Socket::flush_kept(int fd) {
+  if (kept_ == nullptr) return true;
+  const int before = errno;
+  while (kept_->at != kept_->bytes && !reset_) {
+    const ssize_t put = kernel::send(fd, kept_->data + kept_->at, kept_->bytes - kept_->at,
+                                     MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && errno == EAGAIN) {
+      errno = before;
+      return false;
+    }
+    // The connection has ended, which the kernel tells only once.
+    if (put < 0 && !write_shut_) reset_.store(true);
+    if (put < 0) break;
+    kept_->at += static_cast<std::size_t>(put);
+    counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(put));
+  }
+  drop_kept();
+  shut_if_due(fd);
+  errno = before;
+  return true;
+}
+
+// Out locked; and the lane only if it has fallen.
+void Socket::shut_if_due(int fd) {
+  if (!shut_later_ || kept_ != nullptr || fd < 0) return;
+  if (lane_ != nullptr && !fell_ && !reset_) {
+    const std::scoped_lock guard(lane_->lane.lock());
+    if (lane_->lane.sending() != Lane::State::kEnded) return;
+  }
+  shut_later_ = false;
+  kernel::shutdown(fd, SHUT_WR);
+}
+
+bool Socket::record_is_next() const {
+  if (residue_ == nullptr || !residue_->expects_record()) return false;
+  return lane_ == nullptr || (fell_ && (receiving_ == Phase::kAfter || receiving_ == Phase::kLane));
+}
+
+// In locked. False: it has not come yet.
+bool Socket::take_record(int fd) {
+  const int before = errno;
+  const Residue::Take take = residue_->take_record(fd, kernel_read_);
+  errno = before;
+  if (take == Residue::Take::kAgain) return false;
+  if (take == Residue::Take::kReset) {
+    reset(fd);
+  } else {
+    SOVIA_LOG("%d: receiving goes on through the kernel", fd);
+  }
+  return true;
+}
+
+// In locked. Nothing is left of a lane.
+void Socket::rest_with_kernel() {
+  if (residue_ != nullptr && residue_->left() == 0 && !residue_->expects_record()) {
+    free_residue(residue_);
+    residue_ = nullptr;
+  }
+  if (forbidden_ && stage_ == Stage::kNone && residue_ == nullptr && kept_ == nullptr) {
+    lane_wanted_.store(false, std::memory_order_release);
+  }
+}
+
+bool Socket::has_fallen(LaneEnd& end) {
+  const std::scoped_lock guard(in_);
+  return lane_ != &end || fell_ || reset_;
+}
+
+short Socket::falling() {
+  short wanted = 0;
+  const std::scoped_lock both(in_, out_);
+  if (reset_) {
+    drop_kept();
+    return 0;
+  }
+  if (residue_ != nullptr && residue_->is_record_certain()) wanted |= POLLIN;
+  // What comes before it is the program's to read first.
+  if (wanted != 0 && !record_is_next()) wanted = POLLPRI;
+  if (shut_later_) wanted |= POLLPRI;
+  if (kept_ != nullptr) wanted |= POLLOUT;
+  if (wanted == 0) watched_ = false;
+  return wanted;
+}
+
+void Socket::go_on_falling(int fd) {
+  {
+    const std::scoped_lock both(in_, out_);
+    const bool sent = kept_ != nullptr && flush_kept(fd);
+    shut_if_due(fd);
+    const bool received = record_is_next() && residue_->is_record_certain() && take_record(fd);
+    if (!sent && !received) return;
+    rest_with_kernel();
+  }
+  routes_changed();
+  engine::changed(*this);
+}
+
+// Until the kernel has taken all.
+void Socket::await_kernel(int fd) {
+  for (;;) {
+    {
+      const std::scoped_lock both(in_, out_);
+      if (reset_ || (fd < 0 ? kept_ == nullptr : flush_kept(fd))) {
+        shut_if_due(fd);
+        return rest_with_kernel();
+      }
+    }
+    pollfd one{fd, POLLOUT, 0};
+    constexpr int kMs = 100;  // whatever else may have sent it
+    kernel::poll(&one, 1, kMs);
+  }
+}
+
+void Socket::await_record(int fd, std::uint64_t deadline) {
+  for (;;) {
+    {
+      const std::scoped_lock both(in_, out_);
+      if (residue_ == nullptr || !residue_->is_record_certain() || !record_is_next() || reset_) return;
+      if (take_record(fd)) return rest_with_kernel();
+    }
+    if (now_ns() >= deadline) return;
+    pollfd one{fd, POLLIN, 0};
+    constexpr int kMs = 10;
+    kernel::poll(&one, 1, kMs);
+  }
+}
+
+}  // namespace viaduct::sovia

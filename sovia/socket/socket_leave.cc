@@ -1,0 +1,307 @@
+// How a socket leaves its lane: for the kernel, or for good.
+#include "sovia/socket/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "sovia/lane/background.h"
+#include "sovia/process/counters.h"
+#include "sovia/lane/engine.h"
+#include "sovia/process/libc.h"
+#include "sovia/lane/lane_endpoint.h"
+#include "sovia/process/options.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/socket/inherited_bytes.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia {
+namespace {
+
+// What leave() waits for.
+class LaneOver final : public Interest {
+ public:
+  LaneOver(Socket& socket, Lane& lane, bool both) : socket_(socket), lane_(lane), both_(both) {}
+  bool ready() override {
+    const std::scoped_lock guard(lane_.lock());
+    lane_.turn();
+    if (both_) lane_.set_aside();
+    if (lane_.broken()) return true;
+    return both_ ? lane_.over() : lane_.sending() == Lane::State::kEnded;
+  }
+  bool concerns(const Socket& socket) const override { return &socket == &socket_; }
+
+ private:
+  Socket& socket_;
+  Lane& lane_;
+  const bool both_;
+};
+
+class AllArrived final : public Interest {
+ public:
+  AllArrived(Socket& socket, Lane& lane) : socket_(socket), lane_(lane) {}
+  bool ready() override {
+    const std::scoped_lock guard(lane_.lock());
+    lane_.turn();
+    return lane_.broken() || lane_.unsent() == 0;
+  }
+  bool concerns(const Socket& socket) const override { return &socket == &socket_; }
+
+ private:
+  Socket& socket_;
+  Lane& lane_;
+};
+
+// A copy of a descriptor that is about to be closed.
+int keeper_of(int fd) {
+  const int error = errno;
+  const int keeper = own_descriptors::adopt(kernel::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  errno = error;
+  return keeper;
+}
+
+bool is_over(LaneEnd& end) {
+  const std::scoped_lock guard(end.lane.lock());
+  return end.lane.over();
+}
+
+}  // namespace
+
+void Socket::forbid(Reason why) {
+  {
+    const std::scoped_lock both(in_, out_);
+    forbidden_ = true;
+    reason_.store(why);
+    if (stage_ == Stage::kNone && residue_ == nullptr && kept_ == nullptr) {
+      lane_wanted_.store(false, std::memory_order_release);
+    }
+  }
+  counters::fell(why);
+  if (!concerned()) engine::changed(*this);
+}
+
+void Socket::listens() {
+  lane_wanted_.store(false, std::memory_order_release);
+  engine::changed(*this);
+}
+
+void Socket::leave_sending(int fd, Reason why) {
+  LaneEnd* end;
+  {
+    const std::scoped_lock both(in_, out_);
+    forbidden_ = true;
+    end = lane_;
+    if (end != nullptr) {
+      const std::scoped_lock lane_guard(end->lane.lock());
+      if (sending_ == Phase::kLane) counters::fell(why);
+      end->lane.finish(false);
+      set_sending(Phase::kAfter);
+      if (end->lane.sending() == Lane::State::kEnded) return;
+      ++end->pins;
+    }
+  }
+  if (end == nullptr) return await_kernel(fd);
+  // What the kernel sends next is not to overtake what is on the lane.
+  LaneOver over(*this, end->lane, false);
+  wait_for(over, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait);
+  bool ended;
+  {
+    const std::scoped_lock guard(end->lane.lock());
+    ended = end->lane.sending() == Lane::State::kEnded || end->lane.is_cut();
+  }
+  if (!ended) engine::give_up(*end);
+  fall_back(fd);
+  await_kernel(fd);
+  --end->pins;
+}
+
+LaneEnd* Socket::begin_leaving(int fd, Reason why) {
+  if (!concerned()) return nullptr;
+  bool asked;
+  {
+    const std::scoped_lock both(in_, out_);
+    asked = stage_ == Stage::kAsked;
+  }
+  if (asked && background::cancel(*this)) lane_refused(why);
+  LaneEnd* end;
+  {
+    const std::scoped_lock both(in_, out_);
+    end = lane_;
+    if (end == nullptr) return nullptr;
+    ++end->pins;
+    const std::scoped_lock lane_guard(end->lane.lock());
+    if (end->lane.greeted()) {
+      end->lane.finish(false);
+      end->lane.ask_to_leave();
+    } else {
+      // Nothing has gone over it, and it need not be the peer who is there.
+      end->lane.cut();
+    }
+    set_sending(Phase::kAfter);
+  }
+  counters::fell(why);
+  SOVIA_LOG("%d: leaves the lane: %s", fd, text_of(why));
+  return end;
+}
+
+// A lane that the peer does not leave in time is given up. What is on it goes through the kernel, which
+// takes it as soon as there is room, as it would have to take a send.
+void Socket::end_leaving(int fd, LaneEnd& end, std::uint64_t deadline) {
+  LaneOver over(*this, end.lane, true);
+  wait_for(over, nullptr, 0, deadline, nullptr, true, Signals::kWait);
+  if (!is_over(end)) engine::give_up(end);
+  fall_back(fd);
+  await_kernel(fd);
+  const std::scoped_lock both(in_, out_);
+  {
+    const std::scoped_lock lane_guard(end.lane.lock());
+    if (receiving_ == Phase::kKernel && end.lane.started()) settle_receiving(end.lane);
+  }
+  background::look_at(end);
+  --end.pins;
+}
+
+void Socket::leave(int fd, Reason why) {
+  LaneEnd* const end = begin_leaving(fd, why);
+  if (end != nullptr) end_leaving(fd, *end, now_ns() + kLeaveNs);
+  // Who reads past the library would read the record.
+  if (why == Reason::kSplice) await_record(fd, kNever);
+}
+
+void Socket::leave_for_good(int fd, Reason why) {
+  for_good_.store(true);
+  leave(fd, why);
+  forbid(why);
+}
+
+int Socket::shutdown(int fd, int how) {
+  if (how == SHUT_WR || how == SHUT_RDWR) await_moment_before_close();
+  bool later = false;
+  {
+    const std::scoped_lock both(in_, out_);
+    if (how == SHUT_RD || how == SHUT_RDWR) read_shut_ = true;
+    if (how == SHUT_WR || how == SHUT_RDWR) {
+      forbidden_ = write_shut_ = true;
+      if (lane_ != nullptr) {
+        const std::scoped_lock lane_guard(lane_->lane.lock());
+        lane_->lane.finish(false);
+        set_sending(Phase::kAfter);
+        background::look_at(*lane_);
+        later = !fell_ && lane_->lane.unsent() != 0;
+      }
+      // After the kernel's end nothing could be sent for a lane that breaks.
+      if (later || kept_ != nullptr) {
+        shut_later_ = later = true;
+        be_watched();
+      }
+    }
+  }
+  int result = 0;
+  if (!later) {
+    result = kernel::shutdown(fd, how);
+  } else if (how == SHUT_RDWR) {
+    result = kernel::shutdown(fd, SHUT_RD);
+  }
+  const int error = errno;
+  engine::changed(*this);
+  errno = error;
+  return result;
+}
+
+// Whether all that was sent has arrived. Completions make no entries in the completion queue: looks often.
+bool Socket::await_arrival(Lane& lane, std::uint64_t ns) {
+  AllArrived arrived(*this, lane);
+  constexpr std::uint64_t kLookNs = 200'000;
+  const std::uint64_t end = now_ns() + ns;
+  for (std::uint64_t now; (now = now_ns()) < end;) {
+    if (wait_for(arrived, nullptr, 0, std::min(now + kLookNs, end), nullptr, true, Signals::kWait) ==
+        Woken::kReady) {
+      return true;
+    }
+  }
+  return arrived.ready();
+}
+
+// Both ends lose the connection: bytes of it may be lost. In and out locked.
+void Socket::reset(int fd) {
+  if (reset_.exchange(true)) return;
+  counters::fell(Reason::kLost);
+  counters::add(Counter::kLanesCut);
+  SOVIA_LOG("%d: the lane is lost, the connection is reset", fd);
+  sockaddr unspecified{};
+  unspecified.sa_family = AF_UNSPEC;
+  const int error = errno;
+  kernel::connect(fd, &unspecified, sizeof unspecified);
+  errno = error;
+}
+
+// As a rule what was sent last arrives while one looks at it; then the connection can end at once.
+void Socket::await_moment_before_close() {
+  LaneEnd* end;
+  {
+    const std::scoped_lock both(in_, out_);
+    end = lane_;
+    if (end == nullptr || fell_ || sending_ != Phase::kLane) return;
+    const std::scoped_lock lane_guard(end->lane.lock());
+    end->lane.flush();
+    if (end->lane.unsent() == 0) return;
+    ++end->pins;
+  }
+  await_arrival(end->lane, options().spin_us * 1000);
+  --end->pins;
+}
+
+void Socket::release(int fd) {
+  for_good_.store(true);
+  depart();
+  bool asked;
+  {
+    const std::scoped_lock both(in_, out_);
+    forbidden_ = true;
+    asked = stage_ == Stage::kAsked;
+  }
+  if (asked && background::cancel(*this)) lane_refused(Reason::kEnd);
+  LaneEnd* end;
+  linger linger{};
+  await_moment_before_close();
+  {
+    const std::scoped_lock both(in_, out_);
+    if (residue_ != nullptr) free_residue(residue_);
+    residue_ = nullptr;
+    if (!flush_kept(fd)) background::watch_fall(*this, keeper_of(fd));
+    end = lane_;
+    if (end == nullptr) return;
+    socklen_t length = sizeof linger;
+    kernel::getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length);
+    const std::scoped_lock lane_guard(end->lane.lock());
+    settle_receiving(end->lane);
+    // TCP resets a connection that is closed before all was read.
+    if (end->lane.unread() != 0 && receiving_ != Phase::kKernel) {
+      const struct linger now = {1, 0};
+      kernel::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    }
+    // What may not arrive over the lane needs a descriptor, which the connection stays open for.
+    const bool resets = end->lane.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
+    if (end->lane.unsent() != 0 && !fell_ && !resets) end->keeper.store(keeper_of(fd));
+    end->lane.deafen();
+    end->lane.finish(true);
+    set_sending(Phase::kAfter);
+    set_receiving(Phase::kAfter);
+    background::look_at(*end);
+    if (linger.l_onoff == 0 || linger.l_linger <= 0 || !blocks(fd, 0)) return;
+    ++end->pins;
+  }
+  {
+    LaneOver over(*this, end->lane, false);
+    wait_for(over, nullptr, 0, deadline_in_ms(linger.l_linger * 1000L), nullptr, true,
+             Signals::kWait);
+  }
+  const std::scoped_lock both(in_, out_);
+  background::look_at(*end);
+  --end->pins;
+}
+
+}  // namespace viaduct::sovia

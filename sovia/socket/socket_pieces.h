@@ -1,0 +1,72 @@
+// What sending and receiving have in common.
+#ifndef VIADUCT_SOVIA_SOCKET_SOCKET_PIECES_H
+#define VIADUCT_SOVIA_SOCKET_SOCKET_PIECES_H
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "sovia/lane/engine.h"
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia {
+
+inline constexpr std::size_t kMostPieces = 1024;  // IOV_MAX
+
+inline std::size_t total(const iovec* pieces, std::size_t count) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) bytes += pieces[i].iov_len;
+  return bytes;
+}
+
+// The pieces from `skip` on, at most `limit` bytes of them, for a call to the kernel.
+class Rest {
+ public:
+  Rest(const iovec* pieces, std::size_t count, std::size_t skip, std::uint64_t limit) {
+    for (std::size_t i = 0; i < count && used_ < kFew && limit != 0; ++i) {
+      if (skip >= pieces[i].iov_len) {
+        skip -= pieces[i].iov_len;
+        continue;
+      }
+      const std::size_t here = std::min<std::uint64_t>(pieces[i].iov_len - skip, limit);
+      pieces_[used_++] = {static_cast<std::byte*>(pieces[i].iov_base) + skip, here};
+      limit -= here;
+      skip = 0;
+    }
+    message_.msg_iov = pieces_;
+    message_.msg_iovlen = used_;
+  }
+  msghdr* message() { return &message_; }
+  std::size_t bytes() const { return used_ == 0 ? 0 : pieces_[0].iov_len; }
+
+ private:
+  static constexpr std::size_t kFew = 64;
+  iovec pieces_[kFew];
+  std::size_t used_ = 0;
+  msghdr message_{};
+};
+
+// Tells those who wait for the socket that a direction has come down to the kernel, of which they must
+// ask more now. To be made before the socket is locked.
+class CameDown {
+ public:
+  explicit CameDown(Socket& socket) : socket_(socket) {}
+  ~CameDown() {
+    if (!happened) return;
+    const int error = errno;
+    engine::changed(socket_);
+    errno = error;
+  }
+  bool happened = false;
+
+ private:
+  Socket& socket_;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

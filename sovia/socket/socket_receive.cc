@@ -1,0 +1,287 @@
+// Receiving over a socket, by whichever route.
+#include <errno.h>
+
+#include <mutex>
+
+#include "sovia/lane/background.h"
+#include "sovia/process/counters.h"
+#include "sovia/lane/direct_receive.h"
+#include "sovia/process/libc.h"
+#include "sovia/lane/lane_endpoint.h"
+#include "sovia/process/options.h"
+#include "sovia/socket/inherited_bytes.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/socket.h"
+#include "sovia/socket/socket_pieces.h"
+#include "sovia/process/threads.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia {
+
+bool Socket::finds_nothing(int flags) {
+  if (!is_quiet()) return false;
+  const bool waits = (flags & MSG_DONTWAIT) == 0 &&
+                     (modes_.load(std::memory_order_relaxed) & kNonblocking) == 0;
+  if (waits) return false;
+  const signals::Inside inside;
+  progress();
+  return is_quiet();
+}
+
+ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flags) {
+  if (count > kMostPieces) {
+    errno = EINVAL;
+    return -1;
+  }
+  if (stage_ == Stage::kNone && begin_undisturbed(flags)) {
+    return receive_undisturbed(fd, pieces, count, flags);
+  }
+  const std::size_t wanted = total(pieces, count);
+  const bool all = (flags & MSG_WAITALL) != 0;
+  const bool peek = (flags & MSG_PEEK) != 0;
+  std::size_t done = 0;
+  Waiting waiting;
+  DirectReceive direct;
+  for (;;) {
+    ssize_t bytes = 0;
+    // As long as small reads find all that they want, what has come meanwhile can wait.
+    const std::size_t left = lane_left_.load(std::memory_order_relaxed);
+    const bool looked = left == 0 || left < wanted;
+    if (looked) progress();
+    const Attempt attempt =
+        try_receive(fd, pieces, count, peek ? 0 : done, flags & ~MSG_WAITALL, bytes);
+    if (attempt == Attempt::kAgain && !looked) {
+      lane_left_.store(0, std::memory_order_relaxed);
+      continue;
+    }
+    if (attempt == Attempt::kFailed) return done != 0 && !peek ? static_cast<ssize_t>(done) : -1;
+    if (attempt == Attempt::kDone) {
+      if (bytes == 0) return static_cast<ssize_t>(done);
+      if (peek) {
+        done = static_cast<std::size_t>(bytes);
+        if (!all || done >= wanted) return bytes;
+        // More may come behind it; what is there does not count as something new.
+        if (!blocks(fd, flags) || has_ended(fd)) return bytes;
+        if (!await_moment(fd, waiting)) return bytes;
+        continue;
+      }
+      moved(fd, bytes);
+      done += static_cast<std::size_t>(bytes);
+      if (!all || done >= wanted) return static_cast<ssize_t>(done);
+      continue;
+    }
+    if (!blocks(fd, flags)) {
+      if (done != 0) return static_cast<ssize_t>(done);
+      errno = EAGAIN;
+      return -1;
+    }
+    if (!peek && (flags & MSG_TRUNC) == 0) direct.begin(*this, pieces, count, done);
+    const bool goes_on = await(fd, POLLIN, SO_RCVTIMEO, waiting, direct);
+    if (const std::size_t here = direct.take_bytes(); here != 0) {
+      done += here;
+      if (!all || done >= wanted) return static_cast<ssize_t>(done);
+    }
+    if (!goes_on) return done != 0 ? static_cast<ssize_t>(done) : -1;
+  }
+}
+
+// With one thread nobody can bring a lane meanwhile (the background thread is one too: where there is a lane,
+// or may soon be one, there are two). Where a lane was refused, none is asked for while this goes on.
+bool Socket::begin_undisturbed(int flags) {
+  // Of a call that waits for much, the rest may come over the lane.
+  if ((flags & MSG_WAITALL) != 0) return false;
+  const bool alone = has_one_thread();
+  const std::scoped_lock guard(in_);
+  if (!alone && calls_needed_ == 0) return false;
+  if (stage_ != Stage::kNone || lane_ != nullptr || residue_ != nullptr || reset_) return false;
+  undisturbed_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags) {
+  ssize_t bytes;
+  {
+    const signals::Outside outside;
+    if (count == 1) {
+      bytes = kernel::recv(fd, pieces[0].iov_base, pieces[0].iov_len, flags);
+    } else {
+      msghdr message{};
+      message.msg_iov = const_cast<iovec*>(pieces);
+      message.msg_iovlen = count;
+      bytes = kernel::recvmsg(fd, &message, flags);
+    }
+  }
+  const bool took = bytes > 0 && (flags & MSG_PEEK) == 0;
+  {
+    const std::scoped_lock guard(in_);
+    if (took) kernel_read_ += static_cast<std::uint64_t>(bytes);
+    undisturbed_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (!took) return bytes;
+  counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
+  moved(fd, bytes);
+  return bytes;
+}
+
+LaneEnd* Socket::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+  const std::scoped_lock guard(in_);
+  if (lane_ == nullptr || receiving_ != Phase::kLane || residue_ != nullptr || read_shut_) {
+    return nullptr;
+  }
+  const std::scoped_lock lane_guard(lane_->lane.lock());
+  if (!lane_->lane.begin_direct(to, bytes, memory)) return nullptr;
+  ++lane_->pins;
+  return lane_;
+}
+
+void Socket::end_direct(LaneEnd& end) {
+  const std::scoped_lock guard(in_);
+  bool over;
+  {
+    const std::scoped_lock lane_guard(end.lane.lock());
+    last_packet_.store(end.lane.last_packet(), std::memory_order_relaxed);
+    if (end.lane.wants_turn()) background::flush_later(end);
+    over = end.lane.receiving() == Lane::State::kEnded || end.lane.over();
+  }
+  if (over) background::look_at(end);
+  --end.pins;
+}
+
+// Whether no more will come than is unread.
+bool Socket::has_ended(int fd) {
+  {
+    const std::scoped_lock guard(in_);
+    if (lane_ != nullptr && receiving_ != Phase::kAfter) {
+      const std::scoped_lock lane_guard(lane_->lane.lock());
+      return lane_->lane.broken() ||
+             (receiving_ == Phase::kLane && lane_->lane.receiving() == Lane::State::kEnded);
+    }
+  }
+  pollfd kernel_fd{fd, POLLRDHUP, 0};
+  return kernel::poll(&kernel_fd, 1, 0) > 0;
+}
+
+// A short sleep of a peek that wants more than there is. False if it is to end.
+bool Socket::await_moment(int fd, Waiting& waiting) {
+  begin(fd, SO_RCVTIMEO, waiting);
+  constexpr timespec kMoment{0, 200'000};
+  progress();
+  return kernel::ppoll(nullptr, 0, &kMoment, nullptr) == 0 && !signals::held_back() &&
+         now_ns() < waiting.deadline;
+}
+
+void Socket::settle_receiving(Lane& lane) {
+  if (receiving_ != Phase::kKernel || !lane.started()) return;
+  kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
+  set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
+  SOVIA_LOG("receiving goes up to the lane after %llu more bytes",
+            static_cast<unsigned long long>(kernel_left_));
+}
+
+Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count,
+                                    std::size_t skip, int flags, ssize_t& bytes) {
+  const bool peek = (flags & MSG_PEEK) != 0;
+  CameDown came_down(*this);
+  const std::scoped_lock guard(in_);
+  fd = current(fd);
+  if (residue_ != nullptr) {
+    const Attempt attempt = receive_residue(pieces, count, skip, peek, bytes);
+    if (attempt != Attempt::kAgain) return attempt;
+    came_down.happened = !concerned();
+  }
+  if (reset_ && (lane_ == nullptr || receiving_ == Phase::kAfter)) return fail_reset(Attempt::kDone);
+  if (lane_ == nullptr) {
+    return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
+  }
+  Lane& lane = lane_->lane;
+  bool broken;
+  {
+    const std::scoped_lock lane_guard(lane.lock());
+    settle_receiving(lane);
+    if (receiving_ == Phase::kLane) {
+      if (lane.unread() != 0) {
+        bytes = static_cast<ssize_t>((flags & MSG_TRUNC) != 0 && !peek
+                                         ? lane.discard(total(pieces, count) - skip)
+                                         : lane.read(pieces, count, skip, peek));
+        lane_left_.store(lane.unread(), std::memory_order_relaxed);
+        last_packet_.store(lane.last_packet(), std::memory_order_relaxed);
+        if (lane.receiving() == Lane::State::kEnded && lane.unread() == 0) background::look_at(*lane_);
+        if (lane.wants_turn()) background::flush_later(*lane_);
+        counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
+        if (bytes == 0 && lane.has_faulted()) {
+          errno = EFAULT;
+          return Attempt::kFailed;
+        }
+        return Attempt::kDone;
+      }
+      if (read_shut_) return Attempt::kDone;
+      if (lane.receiving() == Lane::State::kEnded) {
+        set_receiving(Phase::kAfter);
+        came_down.happened = true;
+        background::look_at(*lane_);
+      } else if (!lane.is_cut()) {
+        if (lane.holds()) lane.flush();  // the program wants an answer
+        if (total(pieces, count) == skip) return Attempt::kDone;
+        quiet_.store(!lane.broken(), std::memory_order_relaxed);
+        if (lane.broken()) background::look_at(*lane_);
+        return Attempt::kAgain;
+      }
+    }
+    if (receiving_ == Phase::kKernel && lane.holds()) lane.flush();
+    broken = lane.is_cut();
+  }
+  if (broken && !fell_) {
+    const std::scoped_lock guard_out(out_);
+    fall_back_locked(fd);
+    came_down.happened = true;
+  }
+  if (reset_ && receiving_ != Phase::kDrain) return fail_reset(Attempt::kDone);
+  if (fell_ && receiving_ == Phase::kLane) {
+    set_receiving(Phase::kAfter);
+    background::look_at(*lane_);
+  }
+  return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
+}
+
+Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::size_t count,
+                                            std::size_t skip, int flags, ssize_t& bytes) {
+  if (record_is_next()) {
+    if (!take_record(fd)) return Attempt::kAgain;
+    if (reset_) return fail_reset(Attempt::kDone);
+    rest_with_kernel();
+  }
+  const std::uint64_t limit = receiving_ == Phase::kDrain ? kernel_left_ : ~0ull;
+  Rest rest(pieces, count, skip, limit);
+  bytes = kernel::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
+  if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
+  // The end of the kernel's stream is that of the connection only when that of the lane has come.
+  if (bytes == 0 && lane_ != nullptr && receiving_ == Phase::kKernel && rest.bytes() != 0 &&
+      !read_shut_) {
+    const std::scoped_lock guard(lane_->lane.lock());
+    if (must_wait_for_lane_end(lane_->lane)) {
+      early_end_ = true;
+      return Attempt::kAgain;
+    }
+  }
+  if (bytes > 0 && (flags & MSG_PEEK) != 0 && receiving_ == Phase::kDrain &&
+      static_cast<std::uint64_t>(bytes) == kernel_left_) {
+    // What comes next is on the lane.
+    const std::scoped_lock guard(lane_->lane.lock());
+    bytes += static_cast<ssize_t>(
+        lane_->lane.read(pieces, count, skip + static_cast<std::size_t>(bytes), true));
+  }
+  if (bytes > 0 && (flags & MSG_PEEK) == 0) {
+    counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
+    kernel_read_ += static_cast<std::uint64_t>(bytes);
+    if (receiving_ == Phase::kDrain) {
+      kernel_left_ -= static_cast<std::uint64_t>(bytes);
+      if (kernel_left_ == 0) {
+        set_receiving(Phase::kLane);
+        if (fell_) background::look_at(*lane_);
+      }
+    }
+  }
+  return Attempt::kDone;
+}
+
+}  // namespace viaduct::sovia

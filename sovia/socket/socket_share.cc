@@ -1,0 +1,204 @@
+// Sockets that other processes get: by fork, exec or a message.
+#include "sovia/socket/socket.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <mutex>
+#include <new>
+
+#include "sovia/lane/background.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/lane/lane_endpoint.h"
+#include "sovia/process/options.h"
+#include "sovia/socket/inherited_bytes.h"
+#include "sovia/poll/waiting.h"
+
+namespace viaduct::sovia {
+namespace {
+
+// From the kernel, which has them or gets them soon, as long as the connection lives.
+std::size_t receive_all(int fd, std::byte* to, std::size_t bytes) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = kernel::recv(fd, to + done, bytes - done, MSG_DONTWAIT);
+    if (got > 0) {
+      done += static_cast<std::size_t>(got);
+      continue;
+    }
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) break;
+    pollfd one{fd, POLLIN, 0};
+    kernel::poll(&one, 1, 10);
+  }
+  return done;
+}
+
+template <class T>
+void renew(T& object) {
+  new (&object) T;
+}
+
+}  // namespace
+
+// What is unread and can be read by this process alone moves to shared memory: the rest of what was
+// moved before, then what the kernel has yet to give before the lane's, then the lane's. In and out
+// locked.
+void Socket::gather_unread(int fd) {
+  if (lane_ == nullptr || reset_) return;
+  Lane& lane = lane_->lane;
+  std::size_t bytes;
+  {
+    const std::scoped_lock lane_guard(lane.lock());
+    settle_receiving(lane);
+    bytes = lane.unread();
+  }
+  // Whoever has no lane finds what comes before the record here.
+  const bool drains = fell_ && receiving_ == Phase::kDrain && residue_ != nullptr;
+  if (bytes == 0 && !drains) return;
+  const std::size_t rest = residue_ != nullptr ? residue_->left() : 0;
+  const std::size_t before = receiving_ == Phase::kDrain ? kernel_left_ : 0;
+  Residue* const residue = make_residue(rest + before + bytes);
+  std::size_t at = 0;
+  if (residue != nullptr) {
+    const iovec first{residue->data(), rest};
+    if (rest != 0) at = read_residue(*residue_, &first, 1, 0, false);
+    const std::size_t got = receive_all(fd, residue->data() + at, before);
+    at += got;
+    kernel_read_ += got;
+    if (got == before) {
+      const std::scoped_lock lane_guard(lane.lock());
+      const iovec all{residue->data() + at, bytes};
+      const std::size_t read = lane.read(&all, 1, 0, false);
+      if (read != bytes) reset(fd);
+      at += read;
+      kernel_left_ = 0;
+    } else {
+      reset(fd);
+    }
+    residue->set_bytes(at);
+    counters::add(Counter::kResidueBytes, at);
+    if (residue_ != nullptr) residue_->move_record(*residue);
+    if (residue_ != nullptr) free_residue(residue_);
+    residue_ = residue;
+  } else {
+    reset(fd);
+  }
+  // A process that went on without these bytes would take what follows for them.
+  if (reset_) {
+    const std::scoped_lock lane_guard(lane.lock());
+    lane.discard(lane.unread());
+  }
+  set_receiving(Phase::kAfter);
+  background::look_at(*lane_);
+}
+
+void Socket::share(int fd) {
+  const std::scoped_lock both(in_, out_);
+  gather_unread(fd);
+  // In a file, each process can pass it on without taking it from the others.
+  if (residue_ != nullptr && residue_->expects_record()) file_of(residue_);
+  if (lane_ != nullptr) background::look_at(*lane_);
+  read_known_ = false;  // from now on others may read too
+  if (holders_ == nullptr) {
+    holders_ = make_holders();
+    if (holders_ != nullptr) holders_->lanes.store(lane_number_.load());
+  }
+  if (holders_ != nullptr) holders_->count.fetch_add(1);
+  mode_changed();
+}
+
+void Socket::fork_failed() {
+  const std::scoped_lock both(in_, out_);
+  if (holders_ != nullptr) holders_->count.fetch_sub(1);
+}
+
+void Socket::gather(int fd) {
+  const std::scoped_lock both(in_, out_);
+  gather_unread(fd);
+  if (lane_ == nullptr) return;
+  {
+    const std::scoped_lock lane_guard(lane_->lane.lock());
+    settle_receiving(lane_->lane);
+    // A reader would find that nothing comes over the lane any more.
+    const bool empty = lane_->lane.unread() == 0 && lane_->lane.receiving() == Lane::State::kEnded;
+    if (empty && lane_->lane.started()) set_receiving(Phase::kAfter);
+  }
+  background::look_at(*lane_);
+}
+
+int Socket::bequeath(int fd) {
+  const std::scoped_lock both(in_, out_);
+  gather_unread(fd);
+  if (residue_ == nullptr || (residue_->left() == 0 && !residue_->expects_record())) return -1;
+  const int file = file_of(residue_);
+  if (file < 0) reset(fd);
+  struct stat about;
+  if (file >= 0 && fstat(fd, &about) == 0) residue_->set_socket(about.st_ino);
+  return file;
+}
+
+void Socket::inherit(Residue* residue, Reason why) {
+  const std::scoped_lock both(in_, out_);
+  residue_ = residue;
+  forbidden_ = true;
+  for_good_.store(true);
+  reason_.store(why);
+  read_known_ = false;
+}
+
+void Socket::inherit_loss(int fd) {
+  const std::scoped_lock both(in_, out_);
+  forbidden_ = true;
+  reset(fd);
+}
+
+void Socket::depart() {
+  const std::scoped_lock both(in_, out_);
+  if (departed_ || holders_ == nullptr) return;
+  departed_ = true;
+  holders_->count.fetch_sub(1);
+}
+
+void Socket::stay() {
+  const std::scoped_lock both(in_, out_);
+  if (!departed_) return;
+  departed_ = false;
+  holders_->count.fetch_add(1);
+}
+
+void Socket::after_fork_in_child() {
+  renew(in_);
+  renew(out_);
+  // The end is the parent's thread's to free; here it is only memory that is never looked at again.
+  if (lane_ != nullptr && receiving_ == Phase::kKernel && sending_ == Phase::kKernel) {
+    // leave() has not been called, or failed.
+    reset_ = true;
+  }
+  lane_ = nullptr;
+  fell_ = false;
+  watched_ = false;
+  drop_kept();
+  set_receiving(Phase::kKernel);
+  set_sending(Phase::kKernel);
+  stage_ = Stage::kNone;
+  calls_.store(0);
+  bytes_.store(0);
+}
+
+Socket::Attempt Socket::receive_residue(const iovec* pieces, std::size_t count, std::size_t skip,
+                                        bool peek, ssize_t& bytes) {
+  bytes = static_cast<ssize_t>(read_residue(*residue_, pieces, count, skip, peek));
+  if (bytes != 0) return Attempt::kDone;
+  if (residue_->left() != 0) return Attempt::kDone;  // nothing was asked for
+  if (residue_->expects_record()) return Attempt::kAgain;
+  free_residue(residue_);
+  residue_ = nullptr;
+  if (forbidden_ && stage_ == Stage::kNone && kept_ == nullptr) {
+    lane_wanted_.store(false, std::memory_order_release);
+  }
+  return Attempt::kAgain;
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,228 @@
+#include "sovia/socket/table.h"
+
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+
+#include "sovia/lane/background.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/options.h"
+#include "sovia/process/seccomp.h"
+#include "sovia/socket/socket_pool.h"
+
+namespace viaduct::sovia::table {
+
+constinit Entry* g_entries = nullptr;
+constinit unsigned g_limit = 0;
+
+namespace {
+
+// The kernel gives no higher numbers unless fs.nr_open was raised; those would not be ours.
+constexpr unsigned kMostDescriptors = 1u << 20;
+
+constinit std::atomic<int> g_highest{-1};  // that ever was a socket of ours
+constinit std::atomic<bool> g_failed{false};
+
+constexpr bool is_socket(std::uintptr_t entry) { return entry > kTcpForeign; }
+Socket* socket_of(std::uintptr_t entry) { return reinterpret_cast<Socket*>(entry); }
+std::uintptr_t entry_of(Socket* socket) { return reinterpret_cast<std::uintptr_t>(socket); }
+
+// Two threads may do this at once: the second gives its memory back.
+bool prepared() {
+  static constinit std::atomic<Entry*> chosen{nullptr};
+  if (__atomic_load_n(&g_limit, __ATOMIC_ACQUIRE) != 0) return true;
+  if (g_failed.load()) return false;
+  kernel::prepare();
+  const int saved = errno;
+  constexpr std::size_t kBytes = kMostDescriptors * sizeof(Entry);
+  void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  errno = saved;
+  if (memory == MAP_FAILED) {
+    g_failed.store(true);  // all is the kernel's then
+    return false;
+  }
+  Entry* none = nullptr;
+  if (chosen.compare_exchange_strong(none, static_cast<Entry*>(memory))) {
+    __atomic_store_n(&g_entries, static_cast<Entry*>(memory), __ATOMIC_RELEASE);
+    __atomic_store_n(&g_limit, kMostDescriptors, __ATOMIC_RELEASE);
+  } else {
+    munmap(memory, kBytes);
+    while (__atomic_load_n(&g_limit, __ATOMIC_ACQUIRE) == 0) {
+    }
+  }
+  return true;
+}
+
+Entry* entry_at(int fd) {
+  if (!prepared() || static_cast<unsigned>(fd) >= g_limit) return nullptr;
+  return &g_entries[fd];
+}
+
+void note_highest(int fd) {
+  int highest = g_highest.load(std::memory_order_relaxed);
+  while (highest < fd && !g_highest.compare_exchange_weak(highest, fd)) {
+  }
+}
+
+// Gives back the reference that an entry held.
+SocketRef taken(std::uintptr_t entry) {
+  if (!is_socket(entry)) return {};
+  SocketPool::remove_descriptor(*socket_of(entry));
+  return SocketRef(socket_of(entry));
+}
+
+int option(int fd, int name) {
+  int value = -1;
+  socklen_t bytes = sizeof value;
+  return kernel::getsockopt(fd, SOL_SOCKET, name, &value, &bytes) == 0 ? value : -1;
+}
+
+// Programs have far more descriptors that are no sockets, which the first call tells.
+bool kernel_says_tcp(int fd) {
+  if (option(fd, SO_PROTOCOL) != IPPROTO_TCP || option(fd, SO_TYPE) != SOCK_STREAM) return false;
+  const int domain = option(fd, SO_DOMAIN);
+  return domain == AF_INET || domain == AF_INET6;
+}
+
+bool may_have_lanes() { return options().lanes != 0 && !seccomp::in_force(); }
+
+// What a TCP socket is to the library, by how it came to be.
+std::uintptr_t entry_for(int fd, Origin origin) {
+  if (!may_have_lanes()) return kTcpForeign;
+  // stdio writes to standard streams behind our back; who passes a socket, or leaves it to a program
+  // that it runs, may go on using it.
+  if (origin == Origin::kInherited) {
+    counters::publish();
+    if (option(fd, SO_ACCEPTCONN) != 1) {
+      background::prepare(fd);
+      counters::fell(fd <= STDERR_FILENO ? Reason::kStandardStream : Reason::kInherited);
+    }
+    return kTcpForeign;
+  }
+  if (origin == Origin::kReceived) {
+    counters::publish();
+    counters::fell(Reason::kPassed);
+    return kTcpForeign;
+  }
+  Socket* const socket = SocketPool::make(fd, origin);
+  if (socket == nullptr) {
+    counters::fell(Reason::kResources);
+    return kTcpForeign;
+  }
+  counters::publish();
+  counters::add(Counter::kSockets);
+  note_highest(fd);
+  return entry_of(socket);
+}
+
+}  // namespace
+
+Socket* look(int fd) {
+  Entry* const at = entry_at(fd);
+  if (at == nullptr) return nullptr;
+  std::uintptr_t entry = at->load(std::memory_order_acquire);
+  if (entry == kUnknown) {
+    const int saved = errno;
+    std::uintptr_t found = kForeign;
+    errno = 0;
+    if (may_have_lanes() && kernel_says_tcp(fd)) {
+      found = entry_for(fd, Origin::kInherited);
+    } else if (may_have_lanes() && errno == EBADF) {
+      found = kUnknown;
+    }
+    errno = saved;
+    if (at->compare_exchange_strong(entry, found)) {
+      entry = found;
+    } else {
+      taken(found);  // another thread was first
+    }
+  }
+  return is_socket(entry) ? socket_of(entry) : nullptr;
+}
+
+SocketRef find(int fd) {
+  for (;;) {
+    Socket* const socket = peek(fd);
+    if (socket == nullptr) return {};
+    const bool retained = SocketPool::retain(socket);
+    // It may have gone, and its memory be another socket's by now.
+    if (retained && g_entries[fd].load(std::memory_order_acquire) == entry_of(socket)) {
+      return SocketRef(socket);
+    }
+    if (retained) SocketRef(socket).reset();
+  }
+}
+
+void opened(int fd, Origin origin) {
+  Entry* const at = entry_at(fd);
+  if (at == nullptr) return;
+  const int saved = errno;
+  const bool tcp = origin == Origin::kMade || (!seccomp::in_force() && kernel_says_tcp(fd));
+  // What was there before was closed behind our back.
+  taken(at->exchange(tcp ? entry_for(fd, origin) : kForeign));
+  errno = saved;
+}
+
+SocketRef left_unread(const int* fds, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    Entry* const at = entry_at(fds[i]);
+    if (at == nullptr) return {};
+    if (i != 0) {
+      copied(fds[0], fds[i]);
+      continue;
+    }
+    Socket* const socket = SocketPool::make(fds[0], Origin::kInherited);
+    if (socket == nullptr) return {};
+    note_highest(fds[0]);
+    taken(at->exchange(entry_of(socket)));
+  }
+  return find(fds[0]);
+}
+
+void opened_foreign(int fd) {
+  Entry* const at = entry_at(fd);
+  if (at == nullptr || at->load(std::memory_order_relaxed) == kForeign) return;
+  taken(at->exchange(kForeign));
+}
+
+void copied(int fd, int copy) {
+  Entry* const to = entry_at(copy);
+  if (to == nullptr) return;
+  SocketRef socket = find(fd);
+  if (!socket) {
+    taken(to->exchange(is_tcp(fd) ? kTcpForeign : kForeign));
+    return;
+  }
+  SocketPool::add_descriptor(*socket);
+  SocketPool::retain(socket.get());
+  note_highest(copy);
+  taken(to->exchange(entry_of(socket.get())));
+}
+
+SocketRef closing(int fd) {
+  Entry* const at = entry_at(fd);
+  if (at == nullptr || at->load(std::memory_order_relaxed) == kForeign) return {};
+  return taken(at->exchange(kForeign));
+}
+
+bool is_tcp(int fd) {
+  peek(fd);
+  return static_cast<unsigned>(fd) < g_limit &&
+         g_entries[fd].load(std::memory_order_relaxed) >= kTcpForeign;
+}
+
+void for_each(void (*visit)(int fd, Socket& socket, void* context), void* context) {
+  const int highest = g_highest.load();
+  for (int fd = 0; fd <= highest; ++fd) {
+    if (!is_socket(g_entries[fd].load(std::memory_order_relaxed))) continue;
+    const SocketRef socket = find(fd);
+    if (socket) visit(fd, *socket, context);
+  }
+}
+
+}  // namespace viaduct::sovia::table

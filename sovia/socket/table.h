@@ -1,0 +1,83 @@
+// Which of the process's descriptors are sockets of ours: TCP over IPv4 or IPv6, whatever their
+// state.
+//
+// What the table does not know yet (inherited over exec, opened before the library was there) is
+// looked at once. So everything that opens, copies or closes sockets must tell the table. Other
+// descriptors need not be told of: one that was closed is taken for none of ours until a call that
+// makes sockets returns it again.
+#ifndef VIADUCT_SOVIA_SOCKET_TABLE_H
+#define VIADUCT_SOVIA_SOCKET_TABLE_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia::table {
+
+// How a descriptor came to be, which decides whether its socket may have a lane.
+enum class Origin {
+  kMade,       // by socket() or accept() of this program
+  kInherited,  // it was there when the library first saw it
+  kReceived,   // by SCM_RIGHTS
+};
+
+// The socket of a descriptor; empty if it is none of ours (which includes bad ones): the kernel's
+// business alone.
+SocketRef find(int fd);
+
+// A descriptor that socket(), accept() and the like have just returned. kMade: it is TCP, and the
+// kernel need not be asked.
+void opened(int fd, Origin origin = Origin::kMade);
+
+// Descriptors of one socket that has come from elsewhere with something unread: one of ours until that
+// has been read. Empty if there is no memory.
+SocketRef left_unread(const int* fds, std::size_t count);
+
+// A descriptor that has just been made and is none of ours.
+void opened_foreign(int fd);
+
+// `copy` has just been made a copy of `fd` by dup and its kin. What `copy` was before has been
+// taken with closing() first.
+void copied(int fd, int copy);
+
+// A descriptor is about to be closed or replaced: forgets it and gives back its socket, to be
+// released (Socket::release) before the kernel closes the descriptor.
+SocketRef closing(int fd);
+
+// Whether it is a TCP socket, although perhaps one that never has a lane: standard streams and
+// received ones. What a listener of these accepts may have one.
+bool is_tcp(int fd);
+
+// Calls visit(fd, socket) for each known descriptor that is a socket of ours.
+void for_each(void (*visit)(int fd, Socket& socket, void* context), void* context);
+
+// ------------------------------------------------------------------ the short way
+// What an entry holds if not the address of a Socket.
+inline constexpr std::uintptr_t kUnknown = 0;
+inline constexpr std::uintptr_t kForeign = 1;
+inline constexpr std::uintptr_t kTcpForeign = 2;  // is_tcp(), and still none of ours
+
+using Entry = std::atomic<std::uintptr_t>;
+extern Entry* g_entries;
+extern unsigned g_limit;  // 0 before the first use
+
+Socket* look(int fd);  // the long way of peek()
+
+// The socket of a descriptor, without counting a reference: only to ask it whether it is
+// concerned(), for which a moment too late is as good as a call made a moment earlier. Memory of
+// sockets stays sockets' memory.
+inline Socket* peek(int fd) {
+  if (static_cast<unsigned>(fd) < g_limit) [[likely]] {
+    const std::uintptr_t entry = g_entries[fd].load(std::memory_order_acquire);
+    if (entry != kUnknown) [[likely]] {
+      return entry > kTcpForeign ? reinterpret_cast<Socket*>(entry) : nullptr;
+    }
+  }
+  return look(fd);
+}
+
+}  // namespace viaduct::sovia::table
+
+#endif

@@ -1,0 +1,51 @@
+// Where a TCP connection goes: which interface, and whose MAC address the peer has on that link.
+#ifndef VIADUCT_SOVIA_SOCKET_TCP_ROUTE_H
+#define VIADUCT_SOVIA_SOCKET_TCP_ROUTE_H
+
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+
+#include "sovia/process/reason.h"
+
+namespace viaduct::sovia {
+
+struct FlowEnd {
+  std::uint8_t address[16];  // IPv4: the first four, then zeros
+  std::uint8_t port[2];      // network byte order
+};
+static_assert(sizeof(FlowEnd) == 18);
+
+// A connection as this end sees it. IPv4 in IPv6 counts as IPv4.
+struct Flow {
+  bool ipv6;
+  FlowEnd local, remote;
+};
+
+// The flow of a connected TCP socket. False with errno.
+bool flow_of(int fd, Flow& flow);
+
+// Whether both ends are certainly on this host, from the addresses alone.
+bool is_loopback(const Flow& flow);
+
+struct Way {
+  char interface[IF_NAMESIZE];
+  std::uint8_t peer[6];  // its MAC address
+};
+
+// Asks the kernel's tables. kNone: found.
+Reason find_way(const Flow& flow, Way& way);
+
+// Bytes that have been written to a TCP socket so far, and how many of them the kernel has not sent
+// yet; bytes that have been read from it. False if the kernel doesn't say.
+bool bytes_written(int fd, std::uint64_t& bytes, std::uint64_t& unsent);
+bool bytes_read(int fd, std::uint64_t& bytes);
+
+// The kernel holds nothing back of what has been written to a TCP socket so far, neither for TCP_CORK
+// nor for Nagle's sake. The options stay as they are; nobody may change them meanwhile.
+void push(int fd);
+
+}  // namespace viaduct::sovia
+
+#endif

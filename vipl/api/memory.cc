@@ -1,0 +1,109 @@
+// Protection tags and registered memory.
+#include "vipl/api/attributes.h"
+#include "vipl/session/command.h"
+#include "vipl/process/lock.h"
+#include "vipl/session/outgoing.h"
+
+using namespace viaduct::vipl;
+using viaduct::layout::Op;
+
+VIP_RETURN VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE* Ptag) {
+  const Visit visit(NicHandle, Kind::kNic);
+  if (!visit || Ptag == nullptr) return VIP_INVALID_PARAMETER;
+  Command command(visit.session(), Op::kCreatePtag);
+  const VIP_RETURN result = command.run();
+  if (result == VIP_SUCCESS) *Ptag = ptag_out(visit.session(), command->handle);
+  return result;
+}
+
+VIP_RETURN VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag) {
+  const Visit visit(NicHandle, Kind::kNic);
+  const Handle ptag(Ptag);
+  if (!visit || !visit.owns(ptag, Kind::kPtag)) return VIP_INVALID_PARAMETER;
+  Command command(visit.session(), Op::kDestroyPtag);
+  command->handle = ptag.driver_handle();
+  const VIP_RETURN result = command.run();
+  return command.lost() ? VIP_SUCCESS : result;
+}
+
+VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_ULONG Length,
+                          VIP_MEM_ATTRIBUTES* MemAttribs, VIP_MEM_HANDLE* MemoryHandle) {
+  const Visit visit(NicHandle, Kind::kNic);
+  if (!visit || VirtualAddress == nullptr || Length == 0 || MemoryHandle == nullptr) {
+    return VIP_INVALID_PARAMETER;
+  }
+  Session& session = visit.session();
+  Command command(session, Op::kRegisterMemory);
+  const auto address = reinterpret_cast<std::uint64_t>(VirtualAddress);
+  if (Length > ~address) return VIP_INVALID_PARAMETER;
+  const VIP_RETURN judged = memory_attributes_in(visit, MemAttribs, command->memory);
+  if (judged != VIP_SUCCESS) return judged;
+  command->memory.address = address;
+  command->memory.length = Length;
+  const VIP_RETURN result = command.run();
+  if (result != VIP_SUCCESS) return result;
+  if (command->handle == 0) return VIP_ERROR_RESOURCE;
+  {
+    Lock lock(session.lock);
+    session.regions.insert(command->handle, address, Length);
+  }
+  *MemoryHandle = command->handle;
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
+                            VIP_MEM_HANDLE MemoryHandle) {
+  const Visit visit(NicHandle, Kind::kNic);
+  if (!visit || MemoryHandle == 0) return VIP_INVALID_PARAMETER;
+  Session& session = visit.session();
+  Command command(session, Op::kDeregisterMemory);
+  command->memory.address = reinterpret_cast<std::uint64_t>(VirtualAddress);
+  command->handle = MemoryHandle;
+  outgoing::Patience patience;
+  outgoing::wait_for_memory(session, MemoryHandle, patience);
+  // Another thread may be given the same handle anew as soon as the driver has it back, so it is
+  // struck out before, and put back if the driver says no.
+  std::uint64_t length = 0;
+  bool may_have_been = false;
+  {
+    Lock lock(session.lock);
+    length = session.regions.remove(MemoryHandle, command->memory.address);
+    may_have_been = length != 0 || !session.regions.complete();
+  }
+  const VIP_RETURN result = command.run();
+  if (command.lost()) return may_have_been ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+  if (result != VIP_SUCCESS && length != 0) {
+    Lock lock(session.lock);
+    session.regions.insert(MemoryHandle, reinterpret_cast<std::uint64_t>(VirtualAddress), length);
+  }
+  return result;
+}
+
+VIP_RETURN VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
+                       VIP_MEM_ATTRIBUTES* MemAttribs) {
+  const Visit visit(NicHandle, Kind::kNic);
+  if (!visit || MemHandle == 0 || MemAttribs == nullptr) return VIP_INVALID_PARAMETER;
+  Command command(visit.session(), Op::kQueryMemory);
+  command->memory.address = reinterpret_cast<std::uint64_t>(Address);
+  command->handle = MemHandle;
+  const VIP_RETURN result = command.run();
+  if (result != VIP_SUCCESS) return result;
+  MemAttribs->Ptag = ptag_out(visit.session(), command->memory.ptag);
+  MemAttribs->EnableRdmaWrite = command->memory.enable_write != 0;
+  MemAttribs->EnableRdmaRead = command->memory.enable_read != 0;
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
+                               VIP_MEM_HANDLE MemHandle, VIP_MEM_ATTRIBUTES* MemAttribs) {
+  const Visit visit(NicHandle, Kind::kNic);
+  if (!visit || MemHandle == 0 || MemAttribs == nullptr) return VIP_INVALID_PARAMETER;
+  Command command(visit.session(), Op::kSetMemory);
+  const VIP_RETURN judged = memory_attributes_in(visit, MemAttribs, command->memory);
+  if (judged != VIP_SUCCESS) return judged;
+  command->memory.address = reinterpret_cast<std::uint64_t>(Address);
+  command->handle = MemHandle;
+  outgoing::Patience patience;
+  outgoing::wait_for_memory(visit.session(), MemHandle, patience);
+  return command.run();
+}

@@ -1,0 +1,255 @@
+// VipxPoll, VipxDescriptors.
+#include <cstring>
+
+#include "vipl/process/cancellable.h"
+#include "vipl/session/completion_queue.h"
+#include "vipl/process/idle.h"
+#include "vipl/process/lock.h"
+#include "vipl/process/sys.h"
+#include "vipl/process/thread.h"
+#include "vipl/session/agent_monitor.h"
+
+using namespace viaduct::vipl;
+namespace layout = viaduct::layout;
+
+namespace {
+
+constexpr std::size_t kOwn = 3;   // descriptors of ours, in front of the caller's
+constexpr std::size_t kFew = 64;  // all together: these lie on the stack
+
+// What the functions here return besides what VipxPoll does: not known yet; and -errno.
+constexpr int kNothing = INT_MIN;
+
+// While it lives the thread takes no signals but faults, so that one that comes while it is between
+// two sleeps ends the next sleep instead of being forgotten.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    const sigset_t held = all_but_faults();
+    pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  ~SignalsHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_;
+};
+
+// One call of VipxPoll that may have to sleep.
+class Poll {
+ public:
+  Poll(const Visit& visit, pollfd* fds, std::size_t count)
+      : session_(visit.session()),
+        queue_(visit.session(), visit.handle()),
+        poller_(visit.thread().poller),
+        theirs_(fds),
+        count_(count) {}
+
+  int look() const;
+  int sleep(std::uint64_t until, const sigset_t* mask);
+
+ private:
+  int prepare();
+  void announce();
+  int sleep_on(int chime, int port, int poke, std::uint64_t until);
+  void hear_chime();
+  bool sleep_once(std::uint64_t until);
+
+  Session& session_;
+  CompletionQueue queue_;
+  Poller& poller_;
+  pollfd* theirs_;
+  std::size_t count_;
+  const sigset_t* mask_ = nullptr;
+  pollfd few_[kFew];
+  pollfd* all_ = few_;
+  int result_ = kNothing;  // of the last sleep
+  bool chimes_ = true;
+};
+
+int Poll::look() const {
+  if (!queue_.valid()) return -EINVAL;
+  if (session_.over()) return -ENODEV;
+  return queue_.shows_entry() ? 0 : kNothing;
+}
+
+int Poll::prepare() {
+  if (!poller_.prepare()) return -errno;
+  const std::size_t bytes = (count_ + kOwn) * sizeof(pollfd);
+  if (count_ + kOwn > kFew) {
+    if (bytes > poller_.room_bytes) {
+      if (poller_.room != nullptr) sys::unmap(poller_.room, poller_.room_bytes);
+      poller_.room = static_cast<pollfd*>(sys::map(bytes, -1));
+      poller_.room_bytes = poller_.room != nullptr ? bytes : 0;
+    }
+    all_ = poller_.room;
+  }
+  if (all_ == nullptr) return -ENOMEM;
+  if (count_ != 0) std::memcpy(all_ + kOwn, theirs_, count_ * sizeof(pollfd));
+  return kNothing;
+}
+
+// Others know from now on that this thread is about to sleep.
+void Poll::announce() {
+  std::atomic<std::uint32_t>& word = queue_.sleepers();
+  poller_.word = &word;
+  poller_.before = word.fetch_or(layout::kPoller) | layout::kPoller;
+  session_.pollers.enter(poller_);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+int Poll::sleep(std::uint64_t until, const sigset_t* mask) {
+  if (const int failed = prepare(); failed != kNothing) return failed;
+  const std::uint32_t forks = presence::forks();
+  const SignalsHeld signals;
+  mask_ = mask != nullptr ? mask : &signals.before();
+  announce();
+  int result;
+  do {
+    session_.turn();
+    result = look();
+    if (result == kNothing && poller_.was_taken()) result = 0;
+    if (result != kNothing) break;
+    // In a child that a handler has made nothing of the session is left.
+    if (!sleep_once(until) || presence::forks() != forks) return -EINTR;
+    result = result_;
+    if (result == kNothing && until != kNever && now_ns() >= until) result = 0;
+  } while (result == kNothing);
+  session_.pollers.leave(poller_);
+  // Somebody should listen to the port.
+  if (session_.driver != nullptr && !session_.driver->is_watched()) session_.pollers.wake_one();
+  return result;
+}
+
+// False in a forked child.
+bool Poll::sleep_once(std::uint64_t until) {
+  result_ = kNothing;
+  if (session_.driver != nullptr) {
+    const std::uint32_t forks = presence::forks();
+    struct Context {
+      Poll& poll;
+      std::uint32_t forks;
+    } context{*this, forks};
+    const Driver::Sleep sleep = {
+        &context,
+        [](void* self) { return static_cast<Context*>(self)->poll.poller_.was_taken(); },
+        [](void* self, int port, int poke, std::uint64_t due) {
+          const Context& here = *static_cast<Context*>(self);
+          here.poll.result_ = here.poll.sleep_on(-1, port, poke, due);
+          return presence::forks() == here.forks;
+        }};
+    switch (session_.driver->watch(sleep, until)) {
+      case Driver::Watched::kYes:
+        return true;
+      case Driver::Watched::kForked:
+        return false;
+      case Driver::Watched::kByAnother:
+        break;
+    }
+    result_ = sleep_on(-1, -1, -1, until);
+  } else {
+    result_ = sleep_on(chimes_ ? session_.chime : -1, -1, -1, until);
+  }
+  return true;
+}
+
+// Returns as look().
+int Poll::sleep_on(int chime, int port, int poke, std::uint64_t until) {
+  all_[0] = {chime >= 0 ? chime : port, POLLIN, 0};
+  all_[1] = {poke, POLLIN, 0};
+  all_[2] = {poller_.poke, POLLIN, 0};
+  const std::uint64_t timeout = time_until(until);
+  const std::uint32_t forks = presence::forks();
+  int ready;
+  {
+    const Cancellable here(true);
+    ready = sys::poll_ns(all_, count_ + kOwn, timeout, mask_);
+  }
+  if (ready < 0 || presence::forks() != forks) return -errno;
+  if (all_[2].revents != 0) session_.pollers.hear(poller_);
+  if (chime >= 0 && all_[0].revents != 0) hear_chime();
+  for (std::size_t i = 0; i < kOwn; ++i) ready -= all_[i].revents != 0;
+  if (ready == 0) return kNothing;
+  for (std::size_t i = 0; i < count_; ++i) theirs_[i].revents = all_[kOwn + i].revents;
+  return ready;
+}
+
+// It must be empty before the others are woken.
+void Poll::hear_chime() {
+  // The agent has hung up; the library's watcher will say so.
+  if ((all_[0].revents & POLLIN) == 0) chimes_ = false;
+  char anything[16];
+  while (sys::recv(session_.chime, anything, sizeof anything, MSG_DONTWAIT) > 0) continue;
+  session_.pollers.wake(&poller_);
+}
+
+bool valid(const timespec* timeout) {
+  return timeout == nullptr ||
+         (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 && timeout->tv_nsec < 1'000'000'000);
+}
+
+std::uint64_t deadline(const timespec* timeout) {
+  if (timeout == nullptr) return kNever;
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  const auto seconds = static_cast<std::uint64_t>(timeout->tv_sec);
+  if (seconds > kNever / kSecond / 4) return kNever;
+  return now_ns() + seconds * kSecond + static_cast<std::uint64_t>(timeout->tv_nsec);
+}
+
+void clear(pollfd* fds, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) fds[i].revents = 0;
+}
+
+}  // namespace
+
+int VipxPoll(VIP_CQ_HANDLE cq, struct pollfd* fds, unsigned long nfds,
+             const struct timespec* timeout, const sigset_t* mask) {
+  const Visit visit(cq, Kind::kCq);
+  if (!visit || !valid(timeout) || (fds == nullptr && nfds != 0)) {
+    errno = EINVAL;
+    return -1;
+  }
+  const Uncancellable guard;
+  Poll poll(visit, fds, nfds);
+  visit.session().turn();
+  int result = poll.look();
+  if (result == kNothing && timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec == 0) {
+    const Cancellable here(true);
+    return sys::poll_ns(fds, nfds, 0, mask);
+  }
+  if (result == kNothing) result = poll.sleep(deadline(timeout), mask);
+  if (result >= 0) {
+    if (result == 0) clear(fds, nfds);
+    return result;
+  }
+  errno = -result;
+  return -1;
+}
+
+int VipxDescriptors(int* fds, int most) {
+  int count = 0;
+  const auto add = [&](int fd) {
+    if (fd < 0) return;
+    if (fds != nullptr && count < most) fds[count] = fd;
+    ++count;
+  };
+  Lock lock(registry::lock());
+  add(watcher::bell());
+  for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
+    const Session& s = registry::at(i);
+    if (s.state == Session::State::kFree) continue;
+    for (const int fd : {s.socket, s.bell, s.chime, s.home, s.umem, s.desk_socket, s.pokes[0],
+                         s.pokes[1]}) {
+      add(fd);
+    }
+    if (s.driver == nullptr) continue;
+    int its[Driver::kDescriptors];
+    s.driver->descriptors(its);
+    for (const int fd : its) add(fd);
+    s.driver->company().descriptors(add);
+  }
+  const int room = fds != nullptr && most > count ? most - count : 0;
+  return count + presence::descriptors(room != 0 ? fds + count : nullptr, room);
+}

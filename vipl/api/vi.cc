@@ -1,0 +1,266 @@
+// VIs: life, state, work queues, user data.
+#include "vipl/api/attributes.h"
+#include "vipl/session/callback_thread.h"
+#include "vipl/session/command.h"
+#include "vipl/process/idle.h"
+#include "vipl/process/lock.h"
+#include "vipl/session/wait.h"
+#include "vipl/session/work_queue.h"
+
+using namespace viaduct::vipl;
+using viaduct::layout::Op;
+using Side = WorkQueue::Side;
+
+namespace {
+
+// 1 + index of a CQ of the same session, 0 for NULL. False for anything else.
+bool cq_in(const Visit& visit, VIP_CQ_HANDLE handle, std::uint32_t& cq) {
+  cq = 0;
+  if (handle == nullptr) return true;
+  const Visit other(handle, Kind::kCq);
+  if (!other || !visit.owns(other.handle(), Kind::kCq)) return false;
+  const std::uint32_t index = other.handle().index();
+  const std::uint32_t now = other.session().view.cq(index).generation.load();
+  if (((now ^ other.handle().generation()) & kGenerationMask) != 0) return false;
+  cq = index + 1;
+  return true;
+}
+
+// What VipQueryVi says of them later.
+VIP_VI_ATTRIBUTES kept(const VIP_VI_ATTRIBUTES& given) {
+  VIP_VI_ATTRIBUTES attributes = given;
+  attributes.EnableRdmaWrite = given.EnableRdmaWrite != 0;
+  attributes.EnableRdmaRead = given.EnableRdmaRead != 0;
+  return attributes;
+}
+
+// `idles`: what has not come is waited for.
+VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out, bool idles = true) {
+  if (out == nullptr) return VIP_INVALID_PARAMETER;
+  *out = nullptr;
+  const Visit visit(handle, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  VIP_DESCRIPTOR* descriptor;
+  Session& session = visit.session();
+  WorkQueue queue(session, visit.handle(), side);
+  VIP_RETURN result = queue.take(descriptor);
+  if (result == VIP_NOT_DONE && session.turn()) result = queue.take(descriptor);
+  if (result == VIP_NOT_DONE && idles) {
+    session.missed(queue.sleepers(), visit.thread().misses, [&] {
+      result = queue.take(descriptor);
+      return result != VIP_NOT_DONE;
+    });
+  }
+  if (result != VIP_NOT_DONE) {
+    visit.thread().misses = 0;
+    *out = descriptor;
+  }
+  return result;
+}
+
+VIP_RETURN wait(VIP_VI_HANDLE handle, Side side, VIP_ULONG timeout, VIP_DESCRIPTOR** out) {
+  if (out == nullptr) return VIP_INVALID_PARAMETER;
+  *out = nullptr;
+  const Visit visit(handle, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  VIP_DESCRIPTOR* descriptor = nullptr;
+  WorkQueue queue(visit.session(), visit.handle(), side);
+  const VIP_RETURN result = queue.wait(timeout, descriptor);
+  *out = descriptor;
+  return result;
+}
+
+VIP_RETURN post(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR* descriptor,
+                VIP_MEM_HANDLE memory) {
+  const Visit visit(handle, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  bool overrun = false;
+  const VIP_RETURN result =
+      WorkQueue(visit.session(), visit.handle(), side).post(descriptor, memory, overrun);
+  if (overrun) {
+    const unsigned op = side == Side::kReceive
+                            ? static_cast<unsigned>(viaduct::layout::kOpReceive)
+                            : descriptor->CS.Control & VIP_CONTROL_OP_MASK;
+    caller::raise(visit.session(), handle, VIP_RESOURCE_VI, VIP_ERROR_VI_OVERRUN, op);
+  }
+  return result;
+}
+
+}  // namespace
+
+VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
+                       VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
+                       VIP_VI_HANDLE* ViHandle) {
+  const Visit visit(NicHandle, Kind::kNic);
+  if (!visit || ViAttribs == nullptr || ViHandle == nullptr) return VIP_INVALID_PARAMETER;
+  Session& session = visit.session();
+  Command command(session, Op::kCreateVi);
+  if (!cq_in(visit, SendCQHandle, command->send_cq) ||
+      !cq_in(visit, RecvCQHandle, command->receive_cq)) {
+    return VIP_INVALID_PARAMETER;
+  }
+  const std::uint32_t send_cq = command->send_cq;
+  const std::uint32_t receive_cq = command->receive_cq;
+  const VIP_RETURN judged = vi_attributes_in(visit, *ViAttribs, command->vi_attributes);
+  if (judged != VIP_SUCCESS) return judged;
+  const VIP_RETURN result = command.run();
+  if (result != VIP_SUCCESS) return result;
+  const std::uint32_t vi = command->vi;
+  if (vi >= session.capacity.vis) return VIP_ERROR_RESOURCE;
+  const Handle handle(Kind::kVi, session.nic_part(), indexed_object(vi, command->generation));
+  {
+    Lock lock(session.lock);
+    session.attributes[vi] = kept(*ViAttribs);
+    if (vi >= session.family.vis) session.family.vis = vi + 1;
+    session.view.vi(vi).status.user_data.store(0);
+  }
+  session.own(vi);
+  WorkQueue(session, handle, Side::kSend).begin(command->generation, send_cq);
+  WorkQueue(session, handle, Side::kReceive).begin(command->generation, receive_cq);
+  *ViHandle = handle.pointer();
+  // Without the thread only the default error handler is missing.
+  caller::start(session);
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle) {
+  const Visit visit(ViHandle, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  WorkQueue send(visit.session(), visit.handle(), Side::kSend);
+  WorkQueue receive(visit.session(), visit.handle(), Side::kReceive);
+  Command command(visit.session(), Op::kDestroyVi);
+  if (!send.name(command.body())) return VIP_INVALID_PARAMETER;
+  // Another thread may be given the same index as soon as the driver has it back.
+  const std::uint32_t index = visit.handle().index();
+  visit.session().disown(index);
+  const VIP_RETURN result = command.run();
+  if (result != VIP_SUCCESS && !command.lost()) {
+    visit.session().own(index);
+    return result;
+  }
+  send.end();
+  receive.end();
+  caller::cancel(visit.session(), visit.handle());
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIBUTES* ViAttribs,
+                      VIP_BOOLEAN* ViSendQEmpty, VIP_BOOLEAN* ViRecvQEmpty) {
+  const Visit visit(ViHandle, Kind::kVi);
+  if (!visit || State == nullptr || ViAttribs == nullptr || ViSendQEmpty == nullptr ||
+      ViRecvQEmpty == nullptr) {
+    return VIP_INVALID_PARAMETER;
+  }
+  Session& session = visit.session();
+  const std::uint32_t vi = visit.handle().index();
+  const WorkQueue send(session, visit.handle(), Side::kSend);
+  const WorkQueue receive(session, visit.handle(), Side::kReceive);
+  VIP_VI_ATTRIBUTES attributes;
+  {
+    Lock lock(session.lock);
+    attributes = session.attributes[vi];
+  }
+  // Another VI may be coming to this place.
+  if (!send.valid()) return VIP_INVALID_PARAMETER;
+  *ViAttribs = attributes;
+  *ViSendQEmpty = send.empty() ? VIP_TRUE : VIP_FALSE;
+  *ViRecvQEmpty = receive.empty() ? VIP_TRUE : VIP_FALSE;
+  const viaduct::layout::ViStatus& status = session.view.vi(vi).status;
+  const std::uint32_t state = status.state.load(std::memory_order_acquire);
+  if (session.over()) {
+    *State = status.left.load() != 0 ? VIP_STATE_IDLE : VIP_STATE_ERROR;
+  } else {
+    *State = state > VIP_STATE_ERROR ? VIP_STATE_ERROR : static_cast<VIP_VI_STATE>(state);
+  }
+  // A program that polls for a change of state is a program that waits.
+  session.turn();
+  pause(session.crowd, ++visit.thread().misses, session.driver == nullptr);
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES* ViAttribs) {
+  const Visit visit(ViHandle, Kind::kVi);
+  if (!visit || ViAttribs == nullptr) return VIP_INVALID_PARAMETER;
+  Session& session = visit.session();
+  const WorkQueue queue(session, visit.handle(), Side::kSend);
+  Command command(session, Op::kSetVi);
+  if (!queue.name(command.body())) return VIP_INVALID_PARAMETER;
+  const VIP_RETURN judged = vi_attributes_in(visit, *ViAttribs, command->vi_attributes);
+  if (judged != VIP_SUCCESS) return judged;
+  const VIP_RETURN result = command.run();
+  if (result != VIP_SUCCESS) return result;
+  Lock lock(session.lock);
+  if (queue.current()) session.attributes[visit.handle().index()] = kept(*ViAttribs);
+  return VIP_SUCCESS;
+}
+
+VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR* DescriptorPtr,
+                       VIP_MEM_HANDLE MemoryHandle) {
+  return post(ViHandle, Side::kSend, DescriptorPtr, MemoryHandle);
+}
+
+VIP_RETURN VipPostRecv(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR* DescriptorPtr,
+                       VIP_MEM_HANDLE MemoryHandle) {
+  return post(ViHandle, Side::kReceive, DescriptorPtr, MemoryHandle);
+}
+
+VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
+  return take(ViHandle, Side::kSend, DescriptorPtr);
+}
+
+VIP_RETURN VipxSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
+  return take(ViHandle, Side::kSend, DescriptorPtr, false);
+}
+
+VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR** DescriptorPtr) {
+  return take(ViHandle, Side::kReceive, DescriptorPtr);
+}
+
+VIP_RETURN VipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR** DescriptorPtr) {
+  return wait(ViHandle, Side::kSend, Timeout, DescriptorPtr);
+}
+
+VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR** DescriptorPtr) {
+  return wait(ViHandle, Side::kReceive, Timeout, DescriptorPtr);
+}
+
+VIP_RETURN VipxRedirect(VIP_VI_HANDLE vi, void* address, VIP_MEM_HANDLE memory,
+                        VIP_ULONG length) {
+  const Visit visit(vi, Kind::kVi);
+  if (!visit || address == nullptr || length == 0) return VIP_INVALID_PARAMETER;
+  Session& session = visit.session();
+  if (session.driver == nullptr) return VIP_ERROR_NOT_SUPPORTED;
+  viaduct::layout::CommandBody named{};
+  if (!WorkQueue(session, visit.handle(), Side::kReceive).name(named)) return VIP_INVALID_PARAMETER;
+  constexpr VIP_ULONG kMost = 0xffffffff;
+  return session.driver->divert(named.vi, named.generation,
+                                {reinterpret_cast<std::uintptr_t>(address), memory,
+                                 static_cast<std::uint32_t>(length < kMost ? length : kMost)});
+}
+
+VIP_RETURN VipxUnredirect(VIP_VI_HANDLE vi) {
+  const Visit visit(vi, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  Session& session = visit.session();
+  if (session.driver == nullptr) return VIP_ERROR_NOT_SUPPORTED;
+  viaduct::layout::CommandBody named{};
+  if (!WorkQueue(session, visit.handle(), Side::kReceive).name(named)) return VIP_INVALID_PARAMETER;
+  return session.driver->undivert(named.vi, named.generation);
+}
+
+void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data) {
+  const Visit visit(ViHandle, Kind::kVi);
+  if (!visit) return;
+  Session& session = visit.session();
+  Lock lock(session.lock);
+  if (!WorkQueue(session, visit.handle(), Side::kSend).current()) return;
+  session.view.vi(visit.handle().index())
+      .status.user_data.store(reinterpret_cast<std::uint64_t>(Data));
+}
+
+VIP_PVOID VipGetUserData(VIP_VI_HANDLE ViHandle) {
+  const Visit visit(ViHandle, Kind::kVi);
+  if (!visit || !WorkQueue(visit.session(), visit.handle(), Side::kSend).valid()) return nullptr;
+  return reinterpret_cast<VIP_PVOID>(
+      visit.session().view.vi(visit.handle().index()).status.user_data.load());
+}

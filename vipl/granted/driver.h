@@ -1,0 +1,198 @@
+// The driver of a granted session: it gives the program's own stack its turns.
+//
+// Whichever thread of the program calls the library and finds nothing done gives the stack a turn
+// (turn()); one at a time, the others go on without waiting. A thread that has looked long enough
+// sleeps on the port (watch()): one at a time again, the others sleep on the futex words as in a
+// hosted session and are woken by the one that has the next turn.
+//
+// When no thread of the program has come by for a lease, a thread of the library stands in for
+// them: it keeps watch until one comes by again. So peers see acknowledgements, and memory that
+// they write to changes, whatever the program is doing.
+//
+//   the program's threads come by     the stand-in looks every few ms whether they still do
+//   one of them sleeps on the port    the stand-in rests
+//   none comes by for a lease         the stand-in watches the port
+#ifndef VIADUCT_VIPL_GRANTED_DRIVER_H
+#define VIADUCT_VIPL_GRANTED_DRIVER_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "kagent/contract/idle.h"
+#include "vipl/granted/granted_environment.h"
+#include "kagent/contract/granted_home.h"
+#include "kagent/contract/session_layout.h"
+#include "kagent/stack/stack.h"
+#include "vipl/api/api.h"
+#include "vipl/process/attached_processes.h"
+#include "vipl/session/post_batching.h"
+#include "xdp/grant/granted_port.h"
+
+namespace viaduct::vipl {
+
+struct Hello;
+
+class Pollers;
+
+class Driver {
+ public:
+  // Maps what the agent granted and starts the stand-in. Takes over the port's descriptors of the
+  // hello, also on failure; its bell and segment stay the caller's. nullptr on failure, which is
+  // explained. `desk`: the mapped segment of the session with the agent's stack. `pollers`: whom to
+  // wake too.
+  static Driver* make(Hello& hello, const layout::View& desk, Pollers& pollers);
+
+  // Frees it; nobody may be inside. In a forked child, where `abandoned` is true, the stack is left
+  // alone: it is the parent's.
+  static void destroy(Driver* driver, bool abandoned);
+
+  // The session's segment, in memory that the agent can look into when the program has died.
+  layout::View segment() const { return segment_; }
+  layout::Capacity capacity() const { return stack_->capacity(); }
+
+  // Gives the stack a turn unless another thread is at it. True if it had something to do. To be
+  // called by threads of the program that have looked for something in vain.
+  bool turn();
+
+  // Something was posted: rings the doorbell and gives the stack a turn, at once or, as
+  // described at Habit, later.
+  void posted(std::uint32_t vi);
+
+  // Stack::divert() and undivert(). VIP_ERROR_RESOURCE once the session ends.
+  VIP_RETURN divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
+  VIP_RETURN undivert(std::uint32_t vi, std::uint32_t generation);
+
+  // Sleeps as long as the word `sleepers` is `asleep`, until a frame has come, a timer is due or
+  // the time is `until` (CLOCK_MONOTONIC, ns): a futex that also hears the port. False at once if
+  // another thread of the program sleeps on the port already. cancellable: the thread may be
+  // cancelled while it sleeps.
+  bool watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep, std::uint64_t until,
+             bool cancellable);
+
+  // The same for a thread that sleeps in its own way, on more than the port.
+  struct Sleep {
+    void* self;
+    // Whether it is not to sleep at all; asked when others know that it is about to.
+    bool (*woken)(void* self);
+    // Sleeps until `port` or `poke` is readable, or the time is `until`. False in a child that was
+    // forked by a signal handler meanwhile: there the driver is gone.
+    bool (*sleep)(void* self, int port, int poke, std::uint64_t until);
+  };
+  enum class Watched { kYes, kByAnother, kForked };
+  Watched watch(const Sleep& sleep, std::uint64_t until);
+
+  // Whether some thread keeps watch.
+  bool is_watched() const { return watcher_.load() != 0; }
+
+  // Its descriptors, as VipxDescriptors tells them.
+  static constexpr int kDescriptors = 3;
+  void descriptors(int (&fds)[kDescriptors]) const {
+    fds[0] = port_.descriptor(), fds[1] = program_watch_.poke, fds[2] = stand_in_watch_.poke;
+  }
+
+  // Makes the thread in watch() look again at its word.
+  void wake_watcher() { poke(program_watch_); }
+
+  // The port's.
+  MacAddress address() const { return port_.address(); }
+
+  // From the one to the other nothing is looked at or changed at the desk. False: the session ends.
+  // `desk`: by which address this host's agent is reached from now on.
+  bool hold() { return lock(); }
+  void go_on(const MacAddress& desk);
+
+  // Processes that attach: Stack::join() and leave(). 0: there are too many, or the session ends.
+  std::uint32_t join(std::uint32_t parent, std::uint32_t forks);
+  void leave(std::uint32_t program);
+  void name(std::uint32_t program, std::uint32_t& member, std::uint32_t& id) const {
+    member = stack_->member_of(program), id = stack_->id_of(program);
+  }
+  std::uint32_t program_id() const { return stack_->id_of(0); }
+  // What wakes whoever sleeps on the port.
+  void pokes(int (&fds)[2]) const { fds[0] = program_watch_.poke, fds[1] = stand_in_watch_.poke; }
+  Company& company() { return company_; }
+
+  // The session is about to be lost: once this has returned the stack touches the program's memory no
+  // more, so that what is posted can be given back. May be called again.
+  void halt();
+
+  // The port has gone with the agent: finish() has nobody to tell.
+  void be_silent() { silent_ = true; }
+
+  // Ends the session: peers are told. To be called once, after halt().
+  void finish();
+
+ private:
+  Driver() = default;
+  // Why the stack gets a turn: the program looks for completions, it has posted something, or
+  // nobody came by.
+  enum class Cause { kLook, kPost, kStandIn };
+
+  static constexpr std::uint32_t kFree = 0;
+  static constexpr std::uint32_t kHeld = 1;
+  static constexpr std::uint32_t kWanted = 2;  // held, and somebody has found it so
+  bool try_lock();
+  bool lock();  // false if the session ends meanwhile
+  template <class Work>
+  VIP_RETURN between_rounds(Work&& work);
+  bool unlock();
+  unsigned round(Cause cause);
+  bool serve(Cause cause);
+  bool more() const { return segment_.header().doorbells.any(); }
+
+  using Watch = GrantedEnvironment::Watch;
+  static void poke(const Watch& watch);
+  void wake_for(std::uint64_t deadline);
+  template <class Unless, class Asleep>
+  bool sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep);
+  bool sleep_alone(int port, int poke, std::uint64_t until, bool cancellable);
+  void wake_stand_in();
+  bool take_watch(std::uint32_t self);
+  void leave_watch(std::uint32_t self);
+  void sleep_as_stand_in();
+
+  // stand_in.cc
+  static constexpr std::size_t kStandInStack = 256 * 1024;
+  bool start_stand_in();
+  void dismiss_stand_in();
+  void stop_stand_in();
+  static void* run_stand_in(void* driver);
+  void stand_in();
+  void rest(std::uint64_t ns);
+  void keep_watch(std::uint32_t before);
+
+  // --- set at make()
+  layout::View segment_;
+  void* home_ = nullptr;
+  std::size_t home_bytes_ = 0;
+  std::uint64_t spin_ns_ = 0;
+  idle::Crowd stand_in_crowd_;
+  GrantedPort port_;
+  GrantedEnvironment environment_;
+  Company company_;
+  alignas(Stack) std::byte stack_room_[sizeof(Stack)];
+  Stack* stack_ = nullptr;
+
+  // --- under the lock
+  std::uint32_t idle_ = 0;     // rounds in a row in which nothing was to be seen
+  std::uint64_t now_ = 0;      // of the last round that read the clock
+  Habit habit_;
+  bool halted_ = false;        // no more rounds
+
+  // --- changing
+  alignas(64) std::atomic<std::uint32_t> lock_{0};
+  std::atomic<std::uint32_t> turns_{0};      // of the program's threads; only their change matters
+  alignas(64) std::atomic<std::uint32_t> watcher_{0};  // thread that keeps watch; 0: none
+  Watch program_watch_, stand_in_watch_;
+  alignas(64) std::atomic<std::uint32_t> rest_{0};     // the stand-in sleeps on this
+  std::atomic<bool> resting_{false};         // ... for long, as a thread of the program watches
+  std::atomic<bool> stopping_{false};
+  bool silent_ = false;
+  std::atomic<std::uint32_t> stand_in_{0};   // its thread
+  std::atomic<std::uint32_t> gone_{0};       // 1: it has ended
+};
+
+}  // namespace viaduct::vipl
+
+#endif

@@ -1,0 +1,33 @@
+// What the library is told by variables of the environment: see vipl(7). getenv(3) is of no use to threads
+// of the library, nor to calls that are not known to look there: the program may be changing the
+// environment. So it is looked at when a NIC is opened, or once for all (VipxKeepEnvironment).
+#ifndef VIADUCT_VIPL_PROCESS_ENVIRONMENT_H
+#define VIADUCT_VIPL_PROCESS_ENVIRONMENT_H
+
+#include <cstdint>
+
+#include "kagent/contract/control.h"
+
+namespace viaduct::vipl::environment {
+
+struct Seen {
+  char socket[256];  // the agent's, cut off if it is longer, which no address can be
+  control::Placement placement;
+  bool placement_is_nonsense;
+};
+
+// As it is now, or as it was kept. Sets what the others give.
+Seen look();
+
+// What look() sees now is what it sees from here on. Threads must not look at the same time.
+void keep();
+
+// VIADUCT_DEBUG is set.
+bool explains();
+
+// VIADUCT_SPIN_US in microseconds, else `recommended_us`.
+std::uint64_t spin_us(std::uint64_t recommended_us);
+
+}  // namespace viaduct::vipl::environment
+
+#endif

@@ -1,0 +1,35 @@
+#include "vipl/process/exit_drain.h"
+
+#include <atomic>
+
+#include "vipl/session/outgoing.h"
+#include "vipl/session/session.h"
+#include "vipl/process/sys.h"
+
+namespace viaduct::vipl::farewell {
+namespace {
+
+std::atomic<int> g_process;  // that opened a session
+std::atomic<bool> g_begun;
+
+// A destructor rather than atexit(): it runs after all functions of the program that do, which may
+// still post or close.
+__attribute__((destructor)) void say() {
+  if (g_process.load() != sys::process()) return;
+  g_begun.store(true);
+  outgoing::Patience patience;
+  for (std::uint32_t number = 0; number < kMaxSessions; ++number) {
+    const std::uint32_t key = registry::at(number).key.load();
+    if (key == 0) continue;
+    const Visit visit(Handle(Kind::kNic, key & ~Session::kOpen, 0).pointer(), Kind::kNic);
+    if (visit) outgoing::wait_for_all(visit.session(), patience);
+  }
+}
+
+}  // namespace
+
+void prepare() { g_process.store(sys::process()); }
+
+bool begun() { return g_begun.load(std::memory_order_relaxed); }
+
+}  // namespace viaduct::vipl::farewell

@@ -1,0 +1,18 @@
+// The end of the process: programs end without disconnecting and rely on what they have posted
+// going out all the same.
+#ifndef VIADUCT_VIPL_PROCESS_EXIT_DRAIN_H
+#define VIADUCT_VIPL_PROCESS_EXIT_DRAIN_H
+
+namespace viaduct::vipl::farewell {
+
+// A session has been opened: at its clean end (exit, return from main) this process waits, half a
+// second at most, until what it has posted on connected VIs has been sent. Not in a child that it
+// forks, nor when it is killed or calls _exit.
+void prepare();
+
+// Whether the end has come. The program's objects may be gone: no handler is called any more.
+bool begun();
+
+}  // namespace viaduct::vipl::farewell
+
+#endif

@@ -1,0 +1,171 @@
+#include "vipl/process/family.h"
+
+#include <cstring>
+
+#include "kagent/contract/granted_home.h"
+#include "vipl/session/command.h"
+#include "vipl/process/lock.h"
+#include "vipl/session/message.h"
+#include "vipl/process/sys.h"
+#include "vipl/vipl_ext.h"
+#include "vipl/session/work_queue.h"
+
+namespace viaduct::vipl {
+namespace {
+
+constexpr long kPatienceSeconds = 5;  // for a first process that does not answer
+
+bool same(const layout::Capacity& a, const layout::Capacity& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+bool map_desk(Session& s, const Hello& hello) {
+  void* const base = registry::map_segment(hello);
+  if (base == nullptr) return false;
+  s.desk = layout::View(base, hello.answer.capacity);
+  s.desk_bytes = hello.answer.segment_bytes;
+  return true;
+}
+
+bool map_home(Session& s, const Hello& hello) {
+  const StackLimits limits = granted_limits(hello.answer);
+  const std::size_t bytes = home_bytes(limits);
+  if (bytes != hello.answer.home_bytes || sys::seek_end(hello.home) != static_cast<long>(bytes) ||
+      !same(granted_capacity(limits), s.capacity)) {
+    explain("the first process's home is not what was announced");
+    return false;
+  }
+  void* const base = sys::map(bytes, hello.home);
+  if (base == nullptr) return false;
+  s.view = layout::View(base, s.capacity);
+  s.view_bytes = bytes;
+  return true;
+}
+
+// Has the first process let us take part in its stack: it needs our memory for that.
+bool join_first(Session& s, int link) {
+  const timeval patience = {kPatienceSeconds, 0};
+  sys::setsockopt(link, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  const int memory = sys::open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+  if (memory < 0) {
+    explain("the own memory can't be opened (no /proc?)");
+    return false;
+  }
+  control::Join join = {};
+  join.head.kind = static_cast<std::uint16_t>(control::Kind::kJoin);
+  join.head.bytes = sizeof join;
+  join.parent = s.family.parent;
+  join.forks = s.family.forks;
+  const bool sent = send_message(link, &join, sizeof join, &memory, 1, 0);
+  sys::close(memory);
+  control::Joined joined = {};
+  int fds[control::kJoinedDescriptors] = {-1, -1, -1};
+  unsigned count = control::kJoinedDescriptors;
+  long bytes = -1;
+  if (sent) {
+    do {
+      bytes = receive_message(link, &joined, sizeof joined, fds, count, 0);
+    } while (bytes < 0 && errno == EINTR);
+  }
+  if (bytes != sizeof joined || joined.head.result != VIP_SUCCESS ||
+      count != control::kJoinedDescriptors || joined.member > layout::kMembers) {
+    explain("the first process of the family does not take us in");
+    for (const int fd : fds) {
+      if (fd >= 0) sys::close(fd);
+    }
+    return false;
+  }
+  s.member = joined.member;
+  s.family.joined = joined.program_id;
+  s.pokes[0] = sys::out_of_the_way(fds[0]);
+  s.pokes[1] = sys::out_of_the_way(fds[1]);
+  s.chime = sys::out_of_the_way(fds[2]);
+  return true;
+}
+
+}  // namespace
+
+bool join_family(Session& s, Hello& hello) {
+  s.bell = sys::out_of_the_way(hello.bell);
+  s.desk_member = hello.answer.member;
+  bool done = map_desk(s, hello);
+  if (!hello.granted()) {
+    s.socket = hello.socket;
+    s.chime = sys::out_of_the_way(hello.chime);
+    s.view = s.desk;
+    s.member = hello.answer.member;
+    s.family.joined = hello.answer.program_id;
+    done = done && same(hello.answer.capacity, s.capacity);
+  } else {
+    s.desk_socket = hello.socket;
+    s.socket = sys::out_of_the_way(hello.link);
+    sys::close(hello.chime);  // nobody polls at the desk
+    done = done && map_home(s, hello) && join_first(s, s.socket);
+    sys::close(hello.home);
+  }
+  sys::close(hello.segment);
+  return done;
+}
+
+namespace {
+
+// The locks of a VI's queues and of their CQs, for whoever takes it from another process.
+class Taking {
+ public:
+  Taking(const Session& session, std::uint32_t vi) : shared_(session.view.vi(vi)) {
+    Lock::acquire(shared_.send.lock, session.member);
+    Lock::acquire(shared_.receive.lock, session.member);
+    const std::uint32_t cqs[2] = {shared_.send.cq, shared_.receive.cq};
+    for (const std::uint32_t cq : cqs) {
+      if (cq == 0 || cq > session.capacity.cqs || (count_ == 1 && cq == cqs[0])) continue;
+      cqs_[count_] = &session.view.cq(cq - 1);
+      Lock::acquire(cqs_[count_++]->lock, session.member);
+    }
+  }
+  ~Taking() {
+    while (count_ != 0) Lock::release(cqs_[--count_]->lock);
+    Lock::release(shared_.receive.lock);
+    Lock::release(shared_.send.lock);
+  }
+  Taking(const Taking&) = delete;
+  Taking& operator=(const Taking&) = delete;
+
+ private:
+  layout::Vi& shared_;
+  layout::Cq* cqs_[2] = {};
+  unsigned count_ = 0;
+};
+
+// Whether all that is posted there was posted before the fork: what we know of it is right then.
+bool is_as_it_was(const Session& s, const layout::Vi& shared, std::uint32_t vi) {
+  if (s.family.posted == nullptr || vi >= s.family.vis) return false;
+  return shared.send.posted.load(std::memory_order_relaxed) == s.family.posted[vi][0] &&
+         shared.receive.posted.load(std::memory_order_relaxed) == s.family.posted[vi][1];
+}
+
+}  // namespace
+}  // namespace viaduct::vipl
+
+using namespace viaduct::vipl;
+
+VIP_RETURN VipxTakeVi(VIP_VI_HANDLE vi) {
+  const Visit visit(vi, Kind::kVi);
+  if (!visit) return VIP_INVALID_PARAMETER;
+  Session& session = visit.session();
+  const std::uint32_t index = visit.handle().index();
+  const viaduct::layout::Vi& shared = session.view.vi(index);
+  if (session.over()) return VIP_ERROR_RESOURCE;
+  const Taking locks(session, index);
+  const std::uint32_t generation = shared.send.generation.load();
+  if (generation == 0 || ((generation ^ visit.handle().generation()) & kGenerationMask) != 0) {
+    return VIP_INVALID_PARAMETER;
+  }
+  if (shared.send.owner.load() == session.member) return VIP_SUCCESS;
+  if (!is_as_it_was(session, shared, index)) return VIP_INVALID_STATE;
+  Command command(session, viaduct::layout::Op::kTakeVi);
+  command->vi = index;
+  command->generation = generation;
+  const VIP_RETURN taken = command.run();
+  if (taken == VIP_SUCCESS) session.own(index);
+  return taken;
+}

@@ -1,0 +1,99 @@
+#include "vipl/process/idle.h"
+
+#include "vipl/process/environment.h"
+#include "vipl/process/sys.h"
+
+namespace viaduct::vipl {
+namespace {
+
+constexpr std::uint32_t kLooksPerClock = 64;  // looks between readings of the clock
+// Few processors, but what is awaited is this thread's own doing: looks between yields.
+constexpr std::uint32_t kYieldSeldom = 128;
+// How long one of those spins when others want the processor: about what waking it up costs.
+constexpr std::uint64_t kBriefNs = 10'000;
+constexpr std::uint32_t kBriefLooks = 64;
+
+bool g_few_processors = true;
+
+}  // namespace
+
+std::uint64_t now_ns() { return sys::monotonic_ns(); }
+
+void nap() {
+  std::atomic<std::uint32_t> nobody{0};
+  constexpr std::uint64_t kNapNs = 1'000'000;
+  sys::futex_wait(nobody, 0, now_ns() + kNapNs);
+}
+
+std::uint64_t deadline_after(std::uint64_t now, std::uint64_t timeout_ms) {
+  return timeout_ms >= 0xffffffff ? kNever : now + timeout_ms * 1'000'000u;
+}
+
+void look_at_processors() {
+  unsigned long mask[128] = {};
+  if (sys::affinity(mask, sizeof mask) < 0) return;
+  unsigned count = 0;
+  for (const unsigned long word : mask) {
+    for (unsigned long bits = word; bits != 0; bits &= bits - 1) ++count;
+  }
+  g_few_processors = count < idle::kFewProcessors;
+}
+
+std::uint64_t spin_time(std::uint32_t recommended_us) {
+  const std::uint64_t us = environment::spin_us(recommended_us);
+  constexpr std::uint64_t kMostUs = 10'000'000;
+  return (us < kMostUs ? us : kMostUs) * 1000;
+}
+
+bool pause(Crowd& crowd, std::uint32_t looks, bool others) {
+  const bool yields = others ? idle::gives_way(g_few_processors, looks, idle::kLooksOfProgram)
+                             : g_few_processors && looks % kYieldSeldom == 0;
+  if (yields) {
+    const std::uint64_t before = now_ns();
+    sys::yield();
+    crowd.note(before, now_ns());
+    return others;
+  }
+  if (others) relax();
+  return false;
+}
+
+bool spin(Crowd& crowd, std::uint32_t looks, bool others) {
+  // What is the program's own doing comes within a few looks, or not soon.
+  const bool worth = !crowd.is_here(now_ns()) || (!others && looks < kBriefLooks);
+  if (worth) pause(crowd, looks, others);
+  return worth;
+}
+
+Spinner::Spinner(Crowd& crowd, std::uint64_t start, std::uint64_t until, bool others)
+    : crowd_(crowd), until_(until), last_(start), others_(others), crowded_(crowd.is_here(start)) {
+  if (!crowded_) return;
+  const std::uint64_t brief = others ? start : start + kBriefNs;
+  if (brief < until_) until_ = brief;
+}
+
+bool Spinner::again() {
+  ++looks_;
+  const bool yields =
+      !crowded_ && (others_ ? idle::gives_way(g_few_processors, looks_, idle::kLooksOfProgram)
+                            : g_few_processors && looks_ % kYieldSeldom == 0);
+  if (yields || looks_ % kLooksPerClock == 0 || crowded_) {
+    std::uint64_t now = now_ns();
+    crowd_.note(last_, now);  // may be, without having given way
+    if (now >= until_) return false;
+    if (yields) {
+      sys::yield();
+      last_ = now;
+      now = now_ns();
+      crowd_.note(last_, now);
+      // One more look, then it sleeps.
+      if (!crowded_ && crowd_.is_here(now)) crowded_ = true, until_ = now;
+    }
+    last_ = now;
+    if (yields) return true;
+  }
+  if (others_) relax();
+  return true;
+}
+
+}  // namespace viaduct::vipl

@@ -1,0 +1,37 @@
+#include "vipl/process/lock.h"
+
+#include "vipl/process/idle.h"
+#include "vipl/process/sys.h"
+
+namespace viaduct::vipl {
+
+void Lock::contend(std::atomic<std::uint32_t>& word, std::uint32_t held) {
+  constexpr int kTries = 64;
+  constexpr std::uint64_t kLookAgainNs = 10'000'000;
+  for (int i = 0; i < kTries; ++i) {
+    std::uint32_t expected = kFree;
+    if (word.compare_exchange_weak(expected, held, std::memory_order_acquire)) return;
+    relax();
+  }
+  for (;;) {
+    std::uint32_t seen = kFree;
+    if (word.compare_exchange_strong(seen, held | layout::kLockWanted, std::memory_order_acquire)) {
+      return;
+    }
+    const std::uint32_t wanted = seen | layout::kLockWanted;
+    if (seen != wanted && !word.compare_exchange_strong(seen, wanted)) continue;
+    // Another process may be killed between giving the lock up and waking us.
+    const bool ours = (seen & ~layout::kLockWanted) == held;
+    sys::futex_wait(word, wanted, ours ? kNever : now_ns() + kLookAgainNs);
+  }
+}
+
+void Lock::release_of(std::atomic<std::uint32_t>& word, std::uint32_t member) {
+  if ((word.load() & ~layout::kLockWanted) != 1 + member) return;
+  word.store(kFree);
+  sys::futex_wake(word);
+}
+
+void Lock::wake(std::atomic<std::uint32_t>& word) { sys::futex_wake(word, 1); }
+
+}  // namespace viaduct::vipl

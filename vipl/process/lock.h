@@ -1,0 +1,50 @@
+// A lock in one word: one compare-and-swap each way when nobody else wants it. The word may lie in
+// memory that other processes share. Held for a few hundred instructions at most, never while its
+// owner waits for anything; but see Taking in family.cc.
+//
+// Where members of a family share it, it says who holds it, so that the stack's driver can free what
+// was held by one that died.
+#ifndef VIADUCT_VIPL_PROCESS_LOCK_H
+#define VIADUCT_VIPL_PROCESS_LOCK_H
+
+#include <atomic>
+#include <cstdint>
+
+#include "kagent/contract/session_layout.h"
+
+namespace viaduct::vipl {
+
+class Lock {
+ public:
+  // member: of the session whose segment the word lies in; otherwise 0.
+  explicit Lock(std::atomic<std::uint32_t>& word, std::uint32_t member = 0) : word_(word) {
+    acquire(word, member);
+  }
+  ~Lock() { release(word_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+  static void acquire(std::atomic<std::uint32_t>& word, std::uint32_t member = 0) {
+    std::uint32_t expected = kFree;
+    if (!word.compare_exchange_strong(expected, 1 + member, std::memory_order_acquire)) {
+      contend(word, 1 + member);
+    }
+  }
+  static void release(std::atomic<std::uint32_t>& word) {
+    if ((word.exchange(kFree, std::memory_order_release) & layout::kLockWanted) != 0) wake(word);
+  }
+  // Frees what this member held when it was killed.
+  static void release_of(std::atomic<std::uint32_t>& word, std::uint32_t member);
+
+ private:
+  static constexpr std::uint32_t kFree = 0;
+
+  static void contend(std::atomic<std::uint32_t>& word, std::uint32_t held);
+  static void wake(std::atomic<std::uint32_t>& word);
+
+  std::atomic<std::uint32_t>& word_;
+};
+
+}  // namespace viaduct::vipl
+
+#endif

@@ -1,0 +1,24 @@
+// The library's one thread: it watches the sockets of all sessions and tells those whose agent has
+// gone. Started by the first VipOpenNic, with all signals blocked; it ends with the process.
+#ifndef VIADUCT_VIPL_SESSION_AGENT_MONITOR_H
+#define VIADUCT_VIPL_SESSION_AGENT_MONITOR_H
+
+namespace viaduct::vipl::watcher {
+
+// All of these: under the registry's lock.
+
+// Starts the thread unless it runs, and makes it look at the sessions again. False if it can't.
+bool start();
+
+// Makes it look at the sessions again.
+void look_again();
+
+// The descriptor that look_again() writes to; -1: none.
+int bell();
+
+// In a forked child: the thread is not there.
+void forget();
+
+}  // namespace viaduct::vipl::watcher
+
+#endif

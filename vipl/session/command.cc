@@ -1,0 +1,208 @@
+#include "vipl/session/command.h"
+
+#include <cstring>
+
+#include "vipl/process/idle.h"
+#include "vipl/process/lock.h"
+#include "vipl/session/wait.h"
+
+namespace viaduct::vipl {
+namespace {
+
+// Commands that wait for a program elsewhere may not take the last slots, so that one finds them
+// that waits for a host, and that one leaves some to those that are answered at once.
+constexpr std::uint32_t kForEverEnd = layout::kCommands - 32;
+constexpr std::uint32_t kAWhileEnd = layout::kCommands - 8;
+
+void give_command_slot(const layout::View& view, std::uint32_t slot) {
+  view.command(slot).owner.store(0, std::memory_order_release);
+}
+
+// What a session's desk is stays so while one of these lives.
+class DeskLock {
+ public:
+  DeskLock(Session& session, bool can_drift) : word_(can_drift ? &session.desk_lock : nullptr) {
+    if (word_ != nullptr) Lock::acquire(*word_);
+  }
+  ~DeskLock() {
+    if (word_ != nullptr) Lock::release(*word_);
+  }
+  DeskLock(const DeskLock&) = delete;
+  DeskLock& operator=(const DeskLock&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>* word_;
+};
+
+}  // namespace
+
+Command::Takes Command::takes() const {
+  switch (body_.op) {
+    case layout::Op::kConnectWait:
+    case layout::Op::kConnectRequest:
+    case layout::Op::kPeerWait:
+      return Takes::kForEver;
+    case layout::Op::kConnectAccept:
+    case layout::Op::kHostByName:
+    case layout::Op::kHostByAddress:
+    case layout::Op::kDiscover:
+    case layout::Op::kVerify:
+      return Takes::kAWhile;
+    default:
+      return Takes::kNoTime;
+  }
+}
+
+// Names, hosts and claims are the agent's business, whoever drives the stack.
+bool Command::is_for_desk(layout::Op op) {
+  switch (op) {
+    case layout::Op::kHostByName:
+    case layout::Op::kHostByAddress:
+    case layout::Op::kDiscover:
+    case layout::Op::kDiscovered:
+    case layout::Op::kClaim:
+    case layout::Op::kUnclaim:
+    case layout::Op::kVerify:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// A request comes by way of the agent.
+Session::Awaited Command::awaited() const {
+  if (at_desk_) return Session::Awaited::kAgent;
+  return body_.op == layout::Op::kConnectWait ? Session::Awaited::kStackAndAgent
+                                              : Session::Awaited::kStack;
+}
+
+bool Command::take_slot(std::uint32_t end, std::uint32_t& slot) {
+  for (std::uint32_t i = 0; i < end; ++i) {
+    std::atomic<std::uint32_t>& owner = view_.command(i).owner;
+    std::uint32_t nobody = 0;
+    if (owner.load(std::memory_order_relaxed) != 0) continue;
+    if (!owner.compare_exchange_strong(nobody, 1 + member(), std::memory_order_acquire)) continue;
+    slot = i;
+    return true;
+  }
+  return false;
+}
+
+// kAnswered: it is in the slot.
+Command::Outcome Command::submit(std::uint32_t desk, std::uint32_t& slot) {
+  const Takes time = takes();
+  const std::uint32_t end = time == Takes::kForEver ? kForEverEnd
+                            : time == Takes::kAWhile ? kAWhileEnd
+                                                     : layout::kCommands;
+  for (;;) {
+    {
+      const DeskLock lock(session_, can_drift());
+      if (desk != this->desk()) return Outcome::kOtherDesk;
+      if (take_slot(end, slot)) {
+        layout::Command& taken = view_.command(slot);
+        body_.member = member();
+        std::memcpy(&taken.body, &body_, sizeof body_);
+        taken.state.store(layout::kSubmitted, std::memory_order_release);
+        if (at_desk_) session_.ring_desk(layout::command_bit(slot));
+        break;
+      }
+    }
+    if (time == Takes::kForEver || gone()) return Outcome::kNoSlot;
+    if (time == Takes::kAWhile) {
+      nap();
+    } else {
+      sys::yield();
+    }
+  }
+  return Outcome::kAnswered;
+}
+
+Command::Outcome Command::ask() {
+  const std::uint32_t desk = once_ ? wanted_ : this->desk();
+  if ((desk & 1) != 0) return Outcome::kOtherDesk;  // there is none
+  std::uint32_t taken;
+  // Should this thread be cancelled while it waits, its end takes the command back.
+  const Uncancellable guard;
+  if (const Outcome submitted = submit(desk, taken); submitted != Outcome::kAnswered) {
+    return submitted;
+  }
+  ThreadRecord* const thread = presence::t_record;
+  if (thread != nullptr) {
+    thread->command_key = session_.nic_part();
+    thread->command_desk = desk;
+    thread->command = (taken + 1) | (at_desk_ ? kAtDesk : 0);
+  }
+  if (!at_desk_) session_.ring(layout::command_bit(taken));
+  layout::Command& slot = view_.command(taken);
+  bool finished = false;
+  session_.wait(
+      slot.sleepers, kNever,
+      [&] {
+        finished = slot.state.load(std::memory_order_acquire) == layout::kFinished;
+        return finished || gone() || desk != this->desk();
+      },
+      takes() != Takes::kNoTime, awaited());
+  if (thread != nullptr) thread->command = 0;
+  const DeskLock lock(session_, can_drift());
+  if (desk != this->desk()) return Outcome::kOtherDesk;
+  // A slot whose command the driver did not finish is lost with the session.
+  if (!finished) return Outcome::kLost;
+  std::memcpy(&body_, &slot.body, sizeof body_);
+  slot.state.store(layout::kIdle, std::memory_order_relaxed);
+  give_command_slot(view_, taken);
+  return Outcome::kAnswered;
+}
+
+// False if the session is lost first.
+bool Command::wait_for_desk() {
+  for (;;) {
+    const std::uint32_t seen = session_.desk_number.load();
+    if (session_.over()) return false;
+    if ((seen & 1) == 0) return true;
+    const Cancellable here(takes() != Takes::kNoTime);
+    sys::futex_wait(session_.desk_number, seen, kNever);
+  }
+}
+
+VIP_RETURN Command::run() {
+  lost_ = gone();
+  if (lost_) return VIP_ERROR_RESOURCE;
+  Outcome outcome = ask();
+  while (outcome == Outcome::kOtherDesk && !once_ && wait_for_desk()) outcome = ask();
+  lost_ = outcome == Outcome::kLost || outcome == Outcome::kOtherDesk;
+  if (outcome != Outcome::kAnswered) return VIP_ERROR_RESOURCE;
+  if (body_.result > VIP_ERROR_NOT_SUPPORTED) return VIP_ERROR_RESOURCE;
+  return static_cast<VIP_RETURN>(body_.result);
+}
+
+// What a thread that has ended had asked for is taken back, so that no request is given to it.
+void abandon_command(std::uint32_t key, std::uint32_t desk, std::uint32_t slot) {
+  const Visit visit(Handle(Kind::kNic, key, 0).pointer(), Kind::kNic);
+  if (!visit) return;
+  Session& session = visit.session();
+  const bool at_desk = (slot & kAtDesk) != 0;
+  const layout::View& view = at_desk ? session.desk : session.view;
+  slot &= ~kAtDesk;
+  const bool can_drift = at_desk && session.driver != nullptr;
+  const auto is_gone = [&] { return can_drift && session.desk_number.load() != desk; };
+  layout::Command& left = view.command(slot);
+  constexpr int kTries = 1000;  // the driver may not have seen it yet
+  for (int i = 0; left.state.load(std::memory_order_acquire) != layout::kFinished; ++i) {
+    if (i == kTries || session.over() || is_gone()) return;
+    Command cancel(session, layout::Op::kCancel, at_desk);
+    if (can_drift) cancel.only_for(desk);
+    cancel->handle = slot;
+    cancel.run();
+  }
+  if (left.body.op == layout::Op::kConnectWait && left.body.result == VIP_SUCCESS) {
+    Command reject(session, layout::Op::kConnectReject);
+    reject->handle = left.body.handle;
+    reject.run();
+  }
+  const DeskLock lock(session, can_drift);
+  if (is_gone()) return;
+  left.state.store(layout::kIdle, std::memory_order_relaxed);
+  give_command_slot(view, slot);
+}
+
+}  // namespace viaduct::vipl

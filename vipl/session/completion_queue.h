@@ -1,0 +1,76 @@
+// Completion queues: taking entries off. See session_layout.h for who owns which word.
+#ifndef VIADUCT_VIPL_SESSION_COMPLETION_QUEUE_H
+#define VIADUCT_VIPL_SESSION_COMPLETION_QUEUE_H
+
+#include "vipl/session/session.h"
+
+namespace viaduct::vipl {
+
+class CompletionQueue {
+ public:
+  // Whose descriptor has completed.
+  struct Entry {
+    VIP_VI_HANDLE vi;
+    bool receive;
+  };
+
+  // The queue that a handle names; index and session have been checked (Visit).
+  CompletionQueue(Session& session, Handle cq)
+      : session_(session),
+        queue_(session.view.cq(cq.index())),
+        ring_(session.view.cq_ring(cq.index())),
+        index_(cq.index()),
+        generation_(cq.generation()) {}
+
+  // Whether the CQ is still the one that the handle names, and this process's.
+  bool valid() const { return generation() != 0; }
+
+  // Names the CQ in a command, so that the driver can tell it from one made later at its place.
+  // False if it is not valid any more.
+  bool name(layout::CommandBody& body) const {
+    body.handle = index_;
+    body.generation = generation();
+    return body.generation != 0;
+  }
+
+  // Returns as VipCQDone.
+  VIP_RETURN take(Entry& entry);
+
+  // Returns as VipCQWait.
+  VIP_RETURN wait(std::uint64_t timeout_ms, Entry& entry);
+
+  // Whether take() would look at an entry, which may turn out to be stale.
+  bool shows_entry() const;
+
+  // The word in which whoever wants to hear of the queue sets a bit.
+  std::atomic<std::uint32_t>& sleepers() const { return queue_.sleepers; }
+
+  // Whether some VI is announced here, as far as the library knows.
+  bool in_use() const;
+
+  // For a CQ just made.
+  void begin();
+
+  // For a CQ just destroyed: makes sure that it is not valid, wakes who waits.
+  void end();
+
+ private:
+  // As the driver counts it; 0 if the CQ is not valid, or another process's.
+  std::uint32_t generation() const { return session_.generation_of(queue_, generation_); }
+
+  enum class Next { kEntry, kStale, kNone, kGone };
+  Next next(Entry& entry);
+  bool current(const layout::CqEntry& entry) const;
+  void feed();
+  bool take_flushed(Entry& entry);
+
+  Session& session_;
+  layout::Cq& queue_;
+  layout::CqEntry* ring_;
+  std::uint32_t index_;
+  std::uint32_t generation_;
+};
+
+}  // namespace viaduct::vipl
+
+#endif

@@ -1,0 +1,226 @@
+// Finding the agent and agreeing with it on a session: see control.h.
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "vipl/process/environment.h"
+#include "vipl/session/message.h"
+#include "vipl/session/session.h"
+#include "vipl/process/standard_error.h"
+#include "vipl/process/sys.h"
+
+namespace viaduct::vipl {
+namespace {
+
+constexpr long kPatienceSeconds = 5;  // for an agent that accepts but does not answer
+
+bool find_agent(const char* name, Session::AgentAddress& agent) {
+  const std::size_t length = strlen(name);
+  if (length >= sizeof agent.address.sun_path) {
+    explain("the agent's socket has too long a name: %s", name);
+    return false;
+  }
+  agent.address = {};
+  agent.address.sun_family = AF_UNIX;
+  memcpy(agent.address.sun_path, name, length);
+  const bool abstract = name[0] == '@';
+  if (abstract) agent.address.sun_path[0] = '\0';
+  agent.bytes =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length + (abstract ? 0 : 1));
+  return true;
+}
+
+// For people; an abstract name begins with a NUL, so this is what comes behind it.
+const char* name_of(const Session::AgentAddress& agent) {
+  const char* const path = agent.address.sun_path;
+  return path[0] == '\0' ? path + 1 : path;
+}
+
+int connect_to_agent(const Session::AgentAddress& agent, int type) {
+  const int fd = sys::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | type, 0);
+  if (fd < 0) {
+    explain("no socket: %s", strerror(errno));
+    return -1;
+  }
+  const timeval patience = {kPatienceSeconds, 0};
+  sys::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  sys::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  if (sys::connect(fd, reinterpret_cast<const sockaddr*>(&agent.address), agent.bytes) != 0) {
+    if (type == 0) explain("no agent at %s: %s", name_of(agent), strerror(errno));
+    sys::close(fd);
+    return -1;
+  }
+  ucred peer = {};
+  socklen_t peer_bytes = sizeof peer;
+  if (sys::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) != 0 ||
+      (peer.uid != 0 && peer.uid != sys::user())) {
+    explain("the agent at %s runs as user %u, neither root nor ours", name_of(agent), peer.uid);
+    sys::close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+bool send_hello(int fd, const char* device, control::Placement placement) {
+  struct {
+    control::Hello hello;
+  } message = {};
+  control::Hello& hello = message.hello;
+  hello.head.kind = static_cast<std::uint16_t>(control::Kind::kHello);
+  hello.head.bytes = sizeof hello;
+  hello.placement = static_cast<std::uint32_t>(placement);
+  strncpy(hello.device, device, sizeof hello.device - 1);
+  if (sys::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) return true;
+  explain("cannot speak to the agent: %s", strerror(errno));
+  return false;
+}
+
+// What the agent may refuse with; the rest of its codes make no sense here.
+VIP_RETURN refusal(std::uint32_t result) {
+  return result == VIP_INVALID_PARAMETER ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
+}
+
+// What comes with an answer: see control.h.
+unsigned expected_descriptors(control::Kind asked, bool granted) {
+  if (!granted || asked == control::Kind::kAdopt) return control::kHostedDescriptors;
+  return asked == control::Kind::kAttach ? control::kAttachedDescriptors
+                                         : control::kGrantedDescriptors;
+}
+
+void take_descriptors(const int* fds, unsigned count, Hello& hello) {
+  hello.segment = fds[0];
+  hello.bell = fds[1];
+  hello.chime = fds[count - 1];
+  hello.port = hello.umem = hello.home = hello.link = -1;
+  if (count == control::kGrantedDescriptors) {
+    hello.port = fds[2], hello.umem = fds[3], hello.home = fds[4];
+  } else if (count == control::kAttachedDescriptors) {
+    hello.home = fds[2], hello.link = fds[3];
+  }
+}
+
+VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
+  control::HelloAnswer& answer = hello.answer;
+  int fds[control::kGrantedDescriptors] = {-1, -1, -1, -1, -1, -1};
+  unsigned descriptors;
+  long bytes;
+  do {
+    descriptors = control::kGrantedDescriptors;
+    bytes = receive_message(fd, &answer, sizeof answer, fds, descriptors, 0);
+  } while (bytes < 0 && errno == EINTR);
+  if (bytes < 0) {
+    explain(errno == EBADMSG ? "the agent's answer is malformed" : "the agent does not answer: %s",
+            strerror(errno));
+    return VIP_ERROR_RESOURCE;
+  }
+  VIP_RETURN result = VIP_ERROR_RESOURCE;
+  const control::MessageHead& head = answer.head;
+  const bool has_head = bytes >= static_cast<long>(sizeof head);
+  if (bytes == 0) {
+    explain("the agent hung up");
+  } else if (!has_head || head.magic != control::kMagic || head.version != control::kVersion) {
+    explain("the agent speaks another version of the protocol");
+  } else if (head.result != VIP_SUCCESS) {
+    const bool has_reason = bytes >= static_cast<long>(offsetof(control::HelloAnswer, capacity));
+    answer.reason[sizeof answer.reason - 1] = '\0';
+    explain("the agent refuses: %s", has_reason ? answer.reason : "it does not say why");
+    result = refusal(head.result);
+  } else if (bytes != sizeof answer || head.bytes != sizeof answer ||
+             descriptors != expected_descriptors(asked, hello.granted())) {
+    explain("the agent's answer is malformed");
+  } else {
+    hello.socket = fd;
+    take_descriptors(fds, descriptors, hello);
+    return VIP_SUCCESS;
+  }
+  for (const int extra : fds) {
+    if (extra >= 0) sys::close(extra);
+  }
+  return result;
+}
+
+}  // namespace
+
+VIP_RETURN say_hello(const char* device, Hello& hello) {
+  const environment::Seen seen = environment::look();
+  if (seen.placement_is_nonsense) {
+    explain("%s is neither auto nor hosted nor granted: ignored", control::kPlacementVariable);
+  }
+  if (!find_agent(seen.socket, hello.agent)) return VIP_ERROR_RESOURCE;
+  const int fd = connect_to_agent(hello.agent, 0);
+  if (fd < 0) return VIP_ERROR_RESOURCE;
+  VIP_RETURN result = VIP_ERROR_RESOURCE;
+  if (send_hello(fd, device, seen.placement)) result = receive_answer(fd, hello, control::Kind::kHello);
+  if (result != VIP_SUCCESS) sys::close(fd);
+  return result;
+}
+
+VIP_RETURN say_attach(const Session& session, Hello& hello) {
+  const int fd = connect_to_agent(session.agent, 0);
+  if (fd < 0) return VIP_ERROR_RESOURCE;
+  control::Attach attach = {};
+  attach.head.kind = static_cast<std::uint16_t>(control::Kind::kAttach);
+  attach.head.bytes = sizeof attach;
+  attach.family = session.family.secret;
+  attach.parent = session.family.parent;
+  attach.forks = session.family.forks;
+  VIP_RETURN result = VIP_ERROR_RESOURCE;
+  if (sys::send(fd, &attach, sizeof attach, MSG_NOSIGNAL) == sizeof attach) {
+    result = receive_answer(fd, hello, control::Kind::kAttach);
+  }
+  if (result != VIP_SUCCESS) sys::close(fd);
+  return result;
+}
+
+int ask_for_adoption(const Session& session) {
+  const int fd = connect_to_agent(session.agent, SOCK_NONBLOCK);
+  if (fd < 0) return -1;
+  struct {
+    control::Adopt adopt;
+  } message = {};
+  control::Adopt& adopt = message.adopt;
+  adopt.head.kind = static_cast<std::uint16_t>(control::Kind::kAdopt);
+  adopt.head.bytes = sizeof adopt;
+  static_assert(sizeof adopt.device == sizeof session.nic.name);
+  memcpy(adopt.device, session.nic.name, sizeof adopt.device);
+  const MacAddress address = session.driver->address();
+  for (std::size_t i = 0; i < sizeof adopt.port; ++i) adopt.port[i] = address[i];
+  adopt.home = session.home;
+  adopt.umem = session.umem;
+  adopt.family = session.family.secret;
+  if (sys::send(fd, &adopt, sizeof adopt, MSG_NOSIGNAL) == sizeof adopt) return fd;
+  sys::close(fd);
+  return -1;
+}
+
+Adoption hear_of_adoption(int socket, Hello& hello) {
+  char anything;
+  const long bytes = sys::recv(socket, &anything, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Adoption::kNotYet;
+  if (bytes <= 0) return Adoption::kHungUp;
+  return receive_answer(socket, hello, control::Kind::kAdopt) == VIP_SUCCESS ? Adoption::kTaken
+                                                                              : Adoption::kRefused;
+}
+
+void explain(const char* format, ...) {
+  if (!environment::explains()) return;
+  char text[512];
+  constexpr char kPrefix[] = "libvipl: ";
+  constexpr std::size_t kPrefixBytes = sizeof kPrefix - 1;
+  memcpy(text, kPrefix, kPrefixBytes);
+  va_list arguments;
+  va_start(arguments, format);
+  int bytes = vsnprintf(text + kPrefixBytes, sizeof text - kPrefixBytes - 1, format, arguments);
+  va_end(arguments);
+  if (bytes < 0) return;
+  const int most = static_cast<int>(sizeof text - kPrefixBytes - 2);
+  if (bytes > most) bytes = most;
+  std::size_t end = kPrefixBytes + static_cast<std::size_t>(bytes);
+  text[end++] = '\n';
+  standard_error::write(text, end);
+}
+
+}  // namespace viaduct::vipl

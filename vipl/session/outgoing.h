@@ -1,0 +1,38 @@
+// What this process has posted to be sent and what has not gone out yet. Whoever ends a connection, a
+// session or a registration waits for it first, so that the order of a program's calls is kept
+// whoever drives the stack: the driver looks at commands before it looks at work queues.
+#ifndef VIADUCT_VIPL_SESSION_OUTGOING_H
+#define VIADUCT_VIPL_SESSION_OUTGOING_H
+
+#include <cstdint>
+
+#include "vipl/session/session.h"
+
+namespace viaduct::vipl::outgoing {
+
+// How long a thread waits, all waits together: while descriptors complete, but not for ever. A peer
+// that is gone costs kQuietMs.
+class Patience {
+ public:
+  static constexpr std::uint64_t kQuietMs = 500;   // without any progress
+  static constexpr std::uint64_t kLongestMs = 5000;
+
+  // Milliseconds that are left; 0: none. The time begins with the first call.
+  std::uint64_t left_ms();
+  void progress();
+
+ private:
+  std::uint64_t quiet_until_ = 0;
+  std::uint64_t until_ = 0;
+};
+
+// Each looks at what is posted when it is called: what other threads post meanwhile is not waited
+// for. A send has gone out when its descriptor is complete: on Unreliable Delivery it was sent, on
+// the other levels the peer has it.
+void wait_for_vi(Session& session, std::uint32_t vi, Patience& patience);
+void wait_for_all(Session& session, Patience& patience);
+void wait_for_memory(Session& session, VIP_MEM_HANDLE memory, Patience& patience);
+
+}  // namespace viaduct::vipl::outgoing
+
+#endif

@@ -1,0 +1,77 @@
+// Threads that sleep in VipxPoll, one list for each session.
+//
+// A kernel descriptor that wakes several threads wakes all of them only if none takes the news away
+// before the others have looked. So each thread sleeps on an event descriptor of its own, its poke,
+// and whoever learns that a word was taken (kPoller, session_layout.h) pokes every thread that had
+// set its bit there:
+//
+//   granted   the driver takes the word and wakes the list itself
+//   hosted    the agent takes the word and rings the chime, on which all the list sleeps too. The
+//             first who hears it reads it empty, and then wakes the list: a word that is taken later
+//             makes it ring again.
+//
+// A thread enters the list before it looks for the last time whether its word was taken.
+#ifndef VIADUCT_VIPL_SESSION_POLLERS_H
+#define VIADUCT_VIPL_SESSION_POLLERS_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+struct pollfd;
+
+namespace viaduct::vipl {
+
+class Pollers;
+
+// What a thread has for VipxPoll; kept with the thread's record.
+struct Poller {
+  Pollers* in;  // the list; null: in none
+  Poller *previous, *next;
+  const std::atomic<std::uint32_t>* word;
+  std::uint32_t before;  // the word when the bit was set
+  bool poked;            // something is in `poke`; under the list's lock
+  std::atomic<int> poke;  // event descriptor while it sleeps; -1: none
+  // For calls with many descriptors, kept for the next one.
+  pollfd* room;
+  std::size_t room_bytes;
+
+  // False when there are no descriptors left.
+  bool prepare();
+  bool was_taken() const;
+  // In a forked child: the list and the descriptor are the parent's.
+  void forget();
+};
+
+class Pollers {
+ public:
+  // For a list that nobody is in.
+  void clear() { lock_.store(0), first_ = nullptr; }
+
+  void enter(Poller& poller);
+  void leave(Poller& poller);
+
+  // Pokes those whose word was taken, but for the caller, who looks by itself.
+  void wake(const Poller* self = nullptr);
+  // Pokes one of them, if there is one.
+  void wake_one();
+
+  // Event descriptors that no thread has at the moment: up to `most` of them; how many there are.
+  static int spares(int* fds, int most);
+  // In a forked child: they are the parent's.
+  static void forget_spares();
+
+  // To be called by a thread that was poked.
+  void hear(Poller& poller);
+
+ private:
+  static void poke(Poller& poller);
+  static void empty(Poller& poller);
+
+  std::atomic<std::uint32_t> lock_{0};
+  Poller* first_ = nullptr;
+};
+
+}  // namespace viaduct::vipl
+
+#endif

@@ -1,0 +1,94 @@
+// The library's own notes of what is registered: whether it may read a program's data itself. The
+// driver judges every descriptor by its own table; this one only keeps the library from following
+// an address that a wrong descriptor gives.
+//
+// A table that forgets what does not fit: data of unknown regions is left for the driver to fetch.
+// Readers take no lock; writers hold one of their own.
+#ifndef VIADUCT_VIPL_SESSION_REGION_TABLE_H
+#define VIADUCT_VIPL_SESSION_REGION_TABLE_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "vipl/process/sys.h"
+
+namespace viaduct::vipl {
+
+class RegionTable {
+ public:
+  // False when there is no memory. Memory is used as entries are.
+  bool create() {
+    entries_ = static_cast<Entry*>(sys::map(kBytes, -1));
+    complete_ = true;
+    return entries_ != nullptr;
+  }
+  void destroy() {
+    if (entries_ != nullptr) sys::unmap(entries_, kBytes);
+    entries_ = nullptr;
+  }
+
+  // handle is not 0.
+  void insert(std::uint32_t handle, std::uint64_t address, std::uint64_t length) {
+    for (std::uint32_t i = 0; i < kProbes; ++i) {
+      Entry& entry = at(handle, i);
+      if (entry.handle.load(std::memory_order_relaxed) != 0) continue;
+      entry.address.store(address, std::memory_order_relaxed);
+      entry.length.store(length, std::memory_order_relaxed);
+      entry.handle.store(handle, std::memory_order_release);
+      return;
+    }
+    complete_ = false;
+  }
+
+  // Whether nothing was ever forgotten.
+  bool complete() const { return complete_; }
+
+  // Returns the length of the region with this handle and address; 0 when it is not known.
+  std::uint64_t remove(std::uint32_t handle, std::uint64_t address) {
+    for (std::uint32_t i = 0; i < kProbes; ++i) {
+      Entry& entry = at(handle, i);
+      if (entry.handle.load(std::memory_order_relaxed) != handle) continue;
+      if (entry.address.load(std::memory_order_relaxed) != address) continue;
+      entry.handle.store(0, std::memory_order_relaxed);
+      return entry.length.load(std::memory_order_relaxed);
+    }
+    return 0;
+  }
+
+  // Whether [address, address + length) lies in the region with this handle, as far as is known.
+  bool covers(std::uint32_t handle, std::uint64_t address, std::uint64_t length) const {
+    for (std::uint32_t i = 0; i < kProbes; ++i) {
+      const Entry& entry = at(handle, i);
+      if (entry.handle.load(std::memory_order_acquire) != handle) continue;
+      const std::uint64_t begin = entry.address.load(std::memory_order_relaxed);
+      const std::uint64_t bytes = entry.length.load(std::memory_order_relaxed);
+      return handle != 0 && address >= begin && length <= bytes &&
+             address - begin <= bytes - length;
+    }
+    return false;
+  }
+
+ private:
+  struct Entry {
+    std::atomic<std::uint32_t> handle;  // 0: none
+    std::atomic<std::uint64_t> address;
+    std::atomic<std::uint64_t> length;
+  };
+
+  static constexpr std::uint32_t kEntries = 1u << 18;
+  static constexpr std::uint32_t kProbes = 8;
+  static constexpr std::size_t kBytes = kEntries * sizeof(Entry);
+
+  // The driver's handles count up, so their low bits spread well.
+  Entry& at(std::uint32_t handle, std::uint32_t probe) const {
+    return entries_[(handle + probe) % kEntries];
+  }
+
+  Entry* entries_ = nullptr;
+  bool complete_ = true;
+};
+
+}  // namespace viaduct::vipl
+
+#endif

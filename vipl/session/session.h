@@ -1,0 +1,319 @@
+// A session: one VipOpenNic, from the agent's answer to VipCloseNic.
+//
+// Sessions lie in a fixed table, by NIC number. A session is made and unmade under the registry's
+// lock; in between it is found by handle, without a lock, through Visit:
+//
+//     free --open--> open --VipCloseNic--> closed --nobody inside--> free
+//                      \--agent gone: `lost` is set; still open
+//     in a forked child: open --> forked --VipxAttach--> open
+//
+// A process that has attached is a client of the same driver as the process that opened the session:
+// of the agent, or, if the session is granted, of that first process (company.h).
+//
+// A granted session whose agent has gone without ending it is adrift (adrift.h) until another agent
+// takes it over, or for so long that it is lost after all.
+#ifndef VIADUCT_VIPL_SESSION_SESSION_H
+#define VIADUCT_VIPL_SESSION_SESSION_H
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "kagent/contract/control.h"
+#include "kagent/contract/idle.h"
+#include "kagent/contract/session_layout.h"
+#include "vipl/api/api.h"
+#include "vipl/granted/driver.h"
+#include "vipl/session/handle.h"
+#include "vipl/session/pollers.h"
+#include "vipl/session/thread_registry.h"
+#include "vipl/session/region_table.h"
+
+namespace viaduct::vipl {
+
+inline constexpr std::uint32_t kMaxSessions = 128;  // of one process; at most 256
+
+struct Session;
+struct Discovery;
+
+// A program's wish to be called once when a queue has completed something: VipSendNotify and the
+// like.
+struct Notification {
+  Handle object;  // VI or CQ
+  bool receive;   // VI: which of its queues
+  VIP_VI_CALLBACK vi_handler;
+  VIP_CQ_CALLBACK cq_handler;
+  void* context;
+
+  // The word in which whoever wants to hear of the queue sets a bit.
+  std::atomic<std::uint32_t>& sleepers(const Session& session) const;
+};
+
+struct Session {
+  // --- set at open, constant while it is open
+  layout::View view;              // what the stack's driver serves
+  layout::View desk;              // what the agent serves; hosted: the same
+  Driver* driver;                 // granted: of this process's own stack; else null
+  std::uint32_t member;           // of the family that shares `view`: this process
+  std::uint32_t desk_member;      // the same of `desk`
+  layout::Capacity capacity;
+  std::uint32_t max_descriptors;  // on one work queue
+  std::uint32_t number;           // NIC number
+  std::uint64_t spin_ns;          // to spin before sleeping
+  idle::Crowd crowd;              // that wants the processors too
+  VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
+  VIP_VI_ATTRIBUTES* attributes;  // by VI
+  std::atomic<std::uint64_t>* own_vis;  // a bit for each VI that may be this process's
+  int bell;                       // wakes the agent
+  int chime;                      // the agent wakes those who poll (control.h)
+  int home, umem;                 // granted: files that show that the port is ours; else -1
+  int desk_socket;                // attached to a granted session: the agent's; `socket` is the link
+  int pokes[2];                   // ... and what wakes the first process; else -1
+  struct AgentAddress {
+    sockaddr_un address;
+    socklen_t bytes;
+  } agent;
+  std::uint64_t adrift_ns;        // how long to look for another agent
+
+  // --- changing
+  std::atomic<std::uint32_t> key;   // kOpen | nic_key while open, else 0
+  std::atomic<bool> lost;           // the agent has gone, or VipCloseNic was called
+  std::atomic<bool> desk_lost;      // attached to a granted session: the agent has
+  std::atomic<std::uint32_t> lock;  // guards writing to regions, attributes and the error handler
+  RegionTable regions;
+  VIP_ERROR_HANDLER error_handler;
+  VIP_PVOID error_context;
+  struct OwnErrors {  // found by the library, not handed to the program yet
+    static constexpr std::uint32_t kMost = 16;  // the last is for the NIC's end
+    std::uint32_t count;
+    VIP_ERROR_DESCRIPTOR errors[kMost];
+  } own_errors;
+  std::atomic<std::uint32_t> notify_lock;  // guards the two below
+  std::atomic<bool> has_caller;
+  std::atomic<ThreadRecord*> caller;  // the thread that it is, once it has come
+  struct Notifications {  // in the order in which they were asked for
+    static constexpr std::uint32_t kMost = 1024;
+    static constexpr std::size_t kBytes = kMost * sizeof(Notification);
+    std::uint32_t count;
+    Notification* entries;  // made at the first need
+  } notifications;
+  Pollers pollers;                        // threads that sleep in VipxPoll
+  std::atomic<std::uint32_t> discoverer;  // thread that fills `discovery`; 0: none
+  Discovery* discovery;                   // made at the first need
+
+  // Which desk it is, for a granted session: odd while there is none. From one look at it to the next
+  // what it says stays true for who has `desk_lock`.
+  std::atomic<std::uint32_t> desk_number;
+  std::atomic<std::uint32_t> desk_lock;
+
+  // --- the registry's
+  struct Adrift {
+    std::uint64_t until;     // 0: it is not
+    std::uint64_t next_try;
+    int socket;              // on which another agent has been asked; -1: none
+  } adrift;
+  enum class State : std::uint8_t { kFree, kOpen, kClosed, kForked, kAttaching } state;
+  std::uint8_t generation;
+  int socket;
+  std::size_t desk_bytes, view_bytes;  // of a view that is not the desk, nor the driver's: else 0
+  control::NicAttributes nic;
+  struct Family {
+    control::FamilySecret secret;
+    std::uint32_t id;        // of this process, once it is part of the session
+    std::uint32_t parent;    // forked: of the process that was
+    std::uint32_t forks;     // layout::Header::forks as of the last fork
+    // By VI and queue: how much had been posted there at the last fork, of the VIs that were this
+    // process's then. Made at the first fork.
+    std::uint32_t (*posted)[2];
+    std::uint32_t joined;    // what `id` is to be
+    std::uint32_t vis;       // VIs that were ever made here lie below this
+  } family;
+
+  static constexpr std::uint32_t kOpen = 1u << 16;
+
+  // No completion will come from the driver any more. A stack of the program's own has to be halted
+  // before: `lost` says that.
+  bool over() const {
+    return lost.load(std::memory_order_acquire) ||
+           (driver == nullptr && view.header().closed.load(std::memory_order_acquire) != 0);
+  }
+
+  std::uint32_t own_vi_words() const { return (capacity.vis + 63) / 64; }
+  void own(std::uint32_t vi) { own_vis[vi / 64].fetch_or(1ull << (vi % 64)); }
+  void disown(std::uint32_t vi) { own_vis[vi / 64].fetch_and(~(1ull << (vi % 64))); }
+
+  std::uint32_t nic_part() const { return nic_key(number, generation); }
+  VIP_NIC_HANDLE handle() const { return Handle(Kind::kNic, nic_part(), 0).pointer(); }
+
+  // What the driver counts for a VI's queue or a CQ of which `known` has the low bits. 0: it is not valid any
+  // more, or another process's.
+  template <class Queue>
+  std::uint32_t generation_of(const Queue& queue, std::uint32_t known) const {
+    const std::uint32_t now = queue.generation.load(std::memory_order_acquire);
+    const bool right = ((now ^ known) & kGenerationMask) == 0 &&
+                       queue.owner.load(std::memory_order_relaxed) == member;
+    return right ? now : 0;
+  }
+
+  // Rings a doorbell of the stack. Its driver is this thread, or the agent, which is woken if it
+  // sleeps.
+  void ring(std::uint32_t bit) {
+    if (driver == nullptr) return ring_at(view, bit);
+    view.header().doorbells.ring(bit);
+    driver->turn();
+  }
+  // The same for a VI on which something was posted.
+  void posted(std::uint32_t vi) {
+    if (driver == nullptr) return ring_at(view, layout::vi_bit(vi));
+    driver->posted(vi);
+  }
+
+  void ring_desk(std::uint32_t bit) { ring_at(desk, bit); }
+
+  // To be called by a thread that has looked for something in vain. True if it is worth another
+  // look at once.
+  bool turn() { return driver != nullptr && driver->turn(); }
+
+  // Wakes whoever waits next to this word, as the driver does. The word may meanwhile serve
+  // another VI or CQ, so nobody is passed over.
+  void wake(std::atomic<std::uint32_t>& sleepers);
+
+  // Makes the thread that calls handlers look at the session again.
+  void alert();
+
+  // Who brings what is waited for: the driver of the stack; the same, but the agent of this host
+  // may have to do something first, and so needs the processor; or the agent.
+  enum class Awaited { kStack, kStackAndAgent, kAgent };
+
+  // Waits until attempt() returns true: spins, then sleeps on `sleepers`. False after timeout_ms.
+  // cancellable: a sleeping thread may be cancelled.
+  template <class Attempt>
+  bool wait(std::atomic<std::uint32_t>& sleepers, std::uint64_t timeout_ms, Attempt&& attempt,
+            bool cancellable = true, Awaited awaited = Awaited::kStack);
+
+  // For a poll that has found nothing for the `misses`th time in a row: passes a moment. True if
+  // attempt() does then.
+  template <class Attempt>
+  bool missed(std::atomic<std::uint32_t>& sleepers, std::uint32_t& misses, Attempt&& attempt);
+
+ private:
+  void ring_at(const layout::View& at, std::uint32_t bit) {
+    at.header().doorbells.ring(bit);
+    if (at.header().driver_sleeps.load() != 0) wake_driver(at);
+  }
+  void wake_driver(const layout::View& at);
+};
+
+// What connecting to an agent yields.
+struct Hello {
+  Session::AgentAddress agent;
+  control::HelloAnswer answer;
+  int socket;
+  int segment;
+  int bell;
+  int chime;
+  int port, umem, home;  // granted; else -1
+  int link;              // attached to a granted session; else -1
+
+  bool granted() const {
+    return answer.placement == static_cast<std::uint32_t>(control::Placement::kGranted);
+  }
+};
+
+// Speaks to the agent (hello.cc). On success the caller owns the descriptors.
+VIP_RETURN say_hello(const char* device, Hello& hello);
+
+// The same for a process that has been forked from one with that session.
+VIP_RETURN say_attach(const Session& session, Hello& hello);
+
+// The same for a session whose agent has gone, without waiting: asks the next one on a new
+// connection (-1: there is none yet), and looks for its answer there. A hello that was taken has the
+// descriptors of a hosted session's.
+int ask_for_adoption(const Session& session);
+enum class Adoption { kNotYet, kHungUp, kRefused, kTaken };
+Adoption hear_of_adoption(int socket, Hello& hello);
+
+// Reports to standard error if $VIADUCT_DEBUG is set.
+void explain(const char* format, ...) __attribute__((format(printf, 1, 2)));
+
+namespace registry {
+
+// Makes a session of a hello; takes its descriptors over in any case.
+VIP_RETURN open(Hello& hello, Session*& session);
+
+// Maps the segment of a hello, if it is what the answer says. nullptr: explained.
+void* map_segment(const Hello& hello);
+
+// Has a forked process take part in the session with this key.
+VIP_RETURN attach(std::uint32_t number, std::uint32_t key);
+
+// Ends the session with this key. False if there is none.
+bool close(std::uint32_t number, std::uint32_t key);
+
+Session& at(std::uint32_t number);
+
+// For the watcher, under the registry's lock. ------------------------------------------------
+
+std::atomic<std::uint32_t>& lock();
+
+// Marks a session as lost and wakes whoever sleeps in it.
+void lose(Session& session);
+
+// The agent of a process that has attached to a granted session has gone: what was asked of it is
+// not answered any more.
+void lose_desk(Session& session);
+
+// Frees closed sessions that nobody is inside of. True if some are left.
+bool reap();
+
+}  // namespace registry
+
+// A call's stay in a session: from finding it by a handle until return.
+class Visit {
+ public:
+  // Of the kind asked for, or it is not valid.
+  Visit(const void* handle, Kind kind);
+  ~Visit() {
+    if (record_ != nullptr) presence::leave(*record_, outer_);
+  }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  explicit operator bool() const { return session_ != nullptr; }
+  Session& session() const { return *session_; }
+  Handle handle() const { return handle_; }
+  ThreadRecord& thread() const { return *record_; }
+
+  // Whether another handle is of this session and kind.
+  bool owns(Handle other, Kind kind) const {
+    return other.is(kind) && other.key() == handle_.key();
+  }
+
+ private:
+  Handle handle_;
+  Session* session_ = nullptr;
+  ThreadRecord* record_ = nullptr;
+  std::uint32_t outer_ = 0;
+};
+
+extern constinit Session g_sessions[kMaxSessions];
+
+inline Visit::Visit(const void* handle, Kind kind) : handle_(handle) {
+  if (!handle_.is(kind) || handle_.nic() >= kMaxSessions) return;
+  ThreadRecord* const record = presence::record();
+  if (record == nullptr) return;
+  record_ = record;
+  outer_ = presence::enter(*record, handle_.nic());
+  Session& session = g_sessions[handle_.nic()];
+  if (session.key.load(std::memory_order_acquire) != (Session::kOpen | handle_.key())) return;
+  if (kind == Kind::kVi && handle_.index() >= session.capacity.vis) return;
+  if (kind == Kind::kCq && handle_.index() >= session.capacity.cqs) return;
+  session_ = &session;
+}
+
+}  // namespace viaduct::vipl
+
+#endif

@@ -1,0 +1,252 @@
+#include "xdp/grant/grant_filter.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <signal.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "xdp/xsk/chunk.h"
+#include "xdp/grant/grant_entry.h"
+#include "xdp/grant/grant_remains.h"
+#include "xdp/open_port.h"
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wcast-qual"
+#include "xdp/bpf/grant_filter.skel.h"
+#pragma GCC diagnostic pop
+#include "xdp/bpf/steering.h"
+
+namespace viaduct {
+namespace {
+
+std::string explain(const Interface& lower, const std::string& what, int error) {
+  std::string text = lower.name + ": can't " + what + ": " + std::strerror(error);
+  if (error == EPERM || error == EACCES) text += " (CAP_NET_ADMIN and CAP_BPF needed)";
+  return text;
+}
+
+GrantFilter::Counts sum(const grant_counts* each, int cpus) {
+  GrantFilter::Counts out;
+  for (int i = 0; i < cpus; ++i) {
+    out.passed += each[i].frames[GRANT_PASSED];
+    out.forged_source += each[i].frames[GRANT_FORGED_SOURCE];
+    out.wrong_type += each[i].frames[GRANT_WRONG_TYPE];
+    out.too_long += each[i].frames[GRANT_TOO_LONG];
+    out.forbidden += each[i].frames[GRANT_FORBIDDEN];
+  }
+  return out;
+}
+
+void add_up(GrantFilter::Counts& to, const GrantFilter::Counts& more) {
+  to.passed += more.passed;
+  to.forged_source += more.forged_source;
+  to.wrong_type += more.wrong_type;
+  to.too_long += more.too_long;
+  to.forbidden += more.forbidden;
+}
+
+}  // namespace
+
+std::string child_prefix(int lower) {
+  return "vdg" + std::to_string(lower) + ".";
+}
+
+std::string child_name(const Interface& lower, std::uint32_t number) {
+  return child_prefix(lower.index) + std::to_string(number);
+}
+
+GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type,
+                         const GrantRemains* remains)
+    : lower_(lower), ether_type_(ether_type), used_(VIADUCT_GRANTS) {
+  silence_xdp_libraries();
+  program_ = grant_filter_bpf__open();
+  if (program_ == nullptr) throw PortError(explain(lower_, "open the egress filter", errno));
+  program_->rodata->ether_type = ether_type;
+  program_->rodata->most_bytes = lower.mtu + kEthernet;
+  program_->rodata->host_at = kConnectHostAt;
+  std::memcpy(const_cast<std::uint16_t*>(program_->rodata->host), lower.address.data(),
+              lower.address.size());
+  try {
+    if (remains != nullptr &&
+        (bpf_map__reuse_fd(program_->maps.grants, remains->grants.get()) != 0 ||
+         bpf_map__reuse_fd(program_->maps.counts, remains->counts.get()) != 0)) {
+      throw PortError(explain(lower_, "go on with the egress filter's tables", errno));
+    }
+    if (const int error = -grant_filter_bpf__load(program_)) {
+      throw PortError(explain(lower_, "load the egress filter", error));
+    }
+    attach(remains);
+  } catch (...) {
+    grant_filter_bpf__destroy(program_);
+    throw;
+  }
+  if (remains == nullptr) return;
+  desk_ = remains->desk;
+  for (const GrantRemains::Port& port : remains->ports) {
+    used_[port.entry.number] = true;
+    next_ = std::max(next_, port.entry.number + 1);
+  }
+  if (desk_) next_ = std::max(next_, desk_->number + 1);
+}
+
+GrantFilter::~GrantFilter() {
+  if (worker_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_one();
+    worker_.join();
+  }
+  if (!kept_) detach();
+  grant_filter_bpf__destroy(program_);
+}
+
+void GrantFilter::later(std::function<void()> work) {
+  if (!worker_.joinable()) {
+    // Signals are for the other threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      worker_ = std::thread([this] { this->work(); });
+    } catch (const std::system_error&) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (!worker_.joinable()) {
+      work();
+      return;
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+  }
+  changed_.notify_one();
+}
+
+void GrantFilter::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
+    if (work_.empty()) return;
+    const auto next = std::move(work_.front());
+    work_.pop_front();
+    lock.unlock();
+    next();
+    lock.lock();
+  }
+}
+
+void GrantFilter::attach(const GrantRemains* remains) {
+  const int program = bpf_program__fd(program_->progs.viaduct_filter);
+  const int before = remains != nullptr && !remains->classic ? remains->filter.get() : -1;
+  if (before >= 0) {
+    // At no time is there none.
+    DECLARE_LIBBPF_OPTS(bpf_prog_attach_opts, instead, .flags = BPF_F_REPLACE,
+                        .replace_prog_fd = before);
+    if (bpf_prog_attach_opts(program, lower_.index, kTcxEgress, &instead) == 0) return;
+  }
+  if (bpf_prog_attach(program, lower_.index, kTcxEgress, 0) == 0) {
+    if (before >= 0) bpf_prog_detach2(before, lower_.index, kTcxEgress);
+    return;
+  }
+  classic_ = true;
+  bpf_tc_hook hook = classic_hook(lower_.index);
+  const int made = bpf_tc_hook_create(&hook);
+  DECLARE_LIBBPF_OPTS(bpf_tc_opts, of, .prog_fd = program, .flags = BPF_TC_F_REPLACE,
+                      .handle = kClassicHandle, .priority = kClassicPriority);
+  const int error = made != 0 && made != -EEXIST ? -made : -bpf_tc_attach(&hook, &of);
+  if (error != 0) throw PortError(explain(lower_, "attach the egress filter", error));
+}
+
+void GrantFilter::detach() {
+  if (classic_) {
+    detach_classic(lower_.index);
+  } else {
+    bpf_prog_detach2(bpf_program__fd(program_->progs.viaduct_filter), lower_.index, kTcxEgress);
+  }
+}
+
+GrantFilter::Entry GrantFilter::add() {
+  const auto count = static_cast<std::uint32_t>(used_.size());
+  std::uint32_t n = 0;
+  while (n < count && used_[(next_ + n) % count]) ++n;
+  if (n == count) {
+    throw PortError(lower_.name + ": there are " + std::to_string(count) +
+                    " granted ports already");
+  }
+  Entry entry{(next_ + n) % count, 0, {}};
+  next_ = entry.number + 1;
+  entry.mark = VIADUCT_GRANT_MARK + entry.number;
+  MacAddress& a = entry.address;
+  if (getrandom(a.data(), a.size(), 0) != static_cast<ssize_t>(a.size())) {
+    throw PortError(explain(lower_, "draw an address", errno));
+  }
+  a[0] = static_cast<std::uint8_t>((a[0] & 0xfc) | 0x02);  // unicast, locally administered
+  const std::uint32_t low = (a[4] << 8u | a[5]) & ~(VIADUCT_GRANTS - 1);
+  a[4] = static_cast<std::uint8_t>((low | entry.number) >> 8);
+  a[5] = static_cast<std::uint8_t>(entry.number);
+  used_[entry.number] = true;
+  return entry;
+}
+
+GrantFilter::Entry GrantFilter::add_desk() {
+  if (!desk_ || used_[desk_->number]) return add();
+  const Entry entry = *std::exchange(desk_, std::nullopt);
+  used_[entry.number] = true;
+  return entry;
+}
+
+void GrantFilter::enter(const Entry& entry, int ifindex, bool agents_own, const Holder* holder) {
+  grant_entry value{};
+  std::memcpy(value.address, entry.address.data(), entry.address.size());
+  value.holder = agents_own ? GRANT_AGENT : GRANT_PROGRAM;
+  value.ifindex = static_cast<std::uint32_t>(ifindex);
+  value.ether_type = ether_type_;
+  if (agents_own || holder != nullptr) value.version = VIADUCT_GRANT_VERSION;
+  if (holder != nullptr) {
+    value.user = holder->user;
+    value.device = holder->device;
+    value.home = holder->home;
+    value.umem = holder->umem;
+  }
+  if (bpf_map_update_elem(bpf_map__fd(program_->maps.grants), &entry.number, &value, 0) != 0) {
+    throw PortError(explain(lower_, "enter a port in the egress filter", errno));
+  }
+}
+
+void GrantFilter::remove(const Entry& entry) {
+  clear(entry);
+  used_[entry.number] = false;
+}
+
+void GrantFilter::clear(const Entry& entry) {
+  const grant_entry nothing{};
+  bpf_map_update_elem(bpf_map__fd(program_->maps.grants), &entry.number, &nothing, 0);
+  add_up(gone_, counts(entry));
+  const std::vector<grant_counts> zero(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+  bpf_map_update_elem(bpf_map__fd(program_->maps.counts), &entry.number, zero.data(), 0);
+}
+
+GrantFilter::Counts GrantFilter::counts(const Entry& entry) const {
+  std::vector<grant_counts> each(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+  bpf_map_lookup_elem(bpf_map__fd(program_->maps.counts), &entry.number, each.data());
+  return sum(each.data(), static_cast<int>(each.size()));
+}
+
+GrantFilter::Counts GrantFilter::counts() const {
+  Counts out = gone_;
+  for (std::uint32_t i = 0; i < used_.size(); ++i) {
+    if (used_[i]) add_up(out, counts(Entry{i, 0, {}}));
+  }
+  return out;
+}
+
+}  // namespace viaduct

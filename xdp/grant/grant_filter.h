@@ -1,0 +1,121 @@
+// The egress filter of an interface that has granted ports.
+//
+// A frame that carries the mark of a granted socket leaves only with the address of that port's
+// child as source and with our EtherType, not too long, and not if it does what is the agent's:
+// answers to names, sends a requester elsewhere, talks to everybody. A connection request names
+// this host. A frame for another child of this interface is delivered to it. What the filter drops
+// is counted. Frames without such a mark pass untouched.
+//
+// The program stays when this process dies, because the granted programs and their sockets do: the
+// next one puts its own in its place and goes on with the same tables (grant_remains.h).
+#ifndef VIADUCT_XDP_GRANT_GRANT_FILTER_H
+#define VIADUCT_XDP_GRANT_GRANT_FILTER_H
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "xdp/interface.h"
+
+struct grant_filter_bpf;
+
+namespace viaduct {
+
+struct GrantRemains;
+
+// Where in a frame a connection request or its acceptance says which host it comes from, see
+// viaduct-wire(7). (Ports do not know the wire format; the unit test compares.)
+inline constexpr std::uint32_t kConnectHostAt = 54;
+
+class GrantFilter {
+ public:
+  // Frames of one grant, or of all.
+  struct Counts {
+    std::uint64_t passed = 0;
+    std::uint64_t forged_source = 0;
+    std::uint64_t wrong_type = 0;
+    std::uint64_t too_long = 0;
+    std::uint64_t forbidden = 0;
+  };
+
+  // One for each interface, after remove_remains(), or in place of the one in `remains`. Throws
+  // PortError.
+  GrantFilter(const Interface& lower, std::uint16_t ether_type,
+              const GrantRemains* remains = nullptr);
+  // Takes the program off the interface, unless somebody has to go on with it (keep()).
+  ~GrantFilter();
+  GrantFilter(const GrantFilter&) = delete;
+  GrantFilter& operator=(const GrantFilter&) = delete;
+
+  const Interface& lower() const { return lower_; }
+
+  // A number for a new grant, not used lately, and a random address that goes with it. Throws
+  // PortError when there are too many. Nothing of it leaves the host until enter().
+  struct Entry {
+    std::uint32_t number;
+    std::uint32_t mark;
+    MacAddress address;
+  };
+  Entry add();
+  // One for the agent's own port: the same as the one before had, if it had one.
+  Entry add_desk();
+  // Whose port it is and, by their numbers, the files in memory that came with it.
+  struct Holder {
+    uid_t user;
+    std::uint64_t device, home, umem;
+  };
+  void enter(const Entry& entry, int ifindex, bool agents_own, const Holder* holder = nullptr);
+  // Nothing of it leaves the host from here on. After remove() its number may be used again: not
+  // before nobody has a socket with its mark, who could send from the next one's address.
+  void clear(const Entry& entry);
+  void remove(const Entry& entry);
+
+  // The program and its tables stay when this object goes.
+  void keep() { kept_ = true; }
+
+  // Does it on a thread of the filter's own: the kernel takes its time with interfaces (some tens
+  // of ms to delete one), and the agent has others to serve. The destructor waits for all of it.
+  void later(std::function<void()> work);
+
+  Counts counts(const Entry& entry) const;
+  // Of all grants that there have been.
+  Counts counts() const;
+
+ private:
+  void attach(const GrantRemains* remains);
+  void detach();
+  void work();
+
+  Interface lower_;
+  std::uint16_t ether_type_;
+  grant_filter_bpf* program_ = nullptr;
+  bool kept_ = false;
+  std::optional<Entry> desk_;  // of the one before
+  bool classic_ = false;  // attached by clsact: the kernel has no TCX
+  std::vector<bool> used_;
+  std::uint32_t next_ = 0;
+  Counts gone_;
+
+  std::thread worker_;  // started at the first use
+  std::mutex mutex_;    // of what follows
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool ending_ = false;
+};
+
+// How the children are called: "vdg<index of the lower interface>.<number>".
+std::string child_prefix(int lower);
+std::string child_name(const Interface& lower, std::uint32_t number);
+inline constexpr char kChildAlias[] = "viaduct granted port";
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,58 @@
+// What an earlier agent has left of its granted ports on an interface.
+//
+// A port needs no agent to go on: the child is the kernel's, its XDP program stays as long as the
+// child, and the filter's program and tables stay as long as the interface. In the tables, which
+// nobody can write without privilege, the next agent finds whose each port is.
+#ifndef VIADUCT_XDP_GRANT_GRANT_REMAINS_H
+#define VIADUCT_XDP_GRANT_GRANT_REMAINS_H
+
+#include <linux/bpf.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "xdp/descriptor.h"
+#include "xdp/grant/grant_filter.h"
+
+struct bpf_tc_hook;
+
+namespace viaduct {
+
+struct GrantRemains {
+  struct Port {
+    GrantFilter::Entry entry;
+    int ifindex;
+    std::uint16_t ether_type;
+    GrantFilter::Holder holder;
+    Descriptor program;  // on the child
+  };
+
+  Descriptor filter;                       // the program on the interface ...
+  Descriptor grants, counts;               // ... and its tables
+  bool classic = false;                    // attached by clsact
+  std::vector<Port> ports;                 // whole, and in use by somebody who holds the socket
+  std::optional<GrantFilter::Entry> desk;  // the entry of the agent's own child, which is gone
+  unsigned removed = 0;                    // children
+};
+
+// Finds what can be gone on with: then a GrantFilter must be made of it. All else is removed; if
+// there is nothing (no `ports`), the filter too. To be called by whoever holds the interface's
+// lock; without CAP_SYS_ADMIN nothing is found.
+GrantRemains take_remains(const Interface& lower, std::uint16_t ether_type);
+
+// Deletes everything that an earlier agent has left: children, then the filter. Returns how many
+// children there were.
+unsigned remove_remains(const Interface& lower);
+
+// How the filter is attached. TCX is newer (Linux 6.6) than the headers may be; the other way is
+// for kernels without it. A program that is attached by itself and not by a link stays until it is
+// detached.
+inline constexpr auto kTcxEgress = static_cast<bpf_attach_type>(47);
+inline constexpr std::uint32_t kClassicHandle = 0x5649, kClassicPriority = 0x5649;
+bpf_tc_hook classic_hook(int ifindex);
+void detach_classic(int ifindex);
+
+}  // namespace viaduct
+
+#endif
