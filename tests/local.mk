@@ -10,7 +10,7 @@ TEST_CPPFLAGS = $(AM_CPPFLAGS) $(GTEST_CFLAGS)
 TEST_LIBS = $(GTEST_LIBS) -lpthread
 include tests/precompiled.mk
 include tests/unit/base.mk
-include tests/unit/kagent.mk
+include tests/unit/agent.mk
 include tests/unit/vipl.mk
 include tests/unit/sovia.mk
 include tests/unit/sovia_ready.mk
@@ -20,7 +20,7 @@ include tests/sim/wire.mk
 include tests/fuzz/fuzz.mk
 include tests/conformance/conformance.mk
 include tests/conformance/sanitized.mk
-include tests/sovia/unit.mk
+include tests/unit/sovia_api.mk
 endif
 
 # The objects of tests alone have TEST_CXXFLAGS behind the flags that all have. (What automake calls the

@@ -12,7 +12,7 @@
 
 #include "kagent/agent/log.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "tests/unit/agent_fixture.h"
+#include "tests/unit/agent/agent_fixture.h"
 
 using namespace viaduct;  // NOLINT: one translation unit
 using fuzz::Input;

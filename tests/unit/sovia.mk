@@ -1,20 +1,20 @@
 # Unit tests of SOVIA without a NIC.
-sovia_unit_tests = tests/unit/sovia_lane_test tests/unit/sovia_lock_test
+sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
 tests_unit_sovia_lane_test_SOURCES = \
 	sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/process/own_descriptors.cc \
-	tests/unit/sovia_fake_wire.h \
-	tests/unit/sovia_lane_pair.h \
-	tests/unit/sovia_lane_data_test.cc \
-	tests/unit/sovia_lane_direct_test.cc \
-	tests/unit/sovia_lane_hostile_test.cc \
-	tests/unit/sovia_lane_random_test.cc \
-	tests/unit/sovia_lane_test.cc
+	tests/unit/sovia/fake_wire.h \
+	tests/unit/sovia/lane_pair.h \
+	tests/unit/sovia/lane_data_test.cc \
+	tests/unit/sovia/lane_direct_test.cc \
+	tests/unit/sovia/lane_hostile_test.cc \
+	tests/unit/sovia/lane_random_test.cc \
+	tests/unit/sovia/lane_test.cc
 tests_unit_sovia_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lane_test_LDADD = $(TEST_LIBS)
 
-tests_unit_sovia_lock_test_SOURCES = sovia/process/lock.cc sovia/process/lock.h tests/unit/sovia_lock_test.cc
+tests_unit_sovia_lock_test_SOURCES = sovia/process/lock.cc sovia/process/lock.h tests/unit/sovia/lock_test.cc
 tests_unit_sovia_lock_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lock_test_LDADD = $(TEST_LIBS)

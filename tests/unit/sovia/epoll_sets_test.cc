@@ -1,0 +1,344 @@
+// What is in epoll sets, and what becomes of it: registrations, descriptors, sets in sets; and signals.
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "sovia/poll/epoll_set.h"
+#include "sovia/sovia.h"
+#include "sovia/socket/table.h"
+#include "tests/unit/sovia/fake.h"
+
+namespace {
+
+using namespace viaduct::sovia;
+using fake::Connection;
+using fake::Epoll;
+using fake::Later;
+using fake::Pipe;
+using fake::time_of;
+
+constexpr std::uint32_t kEdge = EPOLLET;
+constexpr std::uint32_t kOnce = EPOLLONESHOT;
+
+// ---------------------------------------------------------------------------- control
+TEST(EpollControl, RefusesWhatTheKernelRefuses) {
+  Connection c;
+  Epoll set;
+  EXPECT_EQ(set.modify(c.fd(), EPOLLIN, 1), -ENOENT);
+  EXPECT_EQ(set.remove(c.fd()), -ENOENT);
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  EXPECT_EQ(set.add(c.fd(), EPOLLIN, 8), -EEXIST);
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  EXPECT_EQ(set.add(c.fd(), EPOLLIN, 8), -EEXIST);
+  EXPECT_EQ(set.add(set.fd(), EPOLLIN, 8), -EINVAL);
+  EXPECT_EQ(set.add(1000, EPOLLIN, 8), -EBADF);
+  EXPECT_EQ(sovia_epoll_ctl(set.fd(), EPOLL_CTL_MOD, c.fd(), nullptr), -1);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(sovia_epoll_ctl(c.fd(), EPOLL_CTL_DEL, set.fd(), nullptr), -1);
+  EXPECT_EQ(errno, EINVAL);
+  epoll_event event{};
+  EXPECT_EQ(sovia_epoll_ctl(set.fd(), 77, c.fd(), &event), -1);
+  EXPECT_EQ(errno, EINVAL);
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(sovia_epoll_wait(set.fd(), &event, 0, 0), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(sovia_epoll_wait(1000, &event, 1, 0), -1);
+  EXPECT_EQ(errno, EBADF);
+  EXPECT_EQ(sovia_epoll_wait(c.fd(), &event, 1, 0), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST(EpollControl, ModifyChangesEventsAndData) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  ASSERT_EQ(set.modify(c.fd(), EPOLLOUT, 8), 0);
+  c.data();
+  EXPECT_EQ(set.wait(), "8:OUT");
+  ASSERT_EQ(set.modify(c.fd(), EPOLLIN, 9), 0);
+  EXPECT_EQ(set.wait(), "9:IN");
+  ASSERT_EQ(set.modify(c.fd(), 0, 10), 0);
+  EXPECT_EQ(set.wait(), "");
+  c.down();
+  c.peer_sends("x");
+  EXPECT_EQ(set.wait(), "");
+  ASSERT_EQ(set.modify(c.fd(), EPOLLIN, 11), 0);
+  EXPECT_EQ(set.wait(), "11:IN");
+}
+
+TEST(EpollControl, WhatIsDeletedIsSilent) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.up();
+  c.data();
+  ASSERT_EQ(set.remove(c.fd()), 0);
+  EXPECT_EQ(set.wait(), "");
+  EXPECT_EQ(set.remove(c.fd()), -ENOENT);
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 8), 0);
+  EXPECT_EQ(set.wait(), "8:IN");
+}
+
+TEST(EpollControl, DataThatLooksLikeOursIsTheProgramsAllTheSame) {
+  Connection c;
+  Pipe pipe;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  // What the kernel has is our token now, which a program could only guess.
+  epoll_event event{};
+  c.close_peer();
+  ::shutdown(c.fd(), SHUT_WR);
+  ASSERT_EQ(::epoll_wait(set.fd(), &event, 1, 100), 1);
+  const std::uint64_t token = event.data.u64;
+  ASSERT_NE(token, 7u);
+  ASSERT_EQ(set.add(pipe.reader(), EPOLLIN, token), 0);
+  pipe.fill();
+  EXPECT_EQ(set.wait(), std::to_string(token) + ":IN");
+  ASSERT_EQ(set.modify(pipe.reader(), EPOLLIN, 3), 0);
+  EXPECT_EQ(set.wait(), "3:IN");
+  ASSERT_EQ(set.remove(pipe.reader()), 0);
+  EXPECT_EQ(set.wait(), "");
+}
+
+TEST(EpollControl, ExclusiveRegistrationsTakeNoChange) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLEXCLUSIVE, 7), 0);
+  EXPECT_EQ(set.modify(c.fd(), EPOLLIN, 8), -EINVAL);
+  c.up();
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(set.modify(c.fd(), EPOLLIN, 8), -EINVAL);
+  c.down();
+  EXPECT_EQ(set.wait(), "");
+  c.peer_sends("x");
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(set.modify(c.fd(), EPOLLIN, 8), -EINVAL);
+  ASSERT_EQ(set.remove(c.fd()), 0);
+  EXPECT_EQ(set.add(c.fd(), EPOLLIN | EPOLLEXCLUSIVE | EPOLLONESHOT, 7), -EINVAL);
+  EXPECT_EQ(set.add(c.fd(), EPOLLIN, 9), 0);
+}
+
+// ---------------------------------------------------------------------------- descriptors
+TEST(EpollDescriptors, ClosingASocketTakesItOut) {
+  Epoll set;
+  {
+    Connection c;
+    ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+    c.up();
+    c.data();
+    EXPECT_EQ(set.wait(), "7:IN");
+  }
+  EXPECT_EQ(set.wait(), "");
+  Connection next;  // most likely by the same number
+  ASSERT_EQ(set.add(next.fd(), EPOLLIN, 8), 0);
+  next.up();
+  next.data();
+  EXPECT_EQ(set.wait(), "8:IN");
+}
+
+TEST(EpollDescriptors, ARegistrationLivesOnWithTheCopiesOfItsDescriptor) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  const int copy = c.dup();
+  fake::close_descriptor(c.fd());
+  EXPECT_EQ(c.lane().left, 1);  // only the kernel knows the registration now
+  c.peer_sends("x");
+  EXPECT_EQ(set.wait(1000), "7:IN");
+  EXPECT_EQ(set.wait(), "7:IN");
+  fake::close_descriptor(copy);
+  EXPECT_EQ(set.wait(), "");
+}
+
+TEST(EpollDescriptors, ClosingACopyChangesNothing) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  const int copy = c.dup();
+  ASSERT_EQ(set.add(copy, EPOLLOUT, 8), 0);
+  c.up();
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN 8:OUT");
+  ASSERT_EQ(set.remove(copy), 0);
+  fake::close_descriptor(copy);
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(c.lane().left, 0);
+}
+
+TEST(EpollDescriptors, ASetHasSeveralDescriptors) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  const int copy = ::fcntl(set.fd(), F_DUPFD_CLOEXEC, 0);
+  epoll_sets::copied(set.fd(), copy);
+  c.up();
+  c.data();
+  epoll_event event{};
+  EXPECT_EQ(sovia_epoll_wait(copy, &event, 1, 0), 1);
+  set.close();
+  EXPECT_EQ(sovia_epoll_wait(copy, &event, 1, 0), 1);
+  c.down();  // which changes the kernel's registration by way of the copy
+  EXPECT_EQ(sovia_epoll_wait(copy, &event, 1, 0), 0);
+  c.peer_sends("x");
+  EXPECT_EQ(sovia_epoll_wait(copy, &event, 1, 0), 1);
+  EXPECT_EQ(event.data.u64, 7u);
+  fake::close_descriptor(copy);
+}
+
+TEST(EpollDescriptors, ASetThatTheLibraryHasNotSeenIsLookedAt) {
+  Connection c;
+  Pipe pipe;
+  const int set = ::epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{EPOLLIN, {.u64 = 0xdeadbeef}};
+  ASSERT_EQ(::epoll_ctl(set, EPOLL_CTL_ADD, c.fd(), &event), 0);
+  event.data.u64 = 2;
+  ASSERT_EQ(::epoll_ctl(set, EPOLL_CTL_ADD, pipe.reader(), &event), 0);
+  c.up();
+  c.data();
+  ASSERT_EQ(sovia_epoll_wait(set, &event, 1, 0), 1);
+  EXPECT_EQ(event.data.u64, 0xdeadbeefu);
+  c.data(false);
+  EXPECT_EQ(sovia_epoll_wait(set, &event, 1, 0), 0);
+  pipe.fill();
+  ASSERT_EQ(sovia_epoll_wait(set, &event, 1, 0), 1);
+  EXPECT_EQ(event.data.u64, 2u);
+  fake::close_descriptor(set);
+}
+
+TEST(EpollDescriptors, AForkedChildHasItsOwnAndSpoilsNothing) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  c.down();  // as fork has sockets leave their lanes
+  epoll_sets::before_fork();
+  const pid_t child = ::fork();
+  epoll_sets::after_fork(child == 0);
+  if (child == 0) {
+    fake::close_descriptor(c.fd());
+    set.close();
+    Epoll own;
+    Pipe pipe;
+    pipe.fill();
+    _exit(own.add(pipe.reader(), EPOLLIN, 1) == 0 && own.wait() == "1:IN" ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  c.peer_sends("x");
+  EXPECT_EQ(set.wait(), "7:IN");
+  c.up();
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+}
+
+// ---------------------------------------------------------------------------- nests
+TEST(EpollNested, TheOuterSetSeesTheInnersLanes) {
+  Connection c;
+  Epoll inner, outer;
+  ASSERT_EQ(inner.add(c.fd(), EPOLLIN, 7), 0);
+  ASSERT_EQ(outer.add(inner.fd(), EPOLLIN, 1), 0);
+  EXPECT_EQ(outer.wait(), "");
+  c.up();
+  EXPECT_EQ(outer.wait(), "");
+  c.data();
+  EXPECT_EQ(outer.wait(), "1:IN");
+  EXPECT_EQ(outer.wait(), "1:IN");
+  EXPECT_EQ(inner.wait(), "7:IN");
+  c.data(false);
+  EXPECT_EQ(outer.wait(), "");
+  const Later later([&] { c.data(); });
+  EXPECT_EQ(outer.wait(5000), "1:IN");
+}
+
+TEST(EpollNested, TheOuterSetSeesTheInnersKernelDescriptors) {
+  Pipe pipe;
+  Epoll inner, outer;
+  ASSERT_EQ(inner.add(pipe.reader(), EPOLLIN, 7), 0);
+  ASSERT_EQ(outer.add(inner.fd(), EPOLLIN | kEdge, 1), 0);
+  pipe.fill();
+  EXPECT_EQ(outer.wait(), "1:IN");
+  EXPECT_EQ(outer.wait(), "");
+  EXPECT_EQ(inner.wait(), "7:IN");
+}
+
+TEST(EpollNested, ChangesInTheInnerSetReachTheOuter) {
+  Connection c;
+  Epoll inner, outer;
+  ASSERT_EQ(outer.add(inner.fd(), EPOLLIN, 1), 0);
+  c.up();
+  c.data();
+  const Later later([&] { ASSERT_EQ(inner.add(c.fd(), EPOLLIN, 7), 0); });
+  EXPECT_EQ(outer.wait(5000), "1:IN");
+}
+
+TEST(EpollNested, ThreeDeepAndCyclesRefused) {
+  Connection c;
+  Epoll a, b, d;
+  ASSERT_EQ(a.add(c.fd(), EPOLLIN, 7), 0);
+  ASSERT_EQ(b.add(a.fd(), EPOLLIN, 1), 0);
+  ASSERT_EQ(d.add(b.fd(), EPOLLIN, 2), 0);
+  EXPECT_EQ(a.add(d.fd(), EPOLLIN, 3), -ELOOP);
+  c.up();
+  c.data();
+  EXPECT_EQ(d.wait(), "2:IN");
+  EXPECT_EQ(b.wait(), "1:IN");
+  b.close();
+  EXPECT_EQ(d.wait(), "");
+}
+
+// ---------------------------------------------------------------------------- signals
+TEST(EpollSignals, InterruptASleepAndAreLetInByTheMask) {
+  struct sigaction action {};
+  action.sa_handler = [](int) {};
+  sigaction(SIGUSR1, &action, nullptr);
+  sigset_t usr1, none;
+  sigemptyset(&none);
+  sigemptyset(&usr1);
+  sigaddset(&usr1, SIGUSR1);
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  for (const bool up : {false, true}) {
+    if (up) c.up();
+    {
+      const pthread_t self = pthread_self();
+      const Later later([=] { pthread_kill(self, SIGUSR1); });
+      EXPECT_EQ(set.wait(5000), strerror(EINTR));
+    }
+    pthread_sigmask(SIG_BLOCK, &usr1, nullptr);
+    epoll_event event{};
+    raise(SIGUSR1);
+    EXPECT_EQ(sovia_epoll_pwait(set.fd(), &event, 1, 0, &none), 0);  // unlike ppoll
+    EXPECT_EQ(sovia_epoll_pwait(set.fd(), &event, 1, 5000, &none), -1);
+    EXPECT_EQ(errno, EINTR);
+    if (up) {
+      c.data();
+      raise(SIGUSR1);
+      EXPECT_EQ(sovia_epoll_pwait(set.fd(), &event, 1, 5000, &none), 1);
+      sigset_t pending;
+      sigpending(&pending);
+      EXPECT_TRUE(sigismember(&pending, SIGUSR1));
+    }
+    pthread_sigmask(SIG_UNBLOCK, &usr1, nullptr);
+  }
+}
+
+}  // namespace

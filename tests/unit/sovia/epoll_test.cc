@@ -1,0 +1,408 @@
+// What epoll tells of sockets that have a lane, and of any others. One thread; sovia_epoll_threads_test.cc
+// has those with more, sovia_epoll_sets_test.cc what sets are made of.
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "sovia/poll/epoll_set.h"
+#include "sovia/sovia.h"
+#include "sovia/socket/table.h"
+#include "tests/unit/sovia/fake.h"
+
+namespace {
+
+using namespace viaduct::sovia;
+using fake::Connection;
+using fake::Epoll;
+using fake::Later;
+using fake::Pipe;
+using fake::time_of;
+
+constexpr std::uint32_t kEdge = EPOLLET;
+constexpr std::uint32_t kOnce = EPOLLONESHOT;
+
+// ---------------------------------------------------------------------------- level
+TEST(EpollLevel, TellsAsLongAsThereIsSomething) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(set.wait(), "7:IN");
+  c.data(false);
+  EXPECT_EQ(set.wait(), "");
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+}
+
+TEST(EpollLevel, TellsOfRoomAndDataInOneEvent) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT | EPOLLRDHUP, 7), 0);
+  c.up();
+  EXPECT_EQ(set.wait(), "7:OUT");
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN|OUT");
+  c.room(false);
+  EXPECT_EQ(set.wait(), "7:IN");
+  c.data(false);
+  EXPECT_EQ(set.wait(), "");
+  c.room();
+  EXPECT_EQ(set.wait(), "7:OUT");
+}
+
+TEST(EpollLevel, ALaneThatIsThereAlreadyCountsWhenTheSocketIsAdded) {
+  Connection c;
+  c.up();
+  c.data();
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  EXPECT_EQ(set.wait(), "7:IN");
+}
+
+TEST(EpollLevel, SleepsUntilTheLaneHasSomething) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.up();
+  const Later later([&] { c.data(); });
+  EXPECT_EQ(set.wait(5000), "7:IN");
+}
+
+TEST(EpollLevel, TimesOutInTime) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.up();
+  const long ms = time_of([&] { EXPECT_EQ(set.wait(40), ""); });
+  EXPECT_GE(ms, 39);
+  EXPECT_LT(ms, 500);
+  epoll_event event;
+  const timespec time{0, 2'000'000};
+  EXPECT_LT(time_of([&] { EXPECT_EQ(sovia_epoll_pwait2(set.fd(), &event, 1, &time, nullptr), 0); }),
+            100);
+}
+
+TEST(EpollLevel, FindsLanesAndKernelDescriptorsInOneCall) {
+  Connection c, plain;
+  Pipe pipe;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 1), 0);
+  ASSERT_EQ(set.add(pipe.reader(), EPOLLIN, 2), 0);
+  ASSERT_EQ(set.add(plain.fd(), EPOLLIN, 3), 0);
+  c.up();
+  c.data();
+  pipe.fill();
+  plain.peer_sends("x");
+  EXPECT_EQ(set.wait(), "1:IN 2:IN 3:IN");
+  EXPECT_EQ(set.wait(), "1:IN 2:IN 3:IN");
+}
+
+// ---------------------------------------------------------------------------- edge
+TEST(EpollEdge, TellsOncePerChange) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | kEdge, 7), 0);
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(set.wait(), "");
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(set.wait(), "");
+}
+
+TEST(EpollEdge, RoomIsNoNewsToWhoReads) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | kEdge, 7), 0);
+  c.up();
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+  c.room();
+  EXPECT_EQ(set.wait(), "");
+}
+
+TEST(EpollEdge, TellsAllThatIsReadyWithTheChange) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT | kEdge, 7), 0);
+  EXPECT_EQ(set.wait(), "7:OUT");
+  c.up();
+  EXPECT_EQ(set.wait(), "7:OUT");  // once more, as the lane is new
+  EXPECT_EQ(set.wait(), "");
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN|OUT");
+  EXPECT_EQ(set.wait(), "");
+}
+
+TEST(EpollEdge, ArmingAgainTellsAgain) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | kEdge, 7), 0);
+  c.up();
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(set.wait(), "");
+  ASSERT_EQ(set.modify(c.fd(), EPOLLIN | kEdge, 8), 0);
+  EXPECT_EQ(set.wait(), "8:IN");
+}
+
+TEST(EpollEdge, NothingIsLostWhenTheLaneComesAndGoes) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | kEdge, 7), 0);
+  c.peer_sends("before");
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(set.wait(), "");
+  EXPECT_EQ(c.receive(), "before");
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  c.data();
+  c.peer_sends("after");
+  EXPECT_EQ(set.wait(), "7:IN");
+  c.down();
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(set.wait(), "");
+  EXPECT_EQ(c.receive(), "after");
+  c.peer_sends("more");
+  EXPECT_EQ(set.wait(), "7:IN");
+}
+
+// ---------------------------------------------------------------------------- one-shot
+TEST(EpollOneShot, TellsOnceUntilArmedAgain) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | kOnce, 7), 0);
+  c.up();
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN");
+  c.data();
+  EXPECT_EQ(set.wait(), "");
+  ASSERT_EQ(set.modify(c.fd(), EPOLLIN | kOnce, 8), 0);
+  EXPECT_EQ(set.wait(), "8:IN");
+  EXPECT_EQ(set.wait(), "");
+}
+
+TEST(EpollOneShot, StaysSilentWhenTheLaneComesUpAfterItHasFired) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | kOnce, 7), 0);
+  c.peer_sends("x");
+  EXPECT_EQ(set.wait(), "7:IN");
+  c.up();
+  c.data();
+  EXPECT_EQ(set.wait(), "");
+  c.down();
+  EXPECT_EQ(set.wait(), "");
+  ASSERT_EQ(set.modify(c.fd(), EPOLLIN | kOnce, 8), 0);
+  EXPECT_EQ(set.wait(), "8:IN");
+  EXPECT_EQ(set.wait(), "");
+}
+
+TEST(EpollOneShot, FiresInTheKernelToo) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | kOnce, 7), 0);
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  c.down();
+  EXPECT_EQ(set.wait(), "");
+  c.peer_sends("x");
+  EXPECT_EQ(set.wait(), "7:IN");
+  EXPECT_EQ(set.wait(), "");
+}
+
+TEST(EpollOneShot, AnErrorThatCameWhileItWasDisabledIsToldWhenItIsArmed) {
+  Connection c;
+  Epoll set;
+  c.lane().out = c.lane().room = true;  // what comes, comes through the kernel
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT | kOnce, 7), 0);
+  EXPECT_EQ(set.wait(), "7:OUT");
+  c.close_peer();
+  EXPECT_EQ(set.wait(20), "");
+  ASSERT_EQ(set.modify(c.fd(), EPOLLIN | EPOLLRDHUP | kOnce, 8), 0);
+  EXPECT_EQ(set.wait(1000), "8:IN|RDHUP");
+}
+
+// ---------------------------------------------------------------------------- routes
+TEST(EpollRoutes, WhatWaitsInTheKernelBehindTheLaneIsNotTold) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.up();
+  c.peer_sends("behind");
+  EXPECT_EQ(set.wait(), "");
+  EXPECT_EQ(set.wait(20), "");
+  c.down();
+  EXPECT_EQ(set.wait(), "7:IN");
+}
+
+TEST(EpollRoutes, OneDirectionOnTheLaneTheOtherInTheKernel) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT, 7), 0);
+  c.lane().in = true;
+  fake::changed(c.socket());
+  EXPECT_EQ(set.wait(), "7:OUT");  // of the kernel
+  EXPECT_EQ(set.wait(), "7:OUT");
+  c.data();
+  EXPECT_EQ(set.wait(), "7:IN|OUT");  // of both, in one event
+  EXPECT_EQ(set.wait(), "7:IN|OUT");
+}
+
+TEST(EpollRoutes, AnEndThatTheLaneComesBeforeIsToldAfterIt) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLRDHUP, 7), 0);
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  c.close_peer();
+  ::shutdown(c.fd(), SHUT_WR);
+  fake::calls.epoll_wait = 0;
+  EXPECT_EQ(set.wait(100), "");
+  EXPECT_LE(fake::calls.epoll_wait, 10);
+  c.down();
+  EXPECT_EQ(set.wait(), "7:IN|HUP|RDHUP");
+}
+
+TEST(EpollRoutes, AnEndThatTheLaneComesBeforeDoesNotSpinInTheMixedCaseEither) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLPRI | EPOLLOUT, 7), 0);
+  c.lane().in = c.lane().out = true;  // no room
+  fake::changed(c.socket());
+  EXPECT_EQ(set.wait(), "");
+  c.close_peer();
+  ::shutdown(c.fd(), SHUT_WR);
+  fake::calls.epoll_wait = 0;
+  EXPECT_EQ(set.wait(100), "");
+  EXPECT_LE(fake::calls.epoll_wait, 10);
+}
+
+// The lane is open, nothing has gone over it, and the end of the connection overtakes the lane's.
+TEST(EpollRoutes, AnEndThatOvertakesTheLanesIsToldInTheEnd) {
+  for (const std::uint32_t flags : {0u, kEdge, kOnce}) {
+    Connection c;
+    Epoll set;
+    ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLRDHUP | flags, 7), 0);
+    c.lane().open = true;
+    fake::changed(c.socket());
+    EXPECT_EQ(set.wait(), "");
+    c.lane().early = true;
+    c.close_peer();
+    EXPECT_EQ(set.wait(20), "");
+    EXPECT_EQ(set.wait(), "");
+    c.lane().early = false;  // the lane has ended too, and is there still
+    fake::changed(c.socket());
+    EXPECT_EQ(set.wait(), "7:IN|RDHUP") << flags;
+    EXPECT_EQ(set.wait(), flags == 0 ? "7:IN|RDHUP" : "");
+  }
+}
+
+TEST(EpollRoutes, TheProgramsOwnRegistrationComesBack) {
+  Connection c;
+  Epoll set;
+  const std::uint64_t pointer = 0x7fff'1234'5678;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, pointer), 0);
+  c.up();
+  EXPECT_EQ(set.wait(), "");
+  c.down();
+  EXPECT_EQ(set.wait(), "");
+  c.peer_sends("x");
+  epoll_event event{};
+  ASSERT_EQ(::epoll_wait(set.fd(), &event, 1, 0), 1);  // behind the library's back
+  EXPECT_EQ(event.events, EPOLLIN);
+  EXPECT_EQ(event.data.u64, pointer);
+}
+
+TEST(EpollRoutes, ASleeperHearsOfTheKernelWhenTheLaneHasComeDown) {
+  Connection c;
+  Epoll set;
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  c.up();
+  c.peer_sends("behind");
+  const Later later([&] { c.down(); });
+  EXPECT_EQ(set.wait(5000), "7:IN");
+}
+
+// ---------------------------------------------------------------------------- fairness and cost
+TEST(EpollFairness, OneEventAtATimeEverybodyHasATurn) {
+  std::vector<std::unique_ptr<Connection>> lanes;
+  std::vector<std::unique_ptr<Pipe>> pipes;
+  Epoll set;
+  for (unsigned i = 0; i < 4; ++i) {
+    lanes.push_back(std::make_unique<Connection>());
+    lanes.back()->up();
+    lanes.back()->data();
+    ASSERT_EQ(set.add(lanes.back()->fd(), EPOLLIN, i), 0);
+    pipes.push_back(std::make_unique<Pipe>());
+    pipes.back()->fill();
+    ASSERT_EQ(set.add(pipes.back()->reader(), EPOLLIN, 10 + i), 0);
+  }
+  std::map<std::string, int> told;
+  for (int i = 0; i < 80; ++i) ++told[set.wait(0, 1)];
+  EXPECT_EQ(told.size(), 8u);
+  for (const auto& [event, times] : told) EXPECT_GE(times, 5) << event;
+}
+
+TEST(EpollFairness, AKernelDescriptorIsSeenSoonHoweverBusyTheLanes) {
+  Connection c;
+  Pipe pipe;
+  Epoll set;
+  c.up();
+  c.data();
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 1), 0);
+  ASSERT_EQ(set.add(pipe.reader(), EPOLLIN, 2), 0);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(set.wait(), "1:IN");
+  pipe.fill();
+  std::set<std::string> told;
+  for (int i = 0; i < 4; ++i) told.insert(set.wait());
+  EXPECT_TRUE(told.contains("1:IN 2:IN"));
+}
+
+TEST(EpollCost, IdleSocketsCostNothing) {
+  constexpr unsigned kIdle = 200;
+  std::vector<std::unique_ptr<Connection>> idle;
+  Epoll set;
+  for (unsigned i = 0; i < kIdle; ++i) {
+    idle.push_back(std::make_unique<Connection>());
+    ASSERT_EQ(set.add(idle.back()->fd(), EPOLLIN, i), 0);
+    idle.back()->up();
+  }
+  EXPECT_EQ(set.wait(), "");
+  for (const auto& c : idle) c->lane().answers = 0;
+  fake::calls.epoll_wait = fake::calls.epoll_ctl = 0;
+  for (int i = 0; i < 40; ++i) {
+    idle[17]->data();
+    EXPECT_EQ(set.wait(), "17:IN");
+    idle[17]->data(false);
+  }
+  int answers = 0;
+  for (const auto& c : idle) answers += c->lane().answers;
+  EXPECT_LE(answers, 160);
+  EXPECT_LE(fake::calls.epoll_wait, 40);
+  EXPECT_EQ(fake::calls.epoll_ctl, 0);
+}
+
+TEST(EpollCost, ASetOfKernelDescriptorsAloneCostsOneCall) {
+  Pipe pipe;
+  Epoll set;
+  ASSERT_EQ(set.add(pipe.reader(), EPOLLIN, 1), 0);
+  pipe.fill();
+  fake::calls.epoll_wait = 0;
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(set.wait(-1), "1:IN");
+  EXPECT_EQ(fake::calls.epoll_wait, 10);
+}
+
+}  // namespace

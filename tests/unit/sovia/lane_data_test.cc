@@ -1,0 +1,381 @@
+// How data goes over lanes: credits, combining, writing from own memory, reading.
+#include "sovia/lane/lane.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <utility>
+
+#include "tests/unit/sovia/lane_pair.h"
+
+namespace viaduct::sovia {
+namespace {
+
+using State = Lane::State;
+
+// ---------------------------------------------------------------------------- credits
+
+TEST(LaneCredits, OneWayStreamCostsOneAckForEachThreshold) {
+  const LaneOptions all[] = {window(1, 1),   window(32, 1),   window(32, 16),
+                             window(32, 32), window(8, 3),    window(256, 128),
+                             window(256, 8), window(256, 256)};
+  for (const LaneOptions& options : all) {
+    LanePair pair(options);
+    pair.start();
+    constexpr std::uint32_t kPackets = 1024;
+    for (std::uint32_t i = 0; i < kPackets; ++i) {
+      ASSERT_EQ(pair.a.put(64, false), 64u);
+      pair.settle();
+      ASSERT_EQ(pair.b.get(64), 64u);
+      pair.settle();
+    }
+    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), kPackets);
+    EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), kPackets / options.ack_threshold);
+    EXPECT_EQ(pair.b.lane.stalls().acks, kPackets / options.ack_threshold);
+    EXPECT_EQ(pair.a.lane.stalls().packets, kPackets);
+    EXPECT_EQ(pair.a.lane.stalls().credits, 0u);
+  }
+}
+
+TEST(LaneCredits, PingPongNeedsNoAck) {
+  LanePair pair;
+  pair.start();
+  for (int i = 0; i < 1000; ++i) {
+    pair.a.put(4);
+    pair.settle();
+    ASSERT_EQ(pair.b.get(100), 4u);
+    pair.b.put(4);
+    // What was read is given back after the answer, so the next one tells of it.
+    EXPECT_EQ(credits_of(pair.b.wire.last_immediate()), i == 0 ? 0u : 1u);
+    pair.settle();
+    ASSERT_EQ(pair.a.get(100), 4u);
+  }
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kAck), 0u);
+  EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), 0u);
+}
+
+TEST(LaneCredits, WindowIsThePeersAndBoundsWhatIsOnItsWay) {
+  for (const auto& [w_a, w_b] : {std::pair{1u, 256u}, {256u, 1u}, {3u, 7u}, {32u, 5u}}) {
+    LanePair pair(window(w_a, 1), window(w_b, w_b));
+    pair.start();
+    for (int i = 0; i < 1000; ++i) {
+      pair.a.put(5000);
+      pair.b.put(5000);
+      pair.settle();
+    }
+    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), w_b);
+    EXPECT_EQ(pair.b.wire.sent(PacketType::kData), w_a);
+    pair.drain();
+    pair.expect_all_read();
+  }
+}
+
+TEST(LaneCredits, ZeroWindowTakesWhatThereIsRoomFor) {
+  for (const LaneOptions& options : {window(1, 1), window(32, 16), window(256, 100)}) {
+    LanePair pair(options);
+    pair.start();
+    EXPECT_TRUE(pair.a.lane.has_room());
+    std::size_t taken;
+    do {
+      taken = pair.a.put(100'000);
+      pair.settle();
+    } while (taken == 100'000);
+    EXPECT_EQ(pair.a.put(1), 0u);
+    EXPECT_FALSE(pair.a.lane.has_room());
+    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), options.window);
+    EXPECT_EQ(pair.b.lane.unread(), pair.a.wire.data_bytes());
+    EXPECT_GT(pair.a.written, pair.b.lane.unread());
+    EXPECT_EQ(pair.a.lane.unsent(), pair.a.written - pair.b.lane.unread());
+    EXPECT_GE(pair.a.lane.stalls().credits, 1u);
+    EXPECT_TRUE(pair.a.lane.flush());
+    pair.drain();
+    EXPECT_TRUE(pair.a.lane.has_room());
+    EXPECT_EQ(pair.a.lane.unsent(), 0u);
+    pair.expect_all_read();
+  }
+}
+
+TEST(LaneCredits, BothEndsSendMoreThanTheWindowBeforeEitherReads) {
+  LanePair pair(window(4, 4), window(8, 2));
+  pair.start();
+  while (pair.a.put(50'000) != 0) pair.settle();
+  while (pair.b.put(50'000) != 0) pair.settle();
+  EXPECT_FALSE(pair.a.lane.has_room() || pair.b.lane.has_room());
+  pair.drain();
+  pair.expect_all_read();
+  pair.a.lane.finish(false);
+  pair.b.lane.finish(false);
+  pair.settle();
+  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+}
+
+// Acknowledgements find no place to be sent from as long as sends do not complete; they go later.
+TEST(LaneCredits, AckThatFoundNoPlaceIsSentLater) {
+  LanePair pair(window(32, 1));
+  pair.start();
+  std::uint64_t acks = 0;
+  for (int i = 0; i < 500; ++i) {
+    pair.a.put(1);
+    pair.pass();
+    pair.b.get(1);
+    pair.pass();
+    while (pair.a.wire.complete()) pair.a.lane.turn();
+    if (pair.b.wire.sent(PacketType::kAck) == acks) break;
+    acks = pair.b.wire.sent(PacketType::kAck);
+  }
+  ASSERT_LT(acks, 100u) << "there is no end of places";
+  while (pair.a.put(kChunkBytes) != 0) {
+    pair.pass();
+    while (pair.a.wire.complete()) pair.a.lane.turn();
+    pair.b.get(kChunkBytes);
+  }
+  EXPECT_TRUE(pair.b.lane.wants_turn());
+  pair.drain();
+  EXPECT_FALSE(pair.b.lane.wants_turn());
+  pair.expect_all_read();
+  EXPECT_TRUE(pair.a.lane.has_room());
+}
+
+// ... and so do the packets of the end.
+TEST(LaneCredits, EndThatFoundNoPlaceIsSentLater) {
+  LanePair pair(window(32, 1));
+  pair.start();
+  for (int i = 0; i < 60; ++i) {
+    pair.a.put(1);
+    pair.pass();
+    pair.b.get(1);
+    pair.pass();
+    while (pair.a.wire.complete()) pair.a.lane.turn();
+  }
+  pair.a.lane.finish(false);
+  pair.b.lane.ask_to_leave();
+  pair.b.lane.finish(false);
+  pair.settle();
+  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+  EXPECT_FALSE(pair.a.lane.broken() || pair.b.lane.broken());
+}
+
+// ---------------------------------------------------------------------------- combining
+
+TEST(LaneCombining, SmallWritesJoinWhileSomethingIsOnItsWay) {
+  LanePair pair;
+  pair.start();
+  EXPECT_EQ(pair.a.put(10, true), 10u);
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 1u) << "nothing was on its way";
+  EXPECT_FALSE(pair.a.lane.holds());
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(pair.a.put(10, true), 10u);
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 1u);
+  EXPECT_TRUE(pair.a.lane.holds());
+  EXPECT_EQ(pair.a.lane.stalls().combined, 19u);
+  pair.pass();
+  pair.a.lane.turn();
+  EXPECT_TRUE(pair.a.lane.holds()) << "it has arrived, but not completed";
+  pair.a.wire.complete();
+  EXPECT_NE(pair.a.lane.turn() & Lane::kWritable, 0u);
+  EXPECT_FALSE(pair.a.lane.holds());
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
+  pair.drain();
+  pair.expect_all_read();
+}
+
+TEST(LaneCombining, IsLeftOutWhenItIsOff) {
+  for (const bool by_option : {false, true}) {
+    LanePair pair(window(32, 16, !by_option));
+    pair.start();
+    for (int i = 0; i < 20; ++i) pair.a.put(10, by_option);
+    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 20u);
+    EXPECT_FALSE(pair.a.lane.holds());
+    EXPECT_EQ(pair.a.lane.stalls().combined, 0u);
+    pair.drain();
+    pair.expect_all_read();
+  }
+}
+
+TEST(LaneCombining, EndsWithALargeWriteAFlushOrAFullChunk) {
+  LanePair pair;
+  pair.start();
+  pair.a.put(10, true);
+  pair.a.put(10, true);
+  pair.a.put(kSmallBytes + 1, true);
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
+  pair.a.put(10, true);
+  EXPECT_FALSE(pair.a.lane.flush());
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 3u);
+  EXPECT_FALSE(pair.a.lane.holds());
+  for (std::uint32_t i = 0; i < kChunkBytes / kSmallBytes; ++i) pair.a.put(kSmallBytes, true);
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 4u);
+  EXPECT_EQ(pair.a.wire.data_bytes(), pair.a.written);
+  EXPECT_FALSE(pair.a.lane.holds());
+  pair.a.put(10, true);
+  pair.a.lane.finish(false);
+  EXPECT_EQ(pair.a.wire.data_bytes(), pair.a.written);
+  pair.drain();
+  pair.expect_all_read();
+}
+
+TEST(LaneCombining, WhatWaitsForCreditsJoinsAndGoesWithThem) {
+  LanePair pair(window(2, 1));
+  pair.start();
+  for (int i = 0; i < 2; ++i) pair.a.put(5000, false);
+  for (int i = 0; i < 50; ++i) pair.a.put(100, false);
+  pair.settle();
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
+  EXPECT_FALSE(pair.a.lane.holds()) << "it does not wait for more";
+  pair.b.get(5000);
+  pair.settle();
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 3u);
+  EXPECT_EQ(pair.b.lane.unread(), 10'000u);
+  pair.drain();
+  pair.expect_all_read();
+}
+
+// ---------------------------------------------------------------------------- from own memory
+
+TEST(LaneDirect, MixesWithCopiedData) {
+  LanePair pair(window(8, 3));
+  pair.start();
+  for (int i = 0; i < 300; ++i) {
+    pair.a.put(100 + i, true);
+    const bool direct = pair.a.put_direct(kChunkBytes - i);
+    EXPECT_TRUE(direct || i >= 3);
+    pair.a.put(10, true);
+    if (i % 3 == 0) pair.pass();
+    if (i % 5 == 0) pair.drain();
+    pair.a.free_directs();
+  }
+  pair.drain();
+  pair.a.free_directs();
+  EXPECT_EQ(pair.a.directs(), 0u);
+  pair.expect_all_read();
+}
+
+TEST(LaneDirect, TicketCompletesWithItsPacketOnly) {
+  LanePair pair;
+  pair.start();
+  pair.a.put(10);
+  std::uint64_t ticket;
+  const std::byte data[100] = {};
+  ASSERT_TRUE(pair.a.lane.write_direct(data, sizeof data, 0, ticket));
+  EXPECT_EQ(pair.a.lane.unsent(), 110u);
+  pair.pass();
+  EXPECT_FALSE(pair.a.lane.has_completed(ticket));
+  pair.a.wire.complete();
+  EXPECT_FALSE(pair.a.lane.has_completed(ticket));
+  pair.a.wire.complete();
+  EXPECT_TRUE(pair.a.lane.has_completed(ticket));
+}
+
+TEST(LaneDirect, IsRefusedWithoutCreditsAndBehindDataThatWaits) {
+  LanePair pair(window(1, 1));
+  pair.start();
+  EXPECT_TRUE(pair.a.put_direct(100));
+  EXPECT_FALSE(pair.a.put_direct(100));
+  pair.a.put(5);
+  pair.settle();
+  EXPECT_FALSE(pair.a.put_direct(100));
+  pair.drain();
+  EXPECT_TRUE(pair.a.put_direct(100));
+  pair.drain();
+  pair.expect_all_read();
+  pair.a.lane.cut();
+  EXPECT_FALSE(pair.a.put_direct(100));
+}
+
+// ---------------------------------------------------------------------------- reading
+
+TEST(LaneReading, PeekShowsAllPacketsAndLeavesThem) {
+  LanePair pair;
+  pair.start();
+  for (int i = 1; i < 20; ++i) pair.a.put(i * 50);
+  pair.settle();
+  pair.b.get(70);
+  const std::size_t unread = pair.b.lane.unread();
+  EXPECT_EQ(pair.b.get(unread + 100, true), unread);
+  EXPECT_EQ(pair.b.get(333, true), 333u);
+  EXPECT_EQ(pair.b.lane.unread(), unread);
+  EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), 0u);
+  pair.b.lane.set_aside();
+  EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), 1u);
+  pair.a.put(100);
+  pair.settle();
+  EXPECT_EQ(pair.b.get(unread + 200, true), unread + 100);
+  EXPECT_EQ(pair.b.get(10), 10u);
+  EXPECT_EQ(pair.b.get(unread + 200, true), unread + 90);
+  pair.drain();
+  pair.expect_all_read();
+}
+
+TEST(LaneReading, SmallPacketsThatNobodyReadsAreNotBoundByTheWindow) {
+  for (const LaneOptions& options : {window(2, 1), window(32, 16), window(256, 100)}) {
+    LanePair pair(options);
+    pair.start();
+    for (int i = 0; i < 600; ++i) {
+      pair.a.put(50);
+      pair.settle();
+    }
+    EXPECT_EQ(pair.b.lane.unread(), 30'000u);
+    EXPECT_EQ(pair.b.get(60'000, true), 30'000u);
+    EXPECT_EQ(pair.b.get(777), 777u);
+    pair.a.put(50);
+    pair.settle();
+    pair.drain();
+    pair.expect_all_read();
+  }
+}
+
+TEST(LaneReading, DiscardDropsAcrossPackets) {
+  LanePair pair;
+  pair.start();
+  for (int i = 0; i < 10; ++i) pair.a.put(100);
+  pair.settle();
+  EXPECT_EQ(pair.b.drop(250), 250u);
+  EXPECT_EQ(pair.b.get(100), 100u);
+  pair.b.lane.set_aside();
+  for (int i = 0; i < 3; ++i) pair.a.put(100);
+  pair.settle();
+  EXPECT_EQ(pair.b.drop(700), 700u);
+  EXPECT_EQ(pair.b.get(10), 10u);
+  EXPECT_EQ(pair.b.drop(10'000), 240u);
+  EXPECT_EQ(pair.b.drop(10'000), 0u);
+  pair.expect_all_read();
+}
+
+TEST(LaneReading, SetAsideLetsThePeerGoOn) {
+  LanePair pair(window(2, 1));
+  pair.start();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(pair.a.put(kChunkBytes - i), kChunkBytes - i);
+    pair.settle();
+    if (i % 7 == 0) pair.b.get(1000);
+    pair.b.lane.set_aside();
+    pair.settle();
+  }
+  EXPECT_EQ(pair.b.lane.unread(), pair.a.written - pair.b.read);
+  pair.drain();
+  pair.expect_all_read();
+  pair.b.lane.set_aside();
+  EXPECT_EQ(pair.b.lane.unread(), 0u);
+}
+
+TEST(LaneReading, DeafEndDropsWhatComes) {
+  LanePair pair(window(2, 1));
+  pair.start();
+  pair.a.put(1000);
+  pair.settle();
+  pair.b.lane.set_aside();
+  pair.a.put(1000);
+  pair.settle();
+  pair.b.lane.deafen();
+  EXPECT_EQ(pair.b.lane.unread(), 0u);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(pair.a.put(kChunkBytes), kChunkBytes);
+    pair.settle();
+  }
+  EXPECT_EQ(pair.b.lane.unread(), 0u);
+  pair.a.lane.finish(false);
+  pair.settle();
+  EXPECT_EQ(pair.a.lane.sending(), State::kEnded);
+}
+
+}  // namespace
+}  // namespace viaduct::sovia

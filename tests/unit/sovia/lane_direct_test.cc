@@ -1,0 +1,108 @@
+// Packets that go straight to the memory of a reader that waits.
+#include <gtest/gtest.h>
+
+#include "sovia/lane/lane.h"
+#include "tests/unit/sovia/lane_pair.h"
+
+namespace viaduct::sovia {
+namespace {
+
+using State = Lane::State;
+
+constexpr std::uint32_t kRoom = 1000;
+
+TEST(LaneDirect, AWaitingReaderGetsThePacketIntoItsOwnMemory) {
+  LanePair pair;
+  pair.start();
+  ASSERT_TRUE(pair.b.wait_direct(kRoom));
+  EXPECT_FALSE(pair.b.lane.direct_is_there());
+  pair.a.put(700);
+  pair.settle();
+  EXPECT_TRUE(pair.b.lane.direct_is_there());
+  EXPECT_EQ(pair.b.lane.unread(), 0u);
+  pair.a.put(70);
+  pair.settle();
+  EXPECT_EQ(pair.b.lane.unread(), 70u) << "only the first one";
+  EXPECT_EQ(pair.b.end_direct(), 700u);
+  EXPECT_EQ(pair.b.get(100), 70u);
+  pair.expect_all_read();
+}
+
+TEST(LaneDirect, ALongerPacketComesAsAlways) {
+  LanePair pair;
+  pair.start();
+  ASSERT_TRUE(pair.b.wait_direct(kRoom));
+  pair.a.put(kRoom + 1);
+  pair.settle();
+  EXPECT_FALSE(pair.b.lane.direct_is_there());
+  EXPECT_EQ(pair.b.end_direct(), 0u);
+  pair.drain();
+  pair.expect_all_read();
+}
+
+// The reader gives up when the packet is in its memory and nobody has taken that in yet.
+TEST(LaneDirect, WhatHasComeWhenTheReaderGivesUpIsItsOwn) {
+  LanePair pair;
+  pair.start();
+  ASSERT_TRUE(pair.b.wait_direct(kRoom));
+  pair.a.put(700);
+  ASSERT_TRUE(pair.a.wire.deliver());
+  std::uint32_t bytes;
+  EXPECT_FALSE(pair.b.lane.end_direct(bytes));
+  EXPECT_EQ(pair.b.end_direct(), 700u);
+  pair.settle();
+  pair.expect_all_read();
+}
+
+TEST(LaneDirect, ControlPacketsEndIt) {
+  LanePair pair;
+  pair.start();
+  ASSERT_TRUE(pair.b.wait_direct(kRoom));
+  pair.a.lane.finish(true);
+  pair.settle();
+  EXPECT_FALSE(pair.b.lane.direct_is_there());
+  EXPECT_EQ(pair.b.end_direct(), 0u);
+  EXPECT_EQ(pair.b.lane.receiving(), State::kEnded);
+}
+
+TEST(LaneDirect, NotWhenSomethingIsUnreadOrTheLaneIsLeft) {
+  LanePair pair;
+  EXPECT_FALSE(pair.b.wait_direct(kRoom)) << "before START";
+  pair.start();
+  pair.a.put(10);
+  pair.settle();
+  EXPECT_FALSE(pair.b.wait_direct(kRoom)) << "something is unread";
+  pair.b.get(10);
+  ASSERT_TRUE(pair.b.wait_direct(kRoom));
+  EXPECT_EQ(pair.b.end_direct(), 0u);
+  pair.b.lane.ask_to_leave();
+  EXPECT_FALSE(pair.b.wait_direct(kRoom));
+}
+
+TEST(LaneDirect, CreditsComeBackForWhatCameDirectly) {
+  LanePair pair(LaneOptions{4, 2});
+  pair.start();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(pair.b.wait_direct(kRoom));
+    ASSERT_EQ(pair.a.put(500), 500u);
+    pair.settle();
+    ASSERT_EQ(pair.b.end_direct(), 500u);
+  }
+  pair.expect_all_read();
+}
+
+TEST(LaneDirect, AnEndOfTheLaneKeepsWhatCame) {
+  for (const bool came : {false, true}) {
+    LanePair pair;
+    pair.start();
+    ASSERT_TRUE(pair.b.wait_direct(kRoom));
+    pair.a.put(500);
+    if (came) pair.settle();
+    pair.b.wire.break_down();
+    pair.b.lane.cut();
+    EXPECT_EQ(pair.b.end_direct(), came ? 500u : 0u);
+  }
+}
+
+}  // namespace
+}  // namespace viaduct::sovia

@@ -1,0 +1,209 @@
+// What lanes do about peers that do as they like.
+#include "sovia/lane/lane.h"
+
+#include <endian.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/unit/sovia/lane_pair.h"
+
+namespace viaduct::sovia {
+namespace {
+
+using State = Lane::State;
+
+// A packet of a peer that does as it likes, and where the lane is when it comes.
+enum class At { kBeforeHello, kGreeted, kUp, kFinished };
+
+class Hostile : public ::testing::Test {
+ protected:
+  void bring(At at) {
+    if (at == At::kBeforeHello) {
+      pair_.a.lane.greet(LanePair::kTokenA);
+      return;
+    }
+    pair_.greet();
+    if (at == At::kGreeted) return;
+    pair_.a.lane.start(0);
+    pair_.b.lane.start(0);
+    pair_.settle();
+    if (at == At::kUp) return;
+    pair_.b.lane.finish(false);
+    pair_.settle();
+  }
+  bool take(std::uint32_t immediate, const void* body = nullptr, std::uint32_t bytes = 0) {
+    if (!pair_.a.wire.inject(immediate, body, bytes)) return false;
+    unsigned changes = 0;
+    pair_.a.wire.take_in(pair_.a.lane, &changes);
+    if (pair_.a.lane.broken() && !cut_) {
+      EXPECT_NE(changes & Lane::kState, 0u);
+      cut_ = true;
+    }
+    return true;
+  }
+  void expect_cut(At at, std::uint32_t immediate, const void* body = nullptr,
+                  std::uint32_t bytes = 0) {
+    bring(at);
+    take(immediate, body, bytes);
+    EXPECT_TRUE(pair_.a.lane.broken());
+    EXPECT_EQ(pair_.a.lane.unread(), 0u);
+  }
+
+  Hello hello_{htobe32(kProtocolVersion), htobe32(8), {}};
+  std::byte bytes_[kChunkBytes] = {};
+  LanePair pair_{window(4, 2)};
+  bool cut_ = false;
+};
+
+#define CUTS(name, ...) \
+  TEST_F(Hostile, name) { expect_cut(__VA_ARGS__); }
+
+CUTS(HelloTooShort, At::kBeforeHello, immediate(PacketType::kWakeup, 0), &hello_, 23)
+CUTS(HelloTooLong, At::kBeforeHello, immediate(PacketType::kWakeup, 0), bytes_, 25)
+CUTS(HelloWithoutBody, At::kBeforeHello, immediate(PacketType::kWakeup, 0))
+CUTS(HelloOfAnotherVersion, At::kBeforeHello, immediate(PacketType::kWakeup, 0), bytes_, 24)
+CUTS(HelloWithCredits, At::kBeforeHello, immediate(PacketType::kWakeup, 1), &hello_, 24)
+CUTS(SecondHello, At::kGreeted, immediate(PacketType::kWakeup, 0), &hello_, 24)
+CUTS(StartBeforeHello, At::kBeforeHello, immediate(PacketType::kStart, 0), bytes_, 8)
+CUTS(DataBeforeHello, At::kBeforeHello, immediate(PacketType::kData, 0), bytes_, 8)
+CUTS(AckBeforeHello, At::kBeforeHello, immediate(PacketType::kAck, 1))
+CUTS(FinBeforeHello, At::kBeforeHello, immediate(PacketType::kFin, 0))
+CUTS(LeaveBeforeHello, At::kBeforeHello, immediate(PacketType::kLeave, 0))
+CUTS(DataBeforeStart, At::kGreeted, immediate(PacketType::kData, 0), bytes_, 8)
+CUTS(StartTooShort, At::kGreeted, immediate(PacketType::kStart, 0), bytes_, 7)
+CUTS(StartTooLong, At::kGreeted, immediate(PacketType::kStart, 0), bytes_, 9)
+CUTS(SecondStart, At::kUp, immediate(PacketType::kStart, 0), bytes_, 8)
+CUTS(StartAfterFin, At::kFinished, immediate(PacketType::kStart, 0), bytes_, 8)
+CUTS(DataAfterFin, At::kFinished, immediate(PacketType::kData, 0), bytes_, 8)
+CUTS(SecondFin, At::kFinished, immediate(PacketType::kFin, 0))
+CUTS(FinAckWithoutFin, At::kUp, immediate(PacketType::kFinAck, 0))
+CUTS(DataWithoutBytes, At::kUp, immediate(PacketType::kData, 0))
+CUTS(AckWithBody, At::kUp, immediate(PacketType::kAck, 0), bytes_, 1)
+CUTS(FinWithBody, At::kUp, immediate(PacketType::kFin, 0), bytes_, kChunkBytes)
+CUTS(LeaveWithBody, At::kUp, immediate(PacketType::kLeave, 0), bytes_, 24)
+CUTS(TypeZero, At::kUp, 0)
+CUTS(UnknownType, At::kUp, 0xf)
+CUTS(UnknownFlags, At::kUp, immediate(PacketType::kFin, 0, 0x80))
+CUTS(BitsThatMeanNothing, At::kUp, immediate(PacketType::kAck, 0) | 0x100)
+CUTS(CreditsForNothing, At::kUp, immediate(PacketType::kAck, 1))
+CUTS(AllCreditsThereAre, At::kUp, immediate(PacketType::kAck, 0xffff))
+
+#undef CUTS
+
+// Whoever may be there: nothing of it counts, and nothing of it is kept.
+TEST(LaneTrust, NothingStartsBeforeIt) {
+  FakeWire wire(places_for({})), other(places_for({}));
+  wire.connect(other);
+  other.connect(wire);
+  Lane lane(wire, {});
+  lane.greet(LanePair::kTokenA);
+  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}};
+  const Start start{0};
+  ASSERT_TRUE(wire.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
+  while (wire.take_in(lane)) continue;
+  EXPECT_FALSE(lane.broken() || lane.greeted());
+  ASSERT_TRUE(wire.inject(immediate(PacketType::kStart, 0), &start, sizeof start));
+  while (wire.take_in(lane)) continue;
+  EXPECT_TRUE(lane.broken());
+  EXPECT_FALSE(lane.started());
+  lane.trust();  // comes too late to make a loss of it
+  EXPECT_FALSE(lane.lost() || lane.may_start());
+}
+
+// The peer sends nothing before it has heard of it.
+TEST(LaneTrust, NothingIsLostBeforeItIsTold) {
+  FakeWire wire(places_for({})), other(places_for({}));
+  wire.connect(other);
+  other.connect(wire);
+  Lane lane(wire, {});
+  lane.greet(LanePair::kTokenA);
+  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}};
+  ASSERT_TRUE(wire.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
+  ASSERT_TRUE(wire.inject(immediate(PacketType::kTrust, 0)));
+  while (wire.take_in(lane)) continue;
+  wire.break_down();
+  lane.trust();
+  EXPECT_TRUE(lane.broken() && lane.may_start());
+  EXPECT_FALSE(lane.lost());
+}
+
+TEST_F(Hostile, WindowOutOfBounds) {
+  for (const std::uint32_t w : {0u, kMostWindow + 1, 0xffffffffu}) {
+    LanePair pair;
+    hello_.window = htobe32(w);
+    pair.a.wire.inject(immediate(PacketType::kWakeup, 0), &hello_, sizeof hello_);
+    pair.a.wire.take_in(pair.a.lane);
+    EXPECT_TRUE(pair.a.lane.broken());
+  }
+}
+
+TEST_F(Hostile, SecondFinAckOrLeave) {
+  bring(At::kUp);
+  EXPECT_TRUE(take(immediate(PacketType::kLeave, 0)));
+  EXPECT_FALSE(pair_.a.lane.broken());
+  EXPECT_TRUE(take(immediate(PacketType::kFinAck, 0)));
+  EXPECT_FALSE(pair_.a.lane.broken());
+  EXPECT_TRUE(take(immediate(PacketType::kLeave, 0)));
+  EXPECT_TRUE(pair_.a.lane.broken());
+}
+
+TEST_F(Hostile, FinAckBeforeTheFinThatWaits) {
+  bring(At::kUp);
+  for (int i = 0; i < 5; ++i) pair_.a.put(10);
+  pair_.a.lane.finish(false);
+  EXPECT_EQ(pair_.a.wire.sent(PacketType::kFin), 0u);
+  take(immediate(PacketType::kFinAck, 0));
+  EXPECT_TRUE(pair_.a.lane.broken());
+}
+
+TEST_F(Hostile, MoreDataThanTheWindow) {
+  bring(At::kUp);
+  constexpr std::uint32_t kBytes = 5000;  // not so small that they share places
+  const std::vector<std::byte> data(kBytes);
+  for (int i = 0; i < 4; ++i) take(immediate(PacketType::kData, 0), data.data(), kBytes);
+  EXPECT_FALSE(pair_.a.lane.broken());
+  take(immediate(PacketType::kData, 0), data.data(), kBytes);
+  EXPECT_TRUE(pair_.a.lane.broken());
+  EXPECT_EQ(pair_.a.lane.unread(), 4 * kBytes);
+}
+
+TEST_F(Hostile, CreditsOneByOneBeyondTheWindow) {
+  bring(At::kUp);
+  pair_.a.put(10);
+  pair_.a.put(10);
+  for (int i = 0; i < 2; ++i) take(immediate(PacketType::kAck, 1));
+  EXPECT_FALSE(pair_.a.lane.broken());
+  take(immediate(PacketType::kAck, 1));
+  EXPECT_TRUE(pair_.a.lane.broken());
+}
+
+TEST_F(Hostile, NothingCountsAfterTheCut) {
+  bring(At::kUp);
+  take(immediate(PacketType::kData, 0), bytes_, 8);
+  take(0);
+  ASSERT_TRUE(pair_.a.lane.broken());
+  take(immediate(PacketType::kData, 0), bytes_, 8);
+  take(immediate(PacketType::kFin, 0, kFlagCloses));
+  EXPECT_EQ(pair_.a.lane.unread(), 8u);
+  EXPECT_EQ(pair_.a.lane.receiving(), State::kUp);
+  EXPECT_FALSE(pair_.a.lane.peer_closed());
+}
+
+// A peer that is asked to leave and sends on and on must not fill the memory.
+TEST_F(Hostile, EndlessDataForOneWhoLeaves) {
+  bring(At::kUp);
+  pair_.a.lane.ask_to_leave();
+  std::uint64_t sent = 0;
+  while (!pair_.a.lane.broken() && sent < 1ull << 30 &&
+         take(immediate(PacketType::kData, 0), bytes_, kChunkBytes)) {
+    sent += kChunkBytes;
+    while (pair_.a.wire.swallow() || pair_.a.wire.complete()) {
+    }
+  }
+  EXPECT_TRUE(pair_.a.lane.broken());
+  EXPECT_LT(pair_.a.lane.unread(), 256u << 20);
+}
+
+}  // namespace
+}  // namespace viaduct::sovia

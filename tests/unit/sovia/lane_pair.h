@@ -1,0 +1,198 @@
+// Two lanes that face each other over fake wires, with two streams of known bytes.
+#ifndef VIADUCT_TESTS_UNIT_SOVIA_LANE_PAIR_H
+#define VIADUCT_TESTS_UNIT_SOVIA_LANE_PAIR_H
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "sovia/lane/lane.h"
+#include "tests/unit/sovia/fake_wire.h"
+
+namespace viaduct::sovia {
+
+// The byte at a position of a stream.
+inline std::byte stream_byte(unsigned stream, std::uint64_t at) {
+  return static_cast<std::byte>((at * 0x9e3779b97f4a7c15ull + stream * 0x5bd1e995ull) >> 56);
+}
+
+inline LaneOptions window(std::uint32_t w, std::uint32_t t, bool combine = true) {
+  return {w, t, combine};
+}
+
+class LaneSide {
+ public:
+  LaneSide(const LaneOptions& options, unsigned stream)
+      : wire(places_for(options)), lane(wire, options), out_(stream), in_(stream ^ 1) {
+    lane.trust();
+  }
+
+  // Writes the next bytes of the stream, as two pieces behind some that were written before.
+  std::size_t put(std::size_t bytes, bool combine = false) {
+    constexpr std::size_t kSkip = 5;
+    std::vector<std::byte> data(kSkip + bytes);
+    for (std::size_t i = 0; i < bytes; ++i) data[kSkip + i] = stream_byte(out_, written + i);
+    const std::size_t first = kSkip + bytes / 3;
+    const iovec pieces[] = {{data.data(), 2},
+                            {data.data() + 2, 0},
+                            {data.data() + 2, first - 2},
+                            {data.data() + first, data.size() - first}};
+    const std::size_t taken = lane.write(pieces, 4, kSkip, combine);
+    EXPECT_LE(taken, bytes);
+    written += taken;
+    return taken;
+  }
+  bool put_direct(std::uint32_t bytes) {
+    Direct direct;
+    direct.data.resize(bytes);
+    for (std::uint32_t i = 0; i < bytes; ++i) direct.data[i] = stream_byte(out_, written + i);
+    if (!lane.write_direct(direct.data.data(), bytes, 7, direct.ticket)) return false;
+    written += bytes;
+    directs_.push_back(std::move(direct));
+    return true;
+  }
+  // The program's memory is its own again once a ticket has completed.
+  void free_directs() {
+    while (!directs_.empty() && lane.has_completed(directs_.front().ticket)) {
+      for (std::byte& byte : directs_.front().data) byte = ~byte;
+      directs_.pop_front();
+    }
+  }
+  std::size_t directs() const { return directs_.size(); }
+
+  // A program that waits for the next packet at memory of its own. False: it has to read.
+  bool wait_direct(std::uint32_t bytes) {
+    if (waits_) return false;
+    buffer_.assign(bytes + 1, std::byte{0x5a});
+    return waits_ = lane.begin_direct(buffer_.data(), bytes, 7);
+  }
+  // It waits no longer. Bytes that have come.
+  std::uint32_t end_direct() {
+    if (!waits_) return 0;
+    waits_ = false;
+    std::uint32_t got;
+    while (!lane.end_direct(got)) EXPECT_TRUE(wire.take_in(lane)) << "nothing has come";
+    EXPECT_LT(got, buffer_.size());
+    EXPECT_EQ(buffer_.back(), std::byte{0x5a}) << "overrun";
+    for (std::uint32_t i = 0; i < got; ++i) {
+      if (buffer_[i] == stream_byte(in_, read + i)) continue;
+      ADD_FAILURE() << "wrong byte at " << read + i;
+      break;
+    }
+    read += got;
+    directly += got;
+    buffer_.clear();
+    buffer_.shrink_to_fit();  // whoever still writes there is found out by the sanitizer
+    return got;
+  }
+
+  std::size_t get(std::size_t bytes, bool peek = false) {
+    end_direct();
+    std::vector<std::byte> data(bytes + 3, std::byte{0x5a});
+    const iovec pieces[] = {{data.data(), bytes / 2}, {data.data() + bytes / 2, bytes - bytes / 2}};
+    const std::size_t before = lane.unread();
+    const std::size_t got = lane.read(pieces, 2, 0, peek);
+    EXPECT_EQ(got, std::min(bytes, before));
+    EXPECT_EQ(lane.unread(), peek ? before : before - got);
+    for (std::size_t i = 0; i < got; ++i) {
+      if (data[i] == stream_byte(in_, read + i)) continue;
+      ADD_FAILURE() << "wrong byte at " << read + i;
+      break;
+    }
+    EXPECT_EQ(data[bytes], std::byte{0x5a}) << "overrun";
+    if (!peek) read += got;
+    return got;
+  }
+  std::size_t drop(std::size_t bytes) {
+    end_direct();
+    const std::size_t got = lane.discard(bytes);
+    read += got;
+    return got;
+  }
+
+  unsigned stream() const { return out_; }
+
+  FakeWire wire;
+  Lane lane;
+  std::uint64_t written = 0, read = 0;
+  std::uint64_t directly = 0;  // of `read`
+
+ private:
+  struct Direct {
+    std::vector<std::byte> data;
+    std::uint64_t ticket;
+  };
+  const unsigned out_, in_;
+  std::deque<Direct> directs_;
+  bool waits_ = false;
+  std::vector<std::byte> buffer_;
+};
+
+class LanePair {
+ public:
+  explicit LanePair(const LaneOptions& both = {}) : LanePair(both, both) {}
+  LanePair(const LaneOptions& of_a, const LaneOptions& of_b) : a(of_a, 0), b(of_b, 1) {
+    a.wire.connect(b.wire);
+    b.wire.connect(a.wire);
+  }
+
+  void greet() {
+    a.lane.greet(kTokenA);
+    b.lane.greet(kTokenB);
+    settle();
+    ASSERT_TRUE(a.lane.greeted() && b.lane.greeted());
+  }
+  void start() {
+    greet();
+    a.lane.start(0);
+    b.lane.start(0);
+    settle();
+  }
+  // What is on its way reaches the lanes; sends do not complete.
+  void pass() {
+    for (bool any = true; any;) {
+      any = false;
+      while (a.wire.deliver()) any = true;
+      while (b.wire.deliver()) any = true;
+      while (a.wire.take_in(a.lane)) any = true;
+      while (b.wire.take_in(b.lane)) any = true;
+    }
+  }
+  // Until nothing moves any more.
+  void settle() {
+    for (bool any = true; any;) {
+      pass();
+      any = false;
+      while (a.wire.complete()) any = true;
+      while (b.wire.complete()) any = true;
+      a.lane.turn();
+      b.lane.turn();
+      any = any || !a.wire.idle() || !b.wire.idle();
+    }
+  }
+  // ... with programs that read all.
+  void drain() {
+    do {
+      settle();
+      a.get(a.lane.unread());
+      b.get(b.lane.unread());
+      settle();
+    } while (a.lane.unread() != 0 || b.lane.unread() != 0);
+  }
+  void expect_all_read() {
+    EXPECT_EQ(b.read, a.written);
+    EXPECT_EQ(a.read, b.written);
+  }
+
+  static constexpr std::uint8_t kTokenA[kTokenBytes] = {1, 2, 3};
+  static constexpr std::uint8_t kTokenB[kTokenBytes] = {4, 5, 6};
+
+  LaneSide a, b;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,302 @@
+// Two lanes whose programs, link and completions do everything in random order. What must hold is
+// checked after each step: by LaneSide (bytes equal and in order), by FakeWire (receives and places,
+// packets sent at most once) and here (credits).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "tests/unit/sovia/lane_pair.h"
+
+namespace viaduct::sovia {
+namespace {
+
+class RandomLanes {
+ public:
+  explicit RandomLanes(std::uint64_t seed)
+      : random_(seed),
+        options_a_(options()),
+        options_b_(one_of(2) ? options_a_ : options()),
+        pair_(options_a_, options_b_),
+        // How often each kind of step is taken differs from run to run.
+        link_(1 + one_of(20)),
+        completions_(1 + one_of(20)),
+        reads_(one_of(20)),
+        writes_(1 + one_of(20)),
+        most_(1u << one_of(18)) {}
+
+  void run() {
+    pair_.a.lane.greet(LanePair::kTokenA);
+    pair_.b.lane.greet(LanePair::kTokenB);
+    const unsigned steps = 50 + one_of(500);
+    for (unsigned i = 0; i < steps && !::testing::Test::HasFailure(); ++i) {
+      step();
+      check(pair_.a, pair_.b, options_b_, deaf_[1]);
+      check(pair_.b, pair_.a, options_a_, deaf_[0]);
+    }
+    end();
+  }
+
+  // The link fails at the end of some runs, in whatever state the lanes are.
+  void run_and_break() {
+    pair_.a.lane.greet(LanePair::kTokenA);
+    pair_.b.lane.greet(LanePair::kTokenB);
+    for (unsigned i = one_of(200); i > 0; --i) step();
+    for (LaneSide* const side : {&pair_.a, &pair_.b}) {
+      side->wire.break_down();
+      if (one_of(2)) side->put(100);
+      while (side->wire.take_in(side->lane)) {
+      }
+      side->lane.cut();
+    }
+    expect_to_go_on(pair_.a, pair_.b);
+    expect_to_go_on(pair_.b, pair_.a);
+    for (unsigned i = 0; i < 100; ++i) step();
+    for (LaneSide* const side : {&pair_.a, &pair_.b}) {
+      EXPECT_TRUE(side->lane.over());
+      side->get(side->lane.unread());
+      EXPECT_EQ(side->lane.unread(), 0u);
+    }
+  }
+
+ private:
+  unsigned one_of(unsigned count) { return static_cast<unsigned>(random_() % count); }
+  LaneOptions options() {
+    const std::uint32_t w = one_of(4) != 0 ? 1 + one_of(8) : 1 + one_of(kMostWindow);
+    return {w, 1 + one_of(w), one_of(2) != 0};
+  }
+  // What the sender makes of its stream after the break is what the receiver takes it for.
+  static void expect_to_go_on(LaneSide& from, LaneSide& to) {
+    if (from.lane.peer_closed()) return;
+    const Lane::Fall falls = from.lane.falls();
+    const std::uint64_t offset = from.lane.bytes_completed(), kept = from.lane.unsent();
+    const std::uint64_t received = to.lane.bytes_received();
+    EXPECT_LE(received, from.written);
+    const bool ended = to.lane.receiving() == Lane::State::kEnded;
+    if (falls == Lane::Fall::kRecord) {
+      EXPECT_TRUE(to.lane.may_get_record());
+      EXPECT_LE(offset, received);
+      EXPECT_EQ(offset + kept, from.written);
+    } else if (falls == Lane::Fall::kPlain && kept != 0) {
+      EXPECT_EQ(offset, 0u);
+      EXPECT_EQ(kept, from.written);
+      EXPECT_FALSE(ended);
+      EXPECT_EQ(to.lane.expects_record(), to.lane.started());
+    } else if (falls == Lane::Fall::kPlain && to.lane.expects_record()) {
+      EXPECT_EQ(received, 0u);  // START alone has come
+    } else if (falls == Lane::Fall::kPlain) {
+      EXPECT_EQ(received, from.written);
+    }
+    std::vector<std::byte> bytes(kept);
+    EXPECT_TRUE(from.lane.copy_unsent(bytes.data()));
+    for (std::uint64_t i = 0; i < kept; ++i) {
+      if (bytes[i] == stream_byte(from.stream(), offset + i)) continue;
+      ADD_FAILURE() << "wrong byte at " << offset + i;
+      break;
+    }
+  }
+  std::size_t size() { return one_of(4) != 0 ? one_of(most_) : one_of(64); }
+
+  void step() {
+    LaneSide& side = one_of(2) ? pair_.a : pair_.b;
+    bool& deaf = deaf_[&side == &pair_.b];
+    const unsigned all = link_ * 2 + completions_ + reads_ + writes_ + 1;
+    unsigned choice = one_of(all);
+    const auto falls = [&choice](unsigned weight) {
+      if (choice < weight) return true;
+      choice -= weight;
+      return false;
+    };
+    if (falls(link_)) {
+      side.wire.deliver();
+    } else if (falls(link_)) {
+      side.wire.take_in(side.lane);
+    } else if (falls(completions_)) {
+      side.wire.complete();
+      if (one_of(2)) side.lane.turn();
+    } else if (falls(reads_)) {
+      read(side);
+    } else if (falls(writes_)) {
+      write(side);
+    } else {
+      seldom(side, deaf);
+    }
+    side.free_directs();
+  }
+
+  void read(LaneSide& side) {
+    switch (one_of(12)) {
+      case 0: side.get(size(), true); break;
+      case 1: side.drop(size()); break;
+      case 2: side.lane.set_aside(); break;
+      case 3: case 4: case 5:
+        side.wait_direct(1 + static_cast<std::uint32_t>(size()));
+        break;
+      case 6: side.end_direct(); break;
+      default: side.get(size()); break;
+    }
+  }
+
+  void write(LaneSide& side) {
+    const bool up = side.lane.sending() == Lane::State::kUp;
+    const bool room = side.lane.has_room();
+    if (one_of(5) == 0) {
+      side.put_direct(std::min<std::uint32_t>(1 + static_cast<std::uint32_t>(size()), kChunkBytes));
+      return;
+    }
+    const std::size_t bytes = 1 + size();
+    const std::size_t taken = side.put(bytes, one_of(3) != 0);
+    if (!side.lane.broken()) {
+      EXPECT_EQ(taken != 0, up && room);
+    }
+  }
+
+  void seldom(LaneSide& side, bool& deaf) {
+    switch (one_of(40)) {
+      case 0: side.lane.finish(one_of(2)); break;
+      case 1: side.lane.ask_to_leave(); break;
+      case 2:
+        // Nobody looks at the bytes from here on.
+        side.end_direct();
+        side.read += side.lane.unread();
+        side.lane.deafen();
+        deaf = true;
+        break;
+      case 3: case 4: case 5: case 6: side.lane.flush(); break;
+      case 7: case 8: case 9: side.lane.turn(); break;
+      default: side.lane.start(3); break;
+    }
+  }
+
+  // Of the direction from -> to: what is on its way or unread and what has been given back are within
+  // the window.
+  void check(LaneSide& from, LaneSide& to, const LaneOptions& of_to, bool deaf) {
+    const std::uint64_t packets = from.wire.sent(PacketType::kData);
+    ASSERT_LE(packets, of_to.window + to.wire.credits_sent());
+    ASSERT_LE(to.wire.credits_sent(), packets);
+    if (!deaf) {
+      ASSERT_LE(to.read + to.lane.unread(), from.written);  // what lies there directly comes on top
+    }
+    ASSERT_FALSE(from.lane.broken());
+  }
+
+  // Everything that was written arrives, by turn() alone, and both ends come to theirs.
+  void end() {
+    drain();
+    expect_all_arrived();
+    for (LaneSide* const side : {&pair_.a, &pair_.b}) {
+      EXPECT_FALSE(side->lane.wants_turn());
+      EXPECT_EQ(side->lane.unsent(), 0u);
+      EXPECT_EQ(side->directs(), 0u);
+      side->lane.start(3);
+      if (side->lane.sending() == Lane::State::kUp) {
+        EXPECT_NE(side->put(1, true), 0u);
+      }
+      side->lane.finish(false);
+    }
+    drain();
+    expect_all_arrived();
+    for (LaneSide* const side : {&pair_.a, &pair_.b}) {
+      EXPECT_TRUE(side->lane.over());
+      EXPECT_FALSE(side->lane.broken());
+    }
+    expect_credits_back(pair_.a, pair_.b, options_b_);
+    expect_credits_back(pair_.b, pair_.a, options_a_);
+  }
+  void drain() {
+    do {
+      pair_.drain();
+      pair_.a.free_directs();
+      pair_.b.free_directs();
+    } while (pair_.a.lane.unread() != 0 || pair_.b.lane.unread() != 0);
+  }
+  void expect_all_arrived() {
+    if (!deaf_[1]) {
+      EXPECT_EQ(pair_.b.read, pair_.a.written);
+    }
+    if (!deaf_[0]) {
+      EXPECT_EQ(pair_.a.read, pair_.b.written);
+    }
+  }
+  static void expect_credits_back(LaneSide& from, LaneSide& to, const LaneOptions& of_to) {
+    const std::uint64_t owed = from.wire.sent(PacketType::kData) - to.wire.credits_sent();
+    EXPECT_LT(owed, of_to.window);
+    EXPECT_LT(owed, std::max(of_to.ack_threshold, (of_to.window + 31) / 32));
+  }
+
+  std::mt19937_64 random_;
+  const LaneOptions options_a_, options_b_;
+  LanePair pair_;
+  bool deaf_[2] = {};
+  const unsigned link_, completions_, reads_, writes_, most_;
+};
+
+// LANE_SEEDS=FIRST:COUNT in the environment: other runs than the usual ones.
+struct Seeds {
+  std::uint64_t first = 1, count = 3000;
+  Seeds() {
+    const char* const given = std::getenv("LANE_SEEDS");
+    if (given == nullptr) return;
+    char* rest;
+    first = std::strtoull(given, &rest, 10);
+    count = *rest == ':' ? std::strtoull(rest + 1, nullptr, 10) : 1;
+  }
+};
+
+TEST(RandomLanes, LoseNothingAndEnd) {
+  const Seeds seeds;
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomLanes(seed).run();
+    ASSERT_FALSE(::testing::Test::HasFailure());
+  }
+}
+
+TEST(RandomLanes, MayBreakAtAnyMoment) {
+  const Seeds seeds;
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count / 3; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomLanes(seed).run_and_break();
+    ASSERT_FALSE(::testing::Test::HasFailure());
+  }
+}
+
+// A peer that sends packets of any kind, size and credits.
+TEST(RandomLanes, SurviveNoise) {
+  const Seeds seeds;
+  std::vector<std::byte> body(kChunkBytes);
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const std::uint32_t w = 1 + static_cast<std::uint32_t>(random() % 8);
+    LanePair pair({w, w, true}, {w, w, true});
+    pair.start();
+    LaneSide& side = pair.a;
+    std::size_t most_unread = 0;
+    for (unsigned i = 0; i < 200 && !side.lane.broken(); ++i) {
+      const auto type = static_cast<std::uint32_t>(random() % (random() % 8 != 0 ? 8 : 16));
+      const auto credits = static_cast<std::uint32_t>(random() % 4 != 0 ? 0 : random() % 3);
+      const auto flags = static_cast<std::uint32_t>(random() % 16 != 0 ? 0 : random() & 0xff0);
+      const auto bytes = static_cast<std::uint32_t>(
+          type == 1 ? random() % (kChunkBytes + 1) : type < 4 ? random() % 32 : random() % 2);
+      if (!side.wire.inject(credits << 16 | flags | type, body.data(), bytes)) break;
+      side.wire.take_in(side.lane);
+      std::byte to[5000];
+      const iovec piece{to, random() % sizeof to};
+      if (random() % 2) side.lane.read(&piece, 1, 0, random() % 4 == 0);
+      if (random() % 4 == 0) side.put(1 + random() % 50'000);
+      if (random() % 32 == 0) side.lane.ask_to_leave();
+      if (random() % 4 == 0) side.wire.swallow();
+      if (random() % 4 == 0) side.wire.complete();
+      side.lane.turn();
+      most_unread = std::max(most_unread, side.lane.unread());
+    }
+    side.lane.cut();
+    side.drop(side.lane.unread());
+    ASSERT_EQ(side.lane.unread(), 0u);
+    ASSERT_FALSE(::testing::Test::HasFailure());
+  }
+}
+
+}  // namespace
+}  // namespace viaduct::sovia

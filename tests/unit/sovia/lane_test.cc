@@ -1,0 +1,293 @@
+// How lanes come up, go down and end.
+#include "sovia/lane/lane.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "tests/unit/sovia/lane_pair.h"
+
+namespace viaduct::sovia {
+namespace {
+
+using State = Lane::State;
+
+// ---------------------------------------------------------------------------- greeting
+
+TEST(LaneGreeting, BringsTheTokenAndTheWindow) {
+  LanePair pair;
+  pair.a.lane.greet(LanePair::kTokenA);
+  EXPECT_FALSE(pair.b.lane.greeted());
+  pair.pass();
+  ASSERT_TRUE(pair.b.lane.greeted());
+  EXPECT_FALSE(pair.a.lane.greeted());
+  EXPECT_EQ(std::memcmp(pair.b.lane.peer_token(), LanePair::kTokenA, kTokenBytes), 0);
+}
+
+TEST(LaneGreeting, DataWaitsForTheWindow) {
+  LanePair pair;
+  pair.a.lane.greet(LanePair::kTokenA);
+  pair.a.lane.start(17);
+  EXPECT_EQ(pair.a.put(100), 100u);
+  pair.pass();
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 0u);
+  EXPECT_TRUE(pair.b.lane.started());
+  EXPECT_EQ(pair.b.lane.peer_kernel_bytes(), 17u);
+  pair.b.lane.greet(LanePair::kTokenB);
+  pair.drain();
+  EXPECT_EQ(pair.b.read, 100u);
+}
+
+TEST(LaneGreeting, NothingGoesBeforeTheOwnOne) {
+  LanePair pair;
+  pair.b.lane.greet(LanePair::kTokenB);
+  pair.settle();
+  pair.a.lane.start(0);
+  EXPECT_EQ(pair.a.lane.sending(), State::kIdle);
+  pair.a.lane.ask_to_leave();
+  pair.a.lane.finish(false);
+  pair.settle();
+  EXPECT_EQ(pair.a.wire.on_way(), 0u);
+  pair.a.lane.greet(LanePair::kTokenA);
+  pair.settle();
+  EXPECT_TRUE(pair.a.lane.over());
+  EXPECT_FALSE(pair.a.lane.broken() || pair.b.lane.broken());
+}
+
+// ---------------------------------------------------------------------------- states
+
+TEST(LaneStates, OneDirectionGoesUpAndDown) {
+  LanePair pair;
+  pair.greet();
+  pair.a.lane.start(5);
+  EXPECT_EQ(pair.a.lane.sending(), State::kUp);
+  pair.pass();
+  EXPECT_EQ(pair.b.lane.receiving(), State::kUp);
+  EXPECT_EQ(pair.b.lane.sending(), State::kIdle);
+  pair.a.put(10);
+  pair.a.lane.finish(true);
+  EXPECT_EQ(pair.a.lane.sending(), State::kEnding);
+  EXPECT_EQ(pair.a.put(10), 0u);
+  pair.a.wire.deliver();
+  pair.b.wire.take_in(pair.b.lane);
+  EXPECT_EQ(pair.b.lane.receiving(), State::kUp);
+  pair.pass();
+  EXPECT_EQ(pair.b.lane.receiving(), State::kEnded);
+  EXPECT_TRUE(pair.b.lane.peer_closed());
+  EXPECT_EQ(pair.a.lane.sending(), State::kEnded);
+  EXPECT_FALSE(pair.a.lane.over());
+  EXPECT_EQ(pair.b.get(100), 10u);
+}
+
+// START, FIN and LEAVE of both ends in all orders, with the packets passing between some of them.
+TEST(LaneStates, AllOrdersEndWell) {
+  enum Step { kStartA, kStartB, kFinishA, kFinishB, kLeaveA, kLeaveB, kSteps };
+  int order[kSteps] = {0, 1, 2, 3, 4, 5};
+  do {
+    for (const unsigned passing : {0u, 0b111111u, 0b010101u, 0b101010u, 0b000011u, 0b001100u}) {
+      LanePair pair(window(2, 1));
+      pair.greet();
+      for (int i = 0; i < kSteps; ++i) {
+        switch (order[i]) {
+          case kStartA: pair.a.lane.start(0); pair.a.put(7); break;
+          case kStartB: pair.b.lane.start(0); pair.b.put(7); break;
+          case kFinishA: pair.a.lane.finish(false); break;
+          case kFinishB: pair.b.lane.finish(true); break;
+          case kLeaveA: pair.a.lane.ask_to_leave(); break;
+          case kLeaveB: pair.b.lane.ask_to_leave(); break;
+        }
+        if ((passing >> i & 1) != 0) pair.pass();
+      }
+      pair.drain();
+      ASSERT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+      ASSERT_FALSE(pair.a.lane.broken() || pair.b.lane.broken());
+      pair.expect_all_read();
+      ASSERT_FALSE(::testing::Test::HasFailure());
+    }
+  } while (std::next_permutation(order, order + kSteps));
+}
+
+TEST(LaneStates, BothFinishAtOnce) {
+  LanePair pair;
+  pair.start();
+  pair.a.put(1000);
+  pair.b.put(2000);
+  pair.a.lane.finish(true);
+  pair.b.lane.finish(true);
+  pair.settle();
+  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+  EXPECT_TRUE(pair.a.lane.peer_closed() && pair.b.lane.peer_closed());
+  EXPECT_EQ(pair.a.lane.unread(), 2000u);
+  pair.drain();
+  pair.expect_all_read();
+}
+
+TEST(LaneStates, LeaveIsSentOnceHoweverOftenItIsAskedFor) {
+  LanePair pair;
+  pair.start();
+  for (int i = 0; i < 100; ++i) pair.a.lane.ask_to_leave();
+  pair.settle();
+  for (int i = 0; i < 100; ++i) pair.a.lane.ask_to_leave();
+  pair.settle();
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kLeave), 1u);
+  EXPECT_TRUE(pair.b.lane.peer_leaves());
+  EXPECT_EQ(pair.b.lane.sending(), State::kEnded);
+  EXPECT_FALSE(pair.a.lane.broken());
+}
+
+// A program that writes without end must not keep its FIN from going.
+TEST(LaneStates, NothingIsTakenOnceTheEndWaitsForCredits) {
+  LanePair pair(window(2, 1));
+  pair.start();
+  while (pair.a.put(kChunkBytes) != 0) {
+  }
+  pair.pass();
+  pair.a.lane.finish(false);
+  const std::uint64_t written = pair.a.written;
+  while (pair.a.lane.sending() != State::kEnded) {
+    EXPECT_EQ(pair.a.put(1000), 0u);
+    EXPECT_FALSE(pair.a.put_direct(1000));
+    pair.b.get(kChunkBytes);
+    pair.settle();
+  }
+  EXPECT_EQ(pair.a.written, written);
+  pair.drain();
+  pair.expect_all_read();
+}
+
+// Who leaves does not wait for its program to read, nor for the peer's.
+TEST(LaneStates, LeavingNeedsNoReader) {
+  LanePair pair(window(4, 2));
+  pair.start();
+  while (pair.a.put(kChunkBytes) != 0) {
+  }
+  while (pair.b.put(kChunkBytes) != 0) {
+  }
+  pair.settle();
+  EXPECT_FALSE(pair.a.lane.over());
+  pair.a.lane.finish(false);
+  pair.a.lane.ask_to_leave();
+  pair.settle();
+  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+  EXPECT_FALSE(pair.a.lane.broken() || pair.b.lane.broken());
+  EXPECT_EQ(pair.a.lane.unread(), pair.b.written);
+  EXPECT_EQ(pair.b.lane.unread(), pair.a.written);
+  pair.drain();
+  pair.expect_all_read();
+}
+
+TEST(LaneStates, LeavingNeedsNoReaderAfterThePeersFinEither) {
+  LanePair pair(window(4, 2));
+  pair.start();
+  pair.b.lane.finish(false);
+  while (pair.a.put(kChunkBytes) != 0) {
+  }
+  pair.settle();
+  pair.a.lane.finish(false);
+  pair.a.lane.ask_to_leave();
+  pair.settle();
+  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+  pair.drain();
+  pair.expect_all_read();
+}
+
+// ---------------------------------------------------------------------------- changes
+
+TEST(LaneChanges, TellWhatHasChanged) {
+  LanePair pair(window(1, 1));
+  unsigned changes = 0;
+  const auto next = [&](LaneSide& from, LaneSide& to) {
+    changes = 0;
+    from.wire.deliver();
+    to.wire.take_in(to.lane, &changes);
+    return changes;
+  };
+  pair.a.lane.greet(LanePair::kTokenA);
+  pair.b.lane.greet(LanePair::kTokenB);
+  EXPECT_NE(next(pair.a, pair.b) & Lane::kState, 0u);
+  EXPECT_NE(next(pair.b, pair.a) & Lane::kState, 0u);
+  EXPECT_NE(next(pair.a, pair.b) & Lane::kState, 0u);  // TRUST
+  EXPECT_NE(next(pair.b, pair.a) & Lane::kState, 0u);
+  pair.a.lane.start(0);
+  EXPECT_NE(next(pair.a, pair.b) & Lane::kState, 0u);
+  pair.a.put(10);
+  EXPECT_NE(next(pair.a, pair.b) & Lane::kReadable, 0u);
+  pair.b.get(10);
+  EXPECT_NE(next(pair.b, pair.a) & Lane::kWritable, 0u);  // ACK
+  pair.a.lane.finish(false);
+  EXPECT_EQ(next(pair.a, pair.b) & (Lane::kReadable | Lane::kState),
+            Lane::kReadable | Lane::kState);
+  EXPECT_NE(next(pair.b, pair.a) & Lane::kState, 0u);  // FINACK
+  pair.b.lane.finish(false);
+  EXPECT_NE(next(pair.b, pair.a) & Lane::kReadable, 0u);
+  EXPECT_EQ(pair.a.lane.cut(), unsigned{Lane::kReadable | Lane::kWritable | Lane::kState});
+}
+
+// ---------------------------------------------------------------------------- cut
+
+TEST(LaneCut, InEveryStateLeavesWhatHasComeReadable) {
+  for (int state = 0; state < 9; ++state) {
+    LanePair pair(window(2, 2));
+    if (state >= 1) pair.a.lane.greet(LanePair::kTokenA);
+    if (state >= 2) pair.b.lane.greet(LanePair::kTokenB);
+    pair.pass();
+    if (state >= 3) pair.a.lane.start(0);
+    if (state >= 4) pair.b.lane.start(0);
+    pair.pass();
+    if (state >= 5) {
+      for (int i = 0; i < 10; ++i) pair.a.put(100);
+      pair.b.put(100);
+    }
+    if (state >= 6) pair.pass();
+    if (state >= 7) pair.a.lane.finish(true);
+    if (state >= 8) pair.b.lane.ask_to_leave();
+    for (LaneSide* const side : {&pair.a, &pair.b}) {
+      side->wire.break_down();
+      side->lane.cut();
+      EXPECT_TRUE(side->lane.broken() && side->lane.over());
+      EXPECT_EQ(side->put(100), 0u);
+      EXPECT_FALSE(side->put_direct(100));
+      side->lane.start(0);
+      side->lane.ask_to_leave();
+      side->lane.finish(true);
+      side->lane.flush();
+      side->lane.turn();
+      side->lane.set_aside();
+      const std::size_t unread = side->lane.unread();
+      EXPECT_EQ(side->get(10'000, true), unread);
+      EXPECT_EQ(side->get(10'000), unread);
+      side->lane.deafen();
+      side->lane.cut();
+    }
+  }
+}
+
+// The connection may be seen to be over by a send before what had come is taken in.
+TEST(LaneCut, WhatCameBeforeAFailedSendStillCounts) {
+  LanePair pair;
+  pair.start();
+  pair.a.put(1000);
+  pair.a.lane.finish(true);
+  while (pair.a.wire.deliver()) {
+  }
+  pair.b.wire.break_down();
+  pair.b.put(10);
+  EXPECT_TRUE(pair.b.lane.broken());
+  while (pair.b.wire.take_in(pair.b.lane)) {
+  }
+  EXPECT_EQ(pair.b.lane.receiving(), State::kEnded);
+  EXPECT_TRUE(pair.b.lane.peer_closed());
+  EXPECT_EQ(pair.b.get(2000), 1000u);
+}
+
+TEST(LaneCut, SomethingMayBeLostOnceThePeerIsTrusted) {
+  LanePair pair;
+  pair.start();
+  pair.a.wire.break_down();
+  pair.a.lane.cut();
+  EXPECT_TRUE(pair.a.lane.lost());
+}
+
+}  // namespace
+}  // namespace viaduct::sovia

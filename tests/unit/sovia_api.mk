@@ -1,0 +1,26 @@
+# Unit tests of the sockets layer around the lanes.
+
+check_PROGRAMS += tests/unit/sovia/api_test tests/unit/sovia/receive_test
+TESTS += tests/unit/sovia/api_test tests/unit/sovia/receive_test \
+	tests/sovia/symbols.test tests/sovia/names.test \
+	tests/sovia/pages.test tests/sovia/launcher.test
+EXTRA_DIST += tests/sovia/symbols.test tests/sovia/names.test tests/sovia/pages.test \
+	tests/sovia/launcher.test
+tests_unit_sovia_api_test_SOURCES = \
+	sovia/launcher/counters_reader.cc \
+	tests/unit/sovia/counters_test.cc \
+	tests/unit/sovia/connection.h \
+	tests/unit/sovia/link_test.cc \
+	tests/unit/sovia/loopback.h \
+	tests/unit/sovia/options_test.cc \
+	tests/unit/sovia/reset_test.cc \
+	tests/unit/sovia/residue_test.cc \
+	tests/unit/sovia/stdio_test.cc \
+	tests/unit/sovia/table_test.cc
+tests_unit_sovia_api_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_api_test_LDADD = libsovia_parts.la libvipl.la $(TEST_LIBS)
+
+# By itself: it begins with one thread, and counts the kernel's calls.
+tests_unit_sovia_receive_test_SOURCES = tests/unit/sovia/receive_test.cc
+tests_unit_sovia_receive_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_receive_test_LDADD = libsovia_parts.la libvipl.la $(TEST_LIBS)

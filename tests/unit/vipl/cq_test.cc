@@ -1,0 +1,181 @@
+// Completion queues.
+#include <thread>
+
+#include "tests/unit/vipl/fixture.h"
+
+namespace viaduct::test {
+namespace {
+
+using ViplCq = ViplTest;
+
+void expect_entry(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, VIP_BOOLEAN receive) {
+  VIP_VI_HANDLE whose = nullptr;
+  VIP_BOOLEAN which = 5;
+  ASSERT_EQ(VipCQWait(cq, 5000, &whose, &which), VIP_SUCCESS);
+  EXPECT_EQ(whose, vi);
+  EXPECT_EQ(which, receive);
+}
+
+void expect_nothing(VIP_CQ_HANDLE cq) {
+  VIP_VI_HANDLE whose = cq;
+  VIP_BOOLEAN which = 5;
+  EXPECT_EQ(VipCQDone(cq, &whose, &which), VIP_NOT_DONE);
+  EXPECT_EQ(whose, nullptr);
+  EXPECT_EQ(VipCQWait(cq, 0, &whose, &which), VIP_TIMEOUT);
+}
+
+TEST_F(ViplCq, NamesViAndQueueInOrderAndDoneSucceedsAtOnce) {
+  start();
+  const VIP_CQ_HANDLE cq = make_cq();
+  const VIP_VI_HANDLE one = connected_vi(cq, cq);
+  const VIP_VI_HANDLE two = connected_vi(nullptr, cq);
+  expect_nothing(cq);
+  for (const VIP_VI_HANDLE vi : {one, two, one}) {
+    ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
+    ASSERT_EQ(VipPostSend(vi, filled(0, 8, 1), memory), VIP_SUCCESS);
+    VIP_DESCRIPTOR* done = nullptr;
+    if (vi == one) {
+      expect_entry(cq, one, VIP_FALSE);
+      EXPECT_EQ(VipSendDone(one, &done), VIP_SUCCESS);
+    } else {
+      EXPECT_EQ(VipSendWait(two, 5000, &done), VIP_SUCCESS);
+    }
+    expect_entry(cq, vi, VIP_TRUE);
+    EXPECT_EQ(VipRecvDone(vi, &done), VIP_SUCCESS);
+  }
+  expect_nothing(cq);
+}
+
+TEST_F(ViplCq, PassesOverEntriesOfDescriptorsAlreadyTaken) {
+  start();
+  const VIP_CQ_HANDLE cq = make_cq();
+  const VIP_VI_HANDLE vi = connected_vi(cq, cq);
+  for (unsigned i = 0; i < 3; ++i) exchange(vi, filled(0, 8, 1), packet(1, 8));
+  expect_nothing(cq);
+  ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
+  ASSERT_EQ(VipPostSend(vi, filled(0, 8, 1), memory), VIP_SUCCESS);
+  expect_entry(cq, vi, VIP_FALSE);
+  expect_entry(cq, vi, VIP_TRUE);
+}
+
+TEST_F(ViplCq, NeverNamesADestroyedVi) {
+  start();
+  const VIP_CQ_HANDLE cq = make_cq();
+  const VIP_VI_HANDLE gone = connected_vi(cq, cq);
+  for (unsigned i = 0; i < 10; ++i) {
+    ASSERT_EQ(VipPostRecv(gone, packet(i, 8), memory), VIP_SUCCESS);
+  }
+  ASSERT_EQ(VipDisconnect(gone), VIP_SUCCESS);
+  ASSERT_EQ(VipDestroyVi(gone), VIP_SUCCESS);
+  const VIP_VI_HANDLE vi = connected_vi(cq, cq);  // takes the same index
+  expect_nothing(cq);
+  ASSERT_EQ(VipPostSend(vi, filled(0, 8, 1), memory), VIP_SUCCESS);
+  ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
+  ASSERT_EQ(VipDisconnect(vi), VIP_SUCCESS);
+  VIP_VI_HANDLE whose = nullptr;
+  VIP_BOOLEAN which;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(VipCQWait(cq, 5000, &whose, &which), VIP_SUCCESS);
+    EXPECT_EQ(whose, vi);
+  }
+  expect_nothing(cq);
+}
+
+TEST_F(ViplCq, LosesNoEntryWhenMoreCompleteThanAreShown) {
+  FakeAgent::Options options;
+  options.cq_window = 4;
+  start(options);
+  const VIP_CQ_HANDLE cq = make_cq();
+  const VIP_VI_HANDLE vi = connected_vi(nullptr, cq);
+  for (int round = 0; round < 3; ++round) {
+    for (unsigned i = 0; i < 500; ++i) {
+      ASSERT_EQ(VipPostRecv(vi, packet(i, 8), memory), VIP_SUCCESS);
+    }
+    for (unsigned i = 0; i < 500; ++i) {
+      ASSERT_EQ(VipPostSend(vi, packet(600 + i, 8), memory), VIP_SUCCESS);
+    }
+    for (unsigned i = 0; i < 500; ++i) {
+      VIP_DESCRIPTOR* done = nullptr;
+      expect_entry(cq, vi, VIP_TRUE);
+      ASSERT_EQ(VipRecvDone(vi, &done), VIP_SUCCESS);
+      ASSERT_EQ(done, &arena[i].descriptor);
+      ASSERT_EQ(VipSendWait(vi, 5000, &done), VIP_SUCCESS);
+    }
+    expect_nothing(cq);
+  }
+}
+
+TEST_F(ViplCq, GoesRoundItsRing) {
+  start();
+  const VIP_CQ_HANDLE cq = make_cq();
+  const VIP_VI_HANDLE vi = connected_vi(cq, cq);
+  for (unsigned i = 0; i < layout::kCqRingEntries * 5 / 4; ++i) {
+    ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
+    ASSERT_EQ(VipPostSend(vi, packet(0, 8), memory), VIP_SUCCESS);
+    VIP_DESCRIPTOR* done = nullptr;
+    expect_entry(cq, vi, VIP_FALSE);
+    ASSERT_EQ(VipSendDone(vi, &done), VIP_SUCCESS);
+    expect_entry(cq, vi, VIP_TRUE);
+    ASSERT_EQ(VipRecvDone(vi, &done), VIP_SUCCESS);
+  }
+}
+
+TEST_F(ViplCq, WakesASleeperAndTimesOutOtherwise) {
+  start();
+  const VIP_CQ_HANDLE cq = make_cq();
+  const VIP_VI_HANDLE vi = connected_vi(nullptr, cq);
+  VIP_VI_HANDLE whose;
+  VIP_BOOLEAN which;
+  EXPECT_EQ(VipCQWait(cq, 20, &whose, &which), VIP_TIMEOUT);
+  ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
+  std::thread sleeper([&] { expect_entry(cq, vi, VIP_TRUE); });
+  usleep(10000);
+  EXPECT_EQ(VipPostSend(vi, packet(0, 8), memory), VIP_SUCCESS);
+  sleeper.join();
+}
+
+TEST_F(ViplCq, LetsASleeperGoWhenItIsDestroyed) {
+  start();
+  const VIP_CQ_HANDLE cq = make_cq();
+  std::thread sleeper([&] {
+    VIP_VI_HANDLE whose = cq;
+    VIP_BOOLEAN which;
+    EXPECT_EQ(VipCQWait(cq, VIP_INFINITE, &whose, &which), VIP_INVALID_PARAMETER);
+    EXPECT_EQ(whose, nullptr);
+  });
+  usleep(20000);
+  EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+  sleeper.join();
+  VIP_VI_HANDLE whose;
+  VIP_BOOLEAN which;
+  EXPECT_EQ(VipCQDone(cq, &whose, &which), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipDestroyCQ(cq), VIP_INVALID_PARAMETER);
+}
+
+TEST_F(ViplCq, IsNotDestroyedWhileAViUsesIt) {
+  start();
+  const VIP_CQ_HANDLE cq = make_cq();
+  const VIP_VI_HANDLE vi = make_vi(cq, nullptr);
+  EXPECT_EQ(VipDestroyCQ(cq), VIP_ERROR_RESOURCE);
+  ASSERT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+  EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
+}
+
+TEST_F(ViplCq, RefusesImpossibleSizesAndForeignQueues) {
+  start();
+  VIP_CQ_HANDLE cq = nullptr;
+  EXPECT_EQ(VipCreateCQ(nic, 0, &cq), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipCreateCQ(nic, 1ul << 40, &cq), VIP_ERROR_RESOURCE);
+  EXPECT_EQ(VipCreateCQ(nic, 1, nullptr), VIP_INVALID_PARAMETER);
+  VIP_NIC_HANDLE other = nullptr;
+  ASSERT_EQ(VipOpenNic("nic0", &other), VIP_SUCCESS);
+  ASSERT_EQ(VipCreateCQ(other, 16, &cq), VIP_SUCCESS);
+  VIP_VI_ATTRIBUTES a = attributes();
+  VIP_VI_HANDLE vi;
+  EXPECT_EQ(VipCreateVi(nic, &a, cq, nullptr, &vi), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipCreateVi(nic, &a, nullptr, nic, &vi), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(VipCloseNic(other), VIP_SUCCESS);
+}
+
+}  // namespace
+}  // namespace viaduct::test
