@@ -53,7 +53,6 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/control_socket.cc kagent/agent/control_socket.h \
 	kagent/agent/counter_table.cc kagent/agent/counter_table.h \
 	kagent/agent/counters_client.cc kagent/agent/counters_client.h \
-	xdp/descriptor.h \
 	kagent/agent/device_names.cc kagent/agent/device_names.h \
 	kagent/agent/event_loop.cc kagent/agent/event_loop.h \
 	kagent/contract/granted_home.h \

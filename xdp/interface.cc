@@ -17,7 +17,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "xdp/open_port.h"
+#include "xdp/port_error.h"
 
 namespace viaduct {
 namespace {

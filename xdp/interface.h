@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "xdp/port.h"
 
@@ -27,6 +28,9 @@ bool is_running(const std::string& name);
 
 // Whether the interface is still there under its index, and has the address that it had.
 bool is_unchanged(const Interface& interface);
+
+// The IP addresses of an interface as text, IPv4 first; empty when it has none or does not exist.
+std::vector<std::string> interface_addresses(const std::string& interface);
 
 }  // namespace viaduct
 

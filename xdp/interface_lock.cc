@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "xdp/open_port.h"
+#include "xdp/port_error.h"
 
 namespace viaduct {
 namespace {

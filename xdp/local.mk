@@ -29,6 +29,9 @@ libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/grant/macvlan.cc xdp/grant/macvlan.h \
 	xdp/null_port.cc xdp/null_port.h \
 	xdp/open_port.cc xdp/open_port.h \
+	xdp/port_error.h xdp/port_options.h xdp/ether_type.h \
+	xdp/descriptor.h \
+	xdp/grant/filter_entry.h xdp/grant/granted_child.h \
 	xdp/pcap_port.cc xdp/pcap_port.h \
 	xdp/port.h \
 	xdp/bpf/steering.cc xdp/bpf/steering.h \

@@ -12,7 +12,7 @@
 
 #include "xdp/xsk/chunk.h"
 #include "xdp/grant/grant_entry.h"
-#include "xdp/open_port.h"
+#include "xdp/port_error.h"
 
 namespace viaduct {
 namespace {

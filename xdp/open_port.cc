@@ -6,6 +6,7 @@
 #include "xdp/interface.h"
 #include "xdp/interface_lock.h"
 #include "xdp/pcap_port.h"
+#include "xdp/port_error.h"
 
 namespace viaduct {
 

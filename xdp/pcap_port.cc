@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "xdp/bpf/steering.h"
+#include "xdp/port_error.h"
 
 namespace viaduct {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "xdp/interface.h"
 #include "xdp/interface_lock.h"
-#include "xdp/open_port.h"
+#include "xdp/port_options.h"
 
 struct pcap;
 

@@ -85,7 +85,7 @@ inline constexpr std::size_t kMaxNics = 16;
 struct NicConfig {
   std::string interface;
   PortKind port = PortKind::kAuto;
-  std::uint16_t ether_type = 0x88b5;
+  std::uint16_t ether_type = VIADUCT_ETHER_TYPE;
   std::uint32_t frames = 8192;
   std::uint32_t ring = 2048;
 };

@@ -47,11 +47,12 @@
 
 #include "kagent/contract/crc32c.h"
 #include "kagent/contract/flow.h"
+#include "xdp/ether_type.h"
 #include "xdp/port.h"
 
 namespace viaduct::wire {
 
-inline constexpr std::uint16_t kDefaultEtherType = 0x88b5;  // IEEE 802 local experimental 1
+inline constexpr std::uint16_t kDefaultEtherType = VIADUCT_ETHER_TYPE;
 inline constexpr std::uint8_t kVersion = 3;
 inline constexpr std::size_t kEthernetBytes = 14;
 inline constexpr std::size_t kHeaderBytes = 40;

@@ -13,7 +13,7 @@
 #include "xdp/grant/grant_entry.h"
 
 // Set before loading.
-const volatile __u16 ether_type = 0x88b5;  // host byte order
+const volatile __u16 ether_type = 0;  // host byte order
 const volatile __u32 most_bytes = 1514;
 const volatile __u16 host[3] = {};         // the interface's own address
 const volatile __u32 host_at = 54;         // where CONNECT_REQUEST and _ACCEPT have it

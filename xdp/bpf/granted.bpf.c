@@ -6,7 +6,7 @@
 #include <bpf/bpf_helpers.h>
 
 // Set before loading.
-const volatile __u16 ether_type = 0x88b5;  // host byte order
+const volatile __u16 ether_type = 0;  // host byte order
 const volatile __u16 address[3] = {};      // as the words of a frame
 
 struct {

@@ -8,7 +8,7 @@
 #include <xdp/xdp_helpers.h>
 
 // Set before loading.
-const volatile __u16 ether_type = 0x88b5;  // host byte order
+const volatile __u16 ether_type = 0;  // host byte order
 const volatile __u8 address[6] = {};
 
 struct {

@@ -21,7 +21,7 @@
 #include <string>
 
 #include "xdp/grant/child_programs.h"
-#include "xdp/open_port.h"
+#include "xdp/port_error.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
 #include "xdp/bpf/steer.skel.h"

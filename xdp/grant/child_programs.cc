@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "xdp/grant/grant_filter.h"
+#include "xdp/grant/granted_child.h"
 #include "xdp/grant/macvlan.h"
 
 namespace viaduct {

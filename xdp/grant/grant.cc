@@ -16,9 +16,10 @@
 #include <utility>
 
 #include "xdp/grant/child_programs.h"
+#include "xdp/grant/granted_child.h"
 #include "xdp/xsk/chunk.h"
 #include "xdp/grant/macvlan.h"
-#include "xdp/open_port.h"
+#include "xdp/port_error.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
 #include "xdp/bpf/granted.skel.h"

@@ -18,6 +18,7 @@
 #include "xdp/grant/grant_filter.h"
 #include "xdp/grant/grant_remains.h"
 #include "xdp/grant/granted_layout.h"
+#include "xdp/ether_type.h"
 
 namespace viaduct {
 
@@ -25,7 +26,7 @@ class Grant {
  public:
   struct Options {
     GrantFilter& filter;  // of the interface; must outlive the grant
-    std::uint16_t ether_type = 0x88b5;
+    std::uint16_t ether_type = VIADUCT_ETHER_TYPE;
     // A quarter of it is for sending. With chunks of 4096 bytes (MTU beyond 1774) half as many
     // frames fit: 5 MiB let the program keep more frames than a connection has under way.
     std::size_t umem_bytes = std::size_t{4} << 20;

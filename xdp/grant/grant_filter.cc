@@ -14,8 +14,7 @@
 
 #include "xdp/xsk/chunk.h"
 #include "xdp/grant/grant_entry.h"
-#include "xdp/grant/grant_remains.h"
-#include "xdp/open_port.h"
+#include "xdp/port_error.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
 #include "xdp/bpf/grant_filter.skel.h"
@@ -52,14 +51,6 @@ void add_up(GrantFilter::Counts& to, const GrantFilter::Counts& more) {
 }
 
 }  // namespace
-
-std::string child_prefix(int lower) {
-  return "vdg" + std::to_string(lower) + ".";
-}
-
-std::string child_name(const Interface& lower, std::uint32_t number) {
-  return child_prefix(lower.index) + std::to_string(number);
-}
 
 GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type,
                          const GrantRemains* remains)

@@ -11,8 +11,6 @@
 #ifndef VIADUCT_XDP_GRANT_GRANT_FILTER_H
 #define VIADUCT_XDP_GRANT_GRANT_FILTER_H
 
-#include <sys/types.h>
-
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -23,13 +21,13 @@
 #include <thread>
 #include <vector>
 
+#include "xdp/grant/filter_entry.h"
+#include "xdp/grant/grant_remains.h"
 #include "xdp/interface.h"
 
 struct grant_filter_bpf;
 
 namespace viaduct {
-
-struct GrantRemains;
 
 // Where in a frame a connection request or its acceptance says which host it comes from, see
 // viaduct-wire(7). (Ports do not know the wire format; the unit test compares.)
@@ -59,19 +57,11 @@ class GrantFilter {
 
   // A number for a new grant, not used lately, and a random address that goes with it. Throws
   // PortError when there are too many. Nothing of it leaves the host until enter().
-  struct Entry {
-    std::uint32_t number;
-    std::uint32_t mark;
-    MacAddress address;
-  };
+  using Entry = FilterEntry;
   Entry add();
   // One for the agent's own port: the same as the one before had, if it had one.
   Entry add_desk();
-  // Whose port it is and, by their numbers, the files in memory that came with it.
-  struct Holder {
-    uid_t user;
-    std::uint64_t device, home, umem;
-  };
+  using Holder = FilterHolder;
   void enter(const Entry& entry, int ifindex, bool agents_own, const Holder* holder = nullptr);
   // Nothing of it leaves the host from here on. After remove() its number may be used again: not
   // before nobody has a socket with its mark, who could send from the next one's address.
@@ -110,11 +100,6 @@ class GrantFilter {
   std::deque<std::function<void()>> work_;
   bool ending_ = false;
 };
-
-// How the children are called: "vdg<index of the lower interface>.<number>".
-std::string child_prefix(int lower);
-std::string child_name(const Interface& lower, std::uint32_t number);
-inline constexpr char kChildAlias[] = "viaduct granted port";
 
 }  // namespace viaduct
 

@@ -11,6 +11,7 @@
 
 #include "xdp/grant/child_programs.h"
 #include "xdp/grant/grant_entry.h"
+#include "xdp/grant/granted_child.h"
 #include "xdp/grant/macvlan.h"
 #include "xdp/bpf/steering.h"
 
@@ -90,8 +91,8 @@ void find_tables(GrantRemains& out) {
   }
 }
 
-GrantFilter::Entry entry_of(std::uint32_t number, const grant_entry& value) {
-  GrantFilter::Entry out{number, VIADUCT_GRANT_MARK + number, {}};
+FilterEntry entry_of(std::uint32_t number, const grant_entry& value) {
+  FilterEntry out{number, VIADUCT_GRANT_MARK + number, {}};
   std::memcpy(out.address.data(), value.address, out.address.size());
   return out;
 }
@@ -104,7 +105,7 @@ void find_ports(const Interface& lower, std::uint16_t ether_type, GrantRemains& 
     if (bpf_map_lookup_elem(out.grants.get(), &number, &value) != 0) continue;
     if (value.holder == GRANT_NOBODY) continue;
     const bool same = value.version == VIADUCT_GRANT_VERSION && value.ether_type == ether_type;
-    const GrantFilter::Entry entry = entry_of(number, value);
+    const FilterEntry entry = entry_of(number, value);
     const auto child = std::find_if(children.begin(), children.end(), [&](const Child& each) {
       return each.ifindex == static_cast<int>(value.ifindex) &&
              each.name == child_name(lower, number) && each.address == entry.address;
@@ -130,17 +131,6 @@ void find_ports(const Interface& lower, std::uint16_t ether_type, GrantRemains& 
 }
 
 }  // namespace
-
-bpf_tc_hook classic_hook(int ifindex) {
-  DECLARE_LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex, .attach_point = BPF_TC_EGRESS);
-  return hook;
-}
-
-void detach_classic(int ifindex) {
-  bpf_tc_hook hook = classic_hook(ifindex);
-  DECLARE_LIBBPF_OPTS(bpf_tc_opts, which, .handle = kClassicHandle, .priority = kClassicPriority);
-  bpf_tc_detach(&hook, &which);
-}
 
 GrantRemains take_remains(const Interface& lower, std::uint16_t ether_type) {
   silence_xdp_libraries();

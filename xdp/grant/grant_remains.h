@@ -6,25 +6,22 @@
 #ifndef VIADUCT_XDP_GRANT_GRANT_REMAINS_H
 #define VIADUCT_XDP_GRANT_GRANT_REMAINS_H
 
-#include <linux/bpf.h>
-
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "xdp/descriptor.h"
-#include "xdp/grant/grant_filter.h"
-
-struct bpf_tc_hook;
+#include "xdp/grant/filter_entry.h"
+#include "xdp/interface.h"
 
 namespace viaduct {
 
 struct GrantRemains {
   struct Port {
-    GrantFilter::Entry entry;
+    FilterEntry entry;
     int ifindex;
     std::uint16_t ether_type;
-    GrantFilter::Holder holder;
+    FilterHolder holder;
     Descriptor program;  // on the child
   };
 
@@ -32,7 +29,7 @@ struct GrantRemains {
   Descriptor grants, counts;               // ... and its tables
   bool classic = false;                    // attached by clsact
   std::vector<Port> ports;                 // whole, and in use by somebody who holds the socket
-  std::optional<GrantFilter::Entry> desk;  // the entry of the agent's own child, which is gone
+  std::optional<FilterEntry> desk;  // the entry of the agent's own child, which is gone
   unsigned removed = 0;                    // children
 };
 
@@ -44,14 +41,6 @@ GrantRemains take_remains(const Interface& lower, std::uint16_t ether_type);
 // Deletes everything that an earlier agent has left: children, then the filter. Returns how many
 // children there were.
 unsigned remove_remains(const Interface& lower);
-
-// How the filter is attached. TCX is newer (Linux 6.6) than the headers may be; the other way is
-// for kernels without it. A program that is attached by itself and not by a link stays until it is
-// detached.
-inline constexpr auto kTcxEgress = static_cast<bpf_attach_type>(47);
-inline constexpr std::uint32_t kClassicHandle = 0x5649, kClassicPriority = 0x5649;
-bpf_tc_hook classic_hook(int ifindex);
-void detach_classic(int ifindex);
 
 }  // namespace viaduct
 

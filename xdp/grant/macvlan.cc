@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "xdp/open_port.h"
+#include "xdp/port_error.h"
 
 namespace viaduct {
 namespace {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "xdp/xsk/chunk.h"
+#include "xdp/port_error.h"
 
 namespace viaduct {
 namespace {

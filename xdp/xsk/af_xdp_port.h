@@ -13,7 +13,7 @@
 #include "xdp/xsk/af_xdp_queue.h"
 #include "xdp/interface.h"
 #include "xdp/interface_lock.h"
-#include "xdp/open_port.h"
+#include "xdp/port_options.h"
 #include "xdp/bpf/xdp_attachment.h"
 
 namespace viaduct {

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "xdp/xsk/chunk.h"
-#include "xdp/open_port.h"
+#include "xdp/port_error.h"
 #include "xdp/xsk/xsk_socket.h"
 
 namespace viaduct {

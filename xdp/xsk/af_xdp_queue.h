@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "xdp/open_port.h"
+#include "xdp/port_options.h"
 #include "xdp/port.h"
 #include "xdp/xsk/xsk_queue.h"
 
