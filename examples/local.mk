@@ -72,4 +72,6 @@ tests_lab_lab_faults_SOURCES = \
 	tests/lab/port_ring.cc tests/lab/port_ring.h
 
 include examples/legacy/legacy.mk
+if WITH_SOVIA
 include examples/ftp/ftp.mk
+endif

@@ -88,8 +88,12 @@ viad_SOURCES = kagent/agent/viad_main.cc
 viad_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS)
 viad_LDADD = libviaduct_agent.la libviaduct_xdp.la
 
-# For whoever wants them: neither is put where it would take effect by itself.
+# Neither is put where it would take effect by itself, unless configure was told to.
+if WITH_SYSTEMD_UNIT
+systemdsystemunit_DATA = kagent/viad.service
+else
 pkgdata_DATA = kagent/viad.service
+endif
 dist_pkgdata_DATA = kagent/viad.conf
 EXTRA_DIST += kagent/viad.service.in
 CLEANFILES += kagent/viad.service

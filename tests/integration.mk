@@ -4,7 +4,6 @@
 integration_tests = \
 	tests/integration/conformance_hosted.test \
 	tests/integration/conformance.test \
-	tests/integration/sovia_semantics.test \
 	tests/integration/port.test \
 	tests/integration/granted.test \
 	tests/integration/adopt.test \
@@ -31,7 +30,7 @@ EXTRA_DIST += $(integration_tests) tests/integration/common.sh \
 
 # What ./check runs first: see tests/weights.
 EXTRA_DIST += tests/weights
-.PHONY: list-tests
+phony_targets += list-tests
 list-tests:
 	@for test in $(TESTS); do echo $$test; done
 
@@ -71,4 +70,6 @@ tests_integration_fork_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_integration_fork_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 tests_integration_fork_tool_LDADD = libvipl.la
 
+if WITH_SOVIA
 include tests/integration/programs.mk
+endif

@@ -4,7 +4,9 @@ include tests/integration.mk
 include tests/scale/scale.mk
 include tests/storm/storm.mk
 include tests/bench/bench.mk
+if WITH_SOVIA
 include tests/sovia/sovia.mk
+endif
 if HAVE_GTEST
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(GTEST_CFLAGS)
 TEST_LIBS = $(GTEST_LIBS) -lpthread
@@ -12,15 +14,17 @@ include tests/precompiled.mk
 include tests/unit/base.mk
 include tests/unit/agent.mk
 include tests/unit/vipl.mk
+if WITH_SOVIA
 include tests/unit/sovia.mk
 include tests/unit/sovia_ready.mk
+include tests/unit/sovia_api.mk
+endif
 include tests/fabric/fabric.mk
 include tests/sim/sim.mk
 include tests/sim/wire.mk
 include tests/fuzz/fuzz.mk
 include tests/conformance/conformance.mk
 include tests/conformance/sanitized.mk
-include tests/unit/sovia_api.mk
 endif
 
 # The objects of tests alone have TEST_CXXFLAGS behind the flags that all have. (What automake calls the

@@ -77,4 +77,4 @@ vipl-install-alias:
 uninstall-hook: vipl-uninstall-alias
 vipl-uninstall-alias:
 	rm -f $(DESTDIR)$(libdir)/vipl.so
-.PHONY: vipl-install-alias vipl-uninstall-alias
+phony_targets += vipl-install-alias vipl-uninstall-alias

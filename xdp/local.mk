@@ -32,11 +32,13 @@ libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/port_error.h xdp/port_options.h xdp/ether_type.h \
 	xdp/descriptor.h \
 	xdp/grant/filter_entry.h xdp/grant/granted_child.h \
-	xdp/pcap_port.cc xdp/pcap_port.h \
 	xdp/port.h \
 	xdp/bpf/steering.cc xdp/bpf/steering.h \
 	xdp/bpf/xdp_attachment.cc xdp/bpf/xdp_attachment.h \
 	xdp/xsk/xsk_socket.cc xdp/xsk/xsk_socket.h
+if WITH_PCAP
+libviaduct_xdp_la_SOURCES += xdp/pcap_port.cc xdp/pcap_port.h
+endif
 nodist_libviaduct_xdp_la_SOURCES = $(xdp_skeletons)
 libviaduct_xdp_la_CPPFLAGS = $(AM_CPPFLAGS) $(XDP_CFLAGS) $(PCAP_CFLAGS) $(NL_CFLAGS) \
 	-DVIADUCT_LIBEXECDIR='"$(pkglibexecdir)"'

@@ -1,11 +1,15 @@
 #include "xdp/open_port.h"
 
+#include "config.h"
+
 #include <bit>
 
 #include "xdp/xsk/af_xdp_port.h"
 #include "xdp/interface.h"
 #include "xdp/interface_lock.h"
+#ifdef HAVE_PCAP
 #include "xdp/pcap_port.h"
+#endif
 #include "xdp/port_error.h"
 
 namespace viaduct {
@@ -38,7 +42,11 @@ std::unique_ptr<Port> open_port(const PortOptions& options) {
       options.note(error.what());
     }
   }
+#ifdef HAVE_PCAP
   return std::make_unique<PcapPort>(options, interface, lock);
+#else
+  throw PortError(interface.name + ": this build has no libpcap port");
+#endif
 }
 
 }  // namespace viaduct

@@ -3,12 +3,12 @@
 
 EXTRA_DIST += tests/bench/bench doc/performance.md
 
-.PHONY: bench
+phony_targets += bench
 bench: all
 	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/bench $(BENCH_FLAGS)
 
 # `make bench-sovia`: sockets over VIA beside VIPL and kernel TCP.
 EXTRA_DIST += tests/bench/sovia
-.PHONY: bench-sovia
+phony_targets += bench-sovia
 bench-sovia: all
 	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/sovia

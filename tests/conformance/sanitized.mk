@@ -29,7 +29,7 @@ tests_conformance_vipl_conformance_asan_LDFLAGS = $(AM_LDFLAGS) -export-dynamic 
 tests_conformance_vipl_conformance_asan_LDADD = \
 	$(tests_conformance_vipl_conformance_OBJECTS) libvipl_asan.la $(TEST_LIBS)
 
-.PHONY: check-threads
+phony_targets += check-threads
 check-threads: all tests/conformance/vipl-conformance-tsan
 	SANITIZERS=threads VIADUCT_BUILD=$(abs_builddir) \
 		$(srcdir)/tests/integration/conformance_sanitized.test

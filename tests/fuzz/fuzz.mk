@@ -35,7 +35,7 @@ TESTS += tests/fuzz/fuzz.test
 EXTRA_DIST += tests/fuzz/fuzz.test tests/fuzz/fuzz_long tests/fuzz/corpus
 
 FUZZ_MINUTES = 30
-.PHONY: fuzz fuzz-coverage
+phony_targets += fuzz fuzz-coverage
 fuzz:
 	$(srcdir)/tests/fuzz/fuzz_long run $(FUZZ_MINUTES)
 fuzz-coverage:

@@ -15,9 +15,10 @@ more_programs_tests = \
 	tests/integration/sovia_servers.test \
 	tests/integration/sovia_many.test
 
-TESTS += $(programs_tests)
+TESTS += tests/integration/sovia_semantics.test $(programs_tests)
+EXTRA_DIST += tests/integration/sovia_semantics.test
 EXTRA_DIST += $(more_programs_tests)
-.PHONY: check-programs
+phony_targets += check-programs
 check-programs: all
 	$(MAKE) -j1 check-TESTS TESTS="$(programs_tests) $(more_programs_tests)"
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \

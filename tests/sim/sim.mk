@@ -120,7 +120,7 @@ EXTRA_DIST += doc/reliability_simulation.md tests/sim/regressions.inc tests/sim/
 
 # Plants bugs in copies of the sources, one at a time, and expects the simulation to find each.
 # It asks for what the simulation is linked of.
-.PHONY: check-mutations simulation-parts
+phony_targets += check-mutations simulation-parts
 check-mutations: tests/sim/simulation
 	+CXX="$(CXX)" $(srcdir)/tests/sim/mutations $(srcdir) .
 simulation-parts:

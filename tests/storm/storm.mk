@@ -11,7 +11,7 @@ EXTRA_DIST += tests/storm/storm tests/storm/soak tests/storm/loads.py
 STORM_KILLS = 2000
 STORM_SEED = 1
 SOAK_MINUTES = 60
-.PHONY: storm soak
+phony_targets += storm soak
 storm: viad tests/storm/load_tool
 	VIADUCT_BUILD=. $(srcdir)/tests/storm/storm --kills $(STORM_KILLS) --seed $(STORM_SEED)
 soak: viad tests/storm/load_tool
