@@ -24,17 +24,17 @@ void XskQueue::set_up(const Shape& shape, std::byte* area, std::byte* assembly, 
   assembly_ = assembly;
   counters_ = &counters;
   fill_batch_ = std::clamp(shape.filled / 8, 1u, kFillBatch);
-  free_receive_ = static_cast<std::uint32_t*>(state);
-  free_send_ = free_receive_ + shape.receive;
-  free_assembled_ = free_send_ + shape.send;
-  owner_ = reinterpret_cast<Owner*>(free_assembled_ + shape.assembled);
+  free_receive_.items = static_cast<std::uint32_t*>(state);
+  free_send_.items = free_receive_.items + shape.receive;
+  free_assembled_.items = free_send_.items + shape.send;
+  owner_ = reinterpret_cast<Owner*>(free_assembled_.items + shape.assembled);
   unsent_parts_ = reinterpret_cast<std::uint8_t*>(owner_ + buffers(shape));
 }
 
 const char* XskQueue::attach(int socket) {
   if (const char* const what = rings_.map(socket, shape_.ring)) return what;
   socket_ = socket;
-  free_receives_ = free_sends_ = 0;
+  free_receive_.count = free_send_.count = 0;
   sending_ = 0;
   lacking_ = shape_.filled;
   unsent_ = cut_short_ = false;
@@ -43,9 +43,9 @@ const char* XskQueue::attach(int socket) {
     if (owner_[i] == Owner::kBorrower) continue;
     owner_[i] = Owner::kFree;
     if (i < shape_.receive) {
-      free_receive_[free_receives_++] = i;
+      free_receive_.give(i);
     } else if ((i - shape_.receive) % shape_.parts == 0) {
-      free_send_[free_sends_++] = i;
+      free_send_.give(i);
     }
   }
   fill();
@@ -64,10 +64,10 @@ void XskQueue::detach() {
 
 void XskQueue::fill() {
   if (socket_ < 0) return;
-  const std::uint32_t n = std::min(free_receives_, lacking_);
+  const std::uint32_t n = std::min(free_receive_.count, lacking_);
   if (n == 0 || !rings_.fill.has_room(n)) return;
   for (std::uint32_t i = 0; i < n; ++i) {
-    const std::uint32_t chunk = free_receive_[--free_receives_];
+    const std::uint32_t chunk = free_receive_.take();
     owner_[chunk] = Owner::kKernel;
     rings_.fill[i] = std::uint64_t{chunk} << shape_.chunk_shift;
   }
@@ -107,19 +107,19 @@ std::size_t XskQueue::receive(std::span<Frame> frames) {
   counters_->rx_bytes += total;
   // The borrower may keep them for long.
   lacking_ += n;
-  if (lacking_ >= fill_batch_ && free_receives_ != 0) fill();
+  if (lacking_ >= fill_batch_ && free_receive_.count != 0) fill();
   return got;
 }
 
 void XskQueue::release(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
     if (frame.id < shape_.receive && take(frame.id, Owner::kBorrower, Owner::kFree)) [[likely]] {
-      free_receive_[free_receives_++] = frame.id;
+      free_receive_.give(frame.id);
     } else if (shape_.parts > 1) {
       release_assembled(frame.id, Owner::kBorrower);
     }
   }
-  if (lacking_ >= fill_batch_ && free_receives_ != 0) fill();
+  if (lacking_ >= fill_batch_ && free_receive_.count != 0) fill();
 }
 
 // ---------------------------------------------------------------------------- sending
@@ -135,7 +135,7 @@ void XskQueue::reap() {
     const std::uint64_t chunk = rings_.completion[i] >> shape_.chunk_shift;
     if (chunk < shape_.receive || !take(chunk, Owner::kKernel, Owner::kFree)) [[unlikely]]
       continue;
-    free_send_[free_sends_++] = static_cast<std::uint32_t>(chunk);
+    free_send_.give(static_cast<std::uint32_t>(chunk));
     ++back;
   }
   rings_.completion.release(n);
@@ -148,13 +148,13 @@ std::size_t XskQueue::reserve(std::span<Frame> frames) {
   // Never more with the borrower and the kernel together than the tx ring holds.
   const auto available = [this]() -> std::uint32_t {
     const std::uint32_t taken = sending_ + reserved_;
-    return taken < most_out_ ? std::min(free_sends_, most_out_ - taken) : 0;
+    return taken < most_out_ ? std::min(free_send_.count, most_out_ - taken) : 0;
   };
   if (available() < frames.size()) [[unlikely]]
     reap();
   const auto n = static_cast<std::uint32_t>(std::min<std::size_t>(frames.size(), available()));
   for (std::uint32_t i = 0; i < n; ++i) {
-    const std::uint32_t chunk = free_send_[--free_sends_];
+    const std::uint32_t chunk = free_send_.take();
     owner_[chunk] = Owner::kBorrower;
     frames[i] = {data(chunk), capacity_, chunk};
   }
@@ -192,7 +192,7 @@ void XskQueue::submit(std::span<const Frame> frames) {
 void XskQueue::cancel(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
     if (frame.id < shape_.receive || !take(frame.id, Owner::kBorrower, Owner::kFree)) continue;
-    free_send_[free_sends_++] = frame.id;
+    free_send_.give(frame.id);
     --reserved_;
   }
 }

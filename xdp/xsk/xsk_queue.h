@@ -104,6 +104,14 @@ class XskQueue {
     return (std::size_t{shape.frame} + 63) & ~std::size_t{63};
   }
 
+  // Chunks that nobody has; the last one given is the first one taken.
+  struct FreeList {
+    std::uint32_t* items = nullptr;
+    std::uint32_t count = 0;
+    void give(std::uint32_t chunk) { items[count++] = chunk; }
+    std::uint32_t take() { return items[--count]; }
+  };
+
   void fill();
   void reap();
   void send();
@@ -134,12 +142,7 @@ class XskQueue {
   PortCounters* counters_ = nullptr;
   Owner* owner_ = nullptr;
   std::byte* assembly_ = nullptr;
-  std::uint32_t* free_receive_ = nullptr;  // stacks
-  std::uint32_t* free_send_ = nullptr;
-  std::uint32_t free_receives_ = 0;
-  std::uint32_t free_sends_ = 0;
-  std::uint32_t* free_assembled_ = nullptr;
-  std::uint32_t free_assembleds_ = 0;
+  FreeList free_receive_, free_send_, free_assembled_;
   std::uint8_t* unsent_parts_ = nullptr;  // by the first chunk of a frame to send
   std::uint32_t assembling_ = kNone;      // the buffer of the frame whose parts are coming
   std::uint32_t assembled_bytes_ = 0;     // of it

@@ -53,21 +53,21 @@ namespace viaduct {
   counters_->rx_frames += got;
   counters_->rx_bytes += total;
   lacking_ += seen;
-  if (lacking_ >= fill_batch_ && free_receives_ != 0) fill();
+  if (lacking_ >= fill_batch_ && free_receive_.count != 0) fill();
   return got;
 }
 
 // Puts a part behind those before it and takes its chunk back. False if the frame is lost.
 bool XskQueue::add_part(const xdp_desc& part, std::uint32_t chunk) {
   owner_[chunk] = Owner::kFree;
-  free_receive_[free_receives_++] = chunk;
+  free_receive_.give(chunk);
   if (skipping_) return false;
   if (assembling_ == kNone) {
-    if (free_assembleds_ == 0) {
+    if (free_assembled_.count == 0) {
       spoil(counters_->rx_dropped_no_fill);
       return false;
     }
-    assembling_ = free_assembled_[--free_assembleds_];
+    assembling_ = free_assembled_.take();
     owner_[shape_.receive + shape_.send + assembling_] = Owner::kKernel;
     assembled_bytes_ = 0;
   }
@@ -93,7 +93,7 @@ void XskQueue::spoil(std::uint64_t& counter) {
 void XskQueue::release_assembled(std::uint32_t buffer, Owner from) {
   const std::uint32_t first = shape_.receive + shape_.send;
   if (buffer < first || !take(buffer, from, Owner::kFree)) return;
-  free_assembled_[free_assembleds_++] = buffer - first;
+  free_assembled_.give(buffer - first);
 }
 
 // ---------------------------------------------------------------------------- sending
@@ -144,7 +144,7 @@ void XskQueue::release_assembled(std::uint32_t buffer, Owner from) {
     const std::uint32_t at = static_cast<std::uint32_t>(chunk) - shape_.receive;
     const std::uint32_t first = at - at % shape_.parts;
     if (unsent_parts_[first] == 0 || --unsent_parts_[first] != 0) continue;
-    free_send_[free_sends_++] = shape_.receive + first;
+    free_send_.give(shape_.receive + first);
     ++back;
   }
   rings_.completion.release(n);
@@ -158,13 +158,13 @@ void XskQueue::release_assembled(std::uint32_t buffer, Owner from) {
 void XskQueue::forget_parts() {
   assembling_ = kNone;
   skipping_ = false;
-  free_assembleds_ = 0;
+  free_assembled_.count = 0;
   std::memset(unsent_parts_, 0, shape_.send);
   for (std::uint32_t i = shape_.assembled; i-- > 0;) {
     Owner& owner = owner_[shape_.receive + shape_.send + i];
     if (owner == Owner::kBorrower) continue;
     owner = Owner::kFree;
-    free_assembled_[free_assembleds_++] = i;
+    free_assembled_.give(i);
   }
 }
 

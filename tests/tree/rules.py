@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""What the source tree promises (doc/architecture.md), held against the sources.
+
+  rules.py SRCDIR            each rule with "ok" or "not ok" and what breaks it
+  rules.py SRCDIR --classes  the largest classes
+  rules.py SRCDIR --circles  the include circles, unit by unit
+"""
+import os
+import re
+import sys
+
+# A room and what its files may include, besides their own room. "xdp" means that folder alone,
+# "xdp/*" also those below it; a file may be named.
+XDP = ["xdp", "xdp/xsk", "xdp/grant", "xdp/bpf"]
+STACK = ["kagent/contract", "xdp"]
+VIPL = ["vipl", "vipl/api", "vipl/session", "vipl/granted", "vipl/process"]
+SOVIA = ["sovia", "sovia/api", "sovia/lane", "sovia/socket", "sovia/poll", "sovia/process"]
+ABOVE_VIPL = ["vipl/vipl.h", "vipl/vipl_ext.h"]
+ROOMS = {
+    "xdp": XDP, "xdp/xsk": XDP, "xdp/grant": XDP, "xdp/bpf": XDP,
+    "kagent/contract": XDP,
+    "kagent/stack": STACK,
+    "kagent/agent": ["kagent/stack", "kagent/contract"] + XDP,
+    **{room: VIPL + ["kagent/stack", "kagent/contract"] + XDP for room in VIPL},
+    **{room: SOVIA + ABOVE_VIPL for room in SOVIA},
+    "sovia/preload": SOVIA + ABOVE_VIPL,
+    "sovia/launcher": SOVIA + ["sovia/preload"],
+    "vipl/fabric": ABOVE_VIPL,
+}
+FLOORS = ("kagent", "sovia", "vipl", "xdp")
+STACK_HEADER_LINES = 150
+CLASS_MEMBERS = 60
+
+
+def sources(root):
+    """Every source file below the floors, by its path from the root."""
+    out = {}
+    for floor in FLOORS:
+        for folder, folders, names in os.walk(os.path.join(root, floor)):
+            folders.sort()
+            for name in sorted(names):
+                if re.search(r"\.(h|cc|c)$", name) and ".skel." not in name:
+                    path = os.path.relpath(os.path.join(folder, name), root)
+                    with open(os.path.join(root, path), encoding="utf-8") as file:
+                        out[path] = file.read()
+    return out
+
+
+def includes(path, text, known):
+    """The project's own files that this one includes."""
+    for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', text, re.M):
+        beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+        if name in known:
+            yield name
+        elif beside in known:
+            yield beside
+        elif "vipl/" + name in known:
+            yield "vipl/" + name
+
+
+def unit(path):
+    return re.sub(r"(\.bpf)?\.(cc|h|c)$", "", path)
+
+
+def circles(files):
+    """Sets of units (a header and its source are one) that include each other, each with its arrows."""
+    graph = {unit(path): set() for path in files}
+    for path, text in files.items():
+        graph[unit(path)] |= {unit(name) for name in includes(path, text, files)} - {unit(path)}
+    number, lowest, stack, out = {}, {}, [], []
+
+    def visit(node):
+        number[node] = lowest[node] = len(number)
+        stack.append(node)
+        for after in sorted(graph[node]):
+            if after not in number:
+                visit(after)
+            if after in stack:
+                lowest[node] = min(lowest[node], lowest[after])
+        if lowest[node] == number[node]:
+            one = set(stack[stack.index(node):])
+            del stack[stack.index(node):]
+            if len(one) > 1:
+                out.append({each: sorted(graph[each] & one) for each in sorted(one)})
+
+    sys.setrecursionlimit(10000)
+    for node in sorted(graph):
+        if node not in number:
+            visit(node)
+    return out
+
+
+def classes(text):
+    """(name, members) of each class: functions and data together, without nested types and aliases."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r"^\s*#.*?(?<!\\)$", "", text, flags=re.M | re.S)
+    text = re.sub(r'"(\\.|[^"\\])*"', '""', text)
+    at = 0
+    head = re.compile(r"\b(?:class|struct)\s+(?:alignas\([^)]*\)\s*)?(\w+)[^;{}()=]*\{")
+    for match in head.finditer(text):
+        depth, members, statement, at = 1, 0, "", match.end()
+        while depth > 0 and at < len(text):
+            c = text[at]
+            if c == "{":
+                if depth == 1:
+                    opened = statement
+                depth += 1
+            elif c == "}":
+                depth -= 1
+                if depth == 1:
+                    # The body of a function ends its declaration; that of a type or a value does not.
+                    if "(" in opened:
+                        members += 1
+                        statement = ""
+                    elif re.match(r"\s*(public|private|protected)?\s*:?\s*(class|struct|union|enum)\b", opened):
+                        statement = "using"
+            elif c == ";" and depth == 1:
+                text_of = re.sub(r"\b(public|private|protected)\s*:", "", statement).strip()
+                if text_of and not re.match(
+                        r"(using|typedef|friend|static_assert|enum|struct \w+$|class \w+$|"
+                        r"static constexpr)\b", text_of):
+                    members += 1
+                statement = ""
+                at += 1
+                continue
+            if depth == 1 and c not in "{}":
+                statement += c
+            at += 1
+        yield match.group(1), members
+
+
+def main():
+    root = sys.argv[1]
+    files = sources(root)
+    if "--circles" in sys.argv:
+        for one in circles(files):
+            print(len(one), "units:")
+            for each, to in one.items():
+                print("   ", each, "->", ", ".join(to))
+        return 0
+    sizes = sorted(((n, path, name) for path, text in files.items()
+                    for name, n in classes(text)), reverse=True)
+    if "--classes" in sys.argv:
+        for n, path, name in sizes[:20]:
+            print(f"{n:4} {name} ({path})")
+        return 0
+    failed = False
+
+    def rule(what, broken):
+        nonlocal failed
+        failed = failed or bool(broken)
+        print(("not ok: " if broken else "ok: ") + what)
+        for each in broken:
+            print("    " + each)
+
+    rule("every source has a room", [p for p in files if os.path.dirname(p) not in ROOMS])
+    rule("rooms include what lies below them", [
+        f"{path} includes {name}" for path, text in files.items()
+        for name in includes(path, text, files)
+        if os.path.dirname(name) != os.path.dirname(path)
+        and os.path.dirname(name) not in ROOMS.get(os.path.dirname(path), [])
+        and name not in ROOMS.get(os.path.dirname(path), [])])
+    rule("no units include each other in a circle",
+         [", ".join(one) for one in circles(files)])
+    rule(f"headers of the stack have at most {STACK_HEADER_LINES} lines", [
+        f"{path}: {text.count(chr(10))}" for path, text in files.items()
+        if path.startswith("kagent/stack/") and path.endswith(".h")
+        and text.count("\n") > STACK_HEADER_LINES])
+    rule(f"classes have at most {CLASS_MEMBERS} members",
+         [f"{name} ({path}): {n}" for n, path, name in sizes if n > CLASS_MEMBERS])
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
