@@ -1,12 +1,12 @@
 # Unit tests of the wire format, the simulated network and the timers.
 
-base_tests = tests/unit/stack/wire_test tests/sim/sim_port_test tests/unit/stack/timer_wheel_test
+base_tests = tests/unit/contract/wire_test tests/sim/sim_port_test tests/unit/stack/timer_wheel_test
 check_PROGRAMS += $(base_tests)
 TESTS += $(base_tests)
 
-tests_unit_stack_wire_test_SOURCES = tests/unit/stack/wire_test.cc
-tests_unit_stack_wire_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_stack_wire_test_LDADD = libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
+tests_unit_contract_wire_test_SOURCES = tests/unit/contract/wire_test.cc
+tests_unit_contract_wire_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_contract_wire_test_LDADD = libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 
 tests_sim_sim_port_test_SOURCES = \
 	tests/sim/sim_port_buffers_test.cc \

@@ -24,11 +24,11 @@ tests_unit_vipl_vipl_test_SOURCES = \
 tests_unit_vipl_vipl_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit
 tests_unit_vipl_vipl_test_LDADD = libvipl.la $(TEST_LIBS)
 
-check_PROGRAMS += tests/unit/idle_test
-TESTS += tests/unit/idle_test
-tests_unit_idle_test_SOURCES = tests/unit/idle_test.cc kagent/contract/idle.h
-tests_unit_idle_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_idle_test_LDADD = $(TEST_LIBS)
+check_PROGRAMS += tests/unit/contract/idle_test
+TESTS += tests/unit/contract/idle_test
+tests_unit_contract_idle_test_SOURCES = tests/unit/contract/idle_test.cc kagent/contract/idle.h
+tests_unit_contract_idle_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_contract_idle_test_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += tests/unit/vipl/habit_test
 TESTS += tests/unit/vipl/habit_test
