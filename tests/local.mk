@@ -1,5 +1,7 @@
 # Tests. Those with GoogleTest are left out where it is missing.
 
+# Other programs' tests that take long: `make check-programs`.
+more_programs_tests =
 include tests/integration.mk
 include tests/scale/scale.mk
 include tests/storm/storm.mk

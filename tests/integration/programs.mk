@@ -9,7 +9,7 @@ programs_tests = \
 	tests/integration/sovia_ready.test
 
 # These take some ten minutes, one test at a time: `make check-programs`.
-more_programs_tests = \
+more_programs_tests += \
 	tests/integration/sovia_programs.test \
 	tests/integration/sovia_measuring.test \
 	tests/integration/sovia_servers.test \
