@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kagent/agent/log.h"
+#include "xdp/port_error.h"
 #include "xdp/xsk/chunk.h"
 #include "xdp/grant/grant.h"
 #include "xdp/open_port.h"

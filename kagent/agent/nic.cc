@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "xdp/port_error.h"
 #include "xdp/loopback_port.h"
 
 namespace viaduct {
