@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/unit/xdp/fixture.h"
+#include "xdp/port_error.h"
 #include "xdp/grant/grant.h"
 #include "xdp/grant/grant_remains.h"
 #include "xdp/grant/granted_port.h"

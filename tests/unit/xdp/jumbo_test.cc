@@ -8,6 +8,7 @@
 #include <cstdarg>
 
 #include "tests/unit/xdp/fixture.h"
+#include "xdp/port_error.h"
 #include "xdp/xsk/chunk.h"
 #include "xdp/grant/grant.h"
 #include "xdp/grant/granted_port.h"
