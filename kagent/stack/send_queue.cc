@@ -1,0 +1,317 @@
+#include "kagent/stack/send_queue.h"
+
+#include <algorithm>
+
+#include "kagent/stack/congestion.h"
+#include "kagent/stack/segments.h"
+
+namespace viaduct {
+
+using state::Vi;
+using state::kNone;
+using state::kWindow;
+
+namespace {
+
+std::uint32_t count(const state::PsnSet& set) {
+  std::uint32_t n = 0;
+  for (const std::uint64_t word : set.words) n += static_cast<std::uint32_t>(__builtin_popcountll(word));
+  return n;
+}
+
+}  // namespace
+
+// On Reliable Reception the acknowledgement speaks of one message's memory.
+template <class World>
+bool SendQueue<World>::may_pack(const Vi& vi, const Message& message) const {
+  return message.inline_data != nullptr && vi.reliability != vip::kReliableReception &&
+         (message.flags & layout::kSlotFence) == 0 &&
+         2 * wire::kPackedBytes + message.length <= vi.payload;
+}
+
+// Whether the message at a position of the send queue went with this frame, as others did.
+template <class World>
+bool SendQueue<World>::shares_frame(ViIndex i, std::uint32_t position, std::uint32_t psn) {
+  return position != vis_[i].send.taken && in_flight(i, position).first_psn == psn &&
+         in_flight(i, position).frames == 1;
+}
+
+template <class World>
+void SendQueue<World>::make_ready(ViIndex i) {
+  Vi& vi = vis_[i];
+  vi.stalled = 0;
+  if (vi.listed & state::kOnReadyList) return;
+  vi.listed |= state::kOnReadyList;
+  vi.ready_next = kNone;
+  state::Session& session = sessions_[vi.session];
+  (session.ready_head == kNone ? session.ready_head : vis_[session.ready_tail].ready_next) = i;
+  session.ready_tail = i;
+  list_ready(vi.session);
+}
+
+template <class World>
+void SendQueue<World>::list_ready(std::uint32_t s) {
+  state::Session& session = sessions_[s];
+  if (session.ready_listed) return;
+  session.ready_listed = 1;
+  session.ready_next = kNone;
+  (root_->ready_head == kNone ? root_->ready_head : sessions_[root_->ready_tail].ready_next) = s;
+  root_->ready_tail = s;
+}
+
+// Frames that may be sent now.
+template <class World>
+std::uint32_t SendQueue<World>::send_room(const Vi& vi) const {
+  const std::uint32_t outstanding = vi.send_next - vi.send_una;
+  if (vi.reliability == vip::kUnreliable) {
+    if (vi.credit == 0) return kWindow;
+    return vi.peer_window > outstanding ? vi.peer_window - outstanding : 0;
+  }
+  std::uint32_t in_network = outstanding;
+  std::uint32_t window = vi.congestion_window;
+  if (!vi.sacked.empty()) {
+    in_network -= count(vi.sacked);
+    window = congestion::window_behind_gap(vi);
+  }
+  if (!vi.lost.empty()) in_network -= count(vi.lost);
+  const std::uint32_t by_peer = std::max<std::uint32_t>(vi.peer_window, 1);
+  window = std::min(window, by_peer);
+  const std::uint32_t by_window = window > in_network ? window - in_network : 0;
+  return std::min(by_window, kWindow - outstanding);
+}
+
+// Whether another message waits behind the current one.
+template <class World>
+bool SendQueue<World>::more_to_send(ViIndex i) const {
+  const Vi& vi = vis_[i];
+  std::uint32_t slot;
+  return vi.response_begun != vi.response_next ||
+         next_posted(vi, view(vi).send_ring(i), vi.send.taken, slot);
+}
+
+// Takes the next work request from the ring. False if there is none, or none that can be sent now.
+template <class World>
+bool SendQueue<World>::begin_message(ViIndex i, Message& message) {
+  Vi& vi = vis_[i];
+  std::uint32_t slot;
+  if (!next_posted(vi, view(vi).send_ring(i), vi.send.taken, slot)) return false;
+  vi.stalled = 1;
+  // Behind an unanswered read, sends that are acknowledged can't complete and pile up.
+  if (vi.send.taken - vi.send.completed == kWindow) return false;
+  const std::uint32_t error = load_message(vi, slot, message);
+  if (error != 0) {
+    // Completions are in order, so earlier messages must be acknowledged first.
+    if (vi.send.completed != vi.send.taken) return false;
+    in_flight(i, vi.send.taken) = {slot, vi.send_next, 0, 0, message.op, 0};
+    ++vi.send.taken;
+    if (message.stray_descriptor != 0) {
+      completions_.report(i, vip::kPostDescriptor, {message.stray_descriptor, message.op, 0});
+    }
+    if (vi.reliability != vip::kUnreliable) {
+      fail_current(i, slot, error);
+      return false;
+    }
+    completions_.complete(i, false, slot, error | vip::status_op(message.op), 0, 0, 0);
+    make_ready(i);
+    return false;
+  }
+  if (vi.reads != 0 && (message.flags & layout::kSlotFence)) return false;
+  if (message.op == layout::kOpRdmaRead) {
+    if (vi.reads == state::kMaxReads) return false;
+    ++vi.reads;
+  }
+  vi.stalled = 0;
+  vi.current_slot = slot;
+  vi.current_frames = message.frames(vi.payload);
+  vi.current_sent = 0;
+  in_flight(i, vi.send.taken) = {slot,           vi.send_next, vi.current_frames,
+                                 message.length, message.op,   0};
+  ++vi.send.taken;
+  return true;
+}
+
+// Takes up the next RDMA read of the peer. False if there is none.
+template <class World>
+bool SendQueue<World>::begin_response(ViIndex i, Message& message) {
+  Vi& vi = vis_[i];
+  if (vi.response_begun == vi.response_next) return false;
+  const std::uint32_t name = state::kResponse | vi.response_begun % state::kMaxReads;
+  if (load_current(vi, name, message) != 0) {
+    verdict_.end(i, End::kFailed, vip::kRdmaReadProtection, vi.receive_next,
+                 static_cast<std::uint32_t>(wire::Refusal::kProtection));
+    return false;
+  }
+  state::Response& response = this->response(i, vi.response_begun);
+  ++vi.response_begun;
+  vi.current_slot = name;
+  vi.current_frames = message.frames(vi.payload);
+  vi.current_sent = 0;
+  response.first_psn = vi.send_next;
+  response.frames = vi.current_frames;
+  return true;
+}
+
+template <class World>
+std::uint32_t SendQueue<World>::load_current(const Vi& vi, std::uint32_t current,
+                                             Message& out) const {
+  if ((current & state::kResponse) == 0) return load_message(vi, current, out);
+  const state::Response& answered =
+      responses_[std::size_t{vis_.index(vi)} * state::kMaxReads + (current & ~state::kResponse)];
+  out.op = kOpReadResponse;
+  out.flags = 0;
+  out.length = out.data = answered.length;
+  out.prefix = 0;
+  out.immediate = 0;
+  out.first_segment = 0;
+  out.segment_count = 1;
+  out.inline_data = nullptr;
+  out.segments[0] = {answered.address, answered.handle, answered.length};
+  return memory_table_.rdma_allowed(vi, answered.address, answered.handle, answered.length, false)
+             ? 0
+             : std::uint32_t{vip::kProtectionError};
+}
+
+// Copies a work request out of its slot and checks it. Returns 0 or the error's status bits;
+// out.op is valid in any case.
+template <class World>
+std::uint32_t SendQueue<World>::load_message(const Vi& vi, std::uint32_t slot, Message& out) const {
+  const layout::SlotRequest& shared = view(vi).slot(slot).request;
+  out.op = shared.op;
+  out.flags = shared.flags;
+  out.length = shared.length;
+  out.immediate = shared.immediate;
+  out.segment_count = shared.segment_count;
+  out.stray_descriptor = 0;
+  const std::uint64_t descriptor = shared.descriptor;
+  const std::uint32_t descriptor_handle = shared.descriptor_handle;
+  const std::uint16_t known = layout::kSlotImmediate | layout::kSlotFence | layout::kSlotInline;
+  if (out.op > layout::kOpRdmaRead) {
+    out.op = layout::kOpSend;
+    return vip::kFormatError;
+  }
+  const bool rdma = out.op != layout::kOpSend;
+  const bool read = out.op == layout::kOpRdmaRead;
+  if ((out.flags & ~known) != 0 || out.segment_count > layout::kMaxDataSegments + (rdma ? 1 : 0) ||
+      (rdma && (out.segment_count == 0 || (out.flags & layout::kSlotInline))) ||
+      (read && vi.reliability == vip::kUnreliable)) {
+    return vip::kFormatError;
+  }
+  copy_segments(out.segments, shared.payload.segments, out.segment_count);
+  out.first_segment = rdma ? 1 : 0;
+  if (!memory_table_.span_allowed(vi, descriptor, descriptor_handle,
+                                  32 + 16ull * out.segment_count)) {
+    out.stray_descriptor = descriptor;
+    return vip::kProtectionError;
+  }
+  std::uint64_t total = 0;
+  for (unsigned s = out.first_segment; s < out.segment_count; ++s) total += out.segments[s].length;
+  if (total != out.length || out.length > vi.max_transfer) return vip::kLengthError;
+  for (unsigned s = out.first_segment; s < out.segment_count; ++s) {
+    const layout::Segment& segment = out.segments[s];
+    if (segment.length != 0 &&
+        !memory_table_.span_allowed(vi, segment.address, segment.handle, segment.length)) {
+      return vip::kProtectionError;
+    }
+  }
+  if (rdma) out.remote = {out.segments[0].address, out.segments[0].handle, 0};
+  out.prefix = rdma ? wire::kRdmaBytes : 0;
+  out.data = read ? 0 : out.length;
+  out.inline_data = nullptr;
+  if (out.flags & layout::kSlotInline) {
+    const std::size_t at = out.segment_count * sizeof(layout::Segment);
+    if (at + out.length > layout::kMaxInlineSend) return vip::kFormatError;
+    out.inline_data = shared.payload.inline_data + at;
+  }
+  return 0;
+}
+
+// The response whose frames include psn.
+template <class World>
+std::uint32_t SendQueue<World>::response_with(ViIndex i, std::uint32_t psn) {
+  const Vi& vi = vis_[i];
+  for (std::uint32_t r = vi.response_first; r != vi.response_begun; ++r) {
+    if (psn - response(i, r).first_psn < response(i, r).frames) return r;
+  }
+  return kNone;
+}
+
+template <class World>
+void SendQueue<World>::finish_unreliable(ViIndex i) {
+  Vi& vi = vis_[i];
+  const state::InFlight flight = in_flight(i, vi.send.completed);
+  completions_.complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
+}
+
+// Completes, in order, what is acknowledged (and answered, if it is a read).
+template <class World>
+void SendQueue<World>::complete_acknowledged(ViIndex i) {
+  Vi& vi = vis_[i];
+  while (vi.send.completed != vi.send.taken) {
+    const state::InFlight& flight = in_flight(i, vi.send.completed);
+    if (static_cast<std::int32_t>(vi.send_una - (flight.first_psn + flight.frames)) < 0) break;
+    if (flight.op == layout::kOpRdmaRead && flight.read_done != state::kReadDone) break;
+    completions_.complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
+  }
+  while (vi.response_first != vi.response_begun) {
+    const state::Response& answered = response(i, vi.response_first);
+    if (static_cast<std::int32_t>(vi.send_una - (answered.first_psn + answered.frames)) < 0) break;
+    ++vi.response_first;
+  }
+}
+
+// A send that was begun can't be finished. Unreliable delivery: an error of this descriptor.
+// Otherwise: of the connection.
+template <class World>
+void SendQueue<World>::fail_current(ViIndex i, std::uint32_t current, std::uint32_t status) {
+  Vi& vi = vis_[i];
+  if (current & state::kResponse) {
+    verdict_.end(i, End::kFailed, vip::kRdmaReadProtection, vi.receive_next,
+                 static_cast<std::uint32_t>(wire::Refusal::kProtection));
+    return;
+  }
+  if (vi.reliability == vip::kUnreliable) {
+    const std::uint16_t op = in_flight(i, vi.send.completed).op;
+    if (current == vi.current_slot && vi.current_sent != 0) status |= vip::kPartialError;
+    vi.current_slot = kNone;
+    completions_.complete(i, false, current, status | vip::status_op(op), 0, 0, 0);
+    make_ready(i);
+    return;
+  }
+  vi.failed_slot = current;
+  vi.failed_status = status;
+  verdict_.end(i, End::kFailed, vip::kConnectionLost);
+}
+
+// The peer has refused the message that psn belongs to (of a packed frame the one with that index),
+// or, if it is the answer to a read, the oldest read.
+template <class World>
+void SendQueue<World>::note_refusal(ViIndex i, std::uint32_t psn, std::uint32_t index,
+                                    std::uint32_t reason) {
+  Vi& vi = vis_[i];
+  std::uint32_t refused = kNone;
+  for (std::uint32_t p = vi.send.completed; p != vi.send.taken; ++p) {
+    const state::InFlight& flight = in_flight(i, p);
+    const bool read = flight.op == layout::kOpRdmaRead && !flight.read_done;
+    if (read && refused == kNone) refused = p;
+    if (psn - flight.first_psn >= flight.frames) continue;
+    refused = p;
+    // It has taken those before it in the frame.
+    for (; index != 0 && shares_frame(i, refused + 1, psn); --index, ++refused) {
+      if (vi.send.completed != refused) continue;
+      const state::InFlight& taken = in_flight(i, refused);
+      completions_.complete(i, false, taken.slot, vip::status_op(taken.op), taken.length, 0, 0);
+    }
+    break;
+  }
+  if (refused == kNone) return;
+  const state::InFlight& flight = in_flight(i, refused);
+  vi.failed_slot = flight.slot;
+  vi.failed_status = vip::kTransportError;
+  if (flight.op == layout::kOpRdmaRead || vi.reliability == vip::kReliableReception) {
+    vi.failed_status = reason == static_cast<std::uint32_t>(wire::Refusal::kProtection)
+                           ? vip::kRdmaProtectionError
+                           : vip::kRemoteDescriptorError;
+  }
+}
+
+}  // namespace viaduct
