@@ -25,11 +25,13 @@ stack_sources = \
 	kagent/stack/budget.h \
 	kagent/stack/claim_table.h \
 	kagent/stack/command_slots.h \
+	kagent/stack/command_state.h \
 	kagent/stack/commands.h \
 	kagent/stack/completions.h \
 	kagent/stack/congestion.h \
 	kagent/stack/connect_body.h \
 	kagent/stack/connect_requests.h \
+	kagent/stack/connection_state.h \
 	kagent/stack/connections.h \
 	kagent/stack/counters.h \
 	kagent/stack/credit_grants.h \
@@ -42,30 +44,35 @@ stack_sources = \
 	kagent/stack/loss_recovery.h \
 	kagent/stack/memory_table.h \
 	kagent/stack/message.h \
+	kagent/stack/message_state.h \
 	kagent/stack/name_service.h \
 	kagent/stack/peer_table.h \
 	kagent/stack/placer.h \
 	kagent/stack/pool.h \
 	kagent/stack/processes.h \
+	kagent/stack/psn_set.h \
 	kagent/stack/receiver.h \
 	kagent/stack/remains.h \
 	kagent/stack/request_proof.h \
 	kagent/stack/request_targets.h \
+	kagent/stack/root_state.h \
 	kagent/stack/segments.h \
 	kagent/stack/send_credit.h \
 	kagent/stack/send_queue.h \
+	kagent/stack/session_state.h \
 	kagent/stack/siphash.h \
 	kagent/stack/stack.h \
 	kagent/stack/stack_all.h \
 	kagent/stack/stack_parts.h \
-	kagent/stack/stack_state.h \
 	kagent/stack/stopped_peers.h \
+	kagent/stack/state.h \
 	kagent/stack/tables.h \
 	kagent/stack/target.h \
 	kagent/stack/timer_wheel.h \
 	kagent/stack/timers.h \
 	kagent/stack/transmitter.h \
 	kagent/stack/verdict.h \
+	kagent/stack/vi_state.h \
 	kagent/stack/vi_table.h \
 	kagent/stack/virtual_interfaces.h \
 	kagent/stack/wakeups.h \

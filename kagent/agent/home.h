@@ -13,7 +13,7 @@
 #include "kagent/agent/granter.h"
 #include "kagent/agent/heartbeat.h"
 #include "kagent/stack/remains.h"
-#include "kagent/stack/stack_state.h"
+#include "kagent/contract/stack_limits.h"
 #include "xdp/port.h"
 
 namespace viaduct {

@@ -3,7 +3,7 @@
 // hello's answer; when the program is gone the agent finds in there whom to say goodbye to.
 //
 //   0                     the session's segment, as of a hosted program (session_layout.h)
-//   home_stack_offset()   the stack's segment (stack_state.h)
+//   home_stack_offset()   the stack's segment (kagent/stack/tables.h)
 //   home_bytes()          end
 //
 // libvipl includes this too: nothing here throws, allocates or needs more than the C library.

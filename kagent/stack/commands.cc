@@ -136,7 +136,7 @@ void Commands<World>::cancel_command(std::uint32_t session, std::uint32_t comman
       connections_.fail_attempt(command_slots_.pending(session, command).vi, result);
       break;
     case Op::kPeerWait:
-      vis_[command_slots_.pending(session, command).vi].command = kNone;
+      vis_[command_slots_.pending(session, command).vi].link.command = kNone;
       command_slots_.finish(session, command, result);
       break;
     default:

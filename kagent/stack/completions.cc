@@ -88,7 +88,7 @@ void Completions<World>::publish(ViIndex i, bool receive, std::uint32_t slot, st
                                  std::uint32_t length, std::uint32_t immediate,
                                  std::uint32_t inline_length) {
   Vi& vi = vis_[i];
-  state::WorkQueue& queue = receive ? vi.receive : vi.send;
+  state::WorkQueue& queue = receive ? vi.rx.receive : vi.tx.send;
   layout::SlotCompletion& completion = view(vi).slot(slot).completion;
   completion.length = length;
   completion.immediate = immediate;
@@ -104,7 +104,7 @@ void Completions<World>::publish(ViIndex i, bool receive, std::uint32_t slot, st
 template <class World>
 bool Completions<World>::show(ViIndex i, bool receive) {
   Vi& vi = vis_[i];
-  state::WorkQueue& queue = receive ? vi.receive : vi.send;
+  state::WorkQueue& queue = receive ? vi.rx.receive : vi.tx.send;
   state::Cq& cq = cqs_[queue.cq];
   layout::Cq& shared = view(vi).cq(queue.cq);
   layout::CqEntry* ring = view(vi).cq_ring(queue.cq);
@@ -127,7 +127,7 @@ bool Completions<World>::show(ViIndex i, bool receive) {
 template <class World>
 void Completions<World>::announce(ViIndex i, bool receive) {
   Vi& vi = vis_[i];
-  state::WorkQueue& queue = receive ? vi.receive : vi.send;
+  state::WorkQueue& queue = receive ? vi.rx.receive : vi.tx.send;
   if (queue.backlog_next != kNotListed) return;
   state::Cq& cq = cqs_[queue.cq];
   if (cq.backlog_head == kNone && show(i, receive)) return;
@@ -212,17 +212,17 @@ template <class World>
 void Completions<World>::flush_sends(ViIndex i, std::uint32_t most) {
   Vi& vi = vis_[i];
   const layout::RingEntry* ring = view(vi).send_ring(i);
-  while (vi.send.completed != vi.send.taken) {
-    const state::InFlight& message = in_flight(i, vi.send.completed);
+  while (vi.tx.send.completed != vi.tx.send.taken) {
+    const state::InFlight& message = in_flight(i, vi.tx.send.completed);
     std::uint32_t status =
-        message.slot == vi.failed_slot ? vi.failed_status : std::uint32_t{vip::kFlushedError};
-    if (message.slot == vi.current_slot && vi.current_sent != 0) status |= vip::kPartialError;
+        message.slot == vi.tx.failed_slot ? vi.tx.failed_status : std::uint32_t{vip::kFlushedError};
+    if (message.slot == vi.tx.current_slot && vi.tx.current_sent != 0) status |= vip::kPartialError;
     complete(i, false, message.slot, status | vip::status_op(message.op), message.length, 0, 0);
   }
-  vi.current_slot = kNone;
+  vi.tx.current_slot = kNone;
   std::uint32_t slot = kNone, flushed = 0;
-  for (; flushed < most && next_posted(vi, ring, vi.send.taken, slot); ++flushed) {
-    ++vi.send.taken;
+  for (; flushed < most && next_posted(vi, ring, vi.tx.send.taken, slot); ++flushed) {
+    ++vi.tx.send.taken;
     const std::uint16_t op = view(vi).slot(slot).request.op;
     complete(i, false, slot, vip::kFlushedError | vip::status_op(op), 0, 0, 0);
   }
@@ -233,16 +233,16 @@ template <class World>
 void Completions<World>::flush_receives(ViIndex i, std::uint32_t most) {
   Vi& vi = vis_[i];
   const layout::RingEntry* ring = view(vi).receive_ring(i);
-  if (vi.divert == state::Divert::kPending) vi.divert = state::Divert::kNone;
-  if (vi.receive_slot != kNone) {
-    const bool partial = vi.in_message != 0 && vi.message_received != 0;
+  if (vi.rx.divert == state::Divert::kPending) vi.rx.divert = state::Divert::kNone;
+  if (vi.rx.receive_slot != kNone) {
+    const bool partial = vi.rx.in_message != 0 && vi.rx.message_received != 0;
     const std::uint32_t status = vip::kFlushedError | (partial ? vip::kPartialError : 0u);
-    complete(i, true, vi.receive_slot, status | vip::kOpReceive, 0, 0, 0);
-    vi.receive_slot = kNone;
+    complete(i, true, vi.rx.receive_slot, status | vip::kOpReceive, 0, 0, 0);
+    vi.rx.receive_slot = kNone;
   }
   std::uint32_t slot = kNone, flushed = 0;
-  for (; flushed < most && next_posted(vi, ring, vi.receive.taken, slot); ++flushed) {
-    ++vi.receive.taken;
+  for (; flushed < most && next_posted(vi, ring, vi.rx.receive.taken, slot); ++flushed) {
+    ++vi.rx.receive.taken;
     complete(i, true, slot, vip::kFlushedError | vip::kOpReceive, 0, 0, 0);
   }
   charge_flushed(i, flushed, most);

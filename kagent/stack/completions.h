@@ -49,7 +49,7 @@ class Completions : private ViTable {
   void await_room(std::uint32_t cq);
   void charge_flushed(ViIndex vi, std::uint32_t flushed, std::uint32_t most);
   state::WorkQueue& listed_queue(std::uint32_t listed) {
-    return listed % 2 != 0 ? vis_[listed / 2].receive : vis_[listed / 2].send;
+    return listed % 2 != 0 ? vis_[listed / 2].rx.receive : vis_[listed / 2].tx.send;
   }
 
   state::Session* sessions_;

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kagent/stack/stack_state.h"
+#include "kagent/stack/vi_state.h"
 
 namespace viaduct::congestion {
 
@@ -34,71 +34,72 @@ inline constexpr std::uint32_t kForget = 12;     // the least round trip follows
 // until something better comes.
 inline void measure_rtt(Vi& vi, std::uint64_t time, bool doubtful) {
   const auto sample = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(time, 1, 0x3fffffff));
-  if (vi.least_rtt == 0) {
-    vi.smoothed_rtt = sample;
-    vi.least_rtt = doubtful ? 0 : sample;
-    vi.rtt_variation = sample / 2;
+  if (vi.tx.least_rtt == 0) {
+    vi.tx.smoothed_rtt = sample;
+    vi.tx.least_rtt = doubtful ? 0 : sample;
+    vi.tx.rtt_variation = sample / 2;
     return;
   }
   const std::uint32_t off =
-      sample > vi.smoothed_rtt ? sample - vi.smoothed_rtt : vi.smoothed_rtt - sample;
-  vi.rtt_variation = static_cast<std::uint32_t>((3ull * vi.rtt_variation + off) / 4);
-  vi.smoothed_rtt = static_cast<std::uint32_t>((7ull * vi.smoothed_rtt + sample) / 8);
-  if (sample < vi.least_rtt) {
-    vi.least_rtt = sample;
+      sample > vi.tx.smoothed_rtt ? sample - vi.tx.smoothed_rtt : vi.tx.smoothed_rtt - sample;
+  vi.tx.rtt_variation = static_cast<std::uint32_t>((3ull * vi.tx.rtt_variation + off) / 4);
+  vi.tx.smoothed_rtt = static_cast<std::uint32_t>((7ull * vi.tx.smoothed_rtt + sample) / 8);
+  if (sample < vi.tx.least_rtt) {
+    vi.tx.least_rtt = sample;
   } else {
-    vi.least_rtt += (sample - vi.least_rtt) >> kForget;
+    vi.tx.least_rtt += (sample - vi.tx.least_rtt) >> kForget;
   }
 }
 
 inline void begin_window(Vi& vi) {
-  vi.congestion_window = kFirst;
-  vi.window_credit = 0;
-  vi.window_debt = 0;
-  vi.losses = Losses::kNone;
+  vi.tx.congestion_window = kFirst;
+  vi.tx.window_credit = 0;
+  vi.tx.window_debt = 0;
+  vi.tx.losses = Losses::kNone;
 }
 
 // Doubled in each round trip until a queue was full.
 inline void widen_window(Vi& vi, std::uint32_t acknowledged) {
-  vi.window_credit = static_cast<std::uint16_t>(vi.window_credit + acknowledged);
-  const bool doubling = vi.losses != Losses::kQueue;
-  if (!doubling && vi.window_credit < vi.congestion_window / kWiden) return;
-  const std::uint32_t more = doubling ? vi.window_credit : 1;
-  vi.window_credit = 0;
-  vi.congestion_window = static_cast<std::uint16_t>(std::min(vi.congestion_window + more, kWindow));
+  vi.tx.window_credit = static_cast<std::uint16_t>(vi.tx.window_credit + acknowledged);
+  const bool doubling = vi.tx.losses != Losses::kQueue;
+  if (!doubling && vi.tx.window_credit < vi.tx.congestion_window / kWiden) return;
+  const std::uint32_t more = doubling ? vi.tx.window_credit : 1;
+  vi.tx.window_credit = 0;
+  vi.tx.congestion_window =
+      static_cast<std::uint16_t>(std::min(vi.tx.congestion_window + more, kWindow));
 }
 
 inline bool queue_is_filled(const Vi& vi) {
-  return vi.smoothed_rtt > vi.least_rtt + vi.least_rtt / 8 + kNoise;
+  return vi.tx.smoothed_rtt > vi.tx.least_rtt + vi.tx.least_rtt / 8 + kNoise;
 }
 
 // While a gap is being filled new frames go on, but no more than the network carries without its
 // queue: so the gap is filled sooner, and those who share the queue see it empty from time to time.
 [[gnu::noinline]] inline std::uint32_t window_behind_gap(const Vi& vi) {
-  const std::uint32_t window = vi.congestion_window;
-  if (vi.least_rtt == 0 || !queue_is_filled(vi)) return window;
-  const std::uint64_t carried = std::uint64_t{window} * vi.least_rtt / vi.smoothed_rtt;
+  const std::uint32_t window = vi.tx.congestion_window;
+  if (vi.tx.least_rtt == 0 || !queue_is_filled(vi)) return window;
+  const std::uint64_t carried = std::uint64_t{window} * vi.tx.least_rtt / vi.tx.smoothed_rtt;
   return std::max(static_cast<std::uint32_t>(carried), kNarrowest);
 }
 
 [[gnu::noinline]] inline void narrow_window(Vi& vi, std::uint32_t lost) {
   const bool queue = queue_is_filled(vi);
-  vi.losses = queue || lost * 8 >= vi.congestion_window || vi.losses == Losses::kQueue
+  vi.tx.losses = queue || lost * 8 >= vi.tx.congestion_window || vi.tx.losses == Losses::kQueue
                   ? Losses::kQueue
                   : Losses::kLink;
-  const std::uint32_t debt = vi.window_debt + lost * (queue ? kQueueLoss : kLinkLoss);
-  vi.window_debt = static_cast<std::uint8_t>(debt % kFrame);
+  const std::uint32_t debt = vi.tx.window_debt + lost * (queue ? kQueueLoss : kLinkLoss);
+  vi.tx.window_debt = static_cast<std::uint8_t>(debt % kFrame);
   // A lost frame holds up the acknowledgement for two round trips, and no more than kWindow frames
   // can be behind it.
-  const std::uint32_t window = std::min<std::uint32_t>(vi.congestion_window, kWidestWithLosses);
+  const std::uint32_t window = std::min<std::uint32_t>(vi.tx.congestion_window, kWidestWithLosses);
   const std::uint32_t frames = std::min(debt / kFrame, window);
-  vi.congestion_window = static_cast<std::uint16_t>(std::max(window - frames, kNarrowest));
+  vi.tx.congestion_window = static_cast<std::uint16_t>(std::max(window - frames, kNarrowest));
 }
 
 inline void halve_window(Vi& vi) {
-  vi.losses = Losses::kQueue;
-  vi.congestion_window =
-      static_cast<std::uint16_t>(std::max(vi.congestion_window / 2u, kNarrowest));
+  vi.tx.losses = Losses::kQueue;
+  vi.tx.congestion_window =
+      static_cast<std::uint16_t>(std::max(vi.tx.congestion_window / 2u, kNarrowest));
 }
 
 }  // namespace viaduct::congestion

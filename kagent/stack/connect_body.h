@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kagent/contract/wire.h"
-#include "kagent/stack/stack_state.h"
+#include "kagent/stack/vi_state.h"
 
 namespace viaduct {
 
@@ -14,16 +14,17 @@ inline wire::ConnectBody body_of(const state::Vi& vi, std::uint32_t vi_index,
                                  const MacAddress& host, std::uint32_t mtu, bool checksum) {
   wire::ConnectBody body{};
   body.host = host;
-  body.request = vi.request;
+  body.request = vi.link.request;
   body.vi = vi_index;
-  body.key = vi.local_key;
-  body.first_psn = vi.send_next;
+  body.key = vi.link.local_key;
+  body.first_psn = vi.tx.send_next;
   body.max_transfer = vi.max_transfer;
   body.reliability = vi.reliability;
   body.mtu = static_cast<std::uint16_t>(std::min(mtu, 65535u));
-  body.rdma_flags = static_cast<std::uint8_t>(
-      (vi.peer_to_peer ? wire::kPeerToPeer : 0) | (vi.enable_write ? wire::kRdmaWriteEnabled : 0) |
-      (vi.enable_read ? wire::kRdmaReadEnabled : 0) | (checksum ? wire::kAsksForChecksum : 0));
+  body.rdma_flags = static_cast<std::uint8_t>((vi.link.peer_to_peer ? wire::kPeerToPeer : 0) |
+                                              (vi.enable_write ? wire::kRdmaWriteEnabled : 0) |
+                                              (vi.enable_read ? wire::kRdmaReadEnabled : 0) |
+                                              (checksum ? wire::kAsksForChecksum : 0));
   return body;
 }
 

@@ -79,8 +79,8 @@ void Connections<World>::on_connect_request(const wire::Decoded& frame) {
   const ViIndex known = peer_table_.find_by_peer_key(frame.source, body.vi, body.key);
   if (known != kNone) {
     ++count.drop_duplicate;
-    if ((body.rdma_flags & wire::kPeerToPeer) && vis_[known].peer_linked) {
-      vis_[known].remote_request = body.request;
+    if ((body.rdma_flags & wire::kPeerToPeer) && vis_[known].link.peer_linked) {
+      vis_[known].link.remote_request = body.request;
       send_connect_accept(known);
     }
     return;
@@ -232,11 +232,11 @@ void Connections<World>::connect_accept(std::uint32_t session, std::uint32_t com
   }
   request->state = RequestState::kAccepting;
   request->vi = body.vi;
-  vi->accepting = 1;
-  vi->request = requests_.index(*request);
-  vi->remote_request = request->body.request;
-  vi->command = command;
-  vi->connect_deadline = now_ + kAcceptTime;
+  vi->link.accepting = 1;
+  vi->link.request = requests_.index(*request);
+  vi->link.remote_request = request->body.request;
+  vi->link.command = command;
+  vi->link.connect_deadline = now_ + kAcceptTime;
   command_slots_.pending(session, command).op = Op::kConnectAccept;
   command_slots_.pending(session, command).vi = body.vi;
   virtual_interfaces_.set_state(body.vi, vip::kConnectPending);
@@ -250,28 +250,28 @@ void Connections<World>::send_connect_accept(ViIndex i) {
   Frame frame;
   if (!frames_out_.reserve_frame(frame)) return;
   wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_, limits_.checksum);
-  body.request = vi.remote_request;
+  body.request = vi.link.remote_request;
   wire::Header header{};
   header.type = Type::kConnectAccept;
   header.window = credit_grants_.standing_credit();
-  header.vi = vi.peer_vi;
-  header.key = vi.peer_key;
+  header.vi = vi.link.peer_vi;
+  header.key = vi.link.peer_key;
   header.payload_length = static_cast<std::uint16_t>(
       wire::encode(body, frame.data + wire::kEthernetBytes + wire::kHeaderBytes));
   frames_out_.submit_frame(
-      frame, wire::encode(header, vi.peer_address, address_, ether_type_, frame.data));
+      frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
 }
 
 template <class World>
 void Connections<World>::begin_attempt(ViIndex i) {
   Vi& vi = vis_[i];
   virtual_interfaces_.reset_transfer(i);
-  vi.local_key = environment_.random();
-  vi.send_next = vi.send_una = static_cast<std::uint32_t>(environment_.random());
-  vi.attempts = 0;
-  vi.accepting = 0;
-  vi.peer_to_peer = 0;
-  vi.peer_linked = 0;
+  vi.link.local_key = environment_.random();
+  vi.tx.send_next = vi.tx.send_una = static_cast<std::uint32_t>(environment_.random());
+  vi.link.attempts = 0;
+  vi.link.accepting = 0;
+  vi.link.peer_to_peer = 0;
+  vi.link.peer_linked = 0;
   view(vi).vi(i).status.error.store(0, std::memory_order_relaxed);
 }
 
@@ -292,16 +292,16 @@ void Connections<World>::connect_request(std::uint32_t session, std::uint32_t co
   attempts_[body.vi].local = body.local;
   attempts_[body.vi].remote = body.remote;
   request_targets_.begin_asking(body.vi);
-  vi->request = root_->next_request_number++;
-  vi->command = command;
-  vi->connect_deadline =
+  vi->link.request = root_->next_request_number++;
+  vi->link.command = command;
+  vi->link.connect_deadline =
       body.timeout_ms < ~0ull / kMs / 4 ? now_ + body.timeout_ms * kMs : TimerWheel::kNever;
   command_slots_.pending(session, command).op = Op::kConnectRequest;
   command_slots_.pending(session, command).vi = body.vi;
   virtual_interfaces_.set_state(body.vi, vip::kConnectPending);
   request_targets_.ask_known_way(body.vi);
   request_targets_.send_connect_requests(body.vi);
-  wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->connect_deadline));
+  wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->link.connect_deadline));
 }
 
 // The timer of a VI whose connection is pending.
@@ -309,20 +309,22 @@ template <class World>
 void Connections<World>::attempt_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.session == kNone || vi.state != vip::kConnectPending) return;
-  if (now_ >= vi.connect_deadline) {
-    if (vi.accepting && !requests_[vi.request].proven) request_proof_.suspect();
-    return fail_attempt(
-        i, vi.accepting || vi.peer_to_peer ? vip::kTimeout : request_targets_.unanswered(i));
+  if (now_ >= vi.link.connect_deadline) {
+    if (vi.link.accepting && !requests_[vi.link.request].proven) request_proof_.suspect();
+    return fail_attempt(i, vi.link.accepting || vi.link.peer_to_peer
+                               ? vip::kTimeout
+                               : request_targets_.unanswered(i));
   }
-  ++vi.attempts;
-  if (vi.attempts > 100) vi.attempts = 100;
-  if (vi.accepting || vi.peer_linked) {
+  ++vi.link.attempts;
+  if (vi.link.attempts > 100) vi.link.attempts = 100;
+  if (vi.link.accepting || vi.link.peer_linked) {
     send_connect_accept(i);
   } else {
-    if (vi.peer_to_peer) put_up_peer_notice(i);
+    if (vi.link.peer_to_peer) put_up_peer_notice(i);
     request_targets_.send_connect_requests(i);
   }
-  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(vi.attempts), vi.connect_deadline));
+  wheel_.arm(vi_timer(i),
+             std::min(now_ + repeat_after(vi.link.attempts), vi.link.connect_deadline));
 }
 
 // Back to Idle; what was posted stays posted.
@@ -330,17 +332,17 @@ template <class World>
 void Connections<World>::fail_attempt(ViIndex i, vip::Return result) {
   Vi& vi = vis_[i];
   wheel_.disarm(vi_timer(i));
-  if (vi.peer_to_peer) return end_peer_attempt(i, result);
-  if (vi.accepting) {
-    connect_requests_.release_request(vi.request);
-    connect_requests_.bury_request(vi.request);
+  if (vi.link.peer_to_peer) return end_peer_attempt(i, result);
+  if (vi.link.accepting) {
+    connect_requests_.release_request(vi.link.request);
+    connect_requests_.bury_request(vi.link.request);
     peer_table_.unlink(i);
-    vi.accepting = 0;
+    vi.link.accepting = 0;
   } else {
     request_targets_.take_back(i);
   }
-  const std::uint32_t command = vi.command;
-  vi.command = kNone;
+  const std::uint32_t command = vi.link.command;
+  vi.link.command = kNone;
   virtual_interfaces_.set_state(i, vip::kIdle);
   if (command != kNone) command_slots_.finish(vi.session, command, result);
 }
@@ -357,35 +359,35 @@ void Connections<World>::on_connect_accept(const wire::Decoded& frame) {
   const std::uint32_t i = frame.header.vi;
   if (i < vis_.fresh()) {
     Vi& vi = vis_[i];
-    const bool ours = vi.session != kNone && vi.local_key == frame.header.key &&
-                      vi.request == body.request && !vi.accepting;
+    const bool ours = vi.session != kNone && vi.link.local_key == frame.header.key &&
+                      vi.link.request == body.request && !vi.link.accepting;
     // Once the peer is known, nobody else will do.
-    const bool peers = vi.peer_address == frame.source && vi.peer_key == body.key;
+    const bool peers = vi.link.peer_address == frame.source && vi.link.peer_key == body.key;
     if (ours && vi.state == vip::kConnected && peers) {
-      return frames_out_.send_short(Type::kConnectConfirm, vi.peer_address, vi.peer_vi, vi.peer_key,
-                                    vi.send_next, vi.receive_next, 0);
+      return frames_out_.send_short(Type::kConnectConfirm, vi.link.peer_address, vi.link.peer_vi,
+                                    vi.link.peer_key, vi.tx.send_next, vi.rx.receive_next, 0);
     }
-    const bool met = vi.peer_linked != 0;
+    const bool met = vi.link.peer_linked != 0;
     if (ours && vi.state == vip::kConnectPending && (!met || peers)) {
-      if (vi.peer_to_peer && !met) {
+      if (vi.link.peer_to_peer && !met) {
         unlist_peer_attempt(i);
         attempts_[i].peer = viaduct::attributes_of(body);
       }
       if (!met && !peer_table_.link(i, frame.source, body)) {
-        if (vi.peer_to_peer) list_peer_attempt(i);
+        if (vi.link.peer_to_peer) list_peer_attempt(i);
         return fail_attempt(i, vip::kErrorResource);
       }
-      if (vi.peer_to_peer) vi.peer_linked = 1;
+      if (vi.link.peer_to_peer) vi.link.peer_linked = 1;
       if (!met) {
         request_targets_.forget_asked(i, frame.source);
         request_targets_.take_back(i);
-        if (!vi.peer_to_peer) request_targets_.remember_way(i, frame.source);
+        if (!vi.link.peer_to_peer) request_targets_.remember_way(i, frame.source);
       }
       // Between peers, establish() finishes a command that waits.
-      const std::uint32_t command = vi.peer_to_peer ? kNone : vi.command;
+      const std::uint32_t command = vi.link.peer_to_peer ? kNone : vi.link.command;
       establish(i);
-      frames_out_.send_short(Type::kConnectConfirm, vi.peer_address, vi.peer_vi, vi.peer_key,
-                             vi.send_next, vi.receive_next, 0);
+      frames_out_.send_short(Type::kConnectConfirm, vi.link.peer_address, vi.link.peer_vi,
+                             vi.link.peer_key, vi.tx.send_next, vi.rx.receive_next, 0);
       CommandBody out{};
       out.op = Op::kConnectRequest;
       out.vi_attributes = viaduct::attributes_of(body);
@@ -433,13 +435,13 @@ void Connections<World>::on_connect_answer(const wire::Decoded& frame) {
   }
   if (header.vi < vis_.fresh()) {
     Vi& vi = vis_[header.vi];
-    if (vi.session != kNone && vi.state == vip::kConnectPending && !vi.accepting &&
-        vi.local_key == header.key && vi.request == header.psn) {
+    if (vi.session != kNone && vi.state == vip::kConnectPending && !vi.link.accepting &&
+        vi.link.local_key == header.key && vi.link.request == header.psn) {
       if (header.type == Type::kConnectMoved) return request_targets_.on_moved(header.vi, frame);
       if (header.type == Type::kConnectReject) {
         request_targets_.forget_asked(header.vi, frame.source);
         // Between peers the reason is a conflict of attributes.
-        const bool conflict = vi.peer_to_peer && (header.immediate == vip::kInvalidMtu ||
+        const bool conflict = vi.link.peer_to_peer && (header.immediate == vip::kInvalidMtu ||
                                                   header.immediate ==
                                                       vip::kInvalidReliabilityLevel);
         return fail_attempt(header.vi, conflict ? static_cast<vip::Return>(header.immediate)
@@ -465,13 +467,13 @@ void Connections<World>::establish(ViIndex i) {
   completions_.flush_sends(i);
   virtual_interfaces_.set_state(i, vip::kConnected);
   ++root_->counters.connections_opened;
-  if (vi.peer_to_peer) return end_peer_attempt(i, vip::kSuccess);
-  const std::uint32_t command = vi.command;
-  vi.command = kNone;
-  if (!vi.accepting) return;
-  vi.accepting = 0;
-  connect_requests_.release_request(vi.request);
-  connect_requests_.bury_request(vi.request);
+  if (vi.link.peer_to_peer) return end_peer_attempt(i, vip::kSuccess);
+  const std::uint32_t command = vi.link.command;
+  vi.link.command = kNone;
+  if (!vi.link.accepting) return;
+  vi.link.accepting = 0;
+  connect_requests_.release_request(vi.link.request);
+  connect_requests_.bury_request(vi.link.request);
   if (command != kNone) command_slots_.finish(vi.session, command, vip::kSuccess);
 }
 
@@ -503,7 +505,7 @@ void Connections<World>::end_connection(ViIndex i, End end, std::uint32_t error,
   wheel_.disarm(vi_timer(i));
   StackCounters& count = root_->counters;
   if (by_us) {
-    disconnects_.say_goodbye(vi, vi.send_next, 0);
+    disconnects_.say_goodbye(vi, vi.tx.send_next, 0);
     ++count.connections_closed;
     virtual_interfaces_.set_state(i, vip::kIdle);
   } else {
@@ -529,22 +531,22 @@ template <class World>
 void Connections<World>::report_end(ViIndex i, End end, std::uint32_t error) {
   Vi& vi = vis_[i];
   if (error != vip::kConnectionLost) completions_.report(i, error);
-  if (vi.in_message && vi.message_op == wire::kOpRdmaWrite) {
+  if (vi.rx.in_message && vi.rx.message_op == wire::kOpRdmaWrite) {
     completions_.report(i, vip::kRdmaWriteAbort);
   }
-  if (end == End::kLost && vi.send.completed != vi.send.taken &&
+  if (end == End::kLost && vi.tx.send.completed != vi.tx.send.taken &&
       vi.reliability != vip::kUnreliable) {
     // Of the messages that were not acknowledged the first tells why.
-    vi.failed_slot = in_flight(i, vi.send.completed).slot;
-    vi.failed_status = vip::kFlushedError | vip::kTransportError;
-    for (std::uint32_t p = vi.send.completed; p != vi.send.taken; ++p) {
+    vi.tx.failed_slot = in_flight(i, vi.tx.send.completed).slot;
+    vi.tx.failed_status = vip::kFlushedError | vip::kTransportError;
+    for (std::uint32_t p = vi.tx.send.completed; p != vi.tx.send.taken; ++p) {
       const std::uint16_t op = in_flight(i, p).op;
       if (op == layout::kOpSend) continue;
       completions_.report(i, vip::kRdmaTransport, {0, op, 0});
       break;
     }
   }
-  const bool orderly = end == End::kRemote && vi.failed_slot == kNone;
+  const bool orderly = end == End::kRemote && vi.tx.failed_slot == kNone;
   completions_.report(i, vip::kConnectionLost,
                       {0, 0, orderly ? layout::kEventOrderly : std::uint8_t{0}});
 }
@@ -558,7 +560,7 @@ void Connections<World>::on_disconnect(const wire::Decoded& frame) {
   if (vi == nullptr) return;
   if (vi->state == vip::kConnectPending) establish(header.vi);
   if (vi->reliability != vip::kUnreliable) {
-    loss_recovery_.take_ack(header.vi, header.ack, vi->peer_window);
+    loss_recovery_.take_ack(header.vi, header.ack, vi->tx.peer_window);
   }
   if (vi->state == vip::kConnected) {
     if (header.immediate != 0) {
@@ -578,11 +580,11 @@ vip::Return Connections<World>::peer_request(std::uint32_t session, const Comman
   attempts_[body.vi].remote = body.remote;
   attempts_[body.vi].peer = {};
   request_targets_.begin_asking(body.vi);
-  vi->request = root_->next_request_number++;
-  vi->command = kNone;
-  vi->peer_to_peer = 1;
-  vi->peer_result = vip::kNotDone;
-  vi->connect_deadline =
+  vi->link.request = root_->next_request_number++;
+  vi->link.command = kNone;
+  vi->link.peer_to_peer = 1;
+  vi->link.peer_result = vip::kNotDone;
+  vi->link.connect_deadline =
       body.timeout_ms < ~0ull / kMs / 4 ? now_ + body.timeout_ms * kMs : TimerWheel::kNever;
   virtual_interfaces_.set_state(body.vi, vip::kConnectPending);
   list_peer_attempt(body.vi);
@@ -592,7 +594,7 @@ vip::Return Connections<World>::peer_request(std::uint32_t session, const Comman
     end_peer_attempt(body.vi, vip::kNotReachable);
     return vip::kSuccess;
   }
-  wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->connect_deadline));
+  wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->link.connect_deadline));
   request_targets_.send_connect_requests(body.vi);
   meet_held_peer(body.vi);
   return vip::kSuccess;
@@ -619,12 +621,12 @@ template <class World>
 void Connections<World>::leave_peer(ViIndex i) {
   Vi& vi = vis_[i];
   peer_table_.unlink(i);
-  vi.peer_linked = 0;
-  vi.attempts = 0;
+  vi.link.peer_linked = 0;
+  vi.link.attempts = 0;
   attempts_[i].peer = {};
   list_peer_attempt(i);
   request_targets_.begin_asking(i);
-  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.connect_deadline));
+  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.link.connect_deadline));
   meet_held_peer(i);
 }
 
@@ -635,14 +637,15 @@ bool Connections<World>::awaits(ViIndex i, const wire::ConnectBody& body) const 
   const state::Attempt& attempt = attempts_[i];
   return (body.rdma_flags & wire::kPeerToPeer) &&
          std::memcmp(attempt.remote.host, body.host.data(), body.host.size()) == 0 &&
-         body.key != vi.local_key && same(attempt.remote, body.local.data(), body.local_length) &&
+         body.key != vi.link.local_key &&
+         same(attempt.remote, body.local.data(), body.local_length) &&
          same(attempt.local, body.remote.data(), body.remote_length);
 }
 
 template <class World>
 bool Connections<World>::on_peer_request(const wire::Decoded& frame,
                                          const wire::ConnectBody& body) {
-  for (ViIndex i = root_->peer_attempts; i != kNone; i = vis_[i].peer_next) {
+  for (ViIndex i = root_->peer_attempts; i != kNone; i = vis_[i].link.peer_next) {
     if (!awaits(i, body)) continue;
     meet_peer(i, frame.source, body);
     return true;
@@ -671,10 +674,10 @@ void Connections<World>::meet_peer(ViIndex i, const MacAddress& source,
     list_peer_attempt(i);
     return end_peer_attempt(i, vip::kErrorResource);
   }
-  vi.peer_linked = 1;
+  vi.link.peer_linked = 1;
   request_targets_.forget_asked(i, source);
   request_targets_.take_back(i);
-  vi.remote_request = body.request;
+  vi.link.remote_request = body.request;
   attempts_[i].peer = {body.reliability, body.max_transfer, 0,
                        (body.rdma_flags & wire::kRdmaWriteEnabled) != 0 ? 1u : 0u,
                        (body.rdma_flags & wire::kRdmaReadEnabled) != 0 ? 1u : 0u};
@@ -687,20 +690,20 @@ void Connections<World>::end_peer_attempt(ViIndex i, vip::Return result) {
   Vi& vi = vis_[i];
   if (result != vip::kSuccess) {
     wheel_.disarm(vi_timer(i));
-    if (vi.peer_linked) {
+    if (vi.link.peer_linked) {
       peer_table_.unlink(i);
     } else {
       unlist_peer_attempt(i);
       request_targets_.take_back(i);
     }
-    vi.peer_linked = 0;
+    vi.link.peer_linked = 0;
     virtual_interfaces_.set_state(i, vip::kIdle);
   }
-  vi.peer_result = result;
-  const std::uint32_t command = vi.command;
-  vi.command = kNone;
+  vi.link.peer_result = result;
+  const std::uint32_t command = vi.link.command;
+  vi.link.command = kNone;
   if (command == kNone) return;
-  vi.peer_to_peer = 0;
+  vi.link.peer_to_peer = 0;
   CommandBody out{};
   out.op = Op::kPeerWait;
   out.vi_attributes = attempts_[i].peer;
@@ -711,10 +714,10 @@ template <class World>
 vip::Return Connections<World>::peer_done(std::uint32_t session, CommandBody& body) {
   Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr) return vip::kInvalidParameter;
-  if (!vi->peer_to_peer) return vip::kInvalidState;
-  const auto result = static_cast<vip::Return>(vi->peer_result);
+  if (!vi->link.peer_to_peer) return vip::kInvalidState;
+  const auto result = static_cast<vip::Return>(vi->link.peer_result);
   if (result == vip::kNotDone) return result;
-  vi->peer_to_peer = 0;
+  vi->link.peer_to_peer = 0;
   body.vi_attributes = attempts_[body.vi].peer;
   return result;
 }
@@ -725,8 +728,8 @@ void Connections<World>::peer_wait(std::uint32_t session, std::uint32_t command,
   const vip::Return result = peer_done(session, body);
   if (result != vip::kNotDone) return command_slots_.finish(session, command, result, body);
   Vi& vi = vis_[body.vi];
-  if (vi.command != kNone) return command_slots_.finish(session, command, vip::kInvalidState);
-  vi.command = command;
+  if (vi.link.command != kNone) return command_slots_.finish(session, command, vip::kInvalidState);
+  vi.link.command = command;
   command_slots_.pending(session, command).op = Op::kPeerWait;
   command_slots_.pending(session, command).vi = body.vi;
 }
@@ -734,33 +737,35 @@ void Connections<World>::peer_wait(std::uint32_t session, std::uint32_t command,
 template <class World>
 void Connections<World>::list_peer_attempt(ViIndex i) {
   Vi& vi = vis_[i];
-  vi.peer_previous = kNone;
-  vi.peer_next = root_->peer_attempts;
-  if (vi.peer_next != kNone) vis_[vi.peer_next].peer_previous = i;
+  vi.link.peer_previous = kNone;
+  vi.link.peer_next = root_->peer_attempts;
+  if (vi.link.peer_next != kNone) vis_[vi.link.peer_next].link.peer_previous = i;
   root_->peer_attempts = i;
-  vi.notice = layout::kNoNotice;
+  vi.link.notice = layout::kNoNotice;
   put_up_peer_notice(i);
 }
 
 // So that the other side's request finds its way to us. Tried again when there was no room.
 template <class World>
 void Connections<World>::put_up_peer_notice(ViIndex i) {
-  if (vis_[i].notice != layout::kNoNotice) return;
+  if (vis_[i].link.notice != layout::kNoNotice) return;
   layout::Address awaited = attempts_[i].local;
   std::memcpy(awaited.host, attempts_[i].remote.host, sizeof awaited.host);
-  vis_[i].notice = environment_.put_up(awaited, true);
+  vis_[i].link.notice = environment_.put_up(awaited, true);
 }
 
 template <class World>
 void Connections<World>::unlist_peer_attempt(ViIndex i) {
   Vi& vi = vis_[i];
-  if (vi.notice != layout::kNoNotice) environment_.take_down(vi.notice);
-  vi.notice = layout::kNoNotice;
-  if (vi.peer_next != kNone) vis_[vi.peer_next].peer_previous = vi.peer_previous;
-  if (vi.peer_previous != kNone) {
-    vis_[vi.peer_previous].peer_next = vi.peer_next;
+  if (vi.link.notice != layout::kNoNotice) environment_.take_down(vi.link.notice);
+  vi.link.notice = layout::kNoNotice;
+  if (vi.link.peer_next != kNone) {
+    vis_[vi.link.peer_next].link.peer_previous = vi.link.peer_previous;
+  }
+  if (vi.link.peer_previous != kNone) {
+    vis_[vi.link.peer_previous].link.peer_next = vi.link.peer_next;
   } else {
-    root_->peer_attempts = vi.peer_next;
+    root_->peer_attempts = vi.link.peer_next;
   }
 }
 

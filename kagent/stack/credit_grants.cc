@@ -38,7 +38,7 @@ void CreditGrants<World>::share_standing_credit(int change) {
   root_->credit_told = root_->credit_standing;
   for (ViIndex i = 0; i < vis_.fresh(); ++i) {
     const Vi& vi = vis_[i];
-    if (vi.session == kNone || vi.state != vip::kConnected || vi.credit == 0) continue;
+    if (vi.session == kNone || vi.state != vip::kConnected || vi.link.credit == 0) continue;
     tell_credit(i);
   }
 }
@@ -47,11 +47,11 @@ void CreditGrants<World>::share_standing_credit(int change) {
 template <class World>
 void CreditGrants<World>::tell_credit(ViIndex i) {
   Vi& vi = vis_[i];
-  vi.unacknowledged = 1;
-  if (vi.listed & state::kOnAckList) return;
-  vi.listed |= state::kOnAckList;
-  vi.ack_deadline = now_;
-  vi.ack_next = root_->ack_head;
+  vi.ack.unacknowledged = 1;
+  if (vi.tx.listed & state::kOnAckList) return;
+  vi.tx.listed |= state::kOnAckList;
+  vi.ack.ack_deadline = now_;
+  vi.ack.ack_next = root_->ack_head;
   root_->ack_head = i;
 }
 
@@ -59,7 +59,7 @@ void CreditGrants<World>::tell_credit(ViIndex i) {
 template <class World>
 std::uint16_t CreditGrants<World>::credit_for(const Vi& vi) const {
   const auto epoch = static_cast<std::uint32_t>(now_ >> kEpochBits);
-  return epoch - vi.credit_epoch <= 1 ? vi.credit_given : standing_credit();
+  return epoch - vi.link.credit_epoch <= 1 ? vi.link.credit_given : standing_credit();
 }
 
 // The peer has asked.
@@ -74,28 +74,28 @@ void CreditGrants<World>::give_credit(ViIndex i) {
   }
   // Who has not asked lately gets no more than it has, until it is known how many begin with it.
   std::uint32_t most = credit_for(vi);
-  if (epoch - vi.credit_epoch > 1) {
-    vi.credit_grown = vi.receive_next;
-  } else if (vi.receive_next - vi.credit_grown >= most) {
-    vi.credit_grown = vi.receive_next;
+  if (epoch - vi.link.credit_epoch > 1) {
+    vi.link.credit_grown = vi.rx.receive_next;
+  } else if (vi.rx.receive_next - vi.link.credit_grown >= most) {
+    vi.link.credit_grown = vi.rx.receive_next;
     most *= 2;
   }
-  if (vi.credit_epoch != epoch) {
-    vi.credit_epoch = epoch;
+  if (vi.link.credit_epoch != epoch) {
+    vi.link.credit_epoch = epoch;
     ++root_->credit_askers;
   }
   const std::uint32_t askers = std::max(root_->credit_askers, root_->credit_askers_before);
-  vi.credit_given = static_cast<std::uint16_t>(
+  vi.link.credit_given = static_cast<std::uint16_t>(
       std::clamp(std::min(most, credit_room() / askers), kLeastCredit, kWindow));
   tell_credit(i);
 }
 
 template <class World>
 void CreditGrants<World>::begin_credit(Vi& vi, std::uint16_t standing, std::uint64_t now) {
-  vi.credit = vi.peer_window = standing;
-  vi.credit_asked = vi.send_next;
-  vi.credit_given = 0;
-  vi.credit_epoch = static_cast<std::uint32_t>(now >> kEpochBits) - 2;
+  vi.link.credit = vi.tx.peer_window = standing;
+  vi.tx.credit_asked = vi.tx.send_next;
+  vi.link.credit_given = 0;
+  vi.link.credit_epoch = static_cast<std::uint32_t>(now >> kEpochBits) - 2;
 }
 
 }  // namespace viaduct

@@ -21,13 +21,13 @@ void Disconnects<World>::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint3
   const std::uint32_t g = goodbyes_.take();
   if (g == kNone) {
     // If this is lost, the peer learns it from the reset that answers its next frame or probe.
-    return frames_out_.send_short(Type::kDisconnect, vi.peer_address, vi.peer_vi, vi.peer_key, psn,
-                                  vi.receive_next, reason, index);
+    return frames_out_.send_short(Type::kDisconnect, vi.link.peer_address, vi.link.peer_vi,
+                                  vi.link.peer_key, psn, vi.rx.receive_next, reason, index);
   }
   state::Goodbye& goodbye = goodbyes_[g];
-  std::uint32_t& bucket = goodbye_buckets_[vi.peer_key & kBucketMask];
-  goodbye = {vi.peer_address, 1,      0,     vi.peer_vi, vi.peer_key, psn,
-             vi.receive_next, reason, index, bucket,     kNone};
+  std::uint32_t& bucket = goodbye_buckets_[vi.link.peer_key & kBucketMask];
+  goodbye = {vi.link.peer_address, 1,      0,     vi.link.peer_vi, vi.link.peer_key, psn,
+             vi.rx.receive_next, reason, index, bucket,     kNone};
   bucket = g;
   send_goodbye(g);
 }

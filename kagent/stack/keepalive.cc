@@ -23,12 +23,12 @@ void Keepalive<World>::on_reset(const wire::Decoded& frame) {
     ++root_->counters.drop_bad_reset;
     return;
   }
-  if (vis_[i].state == vip::kConnectPending && vis_[i].peer_linked) {
+  if (vis_[i].state == vip::kConnectPending && vis_[i].link.peer_linked) {
     return connections_.leave_peer(i);
   }
-  const std::uint32_t peer = vis_[i].peer;
+  const std::uint32_t peer = vis_[i].link.peer;
   const std::uint32_t others = peers_[peer].count - 1;
-  peers_[peer].probe_next = vis_[i].peer_next;
+  peers_[peer].probe_next = vis_[i].link.peer_next;
   connections_.end_connection(i, End::kLost, vip::kConnectionLost);
   // A peer that forgot one connection has probably forgotten its neighbours: ask at once.
   if (others != 0) probe(peer);
@@ -70,12 +70,12 @@ ViIndex Keepalive<World>::probe(std::uint32_t p) {
   for (unsigned n = 0; n < kProbeTries; ++n) {
     const ViIndex i = peer.probe_next != kNone ? peer.probe_next : peer.vis;
     const Vi& vi = vis_[i];
-    peer.probe_next = vi.peer_next;
+    peer.probe_next = vi.link.peer_next;
     // The peer need not know of a connection that is being made.
     if (vi.state != vip::kConnected) continue;
     ++root_->counters.probes_sent;
-    frames_out_.send_short(Type::kProbe, vi.peer_address, vi.peer_vi, vi.peer_key, vi.send_next,
-                           vi.receive_next, 0);
+    frames_out_.send_short(Type::kProbe, vi.link.peer_address, vi.link.peer_vi, vi.link.peer_key,
+                           vi.tx.send_next, vi.rx.receive_next, 0);
     return i;
   }
   return kNone;
@@ -89,8 +89,8 @@ void Keepalive<World>::on_probe(const wire::Decoded& frame) {
     return;
   }
   if (frame.header.type == Type::kProbe) {
-    frames_out_.send_short(Type::kProbeAck, vi->peer_address, vi->peer_vi, vi->peer_key,
-                           vi->send_next, vi->receive_next, 0);
+    frames_out_.send_short(Type::kProbeAck, vi->link.peer_address, vi->link.peer_vi,
+                           vi->link.peer_key, vi->tx.send_next, vi->rx.receive_next, 0);
   }
 }
 

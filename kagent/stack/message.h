@@ -9,7 +9,7 @@
 
 #include "kagent/contract/session_layout.h"
 #include "kagent/contract/wire.h"
-#include "kagent/stack/stack_state.h"
+#include "kagent/stack/vi_state.h"
 #include "xdp/port.h"
 
 namespace viaduct {
@@ -55,7 +55,7 @@ inline std::uint16_t wire_op(std::uint16_t op) {
 }
 
 inline std::uint16_t checked_flag(const state::Vi& vi) {
-  return vi.checked != 0 ? wire::kFlagChecked : std::uint16_t{0};
+  return vi.tx.checked != 0 ? wire::kFlagChecked : std::uint16_t{0};
 }
 
 inline std::byte* payload_of(const Frame& frame) {

@@ -30,20 +30,20 @@ Vi* PeerTable<World>::vi_for(const wire::Decoded& frame, bool pending_too) {
   }
   Vi& vi = vis_[header.vi];
   const bool pending =
-      vi.state == vip::kConnectPending && (vi.accepting || vi.peer_linked) && pending_too;
+      vi.state == vip::kConnectPending && (vi.link.accepting || vi.link.peer_linked) && pending_too;
   if (vi.session == kNone || (vi.state != vip::kConnected && !pending)) {
     ++count.drop_unknown_vi;
     return nullptr;
   }
-  if (vi.local_key != header.key) {
+  if (vi.link.local_key != header.key) {
     ++count.drop_wrong_key;
     return nullptr;
   }
-  if (vi.peer_address != frame.source) {
+  if (vi.link.peer_address != frame.source) {
     ++count.drop_wrong_source;
     return nullptr;
   }
-  peers_[vi.peer].last_heard = now_;
+  peers_[vi.link.peer].last_heard = now_;
   return &vi;
 }
 
@@ -72,9 +72,11 @@ std::uint32_t PeerTable<World>::find_peer(const MacAddress& address, bool create
 template <class World>
 ViIndex PeerTable<World>::find_by_peer_key(const MacAddress& source, std::uint32_t peer_vi,
                                            std::uint64_t key) const {
-  for (ViIndex i = key_buckets_[key & key_bucket_mask_]; i != kNone; i = vis_[i].key_next) {
+  for (ViIndex i = key_buckets_[key & key_bucket_mask_]; i != kNone; i = vis_[i].link.key_next) {
     const Vi& vi = vis_[i];
-    if (vi.peer_key == key && vi.peer_vi == peer_vi && vi.peer_address == source) return i;
+    if (vi.link.peer_key == key && vi.link.peer_vi == peer_vi && vi.link.peer_address == source) {
+      return i;
+    }
   }
   return kNone;
 }
@@ -87,25 +89,25 @@ bool PeerTable<World>::link(ViIndex i, const MacAddress& address, const wire::Co
   Vi& vi = vis_[i];
   state::Peer& peer = peers_[p];
   peer.host = body.host;
-  vi.peer = p;
-  vi.peer_address = address;
-  vi.peer_vi = body.vi;
-  vi.peer_key = body.key;
+  vi.link.peer = p;
+  vi.link.peer_address = address;
+  vi.link.peer_vi = body.vi;
+  vi.link.peer_key = body.key;
   const std::uint32_t mtu = std::min<std::uint32_t>(mtu_, body.mtu);
   const std::uint32_t around = wire::kHeaderBytes + wire::kChecksumBytes;
-  vi.payload = static_cast<std::uint16_t>((std::max(mtu, around + 64u) - around) & ~7u);
+  vi.link.payload = static_cast<std::uint16_t>((std::max(mtu, around + 64u) - around) & ~7u);
   // What never leaves our own memory nobody changes.
-  vi.checked = address != address_ &&
+  vi.tx.checked = address != address_ &&
                (limits_.checksum || (body.rdma_flags & wire::kAsksForChecksum) != 0);
-  vi.receive_next = body.first_psn;
+  vi.rx.receive_next = body.first_psn;
   credit_grants_.begin_credit(
       vi, vi.reliability == vip::kUnreliable ? body.credit : std::uint16_t{0}, now_);
-  vi.peer_previous = kNone;
-  vi.peer_next = peer.vis;
-  if (peer.vis != kNone) vis_[peer.vis].peer_previous = i;
+  vi.link.peer_previous = kNone;
+  vi.link.peer_next = peer.vis;
+  if (peer.vis != kNone) vis_[peer.vis].link.peer_previous = i;
   peer.vis = i;
   ++peer.count;
-  vi.key_next = key_buckets_[body.key & key_bucket_mask_];
+  vi.link.key_next = key_buckets_[body.key & key_bucket_mask_];
   key_buckets_[body.key & key_bucket_mask_] = i;
   return true;
 }
@@ -113,27 +115,29 @@ bool PeerTable<World>::link(ViIndex i, const MacAddress& address, const wire::Co
 template <class World>
 void PeerTable<World>::unlink(ViIndex i) {
   Vi& vi = vis_[i];
-  if (vi.peer == kNone) return;
-  state::Peer& peer = peers_[vi.peer];
-  if (peer.probe_next == i) peer.probe_next = vi.peer_next;
-  if (vi.peer_next != kNone) vis_[vi.peer_next].peer_previous = vi.peer_previous;
-  if (vi.peer_previous != kNone) {
-    vis_[vi.peer_previous].peer_next = vi.peer_next;
-  } else {
-    peer.vis = vi.peer_next;
+  if (vi.link.peer == kNone) return;
+  state::Peer& peer = peers_[vi.link.peer];
+  if (peer.probe_next == i) peer.probe_next = vi.link.peer_next;
+  if (vi.link.peer_next != kNone) {
+    vis_[vi.link.peer_next].link.peer_previous = vi.link.peer_previous;
   }
-  ViIndex* link = &key_buckets_[vi.peer_key & key_bucket_mask_];
-  while (*link != i) link = &vis_[*link].key_next;
-  *link = vi.key_next;
+  if (vi.link.peer_previous != kNone) {
+    vis_[vi.link.peer_previous].link.peer_next = vi.link.peer_next;
+  } else {
+    peer.vis = vi.link.peer_next;
+  }
+  ViIndex* link = &key_buckets_[vi.link.peer_key & key_bucket_mask_];
+  while (*link != i) link = &vis_[*link].link.key_next;
+  *link = vi.link.key_next;
   if (--peer.count == 0) {
-    wheel_.disarm(peer_timer(vi.peer));
+    wheel_.disarm(peer_timer(vi.link.peer));
     std::uint32_t* hash = &peer_buckets_[bucket_of(peer.address)];
-    while (*hash != vi.peer) hash = &peers_[*hash].hash_next;
+    while (*hash != vi.link.peer) hash = &peers_[*hash].hash_next;
     *hash = peer.hash_next;
     peer.in_use = 0;
-    peers_.give(vi.peer);
+    peers_.give(vi.link.peer);
   }
-  vi.peer = kNone;
+  vi.link.peer = kNone;
 }
 
 template <class World>

@@ -79,7 +79,7 @@ bool Placer<World>::flush_placement() {
   Vi& vi = vis_[placing_];
   const bool written = environment_.write_program(vi.program, {pieces_.remote, pieces_.remotes},
                                                   {pieces_.local, pieces_.locals});
-  if (!written) vi.receive_failed = 1;
+  if (!written) vi.rx.receive_failed = 1;
   placing_ = kNone;
   pieces_.remotes = pieces_.locals = 0;
   return written;

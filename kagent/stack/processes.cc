@@ -71,13 +71,14 @@ vip::Return Processes<World>::may_take(std::uint32_t program,
   const Vi* const vi = find_vi(programs_[program].session, body.vi, body.generation);
   if (vi == nullptr) return vip::kInvalidParameter;
   if (vi->program == program) return vip::kSuccess;
-  if (vi->state == vip::kConnectPending || vi->divert != state::Divert::kNone || vi->reads != 0) {
+  if (vi->state == vip::kConnectPending || vi->rx.divert != state::Divert::kNone ||
+      vi->tx.reads != 0) {
     return vip::kInvalidState;
   }
   // Other VIs would lose their CQ.
-  for (const std::uint32_t cq : {vi->send.cq, vi->receive.cq}) {
+  for (const std::uint32_t cq : {vi->tx.send.cq, vi->rx.receive.cq}) {
     if (cq == kNone) continue;
-    const std::uint32_t own = (vi->send.cq == cq ? 1 : 0) + (vi->receive.cq == cq ? 1 : 0);
+    const std::uint32_t own = (vi->tx.send.cq == cq ? 1 : 0) + (vi->rx.receive.cq == cq ? 1 : 0);
     if (cqs_[cq].users != own) return vip::kInvalidState;
   }
   return vip::kSuccess;
@@ -119,8 +120,8 @@ bool Processes<World>::hand_over_received(const Vi& vi, const Vi& heir) {
   const ViIndex i = vis_.index(vi);
   std::uint64_t budget = kMostHandedOver;
   std::uint32_t position = view(vi).vi(i).receive.dequeued.load(std::memory_order_acquire);
-  if (vi.receive.completed - position > layout::kRingEntries) return false;
-  for (; position != vi.receive.completed; ++position) {
+  if (vi.rx.receive.completed - position > layout::kRingEntries) return false;
+  for (; position != vi.rx.receive.completed; ++position) {
     const std::uint64_t word =
         view(vi).receive_ring(i)[position % layout::kRingEntries].word.load();
     const std::uint32_t slot = layout::ring_word_slot(word);
@@ -133,7 +134,7 @@ bool Processes<World>::hand_over_received(const Vi& vi, const Vi& heir) {
     if (here && !copy_received(vi, heir, slot, length, budget)) return false;
   }
   return !receiver_.receives_in_part(vi) ||
-         copy_received(vi, heir, vi.receive_slot, vi.message_received, budget);
+         copy_received(vi, heir, vi.rx.receive_slot, vi.rx.message_received, budget);
 }
 
 // Who takes it holds the locks of its queues: nobody is about to change them.
@@ -152,7 +153,7 @@ vip::Return Processes<World>::take_vi(std::uint32_t program, const layout::Comma
   layout::Vi& shared = view(vi).vi(body.vi);
   shared.send.owner.store(member);
   shared.receive.owner.store(member);
-  for (const std::uint32_t cq : {vi.send.cq, vi.receive.cq}) {
+  for (const std::uint32_t cq : {vi.tx.send.cq, vi.rx.receive.cq}) {
     if (cq == kNone) continue;
     view(vi).cq(cq).owner.store(member);
     cqs_[cq].program = program;

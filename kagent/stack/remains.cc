@@ -39,10 +39,10 @@ std::size_t remains(const void* segment, const StackLimits& limits, std::span<Re
   for (std::uint32_t i = 0; i < vis; ++i, ++vi) {
     if (once(vi->session) == kNone) continue;
     const std::uint32_t state = once(vi->state);
-    const bool half = once(vi->accepting) != 0 || once(vi->peer_linked) != 0;
+    const bool half = once(vi->link.accepting) != 0 || once(vi->link.peer_linked) != 0;
     if (state != vip::kConnected && !(state == vip::kConnectPending && half)) continue;
-    add({once(vi->peer_address), once(vi->peer_vi), once(vi->peer_key), once(vi->send_next),
-         once(vi->receive_next)});
+    add({once(vi->link.peer_address), once(vi->link.peer_vi), once(vi->link.peer_key),
+         once(vi->tx.send_next), once(vi->rx.receive_next)});
   }
   const auto* goodbye = reinterpret_cast<const state::Goodbye*>(base + at.goodbyes);
   const std::uint32_t goodbyes = std::min(once(root->goodbyes.fresh), limits.goodbyes);
@@ -60,11 +60,11 @@ std::optional<Remains> connection_of(const void* segment, const StackLimits& lim
   const auto* base = static_cast<const std::byte*>(segment);
   const Vi& vi = reinterpret_cast<const Vi*>(base + Tables::parts(limits).vis)[i];
   if (once(vi.session) == kNone || once(vi.state) != vip::kConnected ||
-      once(vi.local_key) != key) {
+      once(vi.link.local_key) != key) {
     return std::nullopt;
   }
-  return Remains{once(vi.peer_address), once(vi.peer_vi), once(vi.peer_key), once(vi.send_next),
-                 once(vi.receive_next)};
+  return Remains{once(vi.link.peer_address), once(vi.link.peer_vi), once(vi.link.peer_key),
+                 once(vi.tx.send_next), once(vi.rx.receive_next)};
 }
 
 std::uint64_t beats_of(const void* segment, const StackLimits& limits) {

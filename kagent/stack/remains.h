@@ -7,7 +7,8 @@
 #include <optional>
 #include <span>
 
-#include "kagent/stack/stack_state.h"
+#include "kagent/contract/stack_limits.h"
+#include "kagent/contract/wire.h"
 
 namespace viaduct {
 

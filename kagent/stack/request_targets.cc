@@ -162,9 +162,9 @@ void RequestTargets<World>::on_moved(ViIndex i, const wire::Decoded& frame) {
   Vi& vi = vis_[i];
   const std::uint64_t asked_for =
       std::uint64_t{frame.header.offset} << 32 | frame.header.immediate;
-  if (asked_for != 0 && !vi.peer_linked) return prove(i, frame.source, asked_for);
+  if (asked_for != 0 && !vi.link.peer_linked) return prove(i, frame.source, asked_for);
   address = way_to(address);
-  if (vi.peer_linked || !peer_table_.reachable(address)) {
+  if (vi.link.peer_linked || !peer_table_.reachable(address)) {
     ++root_->counters.drop_stale_answer;
     return;
   }
@@ -192,8 +192,8 @@ void RequestTargets<World>::on_moved(ViIndex i, const wire::Decoded& frame) {
   send_connect_request(i, *there);
   ++attempt.moves_now;
   if (++attempt.moves > kMovesInHaste) return;
-  vi.attempts = 0;
-  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.connect_deadline));
+  vi.link.attempts = 0;
+  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.link.connect_deadline));
 }
 
 // It asks whether we hear it. Whoever goes on asking must not make us busy.
@@ -217,7 +217,7 @@ void RequestTargets<World>::take_back(ViIndex i) {
     if (!attempt.asked[a].may_keep) continue;
     attempt.asked[a].may_keep = 0;
     frames_out_.send_short(wire::Type::kConnectReject, attempt.asked[a].address, kToRequest,
-                           vi.local_key, vi.request, 0, 0);
+                           vi.link.local_key, vi.link.request, 0, 0);
   }
 }
 

@@ -26,25 +26,25 @@ template <class World>
 bool SendQueue<World>::may_pack(const Vi& vi, const Message& message) const {
   return message.inline_data != nullptr && vi.reliability != vip::kReliableReception &&
          (message.flags & layout::kSlotFence) == 0 &&
-         2 * wire::kPackedBytes + message.length <= vi.payload;
+         2 * wire::kPackedBytes + message.length <= vi.link.payload;
 }
 
 // Whether the message at a position of the send queue went with this frame, as others did.
 template <class World>
 bool SendQueue<World>::shares_frame(ViIndex i, std::uint32_t position, std::uint32_t psn) {
-  return position != vis_[i].send.taken && in_flight(i, position).first_psn == psn &&
+  return position != vis_[i].tx.send.taken && in_flight(i, position).first_psn == psn &&
          in_flight(i, position).frames == 1;
 }
 
 template <class World>
 void SendQueue<World>::make_ready(ViIndex i) {
   Vi& vi = vis_[i];
-  vi.stalled = 0;
-  if (vi.listed & state::kOnReadyList) return;
-  vi.listed |= state::kOnReadyList;
-  vi.ready_next = kNone;
+  vi.tx.stalled = 0;
+  if (vi.tx.listed & state::kOnReadyList) return;
+  vi.tx.listed |= state::kOnReadyList;
+  vi.tx.ready_next = kNone;
   state::Session& session = sessions_[vi.session];
-  (session.ready_head == kNone ? session.ready_head : vis_[session.ready_tail].ready_next) = i;
+  (session.ready_head == kNone ? session.ready_head : vis_[session.ready_tail].tx.ready_next) = i;
   session.ready_tail = i;
   list_ready(vi.session);
 }
@@ -62,19 +62,19 @@ void SendQueue<World>::list_ready(std::uint32_t s) {
 // Frames that may be sent now.
 template <class World>
 std::uint32_t SendQueue<World>::send_room(const Vi& vi) const {
-  const std::uint32_t outstanding = vi.send_next - vi.send_una;
+  const std::uint32_t outstanding = vi.tx.send_next - vi.tx.send_una;
   if (vi.reliability == vip::kUnreliable) {
-    if (vi.credit == 0) return kWindow;
-    return vi.peer_window > outstanding ? vi.peer_window - outstanding : 0;
+    if (vi.link.credit == 0) return kWindow;
+    return vi.tx.peer_window > outstanding ? vi.tx.peer_window - outstanding : 0;
   }
   std::uint32_t in_network = outstanding;
-  std::uint32_t window = vi.congestion_window;
-  if (!vi.sacked.empty()) {
-    in_network -= count(vi.sacked);
+  std::uint32_t window = vi.tx.congestion_window;
+  if (!vi.tx.sacked.empty()) {
+    in_network -= count(vi.tx.sacked);
     window = congestion::window_behind_gap(vi);
   }
-  if (!vi.lost.empty()) in_network -= count(vi.lost);
-  const std::uint32_t by_peer = std::max<std::uint32_t>(vi.peer_window, 1);
+  if (!vi.tx.lost.empty()) in_network -= count(vi.tx.lost);
+  const std::uint32_t by_peer = std::max<std::uint32_t>(vi.tx.peer_window, 1);
   window = std::min(window, by_peer);
   const std::uint32_t by_window = window > in_network ? window - in_network : 0;
   return std::min(by_window, kWindow - outstanding);
@@ -85,8 +85,8 @@ template <class World>
 bool SendQueue<World>::more_to_send(ViIndex i) const {
   const Vi& vi = vis_[i];
   std::uint32_t slot;
-  return vi.response_begun != vi.response_next ||
-         next_posted(vi, view(vi).send_ring(i), vi.send.taken, slot);
+  return vi.tx.response_begun != vi.tx.response_next ||
+         next_posted(vi, view(vi).send_ring(i), vi.tx.send.taken, slot);
 }
 
 // Takes the next work request from the ring. False if there is none, or none that can be sent now.
@@ -94,16 +94,16 @@ template <class World>
 bool SendQueue<World>::begin_message(ViIndex i, Message& message) {
   Vi& vi = vis_[i];
   std::uint32_t slot;
-  if (!next_posted(vi, view(vi).send_ring(i), vi.send.taken, slot)) return false;
-  vi.stalled = 1;
+  if (!next_posted(vi, view(vi).send_ring(i), vi.tx.send.taken, slot)) return false;
+  vi.tx.stalled = 1;
   // Behind an unanswered read, sends that are acknowledged can't complete and pile up.
-  if (vi.send.taken - vi.send.completed == kWindow) return false;
+  if (vi.tx.send.taken - vi.tx.send.completed == kWindow) return false;
   const std::uint32_t error = load_message(vi, slot, message);
   if (error != 0) {
     // Completions are in order, so earlier messages must be acknowledged first.
-    if (vi.send.completed != vi.send.taken) return false;
-    in_flight(i, vi.send.taken) = {slot, vi.send_next, 0, 0, message.op, 0};
-    ++vi.send.taken;
+    if (vi.tx.send.completed != vi.tx.send.taken) return false;
+    in_flight(i, vi.tx.send.taken) = {slot, vi.tx.send_next, 0, 0, message.op, 0};
+    ++vi.tx.send.taken;
     if (message.stray_descriptor != 0) {
       completions_.report(i, vip::kPostDescriptor, {message.stray_descriptor, message.op, 0});
     }
@@ -115,18 +115,18 @@ bool SendQueue<World>::begin_message(ViIndex i, Message& message) {
     make_ready(i);
     return false;
   }
-  if (vi.reads != 0 && (message.flags & layout::kSlotFence)) return false;
+  if (vi.tx.reads != 0 && (message.flags & layout::kSlotFence)) return false;
   if (message.op == layout::kOpRdmaRead) {
-    if (vi.reads == state::kMaxReads) return false;
-    ++vi.reads;
+    if (vi.tx.reads == state::kMaxReads) return false;
+    ++vi.tx.reads;
   }
-  vi.stalled = 0;
-  vi.current_slot = slot;
-  vi.current_frames = message.frames(vi.payload);
-  vi.current_sent = 0;
-  in_flight(i, vi.send.taken) = {slot,           vi.send_next, vi.current_frames,
+  vi.tx.stalled = 0;
+  vi.tx.current_slot = slot;
+  vi.tx.current_frames = message.frames(vi.link.payload);
+  vi.tx.current_sent = 0;
+  in_flight(i, vi.tx.send.taken) = {slot,           vi.tx.send_next, vi.tx.current_frames,
                                  message.length, message.op,   0};
-  ++vi.send.taken;
+  ++vi.tx.send.taken;
   return true;
 }
 
@@ -134,20 +134,20 @@ bool SendQueue<World>::begin_message(ViIndex i, Message& message) {
 template <class World>
 bool SendQueue<World>::begin_response(ViIndex i, Message& message) {
   Vi& vi = vis_[i];
-  if (vi.response_begun == vi.response_next) return false;
-  const std::uint32_t name = state::kResponse | vi.response_begun % state::kMaxReads;
+  if (vi.tx.response_begun == vi.tx.response_next) return false;
+  const std::uint32_t name = state::kResponse | vi.tx.response_begun % state::kMaxReads;
   if (load_current(vi, name, message) != 0) {
-    verdict_.end(i, End::kFailed, vip::kRdmaReadProtection, vi.receive_next,
+    verdict_.end(i, End::kFailed, vip::kRdmaReadProtection, vi.rx.receive_next,
                  static_cast<std::uint32_t>(wire::Refusal::kProtection));
     return false;
   }
-  state::Response& response = this->response(i, vi.response_begun);
-  ++vi.response_begun;
-  vi.current_slot = name;
-  vi.current_frames = message.frames(vi.payload);
-  vi.current_sent = 0;
-  response.first_psn = vi.send_next;
-  response.frames = vi.current_frames;
+  state::Response& response = this->response(i, vi.tx.response_begun);
+  ++vi.tx.response_begun;
+  vi.tx.current_slot = name;
+  vi.tx.current_frames = message.frames(vi.link.payload);
+  vi.tx.current_sent = 0;
+  response.first_psn = vi.tx.send_next;
+  response.frames = vi.tx.current_frames;
   return true;
 }
 
@@ -229,7 +229,7 @@ std::uint32_t SendQueue<World>::load_message(const Vi& vi, std::uint32_t slot, M
 template <class World>
 std::uint32_t SendQueue<World>::response_with(ViIndex i, std::uint32_t psn) {
   const Vi& vi = vis_[i];
-  for (std::uint32_t r = vi.response_first; r != vi.response_begun; ++r) {
+  for (std::uint32_t r = vi.tx.response_first; r != vi.tx.response_begun; ++r) {
     if (psn - response(i, r).first_psn < response(i, r).frames) return r;
   }
   return kNone;
@@ -238,7 +238,7 @@ std::uint32_t SendQueue<World>::response_with(ViIndex i, std::uint32_t psn) {
 template <class World>
 void SendQueue<World>::finish_unreliable(ViIndex i) {
   Vi& vi = vis_[i];
-  const state::InFlight flight = in_flight(i, vi.send.completed);
+  const state::InFlight flight = in_flight(i, vi.tx.send.completed);
   completions_.complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
 }
 
@@ -246,16 +246,18 @@ void SendQueue<World>::finish_unreliable(ViIndex i) {
 template <class World>
 void SendQueue<World>::complete_acknowledged(ViIndex i) {
   Vi& vi = vis_[i];
-  while (vi.send.completed != vi.send.taken) {
-    const state::InFlight& flight = in_flight(i, vi.send.completed);
-    if (static_cast<std::int32_t>(vi.send_una - (flight.first_psn + flight.frames)) < 0) break;
+  while (vi.tx.send.completed != vi.tx.send.taken) {
+    const state::InFlight& flight = in_flight(i, vi.tx.send.completed);
+    if (static_cast<std::int32_t>(vi.tx.send_una - (flight.first_psn + flight.frames)) < 0) break;
     if (flight.op == layout::kOpRdmaRead && flight.read_done != state::kReadDone) break;
     completions_.complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
   }
-  while (vi.response_first != vi.response_begun) {
-    const state::Response& answered = response(i, vi.response_first);
-    if (static_cast<std::int32_t>(vi.send_una - (answered.first_psn + answered.frames)) < 0) break;
-    ++vi.response_first;
+  while (vi.tx.response_first != vi.tx.response_begun) {
+    const state::Response& answered = response(i, vi.tx.response_first);
+    if (static_cast<std::int32_t>(vi.tx.send_una - (answered.first_psn + answered.frames)) < 0) {
+      break;
+    }
+    ++vi.tx.response_first;
   }
 }
 
@@ -265,20 +267,20 @@ template <class World>
 void SendQueue<World>::fail_current(ViIndex i, std::uint32_t current, std::uint32_t status) {
   Vi& vi = vis_[i];
   if (current & state::kResponse) {
-    verdict_.end(i, End::kFailed, vip::kRdmaReadProtection, vi.receive_next,
+    verdict_.end(i, End::kFailed, vip::kRdmaReadProtection, vi.rx.receive_next,
                  static_cast<std::uint32_t>(wire::Refusal::kProtection));
     return;
   }
   if (vi.reliability == vip::kUnreliable) {
-    const std::uint16_t op = in_flight(i, vi.send.completed).op;
-    if (current == vi.current_slot && vi.current_sent != 0) status |= vip::kPartialError;
-    vi.current_slot = kNone;
+    const std::uint16_t op = in_flight(i, vi.tx.send.completed).op;
+    if (current == vi.tx.current_slot && vi.tx.current_sent != 0) status |= vip::kPartialError;
+    vi.tx.current_slot = kNone;
     completions_.complete(i, false, current, status | vip::status_op(op), 0, 0, 0);
     make_ready(i);
     return;
   }
-  vi.failed_slot = current;
-  vi.failed_status = status;
+  vi.tx.failed_slot = current;
+  vi.tx.failed_status = status;
   verdict_.end(i, End::kFailed, vip::kConnectionLost);
 }
 
@@ -289,7 +291,7 @@ void SendQueue<World>::note_refusal(ViIndex i, std::uint32_t psn, std::uint32_t 
                                     std::uint32_t reason) {
   Vi& vi = vis_[i];
   std::uint32_t refused = kNone;
-  for (std::uint32_t p = vi.send.completed; p != vi.send.taken; ++p) {
+  for (std::uint32_t p = vi.tx.send.completed; p != vi.tx.send.taken; ++p) {
     const state::InFlight& flight = in_flight(i, p);
     const bool read = flight.op == layout::kOpRdmaRead && !flight.read_done;
     if (read && refused == kNone) refused = p;
@@ -297,7 +299,7 @@ void SendQueue<World>::note_refusal(ViIndex i, std::uint32_t psn, std::uint32_t 
     refused = p;
     // It has taken those before it in the frame.
     for (; index != 0 && shares_frame(i, refused + 1, psn); --index, ++refused) {
-      if (vi.send.completed != refused) continue;
+      if (vi.tx.send.completed != refused) continue;
       const state::InFlight& taken = in_flight(i, refused);
       completions_.complete(i, false, taken.slot, vip::status_op(taken.op), taken.length, 0, 0);
     }
@@ -305,10 +307,10 @@ void SendQueue<World>::note_refusal(ViIndex i, std::uint32_t psn, std::uint32_t 
   }
   if (refused == kNone) return;
   const state::InFlight& flight = in_flight(i, refused);
-  vi.failed_slot = flight.slot;
-  vi.failed_status = vip::kTransportError;
+  vi.tx.failed_slot = flight.slot;
+  vi.tx.failed_status = vip::kTransportError;
   if (flight.op == layout::kOpRdmaRead || vi.reliability == vip::kReliableReception) {
-    vi.failed_status = reason == static_cast<std::uint32_t>(wire::Refusal::kProtection)
+    vi.tx.failed_status = reason == static_cast<std::uint32_t>(wire::Refusal::kProtection)
                            ? vip::kRdmaProtectionError
                            : vip::kRemoteDescriptorError;
   }

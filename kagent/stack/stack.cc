@@ -298,8 +298,8 @@ template <class World>
 std::uint64_t BasicStack<World>::next_deadline() const {
   if (root_->ready_head != kNone) return 0;
   std::uint64_t earliest = wheel_.next();
-  for (ViIndex vi = root_->ack_head; vi != kNone; vi = vis_[vi].ack_next) {
-    earliest = std::min(earliest, vis_[vi].ack_deadline);
+  for (ViIndex vi = root_->ack_head; vi != kNone; vi = vis_[vi].ack.ack_next) {
+    earliest = std::min(earliest, vis_[vi].ack.ack_deadline);
   }
   return earliest;
 }
@@ -315,7 +315,7 @@ void BasicStack<World>::on_ack(const wire::Decoded& frame) {
   if (vi->state != vip::kConnected) return;
   ++root_->counters.acks_received;
   if (vi->reliability == vip::kUnreliable) {
-    if (vi->credit != 0) parts_.send_credit.take_credit(header.vi, header.ack, header.window);
+    if (vi->link.credit != 0) parts_.send_credit.take_credit(header.vi, header.ack, header.window);
     return;
   }
   parts_.loss_recovery.take_ack(header.vi, header.ack, header.window);
@@ -345,13 +345,13 @@ template <class World>
                                  late.immediate, late.inline_length);
       if (!failed || vi.reliability == vip::kUnreliable || vi.state != vip::kConnected) continue;
       parts_.connections.end_connection(late.vi, End::kFailed, vip::kConnectionLost,
-                                        vi.receive_next,
+                                        vi.rx.receive_next,
                                         static_cast<std::uint32_t>(wire::Refusal::kDescriptor));
       continue;
     }
     // Flushed meanwhile, if the connection has ended.
     const std::uint32_t position = late.slot;
-    if (position - vi.send.completed >= vi.send.taken - vi.send.completed) continue;
+    if (position - vi.tx.send.completed >= vi.tx.send.taken - vi.tx.send.completed) continue;
     state::InFlight& read = in_flight(late.vi, position);
     if (failed) {
       parts_.send_queue.fail_current(late.vi, read.slot, vip::kProtectionError);
@@ -397,7 +397,7 @@ void BasicStack<World>::on_data(const wire::Decoded& frame, const Frame& raw, bo
     parts_.disconnects.send_reset(frame);
     return;
   }
-  if (vi->checked != 0 && (frame.header.flags & wire::kFlagChecked) == 0) [[unlikely]] {
+  if (vi->tx.checked != 0 && (frame.header.flags & wire::kFlagChecked) == 0) [[unlikely]] {
     ++count.drop_checksum;
     return;
   }
@@ -447,8 +447,8 @@ void BasicStack<World>::transmit_session(std::uint32_t s, unsigned& sent) {
   for (bool more = session.ready_head != kNone; more && sent + visited < end; ++visited) {
     const ViIndex i = session.ready_head;
     more = i != last;
-    session.ready_head = vis_[i].ready_next;
-    vis_[i].listed &= static_cast<std::uint8_t>(~state::kOnReadyList);
+    session.ready_head = vis_[i].tx.ready_next;
+    vis_[i].tx.listed &= static_cast<std::uint8_t>(~state::kOnReadyList);
     if (vis_[i].session == kNone || vis_[i].state != vip::kConnected) continue;
     const bool waits = parts_.transmitter.transmit(i, sent);
     settle();

@@ -83,7 +83,7 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   bool awaits_acknowledgement(std::uint32_t vi) const {
     const state::Vi& sender = vis_[vi];
     return sender.state == vip::kConnected && sender.reliability != vip::kUnreliable &&
-           sender.send_una != sender.send_next;
+           sender.tx.send_una != sender.tx.send_next;
   }
 
   // The capacity of every session's segment, which is layout::Offsets(capacity()).total bytes.

@@ -11,13 +11,13 @@ using wire::Type;
 template <class World>
 void StoppedPeers<World>::ask_whether_stopped(ViIndex i) {
   const Vi& vi = vis_[i];
-  const state::Peer& peer = peers_[vi.peer];
+  const state::Peer& peer = peers_[vi.link.peer];
   if (!peer_table_.is_granted(peer) || !peer_table_.reachable(request_targets_.way_to(peer.host))) {
     return;
   }
   ++root_->counters.stopped_queries_sent;
-  send_stopped(Type::kStoppedQuery, request_targets_.way_to(peer.host), vi.peer_vi, vi.peer_key,
-               vi.peer_address);
+  send_stopped(Type::kStoppedQuery, request_targets_.way_to(peer.host), vi.link.peer_vi,
+               vi.link.peer_key, vi.link.peer_address);
 }
 
 template <class World>
@@ -68,13 +68,13 @@ void StoppedPeers<World>::on_stopped_reply(const wire::Decoded& reply) {
   } else if (header.vi >= vis_.fresh() || vis_[header.vi].session == kNone ||
              vis_[header.vi].state != vip::kConnected) {
     ++count.drop_unknown_vi;
-  } else if (const Vi& vi = vis_[header.vi]; vi.local_key != header.key) {
+  } else if (const Vi& vi = vis_[header.vi]; vi.link.local_key != header.key) {
     ++count.drop_wrong_key;
-  } else if (vi.peer_address != whose ||
-             request_targets_.way_to(peers_[vi.peer].host) != reply.source) {
+  } else if (vi.link.peer_address != whose ||
+             request_targets_.way_to(peers_[vi.link.peer].host) != reply.source) {
     ++count.drop_wrong_source;
   } else {
-    peers_[vi.peer].vouched = now_;
+    peers_[vi.link.peer].vouched = now_;
   }
 }
 

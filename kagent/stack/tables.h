@@ -7,11 +7,17 @@
 #include <cstdint>
 
 #include "kagent/contract/session_layout.h"
+#include "kagent/contract/stack_limits.h"
 #include "kagent/contract/vip_codes.h"
 #include "kagent/contract/wire.h"
+#include "kagent/stack/command_state.h"
+#include "kagent/stack/connection_state.h"
+#include "kagent/stack/message_state.h"
 #include "kagent/stack/pool.h"
-#include "kagent/stack/stack_state.h"
+#include "kagent/stack/root_state.h"
+#include "kagent/stack/session_state.h"
 #include "kagent/stack/timer_wheel.h"
+#include "kagent/stack/vi_state.h"
 #include "xdp/port.h"
 
 namespace viaduct {

@@ -47,7 +47,7 @@ void Transmitter<World>::submit_packed(ViIndex i, Frame& frame, std::uint32_t ps
   header.message_length = static_cast<std::uint32_t>(bytes);
   header.payload_length = static_cast<std::uint16_t>(bytes);
   frames_out_.submit_frame(
-      frame, wire::encode(header, vi.peer_address, address_, ether_type_, frame.data));
+      frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
   ++root_->counters.data_frames_sent;
 }
 
@@ -61,10 +61,10 @@ template <class World>
   Message next;
   std::uint32_t slot;
   const auto another = [&](std::size_t at) {
-    return next_posted(vi, ring, vi.send.taken, slot) &&
-           vi.send.taken - vi.send.completed != kWindow &&
+    return next_posted(vi, ring, vi.tx.send.taken, slot) &&
+           vi.tx.send.taken - vi.tx.send.completed != kWindow &&
            send_queue_.load_message(vi, slot, next) == 0 && send_queue_.may_pack(vi, next) &&
-           at + wire::kPackedBytes + next.length <= vi.payload;
+           at + wire::kPackedBytes + next.length <= vi.link.payload;
   };
   std::size_t at = wire::kPackedBytes + first.length;
   if (!another(at)) return false;
@@ -77,20 +77,20 @@ template <class World>
     at = pack(next, payload, at);
     ++messages;
     bytes += next.length;
-    in_flight(i, vi.send.taken) = {slot, vi.send_next, 1, next.length, next.op, 0};
-    ++vi.send.taken;
-  } while (at + wire::kPackedBytes < vi.payload && another(at));
+    in_flight(i, vi.tx.send.taken) = {slot, vi.tx.send_next, 1, next.length, next.op, 0};
+    ++vi.tx.send.taken;
+  } while (at + wire::kPackedBytes < vi.link.payload && another(at));
   more = send_queue_.more_to_send(i);
   const bool unreliable = vi.reliability == vip::kUnreliable;
   const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, 1) : !more || room == 1;
-  submit_packed(i, frame, vi.send_next, at, ask);
+  submit_packed(i, frame, vi.tx.send_next, at, ask);
   root_->counters.messages_sent += messages;
   root_->counters.messages_packed += messages;
   root_->counters.bytes_sent += bytes;
-  vi.current_slot = kNone;
-  ++vi.send_next;
+  vi.tx.current_slot = kNone;
+  ++vi.tx.send_next;
   note_sent(i);
-  while (unreliable && vi.send.completed != vi.send.taken) {
+  while (unreliable && vi.tx.send.completed != vi.tx.send.taken) {
     send_queue_.finish_unreliable(i);
   }
   return true;
@@ -113,7 +113,7 @@ template <class World>
     // A program that changed the request after posting it has broken its own connection.
     if (error == 0 &&
         (message.length != in_flight(i, p).length || !send_queue_.may_pack(vi, message) ||
-         at + wire::kPackedBytes + message.length > vi.payload)) {
+         at + wire::kPackedBytes + message.length > vi.link.payload)) {
       error = vip::kLengthError;
     }
     if (error != 0) {
@@ -136,43 +136,44 @@ bool Transmitter<World>::await_read(ViIndex i) {
 template <class World>
 bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
   Vi& vi = vis_[i];
-  if (!vi.lost.empty() && !retransmit(i, sent)) return !verdict_.pending();
+  if (!vi.tx.lost.empty() && !retransmit(i, sent)) return !verdict_.pending();
   const bool unreliable = vi.reliability == vip::kUnreliable;
   if (unreliable) {
     send_credit_.renew_credit(vi);
-  } else if (vi.send_una == vi.send_next && now_ - vi.progress_time > kIdle) {
+  } else if (vi.tx.send_una == vi.tx.send_next && now_ - vi.tx.progress_time > kIdle) {
     // What the network was like so long ago says nothing any more.
-    vi.progress_time = now_;
+    vi.tx.progress_time = now_;
     congestion::begin_window(vi);
   }
   Message message;
   for (unsigned quantum = kQuantum; quantum > 0;) {
     const std::uint32_t room = send_queue_.send_room(vi);
     if (room == 0) {
-      vi.stalled = 1;
-      if (unreliable && (vi.current_slot != kNone || send_queue_.more_to_send(i))) {
+      vi.tx.stalled = 1;
+      if (unreliable && (vi.tx.current_slot != kNone || send_queue_.more_to_send(i))) {
         send_credit_.await_credit(i);
       }
       return false;
     }
-    if (vi.current_slot == kNone) {
-      const bool begun = vi.response_begun != vi.response_next
+    if (vi.tx.current_slot == kNone) {
+      const bool begun = vi.tx.response_begun != vi.tx.response_next
                              ? send_queue_.begin_response(i, message)
                              : send_queue_.begin_message(i, message);
       if (!begun) return false;
-    } else if (const std::uint32_t error = send_queue_.load_current(vi, vi.current_slot, message)) {
-      send_queue_.fail_current(i, vi.current_slot, error);
+    } else if (const std::uint32_t error =
+                   send_queue_.load_current(vi, vi.tx.current_slot, message)) {
+      send_queue_.fail_current(i, vi.tx.current_slot, error);
       return false;
     }
-    const std::uint32_t first_psn = vi.send_next - vi.current_sent;
-    unsigned wanted = std::min({quantum, room, vi.current_frames - vi.current_sent, kBatch});
+    const std::uint32_t first_psn = vi.tx.send_next - vi.tx.current_sent;
+    unsigned wanted = std::min({quantum, room, vi.tx.current_frames - vi.tx.current_sent, kBatch});
     // A window that losses have narrowed is not to be sent and acknowledged in one burst.
-    const bool narrow = vi.losses != state::Losses::kNone && vi.congestion_window < kWindow;
-    if (narrow) wanted = std::min(wanted, vi.congestion_window / 4u + 1);
+    const bool narrow = vi.tx.losses != state::Losses::kNone && vi.tx.congestion_window < kWindow;
+    if (narrow) wanted = std::min(wanted, vi.tx.congestion_window / 4u + 1);
     // What is posted from now on is announced by the doorbell.
-    const bool ends = wanted == vi.current_frames - vi.current_sent;
+    const bool ends = wanted == vi.tx.current_frames - vi.tx.current_sent;
     const bool more = !ends || send_queue_.more_to_send(i);
-    if (more && vi.current_sent == 0 && send_queue_.may_pack(vi, message)) {
+    if (more && vi.tx.current_sent == 0 && send_queue_.may_pack(vi, message)) {
       bool another = false;
       if (send_packed(i, message, room, another)) {
         ++sent;
@@ -184,37 +185,37 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
     unsigned n = 0;
     const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, wanted)
                                 : !more || narrow || room <= wanted;
-    const Sent result = send_frames(i, message, vi.current_sent, first_psn, wanted, ask, n);
+    const Sent result = send_frames(i, message, vi.tx.current_sent, first_psn, wanted, ask, n);
     if (result == Sent::kUnreadable) {
-      send_queue_.fail_current(i, vi.current_slot, vip::kProtectionError);
+      send_queue_.fail_current(i, vi.tx.current_slot, vip::kProtectionError);
       return false;
     }
     sent += n;
     quantum -= n;
-    vi.send_next += n;
-    vi.current_sent += n;
+    vi.tx.send_next += n;
+    vi.tx.current_sent += n;
     if (n != 0) note_sent(i);
-    if (vi.current_sent == vi.current_frames) {
+    if (vi.tx.current_sent == vi.tx.current_frames) {
       ++root_->counters.messages_sent;
       root_->counters.bytes_sent += message.data;
-      vi.current_slot = kNone;
+      vi.tx.current_slot = kNone;
       if (unreliable) send_queue_.finish_unreliable(i);
     }
     if (result == Sent::kSome) return true;
     if (!more) return false;
   }
-  return vi.current_slot != kNone || send_queue_.more_to_send(i);
+  return vi.tx.current_slot != kNone || send_queue_.more_to_send(i);
 }
 
 // Frames up to send_next have just been sent for the first time.
 template <class World>
 void Transmitter<World>::note_sent(ViIndex i) {
   Vi& vi = vis_[i];
-  vi.sent_time = now_;
+  vi.tx.sent_time = now_;
   if (vi.reliability == vip::kUnreliable) return;
-  if (vi.sample_time == 0) {
-    vi.sample_time = now_;
-    vi.sample_psn = vi.send_next - 1;
+  if (vi.tx.sample_time == 0) {
+    vi.tx.sample_time = now_;
+    vi.tx.sample_psn = vi.tx.send_next - 1;
   }
   if (!wheel_.armed(vi_timer(i))) loss_recovery_.restart_timer(i);
 }
@@ -237,11 +238,11 @@ Sent Transmitter<World>::send_frames(ViIndex i, const Message& message, std::uin
   // The data of a frame: where it begins in the message, and how much.
   const std::uint32_t prefix = message.prefix;
   const auto data_begin = [&](std::uint32_t frame) {
-    const std::uint32_t at = frame * vi.payload;
+    const std::uint32_t at = frame * vi.link.payload;
     return at > prefix ? at - prefix : 0;
   };
   const auto data_end = [&](std::uint32_t frame) {
-    return std::min((frame + 1) * vi.payload - prefix, message.data);
+    return std::min((frame + 1) * vi.link.payload - prefix, message.data);
   };
   const std::uint32_t begin = data_begin(first_frame);
   const std::uint32_t end = data_end(first_frame + n - 1);
@@ -279,7 +280,7 @@ Sent Transmitter<World>::send_frames(ViIndex i, const Message& message, std::uin
   }
   if (first_frame == 0 && prefix != 0) wire::encode(message.remote, payload_of(frames[0]));
 
-  const std::uint32_t all = message.frames(vi.payload);
+  const std::uint32_t all = message.frames(vi.link.payload);
   wire::Header header{};
   header.type = wire::Type::kData;
   acknowledger_.fill_header(vi, header);
@@ -300,7 +301,7 @@ Sent Transmitter<World>::send_frames(ViIndex i, const Message& message, std::uin
                                                        (number == 0 ? prefix : 0));
     if (f + 1 == n && ask) header.flags |= wire::kFlagAckNow;
     frames[f].length = static_cast<std::uint32_t>(
-        wire::encode(header, vi.peer_address, address_, ether_type_, frames[f].data));
+        wire::encode(header, vi.link.peer_address, address_, ether_type_, frames[f].data));
   }
   port_.submit({frames, n});
   frames_out_.note_submitted();
@@ -312,23 +313,23 @@ Sent Transmitter<World>::send_frames(ViIndex i, const Message& message, std::uin
 template <class World>
 bool Transmitter<World>::retransmit(ViIndex i, unsigned& sent) {
   Vi& vi = vis_[i];
-  std::uint32_t position = vi.send.completed;
-  for (std::uint32_t psn = vi.send_una; psn != vi.send_next; ++psn) {
-    if (vi.lost.empty()) break;
-    if (!vi.lost.has(psn)) continue;
-    while (position != vi.send.taken &&
+  std::uint32_t position = vi.tx.send.completed;
+  for (std::uint32_t psn = vi.tx.send_una; psn != vi.tx.send_next; ++psn) {
+    if (vi.tx.lost.empty()) break;
+    if (!vi.tx.lost.has(psn)) continue;
+    while (position != vi.tx.send.taken &&
            psn - in_flight(i, position).first_psn >= in_flight(i, position).frames) {
       ++position;
     }
     std::uint32_t name, first_psn, length;
     bool packed = false;
-    if (position != vi.send.taken) {
+    if (position != vi.tx.send.taken) {
       const state::InFlight& flight = in_flight(i, position);
       name = flight.slot, first_psn = flight.first_psn, length = flight.length;
       packed = send_queue_.shares_frame(i, position, psn) &&
                send_queue_.shares_frame(i, position + 1, psn);
     } else {
-      position = vi.send.completed;  // the frame after it may be a work request's again
+      position = vi.tx.send.completed;  // the frame after it may be a work request's again
       const std::uint32_t r = send_queue_.response_with(i, psn);
       if (r == kNone) continue;
       const state::Response& answered = response(i, r);
@@ -347,7 +348,7 @@ bool Transmitter<World>::retransmit(ViIndex i, unsigned& sent) {
     if (!packed && error == 0 && message.length != length) error = vip::kLengthError;
     unsigned n = 0;
     if (!packed && error == 0) {
-      const bool last = psn - first_psn + 1 == message.frames(vi.payload);
+      const bool last = psn - first_psn + 1 == message.frames(vi.link.payload);
       const bool ask = send_queue_.send_room(vi) <= 1 || (last && !send_queue_.more_to_send(i));
       switch (send_frames(i, message, psn - first_psn, first_psn, 1, ask, n)) {
         case Sent::kAll: break;
@@ -361,10 +362,10 @@ bool Transmitter<World>::retransmit(ViIndex i, unsigned& sent) {
     }
     ++sent;
     ++root_->counters.retransmissions;
-    vi.lost.remove(psn);
-    vi.resent.add(psn);
-    resent_mark(i, psn) = vi.send_next << 16 | ++vi.resends;
-    if (vi.smoothed_rtt != 0 && psn == vi.sample_psn) vi.sample_time = 0;
+    vi.tx.lost.remove(psn);
+    vi.tx.resent.add(psn);
+    resent_mark(i, psn) = vi.tx.send_next << 16 | ++vi.tx.resends;
+    if (vi.tx.smoothed_rtt != 0 && psn == vi.tx.sample_psn) vi.tx.sample_time = 0;
   }
   return true;
 }

@@ -46,9 +46,9 @@ vip::Return VirtualInterfaces<World>::create_vi(std::uint32_t program, CommandBo
   Vi& vi = vis_[i];
   Vi blank{};
   // The to-do lists may still name the VI that was here before.
-  blank.listed = vi.listed;
-  blank.ready_next = vi.ready_next;
-  blank.ack_next = vi.ack_next;
+  blank.tx.listed = vi.tx.listed;
+  blank.tx.ready_next = vi.tx.ready_next;
+  blank.ack.ack_next = vi.ack.ack_next;
   vi = blank;
   vi.session = session;
   vi.program = program;
@@ -58,10 +58,10 @@ vip::Return VirtualInterfaces<World>::create_vi(std::uint32_t program, CommandBo
   vi.reliability = static_cast<std::uint16_t>(body.vi_attributes.reliability);
   vi.enable_write = body.vi_attributes.enable_write != 0;
   vi.enable_read = body.vi_attributes.enable_read != 0;
-  vi.peer = kNone;
-  vi.command = kNone;
-  for (state::WorkQueue* queue : {&vi.send, &vi.receive}) {
-    const std::uint32_t cq = queue == &vi.send ? body.send_cq : body.receive_cq;
+  vi.link.peer = kNone;
+  vi.link.command = kNone;
+  for (state::WorkQueue* queue : {&vi.tx.send, &vi.rx.receive}) {
+    const std::uint32_t cq = queue == &vi.tx.send ? body.send_cq : body.receive_cq;
     queue->cq = cq == 0 ? kNone : cq - 1;
     queue->backlog_next = state::kNotListed;
     if (queue->cq != kNone) ++cqs_[queue->cq].users;
@@ -109,7 +109,7 @@ void VirtualInterfaces<World>::free_vi(ViIndex i) {
   Vi& vi = vis_[i];
   completions_.leave_backlog(i, false);
   completions_.leave_backlog(i, true);
-  for (const state::WorkQueue* queue : {&vi.send, &vi.receive}) {
+  for (const state::WorkQueue* queue : {&vi.tx.send, &vi.rx.receive}) {
     if (queue->cq != kNone) --cqs_[queue->cq].users;
   }
   layout::Vi& shared = view(vi).vi(i);
@@ -145,34 +145,34 @@ template <class World>
 void VirtualInterfaces<World>::reset_transfer(ViIndex i) {
   receiver_.drop_held(i);
   Vi& vi = vis_[i];
-  vi.current_slot = kNone;
-  vi.stalled = 0;
+  vi.tx.current_slot = kNone;
+  vi.tx.stalled = 0;
   congestion::begin_window(vi);
-  vi.peer_window = state::kWindow;
-  vi.resends = vi.resends_delivered = 0;
-  vi.sacked.clear();
-  vi.lost.clear();
-  vi.resent.clear();
-  vi.received.clear();
-  vi.sample_time = 0;
-  vi.timeouts = 0;
-  vi.smoothed_rtt = 0;
-  vi.rtt_variation = 0;
-  vi.least_rtt = 0;
-  vi.sent_time = vi.progress_time = now_;
-  vi.reads = 0;
-  vi.response_first = vi.response_next = vi.response_begun = 0;
-  vi.receive_slot = kNone;
-  vi.failed_slot = kNone;
-  vi.in_message = 0;
-  if (vi.divert == state::Divert::kPending) vi.divert = state::Divert::kNone;
-  vi.reply_score = 0;
-  vi.unacknowledged = 0;
-  vi.ack_now = 0;
-  vi.ack_gap = 0;
-  vi.replied = 0;
-  vi.ack_time = 0;
-  vi.acked_at = 0;
+  vi.tx.peer_window = state::kWindow;
+  vi.tx.resends = vi.tx.resends_delivered = 0;
+  vi.tx.sacked.clear();
+  vi.tx.lost.clear();
+  vi.tx.resent.clear();
+  vi.rx.received.clear();
+  vi.tx.sample_time = 0;
+  vi.tx.timeouts = 0;
+  vi.tx.smoothed_rtt = 0;
+  vi.tx.rtt_variation = 0;
+  vi.tx.least_rtt = 0;
+  vi.tx.sent_time = vi.tx.progress_time = now_;
+  vi.tx.reads = 0;
+  vi.tx.response_first = vi.tx.response_next = vi.tx.response_begun = 0;
+  vi.rx.receive_slot = kNone;
+  vi.tx.failed_slot = kNone;
+  vi.rx.in_message = 0;
+  if (vi.rx.divert == state::Divert::kPending) vi.rx.divert = state::Divert::kNone;
+  vi.ack.reply_score = 0;
+  vi.ack.unacknowledged = 0;
+  vi.ack.ack_now = 0;
+  vi.ack.ack_gap = 0;
+  vi.ack.replied = 0;
+  vi.ack.ack_time = 0;
+  vi.ack.acked_at = 0;
 }
 
 }  // namespace viaduct
