@@ -3,7 +3,6 @@ lib_LTLIBRARIES += libvipl.la
 include_HEADERS += vipl/vipl.h vipl/vipl_ext.h
 pkgconfig_DATA += vipl/vipl.pc
 
-# The program's own stack is a part of the library, in a build of its own (stack_binding.h).
 libvipl_la_SOURCES = \
   $(stack_sources) \
   $(granted_port_sources) \
@@ -21,6 +20,7 @@ libvipl_la_SOURCES = \
   vipl/granted/driver.cc vipl/granted/driver.h \
   vipl/process/environment.cc vipl/process/environment.h \
   vipl/granted/granted_environment.cc vipl/granted/granted_environment.h \
+  vipl/granted/granted_stack.cc vipl/granted/granted_stack.h \
   vipl/granted/guarded_copy.cc vipl/granted/guarded_copy.h \
   vipl/process/attached_processes.cc vipl/process/attached_processes.h \
   vipl/process/family.cc vipl/process/family.h \
@@ -54,7 +54,6 @@ libvipl_la_SOURCES = \
   vipl/session/work_queue.cc vipl/session/work_queue.h
 
 # C programs link with the library, statically too, so it needs the C library alone.
-libvipl_la_CPPFLAGS = $(AM_CPPFLAGS) -DVIADUCT_GRANTED_STACK
 libvipl_la_CXXFLAGS = $(AM_CXXFLAGS) -fno-exceptions -fno-rtti -fno-threadsafe-statics \
   -ftls-model=initial-exec
 # The library's thread outlives dlclose(): nodelete.

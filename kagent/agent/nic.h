@@ -16,7 +16,7 @@
 #include "kagent/agent/counter_table.h"
 #include "kagent/agent/granter.h"
 #include "kagent/agent/program_environment.h"
-#include "kagent/stack/stack.h"
+#include "kagent/agent/hosted_stack.h"
 #include "xdp/open_port.h"
 
 namespace viaduct {

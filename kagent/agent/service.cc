@@ -281,7 +281,7 @@ void Service::report_names(std::size_t number, std::uint64_t now) {
   if (count == served.name_conflicts || now < served.names_at) return;
   served.name_conflicts = count;
   served.names_at = now + kNamesEveryNs;
-  const Stack::NameConflict& last = stack.name_conflict();
+  const NameConflict& last = stack.name_conflict();
   log::warn("{}: two hosts answer to the name {}: {} and {}", nics_[number]->interface(),
             shown(last.name), to_text(last.first), to_text(last.second));
 }

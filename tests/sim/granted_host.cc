@@ -1,4 +1,5 @@
 #include "tests/sim/granted_host.h"
+#include "kagent/stack/remains.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -205,13 +206,13 @@ std::uint32_t GrantedHost::notices_up() const {
 
 void GrantedHost::die() {
   dead = true;
-  std::vector<Stack::Remains> left(limits.vis + limits.goodbyes);
-  left.resize(Stack::remains(segment(), limits, left));
+  std::vector<Remains> left(limits.vis + limits.goodbyes);
+  left.resize(remains(segment(), limits, left));
   agent.own.erase(desk_session);
   agent.stack->close_session(desk_session, network.now());
   // The agent sends from the child's address, three times.
   for (int i = 0; i < 3; ++i) {
-    for (const Stack::Remains& one : left) {
+    for (const Remains& one : left) {
       wire::Header header{};
       header.type = wire::Type::kDisconnect;
       header.vi = one.vi;

@@ -97,6 +97,7 @@ libvipl_simulated_la_SOURCES = \
 	vipl/process/exit_drain.cc \
 	vipl/session/outgoing.cc \
 	vipl/granted/granted_environment.cc \
+	vipl/granted/granted_stack.cc \
 	vipl/session/handshake.cc \
 	vipl/process/idle.cc \
 	vipl/process/lock.cc \
@@ -113,8 +114,7 @@ libvipl_simulated_la_SOURCES = \
 	vipl/api/text.cc \
 	vipl/api/vi.cc \
 	vipl/session/work_queue.cc
-libvipl_simulated_la_CPPFLAGS = -iquote $(srcdir)/tests/sim/seam $(AM_CPPFLAGS) \
-	-DVIADUCT_GRANTED_STACK
+libvipl_simulated_la_CPPFLAGS = -iquote $(srcdir)/tests/sim/seam $(AM_CPPFLAGS)
 libvipl_simulated_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 EXTRA_DIST += doc/reliability_simulation.md tests/sim/regressions.inc tests/sim/mutations
 

@@ -1,4 +1,5 @@
 #include "vipl/granted/driver.h"
+#include "kagent/stack/tables.h"
 
 #include <new>
 
@@ -33,7 +34,7 @@ Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
   const int error = errno;
   driver->program_watch_.poke = sys::eventfd();
   driver->stand_in_watch_.poke = sys::eventfd();
-  const bool fits = home_bytes(limits) == answer.home_bytes &&
+  const bool fits = home_bytes(limits, Tables::footprint(limits)) == answer.home_bytes &&
                     sys::seek_end(hello.home) == static_cast<long>(answer.home_bytes);
   if (failed == nullptr && fits) driver->home_ = sys::map(answer.home_bytes, hello.home);
   driver->home_bytes_ = answer.home_bytes;
@@ -56,7 +57,7 @@ Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
     addresses.desk[i] = answer.desk[i];
   }
   driver->stack_ = new (driver->stack_room_)
-      Stack(home + home_stack_offset(limits), limits, answer.port.ether_type, driver->port_,
+      GrantedStack(home + home_stack_offset(limits), limits, answer.port.ether_type, driver->port_,
             driver->environment_, addresses, now_ns());
   driver->stack_->open_session(home);
   driver->segment_ = layout::View(home, driver->stack_->capacity());
@@ -70,7 +71,7 @@ Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
 
 void Driver::destroy(Driver* driver, bool abandoned) {
   if (!abandoned) driver->stop_stand_in();
-  if (driver->stack_ != nullptr && !abandoned) driver->stack_->~Stack();
+  if (driver->stack_ != nullptr && !abandoned) driver->stack_->~BasicStack();
   if (driver->home_ != nullptr) sys::unmap(driver->home_, driver->home_bytes_);
   for (const Watch* watch : {&driver->program_watch_, &driver->stand_in_watch_}) {
     if (watch->poke >= 0) sys::close(watch->poke);

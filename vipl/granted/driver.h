@@ -21,9 +21,9 @@
 
 #include "kagent/contract/idle.h"
 #include "vipl/granted/granted_environment.h"
-#include "kagent/contract/granted_home.h"
+#include "kagent/contract/granted_segment.h"
 #include "kagent/contract/session_layout.h"
-#include "kagent/stack/stack.h"
+#include "vipl/granted/granted_stack.h"
 #include "vipl/api/api.h"
 #include "vipl/process/attached_processes.h"
 #include "vipl/session/post_batching.h"
@@ -59,7 +59,7 @@ class Driver {
   // described at Habit, later.
   void posted(std::uint32_t vi);
 
-  // Stack::divert() and undivert(). VIP_ERROR_RESOURCE once the session ends.
+  // GrantedStack::divert() and undivert(). VIP_ERROR_RESOURCE once the session ends.
   VIP_RETURN divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
   VIP_RETURN undivert(std::uint32_t vi, std::uint32_t generation);
 
@@ -102,7 +102,7 @@ class Driver {
   bool hold() { return lock(); }
   void go_on(const MacAddress& desk);
 
-  // Processes that attach: Stack::join() and leave(). 0: there are too many, or the session ends.
+  // Processes that attach: GrantedStack::join() and leave(). 0: there are too many, or the session ends.
   std::uint32_t join(std::uint32_t parent, std::uint32_t forks);
   void leave(std::uint32_t program);
   void name(std::uint32_t program, std::uint32_t& member, std::uint32_t& id) const {
@@ -171,8 +171,8 @@ class Driver {
   GrantedPort port_;
   GrantedEnvironment environment_;
   Company company_;
-  alignas(Stack) std::byte stack_room_[sizeof(Stack)];
-  Stack* stack_ = nullptr;
+  alignas(GrantedStack) std::byte stack_room_[sizeof(GrantedStack)];
+  GrantedStack* stack_ = nullptr;
 
   // --- under the lock
   std::uint32_t idle_ = 0;     // rounds in a row in which nothing was to be seen

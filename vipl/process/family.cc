@@ -2,7 +2,8 @@
 
 #include <cstring>
 
-#include "kagent/contract/granted_home.h"
+#include "kagent/contract/granted_segment.h"
+#include "kagent/stack/tables.h"
 #include "vipl/session/command.h"
 #include "vipl/process/lock.h"
 #include "vipl/session/message.h"
@@ -29,7 +30,7 @@ bool map_desk(Session& s, const Hello& hello) {
 
 bool map_home(Session& s, const Hello& hello) {
   const StackLimits limits = granted_limits(hello.answer);
-  const std::size_t bytes = home_bytes(limits);
+  const std::size_t bytes = home_bytes(limits, Tables::footprint(limits));
   if (bytes != hello.answer.home_bytes || sys::seek_end(hello.home) != static_cast<long>(bytes) ||
       !same(granted_capacity(limits), s.capacity)) {
     explain("the first process's home is not what was announced");
