@@ -91,13 +91,19 @@ libvipl_simulated_la_SOURCES = \
 	vipl/api/copy.cc \
 	vipl/api/cq.cc \
 	vipl/api/discovery.cc \
+	vipl/granted/admission.cc \
 	vipl/granted/driver.cc \
+	vipl/granted/library_thread.cc \
+	vipl/granted/port_watch.cc \
 	vipl/process/environment.cc \
 	vipl/process/family.cc \
 	vipl/process/exit_drain.cc \
 	vipl/session/outgoing.cc \
 	vipl/granted/granted_environment.cc \
+	vipl/session/debug_log.cc \
 	vipl/session/handshake.cc \
+	vipl/session/session.cc \
+	vipl/session/session_table.cc \
 	vipl/process/idle.cc \
 	vipl/process/lock.cc \
 	vipl/api/management.cc \
