@@ -1,25 +1,28 @@
-#include "xdp/local_port.h"
+#include "xdp/host_port.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
-#include <string>
+#include <system_error>
+#include <utility>
 
-#include "xdp/xsk/chunk.h"
 #include "xdp/grant/grant_entry.h"
 #include "xdp/port_error.h"
 
 namespace viaduct {
 namespace {
 
-constexpr std::uint32_t kDesk = 0x40000000;  // marks the ids of the desk's buffers
-constexpr std::uint32_t kRing = 1024;
+constexpr std::uint32_t kOwn = 0x80000000;    // marks the ids of our buffers
+constexpr std::uint32_t kRelay = 0x40000000;  // ... and of the relay's
+constexpr std::uint32_t kMarks = kOwn | kRelay;
+constexpr std::uint32_t kBuffers = 2048;      // for frames to itself
 constexpr std::size_t kAddressBytes = 6;
+constexpr std::size_t kEthernet = 14;
+
+std::size_t stride_for(std::uint32_t mtu) { return (mtu + kEthernet + 63) & ~std::size_t{63}; }
 
 std::uint64_t number_of(const void* address) {
   std::uint64_t out = 0;
@@ -38,134 +41,205 @@ void enter(int epoll, int fd) {
   epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
+// Calls take(run, kind) for each run of frames of one kind, in order.
+template <class KindOf, class Take>
+void for_each_run(std::span<const Frame> frames, KindOf&& kind_of, Take&& take) {
+  while (!frames.empty()) {
+    const auto kind = kind_of(frames.front());
+    std::size_t n = 1;
+    while (n < frames.size() && kind_of(frames[n]) == kind) ++n;
+    take(frames.first(n), kind);
+    frames = frames.subspan(n);
+  }
+}
+
+class NoWire final : public Port {
+ public:
+  NoWire(const MacAddress& address, std::uint32_t mtu)
+      : address_(address),
+        mtu_(mtu),
+        stride_(stride_for(mtu)),
+        never_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (never_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+    for (std::uint32_t i = kFrames; i-- > 0;) free_.push_back(i);
+  }
+  ~NoWire() override { close(never_); }
+  NoWire(const NoWire&) = delete;
+  NoWire& operator=(const NoWire&) = delete;
+
+  std::size_t receive(std::span<Frame>) override { return 0; }
+  void release(std::span<const Frame>) override {}
+  std::size_t reserve(std::span<Frame> frames) override {
+    if (memory_.empty()) memory_.resize(stride_ * kFrames);
+    const std::size_t n = std::min(frames.size(), free_.size());
+    for (Frame& frame : frames.first(n)) {
+      const std::uint32_t buffer = free_.back();
+      free_.pop_back();
+      frame = {&memory_[buffer * stride_], static_cast<std::uint32_t>(mtu_ + kEthernet), buffer};
+    }
+    return n;
+  }
+  void submit(std::span<const Frame> frames) override { cancel(frames); }
+  void cancel(std::span<const Frame> frames) override {
+    for (const Frame& frame : frames) free_.push_back(frame.id);
+  }
+  void flush() override {}
+  std::uint32_t mtu() const override { return mtu_; }
+  MacAddress address() const override { return address_; }
+  std::uint32_t lendable() const override { return kFrames; }
+  int descriptor() const override { return never_; }
+  std::string mode() const override { return "loopback"; }
+  PortCounters counters() override { return {}; }
+  bool alive() const override { return true; }
+  bool reaches(const MacAddress&) const override { return false; }
+
+ private:
+  static constexpr std::uint32_t kFrames = 256;
+
+  MacAddress address_;
+  std::uint32_t mtu_;
+  std::size_t stride_;
+  int never_;  // an event descriptor that is never readable, so that nobody has to poll
+  std::vector<std::byte> memory_;
+  std::vector<std::uint32_t> free_;
+};
+
 }  // namespace
 
-LocalPort::LocalPort(std::unique_ptr<Port> wire) : wire_(std::move(wire)) {
+HostPort::HostPort(std::unique_ptr<Port> wire)
+    : wire_(std::move(wire)), address_(wire_->address()), stride_(stride_for(wire_->mtu())) {
   static_assert(std::tuple_size_v<decltype(children_)> == VIADUCT_GRANTS);
 }
 
-LocalPort::~LocalPort() {
+HostPort::~HostPort() {
   if (epoll_ >= 0) close(epoll_);
 }
 
-void LocalPort::open_desk(GrantFilter& filter, std::uint16_t ether_type) {
-  if (desk_ != nullptr) return;
-  Grant::Options options{filter};
-  options.ether_type = ether_type;
-  options.ring = kRing;
-  options.agents_own = true;
-  // As many frames of the desk may be kept as of the wire.
-  const std::size_t chunk = chunk_for(filter.lower().mtu);
-  options.umem_bytes = std::bit_ceil((std::size_t{wire_->lendable()} + kRing) * chunk * 4 / 3);
-  auto desk = std::make_unique<Desk>(options);
-  const int socket = fcntl(desk->grant.socket(), F_DUPFD_CLOEXEC, 0);
-  const int umem = fcntl(desk->grant.umem(), F_DUPFD_CLOEXEC, 0);
-  if (const char* const what = desk->port.open(socket, umem, desk->grant.layout())) {
-    throw PortError(filter.lower().name + ": " + what + ": " + std::strerror(errno));
-  }
-  // What is sent here is as long as the wire allows.
-  if (desk->port.mtu() < wire_->mtu()) {
-    throw PortError(filter.lower().name + ": the agent's own port has no frames of " +
-                    std::to_string(wire_->mtu()) + " bytes");
+std::unique_ptr<Port> HostPort::no_wire(const MacAddress& address, std::uint32_t mtu) {
+  return std::make_unique<NoWire>(address, mtu);
+}
+
+void HostPort::open_relay(std::unique_ptr<Port> relay) {
+  // What is sent there is as long as the wire allows.
+  if (relay->mtu() < wire_->mtu()) {
+    throw PortError("the agent's own port has no frames of " + std::to_string(wire_->mtu()) +
+                    " bytes");
   }
   if (wire_->descriptor() >= 0) {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll_ < 0) throw PortError(filter.lower().name + ": epoll: " + std::strerror(errno));
-    enter(epoll_, desk->port.descriptor());
+    if (epoll_ < 0) throw PortError(std::string("epoll: ") + std::strerror(errno));
+    enter(epoll_, relay->descriptor());
   }
-  desk_ = std::move(desk);
+  relay_ = std::move(relay);
 }
 
-void LocalPort::add(const MacAddress& child) {
+void HostPort::add(const MacAddress& child) {
   children_[slot_of(child.data())] = number_of(child.data());
 }
 
-void LocalPort::remove(const MacAddress& child) {
+void HostPort::remove(const MacAddress& child) {
   if (is_child(reinterpret_cast<const std::byte*>(child.data()))) {
     children_[slot_of(child.data())] = 0;
   }
 }
 
-bool LocalPort::is_child(const std::byte* address) const {
+bool HostPort::is_child(const std::byte* address) const {
   return children_[slot_of(address)] == number_of(address);
 }
 
-void LocalPort::send_to_child(const Frame& frame) {
+HostPort::Way HostPort::way_of(const Frame& frame) const {
+  if (std::memcmp(frame.data, address_.data(), kAddressBytes) == 0) return Way::kSelf;
+  return relay_ != nullptr && is_child(frame.data) ? Way::kChild : Way::kWire;
+}
+
+void HostPort::turn_back(const Frame& frame) {
+  if (memory_.empty()) {
+    memory_.resize(stride_ * kBuffers);
+    for (std::uint32_t i = kBuffers; i-- > 0;) free_.push_back(i);
+  }
+  if (free_.empty() || frame.length > stride_) {
+    ++dropped_;
+    return;
+  }
+  const std::uint32_t buffer = free_.back();
+  free_.pop_back();
+  std::byte* data = &memory_[buffer * stride_];
+  std::memcpy(data, frame.data, frame.length);
+  queue_.push_back({data, frame.length, buffer | kOwn});
+}
+
+void HostPort::send_to_child(const Frame& frame) {
   Frame copy;
-  if (desk_->port.reserve({&copy, 1}) == 0) return;  // counted there
+  if (relay_->reserve({&copy, 1}) == 0) return;  // counted there
   if (frame.length > copy.length) {
-    desk_->port.cancel({&copy, 1});
+    relay_->cancel({&copy, 1});
     return;
   }
   std::memcpy(copy.data, frame.data, frame.length);
-  const MacAddress from = desk();
+  const MacAddress from = relay();
   std::memcpy(copy.data + kAddressBytes, from.data(), from.size());
   copy.length = frame.length;
-  desk_->port.submit({&copy, 1});
+  relay_->submit({&copy, 1});
 }
 
-void LocalPort::submit(std::span<const Frame> frames) {
-  if (desk_ == nullptr) {
-    wire_->submit(frames);
-    return;
-  }
-  while (!frames.empty()) {
-    const bool local = is_child(frames.front().data);
-    std::size_t n = 1;
-    while (n < frames.size() && is_child(frames[n].data) == local) ++n;
-    const auto run = frames.first(n);
-    if (local) {
-      for (const Frame& frame : run) send_to_child(frame);
-      wire_->cancel(run);
-    } else {
-      wire_->submit(run);
-    }
-    frames = frames.subspan(n);
-  }
+void HostPort::submit(std::span<const Frame> frames) {
+  const auto take = [this](std::span<const Frame> run, Way way) {
+    if (way == Way::kWire) return wire_->submit(run);
+    for (const Frame& frame : run) way == Way::kSelf ? turn_back(frame) : send_to_child(frame);
+    wire_->cancel(run);
+  };
+  for_each_run(frames, [this](const Frame& frame) { return way_of(frame); }, take);
 }
 
-void LocalPort::flush() {
+void HostPort::flush() {
   wire_->flush();
-  if (desk_ != nullptr) desk_->port.flush();
+  if (relay_ != nullptr) relay_->flush();
 }
 
-std::size_t LocalPort::receive(std::span<Frame> frames) {
-  if (desk_ == nullptr || frames.empty()) return wire_->receive(frames);
-  // Neither side starves the other: they take turns in who is asked first.
-  desk_first_ = !desk_first_;
-  std::size_t got = desk_first_ ? 0 : wire_->receive(frames);
-  const std::size_t n = desk_->port.receive(frames.subspan(got));
-  const MacAddress own = address();
-  for (Frame& frame : frames.subspan(got, n)) {
-    std::memcpy(frame.data, own.data(), own.size());
-    frame.id |= kDesk;
-  }
-  got += n;
-  return desk_first_ && got < frames.size() ? got + wire_->receive(frames.subspan(got)) : got;
+// What was sent to the own address: half of the room at most, so that neither side starves the other.
+std::size_t HostPort::receive_own(std::span<Frame> frames) {
+  const std::size_t got =
+      std::min(std::max<std::size_t>(frames.size() / 2, 1), queue_.size() - head_);
+  std::copy_n(queue_.begin() + static_cast<std::ptrdiff_t>(head_), got, frames.begin());
+  head_ += got;
+  if (head_ == queue_.size()) queue_.clear(), head_ = 0;
+  return got;
 }
 
-void LocalPort::release(std::span<const Frame> frames) {
-  if (desk_ == nullptr) {
-    wire_->release(frames);
-    return;
+std::size_t HostPort::receive_from_relay(std::span<Frame> frames) {
+  const std::size_t got = relay_->receive(frames);
+  for (Frame& frame : frames.first(got)) {
+    std::memcpy(frame.data, address_.data(), address_.size());
+    frame.id |= kRelay;
   }
-  while (!frames.empty()) {
-    const bool local = (frames.front().id & kDesk) != 0;
-    std::size_t n = 1;
-    while (n < frames.size() && ((frames[n].id & kDesk) != 0) == local) ++n;
-    if (local) {
-      for (Frame frame : frames.first(n)) {
-        frame.id &= ~kDesk;
-        desk_->port.release({&frame, 1});
-      }
-    } else {
-      wire_->release(frames.first(n));
+  return got;
+}
+
+std::size_t HostPort::receive(std::span<Frame> frames) {
+  const std::size_t own = head_ != queue_.size() ? receive_own(frames) : 0;
+  frames = frames.subspan(own);
+  if (frames.empty()) return own;
+  if (relay_ == nullptr) return own + wire_->receive(frames);
+  // Neither of the two starves the other: they take turns in who is asked first.
+  relay_first_ = !relay_first_;
+  std::size_t got = relay_first_ ? 0 : wire_->receive(frames);
+  got += receive_from_relay(frames.subspan(got));
+  if (relay_first_ && got < frames.size()) got += wire_->receive(frames.subspan(got));
+  return own + got;
+}
+
+void HostPort::release(std::span<const Frame> frames) {
+  const auto take = [this](std::span<const Frame> run, std::uint32_t mark) {
+    if (mark == 0) return wire_->release(run);
+    for (Frame frame : run) {
+      frame.id &= ~mark;
+      mark == kOwn ? free_.push_back(frame.id) : relay_->release({&frame, 1});
     }
-    frames = frames.subspan(n);
-  }
+  };
+  for_each_run(frames, [](const Frame& frame) { return frame.id & kMarks; }, take);
 }
 
-int LocalPort::descriptor() const {
+int HostPort::descriptor() const {
   const int wire = wire_->descriptor();
   if (epoll_ < 0) return wire;
   // The wire's may have been exchanged, perhaps for another with the same number: the kernel knows.
@@ -175,10 +249,11 @@ int LocalPort::descriptor() const {
   return epoll_;
 }
 
-PortCounters LocalPort::counters() {
+PortCounters HostPort::counters() {
   PortCounters out = wire_->counters();
-  if (desk_ == nullptr) return out;
-  const PortCounters more = desk_->port.counters();
+  out.tx_dropped_busy += dropped_;
+  if (relay_ == nullptr) return out;
+  const PortCounters more = relay_->counters();
   out.rx_frames += more.rx_frames;
   out.rx_bytes += more.rx_bytes;
   out.tx_frames += more.tx_frames;

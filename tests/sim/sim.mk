@@ -31,7 +31,7 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/remains_test.cc \
 	tests/sim/slow_test.cc \
 	tests/sim/stopped_test.cc \
-	xdp/loopback_port.cc xdp/loopback_port.h
+	xdp/host_port.cc xdp/host_port.h
 tests_sim_sim_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_sim_test_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 
@@ -65,7 +65,7 @@ tests_sim_simulation_SOURCES = \
 	tests/sim/world/stream_job.cc tests/sim/world/stream_job.h \
 	tests/sim/world/trouble.cc \
 	tests/sim/world/world.cc tests/sim/world/world.h \
-	xdp/loopback_port.cc xdp/loopback_port.h
+	xdp/host_port.cc xdp/host_port.h
 tests_sim_simulation_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_simulation_LDADD = libvipl_simulated.la libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 
