@@ -127,6 +127,9 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/heartbeat.h \
 	kagent/agent/home.cc kagent/agent/home.h \
 	kagent/agent/listen_socket.cc kagent/agent/listen_socket.h \
+	kagent/agent/log_limit.h \
+	kagent/agent/user_sessions.h \
+	kagent/agent/request_listener.cc kagent/agent/request_listener.h \
 	kagent/agent/log.cc kagent/agent/log.h \
 	kagent/agent/nic.cc kagent/agent/nic.h \
 	kagent/agent/macvlan_ports.cc kagent/agent/macvlan_ports.h \

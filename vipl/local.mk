@@ -7,6 +7,7 @@ libvipl_la_SOURCES = \
   $(stack_sources) \
   $(granted_port_sources) \
   vipl/api/api.h \
+  vipl/granted/admission.cc vipl/granted/admission.h \
   vipl/api/attributes.cc vipl/api/attributes.h \
   vipl/session/callback_thread.cc vipl/session/callback_thread.h \
   vipl/api/claims.cc \
@@ -21,6 +22,9 @@ libvipl_la_SOURCES = \
   vipl/process/environment.cc vipl/process/environment.h \
   vipl/granted/granted_environment.cc vipl/granted/granted_environment.h \
   vipl/granted/granted_stack.cc vipl/granted/granted_stack.h \
+  vipl/granted/library_thread.cc vipl/granted/library_thread.h \
+  vipl/granted/port_watch.cc vipl/granted/port_watch.h \
+  vipl/granted/turn_lock.h \
   vipl/granted/guarded_copy.cc vipl/granted/guarded_copy.h \
   vipl/process/attached_processes.cc vipl/process/attached_processes.h \
   vipl/process/family.cc vipl/process/family.h \
@@ -29,7 +33,13 @@ libvipl_la_SOURCES = \
   vipl/session/post_batching.h \
   vipl/session/handle.h \
   vipl/session/reattach.cc vipl/session/reattach.h \
-  vipl/session/handshake.cc \
+  vipl/session/debug_log.cc vipl/session/debug_log.h \
+  vipl/session/discovery_answers.h \
+  vipl/session/handshake.cc vipl/session/handshake.h \
+  vipl/session/hello.h \
+  vipl/session/registry.cc vipl/session/registry.h \
+  vipl/session/session_guard.h \
+  vipl/session/session_table.cc vipl/session/session_table.h \
   vipl/process/idle.cc vipl/process/idle.h \
   vipl/process/lock.cc vipl/process/lock.h \
   vipl/api/management.cc \

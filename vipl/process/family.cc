@@ -6,8 +6,11 @@
 #include "kagent/stack/tables.h"
 #include "vipl/session/command.h"
 #include "vipl/process/lock.h"
+#include "vipl/session/debug_log.h"
+#include "vipl/session/handshake.h"
 #include "vipl/session/message.h"
 #include "vipl/process/sys.h"
+#include "vipl/session/session_guard.h"
 #include "vipl/vipl_ext.h"
 #include "vipl/session/work_queue.h"
 
@@ -18,14 +21,6 @@ constexpr long kPatienceSeconds = 5;  // for a first process that does not answe
 
 bool same(const layout::Capacity& a, const layout::Capacity& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
-}
-
-bool map_desk(Session& s, const Hello& hello) {
-  void* const base = registry::map_segment(hello);
-  if (base == nullptr) return false;
-  s.desk = layout::View(base, hello.answer.capacity);
-  s.desk_bytes = hello.answer.segment_bytes;
-  return true;
 }
 
 bool map_home(Session& s, const Hello& hello) {
@@ -89,7 +84,7 @@ bool join_first(Session& s, int link) {
 bool join_family(Session& s, Hello& hello) {
   s.bell = sys::out_of_the_way(hello.bell);
   s.desk_member = hello.answer.member;
-  bool done = map_desk(s, hello);
+  bool done = map_desk(hello, s);
   if (!hello.granted()) {
     s.socket = hello.socket;
     s.chime = sys::out_of_the_way(hello.chime);
