@@ -1,5 +1,5 @@
-// What epoll tells of sockets that have a lane, and of any others. One thread; sovia_epoll_threads_test.cc
-// has those with more, sovia_epoll_sets_test.cc what sets are made of.
+// What epoll tells of sockets that have a lane, and of any others. One thread; epoll_threads_test.cc
+// has those with more, epoll_sets_test.cc what sets are made of.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ TEST(EpollLevel, TimesOutInTime) {
   EXPECT_LT(ms, 500);
   epoll_event event;
   const timespec time{0, 2'000'000};
-  EXPECT_LT(time_of([&] { EXPECT_EQ(sovia_epoll_pwait2(set.fd(), &event, 1, &time, nullptr), 0); }),
+  EXPECT_LT(time_of([&] { EXPECT_EQ(epoll_pwait2(set.fd(), &event, 1, &time, nullptr), 0); }),
             100);
 }
 
