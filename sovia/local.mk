@@ -11,44 +11,44 @@ sovia_sources = \
 	sovia/api/api_options.cc \
 	sovia/api/api_process.cc \
 	sovia/api/api_stdio.cc \
-	sovia/lane/background.cc sovia/lane/background_lanes.cc sovia/lane/background_state.h sovia/lane/background.h \
+	sovia/background/background.cc sovia/background/background_lanes.cc sovia/background/background_state.h sovia/background/background.h \
 	sovia/process/counters.cc sovia/process/counters.h \
-	sovia/lane/direct_receive.cc sovia/lane/direct_receive.h \
-	sovia/lane/engine.cc sovia/lane/engine.h \
+	sovia/socket/direct_receive.cc sovia/socket/direct_receive.h \
+	sovia/lane/waiting.cc sovia/lane/engine.h \
 	sovia/poll/epoll_registration.h \
 	sovia/poll/epoll_set.cc sovia/poll/epoll_set.h \
 	sovia/poll/epoll_sets.cc \
 	sovia/poll/epoll_wait.cc \
 	sovia/poll/event_bits.h \
-	sovia/process/fork.cc sovia/process/fork.h \
-	sovia/api/guarded_copy.h \
-	sovia/process/inheritance.cc sovia/process/inheritance.h \
+	sovia/program/fork.cc sovia/program/fork.h \
+	sovia/process/guarded_copy.h \
+	sovia/program/inheritance.cc sovia/program/inheritance.h \
 	sovia/process/libc.cc sovia/process/libc.h \
 	sovia/lane/lane.cc sovia/lane/lane.h sovia/lane/packet.h sovia/lane/wire.h \
-	sovia/lane/lane_endpoint.h \
-	sovia/socket/tcp_route.cc sovia/socket/tcp_route.h \
+	sovia/socket/lane_endpoint.h \
+	sovia/lane/tcp_route.cc sovia/lane/tcp_route.h \
 	sovia/process/lock.cc sovia/process/lock.h \
 	sovia/lane/nic.cc sovia/lane/nic.h \
 	sovia/process/options.cc sovia/process/options.h \
 	sovia/process/own_descriptors.cc sovia/process/own_descriptors.h \
-	sovia/process/scm_rights.cc sovia/process/scm_rights.h \
+	sovia/program/scm_rights.cc sovia/program/scm_rights.h \
 	sovia/poll/poll_set.cc sovia/poll/poll_set.h \
-	sovia/process/process.cc sovia/process/process.h \
-	sovia/poll/notify.h sovia/poll/ready_arguments.h \
+	sovia/program/process.cc sovia/program/process.h \
+	sovia/socket/watchers.h sovia/poll/ready_arguments.h \
 	sovia/poll/ready_poll.cc \
 	sovia/poll/ready_select.cc \
 	sovia/process/reason.cc sovia/process/reason.h \
 	sovia/lane/registrations.cc sovia/lane/registrations.h \
 	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
-	sovia/process/seccomp.cc sovia/process/seccomp.h \
+	sovia/program/seccomp_filter.cc sovia/process/seccomp.h \
 	sovia/process/signals.cc sovia/process/signals.h \
-	sovia/socket/socket.cc sovia/socket/socket_ready.cc sovia/socket/socket_fallback.cc sovia/socket/socket_leave.cc sovia/socket/socket_share.cc sovia/socket/socket.h \
-	sovia/socket/socket_io.cc sovia/socket/socket_receive.cc sovia/socket/socket_send.cc sovia/socket/socket_pieces.h \
+	sovia/socket/socket_lane.cc sovia/socket/socket_ready.cc sovia/socket/socket_fallback.cc sovia/socket/socket_leave.cc sovia/socket/socket_share.cc sovia/socket/socket.h \
+	sovia/socket/socket_waiting.cc sovia/socket/socket_receive.cc sovia/socket/socket_send.cc sovia/socket/socket_pieces.h \
 	sovia/socket/socket_pool.cc sovia/socket/socket_pool.h \
-	sovia/api/stdio_streams.cc sovia/api/stdio_streams.h \
+	sovia/program/stdio_streams.cc sovia/program/stdio_streams.h \
 	sovia/socket/table.cc sovia/socket/table.h \
 	sovia/process/threads.h \
-	sovia/poll/waiting.h
+	sovia/lane/waiting.h
 
 # Everything but the names. One build of it is in both libraries.
 noinst_LTLIBRARIES += libsovia_parts.la

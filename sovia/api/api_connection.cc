@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 
 #include "sovia/api/api.h"
-#include "sovia/api/guarded_copy.h"
+#include "sovia/process/guarded_copy.h"
 
 using namespace viaduct::sovia;
 

@@ -7,9 +7,9 @@
 #include <time.h>
 
 #include "sovia/api/api.h"
-#include "sovia/api/guarded_copy.h"
-#include "sovia/process/scm_rights.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/process/guarded_copy.h"
+#include "sovia/program/scm_rights.h"
+#include "sovia/lane/waiting.h"
 
 using namespace viaduct::sovia;
 

@@ -5,12 +5,12 @@
 #include <time.h>
 
 #include "sovia/poll/epoll_set.h"
-#include "sovia/api/guarded_copy.h"
+#include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/poll/ready_arguments.h"
 #include "sovia/process/signals.h"
 #include "sovia/sovia.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 using namespace viaduct::sovia;
 

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "sovia/api/api.h"
-#include "sovia/api/guarded_copy.h"
+#include "sovia/process/guarded_copy.h"
 
 using namespace viaduct::sovia;
 

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 
 #include "sovia/api/api.h"
-#include "sovia/api/guarded_copy.h"
+#include "sovia/process/guarded_copy.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/own_descriptors.h"
 

@@ -5,9 +5,9 @@
 
 #include "sovia/api/api.h"
 #include "sovia/api/argument_array.h"
-#include "sovia/process/fork.h"
-#include "sovia/process/inheritance.h"
-#include "sovia/process/process.h"
+#include "sovia/program/fork.h"
+#include "sovia/program/inheritance.h"
+#include "sovia/program/process.h"
 
 using namespace viaduct::sovia;
 

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 
 #include "sovia/api/api.h"
-#include "sovia/api/stdio_streams.h"
+#include "sovia/program/stdio_streams.h"
 
 using namespace viaduct::sovia;
 

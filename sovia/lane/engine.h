@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "sovia/lane/nic.h"
-#include "sovia/poll/notify.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/socket/watchers.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "sovia/lane/lane.h"
-#include "sovia/socket/tcp_route.h"
+#include "sovia/lane/tcp_route.h"
 #include "sovia/lane/registrations.h"
 #include "sovia/lane/wire.h"
 

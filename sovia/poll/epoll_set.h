@@ -30,9 +30,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sovia/poll/notify.h"
+#include "sovia/socket/watchers.h"
 #include "sovia/socket/socket.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 

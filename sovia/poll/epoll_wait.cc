@@ -9,7 +9,7 @@
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 namespace {

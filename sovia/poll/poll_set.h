@@ -13,7 +13,7 @@
 
 #include "sovia/poll/epoll_set.h"
 #include "sovia/socket/socket.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 

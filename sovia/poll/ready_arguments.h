@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "sovia/api/guarded_copy.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/process/guarded_copy.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 

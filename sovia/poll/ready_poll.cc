@@ -1,7 +1,7 @@
 // poll, ppoll.
 #include <errno.h>
 
-#include "sovia/api/guarded_copy.h"
+#include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/poll/poll_set.h"
 #include "sovia/poll/ready_arguments.h"

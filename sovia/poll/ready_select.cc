@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "sovia/poll/event_bits.h"
-#include "sovia/api/guarded_copy.h"
+#include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/poll/poll_set.h"
 #include "sovia/poll/ready_arguments.h"

@@ -8,15 +8,15 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sovia/lane/background.h"
+#include "sovia/background/background.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
-#include "sovia/lane/lane_endpoint.h"
+#include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/socket/inherited_bytes.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <mutex>
 
-#include "sovia/lane/background.h"
+#include "sovia/background/background.h"
 #include "sovia/process/libc.h"
-#include "sovia/lane/lane_endpoint.h"
+#include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/inherited_bytes.h"
 

@@ -3,18 +3,18 @@
 
 #include <mutex>
 
-#include "sovia/lane/background.h"
+#include "sovia/background/background.h"
 #include "sovia/process/counters.h"
-#include "sovia/lane/direct_receive.h"
+#include "sovia/socket/direct_receive.h"
 #include "sovia/process/libc.h"
-#include "sovia/lane/lane_endpoint.h"
+#include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/inherited_bytes.h"
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/socket_pieces.h"
 #include "sovia/process/threads.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "sovia/lane/background.h"
+#include "sovia/background/background.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"

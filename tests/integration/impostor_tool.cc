@@ -19,7 +19,7 @@
 
 #include "sovia/process/libc.h"
 #include "sovia/lane/lane.h"
-#include "sovia/socket/tcp_route.h"
+#include "sovia/lane/tcp_route.h"
 #include "sovia/lane/nic.h"
 #include "vipl/vipl_ext.h"
 

@@ -14,7 +14,9 @@ import sys
 XDP = ["xdp", "xdp/xsk", "xdp/grant", "xdp/bpf"]
 STACK = ["kagent/contract", "xdp"]
 VIPL = ["vipl", "vipl/api", "vipl/session", "vipl/granted", "vipl/process"]
-SOVIA = ["sovia", "sovia/api", "sovia/lane", "sovia/socket", "sovia/poll", "sovia/process"]
+# The rooms of SOVIA from the bottom to the top: each includes those before it.
+SOVIA = ["sovia/sovia.h", "sovia/process", "sovia/lane", "sovia/socket", "sovia/poll", "sovia/background",
+         "sovia/program", "sovia/api"]
 ABOVE_VIPL = ["vipl/vipl.h", "vipl/vipl_ext.h"]
 ROOMS = {
     "xdp": XDP, "xdp/xsk": XDP, "xdp/grant": XDP, "xdp/bpf": XDP,
@@ -22,9 +24,9 @@ ROOMS = {
     "kagent/stack": STACK,
     "kagent/agent": ["kagent/stack", "kagent/contract"] + XDP,
     **{room: VIPL + ["kagent/stack", "kagent/contract"] + XDP for room in VIPL},
-    **{room: SOVIA + ABOVE_VIPL for room in SOVIA},
+    "sovia": [], **{room: SOVIA[:i] + ABOVE_VIPL for i, room in enumerate(SOVIA) if i > 0},
     "sovia/preload": SOVIA + ABOVE_VIPL,
-    "sovia/launcher": SOVIA + ["sovia/preload"],
+    "sovia/launcher": ["sovia/process", "sovia/preload"],
     "vipl/fabric": ABOVE_VIPL,
 }
 FLOORS = ("kagent", "sovia", "vipl", "xdp")

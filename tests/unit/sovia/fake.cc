@@ -19,7 +19,7 @@
 #include "sovia/sovia.h"
 #include "sovia/socket/table.h"
 #include "sovia/process/signals.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia::seccomp {
 constinit std::atomic<bool> g_in_force{false};

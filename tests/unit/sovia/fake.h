@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "sovia/poll/notify.h"
+#include "sovia/socket/watchers.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia::fake {

@@ -1,6 +1,6 @@
 // Readiness: what tells poll, select and epoll that a lane has changed.
-#ifndef VIADUCT_SOVIA_POLL_NOTIFY_H
-#define VIADUCT_SOVIA_POLL_NOTIFY_H
+#ifndef VIADUCT_SOVIA_SOCKET_WATCHERS_H
+#define VIADUCT_SOVIA_SOCKET_WATCHERS_H
 
 namespace viaduct::sovia {
 

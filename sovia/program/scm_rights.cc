@@ -1,4 +1,4 @@
-#include "sovia/process/scm_rights.h"
+#include "sovia/program/scm_rights.h"
 
 #include <sys/stat.h>
 

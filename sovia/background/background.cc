@@ -1,4 +1,4 @@
-#include "sovia/lane/background.h"
+#include "sovia/background/background.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <new>
 #include <vector>
 
-#include "sovia/lane/background_state.h"
+#include "sovia/background/background_state.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
 #include "sovia/poll/epoll_set.h"
@@ -21,7 +21,7 @@
 #include "sovia/process/own_descriptors.h"
 #include "sovia/socket/socket_pool.h"
 #include "sovia/socket/table.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia::background {
 State& state() {

@@ -1,7 +1,7 @@
 // What the background thread is made of: background.cc runs it, background_lanes.cc opens lanes and
 // brings them to their end.
-#ifndef VIADUCT_SOVIA_LANE_BACKGROUND_STATE_H
-#define VIADUCT_SOVIA_LANE_BACKGROUND_STATE_H
+#ifndef VIADUCT_SOVIA_BACKGROUND_BACKGROUND_STATE_H
+#define VIADUCT_SOVIA_BACKGROUND_BACKGROUND_STATE_H
 
 #include <cstdint>
 #include <cstring>
@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "sovia/lane/lane_endpoint.h"
-#include "sovia/socket/tcp_route.h"
+#include "sovia/socket/lane_endpoint.h"
+#include "sovia/lane/tcp_route.h"
 #include "sovia/process/reason.h"
 #include "sovia/socket/socket.h"
 

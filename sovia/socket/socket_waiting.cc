@@ -5,18 +5,18 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sovia/lane/background.h"
+#include "sovia/background/background.h"
 #include "sovia/process/counters.h"
-#include "sovia/lane/direct_receive.h"
+#include "sovia/socket/direct_receive.h"
 #include "sovia/process/libc.h"
-#include "sovia/lane/lane_endpoint.h"
-#include "sovia/socket/tcp_route.h"
+#include "sovia/socket/lane_endpoint.h"
+#include "sovia/lane/tcp_route.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/socket/inherited_bytes.h"
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
-#include "sovia/lane/lane_endpoint.h"
+#include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/lock.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sovia/lane/background.h"
+#include "sovia/background/background.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
-#include "sovia/lane/lane_endpoint.h"
+#include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/inherited_bytes.h"
 #include "sovia/socket/socket_pool.h"

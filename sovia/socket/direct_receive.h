@@ -7,8 +7,8 @@
 //
 // While it is on, the buffer belongs to the stack: no handler of the program may run, for it could leave
 // the call by longjmp.
-#ifndef VIADUCT_SOVIA_LANE_DIRECT_RECEIVE_H
-#define VIADUCT_SOVIA_LANE_DIRECT_RECEIVE_H
+#ifndef VIADUCT_SOVIA_SOCKET_DIRECT_RECEIVE_H
+#define VIADUCT_SOVIA_SOCKET_DIRECT_RECEIVE_H
 
 #include <sys/uio.h>
 #include <vipl/vipl.h>

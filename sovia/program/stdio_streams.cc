@@ -1,4 +1,4 @@
-#include "sovia/api/stdio_streams.h"
+#include "sovia/program/stdio_streams.h"
 
 #include <fcntl.h>
 #include <stdio_ext.h>

@@ -1,6 +1,6 @@
 // Descriptors that go to other processes and come from them in messages (SCM_RIGHTS).
-#ifndef VIADUCT_SOVIA_PROCESS_SCM_RIGHTS_H
-#define VIADUCT_SOVIA_PROCESS_SCM_RIGHTS_H
+#ifndef VIADUCT_SOVIA_PROGRAM_SCM_RIGHTS_H
+#define VIADUCT_SOVIA_PROGRAM_SCM_RIGHTS_H
 
 #include <sys/socket.h>
 

@@ -1,4 +1,4 @@
-#include "sovia/lane/direct_receive.h"
+#include "sovia/socket/direct_receive.h"
 
 #include <sys/mman.h>
 
@@ -8,10 +8,10 @@
 
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
-#include "sovia/lane/lane_endpoint.h"
+#include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/socket.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 namespace {

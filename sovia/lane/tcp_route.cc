@@ -1,4 +1,4 @@
-#include "sovia/socket/tcp_route.h"
+#include "sovia/lane/tcp_route.h"
 
 #include <errno.h>
 #include <linux/rtnetlink.h>

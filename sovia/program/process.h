@@ -1,6 +1,6 @@
 // What happens to sockets when the process forks, runs another program, or ends.
-#ifndef VIADUCT_SOVIA_PROCESS_PROCESS_H
-#define VIADUCT_SOVIA_PROCESS_PROCESS_H
+#ifndef VIADUCT_SOVIA_PROGRAM_PROCESS_H
+#define VIADUCT_SOVIA_PROGRAM_PROCESS_H
 
 namespace viaduct::sovia::process {
 

@@ -1,12 +1,12 @@
-#include "sovia/process/fork.h"
+#include "sovia/program/fork.h"
 
 #include <mutex>
 #include <vector>
 
 #include "sovia/api/api.h"
-#include "sovia/lane/background.h"
-#include "sovia/process/inheritance.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/background/background.h"
+#include "sovia/program/inheritance.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia::fork {
 namespace {

@@ -5,15 +5,15 @@
 #include <new>
 #include <utility>
 
-#include "sovia/lane/background.h"
-#include "sovia/lane/background_state.h"
+#include "sovia/background/background.h"
+#include "sovia/background/background_state.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
-#include "sovia/api/guarded_copy.h"
+#include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia::background {
 namespace {

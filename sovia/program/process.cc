@@ -1,4 +1,4 @@
-#include "sovia/process/process.h"
+#include "sovia/program/process.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -6,11 +6,11 @@
 #include <atomic>
 
 #include "sovia/api/api.h"
-#include "sovia/lane/background.h"
-#include "sovia/process/fork.h"
-#include "sovia/process/inheritance.h"
+#include "sovia/background/background.h"
+#include "sovia/program/fork.h"
+#include "sovia/program/inheritance.h"
 #include "sovia/process/options.h"
-#include "sovia/api/stdio_streams.h"
+#include "sovia/program/stdio_streams.h"
 #include "vipl/vipl_ext.h"
 
 namespace viaduct::sovia {

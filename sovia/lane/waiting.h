@@ -1,7 +1,7 @@
 // Waiting for lanes and kernel descriptors at once: spins first, as progress is made by the thread
 // that waits, and sleeps later.
-#ifndef VIADUCT_SOVIA_POLL_WAITING_H
-#define VIADUCT_SOVIA_POLL_WAITING_H
+#ifndef VIADUCT_SOVIA_LANE_WAITING_H
+#define VIADUCT_SOVIA_LANE_WAITING_H
 
 #include <poll.h>
 #include <signal.h>

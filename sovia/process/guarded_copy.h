@@ -1,6 +1,6 @@
 // Memory that a program hands over may not be there: the kernel says EFAULT then, and so do we.
-#ifndef VIADUCT_SOVIA_API_GUARDED_COPY_H
-#define VIADUCT_SOVIA_API_GUARDED_COPY_H
+#ifndef VIADUCT_SOVIA_PROCESS_GUARDED_COPY_H
+#define VIADUCT_SOVIA_PROCESS_GUARDED_COPY_H
 
 #include <cstddef>
 #include <cstdint>

@@ -3,8 +3,8 @@
 // enough, and hears the lanes while no thread of the program calls.
 //
 // It is made at the first lane. All functions may be called by any thread.
-#ifndef VIADUCT_SOVIA_LANE_BACKGROUND_H
-#define VIADUCT_SOVIA_LANE_BACKGROUND_H
+#ifndef VIADUCT_SOVIA_BACKGROUND_BACKGROUND_H
+#define VIADUCT_SOVIA_BACKGROUND_BACKGROUND_H
 
 #include "sovia/process/reason.h"
 #include "sovia/socket/socket.h"

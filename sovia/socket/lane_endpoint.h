@@ -1,6 +1,6 @@
 // This process's end of a lane: the protocol, the VI, and the socket that they are for.
-#ifndef VIADUCT_SOVIA_LANE_LANE_ENDPOINT_H
-#define VIADUCT_SOVIA_LANE_LANE_ENDPOINT_H
+#ifndef VIADUCT_SOVIA_SOCKET_LANE_ENDPOINT_H
+#define VIADUCT_SOVIA_SOCKET_LANE_ENDPOINT_H
 
 #include <atomic>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // What a program leaves to the next one that runs in its place, or in a child: the unread bytes of
 // connections that go on there. They are in files without names, and a variable of the environment
 // tells of them.
-#ifndef VIADUCT_SOVIA_PROCESS_INHERITANCE_H
-#define VIADUCT_SOVIA_PROCESS_INHERITANCE_H
+#ifndef VIADUCT_SOVIA_PROGRAM_INHERITANCE_H
+#define VIADUCT_SOVIA_PROGRAM_INHERITANCE_H
 
 #include <sys/types.h>
 

@@ -1,6 +1,6 @@
 // Where a TCP connection goes: which interface, and whose MAC address the peer has on that link.
-#ifndef VIADUCT_SOVIA_SOCKET_TCP_ROUTE_H
-#define VIADUCT_SOVIA_SOCKET_TCP_ROUTE_H
+#ifndef VIADUCT_SOVIA_LANE_TCP_ROUTE_H
+#define VIADUCT_SOVIA_LANE_TCP_ROUTE_H
 
 #include <net/if.h>
 #include <sys/socket.h>

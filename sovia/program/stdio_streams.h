@@ -1,6 +1,6 @@
 // The stdio streams that fdopen has made on sockets of ours.
-#ifndef VIADUCT_SOVIA_API_STDIO_STREAMS_H
-#define VIADUCT_SOVIA_API_STDIO_STREAMS_H
+#ifndef VIADUCT_SOVIA_PROGRAM_STDIO_STREAMS_H
+#define VIADUCT_SOVIA_PROGRAM_STDIO_STREAMS_H
 
 #include <stdio.h>
 

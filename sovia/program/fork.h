@@ -1,8 +1,8 @@
 // Sockets and fork. Before it, each socket leaves its lane and becomes shared; the child's copy
 // then needs nothing of the parent. The three functions are handlers of pthread_atfork, so that
 // they see the forks of the C library too (forkpty and the like).
-#ifndef VIADUCT_SOVIA_PROCESS_FORK_H
-#define VIADUCT_SOVIA_PROCESS_FORK_H
+#ifndef VIADUCT_SOVIA_PROGRAM_FORK_H
+#define VIADUCT_SOVIA_PROGRAM_FORK_H
 
 namespace viaduct::sovia::fork {
 

@@ -5,7 +5,7 @@
 #include <sys/prctl.h>
 
 #include "sovia/api/api.h"
-#include "sovia/lane/background.h"
+#include "sovia/background/background.h"
 
 namespace viaduct::sovia::seccomp {
 

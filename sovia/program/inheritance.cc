@@ -1,4 +1,4 @@
-#include "sovia/process/inheritance.h"
+#include "sovia/program/inheritance.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 
 #include "sovia/api/api.h"
-#include "sovia/lane/background.h"
+#include "sovia/background/background.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/socket/inherited_bytes.h"
-#include "sovia/api/stdio_streams.h"
-#include "sovia/poll/waiting.h"
+#include "sovia/program/stdio_streams.h"
+#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 namespace {
