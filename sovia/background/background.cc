@@ -304,8 +304,7 @@ class Finished final : public Interest {
     for (LaneEnd* const end : ends_) {
       const std::scoped_lock guard(end->lane.lock());
       end->lane.turn();
-      if (end->stage != LaneEnd::Stage::kAsking && !end->lane.broken() &&
-          end->lane.sending() != Lane::State::kEnded) {
+      if (end->stage != LaneEnd::Stage::kAsking && !end->lane.broken() && !end->lane.is_finished()) {
         return false;
       }
     }
@@ -341,7 +340,7 @@ void await(std::vector<LaneEnd*> ends) {
     if (socket.has_fallen(*end)) continue;
     {
       const std::scoped_lock guard(end->lane.lock());
-      if (end->stage == LaneEnd::Stage::kAsking || end->lane.sending() == Lane::State::kEnded) continue;
+      if (end->stage == LaneEnd::Stage::kAsking || end->lane.is_finished()) continue;
     }
     const bool closed = socket.closed();
     const int fd = closed ? end->keeper.load() : copy_descriptor(socket);

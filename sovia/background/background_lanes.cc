@@ -313,7 +313,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         const std::scoped_lock guard(end.lane.lock());
         end.lane.turn();
         // What the peer says to a socket that is closed is dropped anyway.
-        const bool done = closed && end.lane.sending() == Lane::State::kEnded;
+        const bool done = closed && end.lane.is_finished();
         over = done || end.lane.over();
         // A peer that was done first has let go of the VI meanwhile.
         lost = !done && end.lane.broken() && end.lane.wants_fall_back() && !end.lane.peer_closed();

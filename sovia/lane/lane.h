@@ -113,8 +113,14 @@ class Lane {
   bool wants_turn() const;
   // Bytes written that are not known to have reached the peer.
   std::size_t unsent();
-  // FIN after all that was written. Calling it again may only add that the program closes.
+  // FIN after all that was written. Calling it again may only add that the program closes: if FIN has
+  // gone, the peer is asked to leave. A peer that still took the lane for open would write Resume to the
+  // kernel when it ends, which answers that with a reset: bytes on their way there would be lost.
   void finish(bool closes);
+  // After finish(): the peer needs nothing more from this end.
+  bool is_finished() const {
+    return sending_ == State::kEnded && (!leaves_ || receiving_ == State::kEnded);
+  }
   // Even if the peer has sent its FIN: what has no credit reaches a peer that sets it aside.
   void ask_to_leave();
 
