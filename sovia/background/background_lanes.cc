@@ -5,10 +5,11 @@
 #include <new>
 #include <utility>
 
-#include "sovia/background/background.h"
 #include "sovia/background/background_state.h"
 #include "sovia/process/counters.h"
+#include "sovia/lane/arrival_threads.h"
 #include "sovia/lane/engine.h"
+#include "sovia/poll/epoll_set.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
@@ -36,7 +37,7 @@ Reason nic_for(const Way& way) {
   }
   constexpr std::uint64_t kAgainNs = 1'000 * kMs;
   if (state().nic_failed && now_ns() < state().nic_failed_at + kAgainNs) return Reason::kNoNic;
-  Nic* const nic = Nic::open(way.interface);
+  Nic* const nic = Nic::open(way.interface, engine::lost);
   state().nic_failed = nic == nullptr;
   state().nic_failed_at = now_ns();
   if (nic == nullptr) return Reason::kNoNic;
@@ -45,6 +46,7 @@ Reason nic_for(const Way& way) {
   const int count = VipxDescriptors(descriptors, kMost);
   for (int i = 0; i < count && i < kMost; ++i) own_descriptors::mark(descriptors[i]);
   engine::set_nic(nic);
+  start_arrival_threads(*nic);
   return Reason::kNone;
 }
 
@@ -148,7 +150,7 @@ Reason open_lane(Task& task) {
   ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,
                                     socket.lane_number(), kPeerMs);
   auto* const end =
-      wire == nullptr ? nullptr : new (std::nothrow) LaneEnd(socket.reference(), *wire, lane);
+      wire == nullptr ? nullptr : new (std::nothrow) LaneEnd(socket.reference(), socket, *wire, lane);
   if (wire != nullptr && end == nullptr) wire->destroy();
   engine::go_on();
   if (end == nullptr) return Reason::kResources;
@@ -159,8 +161,9 @@ Reason open_lane(Task& task) {
   end->flow = flow_for_agents(task.flow);
   memcpy(end->host, way.peer, sizeof end->host);
   counters::add(Counter::kLanesAsked);
-  const std::scoped_lock guard(state().lock);
+  const std::scoped_lock guard(requests().lock);
   state().ends.push_back(end);
+  requests().lanes.push_back(end);
   return Reason::kNone;
 }
 
@@ -169,14 +172,15 @@ bool free_end(std::size_t index) {
   // Nobody takes in what comes for it, so nobody queues it any more.
   engine::pause();
   {
-    const std::scoped_lock guard(state().lock);
+    const std::scoped_lock guard(requests().lock);
     if (end->pins != 0) {
       engine::go_on();
       return false;
     }
     state().ends[index] = state().ends.back();
     state().ends.pop_back();
-    for (LaneEnd** at = &state().queue; *at != nullptr;) {
+    std::erase(requests().lanes, static_cast<BackgroundLane*>(end));
+    for (BackgroundLane** at = &requests().queue; *at != nullptr;) {
       if (*at == end) {
         *at = end->next_queued;
       } else {
@@ -257,7 +261,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
       }
       // From here on the socket's answers differ from the kernel's.
       refresh_watchers(*end.socket);
-      engine::changed(*end.socket);
+      end.socket->changed();
       end.stage = LaneEnd::Stage::kGreeting;
       end.give_up_at = now + kGreetingNs;
       return true;
@@ -284,7 +288,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         if (!end.doubted) tell(why);
         end.stage = LaneEnd::Stage::kOpen;
         // What the kernel says counts again: it may have said that the connection is at its end.
-        engine::changed(*end.socket);
+        end.socket->changed();
         return true;
       }
       end.stage = LaneEnd::Stage::kOpen;
@@ -292,7 +296,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
       state().no_peer.erase({end.peer});
       SOVIA_LOG("a lane is open after %llu us",
                 static_cast<unsigned long long>((now_ns() - end.asked_at) / 1000));
-      engine::changed(*end.socket);
+      end.socket->changed();
       [[fallthrough]];
     }
     case LaneEnd::Stage::kOpen: {
@@ -302,7 +306,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
         const std::scoped_lock guard(end.lane.lock());
         fails = end.lane.broken() && !end.lane.is_cut();
       }
-      if (fails) engine::give_up(end);
+      if (fails) end.give_up();
       {
         const std::scoped_lock guard(end.lane.lock());
         falls = end.lane.wants_fall_back();
@@ -334,7 +338,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
       if (end.doubted && !closed) return true;
       if (!over || !end.socket->lane_over(end)) return true;
       if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
-      engine::changed(*end.socket);
+      end.socket->changed();
       counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
       return false;
     }

@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "sovia/lane/lane.h"
-#include "sovia/lane/tcp_route.h"
 #include "sovia/lane/registrations.h"
+#include "sovia/lane/tcp_route.h"
 #include "sovia/lane/wire.h"
 
 namespace viaduct::sovia {
@@ -21,9 +21,11 @@ class ViWire;
 
 class Nic {
  public:
-  // nullptr if no agent serves the interface. Takes tens of milliseconds.
-  static Nic* open(const char* interface);
+  // nullptr if no agent serves the interface. Takes tens of milliseconds. `on_lost` is called when the
+  // agent has gone.
+  static Nic* open(const char* interface, void (*on_lost)(Nic& nic));
   void close();
+  void lost() { on_lost_(*this); }
 
   VIP_NIC_HANDLE handle() const { return nic_; }
   VIP_CQ_HANDLE cq() const { return cq_; }
@@ -50,6 +52,9 @@ class Nic {
 
  private:
   friend class ViWire;
+  explicit Nic(void (*on_lost)(Nic& nic)) : on_lost_(on_lost) {}
+
+  void (*const on_lost_)(Nic& nic);
   VIP_NIC_HANDLE nic_ = nullptr;
   VIP_PROTECTION_HANDLE ptag_ = nullptr;
   VIP_CQ_HANDLE cq_ = nullptr;

@@ -17,9 +17,6 @@
 
 namespace viaduct::sovia {
 
-bool lock_watchers_for_fork();
-void unlock_watchers_after_fork();
-
 namespace epoll_sets {
 namespace {
 
@@ -186,7 +183,7 @@ void before_fork() {
   Table& table = table_of_sets();
   table.mutex.lock();
   for (;; sched_yield()) {
-    if (!lock_watchers_for_fork()) continue;
+    if (!Watched::try_lock_for_fork()) continue;
     std::vector<EpollSet*> locked;
     bool all = true;
     for (const auto& [epfd, set] : table.sets) {
@@ -199,7 +196,7 @@ void before_fork() {
     }
     if (all) return;
     for (EpollSet* set : locked) set->unlock_after_fork(false);
-    unlock_watchers_after_fork();
+    Watched::unlock_after_fork();
   }
 }
 
@@ -213,7 +210,7 @@ void after_fork(bool in_child) {
     set->unlock_after_fork(in_child);
     unlocked.push_back(set.get());
   }
-  unlock_watchers_after_fork();
+  Watched::unlock_after_fork();
   table.mutex.unlock();
 }
 

@@ -1,4 +1,5 @@
-// Sending over a socket, by whichever route.
+#include "sovia/socket/socket_send.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -6,16 +7,16 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sovia/background/background.h"
+#include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
 #include "sovia/socket/direct_receive.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
+#include "sovia/lane/engine.h"
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/options.h"
 #include "sovia/lane/registrations.h"
-#include "sovia/socket/socket.h"
 #include "sovia/socket/socket_pieces.h"
 #include "sovia/lane/waiting.h"
 
@@ -26,7 +27,7 @@ constexpr std::uint64_t kCorkNs = 200'000'000;  // as long as TCP holds back wha
 
 }  // namespace
 
-ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) {
+ssize_t SocketSend::send(int fd, const iovec* pieces, std::size_t count, int flags) {
   if (count > kMostPieces) {
     errno = EINVAL;
     return -1;
@@ -41,7 +42,7 @@ ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) 
 
 // The paper's registered sends: the data goes from the program's memory, so the call returns when all
 // of it has been taken.
-ssize_t Socket::send_registered(int fd, const iovec& piece, int flags) {
+ssize_t SocketSend::send_registered(int fd, const iovec& piece, int flags) {
   Nic* const nic = engine::nic();
   Direct direct;
   if (nic != nullptr && readable(piece.iov_base, piece.iov_len)) {
@@ -57,10 +58,10 @@ ssize_t Socket::send_registered(int fd, const iovec& piece, int flags) {
 }
 
 // Until the packet is out of the program's hands. A lane that is lost or left lets go of it too.
-void Socket::await_sent(int fd, std::uint64_t ticket) {
+void SocketSend::await_sent(int fd, std::uint64_t ticket) {
   class Sent final : public Interest {
    public:
-    Sent(Socket& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
+    Sent(SocketSend& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
     bool ready() override {
       const std::scoped_lock guard(socket_.out_);
       if (socket_.lane_ == nullptr) return true;
@@ -69,10 +70,10 @@ void Socket::await_sent(int fd, std::uint64_t ticket) {
       // The rest of the packet must be copied before it is the program's again.
       return lane.broken() ? socket_.fell_ || socket_.reset_ : lane.has_completed(ticket_);
     }
-    bool concerns(const Socket& socket) const override { return &socket == &socket_; }
+    bool concerns(const Watched& source) const override { return &source == &socket_; }
 
    private:
-    Socket& socket_;
+    SocketSend& socket_;
     const std::uint64_t ticket_;
   } sent(*this, ticket);
   // Completions make no entries in the completion queue: look often.
@@ -83,7 +84,7 @@ void Socket::await_sent(int fd, std::uint64_t ticket) {
   }
 }
 
-ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int flags,
+ssize_t SocketSend::send_pieces(int fd, const iovec* pieces, std::size_t count, int flags,
                             Direct* direct) {
   const std::size_t wanted = total(pieces, count);
   std::size_t done = 0;
@@ -125,7 +126,7 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
 }
 
 // The lane is open and nothing speaks against it: this direction begins on it.
-bool Socket::go_up(int fd) {
+bool SocketSend::go_up(int fd) {
   Lane& lane = lane_->lane;
   std::uint64_t before, unsent;
   if (forbidden_ || !lane.may_start() || lane.broken() || lane.sending() != Lane::State::kIdle ||
@@ -143,7 +144,7 @@ bool Socket::go_up(int fd) {
   return true;
 }
 
-int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
+int SocketSend::set_pushing(int fd, int name, const void* value, socklen_t length) {
   const std::scoped_lock guard(out_);  // see push()
   const int result = kernel::setsockopt(fd, IPPROTO_TCP, name, value, length);
   int on = 0;
@@ -157,7 +158,7 @@ int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
   return result;
 }
 
-Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
+SocketSend::Attempt SocketSend::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                                  int flags, ssize_t& bytes, Direct* direct, bool looked) {
   {
     CameDown came_down(*this);
