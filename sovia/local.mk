@@ -17,6 +17,11 @@ sovia_sources = \
 	sovia/lane/arrival_threads.cc sovia/lane/arrival_threads.h \
 	sovia/lane/engine.cc sovia/lane/engine.h \
 	sovia/lane/lane.cc sovia/lane/lane.h \
+	sovia/lane/lane_control.cc sovia/lane/lane_control.h \
+	sovia/lane/lane_pieces.h \
+	sovia/lane/lane_receiving.cc sovia/lane/lane_receiving.h \
+	sovia/lane/lane_send_ring.cc sovia/lane/lane_send_ring.h \
+	sovia/lane/lane_sending.cc sovia/lane/lane_sending.h \
 	sovia/lane/nic.cc sovia/lane/nic.h \
 	sovia/lane/packet.h \
 	sovia/lane/registrations.cc sovia/lane/registrations.h \
