@@ -83,65 +83,92 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
     erase(*r);  // of a descriptor that is another one now
     r = nullptr;
   }
-  if (op == EPOLL_CTL_DEL) {
-    const int result = kernel::epoll_ctl(epfd, op, fd, event);
-    if (r != nullptr && (result == 0 || errno == ENOENT || errno == EBADF)) {
-      const int error = errno;
-      erase(*r);
-      errno = error;
-    }
-    return result;
+  switch (op) {
+    case EPOLL_CTL_DEL:
+      return remove(epfd, fd, event, r);
+    case EPOLL_CTL_ADD:
+      return add(epfd, fd, *event, r, std::move(socket), std::move(inner));
+    default:
+      return modify(epfd, fd, *event, r, std::move(socket), std::move(inner));
   }
-  if (op == EPOLL_CTL_ADD && r != nullptr) {
-    if (kernel::epoll_ctl(epfd, op, fd, event) < 0) return -1;  // EEXIST, as it should be
+}
+
+int EpollSet::remove(int epfd, int fd, epoll_event* event, Registration* r) {
+  const int result = kernel::epoll_ctl(epfd, EPOLL_CTL_DEL, fd, event);
+  if (r != nullptr && (result == 0 || errno == ENOENT || errno == EBADF)) {
+    const KeepErrno keep;
     erase(*r);
-    r = nullptr;
   }
-  if (!socket && !inner && r == nullptr && !RegistrationTable::looks_like_token(event->data.u64)) {
-    return kernel::epoll_ctl(epfd, op, fd, event);
+  return result;
+}
+
+int EpollSet::add(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
+                  EpollSetRef inner) {
+  if (r != nullptr) {
+    if (kernel::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) < 0) return -1;  // EEXIST, as it should be
+    erase(*r);
+  }
+  if (!socket && !inner && !RegistrationTable::looks_like_token(event.data.u64)) {
+    return kernel::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event);
+  }
+  return enter(EPOLL_CTL_ADD, insert(fd, std::move(socket), std::move(inner), event));
+}
+
+int EpollSet::modify(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
+                     EpollSetRef inner) {
+  if (!socket && !inner && r == nullptr && !RegistrationTable::looks_like_token(event.data.u64)) {
+    return kernel::epoll_ctl(epfd, EPOLL_CTL_MOD, fd, &event);
   }
   // The kernel takes no change to an exclusive registration, nor one to make it such.
-  if (op == EPOLL_CTL_MOD &&
-      ((r != nullptr && r->has(EPOLLEXCLUSIVE)) || (event->events & EPOLLEXCLUSIVE))) {
+  if ((r != nullptr && r->has(EPOLLEXCLUSIVE)) || (event.events & EPOLLEXCLUSIVE)) {
     errno = EINVAL;
     return -1;
   }
-
-  const bool made = r == nullptr;
-  const epoll_event before = made ? epoll_event{} : r->program;
-  const bool was_disabled = !made && r->disabled;
-  if (made) {
-    r = &insert(fd, std::move(socket), std::move(inner), *event);
-  } else {
-    r->program = *event;
+  if (r == nullptr) {
+    return enter(EPOLL_CTL_MOD, insert(fd, std::move(socket), std::move(inner), event));
   }
-  r->disabled = false;
-  r->muted = false;
-  r->interest = interest_of(*r);
-  KernelPlan planned = plan(*r);
-  // It is for the kernel to say whether it may be exclusive.
-  if (event->events & EPOLLEXCLUSIVE) planned = {event->events, planned.tokened};
-  if (apply(*r, op, planned) < 0) {
-    const int error = errno;
-    if (made) {
-      erase(*r);
-    } else {
-      r->program = before;
-      r->disabled = was_disabled;
-      r->interest = interest_of(*r);
-    }
-    errno = error;
+  const epoll_event before = r->program;
+  const bool was_disabled = r->disabled;
+  r->program = event;
+  if (arm(*r, EPOLL_CTL_MOD) < 0) {
+    r->program = before;
+    r->disabled = was_disabled;
+    r->interest = interest_of(*r);
     return -1;
   }
-  if (!refresh(*r, false)) {
-    erase(*r);
+  return look_at_once(*r);
+}
+
+// A registration that has just been made.
+int EpollSet::enter(int op, Registration& r) {
+  if (arm(r, op) < 0) {
+    const KeepErrno keep;
+    erase(r);
+    return -1;
+  }
+  return look_at_once(r);
+}
+
+// As the program wants it, in the kernel.
+int EpollSet::arm(Registration& r, int op) {
+  r.disabled = false;
+  r.muted = false;
+  r.interest = interest_of(r);
+  KernelPlan planned = plan(r);
+  // It is for the kernel to say whether it may be exclusive.
+  if (r.has(EPOLLEXCLUSIVE)) planned = {r.program.events, planned.tokened};
+  return apply(r, op, planned);
+}
+
+// What there is already is an event, of which sleepers are to hear.
+int EpollSet::look_at_once(Registration& r) {
+  if (!refresh(r, false)) {
+    erase(r);
     return 0;
   }
-  if (r->laned || r->inner) {
-    push(*r, kAnyChange);
+  if (r.laned || r.inner) {
+    push(r, kAnyChange);
     wake_sleepers();
-  } else if (r->laned && has_raw_sleepers()) {
-    ring();
   }
   return 0;
 }
@@ -221,16 +248,6 @@ void EpollSet::closing(int fd, bool others) {
   erase(*r);
 }
 
-std::vector<EpollSetRef> EpollSet::that_have(const Socket& socket, int fd) {
-  std::vector<EpollSetRef> sets;
-  socket.for_each_watcher([&](Watcher& watcher) {
-    auto& r = static_cast<Registration&>(watcher);
-    if (r.fd != fd) return;
-    if (EpollSetRef set = r.set->weak_from_this().lock()) sets.push_back(std::move(set));
-  });
-  return sets;
-}
-
 std::vector<EpollSetRef> EpollSet::outer_sets(int fd, bool any) {
   std::vector<EpollSetRef> sets;
   const std::lock_guard guard(outer_mutex_);
@@ -241,7 +258,6 @@ std::vector<EpollSetRef> EpollSet::outer_sets(int fd, bool any) {
   return sets;
 }
 
-bool EpollSet::any_other() { return g_others > 0; }
 
 // Lines "tfd: 5 events: 1d data: 7 ...", numbers after tfd in hexadecimal digits.
 void EpollSet::adopt_registrations() {
@@ -371,23 +387,6 @@ bool EpollSet::has_raw_sleepers() const {
   return face != nullptr && face->sleepers > 0;
 }
 
-bool EpollSet::wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count) {
-  epoll_sets::Face* const face = epoll_sets::face_of(epfd);
-  if (face == nullptr || !face->kernel_says_all.load(std::memory_order_relaxed)) return false;
-  ++face->sleepers;
-  const bool says_all = face->kernel_says_all;
-  if (says_all) count = kernel::epoll_wait(epfd, events, most, timeout);
-  --face->sleepers;
-  return says_all;
-}
-
-bool EpollSet::has_own(const epoll_event* events, int count) {
-  for (int i = 0; i < count; ++i) {
-    if (RegistrationTable::looks_like_token(events[i].data.u64)) return true;
-  }
-  return false;
-}
-
 // ------------------------------------------------------------------ the bell
 // For those who sleep where only the kernel can wake them.
 void EpollSet::wake_sleepers() {
@@ -440,4 +439,36 @@ void EpollSet::unlock_after_fork(bool in_child) {
   mutex_.unlock();
 }
 
+namespace epoll_sets {
+
+std::vector<EpollSetRef> that_have(const Socket& socket, int fd) {
+  std::vector<EpollSetRef> sets;
+  socket.for_each_watcher([&](Watcher& watcher) {
+    auto& r = static_cast<Registration&>(watcher);
+    if (r.fd != fd) return;
+    if (EpollSetRef set = r.set->weak_from_this().lock()) sets.push_back(std::move(set));
+  });
+  return sets;
+}
+
+bool any_other() { return g_others > 0; }
+
+bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count) {
+  Face* const face = face_of(epfd);
+  if (face == nullptr || !face->kernel_says_all.load(std::memory_order_relaxed)) return false;
+  ++face->sleepers;
+  const bool says_all = face->kernel_says_all;
+  if (says_all) count = kernel::epoll_wait(epfd, events, most, timeout);
+  --face->sleepers;
+  return says_all;
+}
+
+bool has_own(const epoll_event* events, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (RegistrationTable::looks_like_token(events[i].data.u64)) return true;
+  }
+  return false;
+}
+
+}  // namespace epoll_sets
 }  // namespace viaduct::sovia

@@ -58,11 +58,6 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
 
   bool has(const Watched& source) const;
 
-  // As epoll_wait(), for a set whose kernel part says all: false if it does not, and else events that
-  // are the program's, or some that are the set's own (has_own).
-  static bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count);
-  static bool has_own(const epoll_event* events, int count);
-
   // The registrations of a descriptor that is about to be closed. `others`: the socket stays open
   // by way of other descriptors, so that the kernel keeps the registration where no one can change
   // it.
@@ -73,12 +68,8 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   // Takes over what is registered already, by a look at /proc.
   void adopt_registrations();
 
-  // The sets that have a registration of this socket's descriptor `fd`.
-  static std::vector<EpollSetRef> that_have(const Socket& socket, int fd);
   // The sets that this one is in by its descriptor `fd`, or by any.
   std::vector<EpollSetRef> outer_sets(int fd, bool any);
-  // Whether any set has a registration that is neither a socket's nor a set's.
-  static bool any_other();
 
   bool try_lock_for_fork();
   void unlock_after_fork(bool in_child);
@@ -101,6 +92,13 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   int translate(epoll_event* events, int begin, int end);
   void emit(Registration& r, short answer, epoll_event* events, int& count);
 
+  int add(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket, EpollSetRef inner);
+  int modify(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
+             EpollSetRef inner);
+  int remove(int epfd, int fd, epoll_event* event, Registration* r);
+  int enter(int op, Registration& r);
+  int arm(Registration& r, int op);
+  int look_at_once(Registration& r);
   KernelPlan plan(Registration& r);
   bool refresh(Registration& r, bool anew);
   int apply(Registration& r, int op, const KernelPlan& plan);
@@ -156,7 +154,15 @@ struct Face {
   std::atomic<bool> kernel_says_all{false};
 };
 Face* face_of(int epfd);
-// The same for one that the program takes for one, known or not; empty if it isn't.
+// As epoll_wait(), for a set whose kernel part says all: false if it does not, and else events that
+// are the program's, or some that are the set's own (has_own).
+bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count);
+bool has_own(const epoll_event* events, int count);
+// The sets that have a registration of this socket's descriptor `fd`.
+std::vector<EpollSetRef> that_have(const Socket& socket, int fd);
+// Whether any set has a registration that is neither a socket's nor a set's.
+bool any_other();
+// As find(), for one that the program takes for one, known or not; empty if it isn't.
 EpollSetRef find_or_look(int epfd);
 
 // By epoll_create.

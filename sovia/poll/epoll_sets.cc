@@ -138,7 +138,7 @@ void copied(int fd, int copy) {
 void closing(int fd, Socket* socket) {
   if (g_count.load(std::memory_order_acquire) == 0) return;
   if (socket != nullptr) {
-    const std::vector<EpollSetRef> sets = EpollSet::that_have(*socket, fd);
+    const std::vector<EpollSetRef> sets = that_have(*socket, fd);
     if (sets.empty()) return;
     const bool others = socket->descriptors() > 0;
     // Nobody can change the registration from now on, so the kernel must do without us.
@@ -153,7 +153,7 @@ void closing(int fd, Socket* socket) {
       return;
     }
   }
-  if (EpollSet::any_other()) {
+  if (any_other()) {
     std::vector<EpollSetRef> sets;
     {
       Table& table = table_of_sets();

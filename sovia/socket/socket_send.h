@@ -34,6 +34,13 @@ class SocketSend : public SocketReceive {
   };
   Attempt try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                    ssize_t& bytes, Direct* direct, bool looked);
+  bool choose_route(int fd);
+  Attempt send_on_lane(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                       ssize_t& bytes, Direct* direct, bool looked);
+  bool send_direct(const iovec& piece, std::size_t skip, ssize_t& bytes, Direct& direct);
+  Attempt finish_on_lane(bool looked);
+  Attempt send_in_kernel(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                         ssize_t& bytes);
   ssize_t send_pieces(int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct);
   ssize_t send_registered(int fd, const iovec& piece, int flags);
   void await_sent(int fd, std::uint64_t ticket);

@@ -6,6 +6,10 @@ libsovia_ready_la_SOURCES = \
 	sovia/poll/epoll_set.cc \
 	sovia/poll/epoll_sets.cc \
 	sovia/poll/epoll_wait.cc \
+	sovia/poll/ready_list.cc \
+	sovia/poll/registration_table.cc \
+	sovia/lane/watchers.cc \
+	sovia/process/clock.cc \
 	sovia/process/libc.cc \
 	sovia/poll/poll_set.cc \
 	sovia/poll/ready_poll.cc \

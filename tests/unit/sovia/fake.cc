@@ -2,7 +2,6 @@
 
 #include <netinet/in.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +10,6 @@
 #include <mutex>
 #include <vector>
 
-#include "sovia/process/seccomp.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
@@ -19,11 +17,8 @@
 #include "sovia/sovia.h"
 #include "sovia/socket/table.h"
 #include "sovia/process/signals.h"
+#include "sovia/lane/engine.h"
 #include "sovia/lane/waiting.h"
-
-namespace viaduct::sovia::seccomp {
-constinit std::atomic<bool> g_in_force{false};
-}
 
 namespace viaduct::sovia {
 namespace fake {
@@ -37,7 +32,7 @@ constexpr unsigned kDescriptors = 65536;
 table::Entry g_table[kDescriptors];
 
 std::mutex g_lock;
-std::map<const Socket*, std::unique_ptr<LaneState>> g_lanes;
+std::map<const SocketRoute*, std::unique_ptr<LaneState>> g_lanes;
 
 struct Sleeper {
   Interest& interest;
@@ -88,13 +83,13 @@ struct Prepare {
 
 }  // namespace
 
-LaneState& lane(Socket& socket) {
+LaneState& lane(SocketRoute& socket) {
   const std::lock_guard guard(g_lock);
   return *g_lanes.at(&socket);
 }
 
-void changed(Socket& socket, short what) {
-  notify_watchers(socket, what);
+void changed(SocketRoute& socket, short what) {
+  socket.tell(what);
   const std::lock_guard guard(g_sleepers_lock);
   for (const Sleeper* sleeper : g_sleepers) {
     if (sleeper->interest.concerns(socket)) ::eventfd_write(sleeper->bell, 1);
@@ -241,12 +236,12 @@ SocketRef& SocketRef::operator=(SocketRef&& other) noexcept {
 }
 void SocketRef::reset() { socket_ = nullptr; }
 
-bool Socket::kernel_knows_all() { 
+bool SocketReady::kernel_knows_all() { 
   const fake::LaneState& state = lane(*this);
   return !state.in && !state.out && !state.open;
 }
 
-short Socket::ask_kernel(short wanted) {
+short SocketReady::ask_kernel(short wanted) {
   const fake::LaneState& state = lane(*this);
   short ask = wanted;
   if (state.in) ask &= static_cast<short>(~(POLLIN | POLLRDHUP | POLLPRI));
@@ -254,7 +249,7 @@ short Socket::ask_kernel(short wanted) {
   return ask;
 }
 
-short Socket::answer(short wanted, short kernel_says, int) {
+short SocketReady::answer(short wanted, short kernel_says, int) {
   fake::LaneState& state = lane(*this);
   ++state.answers;
   short says = kernel_says;
@@ -270,17 +265,17 @@ short Socket::answer(short wanted, short kernel_says, int) {
   return static_cast<short>(says & (wanted | POLLERR | POLLHUP));
 }
 
-void Socket::leave_for_good(int, Reason why) {
+void SocketLeave::leave_for_good(int, Reason why) {
   ++lane(*this).left;
   lane(*this).in = lane(*this).out = false;
   forbid(why);
   fake::changed(*this);
 }
 
-void Socket::forbid(Reason) { lane_wanted_ = false; }
+void SocketLane::forbid(Reason) { lane_wanted_ = false; }
 
-Socket* SocketPool::make(int, table::Origin) {
-  auto* const socket = new Socket;  // never freed: the tests are short
+Socket* SocketPool::make(bool read_known) {
+  auto* const socket = new Socket(read_known);  // never freed: the tests are short
   const std::lock_guard guard(fake::g_lock);
   fake::g_lanes[socket] = std::make_unique<fake::LaneState>();
   socket->descriptors_ = 1;
@@ -299,7 +294,7 @@ constinit unsigned g_limit = 0;
 Socket* look(int) { return nullptr; }
 SocketRef find(int fd) { return SocketRef(peek(fd)); }
 void opened(int fd, Origin origin) {
-  g_entries[fd] = reinterpret_cast<std::uintptr_t>(SocketPool::make(fd, origin));
+  g_entries[fd] = reinterpret_cast<std::uintptr_t>(SocketPool::make(origin == Origin::kMade));
 }
 void copied(int fd, int copy) {
   SocketPool::add_descriptor(*peek(fd));
@@ -320,21 +315,6 @@ void release(int) {}
 }  // namespace own_descriptors
 
 // ---------------------------------------------------------------------------- waiting
-std::uint64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
-std::uint64_t deadline_in_ms(long ms) {
-  return ms < 0 ? kNever : now_ns() + static_cast<std::uint64_t>(ms) * 1'000'000;
-}
-std::uint64_t deadline_in(const timespec* timeout) {
-  if (timeout == nullptr) return kNever;
-  return now_ns() + static_cast<std::uint64_t>(timeout->tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(timeout->tv_nsec);
-}
-
 bool progress() { return false; }
 
 // Handlers run at once.

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "sovia/socket/watchers.h"
+#include "sovia/lane/watchers.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia::fake {
@@ -28,10 +28,10 @@ struct LaneState {
   std::atomic<int> answers{0};    // how often it was asked
   std::atomic<int> left{0};       // how often leave_for_good() was called
 };
-LaneState& lane(Socket& socket);
+LaneState& lane(SocketRoute& socket);
 
 // Tells epoll sets and sleepers, as the engine does.
-void changed(Socket& socket, short what = kAnyChange);
+void changed(SocketRoute& socket, short what = kAnyChange);
 
 // System calls that the code under test has made.
 struct Calls {
