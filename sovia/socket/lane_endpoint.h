@@ -17,7 +17,7 @@ namespace viaduct::sovia {
 
 class LaneEnd final : public LaneOwner, public BackgroundLane {
  public:
-  LaneEnd(SocketRef for_socket, SocketRoute& of, ViWire& vi, const LaneOptions& options)
+  LaneEnd(SocketRef for_socket, SocketRoute& of, LaneVi& vi, const LaneOptions& options)
       : BackgroundLane(of), wire(vi), lane(vi, options), socket(static_cast<SocketRef&&>(for_socket)) {
     vi.owner = static_cast<LaneOwner*>(this);
   }
@@ -26,7 +26,7 @@ class LaneEnd final : public LaneOwner, public BackgroundLane {
   // Ends the VI of a lane that the peer does not leave, and takes in all that has come on it.
   void give_up();
 
-  ViWire& wire;
+  LaneVi& wire;
   Lane lane;
   const SocketRef socket;
 
