@@ -3,45 +3,113 @@
 noinst_LTLIBRARIES += libviaduct_stack.la libviaduct_agent.la
 libviaduct_stack_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 libviaduct_agent_la_CXXFLAGS = $(AM_CXXFLAGS) -static
-# One translation unit, so that the compiler sees the whole data path at once.
+# What programs and stack share, and the stack: in libvipl too. The stack's parts are templates, of which
+# hosted_stack.cc here and vipl/granted/granted_stack.cc make the two stacks, each in one translation unit, so
+# that the compiler sees the whole data path at once.
 stack_sources = \
-	kagent/stack/stack_all.cc \
 	kagent/contract/charged.h \
-	kagent/stack/counters.h \
-	kagent/contract/crc32c.cc kagent/contract/crc32c.h \
-	kagent/stack/siphash.h \
-	kagent/stack/environment.h vipl/granted/granted_environment.h \
+	kagent/contract/control.h \
+	kagent/contract/crc32c.cc \
+	kagent/contract/crc32c.h \
 	kagent/contract/flow.h \
-	kagent/contract/idle.h kagent/contract/slice.h \
-	kagent/stack/pool.h \
-	kagent/stack/repeat.h \
+	kagent/contract/granted_segment.h \
+	kagent/contract/idle.h \
 	kagent/contract/session_layout.h \
-	kagent/stack/stack.h kagent/stack/stack_binding.h kagent/stack/stack_state.h \
-	kagent/stack/timer_wheel.h \
+	kagent/contract/slice.h \
+	kagent/contract/stack_limits.h \
 	kagent/contract/vip_codes.h \
-	kagent/contract/wire.cc kagent/contract/wire.h \
+	kagent/contract/wire.cc \
+	kagent/contract/wire.h \
+	kagent/stack/acknowledger.h \
+	kagent/stack/backoff.h \
+	kagent/stack/budget.h \
+	kagent/stack/claim_table.h \
+	kagent/stack/command_slots.h \
+	kagent/stack/command_state.h \
+	kagent/stack/commands.h \
+	kagent/stack/completions.h \
+	kagent/stack/congestion.h \
+	kagent/stack/connect_body.h \
+	kagent/stack/connect_requests.h \
+	kagent/stack/connection_state.h \
+	kagent/stack/connections.h \
+	kagent/stack/counters.h \
+	kagent/stack/credit_grants.h \
+	kagent/stack/disconnects.h \
+	kagent/stack/environment.h \
+	kagent/stack/forwarding.h \
+	kagent/stack/frames_in.h \
+	kagent/stack/frames_out.h \
+	kagent/stack/keepalive.h \
+	kagent/stack/loss_recovery.h \
+	kagent/stack/memory_table.h \
+	kagent/stack/message.h \
+	kagent/stack/message_state.h \
+	kagent/stack/name_service.h \
+	kagent/stack/peer_table.h \
+	kagent/stack/placer.h \
+	kagent/stack/pool.h \
+	kagent/stack/processes.h \
+	kagent/stack/psn_set.h \
+	kagent/stack/receiver.h \
+	kagent/stack/remains.h \
+	kagent/stack/request_proof.h \
+	kagent/stack/request_targets.h \
+	kagent/stack/root_state.h \
+	kagent/stack/segments.h \
+	kagent/stack/send_credit.h \
+	kagent/stack/send_queue.h \
+	kagent/stack/session_state.h \
+	kagent/stack/siphash.h \
+	kagent/stack/stack.h \
+	kagent/stack/stack_all.h \
+	kagent/stack/stack_parts.h \
+	kagent/stack/stopped_peers.h \
+	kagent/stack/state.h \
+	kagent/stack/tables.h \
+	kagent/stack/target.h \
+	kagent/stack/timer_wheel.h \
+	kagent/stack/timers.h \
+	kagent/stack/transmitter.h \
+	kagent/stack/verdict.h \
+	kagent/stack/vi_state.h \
+	kagent/stack/vi_table.h \
+	kagent/stack/virtual_interfaces.h \
+	kagent/stack/wakeups.h \
+	kagent/stack/remains.cc \
+	kagent/stack/tables.cc \
 	xdp/port.h
 EXTRA_DIST += \
+	kagent/stack/acknowledger.cc \
+	kagent/stack/claim_table.cc \
+	kagent/stack/command_slots.cc \
+	kagent/stack/commands.cc \
+	kagent/stack/completions.cc \
+	kagent/stack/connect_requests.cc \
+	kagent/stack/connections.cc \
+	kagent/stack/credit_grants.cc \
+	kagent/stack/disconnects.cc \
+	kagent/stack/forwarding.cc \
+	kagent/stack/frames_in.cc \
+	kagent/stack/frames_out.cc \
+	kagent/stack/keepalive.cc \
+	kagent/stack/loss_recovery.cc \
+	kagent/stack/memory_table.cc \
+	kagent/stack/name_service.cc \
+	kagent/stack/peer_table.cc \
+	kagent/stack/placer.cc \
+	kagent/stack/processes.cc \
+	kagent/stack/receiver.cc \
+	kagent/stack/request_proof.cc \
+	kagent/stack/request_targets.cc \
+	kagent/stack/send_credit.cc \
+	kagent/stack/send_queue.cc \
 	kagent/stack/stack.cc \
-	kagent/stack/stack_ack.cc \
-	kagent/stack/stack_claims.cc \
-	kagent/stack/stack_stopped.cc \
-	kagent/stack/stack_commands.cc \
-	kagent/stack/stack_complete.cc \
-	kagent/stack/stack_congestion.cc \
-	kagent/stack/stack_credit.cc \
-	kagent/stack/stack_connect.cc \
-	kagent/stack/stack_requests.cc \
-	kagent/stack/stack_disconnect.cc \
-	kagent/stack/stack_divert.cc \
-	kagent/stack/stack_family.cc \
-	kagent/stack/stack_names.cc \
-	kagent/stack/stack_packed.cc \
-	kagent/stack/stack_peer.cc \
-	kagent/stack/stack_receive.cc \
-	kagent/stack/stack_redirect.cc \
-	kagent/stack/stack_send.cc
-libviaduct_stack_la_SOURCES = $(stack_sources)
+	kagent/stack/stopped_peers.cc \
+	kagent/stack/transmitter.cc \
+	kagent/stack/virtual_interfaces.cc \
+	kagent/stack/wakeups.cc
+libviaduct_stack_la_SOURCES = $(stack_sources) kagent/agent/hosted_stack.cc kagent/agent/hosted_stack.h
 
 libviaduct_agent_la_SOURCES = \
 	kagent/agent/seccomp.cc kagent/agent/seccomp.h \
@@ -49,18 +117,19 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/carriers.cc kagent/agent/carriers.h \
 	kagent/agent/clock.h \
 	kagent/agent/config.cc kagent/agent/config_values.cc kagent/agent/config_text.h kagent/agent/config.h \
-	kagent/contract/control.h \
 	kagent/agent/control_socket.cc kagent/agent/control_socket.h \
 	kagent/agent/counter_table.cc kagent/agent/counter_table.h \
 	kagent/agent/counters_client.cc kagent/agent/counters_client.h \
 	kagent/agent/device_names.cc kagent/agent/device_names.h \
 	kagent/agent/event_loop.cc kagent/agent/event_loop.h \
-	kagent/contract/granted_home.h \
 	kagent/agent/granter.h \
 	kagent/agent/grants.cc kagent/agent/grants.h \
 	kagent/agent/heartbeat.h \
 	kagent/agent/home.cc kagent/agent/home.h \
 	kagent/agent/listen_socket.cc kagent/agent/listen_socket.h \
+	kagent/agent/log_limit.h \
+	kagent/agent/user_sessions.h \
+	kagent/agent/request_listener.cc kagent/agent/request_listener.h \
 	kagent/agent/log.cc kagent/agent/log.h \
 	kagent/agent/nic.cc kagent/agent/nic.h \
 	kagent/agent/macvlan_ports.cc kagent/agent/macvlan_ports.h \

@@ -3,11 +3,11 @@ lib_LTLIBRARIES += libvipl.la
 include_HEADERS += vipl/vipl.h vipl/vipl_ext.h
 pkgconfig_DATA += vipl/vipl.pc
 
-# The program's own stack is a part of the library, in a build of its own (stack_binding.h).
 libvipl_la_SOURCES = \
   $(stack_sources) \
   $(granted_port_sources) \
   vipl/api/api.h \
+  vipl/granted/admission.cc vipl/granted/admission.h \
   vipl/api/attributes.cc vipl/api/attributes.h \
   vipl/session/callback_thread.cc vipl/session/callback_thread.h \
   vipl/api/claims.cc \
@@ -21,6 +21,10 @@ libvipl_la_SOURCES = \
   vipl/granted/driver.cc vipl/granted/driver.h \
   vipl/process/environment.cc vipl/process/environment.h \
   vipl/granted/granted_environment.cc vipl/granted/granted_environment.h \
+  vipl/granted/granted_stack.cc vipl/granted/granted_stack.h \
+  vipl/granted/library_thread.cc vipl/granted/library_thread.h \
+  vipl/granted/port_watch.cc vipl/granted/port_watch.h \
+  vipl/granted/turn_lock.h \
   vipl/granted/guarded_copy.cc vipl/granted/guarded_copy.h \
   vipl/process/attached_processes.cc vipl/process/attached_processes.h \
   vipl/process/family.cc vipl/process/family.h \
@@ -29,7 +33,13 @@ libvipl_la_SOURCES = \
   vipl/session/post_batching.h \
   vipl/session/handle.h \
   vipl/session/reattach.cc vipl/session/reattach.h \
-  vipl/session/handshake.cc \
+  vipl/session/debug_log.cc vipl/session/debug_log.h \
+  vipl/session/discovery_answers.h \
+  vipl/session/handshake.cc vipl/session/handshake.h \
+  vipl/session/hello.h \
+  vipl/session/registry.cc vipl/session/registry.h \
+  vipl/session/session_guard.h \
+  vipl/session/session_table.cc vipl/session/session_table.h \
   vipl/process/idle.cc vipl/process/idle.h \
   vipl/process/lock.cc vipl/process/lock.h \
   vipl/api/management.cc \
@@ -54,7 +64,6 @@ libvipl_la_SOURCES = \
   vipl/session/work_queue.cc vipl/session/work_queue.h
 
 # C programs link with the library, statically too, so it needs the C library alone.
-libvipl_la_CPPFLAGS = $(AM_CPPFLAGS) -DVIADUCT_GRANTED_STACK
 libvipl_la_CXXFLAGS = $(AM_CXXFLAGS) -fno-exceptions -fno-rtti -fno-threadsafe-statics \
   -ftls-model=initial-exec
 # The library's thread outlives dlclose(): nodelete.

@@ -24,10 +24,9 @@ libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/grant/grant_remains.cc xdp/grant/grant_remains.h \
 	xdp/interface.cc xdp/interface.h \
 	xdp/interface_lock.cc xdp/interface_lock.h \
-	xdp/loopback_port.cc xdp/loopback_port.h \
-	xdp/local_port.cc xdp/local_port.h \
+	xdp/host_port.cc xdp/host_port.h \
 	xdp/grant/macvlan.cc xdp/grant/macvlan.h \
-	xdp/null_port.cc xdp/null_port.h \
+	xdp/grant/macvlan_relay.cc xdp/grant/macvlan_relay.h \
 	xdp/open_port.cc xdp/open_port.h \
 	xdp/port_error.h xdp/port_options.h xdp/ether_type.h \
 	xdp/descriptor.h \

@@ -74,7 +74,7 @@
 #include <vector>
 
 #include "kagent/contract/control.h"
-#include "kagent/stack/stack_state.h"
+#include "kagent/contract/stack_limits.h"
 #include "xdp/open_port.h"
 
 namespace viaduct {

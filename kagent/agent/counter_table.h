@@ -17,7 +17,7 @@
 
 #include "kagent/agent/granter.h"
 #include "kagent/agent/service_counters.h"
-#include "kagent/stack/stack.h"
+#include "kagent/agent/hosted_stack.h"
 #include "xdp/port.h"
 
 namespace viaduct {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "kagent/stack/stack.h"
+#include "kagent/stack/remains.h"
 
 namespace viaduct {
 
@@ -14,11 +14,11 @@ class Heartbeat {
   // The connection with this VI and key, if it is there and nobody drives the stack: it has not
   // looked after its peers since this was asked before, a while ago. Who asks is a peer that does not
   // hear from it, and asks again and again. The segment may hold nonsense.
-  std::optional<Stack::Remains> stopped(const void* segment, const StackLimits& limits,
+  std::optional<Remains> stopped(const void* segment, const StackLimits& limits,
                                         std::uint32_t vi, std::uint64_t key, std::uint64_t now) {
-    const auto found = Stack::connection(segment, limits, vi, key);
+    const auto found = connection_of(segment, limits, vi, key);
     if (!found) return std::nullopt;
-    const std::uint64_t beats = Stack::beats(segment, limits);
+    const std::uint64_t beats = beats_of(segment, limits);
     if (beats != beats_ || since_ == 0) {
       beats_ = beats;
       since_ = now;

@@ -10,9 +10,11 @@
 #include <system_error>
 #include <utility>
 
-#include "kagent/contract/granted_home.h"
-#include "kagent/stack/stack.h"
+#include "kagent/contract/granted_segment.h"
+#include "kagent/agent/hosted_stack.h"
 #include "kagent/contract/wire.h"
+#include "kagent/stack/remains.h"
+#include "kagent/stack/tables.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -25,7 +27,7 @@ namespace {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-std::vector<std::byte> farewell(const Stack::Remains& left, const MacAddress& source,
+std::vector<std::byte> farewell(const Remains& left, const MacAddress& source,
                                 std::uint16_t ether_type) {
   wire::Header header{wire::Type::kDisconnect};
   header.vi = left.vi;
@@ -51,13 +53,13 @@ Descriptor make_sealed_memory(const char* name, std::size_t bytes) {
 
 Home::Home(const StackLimits& limits)
     : limits_(limits),
-      bytes_(home_bytes(limits)),
+      bytes_(home_bytes(limits, Tables::footprint(limits))),
       file_(make_sealed_memory("viaduct-home", bytes_)) {
   map();
 }
 
 Home::Home(const StackLimits& limits, Descriptor file)
-    : limits_(limits), bytes_(home_bytes(limits)), file_(std::move(file)) {
+    : limits_(limits), bytes_(home_bytes(limits, Tables::footprint(limits))), file_(std::move(file)) {
   struct stat status {};
   if (fstat(file_.get(), &status) != 0) fail("fstat");
   if (status.st_size != static_cast<off_t>(bytes_)) {
@@ -88,9 +90,9 @@ std::vector<std::vector<std::byte>> Home::farewells(const MacAddress& source,
                                                     std::uint16_t ether_type) const {
   std::vector<std::vector<std::byte>> out;
   const std::size_t most = std::size_t{limits_.vis} + limits_.goodbyes;
-  const auto left = std::make_unique_for_overwrite<Stack::Remains[]>(most);
-  const std::size_t count = Stack::remains(segment_, limits_, {left.get(), most});
-  for (const Stack::Remains& each : std::span(left.get(), count)) {
+  const auto left = std::make_unique_for_overwrite<Remains[]>(most);
+  const std::size_t count = remains(segment_, limits_, {left.get(), most});
+  for (const Remains& each : std::span(left.get(), count)) {
     out.push_back(farewell(each, source, ether_type));
   }
   return out;

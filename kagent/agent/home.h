@@ -1,4 +1,4 @@
-// The agent's end of a granted stack's home (granted_home.h): makes the file, and reads what is
+// The agent's end of a granted stack's home (granted_segment.h): makes the file, and reads what is
 // left in it when the program is gone, or does not drive its stack. Whatever it says may be nonsense,
 // and may change while it is read.
 #ifndef VIADUCT_KAGENT_AGENT_HOME_H
@@ -12,8 +12,8 @@
 #include "xdp/descriptor.h"
 #include "kagent/agent/granter.h"
 #include "kagent/agent/heartbeat.h"
-#include "kagent/stack/stack.h"
-#include "kagent/stack/stack_state.h"
+#include "kagent/stack/remains.h"
+#include "kagent/contract/stack_limits.h"
 #include "xdp/port.h"
 
 namespace viaduct {
@@ -37,7 +37,7 @@ class Home {
                                                 std::uint16_t ether_type) const;
 
   // As Heartbeat::stopped().
-  std::optional<Stack::Remains> stopped(std::uint32_t vi, std::uint64_t key, std::uint64_t now) {
+  std::optional<Remains> stopped(std::uint32_t vi, std::uint64_t key, std::uint64_t now) {
     return heartbeat_.stopped(segment_, limits_, vi, key, now);
   }
 

@@ -8,9 +8,9 @@
 
 #include "kagent/agent/log.h"
 #include "xdp/port_error.h"
-#include "xdp/xsk/chunk.h"
 #include "xdp/grant/grant.h"
-#include "xdp/open_port.h"
+#include "xdp/grant/macvlan_relay.h"
+#include "xdp/xsk/chunk.h"
 
 namespace viaduct {
 
@@ -78,9 +78,9 @@ class NicGranter::Place final : public GrantedPlace {
   Holder holder_;
 };
 
-NicGranter::NicGranter(const NicConfig& config, std::unique_ptr<Port>& port)
-    : lower_(query_interface(config.interface)), ether_type_(config.ether_type) {
-  const bool pcap = port->mode() == "pcap";
+NicGranter::NicGranter(const NicConfig& config, HostPort& port)
+    : lower_(query_interface(config.interface)), ether_type_(config.ether_type), port_(port) {
+  const bool pcap = port.mode() == "pcap";
   GrantRemains remains;
   if (pcap) {
     remains.removed = remove_remains(lower_);
@@ -93,9 +93,6 @@ NicGranter::NicGranter(const NicConfig& config, std::unique_ptr<Port>& port)
   }
   if (pcap) throw PortError(lower_.name + ": libpcap carries the frames, ports need AF_XDP");
   if (!remains.ports.empty()) go_on_with(remains);
-  auto local = std::make_unique<LocalPort>(std::move(port));
-  port_ = local.get();
-  port = std::move(local);
 }
 
 void NicGranter::go_on_with(GrantRemains& remains) {
@@ -134,13 +131,14 @@ std::unique_ptr<GrantedPlace> NicGranter::make(std::uint32_t umem_bytes) {
 }
 
 void NicGranter::admit(GrantedPlace& port) {
-  if (!port_->has_desk()) {
+  if (!port_.has_relay()) {
     const std::lock_guard lock(mutex_);
-    port_->open_desk(*filter_, ether_type_);
+    // As many of its frames may be kept as of the wire's.
+    port_.open_relay(std::make_unique<MacvlanRelay>(*filter_, ether_type_, port_.lendable()));
   }
-  port_->add(port.layout().address);
+  port_.add(port.layout().address);
 }
 
-void NicGranter::dismiss(GrantedPlace& port) { port_->remove(port.layout().address); }
+void NicGranter::dismiss(GrantedPlace& port) { port_.remove(port.layout().address); }
 
 }  // namespace viaduct

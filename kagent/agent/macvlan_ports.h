@@ -1,6 +1,6 @@
 // Grants ports on a real interface: a macvlan child for each, with the egress filter on the
-// interface itself and a child of the agent's own (the desk), by which both kinds of programs of
-// this host reach each other. Filter and desk are made with the first port.
+// interface itself and a child of the agent's own (the relay), by which both kinds of programs of
+// this host reach each other. Filter and relay are made with the first port.
 #ifndef VIADUCT_KAGENT_AGENT_MACVLAN_PORTS_H
 #define VIADUCT_KAGENT_AGENT_MACVLAN_PORTS_H
 
@@ -12,23 +12,22 @@
 #include "kagent/agent/config.h"
 #include "kagent/agent/granter.h"
 #include "xdp/grant/grant_filter.h"
+#include "xdp/host_port.h"
 #include "xdp/interface.h"
-#include "xdp/local_port.h"
 
 namespace viaduct {
 
 class NicGranter final : public Granter {
  public:
-  // Removes what an earlier agent has left on the interface but for ports that somebody uses, and
-  // puts a LocalPort around its port.
-  // That one must be gone before this is. Throws PortError, with `port` as it was.
-  NicGranter(const NicConfig& config, std::unique_ptr<Port>& port);
+  // Removes what an earlier agent has left on the interface but for ports that somebody uses. `port`
+  // gets a relay with the first port that is granted; it must be gone before this is. Throws PortError.
+  NicGranter(const NicConfig& config, HostPort& port);
 
   std::unique_ptr<GrantedPlace> make(std::uint32_t umem_bytes) override;
   std::vector<std::unique_ptr<GrantedPlace>> take_left() override { return std::move(left_); }
   void admit(GrantedPlace& port) override;
   void dismiss(GrantedPlace& port) override;
-  MacAddress desk() const override { return port_->desk(); }
+  MacAddress desk() const override { return port_.relay(); }
 
  private:
   class Place;
@@ -36,8 +35,8 @@ class NicGranter final : public Granter {
 
   const Interface lower_;
   const std::uint16_t ether_type_;
-  LocalPort* port_ = nullptr;
-  std::mutex mutex_;  // the filter's tables: ports are made in one thread, the desk in the other
+  HostPort& port_;
+  std::mutex mutex_;  // the filter's tables: ports are made in one thread, the relay in the other
   std::unique_ptr<GrantFilter> filter_;
   std::vector<std::unique_ptr<GrantedPlace>> left_;
   bool parts_ = true;  // frames of several chunks have not been refused

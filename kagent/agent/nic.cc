@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "xdp/port_error.h"
-#include "xdp/loopback_port.h"
 
 namespace viaduct {
 namespace {
@@ -30,15 +29,14 @@ Nic::Nic(const NicConfig& config, const Config& all, OpenPort open_port,
 Nic::~Nic() { close(); }
 
 void Nic::open(std::uint64_t now) {
-  std::unique_ptr<Port> port = open_port_();
+  auto port = std::make_unique<HostPort>(open_port_());
   std::unique_ptr<Granter> granter;
   why_not_granted_ = "no ports are granted on " + config_.interface;
   try {
-    if (make_granter_) granter = make_granter_(port);
+    if (make_granter_) granter = make_granter_(*port);
   } catch (const PortError& error) {
     why_not_granted_ = error.what();
   }
-  port = std::make_unique<LoopbackPort>(std::move(port));
   const std::size_t bytes = Stack::footprint(limits_);
   void* const segment = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

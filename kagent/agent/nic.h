@@ -16,8 +16,8 @@
 #include "kagent/agent/counter_table.h"
 #include "kagent/agent/granter.h"
 #include "kagent/agent/program_environment.h"
-#include "kagent/stack/stack.h"
-#include "xdp/open_port.h"
+#include "kagent/agent/hosted_stack.h"
+#include "xdp/host_port.h"
 
 namespace viaduct {
 
@@ -25,9 +25,9 @@ class Nic {
  public:
   // Throws PortError.
   using OpenPort = std::function<std::unique_ptr<Port>()>;
-  // What grants ports on the interface of a port that has been opened; it may put a port of its own
-  // around that one. Throws PortError that says why there can be none.
-  using MakeGranter = std::function<std::unique_ptr<Granter>(std::unique_ptr<Port>& port)>;
+  // What grants ports on the interface of a port that has been opened. Throws PortError that says why
+  // there can be none.
+  using MakeGranter = std::function<std::unique_ptr<Granter>(HostPort& port)>;
 
   // `config` and `all` must outlive the NIC. No `make_granter`: every program is hosted.
   Nic(const NicConfig& config, const Config& all, OpenPort open_port,
@@ -66,7 +66,7 @@ class Nic {
   ProgramEnvironment environment_;
   MakeGranter make_granter_;
   std::unique_ptr<Granter> granter_;
-  std::unique_ptr<Port> port_;
+  std::unique_ptr<HostPort> port_;
   std::string why_not_granted_;
   std::vector<GrantedPlace*> granted_;
   std::uint64_t ports_made_ = 0;

@@ -21,7 +21,7 @@
 #include "kagent/agent/program_memory.h"
 #include "kagent/agent/slow_memory.h"
 #include "kagent/agent/socket_owners.h"
-#include "kagent/stack/stack.h"
+#include "kagent/agent/hosted_stack.h"
 
 namespace viaduct {
 

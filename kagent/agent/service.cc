@@ -11,7 +11,7 @@
 #include "kagent/agent/device_names.h"
 #include "kagent/agent/log.h"
 #include "kagent/agent/macvlan_ports.h"
-#include "xdp/null_port.h"
+#include "xdp/host_port.h"
 
 namespace viaduct {
 namespace {
@@ -57,7 +57,7 @@ const NicConfig& loopback_config() {
 }
 
 std::unique_ptr<Port> open_loopback() {
-  return std::make_unique<NullPort>(kLoopbackAddress, kLoopbackMtu);
+  return HostPort::no_wire(kLoopbackAddress, kLoopbackMtu);
 }
 
 std::string describe(const NicReport& nic) {
@@ -69,7 +69,7 @@ std::string describe(const NicReport& nic) {
 }  // namespace
 
 Service::Service(const Config& config)
-    : Service(config, open_real_port, [](const NicConfig& nic, std::unique_ptr<Port>& port) {
+    : Service(config, open_real_port, [](const NicConfig& nic, HostPort& port) {
         return std::make_unique<NicGranter>(nic, port);
       }) {}
 
@@ -81,8 +81,7 @@ Service::Service(const Config& config, OpenPort open_port, MakeGranter make_gran
         [interface = nic.interface] { return interface_addresses(interface); },
         make_granter == nullptr
             ? Nic::MakeGranter()
-            : [make_granter,
-               &nic](std::unique_ptr<Port>& port) { return make_granter(nic, port); }));
+            : [make_granter, &nic](HostPort& port) { return make_granter(nic, port); }));
   }
   nics_.push_back(std::make_unique<Nic>(loopback_config(), config, open_loopback, [] {
     return std::vector<std::string>{"127.0.0.1", "::1"};
@@ -281,7 +280,7 @@ void Service::report_names(std::size_t number, std::uint64_t now) {
   if (count == served.name_conflicts || now < served.names_at) return;
   served.name_conflicts = count;
   served.names_at = now + kNamesEveryNs;
-  const Stack::NameConflict& last = stack.name_conflict();
+  const NameConflict& last = stack.name_conflict();
   log::warn("{}: two hosts answer to the name {}: {} and {}", nics_[number]->interface(),
             shown(last.name), to_text(last.first), to_text(last.second));
 }

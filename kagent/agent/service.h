@@ -29,7 +29,7 @@ class Service {
   // Throws PortError. The default opens real interfaces.
   using OpenPort = std::function<std::unique_ptr<Port>(const NicConfig&)>;
   using MakeGranter =
-      std::function<std::unique_ptr<Granter>(const NicConfig&, std::unique_ptr<Port>&)>;
+      std::function<std::unique_ptr<Granter>(const NicConfig&, HostPort&)>;
 
   explicit Service(const Config& config);
   Service(const Config& config, OpenPort open_port, MakeGranter make_granter = nullptr);

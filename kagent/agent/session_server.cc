@@ -22,10 +22,46 @@ using control::Kind;
 using control::MessageHead;
 using control::Placement;
 
-constexpr unsigned kAcceptsAtOnce = 32;
-constexpr unsigned kLogLinesPerSecond = 10;
 constexpr std::int64_t kFaultsBetweenLooks = 256;  // 1 MiB
-constexpr std::uint64_t kAcceptPauseNs = 100 * kNsPerMs;
+
+void check_access(const Config& config, int socket, const ucred& peer) {
+  if (config.access.allows(peer.uid, groups_of(socket, peer))) return;
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_access,
+                "user " + std::to_string(peer.uid) + " may not use VI (see [access])"};
+}
+
+Nic& find_nic(std::span<const std::unique_ptr<Nic>> nics, std::string_view device) {
+  std::vector<std::string> interfaces;
+  for (const auto& nic : nics) interfaces.push_back(nic->interface());
+  const auto number = find_device(device, interfaces);
+  if (!number) {
+    throw Refused{vip::kInvalidParameter, &ServiceCounters::refused_device,
+                  "there is no device " + shown(device)};
+  }
+  Nic& nic = *nics[*number];
+  if (!nic.is_open()) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_down,
+                  "interface " + nic.interface() + " is away"};
+  }
+  return nic;
+}
+
+void send_counters(int socket, const std::string& text) {
+  const Descriptor file(memfd_create("viaduct-counters", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const bool written =
+      file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+      fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
+  if (!written) {
+    throw Refused{vip::kErrorResource, &ServiceCounters::refused_resources,
+                  std::string("no memory for the table: ") + std::strerror(errno)};
+  }
+  MessageHead answer;
+  answer.kind = static_cast<std::uint16_t>(Kind::kCounters);
+  answer.bytes = sizeof answer;
+  answer.result = vip::kSuccess;
+  const int fds[] = {file.get()};
+  send_message(socket, &answer, sizeof answer, fds);
+}
 
 }  // namespace
 
@@ -39,93 +75,18 @@ SessionServer::SessionServer(const Config& config, EventLoop& loop,
       counters_text_(std::move(counters_text)),
       grants_(config, loop, counters),
       threads_(loop),
-      listener_(config.socket) {
-  for (const auto& nic : nics) interfaces_.push_back(nic->interface());
-  listen();
+      log_limit_(counters),
+      listener_(config.socket, loop, threads_, counters, log_limit_,
+                [this](const RequestListener::Request& request) { on_request(request); }) {
 }
 
 SessionServer::~SessionServer() {
-  loop_.remove(listener_token_);
-  while (!waiting_.empty()) drop(waiting_.begin());
   end_all();
   grants_.finish();
 }
 
-// ---------------------------------------------------------------------------- connections
-
-void SessionServer::listen() {
-  listener_token_ = loop_.add(listener_.fd(), EPOLLIN, [this](std::uint32_t) { accept_some(); });
-}
-
-void SessionServer::accept_some() {
-  for (unsigned i = 0; i < kAcceptsAtOnce; ++i) {
-    if (!accept_one()) return;
-  }
-}
-
-bool SessionServer::accept_one() {
-  Descriptor socket(accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!socket) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
-    if (errno == EINTR || errno == ECONNABORTED) return true;
-    // Out of descriptors or memory; the connection stays where it is, so look away for a while.
-    if (may_log()) log::warn("no connection can be accepted: {}", std::strerror(errno));
-    ++counters_.accept_failures;
-    loop_.remove(listener_token_);
-    listener_token_ = 0;
-    listen_at_ = monotonic_ns() + kAcceptPauseNs;
-    return false;
-  }
-  ++counters_.connections;
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return true;
-  make_room(peer.uid);
-  waiting_.push_back({ControlSocket(std::move(socket), peer.uid, threads_), peer,
-                      monotonic_ns() + kPatienceNs, 0});
-  const WaitingRef connection = std::prev(waiting_.end());
-  try {
-    connection->token = loop_.add(connection->socket.get(), EPOLLIN | EPOLLRDHUP,
-                                  [this, connection](std::uint32_t) { on_request(connection); });
-  } catch (const std::exception& error) {
-    if (may_log()) log::warn("a connection can't be watched: {}", error.what());
-    ++counters_.accept_failures;
-    waiting_.erase(connection);
-  }
-  return true;
-}
-
-// Programs ask at once, so those who have waited longest are the least likely to ask at all.
-void SessionServer::make_room(uid_t user) {
-  const auto of_user = [user](const Waiting& w) { return w.peer.uid == user; };
-  const auto count = std::count_if(waiting_.begin(), waiting_.end(), of_user);
-  WaitingRef victim = waiting_.end();
-  if (user != 0 && static_cast<std::size_t>(count) >= kMostWaitingOfUser) {
-    victim = std::find_if(waiting_.begin(), waiting_.end(), of_user);
-  } else if (waiting_.size() >= kMostWaiting) {
-    victim = waiting_.begin();
-  }
-  if (victim == waiting_.end()) return;
-  ++counters_.dropped_crowded;
-  if (may_log()) {
-    log::warn("{} has asked for nothing and there are too many such: closed",
-              text_of(victim->peer));
-  }
-  drop(victim);
-}
-
-void SessionServer::drop(WaitingRef connection) {
-  loop_.remove(connection->token);
-  waiting_.erase(connection);
-}
-
 void SessionServer::tick(std::uint64_t now) {
-  while (!waiting_.empty() && waiting_.front().deadline <= now) {
-    ++counters_.dropped_silent;
-    if (may_log()) log::warn("{} asked for nothing: closed", text_of(waiting_.front().peer));
-    drop(waiting_.begin());
-  }
-  if (listener_token_ == 0 && now >= listen_at_) listen();
+  listener_.tick(now);
   grants_.tick(now);
   limit_tables();
   end_hanging(now);
@@ -193,33 +154,21 @@ void SessionServer::limit_tables_of(uid_t user, std::uint64_t used) {
 }
 
 std::uint64_t SessionServer::next_deadline() const {
-  std::uint64_t next = waiting_.empty() ? ~0ull : waiting_.front().deadline;
-  if (listener_token_ == 0) next = std::min(next, listen_at_);
+  std::uint64_t next = listener_.next_deadline();
   for (const auto& nic : nics_) next = std::min(next, nic->environment().next_slow_look());
   return std::min(next, grants_.next_deadline());
 }
 
 // ---------------------------------------------------------------------------- requests
 
-void SessionServer::on_request(WaitingRef connection) {
-  std::byte room[control::kMaxMessageBytes];
-  bool rights = false;
-  const ssize_t bytes = connection->socket.look(room, sizeof room, rights);
-  if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  ControlSocket socket = std::move(connection->socket);
-  const ucred peer = connection->peer;
-  loop_.remove(connection->token);
-  waiting_.erase(connection);
-  if (bytes <= 0) return;  // nobody there to answer, or an empty message
+void SessionServer::on_request(const RequestListener::Request& request) {
   try {
-    if (rights) throw malformed("descriptors come with it");
-    recv(socket.get(), nullptr, 0, MSG_DONTWAIT);
-    if (static_cast<std::size_t>(bytes) > sizeof room) throw malformed("too long");
-    serve(socket, peer, {room, static_cast<std::size_t>(bytes)});
+    if (request.fault != nullptr) throw malformed(request.fault);
+    serve(request.socket, request.peer, request.message);
   } catch (const Refused& refused) {
-    refuse(socket.get(), peer, refused);
+    refuse(request.socket.get(), request.peer, refused);
   } catch (const std::exception& error) {
-    refuse(socket.get(), peer, no_resources(error));
+    refuse(request.socket.get(), request.peer, no_resources(error));
   }
 }
 
@@ -227,7 +176,7 @@ void SessionServer::on_request(WaitingRef connection) {
 template <class Request>
 void SessionServer::open_then(ControlSocket& socket, const ucred& peer, const Request& request,
                               void (SessionServer::*then)(Asking&, const Request&)) {
-  check_access(socket.get(), peer);
+  check_access(config_, socket.get(), peer);
   if (threads_.busy(peer.uid) >= kMostAskingOfUser) {
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
                   "user " + std::to_string(peer.uid) + " asks for too many sessions at once"};
@@ -267,7 +216,7 @@ void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused
   ++(counters_.*refused.cause);
   // Programs probe for devices.
   const bool usual = refused.cause == &ServiceCounters::refused_device;
-  if (may_log()) {
+  if (log_limit_.may_log()) {
     log::say(usual ? log::Level::kInfo : log::Level::kWarning, "{} is refused: {}", text_of(peer),
              shown(refused.reason));
   }
@@ -294,59 +243,29 @@ void SessionServer::serve(ControlSocket& socket, const ucred& peer,
       return open_then(socket, peer, judge_attach(message), &SessionServer::serve_attach);
     case Kind::kCounters:
       if (message.size() != sizeof head) throw malformed("not as long as a request for counters");
-      check_access(socket.get(), peer);
-      return serve_counters(socket.get());
+      check_access(config_, socket.get(), peer);
+      ++counters_.counter_requests;
+      return send_counters(socket.get(), counters_text_());
     case Kind::kNewcomer:
     case Kind::kJoin: break;
   }
   throw malformed("of no known kind");
 }
 
-void SessionServer::check_access(int socket, const ucred& peer) const {
-  if (config_.access.allows(peer.uid, groups_of(socket, peer))) return;
-  throw Refused{vip::kErrorResource, &ServiceCounters::refused_access,
-                "user " + std::to_string(peer.uid) + " may not use VI (see [access])"};
-}
-
-Nic& SessionServer::find_nic(std::string_view device) const {
-  const auto number = find_device(device, interfaces_);
-  if (!number) {
-    throw Refused{vip::kInvalidParameter, &ServiceCounters::refused_device,
-                  "there is no device " + shown(device)};
-  }
-  Nic& nic = *nics_[*number];
-  if (!nic.is_open()) {
-    throw Refused{vip::kErrorResource, &ServiceCounters::refused_down,
-                  "interface " + nic.interface() + " is away"};
-  }
-  return nic;
-}
-
-void SessionServer::check_sessions_of(uid_t user) const {
-  const auto of_user = sessions_of_user_.find(user);
-  if (user == 0 || of_user == sessions_of_user_.end() ||
-      of_user->second < config_.sessions_per_user) {
-    return;
-  }
-  throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
-                "user " + std::to_string(user) + " has all " + std::to_string(of_user->second) +
-                    " sessions that one user may have"};
-}
-
 std::uint64_t SessionServer::add_session(Nic& nic, Asking& asking) {
   auto session = std::make_unique<Session>(nic, asking.peer, std::move(asking.access));
   const std::uint64_t id = next_id_++;
   sessions_.emplace(id, Live{std::move(asking.socket), std::move(session), 0, 0, 0, 0, false});
-  ++sessions_of_user_[asking.peer.uid];
+  sessions_of_user_.add(asking.peer.uid);
   ++counters_.sessions_opened;
   return id;
 }
 
 // A program whose agent has gone comes with its port. What it gets is what it had before.
 void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
-  Nic& nic = find_nic(adopt.device);
+  Nic& nic = find_nic(nics_, adopt.device);
   const ucred peer = asking.peer;
-  check_sessions_of(peer.uid);
+  sessions_of_user_.check(peer.uid, config_.sessions_per_user);
   const std::vector<gid_t> groups = groups_of(asking.socket.get(), peer);
   const std::uint64_t id = add_session(nic, asking);
   Session& session = *sessions_.at(id).session;
@@ -377,9 +296,9 @@ void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
 }
 
 void SessionServer::serve_hello(Asking& asking, const control::Hello& hello) {
-  Nic& nic = find_nic(hello.device);
+  Nic& nic = find_nic(nics_, hello.device);
   const ucred peer = asking.peer;
-  check_sessions_of(peer.uid);
+  sessions_of_user_.check(peer.uid, config_.sessions_per_user);
   const auto wish = static_cast<control::Placement>(hello.placement);
   const bool grant = judge_placement(nic, asking.socket.get(), peer, wish);
   const std::uint64_t id = add_session(nic, asking);
@@ -415,7 +334,7 @@ bool SessionServer::judge_placement(const Nic& nic, int socket, const ucred& pee
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
                   "no port: " + refusal->reason};
   }
-  if (may_log()) log::info("{} is hosted: {}", text_of(peer), refusal->reason);
+  if (log_limit_.may_log()) log::info("{} is hosted: {}", text_of(peer), refusal->reason);
   return false;
 }
 
@@ -432,7 +351,7 @@ void SessionServer::on_port_made(std::uint64_t id, bool insists, std::optional<G
       return give_up(id, {vip::kErrorResource, &ServiceCounters::refused_placement,
                           "no port: " + why});
     }
-    if (may_log()) log::info("{} is hosted: {}", text_of(session.peer()), shown(why));
+    if (log_limit_.may_log()) log::info("{} is hosted: {}", text_of(session.peer()), shown(why));
     return answer(id);
   }
   try {
@@ -482,25 +401,6 @@ void SessionServer::give_up(std::uint64_t id, const Refused& refused) {
   refuse(socket.get(), peer, refused);
 }
 
-void SessionServer::serve_counters(int socket) {
-  ++counters_.counter_requests;
-  const std::string text = counters_text_();
-  const Descriptor file(memfd_create("viaduct-counters", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  const bool written =
-      file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
-  if (!written) {
-    throw Refused{vip::kErrorResource, &ServiceCounters::refused_resources,
-                  std::string("no memory for the table: ") + std::strerror(errno)};
-  }
-  MessageHead answer;
-  answer.kind = static_cast<std::uint16_t>(Kind::kCounters);
-  answer.bytes = sizeof answer;
-  answer.result = vip::kSuccess;
-  const int fds[] = {file.get()};
-  send_message(socket, &answer, sizeof answer, fds);
-}
-
 // ---------------------------------------------------------------------------- sessions
 
 void SessionServer::watch(std::uint64_t id) {
@@ -519,7 +419,7 @@ void SessionServer::on_session_socket(std::uint64_t id) {
   const ssize_t bytes = sessions_.at(id).socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (bytes > 0) {
-    if (may_log()) {
+    if (log_limit_.may_log()) {
       log::warn("{} spoke after its hello: session ended",
                 text_of(sessions_.at(id).session->peer()));
     }
@@ -560,7 +460,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   }
   const ucred peer = live.session->peer();
   log::debug("{}: session on {} ended", text_of(peer), live.session->nic().interface());
-  if (--sessions_of_user_[peer.uid] == 0) sessions_of_user_.erase(peer.uid);
+  sessions_of_user_.remove(peer.uid);
   if (auto granted = live.session->take_granted()) {
     const bool closed = cause != &ServiceCounters::sessions_lost;
     if (handing_over_) {
@@ -599,15 +499,5 @@ void SessionServer::hand_over() {
 }
 
 void SessionServer::inherit(Nic& nic) { grants_.inherit(nic, monotonic_ns()); }
-
-// Programs can cause messages as fast as they like; the log must not grow with them.
-bool SessionServer::may_log() {
-  const std::uint64_t second = monotonic_ns() / kNsPerSecond;
-  if (second != log_second_) log_lines_ = 0;
-  log_second_ = second;
-  if (++log_lines_ <= kLogLinesPerSecond) return true;
-  ++counters_.log_lines_saved;
-  return false;
-}
 
 }  // namespace viaduct

@@ -1,18 +1,16 @@
-// The agent's side of the control protocol (control.h): listens, judges what programs ask for, and
-// keeps the sessions that it gave them.
+// The agent's side of the control protocol (control.h): judges what programs ask for
+// (request_listener.h), and keeps the sessions that it gave them.
 //
 //   connection --hello--> judged --> session ... until the program closes it, speaks again or the
 //       |                    |   |               interface goes away
 //       |                    |   +- port made: answered in the next rounds of the loop
 //       +-- adopt: the same, for a port that an earlier agent has left
 //       +-- attach: judged --> part of a session that is there ... until the process closes it; a
-//       |                      session lasts as long as any of its processes
-//       |                    +--> answer that says why not, closed
-//       +-- says nothing for kPatienceNs, or too many such: closed
+//                            |  session lasts as long as any of its processes
+//                            +--> answer that says why not, closed
 //
-// Everything that a program says is taken for hostile: one packet is read, and only the copy is looked
-// at. One with descriptors is refused, and they are not touched. Nothing here waits for a program: its
-// memory is opened by the user's thread.
+// Everything that a program says is taken for hostile. Nothing here waits for a program: its memory is
+// opened by the user's thread.
 #ifndef VIADUCT_KAGENT_AGENT_SESSION_SERVER_H
 #define VIADUCT_KAGENT_AGENT_SESSION_SERVER_H
 
@@ -20,13 +18,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "kagent/agent/attached.h"
@@ -36,19 +32,17 @@
 #include "kagent/agent/control_socket.h"
 #include "kagent/agent/event_loop.h"
 #include "kagent/agent/grants.h"
-#include "kagent/agent/listen_socket.h"
 #include "kagent/agent/nic.h"
+#include "kagent/agent/request_listener.h"
 #include "kagent/agent/service_counters.h"
 #include "kagent/agent/session.h"
+#include "kagent/agent/user_sessions.h"
 #include "kagent/agent/user_threads.h"
 
 namespace viaduct {
 
 class SessionServer {
  public:
-  static constexpr std::uint64_t kPatienceNs = 2 * kNsPerSecond;
-  static constexpr std::size_t kMostWaiting = 128;         // connections without a request ...
-  static constexpr std::size_t kMostWaitingOfUser = 64;    // ... and of one user, root excepted
   static constexpr std::size_t kMostAskingOfUser = 64;     // whose memory is being opened
 
   // Throws SocketError and std::system_error. All arguments must outlive the server; `nics` are in
@@ -75,7 +69,7 @@ class SessionServer {
   void hand_over();
 
   std::size_t sessions() const { return sessions_.size(); }
-  std::size_t waiting() const { return waiting_.size(); }
+  std::size_t waiting() const { return listener_.waiting(); }
   const Grants& grants() const { return grants_; }
   const UserThreads& threads() const { return threads_; }
   UserThreads& threads() { return threads_; }
@@ -83,15 +77,6 @@ class SessionServer {
   bool idle() const { return grants_.idle() && threads_.busy() == 0; }
 
  private:
-  // A connection that has not asked for anything yet. Oldest first.
-  struct Waiting {
-    ControlSocket socket;
-    ucred peer;
-    std::uint64_t deadline;
-    EventLoop::Token token;
-  };
-  using WaitingRef = std::list<Waiting>::iterator;
-
   // One that has asked for a session or a part in one.
   struct Asking {
     ControlSocket socket;
@@ -115,19 +100,13 @@ class SessionServer {
     EventLoop::Token socket_token, process_token;
   };
 
-  void listen();
-  void accept_some();
-  bool accept_one();
-  void make_room(uid_t user);
-  void drop(WaitingRef connection);
-  void on_request(WaitingRef connection);
+  void on_request(const RequestListener::Request& request);
   void serve(ControlSocket& socket, const ucred& peer, std::span<const std::byte> message);
   template <class Request>
   void open_then(ControlSocket& socket, const ucred& peer, const Request& request,
                  void (SessionServer::*then)(Asking& asking, const Request& request));
   void serve_hello(Asking& asking, const control::Hello& hello);
   void serve_adopt(Asking& asking, const control::Adopt& adopt);
-  void check_sessions_of(uid_t user) const;
   std::uint64_t add_session(Nic& nic, Asking& asking);
   void close_later(uid_t user, Descriptor file);
   bool judge_placement(const Nic& nic, int socket, const ucred& peer, control::Placement wish);
@@ -135,9 +114,6 @@ class SessionServer {
                     const std::string& why);
   void answer(std::uint64_t id);
   void give_up(std::uint64_t id, const Refused& refused);
-  void serve_counters(int socket);
-  Nic& find_nic(std::string_view device) const;
-  void check_access(int socket, const ucred& peer) const;
   void watch(std::uint64_t id);
   void end_hanging(std::uint64_t now);
   void limit_tables();
@@ -157,28 +133,22 @@ class SessionServer {
   void end_attached_of(std::uint64_t session);
   void end(std::uint64_t id, std::uint64_t ServiceCounters::*cause);
   void refuse(int socket, const ucred& peer, const Refused& refused);
-  bool may_log();
 
   const Config& config_;
   EventLoop& loop_;
   std::span<const std::unique_ptr<Nic>> nics_;
-  std::vector<std::string> interfaces_;
   ServiceCounters& counters_;
   std::function<std::string()> counters_text_;
   Grants grants_;
   UserThreads threads_;
-  ListenSocket listener_;
-  EventLoop::Token listener_token_ = 0;   // 0: pausing until listen_at_
-  std::uint64_t listen_at_ = 0;
-  std::list<Waiting> waiting_;
+  LogLimit log_limit_;
+  RequestListener listener_;
   std::map<std::uint64_t, Live> sessions_;
   std::map<std::uint64_t, Company> attached_;
-  std::unordered_map<uid_t, std::uint32_t> sessions_of_user_;  // and attached processes
+  UserSessions sessions_of_user_;  // and attached processes
   std::uint64_t next_id_ = 1;
   bool handing_over_ = false;
   std::int64_t faults_ = 0;  // of this thread, when the tables were last looked at
-  std::uint64_t log_second_ = 0;
-  unsigned log_lines_ = 0;
 };
 
 }  // namespace viaduct

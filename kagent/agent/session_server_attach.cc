@@ -40,13 +40,13 @@ std::uint64_t SessionServer::find_family(const ucred& peer,
 void SessionServer::serve_attach(Asking& asking, const control::Attach& attach) {
   const ucred peer = asking.peer;
   const std::uint64_t family = find_family(peer, attach.family);
-  check_sessions_of(peer.uid);
+  sessions_of_user_.check(peer.uid, config_.sessions_per_user);
   Live& live = sessions_.at(family);
   auto process = std::make_unique<Attached>(*live.session, peer, std::move(asking.access), attach);
   const std::uint64_t id = next_id_++;
   attached_.emplace(id, Company{std::move(asking.socket), family, std::move(process), 0, 0});
   ++live.attached;
-  ++sessions_of_user_[peer.uid];
+  sessions_of_user_.add(peer.uid);
   ++counters_.processes_attached;
   answer_attached(id);
 }
@@ -105,7 +105,7 @@ void SessionServer::on_attached_socket(std::uint64_t id) {
   bool rights = false;
   const ssize_t bytes = attached_.at(id).socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (bytes > 0 && may_log()) {
+  if (bytes > 0 && log_limit_.may_log()) {
     log::warn("{} spoke after it had attached: its part in the session ended",
               text_of(attached_.at(id).process->peer()));
   }
@@ -126,8 +126,7 @@ void SessionServer::end_attached(std::uint64_t id) {
   for (const EventLoop::Token token : {company.socket_token, company.process_token}) {
     if (token != 0) loop_.remove(token);
   }
-  const uid_t user = company.process->peer().uid;
-  if (--sessions_of_user_[user] == 0) sessions_of_user_.erase(user);
+  sessions_of_user_.remove(company.process->peer().uid);
   log::debug("{} has left its session", text_of(company.process->peer()));
   const std::uint64_t session = company.session;
   attached_.erase(it);

@@ -18,7 +18,7 @@
 // Everything else (VIs, memory, connections) goes through the command slots of the session's
 // segment, see session_layout.h.
 //
-// A program whose port is granted has two stacks: its own (the home, see granted_home.h), which
+// A program whose port is granted has two stacks: its own (the home, see granted_segment.h), which
 // does all of the work, and through the session's segment (the desk) the agent's, which is asked
 // for names and told what the program waits for.
 //

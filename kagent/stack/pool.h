@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kagent/stack/stack_state.h"
+#include "kagent/stack/state.h"
 
 namespace viaduct {
 

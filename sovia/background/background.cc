@@ -56,7 +56,8 @@ int copy_descriptor(Socket& socket) {
 
 namespace {
 
-constexpr std::uint64_t kFirstLookNs = 100'000;      // at whether the peer has asked
+constexpr std::uint64_t kFirstLookNs = 25'000;       // at whether the peer has asked
+constexpr unsigned long kTimerSlackNs = 5'000;       // Linux takes 50 us
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
@@ -251,6 +252,7 @@ void run() {
 
 void* run_thread(void*) {
   prctl(PR_SET_NAME, "sovia");
+  prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   run();
   if (Nic* const nic = engine::nic(); nic != nullptr) {
     engine::pause();
@@ -295,8 +297,7 @@ class Finished final : public Interest {
     for (LaneEnd* const end : ends_) {
       const std::scoped_lock guard(end->lane.lock());
       end->lane.turn();
-      if (end->stage != LaneEnd::Stage::kAsking && !end->lane.broken() &&
-          end->lane.sending() != Lane::State::kEnded) {
+      if (end->stage != LaneEnd::Stage::kAsking && !end->lane.broken() && !end->lane.is_finished()) {
         return false;
       }
     }
@@ -332,7 +333,7 @@ void await(std::vector<LaneEnd*> ends) {
     if (socket.has_fallen(*end)) continue;
     {
       const std::scoped_lock guard(end->lane.lock());
-      if (end->stage == LaneEnd::Stage::kAsking || end->lane.sending() == Lane::State::kEnded) continue;
+      if (end->stage == LaneEnd::Stage::kAsking || end->lane.is_finished()) continue;
     }
     const bool closed = socket.closed();
     const int fd = closed ? end->keeper.load() : copy_descriptor(socket);
@@ -443,6 +444,7 @@ void after_fork_in_child() {
   state().falling.clear();
   Socket::forget_kept();  // the parent's thread sees to those that are closed
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
+  state().early_claims = 0;
   state().running = false;
   requests().idle.store(false);
   requests().flush_at.store(kNever);

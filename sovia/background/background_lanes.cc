@@ -24,6 +24,8 @@ constexpr std::uint64_t kGreetingNs = 2'000 * kMs;   // for its first packet
 constexpr std::uint64_t kClaimNs = 3'000 * kMs;      // for the peer to ask our agent
 constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // a silent peer is left alone, doubled ...
 constexpr unsigned kNoPeerDoublings = 5;             // ... each time, so often
+constexpr std::uint64_t kWayNs = 1'000 * kMs;        // to ask for the way to a peer's address again
+constexpr unsigned kEarlyClaims = 64;                // of the agent's 256; others wait for their peers
 constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's data, without moving
 
 LaneOptions lane_options() {
@@ -67,9 +69,26 @@ VipxFlow flow_for_agents(const Flow& flow) {
   return to;
 }
 
+bool same_hosts(const Flow& a, const Flow& b) {
+  return a.ipv6 == b.ipv6 && memcmp(a.local.address, b.local.address, sizeof a.local.address) == 0 &&
+         memcmp(a.remote.address, b.remote.address, sizeof a.remote.address) == 0;
+}
+
+// As find_way(), whose questions to the kernel cost as much as the rest of open_lane().
+Reason look_up_way(const Flow& flow, Way& way) {
+  State::KnownWay& known = state().known_way;
+  if (now_ns() < known.until && same_hosts(known.flow, flow)) {
+    way = known.way;
+    return Reason::kNone;
+  }
+  const Reason why = find_way(flow, way);
+  if (why == Reason::kNone) known = {flow, way, now_ns() + kWayNs};
+  return why;
+}
+
 Reason open_nic(const Flow& flow, Way& way) {
   if (is_loopback(flow)) return Reason::kLocal;
-  const Reason why = find_way(flow, way);
+  const Reason why = look_up_way(flow, way);
   return why != Reason::kNone ? why : nic_for(way);
 }
 
@@ -81,11 +100,23 @@ VIP_RETURN claim(LaneEnd& end, std::uint64_t now) {
   if (nic == nullptr) return VIP_INVALID_STATE;
   const VIP_RETURN result = VipxClaim(nic->handle(), &end.flow, end.token);
   end.claimed = result == VIP_SUCCESS;
-  end.unclaim_at = now_ns() + kClaimNs;
   if (result == VIP_ERROR_RESOURCE && now < end.give_up_at) return VIP_NOT_DONE;
   if (!end.claimed) SOVIA_LOG("our agent does not vouch for us: %s", VipxReturnText(result));
   // Where nobody asks, nobody need vouch.
   return options().vouch == 0 ? VIP_SUCCESS : result;
+}
+
+// The agent can be asked while the peer is on its way, so that the lane is open earlier. A claim that fails is
+// tried again when the peer has connected.
+void claim_early(LaneEnd& end) {
+  if (state().early_claims >= kEarlyClaims) return;
+  claim(end, end.asked_at);
+  if (end.claimed) ++state().early_claims;
+}
+
+// The VI is connected, or will never be.
+void settle_early_claim(const LaneEnd& end) {
+  if (end.claimed && !end.connected) --state().early_claims;
 }
 
 // Why the lane is not to be had; kNone: it is.
@@ -113,12 +144,25 @@ Reason judge(LaneEnd& end) {
   return end.lane.broken() ? Reason::kPeerLeft : Reason::kNotVouched;
 }
 
+// Few peers are worth remembering at a time.
+State::Silence& silence_of(const FlowEnd& peer) {
+  constexpr std::size_t kPeers = 1024;
+  if (state().no_peer.size() >= kPeers && !state().no_peer.contains({peer})) state().no_peer.clear();
+  return state().no_peer[{peer}];
+}
+
+// The peer has not asked for a lane in time. If it has opened others meanwhile, it has SOVIA, and this connection
+// alone ended there.
+void remember_silence(const LaneEnd& end) {
+  State::Silence& silence = silence_of(end.peer);
+  if (silence.answered_at >= end.asked_at) return;
+  silence.until = now_ns() + (kNoPeerNs << silence.times);
+  if (silence.times < kNoPeerDoublings) ++silence.times;
+  state().known_way.until = 0;
+}
+
 bool refuse(LaneEnd& end, Reason why) {
-  if (why == Reason::kNoPeer) {
-    State::Silence& silence = state().no_peer[{end.peer}];
-    silence.until = now_ns() + (kNoPeerNs << silence.times);
-    if (silence.times < kNoPeerDoublings) ++silence.times;
-  }
+  if (why == Reason::kNoPeer) remember_silence(end);
   end.socket->lane_refused(why);
   return false;
 }
@@ -161,6 +205,7 @@ Reason open_lane(Task& task) {
   end->flow = flow_for_agents(task.flow);
   memcpy(end->host, way.peer, sizeof end->host);
   counters::add(Counter::kLanesAsked);
+  claim_early(*end);
   const std::scoped_lock guard(requests().lock);
   state().ends.push_back(end);
   requests().lanes.push_back(end);
@@ -194,6 +239,7 @@ bool free_end(std::size_t index) {
     own_descriptors::release(keeper);
     kernel::close(keeper);
   }
+  settle_early_claim(*end);
   if (end->claimed) unclaim(*end);
   delete end;
   return true;
@@ -246,9 +292,11 @@ bool on_asking(LaneEnd& end, std::uint64_t now) {
       return refuse(end, result == VIP_TIMEOUT || result == VIP_NO_MATCH ? Reason::kNoPeer
                                                                         : Reason::kResources);
     }
+    settle_early_claim(end);
     end.connected = true;
   }
-  if (const VIP_RETURN claimed = claim(end, now); claimed != VIP_SUCCESS) {
+  const VIP_RETURN claimed = end.claimed ? VIP_SUCCESS : claim(end, now);
+  if (claimed != VIP_SUCCESS) {
     if (claimed == VIP_NOT_DONE) return true;
     // A connection that has ended meanwhile is nobody's.
     return refuse(end, end.socket->closed() ? Reason::kEnd : Reason::kNotClaimed);
@@ -265,6 +313,7 @@ bool on_asking(LaneEnd& end, std::uint64_t now) {
   end.socket->changed();
   end.stage = LaneEnd::Stage::kGreeting;
   end.give_up_at = now + kGreetingNs;
+  end.unclaim_at = now + kClaimNs;
   return true;
 }
 
@@ -286,7 +335,7 @@ bool on_open(LaneEnd& end, std::uint64_t now) {
     const std::scoped_lock guard(end.lane.lock());
     end.lane.turn();
     // What the peer says to a socket that is closed is dropped anyway.
-    const bool done = closed && end.lane.sending() == Lane::State::kEnded;
+    const bool done = closed && end.lane.is_finished();
     over = done || end.lane.over();
     // A peer that was done first has let go of the VI meanwhile.
     lost = !done && end.lane.broken() && end.lane.wants_fall_back() && !end.lane.peer_closed();
@@ -340,7 +389,7 @@ bool on_greeting(LaneEnd& end, std::uint64_t now) {
   }
   end.stage = LaneEnd::Stage::kOpen;
   counters::add(Counter::kLanesOpened);
-  state().no_peer.erase({end.peer});
+  silence_of(end.peer) = {0, 0, now_ns()};
   SOVIA_LOG("a lane is open after %llu us",
             static_cast<unsigned long long>((now_ns() - end.asked_at) / 1000));
   end.socket->changed();

@@ -35,8 +35,15 @@ struct State {
   struct Silence {
     std::uint64_t until = 0;
     unsigned times = 0;
+    std::uint64_t answered_at = 0;  // 0: never; a lane with it was opened then
   };
   std::map<NoPeer, Silence> no_peer;
+  unsigned early_claims = 0;  // of lanes whose peers have not connected yet
+  struct KnownWay {
+    Flow flow{};
+    Way way{};
+    std::uint64_t until = 0;
+  } known_way;
   bool nic_failed = false;
   std::uint64_t nic_failed_at = 0;
 };

@@ -39,6 +39,10 @@ class LaneControl : public LaneSendRing {
   State sending() const { return sending_; }
   void start(std::uint64_t kernel_bytes);
   bool closes() const { return finish_closes_; }
+  // After finish(): the peer needs nothing more from this end.
+  bool is_finished() const {
+    return sending_ == State::kEnded && (!leaves_ || receiving_ == State::kEnded);
+  }
   // The peer has been told, or is about to be, that it may begin.
   bool trusted() const { return trusted_; }
   State receiving() const { return trusted_ ? receiving_ : State::kIdle; }

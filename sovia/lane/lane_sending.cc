@@ -137,7 +137,10 @@ bool LaneSending::wants_turn() const {
 }
 
 void LaneSending::finish(bool closes) {
+  // The FIN that has gone could not say so.
+  const bool late = closes && !finish_closes_ && sending_ >= State::kEnding && !wants_finish_;
   if (closes) finish_closes_ = true;
+  if (late) return ask_to_leave();
   if (sending_ == State::kEnding || sending_ == State::kEnded) return;
   sending_ = State::kEnding;
   wants_finish_ = true;

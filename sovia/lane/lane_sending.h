@@ -38,7 +38,9 @@ class LaneSending : public LaneReceiving {
   // Whether something waits for sends to complete: turn() is to be called again although nothing
   // may come.
   bool wants_turn() const;
-  // FIN after all that was written. Calling it again may only add that the program closes.
+  // FIN after all that was written. Calling it again may only add that the program closes: if FIN has
+  // gone, the peer is asked to leave. A peer that still took the lane for open would write Resume to the
+  // kernel when it ends, which answers that with a reset: bytes on their way there would be lost.
   void finish(bool closes);
   // Even if the peer has sent its FIN: what has no credit reaches a peer that sets it aside.
   void ask_to_leave();

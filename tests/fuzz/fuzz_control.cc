@@ -142,7 +142,7 @@ void say_adopt(Program& program, Program& other, TestAgent& agent, Input& input)
 // Many that come at once: those who say nothing, or one too many of those who do.
 void crowd(TestAgent& agent, bool silent) {
   std::vector<std::unique_ptr<TestProgram>> programs;
-  for (std::size_t i = 0; i < (silent ? SessionServer::kMostWaiting + 2 : kCrowd); ++i) {
+  for (std::size_t i = 0; i < (silent ? RequestListener::kMostWaiting + 2 : kCrowd); ++i) {
     programs.push_back(std::make_unique<TestProgram>(agent.socket()));
     if (!silent) programs.back()->say(TestProgram::hello());
     if (i % 32 == 31) agent.run();
@@ -201,7 +201,7 @@ void step(TestAgent& agent, Program& program, Program& other, unsigned what, Inp
     case 3:
     case 4: say_hello(program, agent, input); break;
     case 5: program.close(); break;
-    case 6: agent.server->tick(monotonic_ns() + SessionServer::kPatienceNs); break;
+    case 6: agent.server->tick(monotonic_ns() + RequestListener::kPatienceNs); break;
     case 7: scribble(program, input); break;
     case 8: scribble_home(program, input); break;
     case 9:

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kagent/agent/program_environment.h"
-#include "kagent/stack/stack.h"
+#include "kagent/agent/hosted_stack.h"
 #include "kagent/contract/wire.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/sim/sim_port.h"

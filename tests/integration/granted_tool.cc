@@ -47,7 +47,7 @@
 #include "kagent/agent/config.h"
 #include "kagent/contract/control.h"
 #include "xdp/descriptor.h"
-#include "kagent/contract/granted_home.h"
+#include "kagent/contract/granted_segment.h"
 #include "kagent/contract/wire.h"
 #include "xdp/grant/granted_port.h"
 #include "xdp/interface.h"

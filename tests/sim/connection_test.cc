@@ -546,7 +546,7 @@ TEST(Names, OfTwoHostsThatAnswerToOneAreReported) {
   EXPECT_EQ(answer.result, vip::kSuccess);
   pair.wait(kMillisecond);
   EXPECT_EQ(pair.a.stack->counters().name_conflicts, 1u);
-  const Stack::NameConflict& conflict = pair.a.stack->name_conflict();
+  const NameConflict& conflict = pair.a.stack->name_conflict();
   EXPECT_STREQ(conflict.name, "b");
   EXPECT_NE(conflict.first, conflict.second);
   EXPECT_EQ(std::memcmp(conflict.first.data(), answer.remote.host, 6), 0);

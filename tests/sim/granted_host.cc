@@ -1,4 +1,5 @@
 #include "tests/sim/granted_host.h"
+#include "kagent/stack/remains.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -6,7 +7,7 @@
 #include <algorithm>
 
 #include "tests/sim/pair.h"
-#include "xdp/loopback_port.h"
+#include "xdp/host_port.h"
 
 namespace viaduct::sim {
 namespace {
@@ -124,12 +125,12 @@ void AgentHost::crash_agent() {
 }
 
 void AgentHost::restart_agent() {
-  restart(std::make_unique<LoopbackPort>(std::make_unique<DeskPort>(port, desk)));
+  restart(std::make_unique<HostPort>(std::make_unique<DeskPort>(port, desk)));
 }
 
 AgentHost::AgentHost(SimNetwork& net, SimPort& nic, SimPort& its_desk, std::uint64_t seed,
                      const StackLimits& its_limits)
-    : Host(net, nic, std::make_unique<LoopbackPort>(std::make_unique<DeskPort>(nic, its_desk)),
+    : Host(net, nic, std::make_unique<HostPort>(std::make_unique<DeskPort>(nic, its_desk)),
            {nic.address(), nic.address()}, its_limits,
            std::string(1, static_cast<char>('a' + nic.address()[5] - 1)), seed),
       number(nic.address()[5]),
@@ -151,7 +152,7 @@ GrantedHost::GrantedHost(AgentHost& its_agent, std::uint8_t child, std::uint64_t
 GrantedHost::GrantedHost(AgentHost& its_agent, SimPort& its_port, std::uint64_t its_seed,
                          const StackLimits& its_limits)
     : Host(its_agent.network, its_port,
-           std::make_unique<LoopbackPort>(std::make_unique<BorrowedPort>(its_port)),
+           std::make_unique<HostPort>(std::make_unique<BorrowedPort>(its_port)),
            {its_agent.port.address(), its_agent.desk.address()}, its_limits, "g", its_seed),
       agent(its_agent),
       desk_bytes_(layout::Offsets(agent.stack->capacity()).total) {
@@ -205,13 +206,13 @@ std::uint32_t GrantedHost::notices_up() const {
 
 void GrantedHost::die() {
   dead = true;
-  std::vector<Stack::Remains> left(limits.vis + limits.goodbyes);
-  left.resize(Stack::remains(segment(), limits, left));
+  std::vector<Remains> left(limits.vis + limits.goodbyes);
+  left.resize(remains(segment(), limits, left));
   agent.own.erase(desk_session);
   agent.stack->close_session(desk_session, network.now());
   // The agent sends from the child's address, three times.
   for (int i = 0; i < 3; ++i) {
-    for (const Stack::Remains& one : left) {
+    for (const Remains& one : left) {
       wire::Header header{};
       header.type = wire::Type::kDisconnect;
       header.vi = one.vi;

@@ -4,13 +4,14 @@
 #include <sys/mman.h>
 
 #include "tests/sim/pair.h"
+#include "kagent/stack/remains.h"
 
 namespace viaduct::sim {
 namespace {
 
-std::vector<Stack::Remains> remains_of(const void* segment, const StackLimits& limits) {
-  std::vector<Stack::Remains> out(limits.vis + limits.goodbyes);
-  out.resize(Stack::remains(segment, limits, out));
+std::vector<Remains> remains_of(const void* segment, const StackLimits& limits) {
+  std::vector<Remains> out(limits.vis + limits.goodbyes);
+  out.resize(remains(segment, limits, out));
   return out;
 }
 
@@ -57,9 +58,9 @@ TEST(Remains, AreNoMoreThanThereIsRoomFor) {
     ASSERT_TRUE(connect(pair.network, pair.hosts, *pair.client, here, *pair.server, there,
                         pair.b.port.address()));
   }
-  std::vector<Stack::Remains> out(3);
-  EXPECT_EQ(Stack::remains(pair.a.segment(), pair.a.limits, out), 3u);
-  EXPECT_EQ(Stack::remains(pair.a.segment(), pair.a.limits, {}), 0u);
+  std::vector<Remains> out(3);
+  EXPECT_EQ(remains(pair.a.segment(), pair.a.limits, out), 3u);
+  EXPECT_EQ(remains(pair.a.segment(), pair.a.limits, {}), 0u);
 }
 
 // The segment ends where its memory does: any read behind it is a fault.
@@ -89,7 +90,7 @@ TEST(Remains, OfNonsenseAreNonsenseButNothingElse) {
     for (int i = 0; i < 20; ++i) {
       segment[random.below(600)] = static_cast<std::byte>(random.below(2) ? 0xff : random.next());
     }
-    for (const Stack::Remains& one : remains_of(segment, limits)) {
+    for (const Remains& one : remains_of(segment, limits)) {
       EXPECT_EQ(one.peer[0] & 1, 0);
       EXPECT_NE(one.peer, MacAddress{});
       ++found;

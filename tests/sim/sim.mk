@@ -31,7 +31,7 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/remains_test.cc \
 	tests/sim/slow_test.cc \
 	tests/sim/stopped_test.cc \
-	xdp/loopback_port.cc xdp/loopback_port.h
+	xdp/host_port.cc xdp/host_port.h
 tests_sim_sim_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_sim_test_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 
@@ -66,7 +66,7 @@ tests_sim_simulation_SOURCES = \
 	tests/sim/world/stream_job.cc tests/sim/world/stream_job.h \
 	tests/sim/world/trouble.cc \
 	tests/sim/world/world.cc tests/sim/world/world.h \
-	xdp/loopback_port.cc xdp/loopback_port.h
+	xdp/host_port.cc xdp/host_port.h
 tests_sim_simulation_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_simulation_LDADD = libvipl_simulated.la libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 
@@ -92,13 +92,20 @@ libvipl_simulated_la_SOURCES = \
 	vipl/api/copy.cc \
 	vipl/api/cq.cc \
 	vipl/api/discovery.cc \
+	vipl/granted/admission.cc \
 	vipl/granted/driver.cc \
+	vipl/granted/library_thread.cc \
+	vipl/granted/port_watch.cc \
 	vipl/process/environment.cc \
 	vipl/process/family.cc \
 	vipl/process/exit_drain.cc \
 	vipl/session/outgoing.cc \
 	vipl/granted/granted_environment.cc \
+	vipl/granted/granted_stack.cc \
+	vipl/session/debug_log.cc \
 	vipl/session/handshake.cc \
+	vipl/session/session.cc \
+	vipl/session/session_table.cc \
 	vipl/process/idle.cc \
 	vipl/process/lock.cc \
 	vipl/api/management.cc \
@@ -114,8 +121,7 @@ libvipl_simulated_la_SOURCES = \
 	vipl/api/text.cc \
 	vipl/api/vi.cc \
 	vipl/session/work_queue.cc
-libvipl_simulated_la_CPPFLAGS = -iquote $(srcdir)/tests/sim/seam $(AM_CPPFLAGS) \
-	-DVIADUCT_GRANTED_STACK
+libvipl_simulated_la_CPPFLAGS = -iquote $(srcdir)/tests/sim/seam $(AM_CPPFLAGS)
 libvipl_simulated_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 EXTRA_DIST += doc/reliability_simulation.md tests/sim/regressions.inc tests/sim/mutations
 

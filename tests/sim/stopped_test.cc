@@ -1,6 +1,7 @@
 // Granted programs that are stopped for longer than a silent peer is waited for: their agents answer
 // for them, up to a limit.
 #include "tests/sim/redirect.h"
+#include "kagent/stack/remains.h"
 
 namespace viaduct::sim {
 namespace {
@@ -127,8 +128,8 @@ TEST(StoppedStack, NobodyElseAnswersFor) {
   Connected two({false, true, false, false});
   GrantedHost& server = *two.granted_of(two.server);
   Host& client = *two.agents[0];
-  std::vector<Stack::Remains> left(1);
-  ASSERT_EQ(Stack::remains(server.segment(), server.limits, left), 1u);
+  std::vector<Remains> left(1);
+  ASSERT_EQ(remains(server.segment(), server.limits, left), 1u);
   two.stop(two.server);
   // The agent that could answer does not.
   two.network.part(client.port, two.agents[1]->port);

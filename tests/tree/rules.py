@@ -30,6 +30,10 @@ ROOMS = {
     "vipl/fabric": ABOVE_VIPL,
 }
 FLOORS = ("kagent", "sovia", "vipl", "xdp")
+# Where prose may name files, and the names in it that are not files of this tree.
+NAMING = FLOORS + ("doc", "examples", "man", "tests")
+FOREIGN = {"NAME.h", "types.h", "logwtmp.c", "program.c", "sockios.h", "capability.h", "stdio.h", "stdlib.h",
+           "string.h", "tcp_states.h"}
 STACK_HEADER_LINES = 150
 CLASS_MEMBERS = 60
 
@@ -46,6 +50,41 @@ def sources(root):
                     with open(os.path.join(root, path), encoding="utf-8") as file:
                         out[path] = file.read()
     return out
+
+
+def files_below(root):
+    """Every file of the tree, by its path from the root."""
+    out = {name for name in os.listdir(root) if os.path.isfile(os.path.join(root, name))}
+    for top in NAMING:
+        for folder, folders, names in os.walk(os.path.join(root, top)):
+            folders[:] = [each for each in folders if each != "__pycache__"]
+            out |= {os.path.relpath(os.path.join(folder, name), root) for name in names}
+    return out
+
+
+def prose(path, text):
+    """What of a file is written for readers: all of a document, the comments of a source."""
+    if re.search(r"\.(cc|h|c)$", path):
+        return "\n".join(re.findall(r"//[^\n]*|/\*.*?\*/", text, re.S))
+    if re.search(r"\.(mk|py|sh|test|ac|am)$", path):
+        return "\n".join(re.findall(r"^\s*(?:#|dnl).*", text, re.M))
+    return text if re.search(r"\.(md|[1-8])$", path) else ""
+
+
+def missing_names(root):
+    """The files that prose names and that do not exist."""
+    known = files_below(root)
+    ends = {path[at:] for path in known for at in [0] + [m.end() for m in re.finditer("/", path)]}
+    named = re.compile(r"(?<![\w/.<-])((?:[\w.+-]+/)*[\w+-]+\.(?:bpf\.c|cc|h|c|mk|py|test|md|sh))(?![\w/])")
+    for path in sorted(known):
+        if not re.search(r"\.(cc|h|c|mk|py|sh|test|ac|am|md|[1-8])$", path):
+            continue
+        with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        for name in sorted(set(named.findall(prose(path, text)))):
+            beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+            if not (name in ends or beside in known or os.path.basename(name) in FOREIGN):
+                yield f"{path} names {name}"
 
 
 def includes(path, text, known):
@@ -170,6 +209,7 @@ def main():
         and text.count("\n") > STACK_HEADER_LINES])
     rule(f"classes have at most {CLASS_MEMBERS} members",
          [f"{name} ({path}): {n}" for n, path, name in sizes if n > CLASS_MEMBERS])
+    rule("comments and documents name files that exist", list(missing_names(root)))
     return 1 if failed else 0
 
 

@@ -1,7 +1,7 @@
 # Tests of vipl.h and libvipl.
-TESTS += tests/unit/vipl/build_test.sh tests/tree/man_pages.test
+TESTS += tests/unit/vipl/build_test.sh
 EXTRA_DIST += tests/unit/vipl/build_test.sh \
-  tests/tree/man_pages.test tests/unit/vipl/header_layout.c \
+  tests/unit/vipl/header_layout.c \
   tests/unit/vipl/header_styles.c
 
 check_PROGRAMS += tests/unit/vipl/vipl_test

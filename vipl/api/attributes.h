@@ -3,6 +3,7 @@
 #define VIADUCT_VIPL_API_ATTRIBUTES_H
 
 #include "vipl/session/session.h"
+#include "vipl/session/session_guard.h"
 
 namespace viaduct::vipl {
 

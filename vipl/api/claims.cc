@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "vipl/session/command.h"
+#include "vipl/session/session_guard.h"
 
 using namespace viaduct::vipl;
 using viaduct::ClaimToken;

@@ -2,6 +2,7 @@
 #include "vipl/api/attributes.h"
 #include "vipl/session/command.h"
 #include "vipl/session/outgoing.h"
+#include "vipl/session/session_guard.h"
 #include "vipl/session/work_queue.h"
 
 using namespace viaduct::vipl;

@@ -2,6 +2,7 @@
 #include "vipl/session/callback_thread.h"
 #include "vipl/session/command.h"
 #include "vipl/session/completion_queue.h"
+#include "vipl/session/session_guard.h"
 #include "vipl/session/wait.h"
 
 using namespace viaduct::vipl;

@@ -4,6 +4,7 @@
 
 #include "vipl/api/attributes.h"
 #include "vipl/session/command.h"
+#include "vipl/session/discovery_answers.h"
 #include "vipl/process/idle.h"
 #include "vipl/process/sys.h"
 

@@ -3,6 +3,7 @@
 #include "vipl/session/command.h"
 #include "vipl/process/lock.h"
 #include "vipl/session/outgoing.h"
+#include "vipl/session/session_guard.h"
 
 using namespace viaduct::vipl;
 using viaduct::layout::Op;

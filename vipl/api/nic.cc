@@ -5,9 +5,13 @@
 #include "vipl/session/callback_thread.h"
 #include "vipl/process/environment.h"
 #include "vipl/process/exit_drain.h"
+#include "vipl/session/handshake.h"
 #include "vipl/session/outgoing.h"
+#include "vipl/session/registry.h"
 #include "vipl/session/session.h"
 #include "vipl/process/sys.h"
+#include "vipl/session/session_guard.h"
+#include "vipl/session/session_table.h"
 #include "vipl/vipl_ext.h"
 
 using namespace viaduct::vipl;

@@ -8,6 +8,9 @@
 #include "vipl/process/sys.h"
 #include "vipl/process/thread.h"
 #include "vipl/session/agent_monitor.h"
+#include "vipl/session/session_guard.h"
+#include "vipl/session/session_table.h"
+#include "vipl/session/thread_registry.h"
 
 using namespace viaduct::vipl;
 namespace layout = viaduct::layout;

@@ -4,6 +4,7 @@
 #include "vipl/session/command.h"
 #include "vipl/process/idle.h"
 #include "vipl/process/lock.h"
+#include "vipl/session/session_guard.h"
 #include "vipl/session/wait.h"
 #include "vipl/session/work_queue.h"
 

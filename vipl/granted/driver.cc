@@ -1,12 +1,14 @@
 #include "vipl/granted/driver.h"
+#include "kagent/stack/tables.h"
 
 #include <new>
 
-#include "vipl/process/cancellable.h"
 #include "vipl/granted/guarded_copy.h"
+#include "vipl/process/cancellable.h"
 #include "vipl/process/idle.h"
-#include "vipl/session/session.h"
 #include "vipl/process/sys.h"
+#include "vipl/session/debug_log.h"
+#include "vipl/session/hello.h"
 
 namespace viaduct::vipl {
 namespace {
@@ -31,13 +33,11 @@ Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
   }
   const char* const failed = driver->port_.open(hello.port, hello.umem, answer.port);
   const int error = errno;
-  driver->program_watch_.poke = sys::eventfd();
-  driver->stand_in_watch_.poke = sys::eventfd();
-  const bool fits = home_bytes(limits) == answer.home_bytes &&
+  const bool can_sleep = driver->watch_.open();
+  const bool fits = home_bytes(limits, Tables::footprint(limits)) == answer.home_bytes &&
                     sys::seek_end(hello.home) == static_cast<long>(answer.home_bytes);
   if (failed == nullptr && fits) driver->home_ = sys::map(answer.home_bytes, hello.home);
   driver->home_bytes_ = answer.home_bytes;
-  const bool can_sleep = driver->program_watch_.poke >= 0 && driver->stand_in_watch_.poke >= 0;
   if (failed != nullptr || driver->home_ == nullptr || !can_sleep) {
     explain("the granted port can't be used: %s (error %d)",
             failed != nullptr ? failed : "its home is not what was announced", error);
@@ -45,7 +45,7 @@ Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
     return nullptr;
   }
   guarded::prepare();
-  driver->environment_.attach(desk, hello.bell, driver->program_watch_, pollers,
+  driver->environment_.attach(desk, hello.bell, driver->watch_.program, pollers,
                                driver->company_);
   driver->spin_ns_ = spin_time(answer.busy_poll_us);
   auto* const home = static_cast<std::byte*>(driver->home_);
@@ -56,7 +56,7 @@ Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
     addresses.desk[i] = answer.desk[i];
   }
   driver->stack_ = new (driver->stack_room_)
-      Stack(home + home_stack_offset(limits), limits, answer.port.ether_type, driver->port_,
+      GrantedStack(home + home_stack_offset(limits), limits, answer.port.ether_type, driver->port_,
             driver->environment_, addresses, now_ns());
   driver->stack_->open_session(home);
   driver->segment_ = layout::View(home, driver->stack_->capacity());
@@ -70,11 +70,9 @@ Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
 
 void Driver::destroy(Driver* driver, bool abandoned) {
   if (!abandoned) driver->stop_stand_in();
-  if (driver->stack_ != nullptr && !abandoned) driver->stack_->~Stack();
+  if (driver->stack_ != nullptr && !abandoned) driver->stack_->~BasicStack();
   if (driver->home_ != nullptr) sys::unmap(driver->home_, driver->home_bytes_);
-  for (const Watch* watch : {&driver->program_watch_, &driver->stand_in_watch_}) {
-    if (watch->poke >= 0) sys::close(watch->poke);
-  }
+  driver->watch_.close();
   driver->company_.descriptors([](int fd) {
     if (fd >= 0) sys::close(fd);
   });
@@ -84,18 +82,16 @@ void Driver::destroy(Driver* driver, bool abandoned) {
 
 void Driver::halt() {
   dismiss_stand_in();
-  while (!try_lock()) sys::yield();
+  while (!lock_.try_take()) sys::yield();
   halted_ = true;
-  unlock();
-  // Who has attached is told here and now, whatever else the end of a session takes.
+  lock_.release();
   segment_.header().closed.store(1);
-  company_.end_all(*this);
 }
 
 void Driver::finish() {
   if (silent_) return;
   stop_stand_in();
-  while (!try_lock()) sys::yield();
+  while (!lock_.try_take()) sys::yield();
   const std::uint64_t until = now_ns() + kFinishNs;
   stack_->close_session(0, now_ns());
   // Who is told answers at once, unless the network or the peer is slow.
@@ -109,26 +105,13 @@ void Driver::finish() {
 
 // ---------------------------------------------------------------------------- turns
 
-// A thread that finds the lock taken has rung its doorbell before; it leaves a mark, for which the
-// holder gives the stack another turn.
-bool Driver::try_lock() {
-  for (;;) {
-    std::uint32_t seen = kFree;
-    if (lock_.compare_exchange_strong(seen, kHeld, std::memory_order_acquire)) return true;
-    if (seen == kWanted || lock_.compare_exchange_strong(seen, kWanted)) return false;
-  }
-}
-
 bool Driver::lock() {
-  while (!try_lock()) {
-    if (stopping_.load()) return false;
+  while (!lock_.try_take()) {
+    if (stand_in_.stopping()) return false;
     sys::yield();
   }
   return true;
 }
-
-// True if somebody wanted it meanwhile.
-bool Driver::unlock() { return lock_.exchange(kFree) == kWanted; }
 
 unsigned Driver::round(Cause cause) {
   if (halted_) [[unlikely]] return 0;
@@ -142,9 +125,7 @@ unsigned Driver::round(Cause cause) {
   if (cause == Cause::kStandIn) habit_.is_away();
   const unsigned work = stack_->progress(now_);
   // Whoever sleeps on the port may have to wake earlier than it thought.
-  if (program_watch_.asleep_until.load() != 0 || stand_in_watch_.asleep_until.load() != 0) {
-    wake_for(stack_->next_deadline());
-  }
+  if (watch_.anyone_sleeps()) watch_.wake_for(stack_->next_deadline());
   return work;
 }
 
@@ -156,9 +137,9 @@ bool Driver::turn() {
 bool Driver::serve(Cause cause) {
   unsigned work = 0;
   for (bool again = true; again;) {
-    if (!try_lock()) break;
+    if (!lock_.try_take()) break;
     work += round(cause);
-    again = unlock();
+    again = lock_.release();
   }
   return work != 0;
 }
@@ -166,7 +147,7 @@ bool Driver::serve(Cause cause) {
 void Driver::posted(std::uint32_t vi) {
   const std::uint32_t bell = layout::vi_bit(vi);
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (!try_lock()) {
+  if (!lock_.try_take()) {
     segment_.header().doorbells.ring(bell);
     serve(Cause::kPost);
     return;
@@ -174,27 +155,27 @@ void Driver::posted(std::uint32_t vi) {
   if (habit_.posts(now_) && stack_->awaits_acknowledgement(vi)) {
     habit_.waits();
     segment_.header().doorbells.ring(bell);
-    if (unlock()) serve(Cause::kPost);
+    if (lock_.release()) serve(Cause::kPost);
     return;
   }
   habit_.sent();
   stack_->rung(0, bell);
   idle_ = kIdleRounds;
   round(Cause::kPost);
-  if (unlock()) serve(Cause::kPost);
+  if (lock_.release()) serve(Cause::kPost);
 }
 
 template <class Work>
 VIP_RETURN Driver::between_rounds(Work&& work) {
   if (!lock()) return VIP_ERROR_RESOURCE;
   const auto result = static_cast<VIP_RETURN>(work());
-  if (unlock()) serve(Cause::kPost);
+  if (lock_.release()) serve(Cause::kPost);
   return result;
 }
 
 void Driver::go_on(const MacAddress& desk) {
   stack_->set_desk(desk);
-  if (unlock()) serve(Cause::kPost);
+  if (lock_.release()) serve(Cause::kPost);
 }
 
 VIP_RETURN Driver::divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to) {
@@ -208,52 +189,22 @@ VIP_RETURN Driver::undivert(std::uint32_t vi, std::uint32_t generation) {
 std::uint32_t Driver::join(std::uint32_t parent, std::uint32_t forks) {
   if (!lock()) return 0;
   const std::uint32_t program = stack_->join(0, parent, forks).value_or(0);
-  if (unlock()) serve(Cause::kPost);
+  if (lock_.release()) serve(Cause::kPost);
   return program;
 }
 
 void Driver::leave(std::uint32_t program) {
   if (!lock()) return;  // it all ends
   if (!halted_) stack_->leave(program, now_ns());
-  if (unlock()) serve(Cause::kPost);
+  if (lock_.release()) serve(Cause::kPost);
 }
 
 // ---------------------------------------------------------------------------- keeping watch
 
-void Driver::poke(const Watch& watch) {
-  if (watch.asleep_until.load() == 0) return;
-  const std::uint64_t one = 1;
-  sys::write(watch.poke, &one, sizeof one);
-}
-
-void Driver::wake_for(std::uint64_t deadline) {
-  for (const Watch* watch : {&program_watch_, &stand_in_watch_}) {
-    if (deadline < watch->asleep_until.load()) poke(*watch);
-  }
-}
-
-// The stand-in gives the watch up to a thread of the program, and everybody to nobody living.
-bool Driver::take_watch(std::uint32_t self) {
-  std::uint32_t other = 0;
-  if (watcher_.compare_exchange_strong(other, self)) return true;
-  if (other == stand_in_.load()) {
-    if (!watcher_.compare_exchange_strong(other, self)) return false;
-    poke(stand_in_watch_);
-    return true;
-  }
-  return !sys::thread_lives(static_cast<int>(other)) &&
-         watcher_.compare_exchange_strong(other, self);
-}
-
-void Driver::leave_watch(std::uint32_t self) {
-  std::uint32_t mine = self;
-  watcher_.compare_exchange_strong(mine, 0);
-}
-
 // Calls asleep(), unless unless() is true once it is known to others that somebody is about to
 // sleep. False if that was said by asleep().
 template <class Unless, class Asleep>
-bool Driver::sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep) {
+bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep) {
   if (!lock()) {
     // The session is about to be lost; whoever does that needs the processor.
     sys::yield();
@@ -269,7 +220,7 @@ bool Driver::sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless, A
     segment_.header().driver_sleeps.store(1);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
-  const bool wanted = unlock();
+  const bool wanted = lock_.release();
   if (!wanted && !more() && !unless()) {
     if (!asleep(port_.descriptor(), watch.poke, until)) return false;
   }
@@ -288,9 +239,10 @@ bool Driver::sleep_alone(int port, int poke, std::uint64_t until, bool cancellab
 }
 
 void Driver::sleep_as_stand_in() {
-  const std::uint32_t self = stand_in_.load();
+  const std::uint32_t self = stand_in_.id();
   sleep_on_port(
-      stand_in_watch_, kNever, [&] { return stopping_.load() || watcher_.load() != self; },
+      watch_.stand_in, kNever,
+      [&] { return stand_in_.stopping() || watch_.holder.load() != self; },
       [&](int port, int poke, std::uint64_t until) {
         return sleep_alone(port, poke, until, false);
       });
@@ -299,36 +251,29 @@ void Driver::sleep_as_stand_in() {
 bool Driver::watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep,
                    std::uint64_t until, bool cancellable) {
   const auto self = static_cast<std::uint32_t>(sys::thread());
-  if (!take_watch(self)) return false;
+  if (!watch_.take(self, stand_in_.id())) return false;
   sleep_on_port(
-      program_watch_, until, [&] { return sleepers.load() != asleep; },
+      watch_.program, until, [&] { return sleepers.load() != asleep; },
       [&](int port, int poke, std::uint64_t due) {
         return sleep_alone(port, poke, due, cancellable);
       });
-  leave_watch(self);
-  wake_stand_in();
+  watch_.leave(self);
+  stand_in_.end_long_rest();
   return true;
 }
 
 Driver::Watched Driver::watch(const Sleep& sleep, std::uint64_t until) {
   const auto self = static_cast<std::uint32_t>(sys::thread());
-  if (!take_watch(self)) return Watched::kByAnother;
+  if (!watch_.take(self, stand_in_.id())) return Watched::kByAnother;
   const bool here = sleep_on_port(
-      program_watch_, until, [&] { return sleep.woken(sleep.self); },
+      watch_.program, until, [&] { return sleep.woken(sleep.self); },
       [&](int port, int poke, std::uint64_t due) {
         return sleep.sleep(sleep.self, port, poke, due);
       });
   if (!here) return Watched::kForked;
-  leave_watch(self);
-  wake_stand_in();
+  watch_.leave(self);
+  stand_in_.end_long_rest();
   return Watched::kYes;
-}
-
-// From a rest that somebody who kept watch has allowed it.
-void Driver::wake_stand_in() {
-  if (!resting_.exchange(false)) return;
-  rest_.store(1);
-  sys::futex_wake(rest_);
 }
 
 }  // namespace viaduct::vipl

@@ -21,10 +21,13 @@
 
 #include "kagent/contract/idle.h"
 #include "vipl/granted/granted_environment.h"
-#include "kagent/contract/granted_home.h"
+#include "kagent/contract/granted_segment.h"
 #include "kagent/contract/session_layout.h"
-#include "kagent/stack/stack.h"
+#include "vipl/granted/granted_stack.h"
 #include "vipl/api/api.h"
+#include "vipl/granted/library_thread.h"
+#include "vipl/granted/port_watch.h"
+#include "vipl/granted/turn_lock.h"
 #include "vipl/process/attached_processes.h"
 #include "vipl/session/post_batching.h"
 #include "xdp/grant/granted_port.h"
@@ -32,7 +35,6 @@
 namespace viaduct::vipl {
 
 struct Hello;
-
 class Pollers;
 
 class Driver {
@@ -59,7 +61,7 @@ class Driver {
   // described at Habit, later.
   void posted(std::uint32_t vi);
 
-  // Stack::divert() and undivert(). VIP_ERROR_RESOURCE once the session ends.
+  // GrantedStack::divert() and undivert(). VIP_ERROR_RESOURCE once the session ends.
   VIP_RETURN divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
   VIP_RETURN undivert(std::uint32_t vi, std::uint32_t generation);
 
@@ -83,16 +85,16 @@ class Driver {
   Watched watch(const Sleep& sleep, std::uint64_t until);
 
   // Whether some thread keeps watch.
-  bool is_watched() const { return watcher_.load() != 0; }
+  bool is_watched() const { return watch_.holder.load() != 0; }
 
   // Its descriptors, as VipxDescriptors tells them.
   static constexpr int kDescriptors = 3;
   void descriptors(int (&fds)[kDescriptors]) const {
-    fds[0] = port_.descriptor(), fds[1] = program_watch_.poke, fds[2] = stand_in_watch_.poke;
+    fds[0] = port_.descriptor(), fds[1] = watch_.program.poke, fds[2] = watch_.stand_in.poke;
   }
 
   // Makes the thread in watch() look again at its word.
-  void wake_watcher() { poke(program_watch_); }
+  void wake_watcher() { PortWatch::poke(watch_.program); }
 
   // The port's.
   MacAddress address() const { return port_.address(); }
@@ -102,7 +104,7 @@ class Driver {
   bool hold() { return lock(); }
   void go_on(const MacAddress& desk);
 
-  // Processes that attach: Stack::join() and leave(). 0: there are too many, or the session ends.
+  // Processes that attach: GrantedStack::join() and leave(). 0: there are too many, or the session ends.
   std::uint32_t join(std::uint32_t parent, std::uint32_t forks);
   void leave(std::uint32_t program);
   void name(std::uint32_t program, std::uint32_t& member, std::uint32_t& id) const {
@@ -110,7 +112,7 @@ class Driver {
   }
   std::uint32_t program_id() const { return stack_->id_of(0); }
   // What wakes whoever sleeps on the port.
-  void pokes(int (&fds)[2]) const { fds[0] = program_watch_.poke, fds[1] = stand_in_watch_.poke; }
+  void pokes(int (&fds)[2]) const { fds[0] = watch_.program.poke, fds[1] = watch_.stand_in.poke; }
   Company& company() { return company_; }
 
   // The session is about to be lost: once this has returned the stack touches the program's memory no
@@ -129,37 +131,23 @@ class Driver {
   // nobody came by.
   enum class Cause { kLook, kPost, kStandIn };
 
-  static constexpr std::uint32_t kFree = 0;
-  static constexpr std::uint32_t kHeld = 1;
-  static constexpr std::uint32_t kWanted = 2;  // held, and somebody has found it so
-  bool try_lock();
   bool lock();  // false if the session ends meanwhile
   template <class Work>
   VIP_RETURN between_rounds(Work&& work);
-  bool unlock();
   unsigned round(Cause cause);
   bool serve(Cause cause);
   bool more() const { return segment_.header().doorbells.any(); }
 
-  using Watch = GrantedEnvironment::Watch;
-  static void poke(const Watch& watch);
-  void wake_for(std::uint64_t deadline);
   template <class Unless, class Asleep>
-  bool sleep_on_port(Watch& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep);
+  bool sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep);
   bool sleep_alone(int port, int poke, std::uint64_t until, bool cancellable);
-  void wake_stand_in();
-  bool take_watch(std::uint32_t self);
-  void leave_watch(std::uint32_t self);
   void sleep_as_stand_in();
 
-  // stand_in.cc
-  static constexpr std::size_t kStandInStack = 256 * 1024;
+  // progress_thread.cc
   bool start_stand_in();
   void dismiss_stand_in();
   void stop_stand_in();
-  static void* run_stand_in(void* driver);
   void stand_in();
-  void rest(std::uint64_t ns);
   void keep_watch(std::uint32_t before);
 
   // --- set at make()
@@ -171,8 +159,8 @@ class Driver {
   GrantedPort port_;
   GrantedEnvironment environment_;
   Company company_;
-  alignas(Stack) std::byte stack_room_[sizeof(Stack)];
-  Stack* stack_ = nullptr;
+  alignas(GrantedStack) std::byte stack_room_[sizeof(GrantedStack)];
+  GrantedStack* stack_ = nullptr;
 
   // --- under the lock
   std::uint32_t idle_ = 0;     // rounds in a row in which nothing was to be seen
@@ -181,16 +169,11 @@ class Driver {
   bool halted_ = false;        // no more rounds
 
   // --- changing
-  alignas(64) std::atomic<std::uint32_t> lock_{0};
+  alignas(64) TurnLock lock_;
   std::atomic<std::uint32_t> turns_{0};      // of the program's threads; only their change matters
-  alignas(64) std::atomic<std::uint32_t> watcher_{0};  // thread that keeps watch; 0: none
-  Watch program_watch_, stand_in_watch_;
-  alignas(64) std::atomic<std::uint32_t> rest_{0};     // the stand-in sleeps on this
-  std::atomic<bool> resting_{false};         // ... for long, as a thread of the program watches
-  std::atomic<bool> stopping_{false};
+  alignas(64) PortWatch watch_;
+  LibraryThread stand_in_;
   bool silent_ = false;
-  std::atomic<std::uint32_t> stand_in_{0};   // its thread
-  std::atomic<std::uint32_t> gone_{0};       // 1: it has ended
 };
 
 }  // namespace viaduct::vipl

@@ -2,7 +2,6 @@
 #include "vipl/granted/driver.h"
 #include "vipl/process/idle.h"
 #include "vipl/process/sys.h"
-#include "vipl/process/thread.h"
 
 namespace viaduct::vipl {
 namespace {
@@ -14,69 +13,50 @@ constexpr unsigned kRestAfter = 16;                // leases in which one did
 
 }  // namespace
 
-bool Driver::start_stand_in() { return make_thread(run_stand_in, this, kStandInStack); }
-
-void* Driver::run_stand_in(void* driver) {
-  sys::name_thread("vipl-stand-in");
-  auto& self = *static_cast<Driver*>(driver);
-  self.stand_in_.store(static_cast<std::uint32_t>(sys::thread()));
-  self.stand_in();
-  self.gone_.store(1);
-  sys::futex_wake(self.gone_);
-  return nullptr;
+bool Driver::start_stand_in() {
+  return stand_in_.start(
+      "vipl-stand-in", [](void* driver) { static_cast<Driver*>(driver)->stand_in(); }, this);
 }
 
 void Driver::dismiss_stand_in() {
-  stopping_.store(true);
-  rest_.store(1);
-  sys::futex_wake(rest_);
-  poke(stand_in_watch_);
+  stand_in_.dismiss();
+  PortWatch::poke(watch_.stand_in);
 }
 
 void Driver::stop_stand_in() {
   dismiss_stand_in();
-  while (gone_.load() == 0) sys::futex_wait(gone_, 0, ~0ull);
+  stand_in_.stop();
 }
 
 void Driver::stand_in() {
   std::uint64_t lease = kLeaseNs;
   unsigned watched = 0;  // leases in a row in which a thread of the program kept watch
-  while (!stopping_.load()) {
+  while (!stand_in_.stopping()) {
     const std::uint32_t before = turns_.load(std::memory_order_relaxed);
-    const std::uint32_t watcher = watcher_.load();
+    const std::uint32_t watcher = watch_.holder.load();
     const bool kept = watcher != 0 && sys::thread_lives(static_cast<int>(watcher));
     watched = kept ? watched + 1 : 0;
-    rest(kept && watched > kRestAfter ? kRestNs : lease);
+    // For long only while somebody still keeps watch: it may have left before it could see the rest.
+    const bool long_rest = kept && watched > kRestAfter;
+    stand_in_.rest(long_rest ? kRestNs : lease, long_rest, [&] { return watch_.holder.load() != 0; });
     if (turns_.load(std::memory_order_relaxed) != before) {
       if (lease < kLongestLeaseNs) lease *= 2;
-    } else if (!kept || watcher_.load() != watcher) {
+    } else if (!kept || watch_.holder.load() != watcher) {
       lease = kLeaseNs;
       keep_watch(before);
     }
   }
 }
 
-// For so long, unless it is woken.
-void Driver::rest(std::uint64_t ns) {
-  rest_.store(0);
-  resting_.store(ns == kRestNs);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  // The one who kept watch may have left before it could see that we rest.
-  if (!stopping_.load() && (ns != kRestNs || watcher_.load() != 0)) {
-    sys::futex_wait(rest_, 0, now_ns() + ns);
-  }
-  resting_.store(false);
-}
-
 // Until a thread of the program has had a turn since `before`, or wants to watch itself.
 void Driver::keep_watch(std::uint32_t before) {
-  const std::uint32_t self = stand_in_.load();
-  std::uint32_t nobody = watcher_.load();
+  const std::uint32_t self = stand_in_.id();
+  std::uint32_t nobody = watch_.holder.load();
   if (nobody != 0 && sys::thread_lives(static_cast<int>(nobody))) return;
-  if (!watcher_.compare_exchange_strong(nobody, self)) return;
+  if (!watch_.holder.compare_exchange_strong(nobody, self)) return;
   std::uint64_t busy_until = 0;
   std::uint32_t looks = 0;
-  while (!stopping_.load() && watcher_.load() == self &&
+  while (!stand_in_.stopping() && watch_.holder.load() == self &&
          turns_.load(std::memory_order_relaxed) == before) {
     if (serve(Cause::kStandIn)) {
       busy_until = now_ns() + spin_ns_;
@@ -87,7 +67,7 @@ void Driver::keep_watch(std::uint32_t before) {
       sleep_as_stand_in();
     }
   }
-  leave_watch(self);
+  watch_.leave(self);
 }
 
 }  // namespace viaduct::vipl

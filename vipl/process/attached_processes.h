@@ -6,8 +6,8 @@
 // descriptors that they have handed over themselves (/proc/self/mem): so nobody needs a right to see
 // it that it would not have anyway, and after exec the descriptor is good for nothing.
 //
-// add(), hear() and end_all(): by the library's watcher, under the registry's lock; the rest as the
-// driver's.
+// add(), and what changes a guest (admission.h): by the library's watcher, under the registry's lock; the
+// rest as the driver's.
 #ifndef VIADUCT_VIPL_PROCESS_ATTACHED_PROCESSES_H
 #define VIADUCT_VIPL_PROCESS_ATTACHED_PROCESSES_H
 
@@ -22,8 +22,6 @@
 
 namespace viaduct::vipl {
 
-class Driver;
-
 class Company {
  public:
   static constexpr std::uint32_t kMost = layout::kMembers;
@@ -35,14 +33,18 @@ class Company {
   // The link of one who is to come. Closes it if there is no room.
   void add(int link);
 
-  // Something can be read on the link of a guest, or it has ended.
-  void hear(Driver& driver, std::uint32_t guest);
-
-  // Hangs up on all of them.
-  void end_all(Driver& driver);
+  struct Guest {
+    int link;
+    int memory, chime;
+    std::atomic<std::uint32_t> program;  // 0: it has not joined yet
+  };
+  Guest& guest(std::uint32_t number) { return guests_[number]; }
+  // All links are closed.
+  void clear() { end_ = 0; }
 
   // Whether there is, or was, anybody: the driver tells when it sleeps.
   bool any() const { return any_.load(std::memory_order_relaxed); }
+  void set_any() { any_.store(true); }
 
   // -1: there is no such guest.
   int link(std::uint32_t guest) const { return guests_[guest].link; }
@@ -63,14 +65,7 @@ class Company {
   void chime(std::uint32_t program) const;
 
  private:
-  struct Guest {
-    int link;
-    int memory, chime;
-    std::atomic<std::uint32_t> program;  // 0: it has not joined yet
-  };
   const Guest* find(std::uint32_t program) const;
-  bool take_in(Driver& driver, Guest& guest, int memory, std::uint32_t parent, std::uint32_t forks);
-  void close(Driver& driver, Guest& guest);
 
   Guest guests_[kMost];
   std::uint32_t end_ = 0;

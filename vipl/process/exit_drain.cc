@@ -5,6 +5,8 @@
 #include "vipl/session/outgoing.h"
 #include "vipl/session/session.h"
 #include "vipl/process/sys.h"
+#include "vipl/session/session_guard.h"
+#include "vipl/session/session_table.h"
 
 namespace viaduct::vipl::farewell {
 namespace {

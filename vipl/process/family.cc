@@ -2,11 +2,15 @@
 
 #include <cstring>
 
-#include "kagent/contract/granted_home.h"
+#include "kagent/contract/granted_segment.h"
+#include "kagent/stack/tables.h"
 #include "vipl/session/command.h"
 #include "vipl/process/lock.h"
+#include "vipl/session/debug_log.h"
+#include "vipl/session/handshake.h"
 #include "vipl/session/message.h"
 #include "vipl/process/sys.h"
+#include "vipl/session/session_guard.h"
 #include "vipl/vipl_ext.h"
 #include "vipl/session/work_queue.h"
 
@@ -19,17 +23,9 @@ bool same(const layout::Capacity& a, const layout::Capacity& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-bool map_desk(Session& s, const Hello& hello) {
-  void* const base = registry::map_segment(hello);
-  if (base == nullptr) return false;
-  s.desk = layout::View(base, hello.answer.capacity);
-  s.desk_bytes = hello.answer.segment_bytes;
-  return true;
-}
-
 bool map_home(Session& s, const Hello& hello) {
   const StackLimits limits = granted_limits(hello.answer);
-  const std::size_t bytes = home_bytes(limits);
+  const std::size_t bytes = home_bytes(limits, Tables::footprint(limits));
   if (bytes != hello.answer.home_bytes || sys::seek_end(hello.home) != static_cast<long>(bytes) ||
       !same(granted_capacity(limits), s.capacity)) {
     explain("the first process's home is not what was announced");
@@ -88,7 +84,7 @@ bool join_first(Session& s, int link) {
 bool join_family(Session& s, Hello& hello) {
   s.bell = sys::out_of_the_way(hello.bell);
   s.desk_member = hello.answer.member;
-  bool done = map_desk(s, hello);
+  bool done = map_desk(hello, s);
   if (!hello.granted()) {
     s.socket = hello.socket;
     s.chime = sys::out_of_the_way(hello.chime);

@@ -6,9 +6,11 @@
 #ifndef VIADUCT_VIPL_PROCESS_FAMILY_H
 #define VIADUCT_VIPL_PROCESS_FAMILY_H
 
-#include "vipl/session/session.h"
+#include "vipl/session/hello.h"
 
 namespace viaduct::vipl {
+
+struct Session;
 
 // Makes of a session that was left behind at a fork, and of what the agent has answered, one that this
 // process is part of, up to and with Session::family.joined. Takes over the descriptors of the hello in

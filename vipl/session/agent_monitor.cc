@@ -1,12 +1,14 @@
 #include "vipl/session/agent_monitor.h"
 
-#include "vipl/session/reattach.h"
+#include "vipl/session/debug_log.h"
+#include "vipl/granted/admission.h"
 #include "vipl/session/callback_thread.h"
 #include "vipl/process/lock.h"
 #include "vipl/session/message.h"
-#include "vipl/session/session.h"
+#include "vipl/session/reattach.h"
 #include "vipl/process/sys.h"
 #include "vipl/process/thread.h"
+#include "vipl/session/session_table.h"
 
 namespace viaduct::vipl::watcher {
 namespace {
@@ -82,7 +84,7 @@ void judge(const pollfd& polled, const Watched& watched) {
   switch (watched.what) {
     case Watched::What::kLink:
       if (s.driver->company().link(watched.guest) == polled.fd) {
-        s.driver->company().hear(*s.driver, watched.guest);
+        admission::hear(*s.driver, watched.guest);
       }
       return;
     case Watched::What::kDesk:

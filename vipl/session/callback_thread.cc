@@ -10,6 +10,7 @@
 #include "vipl/process/standard_error.h"
 #include "vipl/process/sys.h"
 #include "vipl/process/thread.h"
+#include "vipl/session/session_guard.h"
 #include "vipl/vipl_ext.h"
 #include "vipl/session/work_queue.h"
 

@@ -4,6 +4,8 @@
 
 #include "vipl/process/idle.h"
 #include "vipl/process/lock.h"
+#include "vipl/session/session_guard.h"
+#include "vipl/session/thread_registry.h"
 #include "vipl/session/wait.h"
 
 namespace viaduct::vipl {
@@ -33,6 +35,36 @@ class DeskLock {
  private:
   std::atomic<std::uint32_t>* word_;
 };
+
+// At the end of a thread that was cancelled in run(): takes its command back, so that no request is given to it.
+void abandon_command(std::uint32_t key, std::uint32_t desk, std::uint32_t slot) {
+  const Visit visit(Handle(Kind::kNic, key, 0).pointer(), Kind::kNic);
+  if (!visit) return;
+  Session& session = visit.session();
+  const bool at_desk = (slot & kAtDesk) != 0;
+  const layout::View& view = at_desk ? session.desk : session.view;
+  slot &= ~kAtDesk;
+  const bool can_drift = at_desk && session.driver != nullptr;
+  const auto is_gone = [&] { return can_drift && session.desk_number.load() != desk; };
+  layout::Command& left = view.command(slot);
+  constexpr int kTries = 1000;  // the driver may not have seen it yet
+  for (int i = 0; left.state.load(std::memory_order_acquire) != layout::kFinished; ++i) {
+    if (i == kTries || session.over() || is_gone()) return;
+    Command cancel(session, layout::Op::kCancel, at_desk);
+    if (can_drift) cancel.only_for(desk);
+    cancel->handle = slot;
+    cancel.run();
+  }
+  if (left.body.op == layout::Op::kConnectWait && left.body.result == VIP_SUCCESS) {
+    Command reject(session, layout::Op::kConnectReject);
+    reject->handle = left.body.handle;
+    reject.run();
+  }
+  const DeskLock lock(session, can_drift);
+  if (is_gone()) return;
+  left.state.store(layout::kIdle, std::memory_order_relaxed);
+  give_command_slot(view, slot);
+}
 
 }  // namespace
 
@@ -130,6 +162,7 @@ Command::Outcome Command::ask() {
   if (thread != nullptr) {
     thread->command_key = session_.nic_part();
     thread->command_desk = desk;
+    thread->abandon_command = abandon_command;
     thread->command = (taken + 1) | (at_desk_ ? kAtDesk : 0);
   }
   if (!at_desk_) session_.ring(layout::command_bit(taken));
@@ -173,36 +206,6 @@ VIP_RETURN Command::run() {
   if (outcome != Outcome::kAnswered) return VIP_ERROR_RESOURCE;
   if (body_.result > VIP_ERROR_NOT_SUPPORTED) return VIP_ERROR_RESOURCE;
   return static_cast<VIP_RETURN>(body_.result);
-}
-
-// What a thread that has ended had asked for is taken back, so that no request is given to it.
-void abandon_command(std::uint32_t key, std::uint32_t desk, std::uint32_t slot) {
-  const Visit visit(Handle(Kind::kNic, key, 0).pointer(), Kind::kNic);
-  if (!visit) return;
-  Session& session = visit.session();
-  const bool at_desk = (slot & kAtDesk) != 0;
-  const layout::View& view = at_desk ? session.desk : session.view;
-  slot &= ~kAtDesk;
-  const bool can_drift = at_desk && session.driver != nullptr;
-  const auto is_gone = [&] { return can_drift && session.desk_number.load() != desk; };
-  layout::Command& left = view.command(slot);
-  constexpr int kTries = 1000;  // the driver may not have seen it yet
-  for (int i = 0; left.state.load(std::memory_order_acquire) != layout::kFinished; ++i) {
-    if (i == kTries || session.over() || is_gone()) return;
-    Command cancel(session, layout::Op::kCancel, at_desk);
-    if (can_drift) cancel.only_for(desk);
-    cancel->handle = slot;
-    cancel.run();
-  }
-  if (left.body.op == layout::Op::kConnectWait && left.body.result == VIP_SUCCESS) {
-    Command reject(session, layout::Op::kConnectReject);
-    reject->handle = left.body.handle;
-    reject.run();
-  }
-  const DeskLock lock(session, can_drift);
-  if (is_gone()) return;
-  left.state.store(layout::kIdle, std::memory_order_relaxed);
-  give_command_slot(view, slot);
 }
 
 }  // namespace viaduct::vipl

@@ -65,10 +65,8 @@ class Command {
   std::uint32_t wanted_ = 0;
 };
 
-// At the end of a thread that was cancelled in run(): ends its command. `key`: the session's;
-// `slot`: with kAtDesk if it was a command for the agent, at the desk of that number.
+// In ThreadRecord::command: the command is for the agent, at the desk ThreadRecord::command_desk.
 inline constexpr std::uint32_t kAtDesk = 0x80000000;
-void abandon_command(std::uint32_t key, std::uint32_t desk, std::uint32_t slot);
 
 }  // namespace viaduct::vipl
 

@@ -1,23 +1,21 @@
-// Finding the agent and agreeing with it on a session: see control.h.
+#include "vipl/session/handshake.h"
+
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
-#include <sys/un.h>
 
 #include "vipl/process/environment.h"
+#include "vipl/process/sys.h"
+#include "vipl/session/debug_log.h"
 #include "vipl/session/message.h"
 #include "vipl/session/session.h"
-#include "vipl/process/standard_error.h"
-#include "vipl/process/sys.h"
 
 namespace viaduct::vipl {
 namespace {
 
 constexpr long kPatienceSeconds = 5;  // for an agent that accepts but does not answer
 
-bool find_agent(const char* name, Session::AgentAddress& agent) {
+bool find_agent(const char* name, AgentAddress& agent) {
   const std::size_t length = strlen(name);
   if (length >= sizeof agent.address.sun_path) {
     explain("the agent's socket has too long a name: %s", name);
@@ -34,12 +32,12 @@ bool find_agent(const char* name, Session::AgentAddress& agent) {
 }
 
 // For people; an abstract name begins with a NUL, so this is what comes behind it.
-const char* name_of(const Session::AgentAddress& agent) {
+const char* name_of(const AgentAddress& agent) {
   const char* const path = agent.address.sun_path;
   return path[0] == '\0' ? path + 1 : path;
 }
 
-int connect_to_agent(const Session::AgentAddress& agent, int type) {
+int connect_to_agent(const AgentAddress& agent, int type) {
   const int fd = sys::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | type, 0);
   if (fd < 0) {
     explain("no socket: %s", strerror(errno));
@@ -142,6 +140,13 @@ VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
   return result;
 }
 
+bool plausible(const control::HelloAnswer& answer) {
+  const layout::Capacity& c = answer.capacity;
+  return c.vis <= 0xffff && c.cqs <= 0xffff && c.slots <= layout::kMaxSlots &&
+         c.vis + c.cqs <= layout::kMostBits &&
+         layout::Offsets(c).total == answer.segment_bytes;
+}
+
 }  // namespace
 
 VIP_RETURN say_hello(const char* device, Hello& hello) {
@@ -205,22 +210,41 @@ Adoption hear_of_adoption(int socket, Hello& hello) {
                                                                               : Adoption::kRefused;
 }
 
-void explain(const char* format, ...) {
-  if (!environment::explains()) return;
-  char text[512];
-  constexpr char kPrefix[] = "libvipl: ";
-  constexpr std::size_t kPrefixBytes = sizeof kPrefix - 1;
-  memcpy(text, kPrefix, kPrefixBytes);
-  va_list arguments;
-  va_start(arguments, format);
-  int bytes = vsnprintf(text + kPrefixBytes, sizeof text - kPrefixBytes - 1, format, arguments);
-  va_end(arguments);
-  if (bytes < 0) return;
-  const int most = static_cast<int>(sizeof text - kPrefixBytes - 2);
-  if (bytes > most) bytes = most;
-  std::size_t end = kPrefixBytes + static_cast<std::size_t>(bytes);
-  text[end++] = '\n';
-  standard_error::write(text, end);
+void* map_segment(const Hello& hello) {
+  const control::HelloAnswer& answer = hello.answer;
+  if (!plausible(answer)) {
+    explain("the agent's answer makes no sense");
+    return nullptr;
+  }
+  const int seals = sys::get_seals(hello.segment);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 ||
+      sys::seek_end(hello.segment) != static_cast<long>(answer.segment_bytes)) {
+    explain("the agent's segment is not sealed or has another size than announced");
+    return nullptr;
+  }
+  void* const base = sys::map(answer.segment_bytes, hello.segment);
+  if (base == nullptr) {
+    explain("no memory to map a segment of %llu bytes",
+            static_cast<unsigned long long>(answer.segment_bytes));
+    return nullptr;
+  }
+  const layout::Header& header = layout::View(base, answer.capacity).header();
+  if (header.magic != layout::kMagic || header.version != layout::kLayoutVersion ||
+      header.bytes != answer.segment_bytes ||
+      memcmp(&header.capacity, &answer.capacity, sizeof answer.capacity) != 0) {
+    explain("the agent's segment is of another version than this library");
+    sys::unmap(base, answer.segment_bytes);
+    return nullptr;
+  }
+  return base;
+}
+
+bool map_desk(const Hello& hello, Session& s) {
+  void* const base = map_segment(hello);
+  if (base == nullptr) return false;
+  s.desk = layout::View(base, hello.answer.capacity);
+  s.desk_bytes = hello.answer.segment_bytes;
+  return true;
 }
 
 }  // namespace viaduct::vipl

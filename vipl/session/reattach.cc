@@ -5,6 +5,8 @@
 #include "vipl/process/idle.h"
 #include "vipl/process/lock.h"
 #include "vipl/process/sys.h"
+#include "vipl/session/debug_log.h"
+#include "vipl/session/handshake.h"
 
 namespace viaduct::vipl::adrift {
 namespace {
@@ -38,7 +40,7 @@ void close_all(const Hello& hello) {
 
 // Puts what the new agent has sent in the place of what the old one had. False: it can't be.
 bool take(Session& s, const Hello& hello) {
-  void* const fresh = fits(s, hello.answer) ? registry::map_segment(hello) : nullptr;
+  void* const fresh = fits(s, hello.answer) ? map_segment(hello) : nullptr;
   const bool held = fresh != nullptr && s.driver->hold();
   bool moved = false;
   if (held) {

@@ -1,22 +1,19 @@
 // A session: one VipOpenNic, from the agent's answer to VipCloseNic.
 //
-// Sessions lie in a fixed table, by NIC number. A session is made and unmade under the registry's
-// lock; in between it is found by handle, without a lock, through Visit:
+// Sessions lie in a fixed table (session_table.h), by NIC number. The registry makes and unmakes them
+// (registry.h); in between a call finds its session by handle, without a lock (session_guard.h):
 //
 //     free --open--> open --VipCloseNic--> closed --nobody inside--> free
 //                      \--agent gone: `lost` is set; still open
 //     in a forked child: open --> forked --VipxAttach--> open
 //
 // A process that has attached is a client of the same driver as the process that opened the session:
-// of the agent, or, if the session is granted, of that first process (company.h).
+// of the agent, or, if the session is granted, of that first process (attached_processes.h).
 //
-// A granted session whose agent has gone without ending it is adrift (adrift.h) until another agent
+// A granted session whose agent has gone without ending it is adrift (reattach.h) until another agent
 // takes it over, or for so long that it is lost after all.
 #ifndef VIADUCT_VIPL_SESSION_SESSION_H
 #define VIADUCT_VIPL_SESSION_SESSION_H
-
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include <atomic>
 #include <cstddef>
@@ -28,16 +25,15 @@
 #include "vipl/api/api.h"
 #include "vipl/granted/driver.h"
 #include "vipl/session/handle.h"
+#include "vipl/session/hello.h"
 #include "vipl/session/pollers.h"
-#include "vipl/session/thread_registry.h"
 #include "vipl/session/region_table.h"
 
 namespace viaduct::vipl {
 
-inline constexpr std::uint32_t kMaxSessions = 128;  // of one process; at most 256
-
 struct Session;
 struct Discovery;
+struct ThreadRecord;
 
 // A program's wish to be called once when a queue has completed something: VipSendNotify and the
 // like.
@@ -72,10 +68,7 @@ struct Session {
   int home, umem;                 // granted: files that show that the port is ours; else -1
   int desk_socket;                // attached to a granted session: the agent's; `socket` is the link
   int pokes[2];                   // ... and what wakes the first process; else -1
-  struct AgentAddress {
-    sockaddr_un address;
-    socklen_t bytes;
-  } agent;
+  AgentAddress agent;
   std::uint64_t adrift_ns;        // how long to look for another agent
 
   // --- changing
@@ -206,113 +199,6 @@ struct Session {
   }
   void wake_driver(const layout::View& at);
 };
-
-// What connecting to an agent yields.
-struct Hello {
-  Session::AgentAddress agent;
-  control::HelloAnswer answer;
-  int socket;
-  int segment;
-  int bell;
-  int chime;
-  int port, umem, home;  // granted; else -1
-  int link;              // attached to a granted session; else -1
-
-  bool granted() const {
-    return answer.placement == static_cast<std::uint32_t>(control::Placement::kGranted);
-  }
-};
-
-// Speaks to the agent (hello.cc). On success the caller owns the descriptors.
-VIP_RETURN say_hello(const char* device, Hello& hello);
-
-// The same for a process that has been forked from one with that session.
-VIP_RETURN say_attach(const Session& session, Hello& hello);
-
-// The same for a session whose agent has gone, without waiting: asks the next one on a new
-// connection (-1: there is none yet), and looks for its answer there. A hello that was taken has the
-// descriptors of a hosted session's.
-int ask_for_adoption(const Session& session);
-enum class Adoption { kNotYet, kHungUp, kRefused, kTaken };
-Adoption hear_of_adoption(int socket, Hello& hello);
-
-// Reports to standard error if $VIADUCT_DEBUG is set.
-void explain(const char* format, ...) __attribute__((format(printf, 1, 2)));
-
-namespace registry {
-
-// Makes a session of a hello; takes its descriptors over in any case.
-VIP_RETURN open(Hello& hello, Session*& session);
-
-// Maps the segment of a hello, if it is what the answer says. nullptr: explained.
-void* map_segment(const Hello& hello);
-
-// Has a forked process take part in the session with this key.
-VIP_RETURN attach(std::uint32_t number, std::uint32_t key);
-
-// Ends the session with this key. False if there is none.
-bool close(std::uint32_t number, std::uint32_t key);
-
-Session& at(std::uint32_t number);
-
-// For the watcher, under the registry's lock. ------------------------------------------------
-
-std::atomic<std::uint32_t>& lock();
-
-// Marks a session as lost and wakes whoever sleeps in it.
-void lose(Session& session);
-
-// The agent of a process that has attached to a granted session has gone: what was asked of it is
-// not answered any more.
-void lose_desk(Session& session);
-
-// Frees closed sessions that nobody is inside of. True if some are left.
-bool reap();
-
-}  // namespace registry
-
-// A call's stay in a session: from finding it by a handle until return.
-class Visit {
- public:
-  // Of the kind asked for, or it is not valid.
-  Visit(const void* handle, Kind kind);
-  ~Visit() {
-    if (record_ != nullptr) presence::leave(*record_, outer_);
-  }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
-
-  explicit operator bool() const { return session_ != nullptr; }
-  Session& session() const { return *session_; }
-  Handle handle() const { return handle_; }
-  ThreadRecord& thread() const { return *record_; }
-
-  // Whether another handle is of this session and kind.
-  bool owns(Handle other, Kind kind) const {
-    return other.is(kind) && other.key() == handle_.key();
-  }
-
- private:
-  Handle handle_;
-  Session* session_ = nullptr;
-  ThreadRecord* record_ = nullptr;
-  std::uint32_t outer_ = 0;
-};
-
-extern constinit Session g_sessions[kMaxSessions];
-
-inline Visit::Visit(const void* handle, Kind kind) : handle_(handle) {
-  if (!handle_.is(kind) || handle_.nic() >= kMaxSessions) return;
-  ThreadRecord* const record = presence::record();
-  if (record == nullptr) return;
-  record_ = record;
-  outer_ = presence::enter(*record, handle_.nic());
-  Session& session = g_sessions[handle_.nic()];
-  if (session.key.load(std::memory_order_acquire) != (Session::kOpen | handle_.key())) return;
-  if (kind == Kind::kVi && handle_.index() >= session.capacity.vis) return;
-  if (kind == Kind::kCq && handle_.index() >= session.capacity.cqs) return;
-  session_ = &session;
-}
 
 }  // namespace viaduct::vipl
 

@@ -1,6 +1,5 @@
 #include "vipl/session/thread_registry.h"
 
-#include "vipl/session/command.h"
 #include "vipl/process/lock.h"
 #include "vipl/process/sys.h"
 #include "vipl/process/thread.h"
@@ -26,7 +25,9 @@ void retire(void* value) {
   auto* const record = static_cast<ThreadRecord*>(value);
   if (record->poller.in != nullptr) record->poller.in->leave(record->poller);
   record->inside.store(0, std::memory_order_release);
-  if (record->command != 0) abandon_command(record->command_key, record->command_desk, record->command - 1);
+  if (record->command != 0) {
+    record->abandon_command(record->command_key, record->command_desk, record->command - 1);
+  }
   t_record = nullptr;
   record->in_use.store(false, std::memory_order_release);
 }

@@ -22,6 +22,7 @@ struct alignas(64) ThreadRecord {
   std::uint32_t command;              // 1 + slot of the command that it waits for (kAtDesk), 0: none ...
   std::uint32_t command_key;          // ... and of which session
   std::uint32_t command_desk;         // ... and, with kAtDesk, at which of its desks
+  void (*abandon_command)(std::uint32_t key, std::uint32_t desk, std::uint32_t slot);
   std::atomic<bool> in_use;
   ThreadRecord* next;
   Poller poller;

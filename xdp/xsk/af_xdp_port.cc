@@ -19,7 +19,7 @@ namespace {
 constexpr unsigned kQueueShift = 22;
 constexpr std::uint32_t kChunkMask = (1u << kQueueShift) - 1;
 
-constexpr std::uint32_t kMostQueues = 128;   // ids have no room for more, see also LocalPort
+constexpr std::uint32_t kMostQueues = 128;   // ids have no room for more, see also HostPort
 constexpr std::uint32_t kPlainMtu = 3400;    // beyond, drivers ask for a program that knows frags
 constexpr std::uint32_t kLookEvery = 1 << 18;  // calls of receive()
 constexpr std::uint64_t kStallTime = 2'000'000'000;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kagent/contract/granted_home.h"
+#include "kagent/contract/granted_segment.h"
+#include "kagent/stack/remains.h"
+#include "kagent/stack/tables.h"
 #include "tests/sim/world/failure.h"
 #include "tests/sim/world/library_side.h"
 #include "tests/sim/world/world.h"
@@ -231,7 +233,7 @@ void Library::grant(Talk& talk, control::HelloAnswer& text, SocketFile::Answer& 
   text.granted_goodbyes = limits.goodbyes;
   text.granted_held = limits.held;
   talk.limits = granted_limits(text);
-  text.home_bytes = home_bytes(talk.limits);
+  text.home_bytes = home_bytes(talk.limits, Tables::footprint(talk.limits));
   talk.home = std::make_shared<MemoryFile>(text.home_bytes);
   agent.own[talk.session] = {talk.home->base + home_stack_offset(talk.limits), talk.limits, {}};
   out.files.push_back(talk.port);
@@ -243,7 +245,7 @@ void Library::note_remains(Talk& talk) {
   if (talk.home == nullptr || talk.noted) return;
   talk.noted = true;
   talk.remains.resize(talk.limits.vis + talk.limits.goodbyes);
-  talk.remains.resize(Stack::remains(talk.home->base + home_stack_offset(talk.limits), talk.limits,
+  talk.remains.resize(remains(talk.home->base + home_stack_offset(talk.limits), talk.limits,
                                      talk.remains));
 }
 
@@ -253,7 +255,7 @@ void Library::say_goodbye(Talk& talk) {
   talk.port->dead = true;
   world.network.reopen(port);
   for (int i = 0; i < 3; ++i) {
-    for (const Stack::Remains& one : talk.remains) {
+    for (const Remains& one : talk.remains) {
       wire::Header header{};
       header.type = wire::Type::kDisconnect;
       header.vi = one.vi;

@@ -9,7 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "kagent/stack/stack.h"
+#include "vipl/granted/granted_stack.h"
+#include "kagent/stack/remains.h"
 #include "tests/sim/world/kernel.h"
 #include "tests/sim/world/memory.h"
 #include "vipl/vipl.h"
@@ -117,7 +118,7 @@ class Library final : public Outside {
     std::shared_ptr<MemoryFile> home;
     StackLimits limits;
     bool noted = false;  // what it has left behind
-    std::vector<Stack::Remains> remains;
+    std::vector<Remains> remains;
   };
   bool serve(Talk& talk);
   void answer(Talk& talk);

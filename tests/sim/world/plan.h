@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kagent/stack/stack_state.h"
+#include "kagent/contract/stack_limits.h"
 #include "tests/sim/sim_port.h"
 
 namespace viaduct::sim {

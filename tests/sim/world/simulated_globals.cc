@@ -1,7 +1,7 @@
 // The parts of libvipl that remember something from one world to the next, with a way to forget it: the
 // same seed must be the same run whatever ran before.
 #include "tests/sim/world/kernel.h"
-#include "vipl/session/session.cc"
+#include "vipl/session/registry.cc"
 #include "vipl/session/agent_monitor.cc"
 
 namespace viaduct::sim {

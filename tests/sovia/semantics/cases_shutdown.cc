@@ -26,6 +26,24 @@ CASE(shutdown, one_direction_ends_the_other_goes_on, kEach) {
   }
 }
 
+CASE(shutdown, then_close, kEach) {
+  Fd s = t.pair();
+  if (t.client()) {
+    t.note("shutdown", shutdown(s, SHUT_WR));
+    t.meet();
+    t.note("close", s.close());
+    t.meet();
+  } else {
+    t.say(poll_bits(wait_for(s, POLLRDHUP)));
+    t.meet();
+    t.meet();
+    pause_ms(kAWhile);
+    t.say(poll_bits(ready_now(s, POLLIN | POLLOUT | POLLRDHUP)));
+    char to[4];
+    t.note("recv", recv(s, to, 4, 0));
+  }
+}
+
 CASE(shutdown, from_the_accepting_side, kEach) {
   Fd s = t.pair();
   if (t.server()) {

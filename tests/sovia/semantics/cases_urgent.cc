@@ -277,6 +277,24 @@ CASE(urgent, stream_goes_on_afterwards, kEach) {
   }
 }
 
+CASE(urgent, sender_closes_before_all_is_read, kEach) {
+  Fd s = t.pair({.send_buffer = 100'000, .receive_buffer = 20'000});
+  const Pattern pattern(t.settings().seed);
+  constexpr std::uint64_t kBefore = 10'000, kAfter = 80'000;
+  if (t.client()) {
+    send_pattern(s, pattern, 0, kBefore, 5000);
+    must(send(s, "!", 1, MSG_OOB), "send");
+    send_pattern(s, pattern, kBefore, kBefore + kAfter, 5000);
+    t.note("close", s.close());
+    t.meet();
+  } else {
+    t.meet();
+    pause_ms(kAWhile);
+    t.note("right up to",
+           static_cast<long>(receive_pattern(s, pattern, 0, kBefore + kAfter, 10'007)));
+  }
+}
+
 CASE(urgent, before_the_end, kEach) {
   Fd s = t.pair();
   if (t.client()) {

@@ -18,6 +18,7 @@
 #include "kagent/agent/home.h"
 #include "kagent/agent/session_server.h"
 #include "kagent/contract/wire.h"
+#include "xdp/port_error.h"
 
 namespace viaduct {
 
@@ -129,7 +130,7 @@ class TestAgent {
           config_.nics[i], config_,
           [i] { return std::make_unique<SilentPort>(static_cast<std::uint8_t>(i + 1)); },
           [] { return std::vector<std::string>(); },
-          [this, i](std::unique_ptr<Port>&) -> std::unique_ptr<Granter> {
+          [this, i](HostPort&) -> std::unique_ptr<Granter> {
             if (i != 0) throw PortError("no ports on the second one");
             return std::make_unique<TestGranter>(ports);
           }));

@@ -8,8 +8,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "kagent/contract/granted_home.h"
+#include "kagent/contract/granted_segment.h"
 #include "kagent/agent/log.h"
+#include "kagent/stack/remains.h"
+#include "kagent/stack/tables.h"
 #include "tests/sim/pair.h"
 #include "tests/unit/agent/agent_fixture.h"
 
@@ -114,7 +116,7 @@ TEST_F(GrantsTest, GivesAPortAndAHome) {
   EXPECT_EQ(limits.sessions, 1u);
   EXPECT_EQ(limits.vis, 64u);
   EXPECT_EQ(limits.max_transfer, StackLimits().max_transfer);
-  EXPECT_EQ(hello.home_bytes, home_bytes(limits));
+  EXPECT_EQ(hello.home_bytes, home_bytes(limits, Tables::footprint(limits)));
   EXPECT_EQ(lseek(answer->fds[2].get(), 0, SEEK_END), -1) << "the socket";
   EXPECT_EQ(lseek(answer->fds[3].get(), 0, SEEK_END), 4096 * 1024);
   const int home = answer->fds[4].get();
@@ -386,8 +388,8 @@ class FarewellsTest : public GrantsTest {
 TEST_F(FarewellsTest, AreSaidToThePeersThreeTimes) {
   sim::Pair pair(1, vip::kReliableDelivery, {}, limits());
   ASSERT_TRUE(pair.connect());
-  Stack::Remains left[4];
-  ASSERT_EQ(Stack::remains(pair.a.segment(), limits(), left), 1u);
+  Remains left[4];
+  ASSERT_EQ(remains(pair.a.segment(), limits(), left), 1u);
   leave_behind(pair.a);
   EXPECT_EQ(agent->ports.sent.size(), 1u) << "at once";
   EXPECT_EQ(said_until(21), 2u);

@@ -321,7 +321,7 @@ TEST_F(SessionServerTest, NeverWaitsForADescriptorThatAProgramSends) {
     ASSERT_TRUE(program.say(bytes, how == "empty" ? 0 : sizeof bytes, {&fd, 1}));
     lingers.close();
     program.close();
-    if (how == "silent") agent->server->tick(monotonic_ns() + SessionServer::kPatienceNs);
+    if (how == "silent") agent->server->tick(monotonic_ns() + RequestListener::kPatienceNs);
     while (agent->loop.poll(0) != 0 || agent->server->waiting() != 0) continue;
     if (how == "behind") {
       while (agent->counters.refused_device == 0) agent->loop.poll(1'000'000);
@@ -357,7 +357,7 @@ TEST_F(SessionServerTest, HangsUpOnProgramsThatSayNothing) {
   agent->run();
   EXPECT_EQ(agent->server->waiting(), 1u);
   const std::uint64_t deadline = agent->server->next_deadline();
-  EXPECT_LE(deadline, monotonic_ns() + SessionServer::kPatienceNs);
+  EXPECT_LE(deadline, monotonic_ns() + RequestListener::kPatienceNs);
   agent->server->tick(deadline - 1);
   EXPECT_FALSE(silent.closed());
   agent->server->tick(deadline);
@@ -378,8 +378,8 @@ TEST_F(SessionServerTest, BoundsTheNumberOfSilentProgramsAndServesOthers) {
     crowd.push_back(std::make_unique<TestProgram>(agent->socket()));
     if (i % 50 == 49) agent->run();
   }
-  EXPECT_LE(agent->server->waiting(), SessionServer::kMostWaiting);
-  EXPECT_GE(agent->counters.dropped_crowded, 400u - SessionServer::kMostWaiting);
+  EXPECT_LE(agent->server->waiting(), RequestListener::kMostWaiting);
+  EXPECT_GE(agent->counters.dropped_crowded, 400u - RequestListener::kMostWaiting);
   TestProgram program(agent->socket());
   const auto answer = ask(program, TestProgram::hello());
   ASSERT_TRUE(answer);

@@ -1,5 +1,5 @@
-// What epoll tells of sockets that have a lane, and of any others. One thread; sovia_epoll_threads_test.cc
-// has those with more, sovia_epoll_sets_test.cc what sets are made of.
+// What epoll tells of sockets that have a lane, and of any others. One thread; epoll_threads_test.cc
+// has those with more, epoll_sets_test.cc what sets are made of.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

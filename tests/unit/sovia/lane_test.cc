@@ -136,6 +136,37 @@ TEST(LaneStates, LeaveIsSentOnceHoweverOftenItIsAskedFor) {
   EXPECT_FALSE(pair.a.lane.broken());
 }
 
+// A peer whose direction is still up would go on through the kernel, to a socket that is closed.
+TEST(LaneStates, WhoClosesAfterItsEndHasGoneAsksThePeerToLeave) {
+  LanePair pair;
+  pair.start();
+  pair.b.put(500);
+  pair.a.lane.finish(false);
+  pair.settle();
+  EXPECT_EQ(pair.a.lane.sending(), State::kEnded);
+  EXPECT_TRUE(pair.a.lane.is_finished());
+  pair.a.lane.deafen();
+  pair.a.lane.finish(true);
+  EXPECT_FALSE(pair.a.lane.is_finished());
+  pair.settle();
+  EXPECT_TRUE(pair.a.lane.is_finished());
+  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+  EXPECT_FALSE(pair.b.lane.broken());
+}
+
+TEST(LaneStates, WhoClosesBeforeItsEndHasGoneSaysSoInIt) {
+  LanePair pair(window(1, 1));
+  pair.start();
+  while (pair.a.put(kChunkBytes) != 0) {
+  }
+  pair.a.lane.finish(false);
+  pair.a.lane.finish(true);
+  pair.drain();
+  EXPECT_TRUE(pair.a.lane.is_finished());
+  EXPECT_TRUE(pair.b.lane.peer_closed());
+  EXPECT_EQ(pair.a.wire.sent(PacketType::kLeave), 0u);
+}
+
 // A program that writes without end must not keep its FIN from going.
 TEST(LaneStates, NothingIsTakenOnceTheEndWaitsForCredits) {
   LanePair pair(window(2, 1));

@@ -10,6 +10,7 @@
 #include <xdp/libxdp.h>
 
 #include "tests/unit/xdp/fixture.h"
+#include "xdp/port_error.h"
 #include "xdp/interface_lock.h"
 #include "xdp/bpf/steering.h"
 #include "xdp/bpf/xdp_attachment.h"

@@ -17,12 +17,15 @@
 #include <vector>
 
 #include "tests/unit/xdp/fixture.h"
+#include "xdp/port_error.h"
 #include "xdp/grant/grant.h"
 #include "xdp/grant/grant_remains.h"
+#include "xdp/grant/granted_child.h"
 #include "xdp/grant/granted_port.h"
+#include "xdp/grant/macvlan_relay.h"
+#include "xdp/host_port.h"
 #include "xdp/interface.h"
-#include "xdp/local_port.h"
-#include "xdp/loopback_port.h"
+#include "xdp/port_error.h"
 
 namespace viaduct {
 namespace {
@@ -623,26 +626,30 @@ TEST_F(GrantedTest, TheAgentSpeaksForADeadProgram) {
   }
 }
 
-class LocalPortTest : public GrantedTest {
+class HostPortTest : public GrantedTest {
  protected:
   void open_agent(PortKind kind = PortKind::kXdpGeneric) {
-    agent_ = std::make_unique<LocalPort>(std::make_unique<LoopbackPort>(open("v0", kind)));
+    agent_ = std::make_unique<HostPort>(open("v0", kind));
+  }
+  void open_relay() {
+    agent_->open_relay(
+        std::make_unique<MacvlanRelay>(host_->filter, 0x88b5, agent_->lendable()));
   }
   void TearDown() override {
     agent_.reset();
     host_.reset();
     GrantedTest::TearDown();
   }
-  std::unique_ptr<Host> host_;  // outlives the desk
-  std::unique_ptr<LocalPort> agent_;
+  std::unique_ptr<Host> host_;  // outlives the relay
+  std::unique_ptr<HostPort> agent_;
 };
 
-TEST_F(LocalPortTest, ReachesAGrantedProgramAndBack) {
+TEST_F(HostPortTest, ReachesAGrantedProgramAndBack) {
   open_agent();
   host_ = std::make_unique<Host>("v0");
-  EXPECT_FALSE(agent_->has_desk());
-  agent_->open_desk(host_->filter, 0x88b5);
-  ASSERT_TRUE(agent_->has_desk());
+  EXPECT_FALSE(agent_->has_relay());
+  open_relay();
+  ASSERT_TRUE(agent_->has_relay());
   Program a(*host_), b(*host_);
   agent_->add(a.grant->address());
   for (std::uint64_t number = 1; number <= 500; ++number) {
@@ -650,9 +657,9 @@ TEST_F(LocalPortTest, ReachesAGrantedProgramAndBack) {
     Frame frame;
     ASSERT_TRUE(eventually([&] { return a.port.receive({&frame, 1}) == 1; }));
     ASSERT_EQ(number_in(frame), number);
-    ASSERT_EQ(std::memcmp(frame.data + 6, agent_->desk().data(), 6), 0);
+    ASSERT_EQ(std::memcmp(frame.data + 6, agent_->relay().data(), 6), 0);
     a.port.release({&frame, 1});
-    ASSERT_NO_FATAL_FAILURE(send_one(a.port, agent_->desk(), a.port.address(), 64, number));
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, agent_->relay(), a.port.address(), 64, number));
     pollfd state{agent_->descriptor(), POLLIN, 0};
     ASSERT_EQ(poll(&state, 1, 10'000), 1);
     ASSERT_TRUE(receive(*agent_, frame));
@@ -667,12 +674,12 @@ TEST_F(LocalPortTest, ReachesAGrantedProgramAndBack) {
   EXPECT_TRUE(is_silent(a.port));
 }
 
-TEST_F(LocalPortTest, ReachesTheWireAsBefore) {
+TEST_F(HostPortTest, ReachesTheWireAsBefore) {
   open_agent();
   host_ = std::make_unique<Host>("v0");
   const auto peer = open("v1", PortKind::kXdpGeneric);
-  for (const bool desk : {false, true}) {
-    if (desk) agent_->open_desk(host_->filter, 0x88b5);
+  for (const bool relay : {false, true}) {
+    if (relay) open_relay();
     Program a(*host_);
     agent_->add(a.grant->address());
     for (std::uint64_t number = 1; number <= 100; ++number) {
@@ -690,10 +697,10 @@ TEST_F(LocalPortTest, ReachesTheWireAsBefore) {
   EXPECT_EQ(host_->filter.counts().passed, 0u);
 }
 
-TEST_F(LocalPortTest, KeptFramesOfTheDeskAreGivenBackToIt) {
+TEST_F(HostPortTest, KeptFramesOfTheRelayAreGivenBackToIt) {
   open_agent();
   host_ = std::make_unique<Host>("v0");
-  agent_->open_desk(host_->filter, 0x88b5);
+  open_relay();
   Program a(*host_);
   const auto peer = open("v1", PortKind::kXdpGeneric);
   std::uint64_t number = 0;
@@ -702,7 +709,7 @@ TEST_F(LocalPortTest, KeptFramesOfTheDeskAreGivenBackToIt) {
     while (kept.size() < agent_->lendable()) {
       ++number;
       if (number % 2 == 0) {
-        ASSERT_NO_FATAL_FAILURE(send_one(a.port, agent_->desk(), a.port.address(), 64, number));
+        ASSERT_NO_FATAL_FAILURE(send_one(a.port, agent_->relay(), a.port.address(), 64, number));
       } else {
         ASSERT_NO_FATAL_FAILURE(send_one(*peer, kV0, kV1, 64, number));
       }
@@ -720,17 +727,17 @@ TEST_F(LocalPortTest, KeptFramesOfTheDeskAreGivenBackToIt) {
   EXPECT_EQ(c.rx_dropped_no_fill + c.rx_dropped_invalid, 0u);
 }
 
-TEST_F(LocalPortTest, WorksOverEveryKindOfPort) {
+TEST_F(HostPortTest, WorksOverEveryKindOfPort) {
   for (const PortKind kind : {PortKind::kXdpNative, PortKind::kPcap}) {
     open_agent(kind);
     host_.reset();
     host_ = std::make_unique<Host>("v0");
-    agent_->open_desk(host_->filter, 0x88b5);
+    open_relay();
     Program a(*host_);
     agent_->add(a.grant->address());
     ASSERT_NO_FATAL_FAILURE(send_one(*agent_, a.port.address(), kV0, 64, 3));
     ASSERT_EQ(next(a.port), 3u);
-    ASSERT_NO_FATAL_FAILURE(send_one(a.port, agent_->desk(), a.port.address(), 64, 4));
+    ASSERT_NO_FATAL_FAILURE(send_one(a.port, agent_->relay(), a.port.address(), 64, 4));
     ASSERT_EQ(next(*agent_), 4u);
     agent_.reset();
   }

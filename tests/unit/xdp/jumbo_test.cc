@@ -8,11 +8,14 @@
 #include <cstdarg>
 
 #include "tests/unit/xdp/fixture.h"
+#include "xdp/port_error.h"
 #include "xdp/xsk/chunk.h"
 #include "xdp/grant/grant.h"
 #include "xdp/grant/granted_port.h"
+#include "xdp/grant/macvlan_relay.h"
+#include "xdp/host_port.h"
 #include "xdp/interface.h"
-#include "xdp/local_port.h"
+#include "xdp/port_error.h"
 
 #ifndef XDP_USE_SG
 #define XDP_USE_SG (1 << 4)
@@ -310,10 +313,10 @@ TEST_F(JumboGrantTest, FramesPassBetweenHostsAndWithinOne) {
   EXPECT_EQ(a.grant->counts().too_long, 0u);
 }
 
-TEST_F(JumboGrantTest, TheDeskHasThemToo) {
+TEST_F(JumboGrantTest, TheRelayHasThemToo) {
   GrantFilter filter(query_interface("v0"), 0x88b5);
-  LocalPort agent(open("v0", PortKind::kXdpGeneric));
-  agent.open_desk(filter, 0x88b5);
+  HostPort agent(open("v0", PortKind::kXdpGeneric));
+  agent.open_relay(std::make_unique<MacvlanRelay>(filter, 0x88b5, agent.lendable()));
   Program a(filter);
   agent.add(a.port.address());
   for (std::uint64_t number = 1; number < 3000; ++number) {
@@ -325,7 +328,7 @@ TEST_F(JumboGrantTest, TheDeskHasThemToo) {
     ASSERT_TRUE(eventually([&] { return a.port.receive({&frame, 1}) == 1; })) << number;
     EXPECT_TRUE(is_right(frame, 9014, number));
     a.port.release({&frame, 1});
-    ASSERT_NO_FATAL_FAILURE(expect_passed(a.port, agent, agent.desk(), 9014, number));
+    ASSERT_NO_FATAL_FAILURE(expect_passed(a.port, agent, agent.relay(), 9014, number));
   }
 }
 
@@ -367,10 +370,11 @@ TEST_F(JumboGrantTest, WhereTheyAreRefusedFramesAreOfOneChunk) {
 
 TEST_F(JumboGrantTest, AnAgentWhoseOwnPortIsRefusedGrantsNone) {
   GrantFilter filter(query_interface("v0"), 0x88b5);
-  LocalPort agent(open("v0", PortKind::kXdpGeneric));
+  HostPort agent(open("v0", PortKind::kXdpGeneric));
   refuse_sockets = true;
-  EXPECT_THROW(agent.open_desk(filter, 0x88b5), PortError);
-  EXPECT_FALSE(agent.has_desk());
+  EXPECT_THROW(
+      agent.open_relay(std::make_unique<MacvlanRelay>(filter, 0x88b5, agent.lendable())), PortError);
+  EXPECT_FALSE(agent.has_relay());
 }
 
 }  // namespace

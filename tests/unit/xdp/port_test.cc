@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tests/unit/xdp/fixture.h"
+#include "xdp/port_error.h"
 #include "xdp/xsk/af_xdp_queue.h"
 #include "xdp/interface.h"
 

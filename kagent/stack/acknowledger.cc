@@ -1,0 +1,130 @@
+#include "kagent/stack/acknowledger.h"
+
+#include <algorithm>
+
+#include "kagent/stack/backoff.h"
+
+namespace viaduct {
+
+using state::Vi;
+using state::kNone;
+using state::kWindow;
+
+namespace {
+
+constexpr std::uint32_t kAckEvery = 32;       // frames, with room enough to wait so long
+
+constexpr std::uint8_t kSureOfReply = 2;
+constexpr std::uint64_t kStream = 10'000;         // ns between acknowledgements asked for ...
+
+constexpr std::uint64_t kHaste = 4'000;           // ... and then, how long one waits for company
+
+}  // namespace
+
+template <class World>
+std::uint16_t Acknowledger<World>::receive_window() const {
+  const std::uint32_t room = held_limit_ > root_->held ? held_limit_ - root_->held : 0;
+  return static_cast<std::uint16_t>(std::min(room, kWindow));
+}
+
+// A frame was taken; `now`: the peer waits, or there is a gap.
+template <class World>
+void Acknowledger<World>::note_ack_due(ViIndex i, bool now) {
+  Vi& vi = vis_[i];
+  ++vi.ack.unacknowledged;
+  if (now) {
+    if (vi.ack.ack_time != 0) {
+      if (!vi.ack.replied) {
+        vi.ack.reply_score = 0;
+      } else if (vi.ack.reply_score < kSureOfReply) {
+        ++vi.ack.reply_score;
+      }
+    }
+    vi.ack.ack_now = 1;
+    vi.ack.ack_time = now_;
+    vi.ack.replied = 0;
+  }
+  if ((vi.tx.listed & state::kOnAckList) == 0) {
+    vi.tx.listed |= state::kOnAckList;
+    vi.ack.ack_deadline = now_ + kAckDelay;
+    vi.ack.ack_next = root_->ack_head;
+    root_->ack_head = i;
+  }
+  if (now && vi.ack.reply_score < kSureOfReply) {
+    const std::uint64_t wait = now_ - vi.ack.acked_at < kStream ? kHaste : 0;
+    vi.ack.ack_deadline = std::min(vi.ack.ack_deadline, now_ + wait);
+  }
+}
+
+template <class World>
+unsigned Acknowledger<World>::send_due_acks() {
+  unsigned sent = 0;
+  std::uint32_t* link = &root_->ack_head;
+  while (*link != kNone) {
+    const ViIndex i = *link;
+    Vi& vi = vis_[i];
+    const bool pending = vi.session != kNone && vi.state == vip::kConnected &&
+                         (vi.ack.unacknowledged != 0 || vi.ack.ack_gap);
+    const bool late = now_ >= vi.ack.ack_deadline;
+    const bool many = vi.ack.unacknowledged >= kAckEvery / 2 &&
+                      (vi.ack.unacknowledged >= kAckEvery || receive_window() != kWindow);
+    if (pending && !vi.ack.ack_gap && !many && !late) {
+      link = &vi.ack.ack_next;
+      continue;
+    }
+    *link = vi.ack.ack_next;
+    vi.tx.listed &= static_cast<std::uint8_t>(~state::kOnAckList);
+    if (!pending) continue;
+    if (late && vi.ack.ack_now && vi.ack.reply_score == kSureOfReply) vi.ack.reply_score = 0;
+    send_ack(i);
+    ++sent;
+  }
+  return sent;
+}
+
+template <class World>
+void Acknowledger<World>::send_ack(ViIndex i) {
+  Vi& vi = vis_[i];
+  Frame frame;
+  // Without a buffer now, the next frame or the peer's timer asks again.
+  if (!frames_out_.reserve_frame(frame)) return;
+  const std::uint8_t replied = vi.ack.replied;
+  wire::Header header{};
+  header.type = wire::Type::kAck;
+  fill_header(vi, header);
+  vi.ack.replied = replied;
+  vi.ack.ack_now = 0;
+  vi.ack.ack_gap = 0;
+  vi.ack.acked_at = now_;
+  header.psn = vi.tx.send_next;
+  header.payload_length = vi.reliability == vip::kUnreliable ? 0 : wire::kSackBits / 8;
+  std::byte* bitmap = frame.data + wire::kEthernetBytes + wire::kHeaderBytes;
+  for (unsigned byte = 0; byte < header.payload_length; ++byte) {
+    unsigned bits = 0;
+    if (vi.rx.held_count != 0) {
+      for (unsigned bit = 0; bit < 8; ++bit) {
+        const std::uint32_t ahead = byte * 8 + bit + 1;
+        if (ahead < kWindow && vi.rx.received.has(vi.rx.receive_next + ahead)) bits |= 1u << bit;
+      }
+    }
+    bitmap[byte] = static_cast<std::byte>(bits);
+  }
+  ++root_->counters.acks_sent;
+  frames_out_.submit_frame(
+      frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
+}
+
+// What every frame of a connection carries. It brings the acknowledgement with it.
+template <class World>
+void Acknowledger<World>::fill_header(Vi& vi, wire::Header& header) {
+  header.vi = vi.link.peer_vi;
+  header.key = vi.link.peer_key;
+  header.ack = vi.rx.receive_next;
+  header.window =
+      vi.reliability == vip::kUnreliable ? credit_grants_.credit_for(vi) : receive_window();
+  vi.ack.unacknowledged = 0;
+  if (!vi.ack.ack_gap) vi.ack.ack_now = 0;
+  vi.ack.replied = 1;
+}
+
+}  // namespace viaduct

@@ -1,0 +1,46 @@
+// Acknowledgements of what peers send.
+//
+// They are cumulative and ride on data that goes back. A frame of their own is sent
+// - at once, when there is a gap to report or the peer asks (kFlagAckNow) and no data is likely to
+//   go back soon; in a stream of such requests one answers those of kHaste together,
+// - after kAckEvery frames, or
+// - after kAckDelay.
+// Whether data is likely to go back is learnt from what happened after earlier requests.
+#ifndef VIADUCT_KAGENT_STACK_ACKNOWLEDGER_H
+#define VIADUCT_KAGENT_STACK_ACKNOWLEDGER_H
+
+#include <cstdint>
+
+#include "kagent/stack/credit_grants.h"
+#include "kagent/stack/frames_out.h"
+#include "kagent/stack/tables.h"
+#include "kagent/stack/vi_table.h"
+
+namespace viaduct {
+
+template <class World>
+class Acknowledger : private ViTable {
+ public:
+  Acknowledger(const Tables& tables, FramesOut<World>& frames_out,
+               CreditGrants<World>& credit_grants)
+      : ViTable(tables), held_limit_(tables.held_limit), address_(tables.address),
+        ether_type_(tables.ether_type), frames_out_(frames_out), credit_grants_(credit_grants) {}
+
+  inline void note_ack_due(ViIndex vi, bool now);
+  inline unsigned send_due_acks();
+  inline void fill_header(state::Vi& vi, wire::Header& header);
+
+ private:
+  inline std::uint16_t receive_window() const;
+  void send_ack(ViIndex vi);
+
+  std::uint32_t held_limit_;
+  MacAddress address_;
+  std::uint16_t ether_type_;
+  FramesOut<World>& frames_out_;
+  CreditGrants<World>& credit_grants_;
+};
+
+}  // namespace viaduct
+
+#endif

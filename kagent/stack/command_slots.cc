@@ -1,0 +1,31 @@
+#include "kagent/stack/command_slots.h"
+
+#include <cstring>
+
+namespace viaduct {
+
+using layout::CommandBody;
+using layout::Op;
+
+template <class World>
+void CommandSlots<World>::finish(std::uint32_t session, std::uint32_t command, vip::Return result) {
+  CommandBody body{};
+  finish(session, command, result, body);
+}
+
+template <class World>
+void CommandSlots<World>::finish(std::uint32_t session, std::uint32_t command, vip::Return result,
+                                 const CommandBody& body) {
+  state::Pending& under_way = pending(session, command);
+  if (under_way.op != Op::kNone) {
+    under_way.op = Op::kNone;
+    wheel_.disarm(command_timer(session, command));
+  }
+  layout::Command& slot = views_[session].command(command);
+  std::memcpy(&slot.body, &body, sizeof body);
+  slot.body.result = result;
+  slot.state.store(layout::kFinished, std::memory_order_release);
+  wakeups_.wake_later(session, slot.sleepers);
+}
+
+}  // namespace viaduct

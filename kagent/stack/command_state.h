@@ -1,0 +1,39 @@
+// Commands that are under way, and claims.
+#ifndef VIADUCT_KAGENT_STACK_COMMAND_STATE_H
+#define VIADUCT_KAGENT_STACK_COMMAND_STATE_H
+
+#include <cstdint>
+
+#include "kagent/contract/flow.h"
+#include "kagent/contract/session_layout.h"
+#include "kagent/contract/wire.h"
+
+namespace viaduct::state {
+
+// A command that has not finished.
+struct Pending {
+  layout::Op op;             // kNone: none
+  std::uint32_t program;     // who asks
+  std::uint32_t vi;
+  std::uint32_t listener_next;  // kConnectWait: in the list of listeners
+  std::uint32_t attempts;
+  std::uint32_t notice;      // kConnectWait: kNoNotice: none
+  MacAddress answerer;       // kHostByName, over: who has said `name`; zero: nobody
+  std::uint64_t deadline;
+  layout::Address local;
+  char name[64];
+  Flow flow;                 // kVerify: as the host sees it that is asked
+  ClaimToken token;
+};
+
+// What a session may have vouched for.
+struct Claim {
+  std::uint32_t session;     // kNone: free
+  std::uint32_t next_free;
+  Flow flow;
+  ClaimToken token;
+};
+
+}  // namespace viaduct::state
+
+#endif

@@ -1,0 +1,57 @@
+// Control operations: what programs ask for through command slots.
+//
+// A command's body is copied out of the shared segment once and only the copy is looked at. A slot
+// whose command is still under way is left alone until it has finished.
+#ifndef VIADUCT_KAGENT_STACK_COMMANDS_H
+#define VIADUCT_KAGENT_STACK_COMMANDS_H
+
+#include <cstdint>
+
+#include "kagent/stack/budget.h"
+#include "kagent/stack/claim_table.h"
+#include "kagent/stack/command_slots.h"
+#include "kagent/stack/completions.h"
+#include "kagent/stack/connections.h"
+#include "kagent/stack/memory_table.h"
+#include "kagent/stack/name_service.h"
+#include "kagent/stack/processes.h"
+#include "kagent/stack/tables.h"
+#include "kagent/stack/vi_table.h"
+#include "kagent/stack/virtual_interfaces.h"
+
+namespace viaduct {
+
+template <class World>
+class Commands : private ViTable {
+ public:
+  Commands(const Tables& tables, Budget& budget, CommandSlots<World>& command_slots,
+           const MemoryTable<World>& memory_table, Completions<World>& completions,
+           VirtualInterfaces<World>& virtual_interfaces, Connections<World>& connections,
+           NameService<World>& name_service, ClaimTable<World>& claim_table,
+           Processes<World>& processes)
+      : ViTable(tables), programs_(tables.programs), budget_(budget), command_slots_(command_slots),
+        memory_table_(memory_table), completions_(completions),
+        virtual_interfaces_(virtual_interfaces), connections_(connections),
+        name_service_(name_service), claim_table_(claim_table), processes_(processes) {}
+
+  void run_command(std::uint32_t session, std::uint32_t command);
+  void cancel_command(std::uint32_t session, std::uint32_t command, vip::Return result);
+  void command_timeout(std::uint32_t session, std::uint32_t command);
+  void drop_commands(std::uint32_t program);
+
+ private:
+  state::Program* programs_;
+  Budget& budget_;
+  CommandSlots<World>& command_slots_;
+  MemoryTable<World> memory_table_;
+  Completions<World>& completions_;
+  VirtualInterfaces<World>& virtual_interfaces_;
+  Connections<World>& connections_;
+  NameService<World>& name_service_;
+  ClaimTable<World>& claim_table_;
+  Processes<World>& processes_;
+};
+
+}  // namespace viaduct
+
+#endif

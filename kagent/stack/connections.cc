@@ -1,0 +1,772 @@
+#include "kagent/stack/connections.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kagent/stack/backoff.h"
+#include "kagent/stack/connect_body.h"
+
+namespace viaduct {
+
+using layout::CommandBody;
+using layout::Op;
+using state::Request;
+using state::RequestState;
+using state::Vi;
+using state::kNone;
+using wire::Type;
+
+namespace {
+
+constexpr std::uint64_t kAcceptTime = 1000 * kMs;    // ACCEPT is repeated that long
+
+constexpr std::uint64_t kPollTime = 5 * kMs;  // a wait without a timeout, if others hold requests
+
+bool same(const layout::Address& wanted, const wire::ConnectBody& body) {
+  return wanted.discriminator_length == body.remote_length &&
+         std::memcmp(wanted.discriminator, body.remote.data(), body.remote_length) == 0;
+}
+
+layout::ViAttributes attributes_of(const wire::ConnectBody& body) {
+  return {body.reliability, body.max_transfer, 0,
+          (body.rdma_flags & wire::kRdmaWriteEnabled) != 0 ? 1u : 0u,
+          (body.rdma_flags & wire::kRdmaReadEnabled) != 0 ? 1u : 0u};
+}
+
+constexpr std::uint32_t kFlushedAtOnce = 64;  // when the peer has ended the connection
+
+bool same(const layout::Address& address, const std::byte* discriminator, std::size_t length) {
+  return address.discriminator_length == length &&
+         std::memcmp(address.discriminator, discriminator, length) == 0;
+}
+
+}  // namespace
+
+template <class World>
+void Connections<World>::on_connect_request(const wire::Decoded& frame) {
+  StackCounters& count = root_->counters;
+  wire::ConnectBody body;
+  if (!wire::decode(frame.payload, body) || body.remote_length > layout::kMaxDiscriminator ||
+      body.local_length > layout::kMaxDiscriminator) {
+    ++count.drop_bad_body;
+    return;
+  }
+  const bool proven = request_proof_.is_proven(frame, body);
+  const bool trusted = proven || !request_proof_.must_prove();
+  body.credit = frame.header.window;
+  std::uint32_t r = connect_requests_.find_request(frame.source, body);
+  if (r != kNone) {
+    Request& request = requests_[r];
+    if (proven) request_proof_.note_proven(request);
+    switch (request.state) {
+      case RequestState::kHeld:
+        if (forwarding_.move_request(frame.source, body)) return connect_requests_.drop_request(r);
+        if (request.proven || trusted) {
+          forwarding_.send_request_answer(request, Type::kConnectHeld, 0);
+        } else {
+          request_proof_.ask_for_proof(frame.source, body);
+        }
+        break;
+      case RequestState::kMatched:
+        forwarding_.send_request_answer(request, Type::kConnectHeld, 1);
+        break;
+      case RequestState::kAccepting: send_connect_accept(request.vi); break;
+      default: ++count.drop_duplicate; return;
+    }
+    connect_requests_.touch_request(r);
+    return;
+  }
+  const ViIndex known = peer_table_.find_by_peer_key(frame.source, body.vi, body.key);
+  if (known != kNone) {
+    ++count.drop_duplicate;
+    if ((body.rdma_flags & wire::kPeerToPeer) && vis_[known].link.peer_linked) {
+      vis_[known].link.remote_request = body.request;
+      send_connect_accept(known);
+    }
+    return;
+  }
+  const bool peer_to_peer = (body.rdma_flags & wire::kPeerToPeer) != 0;
+  if (trusted && peer_to_peer && on_peer_request(frame, body)) return;
+
+  std::uint32_t listener = peer_to_peer ? kNone : root_->listeners;
+  while (listener != kNone && !same(pendings_[listener].local, body)) {
+    listener = pendings_[listener].listener_next;
+  }
+  if (listener == kNone && forwarding_.move_request(frame.source, body)) return;
+  if (!trusted) return request_proof_.ask_for_proof(frame.source, body);
+  r = connect_requests_.new_request();
+  if (r == kNone) {
+    ++count.drop_request_table_full;
+    return;
+  }
+  connect_requests_.hold_request(r, frame.source, body, proven);
+  if (listener != kNone) {
+    const std::uint32_t session = listener / layout::kCommands;
+    const std::uint32_t command = listener % layout::kCommands;
+    unlisten(session, command);
+    return deliver_request(r, session, command);
+  }
+  // A notice that was put up since we looked may not have been announced to us: now it will be.
+  if (root_->held_requests == 1 && forwarding_.move_request(frame.source, body)) {
+    return connect_requests_.drop_request(r);
+  }
+  forwarding_.send_request_answer(requests_[r], Type::kConnectHeld, 0);
+}
+
+template <class World>
+void Connections<World>::connect_wait(std::uint32_t session, std::uint32_t command,
+                                      const CommandBody& body) {
+  state::Pending& waiting = command_slots_.pending(session, command);
+  for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
+    const Request& request = requests_[r];
+    budget_.charge(1);
+    if (request.state != RequestState::kHeld || !same(body.local, request.body) ||
+        (request.body.rdma_flags & wire::kPeerToPeer) ||
+        (request_proof_.must_prove() && !request.proven)) {
+      continue;
+    }
+    waiting.op = Op::kConnectWait;
+    return deliver_request(r, session, command);
+  }
+  waiting.notice = environment_.put_up(body.local, false);
+  std::uint64_t timeout_ms = body.timeout_ms;
+  if (timeout_ms == 0) {
+    // Requests may be held by somebody else, who needs a moment to hear that we ask for them.
+    if (waiting.notice == layout::kNoNotice) {
+      return command_slots_.finish(session, command, vip::kTimeout);
+    }
+    timeout_ms = kPollTime / kMs;
+  }
+  waiting.op = Op::kConnectWait;
+  waiting.local = body.local;
+  waiting.listener_next = kNone;
+  const std::uint32_t self = session * layout::kCommands + command;
+  if (root_->listeners == kNone) {
+    root_->listeners = self;
+  } else {
+    pendings_[root_->listeners_tail].listener_next = self;
+  }
+  root_->listeners_tail = self;
+  if (timeout_ms < ~0ull / kMs / 4) {
+    wheel_.arm(command_timer(session, command), now_ + timeout_ms * kMs);
+  }
+}
+
+template <class World>
+void Connections<World>::unlisten(std::uint32_t session, std::uint32_t command) {
+  const std::uint32_t self = session * layout::kCommands + command;
+  const std::uint32_t notice = pendings_[self].notice;
+  if (notice != layout::kNoNotice) environment_.take_down(notice);
+  std::uint32_t previous = kNone;
+  for (std::uint32_t l = root_->listeners; l != kNone; l = pendings_[l].listener_next) {
+    if (l == self) {
+      const std::uint32_t next = pendings_[l].listener_next;
+      if (previous == kNone) {
+        root_->listeners = next;
+      } else {
+        pendings_[previous].listener_next = next;
+      }
+      if (root_->listeners_tail == self) root_->listeners_tail = previous;
+      return;
+    }
+    previous = l;
+  }
+}
+
+template <class World>
+void Connections<World>::deliver_request(std::uint32_t r, std::uint32_t session,
+                                         std::uint32_t command) {
+  Request& request = requests_[r];
+  connect_requests_.count_held(-1);
+  request.state = RequestState::kMatched;
+  request.session = session;
+  request.program = command_slots_.pending(session, command).program;
+  CommandBody out{};
+  out.op = Op::kConnectWait;
+  std::memcpy(out.remote.host, request.body.host.data(), request.body.host.size());
+  out.remote.discriminator_length = request.body.local_length;
+  std::memcpy(out.remote.discriminator, request.body.local.data(), request.body.local_length);
+  out.vi_attributes = viaduct::attributes_of(request.body);
+  out.handle = request.handle(r);
+  command_slots_.finish(session, command, vip::kSuccess, out);
+}
+
+template <class World>
+vip::Return Connections<World>::connect_reject(std::uint32_t session, const CommandBody& body) {
+  Request* request = connect_requests_.request_of_handle(session, body.handle);
+  if (request == nullptr || request->state == RequestState::kAccepting) {
+    return vip::kInvalidParameter;
+  }
+  if (request->state == RequestState::kDone) {
+    connect_requests_.release_request(requests_.index(*request));
+    return vip::kTimeout;
+  }
+  forwarding_.send_request_answer(*request, Type::kConnectReject, 0);
+  connect_requests_.release_request(requests_.index(*request));
+  connect_requests_.bury_request(requests_.index(*request));
+  return vip::kSuccess;
+}
+
+template <class World>
+void Connections<World>::connect_accept(std::uint32_t session, std::uint32_t command,
+                                        const CommandBody& body) {
+  Request* request = connect_requests_.request_of_handle(session, body.handle);
+  Vi* vi = find_vi(session, body.vi, body.generation);
+  if (request == nullptr || vi == nullptr || request->state == RequestState::kAccepting) {
+    return command_slots_.finish(session, command, vip::kInvalidParameter);
+  }
+  if (request->state == RequestState::kDone) {
+    connect_requests_.release_request(requests_.index(*request));
+    return command_slots_.finish(session, command, vip::kTimeout);
+  }
+  if (vi->state != vip::kIdle) return command_slots_.finish(session, command, vip::kInvalidState);
+  if (vi->reliability != request->body.reliability) {
+    return command_slots_.finish(session, command, vip::kInvalidReliabilityLevel);
+  }
+  if (vi->max_transfer != request->body.max_transfer) {
+    return command_slots_.finish(session, command, vip::kInvalidMtu);
+  }
+  begin_attempt(body.vi);
+  if (!peer_table_.link(body.vi, request->source, request->body)) {
+    return command_slots_.finish(session, command, vip::kErrorResource);
+  }
+  request->state = RequestState::kAccepting;
+  request->vi = body.vi;
+  vi->link.accepting = 1;
+  vi->link.request = requests_.index(*request);
+  vi->link.remote_request = request->body.request;
+  vi->link.command = command;
+  vi->link.connect_deadline = now_ + kAcceptTime;
+  command_slots_.pending(session, command).op = Op::kConnectAccept;
+  command_slots_.pending(session, command).vi = body.vi;
+  virtual_interfaces_.set_state(body.vi, vip::kConnectPending);
+  send_connect_accept(body.vi);
+  wheel_.arm(vi_timer(body.vi), now_ + repeat_after(0));
+}
+
+template <class World>
+void Connections<World>::send_connect_accept(ViIndex i) {
+  Vi& vi = vis_[i];
+  Frame frame;
+  if (!frames_out_.reserve_frame(frame)) return;
+  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_, limits_.checksum);
+  body.request = vi.link.remote_request;
+  wire::Header header{};
+  header.type = Type::kConnectAccept;
+  header.window = credit_grants_.standing_credit();
+  header.vi = vi.link.peer_vi;
+  header.key = vi.link.peer_key;
+  header.payload_length = static_cast<std::uint16_t>(
+      wire::encode(body, frame.data + wire::kEthernetBytes + wire::kHeaderBytes));
+  frames_out_.submit_frame(
+      frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
+}
+
+template <class World>
+void Connections<World>::begin_attempt(ViIndex i) {
+  Vi& vi = vis_[i];
+  virtual_interfaces_.reset_transfer(i);
+  vi.link.local_key = environment_.random();
+  vi.tx.send_next = vi.tx.send_una = static_cast<std::uint32_t>(environment_.random());
+  vi.link.attempts = 0;
+  vi.link.accepting = 0;
+  vi.link.peer_to_peer = 0;
+  vi.link.peer_linked = 0;
+  view(vi).vi(i).status.error.store(0, std::memory_order_relaxed);
+}
+
+template <class World>
+void Connections<World>::connect_request(std::uint32_t session, std::uint32_t command,
+                                         const CommandBody& body) {
+  Vi* vi = find_vi(session, body.vi, body.generation);
+  if (vi == nullptr || body.timeout_ms == 0) {
+    return command_slots_.finish(session, command, vip::kInvalidParameter);
+  }
+  if (vi->state != vip::kIdle) return command_slots_.finish(session, command, vip::kInvalidState);
+  MacAddress address;
+  std::memcpy(address.data(), body.remote.host, address.size());
+  if (!peer_table_.reachable(address)) {
+    return command_slots_.finish(session, command, vip::kNotReachable);
+  }
+  begin_attempt(body.vi);
+  attempts_[body.vi].local = body.local;
+  attempts_[body.vi].remote = body.remote;
+  request_targets_.begin_asking(body.vi);
+  vi->link.request = root_->next_request_number++;
+  vi->link.command = command;
+  vi->link.connect_deadline =
+      body.timeout_ms < ~0ull / kMs / 4 ? now_ + body.timeout_ms * kMs : TimerWheel::kNever;
+  command_slots_.pending(session, command).op = Op::kConnectRequest;
+  command_slots_.pending(session, command).vi = body.vi;
+  virtual_interfaces_.set_state(body.vi, vip::kConnectPending);
+  request_targets_.ask_known_way(body.vi);
+  request_targets_.send_connect_requests(body.vi);
+  wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->link.connect_deadline));
+}
+
+// The timer of a VI whose connection is pending.
+template <class World>
+void Connections<World>::attempt_timeout(ViIndex i) {
+  Vi& vi = vis_[i];
+  if (vi.session == kNone || vi.state != vip::kConnectPending) return;
+  if (now_ >= vi.link.connect_deadline) {
+    if (vi.link.accepting && !requests_[vi.link.request].proven) request_proof_.suspect();
+    return fail_attempt(i, vi.link.accepting || vi.link.peer_to_peer
+                               ? vip::kTimeout
+                               : request_targets_.unanswered(i));
+  }
+  ++vi.link.attempts;
+  if (vi.link.attempts > 100) vi.link.attempts = 100;
+  if (vi.link.accepting || vi.link.peer_linked) {
+    send_connect_accept(i);
+  } else {
+    if (vi.link.peer_to_peer) put_up_peer_notice(i);
+    request_targets_.send_connect_requests(i);
+  }
+  wheel_.arm(vi_timer(i),
+             std::min(now_ + repeat_after(vi.link.attempts), vi.link.connect_deadline));
+}
+
+// Back to Idle; what was posted stays posted.
+template <class World>
+void Connections<World>::fail_attempt(ViIndex i, vip::Return result) {
+  Vi& vi = vis_[i];
+  wheel_.disarm(vi_timer(i));
+  if (vi.link.peer_to_peer) return end_peer_attempt(i, result);
+  if (vi.link.accepting) {
+    connect_requests_.release_request(vi.link.request);
+    connect_requests_.bury_request(vi.link.request);
+    peer_table_.unlink(i);
+    vi.link.accepting = 0;
+  } else {
+    request_targets_.take_back(i);
+  }
+  const std::uint32_t command = vi.link.command;
+  vi.link.command = kNone;
+  virtual_interfaces_.set_state(i, vip::kIdle);
+  if (command != kNone) command_slots_.finish(vi.session, command, result);
+}
+
+template <class World>
+void Connections<World>::on_connect_accept(const wire::Decoded& frame) {
+  StackCounters& count = root_->counters;
+  wire::ConnectBody body;
+  if (!wire::decode(frame.payload, body)) {
+    ++count.drop_bad_body;
+    return;
+  }
+  body.credit = frame.header.window;
+  const std::uint32_t i = frame.header.vi;
+  if (i < vis_.fresh()) {
+    Vi& vi = vis_[i];
+    const bool ours = vi.session != kNone && vi.link.local_key == frame.header.key &&
+                      vi.link.request == body.request && !vi.link.accepting;
+    // Once the peer is known, nobody else will do.
+    const bool peers = vi.link.peer_address == frame.source && vi.link.peer_key == body.key;
+    if (ours && vi.state == vip::kConnected && peers) {
+      return frames_out_.send_short(Type::kConnectConfirm, vi.link.peer_address, vi.link.peer_vi,
+                                    vi.link.peer_key, vi.tx.send_next, vi.rx.receive_next, 0);
+    }
+    const bool met = vi.link.peer_linked != 0;
+    if (ours && vi.state == vip::kConnectPending && (!met || peers)) {
+      if (vi.link.peer_to_peer && !met) {
+        unlist_peer_attempt(i);
+        attempts_[i].peer = viaduct::attributes_of(body);
+      }
+      if (!met && !peer_table_.link(i, frame.source, body)) {
+        if (vi.link.peer_to_peer) list_peer_attempt(i);
+        return fail_attempt(i, vip::kErrorResource);
+      }
+      if (vi.link.peer_to_peer) vi.link.peer_linked = 1;
+      if (!met) {
+        request_targets_.forget_asked(i, frame.source);
+        request_targets_.take_back(i);
+        if (!vi.link.peer_to_peer) request_targets_.remember_way(i, frame.source);
+      }
+      // Between peers, establish() finishes a command that waits.
+      const std::uint32_t command = vi.link.peer_to_peer ? kNone : vi.link.command;
+      establish(i);
+      frames_out_.send_short(Type::kConnectConfirm, vi.link.peer_address, vi.link.peer_vi,
+                             vi.link.peer_key, vi.tx.send_next, vi.rx.receive_next, 0);
+      CommandBody out{};
+      out.op = Op::kConnectRequest;
+      out.vi_attributes = viaduct::attributes_of(body);
+      if (command != kNone) command_slots_.finish(vi.session, command, vip::kSuccess, out);
+      return;
+    }
+    // Whom we have met may turn out to be gone; then it is this one, who will say so again. A reset
+    // would end what is about to stand.
+    if (ours && vi.state == vip::kConnectPending) {
+      ++count.drop_stale_answer;
+      return;
+    }
+  }
+  ++count.drop_stale_answer;
+  disconnects_.send_reset(frame);
+}
+
+template <class World>
+void Connections<World>::on_connect_confirm(const wire::Decoded& frame) {
+  if (Vi* vi = peer_table_.vi_for(frame, true)) {
+    if (vi->state == vip::kConnectPending) establish(frame.header.vi);
+  }
+}
+
+// CONNECT_REJECT, CONNECT_HELD and CONNECT_MOVED, the answers of those that were asked; and
+// CONNECT_REJECT for kToRequest, with which a requester takes its request back.
+template <class World>
+void Connections<World>::on_connect_answer(const wire::Decoded& frame) {
+  const wire::Header& header = frame.header;
+  if (header.type == Type::kConnectReject && header.vi == kToRequest) {
+    wire::ConnectBody wanted{};
+    wanted.key = header.key;
+    wanted.request = header.psn;
+    const std::uint32_t r = connect_requests_.find_request(frame.source, wanted);
+    if (r == kNone) return;
+    switch (requests_[r].state) {
+      case RequestState::kAccepting: fail_attempt(requests_[r].vi, vip::kTimeout); break;
+      case RequestState::kHeld:
+      case RequestState::kMatched:
+        connect_requests_.bury_request(r);
+        break;
+      default: break;
+    }
+    return;
+  }
+  if (header.vi < vis_.fresh()) {
+    Vi& vi = vis_[header.vi];
+    if (vi.session != kNone && vi.state == vip::kConnectPending && !vi.link.accepting &&
+        vi.link.local_key == header.key && vi.link.request == header.psn) {
+      if (header.type == Type::kConnectMoved) return request_targets_.on_moved(header.vi, frame);
+      if (header.type == Type::kConnectReject) {
+        request_targets_.forget_asked(header.vi, frame.source);
+        // Between peers the reason is a conflict of attributes.
+        const bool conflict = vi.link.peer_to_peer && (header.immediate == vip::kInvalidMtu ||
+                                                  header.immediate ==
+                                                      vip::kInvalidReliabilityLevel);
+        return fail_attempt(header.vi, conflict ? static_cast<vip::Return>(header.immediate)
+                                                : vip::kReject);
+      }
+      if (state::Asked* asked = request_targets_.ask_too(header.vi, frame.source)) {
+        asked->answer = header.immediate == 0 ? state::Answer::kHeld : state::Answer::kTaken;
+        asked->unanswered = 0;
+        asked->may_keep = 1;
+      }
+      return;
+    }
+  }
+  ++root_->counters.drop_stale_answer;
+}
+
+// Pending becomes Connected. On the accepting side this also ends the request and the command.
+template <class World>
+void Connections<World>::establish(ViIndex i) {
+  Vi& vi = vis_[i];
+  wheel_.disarm(vi_timer(i));
+  // What was posted too early is not sent, also when its doorbell has not been answered yet.
+  completions_.flush_sends(i);
+  virtual_interfaces_.set_state(i, vip::kConnected);
+  ++root_->counters.connections_opened;
+  if (vi.link.peer_to_peer) return end_peer_attempt(i, vip::kSuccess);
+  const std::uint32_t command = vi.link.command;
+  vi.link.command = kNone;
+  if (!vi.link.accepting) return;
+  vi.link.accepting = 0;
+  connect_requests_.release_request(vi.link.request);
+  connect_requests_.bury_request(vi.link.request);
+  if (command != kNone) command_slots_.finish(vi.session, command, vip::kSuccess);
+}
+
+template <class World>
+vip::Return Connections<World>::disconnect(std::uint32_t session, const CommandBody& body) {
+  if (find_vi(session, body.vi, body.generation) == nullptr) return vip::kInvalidParameter;
+  end_connection(body.vi, End::kLocal, 0);
+  return vip::kSuccess;
+}
+
+template <class World>
+void Connections<World>::end_connection(ViIndex i, End end, std::uint32_t error,
+                                        std::uint32_t refused_psn, std::uint32_t reason,
+                                        std::uint32_t index) {
+  Vi& vi = vis_[i];
+  const bool by_us = end == End::kLocal || end == End::kGone;
+  switch (vi.state) {
+    case vip::kIdle: return;
+    case vip::kConnectPending:
+      return fail_attempt(i, by_us ? vip::kInvalidState : vip::kTimeout);
+    case vip::kError:
+      if (end == End::kLocal) {
+        completions_.flush_queues(i);
+        virtual_interfaces_.set_state(i, vip::kIdle);
+      }
+      return;
+    default: break;
+  }
+  wheel_.disarm(vi_timer(i));
+  StackCounters& count = root_->counters;
+  if (by_us) {
+    disconnects_.say_goodbye(vi, vi.tx.send_next, 0);
+    ++count.connections_closed;
+    virtual_interfaces_.set_state(i, vip::kIdle);
+  } else {
+    if (end == End::kFailed) disconnects_.say_goodbye(vi, refused_psn, reason, index);
+    ++(end == End::kRemote ? count.connections_closed : count.connections_lost);
+    view(vi).vi(i).status.error.store(1 + error, std::memory_order_relaxed);
+    virtual_interfaces_.set_state(i, vip::kError);
+    report_end(i, end, error);
+  }
+  // A program posts first and looks at the state then; we do it the other way round.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  peer_table_.unlink(i);
+  placer_.flush_of(i);
+  // A program that has asked for it finds all of them; one that is gone looks at none.
+  if (end != End::kGone) {
+    completions_.flush_queues(i, by_us ? layout::kRingEntries : kFlushedAtOnce);
+  }
+  virtual_interfaces_.reset_transfer(i);
+}
+
+// What the program hears of the end of a connection that it has not ended itself.
+template <class World>
+void Connections<World>::report_end(ViIndex i, End end, std::uint32_t error) {
+  Vi& vi = vis_[i];
+  if (error != vip::kConnectionLost) completions_.report(i, error);
+  if (vi.rx.in_message && vi.rx.message_op == wire::kOpRdmaWrite) {
+    completions_.report(i, vip::kRdmaWriteAbort);
+  }
+  if (end == End::kLost && vi.tx.send.completed != vi.tx.send.taken &&
+      vi.reliability != vip::kUnreliable) {
+    // Of the messages that were not acknowledged the first tells why.
+    vi.tx.failed_slot = in_flight(i, vi.tx.send.completed).slot;
+    vi.tx.failed_status = vip::kFlushedError | vip::kTransportError;
+    for (std::uint32_t p = vi.tx.send.completed; p != vi.tx.send.taken; ++p) {
+      const std::uint16_t op = in_flight(i, p).op;
+      if (op == layout::kOpSend) continue;
+      completions_.report(i, vip::kRdmaTransport, {0, op, 0});
+      break;
+    }
+  }
+  const bool orderly = end == End::kRemote && vi.tx.failed_slot == kNone;
+  completions_.report(i, vip::kConnectionLost,
+                      {0, 0, orderly ? layout::kEventOrderly : std::uint8_t{0}});
+}
+
+template <class World>
+void Connections<World>::on_disconnect(const wire::Decoded& frame) {
+  const wire::Header& header = frame.header;
+  // Answered also when the connection is unknown: it may be over already.
+  frames_out_.send_short(Type::kDisconnectAck, frame.source, header.vi, header.key, 0, 0, 0);
+  Vi* vi = peer_table_.vi_for(frame, true);
+  if (vi == nullptr) return;
+  if (vi->state == vip::kConnectPending) establish(header.vi);
+  if (vi->reliability != vip::kUnreliable) {
+    loss_recovery_.take_ack(header.vi, header.ack, vi->tx.peer_window);
+  }
+  if (vi->state == vip::kConnected) {
+    if (header.immediate != 0) {
+      send_queue_.note_refusal(header.vi, header.psn, header.offset, header.immediate);
+    }
+    end_connection(header.vi, End::kRemote, vip::kConnectionLost);
+  }
+}
+
+template <class World>
+vip::Return Connections<World>::peer_request(std::uint32_t session, const CommandBody& body) {
+  Vi* vi = find_vi(session, body.vi, body.generation);
+  if (vi == nullptr || body.timeout_ms == 0) return vip::kInvalidParameter;
+  if (vi->state != vip::kIdle) return vip::kInvalidState;
+  begin_attempt(body.vi);
+  attempts_[body.vi].local = body.local;
+  attempts_[body.vi].remote = body.remote;
+  attempts_[body.vi].peer = {};
+  request_targets_.begin_asking(body.vi);
+  vi->link.request = root_->next_request_number++;
+  vi->link.command = kNone;
+  vi->link.peer_to_peer = 1;
+  vi->link.peer_result = vip::kNotDone;
+  vi->link.connect_deadline =
+      body.timeout_ms < ~0ull / kMs / 4 ? now_ + body.timeout_ms * kMs : TimerWheel::kNever;
+  virtual_interfaces_.set_state(body.vi, vip::kConnectPending);
+  list_peer_attempt(body.vi);
+  MacAddress host;
+  std::memcpy(host.data(), body.remote.host, host.size());
+  if (!peer_table_.reachable(host)) {
+    end_peer_attempt(body.vi, vip::kNotReachable);
+    return vip::kSuccess;
+  }
+  wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->link.connect_deadline));
+  request_targets_.send_connect_requests(body.vi);
+  meet_held_peer(body.vi);
+  return vip::kSuccess;
+}
+
+// The other half may have come before this one.
+template <class World>
+void Connections<World>::meet_held_peer(ViIndex i) {
+  for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
+    const state::Request& request = requests_[r];
+    if (request.state != RequestState::kHeld || !awaits(i, request.body)) continue;
+    if (request_proof_.must_prove() && !request.proven) continue;
+    const wire::ConnectBody theirs = request.body;
+    const MacAddress source = request.source;
+    connect_requests_.drop_request(r);
+    return meet_peer(i, source, theirs);
+  }
+}
+
+// What was met was the half of an attempt that is over, as its maker says: the half of the next one
+// may come, or wait here already. If each side took the other's past for the end of its own attempt,
+// two that try again and again could miss each other for ever.
+template <class World>
+void Connections<World>::leave_peer(ViIndex i) {
+  Vi& vi = vis_[i];
+  peer_table_.unlink(i);
+  vi.link.peer_linked = 0;
+  vi.link.attempts = 0;
+  attempts_[i].peer = {};
+  list_peer_attempt(i);
+  request_targets_.begin_asking(i);
+  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.link.connect_deadline));
+  meet_held_peer(i);
+}
+
+// Whether this VI's attempt and that request are the two halves of one connection.
+template <class World>
+bool Connections<World>::awaits(ViIndex i, const wire::ConnectBody& body) const {
+  const Vi& vi = vis_[i];
+  const state::Attempt& attempt = attempts_[i];
+  return (body.rdma_flags & wire::kPeerToPeer) &&
+         std::memcmp(attempt.remote.host, body.host.data(), body.host.size()) == 0 &&
+         body.key != vi.link.local_key &&
+         same(attempt.remote, body.local.data(), body.local_length) &&
+         same(attempt.local, body.remote.data(), body.remote_length);
+}
+
+template <class World>
+bool Connections<World>::on_peer_request(const wire::Decoded& frame,
+                                         const wire::ConnectBody& body) {
+  for (ViIndex i = root_->peer_attempts; i != kNone; i = vis_[i].link.peer_next) {
+    if (!awaits(i, body)) continue;
+    meet_peer(i, frame.source, body);
+    return true;
+  }
+  return false;
+}
+
+template <class World>
+void Connections<World>::meet_peer(ViIndex i, const MacAddress& source,
+                                   const wire::ConnectBody& body) {
+  Vi& vi = vis_[i];
+  vip::Return conflict = vip::kSuccess;
+  if (vi.reliability != body.reliability) {
+    conflict = vip::kInvalidReliabilityLevel;
+  } else if (vi.max_transfer != body.max_transfer) {
+    conflict = vip::kInvalidMtu;
+  }
+  if (conflict != vip::kSuccess) {
+    frames_out_.send_short(wire::Type::kConnectReject, source, body.vi, body.key, body.request, 0,
+                           conflict);
+    request_targets_.forget_asked(i, source);
+    return end_peer_attempt(i, conflict);
+  }
+  unlist_peer_attempt(i);
+  if (!peer_table_.link(i, source, body)) {
+    list_peer_attempt(i);
+    return end_peer_attempt(i, vip::kErrorResource);
+  }
+  vi.link.peer_linked = 1;
+  request_targets_.forget_asked(i, source);
+  request_targets_.take_back(i);
+  vi.link.remote_request = body.request;
+  attempts_[i].peer = {body.reliability, body.max_transfer, 0,
+                       (body.rdma_flags & wire::kRdmaWriteEnabled) != 0 ? 1u : 0u,
+                       (body.rdma_flags & wire::kRdmaReadEnabled) != 0 ? 1u : 0u};
+  send_connect_accept(i);
+}
+
+// The attempt is over; its result stays until the program fetches it.
+template <class World>
+void Connections<World>::end_peer_attempt(ViIndex i, vip::Return result) {
+  Vi& vi = vis_[i];
+  if (result != vip::kSuccess) {
+    wheel_.disarm(vi_timer(i));
+    if (vi.link.peer_linked) {
+      peer_table_.unlink(i);
+    } else {
+      unlist_peer_attempt(i);
+      request_targets_.take_back(i);
+    }
+    vi.link.peer_linked = 0;
+    virtual_interfaces_.set_state(i, vip::kIdle);
+  }
+  vi.link.peer_result = result;
+  const std::uint32_t command = vi.link.command;
+  vi.link.command = kNone;
+  if (command == kNone) return;
+  vi.link.peer_to_peer = 0;
+  CommandBody out{};
+  out.op = Op::kPeerWait;
+  out.vi_attributes = attempts_[i].peer;
+  command_slots_.finish(vi.session, command, result, out);
+}
+
+template <class World>
+vip::Return Connections<World>::peer_done(std::uint32_t session, CommandBody& body) {
+  Vi* vi = find_vi(session, body.vi, body.generation);
+  if (vi == nullptr) return vip::kInvalidParameter;
+  if (!vi->link.peer_to_peer) return vip::kInvalidState;
+  const auto result = static_cast<vip::Return>(vi->link.peer_result);
+  if (result == vip::kNotDone) return result;
+  vi->link.peer_to_peer = 0;
+  body.vi_attributes = attempts_[body.vi].peer;
+  return result;
+}
+
+template <class World>
+void Connections<World>::peer_wait(std::uint32_t session, std::uint32_t command,
+                                   CommandBody& body) {
+  const vip::Return result = peer_done(session, body);
+  if (result != vip::kNotDone) return command_slots_.finish(session, command, result, body);
+  Vi& vi = vis_[body.vi];
+  if (vi.link.command != kNone) return command_slots_.finish(session, command, vip::kInvalidState);
+  vi.link.command = command;
+  command_slots_.pending(session, command).op = Op::kPeerWait;
+  command_slots_.pending(session, command).vi = body.vi;
+}
+
+template <class World>
+void Connections<World>::list_peer_attempt(ViIndex i) {
+  Vi& vi = vis_[i];
+  vi.link.peer_previous = kNone;
+  vi.link.peer_next = root_->peer_attempts;
+  if (vi.link.peer_next != kNone) vis_[vi.link.peer_next].link.peer_previous = i;
+  root_->peer_attempts = i;
+  vi.link.notice = layout::kNoNotice;
+  put_up_peer_notice(i);
+}
+
+// So that the other side's request finds its way to us. Tried again when there was no room.
+template <class World>
+void Connections<World>::put_up_peer_notice(ViIndex i) {
+  if (vis_[i].link.notice != layout::kNoNotice) return;
+  layout::Address awaited = attempts_[i].local;
+  std::memcpy(awaited.host, attempts_[i].remote.host, sizeof awaited.host);
+  vis_[i].link.notice = environment_.put_up(awaited, true);
+}
+
+template <class World>
+void Connections<World>::unlist_peer_attempt(ViIndex i) {
+  Vi& vi = vis_[i];
+  if (vi.link.notice != layout::kNoNotice) environment_.take_down(vi.link.notice);
+  vi.link.notice = layout::kNoNotice;
+  if (vi.link.peer_next != kNone) {
+    vis_[vi.link.peer_next].link.peer_previous = vi.link.peer_previous;
+  }
+  if (vi.link.peer_previous != kNone) {
+    vis_[vi.link.peer_previous].link.peer_next = vi.link.peer_next;
+  } else {
+    root_->peer_attempts = vi.link.peer_next;
+  }
+}
+
+}  // namespace viaduct

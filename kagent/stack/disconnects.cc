@@ -1,0 +1,81 @@
+#include "kagent/stack/disconnects.h"
+
+#include "kagent/stack/backoff.h"
+
+namespace viaduct {
+
+using state::Vi;
+using state::kBucketMask;
+using state::kNone;
+using wire::Type;
+
+namespace {
+
+constexpr std::uint32_t kGoodbyeTries = 12;  // more than half a second
+
+}  // namespace
+
+template <class World>
+void Disconnects<World>::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint32_t reason,
+                                     std::uint32_t index) {
+  const std::uint32_t g = goodbyes_.take();
+  if (g == kNone) {
+    // If this is lost, the peer learns it from the reset that answers its next frame or probe.
+    return frames_out_.send_short(Type::kDisconnect, vi.link.peer_address, vi.link.peer_vi,
+                                  vi.link.peer_key, psn, vi.rx.receive_next, reason, index);
+  }
+  state::Goodbye& goodbye = goodbyes_[g];
+  std::uint32_t& bucket = goodbye_buckets_[vi.link.peer_key & kBucketMask];
+  goodbye = {vi.link.peer_address, 1,      0,     vi.link.peer_vi, vi.link.peer_key, psn,
+             vi.rx.receive_next, reason, index, bucket,     kNone};
+  bucket = g;
+  send_goodbye(g);
+}
+
+template <class World>
+void Disconnects<World>::send_goodbye(std::uint32_t g) {
+  state::Goodbye& goodbye = goodbyes_[g];
+  frames_out_.send_short(Type::kDisconnect, goodbye.address, goodbye.vi, goodbye.key, goodbye.psn,
+                         goodbye.ack, goodbye.reason, goodbye.index);
+  wheel_.arm(goodbye_timer(g), now_ + repeat_after(goodbye.attempts));
+}
+
+template <class World>
+void Disconnects<World>::goodbye_timeout(std::uint32_t g) {
+  state::Goodbye& goodbye = goodbyes_[g];
+  if (++goodbye.attempts < kGoodbyeTries) return send_goodbye(g);
+  std::uint32_t* link = &goodbye_buckets_[goodbye.key & kBucketMask];
+  while (*link != g) link = &goodbyes_[*link].bucket_next;
+  *link = goodbye.bucket_next;
+  goodbye.in_use = 0;
+  goodbyes_.give(g);
+}
+
+template <class World>
+void Disconnects<World>::on_disconnect_ack(const wire::Decoded& frame) {
+  const wire::Header& header = frame.header;
+  std::uint32_t* link = &goodbye_buckets_[header.key & kBucketMask];
+  for (; *link != kNone; link = &goodbyes_[*link].bucket_next) {
+    const std::uint32_t g = *link;
+    state::Goodbye& goodbye = goodbyes_[g];
+    if (goodbye.key != header.key || goodbye.vi != header.vi || goodbye.address != frame.source) {
+      continue;
+    }
+    wheel_.disarm(goodbye_timer(g));
+    *link = goodbye.bucket_next;
+    goodbye.in_use = 0;
+    goodbyes_.give(g);
+    return;
+  }
+}
+
+// Tells the sender of a frame that the connection it belongs to does not exist (any more).
+template <class World>
+void Disconnects<World>::send_reset(const wire::Decoded& offending) {
+  if (!frames_out_.may_answer()) return;
+  ++root_->counters.resets_sent;
+  frames_out_.send_short(Type::kReset, offending.source, offending.header.vi, offending.header.key,
+                         0, 0, 0);
+}
+
+}  // namespace viaduct

@@ -1,0 +1,48 @@
+// Sends connection requests on to the programs with stacks of their own that have put up a notice:
+// request_targets.h shows how.
+#ifndef VIADUCT_KAGENT_STACK_FORWARDING_H
+#define VIADUCT_KAGENT_STACK_FORWARDING_H
+
+#include <cstdint>
+
+#include "kagent/stack/connect_requests.h"
+#include "kagent/stack/frames_out.h"
+#include "kagent/stack/tables.h"
+#include "kagent/stack/timers.h"
+
+namespace viaduct {
+
+template <class World>
+class Forwarding : private Timers {
+ public:
+  Forwarding(const Tables& tables, FramesOut<World>& frames_out,
+             ConnectRequests<World>& connect_requests)
+      : Timers(tables), now_(tables.now), root_(tables.root), sessions_(tables.sessions),
+        requests_(tables.requests), views_(tables.views), open_sessions_(tables.open_sessions),
+        open_count_(tables.open_count), frames_out_(frames_out),
+        connect_requests_(connect_requests) {}
+
+  void send_request_answer(const state::Request& request, wire::Type type, std::uint32_t detail);
+  // The session's program has a stack of its own, which `address` reaches: connection requests for
+  // which it has put up a notice in its segment are sent on to it.
+  void delegate(std::uint32_t session, const MacAddress& address);
+  bool move_request(const MacAddress& source, const wire::ConnectBody& body);
+  void move_held_requests();
+
+ private:
+  bool has_notice(std::uint32_t session, const wire::ConnectBody& body);
+
+  const std::uint64_t& now_;
+  state::Root* root_;
+  state::Session* sessions_;
+  Pool<state::Request> requests_;
+  layout::View* views_;
+  std::uint32_t* open_sessions_;
+  const std::uint32_t& open_count_;
+  FramesOut<World>& frames_out_;
+  ConnectRequests<World>& connect_requests_;
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,73 @@
+#include "kagent/stack/frames_out.h"
+
+#include <cstring>
+
+#include "kagent/stack/backoff.h"
+
+namespace viaduct {
+
+namespace {
+
+constexpr std::uint32_t kAnswersPerMs = 256;
+
+}  // namespace
+
+template <class World>
+bool FramesOut<World>::reserve_frame(Frame& frame) {
+  if (port_.reserve({&frame, 1}) == 1) return true;
+  ++root_->counters.tx_postponed;
+  return false;
+}
+
+template <class World>
+void FramesOut<World>::submit_frame(Frame& frame, std::size_t length) {
+  frame.length = static_cast<std::uint32_t>(length);
+  port_.submit({&frame, 1});
+  note_submitted();
+}
+
+template <class World>
+void FramesOut<World>::send_short(wire::Type type, const MacAddress& to, std::uint32_t vi,
+                                  std::uint64_t key, std::uint32_t psn, std::uint32_t ack,
+                                  std::uint32_t immediate, std::uint32_t offset) {
+  Frame frame;
+  if (!reserve_frame(frame)) return;
+  wire::Header header{};
+  header.type = type;
+  header.vi = vi;
+  header.key = key;
+  header.psn = psn;
+  header.ack = ack;
+  header.immediate = immediate;
+  header.offset = offset;
+  submit_frame(frame, wire::encode(header, to, address_, ether_type_, frame.data));
+}
+
+template <class World>
+bool FramesOut<World>::may_answer() {
+  const std::uint64_t epoch = now_ / kMs;
+  if (epoch != answer_epoch_) {
+    answer_epoch_ = epoch;
+    answers_in_epoch_ = 0;
+  }
+  return ++answers_in_epoch_ <= kAnswersPerMs;
+}
+
+template <class World>
+void FramesOut<World>::send_moved(const MacAddress& source, const wire::ConnectBody& body,
+                                  const MacAddress& to, std::uint64_t wanted) {
+  Frame frame;
+  if (!reserve_frame(frame)) return;
+  wire::Header header{};
+  header.type = wire::Type::kConnectMoved;
+  header.vi = body.vi;
+  header.key = body.key;
+  header.psn = body.request;
+  header.offset = static_cast<std::uint32_t>(wanted >> 32);
+  header.immediate = static_cast<std::uint32_t>(wanted);
+  header.payload_length = static_cast<std::uint16_t>(to.size());
+  std::memcpy(frame.data + wire::kEthernetBytes + wire::kHeaderBytes, to.data(), to.size());
+  submit_frame(frame, wire::encode(header, source, address_, ether_type_, frame.data));
+}
+
+}  // namespace viaduct

@@ -1,0 +1,47 @@
+// Control frames on their way out, and how many of them answer strangers.
+#ifndef VIADUCT_KAGENT_STACK_FRAMES_OUT_H
+#define VIADUCT_KAGENT_STACK_FRAMES_OUT_H
+
+#include <cstdint>
+
+#include "kagent/stack/tables.h"
+
+namespace viaduct {
+
+template <class World>
+class FramesOut {
+ public:
+  FramesOut(const Tables& tables, typename World::Port& port)
+      : now_(tables.now), root_(tables.root), address_(tables.address),
+        ether_type_(tables.ether_type), port_(port) {}
+
+  bool reserve_frame(Frame& frame);
+  void submit_frame(Frame& frame, std::size_t length);
+  void send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
+                  std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate,
+                  std::uint32_t offset = 0);
+  // Bounds what is sent in a millisecond to whoever asks for it.
+  bool may_answer();
+  void send_moved(const MacAddress& source, const wire::ConnectBody& body, const MacAddress& to,
+                  std::uint64_t cookie);
+  // Frames were submitted to the port: flush() hands them to the network.
+  void note_submitted() { submitted_ = true; }
+  void flush() {
+    if (submitted_) port_.flush();
+    submitted_ = false;
+  }
+
+ private:
+  const std::uint64_t& now_;
+  state::Root* root_;
+  MacAddress address_;
+  std::uint16_t ether_type_;
+  typename World::Port& port_;
+  bool submitted_ = false;
+  std::uint64_t answer_epoch_ = 0;
+  std::uint32_t answers_in_epoch_ = 0;
+};
+
+}  // namespace viaduct
+
+#endif

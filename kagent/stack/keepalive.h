@@ -1,0 +1,43 @@
+// Watches that peers live: a host that is silent is asked by a probe, and given up in the end.
+#ifndef VIADUCT_KAGENT_STACK_KEEPALIVE_H
+#define VIADUCT_KAGENT_STACK_KEEPALIVE_H
+
+#include <cstdint>
+
+#include "kagent/stack/connections.h"
+#include "kagent/stack/disconnects.h"
+#include "kagent/stack/frames_out.h"
+#include "kagent/stack/peer_table.h"
+#include "kagent/stack/stopped_peers.h"
+#include "kagent/stack/tables.h"
+#include "kagent/stack/vi_table.h"
+
+namespace viaduct {
+
+template <class World>
+class Keepalive : private ViTable {
+ public:
+  Keepalive(const Tables& tables, FramesOut<World>& frames_out, PeerTable<World>& peer_table,
+            Disconnects<World>& disconnects, Connections<World>& connections,
+            StoppedPeers<World>& stopped_peers)
+      : ViTable(tables), peers_(tables.peers), frames_out_(frames_out), peer_table_(peer_table),
+        disconnects_(disconnects), connections_(connections), stopped_peers_(stopped_peers) {}
+
+  void on_reset(const wire::Decoded& frame);
+  void peer_timeout(std::uint32_t peer);
+  void on_probe(const wire::Decoded& frame);
+
+ private:
+  ViIndex probe(std::uint32_t peer);
+
+  Pool<state::Peer> peers_;
+  FramesOut<World>& frames_out_;
+  PeerTable<World>& peer_table_;
+  Disconnects<World>& disconnects_;
+  Connections<World>& connections_;
+  StoppedPeers<World>& stopped_peers_;
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,195 @@
+#include "kagent/stack/loss_recovery.h"
+
+#include <algorithm>
+
+#include "kagent/stack/backoff.h"
+#include "kagent/stack/congestion.h"
+
+namespace viaduct {
+
+using state::Vi;
+using state::kNone;
+using state::kWindow;
+
+namespace {
+
+constexpr std::uint32_t kReorder = 3;             // frames
+
+constexpr std::uint64_t kMinTimeout = 700'000;    // ns; processors are busy elsewhere that long
+
+constexpr std::uint64_t kMaxTimeout = 250'000'000;
+constexpr std::uint32_t kProbes = 4;              // timeouts that only probe
+
+constexpr std::uint32_t kMaxTimeouts = 16;        // in a row, then the connection is lost
+
+}  // namespace
+
+template <class World>
+void LossRecovery<World>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_t window) {
+  Vi& vi = vis_[i];
+  const std::uint32_t newly = ack - vi.tx.send_una;
+  if (newly > vi.tx.send_next - vi.tx.send_una) {
+    // Old news, or nonsense.
+    if (vi.tx.send_una - ack > kWindow) ++root_->counters.drop_bad_ack;
+    return;
+  }
+  vi.tx.peer_window = window;
+  if (newly == 0) return;
+  if (vi.tx.sample_time != 0 && ack - 1 - vi.tx.sample_psn < kWindow) {
+    congestion::measure_rtt(vi, now_ - vi.tx.sample_time, vi.tx.resent.has(vi.tx.sample_psn));
+    vi.tx.sample_time = 0;
+  }
+  // Unless the window was made use of, it says nothing that it was not too large.
+  if (vi.tx.send_next - vi.tx.send_una >= vi.tx.congestion_window / 2) {
+    congestion::widen_window(vi, newly);
+  }
+  if (!vi.tx.sacked.empty() || !vi.tx.lost.empty() || !vi.tx.resent.empty()) {
+    for (std::uint32_t psn = vi.tx.send_una; psn != ack; ++psn) {
+      if (vi.tx.resent.has(psn)) note_resend_delivered(i, psn);
+      vi.tx.sacked.remove(psn);
+      vi.tx.lost.remove(psn);
+      vi.tx.resent.remove(psn);
+    }
+  }
+  vi.tx.send_una = ack;
+  vi.tx.progress_time = now_;
+  if (vi.tx.timeouts != 0) [[unlikely]] {
+    vi.tx.timeouts = 0;
+    restart_timer(i);
+  }
+  send_queue_.complete_acknowledged(i);
+  if (vi.tx.stalled) send_queue_.make_ready(i);
+}
+
+template <class World>
+void LossRecovery<World>::take_sack(ViIndex i, std::uint32_t ack,
+                                    std::span<const std::byte> bitmap) {
+  Vi& vi = vis_[i];
+  if (ack != vi.tx.send_una) return;
+  const std::uint32_t outstanding = vi.tx.send_next - vi.tx.send_una;
+  std::uint32_t highest = 0;  // frames beyond ack, 0: none
+  for (std::uint32_t byte = 0; byte < bitmap.size(); ++byte) {
+    auto bits = std::to_integer<unsigned>(bitmap[byte]);
+    for (; bits != 0; bits &= bits - 1) {
+      const std::uint32_t ahead = byte * 8 + static_cast<unsigned>(__builtin_ctz(bits)) + 1;
+      if (ahead >= outstanding) return;  // nothing we have sent
+      highest = ahead;
+      const std::uint32_t psn = ack + ahead;
+      if (vi.tx.sacked.has(psn)) continue;
+      if (vi.tx.resent.has(psn)) note_resend_delivered(i, psn);
+      vi.tx.sacked.add(psn);
+      vi.tx.lost.remove(psn);
+      if (psn == vi.tx.sample_psn && vi.tx.sample_time != 0) {
+        congestion::measure_rtt(vi, now_ - vi.tx.sample_time, vi.tx.resent.has(vi.tx.sample_psn));
+        vi.tx.sample_time = 0;
+      }
+    }
+  }
+  if (highest == 0) return;
+  // What has arrived behind the gap makes room, too.
+  if (vi.tx.stalled) send_queue_.make_ready(i);
+  // What network and peer may still put in order. Nothing more will come behind the last frame.
+  const bool last =
+      highest + 1 == outstanding && vi.tx.current_slot == kNone && !send_queue_.more_to_send(i);
+  const std::uint32_t reorder = last ? std::min(kReorder, highest) : kReorder;
+  std::uint32_t lost = 0;
+  for (std::uint32_t ahead = 0; ahead < highest; ++ahead) {
+    const std::uint32_t psn = ack + ahead;
+    if (vi.tx.sacked.has(psn) || vi.tx.lost.has(psn)) continue;
+    // What the network has delivered since this frame was last sent.
+    std::uint32_t sent_at = psn + 1;
+    bool overtaken = false;
+    if (vi.tx.resent.has(psn)) {
+      const std::uint32_t mark = resent_mark(i, psn);
+      sent_at = vi.tx.send_next - static_cast<std::uint16_t>(vi.tx.send_next - (mark >> 16));
+      overtaken = static_cast<std::int16_t>(vi.tx.resends_delivered - mark) >=
+                  static_cast<std::int16_t>(kReorder);
+    }
+    if (!overtaken && static_cast<std::int32_t>(ack + highest - (sent_at + reorder - 1)) < 0) {
+      continue;
+    }
+    vi.tx.lost.add(psn);
+    ++lost;
+  }
+  if (lost == 0) return;
+  congestion::narrow_window(vi, lost);
+  send_queue_.make_ready(i);
+}
+
+// A frame that was sent again has arrived, or so it seems: it may have been the first copy.
+template <class World>
+void LossRecovery<World>::note_resend_delivered(ViIndex i, std::uint32_t psn) {
+  Vi& vi = vis_[i];
+  const auto number = static_cast<std::uint16_t>(resent_mark(i, psn));
+  if (static_cast<std::int16_t>(number - vi.tx.resends_delivered) > 0) {
+    vi.tx.resends_delivered = number;
+  }
+}
+
+// Before a round trip was measured, twice as careful.
+template <class World>
+std::uint64_t LossRecovery<World>::retransmission_time(const Vi& vi) const {
+  if (vi.tx.smoothed_rtt == 0) {
+    return std::min(kMinTimeout << std::min(2 * vi.tx.timeouts, 10u), kMaxTimeout);
+  }
+  const std::uint64_t base =
+      std::max(std::max<std::uint64_t>(2ull * vi.tx.smoothed_rtt,
+                                       vi.tx.smoothed_rtt + 3ull * vi.tx.rtt_variation) +
+                   2 * kAckDelay,
+               kMinTimeout);
+  return std::min(base << std::min(vi.tx.timeouts, 10u), kMaxTimeout);
+}
+
+// When the peer should have answered. The first time this counts from the newest frame: those in
+// front of it may have been answered late.
+template <class World>
+std::uint64_t LossRecovery<World>::timer_due(const Vi& vi) const {
+  const std::uint64_t wait = retransmission_time(vi);
+  if (vi.tx.timeouts != 0) return vi.tx.progress_time + wait;
+  return std::max(vi.tx.sent_time + wait, vi.tx.progress_time + wait / 2);
+}
+
+template <class World>
+void LossRecovery<World>::restart_timer(ViIndex i) {
+  wheel_.arm(vi_timer(i), timer_due(vis_[i]));
+}
+
+// The timer is not moved with every frame and acknowledgement: when it fires, it looks whether it
+// should have been later.
+template <class World>
+void LossRecovery<World>::retransmission_timeout(ViIndex i) {
+  Vi& vi = vis_[i];
+  if (vi.reliability == vip::kUnreliable) return send_credit_.credit_timeout(i);
+  if (vi.tx.send_una == vi.tx.send_next) return;
+  const std::uint64_t due = timer_due(vi);
+  if (now_ < due) {
+    wheel_.arm(vi_timer(i), due);
+    return;
+  }
+  ++root_->counters.retransmission_timeouts;
+  if (++vi.tx.timeouts > kMaxTimeouts) {
+    if (!peer_table_.may_be_stopped(peers_[vi.link.peer])) {
+      verdict_.end(i, End::kLost, vip::kConnectionLost);
+      return;
+    }
+    vi.tx.timeouts = kMaxTimeouts;
+  }
+  // Which of the copies is acknowledged then? But better a doubtful round trip than none.
+  if (vi.tx.smoothed_rtt != 0) vi.tx.sample_time = 0;
+  // First probes: the oldest and the newest frame, whose acknowledgement tells what is missing. A
+  // peer that was merely late (its processor was busy) is not flooded. If that does not help, all.
+  vi.tx.lost.add(vi.tx.send_una);
+  if (vi.tx.timeouts <= kProbes) {
+    if (!vi.tx.sacked.has(vi.tx.send_next - 1)) vi.tx.lost.add(vi.tx.send_next - 1);
+  } else {
+    for (std::uint32_t psn = vi.tx.send_una; psn != vi.tx.send_next; ++psn) {
+      if (!vi.tx.sacked.has(psn)) vi.tx.lost.add(psn);
+    }
+    congestion::halve_window(vi);
+  }
+  vi.tx.progress_time = now_;
+  restart_timer(i);
+  send_queue_.make_ready(i);
+}
+
+}  // namespace viaduct

@@ -1,0 +1,50 @@
+// Finds lost frames, and asks after frames that nobody has acknowledged.
+//
+// Lost frames are found by the bitmap of an acknowledgement (a frame is lost when one that was sent
+// kReorder or more frames later has arrived, or the last one that was sent) and by the timer. The
+// timer runs out first a short while after the newest frame was sent, and then asks with one or two
+// frames; what the answer says was lost is sent again.
+#ifndef VIADUCT_KAGENT_STACK_LOSS_RECOVERY_H
+#define VIADUCT_KAGENT_STACK_LOSS_RECOVERY_H
+
+#include <cstdint>
+#include <span>
+
+#include "kagent/stack/peer_table.h"
+#include "kagent/stack/send_credit.h"
+#include "kagent/stack/send_queue.h"
+#include "kagent/stack/tables.h"
+#include "kagent/stack/timers.h"
+#include "kagent/stack/verdict.h"
+#include "kagent/stack/vi_table.h"
+
+namespace viaduct {
+
+template <class World>
+class LossRecovery : private ViTable, private Timers {
+ public:
+  LossRecovery(const Tables& tables, Verdict& verdict, SendQueue<World>& send_queue,
+               SendCredit<World>& send_credit, PeerTable<World>& peer_table)
+      : ViTable(tables), Timers(tables), peers_(tables.peers), verdict_(verdict),
+        send_queue_(send_queue), send_credit_(send_credit), peer_table_(peer_table) {}
+
+  inline void take_ack(ViIndex vi, std::uint32_t ack, std::uint16_t window);
+  void take_sack(ViIndex vi, std::uint32_t ack, std::span<const std::byte> bitmap);
+  void restart_timer(ViIndex vi);
+  void retransmission_timeout(ViIndex vi);
+
+ private:
+  void note_resend_delivered(ViIndex vi, std::uint32_t psn);
+  std::uint64_t retransmission_time(const state::Vi& vi) const;
+  std::uint64_t timer_due(const state::Vi& vi) const;
+
+  Pool<state::Peer> peers_;
+  Verdict& verdict_;
+  SendQueue<World>& send_queue_;
+  SendCredit<World>& send_credit_;
+  PeerTable<World>& peer_table_;
+};
+
+}  // namespace viaduct
+
+#endif

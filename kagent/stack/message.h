@@ -1,0 +1,67 @@
+// A message that is being sent, and the frames that it is cut into.
+#ifndef VIADUCT_KAGENT_STACK_MESSAGE_H
+#define VIADUCT_KAGENT_STACK_MESSAGE_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kagent/contract/session_layout.h"
+#include "kagent/contract/wire.h"
+#include "kagent/stack/vi_state.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+inline constexpr std::uint16_t kOpReadResponse = 4;  // beside layout::SlotOp
+
+// A work request, copied from its slot and checked; or the answer to an RDMA read.
+//
+// What is cut into frames is a stream: the RdmaHeader where there is one (`prefix` bytes), then
+// `data` bytes from the segments.
+struct Message {
+  std::uint16_t op;  // layout::SlotOp, or kOpReadResponse
+  std::uint16_t flags;
+  std::uint32_t length;  // message length as the frames tell it
+  std::uint32_t data;    // bytes that follow the prefix
+  std::uint32_t prefix;
+  std::uint32_t immediate;
+  std::uint64_t
+      stray_descriptor;  // its address, if it does not lie in the region it should; else 0
+  unsigned first_segment;
+  unsigned segment_count;
+  const std::byte* inline_data;  // null: the data is where the segments say
+  wire::RdmaHeader remote;
+  layout::Segment segments[layout::kMaxSegments];
+
+  std::uint32_t frames(std::uint32_t payload) const {
+    const std::uint32_t stream = prefix + data;
+    return stream == 0 ? 1 : (stream + payload - 1) / payload;
+  }
+};
+
+inline std::uint16_t wire_op(std::uint16_t op) {
+  switch (op) {
+    case layout::kOpRdmaWrite:
+      return wire::kOpRdmaWrite;
+    case layout::kOpRdmaRead:
+      return wire::kOpRdmaReadRequest;
+    case kOpReadResponse:
+      return wire::kOpRdmaReadResponse;
+    default:
+      return wire::kOpSend;
+  }
+}
+
+inline std::uint16_t checked_flag(const state::Vi& vi) {
+  return vi.tx.checked != 0 ? wire::kFlagChecked : std::uint16_t{0};
+}
+
+inline std::byte* payload_of(const Frame& frame) {
+  return frame.data + wire::kEthernetBytes + wire::kHeaderBytes;
+}
+
+}  // namespace viaduct
+
+#endif

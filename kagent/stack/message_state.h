@@ -1,0 +1,35 @@
+// Messages that are under way.
+#ifndef VIADUCT_KAGENT_STACK_MESSAGE_STATE_H
+#define VIADUCT_KAGENT_STACK_MESSAGE_STATE_H
+
+#include <cstdint>
+
+namespace viaduct::state {
+
+// The answer to an RDMA read has come but is not yet in the program's memory; is there.
+inline constexpr std::uint16_t kReadWritten = 2, kReadDone = 1;
+
+// A message between its first transmission and its completion.
+struct InFlight {
+  std::uint32_t slot;
+  std::uint32_t first_psn;
+  std::uint32_t frames;
+  std::uint32_t length;
+  std::uint16_t op;          // layout::SlotOp
+  std::uint16_t read_done;   // RDMA read: kReadDone when all of the answer is in place
+};
+
+// An RDMA read that the peer has asked for and that is being answered.
+struct Response {
+  std::uint64_t address;
+  std::uint32_t handle;
+  std::uint32_t length;
+  std::uint32_t first_psn;
+  std::uint32_t frames;      // 0: the answer has not begun
+};
+inline constexpr std::uint32_t kMaxReads = 16;  // of one VI under way at once
+inline constexpr std::uint32_t kResponse = 0x80000000;  // current_slot names a Response
+
+}  // namespace viaduct::state
+
+#endif

@@ -1,0 +1,230 @@
+#include "kagent/stack/processes.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace viaduct {
+
+using state::Vi;
+using state::kNone;
+
+namespace {
+
+constexpr std::uint64_t kMostHandedOver = 4 << 20;  // bytes: the driver does nothing else meanwhile
+
+constexpr std::size_t kAtOnce = 8192;
+
+}  // namespace
+
+template <class World>
+void Processes<World>::begin_program(std::uint32_t program, std::uint32_t session,
+                                     std::uint32_t member) {
+  programs_[program] = {};
+  programs_[program].session = session;
+  programs_[program].member = member;
+  programs_[program].id = ++root_->last_program_id;
+  programs_[program].parent = kNone;
+  sessions_[session].programs[member] = program;
+}
+
+// This is where a member's number from shared memory is judged.
+template <class World>
+std::uint32_t Processes<World>::program_of(std::uint32_t session, std::uint32_t member) const {
+  return member <= layout::kMembers ? sessions_[session].programs[member] : kNone;
+}
+
+template <class World>
+std::optional<std::uint32_t> Processes<World>::join(std::uint32_t session, std::uint32_t parent_id,
+                                                    std::uint32_t forks) {
+  std::uint32_t* const all = sessions_[session].programs;
+  const std::uint32_t* const place = std::find(all + 1, all + layout::kMembers + 1, kNone);
+  if (place == all + layout::kMembers + 1) return std::nullopt;
+  const std::uint32_t taken = members_.take();
+  if (taken == kNone) return std::nullopt;
+  const std::uint32_t program = limits_.sessions + taken;
+  const auto member = static_cast<std::uint32_t>(place - all);
+  begin_program(program, session, member);
+  const layout::View& view = views_[program] = views_[session];
+  view.alert(member).store(0);
+  layout::Errors& errors = view.errors(member);
+  errors.wanted.store(0);
+  errors.taken.store(0);
+  for (layout::ErrorEvent& event : errors.events) event.number.store(0);
+  // One that has gone long ago has left nothing.
+  const auto is_parent = [&](std::uint32_t p) {
+    return p != program && programs_[p].session == session && programs_[p].id == parent_id;
+  };
+  std::uint32_t parent = is_parent(session) ? session : kNone;
+  for (std::uint32_t p = limits_.sessions; parent == kNone && p < limits_.sessions + members_.fresh();
+       ++p) {
+    if (is_parent(p)) parent = p;
+  }
+  programs_[program].parent = parent;
+  programs_[program].forks = forks;
+  if (parent != kNone) ++programs_[parent].heirs;
+  return program;
+}
+
+template <class World>
+vip::Return Processes<World>::may_take(std::uint32_t program,
+                                       const layout::CommandBody& body) const {
+  const Vi* const vi = find_vi(programs_[program].session, body.vi, body.generation);
+  if (vi == nullptr) return vip::kInvalidParameter;
+  if (vi->program == program) return vip::kSuccess;
+  if (vi->state == vip::kConnectPending || vi->rx.divert != state::Divert::kNone ||
+      vi->tx.reads != 0) {
+    return vip::kInvalidState;
+  }
+  // Other VIs would lose their CQ.
+  for (const std::uint32_t cq : {vi->tx.send.cq, vi->rx.receive.cq}) {
+    if (cq == kNone) continue;
+    const std::uint32_t own = (vi->tx.send.cq == cq ? 1 : 0) + (vi->rx.receive.cq == cq ? 1 : 0);
+    if (cqs_[cq].users != own) return vip::kInvalidState;
+  }
+  return vip::kSuccess;
+}
+
+// The first bytes of a receive, from one program's memory to the same place in another's.
+template <class World>
+bool Processes<World>::copy_received(const Vi& vi, const Vi& heir, std::uint32_t slot,
+                                     std::uint32_t length, std::uint64_t& budget) {
+  Target target;
+  if (!receiver_.load_target(vi, slot, 0, target) || !receiver_.allowed(vi, target, length) ||
+      !receiver_.allowed(heir, target, length) || length > budget) {
+    return false;
+  }
+  budget -= length;
+  std::byte room[kAtOnce];
+  for (std::uint32_t s = 0; s < target.segment_count && length != 0; ++s) {
+    std::uint64_t at = target.segments[s].address;
+    const std::uint32_t here = std::min(length, target.segments[s].length);
+    length -= here;
+    for (std::size_t left = here; left != 0;) {
+      const std::size_t n = std::min(left, kAtOnce);
+      const iovec remote{reinterpret_cast<void*>(at), n}, local{room, n};
+      if (!environment_.read_program(vi.program, {&remote, 1}, {&local, 1}) ||
+          !environment_.write_program(heir.program, {&remote, 1}, {&local, 1})) {
+        return false;
+      }
+      at += n;
+      left -= n;
+    }
+  }
+  return true;
+}
+
+// What has come on a VI since the fork lies in the memory of the one who had it; but what came in the
+// slots themselves, which whoever takes them back puts where it belongs.
+template <class World>
+bool Processes<World>::hand_over_received(const Vi& vi, const Vi& heir) {
+  const ViIndex i = vis_.index(vi);
+  std::uint64_t budget = kMostHandedOver;
+  std::uint32_t position = view(vi).vi(i).receive.dequeued.load(std::memory_order_acquire);
+  if (vi.rx.receive.completed - position > layout::kRingEntries) return false;
+  for (; position != vi.rx.receive.completed; ++position) {
+    const std::uint64_t word =
+        view(vi).receive_ring(i)[position % layout::kRingEntries].word.load();
+    const std::uint32_t slot = layout::ring_word_slot(word);
+    if (!layout::ring_word_is(word, position, vi.generation) || slot >= limits_.slots) return false;
+    const layout::SlotCompletion& completion = view(vi).slot(slot).completion;
+    const std::uint32_t status = completion.status.load(std::memory_order_acquire);
+    const std::uint32_t length = completion.length;
+    const bool here = (status & (vip::kErrorMask | vip::kOpMask)) == vip::kOpReceive &&
+                      completion.inline_length == 0 && length != 0;
+    if (here && !copy_received(vi, heir, slot, length, budget)) return false;
+  }
+  return !receiver_.receives_in_part(vi) ||
+         copy_received(vi, heir, vi.rx.receive_slot, vi.rx.message_received, budget);
+}
+
+// Who takes it holds the locks of its queues: nobody is about to change them.
+template <class World>
+vip::Return Processes<World>::take_vi(std::uint32_t program, const layout::CommandBody& body) {
+  const vip::Return judged = may_take(program, body);
+  if (judged != vip::kSuccess) return judged;
+  Vi& vi = vis_[body.vi];
+  if (vi.program == program) return vip::kSuccess;
+  placer_.flush_of(body.vi);
+  budget_.charge(Budget::kSystemCall);
+  Vi heir = vi;
+  heir.program = program;
+  if (!hand_over_received(vi, heir)) return vip::kErrorResource;
+  const std::uint32_t member = programs_[program].member;
+  layout::Vi& shared = view(vi).vi(body.vi);
+  shared.send.owner.store(member);
+  shared.receive.owner.store(member);
+  for (const std::uint32_t cq : {vi.tx.send.cq, vi.rx.receive.cq}) {
+    if (cq == kNone) continue;
+    view(vi).cq(cq).owner.store(member);
+    cqs_[cq].program = program;
+    wakeups_.wake_later(vi.program, view(vi).cq(cq).sleepers);
+  }
+  // Those who wait there in the other process find that it is theirs no more.
+  wakeups_.wake_later(vi.program, shared.send.sleepers);
+  wakeups_.wake_later(vi.program, shared.receive.sleepers);
+  wakeups_.flush_wakes();
+  vi.program = program;
+  return vip::kSuccess;
+}
+
+// Connection requests that it was given; kNone: that any program of the session was.
+template <class World>
+void Processes<World>::drop_requests(std::uint32_t session, std::uint32_t program) {
+  for (std::uint32_t r = 0; r < requests_.fresh(); ++r) {
+    state::Request& request = requests_[r];
+    if (request.session != session || (program != kNone && request.program != program)) continue;
+    if (request.state == state::RequestState::kMatched) {
+      forwarding_.send_request_answer(request, wire::Type::kConnectReject, 0);
+      connect_requests_.release_request(r);
+      connect_requests_.bury_request(r);
+    } else if (request.state == state::RequestState::kDone) {
+      connect_requests_.release_request(r);
+    }
+  }
+}
+
+template <class World>
+void Processes<World>::free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t member) {
+  const std::uint32_t held = lock.load();
+  if ((held & ~layout::kLockWanted) != 1 + member) return;
+  lock.store(0);
+  environment_.wake(lock);
+}
+
+// What the library in that process may have held when it was killed.
+template <class World>
+void Processes<World>::free_locks(std::uint32_t program) {
+  const state::Program& gone = programs_[program];
+  const layout::View& view = views_[gone.session];
+  for (ViIndex i = 0; i < vis_.fresh(); ++i) {
+    free_lock(view.vi(i).send.lock, gone.member);
+    free_lock(view.vi(i).receive.lock, gone.member);
+  }
+  for (std::uint32_t i = 0; i < cqs_.fresh(); ++i) free_lock(view.cq(i).lock, gone.member);
+}
+
+// Nobody has a copy of its memory.
+template <class World>
+void Processes<World>::forget_program(std::uint32_t program) {
+  while (program != kNone) {
+    state::Program& gone = programs_[program];
+    for (std::uint32_t i = 0; i < regions_.fresh(); ++i) {
+      if (regions_[i].handle != 0 && regions_[i].program == program) {
+        memory_table_.free_region(regions_[i]);
+      }
+    }
+    const std::uint32_t parent = gone.parent;
+    const bool first = program < limits_.sessions;
+    gone.parent = kNone;
+    if (!first) {
+      gone.session = kNone;
+      views_[program] = layout::View();
+      members_.give(program - limits_.sessions);
+    }
+    if (parent == kNone) return;
+    --programs_[parent].heirs;
+    program = programs_[parent].gone != 0 && programs_[parent].heirs == 0 ? parent : kNone;
+  }
+}
+
+}  // namespace viaduct

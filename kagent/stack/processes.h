@@ -1,0 +1,82 @@
+// The processes of a session: processes that attach to a session, what they share and what they leave.
+//
+//   open_session --> first program ----------------------leave()--> gone --no heirs left--> forgotten
+//   join() --------> another one: has a copy of what its parent had registered --leave()--^
+//
+// A VI belongs to one program at a time, and with it its CQs: what is posted there, and what a peer's
+// RDMA names, means that program's memory. take_vi() changes whose it is.
+//
+// Memory is the program's that registered it, and of those that have a copy of it: they were forked
+// later. Each fork of a member raises Header::forks first, so a region is inherited if it bears a
+// smaller number than the fork.
+#ifndef VIADUCT_KAGENT_STACK_PROCESSES_H
+#define VIADUCT_KAGENT_STACK_PROCESSES_H
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "kagent/stack/budget.h"
+#include "kagent/stack/connect_requests.h"
+#include "kagent/stack/forwarding.h"
+#include "kagent/stack/memory_table.h"
+#include "kagent/stack/placer.h"
+#include "kagent/stack/receiver.h"
+#include "kagent/stack/tables.h"
+#include "kagent/stack/vi_table.h"
+#include "kagent/stack/wakeups.h"
+
+namespace viaduct {
+
+template <class World>
+class Processes : private ViTable {
+ public:
+  Processes(const Tables& tables, typename World::Environment& environment, Budget& budget,
+            Wakeups<World>& wakeups, const MemoryTable<World>& memory_table, Placer<World>& placer,
+            Receiver<World>& receiver, ConnectRequests<World>& connect_requests,
+            Forwarding<World>& forwarding)
+      : ViTable(tables), sessions_(tables.sessions), programs_(tables.programs),
+        members_(tables.members), cqs_(tables.cqs), regions_(tables.regions),
+        requests_(tables.requests), environment_(environment), budget_(budget), wakeups_(wakeups),
+        memory_table_(memory_table), placer_(placer), receiver_(receiver),
+        connect_requests_(connect_requests), forwarding_(forwarding) {}
+
+  void begin_program(std::uint32_t program, std::uint32_t session, std::uint32_t member);
+  std::uint32_t program_of(std::uint32_t session, std::uint32_t member) const;
+  // Another process attaches to a session. It has a copy of what the program with this id had
+  // registered when Header::forks became `forks` (and of what that one had a copy of). Returns the
+  // number by which the environment is to know it; nothing when there are too many. The first
+  // process of a session, which goes by the session's number, has joined with open_session().
+  std::optional<std::uint32_t> join(std::uint32_t session, std::uint32_t parent_id,
+                                    std::uint32_t forks);
+  vip::Return take_vi(std::uint32_t program, const layout::CommandBody& body);
+  void drop_requests(std::uint32_t session, std::uint32_t program);
+  void free_locks(std::uint32_t program);
+  void forget_program(std::uint32_t program);
+
+ private:
+  vip::Return may_take(std::uint32_t program, const layout::CommandBody& body) const;
+  bool copy_received(const state::Vi& vi, const state::Vi& heir, std::uint32_t slot,
+                     std::uint32_t length, std::uint64_t& budget);
+  bool hand_over_received(const state::Vi& vi, const state::Vi& heir);
+  void free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t member);
+
+  state::Session* sessions_;
+  state::Program* programs_;
+  Pool<state::Program> members_;
+  Pool<state::Cq> cqs_;
+  Pool<state::Region> regions_;
+  Pool<state::Request> requests_;
+  typename World::Environment& environment_;
+  Budget& budget_;
+  Wakeups<World>& wakeups_;
+  MemoryTable<World> memory_table_;
+  Placer<World>& placer_;
+  Receiver<World>& receiver_;
+  ConnectRequests<World>& connect_requests_;
+  Forwarding<World>& forwarding_;
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,125 @@
+// Receiving: from data frames to completed receives.
+//
+// On the reliable levels frames are processed in PSN order; one that comes after a gap stays in its
+// port buffer until the gap is filled. On Unreliable Delivery a gap spoils the message it lies in.
+//
+// Data goes straight from the port's buffer to the program. A message that fits goes into the
+// receive's slot, with no system call; other data is collected over a burst and written by one.
+//
+// Diverted: while a program waits for a message, its data goes where the program wants it, and not first
+// to where the receive says. Only for a driver in the program, which calls these between two rounds of progress(): the program's
+// memory is at hand, and the divert is in force, or over, when they return.
+//
+//   kNone --divert()--> kPending --message complete--> kUsed --undivert()--> kNone
+//                          |  ^ what has come of the message already is moved there
+//                          +--undivert(), message too long, receive used up--> kNone
+#ifndef VIADUCT_KAGENT_STACK_RECEIVER_H
+#define VIADUCT_KAGENT_STACK_RECEIVER_H
+
+#include <cstdint>
+#include <span>
+
+#include "kagent/stack/acknowledger.h"
+#include "kagent/stack/completions.h"
+#include "kagent/stack/credit_grants.h"
+#include "kagent/stack/frames_in.h"
+#include "kagent/stack/loss_recovery.h"
+#include "kagent/stack/memory_table.h"
+#include "kagent/stack/placer.h"
+#include "kagent/stack/send_credit.h"
+#include "kagent/stack/send_queue.h"
+#include "kagent/stack/tables.h"
+#include "kagent/stack/target.h"
+#include "kagent/stack/verdict.h"
+#include "kagent/stack/vi_table.h"
+
+namespace viaduct {
+
+template <class World>
+class Receiver : private ViTable {
+ public:
+  Receiver(const Tables& tables, typename World::Environment& environment, Verdict& verdict,
+           FramesIn<World>& frames_in, const MemoryTable<World>& memory_table,
+           Completions<World>& completions, SendQueue<World>& send_queue,
+           CreditGrants<World>& credit_grants, Acknowledger<World>& acknowledger,
+           SendCredit<World>& send_credit, LossRecovery<World>& loss_recovery,
+           Placer<World>& placer)
+      : ViTable(tables), held_limit_(tables.held_limit), environment_(environment),
+        verdict_(verdict), held_frames_(tables.held_frames), frames_in_(frames_in),
+        memory_table_(memory_table), completions_(completions), send_queue_(send_queue),
+        credit_grants_(credit_grants), acknowledger_(acknowledger), send_credit_(send_credit),
+        loss_recovery_(loss_recovery), placer_(placer) {}
+
+  static bool receives_in_part(const state::Vi& vi);
+  // For a driver in the program, between two rounds: the message for the receive that is next to
+  // complete goes to `to` instead, as far as it has not come yet. kNotDone: no, it is too late, or
+  // there is no such receive. And takes that back: kSuccess: a message has gone there; kNotDone:
+  // none has, and none will.
+  vip::Return divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
+  vip::Return undivert(std::uint32_t vi, std::uint32_t generation);
+  inline void on_reliable_data(ViIndex vi, const wire::Decoded& frame, const Frame& raw,
+                               bool& keep);
+  void drop_held(ViIndex vi);
+  void finish_read(ViIndex vi, state::InFlight& read);
+  void on_unreliable_data(ViIndex vi, const wire::Decoded& frame);
+  inline bool load_target(const state::Vi& vi, std::uint32_t slot, std::uint32_t skip,
+                          Target& out) const;
+  inline bool allowed(const state::Vi& vi, const Target& target, std::uint32_t length) const;
+  // The frame is looked at no more, but data in it may still be on its way to a program.
+  void give_back(const Frame& frame) {
+    if (frames_in_.full()) [[unlikely]] {
+      placer_.flush_placement();
+      frames_in_.release_all();
+    }
+    frames_in_.release_later(frame);
+  }
+
+ private:
+  static void diverted(const state::Vi& vi, Target& out);
+  void begin_diverted(state::Vi& vi, std::uint32_t length, Target& target);
+  bool move_received(const state::Vi& vi, const Target& from, const Target& to);
+  void hold(ViIndex vi, std::uint32_t psn, const Frame& raw, bool& keep);
+  void drain_held(ViIndex vi);
+  inline bool take_in_order(ViIndex vi, const wire::Header& header,
+                            std::span<const std::byte> payload);
+  inline bool fits(const state::Vi& vi, const wire::Header& header,
+                   std::span<const std::byte> payload) const;
+  inline bool take_send(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  bool take_packed(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  bool take_rdma_write(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  bool take_read_request(ViIndex vi, const wire::Header& header,
+                         std::span<const std::byte> payload);
+  bool take_read_response(ViIndex vi, const wire::Header& header,
+                          std::span<const std::byte> payload);
+  inline void begin_message_in(state::Vi& vi, const wire::Header& header);
+  bool refuse(ViIndex vi, std::uint32_t psn, std::uint32_t error, wire::Refusal reason);
+  inline bool take_receive(ViIndex vi);
+  inline bool descriptor_allowed(const state::Vi& vi, const Target& target) const;
+  inline bool begin_receive(ViIndex vi, const wire::Header& header, Target& target);
+  inline bool place_inline(ViIndex vi, const wire::Header& header,
+                           std::span<const std::byte> payload);
+  inline bool end_receive(ViIndex vi, const wire::Header& header, std::uint32_t inline_length);
+  bool spoil_receive(ViIndex vi, std::uint32_t psn, std::uint32_t status, wire::Refusal reason);
+  Frame& held_frame(ViIndex vi, std::uint32_t psn) {
+    return held_frames_[std::size_t{vi} * state::kWindow + psn % state::kWindow];
+  }
+
+  std::uint32_t held_limit_;
+  typename World::Environment& environment_;
+  Verdict& verdict_;
+  Frame* held_frames_;  // by VI and PSN
+  FramesIn<World>& frames_in_;
+  MemoryTable<World> memory_table_;
+  Completions<World>& completions_;
+  SendQueue<World>& send_queue_;
+  CreditGrants<World>& credit_grants_;
+  Acknowledger<World>& acknowledger_;
+  SendCredit<World>& send_credit_;
+  LossRecovery<World>& loss_recovery_;
+  Placer<World>& placer_;
+  std::uint32_t packed_index_ = 0;  // of the message that is being taken, in its frame
+};
+
+}  // namespace viaduct
+
+#endif

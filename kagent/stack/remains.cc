@@ -1,0 +1,75 @@
+#include "kagent/stack/remains.h"
+
+#include <algorithm>
+
+#include "kagent/stack/tables.h"
+
+namespace viaduct {
+
+using state::kNone;
+using state::Vi;
+
+namespace {
+
+// Of memory that somebody else may be writing to: read just once.
+template <class T>
+T once(const T& shared) {
+  return __atomic_load_n(&shared, __ATOMIC_RELAXED);
+}
+
+MacAddress once(const MacAddress& shared) {
+  MacAddress out;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = once(shared.data()[i]);
+  return out;
+}
+
+}  // namespace
+
+std::size_t remains(const void* segment, const StackLimits& limits, std::span<Remains> out) {
+  const Tables::Parts at = Tables::parts(limits);
+  const auto* base = static_cast<const std::byte*>(segment);
+  const auto* root = reinterpret_cast<const state::Root*>(base + at.root);
+  std::size_t count = 0;
+  const auto add = [&](const Remains& one) {
+    const bool group = (one.peer[0] & 1) != 0;
+    if (!group && one.peer != MacAddress{} && count < out.size()) out[count++] = one;
+  };
+  const auto* vi = reinterpret_cast<const Vi*>(base + at.vis);
+  const std::uint32_t vis = std::min(once(root->vis.fresh), limits.vis);
+  for (std::uint32_t i = 0; i < vis; ++i, ++vi) {
+    if (once(vi->session) == kNone) continue;
+    const std::uint32_t state = once(vi->state);
+    const bool half = once(vi->link.accepting) != 0 || once(vi->link.peer_linked) != 0;
+    if (state != vip::kConnected && !(state == vip::kConnectPending && half)) continue;
+    add({once(vi->link.peer_address), once(vi->link.peer_vi), once(vi->link.peer_key),
+         once(vi->tx.send_next), once(vi->rx.receive_next)});
+  }
+  const auto* goodbye = reinterpret_cast<const state::Goodbye*>(base + at.goodbyes);
+  const std::uint32_t goodbyes = std::min(once(root->goodbyes.fresh), limits.goodbyes);
+  for (std::uint32_t g = 0; g < goodbyes; ++g, ++goodbye) {
+    if (once(goodbye->in_use) == 0) continue;
+    add({once(goodbye->address), once(goodbye->vi), once(goodbye->key), once(goodbye->psn),
+         once(goodbye->ack)});
+  }
+  return count;
+}
+
+std::optional<Remains> connection_of(const void* segment, const StackLimits& limits,
+                                     std::uint32_t i, std::uint64_t key) {
+  if (i >= limits.vis) return std::nullopt;
+  const auto* base = static_cast<const std::byte*>(segment);
+  const Vi& vi = reinterpret_cast<const Vi*>(base + Tables::parts(limits).vis)[i];
+  if (once(vi.session) == kNone || once(vi.state) != vip::kConnected ||
+      once(vi.link.local_key) != key) {
+    return std::nullopt;
+  }
+  return Remains{once(vi.link.peer_address), once(vi.link.peer_vi), once(vi.link.peer_key),
+                 once(vi.tx.send_next), once(vi.rx.receive_next)};
+}
+
+std::uint64_t beats_of(const void* segment, const StackLimits& limits) {
+  const auto* base = static_cast<const std::byte*>(segment);
+  return once(reinterpret_cast<const state::Root*>(base + Tables::parts(limits).root)->beats);
+}
+
+}  // namespace viaduct

@@ -1,0 +1,35 @@
+// Connections that the stack of a dead program has left behind.
+#ifndef VIADUCT_KAGENT_STACK_REMAINS_H
+#define VIADUCT_KAGENT_STACK_REMAINS_H
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "kagent/contract/stack_limits.h"
+#include "kagent/contract/wire.h"
+
+namespace viaduct {
+
+struct Remains {
+  MacAddress peer;
+  std::uint32_t vi;        // the peer's
+  std::uint64_t key;       // that frames to it must carry
+  std::uint32_t psn, ack;  // as a last DISCONNECT tells them
+};
+
+// What the dead stack has not said goodbye to, as many as `out` has room for; limits.vis +
+// limits.goodbyes is always enough. `segment` (footprint(limits) bytes) may hold nonsense and may
+// change while it is read. Returns how many.
+std::size_t remains(const void* segment, const StackLimits& limits, std::span<Remains> out);
+
+// The same of one connection of a stack that may be at work: the one with this VI and key.
+std::optional<Remains> connection_of(const void* segment, const StackLimits& limits,
+                                     std::uint32_t vi, std::uint64_t key);
+// Grows at least every limits.keepalive_ns while somebody drives a stack that has a connection.
+std::uint64_t beats_of(const void* segment, const StackLimits& limits);
+
+}  // namespace viaduct
+
+#endif

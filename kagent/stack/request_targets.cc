@@ -1,0 +1,239 @@
+#include "kagent/stack/request_targets.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kagent/stack/backoff.h"
+#include "kagent/stack/connect_body.h"
+
+namespace viaduct {
+
+using state::Answer;
+using state::Asked;
+using state::Vi;
+using wire::Type;
+
+namespace {
+
+constexpr std::uint8_t kPatience = 3;      // unanswered requests before the host is asked too
+
+constexpr std::uint8_t kMaxUnanswered = 10;  // before a stack is given up
+
+constexpr std::uint32_t kMovesAtOnce = 3;   // between two repetitions of the request
+
+constexpr std::uint32_t kMovesInHaste = 16;  // after which repetitions begin anew
+
+}  // namespace
+
+template <class World>
+void RequestTargets<World>::send_connect_request(ViIndex i, state::Asked& to) {
+  const Vi& vi = vis_[i];
+  if (to.unanswered != 0xff) ++to.unanswered;
+  Frame frame;
+  if (!frames_out_.reserve_frame(frame)) return;
+  wire::ConnectBody body = body_of(vi, i, addresses_.host, mtu_, limits_.checksum);
+  const state::Attempt& attempt = attempts_[i];
+  body.local_length = static_cast<std::uint8_t>(attempt.local.discriminator_length);
+  body.remote_length = static_cast<std::uint8_t>(attempt.remote.discriminator_length);
+  std::memcpy(body.local.data(), attempt.local.discriminator, body.local_length);
+  std::memcpy(body.remote.data(), attempt.remote.discriminator, body.remote_length);
+  wire::Header header{};
+  header.type = Type::kConnectRequest;
+  header.window = credit_grants_.standing_credit();
+  header.vi = kToRequest;
+  header.key = to.cookie;
+  header.payload_length = static_cast<std::uint16_t>(
+      wire::encode(body, frame.data + wire::kEthernetBytes + wire::kHeaderBytes));
+  to.may_keep = 1;
+  frames_out_.submit_frame(frame,
+                           wire::encode(header, to.address, address_, ether_type_, frame.data));
+}
+
+// The address that reaches a host: from its own programs' stacks another one than from outside.
+template <class World>
+MacAddress RequestTargets<World>::way_to(const MacAddress& host) const {
+  return host == addresses_.host ? addresses_.desk : host;
+}
+
+template <class World>
+void RequestTargets<World>::begin_asking(ViIndex i) {
+  state::Attempt& attempt = attempts_[i];
+  MacAddress host;
+  std::memcpy(host.data(), attempt.remote.host, host.size());
+  attempt.asked[0] = {way_to(host), Answer::kNone, 0, 0};
+  attempt.asked_count = 1;
+  attempt.moves = attempt.moves_now = 0;
+}
+
+template <class World>
+typename RequestTargets<World>::Way& RequestTargets<World>::way_of(ViIndex i,
+                                                                   std::uint32_t& discriminator) {
+  const state::Attempt& attempt = attempts_[i];
+  std::uint32_t hash = 2166136261u;
+  const auto add = [&hash](std::uint8_t byte) { hash = (hash ^ byte) * 16777619u; };
+  for (std::uint32_t n = 0; n < attempt.remote.discriminator_length; ++n) {
+    add(attempt.remote.discriminator[n]);
+  }
+  discriminator = hash;
+  for (const std::uint8_t byte : attempt.asked[0].address) add(byte);
+  return ways_[(hash ^ hash >> 16) % kWays];
+}
+
+// Asks where the last request of this kind has ended up, and the host only if nobody answers there:
+// it saves the detour. Not repeated there in vain.
+template <class World>
+void RequestTargets<World>::ask_known_way(ViIndex i) {
+  std::uint32_t discriminator;
+  const Way& way = way_of(i, discriminator);
+  state::Attempt& attempt = attempts_[i];
+  if (way.discriminator != discriminator || way.host != attempt.asked[0].address) return;
+  attempt.asked[1] = {way.stack, Answer::kNone, kPatience - 1, 0};
+  attempt.asked_count = 2;
+}
+
+template <class World>
+void RequestTargets<World>::remember_way(ViIndex i, const MacAddress& accepted_by) {
+  std::uint32_t discriminator;
+  Way& way = way_of(i, discriminator);
+  const MacAddress& host = attempts_[i].asked[0].address;
+  if (accepted_by != host) {
+    way = {host, accepted_by, discriminator};
+  } else if (way.host == host && way.discriminator == discriminator) {
+    way = {};
+  }
+}
+
+template <class World>
+Asked* RequestTargets<World>::find_asked(ViIndex i, const MacAddress& address) {
+  state::Attempt& attempt = attempts_[i];
+  for (std::uint32_t a = 0; a < attempt.asked_count; ++a) {
+    if (attempt.asked[a].address == address) return &attempt.asked[a];
+  }
+  return nullptr;
+}
+
+// The same, adding it to those that are asked. Null when there are too many of them.
+template <class World>
+Asked* RequestTargets<World>::ask_too(ViIndex i, const MacAddress& address) {
+  if (Asked* known = find_asked(i, address)) return known;
+  state::Attempt& attempt = attempts_[i];
+  Asked* place = nullptr;
+  if (attempt.asked_count < state::kMaxAsked) {
+    place = &attempt.asked[attempt.asked_count++];
+  } else {
+    for (std::uint32_t a = 1; a < attempt.asked_count && place == nullptr; ++a) {
+      if (attempt.asked[a].unanswered >= kMaxUnanswered) place = &attempt.asked[a];
+    }
+  }
+  if (place != nullptr) *place = {address, Answer::kNone, 0, 0};
+  return place;
+}
+
+// It has said the last word about the request.
+template <class World>
+void RequestTargets<World>::forget_asked(ViIndex i, const MacAddress& address) {
+  if (Asked* asked = find_asked(i, address)) asked->may_keep = 0;
+}
+
+// Repeats the request wherever an answer is hoped for.
+template <class World>
+void RequestTargets<World>::send_connect_requests(ViIndex i) {
+  state::Attempt& attempt = attempts_[i];
+  attempt.moves_now = 0;
+  bool promising = false;
+  for (std::uint32_t a = 1; a < attempt.asked_count; ++a) {
+    Asked& asked = attempt.asked[a];
+    if (asked.unanswered >= kMaxUnanswered) continue;
+    promising |= asked.unanswered < kPatience && asked.answer != Answer::kHeld;
+    send_connect_request(i, asked);
+  }
+  if (!promising) send_connect_request(i, attempt.asked[0]);
+}
+
+// Who moves us forgets us. Where we are sent is asked at once, unless it is asked already. Whoever
+// sends us round in circles must not make us busy.
+template <class World>
+void RequestTargets<World>::on_moved(ViIndex i, const wire::Decoded& frame) {
+  MacAddress address;
+  if (!wire::decode(frame.payload, address)) {
+    ++root_->counters.drop_bad_body;
+    return;
+  }
+  Vi& vi = vis_[i];
+  const std::uint64_t asked_for =
+      std::uint64_t{frame.header.offset} << 32 | frame.header.immediate;
+  if (asked_for != 0 && !vi.link.peer_linked) return prove(i, frame.source, asked_for);
+  address = way_to(address);
+  if (vi.link.peer_linked || !peer_table_.reachable(address)) {
+    ++root_->counters.drop_stale_answer;
+    return;
+  }
+  if (Asked* from = find_asked(i, frame.source)) {
+    from->answer = Answer::kNone;
+    from->unanswered = 0;
+    from->may_keep = 0;
+  }
+  state::Attempt& attempt = attempts_[i];
+  if (attempt.moves_now == kMovesAtOnce) return;
+  Asked* there = find_asked(i, address);
+  if (there == nullptr) {
+    // Those that have not answered so far are given up for it, or two would have the request.
+    for (Asked& other : std::span(attempt.asked).subspan(1)) {
+      if (other.answer == Answer::kNone) other.unanswered = kMaxUnanswered;
+    }
+    there = ask_too(i, address);
+    if (there == nullptr) return;
+  } else if (there->unanswered < kMaxUnanswered) {
+    return;
+  } else {
+    there->answer = Answer::kNone;
+    there->unanswered = 0;
+  }
+  send_connect_request(i, *there);
+  ++attempt.moves_now;
+  if (++attempt.moves > kMovesInHaste) return;
+  vi.link.attempts = 0;
+  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.link.connect_deadline));
+}
+
+// It asks whether we hear it. Whoever goes on asking must not make us busy.
+template <class World>
+void RequestTargets<World>::prove(ViIndex i, const MacAddress& to, std::uint64_t shown) {
+  state::Attempt& attempt = attempts_[i];
+  Asked* const asked = find_asked(i, to);
+  if (asked == nullptr || attempt.moves_now == kMovesAtOnce) return;
+  ++attempt.moves_now;
+  asked->cookie = shown;
+  asked->unanswered = 0;
+  send_connect_request(i, *asked);
+}
+
+// The attempt is over: nobody shall be given the request any more.
+template <class World>
+void RequestTargets<World>::take_back(ViIndex i) {
+  const Vi& vi = vis_[i];
+  state::Attempt& attempt = attempts_[i];
+  for (std::uint32_t a = 0; a < attempt.asked_count; ++a) {
+    if (!attempt.asked[a].may_keep) continue;
+    attempt.asked[a].may_keep = 0;
+    frames_out_.send_short(wire::Type::kConnectReject, attempt.asked[a].address, kToRequest,
+                           vi.link.local_key, vi.link.request, 0, 0);
+  }
+}
+
+// What to say of an attempt whose time has run out: a program that has the request has not
+// answered, nobody waited for it, or nobody answered at all.
+template <class World>
+vip::Return RequestTargets<World>::unanswered(ViIndex i) const {
+  const state::Attempt& attempt = attempts_[i];
+  bool held = false;
+  for (std::uint32_t a = 0; a < attempt.asked_count; ++a) {
+    const Asked& asked = attempt.asked[a];
+    if (a != 0 && asked.unanswered >= kMaxUnanswered) continue;
+    if (asked.answer == Answer::kTaken) return vip::kTimeout;
+    held |= asked.answer == Answer::kHeld;
+  }
+  return held ? vip::kNoMatch : vip::kTimeout;
+}
+
+}  // namespace viaduct

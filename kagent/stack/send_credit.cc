@@ -1,0 +1,71 @@
+#include "kagent/stack/send_credit.h"
+
+#include <algorithm>
+
+namespace viaduct {
+
+using state::Vi;
+
+namespace {
+
+constexpr std::uint64_t kCreditWait = 1'000'000;   // ns
+
+constexpr std::uint32_t kWaitDoublings = 3;        // up to 8 ms between two frames
+
+constexpr std::uint64_t kCreditIdle = 50'000'000;  // ns
+
+}  // namespace
+
+// `frames` more are about to be sent, of `room`: whether the last of them asks for credit.
+template <class World>
+bool SendCredit<World>::asks_for_credit(Vi& vi, std::uint32_t room, std::uint32_t frames) {
+  const std::uint32_t left = room - frames;
+  const std::uint32_t next = vi.tx.send_next + frames;
+  if (vi.link.credit == 0 || 2 * left > vi.tx.peer_window) return false;
+  if (left != 0 && 4 * (next - vi.tx.credit_asked) < vi.tx.peer_window) return false;
+  vi.tx.credit_asked = next;
+  return true;
+}
+
+// The peer has seen all frames before `ack`, or knows them to be lost, and has room for `window` more.
+template <class World>
+void SendCredit<World>::take_credit(ViIndex i, std::uint32_t ack, std::uint16_t window) {
+  Vi& vi = vis_[i];
+  // Old news, or nonsense.
+  if (ack - vi.tx.send_una > vi.tx.send_next - vi.tx.send_una) return;
+  vi.tx.send_una = ack;
+  vi.tx.peer_window = window;
+  vi.tx.timeouts = 0;
+  if (!vi.tx.stalled) return;
+  wheel_.disarm(vi_timer(i));
+  send_queue_.make_ready(i);
+}
+
+// After a silence nothing is under way any more.
+template <class World>
+void SendCredit<World>::renew_credit(Vi& vi) {
+  if (vi.link.credit == 0 || now_ - vi.tx.sent_time <= kCreditIdle) return;
+  vi.tx.send_una = vi.tx.credit_asked = vi.tx.send_next;
+  vi.tx.peer_window = std::min(vi.tx.peer_window, vi.link.credit);
+}
+
+template <class World>
+void SendCredit<World>::await_credit(ViIndex i) {
+  ++root_->counters.credit_stalls;
+  const std::uint64_t wait = kCreditWait << std::min(vis_[i].tx.timeouts, kWaitDoublings);
+  if (!wheel_.armed(vi_timer(i))) wheel_.arm(vi_timer(i), now_ + wait);
+}
+
+template <class World>
+void SendCredit<World>::credit_timeout(ViIndex i) {
+  Vi& vi = vis_[i];
+  if (!vi.tx.stalled || send_queue_.send_room(vi) != 0) return;
+  ++root_->counters.credit_timeouts;
+  ++vi.tx.timeouts;
+  // The oldest is past, or lost.
+  if (vi.tx.send_una != vi.tx.send_next) ++vi.tx.send_una;
+  vi.tx.peer_window = std::max<std::uint16_t>(vi.tx.peer_window, 1);
+  send_queue_.make_ready(i);
+}
+
+}  // namespace viaduct

@@ -1,0 +1,59 @@
+// Granted programs that are stopped: by a signal, by a debugger, with their container. Nobody drives
+// their stacks, but the agent of their host sees that they live.
+//
+//   stack                    program's stack            agent of the program's host
+//     | PROBE  ------------------> (stopped)                     |
+//     | STOPPED_QUERY: VI, key, address of the stack ----------->| reads the stack's segment: this
+//     |                                                          | connection is there, and nobody
+//     | STOPPED_REPLY: as the program itself would write it <----| drives the stack
+//
+// Whoever hears it goes on waiting and sending again, for limits.stopped_peer_ns of silence at most.
+// Both ends know the connection's keys, and a granted program can't send a STOPPED_REPLY: the filter
+// on its way out does not let it.
+#ifndef VIADUCT_KAGENT_STACK_STOPPED_PEERS_H
+#define VIADUCT_KAGENT_STACK_STOPPED_PEERS_H
+
+#include <cstdint>
+
+#include "kagent/stack/frames_out.h"
+#include "kagent/stack/peer_table.h"
+#include "kagent/stack/request_targets.h"
+#include "kagent/stack/tables.h"
+#include "kagent/stack/vi_table.h"
+
+namespace viaduct {
+
+template <class World>
+class StoppedPeers : private ViTable {
+ public:
+  StoppedPeers(const Tables& tables, typename World::Environment& environment,
+               FramesOut<World>& frames_out, PeerTable<World>& peer_table,
+               RequestTargets<World>& request_targets)
+      : ViTable(tables), sessions_(tables.sessions), peers_(tables.peers),
+        open_sessions_(tables.open_sessions), open_count_(tables.open_count),
+        address_(tables.address), ether_type_(tables.ether_type), environment_(environment),
+        frames_out_(frames_out), peer_table_(peer_table), request_targets_(request_targets) {}
+
+  void ask_whether_stopped(ViIndex vi);
+  void on_stopped_query(const wire::Decoded& query);
+  void on_stopped_reply(const wire::Decoded& reply);
+
+ private:
+  void send_stopped(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
+                    const MacAddress& whose);
+
+  state::Session* sessions_;
+  Pool<state::Peer> peers_;
+  std::uint32_t* open_sessions_;
+  const std::uint32_t& open_count_;
+  MacAddress address_;
+  std::uint16_t ether_type_;
+  typename World::Environment& environment_;
+  FramesOut<World>& frames_out_;
+  PeerTable<World>& peer_table_;
+  RequestTargets<World>& request_targets_;
+};
+
+}  // namespace viaduct
+
+#endif

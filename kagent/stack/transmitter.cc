@@ -1,0 +1,373 @@
+#include "kagent/stack/transmitter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kagent/stack/congestion.h"
+
+namespace viaduct {
+
+using state::Vi;
+using state::kNone;
+using state::kWindow;
+
+namespace {
+
+// Appends a message to a packed frame's payload. Returns where the next one goes.
+template <class Message>
+std::size_t pack(const Message& message, std::byte* payload, std::size_t at) {
+  const bool immediate = (message.flags & layout::kSlotImmediate) != 0;
+  wire::encode(wire::PackedHeader{static_cast<std::uint16_t>(message.length),
+                                  immediate ? wire::kPackedImmediate : std::uint16_t{0},
+                                  immediate ? message.immediate : 0},
+               payload + at);
+  std::memcpy(payload + at + wire::kPackedBytes, message.inline_data, message.length);
+  return at + wire::kPackedBytes + message.length;
+}
+
+constexpr unsigned kQuantum = 64;  // frames of one VI in one round
+
+constexpr unsigned kBatch = 32;    // frames built at once
+
+constexpr std::uint64_t kIdle = 250'000'000;  // ns
+
+}  // namespace
+
+template <class World>
+void Transmitter<World>::submit_packed(ViIndex i, Frame& frame, std::uint32_t psn,
+                                       std::size_t bytes, bool ask) {
+  Vi& vi = vis_[i];
+  wire::Header header{};
+  header.type = wire::Type::kData;
+  acknowledger_.fill_header(vi, header);
+  header.flags = wire::kFlagPacked | wire::kFlagFirst | wire::kFlagLast | wire::kOpSend;
+  header.flags |= checked_flag(vi);
+  if (ask) header.flags |= wire::kFlagAckNow;
+  header.psn = psn;
+  header.message_length = static_cast<std::uint32_t>(bytes);
+  header.payload_length = static_cast<std::uint16_t>(bytes);
+  frames_out_.submit_frame(
+      frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
+  ++root_->counters.data_frames_sent;
+}
+
+// The message that was just begun and those behind it in one frame. False, and nothing done, if
+// there is none behind it that will do. `more`: something else waits.
+template <class World>
+[[gnu::noinline]] bool Transmitter<World>::send_packed(ViIndex i, const Message& first,
+                                                       std::uint32_t room, bool& more) {
+  Vi& vi = vis_[i];
+  const layout::RingEntry* const ring = view(vi).send_ring(i);
+  Message next;
+  std::uint32_t slot;
+  const auto another = [&](std::size_t at) {
+    return next_posted(vi, ring, vi.tx.send.taken, slot) &&
+           vi.tx.send.taken - vi.tx.send.completed != kWindow &&
+           send_queue_.load_message(vi, slot, next) == 0 && send_queue_.may_pack(vi, next) &&
+           at + wire::kPackedBytes + next.length <= vi.link.payload;
+  };
+  std::size_t at = wire::kPackedBytes + first.length;
+  if (!another(at)) return false;
+  Frame frame;
+  if (!frames_out_.reserve_frame(frame)) return false;
+  std::byte* const payload = payload_of(frame);
+  pack(first, payload, 0);
+  std::uint32_t messages = 1, bytes = first.length;
+  do {
+    at = pack(next, payload, at);
+    ++messages;
+    bytes += next.length;
+    in_flight(i, vi.tx.send.taken) = {slot, vi.tx.send_next, 1, next.length, next.op, 0};
+    ++vi.tx.send.taken;
+  } while (at + wire::kPackedBytes < vi.link.payload && another(at));
+  more = send_queue_.more_to_send(i);
+  const bool unreliable = vi.reliability == vip::kUnreliable;
+  const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, 1) : !more || room == 1;
+  submit_packed(i, frame, vi.tx.send_next, at, ask);
+  root_->counters.messages_sent += messages;
+  root_->counters.messages_packed += messages;
+  root_->counters.bytes_sent += bytes;
+  vi.tx.current_slot = kNone;
+  ++vi.tx.send_next;
+  note_sent(i);
+  while (unreliable && vi.tx.send.completed != vi.tx.send.taken) {
+    send_queue_.finish_unreliable(i);
+  }
+  return true;
+}
+
+// The same frame again, from the same slots. `failed` is the one with `error`.
+template <class World>
+[[gnu::noinline]] Sent Transmitter<World>::resend_packed(ViIndex i, std::uint32_t position,
+                                                         bool ask, std::uint32_t& failed,
+                                                         std::uint32_t& error) {
+  Vi& vi = vis_[i];
+  const std::uint32_t psn = in_flight(i, position).first_psn;
+  Frame frame;
+  if (!frames_out_.reserve_frame(frame)) return Sent::kSome;
+  std::size_t at = 0;
+  for (std::uint32_t p = position; send_queue_.shares_frame(i, p, psn); ++p) {
+    Message message;
+    failed = in_flight(i, p).slot;
+    error = send_queue_.load_message(vi, failed, message);
+    // A program that changed the request after posting it has broken its own connection.
+    if (error == 0 &&
+        (message.length != in_flight(i, p).length || !send_queue_.may_pack(vi, message) ||
+         at + wire::kPackedBytes + message.length > vi.link.payload)) {
+      error = vip::kLengthError;
+    }
+    if (error != 0) {
+      port_.cancel({&frame, 1});
+      return Sent::kUnreadable;
+    }
+    at = pack(message, payload_of(frame), at);
+  }
+  submit_packed(i, frame, psn, at, ask);
+  return Sent::kAll;
+}
+
+template <class World>
+bool Transmitter<World>::await_read(ViIndex i) {
+  return environment_.await_read(
+      {i, vis_[i].generation, vis_[i].program, World::Environment::Late::What::kSend});
+}
+
+// Sends what this VI may send now. True if it could go on at once in the next round.
+template <class World>
+bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
+  Vi& vi = vis_[i];
+  if (!vi.tx.lost.empty() && !retransmit(i, sent)) return !verdict_.pending();
+  const bool unreliable = vi.reliability == vip::kUnreliable;
+  if (unreliable) {
+    send_credit_.renew_credit(vi);
+  } else if (vi.tx.send_una == vi.tx.send_next && now_ - vi.tx.progress_time > kIdle) {
+    // What the network was like so long ago says nothing any more.
+    vi.tx.progress_time = now_;
+    congestion::begin_window(vi);
+  }
+  Message message;
+  for (unsigned quantum = kQuantum; quantum > 0;) {
+    const std::uint32_t room = send_queue_.send_room(vi);
+    if (room == 0) {
+      vi.tx.stalled = 1;
+      if (unreliable && (vi.tx.current_slot != kNone || send_queue_.more_to_send(i))) {
+        send_credit_.await_credit(i);
+      }
+      return false;
+    }
+    if (vi.tx.current_slot == kNone) {
+      const bool begun = vi.tx.response_begun != vi.tx.response_next
+                             ? send_queue_.begin_response(i, message)
+                             : send_queue_.begin_message(i, message);
+      if (!begun) return false;
+    } else if (const std::uint32_t error =
+                   send_queue_.load_current(vi, vi.tx.current_slot, message)) {
+      send_queue_.fail_current(i, vi.tx.current_slot, error);
+      return false;
+    }
+    const std::uint32_t first_psn = vi.tx.send_next - vi.tx.current_sent;
+    unsigned wanted = std::min({quantum, room, vi.tx.current_frames - vi.tx.current_sent, kBatch});
+    // A window that losses have narrowed is not to be sent and acknowledged in one burst.
+    const bool narrow = vi.tx.losses != state::Losses::kNone && vi.tx.congestion_window < kWindow;
+    if (narrow) wanted = std::min(wanted, vi.tx.congestion_window / 4u + 1);
+    // What is posted from now on is announced by the doorbell.
+    const bool ends = wanted == vi.tx.current_frames - vi.tx.current_sent;
+    const bool more = !ends || send_queue_.more_to_send(i);
+    if (more && vi.tx.current_sent == 0 && send_queue_.may_pack(vi, message)) {
+      bool another = false;
+      if (send_packed(i, message, room, another)) {
+        ++sent;
+        --quantum;
+        if (!another) return false;
+        continue;
+      }
+    }
+    unsigned n = 0;
+    const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, wanted)
+                                : !more || narrow || room <= wanted;
+    const Sent result = send_frames(i, message, vi.tx.current_sent, first_psn, wanted, ask, n);
+    if (result == Sent::kUnreadable) {
+      send_queue_.fail_current(i, vi.tx.current_slot, vip::kProtectionError);
+      return false;
+    }
+    sent += n;
+    quantum -= n;
+    vi.tx.send_next += n;
+    vi.tx.current_sent += n;
+    if (n != 0) note_sent(i);
+    if (vi.tx.current_sent == vi.tx.current_frames) {
+      ++root_->counters.messages_sent;
+      root_->counters.bytes_sent += message.data;
+      vi.tx.current_slot = kNone;
+      if (unreliable) send_queue_.finish_unreliable(i);
+    }
+    if (result == Sent::kSome) return true;
+    if (!more) return false;
+  }
+  return vi.tx.current_slot != kNone || send_queue_.more_to_send(i);
+}
+
+// Frames up to send_next have just been sent for the first time.
+template <class World>
+void Transmitter<World>::note_sent(ViIndex i) {
+  Vi& vi = vis_[i];
+  vi.tx.sent_time = now_;
+  if (vi.reliability == vip::kUnreliable) return;
+  if (vi.tx.sample_time == 0) {
+    vi.tx.sample_time = now_;
+    vi.tx.sample_psn = vi.tx.send_next - 1;
+  }
+  if (!wheel_.armed(vi_timer(i))) loss_recovery_.restart_timer(i);
+}
+
+// Builds and submits frames [first_frame, first_frame + count) of a message whose frame 0 has
+// first_psn. `ask`: nothing follows that would bring the acknowledgement by itself, or credit is
+// running out. `sent` says how
+// many; fewer when the port has no more buffers.
+template <class World>
+Sent Transmitter<World>::send_frames(ViIndex i, const Message& message, std::uint32_t first_frame,
+                                     std::uint32_t first_psn, unsigned count, bool ask,
+                                     unsigned& sent) {
+  Vi& vi = vis_[i];
+  Frame frames[kBatch];
+  const auto n = static_cast<unsigned>(port_.reserve({frames, count}));
+  sent = n;
+  if (n < count) ++root_->counters.tx_postponed;
+  if (n == 0) return Sent::kSome;
+
+  // The data of a frame: where it begins in the message, and how much.
+  const std::uint32_t prefix = message.prefix;
+  const auto data_begin = [&](std::uint32_t frame) {
+    const std::uint32_t at = frame * vi.link.payload;
+    return at > prefix ? at - prefix : 0;
+  };
+  const auto data_end = [&](std::uint32_t frame) {
+    return std::min((frame + 1) * vi.link.payload - prefix, message.data);
+  };
+  const std::uint32_t begin = data_begin(first_frame);
+  const std::uint32_t end = data_end(first_frame + n - 1);
+  if (message.inline_data != nullptr) {
+    for (unsigned f = 0; f < n; ++f) {
+      const std::uint32_t at = data_begin(first_frame + f);
+      std::memcpy(payload_of(frames[f]), message.inline_data + at,
+                  data_end(first_frame + f) - at);
+    }
+  } else if (end > begin) {
+    iovec local[kBatch], remote[layout::kMaxSegments];
+    unsigned locals = 0, remotes = 0;
+    for (unsigned f = 0; f < n; ++f) {
+      const std::uint32_t number = first_frame + f;
+      const std::uint32_t at = data_begin(number);
+      local[locals++] = {payload_of(frames[f]) + (number == 0 ? prefix : 0),
+                         data_end(number) - at};
+    }
+    std::uint32_t offset = 0;
+    for (unsigned s = message.first_segment; s < message.segment_count; ++s) {
+      const layout::Segment& segment = message.segments[s];
+      const std::uint32_t from = std::max(begin, offset);
+      const std::uint32_t to = std::min(end, offset + segment.length);
+      if (from < to) {
+        remote[remotes++] = {reinterpret_cast<void*>(segment.address + (from - offset)),
+                             to - from};
+      }
+      offset += segment.length;
+    }
+    if (!environment_.read_program(vi.program, {remote, remotes}, {local, locals})) {
+      port_.cancel({frames, n});
+      sent = 0;
+      return environment_.postponed ? Sent::kSome : Sent::kUnreadable;
+    }
+  }
+  if (first_frame == 0 && prefix != 0) wire::encode(message.remote, payload_of(frames[0]));
+
+  const std::uint32_t all = message.frames(vi.link.payload);
+  wire::Header header{};
+  header.type = wire::Type::kData;
+  acknowledger_.fill_header(vi, header);
+  header.message_length = message.length;
+  const std::uint16_t op = wire_op(message.op);
+  for (unsigned f = 0; f < n; ++f) {
+    const std::uint32_t number = first_frame + f;
+    header.flags = op | checked_flag(vi);
+    if (number == 0) header.flags |= wire::kFlagFirst;
+    if (message.flags & layout::kSlotImmediate) {
+      header.flags |= wire::kFlagImmediate;
+      header.immediate = message.immediate;
+    }
+    if (number + 1 == all) header.flags |= wire::kFlagLast;
+    header.psn = first_psn + number;
+    header.offset = data_begin(number);
+    header.payload_length = static_cast<std::uint16_t>(data_end(number) - header.offset +
+                                                       (number == 0 ? prefix : 0));
+    if (f + 1 == n && ask) header.flags |= wire::kFlagAckNow;
+    frames[f].length = static_cast<std::uint32_t>(
+        wire::encode(header, vi.link.peer_address, address_, ether_type_, frames[f].data));
+  }
+  port_.submit({frames, n});
+  frames_out_.note_submitted();
+  root_->counters.data_frames_sent += n;
+  return n < count ? Sent::kSome : Sent::kAll;
+}
+
+// Sends again what is known to be lost. False when the port has no buffers or the VI has failed.
+template <class World>
+bool Transmitter<World>::retransmit(ViIndex i, unsigned& sent) {
+  Vi& vi = vis_[i];
+  std::uint32_t position = vi.tx.send.completed;
+  for (std::uint32_t psn = vi.tx.send_una; psn != vi.tx.send_next; ++psn) {
+    if (vi.tx.lost.empty()) break;
+    if (!vi.tx.lost.has(psn)) continue;
+    while (position != vi.tx.send.taken &&
+           psn - in_flight(i, position).first_psn >= in_flight(i, position).frames) {
+      ++position;
+    }
+    std::uint32_t name, first_psn, length;
+    bool packed = false;
+    if (position != vi.tx.send.taken) {
+      const state::InFlight& flight = in_flight(i, position);
+      name = flight.slot, first_psn = flight.first_psn, length = flight.length;
+      packed = send_queue_.shares_frame(i, position, psn) &&
+               send_queue_.shares_frame(i, position + 1, psn);
+    } else {
+      position = vi.tx.send.completed;  // the frame after it may be a work request's again
+      const std::uint32_t r = send_queue_.response_with(i, psn);
+      if (r == kNone) continue;
+      const state::Response& answered = response(i, r);
+      name = state::kResponse | r % state::kMaxReads;
+      first_psn = answered.first_psn, length = answered.length;
+    }
+    Message message;
+    std::uint32_t error = 0;
+    if (packed) {
+      const bool ask = send_queue_.send_room(vi) <= 1 || !send_queue_.more_to_send(i);
+      if (resend_packed(i, position, ask, name, error) == Sent::kSome) return true;
+    } else {
+      error = send_queue_.load_current(vi, name, message);
+    }
+    // A program that changed the request after posting it has broken its own connection.
+    if (!packed && error == 0 && message.length != length) error = vip::kLengthError;
+    unsigned n = 0;
+    if (!packed && error == 0) {
+      const bool last = psn - first_psn + 1 == message.frames(vi.link.payload);
+      const bool ask = send_queue_.send_room(vi) <= 1 || (last && !send_queue_.more_to_send(i));
+      switch (send_frames(i, message, psn - first_psn, first_psn, 1, ask, n)) {
+        case Sent::kAll: break;
+        case Sent::kSome: return true;
+        case Sent::kUnreadable: error = vip::kProtectionError; break;
+      }
+    }
+    if (error != 0) {
+      send_queue_.fail_current(i, name, error);
+      return false;
+    }
+    ++sent;
+    ++root_->counters.retransmissions;
+    vi.tx.lost.remove(psn);
+    vi.tx.resent.add(psn);
+    resent_mark(i, psn) = vi.tx.send_next << 16 | ++vi.tx.resends;
+    if (vi.tx.smoothed_rtt != 0 && psn == vi.tx.sample_psn) vi.tx.sample_time = 0;
+  }
+  return true;
+}
+
+}  // namespace viaduct

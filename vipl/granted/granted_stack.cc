@@ -1,0 +1,9 @@
+#include "vipl/granted/granted_stack.h"
+
+#include "kagent/stack/stack_all.h"
+
+namespace viaduct {
+
+template class BasicStack<GrantedWorld>;
+
+}  // namespace viaduct

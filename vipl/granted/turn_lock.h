@@ -1,0 +1,34 @@
+// Who gives a granted stack its turn. A thread that finds the lock taken has rung its doorbell before; it
+// leaves a mark, for which the holder gives the stack another turn.
+#ifndef VIADUCT_VIPL_GRANTED_TURN_LOCK_H
+#define VIADUCT_VIPL_GRANTED_TURN_LOCK_H
+
+#include <atomic>
+#include <cstdint>
+
+namespace viaduct::vipl {
+
+class TurnLock {
+ public:
+  bool try_take() {
+    for (;;) {
+      std::uint32_t seen = kFree;
+      if (word_.compare_exchange_strong(seen, kHeld, std::memory_order_acquire)) return true;
+      if (seen == kWanted || word_.compare_exchange_strong(seen, kWanted)) return false;
+    }
+  }
+
+  // True if somebody wanted it meanwhile.
+  bool release() { return word_.exchange(kFree) == kWanted; }
+
+ private:
+  static constexpr std::uint32_t kFree = 0;
+  static constexpr std::uint32_t kHeld = 1;
+  static constexpr std::uint32_t kWanted = 2;  // held, and somebody has found it so
+
+  std::atomic<std::uint32_t> word_{kFree};
+};
+
+}  // namespace viaduct::vipl
+
+#endif

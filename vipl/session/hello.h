@@ -1,0 +1,38 @@
+// What a process knows of its agent before it has a session.
+#ifndef VIADUCT_VIPL_SESSION_HELLO_H
+#define VIADUCT_VIPL_SESSION_HELLO_H
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdint>
+
+#include "kagent/contract/control.h"
+
+namespace viaduct::vipl {
+
+// An agent's socket.
+struct AgentAddress {
+  sockaddr_un address;
+  socklen_t bytes;
+};
+
+// What connecting to an agent yields.
+struct Hello {
+  AgentAddress agent;
+  control::HelloAnswer answer;
+  int socket;
+  int segment;
+  int bell;
+  int chime;
+  int port, umem, home;  // granted; else -1
+  int link;              // attached to a granted session; else -1
+
+  bool granted() const {
+    return answer.placement == static_cast<std::uint32_t>(control::Placement::kGranted);
+  }
+};
+
+}  // namespace viaduct::vipl
+
+#endif

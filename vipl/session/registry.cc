@@ -1,0 +1,259 @@
+#include "vipl/session/registry.h"
+
+#include <pthread.h>
+
+#include "vipl/process/family.h"
+#include "vipl/process/idle.h"
+#include "vipl/process/lock.h"
+#include "vipl/process/sys.h"
+#include "vipl/session/agent_monitor.h"
+#include "vipl/session/debug_log.h"
+#include "vipl/session/handshake.h"
+#include "vipl/session/session_table.h"
+#include "vipl/session/thread_registry.h"
+
+namespace viaduct::vipl::registry {
+namespace {
+
+std::uint32_t g_next;  // where to look for a free session first
+bool g_prepared;
+
+// --- fork. The child shares the parent's descriptors and segments: it lets go of them quietly, for
+// the parent's sessions go on. What it needs to attach is in its copy of the parent's own memory.
+
+// What the child will have a copy of: of the queues that are ours, what was posted so far.
+void note_fork(Session& s) {
+  s.family.parent = s.family.id;
+  s.family.forks = s.view.header().forks.fetch_add(1) + 1;
+  note_posted(s);
+}
+
+void before_fork() {
+  Lock::acquire(lock());
+  for (Session& s : g_sessions) {
+    if (s.state == Session::State::kOpen && !s.over()) note_fork(s);
+  }
+}
+
+void after_fork_in_parent() { Lock::release(lock()); }
+
+void after_fork_in_child() {
+  lock().store(0);
+  for (Session& s : g_sessions) {
+    if (s.state == Session::State::kFree || s.state == Session::State::kForked) continue;
+    const bool open = s.state == Session::State::kOpen && !s.lost.load();
+    s.key.store(0);
+    if (s.driver != nullptr) Driver::destroy(s.driver, true);
+    s.driver = nullptr;
+    if (open || s.state == Session::State::kAttaching) {
+      set_forked(s);
+    } else {
+      set_free(s);
+    }
+  }
+  presence::forget_other_threads();
+  watcher::forget();
+}
+
+bool prepare() {
+  if (g_prepared) return true;
+  look_at_processors();
+  presence::prepare();
+  g_prepared = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+  return g_prepared;
+}
+
+// The segment that the stack's driver serves: the agent's own, or one of the program's.
+bool map_view(Hello& hello, Session& s) {
+  if (hello.granted()) {
+    s.home = hello.home = sys::out_of_the_way(hello.home);
+    s.umem = sys::duplicate(hello.umem);
+    s.driver = Driver::make(hello, s.desk, s.pollers);
+    hello.port = hello.umem = -1;  // it has taken them over
+    hello.home = -1;               // and this is the session's
+    if (s.driver == nullptr) return false;
+    s.view = s.driver->segment();
+    s.capacity = s.driver->capacity();
+  } else {
+    s.view = s.desk;
+    s.capacity = hello.answer.capacity;
+  }
+  s.member = s.desk_member = 0;
+  s.family = {};
+  s.family.secret = hello.answer.family;
+  s.family.id = s.driver != nullptr ? s.driver->program_id() : hello.answer.program_id;
+  return make_memory(s);
+}
+
+Session* find_free() {
+  for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
+    const std::uint32_t number = (g_next + i) % kMaxSessions;
+    if (g_sessions[number].state != Session::State::kFree) continue;
+    g_next = (number + 1) % kMaxSessions;
+    g_sessions[number].number = number;
+    return &g_sessions[number];
+  }
+  // Who opens so many has no use for those of his parent.
+  for (Session& s : g_sessions) {
+    if (s.state != Session::State::kForked) continue;
+    set_free(s);
+    return &s;
+  }
+  return nullptr;
+}
+
+// What a session begins with; everything else is set by then.
+void begin(Session& s) {
+  s.adrift = {0, 0, -1};
+  s.desk_number.store(0);
+  s.desk_lock.store(0);
+  s.lost.store(false);
+  s.desk_lost.store(false);
+  s.lock.store(0);
+  s.own_errors.count = 0;
+  s.notify_lock.store(0);
+  s.has_caller.store(false);
+  s.caller.store(nullptr);
+  s.pollers.clear();
+  s.discoverer.store(0);
+}
+
+// All sessions are taken, but threads are about to leave some of them that are closed.
+bool crowded() {
+  Lock held(lock());
+  return reap() && find_free() == nullptr;
+}
+
+// VipCloseNic without freeing the session.
+bool end(Session& s, std::uint32_t number, std::uint32_t key) {
+  {
+    Lock held(lock());
+    if (s.key.load() != (Session::kOpen | key)) return false;
+    s.key.store(0);
+    s.state = Session::State::kClosed;
+    lose(s);
+  }
+  // A granted session says its goodbyes itself.
+  if (s.driver != nullptr) s.driver->finish();
+  {
+    Lock held(lock());
+    // For the agent the session ends now. The descriptors are closed when nobody is inside: who is
+    // may be about to write to the bell, and its number may then be another file's.
+    sys::shutdown(s.socket, SHUT_RDWR);
+    presence::barrier();
+    watcher::look_again();
+  }
+  // The thread that calls handlers takes descriptors back, which are the program's again when we
+  // return. It leaves at once; while it is in a handler it is not inside.
+  const ThreadRecord* const caller = s.caller.load();
+  constexpr int kYields = 100;
+  const bool waits = caller != nullptr && caller != presence::t_record;
+  for (int i = 0; waits && presence::inside(*caller, number); ++i) {
+    if (i < kYields) {
+      sys::yield();
+    } else {
+      nap();
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+VIP_RETURN open(Hello& hello, Session*& session) {
+  constexpr int kNaps = 100;
+  for (int i = 0; i < kNaps && crowded(); ++i) nap();
+  Lock held(lock());
+  reap();
+  Session* const s = prepare() ? find_free() : nullptr;
+  if (s == nullptr) {
+    explain("this process has all %u NIC handles open", kMaxSessions);
+    for (const int fd : {hello.socket, hello.segment, hello.bell, hello.chime, hello.port,
+                         hello.umem, hello.home}) {
+      if (fd >= 0) sys::close(fd);
+    }
+    return VIP_ERROR_RESOURCE;
+  }
+  s->socket = hello.socket;
+  s->bell = hello.bell;
+  s->chime = hello.chime;
+  s->home = s->umem = s->desk_socket = s->pokes[0] = s->pokes[1] = -1;
+  s->view_bytes = 0;
+  s->agent = hello.agent;
+  s->adrift_ns = std::uint64_t{hello.answer.adrift_ms} * 1'000'000;
+  begin(*s);
+  const bool mapped = map_desk(hello, *s) && map_view(hello, *s);
+  for (const int fd : {hello.segment, hello.home, hello.port, hello.umem}) {
+    if (fd >= 0) sys::close(fd);
+  }
+  if (!mapped) {
+    set_free(*s);
+    return VIP_ERROR_RESOURCE;
+  }
+  s->nic = hello.answer.nic;
+  s->nic.name[sizeof s->nic.name - 1] = '\0';
+  const std::uint32_t most = s->nic.max_descriptors;
+  s->max_descriptors = most != 0 && most < layout::kRingEntries ? most : layout::kRingEntries;
+  s->spin_ns = spin_time(hello.answer.busy_poll_us);
+  // Threads that are made from now on have it from these.
+  sys::shorten_slice(sys::thread());
+  sys::shorten_slice(sys::process());
+  s->error_handler = nullptr;
+  s->error_context = nullptr;
+  s->state = Session::State::kOpen;
+  if (!watcher::start()) {
+    explain("cannot start the thread that watches the agent");
+    set_free(*s);
+    return VIP_ERROR_RESOURCE;
+  }
+  s->key.store(Session::kOpen | s->nic_part(), std::memory_order_release);
+  session = s;
+  return VIP_SUCCESS;
+}
+
+bool close(std::uint32_t number, std::uint32_t key) {
+  Session& s = g_sessions[number];
+  // Inside, so that nobody frees it before we are done.
+  ThreadRecord* const self = presence::record();
+  if (self == nullptr) return false;
+  const std::uint32_t outer = presence::enter(*self, number);
+  const bool closed = end(s, number, key);
+  presence::leave(*self, outer);
+  if (!closed) return false;
+  // Usually everybody is out at once. If not, the watcher frees the session.
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    {
+      Lock held(lock());
+      if (!reap()) break;
+    }
+    sys::yield();
+  }
+  return true;
+}
+
+VIP_RETURN attach(std::uint32_t number, std::uint32_t key) {
+  Session& s = g_sessions[number];
+  {
+    Lock held(lock());
+    if (s.key.load() == (Session::kOpen | key)) return VIP_SUCCESS;
+    if (s.state != Session::State::kForked || s.nic_part() != key) return VIP_INVALID_PARAMETER;
+    s.state = Session::State::kAttaching;
+  }
+  Hello hello;
+  VIP_RETURN result = say_attach(s, hello);
+  if (result == VIP_SUCCESS && !join_family(s, hello)) result = VIP_ERROR_RESOURCE;
+  Lock held(lock());
+  if (result == VIP_SUCCESS) begin(s);
+  if (result == VIP_SUCCESS && !watcher::start()) result = VIP_ERROR_RESOURCE;
+  if (result != VIP_SUCCESS) {
+    set_forked(s);
+    return result;
+  }
+  s.family.id = s.family.joined;
+  s.state = Session::State::kOpen;
+  s.key.store(Session::kOpen | key, std::memory_order_release);
+  return VIP_SUCCESS;
+}
+
+}  // namespace viaduct::vipl::registry

@@ -1,0 +1,174 @@
+#include "vipl/session/session_table.h"
+
+#include "vipl/granted/admission.h"
+#include "vipl/process/lock.h"
+#include "vipl/process/sys.h"
+#include "vipl/session/discovery_answers.h"
+#include "vipl/session/reattach.h"
+#include "vipl/session/thread_registry.h"
+
+namespace viaduct::vipl {
+
+constinit Session g_sessions[kMaxSessions];
+
+namespace registry {
+namespace {
+
+std::atomic<std::uint32_t> g_lock;
+
+// Those that the first process of a family may have held when it ended.
+void release_locks(layout::Vi& vi) {
+  Lock::release_of(vi.send.lock, 0);
+  Lock::release_of(vi.receive.lock, 0);
+}
+
+std::size_t descriptor_bytes(const Session& s) { return s.capacity.slots * sizeof(void*); }
+std::size_t attribute_bytes(const Session& s) { return s.capacity.vis * sizeof(VIP_VI_ATTRIBUTES); }
+std::size_t own_vi_bytes(const Session& s) { return s.own_vi_words() * sizeof s.own_vis[0]; }
+std::size_t posted_bytes(const Session& s) { return s.capacity.vis * sizeof s.family.posted[0]; }
+
+void release_segments(Session& s) {
+  if (s.view_bytes != 0 && s.view.mapped()) sys::unmap(s.view.base(), s.view_bytes);
+  if (s.desk.mapped()) sys::unmap(s.desk.base(), s.desk_bytes);
+  s.view_bytes = 0;
+  s.view = s.desk = layout::View();
+}
+
+void release_handlers(Session& s) {
+  if (s.notifications.entries != nullptr) {
+    sys::unmap(s.notifications.entries, Session::Notifications::kBytes);
+  }
+  if (s.discovery != nullptr) sys::unmap(s.discovery, sizeof(Discovery));
+  s.notifications = {};
+  s.discovery = nullptr;
+}
+
+void release_memory(Session& s) {
+  s.regions.destroy();
+  release_handlers(s);
+  if (s.family.posted != nullptr) sys::unmap(s.family.posted, posted_bytes(s));
+  s.family = {};
+  if (s.descriptors != nullptr) sys::unmap(s.descriptors, descriptor_bytes(s));
+  if (s.attributes != nullptr) sys::unmap(s.attributes, attribute_bytes(s));
+  if (s.own_vis != nullptr) sys::unmap(s.own_vis, own_vi_bytes(s));
+  s.descriptors = nullptr;
+  s.attributes = nullptr;
+  s.own_vis = nullptr;
+  release_segments(s);
+}
+
+void close_descriptors(Session& s) {
+  for (int* const fd : {&s.socket, &s.bell, &s.chime, &s.home, &s.umem, &s.desk_socket, &s.pokes[0],
+                        &s.pokes[1]}) {
+    if (*fd >= 0) sys::close(*fd);
+    *fd = -1;
+  }
+  adrift::end(s);
+}
+
+void wake_at_desk(Session& s) {
+  for (std::uint32_t i = 0; i < layout::kCommands; ++i) {
+    layout::Command& command = s.desk.command(i);
+    if (command.owner.load() == 1 + s.desk_member) s.wake(command.sleepers);
+  }
+}
+
+}  // namespace
+
+std::atomic<std::uint32_t>& lock() { return g_lock; }
+
+Session& at(std::uint32_t number) { return g_sessions[number]; }
+
+bool make_memory(Session& s) {
+  s.descriptors = static_cast<VIP_DESCRIPTOR**>(sys::map(descriptor_bytes(s), -1));
+  s.attributes = static_cast<VIP_VI_ATTRIBUTES*>(sys::map(attribute_bytes(s), -1));
+  s.own_vis = static_cast<std::atomic<std::uint64_t>*>(sys::map(own_vi_bytes(s), -1));
+  return s.descriptors != nullptr && s.attributes != nullptr && s.own_vis != nullptr &&
+         s.regions.create();
+}
+
+void note_posted(Session& s) {
+  if (s.family.posted == nullptr) {
+    s.family.posted = static_cast<std::uint32_t(*)[2]>(sys::map(posted_bytes(s), -1));
+  }
+  for (std::uint32_t vi = 0; s.family.posted != nullptr && vi < s.family.vis; ++vi) {
+    const layout::Vi& shared = s.view.vi(vi);
+    if (shared.send.owner.load(std::memory_order_relaxed) != s.member) continue;
+    s.family.posted[vi][0] = shared.send.posted.load(std::memory_order_relaxed);
+    s.family.posted[vi][1] = shared.receive.posted.load(std::memory_order_relaxed);
+  }
+}
+
+void set_forked(Session& s) {
+  release_handlers(s);
+  release_segments(s);
+  close_descriptors(s);
+  s.state = Session::State::kForked;
+}
+
+void set_free(Session& s) {
+  if (s.driver != nullptr) Driver::destroy(s.driver, false);
+  s.driver = nullptr;
+  release_memory(s);
+  close_descriptors(s);
+  // Not before: who is inside makes handles of it.
+  ++s.generation;
+  s.state = Session::State::kFree;
+}
+
+void lose_desk(Session& s) {
+  s.desk_lost.store(true);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  wake_at_desk(s);
+}
+
+void lose(Session& s) {
+  // From then on whatever is posted is given back as flushed.
+  if (s.driver != nullptr) s.driver->halt();
+  // Who has attached is told here and now, whatever else the end of a session takes.
+  if (s.driver != nullptr) admission::end_all(*s.driver);
+  s.lost.store(true);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Others of a family have sleepers of their own.
+  for (std::uint32_t i = 0; i < layout::kCommands; ++i) {
+    layout::Command& command = s.view.command(i);
+    if (command.owner.load() == 1 + s.member) s.wake(command.sleepers);
+  }
+  for (std::uint32_t i = 0; i < s.capacity.vis; ++i) {
+    layout::Vi& vi = s.view.vi(i);
+    if (s.view_bytes != 0) release_locks(vi);
+    if (vi.send.owner.load() != s.member) continue;
+    s.wake(vi.send.sleepers);
+    s.wake(vi.receive.sleepers);
+  }
+  for (std::uint32_t i = 0; i < s.capacity.cqs; ++i) {
+    layout::Cq& cq = s.view.cq(i);
+    if (s.view_bytes != 0) Lock::release_of(cq.lock, 0);
+    if (cq.owner.load() == s.member) s.wake(cq.sleepers);
+  }
+  // Who sleeps on the port or in a command at the desk looks too.
+  if (s.driver == nullptr && s.view_bytes == 0) return s.alert();
+  wake_at_desk(s);
+  if (s.driver == nullptr) return s.alert();
+  // As odd as it was, but another number for who is about to sleep on it.
+  s.desk_number.fetch_add(2);
+  sys::futex_wake(s.desk_number);
+  s.driver->wake_watcher();
+  s.alert();
+}
+
+bool reap() {
+  bool left = false;
+  for (Session& s : g_sessions) {
+    if (s.state != Session::State::kClosed) continue;
+    if (presence::anyone_inside(s.number)) {
+      left = true;
+    } else {
+      set_free(s);
+    }
+  }
+  return left;
+}
+
+}  // namespace registry
+}  // namespace viaduct::vipl

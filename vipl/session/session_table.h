@@ -1,0 +1,49 @@
+// The sessions of this process, by NIC number, and the lock under which they change their state.
+#ifndef VIADUCT_VIPL_SESSION_SESSION_TABLE_H
+#define VIADUCT_VIPL_SESSION_SESSION_TABLE_H
+
+#include <atomic>
+#include <cstdint>
+
+#include "vipl/session/session.h"
+
+namespace viaduct::vipl {
+
+inline constexpr std::uint32_t kMaxSessions = 128;  // of one process; at most 256
+
+extern constinit Session g_sessions[kMaxSessions];
+
+namespace registry {
+
+// Guards what follows, and the sessions' states.
+std::atomic<std::uint32_t>& lock();
+
+Session& at(std::uint32_t number);
+
+// The memory that a session with this capacity needs. False: there is none.
+bool make_memory(Session& session);
+
+// Keeps for a child that is being forked what has been posted on this process's VIs.
+void note_posted(Session& session);
+
+// In a forked child: closes and unmaps what is the parent's, and keeps what attaching needs.
+void set_forked(Session& session);
+
+// Frees it; nobody may be inside.
+void set_free(Session& session);
+
+// Marks a session as lost and wakes whoever sleeps in it.
+void lose(Session& session);
+
+// The agent of a process that has attached to a granted session has gone: what was asked of it is
+// not answered any more.
+void lose_desk(Session& session);
+
+// Frees closed sessions that nobody is inside of. True if some are left.
+bool reap();
+
+}  // namespace registry
+
+}  // namespace viaduct::vipl
+
+#endif
