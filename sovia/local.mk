@@ -11,44 +11,74 @@ sovia_sources = \
 	sovia/api/api_options.cc \
 	sovia/api/api_process.cc \
 	sovia/api/api_stdio.cc \
-	sovia/background/background.cc sovia/background/background_lanes.cc sovia/background/background_state.h sovia/background/background.h \
-	sovia/process/counters.cc sovia/process/counters.h \
-	sovia/socket/direct_receive.cc sovia/socket/direct_receive.h \
-	sovia/lane/waiting.cc sovia/lane/engine.h \
+	sovia/background/background.cc sovia/background/background.h \
+	sovia/background/background_lanes.cc \
+	sovia/background/background_state.h \
+	sovia/lane/arrival_threads.cc sovia/lane/arrival_threads.h \
+	sovia/lane/engine.cc sovia/lane/engine.h \
+	sovia/lane/lane.cc sovia/lane/lane.h \
+	sovia/lane/lane_control.cc sovia/lane/lane_control.h \
+	sovia/lane/lane_pieces.h \
+	sovia/lane/lane_receiving.cc sovia/lane/lane_receiving.h \
+	sovia/lane/lane_send_ring.cc sovia/lane/lane_send_ring.h \
+	sovia/lane/lane_sending.cc sovia/lane/lane_sending.h \
+	sovia/lane/nic.cc sovia/lane/nic.h \
+	sovia/lane/packet.h \
+	sovia/lane/registrations.cc sovia/lane/registrations.h \
+	sovia/lane/ring.h \
+	sovia/lane/spill.h \
+	sovia/lane/tcp_route.cc sovia/lane/tcp_route.h \
+	sovia/lane/waiting.cc sovia/lane/waiting.h \
+	sovia/lane/watchers.cc sovia/lane/watchers.h \
+	sovia/lane/wire.h \
 	sovia/poll/epoll_registration.h \
 	sovia/poll/epoll_set.cc sovia/poll/epoll_set.h \
 	sovia/poll/epoll_sets.cc \
 	sovia/poll/epoll_wait.cc \
 	sovia/poll/event_bits.h \
-	sovia/program/fork.cc sovia/program/fork.h \
-	sovia/process/guarded_copy.h \
-	sovia/program/inheritance.cc sovia/program/inheritance.h \
-	sovia/process/libc.cc sovia/process/libc.h \
-	sovia/lane/lane.cc sovia/lane/lane.h sovia/lane/packet.h sovia/lane/wire.h \
-	sovia/socket/lane_endpoint.h \
-	sovia/lane/tcp_route.cc sovia/lane/tcp_route.h \
-	sovia/process/lock.cc sovia/process/lock.h \
-	sovia/lane/nic.cc sovia/lane/nic.h \
-	sovia/process/options.cc sovia/process/options.h \
-	sovia/process/own_descriptors.cc sovia/process/own_descriptors.h \
-	sovia/program/scm_rights.cc sovia/program/scm_rights.h \
+	sovia/poll/kernel_share.h \
 	sovia/poll/poll_set.cc sovia/poll/poll_set.h \
-	sovia/program/process.cc sovia/program/process.h \
-	sovia/socket/watchers.h sovia/poll/ready_arguments.h \
+	sovia/poll/ready_arguments.h \
+	sovia/poll/ready_list.cc sovia/poll/ready_list.h \
 	sovia/poll/ready_poll.cc \
 	sovia/poll/ready_select.cc \
+	sovia/poll/registration_table.cc sovia/poll/registration_table.h \
+	sovia/process/clock.cc sovia/process/clock.h \
+	sovia/process/counters.cc sovia/process/counters.h \
+	sovia/process/guarded_copy.h \
+	sovia/process/libc.cc sovia/process/libc.h \
+	sovia/process/lock.cc sovia/process/lock.h \
+	sovia/process/options.cc sovia/process/options.h \
+	sovia/process/own_descriptors.cc sovia/process/own_descriptors.h \
 	sovia/process/reason.cc sovia/process/reason.h \
-	sovia/lane/registrations.cc sovia/lane/registrations.h \
-	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
-	sovia/program/seccomp_filter.cc sovia/process/seccomp.h \
+	sovia/process/seccomp.h \
 	sovia/process/signals.cc sovia/process/signals.h \
-	sovia/socket/socket_lane.cc sovia/socket/socket_ready.cc sovia/socket/socket_fallback.cc sovia/socket/socket_leave.cc sovia/socket/socket_share.cc sovia/socket/socket.h \
-	sovia/socket/socket_waiting.cc sovia/socket/socket_receive.cc sovia/socket/socket_send.cc sovia/socket/socket_pieces.h \
-	sovia/socket/socket_pool.cc sovia/socket/socket_pool.h \
-	sovia/program/stdio_streams.cc sovia/program/stdio_streams.h \
-	sovia/socket/table.cc sovia/socket/table.h \
 	sovia/process/threads.h \
-	sovia/lane/waiting.h
+	sovia/program/fork.cc sovia/program/fork.h \
+	sovia/program/inheritance.cc sovia/program/inheritance.h \
+	sovia/program/process.cc sovia/program/process.h \
+	sovia/program/scm_rights.cc sovia/program/scm_rights.h \
+	sovia/program/seccomp_filter.cc sovia/program/seccomp_filter.h \
+	sovia/program/stdio_streams.cc sovia/program/stdio_streams.h \
+	sovia/socket/background_requests.cc sovia/socket/background_requests.h \
+	sovia/socket/direct_receive.cc sovia/socket/direct_receive.h \
+	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
+	sovia/socket/lane_endpoint.cc sovia/socket/lane_endpoint.h \
+	sovia/socket/socket.h \
+	sovia/socket/socket_fallback.cc sovia/socket/socket_fallback.h \
+	sovia/socket/socket_lane.cc sovia/socket/socket_lane.h \
+	sovia/socket/socket_leave.cc sovia/socket/socket_leave.h \
+	sovia/socket/socket_modes.cc sovia/socket/socket_modes.h \
+	sovia/socket/socket_pieces.h \
+	sovia/socket/socket_pool.cc sovia/socket/socket_pool.h \
+	sovia/socket/socket_ready.cc sovia/socket/socket_ready.h \
+	sovia/socket/socket_receive.cc sovia/socket/socket_receive.h \
+	sovia/socket/socket_ref.h \
+	sovia/socket/socket_route.cc sovia/socket/socket_route.h \
+	sovia/socket/socket_send.cc sovia/socket/socket_send.h \
+	sovia/socket/socket_share.cc sovia/socket/socket_share.h \
+	sovia/socket/socket_waiting.cc sovia/socket/socket_waiting.h \
+	sovia/socket/table.cc sovia/socket/table.h
 
 # Everything but the names. One build of it is in both libraries.
 noinst_LTLIBRARIES += libsovia_parts.la

@@ -15,21 +15,6 @@
 
 namespace viaduct::sovia {
 
-// A function of the C library that is not in kernel.h's list; nullptr if the library is too old.
-//     const auto call = late<decltype(&::epoll_pwait2)>("epoll_pwait2");
-template <class F>
-F late(const char* name) {
-  kernel::prepare();
-  return reinterpret_cast<F>(kernel::find(name));
-}
-
-// Looked up once: SOVIA_LATE(preadv2)(...) is the C library's preadv2.
-#define SOVIA_LATE(name)                                                                \
-  ([]() {                                                                               \
-    static const auto found = ::viaduct::sovia::late<decltype(&::name)>(#name);         \
-    return found;                                                                       \
-  }())
-
 // The socket of a descriptor, if it is one of ours, which a function of the API is about to call.
 class Call {
  public:
@@ -61,17 +46,6 @@ inline Call concerned(int fd) {
   if (socket == nullptr || !socket->concerned()) return Call();
   return Call(fd);
 }
-
-// Keeps errno over what a call that has succeeded still does.
-class KeepErrno {
- public:
-  KeepErrno() : kept_(errno) {}
-  ~KeepErrno() { errno = kept_; }
-  KeepErrno(const KeepErrno&) = delete;
-
- private:
-  int kept_;
-};
 
 inline int failed(int error) {
   errno = error;

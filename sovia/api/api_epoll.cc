@@ -74,10 +74,10 @@ int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
 int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
   const std::uint64_t begun = timeout > 0 ? about_now_ns() : 0;
   int count;
-  if (!EpollSet::wait_fast(epfd, events, most, timeout, count)) {
+  if (!epoll_sets::wait_fast(epfd, events, most, timeout, count)) {
     return sovia_epoll_pwait(epfd, events, most, timeout, nullptr);
   }
-  if (count <= 0 || !EpollSet::has_own(events, count)) return count;
+  if (count <= 0 || !epoll_sets::has_own(events, count)) return count;
   const signals::Inside inside;
   const EpollSetRef set = epoll_sets::find(epfd);
   if (!set) return count;

@@ -15,13 +15,13 @@
 #include "sovia/background/background_state.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
+#include "sovia/lane/waiting.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/socket/socket_pool.h"
 #include "sovia/socket/table.h"
-#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia::background {
 State& state() {
@@ -63,16 +63,7 @@ constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
 constexpr std::uint64_t kFarewellNs = 300 * kMs;     // at the end, without anything moving
 
-std::atomic<int> g_poke{-1};
 std::atomic<bool> g_stops{false};  // when the last lane has gone
-std::atomic<bool> g_idle{false};  // sleeps, so it must be poked
-std::atomic<std::uint64_t> g_flush_at{kNever};
-
-void poke() {
-  if (!g_idle.exchange(false)) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = kernel::write(g_poke.load(), &one, sizeof one);
-}
 
 // ---------------------------------------------------------------------------- the thread
 
@@ -80,12 +71,12 @@ void do_tasks() {
   for (;;) {
     Task task;
     {
-      const std::scoped_lock guard(state().lock);
-      if (state().tasks.empty()) return;
-      task = std::move(state().tasks.back());
-      state().tasks.pop_back();
-      state().at_work = task.socket.get();
-      state().cancelled = false;
+      const std::scoped_lock guard(requests().lock);
+      if (requests().tasks.empty()) return;
+      task = std::move(requests().tasks.back());
+      requests().tasks.pop_back();
+      requests().at_work = task.route;
+      requests().cancelled = false;
     }
     if (!task.socket) {
       open_nic(task.flow);
@@ -94,9 +85,9 @@ void do_tasks() {
     const Reason why = task.flow_known ? open_lane(task) : Reason::kShort;
     bool cancelled;
     {
-      const std::scoped_lock guard(state().lock);
-      state().at_work = nullptr;
-      cancelled = state().cancelled;
+      const std::scoped_lock guard(requests().lock);
+      requests().at_work = nullptr;
+      cancelled = requests().cancelled;
       if (cancelled && why == Reason::kNone) state().ends.back()->cancelled.store(true);
     }
     if (why != Reason::kNone && !cancelled) task.socket->lane_refused(why);
@@ -107,8 +98,8 @@ void do_tasks() {
 void look_at_falling() {
   std::vector<Falling> fallen;
   {
-    const std::scoped_lock guard(state().lock);
-    fallen.swap(state().fallen);
+    const std::scoped_lock guard(requests().lock);
+    fallen.swap(requests().fallen);
   }
   for (Falling& one : fallen) state().falling.push_back(std::move(one));
   for (std::size_t i = 0; i < state().falling.size();) {
@@ -140,14 +131,14 @@ void look_at_falling() {
 
 // All that have changed, and those that something may be due for.
 void look_at_lanes() {
-  LaneEnd* queue;
+  BackgroundLane* queue;
   {
-    const std::scoped_lock guard(state().lock);
-    queue = state().queue;
-    state().queue = nullptr;
-    for (LaneEnd* end = queue; end != nullptr; end = end->next_queued) {
-      end->listed = true;
-      end->queued.store(false);
+    const std::scoped_lock guard(requests().lock);
+    queue = requests().queue;
+    requests().queue = nullptr;
+    for (BackgroundLane* lane = queue; lane != nullptr; lane = lane->next_queued) {
+      static_cast<LaneEnd*>(lane)->listed = true;
+      lane->queued.store(false);
     }
   }
   const std::uint64_t now = now_ns();
@@ -157,7 +148,7 @@ void look_at_lanes() {
     if (end->doubted && now >= end->unclaim_at) tell_doubt(*end);
     const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
     // Who found it ended could not tell the others there and then.
-    if (end->listed && end->stage == LaneEnd::Stage::kOpen) engine::changed(*end->socket);
+    if (end->listed && end->stage == LaneEnd::Stage::kOpen) end->socket->changed();
     end->listed = false;
     if (!due || end->pins != 0 || advance(*end, now) || !free_end(i)) ++i;
   }
@@ -165,8 +156,8 @@ void look_at_lanes() {
 
 void flush_held() {
   const std::uint64_t now = now_ns();
-  if (now < g_flush_at.load()) return;
-  g_flush_at.store(kNever);
+  if (now < requests().flush_at.load()) return;
+  requests().flush_at.store(kNever);
   for (LaneEnd* const end : state().ends) {
     if (!end->holding.exchange(false)) continue;
     unsigned changes = 0;
@@ -183,14 +174,14 @@ void flush_held() {
       }
       if (end->lane.wants_turn() || end->lane.awaits_completion()) flush_later(*end);
     }
-    if (changes != 0) engine::changed(*end->socket);
+    if (changes != 0) end->socket->changed();
   }
 }
 
 // When something is due of itself.
 std::uint64_t next_due() {
   const std::uint64_t now = now_ns();
-  std::uint64_t due = g_flush_at.load();
+  std::uint64_t due = requests().flush_at.load();
   if (g_stops.load()) due = std::min(due, now + kMs);
   // A record may have come in part, or the program read what is before it.
   if (!state().falling.empty()) due = std::min(due, now + kSeldomNs);
@@ -208,7 +199,7 @@ std::uint64_t next_due() {
 }
 
 void run() {
-  const int poke_descriptor = g_poke.load();
+  const int poke_descriptor = requests().poke.load();
   std::uint32_t turns_before = engine::turns();
   for (;;) {
     do_tasks();
@@ -216,11 +207,11 @@ void run() {
     look_at_falling();
     flush_held();
     if (g_stops.load() && state().ends.empty() && state().falling.empty()) return;
-    g_idle.store(true);
+    requests().idle.store(true);
     {
-      const std::scoped_lock guard(state().lock);
-      if (!state().tasks.empty() || state().queue != nullptr || !state().fallen.empty()) {
-        g_idle.store(false);
+      const std::scoped_lock guard(requests().lock);
+      if (!requests().tasks.empty() || requests().queue != nullptr || !requests().fallen.empty()) {
+        requests().idle.store(false);
         continue;
       }
     }
@@ -237,7 +228,7 @@ void run() {
     } else {
       // As long as the program's own threads come by, they hear the lanes.
       const std::uint32_t turns = engine::turns();
-      const bool listens = engine::program_listens();
+      const bool listens = waiting::program_listens();
       if (turns != turns_before || listens) {
         turns_before = turns;
         const std::uint64_t lease = now_ns() + (listens ? kLongLeaseNs : kLeaseNs);
@@ -248,11 +239,11 @@ void run() {
                             static_cast<long>(left % 1'000'000'000)};
         kernel::ppoll(fds.data(), fds.size(), &time, nullptr);
       } else {
-        const bool came_by = engine::listen_in_background(fds.data(), fds.size(), due);
+        const bool came_by = waiting::listen_in_background(fds.data(), fds.size(), due);
         turns_before = engine::turns() - (came_by ? 1 : 0);
       }
     }
-    g_idle.store(false);
+    requests().idle.store(false);
     std::uint64_t pokes;
     [[maybe_unused]] const ssize_t got = kernel::read(poke_descriptor, &pokes, sizeof pokes);
     counters::add(Counter::kBackgroundTurns);
@@ -269,7 +260,7 @@ void* run_thread(void*) {
     engine::go_on();
     VipCloseNic(nic->handle());  // the rest of it stays: another thread may be about to look
   }
-  const std::scoped_lock guard(state().lock);
+  const std::scoped_lock guard(requests().lock);
   state().running = false;
   return nullptr;
 }
@@ -281,7 +272,7 @@ bool start() {
   if (own_descriptors::scarce()) return false;
   const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (descriptor < 0) return false;
-  g_poke.store(descriptor);
+  requests().poke.store(descriptor);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -312,7 +303,7 @@ class Finished final : public Interest {
     }
     return true;
   }
-  bool concerns(const Socket&) const override { return true; }
+  bool concerns(const Watched&) const override { return true; }
   std::size_t unsent() const {
     std::size_t bytes = 0;
     for (LaneEnd* const end : ends_) {
@@ -347,7 +338,7 @@ void await(std::vector<LaneEnd*> ends) {
     const bool closed = socket.closed();
     const int fd = closed ? end->keeper.load() : copy_descriptor(socket);
     if (fd < 0) continue;
-    engine::give_up(*end);
+    end->give_up();
     socket.fall_back(fd);
     socket.await_kernel(fd);
     if (closed) continue;
@@ -366,99 +357,9 @@ void await_kept() {
 
 }  // namespace
 
-void prepare(int fd) {
-  Task task;
-  task.flow_known = flow_of(fd, task.flow);
-  if (!task.flow_known || is_loopback(task.flow)) return;
-  {
-    const std::scoped_lock guard(state().lock);
-    if (!start()) return;
-    state().tasks.push_back(std::move(task));
-  }
-  poke();
-}
-
-void ask(SocketRef socket, int fd) {
-  Task task;
-  task.flow_known = flow_of(fd, task.flow);
-  task.fd = fd;
-  if (task.flow_known && is_loopback(task.flow)) {
-    socket->lane_refused(Reason::kLocal);
-    return;
-  }
-  // Both ends know the listener's port; the lower one is usually it.
-  const auto number = [](const FlowEnd& end) { return end.port[0] << 8 | end.port[1]; };
-  const bool mine = task.flow_known && number(task.flow.local) < number(task.flow.remote);
-  memcpy(&task.port, mine ? task.flow.local.port : task.flow.remote.port, sizeof task.port);
-  task.socket = static_cast<SocketRef&&>(socket);
-  Socket& asked = *task.socket;
-  bool started;
-  {
-    const std::scoped_lock guard(state().lock);
-    started = start();
-    if (started) state().tasks.push_back(std::move(task));
-  }
-  if (started) {
-    poke();
-  } else {
-    asked.lane_refused(Reason::kResources);
-  }
-}
-
-bool cancel(Socket& socket) {
-  std::unique_lock guard(state().lock);
-  for (std::size_t i = 0; i < state().tasks.size(); ++i) {
-    if (state().tasks[i].socket.get() != &socket) continue;
-    const Task dropped = std::move(state().tasks[i]);
-    state().tasks[i] = std::move(state().tasks.back());
-    state().tasks.pop_back();
-    guard.unlock();
-    return true;
-  }
-  // While the NIC is being opened one need not wait for it.
-  if (state().at_work == &socket) {
-    state().cancelled = true;
-    return true;
-  }
-  for (LaneEnd* const end : state().ends) {
-    if (end->socket.get() != &socket || end->stage != LaneEnd::Stage::kAsking) continue;
-    end->cancelled.store(true);
-    return true;
-  }
-  return false;
-}
-
-void look_at(LaneEnd& end) {
-  {
-    if (end.queued.exchange(true)) return;
-    const std::scoped_lock guard(state().lock);
-    end.next_queued = state().queue;
-    state().queue = &end;
-  }
-  poke();
-}
-
-void watch_fall(Socket& socket, int fd) {
-  bool started;
-  {
-    const std::scoped_lock guard(state().lock);
-    started = start();
-    if (started) state().fallen.push_back({socket.reference(), fd});
-  }
-  if (started) {
-    poke();
-  } else if (fd >= 0) {
-    own_descriptors::release(fd);
-    kernel::close(fd);
-  }
-}
-
-void flush_later(LaneEnd& end) {
-  if (end.holding.load(std::memory_order_relaxed) || end.holding.exchange(true)) return;
-  const std::uint64_t at = now_ns() + options().combine_us * 1000;
-  std::uint64_t before = g_flush_at.load();
-  while (at < before && !g_flush_at.compare_exchange_weak(before, at)) continue;
-  if (at < before) poke();
+void begin() {
+  const std::scoped_lock guard(requests().lock);
+  requests().start = start;
 }
 
 void stop() {
@@ -470,7 +371,7 @@ void stop() {
   bool ran = false;
   while (now_ns() < until) {
     {
-      const std::scoped_lock guard(state().lock);
+      const std::scoped_lock guard(requests().lock);
       if (!state().running) break;
     }
     ran = true;
@@ -483,7 +384,7 @@ void stop() {
 void farewell() {
   std::vector<LaneEnd*> ends;
   {
-    const std::scoped_lock guard(state().lock);
+    const std::scoped_lock guard(requests().lock);
     if (!state().running) return;
     ends = state().ends;
     for (LaneEnd* const end : ends) ++end->pins;
@@ -498,7 +399,7 @@ void farewell() {
 void await_closed() {
   std::vector<LaneEnd*> ends;
   {
-    const std::scoped_lock guard(state().lock);
+    const std::scoped_lock guard(requests().lock);
     if (!state().running) return;
     for (LaneEnd* const end : state().ends) {
       if (!end->socket->closed()) continue;
@@ -512,23 +413,25 @@ void await_closed() {
 
 void before_fork() {
   // The order in which others lock them.
-  engine::before_fork();
+  engine::pause();
+  waiting::before_fork();
   epoll_sets::before_fork();
-  state().lock.lock();
+  requests().lock.lock();
   SocketPool::before_fork();
 }
 void after_fork_in_parent() {
   SocketPool::after_fork();
-  state().lock.unlock();
+  requests().lock.unlock();
   epoll_sets::after_fork(false);
-  engine::after_fork_in_parent();
+  waiting::after_fork_in_parent();
+  engine::go_on();
 }
 
 void after_fork_in_child() {
-  for (Task& task : state().tasks) new (&task.socket) SocketRef();
-  state().tasks.clear();
-  state().queue = nullptr;
-  for (std::vector<Falling>* const all : {&state().fallen, &state().falling}) {
+  for (Task& task : requests().tasks) new (&task.socket) SocketRef();
+  requests().tasks.clear();
+  requests().queue = nullptr;
+  for (std::vector<Falling>* const all : {&requests().fallen, &state().falling}) {
     for (Falling& one : *all) {
       new (&one.socket) SocketRef();
       if (one.fd < 0) continue;
@@ -536,23 +439,25 @@ void after_fork_in_child() {
       kernel::close(one.fd);
     }
   }
-  state().fallen.clear();
+  requests().fallen.clear();
+  requests().lanes.clear();
   state().falling.clear();
   Socket::forget_kept();  // the parent's thread sees to those that are closed
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;
   state().running = false;
-  g_idle.store(false);
-  g_flush_at.store(kNever);
-  state().at_work = nullptr;
-  const int descriptor = g_poke.exchange(-1);
+  requests().idle.store(false);
+  requests().flush_at.store(kNever);
+  requests().at_work = nullptr;
+  const int descriptor = requests().poke.exchange(-1);
   if (descriptor >= 0) {
     own_descriptors::release(descriptor);
     kernel::close(descriptor);
   }
   SocketPool::after_fork();
-  state().lock.unlock();
+  requests().lock.unlock();
   epoll_sets::after_fork(true);
+  waiting::after_fork_in_child();
   engine::after_fork_in_child();
 }
 

@@ -5,10 +5,11 @@
 #include <new>
 #include <utility>
 
-#include "sovia/background/background.h"
 #include "sovia/background/background_state.h"
 #include "sovia/process/counters.h"
+#include "sovia/lane/arrival_threads.h"
 #include "sovia/lane/engine.h"
+#include "sovia/poll/epoll_set.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
@@ -38,7 +39,7 @@ Reason nic_for(const Way& way) {
   }
   constexpr std::uint64_t kAgainNs = 1'000 * kMs;
   if (state().nic_failed && now_ns() < state().nic_failed_at + kAgainNs) return Reason::kNoNic;
-  Nic* const nic = Nic::open(way.interface);
+  Nic* const nic = Nic::open(way.interface, engine::lost);
   state().nic_failed = nic == nullptr;
   state().nic_failed_at = now_ns();
   if (nic == nullptr) return Reason::kNoNic;
@@ -47,6 +48,7 @@ Reason nic_for(const Way& way) {
   const int count = VipxDescriptors(descriptors, kMost);
   for (int i = 0; i < count && i < kMost; ++i) own_descriptors::mark(descriptors[i]);
   engine::set_nic(nic);
+  start_arrival_threads(*nic);
   return Reason::kNone;
 }
 
@@ -192,7 +194,7 @@ Reason open_lane(Task& task) {
   ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,
                                     socket.lane_number(), kPeerMs);
   auto* const end =
-      wire == nullptr ? nullptr : new (std::nothrow) LaneEnd(socket.reference(), *wire, lane);
+      wire == nullptr ? nullptr : new (std::nothrow) LaneEnd(socket.reference(), socket, *wire, lane);
   if (wire != nullptr && end == nullptr) wire->destroy();
   engine::go_on();
   if (end == nullptr) return Reason::kResources;
@@ -204,8 +206,9 @@ Reason open_lane(Task& task) {
   memcpy(end->host, way.peer, sizeof end->host);
   counters::add(Counter::kLanesAsked);
   claim_early(*end);
-  const std::scoped_lock guard(state().lock);
+  const std::scoped_lock guard(requests().lock);
   state().ends.push_back(end);
+  requests().lanes.push_back(end);
   return Reason::kNone;
 }
 
@@ -214,14 +217,15 @@ bool free_end(std::size_t index) {
   // Nobody takes in what comes for it, so nobody queues it any more.
   engine::pause();
   {
-    const std::scoped_lock guard(state().lock);
+    const std::scoped_lock guard(requests().lock);
     if (end->pins != 0) {
       engine::go_on();
       return false;
     }
     state().ends[index] = state().ends.back();
     state().ends.pop_back();
-    for (LaneEnd** at = &state().queue; *at != nullptr;) {
+    std::erase(requests().lanes, static_cast<BackgroundLane*>(end));
+    for (BackgroundLane** at = &requests().queue; *at != nullptr;) {
       if (*at == end) {
         *at = end->next_queued;
       } else {
@@ -274,119 +278,134 @@ void fall_back(LaneEnd& end) {
   if (fd >= 0) state().falling.push_back({socket.reference(), fd});
 }
 
+namespace {
+
+// The peer is asked for the lane, and may ask for it too. False if the lane is to be freed; so below.
+bool on_asking(LaneEnd& end, std::uint64_t now) {
+  if (end.cancelled.load()) return false;
+  if (!end.connected) {
+    const VIP_RETURN result = end.wire.connected();
+    if (result == VIP_NOT_DONE) {
+      return now < end.give_up_at || refuse(end, Reason::kNoPeer);
+    }
+    if (result != VIP_SUCCESS) {
+      return refuse(end, result == VIP_TIMEOUT || result == VIP_NO_MATCH ? Reason::kNoPeer
+                                                                        : Reason::kResources);
+    }
+    settle_early_claim(end);
+    end.connected = true;
+  }
+  const VIP_RETURN claimed = end.claimed ? VIP_SUCCESS : claim(end, now);
+  if (claimed != VIP_SUCCESS) {
+    if (claimed == VIP_NOT_DONE) return true;
+    // A connection that has ended meanwhile is nobody's.
+    return refuse(end, end.socket->closed() ? Reason::kEnd : Reason::kNotClaimed);
+  }
+  // The socket has the lane before the peer hears of it, so that no data can come to a lane that
+  // nobody reads.
+  if (end.cancelled.load() || !end.socket->lane_opened(end)) return false;
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    end.lane.greet(end.token);
+  }
+  // From here on the socket's answers differ from the kernel's.
+  refresh_watchers(*end.socket);
+  end.socket->changed();
+  end.stage = LaneEnd::Stage::kGreeting;
+  end.give_up_at = now + kGreetingNs;
+  end.unclaim_at = now + kClaimNs;
+  return true;
+}
+
+bool on_open(LaneEnd& end, std::uint64_t now) {
+  const bool closed = end.socket->closed();
+  bool falls, fails;
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    fails = end.lane.broken() && !end.lane.is_cut();
+  }
+  if (fails) end.give_up();
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    falls = end.lane.wants_fall_back();
+  }
+  if (falls && !end.socket->has_fallen(end)) fall_back(end);
+  bool over, lost;
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    end.lane.turn();
+    // What the peer says to a socket that is closed is dropped anyway.
+    const bool done = closed && end.lane.is_finished();
+    over = done || end.lane.over();
+    // A peer that was done first has let go of the VI meanwhile.
+    lost = !done && end.lane.broken() && end.lane.wants_fall_back() && !end.lane.peer_closed();
+    if (done) end.lane.cut();
+    const std::size_t unsent = end.lane.unsent();
+    if (!end.closing || unsent != end.last_unsent) {
+      end.last_unsent = unsent;
+      end.give_up_at = now + kLingerNs;
+    }
+    if (end.lane.sending() >= Lane::State::kEnding) end.closing = true;
+  }
+  if (!over && end.closing && closed && now >= end.give_up_at) {
+    const std::scoped_lock guard(end.lane.lock());
+    end.lane.cut();
+    over = lost = true;
+  }
+  // No agent vouches for a connection that has ended. If it had, this end of it is closed soon, too.
+  if (end.doubted && !closed) return true;
+  if (!over || !end.socket->lane_over(end)) return true;
+  if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
+  end.socket->changed();
+  counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
+  return false;
+}
+
+// The lane is the socket's; the peer has yet to greet, and its agent to vouch for it.
+bool on_greeting(LaneEnd& end, std::uint64_t now) {
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    if (!end.lane.has_hello() && !end.lane.broken() && now >= end.give_up_at) {
+      end.silent = true;
+      end.lane.cut();
+    }
+    if (!end.lane.has_hello() && !end.lane.broken()) return true;
+  }
+  const Reason why = judge(end);
+  if (why == Reason::kNone) {
+    end.socket->trust_lane(end, end.fd);
+  } else {
+    const std::scoped_lock guard(end.lane.lock());
+    end.lane.cut();
+  }
+  if (why != Reason::kNone) {
+    end.doubted = why == Reason::kNotVouched;
+    end.unclaim_at = now_ns() + kClaimNs;
+    if (!end.doubted) tell(why);
+    end.stage = LaneEnd::Stage::kOpen;
+    // What the kernel says counts again: it may have said that the connection is at its end.
+    end.socket->changed();
+    return true;
+  }
+  end.stage = LaneEnd::Stage::kOpen;
+  counters::add(Counter::kLanesOpened);
+  silence_of(end.peer) = {0, 0, now_ns()};
+  SOVIA_LOG("a lane is open after %llu us",
+            static_cast<unsigned long long>((now_ns() - end.asked_at) / 1000));
+  end.socket->changed();
+  return on_open(end, now);
+}
+
+}  // namespace
+
 bool advance(LaneEnd& end, std::uint64_t now) {
   switch (end.stage.load()) {
-    case LaneEnd::Stage::kAsking: {
-      if (end.cancelled.load()) return false;
-      if (!end.connected) {
-        const VIP_RETURN result = end.wire.connected();
-        if (result == VIP_NOT_DONE) {
-          return now < end.give_up_at || refuse(end, Reason::kNoPeer);
-        }
-        if (result != VIP_SUCCESS) {
-          return refuse(end, result == VIP_TIMEOUT || result == VIP_NO_MATCH ? Reason::kNoPeer
-                                                                            : Reason::kResources);
-        }
-        settle_early_claim(end);
-        end.connected = true;
-      }
-      const VIP_RETURN claimed = end.claimed ? VIP_SUCCESS : claim(end, now);
-      if (claimed != VIP_SUCCESS) {
-        if (claimed == VIP_NOT_DONE) return true;
-        // A connection that has ended meanwhile is nobody's.
-        return refuse(end, end.socket->closed() ? Reason::kEnd : Reason::kNotClaimed);
-      }
-      // The socket has the lane before the peer hears of it, so that no data can come to a lane that
-      // nobody reads.
-      if (end.cancelled.load() || !end.socket->lane_opened(end)) return false;
-      {
-        const std::scoped_lock guard(end.lane.lock());
-        end.lane.greet(end.token);
-      }
-      // From here on the socket's answers differ from the kernel's.
-      refresh_watchers(*end.socket);
-      engine::changed(*end.socket);
-      end.stage = LaneEnd::Stage::kGreeting;
-      end.give_up_at = now + kGreetingNs;
-      end.unclaim_at = now + kClaimNs;
-      return true;
-    }
-    case LaneEnd::Stage::kGreeting: {
-      {
-        const std::scoped_lock guard(end.lane.lock());
-        if (!end.lane.has_hello() && !end.lane.broken() && now >= end.give_up_at) {
-          end.silent = true;
-          end.lane.cut();
-        }
-        if (!end.lane.has_hello() && !end.lane.broken()) return true;
-      }
-      const Reason why = judge(end);
-      if (why == Reason::kNone) {
-        end.socket->trust_lane(end, end.fd);
-      } else {
-        const std::scoped_lock guard(end.lane.lock());
-        end.lane.cut();
-      }
-      if (why != Reason::kNone) {
-        end.doubted = why == Reason::kNotVouched;
-        end.unclaim_at = now_ns() + kClaimNs;
-        if (!end.doubted) tell(why);
-        end.stage = LaneEnd::Stage::kOpen;
-        // What the kernel says counts again: it may have said that the connection is at its end.
-        engine::changed(*end.socket);
-        return true;
-      }
-      end.stage = LaneEnd::Stage::kOpen;
-      counters::add(Counter::kLanesOpened);
-      silence_of(end.peer) = {0, 0, now_ns()};
-      SOVIA_LOG("a lane is open after %llu us",
-                static_cast<unsigned long long>((now_ns() - end.asked_at) / 1000));
-      engine::changed(*end.socket);
-      [[fallthrough]];
-    }
-    case LaneEnd::Stage::kOpen: {
-      const bool closed = end.socket->closed();
-      bool falls, fails;
-      {
-        const std::scoped_lock guard(end.lane.lock());
-        fails = end.lane.broken() && !end.lane.is_cut();
-      }
-      if (fails) engine::give_up(end);
-      {
-        const std::scoped_lock guard(end.lane.lock());
-        falls = end.lane.wants_fall_back();
-      }
-      if (falls && !end.socket->has_fallen(end)) fall_back(end);
-      bool over, lost;
-      {
-        const std::scoped_lock guard(end.lane.lock());
-        end.lane.turn();
-        // What the peer says to a socket that is closed is dropped anyway.
-        const bool done = closed && end.lane.is_finished();
-        over = done || end.lane.over();
-        // A peer that was done first has let go of the VI meanwhile.
-        lost = !done && end.lane.broken() && end.lane.wants_fall_back() && !end.lane.peer_closed();
-        if (done) end.lane.cut();
-        const std::size_t unsent = end.lane.unsent();
-        if (!end.closing || unsent != end.last_unsent) {
-          end.last_unsent = unsent;
-          end.give_up_at = now + kLingerNs;
-        }
-        if (end.lane.sending() >= Lane::State::kEnding) end.closing = true;
-      }
-      if (!over && end.closing && closed && now >= end.give_up_at) {
-        const std::scoped_lock guard(end.lane.lock());
-        end.lane.cut();
-        over = lost = true;
-      }
-      // No agent vouches for a connection that has ended. If it had, this end of it is closed soon, too.
-      if (end.doubted && !closed) return true;
-      if (!over || !end.socket->lane_over(end)) return true;
-      if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
-      engine::changed(*end.socket);
-      counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
-      return false;
-    }
+    case LaneEnd::Stage::kAsking:
+      return on_asking(end, now);
+    case LaneEnd::Stage::kGreeting:
+      return on_greeting(end, now);
+    case LaneEnd::Stage::kOpen:
+      return on_open(end, now);
   }
   return true;
 }

@@ -6,25 +6,17 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <vector>
 
-#include "sovia/socket/lane_endpoint.h"
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/reason.h"
+#include "sovia/socket/background_requests.h"
+#include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia::background {
 
 inline constexpr std::uint64_t kMs = 1'000'000;
-
-struct Task {
-  SocketRef socket;  // that wants a lane; none: the NIC is to be opened, as one may soon be wanted
-  Flow flow;
-  int fd = -1;
-  bool flow_known;
-  std::uint16_t port;  // of the listening side, as far as this end knows
-};
 
 struct NoPeer {
   FlowEnd end;
@@ -33,23 +25,10 @@ struct NoPeer {
   }
 };
 
-// A socket whose lane has broken, as long as its streams are on their way to the kernel.
-struct Falling {
-  SocketRef socket;
-  int fd;  // the library's own copy; -1: none could be had so far
-  short wanted = 0;
-};
-
 // Never destroyed: the thread runs until the process is gone.
 struct State {
-  std::mutex lock;
-  std::vector<Task> tasks;
-  Socket* at_work = nullptr;  // the socket whose task is being done
-  bool cancelled = false;     // ... and is not wanted any more
-  LaneEnd* queue = nullptr;   // to be looked at, linked by next_queued
-  bool running = false;
-  std::vector<LaneEnd*> ends;  // changed by the thread alone, under the lock
-  std::vector<Falling> fallen;  // by threads of the program
+  bool running = false;        // with the lock of the requests
+  std::vector<LaneEnd*> ends;  // changed by the thread alone, under that lock
 
   // --- the thread's own
   std::vector<Falling> falling;

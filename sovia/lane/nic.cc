@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <new>
 
-#include "sovia/lane/engine.h"
 #include "sovia/process/options.h"
 
 namespace viaduct::sovia {
@@ -27,7 +26,7 @@ std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage 
 // error.
 void on_error(VIP_PVOID nic, VIP_ERROR_DESCRIPTOR* error) {
   SOVIA_LOG("VIPL: %s", VipxErrorText(error->ErrorCode));
-  if (error->ResourceCode == VIP_RESOURCE_NIC) engine::lost(*static_cast<Nic*>(nic));
+  if (error->ResourceCode == VIP_RESOURCE_NIC) static_cast<Nic*>(nic)->lost();
 }
 
 // Room for a host address and a discriminator.
@@ -86,8 +85,8 @@ VIP_RETURN open_nic(const char* interface, VIP_NIC_HANDLE* nic) {
 
 // ---------------------------------------------------------------------------- the NIC
 
-Nic* Nic::open(const char* interface) {
-  Nic* const nic = new (std::nothrow) Nic;
+Nic* Nic::open(const char* interface, void (*on_lost)(Nic& nic)) {
+  Nic* const nic = new (std::nothrow) Nic(on_lost);
   if (nic == nullptr) return nullptr;
   if (open_nic(interface, &nic->nic_) != VIP_SUCCESS) {
     delete nic;

@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "sovia/lane/lane.h"
-#include "sovia/lane/tcp_route.h"
 #include "sovia/lane/registrations.h"
+#include "sovia/lane/tcp_route.h"
 #include "sovia/lane/wire.h"
 
 namespace viaduct::sovia {
@@ -21,9 +21,11 @@ class ViWire;
 
 class Nic {
  public:
-  // nullptr if no agent serves the interface. Takes tens of milliseconds.
-  static Nic* open(const char* interface);
+  // nullptr if no agent serves the interface. Takes tens of milliseconds. `on_lost` is called when the
+  // agent has gone.
+  static Nic* open(const char* interface, void (*on_lost)(Nic& nic));
   void close();
+  void lost() { on_lost_(*this); }
 
   VIP_NIC_HANDLE handle() const { return nic_; }
   VIP_CQ_HANDLE cq() const { return cq_; }
@@ -50,6 +52,9 @@ class Nic {
 
  private:
   friend class ViWire;
+  explicit Nic(void (*on_lost)(Nic& nic)) : on_lost_(on_lost) {}
+
+  void (*const on_lost_)(Nic& nic);
   VIP_NIC_HANDLE nic_ = nullptr;
   VIP_PROTECTION_HANDLE ptag_ = nullptr;
   VIP_CQ_HANDLE cq_ = nullptr;
@@ -58,7 +63,24 @@ class Nic {
   std::atomic<bool> redirects_{true};
 };
 
-class ViWire final : public Wire {
+// A wire whose connection can end: what a lane's end is made over.
+class LaneVi : public Wire {
+ public:
+  // VIP_NOT_DONE while the peer has not answered, VIP_SUCCESS when it has.
+  virtual VIP_RETURN connected() = 0;
+  // Ends the connection. What has come before can be taken.
+  virtual void disconnect() = 0;
+  virtual bool take(Nic::Arrival& arrival) = 0;
+  // Ends the connection and frees everything, the wire included.
+  virtual void destroy() = 0;
+
+  void* owner = nullptr;  // whoever made it
+
+ protected:
+  ~LaneVi() = default;
+};
+
+class ViWire final : public LaneVi {
  public:
   // A VI with all receives posted, asking for its peer. nullptr if something has run out.
   // `number`: of the lane on this connection.
@@ -66,13 +88,10 @@ class ViWire final : public Wire {
                       const std::uint8_t (&peer)[6], std::uint32_t number,
                       std::uint32_t timeout_ms);
 
-  // VIP_NOT_DONE while the peer has not answered, VIP_SUCCESS when it has.
-  VIP_RETURN connected();
-  // Ends the connection. What has come before can be taken.
-  void disconnect();
-  bool take(Nic::Arrival& arrival) { return Nic::take(vi_, arrival); }
-  // Ends the connection and frees everything, the wire included.
-  void destroy();
+  VIP_RETURN connected() override;
+  void disconnect() override;
+  bool take(Nic::Arrival& arrival) override { return Nic::take(vi_, arrival); }
+  void destroy() override;
 
   std::byte* data_chunk(std::uint32_t place) override;
   std::byte* control_bytes(std::uint32_t place) override;
@@ -85,8 +104,6 @@ class ViWire final : public Wire {
   bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) override;
   bool unredirect() override;
   std::uint32_t completed() override;
-
-  void* owner = nullptr;  // whoever made it
 
  private:
   friend class Nic;

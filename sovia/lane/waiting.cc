@@ -1,4 +1,4 @@
-#include "sovia/lane/engine.h"
+#include "sovia/lane/waiting.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -16,23 +16,17 @@
 #include <memory>
 #include <mutex>
 
+#include "sovia/lane/engine.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
-#include "sovia/socket/lane_endpoint.h"
-#include "sovia/process/lock.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/signals.h"
-#include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {
 namespace {
 
-constexpr unsigned kMostAtOnce = 64;          // arrivals of one turn
 constexpr unsigned kLooksPerClock = 16;       // while spinning
-constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-
 // What wakes a thread that sleeps on descriptors of the kernel's. There are few, and threads share them when
 // there are none left: who is woken for another one's sake sleeps again. With g_sleepers_lock.
 struct Bell {
@@ -99,21 +93,11 @@ void hear(Sleeper& sleeper) {
 // Who hears the lanes: one thread sleeps on the completion queue, the others on their bells.
 enum class Listener : std::uint8_t { kNobody, kBackground, kProgram };
 
-std::atomic<Nic*> g_nic{nullptr};
-constinit Lock g_turn;                  // of the one that takes in what comes
-std::atomic<std::uint32_t> g_turns{0};
-
 std::mutex g_sleepers_lock;
 Sleeper* g_sleepers = nullptr;
 std::atomic<std::uint32_t> g_sleeping{0};
 std::atomic<Listener> g_listener{Listener::kNobody};
 std::atomic<int> g_background_bell{-1};
-
-timespec until(std::uint64_t deadline) {
-  const std::uint64_t now = now_ns();
-  const std::uint64_t left = deadline > now ? deadline - now : 0;
-  return {static_cast<time_t>(left / kNsPerSecond), static_cast<long>(left % kNsPerSecond)};
-}
 
 class Asleep {
  public:
@@ -233,15 +217,6 @@ int signal_bell() {
   return bell;
 }
 
-// The agent has gone: all lanes hear of it, and the next one asks for a new NIC.
-void lose(Nic& nic) {
-  const std::scoped_lock guard(g_turn);
-  Nic::Arrival arrival;
-  while (nic.next(arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
-  Nic* expected = &nic;
-  g_nic.compare_exchange_strong(expected, nullptr);
-}
-
 // Whether it was worth while.
 bool spin(Interest& interest, std::uint64_t deadline, Signals signals) {
   const std::uint64_t end = std::min(deadline, now_ns() + options().spin_us * 1000);
@@ -292,7 +267,7 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
       ready = sleep_on_word(sleeper.word, &left);
     }
     if (ready < 0 && errno == EINTR && interrupted_by_signals) return Woken::kSignal;
-    if (ready < 0 && listens && errno == ENODEV) lose(*nic);
+    if (ready < 0 && listens && errno == ENODEV) engine::lost(*nic);
     if (all[count + 1].fd >= 0 && all[count + 1].revents != 0) empty(all[count + 1].fd);
     if (sleeper.word.load() != 0) {
       asleep.has_woken();
@@ -315,27 +290,6 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
 
 }  // namespace
 
-// ---------------------------------------------------------------------------- time
-
-std::uint64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * kNsPerSecond +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
-
-std::uint64_t deadline_in_ms(long timeout_ms) {
-  if (timeout_ms < 0) return kNever;
-  return now_ns() + static_cast<std::uint64_t>(timeout_ms) * kNsPerMs;
-}
-
-std::uint64_t deadline_in(const timespec* timeout) {
-  if (timeout == nullptr) return kNever;
-  constexpr std::uint64_t kYears = 1'000'000'000;
-  const auto seconds = std::min(static_cast<std::uint64_t>(timeout->tv_sec), kYears);
-  return now_ns() + seconds * kNsPerSecond + static_cast<std::uint64_t>(timeout->tv_nsec);
-}
-
 // ---------------------------------------------------------------------------- waiting
 
 Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
@@ -355,85 +309,19 @@ Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t dead
   return sleep(interest, fds, count, deadline, mask, signals);
 }
 
-bool progress() {
-  // Column M of the paper's table 4: who takes in what comes.
-  return options().handling == Handling::kSingle && engine::turn();
-}
+namespace waiting {
 
-bool engine::turn() {
-  Nic* const nic = engine::nic();
-  if (nic == nullptr) return false;
-  g_turns.store(g_turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (!g_turn.try_lock()) return false;
-  const std::scoped_lock guard(std::adopt_lock, g_turn);
-  bool any = false;
-  Nic::Arrival arrival;
-  for (unsigned n = 0; n < kMostAtOnce && nic->next(arrival); ++n) {
-    any = true;
-    static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
-  }
-  return any;
-}
-
-namespace {
-
-// The paper's handler thread: sleeps on the completion queue and takes in what comes.
-void* run_handler(void*) {
-  while (Nic* const nic = engine::nic()) {
-    if (engine::turn()) continue;
-    if (VipxPoll(nic->cq(), nullptr, 0, nullptr, nullptr) >= 0 || errno == EINTR) continue;
-    if (errno == ENODEV) lose(*nic);
-    break;
-  }
-  return nullptr;
-}
-
-// The notify function: called by a thread of VIPL's for each entry of the completion queue.
-void on_notify(void*, VIP_NIC_HANDLE, VIP_VI_HANDLE vi, VIP_BOOLEAN) {
-  {
-    const std::scoped_lock guard(g_turn);
-    Nic::Arrival arrival;
-    if (Nic::take(vi, arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
-  }
-  if (Nic* const nic = engine::nic(); nic != nullptr) VipCQNotify(nic->cq(), nullptr, on_notify);
-}
-
-void start_handling(Nic& nic) {
-  if (options().handling == Handling::kNotify) VipCQNotify(nic.cq(), nullptr, on_notify);
-  if (options().handling != Handling::kHandler) return;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  if (pthread_create(&thread, nullptr, run_handler, nullptr) == 0) pthread_detach(thread);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-}  // namespace
-
-namespace engine {
-
-Nic* nic() { return g_nic.load(std::memory_order_acquire); }
-void set_nic(Nic* nic) {
-  g_nic.store(nic, std::memory_order_release);
-  if (nic != nullptr) start_handling(*nic);
-}
-
-void changed(Socket& socket, short what) {
-  socket.stir();
-  notify_watchers(socket, what);
+void wake(const Watched& source) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (g_sleeping.load() == 0) return;
   const std::scoped_lock guard(g_sleepers_lock);
   for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
     // A thread that takes in what comes before it sleeps looks at its own interest by itself.
-    if (s == t_sleeper || !s->interest.concerns(socket)) continue;
+    if (s == t_sleeper || !s->interest.concerns(source)) continue;
     wake(*s);
     counters::add(Counter::kWakeUps);
   }
 }
-
-std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
 
 bool program_listens() { return g_listener.load() == Listener::kProgram; }
 
@@ -451,11 +339,11 @@ bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
     const bool any = progress();
     if (deadline != kNever && now_ns() >= deadline) break;
     if (any) continue;
-    const std::uint32_t before = turns();
+    const std::uint32_t before = engine::turns();
     const int ready = sleep_on_lanes(*nic, fds, count, deadline, nullptr);
-    if (ready < 0 && errno == ENODEV) lose(*nic);
+    if (ready < 0 && errno == ENODEV) engine::lost(*nic);
     // A program that polls never sleeps as a listener, and must not have us woken for all that comes.
-    came_by = turns() != before;
+    came_by = engine::turns() != before;
     if (ready < 0 || std::any_of(fds, fds + count, [](const pollfd& fd) { return fd.revents != 0; })) break;
   }
   Listener mine = Listener::kBackground;
@@ -463,33 +351,9 @@ bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
   return came_by;
 }
 
-void lost(Nic& nic) { lose(nic); }
-
-void give_up(LaneEnd& end) {
-  {
-    const std::scoped_lock guard(g_turn);
-    end.wire.disconnect();
-    Nic::Arrival arrival;
-    while (end.wire.take(arrival)) end.arrived(arrival);
-  }
-  const std::scoped_lock guard(end.lane.lock());
-  end.lane.cut();
-}
-
-void pause() { g_turn.lock(); }
-bool try_pause() { return g_turn.try_lock(); }
-void go_on() { g_turn.unlock(); }
-
-void before_fork() {
-  g_turn.lock();
-  g_sleepers_lock.lock();
-}
-void after_fork_in_parent() {
-  g_sleepers_lock.unlock();
-  g_turn.unlock();
-}
+void before_fork() { g_sleepers_lock.lock(); }
+void after_fork_in_parent() { g_sleepers_lock.unlock(); }
 void after_fork_in_child() {
-  g_nic.store(nullptr);
   g_sleepers = nullptr;
   g_sleeping.store(0);
   g_listener.store(Listener::kNobody);
@@ -501,8 +365,7 @@ void after_fork_in_child() {
   }
   forget(g_signal_bell.exchange(-1));
   g_sleepers_lock.unlock();
-  g_turn.unlock();
 }
 
-}  // namespace engine
+}  // namespace waiting
 }  // namespace viaduct::sovia

@@ -8,26 +8,19 @@
 
 #include <cstdint>
 
+#include "sovia/lane/watchers.h"
+#include "sovia/process/clock.h"
+
 namespace viaduct::sovia {
-
-class Socket;
-
-inline constexpr std::uint64_t kNever = ~0ull;
-
-// CLOCK_MONOTONIC in ns.
-std::uint64_t now_ns();
-// timeout_ms as poll has it: negative is never.
-std::uint64_t deadline_in_ms(long timeout_ms);
-std::uint64_t deadline_in(const timespec* timeout);  // nullptr: never
 
 // What a thread waits for, besides kernel descriptors.
 class Interest {
  public:
   // Whether it has come, as far as lanes go. Called often, without locks held. No system calls.
   virtual bool ready() = 0;
-  // Whether a change of this socket's lane is worth waking the thread. Called by other threads under
+  // Whether a change of this source is worth waking the thread. Called by other threads under
   // a lock; must be short and take no lock that is held while waiting.
-  virtual bool concerns(const Socket& socket) const = 0;
+  virtual bool concerns(const Watched& source) const = 0;
 
  protected:
   ~Interest() = default;
@@ -49,10 +42,25 @@ enum class Signals : std::uint8_t { kInterrupt, kWait };
 Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
                const sigset_t* mask, bool spin, Signals signals = Signals::kInterrupt);
 
-// Gives the lanes a turn: takes in what has come. True if something had. Costs next to nothing when
-// there is no lane.
-bool progress();
+namespace waiting {
 
+// Something about the source has changed: wakes the threads whom it concerns.
+void wake(const Watched& source);
+
+// Whether a thread of the program sleeps as the one that hears the lanes.
+bool program_listens();
+
+// For the background thread: hears the lanes in place of the program, until the program wants to do
+// it itself, one of `fds` is ready (the first is to be readable to end it) or the time is up. Whether
+// threads of the program have come by.
+bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline);
+
+// Around fork, with arrivals paused.
+void before_fork();
+void after_fork_in_parent();
+void after_fork_in_child();
+
+}  // namespace waiting
 }  // namespace viaduct::sovia
 
 #endif

@@ -20,11 +20,11 @@ class Copy {
   explicit Copy(const fs::path& file) {
     // It may be another one than it was a moment ago, too: a fifo must not stop us.
     const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) throw std::runtime_error(file.string() + ": " + std::strerror(errno));
+    if (fd < 0) throw std::runtime_error("cannot open the counters " + file.string() + ": " + std::strerror(errno));
     const ssize_t got = pread(fd, &page_, sizeof page_, 0);
     ::close(fd);
     if (got != static_cast<ssize_t>(sizeof page_)) {
-      throw std::runtime_error(file.string() + ": can't be read");
+      throw std::runtime_error("cannot read the counters " + file.string());
     }
   }
 
@@ -50,7 +50,7 @@ std::string program_of(int process) {
 ProcessCounters copy(const counters::Page& page, int process) {
   if (page.magic != counters::kMagic || page.fingerprint != counters::fingerprint()) {
     throw std::runtime_error("process " + std::to_string(process) +
-                             " runs another version of SOVIA");
+                             " runs another version of SOVIA; use that version's `sovia stat`, or restart the process");
   }
   ProcessCounters copied;
   copied.process = process;
@@ -67,7 +67,7 @@ std::optional<ProcessCounters> read_counters(int process) {
   std::error_code error;
   fs::directory_iterator entries(folder, error);
   if (error) {
-    throw std::runtime_error("process " + std::to_string(process) + ": " + error.message());
+    throw std::runtime_error("cannot look at process " + std::to_string(process) + ": " + error.message());
   }
   for (const fs::directory_entry& entry : entries) {
     if (!is_counters(entry.path())) continue;

@@ -22,7 +22,7 @@ class Image {
  public:
   explicit Image(const std::string& path) {
     std::ifstream stream(path, std::ios::binary);
-    if (!stream) throw std::runtime_error(path + ": " + std::strerror(errno));
+    if (!stream) throw std::runtime_error("cannot read " + path + ": " + std::strerror(errno));
     bytes_.assign(std::istreambuf_iterator<char>(stream), {});
   }
 

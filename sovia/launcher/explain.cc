@@ -53,7 +53,7 @@ std::string find_program(const std::string& program) {
     const fs::path candidate = fs::path(folder.empty() ? "." : folder) / program;
     if (access(candidate.c_str(), X_OK) == 0 && !fs::is_directory(candidate)) return candidate;
   }
-  throw std::runtime_error(program + ": not found");
+  throw std::runtime_error("program " + program + " was not found in PATH; give its path");
 }
 
 // Its own calls are the kernel's, whatever the library does.
@@ -129,17 +129,17 @@ int explain(const std::string& program, std::ostream& out) {
     path = interpreter;
   }
   const ElfFile file = read_elf(path);
-  if (!file.is_elf) return verdict(out, false, path + " is no program of this system");
-  if (!file.same_machine) return verdict(out, false, path + " is for another kind of processor");
+  if (!file.is_elf) return verdict(out, false, path + " is no program: it is not an ELF file of this system, nor a script");
+  if (!file.same_machine) return verdict(out, false, path + " is a program for another kind of processor; explain it on a host of that kind");
   if (!file.dynamic || file.interpreter.empty()) {
     return verdict(out, false,
-                   path + " is linked statically: nothing can be put before its C library. Its "
-                          "connections stay with the kernel.");
+                   path + " is linked statically: no library can be preloaded. Its connections stay with "
+                          "the kernel. Link it dynamically, or with libsovia.");
   }
   if (const std::string rights = other_rights(path); !rights.empty()) {
     return verdict(out, false,
                    path + " " + rights + ": the system does not preload libraries for it. Its "
-                          "connections stay with the kernel.");
+                          "connections stay with the kernel. A copy without that right can have lanes.");
   }
 
   Imports imports;
@@ -153,8 +153,8 @@ int explain(const std::string& program, std::ostream& out) {
   print_calls(imports, name, out);
   if (!makes_sockets(imports)) {
     return verdict(out, false,
-                   "neither it nor its libraries make sockets (libraries that it loads while it "
-                   "runs are not looked at)");
+                   path + " and its libraries make no sockets (libraries that it loads while it runs "
+                          "are not looked at)");
   }
   const bool unseen = imports.count(CallKind::kUnseen) != 0;
   return verdict(out, true,

@@ -107,7 +107,7 @@ int run(const RunRequest& request) {
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
   const int error = errno;
-  std::cerr << "sovia: " << arguments[0] << ": " << std::strerror(error) << "\n";
+  std::cerr << "sovia: cannot run " << arguments[0] << ": " << std::strerror(error) << "\n";
   return error == ENOENT ? kNotFound : kNotRun;
 }
 
@@ -136,7 +136,7 @@ int main(int count, char** words) {
   CLI11_PARSE(app, split_command(count, words, run_request), words);
   try {
     if (app.got_subcommand("run")) {
-      if (run_request.command.empty()) throw std::runtime_error("run: no program is named");
+      if (run_request.command.empty()) throw std::runtime_error("run: no program is named; usage: sovia run [OPTIONS] PROGRAM [ARGUMENT...]");
       return run(run_request);
     }
     if (app.got_subcommand(explaining)) return explain(program, std::cout);

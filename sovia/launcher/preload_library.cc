@@ -25,8 +25,8 @@ std::string preload_library() {
   for (const fs::path& place : places) {
     if (fs::exists(place, error)) return fs::canonical(place);
   }
-  throw std::runtime_error(std::string(kName) + " is not in " SOVIA_LIBDIR
-                           "; SOVIA_PRELOAD_LIBRARY can name it");
+  throw std::runtime_error(std::string(kName) + " was not found in " SOVIA_LIBDIR
+                           "; install it, or set SOVIA_PRELOAD_LIBRARY to its path");
 }
 
 }  // namespace viaduct::sovia::launcher

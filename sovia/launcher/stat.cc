@@ -95,7 +95,8 @@ std::vector<ProcessCounters> read_those(const std::vector<int>& processes) {
     auto read = read_counters(process);
     if (!read) {
       throw std::runtime_error("process " + std::to_string(process) +
-                               " has no counters: it does not use SOVIA, or has had no socket yet");
+                               " has no counters: it does not use SOVIA (start it with `sovia run`), or has had "
+                               "no socket yet");
     }
     all.push_back(std::move(*read));
   }

@@ -6,14 +6,27 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
-#include "sovia/poll/epoll_set.h"
 #include "sovia/poll/event_bits.h"
+#include "sovia/lane/watchers.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {
 
-struct Registration {
+class EpollSet;
+using EpollSetRef = std::shared_ptr<EpollSet>;
+
+// How the kernel's registration is to be.
+struct KernelPlan {
+  std::uint32_t events;
+  bool tokened;
+  bool operator==(const KernelPlan&) const = default;
+};
+
+struct Registration final : Watcher {
+  void changed(short what) override;
+
   EpollSet* set;
   int fd;
   std::uint32_t slot;
@@ -23,7 +36,7 @@ struct Registration {
 
   // Changed with the set's mutex_ held.
   epoll_event program{};         // as the program wants it
-  EpollSet::Plan kernel{};       // as the kernel has it
+  KernelPlan kernel{};           // as the kernel has it
   bool concerned = false;        // the kernel may not be able to tell, now or soon
   bool laned = false;            // the socket has a lane
   bool disabled = false;         // one-shot, and has fired
@@ -33,23 +46,18 @@ struct Registration {
   int place = 0;                 // ... and where
   std::atomic<short> interest{0};  // the changes that matter
 
-  // With the set's ready_mutex_.
+  // With the lock of the set's ready list.
   bool listed = false;
   short pending = 0;  // what has changed since it was last told
   Registration* previous = nullptr;
   Registration* next = nullptr;
 
-  // With the lock of the socket's watchers, or inner's ready_mutex_.
-  Registration* next_watcher = nullptr;
+  // With inner's outer_mutex_.
+  Registration* next_outer = nullptr;
 
   short wanted() const { return static_cast<short>(program.events & 0xffff); }
   bool has(std::uint32_t flag) const { return (program.events & flag) != 0; }
 
-  // What a lane has to say without the kernel, or with it.
-  short lane_answer() const {
-    if (inner) return inner->yields() ? static_cast<short>(event_bits::kRead & wanted()) : short{0};
-    return answer(0);
-  }
   short answer(short kernel_says) const {
     if (!socket || !concerned) return kernel_says;
     return event_bits::dressed(

@@ -5,11 +5,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/eventfd.h>
 
-#include <array>
-#include <cstring>
 #include <utility>
 
 #include "sovia/poll/epoll_registration.h"
@@ -19,36 +16,6 @@
 
 namespace viaduct::sovia {
 namespace {
-
-// ------------------------------------------------------------------ tokens
-// magic (16 bits), generation (24), slot (24). The magic is neither a pointer's nor a small
-// number's, and what has it all the same by chance gets a token too.
-constexpr unsigned kSlotBits = 24;
-constexpr unsigned kMagicShift = 48;
-constexpr std::uint64_t kSlotMask = (1u << kSlotBits) - 1;
-constexpr std::uint64_t kBellSlot = kSlotMask;
-
-std::uint64_t magic() {
-  static const std::uint64_t value = [] {
-    std::uint16_t random = 0x50f1;
-    const auto* bytes = reinterpret_cast<const char*>(getauxval(AT_RANDOM));
-    if (bytes != nullptr) std::memcpy(&random, bytes, sizeof random);
-    return std::uint64_t{static_cast<std::uint16_t>((random & 0x3fff) | 0x4000)} << kMagicShift;
-  }();
-  return value;
-}
-
-bool looks_like_token(std::uint64_t data) {
-  return ((data ^ magic()) >> kMagicShift) == 0;
-}
-
-// ------------------------------------------------------------------ locks of watchers
-constexpr std::size_t kLocks = 32;
-constinit std::array<std::mutex, kLocks> g_watcher_locks{};
-
-std::mutex& lock_of(const Socket& socket) {
-  return g_watcher_locks[reinterpret_cast<std::uintptr_t>(&socket) / 64 % kLocks];
-}
 
 // A set may be told about more than POLLIN by what comes in, and always about errors.
 short interest_of(const Registration& r) {
@@ -64,67 +31,40 @@ constexpr std::uint32_t kSilent = EPOLLET;
 // Registrations that are neither a socket's nor a set's.
 constinit std::atomic<int> g_others{0};
 
-void add_sets(Registration* first, int fd, bool any, std::vector<EpollSetRef>& sets) {
-  for (Registration* r = first; r != nullptr; r = r->next_watcher) {
-    if (!any && r->fd != fd) continue;
-    if (EpollSetRef set = r->set->weak_from_this().lock()) sets.push_back(std::move(set));
-  }
-}
-
 }  // namespace
 
-bool lock_watchers_for_fork() {
-  for (std::size_t i = 0; i < kLocks; ++i) {
-    if (g_watcher_locks[i].try_lock()) continue;
-    while (i-- > 0) g_watcher_locks[i].unlock();
-    return false;
-  }
-  return true;
-}
+void Registration::changed(short what) { set->socket_changed(*this, what); }
 
-void unlock_watchers_after_fork() {
-  for (std::mutex& lock : g_watcher_locks) lock.unlock();
-}
-
-void notify_watchers(Socket& socket, short changed) {
-  if (socket.watchers().load() == nullptr) return;
-  const std::lock_guard guard(lock_of(socket));
-  for (auto* r = static_cast<Registration*>(socket.watchers().load()); r != nullptr;
-       r = r->next_watcher) {
-    if (changed != kAnyChange && !(changed & r->interest.load(std::memory_order_relaxed))) continue;
-    r->set->push(*r, changed);
-    // What the kernel is asked changes with the routes, for those too who sleep.
-    if (changed == kAnyChange && r->set->sleepers_ > 0) r->set->ring();
-  }
+void EpollSet::socket_changed(Registration& r, short what) {
+  if (what != kAnyChange && !(what & r.interest.load(std::memory_order_relaxed))) return;
+  push(r, what);
+  // What the kernel is asked changes with the routes, for those too who sleep.
+  if (what == kAnyChange && sleepers_ > 0) ring();
 }
 
 void refresh_watchers(Socket& socket) {
-  if (socket.watchers().load() == nullptr) return;
   struct Place {
     EpollSetRef set;
     int fd;
   };
   std::vector<Place> places;
-  {
-    const std::lock_guard guard(lock_of(socket));
-    for (auto* r = static_cast<Registration*>(socket.watchers().load()); r != nullptr;
-         r = r->next_watcher) {
-      if (EpollSetRef set = r->set->weak_from_this().lock()) places.push_back({std::move(set), r->fd});
-    }
-  }
+  socket.for_each_watcher([&](Watcher& watcher) {
+    auto& r = static_cast<Registration&>(watcher);
+    if (EpollSetRef set = r.set->weak_from_this().lock()) places.push_back({std::move(set), r.fd});
+  });
   for (const Place& place : places) place.set->refresh_socket(place.fd, socket);
 }
 
 void EpollSet::refresh_socket(int fd, const Socket& socket) {
   const std::lock_guard guard(mutex_);
-  Registration* const r = find(fd);
+  Registration* const r = registrations_.find(fd);
   if (r != nullptr && r->socket.get() == &socket && !refresh(*r, false)) erase(*r);
 }
 
 EpollSet::EpollSet(int epfd) : epfd_(epfd) {}
 
 EpollSet::~EpollSet() {
-  while (!registrations_.empty()) erase(*registrations_.begin()->second);
+  while (Registration* const r = registrations_.any()) erase(*r);
 }
 
 // ------------------------------------------------------------------ control
@@ -138,76 +78,103 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
   if (inner.get() == this) return kernel::epoll_ctl(epfd, op, fd, event);
 
   const std::lock_guard guard(mutex_);
-  Registration* r = find(fd);
+  Registration* r = registrations_.find(fd);
   if (r != nullptr && (r->socket.get() != socket.get() || r->inner != inner)) {
     erase(*r);  // of a descriptor that is another one now
     r = nullptr;
   }
-  if (op == EPOLL_CTL_DEL) {
-    const int result = kernel::epoll_ctl(epfd, op, fd, event);
-    if (r != nullptr && (result == 0 || errno == ENOENT || errno == EBADF)) {
-      const int error = errno;
-      erase(*r);
-      errno = error;
-    }
-    return result;
+  switch (op) {
+    case EPOLL_CTL_DEL:
+      return remove(epfd, fd, event, r);
+    case EPOLL_CTL_ADD:
+      return add(epfd, fd, *event, r, std::move(socket), std::move(inner));
+    default:
+      return modify(epfd, fd, *event, r, std::move(socket), std::move(inner));
   }
-  if (op == EPOLL_CTL_ADD && r != nullptr) {
-    if (kernel::epoll_ctl(epfd, op, fd, event) < 0) return -1;  // EEXIST, as it should be
+}
+
+int EpollSet::remove(int epfd, int fd, epoll_event* event, Registration* r) {
+  const int result = kernel::epoll_ctl(epfd, EPOLL_CTL_DEL, fd, event);
+  if (r != nullptr && (result == 0 || errno == ENOENT || errno == EBADF)) {
+    const KeepErrno keep;
     erase(*r);
-    r = nullptr;
   }
-  if (!socket && !inner && r == nullptr && !looks_like_token(event->data.u64)) {
-    return kernel::epoll_ctl(epfd, op, fd, event);
+  return result;
+}
+
+int EpollSet::add(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
+                  EpollSetRef inner) {
+  if (r != nullptr) {
+    if (kernel::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) < 0) return -1;  // EEXIST, as it should be
+    erase(*r);
+  }
+  if (!socket && !inner && !RegistrationTable::looks_like_token(event.data.u64)) {
+    return kernel::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event);
+  }
+  return enter(EPOLL_CTL_ADD, insert(fd, std::move(socket), std::move(inner), event));
+}
+
+int EpollSet::modify(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
+                     EpollSetRef inner) {
+  if (!socket && !inner && r == nullptr && !RegistrationTable::looks_like_token(event.data.u64)) {
+    return kernel::epoll_ctl(epfd, EPOLL_CTL_MOD, fd, &event);
   }
   // The kernel takes no change to an exclusive registration, nor one to make it such.
-  if (op == EPOLL_CTL_MOD &&
-      ((r != nullptr && r->has(EPOLLEXCLUSIVE)) || (event->events & EPOLLEXCLUSIVE))) {
+  if ((r != nullptr && r->has(EPOLLEXCLUSIVE)) || (event.events & EPOLLEXCLUSIVE)) {
     errno = EINVAL;
     return -1;
   }
-
-  const bool made = r == nullptr;
-  const epoll_event before = made ? epoll_event{} : r->program;
-  const bool was_disabled = !made && r->disabled;
-  if (made) {
-    r = &insert(fd, std::move(socket), std::move(inner), *event);
-  } else {
-    r->program = *event;
+  if (r == nullptr) {
+    return enter(EPOLL_CTL_MOD, insert(fd, std::move(socket), std::move(inner), event));
   }
-  r->disabled = false;
-  r->muted = false;
-  r->interest = interest_of(*r);
-  Plan planned = plan(*r);
-  // It is for the kernel to say whether it may be exclusive.
-  if (event->events & EPOLLEXCLUSIVE) planned = {event->events, planned.tokened};
-  if (apply(*r, op, planned) < 0) {
-    const int error = errno;
-    if (made) {
-      erase(*r);
-    } else {
-      r->program = before;
-      r->disabled = was_disabled;
-      r->interest = interest_of(*r);
-    }
-    errno = error;
+  const epoll_event before = r->program;
+  const bool was_disabled = r->disabled;
+  r->program = event;
+  if (arm(*r, EPOLL_CTL_MOD) < 0) {
+    r->program = before;
+    r->disabled = was_disabled;
+    r->interest = interest_of(*r);
     return -1;
   }
-  if (!refresh(*r, false)) {
-    erase(*r);
+  return look_at_once(*r);
+}
+
+// A registration that has just been made.
+int EpollSet::enter(int op, Registration& r) {
+  if (arm(r, op) < 0) {
+    const KeepErrno keep;
+    erase(r);
+    return -1;
+  }
+  return look_at_once(r);
+}
+
+// As the program wants it, in the kernel.
+int EpollSet::arm(Registration& r, int op) {
+  r.disabled = false;
+  r.muted = false;
+  r.interest = interest_of(r);
+  KernelPlan planned = plan(r);
+  // It is for the kernel to say whether it may be exclusive.
+  if (r.has(EPOLLEXCLUSIVE)) planned = {r.program.events, planned.tokened};
+  return apply(r, op, planned);
+}
+
+// What there is already is an event, of which sleepers are to hear.
+int EpollSet::look_at_once(Registration& r) {
+  if (!refresh(r, false)) {
+    erase(r);
     return 0;
   }
-  if (r->laned || r->inner) {
-    push(*r, kAnyChange);
+  if (r.laned || r.inner) {
+    push(r, kAnyChange);
     wake_sleepers();
-  } else if (r->laned && has_raw_sleepers()) {
-    ring();
   }
   return 0;
 }
 
 // Looks at the socket, and says what the kernel's registration should be.
-EpollSet::Plan EpollSet::plan(Registration& r) {
+KernelPlan EpollSet::plan(Registration& r) {
   const std::uint32_t own = r.program.events;
   if (!r.socket) return {own, true};
   const bool concerned = !r.socket->kernel_alone();
@@ -219,7 +186,7 @@ EpollSet::Plan EpollSet::plan(Registration& r) {
   if (!laned) {
     if (r.disabled) return {kSilent | EPOLLONESHOT, true};
     const bool tokened =
-        r.muted || r.has(EPOLLONESHOT) || looks_like_token(r.program.data.u64);
+        r.muted || r.has(EPOLLONESHOT) || RegistrationTable::looks_like_token(r.program.data.u64);
     return {own | (r.muted ? std::uint32_t{EPOLLET} : 0), tokened};
   }
   const std::uint32_t flags = own & EPOLLWAKEUP;
@@ -234,15 +201,15 @@ EpollSet::Plan EpollSet::plan(Registration& r) {
 // something else now, so it is to say it once more. False if there is no registration any more.
 bool EpollSet::refresh(Registration& r, bool anew) {
   if (anew) r.muted = false;
-  const Plan planned = plan(r);
+  const KernelPlan planned = plan(r);
   const bool again = anew && r.kernel.tokened && (r.kernel.events & EPOLLET);
   return (planned == r.kernel && !again) || apply(r, EPOLL_CTL_MOD, planned) == 0;
 }
 
-int EpollSet::apply(Registration& r, int op, const Plan& planned) {
+int EpollSet::apply(Registration& r, int op, const KernelPlan& planned) {
   epoll_event event{};
   event.events = planned.events;
-  event.data.u64 = planned.tokened ? token(r) : r.program.data.u64;
+  event.data.u64 = planned.tokened ? RegistrationTable::token(r) : r.program.data.u64;
   const int epfd = epfd_;
   if (op == EPOLL_CTL_MOD && ((r.kernel.events | planned.events) & EPOLLEXCLUSIVE)) {
     if (kernel::epoll_ctl(epfd, EPOLL_CTL_DEL, r.fd, nullptr) < 0) return -1;
@@ -259,7 +226,7 @@ void EpollSet::mute(Registration& r) {
   const bool fired = (r.kernel.events & EPOLLONESHOT) && !r.disabled;  // it must be armed again
   if (r.kernel.events & EPOLLET && !fired) return;
   r.muted = true;
-  Plan planned = plan(r);
+  KernelPlan planned = plan(r);
   planned.events |= EPOLLET;
   planned.tokened = true;
   apply(r, EPOLL_CTL_MOD, planned);
@@ -267,12 +234,12 @@ void EpollSet::mute(Registration& r) {
 
 void EpollSet::closing(int fd, bool others) {
   const std::lock_guard guard(mutex_);
-  Registration* r = find(fd);
+  Registration* r = registrations_.find(fd);
   if (r == nullptr) return;
   if (!r->inherited) {
     if (others || !r->socket) {
       // The kernel may keep it, as nobody can change it from now on.
-      const Plan last{r->disabled ? kSilent | EPOLLONESHOT : r->program.events, false};
+      const KernelPlan last{r->disabled ? kSilent | EPOLLONESHOT : r->program.events, false};
       if (last != r->kernel) apply(*r, EPOLL_CTL_MOD, last);
     } else if (r->kernel.tokened) {
       kernel::epoll_ctl(epfd_, EPOLL_CTL_DEL, fd, nullptr);
@@ -281,22 +248,16 @@ void EpollSet::closing(int fd, bool others) {
   erase(*r);
 }
 
-std::vector<EpollSetRef> EpollSet::that_have(const Socket& socket, int fd) {
-  std::vector<EpollSetRef> sets;
-  if (socket.watchers().load() == nullptr) return sets;
-  const std::lock_guard guard(lock_of(socket));
-  add_sets(static_cast<Registration*>(socket.watchers().load()), fd, false, sets);
-  return sets;
-}
-
 std::vector<EpollSetRef> EpollSet::outer_sets(int fd, bool any) {
   std::vector<EpollSetRef> sets;
-  const std::lock_guard guard(ready_mutex_);
-  add_sets(watchers_, fd, any, sets);
+  const std::lock_guard guard(outer_mutex_);
+  for (Registration* r = outer_; r != nullptr; r = r->next_outer) {
+    if (!any && r->fd != fd) continue;
+    if (EpollSetRef set = r->set->weak_from_this().lock()) sets.push_back(std::move(set));
+  }
   return sets;
 }
 
-bool EpollSet::any_other() { return g_others > 0; }
 
 // Lines "tfd: 5 events: 1d data: 7 ...", numbers after tfd in hexadecimal digits.
 void EpollSet::adopt_registrations() {
@@ -312,7 +273,7 @@ void EpollSet::adopt_registrations() {
     unsigned long long data = 0;
     if (sscanf(line, "tfd: %d events: %x data: %llx", &fd, &events, &data) != 3) continue;
     SocketRef socket = table::find(fd);
-    if (!socket || find(fd) != nullptr) continue;
+    if (!socket || registrations_.find(fd) != nullptr) continue;
     epoll_event event{};
     event.events = events;
     event.data.u64 = data;
@@ -330,26 +291,10 @@ void EpollSet::adopt_registrations() {
 }
 
 // ------------------------------------------------------------------ registrations
-Registration* EpollSet::find(int fd) {
-  const auto found = registrations_.find(fd);
-  return found == registrations_.end() ? nullptr : found->second.get();
-}
-
 Registration& EpollSet::insert(int fd, SocketRef socket, EpollSetRef inner,
                                const epoll_event& event) {
-  std::uint32_t slot = static_cast<std::uint32_t>(slots_.size());
-  if (free_slots_.empty()) {
-    slots_.emplace_back();
-  } else {
-    slot = free_slots_.back();
-    free_slots_.pop_back();
-  }
-  auto made = std::make_unique<Registration>();
-  Registration& r = *made;
+  Registration& r = registrations_.make(fd);
   r.set = this;
-  r.fd = fd;
-  r.slot = slot;
-  r.generation = ++slots_[slot].generation & static_cast<std::uint32_t>(kSlotMask);
   r.socket = std::move(socket);
   r.inner = std::move(inner);
   r.program = event;
@@ -359,86 +304,53 @@ Registration& EpollSet::insert(int fd, SocketRef socket, EpollSetRef inner,
     need_more_than_kernel();
   }
   if (!r.inner && !r.socket) ++g_others;
-  slots_[slot].registration = &r;
-  registrations_[fd] = std::move(made);
   watch(r);
   return r;
 }
 
 void EpollSet::erase(Registration& r) {
   unwatch(r);
-  unlist(r);
+  ready_.remove(r);
   lanes_ -= int{r.laned};
   if (r.inner) --nested_;
   if (!r.inner && !r.socket) --g_others;
-  slots_[r.slot].registration = nullptr;
-  free_slots_.push_back(r.slot);
-  registrations_.erase(r.fd);
-}
-
-std::uint64_t EpollSet::token(const Registration& r) {
-  return magic() | std::uint64_t{r.generation} << kSlotBits | r.slot;
-}
-
-EpollSet::Sender EpollSet::sender_of(std::uint64_t data, Registration*& r) {
-  r = nullptr;
-  if (!looks_like_token(data)) return Sender::kProgram;
-  const std::uint64_t slot = data & kSlotMask;
-  if (slot == kBellSlot) return Sender::kBell;
-  if (slot < slots_.size() && slots_[slot].registration != nullptr &&
-      token(*slots_[slot].registration) == data) {
-    r = slots_[slot].registration;
-  }
-  return Sender::kToken;
+  registrations_.erase(r);
 }
 
 void EpollSet::watch(Registration& r) {
   if (r.inner) {
-    const std::lock_guard guard(r.inner->ready_mutex_);
-    r.next_watcher = std::exchange(r.inner->watchers_, &r);
+    const std::lock_guard guard(r.inner->outer_mutex_);
+    r.next_outer = std::exchange(r.inner->outer_, &r);
   } else if (r.socket) {
-    const std::lock_guard guard(lock_of(*r.socket));
-    r.next_watcher = static_cast<Registration*>(r.socket->watchers().load());
-    r.socket->watchers().store(&r);
+    r.socket->add(r);
   }
 }
 
 void EpollSet::unwatch(Registration& r) {
   if (r.inner) {
-    const std::lock_guard guard(r.inner->ready_mutex_);
-    Registration** at = &r.inner->watchers_;
-    while (*at != &r) at = &(*at)->next_watcher;
-    *at = r.next_watcher;
+    const std::lock_guard guard(r.inner->outer_mutex_);
+    Registration** at = &r.inner->outer_;
+    while (*at != &r) at = &(*at)->next_outer;
+    *at = r.next_outer;
   } else if (r.socket) {
-    const std::lock_guard guard(lock_of(*r.socket));
-    auto* first = static_cast<Registration*>(r.socket->watchers().load());
-    if (first == &r) {
-      r.socket->watchers().store(r.next_watcher);
-      return;
-    }
-    while (first->next_watcher != &r) first = first->next_watcher;
-    first->next_watcher = r.next_watcher;
+    r.socket->remove(r);
   }
 }
 
-bool EpollSet::has(const Socket& socket) const {
-  if (socket.watchers().load() == nullptr) return false;
-  const std::lock_guard guard(lock_of(socket));
-  for (auto* r = static_cast<Registration*>(socket.watchers().load()); r != nullptr;
-       r = r->next_watcher) {
-    if (r->set == this) return true;
-  }
-  return false;
+bool EpollSet::has(const Watched& source) const {
+  bool found = false;
+  source.for_each_watcher([&](Watcher& watcher) {
+    found |= static_cast<Registration&>(watcher).set == this;
+  });
+  return found;
 }
 
 bool EpollSet::has_lanes() {
   if (lanes_ > 0) return true;
   if (nested_ == 0) return false;
   const std::lock_guard guard(mutex_);
-  for (const auto& [fd, r] : registrations_) {
-    if (r->inner && r->inner->has_lanes()) return true;
-  }
-  return false;
+  return registrations_.any_of(
+      [](const Registration& r) { return r.inner && r.inner->has_lanes(); });
 }
 
 // ------------------------------------------------------------------ the ready list
@@ -446,51 +358,21 @@ bool EpollSet::has_lanes() {
 void EpollSet::push(Registration& r, short changed) {
   list(r, changed);
   {
-    const std::lock_guard guard(ready_mutex_);
-    for (Registration* w = watchers_; w != nullptr; w = w->next_watcher) w->set->push(*w, POLLIN);
+    const std::lock_guard guard(outer_mutex_);
+    for (Registration* w = outer_; w != nullptr; w = w->next_outer) w->set->push(*w, POLLIN);
   }
   if (has_raw_sleepers()) ring();
 }
 
 void EpollSet::list(Registration& r, short pending) {
-  const std::lock_guard guard(ready_mutex_);
-  r.pending |= pending;
-  if (r.listed) return;
-  r.listed = true;
-  r.next = nullptr;
-  r.previous = last_;
-  (last_ != nullptr ? last_->next : first_) = &r;
-  last_ = &r;
-  ++ready_count_;
-  need_more_than_kernel();
-}
-
-Registration* EpollSet::pop(short& pending) {
-  const std::lock_guard guard(ready_mutex_);
-  Registration* r = first_;
-  if (r == nullptr) return nullptr;
-  unlink(*r);
-  pending = std::exchange(r->pending, short{0});
-  return r;
-}
-
-void EpollSet::unlist(Registration& r) {
-  const std::lock_guard guard(ready_mutex_);
-  if (r.listed) unlink(r);
-}
-
-void EpollSet::unlink(Registration& r) {
-  (r.previous != nullptr ? r.previous->next : first_) = r.next;
-  (r.next != nullptr ? r.next->previous : last_) = r.previous;
-  r.listed = false;
-  --ready_count_;
+  if (ready_.add(r, pending)) need_more_than_kernel();
 }
 
 // ------------------------------------------------------------------ sets that the kernel knows all about
 void EpollSet::let_kernel_wait() {
   epoll_sets::Face* const face = epoll_sets::face_of(epfd_);
   if (face == nullptr || face->kernel_says_all) return;
-  const std::scoped_lock guard(mutex_, ready_mutex_);
+  const std::scoped_lock guard(mutex_, ready_.mutex());
   if (quiet()) face->kernel_says_all = true;
 }
 
@@ -505,29 +387,12 @@ bool EpollSet::has_raw_sleepers() const {
   return face != nullptr && face->sleepers > 0;
 }
 
-bool EpollSet::wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count) {
-  epoll_sets::Face* const face = epoll_sets::face_of(epfd);
-  if (face == nullptr || !face->kernel_says_all.load(std::memory_order_relaxed)) return false;
-  ++face->sleepers;
-  const bool says_all = face->kernel_says_all;
-  if (says_all) count = kernel::epoll_wait(epfd, events, most, timeout);
-  --face->sleepers;
-  return says_all;
-}
-
-bool EpollSet::has_own(const epoll_event* events, int count) {
-  for (int i = 0; i < count; ++i) {
-    if (looks_like_token(events[i].data.u64)) return true;
-  }
-  return false;
-}
-
 // ------------------------------------------------------------------ the bell
 // For those who sleep where only the kernel can wake them.
 void EpollSet::wake_sleepers() {
   if (sleepers_ > 0 || has_raw_sleepers()) ring();
-  const std::lock_guard guard(ready_mutex_);
-  for (Registration* w = watchers_; w != nullptr; w = w->next_watcher) w->set->wake_sleepers();
+  const std::lock_guard guard(outer_mutex_);
+  for (Registration* w = outer_; w != nullptr; w = w->next_outer) w->set->wake_sleepers();
 }
 
 // One descriptor serves all sets, as it can always be read: a set that is told so anew wakes its sleepers.
@@ -547,7 +412,7 @@ void EpollSet::ring() {
   }
   epoll_event event{};
   event.events = EPOLLIN | EPOLLONESHOT;
-  event.data.u64 = magic() | kBellSlot;
+  event.data.u64 = RegistrationTable::bell_token();
   if (fd >= 0 && kernel::epoll_ctl(epfd_, EPOLL_CTL_MOD, fd, &event) != 0 && errno == ENOENT) {
     kernel::epoll_ctl(epfd_, EPOLL_CTL_ADD, fd, &event);
   }
@@ -556,24 +421,54 @@ void EpollSet::ring() {
 
 // ------------------------------------------------------------------ fork
 bool EpollSet::try_lock_for_fork() {
-  if (!mutex_.try_lock()) return false;
-  if (ready_mutex_.try_lock()) {
-    if (bell_mutex_.try_lock()) return true;
-    ready_mutex_.unlock();
-  }
-  mutex_.unlock();
-  return false;
+  return std::try_lock(mutex_, outer_mutex_, ready_.mutex(), bell_mutex_) < 0;
 }
 
 void EpollSet::unlock_after_fork(bool in_child) {
   if (in_child) {
     sleepers_ = 0;
     raw_sleepers_ = 0;
-    for (const auto& [fd, r] : registrations_) r->inherited = true;
+    registrations_.any_of([](Registration& r) {
+      r.inherited = true;
+      return false;
+    });
   }
   bell_mutex_.unlock();
-  ready_mutex_.unlock();
+  ready_.mutex().unlock();
+  outer_mutex_.unlock();
   mutex_.unlock();
 }
 
+namespace epoll_sets {
+
+std::vector<EpollSetRef> that_have(const Socket& socket, int fd) {
+  std::vector<EpollSetRef> sets;
+  socket.for_each_watcher([&](Watcher& watcher) {
+    auto& r = static_cast<Registration&>(watcher);
+    if (r.fd != fd) return;
+    if (EpollSetRef set = r.set->weak_from_this().lock()) sets.push_back(std::move(set));
+  });
+  return sets;
+}
+
+bool any_other() { return g_others > 0; }
+
+bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count) {
+  Face* const face = face_of(epfd);
+  if (face == nullptr || !face->kernel_says_all.load(std::memory_order_relaxed)) return false;
+  ++face->sleepers;
+  const bool says_all = face->kernel_says_all;
+  if (says_all) count = kernel::epoll_wait(epfd, events, most, timeout);
+  --face->sleepers;
+  return says_all;
+}
+
+bool has_own(const epoll_event* events, int count) {
+  for (int i = 0; i < count; ++i) {
+    if (RegistrationTable::looks_like_token(events[i].data.u64)) return true;
+  }
+  return false;
+}
+
+}  // namespace epoll_sets
 }  // namespace viaduct::sovia

@@ -11,11 +11,11 @@
 // The token tells which registration an event of the kernel is for. One-shot registrations have it
 // always, as we must know when they have fired. Nothing else in the set is touched.
 //
-// The ready list has the registrations whose lane may have something to say; notify_watchers() puts
+// The ready list has the registrations whose lane may have something to say; Registration::changed() puts
 // them there. A look at the list takes off what has nothing to say after all.
 //
 // Locks, in this order: mutex_ of an outer set, mutex_ of a set in it, the lock of a socket's
-// watchers (epoll_set.cc), ready_mutex_ of an inner set, ready_mutex_ of an outer set. Sockets' own
+// watchers, outer_mutex_ of an inner set, that of an outer set, the lock of a ready list. Sockets' own
 // locks may be taken inside mutex_; nothing here is locked while a thread waits.
 #ifndef VIADUCT_SOVIA_POLL_EPOLL_SET_H
 #define VIADUCT_SOVIA_POLL_EPOLL_SET_H
@@ -27,19 +27,15 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
-#include "sovia/socket/watchers.h"
-#include "sovia/socket/socket.h"
 #include "sovia/lane/waiting.h"
+#include "sovia/poll/kernel_share.h"
+#include "sovia/poll/ready_list.h"
+#include "sovia/poll/registration_table.h"
+#include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {
-
-class EpollSet;
-using EpollSetRef = std::shared_ptr<EpollSet>;
-
-struct Registration;
 
 class EpollSet : public std::enable_shared_from_this<EpollSet> {
  public:
@@ -55,17 +51,12 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
                     std::uint64_t deadline);
 
   // For those who wait for the set itself: a poll(), an outer set. The kernel knows the rest.
-  bool maybe_ready() const { return ready_count_.load() != 0; }
+  bool maybe_ready() const { return ready_.size() != 0; }
   bool yields();  // whether a lane has something to say
   bool has_lanes();
   void sleeps(int by) { sleepers_ += by; }  // one more or less waits for the set by wait_for
 
-  bool has(const Socket& socket) const;
-
-  // As epoll_wait(), for a set whose kernel part says all: false if it does not, and else events that
-  // are the program's, or some that are the set's own (has_own).
-  static bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count);
-  static bool has_own(const epoll_event* events, int count);
+  bool has(const Watched& source) const;
 
   // The registrations of a descriptor that is about to be closed. `others`: the socket stays open
   // by way of other descriptors, so that the kernel keeps the registration where no one can change
@@ -77,30 +68,18 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   // Takes over what is registered already, by a look at /proc.
   void adopt_registrations();
 
-  // The sets that have a registration of this socket's descriptor `fd`.
-  static std::vector<EpollSetRef> that_have(const Socket& socket, int fd);
   // The sets that this one is in by its descriptor `fd`, or by any.
   std::vector<EpollSetRef> outer_sets(int fd, bool any);
-  // Whether any set has a registration that is neither a socket's nor a set's.
-  static bool any_other();
 
   bool try_lock_for_fork();
   void unlock_after_fork(bool in_child);
 
  private:
   friend struct Registration;
-  friend void notify_watchers(Socket& socket, short changed);
   friend void refresh_watchers(Socket& socket);
 
-  // How the kernel's registration is to be.
-  struct Plan {
-    std::uint32_t events;
-    bool tokened;
-    bool operator==(const Plan&) const = default;
-  };
-
   // Whether the kernel knows all, for now: it is told, and wakes who sleeps, when that changes.
-  bool quiet() const { return lanes_ == 0 && nested_ == 0 && ready_count_ == 0; }
+  bool quiet() const { return lanes_ == 0 && nested_ == 0 && ready_.size() == 0; }
   void let_kernel_wait();
   void need_more_than_kernel();
   bool has_raw_sleepers() const;
@@ -111,62 +90,54 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   short look_again(Registration* r, short pending);
   int ask_kernel(int epfd, epoll_event* events, int begin, int most);
   int translate(epoll_event* events, int begin, int end);
-  bool kernel_can_wait();
   void emit(Registration& r, short answer, epoll_event* events, int& count);
 
-  Plan plan(Registration& r);
+  int add(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket, EpollSetRef inner);
+  int modify(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
+             EpollSetRef inner);
+  int remove(int epfd, int fd, epoll_event* event, Registration* r);
+  int enter(int op, Registration& r);
+  int arm(Registration& r, int op);
+  int look_at_once(Registration& r);
+  KernelPlan plan(Registration& r);
   bool refresh(Registration& r, bool anew);
-  int apply(Registration& r, int op, const Plan& plan);
+  int apply(Registration& r, int op, const KernelPlan& plan);
   void mute(Registration& r);
 
-  Registration* find(int fd);
   Registration& insert(int fd, SocketRef socket, EpollSetRef inner, const epoll_event& event);
   void erase(Registration& r);
   void refresh_socket(int fd, const Socket& socket);
-  static std::uint64_t token(const Registration& r);
-  // Whose event this is, by its data. kToken: ours, and of a registration if that is still there.
-  enum class Sender { kProgram, kBell, kToken };
-  Sender sender_of(std::uint64_t data, Registration*& r);
+  void socket_changed(Registration& r, short what);
 
   void watch(Registration& r);
   void unwatch(Registration& r);
   void push(Registration& r, short changed);
   void list(Registration& r, short pending);
-  Registration* pop(short& pending);
-  void unlist(Registration& r);
-  void unlink(Registration& r);
   void wake_sleepers();
   void ring();
 
   std::atomic<int> epfd_;
-  std::atomic<int> ready_count_{0};  // on the ready list
   std::atomic<int> lanes_{0};        // registrations whose socket has a lane
   std::atomic<int> nested_{0};       // registrations of sets
   std::atomic<int> sleepers_{0};     // threads in wait_for
   std::atomic<int> raw_sleepers_{0};  // threads in the kernel's epoll_wait
 
   std::mutex mutex_;  // for what follows
-  std::unordered_map<int, std::unique_ptr<Registration>> registrations_;
-  struct Slot {
-    Registration* registration = nullptr;
-    std::uint32_t generation = 0;
-  };
-  std::vector<Slot> slots_;
-  std::vector<std::uint32_t> free_slots_;
+  RegistrationTable registrations_;
   std::uint64_t call_ = 0;  // numbers the harvests
-  bool kernels_turn_ = false;
-  bool kernel_gave_ = true;
-  bool kernel_has_part_ = false;  // in what is known of the sockets that were collected
-  unsigned calls_without_kernel_ = 0;
-  std::uint64_t kernel_asked_ = 0;
+  KernelShare kernel_share_;
 
-  std::mutex ready_mutex_;  // for what follows
-  Registration* first_ = nullptr;
-  Registration* last_ = nullptr;
-  Registration* watchers_ = nullptr;  // this set's registrations in other sets
+  ReadyList ready_;
+
+  std::mutex outer_mutex_;
+  Registration* outer_ = nullptr;  // this set's registrations in other sets
 
   std::mutex bell_mutex_;  // of who wakes threads that sleep in the kernel
 };
+
+// Has the kernel's registrations of the socket made what they should be now, without waiting for the
+// threads that use the sets. With no locks held.
+void refresh_watchers(Socket& socket);
 
 // The epoll descriptors of the process. Whatever opens, copies or closes descriptors tells.
 namespace epoll_sets {
@@ -183,7 +154,15 @@ struct Face {
   std::atomic<bool> kernel_says_all{false};
 };
 Face* face_of(int epfd);
-// The same for one that the program takes for one, known or not; empty if it isn't.
+// As epoll_wait(), for a set whose kernel part says all: false if it does not, and else events that
+// are the program's, or some that are the set's own (has_own).
+bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count);
+bool has_own(const epoll_event* events, int count);
+// The sets that have a registration of this socket's descriptor `fd`.
+std::vector<EpollSetRef> that_have(const Socket& socket, int fd);
+// Whether any set has a registration that is neither a socket's nor a set's.
+bool any_other();
+// As find(), for one that the program takes for one, known or not; empty if it isn't.
 EpollSetRef find_or_look(int epfd);
 
 // By epoll_create.

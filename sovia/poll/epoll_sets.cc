@@ -17,9 +17,6 @@
 
 namespace viaduct::sovia {
 
-bool lock_watchers_for_fork();
-void unlock_watchers_after_fork();
-
 namespace epoll_sets {
 namespace {
 
@@ -141,7 +138,7 @@ void copied(int fd, int copy) {
 void closing(int fd, Socket* socket) {
   if (g_count.load(std::memory_order_acquire) == 0) return;
   if (socket != nullptr) {
-    const std::vector<EpollSetRef> sets = EpollSet::that_have(*socket, fd);
+    const std::vector<EpollSetRef> sets = that_have(*socket, fd);
     if (sets.empty()) return;
     const bool others = socket->descriptors() > 0;
     // Nobody can change the registration from now on, so the kernel must do without us.
@@ -156,7 +153,7 @@ void closing(int fd, Socket* socket) {
       return;
     }
   }
-  if (EpollSet::any_other()) {
+  if (any_other()) {
     std::vector<EpollSetRef> sets;
     {
       Table& table = table_of_sets();
@@ -186,7 +183,7 @@ void before_fork() {
   Table& table = table_of_sets();
   table.mutex.lock();
   for (;; sched_yield()) {
-    if (!lock_watchers_for_fork()) continue;
+    if (!Watched::try_lock_for_fork()) continue;
     std::vector<EpollSet*> locked;
     bool all = true;
     for (const auto& [epfd, set] : table.sets) {
@@ -199,7 +196,7 @@ void before_fork() {
     }
     if (all) return;
     for (EpollSet* set : locked) set->unlock_after_fork(false);
-    unlock_watchers_after_fork();
+    Watched::unlock_after_fork();
   }
 }
 
@@ -213,7 +210,7 @@ void after_fork(bool in_child) {
     set->unlock_after_fork(in_child);
     unlocked.push_back(set.get());
   }
-  unlock_watchers_after_fork();
+  Watched::unlock_after_fork();
   table.mutex.unlock();
 }
 

@@ -7,6 +7,7 @@
 
 #include "sovia/poll/epoll_registration.h"
 #include "sovia/poll/epoll_set.h"
+#include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
 #include "sovia/lane/waiting.h"
@@ -15,11 +16,6 @@ namespace viaduct::sovia {
 namespace {
 
 constexpr int kChanged = -2;  // the set is not the kernel's alone any more
-
-// As long as lanes have something to say, the kernel is asked at least every so many calls and so
-// often; and always in the call after one in which it had something.
-constexpr unsigned kCallsWithoutKernel = 4;
-constexpr std::uint64_t kNsWithoutKernel = 20'000;
 
 constexpr timespec kNoTime{};
 
@@ -37,8 +33,8 @@ class Watch final : public Interest {
  public:
   explicit Watch(EpollSet& set) : set_(set) {}
   bool ready() override { return set_.maybe_ready(); }
-  bool concerns(const Socket& socket) const override {
-    return set_.maybe_ready() || set_.has(socket);
+  bool concerns(const Watched& source) const override {
+    return set_.maybe_ready() || set_.has(source);
   }
 
  private:
@@ -133,24 +129,19 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
 int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_asked) {
   const std::lock_guard guard(mutex_);
   ++call_;
-  if (kernels_turn_) {
-    kernels_turn_ = false;
+  if (kernel_share_.comes_first) {
+    kernel_share_.comes_first = false;
     const int count = ask_kernel(epfd, events, 0, most);
     return count < 0 ? count : collect(events, count, most);
   }
   const int count = collect(events, 0, most);
   if (count == most) {
-    kernels_turn_ = true;
+    kernel_share_.comes_first = true;
     return count;
   }
-  if (count > 0 && (kernel_was_asked || kernel_can_wait())) return count;
+  if (count > 0 && (kernel_was_asked || kernel_share_.can_wait())) return count;
   const int all = ask_kernel(epfd, events, count, most);
   return all < 0 && count > 0 ? count : all;
-}
-
-bool EpollSet::kernel_can_wait() {
-  return !kernel_gave_ && !kernel_has_part_ && ++calls_without_kernel_ < kCallsWithoutKernel &&
-         now_ns() - kernel_asked_ < kNsWithoutKernel;
 }
 
 // Fills events[begin..most) with what the kernel has. The count with those before, or -1.
@@ -159,9 +150,7 @@ int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
     const int said = kernel::epoll_wait(epfd, events + begin, most - begin, 0);
     if (said < 0) return -1;
     const int count = translate(events, begin, begin + said);
-    kernel_gave_ = said > 0;
-    calls_without_kernel_ = 0;
-    kernel_asked_ = now_ns();
+    kernel_share_.was_asked(said > 0);
     // What was not for the program has been muted, and may have hidden other things.
     if (count > begin || begin + said < most) return count;
   }
@@ -173,14 +162,14 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
   for (int i = begin; i < end; ++i) {
     const epoll_event event = events[i];
     Registration* r;
-    switch (sender_of(event.data.u64, r)) {
-      case Sender::kProgram:
+    switch (registrations_.sender_of(event.data.u64, r)) {
+      case RegistrationTable::Sender::kProgram:
         events[count++] = event;
         continue;
-      case Sender::kBell:
+      case RegistrationTable::Sender::kBell:
         if (!quiet() && has_raw_sleepers()) ring();  // it may have been for another thread
         continue;
-      case Sender::kToken:
+      case RegistrationTable::Sender::kToken:
         break;
     }
     if (r == nullptr) continue;  // deleted in the meantime
@@ -197,16 +186,16 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
 // Fills events[begin..most) from the ready list. The count with those before.
 int EpollSet::collect(epoll_event* events, int begin, int most) {
   int count = begin;
-  kernel_has_part_ = false;
-  for (int left = ready_count_; left > 0 && count < most; --left) {
+  kernel_share_.has_part = false;
+  for (int left = ready_.size(); left > 0 && count < most; --left) {
     short pending;
-    Registration* r = pop(pending);
+    Registration* r = ready_.pop(pending);
     if (r == nullptr) break;
     const short answer = look_again(r, pending);
     if (answer == 0) continue;
     if (r->has(EPOLLET) && !(event_bits::plain(answer) & (pending | POLLERR | POLLHUP))) continue;
     // As long as the routes are two, one direction may be the kernel's, and what is yet to be read.
-    if ((r->kernel.events & (EPOLLIN | EPOLLOUT | EPOLLRDHUP)) != 0) kernel_has_part_ = true;
+    if ((r->kernel.events & (EPOLLIN | EPOLLOUT | EPOLLRDHUP)) != 0) kernel_share_.has_part = true;
     emit(*r, answer, events, count);
     if (!r->has(EPOLLET | EPOLLONESHOT)) list(*r, 0);
   }
@@ -216,9 +205,9 @@ int EpollSet::collect(epoll_event* events, int begin, int most) {
 bool EpollSet::yields() {
   if (!maybe_ready()) return false;
   const std::lock_guard guard(mutex_);
-  for (int left = ready_count_; left > 0; --left) {
+  for (int left = ready_.size(); left > 0; --left) {
     short pending;
-    Registration* r = pop(pending);
+    Registration* r = ready_.pop(pending);
     if (r == nullptr) break;
     if (look_again(r, pending) == 0) continue;
     list(*r, pending);
@@ -235,7 +224,12 @@ short EpollSet::look_again(Registration* r, short pending) {
     return 0;
   }
   if (r->disabled || (!r->laned && !r->inner)) return 0;
-  const short answer = r->lane_answer();
+  short answer;
+  if (r->inner) {
+    answer = r->inner->yields() ? static_cast<short>(event_bits::kRead & r->wanted()) : short{0};
+  } else {
+    answer = r->answer(0);
+  }
   // The question may have brought to light that the lane has ended.
   if (answer == 0 && r->socket && !refresh(*r, false)) erase(*r);
   return answer;

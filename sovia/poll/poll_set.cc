@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "sovia/lane/engine.h"
 #include "sovia/poll/event_bits.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
@@ -150,10 +151,10 @@ bool PollSet::ready() {
   return false;
 }
 
-bool PollSet::concerns(const Socket& socket) const {
+bool PollSet::concerns(const Watched& source) const {
   for (std::size_t i = 0; i < item_count_; ++i) {
     const Item& item = items_[i];
-    if (item.set ? item.set->maybe_ready() : item.socket.get() == &socket) return true;
+    if (item.set ? item.set->maybe_ready() : item.socket.get() == &source) return true;
   }
   return false;
 }

@@ -62,7 +62,7 @@ class PollSet final : private Interest {
   };
 
   bool ready() override;
-  bool concerns(const Socket& socket) const override;
+  bool concerns(const Watched& source) const override;
 
   void adapt();
   int answer_from_lanes();

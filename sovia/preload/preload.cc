@@ -10,7 +10,7 @@
 #include "sovia/api/api.h"
 #include "sovia/api/argument_array.h"
 #include "sovia/preload/symbols.h"
-#include "sovia/process/seccomp.h"
+#include "sovia/program/seccomp_filter.h"
 
 using namespace viaduct::sovia;
 

@@ -19,6 +19,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 // Those that every C library of today has. Newer ones are found with kernel::find.
 #define SOVIA_KERNEL_CALLS(X)                                                                     \
   X(socket) X(connect) X(bind) X(listen) X(accept) X(accept4) X(shutdown) X(close)                \
@@ -43,5 +45,35 @@ void prepare();
 void* find(const char* name);
 
 }  // namespace viaduct::sovia::kernel
+
+namespace viaduct::sovia {
+
+// A function of the C library that is not in the list above; nullptr if the library is too old.
+//     const auto call = late<decltype(&::epoll_pwait2)>("epoll_pwait2");
+template <class F>
+F late(const char* name) {
+  kernel::prepare();
+  return reinterpret_cast<F>(kernel::find(name));
+}
+
+// Looked up once: SOVIA_LATE(preadv2)(...) is the C library's preadv2.
+#define SOVIA_LATE(name)                                                                \
+  ([]() {                                                                               \
+    static const auto found = ::viaduct::sovia::late<decltype(&::name)>(#name);         \
+    return found;                                                                       \
+  }())
+
+// Keeps errno over what a call that has succeeded still does.
+class KeepErrno {
+ public:
+  KeepErrno() : kept_(errno) {}
+  ~KeepErrno() { errno = kept_; }
+  KeepErrno(const KeepErrno&) = delete;
+
+ private:
+  int kept_;
+};
+
+}  // namespace viaduct::sovia
 
 #endif

@@ -6,31 +6,31 @@
 #include <cstdint>
 
 // name, what to tell the user
-#define SOVIA_REASONS(X)                                                     \
-  X(kNone, "")                                                               \
-  X(kShort, "too little has gone over the connection so far")                \
-  X(kOff, "lanes are switched off (SOVIA_LANES=0)")                          \
-  X(kLocal, "the peer is on this host")                                      \
-  X(kOffLink, "the peer is behind a router")                                 \
-  X(kNoNic, "no VIA agent serves the interface")                             \
-  X(kOtherNic, "another interface has the lanes of this process")            \
-  X(kNoPeer, "the peer does not answer: no agent, or no SOVIA there")        \
-  X(kResources, "out of VIs, memory or descriptors")                         \
-  X(kNotVouched, "the peer's agent does not vouch for its end")              \
-  X(kNotClaimed, "this host's agent does not vouch for this end")            \
-  X(kStandardStream, "an inherited descriptor 0, 1 or 2")                    \
-  X(kInherited, "the socket was there before the program began")             \
-  X(kPassed, "the socket was passed by SCM_RIGHTS")                          \
-  X(kShared, "other processes hold the socket since a fork")                 \
-  X(kFork, "fork")                                                           \
-  X(kExec, "exec")                                                           \
-  X(kUrgent, "urgent data")                                                  \
-  X(kEpoll, "epoll knows a descriptor that was closed while copies of it were not")  \
-  X(kSplice, "splice or another call that only the kernel can do")           \
-  X(kOption, "a socket option that only the kernel can do")                  \
-  X(kEnd, "end of the stream")                                               \
-  X(kPeerLeft, "the peer left the lane")                                     \
-  X(kLost, "the lane was lost")
+#define SOVIA_REASONS(X)                                                              \
+  X(kNone, "")                                                                        \
+  X(kShort, "too little has gone over the connection so far")                         \
+  X(kOff, "lanes are switched off (SOVIA_LANES=0)")                                   \
+  X(kLocal, "the peer is on this host")                                               \
+  X(kOffLink, "the peer is behind a router")                                          \
+  X(kNoNic, "no VIA agent serves the interface (is viad running?)")                   \
+  X(kOtherNic, "another interface has the lanes of this process")                     \
+  X(kNoPeer, "the peer does not answer: no agent, or no SOVIA there")                 \
+  X(kResources, "out of VIs, memory or descriptors")                                  \
+  X(kNotVouched, "the peer's agent does not vouch for its end")                       \
+  X(kNotClaimed, "this host's agent does not vouch for this end")                     \
+  X(kStandardStream, "the socket is an inherited descriptor 0, 1 or 2")               \
+  X(kInherited, "the socket was there before the program began")                      \
+  X(kPassed, "the socket was passed by SCM_RIGHTS")                                   \
+  X(kShared, "other processes have had the socket since a fork")                      \
+  X(kFork, "the program forked")                                                      \
+  X(kExec, "the program ran another one by exec")                                     \
+  X(kUrgent, "urgent data was sent or received")                                      \
+  X(kEpoll, "a descriptor that epoll knows was closed while copies of it were not")   \
+  X(kSplice, "the program called splice or another function that only the kernel has")\
+  X(kOption, "the program set a socket option that only the kernel has")              \
+  X(kEnd, "the stream ended")                                                         \
+  X(kPeerLeft, "the peer left the lane")                                              \
+  X(kLost, "the lane lost its VIA connection")
 
 namespace viaduct::sovia {
 

@@ -9,8 +9,9 @@
 #include <new>
 #include <utility>
 
-#include "sovia/api/api.h"
+#include "sovia/process/libc.h"
 #include "sovia/process/seccomp.h"
+#include "sovia/sovia.h"
 
 using namespace viaduct::sovia;
 

@@ -3,7 +3,12 @@
 #include <mutex>
 #include <vector>
 
-#include "sovia/api/api.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/socket.h"
+#include "sovia/socket/table.h"
+#include "sovia/sovia.h"
 #include "sovia/background/background.h"
 #include "sovia/program/inheritance.h"
 #include "sovia/lane/waiting.h"

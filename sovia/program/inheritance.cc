@@ -6,7 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "sovia/api/api.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/socket.h"
+#include "sovia/socket/table.h"
+#include "sovia/sovia.h"
 #include "sovia/background/background.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/socket/inherited_bytes.h"

@@ -5,7 +5,12 @@
 
 #include <atomic>
 
-#include "sovia/api/api.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/socket.h"
+#include "sovia/socket/table.h"
+#include "sovia/sovia.h"
 #include "sovia/background/background.h"
 #include "sovia/program/fork.h"
 #include "sovia/program/inheritance.h"
@@ -51,6 +56,7 @@ namespace {
   kernel::prepare();
   keep_environment();
   VipxKeepEnvironment();
+  background::begin();
   watch();
   take_inheritance();
 }

@@ -4,7 +4,12 @@
 
 #include <cstring>
 
-#include "sovia/api/api.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/socket.h"
+#include "sovia/socket/table.h"
+#include "sovia/sovia.h"
 #include "sovia/socket/inherited_bytes.h"
 
 namespace viaduct::sovia::passing {

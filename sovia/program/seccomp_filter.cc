@@ -1,15 +1,18 @@
-#include "sovia/process/seccomp.h"
+#include "sovia/program/seccomp_filter.h"
 
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 
-#include "sovia/api/api.h"
 #include "sovia/background/background.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/seccomp.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/socket.h"
+#include "sovia/socket/table.h"
+#include "sovia/sovia.h"
 
 namespace viaduct::sovia::seccomp {
-
-constinit std::atomic<bool> g_in_force{false};
 
 void prepare() {
   if (g_in_force.exchange(true)) return;

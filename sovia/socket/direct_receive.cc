@@ -10,8 +10,7 @@
 #include "sovia/lane/engine.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
-#include "sovia/socket/socket.h"
-#include "sovia/lane/waiting.h"
+#include "sovia/socket/background_requests.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -29,7 +28,31 @@ bool writable(void* data, std::size_t bytes) {
 
 }  // namespace
 
-void DirectReceive::begin(Socket& socket, const iovec* pieces, std::size_t count,
+LaneEnd* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+  const std::scoped_lock guard(in_);
+  if (lane_ == nullptr || receiving_ != Phase::kLane || residue_ != nullptr || read_shut_) {
+    return nullptr;
+  }
+  const std::scoped_lock lane_guard(lane_->lane.lock());
+  if (!lane_->lane.begin_direct(to, bytes, memory)) return nullptr;
+  ++lane_->pins;
+  return lane_;
+}
+
+void SocketDirect::end_direct(LaneEnd& end) {
+  const std::scoped_lock guard(in_);
+  bool over;
+  {
+    const std::scoped_lock lane_guard(end.lane.lock());
+    last_packet_.store(end.lane.last_packet(), std::memory_order_relaxed);
+    if (end.lane.wants_turn()) background::flush_later(end);
+    over = end.lane.receiving() == Lane::State::kEnded || end.lane.over();
+  }
+  if (over) background::look_at(end);
+  --end.pins;
+}
+
+void DirectReceive::begin(SocketDirect& socket, const iovec* pieces, std::size_t count,
                           std::size_t skip) {
   const std::size_t expected = socket.last_packet();
   if (expected < kWorthwhile || options().handling != Handling::kSingle) return;
@@ -50,6 +73,7 @@ void DirectReceive::begin(Socket& socket, const iovec* pieces, std::size_t count
   }
   if (lane_ == nullptr) return nic->give_back_memory(memory);
   nic_ = nic;
+  socket_ = &socket;
   memory_ = memory;
 }
 
@@ -71,7 +95,7 @@ void DirectReceive::end() {
   }
   nic_->give_back_memory(memory_);
   LaneEnd& lane = *std::exchange(lane_, nullptr);
-  lane.socket->end_direct(lane);
+  socket_->end_direct(lane);
 }
 
 std::size_t DirectReceive::take_bytes() {

@@ -13,14 +13,29 @@
 #include <sys/uio.h>
 #include <vipl/vipl.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "sovia/socket/socket_leave.h"
+
 namespace viaduct::sovia {
 
-class LaneEnd;
 class Nic;
-class Socket;
+
+// A socket whose lane may write to a reader's memory.
+class SocketDirect : public SocketLeave {
+ public:
+  // The lane, which stays until end_direct(); nullptr: not now.
+  LaneEnd* begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory);
+  void end_direct(LaneEnd& end);
+  std::size_t last_packet() const { return last_packet_.load(std::memory_order_relaxed); }
+
+ protected:
+  ~SocketDirect() = default;
+
+  std::atomic<std::uint32_t> last_packet_{0};  // bytes of the last one from the lane: a hint
+};
 
 class DirectReceive {
  public:
@@ -30,7 +45,7 @@ class DirectReceive {
   DirectReceive& operator=(const DirectReceive&) = delete;
 
   // For the piece that comes next, if that is worth it. With none of the socket's locks.
-  void begin(Socket& socket, const iovec* pieces, std::size_t count, std::size_t skip);
+  void begin(SocketDirect& socket, const iovec* pieces, std::size_t count, std::size_t skip);
   void end();
   // Whether something has come there.
   bool ready() const;
@@ -39,6 +54,7 @@ class DirectReceive {
 
  private:
   Nic* nic_ = nullptr;
+  SocketDirect* socket_ = nullptr;
   LaneEnd* lane_ = nullptr;  // while it is on
   VIP_MEM_HANDLE memory_ = 0;
   std::uint32_t bytes_ = 0;

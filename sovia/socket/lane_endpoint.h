@@ -10,20 +10,23 @@
 #include "sovia/lane/engine.h"
 #include "sovia/lane/lane.h"
 #include "sovia/lane/nic.h"
-#include "sovia/socket/socket.h"
+#include "sovia/socket/background_requests.h"
+#include "sovia/socket/socket_ref.h"
 
 namespace viaduct::sovia {
 
-class LaneEnd final : public LaneOwner {
+class LaneEnd final : public LaneOwner, public BackgroundLane {
  public:
-  LaneEnd(SocketRef for_socket, ViWire& vi, const LaneOptions& options)
-      : wire(vi), lane(vi, options), socket(static_cast<SocketRef&&>(for_socket)) {
+  LaneEnd(SocketRef for_socket, SocketRoute& of, LaneVi& vi, const LaneOptions& options)
+      : BackgroundLane(of), wire(vi), lane(vi, options), socket(static_cast<SocketRef&&>(for_socket)) {
     vi.owner = static_cast<LaneOwner*>(this);
   }
 
   void arrived(const Nic::Arrival& arrival) override;
+  // Ends the VI of a lane that the peer does not leave, and takes in all that has come on it.
+  void give_up();
 
-  ViWire& wire;
+  LaneVi& wire;
   Lane lane;
   const SocketRef socket;
 
@@ -31,12 +34,9 @@ class LaneEnd final : public LaneOwner {
   std::atomic<int> pins{0};
 
   // --- the background thread's
-  enum class Stage : std::uint8_t { kAsking, kGreeting, kOpen };
-  std::atomic<Stage> stage{Stage::kAsking};
   std::uint64_t asked_at = 0, give_up_at = 0;
   int fd = -1;                        // a descriptor of the socket, as long as it is open
   FlowEnd peer{};                     // what it is remembered by if it does not answer
-  std::atomic<bool> cancelled{false};  // before it was open
   bool connected = false;             // the VI is
   std::atomic<int> keeper{-1};        // a copy of the descriptor that the program has closed with data on its way
   bool claimed = false;               // our agent vouches for us
@@ -49,9 +49,6 @@ class LaneEnd final : public LaneOwner {
   bool closing = false;               // nothing is sent any more
   bool listed = false;                // was queued
   std::size_t last_unsent = 0;
-  std::atomic<bool> queued{false};    // to be looked at
-  LaneEnd* next_queued = nullptr;
-  std::atomic<bool> holding{false};   // small data may have to be sent later
   std::uint64_t corked_until = 0;     // what is held back for TCP_CORK; with the lane locked
 };
 

@@ -1,8 +1,5 @@
-// What becomes of a connection whose lane has broken: both streams go on through the kernel.
-//
-// A sender still has every byte of which it does not know that it has come. It writes these to the kernel,
-// behind a record (Resume, packet.h) that says where on the lane they begin, and then what the program
-// sends next. A receiver gives the program what the lane has, takes the record, and drops what it has twice.
+#include "sovia/socket/socket_fallback.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -11,21 +8,20 @@
 #include <mutex>
 #include <new>
 
-#include "sovia/background/background.h"
+#include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/inherited_bytes.h"
-#include "sovia/socket/socket.h"
 #include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 
-constinit std::atomic<unsigned> Socket::g_kept{0};
+constinit std::atomic<unsigned> SocketFallback::g_kept{0};
 
-void Socket::fall_back(int fd) {
+void SocketFallback::fall_back(int fd) {
   {
     const std::scoped_lock both(in_, out_);
     if (lane_ == nullptr || fell_ || reset_) return;
@@ -36,11 +32,11 @@ void Socket::fall_back(int fd) {
     fall_back_locked(fd);
   }
   routes_changed();
-  engine::changed(*this);
+  changed();
 }
 
 // In and out locked, the lane broken.
-void Socket::fall_back_locked(int fd) {
+void SocketFallback::fall_back_locked(int fd) {
   fell_ = true;
   Lane& lane = lane_->lane;
   const std::scoped_lock guard(lane.lock());
@@ -60,12 +56,12 @@ void Socket::fall_back_locked(int fd) {
 }
 
 // Whoever waits for the record, or has sent its last, does not come by again.
-void Socket::be_watched() {
+void SocketFallback::be_watched() {
   if (!watched_.exchange(true)) background::watch_fall(*this, -1);
 }
 
 // What is not known to have come is the kernel's to bring.
-void Socket::keep_unsent(int fd, Lane& lane) {
+void SocketFallback::keep_unsent(int fd, Lane& lane) {
   const Lane::Fall falls = lane.falls();
   if (falls == Lane::Fall::kImpossible) return reset(fd);
   const std::size_t record = falls == Lane::Fall::kRecord ? sizeof(Resume) : 0;
@@ -97,7 +93,7 @@ void Socket::keep_unsent(int fd, Lane& lane) {
   flush_kept(fd);
 }
 
-void Socket::drop_kept() {
+void SocketFallback::drop_kept() {
   if (kept_ == nullptr) return;
   free(kept_);
   kept_ = nullptr;
@@ -105,7 +101,7 @@ void Socket::drop_kept() {
 }
 
 // Out locked. False: the kernel takes no more at the moment.
-bool Socket::flush_kept(int fd) {
+bool SocketFallback::flush_kept(int fd) {
   if (kept_ == nullptr) return true;
   const int before = errno;
   while (kept_->at != kept_->bytes && !reset_) {
@@ -129,7 +125,7 @@ bool Socket::flush_kept(int fd) {
 }
 
 // Out locked; and the lane only if it has fallen.
-void Socket::shut_if_due(int fd) {
+void SocketFallback::shut_if_due(int fd) {
   if (!shut_later_ || kept_ != nullptr || fd < 0) return;
   if (lane_ != nullptr && !fell_ && !reset_) {
     const std::scoped_lock guard(lane_->lane.lock());
@@ -139,13 +135,13 @@ void Socket::shut_if_due(int fd) {
   kernel::shutdown(fd, SHUT_WR);
 }
 
-bool Socket::record_is_next() const {
+bool SocketFallback::record_is_next() const {
   if (residue_ == nullptr || !residue_->expects_record()) return false;
   return lane_ == nullptr || (fell_ && (receiving_ == Phase::kAfter || receiving_ == Phase::kLane));
 }
 
 // In locked. False: it has not come yet.
-bool Socket::take_record(int fd) {
+bool SocketFallback::take_record(int fd) {
   const int before = errno;
   const Residue::Take take = residue_->take_record(fd, kernel_read_);
   errno = before;
@@ -159,7 +155,7 @@ bool Socket::take_record(int fd) {
 }
 
 // In locked. Nothing is left of a lane.
-void Socket::rest_with_kernel() {
+void SocketFallback::rest_with_kernel() {
   if (residue_ != nullptr && residue_->left() == 0 && !residue_->expects_record()) {
     free_residue(residue_);
     residue_ = nullptr;
@@ -169,12 +165,12 @@ void Socket::rest_with_kernel() {
   }
 }
 
-bool Socket::has_fallen(LaneEnd& end) {
+bool SocketFallback::has_fallen(LaneEnd& end) {
   const std::scoped_lock guard(in_);
   return lane_ != &end || fell_ || reset_;
 }
 
-short Socket::falling() {
+short SocketFallback::falling() {
   short wanted = 0;
   const std::scoped_lock both(in_, out_);
   if (reset_) {
@@ -190,7 +186,7 @@ short Socket::falling() {
   return wanted;
 }
 
-void Socket::go_on_falling(int fd) {
+void SocketFallback::go_on_falling(int fd) {
   {
     const std::scoped_lock both(in_, out_);
     const bool sent = kept_ != nullptr && flush_kept(fd);
@@ -200,11 +196,11 @@ void Socket::go_on_falling(int fd) {
     rest_with_kernel();
   }
   routes_changed();
-  engine::changed(*this);
+  changed();
 }
 
 // Until the kernel has taken all.
-void Socket::await_kernel(int fd) {
+void SocketFallback::await_kernel(int fd) {
   for (;;) {
     {
       const std::scoped_lock both(in_, out_);
@@ -219,7 +215,7 @@ void Socket::await_kernel(int fd) {
   }
 }
 
-void Socket::await_record(int fd, std::uint64_t deadline) {
+void SocketFallback::await_record(int fd, std::uint64_t deadline) {
   for (;;) {
     {
       const std::scoped_lock both(in_, out_);
@@ -231,6 +227,20 @@ void Socket::await_record(int fd, std::uint64_t deadline) {
     constexpr int kMs = 10;
     kernel::poll(&one, 1, kMs);
   }
+}
+
+SocketFallback::Attempt SocketFallback::receive_residue(const iovec* pieces, std::size_t count, std::size_t skip,
+                                        bool peek, ssize_t& bytes) {
+  bytes = static_cast<ssize_t>(read_residue(*residue_, pieces, count, skip, peek));
+  if (bytes != 0) return Attempt::kDone;
+  if (residue_->left() != 0) return Attempt::kDone;  // nothing was asked for
+  if (residue_->expects_record()) return Attempt::kAgain;
+  free_residue(residue_);
+  residue_ = nullptr;
+  if (forbidden_ && stage_ == Stage::kNone && kept_ == nullptr) {
+    lane_wanted_.store(false, std::memory_order_release);
+  }
+  return Attempt::kAgain;
 }
 
 }  // namespace viaduct::sovia

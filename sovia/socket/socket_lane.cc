@@ -1,5 +1,4 @@
-// A socket's references, and its lane's beginning and end.
-#include "sovia/socket/socket.h"
+#include "sovia/socket/socket_lane.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -9,14 +8,13 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sovia/background/background.h"
+#include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/inherited_bytes.h"
-#include "sovia/socket/socket_pool.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -26,54 +24,7 @@ constexpr std::uint32_t kMostCallsAgain = 1u << 20;
 
 }  // namespace
 
-SocketRef Socket::reference() {
-  references_.fetch_add(1, std::memory_order_relaxed);
-  return SocketRef(this);
-}
-
-SocketRef& SocketRef::operator=(SocketRef&& other) noexcept {
-  if (this != &other) {
-    reset();
-    socket_ = other.socket_;
-    other.socket_ = nullptr;
-  }
-  return *this;
-}
-
-void SocketRef::reset() {
-  Socket* const socket = socket_;
-  socket_ = nullptr;
-  if (socket == nullptr) return;
-  if (socket->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) SocketPool::give_back(socket);
-}
-
-// ---------------------------------------------------------------------------- routes
-
-void Socket::set_receiving(Phase phase) {
-  receiving_ = phase;
-  routes_changed();
-}
-
-void Socket::set_sending(Phase phase) {
-  sending_ = phase;
-  routes_changed();
-}
-
-int Socket::look_up_combining(int fd) {
-  const auto is_on = [fd](int name) {
-    int value = 0;
-    socklen_t length = sizeof value;
-    return kernel::getsockopt(fd, IPPROTO_TCP, name, &value, &length) == 0 && value != 0;
-  };
-  int combines = options().combine != 0 && !is_on(TCP_NODELAY) ? kSmall : kAtOnce;
-  if (is_on(TCP_CORK)) combines = kCorked;
-  combines_.store(combines, std::memory_order_relaxed);
-  return combines;
-}
-
-// ---------------------------------------------------------------------------- the lane's life
-
-bool Socket::lane_opened(LaneEnd& end) {
+bool SocketLane::lane_opened(LaneEnd& end) {
   const std::scoped_lock both(in_, out_);
   if (stage_ != Stage::kAsked || for_good_.load() || reset_) return false;
   // A fork may have come between the decision to ask and the task.
@@ -100,7 +51,7 @@ bool Socket::lane_opened(LaneEnd& end) {
 // An end of the kernel's stream that is there already came before the peer could know that it may
 // begin with the lane: it is the end. One that comes later is it only when the lane's has come, and
 // whoever waits for readiness has to hear that from the socket by now.
-void Socket::trust_lane(LaneEnd& end, int fd) {
+void SocketLane::trust_lane(LaneEnd& end, int fd) {
   const std::scoped_lock guard(in_);
   pollfd at{fd, POLLRDHUP, 0};
   if (kernel::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0) end_counts_ = true;
@@ -108,20 +59,20 @@ void Socket::trust_lane(LaneEnd& end, int fd) {
   end.lane.trust();
 }
 
-std::uint32_t Socket::lane_number() {
+std::uint32_t SocketLane::lane_number() {
   const std::scoped_lock guard(in_);
   if (holders_ != nullptr) lane_number_.store(holders_->lanes.load());
   return lane_number_.load();
 }
 
 // The next try comes after twice as many calls as the last.
-void Socket::put_off_lane() {
+void SocketLane::put_off_lane() {
   calls_.store(0);
   bytes_.store(0);
   calls_needed_ = calls_needed_ == 0 ? kCallsAgain : std::min(2 * calls_needed_, kMostCallsAgain);
 }
 
-void Socket::lane_refused(Reason why) {
+void SocketLane::lane_refused(Reason why) {
   counters::fell(why);
   {
     const std::scoped_lock both(in_, out_);
@@ -136,10 +87,10 @@ void Socket::lane_refused(Reason why) {
       lane_wanted_.store(false, std::memory_order_release);
     }
   }
-  if (!concerned()) engine::changed(*this);
+  if (!concerned()) changed();
 }
 
-bool Socket::lane_over(LaneEnd& end) {
+bool SocketLane::lane_over(LaneEnd& end) {
   const std::scoped_lock both(in_, out_);
   if (lane_ != &end) return true;
   if (end.pins != 0) return false;  // whoever looks at it has it looked at again
@@ -163,7 +114,7 @@ bool Socket::lane_over(LaneEnd& end) {
   return true;
 }
 
-void Socket::finish_lane() {
+void SocketLane::finish_lane() {
   const std::scoped_lock both(in_, out_);
   if (lane_ == nullptr) return;
   const std::scoped_lock lane_guard(lane_->lane.lock());
@@ -171,32 +122,54 @@ void Socket::finish_lane() {
   lane_->lane.finish(true);
 }
 
-// ---------------------------------------------------------------------------- events of the wire
-
-void LaneEnd::arrived(const Nic::Arrival& arrival) {
-  unsigned changes;
-  bool news;  // that there is room
+void SocketLane::forbid(Reason why) {
   {
-    const std::scoped_lock guard(lane.lock());
-    changes = arrival.lost ? lane.cut()
-                           : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
-    if (lane.wants_turn()) background::flush_later(*this);
-    socket->note_unread(lane.unread());
-    news = (changes & Lane::kWritable) != 0 && lane.take_lack();
+    const std::scoped_lock both(in_, out_);
+    forbidden_ = true;
+    reason_.store(why);
+    if (stage_ == Stage::kNone && residue_ == nullptr && kept_ == nullptr) {
+      lane_wanted_.store(false, std::memory_order_release);
+    }
   }
-  if ((changes & Lane::kState) != 0) {
-    // A direction that was coming down has come down: a thread may wait for just that.
-    socket->routes_changed();
-    background::look_at(*this);
+  counters::fell(why);
+  if (!concerned()) changed();
+}
+
+void SocketLane::listens() {
+  lane_wanted_.store(false, std::memory_order_release);
+  changed();
+}
+
+// A call has moved data through the kernel: is the connection worth a lane by now?
+void SocketLane::moved(int fd, ssize_t bytes) {
+  if (bytes <= 0 || stage_ != Stage::kNone || !concerned()) return;
+  const std::uint32_t calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const std::uint64_t all =
+      bytes_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed) +
+      static_cast<std::uint64_t>(bytes);
+  if (calls_needed_ == 0) {
+    if (calls < options().upgrade_after && all < options().upgrade_bytes) return;
+  } else if (calls < calls_needed_) {
+    return;
   }
-  if (changes == 0) return;
-  short what = kAnyChange;
-  if ((changes & Lane::kState) == 0) {
-    what = 0;
-    if ((changes & Lane::kReadable) != 0) what |= POLLIN;
-    if (news) what |= POLLOUT;
+  {
+    const std::scoped_lock both(in_, out_);
+    // Such a receive, of another thread or interrupted by a handler, would not hear of a lane.
+    if (undisturbed_.load(std::memory_order_relaxed) != 0) return;
+    if (stage_ != Stage::kNone || forbidden_ || reset_ || residue_ != nullptr || kept_ != nullptr) return;
+    if (holders_ != nullptr && !sole_holder(*holders_)) {
+      calls_.store(0);
+      if (reason_.exchange(Reason::kShared) != Reason::kShared) counters::fell(Reason::kShared);
+      return;
+    }
+    if (!read_known_ && !bytes_read(fd, kernel_read_)) {
+      forbidden_ = true;
+      return;
+    }
+    read_known_ = true;
+    stage_ = Stage::kAsked;
   }
-  engine::changed(*socket, what);
+  if (const Reason why = background::ask(*this, fd); why != Reason::kNone) lane_refused(why);
 }
 
 }  // namespace viaduct::sovia

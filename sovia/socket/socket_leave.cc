@@ -1,5 +1,4 @@
-// How a socket leaves its lane: for the kernel, or for good.
-#include "sovia/socket/socket.h"
+#include "sovia/socket/socket_leave.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +7,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sovia/background/background.h"
+#include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
@@ -24,7 +23,7 @@ namespace {
 // What leave() waits for.
 class LaneOver final : public Interest {
  public:
-  LaneOver(Socket& socket, Lane& lane, bool both) : socket_(socket), lane_(lane), both_(both) {}
+  LaneOver(SocketLeave& socket, Lane& lane, bool both) : socket_(socket), lane_(lane), both_(both) {}
   bool ready() override {
     const std::scoped_lock guard(lane_.lock());
     lane_.turn();
@@ -32,26 +31,26 @@ class LaneOver final : public Interest {
     if (lane_.broken()) return true;
     return both_ ? lane_.over() : lane_.sending() == Lane::State::kEnded;
   }
-  bool concerns(const Socket& socket) const override { return &socket == &socket_; }
+  bool concerns(const Watched& source) const override { return &source == &socket_; }
 
  private:
-  Socket& socket_;
+  SocketLeave& socket_;
   Lane& lane_;
   const bool both_;
 };
 
 class AllArrived final : public Interest {
  public:
-  AllArrived(Socket& socket, Lane& lane) : socket_(socket), lane_(lane) {}
+  AllArrived(SocketLeave& socket, Lane& lane) : socket_(socket), lane_(lane) {}
   bool ready() override {
     const std::scoped_lock guard(lane_.lock());
     lane_.turn();
     return lane_.broken() || lane_.unsent() == 0;
   }
-  bool concerns(const Socket& socket) const override { return &socket == &socket_; }
+  bool concerns(const Watched& source) const override { return &source == &socket_; }
 
  private:
-  Socket& socket_;
+  SocketLeave& socket_;
   Lane& lane_;
 };
 
@@ -70,25 +69,7 @@ bool is_over(LaneEnd& end) {
 
 }  // namespace
 
-void Socket::forbid(Reason why) {
-  {
-    const std::scoped_lock both(in_, out_);
-    forbidden_ = true;
-    reason_.store(why);
-    if (stage_ == Stage::kNone && residue_ == nullptr && kept_ == nullptr) {
-      lane_wanted_.store(false, std::memory_order_release);
-    }
-  }
-  counters::fell(why);
-  if (!concerned()) engine::changed(*this);
-}
-
-void Socket::listens() {
-  lane_wanted_.store(false, std::memory_order_release);
-  engine::changed(*this);
-}
-
-void Socket::leave_sending(int fd, Reason why) {
+void SocketLeave::leave_sending(int fd, Reason why) {
   LaneEnd* end;
   {
     const std::scoped_lock both(in_, out_);
@@ -112,13 +93,13 @@ void Socket::leave_sending(int fd, Reason why) {
     const std::scoped_lock guard(end->lane.lock());
     ended = end->lane.sending() == Lane::State::kEnded || end->lane.is_cut();
   }
-  if (!ended) engine::give_up(*end);
+  if (!ended) end->give_up();
   fall_back(fd);
   await_kernel(fd);
   --end->pins;
 }
 
-LaneEnd* Socket::begin_leaving(int fd, Reason why) {
+LaneEnd* SocketLeave::begin_leaving(int fd, Reason why) {
   if (!concerned()) return nullptr;
   bool asked;
   {
@@ -149,10 +130,10 @@ LaneEnd* Socket::begin_leaving(int fd, Reason why) {
 
 // A lane that the peer does not leave in time is given up. What is on it goes through the kernel, which
 // takes it as soon as there is room, as it would have to take a send.
-void Socket::end_leaving(int fd, LaneEnd& end, std::uint64_t deadline) {
+void SocketLeave::end_leaving(int fd, LaneEnd& end, std::uint64_t deadline) {
   LaneOver over(*this, end.lane, true);
   wait_for(over, nullptr, 0, deadline, nullptr, true, Signals::kWait);
-  if (!is_over(end)) engine::give_up(end);
+  if (!is_over(end)) end.give_up();
   fall_back(fd);
   await_kernel(fd);
   const std::scoped_lock both(in_, out_);
@@ -164,20 +145,20 @@ void Socket::end_leaving(int fd, LaneEnd& end, std::uint64_t deadline) {
   --end.pins;
 }
 
-void Socket::leave(int fd, Reason why) {
+void SocketLeave::leave(int fd, Reason why) {
   LaneEnd* const end = begin_leaving(fd, why);
   if (end != nullptr) end_leaving(fd, *end, now_ns() + kLeaveNs);
   // Who reads past the library would read the record.
   if (why == Reason::kSplice) await_record(fd, kNever);
 }
 
-void Socket::leave_for_good(int fd, Reason why) {
+void SocketLeave::leave_for_good(int fd, Reason why) {
   for_good_.store(true);
   leave(fd, why);
   forbid(why);
 }
 
-int Socket::shutdown(int fd, int how) {
+int SocketLeave::shutdown(int fd, int how) {
   if (how == SHUT_WR || how == SHUT_RDWR) await_moment_before_close();
   bool later = false;
   {
@@ -206,13 +187,13 @@ int Socket::shutdown(int fd, int how) {
     result = kernel::shutdown(fd, SHUT_RD);
   }
   const int error = errno;
-  engine::changed(*this);
+  changed();
   errno = error;
   return result;
 }
 
 // Whether all that was sent has arrived. Completions make no entries in the completion queue: looks often.
-bool Socket::await_arrival(Lane& lane, std::uint64_t ns) {
+bool SocketLeave::await_arrival(Lane& lane, std::uint64_t ns) {
   AllArrived arrived(*this, lane);
   constexpr std::uint64_t kLookNs = 200'000;
   const std::uint64_t end = now_ns() + ns;
@@ -225,21 +206,8 @@ bool Socket::await_arrival(Lane& lane, std::uint64_t ns) {
   return arrived.ready();
 }
 
-// Both ends lose the connection: bytes of it may be lost. In and out locked.
-void Socket::reset(int fd) {
-  if (reset_.exchange(true)) return;
-  counters::fell(Reason::kLost);
-  counters::add(Counter::kLanesCut);
-  SOVIA_LOG("%d: the lane is lost, the connection is reset", fd);
-  sockaddr unspecified{};
-  unspecified.sa_family = AF_UNSPEC;
-  const int error = errno;
-  kernel::connect(fd, &unspecified, sizeof unspecified);
-  errno = error;
-}
-
 // As a rule what was sent last arrives while one looks at it; then the connection can end at once.
-void Socket::await_moment_before_close() {
+void SocketLeave::await_moment_before_close() {
   LaneEnd* end;
   {
     const std::scoped_lock both(in_, out_);
@@ -254,7 +222,7 @@ void Socket::await_moment_before_close() {
   --end->pins;
 }
 
-void Socket::release(int fd) {
+void SocketLeave::release(int fd) {
   for_good_.store(true);
   depart();
   bool asked;

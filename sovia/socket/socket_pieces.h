@@ -10,8 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sovia/lane/engine.h"
-#include "sovia/socket/socket.h"
+#include "sovia/socket/socket_route.h"
 
 namespace viaduct::sovia {
 
@@ -54,17 +53,17 @@ class Rest {
 // ask more now. To be made before the socket is locked.
 class CameDown {
  public:
-  explicit CameDown(Socket& socket) : socket_(socket) {}
+  explicit CameDown(SocketRoute& socket) : socket_(socket) {}
   ~CameDown() {
     if (!happened) return;
     const int error = errno;
-    engine::changed(socket_);
+    socket_.changed();
     errno = error;
   }
   bool happened = false;
 
  private:
-  Socket& socket_;
+  SocketRoute& socket_;
 };
 
 }  // namespace viaduct::sovia

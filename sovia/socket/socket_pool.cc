@@ -6,7 +6,6 @@
 #include <mutex>
 #include <new>
 
-#include "sovia/process/options.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -37,7 +36,7 @@ bool more() {
 
 }  // namespace
 
-Socket* SocketPool::make(int, table::Origin origin) {
+Socket* SocketPool::make(bool read_known) {
   void* memory;
   {
     const std::scoped_lock guard(g_lock);
@@ -45,9 +44,8 @@ Socket* SocketPool::make(int, table::Origin origin) {
     memory = g_free;
     g_free = g_free->next;
   }
-  Socket* const socket = new (memory) Socket;
+  Socket* const socket = new (memory) Socket(read_known);
   socket->descriptors_.store(1);
-  socket->read_known_ = origin == table::Origin::kMade;
   socket->references_.store(1, std::memory_order_release);
   return socket;
 }
@@ -75,5 +73,26 @@ void SocketPool::remove_descriptor(Socket& socket) { socket.descriptors_.fetch_s
 
 void SocketPool::before_fork() { g_lock.lock(); }
 void SocketPool::after_fork() { g_lock.unlock(); }
+
+SocketRef SocketCounts::reference() {
+  references_.fetch_add(1, std::memory_order_relaxed);
+  return SocketRef(static_cast<Socket*>(this));
+}
+
+SocketRef& SocketRef::operator=(SocketRef&& other) noexcept {
+  if (this != &other) {
+    reset();
+    socket_ = other.socket_;
+    other.socket_ = nullptr;
+  }
+  return *this;
+}
+
+void SocketRef::reset() {
+  Socket* const socket = socket_;
+  socket_ = nullptr;
+  if (socket == nullptr) return;
+  if (socket->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) SocketPool::give_back(socket);
+}
 
 }  // namespace viaduct::sovia

@@ -4,14 +4,14 @@
 #define VIADUCT_SOVIA_SOCKET_SOCKET_POOL_H
 
 #include "sovia/socket/socket.h"
-#include "sovia/socket/table.h"
 
 namespace viaduct::sovia {
 
 class SocketPool {
  public:
-  // A socket for `fd` with one reference and one descriptor; nullptr when out of memory.
-  static Socket* make(int fd, table::Origin origin);
+  // A socket with one reference and one descriptor; nullptr when out of memory. `read_known`: nothing has
+  // been read from it yet.
+  static Socket* make(bool read_known);
   // Counts one more reference; false if there was none any more.
   static bool retain(Socket* socket);
   // The last reference has gone.

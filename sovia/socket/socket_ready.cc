@@ -1,12 +1,11 @@
-// What a socket is ready for.
-#include "sovia/socket/socket.h"
+#include "sovia/socket/socket_ready.h"
 
 #include <poll.h>
 #include <sys/ioctl.h>
 
 #include <mutex>
 
-#include "sovia/background/background.h"
+#include "sovia/socket/background_requests.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
@@ -25,7 +24,7 @@ bool kernel_has_data(int fd) {
 
 }  // namespace
 
-short Socket::ask_kernel(short wanted) {
+short SocketReady::ask_kernel(short wanted) {
   if (!concerned() && residue_ == nullptr) return wanted;
   short ask = wanted;
   {
@@ -53,20 +52,20 @@ short Socket::ask_kernel(short wanted) {
 }
 
 // In locked, and receiving from the lane.
-bool Socket::lane_end_has_come() {
+bool SocketReady::lane_end_has_come() {
   const std::scoped_lock guard(lane_->lane.lock());
   return lane_->lane.receiving() == Lane::State::kEnded;
 }
 
 // Whether the peer has yet to say that it has seen the end of this direction's lane. With the lane
 // locked.
-bool Socket::is_coming_down() {
+bool SocketReady::is_coming_down() {
   const Lane& lane = lane_->lane;
   return !write_shut_ && sending_ == Phase::kAfter && lane.sending() == Lane::State::kEnding &&
          !lane.broken() && !lane.peer_closed();
 }
 
-bool Socket::kernel_knows_all() {
+bool SocketReady::kernel_knows_all() {
   if (kernel_alone()) return true;
   {
     const std::scoped_lock guard(in_);
@@ -82,12 +81,12 @@ bool Socket::kernel_knows_all() {
 
 // Whether the end of the kernel's stream is not that of the connection yet, as the peer may have sent
 // more on the lane. With the lane locked.
-bool Socket::must_wait_for_lane_end(const Lane& lane) const {
+bool SocketReady::must_wait_for_lane_end(const Lane& lane) const {
   return lane.trusted() && !end_counts_ && !lane.broken() &&
          (lane.started() || lane.receiving() != Lane::State::kEnded);
 }
 
-bool Socket::receives_in_kernel() {
+bool SocketReady::receives_in_kernel() {
   const std::scoped_lock guard(in_);
   if (!for_good_.load() || reset_ || residue_ != nullptr) return false;
   if (lane_ == nullptr || receiving_ == Phase::kAfter) return true;
@@ -95,7 +94,7 @@ bool Socket::receives_in_kernel() {
   return receiving_ == Phase::kKernel && lane_->lane.over() && !lane_->lane.started();
 }
 
-short Socket::answer(short wanted, short kernel_says, int fd) {
+short SocketReady::answer(short wanted, short kernel_says, int fd) {
   if (!concerned() && residue_ == nullptr) return kernel_says;
   short says = kernel_says;
   {
@@ -163,7 +162,7 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
   return static_cast<short>(says & (wanted | POLLERR | POLLHUP | POLLNVAL));
 }
 
-int Socket::unread(int kernel_bytes) {
+int SocketReady::unread(int kernel_bytes) {
   const std::scoped_lock guard(in_);
   std::uint64_t bytes = residue_ != nullptr ? residue_->left() : 0;
   if (record_is_next()) kernel_bytes = 0;
@@ -184,7 +183,7 @@ int Socket::unread(int kernel_bytes) {
   return static_cast<int>(bytes + static_cast<std::uint64_t>(kernel_bytes));
 }
 
-int Socket::unsent(int kernel_bytes) {
+int SocketReady::unsent(int kernel_bytes) {
   const std::scoped_lock guard(out_);
   if (kept_ != nullptr) kernel_bytes += static_cast<int>(kept_->bytes - kept_->at);
   if (lane_ == nullptr || fell_) return kernel_bytes;
@@ -192,7 +191,7 @@ int Socket::unsent(int kernel_bytes) {
   return kernel_bytes + static_cast<int>(lane_->lane.unsent());
 }
 
-bool Socket::lane_has_data() {
+bool SocketReady::lane_has_data() {
   const std::scoped_lock guard(in_);
   if (residue_ != nullptr && residue_->left() != 0) return true;
   if (lane_ == nullptr) return false;

@@ -1,9 +1,10 @@
-// Receiving over a socket, by whichever route.
+#include "sovia/socket/socket_receive.h"
+
 #include <errno.h>
 
 #include <mutex>
 
-#include "sovia/background/background.h"
+#include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
 #include "sovia/socket/direct_receive.h"
 #include "sovia/process/libc.h"
@@ -11,24 +12,24 @@
 #include "sovia/process/options.h"
 #include "sovia/socket/inherited_bytes.h"
 #include "sovia/process/signals.h"
-#include "sovia/socket/socket.h"
 #include "sovia/socket/socket_pieces.h"
 #include "sovia/process/threads.h"
+#include "sovia/lane/engine.h"
 #include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 
-bool Socket::finds_nothing(int flags) {
+bool SocketReceive::finds_nothing(int flags) {
   if (!is_quiet()) return false;
   const bool waits = (flags & MSG_DONTWAIT) == 0 &&
-                     (modes_.load(std::memory_order_relaxed) & kNonblocking) == 0;
+                     !is_nonblocking();
   if (waits) return false;
   const signals::Inside inside;
   progress();
   return is_quiet();
 }
 
-ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flags) {
+ssize_t SocketReceive::receive(int fd, const iovec* pieces, std::size_t count, int flags) {
   if (count > kMostPieces) {
     errno = EINVAL;
     return -1;
@@ -87,18 +88,18 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
 
 // With one thread nobody can bring a lane meanwhile (the background thread is one too: where there is a lane,
 // or may soon be one, there are two). Where a lane was refused, none is asked for while this goes on.
-bool Socket::begin_undisturbed(int flags) {
+bool SocketReceive::begin_undisturbed(int flags) {
   // Of a call that waits for much, the rest may come over the lane.
   if ((flags & MSG_WAITALL) != 0) return false;
   const bool alone = has_one_thread();
   const std::scoped_lock guard(in_);
-  if (!alone && calls_needed_ == 0) return false;
+  if (!alone && !was_refused()) return false;
   if (stage_ != Stage::kNone || lane_ != nullptr || residue_ != nullptr || reset_) return false;
   undisturbed_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
-ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags) {
+ssize_t SocketReceive::receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags) {
   ssize_t bytes;
   {
     const signals::Outside outside;
@@ -123,32 +124,8 @@ ssize_t Socket::receive_undisturbed(int fd, const iovec* pieces, std::size_t cou
   return bytes;
 }
 
-LaneEnd* Socket::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
-  const std::scoped_lock guard(in_);
-  if (lane_ == nullptr || receiving_ != Phase::kLane || residue_ != nullptr || read_shut_) {
-    return nullptr;
-  }
-  const std::scoped_lock lane_guard(lane_->lane.lock());
-  if (!lane_->lane.begin_direct(to, bytes, memory)) return nullptr;
-  ++lane_->pins;
-  return lane_;
-}
-
-void Socket::end_direct(LaneEnd& end) {
-  const std::scoped_lock guard(in_);
-  bool over;
-  {
-    const std::scoped_lock lane_guard(end.lane.lock());
-    last_packet_.store(end.lane.last_packet(), std::memory_order_relaxed);
-    if (end.lane.wants_turn()) background::flush_later(end);
-    over = end.lane.receiving() == Lane::State::kEnded || end.lane.over();
-  }
-  if (over) background::look_at(end);
-  --end.pins;
-}
-
 // Whether no more will come than is unread.
-bool Socket::has_ended(int fd) {
+bool SocketReceive::has_ended(int fd) {
   {
     const std::scoped_lock guard(in_);
     if (lane_ != nullptr && receiving_ != Phase::kAfter) {
@@ -161,24 +138,7 @@ bool Socket::has_ended(int fd) {
   return kernel::poll(&kernel_fd, 1, 0) > 0;
 }
 
-// A short sleep of a peek that wants more than there is. False if it is to end.
-bool Socket::await_moment(int fd, Waiting& waiting) {
-  begin(fd, SO_RCVTIMEO, waiting);
-  constexpr timespec kMoment{0, 200'000};
-  progress();
-  return kernel::ppoll(nullptr, 0, &kMoment, nullptr) == 0 && !signals::held_back() &&
-         now_ns() < waiting.deadline;
-}
-
-void Socket::settle_receiving(Lane& lane) {
-  if (receiving_ != Phase::kKernel || !lane.started()) return;
-  kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
-  set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
-  SOVIA_LOG("receiving goes up to the lane after %llu more bytes",
-            static_cast<unsigned long long>(kernel_left_));
-}
-
-Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count,
+SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, std::size_t count,
                                     std::size_t skip, int flags, ssize_t& bytes) {
   const bool peek = (flags & MSG_PEEK) != 0;
   CameDown came_down(*this);
@@ -243,7 +203,7 @@ Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t cou
   return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
 }
 
-Socket::Attempt Socket::receive_from_kernel(int fd, const iovec* pieces, std::size_t count,
+SocketReceive::Attempt SocketReceive::receive_from_kernel(int fd, const iovec* pieces, std::size_t count,
                                             std::size_t skip, int flags, ssize_t& bytes) {
   if (record_is_next()) {
     if (!take_record(fd)) return Attempt::kAgain;

@@ -1,4 +1,5 @@
-// Sending over a socket, by whichever route.
+#include "sovia/socket/socket_send.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -6,16 +7,16 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sovia/background/background.h"
+#include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
 #include "sovia/socket/direct_receive.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
+#include "sovia/lane/engine.h"
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/options.h"
 #include "sovia/lane/registrations.h"
-#include "sovia/socket/socket.h"
 #include "sovia/socket/socket_pieces.h"
 #include "sovia/lane/waiting.h"
 
@@ -26,7 +27,7 @@ constexpr std::uint64_t kCorkNs = 200'000'000;  // as long as TCP holds back wha
 
 }  // namespace
 
-ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) {
+ssize_t SocketSend::send(int fd, const iovec* pieces, std::size_t count, int flags) {
   if (count > kMostPieces) {
     errno = EINVAL;
     return -1;
@@ -41,7 +42,7 @@ ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) 
 
 // The paper's registered sends: the data goes from the program's memory, so the call returns when all
 // of it has been taken.
-ssize_t Socket::send_registered(int fd, const iovec& piece, int flags) {
+ssize_t SocketSend::send_registered(int fd, const iovec& piece, int flags) {
   Nic* const nic = engine::nic();
   Direct direct;
   if (nic != nullptr && readable(piece.iov_base, piece.iov_len)) {
@@ -57,10 +58,10 @@ ssize_t Socket::send_registered(int fd, const iovec& piece, int flags) {
 }
 
 // Until the packet is out of the program's hands. A lane that is lost or left lets go of it too.
-void Socket::await_sent(int fd, std::uint64_t ticket) {
+void SocketSend::await_sent(int fd, std::uint64_t ticket) {
   class Sent final : public Interest {
    public:
-    Sent(Socket& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
+    Sent(SocketSend& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
     bool ready() override {
       const std::scoped_lock guard(socket_.out_);
       if (socket_.lane_ == nullptr) return true;
@@ -69,10 +70,10 @@ void Socket::await_sent(int fd, std::uint64_t ticket) {
       // The rest of the packet must be copied before it is the program's again.
       return lane.broken() ? socket_.fell_ || socket_.reset_ : lane.has_completed(ticket_);
     }
-    bool concerns(const Socket& socket) const override { return &socket == &socket_; }
+    bool concerns(const Watched& source) const override { return &source == &socket_; }
 
    private:
-    Socket& socket_;
+    SocketSend& socket_;
     const std::uint64_t ticket_;
   } sent(*this, ticket);
   // Completions make no entries in the completion queue: look often.
@@ -83,7 +84,7 @@ void Socket::await_sent(int fd, std::uint64_t ticket) {
   }
 }
 
-ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int flags,
+ssize_t SocketSend::send_pieces(int fd, const iovec* pieces, std::size_t count, int flags,
                             Direct* direct) {
   const std::size_t wanted = total(pieces, count);
   std::size_t done = 0;
@@ -125,7 +126,7 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
 }
 
 // The lane is open and nothing speaks against it: this direction begins on it.
-bool Socket::go_up(int fd) {
+bool SocketSend::go_up(int fd) {
   Lane& lane = lane_->lane;
   std::uint64_t before, unsent;
   if (forbidden_ || !lane.may_start() || lane.broken() || lane.sending() != Lane::State::kIdle ||
@@ -143,7 +144,7 @@ bool Socket::go_up(int fd) {
   return true;
 }
 
-int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
+int SocketSend::set_pushing(int fd, int name, const void* value, socklen_t length) {
   const std::scoped_lock guard(out_);  // see push()
   const int result = kernel::setsockopt(fd, IPPROTO_TCP, name, value, length);
   int on = 0;
@@ -157,82 +158,113 @@ int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
   return result;
 }
 
-Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
-                                 int flags, ssize_t& bytes, Direct* direct, bool looked) {
+// Whether the direction is on the lane is decided here, for this packet and those that follow. With the lane
+// locked. True if it has come down to the kernel.
+bool SocketSend::choose_route(int fd) {
+  Lane& lane = lane_->lane;
+  bool came_down = false;
+  if (sending_ == Phase::kKernel) go_up(fd);
+  if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) {
+    set_sending(Phase::kAfter);
+    came_down = true;
+  }
+  if (sending_ == Phase::kLane && lane.peer_closed()) {
+    // What the kernel answers to who sends to nobody is what the program is to see.
+    lane.finish(false);
+    set_sending(Phase::kAfter);
+    came_down = true;
+  }
+  return came_down;
+}
+
+// Without credits it is copied after all: a program that was told of room must not wait.
+bool SocketSend::send_direct(const iovec& piece, std::size_t skip, ssize_t& bytes, Direct& direct) {
+  const std::size_t left = piece.iov_len - skip;
+  const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
+  const auto* const from = static_cast<const std::byte*>(piece.iov_base) + skip;
+  if (!lane_->lane.write_direct(from, here, direct.memory, direct.ticket)) return false;
+  direct.sent = true;
+  bytes = here;
+  counters::add(Counter::kBytesSentLane, here);
+  return true;
+}
+
+SocketSend::Attempt SocketSend::send_on_lane(int fd, const iovec* pieces, std::size_t count,
+                                             std::size_t skip, int flags, ssize_t& bytes,
+                                             Direct* direct, bool looked) {
+  Lane& lane = lane_->lane;
+  if (lane.broken()) {
+    // What came before the connection was lost may still tell that the peer has closed.
+    if (looked && !lane.is_cut()) background::look_at(*lane_);
+    if (looked && !lane.is_cut()) return Attempt::kAgain;
+    return looked ? Attempt::kBroken : Attempt::kLook;
+  }
+  int combines = combines_.load(std::memory_order_relaxed);
+  if (combines < 0) combines = look_up_combining(fd);
+  if (direct != nullptr && count == 1 && send_direct(pieces[0], skip, bytes, *direct)) {
+    return Attempt::kDone;
+  }
+  const bool corked = combines == kCorked || (flags & MSG_MORE) != 0;
+  lane.cork(corked);
+  bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, combines != kAtOnce || corked));
+  if (!corked || !lane.holds()) {
+    lane_->corked_until = 0;
+  } else if (lane_->corked_until == 0) {
+    lane_->corked_until = now_ns() + kCorkNs;
+  }
+  if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
+  if (lane.holds() || lane.broken()) stir();
+  counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
+  if (bytes == 0 && lane.has_faulted()) {
+    errno = EFAULT;
+    return Attempt::kFailed;
+  }
+  if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
+  return Attempt::kAgain;
+}
+
+// What was sent on the lane before goes first. kDone: it has. With the lane locked.
+SocketSend::Attempt SocketSend::finish_on_lane(bool looked) {
+  Lane& lane = lane_->lane;
+  if (lane.broken() && !fell_) {
+    if (!lane.is_cut()) background::look_at(*lane_);
+    if (!lane.is_cut()) return looked ? Attempt::kAgain : Attempt::kLook;
+    if (lane.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kLook;
+  }
+  // What goes through the kernel could overtake what is still on the lane.
+  return is_coming_down() ? Attempt::kAgain : Attempt::kDone;
+}
+
+SocketSend::Attempt SocketSend::send_in_kernel(int fd, const iovec* pieces, std::size_t count,
+                                               std::size_t skip, int flags, ssize_t& bytes) {
+  if (shut_later_) return Attempt::kPipe;
+  if (!flush_kept(fd)) return Attempt::kAgain;
+  if (reset_) return fail_reset(Attempt::kPipe);
+  Rest rest(pieces, count, skip, ~0ull);
+  bytes = kernel::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
+  if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
+  counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(bytes));
+  return Attempt::kDone;
+}
+
+SocketSend::Attempt SocketSend::try_send(int fd, const iovec* pieces, std::size_t count,
+                                         std::size_t skip, int flags, ssize_t& bytes, Direct* direct,
+                                         bool looked) {
   {
     CameDown came_down(*this);
     const std::scoped_lock guard(out_);
     fd = current(fd);
     if (reset_) return fail_reset(Attempt::kPipe);
     if (lane_ != nullptr) {
-      Lane& lane = lane_->lane;
-      const std::scoped_lock lane_guard(lane.lock());
-      if (sending_ == Phase::kKernel) go_up(fd);
-      if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) {
-        set_sending(Phase::kAfter);
-        came_down.happened = true;
-      }
-      if (sending_ == Phase::kLane && lane.peer_closed()) {
-        // What the kernel answers to who sends to nobody is what the program is to see.
-        lane.finish(false);
-        set_sending(Phase::kAfter);
-        came_down.happened = true;
-      }
+      const std::scoped_lock lane_guard(lane_->lane.lock());
+      came_down.happened = choose_route(fd);
       if (sending_ == Phase::kLane) {
-        if (lane.broken()) {
-          // What came before the connection was lost may still tell that the peer has closed.
-          if (looked && !lane.is_cut()) background::look_at(*lane_);
-          if (looked && !lane.is_cut()) return Attempt::kAgain;
-          return looked ? Attempt::kBroken : Attempt::kLook;
-        }
-        int combines = combines_.load(std::memory_order_relaxed);
-        if (combines < 0) combines = look_up_combining(fd);
-        // Without credits it is copied after all: a program that was told of room must not wait.
-        if (direct != nullptr && count == 1) {
-          const std::size_t left = pieces[0].iov_len - skip;
-          const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
-          const auto* const from = static_cast<const std::byte*>(pieces[0].iov_base) + skip;
-          if (lane.write_direct(from, here, direct->memory, direct->ticket)) {
-            direct->sent = true;
-            bytes = here;
-            counters::add(Counter::kBytesSentLane, here);
-            return Attempt::kDone;
-          }
-        }
-        const bool corked = combines == kCorked || (flags & MSG_MORE) != 0;
-        lane.cork(corked);
-        bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, combines != kAtOnce || corked));
-        if (!corked || !lane.holds()) {
-          lane_->corked_until = 0;
-        } else if (lane_->corked_until == 0) {
-          lane_->corked_until = now_ns() + kCorkNs;
-        }
-        if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
-        if (lane.holds() || lane.broken()) stir();
-        counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
-        if (bytes == 0 && lane.has_faulted()) {
-          errno = EFAULT;
-          return Attempt::kFailed;
-        }
-        if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
-        return Attempt::kAgain;
+        return send_on_lane(fd, pieces, count, skip, flags, bytes, direct, looked);
       }
-      // Then what was on it goes first.
-      if (lane.broken() && !fell_) {
-        if (!lane.is_cut()) background::look_at(*lane_);
-        if (!lane.is_cut()) return looked ? Attempt::kAgain : Attempt::kLook;
-        if (lane.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kLook;
-      }
-      // What goes through the kernel could overtake what is still on the lane.
-      if (is_coming_down()) return Attempt::kAgain;
+      if (const Attempt first = finish_on_lane(looked); first != Attempt::kDone) return first;
     }
-    if (shut_later_) return Attempt::kPipe;
-    if (!flush_kept(fd)) return Attempt::kAgain;
-    if (reset_) return fail_reset(Attempt::kPipe);
-    Rest rest(pieces, count, skip, ~0ull);
-    bytes = kernel::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
-    if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
-    counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(bytes));
+    const Attempt attempt = send_in_kernel(fd, pieces, count, skip, flags, bytes);
+    if (attempt != Attempt::kDone) return attempt;
   }
   moved(fd, bytes);
   return Attempt::kDone;

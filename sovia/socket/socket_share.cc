@@ -1,5 +1,4 @@
-// Sockets that other processes get: by fork, exec or a message.
-#include "sovia/socket/socket.h"
+#include "sovia/socket/socket_share.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -8,7 +7,7 @@
 #include <mutex>
 #include <new>
 
-#include "sovia/background/background.h"
+#include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
@@ -45,7 +44,7 @@ void renew(T& object) {
 // What is unread and can be read by this process alone moves to shared memory: the rest of what was
 // moved before, then what the kernel has yet to give before the lane's, then the lane's. In and out
 // locked.
-void Socket::gather_unread(int fd) {
+void SocketShare::gather_unread(int fd) {
   if (lane_ == nullptr || reset_) return;
   Lane& lane = lane_->lane;
   std::size_t bytes;
@@ -94,7 +93,7 @@ void Socket::gather_unread(int fd) {
   background::look_at(*lane_);
 }
 
-void Socket::share(int fd) {
+void SocketShare::share(int fd) {
   const std::scoped_lock both(in_, out_);
   gather_unread(fd);
   // In a file, each process can pass it on without taking it from the others.
@@ -105,16 +104,19 @@ void Socket::share(int fd) {
     holders_ = make_holders();
     if (holders_ != nullptr) holders_->lanes.store(lane_number_.load());
   }
-  if (holders_ != nullptr) holders_->count.fetch_add(1);
+  if (holders_ != nullptr) {
+    holders_->count.fetch_add(1);
+    trust_nothing();
+  }
   mode_changed();
 }
 
-void Socket::fork_failed() {
+void SocketShare::fork_failed() {
   const std::scoped_lock both(in_, out_);
   if (holders_ != nullptr) holders_->count.fetch_sub(1);
 }
 
-void Socket::gather(int fd) {
+void SocketShare::gather(int fd) {
   const std::scoped_lock both(in_, out_);
   gather_unread(fd);
   if (lane_ == nullptr) return;
@@ -128,7 +130,7 @@ void Socket::gather(int fd) {
   background::look_at(*lane_);
 }
 
-int Socket::bequeath(int fd) {
+int SocketShare::bequeath(int fd) {
   const std::scoped_lock both(in_, out_);
   gather_unread(fd);
   if (residue_ == nullptr || (residue_->left() == 0 && !residue_->expects_record())) return -1;
@@ -139,7 +141,7 @@ int Socket::bequeath(int fd) {
   return file;
 }
 
-void Socket::inherit(Residue* residue, Reason why) {
+void SocketShare::inherit(Residue* residue, Reason why) {
   const std::scoped_lock both(in_, out_);
   residue_ = residue;
   forbidden_ = true;
@@ -148,27 +150,27 @@ void Socket::inherit(Residue* residue, Reason why) {
   read_known_ = false;
 }
 
-void Socket::inherit_loss(int fd) {
+void SocketShare::inherit_loss(int fd) {
   const std::scoped_lock both(in_, out_);
   forbidden_ = true;
   reset(fd);
 }
 
-void Socket::depart() {
+void SocketShare::depart() {
   const std::scoped_lock both(in_, out_);
   if (departed_ || holders_ == nullptr) return;
   departed_ = true;
   holders_->count.fetch_sub(1);
 }
 
-void Socket::stay() {
+void SocketShare::stay() {
   const std::scoped_lock both(in_, out_);
   if (!departed_) return;
   departed_ = false;
   holders_->count.fetch_add(1);
 }
 
-void Socket::after_fork_in_child() {
+void SocketShare::after_fork_in_child() {
   renew(in_);
   renew(out_);
   // The end is the parent's thread's to free; here it is only memory that is never looked at again.
@@ -185,20 +187,6 @@ void Socket::after_fork_in_child() {
   stage_ = Stage::kNone;
   calls_.store(0);
   bytes_.store(0);
-}
-
-Socket::Attempt Socket::receive_residue(const iovec* pieces, std::size_t count, std::size_t skip,
-                                        bool peek, ssize_t& bytes) {
-  bytes = static_cast<ssize_t>(read_residue(*residue_, pieces, count, skip, peek));
-  if (bytes != 0) return Attempt::kDone;
-  if (residue_->left() != 0) return Attempt::kDone;  // nothing was asked for
-  if (residue_->expects_record()) return Attempt::kAgain;
-  free_residue(residue_);
-  residue_ = nullptr;
-  if (forbidden_ && stage_ == Stage::kNone && kept_ == nullptr) {
-    lane_wanted_.store(false, std::memory_order_release);
-  }
-  return Attempt::kAgain;
 }
 
 }  // namespace viaduct::sovia

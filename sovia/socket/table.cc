@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "sovia/background/background.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/seccomp.h"
+#include "sovia/socket/background_requests.h"
 #include "sovia/socket/socket_pool.h"
 
 namespace viaduct::sovia::table {
@@ -109,7 +109,7 @@ std::uintptr_t entry_for(int fd, Origin origin) {
     counters::fell(Reason::kPassed);
     return kTcpForeign;
   }
-  Socket* const socket = SocketPool::make(fd, origin);
+  Socket* const socket = SocketPool::make(origin == Origin::kMade);
   if (socket == nullptr) {
     counters::fell(Reason::kResources);
     return kTcpForeign;
@@ -176,7 +176,7 @@ SocketRef left_unread(const int* fds, std::size_t count) {
       copied(fds[0], fds[i]);
       continue;
     }
-    Socket* const socket = SocketPool::make(fds[0], Origin::kInherited);
+    Socket* const socket = SocketPool::make(false);
     if (socket == nullptr) return {};
     note_highest(fds[0]);
     taken(at->exchange(entry_of(socket)));

@@ -45,7 +45,8 @@ tests_sim_stack_bench_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim
 check_PROGRAMS += tests/sim/simulation
 TESTS += tests/sim/simulation
 tests_sim_simulation_SOURCES = \
-	sovia/lane/spill.h sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/process/own_descriptors.cc sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/wire.h \
+	sovia/lane/spill.h sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/lane/lane_control.cc sovia/lane/lane_receiving.cc \
+	sovia/lane/lane_send_ring.cc sovia/lane/lane_sending.cc sovia/process/own_descriptors.cc sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/wire.h \
 	tests/sim/simulation.cc \
 	tests/sim/world/client.cc tests/sim/world/client.h \
 	tests/sim/world/connection.h \

@@ -2,15 +2,8 @@
 
 check_LTLIBRARIES += libsovia_ready.la
 libsovia_ready_la_SOURCES = \
-	sovia/api/api_epoll.cc \
-	sovia/poll/epoll_set.cc \
-	sovia/poll/epoll_sets.cc \
-	sovia/poll/epoll_wait.cc \
-	sovia/process/libc.cc \
-	sovia/poll/poll_set.cc \
-	sovia/poll/ready_poll.cc \
-	sovia/poll/ready_select.cc \
-	tests/unit/sovia/fake.cc tests/unit/sovia/fake.h
+	tests/unit/sovia/fake_wire.h \
+	tests/unit/sovia/laned_connection.cc tests/unit/sovia/laned_connection.h
 libsovia_ready_la_CPPFLAGS = $(TEST_CPPFLAGS)
 libsovia_ready_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 
@@ -21,16 +14,16 @@ TESTS += $(sovia_ready_tests)
 
 tests_unit_sovia_poll_test_SOURCES = tests/unit/sovia/poll_test.cc
 tests_unit_sovia_poll_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_poll_test_LDADD = libsovia_ready.la libvipl.la $(TEST_LIBS)
+tests_unit_sovia_poll_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
 
 tests_unit_sovia_select_test_SOURCES = tests/unit/sovia/select_test.cc
 tests_unit_sovia_select_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_select_test_LDADD = libsovia_ready.la libvipl.la $(TEST_LIBS)
+tests_unit_sovia_select_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
 
 tests_unit_sovia_epoll_test_SOURCES = tests/unit/sovia/epoll_sets_test.cc tests/unit/sovia/epoll_test.cc
 tests_unit_sovia_epoll_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_epoll_test_LDADD = libsovia_ready.la libvipl.la $(TEST_LIBS)
+tests_unit_sovia_epoll_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
 
-tests_unit_sovia_epoll_threads_test_SOURCES = tests/unit/sovia/epoll_threads_test.cc
+tests_unit_sovia_epoll_threads_test_SOURCES = sovia/launcher/counters_reader.cc tests/unit/sovia/epoll_threads_test.cc
 tests_unit_sovia_epoll_threads_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_epoll_threads_test_LDADD = libsovia_ready.la libvipl.la $(TEST_LIBS)
+tests_unit_sovia_epoll_threads_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)

@@ -13,16 +13,16 @@
 #include "sovia/poll/epoll_set.h"
 #include "sovia/sovia.h"
 #include "sovia/socket/table.h"
-#include "tests/unit/sovia/fake.h"
+#include "tests/unit/sovia/laned_connection.h"
 
 namespace {
 
 using namespace viaduct::sovia;
-using fake::Connection;
-using fake::Epoll;
-using fake::Later;
-using fake::Pipe;
-using fake::time_of;
+using ready::Connection;
+using ready::Epoll;
+using ready::Later;
+using ready::Pipe;
+using ready::time_of;
 
 constexpr std::uint32_t kEdge = EPOLLET;
 constexpr std::uint32_t kOnce = EPOLLONESHOT;
@@ -157,12 +157,15 @@ TEST(EpollDescriptors, ARegistrationLivesOnWithTheCopiesOfItsDescriptor) {
   c.up();
   EXPECT_EQ(set.wait(), "");
   const int copy = c.dup();
-  fake::close_descriptor(c.fd());
-  EXPECT_EQ(c.lane().left, 1);  // only the kernel knows the registration now
+  {
+    const ready::Answering peer(c);
+    ready::close_descriptor(c.fd());
+  }
+  EXPECT_FALSE(c.socket().concerned());  // only the kernel knows the registration now
   c.peer_sends("x");
   EXPECT_EQ(set.wait(1000), "7:IN");
   EXPECT_EQ(set.wait(), "7:IN");
-  fake::close_descriptor(copy);
+  ready::close_descriptor(copy);
   EXPECT_EQ(set.wait(), "");
 }
 
@@ -176,9 +179,9 @@ TEST(EpollDescriptors, ClosingACopyChangesNothing) {
   c.data();
   EXPECT_EQ(set.wait(), "7:IN 8:OUT");
   ASSERT_EQ(set.remove(copy), 0);
-  fake::close_descriptor(copy);
+  ready::close_descriptor(copy);
   EXPECT_EQ(set.wait(), "7:IN");
-  EXPECT_EQ(c.lane().left, 0);
+  EXPECT_TRUE(c.socket().concerned());
 }
 
 TEST(EpollDescriptors, ASetHasSeveralDescriptors) {
@@ -198,7 +201,7 @@ TEST(EpollDescriptors, ASetHasSeveralDescriptors) {
   c.peer_sends("x");
   EXPECT_EQ(sovia_epoll_wait(copy, &event, 1, 0), 1);
   EXPECT_EQ(event.data.u64, 7u);
-  fake::close_descriptor(copy);
+  ready::close_descriptor(copy);
 }
 
 TEST(EpollDescriptors, ASetThatTheLibraryHasNotSeenIsLookedAt) {
@@ -218,7 +221,7 @@ TEST(EpollDescriptors, ASetThatTheLibraryHasNotSeenIsLookedAt) {
   pipe.fill();
   ASSERT_EQ(sovia_epoll_wait(set, &event, 1, 0), 1);
   EXPECT_EQ(event.data.u64, 2u);
-  fake::close_descriptor(set);
+  ready::close_descriptor(set);
 }
 
 TEST(EpollDescriptors, AForkedChildHasItsOwnAndSpoilsNothing) {
@@ -232,7 +235,7 @@ TEST(EpollDescriptors, AForkedChildHasItsOwnAndSpoilsNothing) {
   const pid_t child = ::fork();
   epoll_sets::after_fork(child == 0);
   if (child == 0) {
-    fake::close_descriptor(c.fd());
+    ready::close_descriptor(c.fd());
     set.close();
     Epoll own;
     Pipe pipe;

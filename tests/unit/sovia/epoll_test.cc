@@ -14,16 +14,16 @@
 #include "sovia/poll/epoll_set.h"
 #include "sovia/sovia.h"
 #include "sovia/socket/table.h"
-#include "tests/unit/sovia/fake.h"
+#include "tests/unit/sovia/laned_connection.h"
 
 namespace {
 
 using namespace viaduct::sovia;
-using fake::Connection;
-using fake::Epoll;
-using fake::Later;
-using fake::Pipe;
-using fake::time_of;
+using ready::Connection;
+using ready::Epoll;
+using ready::Later;
+using ready::Pipe;
+using ready::time_of;
 
 constexpr std::uint32_t kEdge = EPOLLET;
 constexpr std::uint32_t kOnce = EPOLLONESHOT;
@@ -88,7 +88,7 @@ TEST(EpollLevel, TimesOutInTime) {
   EXPECT_LT(ms, 500);
   epoll_event event;
   const timespec time{0, 2'000'000};
-  EXPECT_LT(time_of([&] { EXPECT_EQ(epoll_pwait2(set.fd(), &event, 1, &time, nullptr), 0); }),
+  EXPECT_LT(time_of([&] { EXPECT_EQ(sovia_epoll_pwait2(set.fd(), &event, 1, &time, nullptr), 0); }),
             100);
 }
 
@@ -226,7 +226,7 @@ TEST(EpollOneShot, FiresInTheKernelToo) {
 TEST(EpollOneShot, AnErrorThatCameWhileItWasDisabledIsToldWhenItIsArmed) {
   Connection c;
   Epoll set;
-  c.lane().out = c.lane().room = true;  // what comes, comes through the kernel
+  c.sends_on_lane();  // what comes, comes through the kernel
   ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT | kOnce, 7), 0);
   EXPECT_EQ(set.wait(), "7:OUT");
   c.close_peer();
@@ -252,8 +252,7 @@ TEST(EpollRoutes, OneDirectionOnTheLaneTheOtherInTheKernel) {
   Connection c;
   Epoll set;
   ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT, 7), 0);
-  c.lane().in = true;
-  fake::changed(c.socket());
+  c.receives_on_lane();
   EXPECT_EQ(set.wait(), "7:OUT");  // of the kernel
   EXPECT_EQ(set.wait(), "7:OUT");
   c.data();
@@ -269,9 +268,9 @@ TEST(EpollRoutes, AnEndThatTheLaneComesBeforeIsToldAfterIt) {
   EXPECT_EQ(set.wait(), "");
   c.close_peer();
   ::shutdown(c.fd(), SHUT_WR);
-  fake::calls.epoll_wait = 0;
+  ready::calls.epoll_wait = 0;
   EXPECT_EQ(set.wait(100), "");
-  EXPECT_LE(fake::calls.epoll_wait, 10);
+  EXPECT_LE(ready::calls.epoll_wait, 10);
   c.down();
   EXPECT_EQ(set.wait(), "7:IN|HUP|RDHUP");
 }
@@ -280,14 +279,14 @@ TEST(EpollRoutes, AnEndThatTheLaneComesBeforeDoesNotSpinInTheMixedCaseEither) {
   Connection c;
   Epoll set;
   ASSERT_EQ(set.add(c.fd(), EPOLLPRI | EPOLLOUT, 7), 0);
-  c.lane().in = c.lane().out = true;  // no room
-  fake::changed(c.socket());
+  c.up();
+  c.room(false);
   EXPECT_EQ(set.wait(), "");
   c.close_peer();
   ::shutdown(c.fd(), SHUT_WR);
-  fake::calls.epoll_wait = 0;
+  ready::calls.epoll_wait = 0;
   EXPECT_EQ(set.wait(100), "");
-  EXPECT_LE(fake::calls.epoll_wait, 10);
+  EXPECT_LE(ready::calls.epoll_wait, 10);
 }
 
 // The lane is open, nothing has gone over it, and the end of the connection overtakes the lane's.
@@ -296,15 +295,12 @@ TEST(EpollRoutes, AnEndThatOvertakesTheLanesIsToldInTheEnd) {
     Connection c;
     Epoll set;
     ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLRDHUP | flags, 7), 0);
-    c.lane().open = true;
-    fake::changed(c.socket());
+    c.open_lane();
     EXPECT_EQ(set.wait(), "");
-    c.lane().early = true;
     c.close_peer();
     EXPECT_EQ(set.wait(20), "");
     EXPECT_EQ(set.wait(), "");
-    c.lane().early = false;  // the lane has ended too, and is there still
-    fake::changed(c.socket());
+    c.peer_ends_lane();
     EXPECT_EQ(set.wait(), "7:IN|RDHUP") << flags;
     EXPECT_EQ(set.wait(), flags == 0 ? "7:IN|RDHUP" : "");
   }
@@ -381,18 +377,21 @@ TEST(EpollCost, IdleSocketsCostNothing) {
     idle.back()->up();
   }
   EXPECT_EQ(set.wait(), "");
-  for (const auto& c : idle) c->lane().answers = 0;
-  fake::calls.epoll_wait = fake::calls.epoll_ctl = 0;
+  // Whoever asked one of the others would wait here for ever.
+  for (const auto& c : idle) {
+    if (c != idle[17]) c->lane_lock().lock();
+  }
+  ready::calls.epoll_wait = ready::calls.epoll_ctl = 0;
   for (int i = 0; i < 40; ++i) {
     idle[17]->data();
     EXPECT_EQ(set.wait(), "17:IN");
     idle[17]->data(false);
   }
-  int answers = 0;
-  for (const auto& c : idle) answers += c->lane().answers;
-  EXPECT_LE(answers, 160);
-  EXPECT_LE(fake::calls.epoll_wait, 40);
-  EXPECT_EQ(fake::calls.epoll_ctl, 0);
+  for (const auto& c : idle) {
+    if (c != idle[17]) c->lane_lock().unlock();
+  }
+  EXPECT_LE(ready::calls.epoll_wait, 40);
+  EXPECT_EQ(ready::calls.epoll_ctl, 0);
 }
 
 TEST(EpollCost, ASetOfKernelDescriptorsAloneCostsOneCall) {
@@ -400,9 +399,9 @@ TEST(EpollCost, ASetOfKernelDescriptorsAloneCostsOneCall) {
   Epoll set;
   ASSERT_EQ(set.add(pipe.reader(), EPOLLIN, 1), 0);
   pipe.fill();
-  fake::calls.epoll_wait = 0;
+  ready::calls.epoll_wait = 0;
   for (int i = 0; i < 10; ++i) EXPECT_EQ(set.wait(-1), "1:IN");
-  EXPECT_EQ(fake::calls.epoll_wait, 10);
+  EXPECT_EQ(ready::calls.epoll_wait, 10);
 }
 
 }  // namespace

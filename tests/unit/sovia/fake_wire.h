@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "sovia/lane/lane.h"
+#include "sovia/lane/nic.h"
 #include "sovia/lane/packet.h"
-#include "sovia/lane/wire.h"
 
 namespace viaduct::sovia {
 
-class FakeWire final : public Wire {
+class FakeWire final : public LaneVi {
  public:
   explicit FakeWire(const LanePlaces& places)
       : places_(places),
@@ -86,6 +86,17 @@ class FakeWire final : public Wire {
     completed_ = 0;
     return count;
   }
+
+  VIP_RETURN connected() override { return VIP_SUCCESS; }
+  void disconnect() override { break_down(); }
+  bool take(Nic::Arrival& arrival) override {
+    if (arrivals_.empty()) return false;
+    const Arrival& first = arrivals_.front();
+    arrival = {nullptr, false, first.place, first.bytes, first.immediate};
+    arrivals_.pop_front();
+    return true;
+  }
+  void destroy() override {}
 
   // ------------------------------------------------------------------ the link's steps
   // The oldest packet on its way reaches the peer's memory.

@@ -6,19 +6,19 @@
 #include <vector>
 
 #include "sovia/sovia.h"
-#include "tests/unit/sovia/fake.h"
+#include "tests/unit/sovia/laned_connection.h"
 
 namespace {
 
 using namespace viaduct::sovia;
-using fake::Connection;
-using fake::Later;
-using fake::Pipe;
-using fake::time_of;
+using ready::Connection;
+using ready::Later;
+using ready::Pipe;
+using ready::time_of;
 
 class Poll : public testing::Test {
  protected:
-  void SetUp() override { fake::calls.poll = 0; }
+  void SetUp() override { ready::calls.poll = 0; }
 };
 
 TEST_F(Poll, LeavesDescriptorsThatAreNoSocketsToTheKernel) {
@@ -28,7 +28,7 @@ TEST_F(Poll, LeavesDescriptorsThatAreNoSocketsToTheKernel) {
   EXPECT_EQ(sovia_poll(fds, 2, -1), 1);
   EXPECT_EQ(fds[0].revents, POLLIN);
   EXPECT_EQ(fds[1].revents, 0);
-  EXPECT_EQ(fake::calls.poll, 1);
+  EXPECT_EQ(ready::calls.poll, 1);
 }
 
 TEST_F(Poll, ASocketWithoutALaneIsAsTheKernelSays) {
@@ -50,8 +50,8 @@ TEST_F(Poll, FindsWhatIsOnTheLaneMostlyWithoutTheKernel) {
     EXPECT_EQ(sovia_poll(&fd, 1, -1), 1);
     EXPECT_EQ(fd.revents, POLLIN);
   }
-  EXPECT_LE(fake::calls.poll, 16);
-  EXPECT_GE(fake::calls.poll, 1);
+  EXPECT_LE(ready::calls.poll, 16);
+  EXPECT_GE(ready::calls.poll, 1);
 }
 
 TEST_F(Poll, FindsLanesAndKernelDescriptorsInOneCall) {
@@ -149,7 +149,7 @@ TEST_F(Poll, DoesNotSpinOnAnEndThatTheLaneComesBefore) {
   ASSERT_EQ(::shutdown(c.fd(), SHUT_WR), 0);  // the kernel says POLLHUP from now on
   pollfd fd{c.fd(), POLLIN | POLLRDHUP, 0};
   EXPECT_EQ(sovia_poll(&fd, 1, 200), 0);
-  EXPECT_LE(fake::calls.poll, 40);
+  EXPECT_LE(ready::calls.poll, 40);
   const Later later([&] { c.down(); });
   EXPECT_EQ(sovia_poll(&fd, 1, 5000), 1);
   EXPECT_EQ(fd.revents, POLLIN | POLLRDHUP | POLLHUP);
@@ -269,7 +269,7 @@ TEST_F(PollSignals, DoNotKeepWhatIsReadyFromTheProgram) {
 // ---------------------------------------------------------------------------- epoll descriptors
 TEST_F(Poll, SeesAnEpollSetWhoseSocketHasSomethingOnItsLane) {
   Connection c;
-  fake::Epoll set;
+  ready::Epoll set;
   ASSERT_EQ(set.add(c.fd(), EPOLLIN, 1), 0);
   pollfd fd{set.fd(), POLLIN, 0};
   EXPECT_EQ(sovia_poll(&fd, 1, 0), 0);

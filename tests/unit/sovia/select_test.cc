@@ -9,15 +9,15 @@
 #include <vector>
 
 #include "sovia/sovia.h"
-#include "tests/unit/sovia/fake.h"
+#include "tests/unit/sovia/laned_connection.h"
 
 namespace {
 
 using namespace viaduct::sovia;
-using fake::Connection;
-using fake::Later;
-using fake::Pipe;
-using fake::time_of;
+using ready::Connection;
+using ready::Later;
+using ready::Pipe;
+using ready::time_of;
 
 struct Sets {
   fd_set read, write, except;
@@ -170,10 +170,10 @@ TEST(Select, LeavesOutWhatIsNotAskedForWithoutSpinning) {
   Pipe pipe;
   c.up();
   pipe.close_writer();
-  fake::calls.poll = 0;
+  ready::calls.poll = 0;
   Sets sets;
   EXPECT_EQ(sets.excepts(pipe.reader()).reads(c.fd()).select(100), 0);
-  EXPECT_LE(fake::calls.poll, 30);
+  EXPECT_LE(ready::calls.poll, 30);
 }
 
 TEST(Select, AHangUpIsReadable) {

@@ -1,37 +1,24 @@
-// What the readiness functions of SOVIA stand on, made of test code: sockets whose lanes do what a
-// test says, a table of descriptors, and a wait that really sleeps. The kernel is the real one, and
-// counts how often it is asked.
-#ifndef VIADUCT_TESTS_UNIT_SOVIA_FAKE_H
-#define VIADUCT_TESTS_UNIT_SOVIA_FAKE_H
+// Connections whose near end is a socket of the library's with a real lane, the peer of which the test
+// plays; and what the tests of readiness use besides: pipes, epoll sets. System calls are counted.
+#ifndef VIADUCT_TESTS_UNIT_SOVIA_LANED_CONNECTION_H
+#define VIADUCT_TESTS_UNIT_SOVIA_LANED_CONNECTION_H
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
-#include "sovia/socket/watchers.h"
+#include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/socket.h"
+#include "tests/unit/sovia/fake_wire.h"
 
-namespace viaduct::sovia::fake {
-
-// How a fake socket's lane is.
-struct LaneState {
-  std::atomic<bool> in{false};    // what comes, comes over the lane ...
-  std::atomic<bool> data{false};  // ... and some has
-  std::atomic<bool> out{false};   // what goes, goes over the lane ...
-  std::atomic<bool> room{false};  // ... and there is room
-  std::atomic<bool> open{false};  // or nothing goes over it yet ...
-  std::atomic<bool> early{false};  // ... and the end of the connection has come before its own
-  std::atomic<int> answers{0};    // how often it was asked
-  std::atomic<int> left{0};       // how often leave_for_good() was called
-};
-LaneState& lane(Socket& socket);
-
-// Tells epoll sets and sleepers, as the engine does.
-void changed(Socket& socket, short what = kAnyChange);
+namespace viaduct::sovia::ready {
 
 // System calls that the code under test has made.
 struct Calls {
@@ -40,9 +27,8 @@ struct Calls {
   std::atomic<int> epoll_ctl{0};
 };
 extern Calls calls;
-extern std::atomic<int> sleeping;  // threads in wait_for that sleep
 
-// A TCP connection over loopback whose near end is a fake socket of ours.
+// A TCP connection over loopback, and a lane beside it over memory. Packets move when the test says so.
 class Connection {
  public:
   Connection();
@@ -52,25 +38,64 @@ class Connection {
   int fd() const { return fd_; }
   int peer() const { return peer_; }
   Socket& socket() { return *socket_; }
-  LaneState& lane() { return fake::lane(*socket_); }
 
   void peer_sends(const std::string& text);  // through the kernel
-  std::string receive();                     // from the kernel
+  std::string receive();                     // as the program does
   void close_peer();
-  // Both directions are on the lane, or in the kernel.
+
+  // The connection gets a lane, on which no direction has begun; one direction begins on it; both do.
+  void open_lane();
+  void receives_on_lane();
+  void sends_on_lane();
   void up();
+  // The peer says that nothing more comes on the lane.
+  void peer_ends_lane();
+  // Both directions leave the lane, which is over.
   void down();
-  // The lane has something to read, or has been read empty (of which nobody is told).
+  // The lane has something to read, or has been read empty.
   void data(bool there = true);
   void room(bool there = true);
+  // What is on its way arrives, on both sides.
+  void settle();
+
+  // Whoever looks at the lane waits until this is unlocked.
+  Lock& lane_lock() { return end_->lane.lock(); }
 
   // As sovia_dup does it.
   int dup();
 
  private:
+  struct Wires {
+    explicit Wires(const LanePlaces& places) : near(places), far(places) {
+      near.connect(far);
+      far.connect(near);
+    }
+    FakeWire near, far;
+  };
+  bool step();
+  void peer_reads();
+
   int fd_ = -1;
   int peer_ = -1;
-  Socket* socket_ = nullptr;
+  SocketRef socket_;
+  std::uint64_t peer_sent_ = 0;
+
+  std::recursive_mutex mutex_;  // of threads of the test that play the peer
+  Wires* wires_ = nullptr;      // never freed, as ends are the background thread's to free
+  LaneEnd* end_ = nullptr;
+  std::unique_ptr<Lane> far_;
+  bool in_ = false, out_ = false, data_ = false, full_ = false;
+};
+
+// The peer of a connection answers while the test does something else.
+class Answering {
+ public:
+  explicit Answering(Connection& connection);
+  ~Answering();
+
+ private:
+  std::atomic<bool> done_{false};
+  std::thread thread_;
 };
 
 // A pipe with something in it or not.
@@ -134,6 +159,6 @@ long time_of(F&& f) {
       .count();
 }
 
-}  // namespace viaduct::sovia::fake
+}  // namespace viaduct::sovia::ready
 
 #endif

@@ -1,0 +1,70 @@
+#include "sovia/lane/engine.h"
+
+#include <mutex>
+
+#include "sovia/process/lock.h"
+#include "sovia/process/options.h"
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr unsigned kMostAtOnce = 64;  // arrivals of one turn
+
+std::atomic<Nic*> g_nic{nullptr};
+constinit Lock g_turn;                  // of the one that takes in what comes
+std::atomic<std::uint32_t> g_turns{0};
+
+}  // namespace
+
+bool progress() {
+  // Column M of the paper's table 4: who takes in what comes.
+  return options().handling == Handling::kSingle && engine::turn();
+}
+
+namespace engine {
+
+Nic* nic() { return g_nic.load(std::memory_order_acquire); }
+void set_nic(Nic* nic) { g_nic.store(nic, std::memory_order_release); }
+
+bool turn() {
+  Nic* const nic = engine::nic();
+  if (nic == nullptr) return false;
+  g_turns.store(g_turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (!g_turn.try_lock()) return false;
+  const std::scoped_lock guard(std::adopt_lock, g_turn);
+  bool any = false;
+  Nic::Arrival arrival;
+  for (unsigned n = 0; n < kMostAtOnce && nic->next(arrival); ++n) {
+    any = true;
+    static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  }
+  return any;
+}
+
+void take_in(VIP_VI_HANDLE vi) {
+  const std::scoped_lock guard(g_turn);
+  Nic::Arrival arrival;
+  if (Nic::take(vi, arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+}
+
+std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
+
+void lost(Nic& nic) {
+  const std::scoped_lock guard(g_turn);
+  Nic::Arrival arrival;
+  while (nic.next(arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  Nic* expected = &nic;
+  g_nic.compare_exchange_strong(expected, nullptr);
+}
+
+void pause() { g_turn.lock(); }
+bool try_pause() { return g_turn.try_lock(); }
+void go_on() { g_turn.unlock(); }
+
+void after_fork_in_child() {
+  g_nic.store(nullptr);
+  go_on();
+}
+
+}  // namespace engine
+}  // namespace viaduct::sovia

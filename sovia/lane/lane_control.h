@@ -1,0 +1,95 @@
+// The states of a lane's two directions, and the packets without data that change them.
+#ifndef VIADUCT_SOVIA_LANE_LANE_CONTROL_H
+#define VIADUCT_SOVIA_LANE_LANE_CONTROL_H
+
+#include <cstdint>
+
+#include "sovia/lane/lane_send_ring.h"
+
+namespace viaduct::sovia {
+
+class LaneControl : public LaneSendRing {
+ public:
+  enum class State : std::uint8_t { kIdle, kUp, kEnding, kEnded };
+
+  // What has changed, as bits.
+  enum Change : unsigned {
+    kReadable = 1,  // there is more to read, or the end of it
+    kWritable = 2,  // there is room again
+    kState = 4,     // of a direction, or greeted, or broken
+  };
+
+  using LaneSendRing::LaneSendRing;
+
+  // ------------------------------------------------------------------ greeting
+  void greet(const std::uint8_t (&token)[kTokenBytes]);
+  // The peer's greeting has come; until it is trusted, nothing else that comes counts: it may be that
+  // of somebody else on its host.
+  bool has_hello() const { return greeted_; }
+  // Tells the peer, too: only then may it send what must not be lost.
+  void trust();
+  bool may_start() const { return greeted() && peer_trusts_; }
+  // The peer has made sure who this end is.
+  bool peer_trusts() const { return peer_trusts_; }
+  bool greeted() const { return greeted_ && trusted_; }
+  const std::uint8_t* peer_token() const { return peer_token_; }
+  const std::uint8_t* own_token() const { return own_token_; }
+
+  // ------------------------------------------------------------------ states
+  State sending() const { return sending_; }
+  void start(std::uint64_t kernel_bytes);
+  bool closes() const { return finish_closes_; }
+  // After finish(): the peer needs nothing more from this end.
+  bool is_finished() const {
+    return sending_ == State::kEnded && (!leaves_ || receiving_ == State::kEnded);
+  }
+  // The peer has been told, or is about to be, that it may begin.
+  bool trusted() const { return trusted_; }
+  State receiving() const { return trusted_ ? receiving_ : State::kIdle; }
+  // START has come.
+  bool started() const { return started_ && trusted_; }
+  std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
+  // The peer's program has closed.
+  bool peer_closed() const { return peer_closed_ && trusted_; }
+  // The peer asks for the FIN of the sending direction; it is on its way.
+  bool peer_leaves() const { return peer_leaves_; }
+  bool broken() const { return broken_; }
+  // ... and nothing more is to come. Until then it may yet have arrived() what came before a send failed.
+  bool is_cut() const { return cut_; }
+  bool over() const {
+    return cut_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
+  }
+
+  struct Stalls {
+    std::uint64_t credits = 0;   // times that data had to wait for credits
+    std::uint64_t combined = 0;  // sends that were put into a packet with others
+    std::uint64_t packets = 0;   // DATA
+    std::uint64_t acks = 0;      // ACK packets
+  };
+  const Stalls& stalls() const { return stalls_; }
+
+ protected:
+  ~LaneControl() = default;
+  bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
+  void post_pending_control();
+  std::uint32_t take_credits(PacketType type);
+
+  State sending_ = State::kIdle, receiving_ = State::kIdle;
+  bool trusted_ = false, peer_trusts_ = false, wants_trust_ = false;
+  bool has_greeted_ = false, greeted_ = false, started_ = false;
+  bool broken_ = false, cut_ = false;
+  bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false;
+  std::uint8_t peer_token_[kTokenBytes] = {};
+  std::uint8_t own_token_[kTokenBytes] = {};
+  std::uint64_t peer_kernel_bytes_ = 0;
+  static constexpr std::uint64_t kNotPosted = ~std::uint64_t{0};
+  std::uint64_t start_at_ = kNotPosted, fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted;
+  // control packets that wait for a place, or FIN for the data before it
+  bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;
+  std::uint32_t owed_ = 0;  // credits that the peer has not been given back
+  Stalls stalls_;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

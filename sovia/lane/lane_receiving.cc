@@ -1,0 +1,174 @@
+#include "sovia/lane/lane_receiving.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sovia/lane/lane_pieces.h"
+#include "sovia/process/counters.h"
+
+namespace viaduct::sovia {
+namespace {
+
+// A window of larger ones is as much as TCP holds for a program at first.
+constexpr std::uint32_t kSmallPacket = 4096;
+
+}  // namespace
+
+LaneReceiving::LaneReceiving(Wire& wire, const LaneOptions& options)
+    : LaneControl(wire, options),
+      most_spent_(std::min(kMostSpent, options_.window - options_.ack_threshold + 1)),
+      arrivals_(options_.window) {}
+
+void LaneReceiving::give_back(std::uint32_t place) {
+  if (!broken_ && !wire_.post_receive(place)) broken_ = true;
+}
+
+// A DATA packet has been consumed: its place may take another, a little later, as most programs
+// answer what they have read.
+void LaneReceiving::consumed(std::uint32_t place) {
+  spent_[spent_count_++] = place;
+  if (spent_count_ == most_spent_) give_spent_back();
+}
+
+void LaneReceiving::give_spent_back() {
+  if (spent_count_ == 0) return;
+  for (std::uint32_t i = 0; i < spent_count_; ++i) give_back(spent_[i]);
+  owed_ += spent_count_;
+  spent_count_ = 0;
+  if (owed_ >= options_.ack_threshold) post_pending_control();
+}
+
+std::size_t LaneReceiving::read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek) {
+  faulted_ = false;
+  std::size_t aside = 0;    // taken of what was set aside
+  std::size_t arrival = 0;  // peek: which one comes next
+  std::uint32_t at = arrivals_.empty() ? 0 : arrivals_.front().at;
+  const std::size_t taken = over_pieces(pieces, count, skip, [&](std::byte* to, std::size_t bytes) {
+    std::size_t left = bytes;
+    if (aside != aside_.size()) {
+      const std::size_t here = std::min(left, aside_.size() - aside);
+      if (!options_.copy(to, aside_.data() + aside, here)) {
+        faulted_ = true;
+        return bytes - left;
+      }
+      to += here;
+      left -= here;
+      aside += here;
+    }
+    while (left != 0 && arrival < arrivals_.size()) {
+      const Arrival from = arrivals_[arrival];
+      const std::size_t here = std::min<std::size_t>(left, from.bytes - at);
+      if (!options_.copy(to, wire_.received(from.place) + at, here)) {
+        faulted_ = true;
+        break;
+      }
+      to += here;
+      left -= here;
+      at += static_cast<std::uint32_t>(here);
+      if (at != from.bytes) break;
+      at = 0;
+      if (peek) {
+        ++arrival;
+      } else {
+        arrivals_.pop_front();
+        consumed(from.place);
+      }
+    }
+    return bytes - left;
+  });
+  if (peek) return taken;
+  aside_.drop(aside);
+  if (!arrivals_.empty()) arrivals_.front().at = at;
+  unread_ -= taken;
+  return taken;
+}
+
+std::size_t LaneReceiving::discard(std::size_t bytes) {
+  std::size_t dropped = std::min(bytes, aside_.size());
+  aside_.drop(dropped);
+  while (dropped != bytes && !arrivals_.empty()) {
+    Arrival& from = arrivals_.front();
+    const std::size_t here = std::min<std::size_t>(bytes - dropped, from.bytes - from.at);
+    from.at += static_cast<std::uint32_t>(here);
+    dropped += here;
+    if (from.at != from.bytes) break;
+    const std::uint32_t place = from.place;
+    arrivals_.pop_front();
+    consumed(place);
+  }
+  unread_ -= dropped;
+  return dropped;
+}
+
+bool LaneReceiving::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+  if (direct_ != Direct::kNone || broken_ || deaf_ || receiving() != State::kUp || unread_ != 0 ||
+      leaves_ || peer_leaves_ || !wire_.redirect(to, bytes, memory)) {
+    return false;
+  }
+  direct_ = Direct::kOpen;
+  return true;
+}
+
+// Nothing goes to the reader's memory any more. Whether the next packet to arrive lies there.
+bool LaneReceiving::close_direct() {
+  if (direct_ == Direct::kOpen) direct_ = wire_.unredirect() ? Direct::kComing : Direct::kNone;
+  return direct_ == Direct::kComing;
+}
+
+bool LaneReceiving::end_direct(std::uint32_t& bytes) {
+  bytes = 0;
+  if (close_direct() && !cut_) return false;
+  if (direct_ == Direct::kThere) bytes = direct_bytes_;
+  direct_ = Direct::kNone;
+  return true;
+}
+
+void LaneReceiving::set_aside() {
+  while (!arrivals_.empty() && aside_.size() < kMostAside) {
+    const Arrival from = arrivals_.front();
+    if (!aside_.append(wire_.received(from.place) + from.at, from.bytes - from.at)) return;
+    arrivals_.pop_front();
+    consumed(from.place);
+  }
+}
+
+void LaneReceiving::deafen() {
+  deaf_ = true;
+  discard(unread_);
+}
+
+// A program may wait until more small packets have come than the window has places, as TCP's buffer is told
+// in bytes.
+bool LaneReceiving::join_last(std::uint32_t place, std::uint32_t bytes) {
+  // Half of those that may be kept without the peer waiting for an ACK.
+  const std::uint32_t crowd = (options_.window - options_.ack_threshold) / 2;
+  if (bytes > kSmallPacket || arrivals_.empty() || arrivals_.size() < crowd) return false;
+  Arrival& last = arrivals_[arrivals_.size() - 1];
+  if (last.bytes + bytes > kChunkBytes) return false;
+  std::memcpy(wire_.received(last.place) + last.bytes, wire_.received(place), bytes);
+  last.bytes += bytes;
+  consumed(place);
+  return true;
+}
+
+unsigned LaneReceiving::take_data(std::uint32_t place, std::uint32_t bytes, bool direct) {
+  last_packet_ = bytes;
+  received_ += bytes;
+  counters::add(Counter::kDataReceived);
+  if (deaf_) {
+    consumed(place);
+    return 0;
+  }
+  if (direct) {
+    direct_ = Direct::kThere;
+    direct_bytes_ = bytes;
+    consumed(place);
+    return kReadable;
+  }
+  if (!join_last(place, bytes)) arrivals_.push_back({place, 0, bytes});
+  unread_ += bytes;
+  if (leaves_ || peer_leaves_) set_aside();
+  return kReadable;
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,77 @@
+// What has come over a lane and is yet to be read, and the credits that reading it gives back.
+#ifndef VIADUCT_SOVIA_LANE_LANE_RECEIVING_H
+#define VIADUCT_SOVIA_LANE_LANE_RECEIVING_H
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sovia/lane/lane_control.h"
+#include "sovia/lane/spill.h"
+
+namespace viaduct::sovia {
+
+class LaneReceiving : public LaneControl {
+ public:
+  LaneReceiving(Wire& wire, const LaneOptions& options);
+
+  std::size_t unread() const { return unread_; }
+  // Takes bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
+  std::size_t read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek);
+  // Bytes are taken and dropped.
+  std::size_t discard(std::size_t bytes);
+  // Moves what is unread to memory of the lane's own, so that the peer can go on sending. What is
+  // more than kMostAside stays where it is.
+  static constexpr std::size_t kMostAside = 64 * 1024 * 1024;
+  void set_aside();
+  // The program will not read any more: what comes is dropped.
+  void deafen();
+  // A reader that waits has the next packet written to its own memory. Nothing may be unread, and
+  // nothing taken off the wire that arrived() has not been told of. False: it comes as always. When
+  // this was true, end_direct() has to follow, until it is true; before that the memory must stay.
+  bool begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory);
+  bool direct_is_there() const { return direct_ == Direct::kThere; }
+  // `bytes`: so many have come there; 0: none, read() has them all. False: something has that
+  // arrived() is yet to be told of.
+  bool end_direct(std::uint32_t& bytes);
+  // Bytes of the last DATA packet.
+  std::uint32_t last_packet() const { return last_packet_; }
+  std::uint64_t bytes_received() const { return received_; }
+
+ protected:
+  ~LaneReceiving() = default;
+  struct Arrival {
+    std::uint32_t place, at, bytes;
+  };
+  // Memory of a reader's: open to the next packet, with one in it that is yet to arrive(), with one
+  // in it.
+  enum class Direct : std::uint8_t { kNone, kOpen, kComing, kThere };
+
+  void consumed(std::uint32_t place);
+  void give_back(std::uint32_t place);
+  void give_spent_back();
+  unsigned take_data(std::uint32_t place, std::uint32_t bytes, bool direct);
+  bool join_last(std::uint32_t place, std::uint32_t bytes);
+  bool close_direct();
+  // Whether the peer has a credit for one packet more.
+  bool has_place() const { return arrivals_.size() + spent_count_ + owed_ < options_.window; }
+
+  static constexpr std::uint32_t kMostSpent = 4;
+  const std::uint32_t most_spent_;  // so few that the peer has a credit left beside what it is owed
+  bool deaf_ = false;
+
+  // What was set aside comes first. arrivals_.size() + spent_count_ + owed_ <= options_.window.
+  std::uint64_t received_ = 0;
+  Aside aside_;
+  Ring<Arrival> arrivals_;
+  std::size_t unread_ = 0;
+  std::uint32_t spent_[kMostSpent];  // places that are yet to be given back
+  std::uint32_t spent_count_ = 0;
+  Direct direct_ = Direct::kNone;
+  std::uint32_t direct_bytes_ = 0, last_packet_ = 0;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

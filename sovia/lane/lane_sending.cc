@@ -1,0 +1,158 @@
+#include "sovia/lane/lane_sending.h"
+
+#include <algorithm>
+
+#include "sovia/lane/lane_pieces.h"
+#include "sovia/process/counters.h"
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr std::uint32_t kJoinsPerReap = 16;
+
+}  // namespace
+
+bool LaneSending::has_room() {
+  if (is_full()) reap();
+  if (!is_full() || (filled_ != posted_ && bytes_at(filled_ - 1) < kChunkBytes)) return true;
+  lack_ = true;
+  return false;
+}
+
+std::size_t LaneSending::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
+  if (sending_ != State::kUp || broken_) return 0;
+  faulted_ = false;
+  // What has completed matters to who combines; who adds little to what waits already need not ask
+  // each time.
+  const bool joins = filled_ != posted_;
+  const bool combines = options_.combine && combine;
+  if (combines && (!joins || ++joined_ % kJoinsPerReap == 0)) reap();
+  const std::size_t taken =
+      over_pieces(pieces, count, skip, [&](const std::byte* from, std::size_t bytes) {
+        std::size_t left = bytes;
+        while (left != 0) {
+          if (filled_ == posted_ || bytes_at(filled_ - 1) == kChunkBytes) {
+            pump(false);
+            if (is_full()) reap();
+            if (is_full()) {
+              lack_ = true;
+              break;
+            }
+            chunk_memory_[place(filled_)] = nullptr;
+            bytes_at(filled_++) = 0;
+          }
+          std::uint32_t& last = bytes_at(filled_ - 1);
+          const std::size_t here = std::min<std::size_t>(left, kChunkBytes - last);
+          if (!options_.copy(wire_.data_chunk(place(filled_ - 1)) + last, from, here)) {
+            faulted_ = true;
+            if (last == 0) --filled_;
+            break;
+          }
+          last += static_cast<std::uint32_t>(here);
+          from += here;
+          left -= here;
+        }
+        return bytes - left;
+      });
+  if (joins && taken != 0) {
+    ++stalls_.combined;
+    counters::add(Counter::kCombined);
+  }
+  // As Nagle has it: small data waits while something is on its way.
+  const bool small = combines && taken <= kSmallBytes;
+  pump(!(small && posted_ != done_));
+  // Now that the peer need not wait for it.
+  give_spent_back();
+  if (!joins && !combines) reap();
+  return taken;
+}
+
+bool LaneSending::write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                        std::uint64_t& ticket) {
+  if (sending_ != State::kUp || broken_) return false;
+  pump(true);
+  reap();
+  if (filled_ != posted_ || credits_ == 0 || is_full()) return false;
+  if (!wire_.post_memory(place(filled_), data, bytes, memory,
+                         immediate(PacketType::kData, take_credits(PacketType::kData)))) {
+    broken_ = true;
+    return false;
+  }
+  counters::add(Counter::kDataSent);
+  counters::add(Counter::kDataRegistered);
+  bytes_at(filled_) = bytes;
+  chunk_memory_[place(filled_)] = data;
+  ticket = filled_++;
+  ++posted_;
+  --credits_;
+  ++stalls_.packets;
+  order_.push_back(Posted::kData);
+  return true;
+}
+
+// Posts what is filled, as far as credits go. push: the last chunk too, however little is in it.
+void LaneSending::pump(bool push) {
+  while (posted_ != filled_ && !broken_) {
+    const std::uint32_t bytes = bytes_at(posted_);
+    if (posted_ + 1 == filled_ && bytes < kChunkBytes && (!push || corked_)) break;
+    if (credits_ == 0) {
+      if (!stalled_) {
+        ++stalls_.credits;
+        counters::add(Counter::kCreditStalls);
+      }
+      stalled_ = true;
+      break;
+    }
+    if (!wire_.post_data(place(posted_), bytes,
+                         immediate(PacketType::kData, take_credits(PacketType::kData)))) {
+      broken_ = true;
+      break;
+    }
+    counters::add(Counter::kDataSent);
+    stalled_ = false;
+    --credits_;
+    ++posted_;
+    ++stalls_.packets;
+    order_.push_back(Posted::kData);
+  }
+  holds_ = posted_ != filled_ && credits_ != 0 && !broken_;
+  post_pending_control();
+}
+
+void LaneSending::push() {
+  const bool corked = std::exchange(corked_, false);
+  flush();
+  corked_ = corked;
+}
+
+bool LaneSending::flush() {
+  if (posted_ != filled_) pump(true);
+  return posted_ != filled_;
+}
+
+bool LaneSending::wants_turn() const {
+  if (broken_ || !has_greeted_) return false;
+  return holds_ || wants_trust_ || wants_leave_ || wants_fin_ack_ ||
+         (wants_finish_ && posted_ == filled_) || owed_ >= options_.ack_threshold;
+}
+
+void LaneSending::finish(bool closes) {
+  // The FIN that has gone could not say so.
+  const bool late = closes && !finish_closes_ && sending_ >= State::kEnding && !wants_finish_;
+  if (closes) finish_closes_ = true;
+  if (late) return ask_to_leave();
+  if (sending_ == State::kEnding || sending_ == State::kEnded) return;
+  sending_ = State::kEnding;
+  wants_finish_ = true;
+  corked_ = false;
+  pump(true);
+}
+
+void LaneSending::ask_to_leave() {
+  if (leaves_ || over()) return;
+  leaves_ = wants_leave_ = true;
+  set_aside();
+  post_pending_control();
+}
+
+}  // namespace viaduct::sovia

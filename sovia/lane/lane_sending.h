@@ -1,0 +1,63 @@
+// What is sent over a lane: it waits for credits, and small data for more.
+#ifndef VIADUCT_SOVIA_LANE_LANE_SENDING_H
+#define VIADUCT_SOVIA_LANE_LANE_SENDING_H
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "sovia/lane/lane_receiving.h"
+
+namespace viaduct::sovia {
+
+class LaneSending : public LaneReceiving {
+ public:
+  using LaneReceiving::LaneReceiving;
+
+  // Copies as much as there is room for and sends what may go. `combine`: small data may wait for
+  // more, or for what is on its way. Bytes taken.
+  std::size_t write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine);
+  // Sends a packet from the program's own memory, at most kChunkBytes. False: not now. `ticket`
+  // tells when it has completed.
+  bool write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                    std::uint64_t& ticket);
+  // Whether write() would take something.
+  bool has_room();
+  // Whether somebody has found no room since this was asked last.
+  bool take_lack() { return std::exchange(lack_, false); }
+  // While it is corked, a packet that is not full waits for more, whoever asks, but for push().
+  void cork(bool on) { corked_ = on; }
+  bool is_corked() const { return corked_; }
+  void push();
+  // Sends what has waited for more. True if something is left, for which there is no credit.
+  bool flush();
+  // Whether small data waits for more.
+  bool holds() const { return holds_; }
+  // Whether something waits for sends to complete: turn() is to be called again although nothing
+  // may come.
+  bool wants_turn() const;
+  // FIN after all that was written. Calling it again may only add that the program closes: if FIN has
+  // gone, the peer is asked to leave. A peer that still took the lane for open would write Resume to the
+  // kernel when it ends, which answers that with a reset: bytes on their way there would be lost.
+  void finish(bool closes);
+  // Even if the peer has sent its FIN: what has no credit reaches a peer that sets it aside.
+  void ask_to_leave();
+
+ protected:
+  ~LaneSending() = default;
+  void pump(bool push);
+
+  std::uint32_t peer_window_ = 0, credits_ = 0;  // credits_ <= peer_window_
+  bool holds_ = false, corked_ = false;
+
+ private:
+  bool lack_ = false;
+  bool stalled_ = false;
+  std::uint32_t joined_ = 0;  // writes
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,53 @@
+#include "sovia/lane/watchers.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr std::size_t kLocks = 32;
+constinit std::array<std::mutex, kLocks> g_locks{};
+
+}  // namespace
+
+std::mutex& Watched::lock() const {
+  return g_locks[reinterpret_cast<std::uintptr_t>(this) / 64 % kLocks];
+}
+
+void Watched::add(Watcher& watcher) {
+  const std::lock_guard guard(lock());
+  watcher.next_watcher = first_.load();
+  first_.store(&watcher);
+}
+
+void Watched::remove(Watcher& watcher) {
+  const std::lock_guard guard(lock());
+  Watcher* first = first_.load();
+  if (first == &watcher) {
+    first_.store(watcher.next_watcher);
+    return;
+  }
+  while (first->next_watcher != &watcher) first = first->next_watcher;
+  first->next_watcher = watcher.next_watcher;
+}
+
+void Watched::tell_all(short what) {
+  for_each_watcher([what](Watcher& watcher) { watcher.changed(what); });
+}
+
+bool Watched::try_lock_for_fork() {
+  for (std::size_t i = 0; i < kLocks; ++i) {
+    if (g_locks[i].try_lock()) continue;
+    while (i-- > 0) g_locks[i].unlock();
+    return false;
+  }
+  return true;
+}
+
+void Watched::unlock_after_fork() {
+  for (std::mutex& lock : g_locks) lock.unlock();
+}
+
+}  // namespace viaduct::sovia

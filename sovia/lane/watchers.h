@@ -1,0 +1,58 @@
+// Who is told of changes without waiting for them: epoll sets, of sockets.
+#ifndef VIADUCT_SOVIA_LANE_WATCHERS_H
+#define VIADUCT_SOVIA_LANE_WATCHERS_H
+
+#include <atomic>
+#include <mutex>
+
+namespace viaduct::sovia {
+
+// More bits than needed do no harm but to make events that edge-triggered programs take for news.
+//     POLLIN      something to read came: data, the end
+//     POLLOUT     there is room again where there was none
+//     kAnyChange  a route went up or down, or concerned() has another value now
+inline constexpr short kAnyChange = -1;
+
+class Watcher {
+ public:
+  Watcher() = default;
+  Watcher(const Watcher&) = delete;
+  // With the lock of the source's watchers, and no lock of a socket held.
+  virtual void changed(short what) = 0;
+
+  Watcher* next_watcher = nullptr;  // under that lock
+
+ protected:
+  ~Watcher() = default;
+};
+
+// What they watch, and what threads wait for (waiting.h). All sources share a few locks.
+class Watched {
+ public:
+  void add(Watcher& watcher);
+  void remove(Watcher& watcher);
+  // To be called by whoever changed it, before those who wait are woken. A load if nobody watches.
+  void tell(short what) {
+    if (first_.load() != nullptr) tell_all(what);
+  }
+  // Calls visit(watcher) for each, under the lock.
+  template <class Visit>
+  void for_each_watcher(Visit&& visit) const {
+    if (first_.load() == nullptr) return;
+    const std::lock_guard guard(lock());
+    for (Watcher* w = first_.load(); w != nullptr; w = w->next_watcher) visit(*w);
+  }
+
+  static bool try_lock_for_fork();
+  static void unlock_after_fork();
+
+ private:
+  void tell_all(short what);
+  std::mutex& lock() const;
+
+  std::atomic<Watcher*> first_{nullptr};
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,34 @@
+// The registrations of an EpollSet whose lane may have something to say, the oldest first.
+#ifndef VIADUCT_SOVIA_POLL_READY_LIST_H
+#define VIADUCT_SOVIA_POLL_READY_LIST_H
+
+#include <atomic>
+#include <mutex>
+
+#include "sovia/poll/epoll_registration.h"
+
+namespace viaduct::sovia {
+
+class ReadyList {
+ public:
+  int size() const { return size_.load(); }
+  // `pending`: what has changed. False if it is on the list already.
+  bool add(Registration& r, short pending);
+  // nullptr: it is empty.
+  Registration* pop(short& pending);
+  void remove(Registration& r);
+
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  void unlink(Registration& r);
+
+  std::atomic<int> size_{0};
+  std::mutex mutex_;  // for what follows
+  Registration* first_ = nullptr;
+  Registration* last_ = nullptr;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,48 @@
+// The registrations of an EpollSet, by descriptor and by the token that the kernel has for them.
+#ifndef VIADUCT_SOVIA_POLL_REGISTRATION_TABLE_H
+#define VIADUCT_SOVIA_POLL_REGISTRATION_TABLE_H
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "sovia/poll/epoll_registration.h"
+
+namespace viaduct::sovia {
+
+class RegistrationTable {
+ public:
+  Registration* find(int fd) const;
+  Registration* any() const;  // nullptr: there is none
+  Registration& make(int fd);
+  void erase(Registration& r);
+  // Calls visit(registration) until it returns true.
+  template <class Visit>
+  bool any_of(Visit&& visit) const {
+    for (const auto& [fd, r] : by_fd_) {
+      if (visit(*r)) return true;
+    }
+    return false;
+  }
+
+  static std::uint64_t token(const Registration& r);
+  static std::uint64_t bell_token();
+  static bool looks_like_token(std::uint64_t data);
+  // Whose event this is, by its data. kToken: ours, and of a registration if that is still there.
+  enum class Sender { kProgram, kBell, kToken };
+  Sender sender_of(std::uint64_t data, Registration*& r) const;
+
+ private:
+  std::unordered_map<int, std::unique_ptr<Registration>> by_fd_;
+  struct Slot {
+    Registration* registration = nullptr;
+    std::uint32_t generation = 0;
+  };
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_slots_;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

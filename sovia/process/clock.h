@@ -1,0 +1,23 @@
+// The time, and until when a call waits.
+#ifndef VIADUCT_SOVIA_PROCESS_CLOCK_H
+#define VIADUCT_SOVIA_PROCESS_CLOCK_H
+
+#include <time.h>
+
+#include <cstdint>
+
+namespace viaduct::sovia {
+
+inline constexpr std::uint64_t kNever = ~0ull;
+
+// CLOCK_MONOTONIC in ns.
+std::uint64_t now_ns();
+// timeout_ms as poll has it: negative is never.
+std::uint64_t deadline_in_ms(long timeout_ms);
+std::uint64_t deadline_in(const timespec* timeout);  // nullptr: never
+// The time that is left before a deadline other than kNever.
+timespec until(std::uint64_t deadline);
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,93 @@
+// What sockets ask of the background thread (background/background.h). All functions may be called by any
+// thread. The thread is made at the first request.
+#ifndef VIADUCT_SOVIA_SOCKET_BACKGROUND_REQUESTS_H
+#define VIADUCT_SOVIA_SOCKET_BACKGROUND_REQUESTS_H
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "sovia/lane/tcp_route.h"
+#include "sovia/process/clock.h"
+#include "sovia/process/reason.h"
+#include "sovia/socket/socket_ref.h"
+
+namespace viaduct::sovia {
+
+class SocketRoute;
+
+// What the thread and those who ask know of a lane's end.
+struct BackgroundLane {
+  enum class Stage : std::uint8_t { kAsking, kGreeting, kOpen };
+
+  explicit BackgroundLane(SocketRoute& of) : route(of) {}
+
+  SocketRoute& route;
+  std::atomic<Stage> stage{Stage::kAsking};
+  std::atomic<bool> cancelled{false};  // before it was open
+  std::atomic<bool> queued{false};     // to be looked at
+  BackgroundLane* next_queued = nullptr;
+  std::atomic<bool> holding{false};    // small data may have to be sent later
+};
+
+namespace background {
+
+// A connection that will have no lane itself, but tells that one may soon be wanted: opens the NIC,
+// which takes some time.
+void prepare(int fd);
+
+// Opens a lane for the socket if it can, at any time from now on (Socket::lane_opened,
+// Socket::lane_refused). Another reason than kNone: there will be none.
+Reason ask(SocketRoute& socket, int fd);
+// Takes that back. When it returns, no lane will come of it; false: it is there already.
+bool cancel(const SocketRoute& socket);
+
+// The lane has changed in a way that may be the thread's business.
+void look_at(BackgroundLane& lane);
+// The socket's lane has broken, and what is left to be done is the thread's.
+// `fd`: a copy of its descriptor that is the library's, or -1.
+void watch_fall(SocketRoute& socket, int fd);
+// The lane wants a turn after a moment: small data waits on it.
+void flush_later(BackgroundLane& lane);
+
+// ------------------------------------------------------------------ for the thread
+struct Task {
+  SocketRef socket;  // that wants a lane; none: the NIC is to be opened, as one may soon be wanted
+  const SocketRoute* route = nullptr;  // the same
+  Flow flow;
+  int fd = -1;
+  bool flow_known;
+  std::uint16_t port;  // of the listening side, as far as this end knows
+};
+
+// A socket whose lane has broken, as long as its streams are on their way to the kernel.
+struct Falling {
+  SocketRef socket;
+  int fd;  // the library's own copy; -1: none could be had so far
+  short wanted = 0;
+};
+
+// Never destroyed: the thread runs until the process is gone.
+struct Requests {
+  std::mutex lock;
+  bool (*start)() = nullptr;  // makes the thread if there is none, under the lock
+  std::vector<Task> tasks;
+  const SocketRoute* at_work = nullptr;  // the socket whose task is being done
+  bool cancelled = false;           // ... and is not wanted any more
+  BackgroundLane* queue = nullptr;  // to be looked at, linked by next_queued
+  std::vector<BackgroundLane*> lanes;  // that there are
+  std::vector<Falling> fallen;
+
+  std::atomic<int> poke{-1};
+  std::atomic<bool> idle{false};  // the thread sleeps, so it must be poked
+  std::atomic<std::uint64_t> flush_at{kNever};
+};
+Requests& requests();
+
+void poke();
+
+}  // namespace background
+}  // namespace viaduct::sovia
+
+#endif

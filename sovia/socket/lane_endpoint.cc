@@ -1,0 +1,47 @@
+#include "sovia/socket/lane_endpoint.h"
+
+#include <poll.h>
+
+#include <mutex>
+
+#include "sovia/socket/socket_route.h"
+
+namespace viaduct::sovia {
+
+void LaneEnd::arrived(const Nic::Arrival& arrival) {
+  unsigned changes;
+  bool news;  // that there is room
+  {
+    const std::scoped_lock guard(lane.lock());
+    changes = arrival.lost ? lane.cut()
+                           : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
+    if (lane.wants_turn()) background::flush_later(*this);
+    route.note_unread(lane.unread());
+    news = (changes & Lane::kWritable) != 0 && lane.take_lack();
+  }
+  if ((changes & Lane::kState) != 0) {
+    // A direction that was coming down has come down: a thread may wait for just that.
+    route.routes_changed();
+    background::look_at(*this);
+  }
+  if (changes == 0) return;
+  short what = kAnyChange;
+  if ((changes & Lane::kState) == 0) {
+    what = 0;
+    if ((changes & Lane::kReadable) != 0) what |= POLLIN;
+    if (news) what |= POLLOUT;
+  }
+  route.changed(what);
+}
+
+void LaneEnd::give_up() {
+  engine::pause();
+  wire.disconnect();
+  Nic::Arrival arrival;
+  while (wire.take(arrival)) arrived(arrival);
+  engine::go_on();
+  const std::scoped_lock guard(lane.lock());
+  lane.cut();
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,52 @@
+// The beginning and the end of a socket's lanes.
+#ifndef VIADUCT_SOVIA_SOCKET_SOCKET_LANE_H
+#define VIADUCT_SOVIA_SOCKET_SOCKET_LANE_H
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "sovia/socket/socket_share.h"
+
+namespace viaduct::sovia {
+
+class SocketLane : public SocketShare {
+ public:
+  // ------------------------------------------------------------------ for the background thread
+  // The lane is open: sends may go up. False if the socket does not want it any more.
+  bool lane_opened(LaneEnd& end);
+  // The peer may begin with the lane from now on. `fd`: the descriptor that the lane was asked for by.
+  void trust_lane(LaneEnd& end, int fd);
+  // No lane; how many calls later it is worth trying again is the socket's to say.
+  void lane_refused(Reason why);
+  // The lane is over; takes it from the socket, for good. False while there is something to read.
+  bool lane_over(LaneEnd& end);
+  // When the process ends: FIN to the peer. Nobody calls any more.
+  void finish_lane();
+  // Which lane of this connection the next one is.
+  std::uint32_t lane_number();
+
+  // The sending direction may not use the lane from now on although it could.
+  void forbid(Reason why);
+  void listens();  // so it has no data, and the kernel alone knows all about it
+
+ protected:
+  ~SocketLane() = default;
+  void moved(int fd, ssize_t bytes);
+  // Whether no lane is to be had for some time.
+  bool was_refused() const { return calls_needed_ != 0; }
+
+  // Calls of receive_undisturbed(); increased with in_ locked. A handler that left one by longjmp leaves
+  // this behind: such a connection stays with the kernel.
+  std::atomic<int> undisturbed_{0};
+
+ private:
+  void put_off_lane();
+
+  std::uint32_t calls_needed_ = 0;  // 0: the option's
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,58 @@
+// What a program has asked of a socket by options and flags, as far as it is known: the kernel need not be
+// asked each time.
+#ifndef VIADUCT_SOVIA_SOCKET_SOCKET_MODES_H
+#define VIADUCT_SOVIA_SOCKET_SOCKET_MODES_H
+
+#include <atomic>
+#include <cstdint>
+
+namespace viaduct::sovia {
+
+// Control data that the program has asked for by options, as bits.
+inline constexpr unsigned kControlUnread = 1;  // TCP_INQ
+inline constexpr unsigned kControlTime = 2;    // SO_TIMESTAMP
+inline constexpr unsigned kControlTimeNs = 4;  // SO_TIMESTAMPNS
+
+class SocketModes {
+ public:
+  // This process has just made it: what accept() takes over from a listener is to be looked up.
+  void made(bool nonblocking, bool accepted);
+  void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
+  // A time limit was set; `not_at_all`: calls are not to wait.
+  void set_waits_not(bool receiving, bool not_at_all);
+  void want_control(unsigned bit, bool on);
+  unsigned control_wanted() const { return control_wanted_.load(std::memory_order_relaxed); }
+
+ protected:
+  bool blocks(int fd, int flags);
+  // When a call that begins now is to end; `option`: SO_RCVTIMEO or SO_SNDTIMEO. Whether it is a time limit.
+  std::uint64_t look_up_deadline(int fd, int option, bool& limited);
+  bool is_nonblocking() const { return (modes_.load(std::memory_order_relaxed) & kNonblocking) != 0; }
+  // Other processes have the socket too, and may change its modes.
+  void trust_nothing() { shared_.store(true); }
+  int look_up_combining(int fd);
+
+  enum Combining : int { kNotKnown = -1, kAtOnce, kSmall, kCorked };
+  std::atomic<int> combines_{kNotKnown};
+
+ private:
+  // What was looked up before a change is not taken for what is after it.
+  enum Mode : std::uint32_t {
+    kBlocking = 1,
+    kNonblocking = 2,
+    kNoReceiveLimit = 4,
+    kNoSendLimit = 8,
+    kReceivesAtOnce = 16,  // set by the program, and kept
+    kSendsAtOnce = 32,
+    kModeVersion = 64,  // one of it
+  };
+  void learn(std::uint32_t before, std::uint32_t mode);
+
+  std::atomic<std::uint32_t> modes_{0};
+  std::atomic<bool> shared_{false};
+  std::atomic<unsigned> control_wanted_{0};
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,57 @@
+#include "sovia/socket/socket_route.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "sovia/lane/lane.h"
+#include "sovia/lane/waiting.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/options.h"
+
+namespace viaduct::sovia {
+
+void SocketRoute::set_receiving(Phase phase) {
+  receiving_ = phase;
+  routes_changed();
+}
+
+void SocketRoute::set_sending(Phase phase) {
+  sending_ = phase;
+  routes_changed();
+}
+
+void SocketRoute::changed(short what) {
+  stir();
+  tell(what);
+  waiting::wake(*this);
+}
+
+void SocketRoute::settle_receiving(Lane& lane) {
+  if (receiving_ != Phase::kKernel || !lane.started()) return;
+  kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
+  set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
+  SOVIA_LOG("receiving goes up to the lane after %llu more bytes",
+            static_cast<unsigned long long>(kernel_left_));
+}
+
+// Both ends lose the connection: bytes of it may be lost. In and out locked.
+void SocketRoute::reset(int fd) {
+  if (reset_.exchange(true)) return;
+  counters::fell(Reason::kLost);
+  counters::add(Counter::kLanesCut);
+  SOVIA_LOG("%d: the lane is lost, the connection is reset", fd);
+  sockaddr unspecified{};
+  unspecified.sa_family = AF_UNSPEC;
+  const int error = errno;
+  kernel::connect(fd, &unspecified, sizeof unspecified);
+  errno = error;
+}
+
+SocketRoute::Attempt SocketRoute::fail_reset(Attempt once_told) {
+  if (reset_told_.exchange(true)) return once_told;
+  errno = ECONNRESET;
+  return Attempt::kFailed;
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,60 @@
+// Sockets that other processes get: by fork, exec or a message.
+#ifndef VIADUCT_SOVIA_SOCKET_SOCKET_SHARE_H
+#define VIADUCT_SOVIA_SOCKET_SOCKET_SHARE_H
+
+#include <atomic>
+#include <cstdint>
+
+#include "sovia/process/reason.h"
+#include "sovia/socket/socket_fallback.h"
+
+namespace viaduct::sovia {
+
+struct Holders;
+
+class SocketShare : public SocketFallback {
+ public:
+  // Before fork, lane left: unread data of the lane moves to memory that parent and child share, and
+  // the socket counts one more process that holds it. Undone by fork_failed().
+  void share(int fd);
+  void fork_failed();
+  // In the child, for every socket: no thread is inside any more.
+  void after_fork_in_child();
+
+  // Lane left. What is unread and comes before anything that the kernel has is the socket's own.
+  void gather(int fd);
+  // Another program or process is about to get the descriptor. Lane left. The file of what is unread
+  // and comes before anything that the kernel has; -1: there is none.
+  int bequeath(int fd);
+  // This process has got it so: no lane, and `residue` is read first.
+  void inherit(Residue* residue, Reason why);
+  // The same, but what was unread has been lost.
+  void inherit_loss(int fd);
+  // This process does not hold it any more from now on: it ends, or another program takes over that
+  // does not get it. More than once does no harm. Undone by stay().
+  void depart();
+  void stay();
+
+  // A child that is spawned gets it, whether it closes on exec or not.
+  void will_be_passed() { passed_.store(true); }
+  bool passed() const { return passed_.load(); }
+
+ protected:
+  ~SocketShare() = default;
+  void gather_unread(int fd);
+
+  Holders* holders_ = nullptr;  // as lane_
+  std::atomic<bool> for_good_{false};
+  std::atomic<Reason> reason_{Reason::kShort};
+  std::atomic<std::uint32_t> lane_number_{0};
+  std::atomic<std::uint32_t> calls_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+
+ private:
+  bool departed_ = false;
+  std::atomic<bool> passed_{false};
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,312 @@
+#include "tests/unit/sovia/laned_connection.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "sovia/poll/epoll_set.h"
+#include "sovia/process/libc.h"
+#include "sovia/socket/table.h"
+#include "sovia/sovia.h"
+
+namespace viaduct::sovia::ready {
+
+Calls calls;
+
+namespace {
+
+decltype(kernel::poll) real_poll;
+decltype(kernel::ppoll) real_ppoll;
+decltype(kernel::epoll_wait) real_epoll_wait;
+decltype(kernel::epoll_pwait) real_epoll_pwait;
+decltype(kernel::epoll_ctl) real_epoll_ctl;
+
+struct Prepare {
+  Prepare() {
+    kernel::prepare();
+    real_poll = kernel::poll;
+    real_ppoll = kernel::ppoll;
+    real_epoll_wait = kernel::epoll_wait;
+    real_epoll_pwait = kernel::epoll_pwait;
+    real_epoll_ctl = kernel::epoll_ctl;
+    kernel::poll = [](pollfd* fds, nfds_t count, int timeout) {
+      ++calls.poll;
+      return real_poll(fds, count, timeout);
+    };
+    kernel::ppoll = [](pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+      ++calls.poll;
+      return real_ppoll(fds, count, timeout, mask);
+    };
+    kernel::epoll_wait = [](int epfd, epoll_event* events, int most, int timeout) {
+      ++calls.epoll_wait;
+      return real_epoll_wait(epfd, events, most, timeout);
+    };
+    kernel::epoll_pwait = [](int epfd, epoll_event* events, int most, int timeout,
+                             const sigset_t* mask) {
+      ++calls.epoll_wait;
+      return real_epoll_pwait(epfd, events, most, timeout, mask);
+    };
+    kernel::epoll_ctl = [](int epfd, int op, int fd, epoll_event* event) noexcept {
+      ++calls.epoll_ctl;
+      return real_epoll_ctl(epfd, op, fd, event);
+    };
+  }
+} prepare;
+
+// A socket asks for a lane when enough has gone over it, and not for a peer on this host.
+struct Asking : SocketLane {
+  static void ask(Socket& socket) { socket.*(&Asking::stage_) = Stage::kAsked; }
+};
+
+constexpr std::uint8_t kToken[kTokenBytes] = {1};
+
+}  // namespace
+
+// ---------------------------------------------------------------------------- connections
+Connection::Connection() {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const at = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(::bind(listener, at, length), 0);
+  EXPECT_EQ(::listen(listener, 1), 0);
+  EXPECT_EQ(::getsockname(listener, at, &length), 0);
+  fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  EXPECT_EQ(::connect(fd_, at, length) == 0 || errno == EINPROGRESS, true);
+  peer_ = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  EXPECT_GE(peer_, 0);
+  ::close(listener);
+  table::opened(fd_);
+  socket_ = table::find(fd_);
+  socket_->made(true, false);
+}
+
+Connection::~Connection() {
+  down();
+  for (int fd = 0; fd < 1024; ++fd) {
+    if (table::peek(fd) == socket_.get()) close_descriptor(fd);
+  }
+  close_peer();
+}
+
+void Connection::peer_sends(const std::string& text) {
+  EXPECT_EQ(::send(peer_, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  peer_sent_ += text.size();
+}
+
+std::string Connection::receive() {
+  char text[256];
+  const ssize_t bytes = sovia_recv(fd_, text, sizeof text, MSG_DONTWAIT);
+  return {text, static_cast<std::size_t>(bytes < 0 ? 0 : bytes)};
+}
+
+void Connection::close_peer() {
+  if (peer_ >= 0) ::close(peer_);
+  peer_ = -1;
+}
+
+// Each packet goes one step further. False if none is left.
+bool Connection::step() {
+  const std::lock_guard guard(mutex_);
+  Nic::Arrival arrival{};
+  bool moved, came;
+  {
+    const std::scoped_lock lane_guard(end_->lane.lock());
+    moved = wires_->near.deliver();
+    moved |= wires_->far.deliver();
+    moved |= wires_->near.complete();
+    moved |= wires_->far.complete();
+    came = wires_->near.take(arrival);
+    moved |= wires_->far.take_in(*far_);
+    far_->turn();
+  }
+  if (came) end_->arrived(arrival);
+  return moved || came;
+}
+
+void Connection::settle() {
+  const std::lock_guard guard(mutex_);
+  while (step()) continue;
+}
+
+void Connection::peer_reads() {
+  do {
+    far_->discard(far_->unread());
+  } while (step());
+}
+
+void Connection::open_lane() {
+  const std::lock_guard guard(mutex_);
+  if (end_ != nullptr) return;
+  const LaneOptions options;
+  wires_ = new Wires(places_for(options));
+  end_ = new LaneEnd(table::find(fd_), *socket_, wires_->near, options);
+  far_ = std::make_unique<Lane>(wires_->far, options);
+  Asking::ask(*socket_);
+  EXPECT_TRUE(socket_->lane_opened(*end_));
+  {
+    const std::scoped_lock lane_guard(end_->lane.lock());
+    end_->lane.greet(kToken);
+  }
+  far_->greet(kToken);
+  settle();
+  socket_->trust_lane(*end_, fd_);
+  far_->trust();
+  settle();
+  refresh_watchers(*socket_);
+  socket_->changed();
+}
+
+void Connection::receives_on_lane() {
+  const std::lock_guard guard(mutex_);
+  open_lane();
+  if (std::exchange(in_, true)) return;
+  far_->start(peer_sent_);
+  settle();
+}
+
+void Connection::sends_on_lane() {
+  const std::lock_guard guard(mutex_);
+  open_lane();
+  if (std::exchange(out_, true)) return;
+  EXPECT_EQ(sovia_send(fd_, "u", 1, MSG_DONTWAIT), 1);
+  peer_reads();
+  EXPECT_TRUE(far_->started());
+  socket_->changed();
+}
+
+void Connection::up() {
+  receives_on_lane();
+  sends_on_lane();
+}
+
+void Connection::peer_ends_lane() {
+  const std::lock_guard guard(mutex_);
+  far_->finish(false);
+  settle();
+}
+
+void Connection::down() {
+  const std::lock_guard guard(mutex_);
+  if (end_ == nullptr) return;
+  data(false);
+  far_->finish(false);
+  peer_reads();
+  {
+    const std::scoped_lock lane_guard(end_->lane.lock());
+    end_->lane.finish(false);
+  }
+  peer_reads();
+  socket_->answer(POLLIN | POLLOUT, 0);
+  EXPECT_TRUE(socket_->lane_over(*end_));
+  end_ = nullptr;
+  in_ = out_ = full_ = false;
+  socket_->changed();
+}
+
+void Connection::data(bool there) {
+  const std::lock_guard guard(mutex_);
+  if (!in_ || data_ == there) return;
+  data_ = there;
+  if (there) {
+    const iovec piece{const_cast<char*>("d"), 1};
+    EXPECT_EQ(far_->write(&piece, 1, 0, false), 1u);
+  } else {
+    char text[64];
+    while (sovia_recv(fd_, text, sizeof text, MSG_DONTWAIT) > 0) continue;
+  }
+  settle();
+}
+
+void Connection::room(bool there) {
+  const std::lock_guard guard(mutex_);
+  if (!out_ || full_ != there) return;
+  full_ = !there;
+  if (there) return peer_reads();
+  static const std::vector<char> much(kChunkBytes);
+  while (sovia_send(fd_, much.data(), much.size(), MSG_DONTWAIT) > 0) continue;
+}
+
+int Connection::dup() {
+  const int copy = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+  table::copied(fd_, copy);
+  return copy;
+}
+
+Answering::Answering(Connection& connection)
+    : thread_([&] {
+        while (!done_) {
+          connection.settle();
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+      }) {}
+
+Answering::~Answering() {
+  done_ = true;
+  thread_.join();
+}
+
+void close_descriptor(int fd) { sovia_close(fd); }
+
+Pipe::Pipe() { EXPECT_EQ(::pipe2(fds_, O_CLOEXEC | O_NONBLOCK), 0); }
+Pipe::~Pipe() {
+  ::close(fds_[0]);
+  ::close(fds_[1]);
+}
+void Pipe::fill() { EXPECT_EQ(::write(fds_[1], "x", 1), 1); }
+void Pipe::drain() {
+  char buffer[64];
+  while (::read(fds_[0], buffer, sizeof buffer) > 0) continue;
+}
+void Pipe::close_writer() {
+  ::close(fds_[1]);
+  fds_[1] = -1;
+}
+
+Epoll::Epoll() : fd_(sovia_epoll_create1(EPOLL_CLOEXEC)) { EXPECT_GE(fd_, 0); }
+Epoll::~Epoll() { close(); }
+void Epoll::close() {
+  if (fd_ >= 0) close_descriptor(fd_);
+  fd_ = -1;
+}
+
+int Epoll::add(int fd, std::uint32_t events, std::uint64_t data) {
+  epoll_event event{events, {.u64 = data}};
+  return sovia_epoll_ctl(fd_, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+}
+int Epoll::modify(int fd, std::uint32_t events, std::uint64_t data) {
+  epoll_event event{events, {.u64 = data}};
+  return sovia_epoll_ctl(fd_, EPOLL_CTL_MOD, fd, &event) == 0 ? 0 : -errno;
+}
+int Epoll::remove(int fd) {
+  return sovia_epoll_ctl(fd_, EPOLL_CTL_DEL, fd, nullptr) == 0 ? 0 : -errno;
+}
+
+std::string Epoll::wait(int timeout, int most) {
+  epoll_event events[64];
+  const int count = sovia_epoll_wait(fd_, events, most, timeout);
+  if (count < 0) return strerror(errno);
+  std::vector<std::string> lines;
+  for (int i = 0; i < count; ++i) {
+    std::string line = std::to_string(events[i].data.u64) + ":";
+    const std::pair<std::uint32_t, const char*> names[] = {
+        {EPOLLIN, "IN"},   {EPOLLOUT, "OUT"},     {EPOLLPRI, "PRI"},
+        {EPOLLERR, "ERR"}, {EPOLLHUP, "HUP"},     {EPOLLRDHUP, "RDHUP"}};
+    for (const auto& [bit, name] : names) {
+      if (events[i].events & bit) line += std::string(line.back() == ':' ? "" : "|") + name;
+    }
+    lines.push_back(line);
+  }
+  std::sort(lines.begin(), lines.end());
+  std::string all;
+  for (const std::string& line : lines) all += (all.empty() ? "" : " ") + line;
+  return all;
+}
+
+}  // namespace viaduct::sovia::ready
