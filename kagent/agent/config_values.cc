@@ -7,6 +7,7 @@
 #include "kagent/agent/config.h"
 #include "kagent/agent/config_text.h"
 #include "kagent/contract/crc32c.h"
+#include "kagent/contract/wire.h"
 
 namespace viaduct {
 
