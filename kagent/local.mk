@@ -87,6 +87,7 @@ EXTRA_DIST += \
 	kagent/stack/completions.cc \
 	kagent/stack/connect_requests.cc \
 	kagent/stack/connections.cc \
+	kagent/stack/connections_peer.cc \
 	kagent/stack/credit_grants.cc \
 	kagent/stack/disconnects.cc \
 	kagent/stack/forwarding.cc \

@@ -1,4 +1,4 @@
-// A TCP connection as one of its ends sees it, and what vouches for who owns it (stack_claims.cc).
+// A TCP connection as one of its ends sees it, and what vouches for who owns it (claim_table.h).
 #ifndef VIADUCT_KAGENT_CONTRACT_FLOW_H
 #define VIADUCT_KAGENT_CONTRACT_FLOW_H
 

@@ -185,7 +185,7 @@ struct ConnectBody {
   std::uint16_t reliability;
   std::uint16_t mtu;           // what the sender's port takes; data frames fit the smaller of the two
   std::uint16_t credit = 0;    // on Unreliable Delivery, in frames: what the sender has room for at any
-                               // time; in the header's window field, see stack_credit.cc
+                               // time; in the header's window field, see credit_grants.h
   std::uint8_t rdma_flags;     // bit 0: write enabled, bit 1: read enabled, bit 2: peer to peer,
                                // bit 3: asks for checksums
   std::uint8_t local_length = 0;   // bytes of the sender's discriminator

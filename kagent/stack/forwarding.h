@@ -23,8 +23,6 @@ class Forwarding : private Timers {
         connect_requests_(connect_requests) {}
 
   void send_request_answer(const state::Request& request, wire::Type type, std::uint32_t detail);
-  // The session's program has a stack of its own, which `address` reaches: connection requests for
-  // which it has put up a notice in its segment are sent on to it.
   void delegate(std::uint32_t session, const MacAddress& address);
   bool move_request(const MacAddress& source, const wire::ConnectBody& body);
   void move_held_requests();

@@ -9,15 +9,6 @@ using state::Vi;
 using state::kHandleBits;
 using state::kNone;
 
-// For what the data path calls when it must, and else shall not pay for: the caller keeps all that it
-// has in registers.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define KEEPS_REGISTERS \
-  [[gnu::noinline, gnu::cold, gnu::no_caller_saved_registers, gnu::target("general-regs-only")]]
-#else
-#define KEEPS_REGISTERS [[gnu::noinline, gnu::cold]]
-#endif
-
 namespace {
 
 // Of regions and ptags.
@@ -119,7 +110,7 @@ void MemoryTable<World>::discharge_region(std::uint32_t session, std::uint64_t b
 // Whether the program has a copy of what this region was when it was registered. Numbers wrap around
 // after 2^32 forks of one session.
 template <class World>
-KEEPS_REGISTERS bool MemoryTable<World>::inherits(std::uint32_t program,
+bool MemoryTable<World>::inherits(std::uint32_t program,
                                                   const state::Region& region) const {
   std::uint32_t forks = ~0u;
   for (std::uint32_t i = 0; i < kMostAncestors; ++i) {
@@ -203,9 +194,9 @@ bool MemoryTable<World>::span_allowed(const Vi& vi, std::uint64_t address, std::
                                       std::uint64_t length) const {
   const state::Region* region = find_region(vi.program, handle);
   if (region == nullptr) return false;
-  if (region->ptag != vi.ptag && region->ptag != 0 && vi.ptag != 0) return false;
-  return address >= region->address && length <= region->length &&
-         address - region->address <= region->length - length;
+  if (region->ptag != vi.ptag && region->ptag != 0 && vi.ptag != 0) [[unlikely]] return false;
+  const std::uint64_t offset = address - region->address;
+  return offset <= region->length && length <= region->length - offset;
 }
 
 // Whether the peer of this VI may write to, or read from, a region of ours.

@@ -6,6 +6,15 @@
 
 #include "kagent/stack/tables.h"
 
+// For what the data path calls when it must, and else shall not pay for: the caller keeps all that it
+// has in registers.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define VIADUCT_KEEPS_REGISTERS \
+  [[gnu::noinline, gnu::cold, gnu::no_caller_saved_registers, gnu::target("general-regs-only")]]
+#else
+#define VIADUCT_KEEPS_REGISTERS [[gnu::noinline, gnu::cold]]
+#endif
+
 namespace viaduct {
 
 template <class World>
@@ -33,7 +42,7 @@ class MemoryTable {
  private:
   bool charge_region(std::uint32_t session, std::uint64_t bytes);
   void discharge_region(std::uint32_t session, std::uint64_t bytes);
-  bool inherits(std::uint32_t program, const state::Region& region) const;
+  VIADUCT_KEEPS_REGISTERS bool inherits(std::uint32_t program, const state::Region& region) const;
   inline state::Region* find_region(std::uint32_t program, std::uint32_t handle) const;
   state::Region* own_region(std::uint32_t program, const layout::CommandBody& body) const;
 

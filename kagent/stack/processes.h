@@ -1,4 +1,4 @@
-// The processes of a session: processes that attach to a session, what they share and what they leave.
+// Processes that attach to a session, what they share and what they leave.
 //
 //   open_session --> first program ----------------------leave()--> gone --no heirs left--> forgotten
 //   join() --------> another one: has a copy of what its parent had registered --leave()--^
@@ -43,10 +43,6 @@ class Processes : private ViTable {
 
   void begin_program(std::uint32_t program, std::uint32_t session, std::uint32_t member);
   std::uint32_t program_of(std::uint32_t session, std::uint32_t member) const;
-  // Another process attaches to a session. It has a copy of what the program with this id had
-  // registered when Header::forks became `forks` (and of what that one had a copy of). Returns the
-  // number by which the environment is to know it; nothing when there are too many. The first
-  // process of a session, which goes by the session's number, has joined with open_session().
   std::optional<std::uint32_t> join(std::uint32_t session, std::uint32_t parent_id,
                                     std::uint32_t forks);
   vip::Return take_vi(std::uint32_t program, const layout::CommandBody& body);

@@ -16,7 +16,7 @@ using wire::Refusal;
 
 // The diverted receive, in place of what its slot says.
 template <class World>
-[[gnu::noinline, gnu::cold]] void Receiver<World>::diverted(const Vi& vi, Target& out) {
+void Receiver<World>::diverted(const Vi& vi, Target& out) {
   out.segment_count = 1;
   out.segments[0] = {vi.rx.divert_address, vi.rx.divert_handle, vi.rx.divert_length};
   out.capacity = vi.rx.divert_length;
@@ -24,7 +24,7 @@ template <class World>
 
 // A message begins: whether it goes there.
 template <class World>
-[[gnu::noinline, gnu::cold]] void Receiver<World>::begin_diverted(Vi& vi, std::uint32_t length,
+void Receiver<World>::begin_diverted(Vi& vi, std::uint32_t length,
                                                                   Target& target) {
   if (length <= vi.rx.divert_length &&
       memory_table_.span_allowed(vi, vi.rx.divert_address, vi.rx.divert_handle,
@@ -257,7 +257,7 @@ bool Receiver<World>::take_send(ViIndex i, const wire::Header& header,
 // Several whole messages. On Unreliable Delivery one that can't be taken harms no other. False when
 // the connection has ended.
 template <class World>
-[[gnu::noinline]] bool Receiver<World>::take_packed(ViIndex i, const wire::Header& header,
+bool Receiver<World>::take_packed(ViIndex i, const wire::Header& header,
                                                     std::span<const std::byte> payload) {
   const bool unreliable = vis_[i].reliability == vip::kUnreliable;
   wire::Header one = header;

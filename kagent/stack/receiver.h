@@ -6,9 +6,10 @@
 // Data goes straight from the port's buffer to the program. A message that fits goes into the
 // receive's slot, with no system call; other data is collected over a burst and written by one.
 //
-// Diverted: while a program waits for a message, its data goes where the program wants it, and not first
-// to where the receive says. Only for a driver in the program, which calls these between two rounds of progress(): the program's
-// memory is at hand, and the divert is in force, or over, when they return.
+// Diverted: while a program waits for a message, its data goes where the program wants it, and not
+// first to where the receive says. Only for a driver in the program, which calls divert() and
+// undivert() (stack.h) between two rounds of progress(): the program's memory is at hand, and the
+// divert is in force, or over, when they return.
 //
 //   kNone --divert()--> kPending --message complete--> kUsed --undivert()--> kNone
 //                          |  ^ what has come of the message already is moved there
@@ -51,10 +52,6 @@ class Receiver : private ViTable {
         loss_recovery_(loss_recovery), placer_(placer) {}
 
   static bool receives_in_part(const state::Vi& vi);
-  // For a driver in the program, between two rounds: the message for the receive that is next to
-  // complete goes to `to` instead, as far as it has not come yet. kNotDone: no, it is too late, or
-  // there is no such receive. And takes that back: kSuccess: a message has gone there; kNotDone:
-  // none has, and none will.
   vip::Return divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
   vip::Return undivert(std::uint32_t vi, std::uint32_t generation);
   inline void on_reliable_data(ViIndex vi, const wire::Decoded& frame, const Frame& raw,
@@ -75,8 +72,9 @@ class Receiver : private ViTable {
   }
 
  private:
-  static void diverted(const state::Vi& vi, Target& out);
-  void begin_diverted(state::Vi& vi, std::uint32_t length, Target& target);
+  [[gnu::noinline, gnu::cold]] static void diverted(const state::Vi& vi, Target& out);
+  [[gnu::noinline, gnu::cold]] void begin_diverted(state::Vi& vi, std::uint32_t length,
+                                                   Target& target);
   bool move_received(const state::Vi& vi, const Target& from, const Target& to);
   void hold(ViIndex vi, std::uint32_t psn, const Frame& raw, bool& keep);
   void drain_held(ViIndex vi);
@@ -85,7 +83,8 @@ class Receiver : private ViTable {
   inline bool fits(const state::Vi& vi, const wire::Header& header,
                    std::span<const std::byte> payload) const;
   inline bool take_send(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
-  bool take_packed(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
+  [[gnu::noinline]] bool take_packed(ViIndex vi, const wire::Header& header,
+                                     std::span<const std::byte> payload);
   bool take_rdma_write(ViIndex vi, const wire::Header& header, std::span<const std::byte> payload);
   bool take_read_request(ViIndex vi, const wire::Header& header,
                          std::span<const std::byte> payload);

@@ -28,7 +28,7 @@ struct Root {
   std::uint32_t unreliable;      // VIs in the connected state on Unreliable Delivery
   std::uint32_t credit_standing;  // of each of these
   std::uint32_t credit_told;      // what the oldest of them know of it
-  std::uint32_t credit_epoch;    // see stack_credit.cc: the last in which credit was asked for ...
+  std::uint32_t credit_epoch;    // see credit_grants.h: the last in which credit was asked for ...
   std::uint32_t credit_askers;   // ... by so many VIs
   std::uint32_t credit_askers_before;  // in the epoch before it
   std::uint32_t held_requests;   // in the state kHeld
@@ -39,7 +39,7 @@ struct Root {
   std::uint64_t beats;           // grows as long as somebody drives a stack that has peers
   std::uint64_t request_secret;  // odd
   std::uint64_t cookie_key[2];
-  std::uint64_t proof_until;     // until then requests must be proven, see stack_requests.cc
+  std::uint64_t proof_until;     // until then requests must be proven, see request_proof.h
   std::uint32_t unproven;        // live requests that are not
   std::uint64_t notice_scan;     // when held requests were last compared with notices
 };

@@ -30,7 +30,7 @@ class SendQueue : private ViTable {
   inline void list_ready(std::uint32_t session);
   inline std::uint32_t send_room(const state::Vi& vi) const;
   inline bool more_to_send(ViIndex vi) const;
-  inline bool begin_message(ViIndex vi, Message& message);
+  [[gnu::always_inline]] inline bool begin_message(ViIndex vi, Message& message);
   bool begin_response(ViIndex vi, Message& message);
   inline std::uint32_t load_current(const state::Vi& vi, std::uint32_t current, Message& out) const;
   inline std::uint32_t load_message(const state::Vi& vi, std::uint32_t slot, Message& out) const;

@@ -325,9 +325,15 @@ void BasicStack<World>::on_ack(const wire::Decoded& frame) {
   }
 }
 
+// As the verdict says.
+template <class World>
+void BasicStack<World>::end_connection() {
+  parts_.verdict.settle([this](auto... what) { parts_.connections.end_connection(what...); });
+}
+
 // What was deferred until data had been written, or could not be.
 template <class World>
-[[gnu::noinline, gnu::cold]] unsigned BasicStack<World>::complete_late() {
+unsigned BasicStack<World>::complete_late() {
   unsigned work = 0;
   typename World::Environment::Late late;
   bool failed = false;

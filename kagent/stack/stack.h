@@ -101,20 +101,18 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
  private:
   inline unsigned receive_frames();
   inline void dispatch(const Frame& frame, bool& keep);
-  inline unsigned answer_doorbells();
+  [[gnu::always_inline]] inline unsigned answer_doorbells();
   void fire(std::uint32_t timer);
   void on_ack(const wire::Decoded& frame);
-  unsigned complete_late();
+  [[gnu::noinline, gnu::cold]] unsigned complete_late();
   inline void on_data(const wire::Decoded& frame, const Frame& raw, bool& keep);
   inline void ring_send(ViIndex vi);
-  inline unsigned transmit_ready();
-  inline void transmit_session(std::uint32_t session, unsigned& sent);
+  [[gnu::always_inline]] inline unsigned transmit_ready();
+  [[gnu::always_inline]] inline void transmit_session(std::uint32_t session, unsigned& sent);
   void settle() {
-    if (!parts_.verdict.pending()) [[likely]] {
-      return;
-    }
-    parts_.verdict.settle([this](auto... what) { parts_.connections.end_connection(what...); });
+    if (parts_.verdict.pending()) [[unlikely]] end_connection();
   }
+  [[gnu::noinline, gnu::cold]] void end_connection();
 
   Port& port_;
   Environment& environment_;

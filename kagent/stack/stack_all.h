@@ -10,6 +10,7 @@
 #include "kagent/stack/completions.cc"
 #include "kagent/stack/connect_requests.cc"
 #include "kagent/stack/connections.cc"
+#include "kagent/stack/connections_peer.cc"
 #include "kagent/stack/credit_grants.cc"
 #include "kagent/stack/disconnects.cc"
 #include "kagent/stack/forwarding.cc"

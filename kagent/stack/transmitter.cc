@@ -54,7 +54,7 @@ void Transmitter<World>::submit_packed(ViIndex i, Frame& frame, std::uint32_t ps
 // The message that was just begun and those behind it in one frame. False, and nothing done, if
 // there is none behind it that will do. `more`: something else waits.
 template <class World>
-[[gnu::noinline]] bool Transmitter<World>::send_packed(ViIndex i, const Message& first,
+bool Transmitter<World>::send_packed(ViIndex i, const Message& first,
                                                        std::uint32_t room, bool& more) {
   Vi& vi = vis_[i];
   const layout::RingEntry* const ring = view(vi).send_ring(i);
@@ -98,7 +98,7 @@ template <class World>
 
 // The same frame again, from the same slots. `failed` is the one with `error`.
 template <class World>
-[[gnu::noinline]] Sent Transmitter<World>::resend_packed(ViIndex i, std::uint32_t position,
+Sent Transmitter<World>::resend_packed(ViIndex i, std::uint32_t position,
                                                          bool ask, std::uint32_t& failed,
                                                          std::uint32_t& error) {
   Vi& vi = vis_[i];

@@ -44,9 +44,10 @@ class Transmitter : private ViTable, private Timers {
 
  private:
   void submit_packed(ViIndex vi, Frame& frame, std::uint32_t psn, std::size_t bytes, bool ask);
-  bool send_packed(ViIndex vi, const Message& first, std::uint32_t room, bool& more);
-  Sent resend_packed(ViIndex vi, std::uint32_t position, bool ask, std::uint32_t& failed,
-                     std::uint32_t& error);
+  [[gnu::noinline]] bool send_packed(ViIndex vi, const Message& first, std::uint32_t room,
+                                     bool& more);
+  [[gnu::noinline]] Sent resend_packed(ViIndex vi, std::uint32_t position, bool ask,
+                                       std::uint32_t& failed, std::uint32_t& error);
   inline void note_sent(ViIndex vi);
   Sent send_frames(ViIndex vi, const Message& message, std::uint32_t first_frame,
                    std::uint32_t first_psn, unsigned count, bool ask, unsigned& sent);

@@ -1,4 +1,4 @@
-// VIs.
+// VIs. The parts of one are written by different parts of the stack.
 #ifndef VIADUCT_KAGENT_STACK_VI_STATE_H
 #define VIADUCT_KAGENT_STACK_VI_STATE_H
 
@@ -21,10 +21,9 @@ struct WorkQueue {
 inline constexpr std::uint32_t kNotListed = 0xfffffffe;
 
 // Membership of a VI in the driver's to-do lists.
-inline constexpr std::uint8_t kOnReadyList = 1;
-inline constexpr std::uint8_t kOnAckList = 2;
+inline constexpr std::uint8_t kOnReadyList = 1, kOnAckList = 2;
 
-// Of the receive that is next to complete; see stack_divert.cc.
+// Of the receive that is next to complete; see receiver.h.
 enum class Divert : std::uint8_t { kNone, kPending, kUsed };
 
 // What has been seen of the network's losses.
@@ -43,8 +42,7 @@ struct ViLink {
   std::uint32_t request;     // own attempt's number, or the request being accepted
   std::uint32_t remote_request;  // the number that the peer gave its attempt
   std::uint32_t command;     // session's command that waits for the connection; kNone: none
-  std::uint16_t credit;      // Unreliable Delivery: frames that the peer always has room for; 0: it
-                             // does not say
+  std::uint16_t credit;      // Unreliable Delivery: what the peer always has room for; 0: it says nothing
   std::uint16_t credit_given;        // to the peer, when it last asked
   std::uint32_t credit_epoch;        // when that was
   std::uint32_t credit_grown;        // PSN awaited when it last became more
@@ -59,8 +57,7 @@ struct ViLink {
 
 // What a VI sends.
 struct ViTx {
-  std::uint8_t listed;       // kOn...List
-  std::uint8_t checked;      // data has checksums
+  std::uint8_t listed, checked;   // kOn...List; data has checksums
   Losses losses;
   WorkQueue send;
   std::uint32_t send_una;    // oldest PSN not acknowledged
