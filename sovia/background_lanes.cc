@@ -27,7 +27,8 @@ constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's da
 
 LaneOptions lane_options() {
   return {static_cast<std::uint32_t>(options().window),
-          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, copy_guarded};
+          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, true,
+          copy_guarded};
 }
 
 Reason nic_for(const Way& way) {
@@ -297,6 +298,7 @@ bool advance(LaneEnd& end, std::uint64_t now) {
     }
     case LaneEnd::Stage::kOpen: {
       const bool closed = end.socket->closed();
+      if (end.socket->settle(end)) engine::changed(*end.socket);
       bool falls, fails;
       {
         const std::scoped_lock guard(end.lane.lock());

@@ -256,7 +256,7 @@ bool Lane::flush() {
 
 bool Lane::wants_turn() const {
   if (broken_ || !has_greeted_) return false;
-  return holds_ || wants_trust_ || wants_leave_ || wants_fin_ack_ ||
+  return holds_ || wants_trust_ || wants_leave_ || (wants_fin_ack_ && may_answer_fin()) ||
          (wants_finish_ && posted_ == filled_) || owed_ >= options_.ack_threshold;
 }
 
@@ -289,7 +289,7 @@ void Lane::ask_to_leave() {
 void Lane::post_pending_control() {
   if (wants_trust_ && has_greeted_ && post(PacketType::kTrust, nullptr, 0)) wants_trust_ = false;
   if (wants_leave_ && post(PacketType::kLeave, nullptr, 0)) wants_leave_ = false;
-  if (wants_fin_ack_ && post(PacketType::kFinAck, nullptr, 0)) {
+  if (wants_fin_ack_ && may_answer_fin() && post(PacketType::kFinAck, nullptr, 0)) {
     wants_fin_ack_ = false;
     fin_ack_at_ = control_posted_ - 1;
   }
@@ -366,6 +366,11 @@ void Lane::give_spent_back() {
   owed_ += spent_count_;
   spent_count_ = 0;
   if (owed_ >= options_.ack_threshold) post_pending_control();
+}
+
+void Lane::settled() {
+  if (std::exchange(settled_, true)) return;
+  post_pending_control();
 }
 
 std::size_t Lane::read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek) {

@@ -42,6 +42,7 @@ struct LaneOptions {
   std::uint32_t window = 32;         // w, of this end
   std::uint32_t ack_threshold = 16;  // t <= w
   bool combine = true;               // small sends
+  bool settles = false;              // settled() will be called
   // From and to the program's memory. False: it can't be read or written.
   bool (*copy)(void* to, const void* from, std::size_t bytes) = copy_plainly;
 };
@@ -131,6 +132,9 @@ class Lane {
   // START has come.
   bool started() const { return started_ && trusted_; }
   std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
+  // The reader goes by START from now on. Before that the peer's FIN is not answered: what the peer then
+  // sends through the kernel could be read for what comes before START.
+  void settled();
   std::size_t unread() const { return unread_; }
   // Takes bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
   std::size_t read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek);
@@ -227,6 +231,7 @@ class Lane {
            filled_ - posted_ == places_.data - options_.window;
   }
   bool has_sent(std::uint64_t control) const { return control_done_ > control; }
+  bool may_answer_fin() const { return !started_ || settled_ || deaf_ || !options_.settles; }
   bool acceptable(std::uint32_t bytes, std::uint32_t immediate) const;
   void reap();
   void pump(bool push);
@@ -252,7 +257,7 @@ class Lane {
 
   State sending_ = State::kIdle, receiving_ = State::kIdle;
   bool faulted_ = false, trusted_ = false, peer_trusts_ = false, wants_trust_ = false;
-  bool has_greeted_ = false, greeted_ = false, started_ = false, deaf_ = false;
+  bool has_greeted_ = false, greeted_ = false, started_ = false, settled_ = false, deaf_ = false;
   bool broken_ = false, cut_ = false;
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false;
   std::uint8_t peer_token_[kTokenBytes] = {};

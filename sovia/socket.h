@@ -187,6 +187,8 @@ class Socket {
   bool lane_opened(LaneEnd& end);
   // The peer may begin with the lane from now on. `fd`: the descriptor that the lane was asked for by.
   void trust_lane(LaneEnd& end, int fd);
+  // START may have come: whether what is to be read next is another one's to say since then.
+  bool settle(LaneEnd& end);
   // No lane; how many calls later it is worth trying again is the socket's to say.
   void lane_refused(Reason why);
   // The lane is over; takes it from the socket, for good. False while there is something to read.
@@ -293,6 +295,7 @@ class Socket {
   void be_watched();
   void rest_with_kernel();
   void put_off_lane();
+  void unpin(LaneEnd& end);
   void gather_unread(int fd);
   // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.
   Attempt fail_reset(Attempt once_told);

@@ -143,8 +143,11 @@ void Socket::end_direct(LaneEnd& end) {
     if (end.lane.wants_turn()) background::flush_later(end);
     over = end.lane.receiving() == Lane::State::kEnded || end.lane.over();
   }
-  if (over) background::look_at(end);
-  --end.pins;
+  if (over) {
+    unpin(end);
+  } else {
+    --end.pins;
+  }
 }
 
 // Whether no more will come than is unread.
@@ -171,11 +174,21 @@ bool Socket::await_moment(int fd, Waiting& waiting) {
 }
 
 void Socket::settle_receiving(Lane& lane) {
-  if (receiving_ != Phase::kKernel || !lane.started()) return;
+  if (!lane.started()) return;
+  lane.settled();
+  if (receiving_ != Phase::kKernel) return;
   kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
   set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
   SOVIA_LOG("receiving goes up to the lane after %llu more bytes",
             static_cast<unsigned long long>(kernel_left_));
+}
+
+bool Socket::settle(LaneEnd& end) {
+  const std::scoped_lock guard(in_);
+  if (lane_ != &end || receiving_ != Phase::kKernel) return false;
+  const std::scoped_lock lane_guard(end.lane.lock());
+  settle_receiving(end.lane);
+  return receiving_ != Phase::kKernel;
 }
 
 Socket::Attempt Socket::try_receive(int fd, const iovec* pieces, std::size_t count,
