@@ -115,7 +115,15 @@ void Socket::leave_sending(int fd, Reason why) {
   if (!ended) engine::give_up(*end);
   fall_back(fd);
   await_kernel(fd);
-  --end->pins;
+  const std::scoped_lock guard(out_);
+  unpin(*end);
+}
+
+// In or out locked, so that it is not freed in between. The background thread passes over an end that is
+// pinned: what has happened meanwhile it has to be told of afterwards.
+void Socket::unpin(LaneEnd& end) {
+  --end.pins;
+  background::look_at(end);
 }
 
 LaneEnd* Socket::begin_leaving(int fd, Reason why) {
@@ -160,8 +168,7 @@ void Socket::end_leaving(int fd, LaneEnd& end, std::uint64_t deadline) {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (receiving_ == Phase::kKernel && end.lane.started()) settle_receiving(end.lane);
   }
-  background::look_at(end);
-  --end.pins;
+  unpin(end);
 }
 
 void Socket::leave(int fd, Reason why) {
@@ -300,8 +307,7 @@ void Socket::release(int fd) {
              Signals::kWait);
   }
   const std::scoped_lock both(in_, out_);
-  background::look_at(*end);
-  --end->pins;
+  unpin(*end);
 }
 
 }  // namespace viaduct::sovia
