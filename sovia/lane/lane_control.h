@@ -49,6 +49,9 @@ class LaneControl : public LaneSendRing {
   // START has come.
   bool started() const { return started_ && trusted_; }
   std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
+  // The reader goes by START from now on. Before that the peer's FIN is not answered: what the peer then
+  // sends through the kernel could be read for what comes before START.
+  void settled();
   // The peer's program has closed.
   bool peer_closed() const { return peer_closed_ && trusted_; }
   // The peer asks for the FIN of the sending direction; it is on its way.
@@ -73,11 +76,13 @@ class LaneControl : public LaneSendRing {
   bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
   void post_pending_control();
   std::uint32_t take_credits(PacketType type);
+  bool may_answer_fin() const { return !started_ || settled_ || deaf_ || !options_.settles; }
 
   State sending_ = State::kIdle, receiving_ = State::kIdle;
   bool trusted_ = false, peer_trusts_ = false, wants_trust_ = false;
-  bool has_greeted_ = false, greeted_ = false, started_ = false;
+  bool has_greeted_ = false, greeted_ = false, started_ = false, settled_ = false;
   bool broken_ = false, cut_ = false;
+  bool deaf_ = false;  // the program will not read any more
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false;
   std::uint8_t peer_token_[kTokenBytes] = {};
   std::uint8_t own_token_[kTokenBytes] = {};
