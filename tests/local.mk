@@ -10,10 +10,9 @@ include tests/bench/bench.mk
 if WITH_SOVIA
 include tests/sovia/sovia.mk
 endif
-if HAVE_GTEST
 TEST_CPPFLAGS = $(AM_CPPFLAGS) $(GTEST_CFLAGS)
 TEST_LIBS = $(GTEST_LIBS) -lpthread
-include tests/precompiled.mk
+if HAVE_GTEST
 include tests/unit/base.mk
 include tests/unit/agent.mk
 include tests/unit/vipl.mk
@@ -29,9 +28,9 @@ include tests/fuzz/fuzz.mk
 include tests/conformance/conformance.mk
 include tests/conformance/sanitized.mk
 endif
+include tests/precompiled.mk
 
-# The objects of tests alone have TEST_CXXFLAGS behind the flags that all have. (What automake calls the
-# objects of a/b-c.la is a_b_c_la_OBJECTS.)
-test_variables = $(subst -,_,$(subst /,_,$(subst .,_,$(check_PROGRAMS) $(check_LTLIBRARIES))))
-test_objects = $(foreach variable,$(test_variables),$($(variable)_OBJECTS))
-$(test_objects): CXXFLAGS += $(TEST_CXXFLAGS)
+# All that there is, the tests without running them: ./check.
+phony_targets += everything
+everything: $(BUILT_SOURCES)
+	$(MAKE) all-am $(check_LTLIBRARIES) $(check_PROGRAMS) $(check_SCRIPTS)

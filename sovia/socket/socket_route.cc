@@ -3,15 +3,11 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include <mutex>
-
 #include "sovia/lane/lane.h"
 #include "sovia/lane/waiting.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
-#include "sovia/socket/background_requests.h"
-#include "sovia/socket/lane_endpoint.h"
 
 namespace viaduct::sovia {
 
@@ -39,21 +35,6 @@ void SocketRoute::settle_receiving(Lane& lane) {
   set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
   SOVIA_LOG("receiving goes up to the lane after %llu more bytes",
             static_cast<unsigned long long>(kernel_left_));
-}
-
-bool SocketRoute::settle(LaneEnd& end) {
-  const std::scoped_lock guard(in_);
-  if (lane_ != &end || receiving_ != Phase::kKernel) return false;
-  const std::scoped_lock lane_guard(end.lane.lock());
-  settle_receiving(end.lane);
-  return receiving_ != Phase::kKernel;
-}
-
-// The lock keeps the end from being freed in between. The background thread passes over an end that is
-// pinned: it has to look at it again afterwards.
-void SocketRoute::unpin(LaneEnd& end) {
-  --end.pins;
-  background::look_at(end);
 }
 
 // Both ends lose the connection: bytes of it may be lost. In and out locked.

@@ -47,9 +47,6 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   // epoll sets. No locks that readers of the socket take may be held.
   void changed(short what = kAnyChange);
 
-  // START may have come: whether what is to be read next is another one's to say since then.
-  bool settle(LaneEnd& end);
-
   // The program has closed it.
   bool closed() const { return descriptors() == 0 && waiters_fd_.load() < 0; }
 
@@ -77,8 +74,6 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   // Whoever looks at what is unread on the lane calls this before: if START has come meanwhile, it says
   // how much there is to read from the kernel first. In and the lane locked.
   void settle_receiving(Lane& lane);
-  // In or out locked.
-  void unpin(LaneEnd& end);
   // Both ends lose the connection: bytes of it may be lost. In and out locked.
   void reset(int fd);
   // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.

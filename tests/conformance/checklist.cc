@@ -11,7 +11,7 @@ namespace conformance {
 namespace {
 
 using Checklist = Conformance;
-constexpr VIP_RELIABILITY_LEVEL kLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+constexpr VIP_RELIABILITY_LEVEL kChecklistLevel = VIP_SERVICE_RELIABLE_DELIVERY;
 
 TEST_F(Checklist, AThreadThatWaitsHoldsNothing) {
   CHECKLIST(16);
@@ -21,7 +21,7 @@ TEST_F(Checklist, AThreadThatWaitsHoldsNothing) {
   EXPECT_FALSE(waiting.returned_within(20));
   const Region memory = near.memory(64);
   const Cq cq = must(near.create_cq(16));
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kChecklistLevel);
   must(a.disconnect());
   must(a.destroy());
   must(cq.destroy());
@@ -62,7 +62,7 @@ TEST_F(Checklist, AThreadThatIsEndedInAWaitHoldsNothing) {
   ASSERT_EQ(pthread_cancel(thread), 0);
   ASSERT_EQ(pthread_join(thread, nullptr), 0);
   // Everything goes on, and the request goes to the one who waits now.
-  const Vi client = far.vi(kLevel), server = near.vi(kLevel);
+  const Vi client = far.vi(kChecklistLevel), server = near.vi(kChecklistLevel);
   auto asked = start([client, from = far.address("c"), to = near.address(name)] {
     return client.connect_request(from, to, kSoon);
   });
@@ -114,7 +114,7 @@ TEST_F(Checklist, InfiniteMayComeAs32BitsOfOnes) {
 TEST_F(Checklist, ANicThatIsClosedWithConnectionsIsAsOneThatDisconnects) {
   CHECKLIST(28);
   const Nic other = open_far();
-  const Vi a = near.vi(kLevel), b = other.vi(kLevel);
+  const Vi a = near.vi(kChecklistLevel), b = other.vi(kChecklistLevel);
   connect(near, a, other, b);
   const Region in = near.memory(64);
   must(a.post_recv({.segments = {in.all()}}));
@@ -131,7 +131,7 @@ TEST_F(Checklist, APeerThatLeavesWithoutAWordIsAsOneThatDisconnects) {
   for (int i = 0; i < 3; ++i) {
     const HostPtr other = another_there();
     const Nic nic = must(Nic::open(other, options.peer_device));
-    const Vi a = near.vi(kLevel), b = nic.vi(kLevel);
+    const Vi a = near.vi(kChecklistLevel), b = nic.vi(kChecklistLevel);
     connect(near, a, nic, b);
     must(a.post_recv({.segments = {in.all()}}));
     nic.memory(100000);
@@ -149,7 +149,7 @@ TEST_F(Checklist, WhatAProgramHasPostedBeforeItEndsArrives) {
   const Region in = near.memory(kBytes);
   const HostPtr other = another_there();
   const Nic nic = must(Nic::open(other, options.peer_device));
-  const Vi a = near.vi(kLevel), b = nic.vi(kLevel);
+  const Vi a = near.vi(kChecklistLevel), b = nic.vi(kChecklistLevel);
   connect(near, a, nic, b);
   const Region out = nic.memory(kBytes);
   for (std::uint32_t i = 0; i < kMessages; ++i) must(a.post_recv({.segments = {in.all()}}));
@@ -162,7 +162,7 @@ TEST_F(Checklist, AHostReachesItsOwnAddress) {
   CHECKLIST(29);
   const Nic other = open_near();
   for (const Nic& to : {near, other}) {
-    const Vi a = near.vi(kLevel), b = to.vi(kLevel);
+    const Vi a = near.vi(kChecklistLevel), b = to.vi(kChecklistLevel);
     connect(near, a, to, b);
     const Region out = near.memory(5000), in = to.memory(5000);
     out.fill(2);
@@ -181,7 +181,7 @@ TEST_F(Checklist, NoNameOfAProgramIsCaptured) {
   const Cq cq = must(near.create_cq(16));
   auto waiting = start([cq] { return cq.wait(50); });
   EXPECT_EQ(waiting.get().code, VIP_TIMEOUT);
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kChecklistLevel);
   EXPECT_EQ(a.state(), VIP_STATE_CONNECTED);
 }
 
@@ -191,7 +191,7 @@ TEST_F(Checklist, ServersTakePeersInAFixedOrderWhileOthersRetry) {
   std::vector<Started<Outgoing>> asked;
   for (int i = 0; i < 5; ++i) names.push_back(fresh());
   for (int i = 4; i >= 0; --i) {
-    asked.push_back(start([vi = near.vi(kLevel), from = near.address("c"),
+    asked.push_back(start([vi = near.vi(kChecklistLevel), from = near.address("c"),
                            to = far.address(names[static_cast<std::size_t>(i)])] {
       Outgoing answer;
       do answer = vi.connect_request(from, to, 30);
@@ -202,7 +202,7 @@ TEST_F(Checklist, ServersTakePeersInAFixedOrderWhileOthersRetry) {
   for (const std::string& name : names) {
     for (;;) {
       const Incoming incoming = must(far.connect_wait(far.address(name)));
-      if (far.connect_accept(incoming.conn, far.vi(kLevel)).code == VIP_SUCCESS) break;
+      if (far.connect_accept(incoming.conn, far.vi(kChecklistLevel)).code == VIP_SUCCESS) break;
     }
   }
   for (auto& one : asked) EXPECT_EQ(one.get().code, VIP_SUCCESS);

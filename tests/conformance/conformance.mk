@@ -51,15 +51,25 @@ conformance_semantics = \
 	tests/conformance/semantics_descriptor.cc \
 	tests/conformance/semantics_cq.cc \
 	tests/conformance/semantics_threads.cc \
-	tests/conformance/checklist.cc \
-	tests/conformance/captured_names.c
+	tests/conformance/checklist.cc
 
 conformance_last = \
 	tests/conformance/last_provider.cc
 
 tests_conformance_vipl_conformance_SOURCES = \
-	$(conformance_framework) $(conformance_functions) $(conformance_semantics) \
-	$(conformance_last)
+	$(conformance_framework) $(conformance_last) tests/conformance/captured_names.c
+if FAST_BUILD
+nodist_tests_conformance_vipl_conformance_SOURCES = \
+	tests/conformance/functions_all.cc tests/conformance/semantics_all.cc
+EXTRA_DIST += $(conformance_functions) $(conformance_semantics)
+else
+tests_conformance_vipl_conformance_SOURCES += $(conformance_functions) $(conformance_semantics)
+endif
+CLEANFILES += tests/conformance/functions_all.cc tests/conformance/semantics_all.cc
+tests/conformance/functions_all.cc: Makefile
+	$(COMPILED_TOGETHER) $(conformance_functions)
+tests/conformance/semantics_all.cc: Makefile
+	$(COMPILED_TOGETHER) $(conformance_semantics)
 tests_conformance_vipl_conformance_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_conformance_vipl_conformance_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 tests_conformance_vipl_conformance_LDADD = libvipl.la $(TEST_LIBS)

@@ -8,7 +8,7 @@ namespace conformance {
 namespace {
 
 using FunctionConnect = Conformance;
-constexpr VIP_RELIABILITY_LEVEL kLevel = VIP_SERVICE_UNRELIABLE;
+constexpr VIP_RELIABILITY_LEVEL kConnectLevel = VIP_SERVICE_UNRELIABLE;
 
 Address no_host() { return {.host = {0x02, 0x77, 0x12, 0x34, 0x56, 0x78}, .discriminator = {1}}; }
 
@@ -18,7 +18,7 @@ struct Request {
   Address local, remote;
 };
 Request request_of(const Nic& from, const Nic& to, const std::string& discriminator) {
-  return {from.vi(kLevel), from.address("client of " + discriminator), to.address(discriminator)};
+  return {from.vi(kConnectLevel), from.address("client of " + discriminator), to.address(discriminator)};
 }
 auto ask(const Request& request, std::uint64_t timeout = kSoon) {
   return start([=] { return request.vi.connect_request(request.local, request.remote, timeout); });
@@ -32,13 +32,13 @@ TEST_F(FunctionConnect, RequestWaitAndAcceptMakeAConnection) {
   EXPECT_EQ(incoming.remote.host, near.attributes().address);
   EXPECT_EQ(incoming.remote.discriminator, request.local.discriminator) << "the client's own";
   EXPECT_FALSE(incoming.beyond);
-  EXPECT_EQ(incoming.attributes.level, kLevel);
+  EXPECT_EQ(incoming.attributes.level, kConnectLevel);
   EXPECT_EQ(incoming.attributes.max_transfer_size, near.attributes().max_transfer_size);
   EXPECT_FALSE(asked.returned()) << "not before it is accepted";
-  const Vi server = far.vi(kLevel);
+  const Vi server = far.vi(kConnectLevel);
   EXPECT_EQ(far.connect_accept(incoming.conn, server).code, VIP_SUCCESS);
   const Outgoing answer = must(asked.get());
-  EXPECT_EQ(answer.attributes.level, kLevel);
+  EXPECT_EQ(answer.attributes.level, kConnectLevel);
   EXPECT_EQ(request.vi.state(), VIP_STATE_CONNECTED);
   EXPECT_EQ(server.state(), VIP_STATE_CONNECTED);
 }
@@ -149,7 +149,7 @@ TEST_F(FunctionConnect, AnEmptyAndALongDiscriminatorWork) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{16},
                                   static_cast<std::size_t>(far.attributes().max_discriminator_len)}) {
     const std::string name = (fresh() + std::string(256, 'd')).substr(0, bytes);
-    const Request request{near.vi(kLevel), near.address(""), far.address(name)};
+    const Request request{near.vi(kConnectLevel), near.address(""), far.address(name)};
     auto asked = ask(request);
     const Incoming incoming = must(far.connect_wait(request.remote));
     EXPECT_TRUE(incoming.remote.discriminator.empty());
@@ -170,7 +170,7 @@ TEST_F(FunctionConnect, RequestWithoutAWaiterIsNoMatchAndCanBeRepeated) {
   }
   auto asked = ask(request);
   const Incoming incoming = must(far.connect_wait(request.remote));
-  const Vi server = far.vi(kLevel);
+  const Vi server = far.vi(kConnectLevel);
   must(far.connect_accept(incoming.conn, server));
   must(asked.get());
   must(server.post_send({.segments = {out.all()}}));
@@ -197,7 +197,7 @@ TEST_F(FunctionConnect, RequestThatIsNotAnsweredTimesOut) {
   EXPECT_EQ(request.vi.state(), VIP_STATE_IDLE);
   // The requester is told to be gone by the time that the acceptor hears of it.
   Result accept;
-  const Vi server = far.vi(kLevel);
+  const Vi server = far.vi(kConnectLevel);
   for (int i = 0; i < 100; ++i) {
     accept = far.connect_accept(incoming.conn, server);
     if (accept.code != VIP_SUCCESS) break;
@@ -209,14 +209,14 @@ TEST_F(FunctionConnect, RequestThatIsNotAnsweredTimesOut) {
 
 TEST_F(FunctionConnect, RequestToAHostThatDoesNotExistTimesOut) {
   NEEDS(options.device.find("lo") == std::string::npos, "the loopback device knows that");
-  const Vi vi = near.vi(kLevel);
+  const Vi vi = near.vi(kConnectLevel);
   const Outgoing answer = vi.connect_request(near.address("c"), no_host(), 200);
   EXPECT_EQ(answer.code, VIP_TIMEOUT);
   EXPECT_GE(answer.elapsed_ms(), 200U);
 }
 
 TEST_F(FunctionConnect, RequestToWhereNoHostCanBeIsNotReachable) {
-  const Vi vi = near.vi(kLevel);
+  const Vi vi = near.vi(kConnectLevel);
   for (const std::uint8_t byte : {std::uint8_t{0}, std::uint8_t{0xff}}) {
     const Address nowhere{.host = std::vector<std::uint8_t>(6, byte), .discriminator = {1}};
     EXPECT_EQ(vi.connect_request(near.address("c"), nowhere, 200).code, VIP_NOT_REACHABLE);
@@ -251,7 +251,7 @@ TEST_F(FunctionConnect, RequestTakesALocalAddressOfAnybody) {
 }
 
 TEST_F(FunctionConnect, RequestWantsAnIdleVi) {
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kConnectLevel);
   EXPECT_EQ(a.connect_request(near.address("c"), far.address("s"), 100).code, VIP_INVALID_STATE);
   EXPECT_EQ(a.state(), VIP_STATE_CONNECTED);
 }
@@ -264,7 +264,7 @@ TEST_F(FunctionConnect, AcceptComparesTheAttributes) {
   auto asked = ask(request);
   const Incoming incoming = must(far.connect_wait(request.remote));
 
-  ViAttributes other = far.vi_attributes(kLevel);
+  ViAttributes other = far.vi_attributes(kConnectLevel);
   other.max_transfer_size = 50000;
   EXPECT_EQ(far.connect_accept(incoming.conn, must(far.create_vi(other))).code,
             VIP_INVALID_RELIABILITY_LEVEL);
@@ -285,7 +285,7 @@ TEST_F(FunctionConnect, AcceptThatComesSecondsTooLateTimesOut) {
   const Incoming incoming = must(far.connect_wait(request.remote));
   EXPECT_EQ(asked.get().code, VIP_TIMEOUT);
   std::this_thread::sleep_for(std::chrono::milliseconds(3500));
-  const Vi server = far.vi(kLevel);
+  const Vi server = far.vi(kConnectLevel);
   EXPECT_EQ(far.connect_accept(incoming.conn, server).code, VIP_TIMEOUT);
   EXPECT_EQ(server.state(), VIP_STATE_IDLE);
 }
@@ -301,16 +301,16 @@ TEST_F(FunctionConnect, RejectThatComesTooLateTimesOut) {
 
 TEST_F(FunctionConnect, AcceptWantsAnIdleViOfTheSameNic) {
   const Request request = request_of(near, far, fresh());
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kConnectLevel);
   auto asked = ask(request);
   const Incoming incoming = must(far.connect_wait(request.remote));
   EXPECT_EQ(far.connect_accept(incoming.conn, b).code, VIP_INVALID_STATE);
-  EXPECT_EQ(far.connect_accept(incoming.conn, open_far().vi(kLevel)).code, VIP_INVALID_PARAMETER);
-  const Vi server = far.vi(kLevel);
+  EXPECT_EQ(far.connect_accept(incoming.conn, open_far().vi(kConnectLevel)).code, VIP_INVALID_PARAMETER);
+  const Vi server = far.vi(kConnectLevel);
   EXPECT_EQ(far.connect_accept(ConnHandle{0x1234}, server).code, VIP_INVALID_PARAMETER);
   EXPECT_EQ(far.connect_accept(incoming.conn, server).code, VIP_SUCCESS);
   must(asked.get());
-  const Vi another = far.vi(kLevel);
+  const Vi another = far.vi(kConnectLevel);
   const VIP_RETURN again = far.connect_accept(incoming.conn, another).code;
   EXPECT_EQ(again, VIP_INVALID_PARAMETER) << "used up";
   EXPECT_NE(far.connect_reject(incoming.conn).code, VIP_SUCCESS) << "used up";
@@ -344,10 +344,10 @@ TEST_F(FunctionConnect, ManyClientsConnectAtATime) {
   const std::string name = fresh();
   std::vector<Started<Outgoing>> asked;
   for (int i = 0; i < kClients; ++i) {
-    asked.push_back(ask({near.vi(kLevel), near.address(std::to_string(i)), far.address(name)}));
+    asked.push_back(ask({near.vi(kConnectLevel), near.address(std::to_string(i)), far.address(name)}));
   }
   for (int i = 0; i < kClients; ++i) {
-    must(far.connect_accept(must(far.connect_wait(far.address(name))).conn, far.vi(kLevel)));
+    must(far.connect_accept(must(far.connect_wait(far.address(name))).conn, far.vi(kConnectLevel)));
   }
   for (auto& one : asked) EXPECT_EQ(one.get().code, VIP_SUCCESS);
 }
@@ -355,9 +355,9 @@ TEST_F(FunctionConnect, ManyClientsConnectAtATime) {
 TEST_F(FunctionConnect, DisconnectIsHarmlessInEveryState) {
   CHECKLIST(11);
   CHECKLIST(23);
-  const Vi idle = near.vi(kLevel);
+  const Vi idle = near.vi(kConnectLevel);
   EXPECT_EQ(idle.disconnect().code, VIP_SUCCESS);
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kConnectLevel);
   EXPECT_EQ(b.disconnect().code, VIP_SUCCESS);
   EXPECT_EQ(b.disconnect().code, VIP_SUCCESS) << "twice";
   EXPECT_EQ(b.state(), VIP_STATE_IDLE);
@@ -377,7 +377,7 @@ TEST_F(FunctionConnect, DisconnectEndsAPendingRequest) {
 }
 
 TEST_F(FunctionConnect, TheSameViConnectsAgainAndAgain) {
-  const Vi client = near.vi(kLevel), server = far.vi(kLevel);
+  const Vi client = near.vi(kConnectLevel), server = far.vi(kConnectLevel);
   for (int i = 0; i < 20; ++i) {
     connect(client, server);
     must((i % 2 == 0 ? client : server).disconnect());

@@ -5,7 +5,7 @@ namespace conformance {
 namespace {
 
 using FunctionErrors = Conformance;
-constexpr VIP_RELIABILITY_LEVEL kLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+constexpr VIP_RELIABILITY_LEVEL kErrorLevel = VIP_SERVICE_RELIABLE_DELIVERY;
 
 #define EXPECT_VI_EVENT(event, whose)                 \
   do {                                                \
@@ -33,7 +33,7 @@ TEST_F(FunctionErrors, ThePeersDeathIsALostConnection) {
   NEEDS_TWO_PROCESSES();
   const HostPtr other = another_there();
   const Nic nic = must(Nic::open(other, options.peer_device));
-  const Vi a = near.vi(kLevel), b = nic.vi(kLevel);
+  const Vi a = near.vi(kErrorLevel), b = nic.vi(kErrorLevel);
   connect(near, a, nic, b);
   kill_peer(other);
   EXPECT_VI_EVENT(near.await_error(VIP_ERROR_CONN_LOST), a);
@@ -42,7 +42,7 @@ TEST_F(FunctionErrors, ThePeersDeathIsALostConnection) {
 
 TEST_F(FunctionErrors, ABrokenLinkIsALostConnection) {
   NEEDS_CUT();
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kErrorLevel);
   Cut cut;
   EXPECT_VI_EVENT(near.await_error(VIP_ERROR_CONN_LOST), a);
   EXPECT_VI_EVENT(far.await_error(VIP_ERROR_CONN_LOST), b);
@@ -50,7 +50,7 @@ TEST_F(FunctionErrors, ABrokenLinkIsALostConnection) {
 
 TEST_F(FunctionErrors, RdmaOverABrokenLinkIsATransportError) {
   NEEDS_CUT();
-  const auto [a, b] = connected_rdma(kLevel);
+  const auto [a, b] = connected_rdma(kErrorLevel);
   const Region out = near.rdma_memory(64), in = far.rdma_memory(64);
   Cut cut;
   must(a.post_send({.op = Op::kRdmaWrite, .segments = {out.all()}, .remote = in.part(0, 0)}));
@@ -80,8 +80,8 @@ TEST_F(FunctionErrors, AMessageWithoutAReceive) {
 
 TEST_F(FunctionErrors, RdmaThatIsNotAllowed) {
   for (const bool read : {false, true}) {
-    if (read && !near.supports_rdma_read(kLevel)) continue;
-    const auto [a, b] = connected_rdma(kLevel);
+    if (read && !near.supports_rdma_read(kErrorLevel)) continue;
+    const auto [a, b] = connected_rdma(kErrorLevel);
     const Region out = near.rdma_memory(64), in = far.memory(64);
     must(a.post_send({.op = read ? Op::kRdmaRead : Op::kRdmaWrite,
                       .segments = {out.all()},
@@ -92,7 +92,7 @@ TEST_F(FunctionErrors, RdmaThatIsNotAllowed) {
 }
 
 TEST_F(FunctionErrors, AnRdmaWriteToMemoryThatIsGone) {
-  const auto [a, b] = connected_rdma(kLevel);
+  const auto [a, b] = connected_rdma(kErrorLevel);
   const Region out = near.rdma_memory(4096), in = far.rdma_memory(4096);
   in.unmap();
   must(a.post_send({.op = Op::kRdmaWrite, .segments = {out.all()}, .remote = in.part(0, 0)}));
@@ -105,7 +105,7 @@ TEST_F(FunctionErrors, AnRdmaWriteThatIsCutOff) {
   // A provider may fetch much of the data before it sends any.
   const std::uint64_t bytes = near.attributes().max_transfer_size;
   NEEDS(bytes >= 200000, "needs long messages");
-  const auto [a, b] = connected_rdma(kLevel);
+  const auto [a, b] = connected_rdma(kErrorLevel);
   const Region first = near.rdma_memory(bytes - 4096), second = near.rdma_memory(4096);
   const Region in = far.rdma_memory(bytes);
   second.unmap();
@@ -119,7 +119,7 @@ TEST_F(FunctionErrors, AnRdmaWriteThatIsCutOff) {
 }
 
 TEST_F(FunctionErrors, ADescriptorOutsideItsRegion) {
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kErrorLevel);
   const Region out = near.memory(64), descriptors = near.memory(4096), other = near.memory(64);
   const Posted send = must(a.post_send({.segments = {out.all()},
                                         .at = descriptors.address,
@@ -132,7 +132,7 @@ TEST_F(FunctionErrors, ADescriptorOutsideItsRegion) {
 }
 
 TEST_F(FunctionErrors, AReceiveOutsideItsRegion) {
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kErrorLevel);
   const Region out = near.memory(64), in = far.memory(64), descriptors = far.memory(4096),
                other = far.memory(64);
   const Posted receive = must(b.post_recv({.segments = {in.all()},
@@ -147,7 +147,7 @@ TEST_F(FunctionErrors, AReceiveOutsideItsRegion) {
 }
 
 TEST_F(FunctionErrors, AQueueThatIsFull) {
-  const Vi vi = near.vi(kLevel);
+  const Vi vi = near.vi(kErrorLevel);
   const Region in = near.memory(64);
   for (std::uint64_t i = 0; i < near.attributes().max_descriptors_per_queue; ++i) {
     must(vi.post_recv({.segments = {in.all()}}));
@@ -158,7 +158,7 @@ TEST_F(FunctionErrors, AQueueThatIsFull) {
 
 TEST_F(FunctionErrors, AnotherNicHandleHearsNothing) {
   const Nic other = open_near();
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kErrorLevel);
   must(b.disconnect());
   EXPECT_TRUE(near.await_error(VIP_ERROR_CONN_LOST).came);
   EXPECT_TRUE(other.errors().empty());
@@ -167,12 +167,12 @@ TEST_F(FunctionErrors, AnotherNicHandleHearsNothing) {
 TEST_F(FunctionErrors, NullBringsTheDefaultBack) {
   CHECKLIST(15);
   EXPECT_EQ(near.error_callback(OnError::kDefault).code, VIP_SUCCESS);
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kErrorLevel);
   must(b.disconnect());
   EXPECT_EQ(a.await_state(VIP_STATE_ERROR), VIP_STATE_ERROR);
   EXPECT_FALSE(near.await_error(VIP_ERROR_CONN_LOST, 50).came);
   EXPECT_EQ(near.error_callback(OnError::kKeep).code, VIP_SUCCESS);
-  const auto [c, d] = connected(kLevel);
+  const auto [c, d] = connected(kErrorLevel);
   must(d.disconnect());
   EXPECT_VI_EVENT(near.await_error(VIP_ERROR_CONN_LOST), c);
 }
@@ -180,7 +180,7 @@ TEST_F(FunctionErrors, NullBringsTheDefaultBack) {
 TEST_F(FunctionErrors, AHandlerMayCallTheLibrary) {
   CHECKLIST(15);
   must(near.error_callback(OnError::kDisconnect));
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kErrorLevel);
   must(b.disconnect());
   EXPECT_EQ(a.await_state(VIP_STATE_IDLE), VIP_STATE_IDLE) << "the handler has disconnected";
 }
@@ -190,7 +190,7 @@ TEST_F(FunctionErrors, AHandlerMayEndTheProcess) {
   NEEDS_TWO_PROCESSES();
   const HostPtr other = another_there();
   const Nic nic = must(Nic::open(other, options.peer_device));
-  const Vi a = near.vi(kLevel), b = nic.vi(kLevel), c = near.vi(kLevel), d = nic.vi(kLevel);
+  const Vi a = near.vi(kErrorLevel), b = nic.vi(kErrorLevel), c = near.vi(kErrorLevel), d = nic.vi(kErrorLevel);
   connect(near, a, nic, b);
   connect(near, c, nic, d);
   must(nic.error_callback(OnError::kExit));
@@ -202,10 +202,10 @@ TEST_F(FunctionErrors, AHandlerMayEndTheProcess) {
 TEST_F(FunctionErrors, AHandlerThatBlocksHoldsNobodyElseUp) {
   CHECKLIST(15);
   must(near.error_callback(OnError::kBlock));
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kErrorLevel);
   must(b.disconnect());
   EXPECT_TRUE(near.await_error(VIP_ERROR_CONN_LOST).came);
-  const auto [c, d] = connected(kLevel);
+  const auto [c, d] = connected(kErrorLevel);
   const Region out = near.memory(64), in = far.memory(64);
   must(d.post_recv({.segments = {in.all()}}));
   must(c.post_send({.segments = {out.all()}}));
@@ -241,7 +241,7 @@ TEST_F(FunctionErrors, UserDataIsKeptWithTheVi) {
   const auto set = optional_function<void(VIP_VI_HANDLE, VIP_PVOID)>("VipSetUserData");
   const auto get = optional_function<VIP_PVOID(VIP_VI_HANDLE)>("VipGetUserData");
   if (set == nullptr || get == nullptr) GTEST_SKIP() << "one vendor's addition is not there";
-  const Vi a = near.vi(kLevel), b = near.vi(kLevel);
+  const Vi a = near.vi(kErrorLevel), b = near.vi(kErrorLevel);
   const auto keep = [&](const Vi& vi, void* data) {
     make_recorded(Function::kSetUserData, [&] {
       set(Nic::raw_handle(vi.handle), data);

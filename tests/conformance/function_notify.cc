@@ -5,10 +5,10 @@ namespace conformance {
 namespace {
 
 using FunctionNotify = Conformance;
-constexpr VIP_RELIABILITY_LEVEL kLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+constexpr VIP_RELIABILITY_LEVEL kNotifyLevel = VIP_SERVICE_RELIABLE_DELIVERY;
 
 TEST_F(FunctionNotify, AHandlerIsCalledForWhatCompletesLater) {
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kNotifyLevel);
   const Region out = near.memory(64), in = far.memory(64);
   const Posted receive = must(b.post_recv({.segments = {in.all()}}));
   const Notify received = must(b.recv_notify()), sent = must(a.send_notify());
@@ -27,7 +27,7 @@ TEST_F(FunctionNotify, AHandlerIsCalledForWhatCompletesLater) {
 }
 
 TEST_F(FunctionNotify, AHandlerIsCalledForWhatIsThereAlready) {
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kNotifyLevel);
   const Region out = near.memory(64), in = far.memory(64);
   const Posted receive = must(b.post_recv({.segments = {in.all()}}));
   must(a.post_send({.segments = {out.all()}}));
@@ -38,7 +38,7 @@ TEST_F(FunctionNotify, AHandlerIsCalledForWhatIsThereAlready) {
 }
 
 TEST_F(FunctionNotify, EachRegistrationStandsForOneCompletion) {
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kNotifyLevel);
   const Region out = near.memory(64), in = far.memory(64);
   std::vector<Posted> receives;
   std::vector<Notify> registered;
@@ -54,7 +54,7 @@ TEST_F(FunctionNotify, EachRegistrationStandsForOneCompletion) {
 }
 
 TEST_F(FunctionNotify, AFlushedDescriptorIsACompletion) {
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kNotifyLevel);
   const Region in = far.memory(64);
   must(b.post_recv({.segments = {in.all()}}));
   const Notify registered = must(b.recv_notify());
@@ -66,8 +66,8 @@ TEST_F(FunctionNotify, AFlushedDescriptorIsACompletion) {
 
 TEST_F(FunctionNotify, AHandlerOfACqGetsOneEntry) {
   const Cq cq = must(far.create_cq(16));
-  const Vi a = near.vi(kLevel);
-  const Vi b = must(far.create_vi(far.vi_attributes(kLevel), {}, cq.handle));
+  const Vi a = near.vi(kNotifyLevel);
+  const Vi b = must(far.create_vi(far.vi_attributes(kNotifyLevel), {}, cq.handle));
   connect(a, b);
   const Region out = near.memory(64), in = far.memory(64);
   for (int i = 0; i < 3; ++i) must(b.post_recv({.segments = {in.all()}}));
@@ -88,7 +88,7 @@ TEST_F(FunctionNotify, AHandlerOfACqGetsOneEntry) {
 }
 
 TEST_F(FunctionNotify, DestroyingCancels) {
-  const Vi vi = near.vi(kLevel);
+  const Vi vi = near.vi(kNotifyLevel);
   const Cq cq = must(near.create_cq(16));
   const Notify of_vi = must(vi.recv_notify()), of_cq = must(cq.notify());
   must(vi.destroy());
@@ -98,7 +98,7 @@ TEST_F(FunctionNotify, DestroyingCancels) {
 }
 
 TEST_F(FunctionNotify, NonsenseIsRefused) {
-  const Vi vi = near.vi(kLevel);
+  const Vi vi = near.vi(kNotifyLevel);
   const Cq cq = must(near.create_cq(16));
   EXPECT_EQ(vi.send_notify(null(3)).code, VIP_INVALID_PARAMETER);
   EXPECT_EQ(vi.recv_notify(null(3)).code, VIP_INVALID_PARAMETER);

@@ -5,7 +5,7 @@ namespace conformance {
 namespace {
 
 using FunctionPeer = Conformance;
-constexpr VIP_RELIABILITY_LEVEL kLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+constexpr VIP_RELIABILITY_LEVEL kPeerLevel = VIP_SERVICE_RELIABLE_DELIVERY;
 
 struct Pair {
   Vi a, b;
@@ -13,7 +13,7 @@ struct Pair {
 };
 
 Pair pair_of(const Nic& near, const Nic& far, const std::string& name) {
-  return {near.vi(kLevel), far.vi(kLevel), near.address("a" + name), far.address("b" + name)};
+  return {near.vi(kPeerLevel), far.vi(kPeerLevel), near.address("a" + name), far.address("b" + name)};
 }
 
 TEST_F(FunctionPeer, BothSidesAskAndAreConnected) {
@@ -23,7 +23,7 @@ TEST_F(FunctionPeer, BothSidesAskAndAreConnected) {
   EXPECT_EQ(p.a.connect_peer_done().code, VIP_NOT_DONE);
   EXPECT_EQ(p.b.connect_peer_request(p.address_b, p.address_a, kInfinite).code, VIP_SUCCESS);
   const Outgoing told = must(p.a.connect_peer_wait());
-  EXPECT_EQ(told.attributes.level, kLevel);
+  EXPECT_EQ(told.attributes.level, kPeerLevel);
   EXPECT_EQ(told.attributes.max_transfer_size, far.attributes().max_transfer_size);
   must(p.b.connect_peer_wait());
   EXPECT_EQ(p.a.state(), VIP_STATE_CONNECTED);
@@ -44,7 +44,7 @@ TEST_F(FunctionPeer, DoneTellsItOnce) {
   Outgoing done;
   while ((done = p.a.connect_peer_done()).code == VIP_NOT_DONE) continue;
   EXPECT_EQ(done.code, VIP_SUCCESS);
-  EXPECT_EQ(done.attributes.level, kLevel);
+  EXPECT_EQ(done.attributes.level, kPeerLevel);
   EXPECT_EQ(p.a.connect_peer_done().code, VIP_INVALID_STATE) << "told before";
   must(p.b.connect_peer_wait());
 }
@@ -104,11 +104,11 @@ TEST_F(FunctionPeer, AConflictOfAttributesIsToldToBoth) {
     std::uint64_t size;
     VIP_RETURN code;
   } const kinds[] = {{VIP_SERVICE_UNRELIABLE, 50000, VIP_INVALID_RELIABILITY_LEVEL},
-                     {kLevel, 40000, VIP_INVALID_MTU}};
+                     {kPeerLevel, 40000, VIP_INVALID_MTU}};
   for (const auto& kind : kinds) {
     for (const bool poll : {false, true}) {
       Pair p = pair_of(near, far, fresh());
-      ViAttributes mine = near.vi_attributes(kLevel), theirs = far.vi_attributes(kind.level);
+      ViAttributes mine = near.vi_attributes(kPeerLevel), theirs = far.vi_attributes(kind.level);
       mine.max_transfer_size = 50000;
       theirs.max_transfer_size = kind.size;
       p.a = must(near.create_vi(mine));
@@ -130,7 +130,7 @@ TEST_F(FunctionPeer, AConflictOfAttributesIsToldToBoth) {
 }
 
 TEST_F(FunctionPeer, WhereNoHostCanBeIsNotReachable) {
-  const Vi vi = near.vi(kLevel);
+  const Vi vi = near.vi(kPeerLevel);
   const Address nowhere{.host = std::vector<std::uint8_t>(6, 0xff), .discriminator = {1}};
   must(vi.connect_peer_request(near.address("c"), nowhere, kSoon));
   EXPECT_EQ(vi.connect_peer_wait().code, VIP_NOT_REACHABLE);
@@ -158,11 +158,11 @@ TEST_F(FunctionPeer, RefuseNonsense) {
 }
 
 TEST_F(FunctionPeer, WantAnIdleViAndAnAttempt) {
-  const auto [a, b] = connected(kLevel);
+  const auto [a, b] = connected(kPeerLevel);
   EXPECT_EQ(a.connect_peer_request(near.address("a"), far.address("b"), 10).code,
             VIP_INVALID_STATE);
   EXPECT_EQ(a.connect_peer_done().code, VIP_INVALID_STATE) << "nothing was begun";
-  EXPECT_EQ(near.vi(kLevel).connect_peer_wait().code, VIP_INVALID_STATE);
+  EXPECT_EQ(near.vi(kPeerLevel).connect_peer_wait().code, VIP_INVALID_STATE);
 }
 
 TEST_F(FunctionPeer, DisconnectEndsAnAttempt) {

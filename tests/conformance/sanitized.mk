@@ -17,6 +17,7 @@ check_PROGRAMS += tests/conformance/vipl-conformance-asan
 EXTRA_PROGRAMS += tests/conformance/vipl-conformance-tsan
 tests_conformance_vipl_conformance_tsan_SOURCES = \
 	$(tests_conformance_vipl_conformance_SOURCES) tests/conformance/sanitizer_options.cc
+nodist_tests_conformance_vipl_conformance_tsan_SOURCES = $(nodist_tests_conformance_vipl_conformance_SOURCES)
 tests_conformance_vipl_conformance_tsan_CPPFLAGS = $(tests_conformance_vipl_conformance_CPPFLAGS)
 tests_conformance_vipl_conformance_tsan_CXXFLAGS = \
 	$(tests_conformance_vipl_conformance_CXXFLAGS) -fsanitize=thread -Wno-tsan

@@ -8,7 +8,7 @@ namespace {
 using layout::CommandBody;
 using layout::Op;
 
-constexpr std::uint32_t kPosted = 512;  // on each of the greedy program's queues
+constexpr std::uint32_t kGreedyPosted = 512;  // on each of the greedy program's queues
 constexpr std::uint32_t kVis = 16;
 constexpr std::uint32_t kMostFlushed = 1024;  // of a session in a round
 
@@ -67,7 +67,7 @@ TEST(Fairness, SendsOnIdleVisAreFlushedInPortions) {
   Greedy pair;
   pair.make_vis(vip::kUnreliable);
   for (const std::uint32_t vi : pair.vis) {
-    for (std::uint32_t i = 0; i < kPosted; ++i) pair.client->post_send(vi, nullptr, 0, 0);
+    for (std::uint32_t i = 0; i < kGreedyPosted; ++i) pair.client->post_send(vi, nullptr, 0, 0);
   }
   pair.expect_room_for_others();
   EXPECT_LE(pair.completed(false), kMostFlushed);
@@ -83,12 +83,12 @@ TEST(Fairness, ReceivesAreFlushedInPortionsWhenAPeerLeaves) {
     const std::uint32_t its = pair.server->create_vi(vip::kReliableDelivery);
     ASSERT_TRUE(sim::connect(pair.network, pair.hosts, *pair.client, vi, *pair.server, its,
                              pair.b.port.address()));
-    for (std::uint32_t i = 0; i < kPosted; ++i) pair.client->post_receive(vi, nullptr, 0, 0);
+    for (std::uint32_t i = 0; i < kGreedyPosted; ++i) pair.client->post_receive(vi, nullptr, 0, 0);
   }
   pair.server.reset();
   pair.network.advance_to(pair.network.now() + kMillisecond);
   // Two portions of 64 for each, besides what the doorbells bring.
-  for (std::uint32_t left = kVis * kPosted, rounds = 0; left != 0; ++rounds) {
+  for (std::uint32_t left = kVis * kGreedyPosted, rounds = 0; left != 0; ++rounds) {
     ASSERT_LT(rounds, 10000u) << left << " are left";
     pair.a.stack->progress(pair.network.now());
     const std::uint32_t now = pair.completed(true);
@@ -104,7 +104,7 @@ TEST(Fairness, ADisconnectFlushesAllAndTheSessionPays) {
     const std::uint32_t its = pair.server->create_vi(vip::kReliableDelivery);
     ASSERT_TRUE(sim::connect(pair.network, pair.hosts, *pair.client, vi, *pair.server, its,
                              pair.b.port.address()));
-    for (std::uint32_t i = 0; i < kPosted; ++i) pair.client->post_receive(vi, nullptr, 0, 0);
+    for (std::uint32_t i = 0; i < kGreedyPosted; ++i) pair.client->post_receive(vi, nullptr, 0, 0);
   }
   std::uint32_t answered = 0;
   for (const std::uint32_t vi : pair.vis) {
@@ -117,7 +117,7 @@ TEST(Fairness, ADisconnectFlushesAllAndTheSessionPays) {
   EXPECT_LE(answered, 2u);
   pair.wait(10 * kMillisecond);
   EXPECT_EQ(answered, kVis);
-  EXPECT_EQ(pair.completed(true), kVis * kPosted);
+  EXPECT_EQ(pair.completed(true), kVis * kGreedyPosted);
 }
 
 TEST(Fairness, ACompletionQueueIsFilledInPortions) {
@@ -129,15 +129,15 @@ TEST(Fairness, ACompletionQueueIsFilledInPortions) {
   for (std::uint32_t i = 0; i < 2 * kVis; ++i) {
     pair.vis.push_back(pair.client->create_vi(vip::kUnreliable, cq + 1));
   }
-  for (std::uint32_t n = 0; n < kPosted; ++n) {
+  for (std::uint32_t n = 0; n < kGreedyPosted; ++n) {
     for (const std::uint32_t vi : pair.vis) pair.client->post_send(vi, nullptr, 0, 0);
   }
-  pair.expect_in_portions(false, 2 * kVis * kPosted);
+  pair.expect_in_portions(false, 2 * kVis * kGreedyPosted);
   // Twice what its ring has room for; half of them wait. All room is given at once.
   std::uint32_t shown = 0;
   while (pair.client->cq_entry(cq)) ++shown;
   EXPECT_EQ(shown, layout::kCqRingEntries);
-  for (unsigned rounds = 0; shown != 2 * kVis * kPosted; ++rounds) {
+  for (unsigned rounds = 0; shown != 2 * kVis * kGreedyPosted; ++rounds) {
     ASSERT_LT(rounds, 10000u);
     pair.a.stack->progress(pair.network.now());
     std::uint32_t now = 0;

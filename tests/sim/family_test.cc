@@ -11,7 +11,7 @@ namespace {
 using layout::CommandBody;
 using layout::Op;
 
-constexpr std::uint32_t kBytes = 3000;
+constexpr std::uint32_t kMessageBytes = 3000;
 
 bool all_are(const std::vector<std::uint32_t>& programs, std::uint32_t program) {
   return !programs.empty() && std::count(programs.begin(), programs.end(), program) ==
@@ -40,10 +40,10 @@ class Memories final : public Watch {
 };
 
 struct Family : Pair {
-  Family() : from(kBytes), to(kBytes) {
+  Family() : from(kMessageBytes), to(kMessageBytes) {
     b.watch = &memories;
-    from_handle = client->register_memory(from.data(), kBytes);
-    to_handle = server->register_memory(to.data(), kBytes);
+    from_handle = client->register_memory(from.data(), kMessageBytes);
+    to_handle = server->register_memory(to.data(), kMessageBytes);
     EXPECT_TRUE(connect());
   }
   ~Family() { b.watch = nullptr; }
@@ -88,7 +88,7 @@ struct Family : Pair {
   std::uint32_t create_vi_as(std::uint32_t program, std::uint32_t cq = 0) {
     CommandBody body{};
     body.op = Op::kCreateVi;
-    body.vi_attributes = {vip::kReliableDelivery, kBytes, 0, 0, 0};
+    body.vi_attributes = {vip::kReliableDelivery, kMessageBytes, 0, 0, 0};
     body.send_cq = body.receive_cq = cq;
     EXPECT_EQ(run_as(program, body), vip::kSuccess);
     return body.vi;
@@ -98,9 +98,9 @@ struct Family : Pair {
     EXPECT_EQ(shared.send.owner.load(), shared.receive.owner.load());
     return shared.send.owner.load();
   }
-  void receive() { server->post_receive(server_vi, to.data(), kBytes, to_handle); }
+  void receive() { server->post_receive(server_vi, to.data(), kMessageBytes, to_handle); }
   std::uint32_t exchange() {
-    client->post_send(client_vi, from.data(), kBytes, from_handle);
+    client->post_send(client_vi, from.data(), kMessageBytes, from_handle);
     std::optional<Completion> done;
     run(network, hosts, {}, [&] { return (done = client->done(client_vi, false)).has_value(); },
         network.now() + 20 * kSecond);
@@ -223,7 +223,7 @@ TEST(Families, TakeCqsAlongUnlessOthersAreOnThem) {
   // And nobody else makes VIs for it.
   CommandBody create{};
   create.op = Op::kCreateVi;
-  create.vi_attributes = {vip::kReliableDelivery, kBytes, 0, 0, 0};
+  create.vi_attributes = {vip::kReliableDelivery, kMessageBytes, 0, 0, 0};
   create.send_cq = cq + 1;
   EXPECT_EQ(family.run_as(family.first(), create), vip::kInvalidParameter);
 }

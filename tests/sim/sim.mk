@@ -9,7 +9,7 @@ libsim_hosts_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 
 check_PROGRAMS += tests/sim/sim_test
 TESTS += tests/sim/sim_test
-tests_sim_sim_test_SOURCES = \
+sim_tests = \
 	tests/sim/claims_test.cc \
 	tests/sim/connection_test.cc \
 	tests/sim/credit_test.cc \
@@ -21,17 +21,23 @@ tests_sim_sim_test_SOURCES = \
 	tests/sim/hostile_test.cc \
 	tests/sim/packing_test.cc \
 	tests/sim/proof_test.cc \
-	tests/sim/pair.h \
 	tests/sim/peer_test.cc \
 	tests/sim/rdma_test.cc \
-	tests/sim/commands.h \
-	tests/sim/redirect.h \
 	tests/sim/redirect_hostile_test.cc \
 	tests/sim/redirect_test.cc \
 	tests/sim/remains_test.cc \
 	tests/sim/slow_test.cc \
-	tests/sim/stopped_test.cc \
-	xdp/host_port.cc xdp/host_port.h
+	tests/sim/stopped_test.cc
+tests_sim_sim_test_SOURCES = tests/sim/pair.h tests/sim/commands.h tests/sim/redirect.h xdp/host_port.cc xdp/host_port.h
+if FAST_BUILD
+nodist_tests_sim_sim_test_SOURCES = tests/sim/sim_tests_all.cc
+EXTRA_DIST += $(sim_tests)
+else
+tests_sim_sim_test_SOURCES += $(sim_tests)
+endif
+CLEANFILES += tests/sim/sim_tests_all.cc
+tests/sim/sim_tests_all.cc: Makefile
+	$(COMPILED_TOGETHER) $(sim_tests)
 tests_sim_sim_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_sim_test_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 

@@ -10,7 +10,7 @@
 namespace viaduct::sim {
 namespace {
 
-constexpr std::uint32_t kBytes = 3000;  // too much to travel in a slot
+constexpr std::uint32_t kLongBytes = 3000;  // too much to travel in a slot
 
 // While it is held, what is to be written to session 0 waits, and nothing can be read from it.
 struct SlowHost : Host {
@@ -86,12 +86,12 @@ class Slow : public testing::TestWithParam<std::uint16_t> {
   }
   void post_receives(unsigned i, unsigned count) {
     for (unsigned n = 0; n < count; ++n) {
-      server[i].post_receive(far[i], target[i].data() + n * kBytes, kBytes, there[i], n);
+      server[i].post_receive(far[i], target[i].data() + n * kLongBytes, kLongBytes, there[i], n);
     }
   }
   void send(unsigned i, unsigned count) {
     for (unsigned n = 0; n < count; ++n) {
-      client.post_send(near[i], source.data() + n * kBytes, kBytes, here);
+      client.post_send(near[i], source.data() + n * kLongBytes, kLongBytes, here);
     }
   }
   std::optional<Completion> wait_for(Program& program, std::uint32_t vi, bool receive) {
@@ -113,9 +113,9 @@ class Slow : public testing::TestWithParam<std::uint16_t> {
   Program client{a};
   Program server[2]{Program{b}, Program{b}};
   std::uint32_t near[2], far[2], there[2], here = 0;
-  std::vector<std::byte> source = std::vector<std::byte>(4 * kBytes);
-  std::vector<std::byte> target[2] = {std::vector<std::byte>(4 * kBytes),
-                                      std::vector<std::byte>(4 * kBytes)};
+  std::vector<std::byte> source = std::vector<std::byte>(4 * kLongBytes);
+  std::vector<std::byte> target[2] = {std::vector<std::byte>(4 * kLongBytes),
+                                      std::vector<std::byte>(4 * kLongBytes)};
 };
 
 TEST_P(Slow, ReceivesCompleteWhenTheirDataIsThere) {
@@ -132,17 +132,17 @@ TEST_P(Slow, ReceivesCompleteWhenTheirDataIsThere) {
     const auto done = wait_for(server[0], far[0], true);
     ASSERT_TRUE(done);
     EXPECT_EQ(done->tag, n);
-    EXPECT_EQ(done->length, kBytes);
+    EXPECT_EQ(done->length, kLongBytes);
     EXPECT_EQ(done->status & vip::kErrorMask, 0u);
   }
-  EXPECT_EQ(std::memcmp(target[0].data(), source.data(), 3 * kBytes), 0);
+  EXPECT_EQ(std::memcmp(target[0].data(), source.data(), 3 * kLongBytes), 0);
   EXPECT_EQ(b.late, 0u);
 }
 
 TEST_P(Slow, SendsGoOutWhenTheirDataCanBeRead) {
-  client.post_receive(near[0], source.data(), kBytes, here);
+  client.post_receive(near[0], source.data(), kLongBytes, here);
   b.held = true;
-  server[0].post_send(far[0], target[0].data(), kBytes, there[0]);
+  server[0].post_send(far[0], target[0].data(), kLongBytes, there[0]);
   send(1, 1);
   post_receives(1, 1);
   pass(10 * kMillisecond);
@@ -167,7 +167,7 @@ TEST_P(Slow, DataThatCanNotBeWrittenIsAnError) {
 TEST_P(Slow, AReadIsDoneWhenItsDataIsThere) {
   if (GetParam() == vip::kUnreliable) GTEST_SKIP() << "has no reads";
   server[0].post_rdma(far[0], layout::kOpRdmaRead, {reinterpret_cast<std::uint64_t>(target[0].data()),
-                      there[0], kBytes}, source.data(), here);
+                      there[0], kLongBytes}, source.data(), here);
   pass(kMillisecond / 100);
   b.held = true;
   pass(10 * kMillisecond);
@@ -176,7 +176,7 @@ TEST_P(Slow, AReadIsDoneWhenItsDataIsThere) {
   const auto done = wait_for(server[0], far[0], false);
   ASSERT_TRUE(done);
   EXPECT_EQ(done->status & vip::kErrorMask, 0u);
-  EXPECT_EQ(std::memcmp(target[0].data(), source.data(), kBytes), 0);
+  EXPECT_EQ(std::memcmp(target[0].data(), source.data(), kLongBytes), 0);
 }
 
 // It may be over, and another VI be there, when its data is.

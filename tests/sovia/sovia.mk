@@ -42,8 +42,16 @@ sovia_semantics_cases = \
 	tests/sovia/semantics/cases_ipv6.cc \
 	tests/sovia/semantics/cases_bulk.cc
 
-tests_sovia_semantics_sovia_semantics_SOURCES = \
-	$(sovia_semantics_framework) $(sovia_semantics_cases)
+tests_sovia_semantics_sovia_semantics_SOURCES = $(sovia_semantics_framework)
+if FAST_BUILD
+nodist_tests_sovia_semantics_sovia_semantics_SOURCES = tests/sovia/semantics/cases_all.cc
+EXTRA_DIST += $(sovia_semantics_cases)
+else
+tests_sovia_semantics_sovia_semantics_SOURCES += $(sovia_semantics_cases)
+endif
+CLEANFILES += tests/sovia/semantics/cases_all.cc
+tests/sovia/semantics/cases_all.cc: Makefile
+	$(COMPILED_TOGETHER) $(sovia_semantics_cases)
 tests_sovia_semantics_sovia_semantics_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 EXTRA_DIST += tests/sovia/semantics/README.md
 

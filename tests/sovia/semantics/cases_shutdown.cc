@@ -7,7 +7,7 @@
 namespace semantics {
 namespace {
 
-void read_all_of_it(Case& t, int s) {
+void read_until_end(Case& t, int s) {
   std::string how;
   t.data("came", read_to_end(s, &how));
   t.say(how);
@@ -18,9 +18,9 @@ CASE(shutdown, one_direction_ends_the_other_goes_on, kEach) {
   if (t.client()) {
     send_all(s, "request");
     t.note("shutdown", shutdown(s, SHUT_WR));
-    read_all_of_it(t, s);
+    read_until_end(t, s);
   } else {
-    read_all_of_it(t, s);
+    read_until_end(t, s);
     send_all(s, "the answer after the end of the request");
     t.note("shutdown", shutdown(s, SHUT_WR));
   }
@@ -49,9 +49,9 @@ CASE(shutdown, from_the_accepting_side, kEach) {
   if (t.server()) {
     send_all(s, "greeting");
     t.note("shutdown", shutdown(s, SHUT_WR));
-    read_all_of_it(t, s);
+    read_until_end(t, s);
   } else {
-    read_all_of_it(t, s);
+    read_until_end(t, s);
     send_all(s, "thanks");
   }
 }
@@ -64,9 +64,9 @@ CASE(shutdown, large_answer_after_the_request_ended, kEach) {
     send_all(s, "GET");
     shutdown(s, SHUT_WR);
     t.note("right up to", static_cast<long>(receive_pattern(s, pattern, 0, kBytes, 20'011)));
-    read_all_of_it(t, s);
+    read_until_end(t, s);
   } else {
-    read_all_of_it(t, s);
+    read_until_end(t, s);
     send_pattern(s, pattern, 0, kBytes, 48'000);
   }
 }
@@ -81,7 +81,7 @@ CASE(shutdown, everything_before_the_end_arrives, kEach) {
     t.meet();
   } else {
     t.note("right up to", static_cast<long>(receive_pattern(s, pattern, 0, kBytes, 12'289)));
-    read_all_of_it(t, s);
+    read_until_end(t, s);
     t.meet();
   }
 }
@@ -94,7 +94,7 @@ CASE(shutdown, both_at_once_with_bytes_in_flight, kEach) {
   send_pattern(s, pattern, 0, kBytes, 1234);
   t.note("shutdown", shutdown(s, SHUT_WR));
   t.note("right up to", static_cast<long>(receive_pattern(s, pattern, 0, kBytes, 999)));
-  read_all_of_it(t, s);
+  read_until_end(t, s);
 }
 
 CASE(shutdown, of_reading, kEach) {
@@ -138,7 +138,7 @@ CASE(shutdown, of_both, kEach) {
     t.note("send", send(s, "x", 1, MSG_NOSIGNAL));
     t.meet();
   } else {
-    read_all_of_it(t, s);
+    read_until_end(t, s);
     t.meet();
   }
 }
