@@ -13,6 +13,7 @@ stack_sources = \
 	kagent/stack/environment.h vipl/granted/granted_environment.h \
 	kagent/contract/flow.h \
 	kagent/contract/idle.h kagent/contract/slice.h \
+	kagent/contract/iovec_cursor.h kagent/contract/random_pool.h \
 	kagent/stack/pool.h \
 	kagent/stack/repeat.h \
 	kagent/contract/session_layout.h \
@@ -47,7 +48,6 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/seccomp.cc kagent/agent/seccomp.h \
 	kagent/agent/attached.cc kagent/agent/attached.h \
 	kagent/agent/carriers.cc kagent/agent/carriers.h \
-	kagent/agent/clock.h \
 	kagent/agent/config.cc kagent/agent/config_values.cc kagent/agent/config_text.h kagent/agent/config.h \
 	kagent/contract/control.h \
 	kagent/agent/control_socket.cc kagent/agent/control_socket.h \

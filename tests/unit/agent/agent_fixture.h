@@ -18,6 +18,7 @@
 #include "kagent/agent/home.h"
 #include "kagent/agent/session_server.h"
 #include "kagent/contract/wire.h"
+#include "xdp/port_error.h"
 
 namespace viaduct {
 
