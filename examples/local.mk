@@ -65,7 +65,7 @@ examples_tcpping_SOURCES = examples/tcpping.c
 dist_bin_SCRIPTS = tests/lab/lab
 bin_PROGRAMS += tests/lab/lab-faults
 tests_lab_lab_faults_SOURCES = \
-	kagent/agent/clock.h xdp/descriptor.h \
+	xdp/clock.h xdp/descriptor.h \
 	tests/lab/fault_line.cc tests/lab/fault_line.h \
 	tests/lab/faults.cc tests/lab/faults.h \
 	tests/lab/lab_faults.cc \

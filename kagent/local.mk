@@ -14,6 +14,8 @@ stack_sources = \
 	kagent/contract/flow.h \
 	kagent/contract/granted_segment.h \
 	kagent/contract/idle.h \
+	kagent/contract/iovec_cursor.h \
+	kagent/contract/random_pool.h \
 	kagent/contract/session_layout.h \
 	kagent/contract/slice.h \
 	kagent/contract/stack_limits.h \
@@ -116,7 +118,6 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/seccomp.cc kagent/agent/seccomp.h \
 	kagent/agent/attached.cc kagent/agent/attached.h \
 	kagent/agent/carriers.cc kagent/agent/carriers.h \
-	kagent/agent/clock.h \
 	kagent/agent/config.cc kagent/agent/config_values.cc kagent/agent/config_text.h kagent/agent/config.h \
 	kagent/agent/control_socket.cc kagent/agent/control_socket.h \
 	kagent/agent/counter_table.cc kagent/agent/counter_table.h \

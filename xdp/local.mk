@@ -29,6 +29,7 @@ libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/grant/macvlan_relay.cc xdp/grant/macvlan_relay.h \
 	xdp/open_port.cc xdp/open_port.h \
 	xdp/port_error.h xdp/port_options.h xdp/ether_type.h \
+	xdp/clock.h \
 	xdp/descriptor.h \
 	xdp/grant/filter_entry.h xdp/grant/granted_child.h \
 	xdp/port.h \

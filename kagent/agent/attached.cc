@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "kagent/agent/control_socket.h"
 #include "kagent/agent/session.h"
 

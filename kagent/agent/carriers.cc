@@ -23,7 +23,7 @@
 #include <thread>
 #include <utility>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "xdp/descriptor.h"
 
 // Sanitizers keep books on each stack.

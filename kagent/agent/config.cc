@@ -18,7 +18,7 @@
 #define TOML_ASSERT(expression) static_cast<void>(0)
 #include <toml++/toml.h>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "kagent/agent/config_text.h"
 #include "kagent/contract/crc32c.h"
 #include "xdp/descriptor.h"

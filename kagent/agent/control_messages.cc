@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 
 namespace viaduct {
 namespace {

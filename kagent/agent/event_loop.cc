@@ -8,7 +8,7 @@
 #include <ctime>
 #include <system_error>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 
 namespace viaduct {
 namespace {

@@ -20,7 +20,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "kagent/agent/config.h"
 #include "kagent/agent/event_loop.h"
 #include "kagent/agent/granter.h"

@@ -74,9 +74,9 @@ void reopen() {
     logger->set_error_handler([](const std::string&) {});
     logger->set_level(spdlog::default_logger()->level());
     spdlog::set_default_logger(logger);
-    spdlog::info("log file begun anew");
+    spdlog::info("reopened the log file");
   } catch (const spdlog::spdlog_ex& error) {
-    spdlog::error("the log file can't be begun anew: {}", error.what());
+    spdlog::error("cannot reopen the log file, writing to the old one: {}", error.what());
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "kagent/agent/service_counters.h"
 
 namespace viaduct {

@@ -88,7 +88,7 @@ NicGranter::NicGranter(const NicConfig& config, HostPort& port)
     remains = take_remains(lower_, ether_type_);
   }
   if (remains.removed != 0) {
-    log::info("{}: {} ports removed that an earlier agent had left", lower_.name,
+    log::info("{}: removed {} granted ports that an earlier agent had left", lower_.name,
               remains.removed);
   }
   if (pcap) throw PortError(lower_.name + ": libpcap carries the frames, ports need AF_XDP");
@@ -99,11 +99,11 @@ void NicGranter::go_on_with(GrantRemains& remains) {
   try {
     filter_ = std::make_unique<GrantFilter>(lower_, ether_type_, &remains);
   } catch (const PortError& error) {
-    log::warn("{}: the ports of an earlier agent are removed", error.what());
+    log::warn("{}; removing the granted ports that an earlier agent had left", error.what());
     remove_remains(lower_);
     return;
   }
-  log::info("{}: {} ports found that an earlier agent had left", lower_.name,
+  log::info("{}: kept {} granted ports that an earlier agent had left, for their programs", lower_.name,
             remains.ports.size());
   for (GrantRemains::Port& port : remains.ports) {
     left_.push_back(std::make_unique<Place>(mutex_, *filter_, std::move(port)));

@@ -87,7 +87,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
       ->check(validator(check_socket_name, ""));
   const auto stay = app.add_flag("-f,--foreground", foreground, "stay (the default)");
   app.add_flag("-d,--daemon", options.daemon, "go to the background once ready")->excludes(stay);
-  app.add_option("-l,--log-level", options.log_level, "trace, debug, info, warn, error or off")
+  app.add_option("-l,--log-level", options.log_level, "how much to log: trace, debug, info, warn, error or off")
       ->type_name("LEVEL")
       ->check(validator(check_level, ""));
   app.add_option("--log-file", options.log_file,
@@ -95,7 +95,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
       ->type_name("FILE");
   app.add_option("--pid-file", options.pid_file, "write the process number to this file")
       ->type_name("FILE");
-  app.add_flag("--check-config", options.check_config, "judge the configuration and exit");
+  app.add_flag("--check-config", options.check_config, "check the configuration and exit");
   app.add_flag("--counters", options.counters, "print the counters of the running agent and exit");
   try {
     app.parse(argc, argv);

@@ -11,10 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <utility>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "kagent/agent/config.h"
 #include "kagent/agent/log.h"
 
@@ -99,8 +98,8 @@ void ProgramEnvironment::note_hang(std::uint32_t program) {
   penalty.times = std::min(penalty.times + 1, kMostTimes);
   penalty.last = now;
   penalty.until = now + (kPenaltyNs << (penalty.times - 1));
-  log::warn("{}: the memory of a program of user {} could not be reached at once: its copies are left to "
-            "a thread for {} s", interface_.empty() ? "lo" : interface_, user,
+  log::warn("{}: the memory of a program of user {} is slow to reach; a thread of its own copies it for "
+            "the next {} s", interface_.empty() ? "lo" : interface_, user,
             (penalty.until - now) / kNsPerSecond);
   carriers_->let_go(slow(program).take_over(std::exchange(
       copy_, std::make_shared<ProgramCopy>(kBufferBytes))));
@@ -231,15 +230,7 @@ bool ProgramEnvironment::charge(std::uint32_t session, Charged what, std::int64_
 }
 
 std::uint64_t ProgramEnvironment::random() {
-  if (numbers_left_ == 0) {
-    // Requests of up to 256 bytes are not cut short.
-    static_assert(sizeof numbers_ <= 256);
-    while (getrandom(numbers_.data(), sizeof numbers_, 0) != sizeof numbers_) {
-      if (errno != EINTR) std::abort();  // no kernel that has AF_XDP
-    }
-    numbers_left_ = numbers_.size();
-  }
-  return std::exchange(numbers_[--numbers_left_], 0);
+  return numbers_.draw([](void* data, std::size_t bytes) { return getrandom(data, bytes, 0); });
 }
 
 // What belongs to root's programs is theirs to say.

@@ -22,6 +22,7 @@
 #include "kagent/agent/slow_memory.h"
 #include "kagent/agent/socket_owners.h"
 #include "kagent/agent/hosted_stack.h"
+#include "kagent/contract/random_pool.h"
 
 namespace viaduct {
 
@@ -124,8 +125,7 @@ class ProgramEnvironment final : public Environment {
   Addresses addresses_;
   std::vector<IpAddress> own_addresses_;
   std::uint64_t asked_at_ = 0;  // CLOCK_MONOTONIC, ns
-  std::array<std::uint64_t, 32> numbers_{};
-  std::size_t numbers_left_ = 0;
+  RandomPool numbers_;
 };
 
 }  // namespace viaduct

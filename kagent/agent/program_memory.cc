@@ -13,6 +13,8 @@
 #include <sstream>
 #include <utility>
 
+#include "kagent/contract/iovec_cursor.h"
+
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
@@ -22,33 +24,9 @@ namespace {
 
 using Address = std::uintptr_t;
 
-// A position in a list of local pieces.
-class Cursor {
- public:
-  explicit Cursor(std::span<const iovec> pieces) : pieces_(pieces) { skip_empty(); }
-
-  std::size_t room() const { return pieces_.empty() ? 0 : pieces_[0].iov_len - at_; }
-  std::byte* here() const { return static_cast<std::byte*>(pieces_[0].iov_base) + at_; }
-  void advance(std::size_t bytes) {
-    at_ += bytes;
-    skip_empty();
-  }
-
- private:
-  void skip_empty() {
-    while (!pieces_.empty() && at_ == pieces_[0].iov_len) {
-      pieces_ = pieces_.subspan(1);
-      at_ = 0;
-    }
-  }
-
-  std::span<const iovec> pieces_;
-  std::size_t at_ = 0;
-};
-
 // Moves what is at the cursor, or to there.
 template <bool kIn>
-bool move_local(Cursor& cursor, std::byte* buffer, std::size_t bytes) {
+bool move_local(IovecCursor& cursor, std::byte* buffer, std::size_t bytes) {
   while (bytes != 0) {
     const std::size_t n = std::min(bytes, cursor.room());
     if (n == 0) return false;
@@ -67,12 +45,12 @@ bool move_local(Cursor& cursor, std::byte* buffer, std::size_t bytes) {
 }  // namespace
 
 bool gather(std::span<const iovec> local, std::span<std::byte> to) {
-  Cursor cursor(local);
+  IovecCursor cursor(local);
   return move_local<true>(cursor, to.data(), to.size());
 }
 
 bool scatter(std::span<const std::byte> from, std::span<const iovec> local) {
-  Cursor cursor(local);
+  IovecCursor cursor(local);
   return move_local<false>(cursor, const_cast<std::byte*>(from.data()), from.size());
 }
 
@@ -131,7 +109,7 @@ ProgramMemory::Copied ProgramMemory::copy_all(std::span<const iovec> remote,
                                               Carriers* carriers, std::size_t& begun) const {
   begun = 0;
   if (memory_ == nullptr) return Copied::kFailed;
-  Cursor cursor(local);
+  IovecCursor cursor(local);
   std::size_t at = 0;  // in the first of `remote`
   while (!remote.empty()) {
     copy.begin(memory_->get(), kRead);

@@ -17,7 +17,7 @@
 #include <span>
 #include <string>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "kagent/agent/control_socket.h"
 #include "kagent/agent/event_loop.h"
 #include "kagent/agent/listen_socket.h"

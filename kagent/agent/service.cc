@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "kagent/agent/control_socket.h"
 #include "kagent/agent/device_names.h"
 #include "kagent/agent/log.h"
@@ -61,7 +61,7 @@ std::unique_ptr<Port> open_loopback() {
 }
 
 std::string describe(const NicReport& nic) {
-  if (!nic.live) return nic.interface + " is away";
+  if (!nic.live) return nic.interface + " is missing";
   return nic.interface + " (" + to_text(nic.live->address) + ", MTU " +
          std::to_string(nic.live->mtu) + ", " + nic.live->mode + ")";
 }
@@ -236,7 +236,7 @@ unsigned Service::poll(std::uint64_t timeout_ns) {
   try {
     return loop_.poll(timeout_ns);
   } catch (const std::exception& error) {
-    log::error("a request could not be served: {}", error.what());
+    log::error("cannot serve a request, it is dropped: {}", error.what());
     return 1;
   }
 }
@@ -281,7 +281,8 @@ void Service::report_names(std::size_t number, std::uint64_t now) {
   served.name_conflicts = count;
   served.names_at = now + kNamesEveryNs;
   const NameConflict& last = stack.name_conflict();
-  log::warn("{}: two hosts answer to the name {}: {} and {}", nics_[number]->interface(),
+  log::warn("{}: two hosts answer to the name {}: {} and {}; programs may reach either until one is "
+            "renamed (name in viad.conf)", nics_[number]->interface(),
             shown(last.name), to_text(last.first), to_text(last.second));
 }
 
@@ -289,8 +290,8 @@ void Service::lose_port(std::size_t number, std::uint64_t now) {
   Nic& nic = *nics_[number];
   Served& served = served_[number];
   ++counters_.port_losses;
-  log::error("interface {} has gone away or has another address: its sessions end, it is looked for "
-             "every second", nic.interface());
+  log::error("interface {} disappeared or changed its address; its sessions are closed, retrying every "
+             "second", nic.interface());
   server_->end_sessions(nic);
   loop_.remove(served.token);
   nic.close();
@@ -308,12 +309,12 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
     server_->inherit(nic);
     ++counters_.port_returns;
     served.last_error.clear();
-    log::info("back: {}", describe(nic.report()));
+    log::info("interface is back: {}", describe(nic.report()));
   } catch (const std::exception& error) {
     nic.close();
     served.retry_at = now + kRetryEveryNs;
     // The same reason every second is worth one line.
-    if (served.last_error != error.what()) log::warn("not yet back: {}", error.what());
+    if (served.last_error != error.what()) log::warn("cannot reopen interface {}, retrying every second: {}", nic.interface(), error.what());
     served.last_error = error.what();
   }
 }

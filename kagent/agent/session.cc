@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "kagent/agent/control_socket.h"
 
 namespace viaduct {

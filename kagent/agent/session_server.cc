@@ -41,7 +41,7 @@ Nic& find_nic(std::span<const std::unique_ptr<Nic>> nics, std::string_view devic
   Nic& nic = *nics[*number];
   if (!nic.is_open()) {
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_down,
-                  "interface " + nic.interface() + " is away"};
+                  "interface " + nic.interface() + " is missing, the agent looks for it every second"};
   }
   return nic;
 }
@@ -97,7 +97,7 @@ void SessionServer::end_hanging(std::uint64_t now) {
   for (const auto& nic : nics_) {
     for (const std::uint32_t program : nic->environment().look_after_slow(now)) {
       const auto ends = [&](const ucred& peer) {
-        log::warn("{} is ended: its memory could not be reached for too long", text_of(peer));
+        log::warn("closed the session of {}: its memory could not be reached for too long", text_of(peer));
       };
       for (const auto& [id, live] : sessions_) {
         if (&live.session->nic() != nic.get() || live.session->number() != program) continue;
@@ -144,8 +144,8 @@ void SessionServer::limit_tables_of(uid_t user, std::uint64_t used) {
       if (bytes > largest) largest = bytes, id = each;
     }
     if (largest == 0) return;
-    log::warn("{} is ended: its segment takes {} MiB, and all that user {} has may take {} "
-              "(tables_mb_per_user)",
+    log::warn("closed the session of {}: its segment takes {} MiB, and all sessions of user {} may take {} "
+              "MiB (tables_mb_per_user)",
               text_of(sessions_.at(id).session->peer()), largest >> 20, user,
               config_.user_limits.tables_mb);
     end(id, &ServiceCounters::sessions_overdrawn);
@@ -291,7 +291,7 @@ void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
   } catch (const std::exception& error) {
     return give_up(id, no_resources(error));
   }
-  log::info("{} goes on with its port on {}", text_of(peer), nic.interface());
+  log::info("{} continues with its port on {}", text_of(peer), nic.interface());
   answer(id);
 }
 
@@ -420,7 +420,7 @@ void SessionServer::on_session_socket(std::uint64_t id) {
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (bytes > 0) {
     if (log_limit_.may_log()) {
-      log::warn("{} spoke after its hello: session ended",
+      log::warn("closed the session of {}: it sent another message after its request",
                 text_of(sessions_.at(id).session->peer()));
     }
     return end(id, &ServiceCounters::sessions_broken);

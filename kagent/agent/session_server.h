@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "kagent/agent/attached.h"
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "kagent/agent/config.h"
 #include "kagent/contract/control.h"
 #include "kagent/agent/control_socket.h"

@@ -106,7 +106,7 @@ void SessionServer::on_attached_socket(std::uint64_t id) {
   const ssize_t bytes = attached_.at(id).socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (bytes > 0 && log_limit_.may_log()) {
-    log::warn("{} spoke after it had attached: its part in the session ended",
+    log::warn("detached {} from its session: it sent another message after its request",
               text_of(attached_.at(id).process->peer()));
   }
   end_attached(id);

@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 
 namespace viaduct {
 namespace {

@@ -42,8 +42,8 @@ void on_signal(int fd, Service& service) {
       continue;
     }
     const bool hands_over = info.ssi_signo == SIGUSR1;
-    log::info("{}: stopping{}", strsignal(static_cast<int>(info.ssi_signo)),
-              hands_over ? ", programs with their own ports go on" : "");
+    log::info("stopping on a signal ({}){}", strsignal(static_cast<int>(info.ssi_signo)),
+              hands_over ? "; programs with ports of their own continue" : "");
     notify_supervisor("STOPPING=1");
     if (hands_over) {
       service.hand_over();

@@ -26,7 +26,6 @@ namespace viaduct {
   X(connections_opened, "connections established")                                      \
   X(connections_closed, "connections ended by a disconnect of either side")             \
   X(connections_lost, "connections ended by an error")                                  \
-  X(naks_sent, "messages refused")                                                      \
   X(resets_sent, "frames answered by a reset")                                          \
   X(probes_sent, "keep-alive probes sent")                                              \
   X(name_queries_sent, "name queries sent")                                             \

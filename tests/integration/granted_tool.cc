@@ -43,7 +43,7 @@
 #include <string>
 #include <vector>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "kagent/agent/config.h"
 #include "kagent/contract/control.h"
 #include "xdp/descriptor.h"

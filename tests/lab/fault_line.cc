@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 
 namespace viaduct::lab {
 namespace {

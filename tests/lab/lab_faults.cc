@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 #include "xdp/descriptor.h"
 #include "tests/lab/fault_line.h"
 

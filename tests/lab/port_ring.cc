@@ -20,7 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kagent/agent/clock.h"
+#include "xdp/clock.h"
 
 namespace viaduct::lab {
 namespace {

@@ -64,18 +64,7 @@ void GrantedEnvironment::chime(std::uint32_t program) {
 }
 
 std::uint64_t GrantedEnvironment::random() {
-  if (numbers_left_ == 0) {
-    // Requests of up to 256 bytes are not cut short.
-    static_assert(sizeof numbers_ <= 256);
-    while (vipl::sys::random(numbers_.data(), sizeof numbers_) != sizeof numbers_) {
-      if (errno != EINTR) __builtin_trap();  // no kernel that has AF_XDP
-    }
-    numbers_left_ = numbers_.size();
-  }
-  std::uint64_t& number = numbers_[--numbers_left_];
-  const std::uint64_t drawn = number;
-  number = 0;
-  return drawn;
+  return numbers_.draw(vipl::sys::random);
 }
 
 std::uint32_t GrantedEnvironment::put_up(const layout::Address& local, bool peer) {

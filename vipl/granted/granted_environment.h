@@ -7,7 +7,6 @@
 
 #include <sys/uio.h>
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include <string_view>
 
 #include "kagent/contract/charged.h"
+#include "kagent/contract/random_pool.h"
 #include "kagent/contract/session_layout.h"
 #include "xdp/port.h"
 
@@ -90,8 +90,7 @@ class GrantedEnvironment {
   Watch* watch_ = nullptr;
   vipl::Pollers* pollers_ = nullptr;
   const vipl::Company* company_ = nullptr;
-  std::array<std::uint64_t, 32> numbers_{};
-  std::size_t numbers_left_ = 0;
+  RandomPool numbers_;
 };
 
 }  // namespace viaduct

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "kagent/contract/iovec_cursor.h"
 #include "vipl/process/sys.h"
 
 namespace viaduct::vipl {
@@ -12,21 +13,17 @@ namespace {
 // Copies between the memory behind a descriptor (`remote`) and our own, piece by piece and in order.
 template <class Move>
 bool copy(std::span<const iovec> remote, std::span<const iovec> local, Move&& move) {
-  std::size_t in_local = 0;  // bytes of local.front() that are done
+  IovecCursor cursor(local);
   for (const iovec& piece : remote) {
     auto at = reinterpret_cast<std::uintptr_t>(piece.iov_base);
     for (std::size_t left = piece.iov_len; left != 0;) {
-      if (local.empty()) return false;
-      const std::size_t room = local.front().iov_len - in_local;
-      const std::size_t here = room < left ? room : left;
-      auto* const data = static_cast<std::byte*>(local.front().iov_base) + in_local;
-      const long moved = here == 0 ? 0 : move(data, here, at);
+      const std::size_t here = cursor.room() < left ? cursor.room() : left;
+      const long moved = here == 0 ? 0 : move(cursor.here(), here, at);
       if (moved < 0 && errno == EINTR) continue;
-      if (moved <= 0 && here != 0) return false;
+      if (moved <= 0) return false;
       at += static_cast<std::size_t>(moved);
       left -= static_cast<std::size_t>(moved);
-      in_local += static_cast<std::size_t>(moved);
-      if (in_local == local.front().iov_len) local = local.subspan(1), in_local = 0;
+      cursor.advance(static_cast<std::size_t>(moved));
     }
   }
   return true;

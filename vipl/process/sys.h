@@ -26,6 +26,8 @@
 #include <cstdint>
 
 #include "kagent/contract/slice.h"
+#include "xdp/clock.h"
+#include "xdp/xsk/system_calls.h"
 
 namespace viaduct::vipl::sys {
 
@@ -63,9 +65,7 @@ inline int connect(int fd, const sockaddr* address, socklen_t bytes) {
   return static_cast<int>(::syscall(SYS_connect, fd, address, bytes));
 }
 inline int shutdown(int fd, int how) { return static_cast<int>(::syscall(SYS_shutdown, fd, how)); }
-inline int getsockopt(int fd, int level, int name, void* value, socklen_t* bytes) {
-  return static_cast<int>(::syscall(SYS_getsockopt, fd, level, name, value, bytes));
-}
+using system_calls::getsockopt;
 inline int setsockopt(int fd, int level, int name, const void* value, socklen_t bytes) {
   return static_cast<int>(::syscall(SYS_setsockopt, fd, level, name, value, bytes));
 }
@@ -93,7 +93,7 @@ inline long pread(int fd, void* data, std::size_t bytes, std::uint64_t at) {
 inline long pwrite(int fd, const void* data, std::size_t bytes, std::uint64_t at) {
   return ::syscall(SYS_pwrite64, fd, data, bytes, at);
 }
-inline int close(int fd) { return static_cast<int>(::syscall(SYS_close, fd)); }
+using system_calls::close;
 inline long read(int fd, void* data, std::size_t bytes) {
   return ::syscall(SYS_read, fd, data, bytes);
 }
@@ -101,7 +101,7 @@ inline long write(int fd, const void* data, std::size_t bytes) {
   return ::syscall(SYS_write, fd, data, bytes);
 }
 inline int get_seals(int fd) { return static_cast<int>(::syscall(SYS_fcntl, fd, F_GET_SEALS)); }
-inline long seek_end(int fd) { return ::syscall(SYS_lseek, fd, 0L, SEEK_END); }
+inline long seek_end(int fd) { return system_calls::file_size(fd); }
 inline int eventfd() {
   return out_of_the_way(static_cast<int>(::syscall(SYS_eventfd2, 0u, O_CLOEXEC | O_NONBLOCK)));
 }
@@ -137,15 +137,10 @@ inline void* map(std::size_t bytes, int fd) {
 inline bool move_over(void* from, std::size_t bytes, void* to) {
   return ::syscall(SYS_mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) != -1;
 }
-inline void unmap(void* at, std::size_t bytes) { ::syscall(SYS_munmap, at, bytes); }
+using system_calls::unmap;
 
-// CLOCK_MONOTONIC. The C library's function, as programs don't define it and it is no system call.
-inline std::uint64_t monotonic_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
+// The C library's function, as programs don't define it and it is no system call.
+using viaduct::monotonic_ns;
 
 inline void yield() { ::syscall(SYS_sched_yield); }
 inline int process() { return static_cast<int>(::syscall(SYS_getpid)); }

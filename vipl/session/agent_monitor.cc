@@ -19,8 +19,8 @@ bool g_running;
 int g_bell = -1;
 
 void lose(Session& s) {
-  explain(s.view_bytes == 0 ? "the agent of %s has gone away"
-                            : "the process that opened %s has gone away", s.nic.name);
+  explain(s.view_bytes == 0 ? "the agent of %s disappeared; the session is lost"
+                            : "the process that opened %s ended; the session is lost", s.nic.name);
   registry::lose(s);
   if (s.driver != nullptr) s.driver->be_silent();
   caller::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, 0);

@@ -118,7 +118,7 @@ VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
   const control::MessageHead& head = answer.head;
   const bool has_head = bytes >= static_cast<long>(sizeof head);
   if (bytes == 0) {
-    explain("the agent hung up");
+    explain("the agent closed the connection without an answer");
   } else if (!has_head || head.magic != control::kMagic || head.version != control::kVersion) {
     explain("the agent speaks another version of the protocol");
   } else if (head.result != VIP_SUCCESS) {
@@ -213,7 +213,7 @@ Adoption hear_of_adoption(int socket, Hello& hello) {
 void* map_segment(const Hello& hello) {
   const control::HelloAnswer& answer = hello.answer;
   if (!plausible(answer)) {
-    explain("the agent's answer makes no sense");
+    explain("the agent's answer has impossible capacities");
     return nullptr;
   }
   const int seals = sys::get_seals(hello.segment);

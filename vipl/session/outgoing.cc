@@ -4,11 +4,10 @@
 
 #include "vipl/process/idle.h"
 #include "vipl/session/wait.h"
+#include "xdp/clock.h"
 
 namespace viaduct::vipl::outgoing {
 namespace {
-
-constexpr std::uint64_t kNsPerMs = 1'000'000;
 
 bool before(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) < 0; }
 

@@ -7,11 +7,12 @@
 #include "vipl/process/sys.h"
 #include "vipl/session/debug_log.h"
 #include "vipl/session/handshake.h"
+#include "xdp/clock.h"
 
 namespace viaduct::vipl::adrift {
 namespace {
 
-constexpr std::uint64_t kTryEveryNs = kTryEveryMs * 1'000'000ull;
+constexpr std::uint64_t kTryEveryNs = kTryEveryMs * kNsPerMs;
 
 // A notice stays what it was; `holding` is the new agent's.
 void copy_notices(const layout::Notices& from, layout::Notices& to) {
@@ -77,7 +78,7 @@ bool begin(Session& s) {
       s.desk.header().closed.load() != 0) {
     return false;
   }
-  explain("the agent of %s has gone away: looking for another", s.nic.name);
+  explain("the agent of %s disappeared; looking for another one every 50 ms", s.nic.name);
   const std::uint64_t now = now_ns();
   s.adrift = {now + s.adrift_ns, now, -1};
   s.desk_number.fetch_add(1);
@@ -89,7 +90,7 @@ bool begin(Session& s) {
 bool go_on(Session& s) {
   const std::uint64_t now = now_ns();
   if (now >= s.adrift.until) {
-    explain("no other agent of %s has come", s.nic.name);
+    explain("no other agent of %s came in time; the session is lost", s.nic.name);
     end(s);
     return false;
   }
@@ -115,7 +116,7 @@ bool hear(Session& s) {
   }
   s.adrift.socket = -1;  // the hello's
   if (!take(s, hello)) {
-    explain("the new agent of %s is not what the old one was", s.nic.name);
+    explain("the new agent of %s has another address or other limits than the old one; the session is lost", s.nic.name);
     end(s);
     return false;
   }
@@ -124,7 +125,7 @@ bool hear(Session& s) {
   sys::futex_wake(s.desk_number);
   // Requests may have come before the notices were there.
   s.ring_desk(layout::kNoticeBit);
-  explain("another agent of %s goes on", s.nic.name);
+  explain("another agent of %s took the session over", s.nic.name);
   return true;
 }
 

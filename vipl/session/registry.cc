@@ -11,6 +11,7 @@
 #include "vipl/session/handshake.h"
 #include "vipl/session/session_table.h"
 #include "vipl/session/thread_registry.h"
+#include "xdp/clock.h"
 
 namespace viaduct::vipl::registry {
 namespace {
@@ -180,7 +181,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   s->home = s->umem = s->desk_socket = s->pokes[0] = s->pokes[1] = -1;
   s->view_bytes = 0;
   s->agent = hello.agent;
-  s->adrift_ns = std::uint64_t{hello.answer.adrift_ms} * 1'000'000;
+  s->adrift_ns = hello.answer.adrift_ms * kNsPerMs;
   begin(*s);
   const bool mapped = map_desk(hello, *s) && map_view(hello, *s);
   for (const int fd : {hello.segment, hello.home, hello.port, hello.umem}) {

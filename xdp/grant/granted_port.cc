@@ -7,7 +7,6 @@ namespace viaduct {
 namespace {
 
 constexpr std::uint32_t kLeastChunk = 2048, kMostChunk = 4096, kMostRing = 1u << 16;
-constexpr std::uint32_t kBurst = 64;
 
 // Not from <bit>: on a baseline x86 that calls a function of the compiler's library.
 constexpr bool is_power(std::uint32_t n) { return n != 0 && (n & (n - 1)) == 0; }
@@ -57,10 +56,7 @@ const char* GrantedPort::map(int umem) {
                         layout_.ring,
                         granted_filled(layout_.receive, layout_.ring, parts)};
   if (parts > 1) {
-    shape.parts = parts;
-    shape.frame = layout_.mtu + kEthernetAndTag;
-    // Each frame that is kept may be one of these, and those of a burst.
-    shape.assembled = lendable() + kBurst;
+    shape.take_several_chunks(parts, layout_.mtu, lendable());
     assembly_bytes_ = XskQueue::assembly_bytes(shape);
     assembly_ = system_calls::map_untouched(assembly_bytes_);
     if (assembly_ == nullptr) return "no memory for the port's long frames";

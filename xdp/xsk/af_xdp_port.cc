@@ -2,7 +2,6 @@
 
 #include <bpf/bpf.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <cstring>
 
 #include "xdp/xsk/chunk.h"
+#include "xdp/clock.h"
 #include "xdp/port_error.h"
 
 namespace viaduct {
@@ -22,15 +22,8 @@ constexpr std::uint32_t kChunkMask = (1u << kQueueShift) - 1;
 constexpr std::uint32_t kMostQueues = 128;   // ids have no room for more, see also HostPort
 constexpr std::uint32_t kPlainMtu = 3400;    // beyond, drivers ask for a program that knows frags
 constexpr std::uint32_t kLookEvery = 1 << 18;  // calls of receive()
-constexpr std::uint64_t kStallTime = 2'000'000'000;
-constexpr std::uint64_t kAwayTime = 5'000'000'000;  // how long a socket is tried to be made anew
-
-std::uint64_t now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 +
-         static_cast<std::uint64_t>(t.tv_nsec);
-}
+constexpr std::uint64_t kStallTime = 2 * kNsPerSecond;
+constexpr std::uint64_t kAwayTime = 5 * kNsPerSecond;  // how long a socket is tried to be made anew
 
 }  // namespace
 
@@ -183,12 +176,12 @@ void AfXdpPort::look_after() {
   }
   attachment_->watch_guard();
   if (away_since_ != 0) {
-    rebind(now());
+    rebind(monotonic_ns());
   } else if (queues_.front()->sending() == 0 || queues_.front()->completed() != completed_) {
     completed_ = queues_.front()->completed();
     stalled_since_ = 0;
   } else {
-    look_for_stall(now());
+    look_for_stall(monotonic_ns());
   }
 }
 

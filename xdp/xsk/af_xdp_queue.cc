@@ -17,7 +17,6 @@
 namespace viaduct {
 namespace {
 
-constexpr std::uint32_t kBurst = 64;
 constexpr unsigned kBindTries = 40;  // the kernel gives a queue back late
 constexpr unsigned kBindPauseUs = 25'000;
 
@@ -38,10 +37,8 @@ AfXdpQueue::AfXdpQueue(const Options& options, PortCounters& counters)
   XskQueue::Shape shape{static_cast<std::uint32_t>(std::countr_zero(options.chunk)),
                         options.receive, options.send, options.ring, options.ring};
   if (options.mtu != 0) {
-    shape.parts = parts_for(options.mtu, options.chunk);
-    shape.frame = options.mtu + kEthernetAndTag;
-    // Each frame that is kept may be one of these, and those of a burst.
-    shape.assembled = lendable(options.receive, options.ring) + kBurst;
+    shape.take_several_chunks(parts_for(options.mtu, options.chunk), options.mtu,
+                              lendable(options.receive, options.ring));
   }
   assembly_bytes_ = XskQueue::assembly_bytes(shape);
   area_ = static_cast<std::byte*>(map_memory(bytes_, MAP_SHARED | MAP_POPULATE));

@@ -15,7 +15,7 @@
 
 namespace viaduct::system_calls {
 
-inline void close(int fd) { ::syscall(SYS_close, fd); }
+inline int close(int fd) { return static_cast<int>(::syscall(SYS_close, fd)); }
 inline long file_size(int fd) { return ::syscall(SYS_lseek, fd, 0L, SEEK_END); }
 inline int getsockopt(int fd, int level, int name, void* value, socklen_t* bytes) {
   return static_cast<int>(::syscall(SYS_getsockopt, fd, level, name, value, bytes));

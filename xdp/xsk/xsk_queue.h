@@ -23,6 +23,7 @@
 #include <span>
 
 #include "xdp/port.h"
+#include "xdp/xsk/chunk.h"
 #include "xdp/xsk/xsk_rings.h"
 
 namespace viaduct {
@@ -38,6 +39,13 @@ class XskQueue {
     std::uint32_t parts = 1;      // chunks that a frame may take; beyond 1 the socket must know it
     std::uint32_t frame = 0;      // parts > 1: bytes of the longest frame
     std::uint32_t assembled = 0;  // parts > 1: buffers for frames that came in several chunks
+
+    // Frames of a link with this MTU take several chunks. Each of the `kept` may be one of these, and
+    // those of a burst.
+    void take_several_chunks(std::uint32_t count, std::uint32_t mtu, std::uint32_t kept) {
+      constexpr std::uint32_t kBurst = 64;
+      parts = count, frame = mtu + kEthernetAndTag, assembled = kept + kBurst;
+    }
   };
 
   // Bytes of the memory in which the lists are kept.

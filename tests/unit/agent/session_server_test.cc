@@ -546,7 +546,7 @@ TEST_F(SessionServerTest, EndsTheSessionsOfANicThatGoesAway) {
   const auto answer = ask(third, TestProgram::hello("nic0"));
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->hello.head.result, vip::kErrorResource);
-  EXPECT_THAT(answer->hello.reason, HasSubstr("via0 is away"));
+  EXPECT_THAT(answer->hello.reason, HasSubstr("via0 is missing"));
   agent->nics[0]->open(monotonic_ns());
   TestProgram fourth(agent->socket());
   EXPECT_EQ(ask(fourth, TestProgram::hello("nic0"))->hello.head.result, vip::kSuccess);

@@ -1,6 +1,6 @@
-// The agent's clock.
-#ifndef VIADUCT_KAGENT_AGENT_CLOCK_H
-#define VIADUCT_KAGENT_AGENT_CLOCK_H
+// The clock of whatever is driven by time, and units of it.
+#ifndef VIADUCT_XDP_CLOCK_H
+#define VIADUCT_XDP_CLOCK_H
 
 #include <cstdint>
 #include <ctime>
