@@ -9,13 +9,6 @@
 
 namespace viaduct::sovia {
 
-std::uint32_t LaneControl::take_credits(PacketType type) {
-  const std::uint32_t credits = owed_;
-  if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);
-  owed_ = 0;
-  return credits;
-}
-
 bool LaneControl::post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags) {
   if (broken_ || !has_greeted_) return false;
   if (control_posted_ - control_done_ == places_.control) reap();

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "sovia/lane/lane_send_ring.h"
+#include "sovia/process/counters.h"
 
 namespace viaduct::sovia {
 
@@ -75,7 +76,12 @@ class LaneControl : public LaneSendRing {
   ~LaneControl() = default;
   bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
   void post_pending_control();
-  std::uint32_t take_credits(PacketType type);
+  std::uint32_t take_credits(PacketType type) {
+    const std::uint32_t credits = owed_;
+    if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);
+    owed_ = 0;
+    return credits;
+  }
   bool may_answer_fin() const { return !started_ || settled_ || deaf_ || !options_.settles; }
 
   State sending_ = State::kIdle, receiving_ = State::kIdle;
