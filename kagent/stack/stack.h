@@ -42,26 +42,13 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   // Begins a session over a zeroed segment, whose header this fills in. The memory must stay mapped
   // until close_session(). Returns the session's number; nothing when all are in use.
   std::optional<std::uint32_t> open_session(void* segment);
-  // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
-  void close_session(std::uint32_t session, std::uint64_t now);
-  // Does what there is to do at `now` (ns, monotonic): frames, doorbells, transmissions,
-  // acknowledgements, timers. Returns the amount of work done, 0 when idle.
-  unsigned progress(std::uint64_t now);
-  // Answers a doorbell of a session without its having been rung: for a driver in the program.
-  void rung(std::uint32_t session, std::uint32_t bit);
-  // Before sleeping: asks every program to ring the bell from now on. False (and nothing asked)
-  // when there is work already. After sleeping: takes it back.
-  bool prepare_to_sleep();
-  void awake();
-  // When progress() must be called next even if no frame and no doorbell comes; ~0 for never.
-  std::uint64_t next_deadline() const;
-  // A process of a session has gone, also the first, while others are left. Its VIs are destroyed,
-  // their connections ended as by a disconnect.
-  void leave(std::uint32_t program, std::uint64_t now);
 
   // The session's program has a stack of its own, which `address` reaches: connection requests for
   // which it has put up a notice in its segment are sent on to it.
   void delegate(std::uint32_t session, const MacAddress& address);
+
+  // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
+  void close_session(std::uint32_t session, std::uint64_t now);
 
   // Another process attaches to a session. It has a copy of what the program with this id had
   // registered when Header::forks became `forks` (and of what that one had a copy of). Returns the
@@ -72,12 +59,31 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   std::uint32_t member_of(std::uint32_t program) const { return tables_.programs[program].member; }
   std::uint32_t id_of(std::uint32_t program) const { return tables_.programs[program].id; }
 
+  // A process of a session has gone, also the first, while others are left. Its VIs are destroyed,
+  // their connections ended as by a disconnect.
+  void leave(std::uint32_t program, std::uint64_t now);
+
+  // Does what there is to do at `now` (ns, monotonic): frames, doorbells, transmissions,
+  // acknowledgements, timers. Returns the amount of work done, 0 when idle.
+  unsigned progress(std::uint64_t now);
+
+  // Answers a doorbell of a session without its having been rung: for a driver in the program.
+  void rung(std::uint32_t session, std::uint32_t bit);
+
   // For a driver in the program, between two rounds: the message for the receive that is next to
   // complete goes to `to` instead, as far as it has not come yet. kNotDone: no, it is too late, or
   // there is no such receive. And takes that back: kSuccess: a message has gone there; kNotDone:
   // none has, and none will.
   vip::Return divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
   vip::Return undivert(std::uint32_t vi, std::uint32_t generation);
+
+  // Before sleeping: asks every program to ring the bell from now on. False (and nothing asked)
+  // when there is work already. After sleeping: takes it back.
+  bool prepare_to_sleep();
+  void awake();
+
+  // When progress() must be called next even if no frame and no doorbell comes; ~0 for never.
+  std::uint64_t next_deadline() const;
 
   // Whether messages of this VI are on their way whose acknowledgement will come.
   bool awaits_acknowledgement(std::uint32_t vi) const {
