@@ -129,6 +129,18 @@ TEST(Connection, WhenOneEndClosesTheOtherHears) {
   EXPECT_EQ(fi_send(pair.a.ep, buffer.data(), 64, buffer.desc(), 0, nullptr), -FI_ENOTCONN);
 }
 
+TEST(Connection, WhatWaitsForAReceiveEndsWithTheConnection) {
+  Pair pair;
+  Buffer buffer(64);
+  ASSERT_EQ(fi_inject(pair.a.ep, "x", 1, 0), 0);
+  ASSERT_EQ(fi_send(pair.a.ep, buffer.data(), 64, buffer.desc(), 0, &buffer), 0);
+  pair.b.close();
+  EXPECT_EQ(next_event().kind, kShutdown);
+  const fi_cq_err_entry error = pair.a.next_error();
+  EXPECT_EQ(error.err, FI_ECANCELED);
+  EXPECT_EQ(error.op_context, &buffer);
+}
+
 TEST(Connection, WhatWasSentBeforeTheEndArrives) {
   for (int round = 0; round < 20; ++round) {
     Pair pair;

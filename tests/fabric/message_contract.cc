@@ -1,28 +1,59 @@
 // Messages: what is sent arrives, in order, however late it is received.
+#include <atomic>
+#include <chrono>
 #include <cstring>
 
 #include "tests/fabric/ends.h"
 
 namespace {
 
+// As many operations as the endpoint was made for are taken, of all kinds, and keep their order.
 TEST(Message, AReceiverThatHasPostedNothingIsWaitedFor) {
-  Pair pair;
-  Buffer out(64, 5);
-  Buffer in(64);
+  constexpr unsigned kSize = 8;
+  Pair pair(0, kSize);
+  Buffer out(2'000'000, 5);
+  Buffer in(kSize * out.size());
+  const auto length = [&](unsigned i) { return i == 3 ? out.size() : 64 + i; };
+  for (unsigned i = 0; i + 1 < kSize; ++i) {
+    ASSERT_EQ(fi_send(pair.a.ep, out.data(), length(i), out.desc(), 0, &out), 0);
+  }
+  unsigned char last[64] = {7};
+  ASSERT_EQ(fi_inject(pair.a.ep, last, sizeof last, 0), 0);
+  last[0] = 8;  // it is the program's again
   for (int i = 0; i < 1000; ++i) {
     ASSERT_EQ(fi_send(pair.a.ep, out.data(), 64, out.desc(), 0, nullptr), -FI_EAGAIN);
   }
-  ASSERT_EQ(fi_recv(pair.b.ep, in.data(), 64, in.desc(), 0, &in), 0);
-  ASSERT_EQ(pair.a.insist([&] { return fi_send(pair.a.ep, out.data(), 64, out.desc(), 0, &out); }),
-            0);
-  const fi_cq_data_entry received = pair.b.next();
-  EXPECT_EQ(received.op_context, &in);
-  EXPECT_EQ(received.len, 64u);
-  EXPECT_EQ(received.flags, FI_MSG | FI_RECV);
-  EXPECT_EQ(std::memcmp(in.data(), out.data(), 64), 0);
-  const fi_cq_data_entry sent = pair.a.next();
-  EXPECT_EQ(sent.op_context, &out);
-  EXPECT_EQ(sent.flags, FI_MSG | FI_SEND);
+  for (unsigned i = 0; i < kSize; ++i) {
+    ASSERT_EQ(fi_recv(pair.b.ep, in.data() + i * out.size(), out.size(), in.desc(), 0, &in), 0);
+  }
+  for (unsigned i = 0; i < kSize; ++i) {
+    const fi_cq_data_entry received = pair.b.next();
+    EXPECT_EQ(received.op_context, &in);
+    EXPECT_EQ(received.len, i + 1 == kSize ? sizeof last : length(i));
+    EXPECT_EQ(received.flags, FI_MSG | FI_RECV);
+    EXPECT_EQ(in.data()[i * out.size()], i + 1 == kSize ? 7 : 5);
+  }
+  for (unsigned i = 0; i + 1 < kSize; ++i) {
+    const fi_cq_data_entry sent = pair.a.next();
+    EXPECT_EQ(sent.op_context, &out);
+    EXPECT_EQ(sent.len, length(i));
+    EXPECT_EQ(sent.flags, FI_MSG | FI_SEND);
+  }
+  pair.a.look();
+  EXPECT_TRUE(pair.a.kept.empty());
+}
+
+// A program may send and then wait for something else than its queue.
+TEST(Message, WhatWaitsForAReceiveGoesOnThoughNobodyLooksAtAQueue) {
+  Buffer in(64);
+  Pair pair;
+  ASSERT_EQ(fi_inject(pair.a.ep, "x", 1, 0), 0);
+  ASSERT_EQ(fi_recv(pair.b.ep, in.data(), 64, in.desc(), 0, nullptr), 0);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (std::atomic_ref(in.data()[0]).load() == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end);
+  }
+  EXPECT_EQ(pair.b.next().len, 1u);
 }
 
 // Each end has few receives and is slow to post them; all messages come, in order.

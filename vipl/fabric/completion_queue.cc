@@ -58,6 +58,10 @@ int CompletionQueue::open(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, voi
     delete queue;
     return -FI_EMFILE;
   }
+  {
+    const std::lock_guard lock(queue->nic_->mutex());
+    queue->settle();
+  }
   *cq = queue;
   return 0;
 }
@@ -119,8 +123,16 @@ void CompletionQueue::interrupt() {
   signal_.raise();
 }
 
+// Ends a wait without a completion: it was asked to, or what was refused can be tried again.
+bool CompletionQueue::disturbed() const { return interrupted_ || room_ != nic_->room(); }
+
+void CompletionQueue::settle() {
+  interrupted_ = false;
+  room_ = nic_->room();
+}
+
 bool CompletionQueue::tell_watched() {
-  if (empty() && !interrupted_) return false;
+  if (empty() && !disturbed()) return false;
   signal_.raise();
   watched_ = false;
   return true;
@@ -128,8 +140,8 @@ bool CompletionQueue::tell_watched() {
 
 int CompletionQueue::try_wait() {
   nic_->progress();
-  if (!empty() || interrupted_) {
-    interrupted_ = false;
+  if (!empty() || disturbed()) {
+    settle();
     return -FI_EAGAIN;
   }
   if (wait_object_ != FI_WAIT_FD) return -FI_EINVAL;
@@ -225,8 +237,8 @@ ssize_t CompletionQueue::wait(void* buffer, std::size_t count, int timeout) {
   if (signal_.open() < 0) return -FI_EMFILE;
   for (;;) {
     if (const ssize_t taken = take(buffer, count); taken != -FI_EAGAIN) return taken;
-    if (interrupted_ || nic_->fed()) {
-      interrupted_ = false;
+    if (disturbed()) {
+      settle();
       return -FI_EAGAIN;
     }
     const auto now = Clock::now();

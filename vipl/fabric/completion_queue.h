@@ -59,6 +59,8 @@ class CompletionQueue : public fid_cq {
   static fi_ops ops;
   static fi_ops_cq cq_ops;
 
+  bool disturbed() const;
+  void settle();
   ssize_t take(void* buffer, std::size_t count);
   void* copy(void* to, const Completion& completion) const;
   ssize_t wait(void* buffer, std::size_t count, int timeout);
@@ -76,6 +78,7 @@ class CompletionQueue : public fid_cq {
   unsigned sleepers_ = 0;
   bool watched_ = false;  // the program may sleep on the descriptor
   bool interrupted_ = false;
+  std::uint64_t room_ = 0;  // of the NIC's count, what has been told
   unsigned users_ = 0;
 };
 

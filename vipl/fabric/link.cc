@@ -92,7 +92,8 @@ Link::~Link() {
   if (added_) {
     const std::lock_guard lock(nic_->mutex());
     set_state(State::kDown);
-    if (starving_) nic_->remove_starving();
+    if (starving_) nic_->remove_starving(*this);
+    attend();
     VipSetUserData(vi_, nullptr);
     nic_->remove(*this);
   }
@@ -339,6 +340,8 @@ void Link::end(int reason) {
   VipDisconnect(vi_);
   drain();
   fail_unposted();
+  attend();
+  tell_room();
   if (before == State::kRefusing) {
     // Nobody has it any more.
     nic_->run([this] { delete this; });

@@ -5,10 +5,11 @@
 //   acceptor    kGreeting > kRequested > kAnswering > kUp > kDown
 //                                      > kRefusing > kDown
 //
-// Sends. What fits one VIA descriptor is posted at once. A longer RDMA transfer, and a message longer
-// than one of VIA can be, is an Operation that is posted piece by piece as earlier pieces complete;
-// what would overtake a write or a message is refused with -FI_EAGAIN meanwhile. Reads that are not
-// posted yet may be overtaken, unless the program asked for strict order.
+// Sends. What fits one VIA descriptor is posted at once if nothing is in front of it and the peer has a
+// receive for it. All else is an Operation that is posted later: what waits for a receive of the peer's,
+// and long transfers, piece by piece as earlier pieces complete. Operations keep their order. Reads
+// that are not posted yet may be overtaken, unless the program asked for strict order. -FI_EAGAIN
+// means that the endpoint has as many operations as it was made for.
 #ifndef VIADUCT_VIPL_FABRIC_LINK_H
 #define VIADUCT_VIPL_FABRIC_LINK_H
 
@@ -100,7 +101,7 @@ class Link {
   ssize_t write(const Request& request);
   ssize_t read(const Request& request);
   ssize_t post_receive(const Request& request);
-  std::size_t sends_left() const { return sends_ - std::min(outstanding_, sends_); }
+  std::size_t sends_left() const { return sends_ - std::min(begun(), sends_); }
   std::size_t receives_left() const {
     return receives_ - (credits_in_.posted() - credits_in_.consumed());
   }
@@ -110,16 +111,28 @@ class Link {
   void on_send_done();
   void on_receive_done();
   void on_lost();
-  // Whether a promise has come that a send had failed for.
-  bool fed();
+  // A send waits for a promise: goes on if it has come.
+  void feed();
 
  private:
+  // What one descriptor does.
+  struct Whole {
+    Ranges local;              // unless the data was copied
+    Range target;              // of an RDMA write
+    bool writes = false;
+    std::uint16_t control = 0;
+    std::uint32_t data = 0;    // with VIP_CONTROL_IMMEDIATE
+  };
   struct Operation {
-    enum class Kind { kWrite, kRead, kLarge };
+    enum class Kind { kWhole, kWrite, kRead, kLarge };
     Kind kind;
+    Whole whole;               // kWhole; kLarge: what is to be sent
+    std::vector<unsigned char> copy;  // of data that the program may change already
     Pieces pieces;
     Completion completion;
     bool wanted;
+    bool silent = false;
+    bool takes_receive = false;  // and has none yet
     bool fence;
     bool notify;             // a Notice comes last
     Notice notice;
@@ -183,9 +196,14 @@ class Link {
   void drain();
 
   // Sending
-  ssize_t admit(bool takes_receive, bool fence, bool may_queue);
+  std::uint32_t begun() const {
+    return outstanding_ + static_cast<std::uint32_t>(operations_.size());
+  }
+  ssize_t admit(bool fence);
+  void tell_room();
   bool has_credit();
   void starve();
+  void attend();
   std::uint32_t slots() const { return sends_ + kOwnSends; }
   bool room() const { return posted_ - done_ < slots(); }
   SendSlot& next_slot(Sent*& sent);
@@ -193,16 +211,20 @@ class Link {
   ssize_t local_ranges(const Request& request, Ranges& ranges);
   static ssize_t remote_ranges(const Request& request, Ranges& ranges);
   void fill(SendSlot& slot, const Range* remote, const Ranges& local, std::uint16_t control);
-  ssize_t copy_in(SendSlot& slot, const Request& request, Ranges& ranges);
-  ssize_t post_whole(const Request& request, const Range* remote, std::uint16_t control,
-                     std::uint64_t flags, std::uint64_t bytes);
+  ssize_t transfer(const Request& request, Whole& whole, const Completion& completion,
+                   bool takes_receive);
+  ssize_t post_whole(const Whole& whole, const unsigned char* copy, std::size_t copied,
+                     const Completion& completion, bool wanted, bool silent);
   ssize_t send_large(const Request& request, std::uint64_t bytes);
   void start(Operation&& operation);
   void pump();
   bool pump(Operation& operation);
+  bool take_receive(Operation& operation);
+  void find_landing(Operation& operation);
   bool post_piece(Operation& operation);
   bool post_notice(Operation& operation);
   void finish(Operation& operation);
+  void remove(const Operation& operation);
   void fail_unposted();
   bool write_own(Sent::Kind kind, std::size_t offset, const void* bytes, std::size_t length);
   std::uint64_t peer_range(std::size_t offset) const { return peer_shared_ + offset; }
@@ -247,7 +269,9 @@ class Link {
   std::deque<Operation*> waiting_;        // not all posted; writes and messages
   std::deque<Operation*> waiting_reads_;
   SendCredits credits_out_;
-  bool starving_ = false;
+  bool starving_ = false;  // the first that waits has no receive
+  bool unattended_ = false;  // has starved, and not sent all since
+  bool refused_ = false;   // the program had to be told -FI_EAGAIN
 
   std::uint32_t receives_ = kQueueSize;
   std::vector<Posted> posted_receives_;

@@ -19,6 +19,14 @@ std::uint64_t bytes_of(const Request& request) {
   return sum;
 }
 
+void gather(const Request& request, unsigned char* to) {
+  for (std::size_t i = 0; i < request.count; ++i) {
+    const iovec& range = request.ranges[i];
+    if (range.iov_len != 0) std::memcpy(to, range.iov_base, range.iov_len);
+    to += range.iov_len;
+  }
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------------------------ promises
@@ -36,31 +44,43 @@ bool Link::has_credit() {
 void Link::starve() {
   if (starving_) return;
   starving_ = true;
-  nic_->add_starving();
+  nic_->add_starving(*this);
+  if (unattended_) return;
+  unattended_ = true;
+  nic_->add_unattended();
 }
 
-bool Link::fed() {
-  if (!starving_ || (state_ == State::kUp && !has_credit())) return false;
+// All is sent, or nothing will be.
+void Link::attend() {
+  if (!unattended_) return;
+  unattended_ = false;
+  nic_->remove_unattended();
+}
+
+void Link::feed() {
+  if (state_ == State::kUp && !has_credit()) return;
   starving_ = false;
-  nic_->remove_starving();
-  return true;
+  nic_->remove_starving(*this);
+  pump();
 }
 
 // Whether an operation may be begun now.
-ssize_t Link::admit(bool takes_receive, bool fence, bool may_queue) {
+ssize_t Link::admit(bool fence) {
   for (bool looked = false;; looked = true) {
     if (state_ != State::kUp) return -FI_ENOTCONN;
-    const bool free = may_queue ? operations_.size() < sends_
-                                : waiting_.empty() && outstanding_ < sends_ && room();
-    if (free && (!(fence || strict_) || waiting_reads_.empty()) &&
-        (!takes_receive || has_credit())) {
-      return 0;
-    }
+    if (begun() < sends_ && (!(fence || strict_) || waiting_reads_.empty())) return 0;
     if (looked) break;
     nic_->progress();
   }
-  if (takes_receive && !credits_out_.available()) starve();
+  refused_ = true;
   return -FI_EAGAIN;
+}
+
+// Who was refused an operation may try again.
+void Link::tell_room() {
+  if (!refused_ || begun() >= sends_) return;
+  refused_ = false;
+  nic_->tell_room();
 }
 
 // ------------------------------------------------------------------------------------ descriptors
@@ -135,54 +155,76 @@ ssize_t Link::remote_ranges(const Request& request, Ranges& ranges) {
   return 0;
 }
 
-ssize_t Link::copy_in(SendSlot& slot, const Request& request, Ranges& ranges) {
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < request.count; ++i) {
-    const iovec& range = request.ranges[i];
-    if (range.iov_len > kInjectBytes - bytes) return -FI_EINVAL;
-    if (range.iov_len != 0) std::memcpy(slot.bytes + bytes, range.iov_base, range.iov_len);
-    bytes += range.iov_len;
+// ------------------------------------------------------------------------------------ one descriptor
+
+// `copy`: the data, if it is not where whole.local says.
+ssize_t Link::post_whole(const Whole& whole, const unsigned char* copy, std::size_t copied,
+                         const Completion& completion, bool wanted, bool silent) {
+  Sent* sent;
+  SendSlot& slot = next_slot(sent);
+  const Range* target = whole.writes ? &whole.target : nullptr;
+  if (copied != 0) {
+    if (copy != slot.bytes) std::memcpy(slot.bytes, copy, copied);
+    Ranges local;
+    local.add({reinterpret_cast<std::uintptr_t>(slot.bytes), copied, own_memory_});
+    fill(slot, target, local, whole.control);
+  } else {
+    fill(slot, target, whole.local, whole.control);
   }
-  ranges.add({reinterpret_cast<std::uintptr_t>(slot.bytes), bytes, own_memory_});
+  slot.descriptor.CS.ImmediateData = whole.data;
+  sent->kind = Sent::Kind::kWhole;
+  sent->wanted = wanted;
+  sent->silent = silent;
+  sent->completion = completion;
+  if (const ssize_t failed = post(slot, *sent); failed != 0) return failed;
+  ++outstanding_;
   return 0;
 }
 
-// ------------------------------------------------------------------------------------ one descriptor
-
-ssize_t Link::post_whole(const Request& request, const Range* remote, std::uint16_t control,
-                         std::uint64_t flags, std::uint64_t bytes) {
-  Sent* sent;
-  SendSlot& slot = next_slot(sent);
-  Ranges local;
-  const ssize_t error = (request.flags & FI_INJECT) != 0 ? copy_in(slot, request, local)
-                                                         : local_ranges(request, local);
-  if (error != 0) return error;
+// Posts it now, or when its turn comes.
+ssize_t Link::transfer(const Request& request, Whole& whole, const Completion& completion,
+                       bool takes_receive) {
+  const bool fence = (request.flags & FI_FENCE) != 0;
+  if (const ssize_t error = admit(fence); error != 0) return error;
+  if (strict_ || fence) whole.control |= VIP_CONTROL_QFENCE;
   if ((request.flags & FI_REMOTE_CQ_DATA) != 0) {
-    control |= VIP_CONTROL_IMMEDIATE;
-    slot.descriptor.CS.ImmediateData = static_cast<std::uint32_t>(request.data);
+    whole.control |= VIP_CONTROL_IMMEDIATE;
+    whole.data = static_cast<std::uint32_t>(request.data);
   }
-  if (strict_ || (request.flags & FI_FENCE) != 0) control |= VIP_CONTROL_QFENCE;
-  fill(slot, remote, local, control);
-  sent->kind = Sent::Kind::kWhole;
-  sent->wanted = request.wanted;
-  sent->silent = request.silent;
-  sent->completion.context = request.context;
-  sent->completion.flags = flags;
-  sent->completion.length = bytes;
-  if (const ssize_t failed = post(slot, *sent); failed != 0) return failed;
-  ++outstanding_;
+  const bool inject = (request.flags & FI_INJECT) != 0;
+  if (inject && completion.length > kInjectBytes) return -FI_EINVAL;
+  if (!inject) {
+    if (const ssize_t error = local_ranges(request, whole.local); error != 0) return error;
+  }
+  const std::size_t copied = inject ? completion.length : 0;
+  if (waiting_.empty() && room() && (!takes_receive || has_credit())) {
+    unsigned char* copy = own_->sends[posted_ % slots()].bytes;
+    if (inject) gather(request, copy);
+    const ssize_t error =
+        post_whole(whole, copy, copied, completion, request.wanted, request.silent);
+    if (error == 0 && takes_receive) credits_out_.use();
+    return error;
+  }
+  if (state_ != State::kUp) return -FI_ENOTCONN;
+  Operation operation{};
+  operation.kind = Operation::Kind::kWhole;
+  operation.whole = whole;
+  operation.copy.resize(copied);
+  if (inject) gather(request, operation.copy.data());
+  operation.completion = completion;
+  operation.wanted = request.wanted;
+  operation.silent = request.silent;
+  operation.takes_receive = takes_receive;
+  start(std::move(operation));
   return 0;
 }
 
 ssize_t Link::send(const Request& request) {
   const std::uint64_t bytes = bytes_of(request);
   if (bytes > transfer_bytes_) return send_large(request, bytes);
-  const bool fence = (request.flags & FI_FENCE) != 0;
-  if (const ssize_t error = admit(true, fence, false); error != 0) return error;
-  const ssize_t error =
-      post_whole(request, nullptr, VIP_CONTROL_OP_SENDRECV, FI_SEND | FI_MSG, bytes);
-  if (error == 0) credits_out_.use();
-  return error;
+  Whole whole;
+  whole.control = VIP_CONTROL_OP_SENDRECV;
+  return transfer(request, whole, {request.context, FI_SEND | FI_MSG, bytes}, true);
 }
 
 ssize_t Link::write(const Request& request) {
@@ -193,19 +235,17 @@ ssize_t Link::write(const Request& request) {
   if (const ssize_t error = remote_ranges(request, remote); error != 0) return error;
   if (remote.bytes() != bytes) return -FI_EINVAL;
   if (bytes <= transfer_bytes_ && remote.count() <= 1) {
-    if (const ssize_t error = admit(data, fence, false); error != 0) return error;
+    Whole whole;
+    whole.control = VIP_CONTROL_OP_RDMAWRITE;
+    whole.writes = true;
     // What writes nothing must name memory all the same.
-    const Range target =
-        remote.count() != 0 ? remote[0] : Range{peer_shared_, 0, peer_memory_};
-    const ssize_t error =
-        post_whole(request, &target, VIP_CONTROL_OP_RDMAWRITE, FI_WRITE | FI_RMA, bytes);
-    if (error == 0 && data) credits_out_.use();
-    return error;
+    whole.target = remote.count() != 0 ? remote[0] : Range{peer_shared_, 0, peer_memory_};
+    return transfer(request, whole, {request.context, FI_WRITE | FI_RMA, bytes}, data);
   }
   if ((request.flags & FI_INJECT) != 0) return -FI_EINVAL;
   Ranges local;
   if (const ssize_t error = local_ranges(request, local); error != 0) return error;
-  if (const ssize_t error = admit(data, fence, true); error != 0) return error;
+  if (const ssize_t error = admit(fence); error != 0) return error;
   Operation operation{};
   operation.kind = Operation::Kind::kWrite;
   operation.pieces = Pieces(local, remote, transfer_bytes_);
@@ -214,8 +254,7 @@ ssize_t Link::write(const Request& request) {
   operation.fence = fence || strict_;
   operation.notify = data;
   if (data) {
-    operation.receive = credits_out_.used();
-    credits_out_.use();
+    operation.takes_receive = true;
     operation.notice.kind = Notice::kWritten;
     operation.notice.length = bytes;
     operation.notice.has_data = 1;
@@ -234,13 +273,15 @@ ssize_t Link::read(const Request& request) {
   if (const ssize_t error = local_ranges(request, local); error != 0) return error;
   if (const ssize_t error = remote_ranges(request, remote); error != 0) return error;
   if (remote.bytes() != bytes) return -FI_EINVAL;
-  if (const ssize_t error = admit(false, false, true); error != 0) return error;
   if (bytes == 0) {
     // Nothing to read: a write of nothing keeps its place in the order.
-    const Range target{peer_shared_, 0, peer_memory_};
-    return room() ? post_whole(request, &target, VIP_CONTROL_OP_RDMAWRITE, FI_READ | FI_RMA, 0)
-                  : -FI_EAGAIN;
+    Whole whole;
+    whole.control = VIP_CONTROL_OP_RDMAWRITE;
+    whole.writes = true;
+    whole.target = {peer_shared_, 0, peer_memory_};
+    return transfer(request, whole, {request.context, FI_READ | FI_RMA, 0}, false);
   }
+  if (const ssize_t error = admit(false); error != 0) return error;
   Operation operation{};
   operation.kind = Operation::Kind::kRead;
   operation.pieces = Pieces(local, remote, std::min<std::uint64_t>(transfer_bytes_, kReadBytes));
@@ -251,27 +292,36 @@ ssize_t Link::read(const Request& request) {
   return 0;
 }
 
-// A message that no message of VIA can hold is written to where the receive lies. The peer has told
-// that before it promised the receive.
+// A message that no message of VIA can hold is written to where the receive lies.
 ssize_t Link::send_large(const Request& request, std::uint64_t bytes) {
   if ((request.flags & FI_INJECT) != 0) return -FI_EINVAL;
   const bool fence = (request.flags & FI_FENCE) != 0;
   Ranges local;
   if (const ssize_t error = local_ranges(request, local); error != 0) return error;
-  if (const ssize_t error = admit(true, fence, true); error != 0) return error;
+  if (const ssize_t error = admit(fence); error != 0) return error;
   Operation operation{};
   operation.kind = Operation::Kind::kLarge;
+  operation.whole.local = local;
   operation.completion = {request.context, FI_SEND | FI_MSG, bytes};
   operation.wanted = request.wanted;
+  operation.takes_receive = true;
   operation.fence = fence || strict_;
   operation.notify = true;
-  operation.receive = credits_out_.used();
-  credits_out_.use();
+  operation.notice.length = bytes;
+  if ((request.flags & FI_REMOTE_CQ_DATA) != 0) {
+    operation.notice.has_data = 1;
+    operation.notice.data = static_cast<std::uint32_t>(request.data);
+  }
+  start(std::move(operation));
+  return 0;
+}
 
+// The peer has told where the receive lies before it promised it.
+void Link::find_landing(Operation& operation) {
   Landing landing;
   std::memcpy(&landing, &shared_->landings[operation.receive % kWindow], sizeof landing);
   Ranges remote;
-  std::uint64_t left = bytes;
+  std::uint64_t left = operation.notice.length;
   if (landing.tag == operation.receive + 1) {
     const std::uint32_t count = std::min<std::uint32_t>(landing.count, kSegments);
     for (std::uint32_t i = 0; i < count && left != 0; ++i) {
@@ -282,18 +332,11 @@ ssize_t Link::send_large(const Request& request, std::uint64_t bytes) {
     }
   }
   operation.notice.kind = left == 0 ? Notice::kLarge : Notice::kTooLong;
-  operation.notice.length = bytes;
-  if ((request.flags & FI_REMOTE_CQ_DATA) != 0) {
-    operation.notice.has_data = 1;
-    operation.notice.data = static_cast<std::uint32_t>(request.data);
-  }
   if (left == 0) {
-    operation.pieces = Pieces(local, remote, transfer_bytes_);
+    operation.pieces = Pieces(operation.whole.local, remote, transfer_bytes_);
   } else {
     operation.completion.error = FI_ETRUNC;
   }
-  start(std::move(operation));
-  return 0;
 }
 
 void Link::start(Operation&& operation) {
@@ -307,7 +350,9 @@ void Link::start(Operation&& operation) {
 void Link::pump() {
   while (!waiting_.empty()) {
     if (state_ != State::kUp || !pump(*waiting_.front())) return;
+    const Operation& posted = *waiting_.front();
     waiting_.pop_front();
+    if (posted.kind == Operation::Kind::kWhole) remove(posted);
   }
   while (!waiting_reads_.empty()) {
     if (state_ != State::kUp || !pump(*waiting_reads_.front())) return;
@@ -317,6 +362,11 @@ void Link::pump() {
 
 // Whether all of it is posted.
 bool Link::pump(Operation& operation) {
+  if (operation.takes_receive && !take_receive(operation)) return false;
+  if (operation.kind == Operation::Kind::kWhole) {
+    return room() && post_whole(operation.whole, operation.copy.data(), operation.copy.size(),
+                                operation.completion, operation.wanted, operation.silent) == 0;
+  }
   const bool reads = operation.kind == Operation::Kind::kRead;
   while (!operation.pieces.empty()) {
     const std::uint32_t flying = reads ? reads_ : pieces_ - reads_;
@@ -324,6 +374,19 @@ bool Link::pump(Operation& operation) {
   }
   if (operation.notify && !post_notice(operation)) return false;
   operation.posted = true;
+  return true;
+}
+
+// False if there is none, and then the operation may be over, with the connection.
+bool Link::take_receive(Operation& operation) {
+  if (!has_credit()) {
+    if (state_ == State::kUp) starve();
+    return false;
+  }
+  operation.takes_receive = false;
+  operation.receive = credits_out_.used();
+  credits_out_.use();
+  if (operation.kind == Operation::Kind::kLarge) find_landing(operation);
   return true;
 }
 
@@ -428,13 +491,20 @@ void Link::on_send_done() {
       return;
     }
     if (!operations_.empty()) pump();
+    if (all_sent()) attend();
+    tell_room();
     promise();
   }
 }
 
 void Link::finish(Operation& operation) {
-  if (user_ != nullptr) user_->on_sent(operation.completion, operation.wanted, false);
-  operations_.remove_if([&operation](const Operation& other) { return &other == &operation; });
+  if (user_ != nullptr) user_->on_sent(operation.completion, operation.wanted, operation.silent);
+  remove(operation);
+}
+
+void Link::remove(const Operation& operation) {
+  operations_.erase(std::find_if(operations_.begin(), operations_.end(),
+                                 [&](const Operation& one) { return &one == &operation; }));
 }
 
 // The connection has ended.

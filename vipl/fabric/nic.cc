@@ -106,6 +106,14 @@ void Nic::lose_all() {
 // ------------------------------------------------------------------------------------ progress
 
 void Nic::progress() {
+  take_completions();
+  // From the end: a link that goes on leaves the list, or stands at its end again.
+  for (std::size_t i = starving_.size(); i-- != 0;) {
+    if (i < starving_.size()) starving_[i]->feed();
+  }
+}
+
+void Nic::take_completions() {
   for (unsigned i = 0; i < kEntriesAtOnce; ++i) {
     VIP_VI_HANDLE vi;
     VIP_BOOLEAN receive;
@@ -129,14 +137,6 @@ void Nic::dispatch(VIP_VI_HANDLE vi, bool receive) {
   }
 }
 
-bool Nic::fed() {
-  if (starving_ == 0) return false;
-  for (Link* link : links_) {
-    if (link->fed()) return true;
-  }
-  return false;
-}
-
 // ------------------------------------------------------------------------------------ watcher
 
 void Nic::start_watcher() {
@@ -146,7 +146,21 @@ void Nic::start_watcher() {
   }
   watcher_news_.notify_one();
   // One that sleeps in VipxPoll hears of completions; of all else it is told.
-  if (!polling_ || starving_ != 0) wake_watcher_.raise();
+  if (!polling_ || starving()) wake_watcher_.raise();
+}
+
+void Nic::add_starving(Link& link) {
+  starving_.push_back(&link);
+  if (polling_ && !brief_) wake_watcher_.raise();
+}
+
+// As a rule the program looks at a queue: then the watcher is not woken each time, as it sleeps for a
+// while only.
+void Nic::add_unattended() {
+  ++unattended_;
+  if (watcher_.joinable() && !idle_) return;
+  nap_ = kLongNap;
+  start_watcher();
 }
 
 void Nic::add_pending() {
@@ -170,14 +184,11 @@ void Nic::watcher() {
     wake_watcher_.lower();
     progress();
     std::erase_if(watched_, [](CompletionQueue* queue) { return queue->tell_watched(); });
-    if (!watched_.empty() && fed()) {
-      // Who sleeps for a completion wants to send again.
-      for (CompletionQueue* queue : watched_) queue->interrupt();
-      std::erase_if(watched_, [](CompletionQueue* queue) { return queue->tell_watched(); });
-    }
     if (lost_ || (watched_.empty() && !always_)) {
-      if (pending_ == 0 || lost_) {
+      if ((pending_ == 0 && unattended_ == 0) || lost_) {
+        idle_ = true;
         watcher_news_.wait(lock);
+        idle_ = false;
       } else {
         watcher_news_.wait_for(lock, nap_);
         nap_ = std::min(nap_ * 5 / 4, kLongNap);
@@ -188,6 +199,7 @@ void Nic::watcher() {
     const timespec nap{0, kStarvingNapNs};
     const bool brief = starving();
     polling_ = true;
+    brief_ = brief;
     lock.unlock();
     VipxPoll(queue_, &wake, 1, brief ? &nap : nullptr, nullptr);
     lock.lock();

@@ -6,7 +6,8 @@
 // Threads. Those of the program drive the connections that are established. Besides there are:
 //   workers   connect: VipConnectRequest blocks. They end when there is nothing to do
 //   watcher   looks while connections are being made, as the program may look at its event queue
-//             only, and sleeps for completion queues that the program waits for by poll(2)
+//             only, and while sends wait for receives of the peer's; sleeps for completion queues that
+//             the program waits for by poll(2)
 // and one for each passive endpoint. None of them exists before there is something to do.
 #ifndef VIADUCT_VIPL_FABRIC_NIC_H
 #define VIADUCT_VIPL_FABRIC_NIC_H
@@ -22,6 +23,7 @@
 #include <set>
 #include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "vipl/fabric/provider.h"
 #include "vipl/fabric/signal.h"
@@ -64,12 +66,17 @@ class Nic : public std::enable_shared_from_this<Nic> {
   void add_pending();
   void remove_pending() { --pending_; }
 
-  // A link could not send for want of a promise. Nothing wakes who sleeps when that comes.
-  void add_starving() { ++starving_; }
-  void remove_starving() { --starving_; }
-  bool starving() const { return starving_ != 0; }
-  // Whether a starving link has got a promise.
-  bool fed();
+  // A link has something to send and no promise of a receive. When that comes nothing wakes who sleeps.
+  void add_starving(Link& link);
+  void remove_starving(Link& link) { std::erase(starving_, &link); }
+  bool starving() const { return !starving_.empty(); }
+  // From the time it starves until it has sent all: the program may not look at a queue meanwhile.
+  void add_unattended();
+  void remove_unattended() { --unattended_; }
+
+  // Counts how often a link that had refused a program's operation had room again.
+  void tell_room() { ++room_; }
+  std::uint64_t room() const { return room_; }
 
   // Has a queue's signal raised when something comes for it.
   void watch(CompletionQueue& queue);
@@ -93,6 +100,7 @@ class Nic : public std::enable_shared_from_this<Nic> {
   void watcher();
   void worker();
   void lose_all();
+  void take_completions();
   void dispatch(VIP_VI_HANDLE vi, bool receive);
 
   const VIP_NIC_HANDLE handle_;
@@ -104,7 +112,9 @@ class Nic : public std::enable_shared_from_this<Nic> {
   std::mutex mutex_;
   std::set<Link*> links_;
   unsigned pending_ = 0;
-  unsigned starving_ = 0;
+  std::vector<Link*> starving_;
+  unsigned unattended_ = 0;
+  std::uint64_t room_ = 0;
   bool always_ = false;
   bool lost_ = false;
 
@@ -114,6 +124,8 @@ class Nic : public std::enable_shared_from_this<Nic> {
   Signal wake_watcher_;
   std::chrono::microseconds nap_{};
   bool polling_ = false;
+  bool brief_ = false;  // and for a short while only
+  bool idle_ = false;   // it sleeps until it is told of something
   bool stopping_ = false;
 
   std::deque<std::function<void()>> tasks_;
