@@ -295,6 +295,7 @@ class Socket {
   void be_watched();
   void rest_with_kernel();
   void put_off_lane();
+  bool record_would_reset(int fd);
   void unpin(LaneEnd& end);
   void gather_unread(int fd);
   // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.
