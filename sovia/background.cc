@@ -59,11 +59,13 @@ namespace {
 constexpr std::uint64_t kFirstLookNs = 100'000;      // at whether the peer has asked
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
+constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for credits
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
 constexpr std::uint64_t kFarewellNs = 300 * kMs;     // at the end, without anything moving
 
 std::atomic<int> g_poke{-1};
 std::atomic<bool> g_stops{false};  // when the last lane has gone
+std::atomic<bool> g_hurries{false};
 std::atomic<bool> g_idle{false};  // sleeps, so it must be poked
 std::atomic<std::uint64_t> g_flush_at{kNever};
 
@@ -239,7 +241,8 @@ void run() {
       const bool listens = engine::program_listens();
       if (turns != turns_before || listens) {
         turns_before = turns;
-        const std::uint64_t lease = now_ns() + (listens ? kLongLeaseNs : kLeaseNs);
+        const std::uint64_t usual = g_hurries.exchange(false) ? kShortLeaseNs : kLeaseNs;
+        const std::uint64_t lease = now_ns() + (listens ? kLongLeaseNs : usual);
         const std::uint64_t until = std::min(due, lease);
         const std::uint64_t now = now_ns();
         const std::uint64_t left = until > now ? until - now : 0;
@@ -449,6 +452,10 @@ void watch_fall(Socket& socket, int fd) {
     own_descriptors::release(fd);
     kernel::close(fd);
   }
+}
+
+void hurry() {
+  if (!g_hurries.load(std::memory_order_relaxed) && !g_hurries.exchange(true)) poke();
 }
 
 void flush_later(LaneEnd& end) {

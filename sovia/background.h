@@ -30,6 +30,9 @@ void look_at(LaneEnd& end);
 // The socket's lane has broken, and what is left to be done is the thread's.
 // `fd`: a copy of its descriptor that is the library's, or -1.
 void watch_fall(Socket& socket, int fd);
+// Data waits for credits in this process: the thread takes them in soon, if nobody else comes by. What has
+// not been posted is lost if the process is killed.
+void hurry();
 // The lane wants a turn after a moment: small data waits on it.
 void flush_later(LaneEnd& end);
 

@@ -107,6 +107,8 @@ class Lane {
   bool flush();
   // Whether there is no room only because sends have not completed yet, of which nobody is told.
   bool awaits_completion() const { return is_full() && filled_ == posted_; }
+  // Whether data waits for the peer to give credits.
+  bool awaits_credits() const { return posted_ != filled_ && credits_ == 0 && !broken_; }
   // Whether small data waits for more.
   bool holds() const { return holds_; }
   // Whether something waits for sends to complete: turn() is to be called again although nothing

@@ -208,6 +208,7 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
           lane_->corked_until = now_ns() + kCorkNs;
         }
         if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
+        if (lane.awaits_credits()) background::hurry();
         if (lane.holds() || lane.broken()) stir();
         counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
         if (bytes == 0 && lane.has_faulted()) {
