@@ -60,6 +60,7 @@ constexpr std::uint64_t kFirstLookNs = 25'000;       // at whether the peer has 
 constexpr unsigned long kTimerSlackNs = 5'000;       // Linux takes 50 us
 constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
+constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for credits
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
 constexpr std::uint64_t kFarewellNs = 300 * kMs;     // at the end, without anything moving
 
@@ -231,7 +232,8 @@ void run() {
       const bool listens = waiting::program_listens();
       if (turns != turns_before || listens) {
         turns_before = turns;
-        const std::uint64_t lease = now_ns() + (listens ? kLongLeaseNs : kLeaseNs);
+        const std::uint64_t usual = requests().hurries.exchange(false) ? kShortLeaseNs : kLeaseNs;
+        const std::uint64_t lease = now_ns() + (listens ? kLongLeaseNs : usual);
         const std::uint64_t until = std::min(due, lease);
         const std::uint64_t now = now_ns();
         const std::uint64_t left = until > now ? until - now : 0;

@@ -33,6 +33,8 @@ class LaneSending : public LaneReceiving {
   void push();
   // Sends what has waited for more. True if something is left, for which there is no credit.
   bool flush();
+  // Whether data waits for the peer to give credits.
+  bool awaits_credits() const { return posted_ != filled_ && credits_ == 0 && !broken_; }
   // Whether small data waits for more.
   bool holds() const { return holds_; }
   // Whether something waits for sends to complete: turn() is to be called again although nothing

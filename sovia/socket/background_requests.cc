@@ -108,6 +108,11 @@ void watch_fall(SocketRoute& socket, int fd) {
   }
 }
 
+void hurry() {
+  std::atomic<bool>& hurries = requests().hurries;
+  if (!hurries.load(std::memory_order_relaxed) && !hurries.exchange(true)) poke();
+}
+
 void flush_later(BackgroundLane& lane) {
   if (lane.holding.load(std::memory_order_relaxed) || lane.holding.exchange(true)) return;
   const std::uint64_t at = now_ns() + options().combine_us * 1000;

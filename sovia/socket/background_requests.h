@@ -50,6 +50,9 @@ void look_at(BackgroundLane& lane);
 void watch_fall(SocketRoute& socket, int fd);
 // The lane wants a turn after a moment: small data waits on it.
 void flush_later(BackgroundLane& lane);
+// Data waits for credits in this process: the thread takes them in soon, if nobody else comes by. What has
+// not been posted is lost if the process is killed.
+void hurry();
 
 // ------------------------------------------------------------------ for the thread
 struct Task {
@@ -80,6 +83,7 @@ struct Requests {
   std::vector<Falling> fallen;
 
   std::atomic<int> poke{-1};
+  std::atomic<bool> hurries{false};  // data waits for credits
   std::atomic<bool> idle{false};  // the thread sleeps, so it must be poked
   std::atomic<std::uint64_t> flush_at{kNever};
 };

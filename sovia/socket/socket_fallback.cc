@@ -1,9 +1,11 @@
 #include "sovia/socket/socket_fallback.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include <mutex>
 #include <new>
@@ -135,6 +137,15 @@ void SocketFallback::shut_if_due(int fd) {
   kernel::shutdown(fd, SHUT_WR);
 }
 
+// Whether the peer has yet to write its record while the kernel has data for it. A kernel socket that is
+// closed answers what comes with a reset, and drops the data.
+bool SocketFallback::record_would_reset(int fd) {
+  if (residue_ == nullptr || !residue_->expects_record() || reset_) return false;
+  if (holders_ != nullptr && !sole_holder(*holders_)) return false;
+  int bytes = 0;
+  return kept_ != nullptr || (kernel::ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0);
+}
+
 bool SocketFallback::record_is_next() const {
   if (residue_ == nullptr || !residue_->expects_record()) return false;
   return lane_ == nullptr || (fell_ && (receiving_ == Phase::kAfter || receiving_ == Phase::kLane));
@@ -177,7 +188,8 @@ short SocketFallback::falling() {
     drop_kept();
     return 0;
   }
-  if (residue_ != nullptr && residue_->is_record_certain()) wanted |= POLLIN;
+  const bool ends = closed() && residue_ != nullptr && residue_->expects_record();
+  if (ends || (residue_ != nullptr && residue_->is_record_certain())) wanted |= POLLIN;
   // What comes before it is the program's to read first.
   if (wanted != 0 && !record_is_next()) wanted = POLLPRI;
   if (shut_later_) wanted |= POLLPRI;
@@ -191,6 +203,14 @@ void SocketFallback::go_on_falling(int fd) {
     const std::scoped_lock both(in_, out_);
     const bool sent = kept_ != nullptr && flush_kept(fd);
     shut_if_due(fd);
+    if (closed() && residue_ != nullptr) {
+      // Nobody reads what comes behind it, or misses it.
+      const bool stays = record_would_reset(fd) &&
+                         residue_->take_record(fd, kernel_read_) == Residue::Take::kAgain;
+      if (!stays) free_residue(residue_);
+      if (!stays) residue_ = nullptr;
+      return;
+    }
     const bool received = record_is_next() && residue_->is_record_certain() && take_record(fd);
     if (!sent && !received) return;
     rest_with_kernel();

@@ -18,6 +18,7 @@
 namespace viaduct::sovia {
 
 class Residue;
+struct Holders;
 
 class SocketFallback : public SocketRoute {
  public:
@@ -55,6 +56,9 @@ class SocketFallback : public SocketRoute {
     return forbidden_ && stage_ == Stage::kNone && residue_ == nullptr && kept_ == nullptr;
   }
 
+  bool record_would_reset(int fd);
+
+  Holders* holders_ = nullptr;  // as lane_
   Residue* residue_ = nullptr;
   // What the kernel has yet to take of a lane that has broken.
   struct Kept {

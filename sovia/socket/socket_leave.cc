@@ -237,9 +237,13 @@ void SocketLeave::release(int fd) {
   await_moment_before_close();
   {
     const std::scoped_lock both(in_, out_);
-    if (residue_ != nullptr) free_residue(residue_);
-    residue_ = nullptr;
-    if (!flush_kept(fd)) background::watch_fall(*this, keeper_of(fd));
+    const bool stays = record_would_reset(fd);
+    if (residue_ != nullptr && !stays) free_residue(residue_);
+    if (!stays) residue_ = nullptr;
+    shut_later_ = shut_later_ || stays;
+    const bool flushed = flush_kept(fd);
+    shut_if_due(fd);
+    if (!flushed || stays) background::watch_fall(*this, keeper_of(fd));
     end = lane_;
     if (end == nullptr) return;
     socklen_t length = sizeof linger;

@@ -213,6 +213,7 @@ SocketSend::Attempt SocketSend::send_on_lane(int fd, const iovec* pieces, std::s
     lane_->corked_until = now_ns() + kCorkNs;
   }
   if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
+  if (lane.awaits_credits()) background::hurry();
   if (lane.holds() || lane.broken()) stir();
   counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
   if (bytes == 0 && lane.has_faulted()) {

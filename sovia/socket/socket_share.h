@@ -10,8 +10,6 @@
 
 namespace viaduct::sovia {
 
-struct Holders;
-
 class SocketShare : public SocketFallback {
  public:
   // Before fork, lane left: unread data of the lane moves to memory that parent and child share, and
@@ -43,7 +41,6 @@ class SocketShare : public SocketFallback {
   ~SocketShare() = default;
   void gather_unread(int fd);
 
-  Holders* holders_ = nullptr;  // as lane_
   std::atomic<bool> for_good_{false};
   std::atomic<Reason> reason_{Reason::kShort};
   std::atomic<std::uint32_t> lane_number_{0};

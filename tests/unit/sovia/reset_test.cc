@@ -2,6 +2,11 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
+#include "sovia/lane/packet.h"
+#include "sovia/socket/inherited_bytes.h"
 #include "sovia/socket/table.h"
 #include "tests/unit/sovia/connection.h"
 
@@ -41,6 +46,38 @@ TEST_F(Reset, EndsTheOtherEndToo) {
   char to;
   EXPECT_EQ(sovia_recv(far_, &to, 1, 0), -1);
   EXPECT_EQ(errno, ECONNRESET);
+}
+
+// A socket whose lane has broken, and whose peer has yet to say so in the kernel's stream.
+class Fallen : public test::Connection {
+ protected:
+  void SetUp() override {
+    Connection::SetUp();
+    Residue* const residue = make_record();
+    ASSERT_NE(residue, nullptr);
+    residue->expect_record(kToken, 0, true);
+    table::find(near_)->inherit(residue, Reason::kLost);
+  }
+  void peer_resumes() const {
+    Resume resume{};
+    std::reverse_copy(kToken, kToken + kTokenBytes, resume.token);
+    ASSERT_EQ(send(far_, &resume, sizeof resume, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof resume));
+  }
+  static constexpr std::uint8_t kToken[kTokenBytes] = {1, 2, 3, 4, 5, 6, 7};
+};
+
+TEST_F(Fallen, ClosesWithoutLossWhateverThePeerSaysAfterwards) {
+  const std::string much(100'000, 'm');
+  std::size_t sent = 0;
+  for (ssize_t n; (n = sovia_send(near_, much.data(), much.size(), MSG_DONTWAIT)) > 0;) {
+    sent += static_cast<std::size_t>(n);
+  }
+  ASSERT_EQ(sovia_close(near_), 0);
+  near_ = -1;
+  peer_resumes();
+  EXPECT_EQ(receive(sent).size(), sent);
+  char more;
+  EXPECT_EQ(sovia_recv(far_, &more, 1, 0), 0);
 }
 
 }  // namespace
