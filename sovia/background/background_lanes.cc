@@ -30,7 +30,8 @@ constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's da
 
 LaneOptions lane_options() {
   return {static_cast<std::uint32_t>(options().window),
-          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, copy_guarded};
+          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, true,
+          copy_guarded};
 }
 
 Reason nic_for(const Way& way) {
@@ -319,6 +320,7 @@ bool on_asking(LaneEnd& end, std::uint64_t now) {
 
 bool on_open(LaneEnd& end, std::uint64_t now) {
   const bool closed = end.socket->closed();
+  if (end.socket->settle(end)) end.socket->changed();
   bool falls, fails;
   {
     const std::scoped_lock guard(end.lane.lock());

@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include <cstring>
+#include <utility>
 
 #include "sovia/process/counters.h"
 
@@ -47,10 +48,15 @@ void LaneControl::start(std::uint64_t kernel_bytes) {
   }
 }
 
+void LaneControl::settled() {
+  if (std::exchange(settled_, true)) return;
+  post_pending_control();
+}
+
 void LaneControl::post_pending_control() {
   if (wants_trust_ && has_greeted_ && post(PacketType::kTrust, nullptr, 0)) wants_trust_ = false;
   if (wants_leave_ && post(PacketType::kLeave, nullptr, 0)) wants_leave_ = false;
-  if (wants_fin_ack_ && post(PacketType::kFinAck, nullptr, 0)) {
+  if (wants_fin_ack_ && may_answer_fin() && post(PacketType::kFinAck, nullptr, 0)) {
     wants_fin_ack_ = false;
     fin_ack_at_ = control_posted_ - 1;
   }

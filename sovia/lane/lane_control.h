@@ -50,6 +50,9 @@ class LaneControl : public LaneSendRing {
   // START has come.
   bool started() const { return started_ && trusted_; }
   std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
+  // The reader goes by START from now on. Before that the peer's FIN is not answered: what the peer then
+  // sends through the kernel could be read for what comes before START.
+  void settled();
   // The peer's program has closed.
   bool peer_closed() const { return peer_closed_ && trusted_; }
   // The peer asks for the FIN of the sending direction; it is on its way.
@@ -73,6 +76,7 @@ class LaneControl : public LaneSendRing {
   ~LaneControl() = default;
   bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
   void post_pending_control();
+  bool may_answer_fin() const { return !started_ || settled_ || deaf_ || !options_.settles; }
   std::uint32_t take_credits(PacketType type) {
     const std::uint32_t credits = owed_;
     if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);
@@ -82,7 +86,7 @@ class LaneControl : public LaneSendRing {
 
   State sending_ = State::kIdle, receiving_ = State::kIdle;
   bool trusted_ = false, peer_trusts_ = false, wants_trust_ = false;
-  bool has_greeted_ = false, greeted_ = false, started_ = false;
+  bool has_greeted_ = false, greeted_ = false, started_ = false, settled_ = false, deaf_ = false;
   bool broken_ = false, cut_ = false;
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false;
   std::uint8_t peer_token_[kTokenBytes] = {};

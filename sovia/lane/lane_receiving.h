@@ -59,7 +59,6 @@ class LaneReceiving : public LaneControl {
 
   static constexpr std::uint32_t kMostSpent = 4;
   const std::uint32_t most_spent_;  // so few that the peer has a credit left beside what it is owed
-  bool deaf_ = false;
 
   // What was set aside comes first. arrivals_.size() + spent_count_ + owed_ <= options_.window.
   std::uint64_t received_ = 0;

@@ -22,6 +22,7 @@ struct LaneOptions {
   std::uint32_t window = 32;         // w, of this end
   std::uint32_t ack_threshold = 16;  // t <= w
   bool combine = true;               // small sends
+  bool settles = false;              // settled() will be called
   // From and to the program's memory. False: it can't be read or written.
   bool (*copy)(void* to, const void* from, std::size_t bytes) = copy_plainly;
 };

@@ -132,7 +132,7 @@ bool LaneSending::flush() {
 
 bool LaneSending::wants_turn() const {
   if (broken_ || !has_greeted_) return false;
-  return holds_ || wants_trust_ || wants_leave_ || wants_fin_ack_ ||
+  return holds_ || wants_trust_ || wants_leave_ || (wants_fin_ack_ && may_answer_fin()) ||
          (wants_finish_ && posted_ == filled_) || owed_ >= options_.ack_threshold;
 }
 

@@ -48,8 +48,11 @@ void SocketDirect::end_direct(LaneEnd& end) {
     if (end.lane.wants_turn()) background::flush_later(end);
     over = end.lane.receiving() == Lane::State::kEnded || end.lane.over();
   }
-  if (over) background::look_at(end);
-  --end.pins;
+  if (over) {
+    unpin(end);
+  } else {
+    --end.pins;
+  }
 }
 
 void DirectReceive::begin(SocketDirect& socket, const iovec* pieces, std::size_t count,

@@ -59,6 +59,21 @@ void SocketLane::trust_lane(LaneEnd& end, int fd) {
   end.lane.trust();
 }
 
+bool SocketLane::settle(LaneEnd& end) {
+  const std::scoped_lock guard(in_);
+  if (lane_ != &end || receiving_ != Phase::kKernel) return false;
+  const std::scoped_lock lane_guard(end.lane.lock());
+  settle_receiving(end.lane);
+  return receiving_ != Phase::kKernel;
+}
+
+// In or out locked, so that it is not freed in between. The background thread passes over an end that is
+// pinned: what has happened meanwhile it has to be told of afterwards.
+void SocketLane::unpin(LaneEnd& end) {
+  --end.pins;
+  background::look_at(end);
+}
+
 std::uint32_t SocketLane::lane_number() {
   const std::scoped_lock guard(in_);
   if (holders_ != nullptr) lane_number_.store(holders_->lanes.load());

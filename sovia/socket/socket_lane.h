@@ -18,6 +18,8 @@ class SocketLane : public SocketShare {
   bool lane_opened(LaneEnd& end);
   // The peer may begin with the lane from now on. `fd`: the descriptor that the lane was asked for by.
   void trust_lane(LaneEnd& end, int fd);
+  // START may have come: whether what is to be read next is another one's to say since then.
+  bool settle(LaneEnd& end);
   // No lane; how many calls later it is worth trying again is the socket's to say.
   void lane_refused(Reason why);
   // The lane is over; takes it from the socket, for good. False while there is something to read.
@@ -34,6 +36,7 @@ class SocketLane : public SocketShare {
  protected:
   ~SocketLane() = default;
   void moved(int fd, ssize_t bytes);
+  void unpin(LaneEnd& end);
   // Whether no lane is to be had for some time.
   bool was_refused() const { return calls_needed_ != 0; }
 

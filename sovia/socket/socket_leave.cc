@@ -96,7 +96,8 @@ void SocketLeave::leave_sending(int fd, Reason why) {
   if (!ended) end->give_up();
   fall_back(fd);
   await_kernel(fd);
-  --end->pins;
+  const std::scoped_lock guard(out_);
+  unpin(*end);
 }
 
 LaneEnd* SocketLeave::begin_leaving(int fd, Reason why) {
@@ -141,8 +142,7 @@ void SocketLeave::end_leaving(int fd, LaneEnd& end, std::uint64_t deadline) {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (receiving_ == Phase::kKernel && end.lane.started()) settle_receiving(end.lane);
   }
-  background::look_at(end);
-  --end.pins;
+  unpin(end);
 }
 
 void SocketLeave::leave(int fd, Reason why) {
@@ -268,8 +268,7 @@ void SocketLeave::release(int fd) {
              Signals::kWait);
   }
   const std::scoped_lock both(in_, out_);
-  background::look_at(*end);
-  --end->pins;
+  unpin(*end);
 }
 
 }  // namespace viaduct::sovia

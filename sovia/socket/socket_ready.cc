@@ -82,8 +82,9 @@ bool SocketReady::kernel_knows_all() {
 // Whether the end of the kernel's stream is not that of the connection yet, as the peer may have sent
 // more on the lane. With the lane locked.
 bool SocketReady::must_wait_for_lane_end(const Lane& lane) const {
-  return lane.trusted() && !end_counts_ && !lane.broken() &&
-         (lane.started() || lane.receiving() != Lane::State::kEnded);
+  // START may have come since it was looked at, all that follows it, and the end of the lane.
+  if (!lane.trusted() || end_counts_) return false;
+  return lane.started() || (!lane.broken() && lane.receiving() != Lane::State::kEnded);
 }
 
 bool SocketReady::receives_in_kernel() {

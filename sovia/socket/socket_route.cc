@@ -28,7 +28,9 @@ void SocketRoute::changed(short what) {
 }
 
 void SocketRoute::settle_receiving(Lane& lane) {
-  if (receiving_ != Phase::kKernel || !lane.started()) return;
+  if (!lane.started()) return;
+  lane.settled();
+  if (receiving_ != Phase::kKernel) return;
   kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
   set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
   SOVIA_LOG("receiving goes up to the lane after %llu more bytes",

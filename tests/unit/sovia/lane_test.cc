@@ -136,6 +136,26 @@ TEST(LaneStates, LeaveIsSentOnceHoweverOftenItIsAskedFor) {
   EXPECT_FALSE(pair.a.lane.broken());
 }
 
+// A reader that is about to read what came before START must not find what comes behind FIN.
+TEST(LaneStates, FinIsAnsweredWhenTheReaderGoesByStart) {
+  LaneOptions options;
+  options.settles = true;
+  LanePair pair(options);
+  pair.start();
+  pair.a.put(100);
+  pair.a.lane.finish(false);
+  pair.settle();
+  EXPECT_EQ(pair.b.lane.receiving(), State::kEnded);
+  EXPECT_EQ(pair.a.lane.sending(), State::kEnding);
+  pair.b.lane.settled();
+  pair.settle();
+  EXPECT_EQ(pair.a.lane.sending(), State::kEnded);
+  pair.b.lane.finish(false);
+  pair.a.lane.deafen();  // or nobody reads
+  pair.settle();
+  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+}
+
 // A peer whose direction is still up would go on through the kernel, to a socket that is closed.
 TEST(LaneStates, WhoClosesAfterItsEndHasGoneAsksThePeerToLeave) {
   LanePair pair;
