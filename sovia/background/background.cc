@@ -18,7 +18,6 @@
 #include "sovia/lane/waiting.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/libc.h"
-#include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/socket/socket_pool.h"
 #include "sovia/socket/table.h"

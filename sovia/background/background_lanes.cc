@@ -14,7 +14,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
-#include "sovia/lane/waiting.h"
+#include "sovia/process/clock.h"
 
 namespace viaduct::sovia::background {
 namespace {

@@ -258,7 +258,6 @@ std::vector<EpollSetRef> EpollSet::outer_sets(int fd, bool any) {
   return sets;
 }
 
-
 // Lines "tfd: 5 events: 1d data: 7 ...", numbers after tfd in hexadecimal digits.
 void EpollSet::adopt_registrations() {
   char path[64];

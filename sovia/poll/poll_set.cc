@@ -94,8 +94,8 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
         errno = EINTR;
         return -1;
       }
-      asked = true;
       if (said > 0 && asked_in_vain()) continue;
+      asked = true;
       count = merge(said > 0);
       if (count > 0 || last) return count;
     }

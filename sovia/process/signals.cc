@@ -191,8 +191,9 @@ bool run_held_back(const sigset_t* asked) {
     kernel::ppoll(nullptr, 0, &kNoTime, asked);
   }
   t_inside = depth;
+  const bool goes_on = t_ran ? !t_interrupts : all_restart();
   errno = error;
-  return t_ran ? !t_interrupts : all_restart();
+  return goes_on;
 }
 
 void Inside::run_held_back_at_end() { run_held_back(); }

@@ -12,12 +12,11 @@
 
 #include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
-#include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/inherited_bytes.h"
-#include "sovia/lane/waiting.h"
+#include "sovia/process/clock.h"
 
 namespace viaduct::sovia {
 

@@ -10,7 +10,6 @@
 
 #include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
-#include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
@@ -57,6 +56,21 @@ void SocketLane::trust_lane(LaneEnd& end, int fd) {
   if (kernel::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0) end_counts_ = true;
   const std::scoped_lock lane_guard(end.lane.lock());
   end.lane.trust();
+}
+
+bool SocketLane::settle(LaneEnd& end) {
+  const std::scoped_lock guard(in_);
+  if (lane_ != &end || receiving_ != Phase::kKernel) return false;
+  const std::scoped_lock lane_guard(end.lane.lock());
+  settle_receiving(end.lane);
+  return receiving_ != Phase::kKernel;
+}
+
+// In or out locked, so that it is not freed in between. The background thread passes over an end that is
+// pinned: what has happened meanwhile it has to be told of afterwards.
+void SocketLane::unpin(LaneEnd& end) {
+  --end.pins;
+  background::look_at(end);
 }
 
 std::uint32_t SocketLane::lane_number() {

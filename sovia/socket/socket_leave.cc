@@ -9,7 +9,6 @@
 
 #include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
-#include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <new>
 
-
 namespace viaduct::sovia {
 namespace {
 

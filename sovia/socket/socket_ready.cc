@@ -8,7 +8,6 @@
 #include "sovia/socket/background_requests.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
-#include "sovia/process/options.h"
 #include "sovia/socket/inherited_bytes.h"
 
 namespace viaduct::sovia {

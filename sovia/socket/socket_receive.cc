@@ -9,7 +9,6 @@
 #include "sovia/socket/direct_receive.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
-#include "sovia/process/options.h"
 #include "sovia/socket/inherited_bytes.h"
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket_pieces.h"

@@ -11,9 +11,7 @@
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
-#include "sovia/process/options.h"
 #include "sovia/socket/inherited_bytes.h"
-#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 namespace {

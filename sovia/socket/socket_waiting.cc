@@ -6,16 +6,10 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sovia/socket/background_requests.h"
-#include "sovia/process/counters.h"
 #include "sovia/socket/direct_receive.h"
 #include "sovia/process/libc.h"
-#include "sovia/socket/lane_endpoint.h"
 #include "sovia/lane/engine.h"
-#include "sovia/lane/tcp_route.h"
-#include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
-#include "sovia/socket/inherited_bytes.h"
 #include "sovia/process/signals.h"
 #include "sovia/lane/waiting.h"
 

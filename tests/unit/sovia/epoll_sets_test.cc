@@ -161,6 +161,7 @@ TEST(EpollDescriptors, ARegistrationLivesOnWithTheCopiesOfItsDescriptor) {
     const ready::Answering peer(c);
     ready::close_descriptor(c.fd());
   }
+  EXPECT_TRUE(c.lane_is_over());
   EXPECT_FALSE(c.socket().concerned());  // only the kernel knows the registration now
   c.peer_sends("x");
   EXPECT_EQ(set.wait(1000), "7:IN");

@@ -204,6 +204,7 @@ TEST(EpollOneShot, StaysSilentWhenTheLaneComesUpAfterItHasFired) {
   c.data();
   EXPECT_EQ(set.wait(), "");
   c.down();
+  c.peer_sends("y");
   EXPECT_EQ(set.wait(), "");
   ASSERT_EQ(set.modify(c.fd(), EPOLLIN | kOnce, 8), 0);
   EXPECT_EQ(set.wait(), "8:IN");
@@ -226,7 +227,8 @@ TEST(EpollOneShot, FiresInTheKernelToo) {
 TEST(EpollOneShot, AnErrorThatCameWhileItWasDisabledIsToldWhenItIsArmed) {
   Connection c;
   Epoll set;
-  c.sends_on_lane();  // what comes, comes through the kernel
+  c.sends_on_lane();
+  c.peer_ends_lane();  // what comes, comes through the kernel
   ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT | kOnce, 7), 0);
   EXPECT_EQ(set.wait(), "7:OUT");
   c.close_peer();

@@ -210,10 +210,16 @@ void Connection::down() {
   socket_->changed();
 }
 
+bool Connection::lane_is_over() {
+  const std::lock_guard guard(mutex_);
+  if (!socket_->lane_over(*end_)) return false;
+  end_ = nullptr;
+  return true;
+}
+
 void Connection::data(bool there) {
   const std::lock_guard guard(mutex_);
-  if (!in_ || data_ == there) return;
-  data_ = there;
+  if (!in_) return;
   if (there) {
     const iovec piece{const_cast<char*>("d"), 1};
     EXPECT_EQ(far_->write(&piece, 1, 0, false), 1u);

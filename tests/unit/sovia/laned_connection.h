@@ -52,7 +52,9 @@ class Connection {
   void peer_ends_lane();
   // Both directions leave the lane, which is over.
   void down();
-  // The lane has something to read, or has been read empty.
+  // The background thread finds that the lane is over, and takes it from the socket.
+  bool lane_is_over();
+  // Something more comes on the lane, or all that there is to read has been read.
   void data(bool there = true);
   void room(bool there = true);
   // What is on its way arrives, on both sides.
@@ -84,7 +86,7 @@ class Connection {
   Wires* wires_ = nullptr;      // never freed, as ends are the background thread's to free
   LaneEnd* end_ = nullptr;
   std::unique_ptr<Lane> far_;
-  bool in_ = false, out_ = false, data_ = false, full_ = false;
+  bool in_ = false, out_ = false, full_ = false;
 };
 
 // The peer of a connection answers while the test does something else.
