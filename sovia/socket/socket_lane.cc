@@ -186,19 +186,4 @@ void SocketLane::moved(int fd, ssize_t bytes) {
   if (const Reason why = background::ask(*this, fd); why != Reason::kNone) lane_refused(why);
 }
 
-bool SocketLane::settle(LaneEnd& end) {
-  const std::scoped_lock guard(in_);
-  if (lane_ != &end || receiving_ != Phase::kKernel) return false;
-  const std::scoped_lock lane_guard(end.lane.lock());
-  settle_receiving(end.lane);
-  return receiving_ != Phase::kKernel;
-}
-
-// The lock keeps the end from being freed in between. The background thread passes over an end that is
-// pinned: it has to look at it again afterwards.
-void SocketLane::unpin(LaneEnd& end) {
-  --end.pins;
-  background::look_at(end);
-}
-
 }  // namespace viaduct::sovia
