@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::uint32_t kOwn = 0x80000000;    // marks the ids of our buffers
 constexpr std::uint32_t kRelay = 0x40000000;  // ... and of the relay's
-constexpr std::uint32_t kMarks = kOwn | kRelay;
 constexpr std::uint32_t kBuffers = 2048;      // for frames to itself
 constexpr std::size_t kAddressBytes = 6;
 constexpr std::size_t kEthernet = 14;
@@ -236,7 +235,9 @@ void HostPort::release(std::span<const Frame> frames) {
       mark == kOwn ? free_.push_back(frame.id) : relay_->release({&frame, 1});
     }
   };
-  for_each_run(frames, [](const Frame& frame) { return frame.id & kMarks; }, take);
+  // Without a relay the second mark's bit is the wire's.
+  const std::uint32_t marks = relay_ != nullptr ? kOwn | kRelay : kOwn;
+  for_each_run(frames, [marks](const Frame& frame) { return frame.id & marks; }, take);
 }
 
 int HostPort::descriptor() const {

@@ -12,6 +12,7 @@ TESTS += tests/sim/sim_test
 sim_tests = \
 	tests/sim/claims_test.cc \
 	tests/sim/connection_test.cc \
+	tests/sim/counter_tally.h tests/sim/counters_test.cc \
 	tests/sim/credit_test.cc \
 	tests/sim/delivery_test.cc \
 	tests/sim/divert_test.cc \

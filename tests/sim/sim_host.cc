@@ -1,4 +1,5 @@
 #include "tests/sim/sim_host.h"
+#include "tests/sim/counter_tally.h"
 
 #include <sys/mman.h>
 
@@ -277,11 +278,13 @@ Host::Host(SimNetwork& net, SimPort& its_port, std::unique_ptr<Port> through,
 }
 
 Host::~Host() {
+  if (stack != nullptr) add_to_tally(stack->counters());
   stack.reset();
   munmap(segment_, bytes_);
 }
 
 void Host::crash() {
+  add_to_tally(stack->counters());
   stack.reset();
   network.reopen(port);
   munmap(segment_, bytes_);
