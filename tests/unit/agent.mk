@@ -48,8 +48,6 @@ tests_unit_agent_program_environment_test_LDADD = $(kagent_test_libs)
 tests_unit_agent_session_server_test_SOURCES = \
 	tests/unit/agent/agent_fixture.h \
 	tests/unit/agent/attach_test.cc \
-	tests/unit/agent/counters_test.cc \
 	tests/unit/agent/session_server_test.cc
-tests_unit_agent_session_server_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS) \
-	-DVIADUCT_SRCDIR='"$(abs_top_srcdir)"'
+tests_unit_agent_session_server_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_agent_session_server_test_LDADD = $(kagent_test_libs)

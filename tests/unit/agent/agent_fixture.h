@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -140,15 +139,7 @@ class TestAgent {
     server = std::make_unique<SessionServer>(config_, loop, nics, counters,
                                              [] { return std::string("the table\n"); });
   }
-  ~TestAgent() {
-    server.reset();
-    for_each(counters, [](const char* name, const char*, std::uint64_t value) {
-      counted_by_all[name] += value;
-    });
-  }
-
-  // What all agents of this program have counted by their ends.
-  static inline std::map<std::string, std::uint64_t> counted_by_all;
+  ~TestAgent() { server.reset(); }
 
   static Config small_config() {
     static int count = 0;
