@@ -76,7 +76,6 @@ class LaneControl : public LaneSendRing {
   ~LaneControl() = default;
   bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
   void post_pending_control();
-  bool may_answer_fin() const { return !started_ || settled_ || deaf_ || !options_.settles; }
   std::uint32_t take_credits(PacketType type) {
     const std::uint32_t credits = owed_;
     if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);
