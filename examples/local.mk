@@ -62,7 +62,7 @@ examples_filecopy_LDADD = libvipl.la
 examples_tcpping_SOURCES = examples/tcpping.c
 
 # Hosts on one machine, for users as much as for tests.
-dist_bin_SCRIPTS = tests/lab/lab
+dist_bin_SCRIPTS = tests/lab/vialab
 bin_PROGRAMS += tests/lab/lab-faults
 tests_lab_lab_faults_SOURCES = \
 	xdp/clock.h xdp/descriptor.h \

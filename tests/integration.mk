@@ -1,4 +1,4 @@
-# tests/integration: whole programs on hosts that tests/lab/lab makes. They need root and are skipped
+# tests/integration: whole programs on hosts that tests/lab/vialab makes. They need root and are skipped
 # without it.
 
 integration_tests = \

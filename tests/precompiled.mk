@@ -21,9 +21,15 @@ PRECOMPILED = $(AM_V_GEN)$(MKDIR_P) $(@D) && $(CXX) $(DEFS) $(DEFAULT_INCLUDES) 
 if PRECOMPILE
 BUILT_SOURCES += tests/precompiled.h.gch
 CLEANFILES += tests/precompiled.h.gch
-TEST_CPPFLAGS += -pthread -include tests/precompiled.h
 tests/precompiled.h.gch: tests/precompiled.h Makefile
 	$(PRECOMPILED) $(TEST_CXXFLAGS) $(GTEST_CFLAGS) $(srcdir)/tests/precompiled.h -o $@
+endif
+
+# It must be the first thing that is included, and not be included twice.
+if PRECOMPILE
+if !PRECOMPILE_ALL
+TEST_CPPFLAGS += -pthread -include tests/precompiled.h
+endif
 endif
 
 # A fast build has one for all tests that no sanitizer watches, and one for each kind of object of the

@@ -43,12 +43,12 @@ std::string lab_path() {
     setenv("VIADUCT_BUILD", build.c_str(), 1);
   }
   const char* const tree = getenv("VIADUCT_BUILD");
-  std::vector<fs::path> places{here / "lab", build / ".." / "tests/lab/lab"};
-  if (tree != nullptr) places.push_back(fs::path(tree) / ".." / "tests/lab/lab");
+  std::vector<fs::path> places{here / "vialab", build / ".." / "tests/lab/vialab"};
+  if (tree != nullptr) places.push_back(fs::path(tree) / ".." / "tests/lab/vialab");
   for (const fs::path& place : places) {
     if (access(place.c_str(), X_OK) == 0) return place;
   }
-  return "lab";  // on the search path, or run_program tells that it is missing
+  return "vialab";  // on the search path, or run_program tells that it is missing
 }
 
 // Takes the labs down when this program is gone, whatever has ended it. It lives in a process of

@@ -7,7 +7,7 @@
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-lab=$here/../lab/lab
+lab=$here/../lab/vialab
 prefix=test-$(basename "$0" .test)-$$
 failures=0
 started=()

@@ -31,7 +31,7 @@ struct Parsed {
   std::array<bool, kDirections> seeded{};
 };
 
-// Options as `lab up` and `lab faults` take them ("--loss", "1%", ...), applied to `settings`,
+// Options as `vialab up` and `vialab faults` take them ("--loss", "1%", ...), applied to `settings`,
 // which is unchanged if there is an error.
 Parsed apply(const std::vector<std::string>& options, Settings& settings);
 

@@ -140,7 +140,7 @@ int ask(const char* path, const std::vector<std::string>& options) {
   const ssize_t length = recv(fd.get(), reply, sizeof reply, 0);
   if (length <= 0) return fail("the forwarder does not answer");
   if (reply[0] == kRefused) {
-    std::fprintf(stderr, "lab: %.*s\n", static_cast<int>(length - 1), reply + 1);
+    std::fprintf(stderr, "vialab: %.*s\n", static_cast<int>(length - 1), reply + 1);
     return 2;
   }
   std::fwrite(reply, 1, static_cast<std::size_t>(length), stdout);
@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   const int fixed = command == "run" ? 5 : command == "ask" || command == "plain" ? 3 : 2;
   if ((fixed == 2 && command != "check") || argc < fixed) {
-    std::fputs("lab-faults: the command lab runs it, see lab(1)\n", stderr);
+    std::fputs("lab-faults: the command lab runs it, see vialab(1)\n", stderr);
     return 2;
   }
   const std::vector<std::string> options(argv + fixed, argv + argc);
@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
   Settings settings;
   const Parsed parsed = apply(options, settings);
   if (!parsed.error.empty()) {
-    std::fprintf(stderr, "lab: %s\n", parsed.error.c_str());
+    std::fprintf(stderr, "vialab: %s\n", parsed.error.c_str());
     return 2;
   }
   return command == "run" ? run(argv[2], argv[3], argv[4], settings) : 0;

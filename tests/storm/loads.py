@@ -8,7 +8,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LAB = os.path.join(HERE, "..", "lab", "lab")
+LAB = os.path.join(HERE, "..", "lab", "vialab")
 BUILD = os.path.abspath(os.environ.get("VIADUCT_BUILD") or os.path.join(HERE, "..", "..", "build"))
 ROWS = ("beats connections sent sent_bytes verified verified_bytes answered wrong failures refused "
         "opened unanswered").split()

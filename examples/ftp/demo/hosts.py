@@ -6,7 +6,7 @@ import subprocess
 import time
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LAB = os.path.join(HERE, '..', '..', 'tests', 'lab', 'lab')
+LAB = os.path.join(HERE, '..', '..', 'tests', 'lab', 'vialab')
 
 
 class Failure(Exception):
