@@ -329,6 +329,7 @@ class Socket {
   Lock out_;
   Phase sending_ = Phase::kKernel;
   bool forbidden_ = false, write_shut_ = false;
+  std::atomic<bool> starved_{false};  // data that was sent waits for credits: a hint
   bool shut_later_ = false;  // in the kernel, when all that was sent before has arrived
 
   // --- both: read under either lock, changed under both

@@ -110,6 +110,11 @@ ssize_t Socket::send_pieces(int fd, const iovec* pieces, std::size_t count, int 
     }
     if (attempt == Attempt::kDone) {
       done += static_cast<std::size_t>(bytes);
+      if (starved_.load(std::memory_order_relaxed)) {
+        // They may have come and not been taken in.
+        starved_.store(false, std::memory_order_relaxed);
+        progress();
+      }
       if (done >= wanted) return static_cast<ssize_t>(done);
       if (bytes != 0) continue;
     }
@@ -208,7 +213,10 @@ Socket::Attempt Socket::try_send(int fd, const iovec* pieces, std::size_t count,
           lane_->corked_until = now_ns() + kCorkNs;
         }
         if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
-        if (lane.awaits_credits()) background::hurry();
+        if (lane.awaits_credits()) {
+          starved_.store(true, std::memory_order_relaxed);
+          background::hurry();
+        }
         if (lane.holds() || lane.broken()) stir();
         counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
         if (bytes == 0 && lane.has_faulted()) {
