@@ -27,7 +27,7 @@ class Command {
   layout::CommandBody& body() { return body_; }
 
   // What the driver returned, or VIP_ERROR_RESOURCE if it is gone or no slot is free. While a
-  // session is without an agent (adrift.h), what is for the agent waits for the next one.
+  // session is without an agent (reattach.h), what is for the agent waits for the next one.
   VIP_RETURN run();
 
   // The command is for this desk (Session::desk_number) and for no later one.
