@@ -7,7 +7,7 @@ libviaduct_agent_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 # hosted_stack.cc here and vipl/granted/granted_stack.cc make the two stacks, each in one translation unit, so
 # that the compiler sees the whole data path at once.
 stack_sources = \
-	kagent/contract/charged.h \
+	kagent/contract/quota.h \
 	kagent/contract/control.h \
 	kagent/contract/crc32c.cc \
 	kagent/contract/crc32c.h \
@@ -127,7 +127,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/granter.h \
 	kagent/agent/grants.cc kagent/agent/grants.h \
 	kagent/agent/heartbeat.h \
-	kagent/agent/home.cc kagent/agent/home.h \
+	kagent/agent/granted_segment.cc kagent/agent/granted_segment.h \
 	kagent/agent/listen_socket.cc kagent/agent/listen_socket.h \
 	kagent/agent/log_limit.h \
 	kagent/agent/user_sessions.h \

@@ -61,7 +61,7 @@ sovia_sources = \
 	sovia/program/seccomp_filter.cc sovia/program/seccomp_filter.h \
 	sovia/program/stdio_streams.cc sovia/program/stdio_streams.h \
 	sovia/socket/background_requests.cc sovia/socket/background_requests.h \
-	sovia/socket/direct_receive.cc sovia/socket/direct_receive.h \
+	sovia/socket/redirected_receive.cc sovia/socket/redirected_receive.h \
 	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
 	sovia/socket/lane_endpoint.cc sovia/socket/lane_endpoint.h \
 	sovia/socket/socket.h \

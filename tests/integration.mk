@@ -52,10 +52,10 @@ check_PROGRAMS += tests/integration/granted_tool
 tests_integration_granted_tool_SOURCES = tests/integration/granted_tool.cc
 tests_integration_granted_tool_LDADD = libviaduct_agent.la libviaduct_xdp.la
 
-check_PROGRAMS += tests/integration/adrift_tool
-tests_integration_adrift_tool_SOURCES = tests/integration/adrift_tool.cc
-tests_integration_adrift_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
-tests_integration_adrift_tool_LDADD = libvipl.la
+check_PROGRAMS += tests/integration/reattach_tool
+tests_integration_reattach_tool_SOURCES = tests/integration/reattach_tool.cc
+tests_integration_reattach_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_reattach_tool_LDADD = libvipl.la
 
 check_PROGRAMS += tests/integration/ext_tool
 tests_integration_ext_tool_SOURCES = tests/integration/ext_tool.cc

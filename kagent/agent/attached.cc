@@ -15,9 +15,9 @@ Attached::Attached(Session& session, const ucred& peer, ProgramAccess access,
   if (!access.why.empty()) {
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_program, access.why};
   }
-  ChimeEnds chime = make_chime();
-  chime_ = std::move(chime.ours);
-  program_chime_ = std::move(chime.program);
+  PollWakeEnds poll_wake = make_poll_wake();
+  poll_wake_ = std::move(poll_wake.ours);
+  program_poll_wake_ = std::move(poll_wake.program);
   const auto joined = nic_.stack().join(session.number(), attach.parent, attach.forks);
   if (!joined) {
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_session_limit,
@@ -27,13 +27,13 @@ Attached::Attached(Session& session, const ucred& peer, ProgramAccess access,
   if (session.granted() == nullptr) {
     nic_.environment().set_memory(program_, std::move(access.memory));
   }
-  nic_.environment().set_chime(program_, chime_.get());
+  nic_.environment().set_poll_wake(program_, poll_wake_.get());
 }
 
 Attached::~Attached() {
   if (!session_ends_) nic_.stack().leave(program_, monotonic_ns());
   nic_.environment().close_memory(program_);
-  nic_.environment().set_chime(program_, -1);
+  nic_.environment().set_poll_wake(program_, -1);
 }
 
 void Attached::process_ended() { nic_.environment().close_memory(program_); }

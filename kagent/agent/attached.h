@@ -1,4 +1,4 @@
-// A process that has attached to a session of its family: its memory and its chime.
+// A process that has attached to a session of its family: its memory and its poll wake.
 #ifndef VIADUCT_KAGENT_AGENT_ATTACHED_H
 #define VIADUCT_KAGENT_AGENT_ATTACHED_H
 
@@ -26,10 +26,10 @@ class Attached {
 
   const ucred& peer() const { return peer_; }
   int process() const { return process_.get(); }
-  int chime() const { return program_chime_.get(); }  // the process's end
+  int poll_wake() const { return program_poll_wake_.get(); }  // the process's end
   std::uint32_t program() const { return program_; }
 
-  void descriptors_passed() { program_chime_.close(); }
+  void descriptors_passed() { program_poll_wake_.close(); }
 
   // The process has ended; its memory is not used any more.
   void process_ended();
@@ -41,7 +41,7 @@ class Attached {
   Nic& nic_;
   ucred peer_;
   Descriptor process_;
-  Descriptor chime_, program_chime_;
+  Descriptor poll_wake_, program_poll_wake_;
   std::uint32_t program_ = 0;
   bool session_ends_ = false;
 };

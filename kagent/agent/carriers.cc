@@ -168,12 +168,12 @@ struct Carriers::State {
   std::exception_ptr error;
   std::map<std::uint64_t, Late> late_calls;  // by number
   std::deque<std::function<void()>> finished;
-  Descriptor bell{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  Descriptor wake_event{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
 
 Carriers::Carriers(EventLoop& loop) : loop_(loop), state_(std::make_shared<State>()) {
-  if (!state_->bell) throw std::system_error(errno, std::generic_category(), "eventfd");
-  token_ = loop_.add(state_->bell.get(), EPOLLIN, [this](std::uint32_t) { report(); });
+  if (!state_->wake_event) throw std::system_error(errno, std::generic_category(), "eventfd");
+  token_ = loop_.add(state_->wake_event.get(), EPOLLIN, [this](std::uint32_t) { report(); });
 }
 
 Carriers::~Carriers() { loop_.remove(token_); }
@@ -192,7 +192,7 @@ void Carriers::let_go(std::function<void()> done) {
 
 void Carriers::report() {
   eventfd_t count;
-  eventfd_read(state_->bell.get(), &count);
+  eventfd_read(state_->wake_event.get(), &count);
   std::deque<std::function<void()>> finished;
   {
     const std::lock_guard lock(state_->mutex);
@@ -299,7 +299,7 @@ void Carriers::carry(const std::shared_ptr<State>& shared) {
     const auto late = state.late_calls.find(turn.number_);
     state.finished.push_back(std::move(late->second.done));
     state.late_calls.erase(late);
-    eventfd_write(state.bell.get(), 1);
+    eventfd_write(state.wake_event.get(), 1);
     return;
   }
   const std::lock_guard lock(state.mutex);

@@ -19,8 +19,8 @@ void describe_granted(const Session::Granted& granted, const StackLimits& limits
   answer.placement = static_cast<std::uint32_t>(control::Placement::kGranted);
   answer.port = granted.held.port->layout();
   answer.nic.native_mtu = answer.port.mtu;
-  const MacAddress desk = granted.held.nic->granter()->desk();
-  std::copy(desk.begin(), desk.end(), answer.desk);
+  const MacAddress control_session = granted.held.nic->granter()->control_session();
+  std::copy(control_session.begin(), control_session.end(), answer.control_session);
   answer.keepalive_ms = static_cast<std::uint32_t>(limits.keepalive_ns / kNsPerMs);
   answer.peer_timeout_ms = static_cast<std::uint32_t>(limits.peer_timeout_ns / kNsPerMs);
   answer.stopped_peer_ms = static_cast<std::uint32_t>(limits.stopped_peer_ns / kNsPerMs);
@@ -34,7 +34,7 @@ void describe_granted(const Session::Granted& granted, const StackLimits& limits
   answer.granted_requests = limits.requests;
   answer.granted_goodbyes = limits.goodbyes;
   answer.granted_held = limits.held;
-  answer.home_bytes = granted.home->bytes();
+  answer.granted_segment_bytes = granted.granted_segment->bytes();
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ control::HelloAnswer describe(const Session& session, const Config& config) {
   answer.nic = session.nic().attributes();
   answer.placement = static_cast<std::uint32_t>(control::Placement::kHosted);
   std::memcpy(answer.host, answer.nic.address, sizeof answer.host);
-  std::memcpy(answer.desk, answer.nic.address, sizeof answer.desk);
+  std::memcpy(answer.control_session, answer.nic.address, sizeof answer.control_session);
   answer.family = session.family();
   answer.member = 0;
   answer.program_id = session.nic().stack().id_of(session.number());

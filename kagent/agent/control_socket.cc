@@ -112,12 +112,12 @@ void ControlSocket::close() {
   }
 }
 
-ChimeEnds make_chime() {
+PollWakeEnds make_poll_wake() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
     throw std::system_error(errno, std::generic_category(), "socketpair");
   }
-  ChimeEnds out{Descriptor(ends[0]), Descriptor(ends[1])};
+  PollWakeEnds out{Descriptor(ends[0]), Descriptor(ends[1])};
   // Else a program could send descriptors there, which would be closed with it.
   if (shutdown(out.ours.get(), SHUT_RD) != 0) {
     throw std::system_error(errno, std::generic_category(), "shutdown");

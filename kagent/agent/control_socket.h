@@ -67,11 +67,11 @@ std::vector<gid_t> groups_of(int socket, const ucred& peer);
 // Sends one packet, with copies of descriptors, without waiting. False if there is no room or nobody.
 bool send_message(int socket, const void* data, std::size_t bytes, std::span<const int> fds = {});
 
-// The two ends of a chime (control.h). Nothing can be sent to ours.
-struct ChimeEnds {
+// The two ends of a poll wake (control.h). Nothing can be sent to ours.
+struct PollWakeEnds {
   Descriptor ours, program;
 };
-ChimeEnds make_chime();  // throws std::system_error
+PollWakeEnds make_poll_wake();  // throws std::system_error
 
 }  // namespace viaduct
 

@@ -1,10 +1,10 @@
 // What the agent's service needs of the system to give programs ports of their own. The real one is
-// NicGranter, over a macvlan child for each port; tests have another.
+// MacvlanPorts, over a macvlan child for each port; tests have another.
 //
-//   Workshop's thread        loop's thread
+//   Worker's thread        loop's thread
 //   make() ----------------> admit() ... program has the port ... dismiss() --+
 //   end() <-------------------------------------------------------------------+
-//     +--------------------> is_kept() ... ~GrantedPlace
+//     +--------------------> is_kept() ... ~AgentPort
 //
 // An agent that is about to go may leave() ports; one that is killed has left all that it had. The
 // next one finds them: take_left() ... is_kept() ... admit() and so on, or end().
@@ -50,9 +50,9 @@ struct FileNumber {
 };
 
 // A port as the agent holds it.
-class GrantedPlace {
+class AgentPort {
  public:
-  virtual ~GrantedPlace() = default;
+  virtual ~AgentPort() = default;
   virtual const GrantedLayout& layout() const = 0;
   // What the program gets. -1: an earlier agent has given it.
   virtual int socket() const = 0;
@@ -60,7 +60,7 @@ class GrantedPlace {
   // Whose port it is, and the files that came with it: noted where only the next agent finds it.
   struct Holder {
     uid_t user = 0;
-    FileNumber home, umem;
+    FileNumber granted_segment, umem;
   };
   virtual void set_holder(const Holder& holder) = 0;  // throws PortError
   // Of an earlier agent's: as noted, and the buffers, once they have been found.
@@ -83,15 +83,15 @@ class Granter {
  public:
   virtual ~Granter() = default;
   // Throws PortError.
-  virtual std::unique_ptr<GrantedPlace> make(std::uint32_t umem_bytes) = 0;
+  virtual std::unique_ptr<AgentPort> make(std::uint32_t umem_bytes) = 0;
   // What an earlier agent has left, once.
-  virtual std::vector<std::unique_ptr<GrantedPlace>> take_left() = 0;
+  virtual std::vector<std::unique_ptr<AgentPort>> take_left() = 0;
   // From now on the agent's own port reaches the granted one, until it is dismissed. Throws
   // PortError.
-  virtual void admit(GrantedPlace& port) = 0;
-  virtual void dismiss(GrantedPlace& port) = 0;
+  virtual void admit(AgentPort& port) = 0;
+  virtual void dismiss(AgentPort& port) = 0;
   // The address by which granted ports reach the agent's own stack; known once one has been made.
-  virtual MacAddress desk() const = 0;
+  virtual MacAddress control_session() const = 0;
 };
 
 }  // namespace viaduct

@@ -9,7 +9,7 @@
 namespace viaduct {
 namespace {
 
-constexpr std::size_t kFarewellsAtOnce = 64;
+constexpr std::size_t kDisconnectsAtOnce = 64;
 constexpr std::size_t kBytesPerKb = 1024;
 
 // To the system, also if the program has a copy of the descriptor.
@@ -22,16 +22,16 @@ void give_back_memory(int file) {
 }  // namespace
 
 Grants::Grants(const Config& config, EventLoop& loop, ServiceCounters& counters)
-    : config_(config), counters_(counters), workshop_(loop) {}
+    : config_(config), counters_(counters), worker_(loop) {}
 
 Grants::~Grants() { finish(); }
 
 void Grants::finish() {
-  for (Leaving& each : leaving_) take_down(std::move(each.held), each.closed);
+  for (Leaving& each : leaving_) withdraw(std::move(each.held), each.closed);
   leaving_.clear();
   for (Left& each : left_) destroy(std::move(each.held), true);
   left_.clear();
-  workshop_.finish();
+  worker_.finish();
 }
 
 // Whoever it is that has ports already.
@@ -84,7 +84,7 @@ void Grants::count(uid_t user, int change) {
 
 void Grants::make(Nic& nic, uid_t user, Made made) {
   struct Result {
-    std::unique_ptr<GrantedPlace> port;
+    std::unique_ptr<AgentPort> port;
     std::string why;
   };
   const auto result = std::make_shared<Result>();
@@ -97,7 +97,7 @@ void Grants::make(Nic& nic, uid_t user, Made made) {
       result->why = error.what();
     }
   };
-  workshop_.give(work, [this, result, &nic, user, made = std::move(made)] {
+  worker_.give(work, [this, result, &nic, user, made = std::move(made)] {
     try {
       if (result->port != nullptr) nic.admit(*result->port);
     } catch (const std::exception& error) {
@@ -143,13 +143,13 @@ Grants::Adopted Grants::adopt(Nic& nic, uid_t user, const std::vector<gid_t>& gr
     throw Refusal{&ServiceCounters::refused_adoption,
                   "no such port of user " + std::to_string(user) + " has been left"};
   }
-  const GrantedPlace::Holder holder = left->held.port->holder();
-  auto home = std::make_unique<Home>(limits, find(Which::kHome, holder.home));
+  const AgentPort::Holder holder = left->held.port->holder();
+  auto granted_segment = std::make_unique<GrantedSegment>(limits, find(Which::kGrantedSegment, holder.granted_segment));
   Descriptor umem = find(Which::kUmem, holder.umem);
   nic.admit(*left->held.port);  // the last that throws
   left->held.port->take_umem(umem.release());
   ++counters_.ports_adopted;
-  Adopted out{std::move(left->held), std::move(home)};
+  Adopted out{std::move(left->held), std::move(granted_segment)};
   left_.erase(left);
   return out;
 }
@@ -183,21 +183,21 @@ void Grants::look_after_left(std::uint64_t now) {
   }
 }
 
-void Grants::end(Held held, std::unique_ptr<Home> home, bool closed, std::uint64_t now) {
+void Grants::end(Held held, std::unique_ptr<GrantedSegment> granted_segment, bool closed, std::uint64_t now) {
   Leaving leaving{std::move(held), closed, {}, 0, 0, now};
   const GrantedLayout& layout = leaving.held.port->layout();
-  leaving.farewells = home->farewells(layout.address, layout.ether_type);
+  leaving.farewells = granted_segment->last_disconnects(layout.address, layout.ether_type);
   // Closing it may free all of its memory.
-  workshop_.give([file = std::shared_ptr<Home>(std::move(home))]() mutable { file.reset(); }, {});
+  worker_.give([file = std::shared_ptr<GrantedSegment>(std::move(granted_segment))]() mutable { file.reset(); }, {});
   leaving_.push_back(std::move(leaving));
   tick(now);
 }
 
-void Grants::end(Held held) { take_down(std::move(held), true); }
+void Grants::end(Held held) { withdraw(std::move(held), true); }
 
 // Never many in one go: nobody else is served meanwhile.
 void Grants::say_some(Leaving& leaving) {
-  const std::size_t end = std::min(leaving.said + kFarewellsAtOnce, leaving.farewells.size());
+  const std::size_t end = std::min(leaving.said + kDisconnectsAtOnce, leaving.farewells.size());
   for (; leaving.said < end; ++leaving.said) {
     counters_.farewells += leaving.held.port->send(leaving.farewells[leaving.said]);
   }
@@ -210,9 +210,9 @@ void Grants::tick(std::uint64_t now) {
   if (!kept_.empty()) look_after_kept(now);
   if (!left_.empty()) look_after_left(now);
   for (auto it = leaving_.begin(); it != leaving_.end();) {
-    if (now >= it->begin + kFarewellsNs[it->turn]) say_some(*it);
-    if (it->turn == std::size(kFarewellsNs) || it->farewells.empty()) {
-      take_down(std::move(it->held), it->closed);
+    if (now >= it->begin + kDisconnectTimesNs[it->turn]) say_some(*it);
+    if (it->turn == std::size(kDisconnectTimesNs) || it->farewells.empty()) {
+      withdraw(std::move(it->held), it->closed);
       it = leaving_.erase(it);
     } else {
       ++it;
@@ -223,11 +223,11 @@ void Grants::tick(std::uint64_t now) {
 std::uint64_t Grants::next_deadline() const {
   std::uint64_t next = kept_.empty() ? ~0ull : next_look_;
   if (!left_.empty()) next = std::min(next, next_left_look_);
-  for (const Leaving& each : leaving_) next = std::min(next, each.begin + kFarewellsNs[each.turn]);
+  for (const Leaving& each : leaving_) next = std::min(next, each.begin + kDisconnectTimesNs[each.turn]);
   return next;
 }
 
-void Grants::take_down(Held held, bool closed) {
+void Grants::withdraw(Held held, bool closed) {
   held.nic->dismiss(*held.port);
   destroy(std::move(held), closed);
 }
@@ -236,11 +236,11 @@ void Grants::destroy(Held held, bool closed) {
   // A function can be copied, a port cannot.
   const auto ending = std::make_shared<Held>(std::move(held));
   const auto work = [ending, closed] {
-    GrantedPlace& port = *ending->port;
+    AgentPort& port = *ending->port;
     if (closed) give_back_memory(port.umem());
     port.end();
   };
-  workshop_.give(work, [this, ending] {
+  worker_.give(work, [this, ending] {
     if (!ending->port->is_kept()) return count(ending->user, -1);
     ++counters_.ports_kept;
     kept_.push_back(std::move(*ending));
@@ -260,7 +260,7 @@ void Grants::look_after_kept(std::uint64_t now) {
 void Grants::leave(const Nic& nic) {
   for (auto it = leaving_.begin(); it != leaving_.end();) {
     if (it->held.nic == &nic) {
-      take_down(std::move(it->held), it->closed);
+      withdraw(std::move(it->held), it->closed);
       it = leaving_.erase(it);
     } else {
       ++it;
@@ -274,7 +274,7 @@ void Grants::leave(const Nic& nic) {
       ++it;
     }
   }
-  workshop_.finish();
+  worker_.finish();
 }
 
 }  // namespace viaduct

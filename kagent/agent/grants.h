@@ -1,7 +1,7 @@
-// The granted ports of all NICs, from the judgement on who may have one to the last farewell.
+// The granted ports of all NICs, from the judgement on who may have one to the last disconnect.
 //
-//   judge() -> make() ... made(port) -> the program has it -> end(port, home)
-//   inherit() ... adopt() ------------------^     |           farewells at once, +20 ms, +100 ms
+//   judge() -> make() ... made(port) -> the program has it -> end(port, granted segment)
+//   inherit() ... adopt() ------------------^     |           last disconnects at once, +20 ms, +100 ms
 //                                              leave()        taken down -> kept by the program?
 //
 // A port counts against the limits from make() or inherit() until it has been taken down and nobody
@@ -24,7 +24,7 @@
 #include "kagent/agent/config.h"
 #include "kagent/agent/event_loop.h"
 #include "kagent/agent/granter.h"
-#include "kagent/agent/home.h"
+#include "kagent/agent/granted_segment.h"
 #include "kagent/agent/nic.h"
 #include "kagent/agent/service_counters.h"
 #include "kagent/agent/worker.h"
@@ -33,8 +33,8 @@ namespace viaduct {
 
 class Grants {
  public:
-  // When farewells are said, counted from the first time.
-  static constexpr std::uint64_t kFarewellsNs[] = {0, 20 * kNsPerMs, 100 * kNsPerMs};
+  // When last disconnects are said, counted from the first time.
+  static constexpr std::uint64_t kDisconnectTimesNs[] = {0, 20 * kNsPerMs, 100 * kNsPerMs};
   // How often it is looked whether the programs of inherited ports live.
   static constexpr std::uint64_t kLeftLookNs = 250 * kNsPerMs;
   // How often it is looked whether sockets are kept.
@@ -57,7 +57,7 @@ class Grants {
   // A port and whom it counts for.
   struct Held {
     Nic* nic;
-    std::unique_ptr<GrantedPlace> port;
+    std::unique_ptr<AgentPort> port;
     uid_t user;
   };
   // Called later, from the loop: the port, or none and the reason.
@@ -68,12 +68,12 @@ class Grants {
   // as the configuration says. Does nothing unless the NIC is open.
   void inherit(Nic& nic, std::uint64_t now);
   // Gives a port back to a program of the user who had it. `find`: opens the file of this number,
-  // which the program must have. Throws Refusal or what `find` or Home does.
+  // which the program must have. Throws Refusal or what `find` or GrantedSegment does.
   struct Adopted {
     Held held;
-    std::unique_ptr<Home> home;
+    std::unique_ptr<GrantedSegment> granted_segment;
   };
-  enum class Which { kHome, kUmem };
+  enum class Which { kGrantedSegment, kUmem };
   using Find = std::function<Descriptor(Which which, const FileNumber& file)>;
   Adopted adopt(Nic& nic, uid_t user, const std::vector<gid_t>& groups, const MacAddress& port,
                 const StackLimits& limits, const Find& find);
@@ -83,10 +83,10 @@ class Grants {
 
   // The program is gone, or (not `closed`) its session has been ended and it may still use the
   // memory. The second form is for a port that no program has had.
-  void end(Held port, std::unique_ptr<Home> home, bool closed, std::uint64_t now);
+  void end(Held port, std::unique_ptr<GrantedSegment> granted_segment, bool closed, std::uint64_t now);
   void end(Held port);
 
-  // Says farewells that are due, looks after sockets that are kept.
+  // Says last disconnects that are due, looks after sockets that are kept.
   void tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 
@@ -98,7 +98,7 @@ class Grants {
   std::size_t leaving() const { return leaving_.size(); }
   std::size_t kept() const { return kept_.size(); }
   std::size_t inherited() const { return left_.size(); }
-  bool idle() const { return workshop_.busy() == 0; }
+  bool idle() const { return worker_.busy() == 0; }
 
  private:
   struct Leaving {
@@ -106,7 +106,7 @@ class Grants {
     bool closed;
     std::vector<std::vector<std::byte>> farewells;
     std::size_t said = 0;  // of this turn
-    unsigned turn = 0;     // of kFarewellsNs
+    unsigned turn = 0;     // of kDisconnectTimesNs
     std::uint64_t begin = 0;
   };
 
@@ -119,14 +119,14 @@ class Grants {
                                     const std::vector<gid_t>& groups) const;
   void look_after_left(std::uint64_t now);
   void say_some(Leaving& leaving);
-  void take_down(Held held, bool closed);
+  void withdraw(Held held, bool closed);
   void destroy(Held held, bool closed);
   void look_after_kept(std::uint64_t now);
   void count(uid_t user, int change);
 
   const Config& config_;
   ServiceCounters& counters_;
-  Workshop workshop_;
+  Worker worker_;
   std::uint32_t ports_ = 0;
   std::unordered_map<uid_t, std::uint32_t> ports_of_user_;
   std::list<Leaving> leaving_;

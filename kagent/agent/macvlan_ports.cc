@@ -14,13 +14,13 @@
 
 namespace viaduct {
 
-class NicGranter::Place final : public GrantedPlace {
+class MacvlanPorts::Place final : public AgentPort {
  public:
   Place(std::mutex& mutex, const Grant::Options& options) : mutex_(mutex), grant_(options) {}
   Place(std::mutex& mutex, GrantFilter& filter, GrantRemains::Port&& left)
       : mutex_(mutex), grant_(filter, std::move(left)) {
     holder_.user = left.holder.user;
-    holder_.home = {left.holder.device, left.holder.home};
+    holder_.granted_segment = {left.holder.device, left.holder.granted_segment};
     holder_.umem = {left.holder.device, left.holder.umem};
   }
 
@@ -41,7 +41,7 @@ class NicGranter::Place final : public GrantedPlace {
   void set_holder(const Holder& holder) override {
     holder_ = holder;
     // Both are in the system's own file system for such memory.
-    grant_.enter_holder({holder.user, holder.home.device, holder.home.inode, holder.umem.inode});
+    grant_.enter_holder({holder.user, holder.granted_segment.device, holder.granted_segment.inode, holder.umem.inode});
   }
   Holder holder() const override { return holder_; }
   void take_umem(int umem) override { grant_.take_umem(umem); }
@@ -78,7 +78,7 @@ class NicGranter::Place final : public GrantedPlace {
   Holder holder_;
 };
 
-NicGranter::NicGranter(const NicConfig& config, HostPort& port)
+MacvlanPorts::MacvlanPorts(const NicConfig& config, HostPort& port)
     : lower_(query_interface(config.interface)), ether_type_(config.ether_type), port_(port) {
   const bool pcap = port.mode() == "pcap";
   GrantRemains remains;
@@ -95,7 +95,7 @@ NicGranter::NicGranter(const NicConfig& config, HostPort& port)
   if (!remains.ports.empty()) go_on_with(remains);
 }
 
-void NicGranter::go_on_with(GrantRemains& remains) {
+void MacvlanPorts::go_on_with(GrantRemains& remains) {
   try {
     filter_ = std::make_unique<GrantFilter>(lower_, ether_type_, &remains);
   } catch (const PortError& error) {
@@ -110,7 +110,7 @@ void NicGranter::go_on_with(GrantRemains& remains) {
   }
 }
 
-std::unique_ptr<GrantedPlace> NicGranter::make(std::uint32_t umem_bytes) {
+std::unique_ptr<AgentPort> MacvlanPorts::make(std::uint32_t umem_bytes) {
   const std::lock_guard lock(mutex_);
   if (filter_ == nullptr) filter_ = std::make_unique<GrantFilter>(lower_, ether_type_);
   Grant::Options options{*filter_};
@@ -130,7 +130,7 @@ std::unique_ptr<GrantedPlace> NicGranter::make(std::uint32_t umem_bytes) {
   return place;
 }
 
-void NicGranter::admit(GrantedPlace& port) {
+void MacvlanPorts::admit(AgentPort& port) {
   if (!port_.has_relay()) {
     const std::lock_guard lock(mutex_);
     // As many of its frames may be kept as of the wire's.
@@ -139,6 +139,6 @@ void NicGranter::admit(GrantedPlace& port) {
   port_.add(port.layout().address);
 }
 
-void NicGranter::dismiss(GrantedPlace& port) { port_.remove(port.layout().address); }
+void MacvlanPorts::dismiss(AgentPort& port) { port_.remove(port.layout().address); }
 
 }  // namespace viaduct

@@ -17,17 +17,17 @@
 
 namespace viaduct {
 
-class NicGranter final : public Granter {
+class MacvlanPorts final : public Granter {
  public:
   // Removes what an earlier agent has left on the interface but for ports that somebody uses. `port`
   // gets a relay with the first port that is granted; it must be gone before this is. Throws PortError.
-  NicGranter(const NicConfig& config, HostPort& port);
+  MacvlanPorts(const NicConfig& config, HostPort& port);
 
-  std::unique_ptr<GrantedPlace> make(std::uint32_t umem_bytes) override;
-  std::vector<std::unique_ptr<GrantedPlace>> take_left() override { return std::move(left_); }
-  void admit(GrantedPlace& port) override;
-  void dismiss(GrantedPlace& port) override;
-  MacAddress desk() const override { return port_.relay(); }
+  std::unique_ptr<AgentPort> make(std::uint32_t umem_bytes) override;
+  std::vector<std::unique_ptr<AgentPort>> take_left() override { return std::move(left_); }
+  void admit(AgentPort& port) override;
+  void dismiss(AgentPort& port) override;
+  MacAddress control_session() const override { return port_.relay(); }
 
  private:
   class Place;
@@ -38,7 +38,7 @@ class NicGranter final : public Granter {
   HostPort& port_;
   std::mutex mutex_;  // the filter's tables: ports are made in one thread, the relay in the other
   std::unique_ptr<GrantFilter> filter_;
-  std::vector<std::unique_ptr<GrantedPlace>> left_;
+  std::vector<std::unique_ptr<AgentPort>> left_;
   bool parts_ = true;  // frames of several chunks have not been refused
   bool said_ = false;  // what is to be said of the size of frames
 };

@@ -63,13 +63,13 @@ void Nic::close() {
   segment_ = nullptr;
 }
 
-void Nic::admit(GrantedPlace& port) {
+void Nic::admit(AgentPort& port) {
   granter_->admit(port);  // throws
   granted_.push_back(&port);
   ++ports_made_;
 }
 
-void Nic::dismiss(GrantedPlace& port) {
+void Nic::dismiss(AgentPort& port) {
   add_to(counters_of_dismissed_, port.counters());
   granter_->dismiss(port);
   std::erase(granted_, &port);
@@ -107,7 +107,7 @@ NicReport Nic::report() const {
                                port_->counters(), stack_->counters(), stack_->usage(),
                                static_cast<std::uint32_t>(granted_.size()), ports_made_,
                                counters_of_dismissed_};
-    for (GrantedPlace* const each : granted_) add_to(out.live->granted, each->counters());
+    for (AgentPort* const each : granted_) add_to(out.live->granted, each->counters());
   }
   return out;
 }

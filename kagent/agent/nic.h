@@ -51,8 +51,8 @@ class Nic {
   Granter* granter() const { return granter_.get(); }
   const std::string& why_not_granted() const { return why_not_granted_; }
   // A granted port is there (throws PortError if it can't be reached), or is about to go.
-  void admit(GrantedPlace& port);
-  void dismiss(GrantedPlace& port);
+  void admit(AgentPort& port);
+  void dismiss(AgentPort& port);
 
   const std::string& interface() const { return config_.interface; }
   const NicConfig& config() const { return config_; }
@@ -68,7 +68,7 @@ class Nic {
   std::unique_ptr<Granter> granter_;
   std::unique_ptr<HostPort> port_;
   std::string why_not_granted_;
-  std::vector<GrantedPlace*> granted_;
+  std::vector<AgentPort*> granted_;
   std::uint64_t ports_made_ = 0;
   GrantedCounters counters_of_dismissed_;
   void* segment_ = nullptr;

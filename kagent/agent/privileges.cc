@@ -128,7 +128,7 @@ std::string drop_privileges(bool only_pcap, bool dispatcher) {
     if ((kept & bit(each.capability)) != 0) out += std::string(" ") + each.name;
   }
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) fail("no_new_privs");
-  const std::string unfiltered = install_call_filter();
+  const std::string unfiltered = install_seccomp_filter();
   return out + (unfiltered.empty() ? "" : "; system calls are not filtered: " + unfiltered);
 }
 

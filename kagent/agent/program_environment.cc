@@ -42,8 +42,8 @@ ProgramEnvironment::ProgramEnvironment(std::uint32_t programs, const std::string
                                        const std::map<std::string, MacAddress>& hosts,
                                        Addresses addresses)
     : memories_(programs),
-      chimes_(programs, -1),
-      homes_(programs, nullptr),
+      poll_wakes_(programs, -1),
+      granted_segments_(programs, nullptr),
       users_(programs, ~uid_t{0}),
       copy_(std::make_shared<ProgramCopy>(kBufferBytes)),
       slow_(programs),
@@ -208,12 +208,12 @@ void ProgramEnvironment::wake(std::atomic<std::uint32_t>& word) {
 }
 
 // When there is no room for the message, others are there that have not been read.
-void ProgramEnvironment::chime(std::uint32_t program) {
+void ProgramEnvironment::poll_wake(std::uint32_t program) {
   const std::byte anything{};
-  send(chimes_[program], &anything, sizeof anything, MSG_DONTWAIT | MSG_NOSIGNAL);
+  send(poll_wakes_[program], &anything, sizeof anything, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-bool ProgramEnvironment::charge(std::uint32_t session, Charged what, std::int64_t change) {
+bool ProgramEnvironment::charge(std::uint32_t session, Quota what, std::int64_t change) {
   const uid_t user = users_[session];
   const std::uint64_t limits[] = {user_limits_.vis, user_limits_.regions,
                                   std::uint64_t{user_limits_.memory_mb} << 20};
@@ -237,8 +237,8 @@ std::uint64_t ProgramEnvironment::random() {
 std::optional<Environment::Connection> ProgramEnvironment::stopped(std::uint32_t session,
                                                                    std::uint32_t vi,
                                                                    std::uint64_t key) {
-  if (homes_[session] == nullptr) return std::nullopt;
-  const auto found = homes_[session]->stopped(vi, key, monotonic_ns());
+  if (granted_segments_[session] == nullptr) return std::nullopt;
+  const auto found = granted_segments_[session]->stopped(vi, key, monotonic_ns());
   if (!found) return std::nullopt;
   return Connection{found->vi, found->key};
 }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "kagent/agent/config.h"
-#include "kagent/agent/home.h"
+#include "kagent/agent/granted_segment.h"
 #include "kagent/agent/program_memory.h"
 #include "kagent/agent/slow_memory.h"
 #include "kagent/agent/socket_owners.h"
@@ -60,11 +60,11 @@ class ProgramEnvironment final : public Environment {
   // For users that come from now on.
   void set_user_limits(const UserLimits& limits) { user_limits_ = limits; }
 
-  // The agent's end of a program's chime; -1 while there is none.
-  void set_chime(std::uint32_t program, int fd) { chimes_[program] = fd; }
+  // The agent's end of a program's poll wake; -1 while there is none.
+  void set_poll_wake(std::uint32_t program, int fd) { poll_wakes_[program] = fd; }
 
   // What is shared with the session's own stack; null: it has none.
-  void set_home(std::uint32_t session, Home* home) { homes_[session] = home; }
+  void set_granted_segment(std::uint32_t session, GrantedSegment* granted_segment) { granted_segments_[session] = granted_segment; }
 
   bool read_program(std::uint32_t program, std::span<const iovec> remote,
                     std::span<const iovec> local) override;
@@ -76,8 +76,8 @@ class ProgramEnvironment final : public Environment {
   bool await_read(const Late& what) override;
   bool take_due(Late& out, bool& failed) override;
   void wake(std::atomic<std::uint32_t>& word) override;
-  void chime(std::uint32_t program) override;
-  bool charge(std::uint32_t session, Charged what, std::int64_t change) override;
+  void poll_wake(std::uint32_t program) override;
+  bool charge(std::uint32_t session, Quota what, std::int64_t change) override;
   std::uint64_t random() override;
   std::optional<MacAddress> look_up(std::string_view name) override;
   bool is_own_name(std::string_view name) override;
@@ -104,11 +104,11 @@ class ProgramEnvironment final : public Environment {
   bool is_own_address(const IpAddress& address);
 
   std::vector<ProgramMemory> memories_;
-  std::vector<int> chimes_;
-  std::vector<Home*> homes_;
+  std::vector<int> poll_wakes_;
+  std::vector<GrantedSegment*> granted_segments_;
   std::vector<uid_t> users_;
   UserLimits user_limits_;
-  // By user: VIs, regions and bytes, in the order of Charged.
+  // By user: VIs, regions and bytes, in the order of Quota.
   std::unordered_map<uid_t, std::array<std::uint64_t, 3>> holdings_;
   SocketOwners owners_;
   std::string interface_;

@@ -18,11 +18,11 @@ namespace viaduct {
 
 #if !defined(HAVE_SECCOMP)
 
-std::string install_call_filter() { return "built without libseccomp"; }
+std::string install_seccomp_filter() { return "built without libseccomp"; }
 
 #elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 
-std::string install_call_filter() { return "a sanitizer is built in"; }
+std::string install_seccomp_filter() { return "a sanitizer is built in"; }
 
 #else
 
@@ -111,7 +111,7 @@ void check(int result, const char* what) {
 
 }  // namespace
 
-std::string install_call_filter() {
+std::string install_seccomp_filter() {
   const std::unique_ptr<void, Release> filter(seccomp_init(SCMP_ACT_ERRNO(EPERM)));
   if (filter == nullptr) check(-ENOMEM, "seccomp_init");
   void* const f = filter.get();

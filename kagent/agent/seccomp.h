@@ -17,7 +17,7 @@ namespace viaduct {
 // Installs it, and no_new_privs with it. Returns nothing, or why there is none: built without
 // libseccomp, or instrumented by a sanitizer, which needs other calls. Throws std::system_error
 // when the kernel refuses.
-std::string install_call_filter();
+std::string install_seccomp_filter();
 
 }  // namespace viaduct
 

@@ -70,7 +70,7 @@ std::string describe(const NicReport& nic) {
 
 Service::Service(const Config& config)
     : Service(config, open_real_port, [](const NicConfig& nic, HostPort& port) {
-        return std::make_unique<NicGranter>(nic, port);
+        return std::make_unique<MacvlanPorts>(nic, port);
       }) {}
 
 Service::Service(const Config& config, OpenPort open_port, MakeGranter make_granter)

@@ -2,7 +2,7 @@
 //
 //   while there is work    progress(), again and again; programs' requests are looked at every ms
 //   for spin_us after it   the same, giving way to others between the rounds
-//   then                   asleep until a frame, a bell, a request, a signal or a deadline
+//   then                   asleep until a frame, a agent wake, a request, a signal or a deadline
 //
 // The clock is read once a round.
 #ifndef VIADUCT_KAGENT_AGENT_SERVICE_H

@@ -26,11 +26,11 @@ Session::Session(Nic& nic, const ucred& peer, ProgramAccess access)
   if (!access.why.empty()) {
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_program, access.why};
   }
-  bell_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell_) no_resources("eventfd");
-  ChimeEnds chime = make_chime();
-  chime_ = std::move(chime.ours);
-  program_chime_ = std::move(chime.program);
+  agent_wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!agent_wake_) no_resources("eventfd");
+  PollWakeEnds poll_wake = make_poll_wake();
+  poll_wake_ = std::move(poll_wake.ours);
+  program_poll_wake_ = std::move(poll_wake.program);
   make_segment();
   const auto number = nic.stack().open_session(base_);
   if (!number) {
@@ -42,7 +42,7 @@ Session::Session(Nic& nic, const ucred& peer, ProgramAccess access)
   number_ = *number;
   nic.environment().set_memory(number_, std::move(access.memory));
   nic.environment().set_user(number_, access.user);
-  nic.environment().set_chime(number_, chime_.get());
+  nic.environment().set_poll_wake(number_, poll_wake_.get());
   for (std::size_t at = 0; at < sizeof family_.bytes; at += sizeof(std::uint64_t)) {
     const std::uint64_t drawn = nic.environment().random();
     std::memcpy(family_.bytes + at, &drawn, sizeof drawn);
@@ -65,21 +65,21 @@ Session::~Session() {
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   nic_.stack().close_session(number_, monotonic_ns());
   nic_.environment().close_memory(number_);
-  nic_.environment().set_chime(number_, -1);
-  nic_.environment().set_home(number_, nullptr);
+  nic_.environment().set_poll_wake(number_, -1);
+  nic_.environment().set_granted_segment(number_, nullptr);
   munmap(base_, bytes_);
 }
 
-// Its stack reaches the memory itself; through the desk nothing of it is asked for.
+// Its stack reaches the memory itself; through the control session nothing of it is asked for.
 void Session::grant(Granted granted) {
   nic_.environment().close_memory(number_);
   nic_.stack().delegate(number_, granted.held.port->layout().address);
   granted_ = std::move(granted);
-  nic_.environment().set_home(number_, granted_->home.get());
+  nic_.environment().set_granted_segment(number_, granted_->granted_segment.get());
 }
 
 std::optional<Session::Granted> Session::take_granted() {
-  nic_.environment().set_home(number_, nullptr);
+  nic_.environment().set_granted_segment(number_, nullptr);
   return std::exchange(granted_, std::nullopt);
 }
 
@@ -93,8 +93,8 @@ std::uint64_t Session::segment_used() const {
 void Session::first_left() {
   nic_.stack().leave(number_, monotonic_ns());
   process_ended();
-  nic_.environment().set_chime(number_, -1);
-  chime_.close();
+  nic_.environment().set_poll_wake(number_, -1);
+  poll_wake_.close();
   process_.close();
 }
 

@@ -1,12 +1,12 @@
-// One program's use of one NIC: the shared segment, the bell, and the program's memory.
+// One program's use of one NIC: the shared segment, the agent wake, and the program's memory.
 //
-// The session holds descriptors: the segment (a memfd), the bell (an
-// eventfd that the program writes to), the chime (see control.h) and the program's process. The
-// bell's blocking mode and value are in the program's hands too, so the agent never reads it: it
-// waits for edges.
+// The session holds descriptors: the segment (a memfd), the agent wake (an
+// eventfd that the program writes to), the poll wake (see control.h) and the program's process. The
+// agent wake's blocking mode and value are in the program's hands too, so the agent never reads it:
+// it waits for edges.
 //
-// A granted session is all of that (the desk) and besides a port and the home of the program's own
-// stack.
+// A granted session is all of that (the control session) and besides a port and the granted segment
+// of the program's own stack.
 #ifndef VIADUCT_KAGENT_AGENT_SESSION_H
 #define VIADUCT_KAGENT_AGENT_SESSION_H
 
@@ -19,7 +19,7 @@
 
 #include "xdp/descriptor.h"
 #include "kagent/agent/grants.h"
-#include "kagent/agent/home.h"
+#include "kagent/agent/granted_segment.h"
 #include "kagent/agent/nic.h"
 #include "kagent/agent/service_counters.h"
 #include "kagent/contract/vip_codes.h"
@@ -50,13 +50,13 @@ class Session {
   void set_family(const control::FamilySecret& family) { family_ = family; }
   std::size_t segment_bytes() const { return bytes_; }
   int segment() const { return segment_.get(); }
-  int bell() const { return bell_.get(); }
-  int chime() const { return program_chime_.get(); }  // the program's end
+  int agent_wake() const { return agent_wake_.get(); }
+  int poll_wake() const { return program_poll_wake_.get(); }  // the program's end
   int process() const { return process_.get(); }
 
   struct Granted {
     Grants::Held held;
-    std::unique_ptr<Home> home;
+    std::unique_ptr<GrantedSegment> granted_segment;
   };
   // Makes the session a granted one: requests that the program waits for are sent to its port.
   void grant(Granted granted);
@@ -64,7 +64,7 @@ class Session {
   std::optional<Granted> take_granted();
 
   // The program has what it was sent; this descriptor is not needed any more.
-  void descriptors_passed() { program_chime_.close(); }
+  void descriptors_passed() { program_poll_wake_.close(); }
 
   // The segment's file, to be closed after the session has ended: that may free all of its memory.
   Descriptor take_segment() { return std::move(segment_); }
@@ -88,8 +88,8 @@ class Session {
   ucred peer_;
   Descriptor process_;
   Descriptor segment_;
-  Descriptor bell_;
-  Descriptor chime_, program_chime_;
+  Descriptor agent_wake_;
+  Descriptor poll_wake_, program_poll_wake_;
   void* base_ = nullptr;
   std::size_t bytes_ = 0;
   std::uint32_t number_ = 0;

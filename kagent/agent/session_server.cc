@@ -105,10 +105,10 @@ void SessionServer::end_hanging(std::uint64_t now) {
         end(id, &ServiceCounters::sessions_hanging);
         break;
       }
-      for (const auto& [id, company] : attached_) {
-        if (&sessions_.at(company.session).session->nic() != nic.get()) continue;
-        if (company.process->program() != program) continue;
-        ends(company.process->peer());
+      for (const auto& [id, attached_client] : attached_) {
+        if (&sessions_.at(attached_client.session).session->nic() != nic.get()) continue;
+        if (attached_client.process->program() != program) continue;
+        ends(attached_client.process->peer());
         ++counters_.sessions_hanging;
         end_attached(id);
         break;
@@ -272,19 +272,19 @@ void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
   MacAddress address;
   std::copy(std::begin(adopt.port), std::end(adopt.port), address.begin());
   const auto find = [&](Grants::Which which, const FileNumber& file) {
-    const bool home = which == Grants::Which::kHome;
-    Descriptor out = open_program_file(peer, session.process(), home ? adopt.home : adopt.umem, file);
+    const bool granted_segment = which == Grants::Which::kGrantedSegment;
+    Descriptor out = open_program_file(peer, session.process(), granted_segment ? adopt.granted_segment : adopt.umem, file);
     if (!out) {
       throw Grants::Refusal{&ServiceCounters::refused_adoption,
                             std::string("it does not have the port's ") +
-                                (home ? "home" : "buffers")};
+                                (granted_segment ? "home" : "buffers")};
     }
     return out;
   };
   try {
     Grants::Adopted adopted =
         grants_.adopt(nic, peer.uid, groups, address, own_limits(nic), find);
-    session.grant({std::move(adopted.held), std::move(adopted.home)});
+    session.grant({std::move(adopted.held), std::move(adopted.granted_segment)});
     session.set_family(adopt.family);
   } catch (const Grants::Refusal& refusal) {
     return give_up(id, {vip::kErrorResource, refusal.cause, "no adoption: " + refusal.reason});
@@ -355,10 +355,10 @@ void SessionServer::on_port_made(std::uint64_t id, bool insists, std::optional<G
     return answer(id);
   }
   try {
-    auto home = std::make_unique<Home>(own_limits(session.nic()));
+    auto granted_segment = std::make_unique<GrantedSegment>(own_limits(session.nic()));
     port->port->set_holder(
-        {port->user, number_of(home->file()), number_of(port->port->umem())});
-    session.grant({std::move(*port), std::move(home)});
+        {port->user, number_of(granted_segment->file()), number_of(port->port->umem())});
+    session.grant({std::move(*port), std::move(granted_segment)});
   } catch (const std::exception& error) {
     grants_.end(std::move(*port));
     return give_up(id, no_resources(error));
@@ -370,15 +370,15 @@ void SessionServer::answer(std::uint64_t id) {
   Live& live = sessions_.at(id);
   const Session& session = *live.session;
   const control::HelloAnswer answer = describe(session, config_);
-  std::vector<int> fds{session.segment(), session.bell()};
+  std::vector<int> fds{session.segment(), session.agent_wake()};
   if (const Session::Granted* const granted = session.granted()) {
-    const GrantedPlace& port = *granted->held.port;
+    const AgentPort& port = *granted->held.port;
     // Of an earlier agent's port the program has them.
     if (port.socket() >= 0) {
-      fds.insert(fds.end(), {port.socket(), port.umem(), granted->home->file()});
+      fds.insert(fds.end(), {port.socket(), port.umem(), granted->granted_segment->file()});
     }
   }
-  fds.push_back(session.chime());
+  fds.push_back(session.poll_wake());
   try {
     watch(id);
   } catch (const std::exception& error) {
@@ -407,8 +407,8 @@ void SessionServer::watch(std::uint64_t id) {
   Live& live = sessions_.at(id);
   live.socket_token = loop_.add(live.socket.get(), EPOLLIN | EPOLLRDHUP,
                                 [this, id](std::uint32_t) { on_session_socket(id); });
-  // The bell only has to end the sleep.
-  live.bell_token = loop_.add(live.session->bell(), EPOLLIN | EPOLLET, [](std::uint32_t) {});
+  // The agent wake only has to end the sleep.
+  live.agent_wake_token = loop_.add(live.session->agent_wake(), EPOLLIN | EPOLLET, [](std::uint32_t) {});
   live.process_token = loop_.add(live.session->process(), EPOLLIN,
                                  [this, id](std::uint32_t) { on_process_end(id); });
 }
@@ -455,7 +455,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   const auto it = sessions_.find(id);
   Live& live = it->second;
   ++(counters_.*cause);
-  for (const EventLoop::Token token : {live.socket_token, live.bell_token, live.process_token}) {
+  for (const EventLoop::Token token : {live.socket_token, live.agent_wake_token, live.process_token}) {
     loop_.remove(token);
   }
   const ucred peer = live.session->peer();
@@ -467,7 +467,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
       live.session->leave_behind();
       grants_.leave_behind(std::move(granted->held));
     } else {
-      grants_.end(std::move(granted->held), std::move(granted->home), closed, monotonic_ns());
+      grants_.end(std::move(granted->held), std::move(granted->granted_segment), closed, monotonic_ns());
     }
   }
   // The segment says that the session is over before the socket's end can be seen.

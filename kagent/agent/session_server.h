@@ -54,8 +54,8 @@ class SessionServer {
   SessionServer(const SessionServer&) = delete;
   SessionServer& operator=(const SessionServer&) = delete;
 
-  // Closes connections whose time is over, says farewells for programs that are gone. To be called
-  // now and then, and at next_deadline().
+  // Closes connections whose time is over, says last disconnects for programs that are gone. To be
+  // called now and then, and at next_deadline().
   void tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 
@@ -87,13 +87,13 @@ class SessionServer {
   struct Live {
     ControlSocket socket;
     std::unique_ptr<Session> session;
-    EventLoop::Token socket_token, bell_token, process_token;
+    EventLoop::Token socket_token, agent_wake_token, process_token;
     std::uint32_t attached = 0;  // processes
     bool first_left = false;     // only those are there
   };
 
   // A process that has attached to a session.
-  struct Company {
+  struct AttachedClient {
     ControlSocket socket;
     std::uint64_t session;
     std::unique_ptr<Attached> process;
@@ -144,7 +144,7 @@ class SessionServer {
   LogLimit log_limit_;
   RequestListener listener_;
   std::map<std::uint64_t, Live> sessions_;
-  std::map<std::uint64_t, Company> attached_;
+  std::map<std::uint64_t, AttachedClient> attached_;
   UserSessions sessions_of_user_;  // and attached processes
   std::uint64_t next_id_ = 1;
   bool handing_over_ = false;

@@ -44,7 +44,7 @@ void SessionServer::serve_attach(Asking& asking, const control::Attach& attach) 
   Live& live = sessions_.at(family);
   auto process = std::make_unique<Attached>(*live.session, peer, std::move(asking.access), attach);
   const std::uint64_t id = next_id_++;
-  attached_.emplace(id, Company{std::move(asking.socket), family, std::move(process), 0, 0});
+  attached_.emplace(id, AttachedClient{std::move(asking.socket), family, std::move(process), 0, 0});
   ++live.attached;
   sessions_of_user_.add(peer.uid);
   ++counters_.processes_attached;
@@ -52,22 +52,22 @@ void SessionServer::serve_attach(Asking& asking, const control::Attach& attach) 
 }
 
 void SessionServer::answer_attached(std::uint64_t id) {
-  Company& company = attached_.at(id);
-  Live& live = sessions_.at(company.session);
+  AttachedClient& attached_client = attached_.at(id);
+  Live& live = sessions_.at(attached_client.session);
   const Session& session = *live.session;
-  const ucred peer = company.process->peer();
+  const ucred peer = attached_client.process->peer();
   control::HelloAnswer answer = describe(session, config_);
   answer.head.kind = static_cast<std::uint16_t>(control::Kind::kAttach);
   const Stack& stack = session.nic().stack();
-  answer.member = stack.member_of(company.process->program());
-  answer.program_id = stack.id_of(company.process->program());
-  std::vector<int> fds{session.segment(), session.bell()};
+  answer.member = stack.member_of(attached_client.process->program());
+  answer.program_id = stack.id_of(attached_client.process->program());
+  std::vector<int> fds{session.segment(), session.agent_wake()};
   Descriptor link, first_link;
   try {
-    company.socket_token =
-        loop_.add(company.socket.get(), EPOLLIN | EPOLLRDHUP,
+    attached_client.socket_token =
+        loop_.add(attached_client.socket.get(), EPOLLIN | EPOLLRDHUP,
                   [this, id](std::uint32_t) { on_attached_socket(id); });
-    company.process_token = loop_.add(company.process->process(), EPOLLIN,
+    attached_client.process_token = loop_.add(attached_client.process->process(), EPOLLIN,
                                       [this, id](std::uint32_t) { on_attached_end(id); });
     if (const Session::Granted* const granted = session.granted()) {
       int ends[2];
@@ -82,22 +82,22 @@ void SessionServer::answer_attached(std::uint64_t id) {
       if (!send_message(live.socket.get(), &newcomer, sizeof newcomer, {&its, 1})) {
         throw std::runtime_error("the first process of the session does not listen");
       }
-      fds.insert(fds.end(), {granted->home->file(), link.get()});
+      fds.insert(fds.end(), {granted->granted_segment->file(), link.get()});
     }
   } catch (const std::exception& error) {
-    const ControlSocket socket = std::move(company.socket);
+    const ControlSocket socket = std::move(attached_client.socket);
     end_attached(id);
     return refuse(socket.get(), peer, no_resources(error));
   }
-  fds.push_back(company.process->chime());
+  fds.push_back(attached_client.process->poll_wake());
   log::debug("{} has attached to the session of {}", text_of(peer), text_of(session.peer()));
-  const bool sent = send_message(company.socket.get(), &answer, sizeof answer, fds);
+  const bool sent = send_message(attached_client.socket.get(), &answer, sizeof answer, fds);
   // What one has sent to the other on it by now is closed with it if that one has closed its end.
   for (Descriptor* const end : {&link, &first_link}) {
     if (*end) close_later(peer.uid, std::move(*end));
   }
   if (!sent) return end_attached(id);
-  company.process->descriptors_passed();
+  attached_client.process->descriptors_passed();
 }
 
 void SessionServer::on_attached_socket(std::uint64_t id) {
@@ -113,22 +113,22 @@ void SessionServer::on_attached_socket(std::uint64_t id) {
 }
 
 void SessionServer::on_attached_end(std::uint64_t id) {
-  Company& company = attached_.at(id);
-  company.process->process_ended();
-  loop_.remove(company.process_token);
-  company.process_token = 0;
+  AttachedClient& attached_client = attached_.at(id);
+  attached_client.process->process_ended();
+  loop_.remove(attached_client.process_token);
+  attached_client.process_token = 0;
   ++counters_.programs_ended;
 }
 
 void SessionServer::end_attached(std::uint64_t id) {
   const auto it = attached_.find(id);
-  Company& company = it->second;
-  for (const EventLoop::Token token : {company.socket_token, company.process_token}) {
+  AttachedClient& attached_client = it->second;
+  for (const EventLoop::Token token : {attached_client.socket_token, attached_client.process_token}) {
     if (token != 0) loop_.remove(token);
   }
-  sessions_of_user_.remove(company.process->peer().uid);
-  log::debug("{} has left its session", text_of(company.process->peer()));
-  const std::uint64_t session = company.session;
+  sessions_of_user_.remove(attached_client.process->peer().uid);
+  log::debug("{} has left its session", text_of(attached_client.process->peer()));
+  const std::uint64_t session = attached_client.session;
   attached_.erase(it);
   const auto live = sessions_.find(session);
   if (live == sessions_.end()) return;
@@ -140,16 +140,16 @@ void SessionServer::end_attached(std::uint64_t id) {
 
 // Before the session is ended, and after it.
 void SessionServer::tell_attached(std::uint64_t session) {
-  for (const auto& [id, company] : attached_) {
-    if (company.session == session) company.process->session_ends();
+  for (const auto& [id, attached_client] : attached_) {
+    if (attached_client.session == session) attached_client.process->session_ends();
   }
 }
 
 void SessionServer::end_attached_of(std::uint64_t session) {
   for (auto it = attached_.begin(); it != attached_.end();) {
-    const auto [id, company] = std::pair(it->first, &it->second);
+    const auto [id, attached_client] = std::pair(it->first, &it->second);
     ++it;
-    if (company->session != session) continue;
+    if (attached_client->session != session) continue;
     sessions_.at(session).first_left = false;
     end_attached(id);
   }

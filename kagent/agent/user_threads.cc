@@ -36,13 +36,13 @@ struct UserThreads::Worker {
 struct UserThreads::Shared {
   std::mutex mutex;
   std::deque<Piece> finished;
-  Descriptor bell{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  Descriptor wake_event{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   bool stop = false;
 };
 
 UserThreads::UserThreads(EventLoop& loop) : loop_(loop), shared_(std::make_shared<Shared>()) {
-  if (!shared_->bell) throw std::system_error(errno, std::generic_category(), "eventfd");
-  token_ = loop_.add(shared_->bell.get(), EPOLLIN, [this](std::uint32_t) { report(); });
+  if (!shared_->wake_event) throw std::system_error(errno, std::generic_category(), "eventfd");
+  token_ = loop_.add(shared_->wake_event.get(), EPOLLIN, [this](std::uint32_t) { report(); });
 }
 
 UserThreads::~UserThreads() {
@@ -105,7 +105,7 @@ void UserThreads::run(const std::shared_ptr<Shared>& shared,
     piece.work();
     lock.lock();
     shared->finished.push_back(std::move(piece));
-    eventfd_write(shared->bell.get(), 1);
+    eventfd_write(shared->wake_event.get(), 1);
     if (worker->ended) return;  // it was abandoned
   }
   worker->ended = true;
@@ -113,7 +113,7 @@ void UserThreads::run(const std::shared_ptr<Shared>& shared,
 
 void UserThreads::report() {
   eventfd_t count;
-  eventfd_read(shared_->bell.get(), &count);
+  eventfd_read(shared_->wake_event.get(), &count);
   std::deque<Piece> finished;
   {
     const std::lock_guard lock(shared_->mutex);

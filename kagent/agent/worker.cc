@@ -9,12 +9,12 @@
 
 namespace viaduct {
 
-Workshop::Workshop(EventLoop& loop) : loop_(loop), bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!bell_) throw std::system_error(errno, std::generic_category(), "eventfd");
-  token_ = loop_.add(bell_.get(), EPOLLIN, [this](std::uint32_t) { report(); });
+Worker::Worker(EventLoop& loop) : loop_(loop), wake_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (!wake_event_) throw std::system_error(errno, std::generic_category(), "eventfd");
+  token_ = loop_.add(wake_event_.get(), EPOLLIN, [this](std::uint32_t) { report(); });
 }
 
-Workshop::~Workshop() {
+Worker::~Worker() {
   loop_.remove(token_);
   {
     const std::lock_guard lock(mutex_);
@@ -24,7 +24,7 @@ Workshop::~Workshop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Workshop::give(Work work, Work done) {
+void Worker::give(Work work, Work done) {
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   {
     const std::lock_guard lock(mutex_);
@@ -34,7 +34,7 @@ void Workshop::give(Work work, Work done) {
   change_.notify_all();
 }
 
-void Workshop::finish() {
+void Worker::finish() {
   while (busy_ != 0) {
     {
       std::unique_lock lock(mutex_);
@@ -44,7 +44,7 @@ void Workshop::finish() {
   }
 }
 
-void Workshop::run() {
+void Worker::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     change_.wait(lock, [this] { return stop_ || !wanted_.empty(); });
@@ -56,13 +56,13 @@ void Workshop::run() {
     lock.lock();
     finished_.push_back(std::move(piece));
     change_.notify_all();
-    eventfd_write(bell_.get(), 1);
+    eventfd_write(wake_event_.get(), 1);
   }
 }
 
-void Workshop::report() {
+void Worker::report() {
   eventfd_t count;
-  eventfd_read(bell_.get(), &count);
+  eventfd_read(wake_event_.get(), &count);
   std::deque<Piece> finished;
   {
     const std::lock_guard lock(mutex_);

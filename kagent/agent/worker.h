@@ -14,15 +14,15 @@
 
 namespace viaduct {
 
-class Workshop {
+class Worker {
  public:
   using Work = std::function<void()>;
 
-  explicit Workshop(EventLoop& loop);  // throws std::system_error
+  explicit Worker(EventLoop& loop);  // throws std::system_error
   // Does everything that is still to be done; what was to be done afterwards is not.
-  ~Workshop();
-  Workshop(const Workshop&) = delete;
-  Workshop& operator=(const Workshop&) = delete;
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
 
   // Runs `work` in the thread, then `done` in the loop's. Neither may throw; both are destroyed in
   // the loop's thread. Throws std::system_error when there is no thread to be had.
@@ -42,7 +42,7 @@ class Workshop {
   void report();
 
   EventLoop& loop_;
-  Descriptor bell_;
+  Descriptor wake_event_;
   EventLoop::Token token_;
   std::size_t busy_ = 0;
   std::mutex mutex_;

@@ -7,7 +7,7 @@
 //
 // A granted program outlives its agent: if its socket ends and the segment does not say `closed`, it
 // goes on, connects to the next agent and says `adopt` instead of hello. It gets a new session with
-// that agent's stack (a desk) for the port that it has.
+// that agent's stack (a control session) for the port that it has.
 //
 // A process that was forked from one that has a session may attach to it: it connects by itself and
 // names the family's secret. Its connection then stands for its part in the session, which lasts until
@@ -18,9 +18,9 @@
 // Everything else (VIs, memory, connections) goes through the command slots of the session's
 // segment, see session_layout.h.
 //
-// A program whose port is granted has two stacks: its own (the home, see granted_segment.h), which
-// does all of the work, and through the session's segment (the desk) the agent's, which is asked
-// for names and told what the program waits for.
+// A program whose port is granted has two stacks: its own (the granted segment, see
+// granted_segment.h), which does all of the work, and through the session's segment (the control
+// session) the agent's, which is asked for names and told what the program waits for.
 //
 // The default name is in the abstract name space, which is private to a network namespace: a
 // program finds the agent of its own network. An abstract name has no owner, so each end looks at
@@ -44,21 +44,21 @@ inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, host
 inline constexpr std::size_t kMaxMessageBytes = 512;
 
 enum class Kind : std::uint16_t {
-  // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), bell (eventfd); for a
-  // granted port its AF_XDP socket, its UMEM (memfd) and the home (memfd); chime
+  // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), agent wake (eventfd); for a
+  // granted port its AF_XDP socket, its UMEM (memfd) and the granted segment (memfd); poll wake
   kHello = 1,
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
-  kAdopt = 3,     // Adopt -> HelloAnswer, with segment, bell, chime
-  kAttach = 4,    // Attach -> HelloAnswer, with segment, bell, chime; for a granted session segment,
-                  // bell, home, link, chime
+  kAdopt = 3,     // Adopt -> HelloAnswer, with segment, agent wake, poll wake
+  kAttach = 4,    // Attach -> HelloAnswer, with segment, agent wake, poll wake; for a granted session segment,
+                  // agent wake, granted segment, link, poll wake
   // To the first process of a granted session, on its socket:
   kNewcomer = 5,  // MessageHead alone, with the other end of the link
   // On the link:
   kJoin = 6,      // Join, with the newcomer's memory (/proc/self/mem) -> Joined, with the event
-                  // descriptors that wake the stack's driver (two) and the newcomer's chime
+                  // descriptors that wake the stack's driver (two) and the newcomer's poll wake
 };
 
-// The chime is one end of a pair of sockets (SOCK_SEQPACKET); a message on it, whatever it says,
+// The poll wake is one end of a pair of sockets (SOCK_SEQPACKET); a message on it, whatever it says,
 // means that a word had kPoller set. A pair of sockets because that is what a program can't make
 // block at the agent's end: it has neither its flags nor a lock that the agent would wait for.
 inline constexpr unsigned kHostedDescriptors = 3;
@@ -93,16 +93,16 @@ struct Hello {
   std::uint32_t placement = 0;  // Placement
 };
 
-// Its home and its UMEM go with a port and with nothing else: who has them open has had the port
-// from an agent. The agent looks for them itself among the program's descriptors (it is to be sent
-// none: what somebody sends must be closed, and that can take for ever).
+// Its granted segment and its UMEM go with a port and with nothing else: who has them open has had the
+// port from an agent. The agent looks for them itself among the program's descriptors (it is to be
+// sent none: what somebody sends must be closed, and that can take for ever).
 struct Adopt {
   MessageHead head;
   char device[64];            // NUL-terminated
   std::uint32_t layout_version = layout::kLayoutVersion;
   std::uint8_t port[layout::kHostBytes];  // its address
   std::uint16_t reserved = 0;
-  std::int32_t home, umem;    // numbers of the program's descriptors
+  std::int32_t granted_segment, umem;    // numbers of the program's descriptors
   FamilySecret family;        // stays what it was
 };
 
@@ -159,7 +159,7 @@ struct HelloAnswer {
   NicAttributes nic;          // what the program may use: of its own stack where it is granted
   std::uint32_t placement;    // Placement, kHosted or kGranted
   std::uint8_t host[layout::kHostBytes];  // LocalNicAddress in both placements
-  std::uint8_t desk[layout::kHostBytes];  // by which a granted port reaches this host itself
+  std::uint8_t control_session[layout::kHostBytes];  // by which a granted port reaches this host itself
   FamilySecret family;
   std::uint32_t member;       // of the segment's family
   std::uint32_t program_id;   // what others may name it by (Attach::parent)
@@ -170,7 +170,7 @@ struct HelloAnswer {
   std::uint32_t granted_vis, granted_cqs, granted_slots, granted_regions, granted_ptags,
       granted_peers, granted_requests, granted_goodbyes, granted_held;
   std::uint32_t checksum;     // 1: ask for one on data
-  std::uint64_t home_bytes;
+  std::uint64_t granted_segment_bytes;
 };
 static_assert(sizeof(HelloAnswer) <= kMaxMessageBytes);
 

@@ -1,10 +1,11 @@
-// The home of a granted stack: one file in memory that the agent makes and the program maps, with
-// all that the program's own stack remembers. Agent and library compute the same sizes from the
-// hello's answer; when the program is gone the agent finds in there whom to say goodbye to.
+// The granted segment of a granted stack: one file in memory that the agent makes and the program
+// maps, with all that the program's own stack remembers. Agent and library compute the same sizes
+// from the hello's answer; when the program is gone the agent finds in there whom to say goodbye
+// to.
 //
 //   0                     the session's segment, as of a hosted program (session_layout.h)
-//   home_stack_offset()   the stack's segment (kagent/stack/tables.h)
-//   home_bytes()          end
+//   granted_stack_offset()   the stack's segment (kagent/stack/tables.h)
+//   granted_segment_bytes()          end
 //
 // libvipl includes this too: nothing here throws, allocates or needs more than the C library.
 #ifndef VIADUCT_KAGENT_CONTRACT_GRANTED_SEGMENT_H
@@ -48,14 +49,14 @@ inline layout::Capacity granted_capacity(const StackLimits& limits) {
   return {limits.vis, limits.cqs, limits.slots, 0};
 }
 
-inline std::size_t home_stack_offset(const StackLimits& limits) {
+inline std::size_t granted_stack_offset(const StackLimits& limits) {
   constexpr std::size_t kPage = 4096;
   return (layout::Offsets(granted_capacity(limits)).total + kPage - 1) / kPage * kPage;
 }
 
 // `stack_bytes`: the footprint of a stack with these limits.
-inline std::size_t home_bytes(const StackLimits& limits, std::size_t stack_bytes) {
-  return home_stack_offset(limits) + stack_bytes;
+inline std::size_t granted_segment_bytes(const StackLimits& limits, std::size_t stack_bytes) {
+  return granted_stack_offset(limits) + stack_bytes;
 }
 
 }  // namespace viaduct

@@ -27,16 +27,16 @@
 //
 // SLEEPING. Next to what a thread may wait for stands a word `sleepers`. A thread sets kSleeper in
 // it, looks once more and sleeps on it as on a futex; the client's thread that calls handlers sets
-// kCaller and sleeps on Header::alert; a thread that waits for descriptors of the kernel's too sets
-// kPoller and sleeps in poll(). The driver, having brought news, clears the bits, wakes the sleepers
-// if kSleeper was set, and alerts if kCaller was: it stores 1 in Header::alert and wakes who sleeps
-// there. That thread stores 0 before it looks at what it serves. If kPoller was set it rings the
-// session's chime: of the agent's, a socket that becomes readable (control.h). The bits above count
-// how often the others were cleared: else one thread that comes late and sets kSleeper again would
-// hide from another one, about to sleep, that it has been woken.
+// kCallbackThread and sleeps on Header::alert; a thread that waits for descriptors of the kernel's too
+// sets kPoller and sleeps in poll(). The driver, having brought news, clears the bits, wakes the
+// sleepers if kSleeper was set, and alerts if kCallbackThread was: it stores 1 in Header::alert and
+// wakes who sleeps there. That thread stores 0 before it looks at what it serves. If kPoller was set it
+// rings the session's poll wake: of the agent's, a socket that becomes readable (control.h). The bits
+// above count how often the others were cleared: else one thread that comes late and sets kSleeper
+// again would hide from another one, about to sleep, that it has been woken.
 //
 // Where it says Header::alert, members other than the first have MemberArea::alert, and each has a
-// chime of its own.
+// poll wake of its own.
 //
 // Sizes are in bytes and all words are in host order. Lines are 64 bytes; what one side polls and
 // the other writes shares a line only with what is written at the same time.
@@ -69,9 +69,9 @@ inline constexpr std::uint32_t kNoSlot = 0xffffffff;
 
 // Bits of the words `sleepers`.
 inline constexpr std::uint32_t kSleeper = 1;
-inline constexpr std::uint32_t kCaller = 2;
+inline constexpr std::uint32_t kCallbackThread = 2;
 inline constexpr std::uint32_t kPoller = 4;
-inline constexpr std::uint32_t kWaiting = kSleeper | kCaller | kPoller;
+inline constexpr std::uint32_t kWaiting = kSleeper | kCallbackThread | kPoller;
 
 // Locks of queues: 0: free, else 1 + the member that holds it, and kLockWanted if somebody else may
 // sleep for it.
@@ -106,7 +106,7 @@ struct Capacity {
 // at 32 bytes and a busy one finds the VIs with work without passing over the others.
 //
 // Bit numbers: [0, kCommands) commands, then VIs, then CQs ("the client has made room"); the last
-// one is kNoticeBit ("I have put up a notice and you hold requests").
+// one is kListenerBit ("I have published a listener and you hold requests").
 //
 // To ring: set the leaf bit, then the summary bit unless it is set. To answer: exchange the summary
 // word with 0, then each leaf word that it named with 0, then look at what the bits stand for.
@@ -233,9 +233,9 @@ struct Doorbells {
   }
 };
 
-inline constexpr std::uint32_t kNoticeBit = Doorbells::kBits - 1;
+inline constexpr std::uint32_t kListenerBit = Doorbells::kBits - 1;
 // VIs and CQs of a session together.
-inline constexpr std::uint32_t kMostBits = kNoticeBit - kCommands;
+inline constexpr std::uint32_t kMostBits = kListenerBit - kCommands;
 
 inline std::uint32_t command_bit(std::uint32_t command) { return command; }
 inline std::uint32_t vi_bit(std::uint32_t vi) { return kCommands + vi; }
@@ -527,34 +527,34 @@ struct alignas(kLine) MemberArea {
   Errors errors;
 };
 
-// ---------------------------------------------------------------------------- notices
+// ---------------------------------------------------------------------------- listeners
 //
 // A granted program has a stack of its own, but connection requests to its host arrive at the
-// agent's. In the session that the agent keeps for it (the desk) the program puts up what its stack
-// waits for, and the agent sends requesters on to it.
+// agent's. In the session that the agent keeps for it (the control session) the program publishes what
+// its stack waits for, and the agent sends requesters on to it.
 //
-// To put up: fill in a free notice, `state` last, and set its bit in `active`; then, if `holding` is
-// set, ring kNoticeBit: a request that came before may be one for this notice. To take down: clear
+// To publish: fill in a free listener, `state` last, and set its bit in `active`; then, if `holding` is
+// set, ring kListenerBit: a request that came before may be one for this listener. To withdraw: clear
 // the bit, then the state.
 
-inline constexpr std::uint32_t kNotices = 512;
-inline constexpr std::uint32_t kNoNotice = 0xffffffff;
+inline constexpr std::uint32_t kListeners = 512;
+inline constexpr std::uint32_t kNoListener = 0xffffffff;
 
-enum NoticeState : std::uint32_t { kNoticeFree = 0, kNoticeWait = 1, kNoticePeer = 2 };
+enum ListenerState : std::uint32_t { kListenerFree = 0, kListenerWait = 1, kListenerPeer = 2 };
 
-// `local` is what a request must name as its remote address; for kNoticePeer `host` is that of the
+// `local` is what a request must name as its remote address; for kListenerPeer `host` is that of the
 // requester instead.
-struct Notice {
-  std::atomic<std::uint32_t> state;  // NoticeState
+struct Listener {
+  std::atomic<std::uint32_t> state;  // ListenerState
   std::uint32_t pad;
   Address local;
 };
 
-struct alignas(kLine) Notices {
+struct alignas(kLine) Listeners {
   std::atomic<std::uint32_t> holding;  // driver's: 1 while it holds requests that nobody waits for
   std::uint32_t pad;
-  std::atomic<std::uint64_t> active[kNotices / 64];
-  Notice notice[kNotices];
+  std::atomic<std::uint64_t> active[kListeners / 64];
+  Listener listener[kListeners];
 };
 
 // ---------------------------------------------------------------------------- the whole
@@ -568,7 +568,7 @@ struct alignas(kLine) Header {
   std::uint64_t pad;
 
   // driver's
-  // Ring the bell's event descriptor too. Set by the driver before it sleeps; cleared by the driver
+  // Write to the agent's wake descriptor too. Set by the driver before it sleeps; cleared by the driver
   // when it has woken up, or by the client that writes to the descriptor.
   alignas(kLine) std::atomic<std::uint32_t> driver_sleeps;
   std::atomic<std::uint32_t> closed;                        // the driver has ended the session
@@ -587,10 +587,10 @@ struct alignas(kLine) Header {
 struct Offsets {
   std::size_t commands, vis, cqs, send_rings, receive_rings, cq_rings, slots, members, total;
 
-  static constexpr std::size_t notices() { return round(sizeof(Header)); }
+  static constexpr std::size_t listeners() { return round(sizeof(Header)); }
 
   explicit Offsets(const Capacity& c) {
-    std::size_t at = round(notices() + sizeof(Notices));
+    std::size_t at = round(listeners() + sizeof(Listeners));
     commands = at, at = round(at + kCommands * sizeof(Command));
     vis = at, at = round(at + c.vis * sizeof(Vi));
     cqs = at, at = round(at + c.cqs * sizeof(Cq));
@@ -613,7 +613,7 @@ class View {
   View(void* base, const Capacity& capacity) : base_(static_cast<std::byte*>(base)), at_(capacity) {}
 
   Header& header() const { return *reinterpret_cast<Header*>(base_); }
-  Notices& notices() const { return *part<Notices>(Offsets::notices()); }
+  Listeners& listeners() const { return *part<Listeners>(Offsets::listeners()); }
   Command& command(std::uint32_t i) const { return part<Command>(at_.commands)[i]; }
   Vi& vi(std::uint32_t i) const { return part<Vi>(at_.vis)[i]; }
   Cq& cq(std::uint32_t i) const { return part<Cq>(at_.cqs)[i]; }

@@ -15,7 +15,7 @@ inline constexpr std::uint64_t kAckDelay = 50 * kMs / 1000;
 
 // The wait after the first transmission (attempts = 0) and after each further one: 2 ms, doubled up
 // to 100 ms.
-constexpr std::uint64_t repeat_after(unsigned attempts) {
+constexpr std::uint64_t backoff(unsigned attempts) {
   return std::min((2 * kMs) << std::min(attempts, 6u), 100 * kMs);
 }
 

@@ -17,7 +17,7 @@ struct Pending {
   std::uint32_t vi;
   std::uint32_t listener_next;  // kConnectWait: in the list of listeners
   std::uint32_t attempts;
-  std::uint32_t notice;      // kConnectWait: kNoNotice: none
+  std::uint32_t listener;      // kConnectWait: kNoListener: none
   MacAddress answerer;       // kHostByName, over: who has said `name`; zero: nobody
   std::uint64_t deadline;
   layout::Address local;

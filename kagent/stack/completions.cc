@@ -233,7 +233,7 @@ template <class World>
 void Completions<World>::flush_receives(ViIndex i, std::uint32_t most) {
   Vi& vi = vis_[i];
   const layout::RingEntry* ring = view(vi).receive_ring(i);
-  if (vi.rx.divert == state::Divert::kPending) vi.rx.divert = state::Divert::kNone;
+  if (vi.rx.redirect == state::Redirect::kPending) vi.rx.redirect = state::Redirect::kNone;
   if (vi.rx.receive_slot != kNone) {
     const bool partial = vi.rx.in_message != 0 && vi.rx.message_received != 0;
     const std::uint32_t status = vip::kFlushedError | (partial ? vip::kPartialError : 0u);

@@ -23,7 +23,7 @@ constexpr std::uint32_t kUnprovenShare = 4;         // 1 / this of the table
 
 }  // namespace
 
-// Tells the granted programs whether it matters that they ring when they put up a notice.
+// Tells the granted programs whether it matters that they ring when they published a listener.
 template <class World>
 void ConnectRequests<World>::count_held(int change) {
   const bool before = root_->held_requests != 0;
@@ -31,9 +31,10 @@ void ConnectRequests<World>::count_held(int change) {
   const bool after = root_->held_requests != 0;
   if (before == after || root_->delegates == 0) return;
   for (const std::uint32_t s : std::span(open_sessions_, open_count_)) {
-    if (sessions_[s].delegated) views_[s].notices().holding.store(after ? 1 : 0);
+    if (sessions_[s].delegated) views_[s].listeners().holding.store(after ? 1 : 0);
   }
-  // Against a notice that is put up at this moment: either we see it or its owner sees `holding`.
+  // Against a listener that is published at this moment: either we see it or its owner sees
+  // `holding`.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

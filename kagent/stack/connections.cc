@@ -99,7 +99,8 @@ void Connections<World>::on_connect_request(const wire::Decoded& frame) {
     unlisten(session, command);
     return deliver_request(r, session, command);
   }
-  // A notice that was put up since we looked may not have been announced to us: now it will be.
+  // A listener that was published since we looked may not have been announced to us: now it will
+  // be.
   if (root_->held_requests == 1 && forwarding_.move_request(frame.source, body)) {
     return connect_requests_.drop_request(r);
   }
@@ -121,11 +122,11 @@ void Connections<World>::connect_wait(std::uint32_t session, std::uint32_t comma
     waiting.op = Op::kConnectWait;
     return deliver_request(r, session, command);
   }
-  waiting.notice = environment_.put_up(body.local, false);
+  waiting.listener = environment_.publish(body.local, false);
   std::uint64_t timeout_ms = body.timeout_ms;
   if (timeout_ms == 0) {
     // Requests may be held by somebody else, who needs a moment to hear that we ask for them.
-    if (waiting.notice == layout::kNoNotice) {
+    if (waiting.listener == layout::kNoListener) {
       return command_slots_.finish(session, command, vip::kTimeout);
     }
     timeout_ms = kPollTime / kMs;
@@ -148,8 +149,8 @@ void Connections<World>::connect_wait(std::uint32_t session, std::uint32_t comma
 template <class World>
 void Connections<World>::unlisten(std::uint32_t session, std::uint32_t command) {
   const std::uint32_t self = session * layout::kCommands + command;
-  const std::uint32_t notice = pendings_[self].notice;
-  if (notice != layout::kNoNotice) environment_.take_down(notice);
+  const std::uint32_t listener = pendings_[self].listener;
+  if (listener != layout::kNoListener) environment_.withdraw(listener);
   std::uint32_t previous = kNone;
   for (std::uint32_t l = root_->listeners; l != kNone; l = pendings_[l].listener_next) {
     if (l == self) {
@@ -234,7 +235,7 @@ void Connections<World>::connect_accept(std::uint32_t session, std::uint32_t com
   command_slots_.pending(session, command).vi = body.vi;
   virtual_interfaces_.set_state(body.vi, vip::kConnectPending);
   send_connect_accept(body.vi);
-  wheel_.arm(vi_timer(body.vi), now_ + repeat_after(0));
+  wheel_.arm(vi_timer(body.vi), now_ + backoff(0));
 }
 
 template <class World>
@@ -294,7 +295,7 @@ void Connections<World>::connect_request(std::uint32_t session, std::uint32_t co
   virtual_interfaces_.set_state(body.vi, vip::kConnectPending);
   request_targets_.ask_known_way(body.vi);
   request_targets_.send_connect_requests(body.vi);
-  wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->link.connect_deadline));
+  wheel_.arm(vi_timer(body.vi), std::min(now_ + backoff(0), vi->link.connect_deadline));
 }
 
 // The timer of a VI whose connection is pending.
@@ -313,11 +314,11 @@ void Connections<World>::attempt_timeout(ViIndex i) {
   if (vi.link.accepting || vi.link.peer_linked) {
     send_connect_accept(i);
   } else {
-    if (vi.link.peer_to_peer) put_up_peer_notice(i);
+    if (vi.link.peer_to_peer) publish_peer_listener(i);
     request_targets_.send_connect_requests(i);
   }
   wheel_.arm(vi_timer(i),
-             std::min(now_ + repeat_after(vi.link.attempts), vi.link.connect_deadline));
+             std::min(now_ + backoff(vi.link.attempts), vi.link.connect_deadline));
 }
 
 // Back to Idle; what was posted stays posted.

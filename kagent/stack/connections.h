@@ -95,7 +95,7 @@ class Connections : private ViTable, private Timers {
   void meet_peer(ViIndex vi, const MacAddress& source, const wire::ConnectBody& body);
   void end_peer_attempt(ViIndex vi, vip::Return result);
   void list_peer_attempt(ViIndex vi);
-  void put_up_peer_notice(ViIndex vi);
+  void publish_peer_listener(ViIndex vi);
   void unlist_peer_attempt(ViIndex vi);
 
   Pool<state::Request> requests_;

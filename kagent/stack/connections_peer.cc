@@ -45,7 +45,7 @@ vip::Return Connections<World>::peer_request(std::uint32_t session, const Comman
     end_peer_attempt(body.vi, vip::kNotReachable);
     return vip::kSuccess;
   }
-  wheel_.arm(vi_timer(body.vi), std::min(now_ + repeat_after(0), vi->link.connect_deadline));
+  wheel_.arm(vi_timer(body.vi), std::min(now_ + backoff(0), vi->link.connect_deadline));
   request_targets_.send_connect_requests(body.vi);
   meet_held_peer(body.vi);
   return vip::kSuccess;
@@ -77,7 +77,7 @@ void Connections<World>::leave_peer(ViIndex i) {
   attempts_[i].peer = {};
   list_peer_attempt(i);
   request_targets_.begin_asking(i);
-  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.link.connect_deadline));
+  wheel_.arm(vi_timer(i), std::min(now_ + backoff(0), vi.link.connect_deadline));
   meet_held_peer(i);
 }
 
@@ -192,24 +192,24 @@ void Connections<World>::list_peer_attempt(ViIndex i) {
   vi.link.peer_next = root_->peer_attempts;
   if (vi.link.peer_next != kNone) vis_[vi.link.peer_next].link.peer_previous = i;
   root_->peer_attempts = i;
-  vi.link.notice = layout::kNoNotice;
-  put_up_peer_notice(i);
+  vi.link.listener = layout::kNoListener;
+  publish_peer_listener(i);
 }
 
 // So that the other side's request finds its way to us. Tried again when there was no room.
 template <class World>
-void Connections<World>::put_up_peer_notice(ViIndex i) {
-  if (vis_[i].link.notice != layout::kNoNotice) return;
+void Connections<World>::publish_peer_listener(ViIndex i) {
+  if (vis_[i].link.listener != layout::kNoListener) return;
   layout::Address awaited = attempts_[i].local;
   std::memcpy(awaited.host, attempts_[i].remote.host, sizeof awaited.host);
-  vis_[i].link.notice = environment_.put_up(awaited, true);
+  vis_[i].link.listener = environment_.publish(awaited, true);
 }
 
 template <class World>
 void Connections<World>::unlist_peer_attempt(ViIndex i) {
   Vi& vi = vis_[i];
-  if (vi.link.notice != layout::kNoNotice) environment_.take_down(vi.link.notice);
-  vi.link.notice = layout::kNoNotice;
+  if (vi.link.listener != layout::kNoListener) environment_.withdraw(vi.link.listener);
+  vi.link.listener = layout::kNoListener;
   if (vi.link.peer_next != kNone) {
     vis_[vi.link.peer_next].link.peer_previous = vi.link.peer_previous;
   }

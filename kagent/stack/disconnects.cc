@@ -37,7 +37,7 @@ void Disconnects<World>::send_goodbye(std::uint32_t g) {
   state::Goodbye& goodbye = goodbyes_[g];
   frames_out_.send_short(Type::kDisconnect, goodbye.address, goodbye.vi, goodbye.key, goodbye.psn,
                          goodbye.ack, goodbye.reason, goodbye.index);
-  wheel_.arm(goodbye_timer(g), now_ + repeat_after(goodbye.attempts));
+  wheel_.arm(goodbye_timer(g), now_ + backoff(goodbye.attempts));
 }
 
 template <class World>

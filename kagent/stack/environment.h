@@ -11,7 +11,7 @@
 #include <span>
 #include <string_view>
 
-#include "kagent/contract/charged.h"
+#include "kagent/contract/quota.h"
 #include "kagent/contract/session_layout.h"
 #include "xdp/port.h"
 
@@ -60,12 +60,12 @@ class Environment {
   // Wakes all threads that sleep on this futex word, which lies in a session's segment.
   virtual void wake(std::atomic<std::uint32_t>& word) = 0;
 
-  // Makes the program's chime ring: a word of its queues had kPoller set (session_layout.h).
-  virtual void chime(std::uint32_t program) { static_cast<void>(program); }
+  // Wakes the program's threads that poll: a word of its queues had kPoller set (session_layout.h).
+  virtual void poll_wake(std::uint32_t program) { static_cast<void>(program); }
 
   // What a session holds counts for its user, who has limits of his own. False, and nothing is
   // counted, if there would be too much of it; with a negative `change` always true.
-  virtual bool charge(std::uint32_t session, Charged what, std::int64_t change) {
+  virtual bool charge(std::uint32_t session, Quota what, std::int64_t change) {
     static_cast<void>(session), static_cast<void>(what), static_cast<void>(change);
     return true;
   }
@@ -102,14 +102,14 @@ class Environment {
 
   // A granted stack tells the agent what it waits for at `local`: requests that end a ConnectWait,
   // or (`peer`; the host in `local` is then the peer's) the other half of a peer to peer connection.
-  // See layout::Notice. Returns the notice's number, or layout::kNoNotice; the agent itself, which
-  // has nobody to tell, always the latter.
-  virtual std::uint32_t put_up(const layout::Address& local, bool peer) {
+  // See layout::Listener. Returns the listener's number, or layout::kNoListener; the agent itself,
+  // which has nobody to tell, always the latter.
+  virtual std::uint32_t publish(const layout::Address& local, bool peer) {
     static_cast<void>(local), static_cast<void>(peer);
-    return layout::kNoNotice;
+    return layout::kNoListener;
   }
-  // Takes it back; not called with kNoNotice.
-  virtual void take_down(std::uint32_t notice) { static_cast<void>(notice); }
+  // Takes it back; not called with kNoListener.
+  virtual void withdraw(std::uint32_t listener) { static_cast<void>(listener); }
 };
 
 }  // namespace viaduct

@@ -13,9 +13,9 @@ using wire::Type;
 
 namespace {
 
-// Notices that are looked at in a millisecond, so that a program that puts up many for nothing
+// Listeners that are looked at in a millisecond, so that a program that publishes many for nothing
 // can't hold up everybody else. What is not found now is found when the request is repeated.
-constexpr std::uint32_t kNoticesPerMs = 65536;
+constexpr std::uint32_t kListenersPerMs = 65536;
 
 }  // namespace
 
@@ -31,26 +31,26 @@ void Forwarding<World>::delegate(std::uint32_t session, const MacAddress& addres
   sessions_[session].delegate = address;
   sessions_[session].delegated = 1;
   ++root_->delegates;
-  views_[session].notices().holding.store(root_->held_requests != 0 ? 1 : 0);
+  views_[session].listeners().holding.store(root_->held_requests != 0 ? 1 : 0);
 }
 
 // Whether the session's program waits for this request. What lies in its segment may be nonsense,
 // and may change while it is read; it could only send others to its own stack in vain.
 template <class World>
-bool Forwarding<World>::has_notice(std::uint32_t session, const wire::ConnectBody& body) {
-  const layout::Notices& notices = views_[session].notices();
+bool Forwarding<World>::has_listener(std::uint32_t session, const wire::ConnectBody& body) {
+  const layout::Listeners& listeners = views_[session].listeners();
   const bool peer = (body.rdma_flags & wire::kPeerToPeer) != 0;
-  const std::uint32_t wanted = peer ? layout::kNoticePeer : layout::kNoticeWait;
-  for (std::uint32_t word = 0; word < layout::kNotices / 64; ++word) {
-    std::uint64_t active = notices.active[word].load(std::memory_order_acquire);
+  const std::uint32_t wanted = peer ? layout::kListenerPeer : layout::kListenerWait;
+  for (std::uint32_t word = 0; word < layout::kListeners / 64; ++word) {
+    std::uint64_t active = listeners.active[word].load(std::memory_order_acquire);
     for (; active != 0; active &= active - 1) {
-      const layout::Notice& notice =
-          notices.notice[word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(active))];
-      ++root_->notices_seen;
-      if (notice.state.load(std::memory_order_acquire) == wanted &&
-          notice.local.discriminator_length == body.remote_length &&
-          std::memcmp(notice.local.discriminator, body.remote.data(), body.remote_length) == 0 &&
-          (!peer || std::memcmp(notice.local.host, body.host.data(), body.host.size()) == 0)) {
+      const layout::Listener& listener =
+          listeners.listener[word * 64 + static_cast<std::uint32_t>(__builtin_ctzll(active))];
+      ++root_->listeners_seen;
+      if (listener.state.load(std::memory_order_acquire) == wanted &&
+          listener.local.discriminator_length == body.remote_length &&
+          std::memcmp(listener.local.discriminator, body.remote.data(), body.remote_length) == 0 &&
+          (!peer || std::memcmp(listener.local.host, body.host.data(), body.host.size()) == 0)) {
         return true;
       }
     }
@@ -64,32 +64,33 @@ template <class World>
 bool Forwarding<World>::move_request(const MacAddress& source, const wire::ConnectBody& body) {
   if (root_->delegates == 0) return false;
   const std::uint64_t epoch = now_ / kMs;
-  if (epoch != root_->notice_epoch) {
-    root_->notice_epoch = epoch;
-    root_->notices_seen = 0;
+  if (epoch != root_->listener_epoch) {
+    root_->listener_epoch = epoch;
+    root_->listeners_seen = 0;
   }
-  if (root_->notices_seen >= kNoticesPerMs) return false;
-  std::uint32_t turn = root_->notice_turn;
+  if (root_->listeners_seen >= kListenersPerMs) return false;
+  std::uint32_t turn = root_->listener_turn;
   for (std::uint32_t n = 0; n < open_count_; ++n) {
     if (turn >= open_count_) turn = 0;
     const std::uint32_t session = open_sessions_[turn++];
-    if (!sessions_[session].delegated || !has_notice(session, body)) continue;
-    root_->notice_turn = turn;
+    if (!sessions_[session].delegated || !has_listener(session, body)) continue;
+    root_->listener_turn = turn;
     frames_out_.send_moved(source, body, sessions_[session].delegate, 0);
     return true;
   }
   return false;
 }
 
-// A program has put up a notice, maybe for a request that is held. Once in a millisecond at most.
+// A program has published a listener, maybe for a request that is held. Once in a millisecond at
+// most.
 template <class World>
 void Forwarding<World>::move_held_requests() {
   if (root_->held_requests == 0) return;
-  if (now_ - root_->notice_scan < kMs) {
-    wheel_.arm(notice_timer(), root_->notice_scan + kMs);
+  if (now_ - root_->listener_scan < kMs) {
+    wheel_.arm(listener_timer(), root_->listener_scan + kMs);
     return;
   }
-  root_->notice_scan = now_;
+  root_->listener_scan = now_;
   for (std::uint32_t r = root_->live_requests.oldest; r != kNone;) {
     const std::uint32_t next = requests_[r].newer;
     const state::Request& request = requests_[r];

@@ -1,5 +1,5 @@
-// Sends connection requests on to the programs with stacks of their own that have put up a notice:
-// request_targets.h shows how.
+// Sends connection requests on to the programs with stacks of their own that have published a
+// listener: request_targets.h shows how.
 #ifndef VIADUCT_KAGENT_STACK_FORWARDING_H
 #define VIADUCT_KAGENT_STACK_FORWARDING_H
 
@@ -28,7 +28,7 @@ class Forwarding : private Timers {
   void move_held_requests();
 
  private:
-  bool has_notice(std::uint32_t session, const wire::ConnectBody& body);
+  bool has_listener(std::uint32_t session, const wire::ConnectBody& body);
 
   const std::uint64_t& now_;
   state::Root* root_;

@@ -95,16 +95,16 @@ vip::Return MemoryTable<World>::register_memory(std::uint32_t program, CommandBo
 
 template <class World>
 bool MemoryTable<World>::charge_region(std::uint32_t session, std::uint64_t bytes) {
-  if (!environment_.charge(session, Charged::kRegions, 1)) return false;
-  if (environment_.charge(session, Charged::kBytes, static_cast<std::int64_t>(bytes))) return true;
-  environment_.charge(session, Charged::kRegions, -1);
+  if (!environment_.charge(session, Quota::kRegions, 1)) return false;
+  if (environment_.charge(session, Quota::kBytes, static_cast<std::int64_t>(bytes))) return true;
+  environment_.charge(session, Quota::kRegions, -1);
   return false;
 }
 
 template <class World>
 void MemoryTable<World>::discharge_region(std::uint32_t session, std::uint64_t bytes) {
-  environment_.charge(session, Charged::kRegions, -1);
-  environment_.charge(session, Charged::kBytes, -static_cast<std::int64_t>(bytes));
+  environment_.charge(session, Quota::kRegions, -1);
+  environment_.charge(session, Quota::kBytes, -static_cast<std::int64_t>(bytes));
 }
 
 // Whether the program has a copy of what this region was when it was registered. Numbers wrap around

@@ -71,7 +71,7 @@ vip::Return Processes<World>::may_take(std::uint32_t program,
   const Vi* const vi = find_vi(programs_[program].session, body.vi, body.generation);
   if (vi == nullptr) return vip::kInvalidParameter;
   if (vi->program == program) return vip::kSuccess;
-  if (vi->state == vip::kConnectPending || vi->rx.divert != state::Divert::kNone ||
+  if (vi->state == vip::kConnectPending || vi->rx.redirect != state::Redirect::kNone ||
       vi->tx.reads != 0) {
     return vip::kInvalidState;
   }

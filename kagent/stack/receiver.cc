@@ -8,30 +8,30 @@
 
 namespace viaduct {
 
-using state::Divert;
+using state::Redirect;
 using state::Vi;
 using state::kNone;
 using state::kWindow;
 using wire::Refusal;
 
-// The diverted receive, in place of what its slot says.
+// The redirected receive, in place of what its slot says.
 template <class World>
-void Receiver<World>::diverted(const Vi& vi, Target& out) {
+void Receiver<World>::redirected(const Vi& vi, Target& out) {
   out.segment_count = 1;
-  out.segments[0] = {vi.rx.divert_address, vi.rx.divert_handle, vi.rx.divert_length};
-  out.capacity = vi.rx.divert_length;
+  out.segments[0] = {vi.rx.redirect_address, vi.rx.redirect_handle, vi.rx.redirect_length};
+  out.capacity = vi.rx.redirect_length;
 }
 
 // A message begins: whether it goes there.
 template <class World>
-void Receiver<World>::begin_diverted(Vi& vi, std::uint32_t length,
+void Receiver<World>::begin_redirected(Vi& vi, std::uint32_t length,
                                                                   Target& target) {
-  if (length <= vi.rx.divert_length &&
-      memory_table_.span_allowed(vi, vi.rx.divert_address, vi.rx.divert_handle,
-                                 vi.rx.divert_length)) {
-    diverted(vi, target);
+  if (length <= vi.rx.redirect_length &&
+      memory_table_.span_allowed(vi, vi.rx.redirect_address, vi.rx.redirect_handle,
+                                 vi.rx.redirect_length)) {
+    redirected(vi, target);
   } else {
-    vi.rx.divert = Divert::kNone;
+    vi.rx.redirect = Redirect::kNone;
   }
 }
 
@@ -59,7 +59,7 @@ bool Receiver<World>::move_received(const Vi& vi, const Target& from, const Targ
 }
 
 template <class World>
-vip::Return Receiver<World>::divert(std::uint32_t i, std::uint32_t generation,
+vip::Return Receiver<World>::redirect(std::uint32_t i, std::uint32_t generation,
                                     const layout::Segment& to) {
   Vi* const vi = find_vi(0, i, generation);
   if (vi == nullptr || to.length == 0) return vip::kInvalidParameter;
@@ -69,7 +69,7 @@ vip::Return Receiver<World>::divert(std::uint32_t i, std::uint32_t generation,
   // The next message must be the one that the program waits for.
   std::uint32_t slot;
   const std::uint32_t taken_back = view(*vi).vi(i).receive.dequeued.load(std::memory_order_acquire);
-  if (vi->state != vip::kConnected || vi->rx.divert != Divert::kNone ||
+  if (vi->state != vip::kConnected || vi->rx.redirect != Redirect::kNone ||
       taken_back != vi->rx.receive.completed) {
     return vip::kNotDone;
   }
@@ -86,22 +86,22 @@ vip::Return Receiver<World>::divert(std::uint32_t i, std::uint32_t generation,
     other.segments[0] = to;
     if (!move_received(*vi, own, other)) return vip::kNotDone;
   }
-  vi->rx.divert_address = to.address;
-  vi->rx.divert_handle = to.handle;
-  vi->rx.divert_length = to.length;
-  vi->rx.divert = Divert::kPending;
+  vi->rx.redirect_address = to.address;
+  vi->rx.redirect_handle = to.handle;
+  vi->rx.redirect_length = to.length;
+  vi->rx.redirect = Redirect::kPending;
   return vip::kSuccess;
 }
 
 template <class World>
-vip::Return Receiver<World>::undivert(std::uint32_t i, std::uint32_t generation) {
+vip::Return Receiver<World>::unredirect(std::uint32_t i, std::uint32_t generation) {
   Vi* const vi = find_vi(0, i, generation);
   if (vi == nullptr) return vip::kInvalidParameter;
-  const Divert was = std::exchange(vi->rx.divert, Divert::kNone);
-  if (was == Divert::kUsed) return vip::kSuccess;
-  if (was == Divert::kPending && receives_in_part(*vi)) {
+  const Redirect was = std::exchange(vi->rx.redirect, Redirect::kNone);
+  if (was == Redirect::kUsed) return vip::kSuccess;
+  if (was == Redirect::kPending && receives_in_part(*vi)) {
     Target own, other;
-    diverted(*vi, other);
+    redirected(*vi, other);
     if (!load_target(*vi, vi->rx.receive_slot, 0, own) || own.capacity < vi->rx.message_length ||
         !move_received(*vi, other, own)) {
       vi->rx.receive_failed = 1;
@@ -236,7 +236,7 @@ bool Receiver<World>::take_send(ViIndex i, const wire::Header& header,
     return refuse(i, header.psn, vip::kReceiveQueueEmpty, Refusal::kNoDescriptor);
   }
   if (first && last && header.message_length <= layout::kMaxInlineRecv &&
-      vi.rx.divert != Divert::kPending) {
+      vi.rx.redirect != Redirect::kPending) {
     return place_inline(i, header, payload);
   }
   Target target;
@@ -244,7 +244,7 @@ bool Receiver<World>::take_send(ViIndex i, const wire::Header& header,
     if (!begin_receive(i, header, target)) return false;
   } else {
     const bool loaded = load_target(vi, vi.rx.receive_slot, 0, target);
-    if (vi.rx.divert == Divert::kPending) [[unlikely]] diverted(vi, target);
+    if (vi.rx.redirect == Redirect::kPending) [[unlikely]] redirected(vi, target);
     if (!loaded || !allowed(vi, target, vi.rx.message_length)) {
       return spoil_receive(i, header.psn, vip::kProtectionError, Refusal::kDescriptor);
     }
@@ -329,7 +329,7 @@ bool Receiver<World>::take_rdma_write(ViIndex i, const wire::Header& header,
   }
   const std::uint32_t slot = vi.rx.receive_slot;
   vi.rx.receive_slot = kNone;
-  if (vi.rx.divert == Divert::kPending) vi.rx.divert = Divert::kNone;
+  if (vi.rx.redirect == Redirect::kPending) vi.rx.redirect = Redirect::kNone;
   completions_.complete(i, true, slot, vip::kOpRemoteRdmaWrite | vip::kImmediate,
                         header.message_length, header.immediate, 0);
   return true;
@@ -522,8 +522,8 @@ bool Receiver<World>::begin_receive(ViIndex i, const wire::Header& header, Targe
   } else if (!descriptor_allowed(vi, target)) {
     error = vip::kProtectionError;
   } else {
-    if (vi.rx.divert == Divert::kPending) [[unlikely]] {
-      begin_diverted(vi, header.message_length, target);
+    if (vi.rx.redirect == Redirect::kPending) [[unlikely]] {
+      begin_redirected(vi, header.message_length, target);
     }
     if (header.message_length > target.capacity) {
       error = vip::kLengthError;
@@ -558,7 +558,7 @@ bool Receiver<World>::end_receive(ViIndex i, const wire::Header& header,
   vi.rx.in_message = 0;
   ++root_->counters.messages_received;
   root_->counters.bytes_received += header.message_length;
-  if (vi.rx.divert == Divert::kPending) [[unlikely]] vi.rx.divert = Divert::kUsed;
+  if (vi.rx.redirect == Redirect::kPending) [[unlikely]] vi.rx.redirect = Redirect::kUsed;
   const bool immediate = (header.flags & wire::kFlagImmediate) != 0;
   completions_.complete(i, true, slot,
                         vip::kOpReceive | (immediate ? vip::kImmediate : std::uint32_t{0}),
@@ -581,7 +581,7 @@ bool Receiver<World>::spoil_receive(ViIndex i, std::uint32_t psn, std::uint32_t 
   if (vi.rx.message_received != 0) status |= vip::kPartialError;
   vi.rx.receive_slot = kNone;
   vi.rx.in_message = 0;
-  if (vi.rx.divert == Divert::kPending) vi.rx.divert = Divert::kNone;
+  if (vi.rx.redirect == Redirect::kPending) vi.rx.redirect = Redirect::kNone;
   ++root_->counters.drop_bad_descriptor;
   completions_.complete(i, true, slot, status | vip::kOpReceive, 0, 0, 0);
   if (vi.reliability != vip::kUnreliable) {

@@ -6,14 +6,14 @@
 // Data goes straight from the port's buffer to the program. A message that fits goes into the
 // receive's slot, with no system call; other data is collected over a burst and written by one.
 //
-// Diverted: while a program waits for a message, its data goes where the program wants it, and not
-// first to where the receive says. Only for a driver in the program, which calls divert() and
-// undivert() (stack.h) between two rounds of progress(): the program's memory is at hand, and the
-// divert is in force, or over, when they return.
+// Redirected: while a program waits for a message, its data goes where the program wants it, and
+// not first to where the receive says. Only for a driver in the program, which calls redirect() and
+// unredirect() (stack.h) between two rounds of progress(): the program's memory is at hand, and the
+// redirect is in force, or over, when they return.
 //
-//   kNone --divert()--> kPending --message complete--> kUsed --undivert()--> kNone
+//   kNone --redirect()--> kPending --message complete--> kUsed --unredirect()--> kNone
 //                          |  ^ what has come of the message already is moved there
-//                          +--undivert(), message too long, receive used up--> kNone
+//                          +--unredirect(), message too long, receive used up--> kNone
 #ifndef VIADUCT_KAGENT_STACK_RECEIVER_H
 #define VIADUCT_KAGENT_STACK_RECEIVER_H
 
@@ -52,8 +52,8 @@ class Receiver : private ViTable {
         loss_recovery_(loss_recovery), placer_(placer) {}
 
   static bool receives_in_part(const state::Vi& vi);
-  vip::Return divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
-  vip::Return undivert(std::uint32_t vi, std::uint32_t generation);
+  vip::Return redirect(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
+  vip::Return unredirect(std::uint32_t vi, std::uint32_t generation);
   inline void on_reliable_data(ViIndex vi, const wire::Decoded& frame, const Frame& raw,
                                bool& keep);
   void drop_held(ViIndex vi);
@@ -72,8 +72,8 @@ class Receiver : private ViTable {
   }
 
  private:
-  [[gnu::noinline, gnu::cold]] static void diverted(const state::Vi& vi, Target& out);
-  [[gnu::noinline, gnu::cold]] void begin_diverted(state::Vi& vi, std::uint32_t length,
+  [[gnu::noinline, gnu::cold]] static void redirected(const state::Vi& vi, Target& out);
+  [[gnu::noinline, gnu::cold]] void begin_redirected(state::Vi& vi, std::uint32_t length,
                                                    Target& target);
   bool move_received(const state::Vi& vi, const Target& from, const Target& to);
   void hold(ViIndex vi, std::uint32_t psn, const Frame& raw, bool& keep);

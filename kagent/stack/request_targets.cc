@@ -52,7 +52,7 @@ void RequestTargets<World>::send_connect_request(ViIndex i, state::Asked& to) {
 // The address that reaches a host: from its own programs' stacks another one than from outside.
 template <class World>
 MacAddress RequestTargets<World>::way_to(const MacAddress& host) const {
-  return host == addresses_.host ? addresses_.desk : host;
+  return host == addresses_.host ? addresses_.control_session : host;
 }
 
 template <class World>
@@ -193,7 +193,7 @@ void RequestTargets<World>::on_moved(ViIndex i, const wire::Decoded& frame) {
   ++attempt.moves_now;
   if (++attempt.moves > kMovesInHaste) return;
   vi.link.attempts = 0;
-  wheel_.arm(vi_timer(i), std::min(now_ + repeat_after(0), vi.link.connect_deadline));
+  wheel_.arm(vi_timer(i), std::min(now_ + backoff(0), vi.link.connect_deadline));
 }
 
 // It asks whether we hear it. Whoever goes on asking must not make us busy.

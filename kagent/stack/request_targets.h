@@ -1,11 +1,11 @@
 // The stacks that a connection request is sent to: a host may send it on to a program's stack there.
 //
 //   requester                             host's agent              granted program's stack
-//   CONNECT_REQUEST ----------------------> sees its notice
+//   CONNECT_REQUEST ----------------------> sees its listener
 //                <------- CONNECT_MOVED ---
 //   CONNECT_REQUEST (repeated) --------------------------------------> as in connections.h
 //
-// A notice may be gone by the time the request arrives, and whoever put it up may be dead. So a
+// A listener may be gone by the time the request arrives, and whoever published it may be dead. So a
 // requester without an answer, or one that hears that nobody waits, asks the host again too, and
 // takes its request back from all others when the attempt is over.
 #ifndef VIADUCT_KAGENT_STACK_REQUEST_TARGETS_H

@@ -33,15 +33,15 @@ struct Root {
   std::uint32_t credit_askers_before;  // in the epoch before it
   std::uint32_t held_requests;   // in the state kHeld
   std::uint32_t delegates;       // sessions whose programs have stacks of their own
-  std::uint32_t notice_turn;     // of the open sessions, whose notices are looked at first
-  std::uint32_t notices_seen;    // looked at in notice_epoch
-  std::uint64_t notice_epoch;    // ms
+  std::uint32_t listener_turn;     // of the open sessions, whose listeners are looked at first
+  std::uint32_t listeners_seen;    // looked at in listener_epoch
+  std::uint64_t listener_epoch;    // ms
   std::uint64_t beats;           // grows as long as somebody drives a stack that has peers
   std::uint64_t request_secret;  // odd
   std::uint64_t cookie_key[2];
   std::uint64_t proof_until;     // until then requests must be proven, see request_proof.h
   std::uint32_t unproven;        // live requests that are not
-  std::uint64_t notice_scan;     // when held requests were last compared with notices
+  std::uint64_t listener_scan;     // when held requests were last compared with listeners
 };
 
 }  // namespace viaduct::state

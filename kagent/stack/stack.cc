@@ -13,7 +13,7 @@ using state::Vi;
 namespace {
 
 constexpr unsigned kSessionQuantum = 128;  // of one session; a VI counts as a frame too
-constexpr std::uint32_t kFlushedByBell = 64;
+constexpr std::uint32_t kFlushedByAgentWake = 64;
 
 }  // namespace
 
@@ -218,12 +218,12 @@ unsigned BasicStack<World>::answer_doorbells() {
   unsigned work = 0;
   for (std::uint32_t i = 0; i < tables_.open_count; ++i) {
     const std::uint32_t session = tables_.open_sessions[i];
-    layout::Doorbells& bells = views_[session].header().doorbells;
-    if (!bells.any()) continue;
+    layout::Doorbells& agent_wakes = views_[session].header().doorbells;
+    if (!agent_wakes.any()) continue;
     state::Session& owner = tables_.sessions[session];
     parts_.budget.begin(owner.credit);
     if (parts_.budget.left()) {
-      bells.answer_some(owner.bell_from, [this, session](std::uint32_t bit) {
+      agent_wakes.answer_some(owner.agent_wake_from, [this, session](std::uint32_t bit) {
         parts_.budget.charge(1);
         rung(session, bit);
         return parts_.budget.left();
@@ -245,7 +245,7 @@ void BasicStack<World>::rung(std::uint32_t session, std::uint32_t bit) {
   } else if (bit - layout::kCommands - limits_.vis < tables_.cqs.fresh()) {
     const std::uint32_t cq = bit - layout::kCommands - limits_.vis;
     if (tables_.cqs[cq].session == session) parts_.completions.drain_backlog(cq);
-  } else if (bit == layout::kNoticeBit && tables_.sessions[session].delegated) {
+  } else if (bit == layout::kListenerBit && tables_.sessions[session].delegated) {
     parts_.forwarding.move_held_requests();
   }
 }
@@ -426,8 +426,8 @@ void BasicStack<World>::on_data(const wire::Decoded& frame, const Frame& raw, bo
 template <class World>
 void BasicStack<World>::ring_send(ViIndex i) {
   if (vis_[i].state == vip::kConnected) return parts_.send_queue.make_ready(i);
-  parts_.completions.flush_sends(i, kFlushedByBell);
-  if (vis_[i].state == vip::kError) parts_.completions.flush_receives(i, kFlushedByBell);
+  parts_.completions.flush_sends(i, kFlushedByAgentWake);
+  if (vis_[i].state == vip::kError) parts_.completions.flush_receives(i, kFlushedByAgentWake);
 }
 
 template <class World>
@@ -479,14 +479,14 @@ std::optional<std::uint32_t> BasicStack<World>::join(std::uint32_t session, std:
 }
 
 template <class World>
-vip::Return BasicStack<World>::divert(std::uint32_t vi, std::uint32_t generation,
+vip::Return BasicStack<World>::redirect(std::uint32_t vi, std::uint32_t generation,
                                       const layout::Segment& to) {
-  return parts_.receiver.divert(vi, generation, to);
+  return parts_.receiver.redirect(vi, generation, to);
 }
 
 template <class World>
-vip::Return BasicStack<World>::undivert(std::uint32_t vi, std::uint32_t generation) {
-  return parts_.receiver.undivert(vi, generation);
+vip::Return BasicStack<World>::unredirect(std::uint32_t vi, std::uint32_t generation) {
+  return parts_.receiver.unredirect(vi, generation);
 }
 
 }  // namespace viaduct

@@ -44,7 +44,7 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   std::optional<std::uint32_t> open_session(void* segment);
 
   // The session's program has a stack of its own, which `address` reaches: connection requests for
-  // which it has put up a notice in its segment are sent on to it.
+  // which it has published a listener in its segment are sent on to it.
   void delegate(std::uint32_t session, const MacAddress& address);
 
   // Ends a session: its connections are ended as by a disconnect, everything it held is free again.
@@ -74,10 +74,10 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   // complete goes to `to` instead, as far as it has not come yet. kNotDone: no, it is too late, or
   // there is no such receive. And takes that back: kSuccess: a message has gone there; kNotDone:
   // none has, and none will.
-  vip::Return divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
-  vip::Return undivert(std::uint32_t vi, std::uint32_t generation);
+  vip::Return redirect(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
+  vip::Return unredirect(std::uint32_t vi, std::uint32_t generation);
 
-  // Before sleeping: asks every program to ring the bell from now on. False (and nothing asked)
+  // Before sleeping: asks every program to wake the agent from now on. False (and nothing asked)
   // when there is work already. After sleeping: takes it back.
   bool prepare_to_sleep();
   void awake();
@@ -99,7 +99,7 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   MacAddress address() const { return tables_.address; }  // the source of our frames
   MacAddress host() const { return tables_.addresses.host; }
   // Where connection requests to the own host go from now on.
-  void set_desk(const MacAddress& desk) { tables_.addresses.desk = desk; }
+  void set_control_session(const MacAddress& control_session) { tables_.addresses.control_session = control_session; }
   std::uint32_t mtu() const { return tables_.mtu; }
   Usage usage() const { return tables_.usage(); }
   const NameConflict& name_conflict() const { return parts_.name_service.name_conflict(); }

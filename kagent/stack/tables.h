@@ -32,7 +32,7 @@ inline constexpr std::uint32_t kBurst = 64;  // frames received at once
 // Whose frames these are.
 struct StackAddresses {
   MacAddress host;  // the NIC's, by which programs know this host
-  MacAddress desk;  // where connection requests to the own host go: the agent's
+  MacAddress control_session;  // where connection requests to the own host go: the agent's
 };
 
 // What is in use now, for the counters' table and for tests that look for leaks.

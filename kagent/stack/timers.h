@@ -25,7 +25,7 @@ class Timers {
   std::uint32_t command_timer(std::uint32_t session, std::uint32_t command) const {
     return commands_ + session * layout::kCommands + command;
   }
-  std::uint32_t notice_timer() const { return command_timer(sessions_, 0); }
+  std::uint32_t listener_timer() const { return command_timer(sessions_, 0); }
 
  protected:
   TimerWheel wheel_;

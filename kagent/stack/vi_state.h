@@ -24,7 +24,7 @@ inline constexpr std::uint32_t kNotListed = 0xfffffffe;
 inline constexpr std::uint8_t kOnReadyList = 1, kOnAckList = 2;
 
 // Of the receive that is next to complete; see receiver.h.
-enum class Divert : std::uint8_t { kNone, kPending, kUsed };
+enum class Redirect : std::uint8_t { kNone, kPending, kUsed };
 
 // What has been seen of the network's losses.
 enum class Losses : std::uint8_t { kNone, kLink, kQueue };
@@ -46,7 +46,7 @@ struct ViLink {
   std::uint16_t credit_given;        // to the peer, when it last asked
   std::uint32_t credit_epoch;        // when that was
   std::uint32_t credit_grown;        // PSN awaited when it last became more
-  std::uint32_t notice;      // of a peer to peer attempt; kNoNotice: none
+  std::uint32_t listener;      // of a peer to peer attempt; kNoListener: none
   std::uint64_t connect_deadline;
   std::uint8_t accepting;    // 1: we are the accepting side of a pending connection
   std::uint8_t peer_to_peer; // 1: from PeerRequest until its result is fetched
@@ -103,12 +103,12 @@ struct ViRx {
   std::uint32_t message_op;      // wire::kOp*
   std::uint8_t in_message;       // a first frame has come, the last one not
   std::uint8_t receive_failed;
-  Divert divert;
+  Redirect redirect;
   std::uint32_t rdma_handle;     // RDMA write: where the message goes
   std::uint64_t rdma_address;
-  std::uint64_t divert_address;
-  std::uint32_t divert_handle;
-  std::uint32_t divert_length;
+  std::uint64_t redirect_address;
+  std::uint32_t redirect_handle;
+  std::uint32_t redirect_length;
   std::uint32_t held_count;      // frames kept in their port buffers until a gap is filled
   PsnSet received;               // which: PSNs beyond receive_next
 };

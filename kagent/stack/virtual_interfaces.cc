@@ -36,10 +36,10 @@ vip::Return VirtualInterfaces<World>::create_vi(std::uint32_t program, CommandBo
     const state::Cq* const its = completions_.find_cq(session, cq - 1, 0);
     if (its == nullptr || its->program != program) return vip::kInvalidParameter;
   }
-  if (!environment_.charge(session, Charged::kVis, 1)) return vip::kErrorResource;
+  if (!environment_.charge(session, Quota::kVis, 1)) return vip::kErrorResource;
   const std::uint32_t i = vis_.take();
   if (i == kNone) {
-    environment_.charge(session, Charged::kVis, -1);
+    environment_.charge(session, Quota::kVis, -1);
     return vip::kErrorResource;
   }
   const std::uint32_t generation = vis_[i].generation + 1;
@@ -118,7 +118,7 @@ void VirtualInterfaces<World>::free_vi(ViIndex i) {
   wakeups_.wake_later(vi.program, shared.receive.sleepers);
   memory_table_.hold_ptag(vi.session, vi.ptag, -1);
   --sessions_[vi.session].vis;
-  environment_.charge(vi.session, Charged::kVis, -1);
+  environment_.charge(vi.session, Quota::kVis, -1);
   ++vi.generation;
   vi.session = kNone;
   vis_.give(i);
@@ -165,7 +165,7 @@ void VirtualInterfaces<World>::reset_transfer(ViIndex i) {
   vi.rx.receive_slot = kNone;
   vi.tx.failed_slot = kNone;
   vi.rx.in_message = 0;
-  if (vi.rx.divert == state::Divert::kPending) vi.rx.divert = state::Divert::kNone;
+  if (vi.rx.redirect == state::Redirect::kPending) vi.rx.redirect = state::Redirect::kNone;
   vi.ack.reply_score = 0;
   vi.ack.unacknowledged = 0;
   vi.ack.ack_now = 0;

@@ -20,8 +20,8 @@ void Wakeups<World>::flush_wakes() {
   for (const Wake& wake : std::span(wakes_, wake_count_)) {
     const std::uint32_t who = layout::take_waiting(*wake.word);
     if (who & layout::kSleeper) environment_.wake(*wake.word);
-    if (who & layout::kCaller) alert(wake.program);
-    if (who & layout::kPoller) environment_.chime(wake.program);
+    if (who & layout::kCallbackThread) alert(wake.program);
+    if (who & layout::kPoller) environment_.poll_wake(wake.program);
   }
   wake_count_ = 0;
 }

@@ -41,9 +41,9 @@ class Call {
 
 // The socket of a descriptor if its data may go over a lane. The cheap test comes first. The
 // kernel's calls may be used after it.
-inline Call concerned(int fd) {
+inline Call may_use_lane(int fd) {
   const Socket* const socket = table::peek(fd);
-  if (socket == nullptr || !socket->concerned()) return Call();
+  if (socket == nullptr || !socket->may_use_lane()) return Call();
   return Call(fd);
 }
 

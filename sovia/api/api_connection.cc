@@ -16,10 +16,10 @@ bool makes_tcp(int domain, int type, int protocol) {
          (protocol == 0 || protocol == IPPROTO_TCP);
 }
 
-void made(int fd, int flags, bool accepted) {
+void on_created(int fd, int flags, bool accepted) {
   table::opened(fd);
   if (Socket* const socket = table::peek(fd)) {
-    socket->made((flags & SOCK_NONBLOCK) != 0, accepted);
+    socket->on_created((flags & SOCK_NONBLOCK) != 0, accepted);
   }
 }
 
@@ -30,7 +30,7 @@ int accepted(int listener, int fd, int flags) {
     table::opened_foreign(fd);
     return fd;
   }
-  made(fd, flags, true);
+  on_created(fd, flags, true);
   counters::add(Counter::kConnections);
   return fd;
 }
@@ -38,12 +38,12 @@ int accepted(int listener, int fd, int flags) {
 }  // namespace
 
 int sovia_socket(int domain, int type, int protocol) {
-  kernel::prepare();
-  const int fd = kernel::socket(domain, type, protocol);
+  libc::prepare();
+  const int fd = libc::socket(domain, type, protocol);
   if (fd < 0) return fd;
   const signals::Inside inside;
   if (makes_tcp(domain, type, protocol)) {
-    made(fd, type, false);
+    on_created(fd, type, false);
   } else {
     table::opened_foreign(fd);
   }
@@ -60,39 +60,39 @@ int sovia_socketpair(int domain, int type, int protocol, int descriptors[2]) {
 }
 
 int sovia_bind(int fd, const sockaddr* address, socklen_t length) {
-  kernel::prepare();
-  return kernel::bind(fd, address, length);
+  libc::prepare();
+  return libc::bind(fd, address, length);
 }
 
 int sovia_listen(int fd, int backlog) {
-  kernel::prepare();
-  const int result = kernel::listen(fd, backlog);
+  libc::prepare();
+  const int result = libc::listen(fd, backlog);
   if (const Call socket(fd); result == 0 && socket) socket->listens();
   return result;
 }
 
 int sovia_accept(int fd, sockaddr* address, socklen_t* length) {
-  kernel::prepare();
-  return accepted(fd, kernel::accept(fd, address, length), 0);
+  libc::prepare();
+  return accepted(fd, libc::accept(fd, address, length), 0);
 }
 
 int sovia_accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
-  kernel::prepare();
-  return accepted(fd, kernel::accept4(fd, address, length, flags), flags);
+  libc::prepare();
+  return accepted(fd, libc::accept4(fd, address, length, flags), flags);
 }
 
 int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
-  if (table::peek(fd) == nullptr) return kernel::connect(fd, address, length);
+  if (table::peek(fd) == nullptr) return libc::connect(fd, address, length);
   // AF_UNSPEC ends the connection, and the socket may then get another.
   const bool ends = length >= sizeof address->sa_family &&
                     can_read(address, sizeof address->sa_family) &&
                     address->sa_family == AF_UNSPEC;
   if (ends) {
-    const Call socket = concerned(fd);
+    const Call socket = may_use_lane(fd);
     if (socket) socket->leave_for_good(fd, Reason::kEnd);
   }
 
-  const int result = kernel::connect(fd, address, length);
+  const int result = libc::connect(fd, address, length);
   // After a signal it goes on in the background.
   if (!ends && (result == 0 || errno == EINPROGRESS || errno == EINTR)) {
     counters::add(Counter::kConnections);
@@ -101,25 +101,25 @@ int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
 }
 
 int sovia_shutdown(int fd, int how) {
-  const Call socket = concerned(fd);
-  return socket ? socket->shutdown(fd, how) : kernel::shutdown(fd, how);
+  const Call socket = may_use_lane(fd);
+  return socket ? socket->shutdown(fd, how) : libc::shutdown(fd, how);
 }
 
 int sovia_getsockname(int fd, sockaddr* address, socklen_t* length) {
-  kernel::prepare();
-  return kernel::getsockname(fd, address, length);
+  libc::prepare();
+  return libc::getsockname(fd, address, length);
 }
 
 int sovia_getpeername(int fd, sockaddr* address, socklen_t* length) {
-  kernel::prepare();
-  return kernel::getpeername(fd, address, length);
+  libc::prepare();
+  return libc::getpeername(fd, address, length);
 }
 
 const char* sovia_version(void) { return PACKAGE_VERSION; }
 
 int sovia_route(int fd) {
-  if (const Call socket(fd); socket) return socket->concerned() ? 0 : 1;
+  if (const Call socket(fd); socket) return socket->may_use_lane() ? 0 : 1;
   if (table::is_tcp(fd)) return 1;
-  kernel::prepare();
-  return failed(kernel::fcntl(fd, F_GETFD) < 0 ? EBADF : ENOTSOCK);
+  libc::prepare();
+  return failed(libc::fcntl(fd, F_GETFD) < 0 ? EBADF : ENOTSOCK);
 }

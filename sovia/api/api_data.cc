@@ -117,7 +117,7 @@ std::size_t add_control(int fd, Socket& socket, msghdr& message) {
   if ((wanted & kControlTimeNs) != 0) add(SOL_SOCKET, SO_TIMESTAMPNS, &now, sizeof now);
   if ((wanted & kControlUnread) != 0) {
     int in_kernel = 0;
-    kernel::ioctl(fd, FIONREAD, &in_kernel);
+    libc::ioctl(fd, FIONREAD, &in_kernel);
     const int unread = socket.unread(in_kernel);
     constexpr int kTcpInq = 36;
     add(IPPROTO_TCP, kTcpInq, &unread, sizeof unread);
@@ -141,16 +141,16 @@ void leave_to_send(int fd, Socket& socket, int flags) {
 
 ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
   const Socket* const known = table::peek(fd);
-  if (known == nullptr) return kernel::send(fd, data, bytes, flags);
-  if (!known->concerned()) return kernel_sent(kernel::send(fd, data, bytes, flags));
-  const Call socket = concerned(fd);
+  if (known == nullptr) return libc::send(fd, data, bytes, flags);
+  if (!known->may_use_lane()) return kernel_sent(libc::send(fd, data, bytes, flags));
+  const Call socket = may_use_lane(fd);
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
-    return kernel_sent(kernel::send(fd, data, bytes, flags));
+    return kernel_sent(libc::send(fd, data, bytes, flags));
   }
   if ((flags & kKernelSends) != 0) {
     leave_to_send(fd, *socket, flags);
     const signals::Outside outside;
-    return kernel_sent(kernel::send(fd, data, bytes, flags));
+    return kernel_sent(libc::send(fd, data, bytes, flags));
   }
   const iovec piece = {const_cast<void*>(data), bytes};
   return socket->send(fd, &piece, 1, flags);
@@ -159,10 +159,10 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
 ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const sockaddr* address,
                      socklen_t length) {
   // TCP ignores the address, once it has found it readable.
-  if (address == nullptr || (length <= sizeof(sockaddr_storage) && concerned(fd))) {
+  if (address == nullptr || (length <= sizeof(sockaddr_storage) && may_use_lane(fd))) {
     return sovia_send(fd, data, bytes, flags);
   }
-  return kernel::sendto(fd, data, bytes, flags, address, length);
+  return libc::sendto(fd, data, bytes, flags, address, length);
 }
 
 ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
@@ -171,26 +171,26 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
   if (known == nullptr) {
     if (!take(given, message) || given.msg_controllen == 0 ||
         !can_read(given.msg_control, given.msg_controllen)) {
-      return kernel::sendmsg(fd, message, flags);
+      return libc::sendmsg(fd, message, flags);
     }
-    const passing::Outgoing outgoing(given);
-    return kernel::sendmsg(fd, outgoing.message(), flags);
+    const scm_rights::Outgoing outgoing(given);
+    return libc::sendmsg(fd, outgoing.message(), flags);
   }
-  const Call socket = concerned(fd);
+  const Call socket = may_use_lane(fd);
   if (!socket || !take(given, message) || refused(given.msg_iov, given.msg_iovlen) ||
       empty(given.msg_iov, given.msg_iovlen)) {
-    return kernel_sent(kernel::sendmsg(fd, message, flags));
+    return kernel_sent(libc::sendmsg(fd, message, flags));
   }
   if ((flags & kKernelSends) != 0 || given.msg_controllen != 0) {
     leave_to_send(fd, *socket, flags);
     const signals::Outside outside;
-    return kernel_sent(kernel::sendmsg(fd, message, flags));
+    return kernel_sent(libc::sendmsg(fd, message, flags));
   }
   return socket->send(fd, given.msg_iov, given.msg_iovlen, flags);
 }
 
 int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
-  const Call socket = concerned(fd);
+  const Call socket = may_use_lane(fd);
   if (count > kMostMessages) count = kMostMessages;
   if (!socket) {
     bool more = false;
@@ -199,9 +199,9 @@ int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
       if (!take(message, &messages[i].msg_hdr)) break;
       if (message.msg_controllen == 0) continue;
       if (!can_read(message.msg_control, message.msg_controllen)) break;
-      more = passing::Outgoing(message).has_more() || more;
+      more = scm_rights::Outgoing(message).has_more() || more;
     }
-    if (!more) return kernel::sendmmsg(fd, messages, count, flags);
+    if (!more) return libc::sendmmsg(fd, messages, count, flags);
   }
   unsigned done = 0;
   for (; done < count; ++done) {
@@ -217,11 +217,11 @@ int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
 
 ssize_t sovia_write(int fd, const void* data, size_t bytes) {
   const Socket* const known = table::peek(fd);
-  if (known == nullptr) return kernel::write(fd, data, bytes);
-  if (!known->concerned()) return kernel_sent(kernel::write(fd, data, bytes));
-  const Call socket = concerned(fd);
+  if (known == nullptr) return libc::write(fd, data, bytes);
+  if (!known->may_use_lane()) return kernel_sent(libc::write(fd, data, bytes));
+  const Call socket = may_use_lane(fd);
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
-    return kernel_sent(kernel::write(fd, data, bytes));
+    return kernel_sent(libc::write(fd, data, bytes));
   }
   const iovec piece = {const_cast<void*>(data), bytes};
   return socket->send(fd, &piece, 1, 0);
@@ -229,18 +229,18 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
 
 ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
   const Socket* const known = table::peek(fd);
-  if (known == nullptr) return kernel::writev(fd, pieces, count);
-  const Call socket = concerned(fd);
+  if (known == nullptr) return libc::writev(fd, pieces, count);
+  const Call socket = may_use_lane(fd);
   const std::size_t n = static_cast<std::size_t>(count);
   if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
-    return kernel_sent(kernel::writev(fd, pieces, count));
+    return kernel_sent(libc::writev(fd, pieces, count));
   }
   return socket->send(fd, pieces, n, 0);
 }
 
 ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
   if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
-    const Call socket = concerned(fd);
+    const Call socket = may_use_lane(fd);
     const std::size_t n = static_cast<std::size_t>(count);
     if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
       return socket->send(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
@@ -253,14 +253,14 @@ ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int
 
 ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
   Socket* const known = table::peek(fd);
-  if (known == nullptr) return kernel::recv(fd, data, bytes, flags);
-  if (!known->concerned()) return kernel_received(kernel::recv(fd, data, bytes, flags));
+  if (known == nullptr) return libc::recv(fd, data, bytes, flags);
+  if (!known->may_use_lane()) return kernel_received(libc::recv(fd, data, bytes, flags));
   if (bytes != 0 && (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0 && known->finds_nothing(flags)) {
     return failed(EAGAIN);
   }
-  const Call socket = concerned(fd);
+  const Call socket = may_use_lane(fd);
   if (!socket || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) {
-    return kernel_received(kernel::recv(fd, data, bytes, flags));
+    return kernel_received(libc::recv(fd, data, bytes, flags));
   }
   const iovec piece = {data, bytes};
   return receive(fd, *socket, &piece, 1, flags);
@@ -269,11 +269,11 @@ ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
 ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* address,
                        socklen_t* length) {
   if (address == nullptr) return sovia_recv(fd, data, bytes, flags);
-  const Call socket = concerned(fd);
+  const Call socket = may_use_lane(fd);
   socklen_t room;
   if (!socket || (flags & kKernelReceives) != 0 || !take(room, length) ||
       static_cast<int>(room) < 0 || bytes > SSIZE_MAX) {
-    return kernel::recvfrom(fd, data, bytes, flags, address, length);
+    return libc::recvfrom(fd, data, bytes, flags, address, length);
   }
   const iovec piece = {data, bytes};
   const ssize_t received = receive(fd, *socket, &piece, 1, flags);
@@ -284,19 +284,19 @@ ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* ad
 ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) {
-    const ssize_t received = kernel::recvmsg(fd, message, flags);
-    if (received >= 0 && message->msg_controllen != 0) passing::after_receive(*message);
+    const ssize_t received = libc::recvmsg(fd, message, flags);
+    if (received >= 0 && message->msg_controllen != 0) scm_rights::after_receive(*message);
     return received;
   }
-  const Call socket = concerned(fd);
+  const Call socket = may_use_lane(fd);
   msghdr given;
   if (!socket || !take(given, message) || (flags & kKernelReceives) != 0 ||
       refused(given.msg_iov, given.msg_iovlen)) {
-    return kernel_received(kernel::recvmsg(fd, message, flags));
+    return kernel_received(libc::recvmsg(fd, message, flags));
   }
   if (given.msg_controllen != 0 && socket->receives_in_kernel()) {
     const signals::Outside outside;
-    return kernel_received(kernel::recvmsg(fd, message, flags));
+    return kernel_received(libc::recvmsg(fd, message, flags));
   }
   const ssize_t received = receive(fd, *socket, given.msg_iov, given.msg_iovlen, flags);
   if (received < 0) return received;
@@ -309,13 +309,13 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
 }
 
 int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, timespec* timeout) {
-  const Call socket = concerned(fd);
+  const Call socket = may_use_lane(fd);
   timespec limit{};
   if (!socket || (flags & kKernelReceives) != 0 || count == 0 ||
       (timeout != nullptr && !(take(limit, timeout) && is_valid(limit)))) {
-    const int received = kernel::recvmmsg(fd, messages, count, flags, timeout);
+    const int received = libc::recvmmsg(fd, messages, count, flags, timeout);
     for (int i = 0; i < received; ++i) {
-      if (messages[i].msg_hdr.msg_controllen != 0) passing::after_receive(messages[i].msg_hdr);
+      if (messages[i].msg_hdr.msg_controllen != 0) scm_rights::after_receive(messages[i].msg_hdr);
     }
     return received;
   }
@@ -346,13 +346,13 @@ int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, tim
 
 ssize_t sovia_read(int fd, void* data, size_t bytes) {
   Socket* const known = table::peek(fd);
-  if (known == nullptr) return kernel::read(fd, data, bytes);
-  if (!known->concerned()) return kernel_received(kernel::read(fd, data, bytes));
+  if (known == nullptr) return libc::read(fd, data, bytes);
+  if (!known->may_use_lane()) return kernel_received(libc::read(fd, data, bytes));
   if (bytes != 0 && known->finds_nothing(0)) return failed(EAGAIN);
-  const Call socket = concerned(fd);
+  const Call socket = may_use_lane(fd);
   // Unlike recv, read of nothing does not wait.
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
-    return kernel_received(kernel::read(fd, data, bytes));
+    return kernel_received(libc::read(fd, data, bytes));
   }
   const iovec piece = {data, bytes};
   return socket->receive(fd, &piece, 1, 0);
@@ -360,18 +360,18 @@ ssize_t sovia_read(int fd, void* data, size_t bytes) {
 
 ssize_t sovia_readv(int fd, const iovec* pieces, int count) {
   const Socket* const known = table::peek(fd);
-  if (known == nullptr) return kernel::readv(fd, pieces, count);
-  const Call socket = concerned(fd);
+  if (known == nullptr) return libc::readv(fd, pieces, count);
+  const Call socket = may_use_lane(fd);
   const std::size_t n = static_cast<std::size_t>(count);
   if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
-    return kernel_received(kernel::readv(fd, pieces, count));
+    return kernel_received(libc::readv(fd, pieces, count));
   }
   return socket->receive(fd, pieces, n, 0);
 }
 
 ssize_t sovia_preadv2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
   if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
-    const Call socket = concerned(fd);
+    const Call socket = may_use_lane(fd);
     const std::size_t n = static_cast<std::size_t>(count);
     if (socket && count >= 0 && !refused(pieces, n) && !empty(pieces, n)) {
       return socket->receive(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);

@@ -27,7 +27,7 @@ bool vacate(int fd) {
 
 bool is_open(int fd) {
   const KeepErrno keep;
-  return kernel::fcntl(fd, F_GETFD) >= 0;
+  return libc::fcntl(fd, F_GETFD) >= 0;
 }
 
 int copied(int fd, int copy) {
@@ -50,7 +50,7 @@ int replace(int fd, int copy, Make&& make) {
   if (replaces) let_go(copy);
   // stdio would write to it behind our back.
   if (ours && copy <= STDERR_FILENO) {
-    const Call socket = concerned(fd);
+    const Call socket = may_use_lane(fd);
     if (socket) socket->leave_for_good(fd, Reason::kStandardStream);
   }
   const int result = make();
@@ -69,17 +69,17 @@ int close_numbers(unsigned first, unsigned last, int flags) {
 }  // namespace
 
 int sovia_close(int fd) {
-  kernel::prepare();
+  libc::prepare();
   if (own_descriptors::has(fd)) return failed(EBADF);
   {
     const signals::Inside inside;
     let_go(fd);
   }
-  return kernel::close(fd);
+  return libc::close(fd);
 }
 
 int sovia_close_range(unsigned int first, unsigned int last, int flags) {
-  kernel::prepare();
+  libc::prepare();
   constexpr unsigned kKnown = CLOSE_RANGE_UNSHARE | CLOSE_RANGE_CLOEXEC;
   const unsigned given = static_cast<unsigned>(flags);
   if (first > last || (given & ~kKnown) != 0 || (given & CLOSE_RANGE_CLOEXEC) != 0) {
@@ -122,20 +122,20 @@ void sovia_closefrom(int first) {
 }
 
 int sovia_dup(int fd) {
-  kernel::prepare();
-  return copied(fd, kernel::dup(fd));
+  libc::prepare();
+  return copied(fd, libc::dup(fd));
 }
 
 int sovia_dup2(int fd, int copy) {
-  kernel::prepare();
-  if (fd == copy) return kernel::dup2(fd, copy);
-  return replace(fd, copy, [=] { return kernel::dup2(fd, copy); });
+  libc::prepare();
+  if (fd == copy) return libc::dup2(fd, copy);
+  return replace(fd, copy, [=] { return libc::dup2(fd, copy); });
 }
 
 int sovia_dup3(int fd, int copy, int flags) {
-  kernel::prepare();
-  if (fd == copy) return kernel::dup3(fd, copy, flags);
-  return replace(fd, copy, [=] { return kernel::dup3(fd, copy, flags); });
+  libc::prepare();
+  if (fd == copy) return libc::dup3(fd, copy, flags);
+  return replace(fd, copy, [=] { return libc::dup3(fd, copy, flags); });
 }
 
 int sovia_pidfd_getfd(int pidfd, int fd, unsigned int flags) {

@@ -35,7 +35,7 @@ std::uint64_t about_now_ns() {
 int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeout,
                   const sigset_t* mask) {
   using Wait = int (*)(int, epoll_event*, int, const timespec*, const sigset_t*);
-  static const auto wait = reinterpret_cast<Wait>(kernel::find("epoll_pwait2"));
+  static const auto wait = reinterpret_cast<Wait>(libc::find("epoll_pwait2"));
   if (wait != nullptr) return wait(epfd, events, most, timeout, mask);
   constexpr std::size_t kMaskBytes = 8;
   return static_cast<int>(
@@ -45,30 +45,30 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
 }  // namespace
 
 int sovia_epoll_create(int size) {
-  kernel::prepare();
-  const int epfd = kernel::epoll_create(size);
+  libc::prepare();
+  const int epfd = libc::epoll_create(size);
   const signals::Inside inside;
   epoll_sets::opened(epfd);
   return epfd;
 }
 
 int sovia_epoll_create1(int flags) {
-  kernel::prepare();
-  const int epfd = kernel::epoll_create1(flags);
+  libc::prepare();
+  const int epfd = libc::epoll_create1(flags);
   const signals::Inside inside;
   epoll_sets::opened(epfd);
   return epfd;
 }
 
 int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
-  kernel::prepare();
+  libc::prepare();
   const signals::Inside inside;
   epoll_event given;
   const bool readable = event != nullptr && copy_guarded(&given, event, sizeof given);
   const EpollSetRef set =
       event == nullptr || readable ? epoll_sets::find_or_look(epfd) : EpollSetRef();
   if (readable) event = &given;
-  return set ? set->control(epfd, op, fd, event) : kernel::epoll_ctl(epfd, op, fd, event);
+  return set ? set->control(epfd, op, fd, event) : libc::epoll_ctl(epfd, op, fd, event);
 }
 
 int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
@@ -88,12 +88,12 @@ int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
 
 int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,
                       const sigset_t* mask) {
-  kernel::prepare();
+  libc::prepare();
   const signals::Inside inside;
   const EpollSetRef set = set_for(epfd, events, most);
   if (!set) {
     const signals::Outside outside;
-    return kernel::epoll_pwait(epfd, events, most, timeout, mask);
+    return libc::epoll_pwait(epfd, events, most, timeout, mask);
   }
   const bool look_only = timeout == 0;
   return set->wait(epfd, events, most, look_only, look_only ? 0 : deadline_in_ms(timeout), mask);
@@ -101,7 +101,7 @@ int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,
 
 int sovia_epoll_pwait2(int epfd, epoll_event* events, int most, const timespec* timeout,
                        const sigset_t* mask) {
-  kernel::prepare();
+  libc::prepare();
   Limit limit;
   const bool valid = limit.take(timeout) && is_mask(mask);
   const signals::Inside inside;

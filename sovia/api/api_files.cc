@@ -52,12 +52,12 @@ ssize_t send_file(int out, Socket& socket, int in, off_t position, std::size_t b
 }  // namespace
 
 ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
-  const Call socket = concerned(out);
+  const Call socket = may_use_lane(out);
   if (!socket || bytes == 0 || !is_file(in)) {
     if (socket && bytes != 0) socket->leave_sending(out, Reason::kSplice);
-    kernel::prepare();
+    libc::prepare();
     const signals::Outside outside;
-    return kernel::sendfile(out, in, offset, bytes);
+    return libc::sendfile(out, in, offset, bytes);
   }
   off_t position;
   if (offset == nullptr) {
@@ -91,7 +91,7 @@ ssize_t splice_unread(int in, Socket& socket, int out, std::size_t bytes) {
   if (peeked <= 0) return peeked;
   const ssize_t written = [&] {
     const signals::Outside outside;
-    return kernel::write(out, data, static_cast<std::size_t>(peeked));
+    return libc::write(out, data, static_cast<std::size_t>(peeked));
   }();
   if (written <= 0) return written;
   const iovec taken{data, static_cast<std::size_t>(written)};
@@ -104,15 +104,15 @@ ssize_t splice_unread(int in, Socket& socket, int out, std::size_t bytes) {
 ssize_t sovia_splice(int in, loff_t* in_offset, int out, loff_t* out_offset, size_t bytes,
                      unsigned int flags) {
   for (const int fd : {in, out}) {
-    const Call socket = concerned(fd);
+    const Call socket = may_use_lane(fd);
     if (socket) socket->leave_for_good(fd, Reason::kSplice);
     if (socket && fd == in && in_offset == nullptr && out_offset == nullptr) {
       const ssize_t spliced = splice_unread(in, *socket, out, bytes);
       if (spliced != 0) return spliced;
     }
   }
-  kernel::prepare();
-  return kernel::splice(in, in_offset, out, out_offset, bytes, flags);
+  libc::prepare();
+  return libc::splice(in, in_offset, out, out_offset, bytes, flags);
 }
 
 // ------------------------------------------------------------------ asynchronous
@@ -122,7 +122,7 @@ namespace {
 
 void leave_for_thread(const aiocb* request) {
   if (request == nullptr) return;
-  const Call socket = concerned(request->aio_fildes);
+  const Call socket = may_use_lane(request->aio_fildes);
   if (socket) socket->leave_for_good(request->aio_fildes, Reason::kSplice);
 }
 

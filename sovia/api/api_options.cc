@@ -106,21 +106,21 @@ int set_flags(int fd, long flags) {
   const Call socket(fd);
   // SIGIO comes from the kernel, for data that comes to the kernel.
   if (socket && (flags & O_ASYNC) != 0) socket->leave_for_good(fd, Reason::kOption);
-  const int result = kernel::fcntl(fd, F_SETFL, flags);
+  const int result = libc::fcntl(fd, F_SETFL, flags);
   if (socket && result == 0) socket->mode_changed();
   return result;
 }
 
 // The int that FIONREAD and the like fill in, by what the lane has.
 int add_unread(int fd, int result, void* argument) {
-  const Call socket = concerned(fd);
+  const Call socket = may_use_lane(fd);
   int* const bytes = static_cast<int*>(argument);
   if (socket && result == 0) *bytes = socket->unread(*bytes);
   return result;
 }
 
 int add_unsent(int fd, int result, void* argument) {
-  const Call socket = concerned(fd);
+  const Call socket = may_use_lane(fd);
   int* const bytes = static_cast<int*>(argument);
   if (socket && result == 0) *bytes = socket->unsent(*bytes);
   return result;
@@ -129,28 +129,28 @@ int add_unsent(int fd, int result, void* argument) {
 }  // namespace
 
 int sovia_getsockopt(int fd, int level, int name, void* value, socklen_t* length) {
-  kernel::prepare();
+  libc::prepare();
   if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) {
-    const Call socket = concerned(fd);
+    const Call socket = may_use_lane(fd);
     if (socket) socket->leave_for_good(fd, Reason::kOption);
   }
-  return kernel::getsockopt(fd, level, name, value, length);
+  return libc::getsockopt(fd, level, name, value, length);
 }
 
 int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t length) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) {
-    kernel::prepare();
-    return kernel::setsockopt(fd, level, name, value, length);
+    libc::prepare();
+    return libc::setsockopt(fd, level, name, value, length);
   }
   const Call socket(fd);
   if (socket && can_read(value, length) && only_the_kernel(level, name, value, length)) {
-    if (socket->concerned()) socket->leave_for_good(fd, Reason::kOption);
+    if (socket->may_use_lane()) socket->leave_for_good(fd, Reason::kOption);
     socket->forbid(Reason::kOption);
   }
   const int result = socket && changes_pushing(level, name)
                          ? socket->set_pushing(fd, name, value, length)
-                         : kernel::setsockopt(fd, level, name, value, length);
+                         : libc::setsockopt(fd, level, name, value, length);
   if (!socket || result != 0) return result;
   const KeepErrno keep;
   if (const unsigned control = control_of(level, name); control != 0) {
@@ -173,18 +173,18 @@ int sovia_fcntl(int fd, int command, ...) {
   va_start(arguments, command);
   void* const argument = va_arg(arguments, void*);
   va_end(arguments);
-  kernel::prepare();
+  libc::prepare();
   switch (command) {
     case F_DUPFD:
     case F_DUPFD_CLOEXEC:
-      return duplicate(fd, kernel::fcntl(fd, command, argument));
+      return duplicate(fd, libc::fcntl(fd, command, argument));
     case F_SETFL:
       if (table::peek(fd) != nullptr) return set_flags(fd, reinterpret_cast<long>(argument));
       break;
     default:
       break;
   }
-  return kernel::fcntl(fd, command, argument);
+  return libc::fcntl(fd, command, argument);
 }
 
 int sovia_ioctl(int fd, unsigned long request, ...) {
@@ -194,22 +194,22 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
   va_end(arguments);
   const Socket* const known = table::peek(fd);
   if (known == nullptr) {
-    kernel::prepare();
-    return kernel::ioctl(fd, request, argument);
+    libc::prepare();
+    return libc::ioctl(fd, request, argument);
   }
   switch (static_cast<unsigned>(request)) {
     case FIONREAD:
-      return add_unread(fd, kernel::ioctl(fd, request, argument), argument);
+      return add_unread(fd, libc::ioctl(fd, request, argument), argument);
     case SIOCOUTQ:
-      return add_unsent(fd, kernel::ioctl(fd, request, argument), argument);
+      return add_unsent(fd, libc::ioctl(fd, request, argument), argument);
     case SIOCATMARK: {
-      const int result = kernel::ioctl(fd, request, argument);
-      const Call socket = concerned(fd);
+      const int result = libc::ioctl(fd, request, argument);
+      const Call socket = may_use_lane(fd);
       if (result == 0 && socket && socket->lane_has_data()) *static_cast<int*>(argument) = 0;
       return result;
     }
     case FIOASYNC: {
-      const Call socket = concerned(fd);
+      const Call socket = may_use_lane(fd);
       int on = 0;
       if (socket && copy_guarded(&on, argument, sizeof on) && on != 0) {
         socket->leave_for_good(fd, Reason::kOption);
@@ -217,7 +217,7 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
       break;
     }
     case FIONBIO: {
-      const int result = kernel::ioctl(fd, request, argument);
+      const int result = libc::ioctl(fd, request, argument);
       const Call socket(fd);
       if (result == 0 && socket) socket->mode_changed();
       return result;
@@ -225,5 +225,5 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
     default:
       break;
   }
-  return kernel::ioctl(fd, request, argument);
+  return libc::ioctl(fd, request, argument);
 }

@@ -12,9 +12,9 @@
 using namespace viaduct::sovia;
 
 pid_t sovia_fork(void) {
-  kernel::prepare();
+  libc::prepare();
   process::watch();
-  const pid_t child = kernel::fork();
+  const pid_t child = libc::fork();
   if (child < 0) fork::failed();
   return child;
 }
@@ -24,7 +24,7 @@ pid_t sovia_vfork(void) { return sovia_fork(); }
 
 // Runs no handlers of its own.
 pid_t sovia__Fork(void) {
-  kernel::prepare();
+  libc::prepare();
   fork::before();
   const pid_t child = SOVIA_LATE(_Fork)();
   if (child == 0) {
@@ -39,7 +39,7 @@ pid_t sovia__Fork(void) {
 int sovia_daemon(int stay_in_directory, int keep_streams) {
   const pid_t child = sovia_fork();
   if (child < 0) return -1;
-  if (child > 0) kernel::_exit(0);  // sockets are the child's now
+  if (child > 0) libc::_exit(0);  // sockets are the child's now
   if (setsid() < 0) return -1;
   if (!stay_in_directory && chdir("/") != 0) return -1;
   if (keep_streams) return 0;
@@ -47,11 +47,11 @@ int sovia_daemon(int stay_in_directory, int keep_streams) {
   if (null < 0) return -1;
   struct stat about;
   if (fstat(null, &about) != 0 || !S_ISCHR(about.st_mode)) {
-    kernel::close(null);
+    libc::close(null);
     return failed(ENODEV);
   }
   for (int stream = 0; stream <= 2; ++stream) sovia_dup2(null, stream);
-  if (null > 2) kernel::close(null);
+  if (null > 2) libc::close(null);
   return 0;
 }
 
@@ -60,7 +60,7 @@ int sovia_daemon(int stay_in_directory, int keep_streams) {
 // It may fail, so all stays usable.
 int sovia_execve(const char* path, char* const arguments[], char* const environment[]) {
   Succession next;
-  return kernel::execve(path, arguments, next.environment(environment));
+  return libc::execve(path, arguments, next.environment(environment));
 }
 
 int sovia_execv(const char* path, char* const arguments[]) {
@@ -93,7 +93,7 @@ int sovia_execle(const char* path, const char* argument, ...) {
 
 int sovia_fexecve(int fd, char* const arguments[], char* const environment[]) {
   Succession next;
-  return kernel::fexecve(fd, arguments, next.environment(environment));
+  return libc::fexecve(fd, arguments, next.environment(environment));
 }
 
 int sovia_execveat(int directory, const char* path, char* const arguments[],
@@ -109,7 +109,7 @@ int sovia_posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actio
                       const posix_spawnattr_t* attributes, char* const arguments[],
                       char* const environment[]) {
   fork::Spawning spawning;
-  const int error = kernel::posix_spawn(pid, path, actions, attributes, arguments,
+  const int error = libc::posix_spawn(pid, path, actions, attributes, arguments,
                                         spawning.environment(environment));
   if (error != 0) spawning.undo();
   return error;
@@ -119,7 +119,7 @@ int sovia_posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_acti
                        const posix_spawnattr_t* attributes, char* const arguments[],
                        char* const environment[]) {
   fork::Spawning spawning;
-  const int error = kernel::posix_spawnp(pid, file, actions, attributes, arguments,
+  const int error = libc::posix_spawnp(pid, file, actions, attributes, arguments,
                                          spawning.environment(environment));
   if (error != 0) spawning.undo();
   return error;
@@ -156,8 +156,8 @@ int run_shell(const char* command, char* const* environment) {
   sigset_t blocked, before, defaults;
   struct sigaction ignore = {}, interrupt, quit;
   ignore.sa_handler = SIG_IGN;
-  kernel::sigaction(SIGINT, &ignore, &interrupt);
-  kernel::sigaction(SIGQUIT, &ignore, &quit);
+  libc::sigaction(SIGINT, &ignore, &interrupt);
+  libc::sigaction(SIGQUIT, &ignore, &quit);
   sigemptyset(&blocked);
   sigaddset(&blocked, SIGCHLD);
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
@@ -172,7 +172,7 @@ int run_shell(const char* command, char* const* environment) {
   pid_t shell;
   constexpr int kNoShell = 127 << 8;
   int status = kNoShell;
-  const int error = kernel::posix_spawn(&shell, "/bin/sh", nullptr, &attributes,
+  const int error = libc::posix_spawn(&shell, "/bin/sh", nullptr, &attributes,
                                         const_cast<char* const*>(arguments), environment);
   posix_spawnattr_destroy(&attributes);
   if (error == 0) {
@@ -182,8 +182,8 @@ int run_shell(const char* command, char* const* environment) {
       break;
     }
   }
-  kernel::sigaction(SIGINT, &interrupt, nullptr);
-  kernel::sigaction(SIGQUIT, &quit, nullptr);
+  libc::sigaction(SIGINT, &interrupt, nullptr);
+  libc::sigaction(SIGQUIT, &quit, nullptr);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) errno = error;
   return status;
@@ -195,7 +195,7 @@ int sovia_system(const char* command) {
   fork::Spawning spawning;
   char* const* const environment = spawning.environment(environ);
   const int status = environment == environ || command == nullptr
-                         ? kernel::system(command)
+                         ? libc::system(command)
                          : run_shell(command, environment);
   spawning.undo();
   return status;
@@ -206,10 +206,10 @@ FILE* sovia_popen(const char* command, const char* mode) {
   char* const* const environment = spawning.environment(environ);
   FILE* stream;
   if (environment == environ) {
-    stream = kernel::popen(command, mode);
+    stream = libc::popen(command, mode);
   } else {
     const OtherEnvironment other(environment);
-    stream = kernel::popen(command, mode);
+    stream = libc::popen(command, mode);
   }
   if (stream == nullptr) spawning.undo();
   return stream;
@@ -218,9 +218,9 @@ FILE* sovia_popen(const char* command, const char* mode) {
 // ------------------------------------------------------------------ the end
 
 void sovia__exit(int status) {
-  kernel::prepare();
+  libc::prepare();
   process::finish();
-  kernel::_exit(status);
+  libc::_exit(status);
   __builtin_unreachable();
 }
 

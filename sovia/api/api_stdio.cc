@@ -12,7 +12,7 @@ namespace {
 // The C library is about to close the stream's descriptor by itself.
 void before_close(FILE* stream) {
   const KeepErrno keep;
-  const int fd = kernel::fileno(stream);
+  const int fd = libc::fileno(stream);
   if (fd < 0 || table::peek(fd) == nullptr) return;
   fflush(stream);
   const signals::Inside inside;
@@ -32,28 +32,28 @@ int descriptor_of(FILE* stream, int (*ask)(FILE*)) {
 }  // namespace
 
 FILE* sovia_fdopen(int fd, const char* mode) {
-  if (table::peek(fd) == nullptr) return kernel::fdopen(fd, mode);
+  if (table::peek(fd) == nullptr) return libc::fdopen(fd, mode);
   return streams::open(fd, mode);
 }
 
 int sovia_fileno(FILE* stream) {
-  kernel::prepare();
-  return descriptor_of(stream, kernel::fileno);
+  libc::prepare();
+  return descriptor_of(stream, libc::fileno);
 }
 
 int sovia_fileno_unlocked(FILE* stream) {
-  kernel::prepare();
-  return descriptor_of(stream, kernel::fileno_unlocked);
+  libc::prepare();
+  return descriptor_of(stream, libc::fileno_unlocked);
 }
 
 int sovia_fclose(FILE* stream) {
-  kernel::prepare();
+  libc::prepare();
   before_close(stream);
   return SOVIA_LATE(fclose)(stream);
 }
 
 FILE* sovia_freopen(const char* path, const char* mode, FILE* stream) {
-  kernel::prepare();
+  libc::prepare();
   if (path != nullptr && streams::descriptor(stream) >= 0) {
     return streams::reopen(path, mode, stream);
   }
@@ -63,7 +63,7 @@ FILE* sovia_freopen(const char* path, const char* mode, FILE* stream) {
 
 int sovia_vdprintf(int fd, const char* format, va_list arguments) {
   const Socket* const known = table::peek(fd);
-  if (known == nullptr || !known->concerned()) return SOVIA_LATE(vdprintf)(fd, format, arguments);
+  if (known == nullptr || !known->may_use_lane()) return SOVIA_LATE(vdprintf)(fd, format, arguments);
   char* text = nullptr;
   const int bytes = vasprintf(&text, format, arguments);
   if (bytes < 0) return bytes;

@@ -39,14 +39,14 @@ int copy_descriptor(Socket& socket) {
         auto& wanted = *static_cast<Search*>(context);
         if (&each != &wanted.socket || wanted.copy >= 0) return;
         constexpr int kHigh = 900;
-        int copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
-        if (copy < 0) copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        int copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, kHigh);
+        if (copy < 0) copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         if (copy < 0) return;
         if (table::find(fd).get() == &each) {
           own_descriptors::mark(copy);
           wanted.copy = copy;
         } else {
-          kernel::close(copy);
+          libc::close(copy);
         }
       },
       &search);
@@ -61,7 +61,7 @@ constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
 constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for credits
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
-constexpr std::uint64_t kFarewellNs = 300 * kMs;     // at the end, without anything moving
+constexpr std::uint64_t kExitDrainNs = 300 * kMs;     // at the end, without anything moving
 
 std::atomic<bool> g_stops{false};  // when the last lane has gone
 
@@ -111,7 +111,7 @@ void look_at_falling() {
       one.wanted = one.socket->falling();
       // Part of a record: the rest comes in a moment.
       pollfd readable{one.fd, POLLIN, 0};
-      if ((one.wanted & POLLIN) != 0 && kernel::poll(&readable, 1, 0) > 0) {
+      if ((one.wanted & POLLIN) != 0 && libc::poll(&readable, 1, 0) > 0) {
         one.wanted = static_cast<short>((one.wanted & ~POLLIN) | POLLPRI);
       }
     }
@@ -119,7 +119,7 @@ void look_at_falling() {
     if (one.wanted == 0 || (one.fd < 0 && one.socket->closed())) {
       if (one.fd >= 0) {
         own_descriptors::release(one.fd);
-        kernel::close(one.fd);
+        libc::close(one.fd);
       }
       one = std::move(state().falling.back());
       state().falling.pop_back();
@@ -137,18 +137,18 @@ void look_at_lanes() {
     queue = requests().queue;
     requests().queue = nullptr;
     for (BackgroundLane* lane = queue; lane != nullptr; lane = lane->next_queued) {
-      static_cast<LaneEnd*>(lane)->listed = true;
+      static_cast<LaneEndpoint*>(lane)->listed = true;
       lane->queued.store(false);
     }
   }
   const std::uint64_t now = now_ns();
   for (std::size_t i = 0; i < state().ends.size();) {
-    LaneEnd* const end = state().ends[i];
+    LaneEndpoint* const end = state().ends[i];
     if (end->claimed && claim_has_served(*end, now)) unclaim(*end);
     if (end->doubted && now >= end->unclaim_at) tell_doubt(*end);
-    const bool due = end->listed || end->stage != LaneEnd::Stage::kOpen || end->closing;
+    const bool due = end->listed || end->stage != LaneEndpoint::Stage::kOpen || end->closing;
     // Who found it ended could not tell the others there and then.
-    if (end->listed && end->stage == LaneEnd::Stage::kOpen) end->socket->changed();
+    if (end->listed && end->stage == LaneEndpoint::Stage::kOpen) end->socket->changed();
     end->listed = false;
     if (!due || end->pins != 0 || advance(*end, now) || !free_end(i)) ++i;
   }
@@ -158,7 +158,7 @@ void flush_held() {
   const std::uint64_t now = now_ns();
   if (now < requests().flush_at.load()) return;
   requests().flush_at.store(kNever);
-  for (LaneEnd* const end : state().ends) {
+  for (LaneEndpoint* const end : state().ends) {
     if (!end->holding.exchange(false)) continue;
     unsigned changes = 0;
     {
@@ -185,8 +185,8 @@ std::uint64_t next_due() {
   if (g_stops.load()) due = std::min(due, now + kMs);
   // A record may have come in part, or the program read what is before it.
   if (!state().falling.empty()) due = std::min(due, now + kSeldomNs);
-  for (const LaneEnd* const end : state().ends) {
-    if (end->stage == LaneEnd::Stage::kOpen) {
+  for (const LaneEndpoint* const end : state().ends) {
+    if (end->stage == LaneEndpoint::Stage::kOpen) {
       if (end->claimed || end->doubted) due = std::min(due, std::max(end->unclaim_at, now));
       if (end->closing) due = std::min(due, now + kSeldomNs);
       continue;
@@ -224,7 +224,7 @@ void run() {
     if (engine::nic() == nullptr || state().ends.empty()) {
       const std::uint64_t now = now_ns();
       const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
-      kernel::poll(fds.data(), fds.size(), ms);
+      libc::poll(fds.data(), fds.size(), ms);
     } else {
       // As long as the program's own threads come by, they hear the lanes.
       const std::uint32_t turns = engine::turns();
@@ -238,7 +238,7 @@ void run() {
         const std::uint64_t left = until > now ? until - now : 0;
         const timespec time{static_cast<time_t>(left / 1'000'000'000),
                             static_cast<long>(left % 1'000'000'000)};
-        kernel::ppoll(fds.data(), fds.size(), &time, nullptr);
+        libc::ppoll(fds.data(), fds.size(), &time, nullptr);
       } else {
         const bool came_by = waiting::listen_in_background(fds.data(), fds.size(), due);
         turns_before = engine::turns() - (came_by ? 1 : 0);
@@ -246,7 +246,7 @@ void run() {
     }
     requests().idle.store(false);
     std::uint64_t pokes;
-    [[maybe_unused]] const ssize_t got = kernel::read(poke_descriptor, &pokes, sizeof pokes);
+    [[maybe_unused]] const ssize_t got = libc::read(poke_descriptor, &pokes, sizeof pokes);
     counters::add(Counter::kBackgroundTurns);
   }
 }
@@ -290,15 +290,15 @@ bool start() {
 // Whether what was sent on them has arrived.
 class Finished final : public Interest {
  public:
-  explicit Finished(std::vector<LaneEnd*> ends) : ends_(std::move(ends)) {}
+  explicit Finished(std::vector<LaneEndpoint*> ends) : ends_(std::move(ends)) {}
   ~Finished() {
-    for (LaneEnd* const end : ends_) --end->pins;
+    for (LaneEndpoint* const end : ends_) --end->pins;
   }
   bool ready() override {
-    for (LaneEnd* const end : ends_) {
+    for (LaneEndpoint* const end : ends_) {
       const std::scoped_lock guard(end->lane.lock());
       end->lane.turn();
-      if (end->stage != LaneEnd::Stage::kAsking && !end->lane.broken() && !end->lane.is_finished()) {
+      if (end->stage != LaneEndpoint::Stage::kAsking && !end->lane.broken() && !end->lane.is_finished()) {
         return false;
       }
     }
@@ -307,7 +307,7 @@ class Finished final : public Interest {
   bool concerns(const Watched&) const override { return true; }
   std::size_t unsent() const {
     std::size_t bytes = 0;
-    for (LaneEnd* const end : ends_) {
+    for (LaneEndpoint* const end : ends_) {
       const std::scoped_lock guard(end->lane.lock());
       bytes += end->lane.unsent();
     }
@@ -315,26 +315,26 @@ class Finished final : public Interest {
   }
 
  private:
-  const std::vector<LaneEnd*> ends_;
+  const std::vector<LaneEndpoint*> ends_;
 };
 
 // As long as something moves. Then the kernel gets the rest, which may take as long as the connection lives.
-void await(std::vector<LaneEnd*> ends) {
-  const std::vector<LaneEnd*> all = ends;
+void await(std::vector<LaneEndpoint*> ends) {
+  const std::vector<LaneEndpoint*> all = ends;
   Finished finished(std::move(ends));
   for (std::size_t before = ~std::size_t{0}, now; (now = finished.unsent()) != before;) {
     before = now;
-    if (wait_for(finished, nullptr, 0, now_ns() + kFarewellNs, nullptr, true,
+    if (wait_for(finished, nullptr, 0, now_ns() + kExitDrainNs, nullptr, true,
                  Signals::kWait) == Woken::kReady) {
       break;
     }
   }
-  for (LaneEnd* const end : all) {
+  for (LaneEndpoint* const end : all) {
     Socket& socket = *end->socket;
     if (socket.has_fallen(*end)) continue;
     {
       const std::scoped_lock guard(end->lane.lock());
-      if (end->stage == LaneEnd::Stage::kAsking || end->lane.is_finished()) continue;
+      if (end->stage == LaneEndpoint::Stage::kAsking || end->lane.is_finished()) continue;
     }
     const bool closed = socket.closed();
     const int fd = closed ? end->keeper.load() : copy_descriptor(socket);
@@ -344,7 +344,7 @@ void await(std::vector<LaneEnd*> ends) {
     socket.await_kernel(fd);
     if (closed) continue;
     own_descriptors::release(fd);
-    kernel::close(fd);
+    libc::close(fd);
   }
 }
 
@@ -352,7 +352,7 @@ void await(std::vector<LaneEnd*> ends) {
 void await_kept() {
   while (Socket::count_kept() != 0) {
     constexpr int kLookMs = 5;
-    kernel::poll(nullptr, 0, kLookMs);
+    libc::poll(nullptr, 0, kLookMs);
   }
 }
 
@@ -376,21 +376,21 @@ void stop() {
       if (!state().running) break;
     }
     ran = true;
-    kernel::ppoll(nullptr, 0, &kMoment, nullptr);
+    libc::ppoll(nullptr, 0, &kMoment, nullptr);
   }
   // VIPL's thread takes a last look at what was closed, and then sleeps for ever.
-  if (ran) kernel::ppoll(nullptr, 0, &kWatch, nullptr);
+  if (ran) libc::ppoll(nullptr, 0, &kWatch, nullptr);
 }
 
 void farewell() {
-  std::vector<LaneEnd*> ends;
+  std::vector<LaneEndpoint*> ends;
   {
     const std::scoped_lock guard(requests().lock);
     if (!state().running) return;
     ends = state().ends;
-    for (LaneEnd* const end : ends) ++end->pins;
+    for (LaneEndpoint* const end : ends) ++end->pins;
   }
-  for (LaneEnd* const end : ends) end->socket->finish_lane();
+  for (LaneEndpoint* const end : ends) end->socket->finish_lane();
   await(std::move(ends));
   // Without a descriptor to spare, the thread has none for it.
   table::for_each([](int fd, Socket& socket, void*) { socket.await_kernel(fd); }, nullptr);
@@ -398,11 +398,11 @@ void farewell() {
 }
 
 void await_closed() {
-  std::vector<LaneEnd*> ends;
+  std::vector<LaneEndpoint*> ends;
   {
     const std::scoped_lock guard(requests().lock);
     if (!state().running) return;
-    for (LaneEnd* const end : state().ends) {
+    for (LaneEndpoint* const end : state().ends) {
       if (!end->socket->closed()) continue;
       ++end->pins;
       ends.push_back(end);
@@ -437,7 +437,7 @@ void after_fork_in_child() {
       new (&one.socket) SocketRef();
       if (one.fd < 0) continue;
       own_descriptors::release(one.fd);
-      kernel::close(one.fd);
+      libc::close(one.fd);
     }
   }
   requests().fallen.clear();
@@ -453,7 +453,7 @@ void after_fork_in_child() {
   const int descriptor = requests().poke.exchange(-1);
   if (descriptor >= 0) {
     own_descriptors::release(descriptor);
-    kernel::close(descriptor);
+    libc::close(descriptor);
   }
   SocketPool::after_fork();
   requests().lock.unlock();

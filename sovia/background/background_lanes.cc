@@ -96,7 +96,7 @@ Reason open_nic(const Flow& flow, Way& way) {
 // Our agent vouches to the peer that this end is the connection's. Without that the peer will not have
 // the lane. VIP_NOT_DONE: the agent has as many claims of this process as it takes, and those of other
 // lanes are given back in a moment.
-VIP_RETURN claim(LaneEnd& end, std::uint64_t now) {
+VIP_RETURN claim(LaneEndpoint& end, std::uint64_t now) {
   Nic* const nic = engine::nic();
   if (nic == nullptr) return VIP_INVALID_STATE;
   const VIP_RETURN result = VipxClaim(nic->handle(), &end.flow, end.token);
@@ -109,19 +109,19 @@ VIP_RETURN claim(LaneEnd& end, std::uint64_t now) {
 
 // The agent can be asked while the peer is on its way, so that the lane is open earlier. A claim that fails is
 // tried again when the peer has connected.
-void claim_early(LaneEnd& end) {
+void claim_early(LaneEndpoint& end) {
   if (state().early_claims >= kEarlyClaims) return;
   claim(end, end.asked_at);
   if (end.claimed) ++state().early_claims;
 }
 
 // The VI is connected, or will never be.
-void settle_early_claim(const LaneEnd& end) {
+void settle_early_claim(const LaneEndpoint& end) {
   if (end.claimed && !end.connected) --state().early_claims;
 }
 
 // Why the lane is not to be had; kNone: it is.
-Reason judge(LaneEnd& end) {
+Reason judge(LaneEndpoint& end) {
   Nic* const nic = engine::nic();
   union {
     VIP_NET_ADDRESS address;
@@ -154,7 +154,7 @@ State::Silence& silence_of(const FlowEnd& peer) {
 
 // The peer has not asked for a lane in time. If it has opened others meanwhile, it has SOVIA, and this connection
 // alone ended there.
-void remember_silence(const LaneEnd& end) {
+void remember_silence(const LaneEndpoint& end) {
   State::Silence& silence = silence_of(end.peer);
   if (silence.answered_at >= end.asked_at) return;
   silence.until = now_ns() + (kNoPeerNs << silence.times);
@@ -162,7 +162,7 @@ void remember_silence(const LaneEnd& end) {
   state().known_way.until = 0;
 }
 
-bool refuse(LaneEnd& end, Reason why) {
+bool refuse(LaneEndpoint& end, Reason why) {
   if (why == Reason::kNoPeer) remember_silence(end);
   end.socket->lane_refused(why);
   return false;
@@ -195,7 +195,7 @@ Reason open_lane(Task& task) {
   ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,
                                     socket.lane_number(), kPeerMs);
   auto* const end =
-      wire == nullptr ? nullptr : new (std::nothrow) LaneEnd(socket.reference(), socket, *wire, lane);
+      wire == nullptr ? nullptr : new (std::nothrow) LaneEndpoint(socket.reference(), socket, *wire, lane);
   if (wire != nullptr && end == nullptr) wire->destroy();
   engine::go_on();
   if (end == nullptr) return Reason::kResources;
@@ -214,7 +214,7 @@ Reason open_lane(Task& task) {
 }
 
 bool free_end(std::size_t index) {
-  LaneEnd* const end = state().ends[index];
+  LaneEndpoint* const end = state().ends[index];
   // Nobody takes in what comes for it, so nobody queues it any more.
   engine::pause();
   {
@@ -238,7 +238,7 @@ bool free_end(std::size_t index) {
   engine::go_on();
   if (const int keeper = end->keeper.load(); keeper >= 0) {
     own_descriptors::release(keeper);
-    kernel::close(keeper);
+    libc::close(keeper);
   }
   settle_early_claim(*end);
   if (end->claimed) unclaim(*end);
@@ -246,25 +246,25 @@ bool free_end(std::size_t index) {
   return true;
 }
 
-bool claim_has_served(LaneEnd& end, std::uint64_t now) {
-  if (end.stage != LaneEnd::Stage::kOpen) return false;
+bool claim_has_served(LaneEndpoint& end, std::uint64_t now) {
+  if (end.stage != LaneEndpoint::Stage::kOpen) return false;
   if (now >= end.unclaim_at) return true;
   const std::scoped_lock guard(end.lane.lock());
   return end.lane.peer_trusts() || end.lane.broken();
 }
 
-void unclaim(LaneEnd& end) {
+void unclaim(LaneEndpoint& end) {
   if (Nic* const nic = engine::nic(); nic != nullptr) VipxUnclaim(nic->handle(), end.token);
   end.claimed = false;
 }
 
-void tell_doubt(LaneEnd& end) {
+void tell_doubt(LaneEndpoint& end) {
   tell(Reason::kNotVouched);
   end.doubted = false;
   end.listed = true;
 }
 
-void fall_back(LaneEnd& end) {
+void fall_back(LaneEndpoint& end) {
   Socket& socket = *end.socket;
   bool data;
   {
@@ -282,7 +282,7 @@ void fall_back(LaneEnd& end) {
 namespace {
 
 // The peer is asked for the lane, and may ask for it too. False if the lane is to be freed; so below.
-bool on_asking(LaneEnd& end, std::uint64_t now) {
+bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   if (end.cancelled.load()) return false;
   if (!end.connected) {
     const VIP_RETURN result = end.wire.connected();
@@ -312,13 +312,13 @@ bool on_asking(LaneEnd& end, std::uint64_t now) {
   // From here on the socket's answers differ from the kernel's.
   refresh_watchers(*end.socket);
   end.socket->changed();
-  end.stage = LaneEnd::Stage::kGreeting;
+  end.stage = LaneEndpoint::Stage::kGreeting;
   end.give_up_at = now + kGreetingNs;
   end.unclaim_at = now + kClaimNs;
   return true;
 }
 
-bool on_open(LaneEnd& end, std::uint64_t now) {
+bool on_open(LaneEndpoint& end, std::uint64_t now) {
   const bool closed = end.socket->closed();
   if (end.socket->settle(end)) end.socket->changed();
   bool falls, fails;
@@ -364,7 +364,7 @@ bool on_open(LaneEnd& end, std::uint64_t now) {
 }
 
 // The lane is the socket's; the peer has yet to greet, and its agent to vouch for it.
-bool on_greeting(LaneEnd& end, std::uint64_t now) {
+bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
   {
     const std::scoped_lock guard(end.lane.lock());
     if (!end.lane.has_hello() && !end.lane.broken() && now >= end.give_up_at) {
@@ -384,12 +384,12 @@ bool on_greeting(LaneEnd& end, std::uint64_t now) {
     end.doubted = why == Reason::kNotVouched;
     end.unclaim_at = now_ns() + kClaimNs;
     if (!end.doubted) tell(why);
-    end.stage = LaneEnd::Stage::kOpen;
+    end.stage = LaneEndpoint::Stage::kOpen;
     // What the kernel says counts again: it may have said that the connection is at its end.
     end.socket->changed();
     return true;
   }
-  end.stage = LaneEnd::Stage::kOpen;
+  end.stage = LaneEndpoint::Stage::kOpen;
   counters::add(Counter::kLanesOpened);
   silence_of(end.peer) = {0, 0, now_ns()};
   SOVIA_LOG("a lane is open after %llu us",
@@ -400,13 +400,13 @@ bool on_greeting(LaneEnd& end, std::uint64_t now) {
 
 }  // namespace
 
-bool advance(LaneEnd& end, std::uint64_t now) {
+bool advance(LaneEndpoint& end, std::uint64_t now) {
   switch (end.stage.load()) {
-    case LaneEnd::Stage::kAsking:
+    case LaneEndpoint::Stage::kAsking:
       return on_asking(end, now);
-    case LaneEnd::Stage::kGreeting:
+    case LaneEndpoint::Stage::kGreeting:
       return on_greeting(end, now);
-    case LaneEnd::Stage::kOpen:
+    case LaneEndpoint::Stage::kOpen:
       return on_open(end, now);
   }
   return true;

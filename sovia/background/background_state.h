@@ -28,7 +28,7 @@ struct NoPeer {
 // Never destroyed: the thread runs until the process is gone.
 struct State {
   bool running = false;        // with the lock of the requests
-  std::vector<LaneEnd*> ends;  // changed by the thread alone, under that lock
+  std::vector<LaneEndpoint*> ends;  // changed by the thread alone, under that lock
 
   // --- the thread's own
   std::vector<Falling> falling;
@@ -59,14 +59,14 @@ Reason open_nic(const Flow& flow);
 // Asks the peer of the task's connection for a lane.
 Reason open_lane(Task& task);
 // Whatever is next for it. False if it is to be freed.
-bool advance(LaneEnd& end, std::uint64_t now);
+bool advance(LaneEndpoint& end, std::uint64_t now);
 // The lane has broken: takes the socket to the kernel.
-void fall_back(LaneEnd& end);
+void fall_back(LaneEndpoint& end);
 // The agent need not vouch for it any more: the peer trusts it, or has had the time.
-bool claim_has_served(LaneEnd& end, std::uint64_t now);
-void unclaim(LaneEnd& end);
+bool claim_has_served(LaneEndpoint& end, std::uint64_t now);
+void unclaim(LaneEndpoint& end);
 // No peer has been doubted in vain: the connection has not ended meanwhile.
-void tell_doubt(LaneEnd& end);
+void tell_doubt(LaneEndpoint& end);
 // Forgets the end at an index of state().ends and frees it. False if somebody looks at it.
 bool free_end(std::size_t index);
 

@@ -129,7 +129,7 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
       break;
     case PacketType::kLeave:
       peer_leaves_ = true;
-      set_aside();
+      spill_arrivals();
       finish(false);
       changes |= kState | kWritable;
       break;

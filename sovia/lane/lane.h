@@ -11,7 +11,7 @@
 //                                        kEnded
 //
 // From finish() on nothing more is taken; FIN goes when all that was taken before has gone. An end
-// that leaves, or whose peer does, sets aside what comes, so that FIN needs no program that reads.
+// that leaves, or whose peer does, sets spilled what comes, so that FIN needs no program that reads.
 //
 // A peer that does not keep to this, or to its credits, loses the lane.
 //

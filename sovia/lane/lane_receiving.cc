@@ -40,20 +40,20 @@ void LaneReceiving::give_spent_back() {
 
 std::size_t LaneReceiving::read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek) {
   faulted_ = false;
-  std::size_t aside = 0;    // taken of what was set aside
+  std::size_t spilled = 0;    // taken of what was set aside
   std::size_t arrival = 0;  // peek: which one comes next
   std::uint32_t at = arrivals_.empty() ? 0 : arrivals_.front().at;
   const std::size_t taken = over_pieces(pieces, count, skip, [&](std::byte* to, std::size_t bytes) {
     std::size_t left = bytes;
-    if (aside != aside_.size()) {
-      const std::size_t here = std::min(left, aside_.size() - aside);
-      if (!options_.copy(to, aside_.data() + aside, here)) {
+    if (spilled != spill_.size()) {
+      const std::size_t here = std::min(left, spill_.size() - spilled);
+      if (!options_.copy(to, spill_.data() + spilled, here)) {
         faulted_ = true;
         return bytes - left;
       }
       to += here;
       left -= here;
-      aside += here;
+      spilled += here;
     }
     while (left != 0 && arrival < arrivals_.size()) {
       const Arrival from = arrivals_[arrival];
@@ -77,15 +77,15 @@ std::size_t LaneReceiving::read(const iovec* pieces, std::size_t count, std::siz
     return bytes - left;
   });
   if (peek) return taken;
-  aside_.drop(aside);
+  spill_.drop(spilled);
   if (!arrivals_.empty()) arrivals_.front().at = at;
   unread_ -= taken;
   return taken;
 }
 
 std::size_t LaneReceiving::discard(std::size_t bytes) {
-  std::size_t dropped = std::min(bytes, aside_.size());
-  aside_.drop(dropped);
+  std::size_t dropped = std::min(bytes, spill_.size());
+  spill_.drop(dropped);
   while (dropped != bytes && !arrivals_.empty()) {
     Arrival& from = arrivals_.front();
     const std::size_t here = std::min<std::size_t>(bytes - dropped, from.bytes - from.at);
@@ -123,10 +123,10 @@ bool LaneReceiving::end_direct(std::uint32_t& bytes) {
   return true;
 }
 
-void LaneReceiving::set_aside() {
-  while (!arrivals_.empty() && aside_.size() < kMostAside) {
+void LaneReceiving::spill_arrivals() {
+  while (!arrivals_.empty() && spill_.size() < kMostSpilled) {
     const Arrival from = arrivals_.front();
-    if (!aside_.append(wire_.received(from.place) + from.at, from.bytes - from.at)) return;
+    if (!spill_.append(wire_.received(from.place) + from.at, from.bytes - from.at)) return;
     arrivals_.pop_front();
     consumed(from.place);
   }
@@ -167,7 +167,7 @@ unsigned LaneReceiving::take_data(std::uint32_t place, std::uint32_t bytes, bool
   }
   if (!join_last(place, bytes)) arrivals_.push_back({place, 0, bytes});
   unread_ += bytes;
-  if (leaves_ || peer_leaves_) set_aside();
+  if (leaves_ || peer_leaves_) spill_arrivals();
   return kReadable;
 }
 

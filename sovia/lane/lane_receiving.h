@@ -22,9 +22,9 @@ class LaneReceiving : public LaneControl {
   // Bytes are taken and dropped.
   std::size_t discard(std::size_t bytes);
   // Moves what is unread to memory of the lane's own, so that the peer can go on sending. What is
-  // more than kMostAside stays where it is.
-  static constexpr std::size_t kMostAside = 64 * 1024 * 1024;
-  void set_aside();
+  // more than kMostSpilled stays where it is.
+  static constexpr std::size_t kMostSpilled = 64 * 1024 * 1024;
+  void spill_arrivals();
   // The program will not read any more: what comes is dropped.
   void deafen();
   // A reader that waits has the next packet written to its own memory. Nothing may be unread, and
@@ -60,9 +60,9 @@ class LaneReceiving : public LaneControl {
   static constexpr std::uint32_t kMostSpent = 4;
   const std::uint32_t most_spent_;  // so few that the peer has a credit left beside what it is owed
 
-  // What was set aside comes first. arrivals_.size() + spent_count_ + owed_ <= options_.window.
+  // What was set spilled comes first. arrivals_.size() + spent_count_ + owed_ <= options_.window.
   std::uint64_t received_ = 0;
-  Aside aside_;
+  Spill spill_;
   Ring<Arrival> arrivals_;
   std::size_t unread_ = 0;
   std::uint32_t spent_[kMostSpent];  // places that are yet to be given back

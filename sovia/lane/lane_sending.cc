@@ -151,7 +151,7 @@ void LaneSending::finish(bool closes) {
 void LaneSending::ask_to_leave() {
   if (leaves_ || over()) return;
   leaves_ = wants_leave_ = true;
-  set_aside();
+  spill_arrivals();
   post_pending_control();
 }
 

@@ -9,11 +9,11 @@
 
 namespace viaduct::sovia {
 
-class Aside {
+class Spill {
  public:
-  Aside() = default;
-  Aside(const Aside&) = delete;
-  ~Aside() { std::free(memory_); }
+  Spill() = default;
+  Spill(const Spill&) = delete;
+  ~Spill() { std::free(memory_); }
 
   std::size_t size() const { return end_ - begin_; }
   const std::byte* data() const { return memory_ + begin_; }

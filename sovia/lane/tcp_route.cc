@@ -61,14 +61,14 @@ class Question {
 
   // The answer takes the question's place. False if there is none.
   bool ask() {
-    const int fd = kernel::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    const int fd = libc::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0) return false;
     const std::uint16_t asked = message().nlmsg_type;
     ssize_t got = -1;
-    if (kernel::send(fd, room_, message().nlmsg_len, 0) > 0) {
-      got = kernel::recv(fd, room_, sizeof room_, 0);
+    if (libc::send(fd, room_, message().nlmsg_len, 0) > 0) {
+      got = libc::recv(fd, room_, sizeof room_, 0);
     }
-    kernel::close(fd);
+    libc::close(fd);
     // RTM_GETx is answered by RTM_NEWx.
     return got >= static_cast<ssize_t>(sizeof(nlmsghdr)) && NLMSG_OK(&message(), got) &&
            message().nlmsg_type == asked - 2;
@@ -103,7 +103,7 @@ enum : std::uint8_t {
 bool information(int fd, tcp_info& info) {
   socklen_t length = sizeof info;
   info = {};
-  return kernel::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+  return libc::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
          length >= offsetof(tcp_info, tcpi_bytes_retrans) + sizeof info.tcpi_bytes_retrans;
 }
 
@@ -124,9 +124,9 @@ bool end_received(std::uint8_t state) {
 bool flow_of(int fd, Flow& flow) {
   sockaddr_storage local{}, remote{};
   socklen_t length = sizeof remote;
-  if (kernel::getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &length) != 0) return false;
+  if (libc::getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &length) != 0) return false;
   length = sizeof local;
-  if (kernel::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) != 0) return false;
+  if (libc::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) != 0) return false;
   bool ipv6;
   if (end_of(remote, flow.ipv6, flow.remote) && end_of(local, ipv6, flow.local) &&
       ipv6 == flow.ipv6) {
@@ -185,17 +185,17 @@ bool bytes_written(int fd, std::uint64_t& bytes, std::uint64_t& unsent) {
 void push(int fd) {
   int before = 0;
   socklen_t length = sizeof before;
-  kernel::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &before, &length);
+  libc::getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &before, &length);
   const int on = 1;
-  kernel::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (before == 0) kernel::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &before, sizeof before);
+  libc::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (before == 0) libc::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &before, sizeof before);
 }
 
 bool bytes_read(int fd, std::uint64_t& bytes) {
   for (;;) {
     tcp_info before, after;
     int unread;
-    if (!information(fd, before) || kernel::ioctl(fd, SIOCINQ, &unread) != 0 ||
+    if (!information(fd, before) || libc::ioctl(fd, SIOCINQ, &unread) != 0 ||
         !information(fd, after)) {
       return false;
     }

@@ -29,40 +29,40 @@ namespace {
 constexpr unsigned kLooksPerClock = 16;       // while spinning
 // What wakes a thread that sleeps on descriptors of the kernel's. There are few, and threads share them when
 // there are none left: who is woken for another one's sake sleeps again. With g_sleepers_lock.
-struct Bell {
+struct WakeEvent {
   int fd = -1;
   unsigned users = 0;
   unsigned rung = 0;  // of those, who have yet to hear it
 };
-constexpr std::size_t kBells = 8;
-constinit Bell g_bells[kBells];
+constexpr std::size_t kWakeEvents = 8;
+constinit WakeEvent g_wake_events[kWakeEvents];
 
 // Makes signals end the sleep of the thread that hears the lanes. One thread does at a time.
-constinit std::atomic<int> g_signal_bell{-1};
+constinit std::atomic<int> g_signal_wake_event{-1};
 
-void forget(int bell) {
-  if (bell < 0) return;
-  own_descriptors::release(bell);
-  kernel::close(bell);
+void forget(int wake_event) {
+  if (wake_event < 0) return;
+  own_descriptors::release(wake_event);
+  libc::close(wake_event);
 }
 
-int make_bell() { return own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
+int make_wake_event() { return own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
 
-void ring(int bell) {
+void ring(int wake_event) {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = kernel::write(bell, &one, sizeof one);
+  [[maybe_unused]] const ssize_t put = libc::write(wake_event, &one, sizeof one);
 }
 
-void empty(int bell) {
+void empty(int wake_event) {
   std::uint64_t count;
-  [[maybe_unused]] const ssize_t got = kernel::read(bell, &count, sizeof count);
+  [[maybe_unused]] const ssize_t got = libc::read(wake_event, &count, sizeof count);
 }
 
-// A thread that sleeps, or is about to. Without a bell it sleeps on the word.
+// A thread that sleeps, or is about to. Without a wake event it sleeps on the word.
 struct Sleeper {
   Interest& interest;
   std::atomic<std::uint32_t> word{0};  // 1: woken
-  Bell* bell = nullptr;
+  WakeEvent* wake_event = nullptr;
   Sleeper* next = nullptr;
   Sleeper** link = nullptr;
 };
@@ -77,33 +77,33 @@ long futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
 // With g_sleepers_lock.
 void wake(Sleeper& sleeper) {
   if (sleeper.word.exchange(1) != 0) return;
-  if (sleeper.bell == nullptr) {
+  if (sleeper.wake_event == nullptr) {
     futex(sleeper.word, FUTEX_WAKE_PRIVATE, 1, nullptr);
-  } else if (sleeper.bell->rung++ == 0) {
-    ring(sleeper.bell->fd);
+  } else if (sleeper.wake_event->rung++ == 0) {
+    ring(sleeper.wake_event->fd);
   }
 }
 
 // The sleeper is awake. With g_sleepers_lock.
 void hear(Sleeper& sleeper) {
-  if (sleeper.word.exchange(0) == 0 || sleeper.bell == nullptr) return;
-  if (--sleeper.bell->rung == 0) empty(sleeper.bell->fd);
+  if (sleeper.word.exchange(0) == 0 || sleeper.wake_event == nullptr) return;
+  if (--sleeper.wake_event->rung == 0) empty(sleeper.wake_event->fd);
 }
 
-// Who hears the lanes: one thread sleeps on the completion queue, the others on their bells.
+// Who hears the lanes: one thread sleeps on the completion queue, the others on their wake events.
 enum class Listener : std::uint8_t { kNobody, kBackground, kProgram };
 
 std::mutex g_sleepers_lock;
 Sleeper* g_sleepers = nullptr;
 std::atomic<std::uint32_t> g_sleeping{0};
 std::atomic<Listener> g_listener{Listener::kNobody};
-std::atomic<int> g_background_bell{-1};
+std::atomic<int> g_background_wake_event{-1};
 
 class Asleep {
  public:
-  Asleep(Sleeper& sleeper, bool needs_bell) : sleeper_(sleeper) {
+  Asleep(Sleeper& sleeper, bool needs_wake_event) : sleeper_(sleeper) {
     const std::scoped_lock guard(g_sleepers_lock);
-    if (needs_bell) give_bell();
+    if (needs_wake_event) give_wake_event();
     t_sleeper = &sleeper;
     sleeper.next = g_sleepers;
     sleeper.link = &g_sleepers;
@@ -115,7 +115,7 @@ class Asleep {
     const std::scoped_lock guard(g_sleepers_lock);
     hear(sleeper_);
     t_sleeper = nullptr;
-    if (sleeper_.bell != nullptr) --sleeper_.bell->users;
+    if (sleeper_.wake_event != nullptr) --sleeper_.wake_event->users;
     *sleeper_.link = sleeper_.next;
     if (sleeper_.next != nullptr) sleeper_.next->link = sleeper_.link;
     g_sleeping.fetch_sub(1);
@@ -130,17 +130,17 @@ class Asleep {
     hear(sleeper_);
   }
   // The least used one. Without any the thread has to look now and then.
-  void give_bell() {
-    Bell* best = nullptr;
-    for (Bell& bell : g_bells) {
-      if (bell.fd < 0 && best != nullptr && best->users == 0) break;
-      if (bell.fd < 0) bell.fd = make_bell();
-      if (bell.fd < 0) break;
-      if (best == nullptr || bell.users < best->users) best = &bell;
+  void give_wake_event() {
+    WakeEvent* best = nullptr;
+    for (WakeEvent& wake_event : g_wake_events) {
+      if (wake_event.fd < 0 && best != nullptr && best->users == 0) break;
+      if (wake_event.fd < 0) wake_event.fd = make_wake_event();
+      if (wake_event.fd < 0) break;
+      if (best == nullptr || wake_event.users < best->users) best = &wake_event;
       if (best->users == 0) break;
     }
     if (best != nullptr) ++best->users;
-    sleeper_.bell = best;
+    sleeper_.wake_event = best;
   }
   // Becomes the one that hears the lanes, if none of the program's threads is.
   bool listen() {
@@ -149,8 +149,8 @@ class Asleep {
     if (g_listener.compare_exchange_strong(other, Listener::kProgram)) return begin_listening();
     if (other != Listener::kBackground) return false;
     if (!g_listener.compare_exchange_strong(other, Listener::kProgram)) return false;
-    const int bell = g_background_bell.load();
-    if (bell >= 0) ring(bell);
+    const int wake_event = g_background_wake_event.load();
+    if (wake_event >= 0) ring(wake_event);
     return begin_listening();
   }
 
@@ -158,10 +158,10 @@ class Asleep {
   // It sleeps on descriptors, whatever it has slept on before.
   bool begin_listening() {
     const std::scoped_lock guard(g_sleepers_lock);
-    if (sleeper_.bell == nullptr) {
-      give_bell();
-      if (sleeper_.bell != nullptr && sleeper_.word.load() != 0 && sleeper_.bell->rung++ == 0) {
-        ring(sleeper_.bell->fd);
+    if (sleeper_.wake_event == nullptr) {
+      give_wake_event();
+      if (sleeper_.wake_event != nullptr && sleeper_.word.load() != 0 && sleeper_.wake_event->rung++ == 0) {
+        ring(sleeper_.wake_event->fd);
       }
     }
     return listens_ = true;
@@ -204,17 +204,17 @@ int sleep_on_word(std::atomic<std::uint32_t>& word, const timespec* left) {
 
 int sleep_in_kernel(pollfd* fds, nfds_t count, std::uint64_t deadline, const sigset_t* mask) {
   const timespec left = deadline == kNever ? timespec{} : until(deadline);
-  return kernel::ppoll(fds, count, deadline == kNever ? nullptr : &left, mask);
+  return libc::ppoll(fds, count, deadline == kNever ? nullptr : &left, mask);
 }
 
 constexpr timespec kVeryLong{1'000'000'000, 0};
 constexpr long kMoment = 10'000'000;
 
 // Of the one thread that listens.
-int signal_bell() {
-  int bell = g_signal_bell.load();
-  if (bell < 0) g_signal_bell.store(bell = make_bell());
-  return bell;
+int signal_wake_event() {
+  int wake_event = g_signal_wake_event.load();
+  if (wake_event < 0) g_signal_wake_event.store(wake_event = make_wake_event());
+  return wake_event;
 }
 
 // Whether it was worth while.
@@ -233,7 +233,7 @@ bool spin(Interest& interest, std::uint64_t deadline, Signals signals) {
 Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
             const sigset_t* mask, Signals signals) {
   counters::add(Counter::kSleeps);
-  // The caller's descriptors, this thread's bell, and that for signals.
+  // The caller's descriptors, this thread's wake event, and that for signals.
   constexpr nfds_t kFew = 64, kOwn = 2;
   pollfd few[kFew];
   std::unique_ptr<pollfd[]> many;
@@ -247,9 +247,9 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
   for (;;) {
     Nic* const nic = engine::nic();
     const bool listens = nic != nullptr && options().handling == Handling::kSingle && asleep.listen();
-    const int bell = sleeper.bell != nullptr ? sleeper.bell->fd : -1;
-    all[count] = {bell, POLLIN, 0};
-    all[count + 1] = {listens && interrupted_by_signals ? signal_bell() : -1, POLLIN, 0};
+    const int wake_event = sleeper.wake_event != nullptr ? sleeper.wake_event->fd : -1;
+    all[count] = {wake_event, POLLIN, 0};
+    all[count + 1] = {listens && interrupted_by_signals ? signal_wake_event() : -1, POLLIN, 0};
     timespec left = deadline == kNever ? kVeryLong : until(deadline);
     const signals::Alarm alarm(interrupted_by_signals ? &left : nullptr, all[count + 1].fd);
     if (nic != nullptr) progress();
@@ -258,9 +258,9 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
     int ready;
     if (listens) {
       ready = VipxPoll(nic->cq(), all, count + kOwn, &left, mask);
-    } else if (bell >= 0 || count != 0 || mask != nullptr) {
-      // No descriptor is left for a bell: look now and then.
-      if (bell < 0 && (left.tv_sec > 0 || left.tv_nsec > kMoment)) left = {0, kMoment};
+    } else if (wake_event >= 0 || count != 0 || mask != nullptr) {
+      // No descriptor is left for a wake event: look now and then.
+      if (wake_event < 0 && (left.tv_sec > 0 || left.tv_nsec > kMoment)) left = {0, kMoment};
       if (interrupted_by_signals && signals::held_back()) return Woken::kSignal;
       ready = sleep_until_signalled(all, count + 1, &left, mask);
     } else {
@@ -271,10 +271,10 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
     if (all[count + 1].fd >= 0 && all[count + 1].revents != 0) empty(all[count + 1].fd);
     if (sleeper.word.load() != 0) {
       asleep.has_woken();
-    } else if (ready > 0 && bell >= 0 && all[count].revents != 0) {
-      sched_yield();  // for another one who has the same bell
+    } else if (ready > 0 && wake_event >= 0 && all[count].revents != 0) {
+      sched_yield();  // for another one who has the same wake event
     }
-    if (ready > 0 && (listens || bell >= 0 || count != 0)) {
+    if (ready > 0 && (listens || wake_event >= 0 || count != 0)) {
       bool any = false;
       for (nfds_t i = 0; i < count; ++i) {
         fds[i].revents = all[i].revents;
@@ -328,7 +328,7 @@ bool program_listens() { return g_listener.load() == Listener::kProgram; }
 bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
   Nic* const nic = engine::nic();
   Listener nobody = Listener::kNobody;
-  g_background_bell.store(fds[0].fd);
+  g_background_wake_event.store(fds[0].fd);
   if (nic == nullptr || options().handling != Handling::kSingle ||
       !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
     sleep_in_kernel(fds, count, deadline, nullptr);
@@ -357,13 +357,13 @@ void after_fork_in_child() {
   g_sleepers = nullptr;
   g_sleeping.store(0);
   g_listener.store(Listener::kNobody);
-  g_background_bell.store(-1);
+  g_background_wake_event.store(-1);
   // The parent's threads sleep on the same ones.
-  for (Bell& bell : g_bells) {
-    forget(bell.fd);
-    bell = {};
+  for (WakeEvent& wake_event : g_wake_events) {
+    forget(wake_event.fd);
+    wake_event = {};
   }
-  forget(g_signal_bell.exchange(-1));
+  forget(g_signal_wake_event.exchange(-1));
   g_sleepers_lock.unlock();
 }
 

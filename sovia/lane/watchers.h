@@ -10,7 +10,7 @@ namespace viaduct::sovia {
 // More bits than needed do no harm but to make events that edge-triggered programs take for news.
 //     POLLIN      something to read came: data, the end
 //     POLLOUT     there is room again where there was none
-//     kAnyChange  a route went up or down, or concerned() has another value now
+//     kAnyChange  a route went up or down, or may_use_lane() has another value now
 inline constexpr short kAnyChange = -1;
 
 class Watcher {

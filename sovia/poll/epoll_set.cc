@@ -71,11 +71,11 @@ EpollSet::~EpollSet() {
 int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
   const bool changes = op == EPOLL_CTL_ADD || op == EPOLL_CTL_MOD;
   if ((changes && event == nullptr) || (!changes && op != EPOLL_CTL_DEL)) {
-    return kernel::epoll_ctl(epfd, op, fd, event);
+    return libc::epoll_ctl(epfd, op, fd, event);
   }
   SocketRef socket = table::find(fd);
   EpollSetRef inner = socket ? nullptr : epoll_sets::find(fd);
-  if (inner.get() == this) return kernel::epoll_ctl(epfd, op, fd, event);
+  if (inner.get() == this) return libc::epoll_ctl(epfd, op, fd, event);
 
   const std::lock_guard guard(mutex_);
   Registration* r = registrations_.find(fd);
@@ -94,7 +94,7 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
 }
 
 int EpollSet::remove(int epfd, int fd, epoll_event* event, Registration* r) {
-  const int result = kernel::epoll_ctl(epfd, EPOLL_CTL_DEL, fd, event);
+  const int result = libc::epoll_ctl(epfd, EPOLL_CTL_DEL, fd, event);
   if (r != nullptr && (result == 0 || errno == ENOENT || errno == EBADF)) {
     const KeepErrno keep;
     erase(*r);
@@ -105,11 +105,11 @@ int EpollSet::remove(int epfd, int fd, epoll_event* event, Registration* r) {
 int EpollSet::add(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
                   EpollSetRef inner) {
   if (r != nullptr) {
-    if (kernel::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) < 0) return -1;  // EEXIST, as it should be
+    if (libc::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) < 0) return -1;  // EEXIST, as it should be
     erase(*r);
   }
   if (!socket && !inner && !RegistrationTable::looks_like_token(event.data.u64)) {
-    return kernel::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event);
+    return libc::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event);
   }
   return enter(EPOLL_CTL_ADD, insert(fd, std::move(socket), std::move(inner), event));
 }
@@ -117,7 +117,7 @@ int EpollSet::add(int epfd, int fd, epoll_event& event, Registration* r, SocketR
 int EpollSet::modify(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
                      EpollSetRef inner) {
   if (!socket && !inner && r == nullptr && !RegistrationTable::looks_like_token(event.data.u64)) {
-    return kernel::epoll_ctl(epfd, EPOLL_CTL_MOD, fd, &event);
+    return libc::epoll_ctl(epfd, EPOLL_CTL_MOD, fd, &event);
   }
   // The kernel takes no change to an exclusive registration, nor one to make it such.
   if ((r != nullptr && r->has(EPOLLEXCLUSIVE)) || (event.events & EPOLLEXCLUSIVE)) {
@@ -212,10 +212,10 @@ int EpollSet::apply(Registration& r, int op, const KernelPlan& planned) {
   event.data.u64 = planned.tokened ? RegistrationTable::token(r) : r.program.data.u64;
   const int epfd = epfd_;
   if (op == EPOLL_CTL_MOD && ((r.kernel.events | planned.events) & EPOLLEXCLUSIVE)) {
-    if (kernel::epoll_ctl(epfd, EPOLL_CTL_DEL, r.fd, nullptr) < 0) return -1;
+    if (libc::epoll_ctl(epfd, EPOLL_CTL_DEL, r.fd, nullptr) < 0) return -1;
     op = EPOLL_CTL_ADD;
   }
-  const int result = kernel::epoll_ctl(epfd, op, r.fd, &event);
+  const int result = libc::epoll_ctl(epfd, op, r.fd, &event);
   if (result == 0) r.kernel = planned;
   return result;
 }
@@ -242,7 +242,7 @@ void EpollSet::closing(int fd, bool others) {
       const KernelPlan last{r->disabled ? kSilent | EPOLLONESHOT : r->program.events, false};
       if (last != r->kernel) apply(*r, EPOLL_CTL_MOD, last);
     } else if (r->kernel.tokened) {
-      kernel::epoll_ctl(epfd_, EPOLL_CTL_DEL, fd, nullptr);
+      libc::epoll_ctl(epfd_, EPOLL_CTL_DEL, fd, nullptr);
     }
   }
   erase(*r);
@@ -386,7 +386,7 @@ bool EpollSet::has_raw_sleepers() const {
   return face != nullptr && face->sleepers > 0;
 }
 
-// ------------------------------------------------------------------ the bell
+// ------------------------------------------------------------------ the wake event
 // For those who sleep where only the kernel can wake them.
 void EpollSet::wake_sleepers() {
   if (sleepers_ > 0 || has_raw_sleepers()) ring();
@@ -397,30 +397,30 @@ void EpollSet::wake_sleepers() {
 // One descriptor serves all sets, as it can always be read: a set that is told so anew wakes its sleepers.
 void EpollSet::ring() {
   const int error = errno;
-  const std::lock_guard guard(bell_mutex_);
-  static constinit std::atomic<int> bell{-1};
-  int fd = bell.load();
+  const std::lock_guard guard(wake_event_mutex_);
+  static constinit std::atomic<int> wake_event{-1};
+  int fd = wake_event.load();
   if (fd < 0) {
     const int made = own_descriptors::adopt(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (bell.compare_exchange_strong(fd, made)) {
+    if (wake_event.compare_exchange_strong(fd, made)) {
       fd = made;
     } else if (made >= 0) {
       own_descriptors::release(made);
-      kernel::close(made);
+      libc::close(made);
     }
   }
   epoll_event event{};
   event.events = EPOLLIN | EPOLLONESHOT;
-  event.data.u64 = RegistrationTable::bell_token();
-  if (fd >= 0 && kernel::epoll_ctl(epfd_, EPOLL_CTL_MOD, fd, &event) != 0 && errno == ENOENT) {
-    kernel::epoll_ctl(epfd_, EPOLL_CTL_ADD, fd, &event);
+  event.data.u64 = RegistrationTable::wake_event_token();
+  if (fd >= 0 && libc::epoll_ctl(epfd_, EPOLL_CTL_MOD, fd, &event) != 0 && errno == ENOENT) {
+    libc::epoll_ctl(epfd_, EPOLL_CTL_ADD, fd, &event);
   }
   errno = error;
 }
 
 // ------------------------------------------------------------------ fork
 bool EpollSet::try_lock_for_fork() {
-  return std::try_lock(mutex_, outer_mutex_, ready_.mutex(), bell_mutex_) < 0;
+  return std::try_lock(mutex_, outer_mutex_, ready_.mutex(), wake_event_mutex_) < 0;
 }
 
 void EpollSet::unlock_after_fork(bool in_child) {
@@ -432,7 +432,7 @@ void EpollSet::unlock_after_fork(bool in_child) {
       return false;
     });
   }
-  bell_mutex_.unlock();
+  wake_event_mutex_.unlock();
   ready_.mutex().unlock();
   outer_mutex_.unlock();
   mutex_.unlock();
@@ -457,7 +457,7 @@ bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count)
   if (face == nullptr || !face->kernel_says_all.load(std::memory_order_relaxed)) return false;
   ++face->sleepers;
   const bool says_all = face->kernel_says_all;
-  if (says_all) count = kernel::epoll_wait(epfd, events, most, timeout);
+  if (says_all) count = libc::epoll_wait(epfd, events, most, timeout);
   --face->sleepers;
   return says_all;
 }

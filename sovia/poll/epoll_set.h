@@ -132,7 +132,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   std::mutex outer_mutex_;
   Registration* outer_ = nullptr;  // this set's registrations in other sets
 
-  std::mutex bell_mutex_;  // of who wakes threads that sleep in the kernel
+  std::mutex wake_event_mutex_;  // of who wakes threads that sleep in the kernel
 };
 
 // Has the kernel's registrations of the socket made what they should be now, without waiting for the

@@ -45,8 +45,8 @@ class Watch final : public Interest {
 int kernel_wait(int epfd, epoll_event* events, int most, std::uint64_t deadline,
                 const sigset_t* mask) {
   using Wait = int (*)(int, epoll_event*, int, const timespec*, const sigset_t*);
-  static const auto wait = reinterpret_cast<Wait>(kernel::find("epoll_pwait2"));
-  if (deadline == kNever) return kernel::epoll_pwait(epfd, events, most, -1, mask);
+  static const auto wait = reinterpret_cast<Wait>(libc::find("epoll_pwait2"));
+  if (deadline == kNever) return libc::epoll_pwait(epfd, events, most, -1, mask);
   const std::uint64_t now = now_ns();
   const std::uint64_t left = deadline > now ? deadline - now : 0;
   if (wait != nullptr) {
@@ -56,7 +56,7 @@ int kernel_wait(int epfd, epoll_event* events, int most, std::uint64_t deadline,
     if (result >= 0 || errno != ENOSYS) return result;
   }
   const std::uint64_t ms = (left + 999'999) / 1'000'000;
-  return kernel::epoll_pwait(epfd, events, most,
+  return libc::epoll_pwait(epfd, events, most,
                              static_cast<int>(std::min<std::uint64_t>(ms, INT_MAX)), mask);
 }
 
@@ -147,7 +147,7 @@ int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_a
 // Fills events[begin..most) with what the kernel has. The count with those before, or -1.
 int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
   for (;;) {
-    const int said = kernel::epoll_wait(epfd, events + begin, most - begin, 0);
+    const int said = libc::epoll_wait(epfd, events + begin, most - begin, 0);
     if (said < 0) return -1;
     const int count = translate(events, begin, begin + said);
     kernel_share_.was_asked(said > 0);
@@ -166,7 +166,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
       case RegistrationTable::Sender::kProgram:
         events[count++] = event;
         continue;
-      case RegistrationTable::Sender::kBell:
+      case RegistrationTable::Sender::kWakeEvent:
         if (!quiet() && has_raw_sleepers()) ring();  // it may have been for another thread
         continue;
       case RegistrationTable::Sender::kToken:

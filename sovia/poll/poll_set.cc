@@ -85,8 +85,8 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
     if (last || lanes > 0 || spin_ || size_ > kFewToSleepOn) {
       // A signal that `mask` lets in does not keep what is ready from the program.
       const int said = last && lanes == 0 && mask != nullptr
-                           ? kernel::ppoll(fds_.data(), size_, &kNoTime, mask)
-                           : kernel::poll(fds_.data(), size_, 0);
+                           ? libc::ppoll(fds_.data(), size_, &kNoTime, mask)
+                           : libc::poll(fds_.data(), size_, 0);
       if (said < 0) {
         if (errno == EINTR) signals::run_held_back(mask);
         if (errno != EINTR || lanes == 0) return -1;

@@ -41,17 +41,17 @@ int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, cons
 }  // namespace
 
 int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
-  kernel::prepare();
-  if (!concerns_us(fds, count)) return kernel::poll(fds, count, timeout);
+  libc::prepare();
+  if (!concerns_us(fds, count)) return libc::poll(fds, count, timeout);
   const bool look_only = timeout == 0;
   return wait(fds, count, look_only, look_only ? 0 : deadline_in_ms(timeout), nullptr);
 }
 
 int sovia_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
-  kernel::prepare();
+  libc::prepare();
   Limit limit;
   if (!concerns_us(fds, count) || !limit.take(timeout) || !is_mask(mask)) {
-    return kernel::ppoll(fds, count, timeout, mask);
+    return libc::ppoll(fds, count, timeout, mask);
   }
   return wait(fds, count, limit.look_only, limit.deadline, mask);
 }

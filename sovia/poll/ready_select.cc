@@ -28,8 +28,8 @@ int limited(int count) {
   const int status = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
   if (status < 0) return FD_SETSIZE;
   char text[4096];
-  const ssize_t length = kernel::read(status, text, sizeof text - 1);
-  kernel::close(status);
+  const ssize_t length = libc::read(status, text, sizeof text - 1);
+  libc::close(status);
   text[std::max<ssize_t>(length, 0)] = '\0';
   const char* line = std::strstr(text, "\nFDSize:");
   return line == nullptr ? FD_SETSIZE : std::min(count, std::atoi(line + sizeof "\nFDSize:" - 1));
@@ -124,7 +124,7 @@ class Sets {
       sets[i] = bits_[i] != nullptr ? reinterpret_cast<fd_set*>(copy) : nullptr;
     }
     timeval no_time{};
-    return kernel::select(count_, sets[0], sets[1], sets[2], &no_time) < 0 && errno == EBADF;
+    return libc::select(count_, sets[0], sets[1], sets[2], &no_time) < 0 && errno == EBADF;
   }
 
  private:
@@ -178,7 +178,7 @@ int wait(int count, Sets& sets, bool look_only, std::uint64_t deadline, const si
 }  // namespace
 
 int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval* timeout) {
-  kernel::prepare();
+  libc::prepare();
   const int all = count;
   count = limited(count);
   Sets sets(count, read, write, except);
@@ -186,7 +186,7 @@ int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval
   const bool valid = timeout == nullptr || (copy_guarded(&given, timeout, sizeof given) &&
                                             given.tv_sec >= 0 && given.tv_usec >= 0);
   if (!valid || !sets.any_of_ours()) {
-    return kernel::select(all, read, write, except, timeout);
+    return libc::select(all, read, write, except, timeout);
   }
   if (timeout == nullptr) return wait(count, sets, false, kNever, nullptr);
   const bool look_only = given.tv_sec == 0 && given.tv_usec == 0;
@@ -206,13 +206,13 @@ int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval
 
 int sovia_pselect(int count, fd_set* read, fd_set* write, fd_set* except, const timespec* timeout,
                   const sigset_t* mask) {
-  kernel::prepare();
+  libc::prepare();
   const int all = count;
   count = limited(count);
   Sets sets(count, read, write, except);
   Limit limit;
   if (!limit.take(timeout) || !is_mask(mask) || !sets.any_of_ours()) {
-    return kernel::pselect(all, read, write, except, timeout, mask);
+    return libc::pselect(all, read, write, except, timeout, mask);
   }
   return wait(count, sets, limit.look_only, limit.deadline, mask);
 }

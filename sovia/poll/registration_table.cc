@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kSlotBits = 24;
 constexpr unsigned kMagicShift = 48;
 constexpr std::uint64_t kSlotMask = (1u << kSlotBits) - 1;
-constexpr std::uint64_t kBellSlot = kSlotMask;
+constexpr std::uint64_t kWakeEventSlot = kSlotMask;
 
 std::uint64_t magic() {
   static const std::uint64_t value = [] {
@@ -35,7 +35,7 @@ std::uint64_t RegistrationTable::token(const Registration& r) {
   return magic() | std::uint64_t{r.generation} << kSlotBits | r.slot;
 }
 
-std::uint64_t RegistrationTable::bell_token() { return magic() | kBellSlot; }
+std::uint64_t RegistrationTable::wake_event_token() { return magic() | kWakeEventSlot; }
 
 Registration* RegistrationTable::find(int fd) const {
   const auto found = by_fd_.find(fd);
@@ -74,7 +74,7 @@ RegistrationTable::Sender RegistrationTable::sender_of(std::uint64_t data, Regis
   r = nullptr;
   if (!looks_like_token(data)) return Sender::kProgram;
   const std::uint64_t slot = data & kSlotMask;
-  if (slot == kBellSlot) return Sender::kBell;
+  if (slot == kWakeEventSlot) return Sender::kWakeEvent;
   if (slot < slots_.size() && slots_[slot].registration != nullptr &&
       token(*slots_[slot].registration) == data) {
     r = slots_[slot].registration;

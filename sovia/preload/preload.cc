@@ -73,7 +73,7 @@ int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments
     SOVIA_SYMBOL(__vdprintf_chk);
 int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments) {
   const Socket* const known = table::peek(fd);
-  if (known != nullptr && known->concerned()) return sovia_vdprintf(fd, format, arguments);
+  if (known != nullptr && known->may_use_lane()) return sovia_vdprintf(fd, format, arguments);
   using Checked = int (*)(int, int, const char*, va_list);
   static const auto checked = late<Checked>("__vdprintf_chk");
   return checked(fd, flag, format, arguments);
@@ -163,7 +163,7 @@ long preload_syscall(long number, ...) {
   static constinit std::atomic<Syscall> found{nullptr};
   Syscall real = found.load(std::memory_order_relaxed);
   if (real == nullptr) {
-    real = reinterpret_cast<Syscall>(kernel::find("syscall"));
+    real = reinterpret_cast<Syscall>(libc::find("syscall"));
     found.store(real, std::memory_order_relaxed);
   }
   if (number == SYS_seccomp && seccomp::installs(given[0], given[2])) seccomp::prepare();

@@ -45,12 +45,12 @@ namespace viaduct::sovia {
   X(kRegistrations, "registrations", "regions of the program's memory registered")              \
   X(kRegistrationHits, "registration_hits", "registrations found in the cache")                 \
   X(kRegistrationsDropped, "registrations_dropped", "registrations given up")                   \
-  X(kDirectReceives, "direct_receives", "receives whose data came straight into their buffer")  \
+  X(kRedirectedReceives, "direct_receives", "receives whose data came straight into their buffer")  \
   X(kSpinHits, "spin_hits", "waits that ended while spinning")                                  \
   X(kSleeps, "sleeps", "waits that went to sleep")                                              \
   X(kWakeUps, "wake_ups", "sleeping threads woken by others of the process")                    \
   X(kBackgroundTurns, "background_turns", "turns of the close thread")                          \
-  X(kResidueBytes, "residue_bytes", "bytes that came over a lane and were kept over a fork")
+  X(kInheritedBytes, "residue_bytes", "bytes that came over a lane and were kept over a fork")
 
 enum class Counter : std::uint16_t {
 #define SOVIA_COUNTER(name, shown, text) name,

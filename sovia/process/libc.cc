@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-namespace viaduct::sovia::kernel {
+namespace viaduct::sovia::libc {
 
 #define SOVIA_DEFINE(name) decltype(&::name) name = nullptr;
 SOVIA_KERNEL_CALLS(SOVIA_DEFINE)
@@ -32,4 +32,4 @@ void prepare() {
   g_prepared.store(true, std::memory_order_release);
 }
 
-}  // namespace viaduct::sovia::kernel
+}  // namespace viaduct::sovia::libc

@@ -1,7 +1,7 @@
 // The kernel's calls as the C library offers them, whoever else has put functions of the same names
 // in front of them (the preload library has). Everything in sovia/ calls the kernel through these.
 //
-//     kernel::send(fd, data, bytes, 0)
+//     libc::send(fd, data, bytes, 0)
 #ifndef VIADUCT_SOVIA_PROCESS_LIBC_H
 #define VIADUCT_SOVIA_PROCESS_LIBC_H
 
@@ -21,7 +21,7 @@
 
 #include <cerrno>
 
-// Those that every C library of today has. Newer ones are found with kernel::find.
+// Those that every C library of today has. Newer ones are found with libc::find.
 #define SOVIA_KERNEL_CALLS(X)                                                                     \
   X(socket) X(connect) X(bind) X(listen) X(accept) X(accept4) X(shutdown) X(close)                \
   X(getsockname) X(getpeername) X(getsockopt) X(setsockopt)                                       \
@@ -31,7 +31,7 @@
   X(epoll_wait) X(epoll_pwait) X(fork) X(execve) X(execvp) X(fexecve) X(posix_spawn)              \
   X(posix_spawnp) X(system) X(popen) X(fdopen) X(fileno) X(fileno_unlocked) X(sigaction) X(_exit)
 
-namespace viaduct::sovia::kernel {
+namespace viaduct::sovia::libc {
 
 #define SOVIA_DECLARE(name) extern decltype(&::name) name;
 SOVIA_KERNEL_CALLS(SOVIA_DECLARE)
@@ -44,7 +44,7 @@ void prepare();
 // Another function of the C library, or nullptr.
 void* find(const char* name);
 
-}  // namespace viaduct::sovia::kernel
+}  // namespace viaduct::sovia::libc
 
 namespace viaduct::sovia {
 
@@ -52,8 +52,8 @@ namespace viaduct::sovia {
 //     const auto call = late<decltype(&::epoll_pwait2)>("epoll_pwait2");
 template <class F>
 F late(const char* name) {
-  kernel::prepare();
-  return reinterpret_cast<F>(kernel::find(name));
+  libc::prepare();
+  return reinterpret_cast<F>(libc::find(name));
 }
 
 // Looked up once: SOVIA_LATE(preadv2)(...) is the C library's preadv2.

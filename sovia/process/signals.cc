@@ -24,7 +24,7 @@ SOVIA_THREAD_LOCAL volatile bool t_held_back = false;
 namespace {
 
 SOVIA_THREAD_LOCAL sigset_t t_blocked{};  // by us, of what is held back
-SOVIA_THREAD_LOCAL volatile int t_bell = -1;
+SOVIA_THREAD_LOCAL volatile int t_wake_event = -1;
 SOVIA_THREAD_LOCAL timespec* volatile t_left = nullptr;
 SOVIA_THREAD_LOCAL volatile bool t_ran = false;         // a handler, since this was cleared
 SOVIA_THREAD_LOCAL volatile bool t_interrupts = false;  // ... without SA_RESTART
@@ -56,7 +56,7 @@ void run(int signal, siginfo_t* info, void* context) {
     wanted.handler.store(nullptr);
     struct sigaction once {};
     once.sa_handler = SIG_DFL;
-    kernel::sigaction(signal, &once, nullptr);
+    libc::sigaction(signal, &once, nullptr);
   }
   t_ran = true;
   if ((flags & SA_RESTART) == 0) t_interrupts = true;
@@ -80,9 +80,9 @@ bool hold_back(int signal, siginfo_t* info, ucontext_t* context) {
     left->tv_sec = 0;
     left->tv_nsec = 0;
   }
-  if (t_bell >= 0) {
+  if (t_wake_event >= 0) {
     const std::uint64_t ring = 1;
-    [[maybe_unused]] const ssize_t put = kernel::write(t_bell, &ring, sizeof ring);
+    [[maybe_unused]] const ssize_t put = libc::write(t_wake_event, &ring, sizeof ring);
   }
   return true;
 }
@@ -121,7 +121,7 @@ bool has_handler(const struct sigaction& action) {
 bool all_restart() {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action;
-    if (kernel::sigaction(signal, nullptr, &action) != 0) continue;
+    if (libc::sigaction(signal, nullptr, &action) != 0) continue;
     if (has_handler(action) && (action.sa_flags & SA_RESTART) == 0) return false;
   }
   return true;
@@ -163,7 +163,7 @@ int set(int signal, const struct sigaction* action, struct sigaction* before) {
     given.sa_sigaction = handle;
   }
   struct sigaction old;
-  const int result = kernel::sigaction(signal, action != nullptr ? &given : nullptr, &old);
+  const int result = libc::sigaction(signal, action != nullptr ? &given : nullptr, &old);
   if (result != 0 && ours) {
     wanted.flags.store(old_flags);
     wanted.handler.store(old_handler);
@@ -188,7 +188,7 @@ bool run_held_back(const sigset_t* asked) {
   pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
   if (asked != nullptr) {
     constexpr timespec kNoTime{};
-    kernel::ppoll(nullptr, 0, &kNoTime, asked);
+    libc::ppoll(nullptr, 0, &kNoTime, asked);
   }
   t_inside = depth;
   const bool goes_on = t_ran ? !t_interrupts : all_restart();
@@ -206,12 +206,12 @@ Outside::Outside() : depth_(t_inside) {
 Outside::~Outside() { t_inside = depth_; }
 
 Alarm::Alarm(timespec* left, int eventfd) {
-  t_bell = eventfd;
+  t_wake_event = eventfd;
   t_left = left;
 }
 Alarm::~Alarm() {
   t_left = nullptr;
-  t_bell = -1;
+  t_wake_event = -1;
 }
 
 void after_fork_in_child() {
@@ -222,9 +222,9 @@ void after_fork_in_child() {
 }  // namespace viaduct::sovia::signals
 
 int sovia_sigaction(int signal, const struct sigaction* action, struct sigaction* before) {
-  kernel::prepare();
+  libc::prepare();
   if (signal <= 0 || signal >= NSIG || signals::is_fault(signal) || !signals::is_own_memory()) {
-    return kernel::sigaction(signal, action, before);
+    return libc::sigaction(signal, action, before);
   }
   return signals::set(signal, action, before);
 }

@@ -19,7 +19,7 @@ namespace {
 struct Held {
   int fd;
   SocketRef socket;
-  LaneEnd* leaving = nullptr;
+  LaneEndpoint* leaving = nullptr;
 };
 using HeldSockets = std::vector<Held>;
 
@@ -114,12 +114,12 @@ struct Spawning::Shared {
 };
 
 Spawning::Spawning() {
-  kernel::prepare();
+  libc::prepare();
   const signals::Inside inside;
   const KeepErrno keep;
   table::for_each(
       [](int fd, Socket& socket, void* context) {
-        const int flags = kernel::fcntl(fd, F_GETFD);
+        const int flags = libc::fcntl(fd, F_GETFD);
         if (flags < 0 || ((flags & FD_CLOEXEC) != 0 && !socket.passed())) return;
         auto*& into = *static_cast<Shared**>(context);
         if (into == nullptr) into = new Shared;

@@ -31,7 +31,7 @@ bool is_ours(const char* variable) {
 }
 
 bool survives(int fd) {
-  const int flags = kernel::fcntl(fd, F_GETFD);
+  const int flags = libc::fcntl(fd, F_GETFD);
   return flags >= 0 && (flags & FD_CLOEXEC) == 0;
 }
 
@@ -60,18 +60,18 @@ Inheritance::~Inheritance() {
   const KeepErrno keep;
   for (const Item& item : items_) {
     // It may have been read to the end meanwhile.
-    if (own_descriptors::has(item.file)) kernel::fcntl(item.file, F_SETFD, FD_CLOEXEC);
+    if (own_descriptors::has(item.file)) libc::fcntl(item.file, F_SETFD, FD_CLOEXEC);
   }
 }
 
 void Inheritance::add(int fd, Socket& socket) {
-  const int file = socket.bequeath(fd);
+  const int file = socket.export_unread(fd);
   struct stat about;
   if (file < 0 || fstat(fd, &about) != 0) return;
   for (const Item& item : items_) {
     if (item.socket == about.st_ino) return;
   }
-  kernel::fcntl(file, F_SETFD, 0);
+  libc::fcntl(file, F_SETFD, 0);
   items_.push_back({about.st_ino, file});
 }
 
@@ -94,18 +94,18 @@ char* const* Inheritance::environment(char* const own[]) {
 }
 
 Succession::Succession() {
-  kernel::prepare();
+  libc::prepare();
   const signals::Inside inside;
   const KeepErrno keep;
   struct Leaving {
     int fd;
     SocketRef socket;
-    LaneEnd* end;
+    LaneEndpoint* end;
   };
   std::vector<Leaving> leaving;
   table::for_each(
       [](int fd, Socket& socket, void* context) {
-        LaneEnd* const end = socket.begin_leaving(fd, Reason::kExec);
+        LaneEndpoint* const end = socket.begin_leaving(fd, Reason::kExec);
         if (end == nullptr) return;
         static_cast<std::vector<Leaving>*>(context)->push_back({fd, socket.reference(), end});
       },
@@ -123,7 +123,7 @@ Succession::Succession() {
         if (survives(fd, socket)) {
           static_cast<Inheritance*>(context)->add(fd, socket);
         } else {
-          socket.depart();
+          socket.detach();
         }
       },
       &inheritance_);
@@ -133,7 +133,7 @@ Succession::Succession() {
 Succession::~Succession() {
   const signals::Inside inside;
   const KeepErrno keep;
-  table::for_each([](int, Socket& socket, void*) { socket.stay(); }, nullptr);
+  table::for_each([](int, Socket& socket, void*) { socket.reattach(); }, nullptr);
 }
 
 // ---------------------------------------------------------------------------- from the one before
@@ -162,20 +162,20 @@ std::vector<int> descriptors_of(ino_t socket) {
 }
 
 void take(ino_t inode, int file) {
-  Residue* const residue = residue_of(file);
-  if (residue != nullptr) kernel::fcntl(file, F_SETFD, FD_CLOEXEC);
+  InheritedBytes* const inherited_bytes = inherited_bytes_of(file);
+  if (inherited_bytes != nullptr) libc::fcntl(file, F_SETFD, FD_CLOEXEC);
   const std::vector<int> fds = descriptors_of(inode);
   const SocketRef socket =
       fds.empty() ? SocketRef() : table::left_unread(fds.data(), fds.size());
   if (!socket) {
-    if (residue != nullptr) free_residue(residue);
+    if (inherited_bytes != nullptr) free_inherited_bytes(inherited_bytes);
     return;
   }
-  if (residue == nullptr) {
+  if (inherited_bytes == nullptr) {
     socket->inherit_loss(fds[0]);
     return;
   }
-  socket->inherit(residue, Reason::kInherited);
+  socket->inherit(inherited_bytes, Reason::kInherited);
 #ifdef __GLIBC__
   // The C library would read the kernel's socket. Its standard stream is a variable.
   for (const int fd : fds) {

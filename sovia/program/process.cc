@@ -42,7 +42,7 @@ void finish() {
   background::farewell();
   table::for_each(
       [](int fd, Socket& socket, void*) {
-        socket.depart();
+        socket.detach();
         table::closing(fd);
       },
       nullptr);
@@ -53,7 +53,7 @@ namespace {
 // Once for each library that this is in: libsovia, and the preload library. The environment is looked at
 // here and nowhere else: later a thread of the program may be changing it.
 [[gnu::constructor]] void begin() {
-  kernel::prepare();
+  libc::prepare();
   keep_environment();
   VipxKeepEnvironment();
   background::begin();

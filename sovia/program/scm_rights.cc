@@ -12,7 +12,7 @@
 #include "sovia/sovia.h"
 #include "sovia/socket/inherited_bytes.h"
 
-namespace viaduct::sovia::passing {
+namespace viaduct::sovia::scm_rights {
 namespace {
 
 template <class F>
@@ -55,17 +55,17 @@ void take_out(msghdr& message, int fd) {
 // What is unread on one of the sockets.
 void take(int file, const std::vector<int>& sockets) {
   std::uint64_t inode;
-  Residue* const residue = copy_of_residue(file, inode);
+  InheritedBytes* const inherited_bytes = copy_of_inherited_bytes(file, inode);
   std::vector<int> fds;
   for (const int fd : sockets) {
     struct stat about;
     if (fstat(fd, &about) == 0 && about.st_ino == inode) fds.push_back(fd);
   }
   const SocketRef socket = fds.empty() ? SocketRef() : table::left_unread(fds.data(), fds.size());
-  if (socket && residue != nullptr) {
-    socket->inherit(residue, Reason::kPassed);
-  } else if (residue != nullptr) {
-    free_residue(residue);
+  if (socket && inherited_bytes != nullptr) {
+    socket->inherit(inherited_bytes, Reason::kPassed);
+  } else if (inherited_bytes != nullptr) {
+    free_inherited_bytes(inherited_bytes);
   } else if (socket) {
     socket->inherit_loss(fds[0]);
   }
@@ -80,7 +80,7 @@ Outgoing::Outgoing(const msghdr& message) : message_(message) {
     const SocketRef socket = table::find(fd);
     if (!socket) return;
     socket->leave_for_good(fd, Reason::kPassed);
-    const int file = socket->bequeath(fd);
+    const int file = socket->export_unread(fd);
     if (file >= 0) files.push_back(file);
   });
   if (files.empty()) return;
@@ -107,11 +107,11 @@ void after_receive(msghdr& message) {
   });
   if (sockets.empty()) return;
   for (const int file : files) {
-    if (!is_residue(file)) continue;
+    if (!is_inherited_bytes(file)) continue;
     take(file, sockets);
     take_out(message, file);
-    kernel::close(file);
+    libc::close(file);
   }
 }
 
-}  // namespace viaduct::sovia::passing
+}  // namespace viaduct::sovia::scm_rights

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace viaduct::sovia::passing {
+namespace viaduct::sovia::scm_rights {
 
 // A message that is about to be sent. Sockets of ours among the descriptors in it leave their lanes
 // for good, as another process will use them; what is unread on them goes with them, in files
@@ -29,6 +29,6 @@ class Outgoing {
 // errno.
 void after_receive(msghdr& message);
 
-}  // namespace viaduct::sovia::passing
+}  // namespace viaduct::sovia::scm_rights
 
 #endif

@@ -25,7 +25,7 @@ Requests& requests() {
 void poke() {
   if (!requests().idle.exchange(false)) return;
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = kernel::write(requests().poke.load(), &one, sizeof one);
+  [[maybe_unused]] const ssize_t put = libc::write(requests().poke.load(), &one, sizeof one);
 }
 
 void prepare(int fd) {
@@ -104,7 +104,7 @@ void watch_fall(SocketRoute& socket, int fd) {
     poke();
   } else if (fd >= 0) {
     own_descriptors::release(fd);
-    kernel::close(fd);
+    libc::close(fd);
   }
 }
 

@@ -36,8 +36,8 @@ int make_file(std::size_t size) {
   const int file = memfd_create("sovia", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return -1;
   if (ftruncate(file, static_cast<off_t>(size)) != 0 ||
-      kernel::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    kernel::close(file);
+      libc::fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    libc::close(file);
     return -1;
   }
   return own_descriptors::adopt(file);
@@ -50,7 +50,7 @@ std::uint64_t inode_of(int file) {
 
 }  // namespace
 
-struct Residue::Shared {
+struct InheritedBytes::Shared {
   std::uint64_t magic;
   std::atomic<std::uint64_t> at;
   std::atomic<std::uint64_t> bytes;
@@ -69,91 +69,91 @@ struct Residue::Shared {
 };
 
 // What is done with the memory behind them.
-class Residues {
+class InheritedFiles {
  public:
-  static Residue* make(std::size_t room, bool with_file) {
-    const std::size_t size = sizeof(Residue::Shared) + room;
+  static InheritedBytes* make(std::size_t room, bool with_file) {
+    const std::size_t size = sizeof(InheritedBytes::Shared) + room;
     const int file = with_file ? make_file(size) : -1;
     if (with_file && file < 0) return nullptr;
-    Residue* const residue = wrap(map_shared(size, file), room);
-    if (residue == nullptr) {
+    InheritedBytes* const inherited_bytes = wrap(map_shared(size, file), room);
+    if (inherited_bytes == nullptr) {
       if (file >= 0) close_own(file);
       return nullptr;
     }
-    Residue::Shared& shared = *residue->shared_;
+    InheritedBytes::Shared& shared = *inherited_bytes->shared_;
     shared.magic = kMagic;
     shared.bytes.store(room);
     shared.file.store(file);
-    if (file >= 0) take_file(*residue, file);
-    return residue;
+    if (file >= 0) take_file(*inherited_bytes, file);
+    return inherited_bytes;
   }
 
   // Of somebody's file; it has no file of its own then.
-  static Residue* map_file(int file) {
+  static InheritedBytes* map_file(int file) {
     struct stat about;
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) ||
-        about.st_size < static_cast<off_t>(sizeof(Residue::Shared))) {
+        about.st_size < static_cast<off_t>(sizeof(InheritedBytes::Shared))) {
       return nullptr;
     }
     // Files that others have sent may shrink while they are mapped; ours can't.
     constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-    const int seals = kernel::fcntl(file, F_GET_SEALS);
+    const int seals = libc::fcntl(file, F_GET_SEALS);
     if (seals < 0 || (seals & kSeals) != kSeals) return nullptr;
     const auto size = static_cast<std::size_t>(about.st_size);
-    Residue* const residue = wrap(map_shared(size, file), size - sizeof(Residue::Shared));
-    if (residue == nullptr || residue->shared_->magic == kMagic) return residue;
-    unmap(residue);
+    InheritedBytes* const inherited_bytes = wrap(map_shared(size, file), size - sizeof(InheritedBytes::Shared));
+    if (inherited_bytes == nullptr || inherited_bytes->shared_->magic == kMagic) return inherited_bytes;
+    unmap(inherited_bytes);
     return nullptr;
   }
 
-  static bool says_it_is(const Residue& residue, int file) {
-    return residue.shared_->file.load() == file;
+  static bool says_it_is(const InheritedBytes& inherited_bytes, int file) {
+    return inherited_bytes.shared_->file.load() == file;
   }
 
-  static void take_file(Residue& residue, int file) {
-    residue.file_ = file;
-    residue.inode_ = inode_of(file);
+  static void take_file(InheritedBytes& inherited_bytes, int file) {
+    inherited_bytes.file_ = file;
+    inherited_bytes.inode_ = inode_of(file);
     g_files.fetch_add(1);
   }
 
   // -1: it has none, or the program has closed it behind our back.
-  static int file_of(const Residue& residue) {
-    const bool is_there = residue.file_ >= 0 && own_descriptors::has(residue.file_) &&
-                          inode_of(residue.file_) == residue.inode_;
-    return is_there ? residue.file_ : -1;
+  static int file_of(const InheritedBytes& inherited_bytes) {
+    const bool is_there = inherited_bytes.file_ >= 0 && own_descriptors::has(inherited_bytes.file_) &&
+                          inode_of(inherited_bytes.file_) == inherited_bytes.inode_;
+    return is_there ? inherited_bytes.file_ : -1;
   }
 
   static void close_own(int file) {
     own_descriptors::release(file);
-    kernel::close(file);
+    libc::close(file);
   }
 
-  static void unmap(Residue* residue) {
-    munmap(residue->shared_, sizeof(Residue::Shared) + residue->room_);
-    delete residue;
+  static void unmap(InheritedBytes* inherited_bytes) {
+    munmap(inherited_bytes->shared_, sizeof(InheritedBytes::Shared) + inherited_bytes->room_);
+    delete inherited_bytes;
   }
 
  private:
   // Takes the memory over, or frees it.
-  static Residue* wrap(void* at, std::size_t room) {
+  static InheritedBytes* wrap(void* at, std::size_t room) {
     if (at == nullptr) return nullptr;
-    auto* const shared = static_cast<Residue::Shared*>(at);
-    Residue* const residue = new (std::nothrow) Residue(shared, room);
-    if (residue == nullptr) munmap(at, sizeof(Residue::Shared) + room);
-    return residue;
+    auto* const shared = static_cast<InheritedBytes::Shared*>(at);
+    InheritedBytes* const inherited_bytes = new (std::nothrow) InheritedBytes(shared, room);
+    if (inherited_bytes == nullptr) munmap(at, sizeof(InheritedBytes::Shared) + room);
+    return inherited_bytes;
   }
 };
 
-std::byte* Residue::data() { return shared_->data(); }
-void Residue::set_bytes(std::size_t bytes) { shared_->bytes.store(bytes); }
-void Residue::set_socket(std::uint64_t inode) { shared_->socket.store(inode); }
-std::uint64_t Residue::socket() const { return shared_->socket.load(); }
+std::byte* InheritedBytes::data() { return shared_->data(); }
+void InheritedBytes::set_bytes(std::size_t bytes) { shared_->bytes.store(bytes); }
+void InheritedBytes::set_socket(std::uint64_t inode) { shared_->socket.store(inode); }
+std::uint64_t InheritedBytes::socket() const { return shared_->socket.load(); }
 
-std::size_t Residue::end() const {
+std::size_t InheritedBytes::end() const {
   return std::min<std::uint64_t>(shared_->bytes.load(), room_);
 }
 
-std::size_t Residue::left() const {
+std::size_t InheritedBytes::left() const {
   const std::uint64_t taken = shared_->at.load();
   const std::size_t all = end();
   return taken < all ? all - taken : 0;
@@ -161,22 +161,22 @@ std::size_t Residue::left() const {
 
 // ---------------------------------------------------------------------------- the record
 
-void Residue::expect_record(const std::uint8_t* token, std::uint64_t received, bool certain) {
+void InheritedBytes::expect_record(const std::uint8_t* token, std::uint64_t received, bool certain) {
   std::reverse_copy(token, token + kTokenBytes, shared_->token);
   shared_->received.store(received);
   shared_->record.store(certain ? Shared::kCertain : Shared::kPossible);
 }
 
-bool Residue::expects_record() const { return shared_->record.load() != Shared::kNone; }
+bool InheritedBytes::expects_record() const { return shared_->record.load() != Shared::kNone; }
 
-bool Residue::is_record_certain() const {
+bool InheritedBytes::is_record_certain() const {
   const std::uint32_t record = shared_->record.load();
   return record == Shared::kCertain || record == Shared::kSkipping;
 }
 
-bool Residue::peer_closes() const { return shared_->closes.load(); }
+bool InheritedBytes::peer_closes() const { return shared_->closes.load(); }
 
-void Residue::move_record(Residue& to) {
+void InheritedBytes::move_record(InheritedBytes& to) {
   to.shared_->received.store(shared_->received.load());
   to.shared_->skip.store(shared_->skip.load());
   memcpy(to.shared_->token, shared_->token, kTokenBytes);
@@ -184,7 +184,7 @@ void Residue::move_record(Residue& to) {
 }
 
 // The processes that share it take it one at a time. One that has died at it does not keep it.
-Residue::Take Residue::take_record(int fd, std::uint64_t& taken) {
+InheritedBytes::Take InheritedBytes::take_record(int fd, std::uint64_t& taken) {
   const auto self = static_cast<std::int32_t>(getpid());
   std::int32_t before = 0;
   if (!shared_->taker.compare_exchange_strong(before, self)) {
@@ -198,12 +198,12 @@ Residue::Take Residue::take_record(int fd, std::uint64_t& taken) {
   return result;
 }
 
-Residue::Take Residue::take_record_alone(int fd, std::uint64_t& taken) {
+InheritedBytes::Take InheritedBytes::take_record_alone(int fd, std::uint64_t& taken) {
   const auto again = [] { return errno == EAGAIN || errno == EINTR; };
   const std::uint32_t record = shared_->record.load();
   if (record == Shared::kCertain || record == Shared::kPossible) {
     Resume resume;
-    const ssize_t got = kernel::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
+    const ssize_t got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0) return again() ? Take::kAgain : Take::kReset;
     if (got == 0 && record == Shared::kCertain) return Take::kReset;
     const std::size_t compared = std::min(static_cast<std::size_t>(got), kTokenBytes);
@@ -212,7 +212,7 @@ Residue::Take Residue::take_record_alone(int fd, std::uint64_t& taken) {
     std::uint64_t offset = record == Shared::kCertain ? 0 : shared_->received.load();
     if (there) {
       if (static_cast<std::size_t>(got) < sizeof resume) return Take::kAgain;
-      kernel::recv(fd, &resume, sizeof resume, MSG_DONTWAIT);
+      libc::recv(fd, &resume, sizeof resume, MSG_DONTWAIT);
       taken += sizeof resume;
       offset = be64toh(resume.offset);
       shared_->closes.store(resume.closes != 0);
@@ -225,7 +225,7 @@ Residue::Take Residue::take_record_alone(int fd, std::uint64_t& taken) {
   while (const std::uint64_t skip = shared_->skip.load()) {
     constexpr std::uint64_t kMost = 1 << 20;
     const ssize_t got =
-        kernel::recv(fd, nullptr, std::min(skip, kMost), MSG_TRUNC | MSG_DONTWAIT);
+        libc::recv(fd, nullptr, std::min(skip, kMost), MSG_TRUNC | MSG_DONTWAIT);
     if (got < 0) return again() ? Take::kAgain : Take::kReset;
     if (got == 0) return Take::kReset;
     taken += static_cast<std::uint64_t>(got);
@@ -251,80 +251,80 @@ Holders* make_holders() {
   return made;
 }
 
-Residue* make_record() { return Residues::make(0, false); }
+InheritedBytes* make_record() { return InheritedFiles::make(0, false); }
 
-Residue* make_residue(std::size_t bytes) {
-  Residue* const residue = Residues::make(bytes, g_files.load() < kMostFiles);
-  return residue != nullptr ? residue : Residues::make(bytes, false);
+InheritedBytes* make_inherited_bytes(std::size_t bytes) {
+  InheritedBytes* const inherited_bytes = InheritedFiles::make(bytes, g_files.load() < kMostFiles);
+  return inherited_bytes != nullptr ? inherited_bytes : InheritedFiles::make(bytes, false);
 }
 
-void free_residue(Residue* residue) {
-  if (const int file = Residues::file_of(*residue); file >= 0) {
-    Residues::close_own(file);
+void free_inherited_bytes(InheritedBytes* inherited_bytes) {
+  if (const int file = InheritedFiles::file_of(*inherited_bytes); file >= 0) {
+    InheritedFiles::close_own(file);
     g_files.fetch_sub(1);
   }
-  Residues::unmap(residue);
+  InheritedFiles::unmap(inherited_bytes);
 }
 
 // To one that has room for it.
-static void move_rest(Residue& from, Residue& to) {
+static void move_rest(InheritedBytes& from, InheritedBytes& to) {
   const iovec all{to.data(), to.room()};
-  to.set_bytes(read_residue(from, &all, 1, 0, false));
+  to.set_bytes(read_inherited_bytes(from, &all, 1, 0, false));
   from.move_record(to);
 }
 
-int file_of(Residue*& residue) {
-  if (const int file = Residues::file_of(*residue); file >= 0) return file;
-  Residue* const copy = Residues::make(residue->left(), true);
+int file_of(InheritedBytes*& inherited_bytes) {
+  if (const int file = InheritedFiles::file_of(*inherited_bytes); file >= 0) return file;
+  InheritedBytes* const copy = InheritedFiles::make(inherited_bytes->left(), true);
   if (copy == nullptr) return -1;
-  move_rest(*residue, *copy);
-  free_residue(residue);
-  residue = copy;
-  return Residues::file_of(*copy);
+  move_rest(*inherited_bytes, *copy);
+  free_inherited_bytes(inherited_bytes);
+  inherited_bytes = copy;
+  return InheritedFiles::file_of(*copy);
 }
 
-Residue* residue_of(int file) {
-  Residue* const residue = Residues::map_file(file);
-  if (residue == nullptr) return nullptr;
-  if (!Residues::says_it_is(*residue, file)) {
-    Residues::unmap(residue);
+InheritedBytes* inherited_bytes_of(int file) {
+  InheritedBytes* const inherited_bytes = InheritedFiles::map_file(file);
+  if (inherited_bytes == nullptr) return nullptr;
+  if (!InheritedFiles::says_it_is(*inherited_bytes, file)) {
+    InheritedFiles::unmap(inherited_bytes);
     return nullptr;
   }
   own_descriptors::mark(file);
-  Residues::take_file(*residue, file);
-  return residue;
+  InheritedFiles::take_file(*inherited_bytes, file);
+  return inherited_bytes;
 }
 
-bool is_residue(int file) {
-  Residue* const residue = Residues::map_file(file);
-  if (residue != nullptr) Residues::unmap(residue);
-  return residue != nullptr;
+bool is_inherited_bytes(int file) {
+  InheritedBytes* const inherited_bytes = InheritedFiles::map_file(file);
+  if (inherited_bytes != nullptr) InheritedFiles::unmap(inherited_bytes);
+  return inherited_bytes != nullptr;
 }
 
-Residue* copy_of_residue(int file, std::uint64_t& socket) {
+InheritedBytes* copy_of_inherited_bytes(int file, std::uint64_t& socket) {
   socket = 0;
-  Residue* const residue = Residues::map_file(file);
-  if (residue == nullptr) return nullptr;
-  socket = residue->socket();
-  Residue* const copy = make_residue(residue->left());
-  if (copy != nullptr) move_rest(*residue, *copy);
-  Residues::unmap(residue);
+  InheritedBytes* const inherited_bytes = InheritedFiles::map_file(file);
+  if (inherited_bytes == nullptr) return nullptr;
+  socket = inherited_bytes->socket();
+  InheritedBytes* const copy = make_inherited_bytes(inherited_bytes->left());
+  if (copy != nullptr) move_rest(*inherited_bytes, *copy);
+  InheritedFiles::unmap(inherited_bytes);
   return copy;
 }
 
-std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t count,
+std::size_t read_inherited_bytes(InheritedBytes& inherited_bytes, const iovec* pieces, std::size_t count,
                          std::size_t skip, bool peek) {
   std::size_t wanted = 0;
   for (std::size_t i = 0; i < count; ++i) wanted += pieces[i].iov_len;
   wanted -= skip;
-  const std::size_t end = residue.end();
-  std::atomic<std::uint64_t>& at = residue.shared_->at;
+  const std::size_t end = inherited_bytes.end();
+  std::atomic<std::uint64_t>& at = inherited_bytes.shared_->at;
   std::uint64_t from = at.load();
   std::size_t take;
   do {
     take = from < end ? std::min<std::size_t>(wanted, end - from) : 0;
   } while (!peek && take != 0 && !at.compare_exchange_weak(from, from + take));
-  const std::byte* data = residue.data() + (take != 0 ? from : 0);
+  const std::byte* data = inherited_bytes.data() + (take != 0 ? from : 0);
   std::size_t left = take;
   for (std::size_t i = 0; i < count && left != 0; ++i) {
     if (skip >= pieces[i].iov_len) {

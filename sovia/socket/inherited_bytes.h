@@ -27,7 +27,7 @@ inline bool sole_holder(const Holders& holders) { return holders.count.load() <=
 //
 // Whoever else has the memory may write anything to it at any time: what is read from it is only
 // believed within the limits that this process has measured itself.
-class Residue {
+class InheritedBytes {
  public:
   std::byte* data();
   std::size_t room() const { return room_; }
@@ -45,7 +45,7 @@ class Residue {
   // Takes it, and what the peer has sent twice, from the kernel. `taken` counts the kernel's bytes.
   enum class Take { kDone, kAgain, kReset };
   Take take_record(int fd, std::uint64_t& taken);
-  void move_record(Residue& to);
+  void move_record(InheritedBytes& to);
 
   // The inode of the socket that it belongs to, when that matters.
   void set_socket(std::uint64_t inode);
@@ -53,12 +53,12 @@ class Residue {
 
  private:
   struct Shared;
-  friend class Residues;
-  friend std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t count,
+  friend class InheritedFiles;
+  friend std::size_t read_inherited_bytes(InheritedBytes& inherited_bytes, const iovec* pieces, std::size_t count,
                                   std::size_t skip, bool peek);
 
   Take take_record_alone(int fd, std::uint64_t& taken);
-  Residue(Shared* shared, std::size_t room) : shared_(shared), room_(room) {}
+  InheritedBytes(Shared* shared, std::size_t room) : shared_(shared), room_(room) {}
   std::size_t end() const;
 
   Shared* shared_;
@@ -68,24 +68,24 @@ class Residue {
 };
 
 // nullptr if there is no memory.
-Residue* make_residue(std::size_t bytes);
+InheritedBytes* make_inherited_bytes(std::size_t bytes);
 // One without bytes or file, for a record.
-Residue* make_record();
-void free_residue(Residue* residue);
+InheritedBytes* make_record();
+void free_inherited_bytes(InheritedBytes* inherited_bytes);
 
 // Its file's descriptor, which it gets if it had none (what is left moves then); -1: it can't.
-int file_of(Residue*& residue);
+int file_of(InheritedBytes*& inherited_bytes);
 // That of a file which the program before has left here. It is the library's descriptor from now
 // on. nullptr: it is no such file.
-Residue* residue_of(int file);
+InheritedBytes* inherited_bytes_of(int file);
 
 // A file that has come in a message, under any number: whether it is one of these; and a copy, to
 // which all moves that is left. nullptr: there is no memory.
-bool is_residue(int file);
-Residue* copy_of_residue(int file, std::uint64_t& socket);
+bool is_inherited_bytes(int file);
+InheritedBytes* copy_of_inherited_bytes(int file, std::uint64_t& socket);
 
 // Bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
-std::size_t read_residue(Residue& residue, const iovec* pieces, std::size_t count,
+std::size_t read_inherited_bytes(InheritedBytes& inherited_bytes, const iovec* pieces, std::size_t count,
                          std::size_t skip, bool peek);
 
 }  // namespace viaduct::sovia

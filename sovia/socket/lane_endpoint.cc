@@ -8,7 +8,7 @@
 
 namespace viaduct::sovia {
 
-void LaneEnd::arrived(const Nic::Arrival& arrival) {
+void LaneEndpoint::arrived(const Nic::Arrival& arrival) {
   unsigned changes;
   bool news;  // that there is room
   {
@@ -34,7 +34,7 @@ void LaneEnd::arrived(const Nic::Arrival& arrival) {
   route.changed(what);
 }
 
-void LaneEnd::give_up() {
+void LaneEndpoint::give_up() {
   engine::pause();
   wire.disconnect();
   Nic::Arrival arrival;

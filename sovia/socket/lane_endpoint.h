@@ -15,9 +15,9 @@
 
 namespace viaduct::sovia {
 
-class LaneEnd final : public LaneOwner, public BackgroundLane {
+class LaneEndpoint final : public LaneOwner, public BackgroundLane {
  public:
-  LaneEnd(SocketRef for_socket, SocketRoute& of, LaneVi& vi, const LaneOptions& options)
+  LaneEndpoint(SocketRef for_socket, SocketRoute& of, LaneVi& vi, const LaneOptions& options)
       : BackgroundLane(of), wire(vi), lane(vi, options), socket(static_cast<SocketRef&&>(for_socket)) {
     vi.owner = static_cast<LaneOwner*>(this);
   }

@@ -9,7 +9,7 @@
 //     socket_lane                the beginning and the end of lanes
 //     socket_ready               readiness
 //     socket_leave               the way down to the kernel; shutdown and close
-//     direct_receive             the lane writes to a reader's memory
+//     redirected_receive             the lane writes to a reader's memory
 //     socket_waiting             calls that wait
 //     socket_receive, socket_send
 //

@@ -45,9 +45,9 @@ void SocketFallback::fall_back_locked(int fd) {
   SOVIA_LOG("%d: the lane has broken, the connection goes on through the kernel", fd);
   settle_receiving(lane);
   if (lane.may_get_record()) {
-    if (residue_ == nullptr) residue_ = make_record();
-    if (residue_ == nullptr) return reset(fd);
-    residue_->expect_record(lane.peer_token(), lane.bytes_received(), lane.expects_record());
+    if (inherited_bytes_ == nullptr) inherited_bytes_ = make_record();
+    if (inherited_bytes_ == nullptr) return reset(fd);
+    inherited_bytes_->expect_record(lane.peer_token(), lane.bytes_received(), lane.expects_record());
     if (receiving_ == Phase::kLane && lane.unread() == 0) set_receiving(Phase::kAfter);
   }
   keep_unsent(fd, lane);
@@ -70,8 +70,8 @@ void SocketFallback::keep_unsent(int fd, Lane& lane) {
   if (sending_ == Phase::kLane || bytes != 0) set_sending(Phase::kAfter);
   if (bytes == 0) return;
   // An answer to one that has gone would cost its last bytes the good end.
-  if (lane.unsent() == 0 && record_is_next() && residue_->is_record_certain() && take_record(fd) &&
-      !reset_ && residue_->peer_closes()) {
+  if (lane.unsent() == 0 && record_is_next() && inherited_bytes_->is_record_certain() && take_record(fd) &&
+      !reset_ && inherited_bytes_->peer_closes()) {
     return;
   }
   kept_ = static_cast<Kept*>(malloc(sizeof(Kept) + bytes));
@@ -106,7 +106,7 @@ bool SocketFallback::flush_kept(int fd) {
   if (kept_ == nullptr) return true;
   const int before = errno;
   while (kept_->at != kept_->bytes && !reset_) {
-    const ssize_t put = kernel::send(fd, kept_->data + kept_->at, kept_->bytes - kept_->at,
+    const ssize_t put = libc::send(fd, kept_->data + kept_->at, kept_->bytes - kept_->at,
                                      MSG_DONTWAIT | MSG_NOSIGNAL);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && errno == EAGAIN) {
@@ -133,30 +133,30 @@ void SocketFallback::shut_if_due(int fd) {
     if (lane_->lane.sending() != Lane::State::kEnded) return;
   }
   shut_later_ = false;
-  kernel::shutdown(fd, SHUT_WR);
+  libc::shutdown(fd, SHUT_WR);
 }
 
 // Whether the peer has yet to write its record while the kernel has data for it. A kernel socket that is
 // closed answers what comes with a reset, and drops the data.
 bool SocketFallback::record_would_reset(int fd) {
-  if (residue_ == nullptr || !residue_->expects_record() || reset_) return false;
+  if (inherited_bytes_ == nullptr || !inherited_bytes_->expects_record() || reset_) return false;
   if (holders_ != nullptr && !sole_holder(*holders_)) return false;
   int bytes = 0;
-  return kept_ != nullptr || (kernel::ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0);
+  return kept_ != nullptr || (libc::ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0);
 }
 
 bool SocketFallback::record_is_next() const {
-  if (residue_ == nullptr || !residue_->expects_record()) return false;
+  if (inherited_bytes_ == nullptr || !inherited_bytes_->expects_record()) return false;
   return lane_ == nullptr || (fell_ && (receiving_ == Phase::kAfter || receiving_ == Phase::kLane));
 }
 
 // In locked. False: it has not come yet.
 bool SocketFallback::take_record(int fd) {
   const int before = errno;
-  const Residue::Take take = residue_->take_record(fd, kernel_read_);
+  const InheritedBytes::Take take = inherited_bytes_->take_record(fd, kernel_read_);
   errno = before;
-  if (take == Residue::Take::kAgain) return false;
-  if (take == Residue::Take::kReset) {
+  if (take == InheritedBytes::Take::kAgain) return false;
+  if (take == InheritedBytes::Take::kReset) {
     reset(fd);
   } else {
     SOVIA_LOG("%d: receiving goes on through the kernel", fd);
@@ -166,16 +166,16 @@ bool SocketFallback::take_record(int fd) {
 
 // In locked. Nothing is left of a lane.
 void SocketFallback::rest_with_kernel() {
-  if (residue_ != nullptr && residue_->left() == 0 && !residue_->expects_record()) {
-    free_residue(residue_);
-    residue_ = nullptr;
+  if (inherited_bytes_ != nullptr && inherited_bytes_->left() == 0 && !inherited_bytes_->expects_record()) {
+    free_inherited_bytes(inherited_bytes_);
+    inherited_bytes_ = nullptr;
   }
-  if (forbidden_ && stage_ == Stage::kNone && residue_ == nullptr && kept_ == nullptr) {
+  if (forbidden_ && stage_ == Stage::kNone && inherited_bytes_ == nullptr && kept_ == nullptr) {
     lane_wanted_.store(false, std::memory_order_release);
   }
 }
 
-bool SocketFallback::has_fallen(LaneEnd& end) {
+bool SocketFallback::has_fallen(LaneEndpoint& end) {
   const std::scoped_lock guard(in_);
   return lane_ != &end || fell_ || reset_;
 }
@@ -187,8 +187,8 @@ short SocketFallback::falling() {
     drop_kept();
     return 0;
   }
-  const bool ends = closed() && residue_ != nullptr && residue_->expects_record();
-  if (ends || (residue_ != nullptr && residue_->is_record_certain())) wanted |= POLLIN;
+  const bool ends = closed() && inherited_bytes_ != nullptr && inherited_bytes_->expects_record();
+  if (ends || (inherited_bytes_ != nullptr && inherited_bytes_->is_record_certain())) wanted |= POLLIN;
   // What comes before it is the program's to read first.
   if (wanted != 0 && !record_is_next()) wanted = POLLPRI;
   if (shut_later_) wanted |= POLLPRI;
@@ -202,15 +202,15 @@ void SocketFallback::go_on_falling(int fd) {
     const std::scoped_lock both(in_, out_);
     const bool sent = kept_ != nullptr && flush_kept(fd);
     shut_if_due(fd);
-    if (closed() && residue_ != nullptr) {
+    if (closed() && inherited_bytes_ != nullptr) {
       // Nobody reads what comes behind it, or misses it.
       const bool stays = record_would_reset(fd) &&
-                         residue_->take_record(fd, kernel_read_) == Residue::Take::kAgain;
-      if (!stays) free_residue(residue_);
-      if (!stays) residue_ = nullptr;
+                         inherited_bytes_->take_record(fd, kernel_read_) == InheritedBytes::Take::kAgain;
+      if (!stays) free_inherited_bytes(inherited_bytes_);
+      if (!stays) inherited_bytes_ = nullptr;
       return;
     }
-    const bool received = record_is_next() && residue_->is_record_certain() && take_record(fd);
+    const bool received = record_is_next() && inherited_bytes_->is_record_certain() && take_record(fd);
     if (!sent && !received) return;
     rest_with_kernel();
   }
@@ -230,7 +230,7 @@ void SocketFallback::await_kernel(int fd) {
     }
     pollfd one{fd, POLLOUT, 0};
     constexpr int kMs = 100;  // whatever else may have sent it
-    kernel::poll(&one, 1, kMs);
+    libc::poll(&one, 1, kMs);
   }
 }
 
@@ -238,24 +238,24 @@ void SocketFallback::await_record(int fd, std::uint64_t deadline) {
   for (;;) {
     {
       const std::scoped_lock both(in_, out_);
-      if (residue_ == nullptr || !residue_->is_record_certain() || !record_is_next() || reset_) return;
+      if (inherited_bytes_ == nullptr || !inherited_bytes_->is_record_certain() || !record_is_next() || reset_) return;
       if (take_record(fd)) return rest_with_kernel();
     }
     if (now_ns() >= deadline) return;
     pollfd one{fd, POLLIN, 0};
     constexpr int kMs = 10;
-    kernel::poll(&one, 1, kMs);
+    libc::poll(&one, 1, kMs);
   }
 }
 
-SocketFallback::Attempt SocketFallback::receive_residue(const iovec* pieces, std::size_t count, std::size_t skip,
+SocketFallback::Attempt SocketFallback::receive_inherited_bytes(const iovec* pieces, std::size_t count, std::size_t skip,
                                         bool peek, ssize_t& bytes) {
-  bytes = static_cast<ssize_t>(read_residue(*residue_, pieces, count, skip, peek));
+  bytes = static_cast<ssize_t>(read_inherited_bytes(*inherited_bytes_, pieces, count, skip, peek));
   if (bytes != 0) return Attempt::kDone;
-  if (residue_->left() != 0) return Attempt::kDone;  // nothing was asked for
-  if (residue_->expects_record()) return Attempt::kAgain;
-  free_residue(residue_);
-  residue_ = nullptr;
+  if (inherited_bytes_->left() != 0) return Attempt::kDone;  // nothing was asked for
+  if (inherited_bytes_->expects_record()) return Attempt::kAgain;
+  free_inherited_bytes(inherited_bytes_);
+  inherited_bytes_ = nullptr;
   if (forbidden_ && stage_ == Stage::kNone && kept_ == nullptr) {
     lane_wanted_.store(false, std::memory_order_release);
   }

@@ -17,7 +17,7 @@
 
 namespace viaduct::sovia {
 
-class Residue;
+class InheritedBytes;
 struct Holders;
 
 class SocketFallback : public SocketRoute {
@@ -27,7 +27,7 @@ class SocketFallback : public SocketRoute {
   // What is left to be done for that, by the background thread, as POLLIN and POLLOUT; 0: nothing.
   short falling();
   void go_on_falling(int fd);
-  bool has_fallen(LaneEnd& end);
+  bool has_fallen(LaneEndpoint& end);
 
   // Waits until what the peer has sent on a lane that it has lost has come.
   void await_record(int fd, std::uint64_t deadline);
@@ -49,17 +49,17 @@ class SocketFallback : public SocketRoute {
   bool record_is_next() const;
   void be_watched();
   void rest_with_kernel();
-  Attempt receive_residue(const iovec* pieces, std::size_t count, std::size_t skip, bool peek,
+  Attempt receive_inherited_bytes(const iovec* pieces, std::size_t count, std::size_t skip, bool peek,
                           ssize_t& bytes);
   // No lane is to come any more, and nothing that it had is left.
   bool is_done_with_lanes() const {
-    return forbidden_ && stage_ == Stage::kNone && residue_ == nullptr && kept_ == nullptr;
+    return forbidden_ && stage_ == Stage::kNone && inherited_bytes_ == nullptr && kept_ == nullptr;
   }
 
   bool record_would_reset(int fd);
 
   Holders* holders_ = nullptr;  // as lane_
-  Residue* residue_ = nullptr;
+  InheritedBytes* inherited_bytes_ = nullptr;
   // What the kernel has yet to take of a lane that has broken.
   struct Kept {
     std::size_t bytes, at;

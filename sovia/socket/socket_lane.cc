@@ -23,7 +23,7 @@ constexpr std::uint32_t kMostCallsAgain = 1u << 20;
 
 }  // namespace
 
-bool SocketLane::lane_opened(LaneEnd& end) {
+bool SocketLane::lane_opened(LaneEndpoint& end) {
   const std::scoped_lock both(in_, out_);
   if (stage_ != Stage::kAsked || for_good_.load() || reset_) return false;
   // A fork may have come between the decision to ask and the task.
@@ -50,15 +50,15 @@ bool SocketLane::lane_opened(LaneEnd& end) {
 // An end of the kernel's stream that is there already came before the peer could know that it may
 // begin with the lane: it is the end. One that comes later is it only when the lane's has come, and
 // whoever waits for readiness has to hear that from the socket by now.
-void SocketLane::trust_lane(LaneEnd& end, int fd) {
+void SocketLane::trust_lane(LaneEndpoint& end, int fd) {
   const std::scoped_lock guard(in_);
   pollfd at{fd, POLLRDHUP, 0};
-  if (kernel::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0) end_counts_ = true;
+  if (libc::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0) end_counts_ = true;
   const std::scoped_lock lane_guard(end.lane.lock());
   end.lane.trust();
 }
 
-bool SocketLane::settle(LaneEnd& end) {
+bool SocketLane::settle(LaneEndpoint& end) {
   const std::scoped_lock guard(in_);
   if (lane_ != &end || receiving_ != Phase::kKernel) return false;
   const std::scoped_lock lane_guard(end.lane.lock());
@@ -68,7 +68,7 @@ bool SocketLane::settle(LaneEnd& end) {
 
 // In or out locked, so that it is not freed in between. The background thread passes over an end that is
 // pinned: what has happened meanwhile it has to be told of afterwards.
-void SocketLane::unpin(LaneEnd& end) {
+void SocketLane::unpin(LaneEndpoint& end) {
   --end.pins;
   background::look_at(end);
 }
@@ -97,14 +97,14 @@ void SocketLane::lane_refused(Reason why) {
     const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
                        why == Reason::kOtherNic || why == Reason::kStandardStream ||
                        why == Reason::kPassed;
-    if ((never || forbidden_) && residue_ == nullptr && kept_ == nullptr) {
+    if ((never || forbidden_) && inherited_bytes_ == nullptr && kept_ == nullptr) {
       lane_wanted_.store(false, std::memory_order_release);
     }
   }
-  if (!concerned()) changed();
+  if (!may_use_lane()) changed();
 }
 
-bool SocketLane::lane_over(LaneEnd& end) {
+bool SocketLane::lane_over(LaneEndpoint& end) {
   const std::scoped_lock both(in_, out_);
   if (lane_ != &end) return true;
   if (end.pins != 0) return false;  // whoever looks at it has it looked at again
@@ -122,7 +122,7 @@ bool SocketLane::lane_over(LaneEnd& end) {
   set_receiving(Phase::kKernel);
   set_sending(Phase::kKernel);
   put_off_lane();
-  if (forbidden_ && residue_ == nullptr && kept_ == nullptr) {
+  if (forbidden_ && inherited_bytes_ == nullptr && kept_ == nullptr) {
     lane_wanted_.store(false, std::memory_order_release);
   }
   return true;
@@ -141,12 +141,12 @@ void SocketLane::forbid(Reason why) {
     const std::scoped_lock both(in_, out_);
     forbidden_ = true;
     reason_.store(why);
-    if (stage_ == Stage::kNone && residue_ == nullptr && kept_ == nullptr) {
+    if (stage_ == Stage::kNone && inherited_bytes_ == nullptr && kept_ == nullptr) {
       lane_wanted_.store(false, std::memory_order_release);
     }
   }
   counters::fell(why);
-  if (!concerned()) changed();
+  if (!may_use_lane()) changed();
 }
 
 void SocketLane::listens() {
@@ -155,8 +155,8 @@ void SocketLane::listens() {
 }
 
 // A call has moved data through the kernel: is the connection worth a lane by now?
-void SocketLane::moved(int fd, ssize_t bytes) {
-  if (bytes <= 0 || stage_ != Stage::kNone || !concerned()) return;
+void SocketLane::note_kernel_bytes(int fd, ssize_t bytes) {
+  if (bytes <= 0 || stage_ != Stage::kNone || !may_use_lane()) return;
   const std::uint32_t calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::uint64_t all =
       bytes_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed) +
@@ -170,7 +170,7 @@ void SocketLane::moved(int fd, ssize_t bytes) {
     const std::scoped_lock both(in_, out_);
     // Such a receive, of another thread or interrupted by a handler, would not hear of a lane.
     if (undisturbed_.load(std::memory_order_relaxed) != 0) return;
-    if (stage_ != Stage::kNone || forbidden_ || reset_ || residue_ != nullptr || kept_ != nullptr) return;
+    if (stage_ != Stage::kNone || forbidden_ || reset_ || inherited_bytes_ != nullptr || kept_ != nullptr) return;
     if (holders_ != nullptr && !sole_holder(*holders_)) {
       calls_.store(0);
       if (reason_.exchange(Reason::kShared) != Reason::kShared) counters::fell(Reason::kShared);

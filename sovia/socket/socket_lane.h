@@ -15,15 +15,15 @@ class SocketLane : public SocketShare {
  public:
   // ------------------------------------------------------------------ for the background thread
   // The lane is open: sends may go up. False if the socket does not want it any more.
-  bool lane_opened(LaneEnd& end);
+  bool lane_opened(LaneEndpoint& end);
   // The peer may begin with the lane from now on. `fd`: the descriptor that the lane was asked for by.
-  void trust_lane(LaneEnd& end, int fd);
+  void trust_lane(LaneEndpoint& end, int fd);
   // START may have come: whether what is to be read next is another one's to say since then.
-  bool settle(LaneEnd& end);
+  bool settle(LaneEndpoint& end);
   // No lane; how many calls later it is worth trying again is the socket's to say.
   void lane_refused(Reason why);
   // The lane is over; takes it from the socket, for good. False while there is something to read.
-  bool lane_over(LaneEnd& end);
+  bool lane_over(LaneEndpoint& end);
   // When the process ends: FIN to the peer. Nobody calls any more.
   void finish_lane();
   // Which lane of this connection the next one is.
@@ -35,9 +35,9 @@ class SocketLane : public SocketShare {
 
  protected:
   ~SocketLane() = default;
-  void moved(int fd, ssize_t bytes);
+  void note_kernel_bytes(int fd, ssize_t bytes);
   // In or out locked.
-  void unpin(LaneEnd& end);
+  void unpin(LaneEndpoint& end);
   // Whether no lane is to be had for some time.
   bool was_refused() const { return calls_needed_ != 0; }
 

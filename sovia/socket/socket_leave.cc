@@ -26,7 +26,7 @@ class LaneOver final : public Interest {
   bool ready() override {
     const std::scoped_lock guard(lane_.lock());
     lane_.turn();
-    if (both_) lane_.set_aside();
+    if (both_) lane_.spill_arrivals();
     if (lane_.broken()) return true;
     return both_ ? lane_.over() : lane_.sending() == Lane::State::kEnded;
   }
@@ -56,12 +56,12 @@ class AllArrived final : public Interest {
 // A copy of a descriptor that is about to be closed.
 int keeper_of(int fd) {
   const int error = errno;
-  const int keeper = own_descriptors::adopt(kernel::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  const int keeper = own_descriptors::adopt(libc::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   errno = error;
   return keeper;
 }
 
-bool is_over(LaneEnd& end) {
+bool is_over(LaneEndpoint& end) {
   const std::scoped_lock guard(end.lane.lock());
   return end.lane.over();
 }
@@ -69,7 +69,7 @@ bool is_over(LaneEnd& end) {
 }  // namespace
 
 void SocketLeave::leave_sending(int fd, Reason why) {
-  LaneEnd* end;
+  LaneEndpoint* end;
   {
     const std::scoped_lock both(in_, out_);
     forbidden_ = true;
@@ -99,15 +99,15 @@ void SocketLeave::leave_sending(int fd, Reason why) {
   unpin(*end);
 }
 
-LaneEnd* SocketLeave::begin_leaving(int fd, Reason why) {
-  if (!concerned()) return nullptr;
+LaneEndpoint* SocketLeave::begin_leaving(int fd, Reason why) {
+  if (!may_use_lane()) return nullptr;
   bool asked;
   {
     const std::scoped_lock both(in_, out_);
     asked = stage_ == Stage::kAsked;
   }
   if (asked && background::cancel(*this)) lane_refused(why);
-  LaneEnd* end;
+  LaneEndpoint* end;
   {
     const std::scoped_lock both(in_, out_);
     end = lane_;
@@ -130,7 +130,7 @@ LaneEnd* SocketLeave::begin_leaving(int fd, Reason why) {
 
 // A lane that the peer does not leave in time is given up. What is on it goes through the kernel, which
 // takes it as soon as there is room, as it would have to take a send.
-void SocketLeave::end_leaving(int fd, LaneEnd& end, std::uint64_t deadline) {
+void SocketLeave::end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline) {
   LaneOver over(*this, end.lane, true);
   wait_for(over, nullptr, 0, deadline, nullptr, true, Signals::kWait);
   if (!is_over(end)) end.give_up();
@@ -145,7 +145,7 @@ void SocketLeave::end_leaving(int fd, LaneEnd& end, std::uint64_t deadline) {
 }
 
 void SocketLeave::leave(int fd, Reason why) {
-  LaneEnd* const end = begin_leaving(fd, why);
+  LaneEndpoint* const end = begin_leaving(fd, why);
   if (end != nullptr) end_leaving(fd, *end, now_ns() + kLeaveNs);
   // Who reads past the library would read the record.
   if (why == Reason::kSplice) await_record(fd, kNever);
@@ -181,9 +181,9 @@ int SocketLeave::shutdown(int fd, int how) {
   }
   int result = 0;
   if (!later) {
-    result = kernel::shutdown(fd, how);
+    result = libc::shutdown(fd, how);
   } else if (how == SHUT_RDWR) {
-    result = kernel::shutdown(fd, SHUT_RD);
+    result = libc::shutdown(fd, SHUT_RD);
   }
   const int error = errno;
   changed();
@@ -207,7 +207,7 @@ bool SocketLeave::await_arrival(Lane& lane, std::uint64_t ns) {
 
 // As a rule what was sent last arrives while one looks at it; then the connection can end at once.
 void SocketLeave::await_moment_before_close() {
-  LaneEnd* end;
+  LaneEndpoint* end;
   {
     const std::scoped_lock both(in_, out_);
     end = lane_;
@@ -223,7 +223,7 @@ void SocketLeave::await_moment_before_close() {
 
 void SocketLeave::release(int fd) {
   for_good_.store(true);
-  depart();
+  detach();
   bool asked;
   {
     const std::scoped_lock both(in_, out_);
@@ -231,14 +231,14 @@ void SocketLeave::release(int fd) {
     asked = stage_ == Stage::kAsked;
   }
   if (asked && background::cancel(*this)) lane_refused(Reason::kEnd);
-  LaneEnd* end;
+  LaneEndpoint* end;
   linger linger{};
   await_moment_before_close();
   {
     const std::scoped_lock both(in_, out_);
     const bool stays = record_would_reset(fd);
-    if (residue_ != nullptr && !stays) free_residue(residue_);
-    if (!stays) residue_ = nullptr;
+    if (inherited_bytes_ != nullptr && !stays) free_inherited_bytes(inherited_bytes_);
+    if (!stays) inherited_bytes_ = nullptr;
     shut_later_ = shut_later_ || stays;
     const bool flushed = flush_kept(fd);
     shut_if_due(fd);
@@ -246,13 +246,13 @@ void SocketLeave::release(int fd) {
     end = lane_;
     if (end == nullptr) return;
     socklen_t length = sizeof linger;
-    kernel::getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length);
+    libc::getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length);
     const std::scoped_lock lane_guard(end->lane.lock());
     settle_receiving(end->lane);
     // TCP resets a connection that is closed before all was read.
     if (end->lane.unread() != 0 && receiving_ != Phase::kKernel) {
       const struct linger now = {1, 0};
-      kernel::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+      libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     }
     // What may not arrive over the lane needs a descriptor, which the connection stays open for.
     const bool resets = end->lane.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);

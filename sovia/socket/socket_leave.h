@@ -17,8 +17,8 @@ class SocketLeave : public SocketReady {
   static constexpr std::uint64_t kRecordNs = 2'000'000'000;  // before another program gets the socket
   // The same in two steps, for many sockets at once: until the deadline the peer may do it in good order,
   // then the lane is given up. begin_leaving() is nullptr if there is nothing to wait for.
-  LaneEnd* begin_leaving(int fd, Reason why);
-  void end_leaving(int fd, LaneEnd& end, std::uint64_t deadline);
+  LaneEndpoint* begin_leaving(int fd, Reason why);
+  void end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline);
   // The same for ever: no lane any more.
   void leave_for_good(int fd, Reason why);
   // The direction from here alone goes down; what was sent before arrives before what the kernel

@@ -14,7 +14,7 @@ bool SocketModes::blocks(int fd, int flags) {
   if ((flags & MSG_DONTWAIT) != 0) return false;
   const std::uint32_t known = modes_.load();
   if ((known & (kBlocking | kNonblocking)) != 0) return (known & kBlocking) != 0;
-  const bool blocks = (kernel::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
+  const bool blocks = (libc::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0;
   learn(known, blocks ? kBlocking : kNonblocking);
   return blocks;
 }
@@ -24,7 +24,7 @@ void SocketModes::learn(std::uint32_t before, std::uint32_t mode) {
   if (!shared_.load()) modes_.compare_exchange_strong(before, before | mode);
 }
 
-void SocketModes::made(bool nonblocking, bool accepted) {
+void SocketModes::on_created(bool nonblocking, bool accepted) {
   modes_.store((nonblocking ? kNonblocking : kBlocking) |
                (accepted ? 0u : kNoReceiveLimit | kNoSendLimit));
 }
@@ -58,7 +58,7 @@ int SocketModes::look_up_combining(int fd) {
   const auto is_on = [fd](int name) {
     int value = 0;
     socklen_t length = sizeof value;
-    return kernel::getsockopt(fd, IPPROTO_TCP, name, &value, &length) == 0 && value != 0;
+    return libc::getsockopt(fd, IPPROTO_TCP, name, &value, &length) == 0 && value != 0;
   };
   int combines = options().combine != 0 && !is_on(TCP_NODELAY) ? kSmall : kAtOnce;
   if (is_on(TCP_CORK)) combines = kCorked;
@@ -76,7 +76,7 @@ std::uint64_t SocketModes::look_up_deadline(int fd, int option, bool& limited) {
   if ((known & none) != 0) return kNever;
   timeval timeout{};
   socklen_t length = sizeof timeout;
-  kernel::getsockopt(fd, SOL_SOCKET, option, &timeout, &length);
+  libc::getsockopt(fd, SOL_SOCKET, option, &timeout, &length);
   limited = timeout.tv_sec != 0 || timeout.tv_usec != 0;
   const timespec time{timeout.tv_sec, timeout.tv_usec * 1000};
   if (!limited) learn(known, none);

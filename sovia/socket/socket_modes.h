@@ -16,7 +16,7 @@ inline constexpr unsigned kControlTimeNs = 4;  // SO_TIMESTAMPNS
 class SocketModes {
  public:
   // This process has just made it: what accept() takes over from a listener is to be looked up.
-  void made(bool nonblocking, bool accepted);
+  void on_created(bool nonblocking, bool accepted);
   void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
   // A time limit was set; `not_at_all`: calls are not to wait.
   void set_waits_not(bool receiving, bool not_at_all);

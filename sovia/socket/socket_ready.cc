@@ -18,13 +18,13 @@ constexpr short kOut = POLLOUT | POLLWRNORM;
 
 bool kernel_has_data(int fd) {
   int bytes = 0;
-  return fd >= 0 && kernel::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
+  return fd >= 0 && libc::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
 }  // namespace
 
 short SocketReady::ask_kernel(short wanted) {
-  if (!concerned() && residue_ == nullptr) return wanted;
+  if (!may_use_lane() && inherited_bytes_ == nullptr) return wanted;
   short ask = wanted;
   {
     const std::scoped_lock guard(in_);
@@ -35,7 +35,7 @@ short SocketReady::ask_kernel(short wanted) {
       ask |= POLLRDHUP;  // so that answer() can tell the end from data
     }
     // The background thread takes the record.
-    if (record_is_next() && residue_->is_record_certain()) {
+    if (record_is_next() && inherited_bytes_->is_record_certain()) {
       be_watched();
       ask = static_cast<short>(ask & ~(kIn | POLLRDHUP));
     }
@@ -68,7 +68,7 @@ bool SocketReady::kernel_knows_all() {
   if (kernel_alone()) return true;
   {
     const std::scoped_lock guard(in_);
-    if (reset_ || residue_ != nullptr) return false;
+    if (reset_ || inherited_bytes_ != nullptr) return false;
     // Even before it has begun the lane decides when the end of the connection is told.
     if (lane_ != nullptr && receiving_ != Phase::kAfter) return false;
   }
@@ -88,14 +88,14 @@ bool SocketReady::must_wait_for_lane_end(const Lane& lane) const {
 
 bool SocketReady::receives_in_kernel() {
   const std::scoped_lock guard(in_);
-  if (!for_good_.load() || reset_ || residue_ != nullptr) return false;
+  if (!for_good_.load() || reset_ || inherited_bytes_ != nullptr) return false;
   if (lane_ == nullptr || receiving_ == Phase::kAfter) return true;
   const std::scoped_lock lane_guard(lane_->lane.lock());
   return receiving_ == Phase::kKernel && lane_->lane.over() && !lane_->lane.started();
 }
 
 short SocketReady::answer(short wanted, short kernel_says, int fd) {
-  if (!concerned() && residue_ == nullptr) return kernel_says;
+  if (!may_use_lane() && inherited_bytes_ == nullptr) return kernel_says;
   short says = kernel_says;
   {
     const std::scoped_lock guard(in_);
@@ -103,10 +103,10 @@ short SocketReady::answer(short wanted, short kernel_says, int fd) {
       return static_cast<short>((kIn | kOut | POLLERR | POLLHUP | POLLRDHUP) &
                                 (wanted | POLLERR | POLLHUP));
     }
-    if (record_is_next() && residue_->is_record_certain()) {
+    if (record_is_next() && inherited_bytes_->is_record_certain()) {
       says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP));
     }
-    if (residue_ != nullptr && residue_->left() != 0) says |= kIn;
+    if (inherited_bytes_ != nullptr && inherited_bytes_->left() != 0) says |= kIn;
     if (lane_ != nullptr) {
       Lane& lane = lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
@@ -164,7 +164,7 @@ short SocketReady::answer(short wanted, short kernel_says, int fd) {
 
 int SocketReady::unread(int kernel_bytes) {
   const std::scoped_lock guard(in_);
-  std::uint64_t bytes = residue_ != nullptr ? residue_->left() : 0;
+  std::uint64_t bytes = inherited_bytes_ != nullptr ? inherited_bytes_->left() : 0;
   if (record_is_next()) kernel_bytes = 0;
   if (lane_ != nullptr) {
     Lane& lane = lane_->lane;
@@ -193,7 +193,7 @@ int SocketReady::unsent(int kernel_bytes) {
 
 bool SocketReady::lane_has_data() {
   const std::scoped_lock guard(in_);
-  if (residue_ != nullptr && residue_->left() != 0) return true;
+  if (inherited_bytes_ != nullptr && inherited_bytes_->left() != 0) return true;
   if (lane_ == nullptr) return false;
   const std::scoped_lock lane_guard(lane_->lane.lock());
   return lane_->lane.unread() != 0;

@@ -16,7 +16,7 @@ class SocketReady : public SocketLane {
   short answer(short wanted, short kernel_says, int fd = -1);
 
   // Whether the kernel's answers are the program's, now and for some time ...
-  bool kernel_alone() const { return !concerned() && residue_ == nullptr && kept_ == nullptr; }
+  bool kernel_alone() const { return !may_use_lane() && inherited_bytes_ == nullptr && kept_ == nullptr; }
   // ... or at least now.
   bool kernel_knows_all();
 

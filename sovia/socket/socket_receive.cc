@@ -6,7 +6,7 @@
 
 #include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
-#include "sovia/socket/direct_receive.h"
+#include "sovia/socket/redirected_receive.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/inherited_bytes.h"
@@ -19,13 +19,13 @@
 namespace viaduct::sovia {
 
 bool SocketReceive::finds_nothing(int flags) {
-  if (!is_quiet()) return false;
+  if (!known_empty()) return false;
   const bool waits = (flags & MSG_DONTWAIT) == 0 &&
                      !is_nonblocking();
   if (waits) return false;
   const signals::Inside inside;
   progress();
-  return is_quiet();
+  return known_empty();
 }
 
 ssize_t SocketReceive::receive(int fd, const iovec* pieces, std::size_t count, int flags) {
@@ -41,7 +41,7 @@ ssize_t SocketReceive::receive(int fd, const iovec* pieces, std::size_t count, i
   const bool peek = (flags & MSG_PEEK) != 0;
   std::size_t done = 0;
   Waiting waiting;
-  DirectReceive direct;
+  RedirectedReceive direct;
   for (;;) {
     ssize_t bytes = 0;
     // As long as small reads find all that they want, what has come meanwhile can wait.
@@ -65,7 +65,7 @@ ssize_t SocketReceive::receive(int fd, const iovec* pieces, std::size_t count, i
         if (!await_moment(fd, waiting)) return bytes;
         continue;
       }
-      moved(fd, bytes);
+      note_kernel_bytes(fd, bytes);
       done += static_cast<std::size_t>(bytes);
       if (!all || done >= wanted) return static_cast<ssize_t>(done);
       continue;
@@ -93,7 +93,7 @@ bool SocketReceive::begin_undisturbed(int flags) {
   const bool alone = has_one_thread();
   const std::scoped_lock guard(in_);
   if (!alone && !was_refused()) return false;
-  if (stage_ != Stage::kNone || lane_ != nullptr || residue_ != nullptr || reset_) return false;
+  if (stage_ != Stage::kNone || lane_ != nullptr || inherited_bytes_ != nullptr || reset_) return false;
   undisturbed_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -103,12 +103,12 @@ ssize_t SocketReceive::receive_undisturbed(int fd, const iovec* pieces, std::siz
   {
     const signals::Outside outside;
     if (count == 1) {
-      bytes = kernel::recv(fd, pieces[0].iov_base, pieces[0].iov_len, flags);
+      bytes = libc::recv(fd, pieces[0].iov_base, pieces[0].iov_len, flags);
     } else {
       msghdr message{};
       message.msg_iov = const_cast<iovec*>(pieces);
       message.msg_iovlen = count;
-      bytes = kernel::recvmsg(fd, &message, flags);
+      bytes = libc::recvmsg(fd, &message, flags);
     }
   }
   const bool took = bytes > 0 && (flags & MSG_PEEK) == 0;
@@ -119,7 +119,7 @@ ssize_t SocketReceive::receive_undisturbed(int fd, const iovec* pieces, std::siz
   }
   if (!took) return bytes;
   counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));
-  moved(fd, bytes);
+  note_kernel_bytes(fd, bytes);
   return bytes;
 }
 
@@ -134,7 +134,7 @@ bool SocketReceive::has_ended(int fd) {
     }
   }
   pollfd kernel_fd{fd, POLLRDHUP, 0};
-  return kernel::poll(&kernel_fd, 1, 0) > 0;
+  return libc::poll(&kernel_fd, 1, 0) > 0;
 }
 
 SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, std::size_t count,
@@ -143,10 +143,10 @@ SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, s
   CameDown came_down(*this);
   const std::scoped_lock guard(in_);
   fd = current(fd);
-  if (residue_ != nullptr) {
-    const Attempt attempt = receive_residue(pieces, count, skip, peek, bytes);
+  if (inherited_bytes_ != nullptr) {
+    const Attempt attempt = receive_inherited_bytes(pieces, count, skip, peek, bytes);
     if (attempt != Attempt::kAgain) return attempt;
-    came_down.happened = !concerned();
+    came_down.happened = !may_use_lane();
   }
   if (reset_ && (lane_ == nullptr || receiving_ == Phase::kAfter)) return fail_reset(Attempt::kDone);
   if (lane_ == nullptr) {
@@ -211,7 +211,7 @@ SocketReceive::Attempt SocketReceive::receive_from_kernel(int fd, const iovec* p
   }
   const std::uint64_t limit = receiving_ == Phase::kDrain ? kernel_left_ : ~0ull;
   Rest rest(pieces, count, skip, limit);
-  bytes = kernel::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
+  bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
   // The end of the kernel's stream is that of the connection only when that of the lane has come.
   if (bytes == 0 && lane_ != nullptr && receiving_ == Phase::kKernel && rest.bytes() != 0 &&

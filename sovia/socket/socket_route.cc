@@ -22,7 +22,7 @@ void SocketRoute::set_sending(Phase phase) {
 }
 
 void SocketRoute::changed(short what) {
-  stir();
+  invalidate_empty();
   tell(what);
   waiting::wake(*this);
 }
@@ -46,7 +46,7 @@ void SocketRoute::reset(int fd) {
   sockaddr unspecified{};
   unspecified.sa_family = AF_UNSPEC;
   const int error = errno;
-  kernel::connect(fd, &unspecified, sizeof unspecified);
+  libc::connect(fd, &unspecified, sizeof unspecified);
   errno = error;
 }
 

@@ -19,18 +19,18 @@
 namespace viaduct::sovia {
 
 class Lane;
-class LaneEnd;
+class LaneEndpoint;
 
 class SocketRoute : public SocketCounts, public Watched, public SocketModes {
  public:
   // Whether data of either direction may go over a lane now or soon. If not, every call may go
   // straight to the kernel; if so, calls that the kernel alone should do need leave() first.
-  bool concerned() const { return lane_wanted_.load(std::memory_order_acquire); }
+  bool may_use_lane() const { return lane_wanted_.load(std::memory_order_acquire); }
 
-  // Nothing is to be read, and the lane is to read it from: so it stays until the next stir().
-  bool is_quiet() const { return quiet_.load(std::memory_order_acquire); }
+  // Nothing is to be read, and the lane is to read it from: so it stays until the next invalidate_empty().
+  bool known_empty() const { return quiet_.load(std::memory_order_acquire); }
   // Something about receiving may have changed. To be called after the change.
-  void stir() {
+  void invalidate_empty() {
     if (quiet_.load(std::memory_order_relaxed)) quiet_.store(false, std::memory_order_release);
   }
   // The lane has so many bytes for receive(). With the lane locked.
@@ -41,7 +41,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   std::uint32_t routes() const { return routes_.load(std::memory_order_acquire); }
   void routes_changed() {
     routes_.fetch_add(1, std::memory_order_release);
-    stir();
+    invalidate_empty();
   }
   // Something about the socket's lane has changed, `what` as in watchers.h: wakes whom it concerns, tells
   // epoll sets. No locks that readers of the socket take may be held.
@@ -101,7 +101,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   bool forbidden_ = false, write_shut_ = false;
 
   // --- both: read under either lock, changed under both
-  LaneEnd* lane_ = nullptr;
+  LaneEndpoint* lane_ = nullptr;
   Stage stage_ = Stage::kNone;
   std::atomic<bool> reset_{false};
   std::atomic<int> waiters_fd_{-1};  // a descriptor of the library's for calls that wait: socket_waiting.h

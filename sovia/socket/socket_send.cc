@@ -9,7 +9,7 @@
 
 #include "sovia/socket/background_requests.h"
 #include "sovia/process/counters.h"
-#include "sovia/socket/direct_receive.h"
+#include "sovia/socket/redirected_receive.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/lane_endpoint.h"
@@ -89,7 +89,7 @@ ssize_t SocketSend::send_pieces(int fd, const iovec* pieces, std::size_t count, 
   const std::size_t wanted = total(pieces, count);
   std::size_t done = 0;
   Waiting waiting;
-  DirectReceive nothing_direct;
+  RedirectedReceive nothing_direct;
   for (;;) {
     ssize_t bytes = 0;
     Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct, false);
@@ -146,7 +146,7 @@ bool SocketSend::go_up(int fd) {
 
 int SocketSend::set_pushing(int fd, int name, const void* value, socklen_t length) {
   const std::scoped_lock guard(out_);  // see push()
-  const int result = kernel::setsockopt(fd, IPPROTO_TCP, name, value, length);
+  const int result = libc::setsockopt(fd, IPPROTO_TCP, name, value, length);
   int on = 0;
   if (result != 0 || lane_ == nullptr || !copy_guarded(&on, value, sizeof on)) return result;
   // Both push out what was held back.
@@ -214,7 +214,7 @@ SocketSend::Attempt SocketSend::send_on_lane(int fd, const iovec* pieces, std::s
   }
   if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
   if (lane.awaits_credits()) background::hurry();
-  if (lane.holds() || lane.broken()) stir();
+  if (lane.holds() || lane.broken()) invalidate_empty();
   counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
   if (bytes == 0 && lane.has_faulted()) {
     errno = EFAULT;
@@ -242,7 +242,7 @@ SocketSend::Attempt SocketSend::send_in_kernel(int fd, const iovec* pieces, std:
   if (!flush_kept(fd)) return Attempt::kAgain;
   if (reset_) return fail_reset(Attempt::kPipe);
   Rest rest(pieces, count, skip, ~0ull);
-  bytes = kernel::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
+  bytes = libc::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
   counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(bytes));
   return Attempt::kDone;
@@ -267,7 +267,7 @@ SocketSend::Attempt SocketSend::try_send(int fd, const iovec* pieces, std::size_
     const Attempt attempt = send_in_kernel(fd, pieces, count, skip, flags, bytes);
     if (attempt != Attempt::kDone) return attempt;
   }
-  moved(fd, bytes);
+  note_kernel_bytes(fd, bytes);
   return Attempt::kDone;
 }
 

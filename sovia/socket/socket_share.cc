@@ -20,14 +20,14 @@ namespace {
 std::size_t receive_all(int fd, std::byte* to, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
-    const ssize_t got = kernel::recv(fd, to + done, bytes - done, MSG_DONTWAIT);
+    const ssize_t got = libc::recv(fd, to + done, bytes - done, MSG_DONTWAIT);
     if (got > 0) {
       done += static_cast<std::size_t>(got);
       continue;
     }
     if (got == 0 || (errno != EAGAIN && errno != EINTR)) break;
     pollfd one{fd, POLLIN, 0};
-    kernel::poll(&one, 1, 10);
+    libc::poll(&one, 1, 10);
   }
   return done;
 }
@@ -52,21 +52,21 @@ void SocketShare::gather_unread(int fd) {
     bytes = lane.unread();
   }
   // Whoever has no lane finds what comes before the record here.
-  const bool drains = fell_ && receiving_ == Phase::kDrain && residue_ != nullptr;
+  const bool drains = fell_ && receiving_ == Phase::kDrain && inherited_bytes_ != nullptr;
   if (bytes == 0 && !drains) return;
-  const std::size_t rest = residue_ != nullptr ? residue_->left() : 0;
+  const std::size_t rest = inherited_bytes_ != nullptr ? inherited_bytes_->left() : 0;
   const std::size_t before = receiving_ == Phase::kDrain ? kernel_left_ : 0;
-  Residue* const residue = make_residue(rest + before + bytes);
+  InheritedBytes* const inherited_bytes = make_inherited_bytes(rest + before + bytes);
   std::size_t at = 0;
-  if (residue != nullptr) {
-    const iovec first{residue->data(), rest};
-    if (rest != 0) at = read_residue(*residue_, &first, 1, 0, false);
-    const std::size_t got = receive_all(fd, residue->data() + at, before);
+  if (inherited_bytes != nullptr) {
+    const iovec first{inherited_bytes->data(), rest};
+    if (rest != 0) at = read_inherited_bytes(*inherited_bytes_, &first, 1, 0, false);
+    const std::size_t got = receive_all(fd, inherited_bytes->data() + at, before);
     at += got;
     kernel_read_ += got;
     if (got == before) {
       const std::scoped_lock lane_guard(lane.lock());
-      const iovec all{residue->data() + at, bytes};
+      const iovec all{inherited_bytes->data() + at, bytes};
       const std::size_t read = lane.read(&all, 1, 0, false);
       if (read != bytes) reset(fd);
       at += read;
@@ -74,11 +74,11 @@ void SocketShare::gather_unread(int fd) {
     } else {
       reset(fd);
     }
-    residue->set_bytes(at);
-    counters::add(Counter::kResidueBytes, at);
-    if (residue_ != nullptr) residue_->move_record(*residue);
-    if (residue_ != nullptr) free_residue(residue_);
-    residue_ = residue;
+    inherited_bytes->set_bytes(at);
+    counters::add(Counter::kInheritedBytes, at);
+    if (inherited_bytes_ != nullptr) inherited_bytes_->move_record(*inherited_bytes);
+    if (inherited_bytes_ != nullptr) free_inherited_bytes(inherited_bytes_);
+    inherited_bytes_ = inherited_bytes;
   } else {
     reset(fd);
   }
@@ -95,7 +95,7 @@ void SocketShare::share(int fd) {
   const std::scoped_lock both(in_, out_);
   gather_unread(fd);
   // In a file, each process can pass it on without taking it from the others.
-  if (residue_ != nullptr && residue_->expects_record()) file_of(residue_);
+  if (inherited_bytes_ != nullptr && inherited_bytes_->expects_record()) file_of(inherited_bytes_);
   if (lane_ != nullptr) background::look_at(*lane_);
   read_known_ = false;  // from now on others may read too
   if (holders_ == nullptr) {
@@ -128,20 +128,20 @@ void SocketShare::gather(int fd) {
   background::look_at(*lane_);
 }
 
-int SocketShare::bequeath(int fd) {
+int SocketShare::export_unread(int fd) {
   const std::scoped_lock both(in_, out_);
   gather_unread(fd);
-  if (residue_ == nullptr || (residue_->left() == 0 && !residue_->expects_record())) return -1;
-  const int file = file_of(residue_);
+  if (inherited_bytes_ == nullptr || (inherited_bytes_->left() == 0 && !inherited_bytes_->expects_record())) return -1;
+  const int file = file_of(inherited_bytes_);
   if (file < 0) reset(fd);
   struct stat about;
-  if (file >= 0 && fstat(fd, &about) == 0) residue_->set_socket(about.st_ino);
+  if (file >= 0 && fstat(fd, &about) == 0) inherited_bytes_->set_socket(about.st_ino);
   return file;
 }
 
-void SocketShare::inherit(Residue* residue, Reason why) {
+void SocketShare::inherit(InheritedBytes* inherited_bytes, Reason why) {
   const std::scoped_lock both(in_, out_);
-  residue_ = residue;
+  inherited_bytes_ = inherited_bytes;
   forbidden_ = true;
   for_good_.store(true);
   reason_.store(why);
@@ -154,17 +154,17 @@ void SocketShare::inherit_loss(int fd) {
   reset(fd);
 }
 
-void SocketShare::depart() {
+void SocketShare::detach() {
   const std::scoped_lock both(in_, out_);
-  if (departed_ || holders_ == nullptr) return;
-  departed_ = true;
+  if (detached_ || holders_ == nullptr) return;
+  detached_ = true;
   holders_->count.fetch_sub(1);
 }
 
-void SocketShare::stay() {
+void SocketShare::reattach() {
   const std::scoped_lock both(in_, out_);
-  if (!departed_) return;
-  departed_ = false;
+  if (!detached_) return;
+  detached_ = false;
   holders_->count.fetch_add(1);
 }
 

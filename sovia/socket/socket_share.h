@@ -23,15 +23,15 @@ class SocketShare : public SocketFallback {
   void gather(int fd);
   // Another program or process is about to get the descriptor. Lane left. The file of what is unread
   // and comes before anything that the kernel has; -1: there is none.
-  int bequeath(int fd);
-  // This process has got it so: no lane, and `residue` is read first.
-  void inherit(Residue* residue, Reason why);
+  int export_unread(int fd);
+  // This process has got it so: no lane, and `inherited_bytes` is read first.
+  void inherit(InheritedBytes* inherited_bytes, Reason why);
   // The same, but what was unread has been lost.
   void inherit_loss(int fd);
   // This process does not hold it any more from now on: it ends, or another program takes over that
-  // does not get it. More than once does no harm. Undone by stay().
-  void depart();
-  void stay();
+  // does not get it. More than once does no harm. Undone by reattach().
+  void detach();
+  void reattach();
 
   // A child that is spawned gets it, whether it closes on exec or not.
   void will_be_passed() { passed_.store(true); }
@@ -48,7 +48,7 @@ class SocketShare : public SocketFallback {
   std::atomic<std::uint64_t> bytes_{0};
 
  private:
-  bool departed_ = false;
+  bool detached_ = false;
   std::atomic<bool> passed_{false};
 };
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sovia/socket/direct_receive.h"
+#include "sovia/socket/redirected_receive.h"
 #include "sovia/process/libc.h"
 #include "sovia/lane/engine.h"
 #include "sovia/process/own_descriptors.h"
@@ -19,13 +19,13 @@ namespace {
 // What one thread waits for at one socket.
 class SocketInterest final : public Interest {
  public:
-  SocketInterest(SocketWaiting& socket, short events, const DirectReceive& direct)
+  SocketInterest(SocketWaiting& socket, short events, const RedirectedReceive& direct)
       : socket_(socket), events_(events), direct_(direct), routes_(socket.routes()) {}
   // A change of routes is one of what is to be waited for.
   bool ready() override {
     // What came straight into this thread's buffer is no news to another one that finds nothing.
     if (direct_.ready() || socket_.routes() != routes_) return true;
-    if (events_ == POLLIN && socket_.is_quiet()) return false;
+    if (events_ == POLLIN && socket_.known_empty()) return false;
     return socket_.answer(events_, 0) != 0 || socket_.routes() != routes_;
   }
   bool concerns(const Watched& source) const override { return &source == &socket_; }
@@ -33,7 +33,7 @@ class SocketInterest final : public Interest {
  private:
   SocketWaiting& socket_;
   const short events_;
-  const DirectReceive& direct_;
+  const RedirectedReceive& direct_;
   const std::uint32_t routes_;
 };
 
@@ -73,7 +73,7 @@ bool SocketWaiting::keep_for_waiting(int fd) {
     const std::scoped_lock both(in_, out_);
     if (waiting_.load() == 0) return false;
     if (waiters_fd_.load() < 0) {
-      const int copy = kernel::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+      const int copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, 0);
       if (copy < 0) return false;
       waiters_fd_.store(own_descriptors::adopt(copy));
     }
@@ -96,7 +96,7 @@ void SocketWaiting::waited() {
   const int error = errno;
   if (descriptors() == 0) release(kept);
   own_descriptors::release(kept);
-  kernel::close(kept);
+  libc::close(kept);
   errno = error;
 }
 
@@ -107,7 +107,7 @@ void SocketWaiting::begin(int fd, int option, Waiting& waiting) {
 
 // Waits until an attempt is worth while. False with errno if the call is to end.
 // `direct` has ended then.
-bool SocketWaiting::await(int fd, short events, int option, Waiting& waiting, DirectReceive& direct) {
+bool SocketWaiting::await(int fd, short events, int option, Waiting& waiting, RedirectedReceive& direct) {
   if (waiting.counted == nullptr) {
     waiting.counted = this;
     waiting_.fetch_add(1);
@@ -165,7 +165,7 @@ bool SocketWaiting::await_moment(int fd, Waiting& waiting) {
   begin(fd, SO_RCVTIMEO, waiting);
   constexpr timespec kMoment{0, 200'000};
   progress();
-  return kernel::ppoll(nullptr, 0, &kMoment, nullptr) == 0 && !signals::held_back() &&
+  return libc::ppoll(nullptr, 0, &kMoment, nullptr) == 0 && !signals::held_back() &&
          now_ns() < waiting.deadline;
 }
 

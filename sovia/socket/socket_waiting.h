@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "sovia/socket/direct_receive.h"
+#include "sovia/socket/redirected_receive.h"
 
 namespace viaduct::sovia {
 
@@ -33,7 +33,7 @@ class SocketWaiting : public SocketDirect {
     bool has_deadline = false;
     SocketWaiting* counted = nullptr;  // it has waited at this one
   };
-  bool await(int fd, short events, int option, Waiting& waiting, DirectReceive& direct);
+  bool await(int fd, short events, int option, Waiting& waiting, RedirectedReceive& direct);
   bool await_moment(int fd, Waiting& waiting);
 
  private:

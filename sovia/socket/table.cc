@@ -36,7 +36,7 @@ bool prepared() {
   static constinit std::atomic<Entry*> chosen{nullptr};
   if (__atomic_load_n(&g_limit, __ATOMIC_ACQUIRE) != 0) return true;
   if (g_failed.load()) return false;
-  kernel::prepare();
+  libc::prepare();
   const int saved = errno;
   constexpr std::size_t kBytes = kMostDescriptors * sizeof(Entry);
   void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
@@ -79,7 +79,7 @@ SocketRef taken(std::uintptr_t entry) {
 int option(int fd, int name) {
   int value = -1;
   socklen_t bytes = sizeof value;
-  return kernel::getsockopt(fd, SOL_SOCKET, name, &value, &bytes) == 0 ? value : -1;
+  return libc::getsockopt(fd, SOL_SOCKET, name, &value, &bytes) == 0 ? value : -1;
 }
 
 // Programs have far more descriptors that are no sockets, which the first call tells.

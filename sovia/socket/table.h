@@ -66,7 +66,7 @@ extern unsigned g_limit;  // 0 before the first use
 Socket* look(int fd);  // the long way of peek()
 
 // The socket of a descriptor, without counting a reference: only to ask it whether it is
-// concerned(), for which a moment too late is as good as a call made a moment earlier. Memory of
+// may_use_lane(), for which a moment too late is as good as a call made a moment earlier. Memory of
 // sockets stays sockets' memory.
 inline Socket* peek(int fd) {
   if (static_cast<unsigned>(fd) < g_limit) [[likely]] {

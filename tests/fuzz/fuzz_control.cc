@@ -1,6 +1,6 @@
-// Fuzz target of the control socket and of what programs do to their segments and homes: up to four
-// programs connect, say anything, scribble over those and close, in any order. When all have gone
-// nothing may be held any more.
+// Fuzz target of the control socket and of what programs do to their segments and granted segments:
+// up to four programs connect, say anything, scribble over those and close, in any order. When all
+// have gone nothing may be held any more.
 //
 // The input is a byte for the configuration and a list of steps: a byte with the step in the low half
 // and the program in bits 4 and 5, then what the step needs.
@@ -31,8 +31,8 @@ struct Program {
   void* segment = nullptr;
   std::size_t bytes = 0;
   layout::Capacity capacity{};
-  Descriptor home, umem;
-  std::size_t home_bytes = 0;
+  Descriptor granted_segment, umem;
+  std::size_t granted_segment_bytes = 0;
   MacAddress port{};
   control::FamilySecret family{};
 
@@ -46,15 +46,15 @@ struct Program {
     segment = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, answer->fds[0].get(), 0);
     require(segment != MAP_FAILED, "mmap");
     if (answer->fds.size() < control::kGrantedDescriptors) return;
-    home = std::move(answer->fds[4]);
+    granted_segment = std::move(answer->fds[4]);
     umem = std::move(answer->fds[3]);
     port = answer->hello.port.address;
-    home_bytes = answer->hello.home_bytes;
+    granted_segment_bytes = answer->hello.granted_segment_bytes;
   }
   void close() {
     if (segment != nullptr) munmap(segment, bytes);
     segment = nullptr;
-    home.close();
+    granted_segment.close();
     umem.close();
     socket.reset();
   }
@@ -125,7 +125,7 @@ void say_adopt(Program& program, Program& other, TestAgent& agent, Input& input)
   adopt.head.bytes = sizeof adopt;
   std::strcpy(adopt.device, (what & 2) != 0 ? "nic1" : "nic0");
   std::copy(whose.port.begin(), whose.port.end(), adopt.port);
-  adopt.home = (what & 4) != 0 ? static_cast<std::int32_t>(input.number()) : whose.home.get();
+  adopt.granted_segment = (what & 4) != 0 ? static_cast<std::int32_t>(input.number()) : whose.granted_segment.get();
   adopt.umem = (what & 8) != 0 ? other.umem.get() : program.umem.get();
   std::uint8_t room[sizeof adopt + 16] = {};
   for (unsigned i = 0; i < what / 64u; ++i) {
@@ -158,22 +158,22 @@ void scribble(Program& program, Input& input) {
               std::min(bytes.size(), program.bytes - at));
 }
 
-void scribble_home(Program& program, Input& input) {
-  if (!program.home) return;
+void scribble_granted_segment(Program& program, Input& input) {
+  if (!program.granted_segment) return;
   const auto at = static_cast<off_t>(
-      (std::size_t{input.number()} * 64 + input.byte() % 64) % program.home_bytes);
+      (std::size_t{input.number()} * 64 + input.byte() % 64) % program.granted_segment_bytes);
   const auto bytes = input.bytes(1 + input.byte() % 64);
-  require(pwrite(program.home.get(), bytes.data(), bytes.size(), at) >= 0 || bytes.empty(),
+  require(pwrite(program.granted_segment.get(), bytes.data(), bytes.size(), at) >= 0 || bytes.empty(),
           "pwrite");
 }
 
 // What looks more like a stack's memory than single bytes do: one word again and again.
-void fill_home(Program& program, Input& input) {
-  if (!program.home) return;
+void fill_granted_segment(Program& program, Input& input) {
+  if (!program.granted_segment) return;
   const std::uint32_t word = input.byte();
-  const std::size_t at = std::size_t{input.number()} * 64 % program.home_bytes;
+  const std::size_t at = std::size_t{input.number()} * 64 % program.granted_segment_bytes;
   const std::vector<std::uint32_t> words(1 + input.byte() * 16, word);
-  require(pwrite(program.home.get(), words.data(), words.size() * sizeof word,
+  require(pwrite(program.granted_segment.get(), words.data(), words.size() * sizeof word,
                  static_cast<off_t>(at)) >= 0, "pwrite");
 }
 
@@ -203,7 +203,7 @@ void step(TestAgent& agent, Program& program, Program& other, unsigned what, Inp
     case 5: program.close(); break;
     case 6: agent.server->tick(monotonic_ns() + RequestListener::kPatienceNs); break;
     case 7: scribble(program, input); break;
-    case 8: scribble_home(program, input); break;
+    case 8: scribble_granted_segment(program, input); break;
     case 9:
     case 10: command(program, input); break;
     case 11:
@@ -235,7 +235,7 @@ void step(TestAgent& agent, Program& program, Program& other, unsigned what, Inp
           agent.nics[0]->close();
           agent.server->tick(monotonic_ns());
           break;
-        default: fill_home(program, input); break;
+        default: fill_granted_segment(program, input); break;
       }
       if (!agent.nics[0]->is_open()) {
         say_other(program, other, agent, input);
@@ -273,8 +273,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (Program& program : programs) program.close();
     agent.ports.kept = false;
     agent.run();
-    // Farewells are said one turn at a time.
-    for (std::size_t i = 0; i <= std::size(Grants::kFarewellsNs); ++i) agent.server->tick(~0ull);
+    // LastDisconnects are said one turn at a time.
+    for (std::size_t i = 0; i <= std::size(Grants::kDisconnectTimesNs); ++i) agent.server->tick(~0ull);
     agent.run();
     require(agent.server->grants().ports() == 0 && agent.ports.gone == agent.ports.made,
             "a port is left");

@@ -64,7 +64,7 @@ bool ArenaHost::write_program(std::uint32_t session, std::span<const iovec> remo
   return Host::write_program(session, remote, local);
 }
 
-bool ArenaHost::charge(std::uint32_t session, Charged what, std::int64_t change) {
+bool ArenaHost::charge(std::uint32_t session, Quota what, std::int64_t change) {
   static constexpr std::int64_t kMost[] = {6, 12, 1 << 24};
   std::int64_t& charge = charges_[session][static_cast<std::size_t>(what)];
   if (change > 0 && charge + change > kMost[static_cast<std::size_t>(what)]) return false;

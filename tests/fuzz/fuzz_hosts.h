@@ -31,7 +31,7 @@ class ArenaHost final : public sim::Host {
   bool write_program(std::uint32_t session, std::span<const iovec> remote,
                      std::span<const iovec> local) override;
   // Of every session at most so much; at the end nothing may be left.
-  bool charge(std::uint32_t session, Charged what, std::int64_t change) override;
+  bool charge(std::uint32_t session, Quota what, std::int64_t change) override;
   bool charged() const;
   // Not to be foreseen: a fuzzer would learn the keys of connections that are not its own.
   std::uint64_t random() override;

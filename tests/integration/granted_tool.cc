@@ -1,7 +1,7 @@
 // granted_tool DEVICE PLACEMENT STEP...: a program that speaks to the agent by itself, for tests of
 // what a granted port allows. PLACEMENT: auto, hosted, granted. Says what it was given in one line,
 //
-//   granted ADDRESS host ADDRESS desk ADDRESS mtu N in US     hosted     refused REASON (status 3)
+//   granted ADDRESS host ADDRESS control session ADDRESS mtu N in US     hosted     refused REASON (status 3)
 //
 // and takes the steps one after the other:
 //
@@ -11,7 +11,7 @@
 //   receive MS         says "got SOURCE BYTES" for each frame that comes within this time
 //   mark               tries to change the socket's mark
 //   abuse              tries what else can be done to the socket
-//   home MS, desk MS, rings MS     writes nonsense all over these for this time
+//   home MS, control session MS, rings MS     writes nonsense all over these for this time
 //   deaf MS            does nothing at all
 //   touch FILE, await FILE         for whoever runs several of these
 //   leave              ends the session, but keeps all descriptors that came with it
@@ -155,7 +155,7 @@ Session::Session(const char* device, Placement placement) : socket_(connect_to_a
   const int port = fcntl(fd(2), F_DUPFD_CLOEXEC, 0), umem = fcntl(fd(3), F_DUPFD_CLOEXEC, 0);
   if (const char* what = port_.open(port, umem, answer_.port)) fail(what);
   std::printf("granted %s host %s desk %s mtu %u in %llu\n", to_text(port_.address()).c_str(),
-              to_text(address(answer_.host)).c_str(), to_text(address(answer_.desk)).c_str(),
+              to_text(address(answer_.host)).c_str(), to_text(address(answer_.control_session)).c_str(),
               port_.mtu(), static_cast<unsigned long long>(took / kNsPerUs));
 }
 
@@ -170,7 +170,7 @@ void Session::adopt(const std::string& what) {
   std::copy(own.begin(), own.end(), adopt.port);
   if (what == "address") ++adopt.port[1];
   // Files that it has, but not these.
-  adopt.home = what == "home" ? fd(3) : fd(4);
+  adopt.granted_segment = what == "home" ? fd(3) : fd(4);
   adopt.umem = what == "umem" ? fd(0) : fd(3);
   control::HelloAnswer answer{};
   if (send(agent.get(), &adopt, sizeof adopt, 0) != sizeof adopt) fail("adopt");
@@ -326,10 +326,10 @@ void scribble(int fd, std::size_t bytes, std::size_t offset, const std::string& 
 
 // The session's segment and the stack's, each with what is at its beginning.
 void scribble_home(Session& session, const std::string& ms) {
-  const std::size_t stack = home_stack_offset(granted_limits(session.answer()));
+  const std::size_t stack = granted_stack_offset(granted_limits(session.answer()));
   for (const std::uint64_t end = deadline(ms); monotonic_ns() < end;) {
     scribble(session.fd(4), stack, 0, "20");
-    scribble(session.fd(4), session.answer().home_bytes - stack, stack, "20");
+    scribble(session.fd(4), session.answer().granted_segment_bytes - stack, stack, "20");
   }
 }
 

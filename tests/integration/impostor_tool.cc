@@ -111,9 +111,10 @@ int main(int count, char** arguments) {
                stderr);
     return 2;
   }
-  kernel::prepare();
+  libc::prepare();
   Way way;
-  Nic* const nic = find_way(flow, way) == Reason::kNone ? Nic::open(way.interface) : nullptr;
+  Nic* const nic =
+      find_way(flow, way) == Reason::kNone ? Nic::open(way.interface, [](Nic&) {}) : nullptr;
   if (nic == nullptr) {
     std::fputs("impostor_tool: there is no NIC\n", stderr);
     return 1;

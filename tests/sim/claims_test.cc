@@ -254,9 +254,9 @@ TEST(Claims, AreNotTheBusinessOfAProgramsOwnStack) {
   EXPECT_EQ(granted.stack->counters().claims_denied, 0u);
 }
 
-// ---------------------------------------------------------------------------- chimes
+// ---------------------------------------------------------------------------- poll wakes
 
-TEST(Chime, RingsForThoseWhoPoll) {
+TEST(PollWake, RingsForThoseWhoPoll) {
   Pair pair;
   CommandBody body{};
   body.op = Op::kCreateCq;
@@ -268,7 +268,7 @@ TEST(Chime, RingsForThoseWhoPoll) {
   EXPECT_FALSE(layout::was_taken(sleepers.load(), before));
   body.op = Op::kDestroyCq;
   ASSERT_EQ(pair.client->now(body).result, std::uint32_t{vip::kSuccess});
-  EXPECT_EQ(pair.a.chimes, 1u);
+  EXPECT_EQ(pair.a.poll_wakes, 1u);
   EXPECT_EQ(sleepers.load() & layout::kWaiting, 0u);
   EXPECT_TRUE(layout::was_taken(sleepers.load(), before));
 }

@@ -125,7 +125,7 @@ TEST(Events, AlertForQueuesOnlyWhenAsked) {
   std::atomic<std::uint32_t>& alert = pair.server->view().header().alert;
   layout::WorkQueue& queue = pair.server->view().vi(pair.server_vi).receive;
   for (const bool asked : {false, true}) {
-    queue.sleepers.store(asked ? layout::kCaller | layout::kSleeper : layout::kSleeper);
+    queue.sleepers.store(asked ? layout::kCallbackThread | layout::kSleeper : layout::kSleeper);
     pair.server->post_receive(pair.server_vi, pair.there.data(), 100, pair.there_handle);
     pair.client->post_send(pair.client_vi, pair.here.data(), 10, pair.here_handle);
     EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive);

@@ -31,10 +31,10 @@ class Memories final : public Watch {
   }
   void wrote(Host&, std::uint32_t) override {}
   void wakes(Host&, std::atomic<std::uint32_t>& word) override { woken.push_back(&word); }
-  void chimes(Host&, std::uint32_t program) override { chimed.push_back(program); }
+  void poll_wakes(Host&, std::uint32_t program) override { poll_woken.push_back(program); }
   void rings(Host&) override {}
 
-  std::vector<std::uint32_t> read_by, written_by, chimed;
+  std::vector<std::uint32_t> read_by, written_by, poll_woken;
   std::vector<std::atomic<std::uint32_t>*> woken;
   std::set<std::uint32_t> gone;
 };
@@ -188,18 +188,18 @@ TEST(Families, WakeTheOneWhoHadTheVi) {
   Family family;
   const std::uint32_t child = family.fork_of(family.first());
   std::atomic<std::uint32_t>& word = family.server->view().vi(family.server_vi).receive.sleepers;
-  word.store(layout::kSleeper | layout::kPoller | layout::kCaller);
+  word.store(layout::kSleeper | layout::kPoller | layout::kCallbackThread);
   family.memories.woken.clear();
   EXPECT_EQ(family.take_as(child, family.server_vi), vip::kSuccess);
   EXPECT_NE(std::find(family.memories.woken.begin(), family.memories.woken.end(), &word),
             family.memories.woken.end());
-  EXPECT_EQ(family.memories.chimed, (std::vector<std::uint32_t>{family.first()}));
+  EXPECT_EQ(family.memories.poll_woken, (std::vector<std::uint32_t>{family.first()}));
   EXPECT_EQ(family.server->view().alert(0).load(), 1u);
   // From then on the other one.
-  word.store(layout::kPoller | layout::kCaller);
+  word.store(layout::kPoller | layout::kCallbackThread);
   family.receive();
   EXPECT_EQ(family.exchange(), 0u);
-  EXPECT_EQ(family.memories.chimed.back(), child);
+  EXPECT_EQ(family.memories.poll_woken.back(), child);
   EXPECT_EQ(family.server->view().alert(family.b.stack->member_of(child)).load(), 1u);
 }
 

@@ -12,9 +12,9 @@
 namespace viaduct::sim {
 namespace {
 
-constexpr std::uint8_t kDesk = 0xd0;
+constexpr std::uint8_t kControlSession = 0xd0;
 constexpr std::uint8_t kFirstChild = 0x10;
-constexpr std::uint32_t kDeskFrame = 0x40000000;  // marks the ids of the desk's frames
+constexpr std::uint32_t kControlSessionFrame = 0x40000000;  // marks the ids of the control session's frames
 
 MacAddress address_of(std::uint8_t kind, std::uint8_t number) {
   return {0x02, 0, 0, 0, kind, number};
@@ -54,49 +54,49 @@ StackLimits granted_limits() {
 
 // ---------------------------------------------------------------------------- the agent's port
 
-std::size_t DeskPort::receive(std::span<Frame> frames) {
+std::size_t RelayChild::receive(std::span<Frame> frames) {
   const std::size_t n = nic_.receive(frames.first((frames.size() + 1) / 2));
-  const std::size_t more = desk_.receive(frames.subspan(n));
+  const std::size_t more = control_session_.receive(frames.subspan(n));
   const MacAddress own = nic_.address();
   std::size_t kept = n;
   for (std::size_t i = n; i < n + more; ++i) {
     // What goes to everybody has come by the NIC too.
     if ((std::to_integer<unsigned>(frames[i].data[0]) & 1) != 0) {
-      desk_.release({&frames[i], 1});
+      control_session_.release({&frames[i], 1});
       continue;
     }
     std::memcpy(frames[i].data, own.data(), own.size());
     frames[kept] = frames[i];
-    frames[kept++].id |= kDeskFrame;
+    frames[kept++].id |= kControlSessionFrame;
   }
   return kept;
 }
 
-void DeskPort::release(std::span<const Frame> frames) {
+void RelayChild::release(std::span<const Frame> frames) {
   for (Frame frame : frames) {
-    if ((frame.id & kDeskFrame) != 0) {
-      frame.id &= ~kDeskFrame;
-      desk_.release({&frame, 1});
+    if ((frame.id & kControlSessionFrame) != 0) {
+      frame.id &= ~kControlSessionFrame;
+      control_session_.release({&frame, 1});
     } else {
       nic_.release({&frame, 1});
     }
   }
 }
 
-void DeskPort::submit(std::span<const Frame> frames) {
+void RelayChild::submit(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
     const auto kind = std::to_integer<std::uint8_t>(frame.data[4]);
     const auto host = std::to_integer<std::uint8_t>(frame.data[5]);
-    if (kind < kFirstChild || kind >= kDesk || host != nic_.address()[5]) {
+    if (kind < kFirstChild || kind >= kControlSession || host != nic_.address()[5]) {
       nic_.submit({&frame, 1});
       continue;
     }
     Frame copy;
-    if (desk_.reserve({&copy, 1}) == 1) {
+    if (control_session_.reserve({&copy, 1}) == 1) {
       std::memcpy(copy.data, frame.data, frame.length);
-      std::memcpy(copy.data + 6, desk_.address().data(), 6);
+      std::memcpy(copy.data + 6, control_session_.address().data(), 6);
       copy.length = frame.length;
-      desk_.submit({&copy, 1});
+      control_session_.submit({&copy, 1});
     }
     nic_.cancel({&frame, 1});
   }
@@ -105,7 +105,7 @@ void DeskPort::submit(std::span<const Frame> frames) {
 AgentHost::AgentHost(SimNetwork& net, std::uint8_t its_number, std::uint64_t seed,
                      const StackLimits& its_limits, std::uint32_t mtu)
     : AgentHost(net, net.add_host(address_of(0, its_number), mtu),
-                net.add_host(address_of(kDesk, its_number), mtu), seed, its_limits) {}
+                net.add_host(address_of(kControlSession, its_number), mtu), seed, its_limits) {}
 
 std::optional<Environment::Connection> AgentHost::stopped(std::uint32_t session, std::uint32_t vi,
                                                           std::uint64_t key) {
@@ -121,20 +121,20 @@ std::optional<Environment::Connection> AgentHost::stopped(std::uint32_t session,
 void AgentHost::crash_agent() {
   own.clear();
   crash();
-  network.reopen(desk);
+  network.reopen(control_session);
 }
 
 void AgentHost::restart_agent() {
-  restart(std::make_unique<HostPort>(std::make_unique<DeskPort>(port, desk)));
+  restart(std::make_unique<HostPort>(std::make_unique<RelayChild>(port, control_session)));
 }
 
-AgentHost::AgentHost(SimNetwork& net, SimPort& nic, SimPort& its_desk, std::uint64_t seed,
+AgentHost::AgentHost(SimNetwork& net, SimPort& nic, SimPort& its_control_session, std::uint64_t seed,
                      const StackLimits& its_limits)
-    : Host(net, nic, std::make_unique<HostPort>(std::make_unique<DeskPort>(nic, its_desk)),
+    : Host(net, nic, std::make_unique<HostPort>(std::make_unique<RelayChild>(nic, its_control_session)),
            {nic.address(), nic.address()}, its_limits,
            std::string(1, static_cast<char>('a' + nic.address()[5] - 1)), seed),
       number(nic.address()[5]),
-      desk(its_desk) {}
+      control_session(its_control_session) {}
 
 // ---------------------------------------------------------------------------- granted programs
 
@@ -153,54 +153,54 @@ GrantedHost::GrantedHost(AgentHost& its_agent, SimPort& its_port, std::uint64_t 
                          const StackLimits& its_limits)
     : Host(its_agent.network, its_port,
            std::make_unique<HostPort>(std::make_unique<BorrowedPort>(its_port)),
-           {its_agent.port.address(), its_agent.desk.address()}, its_limits, "g", its_seed),
+           {its_agent.port.address(), its_agent.control_session.address()}, its_limits, "g", its_seed),
       agent(its_agent),
-      desk_bytes_(layout::Offsets(agent.stack->capacity()).total) {
-  desk_segment_ = mmap(nullptr, desk_bytes_, PROT_READ | PROT_WRITE,
+      control_bytes_(layout::Offsets(agent.stack->capacity()).total) {
+  control_segment_ = mmap(nullptr, control_bytes_, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  desk_session = agent.stack->open_session(desk_segment_).value();
-  desk_view = layout::View(desk_segment_, agent.stack->capacity());
-  agent.stack->delegate(desk_session, port.address());
-  agent.own[desk_session] = {segment(), limits, {}};
+  control_session = agent.stack->open_session(control_segment_).value();
+  control_view = layout::View(control_segment_, agent.stack->capacity());
+  agent.stack->delegate(control_session, port.address());
+  agent.own[control_session] = {segment(), limits, {}};
 }
 
 GrantedHost::~GrantedHost() {
   if (!dead) {
-    agent.own.erase(desk_session);
-    agent.stack->close_session(desk_session, network.now());
+    agent.own.erase(control_session);
+    agent.stack->close_session(control_session, network.now());
   }
-  munmap(desk_segment_, desk_bytes_);
+  munmap(control_segment_, control_bytes_);
 }
 
-std::uint32_t GrantedHost::put_up(const layout::Address& local, bool peer) {
-  layout::Notices& notices = desk_view.notices();
-  for (std::uint32_t n = 0; n < layout::kNotices; ++n) {
-    layout::Notice& notice = notices.notice[n];
-    if (notice.state.load() != layout::kNoticeFree) continue;
-    notice.local = local;
-    notice.state.store(peer ? layout::kNoticePeer : layout::kNoticeWait);
-    notices.active[n / 64].fetch_or(1ull << (n % 64));
-    if (notices.holding.load() != 0) {
-      desk_view.header().doorbells.ring(layout::kNoticeBit);
-      if (agent.watch != nullptr && desk_view.header().driver_sleeps.load() != 0) {
-        desk_view.header().driver_sleeps.store(0);
+std::uint32_t GrantedHost::publish(const layout::Address& local, bool peer) {
+  layout::Listeners& listeners = control_view.listeners();
+  for (std::uint32_t n = 0; n < layout::kListeners; ++n) {
+    layout::Listener& listener = listeners.listener[n];
+    if (listener.state.load() != layout::kListenerFree) continue;
+    listener.local = local;
+    listener.state.store(peer ? layout::kListenerPeer : layout::kListenerWait);
+    listeners.active[n / 64].fetch_or(1ull << (n % 64));
+    if (listeners.holding.load() != 0) {
+      control_view.header().doorbells.ring(layout::kListenerBit);
+      if (agent.watch != nullptr && control_view.header().driver_sleeps.load() != 0) {
+        control_view.header().driver_sleeps.store(0);
         agent.watch->rings(agent);
       }
     }
     return n;
   }
-  return layout::kNoNotice;
+  return layout::kNoListener;
 }
 
-void GrantedHost::take_down(std::uint32_t notice) {
-  layout::Notices& notices = desk_view.notices();
-  notices.active[notice / 64].fetch_and(~(1ull << (notice % 64)));
-  notices.notice[notice].state.store(layout::kNoticeFree);
+void GrantedHost::withdraw(std::uint32_t listener) {
+  layout::Listeners& listeners = control_view.listeners();
+  listeners.active[listener / 64].fetch_and(~(1ull << (listener % 64)));
+  listeners.listener[listener].state.store(layout::kListenerFree);
 }
 
-std::uint32_t GrantedHost::notices_up() const {
+std::uint32_t GrantedHost::listeners_published() const {
   std::uint32_t up = 0;
-  for (const layout::Notice& notice : desk_view.notices().notice) up += notice.state.load() != 0;
+  for (const layout::Listener& listener : control_view.listeners().listener) up += listener.state.load() != 0;
   return up;
 }
 
@@ -208,8 +208,8 @@ void GrantedHost::die() {
   dead = true;
   std::vector<Remains> left(limits.vis + limits.goodbyes);
   left.resize(remains(segment(), limits, left));
-  agent.own.erase(desk_session);
-  agent.stack->close_session(desk_session, network.now());
+  agent.own.erase(control_session);
+  agent.stack->close_session(control_session, network.now());
   // The agent sends from the child's address, three times.
   for (int i = 0; i < 3; ++i) {
     for (const Remains& one : left) {
@@ -315,9 +315,9 @@ void World::expect_clean_end() {
   wait(10 * kSecond);
   for (const auto& host : granted) {
     if (host->dead) continue;
-    EXPECT_EQ(host->notices_up(), 0u) << "seed " << seed;
+    EXPECT_EQ(host->listeners_published(), 0u) << "seed " << seed;
     expect_nothing_left(*host);
-    EXPECT_EQ(host->desk_view.notices().holding.load(), 0u) << "seed " << seed;
+    EXPECT_EQ(host->control_view.listeners().holding.load(), 0u) << "seed " << seed;
     std::erase(hosts, host.get());
   }
   granted.clear();

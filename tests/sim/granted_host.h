@@ -2,10 +2,10 @@
 //
 //   NIC 02:..:00:n ----+                                    +---- 02:..:10:n  stack of a program
 //                      +-- stack of the agent   host n      +---- 02:..:11:n  stack of another one
-//   desk 02:..:d0:n ---+
+//   control session 02:..:d0:n ---+
 //
 // As with macvlan, the NIC and its children do not reach each other: between the agent and its own
-// programs everything goes over the desk.
+// programs everything goes over the control session.
 #ifndef VIADUCT_TESTS_SIM_GRANTED_HOST_H
 #define VIADUCT_TESTS_SIM_GRANTED_HOST_H
 
@@ -20,17 +20,18 @@
 
 namespace viaduct::sim {
 
-// The agent's port: the NIC, and the desk for frames to and from its own programs' stacks.
-class DeskPort final : public Port {
+// The agent's port: the NIC, and the control session for frames to and from its own programs'
+// stacks.
+class RelayChild final : public Port {
  public:
-  DeskPort(SimPort& nic, SimPort& desk) : nic_(nic), desk_(desk) {}
+  RelayChild(SimPort& nic, SimPort& control_session) : nic_(nic), control_session_(control_session) {}
 
   std::size_t receive(std::span<Frame> frames) override;
   void release(std::span<const Frame> frames) override;
   std::size_t reserve(std::span<Frame> frames) override { return nic_.reserve(frames); }
   void submit(std::span<const Frame> frames) override;
   void cancel(std::span<const Frame> frames) override { nic_.cancel(frames); }
-  void flush() override { nic_.flush(), desk_.flush(); }
+  void flush() override { nic_.flush(), control_session_.flush(); }
   std::uint32_t mtu() const override { return nic_.mtu(); }
   MacAddress address() const override { return nic_.address(); }
   std::uint32_t lendable() const override { return nic_.lendable(); }
@@ -42,7 +43,7 @@ class DeskPort final : public Port {
 
  private:
   SimPort& nic_;
-  SimPort& desk_;
+  SimPort& control_session_;
 };
 
 class AgentHost : public Host {
@@ -58,7 +59,7 @@ class AgentHost : public Host {
   void restart_agent();
 
   std::uint8_t number;
-  SimPort& desk;
+  SimPort& control_session;
   // Its granted programs' stacks, by session.
   struct Own {
     const void* segment;
@@ -68,7 +69,7 @@ class AgentHost : public Host {
   std::map<std::uint32_t, Own> own;
 
  private:
-  AgentHost(SimNetwork& network, SimPort& nic, SimPort& desk, std::uint64_t seed,
+  AgentHost(SimNetwork& network, SimPort& nic, SimPort& control_session, std::uint64_t seed,
             const StackLimits& limits);
 };
 
@@ -80,24 +81,24 @@ class GrantedHost : public Host {
               std::uint32_t mtu);
   ~GrantedHost() override;
 
-  std::uint32_t put_up(const layout::Address& local, bool peer) override;
-  void take_down(std::uint32_t notice) override;
+  std::uint32_t publish(const layout::Address& local, bool peer) override;
+  void withdraw(std::uint32_t listener) override;
 
   // As kill -9 of the program: its stack says nothing more, and the agent says goodbye for it.
   void die();
 
   AgentHost& agent;
   bool dead = false;
-  layout::View desk_view;
-  std::uint32_t desk_session;
+  layout::View control_view;
+  std::uint32_t control_session;
 
-  std::uint32_t notices_up() const;
+  std::uint32_t listeners_published() const;
 
  private:
   GrantedHost(AgentHost& agent, SimPort& port, std::uint64_t seed, const StackLimits& limits);
 
-  void* desk_segment_;
-  std::size_t desk_bytes_;
+  void* control_segment_;
+  std::size_t control_bytes_;
 };
 
 // Any number of such hosts.

@@ -1,334 +1,324 @@
-// Connections between programs that may have stacks of their own: requests find their way from the
-// host to the stack, and nothing is left behind when they do not.
-#include <gtest/gtest.h>
+// Redirected receives: a message goes where its program waits for it, wholly or not at all, and
+// nothing is written there afterwards.
+#include <algorithm>
 
-#include "tests/sim/redirect.h"
+#include "tests/sim/pair.h"
 
 namespace viaduct::sim {
 namespace {
 
-TEST(Redirect, ConnectsProgramsInAllPlaces) {
-  for (const Places& places : all_places()) {
-    for (std::uint64_t seed = 1; seed <= seeds(100); ++seed) {
-      SCOPED_TRACE(name_of(places) + ", seed " + std::to_string(seed));
-      Two two(seed, places, seed % 4 == 0 ? SimFaults{} : rough());
-      SimRandom random(seed);
-      std::optional<CommandBody> waited, accepted, asked;
-      const auto serve = [&] {
-        two.server.command(wait_for(7, 60'000), [&](const CommandBody& b) {
-          waited = b;
-          if (b.result != vip::kSuccess) return;
-          two.server.command(with_handle(Op::kConnectAccept, b.handle, two.server_vi),
-                             [&](const CommandBody& c) { accepted = c; });
-        });
-      };
-      const auto ask = [&] {
-        two.client.command(request(two.client_vi, two.server_host, 7, 60'000),
-                           [&](const CommandBody& b) { asked = b; });
-      };
-      // Either may come first.
-      const bool wait_first = random.below(2) == 0;
-      wait_first ? serve() : ask();
-      two.wait(random.below(4) == 0 ? random.below(1500 * kMillisecond) : random.below(30'000));
-      wait_first ? ask() : serve();
-      run(two.network, two.hosts, {}, [&] { return asked && accepted; },
-          two.network.now() + 90 * kSecond);
-      ASSERT_TRUE(asked && accepted);
-      ASSERT_EQ(asked->result, vip::kSuccess);
-      ASSERT_EQ(accepted->result, vip::kSuccess);
-      // The host is named by the NIC's address, whatever the frames' source.
-      EXPECT_EQ(std::memcmp(waited->remote.host, two.address(0).data(), 6), 0);
-      talk(two, two.client, two.client_vi, two.server, two.server_vi);
-      EXPECT_EQ(two.client.now(of_vi(Op::kDisconnect, two.client_vi)).result, vip::kSuccess);
-      two.wait(10 * kSecond);
-      EXPECT_EQ(two.server.state(two.server_vi), vip::kError);
-      // Requests were held by nobody for longer than needed.
-      for (const auto& agent : two.agents) EXPECT_EQ(agent->stack->usage().requests, 0u);
-      two.expect_clean_end();
-      if (HasFatalFailure()) return;
+using layout::CommandBody;
+using layout::Op;
+
+constexpr std::uint32_t kBytes = 100'000;
+constexpr std::byte kUntouched{0xee};
+
+// The server's program receives; `own` is where its receives say, `other` where they are redirected.
+struct Redirected : Pair {
+  explicit Redirected(std::uint64_t seed = 1, std::uint16_t level = vip::kReliableDelivery)
+      : Pair(seed, level, gigabit()),
+        from(kBytes),
+        own(kBytes, kUntouched),
+        other(kBytes, kUntouched),
+        from_handle(client->register_memory(from.data(), kBytes)),
+        own_handle(server->register_memory(own.data(), kBytes)),
+        other_handle(server->register_memory(other.data(), kBytes)) {
+    set_transfer(*client, client_vi, level);
+    set_transfer(*server, server_vi, level);
+    EXPECT_TRUE(connect());
+    for (std::uint32_t i = 0; i < kBytes; ++i) from[i] = pattern(7, i);
+  }
+  // So slow that a long message is seen in its middle.
+  static SimOptions gigabit() {
+    SimOptions options;
+    options.bits_per_second = 1'000'000'000;
+    return options;
+  }
+  static void set_transfer(Program& program, std::uint32_t vi, std::uint16_t level) {
+    CommandBody body{};
+    body.op = Op::kSetVi;
+    body.vi = vi;
+    body.vi_attributes = {level, kBytes, 0, 0, 0};
+    EXPECT_EQ(program.now(body).result, std::uint32_t{vip::kSuccess});
+  }
+
+  void receive(std::uint32_t length = kBytes) {
+    server->post_receive(server_vi, own.data(), length, own_handle);
+  }
+  void send(std::uint32_t length) { client->post_send(client_vi, from.data(), length, from_handle); }
+  vip::Return redirect(std::uint32_t length = kBytes) {
+    return b.stack->redirect(
+        server_vi, 0, {reinterpret_cast<std::uint64_t>(other.data()), other_handle, length});
+  }
+  vip::Return unredirect() { return b.stack->unredirect(server_vi, 0); }
+
+  // Takes the completion off the queue.
+  Completion received() {
+    std::optional<Completion> done;
+    run(network, hosts, {}, [&] { return (done = server->done(server_vi, true)).has_value(); },
+        network.now() + 20 * kSecond);
+    EXPECT_TRUE(done.has_value());
+    // As libvipl tells the stack, by way of the segment.
+    server->view().vi(server_vi).receive.dequeued.fetch_add(1);
+    return done.value_or(Completion{});
+  }
+  static bool untouched(const std::vector<std::byte>& memory, std::uint32_t begin = 0) {
+    return std::all_of(memory.begin() + begin, memory.end(),
+                       [](std::byte b) { return b == kUntouched; });
+  }
+  bool holds(const std::vector<std::byte>& memory, std::uint32_t length) const {
+    return std::equal(from.begin(), from.begin() + length, memory.begin()) &&
+           untouched(memory, length);
+  }
+  void clear() {
+    std::fill(own.begin(), own.end(), kUntouched);
+    std::fill(other.begin(), other.end(), kUntouched);
+  }
+
+  std::vector<std::byte> from, own, other;
+  std::uint32_t from_handle, own_handle, other_handle;
+};
+
+// Also what would travel in the slot, and what has no bytes.
+TEST(Redirect, TakesMessagesOfAllSizes) {
+  for (const std::uint16_t level :
+       {vip::kUnreliable, vip::kReliableDelivery, vip::kReliableReception}) {
+    Redirected pair(1, level);
+    for (const std::uint32_t length : {1u, 100u, 496u, 497u, 1400u, 5000u, 60'000u, 0u}) {
+      pair.clear();
+      pair.receive();
+      ASSERT_EQ(pair.redirect(), vip::kSuccess);
+      pair.send(length);
+      const Completion done = pair.received();
+      EXPECT_EQ(done.status & vip::kErrorMask, 0u);
+      EXPECT_EQ(done.length, length);
+      EXPECT_EQ(pair.unredirect(), vip::kSuccess);
+      EXPECT_TRUE(pair.holds(pair.other, length)) << length;
+      EXPECT_TRUE(pair.untouched(pair.own)) << length;
+      EXPECT_EQ(pair.unredirect(), vip::kNotDone) << "only once";
     }
   }
 }
 
-TEST(Redirect, PeersMeetInAllPlaces) {
-  for (const Places& places : all_places()) {
-    for (std::uint64_t seed = 1; seed <= seeds(60); ++seed) {
-      SCOPED_TRACE(name_of(places) + ", seed " + std::to_string(seed));
-      Two two(seed, places, seed % 4 == 0 ? SimFaults{} : rough());
-      SimRandom random(seed);
-      two.client.now(peer_request(two.client_vi, two.server_host, 1, 2));
-      two.wait(random.below(3) == 0 ? random.below(2000) * kMillisecond : random.below(30'000));
-      two.server.now(peer_request(two.server_vi, two.address(0), 2, 1));
-      std::optional<CommandBody> here, there;
-      two.client.command(of_vi(Op::kPeerWait, two.client_vi),
-                         [&](const CommandBody& b) { here = b; });
-      two.server.command(of_vi(Op::kPeerWait, two.server_vi),
-                         [&](const CommandBody& b) { there = b; });
-      run(two.network, two.hosts, {}, [&] { return here && there; },
-          two.network.now() + 40 * kSecond);
-      ASSERT_TRUE(here && there);
-      EXPECT_EQ(here->result, vip::kSuccess);
-      EXPECT_EQ(there->result, vip::kSuccess);
-      talk(two, two.client, two.client_vi, two.server, two.server_vi);
-      two.expect_clean_end();
-      if (HasFatalFailure()) return;
-    }
+TEST(Redirect, IsForOneMessage) {
+  Redirected pair;
+  pair.receive();
+  pair.receive();
+  ASSERT_EQ(pair.redirect(), vip::kSuccess);
+  EXPECT_EQ(pair.redirect(), vip::kNotDone) << "it is";
+  pair.send(200);
+  pair.send(300);
+  pair.received();
+  pair.received();
+  EXPECT_EQ(pair.redirect(), vip::kNotDone) << "how it went has not been asked";
+  EXPECT_EQ(pair.unredirect(), vip::kSuccess);
+  EXPECT_TRUE(pair.holds(pair.other, 200));
+  EXPECT_TRUE(pair.holds(pair.own, 300));
+}
+
+TEST(Redirect, CanBeTakenBackBeforeAnythingHasCome) {
+  Redirected pair;
+  pair.receive();
+  ASSERT_EQ(pair.redirect(), vip::kSuccess);
+  EXPECT_EQ(pair.unredirect(), vip::kNotDone);
+  pair.send(5000);
+  pair.received();
+  EXPECT_TRUE(pair.holds(pair.own, 5000));
+  EXPECT_TRUE(pair.untouched(pair.other));
+}
+
+TEST(Redirect, IsRefusedWhenThereIsNothingToWaitFor) {
+  Redirected pair;
+  EXPECT_EQ(pair.redirect(), vip::kNotDone) << "no receive is posted";
+  pair.receive();
+  pair.receive();
+  pair.send(300);
+  pair.wait(kMillisecond);
+  EXPECT_EQ(pair.redirect(), vip::kNotDone) << "a message has come";
+  pair.received();
+  EXPECT_EQ(pair.redirect(), vip::kSuccess);
+  EXPECT_EQ(pair.unredirect(), vip::kNotDone);
+  EXPECT_EQ(pair.b.stack->redirect(99, 0, {}), vip::kInvalidParameter);
+  EXPECT_EQ(pair.b.stack->unredirect(99, 0), vip::kInvalidParameter);
+  EXPECT_EQ(pair.b.stack->unredirect(pair.server_vi, 77), vip::kInvalidParameter);
+}
+
+TEST(Redirect, IsRefusedForMemoryThatTheViMayNotUse) {
+  Redirected pair;
+  pair.receive();
+  EXPECT_EQ(pair.redirect(0), vip::kInvalidParameter);
+  EXPECT_EQ(pair.redirect(kBytes + 1), vip::kInvalidParameter);
+  ++pair.other_handle;
+  EXPECT_EQ(pair.redirect(), vip::kInvalidParameter);
+}
+
+TEST(Redirect, LeavesLongerMessagesWhereTheyBelong) {
+  Redirected pair;
+  for (const std::uint32_t length : {400u, 60'000u}) {
+    pair.clear();
+    pair.receive();
+    ASSERT_EQ(pair.redirect(length - 1), vip::kSuccess);
+    pair.send(length);
+    EXPECT_EQ(pair.received().status & vip::kErrorMask, 0u);
+    EXPECT_EQ(pair.unredirect(), vip::kNotDone);
+    EXPECT_TRUE(pair.holds(pair.own, length));
+    EXPECT_TRUE(pair.untouched(pair.other));
   }
 }
 
-// Two programs of one host await the same host at the same discriminator, but with others there.
-TEST(Redirect, PeersFindTheirOwnHalfAmongSeveral) {
-  for (std::uint64_t seed = 1; seed <= seeds(60); ++seed) {
-    World world(seed, rough());
-    Program* here[2];
-    Program* there[2];
-    std::uint32_t here_vi[2], there_vi[2];
-    for (std::uint8_t n = 0; n < 2; ++n) {
-      here[n] = &world.open(0, true);
-      there[n] = &world.open(1, (seed & 1) != 0);
-      here_vi[n] = here[n]->create_vi(vip::kReliableDelivery);
-      there_vi[n] = there[n]->create_vi(vip::kReliableDelivery);
-    }
-    for (std::uint8_t n = 0; n < 2; ++n) {
-      const auto remote = static_cast<std::uint8_t>(10 + n);
-      here[n]->now(peer_request(here_vi[n], world.address(1), 1, remote));
-      there[n]->now(peer_request(there_vi[n], world.address(0), remote, 1));
-    }
-    run(world.network, world.hosts, {},
-        [&] {
-          return here[0]->state(here_vi[0]) == vip::kConnected &&
-                 here[1]->state(here_vi[1]) == vip::kConnected &&
-                 there[0]->state(there_vi[0]) == vip::kConnected &&
-                 there[1]->state(there_vi[1]) == vip::kConnected;
-        },
-        world.network.now() + 25 * kSecond);
-    for (int n = 0; n < 2; ++n) {
-      ASSERT_EQ(here[n]->state(here_vi[n]), vip::kConnected) << "seed " << seed;
-      ASSERT_EQ(there[n]->state(there_vi[n]), vip::kConnected) << "seed " << seed;
-      talk(world, *here[n], here_vi[n], *there[n], there_vi[n]);
-    }
-    world.expect_clean_end();
-    if (HasFatalFailure()) return;
-  }
+TEST(Redirect, IsForgottenWhenTheMemoryIsNotRegisteredAnyMore) {
+  Redirected pair;
+  pair.receive();
+  ASSERT_EQ(pair.redirect(), vip::kSuccess);
+  CommandBody body{};
+  body.op = Op::kDeregisterMemory;
+  body.handle = pair.other_handle;
+  body.memory.address = reinterpret_cast<std::uint64_t>(pair.other.data());
+  ASSERT_EQ(pair.server->now(body).result, std::uint32_t{vip::kSuccess});
+  pair.send(5000);
+  EXPECT_EQ(pair.received().status & vip::kErrorMask, 0u);
+  EXPECT_EQ(pair.unredirect(), vip::kNotDone);
+  EXPECT_TRUE(pair.holds(pair.own, 5000));
 }
 
-// What a requester hears when it comes to nothing, wherever the two are.
-TEST(Redirect, KeepsTheRulesOfNoMatchAndTimeout) {
-  for (const Places& places : all_places()) {
-    SCOPED_TRACE(name_of(places));
-    {
-      Two two(1, places);
-      EXPECT_EQ(two.finish(two.client, request(two.client_vi, two.server_host, 7, 500)).result,
-                vip::kNoMatch);
-      EXPECT_EQ(two.client.state(two.client_vi), vip::kIdle);
-      // A wait for something else does not change that.
-      two.server.command(wait_for(8, 60'000), {});
-      EXPECT_EQ(two.finish(two.client, request(two.client_vi, two.server_host, 7, 500)).result,
-                vip::kNoMatch);
-      EXPECT_EQ(two.finish(two.client, request(two.client_vi, {2, 0, 0, 0, 0, 99}, 7, 500)).result,
-                vip::kTimeout);
-      two.expect_clean_end();
-    }
-    {
-      Two two(2, places);
-      std::optional<CommandBody> waited;
-      two.server.command(wait_for(7, 60'000), [&](const CommandBody& b) { waited = b; });
-      EXPECT_EQ(two.finish(two.client, request(two.client_vi, two.server_host, 7, 500)).result,
-                vip::kTimeout);
-      ASSERT_TRUE(waited.has_value());
-      EXPECT_EQ(waited->result, vip::kSuccess);
-      two.wait(10 * kMillisecond);
-      EXPECT_EQ(two.finish(two.server,
-                           with_handle(Op::kConnectAccept, waited->handle, two.server_vi)).result,
-                vip::kTimeout);
-      two.expect_clean_end();
-    }
-    {
-      Two two(3, places);
-      std::optional<CommandBody> waited;
-      two.server.command(wait_for(7, 60'000), [&](const CommandBody& b) { waited = b; });
-      std::optional<CommandBody> asked;
-      two.client.command(request(two.client_vi, two.server_host, 7, 10'000),
-                         [&](const CommandBody& b) { asked = b; });
-      two.wait(300 * kMillisecond);
-      ASSERT_TRUE(waited.has_value());
-      EXPECT_EQ(two.server.now(with_handle(Op::kConnectReject, waited->handle)).result,
-                vip::kSuccess);
-      two.wait(20 * kMillisecond);
-      ASSERT_TRUE(asked.has_value());
-      EXPECT_EQ(asked->result, vip::kReject);
-      two.expect_clean_end();
-    }
-  }
+TEST(Redirect, EndsWithTheConnection) {
+  Redirected pair;
+  pair.receive();
+  ASSERT_EQ(pair.redirect(), vip::kSuccess);
+  pair.send(kBytes);
+  pair.wait(200'000);  // some of it has come
+  CommandBody body{};
+  body.op = Op::kDisconnect;
+  body.vi = pair.server_vi;
+  ASSERT_EQ(pair.server->now(body).result, std::uint32_t{vip::kSuccess});
+  EXPECT_EQ(pair.redirect(), vip::kNotDone);
+  EXPECT_EQ(pair.unredirect(), vip::kNotDone);
+  EXPECT_NE(pair.received().status & vip::kErrorMask, 0u);
+  const std::vector<std::byte> before = pair.other;
+  pair.wait(kSecond);
+  EXPECT_EQ(pair.other, before);
 }
 
-TEST(Redirect, RequestWaitsForAProgramThatComesLater) {
-  for (const Places& places : all_places()) {
-    SCOPED_TRACE(name_of(places));
-    Two two(1, places);
-    std::optional<CommandBody> asked;
-    two.client.command(request(two.client_vi, two.server_host, 7, 20'000),
-                       [&](const CommandBody& b) { asked = b; });
-    two.wait(3 * kSecond);
-    EXPECT_FALSE(asked.has_value());
-    // One that only looks whether somebody asks.
-    const std::uint64_t before = two.network.now();
-    const CommandBody waited = two.finish(two.server, wait_for(7, 0));
-    ASSERT_EQ(waited.result, vip::kSuccess);
-    EXPECT_LE(two.network.now() - before, 6 * kMillisecond);
-    EXPECT_EQ(two.finish(two.server,
-                         with_handle(Op::kConnectAccept, waited.handle, two.server_vi)).result,
-              vip::kSuccess);
-    two.wait(10 * kMillisecond);
-    EXPECT_TRUE(asked.has_value());
-    two.expect_clean_end();
-  }
-}
-
-// The wait ends while the request is on its way to it: the request must neither be lost nor be
-// given to nobody.
-TEST(Redirect, WaitMayEndWhileTheRequestIsUnderWay) {
-  unsigned missed = 0;
-  for (const bool client_granted : {false, true}) {
-    for (std::uint64_t at = 0; at < 40; ++at) {
-      SCOPED_TRACE(at);
-      Two two(at + 1, {client_granted, true, false, false});
-      std::optional<CommandBody> waited, asked;
-      two.server.command(wait_for(7, 2), [&](const CommandBody& b) { waited = b; });
-      two.wait(2 * kMillisecond - at * 3'000);
-      two.client.command(request(two.client_vi, two.server_host, 7, at % 2 ? 500 : 20'000),
-                         [&](const CommandBody& b) { asked = b; });
-      two.wait(100 * kMillisecond);
-      ASSERT_TRUE(waited.has_value());
-      if (waited->result == vip::kSuccess) continue;
-      ++missed;
-      EXPECT_FALSE(asked.has_value());
-      if (at % 2) {
-        two.wait(kSecond);
-        ASSERT_TRUE(asked.has_value());
-        EXPECT_EQ(asked->result, vip::kNoMatch);
+// One message, redirected and not, back and forth while it comes.
+TEST(Redirect, MovesWhatHasComeAlready) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    Redirected pair(seed);
+    SimFaults faults;
+    faults.loss = seed % 3 == 0 ? 0.05 : 0;
+    faults.reordering = seed % 3 == 1 ? 0.1 : 0;
+    pair.network.set_faults(faults);
+    SimRandom random(seed);
+    const auto length = static_cast<std::uint32_t>(20'000 + random.below(kBytes - 20'000));
+    pair.receive();
+    pair.send(length);
+    bool redirected = false, completed = false;
+    unsigned moves = 0;
+    for (int i = 0; i < 40 && !completed; ++i) {
+      pair.wait(random.below(60'000));
+      if (redirected) {
+        completed = pair.unredirect() == vip::kSuccess;
+        if (completed) break;
+        // Nothing is written there from now on.
+        std::fill(pair.other.begin(), pair.other.end(), kUntouched);
+        redirected = false;
       } else {
-        const CommandBody again = two.finish(two.server, wait_for(7, 400));
-        ASSERT_EQ(again.result, vip::kSuccess);
-        EXPECT_EQ(two.finish(two.server,
-                             with_handle(Op::kConnectAccept, again.handle, two.server_vi)).result,
-                  vip::kSuccess);
-        two.wait(10 * kMillisecond);
-        ASSERT_TRUE(asked.has_value());
-        EXPECT_EQ(asked->result, vip::kSuccess);
+        redirected = pair.redirect() == vip::kSuccess;
       }
-      two.expect_clean_end();
+      ++moves;
     }
-  }
-  EXPECT_GT(missed, 5u);
-}
-
-TEST(Redirect, SeveralProgramsThatWaitForTheSameGetARequestEach) {
-  int missed = 0;
-  for (std::uint64_t seed = 1; seed <= seeds(60); ++seed) {
-    SCOPED_TRACE(seed);
-    World world(seed, rough(), 3);
-    constexpr int kServers = 3;
-    int accepted = 0, connected = 0;
-    std::uint32_t vis[kServers];
-    std::function<void()> serve[kServers];
-    for (int s = 0; s < kServers; ++s) {
-      Program& server = world.open(0, s != 0 || seed % 2 == 0);
-      vis[s] = server.create_vi(vip::kReliableDelivery);
-      // A request that was given to two programs, because an answer was lost, is no longer there
-      // for one of them.
-      serve[s] = [&, s] {
-        server.command(wait_for(7, 60'000), [&, s](const CommandBody& b) {
-          ASSERT_EQ(b.result, vip::kSuccess);
-          server.command(with_handle(Op::kConnectAccept, b.handle, vis[s]),
-                         [&, s](const CommandBody& c) {
-                           ++(c.result == vip::kSuccess ? accepted : missed);
-                           if (c.result == vip::kTimeout) serve[s]();
-                         });
-        });
-      };
-      serve[s]();
-    }
-    for (int c = 0; c < kServers; ++c) {
-      Program& client = world.open(static_cast<unsigned>(c), (seed >> c & 1) != 0);
-      const std::uint32_t vi = client.create_vi(vip::kReliableDelivery);
-      client.command(request(vi, world.address(0), 7, 60'000),
-                     [&](const CommandBody& b) { connected += b.result == vip::kSuccess; });
-    }
-    run(
-        world.network, world.hosts, {},
-        [&] { return accepted == kServers && connected == kServers; },
-        world.network.now() + 50 * kSecond);
-    EXPECT_EQ(accepted, kServers);
-    EXPECT_EQ(connected, kServers);
-    world.expect_clean_end();
-  }
-  std::printf("%d requests were given to two\n", missed);
-}
-
-TEST(Redirect, RequestToAProgramThatDiesFindsAnother) {
-  for (std::uint64_t seed = 1; seed <= seeds(60); ++seed) {
-    for (const bool other_granted : {false, true}) {
-      SCOPED_TRACE(seed);
-      World world(seed, rough());
-      SimRandom random(seed);
-      Program& client = world.open(0, seed % 2 == 0);
-      Program& doomed = world.open(1, true);
-      const std::uint32_t vi = client.create_vi(vip::kReliableDelivery);
-      std::optional<CommandBody> asked, accepted;
-      doomed.command(wait_for(7, 60'000), {});
-      client.command(request(vi, world.address(1), 7, 60'000),
-                     [&](const CommandBody& b) { asked = b; });
-      world.wait(random.below(2) == 0 ? random.below(40'000) : random.below(500 * kMillisecond));
-      world.kill(doomed);
-      Program& other = world.open(1, other_granted);
-      const std::uint32_t there = other.create_vi(vip::kReliableDelivery);
-      world.wait(random.below(100) * kMillisecond);
-      other.command(wait_for(7, 60'000), [&](const CommandBody& b) {
-        ASSERT_EQ(b.result, vip::kSuccess);
-        other.command(with_handle(Op::kConnectAccept, b.handle, there),
-                      [&](const CommandBody& c) { accepted = c; });
-      });
-      run(world.network, world.hosts, {}, [&] { return asked && accepted; },
-          world.network.now() + 50 * kSecond);
-      ASSERT_TRUE(asked && accepted);
-      EXPECT_EQ(asked->result, vip::kSuccess);
-      EXPECT_EQ(accepted->result, vip::kSuccess);
-      world.expect_clean_end();
+    EXPECT_EQ(pair.received().length, length);
+    if (redirected && !completed) completed = pair.unredirect() == vip::kSuccess;
+    EXPECT_GT(moves, 2u);
+    const std::vector<std::byte>& where = completed ? pair.other : pair.own;
+    EXPECT_TRUE(std::equal(pair.from.begin(), pair.from.begin() + length, where.begin()))
+        << "seed " << seed;
+    if (!completed) {
+      EXPECT_TRUE(pair.untouched(pair.other)) << "seed " << seed;
     }
   }
 }
 
-TEST(Redirect, RequestToAProgramThatDiesEndsWithNoMatch) {
-  World world(1);
-  Program& client = world.open(0, true);
-  Program& doomed = world.open(1, true);
-  const std::uint32_t vi = client.create_vi(vip::kReliableDelivery);
-  std::optional<CommandBody> asked, waited;
-  doomed.command(wait_for(7, 60'000), [&](const CommandBody& b) { waited = b; });
-  client.command(request(vi, world.address(1), 7, 5'000), [&](const CommandBody& b) { asked = b; });
-  world.wait(kMillisecond);
-  ASSERT_TRUE(waited.has_value());
-  world.kill(doomed);
-  world.wait(10 * kSecond);
-  ASSERT_TRUE(asked.has_value());
-  EXPECT_EQ(asked->result, vip::kNoMatch);
-  world.expect_clean_end();
+// A stream of messages of all sizes, packed ones among them, with a reader that redirects when it
+// likes.
+TEST(Redirect, KeepsAStreamInOrder) {
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Redirected pair(seed);
+    SimRandom random(seed);
+    std::uint32_t posted = 0, sent = 0, taken = 0;
+    std::vector<std::uint32_t> lengths;
+    bool redirected = false;
+    unsigned used = 0;
+    // Each receive has memory of its own, and each message bytes of its own.
+    constexpr std::uint32_t kRoom = 9000;
+    const auto room = [&](std::uint32_t n) { return pair.own.data() + n % 8 * kRoom; };
+    const auto bytes = [&](std::uint32_t n) { return pair.from.data() + n * 13 % 5000; };
+    const auto logic = [&] {
+      for (; posted < taken + 8; ++posted) {
+        pair.server->post_receive(pair.server_vi, room(posted), kRoom, pair.own_handle);
+      }
+      for (; sent < 400 && sent < posted; ++sent) {
+        lengths.push_back(static_cast<std::uint32_t>(random.below(4) == 0 ? random.below(kRoom)
+                                                                          : random.below(600)));
+        pair.client->post_send(pair.client_vi, bytes(sent), lengths.back(), pair.from_handle);
+      }
+      while (pair.client->done(pair.client_vi, false)) continue;
+      if (!redirected && random.below(3) == 0) redirected = pair.redirect() == vip::kSuccess;
+      const auto done = pair.server->done(pair.server_vi, true);
+      if (!done) {
+        if (redirected && random.below(4) == 0) {
+          // Gives up waiting.
+          const vip::Return result = pair.unredirect();
+          redirected = false;
+          EXPECT_EQ(result, vip::kNotDone);
+        }
+        return false;
+      }
+      pair.server->view().vi(pair.server_vi).receive.dequeued.fetch_add(1);
+      const std::uint32_t length = lengths[taken];
+      EXPECT_EQ(done->length, length);
+      const bool there = redirected && pair.unredirect() == vip::kSuccess;
+      redirected = false;
+      used += there;
+      const std::byte* const where = there ? pair.other.data() : room(taken);
+      EXPECT_EQ(std::memcmp(where, bytes(taken), length), 0) << taken;
+      ++taken;
+      return true;
+    };
+    run(pair.network, pair.hosts, logic, [&] { return taken == 400; },
+        pair.network.now() + 20 * kSecond);
+    EXPECT_EQ(taken, 400u);
+    EXPECT_GT(used, 10u);
+  }
 }
 
-// The agent says goodbye for a granted program that was killed.
-TEST(Redirect, DeathOfAGrantedProgramIsToldToItsPeers) {
-  for (const bool same_host : {false, true}) {
-    for (const bool client_granted : {false, true}) {
-      Two two(1, {client_granted, true, same_host, false});
-      ASSERT_TRUE(connect(two.network, two.hosts, two.client, two.client_vi, two.server,
-                          two.server_vi, two.server_host));
-      two.kill(two.server);
-      two.wait(kMillisecond);
-      EXPECT_EQ(two.client.state(two.client_vi), vip::kError);
-      two.expect_clean_end();
-    }
-  }
+TEST(Redirect, IsNotForMessagesThatOnlyAnnounceAnRdmaWrite) {
+  Redirected pair;
+  CommandBody body{};
+  body.op = Op::kSetMemory;
+  body.handle = pair.own_handle;
+  body.memory = {reinterpret_cast<std::uint64_t>(pair.own.data()), kBytes, 0, 1, 0, 0};
+  ASSERT_EQ(pair.server->now(body).result, std::uint32_t{vip::kSuccess});
+  // The VI must allow it as well, which can be said only while it is idle.
+  const std::uint32_t writable =
+      pair.server->create_vi(vip::kReliableDelivery, 0, 0, true);
+  const std::uint32_t writer = pair.client->create_vi(vip::kReliableDelivery, 0, 0, true);
+  ASSERT_TRUE(sim::connect(pair.network, pair.hosts, *pair.client, writer, *pair.server, writable,
+                           pair.b.port.address(), 9));
+  pair.server->post_receive(writable, pair.own.data(), 64, pair.own_handle);
+  ASSERT_EQ(pair.b.stack->redirect(writable, 0,
+                                 {reinterpret_cast<std::uint64_t>(pair.other.data()),
+                                  pair.other_handle, kBytes}),
+            vip::kSuccess);
+  pair.client->post_rdma(writer, layout::kOpRdmaWrite,
+                         {reinterpret_cast<std::uint64_t>(pair.from.data()), pair.from_handle, 100},
+                         pair.own.data() + 1000, pair.own_handle, 0, 5);
+  std::optional<Completion> done;
+  run(pair.network, pair.hosts, {},
+      [&] { return (done = pair.server->done(writable, true)).has_value(); },
+      pair.network.now() + kSecond);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(pair.b.stack->unredirect(writable, 0), vip::kNotDone);
+  EXPECT_TRUE(pair.untouched(pair.other));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ sim_tests = \
 	tests/sim/counter_tally.h tests/sim/counters_test.cc \
 	tests/sim/credit_test.cc \
 	tests/sim/delivery_test.cc \
-	tests/sim/divert_test.cc \
+	tests/sim/redirect_test.cc \
 	tests/sim/events_test.cc \
 	tests/sim/fairness_test.cc \
 	tests/sim/family_test.cc \
@@ -24,12 +24,12 @@ sim_tests = \
 	tests/sim/proof_test.cc \
 	tests/sim/peer_test.cc \
 	tests/sim/rdma_test.cc \
-	tests/sim/redirect_hostile_test.cc \
-	tests/sim/redirect_test.cc \
+	tests/sim/forward_hostile_test.cc \
+	tests/sim/forward_test.cc \
 	tests/sim/remains_test.cc \
 	tests/sim/slow_test.cc \
 	tests/sim/stopped_test.cc
-tests_sim_sim_test_SOURCES = tests/sim/pair.h tests/sim/commands.h tests/sim/redirect.h xdp/host_port.cc xdp/host_port.h
+tests_sim_sim_test_SOURCES = tests/sim/pair.h tests/sim/commands.h tests/sim/forward.h xdp/host_port.cc xdp/host_port.h
 if FAST_BUILD
 nodist_tests_sim_sim_test_SOURCES = tests/sim/sim_tests_all.cc
 EXTRA_DIST += $(sim_tests)

@@ -117,7 +117,7 @@ class Watch {
   // A piece has been written; the pieces behind it have not.
   virtual void wrote(Host& host, std::uint32_t session) = 0;
   virtual void wakes(Host& host, std::atomic<std::uint32_t>& word) = 0;
-  virtual void chimes(Host& host, std::uint32_t session) = 0;
+  virtual void poll_wakes(Host& host, std::uint32_t session) = 0;
   virtual void rings(Host& host) = 0;  // the driver, which may sleep
 };
 
@@ -152,9 +152,9 @@ class Host : public Environment {
     if (!knows_owners) return Owns::kUnknown;
     return owned.contains({session, flow.local_port}) ? Owns::kYes : Owns::kNo;
   }
-  void chime(std::uint32_t session) override {
-    ++chimes;
-    if (watch != nullptr) watch->chimes(*this, session);
+  void poll_wake(std::uint32_t session) override {
+    ++poll_wakes;
+    if (watch != nullptr) watch->poll_wakes(*this, session);
   }
 
   // As kill -9 of whoever drives the stack: nothing is said to anybody, sessions are gone.
@@ -172,7 +172,7 @@ class Host : public Environment {
   std::vector<Program*> programs;
   std::set<std::pair<std::uint32_t, std::uint16_t>> owned;  // TCP ports of programs, by session
   bool knows_owners = true;
-  unsigned chimes = 0;
+  unsigned poll_wakes = 0;
   bool memory_gone = false;  // programs have unmapped what they had registered
   Watch* watch = nullptr;
 

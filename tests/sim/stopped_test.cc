@@ -1,6 +1,6 @@
 // Granted programs that are stopped for longer than a silent peer is waited for: their agents answer
 // for them, up to a limit.
-#include "tests/sim/redirect.h"
+#include "tests/sim/forward.h"
 #include "kagent/stack/remains.h"
 
 namespace viaduct::sim {

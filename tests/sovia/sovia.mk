@@ -32,7 +32,7 @@ sovia_semantics_cases = \
 	tests/sovia/semantics/cases_options.cc \
 	tests/sovia/semantics/cases_poll.cc \
 	tests/sovia/semantics/cases_epoll.cc \
-	tests/sovia/semantics/cases_epoll_company.cc tests/sovia/semantics/epoll_set.h \
+	tests/sovia/semantics/cases_epoll_processes.cc tests/sovia/semantics/epoll_set.h \
 	tests/sovia/semantics/cases_copies.cc \
 	tests/sovia/semantics/cases_fork.cc \
 	tests/sovia/semantics/cases_exec.cc \

@@ -10,11 +10,11 @@ tests_unit_sovia_api_test_SOURCES = \
 	sovia/launcher/counters_reader.cc \
 	tests/unit/sovia/counters_test.cc \
 	tests/unit/sovia/connection.h \
-	tests/unit/sovia/link_test.cc \
+	tests/unit/sovia/tcp_route_test.cc \
 	tests/unit/sovia/loopback.h \
 	tests/unit/sovia/options_test.cc \
 	tests/unit/sovia/reset_test.cc \
-	tests/unit/sovia/residue_test.cc \
+	tests/unit/sovia/inherited_bytes_test.cc \
 	tests/unit/sovia/stdio_test.cc \
 	tests/unit/sovia/table_test.cc
 tests_unit_sovia_api_test_CPPFLAGS = $(TEST_CPPFLAGS)

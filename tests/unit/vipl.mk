@@ -7,14 +7,14 @@ EXTRA_DIST += tests/unit/vipl/build_test.sh \
 check_PROGRAMS += tests/unit/vipl/vipl_test
 TESTS += tests/unit/vipl/vipl_test
 tests_unit_vipl_vipl_test_SOURCES = \
-  tests/unit/vipl/caller_test.cc \
+  tests/unit/vipl/callback_thread_test.cc \
   tests/unit/vipl/calls.h \
   tests/unit/vipl/claims_test.cc \
   tests/unit/vipl/control_test.cc \
   tests/unit/vipl/cq_test.cc \
   tests/unit/vipl/data_test.cc \
   tests/unit/vipl/fake_agent.cc tests/unit/vipl/fake_agent.h \
-  tests/unit/vipl/farewell_test.cc \
+  tests/unit/vipl/exit_drain_test.cc \
   tests/unit/vipl/fixture.h \
   tests/unit/vipl/handlers_test.cc \
   tests/unit/vipl/poll_test.cc \
@@ -30,11 +30,11 @@ tests_unit_contract_idle_test_SOURCES = tests/unit/contract/idle_test.cc kagent/
 tests_unit_contract_idle_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_contract_idle_test_LDADD = $(TEST_LIBS)
 
-check_PROGRAMS += tests/unit/vipl/habit_test
-TESTS += tests/unit/vipl/habit_test
-tests_unit_vipl_habit_test_SOURCES = tests/unit/vipl/habit_test.cc vipl/session/post_batching.h
-tests_unit_vipl_habit_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_vipl_habit_test_LDADD = $(TEST_LIBS)
+check_PROGRAMS += tests/unit/vipl/post_batching_test
+TESTS += tests/unit/vipl/post_batching_test
+tests_unit_vipl_post_batching_test_SOURCES = tests/unit/vipl/post_batching_test.cc vipl/session/post_batching.h
+tests_unit_vipl_post_batching_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_vipl_post_batching_test_LDADD = $(TEST_LIBS)
 
 check_PROGRAMS += tests/unit/vipl/guarded_copy_test
 TESTS += tests/unit/vipl/guarded_copy_test

@@ -4,11 +4,11 @@
 
 namespace viaduct::vipl {
 
-VIP_RETURN ptag_in(const Visit& visit, VIP_PROTECTION_HANDLE handle, std::uint32_t& ptag) {
+VIP_RETURN ptag_in(const SessionGuard& inside, VIP_PROTECTION_HANDLE handle, std::uint32_t& ptag) {
   ptag = 0;
   if (handle == nullptr) return VIP_SUCCESS;
   const Handle given(handle);
-  if (!visit.owns(given, Kind::kPtag)) return VIP_INVALID_PTAG;
+  if (!inside.owns(given, Kind::kPtag)) return VIP_INVALID_PTAG;
   ptag = given.driver_handle();
   return VIP_SUCCESS;
 }
@@ -18,15 +18,15 @@ VIP_PROTECTION_HANDLE ptag_out(const Session& session, std::uint32_t ptag) {
   return Handle(Kind::kPtag, session.nic_part(), ptag).pointer();
 }
 
-VIP_RETURN vi_attributes_in(const Visit& visit, const VIP_VI_ATTRIBUTES& given,
+VIP_RETURN vi_attributes_in(const SessionGuard& inside, const VIP_VI_ATTRIBUTES& given,
                             layout::ViAttributes& attributes) {
   if (given.QoS != nullptr) return VIP_INVALID_QOS;
-  if (given.MaxTransferSize > visit.session().nic.max_transfer) return VIP_INVALID_MTU;
+  if (given.MaxTransferSize > inside.session().nic.max_transfer) return VIP_INVALID_MTU;
   attributes.reliability = given.ReliabilityLevel;
   attributes.max_transfer = static_cast<std::uint32_t>(given.MaxTransferSize);
   attributes.enable_write = given.EnableRdmaWrite != 0;
   attributes.enable_read = given.EnableRdmaRead != 0;
-  return ptag_in(visit, given.Ptag, attributes.ptag);
+  return ptag_in(inside, given.Ptag, attributes.ptag);
 }
 
 VIP_VI_ATTRIBUTES peer_attributes_out(const layout::ViAttributes& attributes) {
@@ -38,12 +38,12 @@ VIP_VI_ATTRIBUTES peer_attributes_out(const layout::ViAttributes& attributes) {
   return out;
 }
 
-VIP_RETURN memory_attributes_in(const Visit& visit, const VIP_MEM_ATTRIBUTES* given,
+VIP_RETURN memory_attributes_in(const SessionGuard& inside, const VIP_MEM_ATTRIBUTES* given,
                                 layout::MemoryAttributes& attributes) {
   if (given == nullptr) return VIP_SUCCESS;
   attributes.enable_write = given->EnableRdmaWrite != 0;
   attributes.enable_read = given->EnableRdmaRead != 0;
-  return ptag_in(visit, given->Ptag, attributes.ptag);
+  return ptag_in(inside, given->Ptag, attributes.ptag);
 }
 
 bool address_in(const Session& session, const VIP_NET_ADDRESS& given, bool host,

@@ -8,18 +8,18 @@
 namespace viaduct::vipl {
 
 // VIP_SUCCESS or VIP_INVALID_PTAG. NULL is tag 0.
-VIP_RETURN ptag_in(const Visit& visit, VIP_PROTECTION_HANDLE handle, std::uint32_t& ptag);
+VIP_RETURN ptag_in(const SessionGuard& inside, VIP_PROTECTION_HANDLE handle, std::uint32_t& ptag);
 VIP_PROTECTION_HANDLE ptag_out(const Session& session, std::uint32_t ptag);
 
 // VIP_SUCCESS or what is wrong.
-VIP_RETURN vi_attributes_in(const Visit& visit, const VIP_VI_ATTRIBUTES& given,
+VIP_RETURN vi_attributes_in(const SessionGuard& inside, const VIP_VI_ATTRIBUTES& given,
                             layout::ViAttributes& attributes);
 
 // Of the peer's VI: tags have no meaning here.
 VIP_VI_ATTRIBUTES peer_attributes_out(const layout::ViAttributes& attributes);
 
 // VIP_SUCCESS or what is wrong. NULL stands for no tag and no RDMA.
-VIP_RETURN memory_attributes_in(const Visit& visit, const VIP_MEM_ATTRIBUTES* given,
+VIP_RETURN memory_attributes_in(const SessionGuard& inside, const VIP_MEM_ATTRIBUTES* given,
                                 layout::MemoryAttributes& attributes);
 
 // False when a length is impossible. The host part is copied, and must be there, if `host`.

@@ -48,9 +48,9 @@ ClaimToken token_in(const unsigned char* bytes) {
 }  // namespace
 
 VIP_RETURN VipxClaim(VIP_NIC_HANDLE nic, const VipxFlow* flow, unsigned char* token) {
-  const Visit visit(nic, Kind::kNic);
-  if (!visit || flow == nullptr || token == nullptr) return VIP_INVALID_PARAMETER;
-  Command command(visit.session(), Op::kClaim);
+  const SessionGuard inside(nic, Kind::kNic);
+  if (!inside || flow == nullptr || token == nullptr) return VIP_INVALID_PARAMETER;
+  Command command(inside.session(), Op::kClaim);
   if (!flow_in(*flow, command->flow)) return VIP_INVALID_PARAMETER;
   const VIP_RETURN result = command.run();
   if (result == VIP_SUCCESS) std::memcpy(token, command->token.data(), VIPX_TOKEN_BYTES);
@@ -58,21 +58,21 @@ VIP_RETURN VipxClaim(VIP_NIC_HANDLE nic, const VipxFlow* flow, unsigned char* to
 }
 
 VIP_RETURN VipxUnclaim(VIP_NIC_HANDLE nic, const unsigned char* token) {
-  const Visit visit(nic, Kind::kNic);
-  if (!visit || token == nullptr) return VIP_INVALID_PARAMETER;
-  Command command(visit.session(), Op::kUnclaim);
+  const SessionGuard inside(nic, Kind::kNic);
+  if (!inside || token == nullptr) return VIP_INVALID_PARAMETER;
+  Command command(inside.session(), Op::kUnclaim);
   command->token = token_in(token);
   return command.run();
 }
 
 VIP_RETURN VipxVerify(VIP_NIC_HANDLE nic, const VIP_NET_ADDRESS* host, const VipxFlow* flow,
                       const unsigned char* token) {
-  const Visit visit(nic, Kind::kNic);
-  if (!visit || host == nullptr || flow == nullptr || token == nullptr ||
+  const SessionGuard inside(nic, Kind::kNic);
+  if (!inside || host == nullptr || flow == nullptr || token == nullptr ||
       host->HostAddressLen != viaduct::layout::kHostBytes) {
     return VIP_INVALID_PARAMETER;
   }
-  Command command(visit.session(), Op::kVerify);
+  Command command(inside.session(), Op::kVerify);
   if (!flow_in(*flow, command->flow)) return VIP_INVALID_PARAMETER;
   std::memcpy(command->remote.host,
               reinterpret_cast<const std::uint8_t*>(host) + offsetof(VIP_NET_ADDRESS, HostAddress),

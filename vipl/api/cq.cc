@@ -26,9 +26,9 @@ VIP_RETURN deliver(VIP_RETURN result, const CompletionQueue::Entry& entry, VIP_V
 }  // namespace
 
 VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE* CQHandle) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || CQHandle == nullptr) return VIP_INVALID_PARAMETER;
-  Session& session = visit.session();
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || CQHandle == nullptr) return VIP_INVALID_PARAMETER;
+  Session& session = inside.session();
   const VIP_RETURN judged = judge_entries(session, EntryCount);
   if (judged != VIP_SUCCESS) return judged;
   Command command(session, Op::kCreateCq);
@@ -44,74 +44,74 @@ VIP_RETURN VipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HA
 }
 
 VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle) {
-  const Visit visit(CQHandle, Kind::kCq);
-  if (!visit) return VIP_INVALID_PARAMETER;
-  CompletionQueue queue(visit.session(), visit.handle());
-  Command command(visit.session(), Op::kDestroyCq);
+  const SessionGuard inside(CQHandle, Kind::kCq);
+  if (!inside) return VIP_INVALID_PARAMETER;
+  CompletionQueue queue(inside.session(), inside.handle());
+  Command command(inside.session(), Op::kDestroyCq);
   if (!queue.name(command.body())) return VIP_INVALID_PARAMETER;
   VIP_RETURN result = command.run();
   if (command.lost()) result = queue.in_use() ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
   if (result != VIP_SUCCESS) return result;
   queue.end();
-  caller::cancel(visit.session(), visit.handle());
+  callback_thread::cancel(inside.session(), inside.handle());
   return result;
 }
 
 VIP_RETURN VipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount) {
-  const Visit visit(CQHandle, Kind::kCq);
-  if (!visit) return VIP_INVALID_PARAMETER;
-  Command command(visit.session(), Op::kResizeCq);
-  if (!CompletionQueue(visit.session(), visit.handle()).name(command.body())) {
+  const SessionGuard inside(CQHandle, Kind::kCq);
+  if (!inside) return VIP_INVALID_PARAMETER;
+  Command command(inside.session(), Op::kResizeCq);
+  if (!CompletionQueue(inside.session(), inside.handle()).name(command.body())) {
     return VIP_INVALID_PARAMETER;
   }
-  const VIP_RETURN judged = judge_entries(visit.session(), EntryCount);
+  const VIP_RETURN judged = judge_entries(inside.session(), EntryCount);
   if (judged != VIP_SUCCESS) return judged;
   command->entries = static_cast<std::uint32_t>(EntryCount);
   return command.run();
 }
 
 VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE* ViHandle, VIP_BOOLEAN* RecvQueue) {
-  const Visit visit(CQHandle, Kind::kCq);
-  if (!visit || ViHandle == nullptr || RecvQueue == nullptr) return VIP_INVALID_PARAMETER;
+  const SessionGuard inside(CQHandle, Kind::kCq);
+  if (!inside || ViHandle == nullptr || RecvQueue == nullptr) return VIP_INVALID_PARAMETER;
   CompletionQueue::Entry entry{};
-  Session& session = visit.session();
-  CompletionQueue queue(session, visit.handle());
+  Session& session = inside.session();
+  CompletionQueue queue(session, inside.handle());
   VIP_RETURN result = queue.take(entry);
   if (result == VIP_NOT_DONE && session.turn()) result = queue.take(entry);
   if (result == VIP_NOT_DONE) {
-    session.missed(queue.sleepers(), visit.thread().misses, [&] {
+    session.missed(queue.sleepers(), inside.thread().misses, [&] {
       result = queue.take(entry);
       return result != VIP_NOT_DONE;
     });
   }
-  if (result != VIP_NOT_DONE) visit.thread().misses = 0;
+  if (result != VIP_NOT_DONE) inside.thread().misses = 0;
   return deliver(result, entry, ViHandle, RecvQueue);
 }
 
 VIP_RETURN VipxCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE* ViHandle, VIP_BOOLEAN* RecvQueue) {
-  const Visit visit(CQHandle, Kind::kCq);
-  if (!visit || ViHandle == nullptr || RecvQueue == nullptr) return VIP_INVALID_PARAMETER;
+  const SessionGuard inside(CQHandle, Kind::kCq);
+  if (!inside || ViHandle == nullptr || RecvQueue == nullptr) return VIP_INVALID_PARAMETER;
   CompletionQueue::Entry entry{};
-  CompletionQueue queue(visit.session(), visit.handle());
+  CompletionQueue queue(inside.session(), inside.handle());
   VIP_RETURN result = queue.take(entry);
-  if (result == VIP_NOT_DONE && visit.session().turn()) result = queue.take(entry);
-  if (result != VIP_NOT_DONE) visit.thread().misses = 0;
+  if (result == VIP_NOT_DONE && inside.session().turn()) result = queue.take(entry);
+  if (result != VIP_NOT_DONE) inside.thread().misses = 0;
   return deliver(result, entry, ViHandle, RecvQueue);
 }
 
 int VipxSpin(VIP_CQ_HANDLE CQHandle, unsigned long looks) {
-  const Visit visit(CQHandle, Kind::kCq);
-  if (!visit) return 0;
-  Session& session = visit.session();
+  const SessionGuard inside(CQHandle, Kind::kCq);
+  if (!inside) return 0;
+  Session& session = inside.session();
   const bool hosted = session.driver == nullptr;
   return spin(session.crowd, static_cast<std::uint32_t>(looks), hosted) ? 1 : 0;
 }
 
 VIP_RETURN VipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE* ViHandle,
                      VIP_BOOLEAN* RecvQueue) {
-  const Visit visit(CQHandle, Kind::kCq);
-  if (!visit || ViHandle == nullptr || RecvQueue == nullptr) return VIP_INVALID_PARAMETER;
+  const SessionGuard inside(CQHandle, Kind::kCq);
+  if (!inside || ViHandle == nullptr || RecvQueue == nullptr) return VIP_INVALID_PARAMETER;
   CompletionQueue::Entry entry{};
-  CompletionQueue queue(visit.session(), visit.handle());
+  CompletionQueue queue(inside.session(), inside.handle());
   return deliver(queue.wait(Timeout, entry), entry, ViHandle, RecvQueue);
 }

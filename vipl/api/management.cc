@@ -9,12 +9,12 @@ using namespace viaduct::vipl;
 
 namespace {
 
-bool is_vi(const Visit& visit) {
-  return visit && WorkQueue(visit.session(), visit.handle(), WorkQueue::Side::kSend).valid();
+bool is_vi(const SessionGuard& inside) {
+  return inside && WorkQueue(inside.session(), inside.handle(), WorkQueue::Side::kSend).valid();
 }
 
-bool is_cq(const Visit& visit) {
-  return visit && CompletionQueue(visit.session(), visit.handle()).valid();
+bool is_cq(const SessionGuard& inside) {
+  return inside && CompletionQueue(inside.session(), inside.handle()).valid();
 }
 
 VIP_RETURN not_supported(bool valid) {
@@ -22,19 +22,19 @@ VIP_RETURN not_supported(bool valid) {
 }
 
 VIP_RETURN notify_vi(VIP_VI_HANDLE vi, bool receive, void* context, VIP_VI_CALLBACK handler) {
-  const Visit visit(vi, Kind::kVi);
-  if (!is_vi(visit) || handler == nullptr) return VIP_INVALID_PARAMETER;
-  return caller::notify(visit.session(), {visit.handle(), receive, handler, nullptr, context});
+  const SessionGuard inside(vi, Kind::kVi);
+  if (!is_vi(inside) || handler == nullptr) return VIP_INVALID_PARAMETER;
+  return callback_thread::notify(inside.session(), {inside.handle(), receive, handler, nullptr, context});
 }
 
 }  // namespace
 
 VIP_RETURN VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context,
                             VIP_ERROR_HANDLER Handler) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit) return VIP_INVALID_PARAMETER;
-  if (Handler != nullptr && !caller::start(visit.session())) return VIP_ERROR_RESOURCE;
-  caller::set_error_handler(visit.session(), Handler, Context);
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside) return VIP_INVALID_PARAMETER;
+  if (Handler != nullptr && !callback_thread::start(inside.session())) return VIP_ERROR_RESOURCE;
+  callback_thread::set_error_handler(inside.session(), Handler, Context);
   return VIP_SUCCESS;
 }
 
@@ -47,28 +47,28 @@ VIP_RETURN VipRecvNotify(VIP_VI_HANDLE ViHandle, VIP_PVOID Context, VIP_VI_CALLB
 }
 
 VIP_RETURN VipCQNotify(VIP_CQ_HANDLE CQHandle, VIP_PVOID Context, VIP_CQ_CALLBACK Handler) {
-  const Visit visit(CQHandle, Kind::kCq);
-  if (!is_cq(visit) || Handler == nullptr) return VIP_INVALID_PARAMETER;
-  return caller::notify(visit.session(), {visit.handle(), false, nullptr, Handler, Context});
+  const SessionGuard inside(CQHandle, Kind::kCq);
+  if (!is_cq(inside) || Handler == nullptr) return VIP_INVALID_PARAMETER;
+  return callback_thread::notify(inside.session(), {inside.handle(), false, nullptr, Handler, Context});
 }
 
 VIP_RETURN VipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
                                         VIP_PVOID SysManInfo) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || SysManInfo == nullptr || InfoType != VIP_SMI_AUTODISCOVERY) {
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || SysManInfo == nullptr || InfoType != VIP_SMI_AUTODISCOVERY) {
     return VIP_INVALID_PARAMETER;
   }
-  return discover(visit.session(), *static_cast<VIP_AUTODISCOVERY_LIST*>(SysManInfo));
+  return discover(inside.session(), *static_cast<VIP_AUTODISCOVERY_LIST*>(SysManInfo));
 }
 
 VIP_RETURN VipAddTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE*, VIP_ULONG, VIP_ULONG) {
-  return not_supported(is_cq(Visit(CQHandle, Kind::kCq)));
+  return not_supported(is_cq(SessionGuard(CQHandle, Kind::kCq)));
 }
 
 VIP_RETURN VipRemoveTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE, VIP_ULONG) {
-  return not_supported(is_cq(Visit(CQHandle, Kind::kCq)));
+  return not_supported(is_cq(SessionGuard(CQHandle, Kind::kCq)));
 }
 
 VIP_RETURN VipPostDeferredSends(VIP_VI_HANDLE ViHandle, VIP_BOOLEAN, VIP_BOOLEAN*) {
-  return not_supported(is_vi(Visit(ViHandle, Kind::kVi)));
+  return not_supported(is_vi(SessionGuard(ViHandle, Kind::kVi)));
 }

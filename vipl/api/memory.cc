@@ -9,19 +9,19 @@ using namespace viaduct::vipl;
 using viaduct::layout::Op;
 
 VIP_RETURN VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE* Ptag) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || Ptag == nullptr) return VIP_INVALID_PARAMETER;
-  Command command(visit.session(), Op::kCreatePtag);
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || Ptag == nullptr) return VIP_INVALID_PARAMETER;
+  Command command(inside.session(), Op::kCreatePtag);
   const VIP_RETURN result = command.run();
-  if (result == VIP_SUCCESS) *Ptag = ptag_out(visit.session(), command->handle);
+  if (result == VIP_SUCCESS) *Ptag = ptag_out(inside.session(), command->handle);
   return result;
 }
 
 VIP_RETURN VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag) {
-  const Visit visit(NicHandle, Kind::kNic);
+  const SessionGuard inside(NicHandle, Kind::kNic);
   const Handle ptag(Ptag);
-  if (!visit || !visit.owns(ptag, Kind::kPtag)) return VIP_INVALID_PARAMETER;
-  Command command(visit.session(), Op::kDestroyPtag);
+  if (!inside || !inside.owns(ptag, Kind::kPtag)) return VIP_INVALID_PARAMETER;
+  Command command(inside.session(), Op::kDestroyPtag);
   command->handle = ptag.driver_handle();
   const VIP_RETURN result = command.run();
   return command.lost() ? VIP_SUCCESS : result;
@@ -29,15 +29,15 @@ VIP_RETURN VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag) 
 
 VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_ULONG Length,
                           VIP_MEM_ATTRIBUTES* MemAttribs, VIP_MEM_HANDLE* MemoryHandle) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || VirtualAddress == nullptr || Length == 0 || MemoryHandle == nullptr) {
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || VirtualAddress == nullptr || Length == 0 || MemoryHandle == nullptr) {
     return VIP_INVALID_PARAMETER;
   }
-  Session& session = visit.session();
+  Session& session = inside.session();
   Command command(session, Op::kRegisterMemory);
   const auto address = reinterpret_cast<std::uint64_t>(VirtualAddress);
   if (Length > ~address) return VIP_INVALID_PARAMETER;
-  const VIP_RETURN judged = memory_attributes_in(visit, MemAttribs, command->memory);
+  const VIP_RETURN judged = memory_attributes_in(inside, MemAttribs, command->memory);
   if (judged != VIP_SUCCESS) return judged;
   command->memory.address = address;
   command->memory.length = Length;
@@ -54,9 +54,9 @@ VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VI
 
 VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
                             VIP_MEM_HANDLE MemoryHandle) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || MemoryHandle == 0) return VIP_INVALID_PARAMETER;
-  Session& session = visit.session();
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || MemoryHandle == 0) return VIP_INVALID_PARAMETER;
+  Session& session = inside.session();
   Command command(session, Op::kDeregisterMemory);
   command->memory.address = reinterpret_cast<std::uint64_t>(VirtualAddress);
   command->handle = MemoryHandle;
@@ -82,14 +82,14 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 
 VIP_RETURN VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HANDLE MemHandle,
                        VIP_MEM_ATTRIBUTES* MemAttribs) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || MemHandle == 0 || MemAttribs == nullptr) return VIP_INVALID_PARAMETER;
-  Command command(visit.session(), Op::kQueryMemory);
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || MemHandle == 0 || MemAttribs == nullptr) return VIP_INVALID_PARAMETER;
+  Command command(inside.session(), Op::kQueryMemory);
   command->memory.address = reinterpret_cast<std::uint64_t>(Address);
   command->handle = MemHandle;
   const VIP_RETURN result = command.run();
   if (result != VIP_SUCCESS) return result;
-  MemAttribs->Ptag = ptag_out(visit.session(), command->memory.ptag);
+  MemAttribs->Ptag = ptag_out(inside.session(), command->memory.ptag);
   MemAttribs->EnableRdmaWrite = command->memory.enable_write != 0;
   MemAttribs->EnableRdmaRead = command->memory.enable_read != 0;
   return VIP_SUCCESS;
@@ -97,14 +97,14 @@ VIP_RETURN VipQueryMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address, VIP_MEM_HAND
 
 VIP_RETURN VipSetMemAttributes(VIP_NIC_HANDLE NicHandle, VIP_PVOID Address,
                                VIP_MEM_HANDLE MemHandle, VIP_MEM_ATTRIBUTES* MemAttribs) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || MemHandle == 0 || MemAttribs == nullptr) return VIP_INVALID_PARAMETER;
-  Command command(visit.session(), Op::kSetMemory);
-  const VIP_RETURN judged = memory_attributes_in(visit, MemAttribs, command->memory);
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || MemHandle == 0 || MemAttribs == nullptr) return VIP_INVALID_PARAMETER;
+  Command command(inside.session(), Op::kSetMemory);
+  const VIP_RETURN judged = memory_attributes_in(inside, MemAttribs, command->memory);
   if (judged != VIP_SUCCESS) return judged;
   command->memory.address = reinterpret_cast<std::uint64_t>(Address);
   command->handle = MemHandle;
   outgoing::Patience patience;
-  outgoing::wait_for_memory(visit.session(), MemHandle, patience);
+  outgoing::wait_for_memory(inside.session(), MemHandle, patience);
   return command.run();
 }

@@ -16,20 +16,20 @@ std::uint8_t* host_bytes(VIP_NET_ADDRESS& address) {
 }  // namespace
 
 VIP_RETURN VipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID) {
-  const Visit visit(NicHandle, Kind::kNic);
-  return visit ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  return inside ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
 
 VIP_RETURN VipNSShutdown(VIP_NIC_HANDLE NicHandle) {
-  const Visit visit(NicHandle, Kind::kNic);
-  return visit ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  return inside ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
 
 VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR* Name, VIP_NET_ADDRESS* Address,
                               VIP_ULONG NameIndex) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || Name == nullptr || Address == nullptr) return VIP_INVALID_PARAMETER;
-  Command command(visit.session(), Op::kHostByName);
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || Name == nullptr || Address == nullptr) return VIP_INVALID_PARAMETER;
+  Command command(inside.session(), Op::kHostByName);
   // No host has a name that does not fit, nor that many addresses.
   if (std::memchr(Name, '\0', sizeof command->name) == nullptr) return VIP_ERROR_NAMESERVICE;
   if (NameIndex > 0xffffffff) return VIP_ERROR_NAMESERVICE;
@@ -44,12 +44,12 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR* Name, VIP_NET_
 
 VIP_RETURN VipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS* Address, VIP_CHAR* Name,
                               VIP_ULONG* NameLen) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || Address == nullptr || Name == nullptr || NameLen == nullptr ||
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || Address == nullptr || Name == nullptr || NameLen == nullptr ||
       Address->HostAddressLen != viaduct::layout::kHostBytes) {
     return VIP_INVALID_PARAMETER;
   }
-  Command command(visit.session(), Op::kHostByAddress);
+  Command command(inside.session(), Op::kHostByAddress);
   std::memcpy(command->remote.host, host_bytes(*Address), viaduct::layout::kHostBytes);
   const VIP_RETURN result = command.run();
   if (result != VIP_SUCCESS) return result;

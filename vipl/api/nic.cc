@@ -83,11 +83,11 @@ VIP_RETURN VipOpenNic(const VIP_CHAR* DeviceName, VIP_NIC_HANDLE* NicHandle) {
   Hello hello;
   const VIP_RETURN answered = say_hello(DeviceName, hello);
   if (answered != VIP_SUCCESS) return answered;
-  for (int* const fd : {&hello.bell, &hello.chime, &hello.port}) *fd = sys::out_of_the_way(*fd);
+  for (int* const fd : {&hello.agent_wake, &hello.poll_wake, &hello.port}) *fd = sys::out_of_the_way(*fd);
   Session* session = nullptr;
   const VIP_RETURN opened = registry::open(hello, session);
   if (opened != VIP_SUCCESS) return opened;
-  farewell::prepare();
+  exit_drain::prepare();
   *NicHandle = Handle(Kind::kNic, session->nic_part(), 0).pointer();
   return VIP_SUCCESS;
 }
@@ -99,18 +99,18 @@ VIP_RETURN VipxAttach(VIP_NIC_HANDLE nic) {
   if (!handle.is(Kind::kNic) || handle.nic() >= kMaxSessions) return VIP_INVALID_PARAMETER;
   const VIP_RETURN attached = registry::attach(handle.nic(), handle.key());
   if (attached != VIP_SUCCESS) return attached;
-  farewell::prepare();
+  exit_drain::prepare();
   // Without the thread only the default error handler is missing.
-  const Visit visit(nic, Kind::kNic);
-  if (visit) caller::start(visit.session());
+  const SessionGuard inside(nic, Kind::kNic);
+  if (inside) callback_thread::start(inside.session());
   return VIP_SUCCESS;
 }
 
 VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle) {
   const Handle handle(NicHandle);
-  if (const Visit visit(NicHandle, Kind::kNic); visit) {
+  if (const SessionGuard inside(NicHandle, Kind::kNic); inside) {
     outgoing::Patience patience;
-    outgoing::wait_for_all(visit.session(), patience);
+    outgoing::wait_for_all(inside.session(), patience);
   }
   const bool closed = handle.is(Kind::kNic) && handle.nic() < kMaxSessions &&
                       registry::close(handle.nic(), handle.key());
@@ -118,9 +118,9 @@ VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle) {
 }
 
 VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES* NicAttribs) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || NicAttribs == nullptr) return VIP_INVALID_PARAMETER;
-  const viaduct::control::NicAttributes& nic = visit.session().nic;
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || NicAttribs == nullptr) return VIP_INVALID_PARAMETER;
+  const viaduct::control::NicAttributes& nic = inside.session().nic;
   VIP_NIC_ATTRIBUTES out = {};
   static_assert(sizeof out.Name == sizeof nic.name);
   std::memcpy(out.Name, nic.name, sizeof out.Name);
@@ -134,7 +134,7 @@ VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES* NicAttribs)
   out.MaxRegisterRegions = nic.max_regions;
   out.MaxRegisterBlockBytes = nic.max_block_bytes;
   out.MaxVI = nic.max_vis;
-  out.MaxDescriptorsPerQueue = visit.session().max_descriptors;
+  out.MaxDescriptorsPerQueue = inside.session().max_descriptors;
   out.MaxSegmentsPerDesc = nic.max_segments;
   out.MaxCQ = nic.max_cqs;
   out.MaxCQEntries = nic.max_cq_entries;

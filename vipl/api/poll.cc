@@ -43,10 +43,10 @@ class SignalsHeld {
 // One call of VipxPoll that may have to sleep.
 class Poll {
  public:
-  Poll(const Visit& visit, pollfd* fds, std::size_t count)
-      : session_(visit.session()),
-        queue_(visit.session(), visit.handle()),
-        poller_(visit.thread().poller),
+  Poll(const SessionGuard& inside, pollfd* fds, std::size_t count)
+      : session_(inside.session()),
+        queue_(inside.session(), inside.handle()),
+        poller_(inside.thread().poller),
         theirs_(fds),
         count_(count) {}
 
@@ -56,8 +56,8 @@ class Poll {
  private:
   int prepare();
   void announce();
-  int sleep_on(int chime, int port, int poke, std::uint64_t until);
-  void hear_chime();
+  int sleep_on(int poll_wake, int port, int driver_wake, std::uint64_t until);
+  void hear_poll_wake();
   bool sleep_once(std::uint64_t until);
 
   Session& session_;
@@ -69,7 +69,7 @@ class Poll {
   pollfd few_[kFew];
   pollfd* all_ = few_;
   int result_ = kNothing;  // of the last sleep
-  bool chimes_ = true;
+  bool poll_wakes_ = true;
 };
 
 int Poll::look() const {
@@ -105,7 +105,7 @@ void Poll::announce() {
 
 int Poll::sleep(std::uint64_t until, const sigset_t* mask) {
   if (const int failed = prepare(); failed != kNothing) return failed;
-  const std::uint32_t forks = presence::forks();
+  const std::uint32_t forks = thread_registry::forks();
   const SignalsHeld signals;
   mask_ = mask != nullptr ? mask : &signals.before();
   announce();
@@ -116,7 +116,7 @@ int Poll::sleep(std::uint64_t until, const sigset_t* mask) {
     if (result == kNothing && poller_.was_taken()) result = 0;
     if (result != kNothing) break;
     // In a child that a handler has made nothing of the session is left.
-    if (!sleep_once(until) || presence::forks() != forks) return -EINTR;
+    if (!sleep_once(until) || thread_registry::forks() != forks) return -EINTR;
     result = result_;
     if (result == kNothing && until != kNever && now_ns() >= until) result = 0;
   } while (result == kNothing);
@@ -130,7 +130,7 @@ int Poll::sleep(std::uint64_t until, const sigset_t* mask) {
 bool Poll::sleep_once(std::uint64_t until) {
   result_ = kNothing;
   if (session_.driver != nullptr) {
-    const std::uint32_t forks = presence::forks();
+    const std::uint32_t forks = thread_registry::forks();
     struct Context {
       Poll& poll;
       std::uint32_t forks;
@@ -138,10 +138,10 @@ bool Poll::sleep_once(std::uint64_t until) {
     const Driver::Sleep sleep = {
         &context,
         [](void* self) { return static_cast<Context*>(self)->poll.poller_.was_taken(); },
-        [](void* self, int port, int poke, std::uint64_t due) {
+        [](void* self, int port, int driver_wake, std::uint64_t due) {
           const Context& here = *static_cast<Context*>(self);
-          here.poll.result_ = here.poll.sleep_on(-1, port, poke, due);
-          return presence::forks() == here.forks;
+          here.poll.result_ = here.poll.sleep_on(-1, port, driver_wake, due);
+          return thread_registry::forks() == here.forks;
         }};
     switch (session_.driver->watch(sleep, until)) {
       case Driver::Watched::kYes:
@@ -153,26 +153,26 @@ bool Poll::sleep_once(std::uint64_t until) {
     }
     result_ = sleep_on(-1, -1, -1, until);
   } else {
-    result_ = sleep_on(chimes_ ? session_.chime : -1, -1, -1, until);
+    result_ = sleep_on(poll_wakes_ ? session_.poll_wake : -1, -1, -1, until);
   }
   return true;
 }
 
 // Returns as look().
-int Poll::sleep_on(int chime, int port, int poke, std::uint64_t until) {
-  all_[0] = {chime >= 0 ? chime : port, POLLIN, 0};
-  all_[1] = {poke, POLLIN, 0};
-  all_[2] = {poller_.poke, POLLIN, 0};
+int Poll::sleep_on(int poll_wake, int port, int driver_wake, std::uint64_t until) {
+  all_[0] = {poll_wake >= 0 ? poll_wake : port, POLLIN, 0};
+  all_[1] = {driver_wake, POLLIN, 0};
+  all_[2] = {poller_.wake_event, POLLIN, 0};
   const std::uint64_t timeout = time_until(until);
-  const std::uint32_t forks = presence::forks();
+  const std::uint32_t forks = thread_registry::forks();
   int ready;
   {
     const Cancellable here(true);
     ready = sys::poll_ns(all_, count_ + kOwn, timeout, mask_);
   }
-  if (ready < 0 || presence::forks() != forks) return -errno;
+  if (ready < 0 || thread_registry::forks() != forks) return -errno;
   if (all_[2].revents != 0) session_.pollers.hear(poller_);
-  if (chime >= 0 && all_[0].revents != 0) hear_chime();
+  if (poll_wake >= 0 && all_[0].revents != 0) hear_poll_wake();
   for (std::size_t i = 0; i < kOwn; ++i) ready -= all_[i].revents != 0;
   if (ready == 0) return kNothing;
   for (std::size_t i = 0; i < count_; ++i) theirs_[i].revents = all_[kOwn + i].revents;
@@ -180,11 +180,11 @@ int Poll::sleep_on(int chime, int port, int poke, std::uint64_t until) {
 }
 
 // It must be empty before the others are woken.
-void Poll::hear_chime() {
-  // The agent has hung up; the library's watcher will say so.
-  if ((all_[0].revents & POLLIN) == 0) chimes_ = false;
+void Poll::hear_poll_wake() {
+  // The agent has hung up; the agent monitor will say so.
+  if ((all_[0].revents & POLLIN) == 0) poll_wakes_ = false;
   char anything[16];
-  while (sys::recv(session_.chime, anything, sizeof anything, MSG_DONTWAIT) > 0) continue;
+  while (sys::recv(session_.poll_wake, anything, sizeof anything, MSG_DONTWAIT) > 0) continue;
   session_.pollers.wake(&poller_);
 }
 
@@ -209,14 +209,14 @@ void clear(pollfd* fds, std::size_t count) {
 
 int VipxPoll(VIP_CQ_HANDLE cq, struct pollfd* fds, unsigned long nfds,
              const struct timespec* timeout, const sigset_t* mask) {
-  const Visit visit(cq, Kind::kCq);
-  if (!visit || !valid(timeout) || (fds == nullptr && nfds != 0)) {
+  const SessionGuard inside(cq, Kind::kCq);
+  if (!inside || !valid(timeout) || (fds == nullptr && nfds != 0)) {
     errno = EINVAL;
     return -1;
   }
   const Uncancellable guard;
-  Poll poll(visit, fds, nfds);
-  visit.session().turn();
+  Poll poll(inside, fds, nfds);
+  inside.session().turn();
   int result = poll.look();
   if (result == kNothing && timeout != nullptr && timeout->tv_sec == 0 && timeout->tv_nsec == 0) {
     const Cancellable here(true);
@@ -239,20 +239,20 @@ int VipxDescriptors(int* fds, int most) {
     ++count;
   };
   Lock lock(registry::lock());
-  add(watcher::bell());
+  add(agent_monitor::agent_wake());
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     const Session& s = registry::at(i);
     if (s.state == Session::State::kFree) continue;
-    for (const int fd : {s.socket, s.bell, s.chime, s.home, s.umem, s.desk_socket, s.pokes[0],
-                         s.pokes[1]}) {
+    for (const int fd : {s.socket, s.agent_wake, s.poll_wake, s.granted_segment, s.umem, s.control_socket_fd, s.driver_wakes[0],
+                         s.driver_wakes[1]}) {
       add(fd);
     }
     if (s.driver == nullptr) continue;
     int its[Driver::kDescriptors];
     s.driver->descriptors(its);
     for (const int fd : its) add(fd);
-    s.driver->company().descriptors(add);
+    s.driver->attached_processes().descriptors(add);
   }
   const int room = fds != nullptr && most > count ? most - count : 0;
-  return count + presence::descriptors(room != 0 ? fds + count : nullptr, room);
+  return count + thread_registry::descriptors(room != 0 ? fds + count : nullptr, room);
 }

@@ -15,11 +15,11 @@ using Side = WorkQueue::Side;
 namespace {
 
 // 1 + index of a CQ of the same session, 0 for NULL. False for anything else.
-bool cq_in(const Visit& visit, VIP_CQ_HANDLE handle, std::uint32_t& cq) {
+bool cq_in(const SessionGuard& inside, VIP_CQ_HANDLE handle, std::uint32_t& cq) {
   cq = 0;
   if (handle == nullptr) return true;
-  const Visit other(handle, Kind::kCq);
-  if (!other || !visit.owns(other.handle(), Kind::kCq)) return false;
+  const SessionGuard other(handle, Kind::kCq);
+  if (!other || !inside.owns(other.handle(), Kind::kCq)) return false;
   const std::uint32_t index = other.handle().index();
   const std::uint32_t now = other.session().view.cq(index).generation.load();
   if (((now ^ other.handle().generation()) & kGenerationMask) != 0) return false;
@@ -39,21 +39,21 @@ VIP_VI_ATTRIBUTES kept(const VIP_VI_ATTRIBUTES& given) {
 VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out, bool idles = true) {
   if (out == nullptr) return VIP_INVALID_PARAMETER;
   *out = nullptr;
-  const Visit visit(handle, Kind::kVi);
-  if (!visit) return VIP_INVALID_PARAMETER;
+  const SessionGuard inside(handle, Kind::kVi);
+  if (!inside) return VIP_INVALID_PARAMETER;
   VIP_DESCRIPTOR* descriptor;
-  Session& session = visit.session();
-  WorkQueue queue(session, visit.handle(), side);
+  Session& session = inside.session();
+  WorkQueue queue(session, inside.handle(), side);
   VIP_RETURN result = queue.take(descriptor);
   if (result == VIP_NOT_DONE && session.turn()) result = queue.take(descriptor);
   if (result == VIP_NOT_DONE && idles) {
-    session.missed(queue.sleepers(), visit.thread().misses, [&] {
+    session.missed(queue.sleepers(), inside.thread().misses, [&] {
       result = queue.take(descriptor);
       return result != VIP_NOT_DONE;
     });
   }
   if (result != VIP_NOT_DONE) {
-    visit.thread().misses = 0;
+    inside.thread().misses = 0;
     *out = descriptor;
   }
   return result;
@@ -62,10 +62,10 @@ VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out, bool idle
 VIP_RETURN wait(VIP_VI_HANDLE handle, Side side, VIP_ULONG timeout, VIP_DESCRIPTOR** out) {
   if (out == nullptr) return VIP_INVALID_PARAMETER;
   *out = nullptr;
-  const Visit visit(handle, Kind::kVi);
-  if (!visit) return VIP_INVALID_PARAMETER;
+  const SessionGuard inside(handle, Kind::kVi);
+  if (!inside) return VIP_INVALID_PARAMETER;
   VIP_DESCRIPTOR* descriptor = nullptr;
-  WorkQueue queue(visit.session(), visit.handle(), side);
+  WorkQueue queue(inside.session(), inside.handle(), side);
   const VIP_RETURN result = queue.wait(timeout, descriptor);
   *out = descriptor;
   return result;
@@ -73,16 +73,16 @@ VIP_RETURN wait(VIP_VI_HANDLE handle, Side side, VIP_ULONG timeout, VIP_DESCRIPT
 
 VIP_RETURN post(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR* descriptor,
                 VIP_MEM_HANDLE memory) {
-  const Visit visit(handle, Kind::kVi);
-  if (!visit) return VIP_INVALID_PARAMETER;
+  const SessionGuard inside(handle, Kind::kVi);
+  if (!inside) return VIP_INVALID_PARAMETER;
   bool overrun = false;
   const VIP_RETURN result =
-      WorkQueue(visit.session(), visit.handle(), side).post(descriptor, memory, overrun);
+      WorkQueue(inside.session(), inside.handle(), side).post(descriptor, memory, overrun);
   if (overrun) {
     const unsigned op = side == Side::kReceive
                             ? static_cast<unsigned>(viaduct::layout::kOpReceive)
                             : descriptor->CS.Control & VIP_CONTROL_OP_MASK;
-    caller::raise(visit.session(), handle, VIP_RESOURCE_VI, VIP_ERROR_VI_OVERRUN, op);
+    callback_thread::raise(inside.session(), handle, VIP_RESOURCE_VI, VIP_ERROR_VI_OVERRUN, op);
   }
   return result;
 }
@@ -92,17 +92,17 @@ VIP_RETURN post(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR* descriptor,
 VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
                        VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
                        VIP_VI_HANDLE* ViHandle) {
-  const Visit visit(NicHandle, Kind::kNic);
-  if (!visit || ViAttribs == nullptr || ViHandle == nullptr) return VIP_INVALID_PARAMETER;
-  Session& session = visit.session();
+  const SessionGuard inside(NicHandle, Kind::kNic);
+  if (!inside || ViAttribs == nullptr || ViHandle == nullptr) return VIP_INVALID_PARAMETER;
+  Session& session = inside.session();
   Command command(session, Op::kCreateVi);
-  if (!cq_in(visit, SendCQHandle, command->send_cq) ||
-      !cq_in(visit, RecvCQHandle, command->receive_cq)) {
+  if (!cq_in(inside, SendCQHandle, command->send_cq) ||
+      !cq_in(inside, RecvCQHandle, command->receive_cq)) {
     return VIP_INVALID_PARAMETER;
   }
   const std::uint32_t send_cq = command->send_cq;
   const std::uint32_t receive_cq = command->receive_cq;
-  const VIP_RETURN judged = vi_attributes_in(visit, *ViAttribs, command->vi_attributes);
+  const VIP_RETURN judged = vi_attributes_in(inside, *ViAttribs, command->vi_attributes);
   if (judged != VIP_SUCCESS) return judged;
   const VIP_RETURN result = command.run();
   if (result != VIP_SUCCESS) return result;
@@ -120,42 +120,42 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
   WorkQueue(session, handle, Side::kReceive).begin(command->generation, receive_cq);
   *ViHandle = handle.pointer();
   // Without the thread only the default error handler is missing.
-  caller::start(session);
+  callback_thread::start(session);
   return VIP_SUCCESS;
 }
 
 VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle) {
-  const Visit visit(ViHandle, Kind::kVi);
-  if (!visit) return VIP_INVALID_PARAMETER;
-  WorkQueue send(visit.session(), visit.handle(), Side::kSend);
-  WorkQueue receive(visit.session(), visit.handle(), Side::kReceive);
-  Command command(visit.session(), Op::kDestroyVi);
+  const SessionGuard inside(ViHandle, Kind::kVi);
+  if (!inside) return VIP_INVALID_PARAMETER;
+  WorkQueue send(inside.session(), inside.handle(), Side::kSend);
+  WorkQueue receive(inside.session(), inside.handle(), Side::kReceive);
+  Command command(inside.session(), Op::kDestroyVi);
   if (!send.name(command.body())) return VIP_INVALID_PARAMETER;
   // Another thread may be given the same index as soon as the driver has it back.
-  const std::uint32_t index = visit.handle().index();
-  visit.session().disown(index);
+  const std::uint32_t index = inside.handle().index();
+  inside.session().disown(index);
   const VIP_RETURN result = command.run();
   if (result != VIP_SUCCESS && !command.lost()) {
-    visit.session().own(index);
+    inside.session().own(index);
     return result;
   }
   send.end();
   receive.end();
-  caller::cancel(visit.session(), visit.handle());
+  callback_thread::cancel(inside.session(), inside.handle());
   return VIP_SUCCESS;
 }
 
 VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIBUTES* ViAttribs,
                       VIP_BOOLEAN* ViSendQEmpty, VIP_BOOLEAN* ViRecvQEmpty) {
-  const Visit visit(ViHandle, Kind::kVi);
-  if (!visit || State == nullptr || ViAttribs == nullptr || ViSendQEmpty == nullptr ||
+  const SessionGuard inside(ViHandle, Kind::kVi);
+  if (!inside || State == nullptr || ViAttribs == nullptr || ViSendQEmpty == nullptr ||
       ViRecvQEmpty == nullptr) {
     return VIP_INVALID_PARAMETER;
   }
-  Session& session = visit.session();
-  const std::uint32_t vi = visit.handle().index();
-  const WorkQueue send(session, visit.handle(), Side::kSend);
-  const WorkQueue receive(session, visit.handle(), Side::kReceive);
+  Session& session = inside.session();
+  const std::uint32_t vi = inside.handle().index();
+  const WorkQueue send(session, inside.handle(), Side::kSend);
+  const WorkQueue receive(session, inside.handle(), Side::kReceive);
   VIP_VI_ATTRIBUTES attributes;
   {
     Lock lock(session.lock);
@@ -175,23 +175,23 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIB
   }
   // A program that polls for a change of state is a program that waits.
   session.turn();
-  pause(session.crowd, ++visit.thread().misses, session.driver == nullptr);
+  pause(session.crowd, ++inside.thread().misses, session.driver == nullptr);
   return VIP_SUCCESS;
 }
 
 VIP_RETURN VipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES* ViAttribs) {
-  const Visit visit(ViHandle, Kind::kVi);
-  if (!visit || ViAttribs == nullptr) return VIP_INVALID_PARAMETER;
-  Session& session = visit.session();
-  const WorkQueue queue(session, visit.handle(), Side::kSend);
+  const SessionGuard inside(ViHandle, Kind::kVi);
+  if (!inside || ViAttribs == nullptr) return VIP_INVALID_PARAMETER;
+  Session& session = inside.session();
+  const WorkQueue queue(session, inside.handle(), Side::kSend);
   Command command(session, Op::kSetVi);
   if (!queue.name(command.body())) return VIP_INVALID_PARAMETER;
-  const VIP_RETURN judged = vi_attributes_in(visit, *ViAttribs, command->vi_attributes);
+  const VIP_RETURN judged = vi_attributes_in(inside, *ViAttribs, command->vi_attributes);
   if (judged != VIP_SUCCESS) return judged;
   const VIP_RETURN result = command.run();
   if (result != VIP_SUCCESS) return result;
   Lock lock(session.lock);
-  if (queue.current()) session.attributes[visit.handle().index()] = kept(*ViAttribs);
+  if (queue.current()) session.attributes[inside.handle().index()] = kept(*ViAttribs);
   return VIP_SUCCESS;
 }
 
@@ -227,41 +227,41 @@ VIP_RETURN VipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR
 
 VIP_RETURN VipxRedirect(VIP_VI_HANDLE vi, void* address, VIP_MEM_HANDLE memory,
                         VIP_ULONG length) {
-  const Visit visit(vi, Kind::kVi);
-  if (!visit || address == nullptr || length == 0) return VIP_INVALID_PARAMETER;
-  Session& session = visit.session();
+  const SessionGuard inside(vi, Kind::kVi);
+  if (!inside || address == nullptr || length == 0) return VIP_INVALID_PARAMETER;
+  Session& session = inside.session();
   if (session.driver == nullptr) return VIP_ERROR_NOT_SUPPORTED;
   viaduct::layout::CommandBody named{};
-  if (!WorkQueue(session, visit.handle(), Side::kReceive).name(named)) return VIP_INVALID_PARAMETER;
+  if (!WorkQueue(session, inside.handle(), Side::kReceive).name(named)) return VIP_INVALID_PARAMETER;
   constexpr VIP_ULONG kMost = 0xffffffff;
-  return session.driver->divert(named.vi, named.generation,
+  return session.driver->redirect(named.vi, named.generation,
                                 {reinterpret_cast<std::uintptr_t>(address), memory,
                                  static_cast<std::uint32_t>(length < kMost ? length : kMost)});
 }
 
 VIP_RETURN VipxUnredirect(VIP_VI_HANDLE vi) {
-  const Visit visit(vi, Kind::kVi);
-  if (!visit) return VIP_INVALID_PARAMETER;
-  Session& session = visit.session();
+  const SessionGuard inside(vi, Kind::kVi);
+  if (!inside) return VIP_INVALID_PARAMETER;
+  Session& session = inside.session();
   if (session.driver == nullptr) return VIP_ERROR_NOT_SUPPORTED;
   viaduct::layout::CommandBody named{};
-  if (!WorkQueue(session, visit.handle(), Side::kReceive).name(named)) return VIP_INVALID_PARAMETER;
-  return session.driver->undivert(named.vi, named.generation);
+  if (!WorkQueue(session, inside.handle(), Side::kReceive).name(named)) return VIP_INVALID_PARAMETER;
+  return session.driver->unredirect(named.vi, named.generation);
 }
 
 void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data) {
-  const Visit visit(ViHandle, Kind::kVi);
-  if (!visit) return;
-  Session& session = visit.session();
+  const SessionGuard inside(ViHandle, Kind::kVi);
+  if (!inside) return;
+  Session& session = inside.session();
   Lock lock(session.lock);
-  if (!WorkQueue(session, visit.handle(), Side::kSend).current()) return;
-  session.view.vi(visit.handle().index())
+  if (!WorkQueue(session, inside.handle(), Side::kSend).current()) return;
+  session.view.vi(inside.handle().index())
       .status.user_data.store(reinterpret_cast<std::uint64_t>(Data));
 }
 
 VIP_PVOID VipGetUserData(VIP_VI_HANDLE ViHandle) {
-  const Visit visit(ViHandle, Kind::kVi);
-  if (!visit || !WorkQueue(visit.session(), visit.handle(), Side::kSend).valid()) return nullptr;
+  const SessionGuard inside(ViHandle, Kind::kVi);
+  if (!inside || !WorkQueue(inside.session(), inside.handle(), Side::kSend).valid()) return nullptr;
   return reinterpret_cast<VIP_PVOID>(
-      visit.session().view.vi(visit.handle().index()).status.user_data.load());
+      inside.session().view.vi(inside.handle().index()).status.user_data.load());
 }

@@ -20,7 +20,7 @@ constexpr std::uint64_t kFinishNs = 5'000'000;  // for peers to answer; the agen
 
 // ---------------------------------------------------------------------------- making
 
-Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
+Driver* Driver::make(Hello& hello, const layout::View& control_session, Pollers& pollers) {
   const control::HelloAnswer& answer = hello.answer;
   const StackLimits limits = granted_limits(answer);
   void* const room = sys::map(sizeof(Driver), -1);
@@ -34,33 +34,33 @@ Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
   const char* const failed = driver->port_.open(hello.port, hello.umem, answer.port);
   const int error = errno;
   const bool can_sleep = driver->watch_.open();
-  const bool fits = home_bytes(limits, Tables::footprint(limits)) == answer.home_bytes &&
-                    sys::seek_end(hello.home) == static_cast<long>(answer.home_bytes);
-  if (failed == nullptr && fits) driver->home_ = sys::map(answer.home_bytes, hello.home);
-  driver->home_bytes_ = answer.home_bytes;
-  if (failed != nullptr || driver->home_ == nullptr || !can_sleep) {
+  const bool fits = granted_segment_bytes(limits, Tables::footprint(limits)) == answer.granted_segment_bytes &&
+                    sys::seek_end(hello.granted_segment) == static_cast<long>(answer.granted_segment_bytes);
+  if (failed == nullptr && fits) driver->granted_segment_ = sys::map(answer.granted_segment_bytes, hello.granted_segment);
+  driver->granted_segment_bytes_ = answer.granted_segment_bytes;
+  if (failed != nullptr || driver->granted_segment_ == nullptr || !can_sleep) {
     explain("the granted port can't be used: %s (error %d)",
-            failed != nullptr ? failed : "its home is not what was announced", error);
+            failed != nullptr ? failed : "its granted segment is not what was announced", error);
     destroy(driver, true);
     return nullptr;
   }
   guarded::prepare();
-  driver->environment_.attach(desk, hello.bell, driver->watch_.program, pollers,
-                               driver->company_);
+  driver->environment_.attach(control_session, hello.agent_wake, driver->watch_.program, pollers,
+                               driver->attached_);
   driver->spin_ns_ = spin_time(answer.busy_poll_us);
-  auto* const home = static_cast<std::byte*>(driver->home_);
+  auto* const granted_segment = static_cast<std::byte*>(driver->granted_segment_);
   StackAddresses addresses{};
   static_assert(sizeof addresses.host == sizeof answer.host);
   for (std::size_t i = 0; i < sizeof answer.host; ++i) {
     addresses.host[i] = answer.host[i];
-    addresses.desk[i] = answer.desk[i];
+    addresses.control_session[i] = answer.control_session[i];
   }
   driver->stack_ = new (driver->stack_room_)
-      GrantedStack(home + home_stack_offset(limits), limits, answer.port.ether_type, driver->port_,
+      GrantedStack(granted_segment + granted_stack_offset(limits), limits, answer.port.ether_type, driver->port_,
             driver->environment_, addresses, now_ns());
-  driver->stack_->open_session(home);
-  driver->segment_ = layout::View(home, driver->stack_->capacity());
-  if (!driver->start_stand_in()) {
+  driver->stack_->open_session(granted_segment);
+  driver->segment_ = layout::View(granted_segment, driver->stack_->capacity());
+  if (!driver->start_progress_thread()) {
     explain("cannot start the thread that stands in for the program");
     destroy(driver, true);
     return nullptr;
@@ -69,11 +69,11 @@ Driver* Driver::make(Hello& hello, const layout::View& desk, Pollers& pollers) {
 }
 
 void Driver::destroy(Driver* driver, bool abandoned) {
-  if (!abandoned) driver->stop_stand_in();
+  if (!abandoned) driver->stop_progress_thread();
   if (driver->stack_ != nullptr && !abandoned) driver->stack_->~BasicStack();
-  if (driver->home_ != nullptr) sys::unmap(driver->home_, driver->home_bytes_);
+  if (driver->granted_segment_ != nullptr) sys::unmap(driver->granted_segment_, driver->granted_segment_bytes_);
   driver->watch_.close();
-  driver->company_.descriptors([](int fd) {
+  driver->attached_.descriptors([](int fd) {
     if (fd >= 0) sys::close(fd);
   });
   driver->~Driver();
@@ -81,7 +81,7 @@ void Driver::destroy(Driver* driver, bool abandoned) {
 }
 
 void Driver::halt() {
-  dismiss_stand_in();
+  dismiss_progress_thread();
   while (!lock_.try_take()) sys::yield();
   halted_ = true;
   lock_.release();
@@ -90,7 +90,7 @@ void Driver::halt() {
 
 void Driver::finish() {
   if (silent_) return;
-  stop_stand_in();
+  stop_progress_thread();
   while (!lock_.try_take()) sys::yield();
   const std::uint64_t until = now_ns() + kFinishNs;
   stack_->close_session(0, now_ns());
@@ -107,7 +107,7 @@ void Driver::finish() {
 
 bool Driver::lock() {
   while (!lock_.try_take()) {
-    if (stand_in_.stopping()) return false;
+    if (progress_thread_.stopping()) return false;
     sys::yield();
   }
   return true;
@@ -116,13 +116,13 @@ bool Driver::lock() {
 unsigned Driver::round(Cause cause) {
   if (halted_) [[unlikely]] return 0;
   if (!port_.has_frames()) {
-    if (cause == Cause::kLook && habit_.holds_on()) return 0;
+    if (cause == Cause::kLook && post_batching_.holds_on()) return 0;
     if (!more() && ++idle_ < kIdleRounds) return 0;
   }
   idle_ = 0;
   now_ = now_ns();
-  if (cause == Cause::kLook) habit_.looks(now_);
-  if (cause == Cause::kStandIn) habit_.is_away();
+  if (cause == Cause::kLook) post_batching_.looks(now_);
+  if (cause == Cause::kProgressThread) post_batching_.is_away();
   const unsigned work = stack_->progress(now_);
   // Whoever sleeps on the port may have to wake earlier than it thought.
   if (watch_.anyone_sleeps()) watch_.wake_for(stack_->next_deadline());
@@ -145,21 +145,21 @@ bool Driver::serve(Cause cause) {
 }
 
 void Driver::posted(std::uint32_t vi) {
-  const std::uint32_t bell = layout::vi_bit(vi);
+  const std::uint32_t agent_wake = layout::vi_bit(vi);
   turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (!lock_.try_take()) {
-    segment_.header().doorbells.ring(bell);
+    segment_.header().doorbells.ring(agent_wake);
     serve(Cause::kPost);
     return;
   }
-  if (habit_.posts(now_) && stack_->awaits_acknowledgement(vi)) {
-    habit_.waits();
-    segment_.header().doorbells.ring(bell);
+  if (post_batching_.posts(now_) && stack_->awaits_acknowledgement(vi)) {
+    post_batching_.waits();
+    segment_.header().doorbells.ring(agent_wake);
     if (lock_.release()) serve(Cause::kPost);
     return;
   }
-  habit_.sent();
-  stack_->rung(0, bell);
+  post_batching_.sent();
+  stack_->rung(0, agent_wake);
   idle_ = kIdleRounds;
   round(Cause::kPost);
   if (lock_.release()) serve(Cause::kPost);
@@ -173,17 +173,17 @@ VIP_RETURN Driver::between_rounds(Work&& work) {
   return result;
 }
 
-void Driver::go_on(const MacAddress& desk) {
-  stack_->set_desk(desk);
+void Driver::go_on(const MacAddress& control_session) {
+  stack_->set_control_session(control_session);
   if (lock_.release()) serve(Cause::kPost);
 }
 
-VIP_RETURN Driver::divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to) {
-  return between_rounds([&] { return stack_->divert(vi, generation, to); });
+VIP_RETURN Driver::redirect(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to) {
+  return between_rounds([&] { return stack_->redirect(vi, generation, to); });
 }
 
-VIP_RETURN Driver::undivert(std::uint32_t vi, std::uint32_t generation) {
-  return between_rounds([&] { return stack_->undivert(vi, generation); });
+VIP_RETURN Driver::unredirect(std::uint32_t vi, std::uint32_t generation) {
+  return between_rounds([&] { return stack_->unredirect(vi, generation); });
 }
 
 std::uint32_t Driver::join(std::uint32_t parent, std::uint32_t forks) {
@@ -214,7 +214,7 @@ bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unles
   if (due < until) until = due;
   watch.asleep_until.store(until);
   idle_ = kIdleRounds;  // what the next look is for may be a timer
-  if (company_.any()) {
+  if (attached_.any()) {
     // Whoever of them rings from now on wakes us. It stays so when we have woken up: the other one of
     // us may be asleep.
     segment_.header().driver_sleeps.store(1);
@@ -222,57 +222,57 @@ bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unles
   }
   const bool wanted = lock_.release();
   if (!wanted && !more() && !unless()) {
-    if (!asleep(port_.descriptor(), watch.poke, until)) return false;
+    if (!asleep(port_.descriptor(), watch.driver_wake, until)) return false;
   }
   watch.asleep_until.store(0);
-  std::uint64_t pokes;
-  sys::read(watch.poke, &pokes, sizeof pokes);
+  std::uint64_t driver_wakes;
+  sys::read(watch.driver_wake, &driver_wakes, sizeof driver_wakes);
   return true;
 }
 
-bool Driver::sleep_alone(int port, int poke, std::uint64_t until, bool cancellable) {
-  pollfd fds[2] = {{port, POLLIN, 0}, {poke, POLLIN, 0}};
+bool Driver::sleep_alone(int port, int driver_wake, std::uint64_t until, bool cancellable) {
+  pollfd fds[2] = {{port, POLLIN, 0}, {driver_wake, POLLIN, 0}};
   const std::uint64_t timeout = time_until(until);
   const Cancellable here(cancellable);
   sys::poll_ns(fds, 2, timeout);
   return true;
 }
 
-void Driver::sleep_as_stand_in() {
-  const std::uint32_t self = stand_in_.id();
+void Driver::sleep_as_progress_thread() {
+  const std::uint32_t self = progress_thread_.id();
   sleep_on_port(
-      watch_.stand_in, kNever,
-      [&] { return stand_in_.stopping() || watch_.holder.load() != self; },
-      [&](int port, int poke, std::uint64_t until) {
-        return sleep_alone(port, poke, until, false);
+      watch_.progress_thread, kNever,
+      [&] { return progress_thread_.stopping() || watch_.holder.load() != self; },
+      [&](int port, int driver_wake, std::uint64_t until) {
+        return sleep_alone(port, driver_wake, until, false);
       });
 }
 
 bool Driver::watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep,
                    std::uint64_t until, bool cancellable) {
   const auto self = static_cast<std::uint32_t>(sys::thread());
-  if (!watch_.take(self, stand_in_.id())) return false;
+  if (!watch_.take(self, progress_thread_.id())) return false;
   sleep_on_port(
       watch_.program, until, [&] { return sleepers.load() != asleep; },
-      [&](int port, int poke, std::uint64_t due) {
-        return sleep_alone(port, poke, due, cancellable);
+      [&](int port, int driver_wake, std::uint64_t due) {
+        return sleep_alone(port, driver_wake, due, cancellable);
       });
   watch_.leave(self);
-  stand_in_.end_long_rest();
+  progress_thread_.end_long_rest();
   return true;
 }
 
 Driver::Watched Driver::watch(const Sleep& sleep, std::uint64_t until) {
   const auto self = static_cast<std::uint32_t>(sys::thread());
-  if (!watch_.take(self, stand_in_.id())) return Watched::kByAnother;
+  if (!watch_.take(self, progress_thread_.id())) return Watched::kByAnother;
   const bool here = sleep_on_port(
       watch_.program, until, [&] { return sleep.woken(sleep.self); },
-      [&](int port, int poke, std::uint64_t due) {
-        return sleep.sleep(sleep.self, port, poke, due);
+      [&](int port, int driver_wake, std::uint64_t due) {
+        return sleep.sleep(sleep.self, port, driver_wake, due);
       });
   if (!here) return Watched::kForked;
   watch_.leave(self);
-  stand_in_.end_long_rest();
+  progress_thread_.end_long_rest();
   return Watched::kYes;
 }
 

@@ -9,9 +9,9 @@
 // them: it keeps watch until one comes by again. So peers see acknowledgements, and memory that
 // they write to changes, whatever the program is doing.
 //
-//   the program's threads come by     the stand-in looks every few ms whether they still do
-//   one of them sleeps on the port    the stand-in rests
-//   none comes by for a lease         the stand-in watches the port
+//   the program's threads come by     the progress thread looks every few ms whether they still do
+//   one of them sleeps on the port    the progress thread rests
+//   none comes by for a lease         the progress thread watches the port
 #ifndef VIADUCT_VIPL_GRANTED_DRIVER_H
 #define VIADUCT_VIPL_GRANTED_DRIVER_H
 
@@ -39,11 +39,11 @@ class Pollers;
 
 class Driver {
  public:
-  // Maps what the agent granted and starts the stand-in. Takes over the port's descriptors of the
-  // hello, also on failure; its bell and segment stay the caller's. nullptr on failure, which is
-  // explained. `desk`: the mapped segment of the session with the agent's stack. `pollers`: whom to
-  // wake too.
-  static Driver* make(Hello& hello, const layout::View& desk, Pollers& pollers);
+  // Maps what the agent granted and starts the progress thread. Takes over the port's descriptors of the
+  // hello, also on failure; its agent wake and segment stay the caller's. nullptr on failure, which is
+  // explained. `control_session`: the mapped segment of the session with the agent's stack. `pollers`:
+  // whom to wake too.
+  static Driver* make(Hello& hello, const layout::View& control_session, Pollers& pollers);
 
   // Frees it; nobody may be inside. In a forked child, where `abandoned` is true, the stack is left
   // alone: it is the parent's.
@@ -58,12 +58,12 @@ class Driver {
   bool turn();
 
   // Something was posted: rings the doorbell and gives the stack a turn, at once or, as
-  // described at Habit, later.
+  // described at PostBatching, later.
   void posted(std::uint32_t vi);
 
-  // GrantedStack::divert() and undivert(). VIP_ERROR_RESOURCE once the session ends.
-  VIP_RETURN divert(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
-  VIP_RETURN undivert(std::uint32_t vi, std::uint32_t generation);
+  // GrantedStack::redirect() and unredirect(). VIP_ERROR_RESOURCE once the session ends.
+  VIP_RETURN redirect(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
+  VIP_RETURN unredirect(std::uint32_t vi, std::uint32_t generation);
 
   // Sleeps as long as the word `sleepers` is `asleep`, until a frame has come, a timer is due or
   // the time is `until` (CLOCK_MONOTONIC, ns): a futex that also hears the port. False at once if
@@ -77,9 +77,9 @@ class Driver {
     void* self;
     // Whether it is not to sleep at all; asked when others know that it is about to.
     bool (*woken)(void* self);
-    // Sleeps until `port` or `poke` is readable, or the time is `until`. False in a child that was
-    // forked by a signal handler meanwhile: there the driver is gone.
-    bool (*sleep)(void* self, int port, int poke, std::uint64_t until);
+    // Sleeps until `port` or `driver_wake` is readable, or the time is `until`. False in a child that
+    // was forked by a signal handler meanwhile: there the driver is gone.
+    bool (*sleep)(void* self, int port, int driver_wake, std::uint64_t until);
   };
   enum class Watched { kYes, kByAnother, kForked };
   Watched watch(const Sleep& sleep, std::uint64_t until);
@@ -90,19 +90,19 @@ class Driver {
   // Its descriptors, as VipxDescriptors tells them.
   static constexpr int kDescriptors = 3;
   void descriptors(int (&fds)[kDescriptors]) const {
-    fds[0] = port_.descriptor(), fds[1] = watch_.program.poke, fds[2] = watch_.stand_in.poke;
+    fds[0] = port_.descriptor(), fds[1] = watch_.program.driver_wake, fds[2] = watch_.progress_thread.driver_wake;
   }
 
   // Makes the thread in watch() look again at its word.
-  void wake_watcher() { PortWatch::poke(watch_.program); }
+  void wake_port_watcher() { PortWatch::wake_driver(watch_.program); }
 
   // The port's.
   MacAddress address() const { return port_.address(); }
 
-  // From the one to the other nothing is looked at or changed at the desk. False: the session ends.
-  // `desk`: by which address this host's agent is reached from now on.
+  // From the one to the other nothing is looked at or changed at the agent. False: the session ends.
+  // `control_session`: by which address this host's agent is reached from now on.
   bool hold() { return lock(); }
-  void go_on(const MacAddress& desk);
+  void go_on(const MacAddress& control_session);
 
   // Processes that attach: GrantedStack::join() and leave(). 0: there are too many, or the session ends.
   std::uint32_t join(std::uint32_t parent, std::uint32_t forks);
@@ -112,8 +112,8 @@ class Driver {
   }
   std::uint32_t program_id() const { return stack_->id_of(0); }
   // What wakes whoever sleeps on the port.
-  void pokes(int (&fds)[2]) const { fds[0] = watch_.program.poke, fds[1] = watch_.stand_in.poke; }
-  Company& company() { return company_; }
+  void driver_wakes(int (&fds)[2]) const { fds[0] = watch_.program.driver_wake, fds[1] = watch_.progress_thread.driver_wake; }
+  AttachedProcesses& attached_processes() { return attached_; }
 
   // The session is about to be lost: once this has returned the stack touches the program's memory no
   // more, so that what is posted can be given back. May be called again.
@@ -129,7 +129,7 @@ class Driver {
   Driver() = default;
   // Why the stack gets a turn: the program looks for completions, it has posted something, or
   // nobody came by.
-  enum class Cause { kLook, kPost, kStandIn };
+  enum class Cause { kLook, kPost, kProgressThread };
 
   bool lock();  // false if the session ends meanwhile
   template <class Work>
@@ -140,39 +140,39 @@ class Driver {
 
   template <class Unless, class Asleep>
   bool sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep);
-  bool sleep_alone(int port, int poke, std::uint64_t until, bool cancellable);
-  void sleep_as_stand_in();
+  bool sleep_alone(int port, int driver_wake, std::uint64_t until, bool cancellable);
+  void sleep_as_progress_thread();
 
   // progress_thread.cc
-  bool start_stand_in();
-  void dismiss_stand_in();
-  void stop_stand_in();
-  void stand_in();
+  bool start_progress_thread();
+  void dismiss_progress_thread();
+  void stop_progress_thread();
+  void progress_thread();
   void keep_watch(std::uint32_t before);
 
   // --- set at make()
   layout::View segment_;
-  void* home_ = nullptr;
-  std::size_t home_bytes_ = 0;
+  void* granted_segment_ = nullptr;
+  std::size_t granted_segment_bytes_ = 0;
   std::uint64_t spin_ns_ = 0;
-  idle::Crowd stand_in_crowd_;
+  idle::Crowd progress_crowd_;
   GrantedPort port_;
   GrantedEnvironment environment_;
-  Company company_;
+  AttachedProcesses attached_;
   alignas(GrantedStack) std::byte stack_room_[sizeof(GrantedStack)];
   GrantedStack* stack_ = nullptr;
 
   // --- under the lock
   std::uint32_t idle_ = 0;     // rounds in a row in which nothing was to be seen
   std::uint64_t now_ = 0;      // of the last round that read the clock
-  Habit habit_;
+  PostBatching post_batching_;
   bool halted_ = false;        // no more rounds
 
   // --- changing
   alignas(64) TurnLock lock_;
   std::atomic<std::uint32_t> turns_{0};      // of the program's threads; only their change matters
   alignas(64) PortWatch watch_;
-  LibraryThread stand_in_;
+  LibraryThread progress_thread_;
   bool silent_ = false;
 };
 

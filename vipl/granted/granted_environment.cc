@@ -37,13 +37,13 @@ bool copy(std::span<const iovec> to, std::span<const iovec> from) {
 
 bool GrantedEnvironment::read_program(std::uint32_t program, std::span<const iovec> remote,
                                       std::span<const iovec> local) {
-  if (program != 0) [[unlikely]] return company_->read(program, remote, local);
+  if (program != 0) [[unlikely]] return attached_->read(program, remote, local);
   return copy<false>(local, remote);
 }
 
 bool GrantedEnvironment::write_program(std::uint32_t program, std::span<const iovec> remote,
                                        std::span<const iovec> local) {
-  if (program != 0) [[unlikely]] return company_->write(program, remote, local);
+  if (program != 0) [[unlikely]] return attached_->write(program, remote, local);
   return copy<true>(remote, local);
 }
 
@@ -52,14 +52,14 @@ void GrantedEnvironment::wake(std::atomic<std::uint32_t>& word) {
   // Who waits next to that word may be the one who sleeps on the port.
   if (watch_->asleep_until.load() == 0) return;
   const std::uint64_t one = 1;
-  vipl::sys::write(watch_->poke, &one, sizeof one);
+  vipl::sys::write(watch_->driver_wake, &one, sizeof one);
 }
 
-void GrantedEnvironment::chime(std::uint32_t program) {
+void GrantedEnvironment::poll_wake(std::uint32_t program) {
   if (program == 0) {
     pollers_->wake();
   } else {
-    company_->chime(program);
+    attached_->poll_wake(program);
   }
 }
 
@@ -67,34 +67,34 @@ std::uint64_t GrantedEnvironment::random() {
   return numbers_.draw(vipl::sys::random);
 }
 
-std::uint32_t GrantedEnvironment::put_up(const layout::Address& local, bool peer) {
-  layout::Notices& notices = desk_.notices();
-  for (std::uint32_t i = 0; i < layout::kNotices; ++i) {
+std::uint32_t GrantedEnvironment::publish(const layout::Address& local, bool peer) {
+  layout::Listeners& listeners = control_session_.listeners();
+  for (std::uint32_t i = 0; i < layout::kListeners; ++i) {
     const std::uint64_t bit = 1ull << (i % 64);
-    std::atomic<std::uint64_t>& word = notices.active[i / 64];
+    std::atomic<std::uint64_t>& word = listeners.active[i / 64];
     if ((word.load(std::memory_order_relaxed) & bit) != 0) continue;
-    layout::Notice& notice = notices.notice[i];
-    notice.local = local;
-    notice.state.store(peer ? layout::kNoticePeer : layout::kNoticeWait, std::memory_order_release);
+    layout::Listener& listener = listeners.listener[i];
+    listener.local = local;
+    listener.state.store(peer ? layout::kListenerPeer : layout::kListenerWait, std::memory_order_release);
     word.fetch_or(bit);
-    // Requests that came before the notice was up are held by the agent, which says so.
-    if (notices.holding.load() != 0) {
-      desk_.header().doorbells.ring(layout::kNoticeBit);
-      if (desk_.header().driver_sleeps.exchange(0) != 0) {
+    // Requests that came before the listener was up are held by the agent, which says so.
+    if (listeners.holding.load() != 0) {
+      control_session_.header().doorbells.ring(layout::kListenerBit);
+      if (control_session_.header().driver_sleeps.exchange(0) != 0) {
         const std::uint64_t one = 1;
-        vipl::sys::write(bell_, &one, sizeof one);
+        vipl::sys::write(agent_wake_, &one, sizeof one);
       }
     }
     return i;
   }
-  return layout::kNoNotice;
+  return layout::kNoListener;
 }
 
-void GrantedEnvironment::take_down(std::uint32_t notice) {
-  if (notice >= layout::kNotices) return;
-  layout::Notices& notices = desk_.notices();
-  notices.active[notice / 64].fetch_and(~(1ull << (notice % 64)));
-  notices.notice[notice].state.store(layout::kNoticeFree, std::memory_order_release);
+void GrantedEnvironment::withdraw(std::uint32_t listener) {
+  if (listener >= layout::kListeners) return;
+  layout::Listeners& listeners = control_session_.listeners();
+  listeners.active[listener / 64].fetch_and(~(1ull << (listener % 64)));
+  listeners.listener[listener].state.store(layout::kListenerFree, std::memory_order_release);
 }
 
 }  // namespace viaduct

@@ -14,7 +14,7 @@
 #include <span>
 #include <string_view>
 
-#include "kagent/contract/charged.h"
+#include "kagent/contract/quota.h"
 #include "kagent/contract/random_pool.h"
 #include "kagent/contract/session_layout.h"
 #include "xdp/port.h"
@@ -22,22 +22,23 @@
 namespace viaduct {
 
 namespace vipl {
-class Company;
+class AttachedProcesses;
 class Pollers;
 }
 
 class GrantedEnvironment {
  public:
-  // `desk`: the session that the program has with the agent's stack. `bell`: the agent's, an event
-  // descriptor. `watch`: what wakes the thread of the program that sleeps on the port. `pollers`:
-  // its threads that sleep in poll(). `company`: the processes that have attached.
+  // `control_session`: the session that the program has with the agent's stack. `agent_wake`: the
+  // agent's, an event descriptor. `watch`: what wakes the thread of the program that sleeps on the
+  // port. `pollers`: its threads that sleep in poll(). `attached_processes`: the processes that
+  // have attached.
   struct Watch {
     std::atomic<std::uint64_t> asleep_until{0};  // 0: nobody sleeps
-    int poke = -1;                               // event descriptor
+    int driver_wake = -1;                               // event descriptor
   };
-  void attach(const layout::View& desk, int bell, Watch& watch, vipl::Pollers& pollers,
-              const vipl::Company& company) {
-    desk_ = desk, bell_ = bell, watch_ = &watch, pollers_ = &pollers, company_ = &company;
+  void attach(const layout::View& control_session, int agent_wake, Watch& watch, vipl::Pollers& pollers,
+              const vipl::AttachedProcesses& attached_processes) {
+    control_session_ = control_session, agent_wake_ = agent_wake, watch_ = &watch, pollers_ = &pollers, attached_ = &attached_processes;
   }
 
   // Program 0 is this process.
@@ -61,10 +62,10 @@ class GrantedEnvironment {
   bool take_due(Late&, bool&) { return false; }
 
   void wake(std::atomic<std::uint32_t>& word);
-  void chime(std::uint32_t program);
+  void poll_wake(std::uint32_t program);
   std::uint64_t random();
   // Its tables are the program's alone.
-  bool charge(std::uint32_t, Charged, std::int64_t) { return true; }
+  bool charge(std::uint32_t, Quota, std::int64_t) { return true; }
 
   // Names and claims are the agent's business: a granted stack is never asked for one.
   std::optional<MacAddress> look_up(std::string_view) { return std::nullopt; }
@@ -80,16 +81,16 @@ class GrantedEnvironment {
     return std::nullopt;
   }
 
-  // Notices: what the program waits for, for the agent to see. kNone when all are in use.
-  std::uint32_t put_up(const layout::Address& local, bool peer);
-  void take_down(std::uint32_t notice);
+  // Listeners: what the program waits for, for the agent to see. kNone when all are in use.
+  std::uint32_t publish(const layout::Address& local, bool peer);
+  void withdraw(std::uint32_t listener);
 
  private:
-  layout::View desk_;
-  int bell_ = -1;
+  layout::View control_session_;
+  int agent_wake_ = -1;
   Watch* watch_ = nullptr;
   vipl::Pollers* pollers_ = nullptr;
-  const vipl::Company* company_ = nullptr;
+  const vipl::AttachedProcesses* attached_ = nullptr;
   RandomPool numbers_;
 };
 

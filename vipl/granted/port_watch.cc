@@ -5,36 +5,37 @@
 namespace viaduct::vipl {
 
 bool PortWatch::open() {
-  program.poke = sys::eventfd();
-  stand_in.poke = sys::eventfd();
-  return program.poke >= 0 && stand_in.poke >= 0;
+  program.driver_wake = sys::eventfd();
+  progress_thread.driver_wake = sys::eventfd();
+  return program.driver_wake >= 0 && progress_thread.driver_wake >= 0;
 }
 
 void PortWatch::close() {
-  for (const Sleeper* sleeper : {&program, &stand_in}) {
-    if (sleeper->poke >= 0) sys::close(sleeper->poke);
+  for (const Sleeper* sleeper : {&program, &progress_thread}) {
+    if (sleeper->driver_wake >= 0) sys::close(sleeper->driver_wake);
   }
 }
 
-void PortWatch::poke(const Sleeper& sleeper) {
+void PortWatch::wake_driver(const Sleeper& sleeper) {
   if (sleeper.asleep_until.load() == 0) return;
   const std::uint64_t one = 1;
-  sys::write(sleeper.poke, &one, sizeof one);
+  sys::write(sleeper.driver_wake, &one, sizeof one);
 }
 
 void PortWatch::wake_for(std::uint64_t deadline) {
-  for (const Sleeper* sleeper : {&program, &stand_in}) {
-    if (deadline < sleeper->asleep_until.load()) poke(*sleeper);
+  for (const Sleeper* sleeper : {&program, &progress_thread}) {
+    if (deadline < sleeper->asleep_until.load()) wake_driver(*sleeper);
   }
 }
 
-// The stand-in gives the watch up to a thread of the program, and everybody to nobody living.
+// The progress thread gives the watch up to a thread of the program, and everybody to nobody
+// living.
 bool PortWatch::take(std::uint32_t self, std::uint32_t helper) {
   std::uint32_t other = 0;
   if (holder.compare_exchange_strong(other, self)) return true;
   if (other == helper) {
     if (!holder.compare_exchange_strong(other, self)) return false;
-    poke(stand_in);
+    wake_driver(progress_thread);
     return true;
   }
   return !sys::thread_lives(static_cast<int>(other)) &&

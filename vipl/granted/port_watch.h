@@ -1,4 +1,5 @@
-// Which thread sleeps on a granted port: one of the program's, or else the library's stand-in for them.
+// Which thread sleeps on a granted port: one of the program's, or else the library's progress thread
+// for them.
 #ifndef VIADUCT_VIPL_GRANTED_PORT_WATCH_H
 #define VIADUCT_VIPL_GRANTED_PORT_WATCH_H
 
@@ -12,22 +13,22 @@ namespace viaduct::vipl {
 struct PortWatch {
   using Sleeper = GrantedEnvironment::Watch;
 
-  Sleeper program, stand_in;
+  Sleeper program, progress_thread;
   alignas(64) std::atomic<std::uint32_t> holder{0};  // thread that keeps watch; 0: none
 
   // False: no descriptors are left.
   bool open();
   void close();
 
-  static void poke(const Sleeper& sleeper);
+  static void wake_driver(const Sleeper& sleeper);
 
   bool anyone_sleeps() const {
-    return program.asleep_until.load() != 0 || stand_in.asleep_until.load() != 0;
+    return program.asleep_until.load() != 0 || progress_thread.asleep_until.load() != 0;
   }
-  // Pokes those who would sleep beyond this time.
+  // Driver wakes those who would sleep beyond this time.
   void wake_for(std::uint64_t deadline);
 
-  // `helper`: the stand-in's thread. False: somebody else keeps watch.
+  // `helper`: the progress thread's thread. False: somebody else keeps watch.
   bool take(std::uint32_t self, std::uint32_t helper);
   void leave(std::uint32_t self);
 };

@@ -31,43 +31,43 @@ bool copy(std::span<const iovec> remote, std::span<const iovec> local, Move&& mo
 
 }  // namespace
 
-void Company::add(int link) {
+void AttachedProcesses::add(int link) {
   for (std::uint32_t i = 0; i < kMost; ++i) {
-    if (guests_[i].link >= 0) continue;
-    guests_[i].link = link;
+    if (attached_processs_[i].link >= 0) continue;
+    attached_processs_[i].link = link;
     if (i >= end_) end_ = i + 1;
     return;
   }
   sys::close(link);
 }
 
-const Company::Guest* Company::find(std::uint32_t program) const {
-  for (const Guest& guest : guests_) {
-    if (guest.program.load(std::memory_order_acquire) == program) return &guest;
+const AttachedProcesses::AttachedProcess* AttachedProcesses::find(std::uint32_t program) const {
+  for (const AttachedProcess& attached_process : attached_processs_) {
+    if (attached_process.program.load(std::memory_order_acquire) == program) return &attached_process;
   }
   return nullptr;
 }
 
-bool Company::read(std::uint32_t program, std::span<const iovec> remote,
+bool AttachedProcesses::read(std::uint32_t program, std::span<const iovec> remote,
                    std::span<const iovec> local) const {
-  const Guest* const guest = find(program);
-  return guest != nullptr && copy(remote, local, [&](void* data, std::size_t bytes, std::uint64_t at) {
-           return sys::pread(guest->memory, data, bytes, at);
+  const AttachedProcess* const attached_process = find(program);
+  return attached_process != nullptr && copy(remote, local, [&](void* data, std::size_t bytes, std::uint64_t at) {
+           return sys::pread(attached_process->memory, data, bytes, at);
          });
 }
 
-bool Company::write(std::uint32_t program, std::span<const iovec> remote,
+bool AttachedProcesses::write(std::uint32_t program, std::span<const iovec> remote,
                     std::span<const iovec> local) const {
-  const Guest* const guest = find(program);
-  return guest != nullptr && copy(remote, local, [&](void* data, std::size_t bytes, std::uint64_t at) {
-           return sys::pwrite(guest->memory, data, bytes, at);
+  const AttachedProcess* const attached_process = find(program);
+  return attached_process != nullptr && copy(remote, local, [&](void* data, std::size_t bytes, std::uint64_t at) {
+           return sys::pwrite(attached_process->memory, data, bytes, at);
          });
 }
 
-void Company::chime(std::uint32_t program) const {
-  const Guest* const guest = find(program);
+void AttachedProcesses::poll_wake(std::uint32_t program) const {
+  const AttachedProcess* const attached_process = find(program);
   const std::byte anything{};
-  if (guest != nullptr) sys::send(guest->chime, &anything, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (attached_process != nullptr) sys::send(attached_process->poll_wake, &anything, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 }  // namespace viaduct::vipl

@@ -6,8 +6,8 @@
 // descriptors that they have handed over themselves (/proc/self/mem): so nobody needs a right to see
 // it that it would not have anyway, and after exec the descriptor is good for nothing.
 //
-// add(), and what changes a guest (admission.h): by the library's watcher, under the registry's lock; the
-// rest as the driver's.
+// add(), and what changes a attached process (admission.h): by the agent monitor, under the registry's
+// lock; the rest as the driver's.
 #ifndef VIADUCT_VIPL_PROCESS_ATTACHED_PROCESSES_H
 #define VIADUCT_VIPL_PROCESS_ATTACHED_PROCESSES_H
 
@@ -22,23 +22,23 @@
 
 namespace viaduct::vipl {
 
-class Company {
+class AttachedProcesses {
  public:
   static constexpr std::uint32_t kMost = layout::kMembers;
 
-  Company() {
-    for (Guest& guest : guests_) guest.link = guest.memory = guest.chime = -1, guest.program = 0;
+  AttachedProcesses() {
+    for (AttachedProcess& attached_process : attached_processs_) attached_process.link = attached_process.memory = attached_process.poll_wake = -1, attached_process.program = 0;
   }
 
   // The link of one who is to come. Closes it if there is no room.
   void add(int link);
 
-  struct Guest {
+  struct AttachedProcess {
     int link;
-    int memory, chime;
+    int memory, poll_wake;
     std::atomic<std::uint32_t> program;  // 0: it has not joined yet
   };
-  Guest& guest(std::uint32_t number) { return guests_[number]; }
+  AttachedProcess& attached_process(std::uint32_t number) { return attached_processs_[number]; }
   // All links are closed.
   void clear() { end_ = 0; }
 
@@ -46,15 +46,15 @@ class Company {
   bool any() const { return any_.load(std::memory_order_relaxed); }
   void set_any() { any_.store(true); }
 
-  // -1: there is no such guest.
-  int link(std::uint32_t guest) const { return guests_[guest].link; }
+  // -1: there is no such attached process.
+  int link(std::uint32_t attached_process) const { return attached_processs_[attached_process].link; }
   // Links below this number are in use.
   std::uint32_t end() const { return end_; }
   // All of theirs that this process has open; calls add(descriptor).
   template <class Add>
   void descriptors(Add&& add) const {
     for (std::uint32_t i = 0; i < end_; ++i) {
-      add(guests_[i].link), add(guests_[i].memory), add(guests_[i].chime);
+      add(attached_processs_[i].link), add(attached_processs_[i].memory), add(attached_processs_[i].poll_wake);
     }
   }
 
@@ -62,12 +62,12 @@ class Company {
   bool read(std::uint32_t program, std::span<const iovec> remote, std::span<const iovec> local) const;
   bool write(std::uint32_t program, std::span<const iovec> remote,
              std::span<const iovec> local) const;
-  void chime(std::uint32_t program) const;
+  void poll_wake(std::uint32_t program) const;
 
  private:
-  const Guest* find(std::uint32_t program) const;
+  const AttachedProcess* find(std::uint32_t program) const;
 
-  Guest guests_[kMost];
+  AttachedProcess attached_processs_[kMost];
   std::uint32_t end_ = 0;
   std::atomic<bool> any_{false};
 };

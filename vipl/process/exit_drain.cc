@@ -8,7 +8,7 @@
 #include "vipl/session/session_guard.h"
 #include "vipl/session/session_table.h"
 
-namespace viaduct::vipl::farewell {
+namespace viaduct::vipl::exit_drain {
 namespace {
 
 std::atomic<int> g_process;  // that opened a session
@@ -23,8 +23,8 @@ __attribute__((destructor)) void say() {
   for (std::uint32_t number = 0; number < kMaxSessions; ++number) {
     const std::uint32_t key = registry::at(number).key.load();
     if (key == 0) continue;
-    const Visit visit(Handle(Kind::kNic, key & ~Session::kOpen, 0).pointer(), Kind::kNic);
-    if (visit) outgoing::wait_for_all(visit.session(), patience);
+    const SessionGuard inside(Handle(Kind::kNic, key & ~Session::kOpen, 0).pointer(), Kind::kNic);
+    if (inside) outgoing::wait_for_all(inside.session(), patience);
   }
 }
 
@@ -34,4 +34,4 @@ void prepare() { g_process.store(sys::process()); }
 
 bool begun() { return g_begun.load(std::memory_order_relaxed); }
 
-}  // namespace viaduct::vipl::farewell
+}  // namespace viaduct::vipl::exit_drain

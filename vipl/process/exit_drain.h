@@ -3,7 +3,7 @@
 #ifndef VIADUCT_VIPL_PROCESS_EXIT_DRAIN_H
 #define VIADUCT_VIPL_PROCESS_EXIT_DRAIN_H
 
-namespace viaduct::vipl::farewell {
+namespace viaduct::vipl::exit_drain {
 
 // A session has been opened: at its clean end (exit, return from main) this process waits, half a
 // second at most, until what it has posted on connected VIs has been sent. Not in a child that it
@@ -13,6 +13,6 @@ void prepare();
 // Whether the end has come. The program's objects may be gone: no handler is called any more.
 bool begun();
 
-}  // namespace viaduct::vipl::farewell
+}  // namespace viaduct::vipl::exit_drain
 
 #endif

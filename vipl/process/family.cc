@@ -23,15 +23,15 @@ bool same(const layout::Capacity& a, const layout::Capacity& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-bool map_home(Session& s, const Hello& hello) {
+bool map_granted_segment(Session& s, const Hello& hello) {
   const StackLimits limits = granted_limits(hello.answer);
-  const std::size_t bytes = home_bytes(limits, Tables::footprint(limits));
-  if (bytes != hello.answer.home_bytes || sys::seek_end(hello.home) != static_cast<long>(bytes) ||
+  const std::size_t bytes = granted_segment_bytes(limits, Tables::footprint(limits));
+  if (bytes != hello.answer.granted_segment_bytes || sys::seek_end(hello.granted_segment) != static_cast<long>(bytes) ||
       !same(granted_capacity(limits), s.capacity)) {
-    explain("the first process's home is not what was announced");
+    explain("the first process's granted segment is not what was announced");
     return false;
   }
-  void* const base = sys::map(bytes, hello.home);
+  void* const base = sys::map(bytes, hello.granted_segment);
   if (base == nullptr) return false;
   s.view = layout::View(base, s.capacity);
   s.view_bytes = bytes;
@@ -73,31 +73,31 @@ bool join_first(Session& s, int link) {
   }
   s.member = joined.member;
   s.family.joined = joined.program_id;
-  s.pokes[0] = sys::out_of_the_way(fds[0]);
-  s.pokes[1] = sys::out_of_the_way(fds[1]);
-  s.chime = sys::out_of_the_way(fds[2]);
+  s.driver_wakes[0] = sys::out_of_the_way(fds[0]);
+  s.driver_wakes[1] = sys::out_of_the_way(fds[1]);
+  s.poll_wake = sys::out_of_the_way(fds[2]);
   return true;
 }
 
 }  // namespace
 
 bool join_family(Session& s, Hello& hello) {
-  s.bell = sys::out_of_the_way(hello.bell);
-  s.desk_member = hello.answer.member;
-  bool done = map_desk(hello, s);
+  s.agent_wake = sys::out_of_the_way(hello.agent_wake);
+  s.control_member = hello.answer.member;
+  bool done = map_control_session(hello, s);
   if (!hello.granted()) {
     s.socket = hello.socket;
-    s.chime = sys::out_of_the_way(hello.chime);
-    s.view = s.desk;
+    s.poll_wake = sys::out_of_the_way(hello.poll_wake);
+    s.view = s.control_session;
     s.member = hello.answer.member;
     s.family.joined = hello.answer.program_id;
     done = done && same(hello.answer.capacity, s.capacity);
   } else {
-    s.desk_socket = hello.socket;
+    s.control_socket_fd = hello.socket;
     s.socket = sys::out_of_the_way(hello.link);
-    sys::close(hello.chime);  // nobody polls at the desk
-    done = done && map_home(s, hello) && join_first(s, s.socket);
-    sys::close(hello.home);
+    sys::close(hello.poll_wake);  // nobody polls at the agent
+    done = done && map_granted_segment(s, hello) && join_first(s, s.socket);
+    sys::close(hello.granted_segment);
   }
   sys::close(hello.segment);
   return done;
@@ -145,15 +145,15 @@ bool is_as_it_was(const Session& s, const layout::Vi& shared, std::uint32_t vi) 
 using namespace viaduct::vipl;
 
 VIP_RETURN VipxTakeVi(VIP_VI_HANDLE vi) {
-  const Visit visit(vi, Kind::kVi);
-  if (!visit) return VIP_INVALID_PARAMETER;
-  Session& session = visit.session();
-  const std::uint32_t index = visit.handle().index();
+  const SessionGuard inside(vi, Kind::kVi);
+  if (!inside) return VIP_INVALID_PARAMETER;
+  Session& session = inside.session();
+  const std::uint32_t index = inside.handle().index();
   const viaduct::layout::Vi& shared = session.view.vi(index);
   if (session.over()) return VIP_ERROR_RESOURCE;
   const Taking locks(session, index);
   const std::uint32_t generation = shared.send.generation.load();
-  if (generation == 0 || ((generation ^ visit.handle().generation()) & kGenerationMask) != 0) {
+  if (generation == 0 || ((generation ^ inside.handle().generation()) & kGenerationMask) != 0) {
     return VIP_INVALID_PARAMETER;
   }
   if (shared.send.owner.load() == session.member) return VIP_SUCCESS;

@@ -1,8 +1,8 @@
 // Families: a process that has been forked takes part in a session of the process that it comes from.
 //
 //   hosted    its own connection to the agent, the same segment
-//   granted   that too, for the desk; and over a link, which the agent makes, the first process lets it
-//             have the home's segment: that process's driver serves it as an agent serves its programs
+//   granted   that too, for the control session; and over a link, which the agent makes, the first process lets it
+//             have the granted segment's segment: that process's driver serves it as an agent serves its programs
 #ifndef VIADUCT_VIPL_PROCESS_FAMILY_H
 #define VIADUCT_VIPL_PROCESS_FAMILY_H
 

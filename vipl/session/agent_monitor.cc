@@ -10,31 +10,31 @@
 #include "vipl/process/thread.h"
 #include "vipl/session/session_table.h"
 
-namespace viaduct::vipl::watcher {
+namespace viaduct::vipl::agent_monitor {
 namespace {
 
 constexpr int kReapEveryMs = 20;  // while closed sessions wait for threads to leave them
 
 bool g_running;
-int g_bell = -1;
+int g_agent_wake = -1;
 
 void lose(Session& s) {
   explain(s.view_bytes == 0 ? "the agent of %s disappeared; the session is lost"
                             : "the process that opened %s ended; the session is lost", s.nic.name);
   registry::lose(s);
   if (s.driver != nullptr) s.driver->be_silent();
-  caller::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, 0);
+  callback_thread::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, 0);
 }
 
 // A descriptor that is watched, and of what.
 struct Watched {
-  enum class What : std::uint8_t { kSocket, kDesk, kLink } what;
+  enum class What : std::uint8_t { kSocket, kControlSession, kLink } what;
   std::uint8_t number;   // session
-  std::uint16_t guest;   // kLink
+  std::uint16_t attached_process;   // kLink
   std::uint32_t key;
 };
 
-constexpr std::size_t kMostWatched = 1 + 2 * kMaxSessions + 8 * Company::kMost;
+constexpr std::size_t kMostWatched = 1 + 2 * kMaxSessions + 8 * AttachedProcesses::kMost;
 pollfd g_fds[kMostWatched];
 Watched g_watched[kMostWatched];
 
@@ -47,12 +47,12 @@ void watch(std::size_t& count, int fd, const Watched& watched) {
 void watch(std::size_t& count, Session& s) {
   const auto number = static_cast<std::uint8_t>(s.number);
   const std::uint32_t key = s.key.load();
-  watch(count, adrift::is(s) ? s.adrift.socket : s.socket, {Watched::What::kSocket, number, 0, key});
-  if (!s.desk_lost.load()) watch(count, s.desk_socket, {Watched::What::kDesk, number, 0, key});
+  watch(count, reattach::is(s) ? s.reattach.socket : s.socket, {Watched::What::kSocket, number, 0, key});
+  if (!s.control_lost.load()) watch(count, s.control_socket_fd, {Watched::What::kControlSession, number, 0, key});
   if (s.driver == nullptr) return;
-  const Company& company = s.driver->company();
-  for (std::uint32_t i = 0; i < company.end(); ++i) {
-    watch(count, company.link(i), {Watched::What::kLink, number, static_cast<std::uint16_t>(i), key});
+  const AttachedProcesses& attached_processes = s.driver->attached_processes();
+  for (std::uint32_t i = 0; i < attached_processes.end(); ++i) {
+    watch(count, attached_processes.link(i), {Watched::What::kLink, number, static_cast<std::uint16_t>(i), key});
   }
 }
 
@@ -71,7 +71,7 @@ bool hear_agent(Session& s, short events) {
     if (link >= 0) sys::close(link);
     return false;
   }
-  s.driver->company().add(sys::out_of_the_way(link));
+  s.driver->attached_processes().add(sys::out_of_the_way(link));
   return true;
 }
 
@@ -83,19 +83,19 @@ void judge(const pollfd& polled, const Watched& watched) {
   if (s.key.load() != watched.key || s.lost.load()) return;
   switch (watched.what) {
     case Watched::What::kLink:
-      if (s.driver->company().link(watched.guest) == polled.fd) {
-        admission::hear(*s.driver, watched.guest);
+      if (s.driver->attached_processes().link(watched.attached_process) == polled.fd) {
+        admission::hear(*s.driver, watched.attached_process);
       }
       return;
-    case Watched::What::kDesk:
-      if (s.desk_socket == polled.fd) registry::lose_desk(s);
+    case Watched::What::kControlSession:
+      if (s.control_socket_fd == polled.fd) registry::lose_control_session(s);
       return;
     case Watched::What::kSocket:
       break;
   }
-  if (adrift::is(s)) {
-    if (s.adrift.socket == polled.fd && !adrift::hear(s)) lose(s);
-  } else if (s.socket == polled.fd && !hear_agent(s, polled.revents) && !adrift::begin(s)) {
+  if (reattach::is(s)) {
+    if (s.reattach.socket == polled.fd && !reattach::hear(s)) lose(s);
+  } else if (s.socket == polled.fd && !hear_agent(s, polled.revents) && !reattach::begin(s)) {
     lose(s);
   }
 }
@@ -104,11 +104,11 @@ void judge(const pollfd& polled, const Watched& watched) {
 int look_after_adrift(int timeout_ms) {
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     Session& s = registry::at(i);
-    if (s.state != Session::State::kOpen || s.lost.load() || !adrift::is(s)) continue;
-    if (!adrift::go_on(s)) {
+    if (s.state != Session::State::kOpen || s.lost.load() || !reattach::is(s)) continue;
+    if (!reattach::go_on(s)) {
       lose(s);
-    } else if (timeout_ms < 0 || timeout_ms > adrift::kTryEveryMs) {
-      timeout_ms = adrift::kTryEveryMs;
+    } else if (timeout_ms < 0 || timeout_ms > reattach::kTryEveryMs) {
+      timeout_ms = reattach::kTryEveryMs;
     }
   }
   return timeout_ms;
@@ -121,7 +121,7 @@ void* run(void*) {
     int timeout_ms = -1;
     {
       Lock lock(registry::lock());
-      g_fds[0] = {g_bell, POLLIN, 0};
+      g_fds[0] = {g_agent_wake, POLLIN, 0};
       timeout_ms = look_after_adrift(registry::reap() ? kReapEveryMs : -1);
       for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
         Session& s = registry::at(i);
@@ -131,7 +131,7 @@ void* run(void*) {
     if (sys::poll(g_fds, count, timeout_ms) <= 0) continue;
     if (g_fds[0].revents != 0) {
       std::uint64_t rings;
-      sys::read(g_bell, &rings, sizeof rings);
+      sys::read(g_agent_wake, &rings, sizeof rings);
     }
     Lock lock(registry::lock());
     for (std::size_t i = 1; i < count; ++i) judge(g_fds[i], g_watched[i]);
@@ -142,8 +142,8 @@ void* run(void*) {
 }  // namespace
 
 bool start() {
-  if (g_bell < 0) g_bell = sys::eventfd();
-  if (g_bell < 0) return false;
+  if (g_agent_wake < 0) g_agent_wake = sys::eventfd();
+  if (g_agent_wake < 0) return false;
   constexpr std::size_t kLittle = 64 * 1024;
   if (!g_running) g_running = make_thread(run, nullptr, kLittle);
   look_again();
@@ -152,15 +152,15 @@ bool start() {
 
 void look_again() {
   const std::uint64_t one = 1;
-  if (g_bell >= 0) sys::write(g_bell, &one, sizeof one);
+  if (g_agent_wake >= 0) sys::write(g_agent_wake, &one, sizeof one);
 }
 
-int bell() { return g_bell; }
+int agent_wake() { return g_agent_wake; }
 
 void forget() {
   g_running = false;
-  if (g_bell >= 0) sys::close(g_bell);
-  g_bell = -1;
+  if (g_agent_wake >= 0) sys::close(g_agent_wake);
+  g_agent_wake = -1;
 }
 
-}  // namespace viaduct::vipl::watcher
+}  // namespace viaduct::vipl::agent_monitor

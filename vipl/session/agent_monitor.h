@@ -3,7 +3,7 @@
 #ifndef VIADUCT_VIPL_SESSION_AGENT_MONITOR_H
 #define VIADUCT_VIPL_SESSION_AGENT_MONITOR_H
 
-namespace viaduct::vipl::watcher {
+namespace viaduct::vipl::agent_monitor {
 
 // All of these: under the registry's lock.
 
@@ -14,11 +14,11 @@ bool start();
 void look_again();
 
 // The descriptor that look_again() writes to; -1: none.
-int bell();
+int agent_wake();
 
 // In a forked child: the thread is not there.
 void forget();
 
-}  // namespace viaduct::vipl::watcher
+}  // namespace viaduct::vipl::agent_monitor
 
 #endif

@@ -14,7 +14,7 @@
 #include "vipl/vipl_ext.h"
 #include "vipl/session/work_queue.h"
 
-namespace viaduct::vipl::caller {
+namespace viaduct::vipl::callback_thread {
 namespace {
 
 // A handler and what to call it with; or the text that stands for the handler.
@@ -168,7 +168,7 @@ bool next_notification(Session& session, Call& call) {
   Session::Notifications& all = session.notifications;
   for (std::uint32_t i = 0; i < all.count;) {
     std::atomic<std::uint32_t>& sleepers = all.entries[i].sleepers(session);
-    if ((sleepers.load() & layout::kCaller) == 0) sleepers.fetch_or(layout::kCaller);
+    if ((sleepers.load() & layout::kCallbackThread) == 0) sleepers.fetch_or(layout::kCallbackThread);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     Completion come;
     const Found found = take(session, all.entries[i], come);
@@ -200,8 +200,8 @@ bool next_call(Session& session, std::uint32_t key, Call& call) {
 // Whether this is the session's thread, and the session is open. It says so when it comes for the
 // first time; then either VipCloseNic sees it or it sees that the session is closed.
 bool is_mine(Session& session, std::uint32_t key, ThreadRecord& self, bool first) {
-  if (first) session.caller.store(&self);
-  return session.caller.load() == &self && session.key.load() == key;
+  if (first) session.callback_thread.store(&self);
+  return session.callback_thread.load() == &self && session.key.load() == key;
 }
 
 void* run(void* argument) {
@@ -211,18 +211,18 @@ void* run(void* argument) {
   for (;;) {
     Call call;
     {
-      const Visit visit(nic, Kind::kNic);
-      if (!visit) return nullptr;
-      Session& session = visit.session();
-      const std::uint32_t key = Session::kOpen | visit.handle().key();
+      const SessionGuard inside(nic, Kind::kNic);
+      if (!inside) return nullptr;
+      Session& session = inside.session();
+      const std::uint32_t key = Session::kOpen | inside.handle().key();
       // A handle comes again after many opens, and this thread may have been in a handler for long.
-      if (!is_mine(session, key, visit.thread(), first)) return nullptr;
+      if (!is_mine(session, key, inside.thread(), first)) return nullptr;
       first = false;
       if (!next_call(session, key, call)) continue;
       // Closing flushes queues; that is not news for handlers.
       if (session.key.load() != key) return nullptr;
     }
-    if (farewell::begun()) return nullptr;
+    if (exit_drain::begun()) return nullptr;
     call.make();
   }
 }
@@ -230,13 +230,13 @@ void* run(void* argument) {
 }  // namespace
 
 bool start(Session& session) {
-  if (session.has_caller.load(std::memory_order_acquire)) return true;
+  if (session.has_callback_thread.load(std::memory_order_acquire)) return true;
   Lock lock(session.notify_lock);
-  if (session.has_caller.load(std::memory_order_relaxed)) return true;
+  if (session.has_callback_thread.load(std::memory_order_relaxed)) return true;
   session.view.errors(session.member).wanted.store(1);
   // Handlers are the program's: they get a stack of the usual size.
   if (!make_thread(run, session.handle(), 0)) return false;
-  session.has_caller.store(true, std::memory_order_release);
+  session.has_callback_thread.store(true, std::memory_order_release);
   return true;
 }
 
@@ -290,4 +290,4 @@ void raise(Session& session, VIP_VI_HANDLE vi, VIP_RESOURCE_CODE resource, VIP_E
   session.alert();
 }
 
-}  // namespace viaduct::vipl::caller
+}  // namespace viaduct::vipl::callback_thread

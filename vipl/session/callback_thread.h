@@ -9,9 +9,9 @@
 
 #include "vipl/session/session.h"
 
-namespace viaduct::vipl::caller {
+namespace viaduct::vipl::callback_thread {
 
-// All of these: inside the session (Visit).
+// All of these: inside the session (SessionGuard).
 
 // Makes sure that the thread runs. False if it can't be made.
 bool start(Session& session);
@@ -30,6 +30,6 @@ void cancel(Session& session, Handle object);
 void raise(Session& session, VIP_VI_HANDLE vi, VIP_RESOURCE_CODE resource, VIP_ERROR_CODE code,
            VIP_ULONG op);
 
-}  // namespace viaduct::vipl::caller
+}  // namespace viaduct::vipl::callback_thread
 
 #endif

@@ -20,38 +20,38 @@ void give_command_slot(const layout::View& view, std::uint32_t slot) {
   view.command(slot).owner.store(0, std::memory_order_release);
 }
 
-// What a session's desk is stays so while one of these lives.
-class DeskLock {
+// What a session's control session is stays so while one of these lives.
+class ControlLock {
  public:
-  DeskLock(Session& session, bool can_drift) : word_(can_drift ? &session.desk_lock : nullptr) {
+  ControlLock(Session& session, bool can_drift) : word_(can_drift ? &session.control_lock : nullptr) {
     if (word_ != nullptr) Lock::acquire(*word_);
   }
-  ~DeskLock() {
+  ~ControlLock() {
     if (word_ != nullptr) Lock::release(*word_);
   }
-  DeskLock(const DeskLock&) = delete;
-  DeskLock& operator=(const DeskLock&) = delete;
+  ControlLock(const ControlLock&) = delete;
+  ControlLock& operator=(const ControlLock&) = delete;
 
  private:
   std::atomic<std::uint32_t>* word_;
 };
 
 // At the end of a thread that was cancelled in run(): takes its command back, so that no request is given to it.
-void abandon_command(std::uint32_t key, std::uint32_t desk, std::uint32_t slot) {
-  const Visit visit(Handle(Kind::kNic, key, 0).pointer(), Kind::kNic);
-  if (!visit) return;
-  Session& session = visit.session();
-  const bool at_desk = (slot & kAtDesk) != 0;
-  const layout::View& view = at_desk ? session.desk : session.view;
-  slot &= ~kAtDesk;
-  const bool can_drift = at_desk && session.driver != nullptr;
-  const auto is_gone = [&] { return can_drift && session.desk_number.load() != desk; };
+void abandon_command(std::uint32_t key, std::uint32_t control_session, std::uint32_t slot) {
+  const SessionGuard inside(Handle(Kind::kNic, key, 0).pointer(), Kind::kNic);
+  if (!inside) return;
+  Session& session = inside.session();
+  const bool for_agent = (slot & kForAgent) != 0;
+  const layout::View& view = for_agent ? session.control_session : session.view;
+  slot &= ~kForAgent;
+  const bool can_drift = for_agent && session.driver != nullptr;
+  const auto is_gone = [&] { return can_drift && session.control_epoch.load() != control_session; };
   layout::Command& left = view.command(slot);
   constexpr int kTries = 1000;  // the driver may not have seen it yet
   for (int i = 0; left.state.load(std::memory_order_acquire) != layout::kFinished; ++i) {
     if (i == kTries || session.over() || is_gone()) return;
-    Command cancel(session, layout::Op::kCancel, at_desk);
-    if (can_drift) cancel.only_for(desk);
+    Command cancel(session, layout::Op::kCancel, for_agent);
+    if (can_drift) cancel.only_for(control_session);
     cancel->handle = slot;
     cancel.run();
   }
@@ -60,7 +60,7 @@ void abandon_command(std::uint32_t key, std::uint32_t desk, std::uint32_t slot) 
     reject->handle = left.body.handle;
     reject.run();
   }
-  const DeskLock lock(session, can_drift);
+  const ControlLock lock(session, can_drift);
   if (is_gone()) return;
   left.state.store(layout::kIdle, std::memory_order_relaxed);
   give_command_slot(view, slot);
@@ -86,7 +86,7 @@ Command::Takes Command::takes() const {
 }
 
 // Names, hosts and claims are the agent's business, whoever drives the stack.
-bool Command::is_for_desk(layout::Op op) {
+bool Command::is_for_control_session(layout::Op op) {
   switch (op) {
     case layout::Op::kHostByName:
     case layout::Op::kHostByAddress:
@@ -103,7 +103,7 @@ bool Command::is_for_desk(layout::Op op) {
 
 // A request comes by way of the agent.
 Session::Awaited Command::awaited() const {
-  if (at_desk_) return Session::Awaited::kAgent;
+  if (for_agent_) return Session::Awaited::kAgent;
   return body_.op == layout::Op::kConnectWait ? Session::Awaited::kStackAndAgent
                                               : Session::Awaited::kStack;
 }
@@ -121,21 +121,21 @@ bool Command::take_slot(std::uint32_t end, std::uint32_t& slot) {
 }
 
 // kAnswered: it is in the slot.
-Command::Outcome Command::submit(std::uint32_t desk, std::uint32_t& slot) {
+Command::Outcome Command::submit(std::uint32_t control_session, std::uint32_t& slot) {
   const Takes time = takes();
   const std::uint32_t end = time == Takes::kForEver ? kForEverEnd
                             : time == Takes::kAWhile ? kAWhileEnd
                                                      : layout::kCommands;
   for (;;) {
     {
-      const DeskLock lock(session_, can_drift());
-      if (desk != this->desk()) return Outcome::kOtherDesk;
+      const ControlLock lock(session_, can_drift());
+      if (control_session != this->control_session()) return Outcome::kOtherControlSession;
       if (take_slot(end, slot)) {
         layout::Command& taken = view_.command(slot);
         body_.member = member();
         std::memcpy(&taken.body, &body_, sizeof body_);
         taken.state.store(layout::kSubmitted, std::memory_order_release);
-        if (at_desk_) session_.ring_desk(layout::command_bit(slot));
+        if (for_agent_) session_.ring_control_session(layout::command_bit(slot));
         break;
       }
     }
@@ -150,34 +150,34 @@ Command::Outcome Command::submit(std::uint32_t desk, std::uint32_t& slot) {
 }
 
 Command::Outcome Command::ask() {
-  const std::uint32_t desk = once_ ? wanted_ : this->desk();
-  if ((desk & 1) != 0) return Outcome::kOtherDesk;  // there is none
+  const std::uint32_t control_session = once_ ? wanted_ : this->control_session();
+  if ((control_session & 1) != 0) return Outcome::kOtherControlSession;  // there is none
   std::uint32_t taken;
   // Should this thread be cancelled while it waits, its end takes the command back.
   const Uncancellable guard;
-  if (const Outcome submitted = submit(desk, taken); submitted != Outcome::kAnswered) {
+  if (const Outcome submitted = submit(control_session, taken); submitted != Outcome::kAnswered) {
     return submitted;
   }
-  ThreadRecord* const thread = presence::t_record;
+  ThreadRecord* const thread = thread_registry::t_record;
   if (thread != nullptr) {
     thread->command_key = session_.nic_part();
-    thread->command_desk = desk;
+    thread->command_epoch = control_session;
     thread->abandon_command = abandon_command;
-    thread->command = (taken + 1) | (at_desk_ ? kAtDesk : 0);
+    thread->command = (taken + 1) | (for_agent_ ? kForAgent : 0);
   }
-  if (!at_desk_) session_.ring(layout::command_bit(taken));
+  if (!for_agent_) session_.ring(layout::command_bit(taken));
   layout::Command& slot = view_.command(taken);
   bool finished = false;
   session_.wait(
       slot.sleepers, kNever,
       [&] {
         finished = slot.state.load(std::memory_order_acquire) == layout::kFinished;
-        return finished || gone() || desk != this->desk();
+        return finished || gone() || control_session != this->control_session();
       },
       takes() != Takes::kNoTime, awaited());
   if (thread != nullptr) thread->command = 0;
-  const DeskLock lock(session_, can_drift());
-  if (desk != this->desk()) return Outcome::kOtherDesk;
+  const ControlLock lock(session_, can_drift());
+  if (control_session != this->control_session()) return Outcome::kOtherControlSession;
   // A slot whose command the driver did not finish is lost with the session.
   if (!finished) return Outcome::kLost;
   std::memcpy(&body_, &slot.body, sizeof body_);
@@ -187,13 +187,13 @@ Command::Outcome Command::ask() {
 }
 
 // False if the session is lost first.
-bool Command::wait_for_desk() {
+bool Command::wait_for_control_session() {
   for (;;) {
-    const std::uint32_t seen = session_.desk_number.load();
+    const std::uint32_t seen = session_.control_epoch.load();
     if (session_.over()) return false;
     if ((seen & 1) == 0) return true;
     const Cancellable here(takes() != Takes::kNoTime);
-    sys::futex_wait(session_.desk_number, seen, kNever);
+    sys::futex_wait(session_.control_epoch, seen, kNever);
   }
 }
 
@@ -201,8 +201,8 @@ VIP_RETURN Command::run() {
   lost_ = gone();
   if (lost_) return VIP_ERROR_RESOURCE;
   Outcome outcome = ask();
-  while (outcome == Outcome::kOtherDesk && !once_ && wait_for_desk()) outcome = ask();
-  lost_ = outcome == Outcome::kLost || outcome == Outcome::kOtherDesk;
+  while (outcome == Outcome::kOtherControlSession && !once_ && wait_for_control_session()) outcome = ask();
+  lost_ = outcome == Outcome::kLost || outcome == Outcome::kOtherControlSession;
   if (outcome != Outcome::kAnswered) return VIP_ERROR_RESOURCE;
   if (body_.result > VIP_ERROR_NOT_SUPPORTED) return VIP_ERROR_RESOURCE;
   return static_cast<VIP_RETURN>(body_.result);

@@ -13,13 +13,13 @@ namespace viaduct::vipl {
 
 class Command {
  public:
-  // at_desk: for the agent, and not for the driver of the session's stack. In a hosted session
+  // for_agent: for the agent, and not for the driver of the session's stack. In a hosted session
   // these are the same.
-  Command(Session& session, layout::Op op, bool at_desk)
-      : session_(session), view_(at_desk ? session.desk : session.view), at_desk_(at_desk) {
+  Command(Session& session, layout::Op op, bool for_agent)
+      : session_(session), view_(for_agent ? session.control_session : session.view), for_agent_(for_agent) {
     body_.op = op;
   }
-  Command(Session& session, layout::Op op) : Command(session, op, is_for_desk(op)) {}
+  Command(Session& session, layout::Op op) : Command(session, op, is_for_control_session(op)) {}
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
@@ -30,8 +30,8 @@ class Command {
   // session is without an agent (reattach.h), what is for the agent waits for the next one.
   VIP_RETURN run();
 
-  // The command is for this desk (Session::desk_number) and for no later one.
-  void only_for(std::uint32_t desk) { once_ = true, wanted_ = desk; }
+  // The command is for this control session (Session::control_epoch) and for no later one.
+  void only_for(std::uint32_t control_session) { once_ = true, wanted_ = control_session; }
 
   // After run(): the driver is gone and has not answered.
   bool lost() const { return lost_; }
@@ -40,33 +40,34 @@ class Command {
   // How long the answer may take, and so which slots the command may have.
   enum class Takes { kNoTime, kAWhile, kForEver };
   Takes takes() const;
-  enum class Outcome { kAnswered, kNoSlot, kLost, kOtherDesk };
+  enum class Outcome { kAnswered, kNoSlot, kLost, kOtherControlSession };
   Outcome ask();
-  Outcome submit(std::uint32_t desk, std::uint32_t& slot);
+  Outcome submit(std::uint32_t control_session, std::uint32_t& slot);
   bool take_slot(std::uint32_t end, std::uint32_t& slot);
-  bool wait_for_desk();
-  std::uint32_t desk() const { return can_drift() ? session_.desk_number.load() : 0; }
-  // This process's number in the family that shares `view_`: of the desk it is the only one.
+  bool wait_for_control_session();
+  std::uint32_t control_session() const { return can_drift() ? session_.control_epoch.load() : 0; }
+  // This process's number in the family that shares `view_`: of the control session it is the only
+  // one.
   std::uint32_t member() const {
-    return &view_ == &session_.view ? session_.member : session_.desk_member;
+    return &view_ == &session_.view ? session_.member : session_.control_member;
   }
-  bool gone() const { return session_.over() || (at_desk_ && session_.desk_lost.load()); }
-  bool can_drift() const { return at_desk_ && session_.driver != nullptr; }
+  bool gone() const { return session_.over() || (for_agent_ && session_.control_lost.load()); }
+  bool can_drift() const { return for_agent_ && session_.driver != nullptr; }
 
-  static bool is_for_desk(layout::Op op);
+  static bool is_for_control_session(layout::Op op);
   Session::Awaited awaited() const;
 
   Session& session_;
   const layout::View& view_;
-  bool at_desk_;
+  bool for_agent_;
   layout::CommandBody body_{};
   bool lost_ = false;
   bool once_ = false;
   std::uint32_t wanted_ = 0;
 };
 
-// In ThreadRecord::command: the command is for the agent, at the desk ThreadRecord::command_desk.
-inline constexpr std::uint32_t kAtDesk = 0x80000000;
+// In ThreadRecord::command: the command is for the agent, at the agent ThreadRecord::command_epoch.
+inline constexpr std::uint32_t kForAgent = 0x80000000;
 
 }  // namespace viaduct::vipl
 

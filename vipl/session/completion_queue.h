@@ -14,7 +14,7 @@ class CompletionQueue {
     bool receive;
   };
 
-  // The queue that a handle names; index and session have been checked (Visit).
+  // The queue that a handle names; index and session have been checked (SessionGuard).
   CompletionQueue(Session& session, Handle cq)
       : session_(session),
         queue_(session.view.cq(cq.index())),

@@ -90,13 +90,13 @@ unsigned expected_descriptors(control::Kind asked, bool granted) {
 
 void take_descriptors(const int* fds, unsigned count, Hello& hello) {
   hello.segment = fds[0];
-  hello.bell = fds[1];
-  hello.chime = fds[count - 1];
-  hello.port = hello.umem = hello.home = hello.link = -1;
+  hello.agent_wake = fds[1];
+  hello.poll_wake = fds[count - 1];
+  hello.port = hello.umem = hello.granted_segment = hello.link = -1;
   if (count == control::kGrantedDescriptors) {
-    hello.port = fds[2], hello.umem = fds[3], hello.home = fds[4];
+    hello.port = fds[2], hello.umem = fds[3], hello.granted_segment = fds[4];
   } else if (count == control::kAttachedDescriptors) {
-    hello.home = fds[2], hello.link = fds[3];
+    hello.granted_segment = fds[2], hello.link = fds[3];
   }
 }
 
@@ -193,7 +193,7 @@ int ask_for_adoption(const Session& session) {
   memcpy(adopt.device, session.nic.name, sizeof adopt.device);
   const MacAddress address = session.driver->address();
   for (std::size_t i = 0; i < sizeof adopt.port; ++i) adopt.port[i] = address[i];
-  adopt.home = session.home;
+  adopt.granted_segment = session.granted_segment;
   adopt.umem = session.umem;
   adopt.family = session.family.secret;
   if (sys::send(fd, &adopt, sizeof adopt, MSG_NOSIGNAL) == sizeof adopt) return fd;
@@ -239,11 +239,11 @@ void* map_segment(const Hello& hello) {
   return base;
 }
 
-bool map_desk(const Hello& hello, Session& s) {
+bool map_control_session(const Hello& hello, Session& s) {
   void* const base = map_segment(hello);
   if (base == nullptr) return false;
-  s.desk = layout::View(base, hello.answer.capacity);
-  s.desk_bytes = hello.answer.segment_bytes;
+  s.control_session = layout::View(base, hello.answer.capacity);
+  s.control_bytes = hello.answer.segment_bytes;
   return true;
 }
 

@@ -26,7 +26,7 @@ Adoption hear_of_adoption(int socket, Hello& hello);
 void* map_segment(const Hello& hello);
 
 // The same as the session's segment that the agent serves.
-bool map_desk(const Hello& hello, Session& session);
+bool map_control_session(const Hello& hello, Session& session);
 
 }  // namespace viaduct::vipl
 

@@ -23,9 +23,9 @@ struct Hello {
   control::HelloAnswer answer;
   int socket;
   int segment;
-  int bell;
-  int chime;
-  int port, umem, home;  // granted; else -1
+  int agent_wake;
+  int poll_wake;
+  int port, umem, granted_segment;  // granted; else -1
   int link;              // attached to a granted session; else -1
 
   bool granted() const {

@@ -31,8 +31,8 @@ void give_spare(int fd) {
 }  // namespace
 
 bool Poller::prepare() {
-  if (poke.load() < 0) poke.store(take_spare());
-  return poke.load() >= 0;
+  if (wake_event.load() < 0) wake_event.store(take_spare());
+  return wake_event.load() >= 0;
 }
 
 void Pollers::forget_spares() {
@@ -54,8 +54,8 @@ int Pollers::spares(int* fds, int most) {
 
 void Poller::forget() {
   in = nullptr;
-  poked = false;
-  const int fd = poke.exchange(-1);
+  woken = false;
+  const int fd = wake_event.exchange(-1);
   if (fd >= 0) sys::close(fd);
 }
 
@@ -76,19 +76,19 @@ void Pollers::leave(Poller& poller) {
   if (poller.next != nullptr) poller.next->previous = poller.previous;
   poller.in = nullptr;
   empty(poller);
-  if (const int fd = poller.poke.exchange(-1); fd >= 0) give_spare(fd);
+  if (const int fd = poller.wake_event.exchange(-1); fd >= 0) give_spare(fd);
 }
 
 void Pollers::wake(const Poller* self) {
   Lock lock(lock_);
   for (Poller* poller = first_; poller != nullptr; poller = poller->next) {
-    if (poller != self && poller->was_taken()) poke(*poller);
+    if (poller != self && poller->was_taken()) wake(*poller);
   }
 }
 
 void Pollers::wake_one() {
   Lock lock(lock_);
-  if (first_ != nullptr) poke(*first_);
+  if (first_ != nullptr) wake(*first_);
 }
 
 void Pollers::hear(Poller& poller) {
@@ -96,18 +96,18 @@ void Pollers::hear(Poller& poller) {
   empty(poller);
 }
 
-void Pollers::poke(Poller& poller) {
-  if (poller.poked) return;
-  poller.poked = true;
+void Pollers::wake(Poller& poller) {
+  if (poller.woken) return;
+  poller.woken = true;
   const std::uint64_t one = 1;
-  sys::write(poller.poke, &one, sizeof one);
+  sys::write(poller.wake_event, &one, sizeof one);
 }
 
 void Pollers::empty(Poller& poller) {
-  if (!poller.poked) return;
-  poller.poked = false;
-  std::uint64_t pokes;
-  sys::read(poller.poke, &pokes, sizeof pokes);
+  if (!poller.woken) return;
+  poller.woken = false;
+  std::uint64_t wakes;
+  sys::read(poller.wake_event, &wakes, sizeof wakes);
 }
 
 }  // namespace viaduct::vipl

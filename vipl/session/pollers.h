@@ -1,12 +1,12 @@
 // Threads that sleep in VipxPoll, one list for each session.
 //
 // A kernel descriptor that wakes several threads wakes all of them only if none takes the news away
-// before the others have looked. So each thread sleeps on an event descriptor of its own, its poke,
-// and whoever learns that a word was taken (kPoller, session_layout.h) pokes every thread that had
-// set its bit there:
+// before the others have looked. So each thread sleeps on an event descriptor of its own, its wake
+// event, and whoever learns that a word was taken (kPoller, session_layout.h) wakes every thread
+// that had set its bit there:
 //
 //   granted   the driver takes the word and wakes the list itself
-//   hosted    the agent takes the word and rings the chime, on which all the list sleeps too. The
+//   hosted    the agent takes the word and wakes the poller, on which all the list sleeps too. The
 //             first who hears it reads it empty, and then wakes the list: a word that is taken later
 //             makes it ring again.
 //
@@ -30,8 +30,8 @@ struct Poller {
   Poller *previous, *next;
   const std::atomic<std::uint32_t>* word;
   std::uint32_t before;  // the word when the bit was set
-  bool poked;            // something is in `poke`; under the list's lock
-  std::atomic<int> poke;  // event descriptor while it sleeps; -1: none
+  bool woken;            // something is in `wake_event`; under the list's lock
+  std::atomic<int> wake_event;  // event descriptor while it sleeps; -1: none
   // For calls with many descriptors, kept for the next one.
   pollfd* room;
   std::size_t room_bytes;
@@ -51,9 +51,9 @@ class Pollers {
   void enter(Poller& poller);
   void leave(Poller& poller);
 
-  // Pokes those whose word was taken, but for the caller, who looks by itself.
+  // Wakes those whose word was taken, but for the caller, who looks by itself.
   void wake(const Poller* self = nullptr);
-  // Pokes one of them, if there is one.
+  // Wakes one of them, if there is one.
   void wake_one();
 
   // Event descriptors that no thread has at the moment: up to `most` of them; how many there are.
@@ -61,11 +61,11 @@ class Pollers {
   // In a forked child: they are the parent's.
   static void forget_spares();
 
-  // To be called by a thread that was poked.
+  // To be called by a thread that was woken.
   void hear(Poller& poller);
 
  private:
-  static void poke(Poller& poller);
+  static void wake(Poller& poller);
   static void empty(Poller& poller);
 
   std::atomic<std::uint32_t> lock_{0};

@@ -2,8 +2,8 @@
 //
 // While messages of its are on their way and it does, what it posts may wait until it looks several
 // times in a row, and so has nothing more to post, or an answer comes; small messages then share a
-// frame. Learnt from what it has done so far: one that comes late, or for whom the stand-in had to
-// send, must show its habit again.
+// frame. Learnt from what it has done so far: one that comes late, or for whom the progress thread
+// had to send, must show its post_batching again.
 //
 // One thread at a time. Times are CLOCK_MONOTONIC in ns, of the caller's last look at the clock.
 #ifndef VIADUCT_VIPL_SESSION_POST_BATCHING_H
@@ -13,9 +13,9 @@
 
 namespace viaduct::vipl {
 
-class Habit {
+class PostBatching {
  public:
-  static constexpr std::uint32_t kSure = 32;        // times in a row, then it is a habit
+  static constexpr std::uint32_t kSure = 32;        // times in a row, then it is a post_batching
   static constexpr std::uint64_t kSoonNs = 20'000;  // from the post to the look
   static constexpr std::uint32_t kMostPosts = 16;   // that wait at once
   static constexpr std::uint32_t kLooks = 4;        // in a row: it waits
@@ -45,7 +45,7 @@ class Habit {
     }
   }
 
-  // The stand-in sends.
+  // The progress thread sends.
   void is_away() {
     if (waiting_ != 0) sureness_ = waiting_ = 0;
   }

@@ -9,34 +9,34 @@
 #include "vipl/session/handshake.h"
 #include "xdp/clock.h"
 
-namespace viaduct::vipl::adrift {
+namespace viaduct::vipl::reattach {
 namespace {
 
 constexpr std::uint64_t kTryEveryNs = kTryEveryMs * kNsPerMs;
 
-// A notice stays what it was; `holding` is the new agent's.
-void copy_notices(const layout::Notices& from, layout::Notices& to) {
-  for (std::uint32_t i = 0; i < layout::kNotices; ++i) {
-    to.notice[i].local = from.notice[i].local;
-    to.notice[i].state.store(from.notice[i].state.load());
+// A listener stays what it was; `holding` is the new agent's.
+void copy_listeners(const layout::Listeners& from, layout::Listeners& to) {
+  for (std::uint32_t i = 0; i < layout::kListeners; ++i) {
+    to.listener[i].local = from.listener[i].local;
+    to.listener[i].state.store(from.listener[i].state.load());
   }
-  for (std::uint32_t i = 0; i < layout::kNotices / 64; ++i) {
+  for (std::uint32_t i = 0; i < layout::kListeners / 64; ++i) {
     to.active[i].store(from.active[i].load());
   }
 }
 
-// Whether it is the same host, with a desk of the same shape.
+// Whether it is the same host, with a control session of the same shape.
 bool fits(const Session& s, const control::HelloAnswer& answer) {
-  const layout::Header& desk = s.desk.header();
+  const layout::Header& control_session = s.control_session.header();
   const MacAddress port = s.driver->address();
-  return answer.segment_bytes == s.desk_bytes &&
-         std::memcmp(&answer.capacity, &desk.capacity, sizeof answer.capacity) == 0 &&
+  return answer.segment_bytes == s.control_bytes &&
+         std::memcmp(&answer.capacity, &control_session.capacity, sizeof answer.capacity) == 0 &&
          std::memcmp(answer.host, s.nic.address, sizeof answer.host) == 0 &&
          std::memcmp(answer.port.address.data(), port.data(), port.size()) == 0;
 }
 
 void close_all(const Hello& hello) {
-  for (const int fd : {hello.socket, hello.segment, hello.bell, hello.chime}) sys::close(fd);
+  for (const int fd : {hello.socket, hello.segment, hello.agent_wake, hello.poll_wake}) sys::close(fd);
 }
 
 // Puts what the new agent has sent in the place of what the old one had. False: it can't be.
@@ -45,64 +45,64 @@ bool take(Session& s, const Hello& hello) {
   const bool held = fresh != nullptr && s.driver->hold();
   bool moved = false;
   if (held) {
-    const Lock lock(s.desk_lock);
-    copy_notices(s.desk.notices(), layout::View(fresh, hello.answer.capacity).notices());
-    moved = sys::move_over(fresh, s.desk_bytes, s.desk.base());
+    const Lock lock(s.control_lock);
+    copy_listeners(s.control_session.listeners(), layout::View(fresh, hello.answer.capacity).listeners());
+    moved = sys::move_over(fresh, s.control_bytes, s.control_session.base());
   }
   if (!moved) {
     if (fresh != nullptr) sys::unmap(fresh, hello.answer.segment_bytes);
     close_all(hello);
   } else {
     sys::close(hello.segment);
-    sys::replace(s.bell, hello.bell);
-    sys::replace(s.chime, hello.chime);
+    sys::replace(s.agent_wake, hello.agent_wake);
+    sys::replace(s.poll_wake, hello.poll_wake);
     sys::replace(s.socket, hello.socket);
   }
   if (held) {
-    MacAddress desk;
-    std::memcpy(desk.data(), hello.answer.desk, desk.size());
-    s.driver->go_on(desk);
+    MacAddress control_session;
+    std::memcpy(control_session.data(), hello.answer.control_session, control_session.size());
+    s.driver->go_on(control_session);
   }
   return moved;
 }
 
 void close_socket(Session& s) {
-  if (s.adrift.socket >= 0) sys::close(s.adrift.socket);
-  s.adrift.socket = -1;
+  if (s.reattach.socket >= 0) sys::close(s.reattach.socket);
+  s.reattach.socket = -1;
 }
 
 }  // namespace
 
 bool begin(Session& s) {
-  if (s.driver == nullptr || s.adrift_ns == 0 || s.home < 0 || s.umem < 0 ||
-      s.desk.header().closed.load() != 0) {
+  if (s.driver == nullptr || s.reattach_ns == 0 || s.granted_segment < 0 || s.umem < 0 ||
+      s.control_session.header().closed.load() != 0) {
     return false;
   }
   explain("the agent of %s disappeared; looking for another one every 50 ms", s.nic.name);
   const std::uint64_t now = now_ns();
-  s.adrift = {now + s.adrift_ns, now, -1};
-  s.desk_number.fetch_add(1);
+  s.reattach = {now + s.reattach_ns, now, -1};
+  s.control_epoch.fetch_add(1);
   // Who waits for an answer of that agent.
-  for (std::uint32_t i = 0; i < layout::kCommands; ++i) s.wake(s.desk.command(i).sleepers);
+  for (std::uint32_t i = 0; i < layout::kCommands; ++i) s.wake(s.control_session.command(i).sleepers);
   return true;
 }
 
 bool go_on(Session& s) {
   const std::uint64_t now = now_ns();
-  if (now >= s.adrift.until) {
+  if (now >= s.reattach.until) {
     explain("no other agent of %s came in time; the session is lost", s.nic.name);
     end(s);
     return false;
   }
-  if (s.adrift.socket >= 0 || now < s.adrift.next_try) return true;
-  s.adrift.next_try = now + kTryEveryNs;
-  s.adrift.socket = ask_for_adoption(s);
+  if (s.reattach.socket >= 0 || now < s.reattach.next_try) return true;
+  s.reattach.next_try = now + kTryEveryNs;
+  s.reattach.socket = ask_for_adoption(s);
   return true;
 }
 
 bool hear(Session& s) {
   Hello hello;
-  switch (hear_of_adoption(s.adrift.socket, hello)) {
+  switch (hear_of_adoption(s.reattach.socket, hello)) {
     case Adoption::kNotYet:
       return true;
     case Adoption::kHungUp:
@@ -114,24 +114,24 @@ bool hear(Session& s) {
     case Adoption::kTaken:
       break;
   }
-  s.adrift.socket = -1;  // the hello's
+  s.reattach.socket = -1;  // the hello's
   if (!take(s, hello)) {
     explain("the new agent of %s has another address or other limits than the old one; the session is lost", s.nic.name);
     end(s);
     return false;
   }
   end(s);
-  s.desk_number.fetch_add(1);
-  sys::futex_wake(s.desk_number);
-  // Requests may have come before the notices were there.
-  s.ring_desk(layout::kNoticeBit);
+  s.control_epoch.fetch_add(1);
+  sys::futex_wake(s.control_epoch);
+  // Requests may have come before the listeners were there.
+  s.ring_control_session(layout::kListenerBit);
   explain("another agent of %s took the session over", s.nic.name);
   return true;
 }
 
 void end(Session& s) {
   close_socket(s);
-  s.adrift.until = 0;
+  s.reattach.until = 0;
 }
 
-}  // namespace viaduct::vipl::adrift
+}  // namespace viaduct::vipl::reattach

@@ -1,25 +1,25 @@
 // Granted sessions whose agent has gone without ending them.
 //
-//   session --agent's socket ends--> adrift --an agent adopts it--> session
+//   session --agent's socket ends--> detached --an agent adopts it--> session
 //                                      \--it refuses, or none in time--> lost
 //
-// The stack is the program's own, and so is the port: connections go on. What goes through the desk
-// (commands for the agent; requests, which it sends on) waits. Every 50 ms another agent is asked
-// to adopt the session. Its new segment, bell, chime and socket take the place of the old ones,
-// under the same address and the same numbers: who is in the middle of something need not know, but
-// who has asked the old agent for something asks again (command.cc).
+// The stack is the program's own, and so is the port: connections go on. What goes through the
+// control session (commands for the agent; requests, which it sends on) waits. Every 50 ms another
+// agent is asked to adopt the session. Its new segment, agent wake, poll wake and socket take the
+// place of the old ones, under the same address and the same numbers: who is in the middle of
+// something need not know, but who has asked the old agent for something asks again (command.cc).
 //
-// All of these: by the watcher, under the registry's lock.
+// All of these: by the agent monitor, under the registry's lock.
 #ifndef VIADUCT_VIPL_SESSION_REATTACH_H
 #define VIADUCT_VIPL_SESSION_REATTACH_H
 
 #include "vipl/session/session.h"
 
-namespace viaduct::vipl::adrift {
+namespace viaduct::vipl::reattach {
 
 inline constexpr int kTryEveryMs = 50;
 
-inline bool is(const Session& session) { return session.adrift.until != 0; }
+inline bool is(const Session& session) { return session.reattach.until != 0; }
 
 // The session's agent has gone. False: there is nothing to wait for.
 bool begin(Session& session);
@@ -27,12 +27,12 @@ bool begin(Session& session);
 // Does what is due; to be called every kTryEveryMs. False: the time is over.
 bool go_on(Session& session);
 
-// Something can be read on session.adrift.socket. False: the agent there has refused.
+// Something can be read on session.reattach.socket. False: the agent there has refused.
 bool hear(Session& session);
 
-// It is not adrift any more.
+// It has an agent again.
 void end(Session& session);
 
-}  // namespace viaduct::vipl::adrift
+}  // namespace viaduct::vipl::reattach
 
 #endif

@@ -52,14 +52,14 @@ void after_fork_in_child() {
       set_free(s);
     }
   }
-  presence::forget_other_threads();
-  watcher::forget();
+  thread_registry::forget_other_threads();
+  agent_monitor::forget();
 }
 
 bool prepare() {
   if (g_prepared) return true;
   look_at_processors();
-  presence::prepare();
+  thread_registry::prepare();
   g_prepared = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
   return g_prepared;
 }
@@ -67,19 +67,19 @@ bool prepare() {
 // The segment that the stack's driver serves: the agent's own, or one of the program's.
 bool map_view(Hello& hello, Session& s) {
   if (hello.granted()) {
-    s.home = hello.home = sys::out_of_the_way(hello.home);
+    s.granted_segment = hello.granted_segment = sys::out_of_the_way(hello.granted_segment);
     s.umem = sys::duplicate(hello.umem);
-    s.driver = Driver::make(hello, s.desk, s.pollers);
+    s.driver = Driver::make(hello, s.control_session, s.pollers);
     hello.port = hello.umem = -1;  // it has taken them over
-    hello.home = -1;               // and this is the session's
+    hello.granted_segment = -1;               // and this is the session's
     if (s.driver == nullptr) return false;
     s.view = s.driver->segment();
     s.capacity = s.driver->capacity();
   } else {
-    s.view = s.desk;
+    s.view = s.control_session;
     s.capacity = hello.answer.capacity;
   }
-  s.member = s.desk_member = 0;
+  s.member = s.control_member = 0;
   s.family = {};
   s.family.secret = hello.answer.family;
   s.family.id = s.driver != nullptr ? s.driver->program_id() : hello.answer.program_id;
@@ -105,16 +105,16 @@ Session* find_free() {
 
 // What a session begins with; everything else is set by then.
 void begin(Session& s) {
-  s.adrift = {0, 0, -1};
-  s.desk_number.store(0);
-  s.desk_lock.store(0);
+  s.reattach = {0, 0, -1};
+  s.control_epoch.store(0);
+  s.control_lock.store(0);
   s.lost.store(false);
-  s.desk_lost.store(false);
+  s.control_lost.store(false);
   s.lock.store(0);
   s.own_errors.count = 0;
   s.notify_lock.store(0);
-  s.has_caller.store(false);
-  s.caller.store(nullptr);
+  s.has_callback_thread.store(false);
+  s.callback_thread.store(nullptr);
   s.pollers.clear();
   s.discoverer.store(0);
 }
@@ -139,17 +139,17 @@ bool end(Session& s, std::uint32_t number, std::uint32_t key) {
   {
     Lock held(lock());
     // For the agent the session ends now. The descriptors are closed when nobody is inside: who is
-    // may be about to write to the bell, and its number may then be another file's.
+    // may be about to write to the agent wake, and its number may then be another file's.
     sys::shutdown(s.socket, SHUT_RDWR);
-    presence::barrier();
-    watcher::look_again();
+    thread_registry::barrier();
+    agent_monitor::look_again();
   }
   // The thread that calls handlers takes descriptors back, which are the program's again when we
   // return. It leaves at once; while it is in a handler it is not inside.
-  const ThreadRecord* const caller = s.caller.load();
+  const ThreadRecord* const caller = s.callback_thread.load();
   constexpr int kYields = 100;
-  const bool waits = caller != nullptr && caller != presence::t_record;
-  for (int i = 0; waits && presence::inside(*caller, number); ++i) {
+  const bool waits = caller != nullptr && caller != thread_registry::t_record;
+  for (int i = 0; waits && thread_registry::inside(*caller, number); ++i) {
     if (i < kYields) {
       sys::yield();
     } else {
@@ -169,22 +169,22 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   Session* const s = prepare() ? find_free() : nullptr;
   if (s == nullptr) {
     explain("this process has all %u NIC handles open", kMaxSessions);
-    for (const int fd : {hello.socket, hello.segment, hello.bell, hello.chime, hello.port,
-                         hello.umem, hello.home}) {
+    for (const int fd : {hello.socket, hello.segment, hello.agent_wake, hello.poll_wake, hello.port,
+                         hello.umem, hello.granted_segment}) {
       if (fd >= 0) sys::close(fd);
     }
     return VIP_ERROR_RESOURCE;
   }
   s->socket = hello.socket;
-  s->bell = hello.bell;
-  s->chime = hello.chime;
-  s->home = s->umem = s->desk_socket = s->pokes[0] = s->pokes[1] = -1;
+  s->agent_wake = hello.agent_wake;
+  s->poll_wake = hello.poll_wake;
+  s->granted_segment = s->umem = s->control_socket_fd = s->driver_wakes[0] = s->driver_wakes[1] = -1;
   s->view_bytes = 0;
   s->agent = hello.agent;
-  s->adrift_ns = hello.answer.adrift_ms * kNsPerMs;
+  s->reattach_ns = hello.answer.adrift_ms * kNsPerMs;
   begin(*s);
-  const bool mapped = map_desk(hello, *s) && map_view(hello, *s);
-  for (const int fd : {hello.segment, hello.home, hello.port, hello.umem}) {
+  const bool mapped = map_control_session(hello, *s) && map_view(hello, *s);
+  for (const int fd : {hello.segment, hello.granted_segment, hello.port, hello.umem}) {
     if (fd >= 0) sys::close(fd);
   }
   if (!mapped) {
@@ -202,7 +202,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   s->error_handler = nullptr;
   s->error_context = nullptr;
   s->state = Session::State::kOpen;
-  if (!watcher::start()) {
+  if (!agent_monitor::start()) {
     explain("cannot start the thread that watches the agent");
     set_free(*s);
     return VIP_ERROR_RESOURCE;
@@ -215,13 +215,13 @@ VIP_RETURN open(Hello& hello, Session*& session) {
 bool close(std::uint32_t number, std::uint32_t key) {
   Session& s = g_sessions[number];
   // Inside, so that nobody frees it before we are done.
-  ThreadRecord* const self = presence::record();
+  ThreadRecord* const self = thread_registry::record();
   if (self == nullptr) return false;
-  const std::uint32_t outer = presence::enter(*self, number);
+  const std::uint32_t outer = thread_registry::enter(*self, number);
   const bool closed = end(s, number, key);
-  presence::leave(*self, outer);
+  thread_registry::leave(*self, outer);
   if (!closed) return false;
-  // Usually everybody is out at once. If not, the watcher frees the session.
+  // Usually everybody is out at once. If not, the agent monitor frees the session.
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     {
@@ -246,7 +246,7 @@ VIP_RETURN attach(std::uint32_t number, std::uint32_t key) {
   if (result == VIP_SUCCESS && !join_family(s, hello)) result = VIP_ERROR_RESOURCE;
   Lock held(lock());
   if (result == VIP_SUCCESS) begin(s);
-  if (result == VIP_SUCCESS && !watcher::start()) result = VIP_ERROR_RESOURCE;
+  if (result == VIP_SUCCESS && !agent_monitor::start()) result = VIP_ERROR_RESOURCE;
   if (result != VIP_SUCCESS) {
     set_forked(s);
     return result;

@@ -14,10 +14,10 @@ void Session::wake_driver(const layout::View& at) {
   // Of several threads that ring, one makes the system call.
   if (at.header().driver_sleeps.exchange(0) == 0) return;
   const std::uint64_t one = 1;
-  if (at.base() == desk.base()) {
-    sys::write(bell, &one, sizeof one);
+  if (at.base() == control_session.base()) {
+    sys::write(agent_wake, &one, sizeof one);
   } else {
-    for (const int poke : pokes) sys::write(poke, &one, sizeof one);
+    for (const int driver_wake : driver_wakes) sys::write(driver_wake, &one, sizeof one);
   }
 }
 
@@ -25,8 +25,8 @@ void Session::wake(std::atomic<std::uint32_t>& sleepers) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint32_t who = layout::take_waiting(sleepers);
   if ((who & layout::kSleeper) != 0) sys::futex_wake(sleepers);
-  if ((who & layout::kSleeper) != 0 && driver != nullptr) driver->wake_watcher();
-  if ((who & layout::kCaller) != 0) alert();
+  if ((who & layout::kSleeper) != 0 && driver != nullptr) driver->wake_port_watcher();
+  if ((who & layout::kCallbackThread) != 0) alert();
   if ((who & layout::kPoller) != 0) pollers.wake();
 }
 

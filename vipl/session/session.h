@@ -10,8 +10,8 @@
 // A process that has attached is a client of the same driver as the process that opened the session:
 // of the agent, or, if the session is granted, of that first process (attached_processes.h).
 //
-// A granted session whose agent has gone without ending it is adrift (reattach.h) until another agent
-// takes it over, or for so long that it is lost after all.
+// A granted session whose agent has gone without ending it looks for another agent (reattach.h) until another
+// agent takes it over, or for so long that it is lost after all.
 #ifndef VIADUCT_VIPL_SESSION_SESSION_H
 #define VIADUCT_VIPL_SESSION_SESSION_H
 
@@ -51,10 +51,10 @@ struct Notification {
 struct Session {
   // --- set at open, constant while it is open
   layout::View view;              // what the stack's driver serves
-  layout::View desk;              // what the agent serves; hosted: the same
+  layout::View control_session;              // what the agent serves; hosted: the same
   Driver* driver;                 // granted: of this process's own stack; else null
   std::uint32_t member;           // of the family that shares `view`: this process
-  std::uint32_t desk_member;      // the same of `desk`
+  std::uint32_t control_member;      // the same of `control_session`
   layout::Capacity capacity;
   std::uint32_t max_descriptors;  // on one work queue
   std::uint32_t number;           // NIC number
@@ -63,18 +63,18 @@ struct Session {
   VIP_DESCRIPTOR** descriptors;   // by slot: the descriptor that was posted with it
   VIP_VI_ATTRIBUTES* attributes;  // by VI
   std::atomic<std::uint64_t>* own_vis;  // a bit for each VI that may be this process's
-  int bell;                       // wakes the agent
-  int chime;                      // the agent wakes those who poll (control.h)
-  int home, umem;                 // granted: files that show that the port is ours; else -1
-  int desk_socket;                // attached to a granted session: the agent's; `socket` is the link
-  int pokes[2];                   // ... and what wakes the first process; else -1
+  int agent_wake;                       // wakes the agent
+  int poll_wake;                      // the agent wakes those who poll (control.h)
+  int granted_segment, umem;                 // granted: files that show that the port is ours; else -1
+  int control_socket_fd;                // attached to a granted session: the agent's; `socket` is the link
+  int driver_wakes[2];                   // ... and what wakes the first process; else -1
   AgentAddress agent;
-  std::uint64_t adrift_ns;        // how long to look for another agent
+  std::uint64_t reattach_ns;        // how long to look for another agent
 
   // --- changing
   std::atomic<std::uint32_t> key;   // kOpen | nic_key while open, else 0
   std::atomic<bool> lost;           // the agent has gone, or VipCloseNic was called
-  std::atomic<bool> desk_lost;      // attached to a granted session: the agent has
+  std::atomic<bool> control_lost;      // attached to a granted session: the agent has
   std::atomic<std::uint32_t> lock;  // guards writing to regions, attributes and the error handler
   RegionTable regions;
   VIP_ERROR_HANDLER error_handler;
@@ -85,8 +85,8 @@ struct Session {
     VIP_ERROR_DESCRIPTOR errors[kMost];
   } own_errors;
   std::atomic<std::uint32_t> notify_lock;  // guards the two below
-  std::atomic<bool> has_caller;
-  std::atomic<ThreadRecord*> caller;  // the thread that it is, once it has come
+  std::atomic<bool> has_callback_thread;
+  std::atomic<ThreadRecord*> callback_thread;  // the thread that it is, once it has come
   struct Notifications {  // in the order in which they were asked for
     static constexpr std::uint32_t kMost = 1024;
     static constexpr std::size_t kBytes = kMost * sizeof(Notification);
@@ -97,21 +97,21 @@ struct Session {
   std::atomic<std::uint32_t> discoverer;  // thread that fills `discovery`; 0: none
   Discovery* discovery;                   // made at the first need
 
-  // Which desk it is, for a granted session: odd while there is none. From one look at it to the next
-  // what it says stays true for who has `desk_lock`.
-  std::atomic<std::uint32_t> desk_number;
-  std::atomic<std::uint32_t> desk_lock;
+  // Which control session it is, for a granted session: odd while there is none. From one look at it to the
+  // next what it says stays true for who has `control_lock`.
+  std::atomic<std::uint32_t> control_epoch;
+  std::atomic<std::uint32_t> control_lock;
 
   // --- the registry's
-  struct Adrift {
+  struct Reattach {
     std::uint64_t until;     // 0: it is not
     std::uint64_t next_try;
     int socket;              // on which another agent has been asked; -1: none
-  } adrift;
+  } reattach;
   enum class State : std::uint8_t { kFree, kOpen, kClosed, kForked, kAttaching } state;
   std::uint8_t generation;
   int socket;
-  std::size_t desk_bytes, view_bytes;  // of a view that is not the desk, nor the driver's: else 0
+  std::size_t control_bytes, view_bytes;  // of a view that is not the control session, nor the driver's: else 0
   control::NicAttributes nic;
   struct Family {
     control::FamilySecret secret;
@@ -164,7 +164,7 @@ struct Session {
     driver->posted(vi);
   }
 
-  void ring_desk(std::uint32_t bit) { ring_at(desk, bit); }
+  void ring_control_session(std::uint32_t bit) { ring_at(control_session, bit); }
 
   // To be called by a thread that has looked for something in vain. True if it is worth another
   // look at once.

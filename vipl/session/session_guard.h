@@ -11,15 +11,15 @@
 namespace viaduct::vipl {
 
 // A call's stay in a session: from finding it by a handle until return.
-class Visit {
+class SessionGuard {
  public:
   // Of the kind asked for, or it is not valid.
-  Visit(const void* handle, Kind kind);
-  ~Visit() {
-    if (record_ != nullptr) presence::leave(*record_, outer_);
+  SessionGuard(const void* handle, Kind kind);
+  ~SessionGuard() {
+    if (record_ != nullptr) thread_registry::leave(*record_, outer_);
   }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
+  SessionGuard(const SessionGuard&) = delete;
+  SessionGuard& operator=(const SessionGuard&) = delete;
 
   explicit operator bool() const { return session_ != nullptr; }
   Session& session() const { return *session_; }
@@ -38,12 +38,12 @@ class Visit {
   std::uint32_t outer_ = 0;
 };
 
-inline Visit::Visit(const void* handle, Kind kind) : handle_(handle) {
+inline SessionGuard::SessionGuard(const void* handle, Kind kind) : handle_(handle) {
   if (!handle_.is(kind) || handle_.nic() >= kMaxSessions) return;
-  ThreadRecord* const record = presence::record();
+  ThreadRecord* const record = thread_registry::record();
   if (record == nullptr) return;
   record_ = record;
-  outer_ = presence::enter(*record, handle_.nic());
+  outer_ = thread_registry::enter(*record, handle_.nic());
   Session& session = g_sessions[handle_.nic()];
   if (session.key.load(std::memory_order_acquire) != (Session::kOpen | handle_.key())) return;
   if (kind == Kind::kVi && handle_.index() >= session.capacity.vis) return;

@@ -29,9 +29,9 @@ std::size_t posted_bytes(const Session& s) { return s.capacity.vis * sizeof s.fa
 
 void release_segments(Session& s) {
   if (s.view_bytes != 0 && s.view.mapped()) sys::unmap(s.view.base(), s.view_bytes);
-  if (s.desk.mapped()) sys::unmap(s.desk.base(), s.desk_bytes);
+  if (s.control_session.mapped()) sys::unmap(s.control_session.base(), s.control_bytes);
   s.view_bytes = 0;
-  s.view = s.desk = layout::View();
+  s.view = s.control_session = layout::View();
 }
 
 void release_handlers(Session& s) {
@@ -58,18 +58,18 @@ void release_memory(Session& s) {
 }
 
 void close_descriptors(Session& s) {
-  for (int* const fd : {&s.socket, &s.bell, &s.chime, &s.home, &s.umem, &s.desk_socket, &s.pokes[0],
-                        &s.pokes[1]}) {
+  for (int* const fd : {&s.socket, &s.agent_wake, &s.poll_wake, &s.granted_segment, &s.umem, &s.control_socket_fd, &s.driver_wakes[0],
+                        &s.driver_wakes[1]}) {
     if (*fd >= 0) sys::close(*fd);
     *fd = -1;
   }
-  adrift::end(s);
+  reattach::end(s);
 }
 
-void wake_at_desk(Session& s) {
+void wake_for_agent(Session& s) {
   for (std::uint32_t i = 0; i < layout::kCommands; ++i) {
-    layout::Command& command = s.desk.command(i);
-    if (command.owner.load() == 1 + s.desk_member) s.wake(command.sleepers);
+    layout::Command& command = s.control_session.command(i);
+    if (command.owner.load() == 1 + s.control_member) s.wake(command.sleepers);
   }
 }
 
@@ -116,10 +116,10 @@ void set_free(Session& s) {
   s.state = Session::State::kFree;
 }
 
-void lose_desk(Session& s) {
-  s.desk_lost.store(true);
+void lose_control_session(Session& s) {
+  s.control_lost.store(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  wake_at_desk(s);
+  wake_for_agent(s);
 }
 
 void lose(Session& s) {
@@ -146,14 +146,14 @@ void lose(Session& s) {
     if (s.view_bytes != 0) Lock::release_of(cq.lock, 0);
     if (cq.owner.load() == s.member) s.wake(cq.sleepers);
   }
-  // Who sleeps on the port or in a command at the desk looks too.
+  // Who sleeps on the port or in a command at the agent looks too.
   if (s.driver == nullptr && s.view_bytes == 0) return s.alert();
-  wake_at_desk(s);
+  wake_for_agent(s);
   if (s.driver == nullptr) return s.alert();
   // As odd as it was, but another number for who is about to sleep on it.
-  s.desk_number.fetch_add(2);
-  sys::futex_wake(s.desk_number);
-  s.driver->wake_watcher();
+  s.control_epoch.fetch_add(2);
+  sys::futex_wake(s.control_epoch);
+  s.driver->wake_port_watcher();
   s.alert();
 }
 
@@ -161,7 +161,7 @@ bool reap() {
   bool left = false;
   for (Session& s : g_sessions) {
     if (s.state != Session::State::kClosed) continue;
-    if (presence::anyone_inside(s.number)) {
+    if (thread_registry::anyone_inside(s.number)) {
       left = true;
     } else {
       set_free(s);

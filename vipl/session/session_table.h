@@ -37,7 +37,7 @@ void lose(Session& session);
 
 // The agent of a process that has attached to a granted session has gone: what was asked of it is
 // not answered any more.
-void lose_desk(Session& session);
+void lose_control_session(Session& session);
 
 // Frees closed sessions that nobody is inside of. True if some are left.
 bool reap();

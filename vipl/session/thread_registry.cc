@@ -4,7 +4,7 @@
 #include "vipl/process/sys.h"
 #include "vipl/process/thread.h"
 
-namespace viaduct::vipl::presence {
+namespace viaduct::vipl::thread_registry {
 
 constinit thread_local ThreadRecord* t_record = nullptr;
 
@@ -26,7 +26,7 @@ void retire(void* value) {
   if (record->poller.in != nullptr) record->poller.in->leave(record->poller);
   record->inside.store(0, std::memory_order_release);
   if (record->command != 0) {
-    record->abandon_command(record->command_key, record->command_desk, record->command - 1);
+    record->abandon_command(record->command_key, record->command_epoch, record->command - 1);
   }
   t_record = nullptr;
   record->in_use.store(false, std::memory_order_release);
@@ -41,7 +41,7 @@ ThreadRecord* unused_record() {
   if (block == nullptr) return nullptr;
   for (std::size_t i = 0; i < kBlock / sizeof(ThreadRecord); ++i) {
     block[i].next = g_records.load();
-    block[i].poller.poke.store(-1, std::memory_order_relaxed);
+    block[i].poller.wake_event.store(-1, std::memory_order_relaxed);
     g_records.store(&block[i], std::memory_order_release);
   }
   return g_records.load();
@@ -84,7 +84,7 @@ int descriptors(int* fds, int most) {
   int count = 0;
   for (ThreadRecord* record = g_records.load(std::memory_order_acquire); record != nullptr;
        record = record->next) {
-    const int fd = record->poller.poke.load();
+    const int fd = record->poller.wake_event.load();
     if (fd < 0) continue;
     if (count < most) fds[count] = fd;
     ++count;
@@ -109,4 +109,4 @@ void forget_other_threads() {
   }
 }
 
-}  // namespace viaduct::vipl::presence
+}  // namespace viaduct::vipl::thread_registry

@@ -19,16 +19,16 @@ namespace viaduct::vipl {
 struct alignas(64) ThreadRecord {
   std::atomic<std::uint32_t> inside;  // 1 + NIC number, 0: in none
   std::uint32_t misses;               // polls in a row that found nothing
-  std::uint32_t command;              // 1 + slot of the command that it waits for (kAtDesk), 0: none ...
+  std::uint32_t command;              // 1 + slot of the command that it waits for (kForAgent), 0: none ...
   std::uint32_t command_key;          // ... and of which session
-  std::uint32_t command_desk;         // ... and, with kAtDesk, at which of its desks
-  void (*abandon_command)(std::uint32_t key, std::uint32_t desk, std::uint32_t slot);
+  std::uint32_t command_epoch;         // ... and, with kForAgent, at which of its control sessions
+  void (*abandon_command)(std::uint32_t key, std::uint32_t control_session, std::uint32_t slot);
   std::atomic<bool> in_use;
   ThreadRecord* next;
   Poller poller;
 };
 
-namespace presence {
+namespace thread_registry {
 
 extern constinit thread_local ThreadRecord* t_record;
 extern std::atomic<bool> g_fence_needed;
@@ -80,7 +80,7 @@ std::uint32_t forks();
 // many there are.
 int descriptors(int* fds, int most);
 
-}  // namespace presence
+}  // namespace thread_registry
 }  // namespace viaduct::vipl
 
 #endif

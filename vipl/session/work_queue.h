@@ -11,7 +11,7 @@ class WorkQueue {
  public:
   enum class Side : bool { kSend = false, kReceive = true };
 
-  // The queue of a VI that a handle names; index and session have been checked (Visit).
+  // The queue of a VI that a handle names; index and session have been checked (SessionGuard).
   WorkQueue(Session& session, Handle vi, Side side)
       : session_(session),
         queue_(side == Side::kSend ? session.view.vi(vi.index()).send

@@ -21,7 +21,7 @@ struct FilterEntry {
 // Whose port it is and, by their numbers, the files in memory that came with it.
 struct FilterHolder {
   uid_t user;
-  std::uint64_t device, home, umem;
+  std::uint64_t device, granted_segment, umem;
 };
 
 // TCX is newer (Linux 6.6) than the headers may be; clsact is for kernels without it. A program that

@@ -29,7 +29,7 @@
 namespace viaduct {
 
 Grant::Grant(const Options& options)
-    : filter_(options.filter), entry_(options.agents_own ? filter_.add_desk() : filter_.add()) {
+    : filter_(options.filter), entry_(options.agents_own ? filter_.add_relay_child() : filter_.add()) {
   const Interface& lower = filter_.lower();
   layout_.address = entry_.address;
   layout_.ether_type = options.ether_type;

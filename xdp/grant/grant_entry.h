@@ -21,14 +21,14 @@ struct grant_entry {
   __u16 ether_type;
   __u32 user;
   __u32 reserved;
-  __u64 device, home, umem; /* numbers of the file system and of the files in it */
+  __u64 device, granted_segment, umem; /* numbers of the file system and of the files in it */
   __u64 reserved2[2];
 };
 
 enum grant_holder {
   GRANT_NOBODY,
   GRANT_PROGRAM,
-  GRANT_AGENT, /* the desk: trusted with frames of every type */
+  GRANT_AGENT, /* the relay child: trusted with frames of every type */
 };
 
 enum grant_verdict {

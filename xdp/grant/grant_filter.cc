@@ -78,12 +78,12 @@ GrantFilter::GrantFilter(const Interface& lower, std::uint16_t ether_type,
     throw;
   }
   if (remains == nullptr) return;
-  desk_ = remains->desk;
+  relay_child_ = remains->relay_child;
   for (const GrantRemains::Port& port : remains->ports) {
     used_[port.entry.number] = true;
     next_ = std::max(next_, port.entry.number + 1);
   }
-  if (desk_) next_ = std::max(next_, desk_->number + 1);
+  if (relay_child_) next_ = std::max(next_, relay_child_->number + 1);
 }
 
 GrantFilter::~GrantFilter() {
@@ -188,9 +188,9 @@ GrantFilter::Entry GrantFilter::add() {
   return entry;
 }
 
-GrantFilter::Entry GrantFilter::add_desk() {
-  if (!desk_ || used_[desk_->number]) return add();
-  const Entry entry = *std::exchange(desk_, std::nullopt);
+GrantFilter::Entry GrantFilter::add_relay_child() {
+  if (!relay_child_ || used_[relay_child_->number]) return add();
+  const Entry entry = *std::exchange(relay_child_, std::nullopt);
   used_[entry.number] = true;
   return entry;
 }
@@ -205,7 +205,7 @@ void GrantFilter::enter(const Entry& entry, int ifindex, bool agents_own, const 
   if (holder != nullptr) {
     value.user = holder->user;
     value.device = holder->device;
-    value.home = holder->home;
+    value.granted_segment = holder->granted_segment;
     value.umem = holder->umem;
   }
   if (bpf_map_update_elem(bpf_map__fd(program_->maps.grants), &entry.number, &value, 0) != 0) {

@@ -60,7 +60,7 @@ class GrantFilter {
   using Entry = FilterEntry;
   Entry add();
   // One for the agent's own port: the same as the one before had, if it had one.
-  Entry add_desk();
+  Entry add_relay_child();
   using Holder = FilterHolder;
   void enter(const Entry& entry, int ifindex, bool agents_own, const Holder* holder = nullptr);
   // Nothing of it leaves the host from here on. After remove() its number may be used again: not
@@ -88,7 +88,7 @@ class GrantFilter {
   std::uint16_t ether_type_;
   grant_filter_bpf* program_ = nullptr;
   bool kept_ = false;
-  std::optional<Entry> desk_;  // of the one before
+  std::optional<Entry> relay_child_;  // of the one before
   bool classic_ = false;  // attached by clsact: the kernel has no TCX
   std::vector<bool> used_;
   std::uint32_t next_ = 0;

@@ -110,14 +110,14 @@ void find_ports(const Interface& lower, std::uint16_t ether_type, GrantRemains& 
       return each.ifindex == static_cast<int>(value.ifindex) &&
              each.name == child_name(lower, number) && each.address == entry.address;
     });
-    if (same && value.holder == GRANT_AGENT) out.desk = entry;
+    if (same && value.holder == GRANT_AGENT) out.relay_child = entry;
     if (same && value.holder == GRANT_PROGRAM && child != children.end()) {
       Descriptor program = child_program(child->ifindex);
       if (program && has_socket(program.get(), entry.address, ether_type)) {
         out.ports.push_back({entry,
                              child->ifindex,
                              value.ether_type,
-                             {value.user, value.device, value.home, value.umem},
+                             {value.user, value.device, value.granted_segment, value.umem},
                              std::move(program)});
         continue;
       }

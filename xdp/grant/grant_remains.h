@@ -29,7 +29,7 @@ struct GrantRemains {
   Descriptor grants, counts;               // ... and its tables
   bool classic = false;                    // attached by clsact
   std::vector<Port> ports;                 // whole, and in use by somebody who holds the socket
-  std::optional<FilterEntry> desk;  // the entry of the agent's own child, which is gone
+  std::optional<FilterEntry> relay_child;  // the entry of the agent's own child, which is gone
   unsigned removed = 0;                    // children
 };
 

@@ -374,7 +374,7 @@ bool Client::sleep() {
   if (manner_ == Manner::kSpins) return false;
   const std::uint32_t bit = manner_ == Manner::kSleeps  ? layout::kSleeper
                             : manner_ == Manner::kPolls ? layout::kPoller
-                                                        : layout::kCaller;
+                                                        : layout::kCallbackThread;
   for (const Pending& one : commands_) view_.command(one.command).sleepers.fetch_or(bit);
   if (cq_) view_.cq(*cq_).sleepers.fetch_or(bit);
   for (const auto& vi : vis_) {

@@ -74,10 +74,10 @@ Fiber& Fibers::start(const void* owner, const char* name, std::function<void()> 
 
 void Fibers::resume(Fiber& fiber) {
   current_ = &fiber;
-  vipl::presence::t_record = fiber.record;
+  vipl::thread_registry::t_record = fiber.record;
   go_to(fiber);
-  fiber.record = vipl::presence::t_record;
-  vipl::presence::t_record = nullptr;
+  fiber.record = vipl::thread_registry::t_record;
+  vipl::thread_registry::t_record = nullptr;
   current_ = nullptr;
 }
 
@@ -181,7 +181,7 @@ std::vector<Fibers::Remains> Fibers::end(const std::function<bool(const Fiber&)>
 }
 
 void Fibers::retire(const Remains& thread) {
-  vipl::presence::t_record = thread.record;
+  vipl::thread_registry::t_record = thread.record;
   thread.record->command = 0;  // its session ends too
   thread.at_end(thread.at_end_argument);
 }

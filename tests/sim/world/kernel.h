@@ -37,7 +37,7 @@ struct File {
 struct EventFile final : File {
   short ready() const override { return count != 0 ? short{POLLIN} : short{0}; }
   std::uint64_t count = 0;
-  std::function<void()> rung;  // of a bell: somebody else reads it
+  std::function<void()> rung;  // of a agent wake: somebody else reads it
 };
 
 struct MemoryFile final : File {
@@ -55,8 +55,8 @@ struct PortFile final : File {
   bool dead = false;  // nothing goes in or out, and what was lent is lost
 };
 
-// One end of the chime: what the agent has written is in it.
-struct ChimeFile final : File {
+// One end of the poll wake: what the agent has written is in it.
+struct PollWakeFile final : File {
   short ready() const override {
     return static_cast<short>((messages != 0 ? POLLIN : 0) | (hung_up ? POLLIN | POLLHUP : 0));
   }
@@ -104,7 +104,7 @@ class Kernel {
   static Kernel& the();
 
   void begin(Outside& world) { outside_ = &world; }
-  // All programs have ended; the library's watcher goes too.
+  // All programs have ended; the agent monitor goes too.
   void end();
   Outside& outside() { return *outside_; }
   bool has_world() const { return outside_ != nullptr; }

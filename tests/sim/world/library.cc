@@ -150,8 +150,8 @@ const LibraryProgram* Library::program_with(const void* address) const {
   return nullptr;
 }
 
-void Library::chimes(Host& host, std::uint32_t session) {
-  if (Talk* const talk = talk_of(host, session)) ++talk->chime->messages;
+void Library::poll_wakes(Host& host, std::uint32_t session) {
+  if (Talk* const talk = talk_of(host, session)) ++talk->poll_wake->messages;
 }
 
 // ---------------------------------------------------------------------------- the agent's side
@@ -188,10 +188,10 @@ void Library::answer(Talk& talk) {
   }
   talk.session = *session;
   talk.open = true;
-  talk.chime = std::make_shared<ChimeFile>();
-  const auto bell = std::make_shared<EventFile>();
+  talk.poll_wake = std::make_shared<PollWakeFile>();
+  const auto agent_wake = std::make_shared<EventFile>();
   Driver& driver = world.drivers[talk.host];
-  bell->rung = [&driver] { driver.rang = true; };
+  agent_wake->rung = [&driver] { driver.rang = true; };
   driver.kicked = true;
   text.capacity = host.stack->capacity();
   text.segment_bytes = talk.segment->bytes;
@@ -199,10 +199,10 @@ void Library::answer(Talk& talk) {
   text.nic = attributes_of(*host.stack);
   text.placement = static_cast<std::uint32_t>(control::Placement::kHosted);
   std::memcpy(text.host, text.nic.address, sizeof text.host);
-  std::memcpy(text.desk, text.nic.address, sizeof text.desk);
-  out.files = {talk.segment, bell};
+  std::memcpy(text.control_session, text.nic.address, sizeof text.control_session);
+  out.files = {talk.segment, agent_wake};
   if (talk.program->granted) grant(talk, text, out);
-  out.files.push_back(talk.chime);
+  out.files.push_back(talk.poll_wake);
   talk.program->socket = talk.socket;
   talk.socket->answer = std::move(out);
 }
@@ -217,8 +217,8 @@ void Library::grant(Talk& talk, control::HelloAnswer& text, SocketFile::Answer& 
   text.port.address = port.address();
   text.port.ether_type = wire::kDefaultEtherType;
   text.port.mtu = world.plan.mtus[talk.host];
-  const MacAddress desk = agent.desk.address();
-  std::copy(desk.begin(), desk.end(), text.desk);
+  const MacAddress control_session = agent.control_session.address();
+  std::copy(control_session.begin(), control_session.end(), text.control_session);
   text.keepalive_ms = static_cast<std::uint32_t>(limits.keepalive_ns / kMsec);
   text.peer_timeout_ms = static_cast<std::uint32_t>(limits.peer_timeout_ns / kMsec);
   text.stopped_peer_ms = static_cast<std::uint32_t>(limits.stopped_peer_ns / kMsec);
@@ -233,9 +233,9 @@ void Library::grant(Talk& talk, control::HelloAnswer& text, SocketFile::Answer& 
   text.granted_goodbyes = limits.goodbyes;
   text.granted_held = limits.held;
   talk.limits = granted_limits(text);
-  text.home_bytes = home_bytes(talk.limits, Tables::footprint(talk.limits));
-  talk.home = std::make_shared<MemoryFile>(text.home_bytes);
-  agent.own[talk.session] = {talk.home->base + home_stack_offset(talk.limits), talk.limits, {}};
+  text.granted_segment_bytes = granted_segment_bytes(talk.limits, Tables::footprint(talk.limits));
+  talk.home = std::make_shared<MemoryFile>(text.granted_segment_bytes);
+  agent.own[talk.session] = {talk.home->base + granted_stack_offset(talk.limits), talk.limits, {}};
   out.files.push_back(talk.port);
   out.files.push_back(std::make_shared<MemoryFile>(4096));  // the UMEM: frames lie in the network
   out.files.push_back(talk.home);
@@ -245,7 +245,7 @@ void Library::note_remains(Talk& talk) {
   if (talk.home == nullptr || talk.noted) return;
   talk.noted = true;
   talk.remains.resize(talk.limits.vis + talk.limits.goodbyes);
-  talk.remains.resize(remains(talk.home->base + home_stack_offset(talk.limits), talk.limits,
+  talk.remains.resize(remains(talk.home->base + granted_stack_offset(talk.limits), talk.limits,
                                      talk.remains));
 }
 
@@ -279,7 +279,7 @@ void Library::end(Talk& talk) {
   layout::View(talk.segment->base, world.agents[talk.host]->stack->capacity())
       .header()
       .closed.store(1);
-  talk.chime->hung_up = true;
+  talk.poll_wake->hung_up = true;
   world.drivers[talk.host].rang = true;
   if (talk.port == nullptr) return;
   note_remains(talk);
@@ -416,7 +416,7 @@ void Library::kill_agent(unsigned host) {
     if (talk->host != host) continue;
     talk->socket->hung_up = true;
     talk->open = false;
-    if (talk->chime != nullptr) talk->chime->hung_up = true;
+    if (talk->poll_wake != nullptr) talk->poll_wake->hung_up = true;
     if (talk->port == nullptr) continue;
     talk->port->dead = true;
     world.network.reopen(talk->port->port);

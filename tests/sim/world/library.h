@@ -83,7 +83,7 @@ class Library final : public Outside {
   bool reads(Host& host, std::uint32_t session, std::span<const iovec> memory);
   bool writes(Host& host, std::uint32_t session, std::span<const iovec> memory);
   void wakes(std::atomic<std::uint32_t>& word) { kernel_.fibers.wake(&word, 1 << 30); }
-  void chimes(Host& host, std::uint32_t session);
+  void poll_wakes(Host& host, std::uint32_t session);
 
   // See Outside.
   std::uint64_t now() const override;
@@ -110,7 +110,7 @@ class Library final : public Outside {
     bool open = false;
     std::uint32_t session = 0;
     std::shared_ptr<MemoryFile> segment;
-    std::shared_ptr<ChimeFile> chime;
+    std::shared_ptr<PollWakeFile> poll_wake;
     std::uint64_t unnoticed_until = 0;
     bool memory_gone = false;
     // Granted.

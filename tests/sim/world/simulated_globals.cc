@@ -9,7 +9,7 @@ namespace viaduct::sim {
 void Kernel::end() {
   fibers.end([](const Fiber& fiber) { return fiber.owner == nullptr; });
   vipl::registry::g_next = 0;
-  vipl::watcher::g_running = false;
+  vipl::agent_monitor::g_running = false;
   outside_ = nullptr;
 }
 

@@ -15,7 +15,7 @@ namespace viaduct::vipl {
 namespace sys {
 namespace {
 
-using sim::ChimeFile;
+using sim::PollWakeFile;
 using sim::EventFile;
 using sim::Fiber;
 using sim::Kernel;
@@ -84,10 +84,10 @@ long send(int fd, const void* data, std::size_t bytes, int) {
 }
 
 long recv(int fd, void* data, std::size_t, int) {
-  const auto chime = kernel().file<ChimeFile>(fd);
-  if (chime == nullptr) return error(EBADF);
-  if (chime->messages == 0) return chime->hung_up ? 0 : error(EAGAIN);
-  --chime->messages;
+  const auto poll_wake = kernel().file<PollWakeFile>(fd);
+  if (poll_wake == nullptr) return error(EBADF);
+  if (poll_wake->messages == 0) return poll_wake->hung_up ? 0 : error(EAGAIN);
+  --poll_wake->messages;
   *static_cast<char*>(data) = 1;
   return 1;
 }

@@ -201,7 +201,7 @@ SimPort* port_of(const Simulation& world, const std::byte* address) {
   };
   for (const auto& agent : world.agents) {
     if (is(agent->port)) return &agent->port;
-    if (is(agent->desk)) return &agent->desk;
+    if (is(agent->control_session)) return &agent->control_session;
   }
   for (const auto& own : world.granted) {
     if (is(own->port) && !own->dead) return &own->port;

@@ -31,7 +31,7 @@ Simulation::Simulation(const Plan& its_plan)
     agents.back()->watch = this;
     Driver driver;
     driver.host = agents.back().get();
-    driver.desk = &agents.back()->desk;
+    driver.control_session = &agents.back()->control_session;
     drivers.push_back(driver);
   }
   network.set_filter([this](const SimPort& from, std::span<std::byte> frame) {
@@ -186,8 +186,8 @@ void Simulation::wakes(Host& host, std::atomic<std::uint32_t>& word) {
   }
 }
 
-void Simulation::chimes(Host& host, std::uint32_t session) {
-  if (library != nullptr) return library->chimes(host, session);
+void Simulation::poll_wakes(Host& host, std::uint32_t session) {
+  if (library != nullptr) return library->poll_wakes(host, session);
   if (Client* const client = client_of(host, session)) client->woken();
 }
 
@@ -220,7 +220,7 @@ bool Simulation::drive(Driver& driver) {
   if (driver.dead || now() < driver.paused_until) return false;
   if (driver.asleep) {
     const bool frames =
-        driver.host->port.waiting() != 0 || (driver.desk != nullptr && driver.desk->waiting() != 0);
+        driver.host->port.waiting() != 0 || (driver.control_session != nullptr && driver.control_session->waiting() != 0);
     if (!driver.rang && !frames && !driver.kicked && now() < driver.deadline) return false;
     driver.host->stack->awake();
     driver.asleep = false;
@@ -410,7 +410,7 @@ void Simulation::check_nothing_left() {
     auto* const own = dynamic_cast<GrantedHost*>(driver.host);
     if (own == nullptr || own->dead) continue;
     expect_empty(*own);
-    if (own->notices_up() != 0) fail("a notice is left at the end");
+    if (own->listeners_published() != 0) fail("a listener is left at the end");
     driver.dead = true;
   }
   for (const auto& own : granted) own->stack.reset();
@@ -421,7 +421,7 @@ void Simulation::check_nothing_left() {
     expect_empty(*agent);
     agent->stack.reset();
     expect_all_frames(agent->port);
-    expect_all_frames(agent->desk);
+    expect_all_frames(agent->control_session);
   }
 }
 

@@ -21,7 +21,7 @@ namespace viaduct::sim {
 // A stack with whoever drives it: it sleeps until a frame, a doorbell or a timer wakes it.
 struct Driver {
   Host* host = nullptr;
-  SimPort* desk = nullptr;  // of an agent
+  SimPort* control_session = nullptr;  // of an agent
   std::uint64_t paused_until = 0;
   std::uint64_t down_until = 0;  // dead; restarts then
   bool dead = false, asleep = false, rang = false, kicked = true;
@@ -99,7 +99,7 @@ class Simulation final : public Watch {
   bool writes(Host& host, std::uint32_t session, std::span<const iovec> memory) override;
   void wrote(Host& host, std::uint32_t session) override;
   void wakes(Host& host, std::atomic<std::uint32_t>& word) override;
-  void chimes(Host& host, std::uint32_t session) override;
+  void poll_wakes(Host& host, std::uint32_t session) override;
   void rings(Host& host) override;
 
   const Plan plan;

@@ -53,7 +53,7 @@ class AdoptionTest : public testing::Test {
     const MacAddress& port = had->hello.port.address;
     std::copy(port.begin(), port.end(), out.port);
     out.umem = had->fds[3].get();
-    out.home = had->fds[4].get();
+    out.granted_segment = had->fds[4].get();
     return out;
   }
   std::optional<TestProgram::Answer> ask(TestProgram& program, const control::Adopt& message) {
@@ -110,7 +110,7 @@ TEST_F(AdoptionTest, GivesTheProgramASessionForThePortThatItHas) {
   EXPECT_EQ(answer->hello.port.address, had->hello.port.address);
   EXPECT_EQ(answer->hello.segment_bytes, had->hello.segment_bytes);
   EXPECT_EQ(answer->hello.adrift_ms, 10'000u);
-  EXPECT_EQ(answer->fds.size(), 3u) << "segment, bell and chime: the rest it has";
+  EXPECT_EQ(answer->fds.size(), 3u) << "segment, agent wake and poll wake: the rest it has";
   EXPECT_EQ(lseek(answer->fds[0].get(), 0, SEEK_END),
             static_cast<off_t>(answer->hello.segment_bytes));
   EXPECT_EQ(agent->counters.ports_adopted, 1u);
@@ -150,16 +150,16 @@ TEST_F(AdoptionTest, TakesTheMemoryBackThatAProgramKeeps) {
 }
 
 TEST_F(AdoptionTest, IsForWhoHasThePortsFiles) {
-  const Descriptor other = make_sealed_memory("other", had->hello.home_bytes);
+  const Descriptor other = make_sealed_memory("other", had->hello.granted_segment_bytes);
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const Descriptor from(ends[0]), to(ends[1]);
   const Descriptor same_disk(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-  for (const int home : {other.get(), had->fds[3].get(), from.get(), same_disk.get(), -1, 1 << 30,
+  for (const int granted_segment : {other.get(), had->fds[3].get(), from.get(), same_disk.get(), -1, 1 << 30,
                          -2147483647 - 1}) {
     control::Adopt message = adopt();
-    message.home = home;
-    expect_refused(message, "it does not have the port's home");
+    message.granted_segment = granted_segment;
+    expect_refused(message, "it does not have the port's granted segment");
   }
   for (const int umem : {other.get(), had->fds[4].get(), from.get(), same_disk.get(), -1}) {
     control::Adopt message = adopt();
@@ -280,9 +280,9 @@ TEST_F(AdoptionTest, NothingIsLeftByAnAgentThatEnds) {
   void* const segment =
       mmap(nullptr, answer->hello.segment_bytes, PROT_READ, MAP_SHARED, answer->fds[0].get(), 0);
   ASSERT_NE(segment, MAP_FAILED);
-  const layout::View desk(segment, answer->hello.capacity);
+  const layout::View control_session(segment, answer->hello.capacity);
   agent->server->end_all();
-  EXPECT_EQ(desk.header().closed.load(), 1u);
+  EXPECT_EQ(control_session.header().closed.load(), 1u);
   munmap(segment, answer->hello.segment_bytes);
   let_ports_go();
   EXPECT_EQ(agent->ports.left, 0u);
@@ -296,10 +296,10 @@ TEST_F(AdoptionTest, AnAgentThatHandsOverDoesNotEndTheSession) {
   void* const segment =
       mmap(nullptr, answer->hello.segment_bytes, PROT_READ, MAP_SHARED, answer->fds[0].get(), 0);
   ASSERT_NE(segment, MAP_FAILED);
-  const layout::View desk(segment, answer->hello.capacity);
+  const layout::View control_session(segment, answer->hello.capacity);
   agent->server->hand_over();
   EXPECT_TRUE(program.closed());
-  EXPECT_EQ(desk.header().closed.load(), 0u);
+  EXPECT_EQ(control_session.header().closed.load(), 0u);
   munmap(segment, answer->hello.segment_bytes);
   EXPECT_EQ(agent->ports.left, 1u);
   EXPECT_TRUE(agent->ports.sent.empty());

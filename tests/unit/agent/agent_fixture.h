@@ -15,7 +15,7 @@
 
 #include "kagent/contract/control.h"
 #include "kagent/agent/granter.h"
-#include "kagent/agent/home.h"
+#include "kagent/agent/granted_segment.h"
 #include "kagent/agent/session_server.h"
 #include "kagent/contract/wire.h"
 #include "xdp/port_error.h"
@@ -51,30 +51,30 @@ class TestGranter final : public Granter {
     std::string why;  // no port can be made
     bool kept = false;  // somebody has copies of all sockets
     unsigned made = 0, gone = 0, admitted = 0, dismissed = 0, left = 0;
-    std::vector<std::pair<MacAddress, GrantedPlace::Holder>> remains;  // of an earlier agent
+    std::vector<std::pair<MacAddress, AgentPort::Holder>> remains;  // of an earlier agent
     std::vector<std::vector<std::byte>> sent;
     GrantedCounters counters;
   };
   explicit TestGranter(Log& log) : log_(log) {}
 
-  std::unique_ptr<GrantedPlace> make(std::uint32_t umem_bytes) override {
+  std::unique_ptr<AgentPort> make(std::uint32_t umem_bytes) override {
     if (!log_.why.empty()) throw PortError(log_.why);
     return std::make_unique<Place>(log_, umem_bytes);
   }
-  std::vector<std::unique_ptr<GrantedPlace>> take_left() override {
-    std::vector<std::unique_ptr<GrantedPlace>> out;
+  std::vector<std::unique_ptr<AgentPort>> take_left() override {
+    std::vector<std::unique_ptr<AgentPort>> out;
     for (const auto& [address, holder] : log_.remains) {
       out.push_back(std::make_unique<Place>(log_, address, holder));
     }
     log_.remains.clear();
     return out;
   }
-  void admit(GrantedPlace&) override { ++log_.admitted; }
-  void dismiss(GrantedPlace&) override { ++log_.dismissed; }
-  MacAddress desk() const override { return {2, 'd', 'e', 's', 'k', 0}; }
+  void admit(AgentPort&) override { ++log_.admitted; }
+  void dismiss(AgentPort&) override { ++log_.dismissed; }
+  MacAddress control_session() const override { return {2, 'd', 'e', 's', 'k', 0}; }
 
  private:
-  class Place final : public GrantedPlace {
+  class Place final : public AgentPort {
    public:
     Place(Log& log, std::uint32_t umem_bytes)
         : log_(log), socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)),

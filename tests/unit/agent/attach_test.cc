@@ -91,7 +91,7 @@ TEST_F(AttachTest, GivesTheSameSessionAndAChimeOfOnesOwn) {
   EXPECT_NE(joined->hello.program_id, first->hello.program_id);
   ASSERT_EQ(joined->fds.size(), control::kHostedDescriptors);
   EXPECT_EQ(number_of(joined->fds[0].get()), number_of(first->fds[0].get()));
-  agent->nics[0]->environment().chime(attached_program());
+  agent->nics[0]->environment().poll_wake(attached_program());
   char byte;
   EXPECT_EQ(recv(joined->fds[2].get(), &byte, 1, MSG_DONTWAIT), 1);
   EXPECT_LT(recv(first->fds[2].get(), &byte, 1, MSG_DONTWAIT), 0);
@@ -258,7 +258,7 @@ TEST_F(AttachTest, LinksTheProcessesOfAGrantedSession) {
   ASSERT_TRUE(joined);
   ASSERT_EQ(joined->hello.head.result, vip::kSuccess);
   ASSERT_EQ(joined->fds.size(), control::kAttachedDescriptors);
-  EXPECT_EQ(number_of(joined->fds[2].get()), number_of(first->fds[4].get())) << "the home";
+  EXPECT_EQ(number_of(joined->fds[2].get()), number_of(first->fds[4].get())) << "the granted segment";
   EXPECT_NE(number_of(joined->fds[0].get()), number_of(joined->fds[2].get()));
   const auto told = parent->answer();
   ASSERT_TRUE(told);

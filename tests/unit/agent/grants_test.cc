@@ -58,8 +58,8 @@ class GrantsTest : public testing::Test {
     EXPECT_EQ(answer->hello.head.result, vip::kSuccess) << answer->hello.reason;
     EXPECT_EQ(answer->hello.placement, static_cast<std::uint32_t>(Placement::kHosted));
     EXPECT_EQ(answer->fds.size(), 3u);
-    EXPECT_EQ(answer->hello.home_bytes, 0u);
-    EXPECT_EQ(std::memcmp(answer->hello.desk, answer->hello.host, 6), 0);
+    EXPECT_EQ(answer->hello.granted_segment_bytes, 0u);
+    EXPECT_EQ(std::memcmp(answer->hello.control_session, answer->hello.host, 6), 0);
   }
   void expect_granted(const std::optional<TestProgram::Answer>& answer) {
     ASSERT_TRUE(answer);
@@ -107,7 +107,7 @@ TEST_F(GrantsTest, GivesAPortAndAHome) {
   EXPECT_EQ(hello.nic.native_mtu, 1400u) << "the port's, not the interface's";
   EXPECT_EQ(hello.nic.address[5], 1) << "the interface's address is the host's";
   EXPECT_EQ(std::memcmp(hello.host, hello.nic.address, 6), 0);
-  EXPECT_EQ(std::memcmp(hello.desk, "\2desk", 6), 0);
+  EXPECT_EQ(std::memcmp(hello.control_session, "\2desk", 6), 0);
   EXPECT_EQ(hello.segment_bytes, layout::Offsets(hello.capacity).total);
   EXPECT_EQ(hello.keepalive_ms, 500u);
   EXPECT_EQ(hello.peer_timeout_ms, 3000u);
@@ -116,14 +116,14 @@ TEST_F(GrantsTest, GivesAPortAndAHome) {
   EXPECT_EQ(limits.sessions, 1u);
   EXPECT_EQ(limits.vis, 64u);
   EXPECT_EQ(limits.max_transfer, StackLimits().max_transfer);
-  EXPECT_EQ(hello.home_bytes, home_bytes(limits, Tables::footprint(limits)));
+  EXPECT_EQ(hello.granted_segment_bytes, granted_segment_bytes(limits, Tables::footprint(limits)));
   EXPECT_EQ(lseek(answer->fds[2].get(), 0, SEEK_END), -1) << "the socket";
   EXPECT_EQ(lseek(answer->fds[3].get(), 0, SEEK_END), 4096 * 1024);
-  const int home = answer->fds[4].get();
-  EXPECT_EQ(lseek(home, 0, SEEK_END), static_cast<off_t>(hello.home_bytes));
-  EXPECT_NE(ftruncate(home, 4096), 0);
-  EXPECT_NE(ftruncate(home, static_cast<off_t>(hello.home_bytes + 4096)), 0);
-  EXPECT_NE(fcntl(home, F_ADD_SEALS, F_SEAL_WRITE), 0);
+  const int granted_segment = answer->fds[4].get();
+  EXPECT_EQ(lseek(granted_segment, 0, SEEK_END), static_cast<off_t>(hello.granted_segment_bytes));
+  EXPECT_NE(ftruncate(granted_segment, 4096), 0);
+  EXPECT_NE(ftruncate(granted_segment, static_cast<off_t>(hello.granted_segment_bytes + 4096)), 0);
+  EXPECT_NE(fcntl(granted_segment, F_ADD_SEALS, F_SEAL_WRITE), 0);
 
   EXPECT_EQ(agent->ports.admitted, 1u);
   EXPECT_EQ(agent->counters.ports_made, 1u);
@@ -161,7 +161,7 @@ TEST_F(GrantsTest, HostsNobodyWhereTheConfigurationSaysGranted) {
   expect_refused(second, ask(second), "all 1 ports are in use");
   expect_refused(third, ask(third, Placement::kHosted), "no program is hosted here");
   expect_refused(fourth, ask(fourth, Placement::kAny, "nic1"), "no ports on the second one");
-  // The desk is a session too, but does not reach the program's memory.
+  // The control session is a session too, but does not reach the program's memory.
   char there[] = "there", here[sizeof there] = {};
   const iovec remote{there, sizeof there}, local{here, sizeof here};
   EXPECT_FALSE(agent->nics[0]->environment().read_program(0, {&remote, 1}, {&local, 1}));
@@ -349,7 +349,7 @@ TEST_F(GrantsTest, CountsPortsWhoseSocketsAreKept) {
 }
 
 // A program that has had connections, and is gone: its stack is one of a simulation.
-class FarewellsTest : public GrantsTest {
+class LastDisconnectsTest : public GrantsTest {
  protected:
   static StackLimits limits() {
     StackLimits out = TestAgent::small_config().limits;
@@ -370,7 +370,7 @@ class FarewellsTest : public GrantsTest {
     expect_granted(answer);
     const std::size_t bytes = Stack::footprint(limits());
     ASSERT_EQ(pwrite(answer->fds[4].get(), host.segment(), bytes,
-                     static_cast<off_t>(home_stack_offset(limits()))),
+                     static_cast<off_t>(granted_stack_offset(limits()))),
               static_cast<ssize_t>(bytes));
     program.close();
     begin_ = monotonic_ns();
@@ -385,7 +385,7 @@ class FarewellsTest : public GrantsTest {
   std::uint64_t begin_ = 0;
 };
 
-TEST_F(FarewellsTest, AreSaidToThePeersThreeTimes) {
+TEST_F(LastDisconnectsTest, AreSaidToThePeersThreeTimes) {
   sim::Pair pair(1, vip::kReliableDelivery, {}, limits());
   ASSERT_TRUE(pair.connect());
   Remains left[4];
@@ -416,7 +416,7 @@ TEST_F(FarewellsTest, AreSaidToThePeersThreeTimes) {
   }
 }
 
-TEST_F(FarewellsTest, AreCutShortWhenTheInterfaceGoes) {
+TEST_F(LastDisconnectsTest, AreCutShortWhenTheInterfaceGoes) {
   sim::Pair pair(1, vip::kReliableDelivery, {}, limits());
   ASSERT_TRUE(pair.connect());
   leave_behind(pair.a);
@@ -461,18 +461,18 @@ TEST_F(GrantsTest, TheAgentMayGoWhileAPortIsMade) {
   EXPECT_EQ(agent->ports.gone, 2u);
 }
 
-TEST_F(GrantsTest, SurvivesNonsenseInHomeAndDesk) {
+TEST_F(GrantsTest, SurvivesNonsenseInGrantedSegmentAndControlSession) {
   for (unsigned seed = 1; seed < 20; ++seed) {
     TestProgram program(agent->socket());
     const auto answer = ask(program);
     expect_granted(answer);
-    const int home = answer->fds[4].get(), desk = answer->fds[0].get();
-    auto nonsense = random_bytes(answer->hello.home_bytes, seed);
+    const int granted_segment = answer->fds[4].get(), control_session = answer->fds[0].get();
+    auto nonsense = random_bytes(answer->hello.granted_segment_bytes, seed);
     if (seed % 4 == 0) std::fill(nonsense.begin(), nonsense.end(), std::byte{0xff});
-    ASSERT_EQ(pwrite(home, nonsense.data(), nonsense.size(), 0),
+    ASSERT_EQ(pwrite(granted_segment, nonsense.data(), nonsense.size(), 0),
               static_cast<ssize_t>(nonsense.size()));
     nonsense = random_bytes(answer->hello.segment_bytes, seed);
-    ASSERT_EQ(pwrite(desk, nonsense.data(), nonsense.size(), 0),
+    ASSERT_EQ(pwrite(control_session, nonsense.data(), nonsense.size(), 0),
               static_cast<ssize_t>(nonsense.size()));
     agent->run();
     program.close();

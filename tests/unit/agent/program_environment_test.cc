@@ -359,19 +359,19 @@ TEST(UserCharges, CountForAllSessionsOfAUserAndNotForRoot) {
   environment.set_user(kSecond, 1000);
   environment.set_user(kOther, 1001);
   environment.set_user(kRoot, 0);
-  EXPECT_TRUE(environment.charge(kFirst, Charged::kVis, 1));
-  EXPECT_TRUE(environment.charge(kSecond, Charged::kVis, 1));
-  EXPECT_FALSE(environment.charge(kFirst, Charged::kVis, 1));
-  EXPECT_TRUE(environment.charge(kOther, Charged::kVis, 1));
-  EXPECT_TRUE(environment.charge(kFirst, Charged::kBytes, 1 << 20));
-  EXPECT_FALSE(environment.charge(kSecond, Charged::kBytes, 1));
-  EXPECT_FALSE(environment.charge(kOther, Charged::kBytes, INT64_MAX));
-  EXPECT_TRUE(environment.charge(kSecond, Charged::kVis, -1));
-  EXPECT_TRUE(environment.charge(kFirst, Charged::kVis, 1));
-  for (int i = 0; i < 10; ++i) EXPECT_TRUE(environment.charge(kRoot, Charged::kVis, 1));
+  EXPECT_TRUE(environment.charge(kFirst, Quota::kVis, 1));
+  EXPECT_TRUE(environment.charge(kSecond, Quota::kVis, 1));
+  EXPECT_FALSE(environment.charge(kFirst, Quota::kVis, 1));
+  EXPECT_TRUE(environment.charge(kOther, Quota::kVis, 1));
+  EXPECT_TRUE(environment.charge(kFirst, Quota::kBytes, 1 << 20));
+  EXPECT_FALSE(environment.charge(kSecond, Quota::kBytes, 1));
+  EXPECT_FALSE(environment.charge(kOther, Quota::kBytes, INT64_MAX));
+  EXPECT_TRUE(environment.charge(kSecond, Quota::kVis, -1));
+  EXPECT_TRUE(environment.charge(kFirst, Quota::kVis, 1));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(environment.charge(kRoot, Quota::kVis, 1));
   // What has been refused is not counted.
-  EXPECT_TRUE(environment.charge(kFirst, Charged::kBytes, -(1 << 20)));
-  EXPECT_TRUE(environment.charge(kSecond, Charged::kBytes, 1 << 20));
+  EXPECT_TRUE(environment.charge(kFirst, Quota::kBytes, -(1 << 20)));
+  EXPECT_TRUE(environment.charge(kSecond, Quota::kBytes, 1 << 20));
 }
 
 }  // namespace

@@ -335,7 +335,7 @@ TEST_F(SessionServerTest, NeverWaitsForADescriptorThatAProgramSends) {
   }
 }
 
-// The kernel keeps descriptors away where it can; from the chimes always.
+// The kernel keeps descriptors away where it can; from the poll wakes always.
 TEST_F(SessionServerTest, TakesNoDescriptorsOnItsSockets) {
   TestProgram program(agent->socket());
   const auto answer = ask(program, TestProgram::hello());
@@ -569,43 +569,43 @@ TEST_F(SessionServerTest, TellsItsCounters) {
   EXPECT_TRUE(program.closed());
 }
 
-TEST_F(SessionServerTest, DoesNotReadTheBellThatTheProgramMayHaveMadeBlock) {
+TEST_F(SessionServerTest, DoesNotReadTheAgentWakeThatTheProgramMayHaveMadeBlock) {
   TestProgram program(agent->socket());
   const auto answer = ask(program, TestProgram::hello());
   ASSERT_TRUE(answer);
-  const int bell = answer->fds[1].get();
-  fcntl(bell, F_SETFL, 0);
+  const int agent_wake = answer->fds[1].get();
+  fcntl(agent_wake, F_SETFL, 0);
   const std::uint64_t one = 1;
   for (int i = 0; i < 3; ++i) {
-    ASSERT_EQ(write(bell, &one, sizeof one), 8);
-    EXPECT_EQ(agent->loop.poll(0), 1u) << "rung bell " << i << " was not heard";
-    EXPECT_EQ(agent->loop.poll(0), 0u) << "the bell goes on ringing";
+    ASSERT_EQ(write(agent_wake, &one, sizeof one), 8);
+    EXPECT_EQ(agent->loop.poll(0), 1u) << "rung agent wake " << i << " was not heard";
+    EXPECT_EQ(agent->loop.poll(0), 0u) << "the agent wake goes on ringing";
   }
   std::uint64_t rings = 0;
-  ASSERT_EQ(read(bell, &rings, sizeof rings), 8);
+  ASSERT_EQ(read(agent_wake, &rings, sizeof rings), 8);
   EXPECT_EQ(rings, 3u);
 }
 
-// The chime must not block the agent, whatever the program does with its end.
-TEST_F(SessionServerTest, RingsTheChimeAndNeverWaitsForIt) {
+// The poll wake must not block the agent, whatever the program does with its end.
+TEST_F(SessionServerTest, RingsThePollWakeAndNeverWaitsForIt) {
   TestProgram program(agent->socket());
   const auto answer = ask(program, TestProgram::hello());
   ASSERT_TRUE(answer);
-  const int chime = answer->fds.back().get();
-  fcntl(chime, F_SETFL, 0);
+  const int poll_wake = answer->fds.back().get();
+  fcntl(poll_wake, F_SETFL, 0);
   Environment& environment = agent->nics[0]->environment();
   char anything[8];
-  EXPECT_LT(recv(chime, anything, sizeof anything, MSG_DONTWAIT), 0);
-  environment.chime(0);
-  EXPECT_EQ(recv(chime, anything, sizeof anything, MSG_DONTWAIT), 1);
-  for (int i = 0; i < 100'000; ++i) environment.chime(0);
-  pollfd heard{chime, POLLIN, 0};
+  EXPECT_LT(recv(poll_wake, anything, sizeof anything, MSG_DONTWAIT), 0);
+  environment.poll_wake(0);
+  EXPECT_EQ(recv(poll_wake, anything, sizeof anything, MSG_DONTWAIT), 1);
+  for (int i = 0; i < 100'000; ++i) environment.poll_wake(0);
+  pollfd heard{poll_wake, POLLIN, 0};
   EXPECT_EQ(poll(&heard, 1, 0), 1);
-  shutdown(chime, SHUT_RDWR);
-  environment.chime(0);
+  shutdown(poll_wake, SHUT_RDWR);
+  environment.poll_wake(0);
   program.close();
   agent->run();
-  environment.chime(0);
+  environment.poll_wake(0);
 }
 
 TEST(ListenSocketTest, RefusesASecondAgentOnTheSameName) {

@@ -162,7 +162,7 @@ TEST(EpollDescriptors, ARegistrationLivesOnWithTheCopiesOfItsDescriptor) {
     ready::close_descriptor(c.fd());
   }
   EXPECT_TRUE(c.lane_is_over());
-  EXPECT_FALSE(c.socket().concerned());  // only the kernel knows the registration now
+  EXPECT_FALSE(c.socket().may_use_lane());  // only the kernel knows the registration now
   c.peer_sends("x");
   EXPECT_EQ(set.wait(1000), "7:IN");
   EXPECT_EQ(set.wait(), "7:IN");
@@ -182,7 +182,7 @@ TEST(EpollDescriptors, ClosingACopyChangesNothing) {
   ASSERT_EQ(set.remove(copy), 0);
   ready::close_descriptor(copy);
   EXPECT_EQ(set.wait(), "7:IN");
-  EXPECT_TRUE(c.socket().concerned());
+  EXPECT_TRUE(c.socket().may_use_lane());
 }
 
 TEST(EpollDescriptors, ASetHasSeveralDescriptors) {

@@ -294,7 +294,7 @@ TEST(LaneReading, PeekShowsAllPacketsAndLeavesThem) {
   EXPECT_EQ(pair.b.get(333, true), 333u);
   EXPECT_EQ(pair.b.lane.unread(), unread);
   EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), 0u);
-  pair.b.lane.set_aside();
+  pair.b.lane.spill_arrivals();
   EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), 1u);
   pair.a.put(100);
   pair.settle();
@@ -330,7 +330,7 @@ TEST(LaneReading, DiscardDropsAcrossPackets) {
   pair.settle();
   EXPECT_EQ(pair.b.drop(250), 250u);
   EXPECT_EQ(pair.b.get(100), 100u);
-  pair.b.lane.set_aside();
+  pair.b.lane.spill_arrivals();
   for (int i = 0; i < 3; ++i) pair.a.put(100);
   pair.settle();
   EXPECT_EQ(pair.b.drop(700), 700u);
@@ -347,13 +347,13 @@ TEST(LaneReading, SetAsideLetsThePeerGoOn) {
     ASSERT_EQ(pair.a.put(kChunkBytes - i), kChunkBytes - i);
     pair.settle();
     if (i % 7 == 0) pair.b.get(1000);
-    pair.b.lane.set_aside();
+    pair.b.lane.spill_arrivals();
     pair.settle();
   }
   EXPECT_EQ(pair.b.lane.unread(), pair.a.written - pair.b.read);
   pair.drain();
   pair.expect_all_read();
-  pair.b.lane.set_aside();
+  pair.b.lane.spill_arrivals();
   EXPECT_EQ(pair.b.lane.unread(), 0u);
 }
 
@@ -362,7 +362,7 @@ TEST(LaneReading, DeafEndDropsWhatComes) {
   pair.start();
   pair.a.put(1000);
   pair.settle();
-  pair.b.lane.set_aside();
+  pair.b.lane.spill_arrivals();
   pair.a.put(1000);
   pair.settle();
   pair.b.lane.deafen();

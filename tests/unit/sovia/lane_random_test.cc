@@ -128,7 +128,7 @@ class RandomLanes {
     switch (one_of(12)) {
       case 0: side.get(size(), true); break;
       case 1: side.drop(size()); break;
-      case 2: side.lane.set_aside(); break;
+      case 2: side.lane.spill_arrivals(); break;
       case 3: case 4: case 5:
         side.wait_direct(1 + static_cast<std::uint32_t>(size()));
         break;

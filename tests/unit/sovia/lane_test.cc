@@ -304,7 +304,7 @@ TEST(LaneCut, InEveryStateLeavesWhatHasComeReadable) {
       side->lane.finish(true);
       side->lane.flush();
       side->lane.turn();
-      side->lane.set_aside();
+      side->lane.spill_arrivals();
       const std::size_t unread = side->lane.unread();
       EXPECT_EQ(side->get(10'000, true), unread);
       EXPECT_EQ(side->get(10'000), unread);

@@ -19,38 +19,38 @@ Calls calls;
 
 namespace {
 
-decltype(kernel::poll) real_poll;
-decltype(kernel::ppoll) real_ppoll;
-decltype(kernel::epoll_wait) real_epoll_wait;
-decltype(kernel::epoll_pwait) real_epoll_pwait;
-decltype(kernel::epoll_ctl) real_epoll_ctl;
+decltype(libc::poll) real_poll;
+decltype(libc::ppoll) real_ppoll;
+decltype(libc::epoll_wait) real_epoll_wait;
+decltype(libc::epoll_pwait) real_epoll_pwait;
+decltype(libc::epoll_ctl) real_epoll_ctl;
 
 struct Prepare {
   Prepare() {
-    kernel::prepare();
-    real_poll = kernel::poll;
-    real_ppoll = kernel::ppoll;
-    real_epoll_wait = kernel::epoll_wait;
-    real_epoll_pwait = kernel::epoll_pwait;
-    real_epoll_ctl = kernel::epoll_ctl;
-    kernel::poll = [](pollfd* fds, nfds_t count, int timeout) {
+    libc::prepare();
+    real_poll = libc::poll;
+    real_ppoll = libc::ppoll;
+    real_epoll_wait = libc::epoll_wait;
+    real_epoll_pwait = libc::epoll_pwait;
+    real_epoll_ctl = libc::epoll_ctl;
+    libc::poll = [](pollfd* fds, nfds_t count, int timeout) {
       ++calls.poll;
       return real_poll(fds, count, timeout);
     };
-    kernel::ppoll = [](pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+    libc::ppoll = [](pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
       ++calls.poll;
       return real_ppoll(fds, count, timeout, mask);
     };
-    kernel::epoll_wait = [](int epfd, epoll_event* events, int most, int timeout) {
+    libc::epoll_wait = [](int epfd, epoll_event* events, int most, int timeout) {
       ++calls.epoll_wait;
       return real_epoll_wait(epfd, events, most, timeout);
     };
-    kernel::epoll_pwait = [](int epfd, epoll_event* events, int most, int timeout,
+    libc::epoll_pwait = [](int epfd, epoll_event* events, int most, int timeout,
                              const sigset_t* mask) {
       ++calls.epoll_wait;
       return real_epoll_pwait(epfd, events, most, timeout, mask);
     };
-    kernel::epoll_ctl = [](int epfd, int op, int fd, epoll_event* event) noexcept {
+    libc::epoll_ctl = [](int epfd, int op, int fd, epoll_event* event) noexcept {
       ++calls.epoll_ctl;
       return real_epoll_ctl(epfd, op, fd, event);
     };
@@ -84,7 +84,7 @@ Connection::Connection() {
   ::close(listener);
   table::opened(fd_);
   socket_ = table::find(fd_);
-  socket_->made(true, false);
+  socket_->on_created(true, false);
 }
 
 Connection::~Connection() {
@@ -146,7 +146,7 @@ void Connection::open_lane() {
   if (end_ != nullptr) return;
   const LaneOptions options;
   wires_ = new Wires(places_for(options));
-  end_ = new LaneEnd(table::find(fd_), *socket_, wires_->near, options);
+  end_ = new LaneEndpoint(table::find(fd_), *socket_, wires_->near, options);
   far_ = std::make_unique<Lane>(wires_->far, options);
   Asking::ask(*socket_);
   EXPECT_TRUE(socket_->lane_opened(*end_));

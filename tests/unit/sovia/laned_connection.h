@@ -84,7 +84,7 @@ class Connection {
 
   std::recursive_mutex mutex_;  // of threads of the test that play the peer
   Wires* wires_ = nullptr;      // never freed, as ends are the background thread's to free
-  LaneEnd* end_ = nullptr;
+  LaneEndpoint* end_ = nullptr;
   std::unique_ptr<Lane> far_;
   bool in_ = false, out_ = false, full_ = false;
 };

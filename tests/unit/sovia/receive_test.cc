@@ -45,11 +45,11 @@ void in_a_child(Body&& body) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     alarm(20);
-    kernel::prepare();
-    kernel::recv = count_recv;
-    kernel::recvmsg = count_recvmsg;
-    kernel::poll = count_poll;
-    kernel::ppoll = count_ppoll;
+    libc::prepare();
+    libc::recv = count_recv;
+    libc::recvmsg = count_recvmsg;
+    libc::poll = count_poll;
+    libc::ppoll = count_ppoll;
     body();
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }

@@ -53,10 +53,10 @@ class Fallen : public test::Connection {
  protected:
   void SetUp() override {
     Connection::SetUp();
-    Residue* const residue = make_record();
-    ASSERT_NE(residue, nullptr);
-    residue->expect_record(kToken, 0, true);
-    table::find(near_)->inherit(residue, Reason::kLost);
+    InheritedBytes* const inherited_bytes = make_record();
+    ASSERT_NE(inherited_bytes, nullptr);
+    inherited_bytes->expect_record(kToken, 0, true);
+    table::find(near_)->inherit(inherited_bytes, Reason::kLost);
   }
   void peer_resumes() const {
     Resume resume{};

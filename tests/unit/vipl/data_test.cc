@@ -339,18 +339,18 @@ TEST_F(ViplData, LetsAWaiterGoWhenItsViIsDestroyed) {
   waiter.join();
 }
 
-TEST_F(ViplData, RingsTheBellOfASleepingDriverOnly) {
+TEST_F(ViplData, RingsTheAgentWakeOfASleepingDriverOnly) {
   start();
   const VIP_VI_HANDLE vi = connected_vi();
   usleep(50000);
-  const unsigned before = agent->bells();
+  const unsigned before = agent->agent_wakes();
   ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
   usleep(20000);
-  EXPECT_EQ(agent->bells(), before) << "posting a receive needs no bell";
+  EXPECT_EQ(agent->agent_wakes(), before) << "posting a receive needs no agent wake";
   ASSERT_EQ(VipPostSend(vi, filled(0, 8, 1), memory), VIP_SUCCESS);
   VIP_DESCRIPTOR* done = nullptr;
   ASSERT_EQ(VipRecvWait(vi, 5000, &done), VIP_SUCCESS);
-  EXPECT_GT(agent->bells(), before);
+  EXPECT_GT(agent->agent_wakes(), before);
 }
 
 // There is no cheap way to tell an agent that is about to write.

@@ -215,7 +215,7 @@ void FakeAgent::run() {
         Session& session = *sessions_[i];
         if (session.base == nullptr) continue;
         fds.push_back({session.socket, POLLIN | POLLRDHUP, 0});
-        fds.push_back({session.bell, POLLIN, 0});
+        fds.push_back({session.agent_wake, POLLIN, 0});
         if (!held_ && serve(session)) worked = true;
         if (!session.waiting.empty()) timeout = 1;
       }
@@ -238,8 +238,8 @@ void FakeAgent::run() {
       if (session->base == nullptr) continue;
       session->view.header().driver_sleeps.store(0);
       for (const pollfd& fd : fds) {
-        if (fd.fd == session->bell && fd.revents != 0) {
-          bells_ += read(session->bell, &count, sizeof count) > 0;
+        if (fd.fd == session->agent_wake && fd.revents != 0) {
+          agent_wakes_ += read(session->agent_wake, &count, sizeof count) > 0;
         } else if (fd.fd == session->socket && fd.revents != 0) {
           drop(*session);
           break;
@@ -280,10 +280,10 @@ void FakeAgent::grant(int fd) {
   session->vis.resize(options_.capacity.vis);
   session->cqs.resize(options_.capacity.cqs);
   session->socket = fd;
-  session->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  int chime[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chime) != 0) std::abort();
-  session->chime = chime[0];
+  session->agent_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  int poll_wake[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, poll_wake) != 0) std::abort();
+  session->poll_wake = poll_wake[0];
 
   control::HelloAnswer answer{};
   answer.head.kind = hello.head.kind;
@@ -319,13 +319,13 @@ void FakeAgent::grant(int fd) {
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(descriptors * sizeof(int));
-    const int fds[kDescriptors] = {memory, session->bell, chime[1]};
+    const int fds[kDescriptors] = {memory, session->agent_wake, poll_wake[1]};
     std::memcpy(CMSG_DATA(c), fds, descriptors * sizeof(int));
   }
   ++sessions_open_;
   if (sendmsg(fd, &message, MSG_NOSIGNAL) < 0) std::abort();
   close(memory);
-  close(chime[1]);
+  close(poll_wake[1]);
   sessions_.push_back(std::move(session));
 }
 
@@ -334,8 +334,8 @@ void FakeAgent::drop(Session& session) {
   munmap(session.base, session.bytes);
   session.base = nullptr;
   close(session.socket);
-  close(session.bell);
-  close(session.chime);
+  close(session.agent_wake);
+  close(session.poll_wake);
   --sessions_open_;
 }
 
@@ -739,11 +739,11 @@ void FakeAgent::wake(Session& session, std::atomic<std::uint32_t>& sleepers) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint32_t who = layout::take_waiting(sleepers);
   if (who & layout::kSleeper) futex_wake(sleepers);
-  if (who & layout::kCaller) alert(session);
+  if (who & layout::kCallbackThread) alert(session);
   if (who & layout::kPoller) {
-    ++chimes_;
+    ++poll_wakes_;
     const char anything = 0;
-    send(session.chime, &anything, sizeof anything, MSG_DONTWAIT | MSG_NOSIGNAL);
+    send(session.poll_wake, &anything, sizeof anything, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 }
 

@@ -3,7 +3,7 @@
 // queue.
 //
 // It does as little as the client can tell, but by the rules of session_layout.h: it sleeps on
-// bells, clears doorbells, starves completion queues, writes status words last.
+// agent wakes, clears doorbells, starves completion queues, writes status words last.
 #ifndef VIADUCT_TESTS_UNIT_VIPL_FAKE_AGENT_H
 #define VIADUCT_TESTS_UNIT_VIPL_FAKE_AGENT_H
 
@@ -72,8 +72,8 @@ class FakeAgent {
   unsigned commands_submitted();
   unsigned alerts() const { return alerts_.load(); }
   unsigned sessions() const { return sessions_open_.load(); }
-  unsigned bells() const { return bells_.load(); }
-  unsigned chimes() const { return chimes_.load(); }
+  unsigned agent_wakes() const { return agent_wakes_.load(); }
+  unsigned poll_wakes() const { return poll_wakes_.load(); }
   unsigned receives_placed() const { return placed_.load(); }
   unsigned inline_sends() const { return inline_sends_.load(); }
   std::string last_device();
@@ -106,8 +106,8 @@ class FakeAgent {
   };
   struct Session {
     int socket = -1;
-    int bell = -1;
-    int chime = -1;
+    int agent_wake = -1;
+    int poll_wake = -1;
     std::size_t bytes = 0;
     void* base = nullptr;
     layout::View view;
@@ -155,8 +155,8 @@ class FakeAgent {
   bool held_ = false;
   bool stopping_ = false;
   std::atomic<unsigned> sessions_open_{0};
-  std::atomic<unsigned> bells_{0};
-  std::atomic<unsigned> chimes_{0};
+  std::atomic<unsigned> agent_wakes_{0};
+  std::atomic<unsigned> poll_wakes_{0};
   std::atomic<unsigned> alerts_{0};
   std::atomic<unsigned> placed_{0};
   std::atomic<unsigned> inline_sends_{0};

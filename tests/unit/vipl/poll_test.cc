@@ -72,7 +72,7 @@ TEST_F(ViplPoll, EndsWhenTheQueueHasAnEntry) {
   thread.join();
   EXPECT_EQ(result.value, 0);
   EXPECT_EQ(fd.revents, 0);
-  EXPECT_EQ(agent->chimes(), 1u);
+  EXPECT_EQ(agent->poll_wakes(), 1u);
   VIP_VI_HANDLE whose;
   VIP_BOOLEAN receive;
   EXPECT_EQ(VipCQDone(cq, &whose, &receive), VIP_SUCCESS) << "the entry is not taken";

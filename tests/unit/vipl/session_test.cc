@@ -65,7 +65,7 @@ TEST_F(ViplSession, RefusesAnswersThatMakeNoSense) {
        },
        true},
       {"one descriptor", [](auto&) { return 1; }, true},
-      {"no chime", [](auto&) { return 2; }, true},
+      {"no poll wake", [](auto&) { return 2; }, true},
       {"no descriptors", [](auto&) { return 0; }, true},
       {"capacity",
        [](auto& a) {

@@ -5,6 +5,7 @@
 #include "tests/unit/xdp/fixture.h"
 #include "xdp/grant/grant.h"
 #include "xdp/grant/grant_remains.h"
+#include "xdp/grant/granted_child.h"
 #include "xdp/grant/granted_port.h"
 #include "xdp/interface.h"
 
@@ -32,7 +33,8 @@ class RemainsTest : public VethTest {
     std::unique_ptr<GrantFilter> filter;
   };
 
-  // What somebody who hands over does, or, but for the filter's desk, somebody who is killed.
+  // What somebody who hands over does, or, but for the filter's relay child, somebody who is
+  // killed.
   static void go_away(Agent& agent, std::unique_ptr<Grant>& grant) {
     grant->leave();
     grant.reset();
@@ -84,7 +86,7 @@ TEST_F(RemainsTest, APortGoesOnWithoutItsAgentAndWithTheNext) {
     EXPECT_EQ(left.entry.address, port.address());
     EXPECT_EQ(left.holder.user, kHolder.user);
     EXPECT_EQ(left.holder.device, kHolder.device);
-    EXPECT_EQ(left.holder.home, kHolder.home);
+    EXPECT_EQ(left.holder.granted_segment, kHolder.granted_segment);
     EXPECT_EQ(left.holder.umem, kHolder.umem);
     Agent second(&remains);
     Grant inherited(*second.filter, std::move(left));
@@ -151,10 +153,10 @@ TEST_F(RemainsTest, AnotherEtherTypeIsAnotherAgents) {
   EXPECT_EQ(take_remains(lower, kType).ports.size(), 0u) << "it has been removed";
 }
 
-TEST_F(RemainsTest, TheDeskKeepsItsAddress) {
+TEST_F(RemainsTest, TheRelayChildKeepsItsAddress) {
   const Interface lower = query_interface("v0");
   GrantedPort port;
-  MacAddress desk;
+  MacAddress relay_child;
   {
     Agent first;
     auto grant = first.grant(port);
@@ -162,18 +164,18 @@ TEST_F(RemainsTest, TheDeskKeepsItsAddress) {
     Grant::Options options{*first.filter};
     options.agents_own = true;
     auto own = std::make_unique<Grant>(options);
-    desk = own->address();
+    relay_child = own->address();
     own->leave();  // as if killed
     go_away(first, grant);
   }
   GrantRemains remains = take_remains(lower, kType);
   EXPECT_EQ(remains.removed, 1u);
-  ASSERT_TRUE(remains.desk);
+  ASSERT_TRUE(remains.relay_child);
   Agent second(&remains);
   Grant::Options options{*second.filter};
   options.agents_own = true;
-  EXPECT_EQ(Grant(options).address(), desk);
-  EXPECT_NE(Grant(options).address(), desk) << "once";
+  EXPECT_EQ(Grant(options).address(), relay_child);
+  EXPECT_NE(Grant(options).address(), relay_child) << "once";
 }
 
 }  // namespace

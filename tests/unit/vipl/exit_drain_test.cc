@@ -12,7 +12,7 @@
 namespace viaduct::test {
 namespace {
 
-class ViplFarewell : public ViplTest {
+class ViplExitDrain : public ViplTest {
  protected:
   static constexpr unsigned kSends = 40;
 
@@ -86,7 +86,7 @@ class ViplFarewell : public ViplTest {
   std::chrono::steady_clock::time_point left_;
 };
 
-TEST_F(ViplFarewell, WaitsUntilWhatIsPostedHasGoneOut) {
+TEST_F(ViplExitDrain, WaitsUntilWhatIsPostedHasGoneOut) {
   start_program([this](VIP_VI_HANDLE vi) {
     post_sends(vi);
     leave(7);
@@ -98,7 +98,7 @@ TEST_F(ViplFarewell, WaitsUntilWhatIsPostedHasGoneOut) {
   EXPECT_EQ(agent->inline_sends(), kSends);
 }
 
-TEST_F(ViplFarewell, WaitsInWhicheverThreadEndsTheProcess) {
+TEST_F(ViplExitDrain, WaitsInWhicheverThreadEndsTheProcess) {
   start_program([this](VIP_VI_HANDLE vi) {
     post_sends(vi);
     std::thread([this] { leave(7); }).join();
@@ -110,7 +110,7 @@ TEST_F(ViplFarewell, WaitsInWhicheverThreadEndsTheProcess) {
   EXPECT_EQ(agent->inline_sends(), kSends);
 }
 
-TEST_F(ViplFarewell, WaitsForWhatOtherThreadsPostButNotForEver) {
+TEST_F(ViplExitDrain, WaitsForWhatOtherThreadsPostButNotForEver) {
   start_program([this](VIP_VI_HANDLE vi) {
     std::thread([this, vi] {
       for (unsigned i = 0;; ++i) {
@@ -128,7 +128,7 @@ TEST_F(ViplFarewell, WaitsForWhatOtherThreadsPostButNotForEver) {
   ends_with(7);
 }
 
-TEST_F(ViplFarewell, IsBounded) {
+TEST_F(ViplExitDrain, IsBounded) {
   start_program([this](VIP_VI_HANDLE vi) {
     post_sends(vi);
     leave(0);
@@ -137,7 +137,7 @@ TEST_F(ViplFarewell, IsBounded) {
   EXPECT_GE(ends_with(0), 400);
 }
 
-TEST_F(ViplFarewell, EndsWhenTheAgentDies) {
+TEST_F(ViplExitDrain, EndsWhenTheAgentDies) {
   start_program([this](VIP_VI_HANDLE vi) {
     post_sends(vi);
     leave(0);
@@ -150,7 +150,7 @@ TEST_F(ViplFarewell, EndsWhenTheAgentDies) {
 // The machine may be slow, but not each time.
 constexpr int kTries = 5;
 
-TEST_F(ViplFarewell, TakesNoTimeWhenNothingIsPosted) {
+TEST_F(ViplExitDrain, TakesNoTimeWhenNothingIsPosted) {
   long shortest = 10000;
   for (int i = 0; i < kTries; ++i) {
     start_program([this](VIP_VI_HANDLE vi) {
@@ -164,7 +164,7 @@ TEST_F(ViplFarewell, TakesNoTimeWhenNothingIsPosted) {
   EXPECT_LT(shortest, 400);
 }
 
-TEST_F(ViplFarewell, IsNotForTheChildOfAProgram) {
+TEST_F(ViplExitDrain, IsNotForTheChildOfAProgram) {
   long shortest = 10000;
   for (int i = 0; i < kTries; ++i) {
     start_program([this](VIP_VI_HANDLE vi) {
@@ -182,7 +182,7 @@ TEST_F(ViplFarewell, IsNotForTheChildOfAProgram) {
   EXPECT_LT(shortest, 400);
 }
 
-TEST_F(ViplFarewell, CallsNoHandlerOfAProgramThatHasEnded) {
+TEST_F(ViplExitDrain, CallsNoHandlerOfAProgramThatHasEnded) {
   start_program([this](VIP_VI_HANDLE vi) {
     VipErrorCallback(nic, nullptr, [](void*, VIP_ERROR_DESCRIPTOR*) { _exit(98); });
     post_sends(vi);

@@ -1,4 +1,4 @@
-#include "kagent/agent/home.h"
+#include "kagent/agent/granted_segment.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -51,26 +51,26 @@ Descriptor make_sealed_memory(const char* name, std::size_t bytes) {
   return out;
 }
 
-Home::Home(const StackLimits& limits)
+GrantedSegment::GrantedSegment(const StackLimits& limits)
     : limits_(limits),
-      bytes_(home_bytes(limits, Tables::footprint(limits))),
-      file_(make_sealed_memory("viaduct-home", bytes_)) {
+      bytes_(granted_segment_bytes(limits, Tables::footprint(limits))),
+      file_(make_sealed_memory("viaduct-granted", bytes_)) {
   map();
 }
 
-Home::Home(const StackLimits& limits, Descriptor file)
-    : limits_(limits), bytes_(home_bytes(limits, Tables::footprint(limits))), file_(std::move(file)) {
+GrantedSegment::GrantedSegment(const StackLimits& limits, Descriptor file)
+    : limits_(limits), bytes_(granted_segment_bytes(limits, Tables::footprint(limits))), file_(std::move(file)) {
   struct stat status {};
   if (fstat(file_.get(), &status) != 0) fail("fstat");
   if (status.st_size != static_cast<off_t>(bytes_)) {
     errno = EMSGSIZE;
-    fail("a home of other limits");
+    fail("a granted segment of other limits");
   }
   map();
 }
 
-void Home::map() {
-  const std::size_t at = home_stack_offset(limits_);
+void GrantedSegment::map() {
+  const std::size_t at = granted_stack_offset(limits_);
   segment_bytes_ = bytes_ - at;
   void* const mapped = mmap(nullptr, segment_bytes_, PROT_READ, MAP_SHARED | MAP_NORESERVE,
                             file_.get(), static_cast<off_t>(at));
@@ -78,7 +78,7 @@ void Home::map() {
   segment_ = mapped;
 }
 
-Home::~Home() { munmap(const_cast<void*>(segment_), segment_bytes_); }
+GrantedSegment::~GrantedSegment() { munmap(const_cast<void*>(segment_), segment_bytes_); }
 
 FileNumber number_of(int file) {
   struct stat status {};
@@ -86,7 +86,7 @@ FileNumber number_of(int file) {
   return {status.st_dev, status.st_ino};
 }
 
-std::vector<std::vector<std::byte>> Home::farewells(const MacAddress& source,
+std::vector<std::vector<std::byte>> GrantedSegment::last_disconnects(const MacAddress& source,
                                                     std::uint16_t ether_type) const {
   std::vector<std::vector<std::byte>> out;
   const std::size_t most = std::size_t{limits_.vis} + limits_.goodbyes;

@@ -1,8 +1,8 @@
-// The agent's end of a granted stack's home (granted_segment.h): makes the file, and reads what is
-// left in it when the program is gone, or does not drive its stack. Whatever it says may be nonsense,
-// and may change while it is read.
-#ifndef VIADUCT_KAGENT_AGENT_HOME_H
-#define VIADUCT_KAGENT_AGENT_HOME_H
+// The agent's end of a granted stack's granted segment (granted_segment.h): makes the file, and reads
+// what is left in it when the program is gone, or does not drive its stack. Whatever it says may be
+// nonsense, and may change while it is read.
+#ifndef VIADUCT_KAGENT_AGENT_GRANTED_SEGMENT_H
+#define VIADUCT_KAGENT_AGENT_GRANTED_SEGMENT_H
 
 #include <cstddef>
 #include <cstdint>
@@ -18,22 +18,22 @@
 
 namespace viaduct {
 
-class Home {
+class GrantedSegment {
  public:
-  explicit Home(const StackLimits& limits);  // throws std::system_error
-  ~Home();
-  Home(const Home&) = delete;
-  Home& operator=(const Home&) = delete;
+  explicit GrantedSegment(const StackLimits& limits);  // throws std::system_error
+  ~GrantedSegment();
+  GrantedSegment(const GrantedSegment&) = delete;
+  GrantedSegment& operator=(const GrantedSegment&) = delete;
   // One that an earlier agent has made. Throws std::system_error if its size is not that of these
   // limits.
-  Home(const StackLimits& limits, Descriptor file);
+  GrantedSegment(const StackLimits& limits, Descriptor file);
 
   int file() const { return file_.get(); }
   std::size_t bytes() const { return bytes_; }
 
   // The DISCONNECT frames, from `source`, that the stack's peers should get: whole, padding
   // included.
-  std::vector<std::vector<std::byte>> farewells(const MacAddress& source,
+  std::vector<std::vector<std::byte>> last_disconnects(const MacAddress& source,
                                                 std::uint16_t ether_type) const;
 
   // As Heartbeat::stopped().

@@ -14,7 +14,7 @@ namespace {
 // Both ends of a TCP connection over loopback.
 struct Connection {
   Connection() {
-    kernel::prepare();
+    libc::prepare();
     const int listener = socket(AF_INET, SOCK_STREAM, 0);
     test::Address address = test::listen_on_loopback(listener);
     near = socket(AF_INET, SOCK_STREAM, 0);

@@ -1,6 +1,6 @@
 // Programs in all places, and what they ask for to find each other.
-#ifndef VIADUCT_TESTS_SIM_REDIRECT_H
-#define VIADUCT_TESTS_SIM_REDIRECT_H
+#ifndef VIADUCT_TESTS_SIM_FORWARD_H
+#define VIADUCT_TESTS_SIM_FORWARD_H
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "tests/sim/redirect.h"
+#include "tests/sim/forward.h"
 
 namespace viaduct::sim {
 namespace {
@@ -23,7 +23,7 @@ void inject_moved(World& world, SimPort& to, const MacAddress& source, std::uint
   world.network.inject(to, {frame, length});
 }
 
-TEST(Redirect, MovedFramesWithoutKeyOrNumberAreIgnored) {
+TEST(Forward, MovedFramesWithoutKeyOrNumberAreIgnored) {
   World world(1);
   Program& client = world.open(0, false);
   const std::uint32_t vi = client.create_vi(vip::kReliableDelivery);
@@ -68,7 +68,7 @@ TEST(Redirect, MovedFramesWithoutKeyOrNumberAreIgnored) {
 }
 
 // Somebody who knows key and number sends the requester round in circles, and to ever new places.
-TEST(Redirect, SendingARequesterInCirclesDoesNotMakeItBusy) {
+TEST(Forward, SendingARequesterInCirclesDoesNotMakeItBusy) {
   for (const bool new_places : {false, true}) {
     World world(1);
     Program& client = world.open(0, true);
@@ -107,26 +107,26 @@ TEST(Redirect, SendingARequesterInCirclesDoesNotMakeItBusy) {
   }
 }
 
-TEST(Redirect, NoticesOfNonsenseHarmNobodyElse) {
+TEST(Forward, ListenersOfNonsenseHarmNobodyElse) {
   for (std::uint64_t seed = 1; seed <= seeds(10); ++seed) {
     SCOPED_TRACE(seed);
     World world(seed);
     Program& bad = world.open(1, true);
-    layout::View& view = world.granted_of(bad)->desk_view;
+    layout::View& view = world.granted_of(bad)->control_view;
     SimRandom random(seed);
     std::uint64_t last = 0;
     const auto scribble = [&] {
       if (world.network.now() == last) return false;
       last = world.network.now();
-      auto* bytes = reinterpret_cast<std::byte*>(&view.notices());
+      auto* bytes = reinterpret_cast<std::byte*>(&view.listeners());
       for (int i = 0; i < 200; ++i) {
-        bytes[random.below(sizeof(layout::Notices))] = static_cast<std::byte>(random.next());
+        bytes[random.below(sizeof(layout::Listeners))] = static_cast<std::byte>(random.next());
       }
-      for (auto& word : view.notices().active) word.store(random.next() | random.next());
-      layout::Notice& notice = view.notices().notice[random.below(layout::kNotices)];
-      notice.state.store(1 + static_cast<std::uint32_t>(random.below(2)));
-      notice.local.discriminator_length = static_cast<std::uint16_t>(random.below(70'000));
-      view.header().doorbells.ring(layout::kNoticeBit);
+      for (auto& word : view.listeners().active) word.store(random.next() | random.next());
+      layout::Listener& listener = view.listeners().listener[random.below(layout::kListeners)];
+      listener.state.store(1 + static_cast<std::uint32_t>(random.below(2)));
+      listener.local.discriminator_length = static_cast<std::uint16_t>(random.below(70'000));
+      view.header().doorbells.ring(layout::kListenerBit);
       return false;
     };
     for (int round = 0; round < 10; ++round) {

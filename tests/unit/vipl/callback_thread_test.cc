@@ -19,7 +19,7 @@
 namespace viaduct::test {
 namespace {
 
-class ViplCaller : public ViplTest {
+class ViplCallbackThread : public ViplTest {
  protected:
   void send(VIP_VI_HANDLE vi, std::size_t i) {
     ASSERT_EQ(VipPostSend(vi, filled(i, 8, 1), memory), VIP_SUCCESS);
@@ -53,7 +53,7 @@ bool callers_become(unsigned count) {
 }
 
 // Messages come while the thread looks through the notifications: none is passed over.
-TEST_F(ViplCaller, ServesNotificationsInTheirOrder) {
+TEST_F(ViplCallbackThread, ServesNotificationsInTheirOrder) {
   start();
   const VIP_VI_HANDLE vi = connected_vi();
   constexpr std::size_t kMessages = 500;
@@ -78,7 +78,7 @@ TEST_F(ViplCaller, ServesNotificationsInTheirOrder) {
   for (std::size_t i = 0; i < kMessages; ++i) ASSERT_EQ(order[i], i);
 }
 
-TEST_F(ViplCaller, HandsOverWhatIsFlushedWhenTheAgentDies) {
+TEST_F(ViplCallbackThread, HandsOverWhatIsFlushedWhenTheAgentDies) {
   start();
   const VIP_CQ_HANDLE cq = make_cq();
   const VIP_VI_HANDLE vi = connected_vi(nullptr, nullptr);
@@ -100,7 +100,7 @@ TEST_F(ViplCaller, HandsOverWhatIsFlushedWhenTheAgentDies) {
   }
 }
 
-TEST_F(ViplCaller, CallsNobodyForWhatClosingFlushes) {
+TEST_F(ViplCallbackThread, CallsNobodyForWhatClosingFlushes) {
   start();
   for (int round = 0; round < 500; ++round) {
     VIP_NIC_HANDLE other;
@@ -121,7 +121,7 @@ TEST_F(ViplCaller, CallsNobodyForWhatClosingFlushes) {
   EXPECT_EQ(calls.count(), 0u);
 }
 
-TEST_F(ViplCaller, LetsHandlersUseAndDestroyWhatTheyAreToldOf) {
+TEST_F(ViplCallbackThread, LetsHandlersUseAndDestroyWhatTheyAreToldOf) {
   start();
   const VIP_VI_HANDLE vi = connected_vi();
   std::atomic<unsigned> right{0};
@@ -149,7 +149,7 @@ TEST_F(ViplCaller, LetsHandlersUseAndDestroyWhatTheyAreToldOf) {
   EXPECT_EQ(VipRecvDone(vi, &done), VIP_INVALID_PARAMETER);
 }
 
-TEST_F(ViplCaller, ThreadsEndWithTheirNics) {
+TEST_F(ViplCallbackThread, ThreadsEndWithTheirNics) {
   start();
   make_vi();
   ASSERT_TRUE(callers_become(1)) << callers();
@@ -177,7 +177,7 @@ TEST_F(ViplCaller, ThreadsEndWithTheirNics) {
 }
 
 // The library was loaded with descriptor 2 as one end of a pipe; the other end is descriptor 3.
-TEST_F(ViplCaller, DISABLED_HasAPipeAsStandardError) {
+TEST_F(ViplCallbackThread, DISABLED_HasAPipeAsStandardError) {
   start();
   make_vi();
   ASSERT_EQ(fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK), 0);
@@ -212,7 +212,7 @@ TEST_F(ViplCaller, DISABLED_HasAPipeAsStandardError) {
   EXPECT_NE(drained.find("libvipl: "), std::string::npos);
 }
 
-TEST_F(ViplCaller, DoesNotHoldANicWhileNobodyReadsStandardError) {
+TEST_F(ViplCallbackThread, DoesNotHoldANicWhileNobodyReadsStandardError) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t child = fork();
@@ -232,7 +232,7 @@ TEST_F(ViplCaller, DoesNotHoldANicWhileNobodyReadsStandardError) {
 }
 
 // A daemon has closed descriptors 0 to 2, and a file of its own has the number.
-TEST_F(ViplCaller, WritesToNoOtherFileThanTheFirstStandardError) {
+TEST_F(ViplCallbackThread, WritesToNoOtherFileThanTheFirstStandardError) {
   start();
   make_vi();
   FILE* const data = tmpfile();
@@ -252,7 +252,7 @@ TEST_F(ViplCaller, WritesToNoOtherFileThanTheFirstStandardError) {
   fclose(data);
 }
 
-TEST_F(ViplCaller, HasSignalsBlockedButThoseOfFaults) {
+TEST_F(ViplCallbackThread, HasSignalsBlockedButThoseOfFaults) {
   start();
   make_vi();
   sigset_t blocked;
@@ -268,7 +268,7 @@ TEST_F(ViplCaller, HasSignalsBlockedButThoseOfFaults) {
   }
 }
 
-TEST_F(ViplCaller, TellsOfTheEndAlsoWhenMuchElseWaits) {
+TEST_F(ViplCallbackThread, TellsOfTheEndAlsoWhenMuchElseWaits) {
   FakeAgent::Options options;
   options.capacity = {40, 8, 8, 0};
   start(options);
@@ -290,7 +290,7 @@ TEST_F(ViplCaller, TellsOfTheEndAlsoWhenMuchElseWaits) {
   agent->die();
   VIP_DESCRIPTOR* done;
   ASSERT_EQ(VipRecvWait(vis[0], VIP_INFINITE, &done), VIP_DESCRIPTOR_ERROR);
-  // The watcher marks the session as lost before it tells of it.
+  // The agent monitor marks the session as lost before it tells of it.
   usleep(20000);
   leave = true;
   const auto end = std::chrono::steady_clock::now() + kSoon;
@@ -305,7 +305,7 @@ TEST_F(ViplCaller, TellsOfTheEndAlsoWhenMuchElseWaits) {
   EXPECT_EQ(calls.at(0).error.OpCode, static_cast<VIP_ULONG>(VIP_CONTROL_OP_SENDRECV));
 }
 
-TEST_F(ViplCaller, LetsAHandlerEndTheProcess) {
+TEST_F(ViplCallbackThread, LetsAHandlerEndTheProcess) {
   start();
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -335,7 +335,7 @@ TEST_F(ViplCaller, LetsAHandlerEndTheProcess) {
 }
 
 // Each thread's answer is of one discovery, and stays so while others ask.
-TEST_F(ViplCaller, GivesThreadsThatDiscoverAtOnceWholeAnswers) {
+TEST_F(ViplCallbackThread, GivesThreadsThatDiscoverAtOnceWholeAnswers) {
   start();
   constexpr unsigned kThreads = 8;
   for (int round = 0; round < 20; ++round) {

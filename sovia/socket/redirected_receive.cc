@@ -1,4 +1,4 @@
-#include "sovia/socket/direct_receive.h"
+#include "sovia/socket/redirected_receive.h"
 
 #include <sys/mman.h>
 
@@ -28,9 +28,9 @@ bool writable(void* data, std::size_t bytes) {
 
 }  // namespace
 
-LaneEnd* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+LaneEndpoint* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
   const std::scoped_lock guard(in_);
-  if (lane_ == nullptr || receiving_ != Phase::kLane || residue_ != nullptr || read_shut_) {
+  if (lane_ == nullptr || receiving_ != Phase::kLane || inherited_bytes_ != nullptr || read_shut_) {
     return nullptr;
   }
   const std::scoped_lock lane_guard(lane_->lane.lock());
@@ -39,7 +39,7 @@ LaneEnd* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std::uin
   return lane_;
 }
 
-void SocketDirect::end_direct(LaneEnd& end) {
+void SocketDirect::end_direct(LaneEndpoint& end) {
   const std::scoped_lock guard(in_);
   bool over;
   {
@@ -55,7 +55,7 @@ void SocketDirect::end_direct(LaneEnd& end) {
   }
 }
 
-void DirectReceive::begin(SocketDirect& socket, const iovec* pieces, std::size_t count,
+void RedirectedReceive::begin(SocketDirect& socket, const iovec* pieces, std::size_t count,
                           std::size_t skip) {
   const std::size_t expected = socket.last_packet();
   if (expected < kWorthwhile || options().handling != Handling::kSingle) return;
@@ -80,13 +80,13 @@ void DirectReceive::begin(SocketDirect& socket, const iovec* pieces, std::size_t
   memory_ = memory;
 }
 
-bool DirectReceive::ready() const {
+bool RedirectedReceive::ready() const {
   if (lane_ == nullptr) return false;
   const std::scoped_lock guard(lane_->lane.lock());
   return lane_->lane.direct_is_there();
 }
 
-void DirectReceive::end() {
+void RedirectedReceive::end() {
   if (lane_ == nullptr) return;
   for (;;) {
     {
@@ -97,13 +97,13 @@ void DirectReceive::end() {
     progress();
   }
   nic_->give_back_memory(memory_);
-  LaneEnd& lane = *std::exchange(lane_, nullptr);
+  LaneEndpoint& lane = *std::exchange(lane_, nullptr);
   socket_->end_direct(lane);
 }
 
-std::size_t DirectReceive::take_bytes() {
+std::size_t RedirectedReceive::take_bytes() {
   if (bytes_ == 0) return 0;
-  counters::add(Counter::kDirectReceives);
+  counters::add(Counter::kRedirectedReceives);
   counters::add(Counter::kBytesReceivedLane, bytes_);
   return std::exchange(bytes_, 0);
 }

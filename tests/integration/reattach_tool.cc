@@ -1,10 +1,10 @@
 // A granted program while its agent comes and goes. All open nic0, say "open" and wait for FILE.
 //
-//   adrift_tool FILE name HOST    looks the host up and says "found" or "not found RESULT"
-//   adrift_tool FILE close        closes the NIC and says "closed"
-//   adrift_tool FILE wait         says "go" and waits for one request, for ever; says "asked" and
+//   reattach_tool FILE name HOST    looks the host up and says "found" or "not found RESULT"
+//   reattach_tool FILE close        closes the NIC and says "closed"
+//   reattach_tool FILE wait         says "go" and waits for one request, for ever; says "asked" and
 //                                 rejects it
-//   adrift_tool FILE ask HOST     asks the one who waits there, and says "rejected" or "RESULT"
+//   reattach_tool FILE ask HOST     asks the one who waits there, and says "rejected" or "RESULT"
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,14 +1,14 @@
 // A receive that waits and has the next packet written straight to its buffer.
 //
-//     DirectReceive direct(socket, pieces, count, skip);  // maybe it is on from now on
+//     RedirectedReceive direct(socket, pieces, count, skip);  // maybe it is on from now on
 //     ... wait ...
 //     direct.end();                                       // in any case before the call returns
 //     direct.bytes()                                      // have come there
 //
 // While it is on, the buffer belongs to the stack: no handler of the program may run, for it could leave
 // the call by longjmp.
-#ifndef VIADUCT_SOVIA_SOCKET_DIRECT_RECEIVE_H
-#define VIADUCT_SOVIA_SOCKET_DIRECT_RECEIVE_H
+#ifndef VIADUCT_SOVIA_SOCKET_REDIRECTED_RECEIVE_H
+#define VIADUCT_SOVIA_SOCKET_REDIRECTED_RECEIVE_H
 
 #include <sys/uio.h>
 #include <vipl/vipl.h>
@@ -27,8 +27,8 @@ class Nic;
 class SocketDirect : public SocketLeave {
  public:
   // The lane, which stays until end_direct(); nullptr: not now.
-  LaneEnd* begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory);
-  void end_direct(LaneEnd& end);
+  LaneEndpoint* begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory);
+  void end_direct(LaneEndpoint& end);
   std::size_t last_packet() const { return last_packet_.load(std::memory_order_relaxed); }
 
  protected:
@@ -37,12 +37,12 @@ class SocketDirect : public SocketLeave {
   std::atomic<std::uint32_t> last_packet_{0};  // bytes of the last one from the lane: a hint
 };
 
-class DirectReceive {
+class RedirectedReceive {
  public:
-  DirectReceive() = default;
-  ~DirectReceive() { end(); }
-  DirectReceive(const DirectReceive&) = delete;
-  DirectReceive& operator=(const DirectReceive&) = delete;
+  RedirectedReceive() = default;
+  ~RedirectedReceive() { end(); }
+  RedirectedReceive(const RedirectedReceive&) = delete;
+  RedirectedReceive& operator=(const RedirectedReceive&) = delete;
 
   // For the piece that comes next, if that is worth it. With none of the socket's locks.
   void begin(SocketDirect& socket, const iovec* pieces, std::size_t count, std::size_t skip);
@@ -55,7 +55,7 @@ class DirectReceive {
  private:
   Nic* nic_ = nullptr;
   SocketDirect* socket_ = nullptr;
-  LaneEnd* lane_ = nullptr;  // while it is on
+  LaneEndpoint* lane_ = nullptr;  // while it is on
   VIP_MEM_HANDLE memory_ = 0;
   std::uint32_t bytes_ = 0;
 };

@@ -1,0 +1,148 @@
+#include "sovia/socket/inherited_bytes.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "sovia/process/libc.h"
+#include "sovia/process/own_descriptors.h"
+
+namespace viaduct::sovia {
+namespace {
+
+InheritedBytes* filled(const std::string& text) {
+  libc::prepare();
+  InheritedBytes* const inherited_bytes = make_inherited_bytes(text.size());
+  if (inherited_bytes != nullptr) std::memcpy(inherited_bytes->data(), text.data(), text.size());
+  return inherited_bytes;
+}
+
+std::string read(InheritedBytes& inherited_bytes, std::size_t bytes, bool peek = false) {
+  std::string text(bytes, '\0');
+  const iovec piece{text.data(), bytes};
+  text.resize(read_inherited_bytes(inherited_bytes, &piece, 1, 0, peek));
+  return text;
+}
+
+TEST(InheritedBytes, GivesEachByteOnce) {
+  InheritedBytes* const inherited_bytes = filled("abcdefgh");
+  ASSERT_NE(inherited_bytes, nullptr);
+  EXPECT_EQ(read(*inherited_bytes, 3, true), "abc");
+  EXPECT_EQ(read(*inherited_bytes, 3), "abc");
+  EXPECT_EQ(inherited_bytes->left(), 5u);
+  char one[2], two[2];
+  const iovec pieces[] = {{one, 2}, {two, 2}};
+  EXPECT_EQ(read_inherited_bytes(*inherited_bytes, pieces, 2, 1, false), 3u);
+  EXPECT_EQ(one[1], 'd');
+  EXPECT_EQ(std::string(two, 2), "ef");
+  EXPECT_EQ(read(*inherited_bytes, 9), "gh");
+  EXPECT_EQ(read(*inherited_bytes, 9), "");
+  free_inherited_bytes(inherited_bytes);
+}
+
+TEST(InheritedBytes, IsSharedWithAChild) {
+  InheritedBytes* const inherited_bytes = filled("childparent");
+  ASSERT_NE(inherited_bytes, nullptr);
+  const pid_t child = fork();
+  if (child == 0) _exit(read(*inherited_bytes, 5) == "child" ? 0 : 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(read(*inherited_bytes, 20), "parent");
+  free_inherited_bytes(inherited_bytes);
+}
+
+TEST(InheritedBytes, IsFoundByItsFile) {
+  InheritedBytes* inherited_bytes = filled("to another program");
+  ASSERT_NE(inherited_bytes, nullptr);
+  const int file = file_of(inherited_bytes);
+  ASSERT_GE(file, 0);
+  EXPECT_TRUE(own_descriptors::has(file));
+  InheritedBytes* const found = inherited_bytes_of(file);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(read(*found, 3), "to ");
+  EXPECT_EQ(read(*inherited_bytes, 8), "another ");
+  EXPECT_EQ(found->left(), 7u);
+  own_descriptors::release(file);  // here both are one process
+  free_inherited_bytes(inherited_bytes);
+  EXPECT_FALSE(own_descriptors::has(file));
+  EXPECT_LT(fcntl(file, F_GETFD), 0);
+  free_inherited_bytes(found);
+}
+
+TEST(InheritedBytes, MovesToACopy) {
+  InheritedBytes* inherited_bytes = filled("in a message");
+  ASSERT_NE(inherited_bytes, nullptr);
+  EXPECT_EQ(read(*inherited_bytes, 3), "in ");
+  inherited_bytes->set_socket(77);
+  const int received = dup(file_of(inherited_bytes));
+  EXPECT_EQ(inherited_bytes_of(received), nullptr);
+  EXPECT_TRUE(is_inherited_bytes(received));
+  std::uint64_t socket = 0;
+  InheritedBytes* const copy = copy_of_inherited_bytes(received, socket);
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(socket, 77u);
+  EXPECT_EQ(inherited_bytes->left(), 0u);
+  EXPECT_EQ(read(*copy, 20), "a message");
+  close(received);
+  free_inherited_bytes(copy);
+  free_inherited_bytes(inherited_bytes);
+}
+
+TEST(InheritedBytes, IsNoOtherFile) {
+  libc::prepare();
+  const int file = memfd_create("other", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, 8192), 0);
+  EXPECT_FALSE(is_inherited_bytes(file));
+  EXPECT_EQ(inherited_bytes_of(file), nullptr);
+  EXPECT_FALSE(is_inherited_bytes(STDIN_FILENO));
+  EXPECT_FALSE(is_inherited_bytes(-1));
+  close(file);
+}
+
+// Whoever was sent the file, or has sent it, still has it mapped.
+TEST(InheritedBytes, AnotherProcessMayScribbleInIt) {
+  constexpr std::size_t kHeader = 88, kRoom = 100;
+  InheritedBytes* inherited_bytes = filled(std::string(kRoom, 'x'));
+  const int file = file_of(inherited_bytes);
+  ASSERT_GE(file, 0);
+  auto* const words = static_cast<std::uint64_t*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  ASSERT_NE(words, MAP_FAILED);
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 10000; ++round) {
+    const std::uint64_t value = random() >> random() % 64;
+    words[random() % (kHeader / sizeof words[0])] = value;
+    EXPECT_LE(inherited_bytes->left(), kRoom);
+    EXPECT_LE(read(*inherited_bytes, 2 * kRoom, round % 2 == 0).size(), kRoom);
+    if (round % 16 != 0) continue;
+    words[0] = 0x3275646973657253;  // or it would not be taken for one
+    std::uint64_t socket;
+    InheritedBytes* const copy = copy_of_inherited_bytes(file, socket);
+    ASSERT_NE(copy, nullptr);
+    EXPECT_LE(copy->left(), kRoom);
+    free_inherited_bytes(copy);
+  }
+  munmap(words, 4096);
+  free_inherited_bytes(inherited_bytes);
+}
+
+// As many unread connections as a server may have.
+TEST(InheritedBytes, ManyDoWithoutFiles) {
+  InheritedBytes* all[200];
+  for (InheritedBytes*& each : all) ASSERT_NE(each = filled("x"), nullptr);
+  EXPECT_FALSE(all[199]->has_file());
+  EXPECT_GE(file_of(all[199]), 0);
+  EXPECT_EQ(read(*all[199], 5), "x");
+  for (InheritedBytes* const each : all) free_inherited_bytes(each);
+}
+
+}  // namespace
+}  // namespace viaduct::sovia
