@@ -36,6 +36,11 @@ FOREIGN = {"NAME.h", "types.h", "logwtmp.c", "program.c", "sockios.h", "capabili
            "string.h", "tcp_states.h"}
 STACK_HEADER_LINES = 150
 CLASS_MEMBERS = 60
+# What breaks a rule and is yet to be mended: it may not get worse. Classes with their members; units of one circle.
+TOO_LARGE = {"vipl/fabric/link.h": 110, "vipl/fabric/nic.h": 67, "vipl/fabric/endpoint.h": 67}
+CIRCLE = {"vipl/fabric/" + name for name in (
+    "completion_queue", "counter", "domain", "endpoint", "event_queue", "fabric", "info", "link", "memory", "nic",
+    "passive_endpoint", "provider", "regions")}
 
 
 def sources(root):
@@ -202,13 +207,14 @@ def main():
         and os.path.dirname(name) not in ROOMS.get(os.path.dirname(path), [])
         and name not in ROOMS.get(os.path.dirname(path), [])])
     rule("no units include each other in a circle",
-         [", ".join(one) for one in circles(files)])
+         [", ".join(one) for one in circles(files) if not one.keys() <= CIRCLE])
     rule(f"headers of the stack have at most {STACK_HEADER_LINES} lines", [
         f"{path}: {text.count(chr(10))}" for path, text in files.items()
         if path.startswith("kagent/stack/") and path.endswith(".h")
         and text.count("\n") > STACK_HEADER_LINES])
     rule(f"classes have at most {CLASS_MEMBERS} members",
-         [f"{name} ({path}): {n}" for n, path, name in sizes if n > CLASS_MEMBERS])
+         [f"{name} ({path}): {n}" for n, path, name in sizes
+          if n > TOO_LARGE.get(path, CLASS_MEMBERS)])
     rule("comments and documents name files that exist", list(missing_names(root)))
     return 1 if failed else 0
 
