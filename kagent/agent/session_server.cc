@@ -273,11 +273,12 @@ void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
   std::copy(std::begin(adopt.port), std::end(adopt.port), address.begin());
   const auto find = [&](Grants::Which which, const FileNumber& file) {
     const bool granted_segment = which == Grants::Which::kGrantedSegment;
-    Descriptor out = open_program_file(peer, session.process(), granted_segment ? adopt.granted_segment : adopt.umem, file);
+    Descriptor out = open_program_file(peer, session.process(),
+                                       granted_segment ? adopt.granted_segment : adopt.umem, file);
     if (!out) {
       throw Grants::Refusal{&ServiceCounters::refused_adoption,
                             std::string("it does not have the port's ") +
-                                (granted_segment ? "home" : "buffers")};
+                                (granted_segment ? "granted segment" : "buffers")};
     }
     return out;
   };

@@ -212,6 +212,7 @@ void Connection::down() {
 
 bool Connection::lane_is_over() {
   const std::lock_guard guard(mutex_);
+  socket_->answer(POLLIN | POLLOUT, 0);  // a look at the socket meets the end of the lane
   if (!socket_->lane_over(*end_)) return false;
   end_ = nullptr;
   return true;

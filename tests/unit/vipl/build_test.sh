@@ -7,7 +7,7 @@ top_srcdir=${top_srcdir:-$srcdir}
 top_builddir=${top_builddir:-.}
 CC=${CC:-cc}
 CXX=${CXX:-c++}
-unit=$top_srcdir/tests/unit
+unit=$top_srcdir/tests/unit/vipl
 include=$top_srcdir/vipl
 libs=${VIPL_LIBS_DIR:-$top_builddir/.libs}
 [ -d "$libs" ] || libs=$top_builddir/vipl/.libs
@@ -28,7 +28,7 @@ try() {
 }
 
 strict='-pedantic -Wall -Wextra -Werror'
-for file in vipl_header_layout vipl_header_styles; do
+for file in header_layout header_styles; do
   for std in c89 c99 c11 gnu89 gnu17; do
     for flag in -UVIPL095 -DVIPL095 -DWITH_VIPL095; do
       try "$file.c as $std $flag" $CC -std=$std $strict $flag -I"$include" -c "$unit/$file.c" \
@@ -71,11 +71,11 @@ fi
 
 if [ -e "$libs/libvipl.a" ]; then
   try 'a C program links with libvipl.a and -lpthread' $CC -I"$include" \
-    "$unit/vipl_header_styles.c" "$libs/libvipl.a" -lpthread -o "$work/static"
+    "$unit/header_styles.c" "$libs/libvipl.a" -lpthread -o "$work/static"
   try 'and runs' "$work/static"
 fi
 if [ -e "$libs/libvipl.so" ]; then
-  try 'a C program links with libvipl.so' $CC -I"$include" "$unit/vipl_header_styles.c" \
+  try 'a C program links with libvipl.so' $CC -I"$include" "$unit/header_styles.c" \
     -L"$libs" -lvipl -Wl,--no-undefined -o "$work/shared"
   try 'and runs' env LD_LIBRARY_PATH="$libs" "$work/shared"
 
