@@ -3,7 +3,7 @@
 
     many_programs.py open HOST PORT COUNT             COUNT sockets at once on an echo server
     many_programs.py short HOST PORT COUNT EXCHANGES  COUNT connections, one after the other
-    many_programs.py steady HOST PORT COUNT           COUNT connections that live a moment, some at once
+    many_programs.py steady HOST PORT COUNT PATIENCE  COUNT connections that live a moment, some at once
     many_programs.py serve PORT ROLE FILE             one connection, until it ends
     many_programs.py call HOST PORT ROLE FILE         the same from the other side
 
@@ -73,8 +73,8 @@ def short(host, port, count, exchanges):
                 assert receive(connection, len(question)) == question, 'another answer has come back'
 
 
-def steady(host, port, count):
-    """Each lives long enough to get a lane on a busy machine."""
+def steady(host, port, count, patience):
+    """Each lives long enough to get a lane; on a busy machine that takes more patience."""
     workers = 10
 
     def work():
@@ -85,7 +85,7 @@ def steady(host, port, count):
                         question = b'%d' % number
                         connection.sendall(question)
                         assert receive(connection, len(question)) == question, 'another answer has come back'
-                    time.sleep(pause)
+                    time.sleep(pause * patience)
 
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         for done in [pool.submit(work) for _ in range(workers)]:
@@ -125,7 +125,7 @@ def main():
     elif what == 'short':
         short(rest[0], int(rest[1]), int(rest[2]), int(rest[3]))
     elif what == 'steady':
-        steady(rest[0], int(rest[1]), int(rest[2]))
+        steady(rest[0], int(rest[1]), int(rest[2]), int(rest[3]))
     elif what == 'serve':
         with socket.create_server(('0.0.0.0', int(rest[0]))) as listener:
             until_killed(listener.accept()[0], rest[1], rest[2])
