@@ -5,24 +5,14 @@
 #include <memory>
 #include <vector>
 
+#include "vipl/fabric/completion.h"
 #include "vipl/fabric/nic.h"
 
 namespace viaduct::fabric {
 
 class Domain;
 
-struct Completion {
-  void* context = nullptr;
-  std::uint64_t flags = 0;
-  std::size_t length = 0;
-  void* buffer = nullptr;
-  std::uint64_t data = 0;
-  std::size_t overflow = 0;  // bytes that did not fit
-  int error = 0;             // FI_E...
-  int status = 0;            // VIP_STATUS_* of an error
-};
-
-class CompletionQueue : public fid_cq {
+class CompletionQueue final : public fid_cq, private NicQueue {
  public:
   static int open(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, void* context);
 
@@ -35,14 +25,14 @@ class CompletionQueue : public fid_cq {
   bool empty() const { return first_ == last_; }
   // Wakes who waits, without a completion.
   void interrupt();
-  // Whether the watcher has told of a completion; it need not again before it is asked to.
-  bool tell_watched();
   // Whether the program may sleep on the descriptor.
   int try_wait();
 
  private:
   CompletionQueue(Domain& domain, const fi_cq_attr& attr);
   ~CompletionQueue();
+
+  bool tell_watched() override;
 
   static int close(struct fid* fid);
   static int control(struct fid* fid, int command, void* argument);

@@ -2,11 +2,7 @@
 
 #include <new>
 
-#include "vipl/fabric/completion_queue.h"
-#include "vipl/fabric/counter.h"
-#include "vipl/fabric/endpoint.h"
 #include "vipl/fabric/fabric.h"
-#include "vipl/fabric/memory.h"
 
 namespace viaduct::fabric {
 
@@ -18,21 +14,6 @@ fi_ops Domain::ops = {
     .ops_open = no_ops_open,
     .tostr = nullptr,
     .ops_set = nullptr,
-};
-
-fi_ops_domain Domain::domain_ops = {
-    .size = sizeof(fi_ops_domain),
-    .av_open = &Domain::no_av_open,
-    .cq_open = &CompletionQueue::open,
-    .endpoint = &Endpoint::open,
-    .scalable_ep = &Domain::no_scalable,
-    .cntr_open = &Counter::open,
-    .poll_open = &Domain::no_poll_open,
-    .stx_ctx = &Domain::no_shared_send,
-    .srx_ctx = &Domain::no_shared_receive,
-    .query_atomic = &Domain::no_atomic,
-    .query_collective = &Domain::no_collective,
-    .endpoint2 = nullptr,
 };
 
 int Domain::open(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
@@ -48,7 +29,7 @@ int Domain::open(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* c
 }
 
 Domain::Domain(Fabric& fabric)
-    : fid_domain{{FI_CLASS_DOMAIN, nullptr, &ops}, &domain_ops, &Memory::ops},
+    : fid_domain{{FI_CLASS_DOMAIN, nullptr, &ops}, &domain_ops, &memory_ops},
       fabric_(fabric),
       nic_(fabric.nic()),
       regions_(nic_->handle()) {

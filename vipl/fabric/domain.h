@@ -37,7 +37,9 @@ class Domain : public fid_domain {
     return -FI_EOPNOTSUPP;
   }
   static fi_ops ops;
+  // operations.cc
   static fi_ops_domain domain_ops;
+  static fi_ops_mr memory_ops;
 
   Fabric& fabric_;
   const std::shared_ptr<Nic> nic_;

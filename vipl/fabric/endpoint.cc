@@ -127,7 +127,7 @@ void Endpoint::linger() {
   std::unique_lock lock(nic_->mutex());
   for (;;) {
     nic_->progress();
-    if (link_->state() != Link::State::kUp || link_->all_sent()) return;
+    if (!link_->up() || link_->all_sent()) return;
     if (std::chrono::steady_clock::now() >= end) return;
     lock.unlock();
     std::this_thread::yield();

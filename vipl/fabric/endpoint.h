@@ -2,6 +2,7 @@
 #ifndef VIADUCT_VIPL_FABRIC_ENDPOINT_H
 #define VIADUCT_VIPL_FABRIC_ENDPOINT_H
 
+#include "vipl/fabric/completion_queue.h"
 #include "vipl/fabric/counter.h"
 #include "vipl/fabric/link.h"
 
@@ -13,6 +14,13 @@ class EventQueue;
 class Endpoint final : public fid_ep, private LinkUser {
  public:
   static int open(fid_domain* domain, fi_info* info, fid_ep** ep, void* context);
+
+  enum class Way { kSend, kWrite, kRead };
+  // `flags` are the call's own; those of the endpoint count where the call has none.
+  ssize_t transmit(Way way, Request& request, std::uint64_t flags);
+  ssize_t receive(Request& request, std::uint64_t flags);
+  std::uint64_t send_flags() const { return send_flags_; }
+  std::uint64_t receive_flags() const { return receive_flags_; }
 
  private:
   enum Counts { kSends, kReceives, kReads, kWrites, kRemoteWrites, kCounts };
@@ -42,40 +50,9 @@ class Endpoint final : public fid_ep, private LinkUser {
   static int shutdown(fid_ep* ep, std::uint64_t flags);
   static fi_ops_cm cm_ops;
 
-  static ssize_t recv(fid_ep*, void*, std::size_t, void*, fi_addr_t, void*);
-  static ssize_t recvv(fid_ep*, const iovec*, void**, std::size_t, fi_addr_t, void*);
-  static ssize_t recvmsg(fid_ep*, const fi_msg*, std::uint64_t);
-  static ssize_t send(fid_ep*, const void*, std::size_t, void*, fi_addr_t, void*);
-  static ssize_t sendv(fid_ep*, const iovec*, void**, std::size_t, fi_addr_t, void*);
-  static ssize_t sendmsg(fid_ep*, const fi_msg*, std::uint64_t);
-  static ssize_t inject(fid_ep*, const void*, std::size_t, fi_addr_t);
-  static ssize_t senddata(fid_ep*, const void*, std::size_t, void*, std::uint64_t, fi_addr_t, void*);
-  static ssize_t injectdata(fid_ep*, const void*, std::size_t, std::uint64_t, fi_addr_t);
+  // Those that move data (endpoint_data.cc).
   static fi_ops_msg msg_ops;
-
-  static ssize_t read(fid_ep*, void*, std::size_t, void*, fi_addr_t, std::uint64_t, std::uint64_t,
-                      void*);
-  static ssize_t readv(fid_ep*, const iovec*, void**, std::size_t, fi_addr_t, std::uint64_t,
-                       std::uint64_t, void*);
-  static ssize_t readmsg(fid_ep*, const fi_msg_rma*, std::uint64_t);
-  static ssize_t write(fid_ep*, const void*, std::size_t, void*, fi_addr_t, std::uint64_t,
-                       std::uint64_t, void*);
-  static ssize_t writev(fid_ep*, const iovec*, void**, std::size_t, fi_addr_t, std::uint64_t,
-                        std::uint64_t, void*);
-  static ssize_t writemsg(fid_ep*, const fi_msg_rma*, std::uint64_t);
-  static ssize_t inject_write(fid_ep*, const void*, std::size_t, fi_addr_t, std::uint64_t,
-                              std::uint64_t);
-  static ssize_t writedata(fid_ep*, const void*, std::size_t, void*, std::uint64_t, fi_addr_t,
-                           std::uint64_t, std::uint64_t, void*);
-  static ssize_t inject_writedata(fid_ep*, const void*, std::size_t, std::uint64_t, fi_addr_t,
-                                  std::uint64_t, std::uint64_t);
   static fi_ops_rma rma_ops;
-
-  enum class Way { kSend, kWrite, kRead };
-  // `flags` are the call's own; those of the endpoint count where the call has none.
-  ssize_t transmit(Way way, Request& request, std::uint64_t flags);
-  ssize_t receive(Request& request, std::uint64_t flags);
-  std::uint64_t send_flags() const { return send_flags_; }
 
   void on_request(Link&, const Greeting&) override {}
   void on_accepted(const void* data, std::size_t bytes) override;

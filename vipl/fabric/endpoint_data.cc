@@ -12,32 +12,6 @@ constexpr std::uint64_t kSilent = std::uint64_t{1} << 60;
 
 }  // namespace
 
-fi_ops_msg Endpoint::msg_ops = {
-    .size = sizeof(fi_ops_msg),
-    .recv = &Endpoint::recv,
-    .recvv = &Endpoint::recvv,
-    .recvmsg = &Endpoint::recvmsg,
-    .send = &Endpoint::send,
-    .sendv = &Endpoint::sendv,
-    .sendmsg = &Endpoint::sendmsg,
-    .inject = &Endpoint::inject,
-    .senddata = &Endpoint::senddata,
-    .injectdata = &Endpoint::injectdata,
-};
-
-fi_ops_rma Endpoint::rma_ops = {
-    .size = sizeof(fi_ops_rma),
-    .read = &Endpoint::read,
-    .readv = &Endpoint::readv,
-    .readmsg = &Endpoint::readmsg,
-    .write = &Endpoint::write,
-    .writev = &Endpoint::writev,
-    .writemsg = &Endpoint::writemsg,
-    .inject = &Endpoint::inject_write,
-    .writedata = &Endpoint::writedata,
-    .injectdata = &Endpoint::inject_writedata,
-};
-
 // Every completion means that the peer has the data in its memory, so the flags that ask for less or
 // for just that make no difference.
 ssize_t Endpoint::transmit(Way way, Request& request, std::uint64_t flags) {
@@ -66,26 +40,28 @@ ssize_t Endpoint::receive(Request& request, std::uint64_t flags) {
   return link_->post_receive(request);
 }
 
+namespace {
+
 // ------------------------------------------------------------------------------------ messages
 
-ssize_t Endpoint::recvv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
-                        fi_addr_t, void* context) {
+ssize_t recvv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
+              fi_addr_t, void* context) {
   auto& ep = object<Endpoint>(fid);
   Request request;
   request.ranges = ranges;
   request.descs = descs;
   request.count = count;
   request.context = context;
-  return ep.receive(request, ep.receive_flags_);
+  return ep.receive(request, ep.receive_flags());
 }
 
-ssize_t Endpoint::recv(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t from,
-                       void* context) {
+ssize_t recv(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t from,
+             void* context) {
   const iovec range{buffer, length};
   return recvv(fid, &range, &desc, 1, from, context);
 }
 
-ssize_t Endpoint::recvmsg(fid_ep* fid, const fi_msg* message, std::uint64_t flags) {
+ssize_t recvmsg(fid_ep* fid, const fi_msg* message, std::uint64_t flags) {
   Request request;
   request.ranges = message->msg_iov;
   request.descs = message->desc;
@@ -94,43 +70,43 @@ ssize_t Endpoint::recvmsg(fid_ep* fid, const fi_msg* message, std::uint64_t flag
   return object<Endpoint>(fid).receive(request, flags);
 }
 
-ssize_t Endpoint::sendv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
-                        fi_addr_t, void* context) {
+ssize_t sendv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
+              fi_addr_t, void* context) {
   auto& ep = object<Endpoint>(fid);
   Request request;
   request.ranges = ranges;
   request.descs = descs;
   request.count = count;
   request.context = context;
-  return ep.transmit(Way::kSend, request, ep.send_flags_);
+  return ep.transmit(Endpoint::Way::kSend, request, ep.send_flags());
 }
 
-ssize_t Endpoint::send(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
-                       fi_addr_t to, void* context) {
+ssize_t send(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
+             fi_addr_t to, void* context) {
   const iovec range{const_cast<void*>(buffer), length};
   return sendv(fid, &range, &desc, 1, to, context);
 }
 
-ssize_t Endpoint::sendmsg(fid_ep* fid, const fi_msg* message, std::uint64_t flags) {
+ssize_t sendmsg(fid_ep* fid, const fi_msg* message, std::uint64_t flags) {
   Request request;
   request.ranges = message->msg_iov;
   request.descs = message->desc;
   request.count = message->iov_count;
   request.context = message->context;
   request.data = message->data;
-  return object<Endpoint>(fid).transmit(Way::kSend, request, flags);
+  return object<Endpoint>(fid).transmit(Endpoint::Way::kSend, request, flags);
 }
 
-ssize_t Endpoint::inject(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t) {
+ssize_t inject(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t) {
   const iovec range{const_cast<void*>(buffer), length};
   Request request;
   request.ranges = &range;
   request.count = 1;
-  return object<Endpoint>(fid).transmit(Way::kSend, request, FI_INJECT | kSilent);
+  return object<Endpoint>(fid).transmit(Endpoint::Way::kSend, request, FI_INJECT | kSilent);
 }
 
-ssize_t Endpoint::senddata(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
-                           std::uint64_t data, fi_addr_t, void* context) {
+ssize_t senddata(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
+                 std::uint64_t data, fi_addr_t, void* context) {
   auto& ep = object<Endpoint>(fid);
   const iovec range{const_cast<void*>(buffer), length};
   Request request;
@@ -139,24 +115,24 @@ ssize_t Endpoint::senddata(fid_ep* fid, const void* buffer, std::size_t length, 
   request.count = 1;
   request.context = context;
   request.data = data;
-  return ep.transmit(Way::kSend, request, ep.send_flags_ | FI_REMOTE_CQ_DATA);
+  return ep.transmit(Endpoint::Way::kSend, request, ep.send_flags() | FI_REMOTE_CQ_DATA);
 }
 
-ssize_t Endpoint::injectdata(fid_ep* fid, const void* buffer, std::size_t length,
-                             std::uint64_t data, fi_addr_t) {
+ssize_t injectdata(fid_ep* fid, const void* buffer, std::size_t length,
+                   std::uint64_t data, fi_addr_t) {
   const iovec range{const_cast<void*>(buffer), length};
   Request request;
   request.ranges = &range;
   request.count = 1;
   request.data = data;
-  return object<Endpoint>(fid).transmit(Way::kSend, request,
+  return object<Endpoint>(fid).transmit(Endpoint::Way::kSend, request,
                                         FI_INJECT | FI_REMOTE_CQ_DATA | kSilent);
 }
 
 // ------------------------------------------------------------------------------------ RDMA
 
-ssize_t Endpoint::readv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
-                        fi_addr_t, std::uint64_t address, std::uint64_t key, void* context) {
+ssize_t readv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
+              fi_addr_t, std::uint64_t address, std::uint64_t key, void* context) {
   auto& ep = object<Endpoint>(fid);
   fi_rma_iov remote{address, 0, key};
   for (std::size_t i = 0; i < count; ++i) remote.len += ranges[i].iov_len;
@@ -167,16 +143,16 @@ ssize_t Endpoint::readv(fid_ep* fid, const iovec* ranges, void** descs, std::siz
   request.remote = &remote;
   request.remote_count = 1;
   request.context = context;
-  return ep.transmit(Way::kRead, request, ep.send_flags_ & ~FI_INJECT);
+  return ep.transmit(Endpoint::Way::kRead, request, ep.send_flags() & ~FI_INJECT);
 }
 
-ssize_t Endpoint::read(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t from,
-                       std::uint64_t address, std::uint64_t key, void* context) {
+ssize_t read(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t from,
+             std::uint64_t address, std::uint64_t key, void* context) {
   const iovec range{buffer, length};
   return readv(fid, &range, &desc, 1, from, address, key, context);
 }
 
-ssize_t Endpoint::readmsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t flags) {
+ssize_t readmsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t flags) {
   if ((flags & (FI_INJECT | FI_REMOTE_CQ_DATA)) != 0) return -FI_EBADFLAGS;
   Request request;
   request.ranges = message->msg_iov;
@@ -185,11 +161,11 @@ ssize_t Endpoint::readmsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t 
   request.remote = message->rma_iov;
   request.remote_count = message->rma_iov_count;
   request.context = message->context;
-  return object<Endpoint>(fid).transmit(Way::kRead, request, flags);
+  return object<Endpoint>(fid).transmit(Endpoint::Way::kRead, request, flags);
 }
 
-ssize_t Endpoint::writev(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
-                         fi_addr_t, std::uint64_t address, std::uint64_t key, void* context) {
+ssize_t writev(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
+               fi_addr_t, std::uint64_t address, std::uint64_t key, void* context) {
   auto& ep = object<Endpoint>(fid);
   fi_rma_iov remote{address, 0, key};
   for (std::size_t i = 0; i < count; ++i) remote.len += ranges[i].iov_len;
@@ -200,16 +176,16 @@ ssize_t Endpoint::writev(fid_ep* fid, const iovec* ranges, void** descs, std::si
   request.remote = &remote;
   request.remote_count = 1;
   request.context = context;
-  return ep.transmit(Way::kWrite, request, ep.send_flags_);
+  return ep.transmit(Endpoint::Way::kWrite, request, ep.send_flags());
 }
 
-ssize_t Endpoint::write(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
-                        fi_addr_t to, std::uint64_t address, std::uint64_t key, void* context) {
+ssize_t write(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
+              fi_addr_t to, std::uint64_t address, std::uint64_t key, void* context) {
   const iovec range{const_cast<void*>(buffer), length};
   return writev(fid, &range, &desc, 1, to, address, key, context);
 }
 
-ssize_t Endpoint::writemsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t flags) {
+ssize_t writemsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t flags) {
   Request request;
   request.ranges = message->msg_iov;
   request.descs = message->desc;
@@ -218,11 +194,11 @@ ssize_t Endpoint::writemsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t
   request.remote_count = message->rma_iov_count;
   request.context = message->context;
   request.data = message->data;
-  return object<Endpoint>(fid).transmit(Way::kWrite, request, flags);
+  return object<Endpoint>(fid).transmit(Endpoint::Way::kWrite, request, flags);
 }
 
-ssize_t Endpoint::inject_write(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t,
-                               std::uint64_t address, std::uint64_t key) {
+ssize_t inject_write(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t,
+                     std::uint64_t address, std::uint64_t key) {
   const iovec range{const_cast<void*>(buffer), length};
   const fi_rma_iov remote{address, length, key};
   Request request;
@@ -230,12 +206,12 @@ ssize_t Endpoint::inject_write(fid_ep* fid, const void* buffer, std::size_t leng
   request.count = 1;
   request.remote = &remote;
   request.remote_count = 1;
-  return object<Endpoint>(fid).transmit(Way::kWrite, request, FI_INJECT | kSilent);
+  return object<Endpoint>(fid).transmit(Endpoint::Way::kWrite, request, FI_INJECT | kSilent);
 }
 
-ssize_t Endpoint::writedata(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
-                            std::uint64_t data, fi_addr_t, std::uint64_t address,
-                            std::uint64_t key, void* context) {
+ssize_t writedata(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
+                  std::uint64_t data, fi_addr_t, std::uint64_t address,
+                  std::uint64_t key, void* context) {
   auto& ep = object<Endpoint>(fid);
   const iovec range{const_cast<void*>(buffer), length};
   const fi_rma_iov remote{address, length, key};
@@ -247,12 +223,12 @@ ssize_t Endpoint::writedata(fid_ep* fid, const void* buffer, std::size_t length,
   request.remote_count = 1;
   request.context = context;
   request.data = data;
-  return ep.transmit(Way::kWrite, request, ep.send_flags_ | FI_REMOTE_CQ_DATA);
+  return ep.transmit(Endpoint::Way::kWrite, request, ep.send_flags() | FI_REMOTE_CQ_DATA);
 }
 
-ssize_t Endpoint::inject_writedata(fid_ep* fid, const void* buffer, std::size_t length,
-                                   std::uint64_t data, fi_addr_t, std::uint64_t address,
-                                   std::uint64_t key) {
+ssize_t inject_writedata(fid_ep* fid, const void* buffer, std::size_t length,
+                         std::uint64_t data, fi_addr_t, std::uint64_t address,
+                         std::uint64_t key) {
   const iovec range{const_cast<void*>(buffer), length};
   const fi_rma_iov remote{address, length, key};
   Request request;
@@ -261,8 +237,36 @@ ssize_t Endpoint::inject_writedata(fid_ep* fid, const void* buffer, std::size_t 
   request.remote = &remote;
   request.remote_count = 1;
   request.data = data;
-  return object<Endpoint>(fid).transmit(Way::kWrite, request,
+  return object<Endpoint>(fid).transmit(Endpoint::Way::kWrite, request,
                                         FI_INJECT | FI_REMOTE_CQ_DATA | kSilent);
 }
+
+}  // namespace
+
+fi_ops_msg Endpoint::msg_ops = {
+    .size = sizeof(fi_ops_msg),
+    .recv = recv,
+    .recvv = recvv,
+    .recvmsg = recvmsg,
+    .send = send,
+    .sendv = sendv,
+    .sendmsg = sendmsg,
+    .inject = inject,
+    .senddata = senddata,
+    .injectdata = injectdata,
+};
+
+fi_ops_rma Endpoint::rma_ops = {
+    .size = sizeof(fi_ops_rma),
+    .read = read,
+    .readv = readv,
+    .readmsg = readmsg,
+    .write = write,
+    .writev = writev,
+    .writemsg = writemsg,
+    .inject = inject_write,
+    .writedata = writedata,
+    .injectdata = inject_writedata,
+};
 
 }  // namespace viaduct::fabric

@@ -21,9 +21,10 @@ class Fabric : public fid_fabric {
   explicit Fabric(std::shared_ptr<Nic> nic, const fi_fabric_attr& attr);
 
   static int close(struct fid* fid);
-  static int try_wait(fid_fabric* fabric, struct fid** fids, int count);
   static int no_wait_open(fid_fabric*, fi_wait_attr*, fid_wait**) { return -FI_ENOSYS; }
   static fi_ops ops;
+  // operations.cc
+  static int try_wait(fid_fabric* fabric, struct fid** fids, int count);
   static fi_ops_fabric fabric_ops;
 
   const std::shared_ptr<Nic> nic_;

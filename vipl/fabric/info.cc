@@ -11,8 +11,9 @@
 #include <mutex>
 
 #include "vipl/fabric/addresses.h"
-#include "vipl/fabric/link.h"
 #include "vipl/fabric/nic.h"
+#include "vipl/fabric/request.h"
+#include "vipl/fabric/wire.h"
 
 namespace viaduct::fabric {
 namespace {

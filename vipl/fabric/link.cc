@@ -1,7 +1,6 @@
 #include "vipl/fabric/link.h"
 
 #include <arpa/inet.h>
-#include <sys/mman.h>
 
 #include <cassert>
 #include <cstring>
@@ -14,15 +13,9 @@ namespace {
 constexpr VIP_ULONG kCallMs = 3000;
 constexpr std::uint32_t kLeastTransfer = 32768;  // that every NIC has
 
-// Memory of whole pages that are there when they are used.
-void* map(std::size_t bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
-}
-
-bool pending(Link::State state) {
-  return state == Link::State::kAsked || state == Link::State::kGreeting ||
-         state == Link::State::kAnswering || state == Link::State::kRefusing;
+bool pending(Link::Phase phase) {
+  return phase == LinkState::kAsked || phase == LinkState::kGreeting ||
+         phase == LinkState::kAnswering || phase == LinkState::kRefusing;
 }
 
 }  // namespace
@@ -34,53 +27,39 @@ Link* Link::make(Nic& nic, std::uint32_t transfer_bytes) {
   return nullptr;
 }
 
-Link::Link(Nic& nic, std::uint32_t transfer_bytes)
-    : nic_(nic.shared_from_this()), transfer_bytes_(transfer_bytes) {}
-
 bool Link::set_up() {
-  own_ = static_cast<Private*>(map(sizeof(Private)));
-  shared_ = static_cast<Shared*>(map(sizeof(Shared)));
-  if (own_ == nullptr || shared_ == nullptr) return false;
-  VIP_MEM_ATTRIBUTES attributes{nullptr, VIP_FALSE, VIP_FALSE};
-  if (VipRegisterMem(nic_->handle(), own_, sizeof *own_, &attributes, &own_memory_) !=
-      VIP_SUCCESS) {
-    return false;
-  }
-  attributes.EnableRdmaWrite = VIP_TRUE;
-  if (VipRegisterMem(nic_->handle(), shared_, sizeof *shared_, &attributes, &shared_memory_) !=
-      VIP_SUCCESS) {
-    return false;
-  }
-  VIP_VI_ATTRIBUTES vi{VIP_SERVICE_RELIABLE_RECEPTION, transfer_bytes_, nullptr, nullptr,
+  Nic& nic = *state_.nic;
+  if (!state_.memory.set_up()) return false;
+  VIP_VI_ATTRIBUTES vi{VIP_SERVICE_RELIABLE_RECEPTION, state_.transfer_bytes, nullptr, nullptr,
                        VIP_TRUE, VIP_TRUE};
-  if (VipCreateVi(nic_->handle(), &vi, nic_->queue(), nic_->queue(), &vi_) != VIP_SUCCESS) {
-    vi_ = nullptr;
+  if (VipCreateVi(nic.handle(), &vi, nic.queue(), nic.queue(), &state_.vi) != VIP_SUCCESS) {
+    state_.vi = nullptr;
     return false;
   }
-  sent_.resize(slots());
-  posted_receives_.resize(receives_);
+  ring_.resize(kQueueSize);
   // The greeting comes before all else.
-  VIP_DESCRIPTOR& descriptor = own_->greeting.descriptor;
+  Slots& slots = state_.memory.slots();
+  VIP_DESCRIPTOR& descriptor = slots.greeting.descriptor;
   descriptor.CS.Control = VIP_CONTROL_OP_SENDRECV;
   descriptor.CS.SegCount = 1;
   descriptor.CS.Length = sizeof(Greeting);
-  descriptor.DS[0].Local.Data.Address = &own_->greeting_bytes;
-  descriptor.DS[0].Local.Handle = own_memory_;
+  descriptor.DS[0].Local.Data.Address = &slots.greeting_bytes;
+  descriptor.DS[0].Local.Handle = state_.memory.handle();
   descriptor.DS[0].Local.Length = sizeof(Greeting);
-  if (VipPostRecv(vi_, &descriptor, own_memory_) != VIP_SUCCESS) return false;
-  const std::lock_guard lock(nic_->mutex());
-  VipSetUserData(vi_, this);
-  nic_->add(*this);
+  if (VipPostRecv(state_.vi, &descriptor, state_.memory.handle()) != VIP_SUCCESS) return false;
+  const std::lock_guard lock(nic.mutex());
+  VipSetUserData(state_.vi, static_cast<NicLink*>(this));
+  nic.add(*this);
   added_ = true;
   return true;
 }
 
 void Link::destroy(Link* link) {
   {
-    const std::lock_guard lock(link->nic_->mutex());
-    link->user_ = nullptr;
-    if (link->state_ == State::kCalling) {
-      for (Posted& posted : link->posted_receives_) link->release(posted);
+    const std::lock_guard lock(link->state_.nic->mutex());
+    link->state_.user = nullptr;
+    if (link->state_.phase == LinkState::kCalling) {
+      link->receives_.release_all();
       link->abandoned_ = true;
       return;
     }
@@ -90,42 +69,35 @@ void Link::destroy(Link* link) {
 
 Link::~Link() {
   if (added_) {
-    const std::lock_guard lock(nic_->mutex());
-    set_state(State::kDown);
-    if (starving_) nic_->remove_starving(*this);
-    attend();
-    VipSetUserData(vi_, nullptr);
-    nic_->remove(*this);
+    const std::lock_guard lock(state_.nic->mutex());
+    set_phase(LinkState::kDown);
+    transfers_.leave_nic();
+    VipSetUserData(state_.vi, nullptr);
+    state_.nic->remove(*this);
   }
-  if (vi_ != nullptr) {
-    VipDisconnect(vi_);
-    VipDestroyVi(vi_);
+  if (state_.vi != nullptr) {
+    VipDisconnect(state_.vi);
+    VipDestroyVi(state_.vi);
   }
-  for (Posted& posted : posted_receives_) release(posted);
-  if (own_memory_ != 0) VipDeregisterMem(nic_->handle(), own_, own_memory_);
-  if (shared_memory_ != 0) VipDeregisterMem(nic_->handle(), shared_, shared_memory_);
-  if (own_ != nullptr) munmap(own_, sizeof *own_);
-  if (shared_ != nullptr) munmap(shared_, sizeof *shared_);
 }
 
 void Link::configure(Regions& regions, std::uint32_t sends, std::uint32_t receives, bool strict) {
-  assert(posted_ == 0 && credits_in_.posted() == 0);
-  regions_ = &regions;
-  sends_ = sends;
-  receives_ = receives;
-  strict_ = strict;
-  sent_.resize(slots());
-  posted_receives_.resize(receives);
+  assert(ring_.empty() && receives_.unused());
+  state_.regions = &regions;
+  state_.strict = strict;
+  ring_.resize(sends);
+  transfers_.configure(sends);
+  receives_.configure(receives);
 }
 
-void Link::set_state(State state) {
-  const bool was = pending(state_);
-  state_ = state;
-  if (pending(state) == was) return;
+void Link::set_phase(Phase phase) {
+  const bool was = pending(state_.phase);
+  state_.phase = phase;
+  if (pending(phase) == was) return;
   if (was) {
-    nic_->remove_pending();
+    state_.nic->remove_pending();
   } else {
-    nic_->add_pending();
+    state_.nic->add_pending();
   }
 }
 
@@ -134,37 +106,34 @@ void Link::set_state(State state) {
 bool Link::post_greeting(Greeting::Kind kind, const void* data, std::size_t bytes) {
   if (bytes > kCmDataBytes) return false;
   Sent* sent;
-  SendSlot& slot = next_slot(sent);
+  SendSlot& slot = ring_.next(sent);
   Greeting greeting{};
   greeting.magic = kMagic;
   greeting.version = kVersion;
   greeting.kind = kind;
-  credits_in_.promise(first_promise());
-  greeting.promised = credits_in_.promised();
-  greeting.shared_address = reinterpret_cast<std::uintptr_t>(shared_);
-  greeting.shared_memory = shared_memory_;
+  greeting.promised = receives_.first_promise();
+  greeting.shared_address = reinterpret_cast<std::uintptr_t>(&state_.memory.shared());
+  greeting.shared_memory = state_.memory.shared_handle();
   greeting.address = self_.sin_addr.s_addr;
   greeting.port = self_.sin_port;
   greeting.data_bytes = static_cast<std::uint16_t>(bytes);
   if (bytes != 0) std::memcpy(greeting.data, data, bytes);
   const std::size_t length = offsetof(Greeting, data) + bytes;
   std::memcpy(slot.bytes, &greeting, length);
-  Ranges local;
-  local.add({reinterpret_cast<std::uintptr_t>(slot.bytes), length, own_memory_});
-  fill(slot, nullptr, local, VIP_CONTROL_OP_SENDRECV);
+  ring_.fill_own(slot, nullptr, length, VIP_CONTROL_OP_SENDRECV);
   sent->kind = Sent::Kind::kGreeting;
-  return post(slot, *sent) == 0;
+  return ring_.post(slot, *sent) == 0;
 }
 
 void Link::on_greeting(VIP_DESCRIPTOR& descriptor) {
   const VIP_UINT32 status = descriptor.CS.Status;
   if ((status & VIP_STATUS_ERROR_MASK) != 0) {
-    if (state_ != State::kIdle && state_ != State::kCalling) end(FI_ECONNRESET);
+    if (state_.phase != LinkState::kIdle && state_.phase != LinkState::kCalling) end(FI_ECONNRESET);
     return;
   }
   Greeting greeting{};
   const std::size_t bytes = std::min<std::size_t>(descriptor.CS.Length, sizeof greeting);
-  std::memcpy(&greeting, &own_->greeting_bytes, bytes);
+  std::memcpy(&greeting, &state_.memory.slots().greeting_bytes, bytes);
   const std::size_t head = offsetof(Greeting, data);
   if ((status & VIP_STATUS_OP_MASK) != VIP_STATUS_OP_RECEIVE || bytes < head ||
       greeting.magic != kMagic || greeting.version != kVersion ||
@@ -172,9 +141,9 @@ void Link::on_greeting(VIP_DESCRIPTOR& descriptor) {
     end(FI_ECONNABORTED);
     return;
   }
-  if (state_ == State::kGreeting && greeting.kind == Greeting::kRequest) {
+  if (state_.phase == LinkState::kGreeting && greeting.kind == Greeting::kRequest) {
     on_request(greeting);
-  } else if (state_ == State::kAsked &&
+  } else if (state_.phase == LinkState::kAsked &&
              (greeting.kind == Greeting::kAccept || greeting.kind == Greeting::kReject)) {
     on_answer(greeting);
   } else {
@@ -183,9 +152,9 @@ void Link::on_greeting(VIP_DESCRIPTOR& descriptor) {
 }
 
 void Link::learn(const Greeting& greeting) {
-  peer_shared_ = greeting.shared_address;
-  peer_memory_ = greeting.shared_memory;
-  credits_out_.grant(greeting.promised);
+  state_.peer_shared = greeting.shared_address;
+  state_.peer_memory = greeting.shared_memory;
+  transfers_.grant(greeting.promised);
 }
 
 void Link::on_request(const Greeting& greeting) {
@@ -193,30 +162,30 @@ void Link::on_request(const Greeting& greeting) {
   peer_.sin_family = AF_INET;
   peer_.sin_addr.s_addr = greeting.address;
   peer_.sin_port = greeting.port;
-  set_state(State::kRequested);
-  if (user_ != nullptr) user_->on_request(*this, greeting);
+  set_phase(LinkState::kRequested);
+  if (state_.user != nullptr) state_.user->on_request(*this, greeting);
 }
 
 void Link::on_answer(const Greeting& greeting) {
   if (greeting.kind == Greeting::kReject) {
-    set_state(State::kDown);
-    if (user_ != nullptr) user_->on_refused(FI_ECONNREFUSED, greeting.data, greeting.data_bytes);
+    set_phase(LinkState::kDown);
+    if (state_.user != nullptr) state_.user->on_refused(FI_ECONNREFUSED, greeting.data, greeting.data_bytes);
     return;
   }
   learn(greeting);
-  set_state(State::kUp);
-  promise();
-  if (user_ != nullptr) user_->on_accepted(greeting.data, greeting.data_bytes);
+  set_phase(LinkState::kUp);
+  receives_.promise();
+  if (state_.user != nullptr) state_.user->on_accepted(greeting.data, greeting.data_bytes);
 }
 
 void Link::on_greeting_sent(int error) {
   if (error != 0) {
     end(FI_ECONNRESET);
-  } else if (state_ == State::kAnswering) {
-    set_state(State::kUp);
-    promise();
-    if (user_ != nullptr) user_->on_established();
-  } else if (state_ == State::kRefusing) {
+  } else if (state_.phase == LinkState::kAnswering) {
+    set_phase(LinkState::kUp);
+    receives_.promise();
+    if (state_.user != nullptr) state_.user->on_established();
+  } else if (state_.phase == LinkState::kRefusing) {
     end(0);
   }
 }
@@ -225,14 +194,14 @@ void Link::on_greeting_sent(int error) {
 
 int Link::connect(const sockaddr_in& self, const sockaddr_in& peer, const void* data,
                   std::size_t bytes) {
-  if (state_ != State::kIdle) return -FI_EISCONN;
+  if (state_.phase != LinkState::kIdle) return -FI_EISCONN;
   if (bytes > kCmDataBytes) return -FI_EINVAL;
   self_ = self;
   peer_ = peer;
   const auto* first = static_cast<const unsigned char*>(data);
   cm_data_.assign(first, first + bytes);
-  set_state(State::kCalling);
-  nic_->run([this] { call(); });
+  set_phase(LinkState::kCalling);
+  state_.nic->run([this] { call(); });
   return 0;
 }
 
@@ -243,13 +212,13 @@ int Link::call_once(std::uint32_t transfer_bytes, VIP_RETURN& code) {
   auto* local = reinterpret_cast<VIP_NET_ADDRESS*>(local_room);
   auto* remote = reinterpret_cast<VIP_NET_ADDRESS*>(remote_room);
   code = VIP_NOT_REACHABLE;
-  if (!nic_->resolve(peer_.sin_addr, remote->HostAddress)) return FI_EHOSTUNREACH;
-  if (transfer_bytes != transfer_bytes_) {
+  if (!state_.nic->names().resolve(state_.nic->handle(), peer_.sin_addr, remote->HostAddress)) return FI_EHOSTUNREACH;
+  if (transfer_bytes != state_.transfer_bytes) {
     VIP_VI_ATTRIBUTES attributes{VIP_SERVICE_RELIABLE_RECEPTION, transfer_bytes, nullptr, nullptr,
                                  VIP_TRUE, VIP_TRUE};
-    code = VipSetViAttributes(vi_, &attributes);
+    code = VipSetViAttributes(state_.vi, &attributes);
     if (code != VIP_SUCCESS) return error_of(code);
-    transfer_bytes_ = transfer_bytes;
+    state_.transfer_bytes = transfer_bytes;
   }
   Discriminator here;
   Discriminator there;
@@ -259,113 +228,158 @@ int Link::call_once(std::uint32_t transfer_bytes, VIP_RETURN& code) {
     address->DiscriminatorLen = sizeof *discriminator;
     std::memcpy(address->HostAddress + 6, discriminator, sizeof *discriminator);
   }
-  std::memcpy(local->HostAddress, nic_->attributes().LocalNicAddress, 6);
+  std::memcpy(local->HostAddress, state_.nic->attributes().LocalNicAddress, 6);
   VIP_VI_ATTRIBUTES theirs;
-  code = VipConnectRequest(vi_, local, remote, kCallMs, &theirs);
+  code = VipConnectRequest(state_.vi, local, remote, kCallMs, &theirs);
   return error_of(code);
 }
 
 // Runs in a worker.
 void Link::call() {
   VIP_RETURN code;
-  int error = call_once(transfer_bytes_, code);
-  if (code == VIP_REJECT && transfer_bytes_ > kLeastTransfer) {
+  int error = call_once(state_.transfer_bytes, code);
+  if (code == VIP_REJECT && state_.transfer_bytes > kLeastTransfer) {
     // A NIC there takes shorter messages only.
     error = call_once(kLeastTransfer, code);
   }
-  if (error != 0) nic_->forget(peer_.sin_addr);
-  std::unique_lock lock(nic_->mutex());
+  if (error != 0) state_.nic->names().forget(peer_.sin_addr);
+  std::unique_lock lock(state_.nic->mutex());
   if (abandoned_) {
-    state_ = State::kDown;
+    state_.phase = LinkState::kDown;
     lock.unlock();
     delete this;
     return;
   }
   if (error == 0) {
-    set_state(State::kAsked);
+    set_phase(LinkState::kAsked);
     if (!post_greeting(Greeting::kRequest, cm_data_.data(), cm_data_.size())) {
       error = FI_ECONNABORTED;
     }
   }
   if (error != 0) {
     // The VI has its receives still, and may be used for another try.
-    set_state(State::kIdle);
-    if (user_ != nullptr) user_->on_refused(error, nullptr, 0);
+    set_phase(LinkState::kIdle);
+    if (state_.user != nullptr) state_.user->on_refused(error, nullptr, 0);
   }
 }
 
-void Link::expect_request() { set_state(State::kGreeting); }
+void Link::expect_request() { set_phase(LinkState::kGreeting); }
 
 int Link::accept(const sockaddr_in& self, const void* data, std::size_t bytes) {
-  if (state_ != State::kRequested) return -FI_ECONNABORTED;
+  if (state_.phase != LinkState::kRequested) return -FI_ECONNABORTED;
   if (bytes > kCmDataBytes) return -FI_EINVAL;
   self_ = self;
   if (!post_greeting(Greeting::kAccept, data, bytes)) return -FI_ECONNABORTED;
-  set_state(State::kAnswering);
+  set_phase(LinkState::kAnswering);
   return 0;
 }
 
 int Link::reject(const void* data, std::size_t bytes) {
   if (bytes > kCmDataBytes) return -FI_EINVAL;
-  user_ = nullptr;
-  if (state_ == State::kRequested && post_greeting(Greeting::kReject, data, bytes)) {
-    set_state(State::kRefusing);
+  state_.user = nullptr;
+  if (state_.phase == LinkState::kRequested && post_greeting(Greeting::kReject, data, bytes)) {
+    set_phase(LinkState::kRefusing);
   } else {
     end(0);
-    nic_->run([this] { delete this; });
+    state_.nic->run([this] { delete this; });
   }
   return 0;
 }
 
-// ------------------------------------------------------------------------------------ the end
+// ------------------------------------------------------------------------------------ completions
 
-// Takes back all that has completed, in order.
-void Link::drain() {
-  while (posted_ != done_) {
-    const std::uint32_t before = done_;
-    on_send_done();
-    if (done_ == before) break;
+// Takes back the oldest descriptor of the send queue. False if it has not completed.
+bool Link::take_sent() {
+  VIP_UINT32 status;
+  Sent* sent = ring_.take(status);
+  if (sent == nullptr) return false;
+  const int error = error_of_status(status);
+  switch (sent->kind) {
+    case Sent::Kind::kOwn:
+      break;
+    case Sent::Kind::kPromise:
+      receives_.on_promise_sent();
+      break;
+    case Sent::Kind::kGreeting:
+      on_greeting_sent(error);
+      break;
+    default:
+      transfers_.on_sent(*sent, error, status);
+      break;
   }
-  while (credits_in_.posted() != credits_in_.consumed()) {
-    const std::uint32_t before = credits_in_.consumed();
-    on_receive_done();
-    if (credits_in_.consumed() == before) break;
-  }
+  if (error != 0 && state_.up()) end(FI_ECONNRESET);
+  return true;
 }
 
+// The same of the receive queue.
+bool Link::take_received() {
+  VIP_DESCRIPTOR* descriptor = nullptr;
+  VipRecvDone(state_.vi, &descriptor);
+  if (descriptor == nullptr) return false;
+  if (descriptor == &state_.memory.slots().greeting.descriptor) {
+    on_greeting(*descriptor);
+  } else if (receives_.take(descriptor->CS)) {
+    const bool failed = (descriptor->CS.Status & VIP_STATUS_ERROR_MASK) != 0;
+    if (failed && (state_.up() || state_.phase == LinkState::kAnswering)) end(FI_ECONNRESET);
+  }
+  return true;
+}
+
+void Link::on_send_done() {
+  if (!take_sent() || !state_.up()) return;
+  transfers_.go_on();
+  settled(0);
+  receives_.promise();
+}
+
+void Link::on_receive_done() {
+  if (take_received()) receives_.promise();
+}
+
+void Link::feed() {
+  transfers_.feed();
+  settled(0);
+}
+
+ssize_t Link::settled(ssize_t result) {
+  if (transfers_.broken() && state_.up()) end(FI_ECONNABORTED);
+  return result;
+}
+
+// ------------------------------------------------------------------------------------ the end
+
 void Link::end(int reason) {
-  if (state_ == State::kDown) return;
-  const State before = state_;
-  set_state(State::kDown);
-  VipDisconnect(vi_);
-  drain();
-  fail_unposted();
-  attend();
-  tell_room();
-  if (before == State::kRefusing) {
+  if (state_.phase == LinkState::kDown) return;
+  const Phase before = state_.phase;
+  set_phase(LinkState::kDown);
+  VipDisconnect(state_.vi);
+  while (take_sent()) {}
+  while (receives_.outstanding() != 0 && take_received()) {}
+  transfers_.fail_unposted();
+  if (before == LinkState::kRefusing) {
     // Nobody has it any more.
-    nic_->run([this] { delete this; });
+    state_.nic->run([this] { delete this; });
     return;
   }
-  if (user_ == nullptr) return;
-  if (before == State::kAsked || before == State::kCalling) {
-    user_->on_refused(reason == 0 ? FI_ECONNREFUSED : reason, nullptr, 0);
+  if (state_.user == nullptr) return;
+  if (before == LinkState::kAsked || before == LinkState::kCalling) {
+    state_.user->on_refused(reason == 0 ? FI_ECONNREFUSED : reason, nullptr, 0);
   } else {
-    user_->on_ended(*this);
+    state_.user->on_ended(*this);
   }
 }
 
 void Link::on_lost() {
-  if (state_ == State::kIdle || state_ == State::kCalling) return;
+  if (state_.phase == LinkState::kIdle || state_.phase == LinkState::kCalling) return;
   end(FI_ECONNRESET);
 }
 
 void Link::shut_down() {
-  if (state_ == State::kIdle || state_ == State::kCalling) return;
+  if (state_.phase == LinkState::kIdle || state_.phase == LinkState::kCalling) return;
   end(FI_ECONNABORTED);
 }
 
-int Link::error_of_status(VIP_UINT32 status) {
+int error_of_status(VIP_UINT32 status) {
   if ((status & VIP_STATUS_ERROR_MASK) == 0) return 0;
   if ((status & VIP_STATUS_LENGTH_ERROR) != 0) return FI_ETRUNC;
   if ((status & VIP_STATUS_RDMA_PROT_ERROR) != 0) return FI_EACCES;

@@ -3,6 +3,7 @@ if WITH_LIBFABRIC
 noinst_LTLIBRARIES += vipl/fabric/libprovider.la
 vipl_fabric_libprovider_la_SOURCES = \
   vipl/fabric/addresses.cc vipl/fabric/addresses.h \
+  vipl/fabric/completion.h \
   vipl/fabric/completion_queue.cc vipl/fabric/completion_queue.h \
   vipl/fabric/counter.cc vipl/fabric/counter.h \
   vipl/fabric/credits.h \
@@ -11,15 +12,24 @@ vipl_fabric_libprovider_la_SOURCES = \
   vipl/fabric/event_queue.cc vipl/fabric/event_queue.h \
   vipl/fabric/fabric.cc vipl/fabric/fabric.h \
   vipl/fabric/info.cc vipl/fabric/info.h \
-  vipl/fabric/link.cc vipl/fabric/link_receive.cc vipl/fabric/link_send.cc vipl/fabric/link.h \
+  vipl/fabric/link.cc vipl/fabric/link.h \
+  vipl/fabric/link_memory.cc vipl/fabric/link_memory.h \
+  vipl/fabric/link_state.h \
   vipl/fabric/memory.cc vipl/fabric/memory.h \
+  vipl/fabric/names.cc vipl/fabric/names.h \
   vipl/fabric/nic.cc vipl/fabric/nic.h \
+  vipl/fabric/operations.cc \
   vipl/fabric/passive_endpoint.cc vipl/fabric/passive_endpoint.h \
   vipl/fabric/pieces.h \
   vipl/fabric/provider.cc vipl/fabric/provider.h \
+  vipl/fabric/receives.cc vipl/fabric/receives.h \
   vipl/fabric/regions.cc vipl/fabric/regions.h \
+  vipl/fabric/request.h \
+  vipl/fabric/send_ring.cc vipl/fabric/send_ring.h \
   vipl/fabric/signal.h \
-  vipl/fabric/wire.h
+  vipl/fabric/transfers.cc vipl/fabric/transfers.h \
+  vipl/fabric/wire.h \
+  vipl/fabric/workers.cc vipl/fabric/workers.h
 vipl_fabric_libprovider_la_CXXFLAGS = $(AM_CXXFLAGS) $(LIBFABRIC_CFLAGS)
 
 # libfabric looks for files whose names end in "fi.so". It may unload them, and the provider's threads

@@ -14,7 +14,7 @@ constexpr std::uint64_t kProviderFlags = std::uint64_t{15} << 60;
 
 }  // namespace
 
-fi_ops_mr Memory::ops = {
+fi_ops_mr Domain::memory_ops = {
     .size = sizeof(fi_ops_mr),
     .reg = &Memory::reg,
     .regv = &Memory::regv,

@@ -1,38 +1,31 @@
 #include "vipl/fabric/nic.h"
 
-#include <arpa/inet.h>
-
+#include <algorithm>
 #include <chrono>
-#include <cstring>
-
-#include "vipl/fabric/completion_queue.h"
-#include "vipl/fabric/link.h"
 
 namespace viaduct::fabric {
 namespace {
 
 constexpr std::uint32_t kTransferBytes = 1u << 20;
 constexpr unsigned kEntriesAtOnce = 64;
-constexpr unsigned kWorkers = 16;
-constexpr auto kWorkerIdle = std::chrono::milliseconds(200);
 constexpr auto kShortNap = std::chrono::microseconds(50);
 constexpr auto kLongNap = std::chrono::microseconds(2000);
 constexpr long kStarvingNapNs = 500'000;
 
-}  // namespace
-
 // Error handlers may still be called when their NIC is closed, so they get a number. Never destroyed:
 // threads outlive the end of main().
-struct Nic::Registry {
+struct Registry {
   std::mutex mutex;
   std::weak_ptr<Nic> current;
   std::uintptr_t last = 0;
 };
 
-Nic::Registry& Nic::registry() {
+Registry& registry() {
   static Registry& registry = *new Registry;
   return registry;
 }
+
+}  // namespace
 
 int Nic::open(std::shared_ptr<Nic>& nic) {
   Registry& all = registry();
@@ -90,15 +83,15 @@ void Nic::on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR* error) {
   if (error->ErrorCode == VIP_ERROR_CATASTROPHIC) {
     nic->lose_all();
   } else if (error->ErrorCode == VIP_ERROR_CONN_LOST) {
-    auto* link = static_cast<Link*>(VipGetUserData(error->ViHandle));
+    auto* link = static_cast<NicLink*>(VipGetUserData(error->ViHandle));
     if (nic->has(link)) link->on_lost();
   }
 }
 
 void Nic::lose_all() {
   lost_ = true;
-  const std::set<Link*> links = links_;
-  for (Link* link : links) {
+  const std::set<NicLink*> links = links_;
+  for (NicLink* link : links) {
     if (has(link)) link->on_lost();
   }
 }
@@ -128,7 +121,7 @@ void Nic::take_completions() {
 }
 
 void Nic::dispatch(VIP_VI_HANDLE vi, bool receive) {
-  auto* link = static_cast<Link*>(VipGetUserData(vi));
+  auto* link = static_cast<NicLink*>(VipGetUserData(vi));
   if (link == nullptr) return;  // its VI is being destroyed
   if (receive) {
     link->on_receive_done();
@@ -149,7 +142,7 @@ void Nic::start_watcher() {
   if (!polling_ || starving()) wake_watcher_.raise();
 }
 
-void Nic::add_starving(Link& link) {
+void Nic::add_starving(NicLink& link) {
   starving_.push_back(&link);
   if (polling_ && !brief_) wake_watcher_.raise();
 }
@@ -169,7 +162,7 @@ void Nic::add_pending() {
   start_watcher();
 }
 
-void Nic::watch(CompletionQueue& queue) {
+void Nic::watch(NicQueue& queue) {
   if (watched_.insert(&queue).second) start_watcher();
 }
 
@@ -183,7 +176,7 @@ void Nic::watcher() {
   while (!stopping_) {
     wake_watcher_.lower();
     progress();
-    std::erase_if(watched_, [](CompletionQueue* queue) { return queue->tell_watched(); });
+    std::erase_if(watched_, [](NicQueue* queue) { return queue->tell_watched(); });
     if (lost_ || (watched_.empty() && !always_)) {
       if ((pending_ == 0 && unattended_ == 0) || lost_) {
         idle_ = true;
@@ -205,67 +198,6 @@ void Nic::watcher() {
     lock.lock();
     polling_ = false;
   }
-}
-
-// ------------------------------------------------------------------------------------ workers
-
-void Nic::run(std::function<void()> task) {
-  tasks_.push_back(std::move(task));
-  if (idle_workers_ >= tasks_.size()) {
-    task_news_.notify_one();
-  } else if (workers_ < kWorkers) {
-    ++workers_;
-    // It holds the NIC, so that it can end by itself.
-    std::thread([nic = shared_from_this()] { nic->worker(); }).detach();
-  }
-}
-
-void Nic::worker() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    if (tasks_.empty()) {
-      ++idle_workers_;
-      task_news_.wait_for(lock, kWorkerIdle, [this] { return !tasks_.empty(); });
-      --idle_workers_;
-      if (tasks_.empty()) break;
-    }
-    const std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
-    lock.unlock();
-    task();
-    lock.lock();
-  }
-  --workers_;
-}
-
-// ------------------------------------------------------------------------------------ names
-
-bool Nic::resolve(in_addr address, VIP_UINT8* host) {
-  {
-    const std::lock_guard lock(names_mutex_);
-    if (const auto known = names_.find(address.s_addr); known != names_.end()) {
-      std::memcpy(host, &known->second, 6);
-      return true;
-    }
-  }
-  char name[INET_ADDRSTRLEN];
-  inet_ntop(AF_INET, &address, name, sizeof name);
-  alignas(VIP_NET_ADDRESS) unsigned char room[64] = {};
-  auto* answer = reinterpret_cast<VIP_NET_ADDRESS*>(room);
-  if (VipNSGetHostByName(handle_, name, answer, 0) != VIP_SUCCESS || answer->HostAddressLen != 6) {
-    return false;
-  }
-  std::memcpy(host, answer->HostAddress, 6);
-  std::uint64_t kept = 0;
-  std::memcpy(&kept, host, 6);
-  const std::lock_guard lock(names_mutex_);
-  names_[address.s_addr] = kept;
-  return true;
-}
-
-void Nic::forget(in_addr address) {
-  const std::lock_guard lock(names_mutex_);
-  names_.erase(address.s_addr);
 }
 
 }  // namespace viaduct::fabric

@@ -12,26 +12,44 @@
 #ifndef VIADUCT_VIPL_FABRIC_NIC_H
 #define VIADUCT_VIPL_FABRIC_NIC_H
 
-#include <netinet/in.h>
-
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
+#include "vipl/fabric/names.h"
 #include "vipl/fabric/provider.h"
 #include "vipl/fabric/signal.h"
+#include "vipl/fabric/workers.h"
 
 namespace viaduct::fabric {
 
-class CompletionQueue;
-class Link;
+// What a NIC tells a link, with its mutex held.
+class NicLink {
+ public:
+  virtual void on_send_done() = 0;
+  virtual void on_receive_done() = 0;
+  virtual void on_lost() = 0;
+  // It has something to send and no receive for it: goes on if one has been promised.
+  virtual void feed() = 0;
+
+ protected:
+  ~NicLink() = default;
+};
+
+// A queue that somebody may sleep on. With the NIC's mutex held.
+class NicQueue {
+ public:
+  // Whether the watcher has told of a completion; it need not again before it is asked to.
+  virtual bool tell_watched() = 0;
+
+ protected:
+  ~NicQueue() = default;
+};
 
 class Nic : public std::enable_shared_from_this<Nic> {
  public:
@@ -51,24 +69,26 @@ class Nic : public std::enable_shared_from_this<Nic> {
   // Guards the links and completion queues of this NIC.
   std::mutex& mutex() { return mutex_; }
 
-  // All below, but for `resolve`, is called with the mutex held.
+  Names& names() { return names_; }
+
+  // All below is called with the mutex held.
 
   // Hands completions on.
   void progress();
   // The agent has gone, and the NIC with it.
   bool lost() const { return lost_; }
 
-  void add(Link& link) { links_.insert(&link); }
-  void remove(Link& link) { links_.erase(&link); }
-  bool has(Link* link) const { return links_.contains(link); }
+  void add(NicLink& link) { links_.insert(&link); }
+  void remove(NicLink& link) { links_.erase(&link); }
+  bool has(NicLink* link) const { return links_.contains(link); }
 
   // A connection is being made that goes on when somebody looks; the count of them.
   void add_pending();
   void remove_pending() { --pending_; }
 
   // A link has something to send and no promise of a receive. When that comes nothing wakes who sleeps.
-  void add_starving(Link& link);
-  void remove_starving(Link& link) { std::erase(starving_, &link); }
+  void add_starving(NicLink& link);
+  void remove_starving(NicLink& link) { std::erase(starving_, &link); }
   bool starving() const { return !starving_.empty(); }
   // From the time it starves until it has sent all: the program may not look at a queue meanwhile.
   void add_unattended();
@@ -79,26 +99,19 @@ class Nic : public std::enable_shared_from_this<Nic> {
   std::uint64_t room() const { return room_; }
 
   // Has a queue's signal raised when something comes for it.
-  void watch(CompletionQueue& queue);
-  void unwatch(CompletionQueue& queue) { watched_.erase(&queue); }
+  void watch(NicQueue& queue);
+  void unwatch(NicQueue& queue) { watched_.erase(&queue); }
   void progress_always();
 
-  // Runs a task in a worker.
-  void run(std::function<void()> task);
-
-  // The address of a host's NIC, of 6 bytes. Blocks, a second at most.
-  bool resolve(in_addr address, VIP_UINT8* host);
-  void forget(in_addr address);
+  // Runs a task in a worker, without the mutex.
+  void run(std::function<void()> task) { workers_.run(std::move(task), shared_from_this()); }
 
  private:
-  struct Registry;
-  static Registry& registry();
   static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR* error);
 
   bool prepare();
   void start_watcher();
   void watcher();
-  void worker();
   void lose_all();
   void take_completions();
   void dispatch(VIP_VI_HANDLE vi, bool receive);
@@ -110,15 +123,15 @@ class Nic : public std::enable_shared_from_this<Nic> {
   std::uint32_t transfer_bytes_ = 0;
 
   std::mutex mutex_;
-  std::set<Link*> links_;
+  std::set<NicLink*> links_;
   unsigned pending_ = 0;
-  std::vector<Link*> starving_;
+  std::vector<NicLink*> starving_;
   unsigned unattended_ = 0;
   std::uint64_t room_ = 0;
   bool always_ = false;
   bool lost_ = false;
 
-  std::set<CompletionQueue*> watched_;
+  std::set<NicQueue*> watched_;
   std::thread watcher_;
   std::condition_variable watcher_news_;
   Signal wake_watcher_;
@@ -128,13 +141,8 @@ class Nic : public std::enable_shared_from_this<Nic> {
   bool idle_ = false;   // it sleeps until it is told of something
   bool stopping_ = false;
 
-  std::deque<std::function<void()>> tasks_;
-  std::condition_variable task_news_;
-  unsigned workers_ = 0;
-  unsigned idle_workers_ = 0;
-
-  std::mutex names_mutex_;
-  std::unordered_map<std::uint32_t, std::uint64_t> names_;
+  Workers workers_{mutex_};
+  Names names_;
 };
 
 }  // namespace viaduct::fabric

@@ -4,8 +4,6 @@
 #include <mutex>
 
 #include "config.h"
-#include "vipl/fabric/fabric.h"
-#include "vipl/fabric/info.h"
 
 namespace viaduct::fabric {
 namespace {
@@ -16,16 +14,6 @@ char* device = nullptr;
 int keep_regions = 1;
 
 }  // namespace
-
-fi_provider provider = {
-    .version = FI_VERSION(1, 0),
-    .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
-    .context = {},
-    .name = "viaduct",
-    .getinfo = get_info,
-    .fabric = &Fabric::open,
-    .cleanup = [] {},
-};
 
 const char* device_name() { return device != nullptr && *device != '\0' ? device : kDevice; }
 

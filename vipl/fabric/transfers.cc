@@ -1,10 +1,9 @@
+#include "vipl/fabric/transfers.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-
-#include "vipl/fabric/link.h"
-#include "vipl/fabric/memory.h"
 
 namespace viaduct::fabric {
 namespace {
@@ -31,111 +30,72 @@ void gather(const Request& request, unsigned char* to) {
 
 // ------------------------------------------------------------------------------------ promises
 
-bool Link::has_credit() {
-  if (credits_out_.available()) return true;
+bool Transfers::has_credit() {
+  if (credits_.available()) return true;
   const auto promise = std::bit_cast<Promise>(
-      std::atomic_ref(shared_->promised).load(std::memory_order_acquire));
+      std::atomic_ref(state_.memory.shared().promised).load(std::memory_order_acquire));
   const std::uint32_t total = promise.total;
   if (promise.check != ~total) return false;
-  if (!credits_out_.grant(total)) end(FI_ECONNABORTED);
-  return credits_out_.available();
+  if (!credits_.grant(total)) broken_ = true;
+  return credits_.available() && !broken_;
 }
 
-void Link::starve() {
+void Transfers::starve() {
   if (starving_) return;
   starving_ = true;
-  nic_->add_starving(*this);
+  state_.nic->add_starving(link_);
   if (unattended_) return;
   unattended_ = true;
-  nic_->add_unattended();
+  state_.nic->add_unattended();
+}
+
+void Transfers::leave_nic() {
+  if (starving_) state_.nic->remove_starving(link_);
+  starving_ = false;
+  attend();
 }
 
 // All is sent, or nothing will be.
-void Link::attend() {
+void Transfers::attend() {
   if (!unattended_) return;
   unattended_ = false;
-  nic_->remove_unattended();
+  state_.nic->remove_unattended();
 }
 
-void Link::feed() {
-  if (state_ == State::kUp && !has_credit()) return;
+void Transfers::feed() {
+  if (state_.up() && !has_credit() && !broken_) return;
   starving_ = false;
-  nic_->remove_starving(*this);
+  state_.nic->remove_starving(link_);
   pump();
 }
 
 // Whether an operation may be begun now.
-ssize_t Link::admit(bool fence) {
+ssize_t Transfers::admit(bool fence) {
   for (bool looked = false;; looked = true) {
-    if (state_ != State::kUp) return -FI_ENOTCONN;
-    if (begun() < sends_ && (!(fence || strict_) || waiting_reads_.empty())) return 0;
+    if (!state_.up()) return -FI_ENOTCONN;
+    if (begun() < sends_ && (!(fence || state_.strict) || waiting_reads_.empty())) return 0;
     if (looked) break;
-    nic_->progress();
+    state_.nic->progress();
   }
   refused_ = true;
   return -FI_EAGAIN;
 }
 
 // Who was refused an operation may try again.
-void Link::tell_room() {
+void Transfers::tell_room() {
   if (!refused_ || begun() >= sends_) return;
   refused_ = false;
-  nic_->tell_room();
+  state_.nic->tell_room();
 }
 
-// ------------------------------------------------------------------------------------ descriptors
+// ------------------------------------------------------------------------------------ memory
 
-Link::SendSlot& Link::next_slot(Sent*& sent) {
-  const std::uint32_t at = posted_ % slots();
-  sent = &sent_[at];
-  return own_->sends[at];
-}
-
-ssize_t Link::post(SendSlot& slot, Sent& sent) {
-  switch (VipPostSend(vi_, &slot.descriptor, own_memory_)) {
-    case VIP_SUCCESS:
-      ++posted_;
-      return 0;
-    case VIP_ERROR_RESOURCE:
-      sent = {};
-      return -FI_EAGAIN;
-    default:
-      sent = {};
-      return -FI_EIO;
-  }
-}
-
-void Link::fill(SendSlot& slot, const Range* remote, const Ranges& local, std::uint16_t control) {
-  // The segments go on behind the descriptor.
-  auto* segment = reinterpret_cast<VIP_DESCRIPTOR_SEGMENT*>(reinterpret_cast<unsigned char*>(&slot) +
-                                                            sizeof(VIP_CONTROL_SEGMENT));
-  std::uint16_t count = 0;
-  if (remote != nullptr) {
-    segment[count].Remote.Data.AddressBits = remote->address;
-    segment[count].Remote.Handle = remote->memory;
-    segment[count].Remote.Reserved = 0;
-    ++count;
-  }
-  std::uint32_t length = 0;
-  for (std::uint32_t i = 0; i < local.count(); ++i, ++count) {
-    segment[count].Local.Data.AddressBits = local[i].address;
-    segment[count].Local.Handle = local[i].memory;
-    segment[count].Local.Length = static_cast<std::uint32_t>(local[i].length);
-    length += segment[count].Local.Length;
-  }
-  VIP_CONTROL_SEGMENT& head = slot.descriptor.CS;
-  head.SegCount = count;
-  head.Control = control;
-  head.Reserved = 0;
-  head.Length = length;
-}
-
-ssize_t Link::local_ranges(const Request& request, Ranges& ranges) {
+ssize_t Transfers::local_ranges(const Request& request, Ranges& ranges) {
   for (std::size_t i = 0; i < request.count; ++i) {
     const iovec& range = request.ranges[i];
     if (range.iov_len == 0) continue;
-    VIP_MEM_HANDLE memory = request.descs != nullptr ? handle_of(request.descs[i]) : 0;
-    if (memory == 0) memory = regions_->local(range.iov_base, range.iov_len);
+    const VIP_MEM_HANDLE memory =
+        memory_of(state_, range, request.descs != nullptr ? request.descs[i] : nullptr);
     if (memory == 0) return -FI_ENOMEM;
     if (!ranges.add({reinterpret_cast<std::uintptr_t>(range.iov_base), range.iov_len, memory})) {
       return -FI_EINVAL;
@@ -144,7 +104,7 @@ ssize_t Link::local_ranges(const Request& request, Ranges& ranges) {
   return 0;
 }
 
-ssize_t Link::remote_ranges(const Request& request, Ranges& ranges) {
+ssize_t Transfers::remote_ranges(const Request& request, Ranges& ranges) {
   for (std::size_t i = 0; i < request.remote_count; ++i) {
     const fi_rma_iov& range = request.remote[i];
     if (range.key > 0xffffffff) return -FI_EKEYREJECTED;
@@ -158,35 +118,33 @@ ssize_t Link::remote_ranges(const Request& request, Ranges& ranges) {
 // ------------------------------------------------------------------------------------ one descriptor
 
 // `copy`: the data, if it is not where whole.local says.
-ssize_t Link::post_whole(const Whole& whole, const unsigned char* copy, std::size_t copied,
+ssize_t Transfers::post_whole(const Whole& whole, const unsigned char* copy, std::size_t copied,
                          const Completion& completion, bool wanted, bool silent) {
   Sent* sent;
-  SendSlot& slot = next_slot(sent);
+  SendSlot& slot = ring_.next(sent);
   const Range* target = whole.writes ? &whole.target : nullptr;
   if (copied != 0) {
     if (copy != slot.bytes) std::memcpy(slot.bytes, copy, copied);
-    Ranges local;
-    local.add({reinterpret_cast<std::uintptr_t>(slot.bytes), copied, own_memory_});
-    fill(slot, target, local, whole.control);
+    ring_.fill_own(slot, target, copied, whole.control);
   } else {
-    fill(slot, target, whole.local, whole.control);
+    ring_.fill(slot, target, whole.local, whole.control);
   }
   slot.descriptor.CS.ImmediateData = whole.data;
   sent->kind = Sent::Kind::kWhole;
   sent->wanted = wanted;
   sent->silent = silent;
   sent->completion = completion;
-  if (const ssize_t failed = post(slot, *sent); failed != 0) return failed;
+  if (const ssize_t failed = ring_.post(slot, *sent); failed != 0) return failed;
   ++outstanding_;
   return 0;
 }
 
 // Posts it now, or when its turn comes.
-ssize_t Link::transfer(const Request& request, Whole& whole, const Completion& completion,
+ssize_t Transfers::transfer(const Request& request, Whole& whole, const Completion& completion,
                        bool takes_receive) {
   const bool fence = (request.flags & FI_FENCE) != 0;
   if (const ssize_t error = admit(fence); error != 0) return error;
-  if (strict_ || fence) whole.control |= VIP_CONTROL_QFENCE;
+  if (state_.strict || fence) whole.control |= VIP_CONTROL_QFENCE;
   if ((request.flags & FI_REMOTE_CQ_DATA) != 0) {
     whole.control |= VIP_CONTROL_IMMEDIATE;
     whole.data = static_cast<std::uint32_t>(request.data);
@@ -197,15 +155,15 @@ ssize_t Link::transfer(const Request& request, Whole& whole, const Completion& c
     if (const ssize_t error = local_ranges(request, whole.local); error != 0) return error;
   }
   const std::size_t copied = inject ? completion.length : 0;
-  if (waiting_.empty() && room() && (!takes_receive || has_credit())) {
-    unsigned char* copy = own_->sends[posted_ % slots()].bytes;
+  if (waiting_.empty() && ring_.room() && (!takes_receive || has_credit())) {
+    unsigned char* copy = ring_.next().bytes;
     if (inject) gather(request, copy);
     const ssize_t error =
         post_whole(whole, copy, copied, completion, request.wanted, request.silent);
-    if (error == 0 && takes_receive) credits_out_.use();
+    if (error == 0 && takes_receive) credits_.use();
     return error;
   }
-  if (state_ != State::kUp) return -FI_ENOTCONN;
+  if (!state_.up() || broken_) return -FI_ENOTCONN;
   Operation operation{};
   operation.kind = Operation::Kind::kWhole;
   operation.whole = whole;
@@ -219,27 +177,27 @@ ssize_t Link::transfer(const Request& request, Whole& whole, const Completion& c
   return 0;
 }
 
-ssize_t Link::send(const Request& request) {
+ssize_t Transfers::send(const Request& request) {
   const std::uint64_t bytes = bytes_of(request);
-  if (bytes > transfer_bytes_) return send_large(request, bytes);
+  if (bytes > state_.transfer_bytes) return send_large(request, bytes);
   Whole whole;
   whole.control = VIP_CONTROL_OP_SENDRECV;
   return transfer(request, whole, {request.context, FI_SEND | FI_MSG, bytes}, true);
 }
 
-ssize_t Link::write(const Request& request) {
+ssize_t Transfers::write(const Request& request) {
   const std::uint64_t bytes = bytes_of(request);
   const bool fence = (request.flags & FI_FENCE) != 0;
   const bool data = (request.flags & FI_REMOTE_CQ_DATA) != 0;
   Ranges remote;
   if (const ssize_t error = remote_ranges(request, remote); error != 0) return error;
   if (remote.bytes() != bytes) return -FI_EINVAL;
-  if (bytes <= transfer_bytes_ && remote.count() <= 1) {
+  if (bytes <= state_.transfer_bytes && remote.count() <= 1) {
     Whole whole;
     whole.control = VIP_CONTROL_OP_RDMAWRITE;
     whole.writes = true;
     // What writes nothing must name memory all the same.
-    whole.target = remote.count() != 0 ? remote[0] : Range{peer_shared_, 0, peer_memory_};
+    whole.target = remote.count() != 0 ? remote[0] : Range{state_.peer_shared, 0, state_.peer_memory};
     return transfer(request, whole, {request.context, FI_WRITE | FI_RMA, bytes}, data);
   }
   if ((request.flags & FI_INJECT) != 0) return -FI_EINVAL;
@@ -248,10 +206,10 @@ ssize_t Link::write(const Request& request) {
   if (const ssize_t error = admit(fence); error != 0) return error;
   Operation operation{};
   operation.kind = Operation::Kind::kWrite;
-  operation.pieces = Pieces(local, remote, transfer_bytes_);
+  operation.pieces = Pieces(local, remote, state_.transfer_bytes);
   operation.completion = {request.context, FI_WRITE | FI_RMA, bytes};
   operation.wanted = request.wanted;
-  operation.fence = fence || strict_;
+  operation.fence = fence || state_.strict;
   operation.notify = data;
   if (data) {
     operation.takes_receive = true;
@@ -266,7 +224,7 @@ ssize_t Link::write(const Request& request) {
 
 // ------------------------------------------------------------------------------------ operations
 
-ssize_t Link::read(const Request& request) {
+ssize_t Transfers::read(const Request& request) {
   const std::uint64_t bytes = bytes_of(request);
   Ranges local;
   Ranges remote;
@@ -278,13 +236,13 @@ ssize_t Link::read(const Request& request) {
     Whole whole;
     whole.control = VIP_CONTROL_OP_RDMAWRITE;
     whole.writes = true;
-    whole.target = {peer_shared_, 0, peer_memory_};
+    whole.target = {state_.peer_shared, 0, state_.peer_memory};
     return transfer(request, whole, {request.context, FI_READ | FI_RMA, 0}, false);
   }
   if (const ssize_t error = admit(false); error != 0) return error;
   Operation operation{};
   operation.kind = Operation::Kind::kRead;
-  operation.pieces = Pieces(local, remote, std::min<std::uint64_t>(transfer_bytes_, kReadBytes));
+  operation.pieces = Pieces(local, remote, std::min<std::uint64_t>(state_.transfer_bytes, kReadBytes));
   operation.completion = {request.context, FI_READ | FI_RMA, bytes};
   operation.wanted = request.wanted;
   operation.fence = (request.flags & FI_FENCE) != 0;
@@ -293,7 +251,7 @@ ssize_t Link::read(const Request& request) {
 }
 
 // A message that no message of VIA can hold is written to where the receive lies.
-ssize_t Link::send_large(const Request& request, std::uint64_t bytes) {
+ssize_t Transfers::send_large(const Request& request, std::uint64_t bytes) {
   if ((request.flags & FI_INJECT) != 0) return -FI_EINVAL;
   const bool fence = (request.flags & FI_FENCE) != 0;
   Ranges local;
@@ -305,7 +263,7 @@ ssize_t Link::send_large(const Request& request, std::uint64_t bytes) {
   operation.completion = {request.context, FI_SEND | FI_MSG, bytes};
   operation.wanted = request.wanted;
   operation.takes_receive = true;
-  operation.fence = fence || strict_;
+  operation.fence = fence || state_.strict;
   operation.notify = true;
   operation.notice.length = bytes;
   if ((request.flags & FI_REMOTE_CQ_DATA) != 0) {
@@ -317,9 +275,9 @@ ssize_t Link::send_large(const Request& request, std::uint64_t bytes) {
 }
 
 // The peer has told where the receive lies before it promised it.
-void Link::find_landing(Operation& operation) {
+void Transfers::find_landing(Operation& operation) {
   Landing landing;
-  std::memcpy(&landing, &shared_->landings[operation.receive % kWindow], sizeof landing);
+  std::memcpy(&landing, &state_.memory.shared().landings[operation.receive % kWindow], sizeof landing);
   Ranges remote;
   std::uint64_t left = operation.notice.length;
   if (landing.tag == operation.receive + 1) {
@@ -333,13 +291,13 @@ void Link::find_landing(Operation& operation) {
   }
   operation.notice.kind = left == 0 ? Notice::kLarge : Notice::kTooLong;
   if (left == 0) {
-    operation.pieces = Pieces(operation.whole.local, remote, transfer_bytes_);
+    operation.pieces = Pieces(operation.whole.local, remote, state_.transfer_bytes);
   } else {
     operation.completion.error = FI_ETRUNC;
   }
 }
 
-void Link::start(Operation&& operation) {
+void Transfers::start(Operation&& operation) {
   operations_.push_back(std::move(operation));
   Operation& kept = operations_.back();
   (kept.kind == Operation::Kind::kRead ? waiting_reads_ : waiting_).push_back(&kept);
@@ -347,24 +305,24 @@ void Link::start(Operation&& operation) {
 }
 
 // Posts what there is room for: first what has to keep its order.
-void Link::pump() {
+void Transfers::pump() {
   while (!waiting_.empty()) {
-    if (state_ != State::kUp || !pump(*waiting_.front())) return;
+    if (!state_.up() || !pump(*waiting_.front())) return;
     const Operation& posted = *waiting_.front();
     waiting_.pop_front();
     if (posted.kind == Operation::Kind::kWhole) remove(posted);
   }
   while (!waiting_reads_.empty()) {
-    if (state_ != State::kUp || !pump(*waiting_reads_.front())) return;
+    if (!state_.up() || !pump(*waiting_reads_.front())) return;
     waiting_reads_.pop_front();
   }
 }
 
 // Whether all of it is posted.
-bool Link::pump(Operation& operation) {
+bool Transfers::pump(Operation& operation) {
   if (operation.takes_receive && !take_receive(operation)) return false;
   if (operation.kind == Operation::Kind::kWhole) {
-    return room() && post_whole(operation.whole, operation.copy.data(), operation.copy.size(),
+    return ring_.room() && post_whole(operation.whole, operation.copy.data(), operation.copy.size(),
                                 operation.completion, operation.wanted, operation.silent) == 0;
   }
   const bool reads = operation.kind == Operation::Kind::kRead;
@@ -377,32 +335,32 @@ bool Link::pump(Operation& operation) {
   return true;
 }
 
-// False if there is none, and then the operation may be over, with the connection.
-bool Link::take_receive(Operation& operation) {
+// False if there is none.
+bool Transfers::take_receive(Operation& operation) {
   if (!has_credit()) {
-    if (state_ == State::kUp) starve();
+    if (!broken_) starve();
     return false;
   }
   operation.takes_receive = false;
-  operation.receive = credits_out_.used();
-  credits_out_.use();
+  operation.receive = credits_.used();
+  credits_.use();
   if (operation.kind == Operation::Kind::kLarge) find_landing(operation);
   return true;
 }
 
-bool Link::post_piece(Operation& operation) {
-  if (!room()) return false;
+bool Transfers::post_piece(Operation& operation) {
+  if (!ring_.room()) return false;
   const bool reads = operation.kind == Operation::Kind::kRead;
   Pieces rest = operation.pieces;
   const Piece piece = rest.take();
   Sent* sent;
-  SendSlot& slot = next_slot(sent);
+  SendSlot& slot = ring_.next(sent);
   std::uint16_t control = reads ? VIP_CONTROL_OP_RDMAREAD : VIP_CONTROL_OP_RDMAWRITE;
   if (operation.fence && !operation.begun) control |= VIP_CONTROL_QFENCE;
-  fill(slot, &piece.remote, piece.local, control);
+  ring_.fill(slot, &piece.remote, piece.local, control);
   sent->kind = Sent::Kind::kPiece;
   sent->operation = &operation;
-  if (post(slot, *sent) != 0) return false;
+  if (ring_.post(slot, *sent) != 0) return false;
   operation.pieces = rest;
   operation.begun = true;
   ++operation.in_flight;
@@ -411,104 +369,64 @@ bool Link::post_piece(Operation& operation) {
   return true;
 }
 
-bool Link::post_notice(Operation& operation) {
-  if (!room()) return false;
+bool Transfers::post_notice(Operation& operation) {
+  if (!ring_.room()) return false;
   Sent* sent;
-  SendSlot& slot = next_slot(sent);
+  SendSlot& slot = ring_.next(sent);
   operation.notice.tag = operation.receive + 1;
   std::memcpy(slot.bytes, &operation.notice, sizeof operation.notice);
-  Ranges local;
-  local.add({reinterpret_cast<std::uintptr_t>(slot.bytes), sizeof(Notice), own_memory_});
   const std::size_t offset =
       offsetof(Shared, notices) + (operation.receive % kWindow) * sizeof(Notice);
-  const Range target{peer_shared_ + offset, sizeof(Notice), peer_memory_};
-  fill(slot, &target, local, VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE);
+  const Range target{state_.peer_range(offset), sizeof(Notice), state_.peer_memory};
+  ring_.fill_own(slot, &target, sizeof(Notice), VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE);
   slot.descriptor.CS.ImmediateData = 0;
   sent->kind = Sent::Kind::kPiece;
   sent->operation = &operation;
-  if (post(slot, *sent) != 0) return false;
+  if (ring_.post(slot, *sent) != 0) return false;
   ++operation.in_flight;
   ++pieces_;
   return true;
 }
 
-// Writes a few bytes of our own into the peer's Shared.
-bool Link::write_own(Sent::Kind kind, std::size_t offset, const void* bytes, std::size_t length) {
-  if (!room()) return false;
-  Sent* sent;
-  SendSlot& slot = next_slot(sent);
-  std::memcpy(slot.bytes, bytes, length);
-  Ranges local;
-  local.add({reinterpret_cast<std::uintptr_t>(slot.bytes), length, own_memory_});
-  const Range target{peer_shared_ + offset, length, peer_memory_};
-  fill(slot, &target, local, VIP_CONTROL_OP_RDMAWRITE);
-  sent->kind = kind;
-  return post(slot, *sent) == 0;
-}
-
 // ------------------------------------------------------------------------------------ completion
 
-void Link::on_send_done() {
-  VIP_DESCRIPTOR* descriptor = nullptr;
-  VipSendDone(vi_, &descriptor);
-  if (descriptor == nullptr || posted_ == done_) return;
-  const std::uint32_t at = done_ % slots();
-  Sent& sent = sent_[at];
-  const VIP_UINT32 status = descriptor->CS.Status;
-  const int error = error_of_status(status);
-  ++done_;
-  switch (sent.kind) {
-    case Sent::Kind::kOwn:
-      break;
-    case Sent::Kind::kPromise:
-      promising_ = false;
-      break;
-    case Sent::Kind::kGreeting:
-      on_greeting_sent(error);
-      break;
-    case Sent::Kind::kWhole:
-      --outstanding_;
-      sent.completion.error = error;
-      sent.completion.status = static_cast<int>(status);
-      if (user_ != nullptr) user_->on_sent(sent.completion, sent.wanted, sent.silent);
-      break;
-    case Sent::Kind::kPiece: {
-      Operation& operation = *sent.operation;
-      sent.operation = nullptr;
-      --pieces_;
-      if (operation.kind == Operation::Kind::kRead) --reads_;
-      if (error != 0 && operation.completion.error == 0) {
-        operation.completion.error = error;
-        operation.completion.status = static_cast<int>(status);
-      }
-      if (--operation.in_flight == 0 && operation.posted) finish(operation);
-      break;
-    }
+void Transfers::on_sent(Sent& sent, int error, VIP_UINT32 status) {
+  if (sent.kind == Sent::Kind::kWhole) {
+    --outstanding_;
+    sent.completion.error = error;
+    sent.completion.status = static_cast<int>(status);
+    if (state_.user != nullptr) state_.user->on_sent(sent.completion, sent.wanted, sent.silent);
+    return;
   }
-  if (state_ == State::kUp) {
-    if (error != 0) {
-      end(FI_ECONNRESET);
-      return;
-    }
-    if (!operations_.empty()) pump();
-    if (all_sent()) attend();
-    tell_room();
-    promise();
+  Operation& operation = *sent.operation;
+  sent.operation = nullptr;
+  --pieces_;
+  if (operation.kind == Operation::Kind::kRead) --reads_;
+  if (error != 0 && operation.completion.error == 0) {
+    operation.completion.error = error;
+    operation.completion.status = static_cast<int>(status);
   }
+  if (--operation.in_flight == 0 && operation.posted) finish(operation);
 }
 
-void Link::finish(Operation& operation) {
-  if (user_ != nullptr) user_->on_sent(operation.completion, operation.wanted, operation.silent);
+void Transfers::go_on() {
+  if (!operations_.empty()) pump();
+  if (ring_.empty() && idle()) attend();
+  tell_room();
+}
+
+void Transfers::finish(Operation& operation) {
+  if (state_.user != nullptr) state_.user->on_sent(operation.completion, operation.wanted, operation.silent);
   remove(operation);
 }
 
-void Link::remove(const Operation& operation) {
+void Transfers::remove(const Operation& operation) {
   operations_.erase(std::find_if(operations_.begin(), operations_.end(),
                                  [&](const Operation& one) { return &one == &operation; }));
 }
 
 // The connection has ended.
-void Link::fail_unposted() {
+void Transfers::fail_unposted() {
   for (auto* queue : {&waiting_, &waiting_reads_}) {
     for (Operation* operation : *queue) {
       if (operation->completion.error == 0) operation->completion.error = FI_ECANCELED;
@@ -517,6 +435,8 @@ void Link::fail_unposted() {
     }
     queue->clear();
   }
+  attend();
+  tell_room();
 }
 
 }  // namespace viaduct::fabric

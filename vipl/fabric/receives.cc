@@ -1,32 +1,31 @@
+#include "vipl/fabric/receives.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-
-#include "vipl/fabric/link.h"
-#include "vipl/fabric/memory.h"
 
 namespace viaduct::fabric {
 
 // ------------------------------------------------------------------------------------ posting
 
-ssize_t Link::post_receive(const Request& request) {
-  if (state_ == State::kDown) return -FI_ENOTCONN;
-  if (receives_left() == 0) return -FI_EAGAIN;
+ssize_t Receives::post(const Request& request) {
+  if (state_.phase == LinkState::kDown) return -FI_ENOTCONN;
+  if (left() == 0) return -FI_EAGAIN;
   if (request.count > kSegments) return -FI_EINVAL;
-  const std::uint32_t at = credits_in_.posted() % receives_;
-  VIP_DESCRIPTOR& descriptor = own_->receives[at].descriptor;
+  const std::uint32_t at = credits_.posted() % size_;
+  VIP_DESCRIPTOR& descriptor = state_.memory.slots().receives[at].descriptor;
   auto* segment = reinterpret_cast<VIP_DESCRIPTOR_SEGMENT*>(
       reinterpret_cast<unsigned char*>(&descriptor) + sizeof(VIP_CONTROL_SEGMENT));
-  Posted& posted = posted_receives_[at];
+  Posted& posted = posted_[at];
   posted.length = 0;
-  std::uint32_t room = transfer_bytes_;  // no message of VIA is longer
+  std::uint32_t room = state_.transfer_bytes;  // no message of VIA is longer
   std::uint16_t count = 0;
   for (std::size_t i = 0; i < request.count; ++i) {
     const iovec& range = request.ranges[i];
     posted.length += range.iov_len;
     if (range.iov_len == 0 || room == 0) continue;
-    VIP_MEM_HANDLE memory = request.descs != nullptr ? handle_of(request.descs[i]) : 0;
-    if (memory == 0) memory = regions_->local(range.iov_base, range.iov_len);
+    const VIP_MEM_HANDLE memory =
+        memory_of(state_, range, request.descs != nullptr ? request.descs[i] : nullptr);
     if (memory == 0) return -FI_ENOMEM;
     VIP_DATA_SEGMENT& local = segment[count++].Local;
     local.Data.Address = range.iov_base;
@@ -37,32 +36,32 @@ ssize_t Link::post_receive(const Request& request) {
   descriptor.CS.Control = VIP_CONTROL_OP_SENDRECV;
   descriptor.CS.SegCount = count;
   descriptor.CS.Reserved = 0;
-  descriptor.CS.Length = transfer_bytes_ - room;
+  descriptor.CS.Length = state_.transfer_bytes - room;
   posted.context = request.context;
   posted.buffer = request.count != 0 ? request.ranges[0].iov_base : nullptr;
   posted.wanted = request.wanted;
-  if (posted.length > transfer_bytes_ && !land(request, posted)) return -FI_ENOMEM;
-  if (VipPostRecv(vi_, &descriptor, own_memory_) != VIP_SUCCESS) {
+  if (posted.length > state_.transfer_bytes && !land(request, posted)) return -FI_ENOMEM;
+  if (VipPostRecv(state_.vi, &descriptor, state_.memory.handle()) != VIP_SUCCESS) {
     release(posted);
     return -FI_EAGAIN;
   }
-  credits_in_.post();
+  credits_.post();
   promise();
   return 0;
 }
 
 // A message that is too long for VIA will be written to the receive's memory, which the peer may do
 // for as long as it is posted.
-bool Link::land(const Request& request, Posted& posted) {
+bool Receives::land(const Request& request, Posted& posted) {
   auto landings = std::make_unique<Landings>();
-  landings->landing.tag = credits_in_.posted() + 1;
+  landings->landing.tag = credits_.posted() + 1;
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < request.count; ++i) {
     const iovec& range = request.ranges[i];
     if (range.iov_len == 0) continue;
-    Region* region = regions_->acquire(range.iov_base, range.iov_len, false, true);
+    Region* region = state_.regions->acquire(range.iov_base, range.iov_len, false, true);
     if (region == nullptr) {
-      for (Region* other : landings->regions) regions_->release(*other);
+      for (Region* other : landings->regions) state_.regions->release(*other);
       return false;
     }
     landings->regions.push_back(region);
@@ -76,70 +75,63 @@ bool Link::land(const Request& request, Posted& posted) {
   return true;
 }
 
-void Link::release(Posted& posted) {
+void Receives::release_all() {
+  for (Posted& posted : posted_) release(posted);
+}
+
+void Receives::release(Posted& posted) {
   if (!posted.landings) return;
-  for (Region* region : posted.landings->regions) regions_->release(*region);
+  for (Region* region : posted.landings->regions) state_.regions->release(*region);
   posted.landings.reset();
 }
 
 // ------------------------------------------------------------------------------------ promises
 
-// What a greeting can promise: where long receives lie the peer is told later.
-std::uint32_t Link::first_promise() const {
-  const std::uint32_t most = credits_in_.possible();
-  for (std::uint32_t number = credits_in_.promised(); number != most; ++number) {
-    if (posted_receives_[number % receives_].landings) return number;
-  }
-  return most;
+std::uint32_t Receives::first_promise() {
+  const std::uint32_t most = credits_.possible();
+  std::uint32_t number = credits_.promised();
+  while (number != most && !posted_[number % size_].landings) ++number;
+  credits_.promise(number);
+  return number;
 }
 
-void Link::promise() {
-  if (promising_ || state_ != State::kUp || !credits_in_.due()) return;
-  const std::uint32_t most = credits_in_.possible();
-  std::uint32_t total = credits_in_.promised();
+void Receives::promise() {
+  if (promising_ || !state_.up() || !credits_.due()) return;
+  const std::uint32_t most = credits_.possible();
+  std::uint32_t total = credits_.promised();
   for (; total != most; ++total) {
-    const Posted& posted = posted_receives_[total % receives_];
+    const Posted& posted = posted_[total % size_];
     if (!posted.landings) continue;
     const std::size_t offset = offsetof(Shared, landings) + (total % kWindow) * sizeof(Landing);
     const Landing& landing = posted.landings->landing;
-    if (!write_own(Sent::Kind::kOwn, offset, &landing, sizeof landing)) break;
+    if (!ring_.write(Sent::Kind::kOwn, offset, &landing, sizeof landing)) break;
   }
-  if (total == credits_in_.promised()) return;
+  if (total == credits_.promised()) return;
   Promise promise;
   promise.total = total;
   promise.check = ~total;
-  if (!write_own(Sent::Kind::kPromise, offsetof(Shared, promised), &promise, sizeof promise)) {
+  if (!ring_.write(Sent::Kind::kPromise, offsetof(Shared, promised), &promise, sizeof promise)) {
     return;  // the next completion tries again
   }
   promising_ = true;
-  credits_in_.promise(total);
+  credits_.promise(total);
 }
 
 // ------------------------------------------------------------------------------------ completion
 
-void Link::on_receive_done() {
-  VIP_DESCRIPTOR* descriptor = nullptr;
-  VipRecvDone(vi_, &descriptor);
-  if (descriptor == nullptr) return;
-  if (descriptor == &own_->greeting.descriptor) {
-    on_greeting(*descriptor);
-    return;
-  }
-  if (credits_in_.posted() == credits_in_.consumed()) return;
-  const std::uint32_t number = credits_in_.consumed();
-  Posted& posted = posted_receives_[number % receives_];
-  credits_in_.consume();
-  received(posted, number, descriptor->CS);
+bool Receives::take(const VIP_CONTROL_SEGMENT& control) {
+  if (outstanding() == 0) return false;
+  const std::uint32_t number = credits_.consumed();
+  Posted& posted = posted_[number % size_];
+  credits_.consume();
+  const Completion completion = completion_of(posted, number, control);
+  if (state_.user != nullptr) state_.user->on_received(completion, posted.wanted);
   release(posted);
-  if ((descriptor->CS.Status & VIP_STATUS_ERROR_MASK) != 0) {
-    if (state_ == State::kUp || state_ == State::kAnswering) end(FI_ECONNRESET);
-  } else {
-    promise();
-  }
+  return true;
 }
 
-void Link::received(const Posted& posted, std::uint32_t number,
-                    const VIP_CONTROL_SEGMENT& control) {
+Completion Receives::completion_of(const Posted& posted, std::uint32_t number,
+                                   const VIP_CONTROL_SEGMENT& control) {
   Completion completion;
   completion.context = posted.context;
   completion.buffer = posted.buffer;
@@ -156,7 +148,7 @@ void Link::received(const Posted& posted, std::uint32_t number,
     }
   } else {
     Notice notice;
-    std::memcpy(&notice, &shared_->notices[number % kWindow], sizeof notice);
+    std::memcpy(&notice, &state_.memory.shared().notices[number % kWindow], sizeof notice);
     const std::uint64_t length = notice.length;
     if (notice.tag != number + 1) {
       completion.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
@@ -178,7 +170,7 @@ void Link::received(const Posted& posted, std::uint32_t number,
       completion.overflow = length - std::min(length, posted.length);
     }
   }
-  if (user_ != nullptr) user_->on_received(completion, posted.wanted);
+  return completion;
 }
 
 }  // namespace viaduct::fabric
