@@ -1,4 +1,6 @@
 // Posting descriptors and taking them back.
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "vipl/vipl_ext.h"
@@ -11,12 +13,12 @@ using ViplData = ViplTest;
 
 TEST_F(ViplData, CarriesMessagesOfEverySize) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   for (const std::uint32_t bytes :
        {1u, 3u, 8u, 9u, 64u, 399u, 400u, 401u, 416u, 480u, 495u, 496u, 497u, 512u, 1500u, 4000u}) {
     SCOPED_TRACE(bytes);
     std::memset(arena[1].data, 0, sizeof arena[1].data);
-    exchange(vi, filled(0, bytes, bytes), packet(1, bytes));
+    exchange(vi, peer, filled(0, bytes, bytes), packet(1, bytes));
     expect_filled(1, bytes, bytes);
     EXPECT_EQ(arena[1].descriptor.CS.Status, VIP_STATUS_DONE | VIP_STATUS_OP_RECEIVE);
     EXPECT_EQ(arena[1].descriptor.CS.Length, bytes);
@@ -27,30 +29,40 @@ TEST_F(ViplData, CarriesMessagesOfEverySize) {
 
 TEST_F(ViplData, SendsSmallMessagesInlineAndNoOthers) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
-  exchange(vi, filled(0, 400, 1), packet(1, 400));
-  EXPECT_EQ(agent->inline_sends(), 1u);
-  EXPECT_EQ(agent->receives_placed(), 0u);
-  exchange(vi, filled(0, 401, 1), packet(1, 401));
-  EXPECT_EQ(agent->inline_sends(), 1u);
-  exchange(vi, filled(0, 497, 1), packet(1, 497));
-  EXPECT_EQ(agent->receives_placed(), 1u);
+  const auto [vi, peer] = connected_pair();
+  struct {
+    std::uint32_t bytes;
+    bool inline_send, inline_receive;
+  } const cases[] = {{400, true, true}, {401, false, true}, {496, false, true}, {497, false, false}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.bytes);
+    VIP_DESCRIPTOR* done = nullptr;
+    ASSERT_EQ(VipPostRecv(peer, packet(1, c.bytes), memory), VIP_SUCCESS);
+    ASSERT_EQ(VipPostSend(vi, filled(0, c.bytes, 1), memory), VIP_SUCCESS);
+    const auto flags = agent->session().posted(false).request.flags;
+    EXPECT_EQ((flags & layout::kSlotInline) != 0, c.inline_send);
+    ASSERT_EQ(VipSendWait(vi, 5000, &done), VIP_SUCCESS);
+    const std::uint32_t travelled = agent->session().posted(true).completion.inline_length;
+    EXPECT_EQ(travelled, c.inline_receive ? c.bytes : 0);
+    ASSERT_EQ(VipRecvWait(peer, 5000, &done), VIP_SUCCESS);
+    expect_filled(1, c.bytes, 1);
+  }
 }
 
 TEST_F(ViplData, TakesZeroLengthWithAndWithoutASegment) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
-  exchange(vi, packet(0, 0), packet(1, 0));
+  const auto [vi, peer] = connected_pair();
+  exchange(vi, peer, packet(0, 0), packet(1, 0));
   VIP_DESCRIPTOR* const send = packet(0, 0);
   VIP_DESCRIPTOR* const receive = packet(1, 0);
   send->CS.SegCount = receive->CS.SegCount = 0;
-  exchange(vi, send, receive);
+  exchange(vi, peer, send, receive);
   EXPECT_EQ(receive->CS.Length, 0u);
 }
 
 TEST_F(ViplData, GathersAndScattersOverSegmentsInOrder) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   for (const std::uint32_t whole : {60u, 300u, 3000u}) {
     SCOPED_TRACE(whole);
     VIP_DESCRIPTOR* const send = filled(0, whole, 3);
@@ -62,16 +74,16 @@ TEST_F(ViplData, GathersAndScattersOverSegmentsInOrder) {
     receive->DS[0].Local.Length = 37;
     receive->DS[1].Local = {
         {reinterpret_cast<std::uint64_t>(arena[1].data + 37)}, memory, whole - 37};
-    exchange(vi, send, receive);
+    exchange(vi, peer, send, receive);
     expect_filled(1, whole, 3);
   }
 }
 
 TEST_F(ViplData, LeavesBytesBeyondTheMessageAlone) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   std::memset(arena[1].data, 0xee, 100);
-  exchange(vi, filled(0, 10, 1), packet(1, 100));
+  exchange(vi, peer, filled(0, 10, 1), packet(1, 100));
   EXPECT_EQ(arena[1].descriptor.CS.Length, 10u);
   EXPECT_EQ(arena[1].data[10], 0xee);
   EXPECT_EQ(arena[1].data[9], static_cast<unsigned char>(31 + 63 + 1));
@@ -79,13 +91,13 @@ TEST_F(ViplData, LeavesBytesBeyondTheMessageAlone) {
 
 TEST_F(ViplData, ChangesNothingOfADescriptorButWhatItOwns) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   VIP_DESCRIPTOR* const receive = packet(1, 64);
   receive->CS.Control = VIP_CONTROL_IMMEDIATE;
   receive->CS.Status = 0x90001;
   receive->CS.ImmediateData = 0x1234;
   const VIP_DESCRIPTOR before = *receive;
-  exchange(vi, filled(0, 20, 1), receive);
+  exchange(vi, peer, filled(0, 20, 1), receive);
   EXPECT_EQ(receive->CS.SegCount, before.CS.SegCount);
   EXPECT_EQ(receive->CS.Control, before.CS.Control);
   EXPECT_EQ(receive->CS.ImmediateData, 0x1234u);
@@ -95,11 +107,11 @@ TEST_F(ViplData, ChangesNothingOfADescriptorButWhatItOwns) {
 
 TEST_F(ViplData, DeliversImmediateDataOnlyWhenItWasSent) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   VIP_DESCRIPTOR* const send = filled(0, 4, 1);
   send->CS.Control = VIP_CONTROL_IMMEDIATE;
   send->CS.ImmediateData = 0xdeadbeef;
-  exchange(vi, send, packet(1, 4));
+  exchange(vi, peer, send, packet(1, 4));
   EXPECT_EQ(arena[1].descriptor.CS.ImmediateData, 0xdeadbeefu);
   EXPECT_TRUE(arena[1].descriptor.CS.Status & VIP_STATUS_IMMEDIATE);
   EXPECT_EQ(send->CS.ImmediateData, 0xdeadbeefu);
@@ -107,17 +119,17 @@ TEST_F(ViplData, DeliversImmediateDataOnlyWhenItWasSent) {
 
 TEST_F(ViplData, TakesDescriptorsBackInPostingOrder) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   for (unsigned round = 0; round < 40; ++round) {
     for (unsigned i = 0; i < 100; ++i) {
-      ASSERT_EQ(VipPostRecv(vi, packet(200 + i, 32), memory), VIP_SUCCESS);
+      ASSERT_EQ(VipPostRecv(peer, packet(200 + i, 32), memory), VIP_SUCCESS);
     }
     for (unsigned i = 0; i < 100; ++i) {
       ASSERT_EQ(VipPostSend(vi, filled(i, 1 + i % 32, i), memory), VIP_SUCCESS);
     }
     for (unsigned i = 0; i < 100; ++i) {
       VIP_DESCRIPTOR* done = nullptr;
-      ASSERT_EQ(VipRecvWait(vi, 5000, &done), VIP_SUCCESS);
+      ASSERT_EQ(VipRecvWait(peer, 5000, &done), VIP_SUCCESS);
       ASSERT_EQ(done, &arena[200 + i].descriptor);
       ASSERT_EQ(done->CS.Length, 1 + i % 32);
       expect_filled(200 + i, 1 + i % 32, i);
@@ -125,9 +137,11 @@ TEST_F(ViplData, TakesDescriptorsBackInPostingOrder) {
       ASSERT_EQ(done, &arena[i].descriptor);
     }
   }
-  VipDisconnect(vi);
-  EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
-  EXPECT_EQ(agent->slots_in_use(), 0u);
+  for (const VIP_VI_HANDLE end : {vi, peer}) {
+    VipDisconnect(end);
+    EXPECT_EQ(VipDestroyVi(end), VIP_SUCCESS);
+  }
+  EXPECT_EQ(agent->session().slots_in_use(), 0u);
 }
 
 TEST_F(ViplData, LinksPostedDescriptorsAndClearsTheirStatus) {
@@ -168,25 +182,25 @@ TEST_F(ViplData, AnswersAPendingDescriptorWithNotDoneOrTimeoutAndNull) {
 
 TEST_F(ViplData, WakesASleeperWhenItsMessageComes) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   for (int round = 0; round < 20; ++round) {
     ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
-    std::thread sleeper([&] {
+    std::thread sleeper([&, vi = vi] {
       VIP_DESCRIPTOR* done = nullptr;
       EXPECT_EQ(VipRecvWait(vi, VIP_INFINITE, &done), VIP_SUCCESS);
       EXPECT_EQ(done, &arena[1].descriptor);
     });
     usleep(round % 2 * 3000);
-    EXPECT_EQ(VipPostSend(vi, filled(0, 8, 1), memory), VIP_SUCCESS);
+    EXPECT_EQ(VipPostSend(peer, filled(0, 8, 1), memory), VIP_SUCCESS);
     sleeper.join();
     VIP_DESCRIPTOR* done = nullptr;
-    ASSERT_EQ(VipSendWait(vi, 5000, &done), VIP_SUCCESS);
+    ASSERT_EQ(VipSendWait(peer, 5000, &done), VIP_SUCCESS);
   }
 }
 
 TEST_F(ViplData, RefusesMoreDescriptorsThanTheQueueHolds) {
   start();
-  const VIP_VI_HANDLE vi = make_vi();
+  const VIP_VI_HANDLE vi = connected_vi();
   VIP_NIC_ATTRIBUTES limits;
   ASSERT_EQ(VipQueryNic(nic, &limits), VIP_SUCCESS);
   for (unsigned i = 0; i < limits.MaxDescriptorsPerQueue; ++i) {
@@ -201,8 +215,8 @@ TEST_F(ViplData, RefusesMoreDescriptorsThanTheQueueHolds) {
 }
 
 TEST_F(ViplData, RefusesWhenTheSessionHasNoSlotLeft) {
-  FakeAgent::Options options;
-  options.capacity.slots = 64;
+  TestAgent::Options options;
+  options.slots = 64;
   start(options);
   const VIP_VI_HANDLE vi = make_vi();
   for (unsigned i = 0; i < 64; ++i) {
@@ -218,7 +232,6 @@ TEST_F(ViplData, RefusesWhenTheSessionHasNoSlotLeft) {
 
 TEST_F(ViplData, LeavesBadContentsToTheDriver) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
   struct Case {
     const char* what;
     std::uint32_t status;
@@ -236,6 +249,8 @@ TEST_F(ViplData, LeavesBadContentsToTheDriver) {
       {"address that nothing lies at", VIP_STATUS_PROTECTION_ERROR,
        [](VIP_DESCRIPTOR& d) { d.DS[0].Local.Data.AddressBits = 16; }},
       {"range", VIP_STATUS_PROTECTION_ERROR,
+       [](VIP_DESCRIPTOR& d) { d.DS[0].Local.Data.AddressBits -= sizeof(Packet); }},
+      {"longer than a message may be", VIP_STATUS_LENGTH_ERROR,
        [](VIP_DESCRIPTOR& d) { d.DS[0].Local.Length = d.CS.Length = 0x7fffffff; }},
       {"length above the segments'", VIP_STATUS_LENGTH_ERROR,
        [](VIP_DESCRIPTOR& d) { d.CS.Length = 9; }},
@@ -244,7 +259,8 @@ TEST_F(ViplData, LeavesBadContentsToTheDriver) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
-    ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
+    const auto [vi, peer] = connected_pair();
+    ASSERT_EQ(VipPostRecv(peer, packet(1, 8), memory), VIP_SUCCESS);
     VIP_DESCRIPTOR* const send = filled(0, 8, 1);
     c.spoil(*send);
     ASSERT_EQ(VipPostSend(vi, send, memory), VIP_SUCCESS);
@@ -252,7 +268,11 @@ TEST_F(ViplData, LeavesBadContentsToTheDriver) {
     EXPECT_EQ(VipSendWait(vi, 5000, &done), VIP_DESCRIPTOR_ERROR);
     ASSERT_EQ(done, send);
     EXPECT_EQ(done->CS.Status & VIP_STATUS_ERROR_MASK, c.status);
-    EXPECT_EQ(VipRecvWait(vi, 5000, &done), VIP_DESCRIPTOR_ERROR);
+    EXPECT_EQ(VipRecvWait(peer, 5000, &done), VIP_DESCRIPTOR_ERROR);
+    for (const VIP_VI_HANDLE end : {vi, peer}) {
+      ASSERT_EQ(VipDisconnect(end), VIP_SUCCESS);
+      ASSERT_EQ(VipDestroyVi(end), VIP_SUCCESS);
+    }
   }
 }
 
@@ -270,9 +290,9 @@ TEST_F(ViplData, TakesDescriptorsAtAnyMultipleOfEightOnly) {
 
 TEST_F(ViplData, FlushesReceivesPostedInTheErrorState) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   ASSERT_EQ(VipPostRecv(vi, packet(0, 8), memory), VIP_SUCCESS);
-  agent->fail_vi(0);
+  end_connection(vi, peer);
   VIP_VI_STATE state;
   VIP_VI_ATTRIBUTES a;
   VIP_BOOLEAN send_empty, receive_empty;
@@ -293,8 +313,10 @@ TEST_F(ViplData, FlushesReceivesPostedInTheErrorState) {
 TEST_F(ViplData, FreesTheSlotsOfADestroyedVi) {
   start();
   for (int round = 0; round < 5; ++round) {
-    const VIP_VI_HANDLE vi = connected_vi();
-    exchange(vi, filled(0, 8, 1), packet(1, 8));
+    const auto [vi, peer] = connected_pair();
+    exchange(vi, peer, filled(0, 8, 1), packet(1, 8));
+    ASSERT_EQ(VipDisconnect(peer), VIP_SUCCESS);
+    ASSERT_EQ(VipDestroyVi(peer), VIP_SUCCESS);
     for (unsigned i = 0; i < 50; ++i) {
       ASSERT_EQ(VipPostRecv(vi, packet(i, 8), memory), VIP_SUCCESS);
     }
@@ -302,7 +324,7 @@ TEST_F(ViplData, FreesTheSlotsOfADestroyedVi) {
     VIP_DESCRIPTOR* done = nullptr;
     ASSERT_EQ(VipRecvDone(vi, &done), VIP_DESCRIPTOR_ERROR);
     ASSERT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
-    EXPECT_EQ(agent->slots_in_use(), 0u);
+    EXPECT_EQ(agent->session().slots_in_use(), 0u);
     EXPECT_EQ(VipRecvDone(vi, &done), VIP_INVALID_PARAMETER);
     EXPECT_EQ(VipPostRecv(vi, packet(0, 8), memory), VIP_INVALID_PARAMETER);
     EXPECT_EQ(VipDestroyVi(vi), VIP_INVALID_PARAMETER);
@@ -316,13 +338,13 @@ TEST_F(ViplData, StartsANewViWithEmptyQueues) {
   VipSetUserData(old, arena.get());
   EXPECT_EQ(VipGetUserData(old), arena.get());
   ASSERT_EQ(VipDestroyVi(old), VIP_SUCCESS);
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   EXPECT_NE(vi, old);
   EXPECT_EQ(VipGetUserData(vi), nullptr);
   VIP_DESCRIPTOR* done;
   EXPECT_EQ(VipRecvDone(vi, &done), VIP_DESCRIPTOR_ERROR);
   EXPECT_EQ(done, nullptr);
-  exchange(vi, filled(2, 8, 1), packet(3, 8));
+  exchange(vi, peer, filled(2, 8, 1), packet(3, 8));
 }
 
 TEST_F(ViplData, LetsAWaiterGoWhenItsViIsDestroyed) {
@@ -339,18 +361,38 @@ TEST_F(ViplData, LetsAWaiterGoWhenItsViIsDestroyed) {
   waiter.join();
 }
 
+// How often the program has rung the agent's wakes, which nobody resets.
+std::uint64_t rings() {
+  int fds[100];
+  const int count = VipxDescriptors(fds, 100);
+  std::uint64_t sum = 0;
+  for (int i = 0; i < count; ++i) {
+    std::ifstream info("/proc/self/fdinfo/" + std::to_string(fds[i]));
+    for (std::string word; info >> word;) {
+      if (word == "eventfd-count:" && info >> word) sum += std::stoull(word, nullptr, 16);
+    }
+  }
+  return sum;
+}
+
 TEST_F(ViplData, RingsTheAgentWakeOfASleepingDriverOnly) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
-  usleep(50000);
-  const unsigned before = agent->agent_wakes();
-  ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
-  usleep(20000);
-  EXPECT_EQ(agent->agent_wakes(), before) << "posting a receive needs no agent wake";
+  const auto [vi, peer] = connected_pair();
+  do {
+    agent->go_on();
+    usleep(1000);
+    agent->hold();
+  } while (!agent->session().driver_sleeps());
+  const std::uint64_t before = rings();
+  ASSERT_EQ(VipPostRecv(peer, packet(1, 8), memory), VIP_SUCCESS);
+  EXPECT_EQ(rings(), before) << "posting a receive needs no agent wake";
   ASSERT_EQ(VipPostSend(vi, filled(0, 8, 1), memory), VIP_SUCCESS);
+  EXPECT_EQ(rings(), before + 1);
+  ASSERT_EQ(VipPostSend(vi, filled(2, 8, 1), memory), VIP_SUCCESS);
+  EXPECT_EQ(rings(), before + 1) << "it is awake by now";
+  agent->go_on();
   VIP_DESCRIPTOR* done = nullptr;
-  ASSERT_EQ(VipRecvWait(vi, 5000, &done), VIP_SUCCESS);
-  EXPECT_GT(agent->agent_wakes(), before);
+  ASSERT_EQ(VipRecvWait(peer, 5000, &done), VIP_SUCCESS);
 }
 
 // There is no cheap way to tell an agent that is about to write.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <thread>
+#include <tuple>
 
 #include "tests/unit/vipl/fixture.h"
 
@@ -20,10 +21,10 @@ class ViplExitDrain : public ViplTest {
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "the thread sanitizer allows no threads after fork";
 #endif
-    agent = std::make_unique<FakeAgent>();
+    agent = std::make_unique<TestAgent>();
   }
 
-  // Starts a program that connects a VI, and calls last(vi) when the agent is held.
+  // Starts a program that connects two VIs, and calls last(vi) of the first when the agent is held.
   template <class Last>
   void start_program(Last&& last) {
     int ready[2], held[2];
@@ -37,7 +38,8 @@ class ViplExitDrain : public ViplTest {
       if (VipOpenNic("nic0", &nic) != VIP_SUCCESS) _exit(90);
       arena.reset(new Packet[kPackets]());
       if (VipRegisterMem(nic, arena.get(), kPackets * sizeof(Packet), nullptr, &memory)) _exit(91);
-      const VIP_VI_HANDLE vi = connected_vi();
+      VIP_VI_HANDLE vi;
+      std::tie(vi, peer_) = connected_pair();
       if (write(ready[1], &byte, 1) != 1 || read(held[0], &byte, 1) != 1) _exit(92);
       last(vi);
       _exit(93);
@@ -52,7 +54,7 @@ class ViplExitDrain : public ViplTest {
 
   void post_sends(VIP_VI_HANDLE vi) {
     for (unsigned i = 0; i < kSends; ++i) {
-      if (VipPostRecv(vi, packet(2 * i, 100), memory) != VIP_SUCCESS) _exit(94);
+      if (VipPostRecv(peer_, packet(2 * i, 100), memory) != VIP_SUCCESS) _exit(94);
       if (VipPostSend(vi, packet(2 * i + 1, 100), memory) != VIP_SUCCESS) _exit(95);
     }
   }
@@ -80,6 +82,8 @@ class ViplExitDrain : public ViplTest {
     return std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
   }
 
+  VIP_VI_HANDLE peer_ = nullptr;
+
  private:
   pid_t program_ = -1;
   int leaves_[2] = {-1, -1};
@@ -95,7 +99,7 @@ TEST_F(ViplExitDrain, WaitsUntilWhatIsPostedHasGoneOut) {
   usleep(20000);
   agent->go_on();
   ends_with(7);
-  EXPECT_EQ(agent->inline_sends(), kSends);
+  EXPECT_EQ(agent->counter("messages_sent"), kSends);
 }
 
 TEST_F(ViplExitDrain, WaitsInWhicheverThreadEndsTheProcess) {
@@ -107,7 +111,7 @@ TEST_F(ViplExitDrain, WaitsInWhicheverThreadEndsTheProcess) {
   usleep(20000);
   agent->go_on();
   ends_with(7);
-  EXPECT_EQ(agent->inline_sends(), kSends);
+  EXPECT_EQ(agent->counter("messages_sent"), kSends);
 }
 
 TEST_F(ViplExitDrain, WaitsForWhatOtherThreadsPostButNotForEver) {
@@ -115,9 +119,9 @@ TEST_F(ViplExitDrain, WaitsForWhatOtherThreadsPostButNotForEver) {
     std::thread([this, vi] {
       for (unsigned i = 0;; ++i) {
         VIP_DESCRIPTOR* done;
-        VipPostRecv(vi, packet(2 * (i % 100), 100), memory);
+        VipPostRecv(peer_, packet(2 * (i % 100), 100), memory);
         VipPostSend(vi, packet(2 * (i % 100) + 1, 100), memory);
-        while (VipRecvDone(vi, &done) == VIP_SUCCESS) continue;
+        while (VipRecvDone(peer_, &done) == VIP_SUCCESS) continue;
         while (VipSendDone(vi, &done) == VIP_SUCCESS) continue;
       }
     }).detach();
@@ -190,7 +194,7 @@ TEST_F(ViplExitDrain, CallsNoHandlerOfAProgramThatHasEnded) {
   });
   program_leaves();
   usleep(50000);
-  agent->report({VIP_RESOURCE_VI, VIP_ERROR_CONN_LOST});
+  agent->session().report_lost_connection();
   ends_with(7);
 }
 

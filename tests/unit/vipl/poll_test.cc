@@ -36,9 +36,10 @@ class ViplPoll : public ViplTest {
   pollfd readable() const { return {pipe_[0], POLLIN, 77}; }
   void fill_pipe() const { EXPECT_EQ(write(pipe_[1], "x", 1), 1); }
 
-  void send_one(VIP_VI_HANDLE vi) {
+  // To `vi`.
+  void send_one(VIP_VI_HANDLE peer, VIP_VI_HANDLE vi) {
     ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
-    ASSERT_EQ(VipPostSend(vi, filled(0, 8, 1), memory), VIP_SUCCESS);
+    ASSERT_EQ(VipPostSend(peer, filled(0, 8, 1), memory), VIP_SUCCESS);
   }
 
   // A thread that polls, and what it said.
@@ -62,17 +63,16 @@ class ViplPoll : public ViplTest {
 TEST_F(ViplPoll, EndsWhenTheQueueHasAnEntry) {
   start();
   const VIP_CQ_HANDLE cq = make_cq();
-  const VIP_VI_HANDLE vi = connected_vi(nullptr, cq);
+  const auto [vi, peer] = connected_pair(nullptr, cq);
   pollfd fd = readable();
   Result result;
-  std::thread thread = in_background(result, cq, &fd, 1);
+  std::thread thread = in_background(result, cq, &fd, 1, nullptr);
   sleep_for_a_moment();
   EXPECT_EQ(result.value, 99) << "did not sleep";
-  send_one(vi);
+  send_one(peer, vi);
   thread.join();
   EXPECT_EQ(result.value, 0);
   EXPECT_EQ(fd.revents, 0);
-  EXPECT_EQ(agent->poll_wakes(), 1u);
   VIP_VI_HANDLE whose;
   VIP_BOOLEAN receive;
   EXPECT_EQ(VipCQDone(cq, &whose, &receive), VIP_SUCCESS) << "the entry is not taken";
@@ -81,10 +81,10 @@ TEST_F(ViplPoll, EndsWhenTheQueueHasAnEntry) {
 TEST_F(ViplPoll, DoesNotSleepWhenThereIsAnEntry) {
   start();
   const VIP_CQ_HANDLE cq = make_cq();
-  const VIP_VI_HANDLE vi = connected_vi(nullptr, cq);
-  send_one(vi);
+  const auto [vi, peer] = connected_pair(nullptr, cq);
+  send_one(peer, vi);
   VIP_DESCRIPTOR* done;
-  ASSERT_EQ(VipSendWait(vi, 5000, &done), VIP_SUCCESS);
+  ASSERT_EQ(VipSendWait(peer, 5000, &done), VIP_SUCCESS);
   pollfd fd = readable();
   fill_pipe();
   EXPECT_EQ(VipxPoll(cq, &fd, 1, nullptr, nullptr), 0);
@@ -287,7 +287,7 @@ TEST_F(ViplPollSignals, MayForkInTheirHandlers) {
 TEST_F(ViplPoll, WakesAllWhoWaitForTheQueue) {
   start();
   const VIP_CQ_HANDLE cq = make_cq(), quiet = make_cq();
-  const VIP_VI_HANDLE vi = connected_vi(nullptr, cq);
+  const auto [vi, peer] = connected_pair(nullptr, cq);
   constexpr std::size_t kThreads = 6;
   Result results[kThreads], other;
   std::vector<std::thread> threads;
@@ -295,7 +295,7 @@ TEST_F(ViplPoll, WakesAllWhoWaitForTheQueue) {
   const timespec second{1, 0};
   std::thread sleeper = in_background(other, quiet, nullptr, 0, &second);
   sleep_for_a_moment();
-  send_one(vi);
+  send_one(peer, vi);
   for (std::thread& thread : threads) thread.join();
   for (const Result& result : results) EXPECT_EQ(result.value, 0);
   EXPECT_EQ(other.value, 99) << "woken by the news of another queue";
@@ -306,7 +306,7 @@ TEST_F(ViplPoll, WakesAllWhoWaitForTheQueue) {
 TEST_F(ViplPoll, CanBeCancelled) {
   start();
   const VIP_CQ_HANDLE cq = make_cq();
-  const VIP_VI_HANDLE vi = connected_vi(nullptr, cq);
+  const auto [vi, peer] = connected_pair(nullptr, cq);
   for (int i = 0; i < 3; ++i) {
     pthread_t thread;
     ASSERT_EQ(pthread_create(
@@ -326,7 +326,7 @@ TEST_F(ViplPoll, CanBeCancelled) {
   Result result;
   std::thread thread = in_background(result, cq);
   sleep_for_a_moment();
-  send_one(vi);
+  send_one(peer, vi);
   thread.join();
   EXPECT_EQ(result.value, 0);
 }
@@ -336,18 +336,18 @@ TEST_F(ViplPoll, CanBeCancelled) {
 TEST_F(ViplPoll, NeverMissesAnything) {
   start();
   const VIP_CQ_HANDLE cq = make_cq();
-  const VIP_VI_HANDLE vi = connected_vi(nullptr, cq);
+  const auto [vi, peer] = connected_pair(nullptr, cq);
   constexpr unsigned kMessages = 20'000;
   constexpr unsigned kSleepers = 4;
   std::atomic<unsigned> taken{0}, missed{0};
   std::mutex posting;
-  const auto post = [&] {
+  const auto post = [&, vi = vi, peer = peer] {
     std::lock_guard lock(posting);
     VIP_DESCRIPTOR* done;
-    send_one(vi);
-    ASSERT_EQ(VipSendWait(vi, 20'000, &done), VIP_SUCCESS);
+    send_one(peer, vi);
+    ASSERT_EQ(VipSendWait(peer, 20'000, &done), VIP_SUCCESS);
   };
-  const auto take = [&](unsigned kind) {
+  const auto take = [&, vi = vi](unsigned kind) {
     while (taken < kMessages) {
       VIP_VI_HANDLE whose;
       VIP_BOOLEAN receive;
@@ -382,7 +382,7 @@ TEST_F(ViplPoll, NeverMissesAnything) {
 TEST_F(ViplPoll, WakesEachOfSeveralEachTime) {
   start();
   const VIP_CQ_HANDLE cq = make_cq();
-  const VIP_VI_HANDLE vi = connected_vi(nullptr, cq);
+  const auto [vi, peer] = connected_pair(nullptr, cq);
   constexpr unsigned kRounds = 2'000;
   constexpr unsigned kThreads = 4;
   std::atomic<unsigned> round{0}, asleep{0}, woken{0};
@@ -402,7 +402,7 @@ TEST_F(ViplPoll, WakesEachOfSeveralEachTime) {
     round = r;
     while (asleep < kThreads) std::this_thread::yield();
     if (r % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(r % 100));
-    send_one(vi);
+    send_one(peer, vi);
     const auto begin = steady_clock::now();
     while (woken < kThreads && steady_clock::now() - begin < 10s) std::this_thread::yield();
     ASSERT_EQ(woken, kThreads) << "round " << r;
@@ -411,7 +411,7 @@ TEST_F(ViplPoll, WakesEachOfSeveralEachTime) {
     VIP_DESCRIPTOR* done;
     ASSERT_EQ(VipCQWait(cq, 1000, &whose, &receive), VIP_SUCCESS);
     ASSERT_EQ(VipRecvDone(vi, &done), VIP_SUCCESS);
-    ASSERT_EQ(VipSendWait(vi, 1000, &done), VIP_SUCCESS);
+    ASSERT_EQ(VipSendWait(peer, 1000, &done), VIP_SUCCESS);
   }
   for (std::thread& thread : threads) thread.join();
 }
@@ -433,7 +433,7 @@ std::vector<int> told() {
 }
 
 TEST_F(ViplPoll, AllDescriptorsAreTold) {
-  agent = std::make_unique<FakeAgent>();
+  agent = std::make_unique<TestAgent>();
   const std::set<int> before = open_files();
   const std::vector<int> told_before = told();
   VIP_NIC_HANDLE mine = nullptr;
@@ -457,7 +457,7 @@ TEST_F(ViplPoll, AllDescriptorsAreTold) {
 }
 
 TEST_F(ViplPoll, DescriptorsGoWhereTheLimitAllows) {
-  agent = std::make_unique<FakeAgent>();
+  agent = std::make_unique<TestAgent>();
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit little = before;

@@ -105,7 +105,8 @@ class ViplRaces : public ViplTest {
   void act(World& world, std::mt19937& random) {
     const auto pick = [&] { return random() % kShared; };
     const VIP_NIC_HANDLE its_nic = world.nic;
-    std::atomic<VIP_VI_HANDLE>& vi_slot = world.vis[pick()];
+    const std::size_t place = pick();
+    std::atomic<VIP_VI_HANDLE>& vi_slot = world.vis[place];
     std::atomic<VIP_CQ_HANDLE>& cq_slot = world.cqs[pick()];
     const VIP_VI_HANDLE vi = vi_slot;
     const VIP_CQ_HANDLE cq = cq_slot;
@@ -117,7 +118,13 @@ class ViplRaces : public ViplTest {
     alignas(8) unsigned char here[128] = {}, there[128] = {};
     auto* const local = reinterpret_cast<VIP_NET_ADDRESS*>(here);
     auto* const remote = reinterpret_cast<VIP_NET_ADDRESS*>(there);
-    local->HostAddressLen = remote->HostAddressLen = 6;
+    // Requests of a VI are for the one beside it in the table, or for whoever waits for its number.
+    for (const auto& [address, number] : {std::pair{local, place}, std::pair{remote, place ^ 1}}) {
+      address->HostAddressLen = sizeof kNicAddress;
+      address->DiscriminatorLen = 1;
+      std::memcpy(address->HostAddress, kNicAddress, sizeof kNicAddress);
+      address->HostAddress[sizeof kNicAddress] = static_cast<VIP_UINT8>(number);
+    }
     VIP_CONN_HANDLE connection = world.connections[pick()];
     switch (random() % 40) {
       case 0:
@@ -145,6 +152,9 @@ class ViplRaces : public ViplTest {
         break;
       case 6:
       case 7:
+        VipConnectPeerRequest(vi, local, remote, 10);
+        random() % 2 != 0 ? VipConnectPeerWait(vi, &a) : VipConnectPeerDone(vi, &a);
+        break;
       case 8:
         VipConnectRequest(vi, local, remote, 10, &a);
         break;
@@ -233,8 +243,6 @@ class ViplRaces : public ViplTest {
         break;
       }
       case 36: {
-        layout::Address from = {};
-        if (random() % 2 != 0) agent->offer(from);
         if (VipConnectWait(its_nic, local, 1, remote, &a, &connection) == VIP_SUCCESS) {
           world.connections[pick()] = connection;
         }
@@ -252,8 +260,7 @@ class ViplRaces : public ViplTest {
         break;
       }
       case 39:
-        agent->report({VIP_RESOURCE_VI, VIP_ERROR_CONN_LOST, layout::kEventOrderly, 0,
-                       static_cast<std::uint32_t>(random() % 16)});
+        VipQueryMem(its_nic, here, world.memory, nullptr);
         break;
     }
   }

@@ -7,6 +7,7 @@
 
 #include "vipl/vipl_ext.h"
 #include "tests/unit/vipl/fixture.h"
+#include "tests/unit/vipl/hello_relay.h"
 
 namespace viaduct::test {
 namespace {
@@ -30,85 +31,72 @@ TEST_F(ViplSession, FailsWithoutAnAgent) {
 }
 
 TEST_F(ViplSession, RefusesBadArguments) {
-  FakeAgent somebody;
+  TestAgent somebody;
   EXPECT_EQ(VipOpenNic(nullptr, &nic), VIP_INVALID_PARAMETER);
   EXPECT_EQ(VipOpenNic("nic0", nullptr), VIP_INVALID_PARAMETER);
   EXPECT_EQ(VipOpenNic(std::string(64, 'n').c_str(), &nic), VIP_INVALID_PARAMETER);
   EXPECT_EQ(nic, nullptr);
-  EXPECT_EQ(open_nic(std::string(63, 'n').c_str()), VIP_SUCCESS);
-  EXPECT_EQ(somebody.last_device(), std::string(63, 'n'));
+  EXPECT_EQ(open_nic(), VIP_SUCCESS);
+}
+
+// The agent is told the whole name.
+TEST_F(ViplSession, PassesLongNamesOn) {
+  TestAgent somebody;
+  HelloRelay relay([](auto&, auto&) {});
+  EXPECT_EQ(open_nic(std::string(63, 'n').c_str()), VIP_INVALID_PARAMETER);
+  EXPECT_EQ(relay.device(), std::string(63, 'n'));
 }
 
 TEST_F(ViplSession, RefusesAnswersThatMakeNoSense) {
+  TestAgent agent;
   struct Case {
     const char* what;
-    std::function<int(control::HelloAnswer&)> spoil;
-    bool seal;
+    HelloRelay::Spoil spoil;
   };
   const Case cases[] = {
-      {"magic",
-       [](auto& a) {
-         a.head.magic = 1;
-         return 3;
-       },
-       true},
-      {"version",
-       [](auto& a) {
-         ++a.head.version;
-         return 3;
-       },
-       true},
-      {"bytes",
-       [](auto& a) {
-         --a.head.bytes;
-         return 3;
-       },
-       true},
-      {"one descriptor", [](auto&) { return 1; }, true},
-      {"no poll wake", [](auto&) { return 2; }, true},
-      {"no descriptors", [](auto&) { return 0; }, true},
-      {"capacity",
-       [](auto& a) {
-         ++a.capacity.vis;
-         return 3;
-       },
-       true},
-      {"too much capacity",
-       [](auto& a) {
-         a.capacity.vis = 0xffffffff;
-         return 3;
-       },
-       true},
-      {"size",
-       [](auto& a) {
-         a.segment_bytes -= 4096;
-         return 3;
-       },
-       true},
-      {"not sealed", [](auto&) { return 3; }, false},
+      {"magic", [](auto& a, auto&) { a.head.magic = 1; }},
+      {"version", [](auto& a, auto&) { ++a.head.version; }},
+      {"bytes", [](auto& a, auto&) { --a.head.bytes; }},
+      {"one descriptor", [](auto&, auto& fds) { fds.resize(1); }},
+      {"no poll wake", [](auto&, auto& fds) { fds.resize(2); }},
+      {"no descriptors", [](auto&, auto& fds) { fds.clear(); }},
+      {"capacity", [](auto& a, auto&) { ++a.capacity.vis; }},
+      {"too much capacity", [](auto& a, auto&) { a.capacity.vis = 0xffffffff; }},
+      {"size", [](auto& a, auto&) { a.segment_bytes -= 4096; }},
+      {"not sealed",
+       [](auto& a, auto& fds) {
+         const auto bytes = static_cast<std::size_t>(a.segment_bytes);
+         Descriptor open(memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+         ASSERT_EQ(ftruncate(open.get(), static_cast<off_t>(bytes)), 0);
+         // With what the agent has written: the header.
+         layout::Header header{};
+         const auto size = static_cast<ssize_t>(sizeof header);
+         ASSERT_EQ(pread(fds[0].get(), static_cast<void*>(&header), sizeof header, 0), size);
+         ASSERT_EQ(pwrite(open.get(), static_cast<const void*>(&header), sizeof header, 0), size);
+         fds[0] = std::move(open);
+       }},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.what);
-    FakeAgent::Options options;
-    options.spoil = c.spoil;
-    options.seal = c.seal;
-    FakeAgent liar(options);
+    HelloRelay liar(c.spoil);
     EXPECT_EQ(open_nic(), VIP_ERROR_RESOURCE);
   }
+  HelloRelay honest([](auto&, auto&) {});
+  EXPECT_EQ(open_nic(), VIP_SUCCESS);
 }
 
 TEST_F(ViplSession, PassesTheAgentsRefusalOn) {
+  TestAgent agent;
+  EXPECT_EQ(open_nic("nic7"), VIP_INVALID_PARAMETER);
   for (const auto& [says, expected] :
        {std::pair{2u, VIP_INVALID_PARAMETER}, std::pair{3u, VIP_ERROR_RESOURCE},
         std::pair{1234u, VIP_ERROR_RESOURCE}}) {
-    FakeAgent::Options options;
     const unsigned result = says;
-    options.spoil = [result](control::HelloAnswer& a) {
+    HelloRelay refuser([result](control::HelloAnswer& a, std::vector<Descriptor>& fds) {
       a.head.result = result;
       std::strcpy(a.reason, "no such device");
-      return 0;
-    };
-    FakeAgent refuser(options);
+      fds.clear();
+    });
     EXPECT_EQ(open_nic(), expected);
   }
 }
@@ -123,7 +111,9 @@ TEST_F(ViplSession, SaysWhatTheNicIs) {
   EXPECT_EQ(a.ThreadSafe, VIP_TRUE);
   EXPECT_EQ(a.MaxTransferSize, 65536u);
   EXPECT_EQ(a.MaxDiscriminatorLen, 64);
-  EXPECT_EQ(a.ReliabilityLevelSupport, 3);
+  EXPECT_EQ(a.ReliabilityLevelSupport, VIP_SERVICE_UNRELIABLE | VIP_SERVICE_RELIABLE_DELIVERY |
+                                           VIP_SERVICE_RELIABLE_RECEPTION);
+  EXPECT_EQ(a.NativeMTU, kNicMtu);
   EXPECT_EQ(VipQueryNic(nic, nullptr), VIP_INVALID_PARAMETER);
 }
 
@@ -147,12 +137,12 @@ TEST_F(ViplSession, GivesEachOpenASessionOfItsOwn) {
 }
 
 TEST_F(ViplSession, OpensAndClosesManyTimes) {
-  FakeAgent somebody;
+  TestAgent somebody;
   for (int i = 0; i < 400; ++i) ASSERT_EQ(open_nic(), VIP_SUCCESS) << i;
 }
 
 TEST_F(ViplSession, RunsOutOfHandlesCleanly) {
-  FakeAgent somebody;
+  TestAgent somebody;
   std::vector<VIP_NIC_HANDLE> open;
   VIP_RETURN result;
   VIP_NIC_HANDLE handle;
@@ -252,13 +242,13 @@ constexpr std::uint32_t kLost =
 
 TEST_F(ViplSession, FlushesEverythingWhenTheAgentDies) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   for (unsigned i = 0; i < 3; ++i) {
     ASSERT_EQ(VipPostRecv(vi, packet(i, 8), memory), VIP_SUCCESS);
   }
   VIP_DESCRIPTOR* done = nullptr;
-  ASSERT_EQ(VipPostSend(vi, filled(10, 8, 1), memory), VIP_SUCCESS);
-  ASSERT_EQ(VipSendWait(vi, 5000, &done), VIP_SUCCESS);
+  ASSERT_EQ(VipPostSend(peer, filled(10, 8, 1), memory), VIP_SUCCESS);
+  ASSERT_EQ(VipSendWait(peer, 5000, &done), VIP_SUCCESS);
   agent->die();
   // What was complete before stays so; the rest is flushed, and so is what comes later.
   EXPECT_EQ(VipRecvWait(vi, VIP_INFINITE, &done), VIP_SUCCESS);
@@ -306,23 +296,23 @@ TEST_F(ViplSession, CanBeTidiedUpWhenTheAgentHasDied) {
 }
 
 TEST_F(ViplSession, DeregistersWhatItHasForgottenWhenTheAgentHasDied) {
-  FakeAgent::Options options;
-  options.handle_step = 1u << 18;  // these handles share a place in the library's table
+  // One more than the library's table has room for.
+  constexpr std::size_t kMany = (1u << 18) + 1;
+  TestAgent::Options options;
+  options.regions = 2 * kMany;
   start(options);
-  VIP_MEM_HANDLE handles[20];
-  for (VIP_MEM_HANDLE& handle : handles) {
+  VIP_MEM_HANDLE handle = 0;
+  for (std::size_t i = 0; i < kMany; ++i) {
     ASSERT_EQ(VipRegisterMem(nic, arena.get(), 100, nullptr, &handle), VIP_SUCCESS);
   }
   agent->die();
-  for (const VIP_MEM_HANDLE handle : handles) {
-    EXPECT_EQ(VipDeregisterMem(nic, arena.get(), handle), VIP_SUCCESS);
-  }
+  EXPECT_EQ(VipDeregisterMem(nic, arena.get(), handle), VIP_SUCCESS);
 }
 
 TEST_F(ViplSession, AnnouncesFlushedDescriptorsOnCqsOnce) {
   start();
   VIP_CQ_HANDLE cq = make_cq();
-  const VIP_VI_HANDLE vi = connected_vi(nullptr, cq);
+  const auto [vi, peer] = connected_pair(nullptr, cq);
   const VIP_VI_HANDLE quiet = connected_vi();
   ASSERT_EQ(VipPostRecv(quiet, packet(9, 8), memory), VIP_SUCCESS);
   for (unsigned i = 0; i < 4; ++i) {
@@ -333,8 +323,8 @@ TEST_F(ViplSession, AnnouncesFlushedDescriptorsOnCqsOnce) {
   VIP_VI_HANDLE whose;
   VIP_BOOLEAN which;
   for (unsigned i = 0; i < 2; ++i) {
-    ASSERT_EQ(VipPostSend(vi, filled(10, 8, 1), memory), VIP_SUCCESS);
-    ASSERT_EQ(VipSendWait(vi, 5000, &done), VIP_SUCCESS);
+    ASSERT_EQ(VipPostSend(peer, filled(10, 8, 1), memory), VIP_SUCCESS);
+    ASSERT_EQ(VipSendWait(peer, 5000, &done), VIP_SUCCESS);
   }
   ASSERT_EQ(VipCQWait(cq, 5000, &whose, &which), VIP_SUCCESS);
   ASSERT_EQ(VipRecvDone(vi, &done), VIP_SUCCESS);
@@ -355,8 +345,11 @@ TEST_F(ViplSession, AnnouncesFlushedDescriptorsOnCqsOnce) {
 TEST_F(ViplSession, AnnouncesNothingThatWasTakenBackWithoutItsEntry) {
   start();
   const VIP_CQ_HANDLE cq = make_cq();
-  const VIP_VI_HANDLE vi = connected_vi(cq, cq);
-  for (int i = 0; i < 3; ++i) exchange(vi, filled(0, 8, 1), packet(1, 8));
+  const auto [vi, peer] = connected_pair(cq, cq);
+  for (int i = 0; i < 3; ++i) {
+    exchange(vi, peer, filled(0, 8, 1), packet(1, 8));
+    exchange(peer, vi, filled(0, 8, 1), packet(1, 8));
+  }
   ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
   agent->die();
   VIP_VI_HANDLE whose;
@@ -415,8 +408,8 @@ TEST_F(ViplSession, TakesTheWordClosedForTheAgentsDeath) {
     VIP_DESCRIPTOR* done = nullptr;
     EXPECT_EQ(VipRecvWait(vi, VIP_INFINITE, &done), VIP_DESCRIPTOR_ERROR);
   });
-  usleep(10000);
-  agent->close_politely();
+  while (agent->session().slept_on() == 0) usleep(1000);
+  agent->session().end();
   waiter.join();
   expect_dead(*this, vi);
 }
@@ -444,7 +437,7 @@ TEST_F(ViplSession, LetsEverybodyOutWhenTheNicIsClosed) {
     }
     EXPECT_TRUE(result == VIP_ERROR_RESOURCE || result == VIP_INVALID_PARAMETER);
   });
-  usleep(20000);
+  while (agent->session().slept_on() < 2) usleep(1000);
   EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
   for (std::thread& thread : threads) thread.join();
   nic = nullptr;
@@ -472,7 +465,7 @@ TEST_F(ViplSession, LeavesTheParentAloneAfterFork) {
   GTEST_SKIP() << "the thread sanitizer allows no threads after fork";
 #endif
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [vi, peer] = connected_pair();
   ASSERT_EQ(VipPostRecv(vi, packet(1, 8), memory), VIP_SUCCESS);
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -484,7 +477,7 @@ TEST_F(ViplSession, LeavesTheParentAloneAfterFork) {
     if (VipRecvDone(vi, &done) != VIP_INVALID_PARAMETER) wrong |= 1;
     if (VipPostSend(vi, packet(0, 8), memory) != VIP_INVALID_PARAMETER) wrong |= 2;
     if (VipCloseNic(nic) != VIP_INVALID_PARAMETER) wrong |= 4;
-    if (VipOpenNic("child", &own) != VIP_SUCCESS) wrong |= 8;
+    if (VipOpenNic("via0", &own) != VIP_SUCCESS) wrong |= 8;
     if (own == nic) wrong |= 16;
     if (VipCreatePtag(own, &ptag) != VIP_SUCCESS) wrong |= 32;
     if (VipCloseNic(own) != VIP_SUCCESS) wrong |= 64;
@@ -494,7 +487,7 @@ TEST_F(ViplSession, LeavesTheParentAloneAfterFork) {
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
-  ASSERT_EQ(VipPostSend(vi, filled(0, 8, 1), memory), VIP_SUCCESS);
+  ASSERT_EQ(VipPostSend(peer, filled(0, 8, 1), memory), VIP_SUCCESS);
   VIP_DESCRIPTOR* done = nullptr;
   EXPECT_EQ(VipRecvWait(vi, 5000, &done), VIP_SUCCESS);
   EXPECT_EQ(done, &arena[1].descriptor);
@@ -504,7 +497,7 @@ TEST_F(ViplSession, GoesByTheEnvironmentThatItWasToKeep) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer allows no threads after fork";
 #endif
-  agent = std::make_unique<FakeAgent>();
+  agent = std::make_unique<TestAgent>();
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -526,7 +519,7 @@ TEST_F(ViplSession, LeavesThePlacesOfTheStandardStreamsFree) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer allows no threads after fork";
 #endif
-  agent = std::make_unique<FakeAgent>();
+  agent = std::make_unique<TestAgent>();
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

@@ -17,28 +17,33 @@ TEST_F(ViplThreads, UseViSideBySide) {
   for (unsigned t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (unsigned round = 0; round < 5; ++round) {
-        const VIP_VI_HANDLE vi = connected_vi();
+        const auto [vi, peer] = connected_pair();
         for (unsigned i = 0; i < 100; ++i) {
           const std::uint32_t bytes = 1 + (i * 37 + t) % 600;
-          exchange(vi, filled(t * 2, bytes, i), packet(t * 2 + 1, bytes));
+          exchange(vi, peer, filled(t * 2, bytes, i), packet(t * 2 + 1, bytes));
           expect_filled(t * 2 + 1, bytes, i);
         }
-        EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
-        EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+        for (const VIP_VI_HANDLE end : {vi, peer}) {
+          EXPECT_EQ(VipDisconnect(end), VIP_SUCCESS);
+          EXPECT_EQ(VipDestroyVi(end), VIP_SUCCESS);
+        }
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(agent->slots_in_use(), 0u);
+  EXPECT_EQ(agent->session().slots_in_use(), 0u);
 }
 
-// Posters, pollers and sleepers share one VI: every descriptor comes back once.
+// Posters, pollers and sleepers share the ends of a connection: every descriptor comes back once. A
+// message is sent when there is a receive for it.
 TEST_F(ViplThreads, ShareOneVi) {
   start();
-  const VIP_VI_HANDLE vi = connected_vi();
+  const auto [to, from] = connected_pair();
+  const VIP_VI_HANDLE receiver = to, sender = from;
   constexpr unsigned kMessages = 4000;
   constexpr unsigned kWindow = 400;
   std::atomic<unsigned> received{0}, sent{0};
+  std::atomic<int> unused{0};  // receives
   std::vector<std::atomic<bool>> free(2 * kWindow);
   for (auto& flag : free) flag = true;
   const auto index = [&](VIP_DESCRIPTOR* d) {
@@ -48,21 +53,28 @@ TEST_F(ViplThreads, ShareOneVi) {
   const auto poster = [&](bool receive, unsigned count) {
     const std::size_t base = receive ? kWindow : 0;
     for (unsigned posted = 0, at = 0; posted < count; at = (at + 1) % kWindow) {
+      if (!receive && unused.fetch_sub(1) <= 0) {
+        ++unused;
+        std::this_thread::yield();
+        continue;
+      }
       if (!free[base + at].exchange(false)) {
+        if (!receive) ++unused;
         if (at == 0) std::this_thread::yield();
         continue;
       }
       VIP_DESCRIPTOR* const d = packet(base + at, 16);
-      ASSERT_EQ(receive ? VipPostRecv(vi, d, memory) : VipPostSend(vi, d, memory), VIP_SUCCESS);
+      ASSERT_EQ(receive ? VipPostRecv(receiver, d, memory) : VipPostSend(sender, d, memory), VIP_SUCCESS);
+      if (receive) ++unused;
       ++posted;
     }
   };
   const auto taker = [&](bool receive, bool sleeps, std::atomic<unsigned>& done) {
     while (done.load() < kMessages) {
       VIP_DESCRIPTOR* d = nullptr;
-      const VIP_RETURN result = receive  ? sleeps ? VipRecvWait(vi, 5, &d) : VipRecvDone(vi, &d)
-                                 : sleeps ? VipSendWait(vi, 5, &d)
-                                         : VipSendDone(vi, &d);
+      const VIP_RETURN result = receive  ? sleeps ? VipRecvWait(receiver, 5, &d) : VipRecvDone(receiver, &d)
+                                 : sleeps ? VipSendWait(sender, 5, &d)
+                                         : VipSendDone(sender, &d);
       if (result == VIP_SUCCESS) {
         give(d);
         ++done;
@@ -85,17 +97,42 @@ TEST_F(ViplThreads, ShareOneVi) {
 
 // Several threads on one CQ: every completion is named once.
 TEST_F(ViplThreads, ShareOneCq) {
-  FakeAgent::Options options;
-  options.cq_window = 16;
-  start(options);
+  start();
+  const VIP_CQ_HANDLE cq = make_cq();
+  const unsigned all = static_cast<unsigned>(overflow(cq).size() * kOverflowOfOne);
+  std::atomic<unsigned> taken{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      while (taken.load() < all) {
+        VIP_VI_HANDLE vi;
+        VIP_BOOLEAN receive;
+        const VIP_RETURN result =
+            t % 2 != 0 ? VipCQWait(cq, 5, &vi, &receive) : VipCQDone(cq, &vi, &receive);
+        if (result != VIP_SUCCESS) continue;
+        VIP_DESCRIPTOR* done = nullptr;
+        ASSERT_EQ(VipRecvDone(vi, &done), VIP_DESCRIPTOR_ERROR);
+        ASSERT_NE(done, nullptr);
+        ++taken;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(taken.load(), all);
+}
+
+// The same while messages come.
+TEST_F(ViplThreads, ShareACqOfConnectedVis) {
+  start();
   const VIP_CQ_HANDLE cq = make_cq();
   constexpr unsigned kVis = 4;
   constexpr unsigned kPerVi = 200;
-  std::vector<VIP_VI_HANDLE> vis;
+  std::vector<VIP_VI_HANDLE> peers;
   for (unsigned v = 0; v < kVis; ++v) {
-    vis.push_back(connected_vi(nullptr, cq));
+    const auto [vi, peer] = connected_pair(nullptr, cq);
+    peers.push_back(peer);
     for (unsigned i = 0; i < kPerVi; ++i) {
-      ASSERT_EQ(VipPostRecv(vis[v], packet(v * kPerVi + i, 8), memory), VIP_SUCCESS);
+      ASSERT_EQ(VipPostRecv(vi, packet(v * kPerVi + i, 8), memory), VIP_SUCCESS);
     }
   }
   std::atomic<unsigned> taken{0};
@@ -117,8 +154,8 @@ TEST_F(ViplThreads, ShareOneCq) {
   for (unsigned i = 0; i < kPerVi; ++i) {
     for (unsigned v = 0; v < kVis; ++v) {
       VIP_DESCRIPTOR* done = nullptr;
-      ASSERT_EQ(VipPostSend(vis[v], packet(1000 + v, 8), memory), VIP_SUCCESS);
-      ASSERT_EQ(VipSendWait(vis[v], 5000, &done), VIP_SUCCESS);
+      ASSERT_EQ(VipPostSend(peers[v], packet(1000 + v, 8), memory), VIP_SUCCESS);
+      ASSERT_EQ(VipSendWait(peers[v], 5000, &done), VIP_SUCCESS);
     }
   }
   for (std::thread& thread : threads) thread.join();
@@ -166,29 +203,31 @@ TEST_F(ViplThreads, OpenAndCloseNicsSideBySide) {
 TEST_F(ViplThreads, GetEverythingBackWhenTheAgentDiesUnderLoad) {
   for (int round = 0; round < 5; ++round) {
     start();
-    const VIP_VI_HANDLE vi = connected_vi();
+    const auto [vi, peer] = connected_pair();
     std::atomic<unsigned> posted{0}, back{0};
+    const VIP_VI_HANDLE receiver = vi, sender_vi = peer;
     std::atomic<bool> stop{false};
     std::thread poster([&] {
       while (!stop) {
         if (posted.load() - back.load() > 300) {
           std::this_thread::yield();
-        } else if (VipPostRecv(vi, packet(posted % 1000, 8), memory) == VIP_SUCCESS) {
+        } else if (VipPostRecv(receiver, packet(posted % 1000, 8), memory) == VIP_SUCCESS) {
           ++posted;
         }
       }
     });
     std::thread sender([&] {
       VIP_DESCRIPTOR* done;
-      while (!stop) {
-        if (VipPostSend(vi, packet(1100, 8), memory) != VIP_SUCCESS) continue;
-        VipSendWait(vi, VIP_INFINITE, &done);
+      for (unsigned sent = 0; !stop; ++sent) {
+        while (sent == posted && !stop) std::this_thread::yield();
+        if (VipPostSend(sender_vi, packet(1100, 8), memory) != VIP_SUCCESS) continue;
+        VipSendWait(sender_vi, VIP_INFINITE, &done);
       }
     });
     std::thread taker([&] {
       VIP_DESCRIPTOR* done;
       while (!stop) {
-        VipRecvWait(vi, VIP_INFINITE, &done);
+        VipRecvWait(receiver, VIP_INFINITE, &done);
         if (done != nullptr) ++back;
       }
     });
