@@ -20,6 +20,7 @@ constexpr std::uint32_t kRelay = 0x40000000;  // ... and of the relay's
 constexpr std::uint32_t kBuffers = 2048;      // for frames to itself
 constexpr std::size_t kAddressBytes = 6;
 constexpr std::size_t kEthernet = 14;
+constexpr std::uint32_t kRoundsWithoutLook = 8, kRoundsAmongStrangers = 64;
 
 std::size_t stride_for(std::uint32_t mtu) { return (mtu + kEthernet + 63) & ~std::size_t{63}; }
 
@@ -124,12 +125,25 @@ void HostPort::open_relay(std::unique_ptr<Port> relay) {
     throw PortError("the agent's own port has no frames of " + std::to_string(wire_->mtu()) +
                     " bytes");
   }
-  if (wire_->descriptor() >= 0) {
-    epoll_ = epoll_create1(EPOLL_CLOEXEC);
-    if (epoll_ < 0) throw PortError(std::string("epoll: ") + std::strerror(errno));
-    enter(epoll_, relay->descriptor());
-  }
+  watch(relay->descriptor());
   relay_ = std::move(relay);
+}
+
+void HostPort::open_trains(OpenedTrainSocket&& socket, std::uint32_t types) {
+  auto trains = std::make_unique<TrainSocket>();
+  const TrainAddress own = socket.address;
+  if (const char* const what = trains->open(socket.socket.release(), own, wire_->mtu(), types)) {
+    throw PortError(std::string(what) + ": " + std::strerror(errno));
+  }
+  watch(trains->descriptor());
+  trains_ = std::move(trains);
+}
+
+void HostPort::watch(int fd) {
+  if (wire_->descriptor() < 0) return;
+  if (epoll_ < 0) epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_ < 0) throw PortError(std::string("epoll: ") + std::strerror(errno));
+  enter(epoll_, fd);
 }
 
 void HostPort::add(const MacAddress& child) {
@@ -193,6 +207,27 @@ void HostPort::submit(std::span<const Frame> frames) {
 void HostPort::flush() {
   wire_->flush();
   if (relay_ != nullptr) relay_->flush();
+  if (trains_ != nullptr && !trains_->waiting().empty()) flush_train();
+}
+
+void HostPort::submit_bulk(std::span<const Frame> frames) {
+  for (const Frame& frame : frames) {
+    if (trains_ == nullptr || way_of(frame) != Way::kWire) {
+      submit({&frame, 1});
+    } else if (!trains_->add(frame)) {
+      // What was submitted before is to arrive before.
+      wire_->flush();
+      flush_train();
+      trains_->add(frame);
+    }
+  }
+}
+
+void HostPort::flush_train() {
+  const std::span<const Frame> frames = trains_->waiting();
+  if (trains_->send()) return wire_->cancel(frames);
+  wire_->submit(frames);
+  wire_->flush();
 }
 
 // What was sent to the own address: half of the room at most, so that neither side starves the other.
@@ -214,7 +249,19 @@ std::size_t HostPort::receive_from_relay(std::span<Frame> frames) {
   return got;
 }
 
+// What has come otherwise since a train was taken was sent earlier, or it would not be here.
 std::size_t HostPort::receive(std::span<Frame> frames) {
+  std::size_t n = receive_express(frames);
+  if (trains_ == nullptr) return n;
+  // A round is much longer than a look, and trains that wait keep descriptor() readable.
+  if (++rounds_ % (trains_->has_peers() ? kRoundsWithoutLook : kRoundsAmongStrangers) == 0) trains_->expect();
+  if (!trains_->is_due() || n == frames.size() || !trains_->look()) return n;
+  n += receive_express(frames.subspan(n));
+  return n + trains_->receive(frames.subspan(n));
+}
+
+std::size_t HostPort::receive_express(std::span<Frame> frames) {
+  if (frames.empty()) return 0;
   const std::size_t own = head_ != queue_.size() ? receive_own(frames) : 0;
   frames = frames.subspan(own);
   if (frames.empty()) return own;
@@ -228,8 +275,13 @@ std::size_t HostPort::receive(std::span<Frame> frames) {
 }
 
 void HostPort::release(std::span<const Frame> frames) {
+  constexpr std::uint32_t kTrain = ~0u;
   const auto take = [this](std::span<const Frame> run, std::uint32_t mark) {
     if (mark == 0) return wire_->release(run);
+    if (mark == kTrain) {
+      for (const Frame& frame : run) trains_->release(frame);
+      return;
+    }
     for (Frame frame : run) {
       frame.id &= ~mark;
       mark == kOwn ? free_.push_back(frame.id) : relay_->release({&frame, 1});
@@ -237,7 +289,10 @@ void HostPort::release(std::span<const Frame> frames) {
   };
   // Without a relay the second mark's bit is the wire's.
   const std::uint32_t marks = relay_ != nullptr ? kOwn | kRelay : kOwn;
-  for_each_run(frames, [marks](const Frame& frame) { return frame.id & marks; }, take);
+  const auto mark_of = [this, marks](const Frame& frame) {
+    return trains_ != nullptr && trains_->owns(frame) ? kTrain : frame.id & marks;
+  };
+  for_each_run(frames, mark_of, take);
 }
 
 int HostPort::descriptor() const {

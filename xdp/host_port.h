@@ -9,7 +9,7 @@
 // Frames to a registered child are sent with the relay's address as source; what arrives at the relay is
 // shown as if it had been sent to the interface.
 //
-// From open_relay() on descriptor() may return another number than before.
+// From open_relay() and open_trains() on descriptor() may return another number than before.
 #ifndef VIADUCT_XDP_HOST_PORT_H
 #define VIADUCT_XDP_HOST_PORT_H
 
@@ -20,6 +20,8 @@
 #include <vector>
 
 #include "xdp/port.h"
+#include "xdp/train/open_train_socket.h"
+#include "xdp/train/train_socket.h"
 
 namespace viaduct {
 
@@ -38,6 +40,11 @@ class HostPort final : public Port {
   // How granted programs reach this port; while has_relay().
   MacAddress relay() const { return relay_->address(); }
 
+  // With trains of these frame types, on the wire; once. Throws PortError, and all is as before.
+  void open_trains(OpenedTrainSocket&& socket, std::uint32_t types);
+  // Null: none.
+  const TrainSocket* trains() const { return trains_.get(); }
+
   // Registers a granted child (an address that a GrantFilter has given out).
   void add(const MacAddress& child);
   void remove(const MacAddress& child);
@@ -46,9 +53,25 @@ class HostPort final : public Port {
   void release(std::span<const Frame> frames) override;
   std::size_t reserve(std::span<Frame> frames) override { return wire_->reserve(frames); }
   void submit(std::span<const Frame> frames) override;
+  void submit_bulk(std::span<const Frame> frames) override;
   void cancel(std::span<const Frame> frames) override { wire_->cancel(frames); }
   void flush() override;
   std::uint32_t mtu() const override { return wire_->mtu(); }
+  std::uint32_t payload_limit(const MacAddress& to) const override {
+    return trains_ != nullptr && trains_->knows(to) ? trains_->payload_limit() : mtu();
+  }
+  TrainAddress train_address() const override {
+    return trains_ != nullptr ? trains_->address() : TrainAddress{};
+  }
+  bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt) override {
+    return trains_ != nullptr && trains_->learn(peer, at, attempt);
+  }
+  void forget_train(const MacAddress& peer) override {
+    if (trains_ != nullptr) trains_->forget(peer);
+  }
+  bool came_by_train(const Frame& frame) const override {
+    return trains_ != nullptr && trains_->owns(frame);
+  }
   MacAddress address() const override { return address_; }
   std::uint32_t lendable() const override { return wire_->lendable(); }
   std::uint32_t backlog() const override {
@@ -68,12 +91,17 @@ class HostPort final : public Port {
   Way way_of(const Frame& frame) const;
   bool is_child(const std::byte* address) const;
   void turn_back(const Frame& frame);
+  void watch(int fd);
+  void flush_train();
+  std::size_t receive_express(std::span<Frame> frames);
   void send_to_child(const Frame& frame);
   std::size_t receive_own(std::span<Frame> frames);
   std::size_t receive_from_relay(std::span<Frame> frames);
 
   std::unique_ptr<Port> wire_;
   std::unique_ptr<Port> relay_;
+  std::unique_ptr<TrainSocket> trains_;
+  std::uint32_t rounds_ = 0;                    // without a look at trains
   MacAddress address_;
   std::size_t stride_;
   std::vector<std::byte> memory_;               // of frames to itself; made at the first use
@@ -83,7 +111,7 @@ class HostPort final : public Port {
   std::uint64_t dropped_ = 0;
   std::array<std::uint64_t, 1024> children_{};  // by the low bits of the address
   bool relay_first_ = false;                    // whose turn it is in receive()
-  int epoll_ = -1;                              // over the wire's descriptor and the relay's
+  int epoll_ = -1;                              // over the wire's descriptor and the others
   mutable int entered_ = -1;                    // the wire's in it
 };
 

@@ -9,6 +9,9 @@ libviaduct_sim_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 granted_port_sources = \
 	xdp/grant/granted_layout.h \
 	xdp/grant/granted_port.cc xdp/grant/granted_port.h \
+	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h \
+	xdp/train/train_address.h \
+	xdp/train/train_socket.cc xdp/train/train_socket.h \
 	xdp/xsk/system_calls.h \
 	xdp/xsk/xsk_queue.cc xdp/xsk/xsk_queue.h xdp/xsk/xsk_queue_parts.cc \
 	xdp/xsk/xsk_rings.cc xdp/xsk/xsk_rings.h
@@ -28,6 +31,7 @@ libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/grant/macvlan.cc xdp/grant/macvlan.h \
 	xdp/grant/macvlan_relay.cc xdp/grant/macvlan_relay.h \
 	xdp/open_port.cc xdp/open_port.h \
+	xdp/train/open_train_socket.cc xdp/train/open_train_socket.h \
 	xdp/port_error.h xdp/port_options.h xdp/ether_type.h \
 	xdp/clock.h \
 	xdp/descriptor.h \
@@ -56,7 +60,7 @@ xdp_skeletons = xdp/bpf/steer.skel.h xdp/bpf/granted.skel.h xdp/bpf/grant_filter
 EXTRA_DIST += $(xdp_skeletons:.skel.h=.bpf.c)
 BUILT_SOURCES += $(xdp_skeletons)
 CLEANFILES += $(xdp_skeletons) $(xdp_skeletons:.skel.h=.bpf.o)
-BPF_COMPILE = $(AM_V_GEN)$(MKDIR_P) xdp && $(CLANG) -O2 -g -Wall -Werror -target bpf \
+BPF_COMPILE = $(AM_V_GEN)$(MKDIR_P) xdp/bpf && $(CLANG) -O2 -g -Wall -Werror -target bpf \
   -I$(srcdir) $(BPF_INCLUDES) -c
 BPF_SKELETON = $(AM_V_GEN)$(BPFTOOL) gen skeleton
 

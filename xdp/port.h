@@ -19,6 +19,8 @@
 #include <span>
 #include <string>
 
+#include "xdp/train/train_address.h"
+
 namespace viaduct {
 
 using MacAddress = std::array<std::uint8_t, 6>;
@@ -67,6 +69,10 @@ class Port {
   // Source and destination address and EtherType are the caller's to fill in.
   virtual void submit(std::span<const Frame> frames) = 0;
 
+  // The same for frames of payload_limit() bytes and those that must not overtake such: they may go by
+  // another path, in this order.
+  virtual void submit_bulk(std::span<const Frame> frames) { submit(frames); }
+
   // Gives reserved buffers back unsent.
   virtual void cancel(std::span<const Frame> frames) = 0;
 
@@ -76,6 +82,29 @@ class Port {
 
   // Bytes that fit behind the Ethernet header.
   virtual std::uint32_t mtu() const = 0;
+
+  // The same of a frame of a long message to this address: more than mtu() if it needs not leave the host
+  // (such a frame is had by reserve_for()), less where a path for such frames adds headers of its own.
+  virtual std::uint32_t payload_limit(const MacAddress& to) const { return static_cast<void>(to), mtu(); }
+
+  // Takes one empty buffer for a frame of at most `bytes` (Ethernet header included) to this address, for
+  // which payload_limit() is, or has been, more than mtu(). False: there is none now, or the peer has gone.
+  // Until the frame is submitted or cancelled no other may be reserved for that address.
+  virtual bool reserve_for(const MacAddress& to, std::uint32_t bytes, Frame& frame) {
+    return static_cast<void>(to), static_cast<void>(bytes), static_cast<void>(frame), false;
+  }
+
+  // --- trains (xdp/train/train_socket.h), for ports that have them
+  // Where they reach this port.
+  virtual TrainAddress train_address() const { return {}; }
+  // The peer says that trains reach it there: they may come from there from now on, and be sent there
+  // with submit_bulk(). `attempt`: which of its addresses to try. False: there is no way.
+  virtual bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt) {
+    return static_cast<void>(peer), static_cast<void>(at), static_cast<void>(attempt), false;
+  }
+  virtual void forget_train(const MacAddress& peer) { static_cast<void>(peer); }
+  // How a received frame came, before it is released.
+  virtual bool came_by_train(const Frame&) const { return true; }
 
   virtual MacAddress address() const = 0;
 

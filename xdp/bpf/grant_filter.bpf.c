@@ -20,7 +20,8 @@ const volatile __u32 host_at = 54;         // where CONNECT_REQUEST and _ACCEPT 
 
 // viaduct-wire(7)
 enum {
-  TYPE_AT = 15, MOVED = 3, REQUEST = 4, ACCEPT = 5, NAME_QUERY = 14, STOPPED_QUERY = 18,
+  TYPE_AT = 15, MOVED = 3, REQUEST = 4, ACCEPT = 5, NAME_QUERY = 14, STOPPED_QUERY = 18, WAKE = 20,
+  PATH = 21,
 };
 
 struct {
@@ -71,7 +72,8 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
   // Names and claims are the agent's, and what is not known yet; and so is sending a requester
   // elsewhere, answering for a stopped program and talking to everybody.
   type = grant->holder == GRANT_AGENT ? 0 : ((const __u8 *)word)[TYPE_AT];
-  if (type == MOVED || (type >= NAME_QUERY && type != STOPPED_QUERY) || (*(const __u8 *)word & 1))
+  if (type == MOVED || (type >= NAME_QUERY && type != STOPPED_QUERY && type != WAKE && type != PATH) ||
+      (*(const __u8 *)word & 1))
     return GRANT_FORBIDDEN;
   if (type == REQUEST || type == ACCEPT) {
     __u16 claimed[3];

@@ -1,5 +1,8 @@
 #include "xdp/grant/granted_port.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "xdp/xsk/chunk.h"
 #include "xdp/xsk/system_calls.h"
 
@@ -70,7 +73,126 @@ const char* GrantedPort::map(int umem) {
   return queue_.attach(socket_);
 }
 
+const char* GrantedPort::add_local(const MacAddress& peer, std::uint64_t program, int file,
+                                   unsigned end, const WholeFrame& wake) {
+  if (local_ == nullptr) local_ = local::LocalPeers::make(layout_.address, lendable());
+  if (local_ == nullptr) {
+    system_calls::close(file);
+    return "no memory for local peers";
+  }
+  wake_ = wake;
+  return local_->add(peer, program, file, end);
+}
+
+namespace {
+
+// viaduct-wire(7)
+bool is_data(const Frame& frame) {
+  constexpr std::size_t kTypeAt = 15;
+  constexpr std::byte kData{1};
+  return frame.length > kTypeAt && frame.data[kTypeAt] == kData;
+}
+
+MacAddress source_of(const Frame& frame) {
+  MacAddress source;
+  std::memcpy(source.data(), frame.data + source.size(), source.size());
+  return source;
+}
+
+}  // namespace
+
+// Data that a peer has sent by the kernel it sent before it took its ring. What else comes by the kernel,
+// such as that a connection or the peer has ended, comes after what is in the ring.
+std::size_t GrantedPort::receive_both(std::span<Frame> frames) {
+  const std::size_t most = frames.size() / 2;
+  const std::size_t by_kernel = queue_.receive(frames.first(most));
+  // More waits there. But a flood of it must not hold the rings for ever.
+  if (by_kernel == most && ++rounds_by_kernel_ % kRoundsByKernel != 0) return by_kernel;
+  const std::size_t all = by_kernel + local_->receive(frames.subspan(by_kernel));
+  if (by_kernel == 0 || all == by_kernel) return all;
+  std::size_t of_peers = 0;
+  for (std::size_t i = 0; i < by_kernel; ++i) {
+    if (!is_data(frames[i]) || !local_->has(source_of(frames[i]))) continue;
+    std::rotate(frames.begin() + of_peers, frames.begin() + i, frames.begin() + i + 1);
+    ++of_peers;
+  }
+  std::rotate(frames.begin() + of_peers, frames.begin() + by_kernel, frames.begin() + all);
+  return all;
+}
+
+void GrantedPort::release_each(std::span<const Frame> frames) {
+  for (const Frame& frame : frames) {
+    if (trains_.owns(frame)) {
+      trains_.release(frame);
+    } else if ((frame.id & local::LocalPeers::kId) != 0) {
+      local_->release(frame);
+    } else {
+      queue_.release({&frame, 1});
+    }
+  }
+}
+
+void GrantedPort::wake_local() {
+  local_->flush([this](const MacAddress& peer) {
+    Frame frame;
+    if (queue_.reserve({&frame, 1}) == 0) return;
+    std::memcpy(frame.data, wake_.data(), wake_.size());
+    std::memcpy(frame.data, peer.data(), peer.size());
+    std::memcpy(frame.data + peer.size(), layout_.address.data(), layout_.address.size());
+    frame.length = static_cast<std::uint32_t>(wake_.size());
+    queue_.submit({&frame, 1});
+  });
+}
+
+const char* GrantedPort::open_trains(int socket, int epoll, const TrainAddress& own,
+                                     std::uint32_t types) {
+  both_ = epoll;
+  const char* what = trains_.open(socket, own, layout_.mtu, types);
+  if (what == nullptr && (system_calls::watch(both_, socket_) != 0 ||
+                          system_calls::watch(both_, trains_.descriptor()) != 0)) {
+    what = "no descriptor for trains";
+  }
+  if (what == nullptr) return nullptr;
+  const int error = errno;
+  close_trains();
+  errno = error;
+  return what;
+}
+
+void GrantedPort::close_trains() {
+  trains_.close();
+  if (both_ >= 0) system_calls::close(both_);
+  both_ = -1;
+}
+
+// What has come by the queue since was sent earlier, or it would not be here: it goes first.
+std::size_t GrantedPort::receive_trains(std::span<Frame> frames) {
+  if (!trains_.look()) return 0;
+  const std::size_t n = queue_.receive(frames);
+  return n + trains_.receive(frames.subspan(n));
+}
+
+void GrantedPort::submit_bulk(std::span<const Frame> frames) {
+  for (const Frame& frame : frames) {
+    if (trains_.add(frame)) continue;
+    // What was submitted before is to arrive before.
+    queue_.flush();
+    flush_train();
+    trains_.add(frame);
+  }
+}
+
+void GrantedPort::flush_train() {
+  const std::span<const Frame> frames = trains_.waiting();
+  if (trains_.send()) return queue_.cancel(frames);
+  queue_.submit(frames);
+  queue_.flush();
+}
+
 void GrantedPort::close() {
+  local::LocalPeers::destroy(local_);
+  local_ = nullptr;
+  close_trains();
   queue_.detach();
   if (state_ != nullptr) system_calls::unmap(state_, state_bytes_);
   if (area_ != nullptr) system_calls::unmap(area_, area_bytes_);

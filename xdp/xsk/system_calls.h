@@ -5,6 +5,8 @@
 #ifndef VIADUCT_XDP_XSK_SYSTEM_CALLS_H
 #define VIADUCT_XDP_XSK_SYSTEM_CALLS_H
 
+#include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -17,6 +19,7 @@ namespace viaduct::system_calls {
 
 inline int close(int fd) { return static_cast<int>(::syscall(SYS_close, fd)); }
 inline long file_size(int fd) { return ::syscall(SYS_lseek, fd, 0L, SEEK_END); }
+inline int get_seals(int fd) { return static_cast<int>(::syscall(SYS_fcntl, fd, F_GET_SEALS)); }
 inline int getsockopt(int fd, int level, int name, void* value, socklen_t* bytes) {
   return static_cast<int>(::syscall(SYS_getsockopt, fd, level, name, value, bytes));
 }
@@ -29,11 +32,31 @@ inline void wake_to_receive(int fd) {
   ::syscall(SYS_recvfrom, fd, nullptr, 0L, MSG_DONTWAIT, nullptr, nullptr);
 }
 
+inline long send_message(int fd, const msghdr& message) {
+  return ::syscall(SYS_sendmsg, fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+inline long receive_message(int fd, msghdr& message) {
+  return ::syscall(SYS_recvmsg, fd, &message, MSG_DONTWAIT);
+}
+
+// An epoll descriptor is to be readable when `fd` is.
+inline int watch(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  return static_cast<int>(::syscall(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, fd, &event));
+}
+
 // Shared memory, with every page there from the start; anonymous if fd is -1. nullptr on failure.
 inline void* map(std::size_t bytes, int fd, long offset) {
   const int flags = MAP_SHARED | MAP_POPULATE | (fd < 0 ? MAP_ANONYMOUS : 0);
   const long at = ::syscall(SYS_mmap, nullptr, bytes, static_cast<long>(PROT_READ | PROT_WRITE),
                             static_cast<long>(flags), static_cast<long>(fd), offset);
+  return at == -1 ? nullptr : reinterpret_cast<void*>(at);
+}
+// The same of a file, whose pages come as they are touched.
+inline void* map_file_untouched(std::size_t bytes, int fd) {
+  const long at = ::syscall(SYS_mmap, nullptr, bytes, static_cast<long>(PROT_READ | PROT_WRITE),
+                            static_cast<long>(MAP_SHARED), static_cast<long>(fd), 0L);
   return at == -1 ? nullptr : reinterpret_cast<void*>(at);
 }
 // Shared anonymous memory whose pages come as they are touched.

@@ -1,0 +1,227 @@
+// Trains over the kernel's own UDP: what arrives, and what is dropped because of who sent it.
+#include "xdp/train/train_socket.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/udp.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+namespace viaduct {
+namespace {
+
+constexpr std::uint32_t kMtu = 1500, kData = 1, kPath = 21, kTypes = 1u << kData | 1u << kPath;
+constexpr std::size_t kSource = 6, kType = 15;
+constexpr int kUdpGro = 104;
+
+struct End {
+  explicit End(const MacAddress& its, const char* at = "::1") : mac(its) {
+    const int fd = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+    sockaddr_in6 name{};
+    name.sin6_family = AF_INET6;
+    inet_pton(AF_INET6, at, &name.sin6_addr);
+    socklen_t bytes = sizeof name;
+    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+    EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &bytes), 0);
+    EXPECT_EQ(setsockopt(fd, IPPROTO_UDP, kUdpGro, &on, sizeof on), 0);
+    address.port = ntohs(name.sin6_port);
+    std::memcpy(address.v6.data(), &name.sin6_addr, address.v6.size());
+    EXPECT_EQ(socket.open(fd, address, kMtu, kTypes), nullptr);
+  }
+
+  // A frame to `to` whose bytes tell which it is.
+  Frame frame(const MacAddress& to, std::uint8_t number, std::uint32_t length, std::uint8_t type = kData) {
+    std::vector<std::byte>& bytes = memory.emplace_back(kMtu + 14, std::byte{number});
+    std::memcpy(bytes.data(), to.data(), to.size());
+    std::memcpy(bytes.data() + kSource, mac.data(), mac.size());
+    bytes[kType] = std::byte{type};
+    return {bytes.data(), length, number};
+  }
+
+  // What arrives within a short while.
+  std::vector<Frame> receive() {
+    std::vector<Frame> out;
+    for (int looks = 0; looks < 200; ++looks) {
+      if (!socket.look()) {
+        usleep(100);
+        continue;
+      }
+      Frame room[16];
+      for (std::size_t n = 1; (n = socket.receive(room)) != 0;) out.insert(out.end(), room, room + n);
+    }
+    return out;
+  }
+
+  MacAddress mac;
+  TrainAddress address;
+  TrainSocket socket;
+  std::vector<std::vector<std::byte>> memory;
+};
+
+struct TrainSockets : testing::Test {
+  TrainSockets() {
+    a.memory.reserve(256), b.memory.reserve(256);
+    EXPECT_TRUE(a.socket.learn(b.mac, b.address, 0));
+    EXPECT_TRUE(b.socket.learn(a.mac, a.address, 0));
+  }
+  End a{{2, 0, 0, 0, 0, 1}}, b{{2, 0, 0, 0, 0, 2}};
+};
+
+TEST_F(TrainSockets, FramesArriveAsTheyWere) {
+  constexpr unsigned kFrames = 44;
+  const std::uint32_t whole = 14 + a.socket.payload_limit();
+  EXPECT_EQ(whole, kMtu - 48);
+  for (unsigned n = 0; n < kFrames; ++n) {
+    ASSERT_TRUE(a.socket.add(a.frame(b.mac, static_cast<std::uint8_t>(n), n + 1 == kFrames ? 700 : whole)));
+  }
+  EXPECT_FALSE(a.socket.add(a.frame(b.mac, 99, whole))) << "more than fits in a datagram";
+  EXPECT_EQ(a.socket.waiting().size(), kFrames);
+  ASSERT_TRUE(a.socket.send());
+  EXPECT_TRUE(a.socket.waiting().empty());
+  const std::vector<Frame> got = b.receive();
+  ASSERT_EQ(got.size(), kFrames);
+  for (unsigned n = 0; n < kFrames; ++n) {
+    EXPECT_EQ(got[n].length, n + 1 == kFrames ? 700 : whole);
+    EXPECT_TRUE(b.socket.owns(got[n]));
+    EXPECT_EQ(std::memcmp(got[n].data, a.memory[n].data(), got[n].length), 0) << n;
+  }
+  EXPECT_EQ(b.socket.counters().rx_frames, kFrames);
+  for (const Frame& frame : got) b.socket.release(frame);
+}
+
+TEST_F(TrainSockets, ATrainGoesOnBehindTheEndOfAMessage) {
+  ASSERT_TRUE(a.socket.add(a.frame(b.mac, 1, 1400)));
+  ASSERT_TRUE(a.socket.add(a.frame(b.mac, 2, 500)));
+  ASSERT_TRUE(a.socket.add(a.frame(b.mac, 3, 1400)));  // the one before is now as long, filled with zeros
+  EXPECT_FALSE(a.socket.add(a.frame(b.mac, 4, 1401))) << "longer than the others";
+  EXPECT_FALSE(a.socket.add(a.frame({2, 0, 0, 0, 0, 3}, 4, 1400))) << "to another";
+  ASSERT_TRUE(a.socket.send());
+  const std::vector<Frame> got = b.receive();
+  ASSERT_EQ(got.size(), 3u);
+  EXPECT_EQ(got[1].length, 1400u);
+  EXPECT_EQ(got[1].data[499], std::byte{2});
+  EXPECT_EQ(got[1].data[500], std::byte{0});
+  EXPECT_EQ(got[1].data[1399], std::byte{0});
+  EXPECT_EQ(got[2].data[1399], std::byte{3});
+}
+
+// As many trains can be lent as there are buffers; what comes then waits in the kernel.
+TEST_F(TrainSockets, BuffersAreUsedAgain) {
+  std::vector<Frame> kept;
+  for (unsigned n = 0; n < TrainSocket::kBuffers + 3; ++n) {
+    a.memory.clear();
+    ASSERT_TRUE(a.socket.add(a.frame(b.mac, static_cast<std::uint8_t>(n), 100)));
+    ASSERT_TRUE(a.socket.send());
+    if (!b.socket.look()) continue;
+    Frame frame;
+    ASSERT_EQ(b.socket.receive({&frame, 1}), 1u);
+    kept.push_back(frame);
+  }
+  EXPECT_EQ(kept.size(), std::size_t{TrainSocket::kBuffers});
+  EXPECT_GT(b.socket.counters().rx_no_buffer, 0u);
+  for (const Frame& frame : kept) b.socket.release(frame);
+  EXPECT_EQ(b.receive().size(), 3u);
+}
+
+// What a datagram may not be. Each is counted once and nothing of it is seen.
+TEST_F(TrainSockets, StrangersAreDropped) {
+  End c({2, 0, 0, 0, 0, 3});
+  c.memory.reserve(16);
+  const auto wrong_source = [this] { return b.socket.counters().rx_wrong_source; };
+  const auto wrong_frame = [this] { return b.socket.counters().rx_wrong_frame; };
+  // A host that has told no address, in its own name and in that of one that has.
+  ASSERT_TRUE(c.socket.learn(b.mac, b.address, 0));
+  ASSERT_TRUE(c.socket.add(c.frame(b.mac, 1, 200)));
+  ASSERT_TRUE(c.socket.send());
+  EXPECT_TRUE(b.receive().empty());
+  EXPECT_EQ(wrong_source(), 1u);
+  Frame forged = c.frame(b.mac, 1, 200);
+  std::memcpy(forged.data + kSource, a.mac.data(), a.mac.size());
+  ASSERT_TRUE(c.socket.add(forged));
+  ASSERT_TRUE(c.socket.send());
+  EXPECT_TRUE(b.receive().empty());
+  EXPECT_EQ(wrong_source(), 2u);
+  // One that has, in the name of another, at once and behind a frame of its own.
+  ASSERT_TRUE(b.socket.learn(c.mac, c.address, 0));
+  ASSERT_TRUE(c.socket.add(forged));
+  ASSERT_TRUE(c.socket.send());
+  EXPECT_TRUE(b.receive().empty());
+  EXPECT_EQ(wrong_source(), 3u);
+  ASSERT_TRUE(c.socket.add(c.frame(b.mac, 1, 200)));
+  ASSERT_TRUE(c.socket.add(forged));
+  ASSERT_TRUE(c.socket.send());
+  EXPECT_TRUE(b.receive().empty());
+  EXPECT_EQ(wrong_frame(), 1u);
+  // What begins or ends a connection, and what has no name.
+  for (const int type : {0, 2, 4, 5, 9, 13, 14, 16, 19, 20, 22, 31, 32, 33, 255}) {
+    const std::uint64_t before = wrong_frame();
+    ASSERT_TRUE(a.socket.add(a.frame(b.mac, 1, 200, static_cast<std::uint8_t>(type))));
+    ASSERT_TRUE(a.socket.send());
+    EXPECT_TRUE(b.receive().empty()) << type;
+    EXPECT_EQ(wrong_frame(), before + 1) << type;
+  }
+  // Too short to be a frame.
+  ASSERT_TRUE(a.socket.add(a.frame(b.mac, 1, 59)));
+  ASSERT_TRUE(a.socket.send());
+  EXPECT_TRUE(b.receive().empty());
+  EXPECT_EQ(wrong_source(), 4u);
+  // Who is forgotten is a stranger again.
+  b.socket.forget(a.mac);
+  ASSERT_TRUE(a.socket.add(a.frame(b.mac, 1, 200)));
+  ASSERT_TRUE(a.socket.send());
+  EXPECT_TRUE(b.receive().empty());
+  EXPECT_EQ(wrong_source(), 5u);
+}
+
+// Somebody else on the peer's own host has the address, but not the port.
+TEST_F(TrainSockets, AnotherUserOfThePeersHostIsAStranger) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  const Frame frame = a.frame(b.mac, 1, 200);
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobody = 65534;
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
+    const int fd = ::socket(AF_INET6, SOCK_DGRAM, 0);
+    sockaddr_in6 own{}, to{};
+    own.sin6_family = to.sin6_family = AF_INET6;
+    own.sin6_port = htons(a.address.port), to.sin6_port = htons(b.address.port);
+    own.sin6_addr = to.sin6_addr = in6addr_loopback;
+    const int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    if (bind(fd, reinterpret_cast<sockaddr*>(&own), sizeof own) == 0) _exit(2);  // the port is taken
+    _exit(sendto(fd, frame.data, frame.length, 0, reinterpret_cast<sockaddr*>(&to), sizeof to) ==
+                  static_cast<ssize_t>(frame.length) ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(b.receive().empty());
+  EXPECT_EQ(b.socket.counters().rx_wrong_source, 1u);
+}
+
+// Where a peer has both, one after the other is tried; without a common one there is no way.
+TEST(TrainSocketPeers, AddressesAreTriedInTurn) {
+  End a({2, 0, 0, 0, 0, 1});
+  TrainAddress none, v4;
+  EXPECT_FALSE(a.socket.learn({2, 0, 0, 0, 0, 2}, none, 0));
+  v4.port = 9, v4.v4 = {127, 0, 0, 1};
+  EXPECT_FALSE(a.socket.learn({2, 0, 0, 0, 0, 2}, v4, 0)) << "we have no IPv4 address";
+  EXPECT_FALSE(a.socket.is_due()) << "nobody may send";
+  // There is room for so many; nobody who is known is driven out.
+  TrainAddress v6;
+  v6.port = 9, v6.v6[15] = 1;
+  unsigned learnt = 0;
+  for (unsigned n = 0; n < 1000; ++n) {
+    learnt += a.socket.learn({2, 1, 0, 0, static_cast<std::uint8_t>(n >> 8), static_cast<std::uint8_t>(n)}, v6, 0);
+  }
+  EXPECT_GT(learnt, 100u);
+  EXPECT_LT(learnt, 1000u);
+  EXPECT_TRUE(a.socket.knows({2, 1, 0, 0, 0, 0}));
+}
+
+}  // namespace
+}  // namespace viaduct

@@ -1,0 +1,280 @@
+#include "xdp/train/train_socket.h"
+
+#include <netinet/udp.h>
+#include <sys/uio.h>
+
+#include <cstring>
+
+#include "xdp/xsk/system_calls.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+namespace viaduct {
+namespace {
+
+constexpr unsigned kStrangers = 16;  // datagrams dropped in one look
+constexpr std::size_t kAddressBytes = 6, kTypeAt = 15, kLeastFrame = 60;
+constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+template <class Bytes>
+bool given(const Bytes& bytes) {
+  for (const std::uint8_t byte : bytes) {
+    if (byte != 0) return true;
+  }
+  return false;
+}
+
+bool has_v4_of(const sockaddr_in6& from, const TrainAddress& at) {
+  const std::uint8_t* const bytes = from.sin6_addr.s6_addr;
+  return given(at.v4) && std::memcmp(bytes, kMapped, sizeof kMapped) == 0 &&
+         std::memcmp(bytes + sizeof kMapped, at.v4.data(), at.v4.size()) == 0;
+}
+
+bool has_v6_of(const sockaddr_in6& from, const TrainAddress& at) {
+  return given(at.v6) && std::memcmp(from.sin6_addr.s6_addr, at.v6.data(), at.v6.size()) == 0;
+}
+
+}  // namespace
+
+const char* TrainSocket::open(int socket, const TrainAddress& own, std::uint32_t mtu,
+                              std::uint32_t types) {
+  close();
+  socket_ = socket;
+  own_ = own, mtu_ = mtu, types_ = types;
+  constexpr std::uint32_t kLeastMtu = 576;
+  if (mtu < kLeastMtu) {
+    close();
+    errno = EINVAL;
+    return "frames too short for trains";
+  }
+  memory_ = static_cast<std::byte*>(system_calls::map_untouched(kBuffers * kBuffer));
+  if (memory_ == nullptr) {
+    const int error = errno;
+    close();
+    errno = error;
+    return "no memory for trains";
+  }
+  free_count_ = 0;
+  for (std::uint32_t i = kBuffers; i-- > 0;) free_[free_count_++] = i, lent_[i] = 0;
+  return nullptr;
+}
+
+void TrainSocket::close() {
+  if (memory_ != nullptr) system_calls::unmap(memory_, kBuffers * kBuffer);
+  if (socket_ >= 0) system_calls::close(socket_);
+  memory_ = nullptr;
+  socket_ = -1;
+  peers_ = count_ = at_ = end_ = 0;
+  std::memset(static_cast<void*>(table_), 0, sizeof table_);
+}
+
+// ---------------------------------------------------------------------------- peers
+
+const TrainSocket::Peer* TrainSocket::find(const void* mac) const {
+  for (const Peer& peer : table_[set_of(mac)]) {
+    if (peer.in_use && std::memcmp(peer.mac.data(), mac, kAddressBytes) == 0) return &peer;
+  }
+  return nullptr;
+}
+
+bool TrainSocket::learn(const MacAddress& mac, const TrainAddress& at, unsigned attempt) {
+  const bool v4 = given(own_.v4) && given(at.v4), v6 = given(own_.v6) && given(at.v6);
+  if (socket_ < 0 || !at.any() || (!v4 && !v6)) return false;
+  Peer* peer = find(mac.data());
+  if (peer == nullptr) {
+    for (Peer& each : table_[set_of(mac.data())]) {
+      if (!each.in_use) peer = &each;
+    }
+    if (peer == nullptr) return false;
+    ++peers_;
+    ever_ = true;
+  }
+  peer->mac = mac, peer->in_use = true, peer->at = at;
+  peer->by_v4 = v4 && (!v6 || attempt % 2 != 0);
+  return true;
+}
+
+void TrainSocket::forget(const MacAddress& mac) {
+  Peer* const peer = find(mac.data());
+  if (peer == nullptr) return;
+  *peer = {};
+  --peers_;
+}
+
+// ---------------------------------------------------------------------------- sending
+
+bool TrainSocket::add(const Frame& frame) {
+  if (count_ != 0) {
+    Frame& before = train_[count_ - 1];
+    const std::uint32_t segment = train_[0].length;
+    if (count_ == kMostSegments || frame.length > segment ||
+        (count_ + 1) * segment > kMostBytes ||
+        std::memcmp(frame.data, before.data, kAddressBytes) != 0) {
+      return false;
+    }
+    // A frame may be longer than what it carries: so the next message goes on in the same train.
+    if (before.length < segment) {
+      if (frame.length * 2 < segment) return false;
+      std::memset(before.data + before.length, 0, segment - before.length);
+      bytes_ += segment - before.length;
+      before.length = segment;
+    }
+  }
+  train_[count_++] = frame;
+  bytes_ += frame.length;
+  return true;
+}
+
+bool TrainSocket::send() {
+  iovec pieces[kMostSegments];
+  for (std::uint32_t i = 0; i < count_; ++i) pieces[i] = {train_[i].data, train_[i].length};
+  const std::uint32_t count = count_, bytes = bytes_;
+  count_ = bytes_ = 0;
+  if (count == 0) return true;
+  const Peer* const peer = find(train_[0].data);
+  if (peer == nullptr) return false;
+  sockaddr_in6 to{};
+  to.sin6_family = AF_INET6;
+  to.sin6_port = __builtin_bswap16(peer->at.port);
+  if (peer->by_v4) {
+    std::memcpy(to.sin6_addr.s6_addr, kMapped, sizeof kMapped);
+    std::memcpy(to.sin6_addr.s6_addr + sizeof kMapped, peer->at.v4.data(), peer->at.v4.size());
+  } else {
+    std::memcpy(to.sin6_addr.s6_addr, peer->at.v6.data(), peer->at.v6.size());
+  }
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(std::uint16_t))] = {};
+  msghdr message{};
+  message.msg_name = &to;
+  message.msg_namelen = sizeof to;
+  message.msg_iov = pieces;
+  message.msg_iovlen = count;
+  if (count > 1) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = IPPROTO_UDP;
+    head->cmsg_type = UDP_SEGMENT;
+    head->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
+    const auto segment = static_cast<std::uint16_t>(train_[0].length);
+    std::memcpy(CMSG_DATA(head), &segment, sizeof segment);
+  }
+  if (system_calls::send_message(socket_, message) < 0) {
+    ++counters_.tx_refused;
+    return false;
+  }
+  ++counters_.tx_trains;
+  counters_.tx_frames += count;
+  counters_.tx_bytes += bytes;
+  return true;
+}
+
+// ---------------------------------------------------------------------------- receiving
+
+bool TrainSocket::is_from(const Peer& peer, const sockaddr_in6& from) const {
+  return from.sin6_port == __builtin_bswap16(peer.at.port) &&
+         (has_v6_of(from, peer.at) || has_v4_of(from, peer.at));
+}
+
+bool TrainSocket::look() {
+  if (is_waiting()) return true;
+  looks_ = 0;
+  expected_ = false;
+  if (free_count_ == 0) {
+    ++counters_.rx_no_buffer;
+    return false;
+  }
+  const std::uint32_t buffer = free_[free_count_ - 1];
+  std::byte* const data = memory_ + buffer * kBuffer;
+  received_ = 0;
+  bool taken = false;
+  for (unsigned n = 0; n < kStrangers && !taken; ++n) {
+    taken = take_next(data);
+    if (received_ < 0) break;
+  }
+  if (!taken) {
+    if (++vain_ == kStayHot) interval_ = kCold;
+    return false;
+  }
+  interval_ = kHot, vain_ = 0;
+  looks_ = kHot;  // the next one is due at once: trains come one behind the other
+  --free_count_;
+  buffer_ = buffer;
+  return true;
+}
+
+// The next datagram of the kernel's. received_: its bytes, or that there is none.
+bool TrainSocket::take_next(std::byte* data) {
+  sockaddr_in6 from;
+  iovec piece{data, kBuffer};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr message{};
+  message.msg_name = &from;
+  message.msg_namelen = sizeof from;
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  const long got = received_ = system_calls::receive_message(socket_, message);
+  if (got <= 0) return false;
+  auto segment = static_cast<std::size_t>(got);
+  for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr;
+       head = CMSG_NXTHDR(&message, head)) {
+    if (head->cmsg_level != IPPROTO_UDP || head->cmsg_type != UDP_GRO) continue;
+    int told;
+    std::memcpy(&told, CMSG_DATA(head), sizeof told);
+    if (told > 0) segment = static_cast<std::size_t>(told);
+  }
+  return take_datagram(data, static_cast<std::size_t>(got), segment, from);
+}
+
+// Whether a train is one of somebody who may send it; all of it or nothing.
+bool TrainSocket::take_datagram(std::byte* data, std::size_t bytes, std::size_t segment,
+                                const sockaddr_in6& from) {
+  const Peer* const peer = bytes < kLeastFrame ? nullptr : find(data + kAddressBytes);
+  if (peer == nullptr || !is_from(*peer, from)) {
+    ++counters_.rx_wrong_source;
+    return false;
+  }
+  std::uint32_t frames = 0;
+  for (std::size_t at = 0; at < bytes; at += segment, ++frames) {
+    const std::size_t length = bytes - at < segment ? bytes - at : segment;
+    const std::byte* const frame = data + at;
+    const auto type = length < kLeastFrame ? 0xffu : std::to_integer<unsigned>(frame[kTypeAt]);
+    if (type >= 32 || (types_ >> type & 1) == 0 ||
+        std::memcmp(frame + kAddressBytes, peer->mac.data(), kAddressBytes) != 0) {
+      ++counters_.rx_wrong_frame;
+      return false;
+    }
+  }
+  at_ = 0, end_ = static_cast<std::uint32_t>(bytes), segment_ = static_cast<std::uint32_t>(segment);
+  ++counters_.rx_trains;
+  counters_.rx_frames += frames;
+  counters_.rx_bytes += bytes;
+  return true;
+}
+
+std::size_t TrainSocket::receive(std::span<Frame> frames) {
+  std::size_t n = 0;
+  if (at_ == 0 && at_ != end_) lent_[buffer_] = 1;  // this is done last
+  for (; n < frames.size() && at_ != end_; ++n) {
+    const std::uint32_t length = end_ - at_ < segment_ ? end_ - at_ : segment_;
+    frames[n] = {memory_ + buffer_ * kBuffer + at_, length, buffer_};
+    at_ += length;
+    ++lent_[buffer_];
+  }
+  if (n != 0 && at_ == end_) --lent_[buffer_];  // the borrower has at least the last frame
+  return n;
+}
+
+void TrainSocket::release(const Frame& frame) {
+  const std::uint32_t buffer = frame.id;
+  if (buffer >= kBuffers || lent_[buffer] == 0) return;
+  if (--lent_[buffer] == 0) free_[free_count_++] = buffer;
+}
+
+}  // namespace viaduct

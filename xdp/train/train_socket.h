@@ -1,0 +1,149 @@
+// Trains: frames of long messages as segments of UDP datagrams, up to 64 KB with one system call.
+//
+//   submit()  frame frame frame ... --sendmsg, UDP_SEGMENT--> kernel --> wire
+//   receive() frame frame frame ... <--recvmsg, UDP_GRO------ kernel <-- wire
+//
+// A segment is a frame as a whole, Ethernet header included, so a received one is lent where it lies in
+// the buffer. All segments of a train have one length; the last one may be shorter.
+//
+// Who may send: the addresses that were learnt. A datagram from elsewhere, or one whose frames name
+// another source than the one that was learnt with the address, is counted and dropped; so is a frame
+// of a type that may not come by train. The kernel gives a datagram its source address.
+//
+// For libvipl too: no allocation, no exception, nothing but the C library.
+#ifndef VIADUCT_XDP_TRAIN_TRAIN_SOCKET_H
+#define VIADUCT_XDP_TRAIN_TRAIN_SOCKET_H
+
+#include <netinet/in.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "xdp/port.h"
+#include "xdp/train/train_address.h"
+
+namespace viaduct {
+
+class TrainSocket {
+ public:
+  // IPv6 and UDP around a frame, and the Ethernet header in it.
+  static constexpr std::uint32_t kAround = 48, kEthernet = 14;
+  static constexpr std::uint32_t kMostSegments = 64;   // the kernel's UDP_MAX_SEGMENTS
+  static constexpr std::uint32_t kMostBytes = 65'000;  // of a train
+  static constexpr std::uint32_t kBuffers = 64;        // trains that can be lent at once
+
+  TrainSocket() = default;
+  ~TrainSocket() { close(); }
+  TrainSocket(const TrainSocket&) = delete;
+  TrainSocket& operator=(const TrainSocket&) = delete;
+
+  // Takes a socket of open_train_socket() over (also on failure). `types`: a bit for each frame type
+  // (the second byte behind the Ethernet header) that may come. Returns nullptr, or what failed;
+  // errno says why.
+  const char* open(int socket, const TrainAddress& own, std::uint32_t mtu, std::uint32_t types);
+  void close();
+  bool is_open() const { return socket_ >= 0; }
+  int descriptor() const { return socket_; }
+  const TrainAddress& address() const { return own_; }
+
+  // Bytes behind the Ethernet header that a frame may have.
+  std::uint32_t payload_limit() const { return mtu_ - kAround - kEthernet; }
+
+  // From now on datagrams from there are taken, if their frames have this source. `attempt`: where a
+  // peer has two addresses, which of them is sent to. False: no common way, or no room.
+  bool learn(const MacAddress& peer, const TrainAddress& at, unsigned attempt);
+  void forget(const MacAddress& peer);
+  bool knows_any() const { return ever_; }
+  bool knows(const MacAddress& peer) const { return find(peer.data()) != nullptr; }
+
+  // --- sending: frames stay the caller's until give_back() has had them
+  // Adds a frame to the train. False, and nothing done, if it does not fit: then send() first.
+  bool add(const Frame& frame);
+  std::span<const Frame> waiting() const { return {train_, count_}; }
+  // Sends the train. False if the kernel would not have it. Either way it is empty after that.
+  bool send();
+
+  // --- receiving
+  // Whether it is worth to look: somebody may send, and the last looks were long enough ago; or expect()
+  // was called.
+  bool is_due() {
+    if (peers_ == 0) [[likely]] return expected_;
+    return expected_ || is_waiting() || ++looks_ >= interval_;
+  }
+  bool is_waiting() const { return at_ != end_; }
+  // Takes the next train from the kernel, unless one is waiting. True if frames are waiting then.
+  bool look();
+  // Hands out waiting frames.
+  std::size_t receive(std::span<Frame> frames);
+  bool owns(const Frame& frame) const {
+    return memory_ != nullptr && frame.data >= memory_ && frame.data < memory_ + kBuffers * kBuffer;
+  }
+  void release(const Frame& frame);
+  // descriptor() may be readable, if only by a stranger's datagram: the next look is due.
+  void expect() { expected_ = true; }
+  bool has_peers() const { return peers_ != 0; }
+
+  struct Counters {
+    std::uint64_t rx_trains = 0, rx_frames = 0, rx_bytes = 0;
+    std::uint64_t tx_trains = 0, tx_frames = 0, tx_bytes = 0;
+    std::uint64_t tx_refused = 0;       // trains that the kernel would not send
+    std::uint64_t rx_wrong_source = 0;  // datagrams from an address that nobody has told
+    std::uint64_t rx_wrong_frame = 0;   // frames of another source, type or length
+    std::uint64_t rx_no_buffer = 0;     // times all buffers were lent
+  };
+  const Counters& counters() const { return counters_; }
+
+ private:
+  static constexpr std::size_t kBuffer = 65'536;
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  static constexpr std::uint32_t kHot = 4, kCold = 512;  // looks between two system calls
+  static constexpr std::uint32_t kStayHot = 256;         // of those, in vain, until it is cold
+  static constexpr std::uint32_t kSets = 64, kWays = 4;
+
+  struct Peer {
+    MacAddress mac;
+    bool in_use;
+    std::uint8_t by_v4;
+    TrainAddress at;
+  };
+
+  static std::uint32_t set_of(const void* mac) {
+    const auto* const bytes = static_cast<const std::uint8_t*>(mac);
+    return (bytes[5] ^ bytes[4] * 7u) % kSets;
+  }
+  const Peer* find(const void* mac) const;
+  Peer* find(const void* mac) {
+    return const_cast<Peer*>(static_cast<const TrainSocket*>(this)->find(mac));
+  }
+  bool is_from(const Peer& peer, const sockaddr_in6& from) const;
+  bool take_next(std::byte* data);
+  bool take_datagram(std::byte* data, std::size_t bytes, std::size_t segment,
+                     const sockaddr_in6& from);
+
+  int socket_ = -1;
+  std::uint32_t mtu_ = 0, types_ = 0;
+  TrainAddress own_;
+  Counters counters_;
+
+  Frame train_[kMostSegments];
+  std::uint32_t count_ = 0, bytes_ = 0;
+
+  std::uint32_t peers_ = 0;
+  bool expected_ = false;
+  bool ever_ = false;  // somebody has been learnt, so that frames may be lent
+  long received_ = 0;
+  std::uint32_t looks_ = 0, interval_ = kCold, vain_ = 0;
+
+  std::byte* memory_ = nullptr;
+  std::uint32_t free_[kBuffers], free_count_ = 0;  // the last one given is the first one taken
+  std::uint16_t lent_[kBuffers] = {};              // frames of a buffer that are lent or wait
+  std::uint32_t buffer_ = kNone;                   // whose frames wait: [at_, end_) of it
+  std::uint32_t at_ = 0, end_ = 0, segment_ = 0;
+
+  Peer table_[kSets][kWays] = {};
+};
+
+}  // namespace viaduct
+
+#endif
