@@ -37,7 +37,7 @@
 namespace viaduct::control {
 
 inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
-inline constexpr std::uint16_t kVersion = 7;
+inline constexpr std::uint16_t kVersion = 8;
 inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
 inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
 inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, hosted, granted
@@ -45,7 +45,8 @@ inline constexpr std::size_t kMaxMessageBytes = 512;
 
 enum class Kind : std::uint16_t {
   // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), agent wake (eventfd); for a
-  // granted port its AF_XDP socket, its UMEM (memfd) and the granted segment (memfd); poll wake
+  // granted port its AF_XDP socket, its UMEM (memfd) and the granted segment (memfd), and a UDP socket
+  // if the answer's trains.port is not 0; poll wake
   kHello = 1,
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
   kAdopt = 3,     // Adopt -> HelloAnswer, with segment, agent wake, poll wake
@@ -53,6 +54,10 @@ enum class Kind : std::uint16_t {
                   // agent wake, granted segment, link, poll wake
   // To the first process of a granted session, on its socket:
   kNewcomer = 5,  // MessageHead alone, with the other end of the link
+  // To a granted program, on its socket: a pair of rings for it and another one of this host, see
+  // xdp/local/local_ring.h. LocalPeer, with the rings' file (memfd).
+  kLocalPeer = 7,
+  kLocalEnd = 8,  // LocalPeer alone: that program has ended
   // On the link:
   kJoin = 6,      // Join, with the newcomer's memory (/proc/self/mem) -> Joined, with the event
                   // descriptors that wake the stack's driver (two) and the newcomer's poll wake
@@ -62,7 +67,8 @@ enum class Kind : std::uint16_t {
 // means that a word had kPoller set. A pair of sockets because that is what a program can't make
 // block at the agent's end: it has neither its flags nor a lock that the agent would wait for.
 inline constexpr unsigned kHostedDescriptors = 3;
-inline constexpr unsigned kGrantedDescriptors = 6;
+inline constexpr unsigned kGrantedDescriptors = 6;  // and one with trains
+inline constexpr unsigned kMostDescriptors = kGrantedDescriptors + 1;
 inline constexpr unsigned kAttachedDescriptors = 5;  // to a granted session
 inline constexpr unsigned kJoinedDescriptors = 3;
 
@@ -119,6 +125,13 @@ struct Join {
   std::uint32_t parent, forks;  // as in Attach, but of the granted stack
 };
 
+struct LocalPeer {
+  MessageHead head;
+  std::uint8_t address[layout::kHostBytes];  // of the other one's port
+  std::uint16_t end;          // which end of the rings this program has, 0 or 1
+  std::uint64_t program;      // differs from that of a program that had the address before
+};
+
 struct Joined {
   MessageHead head;           // head.result
   std::uint32_t member;
@@ -155,7 +168,7 @@ struct HelloAnswer {
   layout::Capacity capacity;
   std::uint64_t segment_bytes;
   std::uint32_t busy_poll_us; // how long a waiting program should spin before it sleeps
-  std::uint32_t adrift_ms;    // how long a granted program should look for another agent
+  std::uint32_t reattach_ms;    // how long a granted program should look for another agent
   NicAttributes nic;          // what the program may use: of its own stack where it is granted
   std::uint32_t placement;    // Placement, kHosted or kGranted
   std::uint8_t host[layout::kHostBytes];  // LocalNicAddress in both placements
@@ -166,6 +179,7 @@ struct HelloAnswer {
 
   // kGranted only, else 0.
   GrantedLayout port;
+  TrainAddress trains;        // where the port is reached by them; port 0: no trains
   std::uint32_t keepalive_ms, peer_timeout_ms, stopped_peer_ms;
   std::uint32_t granted_vis, granted_cqs, granted_slots, granted_regions, granted_ptags,
       granted_peers, granted_requests, granted_goodbyes, granted_held;

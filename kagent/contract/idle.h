@@ -12,6 +12,9 @@
 #ifndef VIADUCT_KAGENT_CONTRACT_IDLE_H
 #define VIADUCT_KAGENT_CONTRACT_IDLE_H
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -26,6 +29,15 @@ inline constexpr std::uint32_t kLooksOfProgram = 2;
 // Whether it is time to give way after so many looks that found nothing.
 constexpr bool gives_way(bool few_processors, std::uint32_t looks, std::uint32_t at_first) {
   return few_processors ? looks > at_first : looks % kYieldEvery == 0;
+}
+
+// Whether the calling thread may use few processors only.
+inline bool are_processors_few() {
+  unsigned long mask[128] = {};
+  if (::syscall(SYS_sched_getaffinity, 0, sizeof mask, mask) < 0) return false;
+  unsigned count = 0;
+  for (const unsigned long word : mask) count += static_cast<unsigned>(__builtin_popcountl(word));
+  return count < kFewProcessors;
 }
 
 // One pause instruction.

@@ -411,8 +411,7 @@ enum class Op : std::uint32_t {
   kSetMemory,        // memory.address, handle, memory.ptag/enable bits
   kCreateVi,         // vi_attributes, send_cq, receive_cq -> vi, generation
   kDestroyVi,        // vi
-  kQueryVi,          // vi -> vi_attributes
-  kSetVi,            // vi, vi_attributes
+  kSetVi = 10,       // vi, vi_attributes; 9 is nothing any more
   kCreateCq,         // entries -> handle, generation
   kDestroyCq,        // handle
   kResizeCq,         // handle, entries

@@ -40,6 +40,13 @@ constexpr std::size_t kRemoteAddress = 26;
 constexpr std::size_t kToken = 42;
 static_assert(kClaimBodyBytes == kToken + sizeof(ClaimToken));
 
+// Offsets in a PathBody; the step comes first, then a byte of 0.
+constexpr std::size_t kPathPort = 2;
+constexpr std::size_t kPathToken = 4;
+constexpr std::size_t kPathV4 = 8;
+constexpr std::size_t kPathV6 = 12;
+static_assert(kPathBodyBytes == kPathV6 + sizeof(TrainAddress::v6));
+
 }  // namespace
 
 void seal(std::span<std::byte> frame) {
@@ -145,6 +152,30 @@ bool decode(std::span<const std::byte> payload, NameBody& out) {
   out.request = load32(p);
   out.name_length = length;
   std::memcpy(out.name.data(), p + kName, length);
+  return true;
+}
+
+void encode(const PathBody& body, std::byte* payload) {
+  std::memset(payload, 0, kPathBodyBytes);
+  payload[0] = static_cast<std::byte>(body.step);
+  store16(payload + kPathPort, body.address.port);
+  store32(payload + kPathToken, body.token);
+  std::memcpy(payload + kPathV4, body.address.v4.data(), body.address.v4.size());
+  std::memcpy(payload + kPathV6, body.address.v6.data(), body.address.v6.size());
+}
+
+bool decode(std::span<const std::byte> payload, PathBody& out) {
+  if (payload.size() != kPathBodyBytes) return false;
+  const auto step = std::to_integer<std::uint8_t>(payload[0]);
+  if (step < static_cast<std::uint8_t>(PathStep::kTell) ||
+      step > static_cast<std::uint8_t>(PathStep::kTried)) {
+    return false;
+  }
+  out.step = static_cast<PathStep>(step);
+  out.address.port = load16(payload.data() + kPathPort);
+  out.token = load32(payload.data() + kPathToken);
+  std::memcpy(out.address.v4.data(), payload.data() + kPathV4, out.address.v4.size());
+  std::memcpy(out.address.v6.data(), payload.data() + kPathV6, out.address.v6.size());
   return true;
 }
 

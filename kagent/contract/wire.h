@@ -83,9 +83,14 @@ enum class Type : std::uint8_t {
   kClaimReply = 17,
   kStoppedQuery = 18,  // to a host: is the program with this connection stopped? payload: its address
   kStoppedReply = 19,  // it is, but it lives; payload: that address
+  kWake = 20,        // between programs of one host: look at your local path
+  kPath = 21,        // of the way by train; payload: PathBody
 };
-inline constexpr std::uint8_t kLastType = 19;
-inline constexpr std::uint32_t kKnownTypes = 0xffffe;  // a bit for each
+inline constexpr std::uint8_t kLastType = 21;
+inline constexpr std::uint32_t kKnownTypes = 0x3ffffe;  // a bit for each
+// Those that may come by train (xdp/train/train_socket.h). No connection begins or ends with them.
+inline constexpr std::uint32_t kTrainTypes =
+    1u << static_cast<unsigned>(Type::kData) | 1u << static_cast<unsigned>(Type::kPath);
 
 // Flags of kData; frames of other types have none.
 inline constexpr std::uint16_t kFlagFirst = 0x0001;      // first frame of its message
@@ -100,6 +105,15 @@ inline constexpr std::uint16_t kOpRdmaReadResponse = 0x0030;  // the requester k
 inline constexpr std::uint16_t kFlagPacked = 0x0040;     // several whole messages, see PackedHeader
 inline constexpr std::uint16_t kFlagChecked = 0x0080;    // has a checksum
 inline constexpr std::uint16_t kKnownFlags = 0x00ff;
+
+// Bytes of payload in a full frame of `mtu` bytes behind the Ethernet header.
+constexpr std::uint32_t payload_in(std::uint32_t mtu) {
+  constexpr std::uint32_t kAround = kHeaderBytes + kChecksumBytes;
+  return ((mtu < kAround + 64 ? kAround + 64 : mtu) - kAround) & ~7u;
+}
+
+// Bytes of payload that a frame has less if it goes by train.
+inline constexpr std::uint32_t kLessByTrain = 64;
 
 // The common header in host byte order.
 struct Header {
@@ -258,6 +272,24 @@ struct NameBody {
 std::size_t encode(const NameBody& body, std::byte* payload);
 bool decode(std::span<const std::byte> payload, NameBody& out);
 inline constexpr std::size_t kNameBodyMaxBytes = 5 + kMaxNameBytes;
+
+// kPath: where trains reach its sender, or whether they do. What a step is answered by is the next one,
+// with its token.
+enum class PathStep : std::uint8_t {
+  kTell = 1,
+  kTold = 2,
+  kTry = 3,    // comes by train
+  kTried = 4,
+};
+struct PathBody {
+  PathStep step;
+  std::uint32_t token;
+  TrainAddress address;  // of the sender; port 0: it has no trains
+};
+inline constexpr std::size_t kPathBodyBytes = 28;
+void encode(const PathBody& body, std::byte* payload);
+// False unless the payload is exactly one body with a known step.
+bool decode(std::span<const std::byte> payload, PathBody& out);
 
 // kClaimQuery and kClaimReply: whether the receiver of the query has vouched for a TCP connection of
 // its host with this token. A reply repeats the query but for the answer.

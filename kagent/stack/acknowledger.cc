@@ -87,7 +87,7 @@ void Acknowledger<World>::send_ack(ViIndex i) {
   Vi& vi = vis_[i];
   Frame frame;
   // Without a buffer now, the next frame or the peer's timer asks again.
-  if (!frames_out_.reserve_frame(frame)) return;
+  if (!frames_out_.reserve_frame(vi, wire::kSackBits / 8, frame)) return;
   const std::uint8_t replied = vi.ack.replied;
   wire::Header header{};
   header.type = wire::Type::kAck;

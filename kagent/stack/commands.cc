@@ -46,12 +46,6 @@ void Commands<World>::run_command(std::uint32_t session, std::uint32_t command) 
     case Op::kDestroyVi:
       result = virtual_interfaces_.destroy_vi(session, body);
       break;
-    case Op::kQueryVi:
-      if (const Vi* vi = find_vi(session, body.vi, body.generation)) {
-        body.vi_attributes = virtual_interfaces_.attributes_of(*vi);
-        result = vip::kSuccess;
-      }
-      break;
     case Op::kCreateCq:
       result = completions_.create_cq(program, body);
       break;

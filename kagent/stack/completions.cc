@@ -234,16 +234,17 @@ void Completions<World>::flush_receives(ViIndex i, std::uint32_t most) {
   Vi& vi = vis_[i];
   const layout::RingEntry* ring = view(vi).receive_ring(i);
   if (vi.rx.redirect == state::Redirect::kPending) vi.rx.redirect = state::Redirect::kNone;
+  const std::uint32_t lost = vi.rx.missing != 0 ? vip::kTransportError : 0u;
   if (vi.rx.receive_slot != kNone) {
     const bool partial = vi.rx.in_message != 0 && vi.rx.message_received != 0;
-    const std::uint32_t status = vip::kFlushedError | (partial ? vip::kPartialError : 0u);
+    const std::uint32_t status = vip::kFlushedError | lost | (partial ? vip::kPartialError : 0u);
     complete(i, true, vi.rx.receive_slot, status | vip::kOpReceive, 0, 0, 0);
     vi.rx.receive_slot = kNone;
   }
   std::uint32_t slot = kNone, flushed = 0;
   for (; flushed < most && next_posted(vi, ring, vi.rx.receive.taken, slot); ++flushed) {
     ++vi.rx.receive.taken;
-    complete(i, true, slot, vip::kFlushedError | vip::kOpReceive, 0, 0, 0);
+    complete(i, true, slot, vip::kFlushedError | lost | vip::kOpReceive, 0, 0, 0);
   }
   charge_flushed(i, flushed, most);
 }

@@ -2,10 +2,13 @@
 // narrow and acknowledgements widen.
 //
 // Each lost frame takes something off the window, and each window's worth of acknowledgements adds
-// kWiden frames. So what the window comes to depends on the share of the frames that is lost, and
-// is the same for all who share a queue that drops. A loss counts in full only when the round trip
-// has become longer than it need be: then a queue was full. Otherwise the link loses frames
-// whatever we do, and to send less would not help.
+// some frames. So what the window comes to depends on the share of the frames that is lost, and
+// is the same for all who share a queue that drops. A loss counts in full only when a queue was
+// full. Otherwise the link loses frames whatever we do, and to send less would not help.
+//
+// While a queue is full, round trips are about as long as they get. Processors that are busy make
+// round trips longer, too, but some much longer than others: then most are shorter than half of the
+// longest.
 #ifndef VIADUCT_KAGENT_STACK_CONGESTION_H
 #define VIADUCT_KAGENT_STACK_CONGESTION_H
 
@@ -21,21 +24,26 @@ using state::Losses;
 using state::Vi;
 
 inline constexpr std::uint16_t kFirst = 32;     // frames
-inline constexpr std::uint32_t kWiden = 3;      // frames in a round trip
+inline constexpr std::uint32_t kWidenAfterQueueLoss = 2;  // frames in a round trip
+inline constexpr std::uint32_t kWidenAfterLinkLoss = 4;
+inline constexpr std::uint32_t kLeastPrice = 2;  // acknowledged frames for one more in the window
 inline constexpr std::uint32_t kNarrowest = 2;  // frames
 inline constexpr std::uint32_t kWidestWithLosses = kWindow * 5 / 8;
 inline constexpr std::uint32_t kFrame = 4;  // of which window_debt counts the parts
 inline constexpr std::uint32_t kQueueLoss = 4;
 inline constexpr std::uint32_t kLinkLoss = 1;
 inline constexpr std::uint32_t kNoise = 20'000;  // ns of a round trip that are no queue
-inline constexpr std::uint32_t kForget = 12;     // the least round trip follows each by 1/2^this
+// The least and the longest round trip follow each by 1/2^this.
+inline constexpr std::uint32_t kForgetLeast = 12;
+inline constexpr std::uint32_t kForgetLongest = 7;
 
 // `doubtful`: the frame was sent more than once, and it counts from the first time. That is good
 // until something better comes.
 inline void measure_rtt(Vi& vi, std::uint64_t time, bool doubtful) {
   const auto sample = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(time, 1, 0x3fffffff));
+  vi.tx.tail_probes = 0;
   if (vi.tx.least_rtt == 0) {
-    vi.tx.smoothed_rtt = sample;
+    vi.tx.smoothed_rtt = vi.tx.longest_rtt = sample;
     vi.tx.least_rtt = doubtful ? 0 : sample;
     vi.tx.rtt_variation = sample / 2;
     return;
@@ -47,7 +55,12 @@ inline void measure_rtt(Vi& vi, std::uint64_t time, bool doubtful) {
   if (sample < vi.tx.least_rtt) {
     vi.tx.least_rtt = sample;
   } else {
-    vi.tx.least_rtt += (sample - vi.tx.least_rtt) >> kForget;
+    vi.tx.least_rtt += (sample - vi.tx.least_rtt) >> kForgetLeast;
+  }
+  if (sample > vi.tx.longest_rtt) {
+    vi.tx.longest_rtt = sample;
+  } else {
+    vi.tx.longest_rtt -= (vi.tx.longest_rtt - sample) >> kForgetLongest;
   }
 }
 
@@ -58,19 +71,25 @@ inline void begin_window(Vi& vi) {
   vi.tx.losses = Losses::kNone;
 }
 
-// Doubled in each round trip until a queue was full.
+// Doubled in each round trip until a frame is lost.
 inline void widen_window(Vi& vi, std::uint32_t acknowledged) {
   vi.tx.window_credit = static_cast<std::uint16_t>(vi.tx.window_credit + acknowledged);
-  const bool doubling = vi.tx.losses != Losses::kQueue;
-  if (!doubling && vi.tx.window_credit < vi.tx.congestion_window / kWiden) return;
-  const std::uint32_t more = doubling ? vi.tx.window_credit : 1;
-  vi.tx.window_credit = 0;
+  std::uint32_t price = 1;
+  if (vi.tx.losses != Losses::kNone) {
+    const std::uint32_t widen =
+        vi.tx.losses == Losses::kQueue ? kWidenAfterQueueLoss : kWidenAfterLinkLoss;
+    price = std::max(vi.tx.congestion_window / widen, kLeastPrice);
+    if (vi.tx.window_credit < price) return;
+  }
+  const std::uint32_t more = vi.tx.window_credit / price;
+  vi.tx.window_credit = static_cast<std::uint16_t>(vi.tx.window_credit % price);
   vi.tx.congestion_window =
       static_cast<std::uint16_t>(std::min(vi.tx.congestion_window + more, kWindow));
 }
 
 inline bool queue_is_filled(const Vi& vi) {
-  return vi.tx.smoothed_rtt > vi.tx.least_rtt + vi.tx.least_rtt / 8 + kNoise;
+  return vi.tx.smoothed_rtt > vi.tx.least_rtt + vi.tx.least_rtt / 8 + kNoise &&
+         vi.tx.smoothed_rtt > vi.tx.least_rtt / 2 + vi.tx.longest_rtt / 2;
 }
 
 // While a gap is being filled new frames go on, but no more than the network carries without its
@@ -84,9 +103,7 @@ inline bool queue_is_filled(const Vi& vi) {
 
 [[gnu::noinline]] inline void narrow_window(Vi& vi, std::uint32_t lost) {
   const bool queue = queue_is_filled(vi);
-  vi.tx.losses = queue || lost * 8 >= vi.tx.congestion_window || vi.tx.losses == Losses::kQueue
-                  ? Losses::kQueue
-                  : Losses::kLink;
+  vi.tx.losses = queue ? Losses::kQueue : Losses::kLink;
   const std::uint32_t debt = vi.tx.window_debt + lost * (queue ? kQueueLoss : kLinkLoss);
   vi.tx.window_debt = static_cast<std::uint8_t>(debt % kFrame);
   // A lost frame holds up the acknowledgement for two round trips, and no more than kWindow frames

@@ -10,6 +10,9 @@
 
 namespace viaduct::state {
 
+// The way to a peer by train, see trains.h.
+enum class Train : std::uint8_t { kUnknown, kTold, kTrying, kUsed };
+
 struct Peer {
   MacAddress address;
   std::uint8_t in_use;
@@ -22,6 +25,11 @@ struct Peer {
   std::uint64_t due;         // when its timer should fire
   std::uint64_t vouched;     // when its host last said that the program is stopped; 0: never
   MacAddress host;           // whose agent knows; its own address: it is an agent itself
+  Train train;
+  std::uint8_t train_attempts;
+  std::uint32_t train_token;   // of the attempt under way
+  TrainAddress train_at;
+  std::uint64_t train_due;     // not to be asked for before; kUsed: since when
 };
 
 // A stack that a connection request was sent to.
@@ -89,6 +97,7 @@ struct Goodbye {
   std::uint8_t in_use;
   std::uint8_t attempts;
   std::uint32_t vi;
+  std::uint8_t local;        // it follows data on the local path
   std::uint64_t key;         // of the peer
   std::uint32_t psn, ack;
   std::uint32_t reason;      // 0, or wire::Refusal of the message at psn

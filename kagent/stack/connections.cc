@@ -499,7 +499,9 @@ void Connections<World>::end_connection(ViIndex i, End end, std::uint32_t error,
   wheel_.disarm(vi_timer(i));
   StackCounters& count = root_->counters;
   if (by_us) {
-    disconnects_.say_goodbye(vi, vi.tx.send_next, 0);
+    // A program that is gone does not know what has become of its sends; its peer does.
+    const bool cut = end == End::kGone && (vi.tx.current_slot != kNone || send_queue_.more_to_send(i));
+    disconnects_.say_goodbye(vi, vi.tx.send_next + (cut ? 1 : 0), 0);
     ++count.connections_closed;
     virtual_interfaces_.set_state(i, vip::kIdle);
   } else {
@@ -559,6 +561,8 @@ void Connections<World>::on_disconnect(const wire::Decoded& frame) {
   if (vi->state == vip::kConnected) {
     if (header.immediate != 0) {
       send_queue_.note_refusal(header.vi, header.psn, header.offset, header.immediate);
+    } else if (vi->reliability != vip::kUnreliable) {
+      vi->rx.missing = header.psn != vi->rx.receive_next ? 1 : 0;
     }
     end_connection(header.vi, End::kRemote, vip::kConnectionLost);
   }

@@ -15,11 +15,17 @@ namespace viaduct {
   X(bytes_sent, "message bytes sent, without retransmissions")                          \
   X(bytes_received, "message bytes placed")                                             \
   X(data_frames_sent, "data frames sent, retransmissions included")                     \
+  X(train_frames_sent, "of these, sent by train")                                        \
   X(data_frames_received, "data frames accepted")                                       \
   X(acks_sent, "acknowledgement frames sent")                                           \
   X(acks_received, "acknowledgement frames accepted")                                   \
   X(retransmissions, "data frames sent again")                                          \
   X(retransmission_timeouts, "times the retransmission timer ran out")                  \
+  X(trains_used, "times a peer was found to be reached by trains")                       \
+  X(trains_set_aside, "times no trains went there until tried again, as frames were lost")  \
+  X(trains_not_told, "times a peer did not say where trains reach it: it is older, or busy") \
+  X(trains_not_heard, "times a trial train was not answered: a firewall, or busy")        \
+  X(trains_no_way, "times a peer had no address that trains from here reach")              \
   X(credit_stalls, "times a sender on unreliable delivery waited for credit")           \
   X(credit_timeouts, "times it went on without, because none came")                     \
   X(frames_held, "frames kept because an earlier one was missing")                      \
@@ -35,6 +41,7 @@ namespace viaduct {
   X(stopped_queries_sent, "questions to a host whether a silent program is stopped")     \
   X(stopped_confirmed, "other hosts told that a program of ours is stopped but lives")   \
   X(tx_postponed, "times the port had no buffer to send from")                          \
+  X(local_given_up, "frames for a program of this host that takes none")                \
   X(cq_overflows, "completions that waited for room on a completion queue")             \
   X(error_events_lost, "asynchronous errors that a program had no room for")            \
   X(drop_short, "received frames dropped: shorter than a header")                       \

@@ -12,6 +12,7 @@ using wire::Type;
 namespace {
 
 constexpr std::uint32_t kGoodbyeTries = 12;  // more than half a second
+constexpr std::uint32_t kLocalTries = 3;
 
 }  // namespace
 
@@ -22,11 +23,12 @@ void Disconnects<World>::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint3
   if (g == kNone) {
     // If this is lost, the peer learns it from the reset that answers its next frame or probe.
     return frames_out_.send_short(Type::kDisconnect, vi.link.peer_address, vi.link.peer_vi,
-                                  vi.link.peer_key, psn, vi.rx.receive_next, reason, index);
+                                  vi.link.peer_key, psn, vi.rx.receive_next, reason, index,
+                                  vi.tx.path == state::Path::kLocal);
   }
   state::Goodbye& goodbye = goodbyes_[g];
   std::uint32_t& bucket = goodbye_buckets_[vi.link.peer_key & kBucketMask];
-  goodbye = {vi.link.peer_address, 1,      0,     vi.link.peer_vi, vi.link.peer_key, psn,
+  goodbye = {vi.link.peer_address, 1,      0,     vi.link.peer_vi, vi.tx.path == state::Path::kLocal, vi.link.peer_key, psn,
              vi.rx.receive_next, reason, index, bucket,     kNone};
   bucket = g;
   send_goodbye(g);
@@ -35,8 +37,10 @@ void Disconnects<World>::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint3
 template <class World>
 void Disconnects<World>::send_goodbye(std::uint32_t g) {
   state::Goodbye& goodbye = goodbyes_[g];
+  // A local path that takes nothing for so long may never take anything again.
+  const bool local = goodbye.local != 0 && goodbye.attempts < kLocalTries;
   frames_out_.send_short(Type::kDisconnect, goodbye.address, goodbye.vi, goodbye.key, goodbye.psn,
-                         goodbye.ack, goodbye.reason, goodbye.index);
+                         goodbye.ack, goodbye.reason, goodbye.index, local);
   wheel_.arm(goodbye_timer(g), now_ + backoff(goodbye.attempts));
 }
 

@@ -100,6 +100,12 @@ class Environment {
     return std::nullopt;
   }
 
+  // Two ports are about to have a connection, of which at least the second one is a granted port of this
+  // host. Of the agent alone.
+  virtual void introduce(const MacAddress& one, const MacAddress& other) {
+    static_cast<void>(one), static_cast<void>(other);
+  }
+
   // A granted stack tells the agent what it waits for at `local`: requests that end a ConnectWait,
   // or (`peer`; the host in `local` is then the peer's) the other half of a peer to peer connection.
   // See layout::Listener. Returns the listener's number, or layout::kNoListener; the agent itself,

@@ -76,6 +76,7 @@ bool Forwarding<World>::move_request(const MacAddress& source, const wire::Conne
     if (!sessions_[session].delegated || !has_listener(session, body)) continue;
     root_->listener_turn = turn;
     frames_out_.send_moved(source, body, sessions_[session].delegate, 0);
+    environment_.introduce(source, sessions_[session].delegate);
     return true;
   }
   return false;

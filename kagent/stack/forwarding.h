@@ -15,11 +15,11 @@ namespace viaduct {
 template <class World>
 class Forwarding : private Timers {
  public:
-  Forwarding(const Tables& tables, FramesOut<World>& frames_out,
-             ConnectRequests<World>& connect_requests)
+  Forwarding(const Tables& tables, typename World::Environment& environment,
+             FramesOut<World>& frames_out, ConnectRequests<World>& connect_requests)
       : Timers(tables), now_(tables.now), root_(tables.root), sessions_(tables.sessions),
         requests_(tables.requests), views_(tables.views), open_sessions_(tables.open_sessions),
-        open_count_(tables.open_count), frames_out_(frames_out),
+        open_count_(tables.open_count), environment_(environment), frames_out_(frames_out),
         connect_requests_(connect_requests) {}
 
   void send_request_answer(const state::Request& request, wire::Type type, std::uint32_t detail);
@@ -37,6 +37,7 @@ class Forwarding : private Timers {
   layout::View* views_;
   std::uint32_t* open_sessions_;
   const std::uint32_t& open_count_;
+  typename World::Environment& environment_;
   FramesOut<World>& frames_out_;
   ConnectRequests<World>& connect_requests_;
 };

@@ -1,5 +1,6 @@
 #include "kagent/stack/frames_out.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kagent/stack/backoff.h"
@@ -20,6 +21,15 @@ bool FramesOut<World>::reserve_frame(Frame& frame) {
 }
 
 template <class World>
+bool FramesOut<World>::reserve_local(const MacAddress& to, std::uint32_t payload, Frame& frame) {
+  constexpr std::uint32_t kAround = wire::kEthernetBytes + wire::kHeaderBytes + wire::kChecksumBytes;
+  const std::uint32_t bytes = std::max<std::uint32_t>(kAround + payload, wire::kMinFrameBytes);
+  if (port_.reserve_for(to, bytes, frame)) return true;
+  ++root_->counters.tx_postponed;
+  return false;
+}
+
+template <class World>
 void FramesOut<World>::submit_frame(Frame& frame, std::size_t length) {
   frame.length = static_cast<std::uint32_t>(length);
   port_.submit({&frame, 1});
@@ -29,9 +39,9 @@ void FramesOut<World>::submit_frame(Frame& frame, std::size_t length) {
 template <class World>
 void FramesOut<World>::send_short(wire::Type type, const MacAddress& to, std::uint32_t vi,
                                   std::uint64_t key, std::uint32_t psn, std::uint32_t ack,
-                                  std::uint32_t immediate, std::uint32_t offset) {
+                                  std::uint32_t immediate, std::uint32_t offset, bool local) {
   Frame frame;
-  if (!reserve_frame(frame)) return;
+  if (!(local ? reserve_local(to, 0, frame) : reserve_frame(frame))) return;
   wire::Header header{};
   header.type = type;
   header.vi = vi;

@@ -16,10 +16,15 @@ class FramesOut {
         ether_type_(tables.ether_type), port_(port) {}
 
   bool reserve_frame(Frame& frame);
+  // The same for a frame of a connection, with so many bytes of payload at most.
+  bool reserve_frame(const state::Vi& vi, std::uint32_t payload, Frame& frame) {
+    return vi.tx.path != state::Path::kLocal ? reserve_frame(frame) : reserve_local(vi.link.peer_address, payload, frame);
+  }
+  bool reserve_local(const MacAddress& to, std::uint32_t payload, Frame& frame);
   void submit_frame(Frame& frame, std::size_t length);
   void send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
                   std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate,
-                  std::uint32_t offset = 0);
+                  std::uint32_t offset = 0, bool local = false);
   // Bounds what is sent in a millisecond to whoever asks for it.
   bool may_answer();
   void send_moved(const MacAddress& source, const wire::ConnectBody& body, const MacAddress& to,

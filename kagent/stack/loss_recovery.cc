@@ -20,7 +20,16 @@ constexpr std::uint64_t kMinTimeout = 700'000;    // ns; processors are busy els
 constexpr std::uint64_t kMaxTimeout = 250'000'000;
 constexpr std::uint32_t kProbes = 4;              // timeouts that only probe
 
+constexpr std::uint32_t kTailProbes = 3;          // that are not doubled
+
 constexpr std::uint32_t kMaxTimeouts = 16;        // in a row, then the connection is lost
+
+// A frame that went by express before a train may be late without being lost: what arrives of the
+// train says nothing of it. If it is lost, the timer will tell.
+bool may_be_overtaken(const Vi& vi, std::uint32_t psn) {
+  return vi.tx.train_begin != vi.tx.train_end && vi.tx.timeouts == 0 &&
+         static_cast<std::int32_t>(psn - vi.tx.train_begin) < 0 && !vi.tx.resent.has(psn);
+}
 
 }  // namespace
 
@@ -35,10 +44,7 @@ void LossRecovery<World>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_t w
   }
   vi.tx.peer_window = window;
   if (newly == 0) return;
-  if (vi.tx.sample_time != 0 && ack - 1 - vi.tx.sample_psn < kWindow) {
-    congestion::measure_rtt(vi, now_ - vi.tx.sample_time, vi.tx.resent.has(vi.tx.sample_psn));
-    vi.tx.sample_time = 0;
-  }
+  if (vi.tx.sample_time != 0 && ack - 1 - vi.tx.sample_psn < kWindow) measure_round_trip(i);
   // Unless the window was made use of, it says nothing that it was not too large.
   if (vi.tx.send_next - vi.tx.send_una >= vi.tx.congestion_window / 2) {
     congestion::widen_window(vi, newly);
@@ -79,10 +85,7 @@ void LossRecovery<World>::take_sack(ViIndex i, std::uint32_t ack,
       if (vi.tx.resent.has(psn)) note_resend_delivered(i, psn);
       vi.tx.sacked.add(psn);
       vi.tx.lost.remove(psn);
-      if (psn == vi.tx.sample_psn && vi.tx.sample_time != 0) {
-        congestion::measure_rtt(vi, now_ - vi.tx.sample_time, vi.tx.resent.has(vi.tx.sample_psn));
-        vi.tx.sample_time = 0;
-      }
+      if (psn == vi.tx.sample_psn && vi.tx.sample_time != 0) measure_round_trip(i);
     }
   }
   if (highest == 0) return;
@@ -96,6 +99,7 @@ void LossRecovery<World>::take_sack(ViIndex i, std::uint32_t ack,
   for (std::uint32_t ahead = 0; ahead < highest; ++ahead) {
     const std::uint32_t psn = ack + ahead;
     if (vi.tx.sacked.has(psn) || vi.tx.lost.has(psn)) continue;
+    if (may_be_overtaken(vi, psn)) [[unlikely]] continue;
     // What the network has delivered since this frame was last sent.
     std::uint32_t sent_at = psn + 1;
     bool overtaken = false;
@@ -116,6 +120,15 @@ void LossRecovery<World>::take_sack(ViIndex i, std::uint32_t ack,
   send_queue_.make_ready(i);
 }
 
+template <class World>
+void LossRecovery<World>::measure_round_trip(ViIndex i) {
+  Vi& vi = vis_[i];
+  const bool probed = vi.tx.tail_probes != 0;
+  congestion::measure_rtt(vi, now_ - vi.tx.sample_time, vi.tx.resent.has(vi.tx.sample_psn));
+  vi.tx.sample_time = 0;
+  if (probed && vi.tx.tail_probes == 0) restart_timer(i);
+}
+
 // A frame that was sent again has arrived, or so it seems: it may have been the first copy.
 template <class World>
 void LossRecovery<World>::note_resend_delivered(ViIndex i, std::uint32_t psn) {
@@ -126,18 +139,25 @@ void LossRecovery<World>::note_resend_delivered(ViIndex i, std::uint32_t psn) {
   }
 }
 
+template <class World>
+bool LossRecovery<World>::may_probe_tail(const Vi& vi) const {
+  return vi.tx.losses != state::Losses::kNone && vi.tx.smoothed_rtt != 0 &&
+         vi.tx.tail_probes < kTailProbes;
+}
+
 // Before a round trip was measured, twice as careful.
 template <class World>
 std::uint64_t LossRecovery<World>::retransmission_time(const Vi& vi) const {
   if (vi.tx.smoothed_rtt == 0) {
-    return std::min(kMinTimeout << std::min(2 * vi.tx.timeouts, 10u), kMaxTimeout);
+    return std::min(kMinTimeout << std::min(2u * vi.tx.timeouts, 10u), kMaxTimeout);
   }
+  if (may_probe_tail(vi)) return 2ull * vi.tx.smoothed_rtt + 2 * kAckDelay;
   const std::uint64_t base =
       std::max(std::max<std::uint64_t>(2ull * vi.tx.smoothed_rtt,
                                        vi.tx.smoothed_rtt + 3ull * vi.tx.rtt_variation) +
                    2 * kAckDelay,
                kMinTimeout);
-  return std::min(base << std::min(vi.tx.timeouts, 10u), kMaxTimeout);
+  return std::min(base << std::min<std::uint32_t>(vi.tx.timeouts, 10), kMaxTimeout);
 }
 
 // When the peer should have answered. The first time this counts from the newest frame: those in
@@ -145,7 +165,7 @@ std::uint64_t LossRecovery<World>::retransmission_time(const Vi& vi) const {
 template <class World>
 std::uint64_t LossRecovery<World>::timer_due(const Vi& vi) const {
   const std::uint64_t wait = retransmission_time(vi);
-  if (vi.tx.timeouts != 0) return vi.tx.progress_time + wait;
+  if (vi.tx.timeouts != 0 || vi.tx.tail_probes != 0) return vi.tx.progress_time + wait;
   return std::max(vi.tx.sent_time + wait, vi.tx.progress_time + wait / 2);
 }
 
@@ -159,7 +179,10 @@ void LossRecovery<World>::restart_timer(ViIndex i) {
 template <class World>
 void LossRecovery<World>::retransmission_timeout(ViIndex i) {
   Vi& vi = vis_[i];
-  if (vi.reliability == vip::kUnreliable) return send_credit_.credit_timeout(i);
+  if (vi.reliability == vip::kUnreliable) {
+    if (vi.tx.stalled && has_gone_by_train(vi)) trains_.set_aside(i);
+    return send_credit_.credit_timeout(i);
+  }
   if (vi.tx.send_una == vi.tx.send_next) return;
   const std::uint64_t due = timer_due(vi);
   if (now_ < due) {
@@ -167,12 +190,17 @@ void LossRecovery<World>::retransmission_timeout(ViIndex i) {
     return;
   }
   ++root_->counters.retransmission_timeouts;
-  if (++vi.tx.timeouts > kMaxTimeouts) {
-    if (!peer_table_.may_be_stopped(peers_[vi.link.peer])) {
-      verdict_.end(i, End::kLost, vip::kConnectionLost);
-      return;
+  if (may_probe_tail(vi)) {
+    ++vi.tx.tail_probes;
+  } else {
+    if (has_gone_by_train(vi)) trains_.set_aside(i);
+    if (++vi.tx.timeouts > kMaxTimeouts) {
+      if (!peer_table_.may_be_stopped(peers_[vi.link.peer])) {
+        verdict_.end(i, End::kLost, vip::kConnectionLost);
+        return;
+      }
+      vi.tx.timeouts = kMaxTimeouts;
     }
-    vi.tx.timeouts = kMaxTimeouts;
   }
   // Which of the copies is acknowledged then? But better a doubtful round trip than none.
   if (vi.tx.smoothed_rtt != 0) vi.tx.sample_time = 0;

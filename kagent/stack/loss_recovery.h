@@ -4,6 +4,12 @@
 // kReorder or more frames later has arrived, or the last one that was sent) and by the timer. The
 // timer runs out first a short while after the newest frame was sent, and then asks with one or two
 // frames; what the answer says was lost is sent again.
+//
+// On a link that loses frames the end of a window is often lost, or what acknowledges it. So there
+// the first kTailProbes times the timer waits for two round trips only; then for its least time,
+// which is doubled. They begin again when a round trip has been measured, and not with every
+// acknowledgement: if round trips have become longer than two of the old ones, each frame is sent
+// again before it can be acknowledged, its round trip is not measured, and so this would never end.
 #ifndef VIADUCT_KAGENT_STACK_LOSS_RECOVERY_H
 #define VIADUCT_KAGENT_STACK_LOSS_RECOVERY_H
 
@@ -23,10 +29,11 @@ namespace viaduct {
 template <class World>
 class LossRecovery : private ViTable, private Timers {
  public:
-  LossRecovery(const Tables& tables, Verdict& verdict, SendQueue<World>& send_queue,
+  LossRecovery(const Tables& tables, Verdict& verdict, Trains<World>& trains,
+               SendQueue<World>& send_queue,
                SendCredit<World>& send_credit, PeerTable<World>& peer_table)
       : ViTable(tables), Timers(tables), peers_(tables.peers), verdict_(verdict),
-        send_queue_(send_queue), send_credit_(send_credit), peer_table_(peer_table) {}
+        trains_(trains), send_queue_(send_queue), send_credit_(send_credit), peer_table_(peer_table) {}
 
   inline void take_ack(ViIndex vi, std::uint32_t ack, std::uint16_t window);
   void take_sack(ViIndex vi, std::uint32_t ack, std::span<const std::byte> bitmap);
@@ -34,12 +41,15 @@ class LossRecovery : private ViTable, private Timers {
   void retransmission_timeout(ViIndex vi);
 
  private:
+  void measure_round_trip(ViIndex vi);
+  bool may_probe_tail(const state::Vi& vi) const;
   void note_resend_delivered(ViIndex vi, std::uint32_t psn);
   std::uint64_t retransmission_time(const state::Vi& vi) const;
   std::uint64_t timer_due(const state::Vi& vi) const;
 
   Pool<state::Peer> peers_;
   Verdict& verdict_;
+  Trains<World>& trains_;
   SendQueue<World>& send_queue_;
   SendCredit<World>& send_credit_;
   PeerTable<World>& peer_table_;

@@ -27,6 +27,7 @@ struct Message {
   std::uint32_t data;    // bytes that follow the prefix
   std::uint32_t prefix;
   std::uint32_t immediate;
+  std::uint32_t payload;  // bytes in each of its frames but the last
   std::uint64_t
       stray_descriptor;  // its address, if it does not lie in the region it should; else 0
   unsigned first_segment;
@@ -35,9 +36,9 @@ struct Message {
   wire::RdmaHeader remote;
   layout::Segment segments[layout::kMaxSegments];
 
-  std::uint32_t frames(std::uint32_t payload) const {
-    const std::uint32_t stream = prefix + data;
-    return stream == 0 ? 1 : (stream + payload - 1) / payload;
+  std::uint32_t stream() const { return prefix + data; }
+  std::uint32_t frames() const {
+    return stream() == 0 ? 1 : (stream() + payload - 1) / payload;
   }
 };
 
@@ -56,6 +57,12 @@ inline std::uint16_t wire_op(std::uint16_t op) {
 
 inline std::uint16_t checked_flag(const state::Vi& vi) {
   return vi.tx.checked != 0 ? wire::kFlagChecked : std::uint16_t{0};
+}
+
+// Whether frames that went by train have not been acknowledged.
+inline bool has_gone_by_train(const state::Vi& vi) {
+  return vi.tx.train_begin != vi.tx.train_end &&
+         static_cast<std::int32_t>(vi.tx.send_una - vi.tx.train_end) < 0;
 }
 
 inline std::byte* payload_of(const Frame& frame) {

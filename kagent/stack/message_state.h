@@ -7,7 +7,7 @@
 namespace viaduct::state {
 
 // The answer to an RDMA read has come but is not yet in the program's memory; is there.
-inline constexpr std::uint16_t kReadWritten = 2, kReadDone = 1;
+inline constexpr std::uint8_t kReadWritten = 2, kReadDone = 1;
 
 // A message between its first transmission and its completion.
 struct InFlight {
@@ -15,8 +15,9 @@ struct InFlight {
   std::uint32_t first_psn;
   std::uint32_t frames;
   std::uint32_t length;
-  std::uint16_t op;          // layout::SlotOp
-  std::uint16_t read_done;   // RDMA read: kReadDone when all of the answer is in place
+  std::uint16_t payload;     // bytes in each of its frames but the last
+  std::uint8_t op;           // layout::SlotOp
+  std::uint8_t read_done;    // RDMA read: kReadDone when all of the answer is in place
 };
 
 // An RDMA read that the peer has asked for and that is being answered.
@@ -26,6 +27,7 @@ struct Response {
   std::uint32_t length;
   std::uint32_t first_psn;
   std::uint32_t frames;      // 0: the answer has not begun
+  std::uint16_t payload;     // bytes in each of its frames but the last
 };
 inline constexpr std::uint32_t kMaxReads = 16;  // of one VI under way at once
 inline constexpr std::uint32_t kResponse = 0x80000000;  // current_slot names a Response

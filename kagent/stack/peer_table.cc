@@ -63,7 +63,7 @@ std::uint32_t PeerTable<World>::find_peer(const MacAddress& address, bool create
   if (!create) return kNone;
   const std::uint32_t p = peers_.take();
   if (p == kNone) return kNone;
-  peers_[p] = {address, 1, kNone, kNone, 0, peer_buckets_[bucket], kNone, now_, 0, 0, address};
+  peers_[p] = {address, 1, kNone, kNone, 0, peer_buckets_[bucket], kNone, now_, 0, 0, address, state::Train::kUnknown, 0, 0, {}, 0};
   peer_buckets_[bucket] = p;
   watch_peer(p, now_ + limits_.keepalive_ns);
   return p;
@@ -93,12 +93,13 @@ bool PeerTable<World>::link(ViIndex i, const MacAddress& address, const wire::Co
   vi.link.peer_address = address;
   vi.link.peer_vi = body.vi;
   vi.link.peer_key = body.key;
-  const std::uint32_t mtu = std::min<std::uint32_t>(mtu_, body.mtu);
-  const std::uint32_t around = wire::kHeaderBytes + wire::kChecksumBytes;
-  vi.link.payload = static_cast<std::uint16_t>((std::max(mtu, around + 64u) - around) & ~7u);
+  vi.link.payload = static_cast<std::uint16_t>(wire::payload_in(std::min<std::uint32_t>(mtu_, body.mtu)));
+  const bool same_host = body.host == host_ && address != address_;
+  vi.tx.path = same_host ? state::Path::kSameHost : state::Path::kNetwork;
   // What never leaves our own memory nobody changes.
   vi.tx.checked = address != address_ &&
                (limits_.checksum || (body.rdma_flags & wire::kAsksForChecksum) != 0);
+  if (same_host) take_local_path(vi);
   vi.rx.receive_next = body.first_psn;
   credit_grants_.begin_credit(
       vi, vi.reliability == vip::kUnreliable ? body.credit : std::uint16_t{0}, now_);
@@ -109,6 +110,16 @@ bool PeerTable<World>::link(ViIndex i, const MacAddress& address, const wire::Co
   ++peer.count;
   vi.link.key_next = key_buckets_[body.key & key_bucket_mask_];
   key_buckets_[body.key & key_bucket_mask_] = i;
+  return true;
+}
+
+template <class World>
+bool PeerTable<World>::take_local_path(Vi& vi) {
+  const std::uint32_t limit = port_.payload_limit(vi.link.peer_address);
+  if (limit <= mtu_) return false;
+  vi.link.payload = static_cast<std::uint16_t>(wire::payload_in(limit));
+  vi.tx.path = state::Path::kLocal;
+  vi.tx.checked = 0;
   return true;
 }
 
@@ -131,6 +142,7 @@ void PeerTable<World>::unlink(ViIndex i) {
   *link = vi.link.key_next;
   if (--peer.count == 0) {
     wheel_.disarm(peer_timer(vi.link.peer));
+    port_.forget_train(peer.address);
     std::uint32_t* hash = &peer_buckets_[bucket_of(peer.address)];
     while (*hash != vi.link.peer) hash = &peers_[*hash].hash_next;
     *hash = peer.hash_next;

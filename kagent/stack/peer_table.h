@@ -17,7 +17,8 @@ class PeerTable : private ViTable, private Timers {
   PeerTable(const Tables& tables, typename World::Port& port, CreditGrants<World>& credit_grants)
       : ViTable(tables), Timers(tables), peers_(tables.peers), key_buckets_(tables.key_buckets),
         peer_buckets_(tables.peer_buckets), key_bucket_mask_(tables.key_bucket_mask),
-        address_(tables.address), mtu_(tables.mtu), port_(port), credit_grants_(credit_grants) {}
+        address_(tables.address), host_(tables.addresses.host), mtu_(tables.mtu), port_(port),
+        credit_grants_(credit_grants) {}
 
   inline state::Vi* vi_for(const wire::Decoded& frame, bool pending_too = false);
   bool reachable(const MacAddress& address) const;
@@ -25,6 +26,9 @@ class PeerTable : private ViTable, private Timers {
                            std::uint64_t key) const;
   bool link(ViIndex vi, const MacAddress& peer, const wire::ConnectBody& body);
   void unlink(ViIndex vi);
+  // Whether frames to the peer may go by the local path; then they must, from now on. To be asked when
+  // none of this VI is on its way by the other one.
+  bool take_local_path(state::Vi& vi);
   void watch_peer(std::uint32_t peer, std::uint64_t until);
   bool is_excused(const state::Peer& peer) const;
   bool may_be_stopped(const state::Peer& peer) const;
@@ -39,6 +43,7 @@ class PeerTable : private ViTable, private Timers {
   std::uint32_t* peer_buckets_;
   std::uint32_t key_bucket_mask_;
   MacAddress address_;
+  MacAddress host_;
   std::uint32_t mtu_;
   typename World::Port& port_;
   CreditGrants<World>& credit_grants_;

@@ -351,7 +351,7 @@ bool Receiver<World>::take_read_request(ViIndex i, const wire::Header& header,
     ++root_->counters.drop_rdma_protection;
     return refuse(i, header.psn, vip::kRdmaReadProtection, Refusal::kProtection);
   }
-  response(i, vi.tx.response_next) = {source.address, source.handle, header.message_length, 0, 0};
+  response(i, vi.tx.response_next) = {source.address, source.handle, header.message_length, 0, 0, 0};
   ++vi.tx.response_next;
   send_queue_.make_ready(i);
   return true;

@@ -23,9 +23,19 @@ MacAddress once(const MacAddress& shared) {
   return out;
 }
 
+// Whether something is posted that is in no frame, or in some of its frames only.
+bool has_more_to_send(const Vi& vi, std::uint32_t i, const layout::View& rings) {
+  if (once(vi.tx.current_slot) != kNone) return true;
+  if (!rings.mapped()) return false;
+  const std::uint32_t position = once(vi.tx.send.taken);
+  const std::uint64_t word = rings.send_ring(i)[position % layout::kRingEntries].word.load(std::memory_order_acquire);
+  return layout::ring_word_is(word, position, once(vi.generation));
+}
+
 }  // namespace
 
-std::size_t remains(const void* segment, const StackLimits& limits, std::span<Remains> out) {
+std::size_t remains(const void* segment, const StackLimits& limits, std::span<Remains> out,
+                    const layout::View& rings) {
   const Tables::Parts at = Tables::parts(limits);
   const auto* base = static_cast<const std::byte*>(segment);
   const auto* root = reinterpret_cast<const state::Root*>(base + at.root);
@@ -42,7 +52,7 @@ std::size_t remains(const void* segment, const StackLimits& limits, std::span<Re
     const bool half = once(vi->link.accepting) != 0 || once(vi->link.peer_linked) != 0;
     if (state != vip::kConnected && !(state == vip::kConnectPending && half)) continue;
     add({once(vi->link.peer_address), once(vi->link.peer_vi), once(vi->link.peer_key),
-         once(vi->tx.send_next), once(vi->rx.receive_next)});
+         once(vi->tx.send_next) + (has_more_to_send(*vi, i, rings) ? 1 : 0), once(vi->rx.receive_next)});
   }
   const auto* goodbye = reinterpret_cast<const state::Goodbye*>(base + at.goodbyes);
   const std::uint32_t goodbyes = std::min(once(root->goodbyes.fresh), limits.goodbyes);

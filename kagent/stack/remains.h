@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include "kagent/contract/session_layout.h"
 #include "kagent/contract/stack_limits.h"
 #include "kagent/contract/wire.h"
 
@@ -21,8 +22,10 @@ struct Remains {
 
 // What the dead stack has not said goodbye to, as many as `out` has room for; limits.vis +
 // limits.goodbyes is always enough. `segment` (footprint(limits) bytes) may hold nonsense and may
-// change while it is read. Returns how many.
-std::size_t remains(const void* segment, const StackLimits& limits, std::span<Remains> out);
+// change while it is read. `rings`, if it has any, are the program's: what is posted there is in no frame, and psn
+// one more for it. Returns how many.
+std::size_t remains(const void* segment, const StackLimits& limits, std::span<Remains> out,
+                    const layout::View& rings = {});
 
 // The same of one connection of a stack that may be at work: the one with this VI and key.
 std::optional<Remains> connection_of(const void* segment, const StackLimits& limits,

@@ -52,7 +52,7 @@ void SendCredit<World>::renew_credit(Vi& vi) {
 template <class World>
 void SendCredit<World>::await_credit(ViIndex i) {
   ++root_->counters.credit_stalls;
-  const std::uint64_t wait = kCreditWait << std::min(vis_[i].tx.timeouts, kWaitDoublings);
+  const std::uint64_t wait = kCreditWait << vis_[i].tx.timeouts;
   if (!wheel_.armed(vi_timer(i))) wheel_.arm(vi_timer(i), now_ + wait);
 }
 
@@ -61,7 +61,7 @@ void SendCredit<World>::credit_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   if (!vi.tx.stalled || send_queue_.send_room(vi) != 0) return;
   ++root_->counters.credit_timeouts;
-  ++vi.tx.timeouts;
+  if (vi.tx.timeouts < kWaitDoublings) ++vi.tx.timeouts;
   // The oldest is past, or lost.
   if (vi.tx.send_una != vi.tx.send_next) ++vi.tx.send_una;
   vi.tx.peer_window = std::max<std::uint16_t>(vi.tx.peer_window, 1);

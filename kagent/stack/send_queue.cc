@@ -13,6 +13,10 @@ using state::kWindow;
 
 namespace {
 
+// Shorter messages arrive sooner by express.
+constexpr std::uint32_t kTrainBytes = 8192;
+constexpr std::uint32_t kLeastPayload = 512;  // of the link's frames
+
 std::uint32_t count(const state::PsnSet& set) {
   std::uint32_t n = 0;
   for (const std::uint64_t word : set.words) n += static_cast<std::uint32_t>(__builtin_popcountll(word));
@@ -89,6 +93,40 @@ bool SendQueue<World>::more_to_send(ViIndex i) const {
          next_posted(vi, view(vi).send_ring(i), vi.tx.send.taken, slot);
 }
 
+// How a message is cut: one that fits in a frame is one, whatever path it takes.
+template <class World>
+std::uint32_t SendQueue<World>::payload_for(ViIndex i, const Message& message) {
+  const std::uint32_t payload = vis_[i].link.payload;
+  return message.stream() + wire::kLessByTrain <= payload ? payload : payload_of_long(i, message);
+}
+
+template <class World>
+std::uint32_t SendQueue<World>::payload_of_long(ViIndex i, const Message& message) {
+  const Vi& vi = vis_[i];
+  if (vi.tx.path != state::Path::kNetwork) return vi.link.payload;
+  const bool follows = has_gone_by_train(vi);
+  if (message.stream() <= vi.link.payload - (follows ? wire::kLessByTrain : 0)) return vi.link.payload;
+  const bool wanted = message.stream() >= kTrainBytes && vi.link.payload >= kLeastPayload;
+  if ((!follows && !wanted) || !trains_.is_wanted(i)) return vi.link.payload;
+  // What a train overtakes is lost on Unreliable Delivery: there it waits until the peer has said that
+  // nothing is on its way; without credit it never says so.
+  if (vi.reliability == vip::kUnreliable && !follows &&
+      (vi.link.credit == 0 || vi.tx.send_una != vi.tx.send_next)) {
+    return vi.link.payload;
+  }
+  const std::uint32_t limit = port_.payload_limit(vi.link.peer_address);
+  if (limit >= mtu_) return vi.link.payload;
+  return std::min(wire::payload_in(limit), vi.link.payload - wire::kLessByTrain);
+}
+
+// As the message being sent was cut when it was begun.
+template <class World>
+std::uint32_t SendQueue<World>::current_payload(ViIndex i) {
+  const Vi& vi = vis_[i];
+  if ((vi.tx.current_slot & state::kResponse) == 0) return in_flight(i, vi.tx.send.taken - 1).payload;
+  return response(i, vi.tx.current_slot & ~state::kResponse).payload;
+}
+
 // Takes the next work request from the ring. False if there is none, or none that can be sent now.
 template <class World>
 bool SendQueue<World>::begin_message(ViIndex i, Message& message) {
@@ -102,7 +140,8 @@ bool SendQueue<World>::begin_message(ViIndex i, Message& message) {
   if (error != 0) {
     // Completions are in order, so earlier messages must be acknowledged first.
     if (vi.tx.send.completed != vi.tx.send.taken) return false;
-    in_flight(i, vi.tx.send.taken) = {slot, vi.tx.send_next, 0, 0, message.op, 0};
+    in_flight(i, vi.tx.send.taken) = {
+        slot, vi.tx.send_next, 0, 0, 0, static_cast<std::uint8_t>(message.op), 0};
     ++vi.tx.send.taken;
     if (message.stray_descriptor != 0) {
       completions_.report(i, vip::kPostDescriptor, {message.stray_descriptor, message.op, 0});
@@ -122,10 +161,16 @@ bool SendQueue<World>::begin_message(ViIndex i, Message& message) {
   }
   vi.tx.stalled = 0;
   vi.tx.current_slot = slot;
-  vi.tx.current_frames = message.frames(vi.link.payload);
+  message.payload = payload_for(i, message);
+  vi.tx.current_frames = message.frames();
   vi.tx.current_sent = 0;
-  in_flight(i, vi.tx.send.taken) = {slot,           vi.tx.send_next, vi.tx.current_frames,
-                                 message.length, message.op,   0};
+  in_flight(i, vi.tx.send.taken) = {slot,
+                                    vi.tx.send_next,
+                                    vi.tx.current_frames,
+                                    message.length,
+                                    static_cast<std::uint16_t>(message.payload),
+                                    static_cast<std::uint8_t>(message.op),
+                                    0};
   ++vi.tx.send.taken;
   return true;
 }
@@ -144,8 +189,10 @@ bool SendQueue<World>::begin_response(ViIndex i, Message& message) {
   state::Response& response = this->response(i, vi.tx.response_begun);
   ++vi.tx.response_begun;
   vi.tx.current_slot = name;
-  vi.tx.current_frames = message.frames(vi.link.payload);
+  message.payload = payload_for(i, message);
+  vi.tx.current_frames = message.frames();
   vi.tx.current_sent = 0;
+  response.payload = static_cast<std::uint16_t>(message.payload);
   response.first_psn = vi.tx.send_next;
   response.frames = vi.tx.current_frames;
   return true;

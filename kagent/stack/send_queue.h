@@ -11,6 +11,7 @@
 #include "kagent/stack/memory_table.h"
 #include "kagent/stack/message.h"
 #include "kagent/stack/tables.h"
+#include "kagent/stack/trains.h"
 #include "kagent/stack/verdict.h"
 #include "kagent/stack/vi_table.h"
 
@@ -19,10 +20,10 @@ namespace viaduct {
 template <class World>
 class SendQueue : private ViTable {
  public:
-  SendQueue(const Tables& tables, Verdict& verdict, const MemoryTable<World>& memory_table,
-            Completions<World>& completions)
-      : ViTable(tables), sessions_(tables.sessions), verdict_(verdict), memory_table_(memory_table),
-        completions_(completions) {}
+  SendQueue(const Tables& tables, typename World::Port& port, Verdict& verdict,
+            Trains<World>& trains, const MemoryTable<World>& memory_table, Completions<World>& completions)
+      : ViTable(tables), mtu_(tables.mtu), sessions_(tables.sessions), port_(port),
+        verdict_(verdict), trains_(trains), memory_table_(memory_table), completions_(completions) {}
 
   bool may_pack(const state::Vi& vi, const Message& message) const;
   bool shares_frame(ViIndex vi, std::uint32_t position, std::uint32_t psn);
@@ -30,6 +31,9 @@ class SendQueue : private ViTable {
   inline void list_ready(std::uint32_t session);
   inline std::uint32_t send_room(const state::Vi& vi) const;
   inline bool more_to_send(ViIndex vi) const;
+  inline std::uint32_t payload_for(ViIndex vi, const Message& message);
+  [[gnu::noinline]] std::uint32_t payload_of_long(ViIndex vi, const Message& message);
+  [[gnu::noinline]] std::uint32_t current_payload(ViIndex vi);
   [[gnu::always_inline]] inline bool begin_message(ViIndex vi, Message& message);
   bool begin_response(ViIndex vi, Message& message);
   inline std::uint32_t load_current(const state::Vi& vi, std::uint32_t current, Message& out) const;
@@ -41,8 +45,11 @@ class SendQueue : private ViTable {
   void note_refusal(ViIndex vi, std::uint32_t psn, std::uint32_t index, std::uint32_t reason);
 
  private:
+  std::uint32_t mtu_;
   state::Session* sessions_;
+  typename World::Port& port_;
   Verdict& verdict_;
+  Trains<World>& trains_;
   MemoryTable<World> memory_table_;
   Completions<World>& completions_;
 };

@@ -207,6 +207,13 @@ void BasicStack<World>::dispatch(const Frame& frame, bool& keep) {
       return parts_.stopped_peers.on_stopped_query(decoded);
     case wire::Type::kStoppedReply:
       return parts_.stopped_peers.on_stopped_reply(decoded);
+    case wire::Type::kWake:
+      return;  // whoever slept is awake
+    case wire::Type::kPath:
+      if (parts_.peer_table.vi_for(decoded) != nullptr) {
+        parts_.trains.on_path(decoded.header.vi, decoded, port_.came_by_train(frame));
+      }
+      return;
     default: ++count.drop_type; return;
   }
 }
@@ -403,7 +410,9 @@ void BasicStack<World>::on_data(const wire::Decoded& frame, const Frame& raw, bo
     parts_.disconnects.send_reset(frame);
     return;
   }
-  if (vi->tx.checked != 0 && (frame.header.flags & wire::kFlagChecked) == 0) [[unlikely]] {
+  // A peer on this host may have taken the local path already.
+  if (vi->tx.checked != 0 && (frame.header.flags & wire::kFlagChecked) == 0 &&
+      vi->tx.path == state::Path::kNetwork) [[unlikely]] {
     ++count.drop_checksum;
     return;
   }
@@ -414,6 +423,12 @@ void BasicStack<World>::on_data(const wire::Decoded& frame, const Frame& raw, bo
   // The peer would not send if our ACCEPT had not arrived: its CONFIRM is lost or late.
   if (vi->state == vip::kConnectPending) parts_.connections.establish(i);
   ++count.data_frames_received;
+  // Who only receives has but acknowledgements to send, and none that could be overtaken.
+  if (vi->tx.path == state::Path::kSameHost && vi->tx.send_una == vi->tx.send_next &&
+      vi->tx.current_slot == kNone &&
+      vi->reliability != vip::kUnreliable) [[unlikely]] {
+    parts_.peer_table.take_local_path(*vi);
+  }
   if (vi->reliability == vip::kUnreliable) {
     parts_.receiver.on_unreliable_data(i, frame);
   } else {

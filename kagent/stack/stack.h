@@ -101,6 +101,7 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   // Where connection requests to the own host go from now on.
   void set_control_session(const MacAddress& control_session) { tables_.addresses.control_session = control_session; }
   std::uint32_t mtu() const { return tables_.mtu; }
+  std::uint16_t ether_type() const { return tables_.ether_type; }
   Usage usage() const { return tables_.usage(); }
   const NameConflict& name_conflict() const { return parts_.name_service.name_conflict(); }
 

@@ -30,6 +30,7 @@
 #include "kagent/stack/send_queue.cc"
 #include "kagent/stack/stack.cc"
 #include "kagent/stack/stopped_peers.cc"
+#include "kagent/stack/trains.cc"
 #include "kagent/stack/transmitter.cc"
 #include "kagent/stack/virtual_interfaces.cc"
 #include "kagent/stack/wakeups.cc"

@@ -29,6 +29,7 @@
 #include "kagent/stack/send_queue.h"
 #include "kagent/stack/stopped_peers.h"
 #include "kagent/stack/tables.h"
+#include "kagent/stack/trains.h"
 #include "kagent/stack/transmitter.h"
 #include "kagent/stack/verdict.h"
 #include "kagent/stack/virtual_interfaces.h"
@@ -43,12 +44,13 @@ struct StackParts {
       : frames_out(tables, port), frames_in(port), wakeups(tables, environment),
         command_slots(tables, wakeups), memory_table(tables, environment),
         completions(tables, environment, budget, wakeups),
-        send_queue(tables, verdict, memory_table, completions), credit_grants(tables, port),
+        trains(tables, port, environment, frames_out),
+        send_queue(tables, port, verdict, trains, memory_table, completions), credit_grants(tables, port),
         acknowledger(tables, frames_out, credit_grants), send_credit(tables, send_queue),
         peer_table(tables, port, credit_grants),
-        loss_recovery(tables, verdict, send_queue, send_credit, peer_table),
-        transmitter(tables, port, environment, verdict, frames_out, send_queue, acknowledger,
-                    send_credit, loss_recovery),
+        loss_recovery(tables, verdict, trains, send_queue, send_credit, peer_table),
+        transmitter(tables, port, environment, verdict, frames_out, trains, send_queue,
+                    acknowledger, send_credit, loss_recovery, peer_table),
         placer(tables, environment),
         receiver(tables, environment, verdict, frames_in, memory_table, completions, send_queue,
                  credit_grants, acknowledger, send_credit, loss_recovery, placer),
@@ -57,7 +59,7 @@ struct StackParts {
         virtual_interfaces(tables, environment, wakeups, memory_table, completions, credit_grants,
                            receiver),
         request_targets(tables, frames_out, credit_grants, peer_table),
-        forwarding(tables, frames_out, connect_requests),
+        forwarding(tables, environment, frames_out, connect_requests),
         connections(tables, environment, budget, frames_out, command_slots, completions, send_queue,
                     credit_grants, peer_table, loss_recovery, placer, disconnects, request_proof,
                     connect_requests, virtual_interfaces, request_targets, forwarding),
@@ -78,6 +80,7 @@ struct StackParts {
   CommandSlots<World> command_slots;
   MemoryTable<World> memory_table;
   Completions<World> completions;
+  Trains<World> trains;
   SendQueue<World> send_queue;
   CreditGrants<World> credit_grants;
   Acknowledger<World> acknowledger;

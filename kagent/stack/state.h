@@ -25,6 +25,10 @@ struct PoolHead {
   std::uint32_t used;
 };
 
+// How frames of a connection get to the peer. kSameHost: as to any other, but a local path may come;
+// kLocal: data, acknowledgements and the connection's end take that.
+enum class Path : std::uint8_t { kNetwork, kSameHost, kLocal };
+
 }  // namespace viaduct::state
 
 #endif

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "kagent/stack/congestion.h"
 
 namespace viaduct {
 
+using state::Path;
 using state::Vi;
 using state::kNone;
 using state::kWindow;
@@ -29,13 +31,75 @@ constexpr unsigned kQuantum = 64;  // frames of one VI in one round
 
 constexpr unsigned kBatch = 32;    // frames built at once
 
+constexpr std::uint32_t kLocalPack = 2048;  // bytes of small messages that share a frame on the local path
+// How long after the last frame none can be on its way by the kernel, if nothing acknowledges it.
+constexpr std::uint64_t kLocalSettle = 1'000'000;  // ns
+// How long a local path may be full without the loss of a frame that nobody would send again.
+constexpr std::uint64_t kLocalPatience = 10'000'000;  // ns
+
+std::uint32_t pack_limit(const Vi& vi) {
+  return vi.tx.path == Path::kLocal ? kLocalPack : vi.link.payload;
+}
+
+// By train more frames of one VI in one round, so that trains are as long as can be. While the peer has
+// nothing to do yet they are shorter: it begins with the first while the next is made.
+constexpr unsigned kTrainQuantum = 88;
+constexpr unsigned kFirstTrains = 16;
+
 constexpr std::uint64_t kIdle = 250'000'000;  // ns
 
 }  // namespace
 
+// On Unreliable Delivery a later message can go by train only when the peer has said that this one has come.
+template <class World>
+bool Transmitter<World>::may_follow(const Vi& vi, const Message& message) const {
+  return vi.link.credit != 0 && trains_.is_used(vi) &&
+         (message.stream() > vi.link.payload || has_gone_by_train(vi));
+}
+
+// Long messages do, while the peer is reached so; and then what comes behind them, until they have
+// been acknowledged, so that nothing arrives before what was sent earlier.
+template <class World>
+bool Transmitter<World>::goes_by_train(Vi& vi, std::uint32_t payload, std::uint32_t longest) {
+  if (vi.tx.train_begin != vi.tx.train_end) [[unlikely]] {
+    if (follows_train(vi)) return trains_.is_used(vi) && longest + wire::kLessByTrain <= vi.link.payload;
+  }
+  return payload < vi.link.payload && trains_.is_used(vi);
+}
+
+template <class World>
+bool Transmitter<World>::follows_train(Vi& vi) {
+  if (has_gone_by_train(vi)) return true;
+  vi.tx.train_begin = vi.tx.train_end = 0;
+  return false;
+}
+
+// Frames that are sent for the first time, up to that PSN.
+template <class World>
+void Transmitter<World>::submit(Vi& vi, std::span<const Frame> frames, std::uint32_t end_psn,
+                                bool by_train) {
+  frames_out_.note_submitted();
+  if (!by_train) [[likely]] return port_.submit(frames);
+  submit_by_train(vi, frames, end_psn);
+}
+
+template <class World>
+void Transmitter<World>::submit_by_train(Vi& vi, std::span<const Frame> frames,
+                                         std::uint32_t end_psn) {
+  const auto count = static_cast<std::uint32_t>(frames.size());
+  if (vi.tx.train_begin == vi.tx.train_end) {
+    vi.tx.train_begin = end_psn - count;
+  } else if (static_cast<std::int32_t>(vi.tx.send_una - vi.tx.train_begin) > 0) {
+    vi.tx.train_begin = vi.tx.send_una;
+  }
+  vi.tx.train_end = end_psn;
+  root_->counters.train_frames_sent += count;
+  port_.submit_bulk(frames);
+}
+
 template <class World>
 void Transmitter<World>::submit_packed(ViIndex i, Frame& frame, std::uint32_t psn,
-                                       std::size_t bytes, bool ask) {
+                                       std::size_t bytes, bool ask, bool by_train) {
   Vi& vi = vis_[i];
   wire::Header header{};
   header.type = wire::Type::kData;
@@ -46,8 +110,9 @@ void Transmitter<World>::submit_packed(ViIndex i, Frame& frame, std::uint32_t ps
   header.psn = psn;
   header.message_length = static_cast<std::uint32_t>(bytes);
   header.payload_length = static_cast<std::uint16_t>(bytes);
-  frames_out_.submit_frame(
-      frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
+  frame.length = static_cast<std::uint32_t>(
+      wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
+  submit(vi, {&frame, 1}, psn + 1, by_train);
   ++root_->counters.data_frames_sent;
 }
 
@@ -58,18 +123,20 @@ bool Transmitter<World>::send_packed(ViIndex i, const Message& first,
                                                        std::uint32_t room, bool& more) {
   Vi& vi = vis_[i];
   const layout::RingEntry* const ring = view(vi).send_ring(i);
+  const bool by_train = goes_by_train(vi, vi.link.payload, 0);
+  const std::uint32_t most = pack_limit(vi) - (by_train ? wire::kLessByTrain : 0);
   Message next;
   std::uint32_t slot;
   const auto another = [&](std::size_t at) {
     return next_posted(vi, ring, vi.tx.send.taken, slot) &&
            vi.tx.send.taken - vi.tx.send.completed != kWindow &&
            send_queue_.load_message(vi, slot, next) == 0 && send_queue_.may_pack(vi, next) &&
-           at + wire::kPackedBytes + next.length <= vi.link.payload;
+           at + wire::kPackedBytes + next.length <= most;
   };
   std::size_t at = wire::kPackedBytes + first.length;
   if (!another(at)) return false;
   Frame frame;
-  if (!frames_out_.reserve_frame(frame)) return false;
+  if (!frames_out_.reserve_frame(vi, most, frame)) return false;
   std::byte* const payload = payload_of(frame);
   pack(first, payload, 0);
   std::uint32_t messages = 1, bytes = first.length;
@@ -77,13 +144,14 @@ bool Transmitter<World>::send_packed(ViIndex i, const Message& first,
     at = pack(next, payload, at);
     ++messages;
     bytes += next.length;
-    in_flight(i, vi.tx.send.taken) = {slot, vi.tx.send_next, 1, next.length, next.op, 0};
+    in_flight(i, vi.tx.send.taken) = {slot,        vi.tx.send_next,  1,
+                                      next.length, vi.link.payload, static_cast<std::uint8_t>(next.op), 0};
     ++vi.tx.send.taken;
-  } while (at + wire::kPackedBytes < vi.link.payload && another(at));
+  } while (at + wire::kPackedBytes < most && another(at));
   more = send_queue_.more_to_send(i);
   const bool unreliable = vi.reliability == vip::kUnreliable;
   const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, 1) : !more || room == 1;
-  submit_packed(i, frame, vi.tx.send_next, at, ask);
+  submit_packed(i, frame, vi.tx.send_next, at, ask, by_train);
   root_->counters.messages_sent += messages;
   root_->counters.messages_packed += messages;
   root_->counters.bytes_sent += bytes;
@@ -104,7 +172,7 @@ Sent Transmitter<World>::resend_packed(ViIndex i, std::uint32_t position,
   Vi& vi = vis_[i];
   const std::uint32_t psn = in_flight(i, position).first_psn;
   Frame frame;
-  if (!frames_out_.reserve_frame(frame)) return Sent::kSome;
+  if (!frames_out_.reserve_frame(vi, pack_limit(vi), frame)) return Sent::kSome;
   std::size_t at = 0;
   for (std::uint32_t p = position; send_queue_.shares_frame(i, p, psn); ++p) {
     Message message;
@@ -113,7 +181,7 @@ Sent Transmitter<World>::resend_packed(ViIndex i, std::uint32_t position,
     // A program that changed the request after posting it has broken its own connection.
     if (error == 0 &&
         (message.length != in_flight(i, p).length || !send_queue_.may_pack(vi, message) ||
-         at + wire::kPackedBytes + message.length > vi.link.payload)) {
+         at + wire::kPackedBytes + message.length > pack_limit(vi))) {
       error = vip::kLengthError;
     }
     if (error != 0) {
@@ -122,7 +190,7 @@ Sent Transmitter<World>::resend_packed(ViIndex i, std::uint32_t position,
     }
     at = pack(message, payload_of(frame), at);
   }
-  submit_packed(i, frame, psn, at, ask);
+  submit_packed(i, frame, psn, at, ask, false);
   return Sent::kAll;
 }
 
@@ -146,6 +214,7 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
     congestion::begin_window(vi);
   }
   Message message;
+  bool quantum_of_trains = false;
   for (unsigned quantum = kQuantum; quantum > 0;) {
     const std::uint32_t room = send_queue_.send_room(vi);
     if (room == 0) {
@@ -156,6 +225,10 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
       return false;
     }
     if (vi.tx.current_slot == kNone) {
+      if (vi.tx.path == Path::kSameHost) [[unlikely]] {
+        const Change change = change_path(vi);
+        if (change != Change::kNothing) return change == Change::kTime;
+      }
       const bool begun = vi.tx.response_begun != vi.tx.response_next
                              ? send_queue_.begin_response(i, message)
                              : send_queue_.begin_message(i, message);
@@ -164,9 +237,15 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
                    send_queue_.load_current(vi, vi.tx.current_slot, message)) {
       send_queue_.fail_current(i, vi.tx.current_slot, error);
       return false;
+    } else {
+      message.payload = send_queue_.current_payload(i);
     }
     const std::uint32_t first_psn = vi.tx.send_next - vi.tx.current_sent;
-    unsigned wanted = std::min({quantum, room, vi.tx.current_frames - vi.tx.current_sent, kBatch});
+    const bool by_train = goes_by_train(vi, message.payload, std::min(message.payload, message.stream()));
+    const bool first_trains = by_train && vi.tx.send_una == first_psn;
+    if (by_train && !std::exchange(quantum_of_trains, true)) quantum += kTrainQuantum - kQuantum;
+    const unsigned batch = vi.tx.path == Path::kLocal ? 1 : first_trains ? kFirstTrains : kBatch;
+    unsigned wanted = std::min({quantum, room, vi.tx.current_frames - vi.tx.current_sent, batch});
     // A window that losses have narrowed is not to be sent and acknowledged in one burst.
     const bool narrow = vi.tx.losses != state::Losses::kNone && vi.tx.congestion_window < kWindow;
     if (narrow) wanted = std::min(wanted, vi.tx.congestion_window / 4u + 1);
@@ -183,28 +262,67 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
       }
     }
     unsigned n = 0;
-    const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, wanted)
+    const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, wanted) ||
+                                      (ends && may_follow(vi, message))
                                 : !more || narrow || room <= wanted;
-    const Sent result = send_frames(i, message, vi.tx.current_sent, first_psn, wanted, ask, n);
+    const Sent result =
+        send_frames(i, message, vi.tx.current_sent, first_psn, wanted, ask, by_train, n);
     if (result == Sent::kUnreadable) {
       send_queue_.fail_current(i, vi.tx.current_slot, vip::kProtectionError);
       return false;
     }
+    if (first_trains) frames_out_.flush();
     sent += n;
     quantum -= n;
     vi.tx.send_next += n;
     vi.tx.current_sent += n;
+    const std::uint64_t sent_before = vi.tx.sent_time;
     if (n != 0) note_sent(i);
+    // Those behind it need not wait as long as it did.
+    if (result == Sent::kGivenUp) [[unlikely]] vi.tx.sent_time = sent_before;
     if (vi.tx.current_sent == vi.tx.current_frames) {
       ++root_->counters.messages_sent;
       root_->counters.bytes_sent += message.data;
       vi.tx.current_slot = kNone;
       if (unreliable) send_queue_.finish_unreliable(i);
     }
-    if (result == Sent::kSome) return true;
+    if (result == Sent::kSome) return vi.tx.path != Path::kLocal || await_room(vi);
     if (!more) return false;
   }
   return vi.tx.current_slot != kNone || send_queue_.more_to_send(i);
+}
+
+// A frame on a new path may overtake those on the old one, so there should be none. The reliable levels
+// know when they have arrived.
+template <class World>
+typename Transmitter<World>::Change Transmitter<World>::change_path(Vi& vi) {
+  const bool unreliable = vi.reliability == vip::kUnreliable;
+  if (port_.payload_limit(vi.link.peer_address) <= port_.mtu()) return Change::kNothing;
+  if (unreliable && now_ - vi.tx.sent_time < kLocalSettle) return Change::kTime;
+  if (!unreliable && vi.tx.send_una != vi.tx.send_next) {
+    vi.tx.stalled = 1;
+    return Change::kAcknowledgement;
+  }
+  peer_table_.take_local_path(vi);
+  return Change::kNothing;
+}
+
+template <class World>
+typename Transmitter<World>::Room Transmitter<World>::local_room(const Vi& vi, std::uint32_t payload,
+                                                                 Frame& frame) {
+  if (frames_out_.reserve_frame(vi, payload, frame)) return Room::kYes;
+  const bool waits = vi.reliability != vip::kUnreliable && vi.tx.send_una != vi.tx.send_next;
+  if (waits || now_ - vi.tx.sent_time < kLocalPatience) return Room::kNotYet;
+  ++root_->counters.local_given_up;
+  return Room::kGivenUp;
+}
+
+// What takes frames out of the ring acknowledges them.
+template <class World>
+bool Transmitter<World>::await_room(Vi& vi) {
+  if (vi.reliability == vip::kUnreliable || vi.tx.send_una == vi.tx.send_next) return true;
+  vi.tx.stalled = 1;
+  return false;
 }
 
 // Frames up to send_next have just been sent for the first time.
@@ -227,24 +345,31 @@ void Transmitter<World>::note_sent(ViIndex i) {
 template <class World>
 Sent Transmitter<World>::send_frames(ViIndex i, const Message& message, std::uint32_t first_frame,
                                      std::uint32_t first_psn, unsigned count, bool ask,
-                                     unsigned& sent) {
+                                     bool by_train, unsigned& sent) {
   Vi& vi = vis_[i];
   Frame frames[kBatch];
-  const auto n = static_cast<unsigned>(port_.reserve({frames, count}));
-  sent = n;
-  if (n < count) ++root_->counters.tx_postponed;
-  if (n == 0) return Sent::kSome;
-
   // The data of a frame: where it begins in the message, and how much.
   const std::uint32_t prefix = message.prefix;
   const auto data_begin = [&](std::uint32_t frame) {
-    const std::uint32_t at = frame * vi.link.payload;
+    const std::uint32_t at = frame * message.payload;
     return at > prefix ? at - prefix : 0;
   };
   const auto data_end = [&](std::uint32_t frame) {
-    return std::min((frame + 1) * vi.link.payload - prefix, message.data);
+    return std::min((frame + 1) * message.payload - prefix, message.data);
   };
   const std::uint32_t begin = data_begin(first_frame);
+  unsigned n = 1;
+  if (vi.tx.path == Path::kLocal) {
+    const std::uint32_t bytes = data_end(first_frame) - begin + (first_frame == 0 ? prefix : 0);
+    const Room room = local_room(vi, bytes, frames[0]);
+    sent = room == Room::kGivenUp ? 1 : 0;
+    if (room != Room::kYes) return room == Room::kGivenUp ? Sent::kGivenUp : Sent::kSome;
+  } else {
+    n = static_cast<unsigned>(port_.reserve({frames, count}));
+    if (n < count) ++root_->counters.tx_postponed;
+  }
+  sent = n;
+  if (n == 0) return Sent::kSome;
   const std::uint32_t end = data_end(first_frame + n - 1);
   if (message.inline_data != nullptr) {
     for (unsigned f = 0; f < n; ++f) {
@@ -280,7 +405,7 @@ Sent Transmitter<World>::send_frames(ViIndex i, const Message& message, std::uin
   }
   if (first_frame == 0 && prefix != 0) wire::encode(message.remote, payload_of(frames[0]));
 
-  const std::uint32_t all = message.frames(vi.link.payload);
+  const std::uint32_t all = message.frames();
   wire::Header header{};
   header.type = wire::Type::kData;
   acknowledger_.fill_header(vi, header);
@@ -303,8 +428,7 @@ Sent Transmitter<World>::send_frames(ViIndex i, const Message& message, std::uin
     frames[f].length = static_cast<std::uint32_t>(
         wire::encode(header, vi.link.peer_address, address_, ether_type_, frames[f].data));
   }
-  port_.submit({frames, n});
-  frames_out_.note_submitted();
+  submit(vi, {frames, n}, first_psn + first_frame + n, by_train);
   root_->counters.data_frames_sent += n;
   return n < count ? Sent::kSome : Sent::kAll;
 }
@@ -321,11 +445,12 @@ bool Transmitter<World>::retransmit(ViIndex i, unsigned& sent) {
            psn - in_flight(i, position).first_psn >= in_flight(i, position).frames) {
       ++position;
     }
-    std::uint32_t name, first_psn, length;
+    std::uint32_t name, first_psn, length, payload;
     bool packed = false;
     if (position != vi.tx.send.taken) {
       const state::InFlight& flight = in_flight(i, position);
       name = flight.slot, first_psn = flight.first_psn, length = flight.length;
+      payload = flight.payload;
       packed = send_queue_.shares_frame(i, position, psn) &&
                send_queue_.shares_frame(i, position + 1, psn);
     } else {
@@ -334,7 +459,7 @@ bool Transmitter<World>::retransmit(ViIndex i, unsigned& sent) {
       if (r == kNone) continue;
       const state::Response& answered = response(i, r);
       name = state::kResponse | r % state::kMaxReads;
-      first_psn = answered.first_psn, length = answered.length;
+      first_psn = answered.first_psn, length = answered.length, payload = answered.payload;
     }
     Message message;
     std::uint32_t error = 0;
@@ -348,10 +473,12 @@ bool Transmitter<World>::retransmit(ViIndex i, unsigned& sent) {
     if (!packed && error == 0 && message.length != length) error = vip::kLengthError;
     unsigned n = 0;
     if (!packed && error == 0) {
-      const bool last = psn - first_psn + 1 == message.frames(vi.link.payload);
+      message.payload = payload;
+      const bool last = psn - first_psn + 1 == message.frames();
       const bool ask = send_queue_.send_room(vi) <= 1 || (last && !send_queue_.more_to_send(i));
-      switch (send_frames(i, message, psn - first_psn, first_psn, 1, ask, n)) {
-        case Sent::kAll: break;
+      switch (send_frames(i, message, psn - first_psn, first_psn, 1, ask, false, n)) {
+        case Sent::kAll:
+        case Sent::kGivenUp: break;
         case Sent::kSome: return true;
         case Sent::kUnreadable: error = vip::kProtectionError; break;
       }

@@ -9,11 +9,13 @@
 #define VIADUCT_KAGENT_STACK_TRANSMITTER_H
 
 #include <cstdint>
+#include <span>
 
 #include "kagent/stack/acknowledger.h"
 #include "kagent/stack/frames_out.h"
 #include "kagent/stack/loss_recovery.h"
 #include "kagent/stack/message.h"
+#include "kagent/stack/peer_table.h"
 #include "kagent/stack/send_credit.h"
 #include "kagent/stack/send_queue.h"
 #include "kagent/stack/tables.h"
@@ -24,33 +26,47 @@
 namespace viaduct {
 
 // What became of frames that were to be sent.
-enum class Sent { kAll, kSome, kUnreadable };
+enum class Sent { kAll, kSome, kUnreadable, kGivenUp };
 
 template <class World>
 class Transmitter : private ViTable, private Timers {
  public:
   Transmitter(const Tables& tables, typename World::Port& port,
               typename World::Environment& environment, Verdict& verdict,
-              FramesOut<World>& frames_out, SendQueue<World>& send_queue,
+              FramesOut<World>& frames_out, Trains<World>& trains, SendQueue<World>& send_queue,
               Acknowledger<World>& acknowledger, SendCredit<World>& send_credit,
-              LossRecovery<World>& loss_recovery)
+              LossRecovery<World>& loss_recovery, PeerTable<World>& peer_table)
       : ViTable(tables), Timers(tables), address_(tables.address), ether_type_(tables.ether_type),
         port_(port), environment_(environment), verdict_(verdict), frames_out_(frames_out),
-        send_queue_(send_queue), acknowledger_(acknowledger), send_credit_(send_credit),
-        loss_recovery_(loss_recovery) {}
+        trains_(trains), send_queue_(send_queue), acknowledger_(acknowledger),
+        send_credit_(send_credit), loss_recovery_(loss_recovery), peer_table_(peer_table) {}
 
   bool await_read(ViIndex vi);
   inline bool transmit(ViIndex vi, unsigned& sent);
 
  private:
-  void submit_packed(ViIndex vi, Frame& frame, std::uint32_t psn, std::size_t bytes, bool ask);
+  [[gnu::noinline]] static bool follows_train(state::Vi& vi);
+  [[gnu::noinline]] bool may_follow(const state::Vi& vi, const Message& message) const;
+  inline bool goes_by_train(state::Vi& vi, std::uint32_t payload, std::uint32_t longest);
+  inline void submit(state::Vi& vi, std::span<const Frame> frames, std::uint32_t end_psn, bool by_train);
+  [[gnu::noinline]] void submit_by_train(state::Vi& vi, std::span<const Frame> frames, std::uint32_t end_psn);
+  void submit_packed(ViIndex vi, Frame& frame, std::uint32_t psn, std::size_t bytes, bool ask,
+                     bool by_train);
   [[gnu::noinline]] bool send_packed(ViIndex vi, const Message& first, std::uint32_t room,
                                      bool& more);
   [[gnu::noinline]] Sent resend_packed(ViIndex vi, std::uint32_t position, bool ask,
                                        std::uint32_t& failed, std::uint32_t& error);
   inline void note_sent(ViIndex vi);
+  // A local path may have come. What has to be waited for before it is taken.
+  enum class Change { kNothing, kAcknowledgement, kTime };
+  [[gnu::noinline]] Change change_path(state::Vi& vi);
+  // Of the local path. kGivenUp: the peer takes nothing, the frame counts as sent and is lost.
+  enum class Room { kYes, kNotYet, kGivenUp };
+  Room local_room(const state::Vi& vi, std::uint32_t payload, Frame& frame);
+  // True if a VI that got kNotYet should try again at once.
+  bool await_room(state::Vi& vi);
   Sent send_frames(ViIndex vi, const Message& message, std::uint32_t first_frame,
-                   std::uint32_t first_psn, unsigned count, bool ask, unsigned& sent);
+                   std::uint32_t first_psn, unsigned count, bool ask, bool by_train, unsigned& sent);
   bool retransmit(ViIndex vi, unsigned& sent);
 
   MacAddress address_;
@@ -59,10 +75,12 @@ class Transmitter : private ViTable, private Timers {
   typename World::Environment& environment_;
   Verdict& verdict_;
   FramesOut<World>& frames_out_;
+  Trains<World>& trains_;
   SendQueue<World>& send_queue_;
   Acknowledger<World>& acknowledger_;
   SendCredit<World>& send_credit_;
   LossRecovery<World>& loss_recovery_;
+  PeerTable<World>& peer_table_;
 };
 
 }  // namespace viaduct

@@ -26,7 +26,7 @@ inline constexpr std::uint8_t kOnReadyList = 1, kOnAckList = 2;
 // Of the receive that is next to complete; see receiver.h.
 enum class Redirect : std::uint8_t { kNone, kPending, kUsed };
 
-// What has been seen of the network's losses.
+// What has been seen of the network's losses; kLink, kQueue: the last one was of that kind.
 enum class Losses : std::uint8_t { kNone, kLink, kQueue };
 
 // Who a VI is connected to, or how it becomes connected.
@@ -58,7 +58,7 @@ struct ViLink {
 // What a VI sends.
 struct ViTx {
   std::uint8_t listed, checked;   // kOn...List; data has checksums
-  Losses losses;
+  Losses losses; Path path;
   WorkQueue send;
   std::uint32_t send_una;    // oldest PSN not acknowledged
   std::uint32_t send_next;   // next PSN to send
@@ -78,19 +78,19 @@ struct ViTx {
   PsnSet resent;             // resent_mark is valid
   std::uint64_t sample_time;  // when sample_psn was sent; 0: no sample under way
   std::uint32_t sample_psn;
-  std::uint32_t timeouts;     // in a row
+  std::uint8_t timeouts;       // in a row
+  std::uint8_t tail_probes;    // since the round trip was last measured
+  std::uint16_t reads;         // RDMA reads begun and not answered
   std::uint32_t smoothed_rtt;  // ns; 0: none measured yet
   std::uint32_t rtt_variation;
-  std::uint32_t least_rtt;     // what it is without queues, as far as we have seen; 0: no idea
-  std::uint32_t ready_next;
+  std::uint32_t least_rtt, longest_rtt;  // without queues, as far as we have seen, 0: no idea; lately
   std::uint64_t sent_time;      // when a frame was last sent for the first time
   std::uint64_t progress_time;  // when one was last acknowledged, or the timer last ran out
-  std::uint32_t reads;            // RDMA reads begun and not answered
-  std::uint32_t response_first;   // responses [first, next) wait for being sent or acknowledged
-  std::uint32_t response_next;
+  std::uint32_t ready_next;
+  std::uint32_t response_first, response_next;  // responses [first, next) wait for being sent or acknowledged
   std::uint32_t response_begun;   // of these, the next one to begin
-  std::uint32_t failed_slot;    // the send that ended the connection, and how; kNone: none
-  std::uint32_t failed_status;
+  std::uint32_t failed_slot, failed_status;  // the send that ended the connection (kNone: none), and how
+  std::uint32_t train_begin, train_end;  // PSNs of what has gone by train lately; the same: nothing has
 };
 
 // What a VI receives.
@@ -102,14 +102,14 @@ struct ViRx {
   std::uint32_t message_received;
   std::uint32_t message_op;      // wire::kOp*
   std::uint8_t in_message;       // a first frame has come, the last one not
-  std::uint8_t receive_failed;
+  std::uint8_t receive_failed, missing;  // missing: the peer ended with frames that have not come
   Redirect redirect;
   std::uint32_t rdma_handle;     // RDMA write: where the message goes
+  std::uint32_t held_count;      // frames kept in their port buffers until a gap is filled
   std::uint64_t rdma_address;
   std::uint64_t redirect_address;
   std::uint32_t redirect_handle;
   std::uint32_t redirect_length;
-  std::uint32_t held_count;      // frames kept in their port buffers until a gap is filled
   PsnSet received;               // which: PSNs beyond receive_next
 };
 

@@ -125,11 +125,6 @@ void VirtualInterfaces<World>::free_vi(ViIndex i) {
 }
 
 template <class World>
-layout::ViAttributes VirtualInterfaces<World>::attributes_of(const Vi& vi) {
-  return {vi.reliability, vi.max_transfer, vi.ptag, vi.enable_write, vi.enable_read};
-}
-
-template <class World>
 void VirtualInterfaces<World>::set_state(ViIndex i, vip::State to) {
   Vi& vi = vis_[i];
   const int change = (to == vip::kConnected) - (vi.state == vip::kConnected);
@@ -159,12 +154,15 @@ void VirtualInterfaces<World>::reset_transfer(ViIndex i) {
   vi.tx.smoothed_rtt = 0;
   vi.tx.rtt_variation = 0;
   vi.tx.least_rtt = 0;
+  vi.tx.longest_rtt = 0;
+  vi.tx.tail_probes = 0;
   vi.tx.sent_time = vi.tx.progress_time = now_;
   vi.tx.reads = 0;
   vi.tx.response_first = vi.tx.response_next = vi.tx.response_begun = 0;
   vi.rx.receive_slot = kNone;
   vi.tx.failed_slot = kNone;
   vi.rx.in_message = 0;
+  vi.rx.missing = 0;
   if (vi.rx.redirect == state::Redirect::kPending) vi.rx.redirect = state::Redirect::kNone;
   vi.ack.reply_score = 0;
   vi.ack.unacknowledged = 0;

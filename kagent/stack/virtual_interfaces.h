@@ -29,7 +29,6 @@ class VirtualInterfaces : private ViTable {
   vip::Return set_vi(std::uint32_t session, const layout::CommandBody& body);
   vip::Return destroy_vi(std::uint32_t session, const layout::CommandBody& body);
   void free_vi(ViIndex vi);
-  static layout::ViAttributes attributes_of(const state::Vi& vi);
   void set_state(ViIndex vi, vip::State state);
   void reset_transfer(ViIndex vi);
 

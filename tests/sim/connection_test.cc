@@ -566,13 +566,37 @@ TEST(Commands, AboutAnEarlierViDontMeetItsSuccessor) {
   const std::uint32_t next = pair.client->create_vi(vip::kReliableDelivery);
   ASSERT_EQ(next, pair.client_vi) << "the place is used again";
   const std::uint32_t generation = pair.client->view().vi(next).status.generation.load();
-  for (const layout::Op op : {layout::Op::kDisconnect, layout::Op::kQueryVi, layout::Op::kDestroyVi}) {
+  for (const layout::Op op : {layout::Op::kDisconnect, layout::Op::kDestroyVi}) {
     body.op = op;
     body.generation = generation - 2;
     EXPECT_EQ(pair.client->now(body).result, vip::kInvalidParameter);
     body.generation = generation;
     EXPECT_EQ(pair.client->now(body).result, vip::kSuccess);
   }
+}
+
+// The oldest request that nobody waits for gives its place to a new one, and asks again.
+TEST(Requests, FindAPlaceInAFullTable) {
+  StackLimits limits = small_limits();
+  limits.requests = 2;
+  Pair pair(1, vip::kReliableDelivery, {}, limits);
+  std::vector<std::uint32_t> vis{pair.client_vi};
+  while (vis.size() < 6) vis.push_back(pair.client->create_vi(vip::kReliableDelivery));
+  for (std::uint32_t i = 0; i < vis.size(); ++i) {
+    pair.client->command(request(vis[i], pair.b.port.address(), 100 + i, 60'000), [](const CommandBody&) {});
+  }
+  pair.wait(100 * kMillisecond);
+  EXPECT_GT(pair.b.stack->counters().drop_request_table_full, 0u);
+  EXPECT_LE(pair.b.stack->usage().requests, 2u);
+  // Whose server comes is connected all the same.
+  bool connected = false;
+  pair.server->command(wait_for(100, 30'000), [&](const CommandBody& asked) {
+    ASSERT_EQ(asked.result, vip::kSuccess);
+    pair.server->command(with_handle(Op::kConnectAccept, asked.handle, pair.server_vi),
+                         [&](const CommandBody& done) { connected = done.result == vip::kSuccess; });
+  });
+  run(pair.network, pair.hosts, {}, [&] { return connected; }, pair.network.now() + 30 * kSecond);
+  EXPECT_TRUE(connected);
 }
 
 }  // namespace

@@ -237,5 +237,52 @@ TEST(Delivery, UnreliableIsAtMostOnceAndInOrder) {
   }
 }
 
+// Frames behind a gap for which there is no buffer are sent again, and nothing is lost.
+TEST(Delivery, GoesOnWithFewHeldFrames) {
+  StackLimits limits = small_limits();
+  limits.held = 8;
+  SimOptions options;
+  options.faults.loss = 0.1;
+  Pair pair(7, vip::kReliableDelivery, options, limits);
+  constexpr unsigned kVis = 4, kMessages = 40;
+  constexpr std::uint32_t kBytes = 6000;
+  std::vector<std::uint32_t> near{pair.client_vi}, far{pair.server_vi};
+  while (near.size() < kVis) {
+    near.push_back(pair.client->create_vi(vip::kReliableDelivery));
+    far.push_back(pair.server->create_vi(vip::kReliableDelivery));
+  }
+  std::vector<std::byte> source(kBytes), target(kVis * kMessages * kBytes);
+  for (std::uint32_t at = 0; at < kBytes; ++at) source[at] = pattern(3, at);
+  const std::uint32_t from = pair.client->register_memory(source.data(), source.size());
+  const std::uint32_t to = pair.server->register_memory(target.data(), target.size());
+  for (unsigned v = 0; v < kVis; ++v) {
+    ASSERT_TRUE(connect(pair.network, pair.hosts, *pair.client, near[v], *pair.server, far[v],
+                        pair.b.port.address(), 10 + v));
+    for (unsigned m = 0; m < kMessages; ++m) {
+      pair.server->post_receive(far[v], target.data() + (v * kMessages + m) * kBytes, kBytes, to);
+    }
+  }
+  for (unsigned m = 0; m < kMessages; ++m) {
+    for (unsigned v = 0; v < kVis; ++v) pair.client->post_send(near[v], source.data(), kBytes, from);
+  }
+  unsigned arrived = 0;
+  run(pair.network, pair.hosts,
+      [&] {
+        bool found = false;
+        for (const std::uint32_t vi : far) {
+          if (!pair.server->done(vi, true)) continue;
+          ++arrived;
+          found = true;
+        }
+        return found;
+      },
+      [&] { return arrived == kVis * kMessages; }, pair.network.now() + 60 * kSecond);
+  EXPECT_EQ(arrived, kVis * kMessages);
+  for (unsigned n = 0; n < kVis * kMessages; ++n) {
+    ASSERT_EQ(std::memcmp(target.data() + n * kBytes, source.data(), kBytes), 0) << n;
+  }
+  EXPECT_GT(pair.b.stack->counters().drop_no_held_buffer, 0u);
+}
+
 }  // namespace
 }  // namespace viaduct::sim

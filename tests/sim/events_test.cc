@@ -258,7 +258,23 @@ TEST(Events, AMessageThatIsCutOffIsPartlyThere) {
       pair.network.now() + kSecond);
   pair.client.reset();
   EXPECT_EQ(pair.received(),
-            vip::kDone | vip::kOpReceive | vip::kFlushedError | vip::kPartialError);
+            vip::kDone | vip::kOpReceive | vip::kFlushedError | vip::kPartialError | vip::kTransportError);
+}
+
+// A program that ends tells its peer whether all that it had posted has been sent.
+TEST(Events, WhoIsKilledWithNothingToSendMissesNothing) {
+  EventPair pair;
+  pair.server->post_receive(pair.server_vi, pair.there.data(), EventPair::kBytes, pair.there_handle);
+  pair.client.reset();
+  EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive | vip::kFlushedError);
+}
+
+TEST(Events, WhoIsKilledWithPostsThatNobodyHasSeenMissesThem) {
+  EventPair pair;
+  pair.server->post_receive(pair.server_vi, pair.there.data(), EventPair::kBytes, pair.there_handle);
+  pair.client->post_send(pair.client_vi, pair.here.data(), 10, pair.here_handle);
+  pair.client.reset();
+  EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive | vip::kFlushedError | vip::kTransportError);
 }
 
 TEST(Events, FlushedDescriptorsKeepTheirOperation) {

@@ -20,6 +20,7 @@ sim_tests = \
 	tests/sim/fairness_test.cc \
 	tests/sim/family_test.cc \
 	tests/sim/hostile_test.cc \
+	tests/sim/local_test.cc \
 	tests/sim/packing_test.cc \
 	tests/sim/proof_test.cc \
 	tests/sim/peer_test.cc \
@@ -28,8 +29,11 @@ sim_tests = \
 	tests/sim/forward_test.cc \
 	tests/sim/remains_test.cc \
 	tests/sim/slow_test.cc \
-	tests/sim/stopped_test.cc
-tests_sim_sim_test_SOURCES = tests/sim/pair.h tests/sim/commands.h tests/sim/forward.h xdp/host_port.cc xdp/host_port.h
+	tests/sim/stopped_test.cc \
+	tests/sim/trains_test.cc
+tests_sim_sim_test_SOURCES = tests/sim/pair.h tests/sim/commands.h tests/sim/forward.h xdp/host_port.cc xdp/host_port.h \
+	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h \
+	xdp/train/train_socket.cc xdp/train/train_socket.h
 if FAST_BUILD
 nodist_tests_sim_sim_test_SOURCES = tests/sim/sim_tests_all.cc
 EXTRA_DIST += $(sim_tests)
@@ -73,7 +77,8 @@ tests_sim_simulation_SOURCES = \
 	tests/sim/world/stream_job.cc tests/sim/world/stream_job.h \
 	tests/sim/world/trouble.cc \
 	tests/sim/world/world.cc tests/sim/world/world.h \
-	xdp/host_port.cc xdp/host_port.h
+	xdp/host_port.cc xdp/host_port.h \
+	xdp/train/train_socket.cc xdp/train/train_socket.h
 tests_sim_simulation_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_simulation_LDADD = libvipl_simulated.la libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 
@@ -123,6 +128,7 @@ libvipl_simulated_la_SOURCES = \
 	vipl/api/poll.cc \
 	vipl/session/pollers.cc \
 	vipl/session/thread_registry.cc \
+	vipl/granted/local_path.cc vipl/granted/local_path.h \
 	vipl/granted/progress_thread.cc \
 	vipl/process/standard_error.cc \
 	vipl/api/text.cc \

@@ -220,6 +220,30 @@ void SimPort::submit(std::span<const Frame> frames) {
   }
 }
 
+void SimPort::submit_bulk(std::span<const Frame> frames) {
+  const std::size_t before = submitted_.size();
+  submit(frames);
+  for (std::size_t i = before; i < submitted_.size(); ++i) {
+    const auto* const to = reinterpret_cast<const std::uint8_t*>(transmit_.data(submitted_[i].id));
+    MacAddress address;
+    std::copy(to, to + address.size(), address.begin());
+    submitted_[i].by_train = trains_to_.contains(address);
+    if (!submitted_[i].by_train) continue;
+    ++by_train_;
+    if (submitted_[i].length > kEthernetBytes + mtu_ - kAroundTrainFrame) {
+      broken("submit_bulk", "reserved", "is too long", submitted_[i].id);
+    }
+  }
+}
+
+TrainAddress SimPort::train_address() const {
+  TrainAddress out;
+  if (!network_.options_.trains) return out;
+  out.port = 1;
+  out.v4 = {10, 0, 0, static_cast<std::uint8_t>(host_)};
+  return out;
+}
+
 void SimPort::cancel(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
     transmit_.take_back(frame, "cancel");
@@ -234,7 +258,7 @@ void SimPort::flush() {
     ++counters_.tx_frames;
     counters_.tx_bytes += queued.length;
     link_free_ = std::max(link_free_, network_.now_) + network_.link_time(queued.length);
-    network_.transmit(*this, transmit_.open(queued.id, queued.length));
+    network_.transmit(*this, transmit_.open(queued.id, queued.length), queued.by_train);
     transmit_.poison(queued.id, queued.length);
     sending_.push_back({queued.id, link_free_});
   }
@@ -277,6 +301,7 @@ bool SimPort::deliver(std::span<const std::byte> frame) {
 SimNetwork::SimNetwork(const SimOptions& options, std::uint64_t seed)
     : options_(options), random_(seed), now_(options.start_ns) {
   set_faults(options.faults);
+  set_train_faults(options.train_faults);
 }
 
 SimNetwork::~SimNetwork() = default;
@@ -300,6 +325,7 @@ SimPort& SimNetwork::add_host(const MacAddress& address, std::uint32_t mtu) {
     }
     cut_ = std::move(cut);
     last_arrival_ = std::move(last_arrival);
+    last_train_.assign(stride * stride, now_);
     pair_stride_ = stride;
   }
   return *hosts_.back();
@@ -318,8 +344,17 @@ void SimNetwork::advance_to(std::uint64_t time) {
 
 void SimNetwork::set_faults(const SimFaults& faults) {
   options_.faults = faults;
-  odds_ = {threshold(faults.loss), threshold(faults.duplication), threshold(faults.reordering),
-           threshold(faults.corruption)};
+  odds_ = odds_of(faults);
+}
+
+void SimNetwork::set_train_faults(const SimFaults& faults) {
+  options_.train_faults = faults;
+  train_odds_ = odds_of(faults);
+}
+
+SimNetwork::Odds SimNetwork::odds_of(const SimFaults& faults) {
+  return {threshold(faults.loss), threshold(faults.duplication), threshold(faults.reordering),
+          threshold(faults.corruption)};
 }
 
 void SimNetwork::mend_all() { std::fill(cut_.begin(), cut_.end(), std::uint8_t{0}); }
@@ -357,7 +392,7 @@ void SimNetwork::reopen(SimPort& port) {
   port.paused_ = port.starved_ = false;
 }
 
-void SimNetwork::transmit(SimPort& from, std::span<const std::byte> frame) {
+void SimNetwork::transmit(SimPort& from, std::span<const std::byte> frame, bool by_train) {
   ++counters_.sent;
   const std::uint32_t packet = new_packet(frame);
   std::vector<std::byte>& bytes = packets_[packet].bytes;
@@ -369,14 +404,14 @@ void SimNetwork::transmit(SimPort& from, std::span<const std::byte> frame) {
   const auto* destination = reinterpret_cast<const std::uint8_t*>(bytes.data());
   if ((destination[0] & 1) != 0) {
     for (const auto& to : hosts_) {
-      if (to.get() != &from) send_copies(from, *to, packet, from.link_free_);
+      if (to.get() != &from) send_copies(from, *to, packet, from.link_free_, by_train);
     }
   } else {
     const auto found = by_address_.find(number_of(destination));
     if (found == by_address_.end() || found->second == from.host_) {
       lose(counters_.lost_no_host, from.host_, kNobody, bytes);
     } else {
-      send_copies(from, *hosts_[found->second], packet, from.link_free_);
+      send_copies(from, *hosts_[found->second], packet, from.link_free_, by_train);
     }
   }
   drop_packet(packet);
@@ -384,38 +419,39 @@ void SimNetwork::transmit(SimPort& from, std::span<const std::byte> frame) {
 
 // One receiver's share of a frame whose last bit leaves at `left`.
 void SimNetwork::send_copies(const SimPort& from, SimPort& to, std::uint32_t packet,
-                             std::uint64_t left) {
-  const SimFaults& faults = options_.faults;
+                             std::uint64_t left, bool by_train) {
+  const SimFaults& faults = by_train ? options_.train_faults : options_.faults;
+  const Odds& odds = by_train ? train_odds_ : odds_;
   const std::uint64_t extra_max = std::max<std::uint64_t>(faults.reorder_ns, 1);
-  std::uint64_t arrival = left + options_.latency_ns;
+  std::uint64_t arrival = left + (by_train ? options_.train_latency_ns : options_.latency_ns);
   if (faults.jitter_ns > 0) arrival += random_.below(faults.jitter_ns + 1);
-  const bool lost = happens(odds_.loss);
-  const bool twice = happens(odds_.duplication);
-  if (happens(odds_.reordering)) {
+  const bool lost = happens(odds.loss);
+  const bool twice = happens(odds.duplication);
+  if (happens(odds.reordering)) {
     ++counters_.reordered;
     arrival += 1 + random_.below(extra_max);
   } else {
-    std::uint64_t& last = last_arrival_[pair(from, to)];
+    std::uint64_t& last = (by_train ? last_train_ : last_arrival_)[pair(from, to)];
     last = arrival = std::max(arrival, last);
   }
   if (lost) {
     lose(counters_.lost_fault, from.host_, to.host_, packets_[packet].bytes);
   } else {
-    travel(from, to, packet, arrival);
+    travel(from, to, packet, arrival, odds);
   }
   if (twice) {
     ++counters_.duplicated;
-    travel(from, to, packet, arrival + random_.below(extra_max + 1));
+    travel(from, to, packet, arrival + random_.below(extra_max + 1), odds);
   }
 }
 
 void SimNetwork::travel(const SimPort& from, const SimPort& to, std::uint32_t packet,
-                        std::uint64_t arrival) {
+                        std::uint64_t arrival, const Odds& odds) {
   if (severed(from, to)) {
     lose(counters_.lost_cut, from.host_, to.host_, packets_[packet].bytes);
     return;
   }
-  if (happens(odds_.corruption)) {
+  if (happens(odds.corruption)) {
     packet = corrupted_copy(packet);
   } else {
     ++packets_[packet].users;

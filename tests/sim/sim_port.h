@@ -24,6 +24,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -73,6 +74,10 @@ struct SimOptions {
   std::uint32_t lendable = 1024;         // told by Port::lendable()
   std::uint64_t start_ns = 1'000'000'000;  // now() of a new network
   SimFaults faults{};
+  // Trains: a path of their own, each frame of one with its own fate, in order but for `reordering`.
+  bool trains = false;
+  std::uint64_t train_latency_ns = 5'000;
+  SimFaults train_faults{};
 };
 
 // Without group addresses, and when nothing is under way,
@@ -139,9 +144,18 @@ class SimPort final : public Port {
   void release(std::span<const Frame> frames) override;
   std::size_t reserve(std::span<Frame> frames) override;
   void submit(std::span<const Frame> frames) override;
+  void submit_bulk(std::span<const Frame> frames) override;
   void cancel(std::span<const Frame> frames) override;
   void flush() override;
   std::uint32_t mtu() const override { return mtu_; }
+  std::uint32_t payload_limit(const MacAddress& to) const override {
+    return trains_to_.contains(to) ? mtu_ - kAroundTrainFrame : mtu_;
+  }
+  TrainAddress train_address() const override;
+  bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned) override {
+    return at.any() && train_address().any() && (trains_to_.insert(peer), true);
+  }
+  void forget_train(const MacAddress& peer) override { trains_to_.erase(peer); }
   MacAddress address() const override { return address_; }
   std::uint32_t lendable() const override;
   std::uint32_t backlog() const override;
@@ -158,11 +172,16 @@ class SimPort final : public Port {
   std::uint32_t reserved() const { return transmit_.lent(); }
   std::uint32_t outstanding() const { return lent() + reserved(); }
 
+  // Frames sent by train.
+  std::uint64_t by_train() const { return by_train_; }
+
  private:
   friend class SimNetwork;
+  static constexpr std::uint32_t kAroundTrainFrame = 62;
   struct Queued {
     std::uint32_t id;
     std::uint32_t length;
+    bool by_train = false;
   };
   struct Sending {
     std::uint32_t id;
@@ -189,6 +208,8 @@ class SimPort final : public Port {
   std::uint64_t link_free_ = 0;    // when the link to the switch has sent all it has
   std::uint64_t queue_free_ = 0;   // the same of the switch's queue towards this host
   std::uint32_t queue_used_ = 0;
+  std::set<MacAddress> trains_to_;
+  std::uint64_t by_train_ = 0;
   PortCounters counters_;
 };
 
@@ -215,6 +236,7 @@ class SimNetwork {
 
   // For what is sent from now on.
   void set_faults(const SimFaults& faults);
+  void set_train_faults(const SimFaults& faults);
 
   // Nothing from `from` arrives at `to`, neither what is sent now nor what is under way.
   void cut(const SimPort& from, const SimPort& to) { set_cut(from, to, true); }
@@ -276,9 +298,12 @@ class SimNetwork {
     std::uint64_t loss, duplication, reordering, corruption;
   };
 
-  void transmit(SimPort& from, std::span<const std::byte> frame);
-  void send_copies(const SimPort& from, SimPort& to, std::uint32_t packet, std::uint64_t left);
-  void travel(const SimPort& from, const SimPort& to, std::uint32_t packet, std::uint64_t arrival);
+  void transmit(SimPort& from, std::span<const std::byte> frame, bool by_train);
+  void send_copies(const SimPort& from, SimPort& to, std::uint32_t packet, std::uint64_t left,
+                   bool by_train);
+  void travel(const SimPort& from, const SimPort& to, std::uint32_t packet, std::uint64_t arrival,
+              const Odds& odds);
+  static Odds odds_of(const SimFaults& faults);
   void handle(const Event& event);
   void wake_when_sent(SimPort& port);
   bool happens(std::uint64_t threshold);
@@ -297,7 +322,7 @@ class SimNetwork {
             std::span<const std::byte> frame);
 
   SimOptions options_;
-  Odds odds_{};
+  Odds odds_{}, train_odds_{};
   SimRandom random_;
   std::uint64_t now_;
   std::uint64_t sequence_ = 0;
@@ -309,6 +334,7 @@ class SimNetwork {
   std::unordered_map<std::uint64_t, std::uint32_t> by_address_;
   std::vector<std::uint8_t> cut_;             // for each pair, senders pair_stride_ apart
   std::vector<std::uint64_t> last_arrival_;   // the same; keeps the order of a pair's frames
+  std::vector<std::uint64_t> last_train_;     // the same for trains
   std::size_t pair_stride_ = 0;
   Filter filter_;
   SimCounters counters_;

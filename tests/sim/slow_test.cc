@@ -197,6 +197,36 @@ TEST_P(Slow, AProgramMayGoMeanwhile) {
   EXPECT_TRUE(b.due.empty());
 }
 
+// What the program's host can't keep for it is dropped, and the reliable levels send it again.
+TEST_P(Slow, TooMuchForAProgramIsDropped) {
+  for (unsigned round = 0; round < 4; ++round) {
+    post_receives(0, 4);
+    b.held = round == 0;
+    send(0, 4);
+    pass(10 * kMillisecond);
+    if (round == 0) {
+      EXPECT_EQ(b.stack->counters().drop_program_slow, 0u) << "there was room";
+      post_receives(0, 4);
+      send(0, 4);
+      post_receives(0, 4);
+      send(0, 4);
+      pass(10 * kMillisecond);
+      EXPECT_GT(b.stack->counters().drop_program_slow, 0u);
+    }
+  }
+  unsigned arrived = 0;
+  while (const auto done = wait_for(server[0], far[0], true)) {
+    EXPECT_EQ(done->status & vip::kErrorMask, 0u);
+    ++arrived;
+  }
+  if (GetParam() == vip::kUnreliable) {
+    EXPECT_LT(arrived, 24u);
+    EXPECT_GE(arrived, 12u);
+  } else {
+    EXPECT_EQ(arrived, 24u);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, Slow,
                          testing::Values(vip::kUnreliable, vip::kReliableDelivery,
                                          vip::kReliableReception));

@@ -5,6 +5,7 @@ TESTS += tests/sim/link_test
 tests_sim_link_test_SOURCES = \
 	tests/sim/link_flows.h \
 	tests/sim/link_test.cc \
+	tests/sim/loss_test.cc \
 	tests/sim/pair.h \
 	tests/sim/wire_test.cc
 tests_sim_link_test_CPPFLAGS = $(TEST_CPPFLAGS)

@@ -113,7 +113,8 @@ void StreamJob::back(unsigned s, bool receive, const Done& done) {
   if (receive) {
     if (done.ok()) {
       take(s, done);
-    } else if ((done.status & vip::kErrorMask & ~(vip::kFlushedError | vip::kPartialError)) != 0 &&
+    } else if ((done.status & vip::kErrorMask &
+                ~(vip::kFlushedError | vip::kPartialError | vip::kTransportError)) != 0 &&
                !c->spoilt) {
       fail("a receive has ended with status %x", done.status);
     }

@@ -3,6 +3,7 @@
 #ifndef VIADUCT_TESTS_SIM_SEAM_XDP_GRANT_GRANTED_PORT_H
 #define VIADUCT_TESTS_SIM_SEAM_XDP_GRANT_GRANTED_PORT_H
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,8 @@ namespace sim {
 struct PortFile;
 }
 
+using WholeFrame = std::array<std::byte, 60>;
+
 class GrantedPort {
  public:
   GrantedPort() = default;
@@ -30,15 +33,32 @@ class GrantedPort {
   void release(std::span<const Frame> frames);
   std::size_t reserve(std::span<Frame> frames);
   void submit(std::span<const Frame> frames);
+  void submit_bulk(std::span<const Frame> frames) { submit(frames); }
+  const char* open_trains(int, int, const TrainAddress&, std::uint32_t) { return nullptr; }
+  TrainAddress train_address() const { return {}; }
+  bool learn_train(const MacAddress&, const TrainAddress&, unsigned) { return false; }
+  void forget_train(const MacAddress&) {}
+  bool came_by_train(const Frame&) const { return false; }
   void cancel(std::span<const Frame> frames);
   void flush();
   bool has_frames() const;
+  void sleeps() {}
 
   std::uint32_t mtu() const { return layout_.mtu; }
+  std::uint32_t payload_limit(const MacAddress&) const { return layout_.mtu; }
+  bool reserve_for(const MacAddress&, std::uint32_t, Frame&) { return false; }
+  bool prepare_to_sleep() { return true; }
+  const char* add_local(const MacAddress&, std::uint64_t, int, unsigned, const WholeFrame&) {
+    return "not simulated";
+  }
+  void end_local(const MacAddress&) {}
   MacAddress address() const { return layout_.address; }
+  std::uint16_t ether_type() const { return layout_.ether_type; }
   std::uint32_t lendable() const;
   std::uint32_t backlog() const;
   int descriptor() const { return socket_; }
+  static constexpr int kDescriptors = 3;
+  void descriptors(int (&out)[kDescriptors]) const { out[0] = socket_, out[1] = out[2] = -1; }
   PortCounters counters() { return {}; }
   bool reaches(const MacAddress&) const { return true; }
 

@@ -1,0 +1,143 @@
+#include "kagent/stack/trains.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kagent/stack/backoff.h"
+
+namespace viaduct {
+
+using state::Peer;
+using state::Train;
+using state::Vi;
+using wire::PathStep;
+
+namespace {
+
+constexpr std::uint64_t kPause = 2 * kMs, kLongestPause = 2000 * kMs;  // between two attempts
+constexpr std::uint64_t kProven = 100 * kMs;  // a way used that long is no failed attempt
+constexpr unsigned kTried = 2;                // frames in a train that only tries
+
+}  // namespace
+
+// False: not yet, in any case.
+template <class World>
+bool Trains<World>::begin(ViIndex i) {
+  const Vi& vi = vis_[i];
+  Peer& peer = peers_[vi.link.peer];
+  if (!port_.train_address().any() || peer.host == host_) {
+    peer.train_due = ~0ull;
+    return false;
+  }
+  if (peer.train == Train::kTold) ++root_->counters.trains_not_told;
+  if (peer.train == Train::kTrying) ++root_->counters.trains_not_heard;
+  put_off(peer);
+  peer.train = Train::kTold;
+  peer.train_token = static_cast<std::uint32_t>(environment_.random());
+  tell(vi, PathStep::kTell, peer.train_token);
+  return false;
+}
+
+template <class World>
+void Trains<World>::put_off(Peer& peer) {
+  peer.train_due = now_ + std::min(kPause << std::min<unsigned>(peer.train_attempts, 16), kLongestPause);
+  if (peer.train_attempts != 0xff) ++peer.train_attempts;
+}
+
+template <class World>
+void Trains<World>::set_aside(ViIndex i) {
+  Peer& peer = peers_[vis_[i].link.peer];
+  if (peer.train != Train::kUsed) return;
+  ++root_->counters.trains_set_aside;
+  if (now_ - peer.train_due > kProven) peer.train_attempts = 0;
+  peer.train = Train::kUnknown;
+  // It may have been a pause of the peer's processor: asked at once, if it has not failed before.
+  peer.train_due = now_;
+  if (peer.train_attempts > 1) put_off(peer);
+}
+
+template <class World>
+void Trains<World>::on_path(ViIndex i, const wire::Decoded& frame, bool by_train) {
+  const Vi& vi = vis_[i];
+  Peer& peer = peers_[vi.link.peer];
+  wire::PathBody body;
+  if (!wire::decode(frame.payload, body)) {
+    ++root_->counters.drop_bad_body;
+    return;
+  }
+  const MacAddress& address = vi.link.peer_address;
+  switch (body.step) {
+    case PathStep::kTell:
+      if (!frames_out_.may_answer()) return;
+      if (body.address != peer.train_at) {
+        if (peer.train == Train::kUsed) peer.train = Train::kUnknown, peer.train_due = now_;
+        peer.train_at = body.address;
+        port_.learn_train(address, body.address, 0);
+      }
+      return tell(vi, PathStep::kTold, body.token);
+    case PathStep::kTold:
+      if (peer.train != Train::kTold || body.token != peer.train_token) return;
+      if (!body.address.any() || !port_.learn_train(address, body.address, peer.train_attempts - 1u)) {
+        peer.train_due = now_ + kLongestPause;
+        ++root_->counters.trains_no_way;
+        peer.train = Train::kUnknown;
+        return;
+      }
+      peer.train_at = body.address;
+      peer.train = Train::kTrying;
+      return try_out(vi, body.token);
+    case PathStep::kTry:
+      // The peer's kernel may have refused it: then it came by express.
+      if (by_train && frames_out_.may_answer()) tell(vi, PathStep::kTried, body.token);
+      return;
+    case PathStep::kTried:
+      if (peer.train != Train::kTrying || body.token != peer.train_token) return;
+      peer.train = Train::kUsed;
+      peer.train_due = now_;  // since when
+      ++root_->counters.trains_used;
+      return;
+  }
+}
+
+template <class World>
+void Trains<World>::tell(const Vi& vi, PathStep step, std::uint32_t token) {
+  Frame frame;
+  if (!frames_out_.reserve_frame(frame)) return;
+  wire::Header header{};
+  header.type = wire::Type::kPath;
+  header.vi = vi.link.peer_vi;
+  header.key = vi.link.peer_key;
+  header.payload_length = wire::kPathBodyBytes;
+  wire::encode(wire::PathBody{step, token, port_.train_address()},
+               frame.data + wire::kEthernetBytes + wire::kHeaderBytes);
+  frames_out_.submit_frame(
+      frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
+}
+
+// As long as any frame will be, and more than one: it is to meet whatever those would meet.
+template <class World>
+void Trains<World>::try_out(const Vi& vi, std::uint32_t token) {
+  Frame frames[kTried];
+  const std::size_t count = port_.reserve(frames);
+  constexpr std::uint32_t kEthernet = wire::kEthernetBytes;
+  constexpr std::uint32_t kAround = kEthernet + wire::kHeaderBytes + wire::kChecksumBytes;
+  const std::uint32_t whole = std::min(kEthernet + port_.payload_limit(vi.link.peer_address),
+                                       kAround + vi.link.payload - wire::kLessByTrain);
+  for (Frame& frame : std::span(frames, count)) {
+    wire::Header header{};
+    header.type = wire::Type::kPath;
+    header.vi = vi.link.peer_vi;
+    header.key = vi.link.peer_key;
+    header.payload_length = wire::kPathBodyBytes;
+    wire::encode(wire::PathBody{PathStep::kTry, token, port_.train_address()},
+                 frame.data + wire::kEthernetBytes + wire::kHeaderBytes);
+    const std::size_t length =
+        wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data);
+    frame.length = std::max(static_cast<std::uint32_t>(length), std::min(frame.length, whole));
+    std::memset(frame.data + length, 0, frame.length - length);
+  }
+  port_.submit_bulk({frames, count});
+  frames_out_.note_submitted();
+}
+
+}  // namespace viaduct

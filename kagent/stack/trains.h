@@ -1,0 +1,60 @@
+// The way to a peer by train (xdp/train/train_socket.h): told, tried, used, left.
+//
+//   a long message waits --> PATH tell ------------------------> learns where we are
+//                    learns where it is <----------- PATH told
+//            PATH try, by train, as long as can be -------------> (a firewall, or not)
+//                    used from now on <------------ PATH tried
+//
+// All but the try go by express. Whatever is not answered is begun anew with a later long message, after
+// a pause that grows. A peer of an older version answers nothing.
+//
+// A timeout of frames that went by train ends its use, until it has been tried again.
+#ifndef VIADUCT_KAGENT_STACK_TRAINS_H
+#define VIADUCT_KAGENT_STACK_TRAINS_H
+
+#include <cstdint>
+
+#include "kagent/stack/frames_out.h"
+#include "kagent/stack/tables.h"
+#include "kagent/stack/vi_table.h"
+
+namespace viaduct {
+
+template <class World>
+class Trains : private ViTable {
+ public:
+  Trains(const Tables& tables, typename World::Port& port,
+         typename World::Environment& environment, FramesOut<World>& frames_out)
+      : ViTable(tables), peers_(tables.peers), host_(tables.addresses.host),
+        address_(tables.address), ether_type_(tables.ether_type), port_(port),
+        environment_(environment), frames_out_(frames_out) {}
+
+  bool is_used(const state::Vi& vi) const {
+    return peers_[vi.link.peer].train == state::Train::kUsed;
+  }
+  // The same when a long message is to be sent; begins to ask if it may be worth it.
+  bool is_wanted(ViIndex vi) {
+    return is_used(vis_[vi]) || (now_ >= peers_[vis_[vi].link.peer].train_due && begin(vi));
+  }
+  void on_path(ViIndex vi, const wire::Decoded& frame, bool by_train);
+  // Frames that went by train were not acknowledged in time.
+  void set_aside(ViIndex vi);
+
+ private:
+  [[gnu::noinline]] bool begin(ViIndex vi);
+  void put_off(state::Peer& peer);
+  void tell(const state::Vi& vi, wire::PathStep step, std::uint32_t token);
+  void try_out(const state::Vi& vi, std::uint32_t token);
+
+  Pool<state::Peer> peers_;
+  MacAddress host_;
+  MacAddress address_;
+  std::uint16_t ether_type_;
+  typename World::Port& port_;
+  typename World::Environment& environment_;
+  FramesOut<World>& frames_out_;
+};
+
+}  // namespace viaduct
+
+#endif
