@@ -22,6 +22,7 @@ libvipl_la_SOURCES = \
   vipl/process/environment.cc vipl/process/environment.h \
   vipl/granted/granted_environment.cc vipl/granted/granted_environment.h \
   vipl/granted/granted_stack.cc vipl/granted/granted_stack.h \
+  vipl/granted/local_path.cc vipl/granted/local_path.h \
   vipl/granted/library_thread.cc vipl/granted/library_thread.h \
   vipl/granted/port_watch.cc vipl/granted/port_watch.h \
   vipl/granted/turn_lock.h \

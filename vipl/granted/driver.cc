@@ -16,6 +16,18 @@ namespace {
 constexpr std::uint32_t kIdleRounds = 32;  // looks without the clock between those with it
 constexpr std::uint64_t kFinishNs = 5'000'000;  // for peers to answer; the agent goes on after that
 
+// Ends the connections of the session.
+void tell_peers(GrantedStack& stack) {
+  const std::uint64_t until = now_ns() + kFinishNs;
+  stack.close_session(0, now_ns());
+  // Who is told answers at once, unless the network or the peer is slow.
+  for (std::uint64_t now = now_ns(); now < until; now = now_ns()) {
+    stack.progress(now);
+    if (stack.usage().goodbyes == 0) break;
+    sys::yield();
+  }
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------- making
@@ -28,11 +40,17 @@ Driver* Driver::make(Hello& hello, const layout::View& control_session, Pollers&
   if (driver == nullptr) {
     sys::close(hello.port);
     sys::close(hello.umem);
+    if (hello.trains >= 0) sys::close(hello.trains);
     explain("no memory for a driver");
     return nullptr;
   }
   const char* const failed = driver->port_.open(hello.port, hello.umem, answer.port);
   const int error = errno;
+  // Without trains it works too.
+  const char* const no_trains =
+      hello.trains < 0 ? nullptr
+                       : driver->port_.open_trains(hello.trains, sys::epoll(), answer.trains, wire::kTrainTypes);
+  if (no_trains != nullptr) explain("no trains: %s (error %d)", no_trains, errno);
   const bool can_sleep = driver->watch_.open();
   const bool fits = granted_segment_bytes(limits, Tables::footprint(limits)) == answer.granted_segment_bytes &&
                     sys::seek_end(hello.granted_segment) == static_cast<long>(answer.granted_segment_bytes);
@@ -88,18 +106,19 @@ void Driver::halt() {
   segment_.header().closed.store(1);
 }
 
+void Driver::lose(bool port_is_left) {
+  silent_ = true;
+  if (!port_is_left) return;
+  while (!lock_.try_take()) sys::yield();
+  tell_peers(*stack_);
+  lock_.release();
+}
+
 void Driver::finish() {
   if (silent_) return;
   stop_progress_thread();
   while (!lock_.try_take()) sys::yield();
-  const std::uint64_t until = now_ns() + kFinishNs;
-  stack_->close_session(0, now_ns());
-  // Who is told answers at once, unless the network or the peer is slow.
-  for (std::uint64_t now = now_ns(); now < until; now = now_ns()) {
-    stack_->progress(now);
-    if (stack_->usage().goodbyes == 0) break;
-    sys::yield();
-  }
+  tell_peers(*stack_);
   // Locked for ever: nobody may touch the port's rings any more.
 }
 
@@ -125,7 +144,7 @@ unsigned Driver::round(Cause cause) {
   if (cause == Cause::kProgressThread) post_batching_.is_away();
   const unsigned work = stack_->progress(now_);
   // Whoever sleeps on the port may have to wake earlier than it thought.
-  if (watch_.anyone_sleeps()) watch_.wake_for(stack_->next_deadline());
+  if (watch_.anyone_sleeps()) watch_.wake_for(port_.prepare_to_sleep() ? stack_->next_deadline() : 0);
   return work;
 }
 
@@ -173,8 +192,8 @@ VIP_RETURN Driver::between_rounds(Work&& work) {
   return result;
 }
 
-void Driver::go_on(const MacAddress& control_session) {
-  stack_->set_control_session(control_session);
+void Driver::go_on(const MacAddress* control_session) {
+  if (control_session != nullptr) stack_->set_control_session(*control_session);
   if (lock_.release()) serve(Cause::kPost);
 }
 
@@ -184,6 +203,28 @@ VIP_RETURN Driver::redirect(std::uint32_t vi, std::uint32_t generation, const la
 
 VIP_RETURN Driver::unredirect(std::uint32_t vi, std::uint32_t generation) {
   return between_rounds([&] { return stack_->unredirect(vi, generation); });
+}
+
+void Driver::add_local(const MacAddress& peer, std::uint64_t program, int file, unsigned end) {
+  if (!lock()) {
+    sys::close(file);
+    return;
+  }
+  wire::Header header{};
+  header.type = wire::Type::kWake;
+  WholeFrame wake;
+  static_assert(wire::kEthernetBytes + wire::kHeaderBytes + wire::kChecksumBytes <= sizeof wake &&
+                wire::kMinFrameBytes == sizeof wake);
+  wire::encode(header, peer, port_.address(), stack_->ether_type(), wake.data());
+  const char* const failed = port_.add_local(peer, program, file, end, wake);
+  if (failed != nullptr) explain("no local path to another program of this host: %s", failed);
+  if (lock_.release()) serve(Cause::kPost);
+}
+
+void Driver::end_local(const MacAddress& peer) {
+  if (!lock()) return;
+  port_.end_local(peer);
+  if (lock_.release()) serve(Cause::kPost);
 }
 
 std::uint32_t Driver::join(std::uint32_t parent, std::uint32_t forks) {
@@ -220,8 +261,9 @@ bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unles
     segment_.header().driver_sleeps.store(1);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }
+  const bool quiet = port_.prepare_to_sleep();
   const bool wanted = lock_.release();
-  if (!wanted && !more() && !unless()) {
+  if (!wanted && quiet && !more() && !unless()) {
     if (!asleep(port_.descriptor(), watch.driver_wake, until)) return false;
   }
   watch.asleep_until.store(0);

@@ -88,21 +88,29 @@ class Driver {
   bool is_watched() const { return watch_.holder.load() != 0; }
 
   // Its descriptors, as VipxDescriptors tells them.
-  static constexpr int kDescriptors = 3;
+  static constexpr int kDescriptors = GrantedPort::kDescriptors + 2;
   void descriptors(int (&fds)[kDescriptors]) const {
-    fds[0] = port_.descriptor(), fds[1] = watch_.program.driver_wake, fds[2] = watch_.progress_thread.driver_wake;
+    int its[GrantedPort::kDescriptors];
+    port_.descriptors(its);
+    for (int i = 0; i < GrantedPort::kDescriptors; ++i) fds[i] = its[i];
+    fds[kDescriptors - 2] = watch_.program.driver_wake;
+    fds[kDescriptors - 1] = watch_.progress_thread.driver_wake;
   }
 
   // Makes the thread in watch() look again at its word.
   void wake_port_watcher() { PortWatch::wake_driver(watch_.program); }
 
-  // The port's.
-  MacAddress address() const { return port_.address(); }
+  // To be changed between hold() and go_on() alone.
+  GrantedPort& port() { return port_; }
 
   // From the one to the other nothing is looked at or changed at the agent. False: the session ends.
-  // `control_session`: by which address this host's agent is reached from now on.
+  // `control_session`: by which address this host's agent is reached from now on; null: as before.
   bool hold() { return lock(); }
-  void go_on(const MacAddress& control_session);
+  void go_on(const MacAddress* control_session);
+
+  // Another program of this host: GrantedPort::add_local() and end_local(). Takes the file over.
+  void add_local(const MacAddress& peer, std::uint64_t program, int file, unsigned end);
+  void end_local(const MacAddress& peer);
 
   // Processes that attach: GrantedStack::join() and leave(). 0: there are too many, or the session ends.
   std::uint32_t join(std::uint32_t parent, std::uint32_t forks);
@@ -119,8 +127,9 @@ class Driver {
   // more, so that what is posted can be given back. May be called again.
   void halt();
 
-  // The port has gone with the agent: finish() has nobody to tell.
-  void be_silent() { silent_ = true; }
+  // The session is lost. To be called once, after halt(). If its port is left, peers are told, as far as
+  // they answer within some milliseconds; finish() tells nobody any more.
+  void lose(bool port_is_left);
 
   // Ends the session: peers are told. To be called once, after halt().
   void finish();

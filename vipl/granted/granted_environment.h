@@ -81,6 +81,8 @@ class GrantedEnvironment {
     return std::nullopt;
   }
 
+  void introduce(const MacAddress&, const MacAddress&) {}
+
   // Listeners: what the program waits for, for the agent to see. kNone when all are in use.
   std::uint32_t publish(const layout::Address& local, bool peer);
   void withdraw(std::uint32_t listener);

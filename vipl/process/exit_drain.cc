@@ -16,9 +16,12 @@ std::atomic<bool> g_begun;
 
 // A destructor rather than atexit(): it runs after all functions of the program that do, which may
 // still post or close.
+// Without a session it makes no system call: a program may have forbidden itself all but a few.
 __attribute__((destructor)) void say() {
-  if (g_process.load() != sys::process()) return;
   g_begun.store(true);
+  bool any = false;
+  for (std::uint32_t number = 0; number < kMaxSessions; ++number) any |= registry::at(number).key.load() != 0;
+  if (!any || g_process.load() != sys::process()) return;
   outgoing::Patience patience;
   for (std::uint32_t number = 0; number < kMaxSessions; ++number) {
     const std::uint32_t key = registry::at(number).key.load();

@@ -29,15 +29,7 @@ std::uint64_t deadline_after(std::uint64_t now, std::uint64_t timeout_ms) {
   return timeout_ms >= 0xffffffff ? kNever : now + timeout_ms * 1'000'000u;
 }
 
-void look_at_processors() {
-  unsigned long mask[128] = {};
-  if (sys::affinity(mask, sizeof mask) < 0) return;
-  unsigned count = 0;
-  for (const unsigned long word : mask) {
-    for (unsigned long bits = word; bits != 0; bits &= bits - 1) ++count;
-  }
-  g_few_processors = count < idle::kFewProcessors;
-}
+void look_at_processors() { g_few_processors = idle::are_processors_few(); }
 
 std::uint64_t spin_time(std::uint32_t recommended_us) {
   const std::uint64_t us = environment::spin_us(recommended_us);

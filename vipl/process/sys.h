@@ -100,10 +100,13 @@ inline long read(int fd, void* data, std::size_t bytes) {
 inline long write(int fd, const void* data, std::size_t bytes) {
   return ::syscall(SYS_write, fd, data, bytes);
 }
-inline int get_seals(int fd) { return static_cast<int>(::syscall(SYS_fcntl, fd, F_GET_SEALS)); }
+using system_calls::get_seals;
 inline long seek_end(int fd) { return system_calls::file_size(fd); }
 inline int eventfd() {
   return out_of_the_way(static_cast<int>(::syscall(SYS_eventfd2, 0u, O_CLOEXEC | O_NONBLOCK)));
+}
+inline int epoll() {
+  return out_of_the_way(static_cast<int>(::syscall(SYS_epoll_create1, O_CLOEXEC)));
 }
 // timeout_ms < 0: none.
 inline int poll(pollfd* fds, nfds_t count, int timeout_ms) {
@@ -155,9 +158,6 @@ inline int membarrier(int command) {
 }
 inline void shorten_slice(int thread) { viaduct::shorten_slice(thread); }
 inline unsigned user() { return static_cast<unsigned>(::syscall(SYS_geteuid)); }
-inline int affinity(void* mask, std::size_t bytes) {
-  return static_cast<int>(::syscall(SYS_sched_getaffinity, 0, bytes, mask));
-}
 
 // Sleeps while word == expected, at most until deadline_ns (CLOCK_MONOTONIC; ~0: no limit). The
 // word may lie in memory that other processes share.

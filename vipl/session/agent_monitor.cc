@@ -1,7 +1,10 @@
 #include "vipl/session/agent_monitor.h"
 
+#include <cstring>
+
 #include "vipl/session/debug_log.h"
 #include "vipl/granted/admission.h"
+#include "vipl/granted/local_path.h"
 #include "vipl/session/callback_thread.h"
 #include "vipl/process/lock.h"
 #include "vipl/session/message.h"
@@ -18,11 +21,12 @@ constexpr int kReapEveryMs = 20;  // while closed sessions wait for threads to l
 bool g_running;
 int g_agent_wake = -1;
 
-void lose(Session& s) {
+// `port_is_left`: its peers can be told.
+void lose(Session& s, bool port_is_left = false) {
   explain(s.view_bytes == 0 ? "the agent of %s disappeared; the session is lost"
                             : "the process that opened %s ended; the session is lost", s.nic.name);
   registry::lose(s);
-  if (s.driver != nullptr) s.driver->be_silent();
+  if (s.driver != nullptr) s.driver->lose(port_is_left);
   callback_thread::raise(s, nullptr, VIP_RESOURCE_NIC, VIP_ERROR_CATASTROPHIC, 0);
 }
 
@@ -56,23 +60,38 @@ void watch(std::size_t& count, Session& s) {
   }
 }
 
-// The agent of a granted session has something to say: who wants to attach. False: it has not, and so
-// it has gone.
+// The agent of a granted session has something to say: who wants to attach, or which other program of
+// this host is reached through memory. False: it has not, and so it has gone.
 bool hear_agent(Session& s, short events) {
   if (s.driver == nullptr || (events & POLLIN) == 0) return false;
-  control::MessageHead head;
-  int link = -1;
+  control::LocalPeer message;
+  const control::MessageHead& head = message.head;
+  int fd = -1;
   unsigned count = 1;
-  const long bytes = receive_message(s.socket, &head, sizeof head, &link, count, MSG_DONTWAIT);
+  const long bytes = receive_message(s.socket, &message, sizeof message, &fd, count, MSG_DONTWAIT);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  const bool right = bytes == sizeof head && count == 1 && head.magic == control::kMagic &&
-                     head.kind == static_cast<std::uint16_t>(control::Kind::kNewcomer);
-  if (!right) {
-    if (link >= 0) sys::close(link);
-    return false;
+  const bool has_head = bytes >= static_cast<long>(sizeof head) && head.magic == control::kMagic;
+  const bool whole = bytes == sizeof message;
+  MacAddress address;
+  std::memcpy(address.data(), message.address, address.size());
+  switch (has_head ? static_cast<control::Kind>(head.kind) : control::Kind::kHello) {
+    case control::Kind::kNewcomer:
+      if (bytes != sizeof head || count != 1) break;
+      s.driver->attached_processes().add(sys::out_of_the_way(fd));
+      return true;
+    case control::Kind::kLocalPeer:
+      if (!whole || count != 1) break;
+      local_path::add(*s.driver, address, message.program, fd, message.end);
+      return true;
+    case control::Kind::kLocalEnd:
+      if (!whole || count != 0) break;
+      local_path::end(*s.driver, address);
+      return true;
+    default:
+      break;
   }
-  s.driver->attached_processes().add(sys::out_of_the_way(link));
-  return true;
+  if (fd >= 0) sys::close(fd);
+  return false;
 }
 
 // Looks at what poll() said of a descriptor. Anything on a socket but silence is the other side's end,
@@ -101,12 +120,12 @@ void judge(const pollfd& polled, const Watched& watched) {
 }
 
 // What sessions without an agent have to do; how long to sleep at most.
-int look_after_adrift(int timeout_ms) {
+int look_after_reattaching(int timeout_ms) {
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     Session& s = registry::at(i);
     if (s.state != Session::State::kOpen || s.lost.load() || !reattach::is(s)) continue;
     if (!reattach::go_on(s)) {
-      lose(s);
+      lose(s, true);
     } else if (timeout_ms < 0 || timeout_ms > reattach::kTryEveryMs) {
       timeout_ms = reattach::kTryEveryMs;
     }
@@ -122,7 +141,7 @@ void* run(void*) {
     {
       Lock lock(registry::lock());
       g_fds[0] = {g_agent_wake, POLLIN, 0};
-      timeout_ms = look_after_adrift(registry::reap() ? kReapEveryMs : -1);
+      timeout_ms = look_after_reattaching(registry::reap() ? kReapEveryMs : -1);
       for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
         Session& s = registry::at(i);
         if (s.state == Session::State::kOpen && !s.lost.load()) watch(count, s);

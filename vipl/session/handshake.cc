@@ -82,19 +82,20 @@ VIP_RETURN refusal(std::uint32_t result) {
 }
 
 // What comes with an answer: see control.h.
-unsigned expected_descriptors(control::Kind asked, bool granted) {
-  if (!granted || asked == control::Kind::kAdopt) return control::kHostedDescriptors;
-  return asked == control::Kind::kAttach ? control::kAttachedDescriptors
-                                         : control::kGrantedDescriptors;
+unsigned expected_descriptors(control::Kind asked, const Hello& hello) {
+  if (!hello.granted() || asked == control::Kind::kAdopt) return control::kHostedDescriptors;
+  if (asked == control::Kind::kAttach) return control::kAttachedDescriptors;
+  return control::kGrantedDescriptors + (hello.answer.trains.any() ? 1 : 0);
 }
 
 void take_descriptors(const int* fds, unsigned count, Hello& hello) {
   hello.segment = fds[0];
   hello.agent_wake = fds[1];
   hello.poll_wake = fds[count - 1];
-  hello.port = hello.umem = hello.granted_segment = hello.link = -1;
-  if (count == control::kGrantedDescriptors) {
+  hello.port = hello.umem = hello.granted_segment = hello.trains = hello.link = -1;
+  if (count >= control::kGrantedDescriptors) {
     hello.port = fds[2], hello.umem = fds[3], hello.granted_segment = fds[4];
+    if (count == control::kMostDescriptors) hello.trains = fds[5];
   } else if (count == control::kAttachedDescriptors) {
     hello.granted_segment = fds[2], hello.link = fds[3];
   }
@@ -102,11 +103,11 @@ void take_descriptors(const int* fds, unsigned count, Hello& hello) {
 
 VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
   control::HelloAnswer& answer = hello.answer;
-  int fds[control::kGrantedDescriptors] = {-1, -1, -1, -1, -1, -1};
+  int fds[control::kMostDescriptors] = {-1, -1, -1, -1, -1, -1, -1};
   unsigned descriptors;
   long bytes;
   do {
-    descriptors = control::kGrantedDescriptors;
+    descriptors = control::kMostDescriptors;
     bytes = receive_message(fd, &answer, sizeof answer, fds, descriptors, 0);
   } while (bytes < 0 && errno == EINTR);
   if (bytes < 0) {
@@ -127,7 +128,7 @@ VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
     explain("the agent refuses: %s", has_reason ? answer.reason : "it does not say why");
     result = refusal(head.result);
   } else if (bytes != sizeof answer || head.bytes != sizeof answer ||
-             descriptors != expected_descriptors(asked, hello.granted())) {
+             descriptors != expected_descriptors(asked, hello)) {
     explain("the agent's answer is malformed");
   } else {
     hello.socket = fd;
@@ -191,7 +192,7 @@ int ask_for_adoption(const Session& session) {
   adopt.head.bytes = sizeof adopt;
   static_assert(sizeof adopt.device == sizeof session.nic.name);
   memcpy(adopt.device, session.nic.name, sizeof adopt.device);
-  const MacAddress address = session.driver->address();
+  const MacAddress address = session.driver->port().address();
   for (std::size_t i = 0; i < sizeof adopt.port; ++i) adopt.port[i] = address[i];
   adopt.granted_segment = session.granted_segment;
   adopt.umem = session.umem;

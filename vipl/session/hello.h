@@ -26,6 +26,7 @@ struct Hello {
   int agent_wake;
   int poll_wake;
   int port, umem, granted_segment;  // granted; else -1
+  int trains;            // granted with trains; else -1
   int link;              // attached to a granted session; else -1
 
   bool granted() const {

@@ -28,7 +28,7 @@ void copy_listeners(const layout::Listeners& from, layout::Listeners& to) {
 // Whether it is the same host, with a control session of the same shape.
 bool fits(const Session& s, const control::HelloAnswer& answer) {
   const layout::Header& control_session = s.control_session.header();
-  const MacAddress port = s.driver->address();
+  const MacAddress port = s.driver->port().address();
   return answer.segment_bytes == s.control_bytes &&
          std::memcmp(&answer.capacity, &control_session.capacity, sizeof answer.capacity) == 0 &&
          std::memcmp(answer.host, s.nic.address, sizeof answer.host) == 0 &&
@@ -61,7 +61,7 @@ bool take(Session& s, const Hello& hello) {
   if (held) {
     MacAddress control_session;
     std::memcpy(control_session.data(), hello.answer.control_session, control_session.size());
-    s.driver->go_on(control_session);
+    s.driver->go_on(&control_session);
   }
   return moved;
 }

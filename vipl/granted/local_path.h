@@ -1,0 +1,22 @@
+// The local paths of a granted session (GrantedPort::add_local()): what the agent says of other programs of this host.
+//
+// All of these: by the agent monitor, under the registry's lock.
+#ifndef VIADUCT_VIPL_GRANTED_LOCAL_PATH_H
+#define VIADUCT_VIPL_GRANTED_LOCAL_PATH_H
+
+#include <cstdint>
+
+#include "vipl/granted/driver.h"
+#include "xdp/port.h"
+
+namespace viaduct::vipl::local_path {
+
+// Takes the rings' file over.
+void add(Driver& driver, const MacAddress& peer, std::uint64_t program, int file, unsigned end);
+
+// The peer has ended.
+void end(Driver& driver, const MacAddress& peer);
+
+}  // namespace viaduct::vipl::local_path
+
+#endif
