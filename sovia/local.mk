@@ -31,6 +31,7 @@ sovia_sources = \
 	sovia/lane/waiting.cc sovia/lane/waiting.h \
 	sovia/lane/watchers.cc sovia/lane/watchers.h \
 	sovia/lane/wire.h \
+	sovia/poll/at_rest.h \
 	sovia/poll/epoll_registration.h \
 	sovia/poll/epoll_set.cc sovia/poll/epoll_set.h \
 	sovia/poll/epoll_sets.cc \
@@ -54,6 +55,7 @@ sovia_sources = \
 	sovia/process/seccomp.h \
 	sovia/process/signals.cc sovia/process/signals.h \
 	sovia/process/threads.h \
+	sovia/process/units.h \
 	sovia/program/fork.cc sovia/program/fork.h \
 	sovia/program/inheritance.cc sovia/program/inheritance.h \
 	sovia/program/process.cc sovia/program/process.h \
@@ -93,7 +95,7 @@ libsovia_la_SOURCES =
 nodist_EXTRA_libsovia_la_SOURCES = none.cc
 libsovia_la_LIBADD = libsovia_parts.la libvipl.la -lpthread
 # The library's thread and handlers outlive dlclose(): nodelete.
-libsovia_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -export-symbols-regex '^sovia_' \
+libsovia_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^sovia_' \
 	-no-undefined -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now
 
 # The C++ library is a part of it: programs with another one of their own run it too.

@@ -82,6 +82,20 @@ std::size_t sum(const iovec* pieces, std::size_t count) {
   return bytes;
 }
 
+// A call that the kernel has alone, as the socket rests. Nothing if it does not.
+template <class KernelCall>
+bool at_rest(int fd, const Socket* known, ssize_t& result, KernelCall&& call) {
+  if (!known->rests()) return false;
+  const Call socket(fd);
+  if (!socket || !socket->begin_rest()) return false;
+  {
+    const signals::Outside outside;
+    result = call();
+  }
+  socket->end_rest(result > 0);
+  return true;
+}
+
 ssize_t receive(int fd, Socket& socket, const iovec* pieces, std::size_t count, int flags) {
   if ((flags & MSG_TRUNC) != 0) return discard(fd, socket, sum(pieces, count), flags);
   return socket.receive(fd, pieces, count, flags);
@@ -143,6 +157,11 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return libc::send(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_sent(libc::send(fd, data, bytes, flags));
+  ssize_t result;
+  const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
+  if (plain && at_rest(fd, known, result, [=] { return libc::send(fd, data, bytes, flags); })) {
+    return kernel_sent(result);
+  }
   const Call socket = may_use_lane(fd);
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
     return kernel_sent(libc::send(fd, data, bytes, flags));
@@ -219,6 +238,8 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return libc::write(fd, data, bytes);
   if (!known->may_use_lane()) return kernel_sent(libc::write(fd, data, bytes));
+  ssize_t result;
+  if (at_rest(fd, known, result, [=] { return libc::write(fd, data, bytes); })) return kernel_sent(result);
   const Call socket = may_use_lane(fd);
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
     return kernel_sent(libc::write(fd, data, bytes));
@@ -255,6 +276,11 @@ ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
   Socket* const known = table::peek(fd);
   if (known == nullptr) return libc::recv(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_received(libc::recv(fd, data, bytes, flags));
+  ssize_t result;
+  const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
+  if (plain && at_rest(fd, known, result, [=] { return libc::recv(fd, data, bytes, flags); })) {
+    return kernel_received(result);
+  }
   if (bytes != 0 && (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0 && known->finds_nothing(flags)) {
     return failed(EAGAIN);
   }
@@ -348,6 +374,8 @@ ssize_t sovia_read(int fd, void* data, size_t bytes) {
   Socket* const known = table::peek(fd);
   if (known == nullptr) return libc::read(fd, data, bytes);
   if (!known->may_use_lane()) return kernel_received(libc::read(fd, data, bytes));
+  ssize_t result;
+  if (at_rest(fd, known, result, [=] { return libc::read(fd, data, bytes); })) return kernel_received(result);
   if (bytes != 0 && known->finds_nothing(0)) return failed(EAGAIN);
   const Call socket = may_use_lane(fd);
   // Unlike recv, read of nothing does not wait.

@@ -154,6 +154,12 @@ void look_at_lanes() {
   }
 }
 
+// Its descriptors would stay.
+void close_lost_nic() {
+  if (!state().ends.empty()) return;
+  if (Nic* const nic = engine::take_lost(); nic != nullptr) VipCloseNic(nic->handle());
+}
+
 void flush_held() {
   const std::uint64_t now = now_ns();
   if (now < requests().flush_at.load()) return;
@@ -204,6 +210,7 @@ void run() {
   for (;;) {
     do_tasks();
     look_at_lanes();
+    close_lost_nic();
     look_at_falling();
     flush_held();
     if (g_stops.load() && state().ends.empty() && state().falling.empty()) return;

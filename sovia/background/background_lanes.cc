@@ -20,6 +20,7 @@ namespace viaduct::sovia::background {
 namespace {
 
 constexpr std::uint32_t kPeerMs = 5000;              // for the peer to ask for a lane too
+constexpr std::uint32_t kSilentPeerMs = 2000;        // ... that did not when it was asked before
 constexpr std::uint64_t kGreetingNs = 2'000 * kMs;   // for its first packet
 constexpr std::uint64_t kClaimNs = 3'000 * kMs;      // for the peer to ask our agent
 constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // a silent peer is left alone, doubled ...
@@ -34,20 +35,20 @@ LaneOptions lane_options() {
           copy_guarded};
 }
 
+// What the agent's first NIC is called by everybody who does not know its interface.
+constexpr char kFirstNic[] = "VINIC";
+
 Reason nic_for(const Way& way) {
   if (Nic* const nic = engine::nic(); nic != nullptr) {
-    return strcmp(nic->interface(), way.interface) == 0 ? Reason::kNone : Reason::kOtherNic;
+    return way.local || strcmp(nic->interface(), way.interface) == 0 ? Reason::kNone : Reason::kOtherNic;
   }
   constexpr std::uint64_t kAgainNs = 1'000 * kMs;
   if (state().nic_failed && now_ns() < state().nic_failed_at + kAgainNs) return Reason::kNoNic;
-  Nic* const nic = Nic::open(way.interface, engine::lost);
+  Nic* const nic = Nic::open(way.local ? kFirstNic : way.interface, engine::lost);
   state().nic_failed = nic == nullptr;
   state().nic_failed_at = now_ns();
   if (nic == nullptr) return Reason::kNoNic;
-  constexpr int kMost = 64;
-  int descriptors[kMost];
-  const int count = VipxDescriptors(descriptors, kMost);
-  for (int i = 0; i < count && i < kMost; ++i) own_descriptors::mark(descriptors[i]);
+  own_descriptors::count_vipl(VipxDescriptors);
   engine::set_nic(nic);
   start_arrival_threads(*nic);
   return Reason::kNone;
@@ -82,15 +83,41 @@ Reason look_up_way(const Flow& flow, Way& way) {
     way = known.way;
     return Reason::kNone;
   }
-  const Reason why = find_way(flow, way);
+  way.local = false;
+  Reason why = is_loopback(flow) ? Reason::kLocal : find_way(flow, way);
+  if (why == Reason::kLocal && options().local != 0) {
+    way.local = true;
+    why = Reason::kNone;
+  }
   if (why == Reason::kNone) known = {flow, way, now_ns() + kWayNs};
   return why;
 }
 
+// A peer on this host is reached by any NIC, if it has the same: both take the first one, unless they have
+// one already.
 Reason open_nic(const Flow& flow, Way& way) {
-  if (is_loopback(flow)) return Reason::kLocal;
-  const Reason why = look_up_way(flow, way);
-  return why != Reason::kNone ? why : nic_for(way);
+  Reason why = look_up_way(flow, way);
+  if (why == Reason::kNone) why = nic_for(way);
+  if (!way.local) return why;
+  if (why != Reason::kNone) return Reason::kLocal;
+  memcpy(way.peer, engine::nic()->address(), sizeof way.peer);
+  return Reason::kNone;
+}
+
+bool reversed(const VipxFlow& a, const VipxFlow& b) {
+  return a.Family == b.Family && a.LocalPort == b.RemotePort && a.RemotePort == b.LocalPort &&
+         memcmp(a.LocalAddress, b.RemoteAddress, sizeof a.LocalAddress) == 0 &&
+         memcmp(a.RemoteAddress, b.LocalAddress, sizeof a.RemoteAddress) == 0;
+}
+
+// Whether the other end of a connection is of this process, too: such a one has no lane.
+bool is_own(const VipxFlow& flow) {
+  bool own = reversed(flow, flow);
+  for (LaneEndpoint* const end : state().ends) {
+    if (!reversed(flow, end->flow)) continue;
+    end->to_itself = own = true;
+  }
+  return own;
 }
 
 // Our agent vouches to the peer that this end is the connection's. Without that the peer will not have
@@ -186,14 +213,24 @@ Reason open_lane(Task& task) {
   if (remembered != state().no_peer.end() && now_ns() < remembered->second.until) {
     return Reason::kNoPeer;
   }
+  const bool silent = remembered != state().no_peer.end() && remembered->second.times != 0;
+  const std::uint32_t peer_ms = silent ? kSilentPeerMs : kPeerMs;
   Way way;
   const Reason why = open_nic(task.flow, way);
   if (why != Reason::kNone) return why;
+  const VipxFlow flow = flow_for_agents(task.flow);
+  if (way.local && is_own(flow)) return Reason::kLocal;
   const LaneOptions lane = lane_options();
   // The peer may be waiting for it, and something come at once: not before the wire has an owner.
   engine::pause();
   ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,
-                                    socket.lane_number(), kPeerMs);
+                                    socket.lane_number(), peer_ms);
+  // Through the agent it would take longer than through the kernel.
+  if (wire != nullptr && way.local && !wire->has_own_stack()) {
+    wire->destroy();
+    engine::go_on();
+    return Reason::kLocal;
+  }
   auto* const end =
       wire == nullptr ? nullptr : new (std::nothrow) LaneEndpoint(socket.reference(), socket, *wire, lane);
   if (wire != nullptr && end == nullptr) wire->destroy();
@@ -201,12 +238,13 @@ Reason open_lane(Task& task) {
   if (end == nullptr) return Reason::kResources;
   end->fd = task.fd;
   end->asked_at = now_ns();
-  end->give_up_at = end->asked_at + kPeerMs * kMs;
+  end->give_up_at = end->asked_at + peer_ms * kMs;
   end->peer = peer_of(task).end;
-  end->flow = flow_for_agents(task.flow);
+  end->flow = flow;
   memcpy(end->host, way.peer, sizeof end->host);
   counters::add(Counter::kLanesAsked);
   claim_early(*end);
+  engine::count_lanes(1);
   const std::scoped_lock guard(requests().lock);
   state().ends.push_back(end);
   requests().lanes.push_back(end);
@@ -235,6 +273,7 @@ bool free_end(std::size_t index) {
     }
   }
   end->wire.destroy();
+  engine::count_lanes(-1);
   engine::go_on();
   if (const int keeper = end->keeper.load(); keeper >= 0) {
     own_descriptors::release(keeper);
@@ -284,6 +323,7 @@ namespace {
 // The peer is asked for the lane, and may ask for it too. False if the lane is to be freed; so below.
 bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   if (end.cancelled.load()) return false;
+  if (end.to_itself) return refuse(end, Reason::kLocal);
   if (!end.connected) {
     const VIP_RETURN result = end.wire.connected();
     if (result == VIP_NOT_DONE) {

@@ -10,13 +10,12 @@
 
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/reason.h"
+#include "sovia/process/units.h"
 #include "sovia/socket/background_requests.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia::background {
-
-inline constexpr std::uint64_t kMs = 1'000'000;
 
 struct NoPeer {
   FlowEnd end;

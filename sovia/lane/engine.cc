@@ -13,6 +13,8 @@ constexpr unsigned kMostAtOnce = 64;  // arrivals of one turn
 std::atomic<Nic*> g_nic{nullptr};
 constinit Lock g_turn;                  // of the one that takes in what comes
 std::atomic<std::uint32_t> g_turns{0};
+std::atomic<int> g_lanes{0};
+std::atomic<Nic*> g_lost{nullptr};
 
 }  // namespace
 
@@ -25,6 +27,9 @@ namespace engine {
 
 Nic* nic() { return g_nic.load(std::memory_order_acquire); }
 void set_nic(Nic* nic) { g_nic.store(nic, std::memory_order_release); }
+
+bool has_lanes() { return g_lanes.load(std::memory_order_acquire) != 0; }
+void count_lanes(int more) { g_lanes.fetch_add(more); }
 
 bool turn() {
   Nic* const nic = engine::nic();
@@ -54,8 +59,10 @@ void lost(Nic& nic) {
   Nic::Arrival arrival;
   while (nic.next(arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
   Nic* expected = &nic;
-  g_nic.compare_exchange_strong(expected, nullptr);
+  if (g_nic.compare_exchange_strong(expected, nullptr)) g_lost.store(&nic);
 }
+
+Nic* take_lost() { return g_lost.exchange(nullptr); }
 
 void pause() { g_turn.lock(); }
 bool try_pause() { return g_turn.try_lock(); }
@@ -63,6 +70,8 @@ void go_on() { g_turn.unlock(); }
 
 void after_fork_in_child() {
   g_nic.store(nullptr);
+  g_lanes.store(0);
+  g_lost.store(nullptr);
   go_on();
 }
 

@@ -28,6 +28,10 @@ namespace engine {
 Nic* nic();
 void set_nic(Nic* nic);
 
+// Lanes that there are, in whatever state: without any nobody need hear the NIC. Told by the background thread.
+bool has_lanes();
+void count_lanes(int more);
+
 // As progress(), whoever is to take in what comes.
 bool turn();
 
@@ -39,6 +43,8 @@ std::uint32_t turns();
 
 // The NIC's agent has gone: its lanes hear of it, whoever takes in what comes.
 void lost(Nic& nic);
+// A NIC that was lost, to be closed when its lanes have gone; nullptr: none.
+Nic* take_lost();
 
 // Keeps everybody from taking in what comes, while a wire is destroyed.
 void pause();

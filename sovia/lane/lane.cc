@@ -37,7 +37,9 @@ Lane::Fall Lane::falls() {
 // Whether a peer that keeps to the protocol sends this now.
 bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
   const PacketType type = type_of(immediate);
-  const std::uint32_t flags = type == PacketType::kFin ? kFlagCloses : 0;
+  std::uint32_t flags = 0;
+  if (type == PacketType::kFin) flags = kFlagCloses;
+  if (type == PacketType::kData) flags = kFlagMore;
   if ((immediate & 0xfff0 & ~flags) != 0) return false;
   if (credits_of(immediate) > peer_window_ - credits_) return false;
   if (greeted_ == (type == PacketType::kWakeup)) return false;
@@ -59,6 +61,8 @@ bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
       return bytes == 0 && !peer_leaves_;
     case PacketType::kTrust:
       return bytes == 0 && !peer_trusts_;
+    case PacketType::kMore:
+      return bytes == 0 && receiving_ == State::kUp;
   }
   return false;
 }
@@ -105,6 +109,7 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
   const PacketType type = type_of(immediate);
   switch (type) {
     case PacketType::kData:
+      peer_has_more_ = (flags_of(immediate) & kFlagMore) != 0;
       changes |= take_data(place, bytes, direct);
       break;
     case PacketType::kWakeup:
@@ -126,6 +131,9 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
     case PacketType::kTrust:
       peer_trusts_ = true;
       changes |= kState | kWritable;
+      break;
+    case PacketType::kMore:
+      peer_has_more_ = true;
       break;
     case PacketType::kLeave:
       peer_leaves_ = true;

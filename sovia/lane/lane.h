@@ -41,6 +41,8 @@ class Lane final : public LaneSending {
   // Sends have completed, or credits are wanted: to be called now and then. Change bits.
   unsigned turn();
   unsigned cut();
+  // Something that the peer has sent will never come.
+  void miss() { peer_has_more_ = true; }
 
   // It is broken, and data may be lost with it: that of this end, or the peer's, which sends none before it is
   // trusted.

@@ -55,6 +55,7 @@ void LaneControl::settled() {
 
 void LaneControl::post_pending_control() {
   if (wants_trust_ && has_greeted_ && post(PacketType::kTrust, nullptr, 0)) wants_trust_ = false;
+  if (wants_more_ && post(PacketType::kMore, nullptr, 0)) wants_more_ = false;
   if (wants_leave_ && post(PacketType::kLeave, nullptr, 0)) wants_leave_ = false;
   if (wants_fin_ack_ && may_answer_fin() && post(PacketType::kFinAck, nullptr, 0)) {
     wants_fin_ack_ = false;

@@ -57,6 +57,8 @@ class LaneControl : public LaneSendRing {
   bool peer_closed() const { return peer_closed_ && trusted_; }
   // The peer asks for the FIN of the sending direction; it is on its way.
   bool peer_leaves() const { return peer_leaves_; }
+  // It is known that the peer had more to send than has come.
+  bool peer_has_more() const { return peer_has_more_; }
   bool broken() const { return broken_; }
   // ... and nothing more is to come. Until then it may yet have arrived() what came before a send failed.
   bool is_cut() const { return cut_; }
@@ -89,7 +91,7 @@ class LaneControl : public LaneSendRing {
   bool has_greeted_ = false, greeted_ = false, started_ = false, settled_ = false;
   bool broken_ = false, cut_ = false;
   bool deaf_ = false;  // the program will not read any more
-  bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false;
+  bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, peer_has_more_ = false;
   std::uint8_t peer_token_[kTokenBytes] = {};
   std::uint8_t own_token_[kTokenBytes] = {};
   std::uint64_t peer_kernel_bytes_ = 0;
@@ -97,6 +99,7 @@ class LaneControl : public LaneSendRing {
   std::uint64_t start_at_ = kNotPosted, fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted;
   // control packets that wait for a place, or FIN for the data before it
   bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;
+  bool wants_more_ = false;
   std::uint32_t owed_ = 0;  // credits that the peer has not been given back
   Stalls stalls_;
 };

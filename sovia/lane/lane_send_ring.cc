@@ -30,8 +30,8 @@ bool copy_plainly(void* to, const void* from, std::size_t bytes) {
 // writing while it waits for credits.
 LanePlaces places_for(const LaneOptions& asked) {
   const LaneOptions options = within_limits(asked);
-  return {options.window + std::max(options.ack_threshold, 8u), kMostAcks + kOnce,
-          options.window + kMostAcks + 1 + kOnce};
+  return {options.window + std::max(options.ack_threshold, 8u), kMostAcks + kMostMores + kOnce,
+          options.window + kMostAcks + kMostMores + 1 + kOnce};
 }
 
 LaneSendRing::LaneSendRing(Wire& wire, const LaneOptions& options)

@@ -16,6 +16,9 @@
 
 namespace viaduct::sovia {
 
+// MORE packets of one end that may be on their way.
+inline constexpr std::uint32_t kMostMores = 2;
+
 bool copy_plainly(void* to, const void* from, std::size_t bytes);
 
 struct LaneOptions {

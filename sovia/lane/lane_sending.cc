@@ -80,6 +80,7 @@ bool LaneSending::write_direct(const std::byte* data, std::uint32_t bytes, std::
   }
   counters::add(Counter::kDataSent);
   counters::add(Counter::kDataRegistered);
+  told_more_ = wants_more_ = false;
   bytes_at(filled_) = bytes;
   chunk_memory_[place(filled_)] = data;
   ticket = filled_++;
@@ -103,8 +104,11 @@ void LaneSending::pump(bool push) {
       stalled_ = true;
       break;
     }
+    told_more_ = posted_ + 1 != filled_;
+    wants_more_ = false;
     if (!wire_.post_data(place(posted_), bytes,
-                         immediate(PacketType::kData, take_credits(PacketType::kData)))) {
+                         immediate(PacketType::kData, take_credits(PacketType::kData),
+                                   told_more_ ? kFlagMore : 0))) {
       broken_ = true;
       break;
     }
@@ -116,7 +120,18 @@ void LaneSending::pump(bool push) {
     order_.push_back(Posted::kData);
   }
   holds_ = posted_ != filled_ && credits_ != 0 && !broken_;
+  if (posted_ != filled_ && credits_ == 0 && !told_more_) tell_more();
   post_pending_control();
+}
+
+// If this process is killed now, the peer must not take what has come for all. It has places for a few of
+// these packets, so the one before the last must have been taken in: credits have come back for what followed.
+void LaneSending::tell_more() {
+  const std::uint64_t consumed = posted_ - (peer_window_ - credits_);
+  if (mores_at_[0] >= consumed && mores_at_[0] != 0) return;
+  for (std::uint32_t i = 1; i < kMostMores; ++i) mores_at_[i - 1] = mores_at_[i];
+  mores_at_[kMostMores - 1] = posted_;
+  told_more_ = wants_more_ = true;
 }
 
 void LaneSending::push() {

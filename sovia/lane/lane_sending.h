@@ -50,6 +50,7 @@ class LaneSending : public LaneReceiving {
  protected:
   ~LaneSending() = default;
   void pump(bool push);
+  void tell_more();
 
   std::uint32_t peer_window_ = 0, credits_ = 0;  // credits_ <= peer_window_
   bool holds_ = false, corked_ = false;
@@ -57,6 +58,8 @@ class LaneSending : public LaneReceiving {
  private:
   bool lack_ = false;
   bool stalled_ = false;
+  bool told_more_ = false;  // the last packet says that more follows, or MORE behind it
+  std::uint64_t mores_at_[kMostMores] = {};  // posted_ when the last MORE packets went
   std::uint32_t joined_ = 0;  // writes
 };
 

@@ -10,12 +10,12 @@
 #include <new>
 
 #include "sovia/process/options.h"
+#include "sovia/process/units.h"
 
 namespace viaduct::sovia {
 namespace {
 
 constexpr VIP_ULONG kCqEntries = 8192;
-constexpr std::size_t kPage = 4096;
 // From one chunk to the next. At a distance of 32 KB the beginnings of all of them, where small messages
 // lie, would have to share four sets of a cache.
 constexpr std::size_t kStride = kChunkBytes + 128;
@@ -124,6 +124,7 @@ bool Nic::take(VIP_VI_HANDLE vi, Arrival& arrival) {
   auto& posted = *reinterpret_cast<ViWire::Posted*>(descriptor);
   arrival.wire = posted.wire;
   arrival.lost = result != VIP_SUCCESS || (descriptor->CS.Status & VIP_STATUS_IMMEDIATE) == 0;
+  arrival.missing = (descriptor->CS.Status & VIP_STATUS_TRANSPORT_ERROR) != 0;
   arrival.place = posted.place;
   arrival.bytes = descriptor->CS.Length;
   arrival.immediate = descriptor->CS.ImmediateData;
@@ -186,6 +187,8 @@ VIP_RETURN ViWire::connected() {
 }
 
 void ViWire::disconnect() { VipDisconnect(vi_); }
+
+bool ViWire::has_own_stack() const { return VipxUnredirect(vi_) != VIP_ERROR_NOT_SUPPORTED; }
 
 void ViWire::destroy() {
   if (vi_ != nullptr) {

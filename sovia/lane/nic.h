@@ -36,6 +36,7 @@ class Nic {
   struct Arrival {
     ViWire* wire;
     bool lost;  // the VI's connection is over; the rest is void
+    bool missing;  // ... before all came that the peer had sent
     std::uint32_t place, bytes, immediate;
   };
   bool next(Arrival& arrival);
@@ -90,6 +91,8 @@ class ViWire final : public LaneVi {
 
   VIP_RETURN connected() override;
   void disconnect() override;
+  // Whether the program drives its own stack, and needs no agent for each packet.
+  bool has_own_stack() const;
   bool take(Nic::Arrival& arrival) override { return Nic::take(vi_, arrival); }
   void destroy() override;
 

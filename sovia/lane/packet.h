@@ -14,6 +14,7 @@
 //   FIN     nothing of the direction follows on the lane. What follows goes through the kernel.
 //   FINACK  FIN has come.
 //   LEAVE   asks the peer for its FIN.
+//   MORE    bytes of the stream wait behind the last DATA packet, which does not say so.
 //
 // Every packet brings the credits that have come together when it is sent. The numbers in Hello and
 // Start are in network byte order.
@@ -34,10 +35,13 @@ enum class PacketType : std::uint8_t {
   kFinAck = 6,
   kLeave = 7,
   kTrust = 8,
+  kMore = 9,
 };
 
 // FIN: the program has closed the socket, nobody will read what comes.
 inline constexpr std::uint32_t kFlagCloses = 0x10;
+// DATA: more is there already, and follows. Of a sender that is killed, what it says no more is missing.
+inline constexpr std::uint32_t kFlagMore = 0x20;
 
 constexpr std::uint32_t immediate(PacketType type, std::uint32_t credits, std::uint32_t flags = 0) {
   return credits << 16 | flags | static_cast<std::uint32_t>(type);
@@ -51,7 +55,7 @@ constexpr std::uint32_t credits_of(std::uint32_t immediate) { return immediate >
 inline constexpr std::uint32_t kChunkBytes = 32 * 1024;  // of one packet, at most
 inline constexpr std::uint32_t kSmallBytes = 2 * 1024;   // sends up to this are combined
 inline constexpr std::uint32_t kMostWindow = 256;
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 inline constexpr std::size_t kTokenBytes = 16;
 
 struct Hello {

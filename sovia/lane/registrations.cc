@@ -6,11 +6,11 @@
 #include <algorithm>
 
 #include "sovia/process/counters.h"
+#include "sovia/process/units.h"
 
 namespace viaduct::sovia {
 namespace {
 
-constexpr std::uintptr_t kPage = 4096;
 
 }  // namespace
 

@@ -32,9 +32,10 @@ bool is_loopback(const Flow& flow);
 struct Way {
   char interface[IF_NAMESIZE];
   std::uint8_t peer[6];  // its MAC address
+  bool local;            // it is on this host: no interface, no address
 };
 
-// Asks the kernel's tables. kNone: found.
+// Asks the kernel's tables. kNone: found; kLocal: it is on this host.
 Reason find_way(const Flow& flow, Way& way);
 
 // Bytes that have been written to a TCP socket so far, and how many of them the kernel has not sent

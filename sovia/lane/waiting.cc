@@ -246,7 +246,8 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
   Asleep asleep(sleeper, count != 0 || mask != nullptr);
   for (;;) {
     Nic* const nic = engine::nic();
-    const bool listens = nic != nullptr && options().handling == Handling::kSingle && asleep.listen();
+    const bool listens = nic != nullptr && engine::has_lanes() && options().handling == Handling::kSingle &&
+                         asleep.listen();
     const int wake_event = sleeper.wake_event != nullptr ? sleeper.wake_event->fd : -1;
     all[count] = {wake_event, POLLIN, 0};
     all[count + 1] = {listens && interrupted_by_signals ? signal_wake_event() : -1, POLLIN, 0};

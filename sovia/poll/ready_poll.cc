@@ -1,6 +1,7 @@
 // poll, ppoll.
 #include <errno.h>
 
+#include "sovia/poll/at_rest.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/poll/poll_set.h"
@@ -15,10 +16,10 @@ namespace {
 // More than this no process can have: left to the kernel, as are bad pointers.
 constexpr nfds_t kMost = 1u << 20;
 
-bool concerns_us(const pollfd* fds, nfds_t count) {
+bool concerns_us(const pollfd* fds, nfds_t count, AtRest& resting) {
   if (count > kMost || !can_read(fds, count * sizeof *fds)) return false;
   for (nfds_t i = 0; i < count; ++i) {
-    if (PollSet::concerns_us(fds[i].fd)) return true;
+    if (PollSet::concerns_us(fds[i].fd) && !resting.take(fds[i].fd)) return true;
   }
   return false;
 }
@@ -42,7 +43,10 @@ int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, cons
 
 int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
   libc::prepare();
-  if (!concerns_us(fds, count)) return libc::poll(fds, count, timeout);
+  {
+    AtRest resting;
+    if (!concerns_us(fds, count, resting)) return libc::poll(fds, count, timeout);
+  }
   const bool look_only = timeout == 0;
   return wait(fds, count, look_only, look_only ? 0 : deadline_in_ms(timeout), nullptr);
 }
@@ -50,8 +54,11 @@ int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
 int sovia_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
   libc::prepare();
   Limit limit;
-  if (!concerns_us(fds, count) || !limit.take(timeout) || !is_mask(mask)) {
-    return libc::ppoll(fds, count, timeout, mask);
+  {
+    AtRest resting;
+    if (!concerns_us(fds, count, resting) || !limit.take(timeout) || !is_mask(mask)) {
+      return libc::ppoll(fds, count, timeout, mask);
+    }
   }
   return wait(fds, count, limit.look_only, limit.deadline, mask);
 }

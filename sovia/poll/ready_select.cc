@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "sovia/poll/at_rest.h"
 #include "sovia/poll/event_bits.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
@@ -64,10 +65,10 @@ class Sets {
     return events;
   }
 
-  bool any_of_ours() const {
+  bool any_of_ours(AtRest& resting) const {
     if (!are_there()) return false;
     for (int fd = next(0); fd < count_; fd = next(fd + 1)) {
-      if (PollSet::concerns_us(fd)) return true;
+      if (PollSet::concerns_us(fd) && !resting.take(fd)) return true;
     }
     return false;
   }
@@ -185,8 +186,9 @@ int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval
   timeval given{};
   const bool valid = timeout == nullptr || (copy_guarded(&given, timeout, sizeof given) &&
                                             given.tv_sec >= 0 && given.tv_usec >= 0);
-  if (!valid || !sets.any_of_ours()) {
-    return libc::select(all, read, write, except, timeout);
+  {
+    AtRest resting;
+    if (!valid || !sets.any_of_ours(resting)) return libc::select(all, read, write, except, timeout);
   }
   if (timeout == nullptr) return wait(count, sets, false, kNever, nullptr);
   const bool look_only = given.tv_sec == 0 && given.tv_usec == 0;
@@ -211,8 +213,11 @@ int sovia_pselect(int count, fd_set* read, fd_set* write, fd_set* except, const 
   count = limited(count);
   Sets sets(count, read, write, except);
   Limit limit;
-  if (!limit.take(timeout) || !is_mask(mask) || !sets.any_of_ours()) {
-    return libc::pselect(all, read, write, except, timeout, mask);
+  {
+    AtRest resting;
+    if (!limit.take(timeout) || !is_mask(mask) || !sets.any_of_ours(resting)) {
+      return libc::pselect(all, read, write, except, timeout, mask);
+    }
   }
   return wait(count, sets, limit.look_only, limit.deadline, mask);
 }

@@ -7,6 +7,8 @@
 
 #include <vipl/vipl_ext.h>
 
+#include "sovia/process/units.h"
+
 namespace viaduct::sovia {
 
 // False if some of it can't be read or written.
@@ -16,7 +18,6 @@ inline bool copy_guarded(void* to, const void* from, std::size_t bytes) {
 
 // Whether memory can be read: a byte of each page.
 inline bool can_read(const void* data, std::size_t bytes) {
-  constexpr std::uintptr_t kPage = 4096;
   const auto from = reinterpret_cast<std::uintptr_t>(data);
   char seen;
   for (std::uintptr_t at = from; bytes != 0 && at < from + bytes; at = (at / kPage + 1) * kPage) {

@@ -23,6 +23,8 @@ inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the
 // Units: kFlag is 0 or 1; kBytes knows the suffixes k, M and G, and "all" for the greatest value.
 #define SOVIA_OPTIONS(X)                                                                         \
   X(lanes, "SOVIA_LANES", 1, 0, 1, kFlag, "open lanes; 0: everything goes through the kernel")   \
+  X(local, "SOVIA_LOCAL", 0, 0, 1, kFlag,                                                        \
+    "open lanes to programs of the same host too")                                               \
   X(upgrade_after, "SOVIA_UPGRADE_AFTER", 4, 0, 1'000'000, kCount,                               \
     "sends and receives after which a connection is worth a lane")                           \
   X(upgrade_bytes, "SOVIA_UPGRADE_BYTES", 65536, 0, ~0ull, kBytes,                               \

@@ -5,8 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 
 namespace viaduct::sovia::own_descriptors {
@@ -20,6 +22,19 @@ constexpr rlim_t kFdSet = 1024;  // what it can name
 // Slots hold fd + 1; 0 is free.
 std::atomic<int> g_slots[kMost];
 std::atomic<std::size_t> g_used{0};  // slots that were ever used
+
+constexpr int kMostOfVipl = 64;
+std::atomic<int (*)(int* fds, int most)> g_list_vipl{nullptr};
+std::atomic<int> g_least_of_vipl{INT_MAX};  // as many descriptors come and go with NICs and threads
+
+// Calls visit(number) for each that VIPL has.
+template <class Visit>
+void for_each_of_vipl(Visit&& visit) {
+  int fds[kMostOfVipl];
+  const auto list = g_list_vipl.load(std::memory_order_acquire);
+  const int count = list != nullptr ? std::min(list(fds, kMostOfVipl), kMostOfVipl) : 0;
+  for (int i = 0; i < count; ++i) visit(fds[i]);
+}
 
 int copy_to(int fd, rlim_t least) {
   return static_cast<int>(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, static_cast<int>(least)));
@@ -78,12 +93,23 @@ void release(int fd) {
   }
 }
 
+void count_vipl(int (*list)(int* fds, int most)) {
+  g_list_vipl.store(list, std::memory_order_release);
+  int least = g_least_of_vipl.load();
+  for_each_of_vipl([&](int fd) { least = std::min(least, fd); });
+  g_least_of_vipl.store(least);
+}
+
 bool has(int fd) {
   const std::size_t used = g_used.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < used; ++i) {
     if (g_slots[i].load(std::memory_order_relaxed) == fd + 1) return fd >= 0;
   }
-  return false;
+  bool found = false;
+  if (fd >= g_least_of_vipl.load(std::memory_order_relaxed)) {
+    for_each_of_vipl([&](int one) { found = found || one == fd; });
+  }
+  return found;
 }
 
 int next_from(int fd) {
@@ -93,6 +119,10 @@ int next_from(int fd) {
     const int marked = g_slots[i].load(std::memory_order_relaxed) - 1;
     if (marked >= fd && (least < 0 || marked < least)) least = marked;
   }
+  if (g_least_of_vipl.load(std::memory_order_relaxed) == INT_MAX) return least;
+  for_each_of_vipl([&](int one) {
+    if (one >= fd && (least < 0 || one < least)) least = one;
+  });
   return least;
 }
 

@@ -18,7 +18,11 @@ bool scarce();
 // The library is about to close it itself.
 void release(int fd);
 
-// A few instructions while there are none.
+// A NIC is open: what VIPL has at the moment is the library's too, whichever numbers that are. `list`:
+// VipxDescriptors.
+void count_vipl(int (*list)(int* fds, int most));
+
+// A few instructions while there are none, and for numbers below all of them.
 bool has(int fd);
 
 // The least number after `fd` that is the library's, or -1: to close ranges around them.

@@ -44,7 +44,7 @@ Reason ask(SocketRoute& socket, int fd) {
   Task task;
   task.flow_known = flow_of(fd, task.flow);
   task.fd = fd;
-  if (task.flow_known && is_loopback(task.flow)) return Reason::kLocal;
+  if (task.flow_known && is_loopback(task.flow) && options().local == 0) return Reason::kLocal;
   // Both ends know the listener's port; the lower one is usually it.
   const auto number = [](const FlowEnd& end) { return end.port[0] << 8 | end.port[1]; };
   const bool mine = task.flow_known && number(task.flow.local) < number(task.flow.remote);

@@ -14,13 +14,13 @@
 
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
+#include "sovia/process/units.h"
 #include "sovia/lane/packet.h"
 
 namespace viaduct::sovia {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-constexpr std::uint64_t kMagic = 0x3275646973657253;  // "Sresidu2": changes with the layout
+constexpr std::uint64_t kMagic = 0x3375646973657253;  // "Sresidu3": changes with the layout
 constexpr int kMostFiles = 64;  // a server with more unread connections forks without
 
 constinit std::atomic<int> g_files{0};
@@ -63,7 +63,7 @@ struct InheritedBytes::Shared {
   std::atomic<std::int32_t> taker;  // the process that is at it
   std::uint8_t token[kTokenBytes];
   std::atomic<std::uint64_t> received, skip;
-  std::atomic<bool> closes;
+  std::atomic<bool> closes, complete;
 
   std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
 };
@@ -161,8 +161,10 @@ std::size_t InheritedBytes::left() const {
 
 // ---------------------------------------------------------------------------- the record
 
-void InheritedBytes::expect_record(const std::uint8_t* token, std::uint64_t received, bool certain) {
+void InheritedBytes::expect_record(const std::uint8_t* token, std::uint64_t received, bool certain,
+                                   bool complete) {
   std::reverse_copy(token, token + kTokenBytes, shared_->token);
+  shared_->complete.store(complete);
   shared_->received.store(received);
   shared_->record.store(certain ? Shared::kCertain : Shared::kPossible);
 }
@@ -179,6 +181,7 @@ bool InheritedBytes::peer_closes() const { return shared_->closes.load(); }
 void InheritedBytes::move_record(InheritedBytes& to) {
   to.shared_->received.store(shared_->received.load());
   to.shared_->skip.store(shared_->skip.load());
+  to.shared_->complete.store(shared_->complete.load());
   memcpy(to.shared_->token, shared_->token, kTokenBytes);
   to.shared_->record.store(shared_->record.exchange(Shared::kNone));
 }
@@ -205,7 +208,12 @@ InheritedBytes::Take InheritedBytes::take_record_alone(int fd, std::uint64_t& ta
     Resume resume;
     const ssize_t got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0) return again() ? Take::kAgain : Take::kReset;
-    if (got == 0 && record == Shared::kCertain) return Take::kReset;
+    if (got == 0 && record == Shared::kCertain) {
+      // The peer was killed.
+      if (!shared_->complete.load()) return Take::kReset;
+      shared_->record.store(Shared::kNone);
+      return Take::kEnded;
+    }
     const std::size_t compared = std::min(static_cast<std::size_t>(got), kTokenBytes);
     const bool there = got != 0 && memcmp(resume.token, shared_->token, compared) == 0;
     // A sender that knows nothing of what has come begins anew; one that has seen its end go on doesn't.

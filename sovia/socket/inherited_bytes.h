@@ -37,13 +37,15 @@ class InheritedBytes {
   std::size_t left() const;
   // After these bytes, and what the lane has, the kernel's stream goes on with Resume (packet.h), `received`
   // bytes of the lane having been read or moved here. `certain`: it does; else what is no Resume is new.
-  void expect_record(const std::uint8_t* token, std::uint64_t received, bool certain);
+  // `complete`: if the kernel's stream ends instead, nothing is missing as far as the peer has told.
+  void expect_record(const std::uint8_t* token, std::uint64_t received, bool certain, bool complete);
   bool expects_record() const;
   bool is_record_certain() const;
   // It has come, and said so.
   bool peer_closes() const;
-  // Takes it, and what the peer has sent twice, from the kernel. `taken` counts the kernel's bytes.
-  enum class Take { kDone, kAgain, kReset };
+  // Takes it, and what the peer has sent twice, from the kernel. `taken` counts the kernel's bytes. kEnded: the
+  // kernel's stream has ended instead, and the peer had told that nothing follows.
+  enum class Take { kDone, kEnded, kAgain, kReset };
   Take take_record(int fd, std::uint64_t& taken);
   void move_record(InheritedBytes& to);
 

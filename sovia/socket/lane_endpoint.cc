@@ -13,6 +13,7 @@ void LaneEndpoint::arrived(const Nic::Arrival& arrival) {
   bool news;  // that there is room
   {
     const std::scoped_lock guard(lane.lock());
+    if (arrival.lost && arrival.missing) lane.miss();
     changes = arrival.lost ? lane.cut()
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
     if (lane.wants_turn()) background::flush_later(*this);

@@ -44,6 +44,7 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   VipxFlow flow{};
   std::uint8_t host[6] = {};          // the peer's
   std::uint64_t unclaim_at = 0;
+  bool to_itself = false;             // the other end is of this process
   bool doubted = false;               // by the peer's agent; or has the connection ended?
   bool silent = false;                // the peer has not greeted in time
   bool closing = false;               // nothing is sent any more

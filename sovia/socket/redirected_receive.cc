@@ -10,6 +10,7 @@
 #include "sovia/lane/engine.h"
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
+#include "sovia/process/units.h"
 #include "sovia/socket/background_requests.h"
 
 namespace viaduct::sovia {
@@ -17,7 +18,6 @@ namespace {
 
 // Below that a copy costs less than having none.
 constexpr std::size_t kWorthwhile = 4096;
-constexpr std::uintptr_t kPage = 4096;
 
 // Whether all of it can be written; what can't would cost the lane.
 bool writable(void* data, std::size_t bytes) {

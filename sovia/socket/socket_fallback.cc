@@ -20,6 +20,12 @@
 
 namespace viaduct::sovia {
 
+namespace {
+
+constexpr std::uint64_t kRecordAloneNs = 100'000'000;
+
+}  // namespace
+
 constinit std::atomic<unsigned> SocketFallback::g_kept{0};
 
 void SocketFallback::fall_back(int fd) {
@@ -47,7 +53,8 @@ void SocketFallback::fall_back_locked(int fd) {
   if (lane.may_get_record()) {
     if (inherited_bytes_ == nullptr) inherited_bytes_ = make_record();
     if (inherited_bytes_ == nullptr) return reset(fd);
-    inherited_bytes_->expect_record(lane.peer_token(), lane.bytes_received(), lane.expects_record());
+    inherited_bytes_->expect_record(lane.peer_token(), lane.bytes_received(), lane.expects_record(),
+                                     !lane.peer_has_more());
     if (receiving_ == Phase::kLane && lane.unread() == 0) set_receiving(Phase::kAfter);
   }
   keep_unsent(fd, lane);
@@ -71,9 +78,11 @@ void SocketFallback::keep_unsent(int fd, Lane& lane) {
   if (bytes == 0) return;
   // An answer to one that has gone would cost its last bytes the good end.
   if (lane.unsent() == 0 && record_is_next() && inherited_bytes_->is_record_certain() && take_record(fd) &&
-      !reset_ && inherited_bytes_->peer_closes()) {
+      !reset_ && (peer_ended_ || inherited_bytes_->peer_closes())) {
     return;
   }
+  const bool nothing_known = record_is_next() && inherited_bytes_->is_record_certain();
+  kept_until_ = lane.unsent() == 0 && nothing_known ? now_ns() + kRecordAloneNs : 0;
   kept_ = static_cast<Kept*>(malloc(sizeof(Kept) + bytes));
   if (kept_ == nullptr) return reset(fd);
   g_kept.fetch_add(1);
@@ -91,7 +100,7 @@ void SocketFallback::keep_unsent(int fd, Lane& lane) {
     drop_kept();
     return reset(fd);
   }
-  flush_kept(fd);
+  flush_kept(fd, true);
 }
 
 void SocketFallback::drop_kept() {
@@ -101,10 +110,12 @@ void SocketFallback::drop_kept() {
   g_kept.fetch_sub(1);
 }
 
-// Out locked. False: the kernel takes no more at the moment.
-bool SocketFallback::flush_kept(int fd) {
+// Out locked. False: the kernel takes no more at the moment. `patient`: or the record may wait.
+bool SocketFallback::flush_kept(int fd, bool patient) {
   if (kept_ == nullptr) return true;
+  if (patient && !peer_ended_ && now_ns() < kept_until_) return false;
   const int before = errno;
+  if (peer_ended_ && kept_->bytes == sizeof(Resume)) kept_->at = kept_->bytes;
   while (kept_->at != kept_->bytes && !reset_) {
     const ssize_t put = libc::send(fd, kept_->data + kept_->at, kept_->bytes - kept_->at,
                                      MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -113,8 +124,8 @@ bool SocketFallback::flush_kept(int fd) {
       errno = before;
       return false;
     }
-    // The connection has ended, which the kernel tells only once.
-    if (put < 0 && !write_shut_) reset_.store(true);
+    // The kernel tells of a reset only once.
+    if (put < 0 && errno != EPIPE) keep_untold_reset();
     if (put < 0) break;
     kept_->at += static_cast<std::size_t>(put);
     counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(put));
@@ -156,7 +167,9 @@ bool SocketFallback::take_record(int fd) {
   const InheritedBytes::Take take = inherited_bytes_->take_record(fd, kernel_read_);
   errno = before;
   if (take == InheritedBytes::Take::kAgain) return false;
-  if (take == InheritedBytes::Take::kReset) {
+  if (take == InheritedBytes::Take::kEnded) {
+    peer_ended_.store(true);
+  } else if (take == InheritedBytes::Take::kReset) {
     reset(fd);
   } else {
     SOVIA_LOG("%d: receiving goes on through the kernel", fd);
@@ -171,7 +184,7 @@ void SocketFallback::rest_with_kernel() {
     inherited_bytes_ = nullptr;
   }
   if (forbidden_ && stage_ == Stage::kNone && inherited_bytes_ == nullptr && kept_ == nullptr) {
-    lane_wanted_.store(false, std::memory_order_release);
+    stay_with_kernel();
   }
 }
 
@@ -192,7 +205,11 @@ short SocketFallback::falling() {
   // What comes before it is the program's to read first.
   if (wanted != 0 && !record_is_next()) wanted = POLLPRI;
   if (shut_later_) wanted |= POLLPRI;
-  if (kept_ != nullptr) wanted |= POLLOUT;
+  if (kept_ != nullptr && now_ns() < kept_until_) {
+    wanted |= POLLPRI;
+  } else if (kept_ != nullptr) {
+    wanted |= POLLOUT;
+  }
   if (wanted == 0) watched_ = false;
   return wanted;
 }
@@ -200,7 +217,9 @@ short SocketFallback::falling() {
 void SocketFallback::go_on_falling(int fd) {
   {
     const std::scoped_lock both(in_, out_);
-    const bool sent = kept_ != nullptr && flush_kept(fd);
+    const bool has_record = inherited_bytes_ != nullptr && inherited_bytes_->is_record_certain();
+    const bool received = !closed() && has_record && record_is_next() && take_record(fd);
+    const bool sent = kept_ != nullptr && flush_kept(fd, true);
     shut_if_due(fd);
     if (closed() && inherited_bytes_ != nullptr) {
       // Nobody reads what comes behind it, or misses it.
@@ -210,7 +229,6 @@ void SocketFallback::go_on_falling(int fd) {
       if (!stays) inherited_bytes_ = nullptr;
       return;
     }
-    const bool received = record_is_next() && inherited_bytes_->is_record_certain() && take_record(fd);
     if (!sent && !received) return;
     rest_with_kernel();
   }
@@ -229,8 +247,8 @@ void SocketFallback::await_kernel(int fd) {
       }
     }
     pollfd one{fd, POLLOUT, 0};
-    constexpr int kMs = 100;  // whatever else may have sent it
-    libc::poll(&one, 1, kMs);
+    constexpr int kLookMs = 100;  // whatever else may have sent it
+    libc::poll(&one, 1, kLookMs);
   }
 }
 
@@ -243,8 +261,8 @@ void SocketFallback::await_record(int fd, std::uint64_t deadline) {
     }
     if (now_ns() >= deadline) return;
     pollfd one{fd, POLLIN, 0};
-    constexpr int kMs = 10;
-    libc::poll(&one, 1, kMs);
+    constexpr int kLookMs = 10;
+    libc::poll(&one, 1, kLookMs);
   }
 }
 
@@ -257,7 +275,7 @@ SocketFallback::Attempt SocketFallback::receive_inherited_bytes(const iovec* pie
   free_inherited_bytes(inherited_bytes_);
   inherited_bytes_ = nullptr;
   if (forbidden_ && stage_ == Stage::kNone && kept_ == nullptr) {
-    lane_wanted_.store(false, std::memory_order_release);
+    stay_with_kernel();
   }
   return Attempt::kAgain;
 }

@@ -42,7 +42,7 @@ class SocketFallback : public SocketRoute {
   void fall_back_locked(int fd);
   void shut_if_due(int fd);
   void keep_unsent(int fd, Lane& lane);
-  bool flush_kept(int fd);
+  bool flush_kept(int fd, bool patient = false);
   void drop_kept();
   bool take_record(int fd);
   // The next that is read is a record in the kernel's stream, or what comes before it has been read.
@@ -67,6 +67,10 @@ class SocketFallback : public SocketRoute {
   };
   Kept* kept_ = nullptr;
   static constinit std::atomic<unsigned> g_kept;
+  // Until then a record without data waits for what the peer says: nobody misses it, and the kernel of a peer
+  // that was killed would answer it with a reset.
+  std::uint64_t kept_until_ = 0;
+  std::atomic<bool> peer_ended_{false};  // it was killed
   std::atomic<bool> watched_{false};  // the background thread looks at what is yet to come
   bool fell_ = false;        // lane_ has broken, and all has been done about it that can be
   bool shut_later_ = false;  // in the kernel, when all that was sent before has arrived

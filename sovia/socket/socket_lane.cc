@@ -86,6 +86,14 @@ void SocketLane::put_off_lane() {
   calls_needed_ = calls_needed_ == 0 ? kCallsAgain : std::min(2 * calls_needed_, kMostCallsAgain);
 }
 
+// Both locked.
+void SocketLane::rest() {
+  if (lane_ != nullptr || inherited_bytes_ != nullptr || kept_ != nullptr || reset_) return;
+  read_known_ = false;
+  calls_.store(calls_needed_);
+  rest_.store(static_cast<std::int32_t>(calls_needed_));
+}
+
 void SocketLane::lane_refused(Reason why) {
   counters::fell(why);
   {
@@ -98,7 +106,9 @@ void SocketLane::lane_refused(Reason why) {
                        why == Reason::kOtherNic || why == Reason::kStandardStream ||
                        why == Reason::kPassed;
     if ((never || forbidden_) && inherited_bytes_ == nullptr && kept_ == nullptr) {
-      lane_wanted_.store(false, std::memory_order_release);
+      stay_with_kernel();
+    } else {
+      rest();
     }
   }
   if (!may_use_lane()) changed();
@@ -123,7 +133,7 @@ bool SocketLane::lane_over(LaneEndpoint& end) {
   set_sending(Phase::kKernel);
   put_off_lane();
   if (forbidden_ && inherited_bytes_ == nullptr && kept_ == nullptr) {
-    lane_wanted_.store(false, std::memory_order_release);
+    stay_with_kernel();
   }
   return true;
 }
@@ -142,7 +152,7 @@ void SocketLane::forbid(Reason why) {
     forbidden_ = true;
     reason_.store(why);
     if (stage_ == Stage::kNone && inherited_bytes_ == nullptr && kept_ == nullptr) {
-      lane_wanted_.store(false, std::memory_order_release);
+      stay_with_kernel();
     }
   }
   counters::fell(why);
@@ -157,6 +167,10 @@ void SocketLane::listens() {
 // A call has moved data through the kernel: is the connection worth a lane by now?
 void SocketLane::note_kernel_bytes(int fd, ssize_t bytes) {
   if (bytes <= 0 || stage_ != Stage::kNone || !may_use_lane()) return;
+  if (rests()) {
+    rest_.fetch_sub(1);
+    return;
+  }
   const std::uint32_t calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::uint64_t all =
       bytes_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed) +
@@ -169,7 +183,7 @@ void SocketLane::note_kernel_bytes(int fd, ssize_t bytes) {
   {
     const std::scoped_lock both(in_, out_);
     // Such a receive, of another thread or interrupted by a handler, would not hear of a lane.
-    if (undisturbed_.load(std::memory_order_relaxed) != 0) return;
+    if (undisturbed_.load() != 0) return;
     if (stage_ != Stage::kNone || forbidden_ || reset_ || inherited_bytes_ != nullptr || kept_ != nullptr) return;
     if (holders_ != nullptr && !sole_holder(*holders_)) {
       calls_.store(0);

@@ -29,6 +29,21 @@ class SocketLane : public SocketShare {
   // Which lane of this connection the next one is.
   std::uint32_t lane_number();
 
+  // A connection that was refused a lane rests: for so many calls that move data, until it asks again, calls are
+  // the kernel's alone. Nobody asks for a lane while such a call is under way, as it would not hear of it.
+  bool rests() const { return rest_.load() > 0; }
+  // end_rest() has to follow if this was true.
+  bool begin_rest() {
+    undisturbed_.fetch_add(1);
+    if (rests() && !untold_reset_.load()) return true;
+    undisturbed_.fetch_sub(1);
+    return false;
+  }
+  void end_rest(bool moved_data) {
+    if (moved_data) rest_.fetch_sub(1);
+    undisturbed_.fetch_sub(1);
+  }
+
   // The sending direction may not use the lane from now on although it could.
   void forbid(Reason why);
   void listens();  // so it has no data, and the kernel alone knows all about it
@@ -48,7 +63,10 @@ class SocketLane : public SocketShare {
  private:
   void put_off_lane();
 
+  void rest();
+
   std::uint32_t calls_needed_ = 0;  // 0: the option's
+  std::atomic<std::int32_t> rest_{0};  // calls
 };
 
 }  // namespace viaduct::sovia

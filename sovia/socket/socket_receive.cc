@@ -213,6 +213,7 @@ SocketReceive::Attempt SocketReceive::receive_from_kernel(int fd, const iovec* p
   Rest rest(pieces, count, skip, limit);
   bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
+  if (bytes == 0 && rest.bytes() != 0 && take_untold_reset()) return Attempt::kFailed;
   // The end of the kernel's stream is that of the connection only when that of the lane has come.
   if (bytes == 0 && lane_ != nullptr && receiving_ == Phase::kKernel && rest.bytes() != 0 &&
       !read_shut_) {

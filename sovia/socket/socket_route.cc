@@ -56,4 +56,20 @@ SocketRoute::Attempt SocketRoute::fail_reset(Attempt once_told) {
   return Attempt::kFailed;
 }
 
+void SocketRoute::keep_untold_reset() {
+  untold_reset_.store(true);
+  lane_wanted_.store(true);
+}
+
+void SocketRoute::stay_with_kernel() {
+  lane_wanted_.store(false);
+  if (untold_reset_) lane_wanted_.store(true);
+}
+
+bool SocketRoute::take_untold_reset() {
+  if (!untold_reset_.load(std::memory_order_relaxed) || !untold_reset_.exchange(false)) return false;
+  errno = ECONNRESET;
+  return true;
+}
+
 }  // namespace viaduct::sovia

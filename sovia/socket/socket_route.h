@@ -78,6 +78,12 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   void reset(int fd);
   // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.
   Attempt fail_reset(Attempt once_told);
+  // The kernel has told a call of a reset, once, that returns what it sent before: a later call is to tell the
+  // program, behind what has come before the reset, as with TCP. take_untold_reset() is true once, with errno.
+  void keep_untold_reset();
+  bool take_untold_reset();
+  // No lane is to come any more: calls go straight to the kernel, unless it has told all that it knows.
+  void stay_with_kernel();
 
   std::atomic<bool> lane_wanted_{true};
 
@@ -104,6 +110,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   LaneEndpoint* lane_ = nullptr;
   Stage stage_ = Stage::kNone;
   std::atomic<bool> reset_{false};
+  std::atomic<bool> untold_reset_{false};
   std::atomic<int> waiters_fd_{-1};  // a descriptor of the library's for calls that wait: socket_waiting.h
 
  private:

@@ -241,11 +241,11 @@ SocketSend::Attempt SocketSend::send_in_kernel(int fd, const iovec* pieces, std:
   if (shut_later_) return Attempt::kPipe;
   if (!flush_kept(fd)) return Attempt::kAgain;
   if (reset_) return fail_reset(Attempt::kPipe);
+  if (skip == 0 && take_untold_reset()) return Attempt::kFailed;
   Rest rest(pieces, count, skip, ~0ull);
   bytes = libc::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0 && errno == EAGAIN) return Attempt::kAgain;
-  // The kernel tells it once, and this call tells the program what it has sent before.
-  if (bytes < 0 && errno == ECONNRESET && skip != 0) reset_.store(true);
+  if (bytes < 0 && errno == ECONNRESET && skip != 0) keep_untold_reset();
   if (bytes < 0) return Attempt::kFailed;
   counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(bytes));
   return Attempt::kDone;

@@ -234,7 +234,7 @@ void dies(Case& t, void (*ending)(int)) {
     Fd s = t.pair();
     std::string how;
     t.data("came", read_to_end(s, &how));
-    t.say(death(how));
+    t.say(how);
     t.say("afterwards: " +
           std::string(send(s, "x", 1, MSG_NOSIGNAL) >= 0 || errno == EPIPE || errno == ECONNRESET
                           ? "as expected"
@@ -336,7 +336,7 @@ CASE(death, while_the_peer_is_in_poll, kEach | kAlone) {
     t.say((at.revents & POLLIN) != 0 ? "readable" : poll_bits(at.revents));
     std::string how;
     read_to_end(s, &how);
-    t.say(death(how));
+    t.say(how);
   } else {
     t.say(wait_child(fork_child([&] {
       const int s = t.pair().release();

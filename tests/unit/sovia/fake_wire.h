@@ -92,7 +92,7 @@ class FakeWire final : public LaneVi {
   bool take(Nic::Arrival& arrival) override {
     if (arrivals_.empty()) return false;
     const Arrival& first = arrivals_.front();
-    arrival = {nullptr, false, first.place, first.bytes, first.immediate};
+    arrival = {nullptr, false, false, first.place, first.bytes, first.immediate};
     arrivals_.pop_front();
     return true;
   }
@@ -175,7 +175,7 @@ class FakeWire final : public LaneVi {
     const PacketType type = type_of(packet.immediate);
     EXPECT_EQ(type == PacketType::kData, packet.is_data);
     ++sent_[static_cast<unsigned>(type) & 0xf];
-    if (type != PacketType::kData && type != PacketType::kAck) {
+    if (type != PacketType::kData && type != PacketType::kAck && type != PacketType::kMore) {
       EXPECT_EQ(sent(type), 1u) << "sent twice: type " << static_cast<unsigned>(type);
     }
     EXPECT_EQ(sent(PacketType::kWakeup), 1u) << "before WAKEUP";

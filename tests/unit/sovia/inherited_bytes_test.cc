@@ -123,7 +123,7 @@ TEST(InheritedBytes, AnotherProcessMayScribbleInIt) {
     EXPECT_LE(inherited_bytes->left(), kRoom);
     EXPECT_LE(read(*inherited_bytes, 2 * kRoom, round % 2 == 0).size(), kRoom);
     if (round % 16 != 0) continue;
-    words[0] = 0x3275646973657253;  // or it would not be taken for one
+    words[0] = 0x3375646973657253;  // or it would not be taken for one
     std::uint64_t socket;
     InheritedBytes* const copy = copy_of_inherited_bytes(file, socket);
     ASSERT_NE(copy, nullptr);

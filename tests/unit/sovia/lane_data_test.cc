@@ -157,6 +157,51 @@ TEST(LaneCredits, EndThatFoundNoPlaceIsSentLater) {
 
 // ---------------------------------------------------------------------------- combining
 
+// ---------------------------------------------------------------------------- more than has come
+
+TEST(LaneMore, IsToldByThePacketThatMoreFollows) {
+  LanePair pair(window(4, 1));
+  pair.start();
+  ASSERT_EQ(pair.a.put(64), 64u);
+  pair.settle();
+  EXPECT_FALSE(pair.b.lane.peer_has_more());
+  EXPECT_EQ(pair.a.put(7 * kChunkBytes), 7 * kChunkBytes);
+  pair.settle();
+  EXPECT_TRUE(pair.b.lane.peer_has_more());
+  while (pair.b.get(10 * kChunkBytes) != 0) pair.settle();
+  EXPECT_FALSE(pair.b.lane.peer_has_more());
+}
+
+TEST(LaneMore, IsToldByAPacketOfItsOwnIfTheLastOneCouldNotKnow) {
+  LanePair pair(window(1, 1));
+  pair.start();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(pair.a.put(64), 64u);
+    pair.settle();
+    EXPECT_FALSE(pair.b.lane.peer_has_more());
+    ASSERT_EQ(pair.a.put(64), 64u);
+    pair.settle();
+    EXPECT_TRUE(pair.b.lane.peer_has_more()) << i;
+    while (pair.b.get(100) != 0) pair.settle();
+    EXPECT_FALSE(pair.b.lane.peer_has_more());
+  }
+}
+
+// The peer has places for two of them, however its program reads.
+TEST(LaneMore, IsToldNoMoreOftenThanThePeerHasPlaces) {
+  LanePair pair(window(4, 1));
+  pair.start();
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(pair.a.put(64), 64u);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(pair.a.put(64), 64u);
+    pair.settle();
+    const std::uint64_t before = pair.a.wire.sent(PacketType::kMore);
+    ASSERT_EQ(pair.b.get(64), 64u);
+    pair.settle();
+    EXPECT_LE(pair.a.wire.sent(PacketType::kMore), before + 1);
+  }
+}
+
 TEST(LaneCombining, SmallWritesJoinWhileSomethingIsOnItsWay) {
   LanePair pair;
   pair.start();

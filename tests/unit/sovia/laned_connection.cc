@@ -111,6 +111,19 @@ void Connection::close_peer() {
   peer_ = -1;
 }
 
+void Connection::reset_by_peer() {
+  const linger now{1, 0};
+  EXPECT_EQ(::setsockopt(peer_, SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+  close_peer();
+}
+
+void Connection::peer_has_more() {
+  const std::lock_guard guard(mutex_);
+  const std::vector<char> much(kChunkBytes);
+  const iovec piece{const_cast<char*>(much.data()), much.size()};
+  while (far_->write(&piece, 1, 0, false) != 0) settle();
+}
+
 // Each packet goes one step further. False if none is left.
 bool Connection::step() {
   const std::lock_guard guard(mutex_);
@@ -210,12 +223,29 @@ void Connection::down() {
   socket_->changed();
 }
 
+void Connection::lane_is_refused() {
+  Asking::ask(*socket_);
+  socket_->lane_refused(Reason::kNoPeer);
+}
+
+void Connection::lane_breaks() {
+  {
+    const std::scoped_lock guard(mutex_, end_->lane.lock());
+    end_->lane.cut();
+  }
+  socket_->fall_back(fd_);
+}
+
 bool Connection::lane_is_over() {
   const std::lock_guard guard(mutex_);
   socket_->answer(POLLIN | POLLOUT, 0);  // a look at the socket meets the end of the lane
   if (!socket_->lane_over(*end_)) return false;
   end_ = nullptr;
   return true;
+}
+
+void Connection::sends(const std::string& text) {
+  EXPECT_EQ(sovia_send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
 }
 
 void Connection::data(bool there) {

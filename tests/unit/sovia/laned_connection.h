@@ -42,6 +42,9 @@ class Connection {
   void peer_sends(const std::string& text);  // through the kernel
   std::string receive();                     // as the program does
   void close_peer();
+  void reset_by_peer();
+  // The peer has more to send than the lane takes: a window, of which nothing is read.
+  void peer_has_more();
 
   // The connection gets a lane, on which no direction has begun; one direction begins on it; both do.
   void open_lane();
@@ -52,8 +55,14 @@ class Connection {
   void peer_ends_lane();
   // Both directions leave the lane, which is over.
   void down();
+  // It asks for a lane, and none is to be had.
+  void lane_is_refused();
+  // The lane's VI loses its connection: what has not come is the kernel's to bring.
+  void lane_breaks();
   // The background thread finds that the lane is over, and takes it from the socket.
   bool lane_is_over();
+  // The program sends this on the lane; it does not come until something settles.
+  void sends(const std::string& text);
   // Something more comes on the lane, or all that there is to read has been read.
   void data(bool there = true);
   void room(bool there = true);

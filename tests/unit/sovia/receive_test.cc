@@ -45,6 +45,7 @@ void in_a_child(Body&& body) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     alarm(20);
+    setenv("SOVIA_LOCAL", "0", 1);
     libc::prepare();
     libc::recv = count_recv;
     libc::recvmsg = count_recvmsg;
