@@ -16,6 +16,7 @@ stack_sources = \
 	kagent/contract/idle.h \
 	kagent/contract/iovec_cursor.h \
 	kagent/contract/random_pool.h \
+	kagent/contract/report.h \
 	kagent/contract/session_layout.h \
 	kagent/contract/slice.h \
 	kagent/contract/stack_limits.h \
@@ -72,6 +73,7 @@ stack_sources = \
 	kagent/stack/target.h \
 	kagent/stack/timer_wheel.h \
 	kagent/stack/timers.h \
+	kagent/stack/trains.h \
 	kagent/stack/transmitter.h \
 	kagent/stack/verdict.h \
 	kagent/stack/vi_state.h \
@@ -109,6 +111,7 @@ EXTRA_DIST += \
 	kagent/stack/send_queue.cc \
 	kagent/stack/stack.cc \
 	kagent/stack/stopped_peers.cc \
+	kagent/stack/trains.cc \
 	kagent/stack/transmitter.cc \
 	kagent/stack/virtual_interfaces.cc \
 	kagent/stack/wakeups.cc
@@ -129,8 +132,11 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/heartbeat.h \
 	kagent/agent/granted_segment.cc kagent/agent/granted_segment.h \
 	kagent/agent/listen_socket.cc kagent/agent/listen_socket.h \
+	kagent/agent/local_paths.cc kagent/agent/local_paths.h \
 	kagent/agent/log_limit.h \
 	kagent/agent/user_sessions.h \
+	kagent/agent/report_budget.h \
+	kagent/agent/reports.cc kagent/agent/reports.h \
 	kagent/agent/request_listener.cc kagent/agent/request_listener.h \
 	kagent/agent/log.cc kagent/agent/log.h \
 	kagent/agent/nic.cc kagent/agent/nic.h \
@@ -145,11 +151,13 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/service.cc kagent/agent/service.h \
 	kagent/agent/service_counters.h \
 	kagent/agent/session.cc kagent/agent/session.h \
-	kagent/agent/session_server.cc kagent/agent/session_server_attach.cc kagent/agent/session_server.h \
+	kagent/agent/session_server.cc kagent/agent/session_server_attach.cc kagent/agent/session_server_report.cc \
+	kagent/agent/session_server.h \
 	kagent/agent/socket_owners.cc kagent/agent/socket_owners.h \
 	kagent/agent/supervisor.cc kagent/agent/supervisor.h \
 	kagent/agent/slow_memory.cc kagent/agent/slow_memory.h \
 	kagent/agent/user_threads.cc kagent/agent/user_threads.h \
+	kagent/agent/vi_report.cc kagent/agent/vi_report.h \
 	kagent/agent/worker.cc kagent/agent/worker.h
 libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS) $(TOML_CFLAGS) $(SECCOMP_CFLAGS)
 libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS) $(TOML_LIBS) $(SECCOMP_LIBS)
@@ -159,16 +167,62 @@ viad_SOURCES = kagent/agent/viad_main.cc
 viad_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS)
 viad_LDADD = libviaduct_agent.la libviaduct_xdp.la
 
-# Neither is put where it would take effect by itself, unless configure was told to.
+# Looks into the agent. What it shares with the agent is little: it needs few of the agent's libraries.
+noinst_LTLIBRARIES += libviaduct_tool.la
+libviaduct_tool_la_CXXFLAGS = $(AM_CXXFLAGS) -static
+libviaduct_tool_la_SOURCES = \
+	kagent/tool/agent_client.cc kagent/tool/agent_client.h \
+	kagent/tool/doctor.cc kagent/tool/doctor.h kagent/tool/doctor_gather.cc \
+	kagent/tool/table.cc kagent/tool/table.h \
+	kagent/tool/top.cc kagent/tool/top.h \
+	kagent/tool/views.cc kagent/tool/views.h \
+	kagent/tool/words.cc kagent/tool/words.h
+libviaduct_tool_la_LIBADD = libviaduct_agent.la
+
+bin_PROGRAMS += viactl
+viactl_SOURCES = kagent/tool/viactl_main.cc
+viactl_LDFLAGS = $(AM_LDFLAGS) -Wl,--as-needed
+viactl_LDADD = libviaduct_tool.la
+
+# bash looks for a file with the name of the program.
+EXTRA_DIST += kagent/tool/completion.bash
+completiondir = $(datadir)/bash-completion/completions
+completed_programs = viad viaping viabench
+if WITH_SOVIA
+completed_programs += sovia
+endif
+install-data-local:
+	$(MKDIR_P) '$(DESTDIR)$(completiondir)'
+	$(INSTALL_DATA) $(srcdir)/kagent/tool/completion.bash '$(DESTDIR)$(completiondir)/viactl'
+	cd '$(DESTDIR)$(completiondir)' && for program in $(completed_programs); do \
+	  rm -f $$program && $(LN_S) viactl $$program || exit; done
+uninstall-local:
+	cd '$(DESTDIR)$(completiondir)' && rm -f viactl $(completed_programs)
+
+# None of them is put where it would take effect by itself, unless configure was told to.
+units = kagent/viad.service kagent/viad@.service kagent/viaduct-metrics.service kagent/viaduct-metrics.timer
 if WITH_SYSTEMD_UNIT
-systemdsystemunit_DATA = kagent/viad.service
+systemdsystemunit_DATA = $(units)
 else
-pkgdata_DATA = kagent/viad.service
+pkgdata_DATA = $(units)
 endif
 dist_pkgdata_DATA = kagent/viad.conf
-EXTRA_DIST += kagent/viad.service.in
-CLEANFILES += kagent/viad.service
+EXTRA_DIST += kagent/viad.service.in kagent/viaduct-metrics.service.in kagent/viaduct-metrics.timer.in
+CLEANFILES += $(units)
 
+# viad.service serves what viad.conf names, viad@INTERFACE.service one interface.
+unit_of = $(AM_V_GEN)$(MKDIR_P) kagent && sed -e 's|@sbindir[@]|$(sbindir)|g; s|@bindir[@]|$(bindir)|g'
 kagent/viad.service: $(srcdir)/kagent/viad.service.in Makefile
-	$(AM_V_GEN)$(MKDIR_P) kagent && sed -e 's|@sbindir[@]|$(sbindir)|g' \
+	$(unit_of) -e '/^@instance[@]/d; s/^@whole[@]//; s/ *@arguments[@]//; s/@of[@]//' \
 	  $(srcdir)/kagent/viad.service.in >$@.tmp && mv $@.tmp $@
+kagent/viad@.service: $(srcdir)/kagent/viad.service.in Makefile
+	$(unit_of) -e '/^@whole[@]/d; s/^@instance[@]//; s/@arguments[@]/--interface %i/; s/@of[@]/ on %i/' \
+	  $(srcdir)/kagent/viad.service.in >$@.tmp && mv $@.tmp $@
+kagent/viaduct-metrics.service: $(srcdir)/kagent/viaduct-metrics.service.in Makefile
+	$(unit_of) $(srcdir)/kagent/viaduct-metrics.service.in >$@.tmp && mv $@.tmp $@
+kagent/viaduct-metrics.timer: $(srcdir)/kagent/viaduct-metrics.timer.in Makefile
+	$(unit_of) $(srcdir)/kagent/viaduct-metrics.timer.in >$@.tmp && mv $@.tmp $@
+
+# For Prometheus and Grafana.
+metricsdir = $(pkgdatadir)/metrics
+dist_metrics_DATA = kagent/metrics/alerts.yml kagent/metrics/dashboard.json

@@ -197,6 +197,12 @@ void Reader::nic(const toml::table& from, const std::string& where) {
         problem(node, where + name,
                 shown(value) + " is none of auto, xdp-native, xdp-generic, pcap");
       }
+    } else if (name == "trains") {
+      if (!text(node, where + name, value)) continue;
+      nic.trains = value != "off";
+      if (value != "auto" && value != "off") {
+        problem(node, where + name, shown(value) + " is neither auto nor off");
+      }
     } else if (name == "ether_type") {
       number(node, where + name, 0x600, 0xffff, nic.ether_type);
       for (const int taken : {0x0800, 0x0806, 0x86dd, 0x8100, 0x88a8, 0x88cc}) {
@@ -216,7 +222,7 @@ void Reader::nic(const toml::table& from, const std::string& where) {
       }
       sizes_line = line_of(node);
     } else {
-      unknown(key, where, "interface, port, ether_type, frames, ring");
+      unknown(key, where, "interface, port, ether_type, frames, ring, trains");
     }
   }
   if (nic.interface.empty() && !from.contains("interface")) {
@@ -326,8 +332,8 @@ void Reader::granted(const toml::table& from) {
     } else if (name == "ports_per_user") {
       number(node, full, 1, 256, out.ports_per_user);
       per_user_given = true;
-    } else if (name == "adrift_ms") {
-      number(node, full, 0, 600'000, out.adrift_ms);
+    } else if (name == "reattach_ms") {
+      number(node, full, 0, 600'000, out.reattach_ms);
     } else if (name == "umem_kb") {
       const std::size_t before = problems_.size();
       number(node, full, 256, 262144, out.umem_kb);
@@ -335,7 +341,7 @@ void Reader::granted(const toml::table& from) {
         problem(node, full, std::to_string(out.umem_kb) + " is not a power of two");
       }
     } else {
-      unknown(key, "granted.", "users, groups, ports, ports_per_user, umem_kb, adrift_ms");
+      unknown(key, "granted.", "users, groups, ports, ports_per_user, umem_kb, reattach_ms");
     }
   }
   if (!per_user_given) out.ports_per_user = std::min(out.ports_per_user, out.ports);

@@ -21,6 +21,7 @@
 //   ether_type = 0x88b5     Of Viaduct's frames; the same on all hosts of a link.
 //   frames = 8192           Frame buffers, half of them for receiving; a power of two, 512 to
 //                           262144.
+//   trains = "auto"         Long messages may go by UDP, where they arrive so; "off": not.
 //   ring = 2048             Entries of each AF_XDP ring; a power of two, 64 to frames / 2.
 //
 //   [limits]                What one NIC holds. What does not fit is refused to the program.
@@ -88,6 +89,7 @@ struct NicConfig {
   std::uint16_t ether_type = VIADUCT_ETHER_TYPE;
   std::uint32_t frames = 8192;
   std::uint32_t ring = 2048;
+  bool trains = true;  // long messages may go by UDP
 };
 
 struct Access {
@@ -104,7 +106,7 @@ struct GrantPolicy {
   std::uint32_t ports = 16;
   std::uint32_t ports_per_user = 8;
   std::uint32_t umem_kb = 4096;
-  std::uint32_t adrift_ms = 10'000;  // how long ports outlive their agent; 0: not at all
+  std::uint32_t reattach_ms = 3'000;   // how long ports outlive their agent; 0: not at all
 };
 
 // What the hosted programs of one user may hold of one NIC, root excepted.

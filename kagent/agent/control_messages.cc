@@ -19,6 +19,7 @@ void describe_granted(const Session::Granted& granted, const StackLimits& limits
   answer.placement = static_cast<std::uint32_t>(control::Placement::kGranted);
   answer.port = granted.held.port->layout();
   answer.nic.native_mtu = answer.port.mtu;
+  answer.trains = granted.held.port->train_address();
   const MacAddress control_session = granted.held.nic->granter()->control_session();
   std::copy(control_session.begin(), control_session.end(), answer.control_session);
   answer.keepalive_ms = static_cast<std::uint32_t>(limits.keepalive_ns / kNsPerMs);
@@ -114,7 +115,7 @@ control::HelloAnswer describe(const Session& session, const Config& config) {
   answer.capacity = session.nic().stack().capacity();
   answer.segment_bytes = session.segment_bytes();
   answer.busy_poll_us = config.spin_us;
-  answer.adrift_ms = config.granted.adrift_ms;
+  answer.reattach_ms = config.granted.reattach_ms;
   answer.nic = session.nic().attributes();
   answer.placement = static_cast<std::uint32_t>(control::Placement::kHosted);
   std::memcpy(answer.host, answer.nic.address, sizeof answer.host);

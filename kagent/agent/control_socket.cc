@@ -66,7 +66,7 @@ std::vector<gid_t> groups_of(int socket, const ucred& peer) {
 
 bool send_message(int socket, const void* data, std::size_t bytes, std::span<const int> fds) {
   iovec piece{const_cast<void*>(data), bytes};
-  alignas(cmsghdr) char room[CMSG_SPACE(control::kGrantedDescriptors * sizeof(int))] = {};
+  alignas(cmsghdr) char room[CMSG_SPACE(control::kMostDescriptors * sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;

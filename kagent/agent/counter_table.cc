@@ -37,6 +37,28 @@ constexpr PortRow kPortRows[] = {
 };
 static_assert(sizeof(PortCounters) == std::size(kPortRows) * sizeof(std::uint64_t));
 
+struct TrainRow {
+  const char* name;
+  const char* text;
+  std::uint64_t TrainSocket::Counters::*value;
+};
+constexpr TrainRow kTrainRows[] = {
+    {"rx_trains", "trains received", &TrainSocket::Counters::rx_trains},
+    {"rx_frames", "frames received by train", &TrainSocket::Counters::rx_frames},
+    {"rx_bytes", "bytes received by train", &TrainSocket::Counters::rx_bytes},
+    {"tx_trains", "trains sent", &TrainSocket::Counters::tx_trains},
+    {"tx_frames", "frames sent by train", &TrainSocket::Counters::tx_frames},
+    {"tx_bytes", "bytes sent by train", &TrainSocket::Counters::tx_bytes},
+    {"tx_refused", "trains that the kernel would not send, and went otherwise",
+     &TrainSocket::Counters::tx_refused},
+    {"rx_wrong_source", "trains dropped: from an address that no peer has told",
+     &TrainSocket::Counters::rx_wrong_source},
+    {"rx_wrong_frame", "trains dropped: a frame of another source, or of a type that may not come so",
+     &TrainSocket::Counters::rx_wrong_frame},
+    {"rx_no_buffer", "times all buffers for trains were in use", &TrainSocket::Counters::rx_no_buffer},
+};
+static_assert(sizeof(TrainSocket::Counters) == std::size(kTrainRows) * sizeof(std::uint64_t));
+
 struct GrantedRow {
   const char* name;
   const char* text;
@@ -91,7 +113,7 @@ constexpr GaugeRow kGaugeRows[] = {
 static_assert(sizeof(Stack::Usage) == std::size(kGaugeRows) * sizeof(std::uint32_t));
 
 // A value of a label; the format knows three characters that must be escaped.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '\\' || c == '"') out += '\\';
@@ -125,7 +147,7 @@ class Writer {
   std::string out_;
 };
 
-std::string label(const NicReport& nic) { return "nic=" + quoted(nic.interface); }
+std::string label(const NicReport& nic) { return "nic=" + in_quotes(nic.interface); }
 
 void describe(Writer& out, std::span<const NicReport> nics) {
   out.family("nic", "up", "1 while the interface is there", "gauge");
@@ -133,8 +155,8 @@ void describe(Writer& out, std::span<const NicReport> nics) {
   out.family("nic", "info", "what carries the frames, and the address", "gauge");
   for (const NicReport& nic : nics) {
     if (!nic.live) continue;
-    out.row(label(nic) + ",mode=" + quoted(nic.live->mode) +
-                ",address=" + quoted(to_text(nic.live->address)),
+    out.row(label(nic) + ",mode=" + in_quotes(nic.live->mode) +
+                ",address=" + in_quotes(to_text(nic.live->address)),
             1);
   }
   out.family("nic", "mtu_bytes", "bytes that fit behind the Ethernet header", "gauge");
@@ -161,6 +183,15 @@ void ports(Writer& out, std::span<const NicReport> nics) {
     out.family("port", counter.name, counter.text, "counter");
     for (const NicReport& nic : nics) {
       if (nic.live) out.row(label(nic), nic.live->port.*counter.value);
+    }
+  }
+}
+
+void trains(Writer& out, std::span<const NicReport> nics) {
+  for (const TrainRow& counter : kTrainRows) {
+    out.family("train", counter.name, counter.text, "counter");
+    for (const NicReport& nic : nics) {
+      if (nic.live) out.row(label(nic), nic.live->trains.*counter.value);
     }
   }
 }
@@ -212,6 +243,7 @@ std::string counter_table(std::span<const NicReport> nics, const ServiceCounters
   describe(out, nics);
   gauges(out, nics);
   ports(out, nics);
+  trains(out, nics);
   granted(out, nics);
   stacks(out, nics);
   for_each(service, [&out](const char* name, const char* text, std::uint64_t value) {

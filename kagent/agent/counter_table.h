@@ -4,7 +4,7 @@
 //   # TYPE viaduct_stack_drop_short counter
 //   viaduct_stack_drop_short{nic="via0"} 0
 //
-// Names begin with viaduct_port_ (the agent's own port), viaduct_granted_ (ports of programs),
+// Names begin with viaduct_port_ (the agent's own port), viaduct_train_ (its trains), viaduct_granted_ (ports of programs),
 // viaduct_stack_ (the software NIC), viaduct_nic_ (what
 // is in use, capacities, and what the NIC is) or viaduct_service_ (the agent itself). Counters of a
 // NIC begin anew when its interface has been away.
@@ -19,6 +19,7 @@
 #include "kagent/agent/service_counters.h"
 #include "kagent/agent/hosted_stack.h"
 #include "xdp/port.h"
+#include "xdp/train/train_socket.h"
 
 namespace viaduct {
 
@@ -34,6 +35,7 @@ struct NicReport {
     std::uint32_t granted_ports = 0;     // now
     std::uint64_t granted_made = 0;
     GrantedCounters granted;             // of all of them, those that have ended included
+    TrainSocket::Counters trains{};      // of the agent's own
   };
   std::string interface;
   StackLimits limits;

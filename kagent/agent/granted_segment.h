@@ -29,6 +29,9 @@ class GrantedSegment {
   GrantedSegment(const StackLimits& limits, Descriptor file);
 
   int file() const { return file_.get(); }
+  // Of the program's stack.
+  const void* stack() const { return segment_; }
+  const StackLimits& limits() const { return limits_; }
   std::size_t bytes() const { return bytes_; }
 
   // The DISCONNECT frames, from `source`, that the stack's peers should get: whole, padding

@@ -57,6 +57,9 @@ class AgentPort {
   // What the program gets. -1: an earlier agent has given it.
   virtual int socket() const = 0;
   virtual int umem() const = 0;
+  // Its trains (xdp/train/), if it has some.
+  virtual int train_socket() const { return -1; }
+  virtual TrainAddress train_address() const { return {}; }
   // Whose port it is, and the files that came with it: noted where only the next agent finds it.
   struct Holder {
     uid_t user = 0;

@@ -126,7 +126,7 @@ void Grants::inherit(Nic& nic, std::uint64_t now) {
     const uid_t user = port->holder().user;
     ++counters_.ports_found;
     count(user, 1);
-    left_.push_back({{&nic, std::move(port), user}, now + config_.granted.adrift_ms * kNsPerMs});
+    left_.push_back({{&nic, std::move(port), user}, now + config_.granted.reattach_ms * kNsPerMs});
   }
   look_after_left(now);
 }

@@ -6,6 +6,8 @@
 #include <spdlog/spdlog.h>
 #include <syslog.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 namespace viaduct::log {
@@ -39,6 +41,10 @@ std::shared_ptr<spdlog::logger> make(Target target) {
   logger->flush_on(spdlog::level::trace);
   return logger;
 }
+
+// The names of viad.conf; there is no "critical" among them.
+constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
+                                                 spdlog::level::warn,  spdlog::level::err,   spdlog::level::off};
 
 spdlog::level::level_enum of(Level level) {
   switch (level) {
@@ -78,6 +84,21 @@ void reopen() {
   } catch (const spdlog::spdlog_ex& error) {
     spdlog::error("cannot reopen the log file, writing to the old one: {}", error.what());
   }
+}
+
+unsigned level() {
+  const auto now = spdlog::default_logger_raw()->level();
+  const auto it = std::find(std::begin(kLevels), std::end(kLevels), now);
+  return static_cast<unsigned>(it - std::begin(kLevels));
+}
+
+std::string level_name() {
+  const spdlog::string_view_t name = spdlog::level::to_string_view(spdlog::default_logger_raw()->level());
+  return {name.data(), name.size()};
+}
+
+void set_level(unsigned level) {
+  if (level < std::size(kLevels)) spdlog::default_logger_raw()->set_level(kLevels[level]);
 }
 
 void write(Level level, fmt::string_view text, fmt::format_args values) {

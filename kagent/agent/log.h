@@ -26,6 +26,11 @@ void open(Target target, const std::string& file, const std::string& level);
 // one can't be opened. Does nothing for other targets.
 void reopen();
 
+// As in viad.conf, from trace (0) to off (5): of the messages that are written from now on.
+unsigned level();
+std::string level_name();
+void set_level(unsigned level);
+
 enum class Level { kDebug, kInfo, kWarning, kError, kCritical };
 
 // Formats in one place, for all callers: spdlog and what it includes take seconds of each file.

@@ -16,7 +16,8 @@ namespace viaduct {
 
 class MacvlanPorts::Place final : public AgentPort {
  public:
-  Place(std::mutex& mutex, const Grant::Options& options) : mutex_(mutex), grant_(options) {}
+  Place(std::mutex& mutex, const Grant::Options& options, OpenedTrainSocket&& trains)
+      : mutex_(mutex), grant_(options), trains_(std::move(trains)) {}
   Place(std::mutex& mutex, GrantFilter& filter, GrantRemains::Port&& left)
       : mutex_(mutex), grant_(filter, std::move(left)) {
     holder_.user = left.holder.user;
@@ -32,6 +33,8 @@ class MacvlanPorts::Place final : public AgentPort {
   const GrantedLayout& layout() const override { return grant_.layout(); }
   int socket() const override { return grant_.socket(); }
   int umem() const override { return grant_.umem(); }
+  int train_socket() const override { return trains_.socket.get(); }
+  TrainAddress train_address() const override { return trains_.address; }
   bool send(std::span<const std::byte> frame) override { return grant_.say(frame); }
   void end() override {
     const std::lock_guard lock(mutex_);
@@ -75,11 +78,12 @@ class MacvlanPorts::Place final : public AgentPort {
  private:
   std::mutex& mutex_;
   Grant grant_;
+  OpenedTrainSocket trains_;
   Holder holder_;
 };
 
 MacvlanPorts::MacvlanPorts(const NicConfig& config, HostPort& port)
-    : lower_(query_interface(config.interface)), ether_type_(config.ether_type), port_(port) {
+    : lower_(query_interface(config.interface)), ether_type_(config.ether_type), trains_(config.trains), port_(port) {
   const bool pcap = port.mode() == "pcap";
   GrantRemains remains;
   if (pcap) {
@@ -124,10 +128,21 @@ std::unique_ptr<AgentPort> MacvlanPorts::make(std::uint32_t umem_bytes) {
     said += (said.empty() ? "" : "; ") + std::string(text);
   };
   options.parts = parts_;
-  auto place = std::make_unique<Place>(mutex_, options);
+  auto place = std::make_unique<Place>(mutex_, options, open_trains());
   if (!said.empty() && !std::exchange(said_, true)) log::warn("{}", said);
   parts_ = place->layout().mtu > mtu_in_chunk(lower_.mtu);
   return place;
+}
+
+// A port without trains is a port all the same.
+OpenedTrainSocket MacvlanPorts::open_trains() {
+  if (!trains_) return {};
+  try {
+    return open_train_socket(lower_.name);
+  } catch (const PortError& error) {
+    if (!std::exchange(said_no_trains_, true)) log::warn("{}", error.what());
+    return {};
+  }
 }
 
 void MacvlanPorts::admit(AgentPort& port) {

@@ -14,6 +14,7 @@
 #include "xdp/grant/grant_filter.h"
 #include "xdp/host_port.h"
 #include "xdp/interface.h"
+#include "xdp/train/open_train_socket.h"
 
 namespace viaduct {
 
@@ -32,15 +33,18 @@ class MacvlanPorts final : public Granter {
  private:
   class Place;
   void go_on_with(GrantRemains& remains);
+  OpenedTrainSocket open_trains();
 
   const Interface lower_;
   const std::uint16_t ether_type_;
+  const bool trains_;
   HostPort& port_;
   std::mutex mutex_;  // the filter's tables: ports are made in one thread, the relay in the other
   std::unique_ptr<GrantFilter> filter_;
   std::vector<std::unique_ptr<AgentPort>> left_;
   bool parts_ = true;  // frames of several chunks have not been refused
   bool said_ = false;  // what is to be said of the size of frames
+  bool said_no_trains_ = false;
 };
 
 }  // namespace viaduct

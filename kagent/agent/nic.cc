@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kagent/agent/log.h"
 #include "xdp/port_error.h"
 
 namespace viaduct {
@@ -37,6 +38,7 @@ void Nic::open(std::uint64_t now) {
   } catch (const PortError& error) {
     why_not_granted_ = error.what();
   }
+  if (config_.trains) open_trains(*port);
   const std::size_t bytes = Stack::footprint(limits_);
   void* const segment = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -53,6 +55,15 @@ void Nic::open(std::uint64_t now) {
   const MacAddress address = port_->address();
   stack_ = std::make_unique<Stack>(segment_, limits_, config_.ether_type, *port_, environment_,
                                    StackAddresses{address, address}, now);
+}
+
+// A NIC without trains is a NIC all the same.
+void Nic::open_trains(HostPort& port) const {
+  try {
+    if (port.mode() != "loopback") port.open_trains(open_train_socket(config_.interface), wire::kTrainTypes);
+  } catch (const PortError& error) {
+    log::info("{}; long messages go as short ones do", error.what());
+  }
 }
 
 void Nic::close() {
@@ -107,6 +118,7 @@ NicReport Nic::report() const {
                                port_->counters(), stack_->counters(), stack_->usage(),
                                static_cast<std::uint32_t>(granted_.size()), ports_made_,
                                counters_of_dismissed_};
+    if (port_->trains() != nullptr) out.live->trains = port_->trains()->counters();
     for (AgentPort* const each : granted_) add_to(out.live->granted, each->counters());
   }
   return out;

@@ -57,9 +57,12 @@ class Nic {
   const std::string& interface() const { return config_.interface; }
   const NicConfig& config() const { return config_; }
   const StackLimits& limits() const { return limits_; }
+  const void* segment() const { return segment_; }  // the stack's
   NicReport report() const;
 
  private:
+  void open_trains(HostPort& port) const;
+
   const NicConfig& config_;
   const StackLimits& limits_;
   OpenPort open_port_;

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "kagent/agent/config.h"
@@ -66,6 +67,11 @@ class ProgramEnvironment final : public Environment {
   // What is shared with the session's own stack; null: it has none.
   void set_granted_segment(std::uint32_t session, GrantedSegment* granted_segment) { granted_segments_[session] = granted_segment; }
 
+  // The ports that are about to have a connection, since it was last asked.
+  using Introduction = std::pair<MacAddress, MacAddress>;
+  bool has_introductions() const { return !introductions_.empty(); }
+  std::vector<Introduction> take_introductions() { return std::exchange(introductions_, {}); }
+
   bool read_program(std::uint32_t program, std::span<const iovec> remote,
                     std::span<const iovec> local) override;
   bool write_program(std::uint32_t program, std::span<const iovec> remote,
@@ -85,6 +91,7 @@ class ProgramEnvironment final : public Environment {
   Owns owns(std::uint32_t session, const Flow& flow) override;
   std::optional<Connection> stopped(std::uint32_t session, std::uint32_t vi,
                                     std::uint64_t key) override;
+  void introduce(const MacAddress& one, const MacAddress& other) override;
 
  private:
   // An IP address as bytes: 4, 16, or none.
@@ -118,6 +125,7 @@ class ProgramEnvironment final : public Environment {
   std::vector<std::shared_ptr<SlowMemory>> slow_;  // by program; null: none
   std::uint32_t slow_count_ = 0;
   std::unordered_map<uid_t, Penalty> penalties_;
+  std::vector<Introduction> introductions_;
   MacAddress address_{};
   std::string name_;
   std::string name_in_lower_case_;

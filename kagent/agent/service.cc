@@ -23,14 +23,6 @@ constexpr std::uint64_t kNamesEveryNs = 10 * kNsPerSecond;
 constexpr std::uint64_t kGoodbyeNs = 200 * kNsPerMs;
 constexpr std::uint64_t kBlindSleepNs = kNsPerMs;  // with a port that can't wake us
 
-bool few_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  // Fails where there are more processors than the set has room for.
-  return sched_getaffinity(0, sizeof set, &set) == 0 &&
-         CPU_COUNT(&set) < static_cast<int>(idle::kFewProcessors);
-}
-
 std::unique_ptr<Port> open_real_port(const NicConfig& config) {
   PortOptions options;
   options.interface = config.interface;
@@ -74,7 +66,7 @@ Service::Service(const Config& config)
       }) {}
 
 Service::Service(const Config& config, OpenPort open_port, MakeGranter make_granter)
-    : config_(config), few_processors_(few_processors()) {
+    : config_(config), few_processors_(idle::are_processors_few()) {
   for (const NicConfig& nic : config.nics) {
     nics_.push_back(std::make_unique<Nic>(
         nic, config, [open_port, &nic] { return open_port(nic); },
@@ -96,7 +88,7 @@ Service::~Service() {
 
 void Service::start() {
   // The socket first: an agent that is there already is found before anything is touched.
-  server_ = std::make_unique<SessionServer>(config_, loop_, nics_, counters_,
+  server_ = std::make_unique<SessionServer>(config_, loop_, nics_, counters_, local_paths_,
                                             [this] { return counters_text(); });
   for (std::size_t i = 0; i < nics_.size(); ++i) {
     nics_[i]->open(monotonic_ns());
@@ -120,7 +112,8 @@ std::string Service::description() const {
   return out + "; host " + config_.name + ", socket " + config_.socket;
 }
 
-std::string Service::counters_text() const {
+std::string Service::counters_text() {
+  local_paths_.count_bytes();
   std::vector<NicReport> reports;
   for (const auto& nic : nics_) reports.push_back(nic->report());
   return counter_table(reports, counters_);
@@ -164,7 +157,9 @@ void Service::note_round(std::uint64_t ns) {
 unsigned Service::progress(std::uint64_t now) {
   unsigned work = 0;
   for (const auto& nic : nics_) {
-    if (nic->is_open()) work += nic->stack().progress(now);
+    if (!nic->is_open()) continue;
+    work += nic->stack().progress(now);
+    if (nic->environment().has_introductions()) [[unlikely]] local_paths_.connect(*nic);
   }
   return work;
 }

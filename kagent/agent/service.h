@@ -77,7 +77,7 @@ class Service {
   void retry_port(std::size_t number, std::uint64_t now);
   void say_goodbye();
   unsigned poll(std::uint64_t timeout_ns);
-  std::string counters_text() const;
+  std::string counters_text();
 
   const Config& config_;
   EventLoop loop_;
@@ -85,6 +85,7 @@ class Service {
   ServiceCounters counters_;
   std::vector<std::unique_ptr<Nic>> nics_;
   std::vector<Served> served_;
+  LocalPaths local_paths_{counters_};
   std::unique_ptr<SessionServer> server_;
   bool stopping_ = false;
   bool handing_over_ = false;

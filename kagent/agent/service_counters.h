@@ -19,6 +19,8 @@ namespace viaduct {
   X(sessions_lost, "sessions ended because their interface went away")                    \
   X(programs_ended, "programs that ended while others held their session")                \
   X(counter_requests, "requests for this table")                                          \
+  X(report_requests, "other requests of operators' tools")                                \
+  X(reports_postponed, "of both, those of users who asked too often")                     \
   X(refused_message, "requests refused: malformed")                                       \
   X(refused_version, "requests refused: other version of the protocol or the layout")     \
   X(refused_access, "requests refused: user not in the access lists")                     \
@@ -42,6 +44,9 @@ namespace viaduct {
   X(not_granted_ports, "wishes for a port not fulfilled: all are in use")                 \
   X(not_granted_user_limit, "wishes for a port not fulfilled: too many of the user")      \
   X(not_granted_failed, "wishes for a port not fulfilled: it could not be made")          \
+  X(local_paths_made, "pairs of programs of this host that were given rings")             \
+  X(local_paths_refused, "pairs of programs that were not: too many, or they do not listen") \
+  X(local_bytes, "bytes of their rings that have been used, as the programs tell")        \
   X(farewells, "disconnects sent for programs that are gone")                             \
   X(dropped_silent, "connections closed: no request within the time limit")               \
   X(dropped_crowded, "connections closed: too many without a request")                    \

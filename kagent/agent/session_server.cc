@@ -1,8 +1,6 @@
 #include "kagent/agent/session_server.h"
 
-#include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -46,33 +44,17 @@ Nic& find_nic(std::span<const std::unique_ptr<Nic>> nics, std::string_view devic
   return nic;
 }
 
-void send_counters(int socket, const std::string& text) {
-  const Descriptor file(memfd_create("viaduct-counters", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  const bool written =
-      file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-      fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
-  if (!written) {
-    throw Refused{vip::kErrorResource, &ServiceCounters::refused_resources,
-                  std::string("no memory for the table: ") + std::strerror(errno)};
-  }
-  MessageHead answer;
-  answer.kind = static_cast<std::uint16_t>(Kind::kCounters);
-  answer.bytes = sizeof answer;
-  answer.result = vip::kSuccess;
-  const int fds[] = {file.get()};
-  send_message(socket, &answer, sizeof answer, fds);
-}
-
 }  // namespace
 
 SessionServer::SessionServer(const Config& config, EventLoop& loop,
                              std::span<const std::unique_ptr<Nic>> nics, ServiceCounters& counters,
-                             std::function<std::string()> counters_text)
+                             LocalPaths& local_paths, std::function<std::string()> counters_text)
     : config_(config),
       loop_(loop),
       nics_(nics),
       counters_(counters),
-      counters_text_(std::move(counters_text)),
+      local_paths_(local_paths),
+      reports_(config, nics, counters, std::move(counters_text)),
       grants_(config, loop, counters),
       threads_(loop),
       log_limit_(counters),
@@ -214,8 +196,9 @@ void SessionServer::close_later(uid_t user, Descriptor file) {
 
 void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused) {
   ++(counters_.*refused.cause);
-  // Programs probe for devices.
-  const bool usual = refused.cause == &ServiceCounters::refused_device;
+  // Programs probe for devices, and tools ask again.
+  const bool usual = refused.cause == &ServiceCounters::refused_device ||
+                     refused.cause == &ServiceCounters::reports_postponed;
   if (log_limit_.may_log()) {
     log::say(usual ? log::Level::kInfo : log::Level::kWarning, "{} is refused: {}", text_of(peer),
              shown(refused.reason));
@@ -234,6 +217,10 @@ void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused
 void SessionServer::serve(ControlSocket& socket, const ucred& peer,
                           std::span<const std::byte> message) {
   const MessageHead head = judge_head(message);
+  if (head.kind == report::kKind) {
+    check_access(config_, socket.get(), peer);
+    return serve_report(socket.get(), peer, message);
+  }
   switch (static_cast<Kind>(head.kind)) {
     case Kind::kHello:
       return open_then(socket, peer, judge_hello(message), &SessionServer::serve_hello);
@@ -244,9 +231,10 @@ void SessionServer::serve(ControlSocket& socket, const ucred& peer,
     case Kind::kCounters:
       if (message.size() != sizeof head) throw malformed("not as long as a request for counters");
       check_access(config_, socket.get(), peer);
-      ++counters_.counter_requests;
-      return send_counters(socket.get(), counters_text_());
+      return reports_.send_counters(socket.get(), peer);
     case Kind::kNewcomer:
+    case Kind::kLocalPeer:
+    case Kind::kLocalEnd:
     case Kind::kJoin: break;
   }
   throw malformed("of no known kind");
@@ -255,7 +243,7 @@ void SessionServer::serve(ControlSocket& socket, const ucred& peer,
 std::uint64_t SessionServer::add_session(Nic& nic, Asking& asking) {
   auto session = std::make_unique<Session>(nic, asking.peer, std::move(asking.access));
   const std::uint64_t id = next_id_++;
-  sessions_.emplace(id, Live{std::move(asking.socket), std::move(session), 0, 0, 0, 0, false});
+  sessions_.emplace(id, Live{std::move(asking.socket), std::move(session), 0, 0, 0, 0, false, monotonic_ns()});
   sessions_of_user_.add(asking.peer.uid);
   ++counters_.sessions_opened;
   return id;
@@ -377,6 +365,7 @@ void SessionServer::answer(std::uint64_t id) {
     // Of an earlier agent's port the program has them.
     if (port.socket() >= 0) {
       fds.insert(fds.end(), {port.socket(), port.umem(), granted->granted_segment->file()});
+      if (port.train_address().any()) fds.push_back(port.train_socket());
     }
   }
   fds.push_back(session.poll_wake());
@@ -391,6 +380,7 @@ void SessionServer::answer(std::uint64_t id) {
     return end(id, &ServiceCounters::sessions_closed);
   }
   live.session->descriptors_passed();
+  if (session.granted() != nullptr) local_paths_.enter(id, session, live.socket.get());
 }
 
 // Ends a session that the program has not been told of.
@@ -462,6 +452,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   const ucred peer = live.session->peer();
   log::debug("{}: session on {} ended", text_of(peer), live.session->nic().interface());
   sessions_of_user_.remove(peer.uid);
+  local_paths_.leave(id, !handing_over_);
   if (auto granted = live.session->take_granted()) {
     const bool closed = cause != &ServiceCounters::sessions_lost;
     if (handing_over_) {
@@ -493,7 +484,7 @@ void SessionServer::end_all() {
 }
 
 void SessionServer::hand_over() {
-  handing_over_ = config_.granted.adrift_ms != 0;
+  handing_over_ = config_.granted.reattach_ms != 0;
   end_all();
   if (handing_over_) grants_.leave_inherited();
   handing_over_ = false;

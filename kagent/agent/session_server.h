@@ -32,7 +32,9 @@
 #include "kagent/agent/control_socket.h"
 #include "kagent/agent/event_loop.h"
 #include "kagent/agent/grants.h"
+#include "kagent/agent/local_paths.h"
 #include "kagent/agent/nic.h"
+#include "kagent/agent/reports.h"
 #include "kagent/agent/request_listener.h"
 #include "kagent/agent/service_counters.h"
 #include "kagent/agent/session.h"
@@ -48,7 +50,8 @@ class SessionServer {
   // Throws SocketError and std::system_error. All arguments must outlive the server; `nics` are in
   // the order of the VIPL's NIC numbers. `counters_text` makes what kCounters answers.
   SessionServer(const Config& config, EventLoop& loop, std::span<const std::unique_ptr<Nic>> nics,
-                ServiceCounters& counters, std::function<std::string()> counters_text);
+                ServiceCounters& counters, LocalPaths& local_paths,
+                std::function<std::string()> counters_text);
   // Ends all sessions.
   ~SessionServer();
   SessionServer(const SessionServer&) = delete;
@@ -71,7 +74,6 @@ class SessionServer {
   std::size_t sessions() const { return sessions_.size(); }
   std::size_t waiting() const { return listener_.waiting(); }
   const Grants& grants() const { return grants_; }
-  const UserThreads& threads() const { return threads_; }
   UserThreads& threads() { return threads_; }
   // Nothing has been left to a thread that is not done.
   bool idle() const { return grants_.idle() && threads_.busy() == 0; }
@@ -90,6 +92,7 @@ class SessionServer {
     EventLoop::Token socket_token, agent_wake_token, process_token;
     std::uint32_t attached = 0;  // processes
     bool first_left = false;     // only those are there
+    std::uint64_t opened = 0;    // when
   };
 
   // A process that has attached to a session.
@@ -122,6 +125,9 @@ class SessionServer {
   void on_process_end(std::uint64_t id);
   void leave(std::uint64_t id);
 
+  // session_server_report.cc
+  void serve_report(int socket, const ucred& peer, std::span<const std::byte> message);
+
   // session_server_attach.cc
   void serve_attach(Asking& asking, const control::Attach& attach);
   std::uint64_t find_family(const ucred& peer, const control::FamilySecret& family) const;
@@ -138,7 +144,8 @@ class SessionServer {
   EventLoop& loop_;
   std::span<const std::unique_ptr<Nic>> nics_;
   ServiceCounters& counters_;
-  std::function<std::string()> counters_text_;
+  LocalPaths& local_paths_;
+  Reports reports_;
   Grants grants_;
   UserThreads threads_;
   LogLimit log_limit_;

@@ -6,9 +6,13 @@
 
 #include "kagent/agent/log.h"
 #include "tests/unit/agent/agent_fixture.h"
+#include "tests/unit/agent/every_counter.h"
 
 namespace viaduct {
 namespace {
+
+[[maybe_unused]] const testing::Environment* const every_counter_moves =
+    testing::AddGlobalTestEnvironment(new EveryCounterMoves(kOfAdoptionTest));
 
 using control::Placement;
 using testing::HasSubstr;
@@ -109,7 +113,7 @@ TEST_F(AdoptionTest, GivesTheProgramASessionForThePortThatItHas) {
   EXPECT_EQ(answer->hello.placement, static_cast<std::uint32_t>(Placement::kGranted));
   EXPECT_EQ(answer->hello.port.address, had->hello.port.address);
   EXPECT_EQ(answer->hello.segment_bytes, had->hello.segment_bytes);
-  EXPECT_EQ(answer->hello.adrift_ms, 10'000u);
+  EXPECT_EQ(answer->hello.reattach_ms, 3'000u);
   EXPECT_EQ(answer->fds.size(), 3u) << "segment, agent wake and poll wake: the rest it has";
   EXPECT_EQ(lseek(answer->fds[0].get(), 0, SEEK_END),
             static_cast<off_t>(answer->hello.segment_bytes));
@@ -247,10 +251,10 @@ TEST_F(AdoptionTest, APortThatNobodyHasAnyMoreIsRemovedAtOnce) {
 }
 
 TEST_F(AdoptionTest, APortThatNobodyComesForIsRemovedInTheEnd) {
-  agent->server->tick(monotonic_ns() + 9 * kNsPerSecond);
+  agent->server->tick(monotonic_ns() + 2 * kNsPerSecond);
   agent->run();
   EXPECT_EQ(agent->ports.gone, 0u);
-  agent->server->tick(monotonic_ns() + 11 * kNsPerSecond);
+  agent->server->tick(monotonic_ns() + 4 * kNsPerSecond);
   agent->run();
   EXPECT_EQ(agent->ports.gone, 1u);
   EXPECT_EQ(agent->counters.ports_given_up, 1u);
@@ -308,7 +312,7 @@ TEST_F(AdoptionTest, AnAgentThatHandsOverDoesNotEndTheSession) {
 
 TEST_F(AdoptionTest, CanBeSwitchedOff) {
   Config config = TestAgent::small_config();
-  config.granted.adrift_ms = 0;
+  config.granted.reattach_ms = 0;
   agent->server->hand_over();
   next(config);
   agent->run();

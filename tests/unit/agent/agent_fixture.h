@@ -18,12 +18,13 @@
 #include "kagent/agent/granted_segment.h"
 #include "kagent/agent/session_server.h"
 #include "kagent/contract/wire.h"
+#include "tests/unit/agent/counter_tally.h"
 #include "xdp/port_error.h"
 
 namespace viaduct {
 
 // A port that nothing ever comes from and that has no room to send.
-class SilentPort final : public Port {
+class SilentPort : public Port {
  public:
   explicit SilentPort(std::uint8_t number) : number_(number) {}
   std::size_t receive(std::span<Frame>) override { return 0; }
@@ -136,10 +137,13 @@ class TestAgent {
           }));
       nics.back()->open(monotonic_ns());
     }
-    server = std::make_unique<SessionServer>(config_, loop, nics, counters,
+    server = std::make_unique<SessionServer>(config_, loop, nics, counters, local_paths,
                                              [] { return std::string("the table\n"); });
   }
-  ~TestAgent() { server.reset(); }
+  ~TestAgent() {
+    server.reset();
+    add_to_tally(counters);
+  }
 
   static Config small_config() {
     static int count = 0;
@@ -176,6 +180,7 @@ class TestAgent {
   EventLoop loop;
   ServiceCounters counters;
   std::vector<std::unique_ptr<Nic>> nics;
+  LocalPaths local_paths{counters};
   std::unique_ptr<SessionServer> server;
 
  private:

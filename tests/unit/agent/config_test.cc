@@ -48,7 +48,7 @@ TEST(Config, HasDefaultsForEverythingButTheInterface) {
   EXPECT_EQ(config.granted.ports, 16u);
   EXPECT_EQ(config.granted.ports_per_user, 8u);
   EXPECT_EQ(config.granted.umem_kb, 4096u);
-  EXPECT_EQ(config.granted.adrift_ms, 10'000u);
+  EXPECT_EQ(config.granted.reattach_ms, 3'000u);
   EXPECT_TRUE(config.granted.access.allows(12345, {}));
   ASSERT_EQ(config.nics.size(), 1u);
   EXPECT_EQ(config.nics[0].port, PortKind::kAuto);
@@ -73,6 +73,7 @@ ring = 256
 [[nic]]
 interface = "eth1"
 port = "xdp-generic"
+trains = "off"
 [limits]
 sessions = 10
 sessions_per_user = 3
@@ -98,7 +99,7 @@ groups = [10, "via"]
 ports = 4
 ports_per_user = 2
 umem_kb = 1024
-adrift_ms = 500
+reattach_ms = 500
 [hosts]
 Beta = "02:00:00:00:00:0B"
 "gamma.example.org" = "02:00:00:00:00:0c"
@@ -114,6 +115,8 @@ Beta = "02:00:00:00:00:0B"
   EXPECT_EQ(config.nics[0].ring, 256u);
   EXPECT_EQ(config.nics[1].interface, "eth1");
   EXPECT_EQ(config.nics[1].port, PortKind::kXdpGeneric);
+  EXPECT_TRUE(config.nics[0].trains);
+  EXPECT_FALSE(config.nics[1].trains);
   EXPECT_EQ(config.limits.sessions, 10u);
   EXPECT_EQ(config.sessions_per_user, 3u);
   EXPECT_EQ(config.limits.vis, 100u);
@@ -137,7 +140,7 @@ Beta = "02:00:00:00:00:0B"
   EXPECT_EQ(config.granted.ports, 4u);
   EXPECT_EQ(config.granted.ports_per_user, 2u);
   EXPECT_EQ(config.granted.umem_kb, 1024u);
-  EXPECT_EQ(config.granted.adrift_ms, 500u);
+  EXPECT_EQ(config.granted.reattach_ms, 500u);
   ASSERT_EQ(config.hosts.size(), 2u);
   EXPECT_EQ(to_text(config.hosts.at("beta")), "02:00:00:00:00:0b");
 }
@@ -206,6 +209,8 @@ constexpr Bad kBad[] = {
      "power of two"},
     {"NicFramesSmall", "[[nic]]\ninterface = 'a'\nframes = 256\nring = 64\n",
      "viad.conf:3: nic[0].frames: ", "out of range"},
+    {"NicTrains", "[[nic]]\ninterface = 'a'\ntrains = 'on'\n", "viad.conf:3: nic[0].trains: ",
+     "neither auto nor off"},
     {"NicRingPower", "[[nic]]\ninterface = 'a'\nring = 100\n", "viad.conf:3: nic[0].ring: ",
      "power of two"},
     {"NicRingLarge", "[[nic]]\ninterface = 'a'\nring = 1024\nframes = 1024\n", "viad.conf:",
@@ -264,7 +269,7 @@ constexpr Bad kBad[] = {
      "viad.conf:2: granted.ports_per_user: ", "out of range"},
     {"GrantedUmemSmall", "[granted]\numem_kb = 128\n", "viad.conf:2: granted.umem_kb: ",
      "out of range"},
-    {"GrantedAdrift", "[granted]\nadrift_ms = 600001\n", "viad.conf:2: granted.adrift_ms: ",
+    {"GrantedAdrift", "[granted]\nreattach_ms = 600001\n", "viad.conf:2: granted.reattach_ms: ",
      "out of range"},
     {"GrantedUmemPower", "[granted]\numem_kb = 1000\n", "viad.conf:2: granted.umem_kb: ",
      "power of two"},

@@ -14,9 +14,13 @@
 #include "kagent/stack/tables.h"
 #include "tests/sim/pair.h"
 #include "tests/unit/agent/agent_fixture.h"
+#include "tests/unit/agent/every_counter.h"
 
 namespace viaduct {
 namespace {
+
+[[maybe_unused]] const testing::Environment* const every_counter_moves =
+    testing::AddGlobalTestEnvironment(new EveryCounterMoves(kOfGrantsTest));
 
 using control::Placement;
 using testing::HasSubstr;

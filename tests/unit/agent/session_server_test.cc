@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -18,9 +19,13 @@
 #include "kagent/agent/counters_client.h"
 #include "kagent/agent/log.h"
 #include "tests/unit/agent/agent_fixture.h"
+#include "tests/unit/agent/every_counter.h"
 
 namespace viaduct {
 namespace {
+
+[[maybe_unused]] const testing::Environment* const every_counter_moves =
+    testing::AddGlobalTestEnvironment(new EveryCounterMoves(EveryCounterMoves::others()));
 
 using testing::HasSubstr;
 
@@ -102,8 +107,20 @@ TEST_F(SessionServerTest, GivesASessionToAProgramThatAsks) {
   EXPECT_EQ(agent->nics[1]->stack().usage().sessions, 1u);
 }
 
+// Threads of an earlier test's agent may still be closing what they were left.
+std::size_t settled_descriptors() {
+  std::size_t count = open_descriptors();
+  for (int same = 0; same < 5;) {
+    usleep(10'000);
+    const std::size_t now = open_descriptors();
+    same = now == count ? same + 1 : 0;
+    count = now;
+  }
+  return count;
+}
+
 TEST_F(SessionServerTest, EndsASessionWhenTheProgramCloses) {
-  const std::size_t before = open_descriptors();
+  const std::size_t before = settled_descriptors();
   {
     TestProgram program(agent->socket());
     ASSERT_TRUE(ask(program, TestProgram::hello()));
@@ -364,6 +381,50 @@ TEST_F(SessionServerTest, HangsUpOnProgramsThatSayNothing) {
   EXPECT_TRUE(silent.closed());
   EXPECT_EQ(agent->counters.dropped_silent, 1u);
   EXPECT_EQ(agent->server->next_deadline(), ~0ull);
+}
+
+TEST_F(SessionServerTest, AcceptsLaterWhatItHasNoDescriptorFor) {
+  TestProgram program(agent->socket());
+  program.say(TestProgram::hello());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const Descriptor next(dup(STDERR_FILENO));
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(next.get()) + 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  agent->run();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(agent->counters.accept_failures, 1u);
+  EXPECT_FALSE(program.answer());
+  agent->server->tick(agent->server->next_deadline());
+  agent->run();
+  EXPECT_TRUE(program.answer());
+}
+
+// Somebody else has its socket.
+TEST_F(SessionServerTest, KeepsTheSessionOfAProgramThatEndsWhileOthersHoldIt) {
+  int gate[2];
+  ASSERT_EQ(pipe(gate), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    TestProgram program(agent->socket());
+    fcntl(program.fd(), F_SETFL, 0);
+    program.say(TestProgram::hello());
+    if (!program.answer()) _exit(1);
+    if (fork() != 0) _exit(0);
+    close(gate[1]);
+    char byte;
+    _exit(read(gate[0], &byte, 1) < 0);
+  }
+  while (agent->counters.programs_ended == 0) agent->run();
+  EXPECT_EQ(agent->server->sessions(), 1u);
+  close(gate[0]);
+  close(gate[1]);
+  while (agent->server->sessions() != 0) agent->run();
+  EXPECT_EQ(agent->counters.sessions_closed, 1u);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(SessionServerTest, TakesAConnectionThatIsClosedAtOnceForWhatItIs) {

@@ -1,0 +1,60 @@
+// Local paths: granted programs of one host that connect to each other get a pair of rings in memory
+// (xdp/local/local_ring.h). The agent makes the file, hands it to both, and keeps who has one with whom. It has
+// no part in what the programs do with it.
+//
+//   enter() ... connect() ... each is told, over its control socket ... leave(): so are those that it had rings with
+#ifndef VIADUCT_KAGENT_AGENT_LOCAL_PATHS_H
+#define VIADUCT_KAGENT_AGENT_LOCAL_PATHS_H
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "kagent/agent/nic.h"
+#include "kagent/agent/service_counters.h"
+#include "kagent/agent/session.h"
+#include "xdp/descriptor.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+class LocalPaths {
+ public:
+  explicit LocalPaths(ServiceCounters& counters) : counters_(counters) {}
+  LocalPaths(const LocalPaths&) = delete;
+  LocalPaths& operator=(const LocalPaths&) = delete;
+
+  // A granted session, by a number of the caller's, and its control socket, until leave().
+  void enter(std::uint64_t id, const Session& session, int socket);
+  // `ended`: the program is gone; else it goes on with another agent. Any number may be given.
+  void leave(std::uint64_t id, bool ended);
+
+  // Gives rings to the programs of the NIC that are about to have a connection.
+  void connect(Nic& nic);
+
+  // Brings ServiceCounters::local_bytes up to date.
+  void count_bytes();
+
+ private:
+  struct Program {
+    const Nic* nic;
+    int socket;
+    MacAddress port;
+    std::uint64_t number;  // differs from that of a program that had the port's address before
+    bool adopted;          // it may have rings that an earlier agent has made
+    std::map<std::uint64_t, std::shared_ptr<Descriptor>> peers;
+  };
+  using Programs = std::map<std::uint64_t, Program>;
+
+  Programs::iterator find(const Nic& nic, const MacAddress& port);
+  void connect(Programs::value_type& one, Programs::value_type& other);
+  static bool tell(const Program& whom, const Program& of, const Descriptor* rings, unsigned end);
+
+  ServiceCounters& counters_;
+  Programs programs_;
+  std::uint64_t ended_bytes_ = 0;
+};
+
+}  // namespace viaduct
+
+#endif

@@ -1,0 +1,79 @@
+// What the agent tells an operator's tool (report.h), and the table of counters.
+#ifndef VIADUCT_KAGENT_AGENT_REPORTS_H
+#define VIADUCT_KAGENT_AGENT_REPORTS_H
+
+#include <sys/socket.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kagent/agent/config.h"
+#include "kagent/agent/nic.h"
+#include "kagent/agent/report_budget.h"
+#include "kagent/agent/service_counters.h"
+#include "kagent/agent/session.h"
+#include "kagent/contract/report.h"
+
+namespace viaduct {
+
+// Throws Refused. Nothing but the bytes of `message` is looked at.
+report::Query judge_query(std::span<const std::byte> message);
+
+// Root, and who the agent runs as.
+bool sees_all(const ucred& peer);
+
+// A session that the asker may see.
+struct ShownSession {
+  std::uint64_t id;
+  const Session* session;
+  std::uint32_t attached;
+  std::uint64_t opened;  // when
+};
+
+// A process that has attached to a session.
+struct ShownProcess {
+  std::uint64_t session;
+  std::uint32_t program;
+  pid_t process;
+};
+
+class Reports {
+ public:
+  using Nics = std::span<const std::unique_ptr<Nic>>;
+
+  // All arguments must outlive this. `counters_text` makes the table of counters.
+  Reports(const Config& config, Nics nics, ServiceCounters& counters, std::function<std::string()> counters_text);
+
+  // Answer and records, one packet. `all`: how many sessions there are. `sessions` in the order of their ids.
+  // Throws Refused.
+  std::vector<std::byte> answer(const ucred& peer, const report::Query& query, std::size_t all,
+                                std::span<const ShownSession> sessions, std::span<const ShownProcess> processes);
+
+  // Sends the table of counters in a file. Throws Refused; also when the user has spent its budget.
+  void send_counters(int socket, const ucred& peer);
+
+ private:
+  report::Status status(const ucred& peer, std::size_t all) const;
+  report::Nic describe(const Nic& nic) const;
+  report::Session describe(const ShownSession& shown, std::uint64_t now) const;
+  std::uint32_t number_of(const Nic& nic) const;
+  std::uint32_t read_hosted(Nic& nic, std::uint32_t from, std::span<const ShownSession> sessions,
+                            std::span<const ShownProcess> processes, std::vector<report::Vi>& out) const;
+  std::uint32_t read_granted(const ShownSession& shown, std::uint32_t from, std::vector<report::Vi>& out) const;
+
+  const Config& config_;
+  Nics nics_;
+  ServiceCounters& counters_;
+  std::function<std::string()> counters_text_;
+  ReportBudget budget_;
+  std::uint64_t started_;
+};
+
+}  // namespace viaduct
+
+#endif

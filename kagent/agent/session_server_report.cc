@@ -1,0 +1,25 @@
+// What an operator's tool is told of the sessions (report.h).
+#include "kagent/agent/control_socket.h"
+#include "kagent/agent/session_server.h"
+
+namespace viaduct {
+
+void SessionServer::serve_report(int socket, const ucred& peer, std::span<const std::byte> message) {
+  const report::Query query = judge_query(message);
+  const bool all = sees_all(peer);
+  std::vector<ShownSession> sessions;
+  for (const auto& [id, live] : sessions_) {
+    if (all || live.session->peer().uid == peer.uid) {
+      sessions.push_back({id, live.session.get(), live.attached, live.opened});
+    }
+  }
+  std::vector<ShownProcess> processes;
+  for (const auto& [id, attached_client] : attached_) {
+    processes.push_back({attached_client.session, attached_client.process->program(),
+                         attached_client.process->peer().pid});
+  }
+  const std::vector<std::byte> answer = reports_.answer(peer, query, sessions_.size(), sessions, processes);
+  send_message(socket, answer.data(), answer.size());
+}
+
+}  // namespace viaduct

@@ -1,0 +1,173 @@
+#include "kagent/tool/agent_client.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <stdexcept>
+
+#include "kagent/agent/counters_client.h"
+#include "kagent/agent/listen_socket.h"
+#include "kagent/contract/vip_codes.h"
+#include "xdp/descriptor.h"
+
+namespace viaduct::tool {
+namespace {
+
+using report::What;
+
+constexpr unsigned kMostPages = 4096;
+constexpr unsigned kMostRepeats = 100;
+constexpr useconds_t kPauseUs = 20'000;
+
+[[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
+
+report::Query query_for(What what) {
+  report::Query out{};
+  out.head = control::MessageHead{};
+  out.head.kind = report::kKind;
+  out.head.bytes = sizeof out;
+  out.what = static_cast<std::uint32_t>(what);
+  return out;
+}
+
+struct Packet {
+  alignas(16) std::byte bytes[report::kMaxAnswerBytes];
+  std::size_t length = 0;
+};
+
+// One connection, one answer.
+void exchange(const std::string& socket_name, const report::Query& query, Packet& packet) {
+  const Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const timeval patience{5, 0};
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  const SocketAddress address(socket_name);
+  if (connect(fd.get(), address.get(), address.bytes) != 0) {
+    fail("no agent at " + socket_name + ": " + std::strerror(errno));
+  }
+  // As programs do: in the abstract name space anybody could answer.
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 ||
+      (peer.uid != 0 && peer.uid != geteuid())) {
+    fail("who answers at " + socket_name + " is user " + std::to_string(peer.uid) + ", not root's agent");
+  }
+  if (send(fd.get(), &query, sizeof query, MSG_NOSIGNAL) != sizeof query) {
+    fail(std::string("the agent can't be asked: ") + std::strerror(errno));
+  }
+  const ssize_t got = recv(fd.get(), packet.bytes, sizeof packet.bytes, 0);
+  if (got < 0) fail(std::string("the agent does not answer: ") + std::strerror(errno));
+  packet.length = static_cast<std::size_t>(got);
+}
+
+// The head of a good answer; throws if it is none. False in `ready`: ask again in a while.
+report::Answer judge(const Packet& packet, bool& ready) {
+  control::MessageHead head;
+  if (packet.length < sizeof head) fail("the agent hung up");
+  std::memcpy(&head, packet.bytes, sizeof head);
+  if (head.kind != report::kKind) {
+    control::HelloAnswer refusal{};
+    std::memcpy(&refusal, packet.bytes, std::min(packet.length, sizeof refusal));
+    refusal.reason[sizeof refusal.reason - 1] = '\0';
+    fail(std::string("the agent refuses: ") + refusal.reason);
+  }
+  report::Answer answer;
+  if (packet.length < sizeof answer) fail("the agent's answer is too short");
+  std::memcpy(&answer, packet.bytes, sizeof answer);
+  ready = answer.head.result == vip::kSuccess;
+  if (answer.count > report::kMostRecords || answer.record_bytes > report::kMaxAnswerBytes ||
+      packet.length < sizeof answer + std::size_t{answer.count} * answer.record_bytes) {
+    fail("the agent's answer is too short");
+  }
+  return answer;
+}
+
+}  // namespace
+
+template <class Record>
+std::vector<Record> AgentClient::ask(report::Query query) const {
+  std::vector<Record> out;
+  unsigned repeats = 0;
+  for (unsigned page = 0; page < kMostPages; ++page) {
+    Packet packet;
+    bool ready = false;
+    exchange(socket_name_, query, packet);
+    const report::Answer answer = judge(packet, ready);
+    if (!ready) {
+      if (++repeats > kMostRepeats) fail("the agent has no time for reports to this user; try again later");
+      usleep(kPauseUs);
+      continue;
+    }
+    // An agent of another version may know less, or more, of a record.
+    const std::size_t known = std::min<std::size_t>(answer.record_bytes, sizeof(Record));
+    for (std::uint32_t i = 0; i < answer.count; ++i) {
+      Record record{};
+      std::memcpy(static_cast<void*>(&record), packet.bytes + sizeof answer + std::size_t{i} * answer.record_bytes,
+                  known);
+      out.push_back(record);
+    }
+    if (answer.next <= query.from) return out;
+    query.from = answer.next;
+  }
+  return out;
+}
+
+report::Status AgentClient::status() const {
+  const auto records = ask<report::Status>(query_for(What::kStatus));
+  if (records.size() != 1) fail("the agent's answer is empty");
+  report::Status out = records[0];
+  out.version[sizeof out.version - 1] = out.host[sizeof out.host - 1] = '\0';
+  return out;
+}
+
+std::vector<report::Nic> AgentClient::nics() const {
+  auto out = ask<report::Nic>(query_for(What::kNics));
+  for (report::Nic& nic : out) {
+    nic.interface[sizeof nic.interface - 1] = nic.mode[sizeof nic.mode - 1] = '\0';
+    nic.why_not_granted[sizeof nic.why_not_granted - 1] = '\0';
+  }
+  return out;
+}
+
+std::vector<report::Session> AgentClient::sessions() const {
+  return ask<report::Session>(query_for(What::kSessions));
+}
+
+std::vector<report::Vi> AgentClient::vis(const std::vector<report::Session>& sessions, std::size_t nics) const {
+  std::set<std::uint32_t> hosted_on;
+  std::vector<report::Vi> out;
+  const auto add = [&](const report::Query& query) {
+    const auto more = ask<report::Vi>(query);
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  for (const report::Session& session : sessions) {
+    report::Query query = query_for(What::kVis);
+    if (session.placement == static_cast<std::uint32_t>(control::Placement::kGranted)) {
+      query.session = session.id;
+      add(query);
+    } else if (session.nic < nics) {
+      hosted_on.insert(session.nic);
+    }
+  }
+  for (const std::uint32_t nic : hosted_on) {
+    report::Query query = query_for(What::kVis);
+    query.nic = nic;
+    add(query);
+  }
+  return out;
+}
+
+void AgentClient::set_log_level(report::LogLevel level) const {
+  report::Query query = query_for(What::kLogLevel);
+  query.from = static_cast<std::uint64_t>(level);
+  ask<report::Nic>(query);
+}
+
+std::string AgentClient::counters() const { return fetch_counters(socket_name_); }
+
+}  // namespace viaduct::tool

@@ -1,0 +1,37 @@
+// What viactl asks the running agent (kagent/contract/report.h).
+#ifndef VIADUCT_KAGENT_TOOL_AGENT_CLIENT_H
+#define VIADUCT_KAGENT_TOOL_AGENT_CLIENT_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kagent/contract/report.h"
+
+namespace viaduct::tool {
+
+class AgentClient {
+ public:
+  explicit AgentClient(std::string socket_name) : socket_name_(std::move(socket_name)) {}
+
+  // All throw std::runtime_error: no agent there, why it refuses, or an answer that makes no sense.
+  report::Status status() const;
+  std::vector<report::Nic> nics() const;
+  std::vector<report::Session> sessions() const;
+  // Of all sessions that `sessions` and `nics` have.
+  std::vector<report::Vi> vis(const std::vector<report::Session>& sessions, std::size_t nics) const;
+  void set_log_level(report::LogLevel level) const;
+  std::string counters() const;  // the text of the table
+
+  const std::string& socket_name() const { return socket_name_; }
+
+ private:
+  template <class Record>
+  std::vector<Record> ask(report::Query query) const;
+
+  std::string socket_name_;
+};
+
+}  // namespace viaduct::tool
+
+#endif

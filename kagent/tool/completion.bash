@@ -1,0 +1,67 @@
+# bash completion of Viaduct's programs: viad, viactl, viaping, viabench and sovia.
+# shellcheck shell=bash
+#
+# Options and commands are asked of the programs themselves (--help); what follows an option is completed
+# here.
+
+# The words of a part of PROGRAM [COMMAND] --help.
+__viaduct_help() { "$@" --help 2>/dev/null; }
+__viaduct_options() { __viaduct_help "$@" | grep -oE '(^|[ ,])--[a-z][a-z-]+' | tr -d ' ,' | sort -u; }
+__viaduct_commands() {
+  __viaduct_help "$@" | awk '/^Subcommands:/ { inside = 1; next } inside && /^  [a-z]/ { print $1 } /^[^ ]/ { inside = 0 }'
+}
+
+_viaduct() {
+  local program=$1 word=$2 before=$3 command= i
+  local -a asked=("$program")
+  COMPREPLY=()
+  local commands
+  commands=$(__viaduct_commands "$program")
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    if [ -n "$commands" ] && grep -qxF -e "${COMP_WORDS[i]}" <<<"$commands"; then
+      command=${COMP_WORDS[i]}
+      asked+=("$command")
+      break
+    fi
+  done
+  # What runs another program leaves the rest to that one's completion.
+  if [ "${program##*/}" = sovia ] && [ "$command" = run ] && [[ $word != -* ]] && declare -F _command_offset >/dev/null; then
+    for ((i = i + 1; i <= COMP_CWORD; i++)); do
+      if [[ ${COMP_WORDS[i]} != -* ]]; then
+        _command_offset "$i"
+        return
+      fi
+    done
+  fi
+  local words=
+  case $before in
+    --interface | -i) words=$(ls /sys/class/net 2>/dev/null) ;;
+    --log-level | -l | log-level) words="trace debug info warn error off" ;;
+    --sort | -o) [ "$command" = top ] && words="frames out in resent rtt" ;;
+    --reliability) words="ud rd rr" ;;
+    --wait) words="poll block" ;;
+    --op) words="send write read" ;;
+    --port | -p)
+      [ "${program##*/}" = viad ] && words="auto xdp-native xdp-generic pcap"
+      [ "$command" != "" ] && words=$(cd /proc && echo [0-9]*)
+      ;;
+    --pid) words=$(cd /proc && echo [0-9]*) ;;
+    --config | -c | --socket | -s | --log-file | --pid-file | --json-file | --plots | --markdown)
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return
+      ;;
+    *)
+      if [[ $word == -* ]]; then
+        words=$(__viaduct_options "${asked[@]}")
+      elif [ -n "$commands" ] && [ -z "$command" ]; then
+        words=$commands
+      elif [ "${program##*/}" = sovia ]; then
+        mapfile -t COMPREPLY < <(compgen -f -- "$word")
+        return
+      fi
+      ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+
+complete -o filenames -F _viaduct viad viactl viaping viabench sovia

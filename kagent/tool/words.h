@@ -1,0 +1,27 @@
+// Words for what the agent's records say in numbers.
+#ifndef VIADUCT_KAGENT_TOOL_WORDS_H
+#define VIADUCT_KAGENT_TOOL_WORDS_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kagent/contract/report.h"
+
+namespace viaduct::tool {
+
+const char* placement_word(std::uint32_t placement);    // "auto", "hosted", "granted"
+const char* reliability_word(std::uint32_t reliability);
+const char* state_word(std::uint32_t state);
+const char* losses_word(std::uint32_t losses);
+const char* path_word(std::uint32_t path);
+const char* log_level_word(std::uint32_t level);
+std::optional<report::LogLevel> log_level_of(std::string_view word);
+std::string mac_text(const std::uint8_t* address);      // "02:00:00:00:00:01"
+std::string user_text(std::uint32_t user);              // its name, or the number
+std::string program_text(std::uint32_t process);        // its command, "" if it can't be read
+
+}  // namespace viaduct::tool
+
+#endif
