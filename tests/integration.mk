@@ -4,17 +4,21 @@
 integration_tests = \
 	tests/integration/conformance_hosted.test \
 	tests/integration/conformance.test \
+	tests/integration/conformance_local.test \
 	tests/integration/port.test \
 	tests/integration/granted.test \
+	tests/integration/trains.test \
 	tests/integration/adopt.test \
 	tests/integration/lab.test \
 	tests/integration/viaping.test \
 	tests/integration/viaping_hosted.test \
 	tests/integration/examples.test \
 	tests/integration/examples_hosted.test \
+	tests/integration/local.test \
 	tests/integration/crash.test \
 	tests/integration/crash_hosted.test \
 	tests/integration/agent.test \
+	tests/integration/viactl.test \
 	tests/integration/privileges.test \
 	tests/integration/coexist.test \
 	tests/integration/conformance_sanitized.test \

@@ -5,6 +5,7 @@ more_programs_tests =
 include tests/integration.mk
 include tests/scale/scale.mk
 include tests/storm/storm.mk
+include tests/packages/packages.mk
 include tests/tree/tree.mk
 include tests/bench/bench.mk
 if WITH_SOVIA

@@ -35,8 +35,8 @@ endif
 # A fast build has one for all tests that no sanitizer watches, and one for each kind of object of the
 # programs and libraries.
 if PRECOMPILE_ALL
-plain_test_objects = $(filter-out $(command_line_objects) $(call objects_of,libvipl_asan.la tests/conformance/vipl-conformance-asan), \
-  $(test_objects))
+plain_test_objects = $(filter-out $(command_line_objects) $(call objects_of,libvipl_asan.la tests/conformance/vipl-conformance-asan \
+    tests/unit/xdp/local_test), $(test_objects))
 $(plain_test_objects): CPPFLAGS += -pthread -include tests/precompiled.h
 $(plain_test_objects): | tests/precompiled.h.gch
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "kagent/agent/log.h"
+#include "kagent/contract/report.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/unit/agent/agent_fixture.h"
 
@@ -100,10 +101,29 @@ void say_attach(Program& program, const Program& other, TestAgent& agent, Input&
   say(program, agent, {room, sizeof room}, false);
 }
 
+// What an operator's tool asks, about sessions of whatever sort.
+void say_query(Program& program, TestAgent& agent, Input& input) {
+  const std::uint8_t what = input.byte();
+  report::Query query{};
+  query.head = control::MessageHead{};
+  query.head.kind = report::kKind;
+  query.head.bytes = sizeof query;
+  query.what = what % 8;
+  query.nic = what / 8 % 4;
+  query.session = what / 32;
+  query.from = (what & 1) != 0 ? input.number() : 0;
+  program.close();
+  program.socket = std::make_unique<TestProgram>(agent.socket());
+  std::uint8_t room[sizeof query];
+  std::memcpy(room, &query, sizeof query);
+  say(program, agent, {room, sizeof room}, false);
+}
+
 // A good request of another kind, version or length.
 void say_other(Program& program, Program& other, TestAgent& agent, Input& input) {
   control::Hello hello = TestProgram::hello("nic0");
   const std::uint8_t what = input.byte();
+  if (what >= 208 && what < 224) return say_query(program, agent, input);
   if (what >= 224) return say_attach(program, other, agent, input);
   if (what & 1) hello.head.kind = static_cast<std::uint16_t>(control::Kind::kCounters);
   if (what & 2) hello.head.version = static_cast<std::uint16_t>(input.number());

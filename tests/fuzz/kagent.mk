@@ -8,7 +8,7 @@ tests_fuzz_fuzz_config_LDADD = libviaduct_agent.la libviaduct_xdp.la
 tests_fuzz_fuzz_config_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)
 
 tests_fuzz_fuzz_control_SOURCES = \
-	tests/fuzz/fuzz_control.cc tests/fuzz/fuzz_input.h tests/unit/agent/agent_fixture.h $(fuzz_main)
+	tests/fuzz/fuzz_control.cc tests/fuzz/fuzz_input.h $(agent_fixture) $(fuzz_main)
 tests_fuzz_fuzz_control_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_fuzz_fuzz_control_LDADD = libviaduct_agent.la libviaduct_xdp.la
 tests_fuzz_fuzz_control_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)

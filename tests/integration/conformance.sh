@@ -9,7 +9,7 @@
 unset GTEST_OUTPUT
 # The suite is to see how a provider ends: a granted program must not go on until the next agent comes. And
 # it registers as much as there may be: seconds of each run with the limit that scale.test runs into.
-printf '%s\n' '[granted]' 'adrift_ms = 0' '[limits]' 'regions = 8192' >"$work/viad.conf"
+printf '%s\n' '[granted]' 'reattach_ms = 0' '[limits]' 'regions = 8192' >"$work/viad.conf"
 must "a lab comes up" "$lab" up --name "$prefix" --config "$work/viad.conf"
 on a sh -c 'command -v vipl-conformance' >/dev/null ||
   { echo "skipped: vipl-conformance is not built"; finish; }

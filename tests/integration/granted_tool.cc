@@ -145,7 +145,8 @@ Session::Session(const char* device, Placement placement) : socket_(connect_to_a
       fds_.emplace_back(fd);
     }
   }
-  if (fds_.size() != (granted() ? control::kGrantedDescriptors : control::kHostedDescriptors)) {
+  const unsigned granted_ones = control::kGrantedDescriptors + (answer_.trains.any() ? 1 : 0);
+  if (fds_.size() != (granted() ? granted_ones : control::kHostedDescriptors)) {
     fail("descriptors");
   }
   if (!granted()) {

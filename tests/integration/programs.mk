@@ -2,10 +2,12 @@
 
 programs_tests = \
 	tests/integration/sovia_broken.test \
+	tests/integration/sovia_descriptors.test \
 	tests/integration/sovia_configurations.test \
 	tests/integration/sovia_counters.test \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_impostor.test \
+	tests/integration/sovia_local.test \
 	tests/integration/sovia_ready.test
 
 # These take some ten minutes, one test at a time: `make check-programs`.
@@ -23,7 +25,8 @@ check-programs: all
 	$(MAKE) -j1 check-TESTS TESTS="$(programs_tests) $(more_programs_tests)"
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
 	tests/integration/impostor_client.py tests/integration/many_programs.py \
-	tests/integration/ready_programs.py tests/integration/broken_programs.py
+	tests/integration/ready_programs.py tests/integration/broken_programs.py \
+	tests/integration/descriptor_programs.py
 
 check_PROGRAMS += tests/integration/impostor_tool
 tests_integration_impostor_tool_SOURCES = tests/integration/impostor_tool.cc

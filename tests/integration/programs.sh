@@ -107,11 +107,11 @@ check() {
 # same FILE FILE
 same() { cmp "$1" "$2"; }
 
-# What IP has carried to and from host b, in bytes. Lanes are not among it.
-ip_octets() {
-  on b awk '$1 == "IpExt:" && !n { n = split($0, name); next }
-    $1 == "IpExt:" { for (i = 2; i <= n; ++i) if (name[i] ~ /^(In|Out)Octets$/) sum += $i; printf "%.0f\n", sum }' \
-    /proc/net/netstat
+# What TCP has carried to and from host b, in bytes, at most. Lanes are not among it.
+tcp_bytes() {
+  on b awk '$1 == "Tcp:" && !n { n = split($0, name); next }
+    $1 == "Tcp:" { for (i = 2; i <= n; ++i) if (name[i] ~ /^(In|Out)Segs$/) sum += $i; printf "%.0f\n", 1500 * sum }' \
+    /proc/net/snmp
 }
 
 # on_lanes TEXT BYTES COMMAND...: like `check`, of something that moves at least so many bytes; with SOVIA at
@@ -120,10 +120,10 @@ ip_octets() {
 on_lanes() {
   local text=$1 bytes=$2 before carried
   shift 2
-  before=$(ip_octets)
+  before=$(tcp_bytes)
   check "$text" "$@" || return
   [ "$ends" = "both ends" ] || return 0
-  carried=$(($(ip_octets) - before))
+  carried=$(($(tcp_bytes) - before))
   if [ "$carried" -lt $((bytes / 2)) ]; then
     ok "$text: over lanes"
   else

@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr char kDiscriminator[] = "adrift";
+constexpr char kDiscriminator[] = "reattach";
 
 struct Address {
   alignas(VIP_NET_ADDRESS) unsigned char room[sizeof(VIP_NET_ADDRESS) + 64] = {};

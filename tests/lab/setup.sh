@@ -168,7 +168,7 @@ build_tree() {
     # /bin/sh runs configure and libtool in half of the time that bash takes.
     # Line numbers are all that the tests need to know of the programs; nothing is linked with static
     # libraries, for which all would be compiled twice; what only tests are made of may be slower.
-    quietly env CONFIG_SHELL=/bin/sh ../configure --disable-static CFLAGS='-O2 -g1' CXXFLAGS='-O2 -g1' TEST_CXXFLAGS=-O1
+    quietly env CONFIG_SHELL=/bin/sh ../configure --disable-static --enable-fast-build CFLAGS='-O2 -g1' CXXFLAGS='-O2 -g1' TEST_CXXFLAGS=-O1
   fi
   step "building $what in $build with $jobs jobs"
   quietly make -j"$jobs" "$@"

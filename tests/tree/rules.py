@@ -11,18 +11,20 @@ import sys
 
 # A room and what its files may include, besides their own room. "xdp" means that folder alone,
 # "xdp/*" also those below it; a file may be named.
-XDP = ["xdp", "xdp/xsk", "xdp/grant", "xdp/bpf"]
-STACK = ["kagent/contract", "xdp"]
+XDP = ["xdp", "xdp/xsk", "xdp/local", "xdp/grant", "xdp/train", "xdp/bpf"]
+STACK = ["kagent/contract", "xdp", "xdp/train/train_address.h"]
 VIPL = ["vipl", "vipl/api", "vipl/session", "vipl/granted", "vipl/process"]
 # The rooms of SOVIA from the bottom to the top: each includes those before it.
 SOVIA = ["sovia/sovia.h", "sovia/process", "sovia/lane", "sovia/socket", "sovia/poll", "sovia/background",
          "sovia/program", "sovia/api"]
 ABOVE_VIPL = ["vipl/vipl.h", "vipl/vipl_ext.h"]
 ROOMS = {
-    "xdp": XDP, "xdp/xsk": XDP, "xdp/grant": XDP, "xdp/bpf": XDP,
+    "xdp": XDP, "xdp/xsk": XDP, "xdp/local": ["xdp", "xdp/xsk"], "xdp/grant": XDP, "xdp/train": XDP,
+    "xdp/bpf": XDP,
     "kagent/contract": XDP,
     "kagent/stack": STACK,
     "kagent/agent": ["kagent/stack", "kagent/contract"] + XDP,
+    "kagent/tool": ["kagent/agent", "kagent/contract"] + XDP,
     **{room: VIPL + ["kagent/stack", "kagent/contract"] + XDP for room in VIPL},
     "sovia": [], **{room: SOVIA[:i] + ABOVE_VIPL for i, room in enumerate(SOVIA) if i > 0},
     "sovia/preload": SOVIA + ABOVE_VIPL,
@@ -36,11 +38,6 @@ FOREIGN = {"NAME.h", "types.h", "logwtmp.c", "program.c", "sockios.h", "capabili
            "string.h", "tcp_states.h"}
 STACK_HEADER_LINES = 150
 CLASS_MEMBERS = 60
-# What breaks a rule and is yet to be mended: it may not get worse. Classes with their members; units of one circle.
-TOO_LARGE = {"vipl/fabric/link.h": 110, "vipl/fabric/nic.h": 67, "vipl/fabric/endpoint.h": 67}
-CIRCLE = {"vipl/fabric/" + name for name in (
-    "completion_queue", "counter", "domain", "endpoint", "event_queue", "fabric", "info", "link", "memory", "nic",
-    "passive_endpoint", "provider", "regions")}
 
 
 def sources(root):
@@ -207,14 +204,14 @@ def main():
         and os.path.dirname(name) not in ROOMS.get(os.path.dirname(path), [])
         and name not in ROOMS.get(os.path.dirname(path), [])])
     rule("no units include each other in a circle",
-         [", ".join(one) for one in circles(files) if not one.keys() <= CIRCLE])
+         [", ".join(one) for one in circles(files)])
     rule(f"headers of the stack have at most {STACK_HEADER_LINES} lines", [
         f"{path}: {text.count(chr(10))}" for path, text in files.items()
         if path.startswith("kagent/stack/") and path.endswith(".h")
         and text.count("\n") > STACK_HEADER_LINES])
     rule(f"classes have at most {CLASS_MEMBERS} members",
          [f"{name} ({path}): {n}" for n, path, name in sizes
-          if n > TOO_LARGE.get(path, CLASS_MEMBERS)])
+          if n > CLASS_MEMBERS])
     rule("comments and documents name files that exist", list(missing_names(root)))
     return 1 if failed else 0
 

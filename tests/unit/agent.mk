@@ -7,14 +7,21 @@ kagent_tests = \
 	tests/unit/agent/counter_table_test \
 	tests/unit/agent/device_names_test \
 	tests/unit/agent/grants_test \
+	tests/unit/agent/local_paths_test \
 	tests/unit/agent/program_environment_test \
-	tests/unit/agent/session_server_test
+	tests/unit/agent/reports_test \
+	tests/unit/agent/service_test \
+	tests/unit/agent/session_server_test \
+	tests/unit/tool/tool_test
 check_PROGRAMS += $(kagent_tests)
 TESTS += $(kagent_tests)
 
+agent_fixture = tests/unit/agent/agent_fixture.h tests/unit/agent/counter_tally.h
 kagent_test_libs = libviaduct_agent.la libviaduct_xdp.la $(TEST_LIBS)
 
-tests_unit_agent_adoption_test_SOURCES = tests/unit/agent/agent_fixture.h tests/unit/agent/adoption_test.cc
+tests_unit_agent_adoption_test_SOURCES = \
+	$(agent_fixture) tests/unit/agent/every_counter.h \
+	tests/unit/agent/adoption_test.cc
 tests_unit_agent_adoption_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_agent_adoption_test_LDADD = $(kagent_test_libs)
 
@@ -34,9 +41,15 @@ tests_unit_agent_device_names_test_SOURCES = tests/unit/agent/device_names_test.
 tests_unit_agent_device_names_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_agent_device_names_test_LDADD = $(kagent_test_libs)
 
+tests_unit_agent_local_paths_test_SOURCES = \
+	$(agent_fixture) tests/unit/agent/every_counter.h \
+	tests/unit/agent/local_paths_test.cc
+tests_unit_agent_local_paths_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
+tests_unit_agent_local_paths_test_LDADD = $(kagent_test_libs)
+
 tests_unit_agent_grants_test_SOURCES = \
 	tests/sim/pair.h tests/sim/sim_host.cc tests/sim/sim_host.h \
-	tests/unit/agent/agent_fixture.h \
+	$(agent_fixture) tests/unit/agent/every_counter.h \
 	tests/unit/agent/grants_test.cc
 tests_unit_agent_grants_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_agent_grants_test_LDADD = libviaduct_sim.la $(kagent_test_libs)
@@ -45,9 +58,28 @@ tests_unit_agent_program_environment_test_SOURCES = tests/unit/agent/program_env
 tests_unit_agent_program_environment_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_agent_program_environment_test_LDADD = $(kagent_test_libs)
 
+tests_unit_agent_service_test_SOURCES = \
+	$(agent_fixture) tests/unit/agent/every_counter.h \
+	tests/unit/agent/service_test.cc
+tests_unit_agent_service_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
+tests_unit_agent_service_test_LDADD = $(kagent_test_libs)
+
 tests_unit_agent_session_server_test_SOURCES = \
-	tests/unit/agent/agent_fixture.h \
+	$(agent_fixture) tests/unit/agent/every_counter.h \
 	tests/unit/agent/attach_test.cc \
 	tests/unit/agent/session_server_test.cc
 tests_unit_agent_session_server_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_agent_session_server_test_LDADD = $(kagent_test_libs)
+
+tests_unit_agent_reports_test_SOURCES = \
+	$(agent_fixture) tests/unit/agent/every_counter.h \
+	tests/unit/agent/reports_test.cc
+tests_unit_agent_reports_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
+tests_unit_agent_reports_test_LDADD = libviaduct_tool.la $(kagent_test_libs)
+
+tests_unit_tool_tool_test_SOURCES = \
+	tests/unit/tool/doctor_test.cc \
+	tests/unit/tool/table_test.cc \
+	tests/unit/tool/top_test.cc
+tests_unit_tool_tool_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_tool_tool_test_LDADD = libviaduct_tool.la $(kagent_test_libs)

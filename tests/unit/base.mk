@@ -23,7 +23,7 @@ tests_unit_stack_timer_wheel_test_LDADD = $(TEST_LIBS)
 xdp_tests = tests/unit/xdp/steer_test tests/unit/xdp/attachment_test tests/unit/xdp/port_test \
 	tests/unit/xdp/granted_test tests/unit/xdp/jumbo_test \
 	tests/unit/xdp/parts_test \
-	tests/unit/xdp/remains_test
+	tests/unit/xdp/remains_test tests/unit/xdp/train_socket_test
 check_PROGRAMS += $(xdp_tests)
 TESTS += $(xdp_tests)
 xdp_test_cppflags = $(TEST_CPPFLAGS) $(XDP_CFLAGS) -DXDP_GUARD='"$(abs_top_builddir)/xdp-guard"'
@@ -48,6 +48,10 @@ tests_unit_xdp_remains_test_SOURCES = tests/unit/xdp/remains_test.cc tests/unit/
 tests_unit_xdp_remains_test_CPPFLAGS = $(xdp_test_cppflags)
 tests_unit_xdp_remains_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
 
+tests_unit_xdp_train_socket_test_SOURCES = tests/unit/xdp/train_socket_test.cc
+tests_unit_xdp_train_socket_test_CPPFLAGS = $(xdp_test_cppflags)
+tests_unit_xdp_train_socket_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
+
 tests_unit_xdp_jumbo_test_SOURCES = tests/unit/xdp/jumbo_test.cc tests/unit/xdp/fixture.h
 tests_unit_xdp_jumbo_test_CPPFLAGS = $(xdp_test_cppflags)
 tests_unit_xdp_jumbo_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
@@ -55,3 +59,13 @@ tests_unit_xdp_jumbo_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
 tests_unit_xdp_parts_test_SOURCES = tests/unit/xdp/parts_test.cc tests/unit/xdp/fixture.h
 tests_unit_xdp_parts_test_CPPFLAGS = $(xdp_test_cppflags)
 tests_unit_xdp_parts_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
+
+# Local paths, with sanitizers: what a hostile peer writes must not matter.
+check_PROGRAMS += tests/unit/xdp/local_test
+TESTS += tests/unit/xdp/local_test
+tests_unit_xdp_local_test_SOURCES = tests/unit/xdp/local_test.cc \
+	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h
+tests_unit_xdp_local_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_xdp_local_test_CXXFLAGS = $(AM_CXXFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all
+tests_unit_xdp_local_test_LDFLAGS = $(AM_LDFLAGS) -fsanitize=address,undefined
+tests_unit_xdp_local_test_LDADD = $(TEST_LIBS)

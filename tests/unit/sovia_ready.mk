@@ -8,7 +8,8 @@ libsovia_ready_la_CPPFLAGS = $(TEST_CPPFLAGS)
 libsovia_ready_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 
 sovia_ready_tests = tests/unit/sovia/poll_test tests/unit/sovia/select_test \
-	tests/unit/sovia/epoll_test tests/unit/sovia/epoll_threads_test
+	tests/unit/sovia/epoll_test tests/unit/sovia/epoll_threads_test \
+	tests/unit/sovia/broken_lane_test tests/unit/sovia/rest_test
 check_PROGRAMS += $(sovia_ready_tests)
 TESTS += $(sovia_ready_tests)
 
@@ -27,3 +28,11 @@ tests_unit_sovia_epoll_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.
 tests_unit_sovia_epoll_threads_test_SOURCES = sovia/launcher/counters_reader.cc tests/unit/sovia/epoll_threads_test.cc
 tests_unit_sovia_epoll_threads_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_epoll_threads_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
+
+tests_unit_sovia_broken_lane_test_SOURCES = tests/unit/sovia/broken_lane_test.cc
+tests_unit_sovia_broken_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_broken_lane_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
+
+tests_unit_sovia_rest_test_SOURCES = tests/unit/sovia/rest_test.cc
+tests_unit_sovia_rest_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_rest_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)

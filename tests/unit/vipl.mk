@@ -7,22 +7,27 @@ EXTRA_DIST += tests/unit/vipl/build_test.sh \
 check_PROGRAMS += tests/unit/vipl/vipl_test
 TESTS += tests/unit/vipl/vipl_test
 tests_unit_vipl_vipl_test_SOURCES = \
+  tests/sim/sim_port.h \
+  $(agent_fixture) \
   tests/unit/vipl/callback_thread_test.cc \
   tests/unit/vipl/calls.h \
   tests/unit/vipl/claims_test.cc \
   tests/unit/vipl/control_test.cc \
   tests/unit/vipl/cq_test.cc \
   tests/unit/vipl/data_test.cc \
-  tests/unit/vipl/fake_agent.cc tests/unit/vipl/fake_agent.h \
   tests/unit/vipl/exit_drain_test.cc \
   tests/unit/vipl/fixture.h \
   tests/unit/vipl/handlers_test.cc \
+  tests/unit/vipl/hello_relay.h \
   tests/unit/vipl/poll_test.cc \
   tests/unit/vipl/races_test.cc \
   tests/unit/vipl/session_test.cc \
+  tests/unit/vipl/shared_segment.cc tests/unit/vipl/shared_segment.h \
+  tests/unit/vipl/test_agent.cc tests/unit/vipl/test_agent.h \
   tests/unit/vipl/threads_test.cc
-tests_unit_vipl_vipl_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/tests/unit
-tests_unit_vipl_vipl_test_LDADD = libvipl.la $(TEST_LIBS)
+tests_unit_vipl_vipl_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
+tests_unit_vipl_vipl_test_LDADD = \
+  libvipl.la libviaduct_sim.la libviaduct_agent.la libviaduct_xdp.la $(TEST_LIBS)
 
 check_PROGRAMS += tests/unit/contract/idle_test
 TESTS += tests/unit/contract/idle_test

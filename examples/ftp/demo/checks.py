@@ -100,12 +100,12 @@ class Checks:
     def over_lanes(self, size):
         """Where both ends have lanes, the kernel carries only what comes before they are open."""
         files.make(self.far('large'), size)
-        before = self.hosts.ip_octets()
+        before = self.hosts.tcp_bytes()
         with self.client() as client:
             client.transfer('get large large')
             client.transfer('put large back')
             client.quit()
-        carried = self.hosts.ip_octets() - before
+        carried = self.hosts.tcp_bytes() - before
         for path in (os.path.join(self.near, 'large'), self.far('back')):
             if not files.same(self.far('large'), path):
                 raise Failure('what came is not what was sent')

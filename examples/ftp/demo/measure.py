@@ -94,12 +94,12 @@ def transfer(hosts, variant, direction, size, work):
     for path in (near, far):
         if os.path.exists(path):
             os.unlink(path)
-    before = hosts.ip_octets()
+    before = hosts.tcp_bytes()
     if direction == 'get':
         times = variant.client.transfer(f'get file{size} moved')
     else:
         times = variant.client.transfer(f'put file{size} moved')
-    kernel = (hosts.ip_octets() - before) / size
+    kernel = (hosts.tcp_bytes() - before) / size
     if not files.same(os.path.join(work, 'near', f'file{size}'), near if direction == 'get' else far):
         raise Failure(f'{variant.title}: {direction} of {size} bytes: the file has been damaged on its way')
     return *times, kernel
