@@ -66,8 +66,8 @@ class HostPort final : public Port {
   bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt) override {
     return trains_ != nullptr && trains_->learn(peer, at, attempt);
   }
-  void forget_train(const MacAddress& peer) override {
-    if (trains_ != nullptr) trains_->forget(peer);
+  void leave_train(const MacAddress& peer) override {
+    if (trains_ != nullptr) trains_->leave(peer);
   }
   bool came_by_train(const Frame& frame) const override {
     return trains_ != nullptr && trains_->owns(frame);

@@ -102,7 +102,8 @@ class Port {
   virtual bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt) {
     return static_cast<void>(peer), static_cast<void>(at), static_cast<void>(attempt), false;
   }
-  virtual void forget_train(const MacAddress& peer) { static_cast<void>(peer); }
+  // No connection to the peer is left.
+  virtual void leave_train(const MacAddress& peer) { static_cast<void>(peer); }
   // How a received frame came, before it is released.
   virtual bool came_by_train(const Frame&) const { return true; }
 

@@ -180,7 +180,7 @@ template <class World>
 void LossRecovery<World>::retransmission_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.reliability == vip::kUnreliable) {
-    if (vi.tx.stalled && has_gone_by_train(vi)) trains_.set_aside(i);
+    if (vi.tx.timeouts == trains_.kSilence && has_gone_by_train(vi)) trains_.set_aside(i);
     return send_credit_.credit_timeout(i);
   }
   if (vi.tx.send_una == vi.tx.send_next) return;

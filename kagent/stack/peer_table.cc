@@ -142,7 +142,7 @@ void PeerTable<World>::unlink(ViIndex i) {
   *link = vi.link.key_next;
   if (--peer.count == 0) {
     wheel_.disarm(peer_timer(vi.link.peer));
-    port_.forget_train(peer.address);
+    port_.leave_train(peer.address);
     std::uint32_t* hash = &peer_buckets_[bucket_of(peer.address)];
     while (*hash != vi.link.peer) hash = &peers_[*hash].hash_next;
     *hash = peer.hash_next;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kagent/stack/message.h"
+
 namespace viaduct {
 
 using state::Vi;
@@ -13,6 +15,8 @@ constexpr std::uint64_t kCreditWait = 1'000'000;   // ns
 constexpr std::uint32_t kWaitDoublings = 3;        // up to 8 ms between two frames
 
 constexpr std::uint64_t kCreditIdle = 50'000'000;  // ns
+// What is sent by express then must not overtake frames that a busy peer has yet to take from the train.
+constexpr std::uint64_t kTrainIdle = 1'000'000'000;
 
 }  // namespace
 
@@ -44,7 +48,8 @@ void SendCredit<World>::take_credit(ViIndex i, std::uint32_t ack, std::uint16_t 
 // After a silence nothing is under way any more.
 template <class World>
 void SendCredit<World>::renew_credit(Vi& vi) {
-  if (vi.link.credit == 0 || now_ - vi.tx.sent_time <= kCreditIdle) return;
+  const std::uint64_t idle = has_gone_by_train(vi) ? kTrainIdle : kCreditIdle;
+  if (vi.link.credit == 0 || now_ - vi.tx.sent_time <= idle) return;
   vi.tx.send_una = vi.tx.credit_asked = vi.tx.send_next;
   vi.tx.peer_window = std::min(vi.tx.peer_window, vi.link.credit);
 }
@@ -52,7 +57,7 @@ void SendCredit<World>::renew_credit(Vi& vi) {
 template <class World>
 void SendCredit<World>::await_credit(ViIndex i) {
   ++root_->counters.credit_stalls;
-  const std::uint64_t wait = kCreditWait << vis_[i].tx.timeouts;
+  const std::uint64_t wait = kCreditWait << std::min<std::uint32_t>(vis_[i].tx.timeouts, kWaitDoublings);
   if (!wheel_.armed(vi_timer(i))) wheel_.arm(vi_timer(i), now_ + wait);
 }
 
@@ -61,7 +66,7 @@ void SendCredit<World>::credit_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   if (!vi.tx.stalled || send_queue_.send_room(vi) != 0) return;
   ++root_->counters.credit_timeouts;
-  if (vi.tx.timeouts < kWaitDoublings) ++vi.tx.timeouts;
+  if (vi.tx.timeouts != 0xff) ++vi.tx.timeouts;
   // The oldest is past, or lost.
   if (vi.tx.send_una != vi.tx.send_next) ++vi.tx.send_una;
   vi.tx.peer_window = std::max<std::uint16_t>(vi.tx.peer_window, 1);

@@ -8,7 +8,8 @@
 // All but the try go by express. Whatever is not answered is begun anew with a later long message, after
 // a pause that grows. A peer of an older version answers nothing.
 //
-// A timeout of frames that went by train ends its use, until it has been tried again.
+// A timeout of frames that went by train ends its use, until it has been tried again; on Unreliable Delivery, where
+// nothing else would bring them, a silence that is longer than a busy peer's.
 #ifndef VIADUCT_KAGENT_STACK_TRAINS_H
 #define VIADUCT_KAGENT_STACK_TRAINS_H
 
@@ -23,6 +24,8 @@ namespace viaduct {
 template <class World>
 class Trains : private ViTable {
  public:
+  static constexpr unsigned kSilence = 16;  // waits for credit in vain, in a row: 0.1 s
+
   Trains(const Tables& tables, typename World::Port& port,
          typename World::Environment& environment, FramesOut<World>& frames_out)
       : ViTable(tables), peers_(tables.peers), host_(tables.addresses.host),
@@ -32,7 +35,12 @@ class Trains : private ViTable {
   bool is_used(const state::Vi& vi) const {
     return peers_[vi.link.peer].train == state::Train::kUsed;
   }
-  // The same when a long message is to be sent; begins to ask if it may be worth it.
+  // The same for what is sent behind frames that went by train. On Unreliable Delivery what goes by express would
+  // overtake them and they would be lost: there only a long silence ends it.
+  bool is_kept(const state::Vi& vi) const {
+    return is_used(vi) || (vi.reliability == vip::kUnreliable && vi.tx.timeouts < kSilence);
+  }
+  // The same as is_used() when a long message is to be sent; begins to ask if it may be worth it.
   bool is_wanted(ViIndex vi) {
     return is_used(vis_[vi]) || (now_ >= peers_[vis_[vi].link.peer].train_due && begin(vi));
   }

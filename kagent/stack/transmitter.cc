@@ -32,8 +32,6 @@ constexpr unsigned kQuantum = 64;  // frames of one VI in one round
 constexpr unsigned kBatch = 32;    // frames built at once
 
 constexpr std::uint32_t kLocalPack = 2048;  // bytes of small messages that share a frame on the local path
-// How long after the last frame none can be on its way by the kernel, if nothing acknowledges it.
-constexpr std::uint64_t kLocalSettle = 1'000'000;  // ns
 // How long a local path may be full without the loss of a frame that nobody would send again.
 constexpr std::uint64_t kLocalPatience = 10'000'000;  // ns
 
@@ -62,9 +60,16 @@ bool Transmitter<World>::may_follow(const Vi& vi, const Message& message) const 
 template <class World>
 bool Transmitter<World>::goes_by_train(Vi& vi, std::uint32_t payload, std::uint32_t longest) {
   if (vi.tx.train_begin != vi.tx.train_end) [[unlikely]] {
-    if (follows_train(vi)) return trains_.is_used(vi) && longest + wire::kLessByTrain <= vi.link.payload;
+    if (follows_train(vi)) return trains_.is_kept(vi) && longest + wire::kLessByTrain <= vi.link.payload;
   }
-  return payload < vi.link.payload && trains_.is_used(vi);
+  return payload < vi.link.payload && may_begin_train(vi);
+}
+
+// The way may have been found in the middle of a message.
+template <class World>
+bool Transmitter<World>::may_begin_train(const Vi& vi) const {
+  return trains_.is_used(vi) &&
+         (vi.reliability != vip::kUnreliable || vi.tx.send_una == vi.tx.send_next);
 }
 
 template <class World>
@@ -225,10 +230,7 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
       return false;
     }
     if (vi.tx.current_slot == kNone) {
-      if (vi.tx.path == Path::kSameHost) [[unlikely]] {
-        const Change change = change_path(vi);
-        if (change != Change::kNothing) return change == Change::kTime;
-      }
+      if (vi.tx.path == Path::kSameHost && !choose_path(i)) [[unlikely]] return false;
       const bool begun = vi.tx.response_begun != vi.tx.response_next
                              ? send_queue_.begin_response(i, message)
                              : send_queue_.begin_message(i, message);
@@ -293,18 +295,21 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
 }
 
 // A frame on a new path may overtake those on the old one, so there should be none. The reliable levels
-// know when they have arrived.
+// know when they have arrived; on Unreliable Delivery the path of the first message stays.
 template <class World>
-typename Transmitter<World>::Change Transmitter<World>::change_path(Vi& vi) {
+bool Transmitter<World>::choose_path(ViIndex i) {
+  Vi& vi = vis_[i];
   const bool unreliable = vi.reliability == vip::kUnreliable;
-  if (port_.payload_limit(vi.link.peer_address) <= port_.mtu()) return Change::kNothing;
-  if (unreliable && now_ - vi.tx.sent_time < kLocalSettle) return Change::kTime;
+  if (port_.payload_limit(vi.link.peer_address) <= port_.mtu()) {
+    if (unreliable && send_queue_.more_to_send(i)) vi.tx.path = Path::kByKernel;
+    return true;
+  }
   if (!unreliable && vi.tx.send_una != vi.tx.send_next) {
     vi.tx.stalled = 1;
-    return Change::kAcknowledgement;
+    return false;
   }
   peer_table_.take_local_path(vi);
-  return Change::kNothing;
+  return true;
 }
 
 template <class World>

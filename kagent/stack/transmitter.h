@@ -46,6 +46,7 @@ class Transmitter : private ViTable, private Timers {
 
  private:
   [[gnu::noinline]] static bool follows_train(state::Vi& vi);
+  [[gnu::noinline]] bool may_begin_train(const state::Vi& vi) const;
   [[gnu::noinline]] bool may_follow(const state::Vi& vi, const Message& message) const;
   inline bool goes_by_train(state::Vi& vi, std::uint32_t payload, std::uint32_t longest);
   inline void submit(state::Vi& vi, std::span<const Frame> frames, std::uint32_t end_psn, bool by_train);
@@ -57,9 +58,8 @@ class Transmitter : private ViTable, private Timers {
   [[gnu::noinline]] Sent resend_packed(ViIndex vi, std::uint32_t position, bool ask,
                                        std::uint32_t& failed, std::uint32_t& error);
   inline void note_sent(ViIndex vi);
-  // A local path may have come. What has to be waited for before it is taken.
-  enum class Change { kNothing, kAcknowledgement, kTime };
-  [[gnu::noinline]] Change change_path(state::Vi& vi);
+  // A local path may have come. False: it is taken when what is under way has arrived.
+  [[gnu::noinline]] bool choose_path(ViIndex vi);
   // Of the local path. kGivenUp: the peer takes nothing, the frame counts as sent and is lost.
   enum class Room { kYes, kNotYet, kGivenUp };
   Room local_room(const state::Vi& vi, std::uint32_t payload, Frame& frame);

@@ -155,7 +155,7 @@ class SimPort final : public Port {
   bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned) override {
     return at.any() && train_address().any() && (trains_to_.insert(peer), true);
   }
-  void forget_train(const MacAddress& peer) override { trains_to_.erase(peer); }
+  void leave_train(const MacAddress& peer) override { trains_to_.erase(peer); }
   MacAddress address() const override { return address_; }
   std::uint32_t lendable() const override;
   std::uint32_t backlog() const override;

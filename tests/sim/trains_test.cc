@@ -139,6 +139,53 @@ TEST_P(Trains, OvertakingPathsLoseNothing) {
   }
 }
 
+// A peer that is busy takes its time, for credit too.
+TEST(UnreliableTrains, ASlowPeerLosesNothing) {
+  for (const std::uint64_t latency : {2 * kMillisecond, 30 * kMillisecond, 70 * kMillisecond}) {
+    Stream stream(first_seed(), vip::kUnreliable, with_trains(5'000, latency));
+    ASSERT_TRUE(stream.pair.connect());
+    for (unsigned n = 0; n < 10; ++n) {
+      ASSERT_NO_FATAL_FAILURE(stream.send_all(10));
+      stream.pair.wait(100 * kMillisecond);
+    }
+    EXPECT_GT(stream.counters().train_frames_sent, 200u);
+    EXPECT_EQ(stream.counters().trains_set_aside, 0u);
+  }
+}
+
+// The peer's address changes in the middle of messages, so the way has to be asked for anew.
+TEST(UnreliableTrains, NothingOvertakesATrainWhenTheWayIsAskedForAnew) {
+  constexpr std::size_t kBody = wire::kEthernetBytes + wire::kHeaderBytes;
+  constexpr unsigned kChanges = 20;
+  Stream stream(first_seed(), vip::kUnreliable, with_trains(5'000, kMillisecond));
+  std::vector<std::byte> told;
+  unsigned frames = 0, changes = kChanges;
+  stream.pair.network.set_filter([&](const SimPort& from, std::span<std::byte> frame) {
+    if (&from == &stream.pair.b.port) {
+      if (frame[15] == static_cast<std::byte>(wire::Type::kPath)) told.assign(frame.begin(), frame.end());
+    } else if (changes < kChanges && ++frames % 500 == 0) {
+      told[kBody] = static_cast<std::byte>(wire::PathStep::kTell);
+      told[kBody + 3] = static_cast<std::byte>(++changes);
+      wire::seal(told);
+      stream.pair.network.inject(stream.pair.a.port, told);
+    }
+    return true;
+  });
+  ASSERT_TRUE(stream.pair.connect());
+  for (unsigned n = 0; n < 3; ++n) {
+    ASSERT_NO_FATAL_FAILURE(stream.send_all(10));
+    stream.pair.wait(100 * kMillisecond);
+  }
+  ASSERT_EQ(stream.counters().trains_used, 1u);
+  changes = 0;
+  for (unsigned n = 0; n < 50; ++n) {
+    ASSERT_NO_FATAL_FAILURE(stream.send_all(20));
+    stream.pair.wait(100 * kMillisecond);
+  }
+  EXPECT_EQ(changes, kChanges);
+  EXPECT_GT(stream.counters().trains_used, 1u);
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, Trains,
                          testing::Values(vip::kUnreliable, vip::kReliableDelivery,
                                          vip::kReliableReception));

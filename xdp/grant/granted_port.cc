@@ -84,39 +84,11 @@ const char* GrantedPort::add_local(const MacAddress& peer, std::uint64_t program
   return local_->add(peer, program, file, end);
 }
 
-namespace {
-
-// viaduct-wire(7)
-bool is_data(const Frame& frame) {
-  constexpr std::size_t kTypeAt = 15;
-  constexpr std::byte kData{1};
-  return frame.length > kTypeAt && frame.data[kTypeAt] == kData;
-}
-
-MacAddress source_of(const Frame& frame) {
-  MacAddress source;
-  std::memcpy(source.data(), frame.data + source.size(), source.size());
-  return source;
-}
-
-}  // namespace
-
-// Data that a peer has sent by the kernel it sent before it took its ring. What else comes by the kernel,
-// such as that a connection or the peer has ended, comes after what is in the ring.
+// What comes by the kernel, such as that a connection or the peer has ended, comes after what is in a ring.
 std::size_t GrantedPort::receive_both(std::span<Frame> frames) {
-  const std::size_t most = frames.size() / 2;
-  const std::size_t by_kernel = queue_.receive(frames.first(most));
-  // More waits there. But a flood of it must not hold the rings for ever.
-  if (by_kernel == most && ++rounds_by_kernel_ % kRoundsByKernel != 0) return by_kernel;
+  const std::size_t by_kernel = queue_.receive(frames.first(frames.size() / 2));
   const std::size_t all = by_kernel + local_->receive(frames.subspan(by_kernel));
-  if (by_kernel == 0 || all == by_kernel) return all;
-  std::size_t of_peers = 0;
-  for (std::size_t i = 0; i < by_kernel; ++i) {
-    if (!is_data(frames[i]) || !local_->has(source_of(frames[i]))) continue;
-    std::rotate(frames.begin() + of_peers, frames.begin() + i, frames.begin() + i + 1);
-    ++of_peers;
-  }
-  std::rotate(frames.begin() + of_peers, frames.begin() + by_kernel, frames.begin() + all);
+  std::rotate(frames.begin(), frames.begin() + by_kernel, frames.begin() + all);
   return all;
 }
 

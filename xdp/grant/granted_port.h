@@ -101,7 +101,7 @@ class GrantedPort {
   bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt) {
     return trains_.learn(peer, at, attempt);
   }
-  void forget_train(const MacAddress& peer) { trains_.forget(peer); }
+  void leave_train(const MacAddress& peer) { trains_.leave(peer); }
   bool came_by_train(const Frame& frame) const { return trains_.owns(frame); }
   const TrainSocket& trains() const { return trains_; }
   MacAddress address() const { return layout_.address; }
@@ -133,8 +133,6 @@ class GrantedPort {
 
   GrantedLayout layout_{};
   int socket_ = -1;
-  static constexpr std::uint32_t kRoundsByKernel = 16;
-  std::uint32_t rounds_by_kernel_ = 0;  // in which it had more than its half
   int both_ = -1;  // epoll over the socket and that of the trains, if there are trains
   void* area_ = nullptr;
   std::size_t area_bytes_ = 0;

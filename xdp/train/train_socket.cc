@@ -77,7 +77,7 @@ void TrainSocket::close() {
 
 const TrainSocket::Peer* TrainSocket::find(const void* mac) const {
   for (const Peer& peer : table_[set_of(mac)]) {
-    if (peer.in_use && std::memcmp(peer.mac.data(), mac, kAddressBytes) == 0) return &peer;
+    if (peer.known && std::memcmp(peer.mac.data(), mac, kAddressBytes) == 0) return &peer;
   }
   return nullptr;
 }
@@ -85,25 +85,26 @@ const TrainSocket::Peer* TrainSocket::find(const void* mac) const {
 bool TrainSocket::learn(const MacAddress& mac, const TrainAddress& at, unsigned attempt) {
   const bool v4 = given(own_.v4) && given(at.v4), v6 = given(own_.v6) && given(at.v6);
   if (socket_ < 0 || !at.any() || (!v4 && !v6)) return false;
-  Peer* peer = find(mac.data());
-  if (peer == nullptr) {
-    for (Peer& each : table_[set_of(mac.data())]) {
-      if (!each.in_use) peer = &each;
-    }
-    if (peer == nullptr) return false;
-    ++peers_;
-    ever_ = true;
-  }
-  peer->mac = mac, peer->in_use = true, peer->at = at;
-  peer->by_v4 = v4 && (!v6 || attempt % 2 != 0);
+  Peer* const peer = place_of(mac);
+  if (peer == nullptr) return false;
+  if (!peer->known) ++peers_;
+  *peer = {mac, true, false, v4 && (!v6 || attempt % 2 != 0), at};
   return true;
 }
 
-void TrainSocket::forget(const MacAddress& mac) {
-  Peer* const peer = find(mac.data());
-  if (peer == nullptr) return;
-  *peer = {};
-  --peers_;
+// The peer's own place, else a free one, else that of one whose connections have ended.
+TrainSocket::Peer* TrainSocket::place_of(const MacAddress& mac) {
+  if (Peer* const own = find(mac.data())) return own;
+  Peer *free = nullptr, *left = nullptr;
+  for (Peer& each : table_[set_of(mac.data())]) {
+    if (!each.known) free = &each;
+    if (each.left) left = &each;
+  }
+  return free != nullptr ? free : left;
+}
+
+void TrainSocket::leave(const MacAddress& mac) {
+  if (Peer* const peer = find(mac.data())) peer->left = true;
 }
 
 // ---------------------------------------------------------------------------- sending

@@ -53,8 +53,10 @@ class TrainSocket {
   // From now on datagrams from there are taken, if their frames have this source. `attempt`: where a
   // peer has two addresses, which of them is sent to. False: no common way, or no room.
   bool learn(const MacAddress& peer, const TrainAddress& at, unsigned attempt);
-  void forget(const MacAddress& peer);
-  bool knows_any() const { return ever_; }
+  // No connection to the peer is left. The peer may not know that yet and send the first long message of the
+  // next connection by train, so its datagrams are still taken until another peer needs the place.
+  void leave(const MacAddress& peer);
+  bool knows_any() const { return peers_ != 0; }
   bool knows(const MacAddress& peer) const { return find(peer.data()) != nullptr; }
 
   // --- sending: frames stay the caller's until give_back() has had them
@@ -103,8 +105,9 @@ class TrainSocket {
 
   struct Peer {
     MacAddress mac;
-    bool in_use;
-    std::uint8_t by_v4;
+    bool known;
+    bool left;
+    bool by_v4;
     TrainAddress at;
   };
 
@@ -113,6 +116,7 @@ class TrainSocket {
     return (bytes[5] ^ bytes[4] * 7u) % kSets;
   }
   const Peer* find(const void* mac) const;
+  Peer* place_of(const MacAddress& mac);
   Peer* find(const void* mac) {
     return const_cast<Peer*>(static_cast<const TrainSocket*>(this)->find(mac));
   }
@@ -131,7 +135,6 @@ class TrainSocket {
 
   std::uint32_t peers_ = 0;
   bool expected_ = false;
-  bool ever_ = false;  // somebody has been learnt, so that frames may be lent
   long received_ = 0;
   std::uint32_t looks_ = 0, interval_ = kCold, vain_ = 0;
 

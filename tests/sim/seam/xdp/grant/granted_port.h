@@ -37,7 +37,7 @@ class GrantedPort {
   const char* open_trains(int, int, const TrainAddress&, std::uint32_t) { return nullptr; }
   TrainAddress train_address() const { return {}; }
   bool learn_train(const MacAddress&, const TrainAddress&, unsigned) { return false; }
-  void forget_train(const MacAddress&) {}
+  void leave_train(const MacAddress&) {}
   bool came_by_train(const Frame&) const { return false; }
   void cancel(std::span<const Frame> frames);
   void flush();
