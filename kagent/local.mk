@@ -119,6 +119,7 @@ libviaduct_stack_la_SOURCES = $(stack_sources) kagent/agent/hosted_stack.cc kage
 
 libviaduct_agent_la_SOURCES = \
 	kagent/agent/seccomp.cc kagent/agent/seccomp.h \
+	kagent/agent/ask_agent.cc kagent/agent/ask_agent.h \
 	kagent/agent/attached.cc kagent/agent/attached.h \
 	kagent/agent/carriers.cc kagent/agent/carriers.h \
 	kagent/agent/config.cc kagent/agent/config_values.cc kagent/agent/config_text.h kagent/agent/config.h \

@@ -1,15 +1,14 @@
 #include "kagent/agent/counters_client.h"
 
 #include <sys/socket.h>
-#include <sys/time.h>
 
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
 
+#include "kagent/agent/ask_agent.h"
 #include "kagent/contract/control.h"
 #include "xdp/descriptor.h"
-#include "kagent/agent/listen_socket.h"
 
 namespace viaduct {
 namespace {
@@ -32,20 +31,10 @@ std::string read_all(int fd) {
 }  // namespace
 
 std::string fetch_counters(const std::string& socket_name) {
-  const Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const timeval patience{5, 0};
-  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  const SocketAddress address(socket_name);
-  if (connect(fd.get(), address.get(), address.bytes) != 0) {
-    fail("no agent at " + socket_name + ": " + std::strerror(errno));
-  }
   control::MessageHead request;
   request.kind = static_cast<std::uint16_t>(control::Kind::kCounters);
   request.bytes = sizeof request;
-  if (send(fd.get(), &request, sizeof request, MSG_NOSIGNAL) != sizeof request) {
-    fail(std::string("the agent can't be asked: ") + std::strerror(errno));
-  }
+  const Descriptor fd = ask_agent(socket_name, &request, sizeof request);
   control::HelloAnswer answer{};
   iovec piece{&answer, sizeof answer};
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};

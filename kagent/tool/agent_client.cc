@@ -1,7 +1,6 @@
 #include "kagent/tool/agent_client.h"
 
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,8 +9,8 @@
 #include <set>
 #include <stdexcept>
 
+#include "kagent/agent/ask_agent.h"
 #include "kagent/agent/counters_client.h"
-#include "kagent/agent/listen_socket.h"
 #include "kagent/contract/vip_codes.h"
 #include "xdp/descriptor.h"
 
@@ -42,24 +41,7 @@ struct Packet {
 
 // One connection, one answer.
 void exchange(const std::string& socket_name, const report::Query& query, Packet& packet) {
-  const Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const timeval patience{5, 0};
-  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  const SocketAddress address(socket_name);
-  if (connect(fd.get(), address.get(), address.bytes) != 0) {
-    fail("no agent at " + socket_name + ": " + std::strerror(errno));
-  }
-  // As programs do: in the abstract name space anybody could answer.
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 ||
-      (peer.uid != 0 && peer.uid != geteuid())) {
-    fail("who answers at " + socket_name + " is user " + std::to_string(peer.uid) + ", not root's agent");
-  }
-  if (send(fd.get(), &query, sizeof query, MSG_NOSIGNAL) != sizeof query) {
-    fail(std::string("the agent can't be asked: ") + std::strerror(errno));
-  }
+  const Descriptor fd = ask_agent(socket_name, &query, sizeof query);
   const ssize_t got = recv(fd.get(), packet.bytes, sizeof packet.bytes, 0);
   if (got < 0) fail(std::string("the agent does not answer: ") + std::strerror(errno));
   packet.length = static_cast<std::size_t>(got);

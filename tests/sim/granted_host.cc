@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tests/sim/borrowed_port.h"
 #include "tests/sim/pair.h"
 #include "xdp/host_port.h"
 
@@ -19,29 +20,6 @@ constexpr std::uint32_t kControlSessionFrame = 0x40000000;  // marks the ids of 
 MacAddress address_of(std::uint8_t kind, std::uint8_t number) {
   return {0x02, 0, 0, 0, kind, number};
 }
-
-// A port that belongs to somebody else.
-class BorrowedPort final : public Port {
- public:
-  explicit BorrowedPort(Port& port) : port_(port) {}
-  std::size_t receive(std::span<Frame> frames) override { return port_.receive(frames); }
-  void release(std::span<const Frame> frames) override { port_.release(frames); }
-  std::size_t reserve(std::span<Frame> frames) override { return port_.reserve(frames); }
-  void submit(std::span<const Frame> frames) override { port_.submit(frames); }
-  void cancel(std::span<const Frame> frames) override { port_.cancel(frames); }
-  void flush() override { port_.flush(); }
-  std::uint32_t mtu() const override { return port_.mtu(); }
-  MacAddress address() const override { return port_.address(); }
-  std::uint32_t lendable() const override { return port_.lendable(); }
-  std::uint32_t backlog() const override { return port_.backlog(); }
-  int descriptor() const override { return -1; }
-  std::string mode() const override { return port_.mode(); }
-  PortCounters counters() override { return port_.counters(); }
-  bool alive() const override { return port_.alive(); }
-
- private:
-  Port& port_;
-};
 
 StackLimits granted_limits() {
   StackLimits limits = small_limits();

@@ -3,6 +3,7 @@
 # Hosts that the tests, the simulation and the fuzzers have in common.
 check_LTLIBRARIES += libsim_hosts.la
 libsim_hosts_la_SOURCES = \
+	tests/sim/borrowed_port.h \
 	tests/sim/granted_host.cc tests/sim/granted_host.h \
 	tests/sim/sim_host.cc tests/sim/sim_host.h
 libsim_hosts_la_CXXFLAGS = $(AM_CXXFLAGS) -static

@@ -20,6 +20,7 @@
 #include "kagent/agent/counters_client.h"
 #include "kagent/agent/log.h"
 #include "kagent/agent/service.h"
+#include "tests/sim/borrowed_port.h"
 #include "tests/sim/sim_port.h"
 #include "xdp/clock.h"
 #include "xdp/host_port.h"
@@ -89,31 +90,18 @@ class Link {
   static constexpr std::uint8_t kFirst = 0x10;
   static constexpr unsigned kQueriesOfOne = 2;  // discovery
 
-  class End final : public Port {
+  class End final : public sim::BorrowedPort {
    public:
     End(SimNetwork& network, const MacAddress& address)
-        : network_(network), port_(network.add_host(address, kNicMtu)) {}
+        : BorrowedPort(network.add_host(address, kNicMtu)), network_(network) {}
     std::size_t receive(std::span<Frame> frames) override {
       network_.advance_to(monotonic_ns());
-      return port_.receive(frames);
+      return BorrowedPort::receive(frames);
     }
-    void release(std::span<const Frame> frames) override { port_.release(frames); }
-    std::size_t reserve(std::span<Frame> frames) override { return port_.reserve(frames); }
-    void submit(std::span<const Frame> frames) override { port_.submit(frames); }
-    void cancel(std::span<const Frame> frames) override { port_.cancel(frames); }
-    void flush() override { port_.flush(); }
-    std::uint32_t mtu() const override { return port_.mtu(); }
-    MacAddress address() const override { return port_.address(); }
-    std::uint32_t lendable() const override { return port_.lendable(); }
-    std::uint32_t backlog() const override { return port_.backlog(); }
-    int descriptor() const override { return -1; }
-    std::string mode() const override { return port_.mode(); }
-    PortCounters counters() override { return port_.counters(); }
     bool alive() const override { return true; }
 
    private:
     SimNetwork& network_;
-    SimPort& port_;
   };
 
   static MacAddress to_array(const std::uint8_t (&address)[6]) {
