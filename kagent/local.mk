@@ -185,10 +185,47 @@ viactl_SOURCES = kagent/tool/viactl_main.cc
 viactl_LDFLAGS = $(AM_LDFLAGS) -Wl,--as-needed
 viactl_LDADD = libviaduct_tool.la
 
+# Captures frames and reads captures. What needs no agent is by itself: the simulation writes captures too.
+noinst_LTLIBRARIES += libviaduct_dump.la
+libviaduct_dump_la_CXXFLAGS = $(AM_CXXFLAGS) -static
+libviaduct_dump_la_SOURCES = \
+	kagent/dump/agent_programs.cc kagent/dump/agent_programs.h \
+	kagent/dump/capture_reader.cc kagent/dump/capture_reader.h \
+	kagent/dump/endpoints.cc kagent/dump/endpoints.h \
+	kagent/dump/extcap.cc kagent/dump/extcap.h \
+	kagent/dump/filter.cc kagent/dump/filter.h \
+	kagent/dump/found_frames.cc kagent/dump/found_frames.h \
+	kagent/dump/frame_fields.cc \
+	kagent/dump/frame_reading.cc kagent/dump/frame_reading.h \
+	kagent/dump/live_capture.cc kagent/dump/live_capture.h \
+	kagent/dump/packet.h \
+	kagent/dump/pcapng_format.h \
+	kagent/dump/pcapng_writer.cc kagent/dump/pcapng_writer.h \
+	kagent/dump/pipeline.cc kagent/dump/pipeline.h \
+	kagent/dump/printer.cc kagent/dump/printer.h
+libviaduct_dump_la_CPPFLAGS = $(AM_CPPFLAGS) $(PCAP_CFLAGS)
+libviaduct_dump_la_LIBADD = libviaduct_tool.la libviaduct_xdp.la
+
+bin_PROGRAMS += viadump
+viadump_SOURCES = kagent/dump/viadump_main.cc
+viadump_LDFLAGS = $(AM_LDFLAGS) -Wl,--as-needed
+viadump_LDADD = libviaduct_dump.la
+
+# Wireshark's dissector, made of the description of frames; and viadump where Wireshark looks for programs that
+# capture.
+wiresharkdir = $(WIRESHARK_PLUGINS)
+nodist_wireshark_DATA = kagent/dump/viaduct.lua
+EXTRA_DIST += kagent/contract/wire.fields kagent/dump/dissector.lua.in kagent/dump/make_dissector
+CLEANFILES += kagent/dump/viaduct.lua
+kagent/dump/viaduct.lua: $(srcdir)/kagent/contract/wire.fields $(srcdir)/kagent/dump/dissector.lua.in \
+		$(srcdir)/kagent/dump/make_dissector
+	$(AM_V_GEN)$(MKDIR_P) kagent/dump && $(PERL) $(srcdir)/kagent/dump/make_dissector \
+	  $(srcdir)/kagent/contract/wire.fields $(srcdir)/kagent/dump/dissector.lua.in >$@.tmp && mv $@.tmp $@
+
 # bash looks for a file with the name of the program.
 EXTRA_DIST += kagent/tool/completion.bash
 completiondir = $(datadir)/bash-completion/completions
-completed_programs = viad viaping viabench
+completed_programs = viad viadump viaping viabench
 if WITH_SOVIA
 completed_programs += sovia
 endif
@@ -197,8 +234,11 @@ install-data-local:
 	$(INSTALL_DATA) $(srcdir)/kagent/tool/completion.bash '$(DESTDIR)$(completiondir)/viactl'
 	cd '$(DESTDIR)$(completiondir)' && for program in $(completed_programs); do \
 	  rm -f $$program && $(LN_S) viactl $$program || exit; done
+	$(MKDIR_P) '$(DESTDIR)$(WIRESHARK_EXTCAP)'
+	cd '$(DESTDIR)$(WIRESHARK_EXTCAP)' && rm -f viadump && $(LN_S) '$(bindir)/viadump' viadump
 uninstall-local:
 	cd '$(DESTDIR)$(completiondir)' && rm -f viactl $(completed_programs)
+	rm -f '$(DESTDIR)$(WIRESHARK_EXTCAP)/viadump'
 
 # None of them is put where it would take effect by itself, unless configure was told to.
 units = kagent/viad.service kagent/viad@.service kagent/viaduct-metrics.service kagent/viaduct-metrics.timer

@@ -1,5 +1,5 @@
 # man
-dist_man_MANS += man/viad.8 man/viactl.8 man/viad.conf.5 man/viaping.1 man/viabench.1 man/vialab.1 man/viaduct-wire.7 man/vipl.7
+dist_man_MANS += man/viad.8 man/viactl.8 man/viadump.1 man/viad.conf.5 man/viaping.1 man/viabench.1 man/vialab.1 man/viaduct-wire.7 man/vipl.7
 if WITH_SOVIA
 dist_man_MANS += man/sovia.1 man/sovia.7 man/libsovia.3
 endif

@@ -1,4 +1,4 @@
-# bash completion of Viaduct's programs: viad, viactl, viaping, viabench and sovia.
+# bash completion of Viaduct's programs: viad, viactl, viadump, viaping, viabench and sovia.
 # shellcheck shell=bash
 #
 # Options and commands are asked of the programs themselves (--help); what follows an option is completed
@@ -10,6 +10,10 @@ __viaduct_options() { __viaduct_help "$@" | grep -oE '(^|[ ,])--[a-z][a-z-]+' | 
 __viaduct_commands() {
   __viaduct_help "$@" | awk '/^Subcommands:/ { inside = 1; next } inside && /^  [a-z]/ { print $1 } /^[^ ]/ { inside = 0 }'
 }
+
+__viaduct_frame_types="data ack connect_moved connect_request connect_accept connect_confirm connect_reject connect_held
+  disconnect disconnect_ack probe probe_ack reset name_query name_reply claim_query claim_reply stopped_query stopped_reply
+  wake path"
 
 _viaduct() {
   local program=$1 word=$2 before=$3 command= i
@@ -37,10 +41,16 @@ _viaduct() {
   case $before in
     --interface | -i) words=$(ls /sys/class/net 2>/dev/null) ;;
     --log-level | -l | log-level) words="trace debug info warn error off" ;;
+    --type) [ "${program##*/}" = viadump ] && words=$__viaduct_frame_types ;;
+    --time | -t) words="clock epoch relative" ;;
     --sort | -o) [ "$command" = top ] && words="frames out in resent rtt" ;;
     --reliability) words="ud rd rr" ;;
     --wait) words="poll block" ;;
     --op) words="send write read" ;;
+    --read | --write | -r | -w)
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return
+      ;;
     --port | -p)
       [ "${program##*/}" = viad ] && words="auto xdp-native xdp-generic pcap"
       [ "$command" != "" ] && words=$(cd /proc && echo [0-9]*)
@@ -64,4 +74,4 @@ _viaduct() {
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 
-complete -o filenames -F _viaduct viad viactl viaping viabench sovia
+complete -o filenames -F _viaduct viad viactl viadump viaping viabench sovia

@@ -25,6 +25,7 @@ ROOMS = {
     "kagent/stack": STACK,
     "kagent/agent": ["kagent/stack", "kagent/contract"] + XDP,
     "kagent/tool": ["kagent/agent", "kagent/contract"] + XDP,
+    "kagent/dump": ["kagent/tool", "kagent/contract"] + XDP,
     **{room: VIPL + ["kagent/stack", "kagent/contract"] + XDP for room in VIPL},
     "sovia": [], **{room: SOVIA[:i] + ABOVE_VIPL for i, room in enumerate(SOVIA) if i > 0},
     "sovia/preload": SOVIA + ABOVE_VIPL,

@@ -1,0 +1,66 @@
+// Captures VIA frames on an interface through libpcap: Ethernet frames of the EtherType, and trains.
+//
+// It sees what passes the kernel's network stack: frames of programs with ports of their own, trains, and all
+// of an agent that uses libpcap itself. What an agent sends and receives by AF_XDP does not pass there.
+#ifndef VIADUCT_KAGENT_DUMP_LIVE_CAPTURE_H
+#define VIADUCT_KAGENT_DUMP_LIVE_CAPTURE_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "kagent/dump/packet.h"
+#include "xdp/port.h"
+
+struct pcap;
+
+namespace viaduct::dump {
+
+struct LiveOptions {
+  std::string interface;
+  std::uint16_t ether_type = 0x88b5;
+  std::uint32_t snap_length = 0;     // 0: whole packets
+  std::uint32_t buffer_bytes = 32 << 20;
+  bool promiscuous = false;          // frames for other hosts too
+};
+
+class LiveCapture {
+ public:
+  enum class Got { kPacket, kNothing, kEnd };
+
+  struct Counts {
+    std::uint64_t received;
+    std::uint64_t dropped;  // the kernel's buffer was full
+  };
+
+  // Throws std::runtime_error: no such interface, no right, no libpcap in this build.
+  explicit LiveCapture(const LiveOptions& options);
+  ~LiveCapture();
+  LiveCapture(const LiveCapture&) = delete;
+  LiveCapture& operator=(const LiveCapture&) = delete;
+
+  // Waits for a tenth of a second at most. kEnd: the interface has gone, or stop() was called and what had
+  // come until then has been handed out.
+  Got next(Packet& packet);
+  // May be called by a signal handler.
+  void stop() { stopped_ = true; }
+  Counts counts() const;
+  // What the kernel was told to look for.
+  const std::string& filter() const { return filter_; }
+
+ private:
+  void set_up(const LiveOptions& options);
+  Direction direction_of(std::span<const std::byte> bytes) const;
+
+  pcap* pcap_ = nullptr;
+  std::string filter_;
+  MacAddress address_{};
+  std::atomic<bool> stopped_ = false;
+  std::uint64_t last_ns_ = 0;  // packets that come later are none of a stopped capture; 0: not stopped
+};
+
+}  // namespace viaduct::dump
+
+#endif

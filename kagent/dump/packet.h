@@ -1,0 +1,31 @@
+// A captured packet: what a capture file has of it, whichever format that is.
+#ifndef VIADUCT_KAGENT_DUMP_PACKET_H
+#define VIADUCT_KAGENT_DUMP_PACKET_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace viaduct::dump {
+
+enum class Direction : std::uint8_t { kUnknown, kIn, kOut };
+
+struct Packet {
+  std::uint64_t time_ns = 0;  // since 1970
+  std::uint32_t interface = 0;  // its number in the file
+  std::uint32_t length = 0;     // on the wire; bytes.size() is what was captured of it
+  Direction direction = Direction::kUnknown;
+  std::vector<std::byte> bytes;  // from the Ethernet header on
+  std::string comment;           // "": none
+};
+
+struct CapturedInterface {
+  std::string name;
+  std::string filter;
+  std::uint32_t snap_length = 0;  // bytes of a packet that were captured at most; 0: all
+};
+
+}  // namespace viaduct::dump
+
+#endif
