@@ -19,6 +19,8 @@ integration_tests = \
 	tests/integration/crash_hosted.test \
 	tests/integration/agent.test \
 	tests/integration/viactl.test \
+	tests/integration/viadump.test \
+	tests/integration/dissector.test \
 	tests/integration/privileges.test \
 	tests/integration/coexist.test \
 	tests/integration/conformance_sanitized.test \
@@ -29,7 +31,7 @@ integration_tests = \
 	tests/integration/viabench.test
 
 TESTS += $(integration_tests)
-EXTRA_DIST += $(integration_tests) tests/integration/common.sh \
+EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/integration/dissector.py \
 	tests/integration/conformance.sh tests/lab/setup.sh
 
 # What ./check runs first: see tests/weights.
