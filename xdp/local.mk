@@ -48,7 +48,10 @@ libviaduct_xdp_la_CPPFLAGS = $(AM_CPPFLAGS) $(XDP_CFLAGS) $(PCAP_CFLAGS) $(NL_CF
 	-DVIADUCT_LIBEXECDIR='"$(pkglibexecdir)"'
 libviaduct_xdp_la_LIBADD = $(XDP_LIBS) $(PCAP_LIBS) $(NL_LIBS)
 
-libviaduct_sim_la_SOURCES = tests/sim/sim_port.cc tests/sim/sim_port.h xdp/port.h
+libviaduct_sim_la_SOURCES = \
+	kagent/dump/packet.h kagent/dump/pcapng_format.h kagent/dump/pcapng_writer.cc kagent/dump/pcapng_writer.h \
+	tests/sim/sim_capture.cc tests/sim/sim_capture.h \
+	tests/sim/sim_port.cc tests/sim/sim_port.h xdp/port.h
 
 pkglibexec_PROGRAMS += xdp-guard
 xdp_guard_SOURCES = xdp/bpf/guard_main.cc xdp/bpf/steering.cc xdp/bpf/steering.h

@@ -1,10 +1,13 @@
 #include "tests/sim/sim_port.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+
+#include "tests/sim/sim_capture.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define VIADUCT_HAS_ASAN 1
@@ -28,7 +31,7 @@ namespace {
 constexpr std::uint32_t kEthernetBytes = 14;
 constexpr std::size_t kWireOverhead = 24;  // preamble, frame check sequence, gap between frames
 constexpr std::size_t kHashedBytes = 64;
-constexpr std::uint32_t kNobody = 0xffff;
+constexpr std::uint32_t kNobody = SimCapture::kNobody;
 constexpr std::uint32_t kMaxHosts = kNobody;
 constexpr std::uint32_t kNoPacket = 0xffffffff;
 constexpr int kPoison = 0xdd;
@@ -50,6 +53,20 @@ std::uint64_t threshold(double fraction) {
   if (!(fraction > 0)) return 0;
   if (fraction >= 1) return ~0ull;
   return static_cast<std::uint64_t>(fraction * 18446744073709551616.0);
+}
+
+// What a counter of lost frames is called in a capture; nullptr: the frame arrived.
+const char* loss_word(std::uint32_t fate) {
+  switch (fate) {
+    case offsetof(SimCounters, lost_fault): return "a fault of the link";
+    case offsetof(SimCounters, lost_filter): return "the test's filter";
+    case offsetof(SimCounters, lost_cut): return "the link is cut, or a host is dead";
+    case offsetof(SimCounters, lost_no_host): return "no host has this address";
+    case offsetof(SimCounters, lost_queue_full): return "the switch's queue is full";
+    case offsetof(SimCounters, lost_receive): return "the receiver's queue or buffers are full";
+    case offsetof(SimCounters, lost_too_long): return "longer than the receiver's MTU";
+    default: return nullptr;
+  }
 }
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t word) {
@@ -299,7 +316,7 @@ bool SimPort::deliver(std::span<const std::byte> frame) {
 // ---------------------------------------------------------------------------- SimNetwork
 
 SimNetwork::SimNetwork(const SimOptions& options, std::uint64_t seed)
-    : options_(options), random_(seed), now_(options.start_ns) {
+    : options_(options), random_(seed), now_(options.start_ns), capture_(SimCapture::open()) {
   set_faults(options.faults);
   set_train_faults(options.train_faults);
 }
@@ -313,6 +330,7 @@ SimPort& SimNetwork::add_host(const MacAddress& address, std::uint32_t mtu) {
     std::abort();
   }
   hosts_.push_back(std::unique_ptr<SimPort>(new SimPort(*this, host, address, mtu)));
+  if (capture_ != nullptr) capture_->add_host(host, address);
   if (hosts_.size() > pair_stride_) {
     const std::size_t stride = std::max<std::size_t>(8, pair_stride_ * 2);
     std::vector<std::uint8_t> cut(stride * stride, 0);
@@ -573,6 +591,7 @@ void SimNetwork::lose(std::uint64_t& counter, std::uint32_t from, std::uint32_t 
 
 void SimNetwork::note(std::uint32_t fate, std::uint32_t from, std::uint32_t to,
                       std::span<const std::byte> frame) {
+  if (capture_ != nullptr) capture_->add_frame(now_, from, to, loss_word(fate), frame);
   hash_ = mix(hash_, now_);
   hash_ = mix(hash_, std::uint64_t{fate} << 32 | from << 16 | to);
   hash_ = mix(hash_, frame.size());

@@ -34,6 +34,7 @@
 
 namespace viaduct {
 
+class SimCapture;
 class SimNetwork;
 
 // xoshiro256**, seeded through splitmix64. Not std::mt19937 with distributions: those differ
@@ -338,6 +339,7 @@ class SimNetwork {
   std::size_t pair_stride_ = 0;
   Filter filter_;
   SimCounters counters_;
+  std::unique_ptr<SimCapture> capture_;  // nullptr: nobody wants one
 };
 
 }  // namespace viaduct
