@@ -28,10 +28,11 @@ integration_tests = \
 	tests/integration/ext.test \
 	tests/integration/fork.test \
 	tests/integration/jumbo.test \
+	tests/integration/lanevi.test \
 	tests/integration/viabench.test
 
 TESTS += $(integration_tests)
-EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/integration/dissector.py \
+EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/integration/copy_stream.py tests/integration/dissector.py \
 	tests/integration/conformance.sh tests/lab/setup.sh
 
 # What ./check runs first: see tests/weights.

@@ -1,4 +1,4 @@
-# bash completion of Viaduct's programs: viad, viactl, viadump, viaping, viabench and sovia.
+# bash completion of Viaduct's programs: viad, viactl, viadump, viaping, viabench, lanevid and sovia.
 # shellcheck shell=bash
 #
 # Options and commands are asked of the programs themselves (--help); what follows an option is completed
@@ -44,6 +44,7 @@ _viaduct() {
     --type) [ "${program##*/}" = viadump ] && words=$__viaduct_frame_types ;;
     --time | -t) words="clock epoch relative" ;;
     --sort | -o) [ "$command" = top ] && words="frames out in resent rtt" ;;
+    --user) words=$(compgen -u) ;;
     --reliability) words="ud rd rr" ;;
     --wait) words="poll block" ;;
     --op) words="send write read" ;;
@@ -74,4 +75,4 @@ _viaduct() {
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 
-complete -o filenames -F _viaduct viad viactl viadump viaping viabench sovia
+complete -o filenames -F _viaduct viad viactl viadump viaping viabench lanevid sovia

@@ -30,7 +30,7 @@ ROOMS = {
     "sovia": [], **{room: SOVIA[:i] + ABOVE_VIPL for i, room in enumerate(SOVIA) if i > 0},
     "sovia/preload": SOVIA + ABOVE_VIPL,
     "sovia/launcher": ["sovia/process", "sovia/preload"],
-    "vipl/fabric": ABOVE_VIPL,
+    "vipl/fabric": ABOVE_VIPL, "vipl/lanevi": ABOVE_VIPL,
 }
 FLOORS = ("kagent", "sovia", "vipl", "xdp")
 # Where prose may name files, and the names in it that are not files of this tree.

@@ -49,6 +49,12 @@ tests_unit_vipl_guarded_copy_test_SOURCES = \
 tests_unit_vipl_guarded_copy_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_vipl_guarded_copy_test_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += tests/unit/vipl/lanevi_test
+TESTS += tests/unit/vipl/lanevi_test
+tests_unit_vipl_lanevi_test_SOURCES = tests/unit/vipl/lanevi_test.cc $(lanevid_parts)
+tests_unit_vipl_lanevi_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_unit_vipl_lanevi_test_LDADD = $(TEST_LIBS)
+
 # What viabench does with figures.
 check_PROGRAMS += tests/unit/examples/viabench_test
 TESTS += tests/unit/examples/viabench_test

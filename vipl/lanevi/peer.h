@@ -1,0 +1,78 @@
+// Another host: its VI, Unreliable Delivery, and what is known of the other end.
+//
+//     apart --ask--> asking --both hosts ask--> connected --either end, or silence--> apart
+//
+// Both hosts ask (VipConnectPeerRequest), so none of them waits for the other and nothing blocks.
+#ifndef VIADUCT_VIPL_LANEVI_PEER_H
+#define VIADUCT_VIPL_LANEVI_PEER_H
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "vipl/lanevi/counters.h"
+#include "vipl/lanevi/nic.h"
+
+namespace viaduct::lanevi {
+
+using Clock = std::chrono::steady_clock;
+
+class Peer {
+ public:
+  static constexpr std::size_t kReceives = 64;
+  static constexpr std::size_t kSends = 32;  // posted at once
+
+  // Throws Failure.
+  Peer(Nic& nic, const MacAddress& host, std::string name, PeerCounters& counters);
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  const MacAddress& host() const { return host_; }
+  const std::string& name() const { return name_; }
+  PeerCounters& counters() { return counters_; }
+  bool connected() const { return state_ == State::kConnected; }
+
+  // Asks for a connection, unless there is one or it was asked for already.
+  void ask(const std::string& discriminator);
+  // VIP_SUCCESS: it is connected from now on. VIP_NOT_DONE: not yet. Anything else: the attempt has
+  // failed.
+  VIP_RETURN await();
+  // Ends the connection, or the attempt. What was posted to be sent goes to `freed`.
+  void end(std::vector<Slot*>& freed);
+  // Whether the connection has broken.
+  bool broken() const;
+  // The same host under another address, when it is not connected.
+  void move_to(const MacAddress& host, std::vector<Slot*>& freed);
+
+  bool has_room() const { return posted_ < kSends; }
+  // False: the slot is still the caller's.
+  bool send(Slot* slot, std::uint32_t bytes, bool hello);
+  // The oldest send that is over, or nothing.
+  Slot* take_sent();
+  // The oldest receive that is over, or nothing. To be given back.
+  Slot* take_received();
+  void give_back(Slot* slot);
+
+  // What follows is kept here for who uses this peer.
+  bool stalled = false;       // nothing has gone through for a while
+  bool wants_answer = false;  // it has not said that our hello was heard
+  bool heard = false;         // its hello was
+  Clock::time_point hello_time{};
+  VIP_RETURN told = VIP_SUCCESS;  // the failure that was logged last
+
+ private:
+  enum class State { kApart, kAsking, kConnected };
+
+  MacAddress host_;
+  const MacAddress own_;
+  const std::string name_;
+  PeerCounters& counters_;
+  SlotBlock receives_;
+  VIP_VI_HANDLE vi_ = nullptr;
+  State state_ = State::kApart;
+  std::size_t posted_ = 0;
+};
+
+}  // namespace viaduct::lanevi
+
+#endif

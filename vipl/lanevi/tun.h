@@ -1,0 +1,45 @@
+// The interface: what the kernel sends there is read, what is written the kernel receives.
+#ifndef VIADUCT_VIPL_LANEVI_TUN_H
+#define VIADUCT_VIPL_LANEVI_TUN_H
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "vipl/lanevi/ip_address.h"
+#include "vipl/lanevi/options.h"
+
+namespace viaduct::lanevi {
+
+class Tun {
+ public:
+  // Makes the interface, or takes one that was made for this user (`ip tuntap add mode tun user`),
+  // gives it its MTU and addresses and sets it up. What it has already is not set again, so that
+  // without the privilege to do so an interface that was prepared serves too. Throws Failure.
+  explicit Tun(const Options& options);
+  ~Tun();
+  Tun(const Tun&) = delete;
+  Tun& operator=(const Tun&) = delete;
+
+  int descriptor() const { return descriptor_; }
+
+  // A packet with its header (message.h). 0: there is none.
+  std::size_t read(std::uint8_t* to, std::size_t room);
+  // False if the kernel does not take it.
+  bool write(const std::uint8_t* from, std::size_t bytes);
+
+  // The addresses that it has now, whoever gave them.
+  std::vector<IpPrefix> addresses() const;
+
+ private:
+  void open(bool offload);
+  void configure(const Options& options);
+
+  std::string name_;
+  int descriptor_ = -1;
+};
+
+}  // namespace viaduct::lanevi
+
+#endif
