@@ -61,6 +61,18 @@ examples_filecopy_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 examples_filecopy_LDADD = libvipl.la
 examples_tcpping_SOURCES = examples/tcpping.c
 
+# An application in plain sockets.
+noinst_PROGRAMS += examples/pipeline
+examples_pipeline_SOURCES = \
+	examples/datacutter/filter.c \
+	examples/datacutter/main.c \
+	examples/datacutter/sink.c \
+	examples/datacutter/source.c \
+	examples/datacutter/stages.h \
+	examples/datacutter/wire.c examples/datacutter/wire.h
+examples_pipeline_CFLAGS = $(AM_CFLAGS) -pthread
+EXTRA_DIST += examples/datacutter/README.md
+
 # Hosts on one machine, for users as much as for tests.
 dist_bin_SCRIPTS = tests/lab/vialab
 bin_PROGRAMS += tests/lab/lab-faults
