@@ -34,7 +34,7 @@ std::vector<std::byte> data_frame(std::uint16_t bytes, std::uint16_t flags = wir
   header.window = 64;
   header.message_length = bytes;
   header.payload_length = bytes;
-  std::vector<std::byte> out(std::max(kBefore + bytes, wire::kMinFrameBytes), std::byte{1});
+  std::vector<std::byte> out(std::max(kBefore + bytes + wire::kChecksumBytes, wire::kMinFrameBytes), std::byte{1});
   out.resize(wire::encode(header, {2, 0, 0, 0, 0, 2}, {2, 0, 0, 0, 0, 1}, wire::kDefaultEtherType, out.data()));
   return out;
 }
