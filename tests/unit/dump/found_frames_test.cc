@@ -112,6 +112,16 @@ TEST(FoundFrames, TakesADatagramOfOneFrameAsOne) {
   EXPECT_EQ(found[0].length, kBefore + 28 + wire::kChecksumBytes);
 }
 
+// Padding is zeros: what else follows the first frame is not looked into.
+TEST(FoundFrames, FindsNoSecondFrameBehindAnythingElse) {
+  Bytes first = frame_of(wire::Type::kData, 300);
+  const Bytes second = frame_of(wire::Type::kData, 300);
+  first.resize(first.size() + 20);
+  EXPECT_EQ(find(datagram(6, {first, second}, first.size())).size(), 2u);
+  first[first.size() - 7] = std::byte{1};
+  EXPECT_EQ(find(datagram(6, {first, second}, first.size())).size(), 1u);
+}
+
 TEST(FoundFrames, FindsNoTrainInOtherDatagrams) {
   EXPECT_TRUE(find(datagram(4, {Bytes(200)}, 0)).empty());
   EXPECT_TRUE(find(datagram(6, {frame_of(wire::Type::kAck, 32)}, 0)).empty());
