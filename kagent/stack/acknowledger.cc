@@ -1,6 +1,7 @@
 #include "kagent/stack/acknowledger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kagent/stack/backoff.h"
 
@@ -15,6 +16,8 @@ namespace {
 constexpr std::uint32_t kAckEvery = 32;       // frames, with room enough to wait so long
 
 constexpr std::uint8_t kSureOfReply = 2;
+constexpr std::uint32_t kMostReplyWait = 500'000;  // ns; no peer sends again before 700'000 (loss_recovery.cc)
+constexpr std::uint32_t kReplyStep = 8;            // an eighth more, or less
 constexpr std::uint64_t kStream = 10'000;         // ns between acknowledgements asked for ...
 
 constexpr std::uint64_t kHaste = 4'000;           // ... and then, how long one waits for company
@@ -46,13 +49,23 @@ void Acknowledger<World>::note_ack_due(ViIndex i, bool now) {
   }
   if ((vi.tx.listed & state::kOnAckList) == 0) {
     vi.tx.listed |= state::kOnAckList;
-    vi.ack.ack_deadline = now_ + kAckDelay;
+    const bool reply_comes = now && vi.ack.reply_score == kSureOfReply;
+    vi.ack.ack_deadline = now_ + (reply_comes ? vi.ack.reply_wait : kAckDelay);
     vi.ack.ack_next = root_->ack_head;
     root_->ack_head = i;
   }
   if (now && vi.ack.reply_score < kSureOfReply) {
     const std::uint64_t wait = now_ - vi.ack.acked_at < kStream ? kHaste : 0;
     vi.ack.ack_deadline = std::min(vi.ack.ack_deadline, now_ + wait);
+  }
+}
+
+// It was likely to have come by now.
+inline void note_late_reply(Vi& vi) {
+  if (vi.ack.reply_wait >= kMostReplyWait) {
+    vi.ack.reply_score = 0;
+  } else {
+    vi.ack.reply_wait = std::min(vi.ack.reply_wait + vi.ack.reply_wait / kReplyStep, kMostReplyWait);
   }
 }
 
@@ -75,7 +88,7 @@ unsigned Acknowledger<World>::send_due_acks() {
     *link = vi.ack.ack_next;
     vi.tx.listed &= static_cast<std::uint8_t>(~state::kOnAckList);
     if (!pending) continue;
-    if (late && vi.ack.ack_now && vi.ack.reply_score == kSureOfReply) vi.ack.reply_score = 0;
+    if (late && vi.ack.ack_now && vi.ack.reply_score == kSureOfReply) note_late_reply(vi);
     send_ack(i);
     ++sent;
   }
@@ -88,11 +101,9 @@ void Acknowledger<World>::send_ack(ViIndex i) {
   Frame frame;
   // Without a buffer now, the next frame or the peer's timer asks again.
   if (!frames_out_.reserve_frame(vi, wire::kSackBits / 8, frame)) return;
-  const std::uint8_t replied = vi.ack.replied;
   wire::Header header{};
   header.type = wire::Type::kAck;
-  fill_header(vi, header);
-  vi.ack.replied = replied;
+  fill(vi, header);
   vi.ack.ack_now = 0;
   vi.ack.ack_gap = 0;
   vi.ack.acked_at = now_;
@@ -114,9 +125,18 @@ void Acknowledger<World>::send_ack(ViIndex i) {
       frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
 }
 
-// What every frame of a connection carries. It brings the acknowledgement with it.
+// Data is about to go back. It brings the acknowledgement with it.
 template <class World>
 void Acknowledger<World>::fill_header(Vi& vi, wire::Header& header) {
+  if (!std::exchange(vi.ack.replied, 1) && now_ - vi.ack.ack_time < vi.ack.reply_wait / 2) {
+    vi.ack.reply_wait = std::max<std::uint32_t>(vi.ack.reply_wait - vi.ack.reply_wait / kReplyStep, kAckDelay);
+  }
+  fill(vi, header);
+}
+
+// What every frame of a connection carries.
+template <class World>
+void Acknowledger<World>::fill(Vi& vi, wire::Header& header) {
   header.vi = vi.link.peer_vi;
   header.key = vi.link.peer_key;
   header.ack = vi.rx.receive_next;
@@ -124,7 +144,6 @@ void Acknowledger<World>::fill_header(Vi& vi, wire::Header& header) {
       vi.reliability == vip::kUnreliable ? credit_grants_.credit_for(vi) : receive_window();
   vi.ack.unacknowledged = 0;
   if (!vi.ack.ack_gap) vi.ack.ack_now = 0;
-  vi.ack.replied = 1;
 }
 
 }  // namespace viaduct

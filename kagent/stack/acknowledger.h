@@ -4,8 +4,11 @@
 // - at once, when there is a gap to report or the peer asks (kFlagAckNow) and no data is likely to
 //   go back soon; in a stream of such requests one answers those of kHaste together,
 // - after kAckEvery frames, or
-// - after kAckDelay.
-// Whether data is likely to go back is learnt from what happened after earlier requests.
+// - after kAckDelay, or, where data is likely to go back, as long as that took lately.
+// Whether data is likely to go back is learnt from what happened after earlier requests. A server with many
+// connections answers each when it has read from all of them: an acknowledgement that does not wait for that
+// would double its frames. The wait grows with each answer that comes later and shrinks with each that comes in half
+// the time, by so little that the peer, who measures round trips, knows of it before it has to send again.
 #ifndef VIADUCT_KAGENT_STACK_ACKNOWLEDGER_H
 #define VIADUCT_KAGENT_STACK_ACKNOWLEDGER_H
 
@@ -32,6 +35,7 @@ class Acknowledger : private ViTable {
 
  private:
   inline std::uint16_t receive_window() const;
+  inline void fill(state::Vi& vi, wire::Header& header);
   void send_ack(ViIndex vi);
 
   std::uint32_t held_limit_;

@@ -123,7 +123,7 @@ struct ViAck {
   std::uint64_t ack_time;        // when the peer last asked for an acknowledgement
   std::uint64_t acked_at;        // when the last acknowledgement of its own was sent
   std::uint64_t ack_deadline;
-  std::uint32_t ack_next;
+  std::uint32_t ack_next, reply_wait;  // reply_wait: ns that one waits for data that is likely to go back
 };
 
 // Of 512 bytes, so that finding one is a shift.

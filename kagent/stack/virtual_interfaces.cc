@@ -165,6 +165,7 @@ void VirtualInterfaces<World>::reset_transfer(ViIndex i) {
   vi.rx.missing = 0;
   if (vi.rx.redirect == state::Redirect::kPending) vi.rx.redirect = state::Redirect::kNone;
   vi.ack.reply_score = 0;
+  vi.ack.reply_wait = kAckDelay;
   vi.ack.unacknowledged = 0;
   vi.ack.ack_now = 0;
   vi.ack.ack_gap = 0;
