@@ -24,8 +24,13 @@ struct KernelPlan {
   bool operator==(const KernelPlan&) const = default;
 };
 
+// The kernel reports nothing but errors, and those once.
+inline constexpr std::uint32_t kSilent = EPOLLET;
+
 struct Registration final : Watcher {
   void changed(short what) override;
+  void watch();  // the socket, or the inner set; with the set's mutex_ held
+  void unwatch();
 
   EpollSet* set;
   int fd;
@@ -42,6 +47,8 @@ struct Registration final : Watcher {
   bool disabled = false;         // one-shot, and has fired
   bool muted = false;            // the kernel insisted on something that the program is not to see
   bool inherited = false;        // made before a fork: the parent's kernel registration
+  bool spoke = false;            // the kernel has said something since it was last told
+  bool dormant = false;          // deleted by the program; the kernel's part is kept (EpollSet::remove)
   std::uint64_t call = 0;        // the last harvest that told of it ...
   int place = 0;                 // ... and where
   std::atomic<short> interest{0};  // the changes that matter
@@ -57,6 +64,9 @@ struct Registration final : Watcher {
 
   short wanted() const { return static_cast<short>(program.events & 0xffff); }
   bool has(std::uint32_t flag) const { return (program.events & flag) != 0; }
+  // The lane says all but errors, of which the kernel has told none: telling the kernel the same again changes
+  // nothing.
+  bool silent() const { return laned && !inherited && !spoke && kernel == KernelPlan{kSilent, true}; }
 
   short answer(short kernel_says) const {
     if (!socket || !concerned) return kernel_says;

@@ -25,8 +25,8 @@ short interest_of(const Registration& r) {
   return static_cast<short>(interest | POLLERR | POLLHUP);
 }
 
-// The kernel reports nothing but errors, and those once.
-constexpr std::uint32_t kSilent = EPOLLET;
+// What there is to be told of a registration that is new. Unlike kAnyChange it says nothing about routes.
+constexpr short kWhatThereIs = event_bits::kAsked | event_bits::kUnasked;
 
 // Registrations that are neither a socket's nor a set's.
 constinit std::atomic<int> g_others{0};
@@ -58,7 +58,12 @@ void refresh_watchers(Socket& socket) {
 void EpollSet::refresh_socket(int fd, const Socket& socket) {
   const std::lock_guard guard(mutex_);
   Registration* const r = registrations_.find(fd);
-  if (r != nullptr && r->socket.get() == &socket && !refresh(*r, false)) erase(*r);
+  if (r == nullptr || r->socket.get() != &socket) return;
+  if (r->dormant) {
+    forget_dormant(*r);
+  } else if (!refresh(*r, false)) {
+    erase(*r);
+  }
 }
 
 EpollSet::EpollSet(int epfd) : epfd_(epfd) {}
@@ -83,6 +88,11 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
     erase(*r);  // of a descriptor that is another one now
     r = nullptr;
   }
+  // It is there for who adds it again; all else is for the kernel to refuse.
+  if (r != nullptr && r->dormant && (op != EPOLL_CTL_ADD || (event->events & EPOLLEXCLUSIVE))) {
+    forget_dormant(*r);
+    r = nullptr;
+  }
   switch (op) {
     case EPOLL_CTL_DEL:
       return remove(epfd, fd, event, r);
@@ -93,7 +103,15 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
   }
 }
 
+// Programs that delete a registration and make it anew for each message (redis-benchmark does so twice) would pay
+// two system calls for what only the lane has a part in. So the kernel's part of a silent one stays.
 int EpollSet::remove(int epfd, int fd, epoll_event* event, Registration* r) {
+  if (r != nullptr && r->silent()) {
+    r->dormant = true;
+    r->interest = 0;
+    lanes_ -= int{std::exchange(r->laned, false)};
+    return 0;
+  }
   const int result = libc::epoll_ctl(epfd, EPOLL_CTL_DEL, fd, event);
   if (r != nullptr && (result == 0 || errno == ENOENT || errno == EBADF)) {
     const KeepErrno keep;
@@ -104,6 +122,11 @@ int EpollSet::remove(int epfd, int fd, epoll_event* event, Registration* r) {
 
 int EpollSet::add(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
                   EpollSetRef inner) {
+  if (r != nullptr && r->dormant) {
+    r->dormant = false;
+    r->program = event;
+    return enter(EPOLL_CTL_MOD, *r);
+  }
   if (r != nullptr) {
     if (libc::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) < 0) return -1;  // EEXIST, as it should be
     erase(*r);
@@ -157,6 +180,7 @@ int EpollSet::arm(Registration& r, int op) {
   KernelPlan planned = plan(r);
   // It is for the kernel to say whether it may be exclusive.
   if (r.has(EPOLLEXCLUSIVE)) planned = {r.program.events, planned.tokened};
+  if (op == EPOLL_CTL_MOD && r.silent() && planned == r.kernel) return 0;
   return apply(r, op, planned);
 }
 
@@ -167,7 +191,7 @@ int EpollSet::look_at_once(Registration& r) {
     return 0;
   }
   if (r.laned || r.inner) {
-    push(r, kAnyChange);
+    push(r, kWhatThereIs);
     wake_sleepers();
   }
   return 0;
@@ -216,7 +240,10 @@ int EpollSet::apply(Registration& r, int op, const KernelPlan& planned) {
     op = EPOLL_CTL_ADD;
   }
   const int result = libc::epoll_ctl(epfd, op, r.fd, &event);
-  if (result == 0) r.kernel = planned;
+  if (result == 0) {
+    r.kernel = planned;
+    r.spoke = false;
+  }
   return result;
 }
 
@@ -230,6 +257,27 @@ void EpollSet::mute(Registration& r) {
   planned.events |= EPOLLET;
   planned.tokened = true;
   apply(r, EPOLL_CTL_MOD, planned);
+}
+
+// The kernel's part goes, too.
+void EpollSet::forget_dormant(Registration& r) {
+  const KeepErrno keep;
+  if (!r.inherited) libc::epoll_ctl(epfd_, EPOLL_CTL_DEL, r.fd, nullptr);
+  erase(r);
+}
+
+bool EpollSet::forget_dormant(int fd) {
+  const std::lock_guard guard(mutex_);
+  std::vector<Registration*> dormant;
+  if (Registration* const r = registrations_.find(fd); r != nullptr && r->dormant) dormant.push_back(r);
+  if (fd < 0) {
+    registrations_.any_of([&](Registration& r) {
+      if (r.dormant) dormant.push_back(&r);
+      return false;
+    });
+  }
+  for (Registration* const r : dormant) forget_dormant(*r);
+  return !dormant.empty();
 }
 
 void EpollSet::closing(int fd, bool others) {
@@ -303,12 +351,12 @@ Registration& EpollSet::insert(int fd, SocketRef socket, EpollSetRef inner,
     need_more_than_kernel();
   }
   if (!r.inner && !r.socket) ++g_others;
-  watch(r);
+  r.watch();
   return r;
 }
 
 void EpollSet::erase(Registration& r) {
-  unwatch(r);
+  r.unwatch();
   ready_.remove(r);
   lanes_ -= int{r.laned};
   if (r.inner) --nested_;
@@ -316,30 +364,31 @@ void EpollSet::erase(Registration& r) {
   registrations_.erase(r);
 }
 
-void EpollSet::watch(Registration& r) {
-  if (r.inner) {
-    const std::lock_guard guard(r.inner->outer_mutex_);
-    r.next_outer = std::exchange(r.inner->outer_, &r);
-  } else if (r.socket) {
-    r.socket->add(r);
+void Registration::watch() {
+  if (inner) {
+    const std::lock_guard guard(inner->outer_mutex_);
+    next_outer = std::exchange(inner->outer_, this);
+  } else if (socket) {
+    socket->add(*this);
   }
 }
 
-void EpollSet::unwatch(Registration& r) {
-  if (r.inner) {
-    const std::lock_guard guard(r.inner->outer_mutex_);
-    Registration** at = &r.inner->outer_;
-    while (*at != &r) at = &(*at)->next_outer;
-    *at = r.next_outer;
-  } else if (r.socket) {
-    r.socket->remove(r);
+void Registration::unwatch() {
+  if (inner) {
+    const std::lock_guard guard(inner->outer_mutex_);
+    Registration** at = &inner->outer_;
+    while (*at != this) at = &(*at)->next_outer;
+    *at = next_outer;
+  } else if (socket) {
+    socket->remove(*this);
   }
 }
 
 bool EpollSet::has(const Watched& source) const {
   bool found = false;
   source.for_each_watcher([&](Watcher& watcher) {
-    found |= static_cast<Registration&>(watcher).set == this;
+    const auto& r = static_cast<const Registration&>(watcher);
+    found |= r.set == this && r.interest != 0;  // a change of routes is on the ready list
   });
   return found;
 }

@@ -62,6 +62,8 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   // by way of other descriptors, so that the kernel keeps the registration where no one can change
   // it.
   void closing(int fd, bool others);
+  // A registration that the program has deleted already, or all such (-1). False: there is none.
+  bool forget_dormant(int fd);
 
   // A descriptor of the set, for changes to the kernel's part.
   void use_descriptor(int epfd) { epfd_ = epfd; }
@@ -103,14 +105,13 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   bool refresh(Registration& r, bool anew);
   int apply(Registration& r, int op, const KernelPlan& plan);
   void mute(Registration& r);
+  void forget_dormant(Registration& r);
 
   Registration& insert(int fd, SocketRef socket, EpollSetRef inner, const epoll_event& event);
   void erase(Registration& r);
   void refresh_socket(int fd, const Socket& socket);
   void socket_changed(Registration& r, short what);
 
-  void watch(Registration& r);
-  void unwatch(Registration& r);
   void push(Registration& r, short changed);
   void list(Registration& r, short pending);
   void wake_sleepers();
@@ -175,6 +176,9 @@ void copied(int fd, int copy);
 void closing(int fd, Socket* socket);
 // The same for all sets among these.
 void closing_range(unsigned first, unsigned last);
+
+// Before others get to use the sets (fork, exec): the kernel's part of each is what the program knows of.
+void forget_dormant();
 
 // Around fork, after lanes have been left. In between, no set can be used.
 void before_fork();

@@ -138,7 +138,8 @@ void copied(int fd, int copy) {
 void closing(int fd, Socket* socket) {
   if (g_count.load(std::memory_order_acquire) == 0) return;
   if (socket != nullptr) {
-    const std::vector<EpollSetRef> sets = that_have(*socket, fd);
+    std::vector<EpollSetRef> sets = that_have(*socket, fd);
+    std::erase_if(sets, [fd](const EpollSetRef& set) { return set->forget_dormant(fd); });
     if (sets.empty()) return;
     const bool others = socket->descriptors() > 0;
     // Nobody can change the registration from now on, so the kernel must do without us.
@@ -176,6 +177,17 @@ void closing_range(unsigned first, unsigned last) {
     }
   }
   for (const int fd : closed) closing(fd, nullptr);
+}
+
+void forget_dormant() {
+  if (g_count.load(std::memory_order_acquire) == 0) return;
+  std::vector<EpollSetRef> sets;
+  {
+    Table& table = table_of_sets();
+    const std::lock_guard guard(table.mutex);
+    for (const auto& [fd, set] : table.sets) sets.push_back(set);
+  }
+  for (const EpollSetRef& set : sets) set->forget_dormant(-1);
 }
 
 // Sets may be locked in any order by those that are in each other, so all or none.

@@ -173,6 +173,11 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
         break;
     }
     if (r == nullptr) continue;  // deleted in the meantime
+    r->spoke = true;
+    if (r->dormant) {
+      forget_dormant(*r);
+      continue;
+    }
     const short answer = r->answer(static_cast<short>(event.events & 0xffff));
     if (answer == 0 || (r->disabled && r->call != call_)) {
       mute(*r);
@@ -219,6 +224,11 @@ bool EpollSet::yields() {
 // What the lane of a registration from the ready list has to say. It may be gone if that is
 // nothing.
 short EpollSet::look_again(Registration* r, short pending) {
+  if (r->dormant) {
+    // The lane may not be all any more that there is to hear.
+    if (pending == kAnyChange) forget_dormant(*r);
+    return 0;
+  }
   if (r->socket && !refresh(*r, pending == kAnyChange)) {
     erase(*r);
     return 0;

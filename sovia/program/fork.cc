@@ -8,6 +8,7 @@
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
+#include "sovia/poll/epoll_set.h"
 #include "sovia/sovia.h"
 #include "sovia/background/background.h"
 #include "sovia/program/inheritance.h"
@@ -74,6 +75,7 @@ void before() {
       },
       &held);
   if (held != nullptr) leave_and_share(*held, Reason::kFork);
+  if (held != nullptr) epoll_sets::forget_dormant();
   g_held = held;
   background::before_fork();
 }
@@ -128,6 +130,7 @@ Spawning::Spawning() {
       &shared_);
   if (shared_ == nullptr) return;
   leave_and_share(shared_->sockets, Reason::kExec);
+  epoll_sets::forget_dormant();
   for (Held& one : shared_->sockets) shared_->inheritance.add(one.fd, *one.socket);
 }
 

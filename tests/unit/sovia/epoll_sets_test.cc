@@ -90,6 +90,73 @@ TEST(EpollControl, WhatIsDeletedIsSilent) {
   EXPECT_EQ(set.wait(), "8:IN");
 }
 
+// The kernel keeps its part of a registration that is deleted while all comes from the lane.
+bool kernel_has(const Epoll& set, const Connection& c) {
+  epoll_event event{};
+  if (::epoll_ctl(set.fd(), EPOLL_CTL_ADD, c.fd(), &event) != 0) return errno == EEXIST;
+  ::epoll_ctl(set.fd(), EPOLL_CTL_DEL, c.fd(), &event);
+  return false;
+}
+
+// A registration that is deleted on a lane.
+struct Deleted {
+  Deleted() {
+    c.up();
+    EXPECT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+    EXPECT_EQ(set.wait(), "");
+    EXPECT_EQ(set.remove(c.fd()), 0);
+    EXPECT_TRUE(kernel_has(set, c));
+  }
+  Connection c;
+  Epoll set;
+};
+
+TEST(EpollDeleted, IsNoRegistrationToTheProgram) {
+  Deleted d;
+  EXPECT_EQ(d.set.modify(d.c.fd(), EPOLLIN, 8), -ENOENT);
+  EXPECT_FALSE(kernel_has(d.set, d.c));
+  Deleted again;
+  EXPECT_EQ(again.set.remove(again.c.fd()), -ENOENT);
+  EXPECT_FALSE(kernel_has(again.set, again.c));
+  Deleted exclusive;
+  EXPECT_EQ(exclusive.set.add(exclusive.c.fd(), EPOLLIN | EPOLLEXCLUSIVE, 8), 0);
+  EXPECT_EQ(exclusive.set.modify(exclusive.c.fd(), EPOLLIN, 8), -EINVAL);
+  Deleted twice;
+  EXPECT_EQ(twice.set.add(twice.c.fd(), EPOLLIN, 8), 0);
+  EXPECT_EQ(twice.set.add(twice.c.fd(), EPOLLIN, 8), -EEXIST);
+}
+
+TEST(EpollDeleted, ComesBackAfterItsLaneHasGone) {
+  Deleted d;
+  d.c.down();
+  d.c.peer_sends("x");
+  EXPECT_EQ(d.set.wait(20), "");
+  EXPECT_FALSE(kernel_has(d.set, d.c));
+  EXPECT_EQ(d.set.add(d.c.fd(), EPOLLIN, 8), 0);
+  EXPECT_EQ(d.set.wait(1000), "8:IN");
+  Deleted unseen;
+  unseen.c.down();
+  unseen.c.peer_sends("x");
+  EXPECT_EQ(unseen.set.add(unseen.c.fd(), EPOLLIN, 9), 0);
+  EXPECT_EQ(unseen.set.wait(1000), "9:IN");
+}
+
+TEST(EpollDeleted, HearsOfNoErrorUntilItIsAddedAgain) {
+  Deleted d;
+  d.c.reset_by_peer();
+  ready::calls.epoll_wait = 0;
+  EXPECT_EQ(d.set.wait(50), "");
+  EXPECT_LE(ready::calls.epoll_wait, 5);
+  EXPECT_EQ(d.set.add(d.c.fd(), EPOLLIN, 8), 0);
+  EXPECT_EQ(d.set.wait(1000), "8:IN|ERR|HUP");
+}
+
+TEST(EpollDeleted, IsNotKeptForOthers) {
+  Deleted d;
+  epoll_sets::forget_dormant();  // as before a fork
+  EXPECT_FALSE(kernel_has(d.set, d.c));
+}
+
 TEST(EpollControl, DataThatLooksLikeOursIsTheProgramsAllTheSame) {
   Connection c;
   Pipe pipe;

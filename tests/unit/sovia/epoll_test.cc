@@ -179,6 +179,19 @@ TEST(EpollEdge, NothingIsLostWhenTheLaneComesAndGoes) {
   EXPECT_EQ(set.wait(), "7:IN");
 }
 
+TEST(EpollEdge, ArmingAgainTellsAgainOfAnErrorOfTheKernels) {
+  Connection c;
+  Epoll set;
+  c.up();
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN | kEdge, 7), 0);
+  EXPECT_EQ(set.wait(), "");
+  c.reset_by_peer();
+  EXPECT_EQ(set.wait(1000), "7:IN|ERR|HUP");
+  EXPECT_EQ(set.wait(), "");
+  ASSERT_EQ(set.modify(c.fd(), EPOLLIN | kEdge, 8), 0);
+  EXPECT_EQ(set.wait(1000), "8:IN|ERR|HUP");
+}
+
 // ---------------------------------------------------------------------------- one-shot
 TEST(EpollOneShot, TellsOnceUntilArmedAgain) {
   Connection c;
@@ -394,6 +407,29 @@ TEST(EpollCost, IdleSocketsCostNothing) {
   }
   EXPECT_LE(ready::calls.epoll_wait, 40);
   EXPECT_EQ(ready::calls.epoll_ctl, 0);
+}
+
+TEST(EpollCost, ChangesToRegistrationsOnLanesCostNoCall) {
+  for (const std::uint32_t flags : {0u, kEdge, kOnce}) {
+    SCOPED_TRACE(flags);
+    Connection c;
+    c.up();
+    Epoll set;
+    ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLRDHUP | flags, 7), 0);
+    EXPECT_EQ(set.wait(), "");
+    ready::calls.epoll_ctl = 0;
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      ASSERT_EQ(set.remove(c.fd()), 0);
+      ASSERT_EQ(set.add(c.fd(), EPOLLOUT | flags, 100 + i), 0);
+      EXPECT_EQ(set.wait(), std::to_string(100 + i) + ":OUT");
+      ASSERT_EQ(set.modify(c.fd(), EPOLLIN | flags, i), 0);
+      EXPECT_EQ(set.wait(), "");
+      c.data();
+      EXPECT_EQ(set.wait(), std::to_string(i) + ":IN");
+      c.data(false);
+    }
+    EXPECT_EQ(ready::calls.epoll_ctl, 0);
+  }
 }
 
 TEST(EpollCost, ASetOfKernelDescriptorsAloneCostsOneCall) {
