@@ -351,5 +351,21 @@ CASE(epoll, left_behind_by_fork, kEach | kAlone) {
   t.meet();
 }
 
+CASE(epoll, deleted_before_a_fork, kEach | kAlone) {
+  Fd s = t.pair();
+  const Set set;
+  set.add(s, EPOLLIN, 1);
+  t.say(set.wait(0));
+  t.note("DEL", epoll_ctl(set, EPOLL_CTL_DEL, s, nullptr));
+  // Parent and child share the set: what the child adds is there for the parent.
+  t.say(wait_child(fork_child([&] { return set.control(EPOLL_CTL_ADD, s, EPOLLIN, 2) == 0 ? 0 : 1; })));
+  t.say(set.wait(0));
+  t.note("ADD", set.control(EPOLL_CTL_ADD, s, EPOLLIN, 3));
+  t.meet();
+  send_all(s, "x");
+  t.say(set.wait(kSoon));
+  t.meet();
+}
+
 }  // namespace
 }  // namespace semantics
