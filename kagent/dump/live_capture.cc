@@ -51,7 +51,8 @@ void check(int result, pcap* handle, const std::string& interface) {
 
 }  // namespace
 
-LiveCapture::LiveCapture(const LiveOptions& options) : filter_(filter_text(options.ether_type)) {
+LiveCapture::LiveCapture(const LiveOptions& options)
+    : interface_(options.interface), filter_(filter_text(options.ether_type)) {
   try {
     address_ = query_interface(options.interface).address;
   } catch (const PortError& error) {
@@ -99,7 +100,7 @@ LiveCapture::Got LiveCapture::next(Packet& packet) {
     got = pcap_next_ex(pcap_, &header, &bytes);
   }
   if (got == 0) return last_ns_ != 0 ? Got::kEnd : Got::kNothing;
-  if (got != 1) return Got::kEnd;
+  check(got, pcap_, interface_);
   const bool nano = pcap_get_tstamp_precision(pcap_) == PCAP_TSTAMP_PRECISION_NANO;
   const std::uint64_t fraction = static_cast<std::uint64_t>(header->ts.tv_usec) * (nano ? 1 : 1000);
   packet.time_ns = static_cast<std::uint64_t>(header->ts.tv_sec) * kNsPerSecond + fraction;

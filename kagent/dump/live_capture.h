@@ -41,8 +41,8 @@ class LiveCapture {
   LiveCapture(const LiveCapture&) = delete;
   LiveCapture& operator=(const LiveCapture&) = delete;
 
-  // Waits for a tenth of a second at most. kEnd: the interface has gone, or stop() was called and what had
-  // come until then has been handed out.
+  // Waits for a tenth of a second at most. kEnd: stop() was called, and what had come until then has been
+  // handed out. Throws std::runtime_error when the interface goes down or disappears.
   Got next(Packet& packet);
   // May be called by a signal handler.
   void stop() { stopped_ = true; }
@@ -55,7 +55,7 @@ class LiveCapture {
   Direction direction_of(std::span<const std::byte> bytes) const;
 
   pcap* pcap_ = nullptr;
-  std::string filter_;
+  std::string interface_, filter_;
   MacAddress address_{};
   std::atomic<bool> stopped_ = false;
   std::uint64_t last_ns_ = 0;  // packets that come later are none of a stopped capture; 0: not stopped

@@ -175,7 +175,7 @@ std::string Printer::time_text(std::uint64_t time_ns) {
 
 std::string Printer::line(const Context& context, const FoundFrame& frame, const Reading& reading) {
   std::string out = time_text(context.time_ns);
-  if (!context.interface.empty()) out += " " + context.interface;
+  if (!context.interface.empty()) out += " " + tool::cell(context.interface).text;
   if (context.direction != Direction::kUnknown) out += context.direction == Direction::kIn ? " in" : " out";
   out += " " + (reading.has_header ? header_words(reading) : address_words(frame.bytes));
   out += " length " + std::to_string(frame.length);

@@ -102,6 +102,16 @@ TEST(Pipeline, SaysWhatIsCutRefusedAndCommented) {
             "5.000000000 02:00:00:00:00:01 > 02:00:00:00:00:02 length 118 refused: version # a\\u000ab\n");
 }
 
+// A capture is somebody else's: it has nothing to say to the terminal.
+TEST(Pipeline, PrintsNoControlCharacters) {
+  Memory out;
+  Pipeline pipeline({}, out.file(), nullptr, nullptr);
+  Packet packet = packet_of(data_frame(4));
+  packet.comment = "a\033[2J";
+  pipeline.take(packet, {{"e\033[2J", "", 0}, {"eth1", "", 0}});
+  EXPECT_EQ(out.text().find('\033'), std::string::npos);
+}
+
 TEST(Pipeline, PrintsFieldsAndJson) {
   PipelineOptions fields;
   fields.style = Style::kFields;
