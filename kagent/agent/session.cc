@@ -57,12 +57,16 @@ void Session::make_segment() {
   if (base_ == MAP_FAILED) no_resources("mmap");
 }
 
-// A program that is still there keeps what it has been told: tidying up happens in a copy of
-// nothing, not in its segment.
-Session::~Session() {
+// A program that is still there keeps what it has been told: tidying up happens in a copy of its segment, where the
+// stack finds what was posted and not sent.
+Descriptor Session::take_segment() {
   if (!left_behind_) layout::View(base_, nic_.stack().capacity()).header().closed.store(1);
-  mmap(base_, bytes_, PROT_READ | PROT_WRITE,
-       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  mmap(base_, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, segment_.get(), 0);
+  return std::move(segment_);
+}
+
+Session::~Session() {
+  if (segment_.get() >= 0) take_segment();
   nic_.stack().close_session(number_, monotonic_ns());
   nic_.environment().close_memory(number_);
   nic_.environment().set_poll_wake(number_, -1);

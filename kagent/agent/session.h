@@ -66,8 +66,9 @@ class Session {
   // The program has what it was sent; this descriptor is not needed any more.
   void descriptors_passed() { program_poll_wake_.close(); }
 
-  // The segment's file, to be closed after the session has ended: that may free all of its memory.
-  Descriptor take_segment() { return std::move(segment_); }
+  // The segment's file, to be closed after the session has ended: that may free all of its memory. From here on the
+  // session ends in a copy of the segment.
+  Descriptor take_segment();
 
   // A granted program goes on without this agent.
   void leave_behind() { left_behind_ = true; }

@@ -464,8 +464,9 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   }
   // The segment says that the session is over before the socket's end can be seen.
   tell_attached(id);
-  close_later(peer.uid, live.session->take_segment());
+  Descriptor segment = live.session->take_segment();
   live.session.reset();
+  close_later(peer.uid, std::move(segment));
   end_attached_of(id);
   sessions_.erase(it);
 }
