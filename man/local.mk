@@ -65,6 +65,7 @@ vipl_pages = \
 	man/VipxAttach.3 \
 	man/VipxTakeVi.3 \
 	man/VipxRedirect.3 \
+	man/VipxSetMore.3 \
 	man/VipxUnredirect.3 \
 	man/VipxCQDone.3 \
 	man/VipxSendDone.3 \

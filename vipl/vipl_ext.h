@@ -224,6 +224,17 @@ VIP_RETURN VipxRedirect(IN VIP_VI_HANDLE vi, IN void *address, IN VIP_MEM_HANDLE
  */
 VIP_RETURN VipxUnredirect(IN VIP_VI_HANDLE vi);
 
+/* VipxSetMore: says whether the program has more to send on a VI than it has posted, because it collects data or
+ * waits for credits of a protocol of its own. If the program is killed then, its peer can tell: the receives
+ * that are flushed there have VIP_STATUS_TRANSPORT_ERROR, as they have when something posted was not sent. Only
+ * on the reliable levels. Costs no system call.
+ *   vi    the VI
+ *   more  VIP_TRUE: something follows; VIP_FALSE, as for a new VI: all is posted
+ *   VIP_SUCCESS
+ *   VIP_INVALID_PARAMETER  the VI is bad
+ */
+VIP_RETURN VipxSetMore(IN VIP_VI_HANDLE vi, IN VIP_BOOLEAN more);
+
 #ifdef __cplusplus
 }
 #endif

@@ -336,6 +336,9 @@ struct alignas(kLine) WorkQueue {
   std::uint32_t cq;                       // client's: 0: none, else 1 + index
   std::uint32_t overrun;                  // client's: 1: the last post found no room
   std::atomic<std::uint32_t> owner;       // client's, then the driver's: the member that uses the VI
+  // Client's, of send queues: `generation` while the program has more to send than it has posted, see
+  // VipxSetMore. If it dies meanwhile, the peer is told that something is missing.
+  std::atomic<std::uint32_t> more;
 };
 
 // What the driver says of a VI. Values of `state` are those of VIP_VI_STATE.

@@ -500,11 +500,15 @@ void Connections<World>::end_connection(ViIndex i, End end, std::uint32_t error,
   StackCounters& count = root_->counters;
   if (by_us) {
     // A program that is gone does not know what has become of its sends; its peer does.
-    const bool cut = end == End::kGone && (vi.tx.current_slot != kNone || send_queue_.more_to_send(i));
+    const bool more = vi.tx.current_slot != kNone || send_queue_.more_to_send(i) ||
+                      view(vi).vi(i).send.more.load(std::memory_order_acquire) == vi.generation;
+    const bool cut = end == End::kGone && more;
     disconnects_.say_goodbye(vi, vi.tx.send_next + (cut ? 1 : 0), 0);
     ++count.connections_closed;
     virtual_interfaces_.set_state(i, vip::kIdle);
   } else {
+    // Of a peer that has not said where it ends nobody knows what it had sent.
+    if (end != End::kRemote && vi.reliability != vip::kUnreliable) vi.rx.missing = 1;
     if (end == End::kFailed) disconnects_.say_goodbye(vi, refused_psn, reason, index);
     ++(end == End::kRemote ? count.connections_closed : count.connections_lost);
     view(vi).vi(i).status.error.store(1 + error, std::memory_order_relaxed);

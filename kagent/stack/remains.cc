@@ -23,10 +23,11 @@ MacAddress once(const MacAddress& shared) {
   return out;
 }
 
-// Whether something is posted that is in no frame, or in some of its frames only.
+// Whether something is posted that is in no frame, or in some of its frames only, or was yet to be posted.
 bool has_more_to_send(const Vi& vi, std::uint32_t i, const layout::View& rings) {
   if (once(vi.tx.current_slot) != kNone) return true;
   if (!rings.mapped()) return false;
+  if (rings.vi(i).send.more.load(std::memory_order_acquire) == once(vi.generation)) return true;
   const std::uint32_t position = once(vi.tx.send.taken);
   const std::uint64_t word = rings.send_ring(i)[position % layout::kRingEntries].word.load(std::memory_order_acquire);
   return layout::ring_word_is(word, position, once(vi.generation));

@@ -277,6 +277,29 @@ TEST(Events, WhoIsKilledWithPostsThatNobodyHasSeenMissesThem) {
   EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive | vip::kFlushedError | vip::kTransportError);
 }
 
+TEST(Events, WhoIsKilledBeforeItHasPostedAllMissesTheRest) {
+  for (const bool more : {true, false}) {
+    EventPair pair;
+    pair.server->post_receive(pair.server_vi, pair.there.data(), EventPair::kBytes, pair.there_handle);
+    layout::Vi& vi = pair.client->view().vi(pair.client_vi);
+    vi.send.more = vi.status.generation.load() + (more ? 0 : 1);  // of a VI that was there before
+    pair.client.reset();
+    EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive | vip::kFlushedError |
+                                   (more ? vip::kTransportError : 0u));
+  }
+}
+
+// It can't say where it ends.
+TEST(Events, WhoIsLostMissesSomething) {
+  for (const bool reliable : {false, true}) {
+    EventPair pair(reliable ? vip::kReliableDelivery : vip::kUnreliable);
+    pair.server->post_receive(pair.server_vi, pair.there.data(), EventPair::kBytes, pair.there_handle);
+    pair.cut();
+    EXPECT_EQ(pair.received(), vip::kDone | vip::kOpReceive | vip::kFlushedError |
+                                   (reliable ? vip::kTransportError : 0u));
+  }
+}
+
 TEST(Events, FlushedDescriptorsKeepTheirOperation) {
   EventPair pair;
   layout::CommandBody disconnect{};

@@ -50,6 +50,18 @@ TEST(Remains, AreConnectionsAndGoodbyes) {
   EXPECT_TRUE(remains_of(pair.a.segment(), pair.a.limits).empty());
 }
 
+// The peer is to know that something is missing.
+TEST(Remains, CountWhatTheProgramHadYetToPost) {
+  Pair pair;
+  ASSERT_TRUE(pair.connect());
+  std::vector<Remains> all(4), more(4);
+  ASSERT_EQ(remains(pair.a.segment(), pair.a.limits, all, pair.client->view()), 1u);
+  layout::Vi& vi = pair.client->view().vi(pair.client_vi);
+  vi.send.more = vi.status.generation.load();
+  ASSERT_EQ(remains(pair.a.segment(), pair.a.limits, more, pair.client->view()), 1u);
+  EXPECT_EQ(more[0].psn, all[0].psn + 1);
+}
+
 TEST(Remains, AreNoMoreThanThereIsRoomFor) {
   Pair pair;
   for (int i = 0; i < 5; ++i) {

@@ -249,6 +249,14 @@ VIP_RETURN VipxUnredirect(VIP_VI_HANDLE vi) {
   return session.driver->unredirect(named.vi, named.generation);
 }
 
+VIP_RETURN VipxSetMore(VIP_VI_HANDLE vi, VIP_BOOLEAN more) {
+  const SessionGuard inside(vi, Kind::kVi);
+  if (!inside) return VIP_INVALID_PARAMETER;
+  return WorkQueue(inside.session(), inside.handle(), Side::kSend).set_more(more != VIP_FALSE)
+             ? VIP_SUCCESS
+             : VIP_INVALID_PARAMETER;
+}
+
 void VipSetUserData(VIP_VI_HANDLE ViHandle, VIP_PVOID Data) {
   const SessionGuard inside(ViHandle, Kind::kVi);
   if (!inside) return;

@@ -46,6 +46,13 @@ class WorkQueue {
     return queue_.posted.load(std::memory_order_acquire) == head;
   }
 
+  // As VipxSetMore. False if the VI is not valid any more.
+  bool set_more(bool more) {
+    const std::uint32_t now = generation();
+    queue_.more.store(more ? now : 0, std::memory_order_release);
+    return now != 0;
+  }
+
   // Returns as VipPostSend. Sets `overrun` when the queue is full and was not at the last post.
   VIP_RETURN post(VIP_DESCRIPTOR* descriptor, VIP_MEM_HANDLE memory, bool& overrun);
 

@@ -395,6 +395,20 @@ TEST_F(ViplData, RingsTheAgentWakeOfASleepingDriverOnly) {
   ASSERT_EQ(VipRecvWait(peer, 5000, &done), VIP_SUCCESS);
 }
 
+// What the driver looks at if the program dies.
+TEST_F(ViplData, TellsTheDriverThatMoreFollows) {
+  start();
+  const VIP_VI_HANDLE vi = make_vi();
+  EXPECT_FALSE(agent->session().more_follows());
+  EXPECT_EQ(VipxSetMore(vi, VIP_TRUE), VIP_SUCCESS);
+  EXPECT_TRUE(agent->session().more_follows());
+  EXPECT_EQ(VipxSetMore(vi, VIP_FALSE), VIP_SUCCESS);
+  EXPECT_FALSE(agent->session().more_follows());
+  EXPECT_EQ(VipxSetMore(nullptr, VIP_TRUE), VIP_INVALID_PARAMETER);
+  ASSERT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
+  EXPECT_EQ(VipxSetMore(vi, VIP_TRUE), VIP_INVALID_PARAMETER);
+}
+
 // There is no cheap way to tell an agent that is about to write.
 TEST_F(ViplData, IsNotRedirectedForHostedPrograms) {
   start();

@@ -35,6 +35,12 @@ class SharedSegment {
   // Work queues of VIs whose completions the thread that calls handlers wants to hear of.
   unsigned watched_queues() const;
 
+  // Whether the program has said that more follows what it has posted on its first VI.
+  bool more_follows() const {
+    const layout::Vi& vi = view_.vi(0);
+    return vi.send.more.load() != 0 && vi.send.more.load() == vi.status.generation.load();
+  }
+
   // Work queues and CQs that a thread sleeps on.
   unsigned slept_on() const;
 
