@@ -18,7 +18,7 @@ bool Lane::falls_with_data() {
   if (!cut_) return false;
   reap();
   const bool ends = sending_ == State::kEnded || has_sent(fin_at_) || peer_closed();
-  return (start_at_ != kNotPosted && !ends) || expects_record();
+  return (start_at_ != kNotPosted && !ends) || expects_record() || may_miss_start();
 }
 
 Lane::Fall Lane::falls() {

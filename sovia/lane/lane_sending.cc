@@ -121,6 +121,8 @@ void LaneSending::pump(bool push) {
   }
   holds_ = posted_ != filled_ && credits_ != 0 && !broken_;
   if (posted_ != filled_ && credits_ == 0 && !told_more_) tell_more();
+  // Behind the post, so that a process that is killed in between has told of too much, not of too little.
+  if (const bool more = posted_ != filled_; more != says_more_) wire_.set_more(says_more_ = more);
   post_pending_control();
 }
 

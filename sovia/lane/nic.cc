@@ -266,6 +266,8 @@ bool ViWire::redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) 
 
 bool ViWire::unredirect() { return VipxUnredirect(vi_) == VIP_SUCCESS; }
 
+void ViWire::set_more(bool more) { VipxSetMore(vi_, more ? VIP_TRUE : VIP_FALSE); }
+
 std::uint32_t ViWire::completed() {
   std::uint32_t count = 0;
   VIP_DESCRIPTOR* descriptor = nullptr;

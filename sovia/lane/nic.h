@@ -106,6 +106,7 @@ class ViWire final : public LaneVi {
   bool post_receive(std::uint32_t place) override;
   bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) override;
   bool unredirect() override;
+  void set_more(bool more) override;
   std::uint32_t completed() override;
 
  private:

@@ -37,6 +37,10 @@ class Wire {
   // To follow each success. True: the first packet since has gone there.
   virtual bool unredirect() { return false; }
 
+  // Whether the lane holds back what it has not posted: if the process is killed now, the peer is to know
+  // that something is missing.
+  virtual void set_more(bool more) { static_cast<void>(more); }
+
   // Packets that have completed since the last call.
   virtual std::uint32_t completed() = 0;
 

@@ -24,6 +24,11 @@ namespace {
 
 constexpr std::uint64_t kRecordAloneNs = 100'000'000;
 
+bool has_kernel_ended(int fd) {
+  pollfd at{fd, POLLRDHUP, 0};
+  return fd >= 0 && libc::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0;
+}
+
 }  // namespace
 
 constinit std::atomic<unsigned> SocketFallback::g_kept{0};
@@ -50,6 +55,8 @@ void SocketFallback::fall_back_locked(int fd) {
   if (!lane.wants_fall_back()) return;
   SOVIA_LOG("%d: the lane has broken, the connection goes on through the kernel", fd);
   settle_receiving(lane);
+  // A peer that lives has not ended its stream yet, or has sent all.
+  if (lane.may_miss_start() && has_kernel_ended(fd)) keep_untold_reset();
   if (lane.may_get_record()) {
     if (inherited_bytes_ == nullptr) inherited_bytes_ = make_record();
     if (inherited_bytes_ == nullptr) return reset(fd);

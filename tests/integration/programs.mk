@@ -2,6 +2,7 @@
 
 programs_tests = \
 	tests/integration/sovia_broken.test \
+	tests/integration/sovia_killed.test \
 	tests/integration/sovia_descriptors.test \
 	tests/integration/sovia_configurations.test \
 	tests/integration/sovia_counters.test \
@@ -26,6 +27,7 @@ check-programs: all
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
 	tests/integration/impostor_client.py tests/integration/many_programs.py \
 	tests/integration/ready_programs.py tests/integration/broken_programs.py \
+	tests/integration/killed_programs.py \
 	tests/integration/descriptor_programs.py
 
 check_PROGRAMS += tests/integration/impostor_tool

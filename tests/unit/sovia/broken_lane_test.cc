@@ -72,6 +72,31 @@ TEST(KilledPeer, ResetsTheConnectionIfItHadMore) {
   close_descriptor(connection.fd());
 }
 
+// It was killed with START and what follows posted, of which nothing came.
+TEST(KilledPeer, ResetsTheConnectionIfItMayHaveBegun) {
+  Connection connection;
+  connection.open_lane();
+  connection.peer_sends("k");
+  connection.lane_misses();
+  connection.close_peer();
+  connection.lane_breaks();
+  EXPECT_EQ(receive(connection), 1);
+  EXPECT_EQ(receive(connection), -ECONNRESET);
+  EXPECT_EQ(receive(connection), 0);
+}
+
+// What was behind START comes through the kernel, if its process lives and only its lane is gone.
+TEST(BrokenLane, EndsTheStreamOfAPeerThatEndsLater) {
+  Connection connection;
+  connection.open_lane();
+  connection.lane_misses();
+  connection.lane_breaks();
+  connection.peer_sends("k");
+  connection.close_peer();
+  EXPECT_EQ(receive(connection), 1);
+  EXPECT_EQ(receive(connection), 0);
+}
+
 // The kernel tells of a reset once, to who flushes what the lane has not brought. What came before it stays
 // to be read.
 TEST(BrokenLane, LeavesAResetToALaterCall) {

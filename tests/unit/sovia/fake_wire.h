@@ -81,6 +81,7 @@ class FakeWire final : public LaneVi {
     redirected_ = {};
     return used;
   }
+  void set_more(bool more) override { more_ = more; }
   std::uint32_t completed() override {
     const std::uint32_t count = completed_;
     completed_ = 0;
@@ -152,6 +153,7 @@ class FakeWire final : public LaneVi {
   std::uint64_t credits_sent() const { return credits_sent_; }
   std::uint64_t data_bytes() const { return data_bytes_; }
   std::uint32_t last_immediate() const { return last_immediate_; }
+  bool has_more() const { return more_; }
 
  private:
   struct Packet {
@@ -219,7 +221,7 @@ class FakeWire final : public LaneVi {
   std::deque<Arrival> arrivals_;
   std::uint32_t completed_ = 0;
   FakeWire* peer_ = nullptr;
-  bool down_ = false;
+  bool down_ = false, more_ = false;
   struct {
     std::byte* to;
     std::uint32_t bytes;

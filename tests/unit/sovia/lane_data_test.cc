@@ -202,6 +202,30 @@ TEST(LaneMore, IsToldNoMoreOftenThanThePeerHasPlaces) {
   }
 }
 
+// Whoever looks at a process that was killed: it can send no packet any more.
+TEST(LaneMore, IsToldToTheWireWhileSmallDataIsHeldBack) {
+  LanePair pair;
+  pair.start();
+  ASSERT_EQ(pair.a.put(10, true), 10u);
+  EXPECT_FALSE(pair.a.wire.has_more());
+  ASSERT_EQ(pair.a.put(10, true), 10u);
+  EXPECT_TRUE(pair.a.wire.has_more());
+  pair.a.lane.flush();
+  EXPECT_FALSE(pair.a.wire.has_more());
+}
+
+TEST(LaneMore, IsToldToTheWireWhileDataWaitsForCredits) {
+  LanePair pair(window(1, 1));
+  pair.start();
+  ASSERT_EQ(pair.a.put(64), 64u);
+  pair.settle();
+  EXPECT_FALSE(pair.a.wire.has_more());
+  ASSERT_EQ(pair.a.put(64), 64u);
+  EXPECT_TRUE(pair.a.wire.has_more());
+  pair.drain();
+  EXPECT_FALSE(pair.a.wire.has_more());
+}
+
 TEST(LaneCombining, SmallWritesJoinWhileSomethingIsOnItsWay) {
   LanePair pair;
   pair.start();

@@ -124,6 +124,11 @@ void Connection::peer_has_more() {
   while (far_->write(&piece, 1, 0, false) != 0) settle();
 }
 
+void Connection::lane_misses() {
+  const std::scoped_lock guard(mutex_, end_->lane.lock());
+  end_->lane.miss();
+}
+
 // Each packet goes one step further. False if none is left.
 bool Connection::step() {
   const std::lock_guard guard(mutex_);

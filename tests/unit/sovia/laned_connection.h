@@ -46,6 +46,9 @@ class Connection {
   // The peer has more to send than the lane takes: a window, of which nothing is read.
   void peer_has_more();
 
+  // Something that the peer has sent on the lane will never come.
+  void lane_misses();
+
   // The connection gets a lane, on which no direction has begun; one direction begins on it; both do.
   void open_lane();
   void receives_on_lane();

@@ -1,0 +1,91 @@
+#!/usr/bin/python3
+"""Processes that write and are killed at once, and what their peer gets.
+
+    killed_programs.py serve PORT COUNT        counts for COUNT connections how they ended
+    killed_programs.py call HOST PORT COUNT    COUNT processes, one after the other
+
+Each process writes one piece or many, with TCP_NODELAY or without it. Its peer must get all that was written, or a
+reset: the end of the stream without a byte that was written would be a lie.
+"""
+
+import os
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+HEAD = struct.Struct('>II')
+PIECE = b'0123456789' * 100
+WARM_UP = 60
+
+
+def exchange(connection, first):
+    """A question and an answer."""
+    if first:
+        connection.sendall(PIECE)
+    assert len(connection.recv(len(PIECE), socket.MSG_WAITALL)) == len(PIECE)
+    if not first:
+        connection.sendall(PIECE)
+
+
+def how_it_ended(connection):
+    """In one word."""
+    with connection:
+        warm_up, expected = HEAD.unpack(connection.recv(HEAD.size, socket.MSG_WAITALL))
+        for _ in range(warm_up):
+            exchange(connection, False)
+        got = 0
+        try:
+            while piece := connection.recv(100_000):
+                got += len(piece)
+        except ConnectionResetError:
+            return 'reset'
+        return 'all' if got == expected else f'short: {got} of {expected}'
+
+
+def serve(port, count):
+    """As many connections as that."""
+    words = []
+    with socket.create_server(('0.0.0.0', int(port)), backlog=100) as listener:
+        threads = []
+        for _ in range(int(count)):
+            connection = listener.accept()[0]
+            threads.append(threading.Thread(target=lambda c=connection: words.append(how_it_ended(c))))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+    for word in sorted(set(words)):
+        print(words.count(word), word)
+    assert len(words) == int(count)
+
+
+def write_and_die(host, port, pieces, at_once):
+    """In a process of its own."""
+    connection = socket.create_connection((host, int(port)))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, at_once)
+    connection.sendall(HEAD.pack(WARM_UP, pieces * len(PIECE)))
+    for _ in range(WARM_UP):
+        exchange(connection, True)
+        time.sleep(0.001)
+    for _ in range(pieces):
+        connection.send(PIECE)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def call(host, port, count):
+    """One after the other."""
+    for number in range(int(count)):
+        child = os.fork()
+        if child == 0:
+            write_and_die(host, port, (1, 20)[number % 2], number // 2 % 2)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+
+
+def main():
+    """The command line."""
+    {'serve': serve, 'call': call}[sys.argv[1]](*sys.argv[2:])
+
+
+main()
