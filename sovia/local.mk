@@ -60,6 +60,7 @@ sovia_sources = \
 	sovia/program/inheritance.cc sovia/program/inheritance.h \
 	sovia/program/process.cc sovia/program/process.h \
 	sovia/program/scm_rights.cc sovia/program/scm_rights.h \
+	sovia/program/giving_way.cc sovia/program/giving_way.h \
 	sovia/program/seccomp_filter.cc sovia/program/seccomp_filter.h \
 	sovia/program/stdio_streams.cc sovia/program/stdio_streams.h \
 	sovia/socket/background_requests.cc sovia/socket/background_requests.h \

@@ -5,6 +5,7 @@
 #include "sovia/api/api.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/own_descriptors.h"
+#include "sovia/program/giving_way.h"
 
 using namespace viaduct::sovia;
 
@@ -17,10 +18,10 @@ void let_go(int fd) {
   if (socket && !socket->keep_for_waiting(fd) && socket->descriptors() == 0) socket->release(fd);
 }
 
-// The program wants this number. False if it is the library's and can't be given up.
+// The program wants this number. False if it is the library's and can't be given up: others may be about to use it.
 bool vacate(int fd) {
   if (!own_descriptors::has(fd)) return true;
-  if (fd != counters::descriptor()) return false;
+  if (fd != counters::descriptor()) return give_way(fd);
   counters::forget_descriptor();
   return true;
 }
@@ -44,7 +45,10 @@ template <class Make>
 int replace(int fd, int copy, Make&& make) {
   const signals::Inside inside;
   const bool ours = table::peek(fd) != nullptr;
-  if (!vacate(copy)) return failed(EBUSY);
+  if (own_descriptors::has(copy)) {
+    if (!is_open(fd)) return failed(EBADF);
+    if (!vacate(copy)) return failed(EBUSY);
+  }
   const bool known = table::peek(copy) != nullptr;
   const bool replaces = (known || epoll_sets::knows(copy)) && is_open(fd);
   if (replaces) let_go(copy);

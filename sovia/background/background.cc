@@ -19,6 +19,7 @@
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
+#include "sovia/process/seccomp.h"
 #include "sovia/socket/socket_pool.h"
 #include "sovia/socket/table.h"
 
@@ -278,9 +279,12 @@ bool start() {
   if (g_stops.load()) return false;
   if (state().running) return true;
   if (own_descriptors::scarce()) return false;
-  const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (descriptor < 0) return false;
-  requests().poke.store(descriptor);
+  // That of a thread that has ended stays: another one may be about to write to it.
+  if (requests().poke.load() < 0) {
+    const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (descriptor < 0) return false;
+    requests().poke.store(descriptor);
+  }
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -389,6 +393,8 @@ void stop() {
   if (ran) libc::ppoll(nullptr, 0, &kWatch, nullptr);
 }
 
+void resume() { g_stops.store(seccomp::in_force()); }
+
 void farewell() {
   std::vector<LaneEndpoint*> ends;
   {
@@ -454,6 +460,7 @@ void after_fork_in_child() {
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;
   state().running = false;
+  resume();
   requests().idle.store(false);
   requests().flush_at.store(kNever);
   requests().at_work = nullptr;

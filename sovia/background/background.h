@@ -14,6 +14,8 @@ void begin();
 // No lane any more, all have been left: ends the thread, and closes the NIC. Returns when that is done, or
 // when it takes too long.
 void stop();
+// After stop(): there may be lanes again.
+void resume();
 
 // At the end of the process: lets what is on its way arrive, as long as it moves.
 void farewell();

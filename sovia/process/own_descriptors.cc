@@ -105,6 +105,10 @@ bool has(int fd) {
   for (std::size_t i = 0; i < used; ++i) {
     if (g_slots[i].load(std::memory_order_relaxed) == fd + 1) return fd >= 0;
   }
+  return is_of_vipl(fd);
+}
+
+bool is_of_vipl(int fd) {
   bool found = false;
   if (fd >= g_least_of_vipl.load(std::memory_order_relaxed)) {
     for_each_of_vipl([&](int one) { found = found || one == fd; });

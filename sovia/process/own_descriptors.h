@@ -25,6 +25,9 @@ void count_vipl(int (*list)(int* fds, int most));
 // A few instructions while there are none, and for numbers below all of them.
 bool has(int fd);
 
+// Whether it is among those of VIPL.
+bool is_of_vipl(int fd);
+
 // The least number after `fd` that is the library's, or -1: to close ranges around them.
 int next_from(int fd);
 

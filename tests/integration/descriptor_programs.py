@@ -4,10 +4,12 @@
     descriptor_programs.py serve PORT            answers each line, a thread for each connection
     descriptor_programs.py threads HOST PORT N   N threads with a connection each, all at once
     descriptor_programs.py numbers HOST PORT DIRECTORY   numbers that are the library's, and that were
+    descriptor_programs.py replaced HOST PORT    numbers of the library's that the program wants for dup2
 
 numbers: puts DIRECTORY/ready when it has a lane, and goes on when DIRECTORY/go is there.
 """
 
+import errno
 import os
 import socket
 import sys
@@ -67,24 +69,19 @@ def own_numbers(least):
 
 
 def numbers(host, port, directory):
-    """None of the library's can be closed or replaced; one that has become the program's can."""
+    """None of the library's can be closed; one that has become the program's can."""
     connection = socket.create_connection((host, int(port)))
     exchange(connection, 150, 0.005)
     own = own_numbers(600)
     assert len(own) >= 5, own
-    null = os.open('/dev/null', os.O_RDONLY)
     for number in own:
         link = os.readlink(f'/proc/self/fd/{number}')
-        for change in (lambda: os.close(number), lambda: os.dup2(null, number)):
-            if 'sovia-counters' in link:
-                continue
-            try:
-                change()
-                raise AssertionError(f'{number} ({link}) is the library\'s')
-            except OSError:
-                pass
+        try:
+            os.close(number)
+            raise AssertionError(f'{number} ({link}) is the library\'s')
+        except OSError:
+            pass
     exchange(connection, 100, 0)
-    os.close(null)
     with open(directory + '/ready', 'w', encoding='ascii'):
         pass
     while not os.path.exists(directory + '/go'):
@@ -107,6 +104,38 @@ def numbers(host, port, directory):
     exchange(connection, 100, 0)
 
 
+def replaced(host, port):
+    """Those of the NIC give way; the others, some event descriptors, are said to be busy."""
+    connection = socket.create_connection((host, int(port)))
+    null = os.open('/dev/null', os.O_RDONLY)
+    first = None
+    for turn in range(4):
+        exchange(connection, 150, 0.005)
+        own = own_numbers(600)
+        first = first or len(own)
+        assert 5 <= len(own) <= first + 1, 'there are more and more'
+        connection.sendall(b'unread !')
+        time.sleep(0.2)
+        of_nic = [each for each in own if os.readlink(f'/proc/self/fd/{each}').startswith('socket:')]
+        number = of_nic[turn % len(of_nic)]
+        os.dup2(null, number)
+        assert os.readlink(f'/proc/self/fd/{number}') == '/dev/null'
+        assert connection.recv(8, socket.MSG_WAITALL) == b'unread !', 'another answer'
+        exchange(connection, 300, 0.005)
+        assert os.readlink(f'/proc/self/fd/{number}') == '/dev/null', 'the library has taken it'
+        os.close(number)
+    exchange(connection, 300, 0.005)
+    busy = 0
+    for number in reversed(own_numbers(600)):
+        try:
+            os.dup2(null, number)
+        except OSError as error:
+            assert error.errno == errno.EBUSY, error
+            busy += 1
+    assert 0 < busy <= 12, busy
+    exchange(connection, 100, 0)
+
+
 def main():
     """The command line."""
     what, *rest = sys.argv[1:]
@@ -114,6 +143,8 @@ def main():
         serve(rest[0])
     elif what == 'threads':
         threads(rest[0], rest[1], int(rest[2]))
+    elif what == 'replaced':
+        replaced(*rest)
     else:
         numbers(*rest)
     print('all right')

@@ -1,0 +1,31 @@
+#include "sovia/program/giving_way.h"
+
+#include <mutex>
+
+#include "sovia/background/background.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/socket.h"
+#include "sovia/socket/table.h"
+
+namespace viaduct::sovia {
+
+bool give_way(int fd) {
+  static constinit std::mutex lock;
+  const KeepErrno keep;
+  const signals::Inside inside;
+  const std::scoped_lock guard(lock);
+  if (!own_descriptors::is_of_vipl(fd)) return !own_descriptors::has(fd);
+  table::for_each(
+      [](int each, Socket& socket, void*) {
+        socket.leave(each, Reason::kResources);
+        socket.gather(each);
+      },
+      nullptr);
+  background::stop();
+  background::resume();
+  return !own_descriptors::has(fd);
+}
+
+}  // namespace viaduct::sovia
