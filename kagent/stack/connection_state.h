@@ -11,7 +11,7 @@
 namespace viaduct::state {
 
 // The way to a peer by train, see trains.h.
-enum class Train : std::uint8_t { kUnknown, kTold, kTrying, kUsed };
+enum class Train : std::uint8_t { kUnknown, kTold, kTrying, kUsed, kDoubted };
 
 struct Peer {
   MacAddress address;

@@ -23,6 +23,7 @@ namespace viaduct {
   X(retransmission_timeouts, "times the retransmission timer ran out")                  \
   X(trains_used, "times a peer was found to be reached by trains")                       \
   X(trains_set_aside, "times no trains went there until tried again, as frames were lost")  \
+  X(trains_taken_up, "of these, times the frames had arrived, only late: nothing was tried") \
   X(trains_not_told, "times a peer did not say where trains reach it: it is older, or busy") \
   X(trains_not_heard, "times a trial train was not answered: a firewall, or busy")        \
   X(trains_no_way, "times a peer had no address that trains from here reach")              \

@@ -49,9 +49,14 @@ void LossRecovery<World>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_t w
   if (vi.tx.send_next - vi.tx.send_una >= vi.tx.congestion_window / 2) {
     congestion::widen_window(vi, newly);
   }
+  bool came_late = false;  // by train
   if (!vi.tx.sacked.empty() || !vi.tx.lost.empty() || !vi.tx.resent.empty()) {
     for (std::uint32_t psn = vi.tx.send_una; psn != ack; ++psn) {
-      if (vi.tx.resent.has(psn)) note_resend_delivered(i, psn);
+      if (vi.tx.resent.has(psn)) {
+        note_resend_delivered(i, psn);
+      } else if (psn - vi.tx.train_begin < vi.tx.train_end - vi.tx.train_begin) {
+        came_late = vi.tx.timeouts != 0;
+      }
       vi.tx.sacked.remove(psn);
       vi.tx.lost.remove(psn);
       vi.tx.resent.remove(psn);
@@ -62,6 +67,7 @@ void LossRecovery<World>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_t w
   if (vi.tx.timeouts != 0) [[unlikely]] {
     vi.tx.timeouts = 0;
     restart_timer(i);
+    if (came_late) trains_.take_up(i);
   }
   send_queue_.complete_acknowledged(i);
   if (vi.tx.stalled) send_queue_.make_ready(i);

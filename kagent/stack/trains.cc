@@ -15,6 +15,7 @@ using wire::PathStep;
 namespace {
 
 constexpr std::uint64_t kPause = 2 * kMs, kLongestPause = 2000 * kMs;  // between two attempts
+constexpr std::uint64_t kDoubt = 1 * kMs;
 constexpr std::uint64_t kProven = 100 * kMs;  // a way used that long is no failed attempt
 constexpr unsigned kTried = 2;                // frames in a train that only tries
 
@@ -50,10 +51,19 @@ void Trains<World>::set_aside(ViIndex i) {
   if (peer.train != Train::kUsed) return;
   ++root_->counters.trains_set_aside;
   if (now_ - peer.train_due > kProven) peer.train_attempts = 0;
-  peer.train = Train::kUnknown;
-  // It may have been a pause of the peer's processor: asked at once, if it has not failed before.
-  peer.train_due = now_;
+  peer.train = Train::kDoubted;
+  // Time for what was sent again to be acknowledged, and what came before it.
+  peer.train_due = now_ + kDoubt;
   if (peer.train_attempts > 1) put_off(peer);
+}
+
+template <class World>
+void Trains<World>::take_up(ViIndex i) {
+  Peer& peer = peers_[vis_[i].link.peer];
+  if (peer.train != Train::kDoubted) return;
+  ++root_->counters.trains_taken_up;
+  peer.train = Train::kUsed;
+  peer.train_due = now_;  // since when
 }
 
 template <class World>

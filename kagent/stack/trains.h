@@ -8,8 +8,9 @@
 // All but the try go by express. Whatever is not answered is begun anew with a later long message, after
 // a pause that grows. A peer of an older version answers nothing.
 //
-// A timeout of frames that went by train ends its use, until it has been tried again; on Unreliable Delivery, where
-// nothing else would bring them, a silence that is longer than a busy peer's.
+// A timeout of frames that went by train ends its use; on Unreliable Delivery, where nothing else would bring
+// them, a silence that is longer than a busy peer's. If it is acknowledged after all that they have come, the
+// peer's processor was busy, and nothing is wrong with the way; else it has to be tried again.
 #ifndef VIADUCT_KAGENT_STACK_TRAINS_H
 #define VIADUCT_KAGENT_STACK_TRAINS_H
 
@@ -45,8 +46,10 @@ class Trains : private ViTable {
     return is_used(vis_[vi]) || (now_ >= peers_[vis_[vi].link.peer].train_due && begin(vi));
   }
   void on_path(ViIndex vi, const wire::Decoded& frame, bool by_train);
-  // Frames that went by train were not acknowledged in time.
+  // Frames that went by train were not acknowledged in time ...
   void set_aside(ViIndex vi);
+  // ... but have arrived, and were sent only once.
+  void take_up(ViIndex vi);
 
  private:
   [[gnu::noinline]] bool begin(ViIndex vi);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "tests/sim/counter_tally.h"
 #include "tests/sim/pair.h"
@@ -39,7 +40,7 @@ struct Stream {
   void send_all(unsigned messages, bool may_lose = false) {
     const unsigned end = sent + messages;
     const auto logic = [&] {
-      bool worked = false;
+      bool worked = change_pause();
       for (; offered - received < kPosted; ++offered, worked = true) {
         pair.server->post_receive(pair.server_vi, &in[offered % kPosted * kLargest], kLargest,
                                   in_handle, offered % kPosted);
@@ -79,6 +80,15 @@ struct Stream {
         << "sent " << sent << ", completed " << done << ", received " << received << " of " << end;
   }
 
+  // True if the server's host has been paused, or resumed.
+  bool change_pause() {
+    const std::uint64_t now = pair.network.now();
+    const bool pause = now >= pause_from && now < pause_until;
+    if (pause == std::exchange(paused, pause)) return false;
+    pause ? pair.network.pause(pair.b.port) : pair.network.resume(pair.b.port);
+    return true;
+  }
+
   const StackCounters& counters() const { return pair.a.stack->counters(); }
 
   // Everything is given back.
@@ -101,6 +111,8 @@ struct Stream {
   std::vector<std::uint32_t> sizes;
   std::uint32_t out_handle, in_handle;
   unsigned sent = 0, done = 0, received = 0, offered = 0;
+  std::uint64_t pause_from = 0, pause_until = 0;
+  bool paused = false;
 };
 
 SimOptions with_trains(std::uint64_t express_ns, std::uint64_t train_ns) {
@@ -237,6 +249,31 @@ TEST_P(ReliableTrains, APathThatDiesIsLeftAndTriedAgain) {
     if (testing::Test::HasFatalFailure()) return;
     EXPECT_EQ(stream.counters().trains_used, 2u);
     EXPECT_GT(stream.counters().train_frames_sent, by_then);
+    stream.end();
+  }
+}
+
+// The peer's processor is busy: what was sent arrives late, and nothing is wrong with the way.
+TEST_P(ReliableTrains, ALatePeerIsNoDeadPath) {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + 5; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Stream stream(seed, GetParam(), with_trains(5'000, 5'000));
+    ASSERT_TRUE(stream.pair.connect());
+    stream.send_all(50);
+    if (testing::Test::HasFatalFailure()) return;
+    constexpr unsigned kPauses = 20;
+    const std::uint64_t before = stream.counters().train_frames_sent;
+    for (unsigned n = 0; n < kPauses; ++n) {
+      stream.pause_from = stream.pair.network.now() + 4'000;  // before the first have arrived
+      stream.pause_until = stream.pause_from + 3 * kMillisecond;
+      stream.send_all(10);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    EXPECT_GT(stream.counters().trains_set_aside, 0u);
+    EXPECT_EQ(stream.counters().trains_taken_up, stream.counters().trains_set_aside);
+    EXPECT_EQ(stream.counters().trains_used, 1u);
+    // Of ten messages half are long, of some 24 frames each.
+    EXPECT_GT(stream.counters().train_frames_sent - before, kPauses * 40);
     stream.end();
   }
 }
