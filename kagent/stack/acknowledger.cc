@@ -13,7 +13,7 @@ using state::kWindow;
 
 namespace {
 
-constexpr std::uint32_t kAckEvery = 32;       // frames, with room enough to wait so long
+constexpr std::uint32_t kAckEvery = 64;       // frames, with room enough to wait so long
 
 constexpr std::uint8_t kSureOfReply = 2;
 constexpr std::uint32_t kMostReplyWait = 500'000;  // ns; no peer sends again before 700'000 (loss_recovery.cc)
