@@ -15,6 +15,9 @@ namespace {
 
 constexpr std::uint32_t kAckEvery = 64;       // frames, with room enough to wait so long
 
+// Frames that nobody asks for are followed by others, of a long message or of those posted behind it.
+constexpr std::uint64_t kUnasked = 4 * kAckDelay;
+
 constexpr std::uint8_t kSureOfReply = 2;
 constexpr std::uint32_t kMostReplyWait = 500'000;  // ns; no peer sends again before 700'000 (loss_recovery.cc)
 constexpr std::uint32_t kReplyStep = 8;            // an eighth more, or less
@@ -35,6 +38,7 @@ template <class World>
 void Acknowledger<World>::note_ack_due(ViIndex i, bool now) {
   Vi& vi = vis_[i];
   ++vi.ack.unacknowledged;
+  std::uint64_t wait = kUnasked;
   if (now) {
     if (vi.ack.ack_time != 0) {
       if (!vi.ack.replied) {
@@ -43,20 +47,20 @@ void Acknowledger<World>::note_ack_due(ViIndex i, bool now) {
         ++vi.ack.reply_score;
       }
     }
+    wait = vi.ack.reply_wait;
+    if (vi.ack.reply_score < kSureOfReply) wait = now_ - vi.ack.acked_at < kStream ? kHaste : 0;
     vi.ack.ack_now = 1;
     vi.ack.ack_time = now_;
     vi.ack.replied = 0;
   }
+  const std::uint64_t due = now_ + wait;
   if ((vi.tx.listed & state::kOnAckList) == 0) {
     vi.tx.listed |= state::kOnAckList;
-    const bool reply_comes = now && vi.ack.reply_score == kSureOfReply;
-    vi.ack.ack_deadline = now_ + (reply_comes ? vi.ack.reply_wait : kAckDelay);
+    vi.ack.ack_deadline = due;
     vi.ack.ack_next = root_->ack_head;
     root_->ack_head = i;
-  }
-  if (now && vi.ack.reply_score < kSureOfReply) {
-    const std::uint64_t wait = now_ - vi.ack.acked_at < kStream ? kHaste : 0;
-    vi.ack.ack_deadline = std::min(vi.ack.ack_deadline, now_ + wait);
+  } else if (due < vi.ack.ack_deadline) {
+    vi.ack.ack_deadline = due;
   }
 }
 

@@ -4,7 +4,8 @@
 // - at once, when there is a gap to report or the peer asks (kFlagAckNow) and no data is likely to
 //   go back soon; in a stream of such requests one answers those of kHaste together,
 // - after kAckEvery frames, or
-// - after kAckDelay, or, where data is likely to go back, as long as that took lately.
+// - kAckDelay after the peer has asked, or, where data is likely to go back, as long as that took lately; later if
+//   the peer has not asked: then there is more to come.
 // Whether data is likely to go back is learnt from what happened after earlier requests. A server with many
 // connections answers each when it has read from all of them: an acknowledgement that does not wait for that
 // would double its frames. The wait grows with each answer that comes later and shrinks with each that comes in half
