@@ -54,7 +54,7 @@ void LossRecovery<World>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_t w
     for (std::uint32_t psn = vi.tx.send_una; psn != ack; ++psn) {
       if (vi.tx.resent.has(psn)) {
         note_resend_delivered(i, psn);
-      } else if (psn - vi.tx.train_begin < vi.tx.train_end - vi.tx.train_begin) {
+      } else if (went_by_train(vi, psn)) {
         came_late = vi.tx.timeouts != 0;
       }
       vi.tx.sacked.remove(psn);

@@ -65,6 +65,10 @@ inline bool has_gone_by_train(const state::Vi& vi) {
          static_cast<std::int32_t>(vi.tx.send_una - vi.tx.train_end) < 0;
 }
 
+inline bool went_by_train(const state::Vi& vi, std::uint32_t psn) {
+  return psn - vi.tx.train_begin < vi.tx.train_end - vi.tx.train_begin;
+}
+
 inline std::byte* payload_of(const Frame& frame) {
   return frame.data + wire::kEthernetBytes + wire::kHeaderBytes;
 }

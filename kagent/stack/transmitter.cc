@@ -46,6 +46,19 @@ constexpr unsigned kFirstTrains = 16;
 
 constexpr std::uint64_t kIdle = 250'000'000;  // ns
 
+std::uint32_t quarter_of_window(const Vi& vi) { return vi.tx.congestion_window / 4u + 1; }
+
+// Whether a quarter of the window ends in the next frames.
+bool ends_quarter(const Vi& vi, std::uint32_t frames) {
+  return vi.tx.send_next % quarter_of_window(vi) + frames >= quarter_of_window(vi);
+}
+
+// The newest frame, after a timeout. It goes the way that it went: if what is on that way is only late,
+// it must not arrive before it.
+bool probes_train(const Vi& vi, std::uint32_t psn) {
+  return vi.tx.timeouts == 1 && psn + 1 == vi.tx.send_next && psn != vi.tx.send_una && went_by_train(vi, psn);
+}
+
 }  // namespace
 
 // On Unreliable Delivery a later message can go by train only when the peer has said that this one has come.
@@ -195,7 +208,7 @@ Sent Transmitter<World>::resend_packed(ViIndex i, std::uint32_t position,
     }
     at = pack(message, payload_of(frame), at);
   }
-  submit_packed(i, frame, psn, at, ask, false);
+  submit_packed(i, frame, psn, at, ask, probes_train(vi, psn));
   return Sent::kAll;
 }
 
@@ -250,7 +263,7 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
     unsigned wanted = std::min({quantum, room, vi.tx.current_frames - vi.tx.current_sent, batch});
     // A window that losses have narrowed is not to be sent and acknowledged in one burst.
     const bool narrow = vi.tx.losses != state::Losses::kNone && vi.tx.congestion_window < kWindow;
-    if (narrow) wanted = std::min(wanted, vi.tx.congestion_window / 4u + 1);
+    if (narrow) wanted = std::min(wanted, quarter_of_window(vi));
     // What is posted from now on is announced by the doorbell.
     const bool ends = wanted == vi.tx.current_frames - vi.tx.current_sent;
     const bool more = !ends || send_queue_.more_to_send(i);
@@ -266,7 +279,7 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
     unsigned n = 0;
     const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, wanted) ||
                                       (ends && may_follow(vi, message))
-                                : !more || narrow || room <= wanted;
+                                : !more || room <= wanted || (narrow && ends_quarter(vi, wanted));
     const Sent result =
         send_frames(i, message, vi.tx.current_sent, first_psn, wanted, ask, by_train, n);
     if (result == Sent::kUnreadable) {
@@ -481,7 +494,8 @@ bool Transmitter<World>::retransmit(ViIndex i, unsigned& sent) {
       message.payload = payload;
       const bool last = psn - first_psn + 1 == message.frames();
       const bool ask = send_queue_.send_room(vi) <= 1 || (last && !send_queue_.more_to_send(i));
-      switch (send_frames(i, message, psn - first_psn, first_psn, 1, ask, false, n)) {
+      const bool by_train = probes_train(vi, psn);
+      switch (send_frames(i, message, psn - first_psn, first_psn, 1, ask, by_train, n)) {
         case Sent::kAll:
         case Sent::kGivenUp: break;
         case Sent::kSome: return true;

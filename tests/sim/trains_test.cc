@@ -272,8 +272,32 @@ TEST_P(ReliableTrains, ALatePeerIsNoDeadPath) {
     EXPECT_GT(stream.counters().trains_set_aside, 0u);
     EXPECT_EQ(stream.counters().trains_taken_up, stream.counters().trains_set_aside);
     EXPECT_EQ(stream.counters().trains_used, 1u);
+    // What was only late is not sent again: for each timeout but the oldest and the newest frame.
+    EXPECT_LE(stream.counters().retransmissions, 2 * stream.counters().retransmission_timeouts);
     // Of ten messages half are long, of some 24 frames each.
     EXPECT_GT(stream.counters().train_frames_sent - before, kPauses * 40);
+    stream.end();
+  }
+}
+
+// Trains that wait while the express is read: what is sent again must not arrive before them.
+TEST_P(ReliableTrains, LateTrainsAreNotTakenForLost) {
+  for (std::uint64_t seed = first_seed(); seed < first_seed() + 5; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Stream stream(seed, GetParam(), with_trains(5'000, 5'000));
+    ASSERT_TRUE(stream.pair.connect());
+    stream.send_all(50);
+    if (testing::Test::HasFatalFailure()) return;
+    SimFaults late;
+    late.jitter_ns = 1'100'000;  // longer than the timer waits at first, not than it waits then
+    for (unsigned n = 0; n < 20; ++n) {
+      stream.pair.network.set_train_faults(n % 4 == 0 ? late : SimFaults{});
+      stream.send_all(5);
+      if (testing::Test::HasFatalFailure()) return;
+      stream.pair.wait(10 * kMillisecond);
+    }
+    EXPECT_GT(stream.counters().retransmission_timeouts, 0u);
+    EXPECT_LE(stream.counters().retransmissions, 2 * stream.counters().retransmission_timeouts);
     stream.end();
   }
 }
