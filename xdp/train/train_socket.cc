@@ -21,6 +21,17 @@ constexpr unsigned kStrangers = 16;  // datagrams dropped in one look
 constexpr std::size_t kAddressBytes = 6, kTypeAt = 15, kLeastFrame = 60;
 constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
+// Of two addresses. A call of memcmp() for each frame would be some of what a train costs.
+bool same(const void* one, const void* other) {
+  std::uint32_t head[2];
+  std::uint16_t tail[2];
+  std::memcpy(&head[0], one, sizeof head[0]);
+  std::memcpy(&head[1], other, sizeof head[1]);
+  std::memcpy(&tail[0], static_cast<const std::byte*>(one) + sizeof head[0], sizeof tail[0]);
+  std::memcpy(&tail[1], static_cast<const std::byte*>(other) + sizeof head[1], sizeof tail[1]);
+  return head[0] == head[1] && tail[0] == tail[1];
+}
+
 template <class Bytes>
 bool given(const Bytes& bytes) {
   for (const std::uint8_t byte : bytes) {
@@ -77,7 +88,7 @@ void TrainSocket::close() {
 
 const TrainSocket::Peer* TrainSocket::find(const void* mac) const {
   for (const Peer& peer : table_[set_of(mac)]) {
-    if (peer.known && std::memcmp(peer.mac.data(), mac, kAddressBytes) == 0) return &peer;
+    if (peer.known && same(peer.mac.data(), mac)) return &peer;
   }
   return nullptr;
 }
@@ -115,7 +126,7 @@ bool TrainSocket::add(const Frame& frame) {
     const std::uint32_t segment = train_[0].length;
     if (count_ == kMostSegments || frame.length > segment ||
         (count_ + 1) * segment > kMostBytes ||
-        std::memcmp(frame.data, before.data, kAddressBytes) != 0) {
+        !same(frame.data, before.data)) {
       return false;
     }
     // A frame may be longer than what it carries: so the next message goes on in the same train.
@@ -198,7 +209,7 @@ bool TrainSocket::look() {
     if (received_ < 0) break;
   }
   if (!taken) {
-    if (++vain_ == kStayHot) interval_ = kCold;
+    if (++vain_ == kInVain && interval_ < kCold) interval_ *= 2, vain_ = 0;
     return false;
   }
   interval_ = kHot, vain_ = 0;
@@ -247,7 +258,7 @@ bool TrainSocket::take_datagram(std::byte* data, std::size_t bytes, std::size_t 
     const std::byte* const frame = data + at;
     const auto type = length < kLeastFrame ? 0xffu : std::to_integer<unsigned>(frame[kTypeAt]);
     if (type >= 32 || (types_ >> type & 1) == 0 ||
-        std::memcmp(frame + kAddressBytes, peer->mac.data(), kAddressBytes) != 0) {
+        !same(frame + kAddressBytes, peer->mac.data())) {
       ++counters_.rx_wrong_frame;
       return false;
     }

@@ -99,8 +99,10 @@ class TrainSocket {
  private:
   static constexpr std::size_t kBuffer = 65'536;
   static constexpr std::uint32_t kNone = 0xffffffff;
-  static constexpr std::uint32_t kHot = 4, kCold = 512;  // looks between two system calls
-  static constexpr std::uint32_t kStayHot = 256;         // of those, in vain, until it is cold
+  // Looks between two system calls: at first, and then twice as many each time that so many of those
+  // were in vain. So a train that has been waited for is not kept waiting long in comparison.
+  static constexpr std::uint32_t kHot = 4, kCold = 512;
+  static constexpr std::uint32_t kInVain = 256;
   static constexpr std::uint32_t kSets = 64, kWays = 4;
 
   struct Peer {

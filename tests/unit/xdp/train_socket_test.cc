@@ -127,6 +127,33 @@ TEST_F(TrainSockets, BuffersAreUsedAgain) {
 }
 
 // What a datagram may not be. Each is counted once and nothing of it is seen.
+// However long it has waited, it looks often enough to lose but a small part of that time.
+TEST_F(TrainSockets, ATrainThatWasWaitedForIsSeenSoon) {
+  const auto send = [&] {
+    a.memory.clear();
+    ASSERT_TRUE(a.socket.add(a.frame(b.mac, 1, 100)));
+    ASSERT_TRUE(a.socket.send());
+  };
+  // How often it asked whether a look was due until it saw the train.
+  const auto asked = [&] {
+    unsigned n = 1;
+    while (n < 100'000 && !(b.socket.is_due() && b.socket.look())) ++n;
+    Frame frame;
+    EXPECT_EQ(b.socket.receive({&frame, 1}), 1u);
+    b.socket.release(frame);
+    return n;
+  };
+  for (const unsigned waits : {0u, 300u, 2'000u, 9'000u, 40'000u}) {
+    send();
+    asked();
+    for (unsigned n = 0; n < waits; ++n) {
+      EXPECT_FALSE(b.socket.is_due() && b.socket.look());
+    }
+    send();
+    EXPECT_LE(asked(), 8 + waits / 128) << waits;
+  }
+}
+
 TEST_F(TrainSockets, StrangersAreDropped) {
   End c({2, 0, 0, 0, 0, 3});
   c.memory.reserve(16);
