@@ -29,6 +29,7 @@ integration_tests = \
 	tests/integration/fork.test \
 	tests/integration/jumbo.test \
 	tests/integration/lanevi.test \
+	tests/integration/lanevi_hosted.test \
 	tests/integration/pipeline.test \
 	tests/integration/viabench.test
 

@@ -15,6 +15,7 @@ constexpr int kAtOnce = 64;             // packets, before the other direction h
 constexpr std::size_t kSpareSlots = 8;  // for hellos, and to read into without any peer
 constexpr std::size_t kMostPeers = 512;
 constexpr milliseconds kPatience{20};         // with a peer that has no room
+constexpr milliseconds kLonePatience{1000};   // if no other one waits for that
 constexpr milliseconds kConnectInterval{50};  // between two looks at a connection that is asked for
 constexpr milliseconds kHelloInterval{200};   // until it is answered
 constexpr milliseconds kAddressInterval{2000};  // between two looks at the own addresses
@@ -278,11 +279,17 @@ void Link::send_to_all(Slot* slot, std::uint32_t bytes) {
   free_.push_back(slot);
 }
 
+milliseconds Link::patience() const {
+  const auto connected = std::count_if(peers_.begin(), peers_.end(),
+                                       [](const auto& peer) { return peer->connected(); });
+  return connected > 1 ? kPatience : kLonePatience;
+}
+
 void Link::submit(Peer& peer, Slot* slot, std::uint32_t bytes) {
   if (peer.connected()) {
     if (peer.has_room()) return post(peer, slot, bytes);
     if (!peer.stalled) {
-      waiting_ = {&peer, slot, bytes, Clock::now() + kPatience};
+      waiting_ = {&peer, slot, bytes, Clock::now() + patience()};
       return;
     }
   }

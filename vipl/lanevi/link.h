@@ -63,6 +63,7 @@ class Link {
 
   void route(Slot* slot, std::uint32_t bytes);
   void send_to_all(Slot* slot, std::uint32_t bytes);
+  std::chrono::milliseconds patience() const;
   void submit(Peer& peer, Slot* slot, std::uint32_t bytes);
   void post(Peer& peer, Slot* slot, std::uint32_t bytes);
   void submit_waiting();
