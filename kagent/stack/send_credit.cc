@@ -48,6 +48,7 @@ void SendCredit<World>::take_credit(ViIndex i, std::uint32_t ack, std::uint16_t 
 // After a silence nothing is under way any more.
 template <class World>
 void SendCredit<World>::renew_credit(Vi& vi) {
+  if (vi.tx.path == state::Path::kSameHost) return;  // a change of path needs to know it
   const std::uint64_t idle = has_gone_by_train(vi) ? kTrainIdle : kCreditIdle;
   if (vi.link.credit == 0 || now_ - vi.tx.sent_time <= idle) return;
   vi.tx.send_una = vi.tx.credit_asked = vi.tx.send_next;
@@ -64,9 +65,11 @@ void SendCredit<World>::await_credit(ViIndex i) {
 template <class World>
 void SendCredit<World>::credit_timeout(ViIndex i) {
   Vi& vi = vis_[i];
-  if (!vi.tx.stalled || send_queue_.send_room(vi) != 0) return;
+  const bool changes_path = vi.tx.path == state::Path::kSameHost;
+  if (!vi.tx.stalled || (send_queue_.send_room(vi) != 0 && !changes_path)) return;
   ++root_->counters.credit_timeouts;
   if (vi.tx.timeouts != 0xff) ++vi.tx.timeouts;
+  if (send_queue_.send_room(vi) != 0) return send_queue_.make_ready(i);
   // The oldest is past, or lost.
   if (vi.tx.send_una != vi.tx.send_next) ++vi.tx.send_una;
   vi.tx.peer_window = std::max<std::uint16_t>(vi.tx.peer_window, 1);

@@ -26,7 +26,7 @@ struct PoolHead {
 };
 
 // How frames of a connection get to the peer. kSameHost: as to any other, but a local path may come;
-// kLocal: data, acknowledgements and the connection's end take that; kByKernel: it came too late.
+// kLocal: data, acknowledgements and the connection's end take that; kByKernel: it could not be taken.
 enum class Path : std::uint8_t { kNetwork, kSameHost, kLocal, kByKernel };
 
 }  // namespace viaduct::state

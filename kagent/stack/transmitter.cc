@@ -35,6 +35,8 @@ constexpr std::uint32_t kLocalPack = 2048;  // bytes of small messages that shar
 // How long a local path may be full without the loss of a frame that nobody would send again.
 constexpr std::uint64_t kLocalPatience = 10'000'000;  // ns
 
+constexpr unsigned kPathPatience = 5;  // waits for credit in vain, in a row: 23 ms
+
 std::uint32_t pack_limit(const Vi& vi) {
   return vi.tx.path == Path::kLocal ? kLocalPack : vi.link.payload;
 }
@@ -169,7 +171,9 @@ bool Transmitter<World>::send_packed(ViIndex i, const Message& first,
   } while (at + wire::kPackedBytes < most && another(at));
   more = send_queue_.more_to_send(i);
   const bool unreliable = vi.reliability == vip::kUnreliable;
-  const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, 1) : !more || room == 1;
+  const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, 1) ||
+                                    (vi.tx.path == Path::kSameHost && asks_for_path(vi, 1))
+                              : !more || room == 1;
   submit_packed(i, frame, vi.tx.send_next, at, ask, by_train);
   root_->counters.messages_sent += messages;
   root_->counters.messages_packed += messages;
@@ -279,7 +283,8 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
     }
     unsigned n = 0;
     const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, wanted) ||
-                                      (ends && may_follow(vi, message))
+                                      (ends && may_follow(vi, message)) ||
+                                      (ends && vi.tx.path == Path::kSameHost && asks_for_path(vi, wanted))
                                 : !more || room <= wanted || (narrow && ends_quarter(vi, wanted));
     const Sent result =
         send_frames(i, message, vi.tx.current_sent, first_psn, wanted, ask, by_train, n);
@@ -308,21 +313,39 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
   return vi.tx.current_slot != kNone || send_queue_.more_to_send(i);
 }
 
-// A frame on a new path may overtake those on the old one, so there should be none. The reliable levels
-// know when they have arrived; on Unreliable Delivery the path of the first message stays.
+// A frame on a new path may overtake those on the old one, so it is taken when nothing is under way. On Unreliable
+// Delivery the peer is asked for that, and if no answer comes the path stays.
 template <class World>
 bool Transmitter<World>::choose_path(ViIndex i) {
   Vi& vi = vis_[i];
-  const bool unreliable = vi.reliability == vip::kUnreliable;
-  if (port_.payload_limit(vi.link.peer_address) <= port_.mtu()) {
-    if (unreliable && send_queue_.more_to_send(i)) vi.tx.path = Path::kByKernel;
+  if (!may_go_local(vi)) return true;
+  if (vi.tx.send_una == vi.tx.send_next) {
+    peer_table_.take_local_path(vi);
     return true;
   }
-  if (!unreliable && vi.tx.send_una != vi.tx.send_next) {
-    vi.tx.stalled = 1;
-    return false;
+  if (vi.reliability == vip::kUnreliable) {
+    if (vi.tx.credit_asked != vi.tx.send_next) return true;
+    if (vi.tx.timeouts >= kPathPatience) {
+      vi.tx.path = Path::kByKernel;
+      return true;
+    }
+    send_credit_.await_credit(i);
   }
-  peer_table_.take_local_path(vi);
+  vi.tx.stalled = 1;
+  return false;
+}
+
+template <class World>
+bool Transmitter<World>::may_go_local(const Vi& vi) const {
+  return (vi.reliability != vip::kUnreliable || vi.link.credit != 0) &&
+         port_.payload_limit(vi.link.peer_address) > port_.mtu();
+}
+
+// The frames end a message, on Unreliable Delivery, before the path changes: whether the last one asks for credit.
+template <class World>
+bool Transmitter<World>::asks_for_path(Vi& vi, std::uint32_t frames) {
+  if (!may_go_local(vi)) return false;
+  vi.tx.credit_asked = vi.tx.send_next + frames;
   return true;
 }
 

@@ -60,6 +60,8 @@ class Transmitter : private ViTable, private Timers {
   inline void note_sent(ViIndex vi);
   // A local path may have come. False: it is taken when what is under way has arrived.
   [[gnu::noinline]] bool choose_path(ViIndex vi);
+  bool may_go_local(const state::Vi& vi) const;
+  [[gnu::noinline]] bool asks_for_path(state::Vi& vi, std::uint32_t frames);
   // Of the local path. kGivenUp: the peer takes nothing, the frame counts as sent and is lost.
   enum class Room { kYes, kNotYet, kGivenUp };
   Room local_room(const state::Vi& vi, std::uint32_t payload, Frame& frame);

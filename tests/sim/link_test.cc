@@ -90,10 +90,10 @@ void print(const char* what, const Link& link, const Shared& shared, ManyToOne& 
 }
 
 // With `jitter_ns` the senders do not stay in step.
-Shared many(unsigned senders, const Link& link, std::uint64_t frames, std::uint64_t jitter_ns) {
+Shared many(unsigned senders, const Link& link, std::uint64_t frames, std::uint64_t jitter_ns, std::uint64_t run = 0) {
   SimOptions options = over(link);
   options.faults.jitter_ns = jitter_ns;
-  ManyToOne net(senders, options, first_seed());
+  ManyToOne net(senders, options, first_seed() + run);
   EXPECT_TRUE(net.connect());
   net.go(frames_in(link, frames / 6));
   const Shared shared = share(net, link, frames);
@@ -112,11 +112,17 @@ TEST(Link, EightSendersShareAPortThatDropsWhenItsQueueIsFull) {
   }
 }
 
+// Who gets little is a matter of chance in one run.
 TEST(Link, ManySendersDoNotCollapse) {
+  constexpr unsigned kRuns = 3;
   for (const Link& link : kLinks) {
-    const Shared shared = many(48, link, 20'000, 1'000);
-    EXPECT_GE(shared.used, 0.90);
-    EXPECT_GE(shared.fairness, 0.50);
+    double fairness = 0;
+    for (unsigned run = 0; run < kRuns; ++run) {
+      const Shared shared = many(48, link, 20'000, 1'000, run);
+      EXPECT_GE(shared.used, 0.90);
+      fairness += shared.fairness / kRuns;
+    }
+    EXPECT_GE(fairness, 0.50);
   }
 }
 
