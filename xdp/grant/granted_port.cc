@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "xdp/xsk/chunk.h"
 #include "xdp/xsk/system_calls.h"
@@ -84,12 +85,23 @@ const char* GrantedPort::add_local(const MacAddress& peer, std::uint64_t program
   return local_->add(peer, program, file, end);
 }
 
-// What comes by the kernel, such as that a connection or the peer has ended, comes after what is in a ring.
+// What comes by the kernel, such as that a connection or the peer has ended, is handed out behind all that was in
+// the rings before it: a ring gives a few frames at a time.
 std::size_t GrantedPort::receive_both(std::span<Frame> frames) {
-  const std::size_t by_kernel = queue_.receive(frames.first(frames.size() / 2));
-  const std::size_t all = by_kernel + local_->receive(frames.subspan(by_kernel));
-  std::rotate(frames.begin(), frames.begin() + by_kernel, frames.begin() + all);
-  return all;
+  if (held_count_ == 0) hold();
+  const std::size_t n = local_->receive(frames);
+  if (held_count_ == 0) return n;
+  if (local_->has_frames() && ++held_rounds_ < kMostRounds) return n;
+  const std::size_t now = std::min<std::size_t>(held_count_, frames.size() - n);
+  std::copy_n(held_, now, frames.begin() + n);
+  std::copy(held_ + now, held_ + held_count_, held_);
+  held_count_ -= static_cast<std::uint32_t>(now);
+  return n + now;
+}
+
+void GrantedPort::hold() {
+  held_count_ = static_cast<std::uint32_t>(queue_.receive(held_));
+  held_rounds_ = 0;
 }
 
 void GrantedPort::release_each(std::span<const Frame> frames) {
@@ -140,8 +152,15 @@ void GrantedPort::close_trains() {
 // What has come by the queue since was sent earlier, or it would not be here: it goes first.
 std::size_t GrantedPort::receive_trains(std::span<Frame> frames) {
   if (!trains_.look()) return 0;
-  const std::size_t n = queue_.receive(frames);
-  return n + trains_.receive(frames.subspan(n));
+  if (local_ == nullptr) {
+    const std::size_t n = queue_.receive(frames);
+    return n + trains_.receive(frames.subspan(n));
+  }
+  if (held_count_ != 0) return 0;
+  if (!std::exchange(held_for_train_, true)) hold();
+  if (held_count_ != 0) return 0;
+  held_for_train_ = false;
+  return trains_.receive(frames);
 }
 
 void GrantedPort::submit_bulk(std::span<const Frame> frames) {

@@ -68,7 +68,7 @@ class GrantedPort {
   // Whether receive() would return something, or sent buffers wait for being taken back: one look
   // at memory; where trains may come a system call now and then.
   bool has_frames() {
-    return queue_.has_frames() || (local_ != nullptr && local_->has_frames()) ||
+    return queue_.has_frames() || held_count_ != 0 || (local_ != nullptr && local_->has_frames()) ||
            (trains_.is_due() && trains_.look());
   }
 
@@ -76,7 +76,7 @@ class GrantedPort {
   // next receive(). False: something has come.
   bool prepare_to_sleep() {
     trains_.expect();
-    return local_ == nullptr || local_->prepare_to_sleep();
+    return local_ == nullptr || (held_count_ == 0 && local_->prepare_to_sleep());
   }
 
   std::uint32_t payload_limit(const MacAddress& to) const {
@@ -125,13 +125,20 @@ class GrantedPort {
     return local_ != nullptr && !frames.empty() && (frames.front().id & local::LocalPeers::kId) != 0;
   }
   std::size_t receive_both(std::span<Frame> frames);
+  void hold();
   void release_each(std::span<const Frame> frames);
   void wake_local();
   std::size_t receive_trains(std::span<Frame> frames);
   void flush_train();
   void close_trains();
 
+  static constexpr std::uint32_t kHeld = 32;
+  static constexpr std::uint32_t kMostRounds = 1024;  // a peer that fills its ring must not hold the rest for ever
+
   GrantedLayout layout_{};
+  Frame held_[kHeld];  // of the kernel, behind what is in the rings
+  std::uint32_t held_count_ = 0, held_rounds_ = 0;
+  bool held_for_train_ = false;  // what waits goes behind them
   int socket_ = -1;
   int both_ = -1;  // epoll over the socket and that of the trains, if there are trains
   void* area_ = nullptr;

@@ -6,6 +6,7 @@
 #include <linux/if_packet.h>
 #include <net/if.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -138,6 +139,38 @@ class GrantedTest : public VethTest {
 
   static bool exists(const std::string& name) { return if_nametoindex(name.c_str()) != 0; }
 };
+
+// A connection's end may come by the kernel: what the peer put into its ring before must come first.
+TEST_F(GrantedTest, WhatComesByTheKernelComesBehindAllOfTheRing) {
+  Host host("v0"), other("v1");
+  Program taker(host), sender(other);
+  const MacAddress to = taker.port.address(), from = sender.port.address();
+  const int file = memfd_create("local", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  ASSERT_EQ(ftruncate(file, local::kFileBytes), 0);
+  ASSERT_EQ(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  ASSERT_EQ(taker.port.add_local(from, 1, dup(file), 0, WholeFrame{}), nullptr);
+  ASSERT_EQ(sender.port.add_local(to, 2, file, 1, WholeFrame{}), nullptr);
+  constexpr std::uint64_t kInRing = 100;
+  constexpr std::uint32_t kBytes = 2000;
+  for (std::uint64_t n = 1; n <= kInRing; ++n) {
+    Frame frame;
+    ASSERT_TRUE(sender.port.reserve_for(to, kBytes, frame));
+    write(frame, to, from, kBytes, n);
+    sender.port.submit({&frame, 1});
+  }
+  send_one(sender.port, to, from, 64, kInRing + 1);
+  usleep(50'000);
+  std::vector<std::uint64_t> order;
+  EXPECT_TRUE(eventually([&] {
+    Frame frames[64];
+    const std::size_t n = taker.port.receive(frames);
+    for (std::size_t f = 0; f < n; ++f) order.push_back(number_in(frames[f]));
+    taker.port.release({frames, n});
+    return order.size() > kInRing;
+  }));
+  for (std::uint64_t n = 1; n <= kInRing + 1; ++n) EXPECT_EQ(order.at(n - 1), n);
+  EXPECT_FALSE(taker.port.has_frames());
+}
 
 TEST_F(GrantedTest, FramesOfEverySizeGoBetweenTwoHosts) {
   Host one("v0"), two("v1");
