@@ -88,20 +88,20 @@ const char* GrantedPort::add_local(const MacAddress& peer, std::uint64_t program
 // What comes by the kernel, such as that a connection or the peer has ended, is handed out behind all that was in
 // the rings before it: a ring gives a few frames at a time.
 std::size_t GrantedPort::receive_both(std::span<Frame> frames) {
-  if (held_count_ == 0) hold();
+  if (held_.count == 0) hold();
   const std::size_t n = local_->receive(frames);
-  if (held_count_ == 0) return n;
-  if (local_->has_frames() && ++held_rounds_ < kMostRounds) return n;
-  const std::size_t now = std::min<std::size_t>(held_count_, frames.size() - n);
-  std::copy_n(held_, now, frames.begin() + n);
-  std::copy(held_ + now, held_ + held_count_, held_);
-  held_count_ -= static_cast<std::uint32_t>(now);
+  if (held_.count == 0) return n;
+  if (local_->has_frames() && ++held_.rounds < Held::kMostRounds) return n;
+  const std::size_t now = std::min<std::size_t>(held_.count, frames.size() - n);
+  std::copy_n(held_.frames, now, frames.begin() + n);
+  std::copy(held_.frames + now, held_.frames + held_.count, held_.frames);
+  held_.count -= static_cast<std::uint32_t>(now);
   return n + now;
 }
 
 void GrantedPort::hold() {
-  held_count_ = static_cast<std::uint32_t>(queue_.receive(held_));
-  held_rounds_ = 0;
+  held_.count = static_cast<std::uint32_t>(queue_.receive(held_.frames));
+  held_.rounds = 0;
 }
 
 void GrantedPort::release_each(std::span<const Frame> frames) {
@@ -156,10 +156,10 @@ std::size_t GrantedPort::receive_trains(std::span<Frame> frames) {
     const std::size_t n = queue_.receive(frames);
     return n + trains_.receive(frames.subspan(n));
   }
-  if (held_count_ != 0) return 0;
-  if (!std::exchange(held_for_train_, true)) hold();
-  if (held_count_ != 0) return 0;
-  held_for_train_ = false;
+  if (held_.count != 0) return 0;
+  if (!std::exchange(held_.for_train, true)) hold();
+  if (held_.count != 0) return 0;
+  held_.for_train = false;
   return trains_.receive(frames);
 }
 

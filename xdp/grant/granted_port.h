@@ -68,7 +68,7 @@ class GrantedPort {
   // Whether receive() would return something, or sent buffers wait for being taken back: one look
   // at memory; where trains may come a system call now and then.
   bool has_frames() {
-    return queue_.has_frames() || held_count_ != 0 || (local_ != nullptr && local_->has_frames()) ||
+    return queue_.has_frames() || held_.count != 0 || (local_ != nullptr && local_->has_frames()) ||
            (trains_.is_due() && trains_.look());
   }
 
@@ -76,7 +76,7 @@ class GrantedPort {
   // next receive(). False: something has come.
   bool prepare_to_sleep() {
     trains_.expect();
-    return local_ == nullptr || (held_count_ == 0 && local_->prepare_to_sleep());
+    return local_ == nullptr || (held_.count == 0 && local_->prepare_to_sleep());
   }
 
   std::uint32_t payload_limit(const MacAddress& to) const {
@@ -132,13 +132,17 @@ class GrantedPort {
   void flush_train();
   void close_trains();
 
-  static constexpr std::uint32_t kHeld = 32;
-  static constexpr std::uint32_t kMostRounds = 1024;  // a peer that fills its ring must not hold the rest for ever
+  // Frames of the kernel, behind what is in the rings.
+  struct Held {
+    static constexpr std::uint32_t kMost = 32;
+    static constexpr std::uint32_t kMostRounds = 1024;  // a peer that fills its ring must not hold the rest for ever
+    Frame frames[kMost];
+    std::uint32_t count, rounds;
+    bool for_train;  // what waits goes behind them
+  };
 
   GrantedLayout layout_{};
-  Frame held_[kHeld];  // of the kernel, behind what is in the rings
-  std::uint32_t held_count_ = 0, held_rounds_ = 0;
-  bool held_for_train_ = false;  // what waits goes behind them
+  Held held_{};
   int socket_ = -1;
   int both_ = -1;  // epoll over the socket and that of the trains, if there are trains
   void* area_ = nullptr;
