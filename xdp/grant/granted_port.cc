@@ -90,8 +90,7 @@ const char* GrantedPort::add_local(const MacAddress& peer, std::uint64_t program
 std::size_t GrantedPort::receive_both(std::span<Frame> frames) {
   if (held_.count == 0) hold();
   const std::size_t n = local_->receive(frames);
-  if (held_.count == 0) return n;
-  if (local_->has_frames() && ++held_.rounds < Held::kMostRounds) return n;
+  if (held_.count == 0 || !local_->is_past_mark()) return n;
   const std::size_t now = std::min<std::size_t>(held_.count, frames.size() - n);
   std::copy_n(held_.frames, now, frames.begin() + n);
   std::copy(held_.frames + now, held_.frames + held_.count, held_.frames);
@@ -101,7 +100,7 @@ std::size_t GrantedPort::receive_both(std::span<Frame> frames) {
 
 void GrantedPort::hold() {
   held_.count = static_cast<std::uint32_t>(queue_.receive(held_.frames));
-  held_.rounds = 0;
+  if (held_.count != 0) local_->mark();
 }
 
 void GrantedPort::release_each(std::span<const Frame> frames) {

@@ -135,9 +135,8 @@ class GrantedPort {
   // Frames of the kernel, behind what is in the rings.
   struct Held {
     static constexpr std::uint32_t kMost = 32;
-    static constexpr std::uint32_t kMostRounds = 1024;  // a peer that fills its ring must not hold the rest for ever
     Frame frames[kMost];
-    std::uint32_t count, rounds;
+    std::uint32_t count;
     bool for_train;  // what waits goes behind them
   };
 

@@ -140,6 +140,16 @@ std::size_t LocalPeers::receive(std::span<Frame> frames) {
   return got;
 }
 
+void LocalPeers::mark() {
+  for (std::uint32_t i = 0; i < count_; ++i) peers_[i].in.mark();
+}
+
+bool LocalPeers::is_past_mark() {
+  bool past = true;
+  for (std::uint32_t i = 0; i < count_; ++i) past &= peers_[i].in.is_past_mark();
+  return past;
+}
+
 bool LocalPeers::reserve(const MacAddress& to, std::uint32_t bytes, Frame& frame) {
   Peer* const peer = find(to);
   if (peer == nullptr || peer->ended || bytes > kMostFrame) return false;

@@ -46,6 +46,9 @@ class LocalPeers {
   }
 
   std::size_t receive(std::span<Frame> frames);
+  // Whether what was in the rings at mark() has been received.
+  void mark();
+  bool is_past_mark();
   void release(const Frame& frame) { free_[free_count_++] = frame.id & ~kId; }
 
   // One frame of so many bytes at most. False: there is no room, or no such peer (any more).

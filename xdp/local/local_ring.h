@@ -176,6 +176,14 @@ class RingReader {
   // What was taken is free for the producer. To be called after some take()s.
   void give_room() { control_->taken.store(tail_, std::memory_order_release); }
 
+  // What is in the ring at mark() has been taken when is_past_mark() says so. A ring has no more than its length,
+  // so a producer that goes on and on delays that by no more.
+  void mark() { mark_ = tail_ + kRingBytes; }
+  bool is_past_mark() {
+    if (empty()) mark_ = tail_;
+    return static_cast<std::int64_t>(tail_ - mark_) >= 0;
+  }
+
   // Tells the producer that the consumer sleeps unless the ring gets something, in a way that may
   // cross with a publish(): look at empty() after a fence that is behind all of them.
   void sleep(std::uint32_t number) { control_->asleep.store(number, std::memory_order_relaxed); }
@@ -186,7 +194,7 @@ class RingReader {
  private:
   Words words_;
   Control* control_ = nullptr;
-  std::uint64_t tail_ = 0;
+  std::uint64_t tail_ = 0, mark_ = 0;
   bool broken_ = false;
 };
 

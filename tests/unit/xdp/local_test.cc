@@ -181,6 +181,40 @@ TEST(Local, WhatAPeerHasSentBeforeItsEndIsReceived) {
   EXPECT_FALSE(pair.b.peers->has_frames());
 }
 
+TEST(Local, AMarkIsPassedWhenWhatWasThereHasBeenReceived) {
+  Pair pair;
+  std::array<Frame, 4> frames;
+  const auto take = [&] {
+    const std::size_t n = pair.b.peers->receive(frames);
+    for (std::size_t i = 0; i < n; ++i) pair.b.peers->release(frames[i]);
+    return n;
+  };
+  pair.b.peers->mark();
+  EXPECT_TRUE(pair.b.peers->is_past_mark());
+  for (std::uint32_t i = 0; i < 10; ++i) ASSERT_TRUE(send(*pair.a.peers, kB, kA, 100, i));
+  EXPECT_TRUE(pair.b.peers->is_past_mark()) << "what has come since does not count";
+  pair.b.peers->mark();
+  for (std::size_t all = 0; all < 10; all += take()) EXPECT_FALSE(pair.b.peers->is_past_mark()) << all;
+  EXPECT_TRUE(pair.b.peers->is_past_mark());
+}
+
+TEST(Local, APeerThatGoesOnAndOnHoldsAMarkForOneRing) {
+  Pair pair;
+  std::array<Frame, 4> frames;
+  constexpr std::uint32_t kBytes = 1000;
+  ASSERT_TRUE(send(*pair.a.peers, kB, kA, kBytes, 0));
+  pair.b.peers->mark();
+  std::uint32_t taken = 0, sent = 1;
+  while (!pair.b.peers->is_past_mark() && taken < 10'000) {
+    while (send(*pair.a.peers, kB, kA, kBytes, sent)) ++sent;
+    const std::size_t n = pair.b.peers->receive(frames);
+    for (std::size_t i = 0; i < n; ++i) pair.b.peers->release(frames[i]);
+    taken += static_cast<std::uint32_t>(n);
+  }
+  EXPECT_GE(taken * record_bytes(kBytes), kRingBytes - kMostFrame);
+  EXPECT_LE(taken * record_bytes(kBytes), kRingBytes + kMostFrame);
+}
+
 TEST(Local, ASleeperIsWokenOnce) {
   Pair pair;
   unsigned woken = 0;
