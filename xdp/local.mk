@@ -38,6 +38,8 @@ libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/grant/filter_entry.h xdp/grant/granted_child.h \
 	xdp/port.h \
 	xdp/bpf/steering.cc xdp/bpf/steering.h \
+	xdp/bpf/attachment.h \
+	xdp/bpf/tcx_attachment.cc xdp/bpf/tcx_attachment.h \
 	xdp/bpf/xdp_attachment.cc xdp/bpf/xdp_attachment.h \
 	xdp/xsk/xsk_socket.cc xdp/xsk/xsk_socket.h
 if WITH_PCAP
@@ -59,7 +61,7 @@ xdp_guard_CPPFLAGS = $(AM_CPPFLAGS) $(XDP_CFLAGS)
 xdp_guard_LDADD = $(XDP_LIBS)
 
 # BPF programs and their skeletons.
-xdp_skeletons = xdp/bpf/steer.skel.h xdp/bpf/granted.skel.h xdp/bpf/grant_filter.skel.h
+xdp_skeletons = xdp/bpf/redirect.skel.h xdp/bpf/steer.skel.h xdp/bpf/granted.skel.h xdp/bpf/grant_filter.skel.h
 EXTRA_DIST += $(xdp_skeletons:.skel.h=.bpf.c)
 BUILT_SOURCES += $(xdp_skeletons)
 CLEANFILES += $(xdp_skeletons) $(xdp_skeletons:.skel.h=.bpf.o)
@@ -69,6 +71,8 @@ BPF_SKELETON = $(AM_V_GEN)$(BPFTOOL) gen skeleton
 
 xdp/bpf/steer.bpf.o: $(srcdir)/xdp/bpf/steer.bpf.c
 	$(BPF_COMPILE) $(srcdir)/xdp/bpf/steer.bpf.c -o $@
+xdp/bpf/redirect.bpf.o: $(srcdir)/xdp/bpf/redirect.bpf.c
+	$(BPF_COMPILE) $(srcdir)/xdp/bpf/redirect.bpf.c -o $@
 xdp/bpf/granted.bpf.o: $(srcdir)/xdp/bpf/granted.bpf.c
 	$(BPF_COMPILE) $(srcdir)/xdp/bpf/granted.bpf.c -o $@
 xdp/bpf/grant_filter.bpf.o: $(srcdir)/xdp/bpf/grant_filter.bpf.c $(srcdir)/xdp/grant/grant_entry.h
@@ -76,6 +80,8 @@ xdp/bpf/grant_filter.bpf.o: $(srcdir)/xdp/bpf/grant_filter.bpf.c $(srcdir)/xdp/g
 
 xdp/bpf/steer.skel.h: xdp/bpf/steer.bpf.o
 	$(BPF_SKELETON) xdp/bpf/steer.bpf.o name steer_bpf >$@.tmp && mv $@.tmp $@
+xdp/bpf/redirect.skel.h: xdp/bpf/redirect.bpf.o
+	$(BPF_SKELETON) xdp/bpf/redirect.bpf.o name redirect_bpf >$@.tmp && mv $@.tmp $@
 xdp/bpf/granted.skel.h: xdp/bpf/granted.bpf.o
 	$(BPF_SKELETON) xdp/bpf/granted.bpf.o name granted_bpf >$@.tmp && mv $@.tmp $@
 xdp/bpf/grant_filter.skel.h: xdp/bpf/grant_filter.bpf.o

@@ -3,7 +3,9 @@
 #include "config.h"
 
 #include <bit>
+#include <vector>
 
+#include "xdp/bpf/tcx_attachment.h"
 #include "xdp/xsk/af_xdp_port.h"
 #include "xdp/interface.h"
 #include "xdp/interface_lock.h"
@@ -13,6 +15,18 @@
 #include "xdp/port_error.h"
 
 namespace viaduct {
+namespace {
+
+// Native mode is for drivers. Without one it gains nothing, and what the program passes on to
+// granted ports and the kernel is slower (on veth by a fifth).
+std::vector<PortKind> ways_for(PortKind wanted, bool hardware) {
+  if (wanted == PortKind::kPcap) return {};
+  if (wanted != PortKind::kAuto) return {wanted};
+  if (hardware) return {PortKind::kXdpNative, PortKind::kTcx, PortKind::kXdpGeneric};
+  return {PortKind::kTcx, PortKind::kXdpGeneric, PortKind::kXdpNative};
+}
+
+}  // namespace
 
 std::unique_ptr<Port> open_port(const PortOptions& options) {
   if (!std::has_single_bit(options.frames) || !std::has_single_bit(options.ring) ||
@@ -24,19 +38,11 @@ std::unique_ptr<Port> open_port(const PortOptions& options) {
     throw PortError(interface.name + " is down (ip link set " + interface.name + " up)");
   }
   auto lock = std::make_shared<InterfaceLock>(interface.index, interface.name.c_str());
+  remove_steering_child(interface.index);
   const bool automatic = options.kind == PortKind::kAuto;
-  // Native mode is for drivers. Without one it gains nothing, and what the program passes on to
-  // granted ports and the kernel is slower (on veth by a fifth).
-  const bool first = interface.hardware;
-  for (const bool native : {first, !first}) {
-    if (!automatic && options.kind != (native ? PortKind::kXdpNative : PortKind::kXdpGeneric)) {
-      continue;
-    }
+  for (const PortKind way : ways_for(options.kind, interface.hardware)) {
     try {
-      if (automatic && native == first && !first) {
-        options.note(interface.name + ": no hardware is behind it, generic mode is as fast there");
-      }
-      return std::make_unique<AfXdpPort>(options, interface, lock, native);
+      return std::make_unique<AfXdpPort>(options, interface, lock, way);
     } catch (const PortError& error) {
       if (!automatic) throw;
       options.note(error.what());

@@ -118,7 +118,7 @@ class Port {
   // Readable (poll, epoll) when receive() would return something; -1 when the port has none.
   virtual int descriptor() const = 0;
 
-  // What really carries the frames, for people: "xdp-native", "xdp-generic", "pcap", "sim".
+  // What really carries the frames, for people: "tcx", "xdp-native, copy", "xdp-generic", "pcap", "sim".
   virtual std::string mode() const = 0;
 
   virtual PortCounters counters() = 0;

@@ -12,7 +12,7 @@
 namespace viaduct {
 
 // `port = ...` of viad.conf.
-enum class PortKind { kAuto, kXdpNative, kXdpGeneric, kPcap };
+enum class PortKind { kAuto, kTcx, kXdpNative, kXdpGeneric, kPcap };
 
 struct PortOptions {
   std::string interface;

@@ -195,7 +195,7 @@ void Reader::nic(const toml::table& from, const std::string& where) {
         nic.port = *kind;
       } else {
         problem(node, where + name,
-                shown(value) + " is none of auto, xdp-native, xdp-generic, pcap");
+                shown(value) + " is none of auto, tcx, xdp-native, xdp-generic, pcap");
       }
     } else if (name == "trains") {
       if (!text(node, where + name, value)) continue;

@@ -17,7 +17,7 @@
 //
 //   [[nic]]                 One for each interface, in the order of the VIPL's NIC numbers; 1-16.
 //   interface = "eth0"      Required.
-//   port = "auto"           auto, xdp-native, xdp-generic or pcap.
+//   port = "auto"           auto, tcx, xdp-native, xdp-generic or pcap.
 //   ether_type = 0x88b5     Of Viaduct's frames; the same on all hosts of a link.
 //   frames = 8192           Frame buffers, half of them for receiving; a power of two, 512 to
 //                           262144.

@@ -46,6 +46,7 @@ std::optional<std::string> check_host_name(std::string_view value) {
 std::optional<PortKind> port_kind(std::string_view text) {
   if (text == "auto") return PortKind::kAuto;
   if (text == "xdp-native") return PortKind::kXdpNative;
+  if (text == "tcx") return PortKind::kTcx;
   if (text == "xdp-generic") return PortKind::kXdpGeneric;
   if (text == "pcap") return PortKind::kPcap;
   return std::nullopt;

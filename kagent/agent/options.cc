@@ -23,7 +23,7 @@ CLI::Validator validator(const Check& check, const char* form) {
 
 std::optional<std::string> check_port(const std::string& value) {
   if (port_kind(value)) return std::nullopt;
-  return "\"" + value + "\" is none of auto, xdp-native, xdp-generic, pcap";
+  return "\"" + value + "\" is none of auto, tcx, xdp-native, xdp-generic, pcap";
 }
 
 std::optional<std::string> check_level(const std::string& value) {
@@ -75,7 +75,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
       ->allow_extra_args(false)
       ->check(validator(check_interface_name, ""));
   app.add_option("-p,--port", options.port,
-                 "what carries the frames: auto, xdp-native, xdp-generic or pcap")
+                 "what carries the frames: auto, tcx, xdp-native, xdp-generic or pcap")
       ->type_name("KIND")
       ->check(validator(check_port, ""));
   app.add_option("-n,--name", options.name, "host name to answer to (default: this host's)")

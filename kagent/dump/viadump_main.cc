@@ -82,7 +82,7 @@ class Stopped {
   }
 };
 
-// Frames that the agent itself sends and receives by AF_XDP do not pass where libpcap looks.
+// Frames that an XDP program takes and that AF_XDP sends do not pass where libpcap looks; with TCX all do.
 void say_what_is_not_seen(const std::string& mode, const std::string& interface) {
   if (!mode.starts_with("xdp")) return;
   std::cerr << "viadump: on " << interface << " the agent uses AF_XDP (" << mode << "): frames of hosted programs are "

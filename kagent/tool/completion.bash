@@ -53,7 +53,7 @@ _viaduct() {
       return
       ;;
     --port | -p)
-      [ "${program##*/}" = viad ] && words="auto xdp-native xdp-generic pcap"
+      [ "${program##*/}" = viad ] && words="auto tcx xdp-native xdp-generic pcap"
       [ "$command" != "" ] && words=$(cd /proc && echo [0-9]*)
       ;;
     --pid) words=$(cd /proc && echo [0-9]*) ;;

@@ -1,5 +1,5 @@
 // port_tool IF KIND ROLE BYTES COUNT: frames between two ports, for tests and for measuring a port
-// against raw AF_XDP. KIND: xdp-native, xdp-generic, pcap, auto. ROLE: ping and pong send one frame
+// against raw AF_XDP. KIND: tcx, xdp-native, xdp-generic, pcap, auto. ROLE: ping and pong send one frame
 // back and forth and check it (ping prints the one-way time in us); blast and sink send one way
 // without looking at the payload (sink prints frames received and Gb/s); hold opens the port, says so
 // and waits for a signal, or until the interface is gone.
@@ -69,7 +69,8 @@ int run(int argc, char** argv) {
   PortOptions options;
   options.interface = argv[1];
   const std::string kind = argv[2], role = argv[3];
-  options.kind = kind == "xdp-native"    ? PortKind::kXdpNative
+  options.kind = kind == "tcx"           ? PortKind::kTcx
+                 : kind == "xdp-native"  ? PortKind::kXdpNative
                  : kind == "xdp-generic" ? PortKind::kXdpGeneric
                  : kind == "pcap"        ? PortKind::kPcap
                                          : PortKind::kAuto;

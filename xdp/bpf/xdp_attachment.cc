@@ -66,7 +66,7 @@ std::string guard_path() {
 
 }  // namespace
 
-XdpAttachment::XdpAttachment(const Options& options) : options_(options) {
+XdpAttachment::XdpAttachment(const AttachmentOptions& options) : options_(options) {
   silence_xdp_libraries();
   // Without a file system to pin in there is no dispatcher; inside "ip netns exec" it is missing.
   setenv("LIBXDP_BPFFS_AUTOMOUNT", "1", 0);
@@ -241,7 +241,7 @@ void XdpAttachment::dismiss_guard() {
   guard_pipe_ = -1;
 }
 
-void XdpAttachment::watch_guard() {
+void XdpAttachment::look_after() {
   if (!dispatched_ || (guard_pipe_ >= 0 && guard_lives())) return;
   dismiss_guard();
   const std::string reason = start_guard();

@@ -13,49 +13,31 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
-#include <functional>
 #include <string>
-#include <string_view>
 
-#include "xdp/port.h"
+#include "xdp/bpf/attachment.h"
 
 struct xdp_program;
 struct steer_bpf;
 
 namespace viaduct {
 
-class XdpAttachment {
+class XdpAttachment final : public Attachment {
  public:
-  using Note = std::function<void(std::string_view)>;
-
-  struct Options {
-    int ifindex;
-    const char* interface;
-    MacAddress address;
-    std::uint16_t ether_type;
-    std::uint32_t queues;  // receive queues, for the size of the map
-    bool native;
-    bool frags;  // packets may lie in several pages; costs 0.1 to 0.3 us a frame in generic mode
-    int lock;  // the interface's, which the guard holds too
-    Note note;
-  };
-
   // Throws PortError.
-  explicit XdpAttachment(const Options& options);
-  ~XdpAttachment();
+  explicit XdpAttachment(const AttachmentOptions& options);
+  ~XdpAttachment() override;
   XdpAttachment(const XdpAttachment&) = delete;
   XdpAttachment& operator=(const XdpAttachment&) = delete;
 
-  // The map of AF_XDP sockets by receive queue.
-  int sockets() const;
+  int sockets() const override;
+  const char* socket_interface() const override { return options_.interface; }
+  // Starts another guard if ours has died.
+  void look_after() override;
 
   // Whether one of this process has been attached to a dispatcher: to take it off, or to attach
   // another one, needs CAP_SYS_ADMIN, because libxdp looks programs up by number.
   static bool dispatcher_in_use();
-
-  // Starts another guard if ours has died. To be called now and then.
-  void watch_guard();
 
  private:
   bool attach_to_dispatcher();
@@ -66,7 +48,7 @@ class XdpAttachment {
   void detach();
   [[noreturn]] void fail(int error) const;
 
-  Options options_;
+  AttachmentOptions options_;
   steer_bpf* skeleton_ = nullptr;
   xdp_program* program_ = nullptr;
   bool dispatched_ = false;  // attached to the dispatcher

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "xdp/bpf/tcx_attachment.h"
+#include "xdp/bpf/xdp_attachment.h"
 #include "xdp/xsk/chunk.h"
 #include "xdp/clock.h"
 #include "xdp/port_error.h"
@@ -28,9 +30,10 @@ constexpr std::uint64_t kAwayTime = 5 * kNsPerSecond;  // how long a socket is t
 }  // namespace
 
 AfXdpPort::AfXdpPort(const PortOptions& options, const Interface& interface,
-                     std::shared_ptr<InterfaceLock> lock, bool native)
-    : interface_(interface), lock_(std::move(lock)), native_(native) {
-  if (interface.receive_queues > kMostQueues) {
+                     std::shared_ptr<InterfaceLock> lock, PortKind way)
+    : interface_(interface), lock_(std::move(lock)), way_(way) {
+  if (way_ == PortKind::kTcx) interface_.receive_queues = 1;  // the child's
+  if (interface_.receive_queues > kMostQueues) {
     throw PortError(interface.name + " has " + std::to_string(interface.receive_queues) +
                     " receive queues; at most " + std::to_string(kMostQueues) +
                     " can be served (ethtool -L " + interface.name + " combined N)");
@@ -73,9 +76,14 @@ void AfXdpPort::set_up(const PortOptions& options) {
 }
 
 void AfXdpPort::attach(const PortOptions& options, bool frags) {
-  attachment_ = std::make_unique<XdpAttachment>(XdpAttachment::Options{
-      interface_.index, interface_.name.c_str(), interface_.address, options.ether_type,
-      interface_.receive_queues, native_, frags, lock_->descriptor(), options.note});
+  const AttachmentOptions of{interface_.index, interface_.name.c_str(), interface_.address, options.ether_type,
+                             interface_.receive_queues, way_ == PortKind::kXdpNative, frags, lock_->descriptor(),
+                             options.note};
+  if (way_ == PortKind::kTcx) {
+    attachment_ = std::make_unique<TcxAttachment>(interface_, of);
+  } else {
+    attachment_ = std::make_unique<XdpAttachment>(of);
+  }
 }
 
 // `parts_mtu`: of frames that take several chunks; 0: all take one.
@@ -83,8 +91,8 @@ void AfXdpPort::open_queues(const PortOptions& options, std::uint32_t parts_mtu)
   const std::uint32_t half = options.frames / 2;
   for (std::uint32_t q = 0; q < interface_.receive_queues; ++q) {
     queues_.push_back(std::make_unique<AfXdpQueue>(
-        AfXdpQueue::Options{interface_.name.c_str(), q, chunk_for(interface_.mtu), half,
-                            q == 0 ? half : 0, options.ring, !native_, parts_mtu},
+        AfXdpQueue::Options{attachment_->socket_interface(), q, chunk_for(interface_.mtu), half,
+                            q == 0 ? half : 0, options.ring, way_ != PortKind::kXdpNative, parts_mtu},
         counters_));
     enter(q);
   }
@@ -116,9 +124,9 @@ int AfXdpPort::descriptor() const {
 }
 
 std::string AfXdpPort::mode() const {
-  std::string text = native_ ? "xdp-native" : "xdp-generic";
-  if (native_) text += queues_.front()->zero_copy() ? ", zero-copy" : ", copy";
-  return text;
+  if (way_ == PortKind::kTcx) return "tcx";
+  if (way_ == PortKind::kXdpGeneric) return "xdp-generic";
+  return queues_.front()->zero_copy() ? "xdp-native, zero-copy" : "xdp-native, copy";
 }
 
 std::size_t AfXdpPort::receive(std::span<Frame> frames) {
@@ -174,7 +182,7 @@ void AfXdpPort::look_after() {
     alive_ = false;
     return;
   }
-  attachment_->watch_guard();
+  attachment_->look_after();
   if (away_since_ != 0) {
     rebind(monotonic_ns());
   } else if (queues_.front()->sending() == 0 || queues_.front()->completed() != completed_) {

@@ -14,15 +14,15 @@
 #include "xdp/interface.h"
 #include "xdp/interface_lock.h"
 #include "xdp/port_options.h"
-#include "xdp/bpf/xdp_attachment.h"
+#include "xdp/bpf/attachment.h"
 
 namespace viaduct {
 
 class AfXdpPort final : public Port {
  public:
-  // `native` or generic mode. Throws PortError.
+  // `way`: TCX, native or generic mode. Throws PortError.
   AfXdpPort(const PortOptions& options, const Interface& interface,
-            std::shared_ptr<InterfaceLock> lock, bool native);
+            std::shared_ptr<InterfaceLock> lock, PortKind way);
   ~AfXdpPort() override;
 
   std::size_t receive(std::span<Frame> frames) override;
@@ -52,11 +52,11 @@ class AfXdpPort final : public Port {
 
   Interface interface_;
   std::shared_ptr<InterfaceLock> lock_;
-  bool native_;
+  PortKind way_;
   std::uint32_t mtu_;
   std::uint32_t lendable_;
   PortCounters counters_;
-  std::unique_ptr<XdpAttachment> attachment_;
+  std::unique_ptr<Attachment> attachment_;
   std::vector<std::unique_ptr<AfXdpQueue>> queues_;
   int epoll_ = -1;          // over the queues, when there are several or one is away
   std::size_t turn_ = 0;    // queue to look at first

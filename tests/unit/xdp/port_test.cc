@@ -27,10 +27,11 @@ class PortTest : public VethTest, public ::testing::WithParamInterface<PortKind>
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PortTest,
-                         ::testing::Values(PortKind::kXdpNative, PortKind::kXdpGeneric,
+                         ::testing::Values(PortKind::kTcx, PortKind::kXdpNative, PortKind::kXdpGeneric,
                                            PortKind::kPcap),
                          [](const auto& info) {
-                           return info.param == PortKind::kXdpNative    ? "Native"
+                           return info.param == PortKind::kTcx          ? "Tcx"
+                                  : info.param == PortKind::kXdpNative  ? "Native"
                                   : info.param == PortKind::kXdpGeneric ? "Generic"
                                                                         : "Pcap";
                          });
@@ -41,7 +42,8 @@ TEST_P(PortTest, SaysWhatItIs) {
   EXPECT_EQ(b_->address(), kV1);
   EXPECT_EQ(a_->mtu(), 1500u);
   EXPECT_TRUE(a_->alive());
-  const std::string expected = GetParam() == PortKind::kXdpNative    ? "xdp-native, copy"
+  const std::string expected = GetParam() == PortKind::kTcx         ? "tcx"
+                               : GetParam() == PortKind::kXdpNative ? "xdp-native, copy"
                                : GetParam() == PortKind::kXdpGeneric ? "xdp-generic"
                                                                      : "pcap";
   EXPECT_EQ(a_->mode(), expected);
@@ -245,9 +247,12 @@ TEST_P(PortTest, IsSilentOnceTheInterfaceIsGone) {
 
 TEST_P(PortTest, LeavesNothingOnTheInterface) {
   open_both();
-  EXPECT_EQ(has_program("v0"), GetParam() != PortKind::kPcap);
+  const std::string child = "vds" + std::to_string(query_interface("v0").index);
+  EXPECT_EQ(has_program("v0"), GetParam() == PortKind::kXdpNative || GetParam() == PortKind::kXdpGeneric);
+  EXPECT_EQ(has_program(child), GetParam() == PortKind::kTcx);
   a_.reset();
   EXPECT_FALSE(has_program("v0"));
+  EXPECT_THROW(query_interface(child), PortError);
   a_ = open("v0", GetParam());
   ASSERT_TRUE(send(*b_, kV0, 64, 1));
   Frame frame;
@@ -376,10 +381,9 @@ TEST_P(AfXdpTest, AQueueInUseIsRefusedWithTheReason) {
 
 class OpenPortTest : public VethTest {};
 
-TEST_F(OpenPortTest, AutomaticIsGenericWithoutHardware) {
+TEST_F(OpenPortTest, AutomaticIsTcxWithoutHardware) {
   EXPECT_FALSE(query_interface("v0").hardware);
-  EXPECT_EQ(open("v0", PortKind::kAuto)->mode(), "xdp-generic");
-  EXPECT_NE(notes_.find("v0: no hardware"), std::string::npos) << notes_;
+  EXPECT_EQ(open("v0", PortKind::kAuto)->mode(), "tcx");
 }
 
 TEST_F(OpenPortTest, SaysThatThereIsNoSuchInterface) {
