@@ -165,7 +165,7 @@ TEST_F(FunctionConnect, RequestWithoutAWaiterIsNoMatchAndCanBeRepeated) {
   const Region in = near.memory(64), out = far.memory(64);
   const Posted posted = must(request.vi.post_recv({.segments = {in.all()}}));
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(request.vi.connect_request(request.local, request.remote, 50).code, VIP_NO_MATCH);
+    EXPECT_EQ(request.vi.connect_request(request.local, request.remote, 300).code, VIP_NO_MATCH);
     EXPECT_EQ(request.vi.state(), VIP_STATE_IDLE);
   }
   auto asked = ask(request);
