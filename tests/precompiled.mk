@@ -10,8 +10,9 @@ $(test_objects): CXXFLAGS += $(TEST_CXXFLAGS)
 
 # The library that parses options takes longer to optimize than all else of a program; nobody waits for it.
 if FAST_BUILD
-command_line_objects = $(filter %-options.lo %-options.o %-main.o, \
-  $(call objects_of,viaping viabench sovia/launcher/sovia libviaduct_agent.la tests/scale/vipl-scale))
+command_line_objects = $(filter %-options.lo %-options.o %-main.o %/viactl_main.o %/viadump_main.o, \
+  $(call objects_of,viactl viadump viaping viabench lanevid sovia/launcher/sovia libviaduct_agent.la tests/scale/vipl-scale \
+    tests/sovia/semantics/sovia-semantics tests/unit/vipl/lanevi_test))
 $(command_line_objects): CXXFLAGS += -O0
 endif
 
@@ -37,7 +38,7 @@ endif
 if PRECOMPILE_ALL
 plain_test_objects = $(filter-out $(command_line_objects) $(call objects_of,libvipl_asan.la tests/conformance/vipl-conformance-asan \
     tests/unit/xdp/local_test), $(test_objects))
-$(plain_test_objects): CPPFLAGS += -pthread -include tests/precompiled.h
+$(plain_test_objects): CPPFLAGS += $(GTEST_CFLAGS) -pthread -include tests/precompiled.h
 $(plain_test_objects): | tests/precompiled.h.gch
 
 standard_objects = $(filter-out $(command_line_objects), \

@@ -3,7 +3,7 @@ lib_LTLIBRARIES += libvipl.la
 include_HEADERS += vipl/vipl.h vipl/vipl_ext.h
 pkgconfig_DATA += vipl/vipl.pc
 
-libvipl_la_SOURCES = \
+libvipl_sources = \
   $(stack_sources) \
   $(granted_port_sources) \
   vipl/api/api.h \
@@ -63,6 +63,20 @@ libvipl_la_SOURCES = \
   vipl/session/wait.h \
   vipl/session/agent_monitor.cc vipl/session/agent_monitor.h \
   vipl/session/work_queue.cc vipl/session/work_queue.h
+
+# A fast build compiles them as one. Apart stay the stack, which is one by itself, and sources that give a name of
+# their own to something else than another does.
+libvipl_apart = kagent/contract/crc32c.cc vipl/granted/granted_stack.cc vipl/session/handshake.cc
+if FAST_BUILD
+libvipl_la_SOURCES = $(libvipl_apart)
+nodist_libvipl_la_SOURCES = vipl/libvipl_together.cc
+EXTRA_DIST += $(libvipl_sources)
+else
+libvipl_la_SOURCES = $(libvipl_sources)
+endif
+CLEANFILES += vipl/libvipl_together.cc
+vipl/libvipl_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(libvipl_apart),$(filter %.cc,$(libvipl_sources)))
 
 # C programs link with the library, statically too, so it needs the C library alone.
 libvipl_la_CXXFLAGS = $(AM_CXXFLAGS) -fno-exceptions -fno-rtti -fno-threadsafe-statics \

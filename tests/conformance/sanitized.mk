@@ -7,9 +7,11 @@
 check_LTLIBRARIES += libvipl_asan.la
 EXTRA_LTLIBRARIES = libvipl_tsan.la
 libvipl_tsan_la_SOURCES = $(libvipl_la_SOURCES)
+nodist_libvipl_tsan_la_SOURCES = $(nodist_libvipl_la_SOURCES)
 libvipl_tsan_la_CXXFLAGS = $(libvipl_la_CXXFLAGS) -fsanitize=thread -Wno-tsan -static
 libvipl_tsan_la_LIBADD = -lpthread
 libvipl_asan_la_SOURCES = $(libvipl_la_SOURCES)
+nodist_libvipl_asan_la_SOURCES = $(nodist_libvipl_la_SOURCES)
 libvipl_asan_la_CXXFLAGS = $(libvipl_la_CXXFLAGS) -fsanitize=address,undefined -static
 libvipl_asan_la_LIBADD = -lpthread
 

@@ -87,7 +87,7 @@ tests_sim_simulation_LDADD = libvipl_simulated.la libsim_hosts.la libviaduct_sta
 # libvipl and a granted program's stack once more, upon a kernel and ports of the simulation's: headers
 # in tests/sim/seam are found before those of the same names.
 check_LTLIBRARIES += libvipl_simulated.la
-libvipl_simulated_la_SOURCES = \
+simulated_sources = \
 	$(stack_sources) \
 	tests/sim/seam/vipl/process/sys.h \
 	tests/sim/seam/xdp/grant/granted_port.h \
@@ -136,6 +136,24 @@ libvipl_simulated_la_SOURCES = \
 	vipl/api/text.cc \
 	vipl/api/vi.cc \
 	vipl/session/work_queue.cc
+# A fast build compiles them as one; apart stay those that tests/sim/mutations replaces.
+simulated_apart = $(libvipl_apart) tests/sim/world/simulated_globals.cc \
+	vipl/session/callback_thread.cc \
+	vipl/session/command.cc \
+	vipl/session/completion_queue.cc \
+	vipl/session/pollers.cc \
+	vipl/session/session.cc \
+	vipl/session/work_queue.cc
+if FAST_BUILD
+libvipl_simulated_la_SOURCES = $(simulated_apart)
+nodist_libvipl_simulated_la_SOURCES = tests/sim/simulated_together.cc
+EXTRA_DIST += $(simulated_sources)
+else
+libvipl_simulated_la_SOURCES = $(simulated_sources)
+endif
+CLEANFILES += tests/sim/simulated_together.cc
+tests/sim/simulated_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(simulated_apart),$(filter %.cc,$(simulated_sources)))
 libvipl_simulated_la_CPPFLAGS = -iquote $(srcdir)/tests/sim/seam $(AM_CPPFLAGS)
 libvipl_simulated_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 EXTRA_DIST += doc/reliability_simulation.md tests/sim/regressions.inc tests/sim/mutations
