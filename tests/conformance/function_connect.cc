@@ -158,6 +158,17 @@ TEST_F(FunctionConnect, AnEmptyAndALongDiscriminatorWork) {
   }
 }
 
+// What a request is told that nobody waits for. A host that is slow to say so is given more time.
+VIP_RETURN without_a_waiter(const Request& request) {
+  std::uint64_t timeout = 50;
+  VIP_RETURN code;
+  do {
+    code = request.vi.connect_request(request.local, request.remote, timeout).code;
+    timeout *= 4;
+  } while (code == VIP_TIMEOUT && timeout <= kSoon);
+  return code;
+}
+
 TEST_F(FunctionConnect, RequestWithoutAWaiterIsNoMatchAndCanBeRepeated) {
   CHECKLIST(3);
   CHECKLIST(17);
@@ -165,7 +176,7 @@ TEST_F(FunctionConnect, RequestWithoutAWaiterIsNoMatchAndCanBeRepeated) {
   const Region in = near.memory(64), out = far.memory(64);
   const Posted posted = must(request.vi.post_recv({.segments = {in.all()}}));
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(request.vi.connect_request(request.local, request.remote, 300).code, VIP_NO_MATCH);
+    EXPECT_EQ(without_a_waiter(request), VIP_NO_MATCH);
     EXPECT_EQ(request.vi.state(), VIP_STATE_IDLE);
   }
   auto asked = ask(request);
