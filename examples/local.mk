@@ -17,7 +17,7 @@ viaping_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 viaping_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 viaping_LDADD = libvipl.la
 
-viabench_SOURCES = $(via_common) \
+viabench_sources = $(via_common) \
 	examples/viabench/bars.cc examples/viabench/bars.h \
 	examples/viabench/case.cc examples/viabench/case.h \
 	examples/viabench/json.cc examples/viabench/json.h \
@@ -46,6 +46,17 @@ viabench_SOURCES = $(via_common) \
 	examples/viabench/via_senders.cc \
 	examples/viabench/via_transfer.cc \
 	examples/viabench/worker.cc examples/viabench/worker.h
+viabench_apart = examples/viabench/options.cc examples/viabench/tables.cc
+if FAST_BUILD
+viabench_SOURCES = $(viabench_apart)
+nodist_viabench_SOURCES = examples/viabench_together.cc
+EXTRA_DIST += $(viabench_sources)
+else
+viabench_SOURCES = $(viabench_sources)
+endif
+CLEANFILES += examples/viabench_together.cc
+examples/viabench_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(viabench_apart),$(filter %.cc,$(viabench_sources)))
 viabench_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl $(XDP_CFLAGS)
 viabench_LDADD = libvipl.la $(XDP_LIBS)
 

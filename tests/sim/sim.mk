@@ -57,9 +57,7 @@ tests_sim_stack_bench_LDADD = libsim_hosts.la libviaduct_stack.la libviaduct_sim
 # Whole worlds with faults, one for each seed, and an oracle; see the file.
 check_PROGRAMS += tests/sim/simulation
 TESTS += tests/sim/simulation
-tests_sim_simulation_SOURCES = \
-	sovia/lane/spill.h sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/lane/lane_control.cc sovia/lane/lane_receiving.cc \
-	sovia/lane/lane_send_ring.cc sovia/lane/lane_sending.cc sovia/process/own_descriptors.cc sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/wire.h \
+world_sources = \
 	tests/sim/simulation.cc \
 	tests/sim/world/client.cc tests/sim/world/client.h \
 	tests/sim/world/connection.h \
@@ -78,9 +76,23 @@ tests_sim_simulation_SOURCES = \
 	tests/sim/world/rdma_job.cc tests/sim/world/rdma_job.h \
 	tests/sim/world/stream_job.cc tests/sim/world/stream_job.h \
 	tests/sim/world/trouble.cc \
-	tests/sim/world/world.cc tests/sim/world/world.h \
+	tests/sim/world/world.cc tests/sim/world/world.h
+world_apart = tests/sim/world/stream_job.cc tests/sim/world/world.cc
+tests_sim_simulation_SOURCES = \
+	sovia/lane/spill.h sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/lane/lane_control.cc sovia/lane/lane_receiving.cc \
+	sovia/lane/lane_send_ring.cc sovia/lane/lane_sending.cc sovia/process/own_descriptors.cc sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/wire.h \
 	xdp/host_port.cc xdp/host_port.h \
 	xdp/train/train_socket.cc xdp/train/train_socket.h
+if FAST_BUILD
+tests_sim_simulation_SOURCES += $(world_apart)
+nodist_tests_sim_simulation_SOURCES = tests/sim/world_together.cc
+EXTRA_DIST += $(world_sources)
+else
+tests_sim_simulation_SOURCES += $(world_sources)
+endif
+CLEANFILES += tests/sim/world_together.cc
+tests/sim/world_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(world_apart),$(filter %.cc,$(world_sources)))
 tests_sim_simulation_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_sim_simulation_LDADD = libvipl_simulated.la libsim_hosts.la libviaduct_stack.la libviaduct_sim.la $(TEST_LIBS)
 
