@@ -94,6 +94,7 @@ class Question {
 
 // tcpi_state, as in the kernel's tcp_states.h.
 enum : std::uint8_t {
+  kEstablished = 1,
   kTimeWait = 6,
   kCloseWait = 8,
   kLastAck = 9,
@@ -173,12 +174,25 @@ Reason find_way(const Flow& flow, Way& way) {
   return if_indextoname(index, way.interface) != nullptr ? Reason::kNone : Reason::kOffLink;
 }
 
-bool bytes_written(int fd, std::uint64_t& bytes, std::uint64_t& unsent) {
-  tcp_info info;
-  if (!information(fd, info)) return false;
-  unsent = info.tcpi_notsent_bytes;
-  bytes = info.tcpi_bytes_sent - info.tcpi_bytes_retrans + unsent;
-  return true;
+// The kernel counts bytes as sent each time that it tries to send them first, also when they can't leave the
+// host, because its link is down. Right is what the peer has acknowledged and what it has not; but the former has
+// the SYN as one byte, where this end has opened the connection.
+bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& unsent) {
+  for (;;) {
+    tcp_info before, after;
+    int queued;
+    if (!information(fd, before) || libc::ioctl(fd, SIOCOUTQ, &queued) != 0 || !information(fd, after)) {
+      return false;
+    }
+    if (before.tcpi_bytes_acked != after.tcpi_bytes_acked) continue;
+    if (after.tcpi_state != kEstablished && after.tcpi_state != kCloseWait) return false;
+    const std::uint64_t with_syn = after.tcpi_bytes_acked + static_cast<std::uint64_t>(queued);
+    const std::uint64_t tried = after.tcpi_bytes_sent - after.tcpi_bytes_retrans + after.tcpi_notsent_bytes;
+    if (opener == Opener::kUnknown && tried != with_syn && tried + 1 != with_syn) return false;
+    unsent = after.tcpi_notsent_bytes;
+    bytes = opener == Opener::kUnknown ? tried : with_syn - (opener == Opener::kThisEnd ? 1 : 0);
+    return true;
+  }
 }
 
 // tcp(7): setting TCP_NODELAY flushes what is pending, TCP_CORK or not.

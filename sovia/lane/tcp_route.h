@@ -38,9 +38,12 @@ struct Way {
 // Asks the kernel's tables. kNone: found; kLocal: it is on this host.
 Reason find_way(const Flow& flow, Way& way);
 
+// Which end has opened a connection.
+enum class Opener : std::uint8_t { kUnknown, kThisEnd, kPeer };
+
 // Bytes that have been written to a TCP socket so far, and how many of them the kernel has not sent
-// yet; bytes that have been read from it. False if the kernel doesn't say.
-bool bytes_written(int fd, std::uint64_t& bytes, std::uint64_t& unsent);
+// yet; bytes that have been read from it. False if the kernel doesn't say, or this end's stream has ended.
+bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& unsent);
 bool bytes_read(int fd, std::uint64_t& bytes);
 
 // The kernel holds nothing back of what has been written to a TCP socket so far, neither for TCP_CORK

@@ -6,6 +6,7 @@
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -207,7 +208,10 @@ const Options& options() {
 void write_debug(const char* format, ...) {
   const int saved = errno;
   char line[400];
-  int used = snprintf(line, sizeof line, "sovia[%d]: ", static_cast<int>(getpid()));
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int used = snprintf(line, sizeof line, "sovia[%d] %lld.%03ld: ", static_cast<int>(getpid()),
+                      static_cast<long long>(now.tv_sec), now.tv_nsec / 1'000'000);
   va_list arguments;
   va_start(arguments, format);
   used += vsnprintf(line + used, sizeof line - static_cast<std::size_t>(used) - 1, format, arguments);

@@ -25,6 +25,7 @@ void SocketModes::learn(std::uint32_t before, std::uint32_t mode) {
 }
 
 void SocketModes::on_created(bool nonblocking, bool accepted) {
+  opener_ = accepted ? Opener::kPeer : Opener::kThisEnd;
   modes_.store((nonblocking ? kNonblocking : kBlocking) |
                (accepted ? 0u : kNoReceiveLimit | kNoSendLimit));
 }

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "sovia/lane/tcp_route.h"
+
 namespace viaduct::sovia {
 
 // Control data that the program has asked for by options, as bits.
@@ -27,6 +29,7 @@ class SocketModes {
   bool blocks(int fd, int flags);
   // When a call that begins now is to end; `option`: SO_RCVTIMEO or SO_SNDTIMEO. Whether it is a time limit.
   std::uint64_t look_up_deadline(int fd, int option, bool& limited);
+  Opener opener() const { return opener_; }
   bool is_nonblocking() const { return (modes_.load(std::memory_order_relaxed) & kNonblocking) != 0; }
   // Other processes have the socket too, and may change its modes.
   void trust_nothing() { shared_.store(true); }
@@ -51,6 +54,7 @@ class SocketModes {
   std::atomic<std::uint32_t> modes_{0};
   std::atomic<bool> shared_{false};
   std::atomic<unsigned> control_wanted_{0};
+  Opener opener_ = Opener::kUnknown;
 };
 
 }  // namespace viaduct::sovia

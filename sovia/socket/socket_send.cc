@@ -130,7 +130,7 @@ bool SocketSend::go_up(int fd) {
   Lane& lane = lane_->lane;
   std::uint64_t before, unsent;
   if (forbidden_ || !lane.may_start() || lane.broken() || lane.sending() != Lane::State::kIdle ||
-      lane.peer_closed() || lane.peer_leaves() || !bytes_written(fd, before, unsent)) {
+      lane.peer_closed() || lane.peer_leaves() || !bytes_written(fd, opener(), before, unsent)) {
     return false;
   }
   lane.start(before);
