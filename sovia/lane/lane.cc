@@ -14,6 +14,12 @@ bool Lane::wants_fall_back() {
   return falls_with_data() || may_get_record();
 }
 
+bool Lane::may_get_early_record() {
+  if (cut_ || receiving_ != State::kEnded) return false;
+  reap();
+  return may_get_record();
+}
+
 bool Lane::falls_with_data() {
   if (!cut_) return false;
   reap();

@@ -66,6 +66,8 @@ class Lane final : public LaneSending {
   // The peer's stream in the kernel goes on with Resume: certainly, or perhaps.
   bool expects_record() const { return started() && receiving_ != State::kEnded; }
   bool may_get_record() const { return started() && !has_sent(fin_ack_at_); }
+  // FIN has come, and it is not known that FINACK has: the peer's lane may have broken while this one has not.
+  bool may_get_early_record();
   // The peer may have begun on the lane: what is missing may be START and data. If it lives, what is behind START
   // goes through the kernel.
   bool may_miss_start() const { return cut_ && trusted_ && !wants_trust_ && receiving_ == State::kIdle && peer_has_more_; }

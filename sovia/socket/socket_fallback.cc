@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 
@@ -23,6 +24,14 @@ namespace viaduct::sovia {
 namespace {
 
 constexpr std::uint64_t kRecordAloneNs = 100'000'000;
+
+// Whether so many bytes can be the beginning of the record of a peer with that token.
+bool is_record_of(const std::uint8_t* token, const Resume& resume, std::size_t bytes) {
+  for (std::size_t i = 0; i < std::min(bytes, kTokenBytes); ++i) {
+    if (resume.token[i] != token[kTokenBytes - 1 - i]) return false;
+  }
+  return true;
+}
 
 bool has_kernel_ended(int fd) {
   pollfd at{fd, POLLRDHUP, 0};
@@ -165,7 +174,28 @@ bool SocketFallback::record_would_reset(int fd) {
 
 bool SocketFallback::record_is_next() const {
   if (inherited_bytes_ == nullptr || !inherited_bytes_->expects_record()) return false;
-  return lane_ == nullptr || (fell_ && (receiving_ == Phase::kAfter || receiving_ == Phase::kLane));
+  return lane_ == nullptr || receiving_ == Phase::kAfter || (fell_ && receiving_ == Phase::kLane);
+}
+
+// In locked.
+bool SocketFallback::meet_early_record(int fd) {
+  if (lane_ == nullptr || fell_ || receiving_ != Phase::kAfter || inherited_bytes_ != nullptr) return true;
+  Lane& lane = lane_->lane;
+  const std::scoped_lock guard(lane.lock());
+  if (!lane.may_get_early_record()) return true;
+  const int before = errno;
+  Resume resume;
+  const ssize_t got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
+  errno = before;
+  if (got <= 0 || !is_record_of(lane.peer_token(), resume, static_cast<std::size_t>(got))) return true;
+  if (static_cast<std::size_t>(got) < sizeof resume) return false;
+  inherited_bytes_ = make_record();
+  if (inherited_bytes_ == nullptr) {
+    reset(fd);
+    return false;
+  }
+  inherited_bytes_->expect_record(lane.peer_token(), lane.bytes_received(), false, !lane.peer_has_more());
+  return true;
 }
 
 // In locked. False: it has not come yet.

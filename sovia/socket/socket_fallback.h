@@ -45,6 +45,9 @@ class SocketFallback : public SocketRoute {
   bool flush_kept(int fd, bool patient = false);
   void drop_kept();
   bool take_record(int fd);
+  // What the kernel has behind FIN may be a record although the lane has not broken here. False: as much of it as
+  // there is may be one, or the connection has been reset.
+  bool meet_early_record(int fd);
   // The next that is read is a record in the kernel's stream, or what comes before it has been read.
   bool record_is_next() const;
   void be_watched();

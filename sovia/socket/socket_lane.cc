@@ -124,6 +124,7 @@ bool SocketLane::lane_over(LaneEndpoint& end) {
     // What has not come is to go through the kernel first.
     if (end.lane.wants_fall_back() && !fell_ && !reset_ && !closed()) return false;
     if (end.lane.unread() != 0) return false;
+    if (!closed() && end.lane.may_get_early_record()) return false;
     if (end.lane.started() && receiving_ != Phase::kAfter) return false;
   }
   early_end_ = fell_ = false;

@@ -204,6 +204,7 @@ SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, s
 
 SocketReceive::Attempt SocketReceive::receive_from_kernel(int fd, const iovec* pieces, std::size_t count,
                                             std::size_t skip, int flags, ssize_t& bytes) {
+  if (!meet_early_record(fd)) return reset_ ? fail_reset(Attempt::kDone) : Attempt::kAgain;
   if (record_is_next()) {
     if (!take_record(fd)) return Attempt::kAgain;
     if (reset_) return fail_reset(Attempt::kDone);

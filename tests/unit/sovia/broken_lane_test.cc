@@ -97,6 +97,60 @@ TEST(BrokenLane, EndsTheStreamOfAPeerThatEndsLater) {
   EXPECT_EQ(receive(connection), 0);
 }
 
+// The peer's lane breaks before it has heard that its FIN has come, that of this end does not, or later: it may be
+// that only the peer has lost an agent, or has been too long without one.
+TEST(PeersLane, BreaksBehindItsEnd) {
+  Connection connection;
+  connection.up();
+  connection.data();
+  connection.peer_ends_lane_unanswered();
+  connection.peer_sends(connection.record_of_peer(1) + "more");
+  EXPECT_EQ(connection.receive(), "d");
+  EXPECT_EQ(connection.receive(), "more");
+  connection.close_peer();
+  EXPECT_EQ(receive(connection), 0);
+}
+
+TEST(PeersLane, BreaksBehindItsEndAndSendsAgain) {
+  Connection connection;
+  connection.up();
+  connection.data();
+  connection.data();
+  connection.peer_ends_lane_unanswered();
+  EXPECT_EQ(connection.receive(), "dd");
+  const std::string record = connection.record_of_peer(1);
+  connection.peer_sends(record.substr(0, 9));
+  EXPECT_EQ(receive(connection), -EAGAIN);
+  connection.peer_sends(record.substr(9) + "dmore");
+  EXPECT_EQ(connection.receive(), "more");
+  connection.lane_breaks();
+  connection.peer_sends("and more");
+  EXPECT_EQ(connection.receive(), "and more");
+}
+
+// Its FINACK has come although this end does not know.
+TEST(PeersLane, EndsWithoutARecord) {
+  Connection connection;
+  connection.up();
+  connection.peer_ends_lane_unanswered();
+  EXPECT_EQ(receive(connection), -EAGAIN);
+  connection.peer_sends("more");
+  EXPECT_EQ(connection.receive(), "more");
+}
+
+// Both streams have ended on the lane; but a record may yet come.
+TEST(PeersLane, IsKeptUntilThePeerHasItsAnswer) {
+  Connection connection;
+  connection.up();
+  ASSERT_EQ(sovia_shutdown(connection.fd(), SHUT_WR), 0);
+  connection.settle();
+  connection.peer_ends_lane_unanswered();
+  EXPECT_EQ(receive(connection), -EAGAIN);
+  EXPECT_FALSE(connection.lane_is_over());
+  connection.settle();
+  EXPECT_TRUE(connection.lane_is_over());
+}
+
 // The kernel tells of a reset once, to who flushes what the lane has not brought. What came before it stays
 // to be read.
 TEST(BrokenLane, LeavesAResetToALaterCall) {

@@ -1,5 +1,6 @@
 #include "tests/unit/sovia/laned_connection.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -129,6 +130,13 @@ void Connection::lane_misses() {
   end_->lane.miss();
 }
 
+std::string Connection::record_of_peer(std::uint64_t offset) const {
+  Resume resume{};
+  std::reverse_copy(std::begin(kToken), std::end(kToken), resume.token);
+  resume.offset = htobe64(offset);
+  return {reinterpret_cast<const char*>(&resume), sizeof resume};
+}
+
 // Each packet goes one step further. False if none is left.
 bool Connection::step() {
   const std::lock_guard guard(mutex_);
@@ -208,6 +216,14 @@ void Connection::peer_ends_lane() {
   const std::lock_guard guard(mutex_);
   far_->finish(false);
   settle();
+}
+
+void Connection::peer_ends_lane_unanswered() {
+  const std::lock_guard guard(mutex_);
+  far_->finish(false);
+  Nic::Arrival arrival{};
+  while (wires_->far.deliver()) continue;
+  while (wires_->near.take(arrival)) end_->arrived(arrival);
 }
 
 void Connection::down() {

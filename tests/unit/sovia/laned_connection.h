@@ -56,6 +56,10 @@ class Connection {
   void up();
   // The peer says that nothing more comes on the lane.
   void peer_ends_lane();
+  // The same, but the answer does not get back to the peer.
+  void peer_ends_lane_unanswered();
+  // What a peer whose lane has broken sends through the kernel.
+  std::string record_of_peer(std::uint64_t offset) const;
   // Both directions leave the lane, which is over.
   void down();
   // It asks for a lane, and none is to be had.
