@@ -155,6 +155,21 @@ void look_at_lanes() {
   }
 }
 
+// What the NIC still had to tell has been taken in. A lane of which it told nothing would wait for ever.
+void give_up_lanes_of_lost_nic() {
+  if (!state().nic_lost.exchange(false)) return;
+  for (LaneEndpoint* const end : state().ends) {
+    if (end->stage == LaneEndpoint::Stage::kAsking) continue;  // its VI says so itself
+    bool cut;
+    {
+      const std::scoped_lock guard(end->lane.lock());
+      cut = end->lane.is_cut();
+    }
+    if (!cut) end->give_up();
+    end->listed = true;
+  }
+}
+
 // Its descriptors would stay.
 void close_lost_nic() {
   if (!state().ends.empty()) return;
@@ -209,6 +224,7 @@ void run() {
   const int poke_descriptor = requests().poke.load();
   std::uint32_t turns_before = engine::turns();
   for (;;) {
+    give_up_lanes_of_lost_nic();
     do_tasks();
     look_at_lanes();
     close_lost_nic();
@@ -218,7 +234,8 @@ void run() {
     requests().idle.store(true);
     {
       const std::scoped_lock guard(requests().lock);
-      if (!requests().tasks.empty() || requests().queue != nullptr || !requests().fallen.empty()) {
+      if (!requests().tasks.empty() || requests().queue != nullptr || !requests().fallen.empty() ||
+          state().nic_lost.load()) {
         requests().idle.store(false);
         continue;
       }

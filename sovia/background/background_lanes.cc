@@ -38,13 +38,20 @@ LaneOptions lane_options() {
 // What the agent's first NIC is called by everybody who does not know its interface.
 constexpr char kFirstNic[] = "VINIC";
 
+// Called by a thread of VIPL's.
+void on_nic_lost(Nic& nic) {
+  engine::lost(nic);
+  state().nic_lost.store(true);
+  poke();
+}
+
 Reason nic_for(const Way& way) {
   if (Nic* const nic = engine::nic(); nic != nullptr) {
     return way.local || strcmp(nic->interface(), way.interface) == 0 ? Reason::kNone : Reason::kOtherNic;
   }
   constexpr std::uint64_t kAgainNs = 1'000 * kMs;
   if (state().nic_failed && now_ns() < state().nic_failed_at + kAgainNs) return Reason::kNoNic;
-  Nic* const nic = Nic::open(way.local ? kFirstNic : way.interface, engine::lost);
+  Nic* const nic = Nic::open(way.local ? kFirstNic : way.interface, on_nic_lost);
   state().nic_failed = nic == nullptr;
   state().nic_failed_at = now_ns();
   if (nic == nullptr) return Reason::kNoNic;

@@ -3,6 +3,7 @@
 #ifndef VIADUCT_SOVIA_BACKGROUND_BACKGROUND_STATE_H
 #define VIADUCT_SOVIA_BACKGROUND_BACKGROUND_STATE_H
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -43,6 +44,7 @@ struct State {
     Way way{};
     std::uint64_t until = 0;
   } known_way;
+  std::atomic<bool> nic_lost{false};  // by any thread: lanes of that NIC are to be given up
   bool nic_failed = false;
   std::uint64_t nic_failed_at = 0;
 };
