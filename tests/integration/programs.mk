@@ -1,7 +1,7 @@
 # Other people's programs on SOVIA.
 
 programs_tests = \
-	tests/integration/sovia_broken.test \
+	tests/integration/sovia_broken.test tests/integration/sovia_outage.test \
 	tests/integration/sovia_killed.test \
 	tests/integration/sovia_descriptors.test \
 	tests/integration/sovia_configurations.test \
@@ -27,7 +27,7 @@ check-programs: all
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
 	tests/integration/impostor_client.py tests/integration/many_programs.py \
 	tests/integration/ready_programs.py tests/integration/broken_programs.py \
-	tests/integration/killed_programs.py \
+	tests/integration/killed_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
 	tests/integration/descriptor_programs.py
 
 check_PROGRAMS += tests/integration/impostor_tool

@@ -6,12 +6,15 @@ check_PROGRAMS += tests/storm/load_tool
 tests_storm_load_tool_SOURCES = tests/storm/load_tool.cc
 tests_storm_load_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_storm_load_tool_LDADD = libvipl.la
-EXTRA_DIST += tests/storm/storm tests/storm/soak tests/storm/loads.py
+EXTRA_DIST += tests/storm/storm tests/storm/soak tests/storm/loads.py tests/storm/outages
 
 STORM_KILLS = 2000
 STORM_SEED = 1
 SOAK_MINUTES = 60
-phony_targets += storm soak
+OUTAGES_COUNT = 20
+phony_targets += storm soak outages
+outages: viad libsovia-preload.la sovia/launcher/sovia
+	VIADUCT_BUILD=. $(srcdir)/tests/storm/outages $(OUTAGES_COUNT)
 storm: viad tests/storm/load_tool
 	VIADUCT_BUILD=. $(srcdir)/tests/storm/storm --kills $(STORM_KILLS) --seed $(STORM_SEED)
 soak: viad tests/storm/load_tool
