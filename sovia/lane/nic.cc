@@ -1,5 +1,6 @@
 #include "sovia/lane/nic.h"
 
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -264,7 +265,17 @@ bool ViWire::redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) 
   return result == VIP_SUCCESS;
 }
 
-bool ViWire::unredirect() { return VipxUnredirect(vi_) == VIP_SUCCESS; }
+// While the session is about to be lost, VIPL may not say. Taken for a no, that would give the program what its
+// receive held before instead of the packet that has gone to its memory.
+bool ViWire::unredirect() {
+  constexpr unsigned kTries = 1'000'000;  // for a moment; a NIC that is being closed never says
+  VIP_RETURN result = VipxUnredirect(vi_);
+  for (unsigned i = 0; result == VIP_ERROR_RESOURCE && i < kTries; ++i) {
+    sched_yield();
+    result = VipxUnredirect(vi_);
+  }
+  return result == VIP_SUCCESS;
+}
 
 void ViWire::set_more(bool more) { VipxSetMore(vi_, more ? VIP_TRUE : VIP_FALSE); }
 
