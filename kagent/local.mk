@@ -43,6 +43,8 @@ stack_sources = \
 	kagent/stack/forwarding.h \
 	kagent/stack/frames_in.h \
 	kagent/stack/frames_out.h \
+	kagent/stack/history.h \
+	kagent/stack/history_state.h \
 	kagent/stack/keepalive.h \
 	kagent/stack/loss_recovery.h \
 	kagent/stack/memory_table.h \
@@ -115,7 +117,8 @@ EXTRA_DIST += \
 	kagent/stack/transmitter.cc \
 	kagent/stack/virtual_interfaces.cc \
 	kagent/stack/wakeups.cc
-libviaduct_stack_la_SOURCES = $(stack_sources) kagent/agent/hosted_stack.cc kagent/agent/hosted_stack.h
+libviaduct_stack_la_SOURCES = $(stack_sources) kagent/agent/hosted_stack.cc kagent/agent/hosted_stack.h \
+	kagent/stack/history_reader.cc kagent/stack/history_reader.h
 
 libviaduct_agent_la_SOURCES = \
 	kagent/agent/seccomp.cc kagent/agent/seccomp.h \

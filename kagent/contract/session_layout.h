@@ -52,7 +52,7 @@
 namespace viaduct::layout {
 
 inline constexpr std::uint64_t kMagic = 0x5649414455435431;  // "VIADUCT1"
-inline constexpr std::uint32_t kLayoutVersion = 6;
+inline constexpr std::uint32_t kLayoutVersion = 7;
 inline constexpr std::size_t kLine = 64;
 
 // Fixed capacities; the rest is in Capacity.

@@ -17,6 +17,9 @@ template <class World>
 void CommandSlots<World>::finish(std::uint32_t session, std::uint32_t command, vip::Return result,
                                  const CommandBody& body) {
   state::Pending& under_way = pending(session, command);
+  // A VI that was made has its number now.
+  if (under_way.asked == Op::kCreateVi) under_way.asked_vi = result == vip::kSuccess ? body.vi : state::kNone;
+  history_.command(session, under_way, result);
   if (under_way.op != Op::kNone) {
     under_way.op = Op::kNone;
     wheel_.disarm(command_timer(session, command));

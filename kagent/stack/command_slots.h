@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kagent/stack/history.h"
 #include "kagent/stack/tables.h"
 #include "kagent/stack/timers.h"
 #include "kagent/stack/wakeups.h"
@@ -14,7 +15,8 @@ template <class World>
 class CommandSlots : private Timers {
  public:
   CommandSlots(const Tables& tables, Wakeups<World>& wakeups)
-      : Timers(tables), views_(tables.views), pendings_(tables.pendings), wakeups_(wakeups) {}
+      : Timers(tables), views_(tables.views), pendings_(tables.pendings), history_(tables),
+        wakeups_(wakeups) {}
 
   void finish(std::uint32_t session, std::uint32_t command, vip::Return result);
   void finish(std::uint32_t session, std::uint32_t command, vip::Return result,
@@ -26,6 +28,7 @@ class CommandSlots : private Timers {
  private:
   layout::View* views_;
   state::Pending* pendings_;
+  History history_;
   Wakeups<World>& wakeups_;
 };
 

@@ -24,6 +24,10 @@ struct Pending {
   char name[64];
   Flow flow;                 // kVerify: as the host sees it that is asked
   ClaimToken token;
+  // Of the command that the slot was last submitted with, also when it has finished at once.
+  layout::Op asked;
+  std::uint32_t asked_vi;
+  std::uint64_t asked_at;
 };
 
 // What a session may have vouched for.

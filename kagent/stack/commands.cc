@@ -9,6 +9,26 @@ using layout::Op;
 using state::Vi;
 using state::kNone;
 
+namespace {
+
+// Whether the command is about VI `body.vi`.
+bool is_of_vi(Op op) {
+  switch (op) {
+    case Op::kDestroyVi:
+    case Op::kSetVi:
+    case Op::kConnectAccept:
+    case Op::kConnectRequest:
+    case Op::kDisconnect:
+    case Op::kPeerRequest:
+    case Op::kPeerDone:
+    case Op::kPeerWait:
+    case Op::kTakeVi: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
 template <class World>
 void Commands<World>::run_command(std::uint32_t session, std::uint32_t command) {
   layout::Command& slot = views_[session].command(command);
@@ -17,6 +37,11 @@ void Commands<World>::run_command(std::uint32_t session, std::uint32_t command) 
   budget_.charge(Budget::kCommand);
   CommandBody body;
   std::memcpy(&body, &slot.body, sizeof body);
+  state::Pending& pending = command_slots_.pending(session, command);
+  pending.asked = body.op;
+  pending.asked_vi = is_of_vi(body.op) ? body.vi : kNone;
+  pending.asked_at = now_;
+  pending.program = kNone;
   body.name[sizeof body.name - 1] = '\0';
   if (body.local.discriminator_length > layout::kMaxDiscriminator ||
       body.remote.discriminator_length > layout::kMaxDiscriminator) {
@@ -24,7 +49,7 @@ void Commands<World>::run_command(std::uint32_t session, std::uint32_t command) 
   }
   const std::uint32_t program = processes_.program_of(session, body.member);
   if (program == kNone) return command_slots_.finish(session, command, vip::kInvalidParameter);
-  command_slots_.pending(session, command).program = program;
+  pending.program = program;
 
   vip::Return result = vip::kInvalidParameter;
   switch (body.op) {

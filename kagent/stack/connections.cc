@@ -461,6 +461,7 @@ void Connections<World>::establish(ViIndex i) {
   completions_.flush_sends(i);
   virtual_interfaces_.set_state(i, vip::kConnected);
   ++root_->counters.connections_opened;
+  history_.connection(state::Happened::kConnected, i, vi.reliability);
   if (vi.link.peer_to_peer) return end_peer_attempt(i, vip::kSuccess);
   const std::uint32_t command = vi.link.command;
   vi.link.command = kNone;
@@ -505,12 +506,15 @@ void Connections<World>::end_connection(ViIndex i, End end, std::uint32_t error,
     const bool cut = end == End::kGone && more;
     disconnects_.say_goodbye(vi, vi.tx.send_next + (cut ? 1 : 0), 0);
     ++count.connections_closed;
+    history_.connection(state::Happened::kDisconnected, i, 0);
     virtual_interfaces_.set_state(i, vip::kIdle);
   } else {
     // Of a peer that has not said where it ends nobody knows what it had sent.
     if (end != End::kRemote && vi.reliability != vip::kUnreliable) vi.rx.missing = 1;
     if (end == End::kFailed) disconnects_.say_goodbye(vi, refused_psn, reason, index);
     ++(end == End::kRemote ? count.connections_closed : count.connections_lost);
+    history_.connection(
+        end == End::kRemote ? state::Happened::kPeerDisconnected : state::Happened::kConnectionLost, i, error);
     view(vi).vi(i).status.error.store(1 + error, std::memory_order_relaxed);
     virtual_interfaces_.set_state(i, vip::kError);
     report_end(i, end, error);

@@ -24,6 +24,7 @@
 #include "kagent/stack/disconnects.h"
 #include "kagent/stack/forwarding.h"
 #include "kagent/stack/frames_out.h"
+#include "kagent/stack/history.h"
 #include "kagent/stack/loss_recovery.h"
 #include "kagent/stack/peer_table.h"
 #include "kagent/stack/placer.h"
@@ -52,7 +53,8 @@ class Connections : private ViTable, private Timers {
               Forwarding<World>& forwarding)
       : ViTable(tables), Timers(tables), requests_(tables.requests), pendings_(tables.pendings),
         attempts_(tables.attempts), address_(tables.address), addresses_(tables.addresses),
-        mtu_(tables.mtu), ether_type_(tables.ether_type), environment_(environment),
+        mtu_(tables.mtu), ether_type_(tables.ether_type), history_(tables),
+        environment_(environment),
         budget_(budget), frames_out_(frames_out), command_slots_(command_slots),
         completions_(completions), send_queue_(send_queue), credit_grants_(credit_grants),
         peer_table_(peer_table), loss_recovery_(loss_recovery), placer_(placer),
@@ -105,6 +107,7 @@ class Connections : private ViTable, private Timers {
   const StackAddresses& addresses_;
   std::uint32_t mtu_;
   std::uint16_t ether_type_;
+  History history_;
   typename World::Environment& environment_;
   Budget& budget_;
   FramesOut<World>& frames_out_;

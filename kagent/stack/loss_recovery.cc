@@ -123,6 +123,7 @@ void LossRecovery<World>::take_sack(ViIndex i, std::uint32_t ack,
   }
   if (lost == 0) return;
   congestion::narrow_window(vi, lost);
+  history_.loss(state::Happened::kLoss, i, lost);
   send_queue_.make_ready(i);
 }
 
@@ -207,6 +208,8 @@ void LossRecovery<World>::retransmission_timeout(ViIndex i) {
       }
       vi.tx.timeouts = kMaxTimeouts;
     }
+    // The first is usual where processors are busy, and only probes.
+    if (vi.tx.timeouts > 1) history_.loss(state::Happened::kTimeout, i, vi.tx.timeouts);
   }
   // Which of the copies is acknowledged then? But better a doubtful round trip than none.
   if (vi.tx.smoothed_rtt != 0) vi.tx.sample_time = 0;

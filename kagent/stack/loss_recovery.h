@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kagent/stack/history.h"
 #include "kagent/stack/peer_table.h"
 #include "kagent/stack/send_credit.h"
 #include "kagent/stack/send_queue.h"
@@ -32,7 +33,7 @@ class LossRecovery : private ViTable, private Timers {
   LossRecovery(const Tables& tables, Verdict& verdict, Trains<World>& trains,
                SendQueue<World>& send_queue,
                SendCredit<World>& send_credit, PeerTable<World>& peer_table)
-      : ViTable(tables), Timers(tables), peers_(tables.peers), verdict_(verdict),
+      : ViTable(tables), Timers(tables), peers_(tables.peers), history_(tables), verdict_(verdict),
         trains_(trains), send_queue_(send_queue), send_credit_(send_credit), peer_table_(peer_table) {}
 
   inline void take_ack(ViIndex vi, std::uint32_t ack, std::uint16_t window);
@@ -48,6 +49,7 @@ class LossRecovery : private ViTable, private Timers {
   std::uint64_t timer_due(const state::Vi& vi) const;
 
   Pool<state::Peer> peers_;
+  History history_;
   Verdict& verdict_;
   Trains<World>& trains_;
   SendQueue<World>& send_queue_;

@@ -58,6 +58,7 @@ Tables::Parts Tables::parts(const StackLimits& limits) {
   p.goodbye_buckets = add(static_cast<std::uint32_t*>(nullptr), kBuckets);
   p.wheel = add(static_cast<TimerWheel::State*>(nullptr), 1);
   p.timers = add(static_cast<TimerWheel::Entry*>(nullptr), timer_count(limits));
+  p.history = add(static_cast<state::History*>(nullptr), 1);
   p.views = add(static_cast<layout::View*>(nullptr),
                 std::size_t{limits.sessions} + limits.members);
   p.open_sessions = add(static_cast<std::uint32_t*>(nullptr), limits.sessions);
@@ -124,6 +125,7 @@ Tables::Tables(void* segment, const StackLimits& its_limits, std::uint16_t its_e
   root->ack_head = kNone;
   root->peer_attempts = kNone;
 
+  part(history, p.history);
   part(views, p.views);
   part(open_sessions, p.open_sessions);
 }

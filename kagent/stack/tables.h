@@ -12,6 +12,7 @@
 #include "kagent/contract/wire.h"
 #include "kagent/stack/command_state.h"
 #include "kagent/stack/connection_state.h"
+#include "kagent/stack/history_state.h"
 #include "kagent/stack/message_state.h"
 #include "kagent/stack/pool.h"
 #include "kagent/stack/root_state.h"
@@ -52,7 +53,8 @@ struct Tables {
   struct Parts {
     std::size_t root, sessions, programs, vis, cqs, regions, ptags, peers, requests, goodbyes,
         claims, held, pendings, attempts, in_flight, resent_marks, responses, key_buckets,
-        peer_buckets, request_buckets, goodbye_buckets, wheel, timers, views, open_sessions, total;
+        peer_buckets, request_buckets, goodbye_buckets, wheel, timers, history, views, open_sessions,
+        total;
   };
   static Parts parts(const StackLimits& limits);
   static std::size_t footprint(const StackLimits& limits) { return parts(limits).total; }
@@ -89,6 +91,7 @@ struct Tables {
   std::uint32_t* request_buckets;  // requests by the requester's key
   std::uint32_t* goodbye_buckets;  // goodbyes by the peer's key
   TimerWheel wheel;
+  state::History* history;
 
   // Where the segments of sessions are mapped, by program (sessions have the numbers of their first
   // ones), and which sessions are open: for this process alone.

@@ -20,6 +20,7 @@ sim_tests = \
 	tests/sim/events_test.cc \
 	tests/sim/fairness_test.cc \
 	tests/sim/family_test.cc \
+	tests/sim/history_test.cc \
 	tests/sim/hostile_test.cc \
 	tests/sim/local_test.cc \
 	tests/sim/packing_test.cc \
