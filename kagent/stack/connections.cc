@@ -80,6 +80,9 @@ void Connections<World>::on_connect_request(const wire::Decoded& frame) {
   }
   const bool peer_to_peer = (body.rdma_flags & wire::kPeerToPeer) != 0;
   if (trusted && peer_to_peer && on_peer_request(frame, body)) return;
+  if (root_->draining != 0) {
+    return frames_out_.send_short(Type::kConnectReject, frame.source, body.vi, body.key, body.request, 0, 0);
+  }
 
   std::uint32_t listener = peer_to_peer ? kNone : root_->listeners;
   while (listener != kNone && !same(pendings_[listener].local, body)) {
@@ -282,6 +285,7 @@ void Connections<World>::connect_request(std::uint32_t session, std::uint32_t co
   if (!peer_table_.reachable(address)) {
     return command_slots_.finish(session, command, vip::kNotReachable);
   }
+  if (root_->draining != 0) return command_slots_.finish(session, command, vip::kErrorResource);
   begin_attempt(body.vi);
   attempts_[body.vi].local = body.local;
   attempts_[body.vi].remote = body.remote;

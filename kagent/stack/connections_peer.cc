@@ -26,6 +26,7 @@ vip::Return Connections<World>::peer_request(std::uint32_t session, const Comman
   Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr || body.timeout_ms == 0) return vip::kInvalidParameter;
   if (vi->state != vip::kIdle) return vip::kInvalidState;
+  if (root_->draining != 0) return vip::kErrorResource;
   begin_attempt(body.vi);
   attempts_[body.vi].local = body.local;
   attempts_[body.vi].remote = body.remote;

@@ -42,6 +42,8 @@ struct Root {
   std::uint64_t proof_until;     // until then requests must be proven, see request_proof.h
   std::uint32_t unproven;        // live requests that are not
   std::uint64_t listener_scan;     // when held requests were last compared with listeners
+  std::uint32_t draining;        // 1: no new connections
+  std::uint32_t reserved;
 };
 
 }  // namespace viaduct::state

@@ -100,6 +100,8 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   MacAddress host() const { return tables_.addresses.host; }
   // Where connection requests to the own host go from now on.
   void set_control_session(const MacAddress& control_session) { tables_.addresses.control_session = control_session; }
+  // While draining, connection requests of programs fail and those of peers are rejected.
+  void set_draining(bool draining) { root_->draining = draining; }
   std::uint32_t mtu() const { return tables_.mtu; }
   std::uint16_t ether_type() const { return tables_.ether_type; }
   Usage usage() const { return tables_.usage(); }

@@ -16,6 +16,7 @@ sim_tests = \
 	tests/sim/counter_tally.h tests/sim/counters_test.cc \
 	tests/sim/credit_test.cc \
 	tests/sim/delivery_test.cc \
+	tests/sim/drain_test.cc \
 	tests/sim/redirect_test.cc \
 	tests/sim/events_test.cc \
 	tests/sim/fairness_test.cc \
