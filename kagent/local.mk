@@ -130,6 +130,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/counter_table.cc kagent/agent/counter_table.h \
 	kagent/agent/counters_client.cc kagent/agent/counters_client.h \
 	kagent/agent/device_names.cc kagent/agent/device_names.h \
+	kagent/agent/event_log.cc kagent/agent/event_log.h \
 	kagent/agent/event_loop.cc kagent/agent/event_loop.h \
 	kagent/agent/granter.h \
 	kagent/agent/grants.cc kagent/agent/grants.h \
@@ -177,6 +178,7 @@ libviaduct_tool_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 libviaduct_tool_la_SOURCES = \
 	kagent/tool/agent_client.cc kagent/tool/agent_client.h \
 	kagent/tool/doctor.cc kagent/tool/doctor.h kagent/tool/doctor_gather.cc \
+	kagent/tool/events.cc kagent/tool/events.h \
 	kagent/tool/table.cc kagent/tool/table.h \
 	kagent/tool/top.cc kagent/tool/top.h \
 	kagent/tool/views.cc kagent/tool/views.h \

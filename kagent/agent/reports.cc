@@ -63,10 +63,13 @@ void mark_own_host(Nic& nic, std::vector<report::Vi>& vis) {
   }
 }
 
+void require_root(const ucred& peer, const char* what) {
+  if (sees_all(peer)) return;
+  throw Refused{vip::kErrorResource, &ServiceCounters::refused_access, std::string("only root may ") + what};
+}
+
 void set_log_level(const ucred& peer, std::uint64_t level) {
-  if (!sees_all(peer)) {
-    throw Refused{vip::kErrorResource, &ServiceCounters::refused_access, "only root may set the log level"};
-  }
+  require_root(peer, "set the log level");
   if (level > static_cast<std::uint64_t>(report::LogLevel::kLast)) throw malformed("unknown log level");
   log::set_level(static_cast<unsigned>(level));
   log::info("{} has set the log level to {}", text_of(peer), log::level_name());
@@ -89,7 +92,8 @@ Reports::Reports(const Config& config, Nics nics, ServiceCounters& counters,
       nics_(nics),
       counters_(counters),
       counters_text_(std::move(counters_text)),
-      started_(monotonic_ns()) {}
+      started_(monotonic_ns()),
+      events_(nics) {}
 
 std::vector<std::byte> Reports::answer(const ucred& peer, const report::Query& query, std::size_t all,
                                        std::span<const ShownSession> sessions,
@@ -139,6 +143,25 @@ std::vector<std::byte> Reports::answer(const ucred& peer, const report::Query& q
       out = packet(records, next);
       break;
     }
+    case What::kEvents: {
+      std::uint64_t next = 0;
+      const auto records = events_.page(query.from, sees_all(peer), peer.uid, next);
+      out = packet(records, next);
+      break;
+    }
+    case What::kTrace: {
+      const bool may_see = std::any_of(sessions.begin(), sessions.end(),
+                                       [&](const ShownSession& shown) { return shown.id == query.session; });
+      std::uint64_t next = 0;
+      std::vector<report::Event> records;
+      if (may_see) records = events_.trace(query.session, query.from, next);
+      out = packet(records, next);
+      break;
+    }
+    case What::kDrain:
+      set_draining(peer, query.from != 0);
+      out = packet(vip::kSuccess);
+      break;
     case What::kLogLevel:
       set_log_level(peer, query.from);
       out = packet(vip::kSuccess);
@@ -148,6 +171,15 @@ std::vector<std::byte> Reports::answer(const ucred& peer, const report::Query& q
   }
   budget_.spend(peer.uid, kRequestNs + monotonic_ns() - now, now);
   return out;
+}
+
+void Reports::set_draining(const ucred& peer, bool draining) {
+  require_root(peer, "drain the agent");
+  if (draining == draining_) return;
+  draining_ = draining;
+  log::info("{} {}", text_of(peer),
+            draining ? "drains the agent: it takes no new programs and ends with the last connection"
+                     : "has ended the draining");
 }
 
 report::Status Reports::status(const ucred& peer, std::size_t all) const {
@@ -167,6 +199,7 @@ report::Status Reports::status(const ucred& peer, std::size_t all) const {
   out.busy_rounds = counters_.busy_rounds;
   out.sleeps = counters_.sleeps;
   out.longest_round_ns = counters_.longest_round_ns;
+  out.draining = draining_;
   return out;
 }
 

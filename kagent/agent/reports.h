@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kagent/agent/config.h"
+#include "kagent/agent/event_log.h"
 #include "kagent/agent/nic.h"
 #include "kagent/agent/report_budget.h"
 #include "kagent/agent/service_counters.h"
@@ -57,10 +58,16 @@ class Reports {
   // Sends the table of counters in a file. Throws Refused; also when the user has spent its budget.
   void send_counters(int socket, const ucred& peer);
 
+  EventLog& events() { return events_; }
+
+  // An operator wants that the agent takes no new programs and ends with the last.
+  bool draining() const { return draining_; }
+
  private:
   report::Status status(const ucred& peer, std::size_t all) const;
   report::Nic describe(const Nic& nic) const;
   report::Session describe(const ShownSession& shown, std::uint64_t now) const;
+  void set_draining(const ucred& peer, bool draining);
   std::uint32_t number_of(const Nic& nic) const;
   std::uint32_t read_hosted(Nic& nic, std::uint32_t from, std::span<const ShownSession> sessions,
                             std::span<const ShownProcess> processes, std::vector<report::Vi>& out) const;
@@ -72,6 +79,8 @@ class Reports {
   std::function<std::string()> counters_text_;
   ReportBudget budget_;
   std::uint64_t started_;
+  EventLog events_;
+  bool draining_ = false;
 };
 
 }  // namespace viaduct

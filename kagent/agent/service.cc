@@ -181,7 +181,10 @@ unsigned Service::look_around(std::uint64_t now) {
 }
 
 void Service::look_after_others(std::uint64_t now) {
-  server_->tick(now);
+  if (!server_->tick(now) && !stopping_) {
+    log::info("the last connection is over, the agent ends as it was asked to");
+    stop();
+  }
   const bool suspect = std::any_of(served_.begin(), served_.end(),
                                    [](const Served& served) { return served.suspect; });
   if (suspect || now >= next_port_look_) look_after_ports(now);

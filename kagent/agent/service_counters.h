@@ -32,6 +32,7 @@ namespace viaduct {
   X(refused_placement, "requests refused: a port of its own was wanted and could not be given") \
   X(refused_adoption, "requests refused: the port is not that program's to go on with")   \
   X(refused_attachment, "requests refused: not of the family of any session")             \
+  X(refused_draining, "requests refused: the agent is being drained")                       \
   X(refused_resources, "requests refused: the system gave no memory or descriptors")      \
   X(ports_made, "ports made for programs")                                                \
   X(ports_found, "ports found that an earlier agent had left in use")                     \

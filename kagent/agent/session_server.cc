@@ -11,6 +11,7 @@
 #include "kagent/agent/device_names.h"
 #include "kagent/agent/log.h"
 #include "kagent/agent/program_files.h"
+#include "kagent/agent/vi_report.h"
 #include "kagent/agent/control_messages.h"
 
 namespace viaduct {
@@ -26,6 +27,15 @@ void check_access(const Config& config, int socket, const ucred& peer) {
   if (config.access.allows(peer.uid, groups_of(socket, peer))) return;
   throw Refused{vip::kErrorResource, &ServiceCounters::refused_access,
                 "user " + std::to_string(peer.uid) + " may not use VI (see [access])"};
+}
+
+// Why a session ended, as operators are told.
+const char* end_word(std::uint64_t ServiceCounters::*cause) {
+  if (cause == &ServiceCounters::sessions_broken) return "it sent another message after its request";
+  if (cause == &ServiceCounters::sessions_overdrawn) return "its user has too much memory in tables";
+  if (cause == &ServiceCounters::sessions_hanging) return "its memory could not be reached for too long";
+  if (cause == &ServiceCounters::sessions_lost) return "its interface disappeared";
+  return "";
 }
 
 Nic& find_nic(std::span<const std::unique_ptr<Nic>> nics, std::string_view device) {
@@ -67,11 +77,30 @@ SessionServer::~SessionServer() {
   grants_.finish();
 }
 
-void SessionServer::tick(std::uint64_t now) {
+bool SessionServer::tick(std::uint64_t now) {
+  reports_.events().collect();
   listener_.tick(now);
   grants_.tick(now);
   limit_tables();
   end_hanging(now);
+  for (const auto& nic : nics_) {
+    if (nic->is_open()) nic->stack().set_draining(reports_.draining());
+  }
+  return !reports_.draining() || !drained();
+}
+
+// Those of granted programs as they tell them.
+bool SessionServer::drained() const {
+  for (const auto& nic : nics_) {
+    if (nic->is_open() && nic->stack().usage().connected != 0) return false;
+  }
+  return std::none_of(sessions_.begin(), sessions_.end(), [](const auto& each) {
+    const Session::Granted* const granted = each.second.session->granted();
+    if (granted == nullptr) return false;
+    report::Session counted{};
+    read_counters(granted->granted_segment->stack(), granted->granted_segment->limits(), counted);
+    return counted.connected != 0;
+  });
 }
 
 // Programs whose memory could not be reached for seconds, with all that others wait for in them.
@@ -113,26 +142,25 @@ void SessionServer::limit_tables() {
     if (live.session->peer().uid == 0) continue;
     used[live.session->peer().uid] += live.session->segment_used();
   }
-  for (const auto& [user, bytes] : used) limit_tables_of(user, bytes);
-}
-
-// The largest go first.
-void SessionServer::limit_tables_of(uid_t user, std::uint64_t used) {
-  while (used > std::uint64_t{config_.user_limits.tables_mb} << 20) {
-    std::uint64_t largest = 0, id = 0;
-    for (const auto& [each, live] : sessions_) {
-      if (live.session->peer().uid != user) continue;
-      const std::uint64_t bytes = live.session->segment_used();
-      if (bytes > largest) largest = bytes, id = each;
+  // The largest go first.
+  const auto limit = [this](uid_t user, std::uint64_t total) {
+    while (total > std::uint64_t{config_.user_limits.tables_mb} << 20) {
+      std::uint64_t largest = 0, id = 0;
+      for (const auto& [each, live] : sessions_) {
+        if (live.session->peer().uid != user) continue;
+        const std::uint64_t bytes = live.session->segment_used();
+        if (bytes > largest) largest = bytes, id = each;
+      }
+      if (largest == 0) return;
+      log::warn("closed the session of {}: its segment takes {} MiB, and all sessions of user {} may take {} "
+                "MiB (tables_mb_per_user)",
+                text_of(sessions_.at(id).session->peer()), largest >> 20, user,
+                config_.user_limits.tables_mb);
+      end(id, &ServiceCounters::sessions_overdrawn);
+      total -= std::min(total, largest);
     }
-    if (largest == 0) return;
-    log::warn("closed the session of {}: its segment takes {} MiB, and all sessions of user {} may take {} "
-              "MiB (tables_mb_per_user)",
-              text_of(sessions_.at(id).session->peer()), largest >> 20, user,
-              config_.user_limits.tables_mb);
-    end(id, &ServiceCounters::sessions_overdrawn);
-    used -= std::min(used, largest);
-  }
+  };
+  for (const auto& [user, bytes] : used) limit(user, bytes);
 }
 
 std::uint64_t SessionServer::next_deadline() const {
@@ -203,6 +231,10 @@ void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused
     log::say(usual ? log::Level::kInfo : log::Level::kWarning, "{} is refused: {}", text_of(peer),
              shown(refused.reason));
   }
+  // Else a tool that asks too often would see itself.
+  if (refused.cause != &ServiceCounters::reports_postponed) {
+    reports_.events().note(report::Happened::kRefused, peer, shown(refused.reason), refused.result);
+  }
   if (socket < 0) return;
   control::HelloAnswer answer;
   std::memset(static_cast<void*>(&answer), 0, sizeof answer);
@@ -223,6 +255,10 @@ void SessionServer::serve(ControlSocket& socket, const ucred& peer,
   }
   switch (static_cast<Kind>(head.kind)) {
     case Kind::kHello:
+      if (reports_.draining()) {
+        throw Refused{vip::kErrorResource, &ServiceCounters::refused_draining,
+                      "the agent is being drained: it takes no new programs"};
+      }
       return open_then(socket, peer, judge_hello(message), &SessionServer::serve_hello);
     case Kind::kAdopt:
       return open_then(socket, peer, judge_adopt(message), &SessionServer::serve_adopt);
@@ -319,6 +355,7 @@ bool SessionServer::judge_placement(const Nic& nic, int socket, const ucred& pee
   const auto refusal = grants_.judge(nic, peer.uid, groups_of(socket, peer));
   if (!refusal) return true;
   ++(counters_.*refusal->cause);
+  reports_.events().note(report::Happened::kNotGranted, peer, shown(refusal->reason));
   if (wanted == Placement::kGranted) {
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
                   "no port: " + refusal->reason};
@@ -340,6 +377,7 @@ void SessionServer::on_port_made(std::uint64_t id, bool insists, std::optional<G
       return give_up(id, {vip::kErrorResource, &ServiceCounters::refused_placement,
                           "no port: " + why});
     }
+    reports_.events().note(report::Happened::kNotGranted, session.peer(), shown(why));
     if (log_limit_.may_log()) log::info("{} is hosted: {}", text_of(session.peer()), shown(why));
     return answer(id);
   }
@@ -374,6 +412,7 @@ void SessionServer::answer(std::uint64_t id) {
   } catch (const std::exception& error) {
     return give_up(id, no_resources(error));
   }
+  reports_.events().opened(id, session);
   log::debug("{} has opened {}, {}", text_of(session.peer()), session.nic().interface(),
              session.granted() != nullptr ? "granted" : "hosted");
   if (!send_message(live.socket.get(), &answer, sizeof answer, fds)) {
@@ -446,6 +485,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   const auto it = sessions_.find(id);
   Live& live = it->second;
   ++(counters_.*cause);
+  reports_.events().ends(id);
   for (const EventLoop::Token token : {live.socket_token, live.agent_wake_token, live.process_token}) {
     loop_.remove(token);
   }
@@ -468,6 +508,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   live.session.reset();
   close_later(peer.uid, std::move(segment));
   end_attached_of(id);
+  reports_.events().ended(id, end_word(cause));
   sessions_.erase(it);
 }
 
@@ -477,6 +518,7 @@ void SessionServer::end_sessions(const Nic& nic) {
     ++it;
     if (&live->session->nic() == &nic) end(id, &ServiceCounters::sessions_lost);
   }
+  reports_.events().note(report::Happened::kInterfaceDown, nic);
   grants_.leave(nic);
 }
 
@@ -491,6 +533,9 @@ void SessionServer::hand_over() {
   handing_over_ = false;
 }
 
-void SessionServer::inherit(Nic& nic) { grants_.inherit(nic, monotonic_ns()); }
+void SessionServer::inherit(Nic& nic) {
+  reports_.events().note(report::Happened::kInterfaceUp, nic);
+  grants_.inherit(nic, monotonic_ns());
+}
 
 }  // namespace viaduct

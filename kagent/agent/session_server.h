@@ -58,8 +58,9 @@ class SessionServer {
   SessionServer& operator=(const SessionServer&) = delete;
 
   // Closes connections whose time is over, says last disconnects for programs that are gone. To be
-  // called now and then, and at next_deadline().
-  void tick(std::uint64_t now);
+  // called now and then, and at next_deadline(). False: an operator has asked to drain the agent, and no connection
+  // is left.
+  bool tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 
   // A NIC has been opened: programs may come for the ports that an earlier agent has left there.
@@ -118,9 +119,9 @@ class SessionServer {
   void answer(std::uint64_t id);
   void give_up(std::uint64_t id, const Refused& refused);
   void watch(std::uint64_t id);
+  bool drained() const;
   void end_hanging(std::uint64_t now);
   void limit_tables();
-  void limit_tables_of(uid_t user, std::uint64_t used);
   void on_session_socket(std::uint64_t id);
   void on_process_end(std::uint64_t id);
   void leave(std::uint64_t id);

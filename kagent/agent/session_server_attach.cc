@@ -90,6 +90,7 @@ void SessionServer::answer_attached(std::uint64_t id) {
     return refuse(socket.get(), peer, no_resources(error));
   }
   fds.push_back(attached_client.process->poll_wake());
+  reports_.events().attached(attached_client.session, attached_client.process->program(), peer.pid);
   log::debug("{} has attached to the session of {}", text_of(peer), text_of(session.peer()));
   const bool sent = send_message(attached_client.socket.get(), &answer, sizeof answer, fds);
   // What one has sent to the other on it by now is closed with it if that one has closed its end.
@@ -129,7 +130,9 @@ void SessionServer::end_attached(std::uint64_t id) {
   sessions_of_user_.remove(attached_client.process->peer().uid);
   log::debug("{} has left its session", text_of(attached_client.process->peer()));
   const std::uint64_t session = attached_client.session;
+  const std::uint32_t program = attached_client.process->program();
   attached_.erase(it);
+  reports_.events().left(session, program);
   const auto live = sessions_.find(session);
   if (live == sessions_.end()) return;
   --live->second.attached;

@@ -32,7 +32,12 @@ enum class What : std::uint32_t {
   kSessions = 3,  // from: a session's id -> Session
   kVis = 4,       // from: a VI's number; of a granted session, or of the hosted ones of a NIC -> Vi
   kLogLevel = 5,  // from: LogLevel; root and the agent's user only -> nothing
+  kEvents = 6,    // from: a number, or kFromNow -> Event; `next` is where to go on, also when there are none
+  kTrace = 7,     // session, from: as kEvents -> Event, the commands of that session; next is 0: there is none
+  kDrain = 8,     // from: 1: begin, 0: go on as before; root and the agent's user only -> nothing
 };
+
+inline constexpr std::uint64_t kFromNow = ~0ull;
 
 enum class LogLevel : std::uint32_t { kTrace, kDebug, kInfo, kWarn, kError, kOff, kLast = kOff };
 
@@ -56,6 +61,7 @@ static_assert(sizeof(Answer) == 32);
 inline constexpr std::uint32_t kVisLooked = 512;       // for a page
 inline constexpr std::uint32_t kVisOfPage = 192;       // at most
 inline constexpr std::uint32_t kSessionsOfPage = 128;
+inline constexpr std::uint32_t kEventsOfPage = 128;
 inline constexpr std::uint32_t kMostRecords = 256;
 inline constexpr std::uint32_t kMaxAnswerBytes = 32768;
 
@@ -72,8 +78,10 @@ struct Status {
   std::uint32_t sees_all;     // 1: the asker sees what all users have
   std::uint32_t layout_version;
   std::uint64_t rounds, busy_rounds, sleeps, longest_round_ns;  // of the agent's loop
+  std::uint32_t draining;     // 1: it takes no new programs, and ends with the last
+  std::uint32_t reserved;
 };
-static_assert(sizeof(Status) == 360);
+static_assert(sizeof(Status) == 368);
 
 struct Nic {
   char interface[64];
@@ -137,6 +145,46 @@ struct Vi {
 };
 static_assert(sizeof(Vi) == 128);
 
+// What has happened, in the order in which the agent learned of it.
+enum class Happened : std::uint32_t {
+  kMissed = 0,          // `value` events are not kept any more; without sees_all also those of others count
+  kSessionOpened = 1,   // text: the placement; peer: the port of a granted one
+  kSessionClosed = 2,   // text: why
+  kProcessAttached = 3,
+  kProcessLeft = 4,
+  kRefused = 5,         // code: a VIP_RETURN, text: why
+  kNotGranted = 6,      // text: why a program that may have a port of its own is hosted
+  kConnected = 7,       // code: a VIP_SERVICE_* bit
+  kDisconnected = 8,
+  kPeerDisconnected = 9,
+  kConnectionLost = 10, // code: a VIP_ERROR_*
+  kLoss = 11,           // value: frames that were lost since losses were last told of, of the session's stack
+  kTimeout = 12,        // value: how often the retransmission timer has run out in a row
+  kInterfaceUp = 13,    // text: its name
+  kInterfaceDown = 14,
+  kCommand = 15,        // kTrace: code: a VIP_RETURN, value: ns until it had finished, op: layout::Op
+};
+
+inline constexpr std::uint32_t kNoVi = 0xffffffff;
+
+struct Event {
+  std::uint64_t number;       // grows by 1
+  std::uint64_t time_ns;      // since the Epoch
+  std::uint64_t session;      // 0: none
+  std::uint64_t value;
+  std::uint32_t what;         // Happened
+  std::uint32_t process, user;
+  std::uint32_t nic;          // its number
+  std::uint32_t vi;           // kNoVi: none
+  std::uint32_t code;
+  std::uint32_t op;
+  std::uint8_t peer[6];
+  std::uint8_t reserved[6];
+  char text[104];             // ends with 0
+};
+static_assert(sizeof(Event) == 176);
+
+static_assert(sizeof(Answer) + kEventsOfPage * sizeof(Event) <= kMaxAnswerBytes);
 static_assert(sizeof(Answer) + kVisOfPage * sizeof(Vi) <= kMaxAnswerBytes);
 static_assert(sizeof(Answer) + kSessionsOfPage * sizeof(Session) <= kMaxAnswerBytes);
 

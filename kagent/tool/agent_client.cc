@@ -71,30 +71,36 @@ report::Answer judge(const Packet& packet, bool& ready) {
 
 }  // namespace
 
+// Adds a page to `out`. Returns where the next one begins.
+template <class Record>
+std::uint64_t AgentClient::ask_page(const report::Query& query, std::vector<Record>& out) const {
+  Packet packet;
+  report::Answer answer;
+  bool ready = false;
+  for (unsigned repeats = 0; !ready; ++repeats) {
+    if (repeats > kMostRepeats) fail("the agent has no time for reports to this user; try again later");
+    if (repeats > 0) usleep(kPauseUs);
+    exchange(socket_name_, query, packet);
+    answer = judge(packet, ready);
+  }
+  // An agent of another version may know less, or more, of a record.
+  const std::size_t known = std::min<std::size_t>(answer.record_bytes, sizeof(Record));
+  for (std::uint32_t i = 0; i < answer.count; ++i) {
+    Record record{};
+    std::memcpy(static_cast<void*>(&record), packet.bytes + sizeof answer + std::size_t{i} * answer.record_bytes,
+                known);
+    out.push_back(record);
+  }
+  return answer.next;
+}
+
 template <class Record>
 std::vector<Record> AgentClient::ask(report::Query query) const {
   std::vector<Record> out;
-  unsigned repeats = 0;
   for (unsigned page = 0; page < kMostPages; ++page) {
-    Packet packet;
-    bool ready = false;
-    exchange(socket_name_, query, packet);
-    const report::Answer answer = judge(packet, ready);
-    if (!ready) {
-      if (++repeats > kMostRepeats) fail("the agent has no time for reports to this user; try again later");
-      usleep(kPauseUs);
-      continue;
-    }
-    // An agent of another version may know less, or more, of a record.
-    const std::size_t known = std::min<std::size_t>(answer.record_bytes, sizeof(Record));
-    for (std::uint32_t i = 0; i < answer.count; ++i) {
-      Record record{};
-      std::memcpy(static_cast<void*>(&record), packet.bytes + sizeof answer + std::size_t{i} * answer.record_bytes,
-                  known);
-      out.push_back(record);
-    }
-    if (answer.next <= query.from) return out;
-    query.from = answer.next;
+    const std::uint64_t next = ask_page(query, out);
+    if (next <= query.from) break;
+    query.from = next;
   }
   return out;
 }
@@ -148,6 +154,23 @@ void AgentClient::set_log_level(report::LogLevel level) const {
   report::Query query = query_for(What::kLogLevel);
   query.from = static_cast<std::uint64_t>(level);
   ask<report::Nic>(query);
+}
+
+std::vector<report::Event> AgentClient::events(std::uint64_t& from, std::uint64_t traced) const {
+  report::Query query = query_for(traced == 0 ? What::kEvents : What::kTrace);
+  query.session = traced;
+  query.from = from;
+  std::vector<report::Event> out;
+  from = ask_page(query, out);
+  for (report::Event& event : out) event.text[sizeof event.text - 1] = '\0';
+  return out;
+}
+
+void AgentClient::set_draining(bool draining) const {
+  report::Query query = query_for(What::kDrain);
+  query.from = draining;
+  std::vector<report::Nic> none;
+  ask_page(query, none);
 }
 
 std::string AgentClient::counters() const { return fetch_counters(socket_name_); }

@@ -21,11 +21,17 @@ class AgentClient {
   // Of all sessions that `sessions` and `nics` have.
   std::vector<report::Vi> vis(const std::vector<report::Session>& sessions, std::size_t nics) const;
   void set_log_level(report::LogLevel level) const;
+  // A page of events from number `from` on, which becomes where to go on; with `traced` the commands of that
+  // session. 0 in `from` afterwards: there is no such session.
+  std::vector<report::Event> events(std::uint64_t& from, std::uint64_t traced = 0) const;
+  void set_draining(bool draining) const;
   std::string counters() const;  // the text of the table
 
   const std::string& socket_name() const { return socket_name_; }
 
  private:
+  template <class Record>
+  std::uint64_t ask_page(const report::Query& query, std::vector<Record>& out) const;
   template <class Record>
   std::vector<Record> ask(report::Query query) const;
 

@@ -56,7 +56,7 @@ _viaduct() {
       [ "${program##*/}" = viad ] && words="auto tcx xdp-native xdp-generic pcap"
       [ "$command" != "" ] && words=$(cd /proc && echo [0-9]*)
       ;;
-    --pid) words=$(cd /proc && echo [0-9]*) ;;
+    --pid | trace) words=$(cd /proc && echo [0-9]*) ;;
     --config | -c | --socket | -s | --log-file | --pid-file | --json-file | --plots | --markdown)
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return

@@ -21,6 +21,7 @@
 #include "kagent/contract/vip_codes.h"
 #include "kagent/tool/agent_client.h"
 #include "kagent/tool/doctor.h"
+#include "kagent/tool/events.h"
 #include "kagent/tool/top.h"
 #include "kagent/tool/views.h"
 #include "kagent/tool/words.h"
@@ -28,6 +29,7 @@
 namespace viaduct::tool {
 namespace {
 
+constexpr useconds_t kLookEveryUs = 100'000;
 constexpr int kExitOk = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
@@ -40,7 +42,9 @@ struct Options {
   std::string log_level;  // to be set; "": to be shown
   std::uint32_t process = 0;
   std::string output;     // metrics
+  bool cancel = false, wait = false;  // drain
   TopOptions top;
+  EventOptions events;
 };
 
 // $VIADUCT_SOCKET as for programs, or what the configuration says, or the default.
@@ -126,6 +130,20 @@ void show_log_level(const AgentClient& agent, const Options& options) {
   print(options.json ? "{\"log_level\": " + in_json(level) + "}\n" : level + "\n");
 }
 
+// The agent ends by itself; with `wait` this returns when it has.
+void drain(const AgentClient& agent, const Options& options) {
+  agent.set_draining(!options.cancel);
+  while (options.wait && !options.cancel) {
+    try {
+      agent.status();
+    } catch (const std::runtime_error&) {
+      break;
+    }
+    usleep(kLookEveryUs);
+  }
+  if (options.json) print(std::string("{\"draining\": ") + (options.cancel ? "false" : "true") + "}\n");
+}
+
 int show_doctor(const AgentClient& agent, const Options& options) {
   const std::vector<Finding> findings = diagnose(gather(agent));
   print(options.json ? findings_json(findings) + "\n" : findings_text(findings, terminal_width()));
@@ -153,7 +171,7 @@ int run(int argc, char** argv) {
       ->check([](const std::string& value) { return check_socket_name(value).value_or(""); });
   app.add_flag("-j,--json", options.json, "print JSON");
   app.footer("Examples:\n  viactl status\n  viactl connections --json\n  viactl top --sort rtt\n"
-             "  viactl counters drop\n  sudo viactl log-level debug");
+             "  viactl counters drop\n  viactl events --all\n  sudo viactl log-level debug");
   const auto status = app.add_subcommand("status", "the agent and its NICs");
   const auto sessions = app.add_subcommand("sessions", "programs that have a NIC open");
   const auto vis = app.add_subcommand("vis", "their VIs, connected or not");
@@ -174,11 +192,25 @@ int run(int argc, char** argv) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 3600.0));
   top->add_option("-n,--iterations", options.top.times, "how often (default: until interrupted)")->type_name("N");
+  const auto events = app.add_subcommand("events", "sessions, connections, losses and refusals, as they happen");
+  events->add_option("-p,--pid", options.events.process, "only what this process does")->type_name("PID");
+  const auto trace = app.add_subcommand("trace", "what a program asks for, with the results, as it happens");
+  trace->add_option("pid", options.events.process, "its process")->type_name("PID")->required();
+  for (CLI::App* const each : {events, trace}) {
+    each->add_flag("-a,--all", options.events.kept, "begin with what the agent still has");
+    each->add_flag("-1,--once", options.events.once, "show what the agent still has, and end");
+    each->add_option("-d,--delay", options.events.every, "seconds between two looks (default: 0.1)")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(0.01, 3600.0));
+  }
   const auto doctor = app.add_subcommand("doctor", "what is wrong, and how to mend it");
   const auto log_level = app.add_subcommand("log-level", "how much the agent logs; with LEVEL: sets it");
   log_level->add_option("level", options.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL")
       ->check(check_level);
+  const auto drain_agent = app.add_subcommand("drain", "no new programs and connections; the agent ends with the last");
+  drain_agent->add_flag("-w,--wait", options.wait, "wait until the agent has ended");
+  drain_agent->add_flag("-c,--cancel", options.cancel, "go on as before");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -194,6 +226,10 @@ int run(int argc, char** argv) {
   if (*counters) show_counters(agent, options);
   if (*metrics) write_metrics(agent, options);
   if (*log_level) show_log_level(agent, options);
+  if (*drain_agent) drain(agent, options);
+  options.events.json = options.json;
+  if (*events) run_events(agent, options.events);
+  if (*trace) run_trace(agent, options.events);
   if (*top) {
     options.top.json = options.json;
     run_top(agent, options.top);

@@ -72,7 +72,8 @@ std::string status_text(const report::Status& status, const std::string& socket,
   std::string out = "agent " + cell(status.version).text + ", process " + std::to_string(status.process) + " of " +
                     user_text(status.user) + ", up " + cell_duration(status.up_ns).text + ", socket " + socket + "\n";
   out += "host " + cell(status.host).text + ", placement " + placement_word(status.placement) + ", log level " +
-         log_level_word(status.log_level) + ", " + std::to_string(status.sessions) + " sessions\n\n";
+         log_level_word(status.log_level) + ", " + std::to_string(status.sessions) + " sessions" +
+         (status.draining != 0 ? ", draining" : "") + "\n\n";
   out += nics_table(nics).text(width);
   for (const report::Nic& nic : nics) {
     // Programs that meet on the NIC without a wire have no ports anyway.
@@ -88,6 +89,7 @@ std::string status_json(const report::Status& status, const std::string& socket,
          ", \"user\": " + number(status.user) + ", \"up_ns\": " + number(status.up_ns) +
          ", \"socket\": " + in_json(socket) + ", \"host\": " + in_json(status.host) +
          ", \"placement\": " + in_json(placement_word(status.placement)) +
+         ", \"draining\": " + (status.draining != 0 ? "true" : "false") +
          ", \"log_level\": " + in_json(log_level_word(status.log_level)) +
          ", \"sessions\": " + number(status.sessions) + ", \"longest_round_ns\": " + number(status.longest_round_ns) +
          ",\n\"nics\": " + nics_table(nics).json() + "}";

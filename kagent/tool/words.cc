@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "kagent/contract/session_layout.h"
 #include "kagent/contract/vip_codes.h"
 
 namespace viaduct::tool {
@@ -50,6 +51,46 @@ const char* path_word(std::uint32_t path) {
 }
 
 const char* log_level_word(std::uint32_t level) { return word(kLevels, level); }
+
+const char* happened_word(std::uint32_t what) {
+  static constexpr const char* kWords[] = {
+      "missed",         "session opened", "session closed", "process attached", "process left",      "refused",
+      "not granted",    "connected",      "disconnected",   "peer disconnected", "connection lost",  "loss",
+      "timeout",        "interface up",   "interface down", "command"};
+  return word(kWords, what);
+}
+
+// As the functions of the VIPL and its extensions are called that give them.
+const char* op_word(std::uint32_t op) {
+  static constexpr const char* kWords[] = {
+      "?",               "CreatePtag",         "DestroyPtag",     "RegisterMem",     "DeregisterMem",
+      "QueryMem",        "SetMemAttributes",   "CreateVi",        "DestroyVi",       "?",
+      "SetViAttributes", "CreateCQ",           "DestroyCQ",       "ResizeCQ",        "ConnectWait",
+      "ConnectAccept",   "ConnectReject",      "ConnectRequest",  "Disconnect",      "ConnectPeerRequest",
+      "ConnectPeerDone", "ConnectPeerWait",    "NSGetHostByName", "NSGetHostByAddr", "cancel",
+      "discover hosts",  "next host",          "claim",           "unclaim",         "verify claim",
+      "take VI"};
+  static_assert(std::size(kWords) == static_cast<std::size_t>(layout::Op::kLast) + 1);
+  return word(kWords, op);
+}
+
+const char* result_word(std::uint32_t result) {
+  static constexpr const char* kWords[] = {
+      "VIP_SUCCESS",        "VIP_NOT_DONE",      "VIP_INVALID_PARAMETER", "VIP_ERROR_RESOURCE",
+      "VIP_TIMEOUT",        "VIP_REJECT",        "VIP_INVALID_RELIABILITY_LEVEL", "VIP_INVALID_MTU",
+      "VIP_INVALID_QOS",    "VIP_INVALID_PTAG",  "VIP_INVALID_RDMAREAD",  "VIP_DESCRIPTOR_ERROR",
+      "VIP_INVALID_STATE",  "VIP_ERROR_NAMESERVICE", "VIP_NO_MATCH",      "VIP_NOT_REACHABLE",
+      "VIP_ERROR_NOT_SUPPORTED"};
+  return word(kWords, result);
+}
+
+const char* error_word(std::uint32_t error) {
+  static constexpr const char* kWords[] = {
+      "VIP_ERROR_POST_DESC",   "VIP_ERROR_CONN_LOST",   "VIP_ERROR_RECVQ_EMPTY", "VIP_ERROR_VI_OVERRUN",
+      "VIP_ERROR_RDMAW_PROT",  "VIP_ERROR_RDMAW_DATA",  "VIP_ERROR_RDMAW_ABORT", "VIP_ERROR_RDMAR_PROT",
+      "VIP_ERROR_COMP_PROT",   "VIP_ERROR_RDMA_TRANSPORT", "VIP_ERROR_CATASTROPHIC"};
+  return word(kWords, error);
+}
 
 std::optional<report::LogLevel> log_level_of(std::string_view text) {
   for (std::uint32_t i = 0; i < std::size(kLevels); ++i) {

@@ -17,6 +17,10 @@ const char* state_word(std::uint32_t state);
 const char* losses_word(std::uint32_t losses);
 const char* path_word(std::uint32_t path);
 const char* log_level_word(std::uint32_t level);
+const char* happened_word(std::uint32_t what);          // "connected"
+const char* op_word(std::uint32_t op);                  // of a command: "RegisterMem"
+const char* result_word(std::uint32_t result);          // "VIP_SUCCESS"
+const char* error_word(std::uint32_t error);            // "VIP_ERROR_CONN_LOST"
 std::optional<report::LogLevel> log_level_of(std::string_view word);
 std::string mac_text(const std::uint8_t* address);      // "02:00:00:00:00:01"
 std::string user_text(std::uint32_t user);              // its name, or the number

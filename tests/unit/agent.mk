@@ -73,12 +73,14 @@ tests_unit_agent_session_server_test_LDADD = $(kagent_test_libs)
 
 tests_unit_agent_reports_test_SOURCES = \
 	$(agent_fixture) tests/unit/agent/every_counter.h \
+	tests/unit/agent/event_log_test.cc \
 	tests/unit/agent/reports_test.cc
 tests_unit_agent_reports_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_agent_reports_test_LDADD = libviaduct_tool.la $(kagent_test_libs)
 
 tests_unit_tool_tool_test_SOURCES = \
 	tests/unit/tool/doctor_test.cc \
+	tests/unit/tool/events_test.cc \
 	tests/unit/tool/table_test.cc \
 	tests/unit/tool/top_test.cc
 tests_unit_tool_tool_test_CPPFLAGS = $(TEST_CPPFLAGS)

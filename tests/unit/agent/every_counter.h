@@ -24,7 +24,7 @@ inline const CounterNames kOfGrantsTest = {
     "ports_made",        "refused_placement"};
 inline const CounterNames kOfLocalPathsTest = {"local_bytes", "local_paths_made",
                                                "local_paths_refused"};
-inline const CounterNames kOfReportsTest = {"report_requests", "reports_postponed"};
+inline const CounterNames kOfReportsTest = {"refused_draining", "report_requests", "reports_postponed"};
 inline const CounterNames kOfServiceTest = {"busy_rounds", "port_losses", "port_returns", "rounds",
                                             "sleeps"};
 // tests/integration/privileges.test: it needs userfaultfd.

@@ -12,6 +12,7 @@
 #include "kagent/agent/vi_report.h"
 #include "kagent/stack/tables.h"
 #include "kagent/tool/agent_client.h"
+#include "kagent/tool/words.h"
 #include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/agent/every_counter.h"
 
@@ -147,6 +148,76 @@ TEST_F(ReportsTest, OnlyRootSetsTheLogLevel) {
     EXPECT_EQ(client.status().log_level, static_cast<std::uint32_t>(report::LogLevel::kError));
     client.set_log_level(report::LogLevel::kOff);
   });
+}
+
+TEST_F(ReportsTest, TellsOfSessionsAndOfWhatTheyAsked) {
+  TestProgram hosted(agent.socket()), granted(agent.socket());
+  open(hosted, "nic1", control::Placement::kHosted);
+  open(granted, "nic0", control::Placement::kGranted);
+  TestProgram other(agent.socket());
+  other.say(TestProgram::hello("nic7", control::Placement::kAny));
+  agent.run();
+  while_agent_runs([](const tool::AgentClient& client) {
+    std::uint64_t from = 0;
+    std::vector<std::string> told;
+    for (const report::Event& event : client.events(from)) {
+      if (event.process != 0) told.push_back(tool::happened_word(event.what) + std::string(": ") + event.text);
+    }
+    EXPECT_EQ(told, (std::vector<std::string>{"session opened: hosted", "session opened: granted",
+                                              "refused: there is no device nic7"}));
+    EXPECT_GT(from, told.size());
+    for (const report::Session& session : client.sessions()) {
+      std::uint64_t traced = 0;
+      EXPECT_TRUE(client.events(traced, session.id).empty());
+      EXPECT_EQ(traced, 1u);
+    }
+  });
+}
+
+TEST_F(ReportsTest, UsersAreToldOfTheirOwnSessionsOnly) {
+  if (getuid() != 0) GTEST_SKIP() << "needs root";
+  TestProgram program(agent.socket());
+  open(program, "nic0", control::Placement::kHosted);
+  EXPECT_EQ(as_nobody([](const tool::AgentClient& client) {
+    std::uint64_t from = 0;
+    return static_cast<int>(client.events(from).size());
+  }), 0);
+  EXPECT_EQ(as_nobody([](const tool::AgentClient& client) {
+    std::uint64_t from = 0;
+    const bool any = !client.events(from, 1).empty();
+    return any || from != 0 ? 1 : 0;
+  }), 0);
+}
+
+TEST_F(ReportsTest, TakesNoProgramsWhileItIsDrained) {
+  TestProgram first(agent.socket());
+  open(first, "nic0", control::Placement::kHosted);
+  if (getuid() == 0) {
+    EXPECT_EQ(as_nobody([](const tool::AgentClient& client) {
+      try {
+        client.set_draining(true);
+      } catch (const std::runtime_error&) {
+        return 7;
+      }
+      return 0;
+    }), 7);
+  }
+  EXPECT_TRUE(agent.server->tick(monotonic_ns()));
+  while_agent_runs([](const tool::AgentClient& client) {
+    client.set_draining(true);
+    EXPECT_EQ(client.status().draining, 1u);
+  });
+  TestProgram second(agent.socket());
+  second.say(TestProgram::hello("nic0", control::Placement::kHosted));
+  agent.run();
+  EXPECT_EQ(second.answer()->hello.head.result, vip::kErrorResource);
+  EXPECT_EQ(agent.server->sessions(), 1u);
+  // Who has no connection keeps nobody.
+  EXPECT_FALSE(agent.server->tick(monotonic_ns()));
+  while_agent_runs([](const tool::AgentClient& client) { client.set_draining(false); });
+  EXPECT_TRUE(agent.server->tick(monotonic_ns()));
+  TestProgram third(agent.socket());
+  open(third, "nic0", control::Placement::kHosted);
 }
 
 TEST_F(ReportsTest, AUserWhoAsksTooOftenIsPutOff) {
