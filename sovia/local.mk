@@ -79,6 +79,7 @@ sovia_sources = \
 	sovia/socket/socket_ref.h \
 	sovia/socket/socket_route.cc sovia/socket/socket_route.h \
 	sovia/socket/socket_send.cc sovia/socket/socket_send.h \
+	sovia/socket/shown_socket.h \
 	sovia/socket/socket_share.cc sovia/socket/socket_share.h \
 	sovia/socket/socket_waiting.cc sovia/socket/socket_waiting.h \
 	sovia/socket/table.cc sovia/socket/table.h
@@ -139,6 +140,8 @@ sovia_launcher_sovia_SOURCES = \
 	sovia/launcher/explain.cc sovia/launcher/explain.h \
 	sovia/launcher/main.cc \
 	sovia/launcher/preload_library.cc sovia/launcher/preload_library.h \
+	sovia/launcher/json_text.h \
+	sovia/launcher/sockets.cc sovia/launcher/sockets.h \
 	sovia/launcher/stat.cc sovia/launcher/stat.h \
 	sovia/process/own_descriptors.cc \
 	sovia/preload/not_needed.h \

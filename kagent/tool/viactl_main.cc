@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <stdexcept>
@@ -144,6 +145,24 @@ void drain(const AgentClient& agent, const Options& options) {
   if (options.json) print(std::string("{\"draining\": ") + (options.cancel ? "false" : "true") + "}\n");
 }
 
+// SOVIA knows its sockets itself, and need not be there: its own program shows them. It lies beside this one,
+// or where the path says.
+int show_sockets(const Options& options) {
+  std::vector<std::string> words{"sovia", "sockets"};
+  if (options.json) words.push_back("--json");
+  if (options.process != 0) words.push_back(std::to_string(options.process));
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  std::error_code error;
+  const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string beside = own.parent_path() / "sovia";
+  // In the build tree that is a folder.
+  if (!error && !std::filesystem::is_directory(beside)) execv(beside.c_str(), arguments.data());
+  execvp("sovia", arguments.data());
+  throw std::runtime_error(std::string("sovia, which shows its sockets, can't be run: ") + std::strerror(errno));
+}
+
 int show_doctor(const AgentClient& agent, const Options& options) {
   const std::vector<Finding> findings = diagnose(gather(agent));
   print(options.json ? findings_json(findings) + "\n" : findings_text(findings, terminal_width()));
@@ -208,6 +227,8 @@ int run(int argc, char** argv) {
   log_level->add_option("level", options.log_level, "trace, debug, info, warn, error or off")
       ->type_name("LEVEL")
       ->check(check_level);
+  const auto sockets = app.add_subcommand("sockets", "SOVIA's sockets, and why each has no lane that has none");
+  sockets->add_option("-p,--pid", options.process, "only what this process has")->type_name("PID");
   const auto drain_agent = app.add_subcommand("drain", "no new programs and connections; the agent ends with the last");
   drain_agent->add_flag("-w,--wait", options.wait, "wait until the agent has ended");
   drain_agent->add_flag("-c,--cancel", options.cancel, "go on as before");
@@ -218,6 +239,7 @@ int run(int argc, char** argv) {
     std::cerr << "viactl: " << error.what() << "\nTry 'viactl --help'.\n";
     return kExitUsage;
   }
+  if (*sockets) return show_sockets(options);
   const AgentClient agent(socket_name(options));
   if (*status) show_status(agent, options);
   if (*sessions) show_sessions(agent, options);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <string_view>
 
 namespace viaduct::sovia::launcher {
 namespace {
@@ -37,7 +38,9 @@ class Copy {
 bool is_counters(const fs::path& link) {
   std::error_code error;
   const std::string target = fs::read_symlink(link, error);
-  return !error && target.rfind(std::string("/memfd:") + counters::kName, 0) == 0;
+  constexpr std::string_view kBegin = "/memfd:";
+  return !error && target.starts_with(kBegin) &&
+         std::string_view(target).substr(kBegin.size()).starts_with(counters::kName);
 }
 
 std::string program_of(int process) {
@@ -57,6 +60,12 @@ ProcessCounters copy(const counters::Page& page, int process) {
   copied.program = program_of(process);
   for (std::size_t i = 0; i < kCounters; ++i) copied.values[i] = page.values[i].load();
   for (std::size_t i = 0; i < kReasons; ++i) copied.falls[i] = page.falls[i].load();
+  for (std::size_t fd = 0; fd < counters::kSocketRows; ++fd) {
+    const std::uint16_t row = page.sockets[fd].load();
+    if (row == 0 || (row & 0xff) >= kReasons) continue;
+    copied.sockets.push_back(
+        {static_cast<int>(fd), static_cast<counters::Way>(row >> 8), static_cast<Reason>(row & 0xff)});
+  }
   return copied;
 }
 
@@ -76,6 +85,20 @@ std::optional<ProcessCounters> read_counters(int process) {
     if (copied.page().process == process) return copy(copied.page(), process);
   }
   return std::nullopt;
+}
+
+std::vector<ProcessCounters> read_those(const std::vector<int>& processes) {
+  std::vector<ProcessCounters> all;
+  for (const int process : processes) {
+    auto read = read_counters(process);
+    if (!read) {
+      throw std::runtime_error("process " + std::to_string(process) +
+                               " has no counters: it does not use SOVIA (start it with `sovia run`), or has had "
+                               "no socket yet");
+    }
+    all.push_back(std::move(*read));
+  }
+  return all;
 }
 
 std::vector<ProcessCounters> read_all_counters() {

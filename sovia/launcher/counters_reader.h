@@ -12,16 +12,26 @@
 
 namespace viaduct::sovia::launcher {
 
+struct SocketRow {
+  int descriptor;
+  counters::Way way;
+  Reason reason;
+};
+
 struct ProcessCounters {
   int process = 0;
   std::string program;
   std::array<std::uint64_t, kCounters> values{};
   std::array<std::uint64_t, kReasons> falls{};
+  std::vector<SocketRow> sockets;
 };
 
 // Empty if the process has no such page: it has no sockets, or does not use SOVIA. Throws
 // std::runtime_error if it may not be looked at, or is of another version.
 std::optional<ProcessCounters> read_counters(int process);
+
+// Of all these. Throws std::runtime_error also for one that has no page.
+std::vector<ProcessCounters> read_those(const std::vector<int>& processes);
 
 // All processes that can be looked at and have a page.
 std::vector<ProcessCounters> read_all_counters();

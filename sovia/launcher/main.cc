@@ -14,6 +14,7 @@
 
 #include "sovia/launcher/explain.h"
 #include "sovia/launcher/preload_library.h"
+#include "sovia/launcher/sockets.h"
 #include "sovia/launcher/stat.h"
 #include "sovia/process/options.h"
 
@@ -133,6 +134,12 @@ int main(int count, char** words) {
   stat->add_flag("--prometheus", prometheus, "In Prometheus' text format")->excludes("--json");
   stat->add_flag("--all", stat_request.zeros, "Counters that are 0, too");
 
+  SocketsRequest sockets_request;
+  CLI::App* const sockets =
+      app.add_subcommand("sockets", "Show the sockets of running programs, and why each has no lane that has none");
+  sockets->add_option("pid", sockets_request.processes, "Processes (all)");
+  sockets->add_flag("--json", sockets_request.json, "As JSON");
+
   CLI11_PARSE(app, split_command(count, words, run_request), words);
   try {
     if (app.got_subcommand("run")) {
@@ -140,6 +147,7 @@ int main(int count, char** words) {
       return run(run_request);
     }
     if (app.got_subcommand(explaining)) return explain(program, std::cout);
+    if (app.got_subcommand(sockets)) return show_sockets(sockets_request, std::cout);
     stat_request.format = json         ? StatFormat::kJson
                           : prometheus ? StatFormat::kPrometheus
                                        : StatFormat::kTable;

@@ -1,11 +1,10 @@
 #include "sovia/launcher/stat.h"
 
-#include <cstdio>
 #include <iomanip>
-#include <stdexcept>
 #include <string>
 
 #include "sovia/launcher/counters_reader.h"
+#include "sovia/launcher/json_text.h"
 
 namespace viaduct::sovia::launcher {
 namespace {
@@ -30,21 +29,6 @@ void print_table(const ProcessCounters& process, bool zeros, std::ostream& out) 
     titled = true;
     row(process.falls[i], counters::name_of(reason_at(i)), text_of(reason_at(i)));
   }
-}
-
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(c));
-      result += escape;
-    } else {
-      result += c;
-    }
-  }
-  return result + "\"";
 }
 
 void print_json(const std::vector<ProcessCounters>& all, std::ostream& out) {
@@ -87,20 +71,6 @@ void print_prometheus(const std::vector<ProcessCounters>& all, std::ostream& out
           << "\"} " << process.falls[i] << "\n";
     }
   }
-}
-
-std::vector<ProcessCounters> read_those(const std::vector<int>& processes) {
-  std::vector<ProcessCounters> all;
-  for (const int process : processes) {
-    auto read = read_counters(process);
-    if (!read) {
-      throw std::runtime_error("process " + std::to_string(process) +
-                               " has no counters: it does not use SOVIA (start it with `sovia run`), or has had "
-                               "no socket yet");
-    }
-    all.push_back(std::move(*read));
-  }
-  return all;
 }
 
 }  // namespace

@@ -61,9 +61,9 @@ int make_file() {
   if (own_descriptors::scarce()) return -1;
   const int fd = static_cast<int>(syscall(SYS_memfd_create, kName, MFD_CLOEXEC));
   if (fd < 0) return -1;
-  const bool written = syscall(SYS_ftruncate, fd, kPageBytes) == 0 &&
-                       syscall(SYS_pwrite64, fd, &g_page, kPageBytes, 0) == kPageBytes;
-  if (!written || mmap(&g_page, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+  const bool written = syscall(SYS_ftruncate, fd, sizeof g_page) == 0 &&
+                       syscall(SYS_pwrite64, fd, &g_page, sizeof g_page, 0) == sizeof g_page;
+  if (!written || mmap(&g_page, sizeof g_page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
                       MAP_FAILED) {
     syscall(SYS_close, fd);
     return -1;
@@ -88,10 +88,11 @@ void after_fork_in_child() {
   if (g_state.load() == State::kPrivate) {
     for (auto& value : g_page.values) value = 0;
     for (auto& value : g_page.falls) value = 0;
+    for (auto& row : g_page.sockets) row = 0;
     return;
   }
   const int saved = errno;
-  mmap(&g_page, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  mmap(&g_page, sizeof g_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   if (g_descriptor >= 0) {
     own_descriptors::release(g_descriptor);
     syscall(SYS_close, g_descriptor);

@@ -65,10 +65,20 @@ inline constexpr std::size_t kReasons = static_cast<std::size_t>(Reason::kCount)
 namespace counters {
 
 inline constexpr char kName[] = "sovia-counters";
-inline constexpr std::uint64_t kMagic = 0x3172746e63767300;  // changes with the layout
+inline constexpr std::uint64_t kMagic = 0x3272746e63767300;  // changes with the layout
 inline constexpr std::size_t kPageBytes = 4096;
+inline constexpr std::size_t kSocketRows = 4096;  // descriptors above are not shown
 
-// The page. All of it is written by the process that owns it alone.
+// Where the data of a socket goes.
+enum class Way : std::uint8_t {
+  kNone,     // no socket is there
+  kKernel,
+  kAsked,    // a lane has been asked for
+  kLane,
+  kListens,  // it has no data
+};
+
+// The page, and behind it a row for each descriptor. All of it is written by the process that owns it alone.
 struct alignas(kPageBytes) Page {
   std::uint64_t magic;
   std::uint32_t counters;  // how many: readers of another version see it
@@ -78,8 +88,9 @@ struct alignas(kPageBytes) Page {
   std::uint32_t reserved;
   std::atomic<std::uint64_t> values[kCounters];
   std::atomic<std::uint64_t> falls[kReasons];  // directions or connections, by reason
+  alignas(kPageBytes) std::atomic<std::uint16_t> sockets[kSocketRows];  // 256 * Way + Reason
 };
-static_assert(sizeof(Page) == kPageBytes);
+static_assert(sizeof(Page) == kPageBytes + sizeof(std::uint16_t) * kSocketRows);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 extern Page g_page;
@@ -95,6 +106,13 @@ inline std::uint64_t value(Counter counter) {
 // A connection, or a direction of one, goes through the kernel for this reason.
 inline void fell(Reason reason) {
   g_page.falls[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);
+}
+
+// The socket at a descriptor, as others can see it.
+inline void show_socket(int fd, Way way, Reason why) {
+  if (static_cast<unsigned>(fd) >= kSocketRows) return;
+  const unsigned row = way == Way::kNone ? 0 : static_cast<unsigned>(way) << 8 | static_cast<unsigned>(why);
+  g_page.sockets[fd].store(static_cast<std::uint16_t>(row), std::memory_order_relaxed);
 }
 
 // Makes the page readable from outside; counting is possible before. Done at the process's first

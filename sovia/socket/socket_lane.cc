@@ -41,7 +41,7 @@ bool SocketLane::lane_opened(LaneEndpoint& end) {
     end.lane.finish(false);
     set_sending(Phase::kAfter);
   }
-  reason_.store(Reason::kNone);
+  shown_.set(ShownSocket::Way::kLane, Reason::kNone);
   lane_number_.fetch_add(1);
   if (holders_ != nullptr) holders_->lanes.store(lane_number_.load());
   return true;
@@ -100,7 +100,7 @@ void SocketLane::lane_refused(Reason why) {
     const std::scoped_lock both(in_, out_);
     if (stage_ == Stage::kOpen) return;  // it opened while it was being cancelled
     stage_ = Stage::kNone;
-    reason_.store(why);
+    shown_.set(ShownSocket::Way::kKernel, why);
     put_off_lane();
     const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
                        why == Reason::kOtherNic || why == Reason::kStandardStream ||
@@ -127,6 +127,8 @@ bool SocketLane::lane_over(LaneEndpoint& end) {
     if (!closed() && end.lane.may_get_early_record()) return false;
     if (end.lane.started() && receiving_ != Phase::kAfter) return false;
   }
+  const Reason ended = shown_.reason() != Reason::kNone ? shown_.reason() : fell_ ? Reason::kLost : Reason::kEnd;
+  shown_.set(ShownSocket::Way::kKernel, ended);
   early_end_ = fell_ = false;
   lane_ = nullptr;
   stage_ = Stage::kNone;
@@ -151,7 +153,7 @@ void SocketLane::forbid(Reason why) {
   {
     const std::scoped_lock both(in_, out_);
     forbidden_ = true;
-    reason_.store(why);
+    shown_.set(stage_ == Stage::kOpen ? ShownSocket::Way::kLane : ShownSocket::Way::kKernel, why);
     if (stage_ == Stage::kNone && inherited_bytes_ == nullptr && kept_ == nullptr) {
       stay_with_kernel();
     }
@@ -162,6 +164,7 @@ void SocketLane::forbid(Reason why) {
 
 void SocketLane::listens() {
   lane_wanted_.store(false, std::memory_order_release);
+  shown_.set(ShownSocket::Way::kListens, Reason::kNone);
   changed();
 }
 
@@ -188,7 +191,8 @@ void SocketLane::note_kernel_bytes(int fd, ssize_t bytes) {
     if (stage_ != Stage::kNone || forbidden_ || reset_ || inherited_bytes_ != nullptr || kept_ != nullptr) return;
     if (holders_ != nullptr && !sole_holder(*holders_)) {
       calls_.store(0);
-      if (reason_.exchange(Reason::kShared) != Reason::kShared) counters::fell(Reason::kShared);
+      if (shown_.reason() != Reason::kShared) counters::fell(Reason::kShared);
+      shown_.set(ShownSocket::Way::kKernel, Reason::kShared);
       return;
     }
     if (!read_known_ && !bytes_read(fd, kernel_read_)) {
@@ -197,6 +201,7 @@ void SocketLane::note_kernel_bytes(int fd, ssize_t bytes) {
     }
     read_known_ = true;
     stage_ = Stage::kAsked;
+    shown_.set(ShownSocket::Way::kAsked, Reason::kNone);
   }
   if (const Reason why = background::ask(*this, fd); why != Reason::kNone) lane_refused(why);
 }

@@ -73,6 +73,7 @@ void SocketLeave::leave_sending(int fd, Reason why) {
   {
     const std::scoped_lock both(in_, out_);
     forbidden_ = true;
+    shown_.set(ShownSocket::Way::kKernel, why);
     end = lane_;
     if (end != nullptr) {
       const std::scoped_lock lane_guard(end->lane.lock());
@@ -122,6 +123,7 @@ LaneEndpoint* SocketLeave::begin_leaving(int fd, Reason why) {
       end->lane.cut();
     }
     set_sending(Phase::kAfter);
+    shown_.set(ShownSocket::Way::kKernel, why);
   }
   counters::fell(why);
   SOVIA_LOG("%d: leaves the lane: %s", fd, text_of(why));

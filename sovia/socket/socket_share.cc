@@ -144,7 +144,7 @@ void SocketShare::inherit(InheritedBytes* inherited_bytes, Reason why) {
   inherited_bytes_ = inherited_bytes;
   forbidden_ = true;
   for_good_.store(true);
-  reason_.store(why);
+  shown_.set(ShownSocket::Way::kKernel, why);
   read_known_ = false;
 }
 
@@ -183,6 +183,7 @@ void SocketShare::after_fork_in_child() {
   set_receiving(Phase::kKernel);
   set_sending(Phase::kKernel);
   stage_ = Stage::kNone;
+  shown_.set(ShownSocket::Way::kKernel, Reason::kFork);
   calls_.store(0);
   bytes_.store(0);
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "sovia/process/reason.h"
+#include "sovia/socket/shown_socket.h"
 #include "sovia/socket/socket_fallback.h"
 
 namespace viaduct::sovia {
@@ -37,12 +38,14 @@ class SocketShare : public SocketFallback {
   void will_be_passed() { passed_.store(true); }
   bool passed() const { return passed_.load(); }
 
+  ShownSocket& shown() { return shown_; }
+
  protected:
   ~SocketShare() = default;
   void gather_unread(int fd);
 
   std::atomic<bool> for_good_{false};
-  std::atomic<Reason> reason_{Reason::kShort};
+  ShownSocket shown_;
   std::atomic<std::uint32_t> lane_number_{0};
   std::atomic<std::uint32_t> calls_{0};
   std::atomic<std::uint64_t> bytes_{0};

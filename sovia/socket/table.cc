@@ -100,13 +100,16 @@ std::uintptr_t entry_for(int fd, Origin origin) {
     counters::publish();
     if (option(fd, SO_ACCEPTCONN) != 1) {
       background::prepare(fd);
-      counters::fell(fd <= STDERR_FILENO ? Reason::kStandardStream : Reason::kInherited);
+      const Reason why = fd <= STDERR_FILENO ? Reason::kStandardStream : Reason::kInherited;
+      counters::fell(why);
+      counters::show_socket(fd, counters::Way::kKernel, why);
     }
     return kTcpForeign;
   }
   if (origin == Origin::kReceived) {
     counters::publish();
     counters::fell(Reason::kPassed);
+    counters::show_socket(fd, counters::Way::kKernel, Reason::kPassed);
     return kTcpForeign;
   }
   Socket* const socket = SocketPool::make(origin == Origin::kMade);
@@ -117,6 +120,7 @@ std::uintptr_t entry_for(int fd, Origin origin) {
   counters::publish();
   counters::add(Counter::kSockets);
   note_highest(fd);
+  socket->shown().at(fd);
   return entry_of(socket);
 }
 
@@ -201,13 +205,20 @@ void copied(int fd, int copy) {
   SocketPool::add_descriptor(*socket);
   SocketPool::retain(socket.get());
   note_highest(copy);
+  socket->shown().at(copy);
   taken(to->exchange(entry_of(socket.get())));
 }
 
 SocketRef closing(int fd) {
   Entry* const at = entry_at(fd);
   if (at == nullptr || at->load(std::memory_order_relaxed) == kForeign) return {};
-  return taken(at->exchange(kForeign));
+  const std::uintptr_t entry = at->exchange(kForeign);
+  if (is_socket(entry)) {
+    socket_of(entry)->shown().leaves(fd);
+  } else {
+    counters::show_socket(fd, counters::Way::kNone, Reason::kNone);
+  }
+  return taken(entry);
 }
 
 bool is_tcp(int fd) {

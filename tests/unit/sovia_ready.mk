@@ -33,6 +33,7 @@ tests_unit_sovia_broken_lane_test_SOURCES = tests/unit/sovia/broken_lane_test.cc
 tests_unit_sovia_broken_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_broken_lane_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
 
-tests_unit_sovia_rest_test_SOURCES = tests/unit/sovia/rest_test.cc
+tests_unit_sovia_rest_test_SOURCES = sovia/launcher/counters_reader.cc sovia/launcher/sockets.cc \
+	tests/unit/sovia/rest_test.cc tests/unit/sovia/shown_test.cc
 tests_unit_sovia_rest_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_rest_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
