@@ -23,6 +23,7 @@ integration_tests = \
 	tests/integration/dissector.test \
 	tests/integration/privileges.test \
 	tests/integration/coexist.test \
+	tests/integration/containers.test \
 	tests/integration/conformance_sanitized.test \
 	tests/integration/legacy.test \
 	tests/integration/ext.test \
