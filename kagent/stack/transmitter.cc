@@ -34,7 +34,7 @@ constexpr unsigned kBatch = 32;    // frames built at once
 constexpr std::uint32_t kLocalPack = 2048;  // bytes of small messages that share a frame on the local path
 // How long a local path may be full without the loss of a frame that nobody would send again.
 // On a busy machine a program is kept off the processors for long.
-constexpr std::uint64_t kLocalPatience = 1'000'000'000;  // ns
+constexpr std::uint64_t kLocalPatience = 200'000'000;  // ns
 
 constexpr unsigned kPathPatience = 5;  // waits for credit in vain, in a row: 23 ms
 

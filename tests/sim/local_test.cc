@@ -220,8 +220,12 @@ TEST_P(Local, APeerThatTakesNothingIsWaitedFor) {
   stream.run_to(10);
   Host* const alone[] = {two.a.get()};
   const std::uint64_t patience = GetParam() == vip::kUnreliable ? 4 * kSecond : 50 * kMillisecond;
-  run(two.network, alone, [&] { return stream.step(74); }, [&] { return stream.completed == 74; },
-      two.network.now() + patience);
+  // A stack that could send, had it room, asks again and again.
+  const auto step = [&] {
+    two.network.advance_to(two.network.now() + 1000);
+    return stream.step(74);
+  };
+  run(two.network, alone, step, [&] { return stream.completed == 74; }, two.network.now() + patience);
   EXPECT_GT(two.through_a->rings->counters().full, 0u);
   EXPECT_EQ(two.client.state(two.client_vi), vip::kConnected);
   const std::uint64_t given_up = two.a->stack->counters().local_given_up;
