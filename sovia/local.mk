@@ -8,6 +8,7 @@ sovia_sources = \
 	sovia/api/api_descriptors.cc \
 	sovia/api/api_epoll.cc \
 	sovia/api/api_files.cc \
+	sovia/api/api_messages.cc sovia/api/api_messages.h \
 	sovia/api/api_options.cc \
 	sovia/api/api_process.cc \
 	sovia/api/api_stdio.cc \
@@ -31,6 +32,8 @@ sovia_sources = \
 	sovia/lane/waiting.cc sovia/lane/waiting.h \
 	sovia/lane/watchers.cc sovia/lane/watchers.h \
 	sovia/lane/wire.h \
+	sovia/message/frame.h \
+	sovia/message/message_memory.h \
 	sovia/poll/at_rest.h \
 	sovia/poll/epoll_registration.h \
 	sovia/poll/epoll_set.cc sovia/poll/epoll_set.h \
@@ -71,6 +74,7 @@ sovia_sources = \
 	sovia/socket/socket_fallback.cc sovia/socket/socket_fallback.h \
 	sovia/socket/socket_lane.cc sovia/socket/socket_lane.h \
 	sovia/socket/socket_leave.cc sovia/socket/socket_leave.h \
+	sovia/socket/socket_messages.cc sovia/socket/socket_messages.h \
 	sovia/socket/socket_modes.cc sovia/socket/socket_modes.h \
 	sovia/socket/socket_pieces.h \
 	sovia/socket/socket_pool.cc sovia/socket/socket_pool.h \

@@ -54,6 +54,17 @@ struct sigevent;
 #define SOVIA_SENTINEL __attribute__((sentinel))
 #define SOVIA_NO_RETURN __attribute__((noreturn))
 
+/* A level of setsockopt and getsockopt, and its options, for TCP sockets. Without the library the kernel says
+ * ENOPROTOOPT.
+ *
+ *     SOVIA_MESSAGES  int, not 0: each send is a message, and each receive takes one, as with SOCK_SEQPACKET.
+ *                     To be set at both ends, before data goes over the connection (EISCONN); what a
+ *                     listener accepts has it from the listener. See sovia(7).
+ *
+ * sovia_socket(AF_INET or AF_INET6, SOCK_SEQPACKET, IPPROTO_TCP) makes a TCP socket that has it. */
+#define SOL_SOVIA 21327
+#define SOVIA_MESSAGES 1
+
 SOVIA_BEGIN
 
 /* ------------------------------------------------------------------ connections */

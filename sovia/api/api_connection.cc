@@ -5,6 +5,7 @@
 
 #include "sovia/api/api.h"
 #include "sovia/process/guarded_copy.h"
+#include "sovia/process/options.h"
 
 using namespace viaduct::sovia;
 
@@ -20,6 +21,7 @@ void on_created(int fd, int flags, bool accepted) {
   table::opened(fd);
   if (Socket* const socket = table::peek(fd)) {
     socket->on_created((flags & SOCK_NONBLOCK) != 0, accepted);
+    if (options().messages != 0) socket->carry_messages();
   }
 }
 
@@ -31,19 +33,32 @@ int accepted(int listener, int fd, int flags) {
     return fd;
   }
   on_created(fd, flags, true);
+  const Socket* const from = table::peek(listener);
+  if (Socket* const socket = table::peek(fd); socket != nullptr && from != nullptr && from->carries_messages()) {
+    socket->carry_messages();
+  }
   counters::add(Counter::kConnections);
   return fd;
+}
+
+// What the kernel has no sockets for.
+bool makes_messages(int domain, int type, int protocol) {
+  return (domain == AF_INET || domain == AF_INET6) &&
+         (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_SEQPACKET && protocol == IPPROTO_TCP;
 }
 
 }  // namespace
 
 int sovia_socket(int domain, int type, int protocol) {
   libc::prepare();
+  const bool messages = makes_messages(domain, type, protocol);
+  if (messages) type = (type & ~SOCK_SEQPACKET) | SOCK_STREAM;
   const int fd = libc::socket(domain, type, protocol);
   if (fd < 0) return fd;
   const signals::Inside inside;
   if (makes_tcp(domain, type, protocol)) {
     on_created(fd, type, false);
+    if (Socket* const socket = table::peek(fd); messages && socket != nullptr) socket->carry_messages();
   } else {
     table::opened_foreign(fd);
   }
@@ -101,6 +116,10 @@ int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
 }
 
 int sovia_shutdown(int fd, int how) {
+  if (const Socket* const known = table::peek(fd); known != nullptr && known->carries_messages()) {
+    const Call socket(fd);
+    if (socket) return socket->shutdown(fd, how);
+  }
   const Call socket = may_use_lane(fd);
   return socket ? socket->shutdown(fd, how) : libc::shutdown(fd, how);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "sovia/api/api.h"
+#include "sovia/api/api_messages.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/program/scm_rights.h"
 #include "sovia/lane/waiting.h"
@@ -156,6 +157,7 @@ void leave_to_send(int fd, Socket& socket, int flags) {
 ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return libc::send(fd, data, bytes, flags);
+  if (known->carries_messages()) return messages::send(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_sent(libc::send(fd, data, bytes, flags));
   ssize_t result;
   const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
@@ -177,6 +179,7 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
 
 ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const sockaddr* address,
                      socklen_t length) {
+  if (messages::carried(fd)) return messages::send(fd, data, bytes, flags);
   // TCP ignores the address, once it has found it readable.
   if (address == nullptr || (length <= sizeof(sockaddr_storage) && may_use_lane(fd))) {
     return sovia_send(fd, data, bytes, flags);
@@ -195,6 +198,7 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
     const scm_rights::Outgoing outgoing(given);
     return libc::sendmsg(fd, outgoing.message(), flags);
   }
+  if (known->carries_messages()) return messages::send(fd, message, flags);
   const Call socket = may_use_lane(fd);
   if (!socket || !take(given, message) || refused(given.msg_iov, given.msg_iovlen) ||
       empty(given.msg_iov, given.msg_iovlen)) {
@@ -211,7 +215,7 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
 int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
   const Call socket = may_use_lane(fd);
   if (count > kMostMessages) count = kMostMessages;
-  if (!socket) {
+  if (!socket && !messages::carried(fd)) {
     bool more = false;
     for (unsigned i = 0; i < count; ++i) {
       msghdr message;
@@ -237,6 +241,7 @@ int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
 ssize_t sovia_write(int fd, const void* data, size_t bytes) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return libc::write(fd, data, bytes);
+  if (known->carries_messages()) return messages::send(fd, data, bytes, 0);
   if (!known->may_use_lane()) return kernel_sent(libc::write(fd, data, bytes));
   ssize_t result;
   if (at_rest(fd, known, result, [=] { return libc::write(fd, data, bytes); })) return kernel_sent(result);
@@ -251,6 +256,10 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
 ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return libc::writev(fd, pieces, count);
+  if (known->carries_messages()) {
+    if (count < 0) return failed(EINVAL);
+    return messages::send(fd, pieces, static_cast<std::size_t>(count), 0);
+  }
   const Call socket = may_use_lane(fd);
   const std::size_t n = static_cast<std::size_t>(count);
   if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
@@ -260,6 +269,11 @@ ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
 }
 
 ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
+  if (messages::carried(fd)) {
+    if (offset != -1) return failed(ESPIPE);
+    if (count < 0 || (flags & ~RWF_NOWAIT) != 0) return failed(count < 0 ? EINVAL : EOPNOTSUPP);
+    return messages::send(fd, pieces, static_cast<std::size_t>(count), flags == 0 ? 0 : MSG_DONTWAIT);
+  }
   if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
     const Call socket = may_use_lane(fd);
     const std::size_t n = static_cast<std::size_t>(count);
@@ -275,6 +289,7 @@ ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int
 ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
   Socket* const known = table::peek(fd);
   if (known == nullptr) return libc::recv(fd, data, bytes, flags);
+  if (known->carries_messages()) return messages::receive(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_received(libc::recv(fd, data, bytes, flags));
   ssize_t result;
   const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
@@ -295,6 +310,10 @@ ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
 ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* address,
                        socklen_t* length) {
   if (address == nullptr) return sovia_recv(fd, data, bytes, flags);
+  if (messages::carried(fd)) {
+    const ssize_t received = messages::receive(fd, data, bytes, flags);
+    return received < 0 || put(length, socklen_t{0}) ? received : failed(EFAULT);
+  }
   const Call socket = may_use_lane(fd);
   socklen_t room;
   if (!socket || (flags & kKernelReceives) != 0 || !take(room, length) ||
@@ -314,6 +333,7 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
     if (received >= 0 && message->msg_controllen != 0) scm_rights::after_receive(*message);
     return received;
   }
+  if (known->carries_messages()) return messages::receive(fd, message, flags);
   const Call socket = may_use_lane(fd);
   msghdr given;
   if (!socket || !take(given, message) || (flags & kKernelReceives) != 0 ||
@@ -337,7 +357,7 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
 int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, timespec* timeout) {
   const Call socket = may_use_lane(fd);
   timespec limit{};
-  if (!socket || (flags & kKernelReceives) != 0 || count == 0 ||
+  if ((!socket && !messages::carried(fd)) || (flags & kKernelReceives) != 0 || count == 0 ||
       (timeout != nullptr && !(take(limit, timeout) && is_valid(limit)))) {
     const int received = libc::recvmmsg(fd, messages, count, flags, timeout);
     for (int i = 0; i < received; ++i) {
@@ -373,6 +393,7 @@ int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, tim
 ssize_t sovia_read(int fd, void* data, size_t bytes) {
   Socket* const known = table::peek(fd);
   if (known == nullptr) return libc::read(fd, data, bytes);
+  if (known->carries_messages()) return bytes == 0 ? 0 : messages::receive(fd, data, bytes, 0);
   if (!known->may_use_lane()) return kernel_received(libc::read(fd, data, bytes));
   ssize_t result;
   if (at_rest(fd, known, result, [=] { return libc::read(fd, data, bytes); })) return kernel_received(result);
@@ -389,6 +410,10 @@ ssize_t sovia_read(int fd, void* data, size_t bytes) {
 ssize_t sovia_readv(int fd, const iovec* pieces, int count) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) return libc::readv(fd, pieces, count);
+  if (known->carries_messages()) {
+    if (count < 0) return failed(EINVAL);
+    return messages::receive(fd, pieces, static_cast<std::size_t>(count), 0);
+  }
   const Call socket = may_use_lane(fd);
   const std::size_t n = static_cast<std::size_t>(count);
   if (!socket || count < 0 || refused(pieces, n) || empty(pieces, n)) {
@@ -398,6 +423,11 @@ ssize_t sovia_readv(int fd, const iovec* pieces, int count) {
 }
 
 ssize_t sovia_preadv2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
+  if (messages::carried(fd)) {
+    if (offset != -1) return failed(ESPIPE);
+    if (count < 0 || (flags & ~RWF_NOWAIT) != 0) return failed(count < 0 ? EINVAL : EOPNOTSUPP);
+    return messages::receive(fd, pieces, static_cast<std::size_t>(count), flags == 0 ? 0 : MSG_DONTWAIT);
+  }
   if (offset == -1 && (flags == 0 || flags == RWF_NOWAIT)) {
     const Call socket = may_use_lane(fd);
     const std::size_t n = static_cast<std::size_t>(count);

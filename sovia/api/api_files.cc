@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "sovia/api/api.h"
+#include "sovia/api/api_messages.h"
 #include "sovia/process/guarded_copy.h"
 
 using namespace viaduct::sovia;
@@ -52,6 +53,7 @@ ssize_t send_file(int out, Socket& socket, int in, off_t position, std::size_t b
 }  // namespace
 
 ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
+  if (messages::carried(out)) return failed(EINVAL);  // programs then write() themselves
   const Call socket = may_use_lane(out);
   if (!socket || bytes == 0 || !is_file(in)) {
     if (socket && bytes != 0) socket->leave_sending(out, Reason::kSplice);
@@ -103,6 +105,7 @@ ssize_t splice_unread(int in, Socket& socket, int out, std::size_t bytes) {
 // Programs that splice do it for the kernel's way of not copying: they get it.
 ssize_t sovia_splice(int in, loff_t* in_offset, int out, loff_t* out_offset, size_t bytes,
                      unsigned int flags) {
+  if (messages::carried(in) || messages::carried(out)) return failed(EINVAL);
   for (const int fd : {in, out}) {
     const Call socket = may_use_lane(fd);
     if (socket) socket->leave_for_good(fd, Reason::kSplice);
@@ -120,6 +123,8 @@ ssize_t sovia_splice(int in, loff_t* in_offset, int out, loff_t* out_offset, siz
 
 namespace {
 
+bool carries_messages(const aiocb* request) { return request != nullptr && messages::carried(request->aio_fildes); }
+
 void leave_for_thread(const aiocb* request) {
   if (request == nullptr) return;
   const Call socket = may_use_lane(request->aio_fildes);
@@ -129,16 +134,21 @@ void leave_for_thread(const aiocb* request) {
 }  // namespace
 
 int sovia_aio_read(aiocb* request) {
+  if (carries_messages(request)) return failed(EINVAL);
   leave_for_thread(request);
   return SOVIA_LATE(aio_read)(request);
 }
 
 int sovia_aio_write(aiocb* request) {
+  if (carries_messages(request)) return failed(EINVAL);
   leave_for_thread(request);
   return SOVIA_LATE(aio_write)(request);
 }
 
 int sovia_lio_listio(int mode, aiocb* const requests[], int count, sigevent* event) {
+  for (int i = 0; i < count; ++i) {
+    if (carries_messages(requests[i])) return failed(EINVAL);
+  }
   for (int i = 0; i < count; ++i) leave_for_thread(requests[i]);
   return SOVIA_LATE(lio_listio)(mode, requests, count, event);
 }

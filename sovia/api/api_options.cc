@@ -128,8 +128,33 @@ int add_unsent(int fd, int result, void* argument) {
 
 }  // namespace
 
+namespace {
+
+// Options of the library's own.
+int get_own(int fd, int name, void* value, socklen_t* length) {
+  const Call socket(fd);
+  if (!socket || name != SOVIA_MESSAGES) return failed(ENOPROTOOPT);
+  const int on = socket->carries_messages() ? 1 : 0;
+  socklen_t room = 0;
+  if (!copy_guarded(&room, length, sizeof room)) return failed(EFAULT);
+  if (room > sizeof on) room = sizeof on;
+  return copy_guarded(value, &on, room) && copy_guarded(length, &room, sizeof room) ? 0 : failed(EFAULT);
+}
+
+int set_own(int fd, int name, const void* value, socklen_t length) {
+  const Call socket(fd);
+  int on = 0;
+  if (!socket || name != SOVIA_MESSAGES) return failed(ENOPROTOOPT);
+  if (length < sizeof on) return failed(EINVAL);
+  if (!copy_guarded(&on, value, sizeof on)) return failed(EFAULT);
+  return socket->set_messages(fd, on != 0);
+}
+
+}  // namespace
+
 int sovia_getsockopt(int fd, int level, int name, void* value, socklen_t* length) {
   libc::prepare();
+  if (level == SOL_SOVIA && table::peek(fd) != nullptr) return get_own(fd, name, value, length);
   if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) {
     const Call socket = may_use_lane(fd);
     if (socket) socket->leave_for_good(fd, Reason::kOption);
@@ -143,6 +168,7 @@ int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t l
     libc::prepare();
     return libc::setsockopt(fd, level, name, value, length);
   }
+  if (level == SOL_SOVIA) return set_own(fd, name, value, length);
   const Call socket(fd);
   if (socket && can_read(value, length) && only_the_kernel(level, name, value, length)) {
     if (socket->may_use_lane()) socket->leave_for_good(fd, Reason::kOption);
@@ -199,6 +225,11 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
   }
   switch (static_cast<unsigned>(request)) {
     case FIONREAD:
+      if (known->carries_messages()) {
+        const Call socket(fd);
+        const int bytes = socket ? socket->next_message(fd) : 0;
+        return copy_guarded(argument, &bytes, sizeof bytes) ? 0 : failed(EFAULT);
+      }
       return add_unread(fd, libc::ioctl(fd, request, argument), argument);
     case SIOCOUTQ:
       return add_unsent(fd, libc::ioctl(fd, request, argument), argument);

@@ -39,6 +39,8 @@ inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the
   X(combine, "SOVIA_COMBINE", 1, 0, 1, kFlag, "combine small sends unless TCP_NODELAY is set")   \
   X(combine_us, "SOVIA_COMBINE_US", 1000, 1, 1'000'000, kMicroseconds,                           \
     "how long a small send may wait for others")                                                 \
+  X(messages, "SOVIA_MESSAGES", 0, 0, 1, kFlag,                                                  \
+    "connections keep the boundaries of messages, as with SOVIA_MESSAGES of setsockopt")         \
   X(spin_us, "SOVIA_SPIN_US", 50, 0, 1'000'000, kMicroseconds,                                   \
     "how long to look for data before sleeping")
 

@@ -12,17 +12,18 @@
 //     redirected_receive             the lane writes to a reader's memory
 //     socket_waiting             calls that wait
 //     socket_receive, socket_send
+//     socket_messages            messages in the streams
 //
 // A socket is shared by all descriptors of the process that were made of each other by dup. All
 // functions may be called by several threads at once. `fd` is any descriptor of the socket.
 #ifndef VIADUCT_SOVIA_SOCKET_SOCKET_H
 #define VIADUCT_SOVIA_SOCKET_SOCKET_H
 
-#include "sovia/socket/socket_send.h"
+#include "sovia/socket/socket_messages.h"
 
 namespace viaduct::sovia {
 
-class Socket final : public SocketSend {
+class Socket final : public SocketMessages {
  private:
   friend class SocketPool;
 

@@ -23,10 +23,11 @@ class SocketReceive : public SocketWaiting {
 
  protected:
   ~SocketReceive() = default;
-
- private:
+  // What there is, without waiting.
   Attempt try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                       ssize_t& bytes);
+
+ private:
   // Whether what this thread waits for is the kernel's alone; receive_undisturbed() has to follow.
   bool begin_undisturbed(int flags);
   ssize_t receive_undisturbed(int fd, const iovec* pieces, std::size_t count, int flags);

@@ -105,12 +105,16 @@ void SocketWaiting::begin(int fd, int option, Waiting& waiting) {
   if (waiting.deadline == 0) waiting.deadline = look_up_deadline(fd, option, waiting.has_deadline);
 }
 
+void SocketWaiting::begin_waiting(Waiting& waiting) {
+  waiting.counted = this;
+  waiting_.fetch_add(1);
+}
+
 // Waits until an attempt is worth while. False with errno if the call is to end.
 // `direct` has ended then.
 bool SocketWaiting::await(int fd, short events, int option, Waiting& waiting, RedirectedReceive& direct) {
   if (waiting.counted == nullptr) {
-    waiting.counted = this;
-    waiting_.fetch_add(1);
+    begin_waiting(waiting);
     // It was closed before the call could wait.
     if (descriptors() == 0 && waiters_fd_.load() < 0) {
       errno = EBADF;

@@ -33,6 +33,10 @@ class SocketWaiting : public SocketDirect {
     bool has_deadline = false;
     SocketWaiting* counted = nullptr;  // it has waited at this one
   };
+  // A call that will wait, though it has not begun to.
+  void begin_waiting(Waiting& waiting);
+  // It is another process's.
+  void forget_waiting() { waiting_.fetch_sub(1); }
   bool await(int fd, short events, int option, Waiting& waiting, RedirectedReceive& direct);
   bool await_moment(int fd, Waiting& waiting);
 

@@ -269,6 +269,23 @@ void Connection::sends(const std::string& text) {
   EXPECT_EQ(sovia_send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
 }
 
+void Connection::lane_brings(const std::string& bytes) {
+  const std::lock_guard guard(mutex_);
+  const iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
+  EXPECT_EQ(far_->write(&piece, 1, 0, false), bytes.size());
+  settle();
+}
+
+std::string Connection::lane_takes() {
+  const std::lock_guard guard(mutex_);
+  settle();
+  std::string bytes(far_->unread(), '\0');
+  const iovec piece{bytes.data(), bytes.size()};
+  EXPECT_EQ(far_->read(&piece, 1, 0, false), bytes.size());
+  settle();
+  return bytes;
+}
+
 void Connection::data(bool there) {
   const std::lock_guard guard(mutex_);
   if (!in_) return;

@@ -70,6 +70,9 @@ class Connection {
   bool lane_is_over();
   // The program sends this on the lane; it does not come until something settles.
   void sends(const std::string& text);
+  // These bytes come on the lane; the peer reads what has come there.
+  void lane_brings(const std::string& bytes);
+  std::string lane_takes();
   // Something more comes on the lane, or all that there is to read has been read.
   void data(bool there = true);
   void room(bool there = true);

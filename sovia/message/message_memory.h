@@ -1,0 +1,53 @@
+// Memory that a message comes together in, or waits in: as much as there is of it, whatever its peer says of its
+// length.
+#ifndef VIADUCT_SOVIA_MESSAGE_MESSAGE_MEMORY_H
+#define VIADUCT_SOVIA_MESSAGE_MESSAGE_MEMORY_H
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace viaduct::sovia {
+
+class MessageMemory {
+ public:
+  MessageMemory() = default;
+  MessageMemory(const MessageMemory&) = delete;
+  MessageMemory(MessageMemory&& other) noexcept
+      : memory_(std::exchange(other.memory_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        capacity_(std::exchange(other.capacity_, 0)) {}
+  ~MessageMemory() { std::free(memory_); }
+
+  std::size_t size() const { return size_; }
+  std::byte* data() { return memory_; }
+  // Room behind what there is, at most `wanted` bytes of it, and at least one; nullptr: there is no memory.
+  std::byte* room(std::size_t wanted, std::size_t& bytes) {
+    if (capacity_ == size_) {
+      const std::size_t capacity = size_ + std::min(wanted, std::max(size_, kLeast));
+      auto* const memory = static_cast<std::byte*>(std::realloc(memory_, capacity));
+      if (memory == nullptr) return nullptr;
+      memory_ = memory;
+      capacity_ = capacity;
+    }
+    bytes = std::min(wanted, capacity_ - size_);
+    return memory_ + size_;
+  }
+  void filled(std::size_t bytes) { size_ += bytes; }
+  void clear() {
+    std::free(memory_);
+    memory_ = nullptr;
+    size_ = capacity_ = 0;
+  }
+
+ private:
+  static constexpr std::size_t kLeast = 16 * 1024;
+  std::byte* memory_ = nullptr;
+  std::size_t size_ = 0, capacity_ = 0;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

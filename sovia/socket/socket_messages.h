@@ -1,0 +1,87 @@
+// Sockets that keep the boundaries of messages, over the stream of bytes that the layers below carry, by
+// whichever route: kernel, lane, or one after the other.
+//
+// Each call of the program is one message. A message is taken as a whole or not at all: what the stream has no
+// room for is copied, and goes as soon as there is some. A receiver that finds a part of a message keeps it and
+// leaves the message's last byte in the stream, so that the stream is readable as long as the message is not
+// received.
+#ifndef VIADUCT_SOVIA_SOCKET_SOCKET_MESSAGES_H
+#define VIADUCT_SOVIA_SOCKET_SOCKET_MESSAGES_H
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "sovia/message/frame.h"
+#include "sovia/message/message_memory.h"
+#include "sovia/socket/socket_send.h"
+
+namespace viaduct::sovia {
+
+class SocketMessages : public SocketSend {
+ public:
+  bool carries_messages() const { return carries_messages_.load(std::memory_order_relaxed); }
+  // From its beginning: by an option of the program's, or what it was accepted by does so.
+  void carry_messages() { carries_messages_.store(true, std::memory_order_relaxed); }
+  // SOVIA_MESSAGES. -1 with errno EISCONN: data has gone over the connection.
+  int set_messages(int fd, bool on);
+
+  // As sendmsg and recvmsg without address and control data, for sockets that carry messages. `told` gets the
+  // flags of the answer.
+  ssize_t send_message(int fd, const iovec* pieces, std::size_t count, int flags);
+  ssize_t receive_message(int fd, const iovec* pieces, std::size_t count, int flags, int& told);
+  // Bytes of the next message, 0 if there is none, for FIONREAD.
+  int next_message(int fd);
+
+  // As those of the layers below.
+  int shutdown(int fd, int how);
+  void after_fork_in_child();
+
+ protected:
+  ~SocketMessages() = default;
+
+ private:
+  enum class Taken : std::uint8_t { kSome, kNone, kEnd, kFailed };
+  Taken take(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags, std::size_t& bytes);
+  Taken take_frame(int fd, bool peek);
+  Taken take_body(int fd, std::size_t keep);
+  Taken take_at_once(int fd, const iovec* pieces, std::size_t count, std::size_t& bytes);
+  Taken take_message(int fd, const iovec* pieces, std::size_t count, int flags, int& told, std::size_t& bytes);
+  bool hold(const iovec* pieces, std::size_t count, std::size_t bytes);
+  bool deliver(const iovec* pieces, std::size_t count, std::size_t bytes);
+  Taken fail(int fd, int error);
+
+  struct Giving;
+  Attempt give_message(int fd, const iovec* pieces, std::size_t count, std::size_t bytes, int flags);
+  Attempt give_rest(int fd);
+  bool keep_rest(const iovec* pieces, std::size_t count, std::size_t from);
+  bool has_rest(int fd);
+  void leave_rest(int fd);
+  static void* give_in_thread(void* of);
+
+  std::atomic<bool> carries_messages_{false};
+  std::atomic<int> failed_{0};  // errno for all calls from now on
+
+  // --- receiving
+  Lock take_;
+  std::byte head_[kFrameBytes];
+  std::size_t head_bytes_ = 0;  // of head_; all: frame_ is the frame of the message that comes
+  Frame frame_{};
+  MessageMemory body_;          // of the message, what has been taken off the stream
+  std::uint32_t next_in_ = 0;
+
+  // --- sending
+  Lock give_;
+  MessageMemory rest_;          // of a message that the stream has a part of
+  std::size_t rest_at_ = 0;
+  bool rest_has_thread_ = false;
+  bool shut_after_rest_ = false;
+  std::uint32_t next_out_ = 0;
+};
+
+}  // namespace viaduct::sovia
+
+#endif
