@@ -23,6 +23,7 @@ sovia_sources = \
 	sovia/lane/lane_receiving.cc sovia/lane/lane_receiving.h \
 	sovia/lane/lane_send_ring.cc sovia/lane/lane_send_ring.h \
 	sovia/lane/lane_sending.cc sovia/lane/lane_sending.h \
+	sovia/lane/lane_sinks.cc sovia/lane/lane_sinks.h \
 	sovia/lane/nic.cc sovia/lane/nic.h \
 	sovia/lane/packet.h \
 	sovia/lane/registrations.cc sovia/lane/registrations.h \
@@ -81,6 +82,7 @@ sovia_sources = \
 	sovia/socket/socket_ready.cc sovia/socket/socket_ready.h \
 	sovia/socket/socket_receive.cc sovia/socket/socket_receive.h \
 	sovia/socket/socket_ref.h \
+	sovia/socket/socket_rendezvous.cc sovia/socket/socket_rendezvous.h \
 	sovia/socket/socket_route.cc sovia/socket/socket_route.h \
 	sovia/socket/socket_send.cc sovia/socket/socket_send.h \
 	sovia/socket/shown_socket.h \

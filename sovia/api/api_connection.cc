@@ -17,12 +17,12 @@ bool makes_tcp(int domain, int type, int protocol) {
          (protocol == 0 || protocol == IPPROTO_TCP);
 }
 
-void on_created(int fd, int flags, bool accepted) {
+void on_created(int fd, int flags, bool accepted, bool messages) {
   table::opened(fd);
-  if (Socket* const socket = table::peek(fd)) {
-    socket->on_created((flags & SOCK_NONBLOCK) != 0, accepted);
-    if (options().messages != 0) socket->carry_messages();
-  }
+  const KeepErrno keep;
+  const SocketRef adopted = messages || options().messages != 0 ? table::adopt(fd) : SocketRef();
+  if (adopted) adopted->carry_messages();
+  if (Socket* const socket = table::peek(fd)) socket->on_created((flags & SOCK_NONBLOCK) != 0, accepted);
 }
 
 int accepted(int listener, int fd, int flags) {
@@ -32,11 +32,8 @@ int accepted(int listener, int fd, int flags) {
     table::opened_foreign(fd);
     return fd;
   }
-  on_created(fd, flags, true);
   const Socket* const from = table::peek(listener);
-  if (Socket* const socket = table::peek(fd); socket != nullptr && from != nullptr && from->carries_messages()) {
-    socket->carry_messages();
-  }
+  on_created(fd, flags, true, from != nullptr && from->carries_messages());
   counters::add(Counter::kConnections);
   return fd;
 }
@@ -57,8 +54,7 @@ int sovia_socket(int domain, int type, int protocol) {
   if (fd < 0) return fd;
   const signals::Inside inside;
   if (makes_tcp(domain, type, protocol)) {
-    on_created(fd, type, false);
-    if (Socket* const socket = table::peek(fd); messages && socket != nullptr) socket->carry_messages();
+    on_created(fd, type, false, messages);
   } else {
     table::opened_foreign(fd);
   }

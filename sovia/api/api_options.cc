@@ -133,8 +133,8 @@ namespace {
 // Options of the library's own.
 int get_own(int fd, int name, void* value, socklen_t* length) {
   const Call socket(fd);
-  if (!socket || name != SOVIA_MESSAGES) return failed(ENOPROTOOPT);
-  const int on = socket->carries_messages() ? 1 : 0;
+  if (name != SOVIA_MESSAGES) return failed(ENOPROTOOPT);
+  const int on = socket && socket->carries_messages() ? 1 : 0;
   socklen_t room = 0;
   if (!copy_guarded(&room, length, sizeof room)) return failed(EFAULT);
   if (room > sizeof on) room = sizeof on;
@@ -142,19 +142,20 @@ int get_own(int fd, int name, void* value, socklen_t* length) {
 }
 
 int set_own(int fd, int name, const void* value, socklen_t length) {
-  const Call socket(fd);
   int on = 0;
-  if (!socket || name != SOVIA_MESSAGES) return failed(ENOPROTOOPT);
+  if (name != SOVIA_MESSAGES) return failed(ENOPROTOOPT);
   if (length < sizeof on) return failed(EINVAL);
   if (!copy_guarded(&on, value, sizeof on)) return failed(EFAULT);
-  return socket->set_messages(fd, on != 0);
+  const signals::Inside inside;
+  const SocketRef socket = table::adopt(fd);
+  return socket ? socket->set_messages(fd, on != 0) : failed(ENOMEM);
 }
 
 }  // namespace
 
 int sovia_getsockopt(int fd, int level, int name, void* value, socklen_t* length) {
   libc::prepare();
-  if (level == SOL_SOVIA && table::peek(fd) != nullptr) return get_own(fd, name, value, length);
+  if (level == SOL_SOVIA && table::is_tcp(fd)) return get_own(fd, name, value, length);
   if (level == IPPROTO_TCP && name == TCP_ZEROCOPY_RECEIVE) {
     const Call socket = may_use_lane(fd);
     if (socket) socket->leave_for_good(fd, Reason::kOption);
@@ -163,12 +164,12 @@ int sovia_getsockopt(int fd, int level, int name, void* value, socklen_t* length
 }
 
 int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t length) {
+  if (level == SOL_SOVIA && table::is_tcp(fd)) return set_own(fd, name, value, length);
   const Socket* const known = table::peek(fd);
   if (known == nullptr) {
     libc::prepare();
     return libc::setsockopt(fd, level, name, value, length);
   }
-  if (level == SOL_SOVIA) return set_own(fd, name, value, length);
   const Call socket(fd);
   if (socket && can_read(value, length) && only_the_kernel(level, name, value, length)) {
     if (socket->may_use_lane()) socket->leave_for_good(fd, Reason::kOption);

@@ -29,10 +29,10 @@ constexpr std::uint64_t kWayNs = 1'000 * kMs;        // to ask for the way to a 
 constexpr unsigned kEarlyClaims = 64;                // of the agent's 256; others wait for their peers
 constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's data, without moving
 
-LaneOptions lane_options() {
+LaneOptions lane_options(const SocketModes& socket) {
   return {static_cast<std::uint32_t>(options().window),
           static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, true,
-          copy_guarded};
+          copy_guarded, socket.carries_messages()};
 }
 
 // What the agent's first NIC is called by everybody who does not know its interface.
@@ -227,7 +227,7 @@ Reason open_lane(Task& task) {
   if (why != Reason::kNone) return why;
   const VipxFlow flow = flow_for_agents(task.flow);
   if (way.local && is_own(flow)) return Reason::kLocal;
-  const LaneOptions lane = lane_options();
+  const LaneOptions lane = lane_options(socket);
   // The peer may be waiting for it, and something come at once: not before the wire has an owner.
   engine::pause();
   ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,

@@ -46,6 +46,7 @@ bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
   std::uint32_t flags = 0;
   if (type == PacketType::kFin) flags = kFlagCloses;
   if (type == PacketType::kData) flags = kFlagMore;
+  if (type == PacketType::kSink) flags = kFlagRevokes;
   if ((immediate & 0xfff0 & ~flags) != 0) return false;
   if (credits_of(immediate) > peer_window_ - credits_) return false;
   if (greeted_ == (type == PacketType::kWakeup)) return false;
@@ -69,6 +70,11 @@ bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
       return bytes == 0 && !peer_trusts_;
     case PacketType::kMore:
       return bytes == 0 && receiving_ == State::kUp;
+    case PacketType::kSink:
+      return bytes == sizeof(Sink) && options_.messages && trusted_;
+    case PacketType::kPlaced:
+    case PacketType::kRevoked:
+      return bytes == sizeof(Placed) && options_.messages && trusted_;
   }
   return false;
 }
@@ -140,6 +146,17 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
       break;
     case PacketType::kMore:
       peer_has_more_ = true;
+      break;
+    case PacketType::kSink:
+      changes |= take_sink(place, flags_of(immediate));
+      break;
+    case PacketType::kPlaced:
+      if (!take_placed(place)) return changes | cut();
+      changes |= kSinks;
+      break;
+    case PacketType::kRevoked:
+      if (!take_revoked(place)) return changes | cut();
+      changes |= kSinks;
       break;
     case PacketType::kLeave:
       peer_leaves_ = true;

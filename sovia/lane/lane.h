@@ -20,19 +20,19 @@
 // One thread at a time: lock() it. Nothing here waits.
 //
 // A lane is made of layers, each of which owns its data and calls none above it: lane_send_ring,
-// lane_control, lane_receiving, lane_sending, and this one, which takes what the wire tells.
+// lane_control, lane_receiving, lane_sending, lane_sinks, and this one, which takes what the wire tells.
 #ifndef VIADUCT_SOVIA_LANE_LANE_H
 #define VIADUCT_SOVIA_LANE_LANE_H
 
 #include <cstdint>
 
-#include "sovia/lane/lane_sending.h"
+#include "sovia/lane/lane_sinks.h"
 
 namespace viaduct::sovia {
 
-class Lane final : public LaneSending {
+class Lane final : public LaneSinks {
  public:
-  using LaneSending::LaneSending;
+  using LaneSinks::LaneSinks;
 
   // ------------------------------------------------------------------ the wire's events
   // A packet has come. Change bits. After cut() nothing counts any more; what came before a send

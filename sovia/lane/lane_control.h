@@ -18,6 +18,7 @@ class LaneControl : public LaneSendRing {
     kReadable = 1,  // there is more to read, or the end of it
     kWritable = 2,  // there is room again
     kState = 4,     // of a direction, or greeted, or broken
+    kSinks = 8,     // of memory for messages (lane_sinks.h)
   };
 
   using LaneSendRing::LaneSendRing;

@@ -12,6 +12,11 @@ constexpr std::uint32_t kOnce = 6;
 // ACK packets of one end that may be on their way: they come into receives of their own.
 constexpr std::uint32_t kMostAcks = 32;
 
+// SINK, PLACED and REVOKED packets of one end that may be on their way: two sinks of which the first is void,
+// one that takes the second back, and what answers the peer's.
+constexpr std::uint32_t kMostSinks = 8;
+constexpr std::uint32_t kWrites = 16;
+
 LaneOptions within_limits(LaneOptions options) {
   options.window = std::clamp(options.window, 1u, kMostWindow);
   const std::uint32_t least = (options.window + kMostAcks - 1) / kMostAcks;
@@ -30,8 +35,9 @@ bool copy_plainly(void* to, const void* from, std::size_t bytes) {
 // writing while it waits for credits.
 LanePlaces places_for(const LaneOptions& asked) {
   const LaneOptions options = within_limits(asked);
-  return {options.window + std::max(options.ack_threshold, 8u), kMostAcks + kMostMores + kOnce,
-          options.window + kMostAcks + kMostMores + 1 + kOnce};
+  const std::uint32_t sinks = options.messages ? kMostSinks : 0;
+  return {options.window + std::max(options.ack_threshold, 8u), kMostAcks + kMostMores + kOnce + sinks,
+          options.window + kMostAcks + kMostMores + 1 + kOnce + sinks, options.messages ? kWrites : 0};
 }
 
 LaneSendRing::LaneSendRing(Wire& wire, const LaneOptions& options)
@@ -40,14 +46,16 @@ LaneSendRing::LaneSendRing(Wire& wire, const LaneOptions& options)
       places_(places_for(options)),
       chunk_bytes_(places_.data),
       chunk_memory_(places_.data),
-      order_(places_.data + places_.control) {}
+      order_(places_.data + places_.control + places_.writes) {}
 
 void LaneSendRing::reap() {
   for (std::uint32_t n = wire_.completed(); n > 0 && !order_.empty(); --n) {
     if (order_.front() == Posted::kData) {
       done_bytes_ += bytes_at(done_++);
-    } else {
+    } else if (order_.front() == Posted::kControl) {
       ++control_done_;
+    } else {
+      ++writes_done_;
     }
     order_.pop_front();
   }

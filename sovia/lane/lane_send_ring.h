@@ -28,11 +28,13 @@ struct LaneOptions {
   bool settles = false;              // settled() will be called
   // From and to the program's memory. False: it can't be read or written.
   bool (*copy)(void* to, const void* from, std::size_t bytes) = copy_plainly;
+  bool messages = false;  // the peer may write to memory (lane_sinks.h)
 };
 
 // Places that a wire needs.
 struct LanePlaces {
   std::uint32_t data, control, receive;
+  std::uint32_t writes;  // 0: the lane has none
 };
 LanePlaces places_for(const LaneOptions& options);
 
@@ -56,7 +58,7 @@ class LaneSendRing {
 
  protected:
   ~LaneSendRing() = default;
-  enum class Posted : std::uint8_t { kData, kControl };
+  enum class Posted : std::uint8_t { kData, kControl, kWrite };
 
   std::uint32_t place(std::uint64_t position) const {
     return static_cast<std::uint32_t>(position % places_.data);
@@ -81,6 +83,7 @@ class LaneSendRing {
   std::vector<const std::byte*> chunk_memory_;  // the program's, nullptr: the wire's chunk
   std::uint64_t done_ = 0, posted_ = 0, filled_ = 0, done_bytes_ = 0;
   std::uint64_t control_done_ = 0, control_posted_ = 0;
+  std::uint64_t writes_done_ = 0, writes_posted_ = 0;
   Ring<Posted> order_;  // of what is posted and has not completed
 };
 

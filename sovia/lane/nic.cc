@@ -139,7 +139,7 @@ ViWire* ViWire::make(Nic& nic, const LanePlaces& places, const Flow& flow,
                      std::uint32_t timeout_ms) {
   ViWire* const wire = new (std::nothrow) ViWire(nic, places);
   if (wire == nullptr) return nullptr;
-  const std::size_t posts = places.data + places.control + places.receive;
+  const std::size_t posts = places.data + places.control + places.receive + places.writes;
   const std::size_t small = whole_pages(posts * sizeof(Posted) + places.control * kControlBytes);
   const std::size_t chunks = whole_pages((places.data + places.receive) * kStride);
   wire->bytes_ = small + chunks;
@@ -154,18 +154,23 @@ ViWire* ViWire::make(Nic& nic, const LanePlaces& places, const Flow& flow,
   wire->data_ = reinterpret_cast<Posted*>(wire->base_);
   wire->control_ = wire->data_ + places.data;
   wire->receive_ = wire->control_ + places.control;
+  wire->writes_ = wire->receive_ + places.receive;
   wire->control_bytes_ = wire->base_ + posts * sizeof(Posted);
   wire->data_chunks_ = wire->base_ + small;
   wire->receive_chunks_ = wire->data_chunks_ + places.data * kStride;
   for (std::uint32_t i = 0; i < posts; ++i) wire->data_[i].wire = wire;
   for (std::uint32_t i = 0; i < places.receive; ++i) wire->receive_[i].place = i;
 
+  // What is opened to one peer is not to be open to the others. Without a tag the lane does without.
+  if (places.writes != 0 && VipCreatePtag(nic.nic_, &wire->ptag_) != VIP_SUCCESS) wire->ptag_ = nullptr;
+  const VIP_PROTECTION_HANDLE ptag = wire->ptag_ != nullptr ? wire->ptag_ : nic.ptag_;
   VIP_MEM_ATTRIBUTES memory{};
-  memory.Ptag = nic.ptag_;
+  memory.Ptag = ptag;
   VIP_VI_ATTRIBUTES attributes{};
   attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
   attributes.MaxTransferSize = kChunkBytes;
-  attributes.Ptag = nic.ptag_;
+  attributes.Ptag = ptag;
+  attributes.EnableRdmaWrite = wire->ptag_ != nullptr ? VIP_TRUE : VIP_FALSE;
   bool ready = VipRegisterMem(nic.nic_, wire->base_, wire->bytes_, &memory, &wire->memory_) ==
                    VIP_SUCCESS &&
                VipCreateVi(nic.nic_, &attributes, nullptr, nic.cq_, &wire->vi_) == VIP_SUCCESS;
@@ -206,6 +211,7 @@ void ViWire::destroy() {
     VipDestroyVi(vi_);
   }
   if (memory_ != 0) VipDeregisterMem(nic_.nic_, base_, memory_);
+  if (ptag_ != nullptr) VipDestroyPtag(nic_.nic_, ptag_);
   munmap(base_, bytes_);
   delete this;
 }
@@ -258,6 +264,32 @@ bool ViWire::post_receive(std::uint32_t place) {
   d.DS[0].Local.Length = kChunkBytes;
   return VipPostRecv(vi_, &d, memory_) == VIP_SUCCESS;
 }
+
+bool ViWire::post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                        std::uint64_t to, std::uint32_t to_memory) {
+  VIP_DESCRIPTOR& d = writes_[place].descriptor;
+  d.CS.Control = VIP_CONTROL_OP_RDMAWRITE;
+  d.CS.SegCount = 2;
+  d.CS.Length = bytes;
+  d.CS.Reserved = 0;
+  d.DS[0].Remote.Data.AddressBits = to;
+  d.DS[0].Remote.Handle = to_memory;
+  d.DS[0].Remote.Reserved = 0;
+  d.DS[1].Local.Data.Address = const_cast<std::byte*>(data);
+  d.DS[1].Local.Handle = memory;
+  d.DS[1].Local.Length = bytes;
+  return VipPostSend(vi_, &d, memory_) == VIP_SUCCESS;
+}
+
+std::uint32_t ViWire::open_memory(std::byte* at, std::size_t bytes) {
+  VIP_MEM_ATTRIBUTES attributes{};
+  attributes.Ptag = ptag_;
+  attributes.EnableRdmaWrite = VIP_TRUE;
+  VIP_MEM_HANDLE memory = 0;
+  return VipRegisterMem(nic_.nic_, at, bytes, &attributes, &memory) == VIP_SUCCESS ? memory : 0;
+}
+
+void ViWire::close_memory(std::byte* at, std::uint32_t memory) { VipDeregisterMem(nic_.nic_, at, memory); }
 
 bool ViWire::redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
   const VIP_RETURN result = VipxRedirect(vi_, to, memory, bytes);

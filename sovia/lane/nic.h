@@ -45,7 +45,8 @@ class Nic {
 
   // Memory of the program's to send from, until give_back(). 0: it can't be had.
   VIP_MEM_HANDLE take_memory(const void* data, std::size_t bytes) {
-    return registrations_.take(nic_, ptag_, data, bytes);
+    // Without a tag, so that lanes with tags of their own can send from it. The peer can't get at it.
+    return registrations_.take(nic_, nullptr, data, bytes);
   }
   // Whether packets can be sent on to memory of the program's: its stack must be its own.
   bool redirects() const { return redirects_; }
@@ -72,6 +73,9 @@ class LaneVi : public Wire {
   // Ends the connection. What has come before can be taken.
   virtual void disconnect() = 0;
   virtual bool take(Nic::Arrival& arrival) = 0;
+  // Memory of the program's to write from (Nic::take_memory).
+  virtual std::uint32_t take_memory(const void* data, std::size_t bytes) = 0;
+  virtual void give_back_memory(std::uint32_t memory) = 0;
   // Ends the connection and frees everything, the wire included.
   virtual void destroy() = 0;
 
@@ -94,6 +98,8 @@ class ViWire final : public LaneVi {
   // Whether the program drives its own stack, and needs no agent for each packet.
   bool has_own_stack() const;
   bool take(Nic::Arrival& arrival) override { return Nic::take(vi_, arrival); }
+  std::uint32_t take_memory(const void* data, std::size_t bytes) override { return nic_.take_memory(data, bytes); }
+  void give_back_memory(std::uint32_t memory) override { nic_.give_back_memory(memory); }
   void destroy() override;
 
   std::byte* data_chunk(std::uint32_t place) override;
@@ -107,6 +113,11 @@ class ViWire final : public LaneVi {
   bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) override;
   bool unredirect() override;
   void set_more(bool more) override;
+  bool writes() const override { return ptag_ != nullptr; }
+  bool post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                  std::uint64_t to, std::uint32_t to_memory) override;
+  std::uint32_t open_memory(std::byte* at, std::size_t bytes) override;
+  void close_memory(std::byte* at, std::uint32_t memory) override;
   std::uint32_t completed() override;
 
  private:
@@ -126,10 +137,11 @@ class ViWire final : public LaneVi {
   Nic& nic_;
   const LanePlaces places_;
   VIP_VI_HANDLE vi_ = nullptr;
+  VIP_PROTECTION_HANDLE ptag_ = nullptr;  // its own, if the peer may write to memory of the program's
   VIP_MEM_HANDLE memory_ = 0;
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
-  Posted *data_ = nullptr, *control_ = nullptr, *receive_ = nullptr;
+  Posted *data_ = nullptr, *control_ = nullptr, *receive_ = nullptr, *writes_ = nullptr;
   std::byte *data_chunks_ = nullptr, *control_bytes_ = nullptr, *receive_chunks_ = nullptr;
 };
 

@@ -15,6 +15,9 @@
 //   FINACK  FIN has come.
 //   LEAVE   asks the peer for its FIN.
 //   MORE    bytes of the stream wait behind the last DATA packet, which does not say so.
+//   SINK    memory that a message may be written to, none, or (flag) none any more: Sink.
+//   PLACED  a message has been written there: Placed.
+//   REVOKED no message will be written there any more: the answer to SINK with the flag: Placed.
 //
 // Every packet brings the credits that have come together when it is sent. The numbers in Hello and
 // Start are in network byte order.
@@ -36,12 +39,18 @@ enum class PacketType : std::uint8_t {
   kLeave = 7,
   kTrust = 8,
   kMore = 9,
+  kSink = 10,
+  kPlaced = 11,
+  kRevoked = 12,
 };
 
 // FIN: the program has closed the socket, nobody will read what comes.
 inline constexpr std::uint32_t kFlagCloses = 0x10;
 // DATA: more is there already, and follows. Of a sender that is killed, what it says no more is missing.
 inline constexpr std::uint32_t kFlagMore = 0x20;
+
+// SINK: the memory is wanted back.
+inline constexpr std::uint32_t kFlagRevokes = 0x40;
 
 constexpr std::uint32_t immediate(PacketType type, std::uint32_t credits, std::uint32_t flags = 0) {
   return credits << 16 | flags | static_cast<std::uint32_t>(type);
@@ -69,6 +78,22 @@ struct Start {
   std::uint64_t kernel_bytes;  // of this direction that went through the kernel, since the beginning
 };
 static_assert(sizeof(Start) == 8);
+
+// All numbers in network byte order.
+struct Sink {
+  std::uint64_t address;
+  std::uint32_t memory;  // its handle
+  std::uint32_t bytes;   // 0: the message is to come in the stream
+  std::uint32_t number;  // of the message
+  std::uint32_t reserved;
+};
+static_assert(sizeof(Sink) == 24);
+
+struct Placed {
+  std::uint32_t number;
+  std::uint32_t length;  // of the message, of which the memory may have taken less
+};
+static_assert(sizeof(Placed) == 8);
 
 // What a sender puts into the kernel's stream when the lane has broken, before the bytes of which it does
 // not know that they have come. Receivers who can't know whether there is one look for the token, which

@@ -41,6 +41,25 @@ class Wire {
   // that something is missing.
   virtual void set_more(bool more) { static_cast<void>(more); }
 
+  // Whether this end and the peer may write to memory that the other opens.
+  virtual bool writes() const { return false; }
+  // Writes to such memory of the peer's, from memory of the program's, which must stay as it is until this
+  // completes. It is there before what is posted later.
+  virtual bool post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                          std::uint64_t to, std::uint32_t to_memory) {
+    static_cast<void>(place), static_cast<void>(data), static_cast<void>(bytes), static_cast<void>(memory);
+    static_cast<void>(to), static_cast<void>(to_memory);
+    return false;
+  }
+  // Opens memory to this lane's peer alone, until close_memory(). 0: it can't be had.
+  virtual std::uint32_t open_memory(std::byte* at, std::size_t bytes) {
+    static_cast<void>(at), static_cast<void>(bytes);
+    return 0;
+  }
+  virtual void close_memory(std::byte* at, std::uint32_t memory) {
+    static_cast<void>(at), static_cast<void>(memory);
+  }
+
   // Packets that have completed since the last call.
   virtual std::uint32_t completed() = 0;
 

@@ -24,8 +24,7 @@ inline constexpr std::uint8_t kFrameVersion = 1;
 
 enum class FrameKind : std::uint8_t {
   kMessage = 1,  // the message follows
-  kOffer = 2,    // the message follows as kBody, unless the receiver has it written to its buffer
-  kBody = 3,     // what was offered follows
+  kOffer = 2,    // nothing follows: a message of that length does, unless it is written to the receiver's buffer
 };
 
 struct Frame {
@@ -49,7 +48,7 @@ struct Frame {
     length = be32toh(numbers[0]);
     number = be32toh(numbers[1]);
     return head[0] == 'S' && head[1] == 'M' && head[2] == kFrameVersion && kind >= FrameKind::kMessage &&
-           kind <= FrameKind::kBody && length <= kMostMessage;
+           kind <= FrameKind::kOffer && length <= kMostMessage;
   }
 };
 

@@ -46,6 +46,7 @@ namespace viaduct::sovia {
   X(kRegistrationHits, "registration_hits", "registrations found in the cache")                 \
   X(kRegistrationsDropped, "registrations_dropped", "registrations given up")                   \
   X(kRedirectedReceives, "direct_receives", "receives whose data came straight into their buffer")  \
+  X(kMessagesPlaced, "messages_placed", "messages written to the peer's buffer")                  \
   X(kSpinHits, "spin_hits", "waits that ended while spinning")                                  \
   X(kSleeps, "sleeps", "waits that went to sleep")                                              \
   X(kWakeUps, "wake_ups", "sleeping threads woken by others of the process")                    \

@@ -41,6 +41,8 @@ inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the
     "how long a small send may wait for others")                                                 \
   X(messages, "SOVIA_MESSAGES", 0, 0, 1, kFlag,                                                  \
     "connections keep the boundaries of messages, as with SOVIA_MESSAGES of setsockopt")         \
+  X(rendezvous, "SOVIA_RENDEZVOUS", 16384, 1, ~0ull, kBytes,                                      \
+    "messages of so many bytes and more are written to the receiver's buffer")                   \
   X(spin_us, "SOVIA_SPIN_US", 50, 0, 1'000'000, kMicroseconds,                                   \
     "how long to look for data before sleeping")
 

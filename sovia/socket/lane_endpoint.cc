@@ -25,6 +25,8 @@ void LaneEndpoint::arrived(const Nic::Arrival& arrival) {
     route.routes_changed();
     background::look_at(*this);
   }
+  // A call waits for just that.
+  if ((changes & Lane::kSinks) != 0) route.routes_changed();
   if (changes == 0) return;
   short what = kAnyChange;
   if ((changes & Lane::kState) == 0) {

@@ -19,14 +19,13 @@ namespace {
 // Below that a copy costs less than having none.
 constexpr std::size_t kWorthwhile = 4096;
 
-// Whether all of it can be written; what can't would cost the lane.
+}  // namespace
+
 bool writable(void* data, std::size_t bytes) {
   const auto from = reinterpret_cast<std::uintptr_t>(data) / kPage * kPage;
   const std::uintptr_t to = reinterpret_cast<std::uintptr_t>(data) + bytes;
   return madvise(reinterpret_cast<void*>(from), to - from, MADV_POPULATE_WRITE) == 0;
 }
-
-}  // namespace
 
 LaneEndpoint* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
   const std::scoped_lock guard(in_);

@@ -37,6 +37,9 @@ class SocketDirect : public SocketLeave {
   std::atomic<std::uint32_t> last_packet_{0};  // bytes of the last one from the lane: a hint
 };
 
+// Whether all of it can be written; what can't would cost the lane.
+bool writable(void* data, std::size_t bytes);
+
 class RedirectedReceive {
  public:
   RedirectedReceive() = default;

@@ -12,6 +12,7 @@
 //     redirected_receive             the lane writes to a reader's memory
 //     socket_waiting             calls that wait
 //     socket_receive, socket_send
+//     socket_rendezvous          messages from memory to memory
 //     socket_messages            messages in the streams
 //
 // A socket is shared by all descriptors of the process that were made of each other by dup. All

@@ -14,7 +14,9 @@
 #include "sovia/lane/engine.h"
 #include "sovia/lane/lane_pieces.h"
 #include "sovia/lane/tcp_route.h"
+#include "sovia/lane/waiting.h"
 #include "sovia/process/clock.h"
+#include "sovia/process/counters.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/options.h"
 #include "sovia/process/signals.h"
@@ -30,7 +32,7 @@ int SocketMessages::set_messages(int fd, bool on) {
     errno = EISCONN;
     return -1;
   }
-  carries_messages_.store(on, std::memory_order_relaxed);
+  carry_messages(on);
   return 0;
 }
 
@@ -43,6 +45,8 @@ void SocketMessages::after_fork_in_child() {
   rest_has_thread_ = false;
   rest_.clear();
   rest_at_ = 0;
+  offering_ = false;
+  sink_ = nullptr;
 }
 
 // What comes is no message, or not all of one: nobody knows where the next one begins.
@@ -71,26 +75,50 @@ SocketMessages::Taken SocketMessages::take(int fd, const iovec* pieces, std::siz
 
 // peek: the frame of a message without bytes stays in the stream, which would not be readable without it.
 SocketMessages::Taken SocketMessages::take_frame(int fd, bool peek) {
-  if (head_bytes_ == kFrameBytes) return Taken::kSome;
   std::size_t bytes = 0;
-  if (peek) {
+  if (peek && head_bytes_ != kFrameBytes) {
     std::byte head[kFrameBytes];
     std::copy_n(head_, head_bytes_, head);
     const iovec piece{head + head_bytes_, kFrameBytes - head_bytes_};
     const bool all = take(fd, &piece, 1, 0, MSG_PEEK, bytes) == Taken::kSome && bytes == piece.iov_len;
-    if (all && frame_.read(head) && frame_.length == 0) return Taken::kSome;
+    Frame next;
+    if (all && next.read(head) && next.kind == FrameKind::kMessage && next.number == next_in_ && next.length == 0) {
+      frame_ = next;
+      return Taken::kSome;
+    }
   }
+  for (;;) {
+    if (head_bytes_ < kFrameBytes) {
+      if (const Taken taken = take_head(fd); taken != Taken::kSome) return taken;
+    }
+    const bool again = last_was_placed_ && frame_.number == next_in_ - 1;
+    if (again && frame_.kind == FrameKind::kMessage) {
+      if (const Taken taken = take_body(fd, 0); taken != Taken::kSome) return taken;
+      body_.clear();
+    } else if (!again && sink_ != nullptr && frame_.number == next_in_ + 1) {
+      return Taken::kNone;  // the one before has been placed
+    } else if (!again && frame_.number != next_in_) {
+      return fail(fd, EPROTO);
+    } else if (frame_.kind == FrameKind::kMessage) {
+      return Taken::kSome;
+    } else if (!again) {
+      offered_ = true;
+      offered_bytes_ = frame_.length;
+    }
+    head_bytes_ = 0;
+  }
+}
+
+SocketMessages::Taken SocketMessages::take_head(int fd) {
+  std::size_t bytes = 0;
   while (head_bytes_ < kFrameBytes) {
     const iovec piece{head_ + head_bytes_, kFrameBytes - head_bytes_};
     const Taken taken = take(fd, &piece, 1, 0, 0, bytes);
-    if (taken == Taken::kEnd && head_bytes_ != 0) return fail(fd, ECONNRESET);
+    if (taken == Taken::kEnd && (head_bytes_ != 0 || offered_)) return fail(fd, ECONNRESET);
     if (taken != Taken::kSome) return taken;
     head_bytes_ += bytes;
   }
-  if (!frame_.read(head_) || frame_.kind != FrameKind::kMessage || frame_.number != next_in_) {
-    return fail(fd, EPROTO);
-  }
-  return Taken::kSome;
+  return frame_.read(head_) ? Taken::kSome : fail(fd, EPROTO);
 }
 
 // Takes the message to body_, but for `keep` bytes of it.
@@ -197,8 +225,58 @@ SocketMessages::Taken SocketMessages::take_message(int fd, const iovec* pieces, 
   }
   body_.clear();
   head_bytes_ = 0;
-  ++next_in_;
+  take_next(false);
   return Taken::kSome;
+}
+
+void SocketMessages::take_next(bool placed) {
+  ++next_in_;
+  last_was_placed_ = may_open_early_ = placed;
+  offered_ = answered_ = false;
+}
+
+// ---------------------------------------------------------------------------- straight to the program's buffer
+
+// kNone: it waits, or is void and closed.
+SocketMessages::Taken SocketMessages::look_at_sink(OpenSink& sink, std::size_t room, int flags, int& told,
+                                                   std::size_t& bytes) {
+  std::uint32_t length = 0;
+  const OpenSink::State state = sink.look(length);
+  if (state == OpenSink::State::kWaits) return Taken::kNone;
+  sink_ = nullptr;
+  sink.close();
+  if (state == OpenSink::State::kVoid) return Taken::kNone;
+  const std::size_t here = std::min<std::size_t>(length, room);
+  if (length > room) told |= MSG_TRUNC;
+  bytes = (flags & MSG_TRUNC) != 0 ? length : here;
+  counters::add(Counter::kBytesReceivedLane, here);
+  take_next(true);
+  return Taken::kSome;
+}
+
+// Nothing is there to be read. The peer is told where the next message is to go, if it has asked, or is likely to.
+void SocketMessages::open_sink(OpenSink& sink, const iovec* pieces, std::size_t count, bool may_wait) {
+  if (head_bytes_ != 0 || body_.size() != 0 || sink.is_open()) return;
+  const bool may = may_wait && count == 1;
+  if (offered_ && !answered_) {
+    answered_ = true;
+    if (may && sink.open(*this, next_in_, pieces[0])) {
+      sink_ = &sink;
+    } else {
+      refuse_sink(next_in_);
+    }
+  } else if (!offered_ && may_open_early_ && may && pieces[0].iov_len >= options().rendezvous) {
+    may_open_early_ = false;
+    if (sink.open(*this, next_in_, pieces[0])) sink_ = &sink;
+  }
+}
+
+// The call is to end. Afterwards the sink is closed, or the message is in the buffer.
+void SocketMessages::take_sink_back(OpenSink& sink) {
+  constexpr std::uint64_t kAnswerNs = 1'000'000'000;
+  sink.revoke();
+  const std::uint64_t deadline = now_ns() + kAnswerNs;
+  if (await_sink(sink, deadline, Signals::kWait) != Woken::kReady) sink.give_up();
 }
 
 ssize_t SocketMessages::receive_message(int fd, const iovec* pieces, std::size_t count, int flags, int& told) {
@@ -206,26 +284,50 @@ ssize_t SocketMessages::receive_message(int fd, const iovec* pieces, std::size_t
     errno = EINVAL;
     return -1;
   }
-  told = 0;
   Waiting waiting;
   RedirectedReceive nothing_direct;
+  OpenSink sink;
+  const std::size_t room = total(pieces, count);
   for (;;) {
     progress();
     std::size_t bytes = 0;
-    Taken taken;
+    Taken taken = Taken::kNone;
+    bool others;
+    told = 0;
     {
       const std::scoped_lock guard(take_);
-      taken = take_message(fd, pieces, count, flags, told, bytes);
+      others = sink_ != nullptr && sink_ != &sink;
+      if (sink.is_open()) taken = look_at_sink(sink, room, flags, told, bytes);
+      if (taken == Taken::kNone && !others) {
+        taken = take_message(fd, pieces, count, flags, told, bytes);
+        if (taken != Taken::kNone && sink.is_open()) {
+          sink_ = nullptr;
+          sink.close();
+        } else if (taken == Taken::kNone) {
+          open_sink(sink, pieces, count, (flags & MSG_PEEK) == 0 && blocks(fd, flags));
+        }
+      }
     }
     if (taken == Taken::kSome) return static_cast<ssize_t>(bytes);
     if (taken == Taken::kEnd) return 0;
     if (taken == Taken::kFailed) return -1;
-    told = 0;
     if (!blocks(fd, flags)) {
       errno = EAGAIN;
       return -1;
     }
-    if (!await(fd, POLLIN, SO_RCVTIMEO, waiting, nothing_direct)) return -1;
+    if (sink.is_open()) {
+      if (waiting.counted == nullptr) begin_waiting(waiting);
+      if (waiting.deadline == 0) waiting.deadline = look_up_deadline(fd, SO_RCVTIMEO, waiting.has_deadline);
+      if (await_sink(sink, waiting.deadline, Signals::kInterrupt) == Woken::kReady) continue;
+      take_sink_back(sink);
+      const std::scoped_lock guard(take_);
+      if (look_at_sink(sink, room, flags, told, bytes) == Taken::kSome) return static_cast<ssize_t>(bytes);
+    }
+    // Another thread's call has its buffer open.
+    if (others ? !await_moment(fd, waiting) : !await(fd, POLLIN, SO_RCVTIMEO, waiting, nothing_direct)) {
+      if (others) errno = signals::held_back() ? EINTR : EAGAIN;
+      return -1;
+    }
   }
 }
 
@@ -278,7 +380,7 @@ SocketMessages::Attempt SocketMessages::give_message(int fd, const iovec* pieces
     return Attempt::kFailed;
   }
   if (shut_after_rest_) return Attempt::kPipe;
-  if (give_rest(fd) == Attempt::kAgain) return Attempt::kAgain;
+  if (offering_ || give_rest(fd) == Attempt::kAgain) return Attempt::kAgain;
   std::byte head[kFrameBytes];
   Frame{FrameKind::kMessage, static_cast<std::uint32_t>(bytes), next_out_}.write(head);
   constexpr std::size_t kFew = 16;
@@ -287,7 +389,7 @@ SocketMessages::Attempt SocketMessages::give_message(int fd, const iovec* pieces
   if (count > kFew) many.resize(count + 1);
   iovec* const all = count > kFew ? many.data() : few;
   all[0] = {head, kFrameBytes};
-  std::copy_n(pieces, count, all + 1);
+  for (std::size_t i = 0; i < count; ++i) all[i + 1] = pieces[i];
   // One piece more than a call may have: it goes in two parts.
   const bool fits = count < kMostPieces;
   const ssize_t sent = send(fd, all, fits ? count + 1 : count,
@@ -301,21 +403,63 @@ SocketMessages::Attempt SocketMessages::give_message(int fd, const iovec* pieces
   return Attempt::kFailed;
 }
 
+// Of a message that is to be placed. What of the frame does not fit is the rest that goes before the message.
+bool SocketMessages::give_offer(int fd, std::uint32_t bytes) {
+  std::byte head[kFrameBytes];
+  Frame{FrameKind::kOffer, bytes, next_out_}.write(head);
+  const iovec piece{head, kFrameBytes};
+  const ssize_t sent = send(fd, &piece, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent < 0) return false;
+  const std::scoped_lock guard(give_);
+  return keep_rest(&piece, 1, static_cast<std::size_t>(sent)) && rest_.size() == 0;
+}
+
+// A message for the peer's buffer. False: it has not been sent, and is to go in the stream.
+bool SocketMessages::send_by_rendezvous(int fd, const iovec& message) {
+  // A peer that is not about to receive gets it in the stream: it may be sending such a message itself.
+  constexpr std::uint64_t kSinkNs = 5'000'000;
+  {
+    const std::scoped_lock guard(give_);
+    if (failed_.load() != 0 || shut_after_rest_ || offering_ || give_rest(fd) == Attempt::kAgain) return false;
+    offering_ = true;
+  }
+  bool placed = false;
+  {
+    Placing placing(*this);
+    if (placing.begin(message, next_out_)) {
+      progress();
+      const bool there = placing.has_target() ||
+                         (give_offer(fd, static_cast<std::uint32_t>(message.iov_len)) &&
+                          placing.await_target(now_ns() + kSinkNs));
+      placed = there && placing.write();
+    }
+  }
+  const std::scoped_lock guard(give_);
+  offering_ = false;
+  if (placed) ++next_out_;
+  return placed;
+}
+
 ssize_t SocketMessages::send_message(int fd, const iovec* pieces, std::size_t count, int flags) {
   const std::size_t bytes = count <= kMostPieces ? total(pieces, count) : 0;
   if (count > kMostPieces || bytes > kMostMessage) {
     errno = count > kMostPieces ? EINVAL : EMSGSIZE;
     return -1;
   }
+  if (bytes >= options().rendezvous && count == 1 && bytes != 0 && blocks(fd, flags) &&
+      send_by_rendezvous(fd, pieces[0])) {
+    return static_cast<ssize_t>(bytes);
+  }
   Waiting waiting;
   RedirectedReceive nothing_direct;
-  bool left = false;
+  bool left = false, others;
   for (;;) {
     Attempt attempt;
     {
       const std::scoped_lock guard(give_);
       attempt = give_message(fd, pieces, count, bytes, flags);
       left = rest_at_ != rest_.size();
+      others = offering_;
     }
     if (attempt == Attempt::kDone) break;
     if (attempt == Attempt::kPipe) {
@@ -328,7 +472,11 @@ ssize_t SocketMessages::send_message(int fd, const iovec* pieces, std::size_t co
       errno = EAGAIN;
       return -1;
     }
-    if (!await(fd, POLLOUT, SO_SNDTIMEO, waiting, nothing_direct)) return -1;
+    // Another thread's call waits for the peer's buffer.
+    if (others ? !await_moment(fd, waiting) : !await(fd, POLLOUT, SO_SNDTIMEO, waiting, nothing_direct)) {
+      if (others) errno = signals::held_back() ? EINTR : EAGAIN;
+      return -1;
+    }
   }
   // It is taken. A call that may wait does, so that a program does not send faster than its peer reads.
   while (left && has_rest(fd)) {

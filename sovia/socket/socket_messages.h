@@ -17,15 +17,12 @@
 
 #include "sovia/message/frame.h"
 #include "sovia/message/message_memory.h"
-#include "sovia/socket/socket_send.h"
+#include "sovia/socket/socket_rendezvous.h"
 
 namespace viaduct::sovia {
 
-class SocketMessages : public SocketSend {
+class SocketMessages : public SocketRendezvous {
  public:
-  bool carries_messages() const { return carries_messages_.load(std::memory_order_relaxed); }
-  // From its beginning: by an option of the program's, or what it was accepted by does so.
-  void carry_messages() { carries_messages_.store(true, std::memory_order_relaxed); }
   // SOVIA_MESSAGES. -1 with errno EISCONN: data has gone over the connection.
   int set_messages(int fd, bool on);
 
@@ -47,22 +44,28 @@ class SocketMessages : public SocketSend {
   enum class Taken : std::uint8_t { kSome, kNone, kEnd, kFailed };
   Taken take(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags, std::size_t& bytes);
   Taken take_frame(int fd, bool peek);
+  Taken take_head(int fd);
+  void take_next(bool placed);
   Taken take_body(int fd, std::size_t keep);
   Taken take_at_once(int fd, const iovec* pieces, std::size_t count, std::size_t& bytes);
   Taken take_message(int fd, const iovec* pieces, std::size_t count, int flags, int& told, std::size_t& bytes);
   bool hold(const iovec* pieces, std::size_t count, std::size_t bytes);
+  Taken look_at_sink(OpenSink& sink, std::size_t room, int flags, int& told, std::size_t& bytes);
+  void open_sink(OpenSink& sink, const iovec* pieces, std::size_t count, bool may_wait);
+  void take_sink_back(OpenSink& sink);
   bool deliver(const iovec* pieces, std::size_t count, std::size_t bytes);
   Taken fail(int fd, int error);
 
   struct Giving;
   Attempt give_message(int fd, const iovec* pieces, std::size_t count, std::size_t bytes, int flags);
   Attempt give_rest(int fd);
+  bool give_offer(int fd, std::uint32_t bytes);
+  bool send_by_rendezvous(int fd, const iovec& message);
   bool keep_rest(const iovec* pieces, std::size_t count, std::size_t from);
   bool has_rest(int fd);
   void leave_rest(int fd);
   static void* give_in_thread(void* of);
 
-  std::atomic<bool> carries_messages_{false};
   std::atomic<int> failed_{0};  // errno for all calls from now on
 
   // --- receiving
@@ -72,6 +75,12 @@ class SocketMessages : public SocketSend {
   Frame frame_{};
   MessageMemory body_;          // of the message, what has been taken off the stream
   std::uint32_t next_in_ = 0;
+  std::uint32_t offered_bytes_ = 0;
+  bool offered_ = false;        // the next message, and its bytes have not come
+  bool answered_ = false;       // ... and the peer knows where they are to go
+  bool last_was_placed_ = false;  // it may come once more, if the lane has broken
+  bool may_open_early_ = false;   // a sink for the next message, before it is offered: one for each that was placed
+  const OpenSink* sink_ = nullptr;  // of the call that has one
 
   // --- sending
   Lock give_;
@@ -80,6 +89,7 @@ class SocketMessages : public SocketSend {
   bool rest_has_thread_ = false;
   bool shut_after_rest_ = false;
   std::uint32_t next_out_ = 0;
+  bool offering_ = false;       // a call waits for the peer's sink, or writes there
 };
 
 }  // namespace viaduct::sovia

@@ -23,6 +23,9 @@ class SocketModes {
   // A time limit was set; `not_at_all`: calls are not to wait.
   void set_waits_not(bool receiving, bool not_at_all);
   void want_control(unsigned bit, bool on);
+  // Each send is a message (socket_messages.h), from the beginning of the connection.
+  void carry_messages(bool on = true) { carries_messages_.store(on, std::memory_order_relaxed); }
+  bool carries_messages() const { return carries_messages_.load(std::memory_order_relaxed); }
   unsigned control_wanted() const { return control_wanted_.load(std::memory_order_relaxed); }
 
  protected:
@@ -53,6 +56,7 @@ class SocketModes {
 
   std::atomic<std::uint32_t> modes_{0};
   std::atomic<bool> shared_{false};
+  std::atomic<bool> carries_messages_{false};
   std::atomic<unsigned> control_wanted_{0};
   Opener opener_ = Opener::kUnknown;
 };

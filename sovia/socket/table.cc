@@ -188,6 +188,17 @@ SocketRef left_unread(const int* fds, std::size_t count) {
   return find(fds[0]);
 }
 
+SocketRef adopt(int fd) {
+  SocketRef known = find(fd);
+  if (known || !is_tcp(fd)) return known;
+  Socket* const socket = SocketPool::make(false);
+  if (socket == nullptr) return {};
+  socket->forbid(options().lanes != 0 ? Reason::kInherited : Reason::kOff);
+  note_highest(fd);
+  taken(g_entries[fd].exchange(entry_of(socket)));
+  return find(fd);
+}
+
 void opened_foreign(int fd) {
   Entry* const at = entry_at(fd);
   if (at == nullptr || at->load(std::memory_order_relaxed) == kForeign) return;

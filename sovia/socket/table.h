@@ -35,6 +35,10 @@ void opened(int fd, Origin origin = Origin::kMade);
 // has been read. Empty if there is no memory.
 SocketRef left_unread(const int* fds, std::size_t count);
 
+// The socket of a TCP descriptor, which becomes one of ours if it is none yet, though without lanes. Copies of it that
+// there are already do not. Empty if it is no TCP socket, or there is no memory.
+SocketRef adopt(int fd);
+
 // A descriptor that has just been made and is none of ours.
 void opened_foreign(int fd);
 

@@ -9,6 +9,7 @@ programs_tests = \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_impostor.test \
 	tests/integration/sovia_local.test \
+	tests/integration/sovia_messages.test \
 	tests/integration/sovia_ready.test
 
 # These take some ten minutes, one test at a time: `make check-programs`.
@@ -28,6 +29,7 @@ EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/
 	tests/integration/impostor_client.py tests/integration/many_programs.py \
 	tests/integration/ready_programs.py tests/integration/broken_programs.py \
 	tests/integration/killed_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
+	tests/integration/message_programs.py \
 	tests/integration/descriptor_programs.py
 
 check_PROGRAMS += tests/integration/impostor_tool

@@ -5,13 +5,14 @@ TESTS += $(sovia_unit_tests)
 
 tests_unit_sovia_lane_test_SOURCES = \
 	sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/lane/lane_control.cc sovia/lane/lane_receiving.cc \
-	sovia/lane/lane_send_ring.cc sovia/lane/lane_sending.cc sovia/process/own_descriptors.cc \
+	sovia/lane/lane_send_ring.cc sovia/lane/lane_sending.cc sovia/lane/lane_sinks.cc sovia/process/own_descriptors.cc \
 	tests/unit/sovia/fake_wire.h \
 	tests/unit/sovia/lane_pair.h \
 	tests/unit/sovia/lane_data_test.cc \
 	tests/unit/sovia/lane_direct_test.cc \
 	tests/unit/sovia/lane_hostile_test.cc \
 	tests/unit/sovia/lane_random_test.cc \
+	tests/unit/sovia/lane_sinks_test.cc \
 	tests/unit/sovia/lane_test.cc
 tests_unit_sovia_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lane_test_LDADD = $(TEST_LIBS)

@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,7 @@ class FakeWire final : public LaneVi {
         receive_(new std::byte[std::size_t{places.receive} * kChunkBytes]),
         data_busy_(places.data),
         control_busy_(places.control),
+        write_busy_(places.writes),
         receive_posted_(places.receive) {
     for (std::uint32_t i = 0; i < places.receive; ++i) post_receive(i);
   }
@@ -82,6 +84,29 @@ class FakeWire final : public LaneVi {
     return used;
   }
   void set_more(bool more) override { more_ = more; }
+  bool writes() const override { return places_.writes != 0; }
+  bool post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t,
+                  std::uint64_t to, std::uint32_t to_memory) override {
+    if (down_) return false;
+    EXPECT_FALSE(write_busy_.at(place)) << "a place is used while it is on its way";
+    EXPECT_LE(bytes, kChunkBytes);
+    write_busy_[place] = true;
+    Packet packet{false, place, data, bytes, 0, {data, data + bytes}};
+    packet.to = reinterpret_cast<std::byte*>(to);
+    packet.to_memory = to_memory;
+    on_way_.push_back(std::move(packet));
+    return true;
+  }
+  std::uint32_t open_memory(std::byte* at, std::size_t bytes) override {
+    open_[++last_memory_] = {at, bytes};
+    return last_memory_;
+  }
+  void close_memory(std::byte* at, std::uint32_t memory) override {
+    EXPECT_EQ(open_.count(memory), 1u) << "closed twice";
+    EXPECT_EQ(open_[memory].at, at);
+    open_.erase(memory);
+  }
+  std::size_t open_regions() const { return open_.size(); }
   std::uint32_t completed() override {
     const std::uint32_t count = completed_;
     completed_ = 0;
@@ -97,6 +122,8 @@ class FakeWire final : public LaneVi {
     arrivals_.pop_front();
     return true;
   }
+  std::uint32_t take_memory(const void*, std::size_t) override { return 7; }
+  void give_back_memory(std::uint32_t memory) override { EXPECT_EQ(memory, 7u); }
   void destroy() override {}
 
   // ------------------------------------------------------------------ the link's steps
@@ -114,7 +141,7 @@ class FakeWire final : public LaneVi {
     if (down_ || uncompleted_.empty()) return false;
     const Packet& packet = uncompleted_.front();
     check_unchanged(packet);
-    (packet.is_data ? data_busy_ : control_busy_)[packet.place] = false;
+    (packet.to != nullptr ? write_busy_ : packet.is_data ? data_busy_ : control_busy_)[packet.place] = false;
     uncompleted_.pop_front();
     ++completed_;
     return true;
@@ -162,6 +189,12 @@ class FakeWire final : public LaneVi {
     const std::byte* data;
     std::uint32_t bytes, immediate;
     std::vector<std::byte> as_posted;
+    std::byte* to = nullptr;  // a write: where to
+    std::uint32_t to_memory = 0;
+  };
+  struct Region {
+    std::byte* at;
+    std::size_t bytes;
   };
   struct Arrival {
     std::uint32_t place, bytes, immediate;
@@ -177,7 +210,8 @@ class FakeWire final : public LaneVi {
     const PacketType type = type_of(packet.immediate);
     EXPECT_EQ(type == PacketType::kData, packet.is_data);
     ++sent_[static_cast<unsigned>(type) & 0xf];
-    if (type != PacketType::kData && type != PacketType::kAck && type != PacketType::kMore) {
+    const bool often = type == PacketType::kAck || type == PacketType::kMore || type >= PacketType::kSink;
+    if (type != PacketType::kData && !often) {
       EXPECT_EQ(sent(type), 1u) << "sent twice: type " << static_cast<unsigned>(type);
     }
     EXPECT_EQ(sent(PacketType::kWakeup), 1u) << "before WAKEUP";
@@ -187,7 +221,18 @@ class FakeWire final : public LaneVi {
     on_way_.push_back(std::move(packet));
     return true;
   }
+  // What a VI does about memory that is not open: it ends the connection.
+  void accept_write(const Packet& packet) {
+    check_unchanged(packet);
+    const auto region = open_.find(packet.to_memory);
+    const bool allowed = region != open_.end() && packet.to >= region->second.at &&
+                         packet.bytes <= region->second.bytes &&
+                         packet.to - region->second.at <= static_cast<std::ptrdiff_t>(region->second.bytes - packet.bytes);
+    EXPECT_TRUE(allowed) << "a write to memory that is not open";
+    if (allowed) std::memcpy(packet.to, packet.data, packet.bytes);
+  }
   void accept(const Packet& packet) {
+    if (packet.to != nullptr) return accept_write(packet);
     if (receives_.empty()) {
       ADD_FAILURE() << "a packet finds no receive";
       return;
@@ -215,7 +260,9 @@ class FakeWire final : public LaneVi {
 
   const LanePlaces places_;
   const std::unique_ptr<std::byte[]> data_, control_, receive_;
-  std::vector<bool> data_busy_, control_busy_, receive_posted_;
+  std::vector<bool> data_busy_, control_busy_, write_busy_, receive_posted_;
+  std::map<std::uint32_t, Region> open_;
+  std::uint32_t last_memory_ = 0;
   std::deque<std::uint32_t> receives_;
   std::deque<Packet> on_way_, uncompleted_;
   std::deque<Arrival> arrivals_;

@@ -170,7 +170,8 @@ void Connection::peer_reads() {
 void Connection::open_lane() {
   const std::lock_guard guard(mutex_);
   if (end_ != nullptr) return;
-  const LaneOptions options;
+  LaneOptions options;
+  options.messages = socket_->carries_messages();
   wires_ = new Wires(places_for(options));
   end_ = new LaneEndpoint(table::find(fd_), *socket_, wires_->near, options);
   far_ = std::make_unique<Lane>(wires_->far, options);

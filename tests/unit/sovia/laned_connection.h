@@ -73,6 +73,10 @@ class Connection {
   // These bytes come on the lane; the peer reads what has come there.
   void lane_brings(const std::string& bytes);
   std::string lane_takes();
+  // The peer's end of the lane: to be used with settle(), which shows what is on its way to both ends.
+  Lane& peer_lane() { return *far_; }
+  FakeWire& peer_wire() { return wires_->far; }
+  std::recursive_mutex& mutex() { return mutex_; }
   // Something more comes on the lane, or all that there is to read has been read.
   void data(bool there = true);
   void room(bool there = true);

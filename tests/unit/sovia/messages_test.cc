@@ -1,5 +1,6 @@
 // Connections that keep the boundaries of messages, over TCP and over a lane.
 #include <errno.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -7,7 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <initializer_list>
+#include <algorithm>
+#include <cstring>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -374,6 +377,143 @@ TEST_F(LanedMessages, BeginOnTheLaneAndEndInTheKernel) {
   connection_.peer_sends("def");
   EXPECT_TRUE(readable(fd_, 5000));
   EXPECT_EQ(take(fd_), "abcdef");
+}
+
+// ---------------------------------------------------------------------------- to the receiver's buffer
+// The peer's end of the lane is the test's; calls of the program wait in a thread.
+class PlacedMessages : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kLong = 100'000;
+  void SetUp() override {
+    connection_.socket().carry_messages();
+    connection_.open_lane();
+    connection_.receives_on_lane();
+    sovia_fcntl(fd_, F_SETFL, 0);
+    // The direction goes up with the first message.
+    EXPECT_EQ(give(fd_, "u"), 1);
+    connection_.settle();
+    EXPECT_EQ(connection_.lane_takes(), frame(1, 0) + "u");
+  }
+  void TearDown() override { sovia_fcntl(fd_, F_SETFL, O_NONBLOCK); }
+  template <class Done>
+  void until(Done&& done) {
+    for (;;) {
+      {
+        const std::lock_guard guard(connection_.mutex());
+        connection_.settle();
+        if (done()) return;
+      }
+      std::this_thread::yield();
+    }
+  }
+  Lane& lane() { return connection_.peer_lane(); }
+  // The peer writes a message to the program's buffer.
+  void place(const std::string& message) {
+    const auto* const data = reinterpret_cast<const std::byte*>(message.data());
+    const auto bytes = static_cast<std::uint32_t>(message.size());
+    const std::uint32_t all = std::min(bytes, lane().target_bytes());
+    EXPECT_EQ(lane().write_to_sink(data, 0, bytes, 7), all);
+    EXPECT_TRUE(lane().tell_placed(bytes));
+    connection_.settle();
+  }
+
+  ready::Connection connection_;
+  const int fd_ = connection_.fd();
+  const std::string long_ = much(kLong);
+};
+
+TEST_F(PlacedMessages, GoToTheBufferOfACallThatWaits) {
+  connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer));
+  std::string got;
+  std::thread reader([&] { got = take(fd_, kLong + 10); });
+  until([&] { return lane().target(0) == Lane::Target::kSink; });
+  EXPECT_EQ(lane().target_bytes(), kLong + 10);
+  place(long_);
+  reader.join();
+  EXPECT_TRUE(got == long_);
+  // The next one need not be offered.
+  std::thread next([&] { got = take(fd_, 50'000); });
+  until([&] { return lane().target(1) == Lane::Target::kSink; });
+  place(long_);
+  next.join();
+  EXPECT_TRUE(got == long_.substr(0, 50'000));
+  connection_.lane_brings(frame(1, 2) + "s");
+  EXPECT_EQ(take(fd_), "s");
+}
+
+TEST_F(PlacedMessages, ComeInTheStreamToACallThatDoesNotWait) {
+  connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer));
+  EXPECT_EQ(take(fd_, kLong, MSG_DONTWAIT), error(EAGAIN));
+  connection_.settle();
+  EXPECT_EQ(lane().target(0), Lane::Target::kStream);
+  connection_.lane_brings(frame(3, 0) + "abc");
+  EXPECT_EQ(take(fd_, kLong, MSG_DONTWAIT), "abc");
+}
+
+// The peer changes its mind, and sends something short where its receiver has a sink open.
+TEST_F(PlacedMessages, MayComeInTheStreamAllTheSame) {
+  connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer));
+  std::string got;
+  std::thread reader([&] { got = take(fd_, kLong); });
+  until([&] { return lane().target(0) == Lane::Target::kSink; });
+  connection_.lane_brings(frame(3, 0) + "abc");
+  reader.join();
+  EXPECT_EQ(got, "abc");
+}
+
+TEST_F(PlacedMessages, WaitForACallAfterOneThatEndedBefore) {
+  const timeval limit{0, 1000};
+  sovia_setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer));
+  std::string got;
+  {
+    const ready::Answering answering(connection_);
+    got = take(fd_, kLong);
+  }
+  EXPECT_EQ(got, error(EAGAIN));
+  EXPECT_EQ(lane().target(0), Lane::Target::kStream);
+  connection_.lane_brings(frame(3, 0) + "abc");
+  EXPECT_EQ(take(fd_, kLong), "abc");
+}
+
+TEST_F(PlacedMessages, OfABrokenLaneComeThroughTheKernelOnce) {
+  connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer));
+  std::string got;
+  std::thread reader([&] { got = take(fd_, kLong); });
+  until([&] { return lane().target(0) == Lane::Target::kSink; });
+  place(long_);
+  reader.join();
+  EXPECT_TRUE(got == long_);
+  // Its sender does not know that it has come.
+  connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer) + frame(3, 0) + "abc" + frame(4, 1) + "next");
+  EXPECT_EQ(take(fd_), "next");
+}
+
+TEST_F(PlacedMessages, AreWrittenToThePeersBuffer) {
+  std::vector<std::byte> buffer(kLong);
+  const std::uint32_t memory = connection_.peer_wire().open_memory(buffer.data(), kLong);
+  EXPECT_TRUE(lane().open_sink(1, buffer.data(), kLong, memory));
+  connection_.settle();
+  std::thread writer([&] { EXPECT_EQ(give(fd_, long_), kLong); });
+  until([&] { return lane().sink() == Lane::SinkState::kPlaced; });
+  {
+    const ready::Answering answering(connection_);
+    writer.join();
+  }
+  EXPECT_EQ(lane().placed_length(), kLong);
+  EXPECT_EQ(std::memcmp(buffer.data(), long_.data(), kLong), 0);
+  EXPECT_EQ(connection_.lane_takes(), "") << "nothing of it in the stream";
+  EXPECT_EQ(give(fd_, "next"), 4);
+  EXPECT_EQ(connection_.lane_takes(), frame(4, 2) + "next");
+}
+
+TEST_F(PlacedMessages, GoInTheStreamToAPeerThatDoesNotAnswer) {
+  std::thread writer([&] { EXPECT_EQ(give(fd_, long_), kLong); });
+  std::string got;
+  const std::string all = frame(kLong, 1, FrameKind::kOffer) + frame(kLong, 1) + long_;
+  until([&] { return (got += connection_.lane_takes()).size() >= all.size(); });
+  writer.join();
+  EXPECT_TRUE(got == all);
 }
 
 }  // namespace

@@ -1,0 +1,109 @@
+#include "sovia/lane/lane_sinks.h"
+
+#include <endian.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace viaduct::sovia {
+
+// ---------------------------------------------------------------------------- the receiver's
+
+bool LaneSinks::open_sink(std::uint32_t number, const std::byte* at, std::uint32_t bytes, std::uint32_t memory) {
+  if (!has_sinks() || sink_ != SinkState::kClosed || bytes == 0) return false;
+  const Sink sink{htobe64(reinterpret_cast<std::uint64_t>(at)), htobe32(memory), htobe32(bytes), htobe32(number), 0};
+  if (!post(PacketType::kSink, &sink, sizeof sink)) return false;
+  sink_ = SinkState::kOpen;
+  sink_number_ = number;
+  return true;
+}
+
+void LaneSinks::revoke_sink() {
+  if (sink_ != SinkState::kOpen) return;
+  const Sink sink{0, 0, 0, htobe32(sink_number_), 0};
+  if (post(PacketType::kSink, &sink, sizeof sink, kFlagRevokes)) sink_ = SinkState::kRevoking;
+}
+
+void LaneSinks::refuse_sink(std::uint32_t number) {
+  if (!has_sinks()) return;
+  const Sink sink{0, 0, 0, htobe32(number), 0};
+  post(PacketType::kSink, &sink, sizeof sink);
+}
+
+bool LaneSinks::take_placed(std::uint32_t place) {
+  Placed placed;
+  std::memcpy(&placed, wire_.received(place), sizeof placed);
+  const bool awaited = sink_ == SinkState::kOpen || sink_ == SinkState::kRevoking;
+  if (!awaited || be32toh(placed.number) != sink_number_) return false;
+  placed_length_ = be32toh(placed.length);
+  sink_ = SinkState::kPlaced;
+  return true;
+}
+
+bool LaneSinks::take_revoked(std::uint32_t place) {
+  Placed revoked;
+  std::memcpy(&revoked, wire_.received(place), sizeof revoked);
+  if (sink_ != SinkState::kRevoking || be32toh(revoked.number) != sink_number_) return false;
+  sink_ = SinkState::kRevoked;
+  return true;
+}
+
+// ---------------------------------------------------------------------------- the sender's
+
+unsigned LaneSinks::take_sink(std::uint32_t place, std::uint32_t flags) {
+  Sink sink;
+  std::memcpy(&sink, wire_.received(place), sizeof sink);
+  // What is being written goes where it was to go.
+  if (writing_) return 0;
+  target_number_ = be32toh(sink.number);
+  target_sink_ = {be64toh(sink.address), be32toh(sink.memory), be32toh(sink.bytes)};
+  target_ = target_sink_.bytes != 0 ? Target::kSink : Target::kStream;
+  if ((flags & kFlagRevokes) != 0) {
+    target_ = Target::kStream;
+    const Placed revoked{sink.number, 0};
+    post(PacketType::kRevoked, &revoked, sizeof revoked);
+  }
+  return kSinks;
+}
+
+std::uint32_t LaneSinks::write_to_sink(const std::byte* data, std::uint32_t at, std::uint32_t bytes,
+                                       std::uint32_t memory) {
+  if (target_ != Target::kSink) return 0;
+  if (!writing_) placed_at_ = kNotPosted;
+  writing_ = true;
+  const std::uint32_t all = std::min(bytes, target_sink_.bytes);
+  std::uint32_t written = 0;
+  while (at + written < all && !broken_) {
+    if (writes_posted_ - writes_done_ == places_.writes) reap();
+    if (writes_posted_ - writes_done_ == places_.writes) break;
+    const std::uint32_t here = std::min(all - at - written, kChunkBytes);
+    const auto place = static_cast<std::uint32_t>(writes_posted_ % places_.writes);
+    if (!wire_.post_write(place, data + at + written, here, memory, target_sink_.address + at + written,
+                          target_sink_.memory)) {
+      broken_ = true;
+      break;
+    }
+    ++writes_posted_;
+    order_.push_back(Posted::kWrite);
+    written += here;
+  }
+  return written;
+}
+
+bool LaneSinks::tell_placed(std::uint32_t length) {
+  const Placed placed{htobe32(target_number_), htobe32(length)};
+  const std::uint64_t at = control_posted_;
+  if (!post(PacketType::kPlaced, &placed, sizeof placed)) return false;
+  placed_at_ = at;
+  writing_ = false;
+  target_ = Target::kNone;
+  return true;
+}
+
+bool LaneSinks::has_placed() {
+  if (placed_at_ == kNotPosted) return false;
+  if (!has_sent(placed_at_)) reap();
+  return has_sent(placed_at_);
+}
+
+}  // namespace viaduct::sovia
