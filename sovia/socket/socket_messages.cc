@@ -27,7 +27,7 @@ namespace viaduct::sovia {
 int SocketMessages::set_messages(int fd, bool on) {
   std::uint64_t written = 0, unsent = 0, read = 0;
   const std::scoped_lock both(take_, give_);
-  const bool known = bytes_written(fd, written, unsent) && bytes_read(fd, read);
+  const bool known = bytes_written(fd, opener(), written, unsent) && bytes_read(fd, read);
   if (on != carries_messages() && (!known || written != 0 || read != 0 || head_bytes_ != 0)) {
     errno = EISCONN;
     return -1;
