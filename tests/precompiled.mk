@@ -3,7 +3,8 @@
 # the Makefile counts too. (What automake calls the objects of a/b-c.la is a_b_c_la_OBJECTS.)
 EXTRA_DIST += tests/precompiled.h tests/precompiled_std.h
 objects_of = $(foreach one,$(subst -,_,$(subst /,_,$(subst .,_,$(1)))),$($(one)_OBJECTS))
-test_objects = $(call objects_of,$(check_PROGRAMS) $(check_LTLIBRARIES))
+# An object of several programs once, or it would get the flags below several times.
+test_objects = $(sort $(call objects_of,$(check_PROGRAMS) $(check_LTLIBRARIES)))
 
 # The objects of tests alone have TEST_CXXFLAGS behind the flags that all have.
 $(test_objects): CXXFLAGS += $(TEST_CXXFLAGS)
