@@ -18,16 +18,28 @@
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/guarded_copy.h"
+#include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket_pieces.h"
 
 namespace viaduct::sovia {
 
+namespace {
+
+// The kernel counts for connections alone; without one, nothing has gone.
+bool has_peer(int fd) {
+  const KeepErrno keep;
+  Flow flow;
+  return flow_of(fd, flow) || errno != ENOTCONN;
+}
+
+}  // namespace
+
 int SocketMessages::set_messages(int fd, bool on) {
   std::uint64_t written = 0, unsent = 0, read = 0;
   const std::scoped_lock both(take_, give_);
-  const bool known = bytes_written(fd, opener(), written, unsent) && bytes_read(fd, read);
+  const bool known = !has_peer(fd) || (bytes_written(fd, opener(), written, unsent) && bytes_read(fd, read));
   if (on != carries_messages() && (!known || written != 0 || read != 0 || head_bytes_ != 0)) {
     errno = EISCONN;
     return -1;
