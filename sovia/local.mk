@@ -17,6 +17,7 @@ sovia_sources = \
 	sovia/background/background_state.h \
 	sovia/lane/arrival_threads.cc sovia/lane/arrival_threads.h \
 	sovia/lane/engine.cc sovia/lane/engine.h \
+	sovia/lane/flow.h \
 	sovia/lane/lane.cc sovia/lane/lane.h \
 	sovia/lane/lane_control.cc sovia/lane/lane_control.h \
 	sovia/lane/lane_pieces.h \

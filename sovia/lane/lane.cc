@@ -49,6 +49,8 @@ bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
   if (type == PacketType::kSink) flags = kFlagRevokes;
   if ((immediate & 0xfff0 & ~flags) != 0) return false;
   if (credits_of(immediate) > peer_window_ - credits_) return false;
+  if (peer_parked_) return false;
+  if (type == PacketType::kPark) return bytes == 0 && (is_unused() || has_ended());
   if (greeted_ == (type == PacketType::kWakeup)) return false;
   switch (type) {
     case PacketType::kWakeup:
@@ -75,6 +77,8 @@ bool Lane::acceptable(std::uint32_t bytes, std::uint32_t immediate) const {
     case PacketType::kPlaced:
     case PacketType::kRevoked:
       return bytes == sizeof(Placed) && options_.messages && trusted_;
+    case PacketType::kPark:
+      break;
   }
   return false;
 }
@@ -158,6 +162,10 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
       if (!take_revoked(place)) return changes | cut();
       changes |= kSinks;
       break;
+    case PacketType::kPark:
+      peer_parked_ = true;
+      changes |= kState;
+      break;
     case PacketType::kLeave:
       peer_leaves_ = true;
       spill_arrivals();
@@ -169,6 +177,25 @@ unsigned Lane::arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t i
   // Data that waited for credits goes; small data that waits for more goes on waiting.
   if (type != PacketType::kData || (changes & kWritable) != 0) pump(!holds_);
   return changes;
+}
+
+bool Lane::has_ended() const {
+  return trusted_ && sending_ == State::kEnded && receiving_ == State::kEnded;
+}
+
+bool Lane::may_park() const {
+  // A lane of messages has places and rights of its own, which the next connection may not want.
+  if (broken_ || parked_ || options_.messages) return false;
+  if (is_unused()) return true;
+  const bool more_to_say = wants_trust_ || wants_leave_ || wants_fin_ack_ || wants_more_;
+  return has_ended() && may_start() && !more_to_say && unread_ == 0 && direct_ == Direct::kNone;
+}
+
+bool Lane::park() {
+  if (!may_park()) return false;
+  give_spent_back();
+  parked_ = post(PacketType::kPark, nullptr, 0);
+  return parked_;
 }
 
 unsigned Lane::turn() {

@@ -44,6 +44,14 @@ class Lane final : public LaneSinks {
   // Something that the peer has sent will never come.
   void miss() { peer_has_more_ = true; }
 
+  // The connection has ended in good order, and the VI may be another's: after park() nothing is sent on it,
+  // all receives are posted, and outstanding() packets have yet to complete. The peer takes it back by its own
+  // PARK, of which nothing tells when this object is no more.
+  bool may_park() const;
+  // Nothing has been said on it, by either end.
+  bool is_unused() const { return !greeted_ && !has_greeted_ && !broken_; }
+  bool park();
+
   // It is broken, and data may be lost with it: that of this end, or the peer's, which sends none before it is
   // trusted.
   bool lost() const {
@@ -73,6 +81,7 @@ class Lane final : public LaneSinks {
   bool may_miss_start() const { return cut_ && trusted_ && !wants_trust_ && receiving_ == State::kIdle && peer_has_more_; }
 
  private:
+  bool has_ended() const;
   bool acceptable(std::uint32_t bytes, std::uint32_t immediate) const;
   unsigned take_hello(std::uint32_t place);
   unsigned take_start(std::uint32_t place);

@@ -10,7 +10,7 @@
 namespace viaduct::sovia {
 
 bool LaneControl::post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags) {
-  if (broken_ || !has_greeted_) return false;
+  if (broken_ || (!has_greeted_ && type != PacketType::kPark)) return false;
   if (control_posted_ - control_done_ == places_.control) reap();
   if (control_posted_ - control_done_ == places_.control) return false;
   const auto place = static_cast<std::uint32_t>(control_posted_ % places_.control);
@@ -24,8 +24,8 @@ bool LaneControl::post(PacketType type, const void* body, std::uint32_t bytes, s
   return true;
 }
 
-void LaneControl::greet(const std::uint8_t (&token)[kTokenBytes]) {
-  Hello hello{htobe32(kProtocolVersion), htobe32(options_.window), {}};
+void LaneControl::greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow) {
+  Hello hello{htobe32(kProtocolVersion), htobe32(options_.window), {}, flow};
   std::memcpy(hello.token, token, kTokenBytes);
   std::memcpy(own_token_, token, kTokenBytes);
   has_greeted_ = true;

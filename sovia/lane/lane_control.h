@@ -24,7 +24,7 @@ class LaneControl : public LaneSendRing {
   using LaneSendRing::LaneSendRing;
 
   // ------------------------------------------------------------------ greeting
-  void greet(const std::uint8_t (&token)[kTokenBytes]);
+  void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow = {});
   // The peer's greeting has come; until it is trusted, nothing else that comes counts: it may be that
   // of somebody else on its host.
   bool has_hello() const { return greeted_; }
@@ -63,6 +63,8 @@ class LaneControl : public LaneSendRing {
   bool broken() const { return broken_; }
   // ... and nothing more is to come. Until then it may yet have arrived() what came before a send failed.
   bool is_cut() const { return cut_; }
+  // The peer keeps the VI for another connection.
+  bool peer_parked() const { return peer_parked_; }
   bool over() const {
     return cut_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
   }
@@ -77,6 +79,7 @@ class LaneControl : public LaneSendRing {
 
  protected:
   ~LaneControl() = default;
+  // Nothing comes before WAKEUP, but for the PARK of a VI that no connection wants any more.
   bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
   void post_pending_control();
   std::uint32_t take_credits(PacketType type) {
@@ -91,6 +94,7 @@ class LaneControl : public LaneSendRing {
   bool trusted_ = false, peer_trusts_ = false, wants_trust_ = false;
   bool has_greeted_ = false, greeted_ = false, started_ = false, settled_ = false;
   bool broken_ = false, cut_ = false;
+  bool parked_ = false, peer_parked_ = false;
   bool deaf_ = false;  // the program will not read any more
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, peer_has_more_ = false;
   std::uint8_t peer_token_[kTokenBytes] = {};

@@ -6,8 +6,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// WAKEUP, TRUST, START, FIN, FINACK, LEAVE: each at most once.
-constexpr std::uint32_t kOnce = 6;
+// WAKEUP, TRUST, START, FIN, FINACK, LEAVE, PARK: each at most once.
+constexpr std::uint32_t kOnce = 7;
 
 // ACK packets of one end that may be on their way: they come into receives of their own.
 constexpr std::uint32_t kMostAcks = 32;

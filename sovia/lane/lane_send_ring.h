@@ -54,6 +54,8 @@ class LaneSendRing {
   std::size_t unsent();
   // Copies what has not completed, unsent() bytes. False: memory of the program's is not there any more.
   bool copy_unsent(std::byte* to);
+  // Packets posted that have not completed.
+  std::size_t outstanding() const { return order_.size(); }
   std::uint64_t bytes_completed() const { return done_bytes_; }
 
  protected:

@@ -216,6 +216,11 @@ void ViWire::destroy() {
   delete this;
 }
 
+void ViWire::trim() {
+  const auto used = static_cast<std::size_t>(data_chunks_ - base_);
+  madvise(data_chunks_, bytes_ - used, MADV_DONTNEED);
+}
+
 std::byte* ViWire::data_chunk(std::uint32_t place) {
   return data_chunks_ + place * kStride;
 }

@@ -78,6 +78,8 @@ class LaneVi : public Wire {
   virtual void give_back_memory(std::uint32_t memory) = 0;
   // Ends the connection and frees everything, the wire included.
   virtual void destroy() = 0;
+  // Nothing is on its way: memory that data has come to is given back until more comes.
+  virtual void trim() {}
 
   void* owner = nullptr;  // whoever made it
 
@@ -101,6 +103,7 @@ class ViWire final : public LaneVi {
   std::uint32_t take_memory(const void* data, std::size_t bytes) override { return nic_.take_memory(data, bytes); }
   void give_back_memory(std::uint32_t memory) override { nic_.give_back_memory(memory); }
   void destroy() override;
+  void trim() override;
 
   std::byte* data_chunk(std::uint32_t place) override;
   std::byte* control_bytes(std::uint32_t place) override;

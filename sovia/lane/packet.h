@@ -18,6 +18,8 @@
 //   SINK    memory that a message may be written to, none, or (flag) none any more: Sink.
 //   PLACED  a message has been written there: Placed.
 //   REVOKED no message will be written there any more: the answer to SINK with the flag: Placed.
+//   PARK    after FIN and FINACK both ways: this end keeps the VI for another connection. When both have
+//           said so, the end whose program connects begins anew with WAKEUP, which names the connection.
 //
 // Every packet brings the credits that have come together when it is sent. The numbers in Hello and
 // Start are in network byte order.
@@ -26,6 +28,8 @@
 
 #include <cstddef>
 #include <cstdint>
+
+#include "sovia/lane/flow.h"
 
 namespace viaduct::sovia {
 
@@ -42,6 +46,7 @@ enum class PacketType : std::uint8_t {
   kSink = 10,
   kPlaced = 11,
   kRevoked = 12,
+  kPark = 13,
 };
 
 // FIN: the program has closed the socket, nobody will read what comes.
@@ -64,15 +69,24 @@ constexpr std::uint32_t credits_of(std::uint32_t immediate) { return immediate >
 inline constexpr std::uint32_t kChunkBytes = 32 * 1024;  // of one packet, at most
 inline constexpr std::uint32_t kSmallBytes = 2 * 1024;   // sends up to this are combined
 inline constexpr std::uint32_t kMostWindow = 256;
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::size_t kTokenBytes = 16;
+
+// The TCP connection that a lane is for, as the sender sees it.
+struct HelloFlow {
+  std::uint8_t family;  // 4 or 6
+  std::uint8_t reserved[3];
+  FlowEnd near, far;
+};
+static_assert(sizeof(HelloFlow) == 40);
 
 struct Hello {
   std::uint32_t version;
   std::uint32_t window;  // DATA packets that may be sent to this end without credits coming back
   std::uint8_t token[kTokenBytes];  // of the agent that vouches for this end
+  HelloFlow flow;
 };
-static_assert(sizeof(Hello) == 24);
+static_assert(sizeof(Hello) == 64);
 
 struct Start {
   std::uint64_t kernel_bytes;  // of this direction that went through the kernel, since the beginning

@@ -7,21 +7,10 @@
 
 #include <cstdint>
 
+#include "sovia/lane/flow.h"
 #include "sovia/process/reason.h"
 
 namespace viaduct::sovia {
-
-struct FlowEnd {
-  std::uint8_t address[16];  // IPv4: the first four, then zeros
-  std::uint8_t port[2];      // network byte order
-};
-static_assert(sizeof(FlowEnd) == 18);
-
-// A connection as this end sees it. IPv4 in IPv6 counts as IPv4.
-struct Flow {
-  bool ipv6;
-  FlowEnd local, remote;
-};
 
 // The flow of a connected TCP socket. False with errno.
 bool flow_of(int fd, Flow& flow);

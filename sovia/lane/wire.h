@@ -12,7 +12,7 @@ namespace viaduct::sovia {
 
 class Wire {
  public:
-  static constexpr std::uint32_t kControlBytes = 64;
+  static constexpr std::uint32_t kControlBytes = 64;  // as many as Hello has
 
   virtual std::byte* data_chunk(std::uint32_t place) = 0;
   virtual std::byte* control_bytes(std::uint32_t place) = 0;

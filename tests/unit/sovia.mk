@@ -11,6 +11,7 @@ tests_unit_sovia_lane_test_SOURCES = \
 	tests/unit/sovia/lane_data_test.cc \
 	tests/unit/sovia/lane_direct_test.cc \
 	tests/unit/sovia/lane_hostile_test.cc \
+	tests/unit/sovia/lane_park_test.cc \
 	tests/unit/sovia/lane_random_test.cc \
 	tests/unit/sovia/lane_sinks_test.cc \
 	tests/unit/sovia/lane_test.cc
