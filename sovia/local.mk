@@ -15,6 +15,7 @@ sovia_sources = \
 	sovia/background/background.cc sovia/background/background.h \
 	sovia/background/background_lanes.cc \
 	sovia/background/background_state.h \
+	sovia/background/stock.cc sovia/background/stock.h \
 	sovia/lane/arrival_threads.cc sovia/lane/arrival_threads.h \
 	sovia/lane/engine.cc sovia/lane/engine.h \
 	sovia/lane/flow.h \
@@ -69,6 +70,7 @@ sovia_sources = \
 	sovia/program/seccomp_filter.cc sovia/program/seccomp_filter.h \
 	sovia/program/stdio_streams.cc sovia/program/stdio_streams.h \
 	sovia/socket/background_requests.cc sovia/socket/background_requests.h \
+	sovia/socket/known_peers.cc sovia/socket/known_peers.h \
 	sovia/socket/redirected_receive.cc sovia/socket/redirected_receive.h \
 	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
 	sovia/socket/lane_endpoint.cc sovia/socket/lane_endpoint.h \

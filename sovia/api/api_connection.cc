@@ -34,6 +34,7 @@ int accepted(int listener, int fd, int flags) {
   }
   const Socket* const from = table::peek(listener);
   on_created(fd, flags, true, from != nullptr && from->carries_messages());
+  if (const Call socket = may_use_lane(fd)) socket->connection_made(fd, Role::kAccepted);
   counters::add(Counter::kConnections);
   return fd;
 }
@@ -107,6 +108,15 @@ int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
   // After a signal it goes on in the background.
   if (!ends && (result == 0 || errno == EINPROGRESS || errno == EINTR)) {
     counters::add(Counter::kConnections);
+    const int error = errno;
+    if (const Call socket = may_use_lane(fd)) {
+      if (result == 0) {
+        socket->connection_made(fd, Role::kCaller);
+      } else {
+        socket->connection_being_made();
+      }
+    }
+    errno = error;
   }
   return result;
 }

@@ -93,7 +93,7 @@ bool at_rest(int fd, const Socket* known, ssize_t& result, KernelCall&& call) {
     const signals::Outside outside;
     result = call();
   }
-  socket->end_rest(result > 0);
+  socket->end_rest(result);
   return true;
 }
 

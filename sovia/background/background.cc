@@ -62,11 +62,49 @@ constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
 constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for credits
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
+constexpr std::uint64_t kOfferNs = 5 * kMs;           // for the peer to take a VI out of stock
 constexpr std::uint64_t kExitDrainNs = 300 * kMs;     // at the end, without anything moving
 
 std::atomic<bool> g_stops{false};  // when the last lane has gone
 
 // ---------------------------------------------------------------------------- the thread
+
+// The peer has a VI in stock, and takes it as soon as its program has the connection.
+bool await_offer(Task& task) {
+  if (!awaits_offer(task)) return false;
+  const std::scoped_lock guard(requests().lock);
+  requests().at_work = nullptr;
+  if (requests().cancelled) return true;
+  task.wait_until = now_ns() + kOfferNs;
+  requests().awaiting.push_back(std::move(task));
+  return true;
+}
+
+// Those to whom nobody has offered one ask for a new one.
+void end_waiting_for_offers() {
+  const std::uint64_t now = now_ns();
+  const std::scoped_lock guard(requests().lock);
+  std::vector<Task>& awaiting = requests().awaiting;
+  for (std::size_t i = 0; i < awaiting.size();) {
+    if (now < awaiting[i].wait_until) {
+      ++i;
+      continue;
+    }
+    requests().tasks.push_back(std::move(awaiting[i]));
+    if (i + 1 != awaiting.size()) awaiting[i] = std::move(awaiting.back());
+    awaiting.pop_back();
+  }
+}
+
+// Frees what is of no use any more, or all of it at the end; when to look again.
+std::uint64_t look_at_stock() {
+  if (state().stock.empty()) return kNever;
+  if (g_stops.load()) {
+    state().stock.clear();
+    return kNever;
+  }
+  return state().stock.tidy(now_ns());
+}
 
 void do_tasks() {
   for (;;) {
@@ -83,6 +121,7 @@ void do_tasks() {
       open_nic(task.flow);
       continue;
     }
+    if (await_offer(task)) continue;
     const Reason why = task.flow_known ? open_lane(task) : Reason::kShort;
     bool cancelled;
     {
@@ -158,6 +197,7 @@ void look_at_lanes() {
 // What the NIC still had to tell has been taken in. A lane of which it told nothing would wait for ever.
 void give_up_lanes_of_lost_nic() {
   if (!state().nic_lost.exchange(false)) return;
+  state().stock.clear();
   for (LaneEndpoint* const end : state().ends) {
     if (end->stage == LaneEndpoint::Stage::kAsking) continue;  // its VI says so itself
     bool cut;
@@ -172,7 +212,7 @@ void give_up_lanes_of_lost_nic() {
 
 // Its descriptors would stay.
 void close_lost_nic() {
-  if (!state().ends.empty()) return;
+  if (!state().ends.empty() || !state().stock.empty()) return;
   if (Nic* const nic = engine::take_lost(); nic != nullptr) VipCloseNic(nic->handle());
 }
 
@@ -201,9 +241,13 @@ void flush_held() {
 }
 
 // When something is due of itself.
-std::uint64_t next_due() {
+std::uint64_t next_due(std::uint64_t stock_due) {
   const std::uint64_t now = now_ns();
-  std::uint64_t due = requests().flush_at.load();
+  std::uint64_t due = std::min(requests().flush_at.load(), stock_due);
+  {
+    const std::scoped_lock guard(requests().lock);
+    for (const Task& task : requests().awaiting) due = std::min(due, task.wait_until);
+  }
   if (g_stops.load()) due = std::min(due, now + kMs);
   // A record may have come in part, or the program read what is before it.
   if (!state().falling.empty()) due = std::min(due, now + kSeldomNs);
@@ -225,8 +269,11 @@ void run() {
   std::uint32_t turns_before = engine::turns();
   for (;;) {
     give_up_lanes_of_lost_nic();
+    end_waiting_for_offers();
+    if (requests().offered.exchange(false)) match_offers();
     do_tasks();
     look_at_lanes();
+    const std::uint64_t stock_due = look_at_stock();
     close_lost_nic();
     look_at_falling();
     flush_held();
@@ -235,18 +282,18 @@ void run() {
     {
       const std::scoped_lock guard(requests().lock);
       if (!requests().tasks.empty() || requests().queue != nullptr || !requests().fallen.empty() ||
-          state().nic_lost.load()) {
+          requests().offered || state().nic_lost.load()) {
         requests().idle.store(false);
         continue;
       }
     }
-    const std::uint64_t due = next_due();
+    const std::uint64_t due = next_due(stock_due);
     std::vector<pollfd> fds{{poke_descriptor, POLLIN, 0}};
     for (const Falling& one : state().falling) {
       const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
       if (one.fd >= 0 && events != 0) fds.push_back({one.fd, events, 0});
     }
-    if (engine::nic() == nullptr || state().ends.empty()) {
+    if (engine::nic() == nullptr || (state().ends.empty() && state().stock.empty())) {
       const std::uint64_t now = now_ns();
       const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
       libc::poll(fds.data(), fds.size(), ms);
@@ -459,8 +506,12 @@ void after_fork_in_parent() {
 }
 
 void after_fork_in_child() {
-  for (Task& task : requests().tasks) new (&task.socket) SocketRef();
-  requests().tasks.clear();
+  for (std::vector<Task>* const tasks : {&requests().tasks, &requests().awaiting}) {
+    for (Task& task : *tasks) new (&task.socket) SocketRef();
+    tasks->clear();
+  }
+  requests().known.clear();
+  requests().knows_any.store(false);
   requests().queue = nullptr;
   for (std::vector<Falling>* const all : {&requests().fallen, &state().falling}) {
     for (Falling& one : *all) {
@@ -474,6 +525,7 @@ void after_fork_in_child() {
   requests().lanes.clear();
   state().falling.clear();
   Socket::forget_kept();  // the parent's thread sees to those that are closed
+  state().stock.after_fork_in_child();
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;
   state().running = false;

@@ -1,6 +1,7 @@
 #include <string.h>
 #include <vipl/vipl_ext.h>
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -27,6 +28,9 @@ constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // a silent peer is left al
 constexpr unsigned kNoPeerDoublings = 5;             // ... each time, so often
 constexpr std::uint64_t kWayNs = 1'000 * kMs;        // to ask for the way to a peer's address again
 constexpr unsigned kEarlyClaims = 64;                // of the agent's 256; others wait for their peers
+constexpr std::uint64_t kParkNs = 1'000 * kMs;       // for the peer's program to close too
+constexpr int kMostForStock = 4;                     // VIs that are still made for connections that have ended
+constexpr int kMostToPark = 64;                      // lanes of closed sockets that wait for that
 constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's data, without moving
 
 LaneOptions lane_options(const SocketModes& socket) {
@@ -59,13 +63,6 @@ Reason nic_for(const Way& way) {
   engine::set_nic(nic);
   start_arrival_threads(*nic);
   return Reason::kNone;
-}
-
-// What a peer without SOVIA is remembered by: its address, and the port on the listening side.
-NoPeer peer_of(const Task& task) {
-  NoPeer peer{task.flow.remote};
-  memcpy(peer.end.port, &task.port, sizeof task.port);
-  return peer;
 }
 
 VipxFlow flow_for_agents(const Flow& flow) {
@@ -182,8 +179,8 @@ Reason judge(LaneEndpoint& end) {
 // Few peers are worth remembering at a time.
 State::Silence& silence_of(const FlowEnd& peer) {
   constexpr std::size_t kPeers = 1024;
-  if (state().no_peer.size() >= kPeers && !state().no_peer.contains({peer})) state().no_peer.clear();
-  return state().no_peer[{peer}];
+  if (state().no_peer.size() >= kPeers && !state().no_peer.contains(peer)) state().no_peer.clear();
+  return state().no_peer[peer];
 }
 
 // The peer has not asked for a lane in time. If it has opened others meanwhile, it has SOVIA, and this connection
@@ -191,6 +188,11 @@ State::Silence& silence_of(const FlowEnd& peer) {
 void remember_silence(const LaneEndpoint& end) {
   State::Silence& silence = silence_of(end.peer);
   if (silence.answered_at >= end.asked_at) return;
+  {
+    const std::scoped_lock guard(requests().lock);
+    requests().known.forget(end.peer);
+    requests().knows_any.store(!requests().known.empty());
+  }
   silence.until = now_ns() + (kNoPeerNs << silence.times);
   if (silence.times < kNoPeerDoublings) ++silence.times;
   state().known_way.until = 0;
@@ -214,19 +216,11 @@ Reason open_nic(const Flow& flow) {
   return open_nic(flow, way);
 }
 
-Reason open_lane(Task& task) {
+namespace {
+
+// A VI of its own, that asks for its peer.
+Reason make_end(Task& task, const Way& way, std::uint32_t peer_ms, LaneEndpoint*& end) {
   Socket& socket = *task.socket;
-  const auto remembered = state().no_peer.find(peer_of(task));
-  if (remembered != state().no_peer.end() && now_ns() < remembered->second.until) {
-    return Reason::kNoPeer;
-  }
-  const bool silent = remembered != state().no_peer.end() && remembered->second.times != 0;
-  const std::uint32_t peer_ms = silent ? kSilentPeerMs : kPeerMs;
-  Way way;
-  const Reason why = open_nic(task.flow, way);
-  if (why != Reason::kNone) return why;
-  const VipxFlow flow = flow_for_agents(task.flow);
-  if (way.local && is_own(flow)) return Reason::kLocal;
   const LaneOptions lane = lane_options(socket);
   // The peer may be waiting for it, and something come at once: not before the wire has an owner.
   engine::pause();
@@ -238,25 +232,141 @@ Reason open_lane(Task& task) {
     engine::go_on();
     return Reason::kLocal;
   }
-  auto* const end =
-      wire == nullptr ? nullptr : new (std::nothrow) LaneEndpoint(socket.reference(), socket, *wire, lane);
+  if (wire != nullptr) end = new (std::nothrow) LaneEndpoint(socket.reference(), socket, *wire, lane);
   if (wire != nullptr && end == nullptr) wire->destroy();
   engine::go_on();
   if (end == nullptr) return Reason::kResources;
-  end->fd = task.fd;
+  engine::count_lanes(1);
+  return Reason::kNone;
+}
+
+// Lanes of messages have VIs of their own kind, and none of them is kept.
+LaneOptions options_without_messages(const SocketModes& socket) {
+  LaneOptions lane = lane_options(socket);
+  lane.messages = false;
+  return lane;
+}
+
+// One that is connected already, and what has come on it for this connection.
+LaneEndpoint* end_on_stocked(Task& task, StockedVi& vi) {
+  Socket& socket = *task.socket;
+  engine::pause();
+  auto* const end =
+      new (std::nothrow) LaneEndpoint(socket.reference(), socket, vi.wire, options_without_messages(socket));
+  if (end == nullptr) {
+    vi.wire.destroy();
+    engine::count_lanes(-1);
+  } else {
+    end->connected = true;
+    vi.pass_on(*end);
+  }
+  engine::go_on();
+  delete &vi;
+  counters::add(Counter::kLanesFromStock);
+  return end;
+}
+
+StockedVi* take_from_stock(const Task& task, const Way& way) {
+  if (state().stock.empty() || task.socket->carries_messages()) return nullptr;
+  engine::turn();  // PARK may have come
+  if (task.role == Role::kCaller) return state().stock.take(task, way);
+  return state().stock.take_offered(task, way);
+}
+
+// The VI that the peer takes instead has come later than this end's request for one.
+Task task_of(LaneEndpoint& end) {
+  Task task;
+  task.socket = end.socket->reference();
+  task.route = task.socket.get();
+  task.flow = end.tcp;
+  task.flow_known = true;
+  task.fd = end.fd;
+  task.role = end.role;
+  task.peer = end.peer;
+  return task;
+}
+
+}  // namespace
+
+bool awaits_offer(const Task& task) {
+  if (task.wait_until != 0 || !task.flow_known || task.socket->carries_messages()) return false;
+  return state().stock.may_be_offered(task) && !state().stock.is_offered(task);
+}
+
+void match_offers() {
+  if (!state().stock.has_offers()) return;
+  const std::scoped_lock guard(requests().lock);
+  for (std::size_t i = 0; i < requests().awaiting.size();) {
+    Task& waiting = requests().awaiting[i];
+    if (!state().stock.is_offered(waiting)) {
+      ++i;
+      continue;
+    }
+    requests().tasks.push_back(std::move(waiting));
+    if (i + 1 != requests().awaiting.size()) waiting = std::move(requests().awaiting.back());
+    requests().awaiting.pop_back();
+  }
+  for (LaneEndpoint* const end : state().ends) {
+    if (end->stage != LaneEndpoint::Stage::kAsking || end->connected || end->cancelled) continue;
+    Task task = task_of(*end);
+    if (task.socket->carries_messages() || !state().stock.is_offered(task)) continue;
+    task.wait_until = 1;
+    end->cancelled.store(true);
+    end->replaced = true;
+    requests().tasks.push_back(std::move(task));
+  }
+}
+
+Reason open_lane(Task& task) {
+  const auto remembered = state().no_peer.find(task.peer);
+  if (remembered != state().no_peer.end() && now_ns() < remembered->second.until) {
+    return Reason::kNoPeer;
+  }
+  const bool silent = remembered != state().no_peer.end() && remembered->second.times != 0;
+  const std::uint32_t peer_ms = silent ? kSilentPeerMs : kPeerMs;
+  Way way;
+  const Reason why = open_nic(task.flow, way);
+  if (why != Reason::kNone) return why;
+  const VipxFlow flow = flow_for_agents(task.flow);
+  if (way.local && is_own(flow)) return Reason::kLocal;
+  StockedVi* const stocked = take_from_stock(task, way);
+  LaneEndpoint* end = nullptr;
+  if (stocked != nullptr) {
+    end = end_on_stocked(task, *stocked);
+  } else {
+    Reason none = make_end(task, way, peer_ms, end);
+    // What is in stock may be what is wanting.
+    while (none == Reason::kResources && state().stock.free_oldest()) none = make_end(task, way, peer_ms, end);
+    if (none != Reason::kNone) return none;
+  }
+  if (end == nullptr) return Reason::kResources;
+  const std::uint32_t wait_ms = end->connected ? kPeerMs : peer_ms;
   end->asked_at = now_ns();
-  end->give_up_at = end->asked_at + peer_ms * kMs;
-  end->peer = peer_of(task).end;
+  end->give_up_at = end->asked_at + wait_ms * kMs;
   end->flow = flow;
+  end->fd = task.fd;
+  end->peer = task.peer;
+  end->role = task.role;
+  end->tcp = task.flow;
   memcpy(end->host, way.peer, sizeof end->host);
   counters::add(Counter::kLanesAsked);
-  claim_early(*end);
-  engine::count_lanes(1);
+  if (!end->connected) claim_early(*end);
   const std::scoped_lock guard(requests().lock);
   state().ends.push_back(end);
   requests().lanes.push_back(end);
   return Reason::kNone;
 }
+
+namespace {
+
+// Whether connections with this peer use what they ask for.
+void learn(const LaneEndpoint& end) {
+  if (!end.used && !end.socket->closed()) return;
+  const std::scoped_lock guard(requests().lock);
+  requests().learn(end.peer, end.used);
+}
+
+}  // namespace
 
 bool free_end(std::size_t index) {
   LaneEndpoint* const end = state().ends[index];
@@ -279,8 +389,10 @@ bool free_end(std::size_t index) {
       }
     }
   }
-  end->wire.destroy();
-  engine::count_lanes(-1);
+  if (!end->may_park || !state().stock.put(*end)) {
+    end->wire.destroy();
+    engine::count_lanes(-1);
+  }
   engine::go_on();
   if (const int keeper = end->keeper.load(); keeper >= 0) {
     own_descriptors::release(keeper);
@@ -288,6 +400,7 @@ bool free_end(std::size_t index) {
   }
   settle_early_claim(*end);
   if (end->claimed) unclaim(*end);
+  if (!end->replaced) learn(*end);
   delete end;
   return true;
 }
@@ -327,15 +440,40 @@ void fall_back(LaneEndpoint& end) {
 
 namespace {
 
+bool is_unused(LaneEndpoint& end) {
+  const std::scoped_lock guard(end.lane.lock());
+  return end.role != Role::kNeither && end.lane.is_unused();
+}
+
+// For the peer the connection has ended before the VI was there.
+bool has_parked(LaneEndpoint& end) {
+  const std::scoped_lock guard(end.lane.lock());
+  return end.lane.peer_parked();
+}
+
+// The connection ended before its lane was there. If the peer has lanes, the VI will be of use to the next
+// connection, and the peer is likely to think so, too.
+bool goes_to_stock(LaneEndpoint& end, std::uint64_t now) {
+  if (end.replaced || end.role == Role::kNeither || end.lane.carries_messages()) return false;
+  if (end.stocks) return true;
+  const auto known = state().no_peer.find(end.peer);
+  if (known == state().no_peer.end() || known->second.answered_at == 0) return false;
+  const auto count = std::count_if(state().ends.begin(), state().ends.end(),
+                                   [](const LaneEndpoint* each) { return each->stocks; });
+  end.stocks = count < kMostForStock && state().stock.has_room();
+  end.give_up_at = std::min(end.give_up_at, now + kParkNs);
+  return end.stocks;
+}
+
 // The peer is asked for the lane, and may ask for it too. False if the lane is to be freed; so below.
 bool on_asking(LaneEndpoint& end, std::uint64_t now) {
-  if (end.cancelled.load()) return false;
+  if (end.cancelled.load() && !goes_to_stock(end, now)) return false;
   if (end.to_itself) return refuse(end, Reason::kLocal);
   if (!end.connected) {
     const VIP_RETURN result = end.wire.connected();
-    if (result == VIP_NOT_DONE) {
-      return now < end.give_up_at || refuse(end, Reason::kNoPeer);
-    }
+    if (result == VIP_NOT_DONE && now < end.give_up_at) return true;
+    if (result != VIP_SUCCESS && end.cancelled) return false;
+    if (result == VIP_NOT_DONE) return refuse(end, Reason::kNoPeer);
     if (result != VIP_SUCCESS) {
       return refuse(end, result == VIP_TIMEOUT || result == VIP_NO_MATCH ? Reason::kNoPeer
                                                                         : Reason::kResources);
@@ -343,6 +481,9 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
     settle_early_claim(end);
     end.connected = true;
   }
+  end.may_park = is_unused(end);
+  if (end.cancelled) return false;
+  if (has_parked(end)) return refuse(end, Reason::kPeerLeft);
   const VIP_RETURN claimed = end.claimed ? VIP_SUCCESS : claim(end, now);
   if (claimed != VIP_SUCCESS) {
     if (claimed == VIP_NOT_DONE) return true;
@@ -352,9 +493,10 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   // The socket has the lane before the peer hears of it, so that no data can come to a lane that
   // nobody reads.
   if (end.cancelled.load() || !end.socket->lane_opened(end)) return false;
+  end.may_park = false;
   {
     const std::scoped_lock guard(end.lane.lock());
-    end.lane.greet(end.token);
+    end.lane.greet(end.token, hello_flow(end.tcp));
   }
   // From here on the socket's answers differ from the kernel's.
   refresh_watchers(*end.socket);
@@ -363,6 +505,27 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   end.give_up_at = now + kGreetingNs;
   end.unclaim_at = now + kClaimNs;
   return true;
+}
+
+// Both directions have to end in order before the VI can be another connection's: the peer's does as soon as its
+// program has seen the end of this one. With the lane locked.
+bool awaits_end(LaneEndpoint& end, std::uint64_t now) {
+  if (end.role == Role::kNeither || end.lane.carries_messages() || end.lane.broken() || !end.lane.may_start() || !state().stock.has_room() ||
+      end.lane.receiving() == Lane::State::kEnded) {
+    return false;
+  }
+  if (end.park_until == 0) {
+    const auto count = std::count_if(state().ends.begin(), state().ends.end(),
+                                     [](const LaneEndpoint* each) { return each->park_until != 0; });
+    end.park_until = count < kMostToPark ? now + kParkNs : now;
+  }
+  return now < end.park_until;
+}
+
+// How much makes a lane worth what it costs.
+bool has_carried_enough(const Lane& lane) {
+  constexpr std::uint64_t kPackets = 8, kBytes = 65'536;
+  return lane.stalls().packets >= kPackets || lane.bytes_received() >= kBytes;
 }
 
 bool on_open(LaneEndpoint& end, std::uint64_t now) {
@@ -384,11 +547,12 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     const std::scoped_lock guard(end.lane.lock());
     end.lane.turn();
     // What the peer says to a socket that is closed is dropped anyway.
-    const bool done = closed && end.lane.is_finished();
+    const bool done = closed && end.lane.is_finished() && !awaits_end(end, now);
     over = done || end.lane.over();
     // A peer that was done first has let go of the VI meanwhile.
     lost = !done && end.lane.broken() && end.lane.wants_fall_back() && !end.lane.peer_closed();
-    if (done) end.lane.cut();
+    end.may_park = end.lane.may_park();
+    if (done && !end.may_park) end.lane.cut();
     const std::size_t unsent = end.lane.unsent();
     if (!end.closing || unsent != end.last_unsent) {
       end.last_unsent = unsent;
@@ -405,6 +569,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   if (end.doubted && !closed) return true;
   if (!over || !end.socket->lane_over(end)) return true;
   if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
+  end.used = has_carried_enough(end.lane);
   end.socket->changed();
   counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
   return false;
@@ -450,7 +615,8 @@ bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
 bool advance(LaneEndpoint& end, std::uint64_t now) {
   switch (end.stage.load()) {
     case LaneEndpoint::Stage::kAsking:
-      return on_asking(end, now);
+      if (!on_asking(end, now)) return false;
+      return end.stage != LaneEndpoint::Stage::kGreeting || on_greeting(end, now);
     case LaneEndpoint::Stage::kGreeting:
       return on_greeting(end, now);
     case LaneEndpoint::Stage::kOpen:

@@ -5,10 +5,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <vector>
 
+#include "sovia/background/stock.h"
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/reason.h"
 #include "sovia/process/units.h"
@@ -17,13 +17,6 @@
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia::background {
-
-struct NoPeer {
-  FlowEnd end;
-  bool operator<(const NoPeer& other) const {
-    return std::memcmp(&end, &other.end, sizeof end) < 0;
-  }
-};
 
 // Never destroyed: the thread runs until the process is gone.
 struct State {
@@ -37,13 +30,14 @@ struct State {
     unsigned times = 0;
     std::uint64_t answered_at = 0;  // 0: never; a lane with it was opened then
   };
-  std::map<NoPeer, Silence> no_peer;
+  std::map<FlowEnd, Silence> no_peer;
   unsigned early_claims = 0;  // of lanes whose peers have not connected yet
   struct KnownWay {
     Flow flow{};
     Way way{};
     std::uint64_t until = 0;
   } known_way;
+  Stock stock;
   std::atomic<bool> nic_lost{false};  // by any thread: lanes of that NIC are to be given up
   bool nic_failed = false;
   std::uint64_t nic_failed_at = 0;
@@ -59,6 +53,10 @@ int copy_descriptor(Socket& socket);
 Reason open_nic(const Flow& flow);
 // Asks the peer of the task's connection for a lane.
 Reason open_lane(Task& task);
+// Whether the peer is to take a VI out of stock for it, which need be waited for.
+bool awaits_offer(const Task& task);
+// Offers of VIs in stock: finds the connections that they are for.
+void match_offers();
 // Whatever is next for it. False if it is to be freed.
 bool advance(LaneEndpoint& end, std::uint64_t now);
 // The lane has broken: takes the socket to the kernel.

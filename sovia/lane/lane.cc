@@ -92,6 +92,7 @@ unsigned Lane::take_hello(std::uint32_t place) {
   }
   peer_window_ = credits_ = window;
   std::memcpy(peer_token_, hello.token, kTokenBytes);
+  peer_carries_messages_ = hello.flow.messages != 0;
   greeted_ = true;
   return kState | kWritable;
 }

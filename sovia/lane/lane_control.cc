@@ -26,6 +26,7 @@ bool LaneControl::post(PacketType type, const void* body, std::uint32_t bytes, s
 
 void LaneControl::greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow) {
   Hello hello{htobe32(kProtocolVersion), htobe32(options_.window), {}, flow};
+  hello.flow.messages = options_.messages && wire_.writes() ? 1 : 0;
   std::memcpy(hello.token, token, kTokenBytes);
   std::memcpy(own_token_, token, kTokenBytes);
   has_greeted_ = true;

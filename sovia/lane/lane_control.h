@@ -95,6 +95,7 @@ class LaneControl : public LaneSendRing {
   bool has_greeted_ = false, greeted_ = false, started_ = false, settled_ = false;
   bool broken_ = false, cut_ = false;
   bool parked_ = false, peer_parked_ = false;
+  bool peer_carries_messages_ = false;
   bool deaf_ = false;  // the program will not read any more
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, peer_has_more_ = false;
   std::uint8_t peer_token_[kTokenBytes] = {};

@@ -25,7 +25,11 @@ class LaneSinks : public LaneSending {
  public:
   using LaneSending::LaneSending;
 
-  bool has_sinks() const { return options_.messages && !broken_ && greeted() && wire_.writes(); }
+  bool carries_messages() const { return options_.messages; }
+  // The peer's program may have asked for messages when its lane was there already.
+  bool has_sinks() const {
+    return options_.messages && peer_carries_messages_ && !broken_ && greeted() && wire_.writes();
+  }
 
   // ------------------------------------------------------------------ the receiver's
   enum class SinkState : std::uint8_t { kClosed, kOpen, kRevoking, kRevoked, kPlaced };

@@ -75,7 +75,8 @@ inline constexpr std::size_t kTokenBytes = 16;
 // The TCP connection that a lane is for, as the sender sees it.
 struct HelloFlow {
   std::uint8_t family;  // 4 or 6
-  std::uint8_t reserved[3];
+  std::uint8_t messages;  // 1: the sender's lane knows SINK, PLACED and REVOKED
+  std::uint8_t reserved[2];
   FlowEnd near, far;
 };
 static_assert(sizeof(HelloFlow) == 40);

@@ -13,7 +13,7 @@ class AtRest {
  public:
   AtRest() = default;
   ~AtRest() {
-    while (count_ != 0) sockets_[--count_]->end_rest(false);
+    while (count_ != 0) sockets_[--count_]->end_rest(0);
   }
   AtRest(const AtRest&) = delete;
   AtRest& operator=(const AtRest&) = delete;

@@ -40,15 +40,21 @@ void prepare(int fd) {
   poke();
 }
 
-Reason ask(SocketRoute& socket, int fd) {
+std::uint32_t calls_before_lane(int fd, Role role) {
+  if (!requests().knows_any.load(std::memory_order_relaxed)) return KnownPeers::kAsUsual;
+  Flow flow;
+  if (!flow_of(fd, flow)) return KnownPeers::kAsUsual;
+  const std::scoped_lock guard(requests().lock);
+  return requests().known.calls_before_lane(peer_of(flow, role), now_ns());
+}
+
+Reason ask(SocketRoute& socket, int fd, Role role) {
   Task task;
   task.flow_known = flow_of(fd, task.flow);
   task.fd = fd;
   if (task.flow_known && is_loopback(task.flow) && options().local == 0) return Reason::kLocal;
-  // Both ends know the listener's port; the lower one is usually it.
-  const auto number = [](const FlowEnd& end) { return end.port[0] << 8 | end.port[1]; };
-  const bool mine = task.flow_known && number(task.flow.local) < number(task.flow.remote);
-  memcpy(&task.port, mine ? task.flow.local.port : task.flow.remote.port, sizeof task.port);
+  task.role = role;
+  if (task.flow_known) task.peer = peer_of(task.flow, role);
   task.route = &socket;
   task.socket = socket.reference();
   {
@@ -62,25 +68,29 @@ Reason ask(SocketRoute& socket, int fd) {
 
 bool cancel(const SocketRoute& socket) {
   std::unique_lock guard(requests().lock);
-  for (std::size_t i = 0; i < requests().tasks.size(); ++i) {
-    if (requests().tasks[i].route != &socket) continue;
-    const Task dropped = std::move(requests().tasks[i]);
-    requests().tasks[i] = std::move(requests().tasks.back());
-    requests().tasks.pop_back();
-    guard.unlock();
-    return true;
+  for (std::vector<Task>* const tasks : {&requests().tasks, &requests().awaiting}) {
+    for (Task& task : *tasks) {
+      if (task.route != &socket) continue;
+      const Task dropped = std::move(task);
+      if (&task != &tasks->back()) task = std::move(tasks->back());
+      tasks->pop_back();
+      if (dropped.flow_known && socket.closed()) requests().learn(dropped.peer, false);
+      guard.unlock();
+      return true;
+    }
   }
   // While the NIC is being opened one need not wait for it.
   if (requests().at_work == &socket) {
     requests().cancelled = true;
     return true;
   }
+  bool any = false;
   for (BackgroundLane* const lane : requests().lanes) {
     if (&lane->route != &socket || lane->stage != BackgroundLane::Stage::kAsking) continue;
     lane->cancelled.store(true);
-    return true;
+    any = true;
   }
-  return false;
+  return any;
 }
 
 void look_at(BackgroundLane& lane) {

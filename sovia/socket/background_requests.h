@@ -11,6 +11,7 @@
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/reason.h"
+#include "sovia/socket/known_peers.h"
 #include "sovia/socket/socket_ref.h"
 
 namespace viaduct::sovia {
@@ -39,7 +40,9 @@ void prepare(int fd);
 
 // Opens a lane for the socket if it can, at any time from now on (Socket::lane_opened,
 // Socket::lane_refused). Another reason than kNone: there will be none.
-Reason ask(SocketRoute& socket, int fd);
+Reason ask(SocketRoute& socket, int fd, Role role);
+// What other connections with the peer of this one say: KnownPeers::calls_before_lane().
+std::uint32_t calls_before_lane(int fd, Role role);
 // Takes that back. When it returns, no lane will come of it; false: it is there already.
 bool cancel(const SocketRoute& socket);
 
@@ -61,7 +64,9 @@ struct Task {
   Flow flow;
   int fd = -1;
   bool flow_known;
-  std::uint16_t port;  // of the listening side, as far as this end knows
+  Role role = Role::kNeither;
+  FlowEnd peer{};  // with the port of the listening side
+  std::uint64_t wait_until = 0;  // for the peer to take a VI out of stock; 0: it need not be waited for yet
 };
 
 // A socket whose lane has broken, as long as its streams are on their way to the kernel.
@@ -76,6 +81,14 @@ struct Requests {
   std::mutex lock;
   bool (*start)() = nullptr;  // makes the thread if there is none, under the lock
   std::vector<Task> tasks;
+  std::vector<Task> awaiting;  // peers who have VIs in stock for them
+  KnownPeers known;
+  std::atomic<bool> knows_any{false};  // ... of a peer
+  void learn(const FlowEnd& peer, bool used) {
+    known.learn(peer, used, now_ns());
+    knows_any.store(true);
+  }
+  std::atomic<bool> offered{false};  // a VI in stock has been taken by the peer, or lost
   const SocketRoute* at_work = nullptr;  // the socket whose task is being done
   bool cancelled = false;           // ... and is not wanted any more
   BackgroundLane* queue = nullptr;  // to be looked at, linked by next_queued

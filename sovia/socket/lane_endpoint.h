@@ -36,7 +36,14 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   // --- the background thread's
   std::uint64_t asked_at = 0, give_up_at = 0;
   int fd = -1;                        // a descriptor of the socket, as long as it is open
-  FlowEnd peer{};                     // what it is remembered by if it does not answer
+  FlowEnd peer{};                     // what it is remembered by
+  Role role = Role::kNeither;
+  bool used = false;                  // it has carried enough to be worth it
+  Flow tcp{};
+  bool replaced = false;              // by one on a VI of the peer's stock
+  bool stocks = false;                // its connection has ended before the VI was there
+  bool may_park = false;
+  std::uint64_t park_until = 0;       // for the peer to end its direction, so that both can park
   bool connected = false;             // the VI is
   std::atomic<int> keeper{-1};        // a copy of the descriptor that the program has closed with data on its way
   bool claimed = false;               // our agent vouches for us

@@ -19,6 +19,8 @@ namespace viaduct::sovia {
 namespace {
 
 constexpr std::uint32_t kCallsAgain = 64;  // before the second try for a lane, doubled each time
+// A connection that lives for longer is worth a lane however little it moves: it need not wait for it.
+constexpr std::uint64_t kShortNs = 10'000'000;
 constexpr std::uint32_t kMostCallsAgain = 1u << 20;
 
 }  // namespace
@@ -83,6 +85,7 @@ std::uint32_t SocketLane::lane_number() {
 void SocketLane::put_off_lane() {
   calls_.store(0);
   bytes_.store(0);
+  rest_until_.store(0);
   calls_needed_ = calls_needed_ == 0 ? kCallsAgain : std::min(2 * calls_needed_, kMostCallsAgain);
 }
 
@@ -172,18 +175,47 @@ void SocketLane::listens() {
 void SocketLane::note_kernel_bytes(int fd, ssize_t bytes) {
   if (bytes <= 0 || stage_ != Stage::kNone || !may_use_lane()) return;
   if (rests()) {
-    rest_.fetch_sub(1);
+    count_rest(bytes);
     return;
   }
   const std::uint32_t calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
   const std::uint64_t all =
       bytes_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed) +
       static_cast<std::uint64_t>(bytes);
+  if (begins_.load(std::memory_order_relaxed) && begins_.exchange(false)) {
+    connection_made(fd, Role::kCaller);
+    if (stage_ != Stage::kNone || rests()) return;
+  }
   if (calls_needed_ == 0) {
     if (calls < options().upgrade_after && all < options().upgrade_bytes) return;
   } else if (calls < calls_needed_) {
     return;
   }
+  ask_for_lane(fd);
+}
+
+void SocketLane::connection_made(int fd, Role role) {
+  role_.store(role);
+  if (!may_use_lane()) return;
+  const std::uint32_t calls = background::calls_before_lane(fd, role);
+  if (calls == 0) return ask_for_lane(fd);
+  if (calls == KnownPeers::kAsUsual) return;
+  const std::scoped_lock both(in_, out_);
+  if (stage_ != Stage::kNone) return;
+  calls_needed_ = calls;
+  rest();
+  rest_until_.store(now_ns() + kShortNs);
+}
+
+void SocketLane::look_at_rest(ssize_t moved) {
+  const auto more = static_cast<std::uint64_t>(moved);
+  const std::uint64_t bytes = bytes_.fetch_add(more, std::memory_order_relaxed) + more;
+  if (bytes < options().upgrade_bytes && now_ns() < rest_until_.load()) return;
+  rest_until_.store(0);
+  rest_.store(0);
+}
+
+void SocketLane::ask_for_lane(int fd) {
   {
     const std::scoped_lock both(in_, out_);
     // Such a receive, of another thread or interrupted by a handler, would not hear of a lane.
@@ -203,7 +235,7 @@ void SocketLane::note_kernel_bytes(int fd, ssize_t bytes) {
     stage_ = Stage::kAsked;
     shown_.set(ShownSocket::Way::kAsked, Reason::kNone);
   }
-  if (const Reason why = background::ask(*this, fd); why != Reason::kNone) lane_refused(why);
+  if (const Reason why = background::ask(*this, fd, role_.load()); why != Reason::kNone) lane_refused(why);
 }
 
 }  // namespace viaduct::sovia

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "sovia/socket/known_peers.h"
 #include "sovia/socket/socket_share.h"
 
 namespace viaduct::sovia {
@@ -39,10 +40,16 @@ class SocketLane : public SocketShare {
     undisturbed_.fetch_sub(1);
     return false;
   }
-  void end_rest(bool moved_data) {
-    if (moved_data) rest_.fetch_sub(1);
+  void end_rest(ssize_t moved) {
+    if (moved > 0) count_rest(moved);
     undisturbed_.fetch_sub(1);
   }
+
+  // connect() or accept() has made the connection: what is known about the peer says when it asks for a lane, maybe
+  // at once.
+  void connection_made(int fd, Role role);
+  // connect() goes on by itself: the first call that moves data does the same.
+  void connection_being_made() { begins_.store(true); }
 
   // The sending direction may not use the lane from now on although it could.
   void forbid(Reason why);
@@ -62,11 +69,21 @@ class SocketLane : public SocketShare {
 
  private:
   void put_off_lane();
+  // A call has moved data. What other connections say counts only as long as this one is like them.
+  void count_rest(ssize_t moved) {
+    rest_.fetch_sub(1);
+    if (rest_until_.load(std::memory_order_relaxed) != 0) look_at_rest(moved);
+  }
+  void look_at_rest(ssize_t moved);
+  void ask_for_lane(int fd);
 
   void rest();
 
   std::uint32_t calls_needed_ = 0;  // 0: the option's
+  std::atomic<Role> role_{Role::kNeither};
+  std::atomic<bool> begins_{false};
   std::atomic<std::int32_t> rest_{0};  // calls
+  std::atomic<std::uint64_t> rest_until_{0};  // it rests for what other connections say; else 0
 };
 
 }  // namespace viaduct::sovia

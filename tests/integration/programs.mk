@@ -8,6 +8,7 @@ programs_tests = \
 	tests/integration/sovia_counters.test \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_impostor.test \
+	tests/integration/sovia_stock.test \
 	tests/integration/sovia_local.test \
 	tests/integration/sovia_messages.test \
 	tests/integration/sovia_ready.test
@@ -27,6 +28,7 @@ check-programs: all
 	$(MAKE) -j1 check-TESTS TESTS="$(programs_tests) $(more_programs_tests)"
 EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/echo_programs.py \
 	tests/integration/impostor_client.py tests/integration/many_programs.py \
+	tests/integration/stock_programs.py \
 	tests/integration/ready_programs.py tests/integration/broken_programs.py \
 	tests/integration/killed_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
 	tests/integration/message_programs.py \

@@ -1,5 +1,5 @@
 # Unit tests of SOVIA without a NIC.
-sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test
+sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/unit/sovia/known_peers_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
@@ -21,3 +21,9 @@ tests_unit_sovia_lane_test_LDADD = $(TEST_LIBS)
 tests_unit_sovia_lock_test_SOURCES = sovia/process/lock.cc sovia/process/lock.h tests/unit/sovia/lock_test.cc
 tests_unit_sovia_lock_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lock_test_LDADD = $(TEST_LIBS)
+
+tests_unit_sovia_known_peers_test_SOURCES = \
+	sovia/socket/known_peers.cc sovia/socket/known_peers.h \
+	tests/unit/sovia/known_peers_test.cc
+tests_unit_sovia_known_peers_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_known_peers_test_LDADD = $(TEST_LIBS)

@@ -9,6 +9,8 @@
 #include <string>
 
 #include "sovia/process/libc.h"
+#include "sovia/process/options.h"
+#include "sovia/socket/background_requests.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
 
@@ -44,6 +46,33 @@ class Rest : public testing::Test {
   Connection connection_;
   const int fd_ = connection_.fd();
 };
+
+// Connections with its peer have ended before they used their lanes.
+TEST(RestOfShortConnections, EndsForOneThatIsNotLikeThem) {
+  libc::prepare();
+  Connection connection;
+  Flow flow;
+  ASSERT_TRUE(flow_of(connection.fd(), flow));
+  const auto learn = [&](bool used) {
+    background::requests().learn(peer_of(flow, Role::kCaller), used);
+  };
+  connection.socket().connection_made(connection.fd(), Role::kCaller);
+  EXPECT_FALSE(connection.socket().rests());
+  learn(false);
+  connection.socket().connection_made(connection.fd(), Role::kCaller);
+  ASSERT_TRUE(connection.socket().rests());
+  std::string part(options().upgrade_bytes / 8, 'x');
+  const auto bytes = static_cast<ssize_t>(part.size());
+  for (unsigned n = 0; n < 8; ++n) {
+    ASSERT_EQ(sovia_send(connection.fd(), part.data(), part.size(), MSG_NOSIGNAL), bytes);
+    ASSERT_EQ(::recv(connection.peer(), part.data(), part.size(), MSG_WAITALL), bytes);
+  }
+  EXPECT_FALSE(connection.socket().rests());
+  learn(true);
+  learn(true);
+  EXPECT_EQ(background::calls_before_lane(connection.fd(), Role::kCaller), 0u);
+  background::requests().known.clear();
+}
 
 TEST_F(Rest, LeavesCallsToTheKernel) {
   ASSERT_TRUE(connection_.socket().rests());

@@ -1,0 +1,95 @@
+// VIs in stock: connected to a peer process, and between two TCP connections. When the lane of a connection
+// has ended in good order, both ends keep its VI, with its memory and its receives (PARK, packet.h). The next
+// connection between the two processes need not make one: the end that connects takes a VI out of stock, and
+// WAKEUP tells the other end which connection it is for. From there on all is as with a new VI: each agent
+// vouches for its end of the new connection, and each end has the other's agent confirm it. So a VI in stock
+// gives nobody any right.
+//
+// For the background thread alone.
+#ifndef VIADUCT_SOVIA_BACKGROUND_STOCK_H
+#define VIADUCT_SOVIA_BACKGROUND_STOCK_H
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sovia/lane/engine.h"
+#include "sovia/lane/packet.h"
+#include "sovia/socket/background_requests.h"
+#include "sovia/socket/lane_endpoint.h"
+
+namespace viaduct::sovia::background {
+
+class StockedVi final : public LaneOwner {
+ public:
+  // The lane has parked. With arrivals paused.
+  explicit StockedVi(LaneEndpoint& end);
+
+  void arrived(const Nic::Arrival& arrival) override;
+
+  // Nothing of the last connection is on its way any more, either way.
+  bool is_ready();
+  bool is_lost() const { return lost_.load(); }
+  // The peer wants it for a connection.
+  bool is_offered() const { return offered_.load(); }
+  bool is_offered_for(const Flow& flow) const;
+  // Whether it may be the peer process of this connection that it leads to.
+  bool leads_to_peer_of(const Task& task) const;
+  // An address may be another host's by now.
+  bool leads_to(const Way& way) const;
+  // What has come for the connection goes to its lane, which the VI has by now. With arrivals paused.
+  void pass_on(LaneOwner& to);
+  void trim();
+
+  LaneVi& wire;
+  const Role role;
+  const std::uint64_t since;
+
+ private:
+  const FlowEnd peer_;
+  std::uint8_t host_[6];
+  std::size_t outstanding_;
+  std::atomic<bool> peer_parked_, lost_{false}, offered_{false};
+  bool trimmed_ = false;
+  HelloFlow flow_{};
+  std::vector<Nic::Arrival> arrivals_;
+};
+
+class Stock {
+ public:
+  static constexpr std::size_t kMost = 64;
+  static constexpr std::uint64_t kKeptNs = 10'000'000'000;  // without being used
+
+  bool empty() const { return vis_.empty(); }
+  bool has_room() const { return vis_.size() < kMost; }
+  // With arrivals paused. False: the lane does not park, and the VI is the caller's.
+  bool put(LaneEndpoint& end);
+  // For a connection of this process's own making; nullptr: there is none.
+  StockedVi* take(const Task& task, const Way& way);
+  // The one that the peer has taken for a connection that this process has accepted.
+  StockedVi* take_offered(const Task& task, const Way& way);
+  bool is_offered(const Task& task) const;
+  // Whether the peer may have one for it.
+  bool may_be_offered(const Task& task) const;
+  bool has_offers() const;
+  // Frees those that are of no use any more; when that is to be done again.
+  std::uint64_t tidy(std::uint64_t now);
+  // Frees the oldest; false: there is none.
+  bool free_oldest();
+  void clear();
+  // Forgets them: they are the parent's.
+  void after_fork_in_child() { vis_.clear(); }
+
+ private:
+  static bool is_offered(const StockedVi& vi, const Task& task);
+  StockedVi* remove(std::size_t index);
+  void free_at(std::size_t index);
+  std::vector<StockedVi*> vis_;
+};
+
+HelloFlow hello_flow(const Flow& flow);
+
+}  // namespace viaduct::sovia::background
+
+#endif
