@@ -183,9 +183,14 @@ bool SocketFallback::meet_early_record(int fd) {
   Lane& lane = lane_->lane;
   const std::scoped_lock guard(lane.lock());
   if (!lane.may_get_early_record()) return true;
+  // Where there is nothing, a receive would take the connection's error from the program.
   const int before = errno;
+  int unread = 0;
   Resume resume;
-  const ssize_t got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
+  ssize_t got = 0;
+  if (libc::ioctl(fd, SIOCINQ, &unread) == 0 && unread > 0) {
+    got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
+  }
   errno = before;
   if (got <= 0 || !is_record_of(lane.peer_token(), resume, static_cast<std::size_t>(got))) return true;
   if (static_cast<std::size_t>(got) < sizeof resume) return false;
