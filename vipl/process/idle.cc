@@ -11,7 +11,6 @@ constexpr std::uint32_t kLooksPerClock = 64;  // looks between readings of the c
 constexpr std::uint32_t kYieldSeldom = 128;
 // How long one of those spins when others want the processor: about what waking it up costs.
 constexpr std::uint64_t kBriefNs = 10'000;
-constexpr std::uint32_t kBriefLooks = 64;
 
 bool g_few_processors = true;
 
@@ -51,10 +50,10 @@ bool pause(Crowd& crowd, std::uint32_t looks, bool others) {
 }
 
 bool spin(Crowd& crowd, std::uint32_t looks, bool others) {
-  // What is the program's own doing comes within a few looks, or not soon.
-  const bool worth = !crowd.is_here(now_ns()) || (!others && looks < kBriefLooks);
-  if (worth) pause(crowd, looks, others);
-  return worth;
+  // Whoever gives way, and be it once, stands behind somebody with a full slice.
+  if (crowd.is_here(now_ns())) return false;
+  pause(crowd, looks, others);
+  return true;
 }
 
 Spinner::Spinner(Crowd& crowd, std::uint64_t start, std::uint64_t until, bool others)
