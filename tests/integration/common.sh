@@ -96,6 +96,7 @@ on() { "$lab" exec --name "$prefix" "$@"; }
 start() {
   local host=$1 log=$2
   shift 2
+  : >"$log"  # at once: what an earlier one said there must not be taken for this one's
   "$lab" exec --name "$prefix" "$host" "$@" >"$log" 2>&1 </dev/null &
   last=$!
   started+=("$last")
