@@ -100,13 +100,15 @@ std::size_t LaneReceiving::discard(std::size_t bytes) {
   return dropped;
 }
 
-bool LaneReceiving::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+LaneReceiving::DirectNumber LaneReceiving::begin_direct(std::byte* to, std::uint32_t bytes,
+                                                        std::uint32_t memory) {
   if (direct_ != Direct::kNone || broken_ || deaf_ || receiving() != State::kUp || unread_ != 0 ||
       leaves_ || peer_leaves_ || !wire_.redirect(to, bytes, memory)) {
-    return false;
+    return kNoDirect;
   }
   direct_ = Direct::kOpen;
-  return true;
+  if (++direct_number_ == kNoDirect) ++direct_number_;
+  return direct_number_;
 }
 
 // Nothing goes to the reader's memory any more. Whether the next packet to arrive lies there.
@@ -115,8 +117,9 @@ bool LaneReceiving::close_direct() {
   return direct_ == Direct::kComing;
 }
 
-bool LaneReceiving::end_direct(std::uint32_t& bytes) {
+bool LaneReceiving::end_direct(DirectNumber number, std::uint32_t& bytes) {
   bytes = 0;
+  if (number != direct_number_) return true;
   if (close_direct() && !cut_) return false;
   if (direct_ == Direct::kThere) bytes = direct_bytes_;
   direct_ = Direct::kNone;

@@ -28,13 +28,18 @@ class LaneReceiving : public LaneControl {
   // The program will not read any more: what comes is dropped.
   void deafen();
   // A reader that waits has the next packet written to its own memory. Nothing may be unread, and
-  // nothing taken off the wire that arrived() has not been told of. False: it comes as always. When
-  // this was true, end_direct() has to follow, until it is true; before that the memory must stay.
-  bool begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory);
-  bool direct_is_there() const { return direct_ == Direct::kThere; }
+  // nothing taken off the wire that arrived() has not been told of. kNoDirect: it comes as always.
+  // Otherwise the reader's number: end_direct() has to follow, until it is true; before that the memory must
+  // stay. A packet without data ends it too, and another reader may begin then, under a number of its own.
+  using DirectNumber = std::uint32_t;
+  static constexpr DirectNumber kNoDirect = 0;
+  DirectNumber begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory);
+  bool direct_is_there(DirectNumber number) const {
+    return direct_ == Direct::kThere && number == direct_number_;
+  }
   // `bytes`: so many have come there; 0: none, read() has them all. False: something has that
   // arrived() is yet to be told of.
-  bool end_direct(std::uint32_t& bytes);
+  bool end_direct(DirectNumber number, std::uint32_t& bytes);
   // Bytes of the last DATA packet.
   std::uint32_t last_packet() const { return last_packet_; }
   std::uint64_t bytes_received() const { return received_; }
@@ -68,6 +73,7 @@ class LaneReceiving : public LaneControl {
   std::uint32_t spent_[kMostSpent];  // places that are yet to be given back
   std::uint32_t spent_count_ = 0;
   Direct direct_ = Direct::kNone;
+  DirectNumber direct_number_ = kNoDirect;  // of the reader that began last
   std::uint32_t direct_bytes_ = 0, last_packet_ = 0;
 };
 

@@ -27,13 +27,15 @@ bool writable(void* data, std::size_t bytes) {
   return madvise(reinterpret_cast<void*>(from), to - from, MADV_POPULATE_WRITE) == 0;
 }
 
-LaneEndpoint* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+LaneEndpoint* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory,
+                                         std::uint32_t& number) {
   const std::scoped_lock guard(in_);
   if (lane_ == nullptr || receiving_ != Phase::kLane || inherited_bytes_ != nullptr || read_shut_) {
     return nullptr;
   }
   const std::scoped_lock lane_guard(lane_->lane.lock());
-  if (!lane_->lane.begin_direct(to, bytes, memory)) return nullptr;
+  number = lane_->lane.begin_direct(to, bytes, memory);
+  if (number == Lane::kNoDirect) return nullptr;
   ++lane_->pins;
   return lane_;
 }
@@ -70,7 +72,7 @@ void RedirectedReceive::begin(SocketDirect& socket, const iovec* pieces, std::si
   if (memory == 0) return;
   // Nobody takes packets in meanwhile: which one is the next is clear.
   if (engine::try_pause()) {
-    lane_ = socket.begin_direct(to, static_cast<std::uint32_t>(bytes), memory);
+    lane_ = socket.begin_direct(to, static_cast<std::uint32_t>(bytes), memory, number_);
     engine::go_on();
   }
   if (lane_ == nullptr) return nic->give_back_memory(memory);
@@ -82,7 +84,7 @@ void RedirectedReceive::begin(SocketDirect& socket, const iovec* pieces, std::si
 bool RedirectedReceive::ready() const {
   if (lane_ == nullptr) return false;
   const std::scoped_lock guard(lane_->lane.lock());
-  return lane_->lane.direct_is_there();
+  return lane_->lane.direct_is_there(number_);
 }
 
 void RedirectedReceive::end() {
@@ -90,7 +92,7 @@ void RedirectedReceive::end() {
   for (;;) {
     {
       const std::scoped_lock guard(lane_->lane.lock());
-      if (lane_->lane.end_direct(bytes_)) break;
+      if (lane_->lane.end_direct(number_, bytes_)) break;
     }
     // It has come already, and is told of when somebody takes it in.
     progress();

@@ -26,8 +26,8 @@ class Nic;
 // A socket whose lane may write to a reader's memory.
 class SocketDirect : public SocketLeave {
  public:
-  // The lane, which stays until end_direct(); nullptr: not now.
-  LaneEndpoint* begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory);
+  // The lane, which stays until end_direct(); nullptr: not now. `number`: the lane's for this reader.
+  LaneEndpoint* begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory, std::uint32_t& number);
   void end_direct(LaneEndpoint& end);
   std::size_t last_packet() const { return last_packet_.load(std::memory_order_relaxed); }
 
@@ -59,6 +59,7 @@ class RedirectedReceive {
   Nic* nic_ = nullptr;
   SocketDirect* socket_ = nullptr;
   LaneEndpoint* lane_ = nullptr;  // while it is on
+  std::uint32_t number_ = 0;      // the lane's for it
   VIP_MEM_HANDLE memory_ = 0;
   std::uint32_t bytes_ = 0;
 };

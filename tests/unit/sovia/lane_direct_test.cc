@@ -1,6 +1,8 @@
 // Packets that go straight to the memory of a reader that waits.
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "sovia/lane/lane.h"
 #include "tests/unit/sovia/lane_pair.h"
 
@@ -15,10 +17,10 @@ TEST(LaneDirect, AWaitingReaderGetsThePacketIntoItsOwnMemory) {
   LanePair pair;
   pair.start();
   ASSERT_TRUE(pair.b.wait_direct(kRoom));
-  EXPECT_FALSE(pair.b.lane.direct_is_there());
+  EXPECT_FALSE(pair.b.direct_is_there());
   pair.a.put(700);
   pair.settle();
-  EXPECT_TRUE(pair.b.lane.direct_is_there());
+  EXPECT_TRUE(pair.b.direct_is_there());
   EXPECT_EQ(pair.b.lane.unread(), 0u);
   pair.a.put(70);
   pair.settle();
@@ -34,7 +36,7 @@ TEST(LaneDirect, ALongerPacketComesAsAlways) {
   ASSERT_TRUE(pair.b.wait_direct(kRoom));
   pair.a.put(kRoom + 1);
   pair.settle();
-  EXPECT_FALSE(pair.b.lane.direct_is_there());
+  EXPECT_FALSE(pair.b.direct_is_there());
   EXPECT_EQ(pair.b.end_direct(), 0u);
   pair.drain();
   pair.expect_all_read();
@@ -47,8 +49,7 @@ TEST(LaneDirect, WhatHasComeWhenTheReaderGivesUpIsItsOwn) {
   ASSERT_TRUE(pair.b.wait_direct(kRoom));
   pair.a.put(700);
   ASSERT_TRUE(pair.a.wire.deliver());
-  std::uint32_t bytes;
-  EXPECT_FALSE(pair.b.lane.end_direct(bytes));
+  EXPECT_FALSE(pair.b.direct_has_ended());
   EXPECT_EQ(pair.b.end_direct(), 700u);
   pair.settle();
   pair.expect_all_read();
@@ -60,9 +61,32 @@ TEST(LaneDirect, ControlPacketsEndIt) {
   ASSERT_TRUE(pair.b.wait_direct(kRoom));
   pair.a.lane.finish(true);
   pair.settle();
-  EXPECT_FALSE(pair.b.lane.direct_is_there());
+  EXPECT_FALSE(pair.b.direct_is_there());
   EXPECT_EQ(pair.b.end_direct(), 0u);
   EXPECT_EQ(pair.b.lane.receiving(), State::kEnded);
+}
+
+// Two threads wait: a packet without data ends the first one's, and what comes next is the second one's.
+TEST(LaneDirect, WhatComesForOneReaderIsNotAnothers) {
+  LanePair pair(window(4, 1));
+  pair.start();
+  std::vector<std::byte> first(kRoom);
+  const Lane::DirectNumber number = pair.b.lane.begin_direct(first.data(), kRoom, 7);
+  ASSERT_NE(number, Lane::kNoDirect);
+  pair.b.put(10);
+  pair.settle();
+  pair.a.get(10);
+  pair.settle();
+  ASSERT_TRUE(pair.b.wait_direct(kRoom)) << "the ACK has ended the first one's";
+  pair.a.put(700);
+  pair.settle();
+  std::uint32_t bytes = 1;
+  EXPECT_FALSE(pair.b.lane.direct_is_there(number));
+  EXPECT_TRUE(pair.b.lane.end_direct(number, bytes));
+  EXPECT_EQ(bytes, 0u);
+  EXPECT_TRUE(pair.b.direct_is_there());
+  EXPECT_EQ(pair.b.end_direct(), 700u);
+  pair.expect_all_read();
 }
 
 TEST(LaneDirect, NotWhenSomethingIsUnreadOrTheLaneIsLeft) {

@@ -67,14 +67,21 @@ class LaneSide {
   bool wait_direct(std::uint32_t bytes) {
     if (waits_) return false;
     buffer_.assign(bytes + 1, std::byte{0x5a});
-    return waits_ = lane.begin_direct(buffer_.data(), bytes, 7);
+    number_ = lane.begin_direct(buffer_.data(), bytes, 7);
+    return waits_ = number_ != Lane::kNoDirect;
+  }
+  bool direct_is_there() const { return waits_ && lane.direct_is_there(number_); }
+  // It would wait no longer. False: something has come there that the lane is yet to be told of.
+  bool direct_has_ended() {
+    std::uint32_t bytes;
+    return lane.end_direct(number_, bytes);
   }
   // It waits no longer. Bytes that have come.
   std::uint32_t end_direct() {
     if (!waits_) return 0;
     waits_ = false;
     std::uint32_t got;
-    while (!lane.end_direct(got)) EXPECT_TRUE(wire.take_in(lane)) << "nothing has come";
+    while (!lane.end_direct(number_, got)) EXPECT_TRUE(wire.take_in(lane)) << "nothing has come";
     EXPECT_LT(got, buffer_.size());
     EXPECT_EQ(buffer_.back(), std::byte{0x5a}) << "overrun";
     for (std::uint32_t i = 0; i < got; ++i) {
@@ -128,6 +135,7 @@ class LaneSide {
   const unsigned out_, in_;
   std::deque<Direct> directs_;
   bool waits_ = false;
+  Lane::DirectNumber number_ = Lane::kNoDirect;
   std::vector<std::byte> buffer_;
 };
 
