@@ -35,7 +35,9 @@ bool LaneSinks::take_placed(std::uint32_t place) {
   std::memcpy(&placed, wire_.received(place), sizeof placed);
   const bool awaited = sink_ == SinkState::kOpen || sink_ == SinkState::kRevoking;
   if (!awaited || be32toh(placed.number) != sink_number_) return false;
-  placed_length_ = be32toh(placed.length);
+  const std::uint32_t length = be32toh(placed.length);
+  if (length > kMostMessage) return false;
+  placed_length_ = length;
   sink_ = SinkState::kPlaced;
   return true;
 }

@@ -68,6 +68,7 @@ constexpr std::uint32_t credits_of(std::uint32_t immediate) { return immediate >
 
 inline constexpr std::uint32_t kChunkBytes = 32 * 1024;  // of one packet, at most
 inline constexpr std::uint32_t kSmallBytes = 2 * 1024;   // sends up to this are combined
+inline constexpr std::uint32_t kMostMessage = 1u << 30;  // bytes
 inline constexpr std::uint32_t kMostWindow = 256;
 inline constexpr std::uint32_t kProtocolVersion = 4;
 inline constexpr std::size_t kTokenBytes = 16;

@@ -16,10 +16,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "sovia/lane/packet.h"
+
 namespace viaduct::sovia {
 
 inline constexpr std::size_t kFrameBytes = 12;
-inline constexpr std::uint32_t kMostMessage = 1u << 30;  // bytes
 inline constexpr std::uint8_t kFrameVersion = 1;
 
 enum class FrameKind : std::uint8_t {

@@ -16,8 +16,6 @@
 namespace viaduct::sovia {
 namespace {
 
-constexpr std::uint32_t kMostOpen = 1u << 30;
-
 // Something of a lane that a call waits for at its socket.
 template <class Ready>
 class LaneInterest final : public Interest {
@@ -52,7 +50,7 @@ void SocketRendezvous::let_go(LaneEndpoint& end) {
 
 bool SocketRendezvous::OpenSink::open(SocketRendezvous& socket, std::uint32_t number, const iovec& buffer) {
   auto* const at = static_cast<std::byte*>(buffer.iov_base);
-  const std::size_t bytes = std::min<std::size_t>(buffer.iov_len, kMostOpen);
+  const std::size_t bytes = std::min<std::size_t>(buffer.iov_len, kMostMessage);
   if (bytes == 0) return false;
   LaneEndpoint* end;
   {
@@ -181,7 +179,9 @@ bool SocketRendezvous::Placing::write() {
   const auto go_on = [&] {
     const std::scoped_lock guard(end_->lane.lock());
     Lane& lane = end_->lane;
-    if (!told && lane.target(number_) == Lane::Target::kSink) {
+    if (!told) {
+      // The receiver took its buffer back before anything was written.
+      if (lane.target(number_) != Lane::Target::kSink) return true;
       all = std::min(bytes_, lane.target_bytes());
       written += lane.write_to_sink(data_, written, bytes_, memory_);
       told = written == all && !lane.broken() && lane.tell_placed(bytes_);

@@ -163,6 +163,11 @@ TEST_F(HostileSinks, PlacedTwice) {
   EXPECT_FALSE(cuts(PacketType::kPlaced, &third_, sizeof third_));
   EXPECT_TRUE(cuts(PacketType::kPlaced, &third_, sizeof third_));
 }
+TEST_F(HostileSinks, PlacedMoreThanAMessageHas) {
+  ASSERT_TRUE(open(3, 100));
+  const Placed more{htobe32(3), htobe32(kMostMessage + 1)};
+  EXPECT_TRUE(cuts(PacketType::kPlaced, &more, sizeof more));
+}
 TEST_F(HostileSinks, RevokedWhatWasNotAsked) {
   ASSERT_TRUE(open(3, 100));
   EXPECT_TRUE(cuts(PacketType::kRevoked, &third_, sizeof third_));
