@@ -219,7 +219,9 @@ class FakeWire final : public LaneVi {
     if (type != PacketType::kData && !often) {
       EXPECT_EQ(sent(type), 1u) << "sent twice: type " << static_cast<unsigned>(type);
     }
-    if (type != PacketType::kPark) EXPECT_EQ(sent(PacketType::kWakeup), 1u) << "before WAKEUP";
+    if (type != PacketType::kPark) {
+      EXPECT_EQ(sent(PacketType::kWakeup), 1u) << "before WAKEUP";
+    }
     credits_sent_ += credits_of(packet.immediate);
     if (packet.is_data) data_bytes_ += packet.bytes;
     last_immediate_ = packet.immediate;

@@ -50,7 +50,7 @@ class Hostile : public ::testing::Test {
     EXPECT_EQ(pair_.a.lane.unread(), 0u);
   }
 
-  Hello hello_{htobe32(kProtocolVersion), htobe32(8), {}};
+  Hello hello_{htobe32(kProtocolVersion), htobe32(8), {}, {}};
   std::byte bytes_[kChunkBytes] = {};
   LanePair pair_{window(4, 2)};
   bool cut_ = false;
@@ -100,7 +100,7 @@ TEST(LaneTrust, NothingStartsBeforeIt) {
   other.connect(wire);
   Lane lane(wire, {});
   lane.greet(LanePair::kTokenA);
-  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}};
+  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}, {}};
   const Start start{0};
   ASSERT_TRUE(wire.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
   while (wire.take_in(lane)) continue;
@@ -120,7 +120,7 @@ TEST(LaneTrust, NothingIsLostBeforeItIsTold) {
   other.connect(wire);
   Lane lane(wire, {});
   lane.greet(LanePair::kTokenA);
-  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}};
+  const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}, {}};
   ASSERT_TRUE(wire.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
   ASSERT_TRUE(wire.inject(immediate(PacketType::kTrust, 0)));
   while (wire.take_in(lane)) continue;
