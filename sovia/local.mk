@@ -16,6 +16,7 @@ sovia_sources = \
 	sovia/background/background_lanes.cc \
 	sovia/background/background_state.h \
 	sovia/background/stock.cc sovia/background/stock.h \
+	sovia/background/stocked_lanes.cc sovia/background/stocked_lanes.h \
 	sovia/lane/arrival_threads.cc sovia/lane/arrival_threads.h \
 	sovia/lane/engine.cc sovia/lane/engine.h \
 	sovia/lane/flow.h \

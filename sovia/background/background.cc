@@ -1,7 +1,6 @@
 #include "sovia/background/background.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "sovia/background/background_state.h"
+#include "sovia/background/stocked_lanes.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
 #include "sovia/lane/waiting.h"
@@ -20,6 +20,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/seccomp.h"
+#include "sovia/process/threads.h"
 #include "sovia/socket/socket_pool.h"
 #include "sovia/socket/table.h"
 
@@ -349,16 +350,7 @@ bool start() {
     if (descriptor < 0) return false;
     requests().poke.store(descriptor);
   }
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  state().running = pthread_create(&thread, &attributes, run_thread, nullptr) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
+  state().running = start_thread(run_thread, nullptr);
   return state().running;
 }
 

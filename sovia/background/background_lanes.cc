@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sovia/background/background_state.h"
+#include "sovia/background/stocked_lanes.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/arrival_threads.h"
 #include "sovia/lane/engine.h"
@@ -28,16 +29,7 @@ constexpr std::uint64_t kNoPeerNs = 1'000 * kMs;     // a silent peer is left al
 constexpr unsigned kNoPeerDoublings = 5;             // ... each time, so often
 constexpr std::uint64_t kWayNs = 1'000 * kMs;        // to ask for the way to a peer's address again
 constexpr unsigned kEarlyClaims = 64;                // of the agent's 256; others wait for their peers
-constexpr std::uint64_t kParkNs = 1'000 * kMs;       // for the peer's program to close too
-constexpr int kMostForStock = 4;                     // VIs that are still made for connections that have ended
-constexpr int kMostToPark = 64;                      // lanes of closed sockets that wait for that
 constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's data, without moving
-
-LaneOptions lane_options(const SocketModes& socket) {
-  return {static_cast<std::uint32_t>(options().window),
-          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, true,
-          copy_guarded, socket.carries_messages()};
-}
 
 // What the agent's first NIC is called by everybody who does not know its interface.
 constexpr char kFirstNic[] = "VINIC";
@@ -211,6 +203,12 @@ void tell(Reason why) {
 
 }  // namespace
 
+LaneOptions lane_options(const SocketModes& socket) {
+  return {static_cast<std::uint32_t>(options().window),
+          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, true,
+          copy_guarded, socket.carries_messages()};
+}
+
 Reason open_nic(const Flow& flow) {
   Way way;
   return open_nic(flow, way);
@@ -240,82 +238,7 @@ Reason make_end(Task& task, const Way& way, std::uint32_t peer_ms, LaneEndpoint*
   return Reason::kNone;
 }
 
-// Lanes of messages have VIs of their own kind, and none of them is kept.
-LaneOptions options_without_messages(const SocketModes& socket) {
-  LaneOptions lane = lane_options(socket);
-  lane.messages = false;
-  return lane;
-}
-
-// One that is connected already, and what has come on it for this connection.
-LaneEndpoint* end_on_stocked(Task& task, StockedVi& vi) {
-  Socket& socket = *task.socket;
-  engine::pause();
-  auto* const end =
-      new (std::nothrow) LaneEndpoint(socket.reference(), socket, vi.wire, options_without_messages(socket));
-  if (end == nullptr) {
-    vi.wire.destroy();
-    engine::count_lanes(-1);
-  } else {
-    end->connected = true;
-    vi.pass_on(*end);
-  }
-  engine::go_on();
-  delete &vi;
-  counters::add(Counter::kLanesFromStock);
-  return end;
-}
-
-StockedVi* take_from_stock(const Task& task, const Way& way) {
-  if (state().stock.empty() || task.socket->carries_messages()) return nullptr;
-  engine::turn();  // PARK may have come
-  if (task.role == Role::kCaller) return state().stock.take(task, way);
-  return state().stock.take_offered(task, way);
-}
-
-// The VI that the peer takes instead has come later than this end's request for one.
-Task task_of(LaneEndpoint& end) {
-  Task task;
-  task.socket = end.socket->reference();
-  task.route = task.socket.get();
-  task.flow = end.tcp;
-  task.flow_known = true;
-  task.fd = end.fd;
-  task.role = end.role;
-  task.peer = end.peer;
-  return task;
-}
-
 }  // namespace
-
-bool awaits_offer(const Task& task) {
-  if (task.wait_until != 0 || !task.flow_known || task.socket->carries_messages()) return false;
-  return state().stock.may_be_offered(task) && !state().stock.is_offered(task);
-}
-
-void match_offers() {
-  if (!state().stock.has_offers()) return;
-  const std::scoped_lock guard(requests().lock);
-  for (std::size_t i = 0; i < requests().awaiting.size();) {
-    Task& waiting = requests().awaiting[i];
-    if (!state().stock.is_offered(waiting)) {
-      ++i;
-      continue;
-    }
-    requests().tasks.push_back(std::move(waiting));
-    if (i + 1 != requests().awaiting.size()) waiting = std::move(requests().awaiting.back());
-    requests().awaiting.pop_back();
-  }
-  for (LaneEndpoint* const end : state().ends) {
-    if (end->stage != LaneEndpoint::Stage::kAsking || end->connected || end->cancelled) continue;
-    Task task = task_of(*end);
-    if (task.socket->carries_messages() || !state().stock.is_offered(task)) continue;
-    task.wait_until = 1;
-    end->cancelled.store(true);
-    end->replaced = true;
-    requests().tasks.push_back(std::move(task));
-  }
-}
 
 Reason open_lane(Task& task) {
   const auto remembered = state().no_peer.find(task.peer);
@@ -451,20 +374,6 @@ bool has_parked(LaneEndpoint& end) {
   return end.lane.peer_parked();
 }
 
-// The connection ended before its lane was there. If the peer has lanes, the VI will be of use to the next
-// connection, and the peer is likely to think so, too.
-bool goes_to_stock(LaneEndpoint& end, std::uint64_t now) {
-  if (end.replaced || end.role == Role::kNeither || end.lane.carries_messages()) return false;
-  if (end.stocks) return true;
-  const auto known = state().no_peer.find(end.peer);
-  if (known == state().no_peer.end() || known->second.answered_at == 0) return false;
-  const auto count = std::count_if(state().ends.begin(), state().ends.end(),
-                                   [](const LaneEndpoint* each) { return each->stocks; });
-  end.stocks = count < kMostForStock && state().stock.has_room();
-  end.give_up_at = std::min(end.give_up_at, now + kParkNs);
-  return end.stocks;
-}
-
 // The peer is asked for the lane, and may ask for it too. False if the lane is to be freed; so below.
 bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   if (end.cancelled.load() && !goes_to_stock(end, now)) return false;
@@ -505,21 +414,6 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   end.give_up_at = now + kGreetingNs;
   end.unclaim_at = now + kClaimNs;
   return true;
-}
-
-// Both directions have to end in order before the VI can be another connection's: the peer's does as soon as its
-// program has seen the end of this one. With the lane locked.
-bool awaits_end(LaneEndpoint& end, std::uint64_t now) {
-  if (end.role == Role::kNeither || end.lane.carries_messages() || end.lane.broken() || !end.lane.may_start() || !state().stock.has_room() ||
-      end.lane.receiving() == Lane::State::kEnded) {
-    return false;
-  }
-  if (end.park_until == 0) {
-    const auto count = std::count_if(state().ends.begin(), state().ends.end(),
-                                     [](const LaneEndpoint* each) { return each->park_until != 0; });
-    end.park_until = count < kMostToPark ? now + kParkNs : now;
-  }
-  return now < end.park_until;
 }
 
 // How much makes a lane worth what it costs.

@@ -51,12 +51,10 @@ int copy_descriptor(Socket& socket);
 // ------------------------------------------------------------------ for the thread alone
 // The NIC of the process, for the first connection over some interface.
 Reason open_nic(const Flow& flow);
+// What a lane of the socket's is to be like.
+LaneOptions lane_options(const SocketModes& socket);
 // Asks the peer of the task's connection for a lane.
 Reason open_lane(Task& task);
-// Whether the peer is to take a VI out of stock for it, which need be waited for.
-bool awaits_offer(const Task& task);
-// Offers of VIs in stock: finds the connections that they are for.
-void match_offers();
 // Whatever is next for it. False if it is to be freed.
 bool advance(LaneEndpoint& end, std::uint64_t now);
 // The lane has broken: takes the socket to the kernel.

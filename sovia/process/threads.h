@@ -1,20 +1,38 @@
-// Whether the process has one thread, this one.
+// The process's threads.
 #ifndef VIADUCT_SOVIA_PROCESS_THREADS_H
 #define VIADUCT_SOVIA_PROCESS_THREADS_H
 
 #if __has_include(<sys/single_threaded.h>)
 #include <sys/single_threaded.h>
 #endif
+#include <pthread.h>
+#include <signal.h>
 
 namespace viaduct::sovia {
 
-// False when in doubt, and for good once there have been two.
+// Whether this is the only one. False when in doubt, and for good once there have been two.
 inline bool has_one_thread() {
 #if __has_include(<sys/single_threaded.h>)
   return __libc_single_threaded != 0;
 #else
   return false;
 #endif
+}
+
+// Starts one of the library's own, which nobody joins and no signal of the program's reaches. False: there can
+// be none.
+inline bool start_thread(void* (*run)(void*), void* argument) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const bool started = pthread_create(&thread, &attributes, run, argument) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return started;
 }
 
 }  // namespace viaduct::sovia

@@ -40,7 +40,7 @@ LaneEndpoint* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std
   return lane_;
 }
 
-void SocketDirect::end_direct(LaneEndpoint& end) {
+void SocketDirect::let_go(LaneEndpoint& end) {
   const std::scoped_lock guard(in_);
   bool over;
   {
@@ -99,7 +99,7 @@ void RedirectedReceive::end() {
   }
   nic_->give_back_memory(memory_);
   LaneEndpoint& lane = *std::exchange(lane_, nullptr);
-  socket_->end_direct(lane);
+  socket_->let_go(lane);
 }
 
 std::size_t RedirectedReceive::take_bytes() {

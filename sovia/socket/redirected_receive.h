@@ -26,9 +26,10 @@ class Nic;
 // A socket whose lane may write to a reader's memory.
 class SocketDirect : public SocketLeave {
  public:
-  // The lane, which stays until end_direct(); nullptr: not now. `number`: the lane's for this reader.
+  // The lane, which stays until let_go(); nullptr: not now. `number`: the lane's for this reader.
   LaneEndpoint* begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory, std::uint32_t& number);
-  void end_direct(LaneEndpoint& end);
+  // A call has used the lane, which may have ended meanwhile.
+  void let_go(LaneEndpoint& end);
   std::size_t last_packet() const { return last_packet_.load(std::memory_order_relaxed); }
 
  protected:

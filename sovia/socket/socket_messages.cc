@@ -2,8 +2,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <memory>
@@ -21,6 +19,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/signals.h"
+#include "sovia/process/threads.h"
 #include "sovia/socket/socket_pieces.h"
 
 namespace viaduct::sovia {
@@ -536,16 +535,7 @@ void SocketMessages::leave_rest(int fd) {
   if (rest_has_thread_ || rest_at_ == rest_.size()) return;
   std::unique_ptr<Giving> giving(new (std::nothrow) Giving(*this, fd));
   if (giving == nullptr) return;  // the next call goes on with it
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  rest_has_thread_ = pthread_create(&thread, &attributes, give_in_thread, giving.get()) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_attr_destroy(&attributes);
+  rest_has_thread_ = start_thread(give_in_thread, giving.get());
   if (rest_has_thread_) giving.release();
 }
 

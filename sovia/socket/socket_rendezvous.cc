@@ -31,21 +31,6 @@ class LaneInterest final : public Interest {
 
 }  // namespace
 
-void SocketRendezvous::let_go(LaneEndpoint& end) {
-  const std::scoped_lock guard(in_);
-  bool over;
-  {
-    const std::scoped_lock lane_guard(end.lane.lock());
-    if (end.lane.wants_turn()) background::flush_later(end);
-    over = end.lane.receiving() == Lane::State::kEnded || end.lane.over();
-  }
-  if (over) {
-    unpin(end);
-  } else {
-    --end.pins;
-  }
-}
-
 // ---------------------------------------------------------------------------- receiving
 
 bool SocketRendezvous::OpenSink::open(SocketRendezvous& socket, std::uint32_t number, const iovec& buffer) {

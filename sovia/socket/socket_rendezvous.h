@@ -70,7 +70,6 @@ class SocketRendezvous : public SocketSend {
   };
 
  private:
-  void let_go(LaneEndpoint& end);
 };
 
 }  // namespace viaduct::sovia

@@ -1,0 +1,120 @@
+#include "sovia/background/stocked_lanes.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "sovia/background/background_state.h"
+#include "sovia/lane/engine.h"
+#include "sovia/process/clock.h"
+#include "sovia/process/counters.h"
+
+namespace viaduct::sovia::background {
+namespace {
+
+constexpr std::uint64_t kParkNs = 1'000 * kMs;  // for the peer's program to close too
+constexpr int kMostForStock = 4;                // VIs that are still made for connections that have ended
+constexpr int kMostToPark = 64;                 // lanes of closed sockets that wait for that
+
+// Lanes of messages have VIs of their own kind, and none of them is kept.
+LaneOptions options_without_messages(const SocketModes& socket) {
+  LaneOptions lane = lane_options(socket);
+  lane.messages = false;
+  return lane;
+}
+
+// The VI that the peer takes instead has come later than this end's request for one.
+Task task_of(LaneEndpoint& end) {
+  Task task;
+  task.socket = end.socket->reference();
+  task.route = task.socket.get();
+  task.flow = end.tcp;
+  task.flow_known = true;
+  task.fd = end.fd;
+  task.role = end.role;
+  task.peer = end.peer;
+  return task;
+}
+
+}  // namespace
+
+StockedVi* take_from_stock(const Task& task, const Way& way) {
+  if (state().stock.empty() || task.socket->carries_messages()) return nullptr;
+  engine::turn();  // PARK may have come
+  if (task.role == Role::kCaller) return state().stock.take(task, way);
+  return state().stock.take_offered(task, way);
+}
+
+LaneEndpoint* end_on_stocked(Task& task, StockedVi& vi) {
+  Socket& socket = *task.socket;
+  engine::pause();
+  auto* const end =
+      new (std::nothrow) LaneEndpoint(socket.reference(), socket, vi.wire, options_without_messages(socket));
+  if (end == nullptr) {
+    vi.wire.destroy();
+    engine::count_lanes(-1);
+  } else {
+    end->connected = true;
+    vi.pass_on(*end);
+  }
+  engine::go_on();
+  delete &vi;
+  counters::add(Counter::kLanesFromStock);
+  return end;
+}
+
+bool awaits_offer(const Task& task) {
+  if (task.wait_until != 0 || !task.flow_known || task.socket->carries_messages()) return false;
+  return state().stock.may_be_offered(task) && !state().stock.is_offered(task);
+}
+
+void match_offers() {
+  if (!state().stock.has_offers()) return;
+  const std::scoped_lock guard(requests().lock);
+  for (std::size_t i = 0; i < requests().awaiting.size();) {
+    Task& waiting = requests().awaiting[i];
+    if (!state().stock.is_offered(waiting)) {
+      ++i;
+      continue;
+    }
+    requests().tasks.push_back(std::move(waiting));
+    if (i + 1 != requests().awaiting.size()) waiting = std::move(requests().awaiting.back());
+    requests().awaiting.pop_back();
+  }
+  for (LaneEndpoint* const end : state().ends) {
+    if (end->stage != LaneEndpoint::Stage::kAsking || end->connected || end->cancelled) continue;
+    Task task = task_of(*end);
+    if (task.socket->carries_messages() || !state().stock.is_offered(task)) continue;
+    task.wait_until = 1;
+    end->cancelled.store(true);
+    end->replaced = true;
+    requests().tasks.push_back(std::move(task));
+  }
+}
+
+bool goes_to_stock(LaneEndpoint& end, std::uint64_t now) {
+  if (end.replaced || end.role == Role::kNeither || end.lane.carries_messages()) return false;
+  if (end.stocks) return true;
+  const auto known = state().no_peer.find(end.peer);
+  if (known == state().no_peer.end() || known->second.answered_at == 0) return false;
+  const auto count = std::count_if(state().ends.begin(), state().ends.end(),
+                                   [](const LaneEndpoint* each) { return each->stocks; });
+  end.stocks = count < kMostForStock && state().stock.has_room();
+  end.give_up_at = std::min(end.give_up_at, now + kParkNs);
+  return end.stocks;
+}
+
+bool awaits_end(LaneEndpoint& end, std::uint64_t now) {
+  const Lane& lane = end.lane;
+  if (end.role == Role::kNeither || lane.carries_messages() || !state().stock.has_room()) return false;
+  if (lane.broken() || !lane.may_start() || lane.receiving() == Lane::State::kEnded) return false;
+  if (end.park_until == 0) {
+    const auto count = std::count_if(state().ends.begin(), state().ends.end(),
+                                     [](const LaneEndpoint* each) { return each->park_until != 0; });
+    end.park_until = count < kMostToPark ? now + kParkNs : now;
+  }
+  return now < end.park_until;
+}
+
+}  // namespace viaduct::sovia::background
