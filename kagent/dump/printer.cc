@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 
 #include "kagent/tool/table.h"
+#include "kagent/tool/words.h"
 
 namespace viaduct::dump {
 namespace {
@@ -17,16 +17,6 @@ std::string with_fraction(std::uint64_t seconds, std::uint64_t ns) {
   char text[40];
   std::snprintf(text, sizeof text, "%llu.%09llu", static_cast<unsigned long long>(seconds),
                 static_cast<unsigned long long>(ns));
-  return text;
-}
-
-std::string clock_text(std::uint64_t time_ns) {
-  const auto seconds = static_cast<std::time_t>(time_ns / kNsPerSecond);
-  std::tm parts{};
-  localtime_r(&seconds, &parts);
-  char text[40];
-  std::snprintf(text, sizeof text, "%02d:%02d:%02d.%09llu", parts.tm_hour, parts.tm_min, parts.tm_sec,
-                static_cast<unsigned long long>(time_ns % kNsPerSecond));
   return text;
 }
 
@@ -165,7 +155,7 @@ std::string Printer::text(const Context& context, const FoundFrame& frame, const
 }
 
 std::string Printer::time_text(std::uint64_t time_ns) {
-  if (time_ == TimeStyle::kClock) return clock_text(time_ns);
+  if (time_ == TimeStyle::kClock) return tool::clock_text(time_ns, 9);
   if (time_ == TimeStyle::kEpoch) return with_fraction(time_ns / kNsPerSecond, time_ns % kNsPerSecond);
   if (first_ns_ == 0) first_ns_ = time_ns;
   const bool before = time_ns < first_ns_;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <iterator>
 #include <set>
 #include <stdexcept>
@@ -24,17 +23,6 @@ Happened what_of(const report::Event& event) { return static_cast<Happened>(even
 
 bool has_peer(const report::Event& event) {
   return std::any_of(event.peer, event.peer + sizeof event.peer, [](std::uint8_t byte) { return byte != 0; });
-}
-
-// To the microsecond, as the local time.
-std::string clock_text(std::uint64_t ns) {
-  const auto seconds = static_cast<std::time_t>(ns / kNsPerSecond);
-  std::tm local{};
-  localtime_r(&seconds, &local);
-  char room[32];
-  std::snprintf(room, sizeof room, "%02d:%02d:%02d.%06u", local.tm_hour, local.tm_min, local.tm_sec,
-                static_cast<unsigned>(ns % kNsPerSecond / kNsPerUs));
-  return room;
 }
 
 // A stream of events of the agent, or of one session's commands.
@@ -106,7 +94,7 @@ const std::string& EventLines::program(std::uint32_t process) {
 }
 
 std::string EventLines::text(const report::Event& event) {
-  std::string out = clock_text(event.time_ns) + "  ";
+  std::string out = clock_text(event.time_ns, 6) + "  ";
   std::string word = happened_word(event.what);
   word.resize(std::max<std::size_t>(word.size(), 18), ' ');
   out += word;

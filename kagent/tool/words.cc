@@ -3,11 +3,13 @@
 #include <pwd.h>
 
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 
 #include "kagent/contract/session_layout.h"
 #include "kagent/contract/vip_codes.h"
+#include "xdp/clock.h"
 
 namespace viaduct::tool {
 namespace {
@@ -97,6 +99,17 @@ std::optional<report::LogLevel> log_level_of(std::string_view text) {
     if (text == kLevels[i]) return static_cast<report::LogLevel>(i);
   }
   return std::nullopt;
+}
+
+std::string clock_text(std::uint64_t ns, int digits) {
+  const auto seconds = static_cast<std::time_t>(ns / kNsPerSecond);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  char fraction[10];
+  std::snprintf(fraction, sizeof fraction, "%09u", static_cast<unsigned>(ns % kNsPerSecond));
+  char room[32];
+  std::snprintf(room, sizeof room, "%02d:%02d:%02d.%.*s", local.tm_hour, local.tm_min, local.tm_sec, digits, fraction);
+  return room;
 }
 
 std::string mac_text(const std::uint8_t* a) {

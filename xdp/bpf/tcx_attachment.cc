@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/if_link.h>
-#include <sys/random.h>
 
 #include <cerrno>
 #include <cstring>
@@ -27,23 +26,13 @@ constexpr std::uint32_t kBefore = 1u << 3;                      // BPF_F_BEFORE:
 constexpr char kChildAlias[] = "viaduct steering";
 std::string child_name(int lower) { return "vds" + std::to_string(lower); }
 
-// Nobody sends to it.
-MacAddress random_address() {
-  MacAddress out{};
-  if (getrandom(out.data(), out.size(), 0) != static_cast<ssize_t>(out.size())) {
-    throw PortError(std::string("can't draw an address: ") + std::strerror(errno));
-  }
-  out[0] = static_cast<std::uint8_t>((out[0] & 0xfc) | 0x02);  // unicast, locally administered
-  return out;
-}
-
 }  // namespace
 
 TcxAttachment::TcxAttachment(const Interface& interface, const AttachmentOptions& options)
     : interface_(interface.name), name_(child_name(interface.index)) {
   silence_xdp_libraries();
   try {
-    child_ = create_child(interface, name_, kChildAlias, random_address());
+    child_ = create_child(interface, name_, kChildAlias, random_address(interface));
     attach_to_child(options);
     attach_to_ingress(options);
   } catch (...) {

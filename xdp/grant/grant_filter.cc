@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <signal.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +13,7 @@
 
 #include "xdp/xsk/chunk.h"
 #include "xdp/grant/grant_entry.h"
+#include "xdp/grant/macvlan.h"
 #include "xdp/port_error.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
@@ -177,10 +177,7 @@ GrantFilter::Entry GrantFilter::add() {
   next_ = entry.number + 1;
   entry.mark = VIADUCT_GRANT_MARK + entry.number;
   MacAddress& a = entry.address;
-  if (getrandom(a.data(), a.size(), 0) != static_cast<ssize_t>(a.size())) {
-    throw PortError(explain(lower_, "draw an address", errno));
-  }
-  a[0] = static_cast<std::uint8_t>((a[0] & 0xfc) | 0x02);  // unicast, locally administered
+  a = random_address(lower_);
   const std::uint32_t low = (a[4] << 8u | a[5]) & ~(VIADUCT_GRANTS - 1);
   a[4] = static_cast<std::uint8_t>((low | entry.number) >> 8);
   a[5] = static_cast<std::uint8_t>(entry.number);

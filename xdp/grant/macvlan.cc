@@ -10,6 +10,7 @@
 #include <netlink/route/link/inet6.h>
 #include <netlink/route/link/macvlan.h>
 #include <netlink/socket.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -67,6 +68,15 @@ void for_each_child(int lower, const std::string& prefix, Visit&& visit) {
 }
 
 }  // namespace
+
+MacAddress random_address(const Interface& lower) {
+  MacAddress out{};
+  if (getrandom(out.data(), out.size(), 0) != static_cast<ssize_t>(out.size())) {
+    throw PortError(lower.name + ": can't draw an address: " + std::strerror(errno));
+  }
+  out[0] = static_cast<std::uint8_t>((out[0] & 0xfc) | 0x02);  // unicast, locally administered
+  return out;
+}
 
 int create_child(const Interface& lower, const std::string& name, const std::string& alias,
                  const MacAddress& address) {

@@ -14,6 +14,9 @@ namespace viaduct {
 int create_child(const Interface& lower, const std::string& name, const std::string& alias,
                  const MacAddress& address);
 
+// An address that no device has by chance: unicast, locally administered. Throws PortError.
+MacAddress random_address(const Interface& lower);
+
 // Quietly; it may be gone already.
 void delete_child(int ifindex);
 
