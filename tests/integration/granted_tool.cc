@@ -11,13 +11,13 @@
 //   receive MS         says "got SOURCE BYTES" for each frame that comes within this time
 //   mark               tries to change the socket's mark
 //   abuse              tries what else can be done to the socket
-//   home MS, control session MS, rings MS     writes nonsense all over these for this time
+//   granted-segment MS, session-segment MS, rings MS     writes nonsense all over these for this time
 //   deaf MS            does nothing at all
 //   touch FILE, await FILE         for whoever runs several of these
 //   leave              ends the session, but keeps all descriptors that came with it
 //   lost               waits until the agent ends the session
 //   adopt WHAT         asks the next agent to adopt the session, and says "adopted" or "not adopted
-//                      REASON"; good, or with one thing wrong: home, umem, address, device
+//                      REASON"; good, or with one thing wrong: segment, umem, address, device
 //   user NUMBER        becomes somebody else
 //
 // granted_tool watch IF MS    says "saw TO FROM TYPE BYTES" for each frame on an interface
@@ -155,7 +155,7 @@ Session::Session(const char* device, Placement placement) : socket_(connect_to_a
   }
   const int port = fcntl(fd(2), F_DUPFD_CLOEXEC, 0), umem = fcntl(fd(3), F_DUPFD_CLOEXEC, 0);
   if (const char* what = port_.open(port, umem, answer_.port)) fail(what);
-  std::printf("granted %s host %s desk %s mtu %u in %llu\n", to_text(port_.address()).c_str(),
+  std::printf("granted %s host %s session %s mtu %u in %llu\n", to_text(port_.address()).c_str(),
               to_text(address(answer_.host)).c_str(), to_text(address(answer_.control_session)).c_str(),
               port_.mtu(), static_cast<unsigned long long>(took / kNsPerUs));
 }
@@ -171,7 +171,7 @@ void Session::adopt(const std::string& what) {
   std::copy(own.begin(), own.end(), adopt.port);
   if (what == "address") ++adopt.port[1];
   // Files that it has, but not these.
-  adopt.granted_segment = what == "home" ? fd(3) : fd(4);
+  adopt.granted_segment = what == "segment" ? fd(3) : fd(4);
   adopt.umem = what == "umem" ? fd(0) : fd(3);
   control::HelloAnswer answer{};
   if (send(agent.get(), &adopt, sizeof adopt, 0) != sizeof adopt) fail("adopt");
@@ -284,10 +284,10 @@ void abuse(Session& session) {
   try_to("leave blocking", fcntl(fd, F_SETFL, 0));
   try_to("be told by signals", fcntl(fd, F_SETOWN, getpid()) | fcntl(fd, F_SETFL, O_ASYNC));
   try_to("shrink the memory", ftruncate(session.fd(3), 0));
-  try_to("shrink the home", ftruncate(session.fd(4), 0));
-  try_to("shrink the desk", ftruncate(session.fd(0), 0));
-  try_to("seal the home", fcntl(session.fd(4), F_ADD_SEALS, F_SEAL_WRITE));
-  try_to("holes in the home",
+  try_to("shrink the granted segment", ftruncate(session.fd(4), 0));
+  try_to("shrink the session segment", ftruncate(session.fd(0), 0));
+  try_to("seal the granted segment", fcntl(session.fd(4), F_ADD_SEALS, F_SEAL_WRITE));
+  try_to("holes in the granted segment",
          fallocate(session.fd(4), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 1 << 20));
 }
 
@@ -326,7 +326,7 @@ void scribble(int fd, std::size_t bytes, std::size_t offset, const std::string& 
 }
 
 // The session's segment and the stack's, each with what is at its beginning.
-void scribble_home(Session& session, const std::string& ms) {
+void scribble_granted_segment(Session& session, const std::string& ms) {
   const std::size_t stack = granted_stack_offset(granted_limits(session.answer()));
   for (const std::uint64_t end = deadline(ms); monotonic_ns() < end;) {
     scribble(session.fd(4), stack, 0, "20");
@@ -363,9 +363,9 @@ void take_steps(Session& session, const std::vector<std::string>& steps) {
       change_mark(session);
     } else if (step == "abuse") {
       abuse(session);
-    } else if (step == "home") {
-      scribble_home(session, next());
-    } else if (step == "desk") {
+    } else if (step == "granted-segment") {
+      scribble_granted_segment(session, next());
+    } else if (step == "session-segment") {
       scribble(session.fd(0), session.answer().segment_bytes, 0, next());
     } else if (step == "rings") {
       scribble_rings(session, next());
@@ -452,6 +452,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
     return run({argv + 1, argv + argc});
   } catch (const std::exception& error) {
