@@ -156,7 +156,7 @@ simulated_apart = $(libvipl_apart) tests/sim/world/simulated_globals.cc \
 	vipl/session/command.cc \
 	vipl/session/completion_queue.cc \
 	vipl/session/pollers.cc \
-	vipl/session/session.cc \
+	vipl/session/session_table.cc \
 	vipl/session/work_queue.cc
 if FAST_BUILD
 libvipl_simulated_la_SOURCES = $(simulated_apart)
