@@ -68,13 +68,24 @@ std::uint32_t ConnectRequests<World>::request_bucket(std::uint64_t key) const {
   return static_cast<std::uint32_t>((key ^ key >> 32) * root_->request_secret >> 48) & kBucketMask;
 }
 
-// Room for one more request: a free record, else that of the oldest one that is over, else of the
-// oldest one that nobody waits for: if its requester is still there, it asks again.
+// The oldest one that is over, if possible one of which no program has a handle: whoever still has one is to
+// learn by it that the requester gave up.
+template <class World>
+std::uint32_t ConnectRequests<World>::oldest_done() const {
+  std::uint32_t r = root_->done_requests.oldest;
+  for (unsigned i = 0; r != kNone && i < kEvictionTries; ++i, r = requests_[r].newer) {
+    if (requests_[r].session == kNone) return r;
+  }
+  return root_->done_requests.oldest;
+}
+
+// Room for one more request: a free record, else that of one that is over, else of the oldest one that
+// nobody waits for: if its requester is still there, it asks again.
 template <class World>
 std::uint32_t ConnectRequests<World>::new_request() {
   const std::uint32_t r = requests_.take();
   if (r != kNone) return r;
-  std::uint32_t oldest = root_->done_requests.oldest;
+  std::uint32_t oldest = oldest_done();
   if (oldest == kNone) {
     oldest = root_->live_requests.oldest;
     for (unsigned i = 0; oldest != kNone && requests_[oldest].state != RequestState::kHeld; ++i) {

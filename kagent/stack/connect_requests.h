@@ -39,6 +39,7 @@ class ConnectRequests : private Timers {
 
  private:
   std::uint32_t request_bucket(std::uint64_t key) const;
+  std::uint32_t oldest_done() const;
   state::RequestList& list_of(const state::Request& request);
   void append_request(std::uint32_t request);
   void remove_request(std::uint32_t request);

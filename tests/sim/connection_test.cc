@@ -599,5 +599,36 @@ TEST(Requests, FindAPlaceInAFullTable) {
   EXPECT_TRUE(connected);
 }
 
+// A program that was stopped for long learns that the requester gave up, however many others asked since.
+TEST(Requests, OfWhichAProgramHasTheHandleKeepTheirPlaceInAFullTable) {
+  StackLimits limits = small_limits();
+  limits.requests = 2;
+  Pair pair(1, vip::kReliableDelivery, {}, limits);
+  std::optional<CommandBody> waited;
+  pair.server->command(wait_for(7, 10'000), [&](const CommandBody& b) { waited = b; });
+  for (std::uint32_t n = 7; n < 17; ++n) {
+    finish(pair, *pair.client, request(pair.client_vi, pair.b.port.address(), n, 100));
+  }
+  ASSERT_TRUE(waited.has_value());
+  const CommandBody late = with_handle(Op::kConnectAccept, waited->handle, pair.server_vi);
+  EXPECT_EQ(finish(pair, *pair.server, late).result, vip::kTimeout);
+  EXPECT_EQ(finish(pair, *pair.server, late).result, vip::kInvalidParameter);
+}
+
+// Handles that nobody answers for don't keep others out.
+TEST(Requests, OfWhichAProgramHasTheHandlesMakeRoomInTheEnd) {
+  StackLimits limits = small_limits();
+  limits.requests = 2;
+  Pair pair(1, vip::kReliableDelivery, {}, limits);
+  for (std::uint32_t n = 7; n < 17; ++n) {
+    std::optional<CommandBody> waited;
+    pair.server->command(wait_for(n, 10'000), [&](const CommandBody& b) { waited = b; });
+    finish(pair, *pair.client, request(pair.client_vi, pair.b.port.address(), n, 100));
+    ASSERT_TRUE(waited.has_value()) << n;
+    EXPECT_EQ(waited->result, vip::kSuccess) << n;
+  }
+  EXPECT_TRUE(pair.connect());
+}
+
 }  // namespace
 }  // namespace viaduct::sim
