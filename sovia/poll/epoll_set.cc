@@ -443,28 +443,53 @@ void EpollSet::wake_sleepers() {
   for (Registration* w = outer_; w != nullptr; w = w->next_outer) w->set->wake_sleepers();
 }
 
+namespace {
+
 // One descriptor serves all sets, as it can always be read: a set that is told so anew wakes its sleepers.
-void EpollSet::ring() {
-  const int error = errno;
-  const std::lock_guard guard(wake_event_mutex_);
-  static constinit std::atomic<int> wake_event{-1};
-  int fd = wake_event.load();
-  if (fd < 0) {
-    const int made = own_descriptors::adopt(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (wake_event.compare_exchange_strong(fd, made)) {
-      fd = made;
-    } else if (made >= 0) {
-      own_descriptors::release(made);
-      libc::close(made);
-    }
+int wake_event() {
+  static constinit std::atomic<int> g_wake_event{-1};
+  int fd = g_wake_event.load();
+  if (fd >= 0) return fd;
+  const int made = own_descriptors::adopt(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (g_wake_event.compare_exchange_strong(fd, made)) return made;
+  if (made >= 0) {
+    own_descriptors::release(made);
+    libc::close(made);
   }
+  return fd;
+}
+
+// events: EPOLLIN, or 0 to disarm it. As a one-shot it says no more than is asked for.
+int change_wake_event(int epfd, int op, std::uint32_t events) {
   epoll_event event{};
-  event.events = EPOLLIN | EPOLLONESHOT;
+  event.events = events | EPOLLONESHOT;
   event.data.u64 = RegistrationTable::wake_event_token();
-  if (fd >= 0 && libc::epoll_ctl(epfd_, EPOLL_CTL_MOD, fd, &event) != 0 && errno == ENOENT) {
-    libc::epoll_ctl(epfd_, EPOLL_CTL_ADD, fd, &event);
+  return libc::epoll_ctl(epfd, op, wake_event(), &event);
+}
+
+}  // namespace
+
+void EpollSet::ring() {
+  const KeepErrno keep;
+  const std::lock_guard guard(wake_event_mutex_);
+  if (wake_event() < 0) return;
+  rung_ = true;
+  if (change_wake_event(epfd_, EPOLL_CTL_MOD, EPOLLIN) != 0 && errno == ENOENT) {
+    change_wake_event(epfd_, EPOLL_CTL_ADD, EPOLLIN);
   }
-  errno = error;
+}
+
+short EpollSet::without_wake_event(int epfd, short kernel_says) {
+  if ((kernel_says & event_bits::kRead) == 0 || sleepers_ > 0 || has_raw_sleepers()) return kernel_says;
+  const KeepErrno keep;
+  {
+    const std::lock_guard guard(wake_event_mutex_);
+    if (!rung_) return kernel_says;
+    rung_ = false;
+    change_wake_event(epfd_, EPOLL_CTL_MOD, 0);
+  }
+  pollfd now{epfd, kernel_says, 0};
+  return libc::poll(&now, 1, 0) < 0 ? kernel_says : now.revents;
 }
 
 // ------------------------------------------------------------------ fork
@@ -476,6 +501,7 @@ void EpollSet::unlock_after_fork(bool in_child) {
   if (in_child) {
     sleepers_ = 0;
     raw_sleepers_ = 0;
+    rung_ = false;  // or it is the parent's
     registrations_.any_of([](Registration& r) {
       r.inherited = true;
       return false;

@@ -53,6 +53,9 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   // For those who wait for the set itself: a poll(), an outer set. The kernel knows the rest.
   bool maybe_ready() const { return ready_.size() != 0; }
   bool yields();  // whether a lane has something to say
+  // What the kernel says of the set's descriptor, less what it says for the wake event's sake alone. That is
+  // disarmed, unless somebody else sleeps who has yet to hear it.
+  short without_wake_event(int epfd, short kernel_says);
   bool has_lanes();
   void sleeps(int by) { sleepers_ += by; }  // one more or less waits for the set by wait_for
 
@@ -134,6 +137,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   Registration* outer_ = nullptr;  // this set's registrations in other sets
 
   std::mutex wake_event_mutex_;  // of who wakes threads that sleep in the kernel
+  bool rung_ = false;            // the wake event may be armed
 };
 
 // Has the kernel's registrations of the socket made what they should be now, without waiting for the

@@ -178,7 +178,9 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
       forget_dormant(*r);
       continue;
     }
-    const short answer = r->answer(static_cast<short>(event.events & 0xffff));
+    auto said = static_cast<short>(event.events & 0xffff);
+    if (r->inner) said = r->inner->without_wake_event(r->fd, said);
+    const short answer = r->answer(said);
     if (answer == 0 || (r->disabled && r->call != call_)) {
       mute(*r);
     } else {

@@ -188,7 +188,7 @@ short PollSet::Item::answer(short kernel_says, int fd) const {
   if (kernel_says & POLLNVAL) return POLLNVAL;
   if (set) {
     const short ready = set->yields() ? static_cast<short>(event_bits::kRead & wanted) : short{0};
-    return static_cast<short>(kernel_says | ready);
+    return static_cast<short>(set->without_wake_event(fd, kernel_says) | ready);
   }
   return event_bits::dressed(
       socket->answer(event_bits::plain(wanted), event_bits::plain(kernel_says), fd), wanted);
@@ -228,9 +228,11 @@ int PollSet::merge(bool kernel_has_spoken) {
     pollfd& told = fds_[place];
     const short said = told.revents;
     short wanted = told.events;
+    bool is_set = false;  // which does not say so again
     if (next_item < item_count_ && items_[next_item].place == place) {
       const Item& item = items_[next_item++];
       wanted = item.wanted;
+      is_set = item.set != nullptr;
       if (told.fd == kNone) continue;
       told.revents = item.answer(said, told.fd);
     } else if (!kernel_has_spoken) {
@@ -239,7 +241,7 @@ int PollSet::merge(bool kernel_has_spoken) {
     told.revents = counted(wanted, told.revents);
     if (told.revents != 0) {
       ++count;
-    } else if (said != 0 && told.fd >= 0) {
+    } else if (said != 0 && told.fd >= 0 && !is_set) {
       leave_out(place);
     }
   }

@@ -1,5 +1,7 @@
 // One epoll set and several threads.
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/select.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -110,6 +112,46 @@ TEST(EpollThreads, AOneShotWakesOneEachTime) {
   c.data();
   workers.join();
   EXPECT_FALSE(clash);
+}
+
+// Whoever sleeps on the set has to hear of new routes; the program does not.
+TEST(EpollThreads, ASetThatIsPolledIsNotReadyWhenARouteChanges) {
+  for (const bool select : {false, true}) {
+    Connection c;
+    Epoll set;
+    ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+    const Later later([&] {
+      c.up();
+      pause_ms(30);
+      c.data();
+    });
+    if (select) {
+      fd_set sets;
+      FD_ZERO(&sets);
+      FD_SET(set.fd(), &sets);
+      EXPECT_EQ(sovia_select(set.fd() + 1, &sets, nullptr, nullptr, nullptr), 1);
+    } else {
+      pollfd at{set.fd(), POLLIN, 0};
+      EXPECT_EQ(sovia_poll(&at, 1, 5000), 1);
+      EXPECT_EQ(at.revents, POLLIN);
+    }
+    EXPECT_EQ(set.wait(), "7:IN");
+  }
+}
+
+TEST(EpollThreads, NeitherIsASetInASet) {
+  Connection c;
+  Epoll inner, outer;
+  ASSERT_EQ(inner.add(c.fd(), EPOLLIN, 7), 0);
+  ASSERT_EQ(outer.add(inner.fd(), EPOLLIN, 1), 0);
+  {
+    const Later later([&] { c.up(); });
+    pollfd at{inner.fd(), POLLIN, 0};
+    EXPECT_EQ(sovia_poll(&at, 1, 100), 0);
+  }
+  EXPECT_EQ(outer.wait(), "");
+  c.data();
+  EXPECT_EQ(outer.wait(1000), "1:IN");
 }
 
 // The lane has had something all the time, so nobody but epoll_ctl can wake the sleeper.
