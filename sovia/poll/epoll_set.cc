@@ -39,7 +39,7 @@ void EpollSet::socket_changed(Registration& r, short what) {
   if (what != kAnyChange && !(what & r.interest.load(std::memory_order_relaxed))) return;
   push(r, what);
   // What the kernel is asked changes with the routes, for those too who sleep.
-  if (what == kAnyChange && sleepers_ > 0) ring();
+  if (what == kAnyChange && sleepers_ > 0) wake_event_.ring(epfd_);
 }
 
 void refresh_watchers(Socket& socket) {
@@ -409,7 +409,7 @@ void EpollSet::push(Registration& r, short changed) {
     const std::lock_guard guard(outer_mutex_);
     for (Registration* w = outer_; w != nullptr; w = w->next_outer) w->set->push(*w, POLLIN);
   }
-  if (has_raw_sleepers()) ring();
+  if (has_raw_sleepers()) wake_event_.ring(epfd_);
 }
 
 void EpollSet::list(Registration& r, short pending) {
@@ -438,7 +438,7 @@ bool EpollSet::has_raw_sleepers() const {
 // ------------------------------------------------------------------ the wake event
 // For those who sleep where only the kernel can wake them.
 void EpollSet::wake_sleepers() {
-  if (sleepers_ > 0 || has_raw_sleepers()) ring();
+  if (sleepers_ > 0 || has_raw_sleepers()) wake_event_.ring(epfd_);
   const std::lock_guard guard(outer_mutex_);
   for (Registration* w = outer_; w != nullptr; w = w->next_outer) w->set->wake_sleepers();
 }
@@ -469,45 +469,49 @@ int change_wake_event(int epfd, int op, std::uint32_t events) {
 
 }  // namespace
 
-void EpollSet::ring() {
+void SetWakeEvent::ring(int epfd) {
   const KeepErrno keep;
-  const std::lock_guard guard(wake_event_mutex_);
+  const std::lock_guard guard(mutex_);
   if (wake_event() < 0) return;
   rung_ = true;
-  if (change_wake_event(epfd_, EPOLL_CTL_MOD, EPOLLIN) != 0 && errno == ENOENT) {
-    change_wake_event(epfd_, EPOLL_CTL_ADD, EPOLLIN);
+  if (change_wake_event(epfd, EPOLL_CTL_MOD, EPOLLIN) != 0 && errno == ENOENT) {
+    change_wake_event(epfd, EPOLL_CTL_ADD, EPOLLIN);
   }
 }
 
-short EpollSet::without_wake_event(int epfd, short kernel_says) {
-  if ((kernel_says & event_bits::kRead) == 0 || sleepers_ > 0 || has_raw_sleepers()) return kernel_says;
+short SetWakeEvent::without(int epfd, short kernel_says) {
   const KeepErrno keep;
   {
-    const std::lock_guard guard(wake_event_mutex_);
+    const std::lock_guard guard(mutex_);
     if (!rung_) return kernel_says;
     rung_ = false;
-    change_wake_event(epfd_, EPOLL_CTL_MOD, 0);
+    change_wake_event(epfd, EPOLL_CTL_MOD, 0);
   }
   pollfd now{epfd, kernel_says, 0};
   return libc::poll(&now, 1, 0) < 0 ? kernel_says : now.revents;
 }
 
+short EpollSet::without_wake_event(int epfd, short kernel_says) {
+  const bool others = sleepers_ > 0 || has_raw_sleepers();
+  return others || (kernel_says & event_bits::kRead) == 0 ? kernel_says : wake_event_.without(epfd, kernel_says);
+}
+
 // ------------------------------------------------------------------ fork
 bool EpollSet::try_lock_for_fork() {
-  return std::try_lock(mutex_, outer_mutex_, ready_.mutex(), wake_event_mutex_) < 0;
+  return std::try_lock(mutex_, outer_mutex_, ready_.mutex(), wake_event_.mutex()) < 0;
 }
 
 void EpollSet::unlock_after_fork(bool in_child) {
   if (in_child) {
     sleepers_ = 0;
     raw_sleepers_ = 0;
-    rung_ = false;  // or it is the parent's
+    wake_event_.forget();  // or it is the parent's
     registrations_.any_of([](Registration& r) {
       r.inherited = true;
       return false;
     });
   }
-  wake_event_mutex_.unlock();
+  wake_event_.mutex().unlock();
   ready_.mutex().unlock();
   outer_mutex_.unlock();
   mutex_.unlock();

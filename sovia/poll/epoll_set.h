@@ -37,6 +37,21 @@
 
 namespace viaduct::sovia {
 
+// A descriptor in each set that can be made readable, for those who sleep where only the kernel can wake them.
+class SetWakeEvent {
+ public:
+  void ring(int epfd);
+  // What the kernel says of the set's descriptor, less what it says for the wake event's sake alone, which is
+  // disarmed.
+  short without(int epfd, short kernel_says);
+  void forget() { rung_ = false; }
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  std::mutex mutex_;
+  bool rung_ = false;  // it may be armed
+};
+
 class EpollSet : public std::enable_shared_from_this<EpollSet> {
  public:
   explicit EpollSet(int epfd);
@@ -53,8 +68,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   // For those who wait for the set itself: a poll(), an outer set. The kernel knows the rest.
   bool maybe_ready() const { return ready_.size() != 0; }
   bool yields();  // whether a lane has something to say
-  // What the kernel says of the set's descriptor, less what it says for the wake event's sake alone. That is
-  // disarmed, unless somebody else sleeps who has yet to hear it.
+  // See SetWakeEvent. It is not disarmed when somebody else sleeps who has yet to hear it.
   short without_wake_event(int epfd, short kernel_says);
   bool has_lanes();
   void sleeps(int by) { sleepers_ += by; }  // one more or less waits for the set by wait_for
@@ -118,7 +132,6 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   void push(Registration& r, short changed);
   void list(Registration& r, short pending);
   void wake_sleepers();
-  void ring();
 
   std::atomic<int> epfd_;
   std::atomic<int> lanes_{0};        // registrations whose socket has a lane
@@ -136,8 +149,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   std::mutex outer_mutex_;
   Registration* outer_ = nullptr;  // this set's registrations in other sets
 
-  std::mutex wake_event_mutex_;  // of who wakes threads that sleep in the kernel
-  bool rung_ = false;            // the wake event may be armed
+  SetWakeEvent wake_event_;
 };
 
 // Has the kernel's registrations of the socket made what they should be now, without waiting for the
