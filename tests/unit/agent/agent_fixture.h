@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -140,9 +142,13 @@ class TestAgent {
     server = std::make_unique<SessionServer>(config_, loop, nics, counters, local_paths,
                                              [] { return std::string("the table\n"); });
   }
+  // The server does not wait for its users' threads. Those that have yet to end have descriptors, which the next
+  // test would count.
   ~TestAgent() {
     server.reset();
     add_to_tally(counters);
+    constexpr unsigned kMostLooks = 2000;  // one may hang
+    for (unsigned n = 0; threads() > threads_before_ && n < kMostLooks; ++n) usleep(1000);
   }
 
   static Config small_config() {
@@ -176,6 +182,12 @@ class TestAgent {
 
   const std::string& socket() const { return config_.socket; }
 
+  // Of this process.
+  static std::size_t threads() {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+  }
+
   TestGranter::Log ports;
   EventLoop loop;
   ServiceCounters counters;
@@ -184,6 +196,7 @@ class TestAgent {
   std::unique_ptr<SessionServer> server;
 
  private:
+  const std::size_t threads_before_ = threads();
   Config config_;
 };
 

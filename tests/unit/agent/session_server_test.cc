@@ -107,20 +107,8 @@ TEST_F(SessionServerTest, GivesASessionToAProgramThatAsks) {
   EXPECT_EQ(agent->nics[1]->stack().usage().sessions, 1u);
 }
 
-// Threads of an earlier test's agent may still be closing what they were left.
-std::size_t settled_descriptors() {
-  std::size_t count = open_descriptors();
-  for (int same = 0; same < 5;) {
-    usleep(10'000);
-    const std::size_t now = open_descriptors();
-    same = now == count ? same + 1 : 0;
-    count = now;
-  }
-  return count;
-}
-
 TEST_F(SessionServerTest, EndsASessionWhenTheProgramCloses) {
-  const std::size_t before = settled_descriptors();
+  const std::size_t before = open_descriptors();
   {
     TestProgram program(agent->socket());
     ASSERT_TRUE(ask(program, TestProgram::hello()));
