@@ -86,6 +86,7 @@ EXTRA_DIST += examples/datacutter/README.md
 
 # Hosts on one machine, for users as much as for tests.
 dist_bin_SCRIPTS = tests/lab/vialab
+dist_pkglibexec_SCRIPTS = tests/lab/mpi
 bin_PROGRAMS += tests/lab/lab-faults
 tests_lab_lab_faults_SOURCES = \
 	xdp/clock.h xdp/descriptor.h \
