@@ -203,6 +203,7 @@ libviaduct_dump_la_SOURCES = \
 	kagent/dump/frame_fields.cc \
 	kagent/dump/frame_reading.cc kagent/dump/frame_reading.h \
 	kagent/dump/live_capture.cc kagent/dump/live_capture.h \
+	kagent/dump/local_capture.cc kagent/dump/local_capture.h \
 	kagent/dump/packet.h \
 	kagent/dump/pcapng_format.h \
 	kagent/dump/pcapng_writer.cc kagent/dump/pcapng_writer.h \

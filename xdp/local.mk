@@ -9,7 +9,7 @@ libviaduct_sim_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 granted_port_sources = \
 	xdp/grant/granted_layout.h \
 	xdp/grant/granted_port.cc xdp/grant/granted_port.h \
-	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h \
+	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h xdp/local/local_tap.h \
 	xdp/train/train_address.h \
 	xdp/train/train_socket.cc xdp/train/train_socket.h \
 	xdp/xsk/system_calls.h \

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstring>
 #include <exception>
+#include <iterator>
+#include <utility>
 
 #include "kagent/agent/control_socket.h"
 #include "kagent/agent/granted_segment.h"
@@ -27,6 +29,15 @@ std::uint64_t bytes_of(const Descriptor& rings) {
   return all;
 }
 
+// Whoever captures is told that nothing more comes.
+void mark_ended(const Descriptor& rings) {
+  const std::uint32_t ended = 1;
+  constexpr std::size_t kAt = local::kTracksAt + offsetof(local::Track, ended);
+  for (const std::size_t at : {kAt, kAt + sizeof(local::Track)}) {
+    if (pwrite(rings.get(), &ended, sizeof ended, static_cast<off_t>(at)) != sizeof ended) return;
+  }
+}
+
 }  // namespace
 
 void LocalPaths::enter(std::uint64_t id, const Session& session, int socket) {
@@ -40,16 +51,45 @@ void LocalPaths::leave(std::uint64_t id, bool ended) {
   const auto gone = programs_.find(id);
   if (gone == programs_.end()) return;
   for (auto& [each, program] : programs_) {
-    const auto rings = program.peers.find(id);
-    const bool known = rings != program.peers.end();
+    const auto pair = program.peers.find(id);
+    const bool known = pair != program.peers.end();
     if (known) {
-      ended_bytes_ += bytes_of(*rings->second);
-      program.peers.erase(rings);
+      end(std::move(pair->second));
+      program.peers.erase(pair);
     }
     const bool maybe = program.adopted && gone->second.adopted && each != id && program.nic == gone->second.nic;
     if (ended && (known || maybe)) tell(program, gone->second, nullptr, 0);
   }
   programs_.erase(gone);
+}
+
+void LocalPaths::end(SharedPair pair) {
+  ended_bytes_ += bytes_of(pair->rings);
+  mark_ended(pair->rings);
+  if (monotonic_ns() >= keep_until_) return;
+  kept_.push_back(std::move(pair));
+  if (kept_.size() > kMostKept) kept_.pop_front();
+}
+
+std::vector<LocalPaths::SharedPair> LocalPaths::pairs_from(std::uint64_t number, std::size_t most,
+                                                           std::uint64_t now) {
+  keep_until_ = now + kKeptNs;
+  std::map<std::uint64_t, SharedPair> found;
+  const auto add = [&](const SharedPair& pair) {
+    if (pair->number >= number) found.emplace(pair->number, pair);
+    if (found.size() > most) found.erase(std::prev(found.end()));
+  };
+  for (const SharedPair& pair : kept_) add(pair);
+  for (const auto& [id, program] : programs_) {
+    for (const auto& [peer, pair] : program.peers) add(pair);
+  }
+  std::vector<SharedPair> out;
+  for (auto& [each, pair] : found) out.push_back(std::move(pair));
+  return out;
+}
+
+void LocalPaths::tick(std::uint64_t now) {
+  if (now >= keep_until_) kept_.clear();
 }
 
 LocalPaths::Programs::iterator LocalPaths::find(const Nic& nic, const MacAddress& port) {
@@ -75,10 +115,12 @@ void LocalPaths::connect(Nic& nic) {
 // full) has a peer that never uses the other one.
 void LocalPaths::connect(Programs::value_type& one, Programs::value_type& other) {
   try {
-    const auto rings = std::make_shared<Descriptor>(make_sealed_memory("viaduct-local", local::kFileBytes));
-    const bool told = tell(other.second, one.second, rings.get(), 1) && tell(one.second, other.second, rings.get(), 0);
+    const auto pair = std::make_shared<const Pair>(
+        Pair{next_number_++, one.second.nic, {one.second.port, other.second.port},
+             make_sealed_memory("viaduct-local", local::kFileBytes)});
+    const bool told = tell(other.second, one.second, &pair->rings, 1) && tell(one.second, other.second, &pair->rings, 0);
     ++(told ? counters_.local_paths_made : counters_.local_paths_refused);
-    one.second.peers[other.first] = other.second.peers[one.first] = rings;
+    one.second.peers[other.first] = other.second.peers[one.first] = pair;
   } catch (const std::exception& error) {
     if (counters_.local_paths_refused++ == 0) log::warn("no local path: {}", error.what());
   }
@@ -101,8 +143,8 @@ bool LocalPaths::tell(const Program& whom, const Program& of, const Descriptor* 
 void LocalPaths::count_bytes() {
   counters_.local_bytes = ended_bytes_;
   for (const auto& [id, program] : programs_) {
-    for (const auto& [peer, rings] : program.peers) {
-      if (id < peer) counters_.local_bytes += bytes_of(*rings);
+    for (const auto& [peer, pair] : program.peers) {
+      if (id < peer) counters_.local_bytes += bytes_of(pair->rings);
     }
   }
 }

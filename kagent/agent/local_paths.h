@@ -3,16 +3,23 @@
 // no part in what the programs do with it.
 //
 //   enter() ... connect() ... each is told, over its control socket ... leave(): so are those that it had rings with
+//
+// Who captures (viadump) may have the files too, and reads along. While somebody does, those of pairs that have just
+// ended are kept for a while, or a short connection would never be seen.
 #ifndef VIADUCT_KAGENT_AGENT_LOCAL_PATHS_H
 #define VIADUCT_KAGENT_AGENT_LOCAL_PATHS_H
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "kagent/agent/nic.h"
 #include "kagent/agent/service_counters.h"
 #include "kagent/agent/session.h"
+#include "xdp/clock.h"
 #include "xdp/descriptor.h"
 #include "xdp/port.h"
 
@@ -20,7 +27,18 @@ namespace viaduct {
 
 class LocalPaths {
  public:
-  explicit LocalPaths(ServiceCounters& counters) : counters_(counters) {}
+  static constexpr std::uint64_t kKeptNs = kNsPerSecond;  // since somebody has asked for pairs
+  static constexpr std::size_t kMostKept = 64;
+
+  struct Pair {
+    std::uint64_t number;  // later ones have higher numbers, those of later agents too
+    const Nic* nic;
+    MacAddress ends[2];
+    Descriptor rings;
+  };
+  using SharedPair = std::shared_ptr<const Pair>;
+
+  explicit LocalPaths(ServiceCounters& counters) : counters_(counters), next_number_(monotonic_ns()) {}
   LocalPaths(const LocalPaths&) = delete;
   LocalPaths& operator=(const LocalPaths&) = delete;
 
@@ -32,6 +50,11 @@ class LocalPaths {
   // Gives rings to the programs of the NIC that are about to have a connection.
   void connect(Nic& nic);
 
+  // The pairs with this number and later ones, in their order, so many at most.
+  std::vector<SharedPair> pairs_from(std::uint64_t number, std::size_t most, std::uint64_t now);
+  // To be called now and then: forgets pairs that nobody captures.
+  void tick(std::uint64_t now);
+
   // Brings ServiceCounters::local_bytes up to date.
   void count_bytes();
 
@@ -42,16 +65,20 @@ class LocalPaths {
     MacAddress port;
     std::uint64_t number;  // differs from that of a program that had the port's address before
     bool adopted;          // it may have rings that an earlier agent has made
-    std::map<std::uint64_t, std::shared_ptr<Descriptor>> peers;
+    std::map<std::uint64_t, SharedPair> peers;
   };
   using Programs = std::map<std::uint64_t, Program>;
 
   Programs::iterator find(const Nic& nic, const MacAddress& port);
   void connect(Programs::value_type& one, Programs::value_type& other);
   static bool tell(const Program& whom, const Program& of, const Descriptor* rings, unsigned end);
+  void end(SharedPair pair);
 
   ServiceCounters& counters_;
   Programs programs_;
+  std::deque<SharedPair> kept_;
+  std::uint64_t keep_until_ = 0;
+  std::uint64_t next_number_;
   std::uint64_t ended_bytes_ = 0;
 };
 

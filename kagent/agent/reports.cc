@@ -173,6 +173,21 @@ std::vector<std::byte> Reports::answer(const ucred& peer, const report::Query& q
   return out;
 }
 
+// Whoever has the files sees what the programs send.
+std::vector<std::byte> Reports::local_pairs(const ucred& peer, const report::Query& query,
+                                            std::span<const LocalPaths::SharedPair> pairs) {
+  require_root(peer, "capture what programs of this host exchange");
+  ++counters_.report_requests;
+  std::vector<report::LocalPair> records;
+  for (const LocalPaths::SharedPair& pair : pairs) {
+    report::LocalPair& record = records.emplace_back();
+    record.number = pair->number;
+    record.nic = number_of(pair->nic);
+    for (unsigned end = 0; end < 2; ++end) std::copy(pair->ends[end].begin(), pair->ends[end].end(), record.ends[end]);
+  }
+  return packet(records, records.empty() ? query.from : records.back().number + 1);
+}
+
 void Reports::set_draining(const ucred& peer, bool draining) {
   require_root(peer, "drain the agent");
   if (draining == draining_) return;
@@ -243,7 +258,7 @@ report::Session Reports::describe(const ShownSession& shown, std::uint64_t now) 
   out.process = static_cast<std::uint32_t>(session.peer().pid);
   out.user = session.peer().uid;
   out.group = session.peer().gid;
-  out.nic = number_of(session.nic());
+  out.nic = number_of(&session.nic());
   out.attached = shown.attached;
   out.age_ns = now - std::min(now, shown.opened);
   out.segment_bytes = session.segment_used();
@@ -262,8 +277,8 @@ report::Session Reports::describe(const ShownSession& shown, std::uint64_t now) 
   return out;
 }
 
-std::uint32_t Reports::number_of(const Nic& nic) const {
-  const auto it = std::find_if(nics_.begin(), nics_.end(), [&](const auto& each) { return each.get() == &nic; });
+std::uint32_t Reports::number_of(const Nic* nic) const {
+  const auto it = std::find_if(nics_.begin(), nics_.end(), [&](const auto& each) { return each.get() == nic; });
   return static_cast<std::uint32_t>(it - nics_.begin());
 }
 

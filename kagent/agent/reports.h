@@ -14,6 +14,7 @@
 
 #include "kagent/agent/config.h"
 #include "kagent/agent/event_log.h"
+#include "kagent/agent/local_paths.h"
 #include "kagent/agent/nic.h"
 #include "kagent/agent/report_budget.h"
 #include "kagent/agent/service_counters.h"
@@ -55,6 +56,10 @@ class Reports {
   std::vector<std::byte> answer(const ucred& peer, const report::Query& query, std::size_t all,
                                 std::span<const ShownSession> sessions, std::span<const ShownProcess> processes);
 
+  // The answer to kLocalPairs; the pairs' files go with it. Throws Refused.
+  std::vector<std::byte> local_pairs(const ucred& peer, const report::Query& query,
+                                     std::span<const LocalPaths::SharedPair> pairs);
+
   // Sends the table of counters in a file. Throws Refused; also when the user has spent its budget.
   void send_counters(int socket, const ucred& peer);
 
@@ -68,7 +73,7 @@ class Reports {
   report::Nic describe(const Nic& nic) const;
   report::Session describe(const ShownSession& shown, std::uint64_t now) const;
   void set_draining(const ucred& peer, bool draining);
-  std::uint32_t number_of(const Nic& nic) const;
+  std::uint32_t number_of(const Nic* nic) const;
   std::uint32_t read_hosted(Nic& nic, std::uint32_t from, std::span<const ShownSession> sessions,
                             std::span<const ShownProcess> processes, std::vector<report::Vi>& out) const;
   std::uint32_t read_granted(const ShownSession& shown, std::uint32_t from, std::vector<report::Vi>& out) const;

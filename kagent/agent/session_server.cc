@@ -79,6 +79,7 @@ SessionServer::~SessionServer() {
 
 bool SessionServer::tick(std::uint64_t now) {
   reports_.events().collect();
+  local_paths_.tick(now);
   listener_.tick(now);
   grants_.tick(now);
   limit_tables();

@@ -35,6 +35,8 @@ enum class What : std::uint32_t {
   kEvents = 6,    // from: a number, or kFromNow -> Event; `next` is where to go on, also when there are none
   kTrace = 7,     // session, from: as kEvents -> Event, the commands of that session; next is 0: there is none
   kDrain = 8,     // from: 1: begin, 0: go on as before; root and the agent's user only -> nothing
+  kLocalPairs = 9,  // from: a pair's number; root and the agent's user only -> LocalPair, each with a descriptor:
+                    // the file of rings (xdp/local/local_ring.h); `next` is where to go on, also when there are none
 };
 
 inline constexpr std::uint64_t kFromNow = ~0ull;
@@ -62,6 +64,7 @@ inline constexpr std::uint32_t kVisLooked = 512;       // for a page
 inline constexpr std::uint32_t kVisOfPage = 192;       // at most
 inline constexpr std::uint32_t kSessionsOfPage = 128;
 inline constexpr std::uint32_t kEventsOfPage = 128;
+inline constexpr std::uint32_t kPairsOfPage = control::kMostDescriptors;
 inline constexpr std::uint32_t kMostRecords = 256;
 inline constexpr std::uint32_t kMaxAnswerBytes = 32768;
 
@@ -144,6 +147,14 @@ struct Vi {
   std::uint8_t reserved[7];
 };
 static_assert(sizeof(Vi) == 128);
+
+// Two granted programs of this host that have rings in memory.
+struct LocalPair {
+  std::uint64_t number;       // later pairs have higher numbers, those of later agents too
+  std::uint32_t nic;          // its number
+  std::uint8_t ends[2][6];    // addresses of their ports; the first one is end 0 of the rings
+};
+static_assert(sizeof(LocalPair) == 24);
 
 // What has happened, in the order in which the agent learned of it.
 enum class Happened : std::uint32_t {

@@ -24,7 +24,6 @@ namespace viaduct::dump {
 #ifdef HAVE_PCAP
 namespace {
 
-constexpr int kWaitMs = 100;
 constexpr int kHandOverMs = 40;  // how long the kernel may collect packets before it hands them over
 constexpr std::uint32_t kWhole = 262'144;  // more than any packet has
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
@@ -89,14 +88,14 @@ void LiveCapture::set_up(const LiveOptions& options) {
 
 LiveCapture::~LiveCapture() { pcap_close(pcap_); }
 
-LiveCapture::Got LiveCapture::next(Packet& packet) {
+LiveCapture::Got LiveCapture::next(Packet& packet, int wait_ms) {
   pcap_pkthdr* header = nullptr;
   const u_char* bytes = nullptr;
   if (stopped_ && last_ns_ == 0) last_ns_ = now_ns();
   int got = pcap_next_ex(pcap_, &header, &bytes);
   if (got == 0) {
     pollfd waiting{pcap_get_selectable_fd(pcap_), POLLIN, 0};
-    poll(&waiting, 1, kWaitMs);
+    poll(&waiting, 1, wait_ms);
     got = pcap_next_ex(pcap_, &header, &bytes);
   }
   if (got == 0) return last_ns_ != 0 ? Got::kEnd : Got::kNothing;
@@ -136,7 +135,7 @@ LiveCapture::LiveCapture(const LiveOptions&) {
 LiveCapture::~LiveCapture() = default;
 void LiveCapture::set_up(const LiveOptions&) {}
 Direction LiveCapture::direction_of(std::span<const std::byte>) const { return Direction::kUnknown; }
-LiveCapture::Got LiveCapture::next(Packet&) { return Got::kEnd; }
+LiveCapture::Got LiveCapture::next(Packet&, int) { return Got::kEnd; }
 LiveCapture::Counts LiveCapture::counts() const { return {}; }
 
 #endif

@@ -41,9 +41,11 @@ class LiveCapture {
   LiveCapture(const LiveCapture&) = delete;
   LiveCapture& operator=(const LiveCapture&) = delete;
 
-  // Waits for a tenth of a second at most. kEnd: stop() was called, and what had come until then has been
+  static constexpr int kWaitMs = 100;
+
+  // Waits for so long at most. kEnd: stop() was called, and what had come until then has been
   // handed out. Throws std::runtime_error when the interface goes down or disappears.
-  Got next(Packet& packet);
+  Got next(Packet& packet, int wait_ms = kWaitMs);
   // May be called by a signal handler.
   void stop() { stopped_ = true; }
   Counts counts() const;

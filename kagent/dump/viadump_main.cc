@@ -22,6 +22,7 @@
 #include "kagent/dump/capture_reader.h"
 #include "kagent/dump/extcap.h"
 #include "kagent/dump/live_capture.h"
+#include "kagent/dump/local_capture.h"
 #include "kagent/dump/pipeline.h"
 
 namespace viaduct::dump {
@@ -30,13 +31,15 @@ namespace {
 constexpr int kExitOk = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
+constexpr int kWaitBesideLocalMs = 5;  // for the interface, while the local path is captured too
+constexpr unsigned kLocalAtOnce = 1024;  // frames
 
 struct Options {
   PipelineOptions pipeline;
   LiveOptions live;
   std::string read, write, socket;
   std::vector<std::string> hosts, types;
-  bool print = false, fields = false, json = false, quiet = false, no_agent = false;
+  bool print = false, fields = false, json = false, quiet = false, no_agent = false, local = false;
   // As an extcap program.
   bool extcap_interfaces = false, extcap_dlts = false, extcap_config = false, capture = false;
   std::string extcap_interface, fifo, extcap_version, extcap_filter;
@@ -107,6 +110,72 @@ void flush(std::FILE* print, PcapngWriter* writer) {
   if (writer != nullptr) writer->flush();
 }
 
+struct Sources {
+  LiveCapture& interface;
+  std::unique_ptr<LocalCapture> local;  // nullptr: not wanted
+};
+
+std::unique_ptr<LocalCapture> open_local(const Options& options) {
+  if (!options.local) return nullptr;
+  LocalOptions local;
+  local.socket_name = socket_name(options);
+  local.interface = options.live.interface;
+  local.snap_length = options.live.snap_length;
+  local.buffer_bytes = options.live.buffer_bytes;
+  return std::make_unique<LocalCapture>(local);
+}
+
+// What programs of this host have exchanged, some of it. False: no more is wanted.
+bool take_local(LocalCapture& local, Pipeline& pipeline, const std::vector<CapturedInterface>& interfaces, bool& any) {
+  Packet packet;
+  for (unsigned n = 0; n < kLocalAtOnce && local.next(packet); ++n) {
+    any = true;
+    if (!pipeline.take(std::move(packet), interfaces)) return false;
+  }
+  return true;
+}
+
+void take_rest(LocalCapture& local, Pipeline& pipeline, const std::vector<CapturedInterface>& interfaces) {
+  local.stop();
+  bool any = true;
+  while (any) {
+    any = false;
+    if (!take_local(local, pipeline, interfaces, any)) return;
+  }
+}
+
+template <class Flush>
+void run_sources(const Sources& sources, Pipeline& pipeline, const std::vector<CapturedInterface>& interfaces,
+                 Flush&& flush) {
+  Packet packet;
+  for (;;) {
+    bool any = false;
+    if (sources.local && !take_local(*sources.local, pipeline, interfaces, any)) return;
+    const int wait_ms = any ? 0 : sources.local ? kWaitBesideLocalMs : LiveCapture::kWaitMs;
+    switch (sources.interface.next(packet, wait_ms)) {
+      case LiveCapture::Got::kNothing: flush(); break;
+      case LiveCapture::Got::kPacket:
+        if (!pipeline.take(std::move(packet), interfaces)) return;
+        break;
+      case LiveCapture::Got::kEnd:
+        if (sources.local) take_rest(*sources.local, pipeline, interfaces);
+        return;
+    }
+  }
+}
+
+// How many frames were lost to the capture.
+std::uint64_t finish_local(LocalCapture& local, PcapngWriter* writer, const Options& options) {
+  local.stop();
+  const LocalCapture::Counts counts = local.counts();
+  const std::uint64_t lost = counts.missed + counts.no_room;
+  if (writer != nullptr) writer->write_statistics(1, now_ns(), counts.received + counts.missed, lost);
+  if (counts.broken != 0 && !options.quiet) {
+    std::cerr << "viadump: " << counts.broken << " rings between programs had nonsense in them and were given up\n";
+  }
+  return lost;
+}
+
 // Files are opened after the interface, so that a capture that can't begin leaves nothing.
 int run_live(const Options& options) {
   LiveCapture capture(options.live);
@@ -122,23 +191,20 @@ int run_live(const Options& options) {
     file = open_file(options.write, "wb");
     writer = std::make_unique<PcapngWriter>(file.get(), "viadump (viaduct) " PACKAGE_VERSION);
   }
-  const std::vector<CapturedInterface> interfaces{{options.live.interface, capture.filter(), options.live.snap_length}};
+  Sources sources{capture, open_local(options)};
+  std::vector<CapturedInterface> interfaces{{options.live.interface, capture.filter(), options.live.snap_length}};
+  if (sources.local) interfaces.push_back({options.live.interface + "-local", "", options.live.snap_length});
   std::FILE* const print = writer == nullptr || options.print ? stdout : nullptr;
   Pipeline pipeline(options.pipeline, print, writer.get(), programs.get());
   pipeline.begin(interfaces);
   flush(print, writer.get());
-  Packet packet;
-  for (bool more = true; more;) {
-    switch (capture.next(packet)) {
-      case LiveCapture::Got::kEnd: more = false; break;
-      case LiveCapture::Got::kNothing: flush(print, writer.get()); break;
-      case LiveCapture::Got::kPacket: more = pipeline.take(std::move(packet), interfaces); break;
-    }
-  }
+  run_sources(sources, pipeline, interfaces, [&] { flush(print, writer.get()); });
   const LiveCapture::Counts counts = capture.counts();
+  std::uint64_t dropped = counts.dropped;
   if (writer) writer->write_statistics(0, now_ns(), counts.received, counts.dropped);
+  if (sources.local) dropped += finish_local(*sources.local, writer.get(), options);
   flush(print, writer.get());
-  say_how_much(pipeline, counts.dropped, options);
+  say_how_much(pipeline, dropped, options);
   return kExitOk;
 }
 
@@ -218,6 +284,8 @@ void add_source_options(CLI::App& app, Options& options) {
   app.add_option("--buffer", options.live.buffer_bytes, "bytes of the kernel's buffer (default: 32 MiB)")
       ->type_name("BYTES")
       ->check(CLI::Range(65536, 1 << 30));
+  app.add_flag("-l,--local", options.local, "what programs of this host exchange through memory too")
+      ->needs("--interface");
   app.add_flag("-p,--promiscuous", options.live.promiscuous, "frames for other hosts too");
 }
 
@@ -273,6 +341,7 @@ void finish_options(Options& options) {
   if (options.pipeline.filter.process != 0 && (!options.read.empty() || options.no_agent)) {
     throw CLI::ValidationError("--pid needs a live capture and the agent");
   }
+  if (options.local && options.no_agent) throw CLI::ValidationError("--local needs the agent");
   if (options.write == "-" && options.print) throw CLI::ValidationError("--print and --write - do not go together");
   for (const std::string& host : options.hosts) {
     MacAddress address;

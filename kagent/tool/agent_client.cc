@@ -37,12 +37,34 @@ report::Query query_for(What what) {
 struct Packet {
   alignas(16) std::byte bytes[report::kMaxAnswerBytes];
   std::size_t length = 0;
+  std::vector<Descriptor> files;
 };
+
+std::vector<Descriptor> files_of(msghdr& message) {
+  std::vector<Descriptor> out;
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) return out;
+  const std::size_t count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  for (std::size_t i = 0; i < count; ++i) {
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof fd, sizeof fd);
+    out.emplace_back(fd);
+  }
+  return out;
+}
 
 // One connection, one answer.
 void exchange(const std::string& socket_name, const report::Query& query, Packet& packet) {
   const Descriptor fd = ask_agent(socket_name, &query, sizeof query);
-  const ssize_t got = recv(fd.get(), packet.bytes, sizeof packet.bytes, 0);
+  iovec piece{packet.bytes, sizeof packet.bytes};
+  alignas(cmsghdr) char room[CMSG_SPACE(control::kMostDescriptors * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = room;
+  message.msg_controllen = sizeof room;
+  const ssize_t got = recvmsg(fd.get(), &message, MSG_CMSG_CLOEXEC);
+  packet.files = files_of(message);
   if (got < 0) fail(std::string("the agent does not answer: ") + std::strerror(errno));
   packet.length = static_cast<std::size_t>(got);
 }
@@ -71,9 +93,10 @@ report::Answer judge(const Packet& packet, bool& ready) {
 
 }  // namespace
 
-// Adds a page to `out`. Returns where the next one begins.
+// Adds a page to `out`. Returns where the next one begins. `files`: what came with the answer.
 template <class Record>
-std::uint64_t AgentClient::ask_page(const report::Query& query, std::vector<Record>& out) const {
+std::uint64_t AgentClient::ask_page(const report::Query& query, std::vector<Record>& out,
+                                    std::vector<Descriptor>* files) const {
   Packet packet;
   report::Answer answer;
   bool ready = false;
@@ -83,6 +106,7 @@ std::uint64_t AgentClient::ask_page(const report::Query& query, std::vector<Reco
     exchange(socket_name_, query, packet);
     answer = judge(packet, ready);
   }
+  if (files != nullptr) *files = std::move(packet.files);
   // An agent of another version may know less, or more, of a record.
   const std::size_t known = std::min<std::size_t>(answer.record_bytes, sizeof(Record));
   for (std::uint32_t i = 0; i < answer.count; ++i) {
@@ -171,6 +195,18 @@ void AgentClient::set_draining(bool draining) const {
   query.from = draining;
   std::vector<report::Nic> none;
   ask_page(query, none);
+}
+
+std::vector<LocalPair> AgentClient::local_pairs(std::uint64_t& from) const {
+  report::Query query = query_for(What::kLocalPairs);
+  query.from = from;
+  std::vector<report::LocalPair> pairs;
+  std::vector<Descriptor> files;
+  from = ask_page(query, pairs, &files);
+  if (files.size() != pairs.size()) fail("the agent's answer lacks files");
+  std::vector<LocalPair> out;
+  for (std::size_t i = 0; i < pairs.size(); ++i) out.push_back({pairs[i], std::move(files[i])});
+  return out;
 }
 
 std::string AgentClient::counters() const { return fetch_counters(socket_name_); }

@@ -7,8 +7,14 @@
 #include <vector>
 
 #include "kagent/contract/report.h"
+#include "xdp/descriptor.h"
 
 namespace viaduct::tool {
+
+struct LocalPair {
+  report::LocalPair pair;
+  Descriptor rings;
+};
 
 class AgentClient {
  public:
@@ -25,13 +31,16 @@ class AgentClient {
   // session. 0 in `from` afterwards: there is no such session.
   std::vector<report::Event> events(std::uint64_t& from, std::uint64_t traced = 0) const;
   void set_draining(bool draining) const;
+  // Pairs from number `from` on, which becomes where to go on; none if there are no more.
+  std::vector<LocalPair> local_pairs(std::uint64_t& from) const;
   std::string counters() const;  // the text of the table
 
   const std::string& socket_name() const { return socket_name_; }
 
  private:
   template <class Record>
-  std::uint64_t ask_page(const report::Query& query, std::vector<Record>& out) const;
+  std::uint64_t ask_page(const report::Query& query, std::vector<Record>& out,
+                         std::vector<Descriptor>* files = nullptr) const;
   template <class Record>
   std::vector<Record> ask(report::Query query) const;
 

@@ -63,8 +63,8 @@ tests_unit_xdp_parts_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
 # Local paths, with sanitizers: what a hostile peer writes must not matter.
 check_PROGRAMS += tests/unit/xdp/local_test
 TESTS += tests/unit/xdp/local_test
-tests_unit_xdp_local_test_SOURCES = tests/unit/xdp/local_test.cc \
-	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h
+tests_unit_xdp_local_test_SOURCES = tests/unit/xdp/local_tap_test.cc tests/unit/xdp/local_test.cc \
+	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h xdp/local/local_tap.h
 tests_unit_xdp_local_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_xdp_local_test_CXXFLAGS = $(AM_CXXFLAGS) -fsanitize=address,undefined -fno-sanitize-recover=all
 tests_unit_xdp_local_test_LDFLAGS = $(AM_LDFLAGS) -fsanitize=address,undefined

@@ -72,9 +72,10 @@ const char* LocalPeers::add(const MacAddress& address, std::uint64_t program, in
   if (peer == nullptr) peer = &peers_[count_++];
   auto* const base = static_cast<std::byte*>(memory);
   auto* const controls = reinterpret_cast<Control*>(base);
+  auto* const tracks = reinterpret_cast<Track*>(base + kTracksAt);
   std::byte* const rings = base + kRingsAt;
   const auto ring = [&](unsigned number) { return rings + std::size_t{number} * kRingBytes; };
-  *peer = {address, program, false, false, memory, RingWriter(ring(end), &controls[end]),
+  *peer = {address, program, false, false, memory, RingWriter(ring(end), &controls[end], &tracks[end]),
            RingReader(ring(1 - end), &controls[1 - end])};
   peer->in.attach();
   enter(static_cast<std::uint32_t>(peer - peers_.data()));

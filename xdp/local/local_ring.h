@@ -1,7 +1,7 @@
 // Frames from one program of a host to another: a ring in memory that both have mapped, with one
 // producer and one consumer, neither of which trusts the other.
 //
-//   file    | control 0 -> 1 | control 1 -> 0 | pad | ring 0 -> 1 | ring 1 -> 0 |
+//   file    | control 0 -> 1 | control 1 -> 0 | pad | track 0 -> 1 | track 1 -> 0 | pad | ring 0 -> 1 | ring 1 -> 0 |
 //   ring    | record | record | record | free ...                               |
 //   record  word (4) | frame                      a frame of at most kShort bytes
 //           word (4) | pad (6) | frame            a longer one: its payload begins on a line
@@ -14,11 +14,15 @@
 // consumer is) is read once, and must make sense; if it does not, the ring is broken for good and
 // nothing more is read or written. A frame is copied out of the ring before anybody looks at it.
 //
+// The producer also leaves a track, two stores for a frame to a line that nobody else touches: a third party that
+// has mapped the file (local_tap.h) can read along, and neither end does anything for it or waits for it.
+//
 // boost::lockfree::spsc_queue keeps both positions in the shared memory and believes them: a hostile
 // end could have the other one write anywhere in its address space. doc/local.md says more.
 #ifndef VIADUCT_XDP_LOCAL_LOCAL_RING_H
 #define VIADUCT_XDP_LOCAL_LOCAL_RING_H
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -42,6 +46,20 @@ struct Control {
 };
 static_assert(sizeof(Control) == 4 * kLine);
 
+// What the producer of a ring leaves for a third party.
+struct Track {
+  alignas(kLine) std::atomic<std::uint64_t> reserved{0};  // bytes of the ring written so far, or about to be
+  std::atomic<std::uint64_t> published{0};                // pack(): where the next record begins, after how many frames
+  std::atomic<std::uint32_t> ended{0};                    // 1: the agent says that a program of the pair has ended
+
+  // Both in one word, so that they fit each other; both modulo 2^32.
+  static constexpr std::uint64_t pack(std::uint64_t position, std::uint64_t frames) {
+    return frames << 32 | static_cast<std::uint32_t>(position / kLine);
+  }
+};
+static_assert(sizeof(Track) == kLine);
+
+inline constexpr std::size_t kTracksAt = 1024;
 inline constexpr std::size_t kRingsAt = 4096;
 inline constexpr std::size_t kFileBytes = kRingsAt + 2 * std::size_t{kRingBytes};
 
@@ -72,7 +90,7 @@ inline constexpr std::uint32_t kWrap = 0xffffffff;  // a word: the next record i
 class RingWriter {
  public:
   RingWriter() = default;
-  RingWriter(std::byte* ring, Control* control) : words_(ring), control_(control) {}
+  RingWriter(std::byte* ring, Control* control, Track* track) : words_(ring), control_(control), track_(track) {}
 
   // Whether the other end has come.
   bool has_consumer() const { return control_->attached.load(std::memory_order_acquire) != 0; }
@@ -88,6 +106,9 @@ class RingWriter {
     if (needed > free_ && needed > look_at_free()) return nullptr;
     begin_ = wraps ? head_ + to_end : head_;
     at_ = frame_at(bytes);
+    reserved_ = std::max(reserved_, begin_ + record + kLine);  // less may be published, but more was written
+    track_->reserved.store(reserved_, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);  // before anything is written there
     return words_.place(begin_) + at_;
   }
 
@@ -102,6 +123,7 @@ class RingWriter {
     if (begin_ != head_) words_.at(head_).store(kWrap, std::memory_order_release);
     free_ -= static_cast<std::uint32_t>(end - head_);
     head_ = end;
+    track_->published.store(Track::pack(head_, ++frames_), std::memory_order_release);
   }
 
   // Whether the consumer has to be woken: it sleeps, and it has not been told since it fell asleep.
@@ -132,6 +154,8 @@ class RingWriter {
 
   Words words_;
   Control* control_ = nullptr;
+  Track* track_ = nullptr;
+  std::uint64_t frames_ = 0, reserved_ = 0;  // as in the track
   std::uint64_t head_ = 0;   // where the next record begins, or kWrap goes
   std::uint64_t begin_ = 0;  // of the record that is reserved
   std::uint32_t at_ = 0;     // of its frame

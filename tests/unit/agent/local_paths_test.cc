@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "kagent/agent/log.h"
 #include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/agent/every_counter.h"
+#include "xdp/clock.h"
 #include "xdp/local/local_peers.h"
 
 namespace viaduct {
@@ -120,6 +122,48 @@ TEST_F(LocalPathsTest, TheOtherOneIsToldWhenOneEnds) {
   EXPECT_EQ(std::memcmp(end->message.address, b.port.data(), b.port.size()), 0);
   EXPECT_TRUE(end->fds.empty());
   EXPECT_FALSE(told(c));
+}
+
+TEST_F(LocalPathsTest, WhoCapturesGetsThePairsInPages) {
+  const Program a = open(), b = open(), c = open();
+  meet(a.port, b.port);
+  meet(b.port, c.port);
+  const auto first = agent.local_paths.pairs_from(0, 1, monotonic_ns());
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0]->nic, agent.nics[0].get());
+  EXPECT_EQ(first[0]->ends[0], a.port);
+  EXPECT_EQ(first[0]->ends[1], b.port);
+  const auto to_a = told(a);
+  ASSERT_TRUE(to_a && to_a->fds.size() == 1);
+  EXPECT_EQ(number_of(first[0]->rings.get()), number_of(to_a->fds[0].get()));
+  const auto rest = agent.local_paths.pairs_from(first[0]->number + 1, 10, monotonic_ns());
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_EQ(rest[0]->ends[1], c.port);
+  EXPECT_TRUE(agent.local_paths.pairs_from(rest[0]->number + 1, 10, monotonic_ns()).empty());
+}
+
+TEST_F(LocalPathsTest, PairsThatEndAreKeptForAWhileIfSomebodyCaptures) {
+  Program a = open(), b = open(), c = open();
+  meet(a.port, b.port);
+  b.socket->close();
+  agent.run();
+  const std::uint64_t now = monotonic_ns();
+  EXPECT_TRUE(agent.local_paths.pairs_from(0, 10, now + 1'000 * kNsPerSecond).empty());
+  meet(a.port, c.port);
+  c.socket->close();
+  agent.run();
+  auto kept = agent.local_paths.pairs_from(0, 10, now);
+  ASSERT_EQ(kept.size(), 1u);
+  std::uint32_t ended = 0;
+  constexpr std::size_t kAt = local::kTracksAt + offsetof(local::Track, ended);
+  ASSERT_EQ(pread(kept[0]->rings.get(), &ended, sizeof ended, kAt), ssize_t{sizeof ended});
+  EXPECT_EQ(ended, 1u);
+  const std::weak_ptr<const LocalPaths::Pair> pair = kept[0];
+  kept.clear();
+  agent.local_paths.tick(now + LocalPaths::kKeptNs - 1);
+  EXPECT_FALSE(pair.expired());
+  agent.local_paths.tick(now + LocalPaths::kKeptNs);
+  EXPECT_TRUE(pair.expired());
 }
 
 TEST_F(LocalPathsTest, CountsWhatTheProgramsHaveTaken) {

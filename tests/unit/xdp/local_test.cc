@@ -367,7 +367,8 @@ TEST(Local, ARecordThatGoesBeyondTheRingIsNotRead) {
   auto* const ring = static_cast<std::byte*>(at);
   ASSERT_EQ(mprotect(ring + kRingBytes, kGuard, PROT_NONE), 0);
   Control control;
-  RingWriter writer(ring, &control);
+  Track track;
+  RingWriter writer(ring, &control, &track);
   RingReader reader(ring, &control);
   alignas(kLine) static std::byte room[kMostFrame + kLine];
   std::uint32_t length;
