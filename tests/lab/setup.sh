@@ -20,8 +20,8 @@ readonly packages=(
   libfabric-dev libfabric-bin openmpi-bin libopenmpi-dev
   libspdlog-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev
   iproute2 iputils-ping util-linux procps ethtool tshark
-  # What is run on SOVIA, to show and to test it; byacc builds one of them.
-  byacc curl ftp-ssl ftpd-ssl iperf3 netbase netpipe-tcp nginx-light openbsd-inetd openssl
+  # What is run on SOVIA, to show and to test it; byacc and libncurses-dev build two of them.
+  byacc libncurses-dev curl ftp-ssl ftpd-ssl iperf3 netbase netpipe-tcp nginx-light openbsd-inetd openssl
   python3 redis-server redis-tools rsync socat tnftp wrk
 )
 # Units of services that come with these packages. None of them is wanted: programs run in labs.
