@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <cassert>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -11,6 +12,7 @@ namespace viaduct::fabric {
 namespace {
 
 constexpr VIP_ULONG kCallMs = 3000;
+constexpr auto kCallPatience = std::chrono::seconds(60);
 constexpr std::uint32_t kLeastTransfer = 32768;  // that every NIC has
 
 bool pending(Link::Phase phase) {
@@ -234,14 +236,25 @@ int Link::call_once(std::uint32_t transfer_bytes, VIP_RETURN& code) {
   return error_of(code);
 }
 
+// A rank that computes, or waits for a processor, may take long to answer: as with TCP, that is no error yet.
+int Link::call_patiently() {
+  const auto until = std::chrono::steady_clock::now() + kCallPatience;
+  for (;;) {
+    VIP_RETURN code;
+    int error = call_once(state_.transfer_bytes, code);
+    if (code == VIP_REJECT && state_.transfer_bytes > kLeastTransfer) {
+      // A NIC there takes shorter messages only.
+      error = call_once(kLeastTransfer, code);
+    }
+    if (code != VIP_TIMEOUT || std::chrono::steady_clock::now() > until) return error;
+    const std::lock_guard lock(state_.nic->mutex());
+    if (abandoned_) return error;
+  }
+}
+
 // Runs in a worker.
 void Link::call() {
-  VIP_RETURN code;
-  int error = call_once(state_.transfer_bytes, code);
-  if (code == VIP_REJECT && state_.transfer_bytes > kLeastTransfer) {
-    // A NIC there takes shorter messages only.
-    error = call_once(kLeastTransfer, code);
-  }
+  int error = call_patiently();
   if (error != 0) state_.nic->names().forget(peer_.sin_addr);
   std::unique_lock lock(state_.nic->mutex());
   if (abandoned_) {
@@ -363,7 +376,8 @@ void Link::end(int reason) {
   }
   if (state_.user == nullptr) return;
   if (before == LinkState::kAsked || before == LinkState::kCalling) {
-    state_.user->on_refused(reason == 0 ? FI_ECONNREFUSED : reason, nullptr, 0);
+    // A listener that has gone, or given up, before it answered has not accepted: callers may try again.
+    state_.user->on_refused(reason == 0 || reason == FI_ECONNRESET ? FI_ECONNREFUSED : reason, nullptr, 0);
   } else {
     state_.user->on_ended(*this);
   }

@@ -67,6 +67,7 @@ class Link final : private NicLink {
   // Ends what the transfers have found to be broken.
   ssize_t settled(ssize_t result);
   void call();
+  int call_patiently();
   int call_once(std::uint32_t transfer_bytes, VIP_RETURN& code);
   bool post_greeting(Greeting::Kind kind, const void* data, std::size_t bytes);
   void on_greeting(VIP_DESCRIPTOR& descriptor);

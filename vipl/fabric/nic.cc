@@ -11,6 +11,8 @@ constexpr unsigned kEntriesAtOnce = 64;
 constexpr auto kShortNap = std::chrono::microseconds(50);
 constexpr auto kLongNap = std::chrono::microseconds(2000);
 constexpr long kStarvingNapNs = 500'000;
+constexpr auto kOpenPatience = std::chrono::seconds(60);
+constexpr auto kUnanswered = std::chrono::seconds(4);  // VipOpenNic waits for an answer for five
 
 // Error handlers may still be called when their NIC is closed, so they get a number. Never destroyed:
 // threads outlive the end of main().
@@ -25,6 +27,19 @@ Registry& registry() {
   return registry;
 }
 
+// An agent that many ranks ask at once on a busy host may take longer to make their ports than VipOpenNic waits. No
+// agent, and one that refuses, is told at once.
+VIP_RETURN open_patiently(VIP_NIC_HANDLE& handle) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + kOpenPatience;
+  for (;;) {
+    const auto begin = Clock::now();
+    const VIP_RETURN code = VipOpenNic(device_name(), &handle);
+    if (code != VIP_ERROR_RESOURCE || Clock::now() - begin < kUnanswered || Clock::now() > until) return code;
+    FI_INFO(&provider, FI_LOG_FABRIC, "%s: the agent does not answer; asking again\n", device_name());
+  }
+}
+
 }  // namespace
 
 int Nic::open(std::shared_ptr<Nic>& nic) {
@@ -33,7 +48,7 @@ int Nic::open(std::shared_ptr<Nic>& nic) {
   nic = all.current.lock();
   if (nic) return 0;
   VIP_NIC_HANDLE handle;
-  if (const VIP_RETURN code = VipOpenNic(device_name(), &handle); code != VIP_SUCCESS) {
+  if (const VIP_RETURN code = open_patiently(handle); code != VIP_SUCCESS) {
     FI_INFO(&provider, FI_LOG_FABRIC, "%s: %s\n", device_name(), VipxReturnText(code));
     return -FI_ENODATA;
   }
