@@ -90,22 +90,32 @@ void Grants::make(Nic& nic, uid_t user, Made made) {
   const auto result = std::make_shared<Result>();
   const auto bytes = static_cast<std::uint32_t>(config_.granted.umem_kb * kBytesPerKb);
   Granter* const granter = nic.granter();
-  const auto work = [result, granter, bytes] {
+  const auto late = std::make_shared<std::atomic<bool>>(false);
+  const auto work = [result, granter, bytes, late] {
+    if (*late) return;
     try {
       result->port = granter->make(bytes);
     } catch (const std::exception& error) {
       result->why = error.what();
     }
   };
-  worker_.give(work, [this, result, &nic, user, made = std::move(made)] {
+  const auto making = making_.insert(making_.end(), {std::move(made), monotonic_ns() + kMakingNs, late});
+  const auto done = [this, result, &nic, user, late, making] {
+    Made tell = [](std::optional<Held>, const std::string&) {};
+    if (*late) {
+      result->why = "late";
+    } else {
+      tell = std::move(making->made);
+      making_.erase(making);
+    }
     try {
-      if (result->port != nullptr) nic.admit(*result->port);
+      if (result->why.empty()) nic.admit(*result->port);
     } catch (const std::exception& error) {
       result->why = error.what();
     }
     if (result->why.empty()) {
       ++counters_.ports_made;
-      return made(Held{&nic, std::move(result->port), user}, "");
+      return tell(Held{&nic, std::move(result->port), user}, "");
     }
     ++counters_.not_granted_failed;
     if (result->port != nullptr) {
@@ -113,9 +123,25 @@ void Grants::make(Nic& nic, uid_t user, Made made) {
     } else {
       count(user, -1);
     }
-    made(std::nullopt, result->why);
-  });
+    tell(std::nullopt, result->why);
+  };
+  try {
+    worker_.give(work, done);
+  } catch (...) {
+    making_.erase(making);
+    throw;
+  }
   count(user, 1);
+}
+
+void Grants::give_up_late(std::uint64_t now) {
+  while (!making_.empty() && making_.front().until <= now) {
+    const Making making = std::move(making_.front());
+    making_.pop_front();
+    *making.late = true;
+    making.made(std::nullopt, "no port could be made within " + std::to_string(kMakingNs / kNsPerSecond) +
+                                  " s, this host is busy");
+  }
 }
 
 // ---------------------------------------------------------------------------- of an earlier agent
@@ -207,6 +233,7 @@ void Grants::say_some(Leaving& leaving) {
 }
 
 void Grants::tick(std::uint64_t now) {
+  give_up_late(now);
   if (!kept_.empty()) look_after_kept(now);
   if (!left_.empty()) look_after_left(now);
   for (auto it = leaving_.begin(); it != leaving_.end();) {
@@ -222,6 +249,7 @@ void Grants::tick(std::uint64_t now) {
 
 std::uint64_t Grants::next_deadline() const {
   std::uint64_t next = kept_.empty() ? ~0ull : next_look_;
+  if (!making_.empty()) next = std::min(next, making_.front().until);
   if (!left_.empty()) next = std::min(next, next_left_look_);
   for (const Leaving& each : leaving_) next = std::min(next, each.begin + kDisconnectTimesNs[each.turn]);
   return next;

@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -40,6 +41,9 @@ class Grants {
   // How often it is looked whether sockets are kept.
   static constexpr std::uint64_t kKeptLookNs = kNsPerSecond;
 
+  // How long a program waits for its port: it gives the agent up after five seconds.
+  static constexpr std::uint64_t kMakingNs = 3 * kNsPerSecond;
+
   // All arguments must outlive this. Throws std::system_error.
   Grants(const Config& config, EventLoop& loop, ServiceCounters& counters);
   // As finish().
@@ -60,7 +64,8 @@ class Grants {
     std::unique_ptr<AgentPort> port;
     uid_t user;
   };
-  // Called later, from the loop: the port, or none and the reason.
+  // Called later, from the loop: the port, or none and the reason. On a host on which many programs begin at once,
+  // ports may take long to make: after kMakingNs there is none.
   using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
   void make(Nic& nic, uid_t user, Made made);
 
@@ -86,7 +91,7 @@ class Grants {
   void end(Held port, std::unique_ptr<GrantedSegment> granted_segment, bool closed, std::uint64_t now);
   void end(Held port);
 
-  // Says last disconnects that are due, looks after sockets that are kept.
+  // Gives up ports that take too long to make, says last disconnects that are due, looks after sockets that are kept.
   void tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 
@@ -110,6 +115,13 @@ class Grants {
     std::uint64_t begin = 0;
   };
 
+  // Oldest first.
+  struct Making {
+    Made made;
+    std::uint64_t until;
+    std::shared_ptr<std::atomic<bool>> late;  // nobody waits for it any more
+  };
+
   struct Left {
     Held held;
     std::uint64_t until;
@@ -117,6 +129,7 @@ class Grants {
 
   std::optional<Refusal> judge_user(const Nic& nic, uid_t user,
                                     const std::vector<gid_t>& groups) const;
+  void give_up_late(std::uint64_t now);
   void look_after_left(std::uint64_t now);
   void say_some(Leaving& leaving);
   void withdraw(Held held, bool closed);
@@ -129,6 +142,7 @@ class Grants {
   Worker worker_;
   std::uint32_t ports_ = 0;
   std::unordered_map<uid_t, std::uint32_t> ports_of_user_;
+  std::list<Making> making_;
   std::list<Leaving> leaving_;
   std::list<Held> kept_;
   std::uint64_t next_look_ = 0;  // at those

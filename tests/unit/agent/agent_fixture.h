@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,6 +53,7 @@ class TestGranter final : public Granter {
  public:
   struct Log {
     std::string why;  // no port can be made
+    std::mutex making;  // who has it makes making wait
     bool kept = false;  // somebody has copies of all sockets
     unsigned made = 0, gone = 0, admitted = 0, dismissed = 0, left = 0;
     std::vector<std::pair<MacAddress, AgentPort::Holder>> remains;  // of an earlier agent
@@ -61,6 +63,7 @@ class TestGranter final : public Granter {
   explicit TestGranter(Log& log) : log_(log) {}
 
   std::unique_ptr<AgentPort> make(std::uint32_t umem_bytes) override {
+    const std::lock_guard lock(log_.making);
     if (!log_.why.empty()) throw PortError(log_.why);
     return std::make_unique<Place>(log_, umem_bytes);
   }

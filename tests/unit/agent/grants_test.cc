@@ -8,6 +8,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <filesystem>
+#include <iterator>
+
 #include "kagent/contract/granted_segment.h"
 #include "kagent/agent/log.h"
 #include "kagent/stack/remains.h"
@@ -31,6 +34,12 @@ std::size_t open_descriptors() {
   std::size_t count = 0;
   for (int fd = 0; fd < 4096; ++fd) count += fcntl(fd, F_GETFD) >= 0;
   return count;
+}
+
+// Threads of agents that tests before had may still have descriptors of theirs.
+void wait_for_earlier_threads() {
+  using Tasks = std::filesystem::directory_iterator;
+  for (unsigned n = 0; n < 5'000 && std::distance(Tasks("/proc/self/task"), Tasks()) > 1; ++n) usleep(1'000);
 }
 
 std::vector<std::byte> random_bytes(std::size_t count, unsigned seed) {
@@ -100,6 +109,29 @@ class GrantsTest : public testing::Test {
 
   std::unique_ptr<TestAgent> agent = std::make_unique<TestAgent>();
 };
+
+// As many programs begin at once, and the kernel makes one interface at a time.
+TEST_F(GrantsTest, WhoseComesTooLateIsHosted) {
+  TestProgram program(agent->socket()), next(agent->socket()), insists(agent->socket());
+  {
+    const std::lock_guard lock(agent->ports.making);
+    program.say(TestProgram::hello("nic0", Placement::kAny));
+    next.say(TestProgram::hello("nic0", Placement::kAny));
+    insists.say(TestProgram::hello("nic0", Placement::kGranted));
+    while (agent->server->grants().ports() < 3) agent->loop.poll(10);
+    EXPECT_LE(agent->server->next_deadline(), monotonic_ns() + Grants::kMakingNs);
+    agent->server->tick(monotonic_ns() + Grants::kMakingNs);
+    expect_hosted(program.answer());
+    expect_hosted(next.answer());
+    expect_refused(insists, insists.answer(), "no port could be made within 3 s");
+  }
+  agent->run();
+  EXPECT_LE(agent->ports.made, 1u);
+  EXPECT_EQ(agent->ports.gone, agent->ports.made);
+  EXPECT_EQ(agent->server->grants().ports(), 0u);
+  TestProgram later(agent->socket());
+  expect_granted(ask(later));
+}
 
 TEST_F(GrantsTest, GivesAPortAndAHome) {
   TestProgram program(agent->socket());
@@ -286,6 +318,7 @@ TEST_F(GrantsTest, GivesPortsToWhomTheConfigurationNames) {
 }
 
 TEST_F(GrantsTest, EverythingGoesWithTheProgram) {
+  wait_for_earlier_threads();
   const std::size_t before = open_descriptors();
   {
     TestProgram program(agent->socket());
