@@ -19,7 +19,7 @@ using std::chrono::steady_clock;
 // Between two looks at rings in which there was nothing; it is also how late the time of a frame may be.
 constexpr auto kPause = std::chrono::microseconds(200);
 constexpr auto kAskEvery = std::chrono::milliseconds(20);  // for pairs
-constexpr std::size_t kTurns = local::kRingBytes / local::kLine;  // frames of a ring at most, before others have their turn
+constexpr std::size_t kTurns = local::kRingBytes / local::kLine;  // frames of a ring, before others have their turn
 constexpr std::uint64_t kOfPacket = sizeof(Packet) + 64;   // of memory, besides its bytes
 
 std::uint64_t now_ns() {
