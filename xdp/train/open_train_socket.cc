@@ -46,6 +46,25 @@ void find_addresses(const std::string& interface, TrainAddress& out) {
   if (!any) throw PortError(interface + ": no trains: it has no IP address");
 }
 
+// One that the kernel has chosen is lost to a socket that was connected and is so no more. So it chooses one
+// for another socket first.
+std::uint16_t bind_to_free_port(const std::string& interface, int fd) {
+  constexpr int kAttempts = 8;  // somebody else may take it in between
+  for (int attempt = 1;; ++attempt) {
+    sockaddr_in6 at{};
+    at.sin6_family = AF_INET6;
+    socklen_t bytes = sizeof at;
+    {
+      const Descriptor other(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+      const auto name = reinterpret_cast<sockaddr*>(&at);
+      if (bind(other.get(), name, sizeof at) != 0) fail(interface, "bind");
+      if (getsockname(other.get(), name, &bytes) != 0) fail(interface, "getsockname");
+    }
+    if (bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return ntohs(at.sin6_port);
+    if (errno != EADDRINUSE || attempt == kAttempts) fail(interface, "bind");
+  }
+}
+
 }  // namespace
 
 OpenedTrainSocket open_train_socket(const std::string& interface) {
@@ -69,12 +88,7 @@ OpenedTrainSocket open_train_socket(const std::string& interface) {
     setsockopt(fd, SOL_SOCKET, name == SO_RCVBUFFORCE ? SO_RCVBUF : SO_SNDBUF, &kSocketBytes,
                sizeof kSocketBytes);
   }
-  sockaddr_in6 any{};
-  any.sin6_family = AF_INET6;
-  socklen_t bytes = sizeof any;
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&any), sizeof any) != 0) fail(interface, "bind");
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&any), &bytes) != 0) fail(interface, "getsockname");
-  out.address.port = ntohs(any.sin6_port);
+  out.address.port = bind_to_free_port(interface, fd);
   return out;
 }
 
