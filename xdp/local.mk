@@ -11,6 +11,7 @@ granted_port_sources = \
 	xdp/grant/granted_port.cc xdp/grant/granted_port.h \
 	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h xdp/local/local_tap.h \
 	xdp/train/train_address.h \
+	xdp/train/train_pages.cc xdp/train/train_pages.h \
 	xdp/train/train_socket.cc xdp/train/train_socket.h \
 	xdp/xsk/system_calls.h \
 	xdp/xsk/xsk_queue.cc xdp/xsk/xsk_queue.h xdp/xsk/xsk_queue_parts.cc \

@@ -37,6 +37,7 @@ sim_tests = \
 	tests/sim/trains_test.cc
 tests_sim_sim_test_SOURCES = tests/sim/pair.h tests/sim/commands.h tests/sim/forward.h xdp/host_port.cc xdp/host_port.h \
 	xdp/local/local_peers.cc xdp/local/local_peers.h xdp/local/local_ring.h \
+	xdp/train/train_pages.cc xdp/train/train_pages.h \
 	xdp/train/train_socket.cc xdp/train/train_socket.h
 if FAST_BUILD
 nodist_tests_sim_sim_test_SOURCES = tests/sim/sim_tests_all.cc
@@ -84,6 +85,7 @@ tests_sim_simulation_SOURCES = \
 	sovia/lane/spill.h sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/lane/lane_control.cc sovia/lane/lane_receiving.cc \
 	sovia/lane/lane_send_ring.cc sovia/lane/lane_sending.cc sovia/lane/lane_sinks.cc sovia/process/own_descriptors.cc sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/wire.h \
 	xdp/host_port.cc xdp/host_port.h \
+	xdp/train/train_pages.cc xdp/train/train_pages.h \
 	xdp/train/train_socket.cc xdp/train/train_socket.h
 if FAST_BUILD
 tests_sim_simulation_SOURCES += $(world_apart)

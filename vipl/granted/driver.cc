@@ -47,9 +47,12 @@ Driver* Driver::make(Hello& hello, const layout::View& control_session, Pollers&
   const char* const failed = driver->port_.open(hello.port, hello.umem, answer.port);
   const int error = errno;
   // Without trains it works too.
-  const char* const no_trains =
-      hello.trains < 0 ? nullptr
-                       : driver->port_.open_trains(hello.trains, sys::epoll(), answer.trains, wire::kTrainTypes);
+  const char* no_trains = nullptr;
+  if (hello.trains >= 0) {
+    int pipe[2] = {-1, -1};
+    sys::pipe(pipe);
+    no_trains = driver->port_.open_trains(hello.trains, sys::epoll(), pipe, answer.trains, wire::kTrainTypes);
+  }
   if (no_trains != nullptr) explain("no trains: %s (error %d)", no_trains, errno);
   const bool can_sleep = driver->watch_.open();
   const bool fits = granted_segment_bytes(limits, Tables::footprint(limits)) == answer.granted_segment_bytes &&

@@ -102,6 +102,11 @@ inline long write(int fd, const void* data, std::size_t bytes) {
 }
 using system_calls::get_seals;
 inline long seek_end(int fd) { return system_calls::file_size(fd); }
+// The end to read from first; -1, -1 if there is none.
+inline void pipe(int (&ends)[2]) {
+  if (::syscall(SYS_pipe2, ends, O_CLOEXEC | O_NONBLOCK) != 0) ends[0] = ends[1] = -1;
+  for (int& end : ends) end = out_of_the_way(end);
+}
 inline int eventfd() {
   return out_of_the_way(static_cast<int>(::syscall(SYS_eventfd2, 0u, O_CLOEXEC | O_NONBLOCK)));
 }

@@ -127,10 +127,11 @@ void GrantedPort::wake_local() {
   });
 }
 
-const char* GrantedPort::open_trains(int socket, int epoll, const TrainAddress& own,
+const char* GrantedPort::open_trains(int socket, int epoll, const int (&pipe)[2], const TrainAddress& own,
                                      std::uint32_t types) {
   both_ = epoll;
   const char* what = trains_.open(socket, own, layout_.mtu, types);
+  trains_.use_pages(pipe);
   if (what == nullptr && (system_calls::watch(both_, socket_) != 0 ||
                           system_calls::watch(both_, trains_.descriptor()) != 0)) {
     what = "no descriptor for trains";

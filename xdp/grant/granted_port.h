@@ -38,8 +38,9 @@ class GrantedPort {
   // Maps rings and UMEM. Takes both descriptors over (also on failure). Returns nullptr, or in a
   // few words what failed; errno then says why.
   const char* open(int socket, int umem, const GrantedLayout& layout);
-  // With trains of these frame types; after open(). Takes both over; `epoll` has nothing to watch yet.
-  const char* open_trains(int socket, int epoll, const TrainAddress& own, std::uint32_t types);
+  // With trains of these frame types; after open(). Takes all over; `epoll` has nothing to watch yet, `pipe` is
+  // that of TrainPages::open().
+  const char* open_trains(int socket, int epoll, const int (&pipe)[2], const TrainAddress& own, std::uint32_t types);
 
   std::size_t receive(std::span<Frame> frames) {
     const std::size_t n = local_ == nullptr ? queue_.receive(frames) : receive_both(frames);
@@ -111,9 +112,11 @@ class GrantedPort {
   // Readable when frames have come. -1: not open.
   int descriptor() const { return both_ >= 0 ? both_ : socket_; }
   // All that the port has; -1: none.
-  static constexpr int kDescriptors = 3;
+  static constexpr int kDescriptors = 5;
   void descriptors(int (&out)[kDescriptors]) const {
-    out[0] = socket_, out[1] = trains_.descriptor(), out[2] = both_;
+    int pipe[2];
+    trains_.pages().descriptors(pipe);
+    out[0] = socket_, out[1] = trains_.descriptor(), out[2] = both_, out[3] = pipe[0], out[4] = pipe[1];
   }
   PortCounters counters();
   bool reaches(const MacAddress&) const { return true; }

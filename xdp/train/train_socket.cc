@@ -10,6 +10,9 @@
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
+#ifndef SO_BINDTOIFINDEX
+#define SO_BINDTOIFINDEX 62
+#endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -18,7 +21,8 @@ namespace viaduct {
 namespace {
 
 constexpr unsigned kStrangers = 16;  // datagrams dropped in one look
-constexpr std::size_t kAddressBytes = 6, kTypeAt = 15, kLeastFrame = 60;
+constexpr std::size_t kAddressBytes = 6, kTypeAt = 15, kFlagsAt = 17, kLeastFrame = 60;
+constexpr std::byte kChecked{0x80};  // a flag: has a checksum
 constexpr std::uint8_t kMapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
 // Of two addresses. A call of memcmp() for each frame would be some of what a train costs.
@@ -80,6 +84,8 @@ void TrainSocket::close() {
   if (socket_ >= 0) system_calls::close(socket_);
   memory_ = nullptr;
   socket_ = -1;
+  connected_ = false;
+  pages_.close();
   peers_ = count_ = at_ = end_ = 0;
   std::memset(static_cast<void*>(table_), 0, sizeof table_);
 }
@@ -98,8 +104,12 @@ bool TrainSocket::learn(const MacAddress& mac, const TrainAddress& at, unsigned 
   if (socket_ < 0 || !at.any() || (!v4 && !v6)) return false;
   Peer* const peer = place_of(mac);
   if (peer == nullptr) return false;
+  Peer now{mac, true, false, v4 && (!v6 || attempt % 2 != 0), false, Peer::Heard::kNo, at};
+  const bool as_before = peer->known && same(peer->mac.data(), mac.data()) && peer->at == at;
+  if (as_before) now.heard = peer->heard;
+  if (connected_ && (!as_before || peer->by_v4 != now.by_v4)) disconnect();
   if (!peer->known) ++peers_;
-  *peer = {mac, true, false, v4 && (!v6 || attempt % 2 != 0), at};
+  *peer = now;
   return true;
 }
 
@@ -112,6 +122,31 @@ TrainSocket::Peer* TrainSocket::place_of(const MacAddress& mac) {
     if (each.left) left = &each;
   }
   return free != nullptr ? free : left;
+}
+
+// The only one, that does not send from another address than the one that it is sent to: what comes from there no
+// longer does then.
+bool TrainSocket::may_connect(const Peer& peer) const {
+  const auto other = peer.by_v4 ? Peer::Heard::kByV6 : Peer::Heard::kByV4;
+  return peers_ == 1 && pages_.can() && !peer.alone && peer.heard != other;
+}
+
+// So the kernel need not look for the way each time, and takes pages.
+void TrainSocket::connect_to(Peer& peer) {
+  const sockaddr_in6 to = address_of(peer);
+  connected_ = system_calls::connect(socket_, &to) == 0;
+  peer.alone = !connected_;
+}
+
+// The kernel then forgets the interface, too.
+void TrainSocket::disconnect() {
+  int interface = 0;
+  socklen_t bytes = sizeof interface;
+  system_calls::getsockopt(socket_, SOL_SOCKET, SO_BINDTOIFINDEX, &interface, &bytes);
+  system_calls::connect(socket_, nullptr);
+  system_calls::setsockopt(socket_, SOL_SOCKET, SO_BINDTOIFINDEX, interface);
+  connected_ = false;
+  pages_.renew();
 }
 
 void TrainSocket::leave(const MacAddress& mac) {
@@ -137,45 +172,21 @@ bool TrainSocket::add(const Frame& frame) {
       before.length = segment;
     }
   }
+  if ((frame.data[kFlagsAt] & kChecked) == std::byte{}) checked_ = false;
   train_[count_++] = frame;
   bytes_ += frame.length;
   return true;
 }
 
 bool TrainSocket::send() {
-  iovec pieces[kMostSegments];
-  for (std::uint32_t i = 0; i < count_; ++i) pieces[i] = {train_[i].data, train_[i].length};
   const std::uint32_t count = count_, bytes = bytes_;
+  Peer* const peer = count != 0 ? find(train_[0].data) : nullptr;
+  const bool sent = peer != nullptr && send_to(*peer, count);
   count_ = bytes_ = 0;
+  checked_ = true;
   if (count == 0) return true;
-  const Peer* const peer = find(train_[0].data);
   if (peer == nullptr) return false;
-  sockaddr_in6 to{};
-  to.sin6_family = AF_INET6;
-  to.sin6_port = __builtin_bswap16(peer->at.port);
-  if (peer->by_v4) {
-    std::memcpy(to.sin6_addr.s6_addr, kMapped, sizeof kMapped);
-    std::memcpy(to.sin6_addr.s6_addr + sizeof kMapped, peer->at.v4.data(), peer->at.v4.size());
-  } else {
-    std::memcpy(to.sin6_addr.s6_addr, peer->at.v6.data(), peer->at.v6.size());
-  }
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(std::uint16_t))] = {};
-  msghdr message{};
-  message.msg_name = &to;
-  message.msg_namelen = sizeof to;
-  message.msg_iov = pieces;
-  message.msg_iovlen = count;
-  if (count > 1) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* const head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = IPPROTO_UDP;
-    head->cmsg_type = UDP_SEGMENT;
-    head->cmsg_len = CMSG_LEN(sizeof(std::uint16_t));
-    const auto segment = static_cast<std::uint16_t>(train_[0].length);
-    std::memcpy(CMSG_DATA(head), &segment, sizeof segment);
-  }
-  if (system_calls::send_message(socket_, message) < 0) {
+  if (!sent) {
     ++counters_.tx_refused;
     return false;
   }
@@ -183,6 +194,42 @@ bool TrainSocket::send() {
   counters_.tx_frames += count;
   counters_.tx_bytes += bytes;
   return true;
+}
+
+sockaddr_in6 TrainSocket::address_of(const Peer& peer) {
+  sockaddr_in6 to{};
+  to.sin6_family = AF_INET6;
+  to.sin6_port = __builtin_bswap16(peer.at.port);
+  if (peer.by_v4) {
+    std::memcpy(to.sin6_addr.s6_addr, kMapped, sizeof kMapped);
+    std::memcpy(to.sin6_addr.s6_addr + sizeof kMapped, peer.at.v4.data(), peer.at.v4.size());
+  } else {
+    std::memcpy(to.sin6_addr.s6_addr, peer.at.v6.data(), peer.at.v6.size());
+  }
+  return to;
+}
+
+bool TrainSocket::send_to(Peer& peer, std::uint32_t count) {
+  iovec pieces[kMostSegments];
+  for (std::uint32_t i = 0; i < count; ++i) pieces[i] = {train_[i].data, train_[i].length};
+  const auto segment = static_cast<std::uint16_t>(train_[0].length);
+  if (!connected_ && may_connect(peer)) [[unlikely]] connect_to(peer);
+  if (connected_ && checked_ && count > 1 && pages_.send(socket_, {pieces, count}, segment)) return true;
+  sockaddr_in6 to = address_of(peer);
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof segment)] = {};
+  msghdr message{};
+  message.msg_name = &to;
+  message.msg_namelen = sizeof to;
+  message.msg_iov = pieces;
+  message.msg_iovlen = count;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  cmsghdr* const head = CMSG_FIRSTHDR(&message);
+  head->cmsg_level = IPPROTO_UDP;
+  head->cmsg_type = UDP_SEGMENT;
+  head->cmsg_len = CMSG_LEN(sizeof segment);
+  std::memcpy(CMSG_DATA(head), &segment, sizeof segment);
+  return system_calls::send_message(socket_, message) >= 0;
 }
 
 // ---------------------------------------------------------------------------- receiving
@@ -247,7 +294,7 @@ bool TrainSocket::take_next(std::byte* data) {
 // Whether a train is one of somebody who may send it; all of it or nothing.
 bool TrainSocket::take_datagram(std::byte* data, std::size_t bytes, std::size_t segment,
                                 const sockaddr_in6& from) {
-  const Peer* const peer = bytes < kLeastFrame ? nullptr : find(data + kAddressBytes);
+  Peer* const peer = bytes < kLeastFrame ? nullptr : find(data + kAddressBytes);
   if (peer == nullptr || !is_from(*peer, from)) {
     ++counters_.rx_wrong_source;
     return false;
@@ -263,6 +310,7 @@ bool TrainSocket::take_datagram(std::byte* data, std::size_t bytes, std::size_t 
       return false;
     }
   }
+  peer->heard = std::memcmp(from.sin6_addr.s6_addr, kMapped, sizeof kMapped) == 0 ? Peer::Heard::kByV4 : Peer::Heard::kByV6;
   at_ = 0, end_ = static_cast<std::uint32_t>(bytes), segment_ = static_cast<std::uint32_t>(segment);
   ++counters_.rx_trains;
   counters_.rx_frames += frames;

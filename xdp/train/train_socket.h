@@ -22,6 +22,7 @@
 
 #include "xdp/port.h"
 #include "xdp/train/train_address.h"
+#include "xdp/train/train_pages.h"
 
 namespace viaduct {
 
@@ -42,6 +43,9 @@ class TrainSocket {
   // (the second byte behind the Ethernet header) that may come. Returns nullptr, or what failed;
   // errno says why.
   const char* open(int socket, const TrainAddress& own, std::uint32_t mtu, std::uint32_t types);
+  // Where there is only one peer it is sent to as train_pages.h says. Takes the ends of a pipe over; after open().
+  void use_pages(const int (&pipe)[2]) { pages_.open(pipe); }
+  const TrainPages& pages() const { return pages_; }
   void close();
   bool is_open() const { return socket_ >= 0; }
   int descriptor() const { return socket_; }
@@ -110,6 +114,8 @@ class TrainSocket {
     bool known;
     bool left;
     bool by_v4;
+    bool alone;                          // no socket can be connected to it
+    enum class Heard : std::uint8_t { kNo, kByV4, kByV6 } heard;  // last
     TrainAddress at;
   };
 
@@ -123,6 +129,11 @@ class TrainSocket {
     return const_cast<Peer*>(static_cast<const TrainSocket*>(this)->find(mac));
   }
   bool is_from(const Peer& peer, const sockaddr_in6& from) const;
+  static sockaddr_in6 address_of(const Peer& peer);
+  bool may_connect(const Peer& peer) const;
+  [[gnu::noinline, gnu::cold]] void connect_to(Peer& peer);
+  void disconnect();
+  bool send_to(Peer& peer, std::uint32_t frames);
   bool take_next(std::byte* data);
   bool take_datagram(std::byte* data, std::size_t bytes, std::size_t segment,
                      const sockaddr_in6& from);
@@ -131,6 +142,10 @@ class TrainSocket {
   std::uint32_t mtu_ = 0, types_ = 0;
   TrainAddress own_;
   Counters counters_;
+
+  TrainPages pages_;
+  bool connected_ = false;
+  bool checked_ = true;  // all of the train
 
   Frame train_[kMostSegments];
   std::uint32_t count_ = 0, bytes_ = 0;

@@ -6,10 +6,13 @@
 #define VIADUCT_XDP_XSK_SYSTEM_CALLS_H
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,6 +40,35 @@ inline long send_message(int fd, const msghdr& message) {
 }
 inline long receive_message(int fd, msghdr& message) {
   return ::syscall(SYS_recvmsg, fd, &message, MSG_DONTWAIT);
+}
+
+inline int setsockopt(int fd, int level, int name, int value) {
+  return static_cast<int>(::syscall(SYS_setsockopt, fd, level, name, &value, sizeof value));
+}
+// nullptr: to nobody any more.
+inline int connect(int fd, const sockaddr_in6* to) {
+  const sockaddr nobody{AF_UNSPEC, {}};
+  return static_cast<int>(to != nullptr ? ::syscall(SYS_connect, fd, to, sizeof *to)
+                                        : ::syscall(SYS_connect, fd, &nobody, sizeof nobody));
+}
+inline long read(int fd, void* data, std::size_t bytes) { return ::syscall(SYS_read, fd, data, bytes); }
+// Pages, not copies of them: from memory into a pipe, and from there to another descriptor.
+inline long put_pages(int pipe, const iovec& pages) {
+  return ::syscall(SYS_vmsplice, pipe, &pages, 1L, SPLICE_F_NONBLOCK);
+}
+inline long move_pages(int pipe, int to, std::size_t bytes) {
+  return ::syscall(SYS_splice, pipe, nullptr, to, nullptr, bytes, SPLICE_F_NONBLOCK);
+}
+inline bool kernel_is_from(unsigned major, unsigned minor) {
+  utsname its;
+  if (::syscall(SYS_uname, &its) != 0) return false;
+  unsigned number[2] = {0, 0};
+  const char* at = its.release;
+  for (unsigned& each : number) {
+    for (; *at >= '0' && *at <= '9'; ++at) each = each * 10 + static_cast<unsigned>(*at - '0');
+    if (*at == '.') ++at;
+  }
+  return number[0] != major ? number[0] > major : number[1] >= minor;
 }
 
 // An epoll descriptor is to be readable when `fd` is.

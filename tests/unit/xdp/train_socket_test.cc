@@ -2,6 +2,7 @@
 #include "xdp/train/train_socket.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/udp.h>
 #include <sys/wait.h>
@@ -15,17 +16,33 @@ namespace {
 
 constexpr std::uint32_t kMtu = 1500, kData = 1, kPath = 21, kTypes = 1u << kData | 1u << kPath;
 constexpr std::size_t kSource = 6, kType = 15;
-constexpr int kUdpGro = 104;
+constexpr std::size_t kFlags = 17;
+constexpr std::byte kChecked{0x80};
+constexpr int kUdpGro = 104, kBindToIfIndex = 62;
 
-struct End {
-  explicit End(const MacAddress& its, const char* at = "::1") : mac(its) {
-    const int fd = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+// So that it stays the socket's, see open_train_socket.cc.
+sockaddr_in6 bind_to_free_port(int fd, const char* at) {
+  for (int attempt = 0;; ++attempt) {
     sockaddr_in6 name{};
     name.sin6_family = AF_INET6;
     inet_pton(AF_INET6, at, &name.sin6_addr);
     socklen_t bytes = sizeof name;
-    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
-    EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&name), &bytes), 0);
+    const int other = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(bind(other, reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+    EXPECT_EQ(getsockname(other, reinterpret_cast<sockaddr*>(&name), &bytes), 0);
+    close(other);
+    const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0;
+    if (bound || attempt == 100) {
+      EXPECT_TRUE(bound);
+      return name;
+    }
+  }
+}
+
+struct End {
+  explicit End(const MacAddress& its, const char* at = "::1") : mac(its) {
+    const int fd = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+    const sockaddr_in6 name = bind_to_free_port(fd, at);
     EXPECT_EQ(setsockopt(fd, IPPROTO_UDP, kUdpGro, &on, sizeof on), 0);
     address.port = ntohs(name.sin6_port);
     std::memcpy(address.v6.data(), &name.sin6_addr, address.v6.size());
@@ -39,6 +56,23 @@ struct End {
     std::memcpy(bytes.data() + kSource, mac.data(), mac.size());
     bytes[kType] = std::byte{type};
     return {bytes.data(), length, number};
+  }
+
+  void use_pages() {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    socket.use_pages(ends);
+  }
+  bool is_connected() const {
+    sockaddr_in6 peer;
+    socklen_t bytes = sizeof peer;
+    return getpeername(socket.descriptor(), reinterpret_cast<sockaddr*>(&peer), &bytes) == 0;
+  }
+  int interface() const {
+    int index = -1;
+    socklen_t bytes = sizeof index;
+    EXPECT_EQ(getsockopt(socket.descriptor(), SOL_SOCKET, kBindToIfIndex, &index, &bytes), 0);
+    return index;
   }
 
   // What arrives within a short while.
@@ -219,6 +253,112 @@ TEST_F(TrainSockets, APeerThatHasLeftIsTakenUntilItsPlaceIsNeeded) {
   EXPECT_TRUE(learn_another(static_cast<std::uint8_t>(others + 1)));
   EXPECT_FALSE(arrives());
   EXPECT_EQ(b.socket.counters().rx_wrong_source, 1u);
+}
+
+struct TrainPagesTest : TrainSockets {
+  TrainPagesTest() {
+    constexpr int kLoopback = 1;
+    EXPECT_EQ(setsockopt(a.socket.descriptor(), SOL_SOCKET, kBindToIfIndex, &kLoopback, sizeof kLoopback), 0);
+    a.use_pages();
+    if (!a.socket.pages().can()) can = false;
+  }
+  // Two frames that tell their number, from a to b.
+  bool send_train(std::uint8_t number, bool checked) {
+    a.memory.clear();
+    for (int n = 0; n < 2; ++n) {
+      const Frame frame = a.frame(b.mac, number, 100);
+      if (checked) frame.data[kFlags] = kChecked;
+      if (!checked) frame.data[kFlags] = std::byte{};
+      EXPECT_TRUE(a.socket.add(frame));
+    }
+    const bool sent = a.socket.send();
+    for (std::vector<std::byte>& gone : a.memory) gone.assign(gone.size(), std::byte{0xee});
+    return sent;
+  }
+  // The numbers of the trains that have come.
+  std::vector<unsigned> numbers() {
+    std::vector<unsigned> out;
+    for (int vain = 0; vain < 50; ++vain) {
+      for (; b.socket.look(); vain = 0) {
+        Frame got[2];
+        EXPECT_EQ(b.socket.receive(got), 2u);
+        EXPECT_EQ(std::memcmp(got[0].data, got[1].data, got[0].length), 0);
+        out.push_back(std::to_integer<unsigned>(got[0].data[got[0].length - 1]));
+        for (const Frame& frame : got) b.socket.release(frame);
+      }
+      usleep(100);
+    }
+    return out;
+  }
+  bool can = true;
+};
+
+TEST_F(TrainPagesTest, TheOnlyPeerIsSentPages) {
+  if (!can) GTEST_SKIP() << "not with this kernel";
+  EXPECT_FALSE(a.is_connected());
+  for (std::uint8_t n = 1; n < 10; ++n) ASSERT_TRUE(send_train(n, true));
+  EXPECT_TRUE(a.is_connected());
+  EXPECT_EQ(numbers(), (std::vector<unsigned>{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  // It answers.
+  ASSERT_TRUE(b.socket.add(b.frame(a.mac, 1, 100)));
+  ASSERT_TRUE(b.socket.send());
+  EXPECT_EQ(a.receive().size(), 1u);
+}
+
+TEST_F(TrainPagesTest, LongTrainsArriveAsTheyWere) {
+  if (!can) GTEST_SKIP() << "not with this kernel";
+  const std::uint32_t whole = 14 + a.socket.payload_limit();
+  for (unsigned round = 0; round < 200; ++round) {
+    a.memory.clear();
+    for (std::uint8_t n = 0; n < 44; ++n) {
+      const Frame frame = a.frame(b.mac, static_cast<std::uint8_t>(n + round), n == 43 ? 700 : whole);
+      frame.data[kFlags] = kChecked;
+      ASSERT_TRUE(a.socket.add(frame));
+    }
+    ASSERT_TRUE(a.socket.send());
+    Frame got[44];
+    while (!b.socket.look()) continue;
+    ASSERT_EQ(b.socket.receive(got), 44u);
+    for (unsigned n = 0; n < 44; ++n) {
+      ASSERT_EQ(got[n].length, n == 43 ? 700 : whole);
+      ASSERT_EQ(std::memcmp(got[n].data, a.memory[n].data(), got[n].length), 0) << n;
+      b.socket.release(got[n]);
+    }
+  }
+}
+
+// A page is used again, whether it has been read or not. What can't tell that by a checksum is copied.
+TEST_F(TrainPagesTest, FramesWithoutChecksumAreCopied) {
+  if (!can) GTEST_SKIP() << "not with this kernel";
+  constexpr unsigned kMany = TrainPages::kTrains + 1;
+  for (unsigned n = 0; n < kMany; ++n) ASSERT_TRUE(send_train(static_cast<std::uint8_t>(n), false));
+  std::vector<unsigned> got = numbers();
+  ASSERT_EQ(got.size(), kMany);
+  for (unsigned n = 0; n < kMany; ++n) EXPECT_EQ(got[n], n);
+  for (unsigned n = 0; n < kMany; ++n) ASSERT_TRUE(send_train(static_cast<std::uint8_t>(n), true));
+  got = numbers();
+  ASSERT_EQ(got.size(), kMany);
+  EXPECT_EQ(got[0], kMany - 1) << "if it is copied too, this test says nothing";
+}
+
+TEST_F(TrainPagesTest, AnotherPeerIsHeard) {
+  if (!can) GTEST_SKIP() << "not with this kernel";
+  ASSERT_TRUE(send_train(1, true));
+  ASSERT_TRUE(a.is_connected());
+  EXPECT_TRUE(a.socket.learn(b.mac, b.address, 0));
+  EXPECT_TRUE(a.is_connected()) << "nothing new";
+  End c({2, 0, 0, 0, 0, 3});
+  c.memory.reserve(4);
+  ASSERT_TRUE(c.socket.learn(a.mac, a.address, 0));
+  ASSERT_TRUE(a.socket.learn(c.mac, c.address, 0));
+  EXPECT_FALSE(a.is_connected());
+  EXPECT_EQ(a.interface(), 1);
+  ASSERT_TRUE(c.socket.add(c.frame(a.mac, 1, 100)));
+  ASSERT_TRUE(c.socket.send());
+  EXPECT_EQ(a.receive().size(), 1u) << "its port is the same";
+  ASSERT_TRUE(send_train(2, true));
+  EXPECT_FALSE(a.is_connected());
+  EXPECT_EQ(numbers(), (std::vector<unsigned>{1, 2}));
 }
 
 // Somebody else on the peer's own host has the address, but not the port.
