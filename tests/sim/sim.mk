@@ -126,6 +126,7 @@ simulated_sources = \
 	vipl/granted/driver.cc \
 	vipl/granted/library_thread.cc \
 	vipl/granted/port_watch.cc \
+	vipl/granted/sleep_timer.cc \
 	vipl/process/environment.cc \
 	vipl/process/family.cc \
 	vipl/process/exit_drain.cc \

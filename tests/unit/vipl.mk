@@ -41,6 +41,14 @@ tests_unit_vipl_post_batching_test_SOURCES = tests/unit/vipl/post_batching_test.
 tests_unit_vipl_post_batching_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_vipl_post_batching_test_LDADD = $(TEST_LIBS)
 
+check_PROGRAMS += tests/unit/vipl/sleep_timer_test
+TESTS += tests/unit/vipl/sleep_timer_test
+tests_unit_vipl_sleep_timer_test_SOURCES = \
+  tests/unit/vipl/sleep_timer_test.cc \
+  vipl/granted/sleep_timer.cc vipl/granted/sleep_timer.h
+tests_unit_vipl_sleep_timer_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_vipl_sleep_timer_test_LDADD = $(TEST_LIBS)
+
 check_PROGRAMS += tests/unit/vipl/guarded_copy_test
 TESTS += tests/unit/vipl/guarded_copy_test
 tests_unit_vipl_guarded_copy_test_SOURCES = \

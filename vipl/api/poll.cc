@@ -17,7 +17,9 @@ namespace layout = viaduct::layout;
 
 namespace {
 
-constexpr std::size_t kOwn = 3;   // descriptors of ours, in front of the caller's
+// Descriptors of ours, in front of the caller's: the port's news, or the session's poll wake; and this
+// thread's wake event.
+constexpr std::size_t kWake = PortWatch::kNews, kOwn = kWake + 1;
 constexpr std::size_t kFew = 64;  // all together: these lie on the stack
 
 // What the functions here return besides what VipxPoll does: not known yet; and -errno.
@@ -56,8 +58,8 @@ class Poll {
  private:
   int prepare();
   void announce();
-  int sleep_on(int poll_wake, int port, int driver_wake, std::uint64_t until);
-  void hear_poll_wake();
+  int sleep_on(PortWatch::News& news, std::uint64_t until);
+  void hear_poll_wake(short revents);
   bool sleep_once(std::uint64_t until);
 
   Session& session_;
@@ -138,9 +140,9 @@ bool Poll::sleep_once(std::uint64_t until) {
     const Driver::Sleep sleep = {
         &context,
         [](void* self) { return static_cast<Context*>(self)->poll.poller_.was_taken(); },
-        [](void* self, int port, int driver_wake, std::uint64_t due) {
+        [](void* self, PortWatch::News& news, std::uint64_t due) {
           const Context& here = *static_cast<Context*>(self);
-          here.poll.result_ = here.poll.sleep_on(-1, port, driver_wake, due);
+          here.poll.result_ = here.poll.sleep_on(news, due);
           return thread_registry::forks() == here.forks;
         }};
     switch (session_.driver->watch(sleep, until)) {
@@ -151,18 +153,19 @@ bool Poll::sleep_once(std::uint64_t until) {
       case Driver::Watched::kByAnother:
         break;
     }
-    result_ = sleep_on(-1, -1, -1, until);
-  } else {
-    result_ = sleep_on(poll_wakes_ ? session_.poll_wake : -1, -1, -1, until);
   }
+  // Another thread keeps watch, or the agent does.
+  const bool hosted = session_.driver == nullptr;
+  PortWatch::News news = {{hosted && poll_wakes_ ? session_.poll_wake : -1, POLLIN, 0}, {-1, 0, 0}, {-1, 0, 0}, {-1, 0, 0}};
+  result_ = sleep_on(news, until);
+  if (hosted && news[0].revents != 0) hear_poll_wake(news[0].revents);
   return true;
 }
 
 // Returns as look().
-int Poll::sleep_on(int poll_wake, int port, int driver_wake, std::uint64_t until) {
-  all_[0] = {poll_wake >= 0 ? poll_wake : port, POLLIN, 0};
-  all_[1] = {driver_wake, POLLIN, 0};
-  all_[2] = {poller_.wake_event, POLLIN, 0};
+int Poll::sleep_on(PortWatch::News& news, std::uint64_t until) {
+  std::memcpy(all_, news, sizeof news);
+  all_[kWake] = {poller_.wake_event, POLLIN, 0};
   const std::uint64_t timeout = time_until(until);
   const std::uint32_t forks = thread_registry::forks();
   int ready;
@@ -171,8 +174,8 @@ int Poll::sleep_on(int poll_wake, int port, int driver_wake, std::uint64_t until
     ready = sys::poll_ns(all_, count_ + kOwn, timeout, mask_);
   }
   if (ready < 0 || thread_registry::forks() != forks) return -errno;
-  if (all_[2].revents != 0) session_.pollers.hear(poller_);
-  if (poll_wake >= 0 && all_[0].revents != 0) hear_poll_wake();
+  std::memcpy(news, all_, sizeof news);
+  if (all_[kWake].revents != 0) session_.pollers.hear(poller_);
   for (std::size_t i = 0; i < kOwn; ++i) ready -= all_[i].revents != 0;
   if (ready == 0) return kNothing;
   for (std::size_t i = 0; i < count_; ++i) theirs_[i].revents = all_[kOwn + i].revents;
@@ -180,9 +183,9 @@ int Poll::sleep_on(int poll_wake, int port, int driver_wake, std::uint64_t until
 }
 
 // It must be empty before the others are woken.
-void Poll::hear_poll_wake() {
+void Poll::hear_poll_wake(short revents) {
   // The agent has hung up; the agent monitor will say so.
-  if ((all_[0].revents & POLLIN) == 0) poll_wakes_ = false;
+  if ((revents & POLLIN) == 0) poll_wakes_ = false;
   char anything[16];
   while (sys::recv(session_.poll_wake, anything, sizeof anything, MSG_DONTWAIT) > 0) continue;
   session_.pollers.wake(&poller_);

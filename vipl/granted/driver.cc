@@ -51,7 +51,7 @@ Driver* Driver::make(Hello& hello, const layout::View& control_session, Pollers&
   if (hello.trains >= 0) {
     int pipe[2] = {-1, -1};
     sys::pipe(pipe);
-    no_trains = driver->port_.open_trains(hello.trains, sys::epoll(), pipe, answer.trains, wire::kTrainTypes);
+    no_trains = driver->port_.open_trains(hello.trains, pipe, answer.trains, wire::kTrainTypes);
   }
   if (no_trains != nullptr) explain("no trains: %s (error %d)", no_trains, errno);
   const bool can_sleep = driver->watch_.open();
@@ -266,20 +266,29 @@ bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unles
   }
   const bool quiet = port_.prepare_to_sleep();
   const bool wanted = lock_.release();
+  PortWatch::News news = {
+      {port_.descriptor(), POLLIN, 0}, {port_.train_descriptor(), POLLIN, 0}, {watch.driver_wake, POLLIN, 0}, {-1, 0, 0}};
   if (!wanted && quiet && !more() && !unless()) {
-    if (!asleep(port_.descriptor(), watch.driver_wake, until)) return false;
+    if (&watch == &watch_.program) {
+      until = watch_.timer.prepare(now_ns(), until);
+      news[PortWatch::kTimer] = {watch_.timer.descriptor(), POLLIN, 0};
+    }
+    if (!asleep(news, until)) return false;
   }
   watch.asleep_until.store(0);
-  std::uint64_t driver_wakes;
-  sys::read(watch.driver_wake, &driver_wakes, sizeof driver_wakes);
+  if (news[PortWatch::kTrains].revents != 0) port_.trains_came();
+  // One that comes too late to be seen here ends the next sleep.
+  if (news[PortWatch::kDriverWake].revents != 0) {
+    std::uint64_t driver_wakes;
+    sys::read(watch.driver_wake, &driver_wakes, sizeof driver_wakes);
+  }
   return true;
 }
 
-bool Driver::sleep_alone(int port, int driver_wake, std::uint64_t until, bool cancellable) {
-  pollfd fds[2] = {{port, POLLIN, 0}, {driver_wake, POLLIN, 0}};
+bool Driver::sleep_alone(PortWatch::News& news, std::uint64_t until, bool cancellable) {
   const std::uint64_t timeout = time_until(until);
   const Cancellable here(cancellable);
-  sys::poll_ns(fds, 2, timeout);
+  sys::poll_ns(news, PortWatch::kNews, timeout);
   return true;
 }
 
@@ -288,9 +297,7 @@ void Driver::sleep_as_progress_thread() {
   sleep_on_port(
       watch_.progress_thread, kNever,
       [&] { return progress_thread_.stopping() || watch_.holder.load() != self; },
-      [&](int port, int driver_wake, std::uint64_t until) {
-        return sleep_alone(port, driver_wake, until, false);
-      });
+      [&](PortWatch::News& news, std::uint64_t until) { return sleep_alone(news, until, false); });
 }
 
 bool Driver::watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep,
@@ -299,9 +306,7 @@ bool Driver::watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asl
   if (!watch_.take(self, progress_thread_.id())) return false;
   sleep_on_port(
       watch_.program, until, [&] { return sleepers.load() != asleep; },
-      [&](int port, int driver_wake, std::uint64_t due) {
-        return sleep_alone(port, driver_wake, due, cancellable);
-      });
+      [&](PortWatch::News& news, std::uint64_t due) { return sleep_alone(news, due, cancellable); });
   watch_.leave(self);
   progress_thread_.end_long_rest();
   return true;
@@ -312,9 +317,7 @@ Driver::Watched Driver::watch(const Sleep& sleep, std::uint64_t until) {
   if (!watch_.take(self, progress_thread_.id())) return Watched::kByAnother;
   const bool here = sleep_on_port(
       watch_.program, until, [&] { return sleep.woken(sleep.self); },
-      [&](int port, int driver_wake, std::uint64_t due) {
-        return sleep.sleep(sleep.self, port, driver_wake, due);
-      });
+      [&](PortWatch::News& news, std::uint64_t due) { return sleep.sleep(sleep.self, news, due); });
   if (!here) return Watched::kForked;
   watch_.leave(self);
   progress_thread_.end_long_rest();

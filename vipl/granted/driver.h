@@ -77,9 +77,9 @@ class Driver {
     void* self;
     // Whether it is not to sleep at all; asked when others know that it is about to.
     bool (*woken)(void* self);
-    // Sleeps until `port` or `driver_wake` is readable, or the time is `until`. False in a child that
-    // was forked by a signal handler meanwhile: there the driver is gone.
-    bool (*sleep)(void* self, int port, int driver_wake, std::uint64_t until);
+    // Sleeps until one of `news` is readable, which their revents say, or the time is `until`. False in a
+    // child that was forked by a signal handler meanwhile: there the driver is gone.
+    bool (*sleep)(void* self, PortWatch::News& news, std::uint64_t until);
   };
   enum class Watched { kYes, kByAnother, kForked };
   Watched watch(const Sleep& sleep, std::uint64_t until);
@@ -88,11 +88,12 @@ class Driver {
   bool is_watched() const { return watch_.holder.load() != 0; }
 
   // Its descriptors, as VipxDescriptors tells them.
-  static constexpr int kDescriptors = GrantedPort::kDescriptors + 2;
+  static constexpr int kDescriptors = GrantedPort::kDescriptors + 3;
   void descriptors(int (&fds)[kDescriptors]) const {
     int its[GrantedPort::kDescriptors];
     port_.descriptors(its);
     for (int i = 0; i < GrantedPort::kDescriptors; ++i) fds[i] = its[i];
+    fds[kDescriptors - 3] = watch_.timer.descriptor();
     fds[kDescriptors - 2] = watch_.program.driver_wake;
     fds[kDescriptors - 1] = watch_.progress_thread.driver_wake;
   }
@@ -149,7 +150,7 @@ class Driver {
 
   template <class Unless, class Asleep>
   bool sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep);
-  bool sleep_alone(int port, int driver_wake, std::uint64_t until, bool cancellable);
+  static bool sleep_alone(PortWatch::News& news, std::uint64_t until, bool cancellable);
   void sleep_as_progress_thread();
 
   // progress_thread.cc

@@ -4,6 +4,7 @@
 #include "vipl/process/attached_processes.h"
 #include "vipl/granted/guarded_copy.h"
 #include "vipl/session/pollers.h"
+#include "vipl/session/thread_registry.h"
 #include "vipl/process/sys.h"
 
 namespace viaduct {
@@ -57,7 +58,9 @@ void GrantedEnvironment::wake(std::atomic<std::uint32_t>& word) {
 
 void GrantedEnvironment::poll_wake(std::uint32_t program) {
   if (program == 0) {
-    pollers_->wake();
+    // A thread that has a turn before it sleeps, or has just woken up, looks by itself.
+    const vipl::ThreadRecord* const own = vipl::thread_registry::t_record;
+    pollers_->wake(own != nullptr ? &own->poller : nullptr);
   } else {
     attached_->poll_wake(program);
   }

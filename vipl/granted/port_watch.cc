@@ -7,6 +7,7 @@ namespace viaduct::vipl {
 bool PortWatch::open() {
   program.driver_wake = sys::eventfd();
   progress_thread.driver_wake = sys::eventfd();
+  timer.open();
   return program.driver_wake >= 0 && progress_thread.driver_wake >= 0;
 }
 
@@ -14,6 +15,7 @@ void PortWatch::close() {
   for (const Sleeper* sleeper : {&program, &progress_thread}) {
     if (sleeper->driver_wake >= 0) sys::close(sleeper->driver_wake);
   }
+  timer.close();
 }
 
 void PortWatch::wake_driver(const Sleeper& sleeper) {

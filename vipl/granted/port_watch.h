@@ -3,17 +3,26 @@
 #ifndef VIADUCT_VIPL_GRANTED_PORT_WATCH_H
 #define VIADUCT_VIPL_GRANTED_PORT_WATCH_H
 
+#include <poll.h>
+
 #include <atomic>
 #include <cstdint>
 
 #include "vipl/granted/granted_environment.h"
+#include "vipl/granted/sleep_timer.h"
 
 namespace viaduct::vipl {
 
 struct PortWatch {
   using Sleeper = GrantedEnvironment::Watch;
 
+  // What who keeps watch sleeps on: the port, its trains, the event descriptor of the Sleeper, and the timer.
+  // What was not readable when the sleep ended costs no system call then.
+  enum { kPort, kTrains, kDriverWake, kTimer, kNews };
+  using News = pollfd[kNews];
+
   Sleeper program, progress_thread;
+  SleepTimer timer;  // of the program's thread that keeps watch
   alignas(64) std::atomic<std::uint32_t> holder{0};  // thread that keeps watch; 0: none
 
   // False: no descriptors are left.

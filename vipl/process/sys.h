@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -110,8 +111,17 @@ inline void pipe(int (&ends)[2]) {
 inline int eventfd() {
   return out_of_the_way(static_cast<int>(::syscall(SYS_eventfd2, 0u, O_CLOEXEC | O_NONBLOCK)));
 }
-inline int epoll() {
-  return out_of_the_way(static_cast<int>(::syscall(SYS_epoll_create1, O_CLOEXEC)));
+// An event descriptor that is readable from a time on (CLOCK_MONOTONIC; ~0: never).
+inline int timer() {
+  return out_of_the_way(
+      static_cast<int>(::syscall(SYS_timerfd_create, CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
+}
+inline bool set_timer(int fd, std::uint64_t at_ns) {
+  itimerspec at{};
+  if (at_ns != ~0ull) {
+    at.it_value = {static_cast<time_t>(at_ns / 1'000'000'000), static_cast<long>(at_ns % 1'000'000'000)};
+  }
+  return ::syscall(SYS_timerfd_settime, fd, TFD_TIMER_ABSTIME, &at, nullptr) == 0;
 }
 // timeout_ms < 0: none.
 inline int poll(pollfd* fds, nfds_t count, int timeout_ms) {

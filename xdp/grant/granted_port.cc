@@ -127,26 +127,14 @@ void GrantedPort::wake_local() {
   });
 }
 
-const char* GrantedPort::open_trains(int socket, int epoll, const int (&pipe)[2], const TrainAddress& own,
+const char* GrantedPort::open_trains(int socket, const int (&pipe)[2], const TrainAddress& own,
                                      std::uint32_t types) {
-  both_ = epoll;
-  const char* what = trains_.open(socket, own, layout_.mtu, types);
-  trains_.use_pages(pipe);
-  if (what == nullptr && (system_calls::watch(both_, socket_) != 0 ||
-                          system_calls::watch(both_, trains_.descriptor()) != 0)) {
-    what = "no descriptor for trains";
-  }
-  if (what == nullptr) return nullptr;
+  const char* const failed = trains_.open(socket, own, layout_.mtu, types);
   const int error = errno;
-  close_trains();
+  trains_.use_pages(pipe);
+  if (failed != nullptr) trains_.close();
   errno = error;
-  return what;
-}
-
-void GrantedPort::close_trains() {
-  trains_.close();
-  if (both_ >= 0) system_calls::close(both_);
-  both_ = -1;
+  return failed;
 }
 
 // What has come by the queue since was sent earlier, or it would not be here: it goes first.
@@ -183,7 +171,7 @@ void GrantedPort::flush_train() {
 void GrantedPort::close() {
   local::LocalPeers::destroy(local_);
   local_ = nullptr;
-  close_trains();
+  trains_.close();
   queue_.detach();
   if (state_ != nullptr) system_calls::unmap(state_, state_bytes_);
   if (area_ != nullptr) system_calls::unmap(area_, area_bytes_);

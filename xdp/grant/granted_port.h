@@ -38,9 +38,8 @@ class GrantedPort {
   // Maps rings and UMEM. Takes both descriptors over (also on failure). Returns nullptr, or in a
   // few words what failed; errno then says why.
   const char* open(int socket, int umem, const GrantedLayout& layout);
-  // With trains of these frame types; after open(). Takes all over; `epoll` has nothing to watch yet, `pipe` is
-  // that of TrainPages::open().
-  const char* open_trains(int socket, int epoll, const int (&pipe)[2], const TrainAddress& own, std::uint32_t types);
+  // With trains of these frame types; after open(). Takes all over; `pipe` is that of TrainPages::open().
+  const char* open_trains(int socket, const int (&pipe)[2], const TrainAddress& own, std::uint32_t types);
 
   std::size_t receive(std::span<Frame> frames) {
     const std::size_t n = local_ == nullptr ? queue_.receive(frames) : receive_both(frames);
@@ -73,10 +72,9 @@ class GrantedPort {
            (trains_.is_due() && trains_.look());
   }
 
-  // Before somebody sleeps on descriptor(): frames that come otherwise will make it readable, until the
-  // next receive(). False: something has come.
+  // Before somebody sleeps on descriptor(): frames that come otherwise, but for trains, will make it
+  // readable, until the next receive(). False: something has come.
   bool prepare_to_sleep() {
-    trains_.expect();
     return local_ == nullptr || (held_.count == 0 && local_->prepare_to_sleep());
   }
 
@@ -110,13 +108,17 @@ class GrantedPort {
   std::uint32_t lendable() const;
   std::uint32_t backlog() const { return queue_.backlog(); }
   // Readable when frames have come. -1: not open.
-  int descriptor() const { return both_ >= 0 ? both_ : socket_; }
+  int descriptor() const { return socket_; }
+  // Readable when trains have come, which whoever sees it has to say by trains_came(), in any thread. A
+  // look at the trains is a system call, so who was woken by a frame does without. -1: none.
+  int train_descriptor() const { return trains_.descriptor(); }
+  void trains_came() { trains_.expect(); }
   // All that the port has; -1: none.
-  static constexpr int kDescriptors = 5;
+  static constexpr int kDescriptors = 4;
   void descriptors(int (&out)[kDescriptors]) const {
     int pipe[2];
     trains_.pages().descriptors(pipe);
-    out[0] = socket_, out[1] = trains_.descriptor(), out[2] = both_, out[3] = pipe[0], out[4] = pipe[1];
+    out[0] = socket_, out[1] = trains_.descriptor(), out[2] = pipe[0], out[3] = pipe[1];
   }
   PortCounters counters();
   bool reaches(const MacAddress&) const { return true; }
@@ -133,7 +135,6 @@ class GrantedPort {
   void wake_local();
   std::size_t receive_trains(std::span<Frame> frames);
   void flush_train();
-  void close_trains();
 
   // Frames of the kernel, behind what is in the rings.
   struct Held {
@@ -146,7 +147,6 @@ class GrantedPort {
   GrantedLayout layout_{};
   Held held_{};
   int socket_ = -1;
-  int both_ = -1;  // epoll over the socket and that of the trains, if there are trains
   void* area_ = nullptr;
   std::size_t area_bytes_ = 0;
   void* assembly_ = nullptr;  // see XskQueue::assembly_bytes()

@@ -242,7 +242,7 @@ bool TrainSocket::is_from(const Peer& peer, const sockaddr_in6& from) const {
 bool TrainSocket::look() {
   if (is_waiting()) return true;
   looks_ = 0;
-  expected_ = false;
+  expected_.store(false, std::memory_order_relaxed);  // before the look: what comes later is told again
   if (free_count_ == 0) {
     ++counters_.rx_no_buffer;
     return false;

@@ -16,6 +16,7 @@
 
 #include <netinet/in.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -74,8 +75,9 @@ class TrainSocket {
   // Whether it is worth to look: somebody may send, and the last looks were long enough ago; or expect()
   // was called.
   bool is_due() {
-    if (peers_ == 0) [[likely]] return expected_;
-    return expected_ || is_waiting() || ++looks_ >= interval_;
+    const bool expected = expected_.load(std::memory_order_relaxed);
+    if (peers_ == 0) [[likely]] return expected;
+    return expected || is_waiting() || ++looks_ >= interval_;
   }
   bool is_waiting() const { return at_ != end_; }
   // Takes the next train from the kernel, unless one is waiting. True if frames are waiting then.
@@ -86,8 +88,8 @@ class TrainSocket {
     return memory_ != nullptr && frame.data >= memory_ && frame.data < memory_ + kBuffers * kBuffer;
   }
   void release(const Frame& frame);
-  // descriptor() may be readable, if only by a stranger's datagram: the next look is due.
-  void expect() { expected_ = true; }
+  // descriptor() is readable, if only by a stranger's datagram: the next look is due. Any thread may say so.
+  void expect() { expected_.store(true, std::memory_order_relaxed); }
   bool has_peers() const { return peers_ != 0; }
 
   struct Counters {
@@ -151,7 +153,7 @@ class TrainSocket {
   std::uint32_t count_ = 0, bytes_ = 0;
 
   std::uint32_t peers_ = 0;
-  bool expected_ = false;
+  std::atomic<bool> expected_{false};
   long received_ = 0;
   std::uint32_t looks_ = 0, interval_ = kCold, vain_ = 0;
 

@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -69,13 +68,6 @@ inline bool kernel_is_from(unsigned major, unsigned minor) {
     if (*at == '.') ++at;
   }
   return number[0] != major ? number[0] > major : number[1] >= minor;
-}
-
-// An epoll descriptor is to be readable when `fd` is.
-inline int watch(int epoll, int fd) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  return static_cast<int>(::syscall(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, fd, &event));
 }
 
 // Shared memory, with every page there from the start; anonymous if fd is -1. nullptr on failure.

@@ -163,7 +163,6 @@ long seek_end(int fd) {
   return memory == nullptr ? error(EBADF) : static_cast<long>(memory->bytes);
 }
 
-int epoll() { return -1; }
 int eventfd() { return kernel().install(std::make_shared<EventFile>()); }
 
 int poll(pollfd* fds, nfds_t count, int timeout_ms) {

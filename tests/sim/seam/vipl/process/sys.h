@@ -37,7 +37,9 @@ long write(int fd, const void* data, std::size_t bytes);
 int get_seals(int fd);
 long seek_end(int fd);
 int eventfd();
-int epoll();
+// Sleeps have timeouts of their own.
+inline int timer() { return -1; }
+inline bool set_timer(int, std::uint64_t) { return false; }
 int poll(pollfd* fds, nfds_t count, int timeout_ms);
 int poll_ns(pollfd* fds, nfds_t count, std::uint64_t timeout_ns, const sigset_t* mask = nullptr);
 long random(void* data, std::size_t bytes);

@@ -34,7 +34,7 @@ class GrantedPort {
   std::size_t reserve(std::span<Frame> frames);
   void submit(std::span<const Frame> frames);
   void submit_bulk(std::span<const Frame> frames) { submit(frames); }
-  const char* open_trains(int, int, const int (&)[2], const TrainAddress&, std::uint32_t) { return nullptr; }
+  const char* open_trains(int, const int (&)[2], const TrainAddress&, std::uint32_t) { return nullptr; }
   TrainAddress train_address() const { return {}; }
   bool learn_train(const MacAddress&, const TrainAddress&, unsigned) { return false; }
   void leave_train(const MacAddress&) {}
@@ -57,8 +57,10 @@ class GrantedPort {
   std::uint32_t lendable() const;
   std::uint32_t backlog() const;
   int descriptor() const { return socket_; }
-  static constexpr int kDescriptors = 3;
-  void descriptors(int (&out)[kDescriptors]) const { out[0] = socket_, out[1] = out[2] = -1; }
+  int train_descriptor() const { return -1; }
+  void trains_came() {}
+  static constexpr int kDescriptors = 2;
+  void descriptors(int (&out)[kDescriptors]) const { out[0] = socket_, out[1] = -1; }
   PortCounters counters() { return {}; }
   bool reaches(const MacAddress&) const { return true; }
 
