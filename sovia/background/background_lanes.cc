@@ -204,9 +204,16 @@ void tell(Reason why) {
 }  // namespace
 
 LaneOptions lane_options(const SocketModes& socket) {
-  return {static_cast<std::uint32_t>(options().window),
-          static_cast<std::uint32_t>(options().ack_threshold), options().combine != 0, true,
-          copy_guarded, socket.carries_messages()};
+  const Options& chosen = options();
+  return {.window = static_cast<std::uint32_t>(chosen.window),
+          .ack_threshold = static_cast<std::uint32_t>(chosen.ack_threshold),
+          .combine = chosen.combine != 0,
+          .settles = true,
+          .copy = copy_guarded,
+          .messages = socket.carries_messages(),
+          .join = chosen.join != 0,
+          .strict_window = chosen.strict_window != 0,
+          .timer = chosen.combine_timer != 0};
 }
 
 Reason open_nic(const Flow& flow) {

@@ -204,7 +204,7 @@ unsigned Lane::turn() {
   reap();
   give_spent_back();
   // What waited for what was on its way need not wait any more.
-  if (posted_ != filled_ && posted_ == done_) {
+  if (posted_ != filled_ && posted_ == done_ && !options_.timer) {
     pump(true);
   } else {
     post_pending_control();

@@ -16,7 +16,9 @@ constexpr std::uint32_t kSmallPacket = 4096;
 
 LaneReceiving::LaneReceiving(Wire& wire, const LaneOptions& options)
     : LaneControl(wire, options),
-      most_spent_(std::min(kMostSpent, options_.window - options_.ack_threshold + 1)),
+      most_spent_(options_.strict_window
+                      ? 1
+                      : std::min(kMostSpent, options_.window - options_.ack_threshold + 1)),
       arrivals_(options_.window) {}
 
 void LaneReceiving::give_back(std::uint32_t place) {
@@ -143,6 +145,7 @@ void LaneReceiving::deafen() {
 // A program may wait until more small packets have come than the window has places, as TCP's buffer is told
 // in bytes.
 bool LaneReceiving::join_last(std::uint32_t place, std::uint32_t bytes) {
+  if (options_.strict_window) return false;
   // Half of those that may be kept without the peer waiting for an ACK.
   const std::uint32_t crowd = (options_.window - options_.ack_threshold) / 2;
   if (bytes > kSmallPacket || arrivals_.empty() || arrivals_.size() < crowd) return false;

@@ -12,11 +12,50 @@ constexpr std::uint32_t kJoinsPerReap = 16;
 
 }  // namespace
 
+// Whether data may be put into a packet of its own.
+bool LaneSending::may_begin() const {
+  return !is_full() && (!options_.strict_window || credits_ > filled_ - posted_);
+}
+
 bool LaneSending::has_room() {
   if (is_full()) reap();
-  if (!is_full() || (filled_ != posted_ && bytes_at(filled_ - 1) < kChunkBytes)) return true;
+  if (may_begin()) return true;
+  // With a strict window only what waits for more is here; a send that can't join it makes it go.
+  const bool waits = filled_ != posted_ && bytes_at(filled_ - 1) < kChunkBytes;
+  if (waits && (options_.join || options_.strict_window)) return true;
   lack_ = true;
   return false;
+}
+
+// Whether the data of a call may be put behind what waits.
+bool LaneSending::may_join(const iovec* pieces, std::size_t count, std::size_t skip, bool combines) const {
+  if (options_.join || corked_) return true;
+  if (!combines || filled_ == posted_) return false;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) bytes += pieces[i].iov_len;
+  bytes -= skip;
+  return bytes <= kSmallBytes && bytes <= kChunkBytes - chunk_bytes_[place(filled_ - 1)];
+}
+
+// A packet for what is written next. False: there is no room.
+bool LaneSending::begin_packet() {
+  pump(false);
+  if (!may_begin()) reap();
+  if (!may_begin()) {
+    lack_ = true;
+    if (!is_full()) count_stall();
+    return false;
+  }
+  chunk_memory_[place(filled_)] = nullptr;
+  bytes_at(filled_++) = 0;
+  return true;
+}
+
+// The window is closed: once until it opens.
+void LaneSending::count_stall() {
+  if (std::exchange(stalled_, true)) return;
+  ++stalls_.credits;
+  counters::add(Counter::kCreditStalls);
 }
 
 std::size_t LaneSending::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
@@ -24,23 +63,18 @@ std::size_t LaneSending::write(const iovec* pieces, std::size_t count, std::size
   faulted_ = false;
   // What has completed matters to who combines; who adds little to what waits already need not ask
   // each time.
-  const bool joins = filled_ != posted_;
   const bool combines = options_.combine && combine;
+  bool apart = !may_join(pieces, count, skip, combines);
+  if (apart && filled_ != posted_) pump(true);
+  const bool joins = filled_ != posted_ && !apart;
   if (combines && (!joins || ++joined_ % kJoinsPerReap == 0)) reap();
   const std::size_t taken =
       over_pieces(pieces, count, skip, [&](const std::byte* from, std::size_t bytes) {
         std::size_t left = bytes;
         while (left != 0) {
-          if (filled_ == posted_ || bytes_at(filled_ - 1) == kChunkBytes) {
-            pump(false);
-            if (is_full()) reap();
-            if (is_full()) {
-              lack_ = true;
-              break;
-            }
-            chunk_memory_[place(filled_)] = nullptr;
-            bytes_at(filled_++) = 0;
-          }
+          const bool begins = apart || filled_ == posted_ || bytes_at(filled_ - 1) == kChunkBytes;
+          if (begins && !begin_packet()) break;
+          apart = false;
           std::uint32_t& last = bytes_at(filled_ - 1);
           const std::size_t here = std::min<std::size_t>(left, kChunkBytes - last);
           if (!options_.copy(wire_.data_chunk(place(filled_ - 1)) + last, from, here)) {
@@ -58,9 +92,9 @@ std::size_t LaneSending::write(const iovec* pieces, std::size_t count, std::size
     ++stalls_.combined;
     counters::add(Counter::kCombined);
   }
-  // As Nagle has it: small data waits while something is on its way.
+  // As Nagle has it: small data waits while something is on its way. As the paper has it: always.
   const bool small = combines && taken <= kSmallBytes;
-  pump(!(small && posted_ != done_));
+  pump(!(small && (options_.timer || posted_ != done_)));
   // Now that the peer need not wait for it.
   give_spent_back();
   if (!joins && !combines) reap();
@@ -97,11 +131,7 @@ void LaneSending::pump(bool push) {
     const std::uint32_t bytes = bytes_at(posted_);
     if (posted_ + 1 == filled_ && bytes < kChunkBytes && (!push || corked_)) break;
     if (credits_ == 0) {
-      if (!stalled_) {
-        ++stalls_.credits;
-        counters::add(Counter::kCreditStalls);
-      }
-      stalled_ = true;
+      count_stall();
       break;
     }
     told_more_ = posted_ + 1 != filled_;

@@ -37,6 +37,8 @@ class LaneSending : public LaneReceiving {
   bool awaits_credits() const { return posted_ != filled_ && credits_ == 0 && !broken_; }
   // Whether small data waits for more.
   bool holds() const { return holds_; }
+  // ... and goes on waiting, whatever comes, unless flush() is called.
+  bool holds_for_timer() const { return holds_ && options_.timer && !corked_; }
   // Whether something waits for sends to complete: turn() is to be called again although nothing
   // may come.
   bool wants_turn() const;
@@ -56,6 +58,11 @@ class LaneSending : public LaneReceiving {
   bool holds_ = false, corked_ = false;
 
  private:
+  bool may_begin() const;
+  bool may_join(const iovec* pieces, std::size_t count, std::size_t skip, bool combines) const;
+  bool begin_packet();
+  void count_stall();
+
   bool lack_ = false;
   bool stalled_ = false;
   bool says_more_ = false;  // as the wire was told

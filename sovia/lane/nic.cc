@@ -86,6 +86,9 @@ VIP_RETURN open_nic(const char* interface, VIP_NIC_HANDLE* nic) {
 
 // ---------------------------------------------------------------------------- the NIC
 
+Nic::Nic(void (*on_lost)(Nic& nic))
+    : on_lost_(on_lost), registrations_(options().registration_cache != 0) {}
+
 Nic* Nic::open(const char* interface, void (*on_lost)(Nic& nic)) {
   Nic* const nic = new (std::nothrow) Nic(on_lost);
   if (nic == nullptr) return nullptr;
@@ -182,6 +185,7 @@ ViWire* ViWire::make(Nic& nic, const LanePlaces& places, const Flow& flow,
     ready = VipConnectPeerRequest(wire->vi_, &local.address, &remote.address, timeout_ms) ==
             VIP_SUCCESS;
   }
+  if (options().pack == 0) wire->fence_ = VIP_CONTROL_QFENCE;
   if (ready) return wire;
   wire->destroy();
   return nullptr;
@@ -234,7 +238,7 @@ std::byte* ViWire::received(std::uint32_t place) {
 bool ViWire::send(Posted& posted, const void* data, std::uint32_t bytes, std::uint32_t memory,
                   std::uint32_t immediate) {
   VIP_DESCRIPTOR& d = posted.descriptor;
-  d.CS.Control = VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE;
+  d.CS.Control = VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE | fence_;
   d.CS.SegCount = bytes != 0 ? 1 : 0;
   d.CS.Length = bytes;
   d.CS.ImmediateData = immediate;

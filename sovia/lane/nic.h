@@ -50,11 +50,11 @@ class Nic {
   }
   // Whether packets can be sent on to memory of the program's: its stack must be its own.
   bool redirects() const { return redirects_; }
-  void give_back_memory(VIP_MEM_HANDLE memory) { registrations_.give_back(memory); }
+  void give_back_memory(VIP_MEM_HANDLE memory) { registrations_.give_back(nic_, memory); }
 
  private:
   friend class ViWire;
-  explicit Nic(void (*on_lost)(Nic& nic)) : on_lost_(on_lost) {}
+  explicit Nic(void (*on_lost)(Nic& nic));
 
   void (*const on_lost_)(Nic& nic);
   VIP_NIC_HANDLE nic_ = nullptr;
@@ -146,6 +146,9 @@ class ViWire final : public LaneVi {
   std::size_t bytes_ = 0;
   Posted *data_ = nullptr, *control_ = nullptr, *receive_ = nullptr, *writes_ = nullptr;
   std::byte *data_chunks_ = nullptr, *control_bytes_ = nullptr, *receive_chunks_ = nullptr;
+  // Small messages may share a frame, but not those with a fence: it would wait for reads of remote memory, and
+  // there are none.
+  VIP_UINT16 fence_ = 0;
 };
 
 }  // namespace viaduct::sovia

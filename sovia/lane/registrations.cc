@@ -9,10 +9,6 @@
 #include "sovia/process/units.h"
 
 namespace viaduct::sovia {
-namespace {
-
-
-}  // namespace
 
 VIP_MEM_HANDLE Registrations::take(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE ptag,
                                    const void* data, std::size_t bytes) {
@@ -21,7 +17,7 @@ VIP_MEM_HANDLE Registrations::take(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE pta
   const std::scoped_lock guard(lock_);
   Region* oldest = nullptr;
   for (Region& region : regions_) {
-    if (region.handle != 0 && region.from <= from && to <= region.to) {
+    if (keeps_ && region.handle != 0 && region.from <= from && to <= region.to) {
       ++region.users;
       region.used_at = ++clock_;
       counters::add(Counter::kRegistrationHits);
@@ -31,11 +27,7 @@ VIP_MEM_HANDLE Registrations::take(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE pta
     if (region.users == 0 && better) oldest = &region;
   }
   if (oldest == nullptr) return 0;
-  if (oldest->handle != 0) {
-    VipDeregisterMem(nic, reinterpret_cast<void*>(oldest->from), oldest->handle);
-    counters::add(Counter::kRegistrationsDropped);
-    *oldest = {};
-  }
+  if (oldest->handle != 0) drop(nic, *oldest);
   // Whole pages, as the next send often comes from beside this one.
   Region made{from / kPage * kPage, (to + kPage - 1) / kPage * kPage, 0, 1, ++clock_};
   VIP_MEM_ATTRIBUTES attributes{};
@@ -49,11 +41,18 @@ VIP_MEM_HANDLE Registrations::take(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE pta
   return made.handle;
 }
 
-void Registrations::give_back(VIP_MEM_HANDLE handle) {
+void Registrations::give_back(VIP_NIC_HANDLE nic, VIP_MEM_HANDLE handle) {
   const std::scoped_lock guard(lock_);
   for (Region& region : regions_) {
-    if (region.handle == handle && region.users != 0) --region.users;
+    if (region.handle != handle || region.users == 0) continue;
+    if (--region.users == 0 && !keeps_) drop(nic, region);
   }
+}
+
+void Registrations::drop(VIP_NIC_HANDLE nic, Region& region) {
+  VipDeregisterMem(nic, reinterpret_cast<void*>(region.from), region.handle);
+  counters::add(Counter::kRegistrationsDropped);
+  region = {};
 }
 
 void Registrations::forget() {

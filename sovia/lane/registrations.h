@@ -18,10 +18,13 @@ namespace viaduct::sovia {
 
 class Registrations {
  public:
+  // keeps: regions stay registered when nobody holds them.
+  explicit Registrations(bool keeps) : keeps_(keeps) {}
+
   // A registered region that covers the memory, held until give_back(); 0: none can be had.
   VIP_MEM_HANDLE take(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE ptag, const void* data,
                       std::size_t bytes);
-  void give_back(VIP_MEM_HANDLE handle);
+  void give_back(VIP_NIC_HANDLE nic, VIP_MEM_HANDLE handle);
 
   // The NIC is gone, and all regions with it.
   void forget();
@@ -33,6 +36,9 @@ class Registrations {
     std::uint32_t users = 0;
     std::uint64_t used_at = 0;
   };
+  void drop(VIP_NIC_HANDLE nic, Region& region);
+
+  const bool keeps_;
   std::mutex lock_;
   std::array<Region, 64> regions_;
   std::uint64_t clock_ = 0;

@@ -26,7 +26,8 @@ enum class Unit { kFlag, kCount, kBytes, kMicroseconds };
 
 int g_debug_descriptor = STDERR_FILENO;
 
-// The paper's table 4. Its first six rows wait for each packet to be answered, which is w = t = 1.
+// Systems of the papers: nothing is done beyond what they describe. First table 4 of SOVIA's, of which the
+// first six rows wait for each packet to be answered, w = t = 1; then sockets over EMP, and SDP's buffered copies.
 struct Row {
   const char* name;
   Handling handling;
@@ -47,7 +48,23 @@ constexpr Row kRows[] = {
     {"FLOWCNTL", Handling::kSingle, kHybridLimit, 32, 1, false},
     {"DACKS", Handling::kSingle, kHybridLimit, 32, 16, false},
     {"COMBINE", Handling::kSingle, kHybridLimit, 32, 16, true},
+    {"DS", Handling::kSingle, kRegisterAll, 32, 1, false},
+    {"DS_DA", Handling::kSingle, kRegisterAll, 32, 16, false},
+    {"BCOPY", Handling::kSingle, kCopyAll, 32, 16, false},
 };
+
+void take(const Row& row, Options& options) {
+  options.config = row.name;
+  options.handling = row.handling;
+  options.copy_limit = row.copy_limit;
+  options.window = row.window;
+  options.ack_threshold = row.ack_threshold;
+  options.combine = row.combine;
+  options.combine_timer = 1;
+  options.combine_us = kPaperTimerUs;
+  options.strict_window = 1;
+  options.join = options.pack = options.redirect = options.registration_cache = 0;
+}
 
 // False if it is not a number of this unit.
 bool parse(const char* text, Unit unit, std::uint64_t* value) {
@@ -161,13 +178,7 @@ Options read_options(const char* (*environment)(const char* variable),
 
   if (const char* const name = environment("SOVIA_CONFIG"); name != nullptr && *name != '\0') {
     for (const Row& row : kRows) {
-      if (strcmp(row.name, name) != 0) continue;
-      read.config = row.name;
-      read.handling = row.handling;
-      read.copy_limit = row.copy_limit;
-      read.window = row.window;
-      read.ack_threshold = row.ack_threshold;
-      read.combine = row.combine;
+      if (strcmp(row.name, name) == 0) take(row, read);
     }
     if (*read.config == '\0') {
       snprintf(message, sizeof message, "SOVIA_CONFIG=%.40s: no such configuration; see sovia(7)",

@@ -18,6 +18,7 @@ enum class Handling : std::uint8_t {
 inline constexpr std::uint64_t kRegisterAll = 0;     // copy_limit of configuration REG
 inline constexpr std::uint64_t kCopyAll = ~0ull;     // and of COPY
 inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the paper
+inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // of COMBINE
 
 // X(member, variable, default, least, most, unit, what it says)
 // Units: kFlag is 0 or 1; kBytes knows the suffixes k, M and G, and "all" for the greatest value.
@@ -39,6 +40,16 @@ inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the
   X(combine, "SOVIA_COMBINE", 1, 0, 1, kFlag, "combine small sends unless TCP_NODELAY is set")   \
   X(combine_us, "SOVIA_COMBINE_US", 1000, 1, 1'000'000, kMicroseconds,                           \
     "how long a small send may wait for others")                                                 \
+  X(combine_timer, "SOVIA_COMBINE_TIMER", 0, 0, 1, kFlag,                                        \
+    "small sends wait for that time, 0: only while data is on its way")                          \
+  X(strict_window, "SOVIA_STRICT_WINDOW", 0, 0, 1, kFlag,                                        \
+    "sends that find the window closed wait, and packets count until they are read")             \
+  X(join, "SOVIA_JOIN", 1, 0, 1, kFlag, "sends may join data that waits for credits")            \
+  X(pack, "SOVIA_PACK", 1, 0, 1, kFlag, "packets may share a frame")                             \
+  X(redirect, "SOVIA_REDIRECT", 1, 0, 1, kFlag,                                                  \
+    "receives that wait get packets straight into their buffer")                                 \
+  X(registration_cache, "SOVIA_REGISTRATION_CACHE", 1, 0, 1, kFlag,                              \
+    "keep memory registered for the next send from there")                                       \
   X(messages, "SOVIA_MESSAGES", 0, 0, 1, kFlag,                                                  \
     "connections keep the boundaries of messages, as with SOVIA_MESSAGES of setsockopt")         \
   X(rendezvous, "SOVIA_RENDEZVOUS", 16384, 1, ~0ull, kBytes,                                      \
@@ -50,7 +61,7 @@ struct Options {
 #define SOVIA_OPTION(member, variable, value, least, most, unit, text) std::uint64_t member = value;
   SOVIA_OPTIONS(SOVIA_OPTION)
 #undef SOVIA_OPTION
-  // SOVIA_CONFIG=NAME, a row of the paper's table 4, sets several of the above; those that are set
+  // SOVIA_CONFIG=NAME, a configuration of the papers', sets several of the above; those that are set
   // by their own variables stay.
   Handling handling = Handling::kSingle;
   const char* config = "";  // the row's name

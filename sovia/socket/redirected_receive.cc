@@ -59,7 +59,8 @@ void SocketDirect::let_go(LaneEndpoint& end) {
 void RedirectedReceive::begin(SocketDirect& socket, const iovec* pieces, std::size_t count,
                           std::size_t skip) {
   const std::size_t expected = socket.last_packet();
-  if (expected < kWorthwhile || options().handling != Handling::kSingle) return;
+  if (expected < kWorthwhile || options().redirect == 0) return;
+  if (options().handling != Handling::kSingle) return;
   Nic* const nic = engine::nic();
   if (nic == nullptr || !nic->redirects()) return;
   std::size_t piece = 0;

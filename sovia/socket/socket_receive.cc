@@ -165,6 +165,7 @@ SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, s
         lane_left_.store(lane.unread(), std::memory_order_relaxed);
         last_packet_.store(lane.last_packet(), std::memory_order_relaxed);
         if (lane.receiving() == Lane::State::kEnded && lane.unread() == 0) background::look_at(*lane_);
+        if (lane.holds_for_timer()) lane.flush();
         if (lane.wants_turn()) background::flush_later(*lane_);
         counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
         if (bytes == 0 && lane.has_faulted()) {

@@ -9,6 +9,7 @@ programs_tests = \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_impostor.test \
 	tests/integration/sovia_stock.test \
+	tests/integration/sovia_switches.test \
 	tests/integration/sovia_local.test \
 	tests/integration/sovia_messages.test \
 	tests/integration/sovia_ready.test

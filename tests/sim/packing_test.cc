@@ -186,6 +186,25 @@ TEST(Packing, MessageThatCouldNotBeTakenHarmsNoOtherOnUnreliableDelivery) {
   }
 }
 
+// By this a program can have each of its messages in a frame of its own.
+TEST(Packing, IsNotForMessagesWithAFence) {
+  Five five(vip::kReliableDelivery);
+  five.post_receives(5);
+  for (unsigned i = 0; i < 5; ++i) {
+    const void* const data = &five.out[i * 100];
+    five.pair.client->post(five.pair.client_vi, false,
+                           {{reinterpret_cast<std::uint64_t>(data), five.here, 50}}, 50, i, {}, data,
+                           layout::kOpSend, layout::kSlotFence);
+  }
+  five.pair.wait(10 * kMillisecond);
+  for (unsigned i = 0; i < 5; ++i) {
+    EXPECT_EQ(five.pair.server->done(five.pair.server_vi, true)->status & vip::kErrorMask, 0u);
+    EXPECT_EQ(five.pair.client->done(five.pair.client_vi, false)->status, vip::kDone + 0u);
+  }
+  EXPECT_EQ(five.pair.a.stack->counters().messages_sent, 5u);
+  EXPECT_EQ(five.pair.a.stack->counters().messages_packed, 0u);
+}
+
 // Frames of a peer that does not keep the rules.
 TEST(Packing, MalformedFramesEndAReliableConnection) {
   for (int which = 0; which < 4; ++which) {

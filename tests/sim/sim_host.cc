@@ -150,13 +150,13 @@ std::uint32_t Program::take_slot() {
 void Program::post(std::uint32_t vi, bool receive, const std::vector<layout::Segment>& segments,
                    std::uint32_t length, std::uint64_t tag,
                    std::optional<std::uint32_t> immediate, const void* inline_data,
-                   std::uint16_t op) {
+                   std::uint16_t op, std::uint16_t flags) {
   const std::uint32_t index = take_slot();
   layout::Slot& slot = view_.slot(index);
   slot.completion.status.store(0);
   layout::SlotRequest& request = slot.request;
   request.op = receive ? std::uint16_t{layout::kOpReceive} : op;
-  request.flags = immediate ? layout::kSlotImmediate : std::uint16_t{0};
+  request.flags = static_cast<std::uint16_t>(flags | (immediate ? layout::kSlotImmediate : 0));
   request.segment_count = static_cast<std::uint16_t>(segments.size());
   request.length = length;
   request.immediate = immediate.value_or(0);

@@ -1,5 +1,6 @@
 # Unit tests of SOVIA without a NIC.
-sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/unit/sovia/known_peers_test
+sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/unit/sovia/known_peers_test \
+	tests/unit/sovia/registrations_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
@@ -11,6 +12,7 @@ tests_unit_sovia_lane_test_SOURCES = \
 	tests/unit/sovia/lane_data_test.cc \
 	tests/unit/sovia/lane_direct_test.cc \
 	tests/unit/sovia/lane_hostile_test.cc \
+	tests/unit/sovia/lane_paper_test.cc \
 	tests/unit/sovia/lane_park_test.cc \
 	tests/unit/sovia/lane_random_test.cc \
 	tests/unit/sovia/lane_sinks_test.cc \
@@ -27,3 +29,9 @@ tests_unit_sovia_known_peers_test_SOURCES = \
 	tests/unit/sovia/known_peers_test.cc
 tests_unit_sovia_known_peers_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_known_peers_test_LDADD = $(TEST_LIBS)
+
+tests_unit_sovia_registrations_test_SOURCES = \
+	sovia/lane/registrations.cc sovia/process/counters.cc sovia/process/libc.cc sovia/process/own_descriptors.cc \
+	tests/unit/sovia/registrations_test.cc
+tests_unit_sovia_registrations_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_registrations_test_LDADD = $(TEST_LIBS)

@@ -63,7 +63,11 @@ class RandomLanes {
   unsigned one_of(unsigned count) { return static_cast<unsigned>(random_() % count); }
   LaneOptions options() {
     const std::uint32_t w = one_of(4) != 0 ? 1 + one_of(8) : 1 + one_of(kMostWindow);
-    return {w, 1 + one_of(w), one_of(2) != 0};
+    LaneOptions options{w, 1 + one_of(w), one_of(2) != 0};
+    options.join = one_of(4) != 0;
+    options.strict_window = one_of(4) == 0;
+    options.timer = one_of(4) == 0;
+    return options;
   }
   // What the sender makes of its stream after the break is what the receiver takes it for.
   static void expect_to_go_on(LaneSide& from, LaneSide& to) {
@@ -146,8 +150,12 @@ class RandomLanes {
     }
     const std::size_t bytes = 1 + size();
     const std::size_t taken = side.put(bytes, one_of(3) != 0);
-    if (!side.lane.broken()) {
+    if (side.lane.broken()) return;
+    const bool joins = (&side == &pair_.a ? options_a_ : options_b_).join;
+    if (joins) {
       EXPECT_EQ(taken != 0, up && room);
+    } else if (up && taken == 0) {
+      EXPECT_FALSE(side.lane.has_room()) << "who waits for room would not sleep";
     }
   }
 
@@ -180,7 +188,7 @@ class RandomLanes {
     ASSERT_FALSE(from.lane.broken());
   }
 
-  // Everything that was written arrives, by turn() alone, and both ends come to theirs.
+  // Everything that was written arrives, by turn() alone or the timer, and both ends come to theirs.
   void end() {
     drain();
     expect_all_arrived();
@@ -205,6 +213,9 @@ class RandomLanes {
   }
   void drain() {
     do {
+      for (LaneSide* const side : {&pair_.a, &pair_.b}) {
+        if (side->lane.holds_for_timer()) side->lane.flush();
+      }
       pair_.drain();
       pair_.a.free_directs();
       pair_.b.free_directs();

@@ -31,6 +31,8 @@ TEST(Options, AreThePapersByDefault) {
   EXPECT_EQ(options.window, 32u);
   EXPECT_EQ(options.ack_threshold, 16u);
   EXPECT_EQ(options.handling, Handling::kSingle);
+  EXPECT_EQ(options.combine_timer + options.strict_window, 0u);
+  EXPECT_EQ(options.join + options.pack + options.redirect + options.registration_cache, 4u);
   EXPECT_TRUE(g_messages.empty());
 }
 
@@ -96,6 +98,9 @@ TEST(Options, HaveEachRowOfTheTable) {
       {"FLOWCNTL", Handling::kSingle, 2048, 32, 1, 0},
       {"DACKS", Handling::kSingle, 2048, 32, 16, 0},
       {"COMBINE", Handling::kSingle, 2048, 32, 16, 1},
+      {"DS", Handling::kSingle, kRegisterAll, 32, 1, 0},
+      {"DS_DA", Handling::kSingle, kRegisterAll, 32, 16, 0},
+      {"BCOPY", Handling::kSingle, kCopyAll, 32, 16, 0},
   };
   for (const ConfigurationRow& row : rows) {
     const Options options = read({{"SOVIA_CONFIG", row.name}});
@@ -105,6 +110,10 @@ TEST(Options, HaveEachRowOfTheTable) {
     EXPECT_EQ(options.window, row.window) << row.name;
     EXPECT_EQ(options.ack_threshold, row.threshold) << row.name;
     EXPECT_EQ(options.combine, row.combine) << row.name;
+    // What the papers do not describe is off.
+    EXPECT_EQ(options.join + options.pack + options.redirect + options.registration_cache, 0u) << row.name;
+    EXPECT_EQ(options.combine_timer + options.strict_window, 2u) << row.name;
+    EXPECT_EQ(options.combine_us, 100'000u) << row.name;
     EXPECT_TRUE(g_messages.empty());
   }
 }
@@ -113,6 +122,23 @@ TEST(Options, ComeBeforeTheConfiguration) {
   const Options options = read({{"SOVIA_CONFIG", "FLOWCNTL"}, {"SOVIA_WINDOW", "4"}});
   EXPECT_EQ(options.window, 4u);
   EXPECT_EQ(options.ack_threshold, 1u);
+}
+
+TEST(Options, SwitchEachPartOfAConfigurationByItself) {
+  const char* const on[] = {"SOVIA_JOIN", "SOVIA_PACK", "SOVIA_REDIRECT", "SOVIA_REGISTRATION_CACHE"};
+  for (const char* const name : on) {
+    const Options options = read({{"SOVIA_CONFIG", "BASE"}, {name, "1"}});
+    EXPECT_EQ(options.join + options.pack + options.redirect + options.registration_cache, 1u) << name;
+    EXPECT_EQ(read({{name, "0"}}).join + read({{name, "0"}}).pack + read({{name, "0"}}).redirect +
+                  read({{name, "0"}}).registration_cache,
+              3u)
+        << name;
+  }
+  for (const char* const name : {"SOVIA_COMBINE_TIMER", "SOVIA_STRICT_WINDOW"}) {
+    const Options options = read({{"SOVIA_CONFIG", "BASE"}, {name, "0"}});
+    EXPECT_EQ(options.combine_timer + options.strict_window, 1u) << name;
+    EXPECT_EQ(read({{name, "1"}}).combine_timer + read({{name, "1"}}).strict_window, 1u) << name;
+  }
 }
 
 TEST(Options, KnowNoOtherConfigurations) {
