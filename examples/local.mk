@@ -27,6 +27,9 @@ viabench_sources = $(via_common) \
 	examples/viabench/measure.cc examples/viabench/measure.h \
 	examples/viabench/near_end.cc examples/viabench/near_end.h \
 	examples/viabench/options.cc examples/viabench/options.h \
+	examples/viabench/paper_figures.cc examples/viabench/paper_figures.h \
+	examples/viabench/paper_tables.cc examples/viabench/paper_tables.h \
+	examples/viabench/papers.cc examples/viabench/papers.h \
 	examples/viabench/plan.cc examples/viabench/plan.h \
 	examples/viabench/plots.cc examples/viabench/plots.h \
 	examples/viabench/processors.cc examples/viabench/processors.h \
@@ -36,6 +39,11 @@ viabench_sources = $(via_common) \
 	examples/viabench/samples.cc examples/viabench/samples.h \
 	examples/viabench/senders.cc examples/viabench/senders.h \
 	examples/viabench/server.cc examples/viabench/server.h \
+	examples/viabench/socket_crowd.cc examples/viabench/socket_crowd.h \
+	examples/viabench/socket_transfer.cc examples/viabench/socket_transfer.h \
+	examples/viabench/socket_web.cc examples/viabench/socket_web.h \
+	examples/viabench/sovia.cc examples/viabench/sovia.h \
+	examples/viabench/table.h \
 	examples/viabench/tables.cc examples/viabench/tables.h \
 	examples/viabench/tcp.cc examples/viabench/tcp.h \
 	examples/viabench/tcp_socket.cc examples/viabench/tcp_socket.h \
@@ -46,7 +54,9 @@ viabench_sources = $(via_common) \
 	examples/viabench/via_senders.cc \
 	examples/viabench/via_transfer.cc \
 	examples/viabench/worker.cc examples/viabench/worker.h
-viabench_apart = examples/viabench/options.cc examples/viabench/tables.cc
+# Those that have names in common with others.
+viabench_apart = examples/viabench/options.cc examples/viabench/paper_tables.cc examples/viabench/papers.cc \
+	examples/viabench/sovia.cc examples/viabench/tables.cc
 if FAST_BUILD
 viabench_SOURCES = $(viabench_apart)
 nodist_viabench_SOURCES = examples/viabench_together.cc

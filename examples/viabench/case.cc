@@ -12,7 +12,7 @@ std::string Case::id() const {
     if (*part != "-") text += "/" + *part;
   }
   text += "/" + std::to_string(size);
-  if (what == "idle" || what == "senders") text += "/" + std::to_string(others);
+  if (what == "idle" || what == "senders" || (what != "memory" && others != 0)) text += "/" + std::to_string(others);
   return text;
 }
 
@@ -51,6 +51,12 @@ const Figure& figure_of(const std::string& what) {
   static constexpr Figure kSenders{
       "gbit_s", "Gb/s", "Streams of many senders to one receiver, together", false, false};
   static constexpr Figure kMemory{"bytes", "bytes", "Memory of a program with 16 VIs", true, false};
+  static constexpr Figure kCrowd{"gbit_s", "Gb/s", "Streams on many connections, together", false, false};
+  static constexpr Figure kHotspot{"us", "us", "Latency of a server with many connections, one way", true, false};
+  static constexpr Figure kWeb{"us", "us", "Requests to a web server", true, false};
+  if (what == "streams" || what == "fanin" || what == "fanout") return kCrowd;
+  if (what == "hotspot") return kHotspot;
+  if (what == "web") return kWeb;
   if (what == "latency") return kLatency;
   if (what == "bandwidth") return kBandwidth;
   if (what == "rate") return kRate;

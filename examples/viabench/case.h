@@ -10,14 +10,16 @@ namespace viabench {
 // A "-" stands for what does not apply. Words, not enumerations: they are what is sent to the other
 // host, what the JSON says and what the table of bars names.
 struct Case {
-  std::string what;           // latency, bandwidth, rate, connect, register, idle, senders, memory
-  std::string transport;      // raw, tcp, hosted, granted; copy: memcpy, beside register
+  std::string what;           // latency, bandwidth, rate, connect, register, idle, senders, memory; for the
+                              // papers streams, fanin, fanout, hotspot (socket_crowd.h), web (socket_web.h)
+  std::string transport;      // raw, tcp, hosted, granted, sovia; copy: memcpy, beside register
   std::string wait = "-";     // poll, block
-  std::string level = "-";    // ud, rd, rr
+  std::string level = "-";    // ud, rd, rr; of sovia a configuration (sovia.h); of tcp nagle, for delay
   std::string offload = "-";  // on, off; kept: as the host has it
   std::uint32_t size = 0;     // bytes of a message; for memory, VIs
   std::uint32_t count = 0;    // messages, connections, registrations
-  std::uint32_t others = 0;   // idle: connected VIs beside; senders: how many; memory: idle VIs
+  std::uint32_t others = 0;   // idle: connected VIs beside; senders: how many; memory: idle VIs; of the papers
+                              // connections, requests on each, or, for latency on sovia, the window
 
   bool via() const { return transport == "hosted" || transport == "granted"; }
 

@@ -18,6 +18,8 @@
 #include "examples/viabench/lab_run.h"
 #include "examples/viabench/near_end.h"
 #include "examples/viabench/options.h"
+#include "examples/viabench/papers.h"
+#include "examples/viabench/paper_tables.h"
 #include "examples/viabench/plots.h"
 #include "examples/viabench/processors.h"
 #include "examples/viabench/server.h"
@@ -37,13 +39,17 @@ void write_file(const std::string& path, const std::string& text) {
 
 // Whether each case was measured at least once.
 int report(const Options& options, const Results& results) {
-  std::fputs(tables(results, Style::kText).c_str(), stdout);
+  const auto in = [&](Style style) {
+    return options.papers ? paper_tables(results, options.figures, style) : tables(results, style);
+  };
+  std::fputs(in(Style::kText).c_str(), stdout);
   std::fflush(stdout);
   if (!options.json.empty()) write_file(options.json, json(results));
-  if (!options.markdown.empty()) write_file(options.markdown, tables(results, Style::kMarkdown));
+  if (!options.markdown.empty()) write_file(options.markdown, in(Style::kMarkdown));
   if (!options.plots.empty()) {
     try {
-      write_plots(results, options.plots);
+      options.papers ? write_paper_plots(results, options.figures, options.plots)
+                     : write_plots(results, options.plots);
     } catch (const via::Failure& failure) {
       std::fprintf(stderr, "viabench: %s\n", failure.what());
     }
@@ -57,6 +63,7 @@ int report(const Options& options, const Results& results) {
 int run(int argc, char** argv) {
   Options options;
   if (const int code = parse(argc, argv, options); code >= 0) return code;
+  if (!options.sovia_end.encoded.empty()) return run_sovia_end(options.sovia_end);
 
   struct sigaction action = {};
   action.sa_handler = stop;

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "examples/common/nic.h"
+#include "examples/viabench/papers.h"
 #include "examples/viabench/plan.h"
 #include "examples/viabench/raw.h"
 #include "examples/viabench/samples.h"
@@ -204,15 +205,17 @@ Results measure(Options options) {
   results.mtu = options.mtu;
   results.hosts = describe_hosts(options);
   std::string reason;
-  const Available available{!site.raw.empty(), !site.tcp_link.empty(),
-                            granted_available(site, reason)};
+  const Available available{!site.raw.empty(), !site.tcp_link.empty(), granted_available(site, reason),
+                            options.papers && sovia_available()};
+  if (options.papers && !available.sovia) results.notes.push_back("SOVIA: not available: there is no `sovia'");
   if (!available.granted) results.notes.push_back("granted: not available (" + reason + ")");
   if (!available.raw) {
     results.notes.push_back("raw AF_XDP: not measured; it needs --interface at both ends");
   }
   for (const std::string& note : results.notes)
     std::fprintf(stderr, "viabench: %s\n", note.c_str());
-  for (const Case& c : make_plan(options, available)) results.all.push_back({c, {}, {}});
+  const std::vector<Case> plan = options.papers ? plan_papers(options, available) : make_plan(options, available);
+  for (const Case& c : plan) results.all.push_back({c, {}, {}});
 
   const std::size_t cases = results.all.size();
   for (std::uint32_t round = 1; round <= options.rounds; ++round) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "examples/viabench/options.h"
+#include "examples/viabench/paper_figures.h"
 
 namespace viabench {
 
@@ -33,7 +34,7 @@ int parse(int argc, char** argv, Options& options) {
   app.add_option("--config", options.config, "configuration of the agents of hosts that are made")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
-  auto* const rounds = app.add_option("--rounds", options.rounds, "rounds (default 9; quick: 3)")
+  auto* const rounds = app.add_option("--rounds", options.rounds, "rounds (default 9; papers: 5; quick: 3)")
                            ->check(CLI::Range(1u, 1000u));
   app.add_flag("--quick", options.quick, "fewer cases, and an end within a minute");
   app.add_option("--fraction", options.fraction, "measure only this part of the messages")
@@ -49,7 +50,18 @@ int parse(int argc, char** argv, Options& options) {
   app.add_option("--markdown", options.markdown, "write the tables there")->type_name("FILE");
   app.add_option("--plots", options.plots, "write plots, SVG and PNG, there (needs gnuplot)")
       ->type_name("DIRECTORY");
-  // How the program calls itself within hosts that it has made.
+  auto* const papers = app.add_subcommand("papers", "make the figures of the papers again");
+  papers->fallthrough();
+  papers->add_option("--figures", options.figures, "only these, separated by commas")
+      ->delimiter(',')
+      ->type_name("NAME")
+      ->check(CLI::IsMember(paper_figure_names()));
+  // How the program calls itself on SOVIA.
+  app.add_option("--sovia-case", options.sovia_end.encoded)->group("");
+  app.add_option("--sovia-host", options.sovia_end.host)->group("");
+  app.add_option("--sovia-port", options.sovia_end.port)->group("");
+  app.add_option("--sovia-report", options.sovia_end.report)->group("");
+  // ... and within hosts that it has made.
   app.add_option("--plain-netns", options.site.plain_netns)->group("");
   app.add_option("--half", options.half)->group("");
   app.add_option("--raw", options.site.raw)->group("");
@@ -62,6 +74,8 @@ int parse(int argc, char** argv, Options& options) {
     if (server->count() > 0 && !options.peer.empty()) {
       throw CLI::ExcludesError("--server", "--peer");
     }
+    options.papers = papers->parsed();
+    if (options.papers && !options.only.empty()) throw CLI::ExcludesError("papers", "--only");
     const bool inside = !options.site.plain_netns.empty();
     if ((options.server || !options.peer.empty()) && !inside && mtu->count() > 0) {
       throw CLI::ExcludesError("--mtu", "--server and --peer: it is as it is there");
@@ -69,6 +83,7 @@ int parse(int argc, char** argv, Options& options) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (options.papers && rounds->count() == 0) options.rounds = 5;
   if (options.quick && rounds->count() == 0) options.rounds = 3;
   return -1;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "examples/viabench/measure.h"
+#include "examples/viabench/sovia.h"
 
 namespace viabench {
 
@@ -24,6 +25,9 @@ struct Options {
   double fraction = 1;  // of the messages
   bool share = false;   // processors, between hosts that are made
   int half = -1;        // of the processors that this end keeps to; -1: all
+  bool papers = false;  // the papers' figures, not Viaduct's own
+  std::vector<std::string> figures;  // of these; empty: all
+  SoviaEnd sovia_end;
   std::vector<std::string> only;
   std::string json, plots, markdown;
   Site site;

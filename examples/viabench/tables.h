@@ -5,10 +5,9 @@
 #include <string>
 
 #include "examples/viabench/results.h"
+#include "examples/viabench/table.h"
 
 namespace viabench {
-
-enum class Style { kText, kMarkdown };
 
 // All tables, and the list of what is to be reached.
 std::string tables(const Results& results, Style style);

@@ -7,6 +7,9 @@
 
 #include "examples/common/nic.h"
 #include "examples/viabench/senders.h"
+#include "examples/viabench/socket_crowd.h"
+#include "examples/viabench/socket_transfer.h"
+#include "examples/viabench/socket_web.h"
 #include "examples/viabench/tcp_socket.h"
 
 namespace viabench {
@@ -20,55 +23,6 @@ void prepare(const Case& c, const Site& site) {
   enter_plain(site);
   if (c.offload == "kept" || c.offload == "-") return;
   switch_offload(site.tcp_link, c.offload == "on");
-}
-
-// ------------------------------------------------------------------------- ping-pong
-
-void ping(const TcpSocket& s, const Case& c, const Reporter& report) {
-  std::vector<char> message(c.size);
-  OneWayTimes times(c);
-  for (std::uint32_t i = 0; i < c.count + warm_up(c); ++i) {
-    const Clock::time_point start = Clock::now();
-    s.send(message.data(), message.size());
-    s.receive(message.data(), message.size());
-    times.add(i, Clock::now() - start);
-  }
-  times.report(report);
-}
-
-void pong(const TcpSocket& s, const Case& c) {
-  std::vector<char> message(c.size);
-  for (std::uint32_t i = 0; i < c.count + warm_up(c); ++i) {
-    s.receive(message.data(), message.size());
-    s.send(message.data(), message.size());
-  }
-}
-
-// ------------------------------------------------------------------------- stream
-
-// Each message is a send() and a recv() of its own.
-void pour(const TcpSocket& s, const Case& c, const Reporter& report) {
-  std::vector<char> message(c.size);
-  ProcessorTime processor("near", false);
-  processor.begin();
-  const StreamTime time;
-  for (std::uint32_t i = 0; i < c.count; ++i) s.send(message.data(), message.size());
-  char done;
-  s.receive(&done, 1);
-  time.report(report);
-  processor.report(report);
-}
-
-void drink(const TcpSocket& s, const Case& c, const Reporter& report) {
-  std::vector<char> message(c.size);
-  ProcessorTime processor("far", false);
-  for (std::uint32_t i = 0; i < c.count; ++i) {
-    s.receive(message.data(), message.size());
-    if (i == 0) processor.begin();
-  }
-  processor.report(report);
-  s.send("", 1);
-  report_arrivals(report, c.count, c.count, c.size);
 }
 
 // ------------------------------------------------------------------------- connections
@@ -136,8 +90,11 @@ void tcp_near(const Case& c, const Site& site, const std::string& where, const R
   const auto port = static_cast<std::uint16_t>(std::stoul(where));
   if (c.what == "connect") return connect_often(c, site, port, report);
   if (c.what == "senders") return pour_from_many(c, site, port, report);
-  const TcpSocket s = TcpSocket::connect(site.peer, port, spins(c));
-  c.what == "latency" ? ping(s, c, report) : pour(s, c, report);
+  const auto connect = [&] { return TcpSocket::connect(site.peer, port, spins(c), c.level == "nagle"); };
+  if (c.what == "web") return web_near(connect, c, report);
+  if (is_crowd(c)) return crowd_near(connect, c, report, [](const TcpSocket&) {});
+  const TcpSocket s = connect();
+  transfer_near(s, c, report, false);
 }
 
 void tcp_far(const Case& c, const Site& site, const Reporter& report) {
@@ -149,8 +106,10 @@ void tcp_far(const Case& c, const Site& site, const Reporter& report) {
     return;
   }
   if (c.what == "senders") return drink_from_all(listener, c, report);
+  if (c.what == "web") return web_far(listener, c);
+  if (is_crowd(c)) return crowd_far(listener, c, report, [](const TcpSocket&) {});
   const TcpSocket s = listener.accept();
-  c.what == "latency" ? pong(s, c) : drink(s, c, report);
+  transfer_far(s, c, report, false);
 }
 
 }  // namespace viabench

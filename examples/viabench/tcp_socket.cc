@@ -51,9 +51,9 @@ long repeat(bool spin, const char* what, Call call) {
 
 }  // namespace
 
-TcpSocket::TcpSocket(Fd fd, bool spin) : fd_(std::move(fd)), spin_(spin) {
+TcpSocket::TcpSocket(Fd fd, bool spin, bool delay) : fd_(std::move(fd)), spin_(spin) {
   const int one = 1;
-  setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  if (!delay) setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   set_limits(fd_.get());
 }
 
@@ -62,7 +62,7 @@ long TcpSocket::again(const char* what, Call call) const {
   return repeat(spin_, what, call);
 }
 
-TcpSocket TcpSocket::connect(const std::string& host, std::uint16_t port, bool spin) {
+TcpSocket TcpSocket::connect(const std::string& host, std::uint16_t port, bool spin, bool delay) {
   addrinfo hints{}, *all = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &all);
@@ -89,7 +89,7 @@ TcpSocket TcpSocket::connect(const std::string& host, std::uint16_t port, bool s
   }
   freeaddrinfo(all);
   if (!fd) throw Failure(format("connecting to %s: %s", host.c_str(), std::strerror(reason)));
-  return TcpSocket(std::move(fd), spin);
+  return TcpSocket(std::move(fd), spin, delay);
 }
 
 void TcpSocket::send(const void* from, std::size_t bytes) const {
@@ -120,7 +120,7 @@ void TcpSocket::await_end() const {
   if (n != 0) throw Failure("recv: more than expected");
 }
 
-TcpListener::TcpListener(bool spin, std::uint16_t port) : spin_(spin) {
+TcpListener::TcpListener(bool spin, std::uint16_t port, bool delay) : spin_(spin), delay_(delay) {
   fd_ = Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | (spin ? SOCK_NONBLOCK : 0), 0));
   const int one = 1;
   setsockopt(fd_.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
@@ -141,7 +141,7 @@ TcpSocket TcpListener::accept() const {
   const long s = repeat(spin_, "accept", [&]() -> long {
     return accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | (spin_ ? SOCK_NONBLOCK : 0));
   });
-  return TcpSocket(Fd(static_cast<int>(s)), spin_);
+  return TcpSocket(Fd(static_cast<int>(s)), spin_, delay_);
 }
 
 void switch_offload(const std::string& interface, bool on) {

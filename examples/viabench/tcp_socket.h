@@ -13,8 +13,8 @@ namespace viabench {
 // All functions throw Failure, also when nothing has happened for kSilence.
 class TcpSocket {
  public:
-  // Without delay (TCP_NODELAY).
-  static TcpSocket connect(const std::string& host, std::uint16_t port, bool spin);
+  // Without delay (TCP_NODELAY), unless `delay` is set.
+  static TcpSocket connect(const std::string& host, std::uint16_t port, bool spin, bool delay = false);
 
   int fd() const { return fd_.get(); }
   void send(const void* from, std::size_t bytes) const;
@@ -23,7 +23,7 @@ class TcpSocket {
 
  private:
   friend class TcpListener;
-  TcpSocket(Fd fd, bool spin);
+  TcpSocket(Fd fd, bool spin, bool delay);
   template <typename Call>
   long again(const char* what, Call call) const;
   Fd fd_;
@@ -33,14 +33,14 @@ class TcpSocket {
 class TcpListener {
  public:
   // On a port of the system's choice if `port` is 0.
-  explicit TcpListener(bool spin, std::uint16_t port = 0);
+  explicit TcpListener(bool spin, std::uint16_t port = 0, bool delay = false);
   std::uint16_t port() const { return port_; }
   int fd() const { return fd_.get(); }
   TcpSocket accept() const;
 
  private:
   Fd fd_;
-  bool spin_;
+  bool spin_, delay_;
   std::uint16_t port_ = 0;
 };
 

@@ -1,0 +1,16 @@
+// What the two ends of a connected socket do in a sample of latency or bandwidth, whatever carries their data.
+#ifndef VIADUCT_EXAMPLES_VIABENCH_SOCKET_TRANSFER_H
+#define VIADUCT_EXAMPLES_VIABENCH_SOCKET_TRANSFER_H
+
+#include "examples/viabench/measure.h"
+#include "examples/viabench/tcp_socket.h"
+
+namespace viabench {
+
+// `agent`: whether an agent takes part, whose processor time counts.
+void transfer_near(const TcpSocket& s, const Case& c, const Reporter& report, bool agent);
+void transfer_far(const TcpSocket& s, const Case& c, const Reporter& report, bool agent);
+
+}  // namespace viabench
+
+#endif
