@@ -93,29 +93,32 @@ int VipxDescriptors(int *fds, int most);
  */
 void VipxKeepEnvironment(void);
 
-/* A TCP connection as one of its ends sees it. Ports and addresses are as in a sockaddr, in network
- * byte order; of AF_INET the first 4 bytes of the addresses count. IPv4 in addresses of AF_INET6 is
- * the same as AF_INET. */
+/* A TCP connection as one of its ends sees it, or two UDP sockets that talk with each other. Ports and
+ * addresses are as in a sockaddr, in network byte order; of AF_INET the first 4 bytes of the addresses
+ * count. IPv4 in addresses of AF_INET6 is the same as AF_INET. */
 typedef struct _VipxFlow {
   VIP_UINT16 Family; /* AF_INET or AF_INET6 */
   VIP_UINT16 LocalPort;
   VIP_UINT16 RemotePort;
-  VIP_UINT16 Reserved;
+  VIP_UINT16 Protocol; /* 0 or IPPROTO_TCP; IPPROTO_UDP; in host byte order */
   VIP_UINT8 LocalAddress[16];
   VIP_UINT8 RemoteAddress[16];
 } VipxFlow;
 
 #define VIPX_TOKEN_BYTES 16
 
-/* VipxClaim: has the agent vouch for a TCP connection of this host: that its socket is this user's.
+/* VipxClaim: has the agent vouch for a TCP connection or UDP socket of this host: that it is this user's.
  * Short. The other end can then make sure that it speaks with the owner of the connection, and with
  * nobody else on that host (VipxVerify). A claim lasts until VipxUnclaim or VipCloseNic, and is good
- * as long as the connection is established; 256 of them at once for each NIC handle.
+ * as long as the connection is established, or that UDP socket is there; 256 of them at once for each
+ * NIC handle.
  *   flow   an established connection whose socket was made or accepted by the user that the agent
- *          takes this process for; root may claim all
+ *          takes this process for; of UDP: that user's socket is the one that the kernel would deliver a
+ *          datagram from the remote to the local end to, connected or not. Root may claim all
  *   token  out, VIPX_TOKEN_BYTES bytes: what the claim is known by. Nobody can guess it; whoever is
  *          told can pass for this program, so it is for the other end alone
  *   VIP_SUCCESS
+ *   VIP_INVALID_PARAMETER    also when the family or protocol is another one
  *   VIP_ERROR_NAMESERVICE    there is no such connection, or it is somebody else's
  *   VIP_ERROR_RESOURCE       too many claims
  *   VIP_ERROR_NOT_SUPPORTED  the kernel does not tell the agent whose connections are

@@ -108,7 +108,7 @@ constexpr GaugeRow kGaugeRows[] = {
      &StackLimits::goodbyes},
     {"held_frames", "frames kept because an earlier one is missing", &Stack::Usage::held,
      &StackLimits::held},
-    {"claims", "TCP connections that programs have vouched for", &Stack::Usage::claims, nullptr},
+    {"claims", "TCP connections and UDP sockets that agents have vouched for", &Stack::Usage::claims, nullptr},
 };
 static_assert(sizeof(Stack::Usage) == std::size(kGaugeRows) * sizeof(std::uint32_t));
 

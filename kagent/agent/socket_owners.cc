@@ -21,15 +21,20 @@ struct Request {
 };
 
 // Half of it may be shut down already. Without such a connection the kernel names the socket that
-// listens at the local port; a connection that every program has closed has no inode.
-bool is_held(const inet_diag_msg& found) {
+// listens at the local port.
+bool is_connection(const inet_diag_msg& found) {
   switch (found.idiag_state) {
     case TCP_ESTABLISHED:
     case TCP_FIN_WAIT1:
     case TCP_FIN_WAIT2:
-    case TCP_CLOSE_WAIT: return found.idiag_inode != 0;
+    case TCP_CLOSE_WAIT: return true;
     default: return false;
   }
+}
+
+// What every program has closed has no inode. Of UDP the kernel names the socket that a datagram of this flow would be delivered to.
+bool is_held(const Flow& flow, const inet_diag_msg& found) {
+  return found.idiag_inode != 0 && (flow.protocol == Flow::kUdp || is_connection(found));
 }
 
 }  // namespace
@@ -38,10 +43,16 @@ SocketOwners::SocketOwners()
     : socket_(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG)) {
   Flow nobody{};
   nobody.family = Flow::kIpv4;
-  ask(nobody, 0);
+  for (const std::uint16_t protocol : {Flow::kTcp, Flow::kUdp}) {
+    nobody.protocol = protocol;
+    ask(nobody, 0);
+  }
 }
 
-bool SocketOwners::send(const Flow& flow, unsigned interface) {
+bool SocketOwners::send(const Flow& asked, unsigned interface) {
+  // Of UDP the kernel takes the source for the one that sends, of TCP for its own end.
+  const bool udp = asked.protocol == Flow::kUdp;
+  const Flow flow = udp ? asked.reversed() : asked;
   Request request{};
   request.head.nlmsg_len = sizeof request;
   request.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
@@ -49,7 +60,7 @@ bool SocketOwners::send(const Flow& flow, unsigned interface) {
   request.head.nlmsg_seq = ++sequence_;
   inet_diag_req_v2& body = request.body;
   body.sdiag_family = flow.family == Flow::kIpv4 ? AF_INET : AF_INET6;
-  body.sdiag_protocol = IPPROTO_TCP;
+  body.sdiag_protocol = udp ? IPPROTO_UDP : IPPROTO_TCP;
   body.idiag_states = ~0u;
   body.id.idiag_sport = htons(flow.local_port);
   body.id.idiag_dport = htons(flow.remote_port);
@@ -84,7 +95,7 @@ SocketOwners::Answer SocketOwners::ask(const Flow& flow, unsigned interface) {
       return {false, std::nullopt};
     }
     std::memcpy(&found, body, sizeof found);
-    if (!is_held(found)) return {true, std::nullopt};
+    if (!is_held(flow, found)) return {true, std::nullopt};
     return {true, found.idiag_uid};
   }
   return {false, std::nullopt};

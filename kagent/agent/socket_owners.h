@@ -1,4 +1,4 @@
-// Whose the TCP connections of this network namespace are, as the kernel says (sock_diag(7)).
+// Whose the TCP connections and UDP sockets of this network namespace are, as the kernel says (sock_diag(7)).
 #ifndef VIADUCT_KAGENT_AGENT_SOCKET_OWNERS_H
 #define VIADUCT_KAGENT_AGENT_SOCKET_OWNERS_H
 
@@ -14,12 +14,12 @@ namespace viaduct {
 
 class SocketOwners {
  public:
-  // The first question may make the kernel load a module, so one is asked here.
+  // The first question of a protocol may make the kernel load a module, so they are asked here.
   SocketOwners();
 
   struct Answer {
     bool known;                  // false: the kernel could not be asked
-    std::optional<uid_t> owner;  // none: there is no such connection that a program holds
+    std::optional<uid_t> owner;  // none: no program holds such a socket
   };
   // `interface`: number of the one that the connection goes over, for sockets that are bound to it;
   // 0: any.

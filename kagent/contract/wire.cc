@@ -38,6 +38,7 @@ constexpr std::size_t kRemotePort = 8;
 constexpr std::size_t kLocalAddress = 10;
 constexpr std::size_t kRemoteAddress = 26;
 constexpr std::size_t kToken = 42;
+constexpr std::uint8_t kOfUdp = 0x80;  // in the byte of the family
 static_assert(kClaimBodyBytes == kToken + sizeof(ClaimToken));
 
 // Offsets in a PathBody; the step comes first, then a byte of 0.
@@ -117,7 +118,8 @@ std::size_t encode(const ClaimBody& body, std::byte* payload) {
   const Flow& flow = body.flow;
   store32(payload, body.request);
   payload[kAnswer] = static_cast<std::byte>(body.answer);
-  payload[kFamily] = static_cast<std::byte>(flow.family);
+  const unsigned of_udp = flow.protocol == Flow::kUdp ? kOfUdp : 0;
+  payload[kFamily] = static_cast<std::byte>(flow.family | of_udp);
   store16(payload + kLocalPort, flow.local_port);
   store16(payload + kRemotePort, flow.remote_port);
   std::memcpy(payload + kLocalAddress, flow.local, sizeof flow.local);
@@ -134,7 +136,9 @@ bool decode(std::span<const std::byte> payload, ClaimBody& out) {
   out = {};
   out.request = load32(p);
   out.answer = static_cast<ClaimAnswer>(answer);
-  out.flow.family = std::to_integer<std::uint8_t>(p[kFamily]);
+  const auto family = std::to_integer<std::uint8_t>(p[kFamily]);
+  out.flow.family = family & ~kOfUdp & 0xff;
+  out.flow.protocol = (family & kOfUdp) != 0 ? Flow::kUdp : Flow::kTcp;
   out.flow.local_port = load16(p + kLocalPort);
   out.flow.remote_port = load16(p + kRemotePort);
   std::memcpy(out.flow.local, p + kLocalAddress, sizeof out.flow.local);

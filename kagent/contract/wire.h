@@ -291,8 +291,8 @@ void encode(const PathBody& body, std::byte* payload);
 // False unless the payload is exactly one body with a known step.
 bool decode(std::span<const std::byte> payload, PathBody& out);
 
-// kClaimQuery and kClaimReply: whether the receiver of the query has vouched for a TCP connection of
-// its host with this token. A reply repeats the query but for the answer.
+// kClaimQuery and kClaimReply: whether the receiver of the query has vouched for a TCP connection, or a
+// UDP socket and one that it talks with, of its host with this token. A reply repeats the query but for the answer.
 enum class ClaimAnswer : std::uint8_t {
   kNone = 0,  // it is a query
   kGood = 1,

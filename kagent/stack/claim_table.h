@@ -1,4 +1,4 @@
-// Claims: an agent vouches to other hosts that a TCP connection is its program's.
+// Claims: an agent vouches to other hosts that a TCP connection, or a UDP socket, is its program's.
 //
 //   program       agent of its host                    agent of the other host      program
 //      | claim          |                                        |                     |

@@ -82,7 +82,7 @@ class Environment {
   // Our host name; at most wire::kMaxNameBytes of it are told to others.
   virtual std::string_view own_name() = 0;
 
-  // Whether the program of a session may say of this TCP connection of our host that it is its own.
+  // Whether the program of a session may say of this connection of our host that it is its own.
   virtual Owns owns(std::uint32_t session, const Flow& flow) {
     static_cast<void>(session), static_cast<void>(flow);
     return Owns::kUnknown;

@@ -1,5 +1,6 @@
 // VipxClaim, VipxUnclaim, VipxVerify: questions to the agent.
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -23,6 +24,7 @@ bool flow_in(const VipxFlow& given, Flow& flow) {
   flow = {};
   flow.local_port = ntohs(given.LocalPort);
   flow.remote_port = ntohs(given.RemotePort);
+  flow.protocol = given.Protocol == IPPROTO_TCP ? Flow::kTcp : given.Protocol;
   const bool mapped = std::memcmp(given.LocalAddress, kMapped, sizeof kMapped) == 0 &&
                       std::memcmp(given.RemoteAddress, kMapped, sizeof kMapped) == 0;
   if (given.Family == AF_INET || (given.Family == AF_INET6 && mapped)) {

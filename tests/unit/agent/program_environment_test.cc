@@ -341,6 +341,54 @@ TEST_F(EnvironmentOwners, AreThoseOfTheExactConnectionWhileItIsEstablished) {
   EXPECT_EQ(environment_.owns(0, flow.reversed()), Owns::kNo);
 }
 
+TEST_F(EnvironmentOwners, AreThoseOfTheUdpSocketThatWouldGetADatagram) {
+  const auto bound = [](const char* address, std::uint16_t& port) {
+    Descriptor made(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(port);
+    EXPECT_EQ(inet_pton(AF_INET, address, &name.sin_addr), 1);
+    EXPECT_EQ(bind(made.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+    socklen_t room = sizeof name;
+    EXPECT_EQ(getsockname(made.get(), reinterpret_cast<sockaddr*>(&name), &room), 0);
+    port = ntohs(name.sin_port);
+    return made;
+  };
+  std::uint16_t port = 0;
+  Descriptor any = bound("0.0.0.0", port);
+  Flow to{Flow::kIpv4, port, 777, Flow::kUdp, {127, 0, 0, 1}, {127, 0, 0, 9}};
+  EXPECT_EQ(environment_.owns(0, to), Owns::kYes) << "a socket that is not connected";
+  EXPECT_EQ(environment_.owns(1, to), Owns::kNo);
+  EXPECT_EQ(environment_.owns(0, to.reversed()), Owns::kNo) << "the remote port is nobody's";
+  Flow of_tcp = to;
+  of_tcp.protocol = Flow::kTcp;
+  EXPECT_EQ(environment_.owns(0, of_tcp), Owns::kNo) << "nor is that of TCP";
+  if (geteuid() == 0) {
+    // Another user's socket for a narrower address, or connected to the remote end, gets it instead.
+    ASSERT_EQ(fchown(any.get(), 12345, 0), 0);
+    environment_.set_user(0, 12345);
+    EXPECT_EQ(environment_.owns(0, to), Owns::kYes);
+    EXPECT_EQ(environment_.owns(1, to), Owns::kNo);
+    const int on = 1;
+    ASSERT_EQ(setsockopt(any.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    Descriptor narrow(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(setsockopt(narrow.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(port);
+    ASSERT_EQ(inet_pton(AF_INET, "127.0.0.1", &name.sin_addr), 1);
+    ASSERT_EQ(bind(narrow.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+    EXPECT_EQ(environment_.owns(0, to), Owns::kNo);
+    ++to.local[3];
+    EXPECT_EQ(environment_.owns(0, to), Owns::kYes);
+    --to.local[3];
+    narrow.close();
+    EXPECT_EQ(environment_.owns(0, to), Owns::kYes);
+  }
+  any.close();
+  EXPECT_EQ(environment_.owns(0, to), Owns::kNo);
+}
+
 TEST_F(EnvironmentOwners, AreFoundForSocketsBoundToTheInterface) {
   if (geteuid() != 0) GTEST_SKIP() << "only root may bind a socket to an interface";
   connect(AF_INET, "127.0.0.1");

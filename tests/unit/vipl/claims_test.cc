@@ -44,6 +44,13 @@ TEST_F(ViplClaims, AreAskedForAsTheFlowIs) {
   flow = flow_of(AF_INET6, "::ffff:10.0.0.1", "::ffff:10.0.0.2");
   EXPECT_EQ(asked_by(claim).flow, expected);
 
+  flow.Protocol = IPPROTO_TCP;
+  EXPECT_EQ(asked_by(claim).flow, expected);
+  flow.Protocol = IPPROTO_UDP;
+  Flow of_udp = expected;
+  of_udp.protocol = Flow::kUdp;
+  EXPECT_EQ(asked_by(claim).flow, of_udp);
+
   flow = flow_of(AF_INET6, "fe80::1", "fe80::2");
   asked = asked_by(claim);
   EXPECT_EQ(asked.flow.family, Flow::kIpv6);
