@@ -125,8 +125,8 @@ bool Nic::take(VIP_VI_HANDLE vi, Arrival& arrival) {
   VIP_DESCRIPTOR* descriptor = nullptr;
   const VIP_RETURN result = VipRecvDone(vi, &descriptor);
   if (descriptor == nullptr) return false;
-  auto& posted = *reinterpret_cast<ViWire::Posted*>(descriptor);
-  arrival.wire = posted.wire;
+  auto& posted = *reinterpret_cast<PostedReceive*>(descriptor);
+  arrival.wire = posted.owner;
   arrival.lost = result != VIP_SUCCESS || (descriptor->CS.Status & VIP_STATUS_IMMEDIATE) == 0;
   arrival.missing = (descriptor->CS.Status & VIP_STATUS_TRANSPORT_ERROR) != 0;
   arrival.place = posted.place;
@@ -161,7 +161,7 @@ ViWire* ViWire::make(Nic& nic, const LanePlaces& places, const Flow& flow,
   wire->control_bytes_ = wire->base_ + posts * sizeof(Posted);
   wire->data_chunks_ = wire->base_ + small;
   wire->receive_chunks_ = wire->data_chunks_ + places.data * kStride;
-  for (std::uint32_t i = 0; i < posts; ++i) wire->data_[i].wire = wire;
+  for (std::uint32_t i = 0; i < posts; ++i) wire->data_[i].owner = wire;
   for (std::uint32_t i = 0; i < places.receive; ++i) wire->receive_[i].place = i;
 
   // What is opened to one peer is not to be open to the others. Without a tag the lane does without.

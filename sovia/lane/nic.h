@@ -17,6 +17,18 @@
 
 namespace viaduct::sovia {
 
+// Whose the receives of a VI are.
+struct ReceiveOwner {
+  void* owner = nullptr;  // a LaneOwner
+};
+
+// A descriptor, and what it belongs to.
+struct alignas(64) PostedReceive {
+  VIP_DESCRIPTOR descriptor;
+  ReceiveOwner* owner;
+  std::uint32_t place;
+};
+
 class ViWire;
 
 class Nic {
@@ -29,12 +41,13 @@ class Nic {
 
   VIP_NIC_HANDLE handle() const { return nic_; }
   VIP_CQ_HANDLE cq() const { return cq_; }
+  VIP_PROTECTION_HANDLE ptag() const { return ptag_; }
   const char* interface() const { return attributes_.Name; }
   const std::uint8_t* address() const { return attributes_.LocalNicAddress; }
 
   // One thing that has come for a lane. False if there is nothing.
   struct Arrival {
-    ViWire* wire;
+    ReceiveOwner* wire;
     bool lost;  // the VI's connection is over; the rest is void
     bool missing;  // ... before all came that the peer had sent
     std::uint32_t place, bytes, immediate;
@@ -66,7 +79,7 @@ class Nic {
 };
 
 // A wire whose connection can end: what a lane's end is made over.
-class LaneVi : public Wire {
+class LaneVi : public Wire, public ReceiveOwner {
  public:
   // VIP_NOT_DONE while the peer has not answered, VIP_SUCCESS when it has.
   virtual VIP_RETURN connected() = 0;
@@ -80,8 +93,6 @@ class LaneVi : public Wire {
   virtual void destroy() = 0;
   // Nothing is on its way: memory that data has come to is given back until more comes.
   virtual void trim() {}
-
-  void* owner = nullptr;  // whoever made it
 
  protected:
   ~LaneVi() = default;
@@ -125,12 +136,7 @@ class ViWire final : public LaneVi {
 
  private:
   friend class Nic;
-  // A descriptor, and what it belongs to.
-  struct alignas(64) Posted {
-    VIP_DESCRIPTOR descriptor;
-    ViWire* wire;
-    std::uint32_t place;
-  };
+  using Posted = PostedReceive;
 
   ViWire(Nic& nic, const LanePlaces& places) : nic_(nic), places_(places) {}
   ~ViWire() = default;
