@@ -17,6 +17,16 @@ sovia_sources = \
 	sovia/background/background_state.h \
 	sovia/background/stock.cc sovia/background/stock.h \
 	sovia/background/stocked_lanes.cc sovia/background/stocked_lanes.h \
+	sovia/datagram/datagram_calls.cc sovia/datagram/datagram_calls.h \
+	sovia/datagram/datagram_control.cc sovia/datagram/datagram_control.h \
+	sovia/datagram/datagram_lane.h \
+	sovia/datagram/datagram_requests.h \
+	sovia/datagram/datagram_socket.cc sovia/datagram/datagram_socket.h \
+	sovia/datagram/datagram_table.cc sovia/datagram/datagram_table.h \
+	sovia/datagram/datagram_vi.cc sovia/datagram/datagram_vi.h \
+	sovia/datagram/datagram_wire.h \
+	sovia/datagram/handshake.h \
+	sovia/datagram/peer_counts.h \
 	sovia/lane/arrival_threads.cc sovia/lane/arrival_threads.h \
 	sovia/lane/engine.cc sovia/lane/engine.h \
 	sovia/lane/flow.h \

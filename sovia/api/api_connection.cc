@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include "sovia/api/api.h"
+#include "sovia/datagram/datagram_calls.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/options.h"
 
@@ -15,6 +16,11 @@ bool makes_tcp(int domain, int type, int protocol) {
   return (domain == AF_INET || domain == AF_INET6) &&
          (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_STREAM &&
          (protocol == 0 || protocol == IPPROTO_TCP);
+}
+
+bool makes_udp(int domain, int type, int protocol) {
+  return domain == AF_INET && (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_DGRAM &&
+         (protocol == 0 || protocol == IPPROTO_UDP);
 }
 
 void on_created(int fd, int flags, bool accepted, bool messages) {
@@ -59,6 +65,11 @@ int sovia_socket(int domain, int type, int protocol) {
   } else {
     table::opened_foreign(fd);
   }
+  if (makes_udp(domain, type, protocol)) {
+    datagram::table::opened(fd, (type & SOCK_NONBLOCK) != 0);
+  } else {
+    datagram::table::closing(fd);  // behind our back
+  }
   return fd;
 }
 
@@ -94,7 +105,11 @@ int sovia_accept4(int fd, sockaddr* address, socklen_t* length, int flags) {
 }
 
 int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
-  if (table::peek(fd) == nullptr) return libc::connect(fd, address, length);
+  if (table::peek(fd) == nullptr) {
+    const int result = libc::connect(fd, address, length);
+    if (result == 0 && datagram::table::knows(fd)) datagram::connected(fd, address, length);
+    return result;
+  }
   // AF_UNSPEC ends the connection, and the socket may then get another.
   const bool ends = length >= sizeof address->sa_family &&
                     can_read(address, sizeof address->sa_family) &&
@@ -126,6 +141,7 @@ int sovia_shutdown(int fd, int how) {
     const Call socket(fd);
     if (socket) return socket->shutdown(fd, how);
   }
+  datagram::table::give_up(fd, Reason::kOption);
   const Call socket = may_use_lane(fd);
   return socket ? socket->shutdown(fd, how) : libc::shutdown(fd, how);
 }

@@ -8,6 +8,7 @@
 
 #include "sovia/api/api.h"
 #include "sovia/api/api_messages.h"
+#include "sovia/datagram/datagram_calls.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/program/scm_rights.h"
 #include "sovia/lane/waiting.h"
@@ -144,6 +145,28 @@ bool is_valid(const timespec& time) {
   return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < 1'000'000'000;
 }
 
+// What is not one of ours may be a UDP socket that has lanes (datagram/).
+ssize_t send_datagram(int fd, const void* data, size_t bytes, int flags, const sockaddr* address = nullptr,
+                      socklen_t length = 0) {
+  const iovec piece = {const_cast<void*>(data), bytes};
+  return datagram::send(fd, &piece, 1, flags, address, length);
+}
+ssize_t receive_datagram(int fd, void* data, size_t bytes, int flags, sockaddr* address = nullptr,
+                         socklen_t* length = nullptr) {
+  const iovec piece = {data, bytes};
+  return datagram::receive(fd, &piece, 1, flags, address, length);
+}
+
+// readv and writev.
+template <class Move>
+ssize_t datagram_pieces(int fd, const iovec* pieces, int count, Move&& move, decltype(libc::readv) kernel) {
+  if (count < 0 || count > IOV_MAX) return kernel(fd, pieces, count);
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(pieces);
+  message.msg_iovlen = static_cast<std::size_t>(count);
+  return move(fd, message, 0);
+}
+
 // Makes the kernel the one who sends next. Called for flags and control data.
 void leave_to_send(int fd, Socket& socket, int flags) {
   const KeepErrno keep;
@@ -156,7 +179,10 @@ void leave_to_send(int fd, Socket& socket, int flags) {
 
 ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
   const Socket* const known = table::peek(fd);
-  if (known == nullptr) return libc::send(fd, data, bytes, flags);
+  if (known == nullptr) {
+    if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, flags);
+    return libc::send(fd, data, bytes, flags);
+  }
   if (known->carries_messages()) return messages::send(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_sent(libc::send(fd, data, bytes, flags));
   ssize_t result;
@@ -184,12 +210,16 @@ ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const so
   if (address == nullptr || (length <= sizeof(sockaddr_storage) && may_use_lane(fd))) {
     return sovia_send(fd, data, bytes, flags);
   }
+  if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, flags, address, length);
   return libc::sendto(fd, data, bytes, flags, address, length);
 }
 
 ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
   const Socket* const known = table::peek(fd);
   msghdr given;
+  if (known == nullptr && datagram::table::knows(fd)) {
+    return take(given, message) ? datagram::send_message(fd, given, flags) : libc::sendmsg(fd, message, flags);
+  }
   if (known == nullptr) {
     if (!take(given, message) || given.msg_controllen == 0 ||
         !can_read(given.msg_control, given.msg_controllen)) {
@@ -215,7 +245,7 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
 int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
   const Call socket = may_use_lane(fd);
   if (count > kMostMessages) count = kMostMessages;
-  if (!socket && !messages::carried(fd)) {
+  if (!socket && !messages::carried(fd) && !datagram::table::knows(fd)) {
     bool more = false;
     for (unsigned i = 0; i < count; ++i) {
       msghdr message;
@@ -240,7 +270,10 @@ int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
 
 ssize_t sovia_write(int fd, const void* data, size_t bytes) {
   const Socket* const known = table::peek(fd);
-  if (known == nullptr) return libc::write(fd, data, bytes);
+  if (known == nullptr) {
+    if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, 0);
+    return libc::write(fd, data, bytes);
+  }
   if (known->carries_messages()) return messages::send(fd, data, bytes, 0);
   if (!known->may_use_lane()) return kernel_sent(libc::write(fd, data, bytes));
   ssize_t result;
@@ -255,7 +288,10 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
 
 ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
   const Socket* const known = table::peek(fd);
-  if (known == nullptr) return libc::writev(fd, pieces, count);
+  if (known == nullptr) {
+    if (datagram::table::knows(fd)) return datagram_pieces(fd, pieces, count, datagram::send_message, libc::writev);
+    return libc::writev(fd, pieces, count);
+  }
   if (known->carries_messages()) {
     if (count < 0) return failed(EINVAL);
     return messages::send(fd, pieces, static_cast<std::size_t>(count), 0);
@@ -281,6 +317,7 @@ ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int
       return socket->send(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
     }
   }
+  datagram::table::give_up(fd, Reason::kSplice);
   return SOVIA_LATE(pwritev2)(fd, pieces, count, offset, flags);
 }
 
@@ -288,7 +325,10 @@ ssize_t sovia_pwritev2(int fd, const iovec* pieces, int count, off_t offset, int
 
 ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
   Socket* const known = table::peek(fd);
-  if (known == nullptr) return libc::recv(fd, data, bytes, flags);
+  if (known == nullptr) {
+    if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, flags);
+    return libc::recv(fd, data, bytes, flags);
+  }
   if (known->carries_messages()) return messages::receive(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_received(libc::recv(fd, data, bytes, flags));
   ssize_t result;
@@ -314,6 +354,7 @@ ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* ad
     const ssize_t received = messages::receive(fd, data, bytes, flags);
     return received < 0 || put(length, socklen_t{0}) ? received : failed(EFAULT);
   }
+  if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, flags, address, length);
   const Call socket = may_use_lane(fd);
   socklen_t room;
   if (!socket || (flags & kKernelReceives) != 0 || !take(room, length) ||
@@ -328,6 +369,12 @@ ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* ad
 
 ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
   const Socket* const known = table::peek(fd);
+  if (known == nullptr && datagram::table::knows(fd)) {
+    msghdr asked;
+    if (!take(asked, message)) return libc::recvmsg(fd, message, flags);
+    const ssize_t got = datagram::receive_message(fd, asked, flags);
+    return got < 0 || put(message, asked) ? got : failed(EFAULT);
+  }
   if (known == nullptr) {
     const ssize_t received = libc::recvmsg(fd, message, flags);
     if (received >= 0 && message->msg_controllen != 0) scm_rights::after_receive(*message);
@@ -357,7 +404,8 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
 int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, timespec* timeout) {
   const Call socket = may_use_lane(fd);
   timespec limit{};
-  if ((!socket && !messages::carried(fd)) || (flags & kKernelReceives) != 0 || count == 0 ||
+  const bool one_by_one = socket || messages::carried(fd) || datagram::table::knows(fd);
+  if (!one_by_one || (flags & kKernelReceives) != 0 || count == 0 ||
       (timeout != nullptr && !(take(limit, timeout) && is_valid(limit)))) {
     const int received = libc::recvmmsg(fd, messages, count, flags, timeout);
     for (int i = 0; i < received; ++i) {
@@ -392,7 +440,10 @@ int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, tim
 
 ssize_t sovia_read(int fd, void* data, size_t bytes) {
   Socket* const known = table::peek(fd);
-  if (known == nullptr) return libc::read(fd, data, bytes);
+  if (known == nullptr) {
+    if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, 0);
+    return libc::read(fd, data, bytes);
+  }
   if (known->carries_messages()) return bytes == 0 ? 0 : messages::receive(fd, data, bytes, 0);
   if (!known->may_use_lane()) return kernel_received(libc::read(fd, data, bytes));
   ssize_t result;
@@ -409,7 +460,10 @@ ssize_t sovia_read(int fd, void* data, size_t bytes) {
 
 ssize_t sovia_readv(int fd, const iovec* pieces, int count) {
   const Socket* const known = table::peek(fd);
-  if (known == nullptr) return libc::readv(fd, pieces, count);
+  if (known == nullptr) {
+    if (datagram::table::knows(fd)) return datagram_pieces(fd, pieces, count, datagram::receive_message, libc::readv);
+    return libc::readv(fd, pieces, count);
+  }
   if (known->carries_messages()) {
     if (count < 0) return failed(EINVAL);
     return messages::receive(fd, pieces, static_cast<std::size_t>(count), 0);
@@ -435,5 +489,6 @@ ssize_t sovia_preadv2(int fd, const iovec* pieces, int count, off_t offset, int 
       return socket->receive(fd, pieces, n, flags == 0 ? 0 : MSG_DONTWAIT);
     }
   }
+  datagram::table::give_up(fd, Reason::kSplice);
   return SOVIA_LATE(preadv2)(fd, pieces, count, offset, flags);
 }

@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 
 #include "sovia/api/api.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/program/giving_way.h"
@@ -13,6 +14,7 @@ namespace {
 
 // The descriptor is about to be closed or replaced. The last one of a socket takes its lane along.
 void let_go(int fd) {
+  datagram::table::closing(fd);
   const SocketRef socket = table::closing(fd);
   epoll_sets::closing(fd, socket.get());
   if (socket && !socket->keep_for_waiting(fd) && socket->descriptors() == 0) socket->release(fd);
@@ -35,6 +37,7 @@ int copied(int fd, int copy) {
   if (copy < 0) return copy;
   const signals::Inside inside;
   const KeepErrno keep;
+  datagram::table::give_up(fd, Reason::kShared);
   table::copied(fd, copy);
   epoll_sets::copied(fd, copy);
   return copy;
@@ -50,7 +53,8 @@ int replace(int fd, int copy, Make&& make) {
     if (!vacate(copy)) return failed(EBUSY);
   }
   const bool known = table::peek(copy) != nullptr;
-  const bool replaces = (known || epoll_sets::knows(copy)) && is_open(fd);
+  const bool replaces = (known || epoll_sets::knows(copy) || datagram::table::knows(copy)) && is_open(fd);
+  datagram::table::give_up(fd, Reason::kShared);
   if (replaces) let_go(copy);
   // stdio would write to it behind our back.
   if (ours && copy <= STDERR_FILENO) {
@@ -103,6 +107,7 @@ int sovia_close_range(unsigned int first, unsigned int last, int flags) {
       &range);
 
   epoll_sets::closing_range(first, last);
+  datagram::table::closing_range(first, last);
 
   // Around the library's own.
   int result = 0;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
@@ -63,6 +64,8 @@ int sovia_epoll_create1(int flags) {
 int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
   libc::prepare();
   const signals::Inside inside;
+  // A set hears of what the kernel has.
+  datagram::table::give_up(fd, Reason::kEpoll);
   epoll_event given;
   const bool readable = event != nullptr && copy_guarded(&given, event, sizeof given);
   const EpollSetRef set =

@@ -7,6 +7,7 @@
 
 #include "sovia/api/api.h"
 #include "sovia/api/api_messages.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/process/guarded_copy.h"
 
 using namespace viaduct::sovia;
@@ -54,6 +55,7 @@ ssize_t send_file(int out, Socket& socket, int in, off_t position, std::size_t b
 
 ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
   if (messages::carried(out)) return failed(EINVAL);  // programs then write() themselves
+  datagram::table::give_up(out, Reason::kSplice);
   const Call socket = may_use_lane(out);
   if (!socket || bytes == 0 || !is_file(in)) {
     if (socket && bytes != 0) socket->leave_sending(out, Reason::kSplice);
@@ -107,6 +109,7 @@ ssize_t sovia_splice(int in, loff_t* in_offset, int out, loff_t* out_offset, siz
                      unsigned int flags) {
   if (messages::carried(in) || messages::carried(out)) return failed(EINVAL);
   for (const int fd : {in, out}) {
+    datagram::table::give_up(fd, Reason::kSplice);
     const Call socket = may_use_lane(fd);
     if (socket) socket->leave_for_good(fd, Reason::kSplice);
     if (socket && fd == in && in_offset == nullptr && out_offset == nullptr) {
@@ -127,6 +130,7 @@ bool carries_messages(const aiocb* request) { return request != nullptr && messa
 
 void leave_for_thread(const aiocb* request) {
   if (request == nullptr) return;
+  datagram::table::give_up(request->aio_fildes, Reason::kSplice);
   const Call socket = may_use_lane(request->aio_fildes);
   if (socket) socket->leave_for_good(request->aio_fildes, Reason::kSplice);
 }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 
 #include "sovia/api/api.h"
+#include "sovia/datagram/datagram_calls.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/own_descriptors.h"
@@ -96,6 +97,7 @@ void follow(int fd, Socket& socket, int name, const void* value) {
 int duplicate(int fd, int copy) {
   if (copy >= 0) {
     const KeepErrno keep;
+    datagram::table::give_up(fd, Reason::kShared);
     table::copied(fd, copy);
     epoll_sets::copied(fd, copy);
   }
@@ -124,6 +126,21 @@ int add_unsent(int fd, int result, void* argument) {
   int* const bytes = static_cast<int*>(argument);
   if (socket && result == 0) *bytes = socket->unsent(*bytes);
   return result;
+}
+
+// Of a UDP socket that may have lanes.
+void after_ioctl(int fd, unsigned request, void* argument) {
+  switch (request) {
+    case FIONREAD:
+      return datagram::add_unread(fd, static_cast<int*>(argument));
+    case FIONBIO:
+    case FIOASYNC:
+      return datagram::mode_changed(fd);
+    case SIOCOUTQ:
+      return;
+    default:
+      return datagram::table::give_up(fd, Reason::kOption);
+  }
 }
 
 }  // namespace
@@ -168,6 +185,7 @@ int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t l
   const Socket* const known = table::peek(fd);
   if (known == nullptr) {
     libc::prepare();
+    if (datagram::table::knows(fd)) datagram::sets_option(fd, level, name);
     return libc::setsockopt(fd, level, name, value, length);
   }
   const Call socket(fd);
@@ -207,6 +225,11 @@ int sovia_fcntl(int fd, int command, ...) {
       return duplicate(fd, libc::fcntl(fd, command, argument));
     case F_SETFL:
       if (table::peek(fd) != nullptr) return set_flags(fd, reinterpret_cast<long>(argument));
+      if (datagram::table::knows(fd)) {
+        const int result = libc::fcntl(fd, command, argument);
+        datagram::mode_changed(fd);
+        return result;
+      }
       break;
     default:
       break;
@@ -222,7 +245,9 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
   const Socket* const known = table::peek(fd);
   if (known == nullptr) {
     libc::prepare();
-    return libc::ioctl(fd, request, argument);
+    const int result = libc::ioctl(fd, request, argument);
+    if (datagram::table::knows(fd) && result == 0) after_ioctl(fd, static_cast<unsigned>(request), argument);
+    return result;
   }
   switch (static_cast<unsigned>(request)) {
     case FIONREAD:

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 
 #include "sovia/api/api.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/program/stdio_streams.h"
 
 using namespace viaduct::sovia;
@@ -32,6 +33,7 @@ int descriptor_of(FILE* stream, int (*ask)(FILE*)) {
 }  // namespace
 
 FILE* sovia_fdopen(int fd, const char* mode) {
+  datagram::table::give_up(fd, Reason::kSplice);
   if (table::peek(fd) == nullptr) return libc::fdopen(fd, mode);
   return streams::open(fd, mode);
 }
@@ -62,6 +64,7 @@ FILE* sovia_freopen(const char* path, const char* mode, FILE* stream) {
 }
 
 int sovia_vdprintf(int fd, const char* format, va_list arguments) {
+  datagram::table::give_up(fd, Reason::kSplice);
   const Socket* const known = table::peek(fd);
   if (known == nullptr || !known->may_use_lane()) return SOVIA_LATE(vdprintf)(fd, format, arguments);
   char* text = nullptr;

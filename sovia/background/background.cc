@@ -13,6 +13,8 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/stocked_lanes.h"
+#include "sovia/datagram/datagram_control.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
 #include "sovia/lane/waiting.h"
@@ -213,7 +215,7 @@ void give_up_lanes_of_lost_nic() {
 
 // Its descriptors would stay.
 void close_lost_nic() {
-  if (!state().ends.empty() || !state().stock.empty()) return;
+  if (!state().ends.empty() || !state().stock.empty() || !datagram::is_idle()) return;
   if (Nic* const nic = engine::take_lost(); nic != nullptr) VipCloseNic(nic->handle());
 }
 
@@ -244,7 +246,7 @@ void flush_held() {
 // When something is due of itself.
 std::uint64_t next_due(std::uint64_t stock_due) {
   const std::uint64_t now = now_ns();
-  std::uint64_t due = std::min(requests().flush_at.load(), stock_due);
+  std::uint64_t due = std::min({requests().flush_at.load(), stock_due, datagram::next_due(now)});
   {
     const std::scoped_lock guard(requests().lock);
     for (const Task& task : requests().awaiting) due = std::min(due, task.wait_until);
@@ -274,16 +276,17 @@ void run() {
     if (requests().offered.exchange(false)) match_offers();
     do_tasks();
     look_at_lanes();
+    datagram::turn();
     const std::uint64_t stock_due = look_at_stock();
     close_lost_nic();
     look_at_falling();
     flush_held();
-    if (g_stops.load() && state().ends.empty() && state().falling.empty()) return;
+    if (g_stops.load() && state().ends.empty() && state().falling.empty() && datagram::is_idle()) return;
     requests().idle.store(true);
     {
       const std::scoped_lock guard(requests().lock);
       if (!requests().tasks.empty() || requests().queue != nullptr || !requests().fallen.empty() ||
-          requests().offered || state().nic_lost.load()) {
+          requests().offered || state().nic_lost.load() || datagram::has_work()) {
         requests().idle.store(false);
         continue;
       }
@@ -294,7 +297,7 @@ void run() {
       const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
       if (one.fd >= 0 && events != 0) fds.push_back({one.fd, events, 0});
     }
-    if (engine::nic() == nullptr || (state().ends.empty() && state().stock.empty())) {
+    if (engine::nic() == nullptr || !engine::has_lanes()) {
       const std::uint64_t now = now_ns();
       const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
       libc::poll(fds.data(), fds.size(), ms);
@@ -425,9 +428,20 @@ void await_kept() {
 
 }  // namespace
 
+namespace {
+
+// What was sent on the lanes has left, and what the peers send from now on comes through the kernel.
+void end_datagrams(Reason why) {
+  datagram::table::give_up_all(why, false);
+  datagram::await_ended();
+}
+
+}  // namespace
+
 void begin() {
   const std::scoped_lock guard(requests().lock);
   requests().start = start;
+  datagram::set_thread({ensure_thread, poke, open_nic_for_datagrams});
 }
 
 void stop() {
@@ -452,6 +466,7 @@ void stop() {
 void resume() { g_stops.store(seccomp::in_force()); }
 
 void farewell() {
+  end_datagrams(Reason::kEnd);
   std::vector<LaneEndpoint*> ends;
   {
     const std::scoped_lock guard(requests().lock);
@@ -488,8 +503,10 @@ void before_fork() {
   epoll_sets::before_fork();
   requests().lock.lock();
   SocketPool::before_fork();
+  datagram::before_fork();
 }
 void after_fork_in_parent() {
+  datagram::after_fork(false);
   SocketPool::after_fork();
   requests().lock.unlock();
   epoll_sets::after_fork(false);
@@ -498,6 +515,7 @@ void after_fork_in_parent() {
 }
 
 void after_fork_in_child() {
+  datagram::after_fork(true);
   for (std::vector<Task>* const tasks : {&requests().tasks, &requests().awaiting}) {
     for (Task& task : *tasks) new (&task.socket) SocketRef();
     tasks->clear();

@@ -221,6 +221,8 @@ Reason open_nic(const Flow& flow) {
   return open_nic(flow, way);
 }
 
+Reason open_nic_for_datagrams(const Flow& flow, Way& way) { return open_nic(flow, way); }
+
 namespace {
 
 // A VI of its own, that asks for its peer.

@@ -53,6 +53,7 @@ int copy_descriptor(Socket& socket);
 Reason open_nic(const Flow& flow);
 // What a lane of the socket's is to be like.
 LaneOptions lane_options(const SocketModes& socket);
+Reason open_nic_for_datagrams(const Flow& flow, Way& way);
 // Asks the peer of the task's connection for a lane.
 Reason open_lane(Task& task);
 // Whatever is next for it. False if it is to be freed.

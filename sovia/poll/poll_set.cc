@@ -38,6 +38,10 @@ constexpr short kSelectWrite = event_bits::kWrite | POLLWRBAND | POLLERR;
 bool PollSet::concerns_us(int fd) {
   if (fd < 0) return false;
   if (const Socket* const socket = table::peek(fd)) return !socket->kernel_alone();
+  if (datagram::table::knows(fd)) {
+    const signals::Inside inside;
+    if (datagram::table::find(fd)) return true;
+  }
   if (!epoll_sets::knows(fd)) return false;
   const signals::Inside inside;
   return static_cast<bool>(epoll_sets::find(fd));
@@ -57,8 +61,9 @@ void PollSet::add(int fd, short wanted) {
     if (socket->kernel_alone()) return;
     item.socket = std::move(socket);
   } else {
-    item.set = epoll_sets::find(fd);
-    if (!item.set) return;
+    item.datagrams = datagram::table::find(fd);
+    if (!item.datagrams) item.set = epoll_sets::find(fd);
+    if (!item.set && !item.datagrams) return;
   }
   item.place = place;
   item.wanted = wanted;
@@ -144,6 +149,10 @@ bool PollSet::ready() {
       if (item.set->maybe_ready()) return true;
       continue;
     }
+    if (item.datagrams) {
+      if (counted(item.wanted, item.answer(0, -1)) != 0) return true;
+      continue;
+    }
     const short wanted = event_bits::plain(item.wanted);
     if (counted(item.wanted, item.answer(0, -1)) != 0) return true;
     if (item.socket->ask_kernel(wanted) != item.asked) return true;
@@ -154,7 +163,11 @@ bool PollSet::ready() {
 bool PollSet::concerns(const Watched& source) const {
   for (std::size_t i = 0; i < item_count_; ++i) {
     const Item& item = items_[i];
-    if (item.set ? item.set->maybe_ready() : item.socket.get() == &source) return true;
+    if (item.datagrams ? item.datagrams.get() == &source
+        : item.set     ? item.set->maybe_ready()
+                       : item.socket.get() == &source) {
+      return true;
+    }
   }
   return false;
 }
@@ -175,6 +188,10 @@ void PollSet::adapt() {
       spin_ |= item.set->has_lanes();
       continue;
     }
+    if (item.datagrams) {
+      spin_ |= item.datagrams->has_open_lane();
+      continue;
+    }
     const short wanted = event_bits::plain(item.wanted);
     item.asked = item.socket->ask_kernel(wanted);
     fds_[item.place].events = item.asked;
@@ -186,6 +203,10 @@ void PollSet::adapt() {
 
 short PollSet::Item::answer(short kernel_says, int fd) const {
   if (kernel_says & POLLNVAL) return POLLNVAL;
+  if (datagrams) {
+    const short ready = datagrams->readable() ? static_cast<short>(event_bits::kRead & wanted) : short{0};
+    return static_cast<short>(kernel_says | ready);
+  }
   if (set) {
     const short ready = set->yields() ? static_cast<short>(event_bits::kRead & wanted) : short{0};
     return static_cast<short>(set->without_wake_event(fd, kernel_says) | ready);

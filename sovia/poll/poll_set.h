@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/socket/socket.h"
 #include "sovia/lane/waiting.h"
@@ -58,6 +59,7 @@ class PollSet final : private Interest {
     short asked = 0;   // of the kernel
     SocketRef socket;  // either this
     EpollSetRef set;   // or this
+    datagram::DatagramRef datagrams;  // or this: the kernel is asked for all, the lanes may have more to read
     short answer(short kernel_says, int fd) const;
   };
 

@@ -9,6 +9,7 @@
 
 #include "sovia/api/api.h"
 #include "sovia/api/argument_array.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/preload/symbols.h"
 #include "sovia/program/seccomp_filter.h"
 
@@ -73,7 +74,7 @@ int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments
     SOVIA_SYMBOL(__vdprintf_chk);
 int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments) {
   const Socket* const known = table::peek(fd);
-  if (known != nullptr && known->may_use_lane()) return sovia_vdprintf(fd, format, arguments);
+  if (datagram::table::knows(fd) || (known != nullptr && known->may_use_lane())) return sovia_vdprintf(fd, format, arguments);
   using Checked = int (*)(int, int, const char*, va_list);
   static const auto checked = late<Checked>("__vdprintf_chk");
   return checked(fd, flag, format, arguments);

@@ -53,6 +53,11 @@ namespace viaduct::sovia {
   X(kSleeps, "sleeps", "waits that went to sleep")                                              \
   X(kWakeUps, "wake_ups", "sleeping threads woken by others of the process")                    \
   X(kBackgroundTurns, "background_turns", "turns of the close thread")                          \
+  X(kDatagramLanesAsked, "udp_lanes_asked", "lanes for datagrams asked for")                    \
+  X(kDatagramLanesOpened, "udp_lanes_opened", "lanes for datagrams opened")                     \
+  X(kDatagramsSent, "udp_sent_lane", "datagrams sent over lanes")                               \
+  X(kDatagramsReceived, "udp_received_lane", "datagrams received from lanes")                   \
+  X(kDatagramsDropped, "udp_dropped", "datagrams dropped as the peer took none")                \
   X(kInheritedBytes, "residue_bytes", "bytes that came over a lane and were kept over a fork")
 
 enum class Counter : std::uint16_t {

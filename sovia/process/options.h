@@ -30,6 +30,7 @@ inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // of COMBINE
     "sends and receives after which a connection is worth a lane")                           \
   X(upgrade_bytes, "SOVIA_UPGRADE_BYTES", 65536, 0, ~0ull, kBytes,                               \
     "bytes sent and received after which a connection is worth a lane")                           \
+  X(udp, "SOVIA_UDP", 0, 0, 1, kFlag, "open lanes for UDP sockets too")                          \
   X(window, "SOVIA_WINDOW", 32, 1, 256, kCount, "w: packets on the way to the peer at most")     \
   X(ack_threshold, "SOVIA_ACK_THRESHOLD", 16, 1, 256, kCount,                                    \
     "t: packets after which they are acknowledged; at most w")                                   \

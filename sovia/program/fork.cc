@@ -8,6 +8,8 @@
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
+#include "sovia/datagram/datagram_control.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/sovia.h"
 #include "sovia/background/background.h"
@@ -64,6 +66,9 @@ void before() {
   signals::Inside::enter();
   g_forking.lock();
   const KeepErrno keep;
+  // The child has the sockets too.
+  datagram::table::give_up_all(Reason::kFork, false);
+  datagram::await_ended();
   delete t_shared;  // of a fork that nobody asked about
   t_shared = nullptr;
   HeldSockets* held = nullptr;
@@ -119,6 +124,7 @@ Spawning::Spawning() {
   libc::prepare();
   const signals::Inside inside;
   const KeepErrno keep;
+  datagram::table::give_up_all(Reason::kExec, true);
   table::for_each(
       [](int fd, Socket& socket, void* context) {
         const int flags = libc::fcntl(fd, F_GETFD);

@@ -8,6 +8,7 @@
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
+#include "sovia/datagram/datagram_table.h"
 
 namespace viaduct::sovia {
 
@@ -23,6 +24,7 @@ bool give_way(int fd) {
         socket.gather(each);
       },
       nullptr);
+  datagram::table::give_up_all(Reason::kResources, false);
   background::stop();
   background::resume();
   return !own_descriptors::has(fd);

@@ -11,6 +11,8 @@
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
+#include "sovia/datagram/datagram_control.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/sovia.h"
 #include "sovia/background/background.h"
 #include "sovia/process/own_descriptors.h"
@@ -97,6 +99,8 @@ Succession::Succession() {
   libc::prepare();
   const signals::Inside inside;
   const KeepErrno keep;
+  datagram::table::give_up_all(Reason::kExec, false);
+  datagram::await_ended();
   struct Leaving {
     int fd;
     SocketRef socket;

@@ -9,6 +9,7 @@
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/sovia.h"
 #include "sovia/socket/inherited_bytes.h"
 
@@ -77,6 +78,7 @@ Outgoing::Outgoing(const msghdr& message) : message_(message) {
   const KeepErrno keep;
   std::vector<int> files;
   for_each_descriptor(message, [&](int fd) {
+    datagram::table::give_up(fd, Reason::kPassed);
     const SocketRef socket = table::find(fd);
     if (!socket) return;
     socket->leave_for_good(fd, Reason::kPassed);

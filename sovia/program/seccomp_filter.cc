@@ -10,6 +10,7 @@
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/sovia.h"
 
 namespace viaduct::sovia::seccomp {
@@ -24,6 +25,7 @@ void prepare() {
         socket.gather(fd);
       },
       nullptr);
+  datagram::table::give_up_all(Reason::kOption, false);
   background::stop();
 }
 

@@ -22,6 +22,11 @@ Requests& requests() {
   return made;
 }
 
+bool ensure_thread() {
+  const std::scoped_lock guard(requests().lock);
+  return started();
+}
+
 void poke() {
   if (!requests().idle.exchange(false)) return;
   const std::uint64_t one = 1;

@@ -102,6 +102,8 @@ struct Requests {
 };
 Requests& requests();
 
+// Makes the thread if there is none. False: it can't be had.
+bool ensure_thread();
 void poke();
 
 }  // namespace background

@@ -12,7 +12,8 @@ programs_tests = \
 	tests/integration/sovia_switches.test \
 	tests/integration/sovia_local.test \
 	tests/integration/sovia_messages.test \
-	tests/integration/sovia_ready.test
+	tests/integration/sovia_ready.test \
+	tests/integration/sovia_udp.test
 
 # These take some ten minutes, one test at a time: `make check-programs`.
 more_programs_tests += \
@@ -32,7 +33,7 @@ EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/
 	tests/integration/stock_programs.py \
 	tests/integration/ready_programs.py tests/integration/broken_programs.py \
 	tests/integration/killed_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
-	tests/integration/message_programs.py \
+	tests/integration/message_programs.py tests/integration/udp_programs.py \
 	tests/integration/descriptor_programs.py
 
 check_PROGRAMS += tests/integration/impostor_tool
@@ -42,3 +43,11 @@ tests_integration_impostor_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 # Another user runs it, who can't write to the tree.
 tests_integration_impostor_tool_LDFLAGS = -no-install
 tests_integration_impostor_tool_LDADD = libsovia_parts.la libvipl.la -lpthread
+
+check_PROGRAMS += tests/integration/udp_impostor_tool
+tests_integration_udp_impostor_tool_SOURCES = tests/integration/udp_impostor_tool.cc
+tests_integration_udp_impostor_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_udp_impostor_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
+# As impostor_tool.
+tests_integration_udp_impostor_tool_LDFLAGS = -no-install
+tests_integration_udp_impostor_tool_LDADD = libsovia_parts.la libvipl.la -lpthread

@@ -15,8 +15,8 @@ XDP = ["xdp", "xdp/xsk", "xdp/local", "xdp/grant", "xdp/train", "xdp/bpf"]
 STACK = ["kagent/contract", "xdp", "xdp/train/train_address.h"]
 VIPL = ["vipl", "vipl/api", "vipl/session", "vipl/granted", "vipl/process"]
 # The rooms of SOVIA from the bottom to the top: each includes those before it.
-SOVIA = ["sovia/sovia.h", "sovia/process", "sovia/lane", "sovia/message", "sovia/socket", "sovia/poll",
-         "sovia/background", "sovia/program", "sovia/api"]
+SOVIA = ["sovia/sovia.h", "sovia/process", "sovia/lane", "sovia/message", "sovia/socket", "sovia/datagram",
+         "sovia/poll", "sovia/background", "sovia/program", "sovia/api"]
 ABOVE_VIPL = ["vipl/vipl.h", "vipl/vipl_ext.h"]
 ROOMS = {
     "xdp": XDP, "xdp/xsk": XDP, "xdp/local": ["xdp", "xdp/xsk"], "xdp/grant": XDP, "xdp/train": XDP,

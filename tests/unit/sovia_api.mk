@@ -24,3 +24,14 @@ tests_unit_sovia_api_test_LDADD = libsovia_parts.la libvipl.la $(TEST_LIBS)
 tests_unit_sovia_receive_test_SOURCES = tests/unit/sovia/receive_test.cc
 tests_unit_sovia_receive_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_receive_test_LDADD = libsovia_parts.la libvipl.la $(TEST_LIBS)
+
+# UDP sockets on lanes, without a NIC.
+sovia_datagram_tests = tests/unit/sovia/datagram_test
+check_PROGRAMS += $(sovia_datagram_tests)
+TESTS += $(sovia_datagram_tests)
+tests_unit_sovia_datagram_test_SOURCES = \
+	tests/unit/sovia/datagram_socket_test.cc \
+	tests/unit/sovia/handshake_test.cc \
+	tests/unit/sovia/peer_counts_test.cc
+tests_unit_sovia_datagram_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_datagram_test_LDADD = libsovia_parts.la libvipl.la $(TEST_LIBS)

@@ -1,0 +1,430 @@
+#include "sovia/datagram/datagram_control.h"
+
+#include <netinet/in.h>
+#include <string.h>
+#include <vipl/vipl_ext.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "sovia/datagram/datagram_requests.h"
+#include "sovia/datagram/datagram_table.h"
+#include "sovia/datagram/datagram_vi.h"
+#include "sovia/lane/engine.h"
+#include "sovia/lane/waiting.h"
+#include "sovia/process/clock.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/options.h"
+
+namespace viaduct::sovia::datagram {
+namespace {
+
+constexpr std::uint32_t kPeerMs = 5000;             // for the peer to ask for the lane too
+constexpr std::uint64_t kGreetingNs = 3'000 * kMs;  // until both trust each other
+constexpr std::uint64_t kLookNs = 1 * kMs;          // at a VI that is being connected
+constexpr std::uint64_t kAskedLookNs = 20 * kMs;    // ... for some time
+constexpr std::uint64_t kLeaveAgainNs = 5 * kMs;
+constexpr std::uint64_t kLeaveNs = 50 * kMs;        // for the peer to answer
+constexpr std::uint64_t kPeerLeftNs = 1'000 * kMs;  // for a peer that has left to disconnect
+constexpr std::uint64_t kIdleNs = 60'000 * kMs;     // a lane without datagrams ends
+constexpr std::uint64_t kSeldomNs = 1'000 * kMs;
+constexpr std::size_t kMostLanes = 8;               // of a process
+
+struct Wanted {
+  int fd;
+  DatagramRef socket;
+  sockaddr_in peer;
+};
+
+enum class Stage : std::uint8_t { kAsking, kGreeting, kOpen, kLeaving };
+
+// A lane, and what the thread knows of it.
+struct Served {
+  DatagramRef socket;
+  DatagramLane* lane;
+  Stage stage = Stage::kAsking;
+  VipxFlow flow{};
+  std::uint8_t host[6] = {};
+  bool claimed = false;
+  Handshake::Token token{};
+  std::uint64_t asked_at = 0, give_up_at = 0, say_at = 0;
+  std::uint64_t left_at = 0;  // when the peer was first seen to have left
+};
+
+struct Control {
+  Thread thread;
+  std::mutex mutex;  // of what was asked for
+  std::vector<Wanted> wanted;
+  std::atomic<bool> work{false};
+  std::atomic<int> busy{0};     // lanes that there are, or may come of what was asked for
+  std::vector<Served> served;   // the thread's
+};
+
+// Never destroyed: the thread runs until the process is gone.
+Control& control() {
+  static Control& made = *new Control;
+  return made;
+}
+
+VipxFlow flow_for_agents(const Flow& flow) {
+  VipxFlow to{};
+  to.Family = AF_INET;
+  to.Protocol = IPPROTO_UDP;
+  memcpy(&to.LocalPort, flow.local.port, sizeof to.LocalPort);
+  memcpy(&to.RemotePort, flow.remote.port, sizeof to.RemotePort);
+  memcpy(to.LocalAddress, flow.local.address, sizeof flow.local.address);
+  memcpy(to.RemoteAddress, flow.remote.address, sizeof flow.remote.address);
+  return to;
+}
+
+// The address that the kernel would send to this peer from.
+bool source_for(const sockaddr_in& peer, in_addr& source) {
+  const int fd = libc::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  sockaddr_in local{};
+  socklen_t length = sizeof local;
+  const bool found = libc::connect(fd, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) == 0 &&
+                     libc::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) == 0;
+  libc::close(fd);
+  source = local.sin_addr;
+  return found;
+}
+
+bool flow_of(const Wanted& wanted, Flow& flow) {
+  sockaddr_in local{};
+  socklen_t length = sizeof local;
+  if (libc::getsockname(wanted.fd, reinterpret_cast<sockaddr*>(&local), &length) != 0 ||
+      local.sin_family != AF_INET || local.sin_port == 0) {
+    return false;
+  }
+  if (local.sin_addr.s_addr == INADDR_ANY && !source_for(wanted.peer, local.sin_addr)) return false;
+  flow = {};
+  memcpy(flow.local.address, &local.sin_addr, sizeof local.sin_addr);
+  memcpy(flow.local.port, &local.sin_port, sizeof local.sin_port);
+  memcpy(flow.remote.address, &wanted.peer.sin_addr, sizeof wanted.peer.sin_addr);
+  memcpy(flow.remote.port, &wanted.peer.sin_port, sizeof wanted.peer.sin_port);
+  return true;
+}
+
+// Multicast and broadcast have no one at the other end.
+bool is_unicast(const sockaddr_in& peer) {
+  const std::uint32_t address = ntohl(peer.sin_addr.s_addr);
+  return address != INADDR_ANY && address != INADDR_BROADCAST && !IN_MULTICAST(address) &&
+         peer.sin_port != 0;
+}
+
+bool passes(Reason why) {
+  return why == Reason::kNoPeer || why == Reason::kResources || why == Reason::kNoNic;
+}
+
+void tell(const sockaddr_in& peer, Reason why) {
+  counters::fell(why);
+  SOVIA_LOG("no lane for datagrams to port %d: %s", ntohs(peer.sin_port), text_of(why));
+}
+
+void refuse(DatagramSocket& socket, const sockaddr_in& peer, Reason why) {
+  tell(peer, why);
+  socket.refused(peer, !passes(why), now_ns());
+}
+
+bool claim(Served& one) {
+  Nic* const nic = engine::nic();
+  if (nic == nullptr) return false;
+  one.claimed = VipxClaim(nic->handle(), &one.flow, one.token.data()) == VIP_SUCCESS;
+  return one.claimed || options().vouch == 0;
+}
+
+void unclaim(Served& one) {
+  if (!one.claimed) return;
+  one.claimed = false;
+  if (Nic* const nic = engine::nic(); nic != nullptr) VipxUnclaim(nic->handle(), one.token.data());
+}
+
+Reason open(const Wanted& wanted) {
+  if (!is_unicast(wanted.peer)) return Reason::kOffLink;
+  if (control().served.size() >= kMostLanes) return Reason::kResources;
+  Flow flow;
+  if (!table::is(wanted.fd, *wanted.socket) || !flow_of(wanted, flow)) return Reason::kEnd;
+  if (is_loopback(flow)) return Reason::kLocal;
+  Way way;
+  if (const Reason why = control().thread.open_nic(flow, way); why != Reason::kNone) return why;
+  if (way.local) return Reason::kLocal;
+  Served one;
+  one.socket = wanted.socket;
+  one.flow = flow_for_agents(flow);
+  memcpy(one.host, way.peer, sizeof one.host);
+  if (!claim(one)) return Reason::kNotClaimed;
+  // Something may come at once: not before the wire has an owner.
+  engine::pause();
+  DatagramVi* const wire = DatagramVi::make(*engine::nic(), flow, way.peer, kPeerMs);
+  one.lane = wire == nullptr ? nullptr
+                             : new (std::nothrow) DatagramLane(*wanted.socket, *wire, wanted.peer);
+  if (wire != nullptr && one.lane == nullptr) wire->destroy();
+  engine::go_on();
+  if (one.lane == nullptr) {
+    unclaim(one);
+    return Reason::kResources;
+  }
+  one.asked_at = now_ns();
+  one.give_up_at = one.asked_at + kPeerMs * kMs;
+  counters::add(Counter::kDatagramLanesAsked);
+  engine::count_lanes(1);
+  one.socket->add(*one.lane);
+  control().served.push_back(one);
+  return Reason::kNone;
+}
+
+void open_wanted() {
+  std::vector<Wanted> wanted;
+  {
+    const std::scoped_lock guard(control().mutex);
+    wanted.swap(control().wanted);
+  }
+  for (const Wanted& each : wanted) {
+    const Reason why = each.socket->given_up() ? Reason::kEnd : open(each);
+    if (why == Reason::kNone) continue;
+    refuse(*each.socket, each.peer, why);
+    each.socket->asked_in_vain();
+    control().busy.fetch_sub(1);
+  }
+}
+
+void free_lane(Served& one) {
+  engine::pause();
+  one.socket->remove(*one.lane);
+  one.lane->wire.destroy();
+  engine::go_on();
+  engine::count_lanes(-1);
+  unclaim(one);
+  delete one.lane;
+  one.socket->asked_in_vain();
+  control().busy.fetch_sub(1);
+  waiting::wake(*one.socket);
+}
+
+// The peer's agent vouches for it. False: it does not.
+bool verify(const Served& one, const Handshake::Token& token) {
+  if (options().vouch == 0) return true;
+  Nic* const nic = engine::nic();
+  if (nic == nullptr) return false;
+  union {
+    VIP_NET_ADDRESS address;
+    std::uint8_t room[sizeof(VIP_NET_ADDRESS) + 6];
+  } host{};
+  host.address.HostAddressLen = sizeof one.host;
+  memcpy(host.address.HostAddress, one.host, sizeof one.host);
+  return VipxVerify(nic->handle(), &host.address, &one.flow, token.data()) == VIP_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------- stages
+// Each returns false if the lane is to be freed.
+
+bool on_asking(Served& one, std::uint64_t now) {
+  DatagramLane& lane = *one.lane;
+  const VIP_RETURN result = lane.wire.connected();
+  if (result == VIP_NOT_DONE && now < one.give_up_at) return true;
+  if (result != VIP_SUCCESS) {
+    const bool silent = result == VIP_NOT_DONE || result == VIP_TIMEOUT || result == VIP_NO_MATCH;
+    refuse(*one.socket, lane.peer, silent ? Reason::kNoPeer : Reason::kResources);
+    return false;
+  }
+  const std::scoped_lock guard(one.socket->lock());
+  lane.handshake.begin(one.token);
+  one.stage = Stage::kGreeting;
+  one.give_up_at = now + kGreetingNs;
+  return true;
+}
+
+void greet(Served& one, std::uint64_t now) {
+  Handshake& handshake = one.lane->handshake;
+  if (handshake.due() > now) return;
+  const Handshake::Hello hello = handshake.next(now);
+  one.socket->say(*one.lane, Kind::kHello, &hello, sizeof hello);
+}
+
+// A receive that does not hear of lanes ends first.
+bool on_greeting(Served& one, std::uint64_t now) {
+  DatagramSocket& socket = *one.socket;
+  Handshake& handshake = one.lane->handshake;
+  bool ask, broken;
+  Handshake::Token token;
+  {
+    const std::scoped_lock guard(socket.lock());
+    broken = one.lane->broken || one.lane->leaves;
+    ask = handshake.heard() && !handshake.trusts() && !socket.hears_no_lanes();
+    token = handshake.peer_token();
+  }
+  if (broken || now >= one.give_up_at) {
+    refuse(socket, one.lane->peer, broken ? Reason::kPeerLeft : Reason::kNoPeer);
+    return false;
+  }
+  if (ask && !verify(one, token)) {
+    refuse(socket, one.lane->peer, Reason::kNotVouched);
+    return false;
+  }
+  const std::scoped_lock guard(socket.lock());
+  if (ask) handshake.trust();
+  greet(one, now);
+  if (!handshake.trusts() || !handshake.trusted()) return true;
+  one.stage = Stage::kOpen;
+  one.lane->used_at = now;
+  socket.set_open(*one.lane, true);
+  counters::add(Counter::kDatagramLanesOpened);
+  SOVIA_LOG("a lane for datagrams to port %d", ntohs(one.lane->peer.sin_port));
+  return true;
+}
+
+bool on_open(Served& one, std::uint64_t now) {
+  DatagramLane& lane = *one.lane;
+  bool woken = false;
+  {
+    const std::scoped_lock guard(one.socket->lock());
+    greet(one, now);
+    if (lane.answer_due && lane.all_sent()) {
+      lane.answer_due = !one.socket->say(lane, Kind::kLeft, nullptr, 0);
+    }
+    if (lane.peer_left && one.left_at == 0) one.left_at = now;
+    const bool over = lane.broken || (one.left_at != 0 && now >= one.left_at + kPeerLeftNs);
+    if (over) return false;
+    if (lane.handshake.due() == Handshake::kNotDue) unclaim(one);
+    woken = lane.held && lane.held_until <= now;
+    lane.leaves |= now >= lane.used_at + kIdleNs;
+    if (lane.leaves && !lane.peer_left) {
+      one.stage = Stage::kLeaving;
+      one.give_up_at = now + kLeaveNs;
+      one.say_at = now;
+    }
+  }
+  // What was held back may be read.
+  if (woken) waiting::wake(*one.socket);
+  return true;
+}
+
+// What the peer sends until it answers is still taken in.
+bool on_leaving(Served& one, std::uint64_t now) {
+  DatagramLane& lane = *one.lane;
+  const std::scoped_lock guard(one.socket->lock());
+  if (lane.broken || lane.left_heard || now >= one.give_up_at) return false;
+  if (lane.answer_due) lane.answer_due = !one.socket->say(lane, Kind::kLeft, nullptr, 0);
+  if (now >= one.say_at) {
+    one.socket->say(lane, Kind::kLeave, nullptr, 0);
+    one.say_at = now + kLeaveAgainNs;
+  }
+  return true;
+}
+
+bool advance(Served& one, std::uint64_t now) {
+  switch (one.stage) {
+    case Stage::kAsking:
+      return !one.socket->given_up() && on_asking(one, now);
+    case Stage::kGreeting:
+      return on_greeting(one, now);
+    case Stage::kOpen:
+      return on_open(one, now);
+    case Stage::kLeaving:
+      return on_leaving(one, now);
+  }
+  return false;
+}
+
+std::uint64_t due_of(const Served& one, std::uint64_t now) {
+  switch (one.stage) {
+    case Stage::kAsking:
+      return now + std::clamp((now - one.asked_at) / 4, kLookNs, kAskedLookNs);
+    case Stage::kGreeting:
+      return now + kLookNs;
+    case Stage::kLeaving:
+      return one.say_at;
+    case Stage::kOpen:
+      break;
+  }
+  const std::scoped_lock guard(one.socket->lock());
+  std::uint64_t due = now + kSeldomNs;
+  if (one.lane->held && one.lane->held_until > now) due = std::min(due, one.lane->held_until);
+  due = std::min(due, one.lane->handshake.due());
+  return one.lane->answer_due ? now + kLookNs : due;
+}
+
+}  // namespace
+
+void set_thread(const Thread& thread) { control().thread = thread; }
+
+bool ask(int fd, const sockaddr_in& peer) {
+  DatagramRef socket = table::find(fd);
+  if (!socket) return false;
+  if (control().thread.start == nullptr || !control().thread.start()) {
+    socket->refused(peer, true, now_ns());
+    socket->asked_in_vain();
+    return false;
+  }
+  {
+    const std::scoped_lock guard(control().mutex);
+    control().wanted.push_back({fd, std::move(socket), peer});
+    control().busy.fetch_add(1);
+  }
+  look_at_lanes();
+  return true;
+}
+
+void look_at_lanes() {
+  control().work.store(true);
+  if (control().thread.poke != nullptr) control().thread.poke();
+}
+
+void turn() {
+  control().work.store(false);
+  if (is_idle()) return;
+  open_wanted();
+  const std::uint64_t now = now_ns();
+  std::vector<Served>& served = control().served;
+  for (std::size_t i = 0; i < served.size();) {
+    if (advance(served[i], now)) {
+      ++i;
+      continue;
+    }
+    free_lane(served[i]);
+    served[i] = std::move(served.back());
+    served.pop_back();
+  }
+}
+
+bool has_work() { return control().work.load(); }
+
+std::uint64_t next_due(std::uint64_t now) {
+  std::uint64_t due = kNever;
+  for (const Served& one : control().served) due = std::min(due, due_of(one, now));
+  return due;
+}
+
+bool is_idle() { return control().busy.load() == 0; }
+
+void await_ended() {
+  constexpr std::uint64_t kMostNs = 2 * kLeaveNs;
+  constexpr timespec kMoment{0, 500'000};
+  const std::uint64_t until = now_ns() + kMostNs;
+  while (!is_idle() && now_ns() < until) {
+    progress();
+    libc::ppoll(nullptr, 0, &kMoment, nullptr);
+  }
+}
+
+void before_fork() {
+  control().mutex.lock();
+  table::before_fork();
+}
+
+void after_fork(bool in_child) {
+  table::after_fork(in_child);
+  if (in_child) {
+    // The parent's thread sees to them; here they are left.
+    new (&control().wanted) std::vector<Wanted>;
+    new (&control().served) std::vector<Served>;
+    control().busy.store(0);
+  }
+  control().mutex.unlock();
+}
+
+}  // namespace viaduct::sovia::datagram

@@ -1,0 +1,58 @@
+// A datagram lane of a socket: the VI to one peer, and how far the two ends are with each other.
+#ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_LANE_H
+#define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_LANE_H
+
+#include <netinet/in.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "sovia/datagram/datagram_wire.h"
+#include "sovia/datagram/handshake.h"
+#include "sovia/lane/engine.h"
+
+namespace viaduct::sovia::datagram {
+
+class DatagramSocket;
+
+struct DatagramLane final : public LaneOwner {
+  DatagramLane(DatagramSocket& of, DatagramWire& vi, const sockaddr_in& to)
+      : socket(of), wire(vi), peer(to) {
+    vi.owner = static_cast<LaneOwner*>(this);
+  }
+  void arrived(const Nic::Arrival& arrival) override;
+
+  // Places that nothing is in that has yet to leave.
+  bool has_room() {
+    if (posted - completed >= kSendPlaces) completed += wire.completed();
+    return posted - completed < kSendPlaces;
+  }
+  bool all_sent() {
+    completed += wire.completed();
+    return posted == completed;
+  }
+
+  DatagramSocket& socket;
+  DatagramWire& wire;
+  const sockaddr_in peer;
+
+  // --- with the socket's lock
+  Handshake handshake;
+  bool started = false;     // this end sends on it
+  bool leaves = false;      // ... and does no more
+  bool too_long = false;    // ... as there was a datagram that no lane takes
+  bool peer_left = false;   // the peer sends no more on it, or the VI is not connected any more
+  bool answer_due = false;  // LEFT
+  bool left_heard = false;
+  bool broken = false;
+  bool open = false;          // counted as such
+  bool held = false;          // what has come is held back until the kernel's socket is empty ...
+  std::uint64_t held_until = 0;  // ... at this time or later; 0: nothing has come yet
+  std::uint32_t posted = 0, completed = 0;
+  std::uint64_t no_room_since = 0;
+  std::uint64_t used_at = 0;  // the last datagram
+};
+
+}  // namespace viaduct::sovia::datagram
+
+#endif

@@ -1,0 +1,127 @@
+// A UDP socket that may have lanes: one to each of a few peers. What comes over them waits here in the order
+// in which it came, beside what the kernel's socket has.
+//
+// Order, of one peer's datagrams: an end goes up to its lane when the kernel has sent all that it was given,
+// and what comes first over a lane is held back for a moment, until the kernel's socket has been found empty.
+// From then on what is on the lanes comes first, and the kernel is asked now and then.
+#ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_SOCKET_H
+#define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_SOCKET_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "sovia/datagram/datagram_lane.h"
+#include "sovia/datagram/peer_counts.h"
+#include "sovia/lane/watchers.h"
+#include "sovia/process/lock.h"
+#include "sovia/process/reason.h"
+
+namespace viaduct::sovia::datagram {
+
+// A datagram of the program's: to be sent, or to be filled in.
+struct Message {
+  const iovec* pieces;
+  std::size_t count;
+  sockaddr_in peer;  // received: of the sender
+  int flags;         // received: MSG_TRUNC if there was no room for all of it
+};
+
+class DatagramSocket final : public Watched {
+ public:
+  explicit DatagramSocket(bool nonblocking) : nonblocking_(nonblocking) {}
+  ~DatagramSocket();
+
+  // ------------------------------------------------------------------ what it may do
+  // Whether the kernel alone has its datagrams, for good: no lane is left, and nothing from one is unread.
+  bool kernel_alone() const { return given_up_.load() && !may_have_lanes(); }
+  // No lanes any more; those that there are end. Their datagrams can still be received.
+  void give_up(Reason why);
+  // A lane is there, or may come at any moment.
+  bool may_have_lanes() const { return asked_.load() != 0 || unread_count_.load() != 0; }
+  bool has_open_lane() const { return open_.load() != 0; }
+
+  bool nonblocking() const { return nonblocking_.load(); }
+  void set_nonblocking(bool on) { nonblocking_.store(on); }
+  bool has_timeout() const { return has_timeout_.load(); }
+  void set_timeout() { has_timeout_.store(true); }
+  // Connected to this peer: the kernel's receives need not say who sent.
+  void connected(const sockaddr_in& peer);
+  bool connection(sockaddr_in& peer);
+
+  // ------------------------------------------------------------------ datagrams
+  enum class Sent : std::uint8_t { kKernel, kDone, kFault, kNoRoom };
+  // kKernel: it is the kernel's to send. kNoRoom: not yet, as there is no room, or the kernel's would overtake
+  // what is on a lane that is being left; of a peer that has taken nothing for a while, as one
+  // that is stopped, all are dropped, as by a receiver whose buffer is full. `fd`: a descriptor of the socket.
+  Sent send(int fd, const Message& message, std::size_t bytes);
+
+  enum class Taken : std::uint8_t { kNone, kDone, kFault };
+  // The oldest one that may be read. `length`: of all of it. `peek`: it stays.
+  Taken take(Message& message, std::size_t& length, bool peek);
+  bool readable();
+  int next_bytes();  // of the next one, or -1
+  // Whether the kernel is to be asked before the lanes.
+  bool kernel_first();
+  // Whether a receive that waits must ask the kernel before it spins.
+  bool kernel_due();
+  // It had nothing, or something.
+  void kernel_said(bool gave);
+  // Until when what is on the lanes is held back; kNever: it is not.
+  std::uint64_t held_until();
+
+  // Counts a datagram of the kernel's. True: a lane to this peer is worth while now.
+  bool count(const sockaddr_in& peer, std::uint64_t now);
+  // A thread is in a receive that hears no lanes.
+  void receives_raw(int by) { raw_.fetch_add(by); }
+
+  // ------------------------------------------------------------------ for the control thread
+  // All of its lanes belong to it. The lane's stages change with the lock.
+  void add(DatagramLane& lane);
+  void remove(DatagramLane& lane);  // with arrivals paused
+  void refused(const sockaddr_in& peer, bool for_good, std::uint64_t now);
+  void asked_in_vain() { asked_.fetch_sub(1); }
+  bool hears_no_lanes() const { return raw_.load() != 0; }
+  bool given_up() const { return given_up_.load(); }
+  Lock& lock() { return lock_; }
+  // Sends a message of the lane's own. With the lock. False: there is no room for it now.
+  bool say(DatagramLane& lane, Kind kind, const void* data, std::size_t bytes);
+  void set_open(DatagramLane& lane, bool open);  // with the lock
+  void arrived(DatagramLane& lane, const Nic::Arrival& arrival);
+  void after_fork_in_child();
+
+ private:
+  struct Item {
+    DatagramLane* lane;  // nullptr: its bytes are `kept`
+    std::uint32_t place, bytes;
+    sockaddr_in peer;
+    std::byte* kept;
+  };
+
+  static bool has_arrived(DatagramLane& lane);
+  DatagramLane* lane_to(const sockaddr_in& peer);
+  bool post(DatagramLane& lane, const Message& message, std::size_t bytes, bool& fault);
+  bool is_held(std::uint64_t now);
+  bool some_have_ended() const;
+  void pop();
+
+  Lock lock_;
+  std::vector<DatagramLane*> lanes_;
+  std::deque<Item> unread_;
+  PeerCounts peers_;
+  sockaddr_in connection_{};  // family 0: none
+  std::uint64_t kernel_asked_at_ = 0;
+  unsigned without_kernel_ = 0;
+
+  std::atomic<std::size_t> unread_count_{0};
+  std::atomic<int> asked_{0}, open_{0}, raw_{0};
+  std::atomic<bool> given_up_{false}, nonblocking_, has_timeout_{false};
+};
+
+}  // namespace viaduct::sovia::datagram
+
+#endif
