@@ -211,6 +211,7 @@ void give_up_lanes_of_lost_nic() {
     if (!cut) end->give_up();
     end->listed = true;
   }
+  datagram::nic_lost();
 }
 
 // Its descriptors would stay.

@@ -401,6 +401,14 @@ std::uint64_t next_due(std::uint64_t now) {
 
 bool is_idle() { return control().busy.load() == 0; }
 
+void nic_lost() {
+  for (const Served& one : control().served) {
+    if (one.stage == Stage::kAsking) continue;  // its VI says so itself
+    const std::scoped_lock guard(one.socket->lock());
+    one.lane->broken = one.lane->peer_left = true;
+  }
+}
+
 void await_ended() {
   constexpr std::uint64_t kMostNs = 2 * kLeaveNs;
   constexpr timespec kMoment{0, 500'000};

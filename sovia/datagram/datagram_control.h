@@ -27,6 +27,8 @@ bool has_work();  // since the last turn
 std::uint64_t next_due(std::uint64_t now);
 // No lane is left, whatever its state.
 bool is_idle();
+// The NIC's agent has gone for good: ends all lanes, also those of which the NIC told nothing.
+void nic_lost();
 
 // ------------------------------------------------------------------ by any other
 // Waits a moment until the lanes of all sockets that have given them up have ended.
