@@ -30,7 +30,7 @@ constexpr std::uint64_t kLeaveAgainNs = 5 * kMs;
 constexpr std::uint64_t kLeaveNs = 50 * kMs;        // for the peer to answer
 constexpr std::uint64_t kPeerLeftNs = 1'000 * kMs;  // for a peer that has left to disconnect
 constexpr std::uint64_t kIdleNs = 60'000 * kMs;     // a lane without datagrams ends
-constexpr std::uint64_t kSeldomNs = 1'000 * kMs;
+constexpr std::uint64_t kConfirmNs = 1'000 * kMs;   // until the peer's agent is asked again
 constexpr std::size_t kMostLanes = 8;               // of a process
 
 struct Wanted {
@@ -46,11 +46,13 @@ struct Served {
   DatagramRef socket;
   DatagramLane* lane;
   Stage stage = Stage::kAsking;
+  Flow kernel_flow{};
   VipxFlow flow{};
   std::uint8_t host[6] = {};
   bool claimed = false;
   Handshake::Token token{};
   std::uint64_t asked_at = 0, give_up_at = 0, say_at = 0;
+  std::uint64_t confirm_at = 0;
   std::uint64_t left_at = 0;  // when the peer was first seen to have left
 };
 
@@ -130,11 +132,14 @@ void refuse(DatagramSocket& socket, const sockaddr_in& peer, Reason why) {
   socket.refused(peer, !passes(why), now_ns());
 }
 
-bool claim(Served& one) {
+// It is kept as long as the lane is there: the peer asks this end's agent again and again.
+Reason claim(Served& one) {
   Nic* const nic = engine::nic();
-  if (nic == nullptr) return false;
-  one.claimed = VipxClaim(nic->handle(), &one.flow, one.token.data()) == VIP_SUCCESS;
-  return one.claimed || options().vouch == 0;
+  if (nic == nullptr) return Reason::kNoNic;
+  const VIP_RETURN result = VipxClaim(nic->handle(), &one.flow, one.token.data());
+  one.claimed = result == VIP_SUCCESS;
+  if (one.claimed || options().vouch == 0) return Reason::kNone;
+  return result == VIP_ERROR_RESOURCE ? Reason::kResources : Reason::kNotClaimed;
 }
 
 void unclaim(Served& one) {
@@ -154,9 +159,10 @@ Reason open(const Wanted& wanted) {
   if (way.local) return Reason::kLocal;
   Served one;
   one.socket = wanted.socket;
+  one.kernel_flow = flow;
   one.flow = flow_for_agents(flow);
   memcpy(one.host, way.peer, sizeof one.host);
-  if (!claim(one)) return Reason::kNotClaimed;
+  if (const Reason why = claim(one); why != Reason::kNone) return why;
   // Something may come at once: not before the wire has an owner.
   engine::pause();
   DatagramVi* const wire = DatagramVi::make(*engine::nic(), flow, way.peer, kPeerMs);
@@ -205,18 +211,20 @@ void free_lane(Served& one) {
   waiting::wake(*one.socket);
 }
 
-// The peer's agent vouches for it. False: it does not.
-bool verify(const Served& one, const Handshake::Token& token) {
-  if (options().vouch == 0) return true;
+// Whether the peer's agent vouches for it. kNoPeer: it does not answer; kNotVouched: it does not vouch.
+Reason verify(const Served& one, const Handshake::Token& token) {
+  if (options().vouch == 0) return Reason::kNone;
   Nic* const nic = engine::nic();
-  if (nic == nullptr) return false;
+  if (nic == nullptr) return Reason::kNoNic;
   union {
     VIP_NET_ADDRESS address;
     std::uint8_t room[sizeof(VIP_NET_ADDRESS) + 6];
   } host{};
   host.address.HostAddressLen = sizeof one.host;
   memcpy(host.address.HostAddress, one.host, sizeof one.host);
-  return VipxVerify(nic->handle(), &host.address, &one.flow, token.data()) == VIP_SUCCESS;
+  const VIP_RETURN result = VipxVerify(nic->handle(), &host.address, &one.flow, token.data());
+  if (result == VIP_SUCCESS) return Reason::kNone;
+  return result == VIP_ERROR_NAMESERVICE ? Reason::kNotVouched : Reason::kNoPeer;
 }
 
 // ---------------------------------------------------------------------------- stages
@@ -261,15 +269,18 @@ bool on_greeting(Served& one, std::uint64_t now) {
     refuse(socket, one.lane->peer, broken ? Reason::kPeerLeft : Reason::kNoPeer);
     return false;
   }
-  if (ask && !verify(one, token)) {
-    refuse(socket, one.lane->peer, Reason::kNotVouched);
-    return false;
+  if (ask) {
+    if (const Reason why = verify(one, token); why != Reason::kNone) {
+      refuse(socket, one.lane->peer, why);
+      return false;
+    }
   }
   const std::scoped_lock guard(socket.lock());
   if (ask) handshake.trust();
   greet(one, now);
   if (!handshake.trusts() || !handshake.trusted()) return true;
   one.stage = Stage::kOpen;
+  one.confirm_at = now + kConfirmNs;
   one.lane->used_at = now;
   socket.set_open(*one.lane, true);
   counters::add(Counter::kDatagramLanesOpened);
@@ -277,8 +288,39 @@ bool on_greeting(Served& one, std::uint64_t now) {
   return true;
 }
 
+// A port may get another owner while the lane is there, and an address another host: what is sent to them
+// now must not go to the former one. The kernel may have forgotten the way meanwhile, that says nothing.
+Reason confirmed(const Served& one) {
+  Way way;
+  const bool found = control().thread.open_nic(one.kernel_flow, way) == Reason::kNone;
+  if (found && memcmp(way.peer, one.host, sizeof one.host) != 0) return Reason::kNotVouched;
+  Handshake::Token token;
+  {
+    const std::scoped_lock guard(one.socket->lock());
+    token = one.lane->handshake.peer_token();
+  }
+  return verify(one, token);
+}
+
+// A lane that ends for that may be asked for again: the agent may only have been started anew. The question
+// blocks if nobody answers, so the other lanes to that host end without one.
+void confirm(Served& one, std::uint64_t now) {
+  one.confirm_at = now + kConfirmNs;
+  const Reason why = confirmed(one);
+  if (why == Reason::kNone) return;
+  for (Served& other : control().served) {
+    const bool of_host = why == Reason::kNoPeer && memcmp(other.host, one.host, sizeof one.host) == 0;
+    if (other.stage != Stage::kOpen || (&other != &one && !of_host)) continue;
+    const std::scoped_lock guard(other.socket->lock());
+    if (other.lane->doubted) continue;
+    other.lane->leaves = other.lane->doubted = true;
+    tell(other.lane->peer, why);
+  }
+}
+
 bool on_open(Served& one, std::uint64_t now) {
   DatagramLane& lane = *one.lane;
+  if (now >= one.confirm_at && !lane.doubted) confirm(one, now);
   bool woken = false;
   {
     const std::scoped_lock guard(one.socket->lock());
@@ -289,7 +331,6 @@ bool on_open(Served& one, std::uint64_t now) {
     if (lane.peer_left && one.left_at == 0) one.left_at = now;
     const bool over = lane.broken || (one.left_at != 0 && now >= one.left_at + kPeerLeftNs);
     if (over) return false;
-    if (lane.handshake.due() == Handshake::kNotDue) unclaim(one);
     woken = lane.held && lane.held_until <= now;
     lane.leaves |= now >= lane.used_at + kIdleNs;
     if (lane.leaves && !lane.peer_left) {
@@ -342,7 +383,7 @@ std::uint64_t due_of(const Served& one, std::uint64_t now) {
       break;
   }
   const std::scoped_lock guard(one.socket->lock());
-  std::uint64_t due = now + kSeldomNs;
+  std::uint64_t due = std::max(now, one.confirm_at);
   if (one.lane->held && one.lane->held_until > now) due = std::min(due, one.lane->held_until);
   due = std::min(due, one.lane->handshake.due());
   return one.lane->answer_due ? now + kLookNs : due;

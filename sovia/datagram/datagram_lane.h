@@ -41,6 +41,7 @@ struct DatagramLane final : public LaneOwner {
   bool started = false;     // this end sends on it
   bool leaves = false;      // ... and does no more
   bool too_long = false;    // ... as there was a datagram that no lane takes
+  bool doubted = false;     // ... as the peer is not vouched for any more: nothing of it is taken
   bool peer_left = false;   // the peer sends no more on it, or the VI is not connected any more
   bool answer_due = false;  // LEFT
   bool left_heard = false;

@@ -164,7 +164,8 @@ void DatagramSocket::arrived(DatagramLane& lane, const Nic::Arrival& arrival) {
     const std::scoped_lock guard(lock_);
     if (arrival.lost) {
       lane.broken = lane.peer_left = true;
-    } else if (arrival.immediate == static_cast<std::uint32_t>(Kind::kData) && lane.handshake.trusts()) {
+    } else if (arrival.immediate == static_cast<std::uint32_t>(Kind::kData) && lane.handshake.trusts() &&
+               !lane.doubted) {
       control = false;
       const std::uint64_t now = now_ns();
       if (lane.held_until == 0) {

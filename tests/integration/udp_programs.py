@@ -4,14 +4,18 @@
   udp_programs.py client HOST PORT       prints what it sees, a line for each thing
   udp_programs.py talk HOST PORT FROM FILE
                                          from port FROM, until there is the file: gets its own echoes alone
+  udp_programs.py stay HOST PORT FILE    talks until there is FILE.open, says "leave", and when there is FILE.new
+                                         talks until it is answered
 
 The client prints the same whatever way its datagrams go. The server of the next port is ended. Before the first case
 it talks until there is a file $UDP_WARM.1, before the second $UDP_WARM.2, and so on, if UDP_WARM is set.
 """
+import ctypes
 import os
 import select
 import socket
 import sys
+import time
 
 
 def server(port):
@@ -22,6 +26,10 @@ def server(port):
         data, peer = end.recvfrom(65535)
         if data == b"quit":
             return
+        if data == b"leave":  # SOVIA does not hear of it
+            ctypes.CDLL(None).syscall(3, end.fileno())  # close
+            print("left", flush=True)
+            time.sleep(60)
         if data == b"stop":
             end.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 60)
         if data.startswith(b"burst"):
@@ -178,6 +186,27 @@ def talk(host, port, source, file):
             sys.exit(f"got {data} of {peer}")
 
 
+def stay(host, port, file):
+    to = (socket.gethostbyname(host), port)
+    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    end.settimeout(0.2)
+
+    def answered(data):
+        end.sendto(data, to)
+        try:
+            return end.recv(100) == data
+        except (socket.timeout, ConnectionRefusedError):
+            return False
+
+    while not os.path.exists(file + ".open"):
+        answered(b"old")
+    end.sendto(b"leave", to)
+    while not os.path.exists(file + ".new"):
+        time.sleep(0.01)
+    while not answered(b"new"):
+        pass
+
+
 def client(host, port):
     to = (socket.gethostbyname(host), port)
     last = (to[0], port + 1)
@@ -196,5 +225,7 @@ if sys.argv[1] == "server":
     server(int(sys.argv[2]))
 elif sys.argv[1] == "talk":
     talk(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
+elif sys.argv[1] == "stay":
+    stay(sys.argv[2], int(sys.argv[3]), sys.argv[4])
 else:
     client(sys.argv[2], int(sys.argv[3]))

@@ -249,6 +249,19 @@ TEST_F(DatagramSocketTest, KeepsWhatIsUnreadWhenTheLaneGoes) {
   EXPECT_TRUE(socket_.kernel_alone());
 }
 
+TEST_F(DatagramSocketTest, TakesNothingOfAPeerThatIsDoubted) {
+  open();
+  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "before"));
+  let_pass();
+  lane_.leaves = lane_.doubted = true;
+  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "evil"));
+  EXPECT_TRUE(take(data_));
+  EXPECT_FALSE(take(data_));
+  EXPECT_EQ(wire_.free.size(), kReceivePlaces);
+  EXPECT_NE(send("secret", peer(1)), DatagramSocket::Sent::kDone);
+  EXPECT_TRUE(wire_.sent.empty());
+}
+
 TEST_F(DatagramSocketTest, GoesToTheKernelWhenTheConnectionEnds) {
   open();
   ASSERT_EQ(send("a", peer(1)), DatagramSocket::Sent::kDone);
