@@ -245,7 +245,7 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
 int sovia_sendmmsg(int fd, mmsghdr* messages, unsigned int count, int flags) {
   const Call socket = may_use_lane(fd);
   if (count > kMostMessages) count = kMostMessages;
-  if (!socket && !messages::carried(fd) && !datagram::table::knows(fd)) {
+  if (!socket && !messages::carried(fd) && !datagram::table::concerns(fd)) {
     bool more = false;
     for (unsigned i = 0; i < count; ++i) {
       msghdr message;
@@ -404,7 +404,7 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
 int sovia_recvmmsg(int fd, mmsghdr* messages, unsigned int count, int flags, timespec* timeout) {
   const Call socket = may_use_lane(fd);
   timespec limit{};
-  const bool one_by_one = socket || messages::carried(fd) || datagram::table::knows(fd);
+  const bool one_by_one = socket || messages::carried(fd) || datagram::table::concerns(fd);
   if (!one_by_one || (flags & kKernelReceives) != 0 || count == 0 ||
       (timeout != nullptr && !(take(limit, timeout) && is_valid(limit)))) {
     const int received = libc::recvmmsg(fd, messages, count, flags, timeout);

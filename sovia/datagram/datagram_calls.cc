@@ -21,7 +21,7 @@ namespace viaduct::sovia::datagram {
 namespace {
 
 constexpr int kPlainSends = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_CONFIRM;
-constexpr int kKernelReceives = MSG_OOB | MSG_ERRQUEUE;
+constexpr int kKernelReceives = MSG_ERRQUEUE;
 constexpr std::size_t kMostPayload = 65507;  // of UDP over IPv4
 
 int failed(int error) {
@@ -34,7 +34,7 @@ void note(int fd, DatagramSocket& socket, const sockaddr_in& peer, ssize_t bytes
   if (peer.sin_family != AF_INET) return;
   const KeepErrno keep;
   if (bytes > static_cast<ssize_t>(kMostBytes)) return socket.refused(peer, true, now_ns());
-  if (socket.count(peer, now_ns())) ask(fd, peer);
+  if (socket.count(peer, now_ns())) ask(fd, socket, peer);
 }
 
 bool named(const void* name, socklen_t length, sockaddr_in& peer) {
@@ -183,7 +183,7 @@ ssize_t receive(int fd, DatagramRef& socket, msghdr& message, int flags) {
     if (ask || socket->readable()) {
       result = kernel_receive(fd, *socket, message, flags, false);
       if (result >= 0 || errno != EAGAIN) {
-        socket->kernel_said(true);
+        socket->kernel_said(true, result >= 0 && (flags & MSG_PEEK) != 0);
         return result;
       }
       socket->kernel_said(false);
@@ -330,7 +330,12 @@ void add_unread(int fd, int* bytes) {
   const DatagramRef socket = table::find(fd);
   if (!socket) return;
   progress();
-  if (const int next = socket->next_bytes(); next >= 0) *bytes = next;
+  if (*bytes == 0) socket->kernel_said(false);
+  if (const int next = socket->next_bytes(); next >= 0) {
+    *bytes = next;
+  } else if (*bytes != 0) {
+    socket->kernel_said(true, true);
+  }
 }
 
 }  // namespace viaduct::sovia::datagram

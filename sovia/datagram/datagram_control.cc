@@ -393,9 +393,9 @@ std::uint64_t due_of(const Served& one, std::uint64_t now) {
 
 void set_thread(const Thread& thread) { control().thread = thread; }
 
-bool ask(int fd, const sockaddr_in& peer) {
+bool ask(int fd, const DatagramSocket& asking, const sockaddr_in& peer) {
   DatagramRef socket = table::find(fd);
-  if (!socket) return false;
+  if (socket.get() != &asking) return false;  // closed meanwhile
   if (control().thread.start == nullptr || !control().thread.start()) {
     socket->refused(peer, true, now_ns());
     socket->asked_in_vain();

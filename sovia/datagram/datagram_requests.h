@@ -6,8 +6,10 @@
 
 namespace viaduct::sovia::datagram {
 
-// The socket of this descriptor wants a lane to this peer. False: there will be none.
-bool ask(int fd, const sockaddr_in& peer);
+class DatagramSocket;
+
+// The socket, of this descriptor, wants a lane to this peer. False: there will be none.
+bool ask(int fd, const DatagramSocket& socket, const sockaddr_in& peer);
 // Something has changed that may be the thread's business.
 void look_at_lanes();
 

@@ -217,11 +217,12 @@ std::uint64_t DatagramSocket::held_until() {
 
 bool DatagramSocket::kernel_first() {
   const std::scoped_lock guard(lock_);
-  if (unread_.empty()) return true;
+  if (unread_.empty() || peeked_ == Peeked::kKernel) return true;
+  if (peeked_ == Peeked::kLane) return false;
   const std::uint64_t now = now_ns();
   if (is_held(now)) return true;
   // What a peer sends through the kernel after it has left comes behind what is still here.
-  if (unread_.front().lane == nullptr || some_have_ended()) return false;
+  if (kept_ != 0 || some_have_ended()) return false;
   return ++without_kernel_ >= kCallsWithoutKernel || now - kernel_asked_at_ >= kNsWithoutKernel;
 }
 
@@ -231,10 +232,15 @@ bool DatagramSocket::kernel_due() {
   return ++without_kernel_ >= kCallsWithoutKernel || now_ns() - kernel_asked_at_ >= kNsWithoutKernelToWait;
 }
 
-void DatagramSocket::kernel_said(bool gave) {
+void DatagramSocket::kernel_said(bool gave, bool peeked) {
   const std::scoped_lock guard(lock_);
   without_kernel_ = 0;
   if (!gave) kernel_asked_at_ = now_ns();
+  if (gave && peeked) {
+    peeked_ = Peeked::kKernel;
+  } else if (peeked_ == Peeked::kKernel) {
+    peeked_ = Peeked::kNothing;
+  }
 }
 
 DatagramSocket::Taken DatagramSocket::take(Message& message, std::size_t& length, bool peek) {
@@ -254,6 +260,7 @@ DatagramSocket::Taken DatagramSocket::take(Message& message, std::size_t& length
                                  [from](void* to, std::size_t at, std::size_t part) {
                                    return copy_guarded(to, from + at, part);
                                  });
+  peeked_ = peek ? Peeked::kLane : Peeked::kNothing;
   if (!peek) {
     counters::add(Counter::kDatagramsReceived);
     pop();
@@ -266,15 +273,18 @@ void DatagramSocket::pop() {
   unread_.pop_front();
   unread_count_.store(unread_.size());
   std::free(item.kept);
-  if (item.lane != nullptr && !item.lane->wire.post_receive(item.place)) {
+  if (item.lane == nullptr) {
+    --kept_;
+  } else if (!item.lane->wire.post_receive(item.place)) {
     item.lane->broken = item.lane->peer_left = true;
   }
 }
 
 int DatagramSocket::next_bytes() {
-  if (!readable()) return -1;
   const std::scoped_lock guard(lock_);
-  return unread_.empty() ? -1 : static_cast<int>(unread_.front().bytes);
+  if (unread_.empty() || peeked_ == Peeked::kKernel || is_held(now_ns())) return -1;
+  peeked_ = Peeked::kLane;
+  return static_cast<int>(unread_.front().bytes);
 }
 
 // ---------------------------------------------------------------------------- lanes
@@ -311,6 +321,7 @@ void DatagramSocket::remove(DatagramLane& lane) {
   for (Item& item : unread_) {
     if (item.lane != &lane) continue;
     item.lane = nullptr;
+    ++kept_;
     if (item.bytes == 0) continue;
     item.kept = static_cast<std::byte*>(std::malloc(item.bytes));
     if (item.kept != nullptr) {
@@ -333,6 +344,7 @@ void DatagramSocket::after_fork_in_child() {
   new (&lanes_) std::vector<DatagramLane*>;
   new (&unread_) std::deque<Item>;
   unread_count_.store(0);
+  kept_ = 0;
   asked_.store(0);
   open_.store(0);
   raw_.store(0);

@@ -64,13 +64,14 @@ class DatagramSocket final : public Watched {
   // The oldest one that may be read. `length`: of all of it. `peek`: it stays.
   Taken take(Message& message, std::size_t& length, bool peek);
   bool readable();
-  int next_bytes();  // of the next one, or -1
+  // Of the next one if it is on a lane, or -1. It stays the next one.
+  int next_bytes();
   // Whether the kernel is to be asked before the lanes.
   bool kernel_first();
   // Whether a receive that waits must ask the kernel before it spins.
   bool kernel_due();
-  // It had nothing, or something.
-  void kernel_said(bool gave);
+  // It had nothing, or something, which a peek leaves there.
+  void kernel_said(bool gave, bool peeked = false);
   // Until when what is on the lanes is held back; kNever: it is not.
   std::uint64_t held_until();
 
@@ -116,6 +117,9 @@ class DatagramSocket final : public Watched {
   sockaddr_in connection_{};  // family 0: none
   std::uint64_t kernel_asked_at_ = 0;
   unsigned without_kernel_ = 0;
+  enum class Peeked : std::uint8_t { kNothing, kKernel, kLane };
+  Peeked peeked_ = Peeked::kNothing;  // where the datagram is that the program has looked at
+  std::size_t kept_ = 0;              // unread ones of lanes that are not there any more
 
   std::atomic<std::size_t> unread_count_{0};
   std::atomic<int> asked_{0}, open_{0}, raw_{0};

@@ -10,6 +10,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/seccomp.h"
+#include "sovia/process/signals.h"
 
 namespace viaduct::sovia::datagram::table {
 namespace {
@@ -59,6 +60,7 @@ void opened(int fd, bool nonblocking) {
   closing(fd);  // behind our back
   if (options().udp == 0 || options().lanes == 0 || seccomp::in_force()) return;
   counters::publish();
+  const signals::Inside inside;
   DatagramRef socket = std::make_shared<DatagramSocket>(nonblocking);
   const std::scoped_lock guard(sockets().mutex);
   sockets().by_descriptor[fd] = std::move(socket);
@@ -73,10 +75,20 @@ bool is_known(int fd) {
 
 DatagramRef find(int fd) {
   if (!knows(fd)) return nullptr;
+  const signals::Inside inside;
+  DatagramRef forgotten;  // freed without the lock
   const std::scoped_lock guard(sockets().mutex);
   const auto found = sockets().by_descriptor.find(fd);
-  if (found == sockets().by_descriptor.end() || found->second->kernel_alone()) return nullptr;
-  return found->second;
+  if (found == sockets().by_descriptor.end()) return nullptr;
+  if (!found->second->kernel_alone()) return found->second;
+  forgotten = take(fd);
+  return nullptr;
+}
+
+bool concerns(int fd) {
+  if (!knows(fd)) return false;
+  const signals::Inside inside;
+  return find(fd) != nullptr;
 }
 
 bool is(int fd, const DatagramSocket& socket) {
@@ -87,6 +99,7 @@ bool is(int fd, const DatagramSocket& socket) {
 
 void closing(int fd) {
   if (!knows(fd)) return;
+  const signals::Inside inside;
   DatagramRef socket;
   {
     const std::scoped_lock guard(sockets().mutex);
@@ -97,6 +110,7 @@ void closing(int fd) {
 
 void closing_range(unsigned first, unsigned last) {
   if (g_count.load() == 0) return;
+  const signals::Inside inside;
   std::vector<int> closed;
   {
     const std::scoped_lock guard(sockets().mutex);
@@ -108,11 +122,14 @@ void closing_range(unsigned first, unsigned last) {
 }
 
 void give_up(int fd, Reason why) {
+  if (!knows(fd)) return;
+  const signals::Inside inside;
   if (const DatagramRef socket = find(fd)) socket->give_up(why);
 }
 
 void give_up_all(Reason why, bool only_inherited) {
   if (g_count.load() == 0) return;
+  const signals::Inside inside;
   std::vector<DatagramRef> all;
   {
     const std::scoped_lock guard(sockets().mutex);

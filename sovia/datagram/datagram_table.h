@@ -23,8 +23,10 @@ bool is_known(int fd);
 // Whether it is one of them. A load while there are none.
 inline bool knows(int fd) { return g_count.load(std::memory_order_acquire) != 0 && is_known(fd); }
 
-// Empty if it is none, or the kernel alone has its datagrams.
+// Empty if it is none, or the kernel alone has its datagrams: then it is not known any more, and costs a load again.
 DatagramRef find(int fd);
+// Whether there is one.
+bool concerns(int fd);
 // Whether the descriptor still is this socket's.
 bool is(int fd, const DatagramSocket& socket);
 

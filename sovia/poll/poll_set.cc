@@ -38,10 +38,7 @@ constexpr short kSelectWrite = event_bits::kWrite | POLLWRBAND | POLLERR;
 bool PollSet::concerns_us(int fd) {
   if (fd < 0) return false;
   if (const Socket* const socket = table::peek(fd)) return !socket->kernel_alone();
-  if (datagram::table::knows(fd)) {
-    const signals::Inside inside;
-    if (datagram::table::find(fd)) return true;
-  }
+  if (datagram::table::concerns(fd)) return true;
   if (!epoll_sets::knows(fd)) return false;
   const signals::Inside inside;
   return static_cast<bool>(epoll_sets::find(fd));

@@ -249,6 +249,49 @@ TEST_F(DatagramSocketTest, KeepsWhatIsUnreadWhenTheLaneGoes) {
   EXPECT_TRUE(socket_.kernel_alone());
 }
 
+// Programs look at how long the next datagram is, and then take it.
+TEST_F(DatagramSocketTest, GivesNextWhatTheProgramHasLookedAt) {
+  open();
+  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "one"));
+  let_pass();
+  ASSERT_TRUE(take(data_, 100, true));
+  for (int i = 0; i < 100; ++i) ASSERT_FALSE(socket_.kernel_first()) << "its turn would have come";
+  ASSERT_TRUE(take(data_));
+  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "two"));
+  ASSERT_EQ(socket_.next_bytes(), 3);
+  for (int i = 0; i < 100; ++i) ASSERT_FALSE(socket_.kernel_first());
+  ASSERT_TRUE(take(data_));
+
+  socket_.kernel_said(true, true);
+  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "three"));
+  EXPECT_TRUE(socket_.kernel_first());
+  EXPECT_TRUE(socket_.kernel_first()) << "until it has been taken";
+  EXPECT_EQ(socket_.next_bytes(), -1);
+  socket_.kernel_said(true);
+  EXPECT_FALSE(socket_.kernel_first());
+  EXPECT_TRUE(take(data_));
+}
+
+TEST_F(DatagramSocketTest, AsksTheKernelBehindWhatIsLeftOfALane) {
+  FakeWire wire;
+  DatagramLane other(socket_, wire, peer(2));
+  open();
+  socket_.add(other);
+  greet(other, true);
+  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "open"));
+  let_pass();
+  ASSERT_TRUE(wire.come(other, Kind::kData, "left"));
+  socket_.remove(other);
+  for (int i = 0; i < 100; ++i) ASSERT_FALSE(socket_.kernel_first()) << "it may have later ones of that peer";
+  ASSERT_TRUE(take(data_));
+  ASSERT_TRUE(take(data_));
+  EXPECT_EQ(data_, "left");
+  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "open"));
+  bool asked = false;
+  for (int i = 0; i < 100; ++i) asked = asked || socket_.kernel_first();
+  EXPECT_TRUE(asked);
+}
+
 TEST_F(DatagramSocketTest, TakesNothingOfAPeerThatIsDoubted) {
   open();
   ASSERT_TRUE(wire_.come(lane_, Kind::kData, "before"));
