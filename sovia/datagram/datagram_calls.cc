@@ -200,11 +200,11 @@ ssize_t receive(int fd, DatagramRef& socket, msghdr& message, int flags) {
 // Waits for room, as long as the peer takes anything.
 DatagramSocket::Sent send_with_room(int fd, DatagramSocket& socket, const Message& message,
                                     std::size_t bytes, bool waits) {
-  constexpr unsigned kLooks = 64;
+  constexpr unsigned kLooks = 64, kLooksWithoutWaiting = 4;
   constexpr timespec kMoment{0, 50'000};
   for (unsigned looks = 0;; ++looks) {
     const DatagramSocket::Sent sent = socket.send(fd, message, bytes);
-    if (sent != DatagramSocket::Sent::kNoRoom || !waits) return sent;
+    if (sent != DatagramSocket::Sent::kNoRoom || (!waits && looks >= kLooksWithoutWaiting)) return sent;
     progress();
     if (looks >= kLooks) libc::ppoll(nullptr, 0, &kMoment, nullptr);
   }

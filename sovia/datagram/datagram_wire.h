@@ -15,7 +15,7 @@
 namespace viaduct::sovia::datagram {
 
 inline constexpr std::uint32_t kMostBytes = 4096;  // of a datagram that goes over a lane
-inline constexpr std::uint32_t kSendPlaces = 64;
+inline constexpr std::uint32_t kSendPlaces = 256;
 inline constexpr std::uint32_t kReceivePlaces = 512;
 
 class DatagramWire : public ReceiveOwner {
