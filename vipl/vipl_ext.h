@@ -132,9 +132,9 @@ VIP_RETURN VipxClaim(IN VIP_NIC_HANDLE nic, IN const VipxFlow *flow, OUT unsigne
  */
 VIP_RETURN VipxUnclaim(IN VIP_NIC_HANDLE nic, IN const unsigned char *token);
 
-/* VipxVerify: asks a host's agent whether it has vouched for the other end of a TCP connection with
- * this token, and still would. Blocks, until the agent answers, a second at most; the thread may be
- * cancelled meanwhile.
+/* VipxVerify: asks a host's agent whether it has vouched for the other end of a TCP connection, or
+ * of two UDP sockets, with this token, and still would. Blocks, until the agent answers, a second at
+ * most; the thread may be cancelled meanwhile.
  *   host   address of the NIC of that host; a discriminator is ignored
  *   flow   the connection as this host sees it
  *   token  as the other end has got it from VipxClaim
