@@ -318,9 +318,15 @@ void confirm(Served& one, std::uint64_t now) {
   }
 }
 
+// A peer that has left takes its claim back.
+bool is_in_use(const Served& one) {
+  const std::scoped_lock guard(one.socket->lock());
+  return !one.lane->doubted && !one.lane->peer_left;
+}
+
 bool on_open(Served& one, std::uint64_t now) {
   DatagramLane& lane = *one.lane;
-  if (now >= one.confirm_at && !lane.doubted) confirm(one, now);
+  if (now >= one.confirm_at && is_in_use(one)) confirm(one, now);
   bool woken = false;
   {
     const std::scoped_lock guard(one.socket->lock());
@@ -383,7 +389,7 @@ std::uint64_t due_of(const Served& one, std::uint64_t now) {
       break;
   }
   const std::scoped_lock guard(one.socket->lock());
-  std::uint64_t due = std::max(now, one.confirm_at);
+  std::uint64_t due = std::max(now, one.left_at != 0 ? one.left_at + kPeerLeftNs : one.confirm_at);
   if (one.lane->held && one.lane->held_until > now) due = std::min(due, one.lane->held_until);
   due = std::min(due, one.lane->handshake.due());
   return one.lane->answer_due ? now + kLookNs : due;

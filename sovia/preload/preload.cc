@@ -74,7 +74,8 @@ int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments
     SOVIA_SYMBOL(__vdprintf_chk);
 int preload_vdprintf_chk(int fd, int flag, const char* format, va_list arguments) {
   const Socket* const known = table::peek(fd);
-  if (datagram::table::knows(fd) || (known != nullptr && known->may_use_lane())) return sovia_vdprintf(fd, format, arguments);
+  const bool may_use_lane = known != nullptr && known->may_use_lane();
+  if (may_use_lane || datagram::table::knows(fd)) return sovia_vdprintf(fd, format, arguments);
   using Checked = int (*)(int, int, const char*, va_list);
   static const auto checked = late<Checked>("__vdprintf_chk");
   return checked(fd, flag, format, arguments);
