@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "sovia/process/signals.h"
 #include "sovia/socket/table.h"
 
 namespace viaduct::sovia {
@@ -13,12 +14,14 @@ class AtRest {
  public:
   AtRest() = default;
   ~AtRest() {
+    const signals::Inside inside;
     while (count_ != 0) sockets_[--count_]->end_rest(0);
   }
   AtRest(const AtRest&) = delete;
   AtRest& operator=(const AtRest&) = delete;
 
-  // False if the socket does not rest, or there are too many of them.
+  // With the program's handlers held back, as they might leave by longjmp. False if the socket does not rest, or
+  // there are too many of them.
   bool take(int fd) {
     const Socket* const known = table::peek(fd);
     if (known == nullptr || !known->rests() || count_ == kMost) return false;

@@ -17,6 +17,7 @@ namespace {
 constexpr nfds_t kMost = 1u << 20;
 
 bool concerns_us(const pollfd* fds, nfds_t count, AtRest& resting) {
+  const signals::Inside inside;
   if (count > kMost || !can_read(fds, count * sizeof *fds)) return false;
   for (nfds_t i = 0; i < count; ++i) {
     if (PollSet::concerns_us(fds[i].fd) && !resting.take(fds[i].fd)) return true;

@@ -66,6 +66,7 @@ class Sets {
   }
 
   bool any_of_ours(AtRest& resting) const {
+    const signals::Inside inside;
     if (!are_there()) return false;
     for (int fd = next(0); fd < count_; fd = next(fd + 1)) {
       if (PollSet::concerns_us(fd) && !resting.take(fd)) return true;
