@@ -37,11 +37,11 @@ class AdoptionTest : public testing::Test {
     next(config);
   }
   void next(const Config& config) {
-    const TestGranter::Log before = agent->ports;
+    const auto remains = agent->ports.remains;
     agent.reset();
     agent = std::make_unique<TestAgent>(with_other_socket(config));
     agent->ports.kept = true;
-    agent->ports.remains = before.remains;
+    agent->ports.remains = remains;
     agent->server->inherit(*agent->nics[0]);
   }
   static Config with_other_socket(Config config) {
