@@ -155,7 +155,7 @@ VIP_RETURN WorkQueue::take(VIP_DESCRIPTOR*& descriptor) {
   for (;;) {
     if (!valid()) return VIP_INVALID_PARAMETER;
     const std::uint32_t head = queue_.dequeued.load(std::memory_order_acquire);
-    if (queue_.posted.load(std::memory_order_acquire) == head) return VIP_DESCRIPTOR_ERROR;
+    if (queue_.posted.load(std::memory_order_acquire) == head) return nothing_posted();
     const bool over = session_.over();
     const std::uint32_t at = slot_at(head);
     layout::Slot& slot = session_.view.slot(at);
@@ -182,6 +182,12 @@ VIP_RETURN WorkQueue::take(VIP_DESCRIPTOR*& descriptor) {
     const bool failed = (taken->CS.Status & VIP_STATUS_ERROR_MASK) != 0;
     return failed ? VIP_DESCRIPTOR_ERROR : VIP_SUCCESS;
   }
+}
+
+// A queue that is being cleared looks empty before its VI is gone.
+VIP_RETURN WorkQueue::nothing_posted() const {
+  if (queue_.lock.load(std::memory_order_acquire) != 0) Lock cleared(queue_.lock, session_.member);
+  return valid() ? VIP_DESCRIPTOR_ERROR : VIP_INVALID_PARAMETER;
 }
 
 void WorkQueue::complete(const layout::Slot& slot, VIP_DESCRIPTOR& descriptor) const {

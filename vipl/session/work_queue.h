@@ -76,6 +76,7 @@ class WorkQueue {
 
   void fill(layout::Slot& slot, const VIP_DESCRIPTOR& descriptor, VIP_MEM_HANDLE memory) const;
   bool gather(layout::SlotRequest& request, const VIP_DESCRIPTOR& descriptor) const;
+  VIP_RETURN nothing_posted() const;
   void complete(const layout::Slot& slot, VIP_DESCRIPTOR& descriptor) const;
   std::uint32_t flushed_status(const layout::Slot& slot) const;
   void clear();
