@@ -32,7 +32,7 @@ StockedVi::StockedVi(LaneEndpoint& end)
     : wire(end.wire), role(end.role), since(now_ns()), peer_(end.peer),
       outstanding_(end.lane.outstanding()), peer_parked_(end.lane.peer_parked()) {
   std::memcpy(host_, end.host, sizeof host_);
-  wire.owner = static_cast<LaneOwner*>(this);
+  wire.owner = this;
 }
 
 // A peer that does not keep to the protocol loses the VI.

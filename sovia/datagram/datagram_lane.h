@@ -18,7 +18,7 @@ class DatagramSocket;
 struct DatagramLane final : public LaneOwner {
   DatagramLane(DatagramSocket& of, DatagramWire& vi, const sockaddr_in& to)
       : socket(of), wire(vi), peer(to) {
-    vi.owner = static_cast<LaneOwner*>(this);
+    vi.owner = this;
   }
   void arrived(const Nic::Arrival& arrival) override;
 

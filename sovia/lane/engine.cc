@@ -41,7 +41,7 @@ bool turn() {
   Nic::Arrival arrival;
   for (unsigned n = 0; n < kMostAtOnce && nic->next(arrival); ++n) {
     any = true;
-    static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+    arrival.wire->owner->arrived(arrival);
   }
   return any;
 }
@@ -49,7 +49,7 @@ bool turn() {
 void take_in(VIP_VI_HANDLE vi) {
   const std::scoped_lock guard(g_turn);
   Nic::Arrival arrival;
-  if (Nic::take(vi, arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  if (Nic::take(vi, arrival)) arrival.wire->owner->arrived(arrival);
 }
 
 std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
@@ -57,7 +57,7 @@ std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
 void lost(Nic& nic) {
   const std::scoped_lock guard(g_turn);
   Nic::Arrival arrival;
-  while (nic.next(arrival)) static_cast<LaneOwner*>(arrival.wire->owner)->arrived(arrival);
+  while (nic.next(arrival)) arrival.wire->owner->arrived(arrival);
   Nic* expected = &nic;
   if (g_nic.compare_exchange_strong(expected, nullptr)) g_lost.store(&nic);
 }

@@ -9,15 +9,6 @@
 
 namespace viaduct::sovia {
 
-// Someone whom a change of a lane may concern: the owner of a wire (ViWire::owner).
-class LaneOwner {
- public:
-  virtual void arrived(const Nic::Arrival& arrival) = 0;
-
- protected:
-  ~LaneOwner() = default;
-};
-
 // Gives the lanes a turn: takes in what has come. True if something had. Costs next to nothing when
 // there is no lane.
 bool progress();

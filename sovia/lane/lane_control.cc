@@ -16,12 +16,18 @@ bool LaneControl::post(PacketType type, const void* body, std::uint32_t bytes, s
   const auto place = static_cast<std::uint32_t>(control_posted_ % places_.control);
   if (bytes != 0) std::memcpy(wire_.control_bytes(place), body, bytes);
   if (!wire_.post_control(place, bytes, immediate(type, take_credits(type), flags))) {
-    broken_ = true;
+    fail();
     return false;
   }
   ++control_posted_;
   order_.push_back(Posted::kControl);
   return true;
+}
+
+// Nothing may ever come that says so: a connection whose peer lives stays as it is.
+void LaneControl::fail() {
+  broken_ = true;
+  wire_.failed();
 }
 
 void LaneControl::greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow) {

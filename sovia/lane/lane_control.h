@@ -81,6 +81,7 @@ class LaneControl : public LaneSendRing {
   ~LaneControl() = default;
   // Nothing comes before WAKEUP, but for the PARK of a VI that no connection wants any more.
   bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
+  void fail();
   void post_pending_control();
   std::uint32_t take_credits(PacketType type) {
     const std::uint32_t credits = owed_;

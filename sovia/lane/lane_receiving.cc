@@ -22,7 +22,7 @@ LaneReceiving::LaneReceiving(Wire& wire, const LaneOptions& options)
       arrivals_(options_.window) {}
 
 void LaneReceiving::give_back(std::uint32_t place) {
-  if (!broken_ && !wire_.post_receive(place)) broken_ = true;
+  if (!broken_ && !wire_.post_receive(place)) fail();
 }
 
 // A DATA packet has been consumed: its place may take another, a little later, as most programs

@@ -109,7 +109,7 @@ bool LaneSending::write_direct(const std::byte* data, std::uint32_t bytes, std::
   if (filled_ != posted_ || credits_ == 0 || is_full()) return false;
   if (!wire_.post_memory(place(filled_), data, bytes, memory,
                          immediate(PacketType::kData, take_credits(PacketType::kData)))) {
-    broken_ = true;
+    fail();
     return false;
   }
   counters::add(Counter::kDataSent);
@@ -139,7 +139,7 @@ void LaneSending::pump(bool push) {
     if (!wire_.post_data(place(posted_), bytes,
                          immediate(PacketType::kData, take_credits(PacketType::kData),
                                    told_more_ ? kFlagMore : 0))) {
-      broken_ = true;
+      fail();
       break;
     }
     counters::add(Counter::kDataSent);

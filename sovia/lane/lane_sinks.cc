@@ -82,7 +82,7 @@ std::uint32_t LaneSinks::write_to_sink(const std::byte* data, std::uint32_t at, 
     const auto place = static_cast<std::uint32_t>(writes_posted_ % places_.writes);
     if (!wire_.post_write(place, data + at + written, here, memory, target_sink_.address + at + written,
                           target_sink_.memory)) {
-      broken_ = true;
+      fail();
       break;
     }
     ++writes_posted_;

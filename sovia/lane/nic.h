@@ -17,9 +17,11 @@
 
 namespace viaduct::sovia {
 
+class LaneOwner;
+
 // Whose the receives of a VI are.
 struct ReceiveOwner {
-  void* owner = nullptr;  // a LaneOwner
+  LaneOwner* owner = nullptr;
 };
 
 // A descriptor, and what it belongs to.
@@ -78,6 +80,17 @@ class Nic {
   std::atomic<bool> redirects_{true};
 };
 
+// Someone whom a change of a lane may concern: the owner of a wire.
+class LaneOwner {
+ public:
+  virtual void arrived(const Nic::Arrival& arrival) = 0;
+  // The wire has refused to post something (Wire::failed).
+  virtual void wire_failed() {}
+
+ protected:
+  ~LaneOwner() = default;
+};
+
 // A wire whose connection can end: what a lane's end is made over.
 class LaneVi : public Wire, public ReceiveOwner {
  public:
@@ -86,6 +99,9 @@ class LaneVi : public Wire, public ReceiveOwner {
   // Ends the connection. What has come before can be taken.
   virtual void disconnect() = 0;
   virtual bool take(Nic::Arrival& arrival) = 0;
+  void failed() override {
+    if (owner != nullptr) owner->wire_failed();
+  }
   // Memory of the program's to write from (Nic::take_memory).
   virtual std::uint32_t take_memory(const void* data, std::size_t bytes) = 0;
   virtual void give_back_memory(std::uint32_t memory) = 0;

@@ -19,13 +19,16 @@ class Wire {
   // What has come there; writable until the place is posted again.
   virtual std::byte* received(std::uint32_t place) = 0;
 
-  // False if the connection is over.
+  // False if the connection is over, or the NIC is out of descriptors.
   virtual bool post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;
   virtual bool post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;
   // Sends from memory of the program's, which must stay as it is until the packet completes.
   virtual bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,
                            std::uint32_t memory, std::uint32_t immediate) = 0;
   virtual bool post_receive(std::uint32_t place) = 0;
+
+  // One of the above was false: the lane carries nothing more. Called with the lane locked.
+  virtual void failed() {}
 
   // The next packet's bytes go to memory of the program's instead of to a receive, if there are not
   // more of them than that (VipxRedirect). Nothing must have come that was not taken in yet. False:

@@ -19,10 +19,11 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
  public:
   LaneEndpoint(SocketRef for_socket, SocketRoute& of, LaneVi& vi, const LaneOptions& options)
       : BackgroundLane(of), wire(vi), lane(vi, options), socket(static_cast<SocketRef&&>(for_socket)) {
-    vi.owner = static_cast<LaneOwner*>(this);
+    vi.owner = this;
   }
 
   void arrived(const Nic::Arrival& arrival) override;
+  void wire_failed() override { background::look_at(*this); }
   // Ends the VI of a lane that the peer does not leave, and takes in all that has come on it.
   void give_up();
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Many connections, and connections whose other end is killed.
 
-    many_programs.py open HOST PORT COUNT             COUNT sockets at once on an echo server
+    many_programs.py open HOST PORT COUNT [ROUNDS]    COUNT sockets at once on an echo server
     many_programs.py short HOST PORT COUNT EXCHANGES  COUNT connections, one after the other
     many_programs.py steady HOST PORT COUNT PATIENCE  COUNT connections that live a moment, some at once
     many_programs.py serve PORT ROLE FILE             one connection, until it ends
@@ -33,7 +33,7 @@ def receive(connection, count):
     return got
 
 
-def open_many(host, port, count):
+def open_many(host, port, count, rounds=ROUNDS):
     """In each round every socket sends something, and all that comes back is read as it comes."""
     numbers = random.Random(count)
     selector = selectors.DefaultSelector()
@@ -43,7 +43,7 @@ def open_many(host, port, count):
         connection.setblocking(False)
         connections.append(connection)
         selector.register(connection, selectors.EVENT_READ)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         left = {}
         for connection in connections:
             left[connection] = numbers.randbytes(numbers.randint(1, 300))
@@ -121,7 +121,7 @@ def main():
     """The command line."""
     what, *rest = sys.argv[1:]
     if what == 'open':
-        open_many(rest[0], int(rest[1]), int(rest[2]))
+        open_many(rest[0], *map(int, rest[1:]))
     elif what == 'short':
         short(rest[0], int(rest[1]), int(rest[2]), int(rest[3]))
     elif what == 'steady':

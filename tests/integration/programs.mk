@@ -4,6 +4,7 @@ programs_tests = \
 	tests/integration/sovia_broken.test tests/integration/sovia_outage.test \
 	tests/integration/sovia_killed.test \
 	tests/integration/sovia_descriptors.test \
+	tests/integration/sovia_exhausted.test \
 	tests/integration/sovia_configurations.test \
 	tests/integration/sovia_counters.test \
 	tests/integration/sovia_ftp.test \

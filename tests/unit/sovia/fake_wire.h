@@ -71,6 +71,11 @@ class FakeWire final : public LaneVi {
     receives_.push_back(place);
     return true;
   }
+  void failed() override {
+    ++failures_;
+    LaneVi::failed();
+  }
+  std::uint32_t failures() const { return failures_; }
   bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t) override {
     EXPECT_EQ(redirected_.to, nullptr) << "redirected twice";
     if (down_ || !arrivals_.empty() || receives_.empty()) return false;
@@ -273,7 +278,7 @@ class FakeWire final : public LaneVi {
   std::deque<std::uint32_t> receives_;
   std::deque<Packet> on_way_, uncompleted_;
   std::deque<Arrival> arrivals_;
-  std::uint32_t completed_ = 0;
+  std::uint32_t completed_ = 0, failures_ = 0;
   FakeWire* peer_ = nullptr;
   bool down_ = false, more_ = false;
   struct {

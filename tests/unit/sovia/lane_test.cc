@@ -332,6 +332,16 @@ TEST(LaneCut, WhatCameBeforeAFailedSendStillCounts) {
   EXPECT_EQ(pair.b.get(2000), 1000u);
 }
 
+// A NIC without descriptors refuses a send of a connection that lives: nothing comes that says so.
+TEST(LaneCut, TellsTheOwnerOfARefusedPost) {
+  LanePair pair;
+  pair.start();
+  EXPECT_EQ(pair.b.wire.failures(), 0u);
+  pair.b.wire.break_down();
+  pair.b.put(10);
+  EXPECT_EQ(pair.b.wire.failures(), 1u);
+}
+
 TEST(LaneCut, SomethingMayBeLostOnceThePeerIsTrusted) {
   LanePair pair;
   pair.start();

@@ -56,7 +56,7 @@ class StockTest : public testing::Test {
       while (near_.deliver() || far_.deliver() || far_.take_in(*peer_) || near_.complete() || far_.complete()) {
         any = true;
       }
-      while (near_.take(arrival)) static_cast<LaneOwner*>(near_.owner)->arrived(arrival);
+      while (near_.take(arrival)) near_.owner->arrived(arrival);
     }
   }
   static Flow flow(Role role, unsigned other_port) {
