@@ -75,6 +75,7 @@ sovia_sources = \
 	sovia/process/units.h \
 	sovia/program/fork.cc sovia/program/fork.h \
 	sovia/program/inheritance.cc sovia/program/inheritance.h \
+	sovia/program/gain.cc sovia/program/gain.h \
 	sovia/program/process.cc sovia/program/process.h \
 	sovia/program/scm_rights.cc sovia/program/scm_rights.h \
 	sovia/program/giving_way.cc sovia/program/giving_way.h \

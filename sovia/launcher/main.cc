@@ -116,6 +116,8 @@ int main(int count, char** words) {
   CLI::App app("Sockets over VIA");
   app.set_version_flag("--version", "sovia " PACKAGE_VERSION);
   app.require_subcommand(1);
+  app.footer("Examples:\n  sovia explain curl\n  sovia run curl http://hostb/\n  sovia run --stats 1 redis-cli -h hostb ping\n"
+             "  sovia stat --json");
 
   RunRequest run_request;
   add_run(app, run_request);

@@ -111,6 +111,10 @@ inline std::uint64_t value(Counter counter) {
   return g_page.values[static_cast<std::size_t>(counter)].load(std::memory_order_relaxed);
 }
 
+inline std::uint64_t falls(Reason reason) {
+  return g_page.falls[static_cast<std::size_t>(reason)].load(std::memory_order_relaxed);
+}
+
 // A connection, or a direction of one, goes through the kernel for this reason.
 inline void fell(Reason reason) {
   g_page.falls[static_cast<std::size_t>(reason)].fetch_add(1, std::memory_order_relaxed);

@@ -131,13 +131,6 @@ void write_line(int descriptor, const char* line, std::size_t bytes) {
   (void)syscall(SYS_write, descriptor, line, bytes);
 }
 
-void complain_on_stderr(const char* message) {
-  if (!may_use_stderr()) return;
-  char line[256];
-  const int bytes = snprintf(line, sizeof line, "sovia: %s\n", message);
-  if (bytes > 0) write_line(STDERR_FILENO, line, strnlen(line, sizeof line));
-}
-
 // Kept off the low numbers, which programs count on getting.
 int open_debug_file(const char* path) {
   const int low = static_cast<int>(
@@ -158,18 +151,25 @@ void prepare_debugging() {
   }
   g_debug_descriptor = open_debug_file(value);
   g_debugging = g_debug_descriptor >= 0;
-  if (!g_debugging) complain_on_stderr("SOVIA_DEBUG: the file can't be opened");
+  if (!g_debugging) tell_on_stderr("SOVIA_DEBUG: the file can't be opened");
 }
 
 Options read_all() {
   const int saved = errno;
   prepare_debugging();
-  const Options read = read_options(from_environment, complain_on_stderr);
+  const Options read = read_options(from_environment, tell_on_stderr);
   errno = saved;
   return read;
 }
 
 }  // namespace
+
+void tell_on_stderr(const char* message) {
+  if (!may_use_stderr()) return;
+  char line[512];
+  const int bytes = snprintf(line, sizeof line, "sovia: %s\n", message);
+  if (bytes > 0) write_line(STDERR_FILENO, line, strnlen(line, sizeof line));
+}
 
 Options read_options(const char* (*environment)(const char* variable),
                      void (*complain)(const char* message)) {

@@ -56,7 +56,8 @@ inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // of COMBINE
   X(rendezvous, "SOVIA_RENDEZVOUS", 16384, 1, ~0ull, kBytes,                                      \
     "messages of so many bytes and more are written to the receiver's buffer")                   \
   X(spin_us, "SOVIA_SPIN_US", 50, 0, 1'000'000, kMicroseconds,                                   \
-    "how long to look for data before sleeping")
+    "how long to look for data before sleeping")                                                 \
+  X(stats, "SOVIA_STATS", 0, 0, 1, kFlag, "tell on stderr, at the end, what went past the kernel")
 
 struct Options {
 #define SOVIA_OPTION(member, variable, value, least, most, unit, text) std::uint64_t member = value;
@@ -78,6 +79,9 @@ const Options& options();
 // For tests: reads `environment(variable)`; `complain` gets each message, without a new line.
 Options read_options(const char* (*environment)(const char* variable),
                      void (*complain)(const char* message));
+
+// A line on stderr, if that is still what it was when the library was loaded and no socket.
+void tell_on_stderr(const char* message);
 
 // SOVIA_DEBUG=1 (stderr) or =FILE (appended to) shows what happens to connections. Costs a load and
 // a branch when off. Keeps errno.

@@ -13,6 +13,7 @@
 #include "sovia/sovia.h"
 #include "sovia/background/background.h"
 #include "sovia/program/fork.h"
+#include "sovia/program/gain.h"
 #include "sovia/program/inheritance.h"
 #include "sovia/process/options.h"
 #include "sovia/program/stdio_streams.h"
@@ -65,6 +66,7 @@ namespace {
 [[gnu::destructor]] void end() {
   streams::flush_all();
   finish();
+  gain::tell();
 }
 
 }  // namespace
