@@ -231,7 +231,7 @@ kagent/dump/viaduct.lua: $(srcdir)/kagent/contract/wire.fields $(srcdir)/kagent/
 # bash looks for a file with the name of the program.
 EXTRA_DIST += kagent/tool/completion.bash
 completiondir = $(datadir)/bash-completion/completions
-completed_programs = viad viadump viaping viabench lanevid
+completed_programs = viad viadump viaping viabench vialab lanevid
 if WITH_SOVIA
 completed_programs += sovia
 endif

@@ -66,6 +66,9 @@ int parse(int argc, char** argv, Options& options) {
   app.add_option("--half", options.half)->group("");
   app.add_option("--raw", options.site.raw)->group("");
   app.add_option("--tcp-link", options.site.tcp_link)->group("");
+  app.footer("Examples:\n  sudo viabench --quick\n  sudo viabench --json results.json --plots plots\n"
+             "  viabench --server                      on one host, then on the other:\n"
+             "  viabench --peer hostb --only bandwidth,rate");
 #ifdef PACKAGE_VERSION
   app.set_version_flag("--version", "viabench " PACKAGE_VERSION);
 #endif

@@ -70,6 +70,8 @@ int parse(int argc, char** argv, Options& options) {
           ->capture_default_str();
   auto* const json = app.add_flag("--json", options.json, "print one JSON object");
   app.add_option("--device", options.device, "NIC to open")->capture_default_str();
+  app.footer("Examples:\n  viaping --server\n  viaping hostb\n  viaping hostb --bandwidth --wait block\n"
+             "  viaping hostb --size 1024 --op write --json");
 #ifdef PACKAGE_VERSION
   app.set_version_flag("--version", "viaping " PACKAGE_VERSION);
 #endif

@@ -97,6 +97,8 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
       ->type_name("FILE");
   app.add_flag("--check-config", options.check_config, "check the configuration and exit");
   app.add_flag("--counters", options.counters, "print the counters of the running agent and exit");
+  app.footer("Examples:\n  sudo viad --interface eth0\n  viad --check-config --config viad.conf\n"
+             "  viad --counters");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

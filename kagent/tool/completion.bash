@@ -1,4 +1,4 @@
-# bash completion of Viaduct's programs: viad, viactl, viadump, viaping, viabench, lanevid and sovia.
+# bash completion of Viaduct's programs: viad, viactl, viadump, viaping, viabench, vialab, lanevid and sovia.
 # shellcheck shell=bash
 #
 # Options and commands are asked of the programs themselves (--help); what follows an option is completed
@@ -75,4 +75,44 @@ _viaduct() {
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 
+# vialab is a script with a list of options of its own: its commands, hosts of the lab, and what the options are.
+__vialab_hosts() { (cd /run/netns 2>/dev/null && printf '%s\n' "viaduct-$1-"?) | sed -n "s/^viaduct-$1-\([a-z]\)$/\1/p"; }
+__vialab_names() { (cd /run/viaduct-lab 2>/dev/null && printf '%s\n' *) | grep -vxF '*'; }
+
+_vialab() {
+  local program=$1 word=$2 before=$3 words= name=lab i
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD - 1; i++)); do
+    [ "${COMP_WORDS[i]}" != --name ] || name=${COMP_WORDS[i + 1]}
+  done
+  case $before in
+    --name) words=$(__vialab_names) ;;
+    --from) words="a b" ;;
+    --config)
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return
+      ;;
+    *)
+      if [[ $word == -* ]]; then
+        words=$(__viaduct_options "$program")
+      elif [ "$COMP_CWORD" -eq 1 ]; then
+        words="up faults exec mpi status down"
+      elif [ "${COMP_WORDS[1]}" = exec ] || [ "${COMP_WORDS[1]}" = mpi ]; then
+        # Behind the host comes the program.
+        for ((i = 2; i < COMP_CWORD; i++)); do
+          if [ "${COMP_WORDS[i]}" = --name ]; then
+            i=$((i + 1))
+          elif [ "${COMP_WORDS[1]}" = exec ] && declare -F _command_offset >/dev/null; then
+            _command_offset $((i + 1))
+            return
+          fi
+        done
+        words=$(__vialab_hosts "$name")
+      fi
+      ;;
+  esac
+  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+
+complete -o filenames -F _vialab vialab
 complete -o filenames -F _viaduct viad viactl viadump viaping viabench lanevid sovia

@@ -82,6 +82,8 @@ int parse_options(int argc, char** argv, Options& options) {
   app.add_option("--user", options.user, "user to run as once the interface is there");
   app.add_flag("--no-offload", no_offload,
                "have the kernel cut TCP's data and compute checksums before it hands packets out");
+  app.footer("Examples:\n  sudo lanevid --address 10.99.0.1/24 --user nobody\n"
+             "  sudo lanevid --address 10.99.0.1/24 --peer 10.99.0.2=hostb");
 #ifdef PACKAGE_VERSION
   app.set_version_flag("--version", "lanevid " PACKAGE_VERSION);
 #endif
