@@ -58,6 +58,15 @@ const Program* Endpoints::program_of(const wire::Decoded& decoded) const {
   return find({decoded.destination, decoded.header.vi});
 }
 
+bool Endpoints::is_of(const wire::Decoded& decoded, std::uint32_t process) const {
+  const auto is = [&](const Endpoint& endpoint) {
+    const Program* const program = find(endpoint);
+    return program != nullptr && program->process == process;
+  };
+  const auto sender = sender_of(decoded);
+  return (sender && is(*sender)) || is({decoded.destination, decoded.header.vi});
+}
+
 std::string Endpoints::name_of(const Endpoint& endpoint) const {
   std::string out = "VI " + std::to_string(endpoint.vi);
   if (const Program* const program = find(endpoint)) {

@@ -26,9 +26,7 @@ bool Filter::fits(const Reading& reading, const Endpoints& endpoints) const {
     const Ends ends = endpoints.ends_of(decoded);
     if (!(ends.from && has(vis, *ends.from)) && !(ends.to && has(vis, *ends.to))) return false;
   }
-  if (process == 0) return true;
-  const Program* const program = endpoints.program_of(decoded);
-  return program != nullptr && program->process == process;
+  return process == 0 || endpoints.is_of(decoded, process);
 }
 
 bool parse_type(std::string_view word, wire::Type& out) {

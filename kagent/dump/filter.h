@@ -19,6 +19,7 @@ struct Filter {
   std::uint32_t process = 0;         // at this host's end; 0: any
   bool only_refused = false;
 
+  bool wants_all() const { return !only_refused && vis.empty() && hosts.empty() && types.empty() && process == 0; }
   bool fits(const Reading& reading, const Endpoints& endpoints) const;
 };
 

@@ -25,7 +25,7 @@ struct FoundFrame {
 };
 
 // The frames of a packet, which they point into; none if it has none.
-std::vector<FoundFrame> find_frames(const Packet& packet, std::uint16_t ether_type);
+std::vector<FoundFrame> find_frames(const PacketView& packet, std::uint16_t ether_type);
 
 }  // namespace viaduct::dump
 

@@ -66,6 +66,15 @@ void judge_payload(Bytes frame, Reading& out) {
   }
 }
 
+// The frame with zeros for what was not captured, so far as its header says that there is something.
+std::vector<std::byte> filled_up(Bytes captured, std::size_t length) {
+  const std::byte* const header = captured.data() + wire::kEthernetBytes;
+  const std::size_t needed = kBefore + wire::load16(header + 36) + wire::kChecksumBytes;
+  std::vector<std::byte> out(captured.begin(), captured.end());
+  out.resize(std::min(length, std::max(needed, captured.size())));
+  return out;
+}
+
 }  // namespace
 
 Reading read_frame(Bytes captured, std::size_t length) {
@@ -75,8 +84,7 @@ Reading read_frame(Bytes captured, std::size_t length) {
   std::vector<std::byte> filled;
   Bytes frame = captured;
   if (!out.is_whole && captured.size() >= kBefore) {
-    filled.assign(captured.begin(), captured.end());
-    filled.resize(length);
+    filled = filled_up(captured, length);
     frame = filled;
   }
   out.refusal = refusal_of(wire::decode(frame, out.decoded));

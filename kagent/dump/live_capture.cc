@@ -14,7 +14,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <vector>
 
+#include "kagent/contract/wire.h"
 #include "xdp/interface.h"
 #include "xdp/port_error.h"
 #endif
@@ -39,6 +41,33 @@ std::string filter_text(std::uint16_t ether_type) {
   std::snprintf(text, sizeof text, "ether proto 0x%04x or (ip and udp and udp[20:2] = 0x%04x) or "
                 "(ip6 proto 17 and ip6[60:2] = 0x%04x)", ether_type, ether_type, ether_type);
   return text;
+}
+
+// The same packets; what it returns is how much the kernel copies of one.
+std::vector<bpf_insn> cutting_filter(std::uint16_t ether_type) {
+  constexpr std::uint32_t kData = wire::kEthernetBytes + wire::kHeaderBytes + wire::kRdmaBytes;
+  constexpr std::uint32_t kDatagram = 512;  // headers of IP and UDP, and the first frame if it is none of data
+  const auto data = static_cast<std::uint32_t>(wire::Type::kData);
+  const auto load = [](unsigned size, std::uint32_t at) { return bpf_insn BPF_STMT(BPF_LD | size | BPF_ABS, at); };
+  const auto equal = [](std::uint32_t value, unsigned char yes, unsigned char no) {
+    return bpf_insn BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no);
+  };
+  const auto keep = [](std::uint32_t bytes) { return bpf_insn BPF_STMT(BPF_RET | BPF_K, bytes); };
+  return {
+      load(BPF_H, 12),                                       // 0: EtherType
+      equal(ether_type, 0, 4),
+      load(BPF_B, wire::kEthernetBytes + 1), equal(data, 0, 1),
+      keep(kData), keep(kWhole),
+      equal(0x0800, 0, 7),                                   // 6: IPv4
+      load(BPF_B, 23), equal(17, 0, 11),
+      load(BPF_H, 20), bpf_insn BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x1fff, 9, 0),
+      bpf_insn BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 14),
+      bpf_insn BPF_STMT(BPF_LD | BPF_H | BPF_IND, 14 + 8 + 12), equal(ether_type, 5, 6),
+      equal(0x86dd, 0, 5),                                   // 14: IPv6
+      load(BPF_B, 20), equal(17, 0, 3),
+      load(BPF_H, 14 + 40 + 8 + 12), equal(ether_type, 0, 1),
+      keep(kDatagram), keep(0),                              // 19
+  };
 }
 
 void check(int result, pcap* handle, const std::string& interface) {
@@ -79,6 +108,15 @@ void LiveCapture::set_up(const LiveOptions& options) {
   char reason[PCAP_ERRBUF_SIZE] = "";
   if (pcap_setnonblock(pcap_, 1, reason) != 0) throw std::runtime_error(options.interface + ": " + reason);
   if (pcap_datalink(pcap_) != DLT_EN10MB) throw std::runtime_error(options.interface + " is no Ethernet");
+  set_filter(options);
+}
+
+void LiveCapture::set_filter(const LiveOptions& options) {
+  if (options.cut_data) {
+    std::vector<bpf_insn> cutting = cutting_filter(options.ether_type);
+    bpf_program program{static_cast<unsigned>(cutting.size()), cutting.data()};
+    return check(pcap_setfilter(pcap_, &program), pcap_, options.interface);
+  }
   bpf_program program{};
   check(pcap_compile(pcap_, &program, filter_.c_str(), 1, PCAP_NETMASK_UNKNOWN), pcap_, options.interface);
   const int set = pcap_setfilter(pcap_, &program);
@@ -88,7 +126,7 @@ void LiveCapture::set_up(const LiveOptions& options) {
 
 LiveCapture::~LiveCapture() { pcap_close(pcap_); }
 
-LiveCapture::Got LiveCapture::next(Packet& packet, int wait_ms) {
+LiveCapture::Got LiveCapture::next(PacketView& packet, int wait_ms) {
   pcap_pkthdr* header = nullptr;
   const u_char* bytes = nullptr;
   if (stopped_ && last_ns_ == 0) last_ns_ = now_ns();
@@ -106,9 +144,8 @@ LiveCapture::Got LiveCapture::next(Packet& packet, int wait_ms) {
   if (last_ns_ != 0 && packet.time_ns > last_ns_) return Got::kEnd;
   packet.interface = 0;
   packet.length = header->len;
-  const auto* const from = reinterpret_cast<const std::byte*>(bytes);
-  packet.bytes.assign(from, from + header->caplen);
-  packet.comment.clear();
+  packet.bytes = {reinterpret_cast<const std::byte*>(bytes), header->caplen};
+  packet.comment = {};
   packet.direction = direction_of(packet.bytes);
   return Got::kPacket;
 }
@@ -134,8 +171,9 @@ LiveCapture::LiveCapture(const LiveOptions&) {
 }
 LiveCapture::~LiveCapture() = default;
 void LiveCapture::set_up(const LiveOptions&) {}
+void LiveCapture::set_filter(const LiveOptions&) {}
 Direction LiveCapture::direction_of(std::span<const std::byte>) const { return Direction::kUnknown; }
-LiveCapture::Got LiveCapture::next(Packet&, int) { return Got::kEnd; }
+LiveCapture::Got LiveCapture::next(PacketView&, int) { return Got::kEnd; }
 LiveCapture::Counts LiveCapture::counts() const { return {}; }
 
 #endif

@@ -24,6 +24,7 @@ struct LiveOptions {
   std::uint32_t snap_length = 0;     // 0: whole packets
   std::uint32_t buffer_bytes = 32 << 20;
   bool promiscuous = false;          // frames for other hosts too
+  bool cut_data = false;             // the kernel cuts DATA frames behind their headers, and datagrams of trains too
 };
 
 class LiveCapture {
@@ -45,7 +46,8 @@ class LiveCapture {
 
   // Waits for so long at most. kEnd: stop() was called, and what had come until then has been
   // handed out. Throws std::runtime_error when the interface goes down or disappears.
-  Got next(Packet& packet, int wait_ms = kWaitMs);
+  // The packet's bytes are there until the next call.
+  Got next(PacketView& packet, int wait_ms = kWaitMs);
   // May be called by a signal handler.
   void stop() { stopped_ = true; }
   Counts counts() const;
@@ -54,6 +56,7 @@ class LiveCapture {
 
  private:
   void set_up(const LiveOptions& options);
+  void set_filter(const LiveOptions& options);
   Direction direction_of(std::span<const std::byte> bytes) const;
 
   pcap* pcap_ = nullptr;

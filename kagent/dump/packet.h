@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace viaduct::dump {
@@ -18,6 +20,21 @@ struct Packet {
   Direction direction = Direction::kUnknown;
   std::vector<std::byte> bytes;  // from the Ethernet header on
   std::string comment;           // "": none
+};
+
+// The same, with bytes that somebody else has.
+struct PacketView {
+  PacketView() = default;
+  PacketView(const Packet& packet)  // NOLINT: a packet is one
+      : time_ns(packet.time_ns), interface(packet.interface), length(packet.length), direction(packet.direction),
+        bytes(packet.bytes), comment(packet.comment) {}
+
+  std::uint64_t time_ns = 0;
+  std::uint32_t interface = 0;
+  std::uint32_t length = 0;
+  Direction direction = Direction::kUnknown;
+  std::span<const std::byte> bytes;
+  std::string_view comment;
 };
 
 struct CapturedInterface {

@@ -42,20 +42,20 @@ std::uint32_t PcapngWriter::add_interface(const CapturedInterface& interface) {
   return interfaces_++;
 }
 
-void PcapngWriter::write(const Packet& packet) {
+void PcapngWriter::write(const PacketView& packet) {
   begin(pcapng::kEnhancedPacket);
   put32(packet.interface);
   put_time(packet.time_ns);
   put32(static_cast<std::uint32_t>(packet.bytes.size()));
   put32(packet.length);
-  put_padded(packet.bytes.data(), packet.bytes.size());
+  const std::size_t data_at = block_.size();
   if (!packet.comment.empty()) put_option(pcapng::kComment, packet.comment);
   if (packet.direction != Direction::kUnknown) {
     const std::uint32_t flags = packet.direction == Direction::kIn ? pcapng::kFlagInbound : pcapng::kFlagOutbound;
     put_option(pcapng::kPacketFlags, &flags, sizeof flags);
   }
   put_option(pcapng::kEnd, {});
-  end();
+  end_around(data_at, packet.bytes);
 }
 
 void PcapngWriter::write_statistics(std::uint32_t interface, std::uint64_t time_ns, std::uint64_t received,
@@ -112,12 +112,24 @@ void PcapngWriter::put_option(std::uint16_t code, const void* data, std::size_t 
 
 void PcapngWriter::put_option(std::uint16_t code, std::string_view text) { put_option(code, text.data(), text.size()); }
 
-// The length stands at both ends of a block.
-void PcapngWriter::end() {
-  const auto length = static_cast<std::uint32_t>(block_.size() + sizeof(std::uint32_t));
+void PcapngWriter::end() { end_around(block_.size(), {}); }
+
+// `data`, padded, belongs into the block at `at`: it may be long and is not copied. The length stands at both ends of a
+// block.
+void PcapngWriter::end_around(std::size_t at, std::span<const std::byte> data) {
+  static constexpr char kPadding[3] = {};
+  const std::size_t padding = -data.size() & 3;
+  const auto length = static_cast<std::uint32_t>(block_.size() + data.size() + padding + sizeof(std::uint32_t));
   put32(length);
   std::memcpy(&block_[4], &length, sizeof length);
-  if (std::fwrite(block_.data(), 1, block_.size(), file_) != block_.size()) fail();
+  put(block_.data(), at);
+  put(data.data(), data.size());
+  put(kPadding, padding);
+  put(block_.data() + at, block_.size() - at);
+}
+
+void PcapngWriter::put(const void* data, std::size_t bytes) {
+  if (bytes != 0 && std::fwrite(data, 1, bytes, file_) != bytes) fail();
 }
 
 }  // namespace viaduct::dump

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,7 @@ class PcapngWriter {
   // Returns its number, for Packet::interface.
   std::uint32_t add_interface(const CapturedInterface& interface);
   // The interface must have been added.
-  void write(const Packet& packet);
+  void write(const PacketView& packet);
   // What was counted of the interface when its capture ended.
   void write_statistics(std::uint32_t interface, std::uint64_t time_ns, std::uint64_t received, std::uint64_t dropped);
   void flush();
@@ -42,6 +43,8 @@ class PcapngWriter {
   void put_option(std::uint16_t code, const void* data, std::size_t bytes);
   void put_option(std::uint16_t code, std::string_view text);
   void end();
+  void end_around(std::size_t at, std::span<const std::byte> data);
+  void put(const void* data, std::size_t bytes);
 
   std::FILE* file_;
   std::uint32_t interfaces_ = 0;

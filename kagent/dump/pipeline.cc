@@ -25,7 +25,7 @@ Pipeline::Pipeline(PipelineOptions options, std::FILE* print, PcapngWriter* writ
       programs_(programs),
       printer_(options_.style, options_.time) {}
 
-bool Pipeline::take(Packet packet, const std::vector<CapturedInterface>& interfaces) {
+bool Pipeline::take(PacketView packet, const std::vector<CapturedInterface>& interfaces) {
   const std::vector<Found> found = read(packet);
   if (packet.direction == Direction::kUnknown && !found.empty() && found[0].reading.has_header) {
     packet.direction = endpoints_.direction_of(found[0].reading.decoded);
@@ -33,17 +33,21 @@ bool Pipeline::take(Packet packet, const std::vector<CapturedInterface>& interfa
   if (std::none_of(found.begin(), found.end(), [](const Found& each) { return each.wanted; })) return true;
   ++packets_;
   if (print_ != nullptr) print(packet, found, interfaces);
-  if (writer_ != nullptr) write(std::move(packet), found, interfaces);
+  if (writer_ != nullptr) write(packet, found, interfaces);
   return packets_ != options_.count;
 }
 
-std::vector<Pipeline::Found> Pipeline::read(const Packet& packet) {
+std::vector<Pipeline::Found> Pipeline::read(const PacketView& packet) {
   std::vector<Found> out;
-  for (const FoundFrame& frame : find_frames(packet, options_.ether_type)) {
+  const std::vector<FoundFrame> frames = find_frames(packet, options_.ether_type);
+  out.reserve(frames.size());
+  for (const FoundFrame& frame : frames) {
     Reading reading = read_frame(frame.bytes, frame.length);
     if (reading.has_header) {
       endpoints_.learn(reading.decoded);
-      if (programs_ != nullptr && endpoints_.program_of(reading.decoded) == nullptr) programs_->refresh(endpoints_);
+      // The frames of a datagram are for one program, as a rule.
+      const bool may_ask = programs_ != nullptr && frame.segment == 0;
+      if (may_ask && endpoints_.program_of(reading.decoded) == nullptr) programs_->refresh(endpoints_);
     }
     const bool wanted = options_.filter.fits(reading, endpoints_);
     frames_ += wanted ? 1 : 0;
@@ -52,9 +56,9 @@ std::vector<Pipeline::Found> Pipeline::read(const Packet& packet) {
   return out;
 }
 
-void Pipeline::print(const Packet& packet, const std::vector<Found>& found,
+void Pipeline::print(const PacketView& packet, const std::vector<Found>& found,
                      const std::vector<CapturedInterface>& interfaces) {
-  Context context{packet.time_ns, "", packet.direction, packet.comment};
+  Context context{packet.time_ns, "", packet.direction, std::string(packet.comment)};
   if (interfaces.size() > 1) context.interface = interfaces[packet.interface].name;
   for (const Found& each : found) {
     if (!each.wanted) continue;
@@ -75,11 +79,12 @@ void Pipeline::begin(const std::vector<CapturedInterface>& interfaces) {
   }
 }
 
-void Pipeline::write(Packet packet, const std::vector<Found>& found,
+void Pipeline::write(PacketView packet, const std::vector<Found>& found,
                      const std::vector<CapturedInterface>& interfaces) {
   begin(interfaces);
-  if (packet.comment.empty()) packet.comment = comment_on(found);
-  packet.bytes.resize(kept_bytes(packet, found));
+  std::string comment;
+  if (packet.comment.empty()) packet.comment = comment = comment_on(found);
+  packet.bytes = packet.bytes.first(kept_bytes(packet, found));
   writer_->write(packet);
 }
 
@@ -97,7 +102,7 @@ std::string Pipeline::comment_on(const std::vector<Found>& found) const {
 }
 
 // A packet can only be cut at its end: of several frames in one datagram the first one's header is kept.
-std::size_t Pipeline::kept_bytes(const Packet& packet, const std::vector<Found>& found) const {
+std::size_t Pipeline::kept_bytes(const PacketView& packet, const std::vector<Found>& found) const {
   std::size_t out = packet.bytes.size();
   if (options_.headers_only) {
     out = std::min(out, found[0].frame.at + header_bytes(found[0].reading, found[0].frame.length));

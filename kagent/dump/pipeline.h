@@ -35,7 +35,7 @@ class Pipeline {
   // Tells the file of interfaces before there are packets.
   void begin(const std::vector<CapturedInterface>& interfaces);
   // False when no more are wanted. `interfaces` are those of the packets' source: it may grow.
-  bool take(Packet packet, const std::vector<CapturedInterface>& interfaces);
+  bool take(PacketView packet, const std::vector<CapturedInterface>& interfaces);
 
   std::uint64_t packets() const { return packets_; }  // that were wanted
   std::uint64_t frames() const { return frames_; }
@@ -47,11 +47,11 @@ class Pipeline {
     bool wanted;
   };
 
-  std::vector<Found> read(const Packet& packet);
-  void print(const Packet& packet, const std::vector<Found>& found, const std::vector<CapturedInterface>& interfaces);
-  void write(Packet packet, const std::vector<Found>& found, const std::vector<CapturedInterface>& interfaces);
+  std::vector<Found> read(const PacketView& packet);
+  void print(const PacketView& packet, const std::vector<Found>& found, const std::vector<CapturedInterface>& interfaces);
+  void write(PacketView packet, const std::vector<Found>& found, const std::vector<CapturedInterface>& interfaces);
   std::string comment_on(const std::vector<Found>& found) const;
-  std::size_t kept_bytes(const Packet& packet, const std::vector<Found>& found) const;
+  std::size_t kept_bytes(const PacketView& packet, const std::vector<Found>& found) const;
 
   PipelineOptions options_;
   std::FILE* print_;

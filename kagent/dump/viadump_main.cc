@@ -3,6 +3,7 @@
 #include <config.h>
 #endif
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -32,6 +33,7 @@ constexpr int kExitOk = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 constexpr int kWaitBesideLocalMs = 5;  // for the interface, while the local path is captured too
+constexpr std::size_t kWriteBytes = 64 << 10;  // of short packets at once; long ones are not copied for it
 constexpr unsigned kLocalAtOnce = 1024;  // frames
 
 struct Options {
@@ -39,7 +41,7 @@ struct Options {
   LiveOptions live;
   std::string read, write, socket;
   std::vector<std::string> hosts, types;
-  bool print = false, fields = false, json = false, quiet = false, no_agent = false, local = false;
+  bool print = false, fields = false, json = false, quiet = false, no_agent = false, local = false, yield = false;
   // As an extcap program.
   bool extcap_interfaces = false, extcap_dlts = false, extcap_config = false, capture = false;
   std::string extcap_interface, fifo, extcap_version, extcap_filter;
@@ -57,6 +59,7 @@ File open_file(const std::string& name, const char* mode) {
   if (name == "-") return File(writing ? stdout : stdin);
   File file(std::fopen(name.c_str(), mode));
   if (!file) throw std::runtime_error(name + ": " + std::strerror(errno));
+  if (writing) std::setvbuf(file.get(), nullptr, _IOFBF, kWriteBytes);
   return file;
 }
 
@@ -130,7 +133,7 @@ bool take_local(LocalCapture& local, Pipeline& pipeline, const std::vector<Captu
   Packet packet;
   for (unsigned n = 0; n < kLocalAtOnce && local.next(packet); ++n) {
     any = true;
-    if (!pipeline.take(std::move(packet), interfaces)) return false;
+    if (!pipeline.take(packet, interfaces)) return false;
   }
   return true;
 }
@@ -147,7 +150,7 @@ void take_rest(LocalCapture& local, Pipeline& pipeline, const std::vector<Captur
 template <class Flush>
 void run_sources(const Sources& sources, Pipeline& pipeline, const std::vector<CapturedInterface>& interfaces,
                  Flush&& flush) {
-  Packet packet;
+  PacketView packet;
   for (;;) {
     bool any = false;
     if (sources.local && !take_local(*sources.local, pipeline, interfaces, any)) return;
@@ -155,7 +158,7 @@ void run_sources(const Sources& sources, Pipeline& pipeline, const std::vector<C
     switch (sources.interface.next(packet, wait_ms)) {
       case LiveCapture::Got::kNothing: flush(); break;
       case LiveCapture::Got::kPacket:
-        if (!pipeline.take(std::move(packet), interfaces)) return;
+        if (!pipeline.take(packet, interfaces)) return;
         break;
       case LiveCapture::Got::kEnd:
         if (sources.local) take_rest(*sources.local, pipeline, interfaces);
@@ -176,8 +179,15 @@ std::uint64_t finish_local(LocalCapture& local, PcapngWriter* writer, const Opti
   return lost;
 }
 
+// Threads that are made later do the same.
+void give_way() {
+  const sched_param none{};
+  if (sched_setscheduler(0, SCHED_IDLE, &none) != 0) throw std::runtime_error("can't give way to other programs");
+}
+
 // Files are opened after the interface, so that a capture that can't begin leaves nothing.
 int run_live(const Options& options) {
+  if (options.yield) give_way();
   LiveCapture capture(options.live);
   const Stopped stopped(capture);
   std::unique_ptr<AgentPrograms> programs;
@@ -220,7 +230,7 @@ int run_file(const Options& options) {
   std::FILE* const print = writer == nullptr || options.print ? stdout : nullptr;
   Pipeline pipeline(options.pipeline, print, writer.get(), nullptr);
   Packet packet;
-  while (reader.next(packet) && pipeline.take(std::move(packet), reader.interfaces())) packet = {};
+  while (reader.next(packet) && pipeline.take(packet, reader.interfaces())) packet = {};
   flush(print, writer.get());
   if (reader.left_out() != 0 && !options.quiet) {
     std::cerr << "viadump: " << reader.left_out() << " packets of links other than Ethernet were left out\n";
@@ -285,6 +295,8 @@ void add_source_options(CLI::App& app, Options& options) {
       ->type_name("BYTES")
       ->check(CLI::Range(65536, 1 << 30));
   app.add_flag("-l,--local", options.local, "what programs of this host exchange through memory too")
+      ->needs("--interface");
+  app.add_flag("--yield", options.yield, "use only processor time that nobody else wants; lose packets rather")
       ->needs("--interface");
   app.add_flag("-p,--promiscuous", options.live.promiscuous, "frames for other hosts too");
 }
@@ -357,6 +369,9 @@ void finish_options(Options& options) {
   if (options.json) options.pipeline.style = Style::kJson;
   options.live.ether_type = options.pipeline.ether_type;
   options.live.snap_length = options.pipeline.snap_length;
+  // What is to be judged or printed is needed whole, though it is not to be kept.
+  options.live.cut_data = options.pipeline.headers_only && options.pipeline.filter.wants_all() &&
+                          !options.write.empty() && !options.print;
 }
 
 int run(int argc, char** argv) {

@@ -104,6 +104,18 @@ TEST_F(EndpointsTest, FiltersByHostTypeAndProcess) {
   EXPECT_FALSE(fits(filter, frame(wire::Type::kAck, kB, kA, 5)));
 }
 
+TEST_F(EndpointsTest, FiltersByProcessAtEitherEndOfAHost) {
+  accept();
+  endpoints_.set_program({kA, 5}, {1234, "client"});
+  endpoints_.set_program({kB, 9}, {1235, "server"});
+  for (const std::uint32_t process : {1234u, 1235u, 1236u}) {
+    Filter filter;
+    filter.process = process;
+    EXPECT_EQ(fits(filter, frame(wire::Type::kData, kA, kB, 9)), process != 1236) << process;
+    EXPECT_EQ(fits(filter, frame(wire::Type::kData, kB, kA, 5)), process != 1236) << process;
+  }
+}
+
 TEST_F(EndpointsTest, FiltersWhatIsRefused) {
   Filter filter;
   filter.only_refused = true;
