@@ -144,6 +144,21 @@ quietly() {
   fi
 }
 
+# The same of make: on a terminal it says meanwhile how far it is.
+quietly_make() {
+  local begin=$SECONDS log=/run/$program.log shower
+  [ -t 1 ] || { quietly make "$@"; return; }
+  # It ends with the build, or with this script, whose processes all end with it.
+  while sleep 1; do
+    printf '\r    %d s, %d files compiled ' $((SECONDS - begin)) "$(grep -c '^  C[CX]' "$log" 2>/dev/null || :)"
+  done &
+  shower=$!
+  quietly make "$@"
+  kill $shower
+  wait $shower 2>/dev/null || :
+  printf '\r\033[K'
+}
+
 # build_tree WHAT ARGUMENT...: makes in build/ with these arguments. Two builds in one tree would tread on
 # each other, so one waits.
 build_tree() {
@@ -171,6 +186,6 @@ build_tree() {
     quietly env CONFIG_SHELL=/bin/sh ../configure --disable-static --enable-fast-build CFLAGS='-O2 -g1' CXXFLAGS='-O2 -g1' TEST_CXXFLAGS=-O1
   fi
   step "building $what in $build with $jobs jobs"
-  quietly make -j"$jobs" "$@"
+  quietly_make -j"$jobs" "$@"
   exec 9>&-
 }
