@@ -1,7 +1,7 @@
 # tests/bench: `make bench` measures in full and writes the figures into doc/performance.md. It takes
 # some ten minutes, and wants root and a quiet machine. BENCH_FLAGS are handed to viabench.
 
-EXTRA_DIST += tests/bench/bench doc/performance.md doc/papers.md
+EXTRA_DIST += tests/bench/bench tests/bench/pictures doc/performance.md doc/papers.md doc/latency.svg doc/bandwidth.svg
 
 phony_targets += bench
 bench: all
