@@ -1,5 +1,7 @@
 #include "kagent/tool/doctor.h"
 
+#include <linux/capability.h>
+
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -13,6 +15,8 @@ namespace {
 constexpr std::uint32_t kLongestOneBuffer = 3822;  // MTU up to which a frame takes one buffer
 constexpr std::uint32_t kLongestFrame = 9216;
 constexpr std::uint64_t kFilesWanted = 4096;
+constexpr std::uint64_t kTrialsInVain = 3;  // of trains; one or two may be lost to a busy machine
+constexpr unsigned kCapBpf = 39;           // older headers do not have it
 constexpr std::uint64_t kLongRoundNs = 100'000'000;
 
 class Judge {
@@ -97,10 +101,35 @@ class Judge {
       problem("agent", "it may have " + std::to_string(*facts_.agent_files) + " files open, and each session takes several",
               "LimitNOFILE=524288 in its unit");
     }
+    capabilities();
     if (status.longest_round_ns > kLongRoundNs) {
       note("agent", "a round of its loop took " + cell_duration(status.longest_round_ns).text +
                         ": it was without a processor for so long, or stopped",
            "give it a processor, or a better nice value (Nice= in its unit)");
+    }
+  }
+
+  void capabilities() {
+    static constexpr struct {
+      unsigned number, instead;
+      bool for_af_xdp;
+      const char *name, *what;
+    } kRows[] = {
+        {CAP_NET_RAW, CAP_NET_RAW, false, "CAP_NET_RAW", "it can't open the interface again"},
+        {CAP_NET_ADMIN, CAP_NET_ADMIN, true, "CAP_NET_ADMIN", "it makes no ports for programs, all are hosted"},
+        {kCapBpf, CAP_SYS_ADMIN, true, "CAP_BPF", "it can't load the programs that steer and filter frames"},
+        {CAP_SYS_PTRACE, CAP_SYS_PTRACE, false, "CAP_SYS_PTRACE", "it can't reach the memory of other users' hosted programs"},
+    };
+    if (!facts_.agent_capabilities) return;
+    // Agents on libpcap alone have given up what they do not need.
+    const bool af_xdp = std::any_of(facts_.nics.begin(), facts_.nics.end(), [](const report::Nic& nic) {
+      return nic.is_loopback == 0 && std::string_view(nic.mode) != "pcap";
+    });
+    const auto has = [this](unsigned number) { return (*facts_.agent_capabilities >> number & 1) != 0; };
+    for (const auto& row : kRows) {
+      if (has(row.number) || has(row.instead) || (row.for_af_xdp && !af_xdp)) continue;
+      problem("agent", std::string("it has no ") + row.name + ": " + row.what,
+              std::string("let it have that: CapabilityBoundingSet= in its unit, or start it as root"));
     }
   }
 
@@ -206,6 +235,10 @@ class Judge {
       problem(name, "frames were sent and none has ever come back",
               std::string("let EtherType ") + type + " pass on switches, hypervisors and firewalls (ebtables, nft bridge and netdev "
               "tables); is the other host's agent running?");
+    }
+    if (count("stack_trains_not_heard", name) >= kTrialsInVain && count("stack_trains_used", name) == 0) {
+      note(name, "long messages go in single frames: no peer has heard the datagrams that could carry many at once",
+           "let UDP datagrams between the hosts of the link pass: firewalls (nft list ruleset), IPAddressDeny= of the unit");
     }
     const std::uint64_t lost = count("port_rx_dropped_ring_full", name) + count("port_rx_dropped_no_fill", name);
     const std::uint64_t came = count("port_rx_frames", name);

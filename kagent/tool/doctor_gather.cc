@@ -1,4 +1,5 @@
 // What viactl doctor looks at.
+#include <linux/capability.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -62,13 +63,12 @@ std::optional<std::uint64_t> limit_of(std::uint32_t process, const std::string& 
   return std::nullopt;
 }
 
-// Nothing: it is not to be read. What may lock memory anyway has no limit.
-std::optional<bool> may_lock(std::uint32_t process) {
+// Nothing: they are not to be read.
+std::optional<std::uint64_t> capabilities_of(std::uint32_t process) {
   constexpr std::string_view kName = "CapEff:";
-  constexpr unsigned kIpcLock = 14;
   std::ifstream file("/proc/" + std::to_string(process) + "/status");
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(kName)) return (std::strtoull(line.c_str() + kName.size(), nullptr, 16) >> kIpcLock & 1) != 0;
+    if (line.starts_with(kName)) return std::strtoull(line.c_str() + kName.size(), nullptr, 16);
   }
   return std::nullopt;
 }
@@ -143,7 +143,9 @@ Facts gather(const AgentClient& agent) {
     facts.agent_error = error.what();
   }
   if (facts.agent) {
-    if (may_lock(facts.agent->process) == false) {
+    facts.agent_capabilities = capabilities_of(facts.agent->process);
+    // What may lock memory anyway has no limit.
+    if (facts.agent_capabilities && (*facts.agent_capabilities >> CAP_IPC_LOCK & 1) == 0) {
       facts.agent_locked_memory = limit_of(facts.agent->process, "Max locked memory");
     }
     facts.agent_files = limit_of(facts.agent->process, "Max open files");

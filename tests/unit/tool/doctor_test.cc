@@ -28,6 +28,7 @@ Facts healthy() {
   out.agent = status;
   out.agent_locked_memory = ~0ull;
   out.agent_files = 100000;
+  out.agent_capabilities = ~0ull;
   report::Nic nic{};
   std::strcpy(nic.interface, "eth0");
   std::strcpy(nic.mode, "xdp-native");
@@ -56,6 +57,30 @@ void expect_one(const Facts& facts, Severity severity, const char* what) {
 }
 void expect_problem(const Facts& facts, const char* what) { expect_one(facts, Severity::kProblem, what); }
 void expect_note(const Facts& facts, const char* what) { expect_one(facts, Severity::kNote, what); }
+
+TEST(DoctorTest, SeesWhatTheAgentMayNotDo) {
+  const auto without = [](std::uint64_t bits) {
+    Facts facts = healthy();
+    facts.agent_capabilities = ~bits;
+    return facts;
+  };
+  constexpr std::uint64_t kNetAdmin = 1 << 12, kNetRaw = 1 << 13, kPtrace = 1 << 19, kSysAdmin = 1 << 21, kBpf = 1ull << 39;
+  expect_problem(without(kNetRaw), "no CAP_NET_RAW");
+  expect_problem(without(kNetAdmin), "no CAP_NET_ADMIN");
+  expect_problem(without(kPtrace), "no CAP_SYS_PTRACE");
+  expect_problem(without(kBpf | kSysAdmin), "no CAP_BPF");
+  for (const std::uint64_t one : {kBpf, kSysAdmin}) {
+    for (const Finding& each : diagnose(without(one))) EXPECT_EQ(each.severity, Severity::kOk) << each.what;
+  }
+}
+
+TEST(DoctorTest, SeesThatNoTrainsArrive) {
+  Facts facts = healthy();
+  facts.counters = {{"stack_trains_not_heard", "nic=\"eth0\"", 3}};
+  expect_note(facts, "single frames");
+  facts.counters.push_back({"stack_trains_used", "nic=\"eth0\"", 1});
+  for (const Finding& each : diagnose(facts)) EXPECT_EQ(each.severity, Severity::kOk) << each.what;
+}
 
 TEST(DoctorTest, FindsNothingWhereNothingIsWrong) {
   const auto found = diagnose(healthy());
