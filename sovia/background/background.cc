@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -269,7 +268,6 @@ std::uint64_t next_due(std::uint64_t stock_due) {
 }
 
 void run() {
-  const int poke_descriptor = requests().poke.load();
   std::uint32_t turns_before = engine::turns();
   for (;;) {
     give_up_lanes_of_lost_nic();
@@ -293,7 +291,8 @@ void run() {
       }
     }
     const std::uint64_t due = next_due(stock_due);
-    std::vector<pollfd> fds{{poke_descriptor, POLLIN, 0}};
+    const MovableEvent::Use poked(&requests().poke);
+    std::vector<pollfd> fds{{poked.fd(), POLLIN, 0}};
     for (const Falling& one : state().falling) {
       const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
       if (one.fd >= 0 && events != 0) fds.push_back({one.fd, events, 0});
@@ -317,13 +316,12 @@ void run() {
                             static_cast<long>(left % 1'000'000'000)};
         libc::ppoll(fds.data(), fds.size(), &time, nullptr);
       } else {
-        const bool came_by = waiting::listen_in_background(fds.data(), fds.size(), due);
+        const bool came_by = waiting::listen_in_background(requests().poke, fds.data(), fds.size(), due);
         turns_before = engine::turns() - (came_by ? 1 : 0);
       }
     }
     requests().idle.store(false);
-    std::uint64_t pokes;
-    [[maybe_unused]] const ssize_t got = libc::read(poke_descriptor, &pokes, sizeof pokes);
+    requests().poke.empty();
     counters::add(Counter::kBackgroundTurns);
   }
 }
@@ -349,11 +347,7 @@ bool start() {
   if (state().running) return true;
   if (own_descriptors::scarce()) return false;
   // That of a thread that has ended stays: another one may be about to write to it.
-  if (requests().poke.load() < 0) {
-    const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (descriptor < 0) return false;
-    requests().poke.store(descriptor);
-  }
+  if (!requests().poke.open()) return false;
   state().running = start_thread(run_thread, nullptr);
   return state().running;
 }
@@ -544,11 +538,7 @@ void after_fork_in_child() {
   requests().idle.store(false);
   requests().flush_at.store(kNever);
   requests().at_work = nullptr;
-  const int descriptor = requests().poke.exchange(-1);
-  if (descriptor >= 0) {
-    own_descriptors::release(descriptor);
-    libc::close(descriptor);
-  }
+  requests().poke.forget();
   SocketPool::after_fork();
   requests().lock.unlock();
   epoll_sets::after_fork(true);

@@ -29,8 +29,7 @@ bool ensure_thread() {
 
 void poke() {
   if (!requests().idle.exchange(false)) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t put = libc::write(requests().poke.load(), &one, sizeof one);
+  requests().poke.ring();
 }
 
 void prepare(int fd) {

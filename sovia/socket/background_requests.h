@@ -10,6 +10,7 @@
 
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/clock.h"
+#include "sovia/process/movable_event.h"
 #include "sovia/process/reason.h"
 #include "sovia/socket/known_peers.h"
 #include "sovia/socket/socket_ref.h"
@@ -95,7 +96,7 @@ struct Requests {
   std::vector<BackgroundLane*> lanes;  // that there are
   std::vector<Falling> fallen;
 
-  std::atomic<int> poke{-1};
+  MovableEvent poke;
   std::atomic<bool> hurries{false};  // data waits for credits
   std::atomic<bool> idle{false};  // the thread sleeps, so it must be poked
   std::atomic<std::uint64_t> flush_at{kNever};
