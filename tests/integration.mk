@@ -67,6 +67,9 @@ tests_integration_reattach_tool_SOURCES = tests/integration/reattach_tool.cc
 tests_integration_reattach_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_integration_reattach_tool_LDADD = libvipl.la
 
+check_PROGRAMS += tests/integration/instructions_tool
+tests_integration_instructions_tool_SOURCES = tests/integration/instructions_tool.cc
+
 check_PROGRAMS += tests/integration/ext_tool
 tests_integration_ext_tool_SOURCES = tests/integration/ext_tool.cc
 tests_integration_ext_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl

@@ -86,8 +86,8 @@ std::size_t sum(const iovec* pieces, std::size_t count) {
 
 // A call that the kernel has alone, as the socket rests. Nothing if it does not.
 template <class KernelCall>
-bool at_rest(int fd, const Socket* known, ssize_t& result, KernelCall&& call) {
-  if (!known->rests()) return false;
+bool at_rest(int fd, const Socket& known, ssize_t& result, KernelCall&& call) {
+  if (!known.rests()) return false;
   const Call socket(fd);
   if (!socket || !socket->begin_rest()) return false;
   {
@@ -173,18 +173,8 @@ void leave_to_send(int fd, Socket& socket, int flags) {
   socket.leave_sending(fd, (flags & MSG_OOB) != 0 ? Reason::kUrgent : Reason::kOption);
 }
 
-}  // namespace
-
-// ------------------------------------------------------------------ sending
-
-ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
-  const Socket* const known = table::peek(fd);
-  if (known == nullptr) {
-    if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, flags);
-    return libc::send(fd, data, bytes, flags);
-  }
-  if (known->carries_messages()) return messages::send(fd, data, bytes, flags);
-  if (!known->may_use_lane()) return kernel_sent(libc::send(fd, data, bytes, flags));
+// Calls on a socket that may have a lane. Those of all others keep none of what these need.
+[[gnu::noinline]] ssize_t send_by_lane(int fd, const Socket& known, const void* data, size_t bytes, int flags) {
   ssize_t result;
   const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
   if (plain && at_rest(fd, known, result, [=] { return libc::send(fd, data, bytes, flags); })) {
@@ -201,6 +191,62 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
   }
   const iovec piece = {const_cast<void*>(data), bytes};
   return socket->send(fd, &piece, 1, flags);
+}
+
+[[gnu::noinline]] ssize_t write_by_lane(int fd, const Socket& known, const void* data, size_t bytes) {
+  ssize_t result;
+  if (at_rest(fd, known, result, [=] { return libc::write(fd, data, bytes); })) return kernel_sent(result);
+  const Call socket = may_use_lane(fd);
+  if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
+    return kernel_sent(libc::write(fd, data, bytes));
+  }
+  const iovec piece = {const_cast<void*>(data), bytes};
+  return socket->send(fd, &piece, 1, 0);
+}
+
+[[gnu::noinline]] ssize_t receive_by_lane(int fd, Socket& known, void* data, size_t bytes, int flags) {
+  ssize_t result;
+  const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
+  if (plain && at_rest(fd, known, result, [=] { return libc::recv(fd, data, bytes, flags); })) {
+    return kernel_received(result);
+  }
+  if (bytes != 0 && (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0 && known.finds_nothing(flags)) {
+    return failed(EAGAIN);
+  }
+  const Call socket = may_use_lane(fd);
+  if (!socket || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) {
+    return kernel_received(libc::recv(fd, data, bytes, flags));
+  }
+  const iovec piece = {data, bytes};
+  return receive(fd, *socket, &piece, 1, flags);
+}
+
+[[gnu::noinline]] ssize_t read_by_lane(int fd, Socket& known, void* data, size_t bytes) {
+  ssize_t result;
+  if (at_rest(fd, known, result, [=] { return libc::read(fd, data, bytes); })) return kernel_received(result);
+  if (bytes != 0 && known.finds_nothing(0)) return failed(EAGAIN);
+  const Call socket = may_use_lane(fd);
+  // Unlike recv, read of nothing does not wait.
+  if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
+    return kernel_received(libc::read(fd, data, bytes));
+  }
+  const iovec piece = {data, bytes};
+  return socket->receive(fd, &piece, 1, 0);
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------ sending
+
+ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
+  const Socket* const known = table::peek(fd);
+  if (known == nullptr) {
+    if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, flags);
+    return libc::send(fd, data, bytes, flags);
+  }
+  if (known->carries_messages()) return messages::send(fd, data, bytes, flags);
+  if (!known->may_use_lane()) return kernel_sent(libc::send(fd, data, bytes, flags));
+  return send_by_lane(fd, *known, data, bytes, flags);
 }
 
 ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const sockaddr* address,
@@ -276,14 +322,7 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
   }
   if (known->carries_messages()) return messages::send(fd, data, bytes, 0);
   if (!known->may_use_lane()) return kernel_sent(libc::write(fd, data, bytes));
-  ssize_t result;
-  if (at_rest(fd, known, result, [=] { return libc::write(fd, data, bytes); })) return kernel_sent(result);
-  const Call socket = may_use_lane(fd);
-  if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
-    return kernel_sent(libc::write(fd, data, bytes));
-  }
-  const iovec piece = {const_cast<void*>(data), bytes};
-  return socket->send(fd, &piece, 1, 0);
+  return write_by_lane(fd, *known, data, bytes);
 }
 
 ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
@@ -331,20 +370,7 @@ ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
   }
   if (known->carries_messages()) return messages::receive(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_received(libc::recv(fd, data, bytes, flags));
-  ssize_t result;
-  const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
-  if (plain && at_rest(fd, known, result, [=] { return libc::recv(fd, data, bytes, flags); })) {
-    return kernel_received(result);
-  }
-  if (bytes != 0 && (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0 && known->finds_nothing(flags)) {
-    return failed(EAGAIN);
-  }
-  const Call socket = may_use_lane(fd);
-  if (!socket || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) {
-    return kernel_received(libc::recv(fd, data, bytes, flags));
-  }
-  const iovec piece = {data, bytes};
-  return receive(fd, *socket, &piece, 1, flags);
+  return receive_by_lane(fd, *known, data, bytes, flags);
 }
 
 ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* address,
@@ -446,16 +472,7 @@ ssize_t sovia_read(int fd, void* data, size_t bytes) {
   }
   if (known->carries_messages()) return bytes == 0 ? 0 : messages::receive(fd, data, bytes, 0);
   if (!known->may_use_lane()) return kernel_received(libc::read(fd, data, bytes));
-  ssize_t result;
-  if (at_rest(fd, known, result, [=] { return libc::read(fd, data, bytes); })) return kernel_received(result);
-  if (bytes != 0 && known->finds_nothing(0)) return failed(EAGAIN);
-  const Call socket = may_use_lane(fd);
-  // Unlike recv, read of nothing does not wait.
-  if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
-    return kernel_received(libc::read(fd, data, bytes));
-  }
-  const iovec piece = {data, bytes};
-  return socket->receive(fd, &piece, 1, 0);
+  return read_by_lane(fd, *known, data, bytes);
 }
 
 ssize_t sovia_readv(int fd, const iovec* pieces, int count) {

@@ -43,6 +43,27 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
       ::syscall(SYS_epoll_pwait2, epfd, events, most, timeout, mask, kMaskBytes));
 }
 
+// Some of the events are the set's own.
+[[gnu::noinline]] int go_on_waiting(int epfd, epoll_event* events, int most, int count, int timeout,
+                                    std::uint64_t begun) {
+  const signals::Inside inside;
+  const EpollSetRef set = epoll_sets::find(epfd);
+  if (!set) return count;
+  const std::uint64_t deadline =
+      timeout < 0 ? kNever : begun + static_cast<std::uint64_t>(timeout) * 1'000'000;
+  return set->go_on_waiting(epfd, events, most, count, timeout == 0, timeout == 0 ? 0 : deadline);
+}
+
+[[gnu::noinline]] int wait(int epfd, epoll_event* events, int most, int timeout) {
+  const std::uint64_t begun = timeout > 0 ? about_now_ns() : 0;
+  int count;
+  if (!epoll_sets::wait_fast(epfd, events, most, timeout, count)) {
+    return sovia_epoll_pwait(epfd, events, most, timeout, nullptr);
+  }
+  if (count <= 0 || !epoll_sets::has_own(events, count)) return count;
+  return go_on_waiting(epfd, events, most, count, timeout, begun);
+}
+
 }  // namespace
 
 int sovia_epoll_create(int size) {
@@ -75,18 +96,10 @@ int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
 }
 
 int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {
-  const std::uint64_t begun = timeout > 0 ? about_now_ns() : 0;
-  int count;
-  if (!epoll_sets::wait_fast(epfd, events, most, timeout, count)) {
-    return sovia_epoll_pwait(epfd, events, most, timeout, nullptr);
-  }
+  if (timeout != 0 || !epoll_sets::kernel_says_all(epfd)) return wait(epfd, events, most, timeout);
+  const int count = libc::epoll_wait(epfd, events, most, 0);
   if (count <= 0 || !epoll_sets::has_own(events, count)) return count;
-  const signals::Inside inside;
-  const EpollSetRef set = epoll_sets::find(epfd);
-  if (!set) return count;
-  const std::uint64_t deadline =
-      timeout < 0 ? kNever : begun + static_cast<std::uint64_t>(timeout) * 1'000'000;
-  return set->go_on_waiting(epfd, events, most, count, timeout == 0, timeout == 0 ? 0 : deadline);
+  return go_on_waiting(epfd, events, most, count, 0, 0);
 }
 
 int sovia_epoll_pwait(int epfd, epoll_event* events, int most, int timeout,

@@ -23,6 +23,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -175,7 +176,16 @@ struct Face {
   std::atomic<int> sleepers{0};
   std::atomic<bool> kernel_says_all{false};
 };
-Face* face_of(int epfd);
+inline constexpr int kFaces = 65536;
+extern constinit std::array<Face, kFaces> g_faces;
+inline Face* face_of(int epfd) {
+  return static_cast<unsigned>(epfd) < static_cast<unsigned>(kFaces) ? &g_faces[static_cast<std::size_t>(epfd)] : nullptr;
+}
+// Enough for a call that does not wait: nobody has to wake it.
+inline bool kernel_says_all(int epfd) {
+  const Face* const face = face_of(epfd);
+  return face != nullptr && face->kernel_says_all.load(std::memory_order_acquire);
+}
 // As epoll_wait(), for a set whose kernel part says all: false if it does not, and else events that
 // are the program's, or some that are the set's own (has_own).
 bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count);

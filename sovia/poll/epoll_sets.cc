@@ -18,6 +18,9 @@
 namespace viaduct::sovia {
 
 namespace epoll_sets {
+
+constinit std::array<Face, kFaces> g_faces{};
+
 namespace {
 
 struct Table {
@@ -35,10 +38,8 @@ constinit std::atomic<int> g_count{0};  // descriptors in the table
 
 // Most descriptors are no sets, which is to be known without a lock: a bit for each that is one.
 constexpr int kBits = 64;
-constexpr int kFew = 65536;  // descriptors with a bit
+constexpr int kFew = kFaces;  // descriptors with a bit
 constinit std::array<std::atomic<std::uint64_t>, kFew / kBits> g_bits{};
-
-constinit std::array<Face, kFew> g_faces{};
 
 void mark(int fd, bool is_set) {
   if (fd >= kFew) return;
@@ -99,12 +100,6 @@ bool is_epoll(int fd) {
 }
 
 }  // namespace
-
-Face* face_of(int epfd) {
-  return static_cast<unsigned>(epfd) < static_cast<unsigned>(kFew)
-             ? &g_faces[static_cast<std::size_t>(epfd)]
-             : nullptr;
-}
 
 bool knows(int fd) {
   if (fd < 0 || g_count.load(std::memory_order_acquire) == 0) return false;

@@ -35,6 +35,15 @@ constexpr short kSelectWrite = event_bits::kWrite | POLLWRBAND | POLLERR;
 
 }  // namespace
 
+bool PollSet::known_kernel_alone(int fd) {
+  if (fd < 0) return true;
+  if (static_cast<unsigned>(fd) >= table::g_limit) return false;
+  const std::uintptr_t entry = table::g_entries[fd].load(std::memory_order_acquire);
+  if (entry == table::kUnknown) return false;
+  if (entry > table::kTcpForeign) return reinterpret_cast<const Socket*>(entry)->kernel_alone();
+  return !datagram::table::knows(fd) && !epoll_sets::knows(fd);
+}
+
 bool PollSet::concerns_us(int fd) {
   if (fd < 0) return false;
   if (const Socket* const socket = table::peek(fd)) return !socket->kernel_alone();

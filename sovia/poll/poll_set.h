@@ -38,6 +38,8 @@ class PollSet final : private Interest {
  public:
   // Whether the kernel alone can't say all about this descriptor.
   static bool concerns_us(int fd);
+  // Whether the kernel alone knows about it, as far as that is known without a lock.
+  static bool known_kernel_alone(int fd);
 
   // How many descriptors are going to be added. select() has an own idea of what counts as ready.
   PollSet(std::size_t room, bool as_select);

@@ -25,6 +25,20 @@ bool concerns_us(const pollfd* fds, nfds_t count, AtRest& resting) {
   return false;
 }
 
+// Whether all that is asked about is known to be the kernel's alone: no handlers have to be held back for that. Few
+// descriptors only, as their memory is read as it is: all of it lies where the first byte does.
+bool kernel_alone(const pollfd* fds, nfds_t count) {
+  constexpr nfds_t kFew = 16;
+  if (count == 0) return true;
+  if (count > kFew || !lies_in_a_page(fds, count * sizeof *fds)) return false;
+  int first;
+  if (!copy_guarded(&first, &fds->fd, sizeof first)) return true;  // EFAULT
+  for (nfds_t i = 0; i < count; ++i) {
+    if (!PollSet::known_kernel_alone(fds[i].fd)) return false;
+  }
+  return true;
+}
+
 int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, const sigset_t* mask) {
   const signals::Inside inside;
   PollSet set(count, false);
@@ -40,10 +54,7 @@ int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, cons
   return ready;
 }
 
-}  // namespace
-
-int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
-  libc::prepare();
+[[gnu::noinline]] int poll_lanes(pollfd* fds, nfds_t count, int timeout) {
   {
     AtRest resting;
     if (!concerns_us(fds, count, resting)) return libc::poll(fds, count, timeout);
@@ -52,8 +63,16 @@ int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
   return wait(fds, count, look_only, look_only ? 0 : deadline_in_ms(timeout), nullptr);
 }
 
+}  // namespace
+
+int sovia_poll(pollfd* fds, nfds_t count, int timeout) {
+  libc::prepare();
+  return kernel_alone(fds, count) ? libc::poll(fds, count, timeout) : poll_lanes(fds, count, timeout);
+}
+
 int sovia_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
   libc::prepare();
+  if (kernel_alone(fds, count)) return libc::ppoll(fds, count, timeout, mask);
   Limit limit;
   {
     AtRest resting;

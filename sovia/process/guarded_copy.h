@@ -16,6 +16,11 @@ inline bool copy_guarded(void* to, const void* from, std::size_t bytes) {
   return VipxCopy(to, from, bytes) != 0;
 }
 
+// Then all of it is there, or nothing.
+inline bool lies_in_a_page(const void* data, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(data) % kPage + bytes <= kPage;
+}
+
 // Whether memory can be read: a byte of each page.
 inline bool can_read(const void* data, std::size_t bytes) {
   const auto from = reinterpret_cast<std::uintptr_t>(data);

@@ -9,6 +9,7 @@ programs_tests = \
 	tests/integration/sovia_counters.test \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_impostor.test \
+	tests/integration/sovia_instructions.test \
 	tests/integration/sovia_stock.test \
 	tests/integration/sovia_switches.test \
 	tests/integration/sovia_local.test \
