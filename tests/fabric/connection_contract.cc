@@ -65,6 +65,65 @@ TEST(Connection, ARequestCanBeAnsweredOnce) {
   EXPECT_EQ(next_event().error, FI_ECONNREFUSED);
 }
 
+// What a program reserves before it knows whether it will ask or be asked.
+TEST(Connection, AnEndpointCanHaveThePortOfAPassiveOne) {
+  World& world = World::get();
+  fi_info* hints = fi_dupinfo(world.info);
+  sockaddr_in reserved;
+  std::size_t length = sizeof reserved;
+  fid_pep* passive;
+  ASSERT_EQ(fi_passive_ep(world.fabric, world.info, &passive, nullptr), 0);
+  sockaddr_in any = world.address;
+  any.sin_port = 0;
+  ASSERT_EQ(fi_setname(&passive->fid, &any, sizeof any), 0);
+  ASSERT_EQ(fi_getname(&passive->fid, &reserved, &length), 0);
+  ASSERT_NE(reserved.sin_port, 0);
+  hints->handle = &passive->fid;
+  fi_info* info;
+  ASSERT_EQ(fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints, &info), 0);
+  ASSERT_EQ(info->handle, &passive->fid);
+  End a;
+  a.open(info);
+  EXPECT_EQ(fi_close(&passive->fid), 0);
+  sockaddr_in name;
+  ASSERT_EQ(fi_getname(&a.ep->fid, &name, &length), 0);
+  EXPECT_EQ(name.sin_port, reserved.sin_port);
+  ASSERT_EQ(fi_connect(a.ep, &world.address, nullptr, 0), 0);
+  const Told request = next_event();
+  ASSERT_EQ(request.kind, kRequest);
+  EXPECT_EQ(static_cast<sockaddr_in*>(request.info->dest_addr)->sin_port, reserved.sin_port);
+  ASSERT_EQ(fi_reject(world.listener, request.info->handle, nullptr, 0), 0);
+  fi_freeinfo(request.info);
+  EXPECT_EQ(next_event().error, FI_ECONNREFUSED);
+  fi_freeinfo(info);
+  fi_freeinfo(hints);
+}
+
+TEST(Connection, TheBacklogCanBeSet) {
+  World& world = World::get();
+  int backlog = 1024;
+  EXPECT_EQ(fi_control(&world.listener->fid, FI_BACKLOG, &backlog), 0);
+  backlog = -1;
+  EXPECT_EQ(fi_control(&world.listener->fid, FI_BACKLOG, &backlog), -FI_EINVAL);
+}
+
+// Who ends a connection itself is told of it too, once.
+TEST(Connection, BothEndsHearOfAShutdown) {
+  Pair pair;
+  ASSERT_EQ(fi_shutdown(pair.a.ep, 0), 0);
+  std::set<fid_t> told;
+  for (int i = 0; i < 2; ++i) {
+    const Told end = next_event();
+    EXPECT_EQ(end.kind, kShutdown);
+    told.insert(end.fid);
+  }
+  EXPECT_EQ(told, (std::set<fid_t>{&pair.a.ep->fid, &pair.b.ep->fid}));
+  EXPECT_EQ(fi_shutdown(pair.b.ep, 0), 0);
+  std::uint32_t kind;
+  fi_eq_cm_entry entry;
+  EXPECT_EQ(fi_eq_read(World::get().events, &kind, &entry, sizeof entry, 0), -FI_EAGAIN);
+}
+
 TEST(Connection, WhereNobodyListensItIsRefused) {
   World& world = World::get();
   End a;

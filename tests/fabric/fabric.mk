@@ -12,6 +12,7 @@ check_PROGRAMS += tests/fabric/contract_test
 tests_fabric_contract_test_SOURCES = \
 	tests/fabric/connection_contract.cc \
 	tests/fabric/ends.cc tests/fabric/ends.h \
+	tests/fabric/interface_contract.cc \
 	tests/fabric/message_contract.cc \
 	tests/fabric/rma_contract.cc \
 	tests/fabric/waiting_contract.cc

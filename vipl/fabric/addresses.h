@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 
 #include <cstdint>
+#include <utility>
 
 namespace viaduct::fabric {
 
@@ -25,6 +26,11 @@ class PortClaim {
 
   // Takes a port, or any if it is 0; both in host order. 0, or an error of libfabric's.
   int take(std::uint16_t port);
+  // Takes over what another has.
+  void take_from(PortClaim& other) {
+    std::swap(socket_, other.socket_);
+    std::swap(port_, other.port_);
+  }
   bool held() const { return socket_ >= 0; }
   std::uint16_t port() const { return port_; }
 

@@ -1,17 +1,19 @@
 #include "vipl/fabric/completion_queue.h"
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <thread>
 
 #include "vipl/fabric/domain.h"
 
 namespace viaduct::fabric {
 namespace {
 
-constexpr std::size_t kFirstEntries = 1024;
+constexpr std::size_t kFirstEntries = 64;
 constexpr auto kSpin = std::chrono::microseconds(50);
 constexpr long kStarvingNapNs = 500'000;
 
@@ -45,6 +47,7 @@ int CompletionQueue::open(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, voi
     case FI_WAIT_NONE:
     case FI_WAIT_UNSPEC:
     case FI_WAIT_FD:
+    case FI_WAIT_YIELD:
       break;
     default:
       return -FI_ENOSYS;
@@ -54,7 +57,7 @@ int CompletionQueue::open(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, voi
   auto* queue = new (std::nothrow) CompletionQueue(object<Domain>(domain), *attr);
   if (queue == nullptr) return -FI_ENOMEM;
   queue->fid.context = context;
-  if (attr->wait_obj != FI_WAIT_NONE && queue->signal_.open() < 0) {
+  if (queue->wait_object_ == FI_WAIT_FD && queue->signal_.open() < 0) {
     delete queue;
     return -FI_EMFILE;
   }
@@ -71,7 +74,8 @@ CompletionQueue::CompletionQueue(Domain& domain, const fi_cq_attr& attr)
       domain_(domain),
       nic_(domain.nic()),
       format_(attr.format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr.format),
-      wait_object_(attr.wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr.wait_obj) {
+      wait_object_(attr.wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr.wait_obj),
+      counts_(attr.wait_cond == FI_CQ_COND_THRESHOLD) {
   ring_.resize(kFirstEntries);
   domain_.acquire();
 }
@@ -222,29 +226,36 @@ ssize_t CompletionQueue::readerr(fid_cq* cq, fi_cq_err_entry* entry, std::uint64
   entry->olen = c.overflow;
   entry->err = c.error;
   entry->prov_errno = c.status;
-  entry->err_data = nullptr;
+  // There is none; room that the program has given for it stays the program's.
+  if (entry->err_data_size == 0) entry->err_data = nullptr;
   entry->err_data_size = 0;
   ++queue.first_;
   return 1;
 }
 
-ssize_t CompletionQueue::wait(void* buffer, std::size_t count, int timeout) {
+// Until there are `least` entries, or an error.
+ssize_t CompletionQueue::wait(void* buffer, std::size_t count, std::size_t least, int timeout) {
   const auto start = Clock::now();
   const auto end = start + std::chrono::milliseconds(timeout);
   auto spin = start + kSpin;
   if (timeout >= 0 && end < spin) spin = end;
   std::unique_lock lock(nic_->mutex());
-  if (signal_.open() < 0) return -FI_EMFILE;
+  if (wait_object_ != FI_WAIT_YIELD && signal_.open() < 0) return -FI_EMFILE;
   for (;;) {
-    if (const ssize_t taken = take(buffer, count); taken != -FI_EAGAIN) return taken;
+    if (pending() < least) nic_->progress();
+    const bool enough = pending() >= least || (!empty() && failed());
+    if (enough || nic_->lost()) {
+      if (const ssize_t taken = take(buffer, count); taken != -FI_EAGAIN) return taken;
+    }
     if (disturbed()) {
       settle();
       return -FI_EAGAIN;
     }
     const auto now = Clock::now();
-    if (timeout >= 0 && now >= end) return -FI_EAGAIN;
-    if (now < spin) {
+    if (timeout >= 0 && now >= end) return take(buffer, count);
+    if (now < spin || wait_object_ == FI_WAIT_YIELD) {
       lock.unlock();
+      if (now >= spin) std::this_thread::yield();
       lock.lock();
       continue;
     }
@@ -274,11 +285,12 @@ ssize_t CompletionQueue::wait(void* buffer, std::size_t count, int timeout) {
   }
 }
 
-ssize_t CompletionQueue::sread(fid_cq* cq, void* buffer, std::size_t count, const void*,
+ssize_t CompletionQueue::sread(fid_cq* cq, void* buffer, std::size_t count, const void* condition,
                                int timeout) {
   auto& queue = object<CompletionQueue>(cq);
   if (queue.wait_object_ == FI_WAIT_NONE) return -FI_ENOSYS;
-  return queue.wait(buffer, count, timeout);
+  const auto least = queue.counts_ ? reinterpret_cast<std::uintptr_t>(condition) : 1;
+  return queue.wait(buffer, count, std::clamp<std::size_t>(least, 1, std::max<std::size_t>(count, 1)), timeout);
 }
 
 ssize_t CompletionQueue::sreadfrom(fid_cq* cq, void* buffer, std::size_t count, fi_addr_t* from,

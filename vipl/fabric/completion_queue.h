@@ -53,13 +53,15 @@ class CompletionQueue final : public fid_cq, private NicQueue {
   void settle();
   ssize_t take(void* buffer, std::size_t count);
   void* copy(void* to, const Completion& completion) const;
-  ssize_t wait(void* buffer, std::size_t count, int timeout);
+  ssize_t wait(void* buffer, std::size_t count, std::size_t least, int timeout);
+  bool failed() const { return ring_[first_ & (ring_.size() - 1)].error != 0; }
   std::size_t pending() const { return last_ - first_; }
 
   Domain& domain_;
   const std::shared_ptr<Nic> nic_;
   const fi_cq_format format_;
   const fi_wait_obj wait_object_;
+  const bool counts_;  // who waits says for how many entries
 
   std::vector<Completion> ring_;  // a power of two
   std::size_t first_ = 0;

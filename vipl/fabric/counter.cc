@@ -36,7 +36,10 @@ fi_ops_cntr Counter::counter_ops = {
 
 int Counter::open(fid_domain* domain, fi_cntr_attr* attr, fid_cntr** counter, void* context) {
   if (attr->events != FI_CNTR_EVENTS_COMP) return -FI_ENOSYS;
-  if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC) return -FI_ENOSYS;
+  if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC && attr->wait_obj != FI_WAIT_YIELD) {
+    return -FI_ENOSYS;
+  }
+  if (attr->flags != 0) return -FI_EBADFLAGS;
   auto* made = new (std::nothrow) Counter(object<Domain>(domain));
   if (made == nullptr) return -FI_ENOMEM;
   made->fid.context = context;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <initializer_list>
 #include <new>
 #include <thread>
 
@@ -69,7 +70,11 @@ int Endpoint::open(fid_domain* fid, fi_info* info, fid_ep** ep, void* context) {
   }
   Nic& nic = *domain.nic();
   Link* link;
-  if (info->handle != nullptr) {
+  PassiveEndpoint* former = nullptr;  // whose address the endpoint is to have
+  if (info->handle != nullptr && info->handle->fclass == FI_CLASS_PEP) {
+    former = &object_of<PassiveEndpoint, fid_pep>(info->handle);
+  }
+  if (info->handle != nullptr && former == nullptr) {
     if (info->handle->fclass != FI_CLASS_CONNREQ) return -FI_EINVAL;
     const std::lock_guard lock(nic.mutex());
     link = ConnectionRequest::take(nic, info->handle);
@@ -85,6 +90,12 @@ int Endpoint::open(fid_domain* fid, fi_info* info, fid_ep** ep, void* context) {
     return -FI_ENOMEM;
   }
   made->fid.context = context;
+  if (former != nullptr) {
+    if (const int error = former->give_address(made->name_, made->port_); error != 0) {
+      close(&made->fid);
+      return error;
+    }
+  }
   *ep = made;
   return 0;
 }
@@ -96,6 +107,7 @@ Endpoint::Endpoint(Domain& domain, const fi_info& info, Link* link)
       nic_(domain.nic()),
       link_(link),
       takes_written_data_((info.mode & FI_RX_CQ_DATA) != 0),
+      caps_(info.caps),
       send_flags_(info.tx_attr != nullptr ? info.tx_attr->op_flags : 0),
       receive_flags_(info.rx_attr != nullptr ? info.rx_attr->op_flags : 0) {
   domain_.acquire();
@@ -195,10 +207,13 @@ int Endpoint::bind_counter(Counter& counter, std::uint64_t flags) {
                                                          {FI_READ, kReads},
                                                          {FI_WRITE, kWrites},
                                                          {FI_REMOTE_WRITE, kRemoteWrites}};
-  for (const auto& [flag, kind] : kKinds) {
-    flags &= ~((flags & flag) != 0 && counters_[kind] != nullptr ? flag : 0);
-  }
   if ((flags & FI_REMOTE_READ) != 0) return -FI_ENOSYS;
+  std::uint64_t known = 0;
+  for (const auto& [flag, kind] : kKinds) {
+    if ((flags & flag) != 0 && counters_[kind] != nullptr) return -FI_EINVAL;
+    known |= flag;
+  }
+  if ((flags & ~known) != 0) return -FI_EBADFLAGS;
   for (const auto& [flag, kind] : kKinds) {
     if ((flags & flag) == 0) continue;
     counters_[kind] = &counter;
@@ -231,12 +246,19 @@ int Endpoint::control(struct fid* fid, int command, void* argument) {
   }
 }
 
+// Whether a counter tells of operations of these kinds.
+bool Endpoint::tells(std::initializer_list<Counts> kinds) const {
+  return std::any_of(kinds.begin(), kinds.end(),
+                     [this](Counts kind) { return counters_[kind] != nullptr; });
+}
+
+// What it does somebody must be told of.
 int Endpoint::enable() {
   if (events_ == nullptr) return -FI_ENOEQ;
-  if (send_queue_ == nullptr && receive_queue_ == nullptr &&
-      std::all_of(counters_, counters_ + kCounts, [](Counter* one) { return one == nullptr; })) {
-    return -FI_ENOCQ;
-  }
+  const bool sends = (caps_ & (FI_SEND | FI_READ | FI_WRITE)) != 0;
+  if (sends && send_queue_ == nullptr && !tells({kSends, kReads, kWrites})) return -FI_ENOCQ;
+  const bool receives = (caps_ & FI_RECV) != 0;
+  if (receives && receive_queue_ == nullptr && !tells({kReceives})) return -FI_ENOCQ;
   enabled_ = true;
   return 0;
 }
@@ -283,6 +305,7 @@ int Endpoint::getpeer(fid_ep* fid, void* address, std::size_t* length) {
 
 int Endpoint::connect(fid_ep* fid, const void* address, const void* data, std::size_t length) {
   auto& ep = object<Endpoint>(fid);
+  if (address == nullptr) return -FI_EINVAL;
   sockaddr_in peer;
   std::memcpy(&peer, address, sizeof peer);
   if (peer.sin_family != AF_INET || peer.sin_port == 0) return -FI_EINVAL;
@@ -308,8 +331,7 @@ int Endpoint::shutdown(fid_ep* fid, std::uint64_t flags) {
   if (flags != 0) return -FI_EBADFLAGS;
   ep.linger();
   const std::lock_guard lock(ep.nic_->mutex());
-  ep.link_->shut_down();
-  return 0;
+  return ep.link_->shut_down();
 }
 
 void Endpoint::on_accepted(const void* data, std::size_t bytes) {

@@ -2,6 +2,9 @@
 #ifndef VIADUCT_VIPL_FABRIC_ENDPOINT_H
 #define VIADUCT_VIPL_FABRIC_ENDPOINT_H
 
+#include <initializer_list>
+
+#include "vipl/fabric/addresses.h"
 #include "vipl/fabric/completion_queue.h"
 #include "vipl/fabric/counter.h"
 #include "vipl/fabric/link.h"
@@ -34,6 +37,7 @@ class Endpoint final : public fid_ep, private LinkUser {
   int bind_queue(CompletionQueue& queue, std::uint64_t flags);
   int bind_counter(Counter& counter, std::uint64_t flags);
   int enable();
+  bool tells(std::initializer_list<Counts> kinds) const;
   void linger();
   static fi_ops ops;
 
@@ -72,11 +76,12 @@ class Endpoint final : public fid_ep, private LinkUser {
   bool selective_receives_ = false;
   bool enabled_ = false;
   bool takes_written_data_;  // the program posts receives for RDMA writes with data
+  const std::uint64_t caps_;
   std::uint64_t send_flags_;
   std::uint64_t receive_flags_;
   Counter* counters_[kCounts] = {};
   sockaddr_in name_{};
-  sockaddr_in peer_{};
+  PortClaim port_;  // that a passive endpoint had
 };
 
 }  // namespace viaduct::fabric

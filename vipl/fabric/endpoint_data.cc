@@ -15,6 +15,7 @@ constexpr std::uint64_t kSilent = std::uint64_t{1} << 60;
 // Every completion means that the peer has the data in its memory, so the flags that ask for less or
 // for just that make no difference.
 ssize_t Endpoint::transmit(Way way, Request& request, std::uint64_t flags) {
+  if (!enabled_) return -FI_EOPBADSTATE;
   if ((flags & ~(kAllowed | kSilent)) != 0) return -FI_EBADFLAGS;
   if (way == Way::kWrite && (flags & FI_REMOTE_CQ_DATA) != 0 && !takes_written_data_) {
     return -FI_EOPNOTSUPP;
@@ -34,6 +35,7 @@ ssize_t Endpoint::transmit(Way way, Request& request, std::uint64_t flags) {
 }
 
 ssize_t Endpoint::receive(Request& request, std::uint64_t flags) {
+  if (!enabled_) return -FI_EOPBADSTATE;
   if ((flags & ~(FI_COMPLETION | FI_MORE)) != 0) return -FI_EBADFLAGS;
   request.wanted = !selective_receives_ || (flags & FI_COMPLETION) != 0;
   const std::lock_guard lock(nic_->mutex());

@@ -30,7 +30,10 @@ fi_ops_eq EventQueue::eq_ops = {
 
 int EventQueue::open(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* context) {
   const fi_wait_obj wait = attr != nullptr ? attr->wait_obj : FI_WAIT_NONE;
-  if (wait != FI_WAIT_NONE && wait != FI_WAIT_UNSPEC && wait != FI_WAIT_FD) return -FI_ENOSYS;
+  if (wait != FI_WAIT_NONE && wait != FI_WAIT_UNSPEC && wait != FI_WAIT_FD && wait != FI_WAIT_YIELD) {
+    return -FI_ENOSYS;
+  }
+  if (attr != nullptr && (attr->flags & ~(FI_WRITE | FI_AFFINITY)) != 0) return -FI_EBADFLAGS;
   const fi_eq_attr plain{};
   auto* queue =
       new (std::nothrow) EventQueue(object<Fabric>(fabric), attr != nullptr ? *attr : plain);

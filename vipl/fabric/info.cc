@@ -18,11 +18,12 @@
 namespace viaduct::fabric {
 namespace {
 
-constexpr std::uint64_t kSendCaps = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE;
+constexpr std::uint64_t kSendCaps = FI_MSG | FI_RMA | FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
 constexpr std::uint64_t kReceiveCaps =
     FI_MSG | FI_RMA | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr std::uint64_t kDomainCaps = FI_LOCAL_COMM | FI_REMOTE_COMM;
-constexpr std::uint64_t kCaps = kSendCaps | kReceiveCaps | kDomainCaps | FI_FENCE;
+constexpr std::uint64_t kCaps = kSendCaps | kReceiveCaps | kDomainCaps;
+constexpr std::uint64_t kRmaWays = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr std::uint64_t kSendFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
                                      FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |
                                      FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE;
@@ -77,7 +78,7 @@ bool refused(const char* what) {
 bool lacks(std::uint64_t asked, std::uint64_t have) { return (asked & ~have) != 0; }
 
 bool suits(const fi_tx_attr& asked) {
-  if (lacks(asked.caps, kCaps | FI_RECV | FI_TRANSMIT)) return refused("tx_attr->caps");
+  if (lacks(asked.caps, kCaps)) return refused("tx_attr->caps");
   if (lacks(asked.op_flags, kSendFlags)) return refused("tx_attr->op_flags");
   if (lacks(asked.msg_order, kOrder | kStrictOrder)) return refused("tx_attr->msg_order");
   if (asked.comp_order != FI_ORDER_NONE) return refused("tx_attr->comp_order");
@@ -106,6 +107,9 @@ bool suits(const fi_ep_attr& asked) {
   }
   if (asked.protocol_version > kVersion) return refused("ep_attr->protocol_version");
   if (asked.max_msg_size > kMostBytes) return refused("ep_attr->max_msg_size");
+  if (std::max({asked.max_order_raw_size, asked.max_order_war_size, asked.max_order_waw_size}) > kMostBytes) {
+    return refused("ep_attr: ordered sizes");
+  }
   if (asked.tx_ctx_cnt > 1 || asked.rx_ctx_cnt > 1) return refused("ep_attr: contexts");
   if (asked.auth_key_size != 0) return refused("ep_attr->auth_key_size");
   return true;
@@ -113,21 +117,18 @@ bool suits(const fi_ep_attr& asked) {
 
 // Bits of mr_mode that the program must be ready for.
 int needed_mr_mode(std::uint64_t caps) {
-  return (caps & (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0 ? kBasicMr : 0;
+  return (caps & (FI_RMA | kRmaWays)) != 0 ? kBasicMr : 0;
+}
+
+// Whether the program can register memory as `caps` need it.
+bool registers_as_needed(int mode, std::uint32_t version, std::uint64_t caps) {
+  if (version < FI_VERSION(1, 5)) return mode == FI_MR_BASIC || mode == FI_MR_UNSPEC;
+  const int needed = needed_mr_mode(caps);
+  return mode != FI_MR_SCALABLE && (mode == FI_MR_BASIC || (mode & needed) == needed);
 }
 
 bool suits(const fi_domain_attr& asked, std::uint32_t version, std::uint64_t caps) {
-  if (asked.data_progress == FI_PROGRESS_UNSPEC) {
-    // Both will do.
-  }
-  const int mode = asked.mr_mode;
-  const bool basic = mode == FI_MR_BASIC || mode == FI_MR_UNSPEC;
-  const int needed = needed_mr_mode(caps);
-  if (version < FI_VERSION(1, 5)) {
-    if (!basic) return refused("domain_attr->mr_mode");
-  } else if (mode == FI_MR_SCALABLE || (mode != FI_MR_BASIC && (mode & needed) != needed)) {
-    return refused("domain_attr->mr_mode");
-  }
+  if (!registers_as_needed(asked.mr_mode, version, caps)) return refused("domain_attr->mr_mode");
   if (asked.mr_key_size > sizeof(std::uint64_t)) return refused("domain_attr->mr_key_size");
   if (asked.cq_data_size > sizeof(VIP_UINT32)) return refused("domain_attr->cq_data_size");
   if (asked.mr_iov_limit > 1) return refused("domain_attr->mr_iov_limit");
@@ -148,13 +149,10 @@ bool suits(const fi_info* hints, std::uint32_t version) {
       hints->addr_format != FI_SOCKADDR_IN) {
     return refused("addr_format");
   }
-  const std::uint64_t caps = hints->caps != 0 ? hints->caps : kCaps;
-  const std::uint64_t must = hints->caps;
   return (hints->ep_attr == nullptr || suits(*hints->ep_attr)) &&
          (hints->tx_attr == nullptr || suits(*hints->tx_attr)) &&
          (hints->rx_attr == nullptr || suits(*hints->rx_attr)) &&
-         (hints->domain_attr == nullptr ||
-          suits(*hints->domain_attr, version, must != 0 ? caps : 0));
+         (hints->domain_attr == nullptr || suits(*hints->domain_attr, version, hints->caps));
 }
 
 // ------------------------------------------------------------------------------------ addresses
@@ -222,6 +220,29 @@ std::size_t or_else(std::size_t asked, std::size_t value) { return asked != 0 ? 
 
 char* copy_text(const char* text) { return strdup(text); }
 
+// What was not asked for is not offered, but for what goes without saying.
+std::uint64_t complete(std::uint64_t asked) {
+  std::uint64_t caps = asked | kDomainCaps;
+  if ((asked & FI_MSG) != 0 && (asked & (FI_SEND | FI_RECV)) == 0) caps |= FI_SEND | FI_RECV;
+  if ((asked & FI_RMA) != 0 && (asked & kRmaWays) == 0) caps |= kRmaWays;
+  return caps;
+}
+
+std::uint64_t caps_for(std::uint32_t version, const fi_info* hints) {
+  if (hints == nullptr) return kCaps;
+  if (hints->caps != 0) return complete(hints->caps);
+  const fi_domain_attr* domain = hints->domain_attr;
+  // A program that can't register memory for it gets no RDMA.
+  return domain == nullptr || registers_as_needed(domain->mr_mode, version, kCaps)
+             ? kCaps
+             : kCaps & ~(FI_RMA | kRmaWays);
+}
+
+// Of one way: all that the endpoint has, unless less was asked for.
+std::uint64_t caps_of_way(std::uint64_t caps, std::uint64_t asked, std::uint64_t way) {
+  return caps & way & (asked != 0 ? complete(asked) : way);
+}
+
 void set_names(fi_info& info, const Facts& now, in_addr own, in_addr mask) {
   const in_addr link{own.s_addr & mask.s_addr};
   char network[INET_ADDRSTRLEN];
@@ -239,16 +260,9 @@ fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, con
   const fi_rx_attr* rx = hints != nullptr ? hints->rx_attr : nullptr;
   const fi_domain_attr* domain = hints != nullptr ? hints->domain_attr : nullptr;
 
-  info->caps = kCaps;
-  if (hints != nullptr && hints->caps != 0) {
-    // What was not asked for is not offered, but for what goes without saying.
-    info->caps = hints->caps | (hints->caps & (FI_MSG | FI_RMA)) | kDomainCaps;
-    if ((hints->caps & FI_MSG) != 0 && (hints->caps & (FI_SEND | FI_RECV)) == 0) {
-      info->caps |= FI_SEND | FI_RECV;
-    }
-    constexpr std::uint64_t kRma = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-    if ((hints->caps & FI_RMA) != 0 && (hints->caps & kRma) == 0) info->caps |= kRma;
-  }
+  info->caps = caps_for(version, hints);
+  // Names a passive endpoint whose address an active one is to have.
+  info->handle = hints != nullptr ? hints->handle : nullptr;
   // An RDMA write with data takes a receive.
   info->mode = hints == nullptr ? FI_RX_CQ_DATA : hints->mode & FI_RX_CQ_DATA;
   info->addr_format = FI_SOCKADDR_IN;
@@ -257,17 +271,18 @@ fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, con
     set_address(info->dest_addr, info->dest_addrlen, ends.destination);
   }
 
-  info->tx_attr->caps = info->caps & kSendCaps;
+  info->tx_attr->caps = caps_of_way(info->caps, tx != nullptr ? tx->caps : 0, kSendCaps);
   info->tx_attr->mode = 0;
   info->tx_attr->op_flags = tx != nullptr ? tx->op_flags : 0;
-  info->tx_attr->msg_order = kOrder | (tx != nullptr ? tx->msg_order : 0);
+  info->tx_attr->msg_order =
+      kOrder | (tx != nullptr ? tx->msg_order : 0) | (rx != nullptr ? rx->msg_order : 0);
   info->tx_attr->comp_order = FI_ORDER_NONE;
   info->tx_attr->inject_size = kInjectBytes;
   info->tx_attr->size = or_else(tx != nullptr ? tx->size : 0, kQueueSize);
   info->tx_attr->iov_limit = kSegments;
   info->tx_attr->rma_iov_limit = kSegments;
 
-  info->rx_attr->caps = info->caps & kReceiveCaps;
+  info->rx_attr->caps = caps_of_way(info->caps, rx != nullptr ? rx->caps : 0, kReceiveCaps);
   info->rx_attr->mode = info->mode;
   info->rx_attr->op_flags = rx != nullptr ? rx->op_flags : 0;
   info->rx_attr->msg_order = info->tx_attr->msg_order;
@@ -289,7 +304,10 @@ fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, con
   fi_domain_attr& out = *info->domain_attr;
   out.threading = domain != nullptr && domain->threading != FI_THREAD_UNSPEC ? domain->threading
                                                                              : FI_THREAD_SAFE;
-  out.control_progress = FI_PROGRESS_AUTO;
+  // The provider needs no help with connections; who offers it may.
+  out.control_progress = domain != nullptr && domain->control_progress != FI_PROGRESS_UNSPEC
+                             ? domain->control_progress
+                             : FI_PROGRESS_AUTO;
   out.data_progress = domain != nullptr && domain->data_progress != FI_PROGRESS_UNSPEC
                           ? domain->data_progress
                           : FI_PROGRESS_MANUAL;
@@ -300,7 +318,7 @@ fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, con
     info->mode |= hints == nullptr ? FI_LOCAL_MR : hints->mode & FI_LOCAL_MR;
   } else {
     const int all = FI_MR_LOCAL | kBasicMr;
-    out.mr_mode = domain == nullptr || hints->caps == 0 ? all : all & domain->mr_mode;
+    out.mr_mode = domain == nullptr ? all : all & domain->mr_mode;
   }
   out.mr_key_size = sizeof(std::uint64_t);
   out.cq_data_size = sizeof(VIP_UINT32);

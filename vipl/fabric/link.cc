@@ -279,6 +279,7 @@ void Link::call() {
 void Link::expect_request() { set_phase(LinkState::kGreeting); }
 
 int Link::accept(const sockaddr_in& self, const void* data, std::size_t bytes) {
+  if (state_.phase == LinkState::kIdle) return -FI_EOPBADSTATE;
   if (state_.phase != LinkState::kRequested) return -FI_ECONNABORTED;
   if (bytes > kCmDataBytes) return -FI_EINVAL;
   self_ = self;
@@ -388,9 +389,10 @@ void Link::on_lost() {
   end(FI_ECONNRESET);
 }
 
-void Link::shut_down() {
-  if (state_.phase == LinkState::kIdle || state_.phase == LinkState::kCalling) return;
+int Link::shut_down() {
+  if (state_.phase == LinkState::kIdle || state_.phase == LinkState::kCalling) return -FI_ENOTCONN;
   end(FI_ECONNABORTED);
+  return 0;
 }
 
 int error_of_status(VIP_UINT32 status) {

@@ -41,7 +41,7 @@ class Link final : private NicLink {
   int accept(const sockaddr_in& self, const void* data, std::size_t bytes);
   // The link has no user from then on, and ends by itself.
   int reject(const void* data, std::size_t bytes);
-  void shut_down();
+  int shut_down();
 
   // Transfers: 0, -FI_EAGAIN or another error.
   ssize_t send(const Request& request) { return settled(transfers_.send(request)); }

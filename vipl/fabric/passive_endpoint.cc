@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -13,8 +14,7 @@
 namespace viaduct::fabric {
 namespace {
 
-// Connections at once whose request has not come, or waits for an answer.
-constexpr std::size_t kBacklog = 1024;
+constexpr std::size_t kMostBacklog = 1024;
 
 // The passive endpoints of the process, to know handles of requests by. Each is guarded by its NIC's
 // mutex, and there is one NIC.
@@ -29,7 +29,7 @@ fi_ops PassiveEndpoint::ops = {
     .size = sizeof(fi_ops),
     .close = &PassiveEndpoint::close,
     .bind = &PassiveEndpoint::bind,
-    .control = no_control,
+    .control = &PassiveEndpoint::control,
     .ops_open = no_ops_open,
     .tostr = nullptr,
     .ops_set = nullptr,
@@ -76,7 +76,8 @@ PassiveEndpoint::PassiveEndpoint(Fabric& fabric, fi_info* info)
     : fid_pep{{FI_CLASS_PEP, nullptr, &ops}, &ep_ops, &cm_ops},
       fabric_(fabric),
       nic_(fabric.nic()),
-      info_(info) {
+      info_(info),
+      backlog_(kMostBacklog) {
   name_.sin_family = AF_INET;
   if (info->src_addr != nullptr && info->src_addrlen >= sizeof name_) {
     std::memcpy(&name_, info->src_addr, sizeof name_);
@@ -126,6 +127,16 @@ int PassiveEndpoint::bind(struct fid* fid, struct fid* other, std::uint64_t) {
   return 0;
 }
 
+int PassiveEndpoint::control(struct fid* fid, int command, void* argument) {
+  auto& pep = object_of<PassiveEndpoint, fid_pep>(fid);
+  if (command != FI_BACKLOG) return -FI_ENOSYS;
+  const int asked = *static_cast<const int*>(argument);
+  if (asked < 0) return -FI_EINVAL;
+  const std::lock_guard lock(pep.nic_->mutex());
+  pep.backlog_ = std::clamp<std::size_t>(static_cast<std::size_t>(asked), 1, kMostBacklog);
+  return 0;
+}
+
 int PassiveEndpoint::getopt(fid_t, int level, int name, void* value, std::size_t* length) {
   if (level != FI_OPT_ENDPOINT || name != FI_OPT_CM_DATA_SIZE) return -FI_ENOPROTOOPT;
   if (*length < sizeof(std::size_t)) return -FI_ETOOSMALL;
@@ -143,10 +154,19 @@ int PassiveEndpoint::claim() {
   return 0;
 }
 
+int PassiveEndpoint::give_address(sockaddr_in& name, PortClaim& port) {
+  if (listening_ || given_) return -FI_EINVAL;
+  if (const int error = claim(); error != 0) return error;
+  name = name_;
+  port.take_from(port_);
+  given_ = true;
+  return 0;
+}
+
 int PassiveEndpoint::setname(fid_t fid, void* address, std::size_t length) {
   auto& pep = object_of<PassiveEndpoint, fid_pep>(fid);
   sockaddr_in name;
-  if (pep.listening_ || length < sizeof name) return -FI_EINVAL;
+  if (pep.listening_ || pep.given_ || length < sizeof name) return -FI_EINVAL;
   std::memcpy(&name, address, sizeof name);
   if (name.sin_family != AF_INET) return -FI_EADDRNOTAVAIL;
   if (const int error = pep.port_.take(ntohs(name.sin_port)); error != 0) return -error;
@@ -158,7 +178,9 @@ int PassiveEndpoint::setname(fid_t fid, void* address, std::size_t length) {
 
 int PassiveEndpoint::getname(fid_t fid, void* address, std::size_t* length) {
   auto& pep = object_of<PassiveEndpoint, fid_pep>(fid);
-  if (const int error = pep.claim(); error != 0) return error;
+  if (!pep.given_) {
+    if (const int error = pep.claim(); error != 0) return error;
+  }
   return copy_address(pep.name_, address, length);
 }
 
@@ -167,7 +189,7 @@ int PassiveEndpoint::getname(fid_t fid, void* address, std::size_t* length) {
 int PassiveEndpoint::listen(fid_pep* fid) {
   auto& pep = object<PassiveEndpoint>(fid);
   if (pep.events_ == nullptr) return -FI_ENOEQ;
-  if (pep.listening_) return -FI_EINVAL;
+  if (pep.listening_ || pep.given_) return -FI_EINVAL;
   if (const int error = pep.claim(); error != 0) return error;
   const int error = pthread_create(
       &pep.thread_, nullptr,
@@ -214,7 +236,7 @@ void PassiveEndpoint::await_request() {
   bool room;
   {
     const std::lock_guard lock(nic_->mutex());
-    room = calling_.size() + requests_.size() < kBacklog;
+    room = calling_.size() + requests_.size() < backlog_;
   }
   Link* link = nullptr;
   if (room && theirs.MaxTransferSize <= nic_->attributes().MaxTransferSize) {

@@ -31,6 +31,9 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
  public:
   static int open(fid_fabric* fabric, fi_info* info, fid_pep** pep, void* context);
 
+  // Gives its address and port to an active endpoint; it can only be closed then. 0, or an error.
+  int give_address(sockaddr_in& name, PortClaim& port);
+
  private:
   friend struct ConnectionRequest;
 
@@ -39,6 +42,7 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
 
   static int close(struct fid* fid);
   static int bind(struct fid* fid, struct fid* other, std::uint64_t flags);
+  static int control(struct fid* fid, int command, void* argument);
   static int getopt(fid_t fid, int level, int name, void* value, std::size_t* length);
   static int setname(fid_t fid, void* address, std::size_t length);
   static int getname(fid_t fid, void* address, std::size_t* length);
@@ -68,6 +72,8 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
   sockaddr_in name_{};
 
   bool listening_ = false;
+  bool given_ = false;  // its address
+  std::size_t backlog_;  // connections at once whose request has not come, or waits for an answer
   std::atomic<bool> stopping_ = false;
   pthread_t thread_{};
   std::set<Link*> calling_;                // no request has come from them yet
