@@ -202,7 +202,9 @@ void LossRecovery<World>::retransmission_timeout(ViIndex i) {
   } else {
     if (has_gone_by_train(vi)) trains_.set_aside(i);
     if (++vi.tx.timeouts > kMaxTimeouts) {
-      if (!peer_table_.may_be_stopped(peers_[vi.link.peer])) {
+      // A host that is busy, or whose link is, has as long as one that is silent.
+      const bool due = now_ - vi.tx.sent_time >= limits_.peer_timeout_ns;
+      if (due && !peer_table_.may_be_stopped(peers_[vi.link.peer])) {
         verdict_.end(i, End::kLost, vip::kConnectionLost);
         return;
       }
