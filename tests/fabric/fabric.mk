@@ -21,7 +21,20 @@ tests_fabric_contract_test_LDADD = $(LIBFABRIC_LIBS) $(TEST_LIBS)
 
 # Skipped, with a reason, where a program is missing.
 TESTS += tests/integration/fabric.test
-more_programs_tests += tests/integration/mpi_programs.test
+more_programs_tests += tests/integration/mpi_programs.test tests/integration/mpi_faults.test \
+	tests/integration/mpich.test
+
+# Many beginnings and ends of MPI in a row: hours of them are for a machine that has nothing else to do.
+MPI_INITS = 1000
+phony_targets += soak-mpi
+soak-mpi: all
+	VIADUCT_BUILD=$(abs_builddir) MPI_INITS=$(MPI_INITS) $(srcdir)/tests/integration/mpi_faults.test
+
+phony_targets += bench-mpi
+bench-mpi: all
+	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/mpi
 endif
 EXTRA_DIST += tests/integration/fabric.test tests/integration/mpi_programs.test \
-	tests/fabric/mpi_program.c tests/lab/mpi
+	tests/integration/mpi_faults.test tests/integration/mpich.test tests/bench/mpi \
+	tests/fabric/mpi_program.c tests/fabric/mpi_pingpong.c tests/fabric/mpi_spawn.c tests/fabric/mpich \
+	tests/lab/mpi

@@ -1,5 +1,6 @@
 /* What an MPI program does: point to point of all lengths, collectives, one-sided; with the argument
- * "threads" several threads in place of one-sided, which Open MPI's osc/pt2pt does not do together. */
+ * "threads" several threads in place of one-sided, which Open MPI's osc/pt2pt does not do together; with
+ * "forever" all to all until it is ended; with "nothing" only the beginning and the end. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -125,6 +126,16 @@ int main(int argc, char **argv) {
   MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  if (argc > 1 && strcmp(argv[1], "nothing") == 0) {
+    MPI_Finalize();
+    return 0;
+  }
+  if (argc > 1 && strcmp(argv[1], "forever") == 0) {
+    all_to_all(1000);
+    if (rank == 0) puts("running");
+    fflush(stdout);
+    for (;;) all_to_all(1000);
+  }
   ring();
   flood();
   all_to_all(64);
