@@ -65,6 +65,24 @@ TEST(HistoryTest, TellsOfALostConnection) {
   EXPECT_GT(all[all.size() - 2].count, all[1].count);
 }
 
+// An operator may have more patience with hosts that are busy than timeouts in a row take.
+TEST(HistoryTest, AConnectionIsNotLostBeforeItsPeerMayBeGivenUp) {
+  StackLimits limits = small_limits();
+  limits.peer_timeout_ns = 20 * kSecond;
+  Pair pair(1, vip::kReliableDelivery, {}, limits);
+  ASSERT_TRUE(pair.connect());
+  SimFaults faults;
+  faults.loss = 1;
+  pair.network.set_faults(faults);
+  std::vector<std::byte> data(64);
+  const std::uint32_t handle = pair.client->register_memory(data.data(), data.size());
+  pair.client->post_send(pair.client_vi, data.data(), 64, handle);
+  pair.wait(15 * kSecond);
+  EXPECT_EQ(pair.client->state(pair.client_vi), vip::kConnected);
+  pair.wait(30 * kSecond);
+  EXPECT_EQ(pair.client->state(pair.client_vi), vip::kError);
+}
+
 // However many there are, few are told of, and none is left out of the sum.
 TEST(HistoryTest, LossesDoNotPushOutTheRest) {
   Pair pair;
