@@ -34,6 +34,7 @@ sovia_sources = \
 	sovia/lane/lane_control.cc sovia/lane/lane_control.h \
 	sovia/lane/lane_pieces.h \
 	sovia/lane/lane_receiving.cc sovia/lane/lane_receiving.h \
+	sovia/lane/lane_remote.cc sovia/lane/lane_remote.h \
 	sovia/lane/lane_send_ring.cc sovia/lane/lane_send_ring.h \
 	sovia/lane/lane_sending.cc sovia/lane/lane_sending.h \
 	sovia/lane/lane_sinks.cc sovia/lane/lane_sinks.h \

@@ -20,7 +20,7 @@
 // One thread at a time: lock() it. Nothing here waits.
 //
 // A lane is made of layers, each of which owns its data and calls none above it: lane_send_ring,
-// lane_control, lane_receiving, lane_sending, lane_sinks, and this one, which takes what the wire tells.
+// lane_control, lane_receiving, lane_sending, lane_remote, lane_sinks, and this one, which takes what the wire tells.
 #ifndef VIADUCT_SOVIA_LANE_LANE_H
 #define VIADUCT_SOVIA_LANE_LANE_H
 

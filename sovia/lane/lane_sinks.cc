@@ -74,22 +74,7 @@ std::uint32_t LaneSinks::write_to_sink(const std::byte* data, std::uint32_t at, 
   if (!writing_) placed_at_ = kNotPosted;
   writing_ = true;
   const std::uint32_t all = std::min(bytes, target_sink_.bytes);
-  std::uint32_t written = 0;
-  while (at + written < all && !broken_) {
-    if (writes_posted_ - writes_done_ == places_.writes) reap();
-    if (writes_posted_ - writes_done_ == places_.writes) break;
-    const std::uint32_t here = std::min(all - at - written, kChunkBytes);
-    const auto place = static_cast<std::uint32_t>(writes_posted_ % places_.writes);
-    if (!wire_.post_write(place, data + at + written, here, memory, target_sink_.address + at + written,
-                          target_sink_.memory)) {
-      fail();
-      break;
-    }
-    ++writes_posted_;
-    order_.push_back(Posted::kWrite);
-    written += here;
-  }
-  return written;
+  return write_remote(data + at, all - at, memory, target_sink_.address + at, target_sink_.memory);
 }
 
 bool LaneSinks::tell_placed(std::uint32_t length) {

@@ -17,19 +17,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sovia/lane/lane_sending.h"
+#include "sovia/lane/lane_remote.h"
 
 namespace viaduct::sovia {
 
-class LaneSinks : public LaneSending {
+class LaneSinks : public LaneRemote {
  public:
-  using LaneSending::LaneSending;
+  using LaneRemote::LaneRemote;
 
-  bool carries_messages() const { return options_.messages; }
-  // The peer's program may have asked for messages when its lane was there already.
-  bool has_sinks() const {
-    return options_.messages && peer_carries_messages_ && !broken_ && greeted() && wire_.writes();
-  }
+  bool has_sinks() const { return has_remote(); }
 
   // ------------------------------------------------------------------ the receiver's
   enum class SinkState : std::uint8_t { kClosed, kOpen, kRevoking, kRevoked, kPlaced };

@@ -174,6 +174,8 @@ ViWire* ViWire::make(Nic& nic, const LanePlaces& places, const Flow& flow,
   attributes.MaxTransferSize = kChunkBytes;
   attributes.Ptag = ptag;
   attributes.EnableRdmaWrite = wire->ptag_ != nullptr ? VIP_TRUE : VIP_FALSE;
+  wire->reads_ = wire->ptag_ != nullptr && (nic.attributes_.RDMAReadSupport & VIP_SERVICE_RELIABLE_DELIVERY) != 0;
+  attributes.EnableRdmaRead = wire->reads_ ? VIP_TRUE : VIP_FALSE;
   bool ready = VipRegisterMem(nic.nic_, wire->base_, wire->bytes_, &memory, &wire->memory_) ==
                    VIP_SUCCESS &&
                VipCreateVi(nic.nic_, &attributes, nullptr, nic.cq_, &wire->vi_) == VIP_SUCCESS;
@@ -214,6 +216,7 @@ void ViWire::destroy() {
     } while (descriptor != nullptr);
     VipDestroyVi(vi_);
   }
+  close_memories();
   if (memory_ != 0) VipDeregisterMem(nic_.nic_, base_, memory_);
   if (ptag_ != nullptr) VipDestroyPtag(nic_.nic_, ptag_);
   munmap(base_, bytes_);
@@ -274,31 +277,58 @@ bool ViWire::post_receive(std::uint32_t place) {
   return VipPostRecv(vi_, &d, memory_) == VIP_SUCCESS;
 }
 
-bool ViWire::post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
-                        std::uint64_t to, std::uint32_t to_memory) {
+bool ViWire::post_remote(std::uint32_t place, VIP_UINT16 operation, std::byte* data, std::uint32_t bytes,
+                         std::uint32_t memory, std::uint64_t at, std::uint32_t at_memory) {
   VIP_DESCRIPTOR& d = writes_[place].descriptor;
-  d.CS.Control = VIP_CONTROL_OP_RDMAWRITE;
+  d.CS.Control = operation;
   d.CS.SegCount = 2;
   d.CS.Length = bytes;
   d.CS.Reserved = 0;
-  d.DS[0].Remote.Data.AddressBits = to;
-  d.DS[0].Remote.Handle = to_memory;
+  d.DS[0].Remote.Data.AddressBits = at;
+  d.DS[0].Remote.Handle = at_memory;
   d.DS[0].Remote.Reserved = 0;
-  d.DS[1].Local.Data.Address = const_cast<std::byte*>(data);
+  d.DS[1].Local.Data.Address = data;
   d.DS[1].Local.Handle = memory;
   d.DS[1].Local.Length = bytes;
   return VipPostSend(vi_, &d, memory_) == VIP_SUCCESS;
 }
 
-std::uint32_t ViWire::open_memory(std::byte* at, std::size_t bytes) {
-  VIP_MEM_ATTRIBUTES attributes{};
-  attributes.Ptag = ptag_;
-  attributes.EnableRdmaWrite = VIP_TRUE;
-  VIP_MEM_HANDLE memory = 0;
-  return VipRegisterMem(nic_.nic_, at, bytes, &attributes, &memory) == VIP_SUCCESS ? memory : 0;
+bool ViWire::post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                        std::uint64_t to, std::uint32_t to_memory) {
+  return post_remote(place, VIP_CONTROL_OP_RDMAWRITE, const_cast<std::byte*>(data), bytes, memory, to, to_memory);
 }
 
-void ViWire::close_memory(std::byte* at, std::uint32_t memory) { VipDeregisterMem(nic_.nic_, at, memory); }
+bool ViWire::post_read(std::uint32_t place, std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                       std::uint64_t from, std::uint32_t from_memory) {
+  return post_remote(place, VIP_CONTROL_OP_RDMAREAD, data, bytes, memory, from, from_memory);
+}
+
+std::uint32_t ViWire::open_memory(std::byte* at, std::size_t bytes, Access access) {
+  const auto wanted = static_cast<unsigned>(access);
+  VIP_MEM_ATTRIBUTES attributes{};
+  attributes.Ptag = ptag_;
+  attributes.EnableRdmaWrite = (wanted & static_cast<unsigned>(Access::kWrite)) != 0 ? VIP_TRUE : VIP_FALSE;
+  attributes.EnableRdmaRead = (wanted & static_cast<unsigned>(Access::kRead)) != 0 ? VIP_TRUE : VIP_FALSE;
+  VIP_MEM_HANDLE memory = 0;
+  if (VipRegisterMem(nic_.nic_, at, bytes, &attributes, &memory) != VIP_SUCCESS) return 0;
+  const std::scoped_lock guard(opened_lock_);
+  opened_.push_back({at, memory});
+  return memory;
+}
+
+void ViWire::close_memory(std::byte* at, std::uint32_t memory) {
+  {
+    const std::scoped_lock guard(opened_lock_);
+    if (std::erase_if(opened_, [&](const Opened& one) { return one.memory == memory; }) == 0) return;
+  }
+  VipDeregisterMem(nic_.nic_, at, memory);
+}
+
+void ViWire::close_memories() {
+  const std::scoped_lock guard(opened_lock_);
+  for (const Opened& one : opened_) VipDeregisterMem(nic_.nic_, one.at, one.memory);
+  opened_.clear();
+}
 
 bool ViWire::redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
   const VIP_RETURN result = VipxRedirect(vi_, to, memory, bytes);

@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <vector>
 
 #include "sovia/lane/lane.h"
 #include "sovia/lane/registrations.h"
@@ -105,6 +107,8 @@ class LaneVi : public Wire, public ReceiveOwner {
   // Memory of the program's to write from (Nic::take_memory).
   virtual std::uint32_t take_memory(const void* data, std::size_t bytes) = 0;
   virtual void give_back_memory(std::uint32_t memory) = 0;
+  // All that is open to the peer is so no more.
+  virtual void close_memories() = 0;
   // Ends the connection and frees everything, the wire included.
   virtual void destroy() = 0;
   // Nothing is on its way: memory that data has come to is given back until more comes.
@@ -146,8 +150,12 @@ class ViWire final : public LaneVi {
   bool writes() const override { return ptag_ != nullptr; }
   bool post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                   std::uint64_t to, std::uint32_t to_memory) override;
-  std::uint32_t open_memory(std::byte* at, std::size_t bytes) override;
+  bool reads() const override { return reads_; }
+  bool post_read(std::uint32_t place, std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                 std::uint64_t from, std::uint32_t from_memory) override;
+  std::uint32_t open_memory(std::byte* at, std::size_t bytes, Access access) override;
   void close_memory(std::byte* at, std::uint32_t memory) override;
+  void close_memories() override;
   std::uint32_t completed() override;
 
  private:
@@ -158,6 +166,8 @@ class ViWire final : public LaneVi {
   ~ViWire() = default;
   bool send(Posted& posted, const void* data, std::uint32_t bytes, std::uint32_t memory,
             std::uint32_t immediate);
+  bool post_remote(std::uint32_t place, VIP_UINT16 operation, std::byte* data, std::uint32_t bytes,
+                   std::uint32_t memory, std::uint64_t at, std::uint32_t at_memory);
 
   Nic& nic_;
   const LanePlaces places_;
@@ -168,8 +178,14 @@ class ViWire final : public LaneVi {
   std::size_t bytes_ = 0;
   Posted *data_ = nullptr, *control_ = nullptr, *receive_ = nullptr, *writes_ = nullptr;
   std::byte *data_chunks_ = nullptr, *control_bytes_ = nullptr, *receive_chunks_ = nullptr;
-  // Small messages may share a frame, but not those with a fence: it would wait for reads of remote memory, and
-  // there are none.
+  bool reads_ = false;  // RDMA read, both ways
+  struct Opened {
+    std::byte* at;
+    VIP_MEM_HANDLE memory;
+  };
+  std::mutex opened_lock_;
+  std::vector<Opened> opened_;  // to the peer
+  // Small messages may share a frame, but not those with a fence, which waits for reads of remote memory.
   VIP_UINT16 fence_ = 0;
 };
 

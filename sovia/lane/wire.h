@@ -54,9 +54,19 @@ class Wire {
     static_cast<void>(to), static_cast<void>(to_memory);
     return false;
   }
+  // Whether this end may also read such memory of the peer's, and the peer this end's.
+  virtual bool reads() const { return false; }
+  // Reads it to memory of the program's, where it is when this has completed.
+  virtual bool post_read(std::uint32_t place, std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                         std::uint64_t from, std::uint32_t from_memory) {
+    static_cast<void>(place), static_cast<void>(data), static_cast<void>(bytes), static_cast<void>(memory);
+    static_cast<void>(from), static_cast<void>(from_memory);
+    return false;
+  }
   // Opens memory to this lane's peer alone, until close_memory(). 0: it can't be had.
-  virtual std::uint32_t open_memory(std::byte* at, std::size_t bytes) {
-    static_cast<void>(at), static_cast<void>(bytes);
+  enum class Access : std::uint8_t { kWrite = 1, kRead = 2, kBoth = 3 };
+  virtual std::uint32_t open_memory(std::byte* at, std::size_t bytes, Access access) {
+    static_cast<void>(at), static_cast<void>(bytes), static_cast<void>(access);
     return 0;
   }
   virtual void close_memory(std::byte* at, std::uint32_t memory) {

@@ -133,6 +133,7 @@ bool SocketLane::lane_over(LaneEndpoint& end) {
   const Reason ended = shown_.reason() != Reason::kNone ? shown_.reason() : fell_ ? Reason::kLost : Reason::kEnd;
   shown_.set(ShownSocket::Way::kKernel, ended);
   early_end_ = fell_ = false;
+  end.wire.close_memories();
   lane_ = nullptr;
   stage_ = Stage::kNone;
   set_receiving(Phase::kKernel);

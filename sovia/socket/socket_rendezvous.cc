@@ -49,7 +49,7 @@ bool SocketRendezvous::OpenSink::open(SocketRendezvous& socket, std::uint32_t nu
     if (!end->lane.has_sinks() || end->lane.unread() != 0 || end->lane.receiving() != Lane::State::kUp) return false;
     ++end->pins;
   }
-  const std::uint32_t memory = writable(at, bytes) ? end->wire.open_memory(at, bytes) : 0;
+  const std::uint32_t memory = writable(at, bytes) ? end->wire.open_memory(at, bytes, Wire::Access::kWrite) : 0;
   bool told = false;
   if (memory != 0) {
     const std::scoped_lock lane_guard(end->lane.lock());

@@ -6,7 +6,7 @@ TESTS += $(sovia_unit_tests)
 
 tests_unit_sovia_lane_test_SOURCES = \
 	sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/lane/lane_control.cc sovia/lane/lane_receiving.cc \
-	sovia/lane/lane_send_ring.cc sovia/lane/lane_sending.cc sovia/lane/lane_sinks.cc sovia/process/own_descriptors.cc \
+	sovia/lane/lane_remote.cc sovia/lane/lane_send_ring.cc sovia/lane/lane_sending.cc sovia/lane/lane_sinks.cc sovia/process/own_descriptors.cc \
 	tests/unit/sovia/fake_wire.h \
 	tests/unit/sovia/lane_pair.h \
 	tests/unit/sovia/lane_data_test.cc \

@@ -102,10 +102,25 @@ class FakeWire final : public LaneVi {
     on_way_.push_back(std::move(packet));
     return true;
   }
-  std::uint32_t open_memory(std::byte* at, std::size_t bytes) override {
-    open_[++last_memory_] = {at, bytes};
+  bool reads() const override { return places_.writes != 0; }
+  bool post_read(std::uint32_t place, std::byte* data, std::uint32_t bytes, std::uint32_t, std::uint64_t from,
+                 std::uint32_t from_memory) override {
+    if (down_) return false;
+    EXPECT_FALSE(write_busy_.at(place)) << "a place is used while it is on its way";
+    EXPECT_LE(bytes, kChunkBytes);
+    write_busy_[place] = true;
+    Packet packet{false, place, data, bytes, 0, {}};
+    packet.to = reinterpret_cast<std::byte*>(from);
+    packet.to_memory = from_memory;
+    packet.read_to = data;
+    on_way_.push_back(std::move(packet));
+    return true;
+  }
+  std::uint32_t open_memory(std::byte* at, std::size_t bytes, Access access = Access::kWrite) override {
+    open_[++last_memory_] = {at, bytes, access};
     return last_memory_;
   }
+  void close_memories() override { open_.clear(); }
   void close_memory(std::byte* at, std::uint32_t memory) override {
     EXPECT_EQ(open_.count(memory), 1u) << "closed twice";
     EXPECT_EQ(open_[memory].at, at);
@@ -134,13 +149,15 @@ class FakeWire final : public LaneVi {
   // ------------------------------------------------------------------ the link's steps
   // The oldest packet on its way reaches the peer's memory.
   bool deliver() {
-    if (down_ || on_way_.empty()) return false;
+    if (down_ || on_way_.empty() || (holds_writes_ && on_way_.front().to != nullptr)) return false;
     Packet packet = std::move(on_way_.front());
     on_way_.pop_front();
     peer_->accept(packet);
     uncompleted_.push_back(std::move(packet));
     return true;
   }
+  // Nothing that goes to the peer's memory, or comes from there, is delivered, nor what is behind it.
+  void hold_writes() { holds_writes_ = true; }
   // The oldest delivered packet completes.
   bool complete() {
     if (down_ || uncompleted_.empty()) return false;
@@ -201,10 +218,12 @@ class FakeWire final : public LaneVi {
     std::vector<std::byte> as_posted;
     std::byte* to = nullptr;  // a write: where to
     std::uint32_t to_memory = 0;
+    std::byte* read_to = nullptr;  // it is a read, of what is at `to`
   };
   struct Region {
     std::byte* at;
     std::size_t bytes;
+    Access access;
   };
   struct Arrival {
     std::uint32_t place, bytes, immediate;
@@ -240,8 +259,13 @@ class FakeWire final : public LaneVi {
     const bool allowed = region != open_.end() && packet.to >= region->second.at &&
                          packet.bytes <= region->second.bytes &&
                          packet.to - region->second.at <= static_cast<std::ptrdiff_t>(region->second.bytes - packet.bytes);
-    EXPECT_TRUE(allowed) << "a write to memory that is not open";
-    if (allowed) std::memcpy(packet.to, packet.data, packet.bytes);
+    const bool reads = packet.read_to != nullptr;
+    const Access needed = reads ? Access::kRead : Access::kWrite;
+    if (allowed && (static_cast<unsigned>(region->second.access) & static_cast<unsigned>(needed)) != 0) {
+      std::memcpy(reads ? packet.read_to : packet.to, reads ? packet.to : packet.data, packet.bytes);
+    } else {
+      ADD_FAILURE() << (reads ? "a read of" : "a write to") << " memory that is not open";
+    }
   }
   void accept(const Packet& packet) {
     if (packet.to != nullptr) return accept_write(packet);
@@ -280,7 +304,7 @@ class FakeWire final : public LaneVi {
   std::deque<Arrival> arrivals_;
   std::uint32_t completed_ = 0, failures_ = 0;
   FakeWire* peer_ = nullptr;
-  bool down_ = false, more_ = false;
+  bool down_ = false, more_ = false, holds_writes_ = false;
   struct {
     std::byte* to;
     std::uint32_t bytes;
