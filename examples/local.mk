@@ -107,5 +107,9 @@ tests_lab_lab_faults_SOURCES = \
 
 include examples/legacy/legacy.mk
 if WITH_SOVIA
+noinst_PROGRAMS += examples/tagged
+examples_tagged_SOURCES = examples/tagged.c
+examples_tagged_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/sovia
+examples_tagged_LDADD = libsovia.la
 include examples/ftp/ftp.mk
 endif

@@ -12,6 +12,7 @@ sovia_sources = \
 	sovia/api/api_options.cc \
 	sovia/api/api_process.cc \
 	sovia/api/api_stdio.cc \
+	sovia/api/api_tags.cc \
 	sovia/background/background.cc sovia/background/background.h \
 	sovia/background/background_lanes.cc \
 	sovia/background/background_state.h \
@@ -49,6 +50,9 @@ sovia_sources = \
 	sovia/lane/wire.h \
 	sovia/message/frame.h \
 	sovia/message/message_memory.h \
+	sovia/message/read_ahead.h \
+	sovia/message/tag_frames.h \
+	sovia/message/tag_table.cc sovia/message/tag_table.h \
 	sovia/poll/at_rest.h \
 	sovia/poll/epoll_registration.h \
 	sovia/poll/epoll_set.cc sovia/poll/epoll_set.h \
@@ -93,8 +97,10 @@ sovia_sources = \
 	sovia/socket/socket_lane.cc sovia/socket/socket_lane.h \
 	sovia/socket/socket_leave.cc sovia/socket/socket_leave.h \
 	sovia/socket/socket_messages.cc sovia/socket/socket_messages.h \
+	sovia/socket/socket_messages_control.cc \
 	sovia/socket/socket_modes.cc sovia/socket/socket_modes.h \
 	sovia/socket/socket_pieces.h \
+	sovia/socket/socket_placing.cc sovia/socket/socket_placing.h \
 	sovia/socket/socket_pool.cc sovia/socket/socket_pool.h \
 	sovia/socket/socket_ready.cc sovia/socket/socket_ready.h \
 	sovia/socket/socket_receive.cc sovia/socket/socket_receive.h \
@@ -103,6 +109,7 @@ sovia_sources = \
 	sovia/socket/socket_route.cc sovia/socket/socket_route.h \
 	sovia/socket/socket_send.cc sovia/socket/socket_send.h \
 	sovia/socket/shown_socket.h \
+	sovia/socket/socket_tags.cc sovia/socket/socket_tags.h \
 	sovia/socket/socket_share.cc sovia/socket/socket_share.h \
 	sovia/socket/socket_waiting.cc sovia/socket/socket_waiting.h \
 	sovia/socket/table.cc sovia/socket/table.h

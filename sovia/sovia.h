@@ -115,6 +115,59 @@ SOVIA_API int sovia_aio_write(struct aiocb *request);
 SOVIA_API int sovia_lio_listio(int mode, struct aiocb *const requests[], int count,
                                struct sigevent *event);
 
+/* ------------------------------------------------------------------ tagged buffers
+ * The peer of a connection that has SOVIA_MESSAGES puts data to a buffer of this process, or gets it from there,
+ * without a call of this program's on it: over VIA by RDMA, else in the stream of the connection.
+ *
+ * A tag names a buffer, for one connection. The program hands it to its peer as it is, in a message say. It is good
+ * until sovia_untag, the last close of the socket, or the end of the process; a child has none of its parent's.
+ *
+ * Sizes and offsets are in bytes. Buffers stay the caller's; nothing is allocated for it. Any thread may call these
+ * functions, several at once; who puts and gets the same bytes at the same time gets some of both. They wait whatever
+ * O_NONBLOCK and the time limits of the socket say. Puts and gets are done in no certain order, and in none with
+ * messages, but all that sovia_done has seen comes before what is done later.
+ *
+ * Where RDMA can't be used the peer does its part while one of its threads is in a receive, in FIONREAD, or in one of
+ * the last three of these functions on the socket; sovia_poll tells of it as of something to read, so that a receive
+ * that does not wait (EAGAIN) is enough. The same holds for the first put or get of each tag on each lane. */
+
+/* What the peer may do. */
+#define SOVIA_TAG_PUT 1
+#define SOVIA_TAG_GET 2
+
+/* The same on all hosts; nothing in it is for the program. */
+struct sovia_tag {
+  unsigned char bytes[32];
+};
+
+/* Names `bytes` bytes at `buffer`, which must stay until the tag is withdrawn. `access`: SOVIA_TAG_PUT, SOVIA_TAG_GET,
+ * or both. Memory that is not there is found by the peer: EFAULT.
+ * -1 with errno: EBADF, ENOTSOCK; EOPNOTSUPP without SOVIA_MESSAGES; EINVAL for another access, or no bytes; ENOMEM. */
+SOVIA_API int sovia_tag(int fd, void *buffer, size_t bytes, int access, struct sovia_tag *tag);
+
+/* Withdraws a tag of this process's: when it has returned, the buffer is neither written nor read any more. A put or
+ * get that comes too late ends with EACCES at the peer; one by RDMA has the connection go on without a lane first.
+ * -1 with errno: EBADF, ENOTSOCK; EINVAL if it is no tag of this socket. */
+SOVIA_API int sovia_untag(int fd, const struct sovia_tag *tag);
+
+/* Begins to write to the peer's buffer, `offset` bytes from its beginning. `data` must stay as it is until
+ * sovia_done, also if this fails with EINTR.
+ * -1 with errno: EBADF, ENOTSOCK; EOPNOTSUPP without SOVIA_MESSAGES; EINVAL if it is no tag; EACCES if the tag does
+ * not allow it; ERANGE if it is not inside of the buffer: then nothing is written. EPIPE, ECONNRESET, ENOTCONN, EPROTO
+ * if the connection has ended; EFAULT; ENOBUFS as at sovia_done; EINTR. */
+SOVIA_API int sovia_put(int fd, const struct sovia_tag *tag, size_t offset, const void *data, size_t bytes);
+
+/* Begins to read from there to `data`, where it is after sovia_done. As sovia_put. */
+SOVIA_API int sovia_get(int fd, const struct sovia_tag *tag, size_t offset, void *data, size_t bytes);
+
+/* Waits until all that was put and got on this socket by now is done, for so many milliseconds, -1: for ever. Messages
+ * that come meanwhile are kept for receives.
+ * -1 with errno: EBADF, ENOTSOCK; EOPNOTSUPP. ETIMEDOUT, EINTR: some is not done yet; ENOBUFS: nor is it, and 64 MB
+ * of messages wait to be received first. Else all is done with, but for what has failed, the first of which is told
+ * once: EACCES, ERANGE if the peer refused it, EFAULT if memory is not there, at either end, ENOMEM at the peer;
+ * ECONNRESET, EPROTO if the connection has ended. */
+SOVIA_API int sovia_done(int fd, int timeout);
+
 /* ------------------------------------------------------------------ descriptors */
 
 SOVIA_API int sovia_close(int fd);

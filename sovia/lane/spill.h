@@ -32,6 +32,11 @@ class Spill {
     memory_ = nullptr;
     begin_ = end_ = capacity_ = 0;
   }
+  // Those that were appended last.
+  void drop_last(std::size_t bytes) {
+    end_ -= bytes;
+    drop(0);
+  }
 
  private:
   bool grow(std::size_t bytes) {

@@ -22,10 +22,16 @@ namespace viaduct::sovia {
 
 inline constexpr std::size_t kFrameBytes = 12;
 inline constexpr std::uint8_t kFrameVersion = 1;
+inline constexpr std::uint32_t kMostControl = 128 * 1024;  // bytes of a frame that is not for the program
 
 enum class FrameKind : std::uint8_t {
   kMessage = 1,  // the message follows
   kOffer = 2,    // nothing follows: a message of that length does, unless it is written to the receiver's buffer
+  // What programs never see (tag_frames.h). Their numbers are their own.
+  kPut = 3,      // to a tagged buffer: Range, and the bytes
+  kGet = 4,      // from a tagged buffer: Range, and how many bytes
+  kAnswer = 5,   // to the kPut or kGet of that number: Answer, and for kGet the bytes
+  kGone = 6,     // there is no such buffer any more: its key
 };
 
 struct Frame {
@@ -49,8 +55,9 @@ struct Frame {
     length = be32toh(numbers[0]);
     number = be32toh(numbers[1]);
     return head[0] == 'S' && head[1] == 'M' && head[2] == kFrameVersion && kind >= FrameKind::kMessage &&
-           kind <= FrameKind::kOffer && length <= kMostMessage;
+           kind <= FrameKind::kGone && length <= (is_for_program() ? kMostMessage : kMostControl);
   }
+  bool is_for_program() const { return kind <= FrameKind::kOffer; }
 };
 
 }  // namespace viaduct::sovia

@@ -49,6 +49,8 @@ namespace viaduct::sovia {
   X(kRegistrationsDropped, "registrations_dropped", "registrations given up")                   \
   X(kRedirectedReceives, "direct_receives", "receives whose data came straight into their buffer")  \
   X(kMessagesPlaced, "messages_placed", "messages written to the peer's buffer")                  \
+  X(kTaggedByRdma, "tagged_by_rdma", "puts and gets of tagged buffers done by RDMA")              \
+  X(kTaggedInStream, "tagged_in_stream", "pieces of puts and gets sent in the stream")            \
   X(kSpinHits, "spin_hits", "waits that ended while spinning")                                  \
   X(kSleeps, "sleeps", "waits that went to sleep")                                              \
   X(kWakeUps, "wake_ups", "sleeping threads woken by others of the process")                    \

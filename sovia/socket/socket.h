@@ -13,18 +13,20 @@
 //     socket_waiting             calls that wait
 //     socket_receive, socket_send
 //     socket_rendezvous          messages from memory to memory
+//     socket_tags                tagged buffers, this end's and the peer's
 //     socket_messages            messages in the streams
+//     socket_placing             puts to tagged buffers, and gets from them
 //
 // A socket is shared by all descriptors of the process that were made of each other by dup. All
 // functions may be called by several threads at once. `fd` is any descriptor of the socket.
 #ifndef VIADUCT_SOVIA_SOCKET_SOCKET_H
 #define VIADUCT_SOVIA_SOCKET_SOCKET_H
 
-#include "sovia/socket/socket_messages.h"
+#include "sovia/socket/socket_placing.h"
 
 namespace viaduct::sovia {
 
-class Socket final : public SocketMessages {
+class Socket final : public SocketPlacing {
  private:
   friend class SocketPool;
 

@@ -48,7 +48,7 @@ int SocketMessages::set_messages(int fd, bool on) {
 }
 
 void SocketMessages::after_fork_in_child() {
-  SocketSend::after_fork_in_child();
+  SocketTags::after_fork_in_child();
   new (&take_) Lock;
   new (&give_) Lock;
   // The rest of a message is the parent's to send.
@@ -58,6 +58,7 @@ void SocketMessages::after_fork_in_child() {
   rest_at_ = 0;
   offering_ = false;
   sink_ = nullptr;
+  readers_ahead_ = 0;
 }
 
 // What comes is no message, or not all of one: nobody knows where the next one begins.
@@ -74,6 +75,19 @@ SocketMessages::Taken SocketMessages::fail(int fd, int error) {
 
 SocketMessages::Taken SocketMessages::take(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                                            int flags, std::size_t& bytes) {
+  if (!ahead_.empty()) {
+    if (ahead_.read(pieces, count, skip, (flags & MSG_PEEK) != 0, bytes)) return Taken::kSome;
+    errno = EFAULT;
+    return Taken::kFailed;
+  }
+  if (control_.comes) {
+    if (const Taken taken = go_on_control(fd); taken != Taken::kSome) return taken;
+  }
+  return take_stream(fd, pieces, count, skip, flags, bytes);
+}
+
+SocketMessages::Taken SocketMessages::take_stream(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
+                                                  int flags, std::size_t& bytes) {
   ssize_t got = 0;
   const Attempt attempt = try_receive(fd, pieces, count, skip, flags, got);
   if (attempt == Attempt::kAgain) return Taken::kNone;
@@ -101,6 +115,13 @@ SocketMessages::Taken SocketMessages::take_frame(int fd, bool peek) {
   for (;;) {
     if (head_bytes_ < kFrameBytes) {
       if (const Taken taken = take_head(fd); taken != Taken::kSome) return taken;
+    }
+    if (!frame_.is_for_program()) {
+      head_bytes_ = 0;
+      control_.comes = true;
+      control_.frame = frame_;
+      if (const Taken taken = go_on_control(fd); taken != Taken::kSome) return taken;
+      continue;
     }
     const bool again = last_was_placed_ && frame_.number == next_in_ - 1;
     if (again && frame_.kind == FrameKind::kMessage) {
@@ -319,6 +340,7 @@ ssize_t SocketMessages::receive_message(int fd, const iovec* pieces, std::size_t
         }
       }
     }
+    tell_news();
     if (taken == Taken::kSome) return static_cast<ssize_t>(bytes);
     if (taken == Taken::kEnd) return 0;
     if (taken == Taken::kFailed) return -1;
@@ -344,24 +366,33 @@ ssize_t SocketMessages::receive_message(int fd, const iovec* pieces, std::size_t
 
 int SocketMessages::next_message(int fd) {
   progress();
-  const std::scoped_lock guard(take_);
-  return failed_.load() == 0 && take_frame(fd, true) == Taken::kSome ? static_cast<int>(frame_.length) : 0;
+  int bytes;
+  {
+    const std::scoped_lock guard(take_);
+    bytes = failed_.load() == 0 && take_frame(fd, true) == Taken::kSome ? static_cast<int>(frame_.length) : 0;
+  }
+  tell_news();
+  return bytes;
 }
 
 // ---------------------------------------------------------------------------- sending
 
 // The rest of a message of which the stream has `from` bytes. Without it the stream would be of no use.
 bool SocketMessages::keep_rest(const iovec* pieces, std::size_t count, std::size_t from) {
+  rest_at_ = 0;
+  return add_rest(pieces, count, from);
+}
+
+bool SocketMessages::add_rest(const iovec* pieces, std::size_t count, std::size_t from) {
   bool all = true;
   over_pieces(pieces, count, from, [&](const std::byte* data, std::size_t bytes) {
-    for (std::size_t done = 0, room; done != bytes && all; done += room) {
+    for (std::size_t done = 0, room = 0; done != bytes && all; done += room) {
       std::byte* const to = rest_.room(bytes - done, room);
       all = to != nullptr && copy_guarded(to, data + done, room);
       if (all) rest_.filled(room);
     }
     return bytes;
   });
-  rest_at_ = 0;
   return all;
 }
 
@@ -419,9 +450,11 @@ bool SocketMessages::give_offer(int fd, std::uint32_t bytes) {
   std::byte head[kFrameBytes];
   Frame{FrameKind::kOffer, bytes, next_out_}.write(head);
   const iovec piece{head, kFrameBytes};
+  const std::scoped_lock guard(give_);
+  // The answer to a put or get may have come between.
+  if (give_rest(fd) == Attempt::kAgain) return false;
   const ssize_t sent = send(fd, &piece, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0) return false;
-  const std::scoped_lock guard(give_);
   return keep_rest(&piece, 1, static_cast<std::size_t>(sent)) && rest_.size() == 0;
 }
 

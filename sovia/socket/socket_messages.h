@@ -17,11 +17,12 @@
 
 #include "sovia/message/frame.h"
 #include "sovia/message/message_memory.h"
-#include "sovia/socket/socket_rendezvous.h"
+#include "sovia/message/read_ahead.h"
+#include "sovia/socket/socket_tags.h"
 
 namespace viaduct::sovia {
 
-class SocketMessages : public SocketRendezvous {
+class SocketMessages : public SocketTags {
  public:
   // SOVIA_MESSAGES. -1 with errno EISCONN: data has gone over the connection.
   int set_messages(int fd, bool on);
@@ -40,10 +41,33 @@ class SocketMessages : public SocketRendezvous {
  protected:
   ~SocketMessages() = default;
 
- private:
   enum class Taken : std::uint8_t { kSome, kNone, kEnd, kFailed };
+  // A call that reads ahead for frames that are not the program's: messages that come before them are kept, for
+  // receives meanwhile and, after it, in front of the stream.
+  class ReadingAhead {
+   public:
+    ReadingAhead(SocketMessages& socket, int fd);
+    ~ReadingAhead();
+    ReadingAhead(const ReadingAhead&) = delete;
+    // Takes what is there: kNone if all of it, never kSome.
+    Taken look();
+
+   private:
+    SocketMessages& socket_;
+    const int fd_;
+  };
+  // Such a frame. False with errno: the stream takes nothing any more.
+  bool give_control(int fd, FrameKind kind, std::uint32_t number, const iovec* body, std::size_t count);
+
+ private:
   Taken take(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags, std::size_t& bytes);
+  Taken take_stream(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags, std::size_t& bytes);
   Taken take_frame(int fd, bool peek);
+  Taken read_ahead(int fd);
+  Taken go_on_control(int fd);
+  bool answer_control(int fd);
+  bool put_back_all();
+  void tell_news();
   Taken take_head(int fd);
   void take_next(bool placed);
   Taken take_body(int fd, std::size_t keep);
@@ -62,6 +86,7 @@ class SocketMessages : public SocketRendezvous {
   bool give_offer(int fd, std::uint32_t bytes);
   bool send_by_rendezvous(int fd, const iovec& message);
   bool keep_rest(const iovec* pieces, std::size_t count, std::size_t from);
+  bool add_rest(const iovec* pieces, std::size_t count, std::size_t from);
   bool has_rest(int fd);
   void leave_rest(int fd);
   static void* give_in_thread(void* of);
@@ -81,6 +106,14 @@ class SocketMessages : public SocketRendezvous {
   bool last_was_placed_ = false;  // it may come once more, if the lane has broken
   bool may_open_early_ = false;   // a sink for the next message, before it is offered: one for each that was placed
   const OpenSink* sink_ = nullptr;  // of the call that has one
+  ReadAhead ahead_;                 // before what comes next
+  unsigned readers_ahead_ = 0;
+  struct {
+    bool comes = false;  // a frame that is not the program's is next
+    Frame frame{};
+    MessageMemory body;  // of it, what has been taken off the stream
+  } control_;
+  std::atomic<bool> news_{false};   // for other threads that wait at the socket
 
   // --- sending
   Lock give_;

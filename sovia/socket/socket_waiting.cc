@@ -19,8 +19,8 @@ namespace {
 // What one thread waits for at one socket.
 class SocketInterest final : public Interest {
  public:
-  SocketInterest(SocketWaiting& socket, short events, const RedirectedReceive& direct)
-      : socket_(socket), events_(events), direct_(direct), routes_(socket.routes()) {}
+  SocketInterest(SocketWaiting& socket, short events, const RedirectedReceive& direct, std::uint32_t routes)
+      : socket_(socket), events_(events), direct_(direct), routes_(routes) {}
   // A change of routes is one of what is to be waited for.
   bool ready() override {
     // What came straight into this thread's buffer is no news to another one that finds nothing.
@@ -124,7 +124,7 @@ bool SocketWaiting::await(int fd, short events, int option, Waiting& waiting, Re
   fd = current(fd);
   begin(fd, option, waiting);
   const std::uint64_t deadline = waiting.deadline;
-  SocketInterest interest(*this, events, direct);
+  SocketInterest interest(*this, events, direct, waiting.looked_at.value_or(routes()));
   const short ask = ask_kernel(events);
   pollfd kernel_fd{fd, ask, 0};
   // A direction that is on its lane has nothing to hear from the kernel.

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include "sovia/socket/redirected_receive.h"
 
@@ -32,6 +33,8 @@ class SocketWaiting : public SocketDirect {
     std::uint64_t deadline = 0;  // 0: not looked up yet
     bool has_deadline = false;
     SocketWaiting* counted = nullptr;  // it has waited at this one
+    // routes() before the call looked for something else that it waits for, of which a change of routes tells.
+    std::optional<std::uint32_t> looked_at;
   };
   // A call that will wait, though it has not begun to.
   void begin_waiting(Waiting& waiting);

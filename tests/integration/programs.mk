@@ -15,6 +15,7 @@ programs_tests = \
 	tests/integration/sovia_local.test \
 	tests/integration/sovia_messages.test \
 	tests/integration/sovia_ready.test \
+	tests/integration/sovia_tags.test \
 	tests/integration/sovia_udp.test
 
 # These take some ten minutes, one test at a time: `make check-programs`.
@@ -35,7 +36,7 @@ EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/
 	tests/integration/stock_programs.py \
 	tests/integration/ready_programs.py tests/integration/broken_programs.py \
 	tests/integration/killed_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
-	tests/integration/message_programs.py tests/integration/udp_programs.py \
+	tests/integration/message_programs.py tests/integration/tag_programs.py tests/integration/udp_programs.py \
 	tests/integration/descriptor_programs.py
 
 check_PROGRAMS += tests/integration/impostor_tool

@@ -76,6 +76,7 @@ class Connection {
   // The peer's end of the lane: to be used with settle(), which shows what is on its way to both ends.
   Lane& peer_lane() { return *far_; }
   FakeWire& peer_wire() { return wires_->far; }
+  FakeWire& near_wire() { return wires_->near; }
   std::recursive_mutex& mutex() { return mutex_; }
   // Something more comes on the lane, or all that there is to read has been read.
   void data(bool there = true);

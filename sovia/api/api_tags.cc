@@ -1,0 +1,70 @@
+// Tagged buffers: sovia_tag, sovia_untag, sovia_put, sovia_get, sovia_done.
+#include "sovia/api/api.h"
+#include "sovia/process/guarded_copy.h"
+
+using namespace viaduct::sovia;
+
+namespace {
+
+static_assert(sizeof(struct sovia_tag) == sizeof(TagBytes));
+
+// A socket that carries messages, or an errno.
+class Tagging {
+ public:
+  explicit Tagging(int fd) : socket_(fd) {
+    if (socket_ && socket_->carries_messages()) return;
+    if (socket_ || table::is_tcp(fd)) {
+      error_ = EOPNOTSUPP;
+      return;
+    }
+    libc::prepare();
+    error_ = libc::fcntl(fd, F_GETFD) < 0 ? EBADF : ENOTSOCK;
+  }
+  int error() const { return error_; }
+  Socket& socket() const { return *socket_; }
+
+ private:
+  const Call socket_;
+  int error_ = 0;
+};
+
+bool copy_tag(TagBytes& to, const struct sovia_tag* from) { return copy_guarded(&to, from, sizeof to); }
+
+}  // namespace
+
+int sovia_tag(int fd, void* buffer, size_t bytes, int access, struct sovia_tag* tag) {
+  const Tagging tagging(fd);
+  if (tagging.error() != 0) return failed(tagging.error());
+  const int known = SOVIA_TAG_PUT | SOVIA_TAG_GET;
+  if (access == 0 || (access & ~known) != 0 || bytes == 0) return failed(EINVAL);
+  TagBytes made;
+  const int error = tagging.socket().tag(buffer, bytes, static_cast<unsigned>(access), made);
+  if (error != 0) return failed(error);
+  return copy_guarded(tag, &made, sizeof made) ? 0 : failed(EFAULT);
+}
+
+int sovia_untag(int fd, const struct sovia_tag* tag) {
+  const Tagging tagging(fd);
+  TagBytes given;
+  if (tagging.error() != 0) return failed(tagging.error());
+  return copy_tag(given, tag) ? tagging.socket().untag(fd, given) : failed(EFAULT);
+}
+
+int sovia_put(int fd, const struct sovia_tag* tag, size_t offset, const void* data, size_t bytes) {
+  const Tagging tagging(fd);
+  TagBytes given;
+  if (tagging.error() != 0) return failed(tagging.error());
+  return copy_tag(given, tag) ? tagging.socket().put(fd, given, offset, data, bytes) : failed(EFAULT);
+}
+
+int sovia_get(int fd, const struct sovia_tag* tag, size_t offset, void* data, size_t bytes) {
+  const Tagging tagging(fd);
+  TagBytes given;
+  if (tagging.error() != 0) return failed(tagging.error());
+  return copy_tag(given, tag) ? tagging.socket().get(fd, given, offset, data, bytes) : failed(EFAULT);
+}
+
+int sovia_done(int fd, int timeout) {
+  const Tagging tagging(fd);
+  return tagging.error() != 0 ? failed(tagging.error()) : tagging.socket().done(fd, timeout);
+}

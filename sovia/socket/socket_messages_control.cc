@@ -1,0 +1,199 @@
+// Frames between the messages that are not the program's: what one end asks of the other's tagged buffers, and the
+// answers.
+#include <errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "sovia/process/counters.h"
+#include "sovia/socket/socket_messages.h"
+#include "sovia/socket/socket_pieces.h"
+
+namespace viaduct::sovia {
+namespace {
+
+// A peer that asks for more than it takes loses the connection. More than this end's own pieces under way.
+constexpr std::size_t kMostUnsent = 8 * 1024 * 1024;
+
+}  // namespace
+
+// ---------------------------------------------------------------------------- receiving
+
+// Takes the frame that comes next as a whole, and does what it says.
+SocketMessages::Taken SocketMessages::go_on_control(int fd) {
+  while (control_.body.size() != control_.frame.length) {
+    std::size_t room, bytes = 0;
+    std::byte* const to = control_.body.room(control_.frame.length - control_.body.size(), room);
+    if (to == nullptr) {
+      errno = ENOMEM;
+      return Taken::kFailed;
+    }
+    const iovec piece{to, room};
+    const Taken taken = take_stream(fd, &piece, 1, 0, 0, bytes);
+    if (taken == Taken::kEnd) return fail(fd, ECONNRESET);
+    if (taken != Taken::kSome) return taken;
+    control_.body.filled(bytes);
+  }
+  control_.comes = false;
+  const bool good = answer_control(fd);
+  control_.body.clear();
+  return good ? Taken::kSome : fail(fd, EPROTO);
+}
+
+bool SocketMessages::answer_control(int fd) {
+  const std::byte* const body = control_.body.data();
+  const std::size_t bytes = control_.body.size();
+  switch (control_.frame.kind) {
+    case FrameKind::kPut:
+    case FrameKind::kGet: {
+      Answer answer;
+      MessageMemory data;
+      if (!serve(control_.frame.kind, body, bytes, answer, data)) return false;
+      const iovec pieces[] = {{&answer, sizeof answer}, {data.data(), data.size()}};
+      // A peer that does not want it any more has ended its stream, or will hear of it there.
+      give_control(fd, FrameKind::kAnswer, control_.frame.number, pieces, 2);
+      return true;
+    }
+    case FrameKind::kAnswer:
+      news_.store(true);
+      return take_answer(control_.frame.number, body, bytes);
+    case FrameKind::kGone: {
+      std::uint64_t key;
+      if (bytes != sizeof key) return false;
+      std::memcpy(&key, body, sizeof key);
+      forget_place(key);
+      return true;
+    }
+    case FrameKind::kMessage:
+    case FrameKind::kOffer:
+      break;
+  }
+  return false;
+}
+
+// Until there is nothing more to take.
+SocketMessages::Taken SocketMessages::read_ahead(int fd) {
+  if (const int error = failed_.load(); error != 0) {
+    errno = error;
+    return Taken::kFailed;
+  }
+  if (ahead_.empty()) {
+    if (!ahead_.begin(head_, head_bytes_, body_.data(), body_.size())) return fail(fd, ENOMEM);
+    head_bytes_ = 0;
+    body_.clear();
+  }
+  for (;;) {
+    if (control_.comes) {
+      if (const Taken taken = go_on_control(fd); taken != Taken::kSome) return taken;
+    }
+    Frame frame;
+    bool valid = true;
+    if (ahead_.has_head(frame, valid) && valid && !frame.is_for_program()) {
+      ahead_.drop_head();
+      control_.comes = true;
+      control_.frame = frame;
+      continue;
+    }
+    if (!valid) {
+      errno = EPROTO;
+      return Taken::kFailed;  // a receive will find it, too
+    }
+    if (ahead_.wants() == 0) {
+      ahead_.end_frame();
+      continue;
+    }
+    if (ahead_.size() >= ReadAhead::kMost) {
+      errno = ENOBUFS;
+      return Taken::kFailed;
+    }
+    std::byte room[4096];
+    const iovec piece{room, std::min(sizeof room, ahead_.wants())};
+    std::size_t bytes = 0;
+    const Taken taken = take_stream(fd, &piece, 1, 0, 0, bytes);
+    if (taken != Taken::kSome) return taken;
+    if (!ahead_.append(room, bytes)) return fail(fd, ENOMEM);
+    news_.store(true);
+  }
+}
+
+SocketMessages::ReadingAhead::ReadingAhead(SocketMessages& socket, int fd) : socket_(socket), fd_(fd) {
+  const std::scoped_lock guard(socket.take_);
+  ++socket.readers_ahead_;
+}
+
+SocketMessages::ReadingAhead::~ReadingAhead() {
+  const int error = errno;
+  {
+    const std::scoped_lock guard(socket_.take_);
+    const bool last = --socket_.readers_ahead_ == 0;
+    if (last && !socket_.put_back_all()) socket_.fail(fd_, ENOMEM);
+  }
+  socket_.tell_news();
+  errno = error;
+}
+
+SocketMessages::Taken SocketMessages::ReadingAhead::look() {
+  Taken taken;
+  {
+    const std::scoped_lock guard(socket_.take_);
+    taken = socket_.read_ahead(fd_);
+  }
+  const int error = errno;
+  socket_.tell_news();
+  errno = error;
+  return taken;
+}
+
+bool SocketMessages::put_back_all() {
+  if (ahead_.empty()) return true;
+  std::byte head[kFrameBytes];
+  control_.frame.write(head);
+  const iovec pieces[] = {{const_cast<std::byte*>(ahead_.data()), ahead_.size()},
+                          {head, control_.comes ? kFrameBytes : 0},
+                          {control_.body.data(), control_.body.size()}};
+  if (!put_back(pieces, 3)) return false;
+  ahead_.clear();
+  control_.body.clear();
+  control_.comes = false;
+  news_.store(true);
+  return true;
+}
+
+// Without the locks of a receive or send.
+void SocketMessages::tell_news() {
+  if (!news_.load(std::memory_order_relaxed) || !news_.exchange(false)) return;
+  routes_changed();
+  changed();
+}
+
+// ---------------------------------------------------------------------------- sending
+
+bool SocketMessages::give_control(int fd, FrameKind kind, std::uint32_t number, const iovec* body, std::size_t count) {
+  std::byte head[kFrameBytes];
+  Frame{kind, static_cast<std::uint32_t>(total(body, count)), number}.write(head);
+  constexpr std::size_t kMostBody = 3;
+  iovec all[kMostBody + 1] = {{head, kFrameBytes}};
+  std::copy_n(body, count, all + 1);
+  {
+    const std::scoped_lock guard(give_);
+    if (const int error = failed_.load(); error != 0 || shut_after_rest_) {
+      errno = error != 0 ? error : EPIPE;
+      return false;
+    }
+    ssize_t sent = 0;
+    if (give_rest(fd) == Attempt::kDone) sent = send(fd, all, count + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) return false;
+    if (rest_.size() - rest_at_ > kMostUnsent || !add_rest(all, count + 1, static_cast<std::size_t>(std::max<ssize_t>(sent, 0)))) {
+      rest_.clear();
+      rest_at_ = 0;
+      fail(fd, ENOBUFS);
+      return false;
+    }
+    if (rest_at_ == rest_.size()) return true;
+  }
+  leave_rest(fd);
+  return true;
+}
+
+}  // namespace viaduct::sovia
