@@ -9,6 +9,7 @@
 numbers: puts DIRECTORY/ready when it has a lane, and goes on when DIRECTORY/go is there.
 """
 
+import errno
 import os
 import select
 import socket
@@ -134,6 +135,18 @@ class Waiter(threading.Thread):
         assert self.failure is None, self.failure
 
 
+def replace(file, number):
+    """dup2. EBUSY passes: the number may be for a moment that of a copy of a socket that is on its way to the kernel."""
+    until = time.monotonic() + 30
+    while True:
+        try:
+            return os.dup2(file, number)
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+
+
 def replaced(host, port):
     """All give way: those of the NIC are closed, event descriptors have other numbers then."""
     connection = socket.create_connection((host, int(port)))
@@ -149,7 +162,7 @@ def replaced(host, port):
         time.sleep(0.2)
         of_nic = [each for each in own if os.readlink(f'/proc/self/fd/{each}').startswith('socket:')]
         number = of_nic[turn % len(of_nic)]
-        os.dup2(file, number)
+        replace(file, number)
         assert os.readlink(f'/proc/self/fd/{number}') == its_link
         assert connection.recv(8, socket.MSG_WAITALL) == b'unread !', 'another answer'
         exchange(connection, 300, 0.005)
@@ -161,7 +174,7 @@ def replaced(host, port):
     events = [each for each in left if os.readlink(f'/proc/self/fd/{each}') == 'anon_inode:[eventfd]']
     assert len(events) >= 3, events
     for number in events + left:
-        os.dup2(file, number)
+        replace(file, number)
         exchange(connection, 20, 0)
     for number in left:
         assert os.readlink(f'/proc/self/fd/{number}') == its_link, 'the library has taken it'
