@@ -72,7 +72,6 @@ sovia_sources = \
 	sovia/process/libc.cc sovia/process/libc.h \
 	sovia/process/lock.cc sovia/process/lock.h \
 	sovia/process/options.cc sovia/process/options.h \
-	sovia/process/movable_event.cc sovia/process/movable_event.h \
 	sovia/process/own_descriptors.cc sovia/process/own_descriptors.h \
 	sovia/process/reason.cc sovia/process/reason.h \
 	sovia/process/seccomp.h \

@@ -86,15 +86,6 @@ int VipxSpin(IN VIP_CQ_HANDLE cq, IN unsigned long looks);
  */
 int VipxDescriptors(int *fds, int most);
 
-/* Takes the library away from the number of one of those descriptors, which the caller wants for a file of its own.
- * Those that outlive every NIC, event descriptors, can be had so; the others go when the NIC is closed, when also
- * threads that sleep in VipxPoll have left theirs.
- *   fd          one that VipxDescriptors has told
- * Returns 1: it is the caller's now, and still open, for dup2 to replace or close(2) to close; or 0: it is not one of
- * those, or the library could open no other one in its place. May wait for a thread of the library's for a moment.
- */
-int VipxVacate(int fd);
-
 /* Has VipOpenNic go by the environment as it is now, whatever becomes of it later. For a library that
  * opens NICs in a thread of its own, or where its program does not expect it: getenv(3) must not run
  * while another thread changes the environment. To be called before there are other threads. The first

@@ -1,9 +1,6 @@
 // Copying and closing descriptors.
 #include <linux/close_range.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-
-#include <optional>
 
 #include "sovia/api/api.h"
 #include "sovia/datagram/datagram_table.h"
@@ -23,10 +20,12 @@ void let_go(int fd) {
   if (socket && !socket->keep_for_waiting(fd) && socket->descriptors() == 0) socket->release(fd);
 }
 
-// Whether the kernel lets the program have the number.
-bool may_be_opened(int fd) {
-  rlimit limit{};
-  return getrlimit(RLIMIT_NOFILE, &limit) != 0 || static_cast<rlim_t>(fd) < limit.rlim_cur;
+// The program wants this number. False if it is the library's and can't be given up: others may be about to use it.
+bool vacate(int fd) {
+  if (!own_descriptors::has(fd)) return true;
+  if (fd != counters::descriptor()) return give_way(fd);
+  counters::forget_descriptor();
+  return true;
 }
 
 bool is_open(int fd) {
@@ -49,14 +48,9 @@ template <class Make>
 int replace(int fd, int copy, Make&& make) {
   const signals::Inside inside;
   const bool ours = table::peek(fd) != nullptr;
-  std::optional<GivingWay> giving_way;
   if (own_descriptors::has(copy)) {
-    if (!is_open(fd) || !may_be_opened(copy)) return failed(EBADF);
-    if (copy == counters::descriptor()) {
-      counters::forget_descriptor();
-    } else if (!giving_way.emplace(copy).done()) {
-      return failed(EBUSY);
-    }
+    if (!is_open(fd)) return failed(EBADF);
+    if (!vacate(copy)) return failed(EBUSY);
   }
   const bool known = table::peek(copy) != nullptr;
   const bool replaces = (known || epoll_sets::knows(copy) || datagram::table::knows(copy)) && is_open(fd);
@@ -68,7 +62,6 @@ int replace(int fd, int copy, Make&& make) {
     if (socket) socket->leave_for_good(fd, Reason::kStandardStream);
   }
   const int result = make();
-  if (result < 0 && giving_way) libc::close(copy);  // it was closed for the program before
   if (result < 0 && replaces && known) table::opened(copy, table::Origin::kInherited);
   if (result < 0) return result;
   if (ours || table::is_tcp(fd)) return copied(fd, copy);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -268,6 +269,7 @@ std::uint64_t next_due(std::uint64_t stock_due) {
 }
 
 void run() {
+  const int poke_descriptor = requests().poke.load();
   std::uint32_t turns_before = engine::turns();
   for (;;) {
     give_up_lanes_of_lost_nic();
@@ -291,8 +293,7 @@ void run() {
       }
     }
     const std::uint64_t due = next_due(stock_due);
-    const MovableEvent::Use poked(&requests().poke);
-    std::vector<pollfd> fds{{poked.fd(), POLLIN, 0}};
+    std::vector<pollfd> fds{{poke_descriptor, POLLIN, 0}};
     for (const Falling& one : state().falling) {
       const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
       if (one.fd >= 0 && events != 0) fds.push_back({one.fd, events, 0});
@@ -316,12 +317,13 @@ void run() {
                             static_cast<long>(left % 1'000'000'000)};
         libc::ppoll(fds.data(), fds.size(), &time, nullptr);
       } else {
-        const bool came_by = waiting::listen_in_background(requests().poke, fds.data(), fds.size(), due);
+        const bool came_by = waiting::listen_in_background(fds.data(), fds.size(), due);
         turns_before = engine::turns() - (came_by ? 1 : 0);
       }
     }
     requests().idle.store(false);
-    requests().poke.empty();
+    std::uint64_t pokes;
+    [[maybe_unused]] const ssize_t got = libc::read(poke_descriptor, &pokes, sizeof pokes);
     counters::add(Counter::kBackgroundTurns);
   }
 }
@@ -347,7 +349,11 @@ bool start() {
   if (state().running) return true;
   if (own_descriptors::scarce()) return false;
   // That of a thread that has ended stays: another one may be about to write to it.
-  if (!requests().poke.open()) return false;
+  if (requests().poke.load() < 0) {
+    const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (descriptor < 0) return false;
+    requests().poke.store(descriptor);
+  }
   state().running = start_thread(run_thread, nullptr);
   return state().running;
 }
@@ -538,7 +544,11 @@ void after_fork_in_child() {
   requests().idle.store(false);
   requests().flush_at.store(kNever);
   requests().at_work = nullptr;
-  requests().poke.forget();
+  const int descriptor = requests().poke.exchange(-1);
+  if (descriptor >= 0) {
+    own_descriptors::release(descriptor);
+    libc::close(descriptor);
+  }
   SocketPool::after_fork();
   requests().lock.unlock();
   epoll_sets::after_fork(true);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
-#include "sovia/process/movable_event.h"
+#include "sovia/process/own_descriptors.h"
 #include "sovia/process/signals.h"
 
 namespace viaduct::sovia {
@@ -29,7 +30,7 @@ constexpr unsigned kLooksPerClock = 16;       // while spinning
 // What wakes a thread that sleeps on descriptors of the kernel's. There are few, and threads share them when
 // there are none left: who is woken for another one's sake sleeps again. With g_sleepers_lock.
 struct WakeEvent {
-  MovableEvent event;
+  int fd = -1;
   unsigned users = 0;
   unsigned rung = 0;  // of those, who have yet to hear it
 };
@@ -37,7 +38,25 @@ constexpr std::size_t kWakeEvents = 8;
 constinit WakeEvent g_wake_events[kWakeEvents];
 
 // Makes signals end the sleep of the thread that hears the lanes. One thread does at a time.
-constinit MovableEvent g_signal_wake_event;
+constinit std::atomic<int> g_signal_wake_event{-1};
+
+void forget(int wake_event) {
+  if (wake_event < 0) return;
+  own_descriptors::release(wake_event);
+  libc::close(wake_event);
+}
+
+int make_wake_event() { return own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)); }
+
+void ring(int wake_event) {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t put = libc::write(wake_event, &one, sizeof one);
+}
+
+void empty(int wake_event) {
+  std::uint64_t count;
+  [[maybe_unused]] const ssize_t got = libc::read(wake_event, &count, sizeof count);
+}
 
 // A thread that sleeps, or is about to. Without a wake event it sleeps on the word.
 struct Sleeper {
@@ -61,14 +80,14 @@ void wake(Sleeper& sleeper) {
   if (sleeper.wake_event == nullptr) {
     futex(sleeper.word, FUTEX_WAKE_PRIVATE, 1, nullptr);
   } else if (sleeper.wake_event->rung++ == 0) {
-    sleeper.wake_event->event.ring();
+    ring(sleeper.wake_event->fd);
   }
 }
 
 // The sleeper is awake. With g_sleepers_lock.
 void hear(Sleeper& sleeper) {
   if (sleeper.word.exchange(0) == 0 || sleeper.wake_event == nullptr) return;
-  if (--sleeper.wake_event->rung == 0) sleeper.wake_event->event.empty();
+  if (--sleeper.wake_event->rung == 0) empty(sleeper.wake_event->fd);
 }
 
 // Who hears the lanes: one thread sleeps on the completion queue, the others on their wake events.
@@ -78,7 +97,7 @@ std::mutex g_sleepers_lock;
 Sleeper* g_sleepers = nullptr;
 std::atomic<std::uint32_t> g_sleeping{0};
 std::atomic<Listener> g_listener{Listener::kNobody};
-std::atomic<MovableEvent*> g_background_wake_event{nullptr};
+std::atomic<int> g_background_wake_event{-1};
 
 class Asleep {
  public:
@@ -114,8 +133,9 @@ class Asleep {
   void give_wake_event() {
     WakeEvent* best = nullptr;
     for (WakeEvent& wake_event : g_wake_events) {
-      if (!wake_event.event.is_open() && best != nullptr && best->users == 0) break;
-      if (!wake_event.event.open()) break;
+      if (wake_event.fd < 0 && best != nullptr && best->users == 0) break;
+      if (wake_event.fd < 0) wake_event.fd = make_wake_event();
+      if (wake_event.fd < 0) break;
       if (best == nullptr || wake_event.users < best->users) best = &wake_event;
       if (best->users == 0) break;
     }
@@ -129,8 +149,8 @@ class Asleep {
     if (g_listener.compare_exchange_strong(other, Listener::kProgram)) return begin_listening();
     if (other != Listener::kBackground) return false;
     if (!g_listener.compare_exchange_strong(other, Listener::kProgram)) return false;
-    MovableEvent* const wake_event = g_background_wake_event.load();
-    if (wake_event != nullptr) wake_event->ring();
+    const int wake_event = g_background_wake_event.load();
+    if (wake_event >= 0) ring(wake_event);
     return begin_listening();
   }
 
@@ -141,7 +161,7 @@ class Asleep {
     if (sleeper_.wake_event == nullptr) {
       give_wake_event();
       if (sleeper_.wake_event != nullptr && sleeper_.word.load() != 0 && sleeper_.wake_event->rung++ == 0) {
-        sleeper_.wake_event->event.ring();
+        ring(sleeper_.wake_event->fd);
       }
     }
     return listens_ = true;
@@ -190,6 +210,13 @@ int sleep_in_kernel(pollfd* fds, nfds_t count, std::uint64_t deadline, const sig
 constexpr timespec kVeryLong{1'000'000'000, 0};
 constexpr long kMoment = 10'000'000;
 
+// Of the one thread that listens.
+int signal_wake_event() {
+  int wake_event = g_signal_wake_event.load();
+  if (wake_event < 0) g_signal_wake_event.store(wake_event = make_wake_event());
+  return wake_event;
+}
+
 // Whether it was worth while.
 bool spin(Interest& interest, std::uint64_t deadline, Signals signals) {
   const std::uint64_t end = std::min(deadline, now_ns() + options().spin_us * 1000);
@@ -221,12 +248,9 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
     Nic* const nic = engine::nic();
     const bool listens = nic != nullptr && engine::has_lanes() && options().handling == Handling::kSingle &&
                          asleep.listen();
-    const bool is_told_of_signals = listens && interrupted_by_signals && g_signal_wake_event.open();
-    const MovableEvent::Use used(sleeper.wake_event != nullptr ? &sleeper.wake_event->event : nullptr);
-    const MovableEvent::Use used_for_signals(is_told_of_signals ? &g_signal_wake_event : nullptr);
-    const int wake_event = used.fd();
+    const int wake_event = sleeper.wake_event != nullptr ? sleeper.wake_event->fd : -1;
     all[count] = {wake_event, POLLIN, 0};
-    all[count + 1] = {used_for_signals.fd(), POLLIN, 0};
+    all[count + 1] = {listens && interrupted_by_signals ? signal_wake_event() : -1, POLLIN, 0};
     timespec left = deadline == kNever ? kVeryLong : until(deadline);
     const signals::Alarm alarm(interrupted_by_signals ? &left : nullptr, all[count + 1].fd);
     if (nic != nullptr) progress();
@@ -245,7 +269,7 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
     }
     if (ready < 0 && errno == EINTR && interrupted_by_signals) return Woken::kSignal;
     if (ready < 0 && listens && errno == ENODEV) engine::lost(*nic);
-    if (all[count + 1].fd >= 0 && all[count + 1].revents != 0) g_signal_wake_event.empty();
+    if (all[count + 1].fd >= 0 && all[count + 1].revents != 0) empty(all[count + 1].fd);
     if (sleeper.word.load() != 0) {
       asleep.has_woken();
     } else if (ready > 0 && wake_event >= 0 && all[count].revents != 0) {
@@ -302,10 +326,10 @@ void wake(const Watched& source) {
 
 bool program_listens() { return g_listener.load() == Listener::kProgram; }
 
-bool listen_in_background(MovableEvent& wake_event, pollfd* fds, nfds_t count, std::uint64_t deadline) {
+bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
   Nic* const nic = engine::nic();
   Listener nobody = Listener::kNobody;
-  g_background_wake_event.store(&wake_event);
+  g_background_wake_event.store(fds[0].fd);
   if (nic == nullptr || options().handling != Handling::kSingle ||
       !g_listener.compare_exchange_strong(nobody, Listener::kBackground)) {
     sleep_in_kernel(fds, count, deadline, nullptr);
@@ -328,31 +352,19 @@ bool listen_in_background(MovableEvent& wake_event, pollfd* fds, nfds_t count, s
   return came_by;
 }
 
-bool give_number(int fd) {
-  if (g_signal_wake_event.move_from(fd)) return true;
-  for (WakeEvent& wake_event : g_wake_events) {
-    if (!wake_event.event.move_from(fd)) continue;
-    // It was rung for the sake of the move, by which nobody is to be woken again and again.
-    const std::scoped_lock guard(g_sleepers_lock);
-    if (wake_event.rung == 0) wake_event.event.empty();
-    return true;
-  }
-  return false;
-}
-
 void before_fork() { g_sleepers_lock.lock(); }
 void after_fork_in_parent() { g_sleepers_lock.unlock(); }
 void after_fork_in_child() {
   g_sleepers = nullptr;
   g_sleeping.store(0);
   g_listener.store(Listener::kNobody);
-  g_background_wake_event.store(nullptr);
+  g_background_wake_event.store(-1);
   // The parent's threads sleep on the same ones.
   for (WakeEvent& wake_event : g_wake_events) {
-    wake_event.event.forget();
-    wake_event.users = wake_event.rung = 0;
+    forget(wake_event.fd);
+    wake_event = {};
   }
-  g_signal_wake_event.forget();
+  forget(g_signal_wake_event.exchange(-1));
   g_sleepers_lock.unlock();
 }
 

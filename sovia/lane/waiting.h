@@ -10,7 +10,6 @@
 
 #include "sovia/lane/watchers.h"
 #include "sovia/process/clock.h"
-#include "sovia/process/movable_event.h"
 
 namespace viaduct::sovia {
 
@@ -52,12 +51,9 @@ void wake(const Watched& source);
 bool program_listens();
 
 // For the background thread: hears the lanes in place of the program, until the program wants to do
-// it itself, one of `fds` is ready (the first is `wake_event`, which ends it) or the time is up. Whether
+// it itself, one of `fds` is ready (the first is to be readable to end it) or the time is up. Whether
 // threads of the program have come by.
-bool listen_in_background(MovableEvent& wake_event, pollfd* fds, nfds_t count, std::uint64_t deadline);
-
-// The program wants this number: as MovableEvent::move_from. False: none of the wake events here has it.
-bool give_number(int fd);
+bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline);
 
 // Around fork, with arrivals paused.
 void before_fork();

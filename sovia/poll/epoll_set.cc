@@ -5,12 +5,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #include <utility>
 
 #include "sovia/poll/epoll_registration.h"
 #include "sovia/process/libc.h"
-#include "sovia/process/movable_event.h"
+#include "sovia/process/own_descriptors.h"
 #include "sovia/socket/table.h"
 
 namespace viaduct::sovia {
@@ -436,8 +437,7 @@ bool EpollSet::has_raw_sleepers() const {
 
 // ------------------------------------------------------------------ the wake event
 // For those who sleep where only the kernel can wake them.
-void EpollSet::wake_sleepers(int former) {
-  if (former >= 0) wake_event_.remove(epfd_, former);
+void EpollSet::wake_sleepers() {
   if (sleepers_ > 0 || has_raw_sleepers()) wake_event_.ring(epfd_);
   const std::lock_guard guard(outer_mutex_);
   for (Registration* w = outer_; w != nullptr; w = w->next_outer) w->set->wake_sleepers();
@@ -446,16 +446,25 @@ void EpollSet::wake_sleepers(int former) {
 namespace {
 
 // One descriptor serves all sets, as it can always be read: a set that is told so anew wakes its sleepers.
-constinit MovableEvent g_wake_event;
-constexpr unsigned kReadable = 1;
+int wake_event() {
+  static constinit std::atomic<int> g_wake_event{-1};
+  int fd = g_wake_event.load();
+  if (fd >= 0) return fd;
+  const int made = own_descriptors::adopt(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (g_wake_event.compare_exchange_strong(fd, made)) return made;
+  if (made >= 0) {
+    own_descriptors::release(made);
+    libc::close(made);
+  }
+  return fd;
+}
 
 // events: EPOLLIN, or 0 to disarm it. As a one-shot it says no more than is asked for.
 int change_wake_event(int epfd, int op, std::uint32_t events) {
   epoll_event event{};
   event.events = events | EPOLLONESHOT;
   event.data.u64 = RegistrationTable::wake_event_token();
-  const MovableEvent::Use use(&g_wake_event);
-  return libc::epoll_ctl(epfd, op, use.fd(), &event);
+  return libc::epoll_ctl(epfd, op, wake_event(), &event);
 }
 
 }  // namespace
@@ -463,19 +472,11 @@ int change_wake_event(int epfd, int op, std::uint32_t events) {
 void SetWakeEvent::ring(int epfd) {
   const KeepErrno keep;
   const std::lock_guard guard(mutex_);
-  if (!g_wake_event.open(kReadable)) return;
+  if (wake_event() < 0) return;
   rung_ = true;
   if (change_wake_event(epfd, EPOLL_CTL_MOD, EPOLLIN) != 0 && errno == ENOENT) {
     change_wake_event(epfd, EPOLL_CTL_ADD, EPOLLIN);
   }
-}
-
-bool SetWakeEvent::give_number(int fd) { return g_wake_event.move_from(fd, &kReadable); }
-
-void SetWakeEvent::remove(int epfd, int former) {
-  const KeepErrno keep;
-  const std::lock_guard guard(mutex_);
-  libc::epoll_ctl(epfd, EPOLL_CTL_DEL, former, nullptr);
 }
 
 short SetWakeEvent::without(int epfd, short kernel_says) {

@@ -46,10 +46,6 @@ class SetWakeEvent {
   // disarmed.
   short without(int epfd, short kernel_says);
   void forget() { rung_ = false; }
-  // The program wants this number: as MovableEvent::move_from. Then each set is to remove() it, and to ring() the new
-  // one if somebody sleeps there.
-  static bool give_number(int fd);
-  void remove(int epfd, int former);
   std::mutex& mutex() { return mutex_; }
 
  private:
@@ -75,8 +71,6 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   bool yields();  // whether a lane has something to say
   // See SetWakeEvent. It is not disarmed when somebody else sleeps who has yet to hear it.
   short without_wake_event(int epfd, short kernel_says);
-  // `former`: the number that the wake event had, which goes out of the set before.
-  void wake_sleepers(int former = -1);
   bool has_lanes();
   void sleeps(int by) { sleepers_ += by; }  // one more or less waits for the set by wait_for
 
@@ -138,6 +132,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
 
   void push(Registration& r, short changed);
   void list(Registration& r, short pending);
+  void wake_sleepers();
 
   std::atomic<int> epfd_;
   std::atomic<int> lanes_{0};        // registrations whose socket has a lane
@@ -207,9 +202,6 @@ void copied(int fd, int copy);
 void closing(int fd, Socket* socket);
 // The same for all sets among these.
 void closing_range(unsigned first, unsigned last);
-
-// The program wants this number: as MovableEvent::move_from.
-bool give_number(int fd);
 
 // Before others get to use the sets (fork, exec): the kernel's part of each is what the program knows of.
 void forget_dormant();

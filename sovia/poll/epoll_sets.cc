@@ -81,14 +81,6 @@ EpollSetRef take(int fd, bool& last) {
   return set;
 }
 
-std::vector<EpollSetRef> all_sets() {
-  std::vector<EpollSetRef> sets;
-  Table& table = table_of_sets();
-  const std::lock_guard guard(table.mutex);
-  for (const auto& [fd, set] : table.sets) sets.push_back(set);
-  return sets;
-}
-
 bool is_epoll(int fd) {
   char path[64];
   char target[64];
@@ -158,7 +150,13 @@ void closing(int fd, Socket* socket) {
     }
   }
   if (any_other()) {
-    for (const EpollSetRef& set : all_sets()) set->closing(fd, false);
+    std::vector<EpollSetRef> sets;
+    {
+      Table& table = table_of_sets();
+      const std::lock_guard guard(table.mutex);
+      for (const auto& [epfd, set] : table.sets) sets.push_back(set);
+    }
+    for (const EpollSetRef& set : sets) set->closing(fd, false);
   }
 }
 
@@ -178,13 +176,13 @@ void closing_range(unsigned first, unsigned last) {
 
 void forget_dormant() {
   if (g_count.load(std::memory_order_acquire) == 0) return;
-  for (const EpollSetRef& set : all_sets()) set->forget_dormant(-1);
-}
-
-bool give_number(int fd) {
-  if (!SetWakeEvent::give_number(fd)) return false;
-  for (const EpollSetRef& set : all_sets()) set->wake_sleepers(fd);
-  return true;
+  std::vector<EpollSetRef> sets;
+  {
+    Table& table = table_of_sets();
+    const std::lock_guard guard(table.mutex);
+    for (const auto& [fd, set] : table.sets) sets.push_back(set);
+  }
+  for (const EpollSetRef& set : sets) set->forget_dormant(-1);
 }
 
 // Sets may be locked in any order by those that are in each other, so all or none.

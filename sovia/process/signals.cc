@@ -127,6 +127,13 @@ bool all_restart() {
   return true;
 }
 
+// A child of vfork has the memory of its parent, but handlers of its own.
+bool is_own_memory() {
+  const pid_t process = getpid();
+  pid_t known = 0;
+  return g_process.compare_exchange_strong(known, process) || known == process;
+}
+
 // What the kernel says, as the program would have it said.
 void translate(struct sigaction& action, Handler handler, int flags) {
   if ((action.sa_flags & SA_SIGINFO) == 0 || action.sa_sigaction != handle) return;
@@ -197,12 +204,6 @@ Outside::Outside() : depth_(t_inside) {
 }
 
 Outside::~Outside() { t_inside = depth_; }
-
-bool is_own_memory() {
-  const pid_t process = getpid();
-  pid_t known = 0;
-  return g_process.compare_exchange_strong(known, process) || known == process;
-}
 
 Alarm::Alarm(timespec* left, int eventfd) {
   t_wake_event = eventfd;

@@ -56,9 +56,6 @@ class Inside {
 
 void after_fork_in_child();
 
-// False in a child that has the memory of its parent, as after vfork by a system call.
-bool is_own_memory();
-
 // For a call of the kernel that may wait, in the midst of one of the library: handlers run.
 class Outside {
  public:

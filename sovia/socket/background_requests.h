@@ -10,7 +10,6 @@
 
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/clock.h"
-#include "sovia/process/movable_event.h"
 #include "sovia/process/reason.h"
 #include "sovia/socket/known_peers.h"
 #include "sovia/socket/socket_ref.h"
@@ -96,7 +95,7 @@ struct Requests {
   std::vector<BackgroundLane*> lanes;  // that there are
   std::vector<Falling> fallen;
 
-  MovableEvent poke;
+  std::atomic<int> poke{-1};
   std::atomic<bool> hurries{false};  // data waits for credits
   std::atomic<bool> idle{false};  // the thread sleeps, so it must be poked
   std::atomic<std::uint64_t> flush_at{kNever};

@@ -1,6 +1,6 @@
 # Unit tests of SOVIA without a NIC.
 sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/unit/sovia/known_peers_test \
-	tests/unit/sovia/registrations_test tests/unit/sovia/movable_event_test
+	tests/unit/sovia/registrations_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
@@ -23,12 +23,6 @@ tests_unit_sovia_lane_test_LDADD = $(TEST_LIBS)
 tests_unit_sovia_lock_test_SOURCES = sovia/process/lock.cc sovia/process/lock.h tests/unit/sovia/lock_test.cc
 tests_unit_sovia_lock_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lock_test_LDADD = $(TEST_LIBS)
-
-tests_unit_sovia_movable_event_test_SOURCES = \
-	sovia/process/libc.cc sovia/process/movable_event.cc sovia/process/own_descriptors.cc \
-	tests/unit/sovia/movable_event_test.cc
-tests_unit_sovia_movable_event_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_movable_event_test_LDADD = $(TEST_LIBS)
 
 tests_unit_sovia_known_peers_test_SOURCES = \
 	sovia/socket/known_peers.cc sovia/socket/known_peers.h \

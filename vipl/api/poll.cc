@@ -1,4 +1,4 @@
-// VipxPoll, VipxDescriptors, VipxVacate.
+// VipxPoll, VipxDescriptors.
 #include <cstring>
 
 #include "vipl/process/cancellable.h"
@@ -233,8 +233,6 @@ int VipxPoll(VIP_CQ_HANDLE cq, struct pollfd* fds, unsigned long nfds,
   errno = -result;
   return -1;
 }
-
-int VipxVacate(int fd) { return Pollers::give_spare_number(fd) || agent_monitor::give_number(fd) ? 1 : 0; }
 
 int VipxDescriptors(int* fds, int most) {
   int count = 0;

@@ -20,7 +20,6 @@ constexpr int kReapEveryMs = 20;  // while closed sessions wait for threads to l
 
 bool g_running;
 int g_agent_wake = -1;
-std::atomic<int> g_watched_number{-1};  // the thread sleeps on it, or is about to
 
 // `port_is_left`: its peers can be told.
 void lose(Session& s, bool port_is_left = false) {
@@ -142,7 +141,6 @@ void* run(void*) {
     {
       Lock lock(registry::lock());
       g_fds[0] = {g_agent_wake, POLLIN, 0};
-      g_watched_number.store(g_agent_wake);
       timeout_ms = look_after_reattaching(registry::reap() ? kReapEveryMs : -1);
       for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
         Session& s = registry::at(i);
@@ -152,7 +150,7 @@ void* run(void*) {
     if (sys::poll(g_fds, count, timeout_ms) <= 0) continue;
     if (g_fds[0].revents != 0) {
       std::uint64_t rings;
-      sys::read(g_fds[0].fd, &rings, sizeof rings);
+      sys::read(g_agent_wake, &rings, sizeof rings);
     }
     Lock lock(registry::lock());
     for (std::size_t i = 1; i < count; ++i) judge(g_fds[i], g_watched[i]);
@@ -178,23 +176,8 @@ void look_again() {
 
 int agent_wake() { return g_agent_wake; }
 
-bool give_number(int fd) {
-  {
-    Lock lock(registry::lock());
-    if (fd < 0 || fd != g_agent_wake) return false;
-    const int other = sys::duplicate(fd);
-    if (other < 0) return false;
-    g_agent_wake = other;
-    look_again();  // it is the same event, so it ends the thread's sleep
-  }
-  constexpr std::uint64_t kMomentNs = 50'000;
-  while (g_watched_number.load() == fd) sys::poll_ns(nullptr, 0, kMomentNs, nullptr);
-  return true;
-}
-
 void forget() {
   g_running = false;
-  g_watched_number.store(-1);
   if (g_agent_wake >= 0) sys::close(g_agent_wake);
   g_agent_wake = -1;
 }

@@ -16,10 +16,6 @@ void look_again();
 // The descriptor that look_again() writes to; -1: none.
 int agent_wake();
 
-// Without the lock. If this is the descriptor, there is another one for it when this returns, and nobody uses the number
-// any more, which is left open. False: it isn't, or there is none.
-bool give_number(int fd);
-
 // In a forked child: the thread is not there.
 void forget();
 

@@ -41,14 +41,6 @@ void Pollers::forget_spares() {
   }
 }
 
-bool Pollers::give_spare_number(int fd) {
-  for (std::atomic<int>& spare : g_spares) {
-    int number = fd + 1;
-    if (fd >= 0 && spare.compare_exchange_strong(number, 0)) return true;
-  }
-  return false;
-}
-
 int Pollers::spares(int* fds, int most) {
   int count = 0;
   for (const std::atomic<int>& spare : g_spares) {

@@ -58,8 +58,6 @@ class Pollers {
 
   // Event descriptors that no thread has at the moment: up to `most` of them; how many there are.
   static int spares(int* fds, int most);
-  // Whether this was one; its number is left open.
-  static bool give_spare_number(int fd);
   // In a forked child: they are the parent's.
   static void forget_spares();
 

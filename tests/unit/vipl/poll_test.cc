@@ -1,10 +1,8 @@
-// VipxPoll: waiting for a completion queue and descriptors of the kernel's; VipxDescriptors, VipxVacate.
+// VipxPoll: waiting for a completion queue and descriptors of the kernel's; VipxDescriptors.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -456,45 +454,6 @@ TEST_F(ViplPoll, AllDescriptorsAreTold) {
   close(next);
   ASSERT_EQ(VipCloseNic(mine), VIP_SUCCESS);
   EXPECT_EQ(told().size(), std::max<std::size_t>(told_before.size(), 1));
-}
-
-// The program replaces the number by a file of its own, and the library goes on with another one.
-TEST_F(ViplPoll, ADescriptorThatOutlivesTheNicIsGivenAway) {
-  agent = std::make_unique<TestAgent>();
-  VIP_NIC_HANDLE mine = nullptr;
-  ASSERT_EQ(VipOpenNic("nic0", &mine), VIP_SUCCESS);
-  EXPECT_EQ(VipxVacate(-1), 0);
-  EXPECT_EQ(VipxVacate(STDIN_FILENO), 0);
-  const int file = memfd_create("program", 0);
-  ASSERT_GE(file, 0);
-  const std::vector<int> during = told();
-  int given = 0;
-  for (const int fd : during) {
-    if (VipxVacate(fd) == 0) continue;
-    ++given;
-    EXPECT_GE(fcntl(fd, F_GETFD), 0) << "left open";
-    ASSERT_EQ(dup2(file, fd), fd);
-  }
-  EXPECT_GE(given, 1);
-  const std::vector<int> after = told();
-  for (const int fd : after) {
-    struct stat own{}, its{};
-    ASSERT_EQ(fstat(file, &own), 0);
-    ASSERT_EQ(fstat(fd, &its), 0);
-    EXPECT_NE(own.st_ino, its.st_ino) << fd << " is still told";
-  }
-  // The thread that watches for the agent's end is woken by the new one.
-  ASSERT_EQ(VipCloseNic(mine), VIP_SUCCESS);
-  ASSERT_EQ(VipOpenNic("nic0", &mine), VIP_SUCCESS);
-  ASSERT_EQ(VipCloseNic(mine), VIP_SUCCESS);
-  struct stat status{};
-  ASSERT_EQ(fstat(file, &status), 0);
-  EXPECT_EQ(status.st_size, 0);
-  for (const int fd : during) {
-    struct stat its{};
-    if (fstat(fd, &its) == 0 && its.st_ino == status.st_ino && its.st_dev == status.st_dev) close(fd);
-  }
-  close(file);
 }
 
 TEST_F(ViplPoll, DescriptorsGoWhereTheLimitAllows) {
