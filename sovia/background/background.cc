@@ -268,6 +268,12 @@ std::uint64_t next_due(std::uint64_t stock_due) {
   return due;
 }
 
+// A program that has closed a socket need not come by again, and the peer's reader waits for the end.
+bool awaits_confirmation() {
+  return std::any_of(state().ends.begin(), state().ends.end(),
+                     [](const LaneEndpoint* end) { return end->keeper.load() >= 0 && !end->lane.is_cut(); });
+}
+
 void run() {
   const int poke_descriptor = requests().poke.load();
   std::uint32_t turns_before = engine::turns();
@@ -306,7 +312,7 @@ void run() {
       // As long as the program's own threads come by, they hear the lanes.
       const std::uint32_t turns = engine::turns();
       const bool listens = waiting::program_listens();
-      if (turns != turns_before || listens) {
+      if ((turns != turns_before || listens) && !awaits_confirmation()) {
         turns_before = turns;
         const std::uint64_t usual = requests().hurries.exchange(false) ? kShortLeaseNs : kLeaseNs;
         const std::uint64_t lease = now_ns() + (listens ? kLongLeaseNs : usual);
@@ -323,7 +329,8 @@ void run() {
     }
     requests().idle.store(false);
     std::uint64_t pokes;
-    [[maybe_unused]] const ssize_t got = libc::read(poke_descriptor, &pokes, sizeof pokes);
+    const ssize_t got = libc::read(poke_descriptor, &pokes, sizeof pokes);
+    state().timer_expired = got < 0 && due != kNever && now_ns() >= due;
     counters::add(Counter::kBackgroundTurns);
   }
 }

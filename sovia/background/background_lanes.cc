@@ -300,6 +300,14 @@ void learn(const LaneEndpoint& end) {
 
 }  // namespace
 
+void close_kept_descriptor(LaneEndpoint& end) {
+  const int kept = end.keeper.exchange(-1);
+  if (kept < 0) return;
+  if (state().timer_expired) counters::add(Counter::kTimedEnds);
+  own_descriptors::release(kept);
+  libc::close(kept);
+}
+
 bool free_end(std::size_t index) {
   LaneEndpoint* const end = state().ends[index];
   // Nobody takes in what comes for it, so nobody queues it any more.
@@ -326,10 +334,7 @@ bool free_end(std::size_t index) {
     engine::count_lanes(-1);
   }
   engine::go_on();
-  if (const int keeper = end->keeper.load(); keeper >= 0) {
-    own_descriptors::release(keeper);
-    libc::close(keeper);
-  }
+  close_kept_descriptor(*end);
   settle_early_claim(*end);
   if (end->claimed) unclaim(*end);
   if (!end->replaced) learn(*end);
@@ -445,10 +450,11 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     falls = end.lane.wants_fall_back();
   }
   if (falls && !end.socket->has_fallen(end)) fall_back(end);
-  bool over, lost;
+  bool over, lost, delivered;
   {
     const std::scoped_lock guard(end.lane.lock());
     end.lane.turn();
+    delivered = end.lane.has_delivered_end();
     // What the peer says to a socket that is closed is dropped anyway.
     const bool done = closed && end.lane.is_finished() && !awaits_end(end, now);
     over = done || end.lane.over();
@@ -463,6 +469,8 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     }
     if (end.lane.sending() >= Lane::State::kEnding) end.closing = true;
   }
+  // The peer's program may wait for the end before it closes; the VI stays for the next connection.
+  if (closed && delivered) close_kept_descriptor(end);
   if (!over && end.closing && closed && now >= end.give_up_at) {
     const std::scoped_lock guard(end.lane.lock());
     end.lane.cut();

@@ -40,6 +40,7 @@ struct State {
   Stock stock;
   std::atomic<bool> nic_lost{false};  // by any thread: lanes of that NIC are to be given up
   bool nic_failed = false;
+  bool timer_expired = false;  // and began this turn; nothing has happened
   std::uint64_t nic_failed_at = 0;
 };
 
@@ -65,6 +66,8 @@ bool claim_has_served(LaneEndpoint& end, std::uint64_t now);
 void unclaim(LaneEndpoint& end);
 // No peer has been doubted in vain: the connection has not ended meanwhile.
 void tell_doubt(LaneEndpoint& end);
+// Closes the copy of the descriptor of a closed socket: the kernel ends the connection.
+void close_kept_descriptor(LaneEndpoint& end);
 // Forgets the end at an index of state().ends and frees it. False if somebody looks at it.
 bool free_end(std::size_t index);
 

@@ -45,6 +45,10 @@ class LaneControl : public LaneSendRing {
   bool is_finished() const {
     return sending_ == State::kEnded && (!leaves_ || receiving_ == State::kEnded);
   }
+  // FIN is with the peer: all that was sent has come, and the kernel may tell of the end.
+  bool has_delivered_end() const {
+    return sending_ == State::kEnded || (fin_at_ != kNotPosted && has_sent(fin_at_));
+  }
   // The peer has been told, or is about to be, that it may begin.
   bool trusted() const { return trusted_; }
   State receiving() const { return trusted_ ? receiving_ : State::kIdle; }

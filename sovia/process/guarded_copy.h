@@ -16,6 +16,12 @@ inline bool copy_guarded(void* to, const void* from, std::size_t bytes) {
   return VipxCopy(to, from, bytes) != 0;
 }
 
+// The first copy sets handlers for faults. A program that is about to forbid itself that has them set before.
+inline void prepare_copying() {
+  char byte = 0;
+  copy_guarded(&byte, &byte, sizeof byte);
+}
+
 // Then all of it is there, or nothing.
 inline bool lies_in_a_page(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % kPage + bytes <= kPage;

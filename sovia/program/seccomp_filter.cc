@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include "sovia/background/background.h"
+#include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/process/signals.h"
@@ -17,6 +18,7 @@ namespace viaduct::sovia::seccomp {
 
 void prepare() {
   if (g_in_force.exchange(true)) return;
+  prepare_copying();
   const KeepErrno keep;
   const signals::Inside inside;
   table::for_each(

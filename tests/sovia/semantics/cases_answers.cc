@@ -370,7 +370,8 @@ CASE(answers, many_threads_and_few_descriptors, kAlone) {
   t.meet();
 }
 
-// System calls that are none of a plain program's on a socket fail from now on.
+// System calls that are none of a plain program's on a socket fail from now on; a new signal handler ends the
+// process, as in sshd's sandbox.
 bool forbid_calls() {
   constexpr std::array kForbidden = {SYS_ppoll,      SYS_sendmsg,    SYS_recvmsg,  SYS_madvise,
                                      SYS_getsockopt, SYS_setsockopt, SYS_ioctl,    SYS_fcntl,
@@ -381,6 +382,8 @@ bool forbid_calls() {
     filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(number), 0, 1));
     filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM));
   }
+  filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigaction, 0, 1));
+  filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
