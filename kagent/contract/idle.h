@@ -4,9 +4,9 @@
 // spins may keep off the processor the very one that it waits for, so it gives way at almost every
 // look; where there are many, giving way costs more than it brings, so it only pauses.
 //
-// That is for threads that are alone. When other work wants the processors too, whoever gives way
-// stands behind somebody with a full slice (milliseconds), while a thread that sleeps goes before
-// them when it is woken. So a thread that was kept waiting once sleeps instead, for a while (Crowd).
+// That is for threads that are alone. When other work wants the processors too, a thread that gives way
+// stands behind one with a full slice (milliseconds), while a thread that sleeps goes before it when it
+// is woken. So a thread that has lost much of its time by giving way sleeps instead, for a while (Crowd).
 //
 // libvipl includes this too: nothing here throws, allocates or needs more than the C library.
 #ifndef VIADUCT_KAGENT_CONTRACT_IDLE_H
@@ -50,7 +50,8 @@ inline void relax() {
 }
 
 // Whether others want the processors on which we spin, as seen from how long it takes to get one
-// back. Any thread may call anything. All zeros: nobody has been seen.
+// back. A long wait now and then is no sign of that: the kernel has work of its own, and so has the host
+// of a virtual machine. Any thread may call anything. All zeros: nobody has been seen.
 class Crowd {
  public:
   bool is_here(std::uint64_t now) const { return now < until_.load(std::memory_order_relaxed); }
@@ -58,29 +59,47 @@ class Crowd {
   // Between `before` and `after` nothing was done but giving way, or looking. Our own programs and
   // agents don't take as long before they give way themselves; others don't take less.
   void note(std::uint64_t before, std::uint64_t after) {
-    if (after - before >= kLongNs) [[unlikely]] note_crowd(before, after);
+    if (after - before >= kLongNs) [[unlikely]] note_long_wait(before, after);
   }
 
  private:
   static constexpr std::uint64_t kLongNs = 300'000;
+  // Others are here when so much has been lost in long waits. An eighth of all time may be, unnoticed.
+  static constexpr std::uint64_t kMuchNs = 5'000'000;
+  static constexpr std::uint64_t kForgottenShare = 8;
   // To sleep costs less than a slice, but more than to spin in peace. So it is for some slices at
   // first, and twice as long each time that they are still there when we look again.
   static constexpr std::uint64_t kTimesAsLong = 4;
   static constexpr std::uint64_t kMostNs = 1'000'000'000;
 
-  void note_crowd(std::uint64_t before, std::uint64_t after) {
+  void note_long_wait(std::uint64_t before, std::uint64_t after) {
     const std::uint64_t took = after - before;
     const std::uint64_t until = until_.load(std::memory_order_relaxed);
+    const bool still_here = until != 0 && before < until + took;
+    if (!still_here && lose(before, after) < kMuchNs) return;
     const std::uint64_t held = hold_.load(std::memory_order_relaxed);
     std::uint64_t hold = took * kTimesAsLong;
-    if (before < until + took && hold < 2 * held) hold = 2 * held;
+    if (still_here && hold < 2 * held) hold = 2 * held;
     if (hold > kMostNs) hold = kMostNs;
     hold_.store(hold, std::memory_order_relaxed);
     until_.store(after + hold, std::memory_order_relaxed);
   }
 
+  // What has been lost in long waits and is not forgotten yet.
+  std::uint64_t lose(std::uint64_t before, std::uint64_t after) {
+    const std::uint64_t lost = lost_.load(std::memory_order_relaxed);
+    const std::uint64_t last = last_.load(std::memory_order_relaxed);
+    const std::uint64_t forgotten = before > last ? (before - last) / kForgottenShare : 0;
+    const std::uint64_t now_lost = (lost > forgotten ? lost - forgotten : 0) + (after - before);
+    lost_.store(now_lost, std::memory_order_relaxed);
+    last_.store(after, std::memory_order_relaxed);
+    return now_lost;
+  }
+
   std::atomic<std::uint64_t> until_{0};
   std::atomic<std::uint64_t> hold_{0};
+  std::atomic<std::uint64_t> lost_{0};  // in long waits, as of last_
+  std::atomic<std::uint64_t> last_{0};  // when the last long wait ended
 };
 
 }  // namespace viaduct::idle

@@ -16,10 +16,23 @@ TEST(Crowd, IsNotSeenInShortTurnsOfOthers) {
   }
 }
 
-TEST(Crowd, IsSeenInALongTurnAndForgottenAfterAWhile) {
+// The kernel's own work, or the host's of a virtual machine, takes a processor now and then.
+TEST(Crowd, IsNotSeenInALongTurnNowAndThen) {
+  for (const std::uint64_t turn : {400 * kUs, kMs, 4 * kMs}) {
+    Crowd crowd;
+    for (std::uint64_t now = kSecond; now < 3 * kSecond; now += 10 * turn) {
+      crowd.note(now, now + turn);
+      EXPECT_FALSE(crowd.is_here(now + turn)) << turn;
+    }
+  }
+}
+
+TEST(Crowd, IsSeenInLongTurnsOneAfterTheOtherAndForgottenAfterAWhile) {
   Crowd crowd;
-  crowd.note(kSecond, kSecond + 4 * kMs);
-  EXPECT_TRUE(crowd.is_here(kSecond + 4 * kMs));
+  crowd.note(kSecond, kSecond + 3 * kMs);
+  EXPECT_FALSE(crowd.is_here(kSecond + 3 * kMs));
+  crowd.note(kSecond + 3 * kMs, kSecond + 6 * kMs);
+  EXPECT_TRUE(crowd.is_here(kSecond + 6 * kMs));
   EXPECT_TRUE(crowd.is_here(kSecond + 14 * kMs));
   EXPECT_FALSE(crowd.is_here(2 * kSecond));
 }
@@ -40,23 +53,12 @@ TEST(Crowd, ThatStaysIsSeldomLookedFor) {
   }
 }
 
-// Who loses a slice now and then does better to spin.
-TEST(Crowd, ThatComesAndGoesIsNotTakenForOneThatStays) {
-  Crowd crowd;
-  std::uint64_t crowded = 0;
-  for (std::uint64_t now = kSecond; now < 11 * kSecond; now += kMs) {
-    if (now % (50 * kMs) == 0) crowd.note(now, now + kMs);
-    crowded += crowd.is_here(now + kMs);
-  }
-  EXPECT_LT(crowded, 10'000u / 8);
-}
-
 TEST(Crowd, ThatWasGoneForLongIsANewOne) {
   Crowd crowd;
   for (std::uint64_t at = 1; at < 100; ++at) {
     const std::uint64_t now = at * 10 * kSecond;
-    crowd.note(now, now + kMs);
-    EXPECT_TRUE(crowd.is_here(now + 2 * kMs));
+    crowd.note(now, now + 6 * kMs);
+    EXPECT_TRUE(crowd.is_here(now + 7 * kMs));
     EXPECT_FALSE(crowd.is_here(now + 100 * kMs));
   }
 }
