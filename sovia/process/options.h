@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // of COMBINE
 // Units: kFlag is 0 or 1; kBytes knows the suffixes k, M and G, and "all" for the greatest value.
 #define SOVIA_OPTIONS(X)                                                                         \
   X(lanes, "SOVIA_LANES", 1, 0, 1, kFlag, "open lanes; 0: everything goes through the kernel")   \
-  X(local, "SOVIA_LOCAL", 0, 0, 1, kFlag,                                                        \
+  X(local, "SOVIA_LOCAL", 1, 0, 1, kFlag,                                                        \
     "open lanes to programs of the same host too")                                               \
   X(upgrade_after, "SOVIA_UPGRADE_AFTER", 4, 0, 1'000'000, kCount,                               \
     "sends and receives after which a connection is worth a lane")                           \
