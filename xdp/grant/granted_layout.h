@@ -28,7 +28,7 @@ struct GrantedLayout {
 
 // How many buffers a port has with the kernel to receive into, of `receive` in all: room for a
 // burst of 512 frames while a batch of them is on its way back, if there are enough to leave a
-// quarter for the borrower. Not more, because the kernel goes round all of them and they should
+// quarter for the borrower. Not more at first, because the kernel goes round all of them and they should
 // stay in the cache. (Of frames of several chunks fewer are under way at once.)
 constexpr std::uint32_t granted_filled(std::uint32_t receive, std::uint32_t ring,
                                        std::uint32_t parts) {
@@ -36,6 +36,12 @@ constexpr std::uint32_t granted_filled(std::uint32_t receive, std::uint32_t ring
   const std::uint32_t most = receive - (receive + 3) / 4;
   const std::uint32_t filled = most > kBurst ? kBurst : most;
   return filled < ring ? filled : ring;
+}
+
+// ... and how many a port may have whose bursts have needed half of these: many connections at once send more than one.
+constexpr std::uint32_t granted_filled_at_most(std::uint32_t receive, std::uint32_t ring) {
+  const std::uint32_t most = receive - (receive + 3) / 4;
+  return most < ring ? most : ring;
 }
 
 }  // namespace viaduct

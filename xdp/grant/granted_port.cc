@@ -59,6 +59,7 @@ const char* GrantedPort::map(int umem) {
                         layout_.send,
                         layout_.ring,
                         granted_filled(layout_.receive, layout_.ring, parts)};
+  shape.filled_at_most = granted_filled_at_most(layout_.receive, layout_.ring);
   if (parts > 1) {
     shape.take_several_chunks(parts, layout_.mtu, lendable());
     assembly_bytes_ = XskQueue::assembly_bytes(shape);

@@ -11,6 +11,9 @@ constexpr std::uint32_t kFillBatch = 64;
 constexpr unsigned kKicks = 64;     // system calls for one flush at most
 constexpr unsigned kIdleKicks = 4;  // of these, how many without visible progress
 
+// A burst that has taken so much of the fill ring may be followed by one that needs more than all of it.
+constexpr std::uint32_t much_of(std::uint32_t filled) { return filled / 2; }
+
 }  // namespace
 
 void XskQueue::set_up(const Shape& shape, std::byte* area, std::byte* assembly, void* state,
@@ -36,7 +39,8 @@ const char* XskQueue::attach(int socket) {
   socket_ = socket;
   free_receive_.count = free_send_.count = 0;
   sending_ = 0;
-  lacking_ = shape_.filled;
+  filled_ = lacking_ = shape_.filled;
+  burst_ = shape_.filled_at_most > filled_ && shape_.parts == 1 ? much_of(filled_) : ~0u;
   unsent_ = cut_short_ = false;
   if (shape_.parts > 1) forget_parts();
   for (std::uint32_t i = shape_.receive + shape_.send; i-- > 0;) {
@@ -76,6 +80,14 @@ void XskQueue::fill() {
   if (rings_.fill.needs_wakeup()) system_calls::wake_to_receive(socket_);
 }
 
+// The next burst may be larger, and what finds the ring empty is lost.
+void XskQueue::fill_more() {
+  const std::uint32_t more = std::min(2 * filled_, shape_.filled_at_most) - filled_;
+  filled_ += more;
+  lacking_ += more;
+  burst_ = filled_ < shape_.filled_at_most ? much_of(filled_) : ~0u;
+}
+
 std::size_t XskQueue::receive(std::span<Frame> frames) {
   if (socket_ < 0) return 0;
   if (cut_short_) [[unlikely]]
@@ -83,6 +95,7 @@ std::size_t XskQueue::receive(std::span<Frame> frames) {
   if (shape_.parts > 1) return receive_parts(frames);
   const std::uint32_t n = rings_.receive.available(static_cast<std::uint32_t>(frames.size()));
   if (n == 0) return 0;
+  if (rings_.receive.known() > burst_) [[unlikely]] fill_more();
   const std::uint32_t bytes = 1u << shape_.chunk_shift;
   std::size_t got = 0;
   std::uint64_t total = 0;

@@ -39,6 +39,7 @@ class XskQueue {
     std::uint32_t parts = 1;      // chunks that a frame may take; beyond 1 the socket must know it
     std::uint32_t frame = 0;      // parts > 1: bytes of the longest frame
     std::uint32_t assembled = 0;  // parts > 1: buffers for frames that came in several chunks
+    std::uint32_t filled_at_most = 0;  // parts = 1: what `filled` grows to when bursts need much of it
 
     // Frames of a link with this MTU take several chunks. Each of the `kept` may be one of these, and
     // those of a burst.
@@ -121,6 +122,7 @@ class XskQueue {
   };
 
   void fill();
+  void fill_more();
   void reap();
   void send();
   bool take(std::uint64_t chunk, Owner from, Owner to) {
@@ -156,7 +158,9 @@ class XskQueue {
   std::uint32_t assembled_bytes_ = 0;     // of it
   bool skipping_ = false;                 // they are of no use any more
   std::uint32_t fill_batch_ = 1;  // receive chunks given to the kernel at once
-  std::uint32_t lacking_ = 0;     // that the kernel could have more, up to `filled`
+  std::uint32_t filled_ = 0;      // what the kernel is to have: `filled`, or more
+  std::uint32_t lacking_ = 0;     // that the kernel could have more, up to that
+  std::uint32_t burst_ = ~0u;     // so many frames at once make the ring larger
   std::uint32_t reserved_ = 0;    // frames to send with the borrower
   std::uint32_t sending_ = 0;
   std::uint64_t completed_ = 0;

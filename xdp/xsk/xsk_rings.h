@@ -63,6 +63,9 @@ struct XskConsumer : XskRing<Entry> {
     return n < wanted ? n : wanted;
   }
 
+  // How many there were when we last looked.
+  std::uint32_t known() const { return this->theirs - this->ours; }
+
   // One look at memory.
   bool empty() const { return __atomic_load_n(this->producer, __ATOMIC_RELAXED) == this->ours; }
 

@@ -32,7 +32,7 @@ class OddPartsTest : public VethTest {
     VethTest::SetUp();
     if (IsSkipped()) return;
     make_pair("mtu 9000");
-    const XskQueue::Shape shape{12, kReceive, kSend, kRing, kFilled, 3, kFrame, kAssembled};
+    const XskQueue::Shape shape = this->shape();
     bytes_ = std::size_t{kChunk} * (kReceive + kSend);
     area_ = static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
                                          MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0));
@@ -41,6 +41,7 @@ class OddPartsTest : public VethTest {
     queue_.set_up(shape, area_, assembly_.data(), state_.data(), counters_);
     attach();
   }
+  virtual XskQueue::Shape shape() const { return {12, kReceive, kSend, kRing, kFilled, 3, kFrame, kAssembled}; }
   void TearDown() override {
     if (area_ != nullptr) {
       drop_socket();
@@ -389,6 +390,33 @@ TEST_F(OddPartsTest, NothingIsLostWhateverComes) {
   drop_socket();
   attach();
   ASSERT_NO_FATAL_FAILURE(expect_whole());
+}
+
+// A queue whose bursts may grow.
+class BurstTest : public OddPartsTest {
+ protected:
+  static constexpr std::uint32_t kAtMost = 24;
+  XskQueue::Shape shape() const override {
+    XskQueue::Shape one{12, kReceive, kSend, kRing, kFilled};
+    one.filled_at_most = kAtMost;
+    return one;
+  }
+  // So many frames come before they are looked at; how many the kernel has room for then.
+  std::size_t after_burst(std::uint32_t frames) {
+    for (std::uint32_t i = 0; i < frames; ++i) put_part(60, false);
+    const auto taken = take(frames);
+    EXPECT_EQ(taken.size(), frames);
+    queue_.release(taken);
+    queue_.release(std::span<const Frame>());
+    return filled().size();
+  }
+};
+
+TEST_F(BurstTest, LeavesTheRingAsItIsWhileThereIsRoom) { EXPECT_LE(after_burst(kFilled / 2 - 1), kFilled); }
+
+TEST_F(BurstTest, MakesTheRingLargerWhenABurstHasTakenMuchOfIt) {
+  EXPECT_GT(after_burst(kFilled - 1), kFilled + 4);
+  EXPECT_LE(after_burst(kAtMost - 4), kAtMost);
 }
 
 }  // namespace
