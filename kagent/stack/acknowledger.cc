@@ -19,7 +19,7 @@ constexpr std::uint32_t kAckEvery = 64;       // frames, with room enough to wai
 constexpr std::uint64_t kUnasked = 4 * kAckDelay;
 
 constexpr std::uint8_t kSureOfReply = 2;
-constexpr std::uint32_t kMostReplyWait = 500'000;  // ns; no peer sends again before 700'000 (loss_recovery.cc)
+constexpr std::uint32_t kMostReplyWait = 500'000;  // ns; no peer asks before 700'000 (loss_recovery.cc)
 constexpr std::uint32_t kReplyStep = 8;            // an eighth more, or less
 constexpr std::uint64_t kStream = 10'000;         // ns between acknowledgements asked for ...
 

@@ -82,16 +82,16 @@ ViIndex Keepalive<World>::probe(std::uint32_t p) {
 }
 
 template <class World>
-void Keepalive<World>::on_probe(const wire::Decoded& frame) {
+ViIndex Keepalive<World>::on_probe(const wire::Decoded& frame) {
   const Vi* vi = peer_table_.vi_for(frame, true);
   if (vi == nullptr) {
     if (frame.header.type == Type::kProbe) disconnects_.send_reset(frame);
-    return;
+    return kNone;
   }
-  if (frame.header.type == Type::kProbe) {
-    frames_out_.send_short(Type::kProbeAck, vi->link.peer_address, vi->link.peer_vi,
-                           vi->link.peer_key, vi->tx.send_next, vi->rx.receive_next, 0);
-  }
+  if (frame.header.type != Type::kProbe) return frame.header.vi;
+  frames_out_.send_short(Type::kProbeAck, vi->link.peer_address, vi->link.peer_vi, vi->link.peer_key,
+                         vi->tx.send_next, vi->rx.receive_next, 0);
+  return kNone;
 }
 
 }  // namespace viaduct

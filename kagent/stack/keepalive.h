@@ -25,7 +25,8 @@ class Keepalive : private ViTable {
 
   void on_reset(const wire::Decoded& frame);
   void peer_timeout(std::uint32_t peer);
-  void on_probe(const wire::Decoded& frame);
+  // Answers a probe. The VI that an answer is for; kNone: it is none, or for nobody.
+  ViIndex on_probe(const wire::Decoded& frame);
 
  private:
   ViIndex probe(std::uint32_t peer);

@@ -20,6 +20,8 @@ constexpr std::uint64_t kMinTimeout = 700'000;    // ns; processors are busy els
 constexpr std::uint64_t kMaxTimeout = 250'000'000;
 constexpr std::uint32_t kProbes = 4;              // timeouts that only probe
 
+constexpr std::uint32_t kQuestions = 3;           // of these, how many send no data
+
 constexpr std::uint32_t kTailProbes = 3;          // that are not doubled
 
 constexpr std::uint32_t kMaxTimeouts = 16;        // in a row, then the connection is lost
@@ -159,9 +161,11 @@ std::uint64_t LossRecovery<World>::retransmission_time(const Vi& vi) const {
     return std::min(kMinTimeout << std::min(2u * vi.tx.timeouts, 10u), kMaxTimeout);
   }
   if (may_probe_tail(vi)) return 2ull * vi.tx.smoothed_rtt + 2 * kAckDelay;
+  // A question may come early: it costs little, and a lost frame is sent again a round trip later.
+  const std::uint64_t variations = vi.tx.losses == state::Losses::kNone && vi.tx.timeouts == 0 ? 2 : 3;
   const std::uint64_t base =
       std::max(std::max<std::uint64_t>(2ull * vi.tx.smoothed_rtt,
-                                       vi.tx.smoothed_rtt + 3ull * vi.tx.rtt_variation) +
+                                       vi.tx.smoothed_rtt + variations * vi.tx.rtt_variation) +
                    2 * kAckDelay,
                kMinTimeout);
   return std::min(base << std::min<std::uint32_t>(vi.tx.timeouts, 10), kMaxTimeout);
@@ -179,6 +183,42 @@ std::uint64_t LossRecovery<World>::timer_due(const Vi& vi) const {
 template <class World>
 void LossRecovery<World>::restart_timer(ViIndex i) {
   wheel_.arm(vi_timer(i), timer_due(vis_[i]));
+}
+
+// The oldest and the newest frame, whose acknowledgement tells what is missing. A peer that was merely late (its
+// processor was busy) is not flooded.
+template <class World>
+void LossRecovery<World>::send_ends_again(Vi& vi) {
+  vi.tx.lost.add(vi.tx.send_una);
+  if (!vi.tx.sacked.has(vi.tx.send_next - 1)) vi.tx.lost.add(vi.tx.send_next - 1);
+}
+
+// A train takes another way than a probe, which would overtake it.
+template <class World>
+bool LossRecovery<World>::asks_first(const Vi& vi) const {
+  return vi.tx.losses == state::Losses::kNone && vi.tx.timeouts != 0 && vi.tx.timeouts <= kQuestions &&
+         !has_gone_by_train(vi);
+}
+
+template <class World>
+void LossRecovery<World>::ask(const Vi& vi) {
+  ++root_->counters.probes_sent;
+  frames_out_.send_short(wire::Type::kProbe, vi.link.peer_address, vi.link.peer_vi, vi.link.peer_key,
+                         vi.tx.send_next, vi.rx.receive_next, 0, 0, vi.tx.path == state::Path::kLocal);
+}
+
+// Any probe's answer will do: since the timer has run out nothing has been acknowledged, so the oldest frame was
+// sent before the probe.
+template <class World>
+void LossRecovery<World>::take_answer(ViIndex i, std::uint32_t ack) {
+  Vi& vi = vis_[i];
+  if (vi.reliability == vip::kUnreliable || !asks_first(vi)) return;
+  if (ack != vi.tx.send_una) return take_ack(i, ack, vi.tx.peer_window);
+  if (vi.tx.smoothed_rtt != 0) vi.tx.sample_time = 0;
+  send_ends_again(vi);
+  vi.tx.progress_time = now_;
+  restart_timer(i);
+  send_queue_.make_ready(i);
 }
 
 // The timer is not moved with every frame and acknowledgement: when it fires, it looks whether it
@@ -213,14 +253,17 @@ void LossRecovery<World>::retransmission_timeout(ViIndex i) {
     // The first is usual where processors are busy, and only probes.
     if (vi.tx.timeouts > 1) history_.loss(state::Happened::kTimeout, i, vi.tx.timeouts);
   }
+  if (asks_first(vi)) {
+    ask(vi);
+    vi.tx.progress_time = now_;
+    return restart_timer(i);
+  }
   // Which of the copies is acknowledged then? But better a doubtful round trip than none.
   if (vi.tx.smoothed_rtt != 0) vi.tx.sample_time = 0;
-  // First probes: the oldest and the newest frame, whose acknowledgement tells what is missing. A
-  // peer that was merely late (its processor was busy) is not flooded. If that does not help, all.
-  vi.tx.lost.add(vi.tx.send_una);
   if (vi.tx.timeouts <= kProbes) {
-    if (!vi.tx.sacked.has(vi.tx.send_next - 1)) vi.tx.lost.add(vi.tx.send_next - 1);
+    send_ends_again(vi);
   } else {
+    vi.tx.lost.add(vi.tx.send_una);
     for (std::uint32_t psn = vi.tx.send_una; psn != vi.tx.send_next; ++psn) {
       if (!vi.tx.sacked.has(psn)) vi.tx.lost.add(psn);
     }

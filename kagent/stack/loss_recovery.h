@@ -5,6 +5,10 @@
 // timer runs out first a short while after the newest frame was sent, and then asks with one or two
 // frames; what the answer says was lost is sent again.
 //
+// On a link that has lost nothing a peer that does not answer has no processor at the moment, as a rule. There
+// the first kQuestions times the timer sends a probe, behind the frames that it asks about: if these have not
+// come when the probe has, they are lost.
+//
 // On a link that loses frames the end of a window is often lost, or what acknowledges it. So there
 // the first kTailProbes times the timer waits for two round trips only; then for its least time,
 // which is doubled. They begin again when a round trip has been measured, and not with every
@@ -16,6 +20,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kagent/stack/frames_out.h"
 #include "kagent/stack/history.h"
 #include "kagent/stack/peer_table.h"
 #include "kagent/stack/send_credit.h"
@@ -30,19 +35,24 @@ namespace viaduct {
 template <class World>
 class LossRecovery : private ViTable, private Timers {
  public:
-  LossRecovery(const Tables& tables, Verdict& verdict, Trains<World>& trains,
+  LossRecovery(const Tables& tables, FramesOut<World>& frames_out, Verdict& verdict, Trains<World>& trains,
                SendQueue<World>& send_queue,
                SendCredit<World>& send_credit, PeerTable<World>& peer_table)
-      : ViTable(tables), Timers(tables), peers_(tables.peers), history_(tables), verdict_(verdict),
+      : ViTable(tables), Timers(tables), peers_(tables.peers), history_(tables), frames_out_(frames_out), verdict_(verdict),
         trains_(trains), send_queue_(send_queue), send_credit_(send_credit), peer_table_(peer_table) {}
 
   inline void take_ack(ViIndex vi, std::uint32_t ack, std::uint16_t window);
   void take_sack(ViIndex vi, std::uint32_t ack, std::span<const std::byte> bitmap);
   void restart_timer(ViIndex vi);
   void retransmission_timeout(ViIndex vi);
+  // The peer has answered a probe: what had come before it.
+  void take_answer(ViIndex vi, std::uint32_t ack);
 
  private:
   void measure_round_trip(ViIndex vi);
+  bool asks_first(const state::Vi& vi) const;
+  void ask(const state::Vi& vi);
+  void send_ends_again(state::Vi& vi);
   bool may_probe_tail(const state::Vi& vi) const;
   void note_resend_delivered(ViIndex vi, std::uint32_t psn);
   std::uint64_t retransmission_time(const state::Vi& vi) const;
@@ -50,6 +60,7 @@ class LossRecovery : private ViTable, private Timers {
 
   Pool<state::Peer> peers_;
   History history_;
+  FramesOut<World>& frames_out_;
   Verdict& verdict_;
   Trains<World>& trains_;
   SendQueue<World>& send_queue_;

@@ -192,7 +192,7 @@ void BasicStack<World>::dispatch(const Frame& frame, bool& keep) {
       return parts_.disconnects.on_disconnect_ack(decoded);
     case wire::Type::kProbe:
     case wire::Type::kProbeAck:
-      return parts_.keepalive.on_probe(decoded);
+      return on_probe(decoded);
     case wire::Type::kReset:
       return parts_.keepalive.on_reset(decoded);
     case wire::Type::kNameQuery:
@@ -399,6 +399,12 @@ void BasicStack<World>::leave(std::uint32_t program, std::uint64_t now) {
   tables_.sessions[session].programs[gone.member] = kNone;
   gone.gone = 1;
   if (gone.heirs == 0) parts_.processes.forget_program(program);
+}
+
+template <class World>
+void BasicStack<World>::on_probe(const wire::Decoded& frame) {
+  const ViIndex answered = parts_.keepalive.on_probe(frame);
+  if (answered != kNone) parts_.loss_recovery.take_answer(answered, frame.header.ack);
 }
 
 template <class World>

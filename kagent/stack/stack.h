@@ -115,6 +115,7 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   void on_ack(const wire::Decoded& frame);
   [[gnu::noinline, gnu::cold]] unsigned complete_late();
   inline void on_data(const wire::Decoded& frame, const Frame& raw, bool& keep);
+  void on_probe(const wire::Decoded& frame);
   inline void ring_send(ViIndex vi);
   [[gnu::always_inline]] inline unsigned transmit_ready();
   [[gnu::always_inline]] inline void transmit_session(std::uint32_t session, unsigned& sent);

@@ -48,7 +48,7 @@ struct StackParts {
         send_queue(tables, port, verdict, trains, memory_table, completions), credit_grants(tables, port),
         acknowledger(tables, frames_out, credit_grants), send_credit(tables, send_queue),
         peer_table(tables, port, credit_grants),
-        loss_recovery(tables, verdict, trains, send_queue, send_credit, peer_table),
+        loss_recovery(tables, frames_out, verdict, trains, send_queue, send_credit, peer_table),
         transmitter(tables, port, environment, verdict, frames_out, trains, send_queue,
                     acknowledger, send_credit, loss_recovery, peer_table),
         placer(tables, environment),

@@ -16,12 +16,13 @@ constexpr std::uint64_t kLatency = 5 * kMicrosecond;
 // A processor that takes its time for each round of a host's stack and, now and then, goes away.
 class BusyProcessor {
  public:
-  BusyProcessor(Host& host, std::uint64_t seed) : host_(host), random_(seed) {}
+  BusyProcessor(Host& host, std::uint64_t seed, std::uint64_t away) : host_(host), random_(seed), away_(away) {}
 
   bool step(std::uint64_t now) {
     if (now < free_at_ || !host_.step()) return false;
     free_at_ = now + random_.below(30 * kMicrosecond);
     if (random_.below(100) == 0) free_at_ += random_.below(200 * kMicrosecond);
+    if (away_ != 0 && random_.below(100) == 0) free_at_ += away_;
     return true;
   }
 
@@ -32,6 +33,7 @@ class BusyProcessor {
  private:
   Host& host_;
   SimRandom random_;
+  const std::uint64_t away_;  // at times
   std::uint64_t free_at_ = 0;
 };
 
@@ -40,7 +42,7 @@ struct Stream {
   std::uint64_t sent = 0, again = 0, timeouts = 0;
 };
 
-Stream stream(const SimFaults& faults, std::uint64_t seed) {
+Stream stream(const SimFaults& faults, std::uint64_t seed, std::uint64_t away) {
   SimOptions options;
   options.bits_per_second = kBitsPerSecond;
   options.latency_ns = kLatency;
@@ -50,7 +52,7 @@ Stream stream(const SimFaults& faults, std::uint64_t seed) {
   ManyToOne net(1, options, seed);
   EXPECT_TRUE(net.connect());
   net.network.set_faults(faults);
-  BusyProcessor sender(*net.hosts[0], 2 * seed), receiver(*net.receiver, 2 * seed + 1);
+  BusyProcessor sender(*net.hosts[0], 2 * seed, 0), receiver(*net.receiver, 2 * seed + 1, away);
   Flow& flow = *net.flows[0];
   const auto go = [&](std::uint64_t ns) {
     const std::uint64_t before = flow.bytes;
@@ -78,11 +80,11 @@ Stream stream(const SimFaults& faults, std::uint64_t seed) {
 }
 
 // The mean of some seeds.
-Stream streams(const SimFaults& faults) {
+Stream streams(const SimFaults& faults, std::uint64_t away = 0) {
   constexpr std::uint64_t kSeeds = 8;
   Stream all;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const Stream one = stream(faults, seed);
+    const Stream one = stream(faults, seed, away);
     all.bandwidth += one.bandwidth / kSeeds;
     all.sent += one.sent;
     all.again += one.again;
@@ -108,6 +110,13 @@ TEST(BusyHosts, LossLeavesMostOfTheBandwidth) {
   const double whole = lossy(0).bandwidth;
   EXPECT_GE(lossy(0.01).bandwidth, 0.95 * whole);
   EXPECT_GE(lossy(0.10).bandwidth, 0.70 * whole);
+}
+
+// A receiver whose processor is another's for milliseconds is asked, and gets nothing again that it has.
+TEST(BusyHosts, AreAskedBeforeFramesAreSentAgain) {
+  const Stream result = streams({}, 3 * kMillisecond);
+  EXPECT_GT(result.timeouts, 0u);
+  EXPECT_EQ(result.again, 0u);
 }
 
 // Frames that were merely late are not taken for lost.
