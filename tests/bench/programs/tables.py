@@ -32,7 +32,8 @@ def figure(value):
 def _figures(entry, unit):
     if entry.get('median') is None:
         return 'failed'
-    return f'{figure(entry["median"])} {unit} ({figure(entry["min"])} to {figure(entry["max"])})'
+    text = f'{figure(entry["median"])} {unit} ({figure(entry["min"])} to {figure(entry["max"])})'
+    return text + (f', {len(entry["failed"])} failed' if 'failed' in entry else '')
 
 
 def ratio_cell(row, way):

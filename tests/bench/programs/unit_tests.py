@@ -192,24 +192,30 @@ class Against(unittest.TestCase):
     """Whether a row got worse."""
 
     @staticmethod
-    def lines(before, after, key='two-hosts/redis-1'):
-        """What is said of granted samples, TCP being 10 before and 20 after."""
-        return against.worse_rows({'rows': [row_of(key, tcp=[10.0], granted=before)]},
-                                  {'rows': [row_of(key, tcp=[20.0], granted=after)]})
+    def lines(before, after, key='two-hosts/redis-1', tcp=(10.0, 10.0)):
+        """What is said of granted samples, and kernel TCP's figures."""
+        return against.worse_rows({'rows': [row_of(key, tcp=[tcp[0]], granted=before)]},
+                                  {'rows': [row_of(key, tcp=[tcp[1]], granted=after)]})
 
     def test_a_lower_rate_beyond_the_spread_is_worse(self):
-        self.assertEqual(len(self.lines([29.0, 30.0, 31.0], [50.0, 52.0, 54.0])), 1)
+        self.assertEqual(len(self.lines([29.0, 30.0, 31.0], [25.0, 26.0, 27.0])), 1)
 
     def test_a_lower_rate_within_the_spread_is_not(self):
-        self.assertEqual(self.lines([25.0, 30.0, 31.0], [50.0, 52.0, 54.0]), [])
-        self.assertEqual(self.lines([29.0, 30.0, 31.0], [50.0, 52.0, 61.0]), [])
+        self.assertEqual(self.lines([25.0, 30.0, 31.0], [25.0, 26.0, 27.0]), [])
+        self.assertEqual(self.lines([29.0, 30.0, 31.0], [25.0, 26.0, 30.5]), [])
 
     def test_a_higher_rate_is_not_worse(self):
-        self.assertEqual(self.lines([29.0, 30.0, 31.0], [80.0, 82.0, 84.0]), [])
+        self.assertEqual(self.lines([29.0, 30.0, 31.0], [40.0, 41.0, 42.0]), [])
 
     def test_of_times_more_is_worse(self):
-        self.assertEqual(len(self.lines([2.9, 3.0, 3.1], [8.0, 8.2, 8.4], 'two-hosts/curl')), 1)
-        self.assertEqual(self.lines([2.9, 3.0, 3.1], [4.0, 4.2, 4.4], 'two-hosts/curl'), [])
+        self.assertEqual(len(self.lines([2.9, 3.0, 3.1], [4.0, 4.1, 4.2], 'two-hosts/curl')), 1)
+        self.assertEqual(self.lines([2.9, 3.0, 3.1], [2.0, 2.1, 2.2], 'two-hosts/curl'), [])
+
+    def test_a_machine_that_is_slower_with_tcp_too_is_not_worse(self):
+        self.assertEqual(self.lines([29.0, 30.0, 31.0], [14.0, 15.0, 16.0], tcp=(10.0, 5.0)), [])
+
+    def test_tcp_that_is_faster_makes_nothing_worse(self):
+        self.assertEqual(self.lines([29.0, 30.0, 31.0], [29.0, 30.0, 31.0], tcp=(10.0, 100.0)), [])
 
     def test_a_figure_that_is_gone_is_worse_and_a_new_one_is_not(self):
         row = row_of(tcp=[10.0], granted=[20.0])
@@ -242,6 +248,10 @@ class Tables(unittest.TestCase):
 
     def test_a_row_that_could_not_be_run_says_why(self):
         self.assertIn('not measured: there is no sockperf', tables.program_tables(self.measured)['programs/two-hosts'])
+
+    def test_samples_that_failed_are_told(self):
+        self.measured['rows'][0]['ways']['hosted']['failed'] = ['why', 'why']
+        self.assertIn('10.0 k/s (10.0 to 10.0), 2 failed |', tables.program_tables(self.measured)['programs/two-hosts'])
 
     def test_all_rows_of_a_table_have_as_many_cells(self):
         for name, text in tables.program_tables(self.measured).items():
