@@ -8,6 +8,7 @@ integration_tests = \
 	tests/integration/port.test \
 	tests/integration/granted.test \
 	tests/integration/trains.test \
+	tests/integration/unreliable.test \
 	tests/integration/adopt.test \
 	tests/integration/lab.test \
 	tests/integration/viaping.test \
@@ -66,6 +67,11 @@ check_PROGRAMS += tests/integration/reattach_tool
 tests_integration_reattach_tool_SOURCES = tests/integration/reattach_tool.cc
 tests_integration_reattach_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_integration_reattach_tool_LDADD = libvipl.la
+
+check_PROGRAMS += tests/integration/unreliable_tool
+tests_integration_unreliable_tool_SOURCES = tests/integration/unreliable_tool.c
+tests_integration_unreliable_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_unreliable_tool_LDADD = libvipl.la
 
 check_PROGRAMS += tests/integration/instructions_tool
 tests_integration_instructions_tool_SOURCES = tests/integration/instructions_tool.cc

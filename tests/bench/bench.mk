@@ -12,3 +12,28 @@ EXTRA_DIST += tests/bench/sovia
 phony_targets += bench-sovia
 bench-sovia: all
 	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/sovia
+
+# `make bench-programs`: other people's programs over kernel TCP and on SOVIA, see tests/README.md. `make bench-tables`:
+# the documents' tables from doc/results.
+TESTS += tests/bench/programs.test
+EXTRA_DIST += tests/bench/programs.test tests/bench/tables doc/results \
+	tests/bench/programs/__main__.py \
+	tests/bench/programs/against.py \
+	tests/bench/programs/bench-programs \
+	tests/bench/programs/figures.py \
+	tests/bench/programs/idle.py \
+	tests/bench/programs/lab.py \
+	tests/bench/programs/loads.py \
+	tests/bench/programs/outputs.py \
+	tests/bench/programs/own/exchanges.py \
+	tests/bench/programs/own/stream_end.py \
+	tests/bench/programs/results.py \
+	tests/bench/programs/rows.py \
+	tests/bench/programs/tables.py \
+	tests/bench/programs/unit_tests.py \
+	tests/bench/programs/ways.py
+phony_targets += bench-programs bench-tables
+bench-programs: all
+	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/programs/bench-programs $(BENCH_FLAGS)
+bench-tables:
+	$(srcdir)/tests/bench/tables

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Processes that write and are killed at once, and what their peer gets.
 
-    killed_programs.py serve PORT COUNT        counts for COUNT connections how they ended
+    killed_programs.py serve PORT COUNT        tells of COUNT connections how they ended, a line for each
     killed_programs.py call HOST PORT COUNT    COUNT processes, one after the other
 
 Each process writes one piece or many, with TCP_NODELAY or without it. Its peer must get all that was written, or a
@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-HEAD = struct.Struct('>II')
+HEAD = struct.Struct('>III')
 PIECE = b'0123456789' * 100
 WARM_UP = 60
 
@@ -31,41 +31,38 @@ def exchange(connection, first):
 
 
 def how_it_ended(connection):
-    """In one word."""
+    """In a word, behind how it was written."""
     with connection:
-        warm_up, expected = HEAD.unpack(connection.recv(HEAD.size, socket.MSG_WAITALL))
+        warm_up, expected, at_once = HEAD.unpack(connection.recv(HEAD.size, socket.MSG_WAITALL))
         for _ in range(warm_up):
             exchange(connection, False)
         got = 0
+        how = 'at once: ' if at_once else 'combined: '
         try:
             while piece := connection.recv(100_000):
                 got += len(piece)
         except ConnectionResetError:
-            return 'reset'
-        return 'all' if got == expected else f'short: {got} of {expected}'
+            return how + 'reset'
+        return how + ('all' if got == expected else f'short, {got} of {expected}')
 
 
 def serve(port, count):
     """As many connections as that."""
-    words = []
     with socket.create_server(('0.0.0.0', int(port)), backlog=100) as listener:
         threads = []
         for _ in range(int(count)):
             connection = listener.accept()[0]
-            threads.append(threading.Thread(target=lambda c=connection: words.append(how_it_ended(c))))
+            threads.append(threading.Thread(target=lambda c=connection: print(how_it_ended(c), flush=True)))
             threads[-1].start()
         for thread in threads:
             thread.join()
-    for word in sorted(set(words)):
-        print(words.count(word), word)
-    assert len(words) == int(count)
 
 
 def write_and_die(host, port, pieces, at_once):
     """In a process of its own."""
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, at_once)
-    connection.sendall(HEAD.pack(WARM_UP, pieces * len(PIECE)))
+    connection.sendall(HEAD.pack(WARM_UP, pieces * len(PIECE), at_once))
     for _ in range(WARM_UP):
         exchange(connection, True)
         time.sleep(0.001)

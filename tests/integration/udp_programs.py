@@ -6,6 +6,8 @@
                                          from port FROM, until there is the file: gets its own echoes alone
   udp_programs.py stay HOST PORT FILE    talks until there is FILE.open, says "leave", and when there is FILE.new
                                          talks until it is answered
+  udp_programs.py flood HOST PORT FILE   talks until there is FILE.1, sends without a look at answers until there is
+                                         FILE.2, and ends with an answer to what it says then
 
 The client prints the same whatever way its datagrams go. The server of the next port is ended. Before the first case
 it talks until there is a file $UDP_WARM.1, before the second $UDP_WARM.2, and so on, if UDP_WARM is set.
@@ -189,6 +191,28 @@ def talk(host, port, source, file):
             sys.exit(f"got {data} of {peer}")
 
 
+def flood(host, port, file):
+    end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    to = (socket.gethostbyname(host), port)
+    end.settimeout(1)
+    while not os.path.exists(file + ".1"):
+        try:
+            echo(end, to, b"warm")
+        except socket.timeout:
+            pass
+    while not os.path.exists(file + ".2"):
+        end.sendto(b"flood", to)
+    for _ in range(30):
+        end.sendto(b"last", to)
+        try:
+            while end.recv(100) != b"last":
+                pass
+            return
+        except socket.timeout:
+            pass
+    sys.exit("no answer")
+
+
 def stay(host, port, file):
     to = (socket.gethostbyname(host), port)
     end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -228,6 +252,8 @@ if sys.argv[1] == "server":
     server(int(sys.argv[2]))
 elif sys.argv[1] == "talk":
     talk(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
+elif sys.argv[1] == "flood":
+    flood(sys.argv[2], int(sys.argv[3]), sys.argv[4])
 elif sys.argv[1] == "stay":
     stay(sys.argv[2], int(sys.argv[3]), sys.argv[4])
 else:

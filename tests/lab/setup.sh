@@ -1,5 +1,5 @@
-# setup.sh: what ./demo and ./check have in common. To be sourced; `program` is the script's name and
-# `root` the source directory.
+# setup.sh: what ./demo, ./check and bench-programs have in common. To be sourced; `program` is the script's name,
+# `root` the source directory, and `script` the script's path where it is not $root/$program.
 # shellcheck shell=bash disable=SC2154
 #
 #   outer script      installs packages, starts the inner one, and does nothing more
@@ -19,13 +19,17 @@ readonly packages=(
   libpcap-dev libnl-3-dev libnl-route-3-dev libseccomp-dev
   libfabric-dev libfabric-bin openmpi-bin libopenmpi-dev
   libspdlog-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev
-  iproute2 iputils-ping util-linux procps ethtool tshark
+  iproute2 iputils-ping util-linux procps ethtool nftables tshark
   # What is run on SOVIA, to show and to test it; byacc and libncurses-dev build two of them.
   byacc libncurses-dev curl ftp-ssl ftpd-ssl iperf3 netbase netpipe-tcp nginx-light openbsd-inetd openssl
   python3 redis-server redis-tools rsync socat tnftp wrk
 )
+# What only `make bench-programs` runs.
+# shellcheck disable=SC2034  # for that script
+readonly bench_packages=(libmemcached-tools memcached sockperf)
 # Units of services that come with these packages. None of them is wanted: programs run in labs.
-readonly -A services=([nginx-light]=nginx [openbsd-inetd]=inetd [redis-server]=redis-server [rsync]=rsync)
+readonly -A services=([memcached]=memcached [nginx-light]=nginx [openbsd-inetd]=inetd [redis-server]=redis-server
+  [rsync]=rsync)
 
 export LC_ALL=C
 build=$root/build
@@ -37,9 +41,10 @@ require_root() {
   [ "$(id -u)" -eq 0 ] || die "must be run as root: it installs packages and makes network namespaces"
 }
 
+# missing_packages PACKAGE...: those that are not installed.
 missing_packages() {
   local package
-  for package in "${packages[@]}"; do
+  for package; do
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
       echo "$package"
   done
@@ -70,11 +75,13 @@ disable_services() {
   done
 }
 
+# install_packages [PACKAGE...]: what of these, or of ${packages[@]}, is not there.
 install_packages() {
   local missing log
+  [ $# -gt 0 ] || set -- "${packages[@]}"
   command -v dpkg-query >/dev/null ||
     die "this is not Debian: install what README.md lists, then build with configure and make"
-  mapfile -t missing < <(missing_packages)
+  mapfile -t missing < <(missing_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
   step "installing ${missing[*]}"
   log=$(mktemp)
@@ -110,7 +117,7 @@ contain() {
   export DEBIAN_FRONTEND=noninteractive
   VIADUCT_CONTAINED=$program setpriv --pdeathsig KILL \
     unshare --mount --pid --fork --kill-child --mount-proc \
-    "$root/$program" "$@" &
+    "${script:-$root/$program}" "$@" &
   inner=$!
   trap 'stop $inner 129' HUP
   trap 'stop $inner 130' INT

@@ -8,9 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <set>
+#include <string>
 #include <thread>
 
 #include "vipl/vipl_ext.h"
@@ -44,18 +48,36 @@ class ViplPoll : public ViplTest {
 
   // A thread that polls, and what it said.
   struct Result {
+    std::atomic<pid_t> thread{0};
     std::atomic<int> value{99};
     std::atomic<int> error{0};
   };
   std::thread in_background(Result& out, VIP_CQ_HANDLE cq, pollfd* fds = nullptr,
                             unsigned long count = 0, const timespec* timeout = &kLong) {
     return std::thread([=, &out] {
+      out.thread = gettid();
       out.value = VipxPoll(cq, fds, count, timeout, nullptr);
       out.error = errno;
     });
   }
 
-  static void sleep_for_a_moment() { std::this_thread::sleep_for(50ms); }
+  // What the kernel says of a thread: 'S' sleeps, 'R' runs or would like to; 0: it has ended.
+  static char state_of(pid_t thread) {
+    std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::size_t name_end = text.rfind(')');
+    return name_end == std::string::npos || name_end + 2 >= text.size() ? '\0' : text[name_end + 2];
+  }
+
+  // Waits until a thread sleeps, and goes on to: one that waits for a lock sleeps for a moment only.
+  static bool falls_asleep(const std::atomic<pid_t>& thread) {
+    const auto end = steady_clock::now() + 20s;
+    for (int looks = 0; looks < 10 && steady_clock::now() < end;) {
+      std::this_thread::sleep_for(2ms);
+      looks = thread != 0 && state_of(thread) == 'S' ? looks + 1 : 0;
+    }
+    return state_of(thread) == 'S';
+  }
 
   int pipe_[2];
 };
@@ -67,8 +89,7 @@ TEST_F(ViplPoll, EndsWhenTheQueueHasAnEntry) {
   pollfd fd = readable();
   Result result;
   std::thread thread = in_background(result, cq, &fd, 1, nullptr);
-  sleep_for_a_moment();
-  EXPECT_EQ(result.value, 99) << "did not sleep";
+  EXPECT_TRUE(falls_asleep(result.thread));
   send_one(peer, vi);
   thread.join();
   EXPECT_EQ(result.value, 0);
@@ -101,7 +122,7 @@ TEST_F(ViplPoll, EndsWhenADescriptorIsReady) {
   EXPECT_EQ(fds[2].revents, POLLOUT);
   Result result;
   std::thread thread = in_background(result, cq, fds, 2);
-  sleep_for_a_moment();
+  EXPECT_TRUE(falls_asleep(result.thread));
   fill_pipe();
   thread.join();
   EXPECT_EQ(result.value, 1);
@@ -169,7 +190,7 @@ TEST_F(ViplPoll, EndsWithTheAgent) {
   const VIP_CQ_HANDLE cq = make_cq();
   Result result;
   std::thread thread = in_background(result, cq);
-  sleep_for_a_moment();
+  EXPECT_TRUE(falls_asleep(result.thread));
   agent->die();
   thread.join();
   EXPECT_EQ(result.value, -1);
@@ -183,7 +204,8 @@ TEST_F(ViplPoll, EndsWithTheNicOrTheQueue) {
   const VIP_CQ_HANDLE gone = make_cq(), cq = make_cq();
   Result of_queue, of_nic;
   std::thread first = in_background(of_queue, gone), second = in_background(of_nic, cq);
-  sleep_for_a_moment();
+  EXPECT_TRUE(falls_asleep(of_queue.thread));
+  EXPECT_TRUE(falls_asleep(of_nic.thread));
   ASSERT_EQ(VipDestroyCQ(gone), VIP_SUCCESS);
   first.join();
   EXPECT_EQ(of_queue.value, -1);
@@ -221,7 +243,7 @@ TEST_F(ViplPollSignals, EndWithTheirHandlers) {
   const VIP_CQ_HANDLE cq = make_cq();
   Result result;
   std::thread thread = in_background(result, cq);
-  sleep_for_a_moment();
+  EXPECT_TRUE(falls_asleep(result.thread));
   pthread_kill(thread.native_handle(), SIGUSR1);
   thread.join();
   EXPECT_EQ(result.value, -1);
@@ -267,8 +289,9 @@ TEST_F(ViplPollSignals, MayForkInTheirHandlers) {
   action.sa_handler = [](int) { child = fork(); };
   sigaction(SIGUSR1, &action, nullptr);
   const pthread_t self = pthread_self();
+  const std::atomic<pid_t> caller{gettid()};
   std::thread thread([&] {
-    sleep_for_a_moment();
+    EXPECT_TRUE(falls_asleep(caller));
     pthread_kill(self, SIGUSR1);
   });
   const int value = VipxPoll(cq, nullptr, 0, &kLong, nullptr);
@@ -292,32 +315,41 @@ TEST_F(ViplPoll, WakesAllWhoWaitForTheQueue) {
   Result results[kThreads], other;
   std::vector<std::thread> threads;
   for (Result& result : results) threads.push_back(in_background(result, cq));
-  const timespec second{1, 0};
-  std::thread sleeper = in_background(other, quiet, nullptr, 0, &second);
-  sleep_for_a_moment();
+  pollfd fd = readable();
+  std::thread sleeper = in_background(other, quiet, &fd, 1);
+  for (const Result& result : results) EXPECT_TRUE(falls_asleep(result.thread));
+  EXPECT_TRUE(falls_asleep(other.thread));
   send_one(peer, vi);
   for (std::thread& thread : threads) thread.join();
   for (const Result& result : results) EXPECT_EQ(result.value, 0);
   EXPECT_EQ(other.value, 99) << "woken by the news of another queue";
+  fill_pipe();
   sleeper.join();
-  EXPECT_EQ(other.value, 0);
+  EXPECT_EQ(other.value, 1);
 }
 
 TEST_F(ViplPoll, CanBeCancelled) {
   start();
   const VIP_CQ_HANDLE cq = make_cq();
   const auto [vi, peer] = connected_pair(nullptr, cq);
+  struct Waiter {
+    VIP_CQ_HANDLE queue;
+    std::atomic<pid_t> thread{0};
+  };
   for (int i = 0; i < 3; ++i) {
+    Waiter waiter{cq};
     pthread_t thread;
     ASSERT_EQ(pthread_create(
                   &thread, nullptr,
-                  [](void* queue) -> void* {
-                    VipxPoll(queue, nullptr, 0, nullptr, nullptr);
+                  [](void* of) -> void* {
+                    auto* const self = static_cast<Waiter*>(of);
+                    self->thread = gettid();
+                    VipxPoll(self->queue, nullptr, 0, nullptr, nullptr);
                     return nullptr;
                   },
-                  cq),
+                  &waiter),
               0);
-    sleep_for_a_moment();
+    EXPECT_TRUE(falls_asleep(waiter.thread));
     pthread_cancel(thread);
     void* how = nullptr;
     pthread_join(thread, &how);
@@ -325,7 +357,7 @@ TEST_F(ViplPoll, CanBeCancelled) {
   }
   Result result;
   std::thread thread = in_background(result, cq);
-  sleep_for_a_moment();
+  EXPECT_TRUE(falls_asleep(result.thread));
   send_one(peer, vi);
   thread.join();
   EXPECT_EQ(result.value, 0);

@@ -5,9 +5,13 @@
 #include <fcntl.h>
 #include <linux/if_link.h>
 #include <net/if.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <xdp/libxdp.h>
+
+#include <optional>
 
 #include "tests/unit/xdp/fixture.h"
 #include "xdp/port_error.h"
@@ -160,22 +164,34 @@ TEST_F(AttachmentTest, TheLockNamesItsHolderHoweverOftenItIsAsked) {
   const InterfaceLock other(index_ + 1, "v1", 0);
 }
 
+// The holder says so when it has the lock, and again before it goes; the kernel gives its lock back later than that.
 TEST_F(AttachmentTest, TheLockWaitsForAHolderThatIsAboutToGo) {
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
+  int said[2], go[2];
+  ASSERT_EQ(pipe2(said, O_CLOEXEC | O_NONBLOCK), 0);
+  ASSERT_EQ(pipe2(go, O_CLOEXEC), 0);
   const pid_t child = fork();
   if (child == 0) {
+    char byte;
     InterfaceLock lock(index_, "v0");
-    (void)!write(ends[1], "", 1);
+    if (write(said[1], "h", 1) != 1 || read(go[0], &byte, 1) != 1) _exit(1);
     usleep(300'000);
+    (void)!write(said[1], "g", 1);
     _exit(0);
   }
-  char byte;
-  ASSERT_EQ(read(ends[0], &byte, 1), 1);
-  EXPECT_NO_THROW(InterfaceLock(index_, "v0", 10'000));
-  waitpid(child, nullptr, 0);
-  close(ends[0]);
-  close(ends[1]);
+  char byte = 0;
+  pollfd holds{said[0], POLLIN, 0};
+  ASSERT_EQ(poll(&holds, 1, 30'000), 1);
+  ASSERT_EQ(read(said[0], &byte, 1), 1);
+  EXPECT_THROW(InterfaceLock(index_, "v0", 0), PortError);
+  ASSERT_EQ(write(go[1], "", 1), 1);
+  std::optional<InterfaceLock> lock;
+  EXPECT_NO_THROW(lock.emplace(index_, "v0", 30'000u));
+  EXPECT_EQ(read(said[0], &byte, 1), 1) << "did not wait";
+  EXPECT_EQ(byte, 'g');
+  int status = 1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  for (const int fd : {said[0], said[1], go[0], go[1]}) close(fd);
 }
 
 // ---------------------------------------------------------------------------- guard

@@ -1,0 +1,81 @@
+"""The rows of the tables."""
+
+from dataclasses import dataclass, field
+
+from loads import (Beside, Curl, Exchanges, Ftp, Iperf3, Load, Memcached, Netpipe, Redis, Sockperf, StreamEnd, Vipl,
+                   Wrk)
+
+LOCAL = {'SOVIA_LOCAL': '1'}
+UDP = {'SOVIA_UDP': '1'}
+
+
+@dataclass
+class Row:
+    """One program at one place."""
+
+    key: str
+    title: str
+    place: str
+    unit: str
+    better: str  # more or less
+    load: Load
+    switches: dict = field(default_factory=dict)  # variables of SOVIA
+
+
+def _rows(place, *rows):
+    return [Row(f'{place}/{key}', title, place, unit, 'more' if '/s' in unit else 'less', load, *switches)
+            for key, title, unit, load, *switches in rows]
+
+
+ROWS = _rows(
+    'two-hosts',
+    ('sockperf-14', 'sockperf ping-pong, 14 B, one way', 'us', Sockperf(14)),
+    ('sockperf-1400', 'sockperf ping-pong, 1400 B, one way', 'us', Sockperf(1400)),
+    ('redis-1', 'redis, 1 client, GET', 'k/s', Redis(1, 40_000)),
+    ('redis-50', 'redis, 50 clients, GET', 'k/s', Redis(50, 100_000)),
+    ('redis-pipeline', 'redis, 50 clients, GET, pipelines of 16', 'k/s', Redis(50, 1_000_000, pipeline=16)),
+    ('nginx-1', 'nginx, 1 KB, wrk with 1 connection', 'k/s', Wrk(1024, 1)),
+    ('nginx-16', 'nginx, 1 KB, 16 connections', 'k/s', Wrk(1024, 16)),
+    ('nginx-256', 'nginx, 1 KB, 256 connections', 'k/s', Wrk(1024, 256)),
+    ('nginx-64k', 'nginx, 64 KB, 16 connections', 'k/s', Wrk(64 << 10, 16)),
+    ('nginx-100k', 'nginx, 100 KB, 32 connections', 'k/s', Wrk(100 << 10, 32)),
+    ('curl', 'curl, 100 MB from nginx', 's', Curl(100 << 20)),
+    ('iperf3', 'iperf3', 'Gb/s', Iperf3(2)),
+    ('netpipe', 'NPtcp, 64 KB, one way', 'us', Netpipe(64 << 10)),
+    ('exchanges', '300 connections of 20 exchanges', 'ms', Exchanges(300, 20)),
+    ('memcached', 'memcached, memaslap with 16 threads', 'k/s', Memcached(16)),
+    ('ftp-put', 'ftp, put of 13.8 MB', 's', Ftp('put', 13_827_767)),
+    ('ftp-get', 'ftp, get of 65 MB', 's', Ftp('get', 65_257_948)),
+    ('stream-end', 'close() to the end of file, after 8 MB one way', 'ms', StreamEnd(8 << 20, 5)),
+    ('sockperf-udp', 'sockperf ping-pong, UDP, 14 B, one way', 'us', Sockperf(14, udp=True)),
+    ('sockperf-udp-lanes', 'the same with SOVIA_UDP=1', 'us', Sockperf(14, udp=True), UDP),
+) + _rows(
+    'one-host',
+    ('redis-1', 'redis, 1 client, GET', 'k/s', Redis(1, 40_000)),
+    ('redis-1-local', 'the same with SOVIA_LOCAL=1', 'k/s', Redis(1, 40_000), LOCAL),
+    ('redis-50', 'redis, 50 clients, GET', 'k/s', Redis(50, 100_000)),
+    ('redis-50-local', 'the same with SOVIA_LOCAL=1', 'k/s', Redis(50, 100_000), LOCAL),
+    ('sockperf', 'sockperf ping-pong, TCP, 14 B, one way', 'us', Sockperf(14)),
+    ('sockperf-local', 'the same with SOVIA_LOCAL=1', 'us', Sockperf(14), LOCAL),
+    ('stream-end', 'close() to the end of file, after 8 MB one way', 'ms', StreamEnd(8 << 20, 5)),
+    ('stream-end-local', 'the same with SOVIA_LOCAL=1', 'ms', StreamEnd(8 << 20, 5), LOCAL),
+) + _rows(
+    'switch',
+    ('iperf3', 'iperf3, 4 s', 'Gb/s', Iperf3(4)),
+    ('vipl', 'VIPL (viaping; TCP: tcpping), 440 MB in 32 KB messages', 'Mb/s', Vipl(32768, 13_500)),
+    ('beside', 'sockperf, 14 B 500 times a second, one way, beside iperf3', 'us', Beside(14)),
+    ('sockperf-14', 'sockperf ping-pong, 14 B, one way', 'us', Sockperf(14)),
+    ('redis-1', 'redis, 1 client, GET', 'k/s', Redis(1, 40_000)),
+    ('nginx-16', 'nginx, 1 KB, 16 connections', 'k/s', Wrk(1024, 16)),
+    ('nginx-64k', 'nginx, 64 KB, 16 connections', 'k/s', Wrk(64 << 10, 16)),
+    ('curl', 'curl, 100 MB from nginx', 's', Curl(100 << 20)),
+)
+
+
+def chosen(only, places):
+    """The rows of these places; of them those that `only` names, by key or by its part behind the place."""
+    found = [row for row in ROWS if row.place in places]
+    for name in only:
+        if not any(name in (row.key, row.key.split('/')[1]) for row in found):
+            raise KeyError(name)
+    return [row for row in found if not only or row.key in only or row.key.split('/')[1] in only]

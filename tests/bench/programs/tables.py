@@ -1,0 +1,168 @@
+"""Tables of the documents, made from doc/results.
+
+A document has a place for each of its tables, between two comments:
+
+    <!-- table: programs/two-hosts -->
+    <!-- end of the table -->
+
+`update` fills them, `outdated` names the documents in which they are not what the results say."""
+
+import glob
+import os
+import re
+
+import results
+from ways import WAYS
+
+PLACE = re.compile(r'(<!-- table: (\S+) -->\n)(.*?)(<!-- end of the table -->)', re.DOTALL)
+NOT_MEASURED = '*Not measured yet: `make bench-programs` does it.*\n'
+# What README.md shows: SOVIA's figures in TCP's alone.
+SHORT = ('two-hosts/sockperf-14', 'two-hosts/redis-1', 'two-hosts/redis-50', 'two-hosts/nginx-16', 'two-hosts/nginx-256',
+         'two-hosts/nginx-64k', 'two-hosts/curl', 'two-hosts/iperf3', 'two-hosts/exchanges', 'two-hosts/memcached',
+         'two-hosts/ftp-put', 'two-hosts/ftp-get', 'two-hosts/stream-end', 'one-host/redis-1', 'one-host/redis-50')
+
+
+def figure(value):
+    """With three digits, and none cut off in front of the point."""
+    if value >= 100:
+        return f'{value:,.0f}'
+    return f'{value:.{1 if value >= 10 else 2 if value >= 1 else 3}f}'
+
+
+def _figures(entry, unit):
+    if entry.get('median') is None:
+        return 'failed'
+    text = f'{figure(entry["median"])} {unit} ({figure(entry["min"])} to {figure(entry["max"])})'
+    return text + (f', {len(entry["failed"])} failed' if 'failed' in entry else '')
+
+
+def ratio_cell(row, way):
+    """SOVIA's figure in TCP's, bold where it is worse."""
+    ratio = row['ways'][way].get('ratio')
+    if ratio is None:
+        return '-'
+    worse = ratio < 0.995 if row['better'] == 'more' else ratio > 1.005
+    text = f'{ratio:.2f}' if ratio < 10 else f'{ratio:.0f}'
+    return f'**{text}**' if worse else text
+
+
+def line(cells):
+    """One row of Markdown."""
+    return '| ' + ' | '.join(cells) + ' |\n'
+
+
+def _not_run(row, columns):
+    reason = row['not_run'].replace('|', '/')
+    return line([row['title'], f'not measured: {reason}'] + [''] * (columns - 2))
+
+
+def head(*cells):
+    """The first two rows."""
+    return line(cells) + line(['---'] * len(cells))
+
+
+def place_table(rows):
+    """All figures of a place."""
+    text = head('program', *(cell for way in WAYS for cell in ([way.title, 'ratio'] if way.is_sovia else [way.title])))
+    for row in rows:
+        if 'not_run' in row:
+            text += _not_run(row, 6)
+            continue
+        cells = [row['title']]
+        for way in WAYS:
+            cells.append(_figures(row['ways'][way.key], row['unit']))
+            if way.is_sovia:
+                cells.append(ratio_cell(row, way.key))
+        text += line(cells)
+    return text
+
+
+def _processor(entry):
+    return '-' if entry.get('processor_s') is None else f'{figure(entry["processor_s"])} s'
+
+
+def switch_table(rows):
+    """Figures and processor time: on a slow link the rate is the link's, and what differs is what it costs."""
+    text = head('program', *(cell for way in WAYS for cell in (way.title, 'processor time')))
+    for row in rows:
+        if 'not_run' in row:
+            text += _not_run(row, 7)
+            continue
+        cells = [row['title']]
+        for way in WAYS:
+            entry = row['ways'][way.key]
+            said = _figures(entry, row['unit'])
+            if entry.get('p99') is not None and row['row'].endswith('beside'):
+                said += f', p99 {figure(entry["p99"])}'
+            cells += [said, _processor(entry)]
+        text += line(cells)
+    return text
+
+
+def short_table(rows):
+    """For newcomers: what SOVIA makes of each program."""
+    by_key = {row['row']: row for row in rows}
+    text = head('program', 'compared with kernel TCP', 'granted', 'hosted')
+    for key in SHORT:
+        row = by_key.get(key)
+        if row and 'not_run' not in row:
+            title = row['title'] + (' (on 127.0.0.1)' if row['place'] == 'one-host' else '')
+            text += line([title, 'rate' if row['better'] == 'more' else 'time', ratio_cell(row, 'granted'),
+                          ratio_cell(row, 'hosted')])
+    return text
+
+
+def caption(measured, rows):
+    """When, where and how."""
+    commits = sorted({str(row['commit']) + (' with changes' if row['dirty'] else '') for row in rows})
+    days = sorted({row['date'][:10] for row in rows})
+    idle = [each for row in rows for each in row.get('idle_percent', [])]
+    text = f'Measured on {" and ".join(days)} at commit {", ".join(commits)}, kernel {measured["kernel"]}, '
+    text += f'{measured["processors"]} processors'
+    if idle:
+        text += f', which were idle to {min(idle):.0f} % at least before and behind each row'
+    text += f'; medians of {measured["runs"]} runs in turns'
+    return text
+
+
+def program_tables(measured):
+    """The tables of doc/results/programs.json by their names. A table of a place has least and most in brackets."""
+    made = {}
+    for place, make in (('two-hosts', place_table), ('one-host', place_table), ('switch', switch_table)):
+        rows = [row for row in (measured or {}).get('rows', []) if row['place'] == place]
+        made[f'programs/{place}'] = f'{caption(measured, rows)}, least and most in brackets.\n\n{make(rows)}' \
+            if rows else NOT_MEASURED
+    rows = [row for row in (measured or {}).get('rows', []) if row['row'] in SHORT and 'not_run' not in row]
+    made['programs/short'] = f'{caption(measured, rows)}. Bold: worse than kernel TCP.\n\n{short_table(rows)}' \
+        if rows else NOT_MEASURED
+    return made
+
+
+def filled(text, tables):
+    """A document with its tables. A place for a table that there is not is a KeyError."""
+    return PLACE.sub(lambda found: found.group(1) + tables[found.group(2)] + found.group(4), text)
+
+
+def _documents(root):
+    """Their paths, and what they should be."""
+    tables = program_tables(results.read(os.path.join(root, 'doc', 'results', 'programs.json')))
+    for path in [os.path.join(root, 'README.md'), *sorted(glob.glob(os.path.join(root, 'doc', '*.md')))]:
+        with open(path, encoding='utf-8') as file:
+            text = file.read()
+        yield path, text, filled(text, tables)
+
+
+def outdated(root):
+    """Documents whose tables are not what the results say."""
+    return [os.path.relpath(path, root) for path, text, wanted in _documents(root) if text != wanted]
+
+
+def update(root):
+    """Writes the tables, and returns the documents that changed."""
+    changed = []
+    for path, text, wanted in _documents(root):
+        if text != wanted:
+            with open(path, 'w', encoding='utf-8') as file:
+                file.write(wanted)
+            changed.append(os.path.relpath(path, root))
+    return changed

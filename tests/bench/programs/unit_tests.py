@@ -1,0 +1,317 @@
+#!/usr/bin/python3
+"""Tests of what the bench computes: statistics, idleness, figures from outputs, rows, comparison, tables."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+# pylint: disable=wrong-import-position
+import against
+import figures
+import idle
+import outputs
+import results
+import rows
+import tables
+from ways import WAYS, turns
+
+
+def sample(value, **more):
+    """One that counts."""
+    return {'value': value, 'processor_s': 1.5, **more}
+
+
+def row_of(key='two-hosts/redis-1', **values):
+    """The result of a row: samples by way."""
+    row = next(each for each in rows.ROWS if each.key == key)
+    return results.row_result(row, {way: [sample(value) for value in values.get(way, [])] for way in
+                                    ('tcp', 'granted', 'hosted')}, (97.0, 96.0))
+
+
+class Figures(unittest.TestCase):
+    """Statistics."""
+
+    def test_the_middle_sample_is_the_median_whatever_their_order(self):
+        self.assertEqual(figures.digest([5.0, 1.0, 3.0]), {'median': 3.0, 'min': 1.0, 'max': 5.0})
+        self.assertEqual(figures.digest([1.0, 2.0])['median'], 1.5)
+
+    def test_no_samples_have_no_median(self):
+        self.assertEqual(figures.digest([]), {'median': None, 'min': None, 'max': None})
+
+    def test_there_is_no_ratio_to_nothing(self):
+        self.assertEqual(figures.ratio(3.0, 2.0), 1.5)
+        for value, base in ((None, 2.0), (2.0, None), (2.0, 0)):
+            self.assertIsNone(figures.ratio(value, base))
+
+    def test_each_way_is_the_first_one_in_its_turn(self):
+        self.assertEqual([turns(run)[0].key for run in range(4)], ['tcp', 'granted', 'hosted', 'tcp'])
+        self.assertEqual({way.key for way in turns(2)}, {way.key for way in WAYS})
+
+
+class Idle(unittest.TestCase):
+    """What /proc says."""
+
+    def test_waiting_for_a_disk_is_idle_and_stolen_time_is_not(self):
+        #       user nice system idle iowait irq softirq steal guest guest_nice
+        stat = 'cpu 10 20 30 400 50 6 7 8 900 900\ncpu0 1 2 3 4\n'
+        self.assertEqual(idle.times(stat), (531, 450))
+
+    def test_a_name_with_brackets_and_blanks_is_one_name(self):
+        stat = '12 (a) b (c) S ' + ' '.join(str(number) for number in range(4, 53))
+        self.assertEqual(idle.process_times(stat), ('a) b (c', 14 + 15))
+
+    def test_ninety_percent_are_quiet(self):
+        self.assertTrue(idle.Look(90.0, []).is_quiet)
+        self.assertFalse(idle.Look(89.9, []).is_quiet)
+
+    def test_a_busy_machine_says_what_is_at_work(self):
+        self.assertIn('cc1plus (99 %)', str(idle.Look(50.0, [(99.2, 'cc1plus')])))
+        self.assertIn('the kernel', str(idle.Look(50.0, [])))
+
+    def test_this_machine_can_be_looked_at(self):
+        self.assertTrue(0 <= idle.look(0.02).idle_percent <= 100)
+        with idle.Meter() as meter:
+            pass
+        self.assertGreaterEqual(meter.seconds, 0)
+
+
+SOCKPERF = '''sockperf: Summary: Latency is 8.604 usec
+sockperf: ---> percentile 99.000 =  268.820
+sockperf: ---> percentile 50.000 =    3.061
+'''
+REDIS = '''"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms"
+"GET","66666.67","0.012","0.008","0.015","0.023"
+'''
+WRK = '''  2 threads and 16 connections
+  Socket errors: connect 0, read 2, write 0, timeout 1
+Requests/sec:  18034.50
+Transfer/sec:     22.01MB
+'''
+NETPIPE = '''Now starting the main loop
+  0:   65536 bytes    500 times -->  21008.40 Mbps in      23.80 usec
+'''
+IPERF3 = 'a word before {"end": {"sum_received": {"bits_per_second": 1.18e10}}}\nand one behind'
+
+
+class Outputs(unittest.TestCase):
+    """What programs print."""
+
+    def test_figures_are_found(self):
+        for parse, text, value in ((outputs.sockperf, SOCKPERF, 3.061), (outputs.redis, REDIS, 66.66667),
+                                   (outputs.wrk, WRK, 18.0345), (outputs.netpipe, NETPIPE, 23.8),
+                                   (outputs.iperf3, IPERF3, 11.8),
+                                   (outputs.memaslap, 'Run time: 2.0s Ops: 40418 TPS: 20209 Net_rate: 22.1M/s', 20.209),
+                                   (outputs.milliseconds, 'ms 51.000\n', 51.0),
+                                   (outputs.stream, '{"size":32768,"mbit_s":887.5}', 887.5)):
+            with self.subTest(parse=parse.__name__):
+                self.assertAlmostEqual(parse(text)['value'], value)
+
+    def test_a_text_without_a_figure_is_refused(self):
+        for parse in (outputs.sockperf, outputs.redis, outputs.wrk, outputs.netpipe, outputs.iperf3, outputs.memaslap,
+                      outputs.milliseconds, outputs.stream):
+            for text in ('', 'connection refused', '{"error": "unable to connect"}'):
+                with self.subTest(parse=parse.__name__, text=text), self.assertRaises(ValueError):
+                    parse(text)
+
+    def test_the_99th_percentile_comes_along(self):
+        self.assertEqual(outputs.sockperf(SOCKPERF)['p99'], 268.82)
+
+    def test_errors_of_wrk_are_counted(self):
+        self.assertEqual(outputs.wrk(WRK)['errors'], 3)
+        self.assertEqual(outputs.wrk('Non-2xx or 3xx responses: 7\nRequests/sec: 1.0')['bad_answers'], 7)
+
+    def test_a_file_that_is_cut_off_is_no_figure(self):
+        self.assertEqual(outputs.curl('0.061 104857600\n', 104857600)['value'], 0.061)
+        with self.assertRaises(ValueError):
+            outputs.curl('0.061 104857599\n', 104857600)
+
+
+class Rows(unittest.TestCase):
+    """Which rows there are."""
+
+    def test_no_two_have_the_same_key(self):
+        self.assertEqual(len({row.key for row in rows.ROWS}), len(rows.ROWS))
+
+    def test_more_is_better_of_rates_alone(self):
+        self.assertEqual({row.better for row in rows.ROWS if '/s' in row.unit}, {'more'})
+        self.assertEqual({row.better for row in rows.ROWS if '/s' not in row.unit}, {'less'})
+
+    def test_a_row_is_chosen_by_its_key_or_at_each_of_the_places(self):
+        places = ['two-hosts', 'one-host', 'switch']
+        self.assertEqual([row.key for row in rows.chosen(['switch/redis-1'], places)], ['switch/redis-1'])
+        self.assertEqual(len(rows.chosen(['redis-1'], places)), 3)
+        self.assertEqual(len(rows.chosen(['redis-1'], ['one-host'])), 1)
+        self.assertEqual(len(rows.chosen([], places)), len(rows.ROWS))
+        with self.assertRaises(KeyError):
+            rows.chosen(['redis'], places)
+
+    def test_the_short_table_names_rows_that_exist(self):
+        self.assertLessEqual(set(tables.SHORT), {row.key for row in rows.ROWS})
+
+
+class Results(unittest.TestCase):
+    """The file."""
+
+    def test_a_row_has_medians_samples_and_ratios(self):
+        row = row_of(tcp=[20.0, 22.0, 24.0], granted=[66.0], hosted=[11.0])
+        self.assertEqual(row['ways']['tcp']['samples'], [20.0, 22.0, 24.0])
+        self.assertEqual(row['ways']['granted']['ratio'], 3.0)
+        self.assertEqual(row['ways']['hosted']['ratio'], 0.5)
+        self.assertEqual(row['ways']['tcp']['processor_s'], 1.5)
+        self.assertEqual(row['idle_percent'], [97.0, 96.0])
+        self.assertNotIn('failed', row['ways']['tcp'])
+
+    def test_what_failed_is_told(self):
+        row = next(each for each in rows.ROWS if each.key == 'two-hosts/redis-1')
+        samples = {'tcp': [sample(2.0)], 'granted': [{'failed': 'why'}], 'hosted': [{'failed': 'why'}, sample(1.0)]}
+        ways = results.row_result(row, samples, (97.0, 96.0))['ways']
+        self.assertEqual((ways['granted']['median'], ways['granted']['ratio'], ways['granted']['failed']),
+                         (None, None, ['why']))
+        self.assertEqual((ways['hosted']['median'], ways['hosted']['failed']), (1.0, ['why']))
+
+    def test_rows_that_are_not_measured_stay(self):
+        old = {'rows': [{'row': 'a', 'n': 1}, {'row': 'b', 'n': 1}]}
+        self.assertEqual(results.merged(old, [{'row': 'c', 'n': 2}, {'row': 'a', 'n': 2}], ['a', 'b', 'c']),
+                         [{'row': 'a', 'n': 2}, {'row': 'b', 'n': 1}, {'row': 'c', 'n': 2}])
+        self.assertEqual(results.merged(None, [], ['a']), [])
+
+    def test_what_is_written_can_be_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, 'new', 'file.json')
+            results.write(path, {'rows': [{'samples': [1.23456789, 2.0], 'text': 'ä'}]})
+            self.assertEqual(results.read(path), {'rows': [{'samples': [1.23457, 2.0], 'text': 'ä'}]})
+            with open(path, encoding='utf-8') as file:
+                self.assertIn('[ 1.23457, 2.0 ]', file.read())
+            self.assertIsNone(results.read(path + '.none'))
+
+
+class Against(unittest.TestCase):
+    """Whether a row got worse."""
+
+    @staticmethod
+    def lines(before, after, key='two-hosts/redis-1', tcp=(10.0, 10.0)):
+        """What is said of granted samples, and kernel TCP's figures."""
+        return against.worse_rows({'rows': [row_of(key, tcp=[tcp[0]], granted=before)]},
+                                  {'rows': [row_of(key, tcp=[tcp[1]], granted=after)]})
+
+    def test_a_lower_rate_beyond_the_spread_is_worse(self):
+        self.assertEqual(len(self.lines([29.0, 30.0, 31.0], [25.0, 26.0, 27.0])), 1)
+
+    def test_a_lower_rate_within_the_spread_is_not(self):
+        self.assertEqual(self.lines([25.0, 30.0, 31.0], [25.0, 26.0, 27.0]), [])
+        self.assertEqual(self.lines([29.0, 30.0, 31.0], [25.0, 26.0, 30.5]), [])
+
+    def test_a_higher_rate_is_not_worse(self):
+        self.assertEqual(self.lines([29.0, 30.0, 31.0], [40.0, 41.0, 42.0]), [])
+
+    def test_of_times_more_is_worse(self):
+        self.assertEqual(len(self.lines([2.9, 3.0, 3.1], [4.0, 4.1, 4.2], 'two-hosts/curl')), 1)
+        self.assertEqual(self.lines([2.9, 3.0, 3.1], [2.0, 2.1, 2.2], 'two-hosts/curl'), [])
+
+    def test_a_machine_that_is_slower_with_tcp_too_is_not_worse(self):
+        self.assertEqual(self.lines([29.0, 30.0, 31.0], [14.0, 15.0, 16.0], tcp=(10.0, 5.0)), [])
+
+    def test_tcp_that_is_faster_makes_nothing_worse(self):
+        self.assertEqual(self.lines([29.0, 30.0, 31.0], [29.0, 30.0, 31.0], tcp=(10.0, 100.0)), [])
+
+    def test_a_figure_that_is_gone_is_worse_and_a_new_one_is_not(self):
+        row = row_of(tcp=[10.0], granted=[20.0])
+        gone = results.not_run(next(each for each in rows.ROWS if each.key == row['row']), 'there is no redis-server')
+        self.assertIn('there is no redis-server', against.worse_rows({'rows': [row]}, {'rows': [gone]})[0])
+        self.assertEqual(against.worse_rows({'rows': [gone]}, {'rows': [row]}), [])
+        self.assertEqual(against.worse_rows({'rows': []}, {'rows': [row]}), [])
+        self.assertEqual(against.worse_rows({'rows': [row]}, {'rows': []}), [])
+
+
+class Tables(unittest.TestCase):
+    """Markdown."""
+
+    def setUp(self):
+        self.measured = {'kernel': '6.1', 'processors': 2, 'runs': 3,
+                         'rows': [row_of(tcp=[20.0], granted=[60.0], hosted=[10.0]),
+                                  results.not_run(rows.ROWS[1], 'there is no sockperf'),
+                                  row_of('switch/iperf3', tcp=[0.89], granted=[0.88], hosted=[0.887])]}
+
+    def test_figures_have_three_digits(self):
+        self.assertEqual([figures_text for figures_text in map(tables.figure, (1234.5, 123.4, 12.34, 1.234, 0.1234))],
+                         ['1,234', '123', '12.3', '1.23', '0.123'])
+
+    def test_what_is_worse_than_tcp_is_bold(self):
+        text = tables.program_tables(self.measured)['programs/two-hosts']
+        self.assertIn('| redis, 1 client, GET | 20.0 k/s (20.0 to 20.0) | 60.0 k/s (60.0 to 60.0) | 3.00 | '
+                      '10.0 k/s (10.0 to 10.0) | **0.50** |', text)
+        row = row_of('two-hosts/curl', tcp=[1.0], granted=[0.5], hosted=[2.0])
+        self.assertEqual([tables.ratio_cell(row, way) for way in ('granted', 'hosted')], ['0.50', '**2.00**'])
+
+    def test_a_row_that_could_not_be_run_says_why(self):
+        self.assertIn('not measured: there is no sockperf', tables.program_tables(self.measured)['programs/two-hosts'])
+
+    def test_samples_that_failed_are_told(self):
+        self.measured['rows'][0]['ways']['hosted']['failed'] = ['why', 'why']
+        self.assertIn('10.0 k/s (10.0 to 10.0), 2 failed |', tables.program_tables(self.measured)['programs/two-hosts'])
+
+    def test_all_rows_of_a_table_have_as_many_cells(self):
+        for name, text in tables.program_tables(self.measured).items():
+            counts = {line.count('|') for line in text.splitlines() if line.startswith('|')}
+            self.assertLessEqual(len(counts), 1, name)
+
+    def test_the_switch_has_processor_time(self):
+        self.assertIn('| 0.880 Gb/s (0.880 to 0.880) | 1.50 s |', tables.program_tables(self.measured)['programs/switch'])
+
+    def test_what_was_not_measured_says_so(self):
+        for made in (tables.program_tables(None), tables.program_tables({'rows': []})):
+            self.assertEqual(set(made.values()), {tables.NOT_MEASURED})
+
+    def test_the_caption_says_which_commits_and_how_idle(self):
+        caption = tables.caption(self.measured, self.measured['rows'])
+        self.assertIn('idle to 96 %', caption)
+        self.assertIn('medians of 3 runs', caption)
+
+    def test_a_document_is_filled_between_its_marks(self):
+        text = 'before\n<!-- table: one -->\nold\n<!-- end of the table -->\nbehind\n'
+        once = tables.filled(text, {'one': 'new\n'})
+        self.assertEqual(once, 'before\n<!-- table: one -->\nnew\n<!-- end of the table -->\nbehind\n')
+        self.assertEqual(tables.filled(once, {'one': 'new\n'}), once)
+        with self.assertRaises(KeyError):
+            tables.filled(text, {})
+
+    def test_an_old_table_is_seen_and_mended(self):
+        with tempfile.TemporaryDirectory() as root:
+            os.mkdir(os.path.join(root, 'doc'))
+            results.write(os.path.join(root, 'doc', 'results', 'programs.json'), self.measured)
+            for name in ('README.md', os.path.join('doc', 'one.md')):
+                with open(os.path.join(root, name), 'w', encoding='utf-8') as file:
+                    file.write('<!-- table: programs/short -->\n<!-- end of the table -->\n')
+            self.assertEqual(tables.outdated(root), ['README.md', 'doc/one.md'])
+            self.assertEqual(tables.update(root), ['README.md', 'doc/one.md'])
+            self.assertEqual(tables.outdated(root), [])
+            with open(os.path.join(root, 'README.md'), encoding='utf-8') as file:
+                self.assertIn('| redis, 1 client, GET | rate | 3.00 | **0.50** |', file.read())
+
+
+class Lines(unittest.TextTestResult):
+    """A line for each test, as the other tests of this tree have."""
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        print('ok: ' + self.name(test))
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        print('not ok: ' + self.name(test))
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        print('not ok: ' + self.name(test))
+
+    @staticmethod
+    def name(test):
+        """In words."""
+        return test.id().rsplit('.', 1)[-1].removeprefix('test_').replace('_', ' ')
+
+
+if __name__ == '__main__':
+    unittest.main(testRunner=unittest.TextTestRunner(stream=sys.stdout, verbosity=0, resultclass=Lines))
