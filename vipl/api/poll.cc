@@ -114,8 +114,10 @@ int Poll::sleep(std::uint64_t until, const sigset_t* mask) {
   int result;
   do {
     session_.turn();
+    // In this order: the thread that takes the poller off has changed before what look() finds.
+    const bool taken = poller_.was_taken();
     result = look();
-    if (result == kNothing && poller_.was_taken()) result = 0;
+    if (result == kNothing && taken) result = 0;
     if (result != kNothing) break;
     // In a child that a handler has made nothing of the session is left.
     if (!sleep_once(until) || thread_registry::forks() != forks) return -EINTR;
