@@ -9,6 +9,7 @@ libviaduct_agent_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 stack_sources = \
 	kagent/contract/quota.h \
 	kagent/contract/control.h \
+	kagent/contract/default_agent.h \
 	kagent/contract/crc32c.cc \
 	kagent/contract/crc32c.h \
 	kagent/contract/flow.h \

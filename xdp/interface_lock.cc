@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "xdp/port_error.h"
+#include "xdp/root_folder.h"
 
 namespace viaduct {
 namespace {
@@ -22,18 +24,6 @@ constexpr unsigned kPauseUs = 25'000;
 
 [[noreturn]] void fail_with_errno(const char* interface, const std::string& path) {
   fail(interface, path + ": " + std::strerror(errno));
-}
-
-// A folder that others may write to could have their file in it, locked.
-void make_folder(const char* interface) {
-  const char* const folder = InterfaceLock::kFolder;
-  if (mkdir(folder, 0700) != 0 && errno != EEXIST) fail_with_errno(interface, folder);
-  struct stat status{};
-  if (lstat(folder, &status) != 0) fail_with_errno(interface, folder);
-  const bool ours = status.st_uid == 0 || status.st_uid == geteuid();
-  if (!S_ISDIR(status.st_mode) || !ours || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    fail(interface, std::string(folder) + " is not a folder that root alone writes to");
-  }
 }
 
 Descriptor open_file(const std::string& path) {
@@ -66,14 +56,18 @@ void name_holder(const Descriptor& file) {
 std::string InterfaceLock::path_of(int ifindex) {
   struct stat network{};
   if (stat("/proc/thread-self/ns/net", &network) != 0) return {};
-  return std::string(kFolder) + "/interface-" + std::to_string(network.st_ino) + "-" +
-         std::to_string(ifindex);
+  char path[64];
+  std::snprintf(path, sizeof path, "%s/interface-%llu-%d", kFolder,
+                static_cast<unsigned long long>(network.st_ino), ifindex);
+  return path;
 }
 
 InterfaceLock::InterfaceLock(int ifindex, const char* interface, unsigned wait_ms)
     : path_(path_of(ifindex)) {
   if (path_.empty()) fail_with_errno(interface, "/proc/thread-self/ns/net");
-  make_folder(interface);
+  // In a folder that others write to there could be a file of theirs, locked.
+  const std::string unfit = make_root_folder(kFolder, 0700);
+  if (!unfit.empty()) fail(interface, unfit);
   for (unsigned left = wait_ms * 1000 / kPauseUs;;) {
     fd_ = open_file(path_);
     if (!fd_) fail_with_errno(interface, path_);

@@ -10,6 +10,7 @@
 #include "kagent/agent/control_messages.h"
 #include "kagent/agent/log.h"
 #include "kagent/contract/control.h"
+#include "kagent/contract/default_agent.h"
 
 namespace viaduct {
 namespace {
@@ -114,6 +115,12 @@ void RequestListener::tick(std::uint64_t now) {
 std::uint64_t RequestListener::next_deadline() const {
   const std::uint64_t next = waiting_.empty() ? ~0ull : waiting_.front().deadline;
   return listener_token_ == 0 ? std::min(next, listen_at_) : next;
+}
+
+std::uint64_t RequestListener::network() const {
+  std::uint64_t out = 0;
+  socklen_t bytes = sizeof out;
+  return getsockopt(listener_.fd(), SOL_SOCKET, SO_NETNS_COOKIE, &out, &bytes) == 0 ? out : 0;
 }
 
 void RequestListener::on_packet(WaitingRef connection) {

@@ -54,6 +54,8 @@ class RequestListener {
   std::uint64_t next_deadline() const;  // ~0: never
 
   std::size_t waiting() const { return waiting_.size(); }
+  // SO_NETNS_COOKIE of the network namespace it listens in; 0: the kernel tells none.
+  std::uint64_t network() const;
 
  private:
   // Oldest first.

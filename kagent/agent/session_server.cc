@@ -54,6 +54,16 @@ Nic& find_nic(std::span<const std::unique_ptr<Nic>> nics, std::string_view devic
   return nic;
 }
 
+// No secret, and asked for before there is anything to have access to.
+void tell_network(int socket, std::uint64_t cookie) {
+  control::Network answer{};
+  answer.head.kind = static_cast<std::uint16_t>(Kind::kNetwork);
+  answer.head.bytes = sizeof answer;
+  answer.head.result = vip::kSuccess;
+  answer.cookie = cookie;
+  send_message(socket, &answer, sizeof answer);
+}
+
 }  // namespace
 
 SessionServer::SessionServer(const Config& config, EventLoop& loop,
@@ -68,7 +78,7 @@ SessionServer::SessionServer(const Config& config, EventLoop& loop,
       grants_(config, loop, counters),
       threads_(loop),
       log_limit_(counters),
-      listener_(config.socket, loop, threads_, counters, log_limit_,
+      listener_(config.socket_to_listen_at(), loop, threads_, counters, log_limit_,
                 [this](const RequestListener::Request& request) { on_request(request); }) {
 }
 
@@ -269,6 +279,9 @@ void SessionServer::serve(ControlSocket& socket, const ucred& peer,
       if (message.size() != sizeof head) throw malformed("not as long as a request for counters");
       check_access(config_, socket.get(), peer);
       return reports_.send_counters(socket.get(), peer);
+    case Kind::kNetwork:
+      if (message.size() != sizeof head) throw malformed("not as long as a question for the network");
+      return tell_network(socket.get(), listener_.network());
     case Kind::kNewcomer:
     case Kind::kLocalPeer:
     case Kind::kLocalEnd:

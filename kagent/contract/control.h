@@ -22,10 +22,10 @@
 // granted_segment.h), which does all of the work, and through the session's segment (the control
 // session) the agent's, which is asked for names and told what the program waits for.
 //
-// The default name is in the abstract name space, which is private to a network namespace: a
-// program finds the agent of its own network. An abstract name has no owner, so each end looks at
-// the other's credentials (SO_PEERCRED): the agent to decide who may have a session, the program
-// to refuse an agent that runs as somebody other than root or itself.
+// The agent's default socket lies in a folder of root's, where no user can take its place; default_agent.h
+// says how a program that was told of none finds its agent. An abstract name is private to a network namespace
+// and has no owner, so each end looks at the other's credentials (SO_PEERCRED): the agent to decide which
+// programs may have a session, the program to refuse an agent that is neither root's nor its own user's.
 #ifndef VIADUCT_KAGENT_CONTRACT_CONTROL_H
 #define VIADUCT_KAGENT_CONTRACT_CONTROL_H
 
@@ -38,7 +38,8 @@ namespace viaduct::control {
 
 inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
 inline constexpr std::uint16_t kVersion = 8;
-inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
+inline constexpr char kDefaultSocket[] = "/run/viaduct/socket";
+inline constexpr char kAbstractSocket[] = "@viaduct";    // '@': abstract
 inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
 inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, hosted, granted
 inline constexpr std::size_t kMaxMessageBytes = 512;
@@ -50,6 +51,7 @@ enum class Kind : std::uint16_t {
   kHello = 1,
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
   kAdopt = 3,     // Adopt -> HelloAnswer, with segment, agent wake, poll wake
+  kNetwork = 9,   // MessageHead alone -> Network
   kAttach = 4,    // Attach -> HelloAnswer, with segment, agent wake, poll wake; for a granted session segment,
                   // agent wake, granted segment, link, poll wake
   // To the first process of a granted session, on its socket:
@@ -118,6 +120,12 @@ struct Attach {
   FamilySecret family;
   std::uint32_t parent;       // program_id of the process that it was forked from ...
   std::uint32_t forks;        // ... when layout::Header::forks had become this
+};
+
+// Which network namespace the agent serves.
+struct Network {
+  MessageHead head;
+  std::uint64_t cookie;       // SO_NETNS_COOKIE; 0: the kernel tells none
 };
 
 struct Join {

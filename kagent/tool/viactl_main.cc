@@ -48,19 +48,6 @@ struct Options {
   EventOptions events;
 };
 
-// $VIADUCT_SOCKET as for programs, or what the configuration says, or the default.
-std::string socket_name(const Options& options) {
-  if (!options.socket.empty()) return options.socket;
-  const char* const variable = getenv(control::kSocketVariable);
-  if (variable != nullptr && *variable != '\0') return variable;
-  if (access(kDefaultConfigFile, R_OK) != 0) return control::kDefaultSocket;
-  try {
-    return read_config(kDefaultConfigFile).socket;
-  } catch (const ConfigError&) {
-    return control::kDefaultSocket;
-  }
-}
-
 void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
     throw std::runtime_error("can't write");
@@ -240,7 +227,7 @@ int run(int argc, char** argv) {
     return kExitUsage;
   }
   if (*sockets) return show_sockets(options);
-  const AgentClient agent(socket_name(options));
+  const AgentClient agent(find_socket(options.socket));
   if (*status) show_status(agent, options);
   if (*sessions) show_sessions(agent, options);
   if (*vis) show_vis(agent, options, false);

@@ -15,6 +15,7 @@ namespace viaduct::vipl {
 struct AgentAddress {
   sockaddr_un address;
   socklen_t bytes;
+  bool is_roots;  // it must be
 };
 
 // What connecting to an agent yields.
