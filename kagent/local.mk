@@ -128,6 +128,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/carriers.cc kagent/agent/carriers.h \
 	kagent/agent/config.cc kagent/agent/config_values.cc kagent/agent/config_text.h kagent/agent/config.h \
 	kagent/agent/control_socket.cc kagent/agent/control_socket.h \
+	kagent/agent/peer.cc kagent/agent/peer.h \
 	kagent/agent/counter_table.cc kagent/agent/counter_table.h \
 	kagent/agent/counters_client.cc kagent/agent/counters_client.h \
 	kagent/agent/device_names.cc kagent/agent/device_names.h \

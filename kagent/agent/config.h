@@ -97,7 +97,7 @@ struct Access {
   std::vector<uid_t> users;
   std::vector<gid_t> groups;
 
-  // `groups_of_process` are all the groups of the process, the effective one included.
+  // `user`: Peer::account(). `groups_of_process` are all the groups of the process, the effective one included.
   bool allows(uid_t user, const std::vector<gid_t>& groups_of_process) const;
 };
 

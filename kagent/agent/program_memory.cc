@@ -1,23 +1,15 @@
 #include "kagent/agent/program_memory.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "kagent/contract/iovec_cursor.h"
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77
-#endif
 
 namespace viaduct {
 namespace {
@@ -148,7 +140,7 @@ ProgramMemory::Copied ProgramMemory::write(std::span<const iovec> remote,
   return copy_all<false>(remote, local, copy, carriers, begun);
 }
 
-bool ProgramMemory::open(const ucred& peer, int pidfd, std::string& why) {
+bool ProgramMemory::open(const Peer& peer, int pidfd, std::string& why) {
   const std::string file = "/proc/" + std::to_string(peer.pid) + "/mem";
   Descriptor memory(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY));
   const int error = errno;
@@ -164,52 +156,25 @@ bool ProgramMemory::open(const ucred& peer, int pidfd, std::string& why) {
     why = "the program runs with rights that its user does not have";
   } else {
     memory_ = std::make_shared<const Descriptor>(std::move(memory));
-    user_ = peer.uid;
+    account_ = peer.account();
     return true;
   }
   return false;
 }
 
-ProgramAccess open_program(int socket, const ucred& peer) {
+ProgramAccess open_program(int socket, const Peer& peer) {
   ProgramAccess out;
   out.process = peer_process(socket, peer);
   if (!out.process) {
     out.why = "the program's process can't be found (another PID namespace?)";
     return out;
   }
-  out.user = owning_user(peer);
+  out.user = peer.uid;
+  out.account = peer.account();
+  const auto rights = rights_of(peer.pid, out.process.get());
+  if (rights && rights->users.real == 0 && rights->may_administer_again()) out.user = out.account = 0;
   out.memory.open(peer, out.process.get(), out.why);
   return out;
-}
-
-uid_t owning_user(const ucred& peer) {
-  std::ifstream status("/proc/" + std::to_string(peer.pid) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (!line.starts_with("Uid:")) continue;
-    std::istringstream users(line.substr(4));
-    uid_t real = peer.uid;
-    return users >> real && real == 0 ? 0 : peer.uid;
-  }
-  return peer.uid;
-}
-
-Descriptor peer_process(int socket, const ucred& peer) {
-  int fd = -1;
-  socklen_t bytes = sizeof fd;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes) == 0) return Descriptor(fd);
-  if (errno != ENOPROTOOPT) return Descriptor();
-  // Before Linux 6.5. The number may have passed to another process since the connection was made;
-  // ProgramMemory::open() takes that only for a process of the same user and group.
-  if (peer.pid <= 0) {
-    errno = ESRCH;
-    return Descriptor();
-  }
-  return Descriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
-}
-
-bool process_lives(int pidfd) {
-  pollfd polled{pidfd, POLLIN, 0};
-  return ::poll(&polled, 1, 0) == 0;
 }
 
 }  // namespace viaduct

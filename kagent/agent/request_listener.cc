@@ -61,11 +61,10 @@ bool RequestListener::accept_one() {
     return false;
   }
   ++counters_.connections;
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return true;
-  make_room(peer.uid);
-  waiting_.push_back({ControlSocket(std::move(socket), peer.uid, threads_), peer,
+  const auto peer = peer_of(socket.get());
+  if (!peer) return true;
+  make_room(*peer);
+  waiting_.push_back({ControlSocket(std::move(socket), peer->uid, threads_), *peer,
                       monotonic_ns() + kPatienceNs, 0});
   const WaitingRef connection = std::prev(waiting_.end());
   try {
@@ -80,11 +79,11 @@ bool RequestListener::accept_one() {
 }
 
 // Programs ask at once, so those who have waited longest are the least likely to ask at all.
-void RequestListener::make_room(uid_t user) {
-  const auto of_user = [user](const Waiting& w) { return w.peer.uid == user; };
+void RequestListener::make_room(const Peer& peer) {
+  const auto of_user = [&](const Waiting& w) { return w.peer.account() == peer.account(); };
   const auto count = std::count_if(waiting_.begin(), waiting_.end(), of_user);
   WaitingRef victim = waiting_.end();
-  if (user != 0 && static_cast<std::size_t>(count) >= kMostWaitingOfUser) {
+  if (!peer.is_root && static_cast<std::size_t>(count) >= kMostWaitingOfUser) {
     victim = std::find_if(waiting_.begin(), waiting_.end(), of_user);
   } else if (waiting_.size() >= kMostWaiting) {
     victim = waiting_.begin();
@@ -129,7 +128,7 @@ void RequestListener::on_packet(WaitingRef connection) {
   const ssize_t bytes = connection->socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   ControlSocket socket = std::move(connection->socket);
-  const ucred peer = connection->peer;
+  const Peer peer = connection->peer;
   drop(connection);
   if (bytes <= 0) return;  // nobody there to answer, or an empty message
   const auto length = static_cast<std::size_t>(bytes);
