@@ -66,7 +66,7 @@ stack_sources = \
 	kagent/stack/send_credit.h \
 	kagent/stack/send_queue.h \
 	kagent/stack/session_state.h \
-	kagent/stack/siphash.h \
+	kagent/stack/program_proof.h kagent/stack/siphash.h \
 	kagent/stack/stack.h \
 	kagent/stack/stack_all.h \
 	kagent/stack/stack_parts.h \

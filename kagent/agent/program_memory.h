@@ -1,4 +1,12 @@
-// The memory of another process.
+// The memory of another process, and which of it the agent opens.
+//
+// Allowed is what the user could do by itself: a process that is the user's and may be looked into by it (the kernel
+// gives its file in /proc to that user). A process that began with other rights than it has, a server that was
+// root's until setuid(), may not be looked into, and neither may a program that its user has started with more
+// rights; from outside the two look alike, and a process that asked may have become the second kind by exec() before
+// its memory is opened. So for these the program must prove that it is the one that asked (program_proof.h): then it
+// lets the agent into its own memory, and nobody else asks in its name. Its effective user must still be the one that
+// connected, and its real user that one or root, as a server's is that has only lent itself a user's place.
 //
 // It is reached through /proc/PID/mem and not by process number. The descriptor stands for the
 // address space that the process had when it was opened, so neither a process that gets the number
@@ -22,12 +30,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "kagent/agent/carriers.h"
 #include "kagent/agent/peer.h"
+#include "kagent/contract/control.h"
 #include "xdp/descriptor.h"
 
 namespace viaduct {
@@ -66,9 +76,12 @@ class ProgramMemory {
   static constexpr std::size_t kOrderBytes = 64;
 
   // Opens the memory of the process at the other end of a Unix socket; `pidfd` names the same
-  // process. Refuses a process that runs with other rights than it had when it connected, or whose
-  // memory its own user may not see. False: `why` says why, for people.
-  bool open(const Peer& peer, int pidfd, std::string& why);
+  // process. `rights`: as they were before. False: `why` says why, for people.
+  bool open(const Peer& peer, int pidfd, std::string& why, const control::Proof& proof = {},
+            const std::optional<ProcessRights>& rights = std::nullopt);
+
+  // What the process had in this memory when it asked is what the agent has opened.
+  bool is_proven() const { return proven_; }
 
   // Every access is refused from now on, but for copies that have been begun.
   void close() { memory_.reset(); }
@@ -93,6 +106,7 @@ class ProgramMemory {
 
   std::shared_ptr<const Descriptor> memory_;
   uid_t account_ = 0;
+  bool proven_ = false;
 };
 
 // `local` pieces, one after the other, into `to`, or back. They must be as long as it together.
@@ -106,14 +120,14 @@ struct ProgramAccess {
   ProgramMemory memory;
   // Whose connections the process may call its own: those of the user that it connected as, and everybody's
   // (account 0) if it is root or its real user is, whatever other user's place it has taken for the time, as an ftp
-  // server does at a login.
+  // server does at a login. The second takes a proof: by exec() a user's process may have become root's program.
   uid_t user = 0, account = 0;
   std::string why;  // it can't be had, for people; empty: it can
 };
 
 // Finds that out of the process at the other end of a Unix socket. The process can make this last: its
 // memory can't be opened while it is in exec(), which takes as long as its address space is large.
-ProgramAccess open_program(int socket, const Peer& peer);
+ProgramAccess open_program(int socket, const Peer& peer, const control::Proof& proof = {});
 
 }  // namespace viaduct
 

@@ -203,8 +203,8 @@ void SessionServer::open_then(ControlSocket& socket, const Peer& peer, const Req
                   "user " + std::to_string(peer.uid) + " asks for too many sessions at once"};
   }
   const auto asking = std::make_shared<Asking>(std::move(socket), peer, ProgramAccess());
-  const auto work = [asking] {
-    asking->access = open_program(asking->socket.get(), asking->peer);
+  const auto work = [asking, proof = request.proof] {
+    asking->access = open_program(asking->socket.get(), asking->peer, proof);
   };
   const auto done = [this, asking, request, then] {
     try {

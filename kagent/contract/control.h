@@ -94,11 +94,19 @@ struct FamilySecret {
   std::uint8_t bytes[16];
 };
 
+// Of the program that asks (program_proof.h); zero: it gives none. A request may end before it, as those of before
+// it was there do.
+struct Proof {
+  std::uint64_t words[2];
+  bool is_given() const { return (words[0] | words[1]) != 0; }
+};
+
 struct Hello {
   MessageHead head;
   char device[64];            // as given to VipOpenNic, NUL-terminated
   std::uint32_t layout_version = layout::kLayoutVersion;
   std::uint32_t placement = 0;  // Placement
+  Proof proof{};
 };
 
 // Its granted segment and its UMEM go with a port and with nothing else: who has them open has had the
@@ -112,6 +120,8 @@ struct Adopt {
   std::uint16_t reserved = 0;
   std::int32_t granted_segment, umem;    // numbers of the program's descriptors
   FamilySecret family;        // stays what it was
+  std::uint32_t padding = 0;
+  Proof proof{};
 };
 
 struct Attach {
@@ -120,6 +130,8 @@ struct Attach {
   FamilySecret family;
   std::uint32_t parent;       // program_id of the process that it was forked from ...
   std::uint32_t forks;        // ... when layout::Header::forks had become this
+  std::uint32_t padding = 0;
+  Proof proof{};
 };
 
 // Which network namespace the agent serves.

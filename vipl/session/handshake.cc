@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "kagent/contract/default_agent.h"
+#include "kagent/stack/program_proof.h"
 #include "vipl/process/environment.h"
 #include "vipl/process/sys.h"
 #include "vipl/session/debug_log.h"
@@ -117,6 +119,11 @@ bool find_agent(const char* told, AgentAddress& agent) {
   return true;
 }
 
+control::Proof own_proof() {
+  const unsigned long secret = getauxval(AT_RANDOM);
+  return secret == 0 ? control::Proof{} : prove_program(reinterpret_cast<const void*>(secret));
+}
+
 bool send_hello(int fd, const char* device, control::Placement placement) {
   struct {
     control::Hello hello;
@@ -126,6 +133,7 @@ bool send_hello(int fd, const char* device, control::Placement placement) {
   hello.head.bytes = sizeof hello;
   hello.placement = static_cast<std::uint32_t>(placement);
   strncpy(hello.device, device, sizeof hello.device - 1);
+  hello.proof = own_proof();
   if (sys::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) return true;
   explain("cannot speak to the agent: %s", strerror(errno));
   return false;
@@ -228,6 +236,7 @@ VIP_RETURN say_attach(const Session& session, Hello& hello) {
   attach.family = session.family.secret;
   attach.parent = session.family.parent;
   attach.forks = session.family.forks;
+  attach.proof = own_proof();
   VIP_RETURN result = VIP_ERROR_RESOURCE;
   if (sys::send(fd, &attach, sizeof attach, MSG_NOSIGNAL) == sizeof attach) {
     result = receive_answer(fd, hello, control::Kind::kAttach);
@@ -252,6 +261,7 @@ int ask_for_adoption(const Session& session) {
   adopt.granted_segment = session.granted_segment;
   adopt.umem = session.umem;
   adopt.family = session.family.secret;
+  adopt.proof = own_proof();
   if (sys::send(fd, &adopt, sizeof adopt, MSG_NOSIGNAL) == sizeof adopt) return fd;
   sys::close(fd);
   return -1;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 
@@ -18,6 +21,7 @@
 #include "kagent/agent/program_memory.h"
 #include "kagent/agent/report_budget.h"
 #include "kagent/agent/user_sessions.h"
+#include "kagent/stack/program_proof.h"
 
 namespace viaduct {
 namespace {
@@ -42,7 +46,7 @@ class Connected {
   using Step = std::function<bool()>;
 
   explicit Connected(const Step& before, const Step& after = [] { return true; })
-      : name_("@viaduct-peer-test-" + std::to_string(getpid())), listener_(name_) {
+      : name_("@viaduct-peer-test-" + std::to_string(getpid()) + "-" + std::to_string(made_++)), listener_(name_) {
     int said[2], over[2];
     if (pipe(said) != 0 || pipe(over) != 0) std::abort();
     child_ = fork();
@@ -76,6 +80,7 @@ class Connected {
   bool good = false;
 
  private:
+  static inline int made_ = 0;
   std::string name_;
   ListenSocket listener_;
   Descriptor socket_;
@@ -134,6 +139,71 @@ TEST_F(PeerTest, AUserThatIsRootLaterIsNot) {
   ASSERT_TRUE(rights);
   EXPECT_TRUE(rights->may_administer()) << "it is by now";
   EXPECT_FALSE(child.peer().is_root);
+}
+
+// ---------------------------------------------------------------------------- whose memory is opened
+
+control::Proof own_proof() { return prove_program(reinterpret_cast<const void*>(getauxval(AT_RANDOM))); }
+
+bool become(uid_t user) { return setresgid(user, user, user) == 0 && setresuid(user, user, user) == 0; }
+
+// A child is the same program, so it has this one's secret.
+TEST_F(PeerTest, AServerThatDroppedItsRightsIsServedIfItProvesThatItAsks) {
+  const Connected child([] { return become(65534) && prctl(PR_GET_DUMPABLE) == 0; });
+  ASSERT_TRUE(child.good);
+  const ProgramAccess access = open_program(child.socket_fd(), child.peer(), own_proof());
+  EXPECT_EQ(access.why, "");
+  EXPECT_TRUE(access.memory.is_open());
+  EXPECT_EQ(access.user, 65534u);
+  EXPECT_EQ(access.account, 65534u);
+  EXPECT_NE(open_program(child.socket_fd(), child.peer()).why.find("no proof"), std::string::npos);
+  control::Proof wrong = own_proof();
+  wrong.words[1] ^= 1;
+  EXPECT_NE(open_program(child.socket_fd(), child.peer(), wrong).why.find("not the one that asked"),
+            std::string::npos);
+}
+
+// It asks as its user, and is another program by the time that its memory is opened: one that its user may not
+// look into.
+TEST_F(PeerTest, AProgramThatAProcessHasBecomeSinceIsNot) {
+  const Connected child([] { return become(65534); }, [] {
+    const pid_t self = getpid();
+    return fork() == 0 ? true : (execl("/bin/sleep", "sleep", "60", nullptr), self == 0);
+  });
+  ASSERT_TRUE(child.good);
+  const pid_t process = child.peer().pid;
+  const std::string name = "/proc/" + std::to_string(process) + "/comm";
+  for (std::string now; now != "sleep";) std::ifstream(name) >> now;
+  // It may be looked into, as it has no more rights than its user: this is of the proof alone.
+  ProgramMemory memory;
+  std::string why;
+  const Descriptor pidfd = peer_process(child.socket_fd(), child.peer());
+  EXPECT_TRUE(memory.open(child.peer(), pidfd.get(), why, own_proof()));
+  EXPECT_FALSE(memory.is_proven());
+  kill(process, SIGKILL);
+}
+
+// An ftp server at a login.
+TEST_F(PeerTest, AServerInAUsersPlaceHasRootsConnectionsIfItProvesThatItAsks) {
+  const auto take_place = [] { return setegid(65534) == 0 && seteuid(65534) == 0; };
+  const Connected child(take_place);
+  ASSERT_TRUE(child.good);
+  const ProgramAccess access = open_program(child.socket_fd(), child.peer(), own_proof());
+  EXPECT_EQ(access.why, "");
+  EXPECT_EQ(access.account, 0u);
+  EXPECT_FALSE(child.peer().is_root) << "as for all else it is the user";
+  EXPECT_FALSE(open_program(child.socket_fd(), child.peer()).memory.is_open());
+  // One whose memory may be looked into, as that of a program that root has started for the user.
+  const Connected other([&] { return take_place() && prctl(PR_SET_DUMPABLE, 1) == 0; });
+  EXPECT_EQ(open_program(other.socket_fd(), other.peer()).account, 65534u) << "without a proof it is the user's";
+}
+
+// By a set-user-ID program, say.
+TEST_F(PeerTest, AProcessThatHasAnotherUserThanItConnectedAsIsNotServed) {
+  const Connected child([] { return setresgid(65534, 65534, 0) == 0 && setresuid(65534, 65534, 0) == 0; },
+                        [] { return setresuid(0, 0, 0) == 0; });
+  ASSERT_TRUE(child.good);
+  EXPECT_NE(open_program(child.socket_fd(), child.peer(), own_proof()).why.find("rights"), std::string::npos);
 }
 
 TEST(Limits, OfUser0AreLiftedForRootAlone) {
