@@ -341,6 +341,7 @@ void SessionServer::serve_hello(Asking& asking, const control::Hello& hello) {
   const auto wish = static_cast<control::Placement>(hello.placement);
   const bool grant = judge_placement(nic, asking.socket.get(), peer, wish);
   const std::uint64_t id = add_session(nic, asking);
+  sessions_.at(id).takes_guard = hello.proof.is_given();
   if (!grant) return answer(id);
   try {
     const bool insists = wish == Placement::kGranted || config_.placement == Placement::kGranted;
@@ -417,7 +418,10 @@ void SessionServer::answer(std::uint64_t id) {
     // Of an earlier agent's port the program has them.
     if (port.socket() >= 0) {
       fds.insert(fds.end(), {port.socket(), port.umem(), granted->granted_segment->file()});
-      if (port.train_address().any()) fds.push_back(port.train_socket());
+      if (port.train_address().any()) {
+        fds.push_back(port.train_socket());
+        if (live.takes_guard && port.train_guard() >= 0) fds.push_back(port.train_guard());
+      }
     }
   }
   fds.push_back(session.poll_wake());

@@ -95,6 +95,7 @@ class SessionServer {
     std::uint32_t attached = 0;  // processes
     bool first_left = false;     // only those are there
     std::uint64_t opened = 0;    // when
+    bool takes_guard = false;    // of its trains' port
   };
 
   // A process that has attached to a session.

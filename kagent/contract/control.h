@@ -47,7 +47,7 @@ inline constexpr std::size_t kMaxMessageBytes = 512;
 enum class Kind : std::uint16_t {
   // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), agent wake (eventfd); for a
   // granted port its AF_XDP socket, its UMEM (memfd) and the granted segment (memfd), and a UDP socket
-  // if the answer's trains.port is not 0; poll wake
+  // if the answer's trains.port is not 0, with what guards its port if the hello has a proof; poll wake
   kHello = 1,
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
   kAdopt = 3,     // Adopt -> HelloAnswer, with segment, agent wake, poll wake
@@ -69,8 +69,8 @@ enum class Kind : std::uint16_t {
 // means that a word had kPoller set. A pair of sockets because that is what a program can't make
 // block at the agent's end: it has neither its flags nor a lock that the agent would wait for.
 inline constexpr unsigned kHostedDescriptors = 3;
-inline constexpr unsigned kGrantedDescriptors = 6;  // and one with trains
-inline constexpr unsigned kMostDescriptors = kGrantedDescriptors + 1;
+inline constexpr unsigned kGrantedDescriptors = 6;  // and one or two with trains
+inline constexpr unsigned kMostDescriptors = kGrantedDescriptors + 2;
 inline constexpr unsigned kAttachedDescriptors = 5;  // to a granted session
 inline constexpr unsigned kJoinedDescriptors = 3;
 

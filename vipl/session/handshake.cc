@@ -145,20 +145,23 @@ VIP_RETURN refusal(std::uint32_t result) {
 }
 
 // What comes with an answer: see control.h.
-unsigned expected_descriptors(control::Kind asked, const Hello& hello) {
-  if (!hello.granted() || asked == control::Kind::kAdopt) return control::kHostedDescriptors;
-  if (asked == control::Kind::kAttach) return control::kAttachedDescriptors;
-  return control::kGrantedDescriptors + (hello.answer.trains.any() ? 1 : 0);
+bool is_expected(unsigned descriptors, control::Kind asked, const Hello& hello) {
+  if (!hello.granted() || asked == control::Kind::kAdopt) return descriptors == control::kHostedDescriptors;
+  if (asked == control::Kind::kAttach) return descriptors == control::kAttachedDescriptors;
+  if (!hello.answer.trains.any()) return descriptors == control::kGrantedDescriptors;
+  // Agents of before there was one give no guard.
+  return descriptors == control::kGrantedDescriptors + 1 || descriptors == control::kGrantedDescriptors + 2;
 }
 
 void take_descriptors(const int* fds, unsigned count, Hello& hello) {
   hello.segment = fds[0];
   hello.agent_wake = fds[1];
   hello.poll_wake = fds[count - 1];
-  hello.port = hello.umem = hello.granted_segment = hello.trains = hello.link = -1;
+  hello.port = hello.umem = hello.granted_segment = hello.trains = hello.train_guard = hello.link = -1;
   if (count >= control::kGrantedDescriptors) {
     hello.port = fds[2], hello.umem = fds[3], hello.granted_segment = fds[4];
-    if (count == control::kMostDescriptors) hello.trains = fds[5];
+    if (count > control::kGrantedDescriptors) hello.trains = fds[5];
+    if (count > control::kGrantedDescriptors + 1) hello.train_guard = fds[6];
   } else if (count == control::kAttachedDescriptors) {
     hello.granted_segment = fds[2], hello.link = fds[3];
   }
@@ -166,7 +169,7 @@ void take_descriptors(const int* fds, unsigned count, Hello& hello) {
 
 VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
   control::HelloAnswer& answer = hello.answer;
-  int fds[control::kMostDescriptors] = {-1, -1, -1, -1, -1, -1, -1};
+  int fds[control::kMostDescriptors] = {-1, -1, -1, -1, -1, -1, -1, -1};
   unsigned descriptors;
   long bytes;
   do {
@@ -191,7 +194,7 @@ VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
     explain("the agent refuses: %s", has_reason ? answer.reason : "it does not say why");
     result = refusal(head.result);
   } else if (bytes != sizeof answer || head.bytes != sizeof answer ||
-             descriptors != expected_descriptors(asked, hello)) {
+             !is_expected(descriptors, asked, hello)) {
     explain("the agent's answer is malformed");
   } else {
     hello.socket = fd;
