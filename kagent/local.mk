@@ -141,7 +141,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/listen_socket.cc kagent/agent/listen_socket.h \
 	kagent/agent/local_paths.cc kagent/agent/local_paths.h \
 	kagent/agent/log_limit.h \
-	kagent/agent/user_sessions.h \
+	kagent/agent/user_rate.h kagent/agent/user_sessions.h \
 	kagent/agent/report_budget.h \
 	kagent/agent/reports.cc kagent/agent/reports.h \
 	kagent/agent/request_listener.cc kagent/agent/request_listener.h \

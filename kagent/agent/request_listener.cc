@@ -53,7 +53,7 @@ bool RequestListener::accept_one() {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
     if (errno == EINTR || errno == ECONNABORTED) return true;
     // Out of descriptors or memory; the connection stays where it is, so look away for a while.
-    if (log_limit_.may_log()) log::warn("cannot accept connections, pausing for 100 ms: {}", std::strerror(errno));
+    if (log_limit_.may_log_of_agent()) log::warn("cannot accept connections, pausing for 100 ms: {}", std::strerror(errno));
     ++counters_.accept_failures;
     loop_.remove(listener_token_);
     listener_token_ = 0;
@@ -71,7 +71,7 @@ bool RequestListener::accept_one() {
     connection->token = loop_.add(connection->socket.get(), EPOLLIN | EPOLLRDHUP,
                                   [this, connection](std::uint32_t) { on_packet(connection); });
   } catch (const std::exception& error) {
-    if (log_limit_.may_log()) log::warn("cannot watch a connection, it is closed: {}", error.what());
+    if (log_limit_.may_log_of_agent()) log::warn("cannot watch a connection, it is closed: {}", error.what());
     ++counters_.accept_failures;
     waiting_.erase(connection);
   }
@@ -90,7 +90,7 @@ void RequestListener::make_room(const Peer& peer) {
   }
   if (victim == waiting_.end()) return;
   ++counters_.dropped_crowded;
-  if (log_limit_.may_log()) {
+  if (log_limit_.may_log(victim->peer)) {
     log::warn("closed the connection of {}: too many connections without a request",
               text_of(victim->peer));
   }
@@ -105,7 +105,7 @@ void RequestListener::drop(WaitingRef connection) {
 void RequestListener::tick(std::uint64_t now) {
   while (!waiting_.empty() && waiting_.front().deadline <= now) {
     ++counters_.dropped_silent;
-    if (log_limit_.may_log()) log::warn("closed the connection of {}: no request within 2 s", text_of(waiting_.front().peer));
+    if (log_limit_.may_log(waiting_.front().peer)) log::warn("closed the connection of {}: no request within 2 s", text_of(waiting_.front().peer));
     drop(waiting_.begin());
   }
   if (listener_token_ == 0 && now >= listen_at_) listen();

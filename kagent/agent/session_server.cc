@@ -233,12 +233,12 @@ void SessionServer::close_later(uid_t user, Descriptor file) {
   }
 }
 
-void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused) {
+void SessionServer::refuse(int socket, const Peer& peer, const Refused& refused) {
   ++(counters_.*refused.cause);
   // Programs probe for devices, and tools ask again.
   const bool usual = refused.cause == &ServiceCounters::refused_device ||
                      refused.cause == &ServiceCounters::reports_postponed;
-  if (log_limit_.may_log()) {
+  if (log_limit_.may_log(peer)) {
     log::say(usual ? log::Level::kInfo : log::Level::kWarning, "{} is refused: {}", text_of(peer),
              shown(refused.reason));
   }
@@ -375,7 +375,7 @@ bool SessionServer::judge_placement(const Nic& nic, int socket, const Peer& peer
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
                   "no port: " + refusal->reason};
   }
-  if (log_limit_.may_log()) log::info("{} is hosted: {}", text_of(peer), refusal->reason);
+  if (log_limit_.may_log(peer)) log::info("{} is hosted: {}", text_of(peer), refusal->reason);
   return false;
 }
 
@@ -393,7 +393,7 @@ void SessionServer::on_port_made(std::uint64_t id, bool insists, std::optional<G
                           "no port: " + why});
     }
     reports_.events().note(report::Happened::kNotGranted, session.peer(), shown(why));
-    if (log_limit_.may_log()) log::info("{} is hosted: {}", text_of(session.peer()), shown(why));
+    if (log_limit_.may_log(session.peer())) log::info("{} is hosted: {}", text_of(session.peer()), shown(why));
     return answer(id);
   }
   try {
@@ -467,7 +467,7 @@ void SessionServer::on_session_socket(std::uint64_t id) {
   const ssize_t bytes = sessions_.at(id).socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (bytes > 0) {
-    if (log_limit_.may_log()) {
+    if (log_limit_.may_log(sessions_.at(id).session->peer())) {
       log::warn("closed the session of {}: it sent another message after its request",
                 text_of(sessions_.at(id).session->peer()));
     }

@@ -141,7 +141,7 @@ class SessionServer {
   void tell_attached(std::uint64_t session);
   void end_attached_of(std::uint64_t session);
   void end(std::uint64_t id, std::uint64_t ServiceCounters::*cause);
-  void refuse(int socket, const ucred& peer, const Refused& refused);
+  void refuse(int socket, const Peer& peer, const Refused& refused);
 
   const Config& config_;
   EventLoop& loop_;

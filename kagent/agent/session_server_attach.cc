@@ -106,7 +106,7 @@ void SessionServer::on_attached_socket(std::uint64_t id) {
   bool rights = false;
   const ssize_t bytes = attached_.at(id).socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (bytes > 0 && log_limit_.may_log()) {
+  if (bytes > 0 && log_limit_.may_log(attached_.at(id).process->peer())) {
     log::warn("detached {} from its session: it sent another message after its request",
               text_of(attached_.at(id).process->peer()));
   }

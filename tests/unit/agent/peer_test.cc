@@ -20,6 +20,7 @@
 #include "kagent/agent/peer.h"
 #include "kagent/agent/program_memory.h"
 #include "kagent/agent/report_budget.h"
+#include "kagent/agent/user_rate.h"
 #include "kagent/agent/user_sessions.h"
 #include "kagent/stack/program_proof.h"
 
@@ -229,6 +230,21 @@ TEST(Limits, OfUser0AreLiftedForRootAlone) {
   EXPECT_FALSE(access.allows(powerless.account(), {}));
   access.users = {0};
   EXPECT_TRUE(access.allows(powerless.account(), {})) << "it is listed";
+}
+
+TEST(Limits, AUserThatCausesManyNotesHidesNobodyElses) {
+  constexpr std::uint64_t kStart = 1000 * kNsPerSecond;
+  UserRate rate(kNsPerSecond, 3);
+  unsigned noted = 0;
+  for (int i = 0; i < 100; ++i) noted += rate.may_note(1000, kStart).has_value();
+  EXPECT_EQ(noted, 3u);
+  EXPECT_EQ(rate.may_note(1001, kStart), 0u);
+  EXPECT_EQ(rate.may_note(1000, kStart + kNsPerSecond), 97u) << "how many were left out";
+  EXPECT_EQ(rate.may_note(1000, kStart + 10 * kNsPerSecond), 0u);
+  // Many users: those that owe nothing are forgotten, a flooder is not.
+  for (int i = 0; i < 100; ++i) rate.may_note(1000, kStart + 10 * kNsPerSecond);
+  for (uid_t user = 2000; user < 2200; ++user) EXPECT_TRUE(rate.may_note(user, kStart + 10 * kNsPerSecond));
+  EXPECT_FALSE(rate.may_note(1000, kStart + 10 * kNsPerSecond));
 }
 
 }  // namespace
