@@ -9,6 +9,7 @@ libviaduct_agent_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 stack_sources = \
 	kagent/contract/quota.h \
 	kagent/contract/control.h \
+	kagent/contract/default_agent.h \
 	kagent/contract/crc32c.cc \
 	kagent/contract/crc32c.h \
 	kagent/contract/flow.h \
@@ -65,7 +66,7 @@ stack_sources = \
 	kagent/stack/send_credit.h \
 	kagent/stack/send_queue.h \
 	kagent/stack/session_state.h \
-	kagent/stack/siphash.h \
+	kagent/stack/program_proof.h kagent/stack/siphash.h \
 	kagent/stack/stack.h \
 	kagent/stack/stack_all.h \
 	kagent/stack/stack_parts.h \
@@ -127,6 +128,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/carriers.cc kagent/agent/carriers.h \
 	kagent/agent/config.cc kagent/agent/config_values.cc kagent/agent/config_text.h kagent/agent/config.h \
 	kagent/agent/control_socket.cc kagent/agent/control_socket.h \
+	kagent/agent/peer.cc kagent/agent/peer.h \
 	kagent/agent/counter_table.cc kagent/agent/counter_table.h \
 	kagent/agent/counters_client.cc kagent/agent/counters_client.h \
 	kagent/agent/device_names.cc kagent/agent/device_names.h \
@@ -139,7 +141,7 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/listen_socket.cc kagent/agent/listen_socket.h \
 	kagent/agent/local_paths.cc kagent/agent/local_paths.h \
 	kagent/agent/log_limit.h \
-	kagent/agent/user_sessions.h \
+	kagent/agent/user_rate.h kagent/agent/user_sessions.h \
 	kagent/agent/report_budget.h \
 	kagent/agent/reports.cc kagent/agent/reports.h \
 	kagent/agent/request_listener.cc kagent/agent/request_listener.h \

@@ -19,6 +19,7 @@ integration_tests = \
 	tests/integration/crash.test \
 	tests/integration/crash_hosted.test \
 	tests/integration/agent.test \
+	tests/integration/socket.test \
 	tests/integration/viactl.test \
 	tests/integration/viadump.test \
 	tests/integration/dissector.test \
@@ -36,7 +37,7 @@ integration_tests = \
 	tests/integration/viabench.test
 
 TESTS += $(integration_tests)
-EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/integration/copy_stream.py tests/integration/dissector.py \
+EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/integration/copy_stream.py tests/integration/unix_sockets.py tests/integration/dissector.py \
 	tests/integration/conformance.sh tests/lab/setup.sh
 
 # What ./check runs first: see tests/weights.
@@ -52,6 +53,11 @@ tests_integration_port_tool_LDADD = libviaduct_xdp.la
 check_PROGRAMS += tests/integration/privileges_tool
 tests_integration_privileges_tool_SOURCES = tests/integration/privileges_tool.cc
 tests_integration_privileges_tool_LDADD = libviaduct_agent.la libviaduct_xdp.la
+
+check_PROGRAMS += tests/integration/socket_tool
+tests_integration_socket_tool_SOURCES = tests/integration/socket_tool.cc
+tests_integration_socket_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
+tests_integration_socket_tool_LDADD = libvipl.la
 
 check_PROGRAMS += tests/integration/stuck_tool
 tests_integration_stuck_tool_SOURCES = tests/integration/stuck_tool.cc

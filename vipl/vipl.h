@@ -405,8 +405,9 @@ typedef void(VI_CALL *VIP_ERROR_HANDLER)(IN VIP_PVOID Context,
  *               "/dev/via_lo" is a NIC that reaches programs of this host only
  *   NicHandle   out. Each open gives another handle with objects of its own
  * Short (a few seconds at most when the agent does not answer). The agent's socket is
- * $VIADUCT_SOCKET, else "@viaduct"; an agent that runs as another user than root or the caller is
- * refused. With $VIADUCT_DEBUG set, a failure is explained on standard error.
+ * $VIADUCT_SOCKET, else "/run/viaduct/socket" or, of root in this network namespace, "@viaduct" (vipl(7)); an agent
+ * that runs as another user than root or the caller is refused. With $VIADUCT_DEBUG set, a failure is explained on
+ * standard error.
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER  DeviceName is NULL or too long, or the agent knows no such device
  *   VIP_ERROR_RESOURCE     no agent, an agent of another version, no room for another session, or

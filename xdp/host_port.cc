@@ -135,6 +135,7 @@ void HostPort::open_trains(OpenedTrainSocket&& socket, std::uint32_t types) {
   if (const char* const what = trains->open(socket.socket.release(), own, wire_->mtu(), types)) {
     throw PortError(std::string(what) + ": " + std::strerror(errno));
   }
+  trains->keep_guard(socket.guard.release());
   watch(trains->descriptor());
   trains_ = std::move(trains);
 }
@@ -254,7 +255,7 @@ std::size_t HostPort::receive(std::span<Frame> frames) {
   std::size_t n = receive_express(frames);
   if (trains_ == nullptr) return n;
   // A round is much longer than a look, and trains that wait keep descriptor() readable.
-  if (++rounds_ % (trains_->has_peers() ? kRoundsWithoutLook : kRoundsAmongStrangers) == 0) trains_->expect();
+  if (++rounds_ % (trains_->knows_any() ? kRoundsWithoutLook : kRoundsAmongStrangers) == 0) trains_->expect();
   if (!trains_->is_due() || n == frames.size() || !trains_->look()) return n;
   n += receive_express(frames.subspan(n));
   return n + trains_->receive(frames.subspan(n));

@@ -28,6 +28,7 @@ libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/grant/grant_remains.cc xdp/grant/grant_remains.h \
 	xdp/interface.cc xdp/interface.h \
 	xdp/interface_lock.cc xdp/interface_lock.h \
+	xdp/root_folder.h \
 	xdp/host_port.cc xdp/host_port.h \
 	xdp/grant/macvlan.cc xdp/grant/macvlan.h \
 	xdp/grant/macvlan_relay.cc xdp/grant/macvlan_relay.h \

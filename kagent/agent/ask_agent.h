@@ -14,6 +14,12 @@ namespace viaduct {
 // not take the request.
 Descriptor ask_agent(const std::string& socket_name, const void* request, std::size_t bytes);
 
+// The socket of the agent that a program takes that was told of none (default_agent.h).
+std::string default_agent_socket();
+
+// The socket that $VIADUCT_SOCKET names; empty: none.
+std::string socket_of_environment();
+
 }  // namespace viaduct
 
 #endif

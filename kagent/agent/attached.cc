@@ -9,7 +9,7 @@
 namespace viaduct {
 
 // What a program must be like to get a session it must be like to share one.
-Attached::Attached(Session& session, const ucred& peer, ProgramAccess access,
+Attached::Attached(Session& session, const Peer& peer, ProgramAccess access,
                    const control::Attach& attach)
     : nic_(session.nic()), peer_(peer), process_(std::move(access.process)) {
   if (!access.why.empty()) {

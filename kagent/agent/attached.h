@@ -17,14 +17,14 @@ class Session;
 class Attached {
  public:
   // Throws Refused, std::system_error.
-  Attached(Session& session, const ucred& peer, ProgramAccess access,
+  Attached(Session& session, const Peer& peer, ProgramAccess access,
            const control::Attach& attach);
   // It has left the session.
   ~Attached();
   Attached(const Attached&) = delete;
   Attached& operator=(const Attached&) = delete;
 
-  const ucred& peer() const { return peer_; }
+  const Peer& peer() const { return peer_; }
   int process() const { return process_.get(); }
   int poll_wake() const { return program_poll_wake_.get(); }  // the process's end
   std::uint32_t program() const { return program_; }
@@ -39,7 +39,7 @@ class Attached {
 
  private:
   Nic& nic_;
-  ucred peer_;
+  Peer peer_;
   Descriptor process_;
   Descriptor poll_wake_, program_poll_wake_;
   std::uint32_t program_ = 0;

@@ -20,6 +20,7 @@
 
 #include "xdp/clock.h"
 #include "kagent/agent/config_text.h"
+#include "kagent/agent/peer.h"
 #include "kagent/contract/crc32c.h"
 #include "xdp/descriptor.h"
 
@@ -457,7 +458,8 @@ std::optional<Entry> account(const std::string& name, const Get& get) {
 
 bool Access::allows(uid_t user, const std::vector<gid_t>& groups_of_process) const {
   if (user == 0 || (users.empty() && groups.empty())) return true;
-  if (std::find(users.begin(), users.end(), user) != users.end()) return true;
+  const uid_t number = user == Peer::kPowerlessRoot ? 0 : user;
+  if (std::find(users.begin(), users.end(), number) != users.end()) return true;
   return std::find_first_of(groups.begin(), groups.end(), groups_of_process.begin(),
                             groups_of_process.end()) != groups.end();
 }

@@ -1,7 +1,8 @@
 // The agent's configuration: what viad.conf (TOML) and the command line say.
 //
-//   socket = "@viaduct"     Where programs find the agent: "@NAME" (abstract, private to the
-//                           network namespace) or an absolute path. At most 107 bytes.
+//   socket = "/run/viaduct/socket"
+//                           Where programs find the agent: an absolute path, or "@NAME" (abstract,
+//                           private to the network namespace). At most 107 bytes.
 //   name = ""               The host name that this host answers to; "": gethostname(). With and
 //                           without domain.
 //   spin_us = 50            How long, in microseconds, agent and waiting programs look for work
@@ -96,7 +97,7 @@ struct Access {
   std::vector<uid_t> users;
   std::vector<gid_t> groups;
 
-  // `groups_of_process` are all the groups of the process, the effective one included.
+  // `user`: Peer::account(). `groups_of_process` are all the groups of the process, the effective one included.
   bool allows(uid_t user, const std::vector<gid_t>& groups_of_process) const;
 };
 
@@ -118,7 +119,8 @@ struct UserLimits {
 };
 
 struct Config {
-  std::string socket = control::kDefaultSocket;
+  std::string socket;  // "": nothing was said
+  const char* socket_to_listen_at() const { return socket.empty() ? control::kDefaultSocket : socket.c_str(); }
   std::string name;
   std::uint32_t spin_us = 50;
   std::string log_level = "info";

@@ -8,6 +8,16 @@
 namespace viaduct {
 namespace {
 
+// Requests of before there were proofs ended here.
+template <class Request>
+constexpr std::size_t kBytesBeforeProof = offsetof(Request, proof);
+template <>
+constexpr std::size_t kBytesBeforeProof<control::Adopt> = offsetof(control::Adopt, padding);
+template <>
+constexpr std::size_t kBytesBeforeProof<control::Attach> = offsetof(control::Attach, padding);
+static_assert(kBytesBeforeProof<control::Hello> == 88 && kBytesBeforeProof<control::Adopt> == 116 &&
+              kBytesBeforeProof<control::Attach> == 44);
+
 Refused other_layout(std::uint32_t version) {
   return {vip::kNotSupported, &ServiceCounters::refused_version,
           "the agent speaks version " + std::to_string(layout::kLayoutVersion) +
@@ -38,6 +48,16 @@ void describe_granted(const Session::Granted& granted, const StackLimits& limits
   answer.granted_segment_bytes = granted.granted_segment->bytes();
 }
 
+template <class Request>
+Request read_request(std::span<const std::byte> message, const char* other_length) {
+  Request out;
+  const bool whole = message.size() == sizeof out;
+  if (!whole && message.size() != kBytesBeforeProof<Request>) throw malformed(other_length);
+  std::memcpy(static_cast<void*>(&out), message.data(), message.size());
+  if (!whole) out.proof = {};
+  return out;
+}
+
 }  // namespace
 
 Refused malformed(const char* how) {
@@ -60,9 +80,7 @@ control::MessageHead judge_head(std::span<const std::byte> message) {
 }
 
 control::Hello judge_hello(std::span<const std::byte> message) {
-  control::Hello hello;
-  if (message.size() != sizeof hello) throw malformed("not as long as a hello");
-  std::memcpy(&hello, message.data(), sizeof hello);
+  const auto hello = read_request<control::Hello>(message, "not as long as a hello");
   if (hello.layout_version != layout::kLayoutVersion) throw other_layout(hello.layout_version);
   if (std::memchr(hello.device, '\0', sizeof hello.device) == nullptr) {
     throw malformed("the device name has no end");
@@ -74,9 +92,7 @@ control::Hello judge_hello(std::span<const std::byte> message) {
 }
 
 control::Adopt judge_adopt(std::span<const std::byte> message) {
-  control::Adopt adopt;
-  if (message.size() != sizeof adopt) throw malformed("not as long as an adoption");
-  std::memcpy(&adopt, message.data(), sizeof adopt);
+  const auto adopt = read_request<control::Adopt>(message, "not as long as an adoption");
   if (adopt.layout_version != layout::kLayoutVersion) throw other_layout(adopt.layout_version);
   if (std::memchr(adopt.device, '\0', sizeof adopt.device) == nullptr) {
     throw malformed("the device name has no end");
@@ -85,9 +101,7 @@ control::Adopt judge_adopt(std::span<const std::byte> message) {
 }
 
 control::Attach judge_attach(std::span<const std::byte> message) {
-  control::Attach attach;
-  if (message.size() != sizeof attach) throw malformed("not as long as an attachment");
-  std::memcpy(&attach, message.data(), sizeof attach);
+  const auto attach = read_request<control::Attach>(message, "not as long as an attachment");
   if (attach.layout_version != layout::kLayoutVersion) throw other_layout(attach.layout_version);
   return attach;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <string>
 
 #include "kagent/stack/history_reader.h"
 #include "xdp/clock.h"
@@ -64,13 +65,17 @@ report::Event& EventLog::add(Happened what, std::uint64_t now) {
   return out;
 }
 
-void EventLog::note(Happened what, const ucred& peer, std::string_view text, std::uint32_t code) {
-  report::Event& event = add(what, monotonic_ns());
+void EventLog::note(Happened what, const Peer& peer, std::string_view text, std::uint32_t code) {
+  const std::uint64_t now = monotonic_ns();
+  const auto left_out = refusals_.may_note(peer.account(), now);
+  if (!left_out) return;
+  report::Event& event = add(what, now);
   event.process = static_cast<std::uint32_t>(peer.pid);
   event.user = peer.uid;
   event.nic = static_cast<std::uint32_t>(nics_.size());
   event.code = code;
-  put(text, event.text);
+  put(*left_out == 0 ? std::string(text) : std::to_string(*left_out) + " more of this user, then: " + std::string(text),
+      event.text);
 }
 
 // Everybody may see these, as they see the NICs.

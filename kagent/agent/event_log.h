@@ -17,8 +17,11 @@
 #include <vector>
 
 #include "kagent/agent/nic.h"
+#include "kagent/agent/peer.h"
 #include "kagent/agent/session.h"
+#include "kagent/agent/user_rate.h"
 #include "kagent/contract/report.h"
+#include "xdp/clock.h"
 
 namespace viaduct {
 
@@ -29,8 +32,9 @@ class EventLog {
 
   explicit EventLog(Nics nics);
 
-  // An event that is about a program that has no session (yet), or about none.
-  void note(report::Happened what, const ucred& peer, std::string_view text, std::uint32_t code = 0);
+  // An event that is about a program that has no session (yet), or about none. Any user can cause these as fast as
+  // it likes: of each so many are noted, and then how many were not.
+  void note(report::Happened what, const Peer& peer, std::string_view text, std::uint32_t code = 0);
   // About a NIC. One that is up has another stack than before.
   void note(report::Happened what, const Nic& nic);
 
@@ -68,6 +72,7 @@ class EventLog {
   std::uint32_t number_of(const Nic& nic) const;
 
   Nics nics_;
+  UserRate refusals_{10 * kNsPerSecond, 32};
   std::vector<std::uint64_t> seen_;  // of the NICs' stacks
   std::map<std::uint64_t, Watched> sessions_;
   std::vector<report::Event> ring_;  // number n at n % kEvents; times are of the monotonic clock

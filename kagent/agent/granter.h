@@ -59,6 +59,7 @@ class AgentPort {
   virtual int umem() const = 0;
   // Its trains (xdp/train/), if it has some.
   virtual int train_socket() const { return -1; }
+  virtual int train_guard() const { return -1; }
   virtual TrainAddress train_address() const { return {}; }
   // Whose port it is, and the files that came with it: noted where only the next agent finds it.
   struct Holder {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kagent/agent/peer.h"
+
 namespace viaduct {
 namespace {
 
@@ -50,7 +52,7 @@ std::optional<Grants::Refusal> Grants::judge_user(const Nic& nic, uid_t user,
   }
   if (!policy.access.allows(user, groups)) {
     return refusal(&ServiceCounters::not_granted_access,
-                   "user " + std::to_string(user) + " may not have a port (see [granted])");
+                   text_of_account(user) + " may not have a port (see [granted])");
   }
   return std::nullopt;
 }
@@ -69,10 +71,16 @@ std::optional<Grants::Refusal> Grants::judge(const Nic& nic, uid_t user,
   const auto of_user = ports_of_user_.find(user);
   if (user != 0 && of_user != ports_of_user_.end() && of_user->second >= policy.ports_per_user) {
     return refusal(&ServiceCounters::not_granted_user_limit,
-                   "user " + std::to_string(user) + " has all " + std::to_string(of_user->second) +
+                   text_of_account(user) + " has all " + std::to_string(of_user->second) +
                        " ports that one user may have");
   }
   return std::nullopt;
+}
+
+// A program of user 0 may have given up what makes it root since it got its port.
+bool Grants::is_same(uid_t one, uid_t other) {
+  const auto number = [](uid_t user) { return user == Peer::kPowerlessRoot ? 0 : user; };
+  return number(one) == number(other);
 }
 
 void Grants::count(uid_t user, int change) {
@@ -162,7 +170,7 @@ Grants::Adopted Grants::adopt(Nic& nic, uid_t user, const std::vector<gid_t>& gr
                               const Find& find) {
   if (auto why_not = judge_user(nic, user, groups)) throw std::move(*why_not);
   const auto left = std::find_if(left_.begin(), left_.end(), [&](const Left& each) {
-    return each.held.nic == &nic && each.held.user == user &&
+    return each.held.nic == &nic && is_same(each.held.user, user) &&
            each.held.port->layout().address == port;
   });
   if (left == left_.end()) {

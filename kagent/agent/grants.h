@@ -56,6 +56,7 @@ class Grants {
     std::uint64_t ServiceCounters::*cause;
     std::string reason;
   };
+  // `user` is a Peer's account(), here and below.
   std::optional<Refusal> judge(const Nic& nic, uid_t user, const std::vector<gid_t>& groups) const;
 
   // A port and whom it counts for.
@@ -136,6 +137,7 @@ class Grants {
   void destroy(Held held, bool closed);
   void look_after_kept(std::uint64_t now);
   void count(uid_t user, int change);
+  static bool is_same(uid_t one, uid_t other);
 
   const Config& config_;
   ServiceCounters& counters_;

@@ -10,6 +10,9 @@
 #include <cstring>
 #include <ctime>
 
+#include "kagent/contract/control.h"
+#include "xdp/root_folder.h"
+
 namespace viaduct {
 namespace {
 
@@ -41,6 +44,13 @@ Descriptor new_socket(const std::string& name) {
   const int off = 0;
   setsockopt(fd.get(), SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
   return fd;
+}
+
+// Elsewhere it is for the administrator to make.
+void make_default_folder(const std::string& name) {
+  const std::string folder = name.substr(0, name.rfind('/'));
+  const std::string unfit = make_root_folder(folder.c_str(), 0755);
+  if (!unfit.empty()) fail(name, unfit);
 }
 
 // Keeps two agents that start at once from taking each other's path for a left-over.
@@ -85,10 +95,15 @@ SocketAddress::SocketAddress(const std::string& name) {
 ListenSocket::ListenSocket(const std::string& name, unsigned wait_ms)
     : name_(name), fd_(new_socket(name)) {
   const bool abstract = name_[0] == '@';
+  const bool by_default = name_ == control::kDefaultSocket;
+  if (by_default) make_default_folder(name_);
   for (unsigned left = wait_ms / kPauseMs; !(abstract ? bind_abstract() : bind_path()); --left) {
     if (left == 0) {
       fail(name_, abstract ? "another agent serves it in this network namespace"
-                           : "another agent answers there");
+                           : by_default
+                               ? "another agent answers there; one of another network namespace takes "
+                                 "another, such as --socket @viaduct"
+                               : "another agent answers there");
     }
     pause();
   }

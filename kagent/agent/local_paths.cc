@@ -1,12 +1,17 @@
 #include "kagent/agent/local_paths.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <exception>
 #include <iterator>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "kagent/agent/control_socket.h"
@@ -28,6 +33,9 @@ std::uint64_t bytes_of(const Descriptor& rings) {
   }
   return all;
 }
+
+// Programs get the agent's own descriptor, which writes. One that only reads could else be opened anew to write.
+void keep_from_writers(const Descriptor& rings) { fchmod(rings.get(), 0400); }
 
 // Whoever captures is told that nothing more comes.
 void mark_ended(const Descriptor& rings) {
@@ -88,6 +96,13 @@ std::vector<LocalPaths::SharedPair> LocalPaths::pairs_from(std::uint64_t number,
   return out;
 }
 
+Descriptor LocalPaths::open_read_only(const Pair& pair) {
+  const std::string path = "/proc/self/fd/" + std::to_string(pair.rings.get());
+  Descriptor out(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!out) throw std::system_error(errno, std::generic_category(), path);
+  return out;
+}
+
 void LocalPaths::tick(std::uint64_t now) {
   if (now >= keep_until_) kept_.clear();
 }
@@ -118,6 +133,7 @@ void LocalPaths::connect(Programs::value_type& one, Programs::value_type& other)
     const auto pair = std::make_shared<const Pair>(
         Pair{next_number_++, one.second.nic, {one.second.port, other.second.port},
              make_sealed_memory("viaduct-local", local::kFileBytes)});
+    keep_from_writers(pair->rings);
     const bool told = tell(other.second, one.second, &pair->rings, 1) && tell(one.second, other.second, &pair->rings, 0);
     ++(told ? counters_.local_paths_made : counters_.local_paths_refused);
     one.second.peers[other.first] = other.second.peers[one.first] = pair;

@@ -37,6 +37,8 @@ class LocalPaths {
     Descriptor rings;
   };
   using SharedPair = std::shared_ptr<const Pair>;
+  // The rings for one who is to look at them and no more. Throws std::system_error.
+  static Descriptor open_read_only(const Pair& pair);
 
   explicit LocalPaths(ServiceCounters& counters) : counters_(counters), next_number_(monotonic_ns()) {}
   LocalPaths(const LocalPaths&) = delete;

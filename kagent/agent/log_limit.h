@@ -2,10 +2,14 @@
 #ifndef VIADUCT_KAGENT_AGENT_LOG_LIMIT_H
 #define VIADUCT_KAGENT_AGENT_LOG_LIMIT_H
 
+#include <sys/types.h>
+
 #include <cstdint>
 
 #include "xdp/clock.h"
+#include "kagent/agent/peer.h"
 #include "kagent/agent/service_counters.h"
+#include "kagent/agent/user_rate.h"
 
 namespace viaduct {
 
@@ -13,22 +17,22 @@ class LogLimit {
  public:
   explicit LogLimit(ServiceCounters& counters) : counters_(counters) {}
 
-  // Whether one more line may be written in this second; if not, it is counted.
-  bool may_log() {
-    const std::uint64_t second = monotonic_ns() / kNsPerSecond;
-    if (second != second_) lines_ = 0;
-    second_ = second;
-    if (++lines_ <= kLinesPerSecond) return true;
+  // Whether one more line may be written about a process of this user, or about the agent itself; if not,
+  // it is counted.
+  bool may_log(const Peer& peer) { return may_log(peer.account()); }
+  bool may_log_of_agent() { return may_log(0); }
+
+ private:
+  static constexpr std::uint64_t kLinesPerSecond = 10;
+
+  bool may_log(uid_t user) {
+    if (rate_.may_note(user, monotonic_ns())) return true;
     ++counters_.log_lines_saved;
     return false;
   }
 
- private:
-  static constexpr unsigned kLinesPerSecond = 10;
-
   ServiceCounters& counters_;
-  std::uint64_t second_ = 0;
-  unsigned lines_ = 0;
+  UserRate rate_{kNsPerSecond / kLinesPerSecond, kLinesPerSecond};
 };
 
 }  // namespace viaduct

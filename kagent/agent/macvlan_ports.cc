@@ -34,6 +34,7 @@ class MacvlanPorts::Place final : public AgentPort {
   int socket() const override { return grant_.socket(); }
   int umem() const override { return grant_.umem(); }
   int train_socket() const override { return trains_.socket.get(); }
+  int train_guard() const override { return trains_.guard.get(); }
   TrainAddress train_address() const override { return trains_.address; }
   bool send(std::span<const std::byte> frame) override { return grant_.say(frame); }
   void end() override {

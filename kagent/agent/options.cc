@@ -82,7 +82,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
       ->type_name("NAME")
       ->check(validator(check_host_name, ""));
   app.add_option("-s,--socket", options.socket,
-                 "where programs find the agent (default: @viaduct)")
+                 "where programs find the agent (default: /run/viaduct/socket)")
       ->type_name("PATH|@NAME")
       ->check(validator(check_socket_name, ""));
   const auto stay = app.add_flag("-f,--foreground", foreground, "stay (the default)");

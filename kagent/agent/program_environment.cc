@@ -45,6 +45,7 @@ ProgramEnvironment::ProgramEnvironment(std::uint32_t programs, const std::string
       poll_wakes_(programs, -1),
       granted_segments_(programs, nullptr),
       users_(programs, ~uid_t{0}),
+      accounts_(programs, ~uid_t{0}),
       copy_(std::make_shared<ProgramCopy>(kBufferBytes)),
       slow_(programs),
       name_(name),
@@ -92,20 +93,20 @@ bool ProgramEnvironment::write_program(std::uint32_t program, std::span<const io
 // The loop has left a copy to the thread that makes it, and leaves to the user's thread what follows.
 void ProgramEnvironment::note_hang(std::uint32_t program) {
   const std::uint64_t now = monotonic_ns();
-  const uid_t user = memories_[program].user();
+  const uid_t user = memories_[program].account();
   Penalty& penalty = penalties_[user];
   if (now - penalty.last > kForgetNs) penalty.times = 0;
   penalty.times = std::min(penalty.times + 1, kMostTimes);
   penalty.last = now;
   penalty.until = now + (kPenaltyNs << (penalty.times - 1));
-  log::warn("{}: the memory of a program of user {} is slow to reach; a thread of its own copies it for "
-            "the next {} s", interface_.empty() ? "lo" : interface_, user,
+  log::warn("{}: the memory of a program of {} is slow to reach; a thread of its own copies it for "
+            "the next {} s", interface_.empty() ? "lo" : interface_, text_of_account(user),
             (penalty.until - now) / kNsPerSecond);
   carriers_->let_go(slow(program).take_over(std::exchange(
       copy_, std::make_shared<ProgramCopy>(kBufferBytes))));
   // A user could begin anew with another program; root has no need to.
   for (std::uint32_t other = 0; user != 0 && other < memories_.size(); ++other) {
-    if (memories_[other].is_open() && memories_[other].user() == user) slow(other);
+    if (memories_[other].is_open() && memories_[other].account() == user) slow(other);
   }
   count_late();
 }
@@ -113,7 +114,7 @@ void ProgramEnvironment::note_hang(std::uint32_t program) {
 SlowMemory& ProgramEnvironment::slow(std::uint32_t program) {
   std::shared_ptr<SlowMemory>& out = slow_[program];
   if (out == nullptr) {
-    const uid_t user = memories_[program].user();
+    const uid_t user = memories_[program].account();
     // Root's programs have a thread each.
     const uid_t thread = user == 0 ? ~program : user;
     out = std::make_shared<SlowMemory>(memories_[program], *threads_, thread);
@@ -130,7 +131,7 @@ void ProgramEnvironment::count_late() {
 void ProgramEnvironment::set_memory(std::uint32_t program, ProgramMemory memory) {
   close_memory(program);
   memories_[program] = std::move(memory);
-  const auto penalty = penalties_.find(memories_[program].user());
+  const auto penalty = penalties_.find(memories_[program].account());
   if (threads_ != nullptr && penalty != penalties_.end() && penalty->first != 0 &&
       penalty->second.until > monotonic_ns()) {
     slow(program);
@@ -157,7 +158,7 @@ std::vector<std::uint32_t> ProgramEnvironment::look_after_slow(std::uint64_t now
       out.push_back(program);
     }
     const bool quiet = slow_[program]->is_idle() && !slow_[program]->may_be_due();
-    if (!quiet || penalties_[memories_[program].user()].until > now) continue;
+    if (!quiet || penalties_[memories_[program].account()].until > now) continue;
     slow_[program].reset();
     --slow_count_;
   }
@@ -214,7 +215,7 @@ void ProgramEnvironment::poll_wake(std::uint32_t program) {
 }
 
 bool ProgramEnvironment::charge(std::uint32_t session, Quota what, std::int64_t change) {
-  const uid_t user = users_[session];
+  const uid_t user = accounts_[session];
   const std::uint64_t limits[] = {user_limits_.vis, user_limits_.regions,
                                   std::uint64_t{user_limits_.memory_mb} << 20};
   const auto which = static_cast<std::size_t>(what);
@@ -247,7 +248,7 @@ Owns ProgramEnvironment::owns(std::uint32_t session, const Flow& flow) {
   const SocketOwners::Answer answer = owners_.ask(flow, if_nametoindex(interface_.c_str()));
   if (!answer.known) return Owns::kUnknown;
   if (!answer.owner) return Owns::kNo;
-  return users_[session] == 0 || users_[session] == *answer.owner ? Owns::kYes : Owns::kNo;
+  return accounts_[session] == 0 || users_[session] == *answer.owner ? Owns::kYes : Owns::kNo;
 }
 
 std::optional<MacAddress> ProgramEnvironment::look_up(std::string_view name) {

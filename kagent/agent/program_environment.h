@@ -56,7 +56,12 @@ class ProgramEnvironment final : public Environment {
   std::uint64_t next_slow_look() const;  // ~0: never
 
   // Whose program a session is.
-  void set_user(std::uint32_t session, uid_t user) { users_[session] = user; }
+  // `account`: what limits are counted for; 0 is root, without any, which has everybody's connections (Peer).
+  void set_user(std::uint32_t session, uid_t user, uid_t account) {
+    users_[session] = user;
+    accounts_[session] = account;
+  }
+  void set_user(std::uint32_t session, uid_t user) { set_user(session, user, user); }
 
   // For users that come from now on.
   void set_user_limits(const UserLimits& limits) { user_limits_ = limits; }
@@ -113,7 +118,7 @@ class ProgramEnvironment final : public Environment {
   std::vector<ProgramMemory> memories_;
   std::vector<int> poll_wakes_;
   std::vector<GrantedSegment*> granted_segments_;
-  std::vector<uid_t> users_;
+  std::vector<uid_t> users_, accounts_;
   UserLimits user_limits_;
   // By user: VIs, regions and bytes, in the order of Quota.
   std::unordered_map<uid_t, std::array<std::uint64_t, 3>> holdings_;

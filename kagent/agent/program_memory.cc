@@ -1,23 +1,18 @@
 #include "kagent/agent/program_memory.h"
 
 #include <fcntl.h>
-#include <poll.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "kagent/contract/iovec_cursor.h"
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77
-#endif
+#include "kagent/stack/program_proof.h"
 
 namespace viaduct {
 namespace {
@@ -40,6 +35,26 @@ bool move_local(IovecCursor& cursor, std::byte* buffer, std::size_t bytes) {
     bytes -= n;
   }
   return true;
+}
+
+// Whether the program in this memory has what the proof was made of.
+bool is_author(int memory, const std::string& process, const control::Proof& proof) {
+  const Descriptor list(open((process + "/auxv").c_str(), O_RDONLY | O_CLOEXEC));
+  std::uint64_t entries[128][2] = {};
+  const ssize_t bytes = read(list.get(), entries, sizeof entries);
+  for (std::size_t i = 0; bytes > 0 && (i + 1) * sizeof entries[0] <= static_cast<std::size_t>(bytes); ++i) {
+    if (entries[i][0] != AT_RANDOM) continue;
+    std::byte secret[kProgramSecretBytes];
+    if (pread(memory, secret, sizeof secret, static_cast<off_t>(entries[i][1])) != sizeof secret) return false;
+    return std::memcmp(prove_program(secret).words, proof.words, sizeof proof.words) == 0;
+  }
+  return false;
+}
+
+// The process has the user that connected, and no more than root's place to go back to.
+bool is_still(const ProcessRights& rights, const Peer& peer) {
+  return rights.users.effective == peer.uid && rights.groups.effective == peer.gid &&
+         (rights.users.real == peer.uid || rights.users.real == 0);
 }
 
 }  // namespace
@@ -148,68 +163,54 @@ ProgramMemory::Copied ProgramMemory::write(std::span<const iovec> remote,
   return copy_all<false>(remote, local, copy, carriers, begun);
 }
 
-bool ProgramMemory::open(const ucred& peer, int pidfd, std::string& why) {
-  const std::string file = "/proc/" + std::to_string(peer.pid) + "/mem";
-  Descriptor memory(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY));
+bool ProgramMemory::open(const Peer& peer, int pidfd, std::string& why, const control::Proof& proof,
+                         const std::optional<ProcessRights>& rights) {
+  const std::string process = "/proc/" + std::to_string(peer.pid);
+  Descriptor memory(::open((process + "/mem").c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY));
   const int error = errno;
   // Looked at after opening: what changes from here on is another address space. The file is the
   // user's only if the process was not given other rights when its program was started.
   struct stat owner{};
   const bool known = memory && fstat(memory.get(), &owner) == 0;
+  const bool users = known && owner.st_uid == peer.uid && owner.st_gid == peer.gid;
+  // The list is read after opening as well: that of an earlier program would name a place of the user's choice.
+  const bool proven = memory && proof.is_given() && is_author(memory.get(), process, proof);
   if (!process_lives(pidfd)) {
     why = "the program that asks has ended";
   } else if (!memory) {
     why = std::string("the agent may not see the program's memory: ") + std::strerror(error);
-  } else if (!known || owner.st_uid != peer.uid || owner.st_gid != peer.gid) {
+  } else if (!users && !(rights && is_still(*rights, peer))) {
     why = "the program runs with rights that its user does not have";
+  } else if (!users && !proof.is_given()) {
+    why = "the program has changed its user or hides its memory, and gives no proof that it asks itself (an older "
+          "libvipl)";
+  } else if (!users && !proven) {
+    why = "the program has changed its user or hides its memory, and is not the one that asked";
   } else {
     memory_ = std::make_shared<const Descriptor>(std::move(memory));
-    user_ = peer.uid;
+    account_ = peer.account();
+    proven_ = proven;
     return true;
   }
   return false;
 }
 
-ProgramAccess open_program(int socket, const ucred& peer) {
+// The rights are read before the memory is opened: if the program there has asked, the process ran it all the
+// time, so they are that program's.
+ProgramAccess open_program(int socket, const Peer& peer, const control::Proof& proof) {
   ProgramAccess out;
   out.process = peer_process(socket, peer);
   if (!out.process) {
     out.why = "the program's process can't be found (another PID namespace?)";
     return out;
   }
-  out.user = owning_user(peer);
-  out.memory.open(peer, out.process.get(), out.why);
+  out.user = peer.uid;
+  out.account = peer.account();
+  const auto rights = rights_of(peer.pid, out.process.get());
+  if (!out.memory.open(peer, out.process.get(), out.why, proof, rights)) return out;
+  const bool is_roots = rights && rights->users.real == 0 && rights->may_administer_again();
+  if (is_roots && out.memory.is_proven()) out.user = out.account = 0;
   return out;
-}
-
-uid_t owning_user(const ucred& peer) {
-  std::ifstream status("/proc/" + std::to_string(peer.pid) + "/status");
-  for (std::string line; std::getline(status, line);) {
-    if (!line.starts_with("Uid:")) continue;
-    std::istringstream users(line.substr(4));
-    uid_t real = peer.uid;
-    return users >> real && real == 0 ? 0 : peer.uid;
-  }
-  return peer.uid;
-}
-
-Descriptor peer_process(int socket, const ucred& peer) {
-  int fd = -1;
-  socklen_t bytes = sizeof fd;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes) == 0) return Descriptor(fd);
-  if (errno != ENOPROTOOPT) return Descriptor();
-  // Before Linux 6.5. The number may have passed to another process since the connection was made;
-  // ProgramMemory::open() takes that only for a process of the same user and group.
-  if (peer.pid <= 0) {
-    errno = ESRCH;
-    return Descriptor();
-  }
-  return Descriptor(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
-}
-
-bool process_lives(int pidfd) {
-  pollfd polled{pidfd, POLLIN, 0};
-  return ::poll(&polled, 1, 0) == 0;
 }
 
 }  // namespace viaduct

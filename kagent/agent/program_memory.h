@@ -1,4 +1,12 @@
-// The memory of another process.
+// The memory of another process, and which of it the agent opens.
+//
+// Allowed is what the user could do by itself: a process that is the user's and may be looked into by it (the kernel
+// gives its file in /proc to that user). A process that began with other rights than it has, a server that was
+// root's until setuid(), may not be looked into, and neither may a program that its user has started with more
+// rights; from outside the two look alike, and a process that asked may have become the second kind by exec() before
+// its memory is opened. So for these the program must prove that it is the one that asked (program_proof.h): then it
+// lets the agent into its own memory, and nobody else asks in its name. Its effective user must still be the one that
+// connected, and its real user that one or root, as a server's is that has only lent itself a user's place.
 //
 // It is reached through /proc/PID/mem and not by process number. The descriptor stands for the
 // address space that the process had when it was opened, so neither a process that gets the number
@@ -22,11 +30,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "kagent/agent/carriers.h"
+#include "kagent/agent/peer.h"
+#include "kagent/contract/control.h"
 #include "xdp/descriptor.h"
 
 namespace viaduct {
@@ -65,16 +76,19 @@ class ProgramMemory {
   static constexpr std::size_t kOrderBytes = 64;
 
   // Opens the memory of the process at the other end of a Unix socket; `pidfd` names the same
-  // process. Refuses a process that runs with other rights than it had when it connected, or whose
-  // memory its own user may not see. False: `why` says why, for people.
-  bool open(const ucred& peer, int pidfd, std::string& why);
+  // process. `rights`: as they were before. False: `why` says why, for people.
+  bool open(const Peer& peer, int pidfd, std::string& why, const control::Proof& proof = {},
+            const std::optional<ProcessRights>& rights = std::nullopt);
+
+  // What the process had in this memory when it asked is what the agent has opened.
+  bool is_proven() const { return proven_; }
 
   // Every access is refused from now on, but for copies that have been begun.
   void close() { memory_.reset(); }
   bool is_open() const { return memory_ != nullptr; }
   // Stays open as long as this.
   std::shared_ptr<const Descriptor> file() const { return memory_; }
-  uid_t user() const { return user_; }
+  uid_t account() const { return account_; }  // of its program
 
   // See Environment::read_program. `copy` is for use by the way. kLate: Carriers::let_go() is to be
   // called with what owns `copy` and file(). Of a write it is the last part of the first `begun` bytes;
@@ -91,7 +105,8 @@ class ProgramMemory {
                   Carriers* carriers, std::size_t& begun) const;
 
   std::shared_ptr<const Descriptor> memory_;
-  uid_t user_ = 0;
+  uid_t account_ = 0;
+  bool proven_ = false;
 };
 
 // `local` pieces, one after the other, into `to`, or back. They must be as long as it together.
@@ -103,26 +118,16 @@ bool scatter(std::span<const std::byte> from, std::span<const iovec> local);
 struct ProgramAccess {
   Descriptor process;
   ProgramMemory memory;
-  uid_t user = 0;   // owning_user()
+  // Whose connections the process may call its own: those of the user that it connected as, and everybody's
+  // (account 0) if it is root or its real user is, whatever other user's place it has taken for the time, as an ftp
+  // server does at a login. The second takes a proof: by exec() a user's process may have become root's program.
+  uid_t user = 0, account = 0;
   std::string why;  // it can't be had, for people; empty: it can
 };
 
 // Finds that out of the process at the other end of a Unix socket. The process can make this last: its
 // memory can't be opened while it is in exec(), which takes as long as its address space is large.
-ProgramAccess open_program(int socket, const ucred& peer);
-
-// Whose connections the process at the other end of a Unix socket may call its own: those of the user
-// that it connected as, and everybody's if its real user is root, whatever other user's place it has
-// taken for the time, as an ftp server does at a login. To be asked before ProgramMemory::open, which
-// refuses a program that its user has started with the rights of another.
-uid_t owning_user(const ucred& peer);
-
-// A descriptor that names the process at the other end of a Unix socket. Invalid, with errno, if
-// there is none (any more).
-Descriptor peer_process(int socket, const ucred& peer);
-
-// Whether the process of a pidfd is still there.
-bool process_lives(int pidfd);
+ProgramAccess open_program(int socket, const Peer& peer, const control::Proof& proof = {});
 
 }  // namespace viaduct
 

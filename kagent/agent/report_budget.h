@@ -18,7 +18,7 @@ class ReportBudget {
   static constexpr std::uint64_t kShare = 50;
   static constexpr std::uint64_t kBurstNs = 10 * kNsPerMs;
 
-  // Whether the user may have another report. Root always may.
+  // Whether the user (Peer::account()) may have another report. Root always may.
   bool may_ask(uid_t user, std::uint64_t now) const {
     const auto it = paid_at_.find(user);
     return user == 0 || it == paid_at_.end() || it->second <= now + kBurstNs * kShare;

@@ -63,12 +63,12 @@ void mark_own_host(Nic& nic, std::vector<report::Vi>& vis) {
   }
 }
 
-void require_root(const ucred& peer, const char* what) {
+void require_root(const Peer& peer, const char* what) {
   if (sees_all(peer)) return;
   throw Refused{vip::kErrorResource, &ServiceCounters::refused_access, std::string("only root may ") + what};
 }
 
-void set_log_level(const ucred& peer, std::uint64_t level) {
+void set_log_level(const Peer& peer, std::uint64_t level) {
   require_root(peer, "set the log level");
   if (level > static_cast<std::uint64_t>(report::LogLevel::kLast)) throw malformed("unknown log level");
   log::set_level(static_cast<unsigned>(level));
@@ -84,7 +84,7 @@ report::Query judge_query(std::span<const std::byte> message) {
   return query;
 }
 
-bool sees_all(const ucred& peer) { return peer.uid == 0 || peer.uid == geteuid(); }
+bool sees_all(const Peer& peer) { return peer.is_root || (peer.uid != 0 && peer.uid == geteuid()); }
 
 Reports::Reports(const Config& config, Nics nics, ServiceCounters& counters,
                  std::function<std::string()> counters_text)
@@ -95,12 +95,12 @@ Reports::Reports(const Config& config, Nics nics, ServiceCounters& counters,
       started_(monotonic_ns()),
       events_(nics) {}
 
-std::vector<std::byte> Reports::answer(const ucred& peer, const report::Query& query, std::size_t all,
+std::vector<std::byte> Reports::answer(const Peer& peer, const report::Query& query, std::size_t all,
                                        std::span<const ShownSession> sessions,
                                        std::span<const ShownProcess> processes) {
   const std::uint64_t now = monotonic_ns();
   ++counters_.report_requests;
-  if (!budget_.may_ask(peer.uid, now)) {
+  if (!budget_.may_ask(peer.account(), now)) {
     ++counters_.reports_postponed;
     return packet(vip::kNotDone);
   }
@@ -169,12 +169,12 @@ std::vector<std::byte> Reports::answer(const ucred& peer, const report::Query& q
     default:
       throw malformed("of no known question");
   }
-  budget_.spend(peer.uid, kRequestNs + monotonic_ns() - now, now);
+  budget_.spend(peer.account(), kRequestNs + monotonic_ns() - now, now);
   return out;
 }
 
 // Whoever has the files sees what the programs send.
-std::vector<std::byte> Reports::local_pairs(const ucred& peer, const report::Query& query,
+std::vector<std::byte> Reports::local_pairs(const Peer& peer, const report::Query& query,
                                             std::span<const LocalPaths::SharedPair> pairs) {
   require_root(peer, "capture what programs of this host exchange");
   ++counters_.report_requests;
@@ -188,7 +188,7 @@ std::vector<std::byte> Reports::local_pairs(const ucred& peer, const report::Que
   return packet(records, records.empty() ? query.from : records.back().number + 1);
 }
 
-void Reports::set_draining(const ucred& peer, bool draining) {
+void Reports::set_draining(const Peer& peer, bool draining) {
   require_root(peer, "drain the agent");
   if (draining == draining_) return;
   draining_ = draining;
@@ -197,7 +197,7 @@ void Reports::set_draining(const ucred& peer, bool draining) {
                      : "has ended the draining");
 }
 
-report::Status Reports::status(const ucred& peer, std::size_t all) const {
+report::Status Reports::status(const Peer& peer, std::size_t all) const {
   report::Status out{};
   put(PACKAGE_VERSION, out.version);
   put(config_.name, out.host);
@@ -323,11 +323,11 @@ std::uint32_t Reports::read_granted(const ShownSession& shown, std::uint32_t fro
   return next;
 }
 
-void Reports::send_counters(int socket, const ucred& peer) {
+void Reports::send_counters(int socket, const Peer& peer) {
   const std::uint64_t begin = monotonic_ns();
-  if (!budget_.may_ask(peer.uid, begin)) {
+  if (!budget_.may_ask(peer.account(), begin)) {
     throw Refused{vip::kNotDone, &ServiceCounters::reports_postponed,
-                  "user " + std::to_string(peer.uid) + " asks for reports too often"};
+                  text_of_account(peer.account()) + " asks for reports too often"};
   }
   ++counters_.counter_requests;
   const std::string text = counters_text_();
@@ -345,7 +345,7 @@ void Reports::send_counters(int socket, const ucred& peer) {
   answer.result = vip::kSuccess;
   const int fds[] = {file.get()};
   send_message(socket, &answer, sizeof answer, fds);
-  budget_.spend(peer.uid, kRequestNs + monotonic_ns() - begin, begin);
+  budget_.spend(peer.account(), kRequestNs + monotonic_ns() - begin, begin);
 }
 
 }  // namespace viaduct

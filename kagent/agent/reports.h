@@ -16,6 +16,7 @@
 #include "kagent/agent/event_log.h"
 #include "kagent/agent/local_paths.h"
 #include "kagent/agent/nic.h"
+#include "kagent/agent/peer.h"
 #include "kagent/agent/report_budget.h"
 #include "kagent/agent/service_counters.h"
 #include "kagent/agent/session.h"
@@ -27,7 +28,7 @@ namespace viaduct {
 report::Query judge_query(std::span<const std::byte> message);
 
 // Root, and who the agent runs as.
-bool sees_all(const ucred& peer);
+bool sees_all(const Peer& peer);
 
 // A session that the asker may see.
 struct ShownSession {
@@ -53,15 +54,15 @@ class Reports {
 
   // Answer and records, one packet. `all`: how many sessions there are. `sessions` in the order of their ids.
   // Throws Refused.
-  std::vector<std::byte> answer(const ucred& peer, const report::Query& query, std::size_t all,
+  std::vector<std::byte> answer(const Peer& peer, const report::Query& query, std::size_t all,
                                 std::span<const ShownSession> sessions, std::span<const ShownProcess> processes);
 
   // The answer to kLocalPairs; the pairs' files go with it. Throws Refused.
-  std::vector<std::byte> local_pairs(const ucred& peer, const report::Query& query,
+  std::vector<std::byte> local_pairs(const Peer& peer, const report::Query& query,
                                      std::span<const LocalPaths::SharedPair> pairs);
 
   // Sends the table of counters in a file. Throws Refused; also when the user has spent its budget.
-  void send_counters(int socket, const ucred& peer);
+  void send_counters(int socket, const Peer& peer);
 
   EventLog& events() { return events_; }
 
@@ -69,10 +70,10 @@ class Reports {
   bool draining() const { return draining_; }
 
  private:
-  report::Status status(const ucred& peer, std::size_t all) const;
+  report::Status status(const Peer& peer, std::size_t all) const;
   report::Nic describe(const Nic& nic) const;
   report::Session describe(const ShownSession& shown, std::uint64_t now) const;
-  void set_draining(const ucred& peer, bool draining);
+  void set_draining(const Peer& peer, bool draining);
   std::uint32_t number_of(const Nic* nic) const;
   std::uint32_t read_hosted(Nic& nic, std::uint32_t from, std::span<const ShownSession> sessions,
                             std::span<const ShownProcess> processes, std::vector<report::Vi>& out) const;

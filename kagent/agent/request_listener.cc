@@ -10,6 +10,7 @@
 #include "kagent/agent/control_messages.h"
 #include "kagent/agent/log.h"
 #include "kagent/contract/control.h"
+#include "kagent/contract/default_agent.h"
 
 namespace viaduct {
 namespace {
@@ -52,7 +53,7 @@ bool RequestListener::accept_one() {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
     if (errno == EINTR || errno == ECONNABORTED) return true;
     // Out of descriptors or memory; the connection stays where it is, so look away for a while.
-    if (log_limit_.may_log()) log::warn("cannot accept connections, pausing for 100 ms: {}", std::strerror(errno));
+    if (log_limit_.may_log_of_agent()) log::warn("cannot accept connections, pausing for 100 ms: {}", std::strerror(errno));
     ++counters_.accept_failures;
     loop_.remove(listener_token_);
     listener_token_ = 0;
@@ -60,18 +61,17 @@ bool RequestListener::accept_one() {
     return false;
   }
   ++counters_.connections;
-  ucred peer{};
-  socklen_t bytes = sizeof peer;
-  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return true;
-  make_room(peer.uid);
-  waiting_.push_back({ControlSocket(std::move(socket), peer.uid, threads_), peer,
+  const auto peer = peer_of(socket.get());
+  if (!peer) return true;
+  make_room(*peer);
+  waiting_.push_back({ControlSocket(std::move(socket), peer->uid, threads_), *peer,
                       monotonic_ns() + kPatienceNs, 0});
   const WaitingRef connection = std::prev(waiting_.end());
   try {
     connection->token = loop_.add(connection->socket.get(), EPOLLIN | EPOLLRDHUP,
                                   [this, connection](std::uint32_t) { on_packet(connection); });
   } catch (const std::exception& error) {
-    if (log_limit_.may_log()) log::warn("cannot watch a connection, it is closed: {}", error.what());
+    if (log_limit_.may_log_of_agent()) log::warn("cannot watch a connection, it is closed: {}", error.what());
     ++counters_.accept_failures;
     waiting_.erase(connection);
   }
@@ -79,18 +79,18 @@ bool RequestListener::accept_one() {
 }
 
 // Programs ask at once, so those who have waited longest are the least likely to ask at all.
-void RequestListener::make_room(uid_t user) {
-  const auto of_user = [user](const Waiting& w) { return w.peer.uid == user; };
+void RequestListener::make_room(const Peer& peer) {
+  const auto of_user = [&](const Waiting& w) { return w.peer.account() == peer.account(); };
   const auto count = std::count_if(waiting_.begin(), waiting_.end(), of_user);
   WaitingRef victim = waiting_.end();
-  if (user != 0 && static_cast<std::size_t>(count) >= kMostWaitingOfUser) {
+  if (!peer.is_root && static_cast<std::size_t>(count) >= kMostWaitingOfUser) {
     victim = std::find_if(waiting_.begin(), waiting_.end(), of_user);
   } else if (waiting_.size() >= kMostWaiting) {
     victim = waiting_.begin();
   }
   if (victim == waiting_.end()) return;
   ++counters_.dropped_crowded;
-  if (log_limit_.may_log()) {
+  if (log_limit_.may_log(victim->peer)) {
     log::warn("closed the connection of {}: too many connections without a request",
               text_of(victim->peer));
   }
@@ -105,7 +105,7 @@ void RequestListener::drop(WaitingRef connection) {
 void RequestListener::tick(std::uint64_t now) {
   while (!waiting_.empty() && waiting_.front().deadline <= now) {
     ++counters_.dropped_silent;
-    if (log_limit_.may_log()) log::warn("closed the connection of {}: no request within 2 s", text_of(waiting_.front().peer));
+    if (log_limit_.may_log(waiting_.front().peer)) log::warn("closed the connection of {}: no request within 2 s", text_of(waiting_.front().peer));
     drop(waiting_.begin());
   }
   if (listener_token_ == 0 && now >= listen_at_) listen();
@@ -116,13 +116,19 @@ std::uint64_t RequestListener::next_deadline() const {
   return listener_token_ == 0 ? std::min(next, listen_at_) : next;
 }
 
+std::uint64_t RequestListener::network() const {
+  std::uint64_t out = 0;
+  socklen_t bytes = sizeof out;
+  return getsockopt(listener_.fd(), SOL_SOCKET, SO_NETNS_COOKIE, &out, &bytes) == 0 ? out : 0;
+}
+
 void RequestListener::on_packet(WaitingRef connection) {
   std::byte room[control::kMaxMessageBytes];
   bool rights = false;
   const ssize_t bytes = connection->socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   ControlSocket socket = std::move(connection->socket);
-  const ucred peer = connection->peer;
+  const Peer peer = connection->peer;
   drop(connection);
   if (bytes <= 0) return;  // nobody there to answer, or an empty message
   const auto length = static_cast<std::size_t>(bytes);

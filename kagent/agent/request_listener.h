@@ -22,6 +22,7 @@
 #include "kagent/agent/event_loop.h"
 #include "kagent/agent/listen_socket.h"
 #include "kagent/agent/log_limit.h"
+#include "kagent/agent/peer.h"
 #include "kagent/agent/service_counters.h"
 #include "kagent/agent/user_threads.h"
 
@@ -36,7 +37,7 @@ class RequestListener {
   // What a program asks. `fault`: what is wrong with the packet as such; else nullptr.
   struct Request {
     ControlSocket& socket;
-    const ucred& peer;
+    const Peer& peer;
     std::span<const std::byte> message;
     const char* fault;
   };
@@ -54,12 +55,14 @@ class RequestListener {
   std::uint64_t next_deadline() const;  // ~0: never
 
   std::size_t waiting() const { return waiting_.size(); }
+  // SO_NETNS_COOKIE of the network namespace it listens in; 0: the kernel tells none.
+  std::uint64_t network() const;
 
  private:
   // Oldest first.
   struct Waiting {
     ControlSocket socket;
-    ucred peer;
+    Peer peer;
     std::uint64_t deadline;
     EventLoop::Token token;
   };
@@ -68,7 +71,7 @@ class RequestListener {
   void listen();
   void accept_some();
   bool accept_one();
-  void make_room(uid_t user);
+  void make_room(const Peer& peer);
   void drop(WaitingRef connection);
   void on_packet(WaitingRef connection);
 

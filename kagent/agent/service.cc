@@ -109,7 +109,7 @@ void Service::note_hosted(const Nic& nic) const {
 std::string Service::description() const {
   std::string out;
   for (const auto& nic : nics_) out += (out.empty() ? "" : ", ") + describe(nic->report());
-  return out + "; host " + config_.name + ", socket " + config_.socket;
+  return out + "; host " + config_.name + ", socket " + config_.socket_to_listen_at();
 }
 
 std::string Service::counters_text() {

@@ -21,7 +21,7 @@ namespace {
 
 }  // namespace
 
-Session::Session(Nic& nic, const ucred& peer, ProgramAccess access)
+Session::Session(Nic& nic, const Peer& peer, ProgramAccess access)
     : nic_(nic), peer_(peer), process_(std::move(access.process)) {
   if (!access.why.empty()) {
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_program, access.why};
@@ -41,7 +41,7 @@ Session::Session(Nic& nic, const ucred& peer, ProgramAccess access)
   }
   number_ = *number;
   nic.environment().set_memory(number_, std::move(access.memory));
-  nic.environment().set_user(number_, access.user);
+  nic.environment().set_user(number_, access.user, access.account);
   nic.environment().set_poll_wake(number_, poll_wake_.get());
   for (std::size_t at = 0; at < sizeof family_.bytes; at += sizeof(std::uint64_t)) {
     const std::uint64_t drawn = nic.environment().random();

@@ -36,7 +36,7 @@ struct Refused {
 class Session {
  public:
   // Throws Refused. `nic` must be open and stay so until the session has ended.
-  Session(Nic& nic, const ucred& peer, ProgramAccess access);
+  Session(Nic& nic, const Peer& peer, ProgramAccess access);
   // The program is told: its connections are ended and the segment says that it is closed, unless
   // it is to look for another agent.
   ~Session();
@@ -44,7 +44,7 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   Nic& nic() const { return nic_; }
-  const ucred& peer() const { return peer_; }
+  const Peer& peer() const { return peer_; }
   std::uint32_t number() const { return number_; }
   const control::FamilySecret& family() const { return family_; }
   void set_family(const control::FamilySecret& family) { family_ = family; }
@@ -86,7 +86,7 @@ class Session {
   void make_segment();
 
   Nic& nic_;
-  ucred peer_;
+  Peer peer_;
   Descriptor process_;
   Descriptor segment_;
   Descriptor agent_wake_;

@@ -23,10 +23,10 @@ using control::Placement;
 
 constexpr std::int64_t kFaultsBetweenLooks = 256;  // 1 MiB
 
-void check_access(const Config& config, int socket, const ucred& peer) {
-  if (config.access.allows(peer.uid, groups_of(socket, peer))) return;
+void check_access(const Config& config, int socket, const Peer& peer) {
+  if (config.access.allows(peer.account(), groups_of(socket, peer))) return;
   throw Refused{vip::kErrorResource, &ServiceCounters::refused_access,
-                "user " + std::to_string(peer.uid) + " may not use VI (see [access])"};
+                text_of_account(peer.account()) + " may not use VI (see [access])"};
 }
 
 // Why a session ended, as operators are told.
@@ -54,6 +54,16 @@ Nic& find_nic(std::span<const std::unique_ptr<Nic>> nics, std::string_view devic
   return nic;
 }
 
+// No secret, and asked for before there is anything to have access to.
+void tell_network(int socket, std::uint64_t cookie) {
+  control::Network answer{};
+  answer.head.kind = static_cast<std::uint16_t>(Kind::kNetwork);
+  answer.head.bytes = sizeof answer;
+  answer.head.result = vip::kSuccess;
+  answer.cookie = cookie;
+  send_message(socket, &answer, sizeof answer);
+}
+
 }  // namespace
 
 SessionServer::SessionServer(const Config& config, EventLoop& loop,
@@ -68,7 +78,7 @@ SessionServer::SessionServer(const Config& config, EventLoop& loop,
       grants_(config, loop, counters),
       threads_(loop),
       log_limit_(counters),
-      listener_(config.socket, loop, threads_, counters, log_limit_,
+      listener_(config.socket_to_listen_at(), loop, threads_, counters, log_limit_,
                 [this](const RequestListener::Request& request) { on_request(request); }) {
 }
 
@@ -140,22 +150,22 @@ void SessionServer::limit_tables() {
   faults_ = usage.ru_minflt;
   std::map<uid_t, std::uint64_t> used;
   for (const auto& [id, live] : sessions_) {
-    if (live.session->peer().uid == 0) continue;
-    used[live.session->peer().uid] += live.session->segment_used();
+    if (live.session->peer().is_root) continue;
+    used[live.session->peer().account()] += live.session->segment_used();
   }
   // The largest go first.
   const auto limit = [this](uid_t user, std::uint64_t total) {
     while (total > std::uint64_t{config_.user_limits.tables_mb} << 20) {
       std::uint64_t largest = 0, id = 0;
       for (const auto& [each, live] : sessions_) {
-        if (live.session->peer().uid != user) continue;
+        if (live.session->peer().account() != user) continue;
         const std::uint64_t bytes = live.session->segment_used();
         if (bytes > largest) largest = bytes, id = each;
       }
       if (largest == 0) return;
-      log::warn("closed the session of {}: its segment takes {} MiB, and all sessions of user {} may take {} "
+      log::warn("closed the session of {}: its segment takes {} MiB, and all sessions of {} may take {} "
                 "MiB (tables_mb_per_user)",
-                text_of(sessions_.at(id).session->peer()), largest >> 20, user,
+                text_of(sessions_.at(id).session->peer()), largest >> 20, text_of_account(user),
                 config_.user_limits.tables_mb);
       end(id, &ServiceCounters::sessions_overdrawn);
       total -= std::min(total, largest);
@@ -185,7 +195,7 @@ void SessionServer::on_request(const RequestListener::Request& request) {
 
 // Opens the memory of the process that asks in its user's thread, and goes on here.
 template <class Request>
-void SessionServer::open_then(ControlSocket& socket, const ucred& peer, const Request& request,
+void SessionServer::open_then(ControlSocket& socket, const Peer& peer, const Request& request,
                               void (SessionServer::*then)(Asking&, const Request&)) {
   check_access(config_, socket.get(), peer);
   if (threads_.busy(peer.uid) >= kMostAskingOfUser) {
@@ -193,8 +203,8 @@ void SessionServer::open_then(ControlSocket& socket, const ucred& peer, const Re
                   "user " + std::to_string(peer.uid) + " asks for too many sessions at once"};
   }
   const auto asking = std::make_shared<Asking>(std::move(socket), peer, ProgramAccess());
-  const auto work = [asking] {
-    asking->access = open_program(asking->socket.get(), asking->peer);
+  const auto work = [asking, proof = request.proof] {
+    asking->access = open_program(asking->socket.get(), asking->peer, proof);
   };
   const auto done = [this, asking, request, then] {
     try {
@@ -223,12 +233,12 @@ void SessionServer::close_later(uid_t user, Descriptor file) {
   }
 }
 
-void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused) {
+void SessionServer::refuse(int socket, const Peer& peer, const Refused& refused) {
   ++(counters_.*refused.cause);
   // Programs probe for devices, and tools ask again.
   const bool usual = refused.cause == &ServiceCounters::refused_device ||
                      refused.cause == &ServiceCounters::reports_postponed;
-  if (log_limit_.may_log()) {
+  if (log_limit_.may_log(peer)) {
     log::say(usual ? log::Level::kInfo : log::Level::kWarning, "{} is refused: {}", text_of(peer),
              shown(refused.reason));
   }
@@ -247,7 +257,7 @@ void SessionServer::refuse(int socket, const ucred& peer, const Refused& refused
   send_message(socket, &answer, sizeof answer);
 }
 
-void SessionServer::serve(ControlSocket& socket, const ucred& peer,
+void SessionServer::serve(ControlSocket& socket, const Peer& peer,
                           std::span<const std::byte> message) {
   const MessageHead head = judge_head(message);
   if (head.kind == report::kKind) {
@@ -269,6 +279,9 @@ void SessionServer::serve(ControlSocket& socket, const ucred& peer,
       if (message.size() != sizeof head) throw malformed("not as long as a request for counters");
       check_access(config_, socket.get(), peer);
       return reports_.send_counters(socket.get(), peer);
+    case Kind::kNetwork:
+      if (message.size() != sizeof head) throw malformed("not as long as a question for the network");
+      return tell_network(socket.get(), listener_.network());
     case Kind::kNewcomer:
     case Kind::kLocalPeer:
     case Kind::kLocalEnd:
@@ -281,7 +294,7 @@ std::uint64_t SessionServer::add_session(Nic& nic, Asking& asking) {
   auto session = std::make_unique<Session>(nic, asking.peer, std::move(asking.access));
   const std::uint64_t id = next_id_++;
   sessions_.emplace(id, Live{std::move(asking.socket), std::move(session), 0, 0, 0, 0, false, monotonic_ns()});
-  sessions_of_user_.add(asking.peer.uid);
+  sessions_of_user_.add(asking.peer);
   ++counters_.sessions_opened;
   return id;
 }
@@ -289,8 +302,8 @@ std::uint64_t SessionServer::add_session(Nic& nic, Asking& asking) {
 // A program whose agent has gone comes with its port. What it gets is what it had before.
 void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
   Nic& nic = find_nic(nics_, adopt.device);
-  const ucred peer = asking.peer;
-  sessions_of_user_.check(peer.uid, config_.sessions_per_user);
+  const Peer peer = asking.peer;
+  sessions_of_user_.check(peer, config_.sessions_per_user);
   const std::vector<gid_t> groups = groups_of(asking.socket.get(), peer);
   const std::uint64_t id = add_session(nic, asking);
   Session& session = *sessions_.at(id).session;
@@ -309,7 +322,7 @@ void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
   };
   try {
     Grants::Adopted adopted =
-        grants_.adopt(nic, peer.uid, groups, address, own_limits(nic), find);
+        grants_.adopt(nic, peer.account(), groups, address, own_limits(nic), find);
     session.grant({std::move(adopted.held), std::move(adopted.granted_segment)});
     session.set_family(adopt.family);
   } catch (const Grants::Refusal& refusal) {
@@ -323,15 +336,16 @@ void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
 
 void SessionServer::serve_hello(Asking& asking, const control::Hello& hello) {
   Nic& nic = find_nic(nics_, hello.device);
-  const ucred peer = asking.peer;
-  sessions_of_user_.check(peer.uid, config_.sessions_per_user);
+  const Peer peer = asking.peer;
+  sessions_of_user_.check(peer, config_.sessions_per_user);
   const auto wish = static_cast<control::Placement>(hello.placement);
   const bool grant = judge_placement(nic, asking.socket.get(), peer, wish);
   const std::uint64_t id = add_session(nic, asking);
+  sessions_.at(id).takes_guard = hello.proof.is_given();
   if (!grant) return answer(id);
   try {
     const bool insists = wish == Placement::kGranted || config_.placement == Placement::kGranted;
-    grants_.make(nic, peer.uid,
+    grants_.make(nic, peer.account(),
                  [this, id, insists](std::optional<Grants::Held> port, const std::string& why) {
                    on_port_made(id, insists, std::move(port), why);
                  });
@@ -341,7 +355,7 @@ void SessionServer::serve_hello(Asking& asking, const control::Hello& hello) {
 }
 
 // Whether the program is to have a port. Throws Refused if it can't and must not be hosted instead.
-bool SessionServer::judge_placement(const Nic& nic, int socket, const ucred& peer,
+bool SessionServer::judge_placement(const Nic& nic, int socket, const Peer& peer,
                                     Placement wish) {
   const bool none_hosted = config_.placement == Placement::kGranted;
   const Placement wanted =
@@ -353,7 +367,7 @@ bool SessionServer::judge_placement(const Nic& nic, int socket, const ucred& pee
   }
   // Who has not asked for it needs not be told that here it can't be; the log has said so before.
   if (wanted == Placement::kAny && nic.granter() == nullptr) return false;
-  const auto refusal = grants_.judge(nic, peer.uid, groups_of(socket, peer));
+  const auto refusal = grants_.judge(nic, peer.account(), groups_of(socket, peer));
   if (!refusal) return true;
   ++(counters_.*refusal->cause);
   reports_.events().note(report::Happened::kNotGranted, peer, shown(refusal->reason));
@@ -361,7 +375,7 @@ bool SessionServer::judge_placement(const Nic& nic, int socket, const ucred& pee
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
                   "no port: " + refusal->reason};
   }
-  if (log_limit_.may_log()) log::info("{} is hosted: {}", text_of(peer), refusal->reason);
+  if (log_limit_.may_log(peer)) log::info("{} is hosted: {}", text_of(peer), refusal->reason);
   return false;
 }
 
@@ -379,7 +393,7 @@ void SessionServer::on_port_made(std::uint64_t id, bool insists, std::optional<G
                           "no port: " + why});
     }
     reports_.events().note(report::Happened::kNotGranted, session.peer(), shown(why));
-    if (log_limit_.may_log()) log::info("{} is hosted: {}", text_of(session.peer()), shown(why));
+    if (log_limit_.may_log(session.peer())) log::info("{} is hosted: {}", text_of(session.peer()), shown(why));
     return answer(id);
   }
   try {
@@ -404,7 +418,10 @@ void SessionServer::answer(std::uint64_t id) {
     // Of an earlier agent's port the program has them.
     if (port.socket() >= 0) {
       fds.insert(fds.end(), {port.socket(), port.umem(), granted->granted_segment->file()});
-      if (port.train_address().any()) fds.push_back(port.train_socket());
+      if (port.train_address().any()) {
+        fds.push_back(port.train_socket());
+        if (live.takes_guard && port.train_guard() >= 0) fds.push_back(port.train_guard());
+      }
     }
   }
   fds.push_back(session.poll_wake());
@@ -427,7 +444,7 @@ void SessionServer::answer(std::uint64_t id) {
 void SessionServer::give_up(std::uint64_t id, const Refused& refused) {
   Live& live = sessions_.at(id);
   const ControlSocket socket = std::move(live.socket);
-  const ucred peer = live.session->peer();
+  const Peer peer = live.session->peer();
   end(id, &ServiceCounters::sessions_closed);
   refuse(socket.get(), peer, refused);
 }
@@ -450,7 +467,7 @@ void SessionServer::on_session_socket(std::uint64_t id) {
   const ssize_t bytes = sessions_.at(id).socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (bytes > 0) {
-    if (log_limit_.may_log()) {
+    if (log_limit_.may_log(sessions_.at(id).session->peer())) {
       log::warn("closed the session of {}: it sent another message after its request",
                 text_of(sessions_.at(id).session->peer()));
     }
@@ -490,9 +507,9 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   for (const EventLoop::Token token : {live.socket_token, live.agent_wake_token, live.process_token}) {
     loop_.remove(token);
   }
-  const ucred peer = live.session->peer();
+  const Peer peer = live.session->peer();
   log::debug("{}: session on {} ended", text_of(peer), live.session->nic().interface());
-  sessions_of_user_.remove(peer.uid);
+  sessions_of_user_.remove(peer);
   local_paths_.leave(id, !handing_over_);
   if (auto granted = live.session->take_granted()) {
     const bool closed = cause != &ServiceCounters::sessions_lost;

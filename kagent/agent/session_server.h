@@ -34,6 +34,7 @@
 #include "kagent/agent/grants.h"
 #include "kagent/agent/local_paths.h"
 #include "kagent/agent/nic.h"
+#include "kagent/agent/peer.h"
 #include "kagent/agent/reports.h"
 #include "kagent/agent/request_listener.h"
 #include "kagent/agent/service_counters.h"
@@ -83,7 +84,7 @@ class SessionServer {
   // One that has asked for a session or a part in one.
   struct Asking {
     ControlSocket socket;
-    ucred peer;
+    Peer peer;
     ProgramAccess access;
   };
 
@@ -94,6 +95,7 @@ class SessionServer {
     std::uint32_t attached = 0;  // processes
     bool first_left = false;     // only those are there
     std::uint64_t opened = 0;    // when
+    bool takes_guard = false;    // of its trains' port
   };
 
   // A process that has attached to a session.
@@ -105,15 +107,15 @@ class SessionServer {
   };
 
   void on_request(const RequestListener::Request& request);
-  void serve(ControlSocket& socket, const ucred& peer, std::span<const std::byte> message);
+  void serve(ControlSocket& socket, const Peer& peer, std::span<const std::byte> message);
   template <class Request>
-  void open_then(ControlSocket& socket, const ucred& peer, const Request& request,
+  void open_then(ControlSocket& socket, const Peer& peer, const Request& request,
                  void (SessionServer::*then)(Asking& asking, const Request& request));
   void serve_hello(Asking& asking, const control::Hello& hello);
   void serve_adopt(Asking& asking, const control::Adopt& adopt);
   std::uint64_t add_session(Nic& nic, Asking& asking);
   void close_later(uid_t user, Descriptor file);
-  bool judge_placement(const Nic& nic, int socket, const ucred& peer, control::Placement wish);
+  bool judge_placement(const Nic& nic, int socket, const Peer& peer, control::Placement wish);
   void on_port_made(std::uint64_t id, bool insists, std::optional<Grants::Held> port,
                     const std::string& why);
   void answer(std::uint64_t id);
@@ -127,7 +129,7 @@ class SessionServer {
   void leave(std::uint64_t id);
 
   // session_server_report.cc
-  void serve_report(int socket, const ucred& peer, std::span<const std::byte> message);
+  void serve_report(int socket, const Peer& peer, std::span<const std::byte> message);
 
   // session_server_attach.cc
   void serve_attach(Asking& asking, const control::Attach& attach);
@@ -139,7 +141,7 @@ class SessionServer {
   void tell_attached(std::uint64_t session);
   void end_attached_of(std::uint64_t session);
   void end(std::uint64_t id, std::uint64_t ServiceCounters::*cause);
-  void refuse(int socket, const ucred& peer, const Refused& refused);
+  void refuse(int socket, const Peer& peer, const Refused& refused);
 
   const Config& config_;
   EventLoop& loop_;

@@ -38,15 +38,15 @@ std::uint64_t SessionServer::find_family(const ucred& peer,
 }
 
 void SessionServer::serve_attach(Asking& asking, const control::Attach& attach) {
-  const ucred peer = asking.peer;
+  const Peer peer = asking.peer;
   const std::uint64_t family = find_family(peer, attach.family);
-  sessions_of_user_.check(peer.uid, config_.sessions_per_user);
+  sessions_of_user_.check(peer, config_.sessions_per_user);
   Live& live = sessions_.at(family);
   auto process = std::make_unique<Attached>(*live.session, peer, std::move(asking.access), attach);
   const std::uint64_t id = next_id_++;
   attached_.emplace(id, AttachedClient{std::move(asking.socket), family, std::move(process), 0, 0});
   ++live.attached;
-  sessions_of_user_.add(peer.uid);
+  sessions_of_user_.add(peer);
   ++counters_.processes_attached;
   answer_attached(id);
 }
@@ -55,7 +55,7 @@ void SessionServer::answer_attached(std::uint64_t id) {
   AttachedClient& attached_client = attached_.at(id);
   Live& live = sessions_.at(attached_client.session);
   const Session& session = *live.session;
-  const ucred peer = attached_client.process->peer();
+  const Peer peer = attached_client.process->peer();
   control::HelloAnswer answer = describe(session, config_);
   answer.head.kind = static_cast<std::uint16_t>(control::Kind::kAttach);
   const Stack& stack = session.nic().stack();
@@ -106,7 +106,7 @@ void SessionServer::on_attached_socket(std::uint64_t id) {
   bool rights = false;
   const ssize_t bytes = attached_.at(id).socket.look(room, sizeof room, rights);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (bytes > 0 && log_limit_.may_log()) {
+  if (bytes > 0 && log_limit_.may_log(attached_.at(id).process->peer())) {
     log::warn("detached {} from its session: it sent another message after its request",
               text_of(attached_.at(id).process->peer()));
   }
@@ -127,7 +127,7 @@ void SessionServer::end_attached(std::uint64_t id) {
   for (const EventLoop::Token token : {attached_client.socket_token, attached_client.process_token}) {
     if (token != 0) loop_.remove(token);
   }
-  sessions_of_user_.remove(attached_client.process->peer().uid);
+  sessions_of_user_.remove(attached_client.process->peer());
   log::debug("{} has left its session", text_of(attached_client.process->peer()));
   const std::uint64_t session = attached_client.session;
   const std::uint32_t program = attached_client.process->program();

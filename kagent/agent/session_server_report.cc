@@ -4,14 +4,18 @@
 
 namespace viaduct {
 
-void SessionServer::serve_report(int socket, const ucred& peer, std::span<const std::byte> message) {
+void SessionServer::serve_report(int socket, const Peer& peer, std::span<const std::byte> message) {
   const report::Query query = judge_query(message);
   if (query.what == static_cast<std::uint32_t>(report::What::kLocalPairs)) {
     std::vector<LocalPaths::SharedPair> pairs;
     if (sees_all(peer)) pairs = local_paths_.pairs_from(query.from, report::kPairsOfPage, monotonic_ns());
     const std::vector<std::byte> answer = reports_.local_pairs(peer, query, pairs);
+    std::vector<Descriptor> read_only;
     std::vector<int> files;
-    for (const LocalPaths::SharedPair& pair : pairs) files.push_back(pair->rings.get());
+    for (const LocalPaths::SharedPair& pair : pairs) {
+      read_only.push_back(LocalPaths::open_read_only(*pair));
+      files.push_back(read_only.back().get());
+    }
     send_message(socket, answer.data(), answer.size(), files);
     return;
   }

@@ -39,7 +39,7 @@ constexpr char kReady = '\0';  // what failed() sends has none
 }  // namespace
 
 void notify_supervisor(const char* line) {
-  const char* const name = std::getenv("NOTIFY_SOCKET");
+  const char* const name = secure_getenv("NOTIFY_SOCKET");
   if (name == nullptr || (name[0] != '/' && name[0] != '@')) return;
   sockaddr_un address{};
   const std::size_t length = std::strlen(name);

@@ -15,17 +15,18 @@ namespace viaduct {
 class UserSessions {
  public:
   // Throws Refused if the user may have no other.
-  void check(uid_t user, std::uint32_t most) const {
-    const auto of_user = sessions_.find(user);
-    if (user == 0 || of_user == sessions_.end() || of_user->second < most) return;
+  void check(const Peer& peer, std::uint32_t most) const {
+    const auto of_user = sessions_.find(peer.account());
+    if (peer.is_root || of_user == sessions_.end() || of_user->second < most) return;
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_user_limit,
-                  "user " + std::to_string(user) + " has all " + std::to_string(of_user->second) +
+                  text_of_account(peer.account()) + " has all " + std::to_string(of_user->second) +
                       " sessions that one user may have"};
   }
 
-  void add(uid_t user) { ++sessions_[user]; }
-  void remove(uid_t user) {
-    if (--sessions_[user] == 0) sessions_.erase(user);
+  void add(const Peer& peer) { ++sessions_[peer.account()]; }
+  void remove(const Peer& peer) {
+    const auto of_user = sessions_.find(peer.account());
+    if (--of_user->second == 0) sessions_.erase(of_user);
   }
 
  private:

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "kagent/agent/ask_agent.h"
 #include "kagent/agent/counters_client.h"
 #include "kagent/agent/log.h"
 #include "kagent/agent/options.h"
@@ -104,7 +105,7 @@ int serve(const Options& options, const Config& config) {
 }
 
 int print_counters(const std::string& socket_name) {
-  const std::string text = fetch_counters(socket_name);
+  const std::string text = fetch_counters(socket_name.empty() ? default_agent_socket() : socket_name);
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
                        std::fflush(stdout) == 0;
   return written ? kExitOk : kExitFailure;

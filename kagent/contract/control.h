@@ -22,10 +22,10 @@
 // granted_segment.h), which does all of the work, and through the session's segment (the control
 // session) the agent's, which is asked for names and told what the program waits for.
 //
-// The default name is in the abstract name space, which is private to a network namespace: a
-// program finds the agent of its own network. An abstract name has no owner, so each end looks at
-// the other's credentials (SO_PEERCRED): the agent to decide who may have a session, the program
-// to refuse an agent that runs as somebody other than root or itself.
+// The agent's default socket lies in a folder of root's, where no user can take its place; default_agent.h
+// says how a program that was told of none finds its agent. An abstract name is private to a network namespace
+// and has no owner, so each end looks at the other's credentials (SO_PEERCRED): the agent to decide which
+// programs may have a session, the program to refuse an agent that is neither root's nor its own user's.
 #ifndef VIADUCT_KAGENT_CONTRACT_CONTROL_H
 #define VIADUCT_KAGENT_CONTRACT_CONTROL_H
 
@@ -38,7 +38,8 @@ namespace viaduct::control {
 
 inline constexpr std::uint32_t kMagic = 0x56696164;  // "Viad"
 inline constexpr std::uint16_t kVersion = 8;
-inline constexpr char kDefaultSocket[] = "@viaduct";     // '@': abstract
+inline constexpr char kDefaultSocket[] = "/run/viaduct/socket";
+inline constexpr char kAbstractSocket[] = "@viaduct";    // '@': abstract
 inline constexpr char kSocketVariable[] = "VIADUCT_SOCKET";
 inline constexpr char kPlacementVariable[] = "VIADUCT_PLACEMENT";  // auto, hosted, granted
 inline constexpr std::size_t kMaxMessageBytes = 512;
@@ -46,10 +47,11 @@ inline constexpr std::size_t kMaxMessageBytes = 512;
 enum class Kind : std::uint16_t {
   // Hello -> HelloAnswer, with descriptors in this order: segment (memfd), agent wake (eventfd); for a
   // granted port its AF_XDP socket, its UMEM (memfd) and the granted segment (memfd), and a UDP socket
-  // if the answer's trains.port is not 0; poll wake
+  // if the answer's trains.port is not 0, with what guards its port if the hello has a proof; poll wake
   kHello = 1,
   kCounters = 2,  // MessageHead alone -> MessageHead, with a memfd that holds the counters' text
   kAdopt = 3,     // Adopt -> HelloAnswer, with segment, agent wake, poll wake
+  kNetwork = 9,   // MessageHead alone -> Network
   kAttach = 4,    // Attach -> HelloAnswer, with segment, agent wake, poll wake; for a granted session segment,
                   // agent wake, granted segment, link, poll wake
   // To the first process of a granted session, on its socket:
@@ -67,8 +69,8 @@ enum class Kind : std::uint16_t {
 // means that a word had kPoller set. A pair of sockets because that is what a program can't make
 // block at the agent's end: it has neither its flags nor a lock that the agent would wait for.
 inline constexpr unsigned kHostedDescriptors = 3;
-inline constexpr unsigned kGrantedDescriptors = 6;  // and one with trains
-inline constexpr unsigned kMostDescriptors = kGrantedDescriptors + 1;
+inline constexpr unsigned kGrantedDescriptors = 6;  // and one or two with trains
+inline constexpr unsigned kMostDescriptors = kGrantedDescriptors + 2;
 inline constexpr unsigned kAttachedDescriptors = 5;  // to a granted session
 inline constexpr unsigned kJoinedDescriptors = 3;
 
@@ -92,11 +94,19 @@ struct FamilySecret {
   std::uint8_t bytes[16];
 };
 
+// Of the program that asks (program_proof.h); zero: it gives none. A request may end before it, as those of before
+// it was there do.
+struct Proof {
+  std::uint64_t words[2];
+  bool is_given() const { return (words[0] | words[1]) != 0; }
+};
+
 struct Hello {
   MessageHead head;
   char device[64];            // as given to VipOpenNic, NUL-terminated
   std::uint32_t layout_version = layout::kLayoutVersion;
   std::uint32_t placement = 0;  // Placement
+  Proof proof{};
 };
 
 // Its granted segment and its UMEM go with a port and with nothing else: who has them open has had the
@@ -110,6 +120,8 @@ struct Adopt {
   std::uint16_t reserved = 0;
   std::int32_t granted_segment, umem;    // numbers of the program's descriptors
   FamilySecret family;        // stays what it was
+  std::uint32_t padding = 0;
+  Proof proof{};
 };
 
 struct Attach {
@@ -118,6 +130,14 @@ struct Attach {
   FamilySecret family;
   std::uint32_t parent;       // program_id of the process that it was forked from ...
   std::uint32_t forks;        // ... when layout::Header::forks had become this
+  std::uint32_t padding = 0;
+  Proof proof{};
+};
+
+// Which network namespace the agent serves.
+struct Network {
+  MessageHead head;
+  std::uint64_t cookie;       // SO_NETNS_COOKIE; 0: the kernel tells none
 };
 
 struct Join {

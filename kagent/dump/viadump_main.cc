@@ -25,6 +25,7 @@
 #include "kagent/dump/live_capture.h"
 #include "kagent/dump/local_capture.h"
 #include "kagent/dump/pipeline.h"
+#include "kagent/tool/agent_client.h"
 
 namespace viaduct::dump {
 namespace {
@@ -61,12 +62,6 @@ File open_file(const std::string& name, const char* mode) {
   if (!file) throw std::runtime_error(name + ": " + std::strerror(errno));
   if (writing) std::setvbuf(file.get(), nullptr, _IOFBF, kWriteBytes);
   return file;
-}
-
-std::string socket_name(const Options& options) {
-  if (!options.socket.empty()) return options.socket;
-  const char* const variable = getenv(control::kSocketVariable);
-  return variable != nullptr && *variable != '\0' ? variable : control::kDefaultSocket;
 }
 
 std::atomic<LiveCapture*> to_stop;
@@ -121,7 +116,7 @@ struct Sources {
 std::unique_ptr<LocalCapture> open_local(const Options& options) {
   if (!options.local) return nullptr;
   LocalOptions local;
-  local.socket_name = socket_name(options);
+  local.socket_name = tool::find_socket(options.socket);
   local.interface = options.live.interface;
   local.snap_length = options.live.snap_length;
   local.buffer_bytes = options.live.buffer_bytes;
@@ -191,7 +186,7 @@ int run_live(const Options& options) {
   LiveCapture capture(options.live);
   const Stopped stopped(capture);
   std::unique_ptr<AgentPrograms> programs;
-  if (!options.no_agent) programs = std::make_unique<AgentPrograms>(socket_name(options));
+  if (!options.no_agent) programs = std::make_unique<AgentPrograms>(tool::find_socket(options.socket));
   if (programs && !options.quiet) {
     say_what_is_not_seen(programs->mode_of(options.live.interface), options.live.interface);
   }

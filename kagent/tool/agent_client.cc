@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "kagent/agent/ask_agent.h"
+#include "kagent/agent/config.h"
 #include "kagent/agent/counters_client.h"
 #include "kagent/contract/vip_codes.h"
 #include "xdp/descriptor.h"
@@ -127,6 +128,18 @@ std::vector<Record> AgentClient::ask(report::Query query) const {
     query.from = next;
   }
   return out;
+}
+
+std::string find_socket(const std::string& option) {
+  std::string told = option.empty() ? socket_of_environment() : option;
+  if (told.empty() && access(kDefaultConfigFile, R_OK) == 0) {
+    try {
+      told = read_config(kDefaultConfigFile).socket;
+    } catch (const ConfigError&) {
+      // The agent runs by an earlier one, or by none.
+    }
+  }
+  return told.empty() ? default_agent_socket() : told;
 }
 
 report::Status AgentClient::status() const {

@@ -16,6 +16,10 @@ struct LocalPair {
   Descriptor rings;
 };
 
+// Where the agent is: where the option says, else $VIADUCT_SOCKET as for programs, else the configuration if it
+// can be read, else where programs find it that were told of none.
+std::string find_socket(const std::string& option);
+
 class AgentClient {
  public:
   explicit AgentClient(std::string socket_name) : socket_name_(std::move(socket_name)) {}

@@ -3,6 +3,8 @@
 #include <config.h>
 #endif
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +28,7 @@
 #include "kagent/tool/top.h"
 #include "kagent/tool/views.h"
 #include "kagent/tool/words.h"
+#include "xdp/descriptor.h"
 
 namespace viaduct::tool {
 namespace {
@@ -47,19 +50,6 @@ struct Options {
   TopOptions top;
   EventOptions events;
 };
-
-// $VIADUCT_SOCKET as for programs, or what the configuration says, or the default.
-std::string socket_name(const Options& options) {
-  if (!options.socket.empty()) return options.socket;
-  const char* const variable = getenv(control::kSocketVariable);
-  if (variable != nullptr && *variable != '\0') return variable;
-  if (access(kDefaultConfigFile, R_OK) != 0) return control::kDefaultSocket;
-  try {
-    return read_config(kDefaultConfigFile).socket;
-  } catch (const ConfigError&) {
-    return control::kDefaultSocket;
-  }
-}
 
 void print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
@@ -114,15 +104,15 @@ void show_counters(const AgentClient& agent, const Options& options) {
 void write_metrics(const AgentClient& agent, const Options& options) {
   const std::string text = agent.counters();
   if (options.output.empty()) return print(text);
-  const std::string temporary = options.output + ".tmp";
-  {
-    std::ofstream file(temporary, std::ios::trunc);
-    file << text << std::flush;
-    if (!file) throw std::runtime_error(temporary + " can't be written");
-  }
-  if (chmod(temporary.c_str(), 0644) != 0 || std::rename(temporary.c_str(), options.output.c_str()) != 0) {
-    throw std::runtime_error(options.output + ": " + std::strerror(errno));
-  }
+  // The folder may be another user's: a name that is known before could be a link to a file of root's.
+  std::string temporary = options.output + ".XXXXXX";
+  const Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
+  const bool written = file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                       fchmod(file.get(), 0644) == 0 && std::rename(temporary.c_str(), options.output.c_str()) == 0;
+  if (written) return;
+  const std::string why = std::strerror(errno);
+  if (file) unlink(temporary.c_str());
+  throw std::runtime_error(options.output + ": " + why);
 }
 
 void show_log_level(const AgentClient& agent, const Options& options) {
@@ -240,7 +230,7 @@ int run(int argc, char** argv) {
     return kExitUsage;
   }
   if (*sockets) return show_sockets(options);
-  const AgentClient agent(socket_name(options));
+  const AgentClient agent(find_socket(options.socket));
   if (*status) show_status(agent, options);
   if (*sessions) show_sessions(agent, options);
   if (*vis) show_vis(agent, options, false);

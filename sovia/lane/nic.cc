@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 #include <vipl/vipl_ext.h>
 
@@ -56,32 +55,6 @@ void set_address(Address& to, const std::uint8_t* host, const Flow& flow, bool l
   memcpy(to.address.HostAddress + 6, &discriminator, sizeof discriminator);
 }
 
-// The agent serves a process whose /proc/PID/mem belongs to its effective user. A server that began as
-// root and then took a user's place, as ftpd does at a login, is marked not dumpable, and the file is
-// root's. While the mark is away the user may still not look into the process, for its real user is
-// another.
-class Dumpable {
- public:
-  Dumpable() : before_(prctl(PR_GET_DUMPABLE)) {
-    if (before_ != 1) prctl(PR_SET_DUMPABLE, 1);
-  }
-  ~Dumpable() {
-    if (before_ == 0) prctl(PR_SET_DUMPABLE, 0);
-  }
-  Dumpable(const Dumpable&) = delete;
-  Dumpable& operator=(const Dumpable&) = delete;
-
- private:
-  const int before_;
-};
-
-VIP_RETURN open_nic(const char* interface, VIP_NIC_HANDLE* nic) {
-  const VIP_RETURN result = VipOpenNic(interface, nic);
-  if (result == VIP_SUCCESS || prctl(PR_GET_DUMPABLE) == 1 || getuid() == geteuid()) return result;
-  const Dumpable dumpable;
-  return VipOpenNic(interface, nic);
-}
-
 }  // namespace
 
 // ---------------------------------------------------------------------------- the NIC
@@ -92,7 +65,7 @@ Nic::Nic(void (*on_lost)(Nic& nic))
 Nic* Nic::open(const char* interface, void (*on_lost)(Nic& nic)) {
   Nic* const nic = new (std::nothrow) Nic(on_lost);
   if (nic == nullptr) return nullptr;
-  if (open_nic(interface, &nic->nic_) != VIP_SUCCESS) {
+  if (VipOpenNic(interface, &nic->nic_) != VIP_SUCCESS) {
     delete nic;
     return nullptr;
   }

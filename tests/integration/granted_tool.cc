@@ -109,9 +109,9 @@ Descriptor connect_to_agent() {
   Descriptor out(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un agent{};
   agent.sun_family = AF_UNIX;
-  std::strcpy(agent.sun_path + 1, control::kDefaultSocket + 1);
+  std::strcpy(agent.sun_path + 1, control::kAbstractSocket + 1);
   const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
-                                            std::strlen(control::kDefaultSocket));
+                                            std::strlen(control::kAbstractSocket));
   if (connect(out.get(), reinterpret_cast<const sockaddr*>(&agent), bytes) != 0) fail("connect");
   return out;
 }

@@ -9,6 +9,7 @@ programs_tests = \
 	tests/integration/sovia_exhausted.test \
 	tests/integration/sovia_configurations.test \
 	tests/integration/sovia_counters.test \
+	tests/integration/sovia_dropped.test \
 	tests/integration/sovia_ftp.test \
 	tests/integration/sovia_impostor.test \
 	tests/integration/sovia_instructions.test \
@@ -40,7 +41,7 @@ EXTRA_DIST += $(programs_tests) tests/integration/programs.sh tests/integration/
 	tests/integration/ready_programs.py tests/integration/broken_programs.py \
 	tests/integration/killed_programs.py tests/integration/outage.sh tests/integration/outage_programs.py \
 	tests/integration/message_programs.py tests/integration/tag_programs.py tests/integration/udp_programs.py \
-	tests/integration/descriptor_programs.py
+	tests/integration/descriptor_programs.py tests/integration/dropped_programs.py
 
 check_PROGRAMS += tests/integration/impostor_tool
 tests_integration_impostor_tool_SOURCES = tests/integration/impostor_tool.cc

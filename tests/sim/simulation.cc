@@ -127,6 +127,8 @@ void run_all(std::uint64_t first, std::uint64_t last, const Workload* only) {
 
 int main_of(int argc, char** argv) {
   current.program = argv[0];
+  // So that the library looks for no other: the agent that it connects to is the world's.
+  setenv(control::kSocketVariable, control::kAbstractSocket, 1);
   std::uint64_t first = 1, last = 2000;
   Workload workload{};
   bool one_workload = false, given = false;

@@ -8,6 +8,7 @@ kagent_tests = \
 	tests/unit/agent/device_names_test \
 	tests/unit/agent/grants_test \
 	tests/unit/agent/local_paths_test \
+	tests/unit/agent/peer_test \
 	tests/unit/agent/program_environment_test \
 	tests/unit/agent/reports_test \
 	tests/unit/agent/service_test \
@@ -46,6 +47,10 @@ tests_unit_agent_local_paths_test_SOURCES = \
 	tests/unit/agent/local_paths_test.cc
 tests_unit_agent_local_paths_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_agent_local_paths_test_LDADD = $(kagent_test_libs)
+
+tests_unit_agent_peer_test_SOURCES = tests/unit/agent/peer_test.cc
+tests_unit_agent_peer_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
+tests_unit_agent_peer_test_LDADD = $(kagent_test_libs)
 
 tests_unit_agent_grants_test_SOURCES = \
 	tests/sim/pair.h tests/sim/sim_host.cc tests/sim/sim_host.h \

@@ -23,7 +23,7 @@ tests_unit_stack_timer_wheel_test_LDADD = $(TEST_LIBS)
 xdp_tests = tests/unit/xdp/steer_test tests/unit/xdp/attachment_test tests/unit/xdp/port_test \
 	tests/unit/xdp/granted_test tests/unit/xdp/jumbo_test \
 	tests/unit/xdp/parts_test \
-	tests/unit/xdp/remains_test tests/unit/xdp/train_socket_test
+	tests/unit/xdp/remains_test tests/unit/xdp/train_socket_test tests/unit/xdp/train_port_test
 check_PROGRAMS += $(xdp_tests)
 TESTS += $(xdp_tests)
 xdp_test_cppflags = $(TEST_CPPFLAGS) $(XDP_CFLAGS) -DXDP_GUARD='"$(abs_top_builddir)/xdp-guard"'
@@ -51,6 +51,10 @@ tests_unit_xdp_remains_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
 tests_unit_xdp_train_socket_test_SOURCES = tests/unit/xdp/train_socket_test.cc
 tests_unit_xdp_train_socket_test_CPPFLAGS = $(xdp_test_cppflags)
 tests_unit_xdp_train_socket_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
+
+tests_unit_xdp_train_port_test_SOURCES = tests/unit/xdp/train_port_test.cc tests/unit/xdp/fixture.h
+tests_unit_xdp_train_port_test_CPPFLAGS = $(xdp_test_cppflags)
+tests_unit_xdp_train_port_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
 
 tests_unit_xdp_jumbo_test_SOURCES = tests/unit/xdp/jumbo_test.cc tests/unit/xdp/fixture.h
 tests_unit_xdp_jumbo_test_CPPFLAGS = $(xdp_test_cppflags)

@@ -83,7 +83,9 @@ VIP_RETURN VipOpenNic(const VIP_CHAR* DeviceName, VIP_NIC_HANDLE* NicHandle) {
   Hello hello;
   const VIP_RETURN answered = say_hello(DeviceName, hello);
   if (answered != VIP_SUCCESS) return answered;
-  for (int* const fd : {&hello.agent_wake, &hello.poll_wake, &hello.port, &hello.trains}) *fd = sys::out_of_the_way(*fd);
+  for (int* const fd : {&hello.agent_wake, &hello.poll_wake, &hello.port, &hello.trains, &hello.train_guard}) {
+    *fd = sys::out_of_the_way(*fd);
+  }
   Session* session = nullptr;
   const VIP_RETURN opened = registry::open(hello, session);
   if (opened != VIP_SUCCESS) return opened;

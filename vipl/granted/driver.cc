@@ -41,6 +41,7 @@ Driver* Driver::make(Hello& hello, const layout::View& control_session, Pollers&
     sys::close(hello.port);
     sys::close(hello.umem);
     if (hello.trains >= 0) sys::close(hello.trains);
+    if (hello.train_guard >= 0) sys::close(hello.train_guard);
     explain("no memory for a driver");
     return nullptr;
   }
@@ -51,7 +52,7 @@ Driver* Driver::make(Hello& hello, const layout::View& control_session, Pollers&
   if (hello.trains >= 0) {
     int pipe[2] = {-1, -1};
     sys::pipe(pipe);
-    no_trains = driver->port_.open_trains(hello.trains, pipe, answer.trains, wire::kTrainTypes);
+    no_trains = driver->port_.open_trains(hello.trains, hello.train_guard, pipe, answer.trains, wire::kTrainTypes);
   }
   if (no_trains != nullptr) explain("no trains: %s (error %d)", no_trains, errno);
   const bool can_sleep = driver->watch_.open();

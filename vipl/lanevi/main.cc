@@ -22,6 +22,8 @@ int main(int argc, char** argv) {
     if (const int code = parse_options(argc, argv, options); code >= 0) return code;
     Tun tun(options);
     drop_privileges(options.user);
+    std::fputs("lanevid: programs of all users that may open a NIC on a host of this link (see [access] in "
+               "viad.conf(5); by default all users) can exchange packets with this interface\n", stderr);
     Service(options, tun).run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "lanevid: %s\n", error.what());

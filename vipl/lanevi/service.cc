@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kBusyInterval{5};
 
 // Tells systemd, if that has started the program.
 void notify_ready() {
-  const char* const name = std::getenv("NOTIFY_SOCKET");
+  const char* const name = secure_getenv("NOTIFY_SOCKET");
   sockaddr_un address{};
   if (name == nullptr || std::strlen(name) >= sizeof address.sun_path) return;
   address.sun_family = AF_UNIX;

@@ -42,9 +42,8 @@ std::uint64_t spin_that_is_set() {
 Seen look() {
   if (g_is_kept.load(std::memory_order_acquire)) return g_kept;
   Seen seen{};
-  const char* name = secure_getenv(control::kSocketVariable);
-  if (name == nullptr || *name == '\0') name = control::kDefaultSocket;
-  strncpy(seen.socket, name, sizeof seen.socket - 1);
+  const char* const name = secure_getenv(control::kSocketVariable);
+  if (name != nullptr) strncpy(seen.socket, name, sizeof seen.socket - 1);
   look_for_placement(seen);
   g_explains.store(secure_getenv("VIADUCT_DEBUG") != nullptr);
   g_spin_us.store(spin_that_is_set());

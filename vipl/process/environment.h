@@ -11,7 +11,7 @@
 namespace viaduct::vipl::environment {
 
 struct Seen {
-  char socket[256];  // the agent's, cut off if it is longer, which no address can be
+  char socket[256];  // the agent's, cut off if it is longer, which no address can be; empty: the default one
   control::Placement placement;
   bool placement_is_nonsense;
 };

@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/auxv.h>
 
+#include "kagent/contract/default_agent.h"
+#include "kagent/stack/program_proof.h"
 #include "vipl/process/environment.h"
 #include "vipl/process/sys.h"
 #include "vipl/session/debug_log.h"
@@ -15,13 +18,14 @@ namespace {
 
 constexpr long kPatienceSeconds = 5;  // for an agent that accepts but does not answer
 
-bool find_agent(const char* name, AgentAddress& agent) {
+bool make_address(const char* name, AgentAddress& agent) {
   const std::size_t length = strlen(name);
   if (length >= sizeof agent.address.sun_path) {
     explain("the agent's socket has too long a name: %s", name);
     return false;
   }
   agent.address = {};
+  agent.is_roots = false;
   agent.address.sun_family = AF_UNIX;
   memcpy(agent.address.sun_path, name, length);
   const bool abstract = name[0] == '@';
@@ -37,7 +41,22 @@ const char* name_of(const AgentAddress& agent) {
   return path[0] == '\0' ? path + 1 : path;
 }
 
-int connect_to_agent(const AgentAddress& agent, int type) {
+// `kTells`: failures are explained.
+enum class Manner { kTells, kQuiet };
+
+bool may_be_trusted(int fd, const AgentAddress& agent, Manner manner) {
+  ucred peer = {};
+  socklen_t peer_bytes = sizeof peer;
+  const bool known = sys::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
+  if (known && (peer.uid == 0 || (!agent.is_roots && peer.uid == sys::user()))) return true;
+  if (manner == Manner::kTells) {
+    explain("the agent at %s runs as user %u, %s", name_of(agent), peer.uid,
+            agent.is_roots ? "not as root" : "neither root nor ours");
+  }
+  return false;
+}
+
+int connect_to_agent(const AgentAddress& agent, int type, Manner manner = Manner::kTells) {
   const int fd = sys::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | type, 0);
   if (fd < 0) {
     explain("no socket: %s", strerror(errno));
@@ -47,19 +66,62 @@ int connect_to_agent(const AgentAddress& agent, int type) {
   sys::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   sys::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   if (sys::connect(fd, reinterpret_cast<const sockaddr*>(&agent.address), agent.bytes) != 0) {
-    if (type == 0) explain("no agent at %s: %s", name_of(agent), strerror(errno));
+    const int error = errno;
+    if (type == 0 && manner == Manner::kTells) explain("no agent at %s: %s", name_of(agent), strerror(error));
     sys::close(fd);
+    errno = error;
     return -1;
   }
-  ucred peer = {};
-  socklen_t peer_bytes = sizeof peer;
-  if (sys::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) != 0 ||
-      (peer.uid != 0 && peer.uid != sys::user())) {
-    explain("the agent at %s runs as user %u, neither root nor ours", name_of(agent), peer.uid);
-    sys::close(fd);
-    return -1;
+  if (may_be_trusted(fd, agent, manner)) return fd;
+  sys::close(fd);
+  errno = EPERM;
+  return -1;
+}
+
+// How find_default_agent() looks.
+struct DefaultWay {
+  static AgentAddress address_of(const char* name) {
+    AgentAddress out;
+    make_address(name, out);
+    out.is_roots = name[0] == '@';
+    return out;
   }
-  return fd;
+
+  control::Answers answers(const char* name) {
+    const int fd = connect_to_agent(address_of(name), SOCK_NONBLOCK, Manner::kQuiet);
+    if (fd < 0) return errno == EAGAIN ? control::Answers::kBusy : control::Answers::kNo;
+    sys::close(fd);
+    return control::Answers::kYes;
+  }
+
+  bool serves_this_network(const char* name) {
+    const int fd = connect_to_agent(address_of(name), 0, Manner::kQuiet);
+    if (fd < 0) return true;
+    std::uint64_t own = 0;
+    socklen_t own_bytes = sizeof own;
+    sys::getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &own, &own_bytes);
+    control::MessageHead request = {};
+    request.kind = static_cast<std::uint16_t>(control::Kind::kNetwork);
+    request.bytes = sizeof request;
+    control::Network answer = {};
+    long bytes = -1;
+    if (sys::send(fd, &request, sizeof request, MSG_NOSIGNAL) == sizeof request) {
+      bytes = sys::recv(fd, &answer, sizeof answer, MSG_TRUNC);
+    }
+    sys::close(fd);
+    return !control::is_of_other_network(answer, bytes, own);
+  }
+};
+
+bool find_agent(const char* told, AgentAddress& agent) {
+  if (*told != '\0') return make_address(told, agent);
+  agent = DefaultWay::address_of(control::find_default_agent(DefaultWay()));
+  return true;
+}
+
+control::Proof own_proof() {
+  const unsigned long secret = getauxval(AT_RANDOM);
+  return secret == 0 ? control::Proof{} : prove_program(reinterpret_cast<const void*>(secret));
 }
 
 bool send_hello(int fd, const char* device, control::Placement placement) {
@@ -71,6 +133,7 @@ bool send_hello(int fd, const char* device, control::Placement placement) {
   hello.head.bytes = sizeof hello;
   hello.placement = static_cast<std::uint32_t>(placement);
   strncpy(hello.device, device, sizeof hello.device - 1);
+  hello.proof = own_proof();
   if (sys::send(fd, &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) return true;
   explain("cannot speak to the agent: %s", strerror(errno));
   return false;
@@ -82,20 +145,23 @@ VIP_RETURN refusal(std::uint32_t result) {
 }
 
 // What comes with an answer: see control.h.
-unsigned expected_descriptors(control::Kind asked, const Hello& hello) {
-  if (!hello.granted() || asked == control::Kind::kAdopt) return control::kHostedDescriptors;
-  if (asked == control::Kind::kAttach) return control::kAttachedDescriptors;
-  return control::kGrantedDescriptors + (hello.answer.trains.any() ? 1 : 0);
+bool is_expected(unsigned descriptors, control::Kind asked, const Hello& hello) {
+  if (!hello.granted() || asked == control::Kind::kAdopt) return descriptors == control::kHostedDescriptors;
+  if (asked == control::Kind::kAttach) return descriptors == control::kAttachedDescriptors;
+  if (!hello.answer.trains.any()) return descriptors == control::kGrantedDescriptors;
+  // Agents of before there was one give no guard.
+  return descriptors == control::kGrantedDescriptors + 1 || descriptors == control::kGrantedDescriptors + 2;
 }
 
 void take_descriptors(const int* fds, unsigned count, Hello& hello) {
   hello.segment = fds[0];
   hello.agent_wake = fds[1];
   hello.poll_wake = fds[count - 1];
-  hello.port = hello.umem = hello.granted_segment = hello.trains = hello.link = -1;
+  hello.port = hello.umem = hello.granted_segment = hello.trains = hello.train_guard = hello.link = -1;
   if (count >= control::kGrantedDescriptors) {
     hello.port = fds[2], hello.umem = fds[3], hello.granted_segment = fds[4];
-    if (count == control::kMostDescriptors) hello.trains = fds[5];
+    if (count > control::kGrantedDescriptors) hello.trains = fds[5];
+    if (count > control::kGrantedDescriptors + 1) hello.train_guard = fds[6];
   } else if (count == control::kAttachedDescriptors) {
     hello.granted_segment = fds[2], hello.link = fds[3];
   }
@@ -103,7 +169,7 @@ void take_descriptors(const int* fds, unsigned count, Hello& hello) {
 
 VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
   control::HelloAnswer& answer = hello.answer;
-  int fds[control::kMostDescriptors] = {-1, -1, -1, -1, -1, -1, -1};
+  int fds[control::kMostDescriptors] = {-1, -1, -1, -1, -1, -1, -1, -1};
   unsigned descriptors;
   long bytes;
   do {
@@ -128,7 +194,7 @@ VIP_RETURN receive_answer(int fd, Hello& hello, control::Kind asked) {
     explain("the agent refuses: %s", has_reason ? answer.reason : "it does not say why");
     result = refusal(head.result);
   } else if (bytes != sizeof answer || head.bytes != sizeof answer ||
-             descriptors != expected_descriptors(asked, hello)) {
+             !is_expected(descriptors, asked, hello)) {
     explain("the agent's answer is malformed");
   } else {
     hello.socket = fd;
@@ -173,6 +239,7 @@ VIP_RETURN say_attach(const Session& session, Hello& hello) {
   attach.family = session.family.secret;
   attach.parent = session.family.parent;
   attach.forks = session.family.forks;
+  attach.proof = own_proof();
   VIP_RETURN result = VIP_ERROR_RESOURCE;
   if (sys::send(fd, &attach, sizeof attach, MSG_NOSIGNAL) == sizeof attach) {
     result = receive_answer(fd, hello, control::Kind::kAttach);
@@ -197,6 +264,7 @@ int ask_for_adoption(const Session& session) {
   adopt.granted_segment = session.granted_segment;
   adopt.umem = session.umem;
   adopt.family = session.family.secret;
+  adopt.proof = own_proof();
   if (sys::send(fd, &adopt, sizeof adopt, MSG_NOSIGNAL) == sizeof adopt) return fd;
   sys::close(fd);
   return -1;

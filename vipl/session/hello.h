@@ -15,6 +15,7 @@ namespace viaduct::vipl {
 struct AgentAddress {
   sockaddr_un address;
   socklen_t bytes;
+  bool is_roots;  // it must be
 };
 
 // What connecting to an agent yields.
@@ -27,6 +28,7 @@ struct Hello {
   int poll_wake;
   int port, umem, granted_segment;  // granted; else -1
   int trains;            // granted with trains; else -1
+  int train_guard;       // the same, of agents that give one
   int link;              // attached to a granted session; else -1
 
   bool granted() const {

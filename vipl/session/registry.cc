@@ -70,7 +70,7 @@ bool map_view(Hello& hello, Session& s) {
     s.granted_segment = hello.granted_segment = sys::out_of_the_way(hello.granted_segment);
     s.umem = sys::duplicate(hello.umem);
     s.driver = Driver::make(hello, s.control_session, s.pollers);
-    hello.port = hello.umem = hello.trains = -1;  // it has taken them over
+    hello.port = hello.umem = hello.trains = hello.train_guard = -1;  // it has taken them over
     hello.granted_segment = -1;               // and this is the session's
     if (s.driver == nullptr) return false;
     s.view = s.driver->segment();
@@ -170,7 +170,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   if (s == nullptr) {
     explain("this process has all %u NIC handles open", kMaxSessions);
     for (const int fd : {hello.socket, hello.segment, hello.agent_wake, hello.poll_wake, hello.port,
-                         hello.umem, hello.granted_segment, hello.trains}) {
+                         hello.umem, hello.granted_segment, hello.trains, hello.train_guard}) {
       if (fd >= 0) sys::close(fd);
     }
     return VIP_ERROR_RESOURCE;
@@ -184,7 +184,7 @@ VIP_RETURN open(Hello& hello, Session*& session) {
   s->reattach_ns = hello.answer.reattach_ms * kNsPerMs;
   begin(*s);
   const bool mapped = map_control_session(hello, *s) && map_view(hello, *s);
-  for (const int fd : {hello.segment, hello.granted_segment, hello.port, hello.umem, hello.trains}) {
+  for (const int fd : {hello.segment, hello.granted_segment, hello.port, hello.umem, hello.trains, hello.train_guard}) {
     if (fd >= 0) sys::close(fd);
   }
   if (!mapped) {

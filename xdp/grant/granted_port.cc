@@ -128,10 +128,11 @@ void GrantedPort::wake_local() {
   });
 }
 
-const char* GrantedPort::open_trains(int socket, const int (&pipe)[2], const TrainAddress& own,
+const char* GrantedPort::open_trains(int socket, int guard, const int (&pipe)[2], const TrainAddress& own,
                                      std::uint32_t types) {
   const char* const failed = trains_.open(socket, own, layout_.mtu, types);
   const int error = errno;
+  trains_.keep_guard(guard);
   trains_.use_pages(pipe);
   if (failed != nullptr) trains_.close();
   errno = error;

@@ -39,7 +39,8 @@ class GrantedPort {
   // few words what failed; errno then says why.
   const char* open(int socket, int umem, const GrantedLayout& layout);
   // With trains of these frame types; after open(). Takes all over; `pipe` is that of TrainPages::open().
-  const char* open_trains(int socket, const int (&pipe)[2], const TrainAddress& own, std::uint32_t types);
+  // `guard`: TrainSocket::keep_guard().
+  const char* open_trains(int socket, int guard, const int (&pipe)[2], const TrainAddress& own, std::uint32_t types);
 
   std::size_t receive(std::span<Frame> frames) {
     const std::size_t n = local_ == nullptr ? queue_.receive(frames) : receive_both(frames);
@@ -114,11 +115,12 @@ class GrantedPort {
   int train_descriptor() const { return trains_.descriptor(); }
   void trains_came() { trains_.expect(); }
   // All that the port has; -1: none.
-  static constexpr int kDescriptors = 4;
+  static constexpr int kDescriptors = 5;
   void descriptors(int (&out)[kDescriptors]) const {
     int pipe[2];
     trains_.pages().descriptors(pipe);
     out[0] = socket_, out[1] = trains_.descriptor(), out[2] = pipe[0], out[3] = pipe[1];
+    out[4] = trains_.guard();
   }
   PortCounters counters();
   bool reaches(const MacAddress&) const { return true; }

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
@@ -46,23 +47,37 @@ void find_addresses(const std::string& interface, TrainAddress& out) {
   if (!any) throw PortError(interface + ": no trains: it has no IP address");
 }
 
-// One that the kernel has chosen is lost to a socket that was connected and is so no more. So it chooses one
-// for another socket first.
-std::uint16_t bind_to_free_port(const std::string& interface, int fd) {
-  constexpr int kAttempts = 8;  // somebody else may take it in between
-  for (int attempt = 1;; ++attempt) {
-    sockaddr_in6 at{};
-    at.sin6_family = AF_INET6;
-    socklen_t bytes = sizeof at;
-    {
-      const Descriptor other(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-      const auto name = reinterpret_cast<sockaddr*>(&at);
-      if (bind(other.get(), name, sizeof at) != 0) fail(interface, "bind");
-      if (getsockname(other.get(), name, &bytes) != 0) fail(interface, "getsockname");
-    }
-    if (bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return ntohs(at.sin6_port);
-    if (errno != EADDRINUSE || attempt == kAttempts) fail(interface, "bind");
-  }
+// Not even while a port is being bound does it take one for another user: of another user's sockets SO_REUSEPORT
+// shares with none.
+bool share_port(int fd, bool shares) {
+  const int value = shares ? 1 : 0;
+  return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &value, sizeof value) == 0;
+}
+
+void receive_nothing(const std::string& interface, int fd) {
+  sock_filter drop[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+  const sock_fprog filter{1, drop};
+  if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) fail(interface, "SO_ATTACH_FILTER");
+}
+
+// A port that nobody has on any interface. One that the kernel has chosen is lost to a socket that was connected and
+// is so no more: it chooses it for the guard, and the socket binds to it by name.
+void bind_with_guard(const std::string& interface, OpenedTrainSocket& out) {
+  out.guard = Descriptor(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int guard = out.guard.get(), fd = out.socket.get(), off = 0;
+  if (guard < 0) fail(interface, "socket");
+  if (setsockopt(guard, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) fail(interface, "IPV6_V6ONLY");
+  receive_nothing(interface, guard);
+  sockaddr_in6 at{};
+  at.sin6_family = AF_INET6;
+  socklen_t bytes = sizeof at;
+  const auto name = reinterpret_cast<sockaddr*>(&at);
+  if (bind(guard, name, sizeof at) != 0) fail(interface, "bind");
+  if (getsockname(guard, name, &bytes) != 0) fail(interface, "getsockname");
+  if (!share_port(guard, true) || !share_port(fd, true)) fail(interface, "SO_REUSEPORT");
+  if (bind(fd, name, sizeof at) != 0) fail(interface, "bind");
+  if (!share_port(guard, false) || !share_port(fd, false)) fail(interface, "SO_REUSEPORT");
+  out.address.port = ntohs(at.sin6_port);
 }
 
 }  // namespace
@@ -88,7 +103,7 @@ OpenedTrainSocket open_train_socket(const std::string& interface) {
     setsockopt(fd, SOL_SOCKET, name == SO_RCVBUFFORCE ? SO_RCVBUF : SO_SNDBUF, &kSocketBytes,
                sizeof kSocketBytes);
   }
-  out.address.port = bind_to_free_port(interface, fd);
+  bind_with_guard(interface, out);
   return out;
 }
 

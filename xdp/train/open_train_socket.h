@@ -11,6 +11,9 @@ namespace viaduct {
 
 struct OpenedTrainSocket {
   Descriptor socket;
+  // Has the port on all interfaces, and receives nothing: while it is open no user can bind the port to another
+  // interface, which would be no conflict with `socket`, and send from it in this host's name.
+  Descriptor guard;
   TrainAddress address;
 };
 

@@ -82,8 +82,9 @@ const char* TrainSocket::open(int socket, const TrainAddress& own, std::uint32_t
 void TrainSocket::close() {
   if (memory_ != nullptr) system_calls::unmap(memory_, kBuffers * kBuffer);
   if (socket_ >= 0) system_calls::close(socket_);
+  if (guard_ >= 0) system_calls::close(guard_);
   memory_ = nullptr;
-  socket_ = -1;
+  socket_ = guard_ = -1;
   connected_ = false;
   pages_.close();
   peers_ = count_ = at_ = end_ = 0;

@@ -47,6 +47,9 @@ class TrainSocket {
   // Where there is only one peer it is sent to as train_pages.h says. Takes the ends of a pipe over; after open().
   void use_pages(const int (&pipe)[2]) { pages_.open(pipe); }
   const TrainPages& pages() const { return pages_; }
+  // Takes over what keeps others from the socket's port (OpenedTrainSocket::guard), after open(). -1: nothing does.
+  void keep_guard(int guard) { guard_ = guard; }
+  int guard() const { return guard_; }
   void close();
   bool is_open() const { return socket_ >= 0; }
   int descriptor() const { return socket_; }
@@ -90,7 +93,6 @@ class TrainSocket {
   void release(const Frame& frame);
   // descriptor() is readable, if only by a stranger's datagram: the next look is due. Any thread may say so.
   void expect() { expected_.store(true, std::memory_order_relaxed); }
-  bool has_peers() const { return peers_ != 0; }
 
   struct Counters {
     std::uint64_t rx_trains = 0, rx_frames = 0, rx_bytes = 0;
@@ -140,7 +142,7 @@ class TrainSocket {
   bool take_datagram(std::byte* data, std::size_t bytes, std::size_t segment,
                      const sockaddr_in6& from);
 
-  int socket_ = -1;
+  int socket_ = -1, guard_ = -1;
   std::uint32_t mtu_ = 0, types_ = 0;
   TrainAddress own_;
   Counters counters_;

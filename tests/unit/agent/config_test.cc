@@ -40,7 +40,7 @@ std::string complaint(const std::string& text) {
 
 TEST(Config, HasDefaultsForEverythingButTheInterface) {
   const Config config = parse("[[nic]]\ninterface = 'eth0'\n");
-  EXPECT_EQ(config.socket, "@viaduct");
+  EXPECT_STREQ(config.socket_to_listen_at(), "/run/viaduct/socket");
   EXPECT_EQ(config.name, "");
   EXPECT_EQ(config.spin_us, 50u);
   EXPECT_EQ(config.log_level, "info");

@@ -17,7 +17,7 @@ class EventLogTest : public testing::Test {
   EventLogTest() : log(agent.nics) {}
 
   void note(uid_t user, std::uint32_t process) {
-    log.note(Happened::kRefused, {static_cast<pid_t>(process), user, 0}, "why");
+    log.note(Happened::kRefused, Peer(ucred{static_cast<pid_t>(process), user, 0}), "why");
   }
   std::vector<report::Event> page(bool all, uid_t user = 0) { return log.page(from, all, user, from); }
 
@@ -42,7 +42,7 @@ TEST_F(EventLogTest, GoesOnWhereItEnded) {
   from = report::kFromNow;
   note(1, 1);
   EXPECT_TRUE(page(true).empty());
-  for (std::uint32_t i = 0; i < report::kEventsOfPage + 5; ++i) note(1, 100 + i);
+  for (std::uint32_t i = 0; i < report::kEventsOfPage + 5; ++i) note(1000 + i, 100 + i);
   const auto first = page(true);
   ASSERT_EQ(first.size(), report::kEventsOfPage);
   EXPECT_EQ(first[0].process, 100u);
@@ -50,11 +50,23 @@ TEST_F(EventLogTest, GoesOnWhereItEnded) {
   EXPECT_TRUE(page(true).empty());
 }
 
+// A user that is refused all the time leaves room for what others did.
+TEST_F(EventLogTest, OneUsersRefusalsHideNoOthers) {
+  note(1, 1);
+  for (std::uint32_t i = 0; i < 2 * EventLog::kEvents; ++i) note(2, i);
+  note(3, 3);
+  const auto events = page(true);
+  ASSERT_GE(events.size(), 3u);
+  ASSERT_LT(events.size(), 100u);
+  EXPECT_EQ(events.front().user, 1u);
+  EXPECT_EQ(events.back().user, 3u);
+}
+
 // Whoever is slow loses events, nobody waits.
 TEST_F(EventLogTest, TellsHowManyWereMissed) {
   note(1, 1);
   page(true);
-  for (std::uint32_t i = 0; i < EventLog::kEvents + 7; ++i) note(2, i);
+  for (std::uint32_t i = 0; i < EventLog::kEvents + 7; ++i) note(1000 + i, i);
   const auto events = page(true);
   ASSERT_FALSE(events.empty());
   EXPECT_EQ(events[0].what, static_cast<std::uint32_t>(Happened::kMissed));

@@ -1,6 +1,10 @@
 // Programs of one host that connect to each other are given rings, and told when the other one ends.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstring>
@@ -180,6 +184,30 @@ TEST_F(LocalPathsTest, CountsWhatTheProgramsHaveTaken) {
   agent.run();
   agent.local_paths.count_bytes();
   EXPECT_EQ(agent.counters.local_bytes, 7040u);
+}
+
+// Programs write to the rings, those that capture do not.
+TEST_F(LocalPathsTest, ForACaptureTheRingsAreOpenedToBeRead) {
+  const Program a = open(), b = open();
+  meet(a.port, b.port);
+  const auto to_a = told(a);
+  expect_rings(to_a, b.port);
+  ASSERT_FALSE(HasFatalFailure());
+  const auto maps = [](int fd, int how) {
+    void* const at = mmap(nullptr, local::kFileBytes, how, MAP_SHARED, fd, 0);
+    if (at != MAP_FAILED) munmap(at, local::kFileBytes);
+    return at != MAP_FAILED;
+  };
+  EXPECT_TRUE(maps(to_a->fds[0].get(), PROT_READ | PROT_WRITE));
+  const auto pairs = agent.local_paths.pairs_from(0, 8, monotonic_ns());
+  ASSERT_EQ(pairs.size(), 1u);
+  const Descriptor seen = LocalPaths::open_read_only(*pairs[0]);
+  EXPECT_TRUE(maps(seen.get(), PROT_READ));
+  EXPECT_FALSE(maps(seen.get(), PROT_READ | PROT_WRITE));
+  EXPECT_EQ(number_of(seen.get()), number_of(to_a->fds[0].get()));
+  struct stat status{};
+  ASSERT_EQ(fstat(seen.get(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0400u) << "it can be opened anew";
 }
 
 }  // namespace

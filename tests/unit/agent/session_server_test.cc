@@ -578,7 +578,7 @@ TEST_F(SessionServerTest, RefusesProgramsWhoseMemoryIsNotTheirUsers) {
   if (getuid() != 0) GTEST_SKIP() << "needs root";
   const auto [results, reason] = ask_as_nobody(*agent, 1, false);
   EXPECT_EQ(results, std::vector<std::uint32_t>{vip::kErrorResource});
-  EXPECT_THAT(reason, HasSubstr("rights that its user does not have"));
+  EXPECT_THAT(reason, HasSubstr("hides its memory, and gives no proof"));
   EXPECT_EQ(agent->counters.refused_program, 1u);
 }
 

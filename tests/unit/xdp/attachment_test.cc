@@ -7,10 +7,16 @@
 #include <net/if.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <xdp/libxdp.h>
 
+#include <cstddef>
+#include <cstring>
 #include <optional>
 
 #include "tests/unit/xdp/fixture.h"
@@ -192,6 +198,84 @@ TEST_F(AttachmentTest, TheLockWaitsForAHolderThatIsAboutToGo) {
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
   for (const int fd : {said[0], said[1], go[0], go[1]}) close(fd);
+}
+
+// What another user's process exits with after the function.
+template <class Function>
+int as_another_user(const Function& function) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0) _exit(100);
+    _exit(function());
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 101;
+}
+
+TEST_F(AttachmentTest, NoOtherUserCanTakeTheLock) {
+  const std::string path = InterfaceLock::path_of(index_);
+  const std::string others = InterfaceLock::path_of(index_ + 1);
+  const InterfaceLock lock(index_, "v0");
+  struct stat status{};
+  ASSERT_EQ(stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600u);
+  EXPECT_EQ(as_another_user([&] {
+    if (::open(path.c_str(), O_RDONLY | O_CLOEXEC) >= 0) return 1;
+    if (::open(others.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600) >= 0) return 2;
+    return unlink(path.c_str()) == 0 ? 3 : 0;
+  }), 0);
+}
+
+// A socket's name in the abstract name space is anybody's to take, and a socket's queue anybody's to fill.
+TEST_F(AttachmentTest, TheLockIsNoSocketsName) {
+  int ready[2], over[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(over), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(over[1]);
+    if (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0) _exit(1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    const int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "viaduct/interface/%d", index_);
+    const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<unsigned>(n));
+    if (bind(fd, reinterpret_cast<sockaddr*>(&name), bytes) != 0 || listen(fd, 1) != 0) _exit(2);
+    (void)!write(ready[1], "", 1);
+    char byte;
+    (void)!read(over[0], &byte, 1);
+    _exit(0);
+  }
+  close(over[0]);
+  char byte;
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  EXPECT_NO_THROW(InterfaceLock(index_, "v0", 0));
+  close(over[1]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  close(ready[0]);
+  close(ready[1]);
+}
+
+TEST_F(AttachmentTest, AFileThatIsLeftOverIsNoLock) {
+  const std::string path = InterfaceLock::path_of(index_);
+  { const InterfaceLock makes_the_folder(index_ + 1, "v1", 0); }
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(file, 0);
+  close(file);
+  { const InterfaceLock lock(index_, "v0", 0); }
+  EXPECT_NE(access(path.c_str(), F_OK), 0) << "the file stays";
+}
+
+// Holders remove their file when they go, and those that wait have it open by then.
+TEST_F(AttachmentTest, ALockOnAFileThatHasBeenRemovedIsNone) {
+  const std::string path = InterfaceLock::path_of(index_);
+  const InterfaceLock lock(index_, "v0", 0);
+  ASSERT_EQ(unlink(path.c_str()), 0);
+  const InterfaceLock second(index_, "v0", 0);
+  EXPECT_THROW(InterfaceLock(index_, "v0", 0), PortError);
 }
 
 // ---------------------------------------------------------------------------- guard

@@ -34,7 +34,7 @@ class GrantedPort {
   std::size_t reserve(std::span<Frame> frames);
   void submit(std::span<const Frame> frames);
   void submit_bulk(std::span<const Frame> frames) { submit(frames); }
-  const char* open_trains(int, const int (&)[2], const TrainAddress&, std::uint32_t) { return nullptr; }
+  const char* open_trains(int, int, const int (&)[2], const TrainAddress&, std::uint32_t) { return nullptr; }
   TrainAddress train_address() const { return {}; }
   bool learn_train(const MacAddress&, const TrainAddress&, unsigned) { return false; }
   void leave_train(const MacAddress&) {}

@@ -1,0 +1,44 @@
+// The agent of a program that was told of none.
+//
+// It is the one at kDefaultSocket. A path reaches into other network namespaces, so if that agent serves another
+// one, and root's agent answers at kAbstractSocket, which only the program's own namespace has, it is that one.
+// An abstract name may be anybody's: there an agent must be root's.
+#ifndef VIADUCT_KAGENT_CONTRACT_DEFAULT_AGENT_H
+#define VIADUCT_KAGENT_CONTRACT_DEFAULT_AGENT_H
+
+#include <cstdint>
+
+#include "kagent/contract/control.h"
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71  // Linux 5.14
+#endif
+
+namespace viaduct::control {
+
+enum class Answers : std::uint8_t { kNo, kBusy, kYes };
+
+// Way has
+//   Answers answers(const char* name)      whether an agent that may be trusted takes connections. Does not wait:
+//                                          a stranger's socket may be one that never does (kBusy)
+//   bool serves_this_network(const char*)  whether it says so, or does not say
+template <class Way>
+const char* find_default_agent(Way&& way) {
+  const Answers abstract = way.answers(kAbstractSocket);
+  if (abstract == Answers::kNo) return kDefaultSocket;
+  if (way.answers(kDefaultSocket) == Answers::kNo) return kAbstractSocket;
+  const bool path = abstract == Answers::kBusy || way.serves_this_network(kDefaultSocket);
+  return path ? kDefaultSocket : kAbstractSocket;
+}
+
+// Whether the answer of an agent of this cookie's network, to a request for it, names another one. Agents of
+// before and kernels that tell no cookie are taken for the program's own.
+inline bool is_of_other_network(const Network& answer, long bytes, std::uint64_t own) {
+  const bool tells = bytes == static_cast<long>(sizeof answer) && answer.head.magic == kMagic &&
+                     answer.head.kind == static_cast<std::uint16_t>(Kind::kNetwork) && answer.head.result == 0;
+  return tells && own != 0 && answer.cookie != 0 && answer.cookie != own;
+}
+
+}  // namespace viaduct::control
+
+#endif
