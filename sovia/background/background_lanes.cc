@@ -482,7 +482,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
   end.used = has_carried_enough(end.lane);
   end.socket->changed();
-  counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
+  if (end.opened) counters::add(lost ? Counter::kLanesLost : Counter::kLanesClosed);
   return false;
 }
 
@@ -514,6 +514,7 @@ bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
   }
   end.stage = LaneEndpoint::Stage::kOpen;
   counters::add(Counter::kLanesOpened);
+  end.opened = true;
   silence_of(end.peer) = {0, 0, now_ns()};
   SOVIA_LOG("a lane is open after %llu us",
             static_cast<unsigned long long>((now_ns() - end.asked_at) / 1000));

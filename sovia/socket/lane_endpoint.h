@@ -46,6 +46,7 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   bool may_park = false;
   std::uint64_t park_until = 0;       // for the peer to end its direction, so that both can park
   bool connected = false;             // the VI is
+  bool opened = false;                // and the lane was, for both ends
   std::atomic<int> keeper{-1};        // a copy of the descriptor that the program has closed with data on its way
   bool claimed = false;               // our agent vouches for us
   std::uint8_t token[kTokenBytes] = {};

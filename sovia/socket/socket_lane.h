@@ -60,6 +60,8 @@ class SocketLane : public SocketShare {
   void note_kernel_bytes(int fd, ssize_t bytes);
   // In or out locked.
   void unpin(LaneEndpoint& end);
+  // There is something to be read that the kernel has not.
+  void stop_resting() { rest_.store(0); }
   // Whether no lane is to be had for some time.
   bool was_refused() const { return calls_needed_ != 0; }
 

@@ -347,6 +347,7 @@ bool SocketTags::put_back(const iovec* pieces, std::size_t count) {
   if (inherited_bytes_ != nullptr) inherited_bytes_->move_record(*all);
   if (inherited_bytes_ != nullptr) free_inherited_bytes(inherited_bytes_);
   inherited_bytes_ = all;
+  stop_resting();
   return true;
 }
 

@@ -45,7 +45,7 @@ void judge_config(const Config& config) {
   for (const gid_t group : config.access.groups) {
     require(config.access.allows(1, {group}), "a group that is listed may not");
   }
-  require(!check_socket_name(config.socket), "socket name");
+  require(!check_socket_name(config.socket_to_listen_at()), "socket name");
 }
 
 // The same as a file, with the accounts of this system.

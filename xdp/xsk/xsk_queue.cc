@@ -40,7 +40,6 @@ const char* XskQueue::attach(int socket) {
   free_receive_.count = free_send_.count = 0;
   sending_ = 0;
   filled_ = lacking_ = shape_.filled;
-  burst_ = shape_.filled_at_most > filled_ && shape_.parts == 1 ? much_of(filled_) : ~0u;
   unsent_ = cut_short_ = false;
   if (shape_.parts > 1) forget_parts();
   for (std::uint32_t i = shape_.receive + shape_.send; i-- > 0;) {
@@ -85,7 +84,6 @@ void XskQueue::fill_more() {
   const std::uint32_t more = std::min(2 * filled_, shape_.filled_at_most) - filled_;
   filled_ += more;
   lacking_ += more;
-  burst_ = filled_ < shape_.filled_at_most ? much_of(filled_) : ~0u;
 }
 
 std::size_t XskQueue::receive(std::span<Frame> frames) {
@@ -95,7 +93,7 @@ std::size_t XskQueue::receive(std::span<Frame> frames) {
   if (shape_.parts > 1) return receive_parts(frames);
   const std::uint32_t n = rings_.receive.available(static_cast<std::uint32_t>(frames.size()));
   if (n == 0) return 0;
-  if (rings_.receive.known() > burst_) [[unlikely]] fill_more();
+  if (filled_ < shape_.filled_at_most && rings_.receive.known() > much_of(filled_)) [[unlikely]] fill_more();
   const std::uint32_t bytes = 1u << shape_.chunk_shift;
   std::size_t got = 0;
   std::uint64_t total = 0;

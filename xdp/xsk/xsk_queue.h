@@ -160,7 +160,6 @@ class XskQueue {
   std::uint32_t fill_batch_ = 1;  // receive chunks given to the kernel at once
   std::uint32_t filled_ = 0;      // what the kernel is to have: `filled`, or more
   std::uint32_t lacking_ = 0;     // that the kernel could have more, up to that
-  std::uint32_t burst_ = ~0u;     // so many frames at once make the ring larger
   std::uint32_t reserved_ = 0;    // frames to send with the borrower
   std::uint32_t sending_ = 0;
   std::uint64_t completed_ = 0;

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from loads import (Beside, Curl, Exchanges, Ftp, Iperf3, Load, Memcached, Netpipe, Redis, Sockperf, StreamEnd, Vipl,
                    Wrk)
 
-LOCAL = {'SOVIA_LOCAL': '1'}
+WITHOUT_LOCAL = {'SOVIA_LOCAL': '0'}
 UDP = {'SOVIA_UDP': '1'}
 
 
@@ -52,13 +52,13 @@ ROWS = _rows(
 ) + _rows(
     'one-host',
     ('redis-1', 'redis, 1 client, GET', 'k/s', Redis(1, 40_000)),
-    ('redis-1-local', 'the same with SOVIA_LOCAL=1', 'k/s', Redis(1, 40_000), LOCAL),
+    ('redis-1-kernel', 'the same with SOVIA_LOCAL=0', 'k/s', Redis(1, 40_000), WITHOUT_LOCAL),
     ('redis-50', 'redis, 50 clients, GET', 'k/s', Redis(50, 100_000)),
-    ('redis-50-local', 'the same with SOVIA_LOCAL=1', 'k/s', Redis(50, 100_000), LOCAL),
+    ('redis-50-kernel', 'the same with SOVIA_LOCAL=0', 'k/s', Redis(50, 100_000), WITHOUT_LOCAL),
     ('sockperf', 'sockperf ping-pong, TCP, 14 B, one way', 'us', Sockperf(14)),
-    ('sockperf-local', 'the same with SOVIA_LOCAL=1', 'us', Sockperf(14), LOCAL),
+    ('sockperf-kernel', 'the same with SOVIA_LOCAL=0', 'us', Sockperf(14), WITHOUT_LOCAL),
     ('stream-end', 'close() to the end of file, after 8 MB one way', 'ms', StreamEnd(8 << 20, 5)),
-    ('stream-end-local', 'the same with SOVIA_LOCAL=1', 'ms', StreamEnd(8 << 20, 5), LOCAL),
+    ('stream-end-kernel', 'the same with SOVIA_LOCAL=0', 'ms', StreamEnd(8 << 20, 5), WITHOUT_LOCAL),
 ) + _rows(
     'switch',
     ('iperf3', 'iperf3, 4 s', 'Gb/s', Iperf3(4)),
