@@ -151,7 +151,17 @@ def measure_all(options, first, work):
             result = results.not_run(row, f'the machine was not idle: {look}')
         show(result)
         done.append(result)
+        save(options, first, [result])
     return done, all('not_run' not in each or 'not idle' not in each['not_run'] for each in done)
+
+
+def save(options, first, done):
+    """Puts these rows into the file of results: a run that is stopped has lost none that it showed."""
+    new = {'what': 'other people\'s programs over kernel TCP and on SOVIA, in turns: make bench-programs',
+           'date': results.now(), **results.source(), **results.machine(), 'runs': options.runs,
+           'idle_percent_at_the_begin': round(first.idle_percent, 1),
+           'rows': results.merged(results.read(options.output), done, [row.key for row in table.ROWS])}
+    results.write(options.output, new)
 
 
 def listed(rows):
@@ -181,11 +191,6 @@ def main():
         done, stayed_idle = measure_all(options, first, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    new = {'what': 'other people\'s programs over kernel TCP and on SOVIA, in turns: make bench-programs',
-           'date': results.now(), **results.source(), **results.machine(), 'runs': options.runs,
-           'idle_percent_at_the_begin': round(first.idle_percent, 1),
-           'rows': results.merged(results.read(options.output), done, [row.key for row in table.ROWS])}
-    results.write(options.output, new)
     say(f'the results are in {options.output}')
     if os.path.realpath(options.output) == results.FILE:
         for path in tables.update(ROOT):
