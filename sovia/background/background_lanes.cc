@@ -303,7 +303,13 @@ void learn(const LaneEndpoint& end) {
 void close_kept_descriptor(LaneEndpoint& end) {
   const int kept = end.keeper.exchange(-1);
   if (kept < 0) return;
-  if (state().timer_expired) counters::add(Counter::kTimedEnds);
+  bool confirmed;
+  {
+    const std::scoped_lock guard(end.lane.lock());
+    confirmed = end.lane.sending() == Lane::State::kEnded;
+  }
+  // The confirmation wakes this thread. It is not missing if the timer finds that FIN has arrived.
+  if (confirmed && state().timer_expired) counters::add(Counter::kTimedEnds);
   own_descriptors::release(kept);
   libc::close(kept);
 }

@@ -40,7 +40,7 @@ namespace viaduct::sovia {
   X(kAcksPiggybacked, "acks_piggybacked", "other packets that took acknowledgements along")     \
   X(kStartsSent, "starts_sent", "START packets sent: a direction went up to the lane")          \
   X(kFinsSent, "fins_sent", "FIN packets sent: a direction went down to the kernel")            \
-  X(kTimedEnds, "timed_ends", "ends of streams told when a timer expired, not when the peer confirmed")  \
+  X(kTimedEnds, "timed_ends", "ends of streams that the peer had confirmed, told when a timer expired")  \
   X(kCreditStalls, "credit_stalls", "sends that found the window closed")                       \
   X(kCombined, "combined", "small sends put into a packet that waited")                         \
   X(kCombineTimeouts, "combine_timeouts", "packets sent as no more was put into them in time")  \
