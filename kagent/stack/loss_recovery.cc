@@ -207,8 +207,8 @@ void LossRecovery<World>::ask(const Vi& vi) {
                          vi.tx.send_next, vi.rx.receive_next, 0, 0, vi.tx.path == state::Path::kLocal);
 }
 
-// Any probe's answer will do: since the timer has run out nothing has been acknowledged, so the oldest frame was
-// sent before the probe.
+// Since the timer has run out nothing has been acknowledged, so the oldest frame was sent before the probe. The answer
+// to an older probe may come instead: then a frame is sent again that has come, which does no harm.
 template <class World>
 void LossRecovery<World>::take_answer(ViIndex i, std::uint32_t ack) {
   Vi& vi = vis_[i];
