@@ -10,6 +10,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/poll/ready_arguments.h"
 #include "sovia/process/signals.h"
+#include "sovia/socket/table.h"
 #include "sovia/sovia.h"
 #include "sovia/lane/waiting.h"
 
@@ -64,6 +65,18 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
   return go_on_waiting(epfd, events, most, count, timeout, begun);
 }
 
+[[gnu::noinline]] int control(int epfd, int op, int fd, epoll_event* event) {
+  const signals::Inside inside;
+  // A set hears of what the kernel has.
+  datagram::table::give_up(fd, Reason::kEpoll);
+  epoll_event given;
+  const bool readable = event != nullptr && copy_guarded(&given, event, sizeof given);
+  const EpollSetRef set =
+      event == nullptr || readable ? epoll_sets::find_or_look(epfd) : EpollSetRef();
+  if (readable) event = &given;
+  return set ? set->control(epfd, op, fd, event) : libc::epoll_ctl(epfd, op, fd, event);
+}
+
 }  // namespace
 
 int sovia_epoll_create(int size) {
@@ -84,15 +97,14 @@ int sovia_epoll_create1(int flags) {
 
 int sovia_epoll_ctl(int epfd, int op, int fd, epoll_event* event) {
   libc::prepare();
-  const signals::Inside inside;
-  // A set hears of what the kernel has.
-  datagram::table::give_up(fd, Reason::kEpoll);
-  epoll_event given;
-  const bool readable = event != nullptr && copy_guarded(&given, event, sizeof given);
-  const EpollSetRef set =
-      event == nullptr || readable ? epoll_sets::find_or_look(epfd) : EpollSetRef();
-  if (readable) event = &given;
-  return set ? set->control(epfd, op, fd, event) : libc::epoll_ctl(epfd, op, fd, event);
+  if (!datagram::table::knows(fd) && epoll_sets::kernels_alone(fd, table::peek(fd))) {
+    epoll_event given;
+    if (op == EPOLL_CTL_DEL) return libc::epoll_ctl(epfd, op, fd, event);
+    if (copy_guarded(&given, event, sizeof given) && !epoll_sets::is_own(given)) {
+      return libc::epoll_ctl(epfd, op, fd, &given);
+    }
+  }
+  return control(epfd, op, fd, event);
 }
 
 int sovia_epoll_wait(int epfd, epoll_event* events, int most, int timeout) {

@@ -31,6 +31,7 @@ struct Registration final : Watcher {
   void changed(short what) override;
   void watch();  // the socket, or the inner set; with the set's mutex_ held
   void unwatch();
+  void make_dormant();
 
   EpollSet* set;
   int fd;
@@ -48,7 +49,8 @@ struct Registration final : Watcher {
   bool muted = false;            // the kernel insisted on something that the program is not to see
   bool inherited = false;        // made before a fork: the parent's kernel registration
   bool spoke = false;            // the kernel has said something since it was last told
-  bool dormant = false;          // deleted by the program; the kernel's part is kept (EpollSet::remove)
+  bool dormant = false;          // deleted by the program, and kept (EpollSet::remove)
+  bool in_kernel = false;
   std::uint64_t call = 0;        // the last harvest that told of it ...
   int place = 0;                 // ... and where
   std::atomic<short> interest{0};  // the changes that matter
@@ -67,6 +69,10 @@ struct Registration final : Watcher {
   // The lane says all but errors, of which the kernel has told none: telling the kernel the same again changes
   // nothing.
   bool silent() const { return laned && !inherited && !spoke && kernel == KernelPlan{kSilent, true}; }
+
+  // A socket that will have no lane is the kernel's alone, and so is what the program asks of its registration from
+  // now on. An event with a token, which may be on its way, needs it here.
+  bool is_kernels_alone() const { return socket && !kernel.tokened && socket->kernel_alone(); }
 
   short answer(short kernel_says) const {
     if (!socket || !concerned) return kernel_says;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "sovia/poll/epoll_registration.h"
@@ -103,16 +104,20 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
   }
 }
 
-// Programs that delete a registration and make it anew for each message (redis-benchmark does so twice) would pay
-// two system calls for what only the lane has a part in. So the kernel's part of a silent one stays.
+// Programs delete a registration and make it anew for each message (redis-benchmark does so twice). They would pay
+// two system calls for what only the lane has a part in, so the kernel's part of a silent one stays; and those
+// without a lane would pay for the memory and the lists.
 int EpollSet::remove(int epfd, int fd, epoll_event* event, Registration* r) {
   if (r != nullptr && r->silent()) {
-    r->dormant = true;
-    r->interest = 0;
-    lanes_ -= int{std::exchange(r->laned, false)};
+    r->make_dormant();
     return 0;
   }
   const int result = libc::epoll_ctl(epfd, EPOLL_CTL_DEL, fd, event);
+  if (r != nullptr && result == 0 && r->socket && !r->laned && !r->inherited) {
+    r->in_kernel = false;
+    r->make_dormant();
+    return 0;
+  }
   if (r != nullptr && (result == 0 || errno == ENOENT || errno == EBADF)) {
     const KeepErrno keep;
     erase(*r);
@@ -120,12 +125,18 @@ int EpollSet::remove(int epfd, int fd, epoll_event* event, Registration* r) {
   return result;
 }
 
+void Registration::make_dormant() {
+  dormant = true;
+  interest = 0;
+  set->lanes_ -= int{std::exchange(laned, false)};
+}
+
 int EpollSet::add(int epfd, int fd, epoll_event& event, Registration* r, SocketRef socket,
                   EpollSetRef inner) {
   if (r != nullptr && r->dormant) {
     r->dormant = false;
     r->program = event;
-    return enter(EPOLL_CTL_MOD, *r);
+    return enter(r->in_kernel ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, *r);
   }
   if (r != nullptr) {
     if (libc::epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) < 0) return -1;  // EEXIST, as it should be
@@ -186,7 +197,7 @@ int EpollSet::arm(Registration& r, int op) {
 
 // What there is already is an event, of which sleepers are to hear.
 int EpollSet::look_at_once(Registration& r) {
-  if (!refresh(r, false)) {
+  if (r.is_kernels_alone() || !refresh(r, false)) {
     erase(r);
     return 0;
   }
@@ -242,6 +253,7 @@ int EpollSet::apply(Registration& r, int op, const KernelPlan& planned) {
   const int result = libc::epoll_ctl(epfd, op, r.fd, &event);
   if (result == 0) {
     r.kernel = planned;
+    r.in_kernel = true;
     r.spoke = false;
   }
   return result;
@@ -262,7 +274,7 @@ void EpollSet::mute(Registration& r) {
 // The kernel's part goes, too.
 void EpollSet::forget_dormant(Registration& r) {
   const KeepErrno keep;
-  if (!r.inherited) libc::epoll_ctl(epfd_, EPOLL_CTL_DEL, r.fd, nullptr);
+  if (r.in_kernel && !r.inherited) libc::epoll_ctl(epfd_, EPOLL_CTL_DEL, r.fd, nullptr);
   erase(r);
 }
 
@@ -326,6 +338,7 @@ void EpollSet::adopt_registrations() {
     event.data.u64 = data;
     Registration& r = insert(fd, std::move(socket), nullptr, event);
     r.kernel = {events, false};
+    r.in_kernel = true;
     r.disabled = (events & EPOLLONESHOT) && !(events & 0xffff);
     r.interest = interest_of(r);
     if (!refresh(r, false)) {
@@ -541,11 +554,14 @@ bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count)
   return says_all;
 }
 
+bool kernels_alone(int fd, const Socket* socket) {
+  return !RegistrationCounts::may_have(fd) && (socket != nullptr ? socket->kernel_alone() : !knows(fd));
+}
+
+bool is_own(const epoll_event& event) { return RegistrationTable::looks_like_token(event.data.u64); }
+
 bool has_own(const epoll_event* events, int count) {
-  for (int i = 0; i < count; ++i) {
-    if (RegistrationTable::looks_like_token(events[i].data.u64)) return true;
-  }
-  return false;
+  return std::any_of(events, events + count, is_own);
 }
 
 }  // namespace epoll_sets

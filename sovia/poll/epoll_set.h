@@ -4,6 +4,8 @@
 // our sockets, and of epoll descriptors with such sockets in them, are kept here too:
 //
 //     the socket has ...      the kernel's registration is    readiness comes from
+//     no lane, nor will it    the program's own, and nothing  the kernel
+//                             is kept here
 //     no lane                 the program's own               the kernel
 //     a lane, one or both     ours: what Socket::ask_kernel   the kernel for that, the ready list
 //     directions              says, and a token for data      for the rest, both by Socket::answer
@@ -185,8 +187,12 @@ inline bool kernel_says_all(int epfd) {
 // are the program's, or some that are the set's own (has_own).
 bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count);
 bool has_own(const epoll_event* events, int count);
+bool is_own(const epoll_event& event);
 // The sets that have a registration of this socket's descriptor `fd`.
 std::vector<EpollSetRef> that_have(const Socket& socket, int fd);
+// Whether epoll_ctl() for this descriptor, that of `socket` or of none of ours, is the kernel's business alone: no
+// lane comes to it, and no set has a registration of it.
+bool kernels_alone(int fd, const Socket* socket);
 // Whether any set has a registration that is neither a socket's nor a set's.
 bool any_other();
 // As find(), for one that the program takes for one, known or not; empty if it isn't.

@@ -27,6 +27,8 @@ std::uint64_t magic() {
 
 }  // namespace
 
+constinit std::array<std::atomic<std::uint16_t>, RegistrationCounts::kCounted> RegistrationCounts::counts_{};
+
 bool RegistrationTable::looks_like_token(std::uint64_t data) {
   return ((data ^ magic()) >> kMagicShift) == 0;
 }
@@ -61,12 +63,14 @@ Registration& RegistrationTable::make(int fd) {
   r.generation = ++slots_[slot].generation & static_cast<std::uint32_t>(kSlotMask);
   slots_[slot].registration = &r;
   by_fd_[fd] = std::move(made);
+  RegistrationCounts::add(fd, 1);
   return r;
 }
 
 void RegistrationTable::erase(Registration& r) {
   slots_[r.slot].registration = nullptr;
   free_slots_.push_back(r.slot);
+  RegistrationCounts::add(r.fd, -1);
   by_fd_.erase(r.fd);
 }
 

@@ -2,6 +2,9 @@
 #ifndef VIADUCT_SOVIA_POLL_REGISTRATION_TABLE_H
 #define VIADUCT_SOVIA_POLL_REGISTRATION_TABLE_H
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -10,6 +13,21 @@
 #include "sovia/poll/epoll_registration.h"
 
 namespace viaduct::sovia {
+
+// How many registrations of all tables a descriptor has, to be known without a lock.
+class RegistrationCounts {
+ public:
+  // Descriptors with a high number may have one.
+  static bool may_have(int fd) { return !counted(fd) || counts_[static_cast<std::size_t>(fd)].load() != 0; }
+  static void add(int fd, int more) {
+    if (counted(fd)) counts_[static_cast<std::size_t>(fd)].fetch_add(static_cast<std::uint16_t>(more));
+  }
+
+ private:
+  static constexpr unsigned kCounted = 65536;
+  static bool counted(int fd) { return static_cast<unsigned>(fd) < kCounted; }
+  static std::array<std::atomic<std::uint16_t>, kCounted> counts_;
+};
 
 class RegistrationTable {
  public:

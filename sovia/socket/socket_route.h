@@ -108,7 +108,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
 
   // --- both: read under either lock, changed under both
   LaneEndpoint* lane_ = nullptr;
-  Stage stage_ = Stage::kNone;
+  std::atomic<Stage> stage_{Stage::kNone};
   std::atomic<bool> reset_{false};
   std::atomic<bool> untold_reset_{false};
   std::atomic<int> waiters_fd_{-1};  // a descriptor of the library's for calls that wait: socket_waiting.h

@@ -16,7 +16,8 @@
 namespace {
 
 constexpr int kWarmUp = 300;  // by then it is known that the connection gets no lane
-constexpr const char* kCalls[] = {"recv that finds nothing", "poll", "epoll_wait", "send", "recv", "write", "read"};
+constexpr const char* kCalls[] = {"recv that finds nothing", "poll", "epoll_wait", "send", "recv", "write", "read",
+                                  "epoll_ctl, add", "epoll_ctl, change", "epoll_ctl, delete"};
 
 [[noreturn]] void fail(const char* what) {
   std::perror(what);
@@ -41,17 +42,19 @@ struct Connection {
     if (connect(one, any, sizeof address) != 0) fail("connect");
     other = accept(listener, nullptr, nullptr);
     set = epoll_create1(0);
+    other_set = epoll_create1(0);
     epoll_event event{};
     event.events = EPOLLIN;
     if (other < 0 || epoll_ctl(set, EPOLL_CTL_ADD, one, &event) != 0) fail("accept");
   }
-  int one, other, set;
+  int one, other, set, other_set;
 };
 
 void make(std::size_t call, const Connection& connection) {
   char data[16] = {};
   pollfd polled{connection.one, POLLIN, 0};
-  epoll_event event;
+  epoll_event event{};
+  event.events = EPOLLIN;
   switch (call) {
     case 0: recv(connection.one, data, sizeof data, MSG_DONTWAIT); break;
     case 1: poll(&polled, 1, 0); break;
@@ -60,12 +63,19 @@ void make(std::size_t call, const Connection& connection) {
     case 4: recv(connection.other, data, sizeof data, 0); break;
     case 5: if (write(connection.one, data, sizeof data) < 0) fail("write"); break;
     case 6: if (read(connection.other, data, sizeof data) < 0) fail("read"); break;
+    case 7: if (epoll_ctl(connection.other_set, EPOLL_CTL_ADD, connection.one, &event) != 0) fail("add"); break;
+    case 8: if (epoll_ctl(connection.other_set, EPOLL_CTL_MOD, connection.one, &event) != 0) fail("change"); break;
+    case 9: if (epoll_ctl(connection.other_set, EPOLL_CTL_DEL, connection.one, &event) != 0) fail("delete"); break;
   }
 }
 
 void run() {
   const Connection connection;
   for (int i = 0; i < kWarmUp; ++i) {
+    // A registration from before it was known that there is no lane is changed by the long way once.
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (epoll_ctl(connection.set, EPOLL_CTL_MOD, connection.one, &event) != 0) fail("change");
     for (std::size_t call = 0; call < std::size(kCalls); ++call) make(call, connection);
   }
   ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);

@@ -141,6 +141,44 @@ TEST(EpollDeleted, ComesBackAfterItsLaneHasGone) {
   EXPECT_EQ(unseen.set.wait(1000), "9:IN");
 }
 
+TEST(EpollDeleted, WithoutALaneComesBackToOne) {
+  Connection c;
+  Epoll set;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+    EXPECT_TRUE(kernel_has(set, c));
+    EXPECT_EQ(set.add(c.fd(), EPOLLIN, 7), -EEXIST);
+    ASSERT_EQ(set.remove(c.fd()), 0);
+    EXPECT_FALSE(kernel_has(set, c));
+    EXPECT_EQ(set.remove(c.fd()), -ENOENT);
+    EXPECT_EQ(set.modify(c.fd(), EPOLLIN, 7), -ENOENT);
+  }
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
+  ASSERT_EQ(set.remove(c.fd()), 0);
+  c.up();
+  c.data();
+  EXPECT_EQ(set.wait(20), "");
+  ASSERT_EQ(set.add(c.fd(), EPOLLIN, 8), 0);
+  EXPECT_EQ(set.wait(1000), "8:IN");
+}
+
+TEST(EpollDeleted, WithoutALaneIsNothingToAnotherSocketOfThatNumber) {
+  Epoll set;
+  int number;
+  {
+    Connection c;
+    number = c.fd();
+    ASSERT_EQ(set.add(number, EPOLLIN, 7), 0);
+    ASSERT_EQ(set.remove(number), 0);
+  }
+  Connection c;
+  ASSERT_EQ(c.fd(), number);
+  c.up();
+  c.data();
+  ASSERT_EQ(set.add(number, EPOLLIN, 8), 0);
+  EXPECT_EQ(set.wait(1000), "8:IN");
+}
+
 TEST(EpollDeleted, HearsOfNoErrorUntilItIsAddedAgain) {
   Deleted d;
   d.c.reset_by_peer();
