@@ -31,9 +31,15 @@ inline std::uint64_t time_until(std::uint64_t then) {
 // Sleeps for a millisecond.
 void nap();
 
-// How long a poll of a program's own (Done) may sleep instead of giving way, in ns.
-inline constexpr std::uint64_t kDozeNs = 100'000;
+// How long a poll of a program's own (Done) may sleep instead of giving way, in ns, after so many such polls in
+// vain. A thread that wakes up all the time keeps its agent off a processor that both want; one that polls other
+// things as well is not to miss them for long.
 inline constexpr std::uint32_t kLooksBeforeDoze = 64;
+constexpr std::uint64_t doze_time(std::uint32_t before) {
+  constexpr std::uint64_t kShortestNs = 100'000, kLongestNs = 2'000'000;
+  const std::uint64_t ns = kShortestNs * (1 + before / 4);
+  return ns < kLongestNs ? ns : kLongestNs;
+}
 
 // Counts the processors that this process may use. Call once, before the others below.
 void look_at_processors();

@@ -52,7 +52,7 @@ bool Session::missed(std::atomic<std::uint32_t>& sleepers, std::uint32_t& misses
   const std::uint32_t asleep = sleepers.fetch_or(layout::kSleeper) | layout::kSleeper;
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (attempt()) return true;
-  sys::futex_wait(sleepers, asleep, now + kDozeNs);
+  sys::futex_wait(sleepers, asleep, now + doze_time(misses - kLooksBeforeDoze));
   return attempt();
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "vipl/process/idle.h"
+
 namespace viaduct::idle {
 namespace {
 
@@ -68,6 +70,21 @@ TEST(GivingWay, IsFrequentWhereProcessorsAreFew) {
   EXPECT_TRUE(gives_way(true, 3, kLooksOfProgram));
   EXPECT_FALSE(gives_way(false, 3, kLooksOfProgram));
   EXPECT_TRUE(gives_way(false, kYieldEvery, kLooksOfProgram));
+}
+
+// A program that polls beside others for a second wakes up 600 times at most, and never sleeps for more than half
+// of the time that it has waited already.
+TEST(Doze, IsShortAtFirstAndSeldomLater) {
+  EXPECT_EQ(vipl::doze_time(0), 100 * kUs);
+  std::uint64_t waited = 0;
+  std::uint32_t times = 0;
+  for (; waited < kSecond; ++times) {
+    const std::uint64_t doze = vipl::doze_time(times);
+    if (times >= 3) EXPECT_LE(doze, waited / 2) << times;
+    waited += doze;
+  }
+  EXPECT_LE(times, 600u);
+  EXPECT_LE(vipl::doze_time(~std::uint32_t{0}), 2 * kMs);
 }
 
 }  // namespace
