@@ -121,7 +121,7 @@ EXTRA_DIST += \
 libviaduct_stack_la_SOURCES = $(stack_sources) kagent/agent/hosted_stack.cc kagent/agent/hosted_stack.h \
 	kagent/stack/history_reader.cc kagent/stack/history_reader.h
 
-libviaduct_agent_la_SOURCES = \
+agent_sources = \
 	kagent/agent/seccomp.cc kagent/agent/seccomp.h \
 	kagent/agent/ask_agent.cc kagent/agent/ask_agent.h \
 	kagent/agent/attached.cc kagent/agent/attached.h \
@@ -166,6 +166,22 @@ libviaduct_agent_la_SOURCES = \
 	kagent/agent/user_threads.cc kagent/agent/user_threads.h \
 	kagent/agent/vi_report.cc kagent/agent/vi_report.h \
 	kagent/agent/worker.cc kagent/agent/worker.h
+# A fast build compiles them as one. Apart stay what viactl is linked with, what parses options, and sources that give a
+# name of their own to something else than another does.
+agent_apart = kagent/agent/ask_agent.cc kagent/agent/config.cc kagent/agent/config_values.cc \
+  kagent/agent/control_socket.cc kagent/agent/counters_client.cc kagent/agent/event_loop.cc \
+  kagent/agent/listen_socket.cc kagent/agent/options.cc kagent/agent/privileges.cc kagent/agent/reports.cc \
+  kagent/agent/service.cc kagent/agent/supervisor.cc
+if FAST_BUILD
+libviaduct_agent_la_SOURCES = $(agent_apart)
+nodist_libviaduct_agent_la_SOURCES = kagent/agent_together.cc
+EXTRA_DIST += $(agent_sources)
+else
+libviaduct_agent_la_SOURCES = $(agent_sources)
+endif
+CLEANFILES += kagent/agent_together.cc
+kagent/agent_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(agent_apart),$(filter %.cc,$(agent_sources)))
 libviaduct_agent_la_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS) $(TOML_CFLAGS) $(SECCOMP_CFLAGS)
 libviaduct_agent_la_LIBADD = libviaduct_stack.la $(SPDLOG_LIBS) $(TOML_LIBS) $(SECCOMP_LIBS)
 
@@ -177,7 +193,7 @@ viad_LDADD = libviaduct_agent.la libviaduct_xdp.la
 # Looks into the agent. What it shares with the agent is little: it needs few of the agent's libraries.
 noinst_LTLIBRARIES += libviaduct_tool.la
 libviaduct_tool_la_CXXFLAGS = $(AM_CXXFLAGS) -static
-libviaduct_tool_la_SOURCES = \
+tool_sources = \
 	kagent/tool/agent_client.cc kagent/tool/agent_client.h \
 	kagent/tool/doctor.cc kagent/tool/doctor.h kagent/tool/doctor_gather.cc \
 	kagent/tool/events.cc kagent/tool/events.h \
@@ -185,6 +201,16 @@ libviaduct_tool_la_SOURCES = \
 	kagent/tool/top.cc kagent/tool/top.h \
 	kagent/tool/views.cc kagent/tool/views.h \
 	kagent/tool/words.cc kagent/tool/words.h
+if FAST_BUILD
+libviaduct_tool_la_SOURCES =
+nodist_libviaduct_tool_la_SOURCES = kagent/tool_together.cc
+EXTRA_DIST += $(tool_sources)
+else
+libviaduct_tool_la_SOURCES = $(tool_sources)
+endif
+CLEANFILES += kagent/tool_together.cc
+kagent/tool_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter %.cc,$(tool_sources))
 libviaduct_tool_la_LIBADD = libviaduct_agent.la
 
 bin_PROGRAMS += viactl
@@ -195,7 +221,7 @@ viactl_LDADD = libviaduct_tool.la
 # Captures frames and reads captures. What needs no agent is by itself: the simulation writes captures too.
 noinst_LTLIBRARIES += libviaduct_dump.la
 libviaduct_dump_la_CXXFLAGS = $(AM_CXXFLAGS) -static
-libviaduct_dump_la_SOURCES = \
+dump_sources = \
 	kagent/dump/agent_programs.cc kagent/dump/agent_programs.h \
 	kagent/dump/capture_reader.cc kagent/dump/capture_reader.h \
 	kagent/dump/endpoints.cc kagent/dump/endpoints.h \
@@ -211,6 +237,19 @@ libviaduct_dump_la_SOURCES = \
 	kagent/dump/pcapng_writer.cc kagent/dump/pcapng_writer.h \
 	kagent/dump/pipeline.cc kagent/dump/pipeline.h \
 	kagent/dump/printer.cc kagent/dump/printer.h
+# Apart: as above.
+dump_apart = kagent/dump/frame_reading.cc kagent/dump/live_capture.cc kagent/dump/local_capture.cc \
+  kagent/dump/pipeline.cc kagent/dump/printer.cc
+if FAST_BUILD
+libviaduct_dump_la_SOURCES = $(dump_apart)
+nodist_libviaduct_dump_la_SOURCES = kagent/dump_together.cc
+EXTRA_DIST += $(dump_sources)
+else
+libviaduct_dump_la_SOURCES = $(dump_sources)
+endif
+CLEANFILES += kagent/dump_together.cc
+kagent/dump_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(dump_apart),$(filter %.cc,$(dump_sources)))
 libviaduct_dump_la_CPPFLAGS = $(AM_CPPFLAGS) $(PCAP_CFLAGS)
 libviaduct_dump_la_LIBADD = libviaduct_tool.la libviaduct_xdp.la
 

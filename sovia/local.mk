@@ -115,7 +115,19 @@ sovia_sources = \
 
 # Everything but the names. One build of it is in both libraries.
 noinst_LTLIBRARIES += libsovia_parts.la
+# Those that have names in common with others.
+sovia_apart = sovia/lane/tcp_route.cc sovia/poll/ready_poll.cc sovia/program/fork.cc \
+  sovia/socket/socket_placing.cc sovia/socket/socket_waiting.cc
+if FAST_BUILD
+libsovia_parts_la_SOURCES = $(sovia_apart)
+nodist_libsovia_parts_la_SOURCES = sovia/sovia_together.cc
+EXTRA_DIST += $(sovia_sources)
+else
 libsovia_parts_la_SOURCES = $(sovia_sources)
+endif
+CLEANFILES += sovia/sovia_together.cc
+sovia/sovia_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(sovia_apart),$(filter %.cc,$(sovia_sources)))
 libsovia_parts_la_CXXFLAGS = $(AM_CXXFLAGS) -ftls-model=initial-exec
 
 lib_LTLIBRARIES += libsovia.la
@@ -151,7 +163,7 @@ sovia/preload/exports: $(srcdir)/sovia/preload/symbols.h $(srcdir)/sovia/sovia.h
 
 # In a folder of its own, as its name is that of this one.
 bin_PROGRAMS += sovia/launcher/sovia
-sovia_launcher_sovia_SOURCES = \
+launcher_sources = \
 	sovia/process/counters.cc \
 	sovia/launcher/call_kinds.cc sovia/launcher/call_kinds.h \
 	sovia/launcher/counters_reader.cc sovia/launcher/counters_reader.h \
@@ -165,4 +177,15 @@ sovia_launcher_sovia_SOURCES = \
 	sovia/process/own_descriptors.cc \
 	sovia/preload/not_needed.h \
 	sovia/process/reason.cc
+launcher_apart = sovia/launcher/main.cc
+if FAST_BUILD
+sovia_launcher_sovia_SOURCES = $(launcher_apart)
+nodist_sovia_launcher_sovia_SOURCES = sovia/launcher_together.cc
+EXTRA_DIST += $(launcher_sources)
+else
+sovia_launcher_sovia_SOURCES = $(launcher_sources)
+endif
+CLEANFILES += sovia/launcher_together.cc
+sovia/launcher_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(launcher_apart),$(filter %.cc,$(launcher_sources)))
 sovia_launcher_sovia_CPPFLAGS = $(AM_CPPFLAGS) -DSOVIA_LIBDIR='"$(libdir)"'

@@ -1,7 +1,7 @@
 # GoogleTest takes a second of each file that includes it, the C++ library up to two. GCC takes NAME.h.gch for
 # NAME.h if it was made with the same flags: all have -pthread for that. One made with others can crash it, so
 # the Makefile counts too. (What automake calls the objects of a/b-c.la is a_b_c_la_OBJECTS.)
-EXTRA_DIST += tests/precompiled.h tests/precompiled_std.h
+EXTRA_DIST += tests/precompiled.h tests/precompiled_options.h tests/precompiled_std.h
 objects_of = $(foreach one,$(subst -,_,$(subst /,_,$(subst .,_,$(1)))),$($(one)_OBJECTS))
 # An object of several programs once, or it would get the flags below several times.
 test_objects = $(sort $(call objects_of,$(check_PROGRAMS) $(check_LTLIBRARIES)))
@@ -35,8 +35,9 @@ endif
 endif
 
 # A fast build has one for all tests that no sanitizer watches, and one for each kind of object of the
-# programs and libraries.
+# programs and libraries, and one for what parses options. The compiler need not save memory.
 if PRECOMPILE_ALL
+AM_CXXFLAGS += --param ggc-min-heapsize=524288
 plain_test_objects = $(filter-out $(command_line_objects) $(call objects_of,libvipl_asan.la tests/conformance/vipl-conformance-asan \
     tests/unit/xdp/local_test), $(test_objects))
 $(plain_test_objects): CPPFLAGS += $(GTEST_CFLAGS) -pthread -include tests/precompiled.h
@@ -44,12 +45,17 @@ $(plain_test_objects): | tests/precompiled.h.gch
 
 standard_objects = $(filter-out $(command_line_objects), \
   $(call objects_of,viad viaping viabench xdp-guard sovia/launcher/sovia tests/lab/lab-faults libviaduct_agent.la \
-    libviaduct_xdp.la libviaduct_sim.la libsovia_parts.la vipl/fabric/libprovider.la))
+    libviaduct_xdp.la libviaduct_sim.la libviaduct_tool.la libviaduct_dump.la lanevid libsovia_parts.la \
+    vipl/fabric/libprovider.la))
 standard_headers = $(addprefix tests/precompiled_std.h.gch/,plain pic tls)
 $(standard_objects): CPPFLAGS += -pthread -include tests/precompiled_std.h
 $(standard_objects): | $(standard_headers)
-BUILT_SOURCES += $(standard_headers)
-CLEANFILES += $(standard_headers)
+$(command_line_objects): CPPFLAGS += -pthread -include tests/precompiled_options.h
+$(command_line_objects): | tests/precompiled_options.h.gch
+BUILT_SOURCES += $(standard_headers) tests/precompiled_options.h.gch
+CLEANFILES += $(standard_headers) tests/precompiled_options.h.gch
+tests/precompiled_options.h.gch: tests/precompiled_options.h Makefile
+	$(PRECOMPILED) -O0 $(srcdir)/tests/precompiled_options.h -o $@
 tests/precompiled_std.h.gch/plain: tests/precompiled_std.h Makefile
 	$(PRECOMPILED) $(srcdir)/tests/precompiled_std.h -o $@
 tests/precompiled_std.h.gch/pic: tests/precompiled_std.h Makefile

@@ -17,7 +17,7 @@ granted_port_sources = \
 	xdp/xsk/xsk_queue.cc xdp/xsk/xsk_queue.h xdp/xsk/xsk_queue_parts.cc \
 	xdp/xsk/xsk_rings.cc xdp/xsk/xsk_rings.h
 
-libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
+xdp_sources = $(granted_port_sources) \
 	xdp/xsk/af_xdp_port.cc xdp/xsk/af_xdp_port.h \
 	xdp/xsk/af_xdp_queue.cc xdp/xsk/af_xdp_queue.h \
 	xdp/grant/child_programs.cc xdp/grant/child_programs.h \
@@ -45,9 +45,24 @@ libviaduct_xdp_la_SOURCES = $(granted_port_sources) \
 	xdp/bpf/xdp_attachment.cc xdp/bpf/xdp_attachment.h \
 	xdp/xsk/xsk_socket.cc xdp/xsk/xsk_socket.h
 if WITH_PCAP
-libviaduct_xdp_la_SOURCES += xdp/pcap_port.cc xdp/pcap_port.h
+xdp_sources += xdp/pcap_port.cc xdp/pcap_port.h
+endif
+# A fast build compiles them as one; apart stay those that have names in common with others.
+xdp_apart = xdp/bpf/tcx_attachment.cc xdp/train/train_socket.cc
+if WITH_PCAP
+xdp_apart += xdp/pcap_port.cc
 endif
 nodist_libviaduct_xdp_la_SOURCES = $(xdp_skeletons)
+if FAST_BUILD
+libviaduct_xdp_la_SOURCES = $(xdp_apart)
+nodist_libviaduct_xdp_la_SOURCES += xdp/xdp_together.cc
+EXTRA_DIST += $(xdp_sources)
+else
+libviaduct_xdp_la_SOURCES = $(xdp_sources)
+endif
+CLEANFILES += xdp/xdp_together.cc
+xdp/xdp_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(xdp_apart),$(filter %.cc,$(xdp_sources)))
 libviaduct_xdp_la_CPPFLAGS = $(AM_CPPFLAGS) $(XDP_CFLAGS) $(PCAP_CFLAGS) $(NL_CFLAGS) \
 	-DVIADUCT_LIBEXECDIR='"$(pkglibexecdir)"'
 libviaduct_xdp_la_LIBADD = $(XDP_LIBS) $(PCAP_LIBS) $(NL_LIBS)

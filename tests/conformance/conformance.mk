@@ -57,15 +57,18 @@ conformance_last = \
 	tests/conformance/last_provider.cc
 
 tests_conformance_vipl_conformance_SOURCES = \
-	$(conformance_framework) $(conformance_last) tests/conformance/captured_names.c
+	$(conformance_last) tests/conformance/captured_names.c
 if FAST_BUILD
-nodist_tests_conformance_vipl_conformance_SOURCES = \
+nodist_tests_conformance_vipl_conformance_SOURCES = tests/conformance/framework_all.cc \
 	tests/conformance/functions_all.cc tests/conformance/semantics_all.cc
-EXTRA_DIST += $(conformance_functions) $(conformance_semantics)
+EXTRA_DIST += $(conformance_framework) $(conformance_functions) $(conformance_semantics)
 else
-tests_conformance_vipl_conformance_SOURCES += $(conformance_functions) $(conformance_semantics)
+tests_conformance_vipl_conformance_SOURCES += \
+	$(conformance_framework) $(conformance_functions) $(conformance_semantics)
 endif
-CLEANFILES += tests/conformance/functions_all.cc tests/conformance/semantics_all.cc
+CLEANFILES += tests/conformance/framework_all.cc tests/conformance/functions_all.cc tests/conformance/semantics_all.cc
+tests/conformance/framework_all.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter %.cc,$(conformance_framework))
 tests/conformance/functions_all.cc: Makefile
 	$(COMPILED_TOGETHER) $(conformance_functions)
 tests/conformance/semantics_all.cc: Makefile

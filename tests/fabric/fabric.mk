@@ -9,13 +9,23 @@ tests_fabric_flow_test_LDADD = $(TEST_LIBS)
 # Knows nothing of Viaduct: any provider of FI_EP_MSG could be tried with it. It runs on a host of a lab,
 # in tests/integration/fabric.test.
 check_PROGRAMS += tests/fabric/contract_test
-tests_fabric_contract_test_SOURCES = \
+contract_tests = \
 	tests/fabric/connection_contract.cc \
 	tests/fabric/ends.cc tests/fabric/ends.h \
 	tests/fabric/interface_contract.cc \
 	tests/fabric/message_contract.cc \
 	tests/fabric/rma_contract.cc \
 	tests/fabric/waiting_contract.cc
+if FAST_BUILD
+tests_fabric_contract_test_SOURCES =
+nodist_tests_fabric_contract_test_SOURCES = tests/fabric/contract_together.cc
+EXTRA_DIST += $(contract_tests)
+else
+tests_fabric_contract_test_SOURCES = $(contract_tests)
+endif
+CLEANFILES += tests/fabric/contract_together.cc
+tests/fabric/contract_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter %.cc,$(contract_tests))
 tests_fabric_contract_test_CPPFLAGS = $(TEST_CPPFLAGS) $(LIBFABRIC_CFLAGS)
 tests_fabric_contract_test_LDADD = $(LIBFABRIC_LIBS) $(TEST_LIBS)
 

@@ -76,17 +76,37 @@ tests_unit_agent_session_server_test_SOURCES = \
 tests_unit_agent_session_server_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_agent_session_server_test_LDADD = $(kagent_test_libs)
 
-tests_unit_agent_reports_test_SOURCES = \
+reports_tests = \
 	$(agent_fixture) tests/unit/agent/every_counter.h \
 	tests/unit/agent/event_log_test.cc \
 	tests/unit/agent/reports_test.cc
+if FAST_BUILD
+tests_unit_agent_reports_test_SOURCES =
+nodist_tests_unit_agent_reports_test_SOURCES = tests/unit/agent/reports_together.cc
+EXTRA_DIST += $(reports_tests)
+else
+tests_unit_agent_reports_test_SOURCES = $(reports_tests)
+endif
+CLEANFILES += tests/unit/agent/reports_together.cc
+tests/unit/agent/reports_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter %.cc,$(reports_tests))
 tests_unit_agent_reports_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_agent_reports_test_LDADD = libviaduct_tool.la $(kagent_test_libs)
 
-tests_unit_tool_tool_test_SOURCES = \
+tool_tests = \
 	tests/unit/tool/doctor_test.cc \
 	tests/unit/tool/events_test.cc \
 	tests/unit/tool/table_test.cc \
 	tests/unit/tool/top_test.cc
+if FAST_BUILD
+tests_unit_tool_tool_test_SOURCES =
+nodist_tests_unit_tool_tool_test_SOURCES = tests/unit/tool/tool_together.cc
+EXTRA_DIST += $(tool_tests)
+else
+tests_unit_tool_tool_test_SOURCES = $(tool_tests)
+endif
+CLEANFILES += tests/unit/tool/tool_together.cc
+tests/unit/tool/tool_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter %.cc,$(tool_tests))
 tests_unit_tool_tool_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_tool_tool_test_LDADD = libviaduct_tool.la $(kagent_test_libs)

@@ -4,7 +4,7 @@ sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/u
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
-tests_unit_sovia_lane_test_SOURCES = \
+lane_tests = \
 	sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/lane/lane_control.cc sovia/lane/lane_receiving.cc \
 	sovia/lane/lane_remote.cc sovia/lane/lane_send_ring.cc sovia/lane/lane_sending.cc sovia/lane/lane_sinks.cc sovia/process/own_descriptors.cc \
 	tests/unit/sovia/fake_wire.h \
@@ -17,6 +17,16 @@ tests_unit_sovia_lane_test_SOURCES = \
 	tests/unit/sovia/lane_random_test.cc \
 	tests/unit/sovia/lane_sinks_test.cc \
 	tests/unit/sovia/lane_test.cc
+if FAST_BUILD
+tests_unit_sovia_lane_test_SOURCES =
+nodist_tests_unit_sovia_lane_test_SOURCES = tests/unit/sovia/lane_together.cc
+EXTRA_DIST += $(lane_tests)
+else
+tests_unit_sovia_lane_test_SOURCES = $(lane_tests)
+endif
+CLEANFILES += tests/unit/sovia/lane_together.cc
+tests/unit/sovia/lane_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter %.cc,$(lane_tests))
 tests_unit_sovia_lane_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lane_test_LDADD = $(TEST_LIBS)
 

@@ -6,7 +6,7 @@ TESTS += tests/unit/sovia/api_test tests/unit/sovia/receive_test \
 	tests/sovia/pages.test tests/sovia/launcher.test
 EXTRA_DIST += tests/sovia/symbols.test tests/sovia/names.test tests/sovia/pages.test \
 	tests/sovia/launcher.test
-tests_unit_sovia_api_test_SOURCES = \
+api_tests = \
 	sovia/launcher/counters_reader.cc \
 	tests/unit/sovia/counters_test.cc \
 	tests/unit/sovia/connection.h \
@@ -17,6 +17,17 @@ tests_unit_sovia_api_test_SOURCES = \
 	tests/unit/sovia/inherited_bytes_test.cc \
 	tests/unit/sovia/stdio_test.cc \
 	tests/unit/sovia/table_test.cc
+api_apart = tests/unit/sovia/stdio_test.cc
+if FAST_BUILD
+tests_unit_sovia_api_test_SOURCES = $(api_apart)
+nodist_tests_unit_sovia_api_test_SOURCES = tests/unit/sovia/api_together.cc
+EXTRA_DIST += $(api_tests)
+else
+tests_unit_sovia_api_test_SOURCES = $(api_tests)
+endif
+CLEANFILES += tests/unit/sovia/api_together.cc
+tests/unit/sovia/api_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(api_apart),$(filter %.cc,$(api_tests)))
 tests_unit_sovia_api_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_api_test_LDADD = libsovia_parts.la libvipl.la $(TEST_LIBS)
 

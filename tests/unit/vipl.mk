@@ -6,7 +6,7 @@ EXTRA_DIST += tests/unit/vipl/build_test.sh \
 
 check_PROGRAMS += tests/unit/vipl/vipl_test
 TESTS += tests/unit/vipl/vipl_test
-tests_unit_vipl_vipl_test_SOURCES = \
+vipl_tests = \
   tests/sim/sim_port.h \
   $(agent_fixture) \
   tests/unit/vipl/callback_thread_test.cc \
@@ -25,6 +25,16 @@ tests_unit_vipl_vipl_test_SOURCES = \
   tests/unit/vipl/shared_segment.cc tests/unit/vipl/shared_segment.h \
   tests/unit/vipl/test_agent.cc tests/unit/vipl/test_agent.h \
   tests/unit/vipl/threads_test.cc
+if FAST_BUILD
+tests_unit_vipl_vipl_test_SOURCES =
+nodist_tests_unit_vipl_vipl_test_SOURCES = tests/unit/vipl_together.cc
+EXTRA_DIST += $(vipl_tests)
+else
+tests_unit_vipl_vipl_test_SOURCES = $(vipl_tests)
+endif
+CLEANFILES += tests/unit/vipl_together.cc
+tests/unit/vipl_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter %.cc,$(vipl_tests))
 tests_unit_vipl_vipl_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_vipl_vipl_test_LDADD = \
   libvipl.la libviaduct_sim.la libviaduct_agent.la libviaduct_xdp.la $(TEST_LIBS)

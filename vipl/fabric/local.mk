@@ -1,7 +1,7 @@
 # vipl/fabric: the provider of libfabric's. Its sources use vipl.h and vipl_ext.h alone.
 if WITH_LIBFABRIC
 noinst_LTLIBRARIES += vipl/fabric/libprovider.la
-vipl_fabric_libprovider_la_SOURCES = \
+provider_sources = \
   vipl/fabric/addresses.cc vipl/fabric/addresses.h \
   vipl/fabric/completion.h \
   vipl/fabric/completion_queue.cc vipl/fabric/completion_queue.h \
@@ -30,6 +30,18 @@ vipl_fabric_libprovider_la_SOURCES = \
   vipl/fabric/transfers.cc vipl/fabric/transfers.h \
   vipl/fabric/wire.h \
   vipl/fabric/workers.cc vipl/fabric/workers.h
+# Those that have names in common with others.
+provider_apart = vipl/fabric/counter.cc vipl/fabric/nic.cc
+if FAST_BUILD
+vipl_fabric_libprovider_la_SOURCES = $(provider_apart)
+nodist_vipl_fabric_libprovider_la_SOURCES = vipl/fabric/provider_together.cc
+EXTRA_DIST += $(provider_sources)
+else
+vipl_fabric_libprovider_la_SOURCES = $(provider_sources)
+endif
+CLEANFILES += vipl/fabric/provider_together.cc
+vipl/fabric/provider_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(provider_apart),$(filter %.cc,$(provider_sources)))
 vipl_fabric_libprovider_la_CXXFLAGS = $(AM_CXXFLAGS) $(LIBFABRIC_CFLAGS)
 
 # libfabric looks for files whose names end in "fi.so". It may unload them, and the provider's threads

@@ -7,7 +7,7 @@ lanevid_parts = \
   vipl/lanevi/message.cc vipl/lanevi/message.h \
   vipl/lanevi/options.cc vipl/lanevi/options.h \
   vipl/lanevi/routes.cc vipl/lanevi/routes.h
-lanevid_SOURCES = $(lanevid_parts) \
+lanevid_sources = $(lanevid_parts) \
   vipl/lanevi/directory.cc vipl/lanevi/directory.h \
   vipl/lanevi/link.cc vipl/lanevi/link.h \
   vipl/lanevi/main.cc \
@@ -16,6 +16,17 @@ lanevid_SOURCES = $(lanevid_parts) \
   vipl/lanevi/privileges.cc vipl/lanevi/privileges.h \
   vipl/lanevi/service.cc vipl/lanevi/service.h \
   vipl/lanevi/tun.cc vipl/lanevi/tun.h
+lanevid_apart = vipl/lanevi/options.cc
+if FAST_BUILD
+lanevid_SOURCES = $(lanevid_apart)
+nodist_lanevid_SOURCES = vipl/lanevi_together.cc
+EXTRA_DIST += $(lanevid_sources)
+else
+lanevid_SOURCES = $(lanevid_sources)
+endif
+CLEANFILES += vipl/lanevi_together.cc
+vipl/lanevi_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter-out $(lanevid_apart),$(filter %.cc,$(lanevid_sources)))
 lanevid_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 lanevid_CXXFLAGS = $(AM_CXXFLAGS) -pthread
 lanevid_LDADD = libvipl.la
