@@ -112,7 +112,7 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
   {
     Lock lock(session.lock);
     session.attributes[vi] = kept(*ViAttribs);
-    if (vi >= session.family.vis) session.family.vis = vi + 1;
+    session.note_made(vi);
     session.view.vi(vi).status.user_data.store(0);
   }
   session.own(vi);

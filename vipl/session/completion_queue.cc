@@ -90,7 +90,8 @@ bool CompletionQueue::current(const layout::CqEntry& entry) const {
 
 // The driver is gone: whatever is still posted counts as completed, once.
 bool CompletionQueue::take_flushed(Entry& entry) {
-  for (std::uint32_t vi = 0; vi < session_.capacity.vis; ++vi) {
+  const std::uint32_t vis = session_.made_vis();
+  for (std::uint32_t vi = 0; vi < vis; ++vi) {
     for (const bool receive : {false, true}) {
       layout::WorkQueue& queue = work_queue(session_, vi, receive);
       if (queue.generation.load(std::memory_order_acquire) == 0) continue;

@@ -134,6 +134,11 @@ struct Session {
            (driver == nullptr && view.header().closed.load(std::memory_order_acquire) != 0);
   }
 
+  // All VIs that this process has made or can take lie below this.
+  std::uint32_t made_vis() { return std::atomic_ref(family.vis).load(std::memory_order_acquire); }
+  void note_made(std::uint32_t vi) {
+    if (vi >= family.vis) std::atomic_ref(family.vis).store(vi + 1, std::memory_order_release);
+  }
   std::uint32_t own_vi_words() const { return (capacity.vis + 63) / 64; }
   void own(std::uint32_t vi) { own_vis[vi / 64].fetch_or(1ull << (vi % 64)); }
   void disown(std::uint32_t vi) { own_vis[vi / 64].fetch_and(~(1ull << (vi % 64))); }

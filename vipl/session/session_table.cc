@@ -134,7 +134,9 @@ void lose(Session& s) {
     layout::Command& command = s.view.command(i);
     if (command.owner.load() == 1 + s.member) s.wake(command.sleepers);
   }
-  for (std::uint32_t i = 0; i < s.capacity.vis; ++i) {
+  // The pages of VIs that were never made need not come to be for that.
+  const std::uint32_t vis = s.view_bytes != 0 ? s.capacity.vis : s.made_vis();
+  for (std::uint32_t i = 0; i < vis; ++i) {
     layout::Vi& vi = s.view.vi(i);
     if (s.view_bytes != 0) release_locks(vi);
     if (vi.send.owner.load() != s.member) continue;
