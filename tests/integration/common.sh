@@ -104,11 +104,10 @@ start() {
 
 # within SECONDS COMMAND...: asks until the command succeeds.
 within() {
-  local limit=$1 begin
+  local end=$((${EPOCHREALTIME/[.,]/} + $1 * 1000000))
   shift
-  begin=$(date +%s%N)
   until "$@" >/dev/null 2>&1; do
-    [ $(($(date +%s%N) - begin)) -lt $((limit * 1000000000)) ] || return 1
+    [ "${EPOCHREALTIME/[.,]/}" -lt $end ] || return 1
     sleep 0.05
   done
 }
