@@ -1,4 +1,4 @@
-// What the sources include that parse options; parsed once by a fast build (precompiled.mk). The sources include what
+// Headers of the sources that parse options, for a fast build to parse once (precompiled.mk). The sources include what
 // they need all the same.
 #ifndef VIADUCT_TESTS_PRECOMPILED_OPTIONS_H
 #define VIADUCT_TESTS_PRECOMPILED_OPTIONS_H

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <vector>
 
 #include "examples/common/endpoint.h"
@@ -122,6 +123,13 @@ class Client {
     }
   }
 
+  // The time between message `n` and the one before it; a signal ends it.
+  void rest(std::uint32_t n) const {
+    if (options_.interval_ms == 0 || n == 0) return;
+    const timespec time{options_.interval_ms / 1000, options_.interval_ms % 1000 * 1000000l};
+    nanosleep(&time, nullptr);
+  }
+
   void measure_latency(Endpoint& end) {
     const bool may_lose = !reliable(attributes_.ReliabilityLevel);
     const bool writes = wish_.operation == Operation::kWrite;
@@ -141,6 +149,7 @@ class Client {
     std::uint32_t lost_in_a_row = 0;
     for (std::uint32_t n = 0; n < rounds && !stopped; ++n) {
       if (end.free_sends() == 0) end.make_room();
+      rest(n);
       const Clock::time_point start = Clock::now();
       if (writes) {
         end.write_message(n, wish_.size, target, slot_of(n));
@@ -187,6 +196,7 @@ class Client {
     std::vector<float> samples;
     samples.reserve(wish_.count);
     for (std::uint32_t n = 0; n < rounds; ++n) {
+      rest(n);
       if (stopped) throw Failure("stopped");
       const Clock::time_point start = Clock::now();
       end.read_message(n, wish_.size, target, 0);

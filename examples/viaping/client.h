@@ -17,6 +17,7 @@ struct Options {
   std::uint32_t size = 0;
   bool size_given = false;
   std::uint32_t count = 10000;
+  std::uint32_t interval_ms = 0;
   std::string reliability = "rd";
   std::string wait = "poll";
   bool bandwidth = false;

@@ -50,6 +50,10 @@ int parse(int argc, char** argv, Options& options) {
   auto* const count = app.add_option("--count", options.count, "messages to measure")
                           ->check(CLI::Range(1u, 100000000u))
                           ->capture_default_str();
+  auto* const interval = app.add_option("--interval", options.interval_ms,
+                                        "milliseconds from the end of a message to the next one")
+                             ->check(CLI::Range(0u, 3600000u))
+                             ->capture_default_str();
   auto* const reliability = app.add_option("--reliability", options.reliability,
                                            "ud: unreliable delivery, rd: reliable delivery, "
                                            "rr: reliable reception")
@@ -62,6 +66,7 @@ int parse(int argc, char** argv, Options& options) {
           ->capture_default_str();
   auto* const bandwidth = app.add_flag("--bandwidth", options.bandwidth,
                                        "stream one way and measure Mb/s and messages/s");
+  bandwidth->excludes(interval);
   auto* const operation =
       app.add_option("--op", options.operation,
                      "send messages, write them into the other side's memory (RDMA), or read them "
@@ -80,7 +85,7 @@ int parse(int argc, char** argv, Options& options) {
     if (!options.server && options.host.empty()) {
       throw CLI::RequiredError("HOST, or --server,");
     }
-    for (const CLI::Option* o : {host, size, count, reliability, wait, bandwidth, operation, json}) {
+    for (const CLI::Option* o : {host, size, count, interval, reliability, wait, bandwidth, operation, json}) {
       if (options.server && o->count() > 0) throw CLI::ExcludesError("--server", o->get_name());
     }
   } catch (const CLI::ParseError& error) {
