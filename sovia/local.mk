@@ -115,19 +115,8 @@ sovia_sources = \
 
 # Everything but the names. One build of it is in both libraries.
 noinst_LTLIBRARIES += libsovia_parts.la
-# Those that have names in common with others.
-sovia_apart = sovia/lane/tcp_route.cc sovia/poll/ready_poll.cc sovia/program/fork.cc \
-  sovia/socket/socket_placing.cc sovia/socket/socket_waiting.cc
-if FAST_BUILD
-libsovia_parts_la_SOURCES = $(sovia_apart)
-nodist_libsovia_parts_la_SOURCES = sovia/sovia_together.cc
-EXTRA_DIST += $(sovia_sources)
-else
+# Not as one in a fast build: unit tests are linked without the sources that start the background thread.
 libsovia_parts_la_SOURCES = $(sovia_sources)
-endif
-CLEANFILES += sovia/sovia_together.cc
-sovia/sovia_together.cc: Makefile
-	$(COMPILED_TOGETHER) $(filter-out $(sovia_apart),$(filter %.cc,$(sovia_sources)))
 libsovia_parts_la_CXXFLAGS = $(AM_CXXFLAGS) -ftls-model=initial-exec
 
 lib_LTLIBRARIES += libsovia.la

@@ -16,7 +16,7 @@ command_line_objects = $(filter %-options.lo %-options.o %-main.o %/viactl_main.
     tests/sovia/semantics/sovia-semantics tests/unit/vipl/lanevi_test))
 $(command_line_objects): CXXFLAGS += -O0
 # What the sanitizers put in takes three times as long to optimize as the code.
-$(call objects_of,libvipl_asan.la tests/unit/xdp/local_test): CXXFLAGS += -O0
+$(call objects_of,libvipl_asan.la): CXXFLAGS += -O0
 endif
 
 PRECOMPILED = $(AM_V_GEN)$(MKDIR_P) $(@D) && $(CXX) $(DEFS) $(DEFAULT_INCLUDES) $(AM_CPPFLAGS) $(CPPFLAGS) -pthread \
