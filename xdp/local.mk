@@ -22,6 +22,7 @@ xdp_sources = $(granted_port_sources) \
 	xdp/xsk/af_xdp_queue.cc xdp/xsk/af_xdp_queue.h \
 	xdp/grant/child_programs.cc xdp/grant/child_programs.h \
 	xdp/xsk/chunk.h \
+	xdp/grant/filter_hook.cc xdp/grant/filter_hook.h \
 	xdp/grant/grant.cc xdp/grant/grant.h \
 	xdp/grant/grant_entry.h \
 	xdp/grant/grant_filter.cc xdp/grant/grant_filter.h \

@@ -8,6 +8,7 @@
 
 #include "kagent/agent/log.h"
 #include "xdp/port_error.h"
+#include "xdp/grant/filter_hook.h"
 #include "xdp/grant/grant.h"
 #include "xdp/grant/macvlan_relay.h"
 #include "xdp/xsk/chunk.h"
@@ -98,11 +99,15 @@ MacvlanPorts::MacvlanPorts(const NicConfig& config, HostPort& port)
   }
   if (pcap) throw PortError(lower_.name + ": libpcap carries the frames, ports need AF_XDP");
   if (!remains.ports.empty()) go_on_with(remains);
+  if (prepare_hook(lower_.index)) {
+    log::info("{}: made a clsact qdisc for the egress filter, without TCX; the kernel drops what is sent meanwhile",
+              lower_.name);
+  }
 }
 
 void MacvlanPorts::go_on_with(GrantRemains& remains) {
   try {
-    filter_ = std::make_unique<GrantFilter>(lower_, ether_type_, &remains);
+    make_filter(&remains);
   } catch (const PortError& error) {
     log::warn("{}; removing the granted ports that an earlier agent had left", error.what());
     remove_remains(lower_);
@@ -115,9 +120,14 @@ void MacvlanPorts::go_on_with(GrantRemains& remains) {
   }
 }
 
+void MacvlanPorts::make_filter(const GrantRemains* remains) {
+  filter_ = std::make_unique<GrantFilter>(lower_, ether_type_, remains);
+  if (!filter_->why_classic().empty()) log::warn("{}; it is attached by clsact", filter_->why_classic());
+}
+
 std::unique_ptr<AgentPort> MacvlanPorts::make(std::uint32_t umem_bytes) {
   const std::lock_guard lock(mutex_);
-  if (filter_ == nullptr) filter_ = std::make_unique<GrantFilter>(lower_, ether_type_);
+  if (filter_ == nullptr) make_filter(nullptr);
   Grant::Options options{*filter_};
   options.ether_type = ether_type_;
   options.umem_bytes = umem_bytes;

@@ -33,6 +33,7 @@ class MacvlanPorts final : public Granter {
  private:
   class Place;
   void go_on_with(GrantRemains& remains);
+  void make_filter(const GrantRemains* remains);
   OpenedTrainSocket open_trains();
 
   const Interface lower_;

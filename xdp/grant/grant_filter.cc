@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "xdp/xsk/chunk.h"
+#include "xdp/grant/filter_hook.h"
 #include "xdp/grant/grant_entry.h"
 #include "xdp/grant/macvlan.h"
 #include "xdp/port_error.h"
@@ -137,24 +138,31 @@ void GrantFilter::work() {
 
 void GrantFilter::attach(const GrantRemains* remains) {
   const int program = bpf_program__fd(program_->progs.viaduct_filter);
-  const int before = remains != nullptr && !remains->classic ? remains->filter.get() : -1;
-  if (before >= 0) {
-    // At no time is there none.
-    DECLARE_LIBBPF_OPTS(bpf_prog_attach_opts, instead, .flags = BPF_F_REPLACE,
-                        .replace_prog_fd = before);
-    if (bpf_prog_attach_opts(program, lower_.index, kTcxEgress, &instead) == 0) return;
-  }
-  if (bpf_prog_attach(program, lower_.index, kTcxEgress, 0) == 0) {
-    if (before >= 0) bpf_prog_detach2(before, lower_.index, kTcxEgress);
-    return;
-  }
+  const int refused = attach_tcx(program, remains);
+  if (refused == 0) return;
+  if (refused != EINVAL) why_classic_ = explain(lower_, "attach the egress filter by TCX", refused);
   classic_ = true;
-  bpf_tc_hook hook = classic_hook(lower_.index);
-  const int made = bpf_tc_hook_create(&hook);
-  DECLARE_LIBBPF_OPTS(bpf_tc_opts, of, .prog_fd = program, .flags = BPF_TC_F_REPLACE,
-                      .handle = kClassicHandle, .priority = kClassicPriority);
-  const int error = made != 0 && made != -EEXIST ? -made : -bpf_tc_attach(&hook, &of);
+  int error = make_classic_hook(lower_.index);
+  if (error == 0) {
+    const bpf_tc_hook hook = classic_hook(lower_.index);
+    DECLARE_LIBBPF_OPTS(bpf_tc_opts, of, .prog_fd = program, .flags = BPF_TC_F_REPLACE,
+                        .handle = kClassicHandle, .priority = kClassicPriority);
+    error = -bpf_tc_attach(&hook, &of);
+  }
   if (error != 0) throw PortError(explain(lower_, "attach the egress filter", error));
+}
+
+// 0, or an error: EINVAL where the kernel has no TCX. At no time is there no filter.
+int GrantFilter::attach_tcx(int program, const GrantRemains* remains) {
+  const int before = remains != nullptr && !remains->classic ? remains->filter.get() : -1;
+  DECLARE_LIBBPF_OPTS(bpf_prog_attach_opts, instead, .flags = BPF_F_REPLACE, .replace_prog_fd = before);
+  if (before < 0 || bpf_prog_attach_opts(program, lower_.index, kTcxEgress, &instead) != 0) {
+    if (const int error = -bpf_prog_attach(program, lower_.index, kTcxEgress, 0)) return error;
+    if (before >= 0) bpf_prog_detach2(before, lower_.index, kTcxEgress);
+  }
+  // An earlier agent's may be there, too: frames would pass both.
+  if (remains != nullptr) detach_classic(lower_.index);
+  return 0;
 }
 
 void GrantFilter::detach() {

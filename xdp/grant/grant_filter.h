@@ -54,6 +54,8 @@ class GrantFilter {
   GrantFilter& operator=(const GrantFilter&) = delete;
 
   const Interface& lower() const { return lower_; }
+  // Why it is not attached by TCX though the kernel has it, or nothing.
+  const std::string& why_classic() const { return why_classic_; }
 
   // A number for a new grant, not used lately, and a random address that goes with it. Throws
   // PortError when there are too many. Nothing of it leaves the host until enter().
@@ -81,6 +83,7 @@ class GrantFilter {
 
  private:
   void attach(const GrantRemains* remains);
+  int attach_tcx(int program, const GrantRemains* remains);
   void detach();
   void work();
 
@@ -89,7 +92,8 @@ class GrantFilter {
   grant_filter_bpf* program_ = nullptr;
   bool kept_ = false;
   std::optional<Entry> relay_child_;  // of the one before
-  bool classic_ = false;  // attached by clsact: the kernel has no TCX
+  bool classic_ = false;  // attached by clsact: there is no TCX
+  std::string why_classic_;
   std::vector<bool> used_;
   std::uint32_t next_ = 0;
   Counts gone_;

@@ -2,7 +2,6 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "xdp/grant/child_programs.h"
+#include "xdp/grant/filter_hook.h"
 #include "xdp/grant/grant_entry.h"
 #include "xdp/grant/granted_child.h"
 #include "xdp/grant/macvlan.h"
@@ -27,26 +27,11 @@ std::string name_of(int program) {
   return info.name;
 }
 
-// Our programs on the egress of an interface. libbpf does not know TCX yet, so the kernel is asked
-// directly.
+// Our programs on the egress of an interface.
 std::vector<Descriptor> tcx_filters(int ifindex) {
   std::vector<Descriptor> out;
-  std::uint32_t ids[64];
-  // As the kernel has it now; the `revision` behind is written too.
-  struct {
-    std::uint32_t ifindex, attach_type, query_flags, attach_flags;
-    std::uint64_t ids;
-    std::uint32_t count, pad;
-    std::uint64_t rest[4];
-  } query{};
-  static_assert(sizeof query == 64);
-  query.ifindex = static_cast<std::uint32_t>(ifindex);
-  query.attach_type = kTcxEgress;
-  query.ids = reinterpret_cast<std::uintptr_t>(ids);
-  query.count = std::size(ids);
-  if (syscall(SYS_bpf, BPF_PROG_QUERY, &query, sizeof query) != 0) return out;
-  for (std::uint32_t i = 0; i < std::min<std::size_t>(query.count, std::size(ids)); ++i) {
-    Descriptor program(bpf_prog_get_fd_by_id(ids[i]));
+  for (const std::uint32_t id : tcx_programs(ifindex).value_or(std::vector<std::uint32_t>())) {
+    Descriptor program(bpf_prog_get_fd_by_id(id));
     if (program && name_of(program.get()) == kFilterName) out.push_back(std::move(program));
   }
   return out;
