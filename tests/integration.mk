@@ -25,6 +25,7 @@ integration_tests = \
 	tests/integration/dissector.test \
 	tests/integration/privileges.test \
 	tests/integration/coexist.test \
+	tests/integration/datagrams.test \
 	tests/integration/containers.test \
 	tests/integration/conformance_sanitized.test \
 	tests/integration/legacy.test \
@@ -38,6 +39,7 @@ integration_tests = \
 
 TESTS += $(integration_tests)
 EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/integration/copy_stream.py tests/integration/unix_sockets.py tests/integration/dissector.py \
+	tests/integration/datagrams.py tests/integration/egress_programs.py \
 	tests/integration/conformance.sh tests/lab/setup.sh
 
 # What ./check runs first: see tests/weights.
@@ -45,6 +47,11 @@ EXTRA_DIST += tests/weights
 phony_targets += list-tests
 list-tests:
 	@for test in $(TESTS); do echo $$test; done
+
+# For preloading: with -rpath it is shared.
+check_LTLIBRARIES += tests/integration/libbefore_tcx.la
+tests_integration_libbefore_tcx_la_SOURCES = tests/integration/before_tcx.c
+tests_integration_libbefore_tcx_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 
 check_PROGRAMS += tests/integration/port_tool
 tests_integration_port_tool_SOURCES = tests/integration/port_tool.cc
