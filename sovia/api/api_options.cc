@@ -165,7 +165,11 @@ int set_own(int fd, int name, const void* value, socklen_t length) {
   if (!copy_guarded(&on, value, sizeof on)) return failed(EFAULT);
   const signals::Inside inside;
   const SocketRef socket = table::adopt(fd);
-  return socket ? socket->set_messages(fd, on != 0) : failed(ENOMEM);
+  if (!socket) return failed(ENOMEM);
+  if (socket->set_messages(fd, on != 0) != 0) return -1;
+  // What the library reads ahead is unknown to the kernel's part of a set.
+  if (on != 0 && socket->kernel_alone()) epoll_sets::adopt_registrations();
+  return 0;
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ struct Registration final : Watcher {
   bool inherited = false;        // made before a fork: the parent's kernel registration
   bool spoke = false;            // the kernel has said something since it was last told
   bool dormant = false;          // deleted by the program, and kept (EpollSet::remove)
-  bool in_kernel = false;
+  bool in_kernel = false;        // the kernel has it, too
   std::uint64_t call = 0;        // the last harvest that told of it ...
   int place = 0;                 // ... and where
   std::atomic<short> interest{0};  // the changes that matter
@@ -70,9 +70,9 @@ struct Registration final : Watcher {
   // nothing.
   bool silent() const { return laned && !inherited && !spoke && kernel == KernelPlan{kSilent, true}; }
 
-  // A socket that will have no lane is the kernel's alone, and so is what the program asks of its registration from
-  // now on. An event with a token, which may be on its way, needs it here.
-  bool is_kernels_alone() const { return socket && !kernel.tokened && socket->kernel_alone(); }
+  // The set has no use for it: the kernel answers for the socket for good, and has the program's own data, so no
+  // event with a token of this registration is on its way.
+  bool is_kernels_alone() const { return socket && !kernel.tokened && socket->stays_kernel_alone(); }
 
   short answer(short kernel_says) const {
     if (!socket || !concerned) return kernel_says;

@@ -555,7 +555,7 @@ bool wait_fast(int epfd, epoll_event* events, int most, int timeout, int& count)
 }
 
 bool kernels_alone(int fd, const Socket* socket) {
-  return !RegistrationCounts::may_have(fd) && (socket != nullptr ? socket->kernel_alone() : !knows(fd));
+  return !RegistrationCounts::may_have(fd) && (socket != nullptr ? socket->stays_kernel_alone() : !knows(fd));
 }
 
 bool is_own(const epoll_event& event) { return RegistrationTable::looks_like_token(event.data.u64); }

@@ -4,8 +4,8 @@
 // our sockets, and of epoll descriptors with such sockets in them, are kept here too:
 //
 //     the socket has ...      the kernel's registration is    readiness comes from
-//     no lane, nor will it    the program's own, and nothing  the kernel
-//                             is kept here
+//     no lane and no          the program's own, and nothing  the kernel
+//     messages, for good      is kept here
 //     no lane                 the program's own               the kernel
 //     a lane, one or both     ours: what Socket::ask_kernel   the kernel for that, the ready list
 //     directions              says, and a token for data      for the rest, both by Socket::answer
@@ -190,9 +190,12 @@ bool has_own(const epoll_event* events, int count);
 bool is_own(const epoll_event& event);
 // The sets that have a registration of this socket's descriptor `fd`.
 std::vector<EpollSetRef> that_have(const Socket& socket, int fd);
-// Whether epoll_ctl() for this descriptor, that of `socket` or of none of ours, is the kernel's business alone: no
-// lane comes to it, and no set has a registration of it.
+// Whether epoll_ctl() for this descriptor is the kernel's business alone: the kernel answers for it for good, and no
+// set has a registration of it. `socket`: that of the descriptor, or nullptr for none of ours.
 bool kernels_alone(int fd, const Socket* socket);
+// Has all sets take in the registrations that only the kernel has: a socket has become one that is not the kernel's
+// alone. Does nothing where a seccomp filter is in force.
+void adopt_registrations();
 // Whether any set has a registration that is neither a socket's nor a set's.
 bool any_other();
 // As find(), for one that the program takes for one, known or not; empty if it isn't.

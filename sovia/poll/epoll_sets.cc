@@ -81,6 +81,15 @@ EpollSetRef take(int fd, bool& last) {
   return set;
 }
 
+std::vector<EpollSetRef> all_sets() {
+  std::vector<EpollSetRef> sets;
+  if (g_count.load(std::memory_order_acquire) == 0) return sets;
+  Table& table = table_of_sets();
+  const std::lock_guard guard(table.mutex);
+  for (const auto& [fd, set] : table.sets) sets.push_back(set);
+  return sets;
+}
+
 bool is_epoll(int fd) {
   char path[64];
   char target[64];
@@ -150,13 +159,7 @@ void closing(int fd, Socket* socket) {
     }
   }
   if (any_other()) {
-    std::vector<EpollSetRef> sets;
-    {
-      Table& table = table_of_sets();
-      const std::lock_guard guard(table.mutex);
-      for (const auto& [epfd, set] : table.sets) sets.push_back(set);
-    }
-    for (const EpollSetRef& set : sets) set->closing(fd, false);
+    for (const EpollSetRef& set : all_sets()) set->closing(fd, false);
   }
 }
 
@@ -175,14 +178,12 @@ void closing_range(unsigned first, unsigned last) {
 }
 
 void forget_dormant() {
-  if (g_count.load(std::memory_order_acquire) == 0) return;
-  std::vector<EpollSetRef> sets;
-  {
-    Table& table = table_of_sets();
-    const std::lock_guard guard(table.mutex);
-    for (const auto& [fd, set] : table.sets) sets.push_back(set);
-  }
-  for (const EpollSetRef& set : sets) set->forget_dormant(-1);
+  for (const EpollSetRef& set : all_sets()) set->forget_dormant(-1);
+}
+
+void adopt_registrations() {
+  if (seccomp::in_force()) return;
+  for (const EpollSetRef& set : all_sets()) set->adopt_registrations();
 }
 
 // Sets may be locked in any order by those that are in each other, so all or none.

@@ -27,7 +27,7 @@ std::uint64_t magic() {
 
 }  // namespace
 
-constinit std::array<std::atomic<std::uint16_t>, RegistrationCounts::kCounted> RegistrationCounts::counts_{};
+constinit std::array<std::atomic<int>, RegistrationCounts::kCounted> RegistrationCounts::counts_{};
 
 bool RegistrationTable::looks_like_token(std::uint64_t data) {
   return ((data ^ magic()) >> kMagicShift) == 0;

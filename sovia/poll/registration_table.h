@@ -14,19 +14,19 @@
 
 namespace viaduct::sovia {
 
-// How many registrations of all tables a descriptor has, to be known without a lock.
+// How many registrations all tables together have of each descriptor. No lock is needed to ask.
 class RegistrationCounts {
  public:
-  // Descriptors with a high number may have one.
+  // False: no table has one. Of descriptors with a high number that is not known.
   static bool may_have(int fd) { return !counted(fd) || counts_[static_cast<std::size_t>(fd)].load() != 0; }
   static void add(int fd, int more) {
-    if (counted(fd)) counts_[static_cast<std::size_t>(fd)].fetch_add(static_cast<std::uint16_t>(more));
+    if (counted(fd)) counts_[static_cast<std::size_t>(fd)].fetch_add(more);
   }
 
  private:
   static constexpr unsigned kCounted = 65536;
   static bool counted(int fd) { return static_cast<unsigned>(fd) < kCounted; }
-  static std::array<std::atomic<std::uint16_t>, kCounted> counts_;
+  static std::array<std::atomic<int>, kCounted> counts_;
 };
 
 class RegistrationTable {

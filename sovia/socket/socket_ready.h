@@ -17,6 +17,8 @@ class SocketReady : public SocketLane {
 
   // Whether the kernel's answers are the program's, now and for some time ...
   bool kernel_alone() const { return !may_use_lane() && inherited_bytes_ == nullptr && kept_ == nullptr; }
+  // ... and for good: there are no messages either, which may be read ahead of what the program receives ...
+  bool stays_kernel_alone() const { return kernel_alone() && !carries_messages(); }
   // ... or at least now.
   bool kernel_knows_all();
 

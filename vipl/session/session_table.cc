@@ -134,7 +134,7 @@ void lose(Session& s) {
     layout::Command& command = s.view.command(i);
     if (command.owner.load() == 1 + s.member) s.wake(command.sleepers);
   }
-  // The pages of VIs that were never made need not come to be for that.
+  // A VI that was never made has no page of the segment yet, and a look at it would make one.
   const std::uint32_t vis = s.view_bytes != 0 ? s.capacity.vis : s.made_vis();
   for (std::uint32_t i = 0; i < vis; ++i) {
     layout::Vi& vi = s.view.vi(i);

@@ -55,6 +55,7 @@ ROWS = _rows(
     ('redis-1-kernel', 'the same with SOVIA_LOCAL=0', 'k/s', Redis(1, 40_000), WITHOUT_LOCAL),
     ('redis-50', 'redis, 50 clients, GET', 'k/s', Redis(50, 100_000)),
     ('redis-50-kernel', 'the same with SOVIA_LOCAL=0', 'k/s', Redis(50, 100_000), WITHOUT_LOCAL),
+    ('redis-500-kernel', 'redis, 500 clients, GET, with SOVIA_LOCAL=0', 'k/s', Redis(500, 100_000), WITHOUT_LOCAL),
     ('sockperf', 'sockperf ping-pong, TCP, 14 B, one way', 'us', Sockperf(14)),
     ('sockperf-kernel', 'the same with SOVIA_LOCAL=0', 'us', Sockperf(14), WITHOUT_LOCAL),
     ('stream-end', 'close() to the end of file, after 8 MB one way', 'ms', StreamEnd(8 << 20, 5)),

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "sovia/message/frame.h"
 #include "sovia/message/tag_frames.h"
 #include "sovia/message/tag_table.h"
+#include "sovia/socket/table.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
 #include "tests/unit/sovia/loopback.h"
@@ -221,6 +223,54 @@ TEST_F(Tags, KeepMessagesThatComeBeforeTheAnswer) {
   EXPECT_EQ(take(near_), "last");
   far.join();
 }
+
+// A socket that will have no lane, in an epoll set: messages that were read ahead are nothing that the kernel knows.
+class TagsInASet : public Tags, public testing::WithParamInterface<bool> {
+ protected:
+  int wait() const {
+    epoll_event event{};
+    return sovia_epoll_wait(set_, &event, 1, 0);
+  }
+  void enter() const {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    // The second time all that can be known of the socket is.
+    ASSERT_EQ(sovia_epoll_ctl(set_, EPOLL_CTL_ADD, near_, &event), 0);
+    ASSERT_EQ(sovia_epoll_ctl(set_, EPOLL_CTL_MOD, near_, &event), 0);
+  }
+  const int set_ = sovia_epoll_create1(EPOLL_CLOEXEC);
+};
+
+TEST_P(TagsInASet, KeepMessagesOfWhichTheSetTells) {
+  const bool messages_first = GetParam();
+  if (!messages_first) {
+    constexpr int kOff = 0;
+    ASSERT_EQ(sovia_setsockopt(near_, SOL_SOVIA, SOVIA_MESSAGES, &kOff, sizeof kOff), 0);
+  }
+  table::find(near_)->forbid(Reason::kOption);
+  ASSERT_TRUE(table::find(near_)->kernel_alone());
+  enter();
+  if (!messages_first) {
+    ASSERT_EQ(sovia_setsockopt(near_, SOL_SOVIA, SOVIA_MESSAGES, &kOn, sizeof kOn), 0);
+  }
+  std::string buffer(100, 'x');
+  const Tag there = tag(buffer);
+  std::thread far([&] {
+    give(far_, "first");
+    EXPECT_EQ(take(far_), "end");
+  });
+  EXPECT_EQ(result(sovia_put(near_, &there, 0, "new", 3)), 0);
+  EXPECT_EQ(result(sovia_done(near_, -1)), 0);
+  EXPECT_EQ(wait(), 1);
+  EXPECT_EQ(take(near_, MSG_DONTWAIT), "first");
+  EXPECT_EQ(wait(), 0);
+  give(near_, "end");
+  far.join();
+  sovia_close(set_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Messages, TagsInASet, testing::Bool(),
+                         [](const auto& info) { return info.param ? "AskedForBefore" : "AskedForLater"; });
 
 TEST_F(Tags, AreServedByCallsThatDoNotWait) {
   std::string buffer(100, 'x');
