@@ -49,7 +49,7 @@ int VipxPoll(VIP_CQ_HANDLE cq, struct pollfd *fds, unsigned long nfds,
              const struct timespec *timeout, const sigset_t *mask);
 
 /* VipxCQDone: looks for a completion like VipCQDone, for a program that has other things to do: VipCQDone may
- * give the processor to others when it finds nothing, or sleep for 100 us where other work wants it.
+ * give the processor to others when it finds nothing, or sleep for 100 us to 2 ms where other work wants it.
  * This does not: see VipxSpin. Does not block.
  *   cq          the completion queue
  *   vi          out, the VI whose work queue has a completed descriptor

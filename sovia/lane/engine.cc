@@ -1,7 +1,10 @@
 #include "sovia/lane/engine.h"
 
+#include <vipl/vipl_ext.h>
+
 #include <mutex>
 
+#include "sovia/process/counters.h"
 #include "sovia/process/lock.h"
 #include "sovia/process/options.h"
 
@@ -15,6 +18,8 @@ constinit Lock g_turn;                  // of the one that takes in what comes
 std::atomic<std::uint32_t> g_turns{0};
 std::atomic<int> g_lanes{0};
 std::atomic<Nic*> g_lost{nullptr};
+// Since something has come by a turn of this thread.
+constinit thread_local __attribute__((tls_model("initial-exec"))) std::uint32_t t_looks_in_vain = 0;
 
 }  // namespace
 
@@ -43,7 +48,15 @@ bool turn() {
     any = true;
     arrival.wire->owner->arrived(arrival);
   }
+  if (any) t_looks_in_vain = 0;
   return any;
+}
+
+void after_look_in_vain() {
+  Nic* const nic = engine::nic();
+  if (nic == nullptr || nic->redirects()) return;
+  counters::add(Counter::kGaveWay);
+  VipxSpin(nic->cq(), ++t_looks_in_vain);
 }
 
 void take_in(VIP_VI_HANDLE vi) {

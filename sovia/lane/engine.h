@@ -29,6 +29,10 @@ bool turn();
 // The same for an entry of the completion queue that has been taken off already.
 void take_in(VIP_VI_HANDLE vi);
 
+// Between two looks of a thread that goes on with other things when nothing has come. Of a hosted program the agent
+// brings what is to come, and may need this processor for that.
+void after_look_in_vain();
+
 // Number of times that a thread of the program has made progress; only its change matters.
 std::uint32_t turns();
 

@@ -153,6 +153,7 @@ ViWire* ViWire::make(Nic& nic, const LanePlaces& places, const Flow& flow,
                    VIP_SUCCESS &&
                VipCreateVi(nic.nic_, &attributes, nullptr, nic.cq_, &wire->vi_) == VIP_SUCCESS;
   for (std::uint32_t i = 0; ready && i < places.receive; ++i) ready = wire->post_receive(i);
+  if (ready && !wire->has_own_stack()) nic.redirects_.store(false, std::memory_order_relaxed);
   if (ready) {
     Address local, remote;
     set_address(local, nic.address(), flow, true, number);

@@ -80,6 +80,7 @@ int EpollSet::wait(int epfd, epoll_event* events, int most, bool look_only,
     // If a lane ends a wait before which the kernel had nothing, the program gets that at once.
     const int count = harvest(epfd, events, most, woken == Woken::kReady);
     if (count != 0) return count;
+    if (look_only) engine::after_look_in_vain();
     if (last) return 0;
 
     pollfd fd{epfd, POLLIN, 0};

@@ -108,6 +108,7 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
       if (said > 0 && asked_in_vain()) continue;
       asked = true;
       count = merge(said > 0);
+      if (count == 0 && look_only) engine::after_look_in_vain();
       if (count > 0 || last) return count;
     }
 

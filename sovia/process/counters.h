@@ -53,6 +53,7 @@ namespace viaduct::sovia {
   X(kTaggedByRdma, "tagged_by_rdma", "puts and gets of tagged buffers done by RDMA")              \
   X(kTaggedInStream, "tagged_in_stream", "pieces of puts and gets sent in the stream")            \
   X(kSpinHits, "spin_hits", "waits that ended while spinning")                                  \
+  X(kGaveWay, "gave_way", "looks in vain by calls that do not wait, and then the agent's turn")    \
   X(kSleeps, "sleeps", "waits that went to sleep")                                              \
   X(kWakeUps, "wake_ups", "sleeping threads woken by others of the process")                    \
   X(kBackgroundTurns, "background_turns", "turns of the close thread")                          \

@@ -25,7 +25,9 @@ bool SocketReceive::finds_nothing(int flags) {
   if (waits) return false;
   const signals::Inside inside;
   progress();
-  return known_empty();
+  if (!known_empty()) return false;
+  engine::after_look_in_vain();
+  return true;
 }
 
 ssize_t SocketReceive::receive(int fd, const iovec* pieces, std::size_t count, int flags) {
