@@ -234,7 +234,7 @@ Reason make_end(Task& task, const Way& way, std::uint32_t peer_ms, LaneEndpoint*
   ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,
                                     socket.lane_number(), peer_ms);
   // Through the agent it would take longer than through the kernel.
-  if (wire != nullptr && way.local && !wire->has_own_stack()) {
+  if (wire != nullptr && way.local && !engine::nic()->has_own_stack()) {
     wire->destroy();
     engine::go_on();
     return Reason::kLocal;

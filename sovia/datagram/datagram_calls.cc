@@ -189,7 +189,10 @@ ssize_t receive(int fd, DatagramRef& socket, msghdr& message, int flags) {
       socket->kernel_said(false);
       if (take(*socket, message, flags, result)) return result;
     }
-    if (!waits) return failed(EAGAIN);
+    if (!waits) {
+      engine::after_look_in_vain();
+      return failed(EAGAIN);
+    }
     if (deadline == 0) deadline = receive_deadline(fd, *socket);
     if (!await(fd, socket, deadline)) return -1;
     // Another thread has closed it: the number may be another file's by now.

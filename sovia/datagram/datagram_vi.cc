@@ -77,6 +77,7 @@ DatagramVi* DatagramVi::make(Nic& nic, const Flow& flow, const std::uint8_t (&pe
                VipCreateVi(nic.handle(), &attributes, nullptr, nic.cq(), &made->vi_) == VIP_SUCCESS;
   for (std::uint32_t i = 0; ready && i < kReceivePlaces; ++i) ready = made->post_receive(i);
   if (ready) {
+    nic.learn_stack_from(made->vi_);
     Address local, remote;
     set_address(local, nic.address(), flow.local, flow.remote);
     set_address(remote, peer, flow.remote, flow.local);

@@ -54,7 +54,7 @@ bool turn() {
 
 void after_look_in_vain() {
   Nic* const nic = engine::nic();
-  if (nic == nullptr || nic->redirects()) return;
+  if (nic == nullptr || nic->has_own_stack()) return;
   counters::add(Counter::kGaveWay);
   VipxSpin(nic->cq(), ++t_looks_in_vain);
 }

@@ -94,6 +94,11 @@ bool Nic::next(Arrival& arrival) {
   return false;
 }
 
+void Nic::learn_stack_from(VIP_VI_HANDLE vi) {
+  // There is nothing to end: only the answer counts.
+  if (VipxUnredirect(vi) == VIP_ERROR_NOT_SUPPORTED) has_own_stack_.store(false, std::memory_order_relaxed);
+}
+
 bool Nic::take(VIP_VI_HANDLE vi, Arrival& arrival) {
   VIP_DESCRIPTOR* descriptor = nullptr;
   const VIP_RETURN result = VipRecvDone(vi, &descriptor);
@@ -153,7 +158,7 @@ ViWire* ViWire::make(Nic& nic, const LanePlaces& places, const Flow& flow,
                    VIP_SUCCESS &&
                VipCreateVi(nic.nic_, &attributes, nullptr, nic.cq_, &wire->vi_) == VIP_SUCCESS;
   for (std::uint32_t i = 0; ready && i < places.receive; ++i) ready = wire->post_receive(i);
-  if (ready && !wire->has_own_stack()) nic.redirects_.store(false, std::memory_order_relaxed);
+  if (ready) nic.learn_stack_from(wire->vi_);
   if (ready) {
     Address local, remote;
     set_address(local, nic.address(), flow, true, number);
@@ -173,8 +178,6 @@ VIP_RETURN ViWire::connected() {
 }
 
 void ViWire::disconnect() { VipDisconnect(vi_); }
-
-bool ViWire::has_own_stack() const { return VipxUnredirect(vi_) != VIP_ERROR_NOT_SUPPORTED; }
 
 void ViWire::destroy() {
   if (vi_ != nullptr) {
@@ -305,9 +308,7 @@ void ViWire::close_memories() {
 }
 
 bool ViWire::redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
-  const VIP_RETURN result = VipxRedirect(vi_, to, memory, bytes);
-  if (result == VIP_ERROR_NOT_SUPPORTED) nic_.redirects_.store(false, std::memory_order_relaxed);
-  return result == VIP_SUCCESS;
+  return VipxRedirect(vi_, to, memory, bytes) == VIP_SUCCESS;
 }
 
 // While the session is about to be lost, VIPL may not say. Taken for a no, that would give the program what its

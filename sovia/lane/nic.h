@@ -65,8 +65,10 @@ class Nic {
     // Without a tag, so that lanes with tags of their own can send from it. The peer can't get at it.
     return registrations_.take(nic_, nullptr, data, bytes);
   }
-  // Whether packets can be sent on to memory of the program's: its stack must be its own.
-  bool redirects() const { return redirects_; }
+  // Whether the program drives its own stack: it needs no agent for each packet, and packets can be sent on to its
+  // memory. What the first VI says, before that true.
+  bool has_own_stack() const { return has_own_stack_.load(std::memory_order_relaxed); }
+  void learn_stack_from(VIP_VI_HANDLE vi);
   void give_back_memory(VIP_MEM_HANDLE memory) { registrations_.give_back(nic_, memory); }
 
  private:
@@ -79,7 +81,7 @@ class Nic {
   VIP_CQ_HANDLE cq_ = nullptr;
   VIP_NIC_ATTRIBUTES attributes_{};
   Registrations registrations_;
-  std::atomic<bool> redirects_{true};
+  std::atomic<bool> has_own_stack_{true};
 };
 
 // Someone whom a change of a lane may concern: the owner of a wire.
@@ -128,8 +130,6 @@ class ViWire final : public LaneVi {
 
   VIP_RETURN connected() override;
   void disconnect() override;
-  // Whether the program drives its own stack, and needs no agent for each packet.
-  bool has_own_stack() const;
   bool take(Nic::Arrival& arrival) override { return Nic::take(vi_, arrival); }
   std::uint32_t take_memory(const void* data, std::size_t bytes) override { return nic_.take_memory(data, bytes); }
   void give_back_memory(std::uint32_t memory) override { nic_.give_back_memory(memory); }

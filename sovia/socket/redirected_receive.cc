@@ -62,7 +62,7 @@ void RedirectedReceive::begin(SocketDirect& socket, const iovec* pieces, std::si
   if (expected < kWorthwhile || options().redirect == 0) return;
   if (options().handling != Handling::kSingle) return;
   Nic* const nic = engine::nic();
-  if (nic == nullptr || !nic->redirects()) return;
+  if (nic == nullptr || !nic->has_own_stack()) return;
   std::size_t piece = 0;
   while (piece < count && skip >= pieces[piece].iov_len) skip -= pieces[piece++].iov_len;
   if (piece == count || pieces[piece].iov_len - skip < expected) return;

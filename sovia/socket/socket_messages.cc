@@ -345,6 +345,7 @@ ssize_t SocketMessages::receive_message(int fd, const iovec* pieces, std::size_t
     if (taken == Taken::kEnd) return 0;
     if (taken == Taken::kFailed) return -1;
     if (!blocks(fd, flags)) {
+      engine::after_look_in_vain();
       errno = EAGAIN;
       return -1;
     }
