@@ -13,6 +13,12 @@ phony_targets += bench-sovia
 bench-sovia: all
 	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/sovia
 
+# `make bench-loss`: streams on links that lose frames.
+EXTRA_DIST += tests/bench/loss
+phony_targets += bench-loss
+bench-loss: all
+	VIADUCT_BUILD=$(abs_builddir) $(srcdir)/tests/bench/loss
+
 # `make bench-programs`: other people's programs over kernel TCP and on SOVIA, see tests/README.md. `make bench-tables`:
 # the documents' tables from doc/results.
 TESTS += tests/bench/programs.test
