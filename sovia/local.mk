@@ -49,10 +49,20 @@ sovia_sources = \
 	sovia/lane/watchers.cc sovia/lane/watchers.h \
 	sovia/lane/wire.h \
 	sovia/message/frame.h \
+	sovia/message/lane_interest.h \
+	sovia/message/message_control.cc \
+	sovia/message/message_failure.h \
 	sovia/message/message_memory.h \
+	sovia/message/message_receiver.cc sovia/message/message_receiver.h \
+	sovia/message/message_sender.cc sovia/message/message_sender.h \
+	sovia/message/message_socket.cc sovia/message/message_socket.h \
+	sovia/message/peer_buffers.cc sovia/message/peer_buffers.h \
 	sovia/message/read_ahead.h \
+	sovia/message/rendezvous.cc sovia/message/rendezvous.h \
 	sovia/message/tag_frames.h \
 	sovia/message/tag_table.cc sovia/message/tag_table.h \
+	sovia/message/tag_transfer.cc sovia/message/tag_transfer.h \
+	sovia/message/tagged_buffers.cc sovia/message/tagged_buffers.h \
 	sovia/poll/at_rest.h \
 	sovia/poll/epoll_registration.h \
 	sovia/poll/epoll_set.cc sovia/poll/epoll_set.h \
@@ -91,24 +101,21 @@ sovia_sources = \
 	sovia/socket/redirected_receive.cc sovia/socket/redirected_receive.h \
 	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
 	sovia/socket/lane_endpoint.cc sovia/socket/lane_endpoint.h \
+	sovia/socket/lane_pin.h \
+	sovia/socket/message_layer.h \
 	sovia/socket/socket.h \
 	sovia/socket/socket_fallback.cc sovia/socket/socket_fallback.h \
 	sovia/socket/socket_lane.cc sovia/socket/socket_lane.h \
 	sovia/socket/socket_leave.cc sovia/socket/socket_leave.h \
-	sovia/socket/socket_messages.cc sovia/socket/socket_messages.h \
-	sovia/socket/socket_messages_control.cc \
 	sovia/socket/socket_modes.cc sovia/socket/socket_modes.h \
 	sovia/socket/socket_pieces.h \
-	sovia/socket/socket_placing.cc sovia/socket/socket_placing.h \
 	sovia/socket/socket_pool.cc sovia/socket/socket_pool.h \
 	sovia/socket/socket_ready.cc sovia/socket/socket_ready.h \
 	sovia/socket/socket_receive.cc sovia/socket/socket_receive.h \
 	sovia/socket/socket_ref.h \
-	sovia/socket/socket_rendezvous.cc sovia/socket/socket_rendezvous.h \
 	sovia/socket/socket_route.cc sovia/socket/socket_route.h \
 	sovia/socket/socket_send.cc sovia/socket/socket_send.h \
 	sovia/socket/shown_socket.h \
-	sovia/socket/socket_tags.cc sovia/socket/socket_tags.h \
 	sovia/socket/socket_share.cc sovia/socket/socket_share.h \
 	sovia/socket/socket_waiting.cc sovia/socket/socket_waiting.h \
 	sovia/socket/table.cc sovia/socket/table.h

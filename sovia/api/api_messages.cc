@@ -29,7 +29,8 @@ ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags) {
   if (!socket) return failed(EBADF);
   if ((flags & kNotSent) != 0) return failed(EOPNOTSUPP);
   if (const int error = check(pieces, count); error != 0) return failed(error);
-  return socket->send_message(fd, pieces, count, flags);
+  MessageSocket* const messages = MessageSocket::of(*socket);
+  return messages != nullptr ? messages->send(fd, pieces, count, flags) : -1;
 }
 
 ssize_t send(int fd, const msghdr* message, int flags) {
@@ -46,7 +47,8 @@ ssize_t receive(int fd, const iovec* pieces, std::size_t count, int flags, int& 
   if (!socket) return failed(EBADF);
   if ((flags & kNotReceived) != 0) return failed(EOPNOTSUPP);
   if (const int error = check(pieces, count); error != 0) return failed(error);
-  return socket->receive_message(fd, pieces, count, flags, told);
+  MessageSocket* const messages = MessageSocket::of(*socket);
+  return messages != nullptr ? messages->receive(fd, pieces, count, flags, told) : -1;
 }
 
 }  // namespace

@@ -4,8 +4,15 @@
 #define VIADUCT_SOVIA_API_API_MESSAGES_H
 
 #include "sovia/api/api.h"
+#include "sovia/message/message_socket.h"
 
 namespace viaduct::sovia::messages {
+
+// With a reference held.
+inline int next_length(Socket& socket, int fd) {
+  MessageSocket* const messages = MessageSocket::of(socket);
+  return messages != nullptr ? messages->next_message(fd) : 0;
+}
 
 inline bool carried(const Socket* known) { return known != nullptr && known->carries_messages(); }
 inline bool carried(int fd) { return carried(table::peek(fd)); }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 
 #include "sovia/api/api.h"
+#include "sovia/api/api_messages.h"
 #include "sovia/datagram/datagram_calls.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/poll/epoll_set.h"
@@ -166,7 +167,8 @@ int set_own(int fd, int name, const void* value, socklen_t length) {
   const signals::Inside inside;
   const SocketRef socket = table::adopt(fd);
   if (!socket) return failed(ENOMEM);
-  if (socket->set_messages(fd, on != 0) != 0) return -1;
+  MessageSocket* const messages = MessageSocket::of(*socket);
+  if (messages == nullptr || messages->turn(fd, on != 0) != 0) return -1;
   // What the library reads ahead is unknown to the kernel's part of a set.
   if (on != 0 && socket->kernel_alone()) epoll_sets::adopt_registrations();
   return 0;
@@ -257,7 +259,7 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
     case FIONREAD:
       if (known->carries_messages()) {
         const Call socket(fd);
-        const int bytes = socket ? socket->next_message(fd) : 0;
+        const int bytes = socket ? messages::next_length(*socket, fd) : 0;
         return copy_guarded(argument, &bytes, sizeof bytes) ? 0 : failed(EFAULT);
       }
       return add_unread(fd, libc::ioctl(fd, request, argument), argument);

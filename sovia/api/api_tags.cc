@@ -1,5 +1,6 @@
 // Tagged buffers: sovia_tag, sovia_untag, sovia_put, sovia_get, sovia_done.
 #include "sovia/api/api.h"
+#include "sovia/message/message_socket.h"
 #include "sovia/process/guarded_copy.h"
 
 using namespace viaduct::sovia;
@@ -12,7 +13,11 @@ static_assert(sizeof(struct sovia_tag) == sizeof(TagBytes));
 class Tagging {
  public:
   explicit Tagging(int fd) : socket_(fd) {
-    if (socket_ && socket_->carries_messages()) return;
+    if (socket_ && socket_->carries_messages()) {
+      messages_ = MessageSocket::of(*socket_);
+      if (messages_ == nullptr) error_ = ENOMEM;
+      return;
+    }
     if (socket_ || table::is_tcp(fd)) {
       error_ = EOPNOTSUPP;
       return;
@@ -21,10 +26,11 @@ class Tagging {
     error_ = libc::fcntl(fd, F_GETFD) < 0 ? EBADF : ENOTSOCK;
   }
   int error() const { return error_; }
-  Socket& socket() const { return *socket_; }
+  MessageSocket& messages() const { return *messages_; }
 
  private:
   const Call socket_;
+  MessageSocket* messages_ = nullptr;
   int error_ = 0;
 };
 
@@ -38,8 +44,7 @@ int sovia_tag(int fd, void* buffer, size_t bytes, int access, struct sovia_tag* 
   const int known = SOVIA_TAG_PUT | SOVIA_TAG_GET;
   if (access == 0 || (access & ~known) != 0 || bytes == 0) return failed(EINVAL);
   TagBytes made;
-  const int error = tagging.socket().tag(buffer, bytes, static_cast<unsigned>(access), made);
-  if (error != 0) return failed(error);
+  if (tagging.messages().tag(buffer, bytes, static_cast<unsigned>(access), made) != 0) return -1;
   return copy_guarded(tag, &made, sizeof made) ? 0 : failed(EFAULT);
 }
 
@@ -47,24 +52,24 @@ int sovia_untag(int fd, const struct sovia_tag* tag) {
   const Tagging tagging(fd);
   TagBytes given;
   if (tagging.error() != 0) return failed(tagging.error());
-  return copy_tag(given, tag) ? tagging.socket().untag(fd, given) : failed(EFAULT);
+  return copy_tag(given, tag) ? tagging.messages().untag(fd, given) : failed(EFAULT);
 }
 
 int sovia_put(int fd, const struct sovia_tag* tag, size_t offset, const void* data, size_t bytes) {
   const Tagging tagging(fd);
   TagBytes given;
   if (tagging.error() != 0) return failed(tagging.error());
-  return copy_tag(given, tag) ? tagging.socket().put(fd, given, offset, data, bytes) : failed(EFAULT);
+  return copy_tag(given, tag) ? tagging.messages().put(fd, given, offset, data, bytes) : failed(EFAULT);
 }
 
 int sovia_get(int fd, const struct sovia_tag* tag, size_t offset, void* data, size_t bytes) {
   const Tagging tagging(fd);
   TagBytes given;
   if (tagging.error() != 0) return failed(tagging.error());
-  return copy_tag(given, tag) ? tagging.socket().get(fd, given, offset, data, bytes) : failed(EFAULT);
+  return copy_tag(given, tag) ? tagging.messages().get(fd, given, offset, data, bytes) : failed(EFAULT);
 }
 
 int sovia_done(int fd, int timeout) {
   const Tagging tagging(fd);
-  return tagging.error() != 0 ? failed(tagging.error()) : tagging.socket().done(fd, timeout);
+  return tagging.error() != 0 ? failed(tagging.error()) : tagging.messages().done(fd, timeout);
 }

@@ -40,6 +40,31 @@ LaneEndpoint* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std
   return lane_;
 }
 
+LanePin SocketDirect::pin_receiving_lane() {
+  const std::scoped_lock guard(in_);
+  const bool may = lane_ != nullptr && receiving_ == Phase::kLane && inherited_bytes_ == nullptr && !read_shut_;
+  if (may) ++lane_->pins;
+  return {*this, may ? lane_ : nullptr};
+}
+
+LanePin SocketDirect::pin_sending_lane() {
+  const std::scoped_lock guard(out_);
+  const bool may = lane_ != nullptr && sending_ == Phase::kLane;
+  if (may) ++lane_->pins;
+  return {*this, may ? lane_ : nullptr};
+}
+
+LanePin SocketDirect::pin_lane(std::uint32_t* number) {
+  const std::scoped_lock guard(in_);
+  if (lane_ != nullptr) ++lane_->pins;
+  if (number != nullptr) *number = lane_number_.load();
+  return {*this, lane_};
+}
+
+void LanePin::reset() {
+  if (LaneEndpoint* const end = std::exchange(end_, nullptr); end != nullptr) socket_->let_go(*end);
+}
+
 void SocketDirect::let_go(LaneEndpoint& end) {
   const std::scoped_lock guard(in_);
   bool over;

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sovia/socket/lane_pin.h"
 #include "sovia/socket/socket_leave.h"
 
 namespace viaduct::sovia {
@@ -28,6 +29,11 @@ class SocketDirect : public SocketLeave {
  public:
   // The lane, which stays until let_go(); nullptr: not now. `number`: the lane's for this reader.
   LaneEndpoint* begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory, std::uint32_t& number);
+  // The lane of a direction that is on it, or whichever there is (`number`: the how manieth of the connection); none
+  // for a receiving direction that has bytes to read before those of the lane.
+  LanePin pin_receiving_lane();
+  LanePin pin_sending_lane();
+  LanePin pin_lane(std::uint32_t* number = nullptr);
   // A call has used the lane, which may have ended meanwhile.
   void let_go(LaneEndpoint& end);
   std::size_t last_packet() const { return last_packet_.load(std::memory_order_relaxed); }

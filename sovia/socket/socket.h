@@ -9,24 +9,21 @@
 //     socket_lane                the beginning and the end of lanes
 //     socket_ready               readiness
 //     socket_leave               the way down to the kernel; shutdown and close
-//     redirected_receive             the lane writes to a reader's memory
+//     redirected_receive         the lane writes to a reader's memory
 //     socket_waiting             calls that wait
 //     socket_receive, socket_send
-//     socket_rendezvous          messages from memory to memory
-//     socket_tags                tagged buffers, this end's and the peer's
-//     socket_messages            messages in the streams
-//     socket_placing             puts to tagged buffers, and gets from them
+// Messages and tagged buffers are built on it: sovia/message.
 //
 // A socket is shared by all descriptors of the process that were made of each other by dup. All
 // functions may be called by several threads at once. `fd` is any descriptor of the socket.
 #ifndef VIADUCT_SOVIA_SOCKET_SOCKET_H
 #define VIADUCT_SOVIA_SOCKET_SOCKET_H
 
-#include "sovia/socket/socket_placing.h"
+#include "sovia/socket/socket_send.h"
 
 namespace viaduct::sovia {
 
-class Socket final : public SocketPlacing {
+class Socket final : public SocketSend {
  private:
   friend class SocketPool;
 

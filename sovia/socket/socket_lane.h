@@ -55,9 +55,11 @@ class SocketLane : public SocketShare {
   void forbid(Reason why);
   void listens();  // so it has no data, and the kernel alone knows all about it
 
+  // A call has moved so many bytes by the kernel, which may make a lane worth it.
+  void note_kernel_bytes(int fd, ssize_t bytes);
+
  protected:
   ~SocketLane() = default;
-  void note_kernel_bytes(int fd, ssize_t bytes);
   // In or out locked.
   void unpin(LaneEndpoint& end);
   // There is something to be read that the kernel has not.

@@ -160,6 +160,14 @@ void SocketLeave::leave_for_good(int fd, Reason why) {
 }
 
 int SocketLeave::shutdown(int fd, int how) {
+  if (MessageLayer* const layer = message_layer(); layer != nullptr) {
+    how = layer->before_shutdown(how);
+    if (how == MessageLayer::kNothing) return 0;
+  }
+  return shut_stream(fd, how);
+}
+
+int SocketLeave::shut_stream(int fd, int how) {
   if (how == SHUT_WR || how == SHUT_RDWR) await_moment_before_close();
   bool later = false;
   {
@@ -224,6 +232,7 @@ void SocketLeave::await_moment_before_close() {
 }
 
 void SocketLeave::release(int fd) {
+  if (MessageLayer* const layer = message_layer(); layer != nullptr) layer->before_release();
   for_good_.store(true);
   detach();
   bool asked;

@@ -25,8 +25,9 @@ class SocketLeave : public SocketReady {
   // sends next. Waits only for room in the window.
   void leave_sending(int fd, Reason why);
 
-  // shutdown(2).
+  // shutdown(2). shut_stream() does it now, whatever the message layer has yet to send.
   int shutdown(int fd, int how);
+  int shut_stream(int fd, int how);
 
   // The last descriptor of the process is about to be closed: sends what is left, in the background
   // if the socket does not linger. Call between table::closing() and the kernel's close.

@@ -24,6 +24,12 @@ void SocketModes::learn(std::uint32_t before, std::uint32_t mode) {
   if (!shared_.load()) modes_.compare_exchange_strong(before, before | mode);
 }
 
+MessageLayer* SocketModes::keep_message_layer(std::unique_ptr<MessageLayer> layer) {
+  MessageLayer* known = nullptr;
+  const bool first = message_layer_.compare_exchange_strong(known, layer.get(), std::memory_order_acq_rel);
+  return first ? layer.release() : known;
+}
+
 void SocketModes::on_created(bool nonblocking, bool accepted) {
   opener_ = accepted ? Opener::kPeer : Opener::kThisEnd;
   modes_.store((nonblocking ? kNonblocking : kBlocking) |

@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "sovia/lane/tcp_route.h"
+#include "sovia/socket/message_layer.h"
 
 namespace viaduct::sovia {
 
@@ -23,16 +25,23 @@ class SocketModes {
   // A time limit was set; `not_at_all`: calls are not to wait.
   void set_waits_not(bool receiving, bool not_at_all);
   void want_control(unsigned bit, bool on);
-  // Each send is a message (socket_messages.h), from the beginning of the connection.
+  // Each send is a message (message_socket.h), from the beginning of the connection.
   void carry_messages(bool on = true) { carries_messages_.store(on, std::memory_order_relaxed); }
   bool carries_messages() const { return carries_messages_.load(std::memory_order_relaxed); }
+  // The messages on the stream; nullptr as long as nothing has asked for them.
+  MessageLayer* message_layer() const { return message_layer_.load(std::memory_order_acquire); }
+  // `layer` from now on, unless there is one. Returns the one that there is.
+  MessageLayer* keep_message_layer(std::unique_ptr<MessageLayer> layer);
   unsigned control_wanted() const { return control_wanted_.load(std::memory_order_relaxed); }
 
- protected:
   bool blocks(int fd, int flags);
   // When a call that begins now is to end; `option`: SO_RCVTIMEO or SO_SNDTIMEO. Whether it is a time limit.
   std::uint64_t look_up_deadline(int fd, int option, bool& limited);
   Opener opener() const { return opener_; }
+
+ protected:
+  SocketModes() = default;
+  ~SocketModes() { delete message_layer(); }
   bool is_nonblocking() const { return (modes_.load(std::memory_order_relaxed) & kNonblocking) != 0; }
   // Other processes have the socket too, and may change its modes.
   void trust_nothing() { shared_.store(true); }
@@ -57,6 +66,7 @@ class SocketModes {
   std::atomic<std::uint32_t> modes_{0};
   std::atomic<bool> shared_{false};
   std::atomic<bool> carries_messages_{false};
+  std::atomic<MessageLayer*> message_layer_{nullptr};
   std::atomic<unsigned> control_wanted_{0};
   Opener opener_ = Opener::kUnknown;
 };

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include <cstring>
 #include <mutex>
 
 #include "sovia/socket/background_requests.h"
@@ -246,6 +247,27 @@ SocketReceive::Attempt SocketReceive::receive_from_kernel(int fd, const iovec* p
     }
   }
   return Attempt::kDone;
+}
+
+bool SocketReceive::put_back(const iovec* pieces, std::size_t count) {
+  const std::scoped_lock both(in_, out_);
+  const std::size_t bytes = total(pieces, count);
+  const std::size_t rest = inherited_bytes_ != nullptr ? inherited_bytes_->left() : 0;
+  InheritedBytes* const all = make_inherited_bytes(bytes + rest);
+  if (all == nullptr) return false;
+  std::byte* to = all->data();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (pieces[i].iov_len != 0) std::memcpy(to, pieces[i].iov_base, pieces[i].iov_len);
+    to += pieces[i].iov_len;
+  }
+  const iovec behind{to, rest};
+  const std::size_t moved = rest != 0 ? read_inherited_bytes(*inherited_bytes_, &behind, 1, 0, false) : 0;
+  all->set_bytes(bytes + moved);
+  if (inherited_bytes_ != nullptr) inherited_bytes_->move_record(*all);
+  if (inherited_bytes_ != nullptr) free_inherited_bytes(inherited_bytes_);
+  inherited_bytes_ = all;
+  stop_resting();
+  return true;
 }
 
 }  // namespace viaduct::sovia

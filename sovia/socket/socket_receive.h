@@ -21,11 +21,15 @@ class SocketReceive : public SocketWaiting {
   // lanes a turn. False when in doubt.
   bool finds_nothing(int flags);
 
- protected:
-  ~SocketReceive() = default;
-  // What there is, without waiting.
+  // What there is, without waiting: kDone, kAgain, or kFailed with errno.
   Attempt try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                       ssize_t& bytes);
+  // Bytes that are to be read before what comes next: they were taken off the stream too early. False: there is no
+  // memory.
+  bool put_back(const iovec* pieces, std::size_t count);
+
+ protected:
+  ~SocketReceive() = default;
 
  private:
   // Whether what this thread waits for is the kernel's alone; receive_undisturbed() has to follow.

@@ -50,6 +50,14 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   // The program has closed it.
   bool closed() const { return descriptors() == 0 && waiters_fd_.load() < 0; }
 
+  // What has become of a call's attempt to move data.
+  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kLook, kPipe, kBroken };
+  // The descriptor of a call that was given `fd`.
+  int current(int fd) const {
+    const int kept = waiters_fd_.load(std::memory_order_relaxed);
+    return kept < 0 ? fd : kept;
+  }
+
  protected:
   // Where the bytes of a direction come from, or go to.
   enum class Phase : std::uint8_t {
@@ -59,16 +67,9 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
     kAfter,   // the lane has ended: the kernel again
   };
   enum class Stage : std::uint8_t { kNone, kAsked, kOpen };
-  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kLook, kPipe, kBroken };
 
   SocketRoute() = default;
   ~SocketRoute() = default;
-
-  // The descriptor of a call that was given `fd`.
-  int current(int fd) const {
-    const int kept = waiters_fd_.load(std::memory_order_relaxed);
-    return kept < 0 ? fd : kept;
-  }
   void set_receiving(Phase phase);
   void set_sending(Phase phase);
   // Whoever looks at what is unread on the lane calls this before: if START has come meanwhile, it says

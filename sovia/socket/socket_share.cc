@@ -186,6 +186,7 @@ void SocketShare::after_fork_in_child() {
   shown_.set(ShownSocket::Way::kKernel, Reason::kFork);
   calls_.store(0);
   bytes_.store(0);
+  if (MessageLayer* const layer = message_layer(); layer != nullptr) layer->after_fork_in_child();
 }
 
 }  // namespace viaduct::sovia

@@ -110,8 +110,6 @@ void SocketWaiting::begin_waiting(Waiting& waiting) {
   waiting_.fetch_add(1);
 }
 
-// Waits until an attempt is worth while. False with errno if the call is to end.
-// `direct` has ended then.
 bool SocketWaiting::await(int fd, short events, int option, Waiting& waiting, RedirectedReceive& direct) {
   if (waiting.counted == nullptr) {
     begin_waiting(waiting);
@@ -164,7 +162,6 @@ bool SocketWaiting::awaits_lane_end() {
   return early_end_ && !end_counts_ && lane_ != nullptr && receiving_ == Phase::kKernel;
 }
 
-// A short sleep of a peek that wants more than there is. False if it is to end.
 bool SocketWaiting::await_moment(int fd, Waiting& waiting) {
   begin(fd, SO_RCVTIMEO, waiting);
   constexpr timespec kMoment{0, 200'000};

@@ -19,8 +19,6 @@ class SocketWaiting : public SocketDirect {
   // SO_SNDBUF: a send that waits looks again.
   void room_changed(int fd);
 
- protected:
-  ~SocketWaiting() = default;
   // A call that waits, perhaps several times.
   struct Waiting {
     Waiting() = default;
@@ -40,8 +38,14 @@ class SocketWaiting : public SocketDirect {
   void begin_waiting(Waiting& waiting);
   // It is another process's.
   void forget_waiting() { waiting_.fetch_sub(1); }
+  // Until an attempt is worth while; `events`: POLLIN or POLLOUT, `option`: SO_RCVTIMEO or SO_SNDTIMEO. False with errno
+  // if the call is to end. `direct` has ended then.
   bool await(int fd, short events, int option, Waiting& waiting, RedirectedReceive& direct);
+  // A short sleep. False if the call is to end.
   bool await_moment(int fd, Waiting& waiting);
+
+ protected:
+  ~SocketWaiting() = default;
 
  private:
   void waited();

@@ -15,7 +15,7 @@ XDP = ["xdp", "xdp/xsk", "xdp/local", "xdp/grant", "xdp/train", "xdp/bpf"]
 STACK = ["kagent/contract", "xdp", "xdp/train/train_address.h"]
 VIPL = ["vipl", "vipl/api", "vipl/session", "vipl/granted", "vipl/process"]
 # The rooms of SOVIA from the bottom to the top: each includes those before it.
-SOVIA = ["sovia/sovia.h", "sovia/process", "sovia/lane", "sovia/message", "sovia/socket", "sovia/datagram",
+SOVIA = ["sovia/sovia.h", "sovia/process", "sovia/lane", "sovia/socket", "sovia/message", "sovia/datagram",
          "sovia/poll", "sovia/background", "sovia/program", "sovia/api"]
 ABOVE_VIPL = ["vipl/vipl.h", "vipl/vipl_ext.h"]
 ROOMS = {

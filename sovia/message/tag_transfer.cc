@@ -1,4 +1,4 @@
-#include "sovia/socket/socket_placing.h"
+#include "sovia/message/tag_transfer.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -10,12 +10,13 @@
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/guarded_copy.h"
+#include "sovia/socket/redirected_receive.h"
 #include "sovia/sovia.h"
 
 namespace viaduct::sovia {
 namespace {
 
-constexpr std::size_t kMostPieces = 16;  // under way
+constexpr std::size_t kMostUnderWay = 16;  // pieces
 
 int fail_with(int error) {
   errno = error;
@@ -34,18 +35,17 @@ int check(const TagBytes& tag, unsigned access, std::uint64_t offset, std::size_
   return TagRange{offset, bytes}.is_inside(be64toh(tag.bytes)) ? 0 : ERANGE;
 }
 
-}  // namespace
-
 // Waits for what the peer answers.
-class SocketPlacing::Answers {
+class Answers {
  public:
-  Answers(SocketPlacing& socket, int fd, std::uint64_t deadline) : socket_(socket), fd_(fd), ahead_(socket, fd) {
+  Answers(const TagPath& path, int fd, std::uint64_t deadline) : socket_(path.socket), fd_(fd), ahead_(path.receiver, fd) {
     waiting_.deadline = deadline;
     waiting_.has_deadline = deadline != kNever;
   }
   // False with errno: it does not come.
   template <class Ready>
   bool await(Ready&& ready) {
+    using Taken = MessageReceiver::Taken;
     RedirectedReceive nothing_direct;
     for (;;) {
       progress();
@@ -64,45 +64,45 @@ class SocketPlacing::Answers {
   }
 
  private:
-  SocketPlacing& socket_;
+  Socket& socket_;
   const int fd_;
-  Waiting waiting_;
-  ReadingAhead ahead_;
+  Socket::Waiting waiting_;
+  MessageReceiver::ReadingAhead ahead_;
 };
 
 // Has the peer say where the buffer is, and whether this may be done. False with errno.
-bool SocketPlacing::ask(int fd, Answers& answers, const Transfer& transfer) {
-  const std::uint32_t number = begin_piece({transfer.key, nullptr, 0, true});
+bool ask(const TagPath& path, int fd, Answers& answers, const TagTransfer& transfer) {
+  const std::uint32_t number = path.peer.begin_piece({transfer.key, nullptr, 0, true});
   GetRange question{range_of(transfer.key, transfer.first, transfer.first, transfer.bytes), 0, 0};
   const iovec body{&question, sizeof question};
-  if (!give_control(fd, FrameKind::kGet, number, &body, 1)) {
-    drop_piece(number);
+  if (!path.sender.send_control(fd, FrameKind::kGet, number, &body, 1)) {
+    path.peer.drop_piece(number);
     return false;
   }
-  return answers.await([&] { return !is_under_way(number); });
+  return answers.await([&] { return !path.peer.is_under_way(number); });
 }
 
 // False: it has to go in the stream, or (`failed`) nowhere, with errno.
-bool SocketPlacing::by_rdma(int fd, Answers& answers, Transfer& transfer, bool& failed) {
-  const std::uint32_t lane = usable_lane();
-  Place place;
+bool by_rdma(const TagPath& path, int fd, Answers& answers, const TagTransfer& transfer, bool& failed) {
+  const std::uint32_t lane = path.peer.usable_lane();
+  PeerBuffers::Place place;
   if (lane == 0) return false;
-  if (!find_place(transfer.key, lane, place)) {
-    failed = !ask(fd, answers, transfer);
-    if (failed || !find_place(transfer.key, lane, place)) return false;
+  if (!path.peer.find(transfer.key, lane, place)) {
+    failed = !ask(path, fd, answers, transfer);
+    if (failed || !path.peer.find(transfer.key, lane, place)) return false;
   }
   const unsigned access = transfer.gets ? SOVIA_TAG_GET : SOVIA_TAG_PUT;
   if (place.memory == 0 || (place.access & access) == 0) return false;
   // What is under way in the stream comes first.
-  failed = !answers.await([this] { return pieces_under_way() == 0; });
+  failed = !answers.await([&] { return path.peer.pieces_under_way() == 0; });
   if (failed) return false;
   std::byte* const data = transfer.data + transfer.at;
   const std::uint64_t offset = transfer.first + transfer.at;
   const std::size_t bytes = transfer.bytes - transfer.at;
-  return transfer.gets ? get_from(place, offset, data, bytes) : put_to(place, offset, data, bytes);
+  return transfer.gets ? path.peer.get_from(place, offset, data, bytes) : path.peer.put_to(place, offset, data, bytes);
 }
 
-bool SocketPlacing::give_piece(int fd, Transfer& transfer) {
+bool send_piece(const TagPath& path, int fd, TagTransfer& transfer) {
   const auto bytes = static_cast<std::uint32_t>(std::min<std::size_t>(kPieceBytes, transfer.bytes - transfer.at));
   std::byte* const data = transfer.data + transfer.at;
   // Half a frame would be the end of the connection.
@@ -111,13 +111,13 @@ bool SocketPlacing::give_piece(int fd, Transfer& transfer) {
     return false;
   }
   GetRange head{range_of(transfer.key, transfer.first + transfer.at, transfer.first, transfer.bytes), htobe32(bytes), 0};
-  const std::uint32_t number = begin_piece({transfer.key, data, bytes, transfer.gets});
+  const std::uint32_t number = path.peer.begin_piece({transfer.key, data, bytes, transfer.gets});
   const iovec get[] = {{&head, sizeof head}};
   const iovec put[] = {{&head.range, sizeof head.range}, {data, bytes}};
-  const bool given = transfer.gets ? give_control(fd, FrameKind::kGet, number, get, 1)
-                                   : give_control(fd, FrameKind::kPut, number, put, 2);
+  const bool given = transfer.gets ? path.sender.send_control(fd, FrameKind::kGet, number, get, 1)
+                                   : path.sender.send_control(fd, FrameKind::kPut, number, put, 2);
   if (!given) {
-    drop_piece(number);
+    path.peer.drop_piece(number);
     return false;
   }
   counters::add(Counter::kTaggedInStream);
@@ -125,49 +125,33 @@ bool SocketPlacing::give_piece(int fd, Transfer& transfer) {
   return true;
 }
 
-int SocketPlacing::run(int fd, const TagBytes& tag, Transfer transfer) {
+}  // namespace
+
+int run_tag_transfer(const TagPath& path, int fd, const TagBytes& tag, TagTransfer transfer) {
   const unsigned access = transfer.gets ? SOVIA_TAG_GET : SOVIA_TAG_PUT;
   if (const int refused = check(tag, access, transfer.first, transfer.bytes); refused != 0) return fail_with(refused);
   if (transfer.bytes == 0) return 0;
-  Answers answers(*this, fd, kNever);
+  Answers answers(path, fd, kNever);
   while (transfer.at != transfer.bytes) {
     bool failed = false;
-    if (by_rdma(fd, answers, transfer, failed)) return 0;
-    if (failed || !answers.await([this] { return pieces_under_way() < kMostPieces; })) return -1;
-    if (!give_piece(fd, transfer)) return -1;
+    if (by_rdma(path, fd, answers, transfer, failed)) return 0;
+    if (failed || !answers.await([&] { return path.peer.pieces_under_way() < kMostUnderWay; })) return -1;
+    if (!send_piece(path, fd, transfer)) return -1;
   }
   return 0;
 }
 
-int SocketPlacing::put(int fd, const TagBytes& tag, std::uint64_t offset, const void* data, std::size_t bytes) {
-  return run(fd, tag, {false, tag.key, offset, static_cast<std::byte*>(const_cast<void*>(data)), bytes});
-}
-
-int SocketPlacing::get(int fd, const TagBytes& tag, std::uint64_t offset, void* data, std::size_t bytes) {
-  return run(fd, tag, {true, tag.key, offset, static_cast<std::byte*>(data), bytes});
-}
-
-int SocketPlacing::done(int fd, int timeout_ms) {
-  if (pieces_under_way() != 0) {
-    Answers answers(*this, fd, deadline_in_ms(timeout_ms));
-    if (!answers.await([this] { return pieces_under_way() == 0; })) {
+int await_tag_transfers(const TagPath& path, int fd, int timeout_ms) {
+  if (path.peer.pieces_under_way() != 0) {
+    Answers answers(path, fd, deadline_in_ms(timeout_ms));
+    if (!answers.await([&] { return path.peer.pieces_under_way() == 0; })) {
       // Nothing will be answered on a connection that has ended.
-      if (errno != ETIMEDOUT && errno != EINTR && errno != ENOBUFS) drop_pieces();
+      if (errno != ETIMEDOUT && errno != EINTR && errno != ENOBUFS) path.peer.drop_pieces();
       return -1;
     }
   }
-  const int error = take_error();
+  const int error = path.peer.take_error();
   return error == 0 ? 0 : fail_with(error);
-}
-
-int SocketPlacing::untag(int fd, const TagBytes& tag) {
-  std::uint64_t key = tag.key;
-  if (!withdraw_tag(key)) return fail_with(EINVAL);
-  const iovec body{&key, sizeof key};
-  const int error = errno;
-  give_control(fd, FrameKind::kGone, 0, &body, 1);
-  errno = error;
-  return 0;
 }
 
 }  // namespace viaduct::sovia

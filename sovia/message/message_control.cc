@@ -6,22 +6,12 @@
 #include <cstring>
 #include <mutex>
 
-#include "sovia/process/counters.h"
-#include "sovia/socket/socket_messages.h"
-#include "sovia/socket/socket_pieces.h"
+#include "sovia/message/message_receiver.h"
 
 namespace viaduct::sovia {
-namespace {
-
-// A peer that asks for more than it takes loses the connection. More than this end's own pieces under way.
-constexpr std::size_t kMostUnsent = 8 * 1024 * 1024;
-
-}  // namespace
-
-// ---------------------------------------------------------------------------- receiving
 
 // Takes the frame that comes next as a whole, and does what it says.
-SocketMessages::Taken SocketMessages::go_on_control(int fd) {
+MessageReceiver::Taken MessageReceiver::take_control(int fd) {
   while (control_.body.size() != control_.frame.length) {
     std::size_t room, bytes = 0;
     std::byte* const to = control_.body.room(control_.frame.length - control_.body.size(), room);
@@ -41,7 +31,7 @@ SocketMessages::Taken SocketMessages::go_on_control(int fd) {
   return good ? Taken::kSome : fail(fd, EPROTO);
 }
 
-bool SocketMessages::answer_control(int fd) {
+bool MessageReceiver::answer_control(int fd) {
   const std::byte* const body = control_.body.data();
   const std::size_t bytes = control_.body.size();
   switch (control_.frame.kind) {
@@ -49,20 +39,20 @@ bool SocketMessages::answer_control(int fd) {
     case FrameKind::kGet: {
       Answer answer;
       MessageMemory data;
-      if (!serve(control_.frame.kind, body, bytes, answer, data)) return false;
+      if (!tagged_.serve(control_.frame.kind, body, bytes, answer, data)) return false;
       const iovec pieces[] = {{&answer, sizeof answer}, {data.data(), data.size()}};
       // A peer that does not want it any more has ended its stream, or will hear of it there.
-      give_control(fd, FrameKind::kAnswer, control_.frame.number, pieces, 2);
+      sender_.send_control(fd, FrameKind::kAnswer, control_.frame.number, pieces, 2);
       return true;
     }
     case FrameKind::kAnswer:
       news_.store(true);
-      return take_answer(control_.frame.number, body, bytes);
+      return peer_.take_answer(control_.frame.number, body, bytes);
     case FrameKind::kGone: {
       std::uint64_t key;
       if (bytes != sizeof key) return false;
       std::memcpy(&key, body, sizeof key);
-      forget_place(key);
+      peer_.forget(key);
       return true;
     }
     case FrameKind::kMessage:
@@ -73,8 +63,8 @@ bool SocketMessages::answer_control(int fd) {
 }
 
 // Until there is nothing more to take.
-SocketMessages::Taken SocketMessages::read_ahead(int fd) {
-  if (const int error = failed_.load(); error != 0) {
+MessageReceiver::Taken MessageReceiver::read_ahead(int fd) {
+  if (const int error = failure_.error(); error != 0) {
     errno = error;
     return Taken::kFailed;
   }
@@ -85,7 +75,7 @@ SocketMessages::Taken SocketMessages::read_ahead(int fd) {
   }
   for (;;) {
     if (control_.comes) {
-      if (const Taken taken = go_on_control(fd); taken != Taken::kSome) return taken;
+      if (const Taken taken = take_control(fd); taken != Taken::kSome) return taken;
     }
     Frame frame;
     bool valid = true;
@@ -117,42 +107,42 @@ SocketMessages::Taken SocketMessages::read_ahead(int fd) {
   }
 }
 
-SocketMessages::ReadingAhead::ReadingAhead(SocketMessages& socket, int fd) : socket_(socket), fd_(fd) {
-  const std::scoped_lock guard(socket.take_);
-  ++socket.readers_ahead_;
+MessageReceiver::ReadingAhead::ReadingAhead(MessageReceiver& receiver, int fd) : receiver_(receiver), fd_(fd) {
+  const std::scoped_lock guard(receiver.lock_);
+  ++receiver.readers_ahead_;
 }
 
-SocketMessages::ReadingAhead::~ReadingAhead() {
+MessageReceiver::ReadingAhead::~ReadingAhead() {
   const int error = errno;
   {
-    const std::scoped_lock guard(socket_.take_);
-    const bool last = --socket_.readers_ahead_ == 0;
-    if (last && !socket_.put_back_all()) socket_.fail(fd_, ENOMEM);
+    const std::scoped_lock guard(receiver_.lock_);
+    const bool last = --receiver_.readers_ahead_ == 0;
+    if (last && !receiver_.put_back_all()) receiver_.fail(fd_, ENOMEM);
   }
-  socket_.tell_news();
+  receiver_.tell_news();
   errno = error;
 }
 
-SocketMessages::Taken SocketMessages::ReadingAhead::look() {
+MessageReceiver::Taken MessageReceiver::ReadingAhead::look() {
   Taken taken;
   {
-    const std::scoped_lock guard(socket_.take_);
-    taken = socket_.read_ahead(fd_);
+    const std::scoped_lock guard(receiver_.lock_);
+    taken = receiver_.read_ahead(fd_);
   }
   const int error = errno;
-  socket_.tell_news();
+  receiver_.tell_news();
   errno = error;
   return taken;
 }
 
-bool SocketMessages::put_back_all() {
+bool MessageReceiver::put_back_all() {
   if (ahead_.empty()) return true;
   std::byte head[kFrameBytes];
   control_.frame.write(head);
   const iovec pieces[] = {{const_cast<std::byte*>(ahead_.data()), ahead_.size()},
                           {head, control_.comes ? kFrameBytes : 0},
                           {control_.body.data(), control_.body.size()}};
-  if (!put_back(pieces, 3)) return false;
+  if (!socket_.put_back(pieces, 3)) return false;
   ahead_.clear();
   control_.body.clear();
   control_.comes = false;
@@ -161,39 +151,10 @@ bool SocketMessages::put_back_all() {
 }
 
 // Without the locks of a receive or send.
-void SocketMessages::tell_news() {
+void MessageReceiver::tell_news() {
   if (!news_.load(std::memory_order_relaxed) || !news_.exchange(false)) return;
-  routes_changed();
-  changed();
-}
-
-// ---------------------------------------------------------------------------- sending
-
-bool SocketMessages::give_control(int fd, FrameKind kind, std::uint32_t number, const iovec* body, std::size_t count) {
-  std::byte head[kFrameBytes];
-  Frame{kind, static_cast<std::uint32_t>(total(body, count)), number}.write(head);
-  constexpr std::size_t kMostBody = 3;
-  iovec all[kMostBody + 1] = {{head, kFrameBytes}};
-  std::copy_n(body, count, all + 1);
-  {
-    const std::scoped_lock guard(give_);
-    if (const int error = failed_.load(); error != 0 || shut_after_rest_) {
-      errno = error != 0 ? error : EPIPE;
-      return false;
-    }
-    ssize_t sent = 0;
-    if (give_rest(fd) == Attempt::kDone) sent = send(fd, all, count + 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno != EAGAIN) return false;
-    if (rest_.size() - rest_at_ > kMostUnsent || !add_rest(all, count + 1, static_cast<std::size_t>(std::max<ssize_t>(sent, 0)))) {
-      rest_.clear();
-      rest_at_ = 0;
-      fail(fd, ENOBUFS);
-      return false;
-    }
-    if (rest_at_ == rest_.size()) return true;
-  }
-  leave_rest(fd);
-  return true;
+  socket_.routes_changed();
+  socket_.changed();
 }
 
 }  // namespace viaduct::sovia

@@ -1,0 +1,34 @@
+// Something of a lane that a call waits for at its socket.
+#ifndef VIADUCT_SOVIA_MESSAGE_LANE_INTEREST_H
+#define VIADUCT_SOVIA_MESSAGE_LANE_INTEREST_H
+
+#include <cstdint>
+
+#include "sovia/lane/waiting.h"
+#include "sovia/process/clock.h"
+
+namespace viaduct::sovia {
+
+template <class Ready>
+class LaneInterest final : public Interest {
+ public:
+  LaneInterest(const Watched& socket, Ready ready) : socket_(socket), ready_(ready) {}
+  bool ready() override { return ready_(); }
+  bool concerns(const Watched& source) const override { return &source == &socket_; }
+
+ private:
+  const Watched& socket_;
+  Ready ready_;
+};
+
+// Waits until ready() is true. Looks often: completions make no entries in the completion queue.
+template <class Ready>
+void await_completion(const Watched& socket, Ready ready) {
+  constexpr std::uint64_t kLookNs = 200'000;
+  LaneInterest interest(socket, ready);
+  while (wait_for(interest, nullptr, 0, now_ns() + kLookNs, nullptr, true, Signals::kWait) != Woken::kReady) continue;
+}
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,350 @@
+#include "sovia/message/message_receiver.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+
+#include "sovia/lane/engine.h"
+#include "sovia/lane/lane_pieces.h"
+#include "sovia/process/clock.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/guarded_copy.h"
+#include "sovia/process/options.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/redirected_receive.h"
+#include "sovia/socket/socket_pieces.h"
+
+namespace viaduct::sovia {
+
+MessageReceiver::Taken MessageReceiver::fail(int fd, int error) {
+  failure_.fail(fd, error);
+  return Taken::kFailed;
+}
+
+void MessageReceiver::after_fork_in_child() {
+  new (&lock_) Lock;
+  sink_ = nullptr;
+  readers_ahead_ = 0;
+}
+
+// ---------------------------------------------------------------------------- off the stream
+
+MessageReceiver::Taken MessageReceiver::take(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
+                                           int flags, std::size_t& bytes) {
+  if (!ahead_.empty()) {
+    if (ahead_.read(pieces, count, skip, (flags & MSG_PEEK) != 0, bytes)) return Taken::kSome;
+    errno = EFAULT;
+    return Taken::kFailed;
+  }
+  if (control_.comes) {
+    if (const Taken taken = take_control(fd); taken != Taken::kSome) return taken;
+  }
+  return take_stream(fd, pieces, count, skip, flags, bytes);
+}
+
+MessageReceiver::Taken MessageReceiver::take_stream(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
+                                                  int flags, std::size_t& bytes) {
+  ssize_t got = 0;
+  const Socket::Attempt attempt = socket_.try_receive(fd, pieces, count, skip, flags, got);
+  if (attempt == Socket::Attempt::kAgain) return Taken::kNone;
+  if (attempt != Socket::Attempt::kDone) return Taken::kFailed;
+  if (got == 0) return Taken::kEnd;
+  if ((flags & MSG_PEEK) == 0) socket_.note_kernel_bytes(fd, got);
+  bytes = static_cast<std::size_t>(got);
+  return Taken::kSome;
+}
+
+// Whether the next message has no bytes; then frame_ is its frame, which is still in the stream.
+bool MessageReceiver::peek_empty_message(int fd) {
+  std::byte head[kFrameBytes];
+  std::copy_n(head_, head_bytes_, head);
+  const iovec piece{head + head_bytes_, kFrameBytes - head_bytes_};
+  std::size_t bytes = 0;
+  if (take(fd, &piece, 1, 0, MSG_PEEK, bytes) != Taken::kSome || bytes != piece.iov_len) return false;
+  Frame next;
+  if (!next.read(head) || next.kind != FrameKind::kMessage || next.number != next_ || next.length != 0) return false;
+  frame_ = next;
+  return true;
+}
+
+// peek: the frame of a message without bytes stays in the stream, which would not be readable without it.
+MessageReceiver::Taken MessageReceiver::take_frame(int fd, bool peek) {
+  if (peek && head_bytes_ != kFrameBytes && peek_empty_message(fd)) return Taken::kSome;
+  for (;;) {
+    if (head_bytes_ < kFrameBytes) {
+      if (const Taken taken = take_head(fd); taken != Taken::kSome) return taken;
+    }
+    if (!frame_.is_for_program()) {
+      head_bytes_ = 0;
+      control_.comes = true;
+      control_.frame = frame_;
+      if (const Taken taken = take_control(fd); taken != Taken::kSome) return taken;
+      continue;
+    }
+    const bool again = last_was_placed_ && frame_.number == next_ - 1;
+    if (again && frame_.kind == FrameKind::kMessage) {
+      if (const Taken taken = take_body(fd, 0); taken != Taken::kSome) return taken;
+      body_.clear();
+    } else if (!again && sink_ != nullptr && frame_.number == next_ + 1) {
+      return Taken::kNone;  // the one before has been placed
+    } else if (!again && frame_.number != next_) {
+      return fail(fd, EPROTO);
+    } else if (frame_.kind == FrameKind::kMessage) {
+      return Taken::kSome;
+    } else if (!again) {
+      offered_ = true;
+      offered_bytes_ = frame_.length;
+    }
+    head_bytes_ = 0;
+  }
+}
+
+MessageReceiver::Taken MessageReceiver::take_head(int fd) {
+  std::size_t bytes = 0;
+  while (head_bytes_ < kFrameBytes) {
+    const iovec piece{head_ + head_bytes_, kFrameBytes - head_bytes_};
+    const Taken taken = take(fd, &piece, 1, 0, 0, bytes);
+    if (taken == Taken::kEnd && (head_bytes_ != 0 || offered_)) return fail(fd, ECONNRESET);
+    if (taken != Taken::kSome) return taken;
+    head_bytes_ += bytes;
+  }
+  return frame_.read(head_) ? Taken::kSome : fail(fd, EPROTO);
+}
+
+// Takes the message to body_, but for `keep` bytes of it.
+MessageReceiver::Taken MessageReceiver::take_body(int fd, std::size_t keep) {
+  while (body_.size() + keep < frame_.length) {
+    std::size_t room;
+    std::byte* const to = body_.room(frame_.length - keep - body_.size(), room);
+    if (to == nullptr) {
+      errno = ENOMEM;
+      return Taken::kFailed;
+    }
+    const iovec piece{to, room};
+    std::size_t bytes = 0;
+    const Taken taken = take(fd, &piece, 1, 0, 0, bytes);
+    if (taken == Taken::kEnd) return fail(fd, ECONNRESET);
+    if (taken != Taken::kSome) return taken;
+    body_.filled(bytes);
+  }
+  return Taken::kSome;
+}
+
+// Behind what body_ has. It stays where it is, so that there is something to read.
+MessageReceiver::Taken MessageReceiver::peek_last_byte(int fd) {
+  std::size_t one, got = 0;
+  const iovec piece{body_.room(1, one), 1};
+  if (piece.iov_base == nullptr) return fail(fd, ENOMEM);
+  const Taken taken = take(fd, &piece, 1, 0, MSG_PEEK, got);
+  return taken == Taken::kEnd ? fail(fd, ECONNRESET) : taken;
+}
+
+// Straight to the program's memory, which is no longer than the message. What has come of a message that has
+// not come as a whole is kept: the call may end, and a handler may leave it.
+MessageReceiver::Taken MessageReceiver::take_at_once(int fd, const iovec* pieces, std::size_t count,
+                                                   std::size_t& bytes) {
+  for (std::size_t at = 0, more = 0; at != frame_.length; at += more) {
+    const Taken taken = take(fd, pieces, count, at, 0, more);
+    if (taken == Taken::kSome) continue;
+    const int error = errno;
+    if (taken == Taken::kEnd) return fail(fd, ECONNRESET);
+    if (!hold(pieces, count, at)) return fail(fd, EFAULT);
+    errno = error;
+    return taken;
+  }
+  bytes = frame_.length;
+  return Taken::kSome;
+}
+
+bool MessageReceiver::hold(const iovec* pieces, std::size_t count, std::size_t bytes) {
+  std::size_t left = bytes;
+  bool all = true;
+  over_pieces(pieces, count, 0, [&](const std::byte* from, std::size_t here) {
+    here = std::min(here, left);
+    for (std::size_t done = 0, room; done != here && all; done += room) {
+      std::byte* const to = body_.room(here - done, room);
+      all = to != nullptr && copy_guarded(to, from + done, room);
+      if (all) body_.filled(room);
+    }
+    left -= here;
+    return here;
+  });
+  return all;
+}
+
+bool MessageReceiver::deliver(const iovec* pieces, std::size_t count, std::size_t bytes) {
+  const std::byte* from = body_.data();
+  std::size_t left = bytes;
+  bool all = true;
+  over_pieces(pieces, count, 0, [&](std::byte* to, std::size_t here) {
+    here = std::min(here, left);
+    all = all && copy_guarded(to, from, here);
+    from += here;
+    left -= here;
+    return here;
+  });
+  return all;
+}
+
+MessageReceiver::Taken MessageReceiver::take_message(int fd, const iovec* pieces, std::size_t count, int flags,
+                                                   int& told, std::size_t& bytes) {
+  const bool peek = (flags & MSG_PEEK) != 0;
+  if (const int error = failure_.error(); error != 0) {
+    errno = error;
+    return Taken::kFailed;
+  }
+  if (const Taken taken = take_frame(fd, peek); taken != Taken::kSome) return taken;
+  const std::size_t length = frame_.length;
+  const std::size_t room = total(pieces, count);
+  const std::size_t here = std::min(room, length);
+  if (length > room) told |= MSG_TRUNC;
+  bytes = (flags & MSG_TRUNC) != 0 ? length : here;
+  if (length == 0 && peek) return Taken::kSome;
+  if (!peek && body_.size() == 0 && length == here && (count == 1 || room == length)) {
+    const iovec whole{count != 0 ? pieces[0].iov_base : nullptr, length};
+    const bool one = count == 1;
+    const Taken taken = take_at_once(fd, one ? &whole : pieces, one ? 1 : count, bytes);
+    if (taken != Taken::kSome) return taken;
+  } else {
+    if (const Taken taken = take_body(fd, peek ? 1 : 0); taken != Taken::kSome) return taken;
+    if (peek) {
+      if (const Taken taken = peek_last_byte(fd); taken != Taken::kSome) return taken;
+    }
+    if (!deliver(pieces, count, here)) {
+      errno = EFAULT;
+      return Taken::kFailed;
+    }
+    if (peek) return Taken::kSome;
+  }
+  body_.clear();
+  head_bytes_ = 0;
+  take_next(false);
+  return Taken::kSome;
+}
+
+void MessageReceiver::take_next(bool placed) {
+  ++next_;
+  last_was_placed_ = may_open_early_ = placed;
+  offered_ = answered_ = false;
+}
+
+// ---------------------------------------------------------------------------- straight to the program's buffer
+
+// kNone: it waits, or is void and closed.
+MessageReceiver::Taken MessageReceiver::look_at_sink(OpenSink& sink, std::size_t room, int flags, int& told,
+                                                   std::size_t& bytes) {
+  std::uint32_t length = 0;
+  const OpenSink::State state = sink.look(length);
+  if (state == OpenSink::State::kWaits) return Taken::kNone;
+  sink_ = nullptr;
+  sink.close();
+  if (state == OpenSink::State::kVoid) return Taken::kNone;
+  const std::size_t here = std::min<std::size_t>(length, room);
+  if (length > room) told |= MSG_TRUNC;
+  bytes = (flags & MSG_TRUNC) != 0 ? length : here;
+  counters::add(Counter::kBytesReceivedLane, here);
+  take_next(true);
+  return Taken::kSome;
+}
+
+// Nothing is there to be read. The peer is told where the next message is to go, if it has asked, or is likely to.
+void MessageReceiver::open_sink(OpenSink& sink, const iovec* pieces, std::size_t count, bool may_wait) {
+  if (head_bytes_ != 0 || body_.size() != 0 || sink.is_open()) return;
+  const bool may = may_wait && count == 1;
+  if (offered_ && !answered_) {
+    answered_ = true;
+    if (may && sink.open(next_, pieces[0])) {
+      sink_ = &sink;
+    } else {
+      refuse_sink(socket_, next_);
+    }
+  } else if (!offered_ && may_open_early_ && may && pieces[0].iov_len >= options().rendezvous) {
+    may_open_early_ = false;
+    if (sink.open(next_, pieces[0])) sink_ = &sink;
+  }
+}
+
+// The call is to end. Afterwards the sink is closed, or the message is in the buffer.
+void MessageReceiver::take_sink_back(OpenSink& sink) {
+  constexpr std::uint64_t kAnswerNs = 1'000'000'000;
+  sink.revoke();
+  const std::uint64_t deadline = now_ns() + kAnswerNs;
+  if (sink.await(deadline, Signals::kWait) != Woken::kReady) sink.give_up();
+}
+
+// What there is, or else (kNone) a sink that is open, if that is of use. `others`: another thread's call has one.
+MessageReceiver::Taken MessageReceiver::take_or_open(int fd, const iovec* pieces, std::size_t count, int flags,
+                                                     int& told, std::size_t& bytes, OpenSink& sink, bool& others) {
+  const std::scoped_lock guard(lock_);
+  others = sink_ != nullptr && sink_ != &sink;
+  Taken taken = Taken::kNone;
+  if (sink.is_open()) taken = look_at_sink(sink, total(pieces, count), flags, told, bytes);
+  if (taken != Taken::kNone || others) return taken;
+  taken = take_message(fd, pieces, count, flags, told, bytes);
+  if (taken == Taken::kNone) {
+    open_sink(sink, pieces, count, (flags & MSG_PEEK) == 0 && socket_.blocks(fd, flags));
+  } else if (sink.is_open()) {
+    sink_ = nullptr;
+    sink.close();
+  }
+  return taken;
+}
+
+ssize_t MessageReceiver::receive(int fd, const iovec* pieces, std::size_t count, int flags, int& told) {
+  if (count > kMostPieces) {
+    errno = EINVAL;
+    return -1;
+  }
+  Socket::Waiting waiting;
+  RedirectedReceive nothing_direct;
+  OpenSink sink(socket_);
+  for (;;) {
+    progress();
+    std::size_t bytes = 0;
+    bool others;
+    told = 0;
+    const Taken taken = take_or_open(fd, pieces, count, flags, told, bytes, sink, others);
+    tell_news();
+    if (taken == Taken::kSome) return static_cast<ssize_t>(bytes);
+    if (taken == Taken::kEnd) return 0;
+    if (taken == Taken::kFailed) return -1;
+    if (!socket_.blocks(fd, flags)) {
+      engine::after_look_in_vain();
+      errno = EAGAIN;
+      return -1;
+    }
+    if (sink.is_open()) {
+      if (waiting.counted == nullptr) socket_.begin_waiting(waiting);
+      if (waiting.deadline == 0) {
+        waiting.deadline = socket_.look_up_deadline(fd, SO_RCVTIMEO, waiting.has_deadline);
+      }
+      if (sink.await(waiting.deadline, Signals::kInterrupt) == Woken::kReady) continue;
+      take_sink_back(sink);
+      const std::scoped_lock guard(lock_);
+      const std::size_t room = total(pieces, count);
+      if (look_at_sink(sink, room, flags, told, bytes) == Taken::kSome) return static_cast<ssize_t>(bytes);
+    }
+    // Another thread's call has its buffer open.
+    if (others ? !socket_.await_moment(fd, waiting)
+               : !socket_.await(fd, POLLIN, SO_RCVTIMEO, waiting, nothing_direct)) {
+      if (others) errno = signals::held_back() ? EINTR : EAGAIN;
+      return -1;
+    }
+  }
+}
+
+int MessageReceiver::next_message(int fd) {
+  progress();
+  int bytes;
+  {
+    const std::scoped_lock guard(lock_);
+    bytes = failure_.error() == 0 && take_frame(fd, true) == Taken::kSome ? static_cast<int>(frame_.length) : 0;
+  }
+  tell_news();
+  return bytes;
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,63 @@
+// The sending direction of a connection that keeps the boundaries of messages.
+//
+// Each call of the program is one message. A message is taken as a whole or not at all: what the stream has no room
+// for is copied (it is pending), and goes before anything else as soon as there is room.
+#ifndef VIADUCT_SOVIA_MESSAGE_MESSAGE_SENDER_H
+#define VIADUCT_SOVIA_MESSAGE_MESSAGE_SENDER_H
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sovia/message/frame.h"
+#include "sovia/message/message_failure.h"
+#include "sovia/message/message_memory.h"
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia {
+
+class MessageSender {
+ public:
+  MessageSender(Socket& socket, MessageFailure& failure) : socket_(socket), failure_(failure) {}
+
+  // As sendmsg without address and control data.
+  ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags);
+  // A frame that is not the program's. False with errno: the stream takes nothing any more.
+  bool send_control(int fd, FrameKind kind, std::uint32_t number, const iovec* body, std::size_t count);
+
+  // As those of MessageLayer.
+  int before_shutdown(int how);
+  void after_fork_in_child();
+
+  // While no message goes.
+  Lock& lock() { return lock_; }
+
+ private:
+  using Attempt = Socket::Attempt;
+  struct Background;
+
+  Attempt try_send(int fd, const iovec* pieces, std::size_t count, std::size_t bytes, int flags);
+  bool send_by_rendezvous(int fd, const iovec& message);
+  bool send_offer(int fd, std::uint32_t bytes);
+  Attempt send_pending(int fd);
+  bool has_pending() const { return pending_at_ != pending_.size(); }
+  bool append_pending(const iovec* pieces, std::size_t count, std::size_t from);
+  void drop_pending();
+  void send_pending_in_background(int fd);
+  static void* run_in_background(void* of);
+
+  Socket& socket_;
+  MessageFailure& failure_;
+  Lock lock_;
+  MessageMemory pending_;  // of a message that the stream has a part of, from pending_at_ on
+  std::size_t pending_at_ = 0;
+  bool pending_has_thread_ = false;
+  bool shut_after_pending_ = false;
+  std::uint32_t next_ = 0;
+  bool offering_ = false;  // a call waits for the peer's sink, or writes there
+};
+
+}  // namespace viaduct::sovia
+
+#endif

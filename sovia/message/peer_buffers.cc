@@ -1,0 +1,185 @@
+#include "sovia/message/peer_buffers.h"
+
+#include <endian.h>
+#include <errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "sovia/lane/registrations.h"
+#include "sovia/message/lane_interest.h"
+#include "sovia/message/tag_frames.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/guarded_copy.h"
+#include "sovia/socket/lane_endpoint.h"
+
+namespace viaduct::sovia {
+
+std::uint32_t PeerBuffers::usable_lane() {
+  std::uint32_t number;
+  const LanePin lane = socket_.pin_lane(&number);
+  if (!lane) return 0;
+  const std::scoped_lock guard(lane->lane.lock());
+  return lane->lane.has_remote() && lane->lane.sending() == Lane::State::kUp ? number : 0;
+}
+
+bool PeerBuffers::find(std::uint64_t key, std::uint32_t lane, Place& place) {
+  const std::scoped_lock guard(lock_);
+  const auto found = places_.find(key);
+  if (found == places_.end() || found->second.lane != lane) return false;
+  place = found->second;
+  return true;
+}
+
+void PeerBuffers::forget(std::uint64_t key) {
+  const std::scoped_lock guard(lock_);
+  places_.erase(key);
+}
+
+namespace {
+
+// A put or get by RDMA, between the program's memory and the peer's.
+class RemoteMove {
+ public:
+  RemoteMove(Socket& socket, std::uint32_t lane) : socket_(socket) {
+    std::uint32_t number;
+    lane_ = socket.pin_lane(&number);
+    if (lane_ && number != lane) lane_.reset();
+  }
+
+  // Post: bytes begun of (at, bytes, memory); called with the lane locked.
+  template <class Post>
+  bool run(const std::byte* data, std::size_t bytes, Post&& post) {
+    // Bounded, as the registration has to be.
+    constexpr std::size_t kAtOnce = 64 * 1024 * 1024;
+    for (std::size_t at = 0; at != bytes; at += std::min(kAtOnce, bytes - at)) {
+      if (!run_some(data + at, at, static_cast<std::uint32_t>(std::min(kAtOnce, bytes - at)), post)) return false;
+    }
+    return true;
+  }
+
+ private:
+  template <class Post>
+  bool run_some(const std::byte* data, std::size_t from, std::uint32_t bytes, Post&& post) {
+    if (!lane_) return false;
+    const std::uint32_t memory = lane_->wire.take_memory(data, bytes);
+    if (memory == 0) return false;
+    const bool done = complete(from, bytes, memory, post);
+    lane_->wire.give_back_memory(memory);
+    return done;
+  }
+
+  template <class Post>
+  bool complete(std::size_t from, std::uint32_t bytes, std::uint32_t memory, Post&& post) {
+    std::uint32_t begun = 0;
+    std::uint64_t last = 0;
+    bool done = false;
+    await_completion(socket_, [&] {
+      const std::scoped_lock guard(lane_->lane.lock());
+      Lane& lane = lane_->lane;
+      if (begun != bytes && !lane.broken()) {
+        begun += post(lane, from + begun, bytes - begun, memory);
+        last = lane.remote_begun();
+      }
+      done = begun == bytes && lane.remote_has_completed(last);
+      return done || lane.broken();
+    });
+    return done;
+  }
+
+  Socket& socket_;
+  LanePin lane_;
+};
+
+}  // namespace
+
+bool PeerBuffers::put_to(const Place& place, std::uint64_t offset, const std::byte* data, std::size_t bytes) {
+  if (!readable(data, bytes)) return false;
+  RemoteMove move(socket_, place.lane);
+  const auto post = [&](Lane& lane, std::size_t at, std::uint32_t here, std::uint32_t memory) {
+    return lane.write_remote(data + at, here, memory, place.address + offset + at, place.memory);
+  };
+  if (!move.run(data, bytes, post)) return false;
+  counters::add(Counter::kBytesSentLane, bytes);
+  counters::add(Counter::kTaggedByRdma);
+  return true;
+}
+
+bool PeerBuffers::get_from(const Place& place, std::uint64_t offset, std::byte* data, std::size_t bytes) {
+  if (!writable(data, bytes)) return false;
+  RemoteMove move(socket_, place.lane);
+  const auto post = [&](Lane& lane, std::size_t at, std::uint32_t here, std::uint32_t memory) {
+    return lane.read_remote(data + at, here, memory, place.address + offset + at, place.memory);
+  };
+  if (!move.run(data, bytes, post)) return false;
+  counters::add(Counter::kBytesReceivedLane, bytes);
+  counters::add(Counter::kTaggedByRdma);
+  return true;
+}
+
+// ---------------------------------------------------------------------------- pieces in the stream
+
+std::uint32_t PeerBuffers::begin_piece(const Piece& piece) {
+  const std::scoped_lock guard(lock_);
+  pieces_[++next_piece_] = piece;
+  return next_piece_;
+}
+
+void PeerBuffers::drop_piece(std::uint32_t number) {
+  const std::scoped_lock guard(lock_);
+  pieces_.erase(number);
+}
+
+void PeerBuffers::drop_pieces() {
+  const std::scoped_lock guard(lock_);
+  pieces_.clear();
+}
+
+std::size_t PeerBuffers::pieces_under_way() {
+  const std::scoped_lock guard(lock_);
+  return pieces_.size();
+}
+
+bool PeerBuffers::is_under_way(std::uint32_t number) {
+  const std::scoped_lock guard(lock_);
+  return pieces_.contains(number);
+}
+
+int PeerBuffers::take_error() {
+  const std::scoped_lock guard(lock_);
+  return std::exchange(error_, 0);
+}
+
+bool PeerBuffers::take_answer(std::uint32_t number, const std::byte* body, std::size_t bytes) {
+  Answer answer;
+  if (bytes < sizeof answer) return false;
+  std::memcpy(&answer, body, sizeof answer);
+  const std::scoped_lock guard(lock_);
+  const auto found = pieces_.find(number);
+  if (found == pieces_.end()) return false;
+  const Piece piece = found->second;
+  auto status = static_cast<int>(be32toh(answer.status));
+  const std::size_t got = bytes - sizeof answer;
+  if (got != (piece.gets && status == 0 ? piece.bytes : 0)) return false;
+  pieces_.erase(found);
+  if (got != 0 && !copy_guarded(piece.to, body + sizeof answer, got)) status = EFAULT;
+  if (status != 0) {
+    if (error_ == 0) error_ = status;
+    places_.erase(piece.key);
+  } else {
+    places_[piece.key] = {be32toh(answer.lane), be32toh(answer.memory), be64toh(answer.address),
+                          be32toh(answer.access)};
+  }
+  return true;
+}
+
+void PeerBuffers::after_fork_in_child() {
+  new (&lock_) Lock;
+  places_.clear();
+  pieces_.clear();
+}
+
+}  // namespace viaduct::sovia

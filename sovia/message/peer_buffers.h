@@ -1,0 +1,66 @@
+// The peer's tagged buffers, as far as this end knows them: where they are open to RDMA, and the puts and gets that
+// are under way to them in the stream of messages.
+#ifndef VIADUCT_SOVIA_MESSAGE_PEER_BUFFERS_H
+#define VIADUCT_SOVIA_MESSAGE_PEER_BUFFERS_H
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia {
+
+class PeerBuffers {
+ public:
+  explicit PeerBuffers(Socket& socket) : socket_(socket) {}
+
+  // Where one is open to RDMA.
+  struct Place {
+    std::uint32_t lane = 0, memory = 0;
+    std::uint64_t address = 0;
+    unsigned access = 0;
+  };
+  // The lane that could be used for RDMA now; 0: none.
+  std::uint32_t usable_lane();
+  // False: the peer has not been asked since that lane came up.
+  bool find(std::uint64_t key, std::uint32_t lane, Place& place);
+  void forget(std::uint64_t key);
+  // By RDMA, and waits until it has completed. False: the lane is lost, or the memory can't be had; it may have been
+  // done in part.
+  bool put_to(const Place& place, std::uint64_t offset, const std::byte* data, std::size_t bytes);
+  bool get_from(const Place& place, std::uint64_t offset, std::byte* data, std::size_t bytes);
+
+  // Pieces that are under way in the stream.
+  struct Piece {
+    std::uint64_t key;
+    std::byte* to;  // of a get
+    std::uint32_t bytes;
+    bool gets;
+  };
+  std::uint32_t begin_piece(const Piece& piece);
+  // It could not be sent.
+  void drop_piece(std::uint32_t number);
+  void drop_pieces();
+  std::size_t pieces_under_way();
+  bool is_under_way(std::uint32_t number);
+  // False: there is no such question, or this is no answer to it.
+  bool take_answer(std::uint32_t number, const std::byte* body, std::size_t bytes);
+  // The errno of the first piece that failed since this was asked; 0: none.
+  int take_error();
+
+  // They are the parent's.
+  void after_fork_in_child();
+
+ private:
+  Socket& socket_;
+  Lock lock_;
+  std::unordered_map<std::uint64_t, Place> places_;
+  std::unordered_map<std::uint32_t, Piece> pieces_;
+  std::uint32_t next_piece_ = 0;
+  int error_ = 0;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

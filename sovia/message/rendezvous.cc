@@ -1,0 +1,155 @@
+#include "sovia/message/rendezvous.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "sovia/lane/registrations.h"
+#include "sovia/message/frame.h"
+#include "sovia/message/lane_interest.h"
+#include "sovia/process/counters.h"
+#include "sovia/socket/lane_endpoint.h"
+
+namespace viaduct::sovia {
+
+// ---------------------------------------------------------------------------- receiving
+
+bool OpenSink::open(std::uint32_t number, const iovec& buffer) {
+  auto* const at = static_cast<std::byte*>(buffer.iov_base);
+  const std::size_t bytes = std::min<std::size_t>(buffer.iov_len, kMostMessage);
+  if (bytes == 0) return false;
+  LanePin lane = socket_.pin_receiving_lane();
+  if (!lane) return false;
+  const auto may_open = [&] {
+    return lane->lane.has_sinks() && lane->lane.unread() == 0 && lane->lane.receiving() == Lane::State::kUp;
+  };
+  {
+    const std::scoped_lock guard(lane->lane.lock());
+    if (!may_open()) return false;
+  }
+  const std::uint32_t memory = writable(at, bytes) ? lane->wire.open_memory(at, bytes, Wire::Access::kWrite) : 0;
+  if (memory == 0) return false;
+  bool told = false;
+  {
+    const std::scoped_lock guard(lane->lane.lock());
+    told = lane->lane.open_sink(number, at, static_cast<std::uint32_t>(bytes), memory);
+  }
+  if (!told) {
+    lane->wire.close_memory(at, memory);
+    return false;
+  }
+  lane_ = std::move(lane);
+  at_ = at;
+  memory_ = memory;
+  return true;
+}
+
+OpenSink::State OpenSink::look(std::uint32_t& length) {
+  const std::scoped_lock guard(lane_->lane.lock());
+  const Lane& lane = lane_->lane;
+  if (lane.sink() == Lane::SinkState::kPlaced) {
+    length = lane.placed_length();
+    return State::kPlaced;
+  }
+  // What has come before a send failed is yet to be taken in.
+  const bool lost = lane.is_cut() || lane.receiving() == Lane::State::kEnded;
+  return lost || lane.sink() == Lane::SinkState::kRevoked ? State::kVoid : State::kWaits;
+}
+
+Woken OpenSink::await(std::uint64_t deadline, Signals signals) {
+  const std::uint32_t before = socket_.routes();
+  LaneInterest interest(socket_, [&] {
+    std::uint32_t length;
+    if (look(length) != State::kWaits) return true;
+    return signals == Signals::kInterrupt && (socket_.routes() != before || socket_.answer(POLLIN, 0) != 0);
+  });
+  return wait_for(interest, nullptr, 0, deadline, nullptr, true, signals);
+}
+
+void OpenSink::revoke() {
+  const std::scoped_lock guard(lane_->lane.lock());
+  lane_->lane.revoke_sink();
+}
+
+void OpenSink::give_up() { lane_->give_up(); }
+
+void OpenSink::close() {
+  if (!is_open()) return;
+  // First, so that nothing comes to what is the program's again.
+  lane_->wire.close_memory(at_, memory_);
+  {
+    const std::scoped_lock guard(lane_->lane.lock());
+    lane_->lane.close_sink();
+  }
+  lane_.reset();
+}
+
+void refuse_sink(Socket& socket, std::uint32_t number) {
+  const LanePin lane = socket.pin_lane();
+  if (!lane) return;
+  const std::scoped_lock guard(lane->lane.lock());
+  lane->lane.refuse_sink(number);
+}
+
+// ---------------------------------------------------------------------------- sending
+
+bool RendezvousSend::begin(const iovec& message, std::uint32_t number) {
+  lane_ = socket_.pin_sending_lane();
+  if (!lane_) return false;
+  {
+    const std::scoped_lock guard(lane_->lane.lock());
+    if (!lane_->lane.has_sinks() || lane_->lane.sending() != Lane::State::kUp) return false;
+  }
+  data_ = static_cast<const std::byte*>(message.iov_base);
+  bytes_ = static_cast<std::uint32_t>(message.iov_len);
+  number_ = number;
+  if (readable(data_, bytes_)) memory_ = lane_->wire.take_memory(data_, bytes_);
+  return memory_ != 0;
+}
+
+RendezvousSend::~RendezvousSend() {
+  if (memory_ != 0) lane_->wire.give_back_memory(memory_);
+}
+
+// With the lane locked.
+bool RendezvousSend::is_lost() const {
+  return lane_->lane.broken() || lane_->lane.sending() != Lane::State::kUp;
+}
+
+bool RendezvousSend::has_target() const {
+  const std::scoped_lock guard(lane_->lane.lock());
+  return !is_lost() && lane_->lane.target(number_) == Lane::Target::kSink;
+}
+
+bool RendezvousSend::await_target(std::uint64_t deadline) {
+  LaneInterest interest(socket_, [this] {
+    const std::scoped_lock guard(lane_->lane.lock());
+    return is_lost() || lane_->lane.target(number_) != Lane::Target::kNone;
+  });
+  return wait_for(interest, nullptr, 0, deadline, nullptr, true, Signals::kInterrupt) == Woken::kReady && has_target();
+}
+
+bool RendezvousSend::write() {
+  std::uint32_t written = 0, all = 0;
+  bool told = false, placed = false;
+  await_completion(socket_, [&] {
+    const std::scoped_lock guard(lane_->lane.lock());
+    Lane& lane = lane_->lane;
+    if (!told) {
+      // The receiver took its buffer back before anything was written.
+      if (lane.target(number_) != Lane::Target::kSink) return true;
+      all = std::min(bytes_, lane.target_bytes());
+      written += lane.write_to_sink(data_, written, bytes_, memory_);
+      told = written == all && !lane.broken() && lane.tell_placed(bytes_);
+    }
+    placed = told && lane.has_placed();
+    return placed || lane.broken();
+  });
+  if (!placed) return false;
+  counters::add(Counter::kMessagesPlaced);
+  counters::add(Counter::kBytesSentLane, all);
+  return true;
+}
+
+}  // namespace viaduct::sovia

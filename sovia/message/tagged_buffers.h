@@ -1,0 +1,45 @@
+// The tagged buffers of this end of a connection, which the peer puts to and gets from. Where a lane is up they are
+// open to RDMA on it; other puts and gets come as frames of the stream (tag_frames.h).
+#ifndef VIADUCT_SOVIA_MESSAGE_TAGGED_BUFFERS_H
+#define VIADUCT_SOVIA_MESSAGE_TAGGED_BUFFERS_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sovia/message/frame.h"
+#include "sovia/message/message_memory.h"
+#include "sovia/message/tag_frames.h"
+#include "sovia/message/tag_table.h"
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia {
+
+class TaggedBuffers {
+ public:
+  explicit TaggedBuffers(Socket& socket) : socket_(socket) {}
+
+  // 0, or an errno. `access`: SOVIA_TAG_PUT, SOVIA_TAG_GET.
+  int add(void* buffer, std::size_t bytes, unsigned access, TagBytes& tag);
+  // False: there is none of that name.
+  bool withdraw(std::uint64_t key);
+  void withdraw_all();
+  // They are the parent's.
+  void after_fork_in_child();
+
+  // Does what a kPut or kGet asks for. False: it is no such frame. `data`: what has been got.
+  bool serve(FrameKind kind, const std::byte* body, std::size_t bytes, Answer& answer, MessageMemory& data);
+
+ private:
+  int do_put(const Range& range, const std::byte* data, std::size_t bytes);
+  int do_get(const GetRange& get, MessageMemory& data);
+  bool open_to_peer(TaggedBuffer& buffer);
+  void close_to_peer(TaggedBuffer& buffer);
+
+  Socket& socket_;
+  Lock lock_;
+  TagTable table_;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,22 @@
+// The messages on a socket's stream (sovia/message), as the stream sees them: it tells them what is about to happen
+// to it. All functions may be called by several threads at once.
+#ifndef VIADUCT_SOVIA_SOCKET_MESSAGE_LAYER_H
+#define VIADUCT_SOVIA_SOCKET_MESSAGE_LAYER_H
+
+namespace viaduct::sovia {
+
+class MessageLayer {
+ public:
+  virtual ~MessageLayer() = default;
+  // shutdown(2) of the program's: what of `how` (SHUT_*) is to be done at once; kNothing: the layer does it later.
+  virtual int before_shutdown(int how) = 0;
+  static constexpr int kNothing = -1;
+  // The last descriptor of the process is about to be closed.
+  virtual void before_release() = 0;
+  // No thread is inside any more.
+  virtual void after_fork_in_child() = 0;
+};
+
+}  // namespace viaduct::sovia
+
+#endif
