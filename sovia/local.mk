@@ -98,6 +98,7 @@ sovia_sources = \
 	sovia/program/stdio_streams.cc sovia/program/stdio_streams.h \
 	sovia/socket/background_requests.cc sovia/socket/background_requests.h \
 	sovia/socket/known_peers.cc sovia/socket/known_peers.h \
+	sovia/socket/readiness.cc sovia/socket/readiness.h \
 	sovia/socket/redirected_receive.cc sovia/socket/redirected_receive.h \
 	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
 	sovia/socket/lane_endpoint.cc sovia/socket/lane_endpoint.h \

@@ -71,7 +71,7 @@ void SocketFallback::fall_back_locked(int fd) {
     if (inherited_bytes_ == nullptr) return reset(fd);
     inherited_bytes_->expect_record(lane.peer_token(), lane.bytes_received(), lane.expects_record(),
                                      !lane.peer_has_more());
-    if (receiving_ == Phase::kLane && lane.unread() == 0) set_receiving(Phase::kAfter);
+    if (receiving_ == Phase::kLane && lane.unread() == 0) set_receiving(Phase::kKernelAgain);
   }
   keep_unsent(fd, lane);
   early_end_ = false;
@@ -90,7 +90,7 @@ void SocketFallback::keep_unsent(int fd, Lane& lane) {
   if (falls == Lane::Fall::kImpossible) return reset(fd);
   const std::size_t record = falls == Lane::Fall::kRecord ? sizeof(Resume) : 0;
   const std::size_t bytes = record + lane.unsent();
-  if (sending_ == Phase::kLane || bytes != 0) set_sending(Phase::kAfter);
+  if (sending_ == Phase::kLane || bytes != 0) set_sending(Phase::kKernelAgain);
   if (bytes == 0) return;
   // An answer to one that has gone would cost its last bytes the good end.
   if (lane.unsent() == 0 && record_is_next() && inherited_bytes_->is_record_certain() && take_record(fd) &&
@@ -174,12 +174,12 @@ bool SocketFallback::record_would_reset(int fd) {
 
 bool SocketFallback::record_is_next() const {
   if (inherited_bytes_ == nullptr || !inherited_bytes_->expects_record()) return false;
-  return lane_ == nullptr || receiving_ == Phase::kAfter || (fell_ && receiving_ == Phase::kLane);
+  return lane_ == nullptr || receiving_ == Phase::kKernelAgain || (fell_ && receiving_ == Phase::kLane);
 }
 
 // In locked.
 bool SocketFallback::meet_early_record(int fd) {
-  if (lane_ == nullptr || fell_ || receiving_ != Phase::kAfter || inherited_bytes_ != nullptr) return true;
+  if (lane_ == nullptr || fell_ || receiving_ != Phase::kKernelAgain || inherited_bytes_ != nullptr) return true;
   Lane& lane = lane_->lane;
   const std::scoped_lock guard(lane.lock());
   if (!lane.may_get_early_record()) return true;

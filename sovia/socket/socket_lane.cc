@@ -41,7 +41,7 @@ bool SocketLane::lane_opened(LaneEndpoint& end) {
     // It happened while the lane was asked for; the peer waits for both ends of the stream.
     const std::scoped_lock lane_guard(end.lane.lock());
     end.lane.finish(false);
-    set_sending(Phase::kAfter);
+    set_sending(Phase::kKernelAgain);
   }
   shown_.set(ShownSocket::Way::kLane, Reason::kNone);
   lane_number_.fetch_add(1);
@@ -128,7 +128,7 @@ bool SocketLane::lane_over(LaneEndpoint& end) {
     if (end.lane.wants_fall_back() && !fell_ && !reset_ && !closed()) return false;
     if (end.lane.unread() != 0) return false;
     if (!closed() && end.lane.may_get_early_record()) return false;
-    if (end.lane.started() && receiving_ != Phase::kAfter) return false;
+    if (end.lane.started() && receiving_ != Phase::kKernelAgain) return false;
   }
   const Reason ended = shown_.reason() != Reason::kNone ? shown_.reason() : fell_ ? Reason::kLost : Reason::kEnd;
   shown_.set(ShownSocket::Way::kKernel, ended);

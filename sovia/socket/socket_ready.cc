@@ -16,6 +16,22 @@ namespace {
 constexpr short kIn = POLLIN | POLLRDNORM;
 constexpr short kOut = POLLOUT | POLLWRNORM;
 
+// The locks of a snapshot: that of receiving, for POLLOUT that of sending, and the lane's.
+class SnapshotLocks {
+ public:
+  SnapshotLocks(Lock& rx, Lock& tx, bool both) : rx_(rx, std::defer_lock), tx_(tx, std::defer_lock) {
+    if (both) {
+      std::lock(rx_, tx_);
+    } else {
+      rx_.lock();
+    }
+  }
+  void lock(Lane& lane) { lane_ = std::unique_lock(lane.lock()); }
+
+ private:
+  std::unique_lock<Lock> rx_, tx_, lane_;
+};
+
 bool kernel_has_data(int fd) {
   int bytes = 0;
   return fd >= 0 && libc::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
@@ -23,44 +39,48 @@ bool kernel_has_data(int fd) {
 
 }  // namespace
 
-short SocketReady::ask_kernel(short wanted) {
-  if (!may_use_lane() && inherited_bytes_ == nullptr) return wanted;
-  short ask = wanted;
-  {
-    const std::scoped_lock guard(in_);
-    if (receiving_ == Phase::kLane) {
-      ask = static_cast<short>(ask & ~kIn);
-      if (!lane_end_has_come()) ask = static_cast<short>(ask & ~POLLRDHUP);
-    } else if (receiving_ == Phase::kKernel && lane_ != nullptr && (ask & kIn) != 0) {
-      ask |= POLLRDHUP;  // so that answer() can tell the end from data
-    }
-    // The background thread takes the record.
-    if (record_is_next() && inherited_bytes_->is_record_certain()) {
-      be_watched();
-      ask = static_cast<short>(ask & ~(kIn | POLLRDHUP));
-    }
+// All locked.
+Readiness SocketReady::snapshot(bool sends) {
+  Readiness now;
+  now.reset = reset_.load();
+  now.has_lane = lane_ != nullptr;
+  now.had_lanes = lane_number_.load() != 0;
+  now.receiving = receiving_;
+  now.read_shut = read_shut_;
+  now.early_end = early_end_;
+  if (inherited_bytes_ != nullptr) {
+    now.has_inherited = inherited_bytes_->left() != 0;
+    now.record_next = record_is_next() && inherited_bytes_->is_record_certain();
   }
-  const std::scoped_lock guard(out_);
-  bool masked = sending_ == Phase::kLane || reset_;
-  if (lane_ != nullptr && !masked) {
-    const std::scoped_lock lane_guard(lane_->lane.lock());
-    masked = is_coming_down();
-  }
-  if (masked) ask = static_cast<short>(ask & ~kOut);
-  return ask;
+  if (sends) now.sending = sending_;
+  if (lane_ == nullptr) return now;
+  Lane& lane = lane_->lane;
+  now.lane_unread = lane.unread() != 0;
+  now.lane_ended = lane.receiving() == Lane::State::kEnded;
+  now.awaits_lane_end = receiving_ == Phase::kKernel && !read_shut_ && must_wait_for_lane_end(lane);
+  if (!sends) return now;
+  now.coming_down = is_coming_down();
+  now.lane_broken = lane.broken();
+  now.lane_room = sending_ == Phase::kLane &&
+                  (lane.has_room() || lane.peer_closed() || lane.sending() != Lane::State::kUp);
+  return now;
 }
 
-// In locked, and receiving from the lane.
-bool SocketReady::lane_end_has_come() {
-  const std::scoped_lock guard(lane_->lane.lock());
-  return lane_->lane.receiving() == Lane::State::kEnded;
+short SocketReady::ask_kernel(short wanted) {
+  if (!may_use_lane() && inherited_bytes_ == nullptr) return wanted;
+  const bool sends = (wanted & kOut) != 0;
+  SnapshotLocks locks(in_, out_, sends);
+  if (lane_ != nullptr) locks.lock(lane_->lane);
+  const Readiness now = snapshot(sends);
+  if (now.record_next) be_watched();
+  return now.to_ask(wanted);
 }
 
 // Whether the peer has yet to say that it has seen the end of this direction's lane. With the lane
 // locked.
 bool SocketReady::is_coming_down() {
   const Lane& lane = lane_->lane;
-  return !write_shut_ && sending_ == Phase::kAfter && lane.sending() == Lane::State::kEnding &&
+  return !write_shut_ && sending_ == Phase::kKernelAgain && lane.sending() == Lane::State::kEnding &&
          !lane.broken() && !lane.peer_closed();
 }
 
@@ -72,7 +92,7 @@ bool SocketReady::kernel_knows_all() {
     const std::scoped_lock guard(in_);
     if (reset_ || inherited_bytes_ != nullptr) return false;
     // Even before it has begun the lane decides when the end of the connection is told.
-    if (lane_ != nullptr && receiving_ != Phase::kAfter) return false;
+    if (lane_ != nullptr && receiving_ != Phase::kKernelAgain) return false;
   }
   const std::scoped_lock guard(out_);
   if (lane_ == nullptr) return true;
@@ -91,77 +111,40 @@ bool SocketReady::must_wait_for_lane_end(const Lane& lane) const {
 bool SocketReady::receives_in_kernel() {
   const std::scoped_lock guard(in_);
   if (!for_good_.load() || reset_ || inherited_bytes_ != nullptr) return false;
-  if (lane_ == nullptr || receiving_ == Phase::kAfter) return true;
+  if (lane_ == nullptr || receiving_ == Phase::kKernelAgain) return true;
   const std::scoped_lock lane_guard(lane_->lane.lock());
   return receiving_ == Phase::kKernel && lane_->lane.over() && !lane_->lane.started();
 }
 
+// Takes in what has come on the lane, and leaves it behind when it has ended, as a receive would. All locked.
+void SocketReady::advance(Lane& lane, bool sends) {
+  if (lane.wants_turn()) lane.turn();
+  const bool ended = lane.receiving() == Lane::State::kEnded;
+  settle_receiving(lane);
+  if (receiving_ == Phase::kLane && lane.unread() == 0 && (ended || fell_)) {
+    set_receiving(Phase::kKernelAgain);
+    background::look_at(*lane_);
+  }
+  if (!sends || sending_ == Phase::kKernel) return;
+  if (sending_ == Phase::kLane && lane.awaits_completion()) background::flush_later(*lane_);
+  // The background thread hands what has not arrived to the kernel.
+  if (sending_ == Phase::kLane && lane.broken()) background::look_at(*lane_);
+}
+
 short SocketReady::answer(short wanted, short kernel_says, int fd) {
   if (!may_use_lane() && inherited_bytes_ == nullptr) return kernel_says;
-  short says = kernel_says;
-  {
-    const std::scoped_lock guard(in_);
-    if (reset_) {
-      return static_cast<short>((kIn | kOut | POLLERR | POLLHUP | POLLRDHUP) &
-                                (wanted | POLLERR | POLLHUP));
-    }
-    if (record_is_next() && inherited_bytes_->is_record_certain()) {
-      says = static_cast<short>(says & ~(kIn | POLLRDHUP | POLLHUP));
-    }
-    if (inherited_bytes_ != nullptr && inherited_bytes_->left() != 0) says |= kIn;
-    if (lane_ != nullptr) {
-      Lane& lane = lane_->lane;
-      const std::scoped_lock lane_guard(lane.lock());
-      if (lane.wants_turn()) lane.turn();
-      const bool ended = lane.receiving() == Lane::State::kEnded;
-      settle_receiving(lane);
-      if (receiving_ == Phase::kLane && lane.unread() == 0 && (ended || fell_)) {
-        set_receiving(Phase::kAfter);
-        background::look_at(*lane_);
-      }
-      if (receiving_ == Phase::kLane) {
-        // The end may not be told before that of the lane has come; a reset always.
-        const bool all_has_come = ended && (kernel_says & POLLRDHUP) != 0;
-        if ((kernel_says & POLLERR) == 0 && !all_has_come) {
-          says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
-        }
-        says = static_cast<short>(says & ~kIn);
-        if (lane.unread() != 0 || read_shut_) says |= kIn;
-        if (read_shut_) says |= POLLRDHUP;
-      } else if (receiving_ == Phase::kDrain) {
-        if ((kernel_says & POLLERR) == 0) says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
-      }
-      if (receiving_ == Phase::kKernel && !read_shut_ && must_wait_for_lane_end(lane)) {
-        // The end of the connection is told when that of the lane has come, what is before it now.
-        const bool may_be_end = (says & POLLRDHUP) != 0 && !kernel_has_data(fd);
-        if (early_end_ || may_be_end) says = static_cast<short>(says & ~kIn);
-        says = static_cast<short>(says & ~(POLLRDHUP | POLLHUP));
-      }
-      if ((wanted & kIn) != 0 && (says & kIn) == 0 && lane.holds()) lane.flush();
-    }
+  const bool sends = (wanted & kOut) != 0;
+  SnapshotLocks locks(in_, out_, sends);
+  if (lane_ != nullptr) {
+    locks.lock(lane_->lane);
+    if (!reset_) advance(lane_->lane, sends);
   }
-  if ((wanted & kOut) != 0) {
-    const std::scoped_lock guard(out_);
-    if (lane_ != nullptr && sending_ != Phase::kKernel) {
-      Lane& lane = lane_->lane;
-      const std::scoped_lock lane_guard(lane.lock());
-      if (sending_ == Phase::kLane || is_coming_down()) says = static_cast<short>(says & ~kOut);
-      if (sending_ == Phase::kLane && lane.awaits_completion()) background::flush_later(*lane_);
-      if (sending_ != Phase::kLane) {
-        // The kernel says whether there is room, when the lane is done with.
-      } else if (lane.broken()) {
-        // What has not come is the kernel's to bring, as soon as the background thread has looked at it.
-        background::look_at(*lane_);
-      } else if (lane.has_room() || lane.peer_closed() || lane.sending() != Lane::State::kUp) {
-        says |= kOut;
-      }
-    }
-  }
-  // A reset is told whatever else may come: a receive finds it, behind what is unread on the lane.
-  if ((kernel_says & POLLERR) != 0 && (kernel_says & POLLHUP) != 0) says |= POLLHUP;
-  // The kernel may have been asked while the lane had the direction; with TCP one means the others.
-  if ((says & POLLHUP) != 0 && lane_number_.load() != 0) says |= kIn | kOut | POLLRDHUP;
-  return static_cast<short>(says & (wanted | POLLERR | POLLHUP | POLLNVAL));
+  Readiness now = snapshot(sends);
+  if (now.awaits_lane_end && (kernel_says & POLLRDHUP) != 0) now.kernel_unread = kernel_has_data(fd);
+  const short told = now.to_tell(wanted, kernel_says);
+  // The peer may be waiting for what waits here for more.
+  if ((wanted & kIn) != 0 && (told & kIn) == 0 && lane_ != nullptr && lane_->lane.holds()) lane_->lane.flush();
+  return told;
 }
 
 int SocketReady::unread(int kernel_bytes) {
@@ -172,7 +155,7 @@ int SocketReady::unread(int kernel_bytes) {
     Lane& lane = lane_->lane;
     const std::scoped_lock lane_guard(lane.lock());
     settle_receiving(lane);
-    if (receiving_ == Phase::kLane || receiving_ == Phase::kAfter) {
+    if (receiving_ == Phase::kLane || receiving_ == Phase::kKernelAgain) {
       bytes += lane.unread();
       if (lane.receiving() != Lane::State::kEnded) kernel_bytes = 0;
     } else if (receiving_ == Phase::kDrain &&

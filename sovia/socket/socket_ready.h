@@ -35,9 +35,12 @@ class SocketReady : public SocketLane {
 
  protected:
   ~SocketReady() = default;
-  bool lane_end_has_come();
   bool is_coming_down();
   bool must_wait_for_lane_end(const Lane& lane) const;
+
+ private:
+  Readiness snapshot(bool sends);
+  void advance(Lane& lane, bool sends);
 };
 
 }  // namespace viaduct::sovia

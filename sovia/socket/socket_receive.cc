@@ -130,7 +130,7 @@ ssize_t SocketReceive::receive_undisturbed(int fd, const iovec* pieces, std::siz
 bool SocketReceive::has_ended(int fd) {
   {
     const std::scoped_lock guard(in_);
-    if (lane_ != nullptr && receiving_ != Phase::kAfter) {
+    if (lane_ != nullptr && receiving_ != Phase::kKernelAgain) {
       const std::scoped_lock lane_guard(lane_->lane.lock());
       return lane_->lane.broken() ||
              (receiving_ == Phase::kLane && lane_->lane.receiving() == Lane::State::kEnded);
@@ -151,7 +151,7 @@ SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, s
     if (attempt != Attempt::kAgain) return attempt;
     came_down.happened = !may_use_lane();
   }
-  if (reset_ && (lane_ == nullptr || receiving_ == Phase::kAfter)) return fail_reset(Attempt::kDone);
+  if (reset_ && (lane_ == nullptr || receiving_ == Phase::kKernelAgain)) return fail_reset(Attempt::kDone);
   if (lane_ == nullptr) {
     return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
   }
@@ -179,7 +179,7 @@ SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, s
       }
       if (read_shut_) return Attempt::kDone;
       if (lane.receiving() == Lane::State::kEnded) {
-        set_receiving(Phase::kAfter);
+        set_receiving(Phase::kKernelAgain);
         came_down.happened = true;
         background::look_at(*lane_);
       } else if (!lane.is_cut()) {
@@ -200,7 +200,7 @@ SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, s
   }
   if (reset_ && receiving_ != Phase::kDrain) return fail_reset(Attempt::kDone);
   if (fell_ && receiving_ == Phase::kLane) {
-    set_receiving(Phase::kAfter);
+    set_receiving(Phase::kKernelAgain);
     background::look_at(*lane_);
   }
   return receive_from_kernel(fd, pieces, count, skip, flags, bytes);

@@ -13,6 +13,7 @@
 
 #include "sovia/lane/watchers.h"
 #include "sovia/process/lock.h"
+#include "sovia/socket/readiness.h"
 #include "sovia/socket/socket_modes.h"
 #include "sovia/socket/socket_ref.h"
 
@@ -51,7 +52,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   bool closed() const { return descriptors() == 0 && waiters_fd_.load() < 0; }
 
   // What has become of a call's attempt to move data.
-  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kLook, kPipe, kBroken };
+  enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kPollCompletions, kPipe, kBroken };
   // The descriptor of a call that was given `fd`.
   int current(int fd) const {
     const int kept = waiters_fd_.load(std::memory_order_relaxed);
@@ -59,13 +60,6 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   }
 
  protected:
-  // Where the bytes of a direction come from, or go to.
-  enum class Phase : std::uint8_t {
-    kKernel,  // the lane has not begun
-    kDrain,   // receiving: it has; `kernel_left_` bytes come from the kernel before
-    kLane,
-    kAfter,   // the lane has ended: the kernel again
-  };
   enum class Stage : std::uint8_t { kNone, kAsked, kOpen };
 
   SocketRoute() = default;

@@ -93,7 +93,7 @@ ssize_t SocketSend::send_pieces(int fd, const iovec* pieces, std::size_t count, 
   for (;;) {
     ssize_t bytes = 0;
     Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct, false);
-    if (attempt == Attempt::kLook) {
+    if (attempt == Attempt::kPollCompletions) {
       progress();
       attempt = try_send(fd, pieces, count, done, flags, bytes, direct, true);
     }
@@ -165,13 +165,13 @@ bool SocketSend::choose_route(int fd) {
   bool came_down = false;
   if (sending_ == Phase::kKernel) go_up(fd);
   if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) {
-    set_sending(Phase::kAfter);
+    set_sending(Phase::kKernelAgain);
     came_down = true;
   }
   if (sending_ == Phase::kLane && lane.peer_closed()) {
     // What the kernel answers to who sends to nobody is what the program is to see.
     lane.finish(false);
-    set_sending(Phase::kAfter);
+    set_sending(Phase::kKernelAgain);
     came_down = true;
   }
   return came_down;
@@ -197,7 +197,7 @@ SocketSend::Attempt SocketSend::send_on_lane(int fd, const iovec* pieces, std::s
     // What came before the connection was lost may still tell that the peer has closed.
     if (looked && !lane.is_cut()) background::look_at(*lane_);
     if (looked && !lane.is_cut()) return Attempt::kAgain;
-    return looked ? Attempt::kBroken : Attempt::kLook;
+    return looked ? Attempt::kBroken : Attempt::kPollCompletions;
   }
   int combines = combines_.load(std::memory_order_relaxed);
   if (combines < 0) combines = look_up_combining(fd);
@@ -229,8 +229,8 @@ SocketSend::Attempt SocketSend::finish_on_lane(bool looked) {
   Lane& lane = lane_->lane;
   if (lane.broken() && !fell_) {
     if (!lane.is_cut()) background::look_at(*lane_);
-    if (!lane.is_cut()) return looked ? Attempt::kAgain : Attempt::kLook;
-    if (lane.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kLook;
+    if (!lane.is_cut()) return looked ? Attempt::kAgain : Attempt::kPollCompletions;
+    if (lane.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kPollCompletions;
   }
   // What goes through the kernel could overtake what is still on the lane.
   return is_coming_down() ? Attempt::kAgain : Attempt::kDone;

@@ -87,7 +87,7 @@ void SocketShare::gather_unread(int fd) {
     const std::scoped_lock lane_guard(lane.lock());
     lane.discard(lane.unread());
   }
-  set_receiving(Phase::kAfter);
+  set_receiving(Phase::kKernelAgain);
   background::look_at(*lane_);
 }
 
@@ -123,7 +123,7 @@ void SocketShare::gather(int fd) {
     settle_receiving(lane_->lane);
     // A reader would find that nothing comes over the lane any more.
     const bool empty = lane_->lane.unread() == 0 && lane_->lane.receiving() == Lane::State::kEnded;
-    if (empty && lane_->lane.started()) set_receiving(Phase::kAfter);
+    if (empty && lane_->lane.started()) set_receiving(Phase::kKernelAgain);
   }
   background::look_at(*lane_);
 }

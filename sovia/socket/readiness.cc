@@ -1,0 +1,80 @@
+#include "sovia/socket/readiness.h"
+
+#include <poll.h>
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr short kIn = POLLIN | POLLRDNORM;
+constexpr short kOut = POLLOUT | POLLWRNORM;
+constexpr short kEnd = POLLRDHUP | POLLHUP;
+
+constexpr short without(short events, short some) { return static_cast<short>(events & ~some); }
+
+}  // namespace
+
+short Readiness::to_ask(short wanted) const {
+  short ask = wanted;
+  if (receiving == Phase::kLane) {
+    ask = without(ask, kIn);
+    if (!lane_ended) ask = without(ask, POLLRDHUP);
+  } else if (receiving == Phase::kKernel && has_lane && (ask & kIn) != 0) {
+    ask |= POLLRDHUP;  // so that to_tell() can tell the end from data
+  }
+  // The background thread takes the record.
+  if (record_next) ask = without(ask, kIn | POLLRDHUP);
+  if (sending == Phase::kLane || coming_down || reset) ask = without(ask, kOut);
+  return ask;
+}
+
+short Readiness::tell_reading(short kernel_says) const {
+  short says = kernel_says;
+  if (record_next) says = without(says, kIn | kEnd);
+  if (has_inherited) says |= kIn;
+  if (!has_lane) return says;
+  const bool failed = (kernel_says & POLLERR) != 0;
+  switch (receiving) {
+    case Phase::kLane: {
+      // The end may not be told before that of the lane has come; a reset always.
+      const bool all_has_come = lane_ended && (kernel_says & POLLRDHUP) != 0;
+      if (!failed && !all_has_come) says = without(says, kEnd);
+      says = without(says, kIn);
+      if (lane_unread || read_shut) says |= kIn;
+      if (read_shut) says |= POLLRDHUP;
+      break;
+    }
+    case Phase::kDrain:
+      if (!failed) says = without(says, kEnd);
+      break;
+    case Phase::kKernel:
+      if (!awaits_lane_end) break;
+      // The end of the connection is told when that of the lane has come, data before it now.
+      if (early_end || ((says & POLLRDHUP) != 0 && !kernel_unread)) says = without(says, kIn);
+      says = without(says, kEnd);
+      break;
+    case Phase::kKernelAgain:
+      break;
+  }
+  return says;
+}
+
+// In kKernelAgain the kernel says whether there is room, once the peer has seen the end of the lane.
+short Readiness::tell_writing(short says) const {
+  if (!has_lane || sending == Phase::kKernel) return says;
+  if (sending != Phase::kLane) return coming_down ? without(says, kOut) : says;
+  says = without(says, kOut);
+  return lane_room && !lane_broken ? static_cast<short>(says | kOut) : says;
+}
+
+short Readiness::to_tell(short wanted, short kernel_says) const {
+  if (reset) return static_cast<short>((kIn | kOut | POLLERR | kEnd) & (wanted | POLLERR | POLLHUP));
+  short says = tell_reading(kernel_says);
+  if ((wanted & kOut) != 0) says = tell_writing(says);
+  // A reset is told whatever else may come: a receive finds it, behind the unread bytes of the lane.
+  if ((kernel_says & POLLERR) != 0 && (kernel_says & POLLHUP) != 0) says |= POLLHUP;
+  // The kernel may have been asked while the lane had the direction; with TCP one means the others.
+  if ((says & POLLHUP) != 0 && had_lanes) says |= kIn | kOut | POLLRDHUP;
+  return static_cast<short>(says & (wanted | POLLERR | POLLHUP | POLLNVAL));
+}
+
+}  // namespace viaduct::sovia

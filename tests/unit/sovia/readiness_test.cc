@@ -1,0 +1,140 @@
+// What poll() tells of a socket in each state of its routes.
+#include "sovia/socket/readiness.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr short kAll = POLLIN | POLLOUT | POLLRDHUP;
+
+Readiness on_lane() {
+  Readiness state;
+  state.has_lane = state.had_lanes = true;
+  state.receiving = state.sending = Phase::kLane;
+  return state;
+}
+
+// A lane is there, and the directions have not begun with it.
+Readiness before_lane() {
+  Readiness state = on_lane();
+  state.receiving = state.sending = Phase::kKernel;
+  return state;
+}
+
+TEST(Readiness, WithoutALaneIsTheKernels) {
+  const Readiness state;
+  EXPECT_EQ(state.to_ask(kAll), kAll);
+  for (short says = 0; says < 0x4000; ++says) {
+    const auto told = static_cast<short>(says & (kAll | POLLERR | POLLHUP | POLLNVAL));
+    if ((says & POLLERR) == 0 || (says & POLLHUP) == 0) { ASSERT_EQ(state.to_tell(kAll, says), told) << says; }
+  }
+}
+
+TEST(Readiness, OnALaneAsksTheKernelForErrorsAlone) {
+  Readiness state = on_lane();
+  EXPECT_EQ(state.to_ask(kAll), 0);
+  state.lane_ended = true;
+  EXPECT_EQ(state.to_ask(kAll), POLLRDHUP);
+}
+
+TEST(Readiness, OnALaneIsTheLanes) {
+  Readiness state = on_lane();
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLOUT), 0);
+  state.lane_unread = true;
+  EXPECT_EQ(state.to_tell(kAll, 0), POLLIN);
+  EXPECT_EQ(state.to_tell(POLLOUT, 0), 0);
+  state.lane_room = true;
+  EXPECT_EQ(state.to_tell(kAll, 0), POLLIN | POLLOUT);
+  state.lane_broken = true;
+  EXPECT_EQ(state.to_tell(kAll, 0), POLLIN);
+}
+
+TEST(Readiness, TellsTheEndOfALaneWithBothEnds) {
+  Readiness state = on_lane();
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP | POLLHUP), 0);
+  state.lane_ended = true;
+  state.lane_unread = true;
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), POLLIN | POLLRDHUP);
+  // Before the kernel has told it, the lane's end is not the connection's.
+  EXPECT_EQ(state.to_tell(kAll, 0), POLLIN);
+}
+
+TEST(Readiness, TellsAResetWhateverTheRoute) {
+  for (const Phase phase : {Phase::kKernel, Phase::kDrain, Phase::kLane, Phase::kKernelAgain}) {
+    Readiness state = on_lane();
+    state.receiving = state.sending = phase;
+    EXPECT_EQ(state.to_tell(kAll, POLLERR | POLLHUP), kAll | POLLERR | POLLHUP);
+    state.reset = true;
+    EXPECT_EQ(state.to_tell(POLLIN, 0), POLLIN | POLLERR | POLLHUP);
+    EXPECT_EQ(state.to_ask(POLLOUT), 0);
+  }
+}
+
+TEST(Readiness, BeforeALaneTellsDataAndNotTheEnd) {
+  Readiness state = before_lane();
+  state.awaits_lane_end = true;
+  EXPECT_EQ(state.to_ask(POLLIN), POLLIN | POLLRDHUP);
+  EXPECT_EQ(state.to_tell(POLLIN, POLLIN), POLLIN);
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), 0) << "the end may be all that there is";
+  state.kernel_unread = true;
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), POLLIN);
+  state.early_end = true;
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), 0);
+  state.awaits_lane_end = false;
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), POLLIN | POLLRDHUP);
+}
+
+TEST(Readiness, DrainTellsDataAndNotTheEnd) {
+  Readiness state = on_lane();
+  state.receiving = Phase::kDrain;
+  EXPECT_EQ(state.to_ask(POLLIN), POLLIN);
+  EXPECT_EQ(state.to_tell(POLLIN | POLLRDHUP, POLLIN | POLLRDHUP | POLLHUP), POLLIN);
+}
+
+TEST(Readiness, AfterALaneIsTheKernelsAgain) {
+  Readiness state = on_lane();
+  state.receiving = state.sending = Phase::kKernelAgain;
+  EXPECT_EQ(state.to_ask(kAll), kAll);
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLRDHUP), POLLIN | POLLRDHUP);
+  state.coming_down = true;
+  EXPECT_EQ(state.to_ask(kAll), POLLIN | POLLRDHUP);
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLOUT), POLLIN) << "what is sent could overtake what is on the lane";
+}
+
+TEST(Readiness, OneDirectionOnALane) {
+  Readiness state = on_lane();
+  state.sending = Phase::kKernel;
+  EXPECT_EQ(state.to_ask(kAll), POLLOUT);
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLOUT), POLLOUT);
+  state = on_lane();
+  state.receiving = Phase::kKernel;
+  EXPECT_EQ(state.to_ask(POLLIN | POLLOUT), POLLIN | POLLRDHUP);
+  EXPECT_EQ(state.to_tell(POLLIN | POLLOUT, POLLIN | POLLOUT), POLLIN);
+}
+
+TEST(Readiness, ARecordIsNotTheProgramsToRead) {
+  Readiness state;
+  state.had_lanes = state.record_next = true;
+  EXPECT_EQ(state.to_ask(kAll), POLLOUT);
+  EXPECT_EQ(state.to_tell(kAll, POLLIN | POLLOUT | POLLRDHUP | POLLHUP), POLLOUT);
+  state.has_inherited = true;
+  EXPECT_EQ(state.to_tell(kAll, POLLIN), POLLIN);
+}
+
+TEST(Readiness, AShutDirectionReadsItsEnd) {
+  Readiness state = on_lane();
+  state.read_shut = true;
+  EXPECT_EQ(state.to_tell(kAll, 0), POLLIN | POLLRDHUP);
+}
+
+TEST(Readiness, AHangUpIsAllEventsOnceThereWasALane) {
+  Readiness state;
+  EXPECT_EQ(state.to_tell(kAll, POLLHUP), POLLHUP);
+  state.had_lanes = true;
+  EXPECT_EQ(state.to_tell(kAll, POLLHUP), kAll | POLLHUP);
+}
+
+}  // namespace
+}  // namespace viaduct::sovia
