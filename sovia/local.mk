@@ -116,6 +116,7 @@ sovia_sources = \
 	sovia/socket/socket_ref.h \
 	sovia/socket/socket_route.cc sovia/socket/socket_route.h \
 	sovia/socket/socket_send.cc sovia/socket/socket_send.h \
+	sovia/socket/route.cc sovia/socket/route.h \
 	sovia/socket/shown_socket.h \
 	sovia/socket/socket_share.cc sovia/socket/socket_share.h \
 	sovia/socket/socket_waiting.cc sovia/socket/socket_waiting.h \

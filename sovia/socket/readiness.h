@@ -2,17 +2,9 @@
 #ifndef VIADUCT_SOVIA_SOCKET_READINESS_H
 #define VIADUCT_SOVIA_SOCKET_READINESS_H
 
-#include <cstdint>
+#include "sovia/socket/route.h"
 
 namespace viaduct::sovia {
-
-// The route of a direction: the kernel or the lane.
-enum class Phase : std::uint8_t {
-  kKernel,  // the lane has not begun
-  kDrain,   // receiving: it has; the kernel still has bytes that come before
-  kLane,
-  kKernelAgain,  // the lane has ended
-};
 
 struct Readiness {
   bool reset = false;       // both ends have lost the connection

@@ -71,7 +71,7 @@ void SocketFallback::fall_back_locked(int fd) {
     if (inherited_bytes_ == nullptr) return reset(fd);
     inherited_bytes_->expect_record(lane.peer_token(), lane.bytes_received(), lane.expects_record(),
                                      !lane.peer_has_more());
-    if (receiving_ == Phase::kLane && lane.unread() == 0) set_receiving(Phase::kKernelAgain);
+    if (receiving_ == Phase::kLane && lane.unread() == 0) receiving_changed(RouteEvent::kLaneEnded);
   }
   keep_unsent(fd, lane);
   early_end_ = false;
@@ -90,7 +90,7 @@ void SocketFallback::keep_unsent(int fd, Lane& lane) {
   if (falls == Lane::Fall::kImpossible) return reset(fd);
   const std::size_t record = falls == Lane::Fall::kRecord ? sizeof(Resume) : 0;
   const std::size_t bytes = record + lane.unsent();
-  if (sending_ == Phase::kLane || bytes != 0) set_sending(Phase::kKernelAgain);
+  if (sending_ == Phase::kLane || bytes != 0) sending_changed(RouteEvent::kLaneEnded);
   if (bytes == 0) return;
   // An answer to one that has gone would cost its last bytes the good end.
   if (lane.unsent() == 0 && record_is_next() && inherited_bytes_->is_record_certain() && take_record(fd) &&

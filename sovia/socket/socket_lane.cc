@@ -35,13 +35,13 @@ bool SocketLane::lane_opened(LaneEndpoint& end) {
   }
   stage_ = Stage::kOpen;
   lane_ = &end;
-  set_receiving(Phase::kKernel);
-  set_sending(Phase::kKernel);
+  receiving_changed(RouteEvent::kLaneChanged);
+  sending_changed(RouteEvent::kLaneChanged);
   if (write_shut_) {
     // It happened while the lane was asked for; the peer waits for both ends of the stream.
     const std::scoped_lock lane_guard(end.lane.lock());
     end.lane.finish(false);
-    set_sending(Phase::kKernelAgain);
+    sending_changed(RouteEvent::kLaneEnded);
   }
   shown_.set(ShownSocket::Way::kLane, Reason::kNone);
   lane_number_.fetch_add(1);
@@ -136,8 +136,8 @@ bool SocketLane::lane_over(LaneEndpoint& end) {
   end.wire.close_memories();
   lane_ = nullptr;
   stage_ = Stage::kNone;
-  set_receiving(Phase::kKernel);
-  set_sending(Phase::kKernel);
+  receiving_changed(RouteEvent::kLaneChanged);
+  sending_changed(RouteEvent::kLaneChanged);
   put_off_lane();
   if (forbidden_ && inherited_bytes_ == nullptr && kept_ == nullptr) {
     stay_with_kernel();

@@ -79,7 +79,7 @@ void SocketLeave::leave_sending(int fd, Reason why) {
       const std::scoped_lock lane_guard(end->lane.lock());
       if (sending_ == Phase::kLane) counters::fell(why);
       end->lane.finish(false);
-      set_sending(Phase::kKernelAgain);
+      sending_changed(RouteEvent::kLaneEnded);
       if (end->lane.sending() == Lane::State::kEnded) return;
       ++end->pins;
     }
@@ -122,7 +122,7 @@ LaneEndpoint* SocketLeave::begin_leaving(int fd, Reason why) {
       // Nothing has gone over it, and it need not be the peer who is there.
       end->lane.cut();
     }
-    set_sending(Phase::kKernelAgain);
+    sending_changed(RouteEvent::kLaneEnded);
     shown_.set(ShownSocket::Way::kKernel, why);
   }
   counters::fell(why);
@@ -178,7 +178,7 @@ int SocketLeave::shut_stream(int fd, int how) {
       if (lane_ != nullptr) {
         const std::scoped_lock lane_guard(lane_->lane.lock());
         lane_->lane.finish(false);
-        set_sending(Phase::kKernelAgain);
+        sending_changed(RouteEvent::kLaneEnded);
         background::look_at(*lane_);
         later = !fell_ && lane_->lane.unsent() != 0;
       }
@@ -270,8 +270,8 @@ void SocketLeave::release(int fd) {
     if (end->lane.unsent() != 0 && !fell_ && !resets) end->keeper.store(keeper_of(fd));
     end->lane.deafen();
     end->lane.finish(true);
-    set_sending(Phase::kKernelAgain);
-    set_receiving(Phase::kKernelAgain);
+    sending_changed(RouteEvent::kLaneEnded);
+    receiving_changed(RouteEvent::kLaneEnded);
     background::look_at(*end);
     if (linger.l_onoff == 0 || linger.l_linger <= 0 || !blocks(fd, 0)) return;
     ++end->pins;

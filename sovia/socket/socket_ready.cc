@@ -122,7 +122,7 @@ void SocketReady::advance(Lane& lane, bool sends) {
   const bool ended = lane.receiving() == Lane::State::kEnded;
   settle_receiving(lane);
   if (receiving_ == Phase::kLane && lane.unread() == 0 && (ended || fell_)) {
-    set_receiving(Phase::kKernelAgain);
+    receiving_changed(RouteEvent::kLaneEnded);
     background::look_at(*lane_);
   }
   if (!sends || sending_ == Phase::kKernel) return;

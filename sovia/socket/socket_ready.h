@@ -2,6 +2,7 @@
 #ifndef VIADUCT_SOVIA_SOCKET_SOCKET_READY_H
 #define VIADUCT_SOVIA_SOCKET_SOCKET_READY_H
 
+#include "sovia/socket/readiness.h"
 #include "sovia/socket/socket_lane.h"
 
 namespace viaduct::sovia {

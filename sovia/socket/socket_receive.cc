@@ -179,7 +179,7 @@ SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, s
       }
       if (read_shut_) return Attempt::kDone;
       if (lane.receiving() == Lane::State::kEnded) {
-        set_receiving(Phase::kKernelAgain);
+        receiving_changed(RouteEvent::kLaneEnded);
         came_down.happened = true;
         background::look_at(*lane_);
       } else if (!lane.is_cut()) {
@@ -200,7 +200,7 @@ SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, s
   }
   if (reset_ && receiving_ != Phase::kDrain) return fail_reset(Attempt::kDone);
   if (fell_ && receiving_ == Phase::kLane) {
-    set_receiving(Phase::kKernelAgain);
+    receiving_changed(RouteEvent::kLaneEnded);
     background::look_at(*lane_);
   }
   return receive_from_kernel(fd, pieces, count, skip, flags, bytes);
@@ -241,7 +241,7 @@ SocketReceive::Attempt SocketReceive::receive_from_kernel(int fd, const iovec* p
     if (receiving_ == Phase::kDrain) {
       kernel_left_ -= static_cast<std::uint64_t>(bytes);
       if (kernel_left_ == 0) {
-        set_receiving(Phase::kLane);
+        receiving_changed(RouteEvent::kDrained);
         if (fell_) background::look_at(*lane_);
       }
     }

@@ -11,13 +11,13 @@
 
 namespace viaduct::sovia {
 
-void SocketRoute::set_receiving(Phase phase) {
-  receiving_ = phase;
+void SocketRoute::receiving_changed(RouteEvent event) {
+  receiving_.on(event);
   routes_changed();
 }
 
-void SocketRoute::set_sending(Phase phase) {
-  sending_ = phase;
+void SocketRoute::sending_changed(RouteEvent event) {
+  sending_.on(event);
   routes_changed();
 }
 
@@ -32,7 +32,7 @@ void SocketRoute::settle_receiving(Lane& lane) {
   lane.settled();
   if (receiving_ != Phase::kKernel) return;
   kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
-  set_receiving(kernel_left_ != 0 ? Phase::kDrain : Phase::kLane);
+  receiving_changed(kernel_left_ != 0 ? RouteEvent::kStartBehindKernel : RouteEvent::kStart);
   SOVIA_LOG("receiving goes up to the lane after %llu more bytes",
             static_cast<unsigned long long>(kernel_left_));
 }

@@ -13,7 +13,7 @@
 
 #include "sovia/lane/watchers.h"
 #include "sovia/process/lock.h"
-#include "sovia/socket/readiness.h"
+#include "sovia/socket/route.h"
 #include "sovia/socket/socket_modes.h"
 #include "sovia/socket/socket_ref.h"
 
@@ -64,8 +64,8 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
 
   SocketRoute() = default;
   ~SocketRoute() = default;
-  void set_receiving(Phase phase);
-  void set_sending(Phase phase);
+  void receiving_changed(RouteEvent event);
+  void sending_changed(RouteEvent event);
   // Whoever looks at what is unread on the lane calls this before: if START has come meanwhile, it says
   // how much there is to read from the kernel first. In and the lane locked.
   void settle_receiving(Lane& lane);
@@ -84,7 +84,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
 
   // --- receiving
   Lock in_;
-  Phase receiving_ = Phase::kKernel;
+  Route<Direction::kReceiving> receiving_;
   std::uint64_t kernel_left_ = 0;
   // What has been read from the kernel so far, as far as it is known. Counted here, as the kernel's
   // own figures leave urgent bytes out that have come since.
@@ -98,7 +98,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
 
   // --- sending
   Lock out_;
-  Phase sending_ = Phase::kKernel;
+  Route<Direction::kSending> sending_;
   bool forbidden_ = false, write_shut_ = false;
 
   // --- both: read under either lock, changed under both

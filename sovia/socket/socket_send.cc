@@ -137,7 +137,7 @@ bool SocketSend::go_up(int fd) {
   if (lane.sending() != Lane::State::kUp) return false;
   // The peer reads this first, and nothing more comes that would make the kernel send it.
   if (unsent != 0) push(fd);
-  set_sending(Phase::kLane);
+  sending_changed(RouteEvent::kStart);
   counters::add(Counter::kStartsSent);
   SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
             static_cast<unsigned long long>(before));
@@ -165,13 +165,13 @@ bool SocketSend::choose_route(int fd) {
   bool came_down = false;
   if (sending_ == Phase::kKernel) go_up(fd);
   if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) {
-    set_sending(Phase::kKernelAgain);
+    sending_changed(RouteEvent::kLaneEnded);
     came_down = true;
   }
   if (sending_ == Phase::kLane && lane.peer_closed()) {
     // What the kernel answers to who sends to nobody is what the program is to see.
     lane.finish(false);
-    set_sending(Phase::kKernelAgain);
+    sending_changed(RouteEvent::kLaneEnded);
     came_down = true;
   }
   return came_down;

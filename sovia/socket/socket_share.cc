@@ -87,7 +87,7 @@ void SocketShare::gather_unread(int fd) {
     const std::scoped_lock lane_guard(lane.lock());
     lane.discard(lane.unread());
   }
-  set_receiving(Phase::kKernelAgain);
+  receiving_changed(RouteEvent::kLaneEnded);
   background::look_at(*lane_);
 }
 
@@ -123,7 +123,7 @@ void SocketShare::gather(int fd) {
     settle_receiving(lane_->lane);
     // A reader would find that nothing comes over the lane any more.
     const bool empty = lane_->lane.unread() == 0 && lane_->lane.receiving() == Lane::State::kEnded;
-    if (empty && lane_->lane.started()) set_receiving(Phase::kKernelAgain);
+    if (empty && lane_->lane.started()) receiving_changed(RouteEvent::kLaneEnded);
   }
   background::look_at(*lane_);
 }
@@ -180,8 +180,8 @@ void SocketShare::after_fork_in_child() {
   fell_ = false;
   watched_ = false;
   drop_kept();
-  set_receiving(Phase::kKernel);
-  set_sending(Phase::kKernel);
+  receiving_changed(RouteEvent::kLaneChanged);
+  sending_changed(RouteEvent::kLaneChanged);
   stage_ = Stage::kNone;
   shown_.set(ShownSocket::Way::kKernel, Reason::kFork);
   calls_.store(0);

@@ -1,6 +1,6 @@
 # Unit tests of SOVIA without a NIC.
 sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/unit/sovia/known_peers_test \
-	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test
+	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/route_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
@@ -34,6 +34,10 @@ tests_unit_sovia_readiness_test_SOURCES = sovia/socket/readiness.cc sovia/socket
 	tests/unit/sovia/readiness_test.cc
 tests_unit_sovia_readiness_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_readiness_test_LDADD = $(TEST_LIBS)
+
+tests_unit_sovia_route_test_SOURCES = sovia/socket/route.cc sovia/socket/route.h tests/unit/sovia/route_test.cc
+tests_unit_sovia_route_test_CPPFLAGS = $(TEST_CPPFLAGS) -DSTATES_PAGE='"$(abs_top_srcdir)/doc/sovia/states.md"'
+tests_unit_sovia_route_test_LDADD = $(TEST_LIBS)
 
 tests_unit_sovia_lock_test_SOURCES = sovia/process/lock.cc sovia/process/lock.h tests/unit/sovia/lock_test.cc
 tests_unit_sovia_lock_test_CPPFLAGS = $(TEST_CPPFLAGS)
