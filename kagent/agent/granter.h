@@ -73,10 +73,10 @@ class AgentPort {
   // Sends a whole frame from the port's address in the program's stead. False if it can't.
   virtual bool send(std::span<const std::byte> frame) = 0;
   virtual GrantedCounters counters() = 0;
-  // Takes the port away, whoever has its descriptors. Must have been called before it is destroyed.
+  // Takes the port away, also from programs that have its descriptors. Must have been called before it is destroyed.
   virtual void end() = 0;
-  // After that, or of one that was left: whether somebody keeps the socket, and with it the memory,
-  // which stays locked.
+  // After end(), or of a port that was left: whether a process still has the socket, and with it the
+  // memory, which stays locked.
   virtual bool is_kept() = 0;
   // Leaves the port to the next agent.
   virtual void leave() = 0;

@@ -36,7 +36,7 @@ struct Peer : ucred {
 // For people.
 std::string text_of_account(uid_t account);
 
-// Of one who has connected. nullopt: the kernel does not say.
+// Of the process that has connected. nullopt: the kernel does not say.
 std::optional<Peer> peer_of(int socket);
 
 // A descriptor that names the process at the other end of a Unix socket. Invalid, with errno, if

@@ -173,7 +173,7 @@ std::vector<std::byte> Reports::answer(const Peer& peer, const report::Query& qu
   return out;
 }
 
-// Whoever has the files sees what the programs send.
+// For root only: the files show all that the programs send.
 std::vector<std::byte> Reports::local_pairs(const Peer& peer, const report::Query& query,
                                             std::span<const LocalPaths::SharedPair> pairs) {
   require_root(peer, "capture what programs of this host exchange");

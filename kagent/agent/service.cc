@@ -34,8 +34,8 @@ std::unique_ptr<Port> open_real_port(const NicConfig& config) {
   return open_port(options);
 }
 
-// A NIC on which only programs of this host meet. The address is of the range that anybody may use;
-// it never appears on a wire.
+// A NIC on which only programs of this host meet. Its locally administered address never appears on
+// a wire.
 constexpr MacAddress kLoopbackAddress{0x02, 'v', 'i', 'a', 'l', 'o'};
 constexpr std::uint32_t kLoopbackMtu = 8192;
 
@@ -164,7 +164,7 @@ unsigned Service::progress(std::uint64_t now) {
   return work;
 }
 
-// The processor may be what somebody needs in order to give us work.
+// Yields: programs may need this processor to give the agent work.
 void Service::give_way(std::uint64_t now) {
   ++idle_rounds_;
   if (!idle::gives_way(few_processors_, idle_rounds_, idle::kLooksOfAgent)) return idle::relax();
@@ -220,7 +220,7 @@ std::uint64_t Service::sleep(std::uint64_t now) {
   for (const auto& nic : nics_) {
     if (nic->is_open()) nic->stack().awake();
   }
-  // Whoever woke us is about to want more.
+  // The program or peer that woke the agent is likely to want more.
   const std::uint64_t woken = monotonic_ns();
   busy_until_ = woken + config_.spin_us * kNsPerUs;
   idle_rounds_ = 0;
@@ -270,7 +270,7 @@ void Service::look_after_ports(std::uint64_t now) {
   }
 }
 
-// Anybody on the link can cause these, so few are told of.
+// Any host on the link can cause these warnings, so they are rare.
 void Service::report_names(std::size_t number, std::uint64_t now) {
   const Stack& stack = nics_[number]->stack();
   Served& served = served_[number];

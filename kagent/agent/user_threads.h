@@ -1,6 +1,6 @@
 // Threads for what a program can make last as long as it likes: opening and copying its memory,
 // closing descriptors that it has sent. Each user has a thread from the first piece of work until
-// there has been none for a while. Work of one user is done in order, and holds nobody else's.
+// there has been none for a while. Work of one user is done in order, and does not hold another's.
 #ifndef VIADUCT_KAGENT_AGENT_USER_THREADS_H
 #define VIADUCT_KAGENT_AGENT_USER_THREADS_H
 

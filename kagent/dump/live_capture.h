@@ -1,7 +1,7 @@
 // Captures VIA frames on an interface through libpcap: Ethernet frames of the EtherType, and trains.
 //
 // It sees what passes the kernel's network stack: frames of programs with ports of their own, trains, and all
-// of an agent that uses libpcap itself. What an agent sends and receives by AF_XDP does not pass there.
+// of an agent that uses libpcap itself. Frames that an agent exchanges by AF_XDP do not.
 #ifndef VIADUCT_KAGENT_DUMP_LIVE_CAPTURE_H
 #define VIADUCT_KAGENT_DUMP_LIVE_CAPTURE_H
 

@@ -1,7 +1,7 @@
 // Captures what granted programs of this host exchange through memory (the local path): the agent hands out the files
 // of their rings, and a thread reads along (xdp/local/local_tap.h). The programs do nothing for it.
 //
-//   rings of pairs --thread--> queue of `buffer_bytes` --next()--> whoever prints and writes
+//   rings of pairs --thread--> queue of `buffer_bytes` --next()--> the caller
 //
 // What the thread does not read before a program has written over it, and what the queue has no room for, is
 // lost to the capture and counted.

@@ -364,7 +364,7 @@ void finish_options(Options& options) {
   if (options.json) options.pipeline.style = Style::kJson;
   options.live.ether_type = options.pipeline.ether_type;
   options.live.snap_length = options.pipeline.snap_length;
-  // What is to be judged or printed is needed whole, though it is not to be kept.
+  // Frames to be judged or printed are needed whole, though only their headers are kept.
   options.live.cut_data = options.pipeline.headers_only && options.pipeline.filter.wants_all() &&
                           !options.write.empty() && !options.print;
 }

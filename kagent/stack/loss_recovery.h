@@ -1,4 +1,4 @@
-// Finds lost frames, and asks after frames that nobody has acknowledged.
+// Finds lost frames, and asks after frames that are not acknowledged.
 //
 // Lost frames are found by the bitmap of an acknowledgement (a frame is lost when one that was sent
 // kReorder or more frames later has arrived, or the last one that was sent) and by the timer. The

@@ -32,7 +32,7 @@ constexpr unsigned kQuantum = 64;  // frames of one VI in one round
 constexpr unsigned kBatch = 32;    // frames built at once
 
 constexpr std::uint32_t kLocalPack = 2048;  // bytes of small messages that share a frame on the local path
-// How long a local path may be full without the loss of a frame that nobody would send again.
+// How long a local path may be full without the loss of a frame that would not be sent again.
 // On a busy machine a program is kept off the processors for long.
 constexpr std::uint64_t kLocalPatience = 200'000'000;  // ns
 
