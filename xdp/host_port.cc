@@ -99,7 +99,7 @@ class NoWire final : public Port {
   MacAddress address_;
   std::uint32_t mtu_;
   std::size_t stride_;
-  int never_;  // an event descriptor that is never readable, so that nobody has to poll
+  int never_;  // an event descriptor that is never readable: there is no wire
   std::vector<std::byte> memory_;
   std::vector<std::uint32_t> free_;
 };
@@ -267,7 +267,7 @@ std::size_t HostPort::receive_express(std::span<Frame> frames) {
   frames = frames.subspan(own);
   if (frames.empty()) return own;
   if (relay_ == nullptr) return own + wire_->receive(frames);
-  // Neither of the two starves the other: they take turns in who is asked first.
+  // Wire and relay take turns at being first, so that neither starves the other.
   relay_first_ = !relay_first_;
   std::size_t got = relay_first_ ? 0 : wire_->receive(frames);
   got += receive_from_relay(frames.subspan(got));

@@ -292,7 +292,7 @@ bool TrainSocket::take_next(std::byte* data) {
   return take_datagram(data, static_cast<std::size_t>(got), segment, from);
 }
 
-// Whether a train is one of somebody who may send it; all of it or nothing.
+// Whether a train comes from a peer that may send it; all of it or nothing.
 bool TrainSocket::take_datagram(std::byte* data, std::size_t bytes, std::size_t segment,
                                 const sockaddr_in6& from) {
   Peer* const peer = bytes < kLeastFrame ? nullptr : find(data + kAddressBytes);

@@ -237,7 +237,7 @@ void XskQueue::kick() {
     if (error == EAGAIN) {
       ++counters_->tx_kick_again;
       // Budget, or no room further down. Kernels before 6.17 do not always show that they have
-      // gone on, so not seeing it is believed only after some calls. What is left is sent later.
+      // gone on, so not seeing it is believed only after some calls. The rest is sent later.
       const bool moved = completed_ != before || rings_.transmit.consumed() != consumed;
       if (!moved && --idle == 0) return;
     } else if (error == EBUSY || error == ENOBUFS) {
