@@ -252,7 +252,7 @@ bool Endpoint::tells(std::initializer_list<Counts> kinds) const {
                      [this](Counts kind) { return counters_[kind] != nullptr; });
 }
 
-// What it does somebody must be told of.
+// Fails unless an event queue is bound, and a completion queue or counter for each direction in use.
 int Endpoint::enable() {
   if (events_ == nullptr) return -FI_ENOEQ;
   const bool sends = (caps_ & (FI_SEND | FI_READ | FI_WRITE)) != 0;

@@ -304,7 +304,7 @@ fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, con
   fi_domain_attr& out = *info->domain_attr;
   out.threading = domain != nullptr && domain->threading != FI_THREAD_UNSPEC ? domain->threading
                                                                              : FI_THREAD_SAFE;
-  // The provider needs no help with connections; who offers it may.
+  // The provider needs no help with connections; a program that offers it gets its wish.
   out.control_progress = domain != nullptr && domain->control_progress != FI_PROGRESS_UNSPEC
                              ? domain->control_progress
                              : FI_PROGRESS_AUTO;

@@ -81,7 +81,7 @@ ssize_t Transfers::admit(bool fence) {
   return -FI_EAGAIN;
 }
 
-// Who was refused an operation may try again.
+// The program may repeat an operation that was refused.
 void Transfers::tell_room() {
   if (!refused_ || begun() >= sends_) return;
   refused_ = false;

@@ -32,7 +32,7 @@ struct Whole {
 struct Operation {
   enum class Kind { kWhole, kWrite, kRead, kLarge };
   Kind kind;
-  Whole whole;               // kWhole; kLarge: what is to be sent
+  Whole whole;               // kWhole; kLarge: the data to send
   std::vector<unsigned char> copy;  // of data that the program may change already
   Pieces pieces;
   Completion completion;
