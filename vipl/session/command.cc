@@ -85,7 +85,7 @@ Command::Takes Command::takes() const {
   }
 }
 
-// Names, hosts and claims are the agent's business, whoever drives the stack.
+// Names, hosts and claims are the agent's business, also if the program drives the stack.
 bool Command::is_for_control_session(layout::Op op) {
   switch (op) {
     case layout::Op::kHostByName:

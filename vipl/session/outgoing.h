@@ -1,6 +1,6 @@
-// What this process has posted to be sent and what has not gone out yet. Whoever ends a connection, a
-// session or a registration waits for it first, so that the order of a program's calls is kept
-// whoever drives the stack: the driver looks at commands before it looks at work queues.
+// Sends that this process has posted and that have not gone out yet. A call that ends a connection, a
+// session or a registration waits for them first, so that the order of a program's calls is kept
+// with every driver: it looks at commands before it looks at work queues.
 #ifndef VIADUCT_VIPL_SESSION_OUTGOING_H
 #define VIADUCT_VIPL_SESSION_OUTGOING_H
 

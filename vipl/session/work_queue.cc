@@ -245,7 +245,7 @@ void WorkQueue::clear() {
   if (queue_.generation.load(std::memory_order_relaxed) != 0) {
     const SlotPool pool(session_.view, session_.capacity.slots);
     const std::uint32_t end = queue_.posted.load(std::memory_order_relaxed);
-    // As in take(): whoever is killed meanwhile has given back nothing that is given back again.
+    // Advance first, as in take(): a process that is killed meanwhile leaks a slot and never frees it twice.
     for (std::uint32_t p = queue_.dequeued.load(std::memory_order_relaxed); p != end; ++p) {
       queue_.dequeued.store(p + 1, std::memory_order_release);
       std::atomic_signal_fence(std::memory_order_seq_cst);
