@@ -1,4 +1,4 @@
-// What programs say over the control socket, read and judged, and what they are answered.
+// Messages of programs on the control socket, read and judged, and the answers.
 #ifndef VIADUCT_KAGENT_AGENT_CONTROL_MESSAGES_H
 #define VIADUCT_KAGENT_AGENT_CONTROL_MESSAGES_H
 

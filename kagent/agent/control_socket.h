@@ -54,7 +54,7 @@ class ControlSocket {
   UserThreads* threads_ = nullptr;
 };
 
-// What others have written, as it may be shown to people.
+// Text of other processes, as it may be shown to people.
 std::string shown(std::string_view text);
 
 // Describes the peer, for the log.

@@ -54,7 +54,7 @@ class AgentPort {
  public:
   virtual ~AgentPort() = default;
   virtual const GrantedLayout& layout() const = 0;
-  // What the program gets. -1: an earlier agent has given it.
+  // The program's descriptors. -1: an earlier agent has given them.
   virtual int socket() const = 0;
   virtual int umem() const = 0;
   // Its trains (xdp/train/), if it has some.
@@ -88,7 +88,7 @@ class Granter {
   virtual ~Granter() = default;
   // Throws PortError.
   virtual std::unique_ptr<AgentPort> make(std::uint32_t umem_bytes) = 0;
-  // What an earlier agent has left, once.
+  // The ports that an earlier agent has left, once.
   virtual std::vector<std::unique_ptr<AgentPort>> take_left() = 0;
   // From now on the agent's own port reaches the granted one, until it is dismissed. Throws
   // PortError.

@@ -70,8 +70,8 @@ class Grants {
   using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
   void make(Nic& nic, uid_t user, Made made);
 
-  // What an earlier agent has left on the NIC waits for its programs, until they end or for as long
-  // as the configuration says. Does nothing unless the NIC is open.
+  // Ports that an earlier agent has left on the NIC wait for their programs, until these end or for as
+  // long as the configuration says. Does nothing unless the NIC is open.
   void inherit(Nic& nic, std::uint64_t now);
   // Gives a port back to a program of the user who had it. `find`: opens the file of this number,
   // which the program must have. Throws Refusal or what `find` or GrantedSegment does.

@@ -1,4 +1,4 @@
-// What the agent is to a stack: the memory of programs, futexes, random numbers and names.
+// The agent's services to a stack: the memory of programs, futexes, random numbers and names.
 //
 // One for each NIC; sessions and programs go by the stack's numbers. One thread.
 #ifndef VIADUCT_KAGENT_AGENT_PROGRAM_ENVIRONMENT_H

@@ -80,7 +80,7 @@ class ProgramMemory {
   bool open(const Peer& peer, int pidfd, std::string& why, const control::Proof& proof = {},
             const std::optional<ProcessRights>& rights = std::nullopt);
 
-  // What the process had in this memory when it asked is what the agent has opened.
+  // The process has proven that the agent has opened the memory that it had when it asked.
   bool is_proven() const { return proven_; }
 
   // Every access is refused from now on, but for copies that have been begun.

@@ -55,7 +55,7 @@ std::vector<std::byte> packet(vip::Return result) {
   return out;
 }
 
-// What the agent says to itself has no path of its own.
+// VIs between programs on the agent's own stack have no path of their own: mark them as on this host.
 void mark_own_host(Nic& nic, std::vector<report::Vi>& vis) {
   const MacAddress host = nic.stack().host();
   for (report::Vi& vi : vis) {

@@ -134,7 +134,7 @@ void Service::serve() {
     last = 0;
     ++counters_.rounds;
     unsigned work = progress(now);
-    // What programs ask for may leave the stacks something to do.
+    // Requests of programs may leave the stacks something to do.
     if (now >= next_look_) work += look_around(now);
     if (work != 0) {
       ++counters_.busy_rounds;
@@ -172,7 +172,7 @@ void Service::give_way(std::uint64_t now) {
   crowd_.note(now, monotonic_ns());
 }
 
-// What is not worth a system call in every round.
+// Work that is not worth a system call in every round.
 unsigned Service::look_around(std::uint64_t now) {
   next_look_ = now + kLookEveryNs;
   const unsigned events = poll(0);
@@ -317,8 +317,8 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
   }
 }
 
-// Sessions end as by a disconnect; what peers are told is repeated for a short while if they do not
-// answer, or if it is said for programs that have their own ports.
+// Sessions end as by a disconnect; the disconnects are repeated for a short while if peers do not
+// answer, or for programs that have their own ports.
 void Service::say_goodbye() {
   if (handing_over_) {
     server_->hand_over();

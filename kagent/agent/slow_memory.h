@@ -1,6 +1,6 @@
 // The memory of a program that can't be reached at once, so that its user's thread copies.
 //
-// Writes are done in the order in which they came, with a copy of their data; what depends on them is
+// Writes are done in the order in which they came, with a copy of their data; work that depends on them is
 // kept until they are done. A read is repeated until it succeeds: the first time it is noted, some time
 // later its data is there.
 #ifndef VIADUCT_KAGENT_AGENT_SLOW_MEMORY_H
@@ -30,7 +30,7 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
   SlowMemory(const ProgramMemory& memory, UserThreads& threads, uid_t thread)
       : memory_(memory), threads_(threads), thread_(thread) {}
 
-  // A copy that the loop has left is under way. Returns what is to be called when it is over.
+  // A copy that the loop has left is under way. Returns the function to call when it is over.
   std::function<void()> take_over(std::shared_ptr<ProgramCopy> copy);
 
   bool write(std::span<const iovec> remote, std::span<const iovec> local, std::size_t skip);

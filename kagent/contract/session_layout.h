@@ -498,7 +498,7 @@ static_assert(sizeof(Command) <= 512);
 // ---------------------------------------------------------------------------- errors
 //
 // Asynchronous errors, for VipErrorCallback. The driver appends and alerts while the client wants
-// them and has room; what does not fit is lost and counted, as the newest state can be queried.
+// them and has room; further ones are lost and counted, as the newest state can be queried.
 
 inline constexpr std::uint32_t kErrorEvents = 256;
 

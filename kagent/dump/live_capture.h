@@ -51,7 +51,7 @@ class LiveCapture {
   // May be called by a signal handler.
   void stop() { stopped_ = true; }
   Counts counts() const;
-  // What the kernel was told to look for.
+  // The capture filter, as the kernel was given it.
   const std::string& filter() const { return filter_; }
 
  private:

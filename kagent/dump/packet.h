@@ -1,4 +1,4 @@
-// A captured packet: what a capture file has of it, whichever format that is.
+// A captured packet, with all that a capture file of any format has of it.
 #ifndef VIADUCT_KAGENT_DUMP_PACKET_H
 #define VIADUCT_KAGENT_DUMP_PACKET_H
 

@@ -30,7 +30,7 @@ struct Pending {
   std::uint64_t asked_at;
 };
 
-// What a session may have vouched for.
+// A claim of a session.
 struct Claim {
   std::uint32_t session;     // kNone: free
   std::uint32_t next_free;

@@ -82,7 +82,7 @@ struct Request {
   std::uint32_t older, newer;  // in its list
   std::uint64_t last_seen;
 
-  // What programs know it by.
+  // The handle by which programs know it.
   std::uint32_t handle(std::uint32_t index) const { return generation << kHandleBits | (index + 1); }
 };
 

@@ -325,7 +325,7 @@ void Connections<World>::attempt_timeout(ViIndex i) {
              std::min(now_ + backoff(vi.link.attempts), vi.link.connect_deadline));
 }
 
-// Back to Idle; what was posted stays posted.
+// Back to Idle; descriptors stay posted.
 template <class World>
 void Connections<World>::fail_attempt(ViIndex i, vip::Return result) {
   Vi& vi = vis_[i];

@@ -158,7 +158,7 @@ void PeerTable<World>::watch_peer(std::uint32_t p, std::uint64_t until) {
   wheel_.arm(peer_timer(p), until);
 }
 
-// What its host has said holds as long as silence is taken for life otherwise.
+// The word of the peer's host holds as long as silence is taken for life otherwise.
 template <class World>
 bool PeerTable<World>::is_excused(const state::Peer& peer) const {
   return peer.vouched != 0 && now_ - peer.vouched < limits_.peer_timeout_ns &&

@@ -191,7 +191,7 @@ void Processes<World>::free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t
   environment_.wake(lock);
 }
 
-// What the library in that process may have held when it was killed.
+// Frees locks that the library in that process may have held when it was killed.
 template <class World>
 void Processes<World>::free_locks(std::uint32_t program) {
   const state::Program& gone = programs_[program];

@@ -8,8 +8,8 @@
 //
 //   program --- session segment (session_layout.h) --- BasicStack --- Port --- wire
 //
-// One thread at a time. All capacity is fixed at construction; what does not fit is refused with a
-// VIPL return code, or dropped and counted. doc/architecture.md shows the parts.
+// One thread at a time. All capacity is fixed at construction; requests beyond it are refused with a
+// VIPL return code, frames dropped and counted. doc/architecture.md shows the parts.
 #ifndef VIADUCT_KAGENT_STACK_STACK_H
 #define VIADUCT_KAGENT_STACK_STACK_H
 
