@@ -25,7 +25,7 @@ PcapPort::PcapPort(const PortOptions& options, const Interface& interface,
       buffers_(options.frames),
       stride_((interface.mtu + kEthernet + 63) & ~63u),
       memory_(stride_ * options.frames) {
-  // What an earlier agent may have left would take our frames.
+  // A steering program that an earlier agent may have left would take our frames.
   silence_xdp_libraries();
   remove_steering(interface.index);
   char reason[PCAP_ERRBUF_SIZE] = "";

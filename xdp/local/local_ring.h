@@ -197,10 +197,10 @@ class RingReader {
     return room + at;
   }
 
-  // What was taken is free for the producer. To be called after some take()s.
+  // Frees taken records for the producer. To be called after some take()s.
   void give_room() { control_->taken.store(tail_, std::memory_order_release); }
 
-  // What is in the ring at mark() has been taken when is_past_mark() says so. A ring has no more than its length,
+  // Frames in the ring at mark() have been taken when is_past_mark() says so. A ring has no more than its length,
   // so a producer that goes on and on delays that by no more.
   void mark() { mark_ = tail_ + kRingBytes; }
   bool is_past_mark() {

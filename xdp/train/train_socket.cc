@@ -125,8 +125,8 @@ TrainSocket::Peer* TrainSocket::place_of(const MacAddress& mac) {
   return free != nullptr ? free : left;
 }
 
-// The only one, that does not send from another address than the one that it is sent to: what comes from there no
-// longer does then.
+// The only peer, and one that does not send from another address than the one that it is sent to: a connected socket
+// gets no datagrams from there.
 bool TrainSocket::may_connect(const Peer& peer) const {
   const auto other = peer.by_v4 ? Peer::Heard::kByV6 : Peer::Heard::kByV4;
   return peers_ == 1 && pages_.can() && !peer.alone && peer.heard != other;

@@ -243,7 +243,7 @@ void XskQueue::kick() {
     } else if (error == EBUSY || error == ENOBUFS) {
       ++counters_->tx_dropped_busy;
     } else {
-      // The interface is down or gone; what is in the ring stays there.
+      // The interface is down or gone; frames in the ring stay there.
       return;
     }
   }
