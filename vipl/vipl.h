@@ -151,7 +151,7 @@ typedef enum {
   VIP_DESCRIPTOR_ERROR = 11,         /* completed with an error, or the queue is empty */
   VIP_INVALID_STATE = 12,            /* the VI is in the wrong state */
   VIP_ERROR_NAMESERVICE = 13,        /* the name is not known */
-  VIP_NO_MATCH = 14,                 /* the peer host answered; nobody waited there */
+  VIP_NO_MATCH = 14,                 /* the peer host answered; no program waited there */
   VIP_NOT_REACHABLE = 15,            /* [G] no way to the peer's network */
   VIP_ERROR_NOT_SUPPORTED = 16       /* [G] not provided; always the last code */
 } VIP_RETURN;

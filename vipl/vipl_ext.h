@@ -193,10 +193,10 @@ VIP_RETURN VipxAttach(IN VIP_NIC_HANDLE nic);
  */
 VIP_RETURN VipxTakeVi(IN VIP_VI_HANDLE vi);
 
-/* Copies memory that may not be there, as a system call would: what can't be read or written is told,
- * not a fault. Handlers for SIGSEGV and SIGBUS that the program had set before the first call are
- * called for faults elsewhere; one that it sets later takes over, and such a copy then faults. May be
- * called at any time, does not block.
+/* Copies memory that may not be there, as a system call would: memory that can't be read or written
+ * is reported, not a fault. Handlers for SIGSEGV and SIGBUS that the program had set before the first
+ * call are called for faults elsewhere; one that it sets later takes over, and such a copy then faults.
+ * May be called at any time, does not block.
  * Returns 1 when all bytes are copied; 0 when they are not, and some may have been.
  */
 int VipxCopy(void *to, const void *from, unsigned long bytes);
@@ -222,7 +222,7 @@ VIP_RETURN VipxRedirect(IN VIP_VI_HANDLE vi, IN void *address, IN VIP_MEM_HANDLE
 /* VipxUnredirect: ends what VipxRedirect has begun. When it returns, nothing is written to that memory
  * any more.
  *   VIP_SUCCESS              a message has gone there: the first one that completed since
- *   VIP_NOT_DONE             none has; what had come of one was moved to where its receive says
+ *   VIP_NOT_DONE             none has; data that had come of one was moved to where its receive says
  *   VIP_ERROR_NOT_SUPPORTED  the program is hosted
  */
 VIP_RETURN VipxUnredirect(IN VIP_VI_HANDLE vi);

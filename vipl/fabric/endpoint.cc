@@ -132,8 +132,8 @@ Endpoint::~Endpoint() {
   domain_.release();
 }
 
-// What was posted arrives, unless the peer has stopped listening: a program may close at once after it
-// has injected its last message.
+// Waits until posted sends have arrived, unless the peer has stopped listening: a program may close at
+// once after it has injected its last message.
 void Endpoint::linger() {
   const auto end = std::chrono::steady_clock::now() + kLinger;
   std::unique_lock lock(nic_->mutex());

@@ -1,4 +1,4 @@
-// The interface: what the kernel sends there is read, what is written the kernel receives.
+// The interface: read() gives the packets that the kernel sends there; it receives those that are written.
 #ifndef VIADUCT_VIPL_LANEVI_TUN_H
 #define VIADUCT_VIPL_LANEVI_TUN_H
 

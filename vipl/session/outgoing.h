@@ -26,8 +26,8 @@ class Patience {
   std::uint64_t until_ = 0;
 };
 
-// Each looks at what is posted when it is called: what other threads post meanwhile is not waited
-// for. A send has gone out when its descriptor is complete: on Unreliable Delivery it was sent, on
+// Each waits for the sends that are posted when it is called, not for those that other threads post
+// meanwhile. A send has gone out when its descriptor is complete: on Unreliable Delivery it was sent, on
 // the other levels the peer has it.
 void wait_for_vi(Session& session, std::uint32_t vi, Patience& patience);
 void wait_for_all(Session& session, Patience& patience);

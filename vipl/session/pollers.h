@@ -51,7 +51,7 @@ class Pollers {
   void enter(Poller& poller);
   void leave(Poller& poller);
 
-  // Wakes those whose word was taken, but for the caller, who looks by itself.
+  // Wakes those whose word was taken, but for the caller, which looks by itself.
   void wake(const Poller* self = nullptr);
   // Wakes one of them, if there is one.
   void wake_one();

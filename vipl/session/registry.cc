@@ -103,7 +103,7 @@ Session* find_free() {
   return nullptr;
 }
 
-// What a session begins with; everything else is set by then.
+// First values of a session; everything else is set by then.
 void begin(Session& s) {
   s.reattach = {0, 0, -1};
   s.control_epoch.store(0);

@@ -202,7 +202,7 @@ void WorkQueue::complete(const layout::Slot& slot, VIP_DESCRIPTOR& descriptor) c
   descriptor.CS.Status = status | VIP_STATUS_DONE;
 }
 
-// What a descriptor gets that the driver has not completed and never will.
+// The status of a descriptor that the driver has not completed and never will.
 std::uint32_t WorkQueue::flushed_status(const layout::Slot& slot) const {
   std::uint32_t op = VIP_STATUS_OP_RECEIVE;
   if (side_ == Side::kSend) {
