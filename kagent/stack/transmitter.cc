@@ -360,7 +360,7 @@ typename Transmitter<World>::Room Transmitter<World>::local_room(const Vi& vi, s
   return Room::kGivenUp;
 }
 
-// The acknowledgement of frames, which takes them out of the ring, makes the VI ready again.
+// The receiver acknowledges frames that it takes out of the ring: the acknowledgement ends the wait.
 template <class World>
 bool Transmitter<World>::await_room(Vi& vi) {
   if (vi.reliability == vip::kUnreliable || vi.tx.send_una == vi.tx.send_next) return true;
