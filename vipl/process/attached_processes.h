@@ -6,7 +6,7 @@
 // descriptors that they have handed over themselves (/proc/self/mem): so the first process needs no right
 // to see it that it would not have anyway, and after exec the descriptor is good for nothing.
 //
-// add(), and what changes a attached process (admission.h): by the agent monitor, under the registry's
+// add(), and changes of an attached process (admission.h): by the agent monitor, under the registry's
 // lock; the rest as the driver's.
 #ifndef VIADUCT_VIPL_PROCESS_ATTACHED_PROCESSES_H
 #define VIADUCT_VIPL_PROCESS_ATTACHED_PROCESSES_H
