@@ -190,7 +190,7 @@ viad_SOURCES = kagent/agent/viad_main.cc
 viad_CPPFLAGS = $(AM_CPPFLAGS) $(SPDLOG_CFLAGS)
 viad_LDADD = libviaduct_agent.la libviaduct_xdp.la
 
-# Looks into the agent. What it shares with the agent is little: it needs few of the agent's libraries.
+# Looks into the agent. It shares little with the agent, so it needs few of the agent's libraries.
 noinst_LTLIBRARIES += libviaduct_tool.la
 libviaduct_tool_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 tool_sources = \
@@ -218,7 +218,7 @@ viactl_SOURCES = kagent/tool/viactl_main.cc
 viactl_LDFLAGS = $(AM_LDFLAGS) -Wl,--as-needed
 viactl_LDADD = libviaduct_tool.la
 
-# Captures frames and reads captures. What needs no agent is by itself: the simulation writes captures too.
+# Captures frames and reads captures. Parts that need no agent are by themselves: the simulation writes captures too.
 noinst_LTLIBRARIES += libviaduct_dump.la
 libviaduct_dump_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 dump_sources = \

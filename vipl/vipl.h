@@ -24,12 +24,12 @@
  *   The end    When the agent has gone away, functions that need it return VIP_ERROR_RESOURCE, VIs
  *              are in VIP_STATE_ERROR and posted descriptors complete as flushed with
  *              VIP_STATUS_TRANSPORT_ERROR. Disconnecting, destroying and deregistering succeed.
- *              What is left then is VipCloseNic.
+ *              Then only VipCloseNic is left to do.
  *   Handlers   are called one at a time by a thread of the library, one for each NIC handle that
  *              has handlers or VIs, with all signals blocked but those of faults (SIGSEGV and the
  *              like). They may block for ever, end the process and call any function of the
- *              library, also on what they were called for. What ends a registration (VipCloseNic,
- *              VipDestroyVi, VipDestroyCQ) does not wait for a handler: the one call that is being
+ *              library, also on what they were called for. Functions that end a registration (VipCloseNic,
+ *              VipDestroyVi, VipDestroyCQ) do not wait for a handler: the one call that is being
  *              made at that moment may go on, or just begin, after its return; no other follows.
  *   Cancelling a thread (pthread_cancel) ends it where it sleeps in a function that blocks.
  *   fork       A child process has none of its parent's NICs: their handles are invalid there. It
@@ -40,7 +40,7 @@
  *   order      What was posted before VipDisconnect, VipCloseNic, VipDeregisterMem or
  *              VipSetMemAttributes is sent before. They wait until those sends have completed (on
  *              the reliable levels: until the peer has acknowledged them), but no longer than half a
- *              second in which none completes, and five seconds in all. What is left then is flushed.
+ *              second in which none completes, and five seconds in all. Sends left then are flushed.
  * The lists of return codes below don't repeat VIP_INVALID_PARAMETER for a bad handle or NULL, nor
  * VIP_ERROR_RESOURCE for the end.
  *
@@ -151,7 +151,7 @@ typedef enum {
   VIP_DESCRIPTOR_ERROR = 11,         /* completed with an error, or the queue is empty */
   VIP_INVALID_STATE = 12,            /* the VI is in the wrong state */
   VIP_ERROR_NAMESERVICE = 13,        /* the name is not known */
-  VIP_NO_MATCH = 14,                 /* the peer host answered; nobody waited there */
+  VIP_NO_MATCH = 14,                 /* the peer host answered; no program waited there */
   VIP_NOT_REACHABLE = 15,            /* [G] no way to the peer's network */
   VIP_ERROR_NOT_SUPPORTED = 16       /* [G] not provided; always the last code */
 } VIP_RETURN;
@@ -577,7 +577,7 @@ VIP_RETURN VipConnectAccept(IN VIP_CONN_HANDLE ConnHandle, IN VIP_VI_HANDLE ViHa
  * Source: [I, G]. */
 VIP_RETURN VipConnectReject(IN VIP_CONN_HANDLE ConnHandle);
 
-/* VipConnectRequest: connects an Idle VI to whoever waits, or will wait in time, at an address.
+/* VipConnectRequest: connects an Idle VI to a peer that waits, or will wait in time, at an address.
  * After a failure the VI is Idle again and its posted receives are still there. Blocks.
  *   LocalAddr        what the peer will be told; its host bytes are not looked at
  *   RemoteAddr       host address (6 bytes) and discriminator to ask for
@@ -587,7 +587,7 @@ VIP_RETURN VipConnectReject(IN VIP_CONN_HANDLE ConnHandle);
  *   VIP_INVALID_PARAMETER  Timeout is 0, or a length is impossible
  *   VIP_INVALID_STATE      the VI is not Idle
  *   VIP_REJECT             refused by the peer
- *   VIP_NO_MATCH           the host answered, but nobody waited there in time
+ *   VIP_NO_MATCH           the host answered, but no program waited there in time
  *   VIP_TIMEOUT            the host did not answer, or the peer neither accepted nor refused
  *   VIP_NOT_REACHABLE      no host can have this address (group address, zero), or this NIC is the
  *                          loopback device and it is not its own
@@ -597,7 +597,7 @@ VIP_RETURN VipConnectRequest(IN VIP_VI_HANDLE ViHandle, IN VIP_NET_ADDRESS *Loca
                              IN VIP_NET_ADDRESS *RemoteAddr, IN VIP_ULONG Timeout,
                              OUT VIP_VI_ATTRIBUTES *RemoteViAttribs);
 
-/* VipDisconnect: ends a VI's connection, or clears its error. What was posted to be sent is sent
+/* VipDisconnect: ends a VI's connection, or clears its error. Sends that were posted are sent
  * before, and the peer sees the end behind it. Then the descriptors that are left complete as flushed
  * and wait to be taken back. Blocks until then, see "order" above.
  *   VIP_SUCCESS  also if the VI was Idle, or the peer has gone
@@ -635,8 +635,8 @@ VIP_RETURN VipConnectPeerWait(IN VIP_VI_HANDLE ViHandle, OUT VIP_VI_ATTRIBUTES *
 
 /* ========================================================================= data transfer */
 
-/* VipPostSend: puts a send, RDMA write or RDMA read on a VI's send queue. Does not block. What is
- * wrong with the descriptor's contents is said in its Status when it completes.
+/* VipPostSend: puts a send, RDMA write or RDMA read on a VI's send queue. Does not block. Errors in
+ * the descriptor's contents are reported in its Status when it completes.
  *   DescriptorPtr  64-byte aligned by the standard; any multiple of 8 is taken. Its Status is
  *                  cleared; it and the data must be left alone until it is taken back
  *   MemoryHandle   of the region in which the descriptor lies
@@ -845,7 +845,7 @@ VIP_RETURN VipErrorCallback(IN VIP_NIC_HANDLE NicHandle, IN VIP_PVOID Context,
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER  another InfoType
  *   VIP_ERROR_RESOURCE     no memory
- * Source: [I, G]; who owns the array [D]. */
+ * Source: [I, G]; the array's owner [D]. */
 VIP_RETURN VipQuerySystemManagementInfo(IN VIP_NIC_HANDLE NicHandle, IN VIP_ULONG InfoType,
                                         OUT VIP_PVOID SysManInfo);
 

@@ -27,9 +27,9 @@ const char *VipxReturnText(VIP_RETURN code);
 const char *VipxErrorText(VIP_ERROR_CODE code);
 
 /* Waits for a CQ and for descriptors of the kernel's: as ppoll(2) does, but it also ends when the CQ
- * has an entry. Blocks. It sleeps at once: who wants to look for a while first (VipCQDone) does that
- * before. Several threads may wait for one CQ, each with descriptors of its own; what comes wakes all
- * of them, and who finds that another one has taken it waits again. The thread may be cancelled while
+ * has an entry. Blocks. It sleeps at once: a caller that wants to look for a while first (VipCQDone) does
+ * that before. Several threads may wait for one CQ, each with descriptors of its own; an entry wakes all
+ * of them, and a thread that finds it taken by another one waits again. The thread may be cancelled while
  * it sleeps.
  *   cq          the entry stays there, for VipCQDone
  *   fds, nfds   as for poll(2); at most the limit of open files less 3
@@ -109,17 +109,17 @@ typedef struct _VipxFlow {
 
 /* VipxClaim: has the agent vouch for a TCP connection or UDP socket of this host: that it is this user's.
  * Short. The other end can then make sure that it speaks with the owner of the connection, and with
- * nobody else on that host (VipxVerify). A claim lasts until VipxUnclaim or VipCloseNic, and is good
+ * no other program on that host (VipxVerify). A claim lasts until VipxUnclaim or VipCloseNic, and is good
  * as long as the connection is established, or that UDP socket is there; 256 of them at once for each
  * NIC handle.
  *   flow   an established connection whose socket was made or accepted by the user that the agent
  *          takes this process for; of UDP: that user's socket is the one that the kernel would deliver a
  *          datagram from the remote to the local end to, connected or not. Root may claim all
- *   token  out, VIPX_TOKEN_BYTES bytes: what the claim is known by. Nobody can guess it; whoever is
- *          told can pass for this program, so it is for the other end alone
+ *   token  out, VIPX_TOKEN_BYTES bytes: names the claim. It cannot be guessed, but whichever program knows it
+ *          can pass for this one, so it is for the other end alone
  *   VIP_SUCCESS
  *   VIP_INVALID_PARAMETER    also when the family or protocol is another one
- *   VIP_ERROR_NAMESERVICE    there is no such connection, or it is somebody else's
+ *   VIP_ERROR_NAMESERVICE    there is no such connection, or it is another user's
  *   VIP_ERROR_RESOURCE       too many claims
  *   VIP_ERROR_NOT_SUPPORTED  the kernel does not tell the agent whose connections are
  */
@@ -154,12 +154,12 @@ VIP_RETURN VipxVerify(IN VIP_NIC_HANDLE nic, IN const VIP_NET_ADDRESS *host,
  * first.
  *
  * Memory is each process's own: what a process registers counts for itself, and for processes that
- * are forked from it later, whose copy of that memory it then means. What is registered after the
- * fork does not count in the child, and only who has registered memory can deregister it or change
- * its attributes. Protection tags, and connection requests that have come, are everybody's.
+ * are forked from it later, whose copy of that memory it then means. Later registrations do not count
+ * in the child, and only the process that has registered memory can deregister it or change its
+ * attributes. Protection tags, and connection requests that have come, are shared by all.
  *
  * A VI, and the CQs that it was made with, belong to one process at a time: first to the one that
- * made them, then to who takes them (VipxTakeVi). To the others their handles are invalid. Callbacks
+ * made them, then to the one that takes them (VipxTakeVi). To the others their handles are invalid. Callbacks
  * are each process's own as well; a child has its parent's error handler, unless it sets another.
  *
  * When a process ends, however it does, or calls VipCloseNic, its VIs are disconnected and destroyed,
@@ -193,10 +193,10 @@ VIP_RETURN VipxAttach(IN VIP_NIC_HANDLE nic);
  */
 VIP_RETURN VipxTakeVi(IN VIP_VI_HANDLE vi);
 
-/* Copies memory that may not be there, as a system call would: what can't be read or written is told,
- * not a fault. Handlers for SIGSEGV and SIGBUS that the program had set before the first call are
- * called for faults elsewhere; one that it sets later takes over, and such a copy then faults. May be
- * called at any time, does not block.
+/* Copies memory that may not be there, as a system call would: memory that can't be read or written
+ * is reported, not a fault. Handlers for SIGSEGV and SIGBUS that the program had set before the first
+ * call are called for faults elsewhere; one that it sets later takes over, and such a copy then faults.
+ * May be called at any time, does not block.
  * Returns 1 when all bytes are copied; 0 when they are not, and some may have been.
  */
 int VipxCopy(void *to, const void *from, unsigned long bytes);
@@ -222,7 +222,7 @@ VIP_RETURN VipxRedirect(IN VIP_VI_HANDLE vi, IN void *address, IN VIP_MEM_HANDLE
 /* VipxUnredirect: ends what VipxRedirect has begun. When it returns, nothing is written to that memory
  * any more.
  *   VIP_SUCCESS              a message has gone there: the first one that completed since
- *   VIP_NOT_DONE             none has; what had come of one was moved to where its receive says
+ *   VIP_NOT_DONE             none has; data that had come of one was moved to where its receive says
  *   VIP_ERROR_NOT_SUPPORTED  the program is hosted
  */
 VIP_RETURN VipxUnredirect(IN VIP_VI_HANDLE vi);

@@ -99,7 +99,7 @@ class NoWire final : public Port {
   MacAddress address_;
   std::uint32_t mtu_;
   std::size_t stride_;
-  int never_;  // an event descriptor that is never readable, so that nobody has to poll
+  int never_;  // an event descriptor that is never readable: there is no wire
   std::vector<std::byte> memory_;
   std::vector<std::uint32_t> free_;
 };
@@ -120,7 +120,7 @@ std::unique_ptr<Port> HostPort::no_wire(const MacAddress& address, std::uint32_t
 }
 
 void HostPort::open_relay(std::unique_ptr<Port> relay) {
-  // What is sent there is as long as the wire allows.
+  // Frames to the relay are as long as the wire allows.
   if (relay->mtu() < wire_->mtu()) {
     throw PortError("the agent's own port has no frames of " + std::to_string(wire_->mtu()) +
                     " bytes");
@@ -216,7 +216,7 @@ void HostPort::submit_bulk(std::span<const Frame> frames) {
     if (trains_ == nullptr || way_of(frame) != Way::kWire) {
       submit({&frame, 1});
     } else if (!trains_->add(frame)) {
-      // What was submitted before is to arrive before.
+      // Frames submitted before must arrive before.
       wire_->flush();
       flush_train();
       trains_->add(frame);
@@ -231,7 +231,7 @@ void HostPort::flush_train() {
   wire_->flush();
 }
 
-// What was sent to the own address: half of the room at most, so that neither side starves the other.
+// Frames sent to the own address: half of the room at most, so that neither side starves the other.
 std::size_t HostPort::receive_own(std::span<Frame> frames) {
   const std::size_t got =
       std::min(std::max<std::size_t>(frames.size() / 2, 1), queue_.size() - head_);
@@ -250,7 +250,7 @@ std::size_t HostPort::receive_from_relay(std::span<Frame> frames) {
   return got;
 }
 
-// What has come otherwise since a train was taken was sent earlier, or it would not be here.
+// Frames that have come otherwise since a train was taken were sent earlier, or they would not be here.
 std::size_t HostPort::receive(std::span<Frame> frames) {
   std::size_t n = receive_express(frames);
   if (trains_ == nullptr) return n;
@@ -267,7 +267,7 @@ std::size_t HostPort::receive_express(std::span<Frame> frames) {
   frames = frames.subspan(own);
   if (frames.empty()) return own;
   if (relay_ == nullptr) return own + wire_->receive(frames);
-  // Neither of the two starves the other: they take turns in who is asked first.
+  // Wire and relay take turns at being first, so that neither starves the other.
   relay_first_ = !relay_first_;
   std::size_t got = relay_first_ ? 0 : wire_->receive(frames);
   got += receive_from_relay(frames.subspan(got));

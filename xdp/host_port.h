@@ -6,8 +6,8 @@
 //
 // A macvlan child never reaches its parent, so the agent has a child of its own, the relay
 // (grant/macvlan_relay.h), for what hosted and granted programs of one host have to say to each other.
-// Frames to a registered child are sent with the relay's address as source; what arrives at the relay is
-// shown as if it had been sent to the interface.
+// Frames to a registered child are sent with the relay's address as source; frames that arrive at the
+// relay are shown as if they had been sent to the interface.
 //
 // From open_relay() and open_trains() on descriptor() may return another number than before.
 #ifndef VIADUCT_XDP_HOST_PORT_H

@@ -47,7 +47,7 @@ std::string holder(const Descriptor& file) {
 
 void name_holder(const Descriptor& file) {
   const std::string process = std::to_string(getpid());
-  // Who holds it is for people: without it the lock is as good.
+  // The holder's number is for people only: the lock works without it.
   if (ftruncate(file.get(), 0) == 0) (void)!pwrite(file.get(), process.data(), process.size(), 0);
 }
 

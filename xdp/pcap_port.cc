@@ -25,7 +25,7 @@ PcapPort::PcapPort(const PortOptions& options, const Interface& interface,
       buffers_(options.frames),
       stride_((interface.mtu + kEthernet + 63) & ~63u),
       memory_(stride_ * options.frames) {
-  // What an earlier agent may have left would take our frames.
+  // A steering program that an earlier agent may have left would take our frames.
   silence_xdp_libraries();
   remove_steering(interface.index);
   char reason[PCAP_ERRBUF_SIZE] = "";
@@ -37,7 +37,7 @@ PcapPort::PcapPort(const PortOptions& options, const Interface& interface,
   pcap_set_timeout(pcap_, 1);
   std::string failed;
   if (pcap_activate(pcap_) < 0) failed = pcap_geterr(pcap_);
-  // Frames to us or to everybody, not the ones that we send ourselves.
+  // Frames to us and broadcasts, not the ones that we send ourselves.
   char filter[128];
   const MacAddress& a = interface.address;
   std::snprintf(filter, sizeof filter,

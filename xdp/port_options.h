@@ -1,4 +1,4 @@
-// What can be asked of a port on a real interface.
+// Options of a port on a real interface.
 #ifndef VIADUCT_XDP_PORT_OPTIONS_H
 #define VIADUCT_XDP_PORT_OPTIONS_H
 

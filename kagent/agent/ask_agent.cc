@@ -18,7 +18,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
 
-// As programs do: in the abstract name space anybody could answer.
+// As programs do: any process could answer in the abstract name space.
 bool may_be_trusted(int fd, bool roots_alone, ucred& peer) {
   socklen_t size = sizeof peer;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&

@@ -8,7 +8,7 @@
 
 namespace viaduct {
 
-// What a program must be like to get a session it must be like to share one.
+// A program must meet the same conditions to share a session as to get one.
 Attached::Attached(Session& session, const Peer& peer, ProgramAccess access,
                    const control::Attach& attach)
     : nic_(session.nic()), peer_(peer), process_(std::move(access.process)) {

@@ -148,7 +148,7 @@ struct Carriers::State {
   std::atomic<std::uint32_t> watching{1};  // 0: the watchdog sleeps
   std::atomic<bool> stop{false};
 
-  // Of who carries the loop.
+  // Of the carrier: the thread that runs the loop.
   std::atomic<int> thread{0};
   const std::function<void()>* body = nullptr;
   bool running = false;
@@ -267,7 +267,7 @@ bool Carriers::make(Call& call) {
     return true;
   }
   state.call = &call;
-  // In this order for all: whoever goes to sleep looks at the clock after he has said so.
+  // Advance the clock, then look at `watching`: the watchdog clears `watching`, then looks at the clock.
   state.clock.fetch_add(1);
   if (state.watching.load() == 0) [[unlikely]] {
     state.watching.store(1);
@@ -307,7 +307,7 @@ void Carriers::carry(const std::shared_ptr<State>& shared) {
   state.change.notify_all();
 }
 
-// The loop leaves its carrier where that is. False if the call is over, or nobody is to be had.
+// Takes the loop from a carrier whose call hangs. False if the call is over, or kMostLate calls hang already.
 bool Carriers::take_over(const std::shared_ptr<State>& shared, std::uint64_t number) {
   State& state = *shared;
   const std::lock_guard lock(state.mutex);

@@ -355,7 +355,7 @@ void Reader::ids(const toml::node& node, const std::string& key, const char* wha
   if (array == nullptr) return problem(node, key, "must be a list: [\"NAME\", NUMBER, ...]");
   for (const toml::node& each : *array) {
     if (const auto* integer = each.as_integer()) {
-      // The greatest number means nobody.
+      // The greatest number, (uid_t)-1, stands for no user or group.
       if (integer->get() < 0 || integer->get() >= 0xffffffff) {
         problem(each, key, std::to_string(integer->get()) + " is no number of a " + what);
       } else {

@@ -11,7 +11,7 @@
 //   placement = "auto"      Where the stack of a program runs that has no wish of its own: hosted
 //                           (in the agent), granted (in the program, over a port of its own, or
 //                           the program is refused), auto (granted where it can be, else hosted).
-//                           With hosted no port is granted to anybody.
+//                           With hosted no port is granted.
 //
 //   checksum = "auto"       Whether to ask for a CRC32C on data frames, which both ends then give:
 //                           on, off, auto (if the processor has instructions for it).
@@ -25,7 +25,7 @@
 //   trains = "auto"         Long messages may go by UDP, where they arrive so; "off": not.
 //   ring = 2048             Entries of each AF_XDP ring; a power of two, 64 to frames / 2.
 //
-//   [limits]                What one NIC holds. What does not fit is refused to the program.
+//   [limits]                Capacity of one NIC; requests beyond it are refused.
 //   sessions = 64           NICs held open by programs at once; 1 to 1024.
 //   sessions_per_user = 32  The same of one user (root has no such limit), all NICs together.
 //   vis_per_user = 8192     VIs of one user on one NIC, hosted programs together; 1 to 16254.
@@ -44,13 +44,13 @@
 //                           most 600000.
 //   stopped_peer_ms = 3600000  The same while its host says that it is stopped; 0 to 86400000.
 //
-//   [access]                Who may have a session: any of these users, or processes that are in
-//   users = []              any of these groups. Names or numbers. Both empty: everyone. Root
-//   groups = []             always may.
+//   [access]                Sessions are for these users, and for processes that are in any of
+//   users = []              these groups. Names or numbers. Both empty: for everyone. Root always
+//   groups = []             gets one.
 //
 //   [granted]               Ports of their own for programs.
-//   users = []              Who may have one, as in [access]. Both empty: everyone who may have a
-//   groups = []             session. Root always may.
+//   users = []              Ports are for these, as in [access]. Both empty: for all that get a
+//   groups = []             session. Root always gets one.
 //   ports = 16              At once, all NICs together; 0 to 256.
 //   ports_per_user = 8      The same of one user (root has no such limit); 1 to 256.
 //   umem_kb = 4096          Memory for the frames of one port (a quarter more where they need

@@ -1,4 +1,4 @@
-// What messages about a configuration show of it.
+// Text of a configuration in messages about it.
 #ifndef VIADUCT_KAGENT_AGENT_CONFIG_TEXT_H
 #define VIADUCT_KAGENT_AGENT_CONFIG_TEXT_H
 
@@ -15,7 +15,7 @@ inline std::string hex(std::uint64_t value) {
   return {text, end};
 }
 
-// What came from the file may be anything; a terminal must be able to show it.
+// Text from the file may hold any byte; a terminal must be able to show it.
 inline std::string printable(std::string text) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';

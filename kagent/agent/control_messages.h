@@ -1,4 +1,4 @@
-// What programs say over the control socket, read and judged, and what they are answered.
+// Messages of programs on the control socket, read and judged, and the answers.
 #ifndef VIADUCT_KAGENT_AGENT_CONTROL_MESSAGES_H
 #define VIADUCT_KAGENT_AGENT_CONTROL_MESSAGES_H
 
@@ -22,7 +22,7 @@ control::Attach judge_attach(std::span<const std::byte> message);
 Refused malformed(const char* how);
 Refused no_resources(const std::exception& error);
 
-// The answer to who gets this session.
+// The answer to the program that gets this session.
 control::HelloAnswer describe(const Session& session, const Config& config);
 
 // What a granted stack may hold: as much as the NIC's own, for one session.

@@ -54,17 +54,17 @@ class ControlSocket {
   UserThreads* threads_ = nullptr;
 };
 
-// What others have written, as it may be shown to people.
+// Text of other processes, as it may be shown to people.
 std::string shown(std::string_view text);
 
-// Who it is, for the log.
+// Describes the peer, for the log.
 std::string text_of(const ucred& peer);
 
 // All groups of the process at the other end, as the kernel knows them: no account database, which
 // might be slow and might say something else, is asked.
 std::vector<gid_t> groups_of(int socket, const ucred& peer);
 
-// Sends one packet, with copies of descriptors, without waiting. False if there is no room or nobody.
+// Sends one packet, with copies of descriptors, without waiting. False if there is no room or no peer.
 bool send_message(int socket, const void* data, std::size_t bytes, std::span<const int> fds = {});
 
 // The two ends of a poll wake (control.h). Nothing can be sent to ours.

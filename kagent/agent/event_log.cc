@@ -78,7 +78,7 @@ void EventLog::note(Happened what, const Peer& peer, std::string_view text, std:
       event.text);
 }
 
-// Everybody may see these, as they see the NICs.
+// All users may see these, as they see the NICs.
 void EventLog::note(Happened what, const Nic& nic) {
   collect();
   const std::uint32_t number = number_of(nic);

@@ -1,8 +1,8 @@
 // What has happened to sessions and their connections, the newest kEvents: for `viactl events`.
 //
-// What the agent decides is noted when it happens. Connections and losses are noted by the stacks
+// Decisions of the agent are noted when they happen. Connections and losses are noted by the stacks
 // (kagent/stack/history.h) and collected from there: those of hosted programs about every millisecond, those of a
-// granted program when somebody asks and when its session ends.
+// granted program when events are asked for and when its session ends.
 #ifndef VIADUCT_KAGENT_AGENT_EVENT_LOG_H
 #define VIADUCT_KAGENT_AGENT_EVENT_LOG_H
 

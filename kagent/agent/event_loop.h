@@ -1,4 +1,4 @@
-// What a thread sleeps on: descriptors with a handler each.
+// Descriptors that a thread sleeps on, with a handler each.
 //
 // Handlers may add and remove descriptors, their own included; a handler that was removed is not
 // called any more, not even for an event that had already been fetched. One thread.

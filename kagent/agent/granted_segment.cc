@@ -91,7 +91,7 @@ std::vector<std::vector<std::byte>> GrantedSegment::last_disconnects(const MacAd
   std::vector<std::vector<std::byte>> out;
   const std::size_t most = std::size_t{limits_.vis} + limits_.goodbyes;
   const auto left = std::make_unique_for_overwrite<Remains[]>(most);
-  // Without the rings nobody learns of what was posted and not sent.
+  // Only the rings tell of descriptors that were posted and not sent.
   const std::size_t bytes = granted_stack_offset(limits_);
   void* const rings = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, file_.get(), 0);
   const bool mapped = rings != MAP_FAILED;

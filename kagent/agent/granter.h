@@ -54,7 +54,7 @@ class AgentPort {
  public:
   virtual ~AgentPort() = default;
   virtual const GrantedLayout& layout() const = 0;
-  // What the program gets. -1: an earlier agent has given it.
+  // The program's descriptors. -1: an earlier agent has given them.
   virtual int socket() const = 0;
   virtual int umem() const = 0;
   // Its trains (xdp/train/), if it has some.
@@ -73,10 +73,10 @@ class AgentPort {
   // Sends a whole frame from the port's address in the program's stead. False if it can't.
   virtual bool send(std::span<const std::byte> frame) = 0;
   virtual GrantedCounters counters() = 0;
-  // Takes the port away, whoever has its descriptors. Must have been called before it is destroyed.
+  // Takes the port away, also from programs that have its descriptors. Must have been called before it is destroyed.
   virtual void end() = 0;
-  // After that, or of one that was left: whether somebody keeps the socket, and with it the memory,
-  // which stays locked.
+  // After end(), or of a port that was left: whether a process still has the socket, and with it the
+  // memory, which stays locked.
   virtual bool is_kept() = 0;
   // Leaves the port to the next agent.
   virtual void leave() = 0;
@@ -88,7 +88,7 @@ class Granter {
   virtual ~Granter() = default;
   // Throws PortError.
   virtual std::unique_ptr<AgentPort> make(std::uint32_t umem_bytes) = 0;
-  // What an earlier agent has left, once.
+  // The ports that an earlier agent has left, once.
   virtual std::vector<std::unique_ptr<AgentPort>> take_left() = 0;
   // From now on the agent's own port reaches the granted one, until it is dismissed. Throws
   // PortError.

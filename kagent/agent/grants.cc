@@ -36,7 +36,7 @@ void Grants::finish() {
   worker_.finish();
 }
 
-// Whoever it is that has ports already.
+// Without the ports that are in use: judge() counts them.
 std::optional<Grants::Refusal> Grants::judge_user(const Nic& nic, uid_t user,
                                                   const std::vector<gid_t>& groups) const {
   const GrantPolicy& policy = config_.granted;
@@ -202,7 +202,7 @@ void Grants::leave_inherited() {
   left_.clear();
 }
 
-// One whose program has ended is nobody's; one whose program is stopped may be wanted yet.
+// Takes down ports whose program has ended. A program that is only stopped may still adopt its port in time.
 void Grants::look_after_left(std::uint64_t now) {
   if (now < next_left_look_) return;
   next_left_look_ = now + kLeftLookNs;
@@ -229,7 +229,7 @@ void Grants::end(Held held, std::unique_ptr<GrantedSegment> granted_segment, boo
 
 void Grants::end(Held held) { withdraw(std::move(held), true); }
 
-// Never many in one go: nobody else is served meanwhile.
+// A few at a time: the loop serves nothing else meanwhile.
 void Grants::say_some(Leaving& leaving) {
   const std::size_t end = std::min(leaving.said + kDisconnectsAtOnce, leaving.farewells.size());
   for (; leaving.said < end; ++leaving.said) {

@@ -1,11 +1,11 @@
-// The granted ports of all NICs, from the judgement on who may have one to the last disconnect.
+// The granted ports of all NICs, from the judgement of a request to the last disconnect.
 //
 //   judge() -> make() ... made(port) -> the program has it -> end(port, granted segment)
 //   inherit() ... adopt() ------------------^     |           last disconnects at once, +20 ms, +100 ms
 //                                              leave()        taken down -> kept by the program?
 //
-// A port counts against the limits from make() or inherit() until it has been taken down and nobody
-// has its socket any more: a program that kept that one would keep the memory too.
+// A port counts against the limits from make() or inherit() until it has been taken down and no
+// process has its socket any more: a program that kept the socket would keep the memory too.
 #ifndef VIADUCT_KAGENT_AGENT_GRANTS_H
 #define VIADUCT_KAGENT_AGENT_GRANTS_H
 
@@ -59,7 +59,7 @@ class Grants {
   // `user` is a Peer's account(), here and below.
   std::optional<Refusal> judge(const Nic& nic, uid_t user, const std::vector<gid_t>& groups) const;
 
-  // A port and whom it counts for.
+  // A port and the user that it counts for.
   struct Held {
     Nic* nic;
     std::unique_ptr<AgentPort> port;
@@ -70,8 +70,8 @@ class Grants {
   using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
   void make(Nic& nic, uid_t user, Made made);
 
-  // What an earlier agent has left on the NIC waits for its programs, until they end or for as long
-  // as the configuration says. Does nothing unless the NIC is open.
+  // Ports that an earlier agent has left on the NIC wait for their programs, until these end or for as
+  // long as the configuration says. Does nothing unless the NIC is open.
   void inherit(Nic& nic, std::uint64_t now);
   // Gives a port back to a program of the user who had it. `find`: opens the file of this number,
   // which the program must have. Throws Refusal or what `find` or GrantedSegment does.
@@ -120,7 +120,7 @@ class Grants {
   struct Making {
     Made made;
     std::uint64_t until;
-    std::shared_ptr<std::atomic<bool>> late;  // nobody waits for it any more
+    std::shared_ptr<std::atomic<bool>> late;  // the session waits for it no longer
   };
 
   struct Left {

@@ -1,4 +1,4 @@
-// Whether somebody drives the stack of a granted program, as its agent sees it from the outside.
+// Whether a granted program drives its stack, as the agent sees it from the outside.
 #ifndef VIADUCT_KAGENT_AGENT_HEARTBEAT_H
 #define VIADUCT_KAGENT_AGENT_HEARTBEAT_H
 
@@ -11,9 +11,9 @@ namespace viaduct {
 
 class Heartbeat {
  public:
-  // The connection with this VI and key, if it is there and nobody drives the stack: it has not
-  // looked after its peers since this was asked before, a while ago. Who asks is a peer that does not
-  // hear from it, and asks again and again. The segment may hold nonsense.
+  // The connection with this VI and key, if it is there and its stack is not driven: the stack has not
+  // looked after its peers since the last question, a while ago. A peer that does not hear from it asks,
+  // again and again. The segment may hold nonsense.
   std::optional<Remains> stopped(const void* segment, const StackLimits& limits,
                                         std::uint32_t vi, std::uint64_t key, std::uint64_t now) {
     const auto found = connection_of(segment, limits, vi, key);

@@ -38,9 +38,8 @@ void pause() {
 Descriptor new_socket(const std::string& name) {
   Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) fail_with_errno(name, "can't be made");
-  // Since Linux 6.16: nobody can send us descriptors, on connections that are accepted neither. No
-  // request has any, and closing what somebody sends may last as long as he likes. Before it, they
-  // are left to a thread (ControlSocket).
+  // Since Linux 6.16: refuse descriptors, on accepted connections too. No request has any, and closing
+  // one may last as long as its sender likes. Before 6.16 a thread closes them (ControlSocket).
   const int off = 0;
   setsockopt(fd.get(), SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off);
   return fd;
@@ -131,7 +130,7 @@ bool ListenSocket::bind_path() {
     if (unlink(name_.c_str()) != 0) fail_with_errno(name_, "the left-over can't be removed");
   }
   if (bind(fd_.get(), address.get(), address.bytes) != 0) fail_with_errno(name_, "can't be bound");
-  // Who may have a session is for [access] to say, not for the file's mode.
+  // [access] decides on sessions, not the file's mode.
   const bool ready = stat(name_.c_str(), &status) == 0 && chmod(name_.c_str(), 0666) == 0 &&
                      listen(fd_.get(), kBacklog) == 0;
   if (!ready) {

@@ -37,7 +37,7 @@ std::uint64_t bytes_of(const Descriptor& rings) {
 // Programs get the agent's own descriptor, which writes. One that only reads could else be opened anew to write.
 void keep_from_writers(const Descriptor& rings) { fchmod(rings.get(), 0400); }
 
-// Whoever captures is told that nothing more comes.
+// Tells captures that no more frames come.
 void mark_ended(const Descriptor& rings) {
   const std::uint32_t ended = 1;
   constexpr std::size_t kAt = local::kTracksAt + offsetof(local::Track, ended);
@@ -54,7 +54,7 @@ void LocalPaths::enter(std::uint64_t id, const Session& session, int socket) {
                    port.socket() < 0, {}};
 }
 
-// Programs that were adopted may have rings that nobody here knows of.
+// Adopted programs may have rings that this agent does not know of.
 void LocalPaths::leave(std::uint64_t id, bool ended) {
   const auto gone = programs_.find(id);
   if (gone == programs_.end()) return;

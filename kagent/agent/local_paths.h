@@ -1,11 +1,11 @@
 // Local paths: granted programs of one host that connect to each other get a pair of rings in memory
-// (xdp/local/local_ring.h). The agent makes the file, hands it to both, and keeps who has one with whom. It has
-// no part in what the programs do with it.
+// (xdp/local/local_ring.h). The agent makes the file, hands it to both, and remembers the pair. It has no part in
+// what the programs do with it.
 //
 //   enter() ... connect() ... each is told, over its control socket ... leave(): so are those that it had rings with
 //
-// Who captures (viadump) may have the files too, and reads along. While somebody does, those of pairs that have just
-// ended are kept for a while, or a short connection would never be seen.
+// A capture (viadump) gets the files too, and reads along. While one runs, the files of pairs that have just ended are
+// kept for a while, or it would miss short connections.
 #ifndef VIADUCT_KAGENT_AGENT_LOCAL_PATHS_H
 #define VIADUCT_KAGENT_AGENT_LOCAL_PATHS_H
 
@@ -27,7 +27,7 @@ namespace viaduct {
 
 class LocalPaths {
  public:
-  static constexpr std::uint64_t kKeptNs = kNsPerSecond;  // since somebody has asked for pairs
+  static constexpr std::uint64_t kKeptNs = kNsPerSecond;  // since a capture last asked for pairs
   static constexpr std::size_t kMostKept = 64;
 
   struct Pair {
@@ -37,7 +37,7 @@ class LocalPaths {
     Descriptor rings;
   };
   using SharedPair = std::shared_ptr<const Pair>;
-  // The rings for one who is to look at them and no more. Throws std::system_error.
+  // The rings, read-only. Throws std::system_error.
   static Descriptor open_read_only(const Pair& pair);
 
   explicit LocalPaths(ServiceCounters& counters) : counters_(counters), next_number_(monotonic_ns()) {}
@@ -54,7 +54,7 @@ class LocalPaths {
 
   // The pairs with this number and later ones, in their order, so many at most.
   std::vector<SharedPair> pairs_from(std::uint64_t number, std::size_t most, std::uint64_t now);
-  // To be called now and then: forgets pairs that nobody captures.
+  // To be called now and then: forgets ended pairs when no capture has asked lately.
   void tick(std::uint64_t now);
 
   // Brings ServiceCounters::local_bytes up to date.

@@ -20,7 +20,7 @@ namespace viaduct {
 
 class MacvlanPorts final : public Granter {
  public:
-  // Removes what an earlier agent has left on the interface but for ports that somebody uses. `port`
+  // Removes the remains of an earlier agent on the interface, except ports that are in use. `port`
   // gets a relay with the first port that is granted; it must be gone before this is. Throws PortError.
   MacvlanPorts(const NicConfig& config, HostPort& port);
 
@@ -44,7 +44,7 @@ class MacvlanPorts final : public Granter {
   std::unique_ptr<GrantFilter> filter_;
   std::vector<std::unique_ptr<AgentPort>> left_;
   bool parts_ = true;  // frames of several chunks have not been refused
-  bool said_ = false;  // what is to be said of the size of frames
+  bool said_ = false;  // the warning about the size of frames was logged
   bool said_no_trains_ = false;
 };
 

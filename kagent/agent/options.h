@@ -1,4 +1,4 @@
-// The command line of viad. What it says goes before what the configuration file says.
+// The command line of viad. It takes precedence over the configuration file.
 #ifndef VIADUCT_KAGENT_AGENT_OPTIONS_H
 #define VIADUCT_KAGENT_AGENT_OPTIONS_H
 

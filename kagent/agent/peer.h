@@ -5,8 +5,8 @@
 // namespace. Both are needed: a user could connect and then start a set-user-ID program, which has the capability;
 // a process that is user 0 by then and gains capabilities by exec() could have had them before.
 //
-// What the kernel tells by process number is believed if the process that the socket names (its pidfd) still lives
-// afterwards: then the number was its own all the time. Before Linux 6.5 a socket names none, only the number.
+// Facts that the kernel gives by process number are believed if the process that the socket names (its pidfd) still
+// lives afterwards: then the number was its own all the time. Before Linux 6.5 a socket names none, only the number.
 #ifndef VIADUCT_KAGENT_AGENT_PEER_H
 #define VIADUCT_KAGENT_AGENT_PEER_H
 
@@ -22,7 +22,7 @@
 namespace viaduct {
 
 struct Peer : ucred {
-  // What limits are counted for. User 0 has none if it is root, else it is a user like others, of this number.
+  // The user that limits are counted for. User 0 has none if it is root, else it is a user like others, of this number.
   static constexpr uid_t kPowerlessRoot = ~uid_t{0};
 
   Peer() : ucred{} {}
@@ -36,7 +36,7 @@ struct Peer : ucred {
 // For people.
 std::string text_of_account(uid_t account);
 
-// Of one who has connected. nullopt: the kernel does not say.
+// Of the process that has connected. nullopt: the kernel does not say.
 std::optional<Peer> peer_of(int socket);
 
 // A descriptor that names the process at the other end of a Unix socket. Invalid, with errno, if

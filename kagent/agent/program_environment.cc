@@ -287,7 +287,7 @@ bool ProgramEnvironment::is_own_address(const IpAddress& address) {
   return std::find(own_addresses_.begin(), own_addresses_.end(), address) != own_addresses_.end();
 }
 
-// What does not fit is said again with the next connection.
+// If there is no room, the next connection introduces them again.
 void ProgramEnvironment::introduce(const MacAddress& one, const MacAddress& other) {
   constexpr std::size_t kMost = 64;
   if (one != other && introductions_.size() < kMost) introductions_.emplace_back(one, other);

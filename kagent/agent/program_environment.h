@@ -1,4 +1,4 @@
-// What the agent is to a stack: the memory of programs, futexes, random numbers and names.
+// The agent's services to a stack: the memory of programs, futexes, random numbers and names.
 //
 // One for each NIC; sessions and programs go by the stack's numbers. One thread.
 #ifndef VIADUCT_KAGENT_AGENT_PROGRAM_ENVIRONMENT_H
@@ -51,12 +51,12 @@ class ProgramEnvironment final : public Environment {
   }
   // Ends the program's use of its memory.
   void close_memory(std::uint32_t program);
-  // Programs whose memory could not be reached for too long; whoever behaves again is served as before.
+  // Programs whose memory could not be reached for too long; a program that can be reached again is served as before.
   std::vector<std::uint32_t> look_after_slow(std::uint64_t now);
   std::uint64_t next_slow_look() const;  // ~0: never
 
   // Whose program a session is.
-  // `account`: what limits are counted for; 0 is root, without any, which has everybody's connections (Peer).
+  // `account`: what limits are counted for; 0 is root, without any, which has all users' connections (Peer).
   void set_user(std::uint32_t session, uid_t user, uid_t account) {
     users_[session] = user;
     accounts_[session] = account;

@@ -14,7 +14,7 @@ namespace viaduct {
 // Opens the file behind a descriptor of the process `peer` (whose pidfd is `process`) if it is this
 // one and sealed against another size; else an empty Descriptor. Whatever the descriptor is,
 // nothing of it is opened, asked or closed but such a file: a descriptor of a program's can be of a
-// file system, or a socket, that makes whoever touches it wait.
+// file system, or a socket, that makes every access wait.
 Descriptor open_program_file(const ucred& peer, int process, std::int32_t descriptor,
                              const FileNumber& file);
 

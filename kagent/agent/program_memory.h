@@ -5,8 +5,8 @@
 // root's until setuid(), may not be looked into, and neither may a program that its user has started with more
 // rights; from outside the two look alike, and a process that asked may have become the second kind by exec() before
 // its memory is opened. So for these the program must prove that it is the one that asked (program_proof.h): then it
-// lets the agent into its own memory, and nobody else asks in its name. Its effective user must still be the one that
-// connected, and its real user that one or root, as a server's is that has only lent itself a user's place.
+// lets the agent into its own memory, and no other process asks in its name. Its effective user must still be the one
+// that connected, and its real user that one or root, as a server's is that has only lent itself a user's place.
 //
 // It is reached through /proc/PID/mem and not by process number. The descriptor stands for the
 // address space that the process had when it was opened, so neither a process that gets the number
@@ -20,7 +20,7 @@
 // The program decides how long such a call lasts: it waits for the lock of its address space, which
 // mprotect() of a large mapping holds for seconds, and for pages that may lie in a file system in user
 // space. So each goes through Carriers, and by way of a buffer that is the copy's own: one that is late
-// must not write into, or read from, a frame that is somebody else's by then.
+// must not write into, or read from, a frame that has another owner by then.
 #ifndef VIADUCT_KAGENT_AGENT_PROGRAM_MEMORY_H
 #define VIADUCT_KAGENT_AGENT_PROGRAM_MEMORY_H
 
@@ -80,7 +80,7 @@ class ProgramMemory {
   bool open(const Peer& peer, int pidfd, std::string& why, const control::Proof& proof = {},
             const std::optional<ProcessRights>& rights = std::nullopt);
 
-  // What the process had in this memory when it asked is what the agent has opened.
+  // The process has proven that the agent has opened the memory that it had when it asked.
   bool is_proven() const { return proven_; }
 
   // Every access is refused from now on, but for copies that have been begun.
@@ -114,11 +114,11 @@ bool gather(std::span<const iovec> local, std::span<std::byte> to);
 bool scatter(std::span<const std::byte> from, std::span<const iovec> local);
 
 
-// What is to be known of a process before it is given a session.
+// Facts about a process that the agent needs before it gives it a session.
 struct ProgramAccess {
   Descriptor process;
   ProgramMemory memory;
-  // Whose connections the process may call its own: those of the user that it connected as, and everybody's
+  // Whose connections the process may call its own: those of the user that it connected as, and all users'
   // (account 0) if it is root or its real user is, whatever other user's place it has taken for the time, as an ftp
   // server does at a login. The second takes a proof: by exec() a user's process may have become root's program.
   uid_t user = 0, account = 0;

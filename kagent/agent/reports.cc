@@ -55,7 +55,7 @@ std::vector<std::byte> packet(vip::Return result) {
   return out;
 }
 
-// What the agent says to itself has no path of its own.
+// VIs between programs on the agent's own stack have no path of their own: mark them as on this host.
 void mark_own_host(Nic& nic, std::vector<report::Vi>& vis) {
   const MacAddress host = nic.stack().host();
   for (report::Vi& vi : vis) {
@@ -173,7 +173,7 @@ std::vector<std::byte> Reports::answer(const Peer& peer, const report::Query& qu
   return out;
 }
 
-// Whoever has the files sees what the programs send.
+// For root only: the files show all that the programs send.
 std::vector<std::byte> Reports::local_pairs(const Peer& peer, const report::Query& query,
                                             std::span<const LocalPaths::SharedPair> pairs) {
   require_root(peer, "capture what programs of this host exchange");

@@ -27,7 +27,7 @@ namespace viaduct {
 // Throws Refused. Nothing but the bytes of `message` is looked at.
 report::Query judge_query(std::span<const std::byte> message);
 
-// Root, and who the agent runs as.
+// Root, and the user that the agent runs as.
 bool sees_all(const Peer& peer);
 
 // A session that the asker may see.

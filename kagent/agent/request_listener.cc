@@ -78,7 +78,7 @@ bool RequestListener::accept_one() {
   return true;
 }
 
-// Programs ask at once, so those who have waited longest are the least likely to ask at all.
+// Programs send their request at once, so the oldest connections are the least likely to bring one.
 void RequestListener::make_room(const Peer& peer) {
   const auto of_user = [&](const Waiting& w) { return w.peer.account() == peer.account(); };
   const auto count = std::count_if(waiting_.begin(), waiting_.end(), of_user);
@@ -130,7 +130,7 @@ void RequestListener::on_packet(WaitingRef connection) {
   ControlSocket socket = std::move(connection->socket);
   const Peer peer = connection->peer;
   drop(connection);
-  if (bytes <= 0) return;  // nobody there to answer, or an empty message
+  if (bytes <= 0) return;  // the program has gone, or its message is empty
   const auto length = static_cast<std::size_t>(bytes);
   if (!rights) recv(socket.get(), nullptr, 0, MSG_DONTWAIT);
   on_request_({socket, peer, {room, std::min(length, sizeof room)},

@@ -137,7 +137,7 @@ std::string install_seccomp_filter() {
 
   check(seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), "seccomp: ABI");
   check(seccomp_attr_set(f, SCMP_FLTATR_CTL_TSYNC, 1), "seccomp: threads");
-  // Kernels before 5.16 would else slow down every load of the process: nobody's code runs here.
+  // Kernels before 5.16 would else slow down every load of the process, though it runs no foreign code.
   check(seccomp_attr_set(f, SCMP_FLTATR_CTL_SSB, 1), "seccomp: speculation");
   check(seccomp_attr_set(f, SCMP_FLTATR_CTL_OPTIMIZE, 2), "seccomp: order");
   check(seccomp_load(f), "seccomp_load");

@@ -34,8 +34,8 @@ std::unique_ptr<Port> open_real_port(const NicConfig& config) {
   return open_port(options);
 }
 
-// A NIC on which only programs of this host meet. The address is of the range that anybody may use;
-// it never appears on a wire.
+// A NIC on which only programs of this host meet. Its locally administered address never appears on
+// a wire.
 constexpr MacAddress kLoopbackAddress{0x02, 'v', 'i', 'a', 'l', 'o'};
 constexpr std::uint32_t kLoopbackMtu = 8192;
 
@@ -134,7 +134,7 @@ void Service::serve() {
     last = 0;
     ++counters_.rounds;
     unsigned work = progress(now);
-    // What programs ask for may leave the stacks something to do.
+    // Requests of programs may leave the stacks something to do.
     if (now >= next_look_) work += look_around(now);
     if (work != 0) {
       ++counters_.busy_rounds;
@@ -164,7 +164,7 @@ unsigned Service::progress(std::uint64_t now) {
   return work;
 }
 
-// The processor may be what somebody needs in order to give us work.
+// Yields: programs may need this processor to give the agent work.
 void Service::give_way(std::uint64_t now) {
   ++idle_rounds_;
   if (!idle::gives_way(few_processors_, idle_rounds_, idle::kLooksOfAgent)) return idle::relax();
@@ -172,7 +172,7 @@ void Service::give_way(std::uint64_t now) {
   crowd_.note(now, monotonic_ns());
 }
 
-// What is not worth a system call in every round.
+// Work that is not worth a system call in every round.
 unsigned Service::look_around(std::uint64_t now) {
   next_look_ = now + kLookEveryNs;
   const unsigned events = poll(0);
@@ -220,7 +220,7 @@ std::uint64_t Service::sleep(std::uint64_t now) {
   for (const auto& nic : nics_) {
     if (nic->is_open()) nic->stack().awake();
   }
-  // Whoever woke us is about to want more.
+  // The program or peer that woke the agent is likely to want more.
   const std::uint64_t woken = monotonic_ns();
   busy_until_ = woken + config_.spin_us * kNsPerUs;
   idle_rounds_ = 0;
@@ -270,7 +270,7 @@ void Service::look_after_ports(std::uint64_t now) {
   }
 }
 
-// Anybody on the link can cause these, so few are told of.
+// Any host on the link can cause these warnings, so they are rare.
 void Service::report_names(std::size_t number, std::uint64_t now) {
   const Stack& stack = nics_[number]->stack();
   Served& served = served_[number];
@@ -317,8 +317,8 @@ void Service::retry_port(std::size_t number, std::uint64_t now) {
   }
 }
 
-// Sessions end as by a disconnect; what peers are told is repeated for a short while if they do not
-// answer, or if it is said for programs that have their own ports.
+// Sessions end as by a disconnect; the disconnects are repeated for a short while if peers do not
+// answer, or for programs that have their own ports.
 void Service::say_goodbye() {
   if (handing_over_) {
     server_->hand_over();

@@ -73,7 +73,7 @@ class Session {
   // A granted program goes on without this agent.
   void leave_behind() { left_behind_ = true; }
 
-  // Memory that the segment takes by now. It is charged to who touches it first, the agent included.
+  // Memory that the segment takes by now. It is charged to the process that touches it first, the agent included.
   std::uint64_t segment_used() const;
 
   // The process has ended; its memory is not used any more.

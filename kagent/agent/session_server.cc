@@ -299,7 +299,7 @@ std::uint64_t SessionServer::add_session(Nic& nic, Asking& asking) {
   return id;
 }
 
-// A program whose agent has gone comes with its port. What it gets is what it had before.
+// Adopts a program that brings the port of an agent that has gone; it gets the same as before.
 void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
   Nic& nic = find_nic(nics_, adopt.device);
   const Peer peer = asking.peer;
@@ -365,7 +365,7 @@ bool SessionServer::judge_placement(const Nic& nic, int socket, const Peer& peer
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_placement,
                   "no program is hosted here (placement = \"granted\")"};
   }
-  // Who has not asked for it needs not be told that here it can't be; the log has said so before.
+  // A program that did not ask for a port is not told that this NIC has none; the log has said so before.
   if (wanted == Placement::kAny && nic.granter() == nullptr) return false;
   const auto refusal = grants_.judge(nic, peer.account(), groups_of(socket, peer));
   if (!refusal) return true;

@@ -93,7 +93,7 @@ void SessionServer::answer_attached(std::uint64_t id) {
   reports_.events().attached(attached_client.session, attached_client.process->program(), peer.pid);
   log::debug("{} has attached to the session of {}", text_of(peer), text_of(session.peer()));
   const bool sent = send_message(attached_client.socket.get(), &answer, sizeof answer, fds);
-  // What one has sent to the other on it by now is closed with it if that one has closed its end.
+  // Closing an end may also close descriptors that one program has sent to the other, so it is done later.
   for (Descriptor* const end : {&link, &first_link}) {
     if (*end) close_later(peer.uid, std::move(*end));
   }

@@ -9,7 +9,7 @@
 namespace viaduct {
 namespace {
 
-constexpr std::uint64_t kReadKeptNs = 5 * kNsPerMs;  // who asked for it may be gone
+constexpr std::uint64_t kReadKeptNs = 5 * kNsPerMs;  // its reader may be gone
 
 std::size_t bytes_of(std::span<const iovec> pieces) {
   std::size_t out = 0;

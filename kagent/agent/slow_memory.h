@@ -1,8 +1,8 @@
 // The memory of a program that can't be reached at once, so that its user's thread copies.
 //
-// Writes are done in the order in which they came, with a copy of their data; what depends on them is
-// kept until they are done. Reads are asked for again and again: the first time what is wanted is noted,
-// some time later it is there.
+// Writes are done in the order in which they came, with a copy of their data; work that depends on them is
+// kept until they are done. A read is repeated until it succeeds: the first time it is noted, some time
+// later its data is there.
 #ifndef VIADUCT_KAGENT_AGENT_SLOW_MEMORY_H
 #define VIADUCT_KAGENT_AGENT_SLOW_MEMORY_H
 
@@ -30,7 +30,7 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
   SlowMemory(const ProgramMemory& memory, UserThreads& threads, uid_t thread)
       : memory_(memory), threads_(threads), thread_(thread) {}
 
-  // A copy that the loop has left is under way. Returns what is to be called when it is over.
+  // A copy that the loop has left is under way. Returns the function to call when it is over.
   std::function<void()> take_over(std::shared_ptr<ProgramCopy> copy);
 
   bool write(std::span<const iovec> remote, std::span<const iovec> local, std::size_t skip);
@@ -44,7 +44,7 @@ class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
   bool await_read(const Environment::Late& what);
   bool take_due(Environment::Late& out, bool& failed);
   bool may_be_due() const { return is_late() || !sends_.empty(); }
-  // Gives up what was read for somebody who does not come for it; at next_look() at the latest.
+  // Drops data that was read and not fetched in time. To be called at next_look() at the latest.
   void look(std::uint64_t now);
   std::uint64_t next_look() const;  // ~0: never
 

@@ -32,8 +32,8 @@ bool is_connection(const inet_diag_msg& found) {
   }
 }
 
-// What every program has closed has no inode. Of UDP the kernel names the socket that a datagram of this flow would
-// be delivered to.
+// A socket that every program has closed has no inode. Of UDP the kernel names the socket that a datagram of this
+// flow would be delivered to.
 bool is_held(const Flow& flow, const inet_diag_msg& found) {
   return found.idiag_inode != 0 && (flow.protocol == Flow::kUdp || is_connection(found));
 }

@@ -1,4 +1,4 @@
-// Who started the agent and waits for it to be ready: a service manager, or the foreground half of
+// The process that started the agent and waits until it is ready: a service manager, or the foreground half of
 // `viad --daemon`.
 #ifndef VIADUCT_KAGENT_AGENT_SUPERVISOR_H
 #define VIADUCT_KAGENT_AGENT_SUPERVISOR_H
@@ -9,7 +9,7 @@
 
 namespace viaduct {
 
-// Sends a line such as "READY=1" to $NOTIFY_SOCKET, if there is one. Failures are nobody's business.
+// Sends a line such as "READY=1" to $NOTIFY_SOCKET, if there is one. Failures are ignored.
 void notify_supervisor(const char* line);
 
 // The background half's side of the wait.

@@ -1,6 +1,6 @@
-// Threads for what a program can make last as long as it likes: opening and copying its memory,
+// Threads for work that a program can make last as long as it likes: opening and copying its memory,
 // closing descriptors that it has sent. Each user has a thread from the first piece of work until
-// there has been none for a while. Work of one user is done in order, and holds nobody else's.
+// there has been none for a while. Work of one user is done in order, and does not hold another's.
 #ifndef VIADUCT_KAGENT_AGENT_USER_THREADS_H
 #define VIADUCT_KAGENT_AGENT_USER_THREADS_H
 
@@ -30,7 +30,7 @@ class UserThreads {
   // own all that it uses. Throws std::system_error when there is no thread to be had.
   void give(uid_t user, Work work, Work done = nullptr);
 
-  // The user's thread hangs: what it has not begun is done by another one.
+  // The user's thread hangs: another one does the work that it has not begun.
   void abandon(uid_t user);
 
   // Pieces of work whose `done` has not been called yet: all, and of one user.

@@ -117,7 +117,7 @@ int run(int argc, char** argv) {
   if (!options) return exit_code;
   Config config;
   try {
-    // The counters are asked of whoever may read them: the socket's name is all that is needed.
+    // To print the counters the socket's name is enough; no configuration is read.
     if (options->counters && !options->socket.empty()) return print_counters(options->socket);
     config = make_config(*options, !options->counters);
   } catch (const ConfigError& error) {

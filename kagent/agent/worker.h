@@ -19,7 +19,7 @@ class Worker {
   using Work = std::function<void()>;
 
   explicit Worker(EventLoop& loop);  // throws std::system_error
-  // Does everything that is still to be done; what was to be done afterwards is not.
+  // Finishes all work that was given; `done` is not called any more.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

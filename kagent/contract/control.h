@@ -109,9 +109,9 @@ struct Hello {
   Proof proof{};
 };
 
-// Its granted segment and its UMEM go with a port and with nothing else: who has them open has had the
-// port from an agent. The agent looks for them itself among the program's descriptors (it is to be
-// sent none: what somebody sends must be closed, and that can take for ever).
+// Its granted segment and its UMEM go with a port and with nothing else: a program that has them open has
+// had the port from an agent. The agent looks for them itself among the program's descriptors (it accepts
+// none: to close a descriptor that a program sends can take for ever).
 struct Adopt {
   MessageHead head;
   char device[64];            // NUL-terminated

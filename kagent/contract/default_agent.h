@@ -2,7 +2,7 @@
 //
 // It is the one at kDefaultSocket. A path reaches into other network namespaces, so if that agent serves another
 // one, and root's agent answers at kAbstractSocket, which only the program's own namespace has, it is that one.
-// An abstract name may be anybody's: there an agent must be root's.
+// Any process can take an abstract name: there an agent must be root's.
 #ifndef VIADUCT_KAGENT_CONTRACT_DEFAULT_AGENT_H
 #define VIADUCT_KAGENT_CONTRACT_DEFAULT_AGENT_H
 

@@ -1,5 +1,5 @@
-// A TCP connection, or two UDP sockets that talk, as one of the ends sees it; and what vouches for who
-// owns that end (claim_table.h).
+// A TCP connection, or two UDP sockets that talk, as one of the ends sees it; and the token of a claim to
+// that end (claim_table.h).
 #ifndef VIADUCT_KAGENT_CONTRACT_FLOW_H
 #define VIADUCT_KAGENT_CONTRACT_FLOW_H
 
@@ -38,10 +38,10 @@ struct Flow {
 };
 static_assert(sizeof(Flow) == 40);
 
-// What a claim is known by: nobody can guess it.
+// Names a claim; cannot be guessed.
 using ClaimToken = std::array<std::uint8_t, 16>;
 
-// Whether somebody owns a flow.
+// Whether a user owns a flow.
 enum class Owns { kYes, kNo, kUnknown };
 
 }  // namespace viaduct

@@ -1,6 +1,6 @@
 // The granted segment of a granted stack: one file in memory that the agent makes and the program
 // maps, with all that the program's own stack remembers. Agent and library compute the same sizes
-// from the hello's answer; when the program is gone the agent finds in there whom to say goodbye
+// from the hello's answer; when the program is gone the agent finds in there the peers to say goodbye
 // to.
 //
 //   0                     the session's segment, as of a hosted program (session_layout.h)

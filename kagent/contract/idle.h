@@ -51,7 +51,7 @@ inline void relax() {
 
 // Whether others want the processors on which we spin, as seen from how long it takes to get one
 // back. A long wait now and then is no sign of that: the kernel has work of its own, and so has the host
-// of a virtual machine. Any thread may call anything. All zeros: nobody has been seen.
+// of a virtual machine. Any thread may call anything. All zeros: no others have been seen.
 class Crowd {
  public:
   bool is_here(std::uint64_t now) const { return now < until_.load(std::memory_order_relaxed); }

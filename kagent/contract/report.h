@@ -8,10 +8,10 @@
 //   Query again, from = next ----------------> ... until next is 0
 //
 // A page costs the agent a bounded time, whatever there is: at most kVisLooked VIs are looked at for it.
-// A user other than root has a budget; who has spent it is answered kNotDone and asks again later.
+// A user other than root has a budget; when it is spent, queries are answered kNotDone, to be repeated later.
 //
-// Users see sessions and VIs of processes that run as the same user; root, and who the agent runs as, see
-// all. What is said of granted stacks is what these say of themselves.
+// Users see sessions and VIs of processes that run as the same user; root, and the
+// user that the agent runs as, see all. Records of granted stacks say what these stacks say of themselves.
 //
 // All words are in host order. Records only grow at their ends: the reader takes what it knows of.
 #ifndef VIADUCT_KAGENT_CONTRACT_REPORT_H

@@ -21,16 +21,16 @@
 // FAMILIES. Processes that have been forked from the one that opened the session may attach to it: the
 // family's members. They share this segment. The first is member 0; the driver gives the others their
 // numbers. A VI or CQ is used by one member at a time, which its queues name (`owner`), and what is
-// posted there means that member's memory. The driver keeps its own account of all that, and of who
-// is there; what a member forges harms its family only. What a member that has died may have held
-// (locks of its queues, commands) the driver frees in its stead.
+// posted there means that member's memory. The driver keeps its own account of all that, and of
+// the members; a member's forgery harms its family only. The driver frees what a dead member may have
+// held (locks of its queues, commands).
 //
 // SLEEPING. Next to what a thread may wait for stands a word `sleepers`. A thread sets kSleeper in
 // it, looks once more and sleeps on it as on a futex; the client's thread that calls handlers sets
 // kCallbackThread and sleeps on Header::alert; a thread that waits for descriptors of the kernel's too
 // sets kPoller and sleeps in poll(). The driver, having brought news, clears the bits, wakes the
 // sleepers if kSleeper was set, and alerts if kCallbackThread was: it stores 1 in Header::alert and
-// wakes who sleeps there. That thread stores 0 before it looks at what it serves. If kPoller was set it
+// wakes the sleeper. That thread stores 0 before it looks at what it serves. If kPoller was set it
 // rings the session's poll wake: of the agent's, a socket that becomes readable (control.h). The bits
 // above count how often the others were cleared: else one thread that comes late and sets kSleeper
 // again would hide from another one, about to sleep, that it has been woken.
@@ -73,12 +73,12 @@ inline constexpr std::uint32_t kCallbackThread = 2;
 inline constexpr std::uint32_t kPoller = 4;
 inline constexpr std::uint32_t kWaiting = kSleeper | kCallbackThread | kPoller;
 
-// Locks of queues: 0: free, else 1 + the member that holds it, and kLockWanted if somebody else may
+// Locks of queues: 0: free, else 1 + the member that holds it, and kLockWanted if another thread may
 // sleep for it.
 inline constexpr std::uint32_t kLockWanted = 0x80000000;
 
-// Takes the bits out of a word `sleepers`, for whoever has brought news and wakes them then. No
-// loop: the word is in a program's hands.
+// Takes the bits out of a word `sleepers`; the caller has news and then wakes the sleepers. No loop: the
+// word is in a program's hands.
 inline std::uint32_t take_waiting(std::atomic<std::uint32_t>& sleepers) {
   if ((sleepers.load(std::memory_order_relaxed) & kWaiting) == 0) return 0;
   const std::uint32_t who = sleepers.fetch_and(~kWaiting) & kWaiting;
@@ -86,7 +86,7 @@ inline std::uint32_t take_waiting(std::atomic<std::uint32_t>& sleepers) {
   return who;
 }
 
-// Whether somebody was woken by a word that was `before` when its bit was set.
+// Whether a word `sleepers` that was `before` when a thread set its bit has been taken since.
 inline bool was_taken(std::uint32_t now, std::uint32_t before) {
   return ((now ^ before) & ~kWaiting) != 0;
 }
@@ -478,7 +478,7 @@ struct CommandBody {
   std::uint32_t receive_cq;
   std::uint32_t entries;        // also VipNSGetHostByName's index
   ViAttributes vi_attributes;
-  std::uint32_t member;         // who asks
+  std::uint32_t member;         // that asks
   MemoryAttributes memory;
   Address local;
   Address remote;
@@ -498,7 +498,7 @@ static_assert(sizeof(Command) <= 512);
 // ---------------------------------------------------------------------------- errors
 //
 // Asynchronous errors, for VipErrorCallback. The driver appends and alerts while the client wants
-// them and has room; what does not fit is lost and counted, as the newest state can be queried.
+// them and has room; further ones are lost and counted, as the newest state can be queried.
 
 inline constexpr std::uint32_t kErrorEvents = 256;
 
@@ -523,7 +523,7 @@ struct Errors {
   alignas(kLine) ErrorEvent events[kErrorEvents];
 };
 
-// What each member but the first, for whom it is in the header, has for itself.
+// Private to a member; the first member's is in the header.
 struct alignas(kLine) MemberArea {
   std::atomic<std::uint32_t> alert;  // as Header::alert
   Errors errors;
@@ -553,7 +553,7 @@ struct Listener {
 };
 
 struct alignas(kLine) Listeners {
-  std::atomic<std::uint32_t> holding;  // driver's: 1 while it holds requests that nobody waits for
+  std::atomic<std::uint32_t> holding;  // driver's: 1 while it holds requests that no program waits for
   std::uint32_t pad;
   std::atomic<std::uint64_t> active[kListeners / 64];
   Listener listener[kListeners];

@@ -71,7 +71,7 @@ enum class Type : std::uint8_t {
   kConnectAccept = 5,
   kConnectConfirm = 6,
   kConnectReject = 7,
-  kConnectHeld = 8,  // the request has arrived, nobody waits for it yet
+  kConnectHeld = 8,  // the request has arrived, no program waits for it yet
   kDisconnect = 9,
   kDisconnectAck = 10,
   kProbe = 11,       // are you there, and is this connection alive?
@@ -130,7 +130,7 @@ struct Header {
   std::uint16_t window = 0;
 };
 
-// A decoded frame: the header, who sent it, and where the payload lies in the frame.
+// A decoded frame: the header, the sender, and where the payload lies in the frame.
 struct Decoded {
   Header header;
   MacAddress source;
@@ -150,7 +150,7 @@ enum class Malformed : std::uint8_t { kNone, kShort, kVersion, kType, kLength };
 //             kData: see below
 // The EtherType is the port's to check, the destination address the stack's.
 //
-// payload_length of kData counts the RdmaHeader where there is one (rdma_bytes). What is left is
+// payload_length of kData counts the RdmaHeader where there is one (rdma_bytes). The rest is
 // message data; kLength is returned unless
 //   payload_length >= rdma_bytes(flags)
 //   offset + (payload_length - rdma_bytes(flags)) <= message_length
@@ -178,7 +178,7 @@ constexpr bool has_checksum(Type type, std::uint16_t flags) {
 // Whether the frame that `decoded` was decoded from has the checksum that it should have, or none.
 bool intact(std::span<const std::byte> frame, const Decoded& decoded);
 
-// Writes the checksum of a frame, whose header says where it goes, anew: for who has changed it.
+// Writes the checksum of a frame, whose header says where it goes, anew after a change of the frame.
 void seal(std::span<std::byte> frame);
 
 // Writes Ethernet and common header, and the checksum where there is one; the payload
@@ -212,7 +212,7 @@ inline constexpr std::uint8_t kRdmaReadEnabled = 2;
 inline constexpr std::uint8_t kPeerToPeer = 4;
 inline constexpr std::uint8_t kAsksForChecksum = 8;  // of data; given if either side asks
 inline constexpr std::size_t kConnectBodyMaxBytes = 37 + 2 * kMaxDiscriminatorBytes;
-// Where in the frame ConnectBody::host lies: whoever grants a port checks it there.
+// Where in the frame ConnectBody::host lies: the egress filter of granted ports checks it there.
 inline constexpr std::size_t kConnectHostOffset = kEthernetBytes + kHeaderBytes;
 
 // Returns the bytes written, at most kConnectBodyMaxBytes. The lengths must be in range.
@@ -273,8 +273,8 @@ std::size_t encode(const NameBody& body, std::byte* payload);
 bool decode(std::span<const std::byte> payload, NameBody& out);
 inline constexpr std::size_t kNameBodyMaxBytes = 5 + kMaxNameBytes;
 
-// kPath: where trains reach its sender, or whether they do. What a step is answered by is the next one,
-// with its token.
+// kPath: where trains reach its sender, or whether they do. Each step is answered by the next one, with
+// its token.
 enum class PathStep : std::uint8_t {
   kTell = 1,
   kTold = 2,

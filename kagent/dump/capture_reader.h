@@ -1,5 +1,5 @@
 // Reads captured packets: pcapng, and pcap with times in microseconds or nanoseconds, either in any
-// byte order. What it reads may be hostile: nothing behind a block is looked at.
+// byte order. Files may be hostile: nothing behind a block is looked at.
 //
 //   CaptureReader reader(file, "name");
 //   Packet packet;

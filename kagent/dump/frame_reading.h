@@ -11,7 +11,7 @@
 
 namespace viaduct::dump {
 
-// Why a receiver drops a frame, whoever it is for.
+// Why any receiver drops a frame, whatever its destination.
 enum class Refusal { kNone, kShort, kVersion, kType, kLength, kChecksum, kBody };
 
 struct Reading {

@@ -1,7 +1,7 @@
 // Captures VIA frames on an interface through libpcap: Ethernet frames of the EtherType, and trains.
 //
 // It sees what passes the kernel's network stack: frames of programs with ports of their own, trains, and all
-// of an agent that uses libpcap itself. What an agent sends and receives by AF_XDP does not pass there.
+// of an agent that uses libpcap itself. Frames that an agent exchanges by AF_XDP do not.
 #ifndef VIADUCT_KAGENT_DUMP_LIVE_CAPTURE_H
 #define VIADUCT_KAGENT_DUMP_LIVE_CAPTURE_H
 
@@ -51,7 +51,7 @@ class LiveCapture {
   // May be called by a signal handler.
   void stop() { stopped_ = true; }
   Counts counts() const;
-  // What the kernel was told to look for.
+  // The capture filter, as the kernel was given it.
   const std::string& filter() const { return filter_; }
 
  private:

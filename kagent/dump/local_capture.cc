@@ -86,7 +86,7 @@ void LocalCapture::run() {
       try {
         find_pairs(From::kBeginning);
       } catch (const std::exception&) {
-        // The agent is away; what the programs exchange meanwhile is read as before.
+        // The agent is away; frames that the programs exchange meanwhile are read as before.
       }
       ask_at = steady_clock::now() + kAskEvery;
     }

@@ -1,10 +1,10 @@
 // Captures what granted programs of this host exchange through memory (the local path): the agent hands out the files
 // of their rings, and a thread reads along (xdp/local/local_tap.h). The programs do nothing for it.
 //
-//   rings of pairs --thread--> queue of `buffer_bytes` --next()--> whoever prints and writes
+//   rings of pairs --thread--> queue of `buffer_bytes` --next()--> the caller
 //
-// What the thread does not read before a program has written over it, and what the queue has no room for, is
-// lost to the capture and counted.
+// Frames that the thread does not read before a program has written over them, or that the queue has no room for,
+// are lost to the capture and counted.
 #ifndef VIADUCT_KAGENT_DUMP_LOCAL_CAPTURE_H
 #define VIADUCT_KAGENT_DUMP_LOCAL_CAPTURE_H
 
@@ -50,7 +50,7 @@ class LocalCapture {
 
   // Does not wait. False: nothing has come.
   bool next(Packet& packet);
-  // What is in the rings now is read, and nothing after it.
+  // Frames that are in the rings now are read, and none after them.
   void stop();
   Counts counts() const;
 

@@ -1,4 +1,4 @@
-// A captured packet: what a capture file has of it, whichever format that is.
+// A captured packet, with all that a capture file of any format has of it.
 #ifndef VIADUCT_KAGENT_DUMP_PACKET_H
 #define VIADUCT_KAGENT_DUMP_PACKET_H
 
@@ -22,7 +22,7 @@ struct Packet {
   std::string comment;           // "": none
 };
 
-// The same, with bytes that somebody else has.
+// The same, with bytes that it does not own.
 struct PacketView {
   PacketView() = default;
   PacketView(const Packet& packet)  // NOLINT: a packet is one

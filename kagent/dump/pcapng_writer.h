@@ -4,8 +4,8 @@
 //   const std::uint32_t number = writer.add_interface({.name = "eth0"});
 //   writer.write(packet);
 //
-// Blocks are in the byte order of this machine, times in nanoseconds. Nothing is kept back: what
-// flush() has returned for, the file has.
+// Blocks are in the byte order of this machine, times in nanoseconds. When flush() returns,
+// all packets are in the file.
 #ifndef VIADUCT_KAGENT_DUMP_PCAPNG_WRITER_H
 #define VIADUCT_KAGENT_DUMP_PCAPNG_WRITER_H
 

@@ -1,5 +1,5 @@
-// What happens to each captured packet: its frames are found, read and judged by the filter; what is
-// wanted is written to a file, or printed, or both.
+// Handles each captured packet: its frames are found, read and judged by the filter; wanted ones are
+// written to a file, or printed, or both.
 #ifndef VIADUCT_KAGENT_DUMP_PIPELINE_H
 #define VIADUCT_KAGENT_DUMP_PIPELINE_H
 

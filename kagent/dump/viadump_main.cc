@@ -123,7 +123,7 @@ std::unique_ptr<LocalCapture> open_local(const Options& options) {
   return std::make_unique<LocalCapture>(local);
 }
 
-// What programs of this host have exchanged, some of it. False: no more is wanted.
+// Takes some of the frames that programs of this host have exchanged. False: no more is wanted.
 bool take_local(LocalCapture& local, Pipeline& pipeline, const std::vector<CapturedInterface>& interfaces, bool& any) {
   Packet packet;
   for (unsigned n = 0; n < kLocalAtOnce && local.next(packet); ++n) {
@@ -339,7 +339,7 @@ void add_extcap_options(CLI::App& app, Options& options) {
   hidden(app.add_option("--fifo", options.fifo));
 }
 
-// What only all options together say.
+// Checks and settings that need all options.
 void finish_options(Options& options) {
   take_extcap(options);
   if (options.live.interface.empty() == options.read.empty()) {
@@ -364,7 +364,7 @@ void finish_options(Options& options) {
   if (options.json) options.pipeline.style = Style::kJson;
   options.live.ether_type = options.pipeline.ether_type;
   options.live.snap_length = options.pipeline.snap_length;
-  // What is to be judged or printed is needed whole, though it is not to be kept.
+  // Frames to be judged or printed are needed whole, though only their headers are kept.
   options.live.cut_data = options.pipeline.headers_only && options.pipeline.filter.wants_all() &&
                           !options.write.empty() && !options.print;
 }

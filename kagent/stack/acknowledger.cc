@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kAckEvery = 64;       // frames, with room enough to wait so long
 
-// Frames that nobody asks for are followed by others, of a long message or of those posted behind it.
+// Without a request from the peer: more frames follow, of a long message or of those posted behind it.
 constexpr std::uint64_t kUnasked = 4 * kAckDelay;
 
 constexpr std::uint8_t kSureOfReply = 2;

@@ -9,7 +9,7 @@
 // Whether data is likely to go back is learnt from what happened after earlier requests. A server with many
 // connections answers each when it has read from all of them: an acknowledgement that does not wait for that
 // would double its frames. The wait grows with each answer that comes later and shrinks with each that comes in half
-// the time, by so little that the peer, who measures round trips, knows of it before it has to send again.
+// the time, by so little that the peer, which measures round trips, knows of it before it has to send again.
 #ifndef VIADUCT_KAGENT_STACK_ACKNOWLEDGER_H
 #define VIADUCT_KAGENT_STACK_ACKNOWLEDGER_H
 

@@ -1,4 +1,4 @@
-// What a session may have done for it in a round, in work units: a queue entry that is flushed or shown
+// The work that a stack does for a session in a round, in work units: a queue entry that is flushed or shown
 // costs about one, 10 to 20 ns. A step that can't be divided may overdraw it, and the session pays in the
 // rounds that follow.
 #ifndef VIADUCT_KAGENT_STACK_BUDGET_H

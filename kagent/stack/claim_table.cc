@@ -170,7 +170,7 @@ void ClaimTable<World>::on_claim_query(const wire::Decoded& query) {
   send_claim(wire::Type::kClaimReply, query.source, body);
 }
 
-// Everything that was asked is repeated, so that nobody can answer who has not been asked.
+// A reply repeats the whole query, so that only the host that was asked can answer.
 template <class World>
 void ClaimTable<World>::on_claim_reply(const wire::Decoded& reply) {
   wire::ClaimBody body;

@@ -13,12 +13,12 @@ namespace viaduct::state {
 // A command that has not finished.
 struct Pending {
   layout::Op op;             // kNone: none
-  std::uint32_t program;     // who asks
+  std::uint32_t program;     // that asks
   std::uint32_t vi;
   std::uint32_t listener_next;  // kConnectWait: in the list of listeners
   std::uint32_t attempts;
   std::uint32_t listener;      // kConnectWait: kNoListener: none
-  MacAddress answerer;       // kHostByName, over: who has said `name`; zero: nobody
+  MacAddress answerer;       // kHostByName, over: host that has said `name`; zero: none
   std::uint64_t deadline;
   layout::Address local;
   char name[64];
@@ -30,7 +30,7 @@ struct Pending {
   std::uint64_t asked_at;
 };
 
-// What a session may have vouched for.
+// A claim of a session.
 struct Claim {
   std::uint32_t session;     // kNone: free
   std::uint32_t next_free;

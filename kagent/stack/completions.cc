@@ -201,7 +201,7 @@ void Completions<World>::report(ViIndex i, std::uint32_t error, const Blame& bla
 }
 
 // Completes as flushed what is posted, in order: all that has been begun, of the rest at most `most` on
-// each queue. What is left then is announced by the doorbell.
+// each queue. The doorbell announces the rest.
 template <class World>
 void Completions<World>::flush_queues(ViIndex i, std::uint32_t most) {
   flush_sends(i, most);

@@ -3,7 +3,7 @@
 //
 // Each lost frame takes something off the window, and each window's worth of acknowledgements adds
 // some frames. So what the window comes to depends on the share of the frames that is lost, and
-// is the same for all who share a queue that drops. A loss counts in full only when a queue was
+// is the same for all that share a queue that drops. A loss counts in full only when a queue was
 // full. Otherwise the link loses frames whatever we do, and to send less would not help.
 //
 // While a queue is full, round trips are about as long as they get. Processors that are busy make
@@ -93,7 +93,7 @@ inline bool queue_is_filled(const Vi& vi) {
 }
 
 // While a gap is being filled new frames go on, but no more than the network carries without its
-// queue: so the gap is filled sooner, and those who share the queue see it empty from time to time.
+// queue: so the gap is filled sooner, and others that share the queue see it empty from time to time.
 [[gnu::noinline]] inline std::uint32_t window_behind_gap(const Vi& vi) {
   const std::uint32_t window = vi.tx.congestion_window;
   if (vi.tx.least_rtt == 0 || !queue_is_filled(vi)) return window;

@@ -62,14 +62,14 @@ Request* ConnectRequests<World>::request_of_handle(std::uint32_t session, std::u
   return valid ? &request : nullptr;
 }
 
-// Who draws the keys must not know which requests share a bucket.
+// Requesters draw the keys and must not know which requests share a bucket.
 template <class World>
 std::uint32_t ConnectRequests<World>::request_bucket(std::uint64_t key) const {
   return static_cast<std::uint32_t>((key ^ key >> 32) * root_->request_secret >> 48) & kBucketMask;
 }
 
-// The oldest one that is over, if possible one of which no program has a handle: whoever still has one is to
-// learn by it that the requester gave up.
+// The oldest one that is over, if possible one of which no program has a handle: by its handle a program
+// learns that the requester gave up.
 template <class World>
 std::uint32_t ConnectRequests<World>::oldest_done() const {
   std::uint32_t r = root_->done_requests.oldest;
@@ -80,7 +80,7 @@ std::uint32_t ConnectRequests<World>::oldest_done() const {
 }
 
 // Room for one more request: a free record, else that of one that is over, else of the oldest one that
-// nobody waits for: if its requester is still there, it asks again.
+// no program waits for: if its requester is still there, it asks again.
 template <class World>
 std::uint32_t ConnectRequests<World>::new_request() {
   const std::uint32_t r = requests_.take();
@@ -98,7 +98,7 @@ std::uint32_t ConnectRequests<World>::new_request() {
   return requests_.take();
 }
 
-// A new one, that nobody has yet.
+// Keeps a new request, which no program has yet.
 template <class World>
 void ConnectRequests<World>::hold_request(std::uint32_t r, const MacAddress& source,
                                           const wire::ConnectBody& body, bool proven) {

@@ -35,7 +35,7 @@ struct Peer {
 // A stack that a connection request was sent to.
 enum class Answer : std::uint8_t {
   kNone,
-  kHeld,   // it keeps the request, nobody waits
+  kHeld,   // it keeps the request, no program waits
   kTaken,  // a program there has it
 };
 
@@ -62,7 +62,7 @@ struct Attempt {
 // A connection request that has arrived.
 enum class RequestState : std::uint8_t {
   kFree,
-  kHeld,       // nobody waits for it yet
+  kHeld,       // no program waits for it yet
   kMatched,    // a ConnectWait has returned it
   kAccepting,  // bound to a VI; ACCEPT sent, CONFIRM awaited
   kDone,       // over; kept a while so that a late duplicate is known
@@ -75,14 +75,14 @@ struct Request {
   wire::ConnectBody body;
   std::uint32_t generation;
   std::uint32_t session;     // that it was given to ...
-  std::uint32_t program;     // ... and whom there
+  std::uint32_t program;     // ... and the program there
   std::uint32_t vi;          // kAccepting
   std::uint32_t bucket_next;
   std::uint32_t next_free;
   std::uint32_t older, newer;  // in its list
   std::uint64_t last_seen;
 
-  // What programs know it by.
+  // The handle by which programs know it.
   std::uint32_t handle(std::uint32_t index) const { return generation << kHandleBits | (index + 1); }
 };
 

@@ -128,7 +128,7 @@ void Connections<World>::connect_wait(std::uint32_t session, std::uint32_t comma
   waiting.listener = environment_.publish(body.local, false);
   std::uint64_t timeout_ms = body.timeout_ms;
   if (timeout_ms == 0) {
-    // Requests may be held by somebody else, who needs a moment to hear that we ask for them.
+    // The agent may hold requests, and needs a moment to see that this stack waits for them.
     if (waiting.listener == layout::kNoListener) {
       return command_slots_.finish(session, command, vip::kTimeout);
     }
@@ -325,7 +325,7 @@ void Connections<World>::attempt_timeout(ViIndex i) {
              std::min(now_ + backoff(vi.link.attempts), vi.link.connect_deadline));
 }
 
-// Back to Idle; what was posted stays posted.
+// Back to Idle; descriptors stay posted.
 template <class World>
 void Connections<World>::fail_attempt(ViIndex i, vip::Return result) {
   Vi& vi = vis_[i];
@@ -359,7 +359,7 @@ void Connections<World>::on_connect_accept(const wire::Decoded& frame) {
     Vi& vi = vis_[i];
     const bool ours = vi.session != kNone && vi.link.local_key == frame.header.key &&
                       vi.link.request == body.request && !vi.link.accepting;
-    // Once the peer is known, nobody else will do.
+    // Once the peer is known, an ACCEPT of another one does not count.
     const bool peers = vi.link.peer_address == frame.source && vi.link.peer_key == body.key;
     if (ours && vi.state == vip::kConnected && peers) {
       return frames_out_.send_short(Type::kConnectConfirm, vi.link.peer_address, vi.link.peer_vi,
@@ -392,8 +392,8 @@ void Connections<World>::on_connect_accept(const wire::Decoded& frame) {
       if (command != kNone) command_slots_.finish(vi.session, command, vip::kSuccess, out);
       return;
     }
-    // Whom we have met may turn out to be gone; then it is this one, who will say so again. A reset
-    // would end what is about to stand.
+    // The peer that was met may turn out to be gone. Then the sender of this ACCEPT is the peer, and will
+    // repeat it; a reset would end the connection that is about to stand.
     if (ours && vi.state == vip::kConnectPending) {
       ++count.drop_stale_answer;
       return;
@@ -461,7 +461,7 @@ template <class World>
 void Connections<World>::establish(ViIndex i) {
   Vi& vi = vis_[i];
   wheel_.disarm(vi_timer(i));
-  // What was posted too early is not sent, also when its doorbell has not been answered yet.
+  // Sends posted too early are flushed, also when their doorbell has not been answered yet.
   completions_.flush_sends(i);
   virtual_interfaces_.set_state(i, vip::kConnected);
   ++root_->counters.connections_opened;
@@ -513,7 +513,7 @@ void Connections<World>::end_connection(ViIndex i, End end, std::uint32_t error,
     history_.connection(state::Happened::kDisconnected, i, 0);
     virtual_interfaces_.set_state(i, vip::kIdle);
   } else {
-    // Of a peer that has not said where it ends nobody knows what it had sent.
+    // Unless the peer has said where its data ends, some of it may be missing.
     if (end != End::kRemote && vi.reliability != vip::kUnreliable) vi.rx.missing = 1;
     if (end == End::kFailed) disconnects_.say_goodbye(vi, refused_psn, reason, index);
     ++(end == End::kRemote ? count.connections_closed : count.connections_lost);
@@ -534,7 +534,7 @@ void Connections<World>::end_connection(ViIndex i, End end, std::uint32_t error,
   virtual_interfaces_.reset_transfer(i);
 }
 
-// What the program hears of the end of a connection that it has not ended itself.
+// Tells the program of the end of a connection that it has not ended itself.
 template <class World>
 void Connections<World>::report_end(ViIndex i, End end, std::uint32_t error) {
   Vi& vi = vis_[i];

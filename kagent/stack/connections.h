@@ -2,15 +2,15 @@
 //
 //   requester                                          acceptor
 //   ConnectRequest -> CONNECT_REQUEST (repeated) --->  held, or given to a ConnectWait
-//                <--- CONNECT_HELD                     (nobody waits / a program has it)
+//                <--- CONNECT_HELD                     (no program waits / a program has it)
 //                <--- CONNECT_ACCEPT (repeated)        ConnectAccept
 //   Connected, CONNECT_CONFIRM --------------------->  Connected
 //
-// Peer to peer: both sides ask, nobody waits.
+// Peer to peer: both sides ask, neither waits.
 //
 // Each side repeats its CONNECT_REQUEST (with kPeerToPeer). A side that sees the other's matching
-// request knows who the peer is and answers with CONNECT_ACCEPT; whoever gets an ACCEPT is connected
-// and says so with CONNECT_CONFIRM. A request that comes before its counterpart was made is held.
+// request knows its peer and answers with CONNECT_ACCEPT; the receiver of an ACCEPT is connected and
+// says so with CONNECT_CONFIRM. A request that comes before its counterpart was made is held.
 #ifndef VIADUCT_KAGENT_STACK_CONNECTIONS_H
 #define VIADUCT_KAGENT_STACK_CONNECTIONS_H
 

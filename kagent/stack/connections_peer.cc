@@ -1,4 +1,4 @@
-// Peer to peer connections: both sides ask, nobody waits. connections.h says how.
+// Peer to peer connections: both sides ask, neither waits. connections.h says how.
 #include <cstring>
 
 #include "kagent/stack/backoff.h"
@@ -66,8 +66,8 @@ void Connections<World>::meet_held_peer(ViIndex i) {
   }
 }
 
-// What was met was the half of an attempt that is over, as its maker says: the half of the next one
-// may come, or wait here already. If each side took the other's past for the end of its own attempt,
+// The peer says that the attempt which was met is over: the request of its next attempt may come, or
+// wait here already. If each side took the other's past for the end of its own attempt,
 // two that try again and again could miss each other for ever.
 template <class World>
 void Connections<World>::leave_peer(ViIndex i) {

@@ -72,7 +72,7 @@ void CreditGrants<World>::give_credit(ViIndex i) {
     root_->credit_askers = 0;
     root_->credit_epoch = epoch;
   }
-  // Who has not asked lately gets no more than it has, until it is known how many begin with it.
+  // A sender that has not asked lately gets no more than it has, until it is known how many begin with it.
   std::uint32_t most = credit_for(vi);
   if (epoch - vi.link.credit_epoch > 1) {
     vi.link.credit_grown = vi.rx.receive_next;

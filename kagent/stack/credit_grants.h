@@ -9,7 +9,7 @@
 //     peer named in CONNECT_REQUEST or CONNECT_ACCEPT: the port's room shared out to all VIs on
 //     Unreliable Delivery. A peer that named none knows nothing of credit; it is sent to without.
 //   - A sender that has used half of its credit asks for more, and gets its part of the room, which
-//     those share who have asked lately; at first no more than it had, and at most the double
+//     all senders that asked lately share; at first no more than it had, and at most the double
 //     when that is used up, so that several that begin together do not get it twice.
 //   - A sender without credit waits. When none has come for kCreditWait, it sends one frame, which
 //     asks again, then one after each longer wait. So lost frames and a peer that is busy elsewhere

@@ -38,7 +38,7 @@ class Environment {
   struct Late {
     std::uint32_t vi, generation;
     std::uint32_t program;
-    // A receive completes; the read (RDMA) at `slot`, a position, has its data; what a send was to read
+    // A receive completes; the read (RDMA) at `slot`, a position, has its data; the data of a send
     // is there.
     enum class What : std::uint8_t { kReceive, kRead, kSend } what;
     std::uint32_t slot = 0, status = 0, length = 0, immediate = 0, inline_length = 0;
@@ -63,7 +63,7 @@ class Environment {
   // Wakes the program's threads that poll: a word of its queues had kPoller set (session_layout.h).
   virtual void poll_wake(std::uint32_t program) { static_cast<void>(program); }
 
-  // What a session holds counts for its user, who has limits of his own. False, and nothing is
+  // Resources of a session count for its user, which has limits of its own. False, and nothing is
   // counted, if there would be too much of it; with a negative `change` always true.
   virtual bool charge(std::uint32_t session, Quota what, std::int64_t change) {
     static_cast<void>(session), static_cast<void>(what), static_cast<void>(change);
@@ -109,7 +109,7 @@ class Environment {
   // A granted stack tells the agent what it waits for at `local`: requests that end a ConnectWait,
   // or (`peer`; the host in `local` is then the peer's) the other half of a peer to peer connection.
   // See layout::Listener. Returns the listener's number, or layout::kNoListener; the agent itself,
-  // which has nobody to tell, always the latter.
+  // which has no agent to tell, always the latter.
   virtual std::uint32_t publish(const layout::Address& local, bool peer) {
     static_cast<void>(local), static_cast<void>(peer);
     return layout::kNoListener;

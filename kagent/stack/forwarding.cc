@@ -14,7 +14,7 @@ using wire::Type;
 namespace {
 
 // Listeners that are looked at in a millisecond, so that a program that publishes many for nothing
-// can't hold up everybody else. What is not found now is found when the request is repeated.
+// can't hold up the others. A listener not found now is found when the request is repeated.
 constexpr std::uint32_t kListenersPerMs = 65536;
 
 }  // namespace
@@ -34,8 +34,8 @@ void Forwarding<World>::delegate(std::uint32_t session, const MacAddress& addres
   views_[session].listeners().holding.store(root_->held_requests != 0 ? 1 : 0);
 }
 
-// Whether the session's program waits for this request. What lies in its segment may be nonsense,
-// and may change while it is read; it could only send others to its own stack in vain.
+// Whether the session's program waits for this request. Its segment may hold nonsense, and may change
+// while it is read; the program could only send requesters to its own stack in vain.
 template <class World>
 bool Forwarding<World>::has_listener(std::uint32_t session, const wire::ConnectBody& body) {
   const layout::Listeners& listeners = views_[session].listeners();

@@ -25,7 +25,7 @@ class FramesOut {
   void send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
                   std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate,
                   std::uint32_t offset = 0, bool local = false);
-  // Bounds what is sent in a millisecond to whoever asks for it.
+  // Limits the answers that are sent in a millisecond. False: no more now.
   bool may_answer();
   void send_moved(const MacAddress& source, const wire::ConnectBody& body, const MacAddress& to,
                   std::uint64_t cookie);

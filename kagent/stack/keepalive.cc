@@ -41,7 +41,7 @@ template <class World>
 void Keepalive<World>::peer_timeout(std::uint32_t p) {
   state::Peer& peer = peers_[p];
   ++root_->beats;
-  // While nobody drove us, nobody could be heard: that time is not the peer's silence.
+  // A stack that is not driven hears no peer: that time is not the peer's silence.
   const std::uint64_t late = now_ - std::min(now_, peer.due);
   peer.last_heard = std::min(now_, peer.last_heard + late);
   if (peer.vouched != 0) peer.vouched = std::min(now_, peer.vouched + late);

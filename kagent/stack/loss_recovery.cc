@@ -26,8 +26,8 @@ constexpr std::uint32_t kTailProbes = 3;          // that are not doubled
 
 constexpr std::uint32_t kMaxTimeouts = 16;        // in a row, then the connection is lost
 
-// A frame that went by express before a train may be late without being lost: what arrives of the
-// train says nothing of it. If it is lost, the timer will tell.
+// A frame that went by express before a train may be late without being lost: the arrival of the train's
+// frames says nothing of it. If it is lost, the timer will tell.
 bool may_be_overtaken(const Vi& vi, std::uint32_t psn) {
   return vi.tx.train_begin != vi.tx.train_end && vi.tx.timeouts == 0 &&
          static_cast<std::int32_t>(psn - vi.tx.train_begin) < 0 && !vi.tx.resent.has(psn);
@@ -97,7 +97,7 @@ void LossRecovery<World>::take_sack(ViIndex i, std::uint32_t ack,
     }
   }
   if (highest == 0) return;
-  // What has arrived behind the gap makes room, too.
+  // Frames that have arrived behind the gap make room, too.
   if (vi.tx.stalled) send_queue_.make_ready(i);
   // What network and peer may still put in order. Nothing more will come behind the last frame.
   const bool last =

@@ -1,9 +1,9 @@
-// Finds lost frames, and asks after frames that nobody has acknowledged.
+// Finds lost frames, and asks after frames that are not acknowledged.
 //
 // Lost frames are found by the bitmap of an acknowledgement (a frame is lost when one that was sent
 // kReorder or more frames later has arrived, or the last one that was sent) and by the timer. The
 // timer runs out first a short while after the newest frame was sent, and then asks with one or two
-// frames; what the answer says was lost is sent again.
+// frames; frames that the answer reports lost are sent again.
 //
 // On a link that has lost nothing a peer that does not answer has no processor at the moment, as a rule. There
 // the first kQuestions times the timer sends a probe, behind the frames that it asks about: if these have not

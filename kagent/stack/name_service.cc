@@ -63,7 +63,7 @@ void NameService<World>::host_by_address(std::uint32_t session, std::uint32_t co
   ask_names(session, command);
 }
 
-// Asks everybody and gives them a moment to answer.
+// Asks all hosts and gives them a moment to answer.
 template <class World>
 void NameService<World>::discover(std::uint32_t session, std::uint32_t command,
                                   const CommandBody&) {
@@ -118,7 +118,7 @@ void NameService<World>::ask_names(std::uint32_t session, std::uint32_t command)
   frames_out_.submit_frame(frame, wire::encode(header, to, address_, ether_type_, frame.data));
 }
 
-// A query without a name is for everybody, and answered with our name.
+// A query without a name is for all hosts, and answered with our name.
 template <class World>
 void NameService<World>::on_name_query(const wire::Decoded& query) {
   wire::NameBody body;

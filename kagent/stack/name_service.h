@@ -1,4 +1,4 @@
-// The host name service: the own table first, then a query to everybody on the link.
+// The host name service: the own table first, then a query to all hosts on the link.
 #ifndef VIADUCT_KAGENT_STACK_NAME_SERVICE_H
 #define VIADUCT_KAGENT_STACK_NAME_SERVICE_H
 

@@ -81,7 +81,7 @@ ViIndex PeerTable<World>::find_by_peer_key(const MacAddress& source, std::uint32
   return kNone;
 }
 
-// Notes who the peer is. False when the peer table is full.
+// Notes the VI's peer. False when the peer table is full.
 template <class World>
 bool PeerTable<World>::link(ViIndex i, const MacAddress& address, const wire::ConnectBody& body) {
   const std::uint32_t p = find_peer(address, true);
@@ -96,7 +96,7 @@ bool PeerTable<World>::link(ViIndex i, const MacAddress& address, const wire::Co
   vi.link.payload = static_cast<std::uint16_t>(wire::payload_in(std::min<std::uint32_t>(mtu_, body.mtu)));
   const bool same_host = body.host == host_ && address != address_;
   vi.tx.path = same_host ? state::Path::kSameHost : state::Path::kNetwork;
-  // What never leaves our own memory nobody changes.
+  // Frames to this stack itself never leave its memory and need no checksum.
   vi.tx.checked = address != address_ &&
                (limits_.checksum || (body.rdma_flags & wire::kAsksForChecksum) != 0);
   if (same_host) take_local_path(vi);
@@ -158,7 +158,7 @@ void PeerTable<World>::watch_peer(std::uint32_t p, std::uint64_t until) {
   wheel_.arm(peer_timer(p), until);
 }
 
-// What its host has said holds as long as silence is taken for life otherwise.
+// The word of the peer's host holds as long as silence is taken for life otherwise.
 template <class World>
 bool PeerTable<World>::is_excused(const state::Peer& peer) const {
   return peer.vouched != 0 && now_ - peer.vouched < limits_.peer_timeout_ns &&

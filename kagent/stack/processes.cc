@@ -113,8 +113,8 @@ bool Processes<World>::copy_received(const Vi& vi, const Vi& heir, std::uint32_t
   return true;
 }
 
-// What has come on a VI since the fork lies in the memory of the one who had it; but what came in the
-// slots themselves, which whoever takes them back puts where it belongs.
+// Copies data that a VI has received since the fork from the old owner's memory to the heir's. Data in the
+// slots themselves stays there: the program that takes the descriptor back puts it in its place.
 template <class World>
 bool Processes<World>::hand_over_received(const Vi& vi, const Vi& heir) {
   const ViIndex i = vis_.index(vi);
@@ -137,7 +137,7 @@ bool Processes<World>::hand_over_received(const Vi& vi, const Vi& heir) {
          copy_received(vi, heir, vi.rx.receive_slot, vi.rx.message_received, budget);
 }
 
-// Who takes it holds the locks of its queues: nobody is about to change them.
+// The taker holds the locks of the VI's queues, so that they do not change.
 template <class World>
 vip::Return Processes<World>::take_vi(std::uint32_t program, const layout::CommandBody& body) {
   const vip::Return judged = may_take(program, body);
@@ -159,7 +159,7 @@ vip::Return Processes<World>::take_vi(std::uint32_t program, const layout::Comma
     cqs_[cq].program = program;
     wakeups_.wake_later(vi.program, view(vi).cq(cq).sleepers);
   }
-  // Those who wait there in the other process find that it is theirs no more.
+  // Threads that wait there in the other process find that the VI is theirs no more.
   wakeups_.wake_later(vi.program, shared.send.sleepers);
   wakeups_.wake_later(vi.program, shared.receive.sleepers);
   wakeups_.flush_wakes();
@@ -191,7 +191,7 @@ void Processes<World>::free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t
   environment_.wake(lock);
 }
 
-// What the library in that process may have held when it was killed.
+// Frees locks that the library in that process may have held when it was killed.
 template <class World>
 void Processes<World>::free_locks(std::uint32_t program) {
   const state::Program& gone = programs_[program];
@@ -203,7 +203,7 @@ void Processes<World>::free_locks(std::uint32_t program) {
   for (std::uint32_t i = 0; i < cqs_.fresh(); ++i) free_lock(view.cq(i).lock, gone.member);
 }
 
-// Nobody has a copy of its memory.
+// To be called when no program has a copy of its memory.
 template <class World>
 void Processes<World>::forget_program(std::uint32_t program) {
   while (program != kNone) {

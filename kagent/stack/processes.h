@@ -3,8 +3,8 @@
 //   open_session --> first program ----------------------leave()--> gone --no heirs left--> forgotten
 //   join() --------> another one: has a copy of what its parent had registered --leave()--^
 //
-// A VI belongs to one program at a time, and with it its CQs: what is posted there, and what a peer's
-// RDMA names, means that program's memory. take_vi() changes whose it is.
+// A VI belongs to one program at a time, and with it its CQs: descriptors posted there, and a peer's
+// RDMA, mean that program's memory. take_vi() changes whose it is.
 //
 // Memory is the program's that registered it, and of those that have a copy of it: they were forked
 // later. Each fork of a member raises Header::forks first, so a region is inherited if it bears a

@@ -444,7 +444,7 @@ void Receiver<World>::on_unreliable_data(ViIndex i, const wire::Decoded& frame) 
     return;
   }
   vi.rx.receive_next = header.psn + 1;
-  // What was begun before a gap, or before a new first frame, can't be finished.
+  // A message begun before a gap, or before a new first frame, can't be finished.
   if (ahead != 0 || (header.flags & wire::kFlagFirst)) vi.rx.in_message = 0;
   if (!fits(vi, header, frame.payload)) {
     vi.rx.in_message = 0;

@@ -11,7 +11,7 @@ using state::Vi;
 
 namespace {
 
-// Of memory that somebody else may be writing to: read just once.
+// Reads shared memory just once: another process may be writing to it.
 template <class T>
 T once(const T& shared) {
   return __atomic_load_n(&shared, __ATOMIC_RELAXED);

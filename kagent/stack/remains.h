@@ -30,7 +30,7 @@ std::size_t remains(const void* segment, const StackLimits& limits, std::span<Re
 // The same of one connection of a stack that may be at work: the one with this VI and key.
 std::optional<Remains> connection_of(const void* segment, const StackLimits& limits,
                                      std::uint32_t vi, std::uint64_t key);
-// Grows at least every limits.keepalive_ns while somebody drives a stack that has a connection.
+// Grows at least every limits.keepalive_ns while a stack that has a connection is driven.
 std::uint64_t beats_of(const void* segment, const StackLimits& limits);
 
 }  // namespace viaduct

@@ -79,8 +79,8 @@ typename RequestTargets<World>::Way& RequestTargets<World>::way_of(ViIndex i,
   return ways_[(hash ^ hash >> 16) % kWays];
 }
 
-// Asks where the last request of this kind has ended up, and the host only if nobody answers there:
-// it saves the detour. Not repeated there in vain.
+// Asks the stack that accepted the last request of this kind, which saves the detour, and the host only
+// if that stack does not answer. Not repeated there in vain.
 template <class World>
 void RequestTargets<World>::ask_known_way(ViIndex i) {
   std::uint32_t discriminator;
@@ -150,8 +150,8 @@ void RequestTargets<World>::send_connect_requests(ViIndex i) {
   if (!promising) send_connect_request(i, attempt.asked[0]);
 }
 
-// Who moves us forgets us. Where we are sent is asked at once, unless it is asked already. Whoever
-// sends us round in circles must not make us busy.
+// The sender of CONNECT_MOVED does not keep the request. The address that it names is asked at once,
+// unless it is asked already. Moves in circles must not make this stack busy.
 template <class World>
 void RequestTargets<World>::on_moved(ViIndex i, const wire::Decoded& frame) {
   MacAddress address;
@@ -196,7 +196,7 @@ void RequestTargets<World>::on_moved(ViIndex i, const wire::Decoded& frame) {
   wheel_.arm(vi_timer(i), std::min(now_ + backoff(0), vi.link.connect_deadline));
 }
 
-// It asks whether we hear it. Whoever goes on asking must not make us busy.
+// A host asks for a proof that we hear it. A host that goes on asking must not make us busy.
 template <class World>
 void RequestTargets<World>::prove(ViIndex i, const MacAddress& to, std::uint64_t shown) {
   state::Attempt& attempt = attempts_[i];
@@ -208,7 +208,7 @@ void RequestTargets<World>::prove(ViIndex i, const MacAddress& to, std::uint64_t
   send_connect_request(i, *asked);
 }
 
-// The attempt is over: nobody shall be given the request any more.
+// The attempt is over: no program shall be given the request any more.
 template <class World>
 void RequestTargets<World>::take_back(ViIndex i) {
   const Vi& vi = vis_[i];
@@ -221,8 +221,8 @@ void RequestTargets<World>::take_back(ViIndex i) {
   }
 }
 
-// What to say of an attempt whose time has run out: a program that has the request has not
-// answered, nobody waited for it, or nobody answered at all.
+// The result of an attempt whose time has run out: a program that has the request has not answered, no
+// program waited for it, or no host answered at all.
 template <class World>
 vip::Return RequestTargets<World>::unanswered(ViIndex i) const {
   const state::Attempt& attempt = attempts_[i];

@@ -5,8 +5,8 @@
 //                <------- CONNECT_MOVED ---
 //   CONNECT_REQUEST (repeated) --------------------------------------> as in connections.h
 //
-// A listener may be gone by the time the request arrives, and whoever published it may be dead. So a
-// requester without an answer, or one that hears that nobody waits, asks the host again too, and
+// A listener may be gone by the time the request arrives, and its program may be dead. So a
+// requester without an answer, or one that hears that no program waits, asks the host again too, and
 // takes its request back from all others when the attempt is over.
 #ifndef VIADUCT_KAGENT_STACK_REQUEST_TARGETS_H
 #define VIADUCT_KAGENT_STACK_REQUEST_TARGETS_H

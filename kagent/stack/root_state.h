@@ -36,7 +36,7 @@ struct Root {
   std::uint32_t listener_turn;     // of the open sessions, whose listeners are looked at first
   std::uint32_t listeners_seen;    // looked at in listener_epoch
   std::uint64_t listener_epoch;    // ms
-  std::uint64_t beats;           // grows as long as somebody drives a stack that has peers
+  std::uint64_t beats;           // grows as long as a stack that has peers is driven
   std::uint64_t request_secret;  // odd
   std::uint64_t cookie_key[2];
   std::uint64_t proof_until;     // until then requests must be proven, see request_proof.h

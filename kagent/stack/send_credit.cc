@@ -15,7 +15,7 @@ constexpr std::uint64_t kCreditWait = 1'000'000;   // ns
 constexpr std::uint32_t kWaitDoublings = 3;        // up to 8 ms between two frames
 
 constexpr std::uint64_t kCreditIdle = 50'000'000;  // ns
-// What is sent by express then must not overtake frames that a busy peer has yet to take from the train.
+// Frames sent by express then must not overtake frames that a busy peer has yet to take from the train.
 constexpr std::uint64_t kTrainIdle = 1'000'000'000;
 
 }  // namespace

@@ -108,7 +108,7 @@ std::uint32_t SendQueue<World>::payload_of_long(ViIndex i, const Message& messag
   if (message.stream() <= vi.link.payload - (follows ? wire::kLessByTrain : 0)) return vi.link.payload;
   const bool wanted = message.stream() >= kTrainBytes && vi.link.payload >= kLeastPayload;
   if (follows ? !trains_.is_kept(vi) : !wanted || !trains_.is_wanted(i)) return vi.link.payload;
-  // What a train overtakes is lost on Unreliable Delivery: there it waits until the peer has said that
+  // Frames that a train overtakes are lost on Unreliable Delivery: there it waits until the peer has said that
   // nothing is on its way; without credit it never says so.
   if (vi.reliability == vip::kUnreliable && !follows &&
       (vi.link.credit == 0 || vi.tx.send_una != vi.tx.send_next)) {

@@ -1,4 +1,4 @@
-// The send queues of VIs: what is posted on them becomes messages, and these complete in order.
+// The send queues of VIs: posted descriptors become messages, and these complete in order.
 //
 // A VI with work stands in its session's ready list, and a session with such VIs in the list of those.
 // A VI leaves the list when it has nothing more to send or must wait for acknowledgements.

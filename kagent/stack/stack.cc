@@ -208,7 +208,7 @@ void BasicStack<World>::dispatch(const Frame& frame, bool& keep) {
     case wire::Type::kStoppedReply:
       return parts_.stopped_peers.on_stopped_reply(decoded);
     case wire::Type::kWake:
-      return;  // whoever slept is awake
+      return;  // the sleeper is awake
     case wire::Type::kPath:
       if (parts_.peer_table.vi_for(decoded) != nullptr) {
         parts_.trains.on_path(decoded.header.vi, decoded, port_.came_by_train(frame));
@@ -429,7 +429,7 @@ void BasicStack<World>::on_data(const wire::Decoded& frame, const Frame& raw, bo
   // The peer would not send if our ACCEPT had not arrived: its CONFIRM is lost or late.
   if (vi->state == vip::kConnectPending) parts_.connections.establish(i);
   ++count.data_frames_received;
-  // Who only receives has but acknowledgements to send, and none that could be overtaken.
+  // A pure receiver can switch paths at once: it has no frames under way that could be overtaken.
   if (vi->tx.path == state::Path::kSameHost && vi->tx.send_una == vi->tx.send_next &&
       vi->tx.current_slot == kNone &&
       vi->reliability != vip::kUnreliable) [[unlikely]] {

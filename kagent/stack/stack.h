@@ -1,15 +1,15 @@
 // The stack: a VI NIC in software. VIs, work queues, completion queues, memory regions, connections
 // and the reliability protocol over one port.
 //
-// It has no threads, makes no system calls and never blocks: whoever drives it calls progress()
-// again and again, handing in the time. What it needs from outside comes through World::Port (frames)
+// It has no threads, makes no system calls and never blocks: its driver calls progress() again and
+// again, handing in the time. The outside world is reached through World::Port (frames)
 // and World::Environment (memory of programs, waking sleepers, random numbers, names); environment.h
 // says what the functions of the latter mean.
 //
 //   program --- session segment (session_layout.h) --- BasicStack --- Port --- wire
 //
-// One thread at a time. All capacity is fixed at construction; what does not fit is refused with a
-// VIPL return code, or dropped and counted. doc/architecture.md shows the parts.
+// One thread at a time. All capacity is fixed at construction; requests beyond it are refused with a
+// VIPL return code, frames dropped and counted. doc/architecture.md shows the parts.
 #ifndef VIADUCT_KAGENT_STACK_STACK_H
 #define VIADUCT_KAGENT_STACK_STACK_H
 

@@ -1,4 +1,4 @@
-// What a stack remembers, here and in the headers ..._state.h. All of it lies in one segment of fixed
+// The state of a stack, here and in the headers ..._state.h. All of it lies in one segment of fixed
 // size, refers to other parts by index, and is written by the driver alone. Nothing of it is ever
 // visible to a program.
 #ifndef VIADUCT_KAGENT_STACK_STATE_H

@@ -1,13 +1,13 @@
-// Granted programs that are stopped: by a signal, by a debugger, with their container. Nobody drives
-// their stacks, but the agent of their host sees that they live.
+// Granted programs that are stopped: by a signal, by a debugger, with their container. Their stacks
+// are not driven, but the agent of their host sees that they live.
 //
 //   stack                    program's stack            agent of the program's host
 //     | PROBE  ------------------> (stopped)                     |
 //     | STOPPED_QUERY: VI, key, address of the stack ----------->| reads the stack's segment: this
-//     |                                                          | connection is there, and nobody
-//     | STOPPED_REPLY: as the program itself would write it <----| drives the stack
+//     |                                                          | connection is there, but the
+//     | STOPPED_REPLY: as the program itself would write it <----| stack is not driven
 //
-// Whoever hears it goes on waiting and sending again, for limits.stopped_peer_ns of silence at most.
+// The stack that hears it goes on waiting and sending again, for limits.stopped_peer_ns of silence at most.
 // Both ends know the connection's keys, and a granted program can't send a STOPPED_REPLY: the filter
 // on its way out does not let it.
 #ifndef VIADUCT_KAGENT_STACK_STOPPED_PEERS_H

@@ -32,7 +32,7 @@ constexpr unsigned kQuantum = 64;  // frames of one VI in one round
 constexpr unsigned kBatch = 32;    // frames built at once
 
 constexpr std::uint32_t kLocalPack = 2048;  // bytes of small messages that share a frame on the local path
-// How long a local path may be full without the loss of a frame that nobody would send again.
+// How long a local path may be full without the loss of a frame that would not be sent again.
 // On a busy machine a program is kept off the processors for long.
 constexpr std::uint64_t kLocalPatience = 200'000'000;  // ns
 
@@ -233,7 +233,7 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
   if (unreliable) {
     send_credit_.renew_credit(vi);
   } else if (vi.tx.send_una == vi.tx.send_next && now_ - vi.tx.progress_time > kIdle) {
-    // What the network was like so long ago says nothing any more.
+    // The window was measured too long ago: begin a new one.
     vi.tx.progress_time = now_;
     congestion::begin_window(vi);
   }
@@ -270,7 +270,7 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
     // A window that losses have narrowed is not to be sent and acknowledged in one burst.
     const bool narrow = vi.tx.losses != state::Losses::kNone && vi.tx.congestion_window < kWindow;
     if (narrow) wanted = std::min(wanted, quarter_of_window(vi));
-    // What is posted from now on is announced by the doorbell.
+    // The doorbell announces descriptors posted from now on.
     const bool ends = wanted == vi.tx.current_frames - vi.tx.current_sent;
     const bool more = !ends || send_queue_.more_to_send(i);
     if (more && vi.tx.current_sent == 0 && send_queue_.may_pack(vi, message)) {
@@ -360,7 +360,7 @@ typename Transmitter<World>::Room Transmitter<World>::local_room(const Vi& vi, s
   return Room::kGivenUp;
 }
 
-// What takes frames out of the ring acknowledges them.
+// The receiver acknowledges frames that it takes out of the ring: the acknowledgement ends the wait.
 template <class World>
 bool Transmitter<World>::await_room(Vi& vi) {
   if (vi.reliability == vip::kUnreliable || vi.tx.send_una == vi.tx.send_next) return true;

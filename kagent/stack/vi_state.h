@@ -29,7 +29,7 @@ enum class Redirect : std::uint8_t { kNone, kPending, kUsed };
 // What has been seen of the network's losses; kLink, kQueue: the last one was of that kind.
 enum class Losses : std::uint8_t { kNone, kLink, kQueue };
 
-// Who a VI is connected to, or how it becomes connected.
+// The peer of a VI, or how the VI becomes connected.
 struct ViLink {
   std::uint64_t local_key;
   std::uint64_t peer_key;

@@ -211,7 +211,7 @@ class Judge {
     for (const report::Vi& vi : facts_.vis) {
       const report::Session* const session = session_of(vi, facts_.sessions);
       if (session == nullptr || session->nic >= facts_.nics.size()) continue;
-      // What programs of this host say to each other does not pass the interface.
+      // Connections between programs of this host do not pass the interface.
       if (vi.state != vip::kConnected || name != facts_.nics[session->nic].interface) continue;
       if (std::equal(vi.peer_host, vi.peer_host + 6, facts_.nics[session->nic].address)) continue;
       visit(vi);

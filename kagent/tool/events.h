@@ -35,7 +35,7 @@ class EventLines {
   std::map<std::uint32_t, std::string> programs_;
 };
 
-// What there is to say of an event besides whom it is about.
+// The details of an event besides its subject.
 std::string event_detail(const report::Event& event);
 
 // Until interrupted, unless `once`. Throw as AgentClient does.

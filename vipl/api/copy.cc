@@ -9,7 +9,7 @@ using namespace viaduct::vipl;
 
 namespace {
 
-std::atomic<int> g_prepared;  // 0: no, 1: somebody is at it, 2: yes
+std::atomic<int> g_prepared;  // 0: no, 1: a thread is at it, 2: yes
 
 }  // namespace
 

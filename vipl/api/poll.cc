@@ -125,7 +125,7 @@ int Poll::sleep(std::uint64_t until, const sigset_t* mask) {
     if (result == kNothing && until != kNever && now_ns() >= until) result = 0;
   } while (result == kNothing);
   session_.pollers.leave(poller_);
-  // Somebody should listen to the port.
+  // Another thread should watch the port now.
   if (session_.driver != nullptr && !session_.driver->is_watched()) session_.pollers.wake_one();
   return result;
 }

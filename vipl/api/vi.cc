@@ -27,7 +27,7 @@ bool cq_in(const SessionGuard& inside, VIP_CQ_HANDLE handle, std::uint32_t& cq) 
   return true;
 }
 
-// What VipQueryVi says of them later.
+// The attributes as VipQueryVi reports them later.
 VIP_VI_ATTRIBUTES kept(const VIP_VI_ATTRIBUTES& given) {
   VIP_VI_ATTRIBUTES attributes = given;
   attributes.EnableRdmaWrite = given.EnableRdmaWrite != 0;

@@ -23,7 +23,7 @@ class CompletionQueue final : public fid_cq, private NicQueue {
   // With the NIC's mutex held:
   void add(const Completion& completion);
   bool empty() const { return first_ == last_; }
-  // Wakes who waits, without a completion.
+  // Wakes waiting threads, without a completion.
   void interrupt();
   // Whether the program may sleep on the descriptor.
   int try_wait();
@@ -61,7 +61,7 @@ class CompletionQueue final : public fid_cq, private NicQueue {
   const std::shared_ptr<Nic> nic_;
   const fi_cq_format format_;
   const fi_wait_obj wait_object_;
-  const bool counts_;  // who waits says for how many entries
+  const bool counts_;  // waiting threads say for how many entries (FI_CQ_COND_THRESHOLD)
 
   std::vector<Completion> ring_;  // a power of two
   std::size_t first_ = 0;

@@ -132,8 +132,8 @@ Endpoint::~Endpoint() {
   domain_.release();
 }
 
-// What was posted arrives, unless the peer has stopped listening: a program may close at once after it
-// has injected its last message.
+// Waits until posted sends have arrived, unless the peer has stopped listening: a program may close at
+// once after it has injected its last message.
 void Endpoint::linger() {
   const auto end = std::chrono::steady_clock::now() + kLinger;
   std::unique_lock lock(nic_->mutex());
@@ -252,7 +252,7 @@ bool Endpoint::tells(std::initializer_list<Counts> kinds) const {
                      [this](Counts kind) { return counters_[kind] != nullptr; });
 }
 
-// What it does somebody must be told of.
+// Fails unless an event queue is bound, and a completion queue or counter for each direction in use.
 int Endpoint::enable() {
   if (events_ == nullptr) return -FI_ENOEQ;
   const bool sends = (caps_ & (FI_SEND | FI_READ | FI_WRITE)) != 0;

@@ -37,7 +37,7 @@ constexpr int kBasicMr = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 constexpr std::size_t kMostBytes = std::size_t{1} << 40;  // as much as can be registered
 constexpr std::uint32_t kProtocol = 0x56494100;           // "VIA", one that is not libfabric's
 
-// What the NIC is, asked once: opening a NIC takes a program with a port of its own some 50 ms.
+// Facts about the NIC, asked once: opening a NIC takes a program with a port of its own some 50 ms.
 struct Facts {
   bool known = false;
   char interface[64] = {};
@@ -220,7 +220,7 @@ std::size_t or_else(std::size_t asked, std::size_t value) { return asked != 0 ? 
 
 char* copy_text(const char* text) { return strdup(text); }
 
-// What was not asked for is not offered, but for what goes without saying.
+// Adds only capabilities that go without saying: those of the domain, and both directions where none was named.
 std::uint64_t complete(std::uint64_t asked) {
   std::uint64_t caps = asked | kDomainCaps;
   if ((asked & FI_MSG) != 0 && (asked & (FI_SEND | FI_RECV)) == 0) caps |= FI_SEND | FI_RECV;
@@ -304,7 +304,7 @@ fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, con
   fi_domain_attr& out = *info->domain_attr;
   out.threading = domain != nullptr && domain->threading != FI_THREAD_UNSPEC ? domain->threading
                                                                              : FI_THREAD_SAFE;
-  // The provider needs no help with connections; who offers it may.
+  // The provider needs no help with connections; a program that offers it gets its wish.
   out.control_progress = domain != nullptr && domain->control_progress != FI_PROGRESS_UNSPEC
                              ? domain->control_progress
                              : FI_PROGRESS_AUTO;

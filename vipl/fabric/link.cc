@@ -371,7 +371,7 @@ void Link::end(int reason) {
   while (receives_.outstanding() != 0 && take_received()) {}
   transfers_.fail_unposted();
   if (before == LinkState::kRefusing) {
-    // Nobody has it any more.
+    // The link has no user any more.
     state_.nic->run([this] { delete this; });
     return;
   }

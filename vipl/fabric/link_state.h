@@ -13,7 +13,7 @@ namespace viaduct::fabric {
 
 class Link;
 
-// Who uses a link: an endpoint, or the passive endpoint that it came to. Called with the NIC's mutex
+// The user of a link: an endpoint, or the passive endpoint that it came to. Called with the NIC's mutex
 // held.
 class LinkUser {
  public:

@@ -1,7 +1,7 @@
 // The NIC that all objects of this provider in a process share: opening one takes a port of the
 // agent's, and a connection that came for a passive endpoint can be accepted only with a VI of the
-// same handle. One VIPL completion queue takes the completions of all VIs; what completes is handed on
-// to libfabric's queues by whoever looks (`progress`).
+// same handle. One VIPL completion queue takes the completions of all VIs; each thread that
+// looks hands them on to libfabric's queues (`progress`).
 //
 // Threads. Those of the program drive the connections that are established. Besides there are:
 //   workers   connect: VipConnectRequest blocks. They end when there is nothing to do
@@ -41,7 +41,7 @@ class NicLink {
   ~NicLink() = default;
 };
 
-// A queue that somebody may sleep on. With the NIC's mutex held.
+// A queue that threads may sleep on. With the NIC's mutex held.
 class NicQueue {
  public:
   // Whether the watcher has told of a completion; it need not again before it is asked to.
@@ -53,7 +53,7 @@ class NicQueue {
 
 class Nic : public std::enable_shared_from_this<Nic> {
  public:
-  // The process's NIC, opened if nobody has it.
+  // The process's NIC, opened if it is not open.
   static int open(std::shared_ptr<Nic>& nic);
   Nic(VIP_NIC_HANDLE handle, std::uintptr_t number);
   ~Nic();
@@ -82,11 +82,11 @@ class Nic : public std::enable_shared_from_this<Nic> {
   void remove(NicLink& link) { links_.erase(&link); }
   bool has(NicLink* link) const { return links_.contains(link); }
 
-  // A connection is being made that goes on when somebody looks; the count of them.
+  // A connection is being made that goes on only when a thread looks; the count of them.
   void add_pending();
   void remove_pending() { --pending_; }
 
-  // A link has something to send and no promise of a receive. When that comes nothing wakes who sleeps.
+  // A link has something to send and no promise of a receive. A promise wakes no sleeper when it comes.
   void add_starving(NicLink& link);
   void remove_starving(NicLink& link) { std::erase(starving_, &link); }
   bool starving() const { return !starving_.empty(); }

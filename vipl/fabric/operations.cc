@@ -1,4 +1,4 @@
-// What libfabric calls: the provider, and of fabric and domain the functions that make other objects.
+// Functions that libfabric calls: the provider, and of fabric and domain those that make other objects.
 #include "vipl/fabric/completion_queue.h"
 #include "vipl/fabric/counter.h"
 #include "vipl/fabric/domain.h"

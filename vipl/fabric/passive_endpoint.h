@@ -23,7 +23,7 @@ struct ConnectionRequest {
   Link* link;
   PassiveEndpoint* owner;
 
-  // The link of a request that nobody has taken yet. nullptr if there is none. With the NIC's mutex.
+  // The link of a request that is not taken yet. nullptr if there is none. With the NIC's mutex.
   static Link* take(Nic& nic, struct fid* handle);
 };
 
@@ -77,7 +77,7 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
   std::atomic<bool> stopping_ = false;
   pthread_t thread_{};
   std::set<Link*> calling_;                // no request has come from them yet
-  std::set<ConnectionRequest*> requests_;  // that nobody has taken
+  std::set<ConnectionRequest*> requests_;  // not taken yet
 };
 
 }  // namespace viaduct::fabric

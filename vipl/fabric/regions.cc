@@ -5,7 +5,7 @@
 namespace viaduct::fabric {
 namespace {
 
-constexpr std::size_t kKept = 512;  // regions that nobody uses
+constexpr std::size_t kKept = 512;  // unused regions
 // Local regions are made larger than asked for, so that they serve the neighbours too.
 constexpr std::uintptr_t kGrain = 64 * 1024;
 // Where addresses of programs end.

@@ -81,7 +81,7 @@ ssize_t Transfers::admit(bool fence) {
   return -FI_EAGAIN;
 }
 
-// Who was refused an operation may try again.
+// The program may repeat an operation that was refused.
 void Transfers::tell_room() {
   if (!refused_ || begun() >= sends_) return;
   refused_ = false;
@@ -196,7 +196,7 @@ ssize_t Transfers::write(const Request& request) {
     Whole whole;
     whole.control = VIP_CONTROL_OP_RDMAWRITE;
     whole.writes = true;
-    // What writes nothing must name memory all the same.
+    // A write of no bytes must name memory all the same.
     whole.target = remote.count() != 0 ? remote[0] : Range{state_.peer_shared, 0, state_.peer_memory};
     return transfer(request, whole, {request.context, FI_WRITE | FI_RMA, bytes}, data);
   }

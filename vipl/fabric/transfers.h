@@ -1,8 +1,8 @@
 // The sends, writes and reads of a link.
 //
-// What fits one VIA descriptor is posted at once if nothing is in front of it and the peer has a
-// receive for it. All else is an Operation that is posted later: what waits for a receive of the peer's,
-// and long transfers, piece by piece as earlier pieces complete. Operations keep their order. Reads
+// A transfer that fits one VIA descriptor is posted at once if nothing is in front of it and the peer has
+// a receive for it. All else is an Operation that is posted later: transfers that wait for a receive of the
+// peer's, and long ones, piece by piece as earlier pieces complete. Operations keep their order. Reads
 // that are not posted yet may be overtaken, unless the program asked for strict order. -FI_EAGAIN
 // means that the endpoint has as many operations as it was made for.
 //
@@ -32,7 +32,7 @@ struct Whole {
 struct Operation {
   enum class Kind { kWhole, kWrite, kRead, kLarge };
   Kind kind;
-  Whole whole;               // kWhole; kLarge: what is to be sent
+  Whole whole;               // kWhole; kLarge: the data to send
   std::vector<unsigned char> copy;  // of data that the program may change already
   Pieces pieces;
   Completion completion;

@@ -7,8 +7,8 @@
 //   FI_CONNECTED, or FI_ECONNREFUSED  <----------    Greeting kAccept or kReject, with data
 //
 // Then each message, and each RDMA write with data, takes one receive of the other end's. How many
-// there are, each end writes into the other's Shared::promised by RDMA, which takes no receive. What a
-// message of VIA can't say goes by RDMA as well: a Notice tells what a receive was taken for, a Landing
+// there are, each end writes into the other's Shared::promised by RDMA, which takes no receive. Facts that
+// a message of VIA can't carry go by RDMA as well: a Notice tells what a receive was taken for, a Landing
 // where a receive lies that is longer than a message of VIA can be.
 //
 // The words travel in network byte order. The other end is not trusted: what stands in Shared is

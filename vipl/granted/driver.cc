@@ -20,7 +20,7 @@ constexpr std::uint64_t kFinishNs = 5'000'000;  // for peers to answer; the agen
 void tell_peers(GrantedStack& stack) {
   const std::uint64_t until = now_ns() + kFinishNs;
   stack.close_session(0, now_ns());
-  // Who is told answers at once, unless the network or the peer is slow.
+  // Peers answer at once, unless the network or the peer is slow.
   for (std::uint64_t now = now_ns(); now < until; now = now_ns()) {
     stack.progress(now);
     if (stack.usage().goodbyes == 0) break;
@@ -123,7 +123,7 @@ void Driver::finish() {
   stop_progress_thread();
   while (!lock_.try_take()) sys::yield();
   tell_peers(*stack_);
-  // Locked for ever: nobody may touch the port's rings any more.
+  // Locked for ever: no thread may touch the port's rings any more.
 }
 
 // ---------------------------------------------------------------------------- turns
@@ -147,7 +147,7 @@ unsigned Driver::round(Cause cause) {
   if (cause == Cause::kLook) post_batching_.looks(now_);
   if (cause == Cause::kProgressThread) post_batching_.is_away();
   const unsigned work = stack_->progress(now_);
-  // Whoever sleeps on the port may have to wake earlier than it thought.
+  // A thread that sleeps on the port may have to wake earlier than it thought.
   if (watch_.anyone_sleeps()) watch_.wake_for(port_.prepare_to_sleep() ? stack_->next_deadline() : 0);
   return work;
 }
@@ -246,12 +246,12 @@ void Driver::leave(std::uint32_t program) {
 
 // ---------------------------------------------------------------------------- keeping watch
 
-// Calls asleep(), unless unless() is true once it is known to others that somebody is about to
-// sleep. False if that was said by asleep().
+// Calls asleep(), unless unless() is true after other threads can see that this one is about to sleep.
+// False if asleep() returned that.
 template <class Unless, class Asleep>
 bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep) {
   if (!lock()) {
-    // The session is about to be lost; whoever does that needs the processor.
+    // The session is about to be lost; the thread that does that needs the processor.
     sys::yield();
     return true;
   }
@@ -260,8 +260,8 @@ bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unles
   watch.asleep_until.store(until);
   idle_ = kIdleRounds;  // what the next look is for may be a timer
   if (attached_.any()) {
-    // Whoever of them rings from now on wakes us. It stays so when we have woken up: the other one of
-    // us may be asleep.
+    // Attached processes that ring from now on wake this thread. It stays so when it has woken up: the
+    // other watcher may be asleep.
     segment_.header().driver_sleeps.store(1);
     std::atomic_thread_fence(std::memory_order_seq_cst);
   }

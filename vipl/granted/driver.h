@@ -42,10 +42,10 @@ class Driver {
   // Maps what the agent granted and starts the progress thread. Takes over the port's descriptors of the
   // hello, also on failure; its agent wake and segment stay the caller's. nullptr on failure, which is
   // explained. `control_session`: the mapped segment of the session with the agent's stack. `pollers`:
-  // whom to wake too.
+  // threads to wake too.
   static Driver* make(Hello& hello, const layout::View& control_session, Pollers& pollers);
 
-  // Frees it; nobody may be inside. In a forked child, where `abandoned` is true, the stack is left
+  // Frees it; no thread may be inside. In a forked child, where `abandoned` is true, the stack is left
   // alone: it is the parent's.
   static void destroy(Driver* driver, bool abandoned);
 
@@ -120,7 +120,7 @@ class Driver {
     member = stack_->member_of(program), id = stack_->id_of(program);
   }
   std::uint32_t program_id() const { return stack_->id_of(0); }
-  // What wakes whoever sleeps on the port.
+  // The event descriptors that wake the threads that sleep on the port.
   void driver_wakes(int (&fds)[2]) const { fds[0] = watch_.program.driver_wake, fds[1] = watch_.progress_thread.driver_wake; }
   AttachedProcesses& attached_processes() { return attached_; }
 
@@ -129,7 +129,7 @@ class Driver {
   void halt();
 
   // The session is lost. To be called once, after halt(). If its port is left, peers are told, as far as
-  // they answer within some milliseconds; finish() tells nobody any more.
+  // they answer within some milliseconds; finish() tells none any more.
   void lose(bool port_is_left);
 
   // Ends the session: peers are told. To be called once, after halt().
@@ -138,7 +138,7 @@ class Driver {
  private:
   Driver() = default;
   // Why the stack gets a turn: the program looks for completions, it has posted something, or
-  // nobody came by.
+  // neither has happened for a while.
   enum class Cause { kLook, kPost, kProgressThread };
 
   bool lock();  // false if the session ends meanwhile

@@ -50,7 +50,7 @@ bool GrantedEnvironment::write_program(std::uint32_t program, std::span<const io
 
 void GrantedEnvironment::wake(std::atomic<std::uint32_t>& word) {
   vipl::sys::futex_wake(word);
-  // Who waits next to that word may be the one who sleeps on the port.
+  // The thread that waits for that word may be the one that sleeps on the port.
   if (watch_->asleep_until.load() == 0) return;
   const std::uint64_t one = 1;
   vipl::sys::write(watch_->driver_wake, &one, sizeof one);

@@ -33,7 +33,7 @@ class GrantedEnvironment {
   // port. `pollers`: its threads that sleep in poll(). `attached_processes`: the processes that
   // have attached.
   struct Watch {
-    std::atomic<std::uint64_t> asleep_until{0};  // 0: nobody sleeps
+    std::atomic<std::uint64_t> asleep_until{0};  // 0: no thread sleeps
     int driver_wake = -1;                               // event descriptor
   };
   void attach(const layout::View& control_session, int agent_wake, Watch& watch, vipl::Pollers& pollers,

@@ -30,8 +30,8 @@ void PortWatch::wake_for(std::uint64_t deadline) {
   }
 }
 
-// The progress thread gives the watch up to a thread of the program, and everybody to nobody
-// living.
+// A thread of the program takes the watch over from the progress thread, but from another thread only
+// if that has ended.
 bool PortWatch::take(std::uint32_t self, std::uint32_t helper) {
   std::uint32_t other = 0;
   if (holder.compare_exchange_strong(other, self)) return true;

@@ -16,8 +16,8 @@ namespace viaduct::vipl {
 struct PortWatch {
   using Sleeper = GrantedEnvironment::Watch;
 
-  // What who keeps watch sleeps on: the port, its trains, the event descriptor of the Sleeper, and the timer.
-  // What was not readable when the sleep ended costs no system call then.
+  // Descriptors that the watching thread polls: the port, its trains, the Sleeper's event descriptor, and the
+  // timer. One that is not readable when the sleep ends costs no system call then.
   enum { kPort, kTrains, kDriverWake, kTimer, kNews };
   using News = pollfd[kNews];
 
@@ -34,10 +34,10 @@ struct PortWatch {
   bool anyone_sleeps() const {
     return program.asleep_until.load() != 0 || progress_thread.asleep_until.load() != 0;
   }
-  // Driver wakes those who would sleep beyond this time.
+  // Wakes the threads that would sleep beyond this time.
   void wake_for(std::uint64_t deadline);
 
-  // `helper`: the progress thread's thread. False: somebody else keeps watch.
+  // `helper`: the progress thread. False: another thread keeps watch.
   bool take(std::uint32_t self, std::uint32_t helper);
   void leave(std::uint32_t self);
 };

@@ -36,7 +36,7 @@ void Driver::progress_thread() {
     const std::uint32_t watcher = watch_.holder.load();
     const bool kept = watcher != 0 && sys::thread_lives(static_cast<int>(watcher));
     watched = kept ? watched + 1 : 0;
-    // For long only while somebody still keeps watch: it may have left before it could see the rest.
+    // For long only while a thread still keeps watch: it may have left before it could see the rest.
     const bool long_rest = kept && watched > kRestAfter;
     progress_thread_.rest(long_rest ? kRestNs : lease, long_rest, [&] { return watch_.holder.load() != 0; });
     if (turns_.load(std::memory_order_relaxed) != before) {

@@ -1,4 +1,4 @@
-// The timer of whoever sleeps on a granted port.
+// The timer of the thread that sleeps on a granted port.
 //
 // A stack that has sent something has a timer due within milliseconds, so nearly every sleep has an end.
 // A timeout of the sleep's own is set when it begins and taken back when a frame ends it, and as it is

@@ -1,4 +1,4 @@
-// Who gives a granted stack its turn. A thread that finds the lock taken has rung its doorbell before; it
+// The lock of the thread that gives a granted stack its turn. A thread that finds it taken has rung its doorbell; it
 // leaves a mark, for which the holder gives the stack another turn.
 #ifndef VIADUCT_VIPL_GRANTED_TURN_LOCK_H
 #define VIADUCT_VIPL_GRANTED_TURN_LOCK_H
@@ -18,13 +18,13 @@ class TurnLock {
     }
   }
 
-  // True if somebody wanted it meanwhile.
+  // True if another thread wanted it meanwhile.
   bool release() { return word_.exchange(kFree) == kWanted; }
 
  private:
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
-  static constexpr std::uint32_t kWanted = 2;  // held, and somebody has found it so
+  static constexpr std::uint32_t kWanted = 2;  // held, and another thread has found it so
 
   std::atomic<std::uint32_t> word_{kFree};
 };

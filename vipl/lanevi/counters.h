@@ -27,7 +27,7 @@ struct PeerCounters {
 
 struct Counters {
   std::map<std::string, PeerCounters> peers;  // by the name of the host
-  std::uint64_t drop_unknown = 0;             // to send: nobody has said that it has the address
+  std::uint64_t drop_unknown = 0;             // to send: no host has said that it has the address
   std::uint64_t drop_malformed = 0;           // to send: no packet of IP
   std::uint64_t drop_no_agent = 0;            // to send: there is no agent at the moment
   std::atomic<std::uint64_t> drop_no_receive = 0;  // received, when no receive was posted

@@ -44,7 +44,7 @@ Directory::Directory(const Nic& nic, const Options& options)
   thread_ = std::thread([this] { run(); });
 }
 
-// Who has closed the NIC before need not wait for an answer of the link's.
+// If the NIC is closed before, this does not wait for an answer from the link.
 Directory::~Directory() {
   {
     const std::lock_guard lock(mutex_);

@@ -151,7 +151,7 @@ bool Link::take_completions() {
     if (VipxCQDone(nic_.queue(), &vi, &received) != VIP_SUCCESS) break;
     Peer* const peer = static_cast<Peer*>(VipGetUserData(vi));
     if (peer == nullptr) continue;
-    // The first messages may come before anybody has looked how the connection stands.
+    // The first messages may come before the state of the connection was looked at.
     if (!peer->connected()) watch(*peer, Clock::now());
     received ? take_received(*peer) : take_sent(*peer);
   }

@@ -30,7 +30,7 @@ class Link {
   bool take_completions();
   bool read_interface();
   void take_news();
-  // What is to be done by the clock. Returns when there will be more.
+  // Does the work that is due by the clock. Returns when there will be more.
   Clock::time_point on_time(Clock::time_point now);
 
   // Whether a packet of the interface could be taken.

@@ -45,7 +45,7 @@ struct Slot {
 static_assert(offsetof(Slot, descriptor) == 0 && offsetof(Slot, data) == 128);
 static_assert(sizeof(Slot) % VIP_DESCRIPTOR_ALIGNMENT == 0);
 
-// Registered memory for some slots. What was never used takes no memory.
+// Registered memory for some slots. Slots that were never used take no memory.
 class SlotBlock {
  public:
   SlotBlock(VIP_NIC_HANDLE nic, std::size_t count);

@@ -37,7 +37,7 @@ class Peer {
   // VIP_SUCCESS: it is connected from now on. VIP_NOT_DONE: not yet. Anything else: the attempt has
   // failed.
   VIP_RETURN await();
-  // Ends the connection, or the attempt. What was posted to be sent goes to `freed`.
+  // Ends the connection, or the attempt. Posted sends go to `freed`.
   void end(std::vector<Slot*>& freed);
   // Whether the connection has broken.
   bool broken() const;
@@ -53,7 +53,7 @@ class Peer {
   Slot* take_received();
   void give_back(Slot* slot);
 
-  // What follows is kept here for who uses this peer.
+  // The rest is kept here for the user of this peer.
   bool stalled = false;       // nothing has gone through for a while
   bool wants_answer = false;  // it has not said that our hello was heard
   bool heard = false;         // its hello was

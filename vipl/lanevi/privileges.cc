@@ -27,7 +27,7 @@ void become(const std::string& user) {
 }  // namespace
 
 void drop_privileges(const std::string& user) {
-  // What exec() could give back; this takes CAP_SETPCAP, and without it there is no_new_privs.
+  // Drop capabilities that exec() could give back; this takes CAP_SETPCAP, and without it there is no_new_privs.
   for (int c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; ++c) prctl(PR_CAPBSET_DROP, c, 0, 0, 0);
   if (!user.empty()) become(user);
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);

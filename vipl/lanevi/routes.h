@@ -13,13 +13,12 @@ class Peer;
 
 class Routes {
  public:
-  // The addresses of the own interface: nobody else can have them. True if they were others before.
+  // The addresses of the own interface: no peer can have them. True if they were others before.
   bool set_own(const std::vector<IpPrefix>& own);
   const std::vector<IpPrefix>& own() const { return own_; }
 
-  // What was the peer's before and is not in the list is nobody's any more. Returns an address that
-  // it may not have, as it is the own or another peer's, or nothing: the first one that has it
-  // keeps it.
+  // The peer loses addresses that are not in the list. Returns an address that it may not have, as it
+  // is the own or another peer's, or nothing: the first one that has it keeps it.
   const IpAddress* set(Peer* peer, const std::vector<IpAddress>& addresses);
   void remove(Peer* peer);
 

@@ -85,7 +85,7 @@ void Service::make_link(VIP_NIC_HANDLE nic) {
                  options_.device.c_str());
     had_link_ = true;
   } catch (const Failure& failure) {
-    // What could be made before can be made again: the agent has gone in between.
+    // A link that was made before can be made again later: the agent has gone in between.
     if (!had_link_) throw;
     std::fprintf(stderr, "lanevid: %s\n", failure.what());
   }

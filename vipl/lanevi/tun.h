@@ -1,4 +1,4 @@
-// The interface: what the kernel sends there is read, what is written the kernel receives.
+// The interface: read() gives the packets that the kernel sends there; it receives those that are written.
 #ifndef VIADUCT_VIPL_LANEVI_TUN_H
 #define VIADUCT_VIPL_LANEVI_TUN_H
 
@@ -15,8 +15,8 @@ namespace viaduct::lanevi {
 class Tun {
  public:
   // Makes the interface, or takes one that was made for this user (`ip tuntap add mode tun user`),
-  // gives it its MTU and addresses and sets it up. What it has already is not set again, so that
-  // without the privilege to do so an interface that was prepared serves too. Throws Failure.
+  // gives it its MTU and addresses and sets it up. Settings that it has already are not set again, so
+  // that without the privilege to do so an interface that was prepared serves too. Throws Failure.
   explicit Tun(const Options& options);
   ~Tun();
   Tun(const Tun&) = delete;
@@ -29,7 +29,7 @@ class Tun {
   // False if the kernel does not take it.
   bool write(const std::uint8_t* from, std::size_t bytes);
 
-  // The addresses that it has now, whoever gave them.
+  // The addresses that it has now, also those that this object did not set.
   std::vector<IpPrefix> addresses() const;
 
  private:

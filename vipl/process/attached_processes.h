@@ -3,10 +3,10 @@
 //   the agent announces one (a link) --it says Join--> member of the stack ... --its link ends--> gone
 //
 // To them the first process is what the agent is to hosted programs. Their memory is reached through
-// descriptors that they have handed over themselves (/proc/self/mem): so nobody needs a right to see
-// it that it would not have anyway, and after exec the descriptor is good for nothing.
+// descriptors that they have handed over themselves (/proc/self/mem): so the first process needs no right
+// to see it that it would not have anyway, and after exec the descriptor is good for nothing.
 //
-// add(), and what changes a attached process (admission.h): by the agent monitor, under the registry's
+// add(), and changes of an attached process (admission.h): by the agent monitor, under the registry's
 // lock; the rest as the driver's.
 #ifndef VIADUCT_VIPL_PROCESS_ATTACHED_PROCESSES_H
 #define VIADUCT_VIPL_PROCESS_ATTACHED_PROCESSES_H
@@ -30,7 +30,7 @@ class AttachedProcesses {
     for (AttachedProcess& attached_process : attached_processs_) attached_process.link = attached_process.memory = attached_process.poll_wake = -1, attached_process.program = 0;
   }
 
-  // The link of one who is to come. Closes it if there is no room.
+  // The link of a process that is to join. Closes it if there is no room.
   void add(int link);
 
   struct AttachedProcess {
@@ -42,7 +42,7 @@ class AttachedProcesses {
   // All links are closed.
   void clear() { end_ = 0; }
 
-  // Whether there is, or was, anybody: the driver tells when it sleeps.
+  // Whether there is, or was, an attached process: then the driver tells when it sleeps.
   bool any() const { return any_.load(std::memory_order_relaxed); }
   void set_any() { any_.store(true); }
 

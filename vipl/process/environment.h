@@ -1,4 +1,4 @@
-// What the library is told by variables of the environment: see vipl(7). getenv(3) is of no use to threads
+// The library's variables of the environment: see vipl(7). getenv(3) is of no use to threads
 // of the library, nor to calls that are not known to look there: the program may be changing the
 // environment. So it is looked at when a NIC is opened, or once for all (VipxKeepEnvironment).
 #ifndef VIADUCT_VIPL_PROCESS_ENVIRONMENT_H
@@ -19,7 +19,7 @@ struct Seen {
 // As it is now, or as it was kept. Sets what the others give.
 Seen look();
 
-// What look() sees now is what it sees from here on. Threads must not look at the same time.
+// From here on look() returns what it sees now. Threads must not look at the same time.
 void keep();
 
 // VIADUCT_DEBUG is set.

@@ -95,7 +95,7 @@ bool join_family(Session& s, Hello& hello) {
   } else {
     s.control_socket_fd = hello.socket;
     s.socket = sys::out_of_the_way(hello.link);
-    sys::close(hello.poll_wake);  // nobody polls at the agent
+    sys::close(hello.poll_wake);  // no thread polls at the agent
     done = done && map_granted_segment(s, hello) && join_first(s, s.socket);
     sys::close(hello.granted_segment);
   }
@@ -105,7 +105,7 @@ bool join_family(Session& s, Hello& hello) {
 
 namespace {
 
-// The locks of a VI's queues and of their CQs, for whoever takes it from another process.
+// The locks of a VI's queues and of their CQs, while a process takes the VI from another one.
 class Taking {
  public:
   Taking(const Session& session, std::uint32_t vi) : shared_(session.view.vi(vi)) {

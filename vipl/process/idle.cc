@@ -50,7 +50,7 @@ bool pause(Crowd& crowd, std::uint32_t looks, bool others) {
 }
 
 bool spin(Crowd& crowd, std::uint32_t looks, bool others) {
-  // Whoever gives way, and be it once, stands behind somebody with a full slice.
+  // A thread that yields even once stands behind another one with a full time slice.
   if (crowd.is_here(now_ns())) return false;
   pause(crowd, looks, others);
   return true;

@@ -48,7 +48,7 @@ void look_at_processors();
 std::uint64_t spin_time(std::uint32_t recommended_us);
 
 // Passes a moment of a wait that looks again and again; `looks`: how often it has found nothing.
-// `others`: what is awaited comes from another process of this host. True: somebody else may have
+// `others`: what is awaited comes from another process of this host. True: another thread may have
 // had the processor, and another look is worth while.
 bool pause(Crowd& crowd, std::uint32_t looks, bool others);
 

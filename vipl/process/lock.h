@@ -1,9 +1,9 @@
-// A lock in one word: one compare-and-swap each way when nobody else wants it. The word may lie in
+// A lock in one word: one compare-and-swap each way when no other thread wants it. The word may lie in
 // memory that other processes share. Held for a few hundred instructions at most, never while its
 // owner waits for anything; but see Taking in family.cc.
 //
-// Where members of a family share it, it says who holds it, so that the stack's driver can free what
-// was held by one that died.
+// Where members of a family share it, it names its holder, so that the stack's driver can free a lock
+// that a dead member held.
 #ifndef VIADUCT_VIPL_PROCESS_LOCK_H
 #define VIADUCT_VIPL_PROCESS_LOCK_H
 

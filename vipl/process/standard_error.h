@@ -1,4 +1,4 @@
-// What the library says to the user goes to standard error, and only there: a daemon may have closed
+// The library's messages to the user go to standard error, and only there: a daemon may have closed
 // descriptor 2, and opened its data where it was.
 #ifndef VIADUCT_VIPL_PROCESS_STANDARD_ERROR_H
 #define VIADUCT_VIPL_PROCESS_STANDARD_ERROR_H

@@ -60,8 +60,8 @@ void watch(std::size_t& count, Session& s) {
   }
 }
 
-// The agent of a granted session has something to say: who wants to attach, or which other program of
-// this host is reached through memory. False: it has not, and so it has gone.
+// Reads a message from the agent of a granted session: a process wants to attach, or another program of
+// this host is reached through memory. False: there is none, and so the agent has gone.
 bool hear_agent(Session& s, short events) {
   if (s.driver == nullptr || (events & POLLIN) == 0) return false;
   control::LocalPeer message;

@@ -43,8 +43,8 @@ struct Call {
   }
 };
 
-// What happens without a handler: one line on standard error. Nothing for what the program knows or
-// has to expect anyway.
+// Reports an error that has no handler: one line on standard error. Nothing for an error that the program
+// knows or has to expect anyway.
 bool report(const Session& session, const VIP_ERROR_DESCRIPTOR& error, bool orderly, Call& call) {
   if (orderly || error.ErrorCode == VIP_ERROR_VI_OVERRUN) return false;
   auto& [text, bytes] = call.line;

@@ -1,4 +1,4 @@
-// Handlers of the program: who wants to be called for what, and the thread that calls them.
+// Handlers of the program: which are called for what, and the thread that calls them.
 //
 // A session gets such a thread when it first needs one (a VI, an error handler, a notification). The
 // thread sleeps until the driver, or the library itself, alerts it (SLEEPING in session_layout.h).

@@ -20,7 +20,7 @@ void give_command_slot(const layout::View& view, std::uint32_t slot) {
   view.command(slot).owner.store(0, std::memory_order_release);
 }
 
-// What a session's control session is stays so while one of these lives.
+// A session keeps its control session while one of these lives.
 class ControlLock {
  public:
   ControlLock(Session& session, bool can_drift) : word_(can_drift ? &session.control_lock : nullptr) {
@@ -85,7 +85,7 @@ Command::Takes Command::takes() const {
   }
 }
 
-// Names, hosts and claims are the agent's business, whoever drives the stack.
+// Names, hosts and claims are the agent's business, also if the program drives the stack.
 bool Command::is_for_control_session(layout::Op op) {
   switch (op) {
     case layout::Op::kHostByName:

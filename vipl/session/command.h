@@ -26,8 +26,8 @@ class Command {
   layout::CommandBody* operator->() { return &body_; }
   layout::CommandBody& body() { return body_; }
 
-  // What the driver returned, or VIP_ERROR_RESOURCE if it is gone or no slot is free. While a
-  // session is without an agent (reattach.h), what is for the agent waits for the next one.
+  // Returns the driver's answer, or VIP_ERROR_RESOURCE if it is gone or no slot is free. While a
+  // session is without an agent (reattach.h), commands for the agent wait for the next one.
   VIP_RETURN run();
 
   // The command is for this control session (Session::control_epoch) and for no later one.

@@ -125,7 +125,7 @@ bool CompletionQueue::shows_entry() const {
   const std::uint32_t generation = queue_.generation.load(std::memory_order_acquire);
   const std::uint32_t head = queue_.consumed.load(std::memory_order_acquire);
   const layout::CqEntry& shown = ring_[head % layout::kCqRingEntries];
-  // What comes after the word `sleepers` was marked is told by that word.
+  // The word `sleepers` tells of entries that come after it was marked.
   return shown.tag.load(std::memory_order_acquire) == layout::cq_tag(head, generation);
 }
 

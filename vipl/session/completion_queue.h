@@ -1,4 +1,4 @@
-// Completion queues: taking entries off. See session_layout.h for who owns which word.
+// Completion queues: taking entries off. session_layout.h names the owner of each word.
 #ifndef VIADUCT_VIPL_SESSION_COMPLETION_QUEUE_H
 #define VIADUCT_VIPL_SESSION_COMPLETION_QUEUE_H
 
@@ -42,7 +42,7 @@ class CompletionQueue {
   // Whether take() would look at an entry, which may turn out to be stale.
   bool shows_entry() const;
 
-  // The word in which whoever wants to hear of the queue sets a bit.
+  // The word in which a thread sets a bit to be woken for this queue.
   std::atomic<std::uint32_t>& sleepers() const { return queue_.sleepers; }
 
   // Whether some VI is announced here, as far as the library knows.
@@ -51,7 +51,7 @@ class CompletionQueue {
   // For a CQ just made.
   void begin();
 
-  // For a CQ just destroyed: makes sure that it is not valid, wakes who waits.
+  // For a CQ just destroyed: makes sure that it is not valid, wakes waiting threads.
   void end();
 
  private:

@@ -1,4 +1,4 @@
-// What the library tells those who ask for it.
+// Debug messages of the library, for users who ask for them.
 #ifndef VIADUCT_VIPL_SESSION_DEBUG_LOG_H
 #define VIADUCT_VIPL_SESSION_DEBUG_LOG_H
 

@@ -1,6 +1,6 @@
-// What this process has posted to be sent and what has not gone out yet. Whoever ends a connection, a
-// session or a registration waits for it first, so that the order of a program's calls is kept
-// whoever drives the stack: the driver looks at commands before it looks at work queues.
+// Sends that this process has posted and that have not gone out yet. A call that ends a connection, a
+// session or a registration waits for them first, so that the order of a program's calls is kept
+// with every driver: it looks at commands before it looks at work queues.
 #ifndef VIADUCT_VIPL_SESSION_OUTGOING_H
 #define VIADUCT_VIPL_SESSION_OUTGOING_H
 
@@ -26,8 +26,8 @@ class Patience {
   std::uint64_t until_ = 0;
 };
 
-// Each looks at what is posted when it is called: what other threads post meanwhile is not waited
-// for. A send has gone out when its descriptor is complete: on Unreliable Delivery it was sent, on
+// Each waits for the sends that are posted when it is called, not for those that other threads post
+// meanwhile. A send has gone out when its descriptor is complete: on Unreliable Delivery it was sent, on
 // the other levels the peer has it.
 void wait_for_vi(Session& session, std::uint32_t vi, Patience& patience);
 void wait_for_all(Session& session, Patience& patience);

@@ -2,13 +2,13 @@
 //
 // A kernel descriptor that wakes several threads wakes all of them only if none takes the news away
 // before the others have looked. So each thread sleeps on an event descriptor of its own, its wake
-// event, and whoever learns that a word was taken (kPoller, session_layout.h) wakes every thread
-// that had set its bit there:
+// event, and the thread that learns that a word was taken (kPoller, session_layout.h) wakes every
+// thread that had set its bit there:
 //
 //   granted   the driver takes the word and wakes the list itself
 //   hosted    the agent takes the word and wakes the poller, on which all the list sleeps too. The
-//             first who hears it reads it empty, and then wakes the list: a word that is taken later
-//             makes it ring again.
+//             first thread that it wakes reads it empty, and then wakes the list: a word that is
+//             taken later makes it ring again.
 //
 // A thread enters the list before it looks for the last time whether its word was taken.
 #ifndef VIADUCT_VIPL_SESSION_POLLERS_H
@@ -45,13 +45,13 @@ struct Poller {
 
 class Pollers {
  public:
-  // For a list that nobody is in.
+  // For a list that no thread is in.
   void clear() { lock_.store(0), first_ = nullptr; }
 
   void enter(Poller& poller);
   void leave(Poller& poller);
 
-  // Wakes those whose word was taken, but for the caller, who looks by itself.
+  // Wakes those whose word was taken, but for the caller, which looks by itself.
   void wake(const Poller* self = nullptr);
   // Wakes one of them, if there is one.
   void wake_one();

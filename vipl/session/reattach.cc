@@ -82,7 +82,7 @@ bool begin(Session& s) {
   const std::uint64_t now = now_ns();
   s.reattach = {now + s.reattach_ns, now, -1};
   s.control_epoch.fetch_add(1);
-  // Who waits for an answer of that agent.
+  // Wake the threads that wait for an answer of that agent.
   for (std::uint32_t i = 0; i < layout::kCommands; ++i) s.wake(s.control_session.command(i).sleepers);
   return true;
 }

@@ -3,11 +3,11 @@
 //   session --agent's socket ends--> detached --an agent adopts it--> session
 //                                      \--it refuses, or none in time--> lost
 //
-// The stack is the program's own, and so is the port: connections go on. What goes through the
-// control session (commands for the agent; requests, which it sends on) waits. Every 50 ms another
+// The stack is the program's own, and so is the port: connections go on. Traffic of the control
+// session (commands for the agent; requests, which it sends on) waits. Every 50 ms another
 // agent is asked to adopt the session. Its new segment, agent wake, poll wake and socket take the
-// place of the old ones, under the same address and the same numbers: who is in the middle of
-// something need not know, but who has asked the old agent for something asks again (command.cc).
+// place of the old ones, under the same address and the same numbers: threads in the middle of a call
+// need not know, but a thread that has asked the old agent for something asks again (command.cc).
 //
 // All of these: by the agent monitor, under the registry's lock.
 #ifndef VIADUCT_VIPL_SESSION_REATTACH_H

@@ -20,7 +20,7 @@ std::uint32_t g_next;  // where to look for a free session first
 bool g_prepared;
 
 // --- fork. The child shares the parent's descriptors and segments: it lets go of them quietly, for
-// the parent's sessions go on. What it needs to attach is in its copy of the parent's own memory.
+// the parent's sessions go on. To attach it needs only its copy of the parent's own memory.
 
 // What the child will have a copy of: of the queues that are ours, what was posted so far.
 void note_fork(Session& s) {
@@ -94,7 +94,7 @@ Session* find_free() {
     g_sessions[number].number = number;
     return &g_sessions[number];
   }
-  // Who opens so many has no use for those of his parent.
+  // All numbers are taken: reuse a session of the parent's to which this process has not attached.
   for (Session& s : g_sessions) {
     if (s.state != Session::State::kForked) continue;
     set_free(s);
@@ -103,7 +103,7 @@ Session* find_free() {
   return nullptr;
 }
 
-// What a session begins with; everything else is set by then.
+// First values of a session; everything else is set by then.
 void begin(Session& s) {
   s.reattach = {0, 0, -1};
   s.control_epoch.store(0);
@@ -138,7 +138,7 @@ bool end(Session& s, std::uint32_t number, std::uint32_t key) {
   if (s.driver != nullptr) s.driver->finish();
   {
     Lock held(lock());
-    // For the agent the session ends now. The descriptors are closed when nobody is inside: who is
+    // For the agent the session ends now. The descriptors are closed when no thread is inside: one that is
     // may be about to write to the agent wake, and its number may then be another file's.
     sys::shutdown(s.socket, SHUT_RDWR);
     thread_registry::barrier();
@@ -214,14 +214,14 @@ VIP_RETURN open(Hello& hello, Session*& session) {
 
 bool close(std::uint32_t number, std::uint32_t key) {
   Session& s = g_sessions[number];
-  // Inside, so that nobody frees it before we are done.
+  // Inside, so that no other thread frees it before this one is done.
   ThreadRecord* const self = thread_registry::record();
   if (self == nullptr) return false;
   const std::uint32_t outer = thread_registry::enter(*self, number);
   const bool closed = end(s, number, key);
   thread_registry::leave(*self, outer);
   if (!closed) return false;
-  // Usually everybody is out at once. If not, the agent monitor frees the session.
+  // Usually all threads are out at once. If not, the agent monitor frees the session.
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
     {

@@ -3,7 +3,7 @@
 // Sessions lie in a fixed table (session_table.h), by NIC number. The registry makes and unmakes them
 // (registry.h); in between a call finds its session by handle, without a lock (session_guard.h):
 //
-//     free --open--> open --VipCloseNic--> closed --nobody inside--> free
+//     free --open--> open --VipCloseNic--> closed --no thread inside--> free
 //                      \--agent gone: `lost` is set; still open
 //     in a forked child: open --> forked --VipxAttach--> open
 //
@@ -44,7 +44,7 @@ struct Notification {
   VIP_CQ_CALLBACK cq_handler;
   void* context;
 
-  // The word in which whoever wants to hear of the queue sets a bit.
+  // The word in which a thread sets a bit to be woken for this queue.
   std::atomic<std::uint32_t>& sleepers(const Session& session) const;
 };
 
@@ -97,8 +97,8 @@ struct Session {
   std::atomic<std::uint32_t> discoverer;  // thread that fills `discovery`; 0: none
   Discovery* discovery;                   // made at the first need
 
-  // Which control session it is, for a granted session: odd while there is none. From one look at it to the
-  // next what it says stays true for who has `control_lock`.
+  // Which control session it is, for a granted session: odd while there is none. No other one takes
+  // its place while a thread holds `control_lock`.
   std::atomic<std::uint32_t> control_epoch;
   std::atomic<std::uint32_t> control_lock;
 
@@ -175,15 +175,15 @@ struct Session {
   // look at once.
   bool turn() { return driver != nullptr && driver->turn(); }
 
-  // Wakes whoever waits next to this word, as the driver does. The word may meanwhile serve
-  // another VI or CQ, so nobody is passed over.
+  // Wakes the threads that wait for this word, as the driver does. The word may meanwhile serve
+  // another VI or CQ, so all kinds of sleepers are woken.
   void wake(std::atomic<std::uint32_t>& sleepers);
 
   // Makes the thread that calls handlers look at the session again.
   void alert();
 
-  // Who brings what is waited for: the driver of the stack; the same, but the agent of this host
-  // may have to do something first, and so needs the processor; or the agent.
+  // The side that ends a wait: the driver of the stack; the same, but the agent of this host may have
+  // to do something first, and so needs the processor; or the agent.
   enum class Awaited { kStack, kStackAndAgent, kAgent };
 
   // Waits until attempt() returns true: spins, then sleeps on `sleepers`. False after timeout_ms.

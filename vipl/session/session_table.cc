@@ -111,7 +111,7 @@ void set_free(Session& s) {
   s.driver = nullptr;
   release_memory(s);
   close_descriptors(s);
-  // Not before: who is inside makes handles of it.
+  // Not before: threads that are inside make handles of it.
   ++s.generation;
   s.state = Session::State::kFree;
 }
@@ -125,7 +125,7 @@ void lose_control_session(Session& s) {
 void lose(Session& s) {
   // From then on whatever is posted is given back as flushed.
   if (s.driver != nullptr) s.driver->halt();
-  // Who has attached is told here and now, whatever else the end of a session takes.
+  // Attached processes are told here and now, however long the end of the session takes.
   if (s.driver != nullptr) admission::end_all(*s.driver);
   s.lost.store(true);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -148,11 +148,11 @@ void lose(Session& s) {
     if (s.view_bytes != 0) Lock::release_of(cq.lock, 0);
     if (cq.owner.load() == s.member) s.wake(cq.sleepers);
   }
-  // Who sleeps on the port or in a command at the agent looks too.
+  // Threads that sleep on the port or in a command at the agent must look too.
   if (s.driver == nullptr && s.view_bytes == 0) return s.alert();
   wake_for_agent(s);
   if (s.driver == nullptr) return s.alert();
-  // As odd as it was, but another number for who is about to sleep on it.
+  // As odd as it was, but another number: a thread that is about to sleep on it does not.
   s.control_epoch.fetch_add(2);
   sys::futex_wake(s.control_epoch);
   s.driver->wake_port_watcher();

@@ -29,17 +29,17 @@ void note_posted(Session& session);
 // In a forked child: closes and unmaps what is the parent's, and keeps what attaching needs.
 void set_forked(Session& session);
 
-// Frees it; nobody may be inside.
+// Frees it; no thread may be inside.
 void set_free(Session& session);
 
-// Marks a session as lost and wakes whoever sleeps in it.
+// Marks a session as lost and wakes the threads that sleep in it.
 void lose(Session& session);
 
 // The agent of a process that has attached to a granted session has gone: what was asked of it is
 // not answered any more.
 void lose_control_session(Session& session);
 
-// Frees closed sessions that nobody is inside of. True if some are left.
+// Frees closed sessions that no thread is inside of. True if some are left.
 bool reap();
 
 }  // namespace registry

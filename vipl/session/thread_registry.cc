@@ -94,7 +94,7 @@ int descriptors(int* fds, int most) {
 
 std::uint32_t forks() { return g_forks; }
 
-// The parent's threads sleep on their event descriptors: what the child reads, they would miss.
+// The parent's threads sleep on their event descriptors: they would miss events that the child reads.
 void forget_other_threads() {
   ++g_forks;
   g_lock.store(0);

@@ -1,10 +1,10 @@
-// Which thread is inside which session, so that VipCloseNic knows when nobody looks at the
+// Which thread is inside which session, so that VipCloseNic knows when no thread looks at the
 // session's memory any more.
 //
 // A thread notes the NIC's number in a record of its own before it looks whether the session is
-// open, and clears it when it leaves: plain stores. Who closes a session first marks it as closed,
+// open, and clears it when it leaves: plain stores. VipCloseNic first marks the session as closed,
 // then makes every thread of the process pass a memory barrier (membarrier), and then reads the
-// records: whoever is not in them by then will find the session closed.
+// records: a thread that is not in them by then will find the session closed.
 #ifndef VIADUCT_VIPL_SESSION_THREAD_REGISTRY_H
 #define VIADUCT_VIPL_SESSION_THREAD_REGISTRY_H
 
@@ -43,7 +43,7 @@ inline ThreadRecord* record() {
 
 inline std::uint32_t enter(ThreadRecord& record, std::uint32_t nic) {
   const std::uint32_t outer = record.inside.load(std::memory_order_relaxed);
-  // Release: who reads this knows that the thread is done with the session it was in before.
+  // Release: a reader of this knows that the thread is done with the session it was in before.
   record.inside.store(nic + 1, std::memory_order_release);
   if (g_fence_needed.load(std::memory_order_relaxed)) {
     std::atomic_thread_fence(std::memory_order_seq_cst);

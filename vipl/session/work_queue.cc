@@ -202,7 +202,7 @@ void WorkQueue::complete(const layout::Slot& slot, VIP_DESCRIPTOR& descriptor) c
   descriptor.CS.Status = status | VIP_STATUS_DONE;
 }
 
-// What a descriptor gets that the driver has not completed and never will.
+// The status of a descriptor that the driver has not completed and never will.
 std::uint32_t WorkQueue::flushed_status(const layout::Slot& slot) const {
   std::uint32_t op = VIP_STATUS_OP_RECEIVE;
   if (side_ == Side::kSend) {
@@ -245,7 +245,7 @@ void WorkQueue::clear() {
   if (queue_.generation.load(std::memory_order_relaxed) != 0) {
     const SlotPool pool(session_.view, session_.capacity.slots);
     const std::uint32_t end = queue_.posted.load(std::memory_order_relaxed);
-    // As in take(): whoever is killed meanwhile has given back nothing that is given back again.
+    // Advance first, as in take(): a process that is killed meanwhile leaks a slot and never frees it twice.
     for (std::uint32_t p = queue_.dequeued.load(std::memory_order_relaxed); p != end; ++p) {
       queue_.dequeued.store(p + 1, std::memory_order_release);
       std::atomic_signal_fence(std::memory_order_seq_cst);

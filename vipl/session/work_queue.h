@@ -1,5 +1,5 @@
-// The work queues of a VI: posting descriptors and taking them back. See session_layout.h for who
-// owns which word.
+// The work queues of a VI: posting descriptors and taking them back. session_layout.h names the
+// owner of each word.
 #ifndef VIADUCT_VIPL_SESSION_WORK_QUEUE_H
 #define VIADUCT_VIPL_SESSION_WORK_QUEUE_H
 
@@ -65,7 +65,7 @@ class WorkQueue {
   // For a VI just made: empties the queue, which then belongs to that VI. cq: 0 or 1 + index.
   void begin(std::uint32_t generation, std::uint32_t cq);
 
-  // For a VI just destroyed: gives the slots back, wakes who waits.
+  // For a VI just destroyed: gives the slots back, wakes waiting threads.
   void end();
 
   std::atomic<std::uint32_t>& sleepers() const { return queue_.sleepers; }

@@ -1,4 +1,4 @@
-// What brings the frames of an interface to AF_XDP sockets, for as long as this object (and this process) lives.
+// Brings the frames of an interface to AF_XDP sockets, for as long as this object (and this process) lives.
 #ifndef VIADUCT_XDP_BPF_ATTACHMENT_H
 #define VIADUCT_XDP_BPF_ATTACHMENT_H
 

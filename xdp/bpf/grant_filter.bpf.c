@@ -69,8 +69,8 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
     return GRANT_WRONG_TYPE;
   if (frame->len > most_bytes)
     return GRANT_TOO_LONG;
-  // Names and claims are the agent's, and what is not known yet; and so is sending a requester
-  // elsewhere, answering for a stopped program and talking to everybody.
+  // Only the agent may send names, claims and types that are not known yet, send a requester
+  // elsewhere, answer for a stopped program, and send to group addresses.
   type = grant->holder == GRANT_AGENT ? 0 : ((const __u8 *)word)[TYPE_AT];
   if (type == MOVED || (type >= NAME_QUERY && type != STOPPED_QUERY && type != WAKE && type != PATH) ||
       (*(const __u8 *)word & 1))
@@ -88,7 +88,7 @@ static __always_inline enum grant_verdict judge(struct __sk_buff *frame, __u32 i
   return GRANT_PASSED;
 }
 
-// Hands the frame to a child, as if it came from outside. What an AF_XDP socket sends has no
+// Hands the frame to a child, as if it came from outside. A frame from an AF_XDP socket has no
 // network header, and bpf_redirect() refuses it; putting VLAN tags in and out gives it one.
 static __always_inline int deliver(struct __sk_buff *frame, __u32 child)
 {

@@ -1,4 +1,4 @@
-// On the ingress of an interface (TCX): takes our EtherType, addressed to this interface or to everybody, to
+// On the ingress of an interface (TCX): takes our EtherType, addressed to this interface or broadcast, to
 // a child of it, where the steering program (steer.bpf.c) gives it to the AF_XDP socket.
 #include <linux/bpf.h>
 #include <linux/if_ether.h>

@@ -1,4 +1,4 @@
-// The steering program: takes our EtherType, addressed to this interface or to everybody, to the
+// The steering program: takes our EtherType, addressed to this interface or broadcast, to the
 // AF_XDP socket of the receive queue it came in on. Everything else goes to the kernel, and so does
 // ours while no socket is there.
 #include <linux/bpf.h>

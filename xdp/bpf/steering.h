@@ -1,4 +1,4 @@
-// The steering program as it stands on an interface, whoever has put it there.
+// The steering program as it stands on an interface, whichever process has put it there.
 #ifndef VIADUCT_XDP_BPF_STEERING_H
 #define VIADUCT_XDP_BPF_STEERING_H
 
@@ -11,8 +11,8 @@ inline constexpr char kSteerName[] = "viaduct_steer";
 void silence_xdp_libraries();
 
 // Takes our program off the interface, out of the dispatcher or attached alone, if it is there.
-// Other programs stay, and so does a program that hangs on a link: its owner lives. To be called by
-// whoever holds the interface's lock.
+// Other programs stay, and so does a program that hangs on a link: its owner lives. The caller
+// must hold the interface's lock.
 void remove_steering(int ifindex);
 
 }  // namespace viaduct

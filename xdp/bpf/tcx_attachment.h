@@ -44,7 +44,7 @@ class TcxAttachment final : public Attachment {
   Descriptor on_child_, on_ingress_;
 };
 
-// Deletes the child that an agent which was killed has left. To be called by whoever holds the interface's lock.
+// Deletes the child that an agent which was killed has left. The caller must hold the interface's lock.
 void remove_steering_child(int ifindex);
 
 }  // namespace viaduct

@@ -15,7 +15,7 @@ namespace viaduct {
 
 class ChildProgramsAside {
  public:
-  // Of the children of this interface that agents have made. Without CAP_SYS_ADMIN for good: nobody
+  // Of the children of this interface that agents have made. Without CAP_SYS_ADMIN for good: no agent
   // can go on with them then.
   explicit ChildProgramsAside(int lower);
   // Puts them back.
@@ -30,8 +30,8 @@ class ChildProgramsAside {
 // The program on a child; empty if there is none. Needs CAP_SYS_ADMIN.
 Descriptor child_program(int child);
 
-// Whether somebody has the socket to which such a program gives what comes to this address. Its map
-// has the socket until nobody has: so the program knows.
+// Whether a process has the socket to which such a program gives frames for this address. The program's
+// map has the socket until the last process has closed it.
 bool has_socket(int program, const MacAddress& address, std::uint16_t ether_type);
 
 // Attaches it, for as long as the child is there. 0, or an error.

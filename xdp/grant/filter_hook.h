@@ -1,7 +1,7 @@
 // Where on an interface the egress filter is attached: TCX (Linux 6.6), before that a clsact qdisc.
 //
-// The kernel takes an interface's queues away while it gives it a qdisc, and drops what is in them or comes meanwhile,
-// everybody's. So prepare_hook() is for the agent's start, and the qdisc stays.
+// The kernel takes an interface's queues away while it gives it a qdisc, and drops all frames that are in them or come
+// meanwhile. So prepare_hook() is for the agent's start, and the qdisc stays.
 #ifndef VIADUCT_XDP_GRANT_FILTER_HOOK_H
 #define VIADUCT_XDP_GRANT_FILTER_HOOK_H
 

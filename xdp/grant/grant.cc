@@ -91,7 +91,7 @@ void Grant::close_all() {
 
 void Grant::undo() {
   if (ended_) return release();
-  // From here on nothing passes of what somebody with a copy of the socket sends.
+  // From here on no frame passes that a process with a copy of the socket sends.
   filter_.remove(entry_);
   filter_.later([ifindex = ifindex_, descriptors = std::array{socket_, umem_, packets_}] {
     if (ifindex != 0) delete_child(ifindex);

@@ -66,12 +66,12 @@ class Grant {
   // All of it stays, and the filter with it, when this object goes.
   void leave();
 
-  // Takes child, socket and buffers away, and waits for it, some tens of ms. What can be asked
-  // after that is whether somebody still has a copy of the socket, as only a program that means
-  // harm does: its buffers stay in memory, and locked, until that one is closed too.
+  // Takes child, socket and buffers away, and waits for it, some tens of ms. After that is_kept() tells
+  // whether a program still has a copy of the socket, as only one that means harm does: its buffers stay
+  // in memory, and locked, until the copy is closed too.
   void end();
   bool is_kept() const;
-  // Nobody keeps it any more. The destructor does that too.
+  // To be called when no program keeps it any more. The destructor does that too.
   void release();
 
  private:

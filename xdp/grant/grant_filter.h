@@ -2,9 +2,9 @@
 //
 // A frame that carries the mark of a granted socket leaves only with the address of that port's
 // child as source and with our EtherType, not too long, and not if it does what is the agent's:
-// answers to names, sends a requester elsewhere, talks to everybody. A connection request names
-// this host. A frame for another child of this interface is delivered to it. What the filter drops
-// is counted. Frames without such a mark pass untouched.
+// answers to names, sends a requester elsewhere, goes to a group address. A connection request names
+// this host. A frame for another child of this interface is delivered to it. Dropped frames are
+// counted. Frames without such a mark pass untouched.
 //
 // The program stays when this process dies, because the granted programs and their sockets do: the
 // next one puts its own in its place and goes on with the same tables (grant_remains.h).
@@ -48,7 +48,7 @@ class GrantFilter {
   // PortError.
   GrantFilter(const Interface& lower, std::uint16_t ether_type,
               const GrantRemains* remains = nullptr);
-  // Takes the program off the interface, unless somebody has to go on with it (keep()).
+  // Takes the program off the interface, unless the next agent has to go on with it (keep()).
   ~GrantFilter();
   GrantFilter(const GrantFilter&) = delete;
   GrantFilter& operator=(const GrantFilter&) = delete;
@@ -65,8 +65,8 @@ class GrantFilter {
   Entry add_relay_child();
   using Holder = FilterHolder;
   void enter(const Entry& entry, int ifindex, bool agents_own, const Holder* holder = nullptr);
-  // Nothing of it leaves the host from here on. After remove() its number may be used again: not
-  // before nobody has a socket with its mark, who could send from the next one's address.
+  // Nothing of it leaves the host from here on. After remove() its number may be used again: not before
+  // the last socket with its mark is closed, which could send from the next one's address.
   void clear(const Entry& entry);
   void remove(const Entry& entry);
 

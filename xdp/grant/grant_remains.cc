@@ -107,7 +107,7 @@ void find_ports(const Interface& lower, std::uint16_t ether_type, GrantRemains& 
         continue;
       }
     }
-    // Whoever it was for: from here on nothing of his leaves the host.
+    // Clear the entry: from here on no frame with its mark leaves the host.
     const grant_entry nothing{};
     bpf_map_update_elem(out.grants.get(), &number, &nothing, 0);
     const std::vector<grant_counts> zero(static_cast<std::size_t>(libbpf_num_possible_cpus()));

@@ -2,7 +2,7 @@
 //
 // A port needs no agent to go on: the child is the kernel's, its XDP program stays as long as the
 // child, and the filter's program and tables stay as long as the interface. In the tables, which
-// nobody can write without privilege, the next agent finds whose each port is.
+// cannot be written without privilege, the next agent finds whose each port is.
 #ifndef VIADUCT_XDP_GRANT_GRANT_REMAINS_H
 #define VIADUCT_XDP_GRANT_GRANT_REMAINS_H
 
@@ -28,14 +28,14 @@ struct GrantRemains {
   Descriptor filter;                       // the program on the interface ...
   Descriptor grants, counts;               // ... and its tables
   bool classic = false;                    // attached by clsact
-  std::vector<Port> ports;                 // whole, and in use by somebody who holds the socket
+  std::vector<Port> ports;                 // whole, and in use by a process that holds the socket
   std::optional<FilterEntry> relay_child;  // the entry of the agent's own child, which is gone
   unsigned removed = 0;                    // children
 };
 
 // Finds what can be gone on with: then a GrantFilter must be made of it. All else is removed; if
-// there is nothing (no `ports`), the filter too. To be called by whoever holds the interface's
-// lock; without CAP_SYS_ADMIN nothing is found.
+// there is nothing (no `ports`), the filter too. The caller must hold the interface's lock; without
+// CAP_SYS_ADMIN nothing is found.
 GrantRemains take_remains(const Interface& lower, std::uint16_t ether_type);
 
 // Deletes everything that an earlier agent has left: children, then the filter. Returns how many

@@ -86,8 +86,8 @@ const char* GrantedPort::add_local(const MacAddress& peer, std::uint64_t program
   return local_->add(peer, program, file, end);
 }
 
-// What comes by the kernel, such as that a connection or the peer has ended, is handed out behind all that was in
-// the rings before it: a ring gives a few frames at a time.
+// Frames that come by the kernel, such as that a connection or the peer has ended, are handed out behind all that
+// were in the rings before them: a ring gives a few frames at a time.
 std::size_t GrantedPort::receive_both(std::span<Frame> frames) {
   if (held_.count == 0) hold();
   const std::size_t n = local_->receive(frames);
@@ -139,7 +139,7 @@ const char* GrantedPort::open_trains(int socket, int guard, const int (&pipe)[2]
   return failed;
 }
 
-// What has come by the queue since was sent earlier, or it would not be here: it goes first.
+// Frames that have come by the queue since were sent earlier, or they would not be here: they go first.
 std::size_t GrantedPort::receive_trains(std::span<Frame> frames) {
   if (!trains_.look()) return 0;
   if (local_ == nullptr) {
@@ -156,7 +156,7 @@ std::size_t GrantedPort::receive_trains(std::span<Frame> frames) {
 void GrantedPort::submit_bulk(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
     if (trains_.add(frame)) continue;
-    // What was submitted before is to arrive before.
+    // Frames submitted before must arrive before.
     queue_.flush();
     flush_train();
     trains_.add(frame);

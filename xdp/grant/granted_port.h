@@ -7,7 +7,7 @@
 //
 // Other programs of the same host are reached through memory (local/local_peers.h) once the agent has
 // handed over the rings: by frames that were reserved with reserve_for(). All other frames to them go the
-// way that they went before; in particular wake-ups do, so that whoever sleeps needs to watch one
+// way that they went before; in particular wake-ups do, so that a sleeping thread needs to watch one
 // descriptor only.
 #ifndef VIADUCT_XDP_GRANT_GRANTED_PORT_H
 #define VIADUCT_XDP_GRANT_GRANTED_PORT_H
@@ -73,7 +73,7 @@ class GrantedPort {
            (trains_.is_due() && trains_.look());
   }
 
-  // Before somebody sleeps on descriptor(): frames that come otherwise, but for trains, will make it
+  // Before a thread sleeps on descriptor(): frames that come otherwise, but for trains, will make it
   // readable, until the next receive(). False: something has come.
   bool prepare_to_sleep() {
     return local_ == nullptr || (held_.count == 0 && local_->prepare_to_sleep());
@@ -110,8 +110,8 @@ class GrantedPort {
   std::uint32_t backlog() const { return queue_.backlog(); }
   // Readable when frames have come. -1: not open.
   int descriptor() const { return socket_; }
-  // Readable when trains have come, which whoever sees it has to say by trains_came(), in any thread. A
-  // look at the trains is a system call, so who was woken by a frame does without. -1: none.
+  // Readable when trains have come: the thread that sees it, any, must call trains_came(). A look at the
+  // trains is a system call, which a thread that a frame has woken does without. -1: none.
   int train_descriptor() const { return trains_.descriptor(); }
   void trains_came() { trains_.expect(); }
   // All that the port has; -1: none.

@@ -139,7 +139,7 @@ unsigned delete_children(int lower, const std::string& prefix, const std::string
   unsigned deleted = 0;
   for_each_child(lower, prefix, [&](nl_sock* socket, rtnl_link* link) {
     const char* const said = rtnl_link_get_ifalias(link);
-    // Somebody who was killed between making it and giving it the alias has left it down.
+    // An agent that was killed between making it and giving it the alias has left it down.
     const bool half_made = said == nullptr && (rtnl_link_get_flags(link) & IFF_UP) == 0 &&
                            rtnl_link_macvlan_get_mode(link) == MACVLAN_MODE_PRIVATE;
     if (said != nullptr ? alias != said : !half_made) return;

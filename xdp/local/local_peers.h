@@ -36,7 +36,7 @@ class LocalPeers {
   // Maps a pair, of which this is end 0 or 1. Takes the file over. A program that has rings already (the
   // agent's number for it tells) keeps those. nullptr, or in a few words what failed.
   const char* add(const MacAddress& peer, std::uint64_t program, int file, unsigned end);
-  // The peer has ended. What is still in the ring is received, then the pair is given back.
+  // The peer has ended. Frames still in the ring are received, then the pair is given back.
   void end(const MacAddress& peer);
 
   // Whether frames can be sent to it: it has its end of the rings.
@@ -54,7 +54,7 @@ class LocalPeers {
   // One frame of so many bytes at most. False: there is no room, or no such peer (any more).
   bool reserve(const MacAddress& to, std::uint32_t bytes, Frame& frame);
   void submit(const Frame& frame);
-  // Of submit()ted frames, who has to be woken.
+  // After submit(): wakes the receivers that sleep, by wake(address).
   template <class Wake>
   void flush(Wake&& wake) {
     if (unflushed_ == 0) return;
@@ -71,7 +71,7 @@ class LocalPeers {
     return false;
   }
 
-  // From now on whoever sends is to wake this end. False, and nobody is to, if something has come.
+  // From now on senders must wake this end. False, and they need not, if a frame has come.
   bool prepare_to_sleep();
 
   struct Counters {
@@ -126,7 +126,7 @@ class LocalPeers {
   std::array<std::uint8_t, kSlots> by_address_{};  // number + 1; 0: none
   std::array<Peer, kMost> peers_{};
   std::uint32_t buffers_;
-  std::uint32_t* free_;       // which of them nobody has; the one given last is taken first
+  std::uint32_t* free_;       // numbers of free ones; the one given last is taken first
 };
 
 }  // namespace viaduct::local

@@ -10,11 +10,11 @@
 // producer zeroes the word of the place behind the record, so the consumer, which knows that place,
 // needs to look at nothing else: a short frame takes one cache line from one end to the other.
 //
-// Each end keeps its own position to itself. What it reads of the other's (a word, or how far the
-// consumer is) is read once, and must make sense; if it does not, the ring is broken for good and
-// nothing more is read or written. A frame is copied out of the ring before anybody looks at it.
+// Each end keeps its own position to itself. The other end's words (a record's, or how far the consumer
+// is) are read once, and must make sense; if one does not, the ring is broken for good and nothing more
+// is read or written. A frame is copied out of the ring before it is looked at.
 //
-// The producer also leaves a track, two stores for a frame to a line that nobody else touches: a third party that
+// The producer also leaves a track, two stores for a frame to a line that no other touches: a third party that
 // has mapped the file (local_tap.h) can read along, and neither end does anything for it or waits for it.
 //
 // boost::lockfree::spsc_queue keeps both positions in the shared memory and believes them: a hostile
@@ -197,10 +197,10 @@ class RingReader {
     return room + at;
   }
 
-  // What was taken is free for the producer. To be called after some take()s.
+  // Frees taken records for the producer. To be called after some take()s.
   void give_room() { control_->taken.store(tail_, std::memory_order_release); }
 
-  // What is in the ring at mark() has been taken when is_past_mark() says so. A ring has no more than its length,
+  // Frames in the ring at mark() have been taken when is_past_mark() says so. A ring has no more than its length,
   // so a producer that goes on and on delays that by no more.
   void mark() { mark_ = tail_ + kRingBytes; }
   bool is_past_mark() {

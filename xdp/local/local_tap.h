@@ -1,10 +1,10 @@
 // Reads along in a ring of the local path (local_ring.h), as a third party that neither end notices.
 //
-// The producer waits for its consumer, not for this: what it has written over before it was read here is lost to
+// The producer waits for its consumer, not for this: frames overwritten before they were read here are lost to
 // the tap, and counted. A frame that was copied counts only if the producer had not begun to write there meanwhile.
 //
-// What is in the memory is whatever the two programs put there: every word is judged before it is used, and
-// nonsense ends the tap.
+// The two programs may put anything into the memory: every word is judged before it is used, and nonsense ends
+// the tap.
 #ifndef VIADUCT_XDP_LOCAL_LOCAL_TAP_H
 #define VIADUCT_XDP_LOCAL_LOCAL_TAP_H
 

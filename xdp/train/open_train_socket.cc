@@ -60,8 +60,8 @@ void receive_nothing(const std::string& interface, int fd) {
   if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) fail(interface, "SO_ATTACH_FILTER");
 }
 
-// A port that nobody has on any interface. One that the kernel has chosen is lost to a socket that was connected and
-// is so no more: it chooses it for the guard, and the socket binds to it by name.
+// A port that is free on all interfaces. A socket loses a port of the kernel's choice when it is connected and then
+// disconnected: so the kernel chooses the port for the guard, and the socket binds to it by name.
 void bind_with_guard(const std::string& interface, OpenedTrainSocket& out) {
   out.guard = Descriptor(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int guard = out.guard.get(), fd = out.socket.get(), off = 0;

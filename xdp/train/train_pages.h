@@ -5,11 +5,11 @@
 //
 // If the kernel copies, it does so into pages that it has just got back, and where the link is one between two
 // processors these are in the cache of the one that has read the train before. To write there takes several
-// times as long as to write where nobody has looked lately. So there are more pages here than such a cache holds,
+// times as long as to write where no processor has looked lately. So there are more pages here than such a cache holds,
 // and each is used again only when all the others have been.
 //
-// The receiver may not have read them by then, if it has more trains to read than there are pages. What it reads
-// then fails the test of its checksum and counts as lost: frames without a checksum must not go this way. Nor
+// The receiver may not have read them by then, if it has more trains to read than there are pages. Its frames
+// then fail the test of their checksum and count as lost: frames without a checksum must not go this way. Nor
 // must it read what another peer is sent: for another peer there are other pages, see renew().
 //
 // For libvipl too: no allocation, no exception, nothing but the C library.

@@ -125,8 +125,8 @@ TrainSocket::Peer* TrainSocket::place_of(const MacAddress& mac) {
   return free != nullptr ? free : left;
 }
 
-// The only one, that does not send from another address than the one that it is sent to: what comes from there no
-// longer does then.
+// The only peer, and one that does not send from another address than the one that it is sent to: a connected socket
+// gets no datagrams from there.
 bool TrainSocket::may_connect(const Peer& peer) const {
   const auto other = peer.by_v4 ? Peer::Heard::kByV6 : Peer::Heard::kByV4;
   return peers_ == 1 && pages_.can() && !peer.alone && peer.heard != other;
@@ -292,7 +292,7 @@ bool TrainSocket::take_next(std::byte* data) {
   return take_datagram(data, static_cast<std::size_t>(got), segment, from);
 }
 
-// Whether a train is one of somebody who may send it; all of it or nothing.
+// Whether a train comes from a peer that may send it; all of it or nothing.
 bool TrainSocket::take_datagram(std::byte* data, std::size_t bytes, std::size_t segment,
                                 const sockaddr_in6& from) {
   Peer* const peer = bytes < kLeastFrame ? nullptr : find(data + kAddressBytes);

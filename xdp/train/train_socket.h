@@ -6,7 +6,7 @@
 // A segment is a frame as a whole, Ethernet header included, so a received one is lent where it lies in
 // the buffer. All segments of a train have one length; the last one may be shorter.
 //
-// Who may send: the addresses that were learnt. A datagram from elsewhere, or one whose frames name
+// Only addresses that were learnt may send. A datagram from elsewhere, or one whose frames name
 // another source than the one that was learnt with the address, is counted and dropped; so is a frame
 // of a type that may not come by train. The kernel gives a datagram its source address.
 //
@@ -75,7 +75,7 @@ class TrainSocket {
   bool send();
 
   // --- receiving
-  // Whether it is worth to look: somebody may send, and the last looks were long enough ago; or expect()
+  // Whether it is worth to look: a peer may send, and the last looks were long enough ago; or expect()
   // was called.
   bool is_due() {
     const bool expected = expected_.load(std::memory_order_relaxed);
@@ -98,7 +98,7 @@ class TrainSocket {
     std::uint64_t rx_trains = 0, rx_frames = 0, rx_bytes = 0;
     std::uint64_t tx_trains = 0, tx_frames = 0, tx_bytes = 0;
     std::uint64_t tx_refused = 0;       // trains that the kernel would not send
-    std::uint64_t rx_wrong_source = 0;  // datagrams from an address that nobody has told
+    std::uint64_t rx_wrong_source = 0;  // datagrams from an address that was not learnt
     std::uint64_t rx_wrong_frame = 0;   // frames of another source, type or length
     std::uint64_t rx_no_buffer = 0;     // times all buffers were lent
   };

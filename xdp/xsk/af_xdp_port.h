@@ -1,7 +1,7 @@
 // The AF_XDP port: one socket for each receive queue of the interface, sending through the first.
 //
-// What is not worth a look at every frame (the guard, the interface, a transmission that stands
-// still) is looked at in counters(), and now and then in receive(): a driver that sleeps for long
+// Things not worth a look at every frame (the guard, the interface, a transmission that stands
+// still) are looked at in counters(), and now and then in receive(): a driver that sleeps for long
 // should ask for the counters a few times a second.
 #ifndef VIADUCT_XDP_XSK_AF_XDP_PORT_H
 #define VIADUCT_XDP_XSK_AF_XDP_PORT_H

@@ -44,7 +44,7 @@ inline long receive_message(int fd, msghdr& message) {
 inline int setsockopt(int fd, int level, int name, int value) {
   return static_cast<int>(::syscall(SYS_setsockopt, fd, level, name, &value, sizeof value));
 }
-// nullptr: to nobody any more.
+// nullptr: disconnects.
 inline int connect(int fd, const sockaddr_in6* to) {
   const sockaddr nobody{AF_UNSPEC, {}};
   return static_cast<int>(to != nullptr ? ::syscall(SYS_connect, fd, to, sizeof *to)

@@ -237,13 +237,13 @@ void XskQueue::kick() {
     if (error == EAGAIN) {
       ++counters_->tx_kick_again;
       // Budget, or no room further down. Kernels before 6.17 do not always show that they have
-      // gone on, so not seeing it is believed only after some calls. What is left is sent later.
+      // gone on, so not seeing it is believed only after some calls. The rest is sent later.
       const bool moved = completed_ != before || rings_.transmit.consumed() != consumed;
       if (!moved && --idle == 0) return;
     } else if (error == EBUSY || error == ENOBUFS) {
       ++counters_->tx_dropped_busy;
     } else {
-      // The interface is down or gone; what is in the ring stays there.
+      // The interface is down or gone; frames in the ring stay there.
       return;
     }
   }

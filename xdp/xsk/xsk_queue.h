@@ -54,7 +54,7 @@ class XskQueue {
     return std::size_t{buffers(shape)} * (sizeof(std::uint32_t) + sizeof(Owner)) +
            (shape.parts > 1 ? shape.send : 0);
   }
-  // Bytes of the memory for frames that came in several chunks. What is never needed of it is
+  // Bytes of the memory for frames that came in several chunks. Parts that are never needed are
   // never touched.
   static constexpr std::size_t assembly_bytes(const Shape& shape) {
     return std::size_t{shape.assembled} * stride(shape);
@@ -72,7 +72,7 @@ class XskQueue {
   // Takes a new socket (not over: closing it is the caller's). Every chunk that is not with the
   // borrower is free now. Returns nullptr, or what failed; errno says why.
   const char* attach(int socket);
-  // Forgets the socket. What it had of ours is lost; lent chunks stay lent.
+  // Forgets the socket. Frames that it had of ours are lost; lent chunks stay lent.
   void detach();
   int socket() const { return socket_; }  // -1: none
 
@@ -113,7 +113,7 @@ class XskQueue {
     return (std::size_t{shape.frame} + 63) & ~std::size_t{63};
   }
 
-  // Chunks that nobody has; the last one given is the first one taken.
+  // Free chunks; the last one given is the first one taken.
   struct FreeList {
     std::uint32_t* items = nullptr;
     std::uint32_t count = 0;

@@ -154,7 +154,7 @@ void XskQueue::release_assembled(std::uint32_t buffer, Owner from) {
 
 // ---------------------------------------------------------------------------- a new socket
 
-// What the kernel had is free again.
+// Chunks that the kernel had are free again.
 void XskQueue::forget_parts() {
   assembling_ = kNone;
   skipping_ = false;

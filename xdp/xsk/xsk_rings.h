@@ -82,7 +82,7 @@ struct XskRings {
   XskConsumer<xdp_desc> receive;
 
   // Maps the rings, each of `entries`, a power of two. They must be as the socket was made: empty
-  // or not, but with nobody else at work on them. Returns nullptr, or what failed; errno says why.
+  // or not, but with no other user at work on them. Returns nullptr, or what failed; errno says why.
   const char* map(int socket, std::uint32_t entries);
   void unmap();
 };

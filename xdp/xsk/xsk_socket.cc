@@ -55,7 +55,7 @@ int open_xsk_socket(const XskSocketOptions& options, const char*& what) {
   }
   // Newer kernels send a whole ring in one call, if asked.
   set(XDP_MAX_TX_BUDGET, static_cast<int>(options.ring));
-  // What is under way counts against the socket's memory; all of a ring has room.
+  // Frames under way count against the socket's memory; all of a ring has room.
   const auto memory = static_cast<int>(options.ring * (2 * options.chunk + 1024));
   setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &memory, sizeof memory);
   return fd;
