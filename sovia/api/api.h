@@ -1,6 +1,5 @@
-// What the files api_*.cc share. Each function of sovia.h first asks the table whether the
-// descriptor is a socket of ours, and if so, whether its data may go over a lane; all else is the C
-// library's.
+// Helpers that the files api_*.cc share. Each function of sovia.h first looks the descriptor up in the table: is it a
+// socket of the library's, and may its data go over a lane? If not, the function calls the C library.
 #ifndef VIADUCT_SOVIA_API_API_H
 #define VIADUCT_SOVIA_API_API_H
 

@@ -45,7 +45,7 @@ int accepted(int listener, int fd, int flags) {
   return fd;
 }
 
-// What the kernel has no sockets for.
+// The kernel has no such sockets: SOCK_SEQPACKET over TCP.
 bool makes_messages(int domain, int type, int protocol) {
   return (domain == AF_INET || domain == AF_INET6) &&
          (type & ~(SOCK_CLOEXEC | SOCK_NONBLOCK)) == SOCK_SEQPACKET && protocol == IPPROTO_TCP;

@@ -17,8 +17,8 @@ using namespace viaduct::sovia;
 
 namespace {
 
-// What only the kernel can do. Without MSG_OOB a receive from the lane and one from the kernel look
-// the same to the program.
+// Flags that only the kernel can serve. Without MSG_OOB a receive from the lane and one from the kernel look the same
+// to the program.
 constexpr int kKernelReceives = MSG_OOB | MSG_ERRQUEUE;
 constexpr int kKernelSends = MSG_OOB | MSG_FASTOPEN;
 
@@ -103,8 +103,7 @@ ssize_t receive(int fd, Socket& socket, const iovec* pieces, std::size_t count, 
   return socket.receive(fd, pieces, count, flags);
 }
 
-// Control data for bytes that the kernel has not delivered: what there is of it goes to the buffer that
-// `message` names. Its length.
+// Writes control data for bytes that came over a lane to the control buffer of `message`. Returns its length.
 std::size_t add_control(int fd, Socket& socket, msghdr& message) {
   const unsigned wanted = socket.control_wanted();
   if (wanted == 0 || message.msg_controllen == 0) return 0;
@@ -145,7 +144,7 @@ bool is_valid(const timespec& time) {
   return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < 1'000'000'000;
 }
 
-// What is not one of ours may be a UDP socket that has lanes (datagram/).
+// Other descriptors may be UDP sockets that have lanes (datagram/).
 ssize_t send_datagram(int fd, const void* data, size_t bytes, int flags, const sockaddr* address = nullptr,
                       socklen_t length = 0) {
   const iovec piece = {const_cast<void*>(data), bytes};
@@ -167,7 +166,7 @@ ssize_t datagram_pieces(int fd, const iovec* pieces, int count, Move&& move, dec
   return move(fd, message, 0);
 }
 
-// Makes the kernel the one who sends next. Called for flags and control data.
+// Moves sending to the kernel. Called for flags and control data.
 void leave_to_send(int fd, Socket& socket, int flags) {
   const KeepErrno keep;
   socket.leave_sending(fd, (flags & MSG_OOB) != 0 ? Reason::kUrgent : Reason::kOption);
@@ -419,8 +418,8 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
   }
   const ssize_t received = receive(fd, *socket, given.msg_iov, given.msg_iovlen, flags);
   if (received < 0) return received;
-  // What TCP answers: no address, and control data only for what came before the connection left its
-  // lane for the option that asks for it.
+  // As TCP does: no address, and control data only for bytes that came before the connection left its lane for the
+  // option that asks for it.
   if (given.msg_name != nullptr) given.msg_namelen = 0;
   given.msg_flags = flags & MSG_CMSG_CLOEXEC;
   given.msg_controllen = add_control(fd, *socket, given);

@@ -18,7 +18,7 @@ using namespace viaduct::sovia;
 
 namespace {
 
-// What the kernel would refuse at once is left to it.
+// The kernel's limit of events in one call; the kernel itself refuses larger numbers.
 constexpr int kMost = INT_MAX / static_cast<int>(sizeof(epoll_event));
 
 EpollSetRef set_for(int epfd, epoll_event* events, int most) {

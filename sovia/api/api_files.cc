@@ -85,7 +85,7 @@ ssize_t sovia_sendfile(int out, int in, off_t* offset, size_t bytes) {
 
 namespace {
 
-// What has come over a lane goes into the pipe by hand. 0: there is nothing.
+// Copies bytes that came over a lane into the pipe. 0: there are none.
 ssize_t splice_unread(int in, Socket& socket, int out, std::size_t bytes) {
   constexpr std::size_t kPiece = 4096;  // the stack may be small
   if (!socket.lane_has_data()) return 0;

@@ -8,7 +8,7 @@
 namespace viaduct::sovia::messages {
 namespace {
 
-// What a message can't have: urgent data, errors of the kernel's, files.
+// Flags that messages do not support: urgent data, errors of the kernel's, fast open.
 constexpr int kNotSent = MSG_OOB | MSG_FASTOPEN;
 constexpr int kNotReceived = MSG_OOB | MSG_ERRQUEUE;
 

@@ -60,7 +60,7 @@ bool only_the_kernel(int level, int name, const void* value, socklen_t length) {
   }
 }
 
-// What control data an option asks for.
+// The control data that an option asks for.
 unsigned control_of(int level, int name) {
   constexpr int kTcpInq = 36, kTimestampNew = 63, kTimestampNsNew = 64;
   if (level == IPPROTO_TCP) return name == kTcpInq ? kControlUnread : 0;
@@ -83,7 +83,7 @@ bool changes_mode(int level, int name) {
          name == SO_SNDBUF || name == SO_RCVBUF;
 }
 
-// What the kernel does at once, and a call that waits in the library has to be told of.
+// The kernel applies these options at once; calls that wait in the library have to learn of them here.
 void follow(int fd, Socket& socket, int name, const void* value) {
   constexpr int kReceiveTimeoutNew = 66, kSendTimeoutNew = 67;
   const bool receiving = name == SO_RCVTIMEO || name == kReceiveTimeoutNew;
@@ -169,7 +169,7 @@ int set_own(int fd, int name, const void* value, socklen_t length) {
   if (!socket) return failed(ENOMEM);
   MessageSocket* const messages = MessageSocket::of(*socket);
   if (messages == nullptr || messages->turn(fd, on != 0) != 0) return -1;
-  // What the library reads ahead is unknown to the kernel's part of a set.
+  // The kernel's part of a set does not see data that the library reads ahead.
   if (on != 0 && socket->kernel_alone()) epoll_sets::adopt_registrations();
   return 0;
 }

@@ -83,7 +83,7 @@ bool await_offer(Task& task) {
   return true;
 }
 
-// Those to whom nobody has offered one ask for a new one.
+// Sockets without a parked VI request a new one.
 void end_waiting_for_offers() {
   const std::uint64_t now = now_ns();
   const std::scoped_lock guard(requests().lock);
@@ -137,7 +137,7 @@ void do_tasks() {
   }
 }
 
-// What is left to be done for sockets whose lanes have broken, and what to sleep on for that.
+// Goes on with sockets whose lanes have broken, and sets the events to poll their descriptors for.
 void look_at_falling() {
   std::vector<Falling> fallen;
   {
@@ -158,7 +158,7 @@ void look_at_falling() {
         one.wanted = static_cast<short>((one.wanted & ~POLLIN) | POLLPRI);
       }
     }
-    // One that the program has closed meanwhile is nobody's.
+    // The program has closed this socket meanwhile: drop it.
     if (one.wanted == 0 || (one.fd < 0 && one.socket->closed())) {
       if (one.fd >= 0) {
         own_descriptors::release(one.fd);
@@ -190,14 +190,14 @@ void look_at_lanes() {
     if (end->claimed && claim_has_served(*end, now)) unclaim(*end);
     if (end->doubted && now >= end->unclaim_at) tell_doubt(*end);
     const bool due = end->listed || end->stage != LaneEndpoint::Stage::kOpen || end->closing;
-    // Who found it ended could not tell the others there and then.
+    // The thread that found the lane ended could not wake the others there and then.
     if (end->listed && end->stage == LaneEndpoint::Stage::kOpen) end->socket->changed();
     end->listed = false;
     if (!due || end->pins != 0 || advance(*end, now) || !free_end(i)) ++i;
   }
 }
 
-// What the NIC still had to tell has been taken in. A lane of which it told nothing would wait for ever.
+// All events of the lost NIC have been taken in. A lane that it reported nothing of would wait for ever.
 void give_up_lanes_of_lost_nic() {
   if (!state().nic_lost.exchange(false)) return;
   state().stock.clear();
@@ -426,7 +426,7 @@ void await(std::vector<LaneEndpoint*> ends) {
   }
 }
 
-// What the kernel has yet to take of lanes that have broken; the thread gives it.
+// Waits until the kernel has taken the bytes left over from broken lanes; the thread writes them.
 void await_kept() {
   while (Socket::count_kept() != 0) {
     constexpr int kLookMs = 5;
@@ -438,7 +438,7 @@ void await_kept() {
 
 namespace {
 
-// What was sent on the lanes has left, and what the peers send from now on comes through the kernel.
+// Gives up all datagram lanes: sent datagrams have left, later ones of the peers come through the kernel.
 void end_datagrams(Reason why) {
   datagram::table::give_up_all(why, false);
   datagram::await_ended();

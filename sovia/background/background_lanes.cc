@@ -31,7 +31,7 @@ constexpr std::uint64_t kWayNs = 1'000 * kMs;        // to ask for the way to a 
 constexpr unsigned kEarlyClaims = 64;                // of the agent's 256; others wait for their peers
 constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's data, without moving
 
-// What the agent's first NIC is called by everybody who does not know its interface.
+// The name of the agent's first NIC, for clients that do not know its interface.
 constexpr char kFirstNic[] = "VINIC";
 
 // Called by a thread of VIPL's.
@@ -72,7 +72,7 @@ bool same_hosts(const Flow& a, const Flow& b) {
          memcmp(a.remote.address, b.remote.address, sizeof a.remote.address) == 0;
 }
 
-// As find_way(), whose questions to the kernel cost as much as the rest of open_lane().
+// As find_way(), with the last answer cached: asking the kernel costs as much as the rest of open_lane().
 Reason look_up_way(const Flow& flow, Way& way) {
   State::KnownWay& known = state().known_way;
   if (now_ns() < known.until && same_hosts(known.flow, flow)) {
@@ -126,7 +126,7 @@ VIP_RETURN claim(LaneEndpoint& end, std::uint64_t now) {
   end.claimed = result == VIP_SUCCESS;
   if (result == VIP_ERROR_RESOURCE && now < end.give_up_at) return VIP_NOT_DONE;
   if (!end.claimed) SOVIA_LOG("our agent does not vouch for us: %s", VipxReturnText(result));
-  // Where nobody asks, nobody need vouch.
+  // With SOVIA_VOUCH=0 a failed claim is no error.
   return options().vouch == 0 ? VIP_SUCCESS : result;
 }
 
@@ -267,7 +267,7 @@ Reason open_lane(Task& task) {
     end = end_on_stocked(task, *stocked);
   } else {
     Reason none = make_end(task, way, peer_ms, end);
-    // What is in stock may be what is wanting.
+    // Stocked VIs may hold the resources that are missing.
     while (none == Reason::kResources && state().stock.free_oldest()) none = make_end(task, way, peer_ms, end);
     if (none != Reason::kNone) return none;
   }
@@ -316,7 +316,7 @@ void close_kept_descriptor(LaneEndpoint& end) {
 
 bool free_end(std::size_t index) {
   LaneEndpoint* const end = state().ends[index];
-  // Nobody takes in what comes for it, so nobody queues it any more.
+  // Pause arrivals: nothing can queue this lane any more.
   engine::pause();
   {
     const std::scoped_lock guard(requests().lock);
@@ -375,7 +375,7 @@ void fall_back(LaneEndpoint& end) {
   }
   int fd = -1;
   if (data) fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
-  // Closed, and all had come: nobody can be told of anything.
+  // The program has closed the socket, and no data is left: there is nothing to move.
   if (fd < 0 && socket.closed()) return;
   socket.fall_back(fd);
   if (fd >= 0) state().falling.push_back({socket.reference(), fd});
@@ -416,11 +416,10 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   const VIP_RETURN claimed = end.claimed ? VIP_SUCCESS : claim(end, now);
   if (claimed != VIP_SUCCESS) {
     if (claimed == VIP_NOT_DONE) return true;
-    // A connection that has ended meanwhile is nobody's.
+    // A connection that has ended meanwhile needs no claim.
     return refuse(end, end.socket->closed() ? Reason::kEnd : Reason::kNotClaimed);
   }
-  // The socket has the lane before the peer hears of it, so that no data can come to a lane that
-  // nobody reads.
+  // Give the lane to the socket before the peer learns of it: data that comes then has a reader.
   if (end.cancelled.load() || !end.socket->lane_opened(end)) return false;
   end.may_park = false;
   {
@@ -461,7 +460,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     const std::scoped_lock guard(end.lane.lock());
     end.lane.turn();
     delivered = end.lane.has_delivered_end();
-    // What the peer says to a socket that is closed is dropped anyway.
+    // A closed socket drops all that the peer sends anyway.
     const bool done = closed && end.lane.is_finished() && !awaits_end(end, now);
     over = done || end.lane.over();
     // A peer that was done first has let go of the VI meanwhile.
@@ -514,7 +513,7 @@ bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
     end.unclaim_at = now_ns() + kClaimNs;
     if (!end.doubted) tell(why);
     end.stage = LaneEndpoint::Stage::kOpen;
-    // What the kernel says counts again: it may have said that the connection is at its end.
+    // The kernel's events count again: it may have reported the end of the connection.
     end.socket->changed();
     return true;
   }

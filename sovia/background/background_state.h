@@ -1,5 +1,5 @@
-// What the background thread is made of: background.cc runs it, background_lanes.cc opens lanes and
-// brings them to their end.
+// State of the background thread, shared by background.cc, which runs it, and background_lanes.cc, which opens and
+// ends lanes.
 #ifndef VIADUCT_SOVIA_BACKGROUND_BACKGROUND_STATE_H
 #define VIADUCT_SOVIA_BACKGROUND_BACKGROUND_STATE_H
 
@@ -52,7 +52,7 @@ int copy_descriptor(Socket& socket);
 // ------------------------------------------------------------------ for the thread alone
 // The NIC of the process, for the first connection over some interface.
 Reason open_nic(const Flow& flow);
-// What a lane of the socket's is to be like.
+// Options for a new lane of this socket.
 LaneOptions lane_options(const SocketModes& socket);
 Reason open_nic_for_datagrams(const Flow& flow, Way& way);
 // Asks the peer of the task's connection for a lane.
@@ -68,7 +68,7 @@ void unclaim(LaneEndpoint& end);
 void tell_doubt(LaneEndpoint& end);
 // Closes the copy of the descriptor of a closed socket: the kernel ends the connection.
 void close_kept_descriptor(LaneEndpoint& end);
-// Forgets the end at an index of state().ends and frees it. False if somebody looks at it.
+// Removes the end at an index of state().ends and frees it. False if another thread has pinned it.
 bool free_end(std::size_t index);
 
 }  // namespace viaduct::sovia::background

@@ -55,7 +55,7 @@ void StockedVi::arrived(const Nic::Arrival& arrival) {
   } else {
     lost_ = true;
   }
-  // PARK alone is no reason to look: who wants the VI asks.
+  // No need to wake the thread for PARK: it asks the stock when it wants a VI.
   if (parks) return;
   requests().offered.store(true);
   poke();

@@ -2,8 +2,8 @@
 // has ended in good order, both ends keep its VI, with its memory and its receives (PARK, packet.h). The next
 // connection between the two processes need not make one: the end that connects takes a VI out of stock, and
 // WAKEUP tells the other end which connection it is for. From there on all is as with a new VI: each agent
-// vouches for its end of the new connection, and each end has the other's agent confirm it. So a VI in stock
-// gives nobody any right.
+// vouches for its end of the new connection, and each end has the other's agent confirm it. So a VI in stock grants no
+// rights.
 //
 // For the background thread alone.
 #ifndef VIADUCT_SOVIA_BACKGROUND_STOCK_H
@@ -38,7 +38,7 @@ class StockedVi final : public LaneOwner {
   bool leads_to_peer_of(const Task& task) const;
   // An address may be another host's by now.
   bool leads_to(const Way& way) const;
-  // What has come for the connection goes to its lane, which the VI has by now. With arrivals paused.
+  // Passes the packets that came for the connection on to its lane, which has the VI by now. With arrivals paused.
   void pass_on(LaneOwner& to);
   void trim();
 

@@ -29,7 +29,7 @@ int failed(int error) {
   return -1;
 }
 
-// What is to become of the peer's count when the kernel has sent or received.
+// Counts a datagram that the kernel has sent or received, and asks for a lane when the peer is worth one.
 void note(int fd, DatagramSocket& socket, const sockaddr_in& peer, ssize_t bytes) {
   if (peer.sin_family != AF_INET) return;
   const KeepErrno keep;
@@ -119,7 +119,7 @@ ssize_t kernel_receive(int fd, DatagramSocket& socket, msghdr& message, int flag
   return got;
 }
 
-// What the program is told of a datagram from a lane.
+// Fills in the program's msghdr for a datagram from a lane.
 ssize_t told(const Message& from, std::size_t length, msghdr& message, int flags) {
   message.msg_controllen = 0;
   message.msg_flags = from.flags | (flags & MSG_CMSG_CLOEXEC);

@@ -1,4 +1,4 @@
-// What the program does with a UDP socket that may have lanes. Each function is as the kernel's call.
+// The program's calls on a UDP socket that may have lanes. Each function is as the kernel's call.
 #ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_CALLS_H
 #define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_CALLS_H
 

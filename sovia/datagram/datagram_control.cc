@@ -111,7 +111,7 @@ bool flow_of(const Wanted& wanted, Flow& flow) {
   return true;
 }
 
-// Multicast and broadcast have no one at the other end.
+// Multicast and broadcast have no single peer.
 bool is_unicast(const sockaddr_in& peer) {
   const std::uint32_t address = ntohl(peer.sin_addr.s_addr);
   return address != INADDR_ANY && address != INADDR_BROADCAST && !IN_MULTICAST(address) &&
@@ -288,8 +288,8 @@ bool on_greeting(Served& one, std::uint64_t now) {
   return true;
 }
 
-// A port may get another owner while the lane is there, and an address another host: what is sent to them
-// now must not go to the former one. The kernel may have forgotten the way meanwhile, that says nothing.
+// While a lane is open its port may get another owner, and its address another host: datagrams for them must not go to
+// the former peer. A way that the kernel has forgotten meanwhile proves nothing.
 Reason confirmed(const Served& one) {
   Way way;
   const bool found = control().thread.open_nic(one.kernel_flow, way) == Reason::kNone;
@@ -302,8 +302,8 @@ Reason confirmed(const Served& one) {
   return verify(one, token);
 }
 
-// A lane that ends for that may be asked for again: the agent may only have been started anew. The question
-// blocks if nobody answers, so the other lanes to that host end without one.
+// A lane that ends for this may be asked for again: perhaps the agent has only restarted. The question blocks while no
+// agent answers, so the other lanes to that host end without one.
 void confirm(Served& one, std::uint64_t now) {
   one.confirm_at = now + kConfirmNs;
   const Reason why = confirmed(one);
@@ -345,12 +345,12 @@ bool on_open(Served& one, std::uint64_t now) {
       one.say_at = now;
     }
   }
-  // What was held back may be read.
+  // Datagrams held back so far may be read now.
   if (woken) waiting::wake(*one.socket);
   return true;
 }
 
-// What the peer sends until it answers is still taken in.
+// Still receives the peer's datagrams until it answers LEAVE.
 bool on_leaving(Served& one, std::uint64_t now) {
   DatagramLane& lane = *one.lane;
   const std::scoped_lock guard(one.socket->lock());

@@ -1,4 +1,4 @@
-// What UDP sockets ask of the thread that opens and ends lanes (datagram_control.h).
+// Requests of UDP sockets to the thread that opens and ends lanes (datagram_control.h).
 #ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_REQUESTS_H
 #define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_REQUESTS_H
 

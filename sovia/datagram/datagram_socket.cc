@@ -92,7 +92,7 @@ DatagramLane* DatagramSocket::lane_to(const sockaddr_in& peer) {
   return nullptr;
 }
 
-// Of a lane that is being left: what this end has sent on it. The lane ends soon in any case.
+// Whether the peer has all datagrams that this end sent on a lane being left. The lane ends soon in any case.
 bool DatagramSocket::has_arrived(DatagramLane& lane) {
   if (!lane.started || lane.broken) return true;
   return lane.peer_left ? lane.left_heard || lane.all_sent() : false;
@@ -157,7 +157,7 @@ bool DatagramSocket::say(DatagramLane& lane, Kind kind, const void* data, std::s
 
 // ---------------------------------------------------------------------------- receiving
 
-// By whoever takes in what comes.
+// Called by the thread that processes arrivals.
 void DatagramSocket::arrived(DatagramLane& lane, const Nic::Arrival& arrival) {
   bool news = false, control = true;
   {
@@ -221,7 +221,7 @@ bool DatagramSocket::kernel_first() {
   if (peeked_ == Peeked::kLane) return false;
   const std::uint64_t now = now_ns();
   if (is_held(now)) return true;
-  // What a peer sends through the kernel after it has left comes behind what is still here.
+  // Datagrams that a peer sends through the kernel after leaving come behind those still queued here.
   if (kept_ != 0 || some_have_ended()) return false;
   return ++without_kernel_ >= kCallsWithoutKernel || now - kernel_asked_at_ >= kNsWithoutKernel;
 }
@@ -314,7 +314,7 @@ void DatagramSocket::set_open(DatagramLane& lane, bool open) {
   open_.fetch_add(open ? 1 : -1);
 }
 
-// What is unread in its places is kept elsewhere.
+// Copies unread datagrams out of the lane's receive buffers first.
 void DatagramSocket::remove(DatagramLane& lane) {
   const std::scoped_lock guard(lock_);
   std::erase(lanes_, &lane);

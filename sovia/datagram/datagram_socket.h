@@ -1,9 +1,9 @@
-// A UDP socket that may have lanes: one to each of a few peers. What comes over them waits here in the order
-// in which it came, beside what the kernel's socket has.
+// A UDP socket that may have lanes: one to each of a few peers. Datagrams from lanes wait here in the order in which
+// they came, beside those in the kernel's socket.
 //
-// Order, of one peer's datagrams: an end goes up to its lane when the kernel has sent all that it was given,
-// and what comes first over a lane is held back for a moment, until the kernel's socket has been found empty.
-// From then on what is on the lanes comes first, and the kernel is asked now and then.
+// Order, of one peer's datagrams: an end moves to its lane when the kernel has sent all that it was given. The
+// receiver holds the first datagrams from a lane back for a moment, until it has found the kernel's socket empty. From
+// then on it reads the lanes first, and asks the kernel now and then.
 #ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_SOCKET_H
 #define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_SOCKET_H
 
@@ -49,15 +49,15 @@ class DatagramSocket final : public Watched {
   void set_nonblocking(bool on) { nonblocking_.store(on); }
   bool has_timeout() const { return has_timeout_.load(); }
   void set_timeout() { has_timeout_.store(true); }
-  // Connected to this peer: the kernel's receives need not say who sent.
+  // Connected to this peer: the kernel's receives need not return the sender's address.
   void connected(const sockaddr_in& peer);
   bool connection(sockaddr_in& peer);
 
   // ------------------------------------------------------------------ datagrams
   enum class Sent : std::uint8_t { kKernel, kDone, kFault, kNoRoom };
-  // kKernel: it is the kernel's to send. kNoRoom: not yet, as there is no room, or the kernel's would overtake
-  // what is on a lane that is being left; of a peer that has taken nothing for a while, as one
-  // that is stopped, all are dropped, as by a receiver whose buffer is full. `fd`: a descriptor of the socket.
+  // kKernel: the kernel sends it. kNoRoom: not yet; the lane has no room, or a datagram through the kernel would
+  // overtake those on a lane that is being left. If the peer has taken nothing for a while (say it is stopped), the
+  // socket drops them all, as a receiver with a full buffer does. `fd`: a descriptor of the socket.
   Sent send(int fd, const Message& message, std::size_t bytes);
 
   enum class Taken : std::uint8_t { kNone, kDone, kFault };

@@ -1,4 +1,4 @@
-// What a datagram lane needs of the VI below it, on Unreliable Delivery. The tests have one of their own.
+// The VI below a datagram lane, on Unreliable Delivery. The tests have one of their own.
 //
 // Messages are sent from places and come to places, each with room for the longest datagram. They complete
 // in the order in which they were posted.

@@ -18,7 +18,7 @@
 
 namespace viaduct::sovia::datagram {
 
-// What a message on a lane is, in its immediate data.
+// The kind of a message on a lane, in its immediate data.
 enum class Kind : std::uint32_t {
   kData = 0x53550001,   // a datagram of the program's
   kHello = 0x53550002,

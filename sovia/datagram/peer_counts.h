@@ -1,5 +1,4 @@
-// Who a UDP socket talks with, and how much: when a peer is worth a lane, and when one that was refused it is
-// asked again.
+// Counts a UDP socket's datagrams per peer: when a peer is worth a lane, and when to ask one that refused again.
 #ifndef VIADUCT_SOVIA_DATAGRAM_PEER_COUNTS_H
 #define VIADUCT_SOVIA_DATAGRAM_PEER_COUNTS_H
 

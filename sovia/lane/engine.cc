@@ -24,7 +24,7 @@ constinit thread_local __attribute__((tls_model("initial-exec"))) std::uint32_t 
 }  // namespace
 
 bool progress() {
-  // Column M of the paper's table 4: who takes in what comes.
+  // Column M of the paper's table 4: which thread processes arrivals.
   return options().handling == Handling::kSingle && engine::turn();
 }
 

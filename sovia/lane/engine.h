@@ -1,4 +1,4 @@
-// What all lanes of the process have in common: the NIC, and who may take in what comes.
+// Shared by all lanes of the process: the NIC, and the right to process arrivals.
 #ifndef VIADUCT_SOVIA_LANE_ENGINE_H
 #define VIADUCT_SOVIA_LANE_ENGINE_H
 
@@ -19,24 +19,24 @@ namespace engine {
 Nic* nic();
 void set_nic(Nic* nic);
 
-// Lanes that there are, in whatever state: without any nobody need hear the NIC. Told by the background thread.
+// Lanes in any state; without any, no thread need listen to the NIC. The background thread counts them.
 bool has_lanes();
 void count_lanes(int more);
 
-// As progress(), whoever is to take in what comes.
+// As progress(), whatever options().handling says.
 bool turn();
 
 // The same for an entry of the completion queue that has been taken off already.
 void take_in(VIP_VI_HANDLE vi);
 
-// Between two looks of a thread that goes on with other things when nothing has come. Of a hosted program the agent
-// brings what is to come, and may need this processor for that.
+// Call between two polls of a thread that found nothing. A hosted program gets its packets from the agent, which may
+// need this processor for that.
 void after_look_in_vain();
 
 // Number of times that a thread of the program has made progress; only its change matters.
 std::uint32_t turns();
 
-// The NIC's agent has gone: its lanes hear of it, whoever takes in what comes.
+// The NIC's agent has gone: tells its lanes, whatever options().handling says.
 void lost(Nic& nic);
 // A NIC that was lost, to be closed when its lanes have gone; nullptr: none.
 Nic* take_lost();

@@ -203,7 +203,7 @@ unsigned Lane::turn() {
   const std::uint64_t before = done_;
   reap();
   give_spent_back();
-  // What waited for what was on its way need not wait any more.
+  // All sends have completed: small data need not wait any longer.
   if (posted_ != filled_ && posted_ == done_ && !options_.timer) {
     pump(true);
   } else {

@@ -10,8 +10,8 @@
 //                                           v
 //                                        kEnded
 //
-// From finish() on nothing more is taken; FIN goes when all that was taken before has gone. An end
-// that leaves, or whose peer does, sets spilled what comes, so that FIN needs no program that reads.
+// After finish() the lane takes no more data; FIN goes when all data taken before has gone. An end that leaves, or
+// whose peer does, spills what it receives, so that FIN needs no program that reads.
 //
 // A peer that does not keep to this, or to its credits, loses the lane.
 //
@@ -60,13 +60,13 @@ class Lane final : public LaneSinks {
   }
 
   // ------------------------------------------------------------------ after it has broken
-  // The streams go on through the kernel. What has completed has reached the peer's lane, what has not may
-  // have. Whether there is anything to be done.
+  // The streams go on through the kernel. Completed packets have reached the peer's lane, others may have. True if
+  // there is anything to be done.
   bool wants_fall_back();
-  // ... for which a descriptor is needed: there is something to be sent, or certainly to be taken.
+  // ... for which a descriptor is needed: bytes to send, or certainly some to take.
   bool falls_with_data();
   enum class Fall : std::uint8_t {
-    kPlain,       // what has not completed, and then what comes next; the peer drops what it has
+    kPlain,       // resend uncompleted bytes, then new ones; the peer drops those it has
     kRecord,      // Resume before it
     kImpossible,  // the peer can't know how to go on
   };
@@ -76,8 +76,8 @@ class Lane final : public LaneSinks {
   bool may_get_record() const { return started() && !has_sent(fin_ack_at_); }
   // FIN has come, and it is not known that FINACK has: the peer's lane may have broken while this one has not.
   bool may_get_early_record();
-  // The peer may have begun on the lane: what is missing may be START and data. If it lives, what is behind START
-  // goes through the kernel.
+  // The peer may have begun on the lane: START and data may be missing. If the peer lives, the data behind START goes
+  // through the kernel.
   bool may_miss_start() const { return cut_ && trusted_ && !wants_trust_ && receiving_ == State::kIdle && peer_has_more_; }
 
  private:

@@ -24,7 +24,7 @@ bool LaneControl::post(PacketType type, const void* body, std::uint32_t bytes, s
   return true;
 }
 
-// Nothing may ever come that says so: a connection whose peer lives stays as it is.
+// Tell the owner now: if the peer lives the connection stays up, and no further event may report this.
 void LaneControl::fail() {
   broken_ = true;
   wire_.failed();

@@ -13,7 +13,7 @@ class LaneControl : public LaneSendRing {
  public:
   enum class State : std::uint8_t { kIdle, kUp, kEnding, kEnded };
 
-  // What has changed, as bits.
+  // Change bits.
   enum Change : unsigned {
     kReadable = 1,  // there is more to read, or the end of it
     kWritable = 2,  // there is room again
@@ -25,13 +25,13 @@ class LaneControl : public LaneSendRing {
 
   // ------------------------------------------------------------------ greeting
   void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow = {});
-  // The peer's greeting has come; until it is trusted, nothing else that comes counts: it may be that
-  // of somebody else on its host.
+  // The peer's greeting has come. Until it is trusted nothing else counts: another program on the peer's host may have
+  // sent it.
   bool has_hello() const { return greeted_; }
   // Tells the peer, too: only then may it send what must not be lost.
   void trust();
   bool may_start() const { return greeted() && peer_trusts_; }
-  // The peer has made sure who this end is.
+  // The peer has verified this end.
   bool peer_trusts() const { return peer_trusts_; }
   bool greeted() const { return greeted_ && trusted_; }
   const std::uint8_t* peer_token() const { return peer_token_; }
@@ -55,8 +55,8 @@ class LaneControl : public LaneSendRing {
   // START has come.
   bool started() const { return started_ && trusted_; }
   std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
-  // The reader goes by START from now on. Before that the peer's FIN is not answered: what the peer then
-  // sends through the kernel could be read for what comes before START.
+  // The reader goes by START from now on. Before that the peer's FIN gets no answer: the reader could take bytes that
+  // the peer then sends through the kernel for bytes before START.
   void settled();
   // The peer's program has closed.
   bool peer_closed() const { return peer_closed_ && trusted_; }

@@ -1,4 +1,4 @@
-// What has come over a lane and is yet to be read, and the credits that reading it gives back.
+// Unread data of a lane, and the credits that reading it gives back.
 #ifndef VIADUCT_SOVIA_LANE_LANE_RECEIVING_H
 #define VIADUCT_SOVIA_LANE_LANE_RECEIVING_H
 
@@ -21,11 +21,11 @@ class LaneReceiving : public LaneControl {
   std::size_t read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek);
   // Bytes are taken and dropped.
   std::size_t discard(std::size_t bytes);
-  // Moves what is unread to memory of the lane's own, so that the peer can go on sending. What is
-  // more than kMostSpilled stays where it is.
+  // Moves unread data to the lane's own memory, so that the peer can go on sending. Data beyond kMostSpilled stays
+  // where it is.
   static constexpr std::size_t kMostSpilled = 64 * 1024 * 1024;
   void spill_arrivals();
-  // The program will not read any more: what comes is dropped.
+  // The program will not read any more: the lane drops arriving data.
   void deafen();
   // A reader that waits has the next packet written to its own memory. Nothing may be unread, and
   // nothing taken off the wire that arrived() has not been told of. kNoDirect: it comes as always.
@@ -65,7 +65,7 @@ class LaneReceiving : public LaneControl {
   static constexpr std::uint32_t kMostSpent = 4;
   const std::uint32_t most_spent_;  // so few that the peer has a credit left beside what it is owed
 
-  // What was set spilled comes first. arrivals_.size() + spent_count_ + owed_ <= options_.window.
+  // Spilled data comes first. arrivals_.size() + spent_count_ + owed_ <= options_.window.
   std::uint64_t received_ = 0;
   Spill spill_;
   Ring<Arrival> arrivals_;

@@ -25,7 +25,7 @@ class LaneRemote : public LaneSending {
                              std::uint32_t to_memory);
   std::uint32_t read_remote(std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t from,
                             std::uint32_t from_memory);
-  // What has been begun so far, and whether all of that has completed.
+  // The number of remote operations begun so far, and whether all up to `begun` have completed.
   std::uint64_t remote_begun() const { return writes_posted_; }
   bool remote_has_completed(std::uint64_t begun);
 

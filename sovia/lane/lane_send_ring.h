@@ -50,7 +50,7 @@ class LaneSendRing {
 
   Lock& lock() { return lock_; }
 
-  // Whether there is no room only because sends have not completed yet, of which nobody is told.
+  // Whether there is no room only because sends have not completed yet. No event reports their completion.
   bool awaits_completion() const { return is_full() && filled_ == posted_; }
   // Whether the last write() or read() has met memory that isn't there.
   bool has_faulted() const { return faulted_; }
@@ -71,7 +71,7 @@ class LaneSendRing {
     return static_cast<std::uint32_t>(position % places_.data);
   }
   std::uint32_t& bytes_at(std::uint64_t position) { return chunk_bytes_[place(position)]; }
-  // What waits for credits is bounded, too: a peer that does not read gives none, and sends complete.
+  // Also bounds the data that waits for credits: a peer that does not read gives none, yet sends complete.
   bool is_full() const {
     return filled_ - done_ == places_.data ||
            filled_ - posted_ == places_.data - options_.window;

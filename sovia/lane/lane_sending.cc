@@ -61,8 +61,7 @@ void LaneSending::count_stall() {
 std::size_t LaneSending::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
   if (sending_ != State::kUp || broken_) return 0;
   faulted_ = false;
-  // What has completed matters to who combines; who adds little to what waits already need not ask
-  // each time.
+  // Reap before combining: it depends on which sends have completed. Small appends need not reap each time.
   const bool combines = options_.combine && combine;
   bool apart = !may_join(pieces, count, skip, combines);
   if (apart && filled_ != posted_) pump(true);

@@ -1,4 +1,4 @@
-// What is sent over a lane: it waits for credits, and small data for more.
+// The sending half of a lane: data waits for credits, and small data for more data.
 #ifndef VIADUCT_SOVIA_LANE_LANE_SENDING_H
 #define VIADUCT_SOVIA_LANE_LANE_SENDING_H
 
@@ -25,9 +25,9 @@ class LaneSending : public LaneReceiving {
                     std::uint64_t& ticket);
   // Whether write() would take something.
   bool has_room();
-  // Whether somebody has found no room since this was asked last.
+  // Whether a write has found no room since the last call.
   bool take_lack() { return std::exchange(lack_, false); }
-  // While it is corked, a packet that is not full waits for more, whoever asks, but for push().
+  // While corked, a partly filled packet waits for more data; of the senders only push() ignores this.
   void cork(bool on) { corked_ = on; }
   bool is_corked() const { return corked_; }
   void push();
@@ -46,7 +46,7 @@ class LaneSending : public LaneReceiving {
   // gone, the peer is asked to leave. A peer that still took the lane for open would write Resume to the
   // kernel when it ends, which answers that with a reset: bytes on their way there would be lost.
   void finish(bool closes);
-  // Even if the peer has sent its FIN: what has no credit reaches a peer that sets it aside.
+  // Even if the peer has sent its FIN: data without credits reaches a peer that spills it.
   void ask_to_leave();
 
  protected:

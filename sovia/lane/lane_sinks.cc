@@ -55,7 +55,7 @@ bool LaneSinks::take_revoked(std::uint32_t place) {
 unsigned LaneSinks::take_sink(std::uint32_t place, std::uint32_t flags) {
   Sink sink;
   std::memcpy(&sink, wire_.received(place), sizeof sink);
-  // What is being written goes where it was to go.
+  // A write under way keeps its target.
   if (writing_) return 0;
   target_number_ = be32toh(sink.number);
   target_sink_ = {be64toh(sink.address), be32toh(sink.memory), be32toh(sink.bytes)};

@@ -22,8 +22,7 @@ constexpr std::size_t kStride = kChunkBytes + 128;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// What it tells of a VI, the lane hears by itself; without a handler VIPL would write to the program's standard
-// error.
+// Lanes learn of a VI's errors by themselves; without a handler VIPL would write to the program's standard error.
 void on_error(VIP_PVOID nic, VIP_ERROR_DESCRIPTOR* error) {
   SOVIA_LOG("VIPL: %s", VipxErrorText(error->ErrorCode));
   if (error->ResourceCode == VIP_RESOURCE_NIC) static_cast<Nic*>(nic)->lost();
@@ -142,7 +141,7 @@ ViWire* ViWire::make(Nic& nic, const LanePlaces& places, const Flow& flow,
   for (std::uint32_t i = 0; i < posts; ++i) wire->data_[i].owner = wire;
   for (std::uint32_t i = 0; i < places.receive; ++i) wire->receive_[i].place = i;
 
-  // What is opened to one peer is not to be open to the others. Without a tag the lane does without.
+  // Memory opened to one peer must be closed to the others. Without a tag the lane has no RDMA.
   if (places.writes != 0 && VipCreatePtag(nic.nic_, &wire->ptag_) != VIP_SUCCESS) wire->ptag_ = nullptr;
   const VIP_PROTECTION_HANDLE ptag = wire->ptag_ != nullptr ? wire->ptag_ : nic.ptag_;
   VIP_MEM_ATTRIBUTES memory{};

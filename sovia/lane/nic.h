@@ -21,7 +21,7 @@ namespace viaduct::sovia {
 
 class LaneOwner;
 
-// Whose the receives of a VI are.
+// The owner of a VI's receives.
 struct ReceiveOwner {
   LaneOwner* owner = nullptr;
 };
@@ -65,8 +65,8 @@ class Nic {
     // Without a tag, so that lanes with tags of their own can send from it. The peer can't get at it.
     return registrations_.take(nic_, nullptr, data, bytes);
   }
-  // Whether the program drives its own stack: it needs no agent for each packet, and packets can be sent on to its
-  // memory. What the first VI says, before that true.
+  // Whether the program drives its own stack: then it needs no agent for each packet, and can forward packets to its
+  // memory. True until the first VI tells.
   bool has_own_stack() const { return has_own_stack_.load(std::memory_order_relaxed); }
   void learn_stack_from(VIP_VI_HANDLE vi);
   void give_back_memory(VIP_MEM_HANDLE memory) { registrations_.give_back(nic_, memory); }
@@ -84,7 +84,7 @@ class Nic {
   std::atomic<bool> has_own_stack_{true};
 };
 
-// Someone whom a change of a lane may concern: the owner of a wire.
+// The owner of a wire: told of its packets and failures.
 class LaneOwner {
  public:
   virtual void arrived(const Nic::Arrival& arrival) = 0;
@@ -95,12 +95,12 @@ class LaneOwner {
   ~LaneOwner() = default;
 };
 
-// A wire whose connection can end: what a lane's end is made over.
+// A wire with a connection that can end: the VI below a lane.
 class LaneVi : public Wire, public ReceiveOwner {
  public:
   // VIP_NOT_DONE while the peer has not answered, VIP_SUCCESS when it has.
   virtual VIP_RETURN connected() = 0;
-  // Ends the connection. What has come before can be taken.
+  // Ends the connection. Packets that came before can still be taken.
   virtual void disconnect() = 0;
   virtual bool take(Nic::Arrival& arrival) = 0;
   void failed() override {

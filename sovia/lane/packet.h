@@ -1,5 +1,5 @@
-// What two ends of a lane say to each other. A packet is one VIA message; its type and the credits that
-// it brings travel in the immediate data, as in the SOVIA paper:
+// The packets of a lane. A packet is one VIA message; its type and the credits that it brings travel in the immediate
+// data, as in the SOVIA paper:
 //
 //     31            16 15         8 7     4 3     0
 //    +----------------+------------+-------+-------+
@@ -49,9 +49,9 @@ enum class PacketType : std::uint8_t {
   kPark = 13,
 };
 
-// FIN: the program has closed the socket, nobody will read what comes.
+// FIN: the program has closed the socket, and will not read what comes.
 inline constexpr std::uint32_t kFlagCloses = 0x10;
-// DATA: more is there already, and follows. Of a sender that is killed, what it says no more is missing.
+// DATA: more data is there already, and follows. If the sender is killed, the receiver knows that some is missing.
 inline constexpr std::uint32_t kFlagMore = 0x20;
 
 // SINK: the memory is wanted back.
@@ -111,13 +111,12 @@ struct Placed {
 };
 static_assert(sizeof(Placed) == 8);
 
-// What a sender puts into the kernel's stream when the lane has broken, before the bytes of which it does
-// not know that they have come. Receivers who can't know whether there is one look for the token, which
-// nobody else knows.
+// A record that a sender puts into the kernel's stream when the lane has broken, before the bytes that may not have
+// arrived. A receiver that can't know whether there is one looks for the token, a secret of the two ends.
 struct Resume {
   std::uint8_t token[kTokenBytes];  // the sender's, from its Hello, backwards: it begins with a small number
   std::uint64_t offset;             // of the first byte that follows, on the lane; network byte order
-  std::uint8_t closes;              // nobody reads what the receiver sends; 0 or 1
+  std::uint8_t closes;              // the sender will read nothing more; 0 or 1
   std::uint8_t reserved[7];
 };
 static_assert(sizeof(Resume) == 32);

@@ -1,9 +1,9 @@
 // Regions of the program's own memory that are registered with the NIC, kept for the next send from
 // the same place (the paper's registration cache).
 //
-// What a region means is an address range of the process, not pages: Viaduct pins nothing, and a send
-// reads what is mapped at the address when it is sent. So a region that outlives free() or munmap()
-// is harmless, and nobody need watch over the program's malloc().
+// A region means an address range of the process, not pages: Viaduct pins nothing, and a send reads the memory mapped
+// at the address when it is sent. So a region that outlives free() or munmap() is harmless, and the library need not
+// watch the program's malloc().
 #ifndef VIADUCT_SOVIA_LANE_REGISTRATIONS_H
 #define VIADUCT_SOVIA_LANE_REGISTRATIONS_H
 
@@ -18,7 +18,7 @@ namespace viaduct::sovia {
 
 class Registrations {
  public:
-  // keeps: regions stay registered when nobody holds them.
+  // keeps: regions without users stay registered.
   explicit Registrations(bool keeps) : keeps_(keeps) {}
 
   // A registered region that covers the memory, held until give_back(); 0: none can be had.
@@ -44,7 +44,7 @@ class Registrations {
   std::uint64_t clock_ = 0;
 };
 
-// Whether the memory can be read; what cannot would cost the lane.
+// Whether the memory can be read; sending from unreadable memory would cost the lane.
 bool readable(const void* data, std::size_t bytes);
 
 }  // namespace viaduct::sovia

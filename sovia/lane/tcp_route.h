@@ -1,4 +1,4 @@
-// Where a TCP connection goes: which interface, and whose MAC address the peer has on that link.
+// The route of a TCP connection: the interface, and the peer's MAC address on that link.
 #ifndef VIADUCT_SOVIA_LANE_TCP_ROUTE_H
 #define VIADUCT_SOVIA_LANE_TCP_ROUTE_H
 
@@ -35,8 +35,8 @@ enum class Opener : std::uint8_t { kUnknown, kThisEnd, kPeer };
 bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& unsent);
 bool bytes_read(int fd, std::uint64_t& bytes);
 
-// The kernel holds nothing back of what has been written to a TCP socket so far, neither for TCP_CORK
-// nor for Nagle's sake. The options stay as they are; nobody may change them meanwhile.
+// Makes the kernel send all bytes written to a TCP socket so far, despite TCP_CORK and Nagle. The options stay as they
+// are; they must not be changed meanwhile.
 void push(int fd);
 
 }  // namespace viaduct::sovia

@@ -27,12 +27,12 @@ namespace viaduct::sovia {
 namespace {
 
 constexpr unsigned kLooksPerClock = 16;       // while spinning
-// What wakes a thread that sleeps on descriptors of the kernel's. There are few, and threads share them when
-// there are none left: who is woken for another one's sake sleeps again. With g_sleepers_lock.
+// An event that wakes a thread which sleeps on kernel descriptors. There are few, and threads share them when none is
+// left: a thread woken for another's sake sleeps again. With g_sleepers_lock.
 struct WakeEvent {
   int fd = -1;
   unsigned users = 0;
-  unsigned rung = 0;  // of those, who have yet to hear it
+  unsigned rung = 0;  // users that have yet to hear it
 };
 constexpr std::size_t kWakeEvents = 8;
 constinit WakeEvent g_wake_events[kWakeEvents];
@@ -90,7 +90,7 @@ void hear(Sleeper& sleeper) {
   if (--sleeper.wake_event->rung == 0) empty(sleeper.wake_event->fd);
 }
 
-// Who hears the lanes: one thread sleeps on the completion queue, the others on their wake events.
+// The thread that hears the lanes sleeps on the completion queue, the others on their wake events.
 enum class Listener : std::uint8_t { kNobody, kBackground, kProgram };
 
 std::mutex g_sleepers_lock;
@@ -120,7 +120,7 @@ class Asleep {
     if (sleeper_.next != nullptr) sleeper_.next->link = sleeper_.link;
     g_sleeping.fetch_sub(1);
     if (listens_) {
-      // Somebody else must hear the lanes now.
+      // Another thread must hear the lanes now.
       g_listener.store(Listener::kNobody);
       if (g_sleepers != nullptr) wake(*g_sleepers);
     }
@@ -242,7 +242,7 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
   if (count != 0) std::memcpy(all, fds, count * sizeof *fds);
   const bool interrupted_by_signals = signals == Signals::kInterrupt;
   Sleeper sleeper{interest};
-  // Who waits for lanes alone can be woken without the others.
+  // A thread that waits for lanes alone needs no wake event, and is woken without the others.
   Asleep asleep(sleeper, count != 0 || mask != nullptr);
   for (;;) {
     Nic* const nic = engine::nic();
@@ -273,7 +273,7 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
     if (sleeper.word.load() != 0) {
       asleep.has_woken();
     } else if (ready > 0 && wake_event >= 0 && all[count].revents != 0) {
-      sched_yield();  // for another one who has the same wake event
+      sched_yield();  // for another user of the same wake event
     }
     if (ready > 0 && (listens || wake_event >= 0 || count != 0)) {
       bool any = false;

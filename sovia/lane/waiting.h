@@ -13,7 +13,7 @@
 
 namespace viaduct::sovia {
 
-// What a thread waits for, besides kernel descriptors.
+// The condition a thread waits for, besides kernel descriptors.
 class Interest {
  public:
   // Whether it has come, as far as lanes go. Called often, without locks held. No system calls.
@@ -33,7 +33,7 @@ enum class Woken {
   kSignal,       // EINTR: a handler has run, or waits for signals::run_held_back()
 };
 
-// What signals do to a wait.
+// The effect of signals on a wait.
 enum class Signals : std::uint8_t { kInterrupt, kWait };
 
 // Waits for either. fds may be empty; their revents are valid if the result is kDescriptors. `mask`
@@ -44,7 +44,7 @@ Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t dead
 
 namespace waiting {
 
-// Something about the source has changed: wakes the threads whom it concerns.
+// The source has changed: wakes the threads that wait for it.
 void wake(const Watched& source);
 
 // Whether a thread of the program sleeps as the one that hears the lanes.

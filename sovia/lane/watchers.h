@@ -1,4 +1,4 @@
-// Who is told of changes without waiting for them: epoll sets, of sockets.
+// Watchers hear of changes without waiting for them: epoll sets, of sockets.
 #ifndef VIADUCT_SOVIA_LANE_WATCHERS_H
 #define VIADUCT_SOVIA_LANE_WATCHERS_H
 
@@ -26,12 +26,12 @@ class Watcher {
   ~Watcher() = default;
 };
 
-// What they watch, and what threads wait for (waiting.h). All sources share a few locks.
+// A source of changes, for watchers and for threads that wait (waiting.h). All sources share a few locks.
 class Watched {
  public:
   void add(Watcher& watcher);
   void remove(Watcher& watcher);
-  // To be called by whoever changed it, before those who wait are woken. A load if nobody watches.
+  // To be called after a change, before waiting threads are woken. Costs a load without watchers.
   void tell(short what) {
     if (first_.load() != nullptr) tell_all(what);
   }

@@ -1,4 +1,4 @@
-// What a lane needs of the VI below it. The tests have one of their own.
+// The VI below a lane. The tests have one of their own.
 //
 // Each packet sent has a place: data places have a chunk of memory each, control places a few bytes.
 // Packets complete in the order in which they were posted.
@@ -16,7 +16,7 @@ class Wire {
 
   virtual std::byte* data_chunk(std::uint32_t place) = 0;
   virtual std::byte* control_bytes(std::uint32_t place) = 0;
-  // What has come there; writable until the place is posted again.
+  // The packet that has come there; writable until the place is posted again.
   virtual std::byte* received(std::uint32_t place) = 0;
 
   // False if the connection is over, or the NIC is out of descriptors.

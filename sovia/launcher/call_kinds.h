@@ -1,5 +1,4 @@
-// What libsovia-preload.so does with the C library's calls, by name: its lists, for `sovia
-// explain`.
+// The lists of C library calls that libsovia-preload.so handles, by name, for `sovia explain`.
 #ifndef VIADUCT_SOVIA_LAUNCHER_CALL_KINDS_H
 #define VIADUCT_SOVIA_LAUNCHER_CALL_KINDS_H
 

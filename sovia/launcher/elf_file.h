@@ -1,5 +1,5 @@
-// What there is to know of a program or library before it runs: read from the file, never by
-// running it. 64-bit and 32-bit ELF of this machine's byte order.
+// Facts about a program or library before it runs: read from the file, never by running it. 64-bit and 32-bit ELF of
+// this machine's byte order.
 #ifndef VIADUCT_SOVIA_LAUNCHER_ELF_FILE_H
 #define VIADUCT_SOVIA_LAUNCHER_ELF_FILE_H
 

@@ -74,7 +74,7 @@ void add_imports(const ElfFile& file, const std::string& name, Imports& imports)
   }
 }
 
-// Programs that get other rights than who starts them are run without LD_PRELOAD.
+// The system ignores LD_PRELOAD for programs that run with other rights than their user's.
 std::string other_rights(const std::string& path) {
   struct stat about;
   if (stat(path.c_str(), &about) != 0) return "";

@@ -60,8 +60,8 @@ void add_run(CLI::App& app, RunRequest& request) {
   add("SOVIA_DEBUG", "1: tell on stderr what becomes of connections; FILE: append it there");
 }
 
-// What follows the program is its own, however it looks: `sovia run ls --version`. Each option of
-// run has a value. Returns where the program stands.
+// All words after the program's name belong to it, even options: `sovia run ls --version`. Each option of run has a
+// value. Returns where the program stands.
 int split_command(int count, char** words, RunRequest& request) {
   if (count < 2 || std::strcmp(words[1], "run") != 0) return count;
   int at = 2;
@@ -76,7 +76,7 @@ int split_command(int count, char** words, RunRequest& request) {
   return end;
 }
 
-// Before what the user already preloads: whoever comes first is asked first.
+// Puts the library before those that the user already preloads: the first one's symbols win.
 void preload(const std::string& library) {
   const char* const others = std::getenv("LD_PRELOAD");
   std::string all = library;

@@ -26,7 +26,7 @@ short interest_of(const Registration& r) {
   return static_cast<short>(interest | POLLERR | POLLHUP);
 }
 
-// What there is to be told of a registration that is new. Unlike kAnyChange it says nothing about routes.
+// The bits to look at for a new registration. Unlike kAnyChange they say nothing about routes.
 constexpr short kWhatThereIs = event_bits::kAsked | event_bits::kUnasked;
 
 // Registrations that are neither a socket's nor a set's.
@@ -39,7 +39,7 @@ void Registration::changed(short what) { set->socket_changed(*this, what); }
 void EpollSet::socket_changed(Registration& r, short what) {
   if (what != kAnyChange && !(what & r.interest.load(std::memory_order_relaxed))) return;
   push(r, what);
-  // What the kernel is asked changes with the routes, for those too who sleep.
+  // A change of routes changes the kernel's registration, for threads that sleep already, too.
   if (what == kAnyChange && sleepers_ > 0) wake_event_.ring(epfd_);
 }
 
@@ -89,7 +89,7 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
     erase(*r);  // of a descriptor that is another one now
     r = nullptr;
   }
-  // It is there for who adds it again; all else is for the kernel to refuse.
+  // A dormant registration only serves an ADD; the kernel refuses all else.
   if (r != nullptr && r->dormant && (op != EPOLL_CTL_ADD || (event->events & EPOLLEXCLUSIVE))) {
     forget_dormant(*r);
     r = nullptr;
@@ -195,7 +195,7 @@ int EpollSet::arm(Registration& r, int op) {
   return apply(r, op, planned);
 }
 
-// What there is already is an event, of which sleepers are to hear.
+// Readiness that exists already is an event: wakes the sleepers for it.
 int EpollSet::look_at_once(Registration& r) {
   if (r.is_kernels_alone() || !refresh(r, false)) {
     erase(r);
@@ -232,8 +232,8 @@ KernelPlan EpollSet::plan(Registration& r) {
   return {events | flags | (edges ? std::uint32_t{EPOLLET} : 0), true};
 }
 
-// Makes the kernel's registration what it should be. anew: what the kernel has said before may mean
-// something else now, so it is to say it once more. False if there is no registration any more.
+// Brings the kernel's registration up to date. anew: the meaning of its earlier events may have changed, so it must
+// report them again. False if there is no registration any more.
 bool EpollSet::refresh(Registration& r, bool anew) {
   if (anew) r.muted = false;
   const KernelPlan planned = plan(r);
@@ -298,7 +298,7 @@ void EpollSet::closing(int fd, bool others) {
   if (r == nullptr) return;
   if (!r->inherited) {
     if (others || !r->socket) {
-      // The kernel may keep it, as nobody can change it from now on.
+      // The kernel may keep it: the program can't change it from now on.
       const KernelPlan last{r->disabled ? kSilent | EPOLLONESHOT : r->program.events, false};
       if (last != r->kernel) apply(*r, EPOLL_CTL_MOD, last);
     } else if (r->kernel.tokened) {
@@ -437,7 +437,7 @@ void EpollSet::let_kernel_wait() {
   if (quiet()) face->kernel_says_all = true;
 }
 
-// Before somebody who may sleep in the kernel is looked for.
+// To be called before looking for threads that may sleep in the kernel.
 void EpollSet::need_more_than_kernel() {
   if (epoll_sets::Face* const face = epoll_sets::face_of(epfd_)) face->kernel_says_all = false;
 }
@@ -449,7 +449,7 @@ bool EpollSet::has_raw_sleepers() const {
 }
 
 // ------------------------------------------------------------------ the wake event
-// For those who sleep where only the kernel can wake them.
+// Wakes threads that only the kernel can wake.
 void EpollSet::wake_sleepers() {
   if (sleepers_ > 0 || has_raw_sleepers()) wake_event_.ring(epfd_);
   const std::lock_guard guard(outer_mutex_);

@@ -1,4 +1,4 @@
-// What epoll needs beside the kernel's own set.
+// The library's part of an epoll set, beside the kernel's own.
 //
 // The program's epoll descriptor is the kernel's, with all registrations in it. Registrations of
 // our sockets, and of epoll descriptors with such sockets in them, are kept here too:
@@ -40,12 +40,11 @@
 
 namespace viaduct::sovia {
 
-// A descriptor in each set that can be made readable, for those who sleep where only the kernel can wake them.
+// A descriptor in each set that can be made readable, to wake threads that only the kernel can wake.
 class SetWakeEvent {
  public:
   void ring(int epfd);
-  // What the kernel says of the set's descriptor, less what it says for the wake event's sake alone, which is
-  // disarmed.
+  // The kernel's events of the set's descriptor without those of the wake event, which is disarmed.
   short without(int epfd, short kernel_says);
   void forget() { rung_ = false; }
   std::mutex& mutex() { return mutex_; }
@@ -68,19 +67,18 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   int go_on_waiting(int epfd, epoll_event* events, int most, int count, bool look_only,
                     std::uint64_t deadline);
 
-  // For those who wait for the set itself: a poll(), an outer set. The kernel knows the rest.
+  // For waiters on the set itself: a poll(), an outer set. The kernel knows the rest.
   bool maybe_ready() const { return ready_.size() != 0; }
   bool yields();  // whether a lane has something to say
-  // See SetWakeEvent. It is not disarmed when somebody else sleeps who has yet to hear it.
+  // See SetWakeEvent. Stays armed while another thread sleeps, as that has yet to hear it.
   short without_wake_event(int epfd, short kernel_says);
   bool has_lanes();
   void sleeps(int by) { sleepers_ += by; }  // one more or less waits for the set by wait_for
 
   bool has(const Watched& source) const;
 
-  // The registrations of a descriptor that is about to be closed. `others`: the socket stays open
-  // by way of other descriptors, so that the kernel keeps the registration where no one can change
-  // it.
+  // The registrations of a descriptor that is about to be closed. `others`: other descriptors keep the socket open, so
+  // the kernel keeps the registration, but the program can't change it any more.
   void closing(int fd, bool others);
   // A registration that the program has deleted already, or all such (-1). False: there is none.
   bool forget_dormant(int fd);
@@ -100,7 +98,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   friend struct Registration;
   friend void refresh_watchers(Socket& socket);
 
-  // Whether the kernel knows all, for now: it is told, and wakes who sleeps, when that changes.
+  // Whether the kernel knows all, for now. The set learns of a change, and wakes its sleepers.
   bool quiet() const { return lanes_ == 0 && nested_ == 0 && ready_.size() == 0; }
   void let_kernel_wait();
   void need_more_than_kernel();
@@ -167,8 +165,8 @@ EpollSetRef find(int fd);
 // Whether it is one; a few instructions.
 bool knows(int fd);
 
-// What is known of a descriptor without its set: whether the kernel says all, and how many threads wait by
-// that. Not of high numbers.
+// State of an epoll descriptor that can be read without its set: whether the kernel says all, and how many threads
+// wait by that. Not for high numbers.
 struct Face {
   std::atomic<int> sleepers{0};
   std::atomic<bool> kernel_says_all{false};
@@ -178,7 +176,7 @@ extern constinit std::array<Face, kFaces> g_faces;
 inline Face* face_of(int epfd) {
   return static_cast<unsigned>(epfd) < static_cast<unsigned>(kFaces) ? &g_faces[static_cast<std::size_t>(epfd)] : nullptr;
 }
-// Enough for a call that does not wait: nobody has to wake it.
+// Enough for a call that does not wait: it need not be woken.
 inline bool kernel_says_all(int epfd) {
   const Face* const face = face_of(epfd);
   return face != nullptr && face->kernel_says_all.load(std::memory_order_acquire);

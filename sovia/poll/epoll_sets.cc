@@ -61,7 +61,7 @@ void enter(int fd, EpollSetRef set) {
   }
 }
 
-// What the table has about it, if any; `last` if no other descriptor of the process has the set.
+// Takes the descriptor's set out of the table, if any; `last` if no other descriptor of the process has the set.
 EpollSetRef take(int fd, bool& last) {
   Table& table = table_of_sets();
   const std::lock_guard guard(table.mutex);
@@ -146,7 +146,7 @@ void closing(int fd, Socket* socket) {
     std::erase_if(sets, [fd](const EpollSetRef& set) { return set->forget_dormant(fd); });
     if (sets.empty()) return;
     const bool others = socket->descriptors() > 0;
-    // Nobody can change the registration from now on, so the kernel must do without us.
+    // The program can't change the registration from now on, so the kernel must report without the library.
     if (others) socket->leave_for_good(fd, Reason::kEpoll);
     for (const EpollSetRef& set : sets) set->closing(fd, others);
     return;

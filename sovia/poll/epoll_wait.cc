@@ -126,7 +126,7 @@ int EpollSet::wait_in_kernel(int epfd, epoll_event* events, int most, std::uint6
   }
 }
 
-// What is there now. If the lanes fill the room, the kernel comes first the next time.
+// Collects the events there are now. If the lanes fill the room, the kernel comes first the next time.
 int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_asked) {
   const std::lock_guard guard(mutex_);
   ++call_;
@@ -152,7 +152,7 @@ int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
     if (said < 0) return -1;
     const int count = translate(events, begin, begin + said);
     kernel_share_.was_asked(said > 0);
-    // What was not for the program has been muted, and may have hidden other things.
+    // Events that were not for the program are muted by now, and may have hidden others.
     if (count > begin || begin + said < most) return count;
   }
 }
@@ -224,8 +224,7 @@ bool EpollSet::yields() {
   return false;
 }
 
-// What the lane of a registration from the ready list has to say. It may be gone if that is
-// nothing.
+// The events of a registration from the ready list. May erase the registration if there are none.
 short EpollSet::look_again(Registration* r, short pending) {
   if (r->dormant) {
     // The lane may not be all any more that there is to hear.

@@ -11,12 +11,12 @@ inline constexpr short kRead = POLLIN | POLLRDNORM;
 inline constexpr short kWrite = POLLOUT | POLLWRNORM;
 // Told whether wanted or not.
 inline constexpr short kUnasked = POLLERR | POLLHUP | POLLNVAL;
-// What a socket knows of, besides.
+// Bits that a socket knows of, besides.
 inline constexpr short kAsked = POLLIN | POLLOUT | POLLPRI | POLLRDHUP;
-// Of those, what seldom comes: nobody starves if the kernel is not asked for it at every call.
+// Those of them that are rare: the kernel need not be asked for them at every call.
 inline constexpr short kSeldom = POLLPRI | POLLRDHUP;
 
-// What a program wants of a socket, or the kernel says about it, in the shorter names.
+// A program's interest in a socket, or the kernel's answer, in the shorter names.
 inline short plain(short events) {
   short bits = static_cast<short>(events & (kAsked | kUnasked));
   if (events & kRead) bits |= POLLIN;

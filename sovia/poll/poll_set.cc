@@ -23,8 +23,7 @@ constexpr std::size_t kFewToSleepOn = 16;
 // For how long a descriptor is left out of a sleep that the kernel would otherwise end at once.
 constexpr std::uint64_t kLeftOutNs = 10'000'000;
 
-// If all that is wanted is on lanes, and something there is ready, the kernel is asked only so
-// often: what it could add are errors.
+// If all wanted events are on lanes, and some are ready, the kernel is asked only so often: it could add only errors.
 constexpr unsigned kCallsWithoutKernel = 16;
 constexpr std::uint64_t kNsWithoutKernel = 50'000;
 thread_local unsigned t_calls_without_kernel = kCallsWithoutKernel;
@@ -116,8 +115,7 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
         left_out_ == 0 ? deadline : std::min(deadline, now_ns() + kLeftOutNs);
     Woken woken;
     {
-      // Those who make an epoll descriptor ready by other means than lanes must know of the
-      // sleeper.
+      // Threads that make an epoll descriptor ready by other means than lanes must know of the sleeper.
       struct Sleep {
         PollSet& all;
         explicit Sleep(PollSet& set) : all(set) { tell(+1); }
@@ -179,7 +177,7 @@ bool PollSet::concerns(const Watched& source) const {
   return false;
 }
 
-// What the kernel is to be asked, as the routes are now.
+// Sets the events to ask the kernel for, as the routes are now.
 void PollSet::adapt() {
   if (left_out_ > 0) {
     for (std::size_t place = 0; place < size_; ++place) {

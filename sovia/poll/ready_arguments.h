@@ -1,4 +1,4 @@
-// What the program's calls that wait for readiness are given by address: it need not be there.
+// Arguments by address of calls that wait for readiness. The memory need not exist.
 #ifndef VIADUCT_SOVIA_POLL_READY_ARGUMENTS_H
 #define VIADUCT_SOVIA_POLL_READY_ARGUMENTS_H
 

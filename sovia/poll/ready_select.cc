@@ -56,7 +56,7 @@ class Sets {
     return true;
   }
 
-  // What is wanted of a descriptor, as poll() has it.
+  // The events wanted of a descriptor, in poll()'s bits.
   short wanted(int fd) const {
     short events = 0;
     if (has(bits_[0], fd)) events |= event_bits::kRead | POLLRDBAND;

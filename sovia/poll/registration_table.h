@@ -47,7 +47,7 @@ class RegistrationTable {
   static std::uint64_t token(const Registration& r);
   static std::uint64_t wake_event_token();
   static bool looks_like_token(std::uint64_t data);
-  // Whose event this is, by its data. kToken: ours, and of a registration if that is still there.
+  // The sender of an event, by its data. kToken: the library's, and a registration's if that is still there.
   enum class Sender { kProgram, kWakeEvent, kToken };
   Sender sender_of(std::uint64_t data, Registration*& r) const;
 

@@ -1,6 +1,6 @@
-// libsovia-preload.so: the C library's names for the functions of sovia.h, for programs that nobody
-// compiles anew. Each wrapper has a name of its own here and the C library's as its symbol, so that
-// neither the headers' declarations nor their inline functions are in the way.
+// libsovia-preload.so: the C library's names for the functions of sovia.h, for programs that are not recompiled. Each
+// wrapper has a name of its own here and the C library's as its symbol, so that neither the headers' declarations nor
+// their inline functions are in the way.
 #include <aio.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
@@ -26,7 +26,7 @@ SOVIA_PRELOAD_SYMBOLS(SOVIA_WRAPPER)
 #undef SOVIA_WRAPPER
 
 // ------------------------------------------------------------------ fortified variants
-// They know how long the buffer is. What the C library does when it is too short: ends the program.
+// They know how long the buffer is. If it is too short they end the program, as in the C library.
 [[noreturn]] void __chk_fail();
 
 ssize_t preload_read_chk(int fd, void* data, size_t bytes, size_t room) SOVIA_SYMBOL(__read_chk);

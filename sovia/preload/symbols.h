@@ -49,7 +49,7 @@
   V(vdprintf)                         \
   V(__vdprintf_chk)
 
-// What the kernel alone can do: a connection leaves its lane first.
+// Calls that only the kernel can serve: a connection leaves its lane first.
 #define SOVIA_LEAVING_SYMBOLS(X)                                                                   \
   X(splice, ssize_t, sovia_splice,                                                                 \
     (int in, loff_t* i, int out, loff_t* o, size_t n, unsigned f), (in, i, out, o, n, f))          \

@@ -56,7 +56,7 @@ void fill_header() {
   g_page.magic = kMagic;
 }
 
-// The page's memory becomes the file's. What is counted between the write and the mapping is lost.
+// Turns the page's memory into the file's. Counts made between the write and the mapping are lost.
 int make_file() {
   if (own_descriptors::scarce()) return -1;
   const int fd = static_cast<int>(syscall(SYS_memfd_create, kName, MFD_CLOEXEC));
@@ -79,7 +79,7 @@ void publish() {
   if (!g_state.compare_exchange_strong(expected, State::kPublishing)) return;
   const int saved = errno;
   fill_header();
-  g_descriptor = make_file();  // without it, counting goes on where nobody sees it
+  g_descriptor = make_file();  // without it, counting goes on in private memory
   errno = saved;
   g_state.store(State::kPublished, std::memory_order_release);
 }

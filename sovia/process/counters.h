@@ -1,6 +1,5 @@
-// What this process does with its sockets, counted in a page that other programs can read while it
-// runs: a memfd named "sovia-counters", found among the descriptors of /proc/PID/fd. `sovia stat`
-// shows it.
+// Counts of this process's work with its sockets, in a page that other programs can read while it runs: a memfd named
+// "sovia-counters", found among the descriptors of /proc/PID/fd. `sovia stat` shows it.
 //
 //     counters::add(Counter::kBytesSentLane, bytes);
 //     counters::fell(Reason::kUrgent);
@@ -141,8 +140,7 @@ void after_fork_in_child();
 // The descriptor of the memfd, or -1. The program may not have it (see own_descriptors.h).
 int descriptor();
 
-// The program has got the memfd's number for itself; nobody can read the page from outside any
-// more.
+// The program has taken the memfd's number for itself; other programs can't read the page any more.
 void forget_descriptor();
 
 // Tables for readers.

@@ -1,5 +1,5 @@
-// The kernel's calls as the C library offers them, whoever else has put functions of the same names
-// in front of them (the preload library has). Everything in sovia/ calls the kernel through these.
+// The kernel's calls as the C library offers them, past all other functions of the same names (the preload library has
+// some). Everything in sovia/ calls the kernel through these.
 //
 //     libc::send(fd, data, bytes, 0)
 #ifndef VIADUCT_SOVIA_PROCESS_LIBC_H

@@ -1,5 +1,5 @@
-// A mutex for what every call takes. As long as nobody waits, lock() and unlock() are a locked
-// instruction each, where the C library's also ask what kind of mutex it is.
+// A mutex that every call takes. Without contention lock() and unlock() are a locked instruction each, where the C
+// library's also ask for the kind of mutex.
 #ifndef VIADUCT_SOVIA_PROCESS_LOCK_H
 #define VIADUCT_SOVIA_PROCESS_LOCK_H
 
@@ -28,7 +28,7 @@ class Lock {
   }
 
  private:
-  enum State : std::uint32_t { kFree, kHeld, kWanted };  // kWanted: held, and somebody may sleep
+  enum State : std::uint32_t { kFree, kHeld, kWanted };  // kWanted: held, and a thread may sleep
 
   void wait();
   void wake();

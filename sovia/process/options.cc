@@ -113,8 +113,8 @@ const char* from_environment(const char* variable) {
   return nullptr;
 }
 
-// What descriptor 2 was when the library was loaded. A program may have closed it since and opened its
-// data there.
+// The identity of descriptor 2 when the library was loaded. A program may have closed it since and opened its data
+// there.
 struct stat g_stderr;
 bool g_has_stderr = false;
 

@@ -1,5 +1,5 @@
-// What a user can choose, from the environment, read once. sovia(7) describes each variable; the
-// table below is the only place where one is named.
+// Options of the user, from the environment, read once. sovia(7) describes each variable; the table below is the only
+// place where one is named.
 #ifndef VIADUCT_SOVIA_PROCESS_OPTIONS_H
 #define VIADUCT_SOVIA_PROCESS_OPTIONS_H
 
@@ -8,7 +8,7 @@
 
 namespace viaduct::sovia {
 
-// Who takes in what comes on a lane (column M of the paper's table 4).
+// The thread that processes arrivals (column M of the paper's table 4).
 enum class Handling : std::uint8_t {
   kSingle,   // the thread that waits for it (the default)
   kHandler,  // a thread of the library that waits on the completion queue

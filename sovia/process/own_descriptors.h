@@ -18,8 +18,7 @@ bool scarce();
 // The library is about to close it itself.
 void release(int fd);
 
-// A NIC is open: what VIPL has at the moment is the library's too, whichever numbers that are. `list`:
-// VipxDescriptors.
+// A NIC is open: VIPL's present descriptors are the library's too, whatever their numbers. `list`: VipxDescriptors.
 void count_vipl(int (*list)(int* fds, int most));
 
 // A few instructions while there are none, and for numbers below all of them.

@@ -1,6 +1,6 @@
-// Programs that forbid themselves system calls. A lane needs more of them, and threads of the library's, so
-// whoever asks for a filter has left its lanes before: from then on each call of a plain program is one
-// of the kernel's, the same.
+// Programs that forbid themselves system calls. A lane needs more of them, and threads of the library's, so a program
+// leaves its lanes before it installs a filter. From then on each call of a plain program is the kernel's call of that
+// name.
 #ifndef VIADUCT_SOVIA_PROCESS_SECCOMP_H
 #define VIADUCT_SOVIA_PROCESS_SECCOMP_H
 

@@ -32,13 +32,13 @@ SOVIA_THREAD_LOCAL volatile bool t_interrupts = false;  // ... without SA_RESTAR
 
 using Handler = void (*)(int, siginfo_t*, void*);
 
-// What the program has asked for, where the kernel has our handler.
+// The program's own handler and flags, where the kernel has the library's.
 struct Wanted {
   std::atomic<Handler> handler{nullptr};  // nullptr: none of it is ours
   std::atomic<int> flags{0};
 };
 constinit Wanted g_wanted[NSIG];
-constinit std::mutex g_lock;                  // of those who change it
+constinit std::mutex g_lock;                  // for changes of g_wanted
 constinit std::atomic<bool> g_breaks[NSIG]{};  // siginterrupt(3) has been called for it
 constinit std::atomic<pid_t> g_process{0};
 
@@ -134,7 +134,7 @@ bool is_own_memory() {
   return g_process.compare_exchange_strong(known, process) || known == process;
 }
 
-// What the kernel says, as the program would have it said.
+// Turns the kernel's answer into the one that the program expects.
 void translate(struct sigaction& action, Handler handler, int flags) {
   if ((action.sa_flags & SA_SIGINFO) == 0 || action.sa_sigaction != handle) return;
   constexpr int kRestorer = 0x04000000;  // the C library's own

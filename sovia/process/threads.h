@@ -19,8 +19,7 @@ inline bool has_one_thread() {
 #endif
 }
 
-// Starts one of the library's own, which nobody joins and no signal of the program's reaches. False: there can
-// be none.
+// Starts a thread of the library's: detached, with all signals blocked. False: there can be none.
 inline bool start_thread(void* (*run)(void*), void* argument) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);

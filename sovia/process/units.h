@@ -1,4 +1,4 @@
-// What is said once of memory and time.
+// Shared units of memory and time.
 #ifndef VIADUCT_SOVIA_PROCESS_UNITS_H
 #define VIADUCT_SOVIA_PROCESS_UNITS_H
 

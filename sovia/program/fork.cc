@@ -29,7 +29,7 @@ using HeldSockets = std::vector<Held>;
 // One fork at a time. Held from before() to in_parent() and in_child().
 constinit std::mutex g_forking;
 constinit HeldSockets* g_held = nullptr;
-// What this thread's last fork shared, until it is known that there is a child.
+// The sockets that this thread's last fork shared, until it is known that there is a child.
 constinit thread_local HeldSockets* t_shared = nullptr;
 
 bool holds(const HeldSockets& held, const Socket& socket) {
@@ -69,7 +69,7 @@ void before() {
   // The child has the sockets too.
   datagram::table::give_up_all(Reason::kFork, false);
   datagram::await_ended();
-  delete t_shared;  // of a fork that nobody asked about
+  delete t_shared;  // left over if the last fork's outcome stayed unknown
   t_shared = nullptr;
   HeldSockets* held = nullptr;
   table::for_each(

@@ -1,4 +1,4 @@
-// What a program has gained, told at its end if SOVIA_STATS is 1.
+// The gain of a program, printed at its end if SOVIA_STATS is 1.
 #ifndef VIADUCT_SOVIA_PROGRAM_GAIN_H
 #define VIADUCT_SOVIA_PROGRAM_GAIN_H
 

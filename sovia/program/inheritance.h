@@ -1,6 +1,5 @@
-// What a program leaves to the next one that runs in its place, or in a child: the unread bytes of
-// connections that go on there. They are in files without names, and a variable of the environment
-// tells of them.
+// The unread bytes of connections that go on in a program's successor (exec) or child. They are in files without
+// names, which a variable of the environment lists.
 #ifndef VIADUCT_SOVIA_PROGRAM_INHERITANCE_H
 #define VIADUCT_SOVIA_PROGRAM_INHERITANCE_H
 

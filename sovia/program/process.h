@@ -1,4 +1,4 @@
-// What happens to sockets when the process forks, runs another program, or ends.
+// Handles sockets when the process forks, runs another program, or ends.
 #ifndef VIADUCT_SOVIA_PROGRAM_PROCESS_H
 #define VIADUCT_SOVIA_PROGRAM_PROCESS_H
 
@@ -8,8 +8,8 @@ namespace viaduct::sovia::process {
 // harm.
 void watch();
 
-// The process is about to end: all that was sent goes out, lanes end in good order. What is used
-// afterwards is the kernel's. Only the first call does something.
+// The process is about to end: sends all data, ends lanes in good order. Sockets used afterwards are the kernel's.
+// Only the first call does something.
 void finish();
 
 }  // namespace viaduct::sovia::process

@@ -53,7 +53,7 @@ void take_out(msghdr& message, int fd) {
   }
 }
 
-// What is unread on one of the sockets.
+// Takes the unread bytes of one of the sockets from a file.
 void take(int file, const std::vector<int>& sockets) {
   std::uint64_t inode;
   InheritedBytes* const inherited_bytes = copy_of_inherited_bytes(file, inode);

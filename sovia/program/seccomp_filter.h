@@ -8,7 +8,7 @@ namespace viaduct::sovia::seccomp {
 // end. Keeps errno.
 void prepare();
 
-// Whether these arguments of prctl(2), or of seccomp(2), install one. Who asks what there is gives no filter.
+// Whether these arguments of prctl(2), or of seccomp(2), install a filter. A query passes none.
 bool installs_by_prctl(int option, unsigned long mode, unsigned long filter);
 bool installs(unsigned long operation, unsigned long filter);
 
