@@ -5,8 +5,8 @@
 //     | 'S'  | 'M'  |  1   | kind |   length    |   number    |  the message
 //     +------+------+------+------+-------------+-------------+----------------
 //
-// The numbers are in network byte order. Messages of a direction are numbered from 0 on. What is no frame
-// comes from a peer that keeps no boundaries.
+// The numbers are in network byte order. Messages of a direction are numbered from 0 on. A peer that keeps
+// no boundaries sends bytes that are no frames.
 #ifndef VIADUCT_SOVIA_MESSAGE_FRAME_H
 #define VIADUCT_SOVIA_MESSAGE_FRAME_H
 

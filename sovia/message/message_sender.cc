@@ -176,7 +176,7 @@ bool MessageSender::send_control(int fd, FrameKind kind, std::uint32_t number, c
 
 // ---------------------------------------------------------------------------- straight to the peer's buffer
 
-// The frame of a message that is to be placed. What the stream does not take of it is pending.
+// The frame of a message that is to be placed. The part that the stream does not take is pending.
 bool MessageSender::send_offer(int fd, std::uint32_t bytes) {
   std::byte head[kFrameBytes];
   Frame{FrameKind::kOffer, bytes, next_}.write(head);

@@ -25,7 +25,7 @@ struct TagRange {
 
 class TagTable {
  public:
-  // A key that nobody guesses; 0: there is no memory, or no randomness.
+  // A random key; 0: there is no memory, or no randomness.
   std::uint64_t add(const TaggedBuffer& buffer);
   TaggedBuffer* find(std::uint64_t key);
   void remove(std::uint64_t key) { buffers_.erase(key); }

@@ -53,7 +53,7 @@ void look_at(BackgroundLane& lane);
 void watch_fall(SocketRoute& socket, int fd);
 // The lane wants a turn after a moment: small data waits on it.
 void flush_later(BackgroundLane& lane);
-// Data waits for credits in this process: the thread takes them in soon, if nobody else comes by. What has
+// Data waits for credits in this process: the background thread takes them in soon, unless a call does. Data that has
 // not been posted is lost if the process is killed.
 void hurry();
 

@@ -88,7 +88,7 @@ class InheritedFiles {
     return inherited_bytes;
   }
 
-  // Of somebody's file; it has no file of its own then.
+  // Maps a file that another process has made; the object has no file of its own then.
   static InheritedBytes* map_file(int file) {
     struct stat about;
     if (fstat(file, &about) != 0 || !S_ISREG(about.st_mode) ||

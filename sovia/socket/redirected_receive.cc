@@ -120,7 +120,7 @@ void RedirectedReceive::end() {
       const std::scoped_lock guard(lane_->lane.lock());
       if (lane_->lane.end_direct(number_, bytes_)) break;
     }
-    // It has come already, and is told of when somebody takes it in.
+    // The packet has come already; progress() takes it in.
     progress();
   }
   nic_->give_back_memory(memory_);

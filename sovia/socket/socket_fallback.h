@@ -70,8 +70,8 @@ class SocketFallback : public SocketRoute {
   };
   Kept* kept_ = nullptr;
   static constinit std::atomic<unsigned> g_kept;
-  // Until then a record without data waits for what the peer says: nobody misses it, and the kernel of a peer
-  // that was killed would answer it with a reset.
+  // Until then a record without data waits for the peer's answer: no byte depends on it, and the kernel of a peer that
+  // was killed would answer it with a reset.
   std::uint64_t kept_until_ = 0;
   std::atomic<bool> peer_ended_{false};  // it was killed
   std::atomic<bool> watched_{false};  // the background thread looks at what is yet to come

@@ -50,8 +50,8 @@ bool SocketLane::lane_opened(LaneEndpoint& end) {
 }
 
 // An end of the kernel's stream that is there already came before the peer could know that it may
-// begin with the lane: it is the end. One that comes later is it only when the lane's has come, and
-// whoever waits for readiness has to hear that from the socket by now.
+// begin with the lane: it is the end. One that comes later is it only when the lane's has come;
+// from now on readiness waits for that.
 void SocketLane::trust_lane(LaneEndpoint& end, int fd) {
   const std::scoped_lock guard(in_);
   pollfd at{fd, POLLRDHUP, 0};
@@ -120,7 +120,7 @@ void SocketLane::lane_refused(Reason why) {
 bool SocketLane::lane_over(LaneEndpoint& end) {
   const std::scoped_lock both(in_, out_);
   if (lane_ != &end) return true;
-  if (end.pins != 0) return false;  // whoever looks at it has it looked at again
+  if (end.pins != 0) return false;  // the thread that holds the pin calls the background thread again
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.over()) return false;

@@ -25,13 +25,13 @@ class SocketLane : public SocketShare {
   void lane_refused(Reason why);
   // The lane is over; takes it from the socket, for good. False while there is something to read.
   bool lane_over(LaneEndpoint& end);
-  // When the process ends: FIN to the peer. Nobody calls any more.
+  // When the process ends: FIN to the peer. No call is under way.
   void finish_lane();
   // Which lane of this connection the next one is.
   std::uint32_t lane_number();
 
   // A connection that was refused a lane rests: for so many calls that move data, until it asks again, calls are
-  // the kernel's alone. Nobody asks for a lane while such a call is under way, as it would not hear of it.
+  // the kernel's alone. No thread asks for a lane while such a call is under way, as the call would not learn of it.
   bool rests() const { return rest_.load() > 0; }
   // end_rest() has to follow if this was true.
   bool begin_rest() {
@@ -73,7 +73,7 @@ class SocketLane : public SocketShare {
 
  private:
   void put_off_lane();
-  // A call has moved data. What other connections say counts only as long as this one is like them.
+  // A call has moved data. The experience of other connections counts only as long as this one is like them.
   void count_rest(ssize_t moved) {
     rest_.fetch_sub(1);
     if (rest_until_.load(std::memory_order_relaxed) != 0) look_at_rest(moved);

@@ -130,8 +130,8 @@ LaneEndpoint* SocketLeave::begin_leaving(int fd, Reason why) {
   return end;
 }
 
-// A lane that the peer does not leave in time is given up. What is on it goes through the kernel, which
-// takes it as soon as there is room, as it would have to take a send.
+// A lane that the peer does not leave in time is given up. Its unacknowledged bytes go through the kernel, as soon as
+// that has room.
 void SocketLeave::end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline) {
   LaneOver over(*this, end.lane, true);
   wait_for(over, nullptr, 0, deadline, nullptr, true, Signals::kWait);

@@ -88,8 +88,8 @@ ssize_t SocketReceive::receive(int fd, const iovec* pieces, std::size_t count, i
   }
 }
 
-// With one thread nobody can bring a lane meanwhile (the background thread is one too: where there is a lane,
-// or may soon be one, there are two). Where a lane was refused, none is asked for while this goes on.
+// In a process of one thread no lane can appear meanwhile: the background thread, which makes lanes, would be a second
+// one. Where a lane was refused, none is asked for while this goes on.
 bool SocketReceive::begin_undisturbed(int flags) {
   // Of a call that waits for much, the rest may come over the lane.
   if ((flags & MSG_WAITALL) != 0) return false;

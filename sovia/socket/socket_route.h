@@ -37,8 +37,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   // The lane has so many bytes for receive(). With the lane locked.
   void note_unread(std::size_t bytes) { lane_left_.store(bytes, std::memory_order_relaxed); }
 
-  // Changes whenever what ask_kernel() says may have changed: who sleeps on the former answer must
-  // ask again.
+  // Changes whenever ask_kernel()'s answer may have changed: a thread that sleeps on the former one asks again.
   std::uint32_t routes() const { return routes_.load(std::memory_order_acquire); }
   void routes_changed() {
     routes_.fetch_add(1, std::memory_order_release);

@@ -169,7 +169,7 @@ bool SocketSend::choose_route(int fd) {
     came_down = true;
   }
   if (sending_ == Phase::kLane && lane.peer_closed()) {
-    // What the kernel answers to who sends to nobody is what the program is to see.
+    // Let the kernel return EPIPE or ECONNRESET, as TCP does.
     lane.finish(false);
     sending_changed(RouteEvent::kLaneEnded);
     came_down = true;

@@ -20,7 +20,7 @@ class SocketShare : public SocketFallback {
   // In the child, for every socket: no thread is inside any more.
   void after_fork_in_child();
 
-  // Lane left. What is unread and comes before anything that the kernel has is the socket's own.
+  // Lane left. Takes unread bytes that come before the kernel's to memory of the socket's own.
   void gather(int fd);
   // Another program or process is about to get the descriptor. Lane left. The file of what is unread
   // and comes before anything that the kernel has; -1: there is none.

@@ -94,8 +94,8 @@ bool may_have_lanes() { return options().lanes != 0 && !seccomp::in_force(); }
 // What a TCP socket is to the library, by how it came to be.
 std::uintptr_t entry_for(int fd, Origin origin) {
   if (!may_have_lanes()) return kTcpForeign;
-  // stdio writes to standard streams behind our back; who passes a socket, or leaves it to a program
-  // that it runs, may go on using it.
+  // stdio writes to standard streams without the library. A process that passes a socket on, or leaves it to a
+  // program that it runs, may go on using it.
   if (origin == Origin::kInherited) {
     counters::publish();
     if (option(fd, SO_ACCEPTCONN) != 1) {

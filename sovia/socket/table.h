@@ -42,16 +42,15 @@ SocketRef adopt(int fd);
 // A descriptor that has just been made and is none of ours.
 void opened_foreign(int fd);
 
-// `copy` has just been made a copy of `fd` by dup and its kin. What `copy` was before has been
-// taken with closing() first.
+// `copy` has just been made a copy of `fd` by dup and its kin, after closing() of `copy`.
 void copied(int fd, int copy);
 
 // A descriptor is about to be closed or replaced: forgets it and gives back its socket, to be
 // released (Socket::release) before the kernel closes the descriptor.
 SocketRef closing(int fd);
 
-// Whether it is a TCP socket, although perhaps one that never has a lane: standard streams and
-// received ones. What a listener of these accepts may have one.
+// Whether it is a TCP socket, although perhaps one that never has a lane: standard streams and received ones.
+// Connections that such a listener accepts may have lanes.
 bool is_tcp(int fd);
 
 // Calls visit(fd, socket) for each known descriptor that is a socket of ours.
