@@ -1,6 +1,6 @@
 # examples: the installed measuring programs, and small programs that show how VIPL is used
 
-# What the measuring programs share.
+# Shared by the measuring programs.
 via_common = \
 	examples/common/endpoint.cc examples/common/endpoint.h \
 	examples/common/messages.h \

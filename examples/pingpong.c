@@ -3,9 +3,9 @@
  *   on host a:  pingpong
  *   on host b:  pingpong a
  *
- * Plain C, vipl.h and libc. Polling, reliable delivery, descriptors in registered memory right
- * before their data, receives posted before the connection is made, the same discriminator on both
- * sides, and a client that asks again as long as nobody waits.
+ * Plain C, vipl.h and libc. Polling, reliable delivery, descriptors in registered memory right before their data,
+ * receives posted before the connection is made, the same discriminator on both sides, and a client that retries until
+ * the server waits.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -300,7 +300,7 @@ int main(int argc, char **argv) {
     ask(host, local, remote);
   }
 
-  /* What is left on the queues is thrown away with the VI, and all the rest with the NIC. */
+  /* Destroying the VI drops all that its queues still hold; closing the NIC frees the rest. */
   check(VipDisconnect(vi), "VipDisconnect");
   check(VipDestroyVi(vi), "VipDestroyVi");
   check(VipDestroyCQ(cq), "VipDestroyCQ");

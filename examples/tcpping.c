@@ -1,4 +1,4 @@
-/* tcpping: what viaping measures, over kernel TCP, to have something to compare with.
+/* tcpping: viaping's measurements over kernel TCP, for comparison.
  *
  *   on host a:  tcpping --server
  *   on host b:  tcpping 10.77.0.1 --size 4 --count 10000 --wait poll
@@ -6,12 +6,11 @@
  *   on host a:  tcpping --server --hang-up
  *   on host b:  tcpping 10.77.0.1 --connections --count 10000
  *
- * poll: both sides ask the socket again and again (MSG_DONTWAIT); block: both sides sleep in recv().
- * Messages go back and forth before it measures, so that what carries them is what it will be, and it tells
- * how much the host's IP carried meanwhile, both ways: nothing where something else carries the messages.
- * The client first sends what it wants (struct wish); the server serves each client in a process of
- * its own. With --hang-up it does nothing but accept and close. --nagle leaves TCP_NODELAY off, so that
- * small messages are combined.
+ * poll: both sides ask the socket again and again (MSG_DONTWAIT); block: both sides sleep in recv(). Messages go back
+ * and forth first, until the connection has its final transport. The result tells how much the host's IP carried
+ * meanwhile, both ways: nothing where another transport carries the messages. The client first sends its request
+ * (struct wish); the server serves each client in a process of its own. With --hang-up it does nothing but accept and
+ * close. --nagle leaves TCP_NODELAY off, so that small messages are combined.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -101,7 +100,7 @@ static double counted(const char *path, const char *protocol, const char *one, c
   return sum;
 }
 
-/* What the kernel has carried from and to this host: of VIA it carries the bytes of trains, by UDP, too. */
+/* The kernel's traffic from and to this host. It carries VIA's trains, too, by UDP. */
 struct carried {
   double ip_bytes, tcp_segments;
 };
@@ -222,7 +221,7 @@ static double exchange(int s) {
   return now_us() - start;
 }
 
-/* Until TCP has carried nothing for a while. What else could carry the messages takes its time. */
+/* Until TCP has carried nothing for a while: another transport takes its time to take over. */
 static void warm_up(int s) {
   const double begin = now_us();
   double start = begin, segments = carried().tcp_segments;

@@ -139,7 +139,7 @@ libsovia_la_LIBADD = libsovia_parts.la libvipl.la -lpthread
 libsovia_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^sovia_' \
 	-no-undefined -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,now
 
-# The C++ library is a part of it: programs with another one of their own run it too.
+# The C++ library is a part of it: it also serves programs with another C++ library.
 lib_LTLIBRARIES += libsovia-preload.la
 libsovia_preload_la_SOURCES = sovia/preload/preload.cc sovia/preload/symbols.h sovia/api/argument_array.h
 libsovia_preload_la_LIBADD = libsovia_parts.la libvipl.la -lpthread

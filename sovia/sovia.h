@@ -2,16 +2,14 @@
  * SOVIA: sockets over VIA. The Berkeley socket calls under the prefix sovia_, and with them all other
  * calls that a program makes on descriptors which may be sockets.
  *
- * Each function has the arguments, the results and the errno of the C library's function of the same
- * name without the prefix, and may be used in its place on any descriptor whatsoever: what is no TCP
- * socket is passed on to the C library. Descriptors are those of the kernel. A TCP connection to a
- * host that also uses this library, on a link that a VIA agent serves at both ends, goes over VIA
- * once it is worth it; every other stays with the kernel. See sovia(7) and libsovia(3).
+ * Each function has the arguments, the results and the errno of the C library's function of the same name without the
+ * prefix, and may be used in its place on any descriptor: for all but TCP sockets it calls the C library. Descriptors
+ * are those of the kernel. A TCP connection to a host that also uses this library, on a link that a VIA agent serves
+ * at both ends, goes over VIA once it is worth it; every other stays with the kernel. See sovia(7) and libsovia(3).
  *
- * A program either calls these functions by name, or is compiled with sovia_names.h, which maps the
- * plain names onto them, or is not compiled anew at all and run by `sovia run`. What matters is that
- * it uses them for everything it does with its sockets, close, dup, fork and exec included: what
- * bypasses them reads and writes the kernel's side of a connection only.
+ * A program either calls these functions by name, or is compiled with sovia_names.h, which maps the plain names onto
+ * them, or is run unchanged by `sovia run`. It must use them for everything it does with its sockets, close, dup, fork
+ * and exec included: other calls read and write the kernel's side of a connection only.
  *
  * May be used from C (C89 with `long long`, or later) and C++.
  */
@@ -58,8 +56,8 @@ struct sigevent;
  * ENOPROTOOPT.
  *
  *     SOVIA_MESSAGES  int, not 0: each send is a message, and each receive takes one, as with SOCK_SEQPACKET.
- *                     To be set at both ends, before data goes over the connection (EISCONN); what a
- *                     listener accepts has it from the listener. See sovia(7).
+ *                     To be set at both ends, before data goes over the connection (EISCONN); an
+ *                     accepted socket has it from its listener. See sovia(7).
  *
  * sovia_socket(AF_INET or AF_INET6, SOCK_SEQPACKET, IPPROTO_TCP) makes a TCP socket that has it. */
 #define SOL_SOVIA 21327
@@ -123,15 +121,15 @@ SOVIA_API int sovia_lio_listio(int mode, struct aiocb *const requests[], int cou
  * until sovia_untag, the last close of the socket, or the end of the process; a child has none of its parent's.
  *
  * Sizes and offsets are in bytes. Buffers stay the caller's; nothing is allocated for it. Any thread may call these
- * functions, several at once; who puts and gets the same bytes at the same time gets some of both. They wait whatever
- * O_NONBLOCK and the time limits of the socket say. Puts and gets are done in no certain order, and in none with
- * messages, but all that sovia_done has seen comes before what is done later.
+ * functions, several at once; a put and a get of the same bytes at the same time mix old and new ones. They wait
+ * whatever O_NONBLOCK and the time limits of the socket say. Puts and gets are done in no certain order, and in none
+ * with messages, but all that sovia_done has seen comes before those done later.
  *
  * Where RDMA can't be used the peer does its part while one of its threads is in a receive, in FIONREAD, or in one of
  * the last three of these functions on the socket; sovia_poll tells of it as of something to read, so that a receive
  * that does not wait (EAGAIN) is enough. The same holds for the first put or get of each tag on each lane. */
 
-/* What the peer may do. */
+/* The peer's rights to a buffer. */
 #define SOVIA_TAG_PUT 1
 #define SOVIA_TAG_GET 2
 
@@ -257,7 +255,7 @@ SOVIA_API int sovia_vdprintf(int fd, const char *format, va_list arguments) SOVI
 /* "0.1.0" */
 SOVIA_API const char *sovia_version(void);
 
-/* What became of a socket: 0 if its data goes or may go over VIA, 1 if through the kernel; -1 with
+/* The route of a socket: 0 if its data goes or may go over VIA, 1 if through the kernel; -1 with
  * errno EBADF or ENOTSOCK if it is no TCP socket. */
 SOVIA_API int sovia_route(int fd);
 

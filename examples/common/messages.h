@@ -1,5 +1,5 @@
-// What the two sides of a measurement say to each other beside the messages that are measured, and
-// how many of these may be on their way.
+// The control messages between the two sides of a measurement, and the number of measured messages that may be in
+// flight.
 #ifndef VIADUCT_EXAMPLES_COMMON_MESSAGES_H
 #define VIADUCT_EXAMPLES_COMMON_MESSAGES_H
 
@@ -24,7 +24,7 @@ inline std::uint32_t load(const std::uint8_t* from) {
 // How the data gets from one side to the other.
 enum class Operation : std::uint8_t { kSend, kWrite, kRead };
 
-// What the server has seen of a bandwidth measurement; travels in network byte order.
+// The server's report of a bandwidth measurement; travels in network byte order.
 struct Report {
   static constexpr std::uint32_t kBytes = 16;
   std::uint32_t received = 0;
@@ -65,8 +65,8 @@ inline std::size_t stride(std::uint32_t size) {
   return (std::size_t{size} + 63) & ~std::size_t{63};
 }
 
-// How many messages of a size may be on their way: at most 256, and not more than 16 MiB. Nobody
-// holds unreliable ones back, so they are to fit in the queues below the stack.
+// The number of messages of a size that may be in flight: at most 256, and not more than 16 MiB. Unreliable ones have
+// no flow control, so they must fit in the queues below the stack.
 inline std::uint32_t window(std::uint32_t size, bool reliable) {
   const std::uint32_t bytes = reliable ? 16u << 20 : 1u << 20;
   return std::clamp(bytes / std::max(size, 1u), 8u, 256u);

@@ -55,7 +55,7 @@ Report send_stream(Endpoint& end, const Stream& stream,
     } else if (!take_credits(end, stream.reliable ? kSilenceLimit : kLossLimit, acknowledged)) {
       if (stopped) continue;
       if (stream.reliable) throw ConnectionLost("no credit in ten seconds");
-      // What is on its way for so long, or the credit for it, is lost: the window is free again.
+      // Messages in flight for so long, or their credit, are lost: the window is free again.
       acknowledged = n;
     }
   }
@@ -82,7 +82,7 @@ void take_stream(Endpoint& end, const Stream& stream,
       end.post_receive(d);
       end.make_room();
       const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(last - first);
-      // What the library tells of messages without a receive comes by another thread.
+      // The library reports messages without a receive from another thread.
       if (received < stream.count) std::this_thread::sleep_for(kRefusedDelay);
       const Report report{received, static_cast<std::uint64_t>(elapsed.count()), end.refused()};
       at_end(report);

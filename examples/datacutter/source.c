@@ -49,7 +49,7 @@ static struct filter *choose(const struct source_options *o, uint32_t number) {
   unsigned i;
 
   if (o->scheduling == ROUND_ROBIN) return best;
-  /* Among those that have as few, the one whose turn it is. */
+  /* Among filters with equally few, take them in turn. */
   for (i = 1; i < o->count; ++i) {
     struct filter *other = &filters[(number + i) % o->count];
     if (other->sent - other->done < best->sent - best->done) best = other;

@@ -1,4 +1,4 @@
-/* What the stages of the pipeline say to each other, over TCP; numbers in network byte order.
+/* The messages between the stages of the pipeline, over TCP; numbers in network byte order.
  *
  *   source -> filter   hello, then blocks, then an end
  *   filter -> source   the number of each block that is done
@@ -31,9 +31,9 @@ void receive_all(int s, void *to, size_t bytes);
 struct header receive_header(int s);
 uint32_t receive_number(int s);
 
-/* The bytes of a block, which its number says. */
+/* Fills in the bytes of a block, which follow from its number. */
 void make_block(unsigned char *to, uint32_t number, uint32_t bytes);
-/* What a filter makes of a byte. */
+/* A filter's result for a byte. */
 #define FILTERED(byte) ((unsigned char)~(byte))
 
 double now_us(void);

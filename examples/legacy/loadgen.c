@@ -337,7 +337,7 @@ static void drop_vi(worker_t *w) {
   check(vip.destroy_cq(w->cq), "VipDestroyCQ");
 }
 
-/* What is there after a failed attempt goes away, first by a slip that has been there for years. */
+/* Destroys the VI of a failed attempt, first by a slip that has been there for years. */
 static void drop_after_failure(worker_t *w) {
   if (vip.destroy_vi((VIP_VI_HANDLE)&w->vi) == VIP_SUCCESS) die("an address passed for a VI", 0);
   drop_vi(w);

@@ -2,12 +2,11 @@
  *
  *   on every host:  manyregions RANK HOST0 HOST1 ... [-n RECORDS] [-d DEVICE]
  *
- * RANK counts from 0 and HOSTi is where process i runs; a host may appear more than once. Every
- * process sends every other one RECORDS records, each gathered from as many pieces of memory as it
- * has fields. What is lost is sent again. Habits of its family: tasks at user level that poll, all
- * in one thread; a region for every descriptor and for every field, hundreds of them, registered
- * without attributes; descriptors with more segments than the type has; one completion queue with
- * few entries for many VIs; connections that are asked for once, for ever; receives that go back
+ * RANK counts from 0 and HOSTi is where process i runs; a host may appear more than once. Every process sends every
+ * other one RECORDS records, each gathered from as many pieces of memory as it has fields. Lost records are sent
+ * again. Habits of its family: tasks at user level that poll, all in one thread; a region for every descriptor and for
+ * every field, hundreds of them, registered without attributes; descriptors with more segments than the type has; one
+ * completion queue with few entries for many VIs; connections that are asked for once, for ever; receives that go back
  * with only their lengths set anew; queues that are not drained at the end.
  */
 #define _XOPEN_SOURCE 500
@@ -123,7 +122,7 @@ static void bad(const char *what, unsigned long number) {
   exit(1);
 }
 
-/* What comes when no receive is posted is lost, and sent again. */
+/* A message without a posted receive is lost, and sent again. */
 static void on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error) {
   (void)context;
   switch (error->ErrorCode) {
@@ -396,7 +395,7 @@ static int node_of(VIP_VI_HANDLE vi) {
   return -1;
 }
 
-/* A task: whatever the completion queue has. What it announces must be there at once. */
+/* A task: takes the completion queue's entries. Each announced descriptor must be there at once. */
 static int receive(int unused) {
   VIP_VI_HANDLE vi;
   VIP_BOOLEAN is_recv;
@@ -498,7 +497,7 @@ static void make_peer(struct peer *peer) {
   }
 }
 
-/* Four bytes: who waits there, and for whom. */
+/* Four bytes: the ranks of the waiting process and of the one that it waits for. */
 static void set_key(VIP_NET_ADDRESS *address, int waiter, int asker) {
   unsigned char key[4];
 
@@ -538,7 +537,7 @@ static void connect_peer(int node) {
     remote->HostAddressLen = 0;
     remote->DiscriminatorLen = 4; /* set before; it must survive */
     VIP(VipNSGetHostByName(nic, host[node], remote, 0));
-    set_key(local, me, node); /* another one than the one asked for */
+    set_key(local, me, node); /* differs from the key asked for */
     set_key(remote, node, me);
     if (remote->DiscriminatorLen != 4) bad("DiscriminatorLen", remote->DiscriminatorLen);
     VIP(VipConnectRequest(peers[node].vi, local, remote, VIP_INFINITE, &theirs));

@@ -81,7 +81,7 @@ typedef struct {
   VIP_NIC_ATTRIBUTES attr;
 } nic_t;
 
-/* What the others may write. */
+/* The memory that the other processes may write. */
 typedef struct {
   volatile long flag[MAX_PROC]; /* last barrier of each process */
   long ticket;
@@ -111,7 +111,7 @@ static long next_stamp = 1;
 static unsigned long puts_done, gets_done;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static int finished; /* from here on it does not matter who leaves */
+static int finished; /* from here on any peer may leave */
 static pthread_mutex_t ready_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ready_cond = PTHREAD_COND_INITIALIZER;
 static int ready;

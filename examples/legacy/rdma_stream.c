@@ -44,7 +44,7 @@ int sem_wait(sem_type *sem, int by);
 int sem_close(sem_type *sem);
 int post(sem_type *sem, int by);
 
-/* What the two sides tell each other first. */
+/* The first message of each side. */
 struct setup {
   void *address;
   VIP_MEM_HANDLE handle;
@@ -62,7 +62,7 @@ struct link {
   struct setup *mine, *theirs;
   char *in, *out; /* SLOTS pictures each; the server sends back from where it got */
   VIP_MEM_HANDLE desc_mem, in_mem, out_mem;
-  int next_receive; /* whose turn it is */
+  int next_receive; /* the one to complete next */
   int frames;       /* that have come */
   int bye;
 };
@@ -220,7 +220,7 @@ static void make_link(struct link *link, int with_out) {
 
 /* ------------------------------------------------------------------ transfers */
 
-/* Takes the oldest completed receive of a link whose turn the CQ said it is; NULL: it has left. */
+/* Takes the oldest completed receive of a link that the CQ has announced; NULL: it has left. */
 static VIP_DESCRIPTOR *take_receive(struct link *link) {
   VIP_DESCRIPTOR *desc;
   VIP_RETURN code;

@@ -100,7 +100,7 @@ static VIP_VI_HANDLE closed[4 * MAX_RANKS];
 static int nclosed;
 static unsigned long events, late_events;
 
-/* What has come, for the main thread. */
+/* Counts of received messages, for the main thread. */
 static pthread_mutex_t state_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t state_cond = PTHREAD_COND_INITIALIZER;
 static int seen[MSG_KINDS];
@@ -544,7 +544,7 @@ static unsigned long sort_keys(void) {
   return sum;
 }
 
-/* What all drew must be what all got. Every process knows what each one drew. */
+/* Keys drawn and received must agree in count and sum. Every process can draw all keys again. */
 static void check_results(void) {
   unsigned long sum = 0, seed;
   int i, r;

@@ -7,7 +7,7 @@ struct Bar {
   const char* text;
   const char* measured;   // identities of cases; of several the best counts
   const char* reference;  // the same; NULL: the figure itself is judged
-  const char* figure;     // NULL: what the case is about
+  const char* figure;     // NULL: the case's main figure
   bool at_most;
   double limit;
   std::uint32_t mtu;  // 0: whatever it is

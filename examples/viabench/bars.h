@@ -1,4 +1,4 @@
-// What Viaduct is to reach, and whether it does.
+// Viaduct's performance targets, and whether it meets them.
 #ifndef VIADUCT_EXAMPLES_VIABENCH_BARS_H
 #define VIADUCT_EXAMPLES_VIABENCH_BARS_H
 
@@ -11,7 +11,7 @@
 namespace viabench {
 
 struct Verdict {
-  const char* text;          // what is measured, and against what
+  const char* text;          // the measurement and its reference
   bool at_most;              // else: at least
   double limit;              // a ratio, or bytes
   std::optional<double> is;  // nothing: not measured

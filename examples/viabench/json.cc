@@ -28,7 +28,7 @@ std::string quoted(const std::string& text) {
 
 std::string number(double v) { return std::isfinite(v) ? format("%.9g", v) : "null"; }
 
-// What stands between brackets: the items with commas between them.
+// The items of a list, with commas between them.
 template <typename Items, typename Print>
 std::string list(const Items& items, Print print) {
   std::string out;

@@ -51,8 +51,8 @@ std::string lab_path() {
   return "vialab";  // on the search path, or run_program tells that it is missing
 }
 
-// Takes the labs down when this program is gone, whatever has ended it. It lives in a process of
-// its own that waits for the end of a pipe whose other end only this program has.
+// Takes the labs down when this program is gone, however it ended. It lives in a process of its own that waits for the
+// end of a pipe; only this program has the pipe's other end.
 class Guardian {
  public:
   Guardian(const std::string& lab, const std::vector<std::string>& names) {

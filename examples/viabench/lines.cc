@@ -50,7 +50,7 @@ bool LineReader::take(std::string& line) {
 }
 
 bool LineReader::fill() {
-  constexpr std::size_t kMostBytes = 1 << 20;  // of a line: whoever sends more is not one of us
+  constexpr std::size_t kMostBytes = 1 << 20;  // of a line: viabench sends no longer ones
   char piece[4096];
   const ssize_t n = read(fd_, piece, sizeof piece);
   if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;

@@ -30,7 +30,7 @@ class Fd {
   int fd_;
 };
 
-// Writes a line whole. False when nobody reads any more.
+// Writes a line whole. False when the reader has gone.
 bool write_line(int fd, const std::string& line);
 
 class LineReader {
@@ -54,7 +54,7 @@ class LineReader {
   std::string buffer_;
 };
 
-// What the process of one sample says.
+// The lines that the process of one sample writes.
 class Reporter {
  public:
   explicit Reporter(int fd) : fd_(fd) {}

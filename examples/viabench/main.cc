@@ -5,10 +5,10 @@
 //     +- viabench --server       on one host: the far end             server
 //     +- viabench --peer HOST    on the other: the near end           near_end
 //
-// The near end goes through its plan (plan), again in every round. For each case it asks the server
-// for a far end, which is a process of its own, and starts one for the near end (samples: raw, tcp,
-// via_*). Both say what they have measured in lines of text (lines). Then the figures of all rounds
-// (results) become tables, JSON, plots, and a list of what is to be reached (bars).
+// The near end goes through its plan (plan), again in every round. For each case it asks the server for a far end,
+// which is a process of its own, and starts one for the near end (samples: raw, tcp, via_*). Both report their
+// measurements in lines of text (lines). Then the figures of all rounds (results) become tables, JSON, plots, and a
+// list of targets (bars).
 #include <csignal>
 #include <cstdio>
 #include <fstream>

@@ -1,4 +1,4 @@
-// What every sample needs, whatever it measures: where it is, one-way times, processor time.
+// Shared by all samples: the site, one-way times, processor time.
 #ifndef VIADUCT_EXAMPLES_VIABENCH_MEASURE_H
 #define VIADUCT_EXAMPLES_VIABENCH_MEASURE_H
 
@@ -63,7 +63,7 @@ class StreamTime {
   Clock::time_point begin_ = Clock::now();
 };
 
-// What has arrived of it. `sent`: what should have.
+// Reports the messages that have arrived. `sent`: the number that should have.
 void report_arrivals(const Reporter& report, std::uint64_t received, std::uint64_t sent,
                      std::uint64_t size);
 

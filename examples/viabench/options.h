@@ -1,4 +1,4 @@
-// What the command line says.
+// The command line's options.
 #ifndef VIADUCT_EXAMPLES_VIABENCH_OPTIONS_H
 #define VIADUCT_EXAMPLES_VIABENCH_OPTIONS_H
 

@@ -8,7 +8,7 @@
 
 namespace viabench {
 
-// What a figure is drawn over.
+// The x axis of a figure.
 enum class Axis {
   kSize,         // of messages
   kOneSize,      // 4 bytes alone

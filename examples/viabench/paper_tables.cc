@@ -21,7 +21,7 @@ const PaperRow* reference_of(const PaperFigure& figure) {
   return nullptr;
 }
 
-// What is shown of a row at one point: ours, its quartiles, and as parts of the reference ours and the paper's.
+// The cells of a row at one point: our figure, its quartiles, and ours and the paper's as parts of the reference.
 Row cells(const Results& results, const PaperFigure& figure, const PaperRow& row, std::uint32_t point, bool right) {
   const auto s = point_of(results, figure, row, point);
   Row out(4);

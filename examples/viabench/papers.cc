@@ -21,7 +21,7 @@ std::vector<std::uint32_t> wanted_points(const Options& options, const PaperFigu
   return options.quick ? Points{4, 2048, 32768} : Points{4, 64, 256, 1024, 2048, 4096, 8192, 32768};
 }
 
-// What is combined is fast, and is over too soon otherwise.
+// The number of messages. Combined small ones are fast, and would be over too soon.
 double count_of(const std::string& what, const PaperRow& row, std::uint32_t size) {
   if (what == "latency") return size >= 8192 ? 300 : 1000;
   if (what == "register") return 2000;

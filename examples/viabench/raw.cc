@@ -53,7 +53,7 @@ void say_last(RawSocket& s, const Mac& to) {
   throw Failure("the far end does not come to an end");
 }
 
-// What has come. A last frame is answered, and does not count.
+// The received frames. A last frame is answered, and does not count.
 RawSocket::Received next(RawSocket& s, std::uint32_t most) {
   RawSocket::Received received = await(s, most, kSilence);
   if (received.frames == 0) throw Failure("no frames come");

@@ -1,4 +1,4 @@
-// Raw AF_XDP: what the link can do, with nothing on top. Generic mode, copy mode; both ends spin.
+// Raw AF_XDP: the link's own limits, with nothing on top. Generic mode, copy mode; both ends spin.
 #ifndef VIADUCT_EXAMPLES_VIABENCH_RAW_SOCKET_H
 #define VIADUCT_EXAMPLES_VIABENCH_RAW_SOCKET_H
 
@@ -19,7 +19,7 @@ class RawSocket {
  public:
   static constexpr std::uint32_t kHeader = 14;        // bytes of an Ethernet header
   static constexpr std::uint32_t kLeast = 64;         // bytes of a frame
-  static constexpr std::uint32_t kPageMtu = 3498;     // what fits in a page beside the headroom
+  static constexpr std::uint32_t kPageMtu = 3498;     // fits in a page beside the headroom
   static constexpr std::uint32_t kLargestMtu = 9000;  // in several pages (multi-buffer)
 
   // All frames of the interface's first queue come here, for as long as this object lives.
@@ -45,7 +45,7 @@ class RawSocket {
     std::uint8_t kind = 0;     // of the last one
     Mac from{};                // of the last one
   };
-  // What has come, at most `most` frames. Does not wait.
+  // The received frames, at most `most`. Does not wait.
   Received receive(std::uint32_t most);
 
  private:

@@ -1,4 +1,4 @@
-// What has been measured: for each case, the figures of all rounds.
+// The measurements: for each case, the figures of all rounds.
 #ifndef VIADUCT_EXAMPLES_VIABENCH_RESULTS_H
 #define VIADUCT_EXAMPLES_VIABENCH_RESULTS_H
 

@@ -1,4 +1,4 @@
-// What the two ends of a connected socket do in a sample of latency or bandwidth, whatever carries their data.
+// Samples of latency and bandwidth over a connected socket, whatever carries its data.
 #ifndef VIADUCT_EXAMPLES_VIABENCH_SOCKET_TRANSFER_H
 #define VIADUCT_EXAMPLES_VIABENCH_SOCKET_TRANSFER_H
 
@@ -7,7 +7,7 @@
 
 namespace viabench {
 
-// `agent`: whether an agent takes part, whose processor time counts.
+// `agent`: an agent takes part, and its processor time counts.
 void transfer_near(const TcpSocket& s, const Case& c, const Reporter& report, bool agent);
 void transfer_far(const TcpSocket& s, const Case& c, const Reporter& report, bool agent);
 

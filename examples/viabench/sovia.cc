@@ -84,8 +84,8 @@ double tcp_segments() {
 
 // ------------------------------------------------------------------------- before it measures
 
-// Messages go to and fro until TCP has carried nothing for a while. What was sent before the lane was open is no
-// measurement of it.
+// Messages go to and fro until TCP has carried nothing for a while. Messages sent before the lane was open do not
+// measure it.
 void warm_lane(const TcpSocket& s) {
   constexpr std::chrono::milliseconds kSlice{30};
   constexpr std::chrono::seconds kMost{8};

@@ -18,7 +18,7 @@ namespace viabench {
 // Whether programs can be run on SOVIA here, by the launcher on the search path.
 bool sovia_available();
 
-// What that one is told on its command line.
+// The command line of a process that runs on SOVIA for one end.
 struct SoviaEnd {
   std::string encoded;  // the case; empty: this is not such a process
   std::string host, port;  // of the far end; without a port this is the far end

@@ -44,7 +44,7 @@ const Result* raw_beside(const Results& all, const Result& r) {
   return all.best("latency/raw/" + std::to_string(r.of.size));
 }
 
-// What differs between the rows of a table, beside how it is measured.
+// The property that differs between a table's rows, besides the method.
 struct Object {
   const char* title;
   std::string (*of)(const Case&);
@@ -121,7 +121,7 @@ std::string matrix_of(const Results& all, const std::string& what, Style style) 
   return heading(style, std::string(figure.title) + ", " + figure.unit) + table.text();
 }
 
-// Who spends how much on a byte.
+// The processor time that each part spends on a byte.
 std::string processor_table(const Results& all, Style style) {
   Table table(style,
               {"how", "bytes", "sender", "its agent", "receiver's agent", "receiver", "sum"});

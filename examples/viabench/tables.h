@@ -9,7 +9,7 @@
 
 namespace viabench {
 
-// All tables, and the list of what is to be reached.
+// All tables, and the list of targets.
 std::string tables(const Results& results, Style style);
 
 // "VIA granted, polling, Reliable Delivery": how a case is measured.

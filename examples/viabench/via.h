@@ -25,7 +25,7 @@ void via_senders_far(const Case& c, const Site& site, const Reporter& report);
 void via_register(const Case& c, const Site& site, const Reporter& report);
 void via_memory(const Case& c, const Site& site, const Reporter& report);
 
-// What registering is compared with.
+// The reference for registering: copying.
 void copy_memory(const Case& c, const Reporter& report);
 
 }  // namespace viabench

@@ -61,7 +61,7 @@ VIP_VI_ATTRIBUTES ViaLink::attributes() const {
 }
 
 void ViaLink::listen(const Reporter& report) {
-  // Nobody else's, and not that of a sample that has been given up.
+  // Unique: no other process uses it, nor a sample that has been given up.
   const auto now = static_cast<unsigned long long>(Clock::now().time_since_epoch().count());
   const std::string point = format("viabench-%d-%llx", getpid(), now);
   local_.set_discriminator(point.data(), point.size());

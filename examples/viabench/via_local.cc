@@ -1,4 +1,4 @@
-// What needs one host only: registering memory, copying it, and how much memory VIs take.
+// Measurements on one host: registering memory, copying it, and the memory that VIs take.
 #include <cstdlib>
 #include <cstring>
 #include <fstream>

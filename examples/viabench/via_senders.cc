@@ -63,7 +63,7 @@ class Receiver {
     Endpoint* end;
     std::uint32_t received;
     std::uint32_t credited;
-    bool ended;  // what still comes are its receives, flushed
+    bool ended;  // only its flushed receives are still to come
   };
 
   // True when that was the end of a sender.

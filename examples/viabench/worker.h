@@ -34,15 +34,15 @@ class Process {
   pid_t pid_ = -1;
 };
 
-// Runs `work` in a child process. What it throws is reported as a failure.
+// Runs `work` in a child process. An exception is reported as a failure.
 Process start_worker(int report_to, const std::function<void(const Reporter&)>& work);
 
 // Starts a program, found on the search path, with the standard files of this one; `quiet`: without
 // standard output.
 Process start_program(const std::vector<std::string>& arguments, bool quiet = false);
 
-// Runs a program and waits for it. Returns its status, or -1 if it had to be ended. `output`: gets
-// what it says, on both standard files.
+// Runs a program and waits for it. Returns its status, or -1 if it had to be ended. `output`: gets its output, from
+// both standard files.
 int run_program(const std::vector<std::string>& arguments, std::string* output = nullptr,
                 int seconds = 30);
 

@@ -11,11 +11,11 @@
 //   With --op write the messages are RDMA writes with immediate data, in the latency measurement both
 //   ways; with --op read the client reads them out of the server's memory and measures itself.
 //
-// Message n carries n as immediate data and, as its bytes, a stretch of a fixed pattern that begins
-// at a place that depends on n. Whoever receives a message compares all of it.
+// Message n carries n as immediate data and, as its bytes, a stretch of a fixed pattern that begins at a place that
+// depends on n. The receiver of a message compares all of it.
 //
-// The client says what it wants in its discriminator (struct Wish), so the server need not be told
-// anything else, and serves each client in a thread of its own.
+// The client states its wish in its discriminator (struct Wish), so the server need not be told anything else, and
+// serves each client in a thread of its own.
 //
 // Uses nothing of VIA but vipl.h.
 #ifdef HAVE_CONFIG_H

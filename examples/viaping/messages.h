@@ -1,4 +1,4 @@
-// What a client of viaping says to its server.
+// A viaping client's messages to its server.
 #ifndef VIADUCT_EXAMPLES_VIAPING_MESSAGES_H
 #define VIADUCT_EXAMPLES_VIAPING_MESSAGES_H
 

@@ -355,7 +355,7 @@ bool start() {
   if (g_stops.load()) return false;
   if (state().running) return true;
   if (own_descriptors::scarce()) return false;
-  // That of a thread that has ended stays: another one may be about to write to it.
+  // Keep the eventfd of a thread that has ended: another thread may be about to write to it.
   if (requests().poke.load() < 0) {
     const int descriptor = own_descriptors::adopt(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (descriptor < 0) return false;

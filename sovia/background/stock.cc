@@ -103,7 +103,7 @@ bool Stock::put(LaneEndpoint& end) {
 }
 
 StockedVi* Stock::take(const Task& task, const Way& way) {
-  // The last one's memory is likely to be there still.
+  // The memory of the last one is likely to be in the cache still.
   for (std::size_t i = vis_.size(); i-- > 0;) {
     if (vis_[i]->leads_to_peer_of(task) && vis_[i]->leads_to(way) && vis_[i]->is_ready()) return remove(i);
   }

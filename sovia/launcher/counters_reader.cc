@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 class Copy {
  public:
   explicit Copy(const fs::path& file) {
-    // It may be another one than it was a moment ago, too: a fifo must not stop us.
+    // The file may have been replaced a moment ago: a fifo must not stop us.
     const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) throw std::runtime_error("cannot open the counters " + file.string() + ": " + std::strerror(errno));
     const ssize_t got = pread(fd, &page_, sizeof page_, 0);

@@ -85,9 +85,9 @@ void preload(const std::string& library) {
   setenv("LD_PRELOAD", all.c_str(), 1);
 }
 
-// AddressSanitizer's shared library refuses to run if another one was loaded before it. It need not be
-// the first: what the preload library calls by the C library's names is the sanitizer's then. A variable,
-// as the program may be a script that runs the sanitized one.
+// AddressSanitizer's shared library refuses to run if another library was loaded before it. It need not be the first:
+// the preload library's calls by the C library's names reach the sanitizer then. A variable, as the program may be a
+// script that runs the sanitized one.
 void let_sanitizer_be_second() {
   const char* const given = std::getenv("ASAN_OPTIONS");
   std::string all = "verify_asan_link_order=0";

@@ -86,7 +86,7 @@ int EpollSet::control(int epfd, int op, int fd, epoll_event* event) {
   const std::lock_guard guard(mutex_);
   Registration* r = registrations_.find(fd);
   if (r != nullptr && (r->socket.get() != socket.get() || r->inner != inner)) {
-    erase(*r);  // of a descriptor that is another one now
+    erase(*r);  // the descriptor has been reused
     r = nullptr;
   }
   // A dormant registration only serves an ADD; the kernel refuses all else.

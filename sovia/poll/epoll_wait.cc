@@ -1,4 +1,4 @@
-// Waiting for a set: what the lanes have to say and what the kernel has, in turn.
+// Waiting for a set: the lanes' events and the kernel's, in turn.
 #include <errno.h>
 #include <poll.h>
 

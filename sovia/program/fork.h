@@ -13,8 +13,8 @@ void in_child();
 // After in_parent(), if there was no child after all.
 void failed();
 
-// A program is about to be run in a child, without a fork that is seen here. What it inherits
-// leaves its lane and becomes shared; descriptors that close on exec stay as they are.
+// A program is about to be run in a child, without a fork that is seen here. Sockets that it inherits leave their
+// lanes and become shared; descriptors that close on exec stay as they are.
 class Spawning {
  public:
   Spawning();

@@ -9,9 +9,9 @@
 
 namespace viaduct::sovia::scm_rights {
 
-// A message that is about to be sent. Sockets of ours among the descriptors in it leave their lanes
-// for good, as another process will use them; what is unread on them goes with them, in files
-// behind the program's own descriptors. Keeps errno.
+// A message that is about to be sent. Sockets of the library's among the descriptors in it leave their lanes for good,
+// as another process will use them; their unread bytes go with them, in files behind the program's own descriptors.
+// Keeps errno.
 class Outgoing {
  public:
   explicit Outgoing(const msghdr& message);

@@ -45,7 +45,7 @@ ssize_t read_cookie(void* cookie, char* data, std::size_t bytes) {
   return sovia_read(static_cast<Stream*>(cookie)->fd, data, bytes);
 }
 
-// Writes all, as streams on descriptors do; what is missing at the end is an error of the stream.
+// Writes all, as streams on descriptors do; a short write is an error of the stream.
 ssize_t write_cookie(void* cookie, const char* data, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
