@@ -4,6 +4,7 @@
   rules.py SRCDIR            each rule with "ok" or "not ok" and what breaks it
   rules.py SRCDIR --classes  the largest classes
   rules.py SRCDIR --circles  the include circles, unit by unit
+  rules.py SRCDIR --openings the sentences of comments that should begin with a noun
 """
 import os
 import re
@@ -67,6 +68,11 @@ TOO_LARGE = {
     "ViWire": (73, 3),
 }
 
+# Sentences of comments that begin with one of these words, where a noun is meant: so many are left, by floor, and
+# there may only be fewer. Questions are right.
+OPENINGS = ("Who", "Whoever", "What", "Nobody", "Somebody")
+OPENINGS_LEFT = {"kagent": 59, "sovia": 56, "vipl": 30, "xdp": 11}
+
 
 def sources(root):
     """Every source file below the floors, by its path from the root."""
@@ -115,6 +121,15 @@ def missing_names(root):
             beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
             if not (name in ends or beside in known or os.path.basename(name) in FOREIGN):
                 yield f"{path} names {name}"
+
+
+def openings(text):
+    """The sentences of a source's comments that begin with one of OPENINGS and are no questions."""
+    for block in re.findall(r"(?:(?:^|[ \t])//[^\n]*\n)+", text, re.M):
+        comment = re.sub(r"\s*//+", " ", block)
+        for match in re.finditer(r"(?:^|[.:;!?])\s+((?:%s)\b[^.?!]*)([.?!]?)" % "|".join(OPENINGS), comment):
+            if match.group(2) != "?":
+                yield re.sub(r"\s+", " ", match.group(1))
 
 
 def includes(path, text, known):
@@ -246,6 +261,11 @@ def main():
         return 0
     sizes = sorted(((n, path, name) for path, text in files.items()
                     for name, n in classes(text)), reverse=True)
+    if "--openings" in sys.argv:
+        for path, text in files.items():
+            for each in openings(text):
+                print(f"{path}: {each[:90]}")
+        return 0
     if "--classes" in sys.argv:
         for n, path, name in sizes[:20]:
             print(f"{n:4} {name} ({path})")
@@ -284,6 +304,11 @@ def main():
              if n > TOO_LARGE.get(name, (CLASS_MEMBERS, CLASS_DEPTH))[0]
              or depth > max(CLASS_DEPTH, TOO_LARGE.get(name, (0, 0))[1])
          ] + [f"{name} keeps the rule: it is to leave the table" for name in TOO_LARGE if name not in wholes])
+    left = {floor: sum(len(list(openings(text))) for path, text in files.items() if path.startswith(floor + "/"))
+            for floor in FLOORS}
+    rule("sentences of comments begin with a noun: " + ", ".join(f"{left[f]} left in {f}" for f in FLOORS), [
+        f"{floor}: {left[floor]}, {'of which the list is to learn' if left[floor] < most else 'more than'} {most}: "
+        "see --openings" for floor, most in OPENINGS_LEFT.items() if left[floor] != most])
     rule("comments and documents name files that exist", list(missing_names(root)))
     return 1 if failed else 0
 
