@@ -49,7 +49,7 @@ sovia_sources = \
 	sovia/lane/watchers.cc sovia/lane/watchers.h \
 	sovia/lane/wire.h \
 	sovia/message/frame.h \
-	sovia/message/lane_interest.h \
+	sovia/message/lane_condition.h \
 	sovia/message/message_control.cc \
 	sovia/message/message_failure.h \
 	sovia/message/message_memory.h \
@@ -63,7 +63,7 @@ sovia_sources = \
 	sovia/message/tag_table.cc sovia/message/tag_table.h \
 	sovia/message/tag_transfer.cc sovia/message/tag_transfer.h \
 	sovia/message/tagged_buffers.cc sovia/message/tagged_buffers.h \
-	sovia/poll/at_rest.h \
+	sovia/poll/kernel_only_poll.h \
 	sovia/poll/epoll_registration.h \
 	sovia/poll/epoll_set.cc sovia/poll/epoll_set.h \
 	sovia/poll/epoll_sets.cc \
@@ -93,11 +93,11 @@ sovia_sources = \
 	sovia/program/gain.cc sovia/program/gain.h \
 	sovia/program/process.cc sovia/program/process.h \
 	sovia/program/scm_rights.cc sovia/program/scm_rights.h \
-	sovia/program/giving_way.cc sovia/program/giving_way.h \
+	sovia/program/fd_relocation.cc sovia/program/fd_relocation.h \
 	sovia/program/seccomp_filter.cc sovia/program/seccomp_filter.h \
 	sovia/program/stdio_streams.cc sovia/program/stdio_streams.h \
 	sovia/socket/background_requests.cc sovia/socket/background_requests.h \
-	sovia/socket/known_peers.cc sovia/socket/known_peers.h \
+	sovia/socket/peer_history.cc sovia/socket/peer_history.h \
 	sovia/socket/readiness.cc sovia/socket/readiness.h \
 	sovia/socket/redirected_receive.cc sovia/socket/redirected_receive.h \
 	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \

@@ -13,7 +13,7 @@ struct Session {
   std::uint32_t in_use;
   // The driver's work for it, see stack.cc and send_queue.h. Stays when the session is over.
   std::int32_t credit;       // what the last round has left it, or it owes
-  std::uint32_t agent_wake_from;   // the doorbell to go on with
+  std::uint32_t next_doorbell;   // the doorbell to go on with
   std::uint32_t ready_head, ready_tail;  // VIs that may send
   std::uint32_t ready_next;  // among the sessions that have such
   std::uint32_t ready_listed;

@@ -225,12 +225,12 @@ unsigned BasicStack<World>::answer_doorbells() {
   unsigned work = 0;
   for (std::uint32_t i = 0; i < tables_.open_count; ++i) {
     const std::uint32_t session = tables_.open_sessions[i];
-    layout::Doorbells& agent_wakes = views_[session].header().doorbells;
-    if (!agent_wakes.any()) continue;
+    layout::Doorbells& doorbells = views_[session].header().doorbells;
+    if (!doorbells.any()) continue;
     state::Session& owner = tables_.sessions[session];
     parts_.budget.begin(owner.credit);
     if (parts_.budget.left()) {
-      agent_wakes.answer_some(owner.agent_wake_from, [this, session](std::uint32_t bit) {
+      doorbells.answer_some(owner.next_doorbell, [this, session](std::uint32_t bit) {
         parts_.budget.charge(1);
         rung(session, bit);
         return parts_.budget.left();

@@ -6,7 +6,7 @@
 #include "sovia/datagram/datagram_table.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/own_descriptors.h"
-#include "sovia/program/giving_way.h"
+#include "sovia/program/fd_relocation.h"
 
 using namespace viaduct::sovia;
 

@@ -366,7 +366,7 @@ bool start() {
 }
 
 // Whether what was sent on them has arrived.
-class Finished final : public Interest {
+class Finished final : public WaitCondition {
  public:
   explicit Finished(std::vector<LaneEndpoint*> ends) : ends_(std::move(ends)) {}
   ~Finished() {

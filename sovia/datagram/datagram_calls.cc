@@ -61,7 +61,7 @@ std::uint64_t receive_deadline(int fd, const DatagramSocket& socket) {
   return deadline_in(&left);
 }
 
-class Datagrams final : public Interest {
+class Datagrams final : public WaitCondition {
  public:
   explicit Datagrams(DatagramSocket& socket) : socket_(socket) {}
   bool ready() override { return socket_.readable(); }

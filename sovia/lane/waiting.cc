@@ -60,7 +60,7 @@ void empty(int wake_event) {
 
 // A thread that sleeps, or is about to. Without a wake event it sleeps on the word.
 struct Sleeper {
-  Interest& interest;
+  WaitCondition& interest;
   std::atomic<std::uint32_t> word{0};  // 1: woken
   WakeEvent* wake_event = nullptr;
   Sleeper* next = nullptr;
@@ -218,7 +218,7 @@ int signal_wake_event() {
 }
 
 // Whether it was worth while.
-bool spin(Interest& interest, std::uint64_t deadline, Signals signals) {
+bool spin(WaitCondition& interest, std::uint64_t deadline, Signals signals) {
   const std::uint64_t end = std::min(deadline, now_ns() + options().spin_us * 1000);
   for (unsigned looks = 0;; ++looks) {
     progress();
@@ -230,7 +230,7 @@ bool spin(Interest& interest, std::uint64_t deadline, Signals signals) {
   }
 }
 
-Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
+Woken sleep(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
             const sigset_t* mask, Signals signals) {
   counters::add(Counter::kSleeps);
   // The caller's descriptors, this thread's wake event, and that for signals.
@@ -293,7 +293,7 @@ Woken sleep(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadlin
 
 // ---------------------------------------------------------------------------- waiting
 
-Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
+Woken wait_for(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
                const sigset_t* mask, bool worth_spinning, Signals signals) {
   const bool lanes = engine::nic() != nullptr && options().handling == Handling::kSingle;
   if (interest.ready() || (progress() && interest.ready())) return Woken::kReady;

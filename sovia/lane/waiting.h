@@ -14,7 +14,7 @@
 namespace viaduct::sovia {
 
 // The condition a thread waits for, besides kernel descriptors.
-class Interest {
+class WaitCondition {
  public:
   // Whether it has come, as far as lanes go. Called often, without locks held. No system calls.
   virtual bool ready() = 0;
@@ -23,7 +23,7 @@ class Interest {
   virtual bool concerns(const Watched& source) const = 0;
 
  protected:
-  ~Interest() = default;
+  ~WaitCondition() = default;
 };
 
 enum class Woken {
@@ -39,7 +39,7 @@ enum class Signals : std::uint8_t { kInterrupt, kWait };
 // Waits for either. fds may be empty; their revents are valid if the result is kDescriptors. `mask`
 // as in ppoll, or nullptr. spin: worth spinning first, as something on a lane is awaited.
 // With a deadline in the past it looks once. Cancellation point while it sleeps.
-Woken wait_for(Interest& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
+Woken wait_for(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
                const sigset_t* mask, bool spin, Signals signals = Signals::kInterrupt);
 
 namespace waiting {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "sovia/lane/registrations.h"
-#include "sovia/message/lane_interest.h"
+#include "sovia/message/lane_condition.h"
 #include "sovia/message/tag_frames.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/guarded_copy.h"

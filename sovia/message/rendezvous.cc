@@ -7,7 +7,7 @@
 
 #include "sovia/lane/registrations.h"
 #include "sovia/message/frame.h"
-#include "sovia/message/lane_interest.h"
+#include "sovia/message/lane_condition.h"
 #include "sovia/process/counters.h"
 #include "sovia/socket/lane_endpoint.h"
 
@@ -59,7 +59,7 @@ OpenSink::State OpenSink::look(std::uint32_t& length) {
 
 Woken OpenSink::await(std::uint64_t deadline, Signals signals) {
   const std::uint32_t before = socket_.routes();
-  LaneInterest interest(socket_, [&] {
+  LaneCondition interest(socket_, [&] {
     std::uint32_t length;
     if (look(length) != State::kWaits) return true;
     return signals == Signals::kInterrupt && (socket_.routes() != before || socket_.answer(POLLIN, 0) != 0);
@@ -123,7 +123,7 @@ bool RendezvousSend::has_target() const {
 }
 
 bool RendezvousSend::await_target(std::uint64_t deadline) {
-  LaneInterest interest(socket_, [this] {
+  LaneCondition interest(socket_, [this] {
     const std::scoped_lock guard(lane_->lane.lock());
     return is_lost() || lane_->lane.target(number_) != Lane::Target::kNone;
   });

@@ -29,7 +29,7 @@ class Count {
   std::atomic<int>& count_;
 };
 
-class Watch final : public Interest {
+class Watch final : public WaitCondition {
  public:
   explicit Watch(EpollSet& set) : set_(set) {}
   bool ready() override { return set_.maybe_ready(); }

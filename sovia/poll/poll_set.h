@@ -34,7 +34,7 @@ class ShortArray {
   std::unique_ptr<T[]> more_;
 };
 
-class PollSet final : private Interest {
+class PollSet final : private WaitCondition {
  public:
   // Whether the kernel alone can't say all about this descriptor.
   static bool concerns_us(int fd);

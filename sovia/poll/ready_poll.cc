@@ -1,7 +1,7 @@
 // poll, ppoll.
 #include <errno.h>
 
-#include "sovia/poll/at_rest.h"
+#include "sovia/poll/kernel_only_poll.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/poll/poll_set.h"
@@ -16,11 +16,11 @@ namespace {
 // More than this no process can have: left to the kernel, as are bad pointers.
 constexpr nfds_t kMost = 1u << 20;
 
-bool concerns_us(const pollfd* fds, nfds_t count, AtRest& resting) {
+bool concerns_us(const pollfd* fds, nfds_t count, KernelOnlyPoll& bypassing) {
   const signals::Inside inside;
   if (count > kMost || !can_read(fds, count * sizeof *fds)) return false;
   for (nfds_t i = 0; i < count; ++i) {
-    if (PollSet::concerns_us(fds[i].fd) && !resting.take(fds[i].fd)) return true;
+    if (PollSet::concerns_us(fds[i].fd) && !bypassing.take(fds[i].fd)) return true;
   }
   return false;
 }
@@ -56,8 +56,8 @@ int wait(pollfd* fds, nfds_t count, bool look_only, std::uint64_t deadline, cons
 
 [[gnu::noinline]] int poll_lanes(pollfd* fds, nfds_t count, int timeout) {
   {
-    AtRest resting;
-    if (!concerns_us(fds, count, resting)) return libc::poll(fds, count, timeout);
+    KernelOnlyPoll bypassing;
+    if (!concerns_us(fds, count, bypassing)) return libc::poll(fds, count, timeout);
   }
   const bool look_only = timeout == 0;
   return wait(fds, count, look_only, look_only ? 0 : deadline_in_ms(timeout), nullptr);
@@ -75,8 +75,8 @@ int sovia_ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset
   if (kernel_alone(fds, count)) return libc::ppoll(fds, count, timeout, mask);
   Limit limit;
   {
-    AtRest resting;
-    if (!concerns_us(fds, count, resting) || !limit.take(timeout) || !is_mask(mask)) {
+    KernelOnlyPoll bypassing;
+    if (!concerns_us(fds, count, bypassing) || !limit.take(timeout) || !is_mask(mask)) {
       return libc::ppoll(fds, count, timeout, mask);
     }
   }

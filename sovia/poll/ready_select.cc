@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "sovia/poll/at_rest.h"
+#include "sovia/poll/kernel_only_poll.h"
 #include "sovia/poll/event_bits.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
@@ -65,11 +65,11 @@ class Sets {
     return events;
   }
 
-  bool any_of_ours(AtRest& resting) const {
+  bool any_of_ours(KernelOnlyPoll& bypassing) const {
     const signals::Inside inside;
     if (!are_there()) return false;
     for (int fd = next(0); fd < count_; fd = next(fd + 1)) {
-      if (PollSet::concerns_us(fd) && !resting.take(fd)) return true;
+      if (PollSet::concerns_us(fd) && !bypassing.take(fd)) return true;
     }
     return false;
   }
@@ -188,8 +188,8 @@ int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval
   const bool valid = timeout == nullptr || (copy_guarded(&given, timeout, sizeof given) &&
                                             given.tv_sec >= 0 && given.tv_usec >= 0);
   {
-    AtRest resting;
-    if (!valid || !sets.any_of_ours(resting)) return libc::select(all, read, write, except, timeout);
+    KernelOnlyPoll bypassing;
+    if (!valid || !sets.any_of_ours(bypassing)) return libc::select(all, read, write, except, timeout);
   }
   if (timeout == nullptr) return wait(count, sets, false, kNever, nullptr);
   const bool look_only = given.tv_sec == 0 && given.tv_usec == 0;
@@ -215,8 +215,8 @@ int sovia_pselect(int count, fd_set* read, fd_set* write, fd_set* except, const 
   Sets sets(count, read, write, except);
   Limit limit;
   {
-    AtRest resting;
-    if (!limit.take(timeout) || !is_mask(mask) || !sets.any_of_ours(resting)) {
+    KernelOnlyPoll bypassing;
+    if (!limit.take(timeout) || !is_mask(mask) || !sets.any_of_ours(bypassing)) {
       return libc::pselect(all, read, write, except, timeout, mask);
     }
   }

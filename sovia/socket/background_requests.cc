@@ -46,9 +46,9 @@ void prepare(int fd) {
 }
 
 std::uint32_t calls_before_lane(int fd, Role role) {
-  if (!requests().knows_any.load(std::memory_order_relaxed)) return KnownPeers::kAsUsual;
+  if (!requests().knows_any.load(std::memory_order_relaxed)) return PeerHistory::kAsUsual;
   Flow flow;
-  if (!flow_of(fd, flow)) return KnownPeers::kAsUsual;
+  if (!flow_of(fd, flow)) return PeerHistory::kAsUsual;
   const std::scoped_lock guard(requests().lock);
   return requests().known.calls_before_lane(peer_of(flow, role), now_ns());
 }

@@ -11,7 +11,7 @@
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/reason.h"
-#include "sovia/socket/known_peers.h"
+#include "sovia/socket/peer_history.h"
 #include "sovia/socket/socket_ref.h"
 
 namespace viaduct::sovia {
@@ -41,7 +41,7 @@ void prepare(int fd);
 // Opens a lane for the socket if it can, at any time from now on (Socket::lane_opened,
 // Socket::lane_refused). Another reason than kNone: there will be none.
 Reason ask(SocketRoute& socket, int fd, Role role);
-// What other connections with the peer of this one say: KnownPeers::calls_before_lane().
+// What other connections with the peer of this one say: PeerHistory::calls_before_lane().
 std::uint32_t calls_before_lane(int fd, Role role);
 // Takes that back. When it returns, no lane will come of it; false: it is there already.
 bool cancel(const SocketRoute& socket);
@@ -82,7 +82,7 @@ struct Requests {
   bool (*start)() = nullptr;  // makes the thread if there is none, under the lock
   std::vector<Task> tasks;
   std::vector<Task> awaiting;  // peers who have VIs in stock for them
-  KnownPeers known;
+  PeerHistory known;
   std::atomic<bool> knows_any{false};  // ... of a peer
   void learn(const FlowEnd& peer, bool used) {
     known.learn(peer, used, now_ns());

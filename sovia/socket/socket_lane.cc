@@ -85,16 +85,16 @@ std::uint32_t SocketLane::lane_number() {
 void SocketLane::put_off_lane() {
   calls_.store(0);
   bytes_.store(0);
-  rest_until_.store(0);
+  bypass_until_.store(0);
   calls_needed_ = calls_needed_ == 0 ? kCallsAgain : std::min(2 * calls_needed_, kMostCallsAgain);
 }
 
 // Both locked.
-void SocketLane::rest() {
+void SocketLane::start_bypass() {
   if (lane_ != nullptr || inherited_bytes_ != nullptr || kept_ != nullptr || reset_) return;
   read_known_ = false;
   calls_.store(calls_needed_);
-  rest_.store(static_cast<std::int32_t>(calls_needed_));
+  bypass_calls_.store(static_cast<std::int32_t>(calls_needed_));
 }
 
 void SocketLane::lane_refused(Reason why) {
@@ -111,7 +111,7 @@ void SocketLane::lane_refused(Reason why) {
     if ((never || forbidden_) && inherited_bytes_ == nullptr && kept_ == nullptr) {
       stay_with_kernel();
     } else {
-      rest();
+      start_bypass();
     }
   }
   if (!may_use_lane()) changed();
@@ -175,8 +175,8 @@ void SocketLane::listens() {
 // A call has moved data through the kernel: is the connection worth a lane by now?
 void SocketLane::note_kernel_bytes(int fd, ssize_t bytes) {
   if (bytes <= 0 || stage_ != Stage::kNone || !may_use_lane()) return;
-  if (rests()) {
-    count_rest(bytes);
+  if (bypasses()) {
+    count_bypass(bytes);
     return;
   }
   const std::uint32_t calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -185,7 +185,7 @@ void SocketLane::note_kernel_bytes(int fd, ssize_t bytes) {
       static_cast<std::uint64_t>(bytes);
   if (begins_.load(std::memory_order_relaxed) && begins_.exchange(false)) {
     connection_made(fd, Role::kCaller);
-    if (stage_ != Stage::kNone || rests()) return;
+    if (stage_ != Stage::kNone || bypasses()) return;
   }
   if (calls_needed_ == 0) {
     if (calls < options().upgrade_after && all < options().upgrade_bytes) return;
@@ -200,20 +200,20 @@ void SocketLane::connection_made(int fd, Role role) {
   if (!may_use_lane()) return;
   const std::uint32_t calls = background::calls_before_lane(fd, role);
   if (calls == 0) return ask_for_lane(fd);
-  if (calls == KnownPeers::kAsUsual) return;
+  if (calls == PeerHistory::kAsUsual) return;
   const std::scoped_lock both(in_, out_);
   if (stage_ != Stage::kNone) return;
   calls_needed_ = calls;
-  rest();
-  rest_until_.store(now_ns() + kShortNs);
+  start_bypass();
+  bypass_until_.store(now_ns() + kShortNs);
 }
 
-void SocketLane::look_at_rest(ssize_t moved) {
+void SocketLane::look_at_bypass(ssize_t moved) {
   const auto more = static_cast<std::uint64_t>(moved);
   const std::uint64_t bytes = bytes_.fetch_add(more, std::memory_order_relaxed) + more;
-  if (bytes < options().upgrade_bytes && now_ns() < rest_until_.load()) return;
-  rest_until_.store(0);
-  rest_.store(0);
+  if (bytes < options().upgrade_bytes && now_ns() < bypass_until_.load()) return;
+  bypass_until_.store(0);
+  bypass_calls_.store(0);
 }
 
 void SocketLane::ask_for_lane(int fd) {

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "sovia/socket/known_peers.h"
+#include "sovia/socket/peer_history.h"
 #include "sovia/socket/socket_share.h"
 
 namespace viaduct::sovia {
@@ -30,18 +30,19 @@ class SocketLane : public SocketShare {
   // Which lane of this connection the next one is.
   std::uint32_t lane_number();
 
-  // A connection that was refused a lane rests: for so many calls that move data, until it asks again, calls are
-  // the kernel's alone. No thread asks for a lane while such a call is under way, as the call would not learn of it.
-  bool rests() const { return rest_.load() > 0; }
-  // end_rest() has to follow if this was true.
-  bool begin_rest() {
+  // A connection that was refused a lane bypasses the library: until it asks again, after so many calls that move
+  // data, calls are the kernel's alone. No thread asks for a lane while such a call is under way, as the call would not
+  // learn of it.
+  bool bypasses() const { return bypass_calls_.load() > 0; }
+  // end_bypass() has to follow if this was true.
+  bool begin_bypass() {
     undisturbed_.fetch_add(1);
-    if (rests() && !untold_reset_.load()) return true;
+    if (bypasses() && !untold_reset_.load()) return true;
     undisturbed_.fetch_sub(1);
     return false;
   }
-  void end_rest(ssize_t moved) {
-    if (moved > 0) count_rest(moved);
+  void end_bypass(ssize_t moved) {
+    if (moved > 0) count_bypass(moved);
     undisturbed_.fetch_sub(1);
   }
 
@@ -63,7 +64,7 @@ class SocketLane : public SocketShare {
   // In or out locked.
   void unpin(LaneEndpoint& end);
   // There is something to be read that the kernel has not.
-  void stop_resting() { rest_.store(0); }
+  void stop_bypass() { bypass_calls_.store(0); }
   // Whether no lane is to be had for some time.
   bool was_refused() const { return calls_needed_ != 0; }
 
@@ -74,20 +75,20 @@ class SocketLane : public SocketShare {
  private:
   void put_off_lane();
   // A call has moved data. The experience of other connections counts only as long as this one is like them.
-  void count_rest(ssize_t moved) {
-    rest_.fetch_sub(1);
-    if (rest_until_.load(std::memory_order_relaxed) != 0) look_at_rest(moved);
+  void count_bypass(ssize_t moved) {
+    bypass_calls_.fetch_sub(1);
+    if (bypass_until_.load(std::memory_order_relaxed) != 0) look_at_bypass(moved);
   }
-  void look_at_rest(ssize_t moved);
+  void look_at_bypass(ssize_t moved);
   void ask_for_lane(int fd);
 
-  void rest();
+  void start_bypass();
 
   std::uint32_t calls_needed_ = 0;  // 0: the option's
   std::atomic<Role> role_{Role::kNeither};
   std::atomic<bool> begins_{false};
-  std::atomic<std::int32_t> rest_{0};  // calls
-  std::atomic<std::uint64_t> rest_until_{0};  // it rests for what other connections say; else 0
+  std::atomic<std::int32_t> bypass_calls_{0};  // calls
+  std::atomic<std::uint64_t> bypass_until_{0};  // it rests for what other connections say; else 0
 };
 
 }  // namespace viaduct::sovia

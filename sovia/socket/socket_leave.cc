@@ -20,7 +20,7 @@ namespace viaduct::sovia {
 namespace {
 
 // What leave() waits for.
-class LaneOver final : public Interest {
+class LaneOver final : public WaitCondition {
  public:
   LaneOver(SocketLeave& socket, Lane& lane, bool both) : socket_(socket), lane_(lane), both_(both) {}
   bool ready() override {
@@ -38,7 +38,7 @@ class LaneOver final : public Interest {
   const bool both_;
 };
 
-class AllArrived final : public Interest {
+class AllArrived final : public WaitCondition {
  public:
   AllArrived(SocketLeave& socket, Lane& lane) : socket_(socket), lane_(lane) {}
   bool ready() override {

@@ -23,9 +23,9 @@ inline std::size_t total(const iovec* pieces, std::size_t count) {
 }
 
 // The pieces from `skip` on, at most `limit` bytes of them, for a call to the kernel.
-class Rest {
+class IovecTail {
  public:
-  Rest(const iovec* pieces, std::size_t count, std::size_t skip, std::uint64_t limit) {
+  IovecTail(const iovec* pieces, std::size_t count, std::size_t skip, std::uint64_t limit) {
     for (std::size_t i = 0; i < count && used_ < kFew && limit != 0; ++i) {
       if (skip >= pieces[i].iov_len) {
         skip -= pieces[i].iov_len;

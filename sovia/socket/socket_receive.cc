@@ -215,7 +215,7 @@ SocketReceive::Attempt SocketReceive::receive_from_kernel(int fd, const iovec* p
     rest_with_kernel();
   }
   const std::uint64_t limit = receiving_ == Phase::kDrain ? kernel_left_ : ~0ull;
-  Rest rest(pieces, count, skip, limit);
+  IovecTail rest(pieces, count, skip, limit);
   bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
   if (bytes == 0 && rest.bytes() != 0 && take_untold_reset()) return Attempt::kFailed;
@@ -266,7 +266,7 @@ bool SocketReceive::put_back(const iovec* pieces, std::size_t count) {
   if (inherited_bytes_ != nullptr) inherited_bytes_->move_record(*all);
   if (inherited_bytes_ != nullptr) free_inherited_bytes(inherited_bytes_);
   inherited_bytes_ = all;
-  stop_resting();
+  stop_bypass();
   return true;
 }
 

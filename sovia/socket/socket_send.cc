@@ -59,7 +59,7 @@ ssize_t SocketSend::send_registered(int fd, const iovec& piece, int flags) {
 
 // Until the packet is out of the program's hands. A lane that is lost or left lets go of it too.
 void SocketSend::await_sent(int fd, std::uint64_t ticket) {
-  class Sent final : public Interest {
+  class Sent final : public WaitCondition {
    public:
     Sent(SocketSend& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
     bool ready() override {
@@ -242,7 +242,7 @@ SocketSend::Attempt SocketSend::send_in_kernel(int fd, const iovec* pieces, std:
   if (!flush_kept(fd)) return Attempt::kAgain;
   if (reset_) return fail_reset(Attempt::kPipe);
   if (skip == 0 && take_untold_reset()) return Attempt::kFailed;
-  Rest rest(pieces, count, skip, ~0ull);
+  IovecTail rest(pieces, count, skip, ~0ull);
   bytes = libc::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0 && errno == EAGAIN) return Attempt::kAgain;
   if (bytes < 0 && errno == ECONNRESET && skip != 0) keep_untold_reset();

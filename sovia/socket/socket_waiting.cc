@@ -17,9 +17,9 @@ namespace viaduct::sovia {
 namespace {
 
 // What one thread waits for at one socket.
-class SocketInterest final : public Interest {
+class SocketCondition final : public WaitCondition {
  public:
-  SocketInterest(SocketWaiting& socket, short events, const RedirectedReceive& direct, std::uint32_t routes)
+  SocketCondition(SocketWaiting& socket, short events, const RedirectedReceive& direct, std::uint32_t routes)
       : socket_(socket), events_(events), direct_(direct), routes_(routes) {}
   // A change of routes is one of what is to be waited for.
   bool ready() override {
@@ -122,7 +122,7 @@ bool SocketWaiting::await(int fd, short events, int option, Waiting& waiting, Re
   fd = current(fd);
   begin(fd, option, waiting);
   const std::uint64_t deadline = waiting.deadline;
-  SocketInterest interest(*this, events, direct, waiting.looked_at.value_or(routes()));
+  SocketCondition interest(*this, events, direct, waiting.looked_at.value_or(routes()));
   const short ask = ask_kernel(events);
   pollfd kernel_fd{fd, ask, 0};
   // A direction that is on its lane has nothing to hear from the kernel.

@@ -1,5 +1,5 @@
 # Unit tests of SOVIA without a NIC.
-sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/unit/sovia/known_peers_test \
+sovia_unit_tests = tests/unit/sovia/lane_test tests/unit/sovia/lock_test tests/unit/sovia/peer_history_test \
 	tests/unit/sovia/readiness_test tests/unit/sovia/registrations_test tests/unit/sovia/route_test
 check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
@@ -43,11 +43,11 @@ tests_unit_sovia_lock_test_SOURCES = sovia/process/lock.cc sovia/process/lock.h 
 tests_unit_sovia_lock_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_lock_test_LDADD = $(TEST_LIBS)
 
-tests_unit_sovia_known_peers_test_SOURCES = \
-	sovia/socket/known_peers.cc sovia/socket/known_peers.h \
-	tests/unit/sovia/known_peers_test.cc
-tests_unit_sovia_known_peers_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_known_peers_test_LDADD = $(TEST_LIBS)
+tests_unit_sovia_peer_history_test_SOURCES = \
+	sovia/socket/peer_history.cc sovia/socket/peer_history.h \
+	tests/unit/sovia/peer_history_test.cc
+tests_unit_sovia_peer_history_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_peer_history_test_LDADD = $(TEST_LIBS)
 
 tests_unit_sovia_registrations_test_SOURCES = \
 	sovia/lane/registrations.cc sovia/process/counters.cc sovia/process/libc.cc sovia/process/own_descriptors.cc \

@@ -33,8 +33,8 @@ bool copy(std::span<const iovec> remote, std::span<const iovec> local, Move&& mo
 
 void AttachedProcesses::add(int link) {
   for (std::uint32_t i = 0; i < kMost; ++i) {
-    if (attached_processs_[i].link >= 0) continue;
-    attached_processs_[i].link = link;
+    if (attached_processes_[i].link >= 0) continue;
+    attached_processes_[i].link = link;
     if (i >= end_) end_ = i + 1;
     return;
   }
@@ -42,7 +42,7 @@ void AttachedProcesses::add(int link) {
 }
 
 const AttachedProcesses::AttachedProcess* AttachedProcesses::find(std::uint32_t program) const {
-  for (const AttachedProcess& attached_process : attached_processs_) {
+  for (const AttachedProcess& attached_process : attached_processes_) {
     if (attached_process.program.load(std::memory_order_acquire) == program) return &attached_process;
   }
   return nullptr;

@@ -27,7 +27,7 @@ class AttachedProcesses {
   static constexpr std::uint32_t kMost = layout::kMembers;
 
   AttachedProcesses() {
-    for (AttachedProcess& attached_process : attached_processs_) attached_process.link = attached_process.memory = attached_process.poll_wake = -1, attached_process.program = 0;
+    for (AttachedProcess& attached_process : attached_processes_) attached_process.link = attached_process.memory = attached_process.poll_wake = -1, attached_process.program = 0;
   }
 
   // The link of a process that is to join. Closes it if there is no room.
@@ -38,7 +38,7 @@ class AttachedProcesses {
     int memory, poll_wake;
     std::atomic<std::uint32_t> program;  // 0: it has not joined yet
   };
-  AttachedProcess& attached_process(std::uint32_t number) { return attached_processs_[number]; }
+  AttachedProcess& attached_process(std::uint32_t number) { return attached_processes_[number]; }
   // All links are closed.
   void clear() { end_ = 0; }
 
@@ -47,14 +47,14 @@ class AttachedProcesses {
   void set_any() { any_.store(true); }
 
   // -1: there is no such attached process.
-  int link(std::uint32_t attached_process) const { return attached_processs_[attached_process].link; }
+  int link(std::uint32_t attached_process) const { return attached_processes_[attached_process].link; }
   // Links below this number are in use.
   std::uint32_t end() const { return end_; }
   // All of theirs that this process has open; calls add(descriptor).
   template <class Add>
   void descriptors(Add&& add) const {
     for (std::uint32_t i = 0; i < end_; ++i) {
-      add(attached_processs_[i].link), add(attached_processs_[i].memory), add(attached_processs_[i].poll_wake);
+      add(attached_processes_[i].link), add(attached_processes_[i].memory), add(attached_processes_[i].poll_wake);
     }
   }
 
@@ -67,7 +67,7 @@ class AttachedProcesses {
  private:
   const AttachedProcess* find(std::uint32_t program) const;
 
-  AttachedProcess attached_processs_[kMost];
+  AttachedProcess attached_processes_[kMost];
   std::uint32_t end_ = 0;
   std::atomic<bool> any_{false};
 };

@@ -2,7 +2,7 @@
 //
 //   hosted    its own connection to the agent, the same segment
 //   granted   that too, for the control session; and over a link, which the agent makes, the first process lets it
-//             have the granted segment's segment: that process's driver serves it as an agent serves its programs
+//             have its granted segment: the first process's driver serves it as an agent serves its programs
 #ifndef VIADUCT_VIPL_PROCESS_FAMILY_H
 #define VIADUCT_VIPL_PROCESS_FAMILY_H
 

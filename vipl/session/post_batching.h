@@ -3,7 +3,7 @@
 // While messages of its are on their way and it does, what it posts may wait until it looks several
 // times in a row, and so has nothing more to post, or an answer comes; small messages then share a
 // frame. Learnt from what it has done so far: one that comes late, or for whom the progress thread
-// had to send, must show its post_batching again.
+// had to send, must show again that it comes back soon.
 //
 // One thread at a time. Times are CLOCK_MONOTONIC in ns, of the caller's last look at the clock.
 #ifndef VIADUCT_VIPL_SESSION_POST_BATCHING_H

@@ -14,7 +14,7 @@ static_assert(sizeof(layout::Segment) == sizeof(VIP_DATA_SEGMENT));
 static_assert(offsetof(layout::Segment, handle) == offsetof(VIP_DATA_SEGMENT, Handle));
 static_assert(offsetof(layout::Segment, length) == offsetof(VIP_DATA_SEGMENT, Length));
 
-constexpr std::uint16_t kReservedProgressThread = 0x4000;
+constexpr std::uint16_t kReservedBit14 = 0x4000;
 
 // Copies so that the last word becomes visible after the rest: programs watch it.
 void copy_last_word_last(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -102,7 +102,7 @@ void WorkQueue::fill(layout::Slot& slot, const VIP_DESCRIPTOR& descriptor,
   layout::SlotRequest& request = slot.request;
   std::uint16_t flags = control.Control;
   if ((flags & layout::kSlotInline) != 0) {
-    flags = static_cast<std::uint16_t>((flags & ~layout::kSlotInline) | kReservedProgressThread);
+    flags = static_cast<std::uint16_t>((flags & ~layout::kSlotInline) | kReservedBit14);
   }
   if (side_ == Side::kSend) {
     request.op = control.Control & VIP_CONTROL_OP_MASK;

@@ -65,7 +65,7 @@ TEST(Crowd, ThatWasGoneForLongIsANewOne) {
   }
 }
 
-TEST(GivingWay, IsFrequentWhereProcessorsAreFew) {
+TEST(FdRelocation, IsFrequentWhereProcessorsAreFew) {
   EXPECT_FALSE(gives_way(true, 2, kLooksOfProgram));
   EXPECT_TRUE(gives_way(true, 3, kLooksOfProgram));
   EXPECT_FALSE(gives_way(false, 3, kLooksOfProgram));

@@ -1,4 +1,4 @@
-#include "sovia/program/giving_way.h"
+#include "sovia/program/fd_relocation.h"
 
 #include <mutex>
 

@@ -1,6 +1,6 @@
 // The program wants a number that VIPL's descriptors have.
-#ifndef VIADUCT_SOVIA_PROGRAM_GIVING_WAY_H
-#define VIADUCT_SOVIA_PROGRAM_GIVING_WAY_H
+#ifndef VIADUCT_SOVIA_PROGRAM_FD_RELOCATION_H
+#define VIADUCT_SOVIA_PROGRAM_FD_RELOCATION_H
 
 namespace viaduct::sovia {
 

@@ -1,4 +1,4 @@
-#include "sovia/socket/known_peers.h"
+#include "sovia/socket/peer_history.h"
 
 #include <cstring>
 
@@ -13,7 +13,7 @@ FlowEnd peer_of(const Flow& flow, Role role) {
   return peer;
 }
 
-void KnownPeers::learn(const FlowEnd& peer, bool used, std::uint64_t now) {
+void PeerHistory::learn(const FlowEnd& peer, bool used, std::uint64_t now) {
   if (peers_.size() >= kMostPeers && !peers_.contains(peer)) peers_.clear();
   Peer& known = peers_[peer];
   if (now >= known.until) known.level = kUsual;
@@ -22,7 +22,7 @@ void KnownPeers::learn(const FlowEnd& peer, bool used, std::uint64_t now) {
   if (!used && known.level < kLast) ++known.level;
 }
 
-std::uint32_t KnownPeers::calls_before_lane(const FlowEnd& peer, std::uint64_t now) const {
+std::uint32_t PeerHistory::calls_before_lane(const FlowEnd& peer, std::uint64_t now) const {
   const auto found = peers_.find(peer);
   return found == peers_.end() || now >= found->second.until ? kAsUsual : kCalls[found->second.level];
 }

@@ -4,8 +4,8 @@
 // A lane costs both ends and both agents some work. Where lanes have carried enough, the next connection asks for
 // its own at once, when connect() or accept() returns; where connections ended before they had used theirs, the next
 // ones have to show first that they go on for longer. It is forgotten a minute after it was last seen.
-#ifndef VIADUCT_SOVIA_SOCKET_KNOWN_PEERS_H
-#define VIADUCT_SOVIA_SOCKET_KNOWN_PEERS_H
+#ifndef VIADUCT_SOVIA_SOCKET_PEER_HISTORY_H
+#define VIADUCT_SOVIA_SOCKET_PEER_HISTORY_H
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class Role : std::uint8_t { kNeither, kCaller, kAccepted };
 // The peer, with the port on the listening side. Without a role: the lower one usually is.
 FlowEnd peer_of(const Flow& flow, Role role);
 
-class KnownPeers {
+class PeerHistory {
  public:
   static constexpr std::uint64_t kKnownNs = 60'000'000'000;
   static constexpr std::size_t kMostPeers = 1024;

@@ -1,5 +1,5 @@
 // When a connection is worth a lane, by what others with the same peer have made of theirs.
-#include "sovia/socket/known_peers.h"
+#include "sovia/socket/peer_history.h"
 
 #include <gtest/gtest.h>
 
@@ -27,26 +27,26 @@ class KnownPeersTest : public testing::Test {
     return peers_.calls_before_lane(peer_, kNow + later);
   }
 
-  KnownPeers peers_;
+  PeerHistory peers_;
   const FlowEnd peer_ = end(1, 80);
 };
 
 TEST_F(KnownPeersTest, NothingIsKnownAtFirst) {
   EXPECT_TRUE(peers_.empty());
-  EXPECT_EQ(calls(), KnownPeers::kAsUsual);
+  EXPECT_EQ(calls(), PeerHistory::kAsUsual);
 }
 
 TEST_F(KnownPeersTest, WhereALaneWasUsedTheNextIsAskedForAtOnce) {
   learn(true);
   EXPECT_EQ(calls(), 0u);
-  EXPECT_EQ(peers_.calls_before_lane(end(1, 81), kNow), KnownPeers::kAsUsual);
-  EXPECT_EQ(peers_.calls_before_lane(end(2, 80), kNow), KnownPeers::kAsUsual);
+  EXPECT_EQ(peers_.calls_before_lane(end(1, 81), kNow), PeerHistory::kAsUsual);
+  EXPECT_EQ(peers_.calls_before_lane(end(2, 80), kNow), PeerHistory::kAsUsual);
 }
 
 TEST_F(KnownPeersTest, LanesInVainHaveToBeDeservedMoreAndMore) {
   learn(true);
   learn(false);
-  EXPECT_EQ(calls(), KnownPeers::kAsUsual);
+  EXPECT_EQ(calls(), PeerHistory::kAsUsual);
   std::uint32_t before = 4;
   for (unsigned n = 0; n < 3; ++n) {
     learn(false);
@@ -56,31 +56,31 @@ TEST_F(KnownPeersTest, LanesInVainHaveToBeDeservedMoreAndMore) {
   learn(false, 10);
   EXPECT_EQ(calls(), before);
   learn(true, 3);
-  EXPECT_EQ(calls(), KnownPeers::kAsUsual);
+  EXPECT_EQ(calls(), PeerHistory::kAsUsual);
   learn(true, 10);
   EXPECT_EQ(calls(), 0u);
   learn(false);
-  EXPECT_EQ(calls(), KnownPeers::kAsUsual);
+  EXPECT_EQ(calls(), PeerHistory::kAsUsual);
 }
 
 TEST_F(KnownPeersTest, ItIsForgotten) {
   learn(true);
-  EXPECT_EQ(calls(KnownPeers::kKnownNs - 1), 0u);
-  EXPECT_EQ(calls(KnownPeers::kKnownNs), KnownPeers::kAsUsual);
-  peers_.learn(peer_, false, kNow + KnownPeers::kKnownNs);
-  EXPECT_GT(calls(KnownPeers::kKnownNs), 4u) << "of what was before nothing counts";
+  EXPECT_EQ(calls(PeerHistory::kKnownNs - 1), 0u);
+  EXPECT_EQ(calls(PeerHistory::kKnownNs), PeerHistory::kAsUsual);
+  peers_.learn(peer_, false, kNow + PeerHistory::kKnownNs);
+  EXPECT_GT(calls(PeerHistory::kKnownNs), 4u) << "of what was before nothing counts";
   peers_.forget(peer_);
-  EXPECT_EQ(calls(), KnownPeers::kAsUsual);
+  EXPECT_EQ(calls(), PeerHistory::kAsUsual);
   EXPECT_TRUE(peers_.empty());
 }
 
 TEST_F(KnownPeersTest, AHostWithManyPortsTakesNoMemory) {
   learn(true);
-  for (unsigned port = 1; port <= KnownPeers::kMostPeers; ++port) {
+  for (unsigned port = 1; port <= PeerHistory::kMostPeers; ++port) {
     peers_.learn(end(3, port), true, kNow);
   }
-  EXPECT_EQ(calls(), KnownPeers::kAsUsual) << "all were forgotten";
-  EXPECT_EQ(peers_.calls_before_lane(end(3, KnownPeers::kMostPeers), kNow), 0u);
+  EXPECT_EQ(calls(), PeerHistory::kAsUsual) << "all were forgotten";
+  EXPECT_EQ(peers_.calls_before_lane(end(3, PeerHistory::kMostPeers), kNow), 0u);
 }
 
 TEST(PeerOf, HasThePortOfTheEndThatListens) {

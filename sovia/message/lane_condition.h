@@ -1,6 +1,6 @@
 // Something of a lane that a call waits for at its socket.
-#ifndef VIADUCT_SOVIA_MESSAGE_LANE_INTEREST_H
-#define VIADUCT_SOVIA_MESSAGE_LANE_INTEREST_H
+#ifndef VIADUCT_SOVIA_MESSAGE_LANE_CONDITION_H
+#define VIADUCT_SOVIA_MESSAGE_LANE_CONDITION_H
 
 #include <cstdint>
 
@@ -10,9 +10,9 @@
 namespace viaduct::sovia {
 
 template <class Ready>
-class LaneInterest final : public Interest {
+class LaneCondition final : public WaitCondition {
  public:
-  LaneInterest(const Watched& socket, Ready ready) : socket_(socket), ready_(ready) {}
+  LaneCondition(const Watched& socket, Ready ready) : socket_(socket), ready_(ready) {}
   bool ready() override { return ready_(); }
   bool concerns(const Watched& source) const override { return &source == &socket_; }
 
@@ -25,7 +25,7 @@ class LaneInterest final : public Interest {
 template <class Ready>
 void await_completion(const Watched& socket, Ready ready) {
   constexpr std::uint64_t kLookNs = 200'000;
-  LaneInterest interest(socket, ready);
+  LaneCondition interest(socket, ready);
   while (wait_for(interest, nullptr, 0, now_ns() + kLookNs, nullptr, true, Signals::kWait) != Woken::kReady) continue;
 }
 

@@ -1,7 +1,7 @@
-// Sockets of one poll() or select() that rest (SocketLane::rests): the kernel alone is asked, and no lane
+// Sockets of one poll() or select() that bypass the library (SocketLane::bypasses): the kernel alone is asked, no lane
 // comes to them meanwhile.
-#ifndef VIADUCT_SOVIA_POLL_AT_REST_H
-#define VIADUCT_SOVIA_POLL_AT_REST_H
+#ifndef VIADUCT_SOVIA_POLL_KERNEL_ONLY_POLL_H
+#define VIADUCT_SOVIA_POLL_KERNEL_ONLY_POLL_H
 
 #include <cstddef>
 
@@ -10,24 +10,24 @@
 
 namespace viaduct::sovia {
 
-class AtRest {
+class KernelOnlyPoll {
  public:
-  AtRest() = default;
-  ~AtRest() {
+  KernelOnlyPoll() = default;
+  ~KernelOnlyPoll() {
     const signals::Inside inside;
-    while (count_ != 0) sockets_[--count_]->end_rest(0);
+    while (count_ != 0) sockets_[--count_]->end_bypass(0);
   }
-  AtRest(const AtRest&) = delete;
-  AtRest& operator=(const AtRest&) = delete;
+  KernelOnlyPoll(const KernelOnlyPoll&) = delete;
+  KernelOnlyPoll& operator=(const KernelOnlyPoll&) = delete;
 
   // With the program's handlers held back, as they might leave by longjmp. False if the socket does not rest, or
   // there are too many of them.
   bool take(int fd) {
     const Socket* const known = table::peek(fd);
-    if (known == nullptr || !known->rests() || count_ == kMost) return false;
+    if (known == nullptr || !known->bypasses() || count_ == kMost) return false;
     SocketRef& socket = sockets_[count_];
     socket = table::find(fd);
-    if (!socket || !socket->begin_rest()) return false;
+    if (!socket || !socket->begin_bypass()) return false;
     ++count_;
     return true;
   }
