@@ -1,4 +1,4 @@
-// What goes wrong in a world, and how it is put right again.
+// Faults of a world, and their repair.
 #include <algorithm>
 #include <cstring>
 
@@ -78,7 +78,7 @@ void Simulation::trouble(const Event& event) {
   healing_.push_back({until, event});
 }
 
-// What lasts for a while is over; also the deaths.
+// Temporary faults are over; also the deaths.
 bool Simulation::come_back() {
   bool any = false;
   for (std::size_t i = 0; i < healing_.size();) {

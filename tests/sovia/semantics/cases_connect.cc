@@ -1,4 +1,4 @@
-// connect, bind, listen, accept: what they answer, blocking and not, over IPv4 and IPv6.
+// connect, bind, listen, accept: their results, blocking and not, over IPv4 and IPv6.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -43,7 +43,7 @@ std::uint16_t port_of(int s) {
   return ntohs(reinterpret_cast<sockaddr_in*>(&name)->sin_port);
 }
 
-// A port of the server at which nobody listens.
+// A port of the server without a listener.
 sockaddr_storage closed_port(Case& t) {
   if (t.server()) {
     t.listen().close();
