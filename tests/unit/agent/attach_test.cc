@@ -231,7 +231,7 @@ TEST_F(AttachTest, EndsWithTheInterface) {
 
 TEST_F(AttachTest, CountsAgainstTheUser) {
   if (getuid() == 0) {
-    // Root has no limit, so the child of this test is somebody else.
+    // Root has no limit, so the child of this test becomes another user.
     const pid_t child = fork();
     if (child == 0) {
       if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);

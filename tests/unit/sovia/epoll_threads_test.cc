@@ -74,7 +74,7 @@ TEST(EpollThreads, SeveralWhoSleepInTheKernelAreAllMoved) {
   c.up();
   c.data();
   waiters.join();
-  EXPECT_EQ(told, 4);  // level-triggered: whoever looks
+  EXPECT_EQ(told, 4);  // level-triggered: every waiter is told
 }
 
 TEST(EpollThreads, AnEdgeWakesOne) {
@@ -154,7 +154,7 @@ TEST(EpollThreads, NeitherIsASetInASet) {
   EXPECT_EQ(outer.wait(1000), "1:IN");
 }
 
-// The lane has had something all the time, so nobody but epoll_ctl can wake the sleeper.
+// The lane has had something all the time, so only epoll_ctl can wake the sleeper.
 TEST(EpollThreads, ArmingWakesASleeper) {
   Connection c;
   Epoll set;

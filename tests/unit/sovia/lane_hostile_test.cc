@@ -1,4 +1,4 @@
-// What lanes do about peers that do as they like.
+// Lanes with peers that do as they like.
 #include "sovia/lane/lane.h"
 
 #include <endian.h>

@@ -1,4 +1,4 @@
-// VipxClaim, VipxUnclaim, VipxVerify: what the agent is asked.
+// VipxClaim, VipxUnclaim, VipxVerify: their questions to the agent.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

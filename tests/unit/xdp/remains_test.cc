@@ -33,8 +33,7 @@ class RemainsTest : public VethTest {
     std::unique_ptr<GrantFilter> filter;
   };
 
-  // What somebody who hands over does, or, but for the filter's relay child, somebody who is
-  // killed.
+  // As an agent that hands over, or, but for the filter's relay child, one that is killed.
   static void go_away(Agent& agent, std::unique_ptr<Grant>& grant) {
     grant->leave();
     grant.reset();
