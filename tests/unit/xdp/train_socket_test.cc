@@ -160,7 +160,6 @@ TEST_F(TrainSockets, BuffersAreUsedAgain) {
   EXPECT_EQ(b.receive().size(), 3u);
 }
 
-// What a datagram may not be. Each is counted once and nothing of it is seen.
 // However long it has waited, it looks often enough to lose but a small part of that time.
 TEST_F(TrainSockets, ATrainThatWasWaitedForIsSeenSoon) {
   const auto send = [&] {
@@ -188,6 +187,7 @@ TEST_F(TrainSockets, ATrainThatWasWaitedForIsSeenSoon) {
   }
 }
 
+// Each bad datagram is counted once, and nothing of it is seen.
 TEST_F(TrainSockets, StrangersAreDropped) {
   End c({2, 0, 0, 0, 0, 3});
   c.memory.reserve(16);
