@@ -49,7 +49,7 @@ enum class PacketType : std::uint8_t {
   kPark = 13,
 };
 
-// FIN: the program has closed the socket, and will not read what comes.
+// FIN: the program has closed the socket, and reads no more.
 inline constexpr std::uint32_t kFlagCloses = 0x10;
 // DATA: more data is there already, and follows. If the sender is killed, the receiver knows that some is missing.
 inline constexpr std::uint32_t kFlagMore = 0x20;

@@ -32,7 +32,7 @@ static int filled(const unsigned char *data, int from, int to, long bytes) {
   return 1;
 }
 
-/* Everybody sends to the next one. */
+/* Each process sends to the next one. */
 static void ring(void) {
   static const long lengths[] = {0, 1, 100, 1000, 16000, 16500, 100000, 140000, 3000000};
   const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;

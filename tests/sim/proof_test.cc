@@ -103,7 +103,7 @@ TEST(Proof, IsNotAskedForInPeace) {
 
 TEST(Proof, CannotBeGuessed) {
   Forger pair;
-  // Nobody is behind the first request that is accepted.
+  // No host is behind the first request that is accepted.
   pair.free_vis.push_back(pair.server->create_vi(vip::kReliableDelivery));
   pair.serve();
   pair.forge();

@@ -388,7 +388,7 @@ TEST(TrainsElsewhere, APeerWithoutTrainsIsFound) {
   EXPECT_EQ(stream.counters().trains_not_told, 0u);
 }
 
-// Nobody but the peer of a connection is believed, and an answer must be to what was asked last.
+// Only the peer of a connection is believed, and an answer must match the last question.
 TEST(TrainsElsewhere, PathsThatStrangersTellAreNotTaken) {
   SimOptions options = with_trains(5'000, 5'000);
   options.train_faults.loss = 1;  // so that only what is forged would say that they arrive

@@ -310,7 +310,7 @@ TEST(Past, FramesFromBeforeARestartDoNoHarm) {
       Flow flow(pair.a, pair.b, 7);
       ASSERT_TRUE(connect(pair.network, pair.hosts, flow.sender, flow.sender_vi, flow.receiver,
                           flow.receiver_vi, pair.b.port.address()));
-      // Whoever waits for the same discriminator may be given the old request; it comes to nothing.
+      // A program that waits for the same discriminator may be given the old request; it comes to nothing.
       std::size_t next = 0;
       const auto logic = [&] {
         if (flow.received > next * 2 && next < again.size()) {

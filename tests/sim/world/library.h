@@ -28,7 +28,7 @@ class LibraryProgram {
   LibraryProgram(Library& library, unsigned number, unsigned host, bool granted);
 
   void born();
-  // Since it died, or closes its NIC under everybody, calls may return what they like.
+  // Once it has died, or closes its NIC under all its threads, calls may return anything.
   bool is_leaving() const { return closing || dead(); }
   bool dead() const { return dead_until != 0; }
   // The agent has gone away; the library may not have seen it yet.

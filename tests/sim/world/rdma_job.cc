@@ -306,7 +306,7 @@ void RdmaJob::peek(Process& process) {
 
 bool RdmaJob::step(Process& process) {
   bool any = false;
-  // Nobody is told of a flag.
+  // Flags wake no program.
   for (const auto& link : links) {
     if (link->is_up() && !finished()) link->process().stay_awake();
   }

@@ -81,12 +81,11 @@ class Simulation final : public Watch {
   explicit Simulation(const Plan& plan);
   ~Simulation() override;
 
-  // Until all jobs are done, everybody has ended and nothing is left.
+  // Until all jobs are done, all programs have ended and nothing is left.
   void run();
 
   std::uint64_t now() const { return network.now(); }
-  // From the beginning until everybody had done his work: without the time in which it is waited
-  // for what is left.
+  // From the beginning until all jobs were done: without the time spent waiting for the remains.
   std::uint64_t busy_ns() const { return done_at_ - begun_; }
   std::size_t connections() const { return connections_.size(); }
   bool is_calm() const { return plan.calm; }

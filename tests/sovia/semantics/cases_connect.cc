@@ -446,7 +446,7 @@ CASE(listen, bytes_before_accept, kOnce) {
     Fd s = new_socket();
     must(connect_to(s, to), "connect");
     send_pattern(s, pattern, 0, 20'000, 1500);
-    s.close();  // before anybody has accepted
+    s.close();  // before the server has accepted
     t.meet();
   }
 }

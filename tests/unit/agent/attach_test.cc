@@ -269,7 +269,7 @@ TEST_F(AttachTest, LinksTheProcessesOfAGrantedSession) {
   char byte = 0;
   EXPECT_EQ(recv(joined->fds[3].get(), &byte, 1, MSG_DONTWAIT), 1);
   EXPECT_EQ(byte, 'x');
-  // Nobody else has the link.
+  // No other process has the link.
   joined->fds.clear();
   EXPECT_LT(send(told->fds[0].get(), "x", 1, MSG_NOSIGNAL), 0);
 }

@@ -389,7 +389,7 @@ TEST_F(SessionServerTest, AcceptsLaterWhatItHasNoDescriptorFor) {
   EXPECT_TRUE(program.answer());
 }
 
-// Somebody else has its socket.
+// Another process has its socket.
 TEST_F(SessionServerTest, KeepsTheSessionOfAProgramThatEndsWhileOthersHoldIt) {
   int gate[2];
   ASSERT_EQ(pipe(gate), 0);

@@ -392,7 +392,7 @@ TEST(EpollCost, IdleSocketsCostNothing) {
     idle.back()->up();
   }
   EXPECT_EQ(set.wait(), "");
-  // Whoever asked one of the others would wait here for ever.
+  // A call that asked one of the others would wait here for ever.
   for (const auto& c : idle) {
     if (c != idle[17]) c->lane_lock().lock();
   }

@@ -114,7 +114,7 @@ TEST(EpollThreads, AOneShotWakesOneEachTime) {
   EXPECT_FALSE(clash);
 }
 
-// Whoever sleeps on the set has to hear of new routes; the program does not.
+// Threads that sleep on the set have to hear of new routes; the program does not.
 TEST(EpollThreads, ASetThatIsPolledIsNotReadyWhenARouteChanges) {
   for (const bool select : {false, true}) {
     Connection c;

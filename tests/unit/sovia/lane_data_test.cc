@@ -202,7 +202,7 @@ TEST(LaneMore, IsToldNoMoreOftenThanThePeerHasPlaces) {
   }
 }
 
-// Whoever looks at a process that was killed: it can send no packet any more.
+// For the observer of a killed process, which can send no packet any more.
 TEST(LaneMore, IsToldToTheWireWhileSmallDataIsHeldBack) {
   LanePair pair;
   pair.start();

@@ -164,7 +164,7 @@ class RandomLanes {
       case 0: side.lane.finish(one_of(2)); break;
       case 1: side.lane.ask_to_leave(); break;
       case 2:
-        // Nobody looks at the bytes from here on.
+        // The bytes are not checked from here on.
         side.end_direct();
         side.read += side.lane.unread();
         side.lane.deafen();

@@ -39,7 +39,7 @@ class Packets {
 
 class ViplRaces : public ViplTest {
  protected:
-  static constexpr std::size_t kShared = 6;  // handles of each kind that everybody sees
+  static constexpr std::size_t kShared = 6;  // handles of each kind that all threads see
 
   struct World {
     std::array<std::atomic<VIP_VI_HANDLE>, kShared> vis{};

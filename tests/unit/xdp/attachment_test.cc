@@ -227,7 +227,7 @@ TEST_F(AttachmentTest, NoOtherUserCanTakeTheLock) {
   }), 0);
 }
 
-// A socket's name in the abstract name space is anybody's to take, and a socket's queue anybody's to fill.
+// Any program may take a socket's name in the abstract name space, and fill a socket's queue.
 TEST_F(AttachmentTest, TheLockIsNoSocketsName) {
   int ready[2], over[2];
   ASSERT_EQ(pipe(ready), 0);

@@ -361,7 +361,7 @@ TEST_F(TrainPagesTest, AnotherPeerIsHeard) {
   EXPECT_EQ(numbers(), (std::vector<unsigned>{1, 2}));
 }
 
-// Somebody else on the peer's own host has the address, but not the port.
+// Another user of the peer's host has the address, but not the port.
 TEST_F(TrainSockets, AnotherUserOfThePeersHostIsAStranger) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   const Frame frame = a.frame(b.mac, 1, 200);
