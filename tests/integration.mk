@@ -42,7 +42,7 @@ EXTRA_DIST += $(integration_tests) tests/integration/common.sh tests/integration
 	tests/integration/datagrams.py tests/integration/egress_programs.py \
 	tests/integration/conformance.sh tests/lab/setup.sh
 
-# What ./check runs first: see tests/weights.
+# ./check runs these first: see tests/weights.
 EXTRA_DIST += tests/weights
 phony_targets += list-tests
 list-tests:

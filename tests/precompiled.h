@@ -1,5 +1,5 @@
-// What most tests include; parsed once where the compiler can (precompiled.mk). Tests include what they
-// need all the same.
+// The headers that most tests include; parsed once where the compiler can (precompiled.mk). Tests include all that
+// they need all the same.
 #ifndef VIADUCT_TESTS_PRECOMPILED_H
 #define VIADUCT_TESTS_PRECOMPILED_H
 

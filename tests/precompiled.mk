@@ -9,13 +9,13 @@ test_objects = $(sort $(call objects_of,$(check_PROGRAMS) $(check_LTLIBRARIES)))
 # The objects of tests alone have TEST_CXXFLAGS behind the flags that all have.
 $(test_objects): CXXFLAGS += $(TEST_CXXFLAGS)
 
-# The library that parses options takes longer to optimize than all else of a program; nobody waits for it.
+# The library that parses options takes longer to optimize than all else of a program, and its speed does not matter.
 if FAST_BUILD
 command_line_objects = $(filter %-options.lo %-options.o %-main.o %/viactl_main.o %/viadump_main.o, \
   $(call objects_of,viactl viadump viaping viabench lanevid sovia/launcher/sovia libviaduct_agent.la tests/scale/vipl-scale \
     tests/sovia/semantics/sovia-semantics tests/unit/vipl/lanevi_test))
 $(command_line_objects): CXXFLAGS += -O0
-# What the sanitizers put in takes three times as long to optimize as the code.
+# The sanitizers' own code takes three times as long to optimize as the rest.
 $(call objects_of,libvipl_asan.la): CXXFLAGS += -O0
 endif
 

@@ -1,5 +1,5 @@
-// What the sources of programs and libraries include of the C++ library; parsed once by a fast build
-// (precompiled.mk). The sources include what they need all the same.
+// Headers of the C++ library that programs and libraries include; parsed once by a fast build (precompiled.mk). The
+// sources include all that they need all the same.
 #ifndef VIADUCT_TESTS_PRECOMPILED_STD_H
 #define VIADUCT_TESTS_PRECOMPILED_STD_H
 

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 inline constexpr milliseconds kSlice{200};  // how often a wait looks at `stopped`
 
-// Set by a signal: everybody ends what they are doing.
+// Set by a signal: all threads end.
 extern std::atomic<bool> stopped;
 
 struct Failure : std::runtime_error {

@@ -645,7 +645,7 @@ static void transpose(int order) {
     }
   }
 
-  /* Everybody's result, and everybody's rows put back where they come from. */
+  /* Reads every process's result, and puts every process's rows back where they come from. */
   copy = (long *)malloc((size_t)(rows * order) * sizeof(long));
   if (copy == NULL) die("no memory", 0);
   for (p = 0; p < nproc; ++p) {

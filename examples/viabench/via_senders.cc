@@ -48,7 +48,7 @@ class Receiver {
     ProcessorTime processor("far", true);
     processor.begin();
     const StreamTime time;
-    for (const auto& end : ends_) end->send_number(0);  // everybody may begin
+    for (const auto& end : ends_) end->send_number(0);  // all senders may begin
     std::uint32_t left = case_.others;
     while (left > 0) left -= take_one() ? 1 : 0;
     time.report(report);

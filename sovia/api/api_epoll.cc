@@ -67,7 +67,7 @@ int kernel_pwait2(int epfd, epoll_event* events, int most, const timespec* timeo
 
 [[gnu::noinline]] int control(int epfd, int op, int fd, epoll_event* event) {
   const signals::Inside inside;
-  // A set hears of what the kernel has.
+  // A set hears only of datagrams that come through the kernel.
   datagram::table::give_up(fd, Reason::kEpoll);
   epoll_event given;
   const bool readable = event != nullptr && copy_guarded(&given, event, sizeof given);

@@ -114,7 +114,7 @@ int set_flags(int fd, long flags) {
   return result;
 }
 
-// The int that FIONREAD and the like fill in, by what the lane has.
+// Adds the lane's unread bytes to the int that FIONREAD and the like fill in.
 int add_unread(int fd, int result, void* argument) {
   const Call socket = may_use_lane(fd);
   int* const bytes = static_cast<int*>(argument);

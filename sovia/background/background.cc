@@ -99,7 +99,7 @@ void end_waiting_for_offers() {
   }
 }
 
-// Frees what is of no use any more, or all of it at the end; when to look again.
+// Frees useless VIs, or all of them at the end; returns when to look again.
 std::uint64_t look_at_stock() {
   if (state().stock.empty()) return kNever;
   if (g_stops.load()) {
@@ -253,7 +253,7 @@ std::uint64_t next_due(std::uint64_t stock_due) {
     for (const Task& task : requests().awaiting) due = std::min(due, task.wait_until);
   }
   if (g_stops.load()) due = std::min(due, now + kMs);
-  // A record may have come in part, or the program read what is before it.
+  // Part of a record may have come, or the program may have read the bytes before it.
   if (!state().falling.empty()) due = std::min(due, now + kSeldomNs);
   for (const LaneEndpoint* const end : state().ends) {
     if (end->stage == LaneEndpoint::Stage::kOpen) {
@@ -365,7 +365,7 @@ bool start() {
   return state().running;
 }
 
-// Whether what was sent on them has arrived.
+// True when all data sent on these lanes has arrived.
 class Finished final : public WaitCondition {
  public:
   explicit Finished(std::vector<LaneEndpoint*> ends) : ends_(std::move(ends)) {}

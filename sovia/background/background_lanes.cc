@@ -291,7 +291,7 @@ Reason open_lane(Task& task) {
 
 namespace {
 
-// Whether connections with this peer use what they ask for.
+// Records whether connections with this peer use the lanes they ask for.
 void learn(const LaneEndpoint& end) {
   if (!end.used && !end.socket->closed()) return;
   const std::scoped_lock guard(requests().lock);
@@ -435,7 +435,7 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   return true;
 }
 
-// How much makes a lane worth what it costs.
+// Whether the lane has carried enough to be worth its cost.
 bool has_carried_enough(const Lane& lane) {
   constexpr std::uint64_t kPackets = 8, kBytes = 65'536;
   return lane.stalls().packets >= kPackets || lane.bytes_received() >= kBytes;

@@ -14,7 +14,7 @@ namespace viaduct::sovia::background {
 
 // A VI for the task's connection; nullptr: one has to be made.
 StockedVi* take_from_stock(const Task& task, const Way& way);
-// A lane on it, and what has come on it for this connection. nullptr: no memory; the VI is gone.
+// A lane on it, with the packets that have come for this connection. nullptr: no memory; the VI is gone.
 LaneEndpoint* end_on_stocked(Task& task, StockedVi& vi);
 // Whether the peer is to take a VI out of stock for it, which need be waited for.
 bool awaits_offer(const Task& task);

@@ -23,7 +23,7 @@ void connected(int fd, const sockaddr* address, socklen_t length);
 void sets_option(int fd, int level, int name);
 // After F_SETFL or FIONBIO of the kernel's.
 void mode_changed(int fd);
-// The int that FIONREAD has filled in, by what is on the lanes.
+// Adds the lanes' unread bytes to the int that FIONREAD has filled in.
 void add_unread(int fd, int* bytes);
 
 }  // namespace viaduct::sovia::datagram

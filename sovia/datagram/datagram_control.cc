@@ -41,7 +41,7 @@ struct Wanted {
 
 enum class Stage : std::uint8_t { kAsking, kGreeting, kOpen, kLeaving };
 
-// A lane, and what the thread knows of it.
+// A lane, and the thread's state of it.
 struct Served {
   DatagramRef socket;
   DatagramLane* lane;
@@ -58,10 +58,10 @@ struct Served {
 
 struct Control {
   Thread thread;
-  std::mutex mutex;  // of what was asked for
+  std::mutex mutex;  // of `wanted`
   std::vector<Wanted> wanted;
   std::atomic<bool> work{false};
-  std::atomic<int> busy{0};     // lanes that there are, or may come of what was asked for
+  std::atomic<int> busy{0};     // lanes, and requests for lanes
   std::vector<Served> served;   // the thread's
 };
 

@@ -47,7 +47,7 @@ struct DatagramLane final : public LaneOwner {
   bool left_heard = false;
   bool broken = false;
   bool open = false;          // counted as such
-  bool held = false;          // what has come is held back until the kernel's socket is empty ...
+  bool held = false;          // arrivals are held back until the kernel's socket is empty ...
   std::uint64_t held_until = 0;  // ... at this time or later; 0: nothing has come yet
   std::uint32_t posted = 0, completed = 0;
   std::uint64_t no_room_since = 0;

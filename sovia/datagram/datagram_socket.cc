@@ -19,7 +19,7 @@
 namespace viaduct::sovia::datagram {
 namespace {
 
-// How long what came first over a lane waits for what may still be on its way through the kernel.
+// How long the first datagrams over a lane wait for earlier ones on their way through the kernel.
 constexpr std::uint64_t kHoldNs = 2 * kMs;
 
 // A lane that nothing has left for so long has a peer that takes nothing.
@@ -338,7 +338,7 @@ void DatagramSocket::remove(DatagramLane& lane) {
   set_open(lane, false);
 }
 
-// The parent has the lanes, and what has come over them.
+// The parent keeps the lanes, and their unread datagrams.
 void DatagramSocket::after_fork_in_child() {
   new (&lock_) Lock;
   new (&lanes_) std::vector<DatagramLane*>;

@@ -72,7 +72,7 @@ class DatagramSocket final : public Watched {
   bool kernel_due();
   // It had nothing, or something, which a peek leaves there.
   void kernel_said(bool gave, bool peeked = false);
-  // Until when what is on the lanes is held back; kNever: it is not.
+  // Until when the lanes' datagrams are held back; kNever: they are not.
   std::uint64_t held_until();
 
   // Counts a datagram of the kernel's. True: a lane to this peer is worth while now.

@@ -34,7 +34,7 @@ bool is(int fd, const DatagramSocket& socket);
 void closing(int fd);
 void closing_range(unsigned first, unsigned last);
 
-// The program does with the descriptor, if it is one of them, what only the kernel can do: no lanes any more.
+// The program makes a call on the descriptor that only the kernel can serve: ends its lanes, if it is in the table.
 void give_up(int fd, Reason why);
 // ... with all of them, or those that a program run by exec or spawn gets.
 void give_up_all(Reason why, bool only_inherited);

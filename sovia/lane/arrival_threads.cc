@@ -11,7 +11,7 @@
 namespace viaduct::sovia {
 namespace {
 
-// The paper's handler thread: sleeps on the completion queue and takes in what comes.
+// The paper's handler thread: sleeps on the completion queue and processes arrivals.
 void* run_handler(void*) {
   while (Nic* const nic = engine::nic()) {
     if (engine::turn()) continue;

@@ -14,7 +14,7 @@ namespace {
 constexpr unsigned kMostAtOnce = 64;  // arrivals of one turn
 
 std::atomic<Nic*> g_nic{nullptr};
-constinit Lock g_turn;                  // of the one that takes in what comes
+constinit Lock g_turn;                  // held by the thread that processes arrivals
 std::atomic<std::uint32_t> g_turns{0};
 std::atomic<int> g_lanes{0};
 std::atomic<Nic*> g_lost{nullptr};

@@ -9,8 +9,7 @@
 
 namespace viaduct::sovia {
 
-// Gives the lanes a turn: takes in what has come. True if something had. Costs next to nothing when
-// there is no lane.
+// Gives the lanes a turn: processes arrivals. True if there were any. Costs next to nothing without a lane.
 bool progress();
 
 namespace engine {
@@ -41,7 +40,7 @@ void lost(Nic& nic);
 // A NIC that was lost, to be closed when its lanes have gone; nullptr: none.
 Nic* take_lost();
 
-// Keeps everybody from taking in what comes, while a wire is destroyed.
+// Keeps all threads from processing arrivals, while a wire is destroyed.
 void pause();
 bool try_pause();
 void go_on();

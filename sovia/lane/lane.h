@@ -35,8 +35,8 @@ class Lane final : public LaneSinks {
   using LaneSinks::LaneSinks;
 
   // ------------------------------------------------------------------ the wire's events
-  // A packet has come. Change bits. After cut() nothing counts any more; what came before a send
-  // that failed does.
+  // A packet has come. Change bits. After cut() nothing counts any more; packets that came before a send
+  // that failed do.
   unsigned arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate);
   // Sends have completed, or credits are wanted: to be called now and then. Change bits.
   unsigned turn();

@@ -65,7 +65,7 @@ class LaneControl : public LaneSendRing {
   // It is known that the peer had more to send than has come.
   bool peer_has_more() const { return peer_has_more_; }
   bool broken() const { return broken_; }
-  // ... and nothing more is to come. Until then it may yet have arrived() what came before a send failed.
+  // ... and no packet can come any more. Until then packets from before a failed send may yet have arrived().
   bool is_cut() const { return cut_; }
   // The peer keeps the VI for another connection.
   bool peer_parked() const { return peer_parked_; }

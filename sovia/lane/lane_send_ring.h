@@ -30,8 +30,8 @@ struct LaneOptions {
   bool (*copy)(void* to, const void* from, std::size_t bytes) = copy_plainly;
   bool messages = false;  // the peer may write to memory (lane_sinks.h)
   bool join = true;       // sends may share a packet that waits for credits
-  // Data waits for credits in the program's call, not here, and what has come counts against the window until
-  // it is read, each packet by itself.
+  // Data waits for credits in the program's call, not here, and unread data counts against the window, each packet by
+  // itself.
   bool strict_window = false;
   bool timer = false;  // small sends wait until flush(), whatever is on its way
 };

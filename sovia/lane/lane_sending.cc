@@ -27,7 +27,7 @@ bool LaneSending::has_room() {
   return false;
 }
 
-// Whether the data of a call may be put behind what waits.
+// Whether the data of a call may share the packet that waits.
 bool LaneSending::may_join(const iovec* pieces, std::size_t count, std::size_t skip, bool combines) const {
   if (options_.join || corked_) return true;
   if (!combines || filled_ == posted_) return false;
@@ -37,7 +37,7 @@ bool LaneSending::may_join(const iovec* pieces, std::size_t count, std::size_t s
   return bytes <= kSmallBytes && bytes <= kChunkBytes - chunk_bytes_[place(filled_ - 1)];
 }
 
-// A packet for what is written next. False: there is no room.
+// Begins the packet for the next bytes. False: there is no room.
 bool LaneSending::begin_packet() {
   pump(false);
   if (!may_begin()) reap();
@@ -124,7 +124,7 @@ bool LaneSending::write_direct(const std::byte* data, std::uint32_t bytes, std::
   return true;
 }
 
-// Posts what is filled, as far as credits go. push: the last chunk too, however little is in it.
+// Posts filled packets, as far as credits go. push: the last one too, however little is in it.
 void LaneSending::pump(bool push) {
   while (posted_ != filled_ && !broken_) {
     const std::uint32_t bytes = bytes_at(posted_);
@@ -155,8 +155,8 @@ void LaneSending::pump(bool push) {
   post_pending_control();
 }
 
-// If this process is killed now, the peer must not take what has come for all. It has places for a few of
-// these packets, so the one before the last must have been taken in: credits have come back for what followed.
+// If this process is killed now, the peer must not take the data so far for all of it. The peer has places for a few
+// of these packets, so the one before the last must have been taken in: credits have come back for later packets.
 void LaneSending::tell_more() {
   const std::uint64_t consumed = posted_ - (peer_window_ - credits_);
   if (mores_at_[0] >= consumed && mores_at_[0] != 0) return;

@@ -31,7 +31,7 @@ class LaneSending : public LaneReceiving {
   void cork(bool on) { corked_ = on; }
   bool is_corked() const { return corked_; }
   void push();
-  // Sends what has waited for more. True if something is left, for which there is no credit.
+  // Sends data that has waited for more. True if some is left, for which there is no credit.
   bool flush();
   // Whether data waits for the peer to give credits.
   bool awaits_credits() const { return posted_ != filled_ && credits_ == 0 && !broken_; }

@@ -310,8 +310,8 @@ bool ViWire::redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) 
   return VipxRedirect(vi_, to, memory, bytes) == VIP_SUCCESS;
 }
 
-// While the session is about to be lost, VIPL may not say. Taken for a no, that would give the program what its
-// receive held before instead of the packet that has gone to its memory.
+// While the session is about to be lost, VIPL may not answer. Taking that for a no would give the program the former
+// contents of its receive instead of the packet that has gone to its memory.
 bool ViWire::unredirect() {
   constexpr unsigned kTries = 1'000'000;  // for a moment; a NIC that is being closed never says
   VIP_RETURN result = VipxUnredirect(vi_);

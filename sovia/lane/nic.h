@@ -26,7 +26,7 @@ struct ReceiveOwner {
   LaneOwner* owner = nullptr;
 };
 
-// A descriptor, and what it belongs to.
+// A descriptor, and its owner.
 struct alignas(64) PostedReceive {
   VIP_DESCRIPTOR descriptor;
   ReceiveOwner* owner;

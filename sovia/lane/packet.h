@@ -7,11 +7,11 @@
 //    +----------------+------------+-------+-------+
 //
 //   WAKEUP  the first packet of each end: Hello. Before it nothing else is sent.
-//   TRUST   this end has made sure who the peer is, and will read what comes.
+//   TRUST   this end has verified the peer, and will read its packets.
 //   START   the direction goes over the lane from here on: Start.
 //   DATA    bytes of the stream. Uses one credit; no other type does.
 //   ACK     nothing but credits: so many DATA packets have been consumed.
-//   FIN     nothing of the direction follows on the lane. What follows goes through the kernel.
+//   FIN     the direction ends on the lane. Later bytes go through the kernel.
 //   FINACK  FIN has come.
 //   LEAVE   asks the peer for its FIN.
 //   MORE    bytes of the stream wait behind the last DATA packet, which does not say so.
@@ -49,7 +49,7 @@ enum class PacketType : std::uint8_t {
   kPark = 13,
 };
 
-// FIN: the program has closed the socket, and will not read what comes.
+// FIN: the program has closed the socket, and reads no more.
 inline constexpr std::uint32_t kFlagCloses = 0x10;
 // DATA: more data is there already, and follows. If the sender is killed, the receiver knows that some is missing.
 inline constexpr std::uint32_t kFlagMore = 0x20;

@@ -317,7 +317,7 @@ void wake(const Watched& source) {
   if (g_sleeping.load() == 0) return;
   const std::scoped_lock guard(g_sleepers_lock);
   for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
-    // A thread that takes in what comes before it sleeps looks at its own interest by itself.
+    // A thread that processes arrivals before it sleeps looks at its own interest by itself.
     if (s == t_sleeper || !s->interest.concerns(source)) continue;
     wake(*s);
     counters::add(Counter::kWakeUps);

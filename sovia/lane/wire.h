@@ -40,8 +40,8 @@ class Wire {
   // To follow each success. True: the first packet since has gone there.
   virtual bool unredirect() { return false; }
 
-  // Whether the lane holds back what it has not posted: if the process is killed now, the peer is to know
-  // that something is missing.
+  // Whether the lane holds data back that it has not posted: if the process is killed now, the peer must learn that
+  // some is missing.
   virtual void set_more(bool more) { static_cast<void>(more); }
 
   // Whether this end and the peer may write to memory that the other opens.

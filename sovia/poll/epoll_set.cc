@@ -208,7 +208,7 @@ int EpollSet::look_at_once(Registration& r) {
   return 0;
 }
 
-// Looks at the socket, and says what the kernel's registration should be.
+// Looks at the socket, and returns the kernel's registration to make.
 KernelPlan EpollSet::plan(Registration& r) {
   const std::uint32_t own = r.program.events;
   if (!r.socket) return {own, true};

@@ -85,7 +85,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
 
   // A descriptor of the set, for changes to the kernel's part.
   void use_descriptor(int epfd) { epfd_ = epfd; }
-  // Takes over what is registered already, by a look at /proc.
+  // Takes over the existing registrations, by a look at /proc.
   void adopt_registrations();
 
   // The sets that this one is in by its descriptor `fd`, or by any.
@@ -153,8 +153,8 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   SetWakeEvent wake_event_;
 };
 
-// Has the kernel's registrations of the socket made what they should be now, without waiting for the
-// threads that use the sets. With no locks held.
+// Brings the kernel's registrations of the socket up to date, without waiting for the threads that use the sets. With
+// no locks held.
 void refresh_watchers(Socket& socket);
 
 // The epoll descriptors of the process. Whatever opens, copies or closes descriptors tells.
@@ -210,7 +210,8 @@ void closing(int fd, Socket* socket);
 // The same for all sets among these.
 void closing_range(unsigned first, unsigned last);
 
-// Before others get to use the sets (fork, exec): the kernel's part of each is what the program knows of.
+// Before other processes get to use the sets (fork, exec): removes registrations that the program has deleted from the
+// kernel's part of each.
 void forget_dormant();
 
 // Around fork, after lanes have been left. In between, no set can be used.

@@ -145,7 +145,7 @@ int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_a
   return all < 0 && count > 0 ? count : all;
 }
 
-// Fills events[begin..most) with what the kernel has. The count with those before, or -1.
+// Fills events[begin..most) with the kernel's events. The count with those before, or -1.
 int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
   for (;;) {
     const int said = libc::epoll_wait(epfd, events + begin, most - begin, 0);
@@ -202,7 +202,7 @@ int EpollSet::collect(epoll_event* events, int begin, int most) {
     const short answer = look_again(r, pending);
     if (answer == 0) continue;
     if (r->has(EPOLLET) && !(event_bits::plain(answer) & (pending | POLLERR | POLLHUP))) continue;
-    // As long as the routes are two, one direction may be the kernel's, and what is yet to be read.
+    // While the routes differ, one direction may be the kernel's, and so may unread data.
     if ((r->kernel.events & (EPOLLIN | EPOLLOUT | EPOLLRDHUP)) != 0) kernel_share_.has_part = true;
     emit(*r, answer, events, count);
     if (!r->has(EPOLLET | EPOLLONESHOT)) list(*r, 0);

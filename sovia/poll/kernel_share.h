@@ -24,7 +24,7 @@ struct KernelShare {
 
   bool comes_first = false;
   bool gave = true;
-  bool has_part = false;  // in what is known of the sockets that were collected
+  bool has_part = false;  // the kernel serves some of the collected sockets
   unsigned calls_without = 0;
   std::uint64_t asked_at = 0;
 };

@@ -93,7 +93,7 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
     int count = 0;
     // Without lanes the sleep is the look, too.
     if (last || lanes > 0 || spin_ || size_ > kFewToSleepOn) {
-      // A signal that `mask` lets in does not keep what is ready from the program.
+      // A signal that `mask` lets in does not keep ready descriptors from the program.
       const int said = last && lanes == 0 && mask != nullptr
                            ? libc::ppoll(fds_.data(), size_, &kNoTime, mask)
                            : libc::poll(fds_.data(), size_, 0);
@@ -236,8 +236,7 @@ bool PollSet::kernel_can_wait() {
   return false;
 }
 
-// Whether what the kernel was asked, before the sleep, is not what it is to be asked now: the answer may
-// mean something else.
+// Whether the events to ask the kernel for have changed since the sleep began: the answer may mean something else.
 bool PollSet::asked_in_vain() const {
   for (std::size_t i = 0; i < item_count_; ++i) {
     const Item& item = items_[i];
@@ -246,7 +245,7 @@ bool PollSet::asked_in_vain() const {
   return false;
 }
 
-// Turns what the kernel has said into what the program is told. How many are ready.
+// Turns the kernel's answer into the program's. Returns the number of ready descriptors.
 int PollSet::merge(bool kernel_has_spoken) {
   int count = 0;
   std::size_t next_item = 0;
@@ -279,7 +278,7 @@ void PollSet::leave_out(std::size_t place) {
   ++left_out_;
 }
 
-// Of an answer, what select() would take for ready.
+// The part of an answer that select() counts as ready.
 short PollSet::counted(short wanted, short answer) const {
   if (!as_select_) return answer;
   short counts = POLLNVAL;

@@ -12,7 +12,7 @@ namespace viaduct::sovia {
 class ReadyList {
  public:
   int size() const { return size_.load(); }
-  // `pending`: what has changed. False if it is on the list already.
+  // `pending`: the changes. False if it is on the list already.
   bool add(Registration& r, short pending);
   // nullptr: it is empty.
   Registration* pop(short& pending);

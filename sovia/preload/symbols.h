@@ -77,7 +77,7 @@
     (fd, s, o, v, l))                                                                              \
   X(sockatmark, int, sovia_sockatmark, (int fd), (fd))
 
-// Descriptors: the library follows what becomes of them.
+// Descriptors: the library follows their copies and their end.
 #define SOVIA_DESCRIPTOR_SYMBOLS(X)                                                                \
   X(close, int, sovia_close, (int fd), (fd))                                                       \
   X(__close, int, sovia_close, (int fd), (fd))                                                     \

@@ -63,7 +63,7 @@ F late(const char* name) {
     return found;                                                                       \
   }())
 
-// Keeps errno over what a call that has succeeded still does.
+// Keeps errno over the later steps of a call that has succeeded.
 class KeepErrno {
  public:
   KeepErrno() : kept_(errno) {}

@@ -73,14 +73,15 @@ struct Options {
 // loaded: later another thread may be changing the environment.
 void keep_environment();
 
-// Reads what was kept at the first call. Bad values are told of on stderr and not used.
+// The options, read from the kept environment at the first call. Invalid values are reported on standard error and not
+// used.
 const Options& options();
 
 // For tests: reads `environment(variable)`; `complain` gets each message, without a new line.
 Options read_options(const char* (*environment)(const char* variable),
                      void (*complain)(const char* message));
 
-// A line on stderr, if that is still what it was when the library was loaded and no socket.
+// Writes a line to stderr, if descriptor 2 is the one of when the library was loaded, and no socket.
 void tell_on_stderr(const char* message);
 
 // SOVIA_DEBUG=1 (stderr) or =FILE (appended to) shows what happens to connections. Costs a load and

@@ -23,7 +23,7 @@ SOVIA_THREAD_LOCAL volatile bool t_held_back = false;
 
 namespace {
 
-SOVIA_THREAD_LOCAL sigset_t t_blocked{};  // by us, of what is held back
+SOVIA_THREAD_LOCAL sigset_t t_blocked{};  // by the library, for signals held back
 SOVIA_THREAD_LOCAL volatile int t_wake_event = -1;
 SOVIA_THREAD_LOCAL timespec* volatile t_left = nullptr;
 SOVIA_THREAD_LOCAL volatile bool t_ran = false;         // a handler, since this was cleared

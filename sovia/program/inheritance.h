@@ -36,8 +36,8 @@ class Inheritance {
   std::vector<char*> environment_;
 };
 
-// All sockets of this process, for exec, while it lives: they leave their lanes, those that close on
-// exec are given up, and what was sent on closed ones has arrived.
+// All sockets of this process, for exec, while it lives: they leave their lanes, those that close on exec are given
+// up, and data sent on closed ones has arrived.
 class Succession {
  public:
   Succession();
@@ -50,7 +50,7 @@ class Succession {
   Inheritance inheritance_;
 };
 
-// At the start of a program: takes what the one before has left, and removes the variable.
+// At the start of a program: takes the bytes that the one before has left, and removes the variable.
 void take_inheritance();
 
 }  // namespace viaduct::sovia

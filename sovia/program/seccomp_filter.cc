@@ -46,7 +46,7 @@ bool installs(unsigned long operation, unsigned long filter) {
 using namespace viaduct::sovia;
 
 int sovia_prctl(int option, ...) {
-  // As many as prctl(2) has; those that were not given are what the kernel would find, too.
+  // As many as prctl(2) has; the kernel would find the same values in those that were not given.
   va_list arguments;
   va_start(arguments, option);
   unsigned long given[4];

@@ -61,7 +61,7 @@ TEST_F(Checklist, AThreadThatIsEndedInAWaitHoldsNothing) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   ASSERT_EQ(pthread_cancel(thread), 0);
   ASSERT_EQ(pthread_join(thread, nullptr), 0);
-  // Everything goes on, and the request goes to the one who waits now.
+  // Everything goes on, and the request goes to the thread that waits now.
   const Vi client = far.vi(kChecklistLevel), server = near.vi(kChecklistLevel);
   auto asked = start([client, from = far.address("c"), to = near.address(name)] {
     return client.connect_request(from, to, kSoon);

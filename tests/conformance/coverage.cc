@@ -51,10 +51,10 @@ std::optional<std::string> excuse(Unless unless, const char* why) {
   return {};
 }
 
-// What is missing, for the end of the table.
+// Expected but never seen, for the end of the table.
 std::vector<std::string> missing;
 
-// `of`: what it is a code of, for that list.
+// `of`: the owner of the code, for that list.
 void line(const std::string& of, const std::string& name, std::uint64_t times, Unless unless,
           const char* why) {
   if (times > 0) {

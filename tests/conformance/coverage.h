@@ -1,4 +1,4 @@
-// The table at the end: what was seen, and what of the expected was not.
+// The table at the end: the results seen, and the expected ones that were not.
 #ifndef CONFORMANCE_COVERAGE_H
 #define CONFORMANCE_COVERAGE_H
 

@@ -261,7 +261,7 @@ void Executor::unmap(std::uint64_t address) {
   const std::lock_guard lock(mutex_);
   const auto found = mappings_.find(address);
   if (found == mappings_.end()) throw std::runtime_error("unmap: not what allocate gave");
-  // An empty file in its place: what is simply unmapped, the next allocation may bring back.
+  // Map an empty file in its place: the next allocation might reuse addresses that are only unmapped.
   const int empty = memfd_create("gone", MFD_CLOEXEC);
   if (empty < 0 || mmap(found->second.first, found->second.second, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_FIXED, empty, 0) == MAP_FAILED) {

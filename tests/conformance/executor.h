@@ -1,10 +1,9 @@
-// One end of the tests: makes VIPL calls in its process, for a test that may run on another host.
-// One VIPL function each, and what a test needs beside: memory to register, descriptors, what
-// handlers were told.
+// One end of the tests: makes VIPL calls in its process, for a test that may run on another host. One VIPL function
+// each, and helpers that tests need: memory to register, descriptors, the handlers' reports.
 //
-// Descriptors lie in memory of the executor's own, registered (with NULL attributes, once for each
-// NIC handle, at the first post) when it is needed, and are numbered. An error handler that keeps
-// what it is told is registered for each NIC that is opened.
+// Descriptors lie in memory of the executor's own, registered (with NULL attributes, once for each NIC handle, at the
+// first post) when it is needed, and are numbered. Each NIC that is opened gets an error handler that keeps its
+// reports.
 //
 // All functions may be called by any thread; nothing is locked during a VIPL call. An executor is
 // never destroyed: handlers of the provider may come late. finish() gives its memory back.
@@ -88,8 +87,8 @@ class Executor {
   Result error_callback(NicHandle nic, OnError what);
   Discovery query_system_management_info(NicHandle nic, std::uint64_t type, Nulls nulls);
 
-  // Not VIPL: errors that handlers of `nic` were told and nobody has taken yet. With `any`, the
-  // oldest; else the oldest with this code, the others stay. Waits at most `timeout` ms.
+  // Not VIPL: errors reported to handlers of `nic` and not taken yet. With `any`, the oldest; else the oldest with
+  // this code, the others stay. Waits at most `timeout` ms.
   ErrorEvent await_error(NicHandle nic, bool any, VIP_ERROR_CODE error, std::uint64_t timeout);
   std::vector<ErrorEvent> errors(NicHandle nic);
   void release_handlers();
@@ -111,7 +110,7 @@ class Executor {
   Watched watch(std::uint64_t flag, std::uint32_t value, std::uint64_t address,
                 std::uint64_t length, std::uint32_t seed, std::uint64_t timeout);
 
-  // Closes what is open; memory is given back. What the provider was seen to do in this process.
+  // Closes all that is open, and gives memory back. Returns counts of the provider's behaviour in this process.
   Counts finish();
   // The process ends at once, with everything open; where it is the tests' own, throws.
   Counts die();

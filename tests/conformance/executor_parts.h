@@ -1,4 +1,4 @@
-// What the executor's source files share: conversions, and its private structures.
+// Shared by the executor's source files: conversions, and its private structures.
 #ifndef CONFORMANCE_EXECUTOR_PARTS_H
 #define CONFORMANCE_EXECUTOR_PARTS_H
 

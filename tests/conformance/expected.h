@@ -1,4 +1,4 @@
-// What a full run must have produced at least once; the list is in expected.cc.
+// Results that a full run must have produced at least once; the list is in expected.cc.
 #ifndef CONFORMANCE_EXPECTED_H
 #define CONFORMANCE_EXPECTED_H
 
@@ -8,7 +8,7 @@
 
 namespace conformance {
 
-// What excuses its absence.
+// The excuse for a result's absence.
 enum class Unless {
   kNothing,
   kChoice,       // a provider may never give it; the text says why

@@ -158,7 +158,7 @@ TEST_F(FunctionConnect, AnEmptyAndALongDiscriminatorWork) {
   }
 }
 
-// What a request is told that nobody waits for. A host that is slow to say so is given more time.
+// The result of a request that no program waits for. A host that is slow to answer is given more time.
 VIP_RETURN without_a_waiter(const Request& request) {
   std::uint64_t timeout = 50;
   VIP_RETURN code;

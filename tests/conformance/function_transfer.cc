@@ -105,7 +105,7 @@ TEST_P(FunctionTransfer, QueuesTakeAsManyAsTheNicSaysAndNotMore) {
     must(vi.disconnect());
     EXPECT_EQ(vi.drain_recv().size(), most);
   }
-  // Nothing completes on a send queue that nobody empties.
+  // The send queue stays full as long as the test takes nothing off it.
   for (std::uint64_t i = 0; i < most; ++i) {
     ASSERT_EQ(vi.post_send({.segments = {in.all()}}).code, VIP_SUCCESS) << i;
   }

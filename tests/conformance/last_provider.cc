@@ -1,4 +1,4 @@
-// What happens when the provider itself goes away. These tests come last, for they end it.
+// Tests of the provider's own end. They come last, for they end it.
 #include "suite.h"
 
 namespace conformance {
@@ -50,7 +50,7 @@ TEST_F(LastProvider, ItsEndIsCatastrophicAndEverythingComesBack) {
   EXPECT_EQ(near.discover().code, VIP_ERROR_RESOURCE);
   EXPECT_EQ(near.create_cq(16).code, VIP_ERROR_RESOURCE);
 
-  // What the program ends by habit ends well.
+  // The program's usual clean-up calls succeed.
   EXPECT_EQ(a.disconnect().code, VIP_SUCCESS);
   EXPECT_EQ(a.destroy().code, VIP_SUCCESS);
   EXPECT_EQ(near.close().code, VIP_SUCCESS);

@@ -30,7 +30,7 @@ struct Got : Result {
   T value;
 };
 
-// What must() throws: file, line, the code that came.
+// must() throws this: file, line, the code that came.
 struct Unexpected : std::runtime_error {
   Unexpected(VIP_RETURN code, const std::source_location& where);
 };

@@ -39,7 +39,7 @@ std::int64_t now_ms() {
       .count();
 }
 
-// What a thread is in. Written by that thread alone; kept when it ends.
+// A thread's current call. Written by that thread alone; kept when it ends.
 struct Place {
   std::atomic<const char*> what{nullptr};
   std::atomic<std::int64_t> since{0};

@@ -1,7 +1,7 @@
-// What the provider was seen to do: every return code of every function, every status bit of every
-// completed descriptor, every error that a handler was told. One table for each process; the peer's
-// is added to the tests' own at the end of every test. The counting is by relaxed atomics, so that
-// it orders nothing between threads and hides no race from ThreadSanitizer.
+// The provider's behaviour: every return code of every function, every status bit of every completed descriptor, every
+// error reported to a handler. One table for each process; the peer's is added to the tests' own at the end of every
+// test. The counting is by relaxed atomics, so that it orders nothing between threads and hides no race from
+// ThreadSanitizer.
 #ifndef CONFORMANCE_RECORDS_H
 #define CONFORMANCE_RECORDS_H
 
@@ -89,7 +89,7 @@ class InFlight {
   bool outermost_;
 };
 
-// Calls in this thread may hang: somebody else waits for them, with a limit of his own.
+// Calls in this thread may hang: another thread waits for them, with its own time limit.
 void leave_to_others();
 bool left_to_others();
 

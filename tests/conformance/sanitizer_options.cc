@@ -1,4 +1,4 @@
-// What the sanitizers are told. A report ends the program, so that nobody overlooks it.
+// Options of the sanitizers. A report ends the program, so that it is not overlooked.
 //
 // The peer forks a process for each test, which starts threads.
 

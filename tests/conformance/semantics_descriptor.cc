@@ -8,7 +8,7 @@ class SemanticsDescriptor : public Conformance {
  protected:
   static constexpr VIP_RELIABILITY_LEVEL kLevel = VIP_SERVICE_RELIABLE_DELIVERY;
 
-  // What becomes of a send that is posted on a connected VI.
+  // The completion of a send that is posted on a connected VI.
   Completion fate(const Descriptor& send) {
     const auto [a, b] = connected_rdma(kLevel);
     const Region in = far.memory(4096);
@@ -149,7 +149,7 @@ TEST_F(SemanticsDescriptor, AMessageThatIsCutOffIsAPartialError) {
       must(a.post_send({.segments = {out.all()}}));
     }
     if (i % 2 != 0) a.send_wait();
-    // By the receiver: who sends says goodbye behind what it has posted.
+    // The receiver disconnects: a sender's goodbye would go behind its posted messages.
     must(b.disconnect());
     bool partial = false;
     EXPECT_EQ(a.await_state(VIP_STATE_ERROR), VIP_STATE_ERROR);

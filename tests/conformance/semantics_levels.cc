@@ -1,4 +1,4 @@
-// What the three reliability levels do when something is wrong (reference, 3.2).
+// The three reliability levels in case of errors (reference, 3.2).
 #include "suite.h"
 
 namespace conformance {
@@ -6,7 +6,7 @@ namespace {
 
 class SemanticsLevels : public EachLevel {
  protected:
-  // What the sender's descriptor and the connection look like after the peer could not take it.
+  // Checks the sender's descriptor and the connection after the peer could not take a message.
   void expect_outcome(const Vi& a, const Vi& b, std::uint32_t reception_status) {
     const Completion sent = a.send_wait();
     switch (level()) {

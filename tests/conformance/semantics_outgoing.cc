@@ -1,4 +1,4 @@
-// What was posted before a connection, a session or a registration is ended goes out before.
+// Posted messages go out before their connection, session or registration ends.
 #include "suite.h"
 
 namespace conformance {

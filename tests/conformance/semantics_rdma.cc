@@ -108,7 +108,7 @@ TEST_P(SemanticsRdma, WritesGoBothWaysAtOnce) {
                       .remote = mine.part(kBytes, 0)}));
   }
   for (int i = 0; i < 10; ++i) must(a.send_wait()), must(b.send_wait());
-  // What is sent last has arrived when the peer's answer is here.
+  // The peer's answer proves that the last message has arrived.
   const Region in = near.memory(8), answer = far.memory(8);
   must(a.post_recv({.segments = {in.all()}}));
   must(b.post_recv({.segments = {answer.all()}}));

@@ -1,4 +1,4 @@
-// What the three reliability levels promise.
+// The promises of the three reliability levels.
 #include "suite.h"
 
 namespace conformance {

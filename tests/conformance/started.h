@@ -25,7 +25,7 @@
 
 namespace conformance {
 
-// What is known of a started function without knowing its type.
+// The part of a started function that does not depend on its type.
 struct Run {
   std::mutex mutex;
   std::condition_variable changed;

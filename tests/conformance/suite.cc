@@ -76,7 +76,7 @@ HostPtr Conformance::another_there() {
 
 std::string Conformance::fresh() {
   static std::atomic<std::uint32_t> last{0};
-  // 8 characters: what all providers take.
+  // 8 characters: all providers take that many.
   char text[16];
   std::snprintf(text, sizeof text, "%04x%04x", static_cast<unsigned>(getpid()) & 0xffff,
                 ++last & 0xffff);

@@ -1,4 +1,4 @@
-// What a test file includes: the fixtures, with all of the vocabulary.
+// Included by each test file: the fixtures, with all of the vocabulary.
 //
 //     TEST_P(SemanticsOrder, MessagesArriveInTheOrderInWhichTheyWereSent) {
 //       CHECKLIST(7);
@@ -41,7 +41,7 @@ class Conformance : public testing::Test {
   Nic open_near() { return must(Nic::open(here, options.device)); }
   Nic open_far() { return must(Nic::open(there, options.peer_device)); }
 
-  // A discriminator that nobody has used.
+  // A discriminator that was never used before.
   static std::string fresh();
 
   // Two VIs, `first` of near and `second` of far (or of the given NICs), connected.
@@ -51,7 +51,7 @@ class Conformance : public testing::Test {
   void connect(const Nic& client_nic, const Vi& client, const Nic& server_nic, const Vi& server);
   void connect(const Vi& client, const Vi& server) { connect(near, client, far, server); }
 
-  // What is so in this run.
+  // Properties of this run.
   bool two_hosts() const;  // the NICs have different addresses
   bool two_processes() const { return !options.self(); }
 

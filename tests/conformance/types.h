@@ -56,7 +56,7 @@ struct Made : Result {
     archive(handle);
   }
 };
-// What out arguments contain before a call.
+// The contents of out arguments before a call.
 inline constexpr std::uint64_t kUntouched = 0x5a5a5a5a5a5a5a5a;
 inline constexpr std::uint32_t kUntouchedMem = 0x5a5a5a5a;
 
@@ -236,7 +236,7 @@ struct Posted : Result {
 inline constexpr std::uint64_t kNoDescriptor = 0;                       // the pointer was NULL
 inline constexpr std::uint64_t kUnknownDescriptor = ~std::uint64_t{0};  // never posted
 
-// What a provider leaves in Status, printed by its names.
+// A descriptor's Status as the provider left it, printed by its names.
 struct Status {
   std::uint32_t bits = 0;
 
@@ -276,7 +276,7 @@ struct CqEntry : Result {
   }
 };
 
-// What an error handler was told.
+// An error handler's report.
 struct ErrorEvent {
   bool came = false;  // false: nothing in the time given
   NicHandle nic{};
@@ -293,7 +293,7 @@ struct ErrorEvent {
   }
 };
 
-// What the suite's error handler does with what it is told, besides keeping it.
+// The suite's error handler keeps each report, and besides:
 enum class OnError : std::uint8_t {
   kKeep,
   kBlock,       // waits until Nic::release_handlers()

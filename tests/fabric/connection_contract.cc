@@ -65,7 +65,7 @@ TEST(Connection, ARequestCanBeAnsweredOnce) {
   EXPECT_EQ(next_event().error, FI_ECONNREFUSED);
 }
 
-// What a program reserves before it knows whether it will ask or be asked.
+// A program reserves a port before it knows whether it will connect or accept.
 TEST(Connection, AnEndpointCanHaveThePortOfAPassiveOne) {
   World& world = World::get();
   fi_info* hints = fi_dupinfo(world.info);
@@ -107,7 +107,7 @@ TEST(Connection, TheBacklogCanBeSet) {
   EXPECT_EQ(fi_control(&world.listener->fid, FI_BACKLOG, &backlog), -FI_EINVAL);
 }
 
-// Who ends a connection itself is told of it too, once.
+// The end that shuts a connection down gets the event too, once.
 TEST(Connection, BothEndsHearOfAShutdown) {
   Pair pair;
   ASSERT_EQ(fi_shutdown(pair.a.ep, 0), 0);

@@ -1,4 +1,4 @@
-// What fi_getinfo answers to hints of every kind, and what calls answer that ask for what is not there.
+// fi_getinfo's answers to hints of every kind, and the errors of calls for features that do not exist.
 #include <cstring>
 #include <initializer_list>
 #include <memory>

@@ -1,4 +1,4 @@
-// Messages: what is sent arrives, in order, however late it is received.
+// Messages arrive, in order, however late they are received.
 #include <atomic>
 #include <chrono>
 #include <cstring>

@@ -1,4 +1,4 @@
-/* What an MPI program does: point to point of all lengths, collectives, one-sided; with the argument
+/* Typical MPI calls: point to point of all lengths, collectives, one-sided; with the argument
  * "threads" several threads in place of one-sided, which Open MPI's osc/pt2pt does not do together; with
  * "forever" all to all until it is ended; with "nothing" only the beginning and the end. */
 #include <mpi.h>
@@ -32,7 +32,7 @@ static int filled(const unsigned char *data, int from, int to, long bytes) {
   return 1;
 }
 
-/* Everybody sends to the next one. */
+/* Each process sends to the next one. */
 static void ring(void) {
   static const long lengths[] = {0, 1, 100, 1000, 16000, 16500, 100000, 140000, 3000000};
   const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
@@ -49,7 +49,7 @@ static void ring(void) {
   }
 }
 
-/* Many messages that nobody has asked for yet. */
+/* Many messages without a posted receive. */
 static void flood(void) {
   enum { kMany = 1000 };
   int i, got;

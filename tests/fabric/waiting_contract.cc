@@ -122,7 +122,7 @@ TEST(Waiting, QueuesOfEveryKind) {
   }
 }
 
-// A signal that comes before somebody waits is not lost.
+// A signal that comes before the wait is not lost.
 TEST(Waiting, ASignalIsKept) {
   for (const fi_wait_obj wait : {FI_WAIT_UNSPEC, FI_WAIT_YIELD}) {
     const KindOfQueue kind(wait);

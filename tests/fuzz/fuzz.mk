@@ -20,7 +20,7 @@ tests_fuzz_fuzz_wire_LDFLAGS = $(AM_LDFLAGS) $(fuzz_link)
 tests_fuzz_make_wire_corpus_SOURCES = tests/fuzz/make_wire_corpus.cc
 tests_fuzz_make_wire_corpus_LDADD = libviaduct_stack.la
 
-# The stack: what programs write to their segments, what comes from the wire.
+# The stack: words that programs write to their segments, and frames from the wire.
 check_PROGRAMS += tests/fuzz/fuzz_rings tests/fuzz/fuzz_frames
 fuzz_hosts = \
 	tests/fuzz/fuzz_hosts.cc tests/fuzz/fuzz_hosts.h tests/fuzz/fuzz_input.h

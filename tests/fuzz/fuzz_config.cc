@@ -1,5 +1,5 @@
-// Fuzz target of the configuration file: any bytes as viad.conf. What is refused must be refused
-// with messages that name the file and that a terminal can show.
+// Fuzz target of the configuration file: any bytes as viad.conf. The parser must refuse bad files with messages that
+// name the file and that a terminal can show.
 #include <sys/mman.h>
 #include <unistd.h>
 

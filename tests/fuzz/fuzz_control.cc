@@ -101,7 +101,7 @@ void say_attach(Program& program, const Program& other, TestAgent& agent, Input&
   say(program, agent, {room, sizeof room}, false);
 }
 
-// What an operator's tool asks, about sessions of whatever sort.
+// The queries of an operator's tool, about sessions of any sort.
 void say_query(Program& program, TestAgent& agent, Input& input) {
   const std::uint8_t what = input.byte();
   report::Query query{};
@@ -136,7 +136,7 @@ void say_other(Program& program, Program& other, TestAgent& agent, Input& input)
   say(program, agent, {room, hello.head.bytes}, false);
 }
 
-// A program that has had a port comes to the next agent, perhaps with somebody else's.
+// A program that has had a port comes to the next agent, perhaps with another program's.
 void say_adopt(Program& program, Program& other, TestAgent& agent, Input& input) {
   const std::uint8_t what = input.byte();
   const Program& whose = (what & 1) != 0 ? other : program;
@@ -159,7 +159,7 @@ void say_adopt(Program& program, Program& other, TestAgent& agent, Input& input)
   say(program, agent, {room, (what & 16) != 0 ? sizeof room : sizeof adopt}, (what & 32) != 0);
 }
 
-// Many that come at once: those who say nothing, or one too many of those who do.
+// Many programs that come at once: silent ones, or one too many of those that speak.
 void crowd(TestAgent& agent, bool silent) {
   std::vector<std::unique_ptr<TestProgram>> programs;
   for (std::size_t i = 0; i < (silent ? RequestListener::kMostWaiting + 2 : kCrowd); ++i) {
@@ -187,7 +187,7 @@ void scribble_granted_segment(Program& program, Input& input) {
           "pwrite");
 }
 
-// What looks more like a stack's memory than single bytes do: one word again and again.
+// One word again and again looks more like a stack's memory than single bytes do.
 void fill_granted_segment(Program& program, Input& input) {
   if (!program.granted_segment) return;
   const std::uint32_t word = input.byte();

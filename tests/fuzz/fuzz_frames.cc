@@ -1,7 +1,6 @@
-// Fuzz target of what comes from the wire, behind the decoder: frames that a hostile host makes up,
-// or that it has seen and changed, while two of its programs are connected. Two good programs, whose
-// connection it has not seen, must go on undisturbed; nobody's memory may be written but that of the
-// connections that it is a part of; nothing may be left at the end.
+// Fuzz target of frames from the wire, behind the decoder: frames that a hostile host makes up, or that it has seen
+// and changed, while two of its programs are connected. Two good programs, whose connection it has not seen, must go
+// on undisturbed; it may write only to memory of connections that it is a part of; nothing may be left at the end.
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -110,7 +109,7 @@ void changed(Wire& wire, Input& input) {
   if (more & 16 && payload.size() >= wire::kRdmaBytes) {
     wire::RdmaHeader rdma{};
     const bool to_b = decoded.destination == wire.hosts.b.port.address();
-    // What the connection may write to, beyond it, and what is the good program's.
+    // Memory that the connection may write to, memory beyond it, and the good program's.
     const std::uint16_t where = input.number();
     rdma.address = reinterpret_cast<std::uint64_t>(to_b ? wire.hosts.b.arena : wire.hosts.a.arena) +
                    (where < 0x8000 ? where * 16u : fuzz::ArenaHost::kGood + where % 0x4000u);
@@ -127,8 +126,8 @@ void changed(Wire& wire, Input& input) {
   wire.inject(decoded.destination == wire.hosts.b.port.address(), out);
 }
 
-// A whole RDMA write of the attacker's connection, in order and well made, to wherever the input says:
-// what a peer may do that has the key and means no good.
+// A whole RDMA write of the attacker's connection, in order and well made, to any address of the input: a malicious
+// peer with the key can send it.
 void write_somewhere(Wire& wire, Input& input) {
   for (const auto& each : wire.seen) {
     wire::Decoded like;

@@ -9,7 +9,7 @@ namespace viaduct::fuzz {
 namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
-constexpr std::uintptr_t kArenas = 0x500000000000;  // nobody maps there, a sanitizer neither
+constexpr std::uintptr_t kArenas = 0x500000000000;  // never mapped otherwise, not by a sanitizer either
 constexpr std::uint32_t kMessage = 3000;         // more than a frame
 constexpr std::uint64_t kMostRounds = 100'000;   // of the stacks without the clock moving
 

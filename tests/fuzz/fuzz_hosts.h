@@ -3,9 +3,9 @@
 //
 //   host a: hostile, good ---- SimNetwork ---- host b: hostile_peer, good_peer
 //
-// Memory of programs is one arena for each host, at the same address in every run, so that an input
-// can name addresses. What lies outside is as if it were not mapped; the good programs' part of it
-// has a pattern that must be there at the end.
+// Memory of programs is one arena for each host, at the same address in every run, so that an input can name
+// addresses. Memory outside is as if it were not mapped; the good programs' part of it has a pattern that must be
+// there at the end.
 #ifndef VIADUCT_TESTS_FUZZ_FUZZ_HOSTS_H
 #define VIADUCT_TESTS_FUZZ_FUZZ_HOSTS_H
 

@@ -1,5 +1,4 @@
-// What fuzz targets that take a list of steps have in common: reading the steps, and ending the
-// process when something does not hold.
+// Shared by fuzz targets that take a list of steps: reading the steps, and ending the process when a check fails.
 #ifndef VIADUCT_TESTS_FUZZ_FUZZ_INPUT_H
 #define VIADUCT_TESTS_FUZZ_FUZZ_INPUT_H
 

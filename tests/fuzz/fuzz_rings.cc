@@ -1,7 +1,7 @@
-// Fuzz target of a session's rings: what a program can do to its segment. The steps of the input
-// run commands, post descriptors, write over words of the segment and ring doorbells, in any order
-// and with time passing; the program's peer on the other host helps it along. Two good programs on
-// the same two stacks must go on undisturbed, and nothing may be left at the end.
+// Fuzz target of a session's rings: a program's own segment. The steps of the input run commands, post descriptors,
+// write over words of the segment and ring doorbells, in any order and with time passing; the program's peer on the
+// other host helps it along. Two good programs on the same two stacks must go on undisturbed, and nothing may be left
+// at the end.
 #include <cstring>
 
 #include "tests/fuzz/fuzz_hosts.h"
@@ -23,7 +23,7 @@ constexpr std::uint16_t kLevels[] = {vip::kUnreliable, vip::kReliableDelivery,
 
 struct Attack {
   fuzz::Hosts hosts{1};
-  // What the hostile program knows of itself; later ones push earlier ones out.
+  // The hostile program's knowledge of itself; later entries push earlier ones out.
   std::uint32_t handles[4] = {}, ptags[4] = {}, vis[4] = {}, cqs[4] = {}, requests[4] = {};
   std::uint32_t vi_generations[4] = {}, cq_generations[4] = {};
   std::uint32_t handle_count = 0, ptag_count = 0, vi_count = 0, cq_count = 0, request_count = 0;
@@ -59,8 +59,7 @@ struct Attack {
     }
   }
 
-  // Answers are read where they are, as the program's own book-keeping is not to be trusted with
-  // what the input has written over.
+  // Answers are read in place: the input may have written over the program's own book-keeping.
   void collect() {
     for (std::uint32_t c = 0; c < layout::kCommands; ++c) {
       layout::Command& slot = program().view().command(c);

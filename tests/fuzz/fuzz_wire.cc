@@ -1,5 +1,5 @@
-// Fuzz target of the wire format: any bytes as a frame, and its payload as every kind of body. What
-// is accepted must encode to the same bytes again.
+// Fuzz target of the wire format: any bytes as a frame, and its payload as every kind of body. An accepted frame must
+// encode to the same bytes again.
 //
 // With clang's fuzzer:  clang++ -fsanitize=fuzzer,address ... fuzz_wire.cc kagent/contract/wire.cc
 // Without it:           link replay_main.cc and name corpus files or folders

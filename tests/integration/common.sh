@@ -1,4 +1,4 @@
-# common.sh: what the integration tests share. To be sourced first.
+# common.sh: shared by the integration tests. To be sourced first.
 # shellcheck shell=bash
 #
 # A test makes labs whose names begin with $prefix; all of them are taken down and every program that
@@ -26,7 +26,7 @@ work=$(mktemp -d)
 
 clean_up() {
   local pid directory
-  # Those that are still there: the number of one that has ended may be somebody else's by now.
+  # Only those that are still there: the number of an ended one may be another process's by now.
   for pid in $(jobs -p); do
     kill -KILL "$pid" 2>/dev/null
     { wait "$pid"; } 2>/dev/null

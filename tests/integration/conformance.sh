@@ -1,4 +1,4 @@
-# conformance.sh: what the runs of the VIPL conformance suite share. To be sourced; brings up the lab.
+# conformance.sh: shared by the runs of the VIPL conformance suite. To be sourced; brings up the lab.
 # shellcheck shell=bash
 #
 #   host a   via0 10.77.0.1 <---> 10.77.0.2 via0   host b      VIA; cut in some tests
@@ -22,7 +22,7 @@ make_control_link() {
 }
 must "a link for the control connection comes up" make_control_link
 
-# What ends the agent of host a and starts another.
+# Ends the agent of host a and starts another.
 pid_file=/run/viaduct-lab/$prefix/a.pid
 cat >"$work/kill-agent" <<END
 pid=\$(cat $pid_file)
@@ -87,7 +87,7 @@ conform() {
   fi
   failures=$((failures + 1))
   echo "not ok: $mode: the suite ended with status $is"
-  # The reasons: what comes between the start and the end of a test that failed, and the table.
+  # The reasons: the lines between the start and the end of a failed test, and the table.
   awk '/^\[ RUN      \]/ { text = ""; next }
     /^\[       OK \]|^\[  SKIPPED \]/ { text = ""; next }
     /^\[  FAILED  \].*ms\)$/ { printf "%s%s\n", text, $0; text = ""; next }
@@ -107,7 +107,7 @@ two_hosts() {
   expect "$mode: the peer ends well" stop_serving
 }
 
-# What depends on where a stack runs and on the threads that drive it; the whole takes minutes.
+# The tests that depend on the place of a stack and on the threads that drive it; all tests take minutes.
 threads_and_order='FunctionConnect*:FunctionPeer*:FunctionCq*:FunctionNotify*'
 threads_and_order+=':SemanticsThreads*:SemanticsCq*:SemanticsOrder*:SemanticsState*:Checklist*'
 

@@ -7,7 +7,7 @@ import sys
 
 build, work, count, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 lua = os.path.join(build, "kagent/dump/viaduct.lua")
-# What viadump says of a frame besides its fields.
+# The keys in viadump's output besides a frame's fields.
 ABOUT = {"time_ns", "source", "destination", "type_name", "length", "direction", "interface", "comment"}
 failed = False
 

@@ -1,8 +1,8 @@
-// What the test of vipl_ext.h does on the hosts of a lab.
+// The programs of vipl_ext.h's test on the hosts of a lab.
 //
 //   ext_tool serve CONNECTIONS           echoes messages; waits with VipxPoll alone
 //   ext_tool poll HOST THREADS ROUNDS    threads on one CQ, each with a connection and a pipe of its
-//                                        own; each message has an answer, and nobody may sleep
+//                                        own; each message has an answer, and no thread may sleep
 //                                        through it
 //   ext_tool descriptors                 what VipxDescriptors says is what is open
 //   ext_tool own PORT                    accepts a TCP connection, says which (as hex), claims it and

@@ -1,5 +1,4 @@
-// A VI with memory of its own, and messages that tell who sent them: for the tests of processes that
-// attach.
+// A VI with memory of its own, and messages that name their sender: for the tests of processes that attach.
 #ifndef VIADUCT_TESTS_INTEGRATION_FORK_END_H
 #define VIADUCT_TESTS_INTEGRATION_FORK_END_H
 
@@ -80,7 +79,7 @@ struct alignas(64) Packet {
   unsigned char data[kMost];
 };
 
-// A message: who sends it, its number, its length, and bytes that follow from these.
+// A message: its sender, its number, its length, and bytes that follow from these.
 struct Head {
   std::uint32_t process, number, bytes;
 };

@@ -145,7 +145,7 @@ void be_child(Things& all, Channel& to_parent, Channel& from_parent) {
   std::exit(0);
 }
 
-// What a child may do that does not attach; returns its status, or does not.
+// The things a child may do without attaching; returns its status, or does not return.
 int be_idle(int what, const std::string& host) {
   switch (what) {
     case 0: std::_Exit(0);

@@ -1,4 +1,4 @@
-// What the test of processes that attach does on the hosts of a lab.
+// The programs of the test of attached processes on the hosts of a lab.
 //
 //   fork_tool serve CLIENTS WAYS     answers one client itself and forks for each of the others; the
 //                                    children attach, answer, and end in these ways, in turn: `exit`
@@ -66,8 +66,8 @@ struct Child {
   steady_clock::time_point dies;
 };
 
-// Waits for a child. What it has received must not have come to us, but for the first message, which
-// may have come before it took the VI.
+// Waits for a child. Its messages must not have come to this process, but for the first one, which may have come
+// before the child took the VI.
 void bury(Child& child) {
   int status = 0;
   waitpid(child.pid, &status, 0);
@@ -149,7 +149,7 @@ int serve(unsigned clients, const std::vector<std::string>& ways) {
   return 0;
 }
 
-// One client. Returns how many answers there were; `others`: who answers is not always the same.
+// One client. Returns the number of answers; `others`: they may come from different processes.
 unsigned ask_one(VIP_NIC_HANDLE nic, const std::string& host, const char* whom,
                  steady_clock::time_point until, bool others, unsigned seed) {
   std::mt19937 random(seed);

@@ -1,5 +1,5 @@
-// granted_tool DEVICE PLACEMENT STEP...: a program that speaks to the agent by itself, for tests of
-// what a granted port allows. PLACEMENT: auto, hosted, granted. Says what it was given in one line,
+// granted_tool DEVICE PLACEMENT STEP...: a program that speaks to the agent by itself, for tests of the rights of a
+// granted port. PLACEMENT: auto, hosted, granted. Prints the grant in one line,
 //
 //   granted ADDRESS host ADDRESS control session ADDRESS mtu N in US     hosted     refused REASON (status 3)
 //
@@ -10,15 +10,15 @@
 //                      accept (of another host); TO: an address, or everybody
 //   receive MS         says "got SOURCE BYTES" for each frame that comes within this time
 //   mark               tries to change the socket's mark
-//   abuse              tries what else can be done to the socket
+//   abuse              tries everything else on the socket
 //   granted-segment MS, session-segment MS, rings MS     writes nonsense all over these for this time
 //   deaf MS            does nothing at all
-//   touch FILE, await FILE         for whoever runs several of these
+//   touch FILE, await FILE         to synchronize several of these
 //   leave              ends the session, but keeps all descriptors that came with it
 //   lost               waits until the agent ends the session
 //   adopt WHAT         asks the next agent to adopt the session, and says "adopted" or "not adopted
 //                      REASON"; good, or with one thing wrong: segment, umem, address, device
-//   user NUMBER        becomes somebody else
+//   user NUMBER        becomes another user
 //
 // granted_tool watch IF MS    says "saw TO FROM TYPE BYTES" for each frame on an interface
 // granted_tool inject IF TO   sends a good frame there, from the interface's address
@@ -256,7 +256,7 @@ void change_mark(Session& session) {
   try_to("mark", setsockopt(session.fd(2), SOL_SOCKET, SO_MARK, &none, sizeof none));
 }
 
-// Whatever of it the kernel allows, nobody else may notice.
+// Tries all that the kernel may allow; no other process may notice.
 void abuse(Session& session) {
   const int fd = session.fd(2), one = 1;
   signal(SIGIO, SIG_IGN);

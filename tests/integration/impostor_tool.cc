@@ -1,5 +1,4 @@
-// impostor_tool: asks for the lane of a TCP connection that is somebody else's, and behaves as its
-// peer would.
+// impostor_tool: asks for the lane of another program's TCP connection, and behaves as its peer would.
 //
 //   impostor_tool LOCAL:PORT REMOTE:PORT SECONDS WHAT     the connection as this host sees it
 //   impostor_tool --serve PORT SECONDS

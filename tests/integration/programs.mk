@@ -47,7 +47,7 @@ check_PROGRAMS += tests/integration/impostor_tool
 tests_integration_impostor_tool_SOURCES = tests/integration/impostor_tool.cc
 tests_integration_impostor_tool_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_integration_impostor_tool_CXXFLAGS = $(AM_CXXFLAGS) -pthread
-# Another user runs it, who can't write to the tree.
+# Another user, without write access to the tree, runs it.
 tests_integration_impostor_tool_LDFLAGS = -no-install
 tests_integration_impostor_tool_LDADD = libsovia_parts.la libvipl.la -lpthread
 

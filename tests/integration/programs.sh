@@ -115,8 +115,9 @@ past_kernel() {
 }
 
 # on_lanes TEXT COMMAND...: like `check`, of a client that moves much and whose standard error is not redirected. With
-# SOVIA at both ends nine tenths of its bytes must go past the kernel. What comes before a lane is there goes through it,
-# and a lane takes longer on a busy machine: the next try is to move $patience times as much, or to wait as much longer.
+# SOVIA at both ends nine tenths of its bytes must go past the kernel. Bytes sent before the lane is there go through
+# it, and a lane takes longer on a busy machine: the next try is to move $patience times as much, or to wait as much
+# longer.
 patience=1
 on_lanes() {
   local text=$1 percent

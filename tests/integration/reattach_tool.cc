@@ -4,7 +4,7 @@
 //   reattach_tool FILE close        closes the NIC and says "closed"
 //   reattach_tool FILE wait         says "go" and waits for one request, for ever; says "asked" and
 //                                 rejects it
-//   reattach_tool FILE ask HOST     asks the one who waits there, and says "rejected" or "RESULT"
+//   reattach_tool FILE ask HOST     asks the process that waits there, and says "rejected" or "RESULT"
 #include <unistd.h>
 
 #include <cstdio>

@@ -94,7 +94,7 @@ def call_peer(host, port, enough):
         peer.check()
         peer.ask(b'how is it?')
         rounds += 1
-    # What is outside, or not allowed, is refused at once.
+    # Access outside the buffer, or without the right, is refused at once.
     data = bytes(BYTES)
     assert result(sovia.sovia_put(peer.fd, peer.tag, 1, data, BYTES)) == -errno.ERANGE
     assert result(sovia.sovia_put(peer.fd, peer.read_only, 0, data, 1)) == -errno.EACCES

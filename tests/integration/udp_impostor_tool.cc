@@ -1,5 +1,5 @@
-// udp_impostor_tool: asks for the lane of two UDP sockets that talk, one of which is somebody else's, and behaves
-// as that one's program would.
+// udp_impostor_tool: asks for the lane of two UDP sockets that talk, one of which is another program's, and behaves as
+// that program would.
 //
 //   udp_impostor_tool LOCAL:PORT REMOTE:PORT SECONDS
 //

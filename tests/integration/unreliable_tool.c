@@ -3,9 +3,9 @@
  *   on host a:  unreliable_tool
  *   on host b:  unreliable_tool HOST COUNT
  *
- * The messages go over one VI. Behind each WINDOW of them a mark goes over another, reliable one, and is answered: frames
- * of one port do not overtake each other, so what has not come before the mark does not come any more. Never is more on its
- * way than the receiver has descriptors for, however slow it is: what is lost is lost below.
+ * The messages go over one VI. Behind each WINDOW of them a mark goes over another, reliable one, and is answered:
+ * frames of one port do not overtake each other, so a message that has not come before the mark is lost. Never are
+ * more in flight than the receiver has descriptors for, however slow it is: messages are lost only below.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// What the forwarder of a lab does to frames: its settings, and the fate of each frame. The fate
-// depends on the seed, the direction and the number of the frame alone, so that a run can be
-// repeated and a change of one setting leaves what the others do.
+// The faults of a lab's forwarder: its settings, and the fate of each frame. The fate depends on the seed, the
+// direction and the number of the frame alone, so that a run can be repeated and a change of one setting leaves the
+// effects of the others.
 #ifndef VIADUCT_TESTS_LAB_FAULTS_H
 #define VIADUCT_TESTS_LAB_FAULTS_H
 

@@ -20,11 +20,11 @@ readonly packages=(
   libfabric-dev libfabric-bin openmpi-bin libopenmpi-dev
   libspdlog-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev
   iproute2 iputils-ping util-linux procps ethtool nftables tshark
-  # What is run on SOVIA, to show and to test it; byacc and libncurses-dev build two of them.
+  # Programs that run on SOVIA, to show and to test it; byacc and libncurses-dev build two of them.
   byacc libncurses-dev curl ftp-ssl ftpd-ssl iperf3 netbase netpipe-tcp nginx-light openbsd-inetd openssl
   python3 redis-server redis-tools rsync socat tnftp wrk
 )
-# What only `make bench-programs` runs.
+# Only `make bench-programs` runs these.
 # shellcheck disable=SC2034  # for that script
 readonly bench_packages=(libmemcached-tools memcached sockperf)
 # Units of services that come with these packages. None of them is wanted: programs run in labs.
@@ -85,7 +85,7 @@ install_packages() {
   [ ${#missing[@]} -gt 0 ] || return 0
   step "installing ${missing[*]}"
   log=$(mktemp)
-  # Only one at a time can change the system's packages; whoever comes second waits.
+  # Only one process at a time can change the system's packages; the second one waits.
   local get=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 -y)
   trap allow_services EXIT
   forbid_services

@@ -87,8 +87,8 @@ std::vector<VIP_VI_HANDLE> open_vis(Client& client, const Nics& nics, std::uint3
   return vis;
 }
 
-// The server must hear of the end of connections that nobody has disconnected. We keep on talking
-// to it, so that no silence gives them away.
+// The server must hear of the end of connections that were never disconnected. The client keeps on talking to it, so
+// that no silence gives them away.
 bool is_heard_of_all(Client& client, std::uint32_t count) {
   const Clock::time_point begin = Clock::now();
   std::uint32_t left;

@@ -104,7 +104,7 @@ bool check_memory(const Nic& nic) {
   return right;
 }
 
-// What others hold is not there, and comes back with their handle.
+// Objects of another handle count against the limits, and come back when it is closed.
 bool check_shared(const std::string& device, const Nic& nic) {
   constexpr std::uint64_t kTaken = 100;
   {

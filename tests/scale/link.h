@@ -42,7 +42,7 @@ class Nic {
   Host find(const std::string& name) const;
   Host self() const;
 
-  // Connects to, or waits for, whoever uses the discriminator too.
+  // Connects to, or waits for, the process that uses the discriminator too.
   void connect(VIP_VI_HANDLE vi, const Host& host, std::uint32_t discriminator) const;
   void accept(VIP_VI_HANDLE vi, std::uint32_t discriminator) const;
 

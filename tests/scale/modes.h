@@ -1,5 +1,5 @@
-// What vipl-scale can do. Each function is one mode, prints its figures and returns the exit status;
-// they throw std::runtime_error when a call of VIPL fails.
+// The modes of vipl-scale. Each function is one mode, prints its figures and returns the exit status; they throw
+// std::runtime_error when a call of VIPL fails.
 #ifndef VIADUCT_TESTS_SCALE_MODES_H
 #define VIADUCT_TESTS_SCALE_MODES_H
 

@@ -12,7 +12,7 @@ namespace scale {
 struct Options {
   std::string device = "nic0";
   std::string host;
-  std::uint32_t count = 0;    // 0: what the mode takes
+  std::uint32_t count = 0;    // 0: the mode's default
   std::uint32_t live = 0;     // regions that are registered beside
   std::uint32_t threads = 1;  // that connect
   std::uint32_t nics = 1;     // handles that VIs are opened on

@@ -1,5 +1,5 @@
-// What the client asks of the server over their link: a command in the high bits of a message, a
-// number in the others. The server answers each when it has been carried out.
+// The client's requests to the server over their link: a command in the high bits of a message, a number in the
+// others. The server answers each when it has been carried out.
 #ifndef VIADUCT_TESTS_SCALE_PROTOCOL_H
 #define VIADUCT_TESTS_SCALE_PROTOCOL_H
 

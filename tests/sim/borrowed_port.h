@@ -1,4 +1,4 @@
-// A port that belongs to somebody else.
+// A port that belongs to another owner.
 #ifndef VIADUCT_TESTS_SIM_BORROWED_PORT_H
 #define VIADUCT_TESTS_SIM_BORROWED_PORT_H
 

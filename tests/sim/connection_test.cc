@@ -389,7 +389,7 @@ TEST(Connection, RestartOfAnAgentEndsItsConnectionsSoon) {
   EXPECT_GT(b.stack->counters().resets_sent, 0u);
   b.stack = nullptr;
   std::free(segment);
-  // The program of the old stack has nobody to say goodbye to.
+  // The program of the old stack has no peer to say goodbye to.
   b.stack = std::move(const_cast<std::unique_ptr<Stack>&>(old));
 }
 
@@ -575,7 +575,7 @@ TEST(Commands, AboutAnEarlierViDontMeetItsSuccessor) {
   }
 }
 
-// The oldest request that nobody waits for gives its place to a new one, and asks again.
+// The oldest request without a waiter gives its place to a new one, and asks again.
 TEST(Requests, FindAPlaceInAFullTable) {
   StackLimits limits = small_limits();
   limits.requests = 2;
@@ -615,7 +615,7 @@ TEST(Requests, OfWhichAProgramHasTheHandleKeepTheirPlaceInAFullTable) {
   EXPECT_EQ(finish(pair, *pair.server, late).result, vip::kInvalidParameter);
 }
 
-// Handles that nobody answers for don't keep others out.
+// Handles that the program never answers for don't keep others out.
 TEST(Requests, OfWhichAProgramHasTheHandlesMakeRoomInTheEnd) {
   StackLimits limits = small_limits();
   limits.requests = 2;

@@ -1,4 +1,4 @@
-// What all stacks of simulated hosts have counted by their ends.
+// The final counts of all stacks of simulated hosts.
 #ifndef VIADUCT_TESTS_SIM_COUNTER_TALLY_H
 #define VIADUCT_TESTS_SIM_COUNTER_TALLY_H
 

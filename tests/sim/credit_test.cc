@@ -1,5 +1,5 @@
-// Unreliable Delivery is paced by credit: what the network does not lose, a full port does not lose
-// either, and lost credit costs time only.
+// Unreliable Delivery is paced by credit: a full port loses no frames that the network has not lost, and lost credit
+// costs time only.
 #include "tests/sim/pair.h"
 
 namespace viaduct::sim {
@@ -155,7 +155,7 @@ TEST(Credit, ManySendersShareTheRoomOfThePort) {
   }
 }
 
-// What fits into the standing credit goes at once, and credit comes for many messages together.
+// Messages within the standing credit go at once, and credit comes for many messages together.
 TEST(Credit, CostsShortMessagesNothing) {
   Streams net(1, {}, 4, 8);
   ASSERT_TRUE(net.connect());
@@ -179,7 +179,7 @@ TEST(Credit, SurvivesTheLossOfWhatCarriesIt) {
   EXPECT_EQ(net.streams[0]->received - before, 100u);
 }
 
-// A peer of which nothing is heard any more holds nobody up for good.
+// A silent peer holds no sender up for good.
 TEST(Credit, SenderThatHearsNothingGoesOnSlowly) {
   Streams net(1, small_port(), kLong, 1);
   ASSERT_TRUE(net.connect());

@@ -9,7 +9,7 @@ namespace {
 
 class DrainTest : public testing::Test {
  protected:
-  // What a request of the client for a connection to the server, who waits, comes to.
+  // The result of the client's request for a connection to the server, which waits.
   std::optional<std::uint32_t> ask(std::uint32_t vi) {
     std::optional<std::uint32_t> result;
     pair.server->command(wait_for(9, 50), [](const CommandBody&) {});

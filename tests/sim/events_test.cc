@@ -62,7 +62,7 @@ struct EventPair : Pair {
     network.set_faults(faults);
   }
 
-  // What a program has heard so far.
+  // The events a program has heard so far.
   static std::vector<Event> heard(const Program& program) {
     std::vector<Event> out;
     const layout::Errors& errors = program.view().header().errors;

@@ -1,5 +1,5 @@
-// What a round does for one session is bounded, so that no program can hold up another one's: here by
-// counting, not by the clock.
+// A round's work for one session is bounded, so that no program can hold up another one's: here by counting, not by
+// the clock.
 #include "tests/sim/pair.h"
 
 namespace viaduct::sim {

@@ -1,5 +1,4 @@
-// Families in the stack: who may use whose registrations, VIs that change hands, and what is left when
-// a process goes.
+// Families in the stack: the right to use registrations, VIs that change hands, and the remains when a process goes.
 #include <algorithm>
 
 #include "kagent/contract/vip_codes.h"
@@ -152,7 +151,7 @@ TEST(Families, MeanTheMemoryOfWhoHasTheVi) {
   EXPECT_EQ(family.owner(family.server_vi), 0u);
   EXPECT_EQ(family.take_as(child, family.server_vi), vip::kSuccess);
   EXPECT_EQ(family.owner(family.server_vi), family.b.stack->member_of(child));
-  // What had come was brought over.
+  // Data that had come was brought over.
   EXPECT_TRUE(all_are(family.memories.read_by, family.first()));
   EXPECT_EQ(family.memories.written_by.back(), child);
   family.memories.written_by.clear();
@@ -220,7 +219,7 @@ TEST(Families, TakeCqsAlongUnlessOthersAreOnThem) {
   EXPECT_EQ(family.run_as(family.first(), destroy), vip::kSuccess);
   EXPECT_EQ(family.take_as(child, vi), vip::kSuccess);
   EXPECT_EQ(family.server->view().cq(cq).owner.load(), family.b.stack->member_of(child));
-  // And nobody else makes VIs for it.
+  // And no other member makes VIs for it.
   CommandBody create{};
   create.op = Op::kCreateVi;
   create.vi_attributes = {vip::kReliableDelivery, kMessageBytes, 0, 0, 0};
@@ -309,7 +308,7 @@ TEST(Families, GiveNothingToTheChildOfOneThatIsForgotten) {
   const std::uint32_t child = family.fork_of(family.first());
   const std::uint32_t id = family.b.stack->id_of(child);
   family.b.stack->leave(child, family.network.now());
-  // At its place is somebody else now.
+  // Another process has its place now.
   const std::uint32_t other = family.fork_of(family.first());
   EXPECT_EQ(other, child);
   std::byte own[64];

@@ -1,4 +1,4 @@
-// What forged frames and hostile hosts can do to requests on their way: nothing.
+// Forged frames and hostile hosts can do nothing to requests on their way.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -67,7 +67,7 @@ TEST(Forward, MovedFramesWithoutKeyOrNumberAreIgnored) {
   EXPECT_FALSE(asked.has_value());
 }
 
-// Somebody who knows key and number sends the requester round in circles, and to ever new places.
+// An attacker that knows key and number sends the requester round in circles, and to ever new places.
 TEST(Forward, SendingARequesterInCirclesDoesNotMakeItBusy) {
   for (const bool new_places : {false, true}) {
     World world(1);

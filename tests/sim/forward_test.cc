@@ -42,7 +42,7 @@ TEST(Forward, ConnectsProgramsInAllPlaces) {
       EXPECT_EQ(two.client.now(of_vi(Op::kDisconnect, two.client_vi)).result, vip::kSuccess);
       two.wait(10 * kSecond);
       EXPECT_EQ(two.server.state(two.server_vi), vip::kError);
-      // Requests were held by nobody for longer than needed.
+      // No agent held requests for longer than needed.
       for (const auto& agent : two.agents) EXPECT_EQ(agent->stack->usage().requests, 0u);
       two.expect_clean_end();
       if (HasFatalFailure()) return;
@@ -112,7 +112,7 @@ TEST(Forward, PeersFindTheirOwnHalfAmongSeveral) {
   }
 }
 
-// What a requester hears when it comes to nothing, wherever the two are.
+// The result of a failed request, wherever the two are.
 TEST(Forward, KeepsTheRulesOfNoMatchAndTimeout) {
   for (const Places& places : all_places()) {
     SCOPED_TRACE(name_of(places));
@@ -171,7 +171,7 @@ TEST(Forward, RequestWaitsForAProgramThatComesLater) {
                        [&](const CommandBody& b) { asked = b; });
     two.wait(3 * kSecond);
     EXPECT_FALSE(asked.has_value());
-    // One that only looks whether somebody asks.
+    // A wait that only looks for a request.
     const std::uint64_t before = two.network.now();
     const CommandBody waited = two.finish(two.server, wait_for(7, 0));
     ASSERT_EQ(waited.result, vip::kSuccess);
@@ -185,8 +185,8 @@ TEST(Forward, RequestWaitsForAProgramThatComesLater) {
   }
 }
 
-// The wait ends while the request is on its way to it: the request must neither be lost nor be
-// given to nobody.
+// The wait ends while the request is on its way to it: the request must neither be lost nor be given to a wait that
+// has ended.
 TEST(Forward, WaitMayEndWhileTheRequestIsUnderWay) {
   unsigned missed = 0;
   for (const bool client_granted : {false, true}) {

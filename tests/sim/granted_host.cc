@@ -38,7 +38,7 @@ std::size_t RelayChild::receive(std::span<Frame> frames) {
   const MacAddress own = nic_.address();
   std::size_t kept = n;
   for (std::size_t i = n; i < n + more; ++i) {
-    // What goes to everybody has come by the NIC too.
+    // Broadcast frames have come by the NIC too.
     if ((std::to_integer<unsigned>(frames[i].data[0]) & 1) != 0) {
       control_session_.release({&frames[i], 1});
       continue;

@@ -111,7 +111,7 @@ struct World {
   // The stack of that program.
   GrantedHost* granted_of(Program& program);
   void kill(Program& program);  // of a granted one
-  // As SIGSTOP and SIGCONT, of a granted one: nobody drives its stack.
+  // As SIGSTOP and SIGCONT, of a granted one: nothing drives its stack.
   void stop(Program& program);
   void resume(Program& program);
 

@@ -1,4 +1,4 @@
-// What a stack notes of connections, losses and commands, and what is read of it.
+// A stack's notes of connections, losses and commands, and reading them.
 #include <gtest/gtest.h>
 
 #include "kagent/stack/history.h"

@@ -207,7 +207,7 @@ TEST(Hostile, ProgramThatScribblesOverItsSegmentHarmsOnlyItself) {
     run(network, hosts, logic, [&] { return good.number >= 300; }, network.now() + 30 * kSecond);
     EXPECT_GE(good.number, 300u) << "seed " << seed;
     EXPECT_TRUE(good.right) << "seed " << seed;
-    // What it held is free when it is gone.
+    // Its resources are free when it is gone.
     const std::uint32_t others = b.stack->usage().vis;
     bad.reset();
     bad_peer.reset();

@@ -1,4 +1,4 @@
-// Streams of messages over simulated links: what they carry in a time, and what the links could.
+// Streams of messages over simulated links: their throughput, and the links' capacity.
 #ifndef VIADUCT_TESTS_SIM_LINK_FLOWS_H
 #define VIADUCT_TESTS_SIM_LINK_FLOWS_H
 

@@ -1,5 +1,5 @@
-// What is left of a link's bandwidth when it loses frames, when many share it, and when the last
-// frame of a message is lost. Time is virtual, so every figure is the same in every run.
+// The share of a link's bandwidth that remains when it loses frames, when many share it, and when the last frame of a
+// message is lost. Time is virtual, so every figure is the same in every run.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -112,7 +112,7 @@ TEST(Link, EightSendersShareAPortThatDropsWhenItsQueueIsFull) {
   }
 }
 
-// Who gets little is a matter of chance in one run.
+// Which sender gets little is a matter of chance in one run.
 TEST(Link, ManySendersDoNotCollapse) {
   constexpr unsigned kRuns = 3;
   for (const Link& link : kLinks) {
@@ -126,7 +126,7 @@ TEST(Link, ManySendersDoNotCollapse) {
   }
 }
 
-// Those who come later get their share from those who are there.
+// Late senders get their share from the earlier ones.
 TEST(Link, LateSendersGetTheirShare) {
   for (const Link& link : kLinks) {
     ManyToOne net(4, over(link), first_seed());

@@ -197,7 +197,7 @@ TEST(UnreliableLocal, WithoutAnAnswerTheConnectionStaysOnItsPath) {
   EXPECT_EQ(two.through_a->rings->counters().tx_frames, 0u);
 }
 
-// The network loses and reorders meanwhile; what is lost is sent again before the path changes.
+// The network loses and reorders meanwhile; lost frames are sent again before the path changes.
 TEST_P(Local, AConnectionChangesItsPathOnALossyNetwork) {
   if (GetParam() == vip::kUnreliable) GTEST_SKIP() << "it loses what the network loses";
   SimOptions options;

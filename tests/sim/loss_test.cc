@@ -1,6 +1,6 @@
-// What is left of a stream's bandwidth on a link that loses frames, between hosts whose processors
-// are busy elsewhere at times, so that round trips differ as they do between real hosts. Time is
-// virtual and all that is random has a seed, so every figure is the same in every run.
+// The bandwidth that remains for a stream on a link that loses frames, between hosts whose processors are busy
+// elsewhere at times, so that round trips differ as they do between real hosts. Time is virtual and all that is random
+// has a seed, so every figure is the same in every run.
 #include <algorithm>
 #include <cstdio>
 

@@ -217,7 +217,7 @@ TEST(Packing, MalformedFramesEndAReliableConnection) {
       switch (which) {
         case 0: wire::store16(payload + 58, 0xffff); break;  // longer than the frame
         case 1: wire::store16(payload + 60, 2); break;       // unknown flag
-        case 2: wire::store16(payload + 58, 49); break;      // what follows is out of step
+        case 2: wire::store16(payload + 58, 49); break;      // later fields are out of step
         default: wire::store16(payload + 4 * 58, 44); break;  // too little left at the end
       }
       wire::seal(frame);

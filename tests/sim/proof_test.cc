@@ -1,4 +1,5 @@
-// Forged connection requests for what a program waits for: who asks must hear the answer.
+// Forged connection requests for a service that a program waits for: the requester must prove that it hears the
+// answer.
 #include "kagent/stack/siphash.h"
 #include "tests/sim/commands.h"
 #include "tests/sim/pair.h"
@@ -9,7 +10,7 @@ namespace {
 constexpr std::uint32_t kService = 7;
 
 struct Forger : Pair {
-  // A request for the service from an address that nobody has.
+  // A request for the service from an address without a host.
   void forge(std::uint64_t shown = 0) {
     std::byte frame[300];
     wire::ConnectBody body{};
@@ -33,7 +34,7 @@ struct Forger : Pair {
     network.inject(b.port, {frame, length});
   }
 
-  // The server's program: waits, accepts, and begins again when nobody confirms.
+  // The server's program: waits, accepts, and begins again without a confirmation.
   void serve() {
     server->command(wait_for(kService, 60'000), [this](const CommandBody& body) {
       if (over || body.result != vip::kSuccess) return;
@@ -84,7 +85,7 @@ TEST(Proof, ForgedRequestsKeepNobodyOutOfAService) {
   EXPECT_EQ(connected, kClients);
   EXPECT_GT(pair.b.stack->counters().proofs_asked, 1000u);
   pair.over = true;
-  // No trace is left, and after some time nobody has to prove anything.
+  // No trace is left, and after some time no requester has to prove anything.
   pair.wait(12 * kSecond);
   EXPECT_EQ(pair.b.stack->usage().requests, 0u);
   const std::uint64_t asked = pair.b.stack->counters().proofs_asked;
@@ -102,7 +103,7 @@ TEST(Proof, IsNotAskedForInPeace) {
 
 TEST(Proof, CannotBeGuessed) {
   Forger pair;
-  // Nobody is behind the first request that is accepted.
+  // No host is behind the first request that is accepted.
   pair.free_vis.push_back(pair.server->create_vi(vip::kReliableDelivery));
   pair.serve();
   pair.forge();

@@ -193,7 +193,7 @@ TEST(Rdma, ReadOnUnreliableDeliveryIsAFormatError) {
 }
 
 TEST(Rdma, LastWordIsWrittenByItself) {
-  // What is written last must be the last word: look at the pieces that reach the environment.
+  // The last write must win: look at the pieces that reach the environment.
   struct Spy : Host {
     using Host::Host;
     bool write_program(std::uint32_t s, std::span<const iovec> remote,

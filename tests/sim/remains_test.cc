@@ -1,4 +1,4 @@
-// What the agent reads from the state that a dead program's stack has left.
+// The agent reads the state that a dead program's stack has left.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>

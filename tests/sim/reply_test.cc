@@ -62,7 +62,7 @@ TEST(Reply, ThatTakesLongerIsNotWaitedForByThePeer) {
   EXPECT_EQ(of.sent_again(), 0u);
 }
 
-// What was learnt from slow answers is unlearnt by quick ones.
+// Quick answers replace the estimate learnt from slow ones.
 TEST(Reply, ThatCeasesToComeIsNotWaitedForAsLongAsItOnceTook) {
   Exchanges of;
   of.acknowledgements(100, 400 * kMicrosecond);

@@ -22,7 +22,7 @@ class SimCapture {
  public:
   static constexpr std::uint32_t kNobody = 0xffff;  // in place of a host
 
-  // nullptr if nobody wants it. Ends the process if the file can't be written.
+  // nullptr if no capture is wanted. Ends the process if the file can't be written.
   static std::unique_ptr<SimCapture> open();
   ~SimCapture();
   SimCapture(const SimCapture&) = delete;

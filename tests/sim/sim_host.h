@@ -127,7 +127,7 @@ class Host : public Environment {
        std::uint64_t seed, std::uint32_t mtu = 1500);
   ~Host() override;
 
-  // What its stack sends and receives goes through `through`, which ends at `port`; null: directly.
+  // Its stack sends and receives through `through`, which ends at `port`; null: directly.
   Host(SimNetwork& network, SimPort& port, std::unique_ptr<Port> through,
        const StackAddresses& addresses, const StackLimits& limits, const std::string& name,
        std::uint64_t seed);
@@ -157,7 +157,7 @@ class Host : public Environment {
     if (watch != nullptr) watch->poll_wakes(*this, session);
   }
 
-  // As kill -9 of whoever drives the stack: nothing is said to anybody, sessions are gone.
+  // As kill -9 of the stack's driver: it says goodbye to no peer, sessions are gone.
   void crash();
   // A new one on the same port.
   void restart(std::unique_ptr<Port> through);

@@ -55,7 +55,7 @@ std::uint64_t threshold(double fraction) {
   return static_cast<std::uint64_t>(fraction * 18446744073709551616.0);
 }
 
-// What a counter of lost frames is called in a capture; nullptr: the frame arrived.
+// The name of a counter of lost frames in a capture; nullptr: the frame arrived.
 const char* loss_word(std::uint32_t fate) {
   switch (fate) {
     case offsetof(SimCounters, lost_fault): return "a fault of the link";

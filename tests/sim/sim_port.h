@@ -7,7 +7,7 @@
 //
 // Each host hangs on one switch by one full-duplex link. The switch knows every address and learns
 // none: unicast goes to the host with that address, group addresses to all but the sender. A frame
-// to the sender's own address or to nobody's is dropped, as real switches do with the former.
+// to the sender's own address or to an unknown one is dropped, as real switches do with the former.
 //
 // Time only moves in advance_to(). A test's loop is: let every stack work until none has anything
 // to do, then advance_to(the smaller of next_event() and the stacks' next deadline). Times are
@@ -49,8 +49,8 @@ class SimRandom {
   std::uint64_t state_[4];
 };
 
-// What happens to frames between the sender's link and the receiver's. Each is drawn for each
-// frame and receiver on its own; fractions are in [0, 1].
+// Faults of frames between the sender's link and the receiver's. Each is drawn for each frame and receiver on its own;
+// fractions are in [0, 1].
 struct SimFaults {
   double loss = 0;         // of the first copy
   double duplication = 0;  // a second copy follows, up to reorder_ns later
@@ -100,7 +100,7 @@ struct SimCounters {
   std::uint64_t lost_too_long = 0;    // more than the receiver's MTU
 };
 
-// The buffers of one direction of a port, and who has each of them.
+// The buffers of one direction of a port, and the holder of each.
 class SimBuffers {
  public:
   enum class Owner : std::uint8_t { kPort, kBorrower };
@@ -117,7 +117,7 @@ class SimBuffers {
   std::byte* data(std::uint32_t id) const { return memory_.get() + std::size_t{id} * stride_; }
 
   std::uint32_t take();                                  // available() > 0; stays with the port
-  void lend(std::uint32_t id, std::uint32_t length);     // to the borrower, who may use `length`
+  void lend(std::uint32_t id, std::uint32_t length);     // to the borrower; it may use `length`
   std::span<std::byte> open(std::uint32_t id, std::uint32_t length);  // for the port itself
   void take_back(const Frame& frame, const char* call);  // ends the process if it was not lent
   void give(std::uint32_t id, std::uint32_t used);       // free again; the used bytes are poisoned
@@ -255,8 +255,8 @@ class SimNetwork {
   // The interface is gone: alive() is false, nothing goes in or out, for good.
   void kill(SimPort& port) { port.alive_ = false; }
 
-  // Its borrower has died and another one opens the port: what was lent is the port's again, and
-  // what waited to be received or sent is gone.
+  // Its borrower has died and another one opens the port: lent buffers are the port's again, and frames that waited to
+  // be received or sent are gone.
   void reopen(SimPort& port);
 
   // Called for each frame that is sent, before faults. May change the frame (not its length);
@@ -264,7 +264,7 @@ class SimNetwork {
   using Filter = std::function<bool(const SimPort& from, std::span<std::byte> frame)>;
   void set_filter(Filter filter) { filter_ = std::move(filter); }
 
-  // Puts a frame that nobody sent in `to`'s receive queue, now. False if it did not fit.
+  // Puts a forged frame in `to`'s receive queue, now. False if it did not fit.
   bool inject(SimPort& to, std::span<const std::byte> frame);
 
   const SimCounters& counters() const { return counters_; }
@@ -339,7 +339,7 @@ class SimNetwork {
   std::size_t pair_stride_ = 0;
   Filter filter_;
   SimCounters counters_;
-  std::unique_ptr<SimCapture> capture_;  // nullptr: nobody wants one
+  std::unique_ptr<SimCapture> capture_;  // nullptr: not wanted
 };
 
 }  // namespace viaduct

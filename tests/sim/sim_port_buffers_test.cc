@@ -1,4 +1,4 @@
-// What a simulated port does with buffers, and with those who misuse them.
+// A simulated port's buffers, and its answer to borrowers that misuse them.
 #include <gtest/gtest.h>
 
 #include <vector>

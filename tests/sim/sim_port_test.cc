@@ -1,4 +1,4 @@
-// What the simulated network does with frames.
+// The simulated network's treatment of frames.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kLongBytes = 3000;  // too much to travel in a slot
 
-// While it is held, what is to be written to session 0 waits, and nothing can be read from it.
+// While held, writes to session 0 wait, and nothing can be read from it.
 struct SlowHost : Host {
   using Host::Host;
 
@@ -197,7 +197,7 @@ TEST_P(Slow, AProgramMayGoMeanwhile) {
   EXPECT_TRUE(b.due.empty());
 }
 
-// What the program's host can't keep for it is dropped, and the reliable levels send it again.
+// The host drops data beyond its room for the program, and the reliable levels send it again.
 TEST_P(Slow, TooMuchForAProgramIsDropped) {
   for (unsigned round = 0; round < 4; ++round) {
     post_receives(0, 4);

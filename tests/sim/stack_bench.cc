@@ -1,5 +1,5 @@
-// What the stack itself costs, in instructions: two stacks back to back over a port that does next
-// to nothing. Not run by "make check".
+// The stack's own cost, in instructions: two stacks back to back over a port that does next to nothing. Not run by
+// "make check".
 //
 //   valgrind --tool=callgrind --toggle-collect="*Stack*::progress*" tests/sim/stack_bench
 //     with one of  pingpong, stream, small  and a count

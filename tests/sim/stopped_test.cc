@@ -54,7 +54,7 @@ TEST_P(Stopped, ProgramKeepsConnectionsWithDataUnderWay) {
   two.server.post_receive(two.server_vi, there.data(), 3000, to);
   two.client.post_receive(two.client_vi, here.data(), 3000, back);
   two.wait(kMillisecond);
-  // The stack of the server sends this, and then nobody drives it.
+  // The stack of the server sends this, and then nothing drives it.
   two.server.post_send(two.server_vi, there.data(), 3000, to);
   two.granted_of(two.server)->step();
   two.stop(two.server);
@@ -86,8 +86,8 @@ TEST_P(Stopped, ProgramIsGivenUpAfterTheConfiguredTime) {
   two.expect_clean_end();
 }
 
-// A stack that was not driven for long has heard nobody, which is not its peers' fault: also if
-// nothing of what they sent has been kept for it.
+// A stack that was not driven for long has heard no peer, which is not its peers' fault: also if none of their frames
+// have been kept for it.
 TEST(StoppedStack, GivesNobodyUpForTheTimeThatItWasStopped) {
   Connected two({true, true, false, false});
   two.stop(two.server);
@@ -100,7 +100,7 @@ TEST(StoppedStack, GivesNobodyUpForTheTimeThatItWasStopped) {
   two.expect_clean_end();
 }
 
-// The agent answers for a stack that nobody drives, not for a network that carries nothing.
+// The agent answers for a stack that is not driven, not for a network that carries nothing.
 TEST(StoppedStack, IsNotWhatALostPathIsTakenFor) {
   Connected two({true, true, false, false});
   two.network.part(two.granted_of(two.client)->port, two.granted_of(two.server)->port);
@@ -123,7 +123,7 @@ TEST(StoppedStack, IsFoundOutInSpiteOfLosses) {
   }
 }
 
-// Who answers must be the host that the connection was made with, and know its key.
+// Only the host that the connection was made with may answer, and it must know the key.
 TEST(StoppedStack, NobodyElseAnswersFor) {
   Connected two({false, true, false, false});
   GrantedHost& server = *two.granted_of(two.server);

@@ -253,7 +253,7 @@ TEST_P(ReliableTrains, APathThatDiesIsLeftAndTriedAgain) {
   }
 }
 
-// The peer's processor is busy: what was sent arrives late, and nothing is wrong with the way.
+// The peer's processor is busy: frames arrive late, and nothing is wrong with the way.
 TEST_P(ReliableTrains, ALatePeerIsNoDeadPath) {
   for (std::uint64_t seed = first_seed(); seed < first_seed() + 5; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -272,7 +272,7 @@ TEST_P(ReliableTrains, ALatePeerIsNoDeadPath) {
     EXPECT_GT(stream.counters().trains_set_aside, 0u);
     EXPECT_EQ(stream.counters().trains_taken_up, stream.counters().trains_set_aside);
     EXPECT_EQ(stream.counters().trains_used, 1u);
-    // What was only late is not sent again: for each timeout but the oldest and the newest frame.
+    // Late frames are not sent again: for each timeout but the oldest and the newest frame.
     EXPECT_LE(stream.counters().retransmissions, 2 * stream.counters().retransmission_timeouts);
     // Of ten messages half are long, of some 24 frames each.
     EXPECT_GT(stream.counters().train_frames_sent - before, kPauses * 40);
@@ -280,7 +280,7 @@ TEST_P(ReliableTrains, ALatePeerIsNoDeadPath) {
   }
 }
 
-// Trains that wait while the express is read: what is sent again must not arrive before them.
+// Trains that wait while the express is read: retransmissions must not arrive before them.
 TEST_P(ReliableTrains, LateTrainsAreNotTakenForLost) {
   for (std::uint64_t seed = first_seed(); seed < first_seed() + 5; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -388,7 +388,7 @@ TEST(TrainsElsewhere, APeerWithoutTrainsIsFound) {
   EXPECT_EQ(stream.counters().trains_not_told, 0u);
 }
 
-// Nobody but the peer of a connection is believed, and an answer must be to what was asked last.
+// Only the peer of a connection is believed, and an answer must match the last question.
 TEST(TrainsElsewhere, PathsThatStrangersTellAreNotTaken) {
   SimOptions options = with_trains(5'000, 5'000);
   options.train_faults.loss = 1;  // so that only what is forged would say that they arrive

@@ -1,4 +1,4 @@
-# What the protocol makes of links that lose, share and corrupt frames, and of strangers on them.
+# The protocol on links that lose, share and corrupt frames, and with strangers on them.
 
 check_PROGRAMS += tests/sim/link_test
 TESTS += tests/sim/link_test

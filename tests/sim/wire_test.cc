@@ -1,4 +1,4 @@
-// What the wire does to frames, and what strangers on it send: nothing of it may reach a program.
+// Damaged frames, and frames of strangers on the wire: none may reach a program.
 #include <cstdlib>
 #include <set>
 
@@ -91,7 +91,7 @@ TEST(Wire, ChangedFramesOfAnUnreliableConnectionAreLostAndNothingElse) {
   }
 }
 
-// ---------------------------------------------------------------------------- who gives checksums
+// ---------------------------------------------------------------------------- senders of checksums
 
 TEST(Wire, DataHasChecksumsIfEitherSideAsks) {
   for (unsigned who = 0; who < 4; ++who) {
@@ -127,7 +127,7 @@ TEST(Wire, DataHasChecksumsIfEitherSideAsks) {
 
 // ---------------------------------------------------------------------------- strangers
 
-// A pair whose data frames are seen by somebody, and go on.
+// A pair that watches its data frames, and passes them on.
 struct Watched : Pair {
   explicit Watched(std::uint16_t level = vip::kReliableDelivery) : Pair(1, level) {
     EXPECT_TRUE(connect());
@@ -275,8 +275,8 @@ class Restarted {
   std::vector<Program*> old_programs_;
 };
 
-// All frames of a connection's life come again: while the next one is there, after both hosts have
-// restarted, and after one has. What is done then is not disturbed, and nothing is left of them.
+// All frames of a connection's life come again: while the next one is there, after both hosts have restarted, and
+// after one has. Present work is not disturbed, and nothing is left of them.
 TEST(Past, FramesFromBeforeARestartDoNoHarm) {
   for (unsigned restarted = 0; restarted < 4; ++restarted) {
     SCOPED_TRACE(restarted);
@@ -310,7 +310,7 @@ TEST(Past, FramesFromBeforeARestartDoNoHarm) {
       Flow flow(pair.a, pair.b, 7);
       ASSERT_TRUE(connect(pair.network, pair.hosts, flow.sender, flow.sender_vi, flow.receiver,
                           flow.receiver_vi, pair.b.port.address()));
-      // Whoever waits for the same discriminator may be given the old request; it comes to nothing.
+      // A program that waits for the same discriminator may be given the old request; it comes to nothing.
       std::size_t next = 0;
       const auto logic = [&] {
         if (flow.received > next * 2 && next < again.size()) {
@@ -337,8 +337,8 @@ TEST(Past, FramesFromBeforeARestartDoNoHarm) {
   }
 }
 
-// A program that waits is given the request of a requester that is no more, accepts it, and learns
-// that nobody is there; its VI is as it was.
+// A program that waits is given the request of a requester that is no more, accepts it, and learns that the requester
+// is gone; its VI is as it was.
 TEST(Past, AcceptedRequestFromBeforeARestartEndsInATimeout) {
   Pair pair;
   std::vector<std::byte> request;
@@ -382,8 +382,8 @@ TEST(Past, AcceptedRequestFromBeforeARestartEndsInATimeout) {
 
 // ---------------------------------------------------------------------------- floods
 
-// Requests as fast as they come, from anywhere, for discriminators that nobody waits for: who
-// really wants something gets it, and afterwards all is as before.
+// Requests as fast as they come, from anywhere, for discriminators without a waiter: a genuine requester gets its
+// connection, and afterwards all is as before.
 TEST(Flood, OfRequestsKeepsNobodyOut) {
   for (const bool waiting : {true, false}) {
     SCOPED_TRACE(waiting);

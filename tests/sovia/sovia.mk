@@ -1,4 +1,4 @@
-# tests/sovia: what the sockets layer must do. The semantics suite is run, at two hosts, by
+# tests/sovia: the sockets layer's duties. The semantics suite is run, at two hosts, by
 # tests/integration/sovia_semantics.test; it knows nothing of SOVIA and is linked with libc only.
 
 check_PROGRAMS += tests/sovia/semantics/sovia-semantics

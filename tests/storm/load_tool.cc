@@ -13,7 +13,7 @@
 // twice, out of order or changed is seen, and counted as wrong. When anything fails everything is
 // closed and begun anew. LEVEL is rd or rr; ud is for no more than "at most once".
 //
-// LEDGER is a file of 64 slots of 16 counters (struct Ledger), mapped by all and by who watches them.
+// LEDGER is a file of 64 slots of 16 counters (struct Ledger), mapped by all and by the watcher.
 // `beats` rises at least every two seconds as long as no call hangs.
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -85,7 +85,7 @@ std::uint32_t fill(unsigned char* data, std::uint64_t connection, std::uint64_t 
   return length;
 }
 
-// Says what is wrong, which whoever watches finds in our output, and counts it.
+// Prints a mistake, for the watcher to find in the output, and counts it.
 void wrong(const char* what, const Head& head, std::uint64_t connection, std::uint64_t number) {
   ++ledger->wrong;
   std::printf("wrong: %s: connection %016llx number %llu length %u, expected %016llx number %llu\n",
@@ -285,7 +285,7 @@ void ask_connection(End& end, std::uint64_t connection) {
     Packet* const packet = take(end, bytes, late);
     if (packet == nullptr && late && ++idle < 15) continue;
     if (packet == nullptr && late) {
-      // A reliable connection that is there and says nothing: nobody may be left like that.
+      // A reliable connection that is there and silent: no end may be left like that.
       ++ledger->unanswered;
       return;
     }

@@ -64,7 +64,7 @@ tests_unit_xdp_parts_test_SOURCES = tests/unit/xdp/parts_test.cc tests/unit/xdp/
 tests_unit_xdp_parts_test_CPPFLAGS = $(xdp_test_cppflags)
 tests_unit_xdp_parts_test_LDADD = libviaduct_xdp.la $(TEST_LIBS)
 
-# Local paths, with sanitizers: what a hostile peer writes must not matter.
+# Local paths, with sanitizers: a hostile peer's writes must not matter.
 check_PROGRAMS += tests/unit/xdp/local_test
 TESTS += tests/unit/xdp/local_test
 tests_unit_xdp_local_test_SOURCES = tests/unit/xdp/local_tap_test.cc tests/unit/xdp/local_test.cc \

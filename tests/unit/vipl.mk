@@ -73,7 +73,7 @@ tests_unit_vipl_lanevi_test_SOURCES = tests/unit/vipl/lanevi_test.cc $(lanevid_p
 tests_unit_vipl_lanevi_test_CPPFLAGS = $(TEST_CPPFLAGS) -I$(top_srcdir)/vipl
 tests_unit_vipl_lanevi_test_LDADD = $(TEST_LIBS)
 
-# What viabench does with figures.
+# viabench's computations with figures.
 check_PROGRAMS += tests/unit/examples/viabench_test
 TESTS += tests/unit/examples/viabench_test
 tests_unit_examples_viabench_test_SOURCES = tests/unit/examples/viabench_test.cc \

@@ -149,7 +149,7 @@ class Nginx(Load):
                     file.write(b'x' * 1024)
         with open(os.path.join(folder, 'conf'), 'w', encoding='ascii') as file:
             file.write(NGINX.format(folder=folder, port=port))
-        # Not the user www-data: what gives up root's rights is a case of its own.
+        # Not the user www-data: a program that gives up root's rights is a case of its own.
         return ['nginx', '-c', os.path.join(folder, 'conf'), '-g', 'daemon off; user root;']
 
     def url(self, address, port):

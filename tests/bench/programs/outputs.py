@@ -43,7 +43,7 @@ def curl(text, size):
 def iperf3(text):
     """Gb/s at the receiver."""
     try:
-        # What the library says on standard error stands behind the object.
+        # The library's lines on standard error stand behind the object.
         report = json.JSONDecoder().raw_decode(text, text.index('{'))[0]
         return {'value': report['end']['sum_received']['bits_per_second'] / 1e9}
     except (ValueError, KeyError) as problem:

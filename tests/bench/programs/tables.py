@@ -16,7 +16,7 @@ from ways import WAYS
 
 PLACE = re.compile(r'(<!-- table: (\S+) -->\n)(.*?)(<!-- end of the table -->)', re.DOTALL)
 NOT_MEASURED = '*Not measured yet: `make bench-programs` does it.*\n'
-# What README.md shows: SOVIA's figures in TCP's alone.
+# The rows in README.md: SOVIA's figures in TCP's alone.
 SHORT = ('two-hosts/sockperf-14', 'two-hosts/redis-1', 'two-hosts/redis-50', 'two-hosts/nginx-16', 'two-hosts/nginx-256',
          'two-hosts/nginx-64k', 'two-hosts/curl', 'two-hosts/iperf3', 'two-hosts/exchanges', 'two-hosts/memcached',
          'two-hosts/ftp-put', 'two-hosts/ftp-get', 'two-hosts/stream-end', 'one-host/redis-1', 'one-host/redis-50')

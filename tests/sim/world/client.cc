@@ -10,7 +10,7 @@
 namespace viaduct::sim {
 namespace {
 
-// What stands in the completion of a slot that is free.
+// The completion of a slot that is free contains these.
 constexpr std::uint32_t kFreeStatus = 0xf4ee0001;
 constexpr std::uint32_t kFreeLength = 0xf4ee0002;
 
@@ -243,7 +243,7 @@ layout::CommandBody Client::now(const layout::CommandBody& body) {
   command(body, [&answer](const layout::CommandBody& b) { answer = b; });
   const std::uint32_t mine = commands_.back().command;
   host.stack->progress(host.network.now());
-  rang_ = true;  // whoever drives it has something new to wait for
+  rang_ = true;  // its driver has something new to wait for
   layout::Command& slot = view_.command(mine);
   if (slot.state.load() != layout::kFinished) fail("a command did not finish at once");
   const layout::CommandBody out = slot.body;

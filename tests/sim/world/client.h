@@ -3,7 +3,7 @@
 //
 //   - descriptors complete in the order of posting, each once, and are not touched after that;
 //   - a completion queue tells each completion once, in order;
-//   - who sleeps is woken when there is something to see.
+//   - a sleeper is woken when there is something to see.
 //
 // It looks at statuses in observe(), after every step, whether the program is awake or not.
 #ifndef VIADUCT_TESTS_SIM_WORLD_CLIENT_H
@@ -31,7 +31,7 @@ struct Done {
   bool ok() const { return (status & vip::kErrorMask) == 0; }
 };
 
-// What to post.
+// A descriptor to post.
 struct Work {
   layout::SlotOp op = layout::kOpSend;
   Buffer* buffer = nullptr;  // null: no data

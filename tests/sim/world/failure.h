@@ -1,5 +1,5 @@
-// What the simulation says when a promise is broken: the oracle's last words, and the command that
-// runs the same seed again. Nothing can be trusted after that, so the process ends.
+// The message when a promise is broken: the oracle's last words, and the command that runs the same seed again.
+// Nothing can be trusted after that, so the process ends.
 #ifndef VIADUCT_TESTS_SIM_WORLD_FAILURE_H
 #define VIADUCT_TESTS_SIM_WORLD_FAILURE_H
 
@@ -8,7 +8,7 @@
 
 namespace viaduct::sim {
 
-// What is being run, for messages (those of signal handlers too).
+// The current run, for messages (those of signal handlers too).
 struct Current {
   std::uint64_t seed = 0;
   const char* workload = "";

@@ -1,7 +1,7 @@
 // Threads of simulated programs: fibers of the one thread, which give way where a thread would make
 // a system call that waits, and at a few places more (see kernel.h).
 //
-// A fiber belongs to an owner, a program of the world, or to nobody: then it serves all of them.
+// A fiber belongs to an owner, a program of the world, or to none: then it serves all of them.
 #ifndef VIADUCT_TESTS_SIM_WORLD_FIBERS_H
 #define VIADUCT_TESTS_SIM_WORLD_FIBERS_H
 
@@ -45,7 +45,7 @@ struct Fiber {
   unsigned yields = 0;  // in a row
   unsigned calls = 0;   // of the kernel, since it last gave way
 
-  // What the library keeps for each thread.
+  // The library's data of each thread.
   vipl::ThreadRecord* record = nullptr;
   void (*at_end)(void*) = nullptr;
   void* at_end_argument = nullptr;
@@ -93,9 +93,9 @@ class Fibers {
     void* at_end_argument;
   };
   std::vector<Remains> end(const std::function<bool(const Fiber&)>& which);
-  // What the end of such a thread would have done for the library. In a fiber.
+  // Does the library's work at the end of such a thread. In a fiber.
   void retire(const Remains& thread);
-  // They are nobody's from now on.
+  // They have no owner from now on.
   void disown(const void* owner);
 
  private:
@@ -105,7 +105,7 @@ class Fibers {
   void go_back(Fiber& fiber);
 
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<std::byte*> stacks_;  // that nobody uses
+  std::vector<std::byte*> stacks_;  // free ones
   Fiber* current_ = nullptr;
   ucontext_t world_{};
   jmp_buf world_jump_;

@@ -38,7 +38,7 @@ StreamOptions draw_stream(Simulation& world, unsigned most) {
 void set_answers(Random& random, StreamOptions& options) {
   options.answers = true;
   options.quota[1] = options.quota[0];
-  // Else an answer could be lost, and nobody would ask again.
+  // Else an answer could be lost, and never asked for again.
   options.level = random.chance(0.5) ? vip::kReliableDelivery : vip::kReliableReception;
 }
 

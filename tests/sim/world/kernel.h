@@ -27,7 +27,7 @@ namespace viaduct::sim {
 // The name of the fibers that the library has started itself.
 inline constexpr char kLibrarysOwn[] = "library";
 
-// What a descriptor stands for.
+// The object behind a descriptor.
 struct File {
   virtual ~File() = default;
   virtual short ready() const { return 0; }  // POLL*
@@ -37,7 +37,7 @@ struct File {
 struct EventFile final : File {
   short ready() const override { return count != 0 ? short{POLLIN} : short{0}; }
   std::uint64_t count = 0;
-  std::function<void()> rung;  // of a agent wake: somebody else reads it
+  std::function<void()> rung;  // of an agent wake: its driver reads it
 };
 
 struct MemoryFile final : File {
@@ -55,7 +55,7 @@ struct PortFile final : File {
   bool dead = false;  // nothing goes in or out, and what was lent is lost
 };
 
-// One end of the poll wake: what the agent has written is in it.
+// One end of the poll wake, with the agent's messages.
 struct PollWakeFile final : File {
   short ready() const override {
     return static_cast<short>((messages != 0 ? POLLIN : 0) | (hung_up ? POLLIN | POLLHUP : 0));
@@ -124,13 +124,13 @@ class Kernel {
   void* map(std::size_t bytes, int fd);
   void unmap(void* at, std::size_t bytes);
 
-  // What is open and mapped, without what threads keep.
+  // The number of open files and maps, without those that threads keep.
   std::size_t files() const;
   std::size_t maps() const { return maps_.size() - kept_maps_; }
 
   bool run();
   std::uint64_t next() const;
-  // Of a fiber: calls take time, so that who makes them again and again gives way at last.
+  // Of a fiber: calls take time, so that a fiber that makes them again and again gives way at last.
   void take_time();
   // The same, and stops it now and then.
   void may_stop();

@@ -173,7 +173,7 @@ void LaneJob::settle(unsigned s) {
   }
 }
 
-// The lane is over, or its connection is. What has come in order may still be read.
+// The lane is over, or its connection is. Data that has come in order may still be read.
 void LaneJob::end(unsigned s) {
   Side& side = sides_[s];
   const bool orderly = side.lane->over() && !side.lane->broken();
@@ -264,7 +264,7 @@ bool LaneJob::work(unsigned s) {
   }
   lane.turn();
   if (side.started && world_.random.chance(0.001)) lane.ask_to_leave();
-  // Credits come back only if somebody reads; some programs are slow.
+  // Credits come back only if the program reads; some programs are slow.
   if (lane.unread() != 0 && !world_.random.chance(0.2)) any |= read(s);
   any |= write(s);
   // Combined data is sent in the end, as SOVIA's background thread does it.

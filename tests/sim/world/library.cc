@@ -396,7 +396,7 @@ void Library::kill(std::uint32_t which, std::uint64_t back_after, bool unnoticed
   }));
 }
 
-// What the library has of a program that has died, as if its process had never been.
+// Closes the library's objects of a program that has died, as if its process had never been.
 void Library::bury(LibraryProgram& program, std::vector<Fibers::Remains> threads) {
   for (LibrarySide* const side : program.sides) side->died();
   program.buried = false;

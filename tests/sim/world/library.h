@@ -1,8 +1,8 @@
-// Programs that use the real libvipl, and what agents do for them.
+// Programs that use the real libvipl, and the agents' work for them.
 //
-// All of them share one library: to it they are sessions of one process, whose threads are fibers.
-// When a program dies its fibers end where they are; what the library has of it is closed for it
-// then, while nothing that this does reaches its agent or the network any more.
+// All of them share one library: to it they are sessions of one process, whose threads are fibers. When a program dies
+// its fibers end where they are; the library's objects of it are then closed for it, and none of that reaches its
+// agent or the network any more.
 #ifndef VIADUCT_TESTS_SIM_WORLD_LIBRARY_H
 #define VIADUCT_TESTS_SIM_WORLD_LIBRARY_H
 
@@ -28,7 +28,7 @@ class LibraryProgram {
   LibraryProgram(Library& library, unsigned number, unsigned host, bool granted);
 
   void born();
-  // Since it died, or closes its NIC under everybody, calls may return what they like.
+  // Once it has died, or closes its NIC under all its threads, calls may return anything.
   bool is_leaving() const { return closing || dead(); }
   bool dead() const { return dead_until != 0; }
   // The agent has gone away; the library may not have seen it yet.
@@ -117,7 +117,7 @@ class Library final : public Outside {
     std::shared_ptr<PortFile> port;
     std::shared_ptr<MemoryFile> home;
     StackLimits limits;
-    bool noted = false;  // what it has left behind
+    bool noted = false;  // its remains
     std::vector<Remains> remains;
   };
   bool serve(Talk& talk);

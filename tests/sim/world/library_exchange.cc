@@ -14,7 +14,7 @@ namespace viaduct::sim {
 namespace {
 
 constexpr std::uint64_t kPatience = 20 * kMsec;  // for messages that may have been lost
-constexpr std::uint32_t kHarmless =  // what the end of a connection does to descriptors
+constexpr std::uint32_t kHarmless =  // the end of a connection sets these in descriptors
     VIP_STATUS_DESC_FLUSHED_ERROR | VIP_STATUS_PARTIAL_ERROR | VIP_STATUS_TRANSPORT_ERROR;
 
 // Immediate data tells which message of which connection this is.
@@ -179,7 +179,7 @@ void LibrarySide::read() {
   post(false, item);
 }
 
-// What VIA answers with an error of the descriptor and the end of the connection.
+// VIA answers these errors with an error of the descriptor and the end of the connection.
 void LibrarySide::commit_crime() {
   Random& random = program_.random;
   if (random.chance(0.2)) {
@@ -202,7 +202,7 @@ void LibrarySide::commit_crime() {
     check(VipDeregisterMem(program_.nic, buffer.data, buffer.handle), "VipDeregisterMem",
           {VIP_SUCCESS});
     buffer.handle = 0;
-    buffer.status = nullptr;  // nobody may touch it now
+    buffer.status = nullptr;  // the stack may not touch it now
     return;
   }
   Item& item = *free_out_.back();
@@ -259,7 +259,7 @@ void LibrarySide::take_message(const Item& item, const VIP_DESCRIPTOR& d) {
   tell("  job %u side %u got %u: %u bytes", options_.job, side_, number, size);
 }
 
-// What a Done or a Wait has returned. True if a descriptor has come back.
+// The result of a Done or a Wait. True if a descriptor has come back.
 bool LibrarySide::take(bool receive, VIP_RETURN result, VIP_DESCRIPTOR* d) {
   Queue& queue = queue_[receive];
   if (d == nullptr) {
@@ -331,7 +331,7 @@ bool LibrarySide::take_next(bool receive) {
   return take(receive, result, d);
 }
 
-// What VipCQDone or VipCQWait has returned: the matching Done succeeds at once.
+// The result of VipCQDone or VipCQWait: the matching Done succeeds at once.
 bool LibrarySide::take_entry(VIP_RETURN result, VIP_VI_HANDLE vi, VIP_BOOLEAN receive) {
   if (result == VIP_NOT_DONE || result == VIP_TIMEOUT) return false;
   if (result != VIP_SUCCESS) {
@@ -435,7 +435,7 @@ bool LibrarySide::get_some(bool patient) {
       return queue_[0].empty() ? sleep_until_told(patient) : wait_on_queue(false, patient);
     case Manner::kCqPolls:
       while (!gone_) {
-        // What is taken back without its entry has none any more.
+        // A descriptor taken back without its entry has none any more.
         if (program_.random.chance(0.05) && take_next(true)) return true;
         if (gone_) return false;
         const VIP_RETURN result = VipCQDone(cq_, &vi, &receive);

@@ -83,7 +83,7 @@ void LibrarySide::died() {
   free_out_.clear();
 }
 
-// All that was made with it is gone, and nobody uses its memory any more.
+// All that was made with it is gone, and its memory is no longer in use.
 void LibrarySide::nic_closed() {
   if (connection_ != nullptr) connection_->gone[side_] = true;
   connection_ = peers_ = nullptr;
@@ -374,7 +374,7 @@ void LibrarySide::ask_around() {
   auto* const address = reinterpret_cast<VIP_NET_ADDRESS*>(room);
   const VIP_RETURN result = VipNSGetHostByName(program_.nic, name, address, 0);
   if (!check(result, "VipNSGetHostByName", {VIP_SUCCESS, VIP_ERROR_NAMESERVICE, VIP_ERROR_RESOURCE})) return;
-  // Answers carry no key: who spoils or forges one is believed.
+  // Answers carry no key: spoilt or forged ones are believed.
   if (result != VIP_SUCCESS || job_.world.plan.corrupts || job_.world.plan.forges) return;
   const MacAddress right = job_.world.address(static_cast<unsigned>(name[0] - 'a'));
   if (std::memcmp(address->HostAddress, right.data(), right.size()) != 0) {
@@ -416,7 +416,7 @@ void LibrarySide::end_connection() {
   note_end();
   tell("job %u side %u: connection %u is over", options_.job, side_, c.number);
   bool drained = false;
-  // What is posted on an Idle VI stays there, so that nobody may be about to do that.
+  // Descriptors posted on an Idle VI stay there, so no thread may be about to post.
   up_ = false;
   while (posting_ != 0) Kernel::the().sleep(kUs);
   if (vi_ != nullptr && !program_.closing && check(VipDisconnect(vi_), "VipDisconnect", {VIP_SUCCESS})) {
@@ -441,7 +441,7 @@ void LibrarySide::end_connection() {
   connection_ = nullptr;
   if (drained && !program_.random.chance(0.5)) return;
   destroy();
-  // What was asked for on it and not served stays asked for.
+  // Notifications asked for on it and not served stay asked for.
   if (!drained && manner_ == Manner::kCqNotified && cq_ != nullptr && !program_.closing) {
     check(VipDestroyCQ(cq_), "VipDestroyCQ", {VIP_SUCCESS});
     cq_ = nullptr;

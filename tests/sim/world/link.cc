@@ -284,7 +284,7 @@ bool Link::step() {
       user_.down(side_);
       return true;
     case State::kUp: {
-      // Looked at first: what is harvested after that is complete.
+      // Look at the state first: the harvest after that is complete.
       const bool error = vi->state() == vip::kError;
       const bool any = harvest();
       if (error) {

@@ -18,7 +18,7 @@ namespace viaduct::sim {
 class Process;
 class Simulation;
 
-// What a link is for.
+// The user of a link.
 class LinkUser {
  public:
   virtual void born(unsigned side) = 0;  // the program has begun: memory is to be made
@@ -58,7 +58,7 @@ class Link {
   void want(bool wanted);
   void hang_up();
 
-  // After each step of the world: what the VI's descriptors tell.
+  // After each step of the world: takes in the completions of the VI's descriptors.
   void account();
 
   bool is_up() const { return state_ == State::kUp; }

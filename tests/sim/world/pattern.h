@@ -1,4 +1,4 @@
-// The answers that are known: what the byte at a place of a message must be.
+// The answers that are known: the right byte at each place of a message.
 #ifndef VIADUCT_TESTS_SIM_WORLD_PATTERN_H
 #define VIADUCT_TESTS_SIM_WORLD_PATTERN_H
 

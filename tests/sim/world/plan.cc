@@ -131,7 +131,7 @@ Plan::Plan(std::uint64_t its_seed, Workload its_workload) : seed(its_seed), work
   span = random.chance(0.1) ? 0 : random.magnitude(5 * kMsec, 8 * kSec);
   patience = 300 * kSec;
 
-  // What goes wrong: few kinds of it at once, so that each is also seen alone.
+  // Faults: few kinds of them at once, so that each is also seen alone.
   SimFaults quiet;
   if (random.chance(0.3)) quiet.loss = static_cast<double>(random.below(100)) / 1000;
   if (random.chance(0.2)) quiet.reordering = static_cast<double>(random.below(100)) / 1000;
@@ -156,7 +156,7 @@ Plan::Plan(std::uint64_t its_seed, Workload its_workload) : seed(its_seed), work
               random.chance(0.5) ? random.magnitude(kMsec, span) : random.between(span / 4, span);
           event.faults = draw_faults(random, span, checksum);
           corrupts |= event.faults.corruption > 0;
-          // An ACCEPT from an address that nobody has makes a connection to nobody.
+          // An ACCEPT from an unknown address makes a connection without a peer.
           if (event.faults.corruption > 0 && event.faults.corrupt_from < 12) calm = false;
           if (event.faults.jitter_ns > 50 * kMsec || event.faults.reorder_ns > 50 * kMsec ||
               event.faults.loss > 0.1) {

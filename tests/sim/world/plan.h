@@ -38,7 +38,7 @@ enum class Trouble : std::uint8_t {
   kKillProgram,
   kKillAgent,
   kReplay,  // frames of earlier times arrive again
-  kForge,   // frames that nobody has sent
+  kForge,   // frames that no host has sent
 };
 
 struct Event {

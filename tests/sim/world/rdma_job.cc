@@ -166,7 +166,7 @@ bool RdmaJob::write_block() {
   const std::uint64_t stream = link.connection->streams[0];
   const bool again = side.posted > side.seen;
   if (again) {
-    // Unreliable: nobody says that a block was lost.
+    // Unreliable: a lost block is not reported.
     if (options_.level != vip::kUnreliable) return false;
     if (world_.now() < side.again_at) {
       link.process().wake_at(side.again_at);
@@ -306,7 +306,7 @@ void RdmaJob::peek(Process& process) {
 
 bool RdmaJob::step(Process& process) {
   bool any = false;
-  // Nobody is told of a flag.
+  // Flags wake no program.
   for (const auto& link : links) {
     if (link->is_up() && !finished()) link->process().stay_awake();
   }

@@ -34,7 +34,7 @@ class RdmaJob final : public Job, public LinkUser {
   struct Side {
     bool equipped = false;
     Buffer* target = nullptr;    // side 1: the block; side 0: the word that comes back
-    Buffer* constant = nullptr;  // side 1: what is read
+    Buffer* constant = nullptr;  // side 1: the source of reads
     std::vector<Buffer*> free;   // to write from, and to read to
     Buffer* receive = nullptr;   // for immediate data
     bool receive_posted = false;

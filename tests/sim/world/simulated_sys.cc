@@ -1,4 +1,4 @@
-// What libvipl asks of the system, answered by the simulated kernel: seam/vipl/process/sys.h, vipl/process/thread.h,
+// libvipl's requests to the system, answered by the simulated kernel: seam/vipl/process/sys.h, vipl/process/thread.h,
 // seam/xdp/grant/granted_port.h and vipl/granted/guarded_copy.h.
 #include <algorithm>
 #include <cstring>
@@ -211,7 +211,7 @@ std::uint64_t monotonic_ns() {
   return kernel().outside().now();
 }
 
-// Who looks again and again must let the clock move on: by more and more, the longer it takes.
+// A polling thread must let the clock move on: by more and more, the longer it takes.
 void yield() {
   constexpr unsigned kDoublings = 12;
   constexpr std::uint64_t kFirst = 200;
@@ -226,7 +226,7 @@ int thread() {
 }
 bool thread_lives(int id) { return kernel().fibers.lives(id); }
 
-// One processor: who spins must let others run.
+// One processor: a spinning thread must let others run.
 int affinity(void* mask, std::size_t) {
   *static_cast<unsigned char*>(mask) = 1;
   return 8;
@@ -252,7 +252,7 @@ sigset_t all_but_faults() {
   return none;
 }
 
-// Who needs no argument serves all sessions of the process.
+// A thread without an argument serves all sessions of the process.
 bool make_thread(void* (*run)(void*), void* argument, std::size_t) {
   sim::Fibers& fibers = sim::Kernel::the().fibers;
   const void* const owner = argument != nullptr ? fibers.current()->owner : nullptr;
@@ -302,7 +302,7 @@ std::size_t GrantedPort::receive(std::span<Frame> frames) {
 void GrantedPort::release(std::span<const Frame> frames) {
   if (!file_->dead) file_->port.release(frames);
 }
-// Of an interface that is gone there are buffers still; what is sent goes nowhere.
+// An interface that is gone still has buffers; frames sent go nowhere.
 std::size_t GrantedPort::reserve(std::span<Frame> frames) {
   if (!file_->dead) return file_->port.reserve(frames);
   constexpr std::size_t kBuffers = 256, kBytes = 9216;

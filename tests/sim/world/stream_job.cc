@@ -172,7 +172,7 @@ void StreamJob::take(unsigned s, const Done& done) {
   }
   side.got = number + 1;
   ++side.delivered;
-  // Who waits for this may go on.
+  // Programs that wait for this may go on.
   links[1 - s]->process().restless = true;
   if (options_.answers) links[s]->process().restless = true;
 }
@@ -235,7 +235,7 @@ bool StreamJob::send(unsigned s) {
   return true;
 }
 
-// What VIA answers with an error: of the descriptor, and on the reliable levels of the connection.
+// VIA answers these with an error: of the descriptor, and on the reliable levels of the connection.
 void StreamJob::commit_crime(unsigned s) {
   Side& side = sides_[s];
   Link& link = *links[s];

@@ -1,4 +1,4 @@
-// What goes wrong in a world, and how it is put right again.
+// Faults of a world, and their repair.
 #include <algorithm>
 #include <cstring>
 
@@ -78,7 +78,7 @@ void Simulation::trouble(const Event& event) {
   healing_.push_back({until, event});
 }
 
-// What lasts for a while is over; also the deaths.
+// Temporary faults are over; also the deaths.
 bool Simulation::come_back() {
   bool any = false;
   for (std::size_t i = 0; i < healing_.size();) {
@@ -218,9 +218,8 @@ void Simulation::replay() {
   }
 }
 
-// Whoever forges a frame does not know the connection's key; or he does, but not where he would
-// have to send from. (Who knows the key of a request can answer it from anywhere: stacks of
-// programs do.)
+// A forger of a frame does not know the connection's key; or it does, but not the address it would have to send from.
+// (With the key of a request it could answer from anywhere: stacks of programs do.)
 void Simulation::forge() {
   for (std::uint64_t n = 1 + random.below(64); n > 0 && !remembered_.empty(); --n) {
     std::vector<std::byte> frame = remembered_[random.below(remembered_.size())];

@@ -248,7 +248,7 @@ bool Simulation::step() {
   return any;
 }
 
-// The oracle's view from above: what was acknowledged has arrived.
+// The oracle's view from above: acknowledged data has arrived.
 void Simulation::check() {
   for (const auto& process : processes) {
     if (process->client != nullptr && process->client->is_open()) process->client->observe();

@@ -1,7 +1,7 @@
 // The simulated world: hosts with agents, programs with jobs, a network, one clock, one seed.
 //
 // A step lets every stack and every program that is awake do what it can, then the oracle looks.
-// When nobody has anything to do the clock goes to the next thing that happens.
+// When none has anything to do the clock goes to the next thing that happens.
 #ifndef VIADUCT_TESTS_SIM_WORLD_WORLD_H
 #define VIADUCT_TESTS_SIM_WORLD_WORLD_H
 
@@ -18,7 +18,7 @@
 
 namespace viaduct::sim {
 
-// A stack with whoever drives it: it sleeps until a frame, a doorbell or a timer wakes it.
+// A stack and its driver: it sleeps until a frame, a doorbell or a timer wakes it.
 struct Driver {
   Host* host = nullptr;
   SimPort* control_session = nullptr;  // of an agent
@@ -40,9 +40,9 @@ class Process {
   // A job wants to be called at this time.
   void wake_at(std::uint64_t time) { next_ = std::min(next_, time); }
   std::uint64_t next() const { return next_; }
-  // A job looks at memory, of which nobody is told: the program must not sleep after this step.
+  // A job looks at memory, whose changes wake no program: it must not sleep after this step.
   void stay_awake() { spins_ = true; }
-  // It has something to do that nobody will wake it for.
+  // It has something to do without a wake-up.
   bool is_busy() const { return restless && !spins_ && manner != Manner::kSpins; }
 
   Simulation& world;
@@ -56,7 +56,7 @@ class Process {
   Driver* driver = nullptr;  // of its stack
   std::uint64_t paused_until = 0, dead_until = 0;
   std::uint64_t unnoticed_until = 0;  // dead, but the agent does not know yet
-  bool restless = true;               // to be looked at although nobody has woken it
+  bool restless = true;               // to be looked at without a wake-up
 
  private:
   std::uint64_t next_ = 0;
@@ -81,12 +81,11 @@ class Simulation final : public Watch {
   explicit Simulation(const Plan& plan);
   ~Simulation() override;
 
-  // Until all jobs are done, everybody has ended and nothing is left.
+  // Until all jobs are done, all programs have ended and nothing is left.
   void run();
 
   std::uint64_t now() const { return network.now(); }
-  // From the beginning until everybody had done his work: without the time in which it is waited
-  // for what is left.
+  // From the beginning until all jobs were done: without the time spent waiting for the remains.
   std::uint64_t busy_ns() const { return done_at_ - begun_; }
   std::size_t connections() const { return connections_.size(); }
   bool is_calm() const { return plan.calm; }
@@ -114,7 +113,7 @@ class Simulation final : public Watch {
 
   // The address of one more program's port.
   MacAddress new_child(unsigned host);
-  // All jobs are done: whoever has something open closes it.
+  // All jobs are done: the programs close all that is open.
   bool ending() const { return ending_; }
 
  private:

@@ -1,5 +1,4 @@
-// What cases are written with, beside the sockets API itself: whole streams, waiting for readiness,
-// children, interruptions.
+// Helpers of the cases, beside the sockets API itself: whole streams, waiting for readiness, children, interruptions.
 #ifndef SEMANTICS_CALLS_H
 #define SEMANTICS_CALLS_H
 
@@ -70,8 +69,8 @@ bool drain(int socket, std::uint64_t n);
 
 // ---------------------------------------------------------------- waiting
 
-constexpr int kSoon = 3000;  // ms: what must come, comes before that
-constexpr int kAWhile = 60;  // ms: what has not come by then will not come
+constexpr int kSoon = 3000;  // ms: expected data comes before that
+constexpr int kAWhile = 60;  // ms: no data comes after that
 constexpr int kInCall = 80;  // ms: by then the other thread or end is inside its call
 
 // The readiness bits of a descriptor once all of `wanted` are there, or after kSoon.

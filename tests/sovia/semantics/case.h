@@ -1,4 +1,4 @@
-// Case: what the body of a case works with. Each body runs at both ends, in one process each:
+// Case: the tools of a case's body. Each body runs at both ends, in one process each:
 //
 //     CASE(flags, peek_leaves_the_bytes, kEach) {
 //       Fd s = t.pair();

@@ -1,5 +1,5 @@
-// What calls answer at once: that something is ready, that an argument is bad, that they will not wait;
-// and those that a call in another thread frees, or leaves waiting.
+// Calls that answer at once: that something is ready, that an argument is bad, that they will not wait; and those that
+// a call in another thread frees, or leaves waiting.
 #include <errno.h>
 #include <limits.h>
 #include <linux/filter.h>

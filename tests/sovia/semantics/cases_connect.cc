@@ -1,4 +1,4 @@
-// connect, bind, listen, accept: what they answer, blocking and not, over IPv4 and IPv6.
+// connect, bind, listen, accept: their results, blocking and not, over IPv4 and IPv6.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -43,7 +43,7 @@ std::uint16_t port_of(int s) {
   return ntohs(reinterpret_cast<sockaddr_in*>(&name)->sin_port);
 }
 
-// A port of the server at which nobody listens.
+// A port of the server without a listener.
 sockaddr_storage closed_port(Case& t) {
   if (t.server()) {
     t.listen().close();
@@ -446,7 +446,7 @@ CASE(listen, bytes_before_accept, kOnce) {
     Fd s = new_socket();
     must(connect_to(s, to), "connect");
     send_pattern(s, pattern, 0, 20'000, 1500);
-    s.close();  // before anybody has accepted
+    s.close();  // before the server has accepted
     t.meet();
   }
 }

@@ -200,7 +200,7 @@ CASE(epoll, a_copy_is_another_member, kEach) {
   t.meet();
   send_all(s, "x");
   wait_for(s, POLLIN);
-  pause_ms(kInCall);  // the kernel tells those who wait for a socket one after the other, poll() maybe before the set
+  pause_ms(kInCall);  // the kernel tells the waiters of a socket one after the other, poll() maybe before the set
   t.say(set.wait(kSoon));
   t.note("DEL", epoll_ctl(set, EPOLL_CTL_DEL, s, nullptr));
   t.say(set.wait(kSoon));
@@ -358,7 +358,7 @@ CASE(epoll, deleted_before_a_fork, kEach | kAlone) {
   set.add(s, EPOLLIN, 1);
   t.say(set.wait(0));
   t.note("DEL", epoll_ctl(set, EPOLL_CTL_DEL, s, nullptr));
-  // Parent and child share the set: what the child adds is there for the parent.
+  // Parent and child share the set: the child's additions are there for the parent.
   t.say(wait_child(fork_child([&] { return set.control(EPOLL_CTL_ADD, s, EPOLLIN, 2) == 0 ? 0 : 1; })));
   t.say(set.wait(0));
   t.note("ADD", set.control(EPOLL_CTL_ADD, s, EPOLLIN, 3));

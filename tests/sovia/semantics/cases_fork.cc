@@ -135,7 +135,7 @@ CASE(fork, unread_bytes_go_to_the_child, kEach | kAlone) {
 }
 
 CASE(fork, unread_bytes_that_came_slowly, kEach | kAlone) {
-  // So that the route may change among bytes that nobody has read.
+  // So that the route may change among unread bytes.
   Fd s = t.pair();
   const Pattern pattern(t.settings().seed);
   constexpr std::uint64_t kBytes = 30'000, kPiece = 200;

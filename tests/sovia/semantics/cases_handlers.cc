@@ -1,4 +1,4 @@
-// What signal handlers may do while they interrupt calls: leave them by longjmp, use the socket.
+// Signal handlers that interrupt calls, and leave them by longjmp or use the socket.
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -214,8 +214,7 @@ void send_often(int) {
   }
 }
 
-// What the handler sends may make the connection faster, which a call that it has interrupted must not
-// miss.
+// The handler's sends may make the connection faster; the call that it has interrupted must not miss that.
 CASE(handlers, send_often_while_a_receive_waits, kEach | kAlone) {
   Fd s = t.pair();
   the_socket = s;

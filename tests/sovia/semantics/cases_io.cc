@@ -1,5 +1,4 @@
-// Bytes through every call that moves them: what they return, and that the bytes are the right
-// ones.
+// Bytes through every call that moves them: the results, and that the bytes are the right ones.
 #include <sys/uio.h>
 
 #include <cstring>

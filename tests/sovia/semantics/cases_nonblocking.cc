@@ -192,7 +192,7 @@ CASE(queues, fionread_of_many_packets, kEach) {
 }
 
 CASE(queues, fionread_of_what_comes_slowly, kEach) {
-  // So that the route may change among bytes that nobody has read.
+  // So that the route may change among unread bytes.
   Fd s = t.pair();
   if (t.client()) {
     for (int i = 0; i < 150; ++i) {

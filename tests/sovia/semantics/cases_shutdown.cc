@@ -89,7 +89,7 @@ CASE(shutdown, everything_before_the_end_arrives, kEach) {
 CASE(shutdown, both_at_once_with_bytes_in_flight, kEach) {
   Fd s = t.pair();
   const Pattern pattern(t.settings().seed);
-  // Not more than what fits on its way while nobody reads.
+  // Not more than fits on its way without a reader.
   constexpr std::uint64_t kBytes = 10'000;
   send_pattern(s, pattern, 0, kBytes, 1234);
   t.note("shutdown", shutdown(s, SHUT_WR));

@@ -62,7 +62,7 @@ CASE(threads, a_reader_waits_while_another_thread_writes, kEach | kAlone) {
   }
 }
 
-// What comes is the reader's, however often another thread finds nothing meanwhile.
+// The reader gets all data, however often another thread finds nothing meanwhile.
 CASE(threads, one_peeks_while_another_waits, kEach | kAlone) {
   Fd s = t.pair();
   constexpr int kRounds = 400;
@@ -90,7 +90,7 @@ CASE(threads, one_peeks_while_another_waits, kEach | kAlone) {
   t.note("bytes", static_cast<long>(came));
 }
 
-// Each writer sends bytes of its own kind; how they mix is nobody's promise.
+// Each writer sends bytes of its own kind; they may mix in any order.
 void count_kinds(Case& t, int s, std::size_t writers, std::size_t each) {
   const std::string all = read_exactly(s, writers * each);
   t.note("bytes", static_cast<long>(all.size()));

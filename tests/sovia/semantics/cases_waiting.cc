@@ -103,7 +103,7 @@ CASE(waiting, records_of_a_megabyte, kEach) {
   t.meet();
 }
 
-// One that has waited in vain lets go of its buffer: what comes later does not go there.
+// A call that has waited in vain lets go of its buffer: later data does not go there.
 template <class Wait>
 void wait_in_vain(const Case& t, int s, Wait&& wait) {
   const Pattern pattern(t.settings().seed);

@@ -33,7 +33,7 @@ class Set {
     must(control(EPOLL_CTL_MOD, fd, events, number), "EPOLL_CTL_MOD");
   }
 
-  // What is ready, in the order of the numbers: "0:IN 2:IN|OUT".
+  // The ready events, in the order of the numbers: "0:IN 2:IN|OUT".
   std::string wait(int limit_ms, int most = 64) const {
     std::vector<epoll_event> events(static_cast<std::size_t>(most));
     const int n = epoll_wait(fd_, events.data(), most, limit_ms);

@@ -1,4 +1,4 @@
-// What this program does for a case that runs it with a connection among its descriptors:
+// This program as a helper: a case runs it with a connection among its descriptors:
 //
 //     sovia-semantics --helper upper IN OUT    copies IN to OUT in capitals until IN ends
 //     sovia-semantics --helper line IN OUT     answers one line

@@ -62,7 +62,7 @@ std::string signal_name(int number) {
 }
 
 std::string poll_bits(short value) {
-  // POLLRDNORM and POLLWRNORM come with POLLIN and POLLOUT and are asked for by nobody here.
+  // POLLRDNORM and POLLWRNORM come with POLLIN and POLLOUT, and no case asks for them.
   static constexpr Bit kTable[] = {{POLLIN, "IN"},    {POLLPRI, "PRI"}, {POLLOUT, "OUT"},
                                    {POLLERR, "ERR"},  {POLLHUP, "HUP"}, {POLLRDHUP, "RDHUP"},
                                    {POLLNVAL, "NVAL"}};

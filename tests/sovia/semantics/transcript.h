@@ -25,7 +25,7 @@ class Transcript {
   int fd_ = -1;
 };
 
-// What transcripts show instead of numbers.
+// Transcripts show names instead of numbers.
 std::string errno_name(int error);
 std::string signal_name(int number);
 std::string poll_bits(short bits);

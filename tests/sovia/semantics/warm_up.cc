@@ -1,7 +1,7 @@
 // Case::warm_up: small messages in lockstep until an acceleration is in force, if there is one.
 //
-// Nobody needs to be asked whether it is: bytes that the application has sent and that the kernel's
-// TCP does not know of have gone another way.
+// The case finds out by itself: bytes that the application has sent and that the kernel's TCP does not know of have
+// gone another way.
 #include <linux/tcp.h>
 
 #include <cstddef>

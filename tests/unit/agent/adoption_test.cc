@@ -1,4 +1,4 @@
-// Granted programs that outlive their agent: who gets his port back from the next one, who does
+// Granted programs that outlive their agent: programs that get their ports back from the next one, programs that do
 // not, and that all of it goes in the end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -48,13 +48,13 @@ class SilentPort : public Port {
   std::uint8_t number_;
 };
 
-// Grants ports that are none: a socket that nobody listens to and some memory.
+// Grants ports that are none: a socket without a listener and some memory.
 class TestGranter final : public Granter {
  public:
   struct Log {
     std::string why;  // no port can be made
-    std::mutex making;  // who has it makes making wait
-    bool kept = false;  // somebody has copies of all sockets
+    std::mutex making;  // while held, making a port waits
+    bool kept = false;  // a program holds copies of all sockets
     unsigned made = 0, gone = 0, admitted = 0, dismissed = 0, left = 0;
     std::vector<std::pair<MacAddress, AgentPort::Holder>> remains;  // of an earlier agent
     std::vector<std::vector<std::byte>> sent;
@@ -254,7 +254,7 @@ class TestProgram {
     return say(&message, sizeof message);
   }
 
-  // What has been answered; nothing if nothing has, or if the server has closed.
+  // The answer so far; nothing if there is none, or if the server has closed.
   std::optional<Answer> answer() {
     Answer out;
     iovec piece{&out.hello, sizeof out.hello};

@@ -231,7 +231,7 @@ TEST_F(AttachTest, EndsWithTheInterface) {
 
 TEST_F(AttachTest, CountsAgainstTheUser) {
   if (getuid() == 0) {
-    // Root has no limit, so the child of this test is somebody else.
+    // Root has no limit, so the child of this test becomes another user.
     const pid_t child = fork();
     if (child == 0) {
       if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
@@ -269,7 +269,7 @@ TEST_F(AttachTest, LinksTheProcessesOfAGrantedSession) {
   char byte = 0;
   EXPECT_EQ(recv(joined->fds[3].get(), &byte, 1, MSG_DONTWAIT), 1);
   EXPECT_EQ(byte, 'x');
-  // Nobody else has the link.
+  // No other process has the link.
   joined->fds.clear();
   EXPECT_LT(send(told->fds[0].get(), "x", 1, MSG_NOSIGNAL), 0);
 }

@@ -28,7 +28,7 @@ Accounts test_accounts() {
 
 Config parse(const std::string& text) { return parse_config(text, "viad.conf", test_accounts()); }
 
-// What parsing complains about; empty if it does not.
+// The parser's complaint; empty if there is none.
 std::string complaint(const std::string& text) {
   try {
     parse(text);

@@ -1,4 +1,4 @@
-// What all servers of a program's tests have counted by their ends.
+// The final counts of all servers of a program's tests.
 #ifndef VIADUCT_TESTS_UNIT_AGENT_COUNTER_TALLY_H
 #define VIADUCT_TESTS_UNIT_AGENT_COUNTER_TALLY_H
 

@@ -1,4 +1,4 @@
-// What the agent keeps of events, and who is told of which.
+// The agent's log of events, and which client is told of which.
 #include "kagent/agent/event_log.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST_F(EventLogTest, OneUsersRefusalsHideNoOthers) {
   EXPECT_EQ(events.back().user, 3u);
 }
 
-// Whoever is slow loses events, nobody waits.
+// A slow reader loses events, and holds up no other.
 TEST_F(EventLogTest, TellsHowManyWereMissed) {
   note(1, 1);
   page(true);
@@ -72,7 +72,7 @@ TEST_F(EventLogTest, TellsHowManyWereMissed) {
   EXPECT_EQ(events[0].what, static_cast<std::uint32_t>(Happened::kMissed));
   EXPECT_EQ(events[0].value, 7u);
   EXPECT_EQ(events[1].process, 7u);
-  from = 0;  // who asks for all that there is has missed nothing
+  from = 0;  // a reader that asks for all there is has missed nothing
   EXPECT_EQ(page(true)[0].what, static_cast<std::uint32_t>(Happened::kRefused));
 }
 

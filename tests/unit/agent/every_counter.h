@@ -15,7 +15,7 @@ namespace viaduct {
 
 using CounterNames = std::set<std::string>;
 
-// Who is to move what; session_server_test all that is in no set.
+// The counters that each test is to move; session_server_test moves all that are in no set.
 inline const CounterNames kOfAdoptionTest = {"ports_adopted", "ports_found", "ports_given_up",
                                              "refused_adoption", "refused_resources"};
 inline const CounterNames kOfGrantsTest = {
@@ -42,7 +42,7 @@ class EveryCounterMoves : public testing::Environment {
     }
   }
 
-  // What is in no set.
+  // The counters in no set.
   static CounterNames others() {
     CounterNames out;
     for_each(ServiceCounters(), [&](const char* name, const char*, std::uint64_t) { out.insert(name); });

@@ -1,4 +1,4 @@
-// Who gets a port of its own, what comes with it, and that all of it goes again.
+// Programs that get a port of their own, the objects that come with it, and that all of them go again.
 #include "kagent/agent/grants.h"
 
 #include <gmock/gmock.h>

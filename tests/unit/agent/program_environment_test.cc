@@ -19,8 +19,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-// A process with a few pages that it shares with nobody: `memory` has the same address there as
-// here, the contents are its own.
+// A process with a few private pages: `memory` has the same address there as here, the contents are its own.
 class OtherProcess {
  public:
   OtherProcess() {
@@ -120,7 +119,7 @@ TEST_F(ProgramMemoryTest, CopiesPiecesOfAnySize) {
   ASSERT_TRUE(read(remote, pieces));
   EXPECT_EQ(std::memcmp(local.data(), expected.data(), expected.size()), 0);
 
-  // The other way: what is written is what is then read.
+  // The other way: the bytes written are the ones read then.
   for (std::size_t i = 0; i < 5000; ++i) local[i] = static_cast<std::byte>(i * 13);
   std::vector<iovec> targets = {there(100, 40), there(140, 60), there(200, 3000), there(4000, 900),
                                 there(4900, 1000)};
@@ -417,7 +416,7 @@ TEST(UserCharges, CountForAllSessionsOfAUserAndNotForRoot) {
   EXPECT_TRUE(environment.charge(kSecond, Quota::kVis, -1));
   EXPECT_TRUE(environment.charge(kFirst, Quota::kVis, 1));
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(environment.charge(kRoot, Quota::kVis, 1));
-  // What has been refused is not counted.
+  // Refused charges are not counted.
   EXPECT_TRUE(environment.charge(kFirst, Quota::kBytes, -(1 << 20)));
   EXPECT_TRUE(environment.charge(kSecond, Quota::kBytes, 1 << 20));
 }

@@ -1,4 +1,4 @@
-// What an operator's tool is told, and who is told what.
+// Reports to an operator's tool, and the callers that may have each.
 #include "kagent/agent/reports.h"
 
 #include <gmock/gmock.h>
@@ -212,7 +212,7 @@ TEST_F(ReportsTest, TakesNoProgramsWhileItIsDrained) {
   agent.run();
   EXPECT_EQ(second.answer()->hello.head.result, vip::kErrorResource);
   EXPECT_EQ(agent.server->sessions(), 1u);
-  // Who has no connection keeps nobody.
+  // A session without a connection does not hold up the end of draining.
   EXPECT_FALSE(agent.server->tick(monotonic_ns()));
   while_agent_runs([](const tool::AgentClient& client) { client.set_draining(false); });
   EXPECT_TRUE(agent.server->tick(monotonic_ns()));
@@ -244,7 +244,7 @@ TEST_F(ReportsTest, RefusesWhatIsNoQuery) {
     query.what = static_cast<std::uint32_t>(report::What::kLogLevel);
     query.from = 6;
   }), HasSubstr("unknown log level"));
-  // What there is not.
+  // Objects that do not exist.
   EXPECT_EQ(refusal_of([](report::Query& query, std::vector<std::byte>&) {
     query.what = static_cast<std::uint32_t>(report::What::kVis);
     query.nic = 0xffffffff;

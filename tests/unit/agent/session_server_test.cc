@@ -1,4 +1,4 @@
-// What programs may do to the control socket, well meant and hostile.
+// Programs at the control socket, well meant and hostile.
 #include "kagent/agent/session_server.h"
 
 #include <gmock/gmock.h>
@@ -310,7 +310,7 @@ TEST_F(SessionServerTest, RefusesDescriptorsAndClosesThem) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-// What is closed while it lingers must not hold the service: in a request, behind one, empty, and on a
+// A descriptor that lingers when it is closed must not hold the service: in a request, behind one, empty, and on a
 // connection that was given up.
 TEST_F(SessionServerTest, NeverWaitsForADescriptorThatAProgramSends) {
   let_descriptors_pass(open_descriptors());
@@ -331,7 +331,7 @@ TEST_F(SessionServerTest, NeverWaitsForADescriptorThatAProgramSends) {
     if (how == "behind") {
       while (agent->counters.refused_device == 0) agent->loop.poll(1'000'000);
     }
-    // It lingers in the user's thread, until there is nobody to send to.
+    // It lingers in the user's thread, until its peer has gone.
     EXPECT_EQ(agent->server->threads().busy(getuid()), 1u);
     const linger reset{1, 0};
     setsockopt(other.get(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
@@ -389,7 +389,7 @@ TEST_F(SessionServerTest, AcceptsLaterWhatItHasNoDescriptorFor) {
   EXPECT_TRUE(program.answer());
 }
 
-// Somebody else has its socket.
+// Another process has its socket.
 TEST_F(SessionServerTest, KeepsTheSessionOfAProgramThatEndsWhileOthersHoldIt) {
   int gate[2];
   ASSERT_EQ(pipe(gate), 0);

@@ -663,7 +663,7 @@ TEST(WireRdmaHeader, ReadsBackWhatItWroteAndRefusesLess) {
 
 // ---------------------------------------------------------------------------- hostile input
 
-// What every accepted frame must satisfy, whatever the bytes were.
+// Every accepted frame must satisfy this, whatever the bytes were.
 void check_accepted(const Bytes& frame, const Decoded& d) {
   ASSERT_GE(frame.size(), kBefore + d.header.payload_length);
   ASSERT_NE(kKnownTypes >> static_cast<unsigned>(d.header.type) & 1, 0u);

@@ -39,7 +39,7 @@ std::vector<std::byte> data_frame(std::uint16_t bytes, std::uint16_t flags = wir
   return out;
 }
 
-// What a file that is written to in memory has in the end.
+// A file in memory, and its contents at the end.
 class Memory {
  public:
   Memory() : file_(open_memstream(&data_, &size_)) {}
@@ -102,7 +102,7 @@ TEST(Pipeline, SaysWhatIsCutRefusedAndCommented) {
             "5.000000000 02:00:00:00:00:01 > 02:00:00:00:00:02 length 118 refused: version # a\\u000ab\n");
 }
 
-// A capture is somebody else's: it has nothing to say to the terminal.
+// Captures come from other people: they must send nothing to the terminal.
 TEST(Pipeline, PrintsNoControlCharacters) {
   Memory out;
   Pipeline pipeline({}, out.file(), nullptr, nullptr);

@@ -1,4 +1,4 @@
-// What viabench makes of figures: medians, the best of several, verdicts.
+// viabench's computations: medians, the best of several, verdicts.
 #include <gtest/gtest.h>
 
 #include "examples/common/nic.h"

@@ -1,5 +1,5 @@
-// What a program is told of a connection whose lane breaks: because the peer was killed, or while the kernel
-// has a reset to tell.
+// A program's view of a connection whose lane breaks: because the peer was killed, or while the kernel has a reset to
+// report.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -48,7 +48,7 @@ TEST(KilledPeer, EndsTheStreamWhoeverWasToldFirst) {
   EXPECT_EQ(receive(connection), 0);
 }
 
-// As with TCP: the first send finds out that there is nobody.
+// As with TCP: the first send finds out that the peer has gone.
 TEST(KilledPeer, IsMetByWhoSends) {
   Connection connection;
   connection.up();
@@ -85,7 +85,7 @@ TEST(KilledPeer, ResetsTheConnectionIfItMayHaveBegun) {
   EXPECT_EQ(receive(connection), 0);
 }
 
-// What was behind START comes through the kernel, if its process lives and only its lane is gone.
+// The data behind START comes through the kernel, if the peer's process lives and only its lane is gone.
 TEST(BrokenLane, EndsTheStreamOfAPeerThatEndsLater) {
   Connection connection;
   connection.open_lane();
@@ -151,7 +151,7 @@ TEST(PeersLane, IsKeptUntilThePeerHasItsAnswer) {
   EXPECT_TRUE(connection.lane_is_over());
 }
 
-// The kernel tells of a reset once, to who flushes what the lane has not brought. What came before it stays
+// The kernel reports a reset once, to the flush of bytes that the lane has not delivered. Data that came before stays
 // to be read.
 TEST(BrokenLane, LeavesAResetToALaterCall) {
   Connection connection;

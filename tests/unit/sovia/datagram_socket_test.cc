@@ -1,4 +1,4 @@
-// What a UDP socket takes from its lanes and gives to them, over wires without a VI.
+// A UDP socket's sends and receives on its lanes, over wires without a VI.
 #include "sovia/datagram/datagram_socket.h"
 
 #include <arpa/inet.h>
@@ -95,7 +95,7 @@ class DatagramSocketTest : public ::testing::Test {
     added_ = true;
     greet(lane_, trust);
   }
-  // What comes first is held back until the kernel has been found empty.
+  // The first datagrams are held back until the kernel has been found empty.
   void let_pass() {
     await_end_of_hold();
     socket_.kernel_said(false);

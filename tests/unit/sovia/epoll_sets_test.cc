@@ -1,4 +1,4 @@
-// What is in epoll sets, and what becomes of it: registrations, descriptors, sets in sets; and signals.
+// The contents of epoll sets, and their fate: registrations, descriptors, sets in sets; and signals.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -202,7 +202,7 @@ TEST(EpollControl, DataThatLooksLikeOursIsTheProgramsAllTheSame) {
   ASSERT_EQ(set.add(c.fd(), EPOLLIN, 7), 0);
   c.up();
   EXPECT_EQ(set.wait(), "");
-  // What the kernel has is our token now, which a program could only guess.
+  // The kernel has the library's token now, which a program could only guess.
   epoll_event event{};
   c.close_peer();
   ::shutdown(c.fd(), SHUT_WR);

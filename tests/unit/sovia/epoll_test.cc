@@ -1,5 +1,5 @@
-// What epoll tells of sockets that have a lane, and of any others. One thread; epoll_threads_test.cc
-// has those with more, epoll_sets_test.cc what sets are made of.
+// epoll's events of sockets that have a lane, and of any others. One thread; epoll_threads_test.cc has those with
+// more, epoll_sets_test.cc those of the sets themselves.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -241,7 +241,7 @@ TEST(EpollOneShot, AnErrorThatCameWhileItWasDisabledIsToldWhenItIsArmed) {
   Connection c;
   Epoll set;
   c.sends_on_lane();
-  c.peer_ends_lane();  // what comes, comes through the kernel
+  c.peer_ends_lane();  // from now on all comes through the kernel
   ASSERT_EQ(set.add(c.fd(), EPOLLIN | EPOLLOUT | kOnce, 7), 0);
   EXPECT_EQ(set.wait(), "7:OUT");
   c.close_peer();
@@ -392,7 +392,7 @@ TEST(EpollCost, IdleSocketsCostNothing) {
     idle.back()->up();
   }
   EXPECT_EQ(set.wait(), "");
-  // Whoever asked one of the others would wait here for ever.
+  // A call that asked one of the others would wait here for ever.
   for (const auto& c : idle) {
     if (c != idle[17]) c->lane_lock().lock();
   }

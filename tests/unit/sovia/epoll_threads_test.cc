@@ -74,7 +74,7 @@ TEST(EpollThreads, SeveralWhoSleepInTheKernelAreAllMoved) {
   c.up();
   c.data();
   waiters.join();
-  EXPECT_EQ(told, 4);  // level-triggered: whoever looks
+  EXPECT_EQ(told, 4);  // level-triggered: every waiter is told
 }
 
 TEST(EpollThreads, AnEdgeWakesOne) {
@@ -114,7 +114,7 @@ TEST(EpollThreads, AOneShotWakesOneEachTime) {
   EXPECT_FALSE(clash);
 }
 
-// Whoever sleeps on the set has to hear of new routes; the program does not.
+// Threads that sleep on the set have to hear of new routes; the program does not.
 TEST(EpollThreads, ASetThatIsPolledIsNotReadyWhenARouteChanges) {
   for (const bool select : {false, true}) {
     Connection c;
@@ -154,7 +154,7 @@ TEST(EpollThreads, NeitherIsASetInASet) {
   EXPECT_EQ(outer.wait(1000), "1:IN");
 }
 
-// The lane has had something all the time, so nobody but epoll_ctl can wake the sleeper.
+// The lane has had something all the time, so only epoll_ctl can wake the sleeper.
 TEST(EpollThreads, ArmingWakesASleeper) {
   Connection c;
   Epoll set;

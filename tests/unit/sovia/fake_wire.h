@@ -168,7 +168,7 @@ class FakeWire final : public LaneVi {
     ++completed_;
     return true;
   }
-  // What has come is shown to the lane.
+  // Shows the oldest arrival to the lane.
   bool take_in(Lane& lane, unsigned* changes = nullptr) {
     if (arrivals_.empty()) return false;
     const Arrival arrival = arrivals_.front();
@@ -177,14 +177,14 @@ class FakeWire final : public LaneVi {
     if (changes != nullptr) *changes |= all;
     return true;
   }
-  // ... or nobody's: it only counts as delivered.
+  // ... or to none: it only counts as delivered.
   bool swallow() {
     if (on_way_.empty()) return false;
     uncompleted_.push_back(std::move(on_way_.front()));
     on_way_.pop_front();
     return true;
   }
-  // The VI has lost its connection; what has come before stays.
+  // The VI has lost its connection; earlier arrivals stay.
   void break_down() { down_ = true; }
   // Another lane has it from now on.
   void begin_again() {
@@ -252,7 +252,7 @@ class FakeWire final : public LaneVi {
     on_way_.push_back(std::move(packet));
     return true;
   }
-  // What a VI does about memory that is not open: it ends the connection.
+  // A VI ends the connection when a write meets memory that is not open.
   void accept_write(const Packet& packet) {
     check_unchanged(packet);
     const auto region = open_.find(packet.to_memory);

@@ -107,7 +107,7 @@ TEST(InheritedBytes, IsNoOtherFile) {
   close(file);
 }
 
-// Whoever was sent the file, or has sent it, still has it mapped.
+// The file's sender and its receiver still have it mapped.
 TEST(InheritedBytes, AnotherProcessMayScribbleInIt) {
   constexpr std::size_t kHeader = 88, kRoom = 100;
   InheritedBytes* inherited_bytes = filled(std::string(kRoom, 'x'));

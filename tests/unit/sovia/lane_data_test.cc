@@ -45,7 +45,7 @@ TEST(LaneCredits, PingPongNeedsNoAck) {
     pair.settle();
     ASSERT_EQ(pair.b.get(100), 4u);
     pair.b.put(4);
-    // What was read is given back after the answer, so the next one tells of it.
+    // The credit for the read packet comes after the answer, so the next one carries it.
     EXPECT_EQ(credits_of(pair.b.wire.last_immediate()), i == 0 ? 0u : 1u);
     pair.settle();
     ASSERT_EQ(pair.a.get(100), 4u);
@@ -202,7 +202,7 @@ TEST(LaneMore, IsToldNoMoreOftenThanThePeerHasPlaces) {
   }
 }
 
-// Whoever looks at a process that was killed: it can send no packet any more.
+// For the observer of a killed process, which can send no packet any more.
 TEST(LaneMore, IsToldToTheWireWhileSmallDataIsHeldBack) {
   LanePair pair;
   pair.start();

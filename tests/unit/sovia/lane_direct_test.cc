@@ -42,7 +42,7 @@ TEST(LaneDirect, ALongerPacketComesAsAlways) {
   pair.expect_all_read();
 }
 
-// The reader gives up when the packet is in its memory and nobody has taken that in yet.
+// The reader gives up when the packet is in its memory and not taken in yet.
 TEST(LaneDirect, WhatHasComeWhenTheReaderGivesUpIsItsOwn) {
   LanePair pair;
   pair.start();

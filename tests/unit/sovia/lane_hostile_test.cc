@@ -1,4 +1,4 @@
-// What lanes do about peers that do as they like.
+// Lanes with peers that do as they like.
 #include "sovia/lane/lane.h"
 
 #include <endian.h>
@@ -93,7 +93,7 @@ CUTS(AllCreditsThereAre, At::kUp, immediate(PacketType::kAck, 0xffff))
 
 #undef CUTS
 
-// Whoever may be there: nothing of it counts, and nothing of it is kept.
+// An unknown peer: nothing of it counts, and nothing of it is kept.
 TEST(LaneTrust, NothingStartsBeforeIt) {
   FakeWire wire(places_for({})), other(places_for({}));
   wire.connect(other);

@@ -92,7 +92,7 @@ class LaneSide {
     read += got;
     directly += got;
     buffer_.clear();
-    buffer_.shrink_to_fit();  // whoever still writes there is found out by the sanitizer
+    buffer_.shrink_to_fit();  // the sanitizer reports later writes
     return got;
   }
 
@@ -159,7 +159,7 @@ class LanePair {
     b.lane.start(0);
     settle();
   }
-  // What is on its way reaches the lanes; sends do not complete.
+  // Packets in flight reach the lanes; sends do not complete.
   void pass() {
     for (bool any = true; any;) {
       any = false;

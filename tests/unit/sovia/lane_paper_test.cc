@@ -157,7 +157,7 @@ TEST(LaneTimer, EndsWithALongSend) {
   pair.expect_all_read();
 }
 
-// What waits has the only credit: a send that can't join it makes it go.
+// The waiting packet has the only credit: a send that can't join it makes it go.
 TEST(LaneTimer, LeavesARoomForWhoMakesItGo) {
   LanePair pair(by_timer(1, 1));
   pair.start();

@@ -1,4 +1,4 @@
-// Two lanes whose programs, link and completions do everything in random order. What must hold is
+// Two lanes whose programs, link and completions do everything in random order. The invariants are
 // checked after each step: by LaneSide (bytes equal and in order), by FakeWire (receives and places,
 // packets sent at most once) and here (credits).
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ class RandomLanes {
     options.timer = one_of(4) == 0;
     return options;
   }
-  // What the sender makes of its stream after the break is what the receiver takes it for.
+  // After the break sender and receiver agree about the stream.
   static void expect_to_go_on(LaneSide& from, LaneSide& to) {
     if (from.lane.peer_closed()) return;
     const Lane::Fall falls = from.lane.falls();
@@ -164,7 +164,7 @@ class RandomLanes {
       case 0: side.lane.finish(one_of(2)); break;
       case 1: side.lane.ask_to_leave(); break;
       case 2:
-        // Nobody looks at the bytes from here on.
+        // The bytes are not checked from here on.
         side.end_direct();
         side.read += side.lane.unread();
         side.lane.deafen();
@@ -176,8 +176,7 @@ class RandomLanes {
     }
   }
 
-  // Of the direction from -> to: what is on its way or unread and what has been given back are within
-  // the window.
+  // Of the direction from -> to: packets in flight or unread and credits given back are within the window.
   void check(LaneSide& from, LaneSide& to, const LaneOptions& of_to, bool deaf) {
     const std::uint64_t packets = from.wire.sent(PacketType::kData);
     ASSERT_LE(packets, of_to.window + to.wire.credits_sent());

@@ -151,7 +151,7 @@ TEST(LaneStates, FinIsAnsweredWhenTheReaderGoesByStart) {
   pair.settle();
   EXPECT_EQ(pair.a.lane.sending(), State::kEnded);
   pair.b.lane.finish(false);
-  pair.a.lane.deafen();  // or nobody reads
+  pair.a.lane.deafen();  // needs no reader then
   pair.settle();
   EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
 }
@@ -207,7 +207,7 @@ TEST(LaneStates, NothingIsTakenOnceTheEndWaitsForCredits) {
   pair.expect_all_read();
 }
 
-// Who leaves does not wait for its program to read, nor for the peer's.
+// Leaving waits neither for this program to read, nor for the peer's.
 TEST(LaneStates, LeavingNeedsNoReader) {
   LanePair pair(window(4, 2));
   pair.start();

@@ -58,13 +58,13 @@ class Connection {
   void peer_ends_lane();
   // The same, but the answer does not get back to the peer.
   void peer_ends_lane_unanswered();
-  // What a peer whose lane has broken sends through the kernel.
+  // The record that a peer whose lane has broken sends through the kernel.
   std::string record_of_peer(std::uint64_t offset) const;
   // Both directions leave the lane, which is over.
   void down();
   // It asks for a lane, and none is to be had.
   void lane_is_refused();
-  // The lane's VI loses its connection: what has not come is the kernel's to bring.
+  // The lane's VI loses its connection: the kernel brings the rest.
   void lane_breaks();
   // The background thread finds that the lane is over, and takes it from the socket.
   bool lane_is_over();
@@ -81,10 +81,10 @@ class Connection {
   // Something more comes on the lane, or all that there is to read has been read.
   void data(bool there = true);
   void room(bool there = true);
-  // What is on its way arrives, on both sides.
+  // Packets in flight arrive, on both sides.
   void settle();
 
-  // Whoever looks at the lane waits until this is unlocked.
+  // Threads that look at the lane wait until this is unlocked.
   Lock& lane_lock() { return end_->lane.lock(); }
 
   // As sovia_dup does it.

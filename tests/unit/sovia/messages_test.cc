@@ -278,7 +278,7 @@ class HostilePeer : public Messages {
   void write(const std::string& bytes) {
     EXPECT_EQ(::send(far_, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
   }
-  // What the call finds when something has come.
+  // The result of the call when something has come.
   std::string next() {
     EXPECT_TRUE(readable(near_, 5000));
     return take(near_, 100);

@@ -110,7 +110,7 @@ TEST(Options, HaveEachRowOfTheTable) {
     EXPECT_EQ(options.window, row.window) << row.name;
     EXPECT_EQ(options.ack_threshold, row.threshold) << row.name;
     EXPECT_EQ(options.combine, row.combine) << row.name;
-    // What the papers do not describe is off.
+    // Features that the papers do not describe are off.
     EXPECT_EQ(options.join + options.pack + options.redirect + options.registration_cache, 0u) << row.name;
     EXPECT_EQ(options.combine_timer + options.strict_window, 2u) << row.name;
     EXPECT_EQ(options.combine_us, 100'000u) << row.name;

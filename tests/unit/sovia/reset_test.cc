@@ -1,4 +1,4 @@
-// What calls say of a connection that was reset as its lane was lost: as of any that was reset.
+// Calls on a connection that was reset as its lane was lost: as on any that was reset.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -80,7 +80,7 @@ TEST_F(Untold, IsToldAfterASendThatHadSentAPart) {
   const std::string more(4 << 20, 'm');
   std::thread peer([this] {
     EXPECT_EQ(::send(far_, "answer", 6, 0), 6);
-    // The near end waits for room: nobody reads.
+    // The near end waits for room: the far end does not read.
     while (!is_full(near_)) std::this_thread::yield();
     ::close(far_);
   });

@@ -1,4 +1,4 @@
-// What `sovia sockets` is told of a process's sockets.
+// The page of a process's sockets that `sovia sockets` shows.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -79,7 +79,7 @@ TEST(Shown, AddressesAreTheKernels) {
   EXPECT_NE(json.str().find("\"way\": \"kernel\", \"reason\": \"short\""), std::string::npos) << json.str();
 }
 
-// What another process writes there may be nonsense.
+// Another process may write nonsense there.
 TEST(Shown, WhatIsNoSocketIsLeftOut) {
   counters::publish();
   int ends[2];

@@ -88,7 +88,7 @@ TEST(Table, LooksAtWhatItDoesNotKnow) {
   const int hidden = socket(AF_INET, SOCK_STREAM, 0);
   const int fd = fcntl(hidden, F_DUPFD, 400);
   EXPECT_TRUE(table::is_tcp(fd));
-  EXPECT_FALSE(table::find(fd));  // somebody else may use it too
+  EXPECT_FALSE(table::find(fd));  // another process may use it too
   close(hidden);
   sovia_close(fd);
 }

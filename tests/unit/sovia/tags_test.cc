@@ -500,7 +500,7 @@ class LanedTags : public testing::Test {
   }
   void TearDown() override { sovia_fcntl(fd_, F_SETFL, O_NONBLOCK); }
   Lane& lane() { return connection_.peer_lane(); }
-  // What the peer's program has handed over.
+  // The tag that the peer's program has handed over.
   static Tag peers(std::uint32_t access) {
     const TagBytes bytes{{'S', 'V', 'T', 1}, htobe32(access), kKey, htobe64(kBytes), 0};
     Tag tag;

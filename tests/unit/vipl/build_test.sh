@@ -93,7 +93,7 @@ if [ -e "$libs/libvipl.so" ]; then
     tr -d '(' | sort -u >"$work/wanted"
   try 'every function of the headers is exported' sh -c \
     "sort '$work/names' | comm -13 - '$work/wanted' | grep . && exit 1 || exit 0"
-  # What the library asks of others: the C library's, and no name that a program may define.
+  # The library's undefined names: the C library's, and no name that a program may define.
   nm -D --undefined-only "$libs/libvipl.so" | awk '$1 == "U" { sub("@.*", "", $2); print $2 }' \
     >"$work/needs"
   try 'it needs nothing of the C++ library' sh -c \

@@ -244,8 +244,8 @@ TEST_F(ViplCallbackThread, WritesToNoOtherFileThanTheFirstStandardError) {
   ASSERT_NE(data, nullptr);
   const int before = dup(STDERR_FILENO);
   ASSERT_EQ(dup2(fileno(data), STDERR_FILENO), STDERR_FILENO);
-  // No receive is posted: that is one error, and the connection is lost for both ends. Who takes the last
-  // one is done with the first.
+  // No receive is posted: that is one error, and the connection is lost for both ends. The thread that takes the last
+  // error is done with the first.
   EXPECT_EQ(VipPostSend(sender, packet(0, 8), memory), VIP_SUCCESS);
   for (int i = 0; i < 10000 && agent->session().errors_taken() < 3; ++i) usleep(1000);
   dup2(before, STDERR_FILENO);

@@ -1,4 +1,4 @@
-// What tests of handlers collect: calls of the library, with what it said.
+// Tests of handlers collect these: calls of the library, with their arguments.
 #ifndef VIADUCT_TESTS_UNIT_VIPL_CALLS_H
 #define VIADUCT_TESTS_UNIT_VIPL_CALLS_H
 

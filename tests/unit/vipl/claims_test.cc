@@ -1,4 +1,4 @@
-// VipxClaim, VipxUnclaim, VipxVerify: what the agent is asked.
+// VipxClaim, VipxUnclaim, VipxVerify: their questions to the agent.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -34,7 +34,7 @@ TEST_F(ViplClaims, AreAskedForAsTheFlowIs) {
   unsigned char token[VIPX_TOKEN_BYTES] = {};
   VipxFlow flow = flow_of(AF_INET, "10.0.0.1", "10.0.0.2");
   std::memset(flow.LocalAddress + 4, 0xee, 12);  // does not count
-  // Nobody has that connection.
+  // That connection does not exist.
   const auto claim = [&] { EXPECT_EQ(VipxClaim(nic, &flow, token), VIP_ERROR_NAMESERVICE); };
   layout::CommandBody asked = asked_by(claim);
   EXPECT_EQ(asked.op, layout::Op::kClaim);

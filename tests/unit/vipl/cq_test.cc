@@ -93,7 +93,7 @@ TEST_F(ViplCq, NeverNamesADestroyedVi) {
   expect_nothing(cq);
 }
 
-// What does not fit in the ring of a CQ comes later.
+// Entries beyond the ring of a CQ come later.
 TEST_F(ViplCq, LosesNoEntryWhenMoreCompleteThanAreShown) {
   start();
   const VIP_CQ_HANDLE cq = make_cq();

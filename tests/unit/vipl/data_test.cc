@@ -361,7 +361,7 @@ TEST_F(ViplData, LetsAWaiterGoWhenItsViIsDestroyed) {
   waiter.join();
 }
 
-// How often the program has rung the agent's wakes, which nobody resets.
+// The number of times the program has rung the agent's wakes, which are never reset.
 std::uint64_t rings() {
   int fds[100];
   const int count = VipxDescriptors(fds, 100);
@@ -395,7 +395,7 @@ TEST_F(ViplData, RingsTheAgentWakeOfASleepingDriverOnly) {
   ASSERT_EQ(VipRecvWait(peer, 5000, &done), VIP_SUCCESS);
 }
 
-// What the driver looks at if the program dies.
+// The flag that the driver looks at if the program dies.
 TEST_F(ViplData, TellsTheDriverThatMoreFollows) {
   start();
   const VIP_VI_HANDLE vi = make_vi();

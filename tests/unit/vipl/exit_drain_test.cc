@@ -1,4 +1,4 @@
-// The clean end of a program that has not closed anything: what it has posted still goes out.
+// The clean end of a program that has not closed anything: its posted messages still go out.
 #include <sys/wait.h>
 #include <unistd.h>
 

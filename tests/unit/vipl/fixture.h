@@ -1,4 +1,4 @@
-// What tests of libvipl start from: an agent, an open NIC, a registered arena of descriptors.
+// The start of libvipl's tests: an agent, an open NIC, a registered arena of descriptors.
 #ifndef VIADUCT_TESTS_UNIT_VIPL_FIXTURE_H
 #define VIADUCT_TESTS_UNIT_VIPL_FIXTURE_H
 
@@ -123,7 +123,7 @@ class ViplTest : public testing::Test {
     return state;
   }
 
-  // What the agent is asked by a call that asks it once.
+  // The agent's request from a call that makes one.
   template <class Call>
   layout::CommandBody asked_by(Call&& call) {
     agent->hold();

@@ -1,4 +1,4 @@
-// Copies that survive memory that is not there, and faults that are somebody else's.
+// Copies that survive missing memory, and faults with other causes.
 #include "vipl/granted/guarded_copy.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the library calls in the program: error handlers and notifications. And autodiscovery.
+// The library's calls into the program: error handlers and notifications. And autodiscovery.
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,7 +93,7 @@ TEST_F(ViplHandlers, DISABLED_AreTakenBack) {
   lose_a_connection();
   ASSERT_TRUE(calls.come(1));
   ASSERT_EQ(VipErrorCallback(nic, nullptr, nullptr), VIP_SUCCESS);
-  lose_a_connection();  // an orderly end, of which nobody is told
+  lose_a_connection();  // an orderly end, without a report
   const auto [receiver, sender] = unreliable_pair();
   send(sender, 0);
   // The thread is through with these when it calls for the next one.

@@ -35,7 +35,7 @@ class HelloRelay {
     setenv(control::kSocketVariable, agent_.c_str(), 1);
   }
 
-  // What was asked for; when it has been.
+  // The device asked for; waits until it has been.
   const std::string& device() {
     thread_.join();
     return device_;

@@ -61,7 +61,7 @@ class ViplPoll : public ViplTest {
     });
   }
 
-  // What the kernel says of a thread: 'S' sleeps, 'R' runs or would like to; 0: it has ended.
+  // The kernel's state of a thread: 'S' sleeps, 'R' runs or would like to; 0: it has ended.
   static char state_of(pid_t thread) {
     std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -363,8 +363,8 @@ TEST_F(ViplPoll, CanBeCancelled) {
   EXPECT_EQ(result.value, 0);
 }
 
-// Sleepers of all kinds on one CQ; each message is answered by whoever takes it, and if one wake-up
-// were lost, all would sleep.
+// Sleepers of all kinds on one CQ; the thread that takes a message answers it, and if one wake-up were lost, all would
+// sleep.
 TEST_F(ViplPoll, NeverMissesAnything) {
   start();
   const VIP_CQ_HANDLE cq = make_cq();
@@ -403,7 +403,7 @@ TEST_F(ViplPoll, NeverMissesAnything) {
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < kSleepers; ++t) threads.emplace_back(take, t);
   post();
-  // Those who sleep when the last one has come are let go.
+  // Threads that still sleep when the last message has come are let go.
   while (taken < kMessages && missed == 0) std::this_thread::sleep_for(1ms);
   fill_pipe();
   for (std::thread& thread : threads) thread.join();

@@ -1,6 +1,5 @@
-// Threads that do what they like with the same objects while others destroy them. What comes back
-// is of no interest: nobody crashes, hangs, or gets another's descriptor. Worth most when built with
-// -fsanitize=thread and -fsanitize=address.
+// Threads that do what they like with the same objects while others destroy them. Results do not matter: no thread may
+// crash, hang, or get another's descriptor. Worth most when built with -fsanitize=thread and -fsanitize=address.
 #include <unistd.h>
 
 #include <array>
@@ -15,7 +14,7 @@
 namespace viaduct::test {
 namespace {
 
-// Packets that nobody has posted. Those on queues that were destroyed never come back.
+// Packets that are not posted. Those on queues that were destroyed never come back.
 class Packets {
  public:
   explicit Packets(std::size_t count) {
@@ -40,7 +39,7 @@ class Packets {
 
 class ViplRaces : public ViplTest {
  protected:
-  static constexpr std::size_t kShared = 6;  // handles of each kind that everybody sees
+  static constexpr std::size_t kShared = 6;  // handles of each kind that all threads see
 
   struct World {
     std::array<std::atomic<VIP_VI_HANDLE>, kShared> vis{};
@@ -118,7 +117,7 @@ class ViplRaces : public ViplTest {
     alignas(8) unsigned char here[128] = {}, there[128] = {};
     auto* const local = reinterpret_cast<VIP_NET_ADDRESS*>(here);
     auto* const remote = reinterpret_cast<VIP_NET_ADDRESS*>(there);
-    // Requests of a VI are for the one beside it in the table, or for whoever waits for its number.
+    // Requests of a VI are for the one beside it in the table, or for any waiter at its number.
     for (const auto& [address, number] : {std::pair{local, place}, std::pair{remote, place ^ 1}}) {
       address->HostAddressLen = sizeof kNicAddress;
       address->DiscriminatorLen = 1;
@@ -132,7 +131,7 @@ class ViplRaces : public ViplTest {
       case 2: {
         VIP_VI_HANDLE made;
         if (VipCreateVi(its_nic, &a, world.cqs[pick()], cq, &made) != VIP_SUCCESS) break;
-        // What is pushed out of the table is destroyed by whoever pushed it.
+        // The thread that pushes a VI out of the table destroys it.
         const VIP_VI_HANDLE old = vi_slot.exchange(made);
         VipDisconnect(old);
         VipDestroyVi(old);

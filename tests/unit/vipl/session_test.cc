@@ -250,7 +250,7 @@ TEST_F(ViplSession, FlushesEverythingWhenTheAgentDies) {
   ASSERT_EQ(VipPostSend(peer, filled(10, 8, 1), memory), VIP_SUCCESS);
   ASSERT_EQ(VipSendWait(peer, 5000, &done), VIP_SUCCESS);
   agent->die();
-  // What was complete before stays so; the rest is flushed, and so is what comes later.
+  // Completed descriptors stay so; the rest is flushed, and so are later ones.
   EXPECT_EQ(VipRecvWait(vi, VIP_INFINITE, &done), VIP_SUCCESS);
   for (unsigned i = 1; i < 3; ++i) {
     EXPECT_EQ(VipRecvWait(vi, VIP_INFINITE, &done), VIP_DESCRIPTOR_ERROR);

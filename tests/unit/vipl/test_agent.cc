@@ -35,7 +35,7 @@ namespace {
 
 constexpr std::uint32_t kEnough = 1'000'000;
 
-// Where a host may restrict who looks into a process: the agent is no ancestor of its programs.
+// A host may let only ancestors look into a process; the agent is no ancestor of its programs.
 void let_the_agent_in() { prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0); }
 
 Config make_config(const TestAgent::Options& options, const std::string& name) {

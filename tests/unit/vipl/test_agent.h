@@ -1,6 +1,6 @@
-// An agent for tests of libvipl: the real service, in a process of its own, so that a test can stop and
-// kill it as any agent may be stopped and killed. Its NIC has no wire: what is sent to its own address
-// comes back. NICs of other hosts can be made beside it, on a simulated network.
+// An agent for tests of libvipl: the real service, in a process of its own, so that a test can stop and kill it as any
+// agent may be stopped and killed. Its NIC has no wire: frames to its own address come back. NICs of other hosts can
+// be made beside it, on a simulated network.
 #ifndef VIADUCT_TESTS_UNIT_VIPL_TEST_AGENT_H
 #define VIADUCT_TESTS_UNIT_VIPL_TEST_AGENT_H
 
@@ -50,7 +50,7 @@ class TestAgent {
   // The session that it has held for longest. Valid until the next call.
   SharedSegment& session();
 
-  // What the stack of "nic0" has counted, as `viad --counters` shows it.
+  // A counter of the stack of "nic0", as `viad --counters` shows it.
   std::uint64_t counter(const std::string& name) const;
 
  private:

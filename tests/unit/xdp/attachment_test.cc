@@ -51,7 +51,7 @@ class AttachmentTest : public VethTest {
     ASSERT_TRUE(has_program("v0"));
   }
 
-  // A program of somebody who does not know of libxdp. Returns its id.
+  // Attaches a program as a tool without libxdp does. Returns its id.
   std::uint32_t attach_foreign() {
     const bpf_insn code[] = {{BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, XDP_PASS},
                              {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}};
@@ -200,7 +200,7 @@ TEST_F(AttachmentTest, TheLockWaitsForAHolderThatIsAboutToGo) {
   for (const int fd : {said[0], said[1], go[0], go[1]}) close(fd);
 }
 
-// What another user's process exits with after the function.
+// The exit status of another user's process that runs the function.
 template <class Function>
 int as_another_user(const Function& function) {
   const pid_t child = fork();
@@ -227,7 +227,7 @@ TEST_F(AttachmentTest, NoOtherUserCanTakeTheLock) {
   }), 0);
 }
 
-// A socket's name in the abstract name space is anybody's to take, and a socket's queue anybody's to fill.
+// Any program may take a socket's name in the abstract name space, and fill a socket's queue.
 TEST_F(AttachmentTest, TheLockIsNoSocketsName) {
   int ready[2], over[2];
   ASSERT_EQ(pipe(ready), 0);

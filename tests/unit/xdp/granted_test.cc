@@ -102,7 +102,7 @@ class GrantedTest : public VethTest {
     return port.receive({&frame, 1}) == 0;
   }
 
-  // What the kernel has counted on an interface.
+  // The kernel's counts of an interface.
   struct Frames {
     std::uint64_t received = 0, sent = 0;
   };
@@ -140,7 +140,7 @@ class GrantedTest : public VethTest {
   static bool exists(const std::string& name) { return if_nametoindex(name.c_str()) != 0; }
 };
 
-// A connection's end may come by the kernel: what the peer put into its ring before must come first.
+// A connection's end may come by the kernel: frames that the peer put into its ring before must come first.
 TEST_F(GrantedTest, WhatComesByTheKernelComesBehindAllOfTheRing) {
   Host host("v0"), other("v1");
   Program taker(host), sender(other);
@@ -397,7 +397,7 @@ TEST_F(GrantedTest, OtherTrafficPassesTheFilter) {
   EXPECT_FALSE(send_packet(one.lower, 0x56490000, kV1, 8));
   EXPECT_TRUE(is_silent(*vb));
   EXPECT_EQ(one.filter.counts().passed, 0u);
-  // A mark of the range that nobody has been given.
+  // A mark of the range that no program has been given.
   Program other(one);
   GrantedPort& port = other.port;
   const int mark = 0x56490000 + 1023;
@@ -425,13 +425,13 @@ TEST_F(GrantedTest, FramesOfOthersAreNotSeen) {
   ASSERT_TRUE(send(*va, kBroadcast, 64, 21));
   EXPECT_TRUE(is_silent(b.port));
   EXPECT_TRUE(is_silent(c.port));
-  // And other protocols than ours come to nobody, even if they come to the right address.
+  // And no program gets frames of other protocols than ours, even at the right address.
   ASSERT_TRUE(send(*va, b.port.address(), 64, 1, 0x88b6));
   EXPECT_TRUE(is_silent(b.port));
 }
 
-// What a program without any privilege can do with its port. Returns the number of the first thing
-// that it should not be able to do, or should be and is not; 0 if all is well.
+// The rights of a program without any privilege on its port. Returns the number of the first thing that it should not
+// be able to do, or should be and is not; 0 if all is well.
 int unprivileged_program(const Grant& grant, const MacAddress& to) {
   if (setgroups(0, nullptr) != 0 || setresgid(65534, 65534, 65534) != 0 ||
       setresuid(65534, 65534, 65534) != 0) {
@@ -703,7 +703,7 @@ TEST_F(HostPortTest, ReachesAGrantedProgramAndBack) {
   }
   agent_->remove(a.grant->address());
   ASSERT_NO_FATAL_FAILURE(
-      send_one(*agent_, a.port.address(), kV0, 64, 1));  // to the wire, to nobody
+      send_one(*agent_, a.port.address(), kV0, 64, 1));  // to the wire, to no program
   EXPECT_TRUE(is_silent(a.port));
 }
 

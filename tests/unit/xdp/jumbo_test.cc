@@ -23,7 +23,7 @@
 
 namespace {
 
-// What a kernel or a driver that knows no such frames would refuse.
+// True: refuse as a kernel or a driver without such frames does.
 bool refuse_sockets = false;
 bool refuse_programs = false;
 int asked_for_parts = 0;

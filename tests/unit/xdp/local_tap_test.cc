@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kGuard = 2 * kMostFrame;
 
-// A ring, with memory behind it that nobody may read.
+// A ring, with unreadable memory behind it.
 class LocalTap : public testing::Test {
  protected:
   LocalTap() {

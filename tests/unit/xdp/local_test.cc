@@ -58,7 +58,7 @@ struct Pair {
   End a, b;
 };
 
-// What a frame with this seed and of this length has behind its addresses.
+// The contents of a frame with this seed, behind its addresses.
 std::byte content(std::uint32_t seed, std::size_t at) { return static_cast<std::byte>(seed * 31 + at * 7 + at / 251); }
 
 bool send(LocalPeers& from, const MacAddress& to, const MacAddress& source, std::uint32_t length,
@@ -359,7 +359,7 @@ TEST(Local, APeerThatScribblesHarmsNobody) {
   }
 }
 
-// Behind the ring lies memory that nobody may read.
+// Behind the ring lies unreadable memory.
 TEST(Local, ARecordThatGoesBeyondTheRingIsNotRead) {
   constexpr std::size_t kGuard = 2 * kMostFrame;
   void* const at = mmap(nullptr, kRingBytes + kGuard, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

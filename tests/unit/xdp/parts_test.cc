@@ -21,7 +21,7 @@
 namespace viaduct {
 namespace {
 
-// A queue on a socket that nobody else sends to or through: the test is its kernel.
+// A queue on a socket that only the test sends to or through: the test is its kernel.
 class OddPartsTest : public VethTest {
  protected:
   static constexpr std::uint32_t kChunk = 4096, kRing = 64, kReceive = 32, kSend = 14, kFilled = 16;

@@ -69,7 +69,7 @@ TEST_P(PortTest, FramesOfEverySizeArriveWholeInBothDirections) {
 
 TEST_P(PortTest, TakesItsOwnFramesAndBroadcastsAndNothingElse) {
   open_both();
-  ASSERT_TRUE(send(*a_, MacAddress{2, 0, 0, 0, 0, 9}, 64, 1));  // somebody else's
+  ASSERT_TRUE(send(*a_, MacAddress{2, 0, 0, 0, 0, 9}, 64, 1));  // another host's
   ASSERT_TRUE(send(*a_, kV1, 64, 2, 0x88b6));                  // another protocol
   ASSERT_TRUE(send(*a_, kBroadcast, 64, 3));
   ASSERT_TRUE(send(*a_, kV1, 64, 4));

@@ -33,8 +33,7 @@ class RemainsTest : public VethTest {
     std::unique_ptr<GrantFilter> filter;
   };
 
-  // What somebody who hands over does, or, but for the filter's relay child, somebody who is
-  // killed.
+  // As an agent that hands over, or, but for the filter's relay child, one that is killed.
   static void go_away(Agent& agent, std::unique_ptr<Grant>& grant) {
     grant->leave();
     grant.reset();
@@ -104,7 +103,7 @@ TEST_F(RemainsTest, APortGoesOnWithoutItsAgentAndWithTheNext) {
     EXPECT_EQ(next(port), 5u);
     send_one(port, other.address(), port.address(), 6);
     EXPECT_EQ(next(other), 6u);
-    // Nobody else gets its number, though all others have been used.
+    // No other port gets its number, though all others have been used.
     for (int i = 0; i < 1100; ++i) {
       const GrantFilter::Entry entry = second.filter->add();
       EXPECT_NE(child_name(lower, entry.number), name);

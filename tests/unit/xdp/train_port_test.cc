@@ -74,7 +74,7 @@ TEST_F(TrainPortTest, NoUserHasItOnAnotherInterface) {
   }
 }
 
-// Without the guard it could: what the rule is for.
+// Without the guard it could: this is the rule's purpose.
 TEST_F(TrainPortTest, ItIsTheGuardThatKeepsThemAway) {
   opened_.guard.close();
   EXPECT_EQ(bind_elsewhere("lo", AF_INET, "0.0.0.0", 0), 0);
@@ -97,7 +97,7 @@ TEST_F(TrainPortTest, WhatComesByTheInterfaceIsTheSockets) {
   EXPECT_EQ(poll(&polled, 1, 10'000), 1);
   char room[8];
   EXPECT_EQ(recv(opened_.socket.get(), room, sizeof room, MSG_DONTWAIT), 3);
-  // By another interface it is nobody's.
+  // By another interface it has no receiver.
   EXPECT_EQ(sendto(sender, "abc", 3, 0, reinterpret_cast<sockaddr*>(&to), sizeof to), 3);
   EXPECT_EQ(recv(opened_.guard.get(), room, sizeof room, MSG_DONTWAIT), -1);
   close(sender);

@@ -1,4 +1,4 @@
-// Trains over the kernel's own UDP: what arrives, and what is dropped because of who sent it.
+// Trains over the kernel's own UDP: those that arrive, and those dropped because of their sender.
 #include "xdp/train/train_socket.h"
 
 #include <arpa/inet.h>
@@ -75,7 +75,7 @@ struct End {
     return index;
   }
 
-  // What arrives within a short while.
+  // The frames that arrive within a short while.
   std::vector<Frame> receive() {
     std::vector<Frame> out;
     for (int looks = 0; looks < 200; ++looks) {
@@ -142,7 +142,7 @@ TEST_F(TrainSockets, ATrainGoesOnBehindTheEndOfAMessage) {
   EXPECT_EQ(got[2].data[1399], std::byte{3});
 }
 
-// As many trains can be lent as there are buffers; what comes then waits in the kernel.
+// As many trains can be lent as there are buffers; later ones wait in the kernel.
 TEST_F(TrainSockets, BuffersAreUsedAgain) {
   std::vector<Frame> kept;
   for (unsigned n = 0; n < TrainSocket::kBuffers + 3; ++n) {
@@ -160,7 +160,6 @@ TEST_F(TrainSockets, BuffersAreUsedAgain) {
   EXPECT_EQ(b.receive().size(), 3u);
 }
 
-// What a datagram may not be. Each is counted once and nothing of it is seen.
 // However long it has waited, it looks often enough to lose but a small part of that time.
 TEST_F(TrainSockets, ATrainThatWasWaitedForIsSeenSoon) {
   const auto send = [&] {
@@ -188,6 +187,7 @@ TEST_F(TrainSockets, ATrainThatWasWaitedForIsSeenSoon) {
   }
 }
 
+// Each bad datagram is counted once, and nothing of it is seen.
 TEST_F(TrainSockets, StrangersAreDropped) {
   End c({2, 0, 0, 0, 0, 3});
   c.memory.reserve(16);
@@ -216,7 +216,7 @@ TEST_F(TrainSockets, StrangersAreDropped) {
   ASSERT_TRUE(c.socket.send());
   EXPECT_TRUE(b.receive().empty());
   EXPECT_EQ(wrong_frame(), 1u);
-  // What begins or ends a connection, and what has no name.
+  // Types that begin or end a connection, and unknown ones.
   for (const int type : {0, 2, 4, 5, 9, 13, 14, 16, 19, 20, 22, 31, 32, 33, 255}) {
     const std::uint64_t before = wrong_frame();
     ASSERT_TRUE(a.socket.add(a.frame(b.mac, 1, 200, static_cast<std::uint8_t>(type))));
@@ -327,7 +327,7 @@ TEST_F(TrainPagesTest, LongTrainsArriveAsTheyWere) {
   }
 }
 
-// A page is used again, whether it has been read or not. What can't tell that by a checksum is copied.
+// A page is used again, whether it has been read or not. Frames without a checksum to detect that are copied.
 TEST_F(TrainPagesTest, FramesWithoutChecksumAreCopied) {
   if (!can) GTEST_SKIP() << "not with this kernel";
   constexpr unsigned kMany = TrainPages::kTrains + 1;
@@ -361,7 +361,7 @@ TEST_F(TrainPagesTest, AnotherPeerIsHeard) {
   EXPECT_EQ(numbers(), (std::vector<unsigned>{1, 2}));
 }
 
-// Somebody else on the peer's own host has the address, but not the port.
+// Another user of the peer's host has the address, but not the port.
 TEST_F(TrainSockets, AnotherUserOfThePeersHostIsAStranger) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   const Frame frame = a.frame(b.mac, 1, 200);
@@ -396,7 +396,7 @@ TEST(TrainSocketPeers, AddressesAreTriedInTurn) {
   v4.port = 9, v4.v4 = {127, 0, 0, 1};
   EXPECT_FALSE(a.socket.learn({2, 0, 0, 0, 0, 2}, v4, 0)) << "we have no IPv4 address";
   EXPECT_FALSE(a.socket.is_due()) << "nobody may send";
-  // There is room for so many; nobody who is known is driven out.
+  // There is room for so many; no known peer is driven out.
   TrainAddress v6;
   v6.port = 9, v6.v6[15] = 1;
   unsigned learnt = 0;
