@@ -11,7 +11,7 @@
 //   START   the direction goes over the lane from here on: Start.
 //   DATA    bytes of the stream. Uses one credit; no other type does.
 //   ACK     nothing but credits: so many DATA packets have been consumed.
-//   FIN     nothing of the direction follows on the lane. What follows goes through the kernel.
+//   FIN     nothing of the direction follows on the lane. The rest goes through the kernel.
 //   FINACK  FIN has come.
 //   LEAVE   asks the peer for its FIN.
 //   MORE    bytes of the stream wait behind the last DATA packet, which does not say so.
