@@ -25,7 +25,7 @@ using Own = std::function<bool(const ViOwner& owner, report::Vi& out)>;
 std::uint32_t read_vis(const void* segment, const StackLimits& limits, std::uint32_t from, std::uint64_t now,
                        const Own& own, std::vector<report::Vi>& out);
 
-// The session's share of the stack: vis, cqs, regions, registered_bytes.
+// The objects of the stack that a session holds: vis, cqs, regions, registered_bytes.
 void read_holdings(const void* segment, const StackLimits& limits, std::uint32_t session, report::Session& out);
 
 // The counters of the whole stack.

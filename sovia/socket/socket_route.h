@@ -65,7 +65,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   ~SocketRoute() = default;
   void receiving_changed(RouteEvent event);
   void sending_changed(RouteEvent event);
-  // To be called before looking at what is unread on the lane: if START has come meanwhile, it says
+  // Call this before looking at what is unread on the lane: if START has come meanwhile, it says
   // how much there is to read from the kernel first. In and the lane locked.
   void settle_receiving(Lane& lane);
   // Both ends lose the connection: bytes of it may be lost. In and out locked.

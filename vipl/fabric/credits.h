@@ -10,7 +10,7 @@
 
 namespace viaduct::fabric {
 
-// The messages that this end may send.
+// Credits of this end for sending.
 class SendCredits {
  public:
   bool available() const { return granted_ != used_; }
@@ -30,7 +30,7 @@ class SendCredits {
   std::uint32_t used_ = 0;
 };
 
-// The messages that the peer may send.
+// Credits of the peer for sending.
 class ReceiveCredits {
  public:
   std::uint32_t posted() const { return posted_; }
