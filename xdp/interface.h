@@ -1,4 +1,4 @@
-// What the kernel says of a network interface.
+// Facts that the kernel tells about a network interface.
 #ifndef VIADUCT_XDP_INTERFACE_H
 #define VIADUCT_XDP_INTERFACE_H
 

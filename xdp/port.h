@@ -33,7 +33,7 @@ struct Frame {
   std::uint32_t id;      // the port's name for the buffer; never changed by the borrower
 };
 
-// What a port has seen since it was opened. One counter for each cause of a loss.
+// The counters of a port since it was opened. One counter for each cause of a loss.
 struct PortCounters {
   std::uint64_t rx_frames = 0;
   std::uint64_t rx_bytes = 0;
@@ -118,7 +118,7 @@ class Port {
   // Readable (poll, epoll) when receive() would return something; -1 when the port has none.
   virtual int descriptor() const = 0;
 
-  // What really carries the frames, for people: "tcx", "xdp-native, copy", "xdp-generic", "pcap", "sim".
+  // The mechanism that really carries the frames, for people: "tcx", "xdp-native, copy", "xdp-generic", "pcap", "sim".
   virtual std::string mode() const = 0;
 
   virtual PortCounters counters() = 0;

@@ -1,4 +1,4 @@
-// What goes wrong with ports, in words for people.
+// Errors of ports, in words for people.
 #ifndef VIADUCT_XDP_PORT_ERROR_H
 #define VIADUCT_XDP_PORT_ERROR_H
 

@@ -25,7 +25,7 @@ class Carriers {
   struct State;
 
  public:
-  // What a call must ask between two system calls.
+  // Permission that a call must ask for between two system calls.
   class Turn {
    public:
     // If the loop has gone on without the call, waits until it has let go of what both use.

@@ -101,7 +101,7 @@ struct Access {
   bool allows(uid_t user, const std::vector<gid_t>& groups_of_process) const;
 };
 
-// What programs may have ports of their own, and how much of it.
+// The programs that may have ports of their own, and how much of the NIC they may have.
 struct GrantPolicy {
   Access access;
   std::uint32_t ports = 16;
@@ -110,7 +110,7 @@ struct GrantPolicy {
   std::uint32_t reattach_ms = 3'000;   // how long ports outlive their agent; 0: not at all
 };
 
-// What the hosted programs of one user may hold of one NIC, root excepted.
+// The most that the hosted programs of one user may hold of one NIC, root excepted.
 struct UserLimits {
   std::uint32_t vis = 8192;
   std::uint32_t regions = 65536;

@@ -110,7 +110,7 @@ Refused no_resources(const std::exception& error) {
   return {vip::kErrorResource, &ServiceCounters::refused_resources, error.what()};
 }
 
-// What a granted stack may hold: as much as the NIC's own, for one session.
+// The limits of a granted stack: those of the NIC's own, for one session.
 StackLimits own_limits(const Nic& nic) {
   StackLimits out = nic.limits();
   out.sessions = 1;

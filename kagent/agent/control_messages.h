@@ -25,7 +25,7 @@ Refused no_resources(const std::exception& error);
 // The answer to the program that gets this session.
 control::HelloAnswer describe(const Session& session, const Config& config);
 
-// What a granted stack may hold: as much as the NIC's own, for one session.
+// The limits of a granted stack: those of the NIC's own, for one session.
 StackLimits own_limits(const Nic& nic);
 
 }  // namespace viaduct

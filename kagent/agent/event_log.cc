@@ -19,7 +19,7 @@ void put(std::string_view text, char (&out)[kBytes]) {
   text.copy(out, kBytes - 1);
 }
 
-// What to add to a time of the monotonic clock.
+// Nanoseconds to add to a time of the monotonic clock.
 std::uint64_t epoch() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);

@@ -1,4 +1,4 @@
-// What has happened to sessions and their connections, the newest kEvents: for `viactl events`.
+// The newest kEvents events of sessions and their connections: for `viactl events`.
 //
 // Decisions of the agent are noted when they happen. Connections and losses are noted by the stacks
 // (kagent/stack/history.h) and collected from there: those of hosted programs about every millisecond, those of a

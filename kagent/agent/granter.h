@@ -1,4 +1,4 @@
-// What the agent's service needs of the system to give programs ports of their own. The real one is
+// Interface through which the agent's service gives programs ports of their own. The real one is
 // MacvlanPorts, over a macvlan child for each port; tests have another.
 //
 //   Worker's thread        loop's thread
@@ -27,7 +27,7 @@
 
 namespace viaduct {
 
-// What the kernel has counted of granted ports.
+// The kernel's counters of granted ports.
 struct GrantedCounters {
   // Frames that programs sent: let through by the filter, and dropped by it.
   std::uint64_t passed = 0;

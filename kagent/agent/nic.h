@@ -25,7 +25,7 @@ class Nic {
  public:
   // Throws PortError.
   using OpenPort = std::function<std::unique_ptr<Port>()>;
-  // What grants ports on the interface of a port that has been opened. Throws PortError that says why
+  // Makes the granter of ports on the interface of a port that has been opened. Throws PortError that says why
   // there can be none.
   using MakeGranter = std::function<std::unique_ptr<Granter>(HostPort& port)>;
 

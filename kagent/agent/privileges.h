@@ -1,4 +1,4 @@
-// What the agent must be allowed to do, and the limits that it raises for itself.
+// Privileges that the agent must have, and the limits that it raises for itself.
 #ifndef VIADUCT_KAGENT_AGENT_PRIVILEGES_H
 #define VIADUCT_KAGENT_AGENT_PRIVILEGES_H
 

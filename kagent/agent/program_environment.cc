@@ -234,7 +234,6 @@ std::uint64_t ProgramEnvironment::random() {
   return numbers_.draw([](void* data, std::size_t bytes) { return getrandom(data, bytes, 0); });
 }
 
-// What belongs to root's programs is theirs to say.
 std::optional<Environment::Connection> ProgramEnvironment::stopped(std::uint32_t session,
                                                                    std::uint32_t vi,
                                                                    std::uint64_t key) {
@@ -244,6 +243,7 @@ std::optional<Environment::Connection> ProgramEnvironment::stopped(std::uint32_t
   return Connection{found->vi, found->key};
 }
 
+// Root's programs may claim any connection that a program of this host has.
 Owns ProgramEnvironment::owns(std::uint32_t session, const Flow& flow) {
   const SocketOwners::Answer answer = owners_.ask(flow, if_nametoindex(interface_.c_str()));
   if (!answer.known) return Owns::kUnknown;

@@ -69,7 +69,7 @@ class ProgramEnvironment final : public Environment {
   // The agent's end of a program's poll wake; -1 while there is none.
   void set_poll_wake(std::uint32_t program, int fd) { poll_wakes_[program] = fd; }
 
-  // What is shared with the session's own stack; null: it has none.
+  // The segment shared with the session's own stack; null: it has none.
   void set_granted_segment(std::uint32_t session, GrantedSegment* granted_segment) { granted_segments_[session] = granted_segment; }
 
   // The ports that are about to have a connection, since it was last asked.

@@ -24,7 +24,7 @@ namespace {
 
 using report::What;
 
-// What accepting, judging and answering costs, whatever the question.
+// The cost of accepting, judging and answering a request, whatever the question.
 constexpr std::uint64_t kRequestNs = 20 * kNsPerUs;
 
 template <std::size_t kBytes>

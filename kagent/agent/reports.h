@@ -1,4 +1,4 @@
-// What the agent tells an operator's tool (report.h), and the table of counters.
+// The agent's answers to an operator's tool (report.h), and the table of counters.
 #ifndef VIADUCT_KAGENT_AGENT_REPORTS_H
 #define VIADUCT_KAGENT_AGENT_REPORTS_H
 

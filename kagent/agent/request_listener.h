@@ -34,7 +34,7 @@ class RequestListener {
   static constexpr std::size_t kMostWaiting = 128;         // connections without a request ...
   static constexpr std::size_t kMostWaitingOfUser = 64;    // ... and of one user, root excepted
 
-  // What a program asks. `fault`: what is wrong with the packet as such; else nullptr.
+  // A program's request. `fault`: what is wrong with the packet as such; else nullptr.
   struct Request {
     ControlSocket& socket;
     const Peer& peer;

@@ -1,4 +1,4 @@
-// What an operator's tool is told of the sessions (report.h).
+// Reports of the sessions for an operator's tool (report.h).
 #include "kagent/agent/control_socket.h"
 #include "kagent/agent/session_server.h"
 

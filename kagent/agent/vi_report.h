@@ -1,4 +1,4 @@
-// What an operator is shown of a stack, read from the stack's segment: of the agent's own stacks, and of
+// The report of a stack for an operator, read from the stack's segment: of the agent's own stacks, and of
 // those of granted programs, whose segments may hold nonsense and may change while they are read.
 #ifndef VIADUCT_KAGENT_AGENT_VI_REPORT_H
 #define VIADUCT_KAGENT_AGENT_VI_REPORT_H
@@ -25,10 +25,10 @@ using Own = std::function<bool(const ViOwner& owner, report::Vi& out)>;
 std::uint32_t read_vis(const void* segment, const StackLimits& limits, std::uint32_t from, std::uint64_t now,
                        const Own& own, std::vector<report::Vi>& out);
 
-// What a session holds of the stack: vis, cqs, regions, registered_bytes.
+// The objects of the stack that a session holds: vis, cqs, regions, registered_bytes.
 void read_holdings(const void* segment, const StackLimits& limits, std::uint32_t session, report::Session& out);
 
-// What the whole stack has counted.
+// The counters of the whole stack.
 void read_counters(const void* segment, const StackLimits& limits, report::Session& out);
 
 }  // namespace viaduct

@@ -158,7 +158,7 @@ struct Joined {
   std::uint32_t program_id;
 };
 
-// What VipQueryNic says.
+// The attributes that VipQueryNic returns.
 struct NicAttributes {
   char name[64];              // interface
   std::uint8_t address[layout::kHostBytes];

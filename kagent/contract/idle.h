@@ -85,7 +85,7 @@ class Crowd {
     until_.store(after + hold, std::memory_order_relaxed);
   }
 
-  // What has been lost in long waits and is not forgotten yet.
+  // Adds a long wait; returns the time lost in long waits that is not forgotten yet.
   std::uint64_t lose(std::uint64_t before, std::uint64_t after) {
     const std::uint64_t lost = lost_.load(std::memory_order_relaxed);
     const std::uint64_t last = last_.load(std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// What a session holds that counts for its user (Environment::charge).
+// Resources of a session that count for its user (Environment::charge).
 #ifndef VIADUCT_KAGENT_CONTRACT_QUOTA_H
 #define VIADUCT_KAGENT_CONTRACT_QUOTA_H
 

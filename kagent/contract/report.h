@@ -1,4 +1,4 @@
-// What an operator's tool (viactl) asks the agent over the control socket (control.h), and the answers.
+// Queries of an operator's tool (viactl) to the agent over the control socket (control.h), and the answers.
 //
 //   viactl                                     agent
 //   ------                                     -----
@@ -45,7 +45,7 @@ enum class LogLevel : std::uint32_t { kTrace, kDebug, kInfo, kWarn, kError, kOff
 
 struct Query {
   control::MessageHead head;
-  std::uint32_t what;     // What
+  std::uint32_t what;     // a What
   std::uint32_t nic;      // kVis: number of the NIC
   std::uint64_t session;  // kVis: a granted session's id; 0: the hosted ones
   std::uint64_t from;     // where to begin: 0, or `next` of the last answer
@@ -156,7 +156,7 @@ struct LocalPair {
 };
 static_assert(sizeof(LocalPair) == 24);
 
-// What has happened, in the order in which the agent learned of it.
+// Events, in the order in which the agent learned of them.
 enum class Happened : std::uint32_t {
   kMissed = 0,          // `value` events are not kept any more; without sees_all also those of others count
   kSessionOpened = 1,   // text: the placement; peer: the port of a granted one

@@ -175,14 +175,14 @@ struct Doorbells {
   }
 
  private:
-  // What of 64 numbers from `first` on lies in [begin, end).
+  // The bits of those of 64 numbers from `first` on that lie in [begin, end).
   static std::uint64_t range(std::uint32_t first, std::uint32_t begin, std::uint32_t end) {
     const std::uint64_t low = begin > first ? ~0ull << (begin - first) : ~0ull;
     const std::uint64_t high = end - first < 64 ? (1ull << (end - first)) - 1 : ~0ull;
     return low & high;
   }
 
-  // What is left of the summary's words, and of the bits of the first of them.
+  // Puts back what is left of the summary's words, and of the bits of the first of them.
   void put_back(std::uint32_t s, std::uint64_t words, std::uint64_t bits) {
     if (bits != 0) {
       leaf[s * 64 + static_cast<std::uint32_t>(__builtin_ctzll(words))].fetch_or(bits);
@@ -341,7 +341,7 @@ struct alignas(kLine) WorkQueue {
   std::atomic<std::uint32_t> more;
 };
 
-// What the driver says of a VI. Values of `state` are those of VIP_VI_STATE.
+// The state of a VI as the driver tells it. Values of `state` are those of VIP_VI_STATE.
 struct alignas(kLine) ViStatus {
   std::atomic<std::uint32_t> generation;  // changes when the VI is made and when it is destroyed
   std::atomic<std::uint32_t> state;

@@ -1,4 +1,4 @@
-// What a stack has room for. Of a program's own stack both the agent and the program must know.
+// The numbers of objects that a stack has room for. Of a program's own stack both the agent and the program must know.
 #ifndef VIADUCT_KAGENT_CONTRACT_STACK_LIMITS_H
 #define VIADUCT_KAGENT_CONTRACT_STACK_LIMITS_H
 

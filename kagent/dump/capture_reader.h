@@ -29,7 +29,7 @@ class CaptureReader {
   // Those met so far; Packet::interface is the place in it.
   const std::vector<CapturedInterface>& interfaces() const { return interfaces_; }
   std::uint64_t left_out() const { return left_out_; }
-  // What the capture says was lost while it was made.
+  // Frames that the capture reports lost while it was made.
   std::uint64_t dropped() const { return dropped_; }
 
  private:

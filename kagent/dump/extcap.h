@@ -1,4 +1,4 @@
-// What Wireshark asks of a program in its extcap folder: which interfaces there are, their link type, and
+// Answers to what Wireshark asks of a program in its extcap folder: which interfaces there are, their link type, and
 // their options. The capture itself is that of every live capture, into a named pipe.
 #ifndef VIADUCT_KAGENT_DUMP_EXTCAP_H
 #define VIADUCT_KAGENT_DUMP_EXTCAP_H

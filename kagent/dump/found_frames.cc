@@ -35,7 +35,7 @@ bool is_train_frame(Bytes bytes, std::uint16_t ether_type) {
          (wire::kTrainTypes >> type & 1) != 0;
 }
 
-// What a frame needs, without padding; 0 if its header was not captured.
+// The bytes that a frame needs, without padding; 0 if its header was not captured.
 std::size_t needed(Bytes bytes) {
   if (bytes.size() < kBefore) return 0;
   const std::byte* const p = bytes.data() + wire::kEthernetBytes;

@@ -1,4 +1,4 @@
-// What the stack's own decoder (kagent/contract/wire.h) says of a captured frame.
+// The reading of a captured frame by the stack's own decoder (kagent/contract/wire.h).
 #ifndef VIADUCT_KAGENT_DUMP_FRAME_READING_H
 #define VIADUCT_KAGENT_DUMP_FRAME_READING_H
 

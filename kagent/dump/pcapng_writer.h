@@ -30,7 +30,7 @@ class PcapngWriter {
   std::uint32_t add_interface(const CapturedInterface& interface);
   // The interface must have been added.
   void write(const PacketView& packet);
-  // What was counted of the interface when its capture ended.
+  // The counters of the interface when its capture ended.
   void write_statistics(std::uint32_t interface, std::uint64_t time_ns, std::uint64_t received, std::uint64_t dropped);
   void flush();
 

@@ -65,7 +65,7 @@ const char* answer_word(wire::ClaimAnswer answer) {
   return answer == wire::ClaimAnswer::kGood ? " good" : " bad";
 }
 
-// What a body says, in short; the fields have all of it.
+// A summary of a frame's body; the fields have all of it.
 std::string body_words(const Reading& reading) {
   using wire::Type;
   const auto payload = reading.decoded.payload;

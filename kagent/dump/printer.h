@@ -13,7 +13,7 @@ namespace viaduct::dump {
 enum class Style { kLine, kFields, kJson };
 enum class TimeStyle { kClock, kEpoch, kRelative };
 
-// What is known of a frame besides its bytes.
+// Facts known of a frame besides its bytes.
 struct Context {
   std::uint64_t time_ns;
   std::string interface;  // "": not said

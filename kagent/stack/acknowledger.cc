@@ -138,7 +138,7 @@ void Acknowledger<World>::fill_header(Vi& vi, wire::Header& header) {
   fill(vi, header);
 }
 
-// What every frame of a connection carries.
+// Fills in the fields that every frame of a connection carries.
 template <class World>
 void Acknowledger<World>::fill(Vi& vi, wire::Header& header) {
   header.vi = vi.link.peer_vi;

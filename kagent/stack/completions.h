@@ -11,7 +11,7 @@
 
 namespace viaduct {
 
-// What an asynchronous error is about, besides the VI.
+// The descriptor and the operation of an asynchronous error, besides the VI.
 struct Blame {
   std::uint64_t descriptor;  // address in the program, 0: none
   std::uint32_t op;          // layout::SlotOp

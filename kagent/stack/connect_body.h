@@ -1,4 +1,4 @@
-// What a connection request or its acceptance says of the VI that it is for.
+// The description of a VI in a connection request or its acceptance.
 #ifndef VIADUCT_KAGENT_STACK_CONNECT_BODY_H
 #define VIADUCT_KAGENT_STACK_CONNECT_BODY_H
 

@@ -55,7 +55,7 @@ void CreditGrants<World>::tell_credit(ViIndex i) {
   root_->ack_head = i;
 }
 
-// What the window field of a frame to the peer says.
+// The value for the window field of a frame to the peer.
 template <class World>
 std::uint16_t CreditGrants<World>::credit_for(const Vi& vi) const {
   const auto epoch = static_cast<std::uint32_t>(now_ >> kEpochBits);

@@ -1,4 +1,4 @@
-// What the agent's stack asks of the world around it. A stack in a program has GrantedEnvironment
+// Services that the agent's stack needs from the world around it. A stack in a program has GrantedEnvironment
 // instead, whose functions are the same but not virtual.
 #ifndef VIADUCT_KAGENT_STACK_ENVIRONMENT_H
 #define VIADUCT_KAGENT_STACK_ENVIRONMENT_H

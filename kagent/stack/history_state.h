@@ -1,4 +1,4 @@
-// What has happened in a stack: two rings that keep the newest, one of connections, one of commands.
+// The history of a stack: two rings that keep the newest events, one of connections, one of commands.
 #ifndef VIADUCT_KAGENT_STACK_HISTORY_STATE_H
 #define VIADUCT_KAGENT_STACK_HISTORY_STATE_H
 

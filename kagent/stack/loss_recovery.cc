@@ -99,7 +99,7 @@ void LossRecovery<World>::take_sack(ViIndex i, std::uint32_t ack,
   if (highest == 0) return;
   // Frames that have arrived behind the gap make room, too.
   if (vi.tx.stalled) send_queue_.make_ready(i);
-  // What network and peer may still put in order. Nothing more will come behind the last frame.
+  // Frames that network and peer may still put in order. Nothing more will come behind the last frame.
   const bool last =
       highest + 1 == outstanding && vi.tx.current_slot == kNone && !send_queue_.more_to_send(i);
   const std::uint32_t reorder = last ? std::min(kReorder, highest) : kReorder;
@@ -108,7 +108,7 @@ void LossRecovery<World>::take_sack(ViIndex i, std::uint32_t ack,
     const std::uint32_t psn = ack + ahead;
     if (vi.tx.sacked.has(psn) || vi.tx.lost.has(psn)) continue;
     if (may_be_overtaken(vi, psn)) [[unlikely]] continue;
-    // What the network has delivered since this frame was last sent.
+    // Judge by the frames that the network has delivered since this one was last sent.
     std::uint32_t sent_at = psn + 1;
     bool overtaken = false;
     if (vi.tx.resent.has(psn)) {

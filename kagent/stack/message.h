@@ -18,7 +18,7 @@ inline constexpr std::uint16_t kOpReadResponse = 4;  // beside layout::SlotOp
 
 // A work request, copied from its slot and checked; or the answer to an RDMA read.
 //
-// What is cut into frames is a stream: the RdmaHeader where there is one (`prefix` bytes), then
+// The stack cuts a stream into frames: the RdmaHeader where there is one (`prefix` bytes), then
 // `data` bytes from the segments.
 struct Message {
   std::uint16_t op;  // layout::SlotOp, or kOpReadResponse

@@ -49,7 +49,7 @@ void Placer<World>::place_at(ViIndex i, std::uint64_t address, std::span<const s
   }
 }
 
-// What is in `data` comes next, in at most kMaxSegments pieces.
+// The bytes in `data` come next, in at most kMaxSegments pieces.
 template <class World>
 void Placer<World>::begin_placing(ViIndex i, std::span<const std::byte> data) {
   if (placing_ != i || pieces_.locals == kMaxPieces ||

@@ -20,7 +20,7 @@ struct Remains {
   std::uint32_t psn, ack;  // as a last DISCONNECT tells them
 };
 
-// What the dead stack has not said goodbye to, as many as `out` has room for; limits.vis +
+// Connections to which the dead stack has not said goodbye, as many as `out` has room for; limits.vis +
 // limits.goodbyes is always enough. `segment` (footprint(limits) bytes) may hold nonsense and may
 // change while it is read. `rings`, if it has any, are the program's: what is posted there is in no frame, and psn
 // one more for it. Returns how many.

@@ -1,4 +1,4 @@
-// What there is once in a stack.
+// State that a stack has once.
 #ifndef VIADUCT_KAGENT_STACK_ROOT_STATE_H
 #define VIADUCT_KAGENT_STACK_ROOT_STATE_H
 

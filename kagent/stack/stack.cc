@@ -338,7 +338,7 @@ void BasicStack<World>::end_connection() {
   parts_.verdict.settle([this](auto... what) { parts_.connections.end_connection(what...); });
 }
 
-// What was deferred until data had been written, or could not be.
+// Completes work that was deferred until data had been written, or could not be.
 template <class World>
 unsigned BasicStack<World>::complete_late() {
   unsigned work = 0;

@@ -36,7 +36,7 @@ struct StackAddresses {
   MacAddress control_session;  // where connection requests to the own host go: the agent's
 };
 
-// What is in use now, for the counters' table and for tests that look for leaks.
+// The numbers of objects in use now, for the counters' table and for tests that look for leaks.
 struct StackUsage {
   std::uint32_t sessions, vis, cqs, regions, ptags, peers, requests, goodbyes, held, connected,
       claims, members;

@@ -25,7 +25,7 @@
 
 namespace viaduct {
 
-// What became of frames that were to be sent.
+// The outcome of sending frames.
 enum class Sent { kAll, kSome, kUnreadable, kGivenUp };
 
 template <class World>

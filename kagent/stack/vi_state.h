@@ -26,7 +26,7 @@ inline constexpr std::uint8_t kOnReadyList = 1, kOnAckList = 2;
 // Of the receive that is next to complete; see receiver.h.
 enum class Redirect : std::uint8_t { kNone, kPending, kUsed };
 
-// What has been seen of the network's losses; kLink, kQueue: the last one was of that kind.
+// The network's losses seen so far; kLink, kQueue: the last one was of that kind.
 enum class Losses : std::uint8_t { kNone, kLink, kQueue };
 
 // The peer of a VI, or how the VI becomes connected.
@@ -55,7 +55,7 @@ struct ViLink {
   std::uint32_t peer_result; // vip::kNotDone, or how the attempt ended
 };
 
-// What a VI sends.
+// The sending side of a VI.
 struct ViTx {
   std::uint8_t listed, checked;   // kOn...List; data has checksums
   Losses losses; Path path;
@@ -93,7 +93,7 @@ struct ViTx {
   std::uint32_t train_begin, train_end;  // PSNs of what has gone by train lately; the same: nothing has
 };
 
-// What a VI receives.
+// The receiving side of a VI.
 struct ViRx {
   WorkQueue receive;
   std::uint32_t receive_next;    // PSN awaited
@@ -113,7 +113,7 @@ struct ViRx {
   PsnSet received;               // which: PSNs beyond receive_next
 };
 
-// What a VI has yet to acknowledge.
+// Acknowledgements that a VI has yet to send.
 struct ViAck {
   std::uint32_t unacknowledged;  // frames taken since the last acknowledgement was sent
   std::uint8_t ack_now;          // the peer waits, or there is a gap to report

@@ -1,4 +1,4 @@
-// What viactl asks the running agent (kagent/contract/report.h).
+// Queries of viactl to the running agent (kagent/contract/report.h).
 #ifndef VIADUCT_KAGENT_TOOL_AGENT_CLIENT_H
 #define VIADUCT_KAGENT_TOOL_AGENT_CLIENT_H
 

@@ -1,4 +1,4 @@
-// What viactl doctor looks at.
+// Gathers the facts that viactl doctor judges.
 #include <linux/capability.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>

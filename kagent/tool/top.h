@@ -20,7 +20,7 @@ struct TopOptions {
 };
 bool is_top_order(const std::string& order);
 
-// What a connection did between two looks.
+// The activity of a connection between two looks.
 struct Pace {
   report::Vi vi;
   double out, in, resent;  // frames a second

@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kMostControl = 128 * 1024;  // bytes of a frame t
 enum class FrameKind : std::uint8_t {
   kMessage = 1,  // the message follows
   kOffer = 2,    // nothing follows: a message of that length does, unless it is written to the receiver's buffer
-  // What programs never see (tag_frames.h). Their numbers are their own.
+  // Frames that programs never see (tag_frames.h). Their numbers are their own.
   kPut = 3,      // to a tagged buffer: Range, and the bytes
   kGet = 4,      // from a tagged buffer: Range, and how many bytes
   kAnswer = 5,   // to the kPut or kGet of that number: Answer, and for kGet the bytes

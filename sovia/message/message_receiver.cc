@@ -275,7 +275,7 @@ void MessageReceiver::take_sink_back(OpenSink& sink) {
   if (sink.await(deadline, Signals::kWait) != Woken::kReady) sink.give_up();
 }
 
-// What there is, or else (kNone) a sink that is open, if that is of use. `others`: another thread's call has one.
+// Takes what there is, or else (kNone) opens a sink, if that is of use. `others`: another thread's call has one.
 MessageReceiver::Taken MessageReceiver::take_or_open(int fd, const iovec* pieces, std::size_t count, int flags,
                                                      int& told, std::size_t& bytes, OpenSink& sink, bool& others) {
   const std::scoped_lock guard(lock_);

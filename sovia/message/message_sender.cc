@@ -264,7 +264,7 @@ int MessageSender::before_shutdown(int how) {
 
 void MessageSender::after_fork_in_child() {
   new (&lock_) Lock;
-  // What is pending is the parent's to send.
+  // The parent sends the pending message.
   if (pending_has_thread_) socket_.forget_waiting();
   pending_has_thread_ = false;
   drop_pending();

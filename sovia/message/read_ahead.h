@@ -45,7 +45,7 @@ class ReadAhead {
     of_last_ = 0;
     return append(head, head_bytes) && append(body, body_bytes);
   }
-  // What comes next in the stream. No more than wants() of it.
+  // Appends the next bytes of the stream, no more than wants() of them.
   bool append(const std::byte* from, std::size_t bytes) {
     if (bytes != 0 && !bytes_.append(from, bytes)) return false;
     for (; bytes != 0 && of_last_ < kFrameBytes; --bytes) head_[of_last_++] = *from++;

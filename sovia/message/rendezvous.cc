@@ -52,7 +52,7 @@ OpenSink::State OpenSink::look(std::uint32_t& length) {
     length = lane.placed_length();
     return State::kPlaced;
   }
-  // What has come before a send failed is yet to be taken in.
+  // Packets that came before a send failed are yet to be taken in.
   const bool lost = lane.is_cut() || lane.receiving() == Lane::State::kEnded;
   return lost || lane.sink() == Lane::SinkState::kRevoked ? State::kVoid : State::kWaits;
 }

@@ -8,7 +8,7 @@
 
 namespace viaduct::sovia {
 
-// What programs hand to each other: struct sovia_tag.
+// The bytes of a tag that programs hand to each other: struct sovia_tag.
 struct TagBytes {
   std::uint8_t name[4];  // 'S' 'V' 'T' 1
   std::uint32_t access;

@@ -16,7 +16,7 @@ struct TaggedBuffer {
   std::uint32_t lane = 0, memory = 0;
 };
 
-// What a put or get is about: so many bytes of the buffer.
+// The bytes of the buffer that a put or get is about.
 struct TagRange {
   std::uint64_t at, bytes;
   bool is_inside(std::uint64_t whole) const { return at <= whole && bytes <= whole - at; }

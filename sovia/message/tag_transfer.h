@@ -13,7 +13,7 @@
 
 namespace viaduct::sovia {
 
-// What a put or get works with: the parts of one MessageSocket.
+// The tools of a put or get: the parts of one MessageSocket.
 struct TagPath {
   Socket& socket;
   MessageReceiver& receiver;

@@ -1,4 +1,4 @@
-// What sockets ask of the background thread (background/background.h). All functions may be called by any
+// Requests of sockets to the background thread (background/background.h). All functions may be called by any
 // thread. The thread is made at the first request.
 #ifndef VIADUCT_SOVIA_SOCKET_BACKGROUND_REQUESTS_H
 #define VIADUCT_SOVIA_SOCKET_BACKGROUND_REQUESTS_H
@@ -18,7 +18,7 @@ namespace viaduct::sovia {
 
 class SocketRoute;
 
-// What the thread and those who ask know of a lane's end.
+// The end of a lane, as the thread and the sockets that ask it know it.
 struct BackgroundLane {
   enum class Stage : std::uint8_t { kAsking, kGreeting, kOpen };
 
@@ -41,7 +41,7 @@ void prepare(int fd);
 // Opens a lane for the socket if it can, at any time from now on (Socket::lane_opened,
 // Socket::lane_refused). Another reason than kNone: there will be none.
 Reason ask(SocketRoute& socket, int fd, Role role);
-// What other connections with the peer of this one say: PeerHistory::calls_before_lane().
+// PeerHistory::calls_before_lane() for the peer of this connection.
 std::uint32_t calls_before_lane(int fd, Role role);
 // Takes that back. When it returns, no lane will come of it; false: it is there already.
 bool cancel(const SocketRoute& socket);

@@ -68,7 +68,7 @@ struct InheritedBytes::Shared {
   std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
-// What is done with the memory behind them.
+// Operations on the memory behind them.
 class InheritedFiles {
  public:
   static InheritedBytes* make(std::size_t room, bool with_file) {

@@ -1,4 +1,4 @@
-// What the processes that share a socket since a fork have in common, in shared memory.
+// State in shared memory of the processes that share a socket since a fork.
 #ifndef VIADUCT_SOVIA_SOCKET_INHERITED_BYTES_H
 #define VIADUCT_SOVIA_SOCKET_INHERITED_BYTES_H
 
@@ -25,7 +25,7 @@ inline bool sole_holder(const Holders& holders) { return holders.count.load() <=
 // Whichever process reads first takes them. As a rule in a file without a name, so that a program
 // that is run by exec can find it.
 //
-// Whoever else has the memory may write anything to it at any time: what is read from it is only
+// Other processes that have the memory may write anything to it at any time: what is read from it is only
 // believed within the limits that this process has measured itself.
 class InheritedBytes {
  public:

@@ -1,4 +1,4 @@
-// What connections with a peer have made of their lanes, as far as this process has seen: how much a connection
+// The use that connections with a peer have made of their lanes, as far as this process has seen: how much a connection
 // has to move before it is worth one. A peer is an address and the port that one of the two listens at.
 //
 // A lane costs both ends and both agents some work. Where lanes have carried enough, the next connection asks for
@@ -25,7 +25,7 @@ class PeerHistory {
  public:
   static constexpr std::uint64_t kKnownNs = 60'000'000'000;
   static constexpr std::size_t kMostPeers = 1024;
-  // What calls_before_lane() says of peers about which nothing is known: as SOVIA_UPGRADE_AFTER has it.
+  // The answer of calls_before_lane() for peers about which nothing is known: as SOVIA_UPGRADE_AFTER has it.
   static constexpr std::uint32_t kAsUsual = ~std::uint32_t{0};
 
   // A lane to it has come to its end, or would have come too late: whether it has carried what it costs.

@@ -1,4 +1,4 @@
-// What poll() is to say about a socket, as a function of the socket's state at one moment. It changes nothing.
+// The answer of poll() about a socket, as a function of the socket's state at one moment. It changes nothing.
 #ifndef VIADUCT_SOVIA_SOCKET_READINESS_H
 #define VIADUCT_SOVIA_SOCKET_READINESS_H
 
@@ -30,7 +30,7 @@ struct Readiness {
 
   // The events to ask the kernel for, when a call waits for `wanted` (POLL*).
   short to_ask(short wanted) const;
-  // What to tell the program when the kernel has answered `kernel_says`; 0: what the lane alone has to say.
+  // The events to tell the program when the kernel has answered `kernel_says`; 0: those of the lane alone.
   short to_tell(short wanted, short kernel_says) const;
 
  private:

@@ -96,7 +96,7 @@ void RedirectedReceive::begin(SocketDirect& socket, const iovec* pieces, std::si
   if (!writable(to, bytes)) return;
   const VIP_MEM_HANDLE memory = nic->take_memory(to, bytes);
   if (memory == 0) return;
-  // Nobody takes packets in meanwhile: which one is the next is clear.
+  // The paused engine takes no packets in: which one is the next is clear.
   if (engine::try_pause()) {
     lane_ = socket.begin_direct(to, static_cast<std::uint32_t>(bytes), memory, number_);
     engine::go_on();

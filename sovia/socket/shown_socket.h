@@ -1,4 +1,4 @@
-// What `sovia sockets` sees of a socket while the program runs: by which way its data goes, and why. A row of the
+// A socket as `sovia sockets` sees it while the program runs: by which way its data goes, and why. A row of the
 // counters' file (sovia/process/counters.h), at the number of the socket's descriptor, the newest if it has several.
 #ifndef VIADUCT_SOVIA_SOCKET_SHOWN_SOCKET_H
 #define VIADUCT_SOVIA_SOCKET_SHOWN_SOCKET_H

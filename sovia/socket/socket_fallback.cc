@@ -79,12 +79,12 @@ void SocketFallback::fall_back_locked(int fd) {
   be_watched();
 }
 
-// Whoever waits for the record, or has sent its last, does not come by again.
+// A thread that waits for the record, or has sent its last, will not come by again: the background thread watches.
 void SocketFallback::be_watched() {
   if (!watched_.exchange(true)) background::watch_fall(*this, -1);
 }
 
-// What is not known to have come is the kernel's to bring.
+// The kernel brings the bytes that are not known to have come.
 void SocketFallback::keep_unsent(int fd, Lane& lane) {
   const Lane::Fall falls = lane.falls();
   if (falls == Lane::Fall::kImpossible) return reset(fd);
@@ -244,7 +244,7 @@ short SocketFallback::falling() {
   }
   const bool ends = closed() && inherited_bytes_ != nullptr && inherited_bytes_->expects_record();
   if (ends || (inherited_bytes_ != nullptr && inherited_bytes_->is_record_certain())) wanted |= POLLIN;
-  // What comes before it is the program's to read first.
+  // The program reads what comes before the record first.
   if (wanted != 0 && !record_is_next()) wanted = POLLPRI;
   if (shut_later_) wanted |= POLLPRI;
   if (kept_ != nullptr && now_ns() < kept_until_) {
@@ -264,7 +264,7 @@ void SocketFallback::go_on_falling(int fd) {
     const bool sent = kept_ != nullptr && flush_kept(fd, true);
     shut_if_due(fd);
     if (closed() && inherited_bytes_ != nullptr) {
-      // Nobody reads what comes behind it, or misses it.
+      // The program has closed the socket: it neither reads nor misses what comes behind the record.
       const bool stays = record_would_reset(fd) &&
                          inherited_bytes_->take_record(fd, kernel_read_) == InheritedBytes::Take::kAgain;
       if (!stays) free_inherited_bytes(inherited_bytes_);

@@ -1,4 +1,4 @@
-// What becomes of a connection whose lane has broken: both streams go on through the kernel.
+// The fallback of a connection whose lane has broken: both streams go on through the kernel.
 //
 // A sender still has every byte of which it does not know that it has come. It writes these to the kernel,
 // behind a record (Resume, packet.h) that says where on the lane they begin, and then what the program
@@ -24,7 +24,7 @@ class SocketFallback : public SocketRoute {
  public:
   // The lane has broken: the streams go on through the kernel. Nothing is lost, if the peer lives.
   void fall_back(int fd);
-  // What is left to be done for that, by the background thread, as POLLIN and POLLOUT; 0: nothing.
+  // Work left for the background thread to do for that, as POLLIN and POLLOUT; 0: nothing.
   short falling();
   void go_on_falling(int fd);
   bool has_fallen(LaneEndpoint& end);
@@ -45,7 +45,7 @@ class SocketFallback : public SocketRoute {
   bool flush_kept(int fd, bool patient = false);
   void drop_kept();
   bool take_record(int fd);
-  // What the kernel has behind FIN may be a record although the lane has not broken here. False: as much of it as
+  // Bytes that the kernel has behind FIN may be a record although the lane has not broken here. False: as much of it as
   // there is may be one, or the connection has been reset.
   bool meet_early_record(int fd);
   // The next that is read is a record in the kernel's stream, or what comes before it has been read.
@@ -63,7 +63,7 @@ class SocketFallback : public SocketRoute {
 
   Holders* holders_ = nullptr;  // as lane_
   InheritedBytes* inherited_bytes_ = nullptr;
-  // What the kernel has yet to take of a lane that has broken.
+  // Bytes of a broken lane that the kernel has yet to take.
   struct Kept {
     std::size_t bytes, at;
     std::byte data[1];

@@ -124,7 +124,7 @@ bool SocketLane::lane_over(LaneEndpoint& end) {
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.over()) return false;
-    // What has not come is to go through the kernel first.
+    // Bytes that have not come are to go through the kernel first.
     if (end.lane.wants_fall_back() && !fell_ && !reset_ && !closed()) return false;
     if (end.lane.unread() != 0) return false;
     if (!closed() && end.lane.may_get_early_record()) return false;

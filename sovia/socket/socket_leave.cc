@@ -19,7 +19,7 @@
 namespace viaduct::sovia {
 namespace {
 
-// What leave() waits for.
+// The end of a lane that leave() waits for.
 class LaneOver final : public WaitCondition {
  public:
   LaneOver(SocketLeave& socket, Lane& lane, bool both) : socket_(socket), lane_(lane), both_(both) {}
@@ -85,7 +85,7 @@ void SocketLeave::leave_sending(int fd, Reason why) {
     }
   }
   if (end == nullptr) return await_kernel(fd);
-  // What the kernel sends next is not to overtake what is on the lane.
+  // Bytes that the kernel sends next must not overtake those on the lane.
   LaneOver over(*this, end->lane, false);
   wait_for(over, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait);
   bool ended;
@@ -149,7 +149,7 @@ void SocketLeave::end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline)
 void SocketLeave::leave(int fd, Reason why) {
   LaneEndpoint* const end = begin_leaving(fd, why);
   if (end != nullptr) end_leaving(fd, *end, now_ns() + kLeaveNs);
-  // Who reads past the library would read the record.
+  // A program that reads past the library would read the record.
   if (why == Reason::kSplice) await_record(fd, kNever);
 }
 
@@ -265,7 +265,7 @@ void SocketLeave::release(int fd) {
       const struct linger now = {1, 0};
       libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     }
-    // What may not arrive over the lane needs a descriptor, which the connection stays open for.
+    // Bytes that may not arrive over the lane need a descriptor, for which the connection stays open.
     const bool resets = end->lane.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
     if (end->lane.unsent() != 0 && !fell_ && !resets) end->keeper.store(keeper_of(fd));
     end->lane.deafen();

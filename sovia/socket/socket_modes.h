@@ -1,4 +1,4 @@
-// What a program has asked of a socket by options and flags, as far as it is known: the kernel need not be
+// Options and flags that a program has set on a socket, as far as they are known: the kernel need not be
 // asked each time.
 #ifndef VIADUCT_SOVIA_SOCKET_SOCKET_MODES_H
 #define VIADUCT_SOVIA_SOCKET_SOCKET_MODES_H
@@ -51,7 +51,7 @@ class SocketModes {
   std::atomic<int> combines_{kNotKnown};
 
  private:
-  // What was looked up before a change is not taken for what is after it.
+  // A mode that was looked up before a change is not taken for the one after it.
   enum Mode : std::uint32_t {
     kBlocking = 1,
     kNonblocking = 2,

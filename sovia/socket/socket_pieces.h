@@ -1,4 +1,4 @@
-// What sending and receiving have in common.
+// Code that sending and receiving have in common.
 #ifndef VIADUCT_SOVIA_SOCKET_SOCKET_PIECES_H
 #define VIADUCT_SOVIA_SOCKET_SOCKET_PIECES_H
 

@@ -1,4 +1,4 @@
-// What a socket is ready for.
+// The events that a socket is ready for.
 #ifndef VIADUCT_SOVIA_SOCKET_SOCKET_READY_H
 #define VIADUCT_SOVIA_SOCKET_SOCKET_READY_H
 

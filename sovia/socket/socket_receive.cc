@@ -230,7 +230,7 @@ SocketReceive::Attempt SocketReceive::receive_from_kernel(int fd, const iovec* p
   }
   if (bytes > 0 && (flags & MSG_PEEK) != 0 && receiving_ == Phase::kDrain &&
       static_cast<std::uint64_t>(bytes) == kernel_left_) {
-    // What comes next is on the lane.
+    // The next bytes are on the lane.
     const std::scoped_lock guard(lane_->lane.lock());
     bytes += static_cast<ssize_t>(
         lane_->lane.read(pieces, count, skip + static_cast<std::size_t>(bytes), true));

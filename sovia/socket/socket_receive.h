@@ -21,7 +21,7 @@ class SocketReceive : public SocketWaiting {
   // lanes a turn. False when in doubt.
   bool finds_nothing(int flags);
 
-  // What there is, without waiting: kDone, kAgain, or kFailed with errno.
+  // Receives what there is, without waiting: kDone, kAgain, or kFailed with errno.
   Attempt try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                       ssize_t& bytes);
   // Bytes that are to be read before what comes next: they were taken off the stream too early. False: there is no

@@ -11,7 +11,7 @@ namespace viaduct::sovia {
 class Socket;
 class SocketRef;
 
-// What a socket's memory begins with, also while it is free.
+// The beginning of a socket's memory, also while it is free.
 class SocketCounts {
  public:
   int descriptors() const { return descriptors_.load(); }  // of this process

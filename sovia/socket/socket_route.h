@@ -50,7 +50,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   // The program has closed it.
   bool closed() const { return descriptors() == 0 && waiters_fd_.load() < 0; }
 
-  // What has become of a call's attempt to move data.
+  // The outcome of a call's attempt to move data.
   enum class Attempt : std::uint8_t { kDone, kAgain, kFailed, kPollCompletions, kPipe, kBroken };
   // The descriptor of a call that was given `fd`.
   int current(int fd) const {
@@ -65,7 +65,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   ~SocketRoute() = default;
   void receiving_changed(RouteEvent event);
   void sending_changed(RouteEvent event);
-  // Whoever looks at what is unread on the lane calls this before: if START has come meanwhile, it says
+  // Call this before looking at what is unread on the lane: if START has come meanwhile, it says
   // how much there is to read from the kernel first. In and the lane locked.
   void settle_receiving(Lane& lane);
   // Both ends lose the connection: bytes of it may be lost. In and out locked.
@@ -85,7 +85,7 @@ class SocketRoute : public SocketCounts, public Watched, public SocketModes {
   Lock in_;
   Route<Direction::kReceiving> receiving_;
   std::uint64_t kernel_left_ = 0;
-  // What has been read from the kernel so far, as far as it is known. Counted here, as the kernel's
+  // Bytes read from the kernel so far, as far as it is known. Counted here, as the kernel's
   // own figures leave urgent bytes out that have come since.
   std::uint64_t kernel_read_ = 0;
   bool read_known_ = false;

@@ -194,7 +194,7 @@ SocketSend::Attempt SocketSend::send_on_lane(int fd, const iovec* pieces, std::s
                                              Direct* direct, bool looked) {
   Lane& lane = lane_->lane;
   if (lane.broken()) {
-    // What came before the connection was lost may still tell that the peer has closed.
+    // Packets that came before the connection was lost may still tell that the peer has closed.
     if (looked && !lane.is_cut()) background::look_at(*lane_);
     if (looked && !lane.is_cut()) return Attempt::kAgain;
     return looked ? Attempt::kBroken : Attempt::kPollCompletions;
@@ -224,7 +224,7 @@ SocketSend::Attempt SocketSend::send_on_lane(int fd, const iovec* pieces, std::s
   return Attempt::kAgain;
 }
 
-// What was sent on the lane before goes first. kDone: it has. With the lane locked.
+// Bytes sent on the lane before go first. kDone: it has. With the lane locked.
 SocketSend::Attempt SocketSend::finish_on_lane(bool looked) {
   Lane& lane = lane_->lane;
   if (lane.broken() && !fell_) {
@@ -232,7 +232,7 @@ SocketSend::Attempt SocketSend::finish_on_lane(bool looked) {
     if (!lane.is_cut()) return looked ? Attempt::kAgain : Attempt::kPollCompletions;
     if (lane.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kPollCompletions;
   }
-  // What goes through the kernel could overtake what is still on the lane.
+  // Bytes sent through the kernel could overtake those still on the lane.
   return is_coming_down() ? Attempt::kAgain : Attempt::kDone;
 }
 

@@ -39,7 +39,7 @@ void renew(T& object) {
 
 }  // namespace
 
-// What is unread and can be read by this process alone moves to shared memory: the rest of what was
+// Moves unread bytes that this process alone can read to shared memory: the rest of what was
 // moved before, then what the kernel has yet to give before the lane's, then the lane's. In and out
 // locked.
 void SocketShare::gather_unread(int fd) {
@@ -51,7 +51,7 @@ void SocketShare::gather_unread(int fd) {
     settle_receiving(lane);
     bytes = lane.unread();
   }
-  // Whoever has no lane finds what comes before the record here.
+  // A process without a lane finds what comes before the record here.
   const bool drains = fell_ && receiving_ == Phase::kDrain && inherited_bytes_ != nullptr;
   if (bytes == 0 && !drains) return;
   const std::size_t rest = inherited_bytes_ != nullptr ? inherited_bytes_->left() : 0;

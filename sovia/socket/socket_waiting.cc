@@ -16,14 +16,14 @@
 namespace viaduct::sovia {
 namespace {
 
-// What one thread waits for at one socket.
+// The events that one thread waits for at one socket.
 class SocketCondition final : public WaitCondition {
  public:
   SocketCondition(SocketWaiting& socket, short events, const RedirectedReceive& direct, std::uint32_t routes)
       : socket_(socket), events_(events), direct_(direct), routes_(routes) {}
   // A change of routes is one of what is to be waited for.
   bool ready() override {
-    // What came straight into this thread's buffer is no news to another one that finds nothing.
+    // Bytes that came straight into this thread's buffer are no news to another thread, which finds nothing.
     if (direct_.ready() || socket_.routes() != routes_) return true;
     if (events_ == POLLIN && socket_.known_empty()) return false;
     return socket_.answer(events_, 0) != 0 || socket_.routes() != routes_;
@@ -78,7 +78,7 @@ bool SocketWaiting::keep_for_waiting(int fd) {
       waiters_fd_.store(own_descriptors::adopt(copy));
     }
   }
-  // Who is about to sleep on the program's number sleeps on this one.
+  // A thread that is about to sleep on the program's number sleeps on this one.
   routes_changed();
   changed();
   return true;

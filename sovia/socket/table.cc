@@ -91,7 +91,7 @@ bool kernel_says_tcp(int fd) {
 
 bool may_have_lanes() { return options().lanes != 0 && !seccomp::in_force(); }
 
-// What a TCP socket is to the library, by how it came to be.
+// The table's entry for a TCP socket, by how the socket came to be.
 std::uintptr_t entry_for(int fd, Origin origin) {
   if (!may_have_lanes()) return kTcpForeign;
   // stdio writes to standard streams without the library. A process that passes a socket on, or leaves it to a
@@ -167,7 +167,7 @@ void opened(int fd, Origin origin) {
   if (at == nullptr) return;
   const int saved = errno;
   const bool tcp = origin == Origin::kMade || (!seccomp::in_force() && kernel_says_tcp(fd));
-  // What was there before was closed behind our back.
+  // The socket that was there before was closed behind our back.
   taken(at->exchange(tcp ? entry_for(fd, origin) : kForeign));
   errno = saved;
 }

@@ -1,7 +1,7 @@
 // Which of the process's descriptors are sockets of ours: TCP over IPv4 or IPv6, whatever their
 // state.
 //
-// What the table does not know yet (inherited over exec, opened before the library was there) is
+// A descriptor that the table does not know yet (inherited over exec, opened before the library was there) is
 // looked at once. So everything that opens, copies or closes sockets must tell the table. Other
 // descriptors need not be told of: one that was closed is taken for none of ours until a call that
 // makes sockets returns it again.

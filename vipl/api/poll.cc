@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kWake = PortWatch::kNews, kOwn = kWake + 1;
 constexpr std::size_t kFew = 64;  // all together: these lie on the stack
 
-// What the functions here return besides what VipxPoll does: not known yet; and -errno.
+// The functions here return, besides what VipxPoll does, this (not known yet) and -errno.
 constexpr int kNothing = INT_MIN;
 
 // While it lives the thread takes no signals but faults, so that one that comes while it is between

@@ -1,4 +1,4 @@
-// What a completion queue tells a program of one operation.
+// The report of one operation that a completion queue gives a program.
 #ifndef VIADUCT_VIPL_FABRIC_COMPLETION_H
 #define VIADUCT_VIPL_FABRIC_COMPLETION_H
 

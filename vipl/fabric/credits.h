@@ -10,7 +10,7 @@
 
 namespace viaduct::fabric {
 
-// What this end may send.
+// Credits of this end for sending.
 class SendCredits {
  public:
   bool available() const { return granted_ != used_; }
@@ -30,7 +30,7 @@ class SendCredits {
   std::uint32_t used_ = 0;
 };
 
-// What the peer may send.
+// Credits of the peer for sending.
 class ReceiveCredits {
  public:
   std::uint32_t posted() const { return posted_; }
@@ -40,7 +40,7 @@ class ReceiveCredits {
   void post() { ++posted_; }
   void consume() { ++consumed_; }
 
-  // What could be promised now.
+  // The total that could be promised now.
   std::uint32_t possible() const {
     return consumed_ + std::min(posted_ - consumed_, kWindow);
   }

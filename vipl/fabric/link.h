@@ -57,7 +57,7 @@ class Link final : private NicLink {
   ~Link();
   bool set_up();
 
-  // What the NIC tells.
+  // Calls from the NIC.
   void on_send_done() override;
   void on_receive_done() override;
   void on_lost() override;

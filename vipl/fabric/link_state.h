@@ -1,4 +1,4 @@
-// What the parts of a link share.
+// State that the parts of a link share.
 #ifndef VIADUCT_VIPL_FABRIC_LINK_STATE_H
 #define VIADUCT_VIPL_FABRIC_LINK_STATE_H
 

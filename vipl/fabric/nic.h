@@ -28,7 +28,7 @@
 
 namespace viaduct::fabric {
 
-// What a NIC tells a link, with its mutex held.
+// Calls from a NIC to a link, with the NIC's mutex held.
 class NicLink {
  public:
   virtual void on_send_done() = 0;

@@ -17,7 +17,7 @@ class EventQueue;
 class Fabric;
 class PassiveEndpoint;
 
-// What FI_CONNREQ names, until it is accepted or rejected.
+// The request that FI_CONNREQ names, until it is accepted or rejected.
 struct ConnectionRequest {
   struct fid fid;
   Link* link;

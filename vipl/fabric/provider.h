@@ -1,4 +1,4 @@
-// What libfabric knows this provider by, and what its objects have in common.
+// The provider as libfabric knows it, and what its objects have in common.
 #ifndef VIADUCT_VIPL_FABRIC_PROVIDER_H
 #define VIADUCT_VIPL_FABRIC_PROVIDER_H
 

@@ -30,7 +30,7 @@ class Receives {
   std::uint32_t outstanding() const { return credits_.posted() - credits_.consumed(); }
   bool unused() const { return credits_.posted() == 0; }
 
-  // What a greeting promises: where long receives lie the peer is told later.
+  // The receives that a greeting promises: the peer is told later where long ones lie.
   std::uint32_t first_promise();
   // Tells the peer of receives that it does not know of, when it is time to.
   void promise();

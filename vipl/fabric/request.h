@@ -1,4 +1,4 @@
-// What a program asks an endpoint for.
+// A program's request to an endpoint.
 #ifndef VIADUCT_VIPL_FABRIC_REQUEST_H
 #define VIADUCT_VIPL_FABRIC_REQUEST_H
 

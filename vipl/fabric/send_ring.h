@@ -12,7 +12,7 @@ namespace viaduct::fabric {
 
 struct Operation;
 
-// What a posted descriptor stands for.
+// The purpose of a posted descriptor.
 struct Sent {
   enum class Kind : unsigned char { kOwn, kPromise, kGreeting, kWhole, kPiece };
   Kind kind = Kind::kOwn;

@@ -20,7 +20,7 @@
 
 namespace viaduct::fabric {
 
-// What one descriptor does.
+// The work of one descriptor.
 struct Whole {
   Ranges local;              // unless the data was copied
   Range target;              // of an RDMA write

@@ -1,4 +1,4 @@
-// What the two ends of a connection tell each other, beside the program's own data.
+// Facts that the two ends of a connection tell each other, beside the program's own data.
 //
 //   requester                                        acceptor
 //   ---------                                        --------

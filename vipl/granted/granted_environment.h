@@ -1,4 +1,4 @@
-// What a granted stack asks of the world around it: see Environment in stack.h for what the
+// Services that a granted stack needs from the world around it: see Environment in stack.h for what the
 // functions mean. The program's memory is the driver's own here.
 //
 // Declared where the stack can see it; libvipl, which alone has granted stacks, defines it.

@@ -1,4 +1,4 @@
-// What lanevid has counted since it began. A peer's counters outlive its connections and the
+// The counters of lanevid since it began. A peer's counters outlive its connections and the
 // agent's.
 #ifndef VIADUCT_VIPL_LANEVI_COUNTERS_H
 #define VIADUCT_VIPL_LANEVI_COUNTERS_H

@@ -1,4 +1,4 @@
-// What ends lanevid, with the text for its user.
+// A failure that ends lanevid, with the text for its user.
 #ifndef VIADUCT_VIPL_LANEVI_FAILURE_H
 #define VIADUCT_VIPL_LANEVI_FAILURE_H
 

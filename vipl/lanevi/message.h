@@ -1,4 +1,4 @@
-// What goes over a VI between two hosts.
+// Messages that go over a VI between two hosts.
 //
 //   packet  a message without immediate data: the 10 bytes that the kernel puts before a packet of
 //   an

@@ -1,4 +1,4 @@
-// What lanevid is told: on the command line, or by the same names in a configuration file.
+// The options of lanevid: on the command line, or by the same names in a configuration file.
 #ifndef VIADUCT_VIPL_LANEVI_OPTIONS_H
 #define VIADUCT_VIPL_LANEVI_OPTIONS_H
 

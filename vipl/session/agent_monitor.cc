@@ -119,7 +119,7 @@ void judge(const pollfd& polled, const Watched& watched) {
   }
 }
 
-// What sessions without an agent have to do; how long to sleep at most.
+// Goes on with the sessions that have no agent; returns how long to sleep at most.
 int look_after_reattaching(int timeout_ms) {
   for (std::uint32_t i = 0; i < kMaxSessions; ++i) {
     Session& s = registry::at(i);

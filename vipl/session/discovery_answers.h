@@ -9,7 +9,7 @@
 
 namespace viaduct::vipl {
 
-// What a session keeps of its discoveries; zeroed memory is an empty one. Several answers, so that threads
+// The answers to its discoveries that a session keeps; zeroed memory has none. Several answers, so that threads
 // that ask at the same time don't overwrite each other's.
 struct Discovery {
   static constexpr std::uint32_t kAnswers = 16;

@@ -139,12 +139,12 @@ bool send_hello(int fd, const char* device, control::Placement placement) {
   return false;
 }
 
-// What the agent may refuse with; the rest of its codes make no sense here.
+// Codes with which the agent may refuse; the rest of its codes make no sense here.
 VIP_RETURN refusal(std::uint32_t result) {
   return result == VIP_INVALID_PARAMETER ? VIP_INVALID_PARAMETER : VIP_ERROR_RESOURCE;
 }
 
-// What comes with an answer: see control.h.
+// Descriptors that come with an answer: see control.h.
 bool is_expected(unsigned descriptors, control::Kind asked, const Hello& hello) {
   if (!hello.granted() || asked == control::Kind::kAdopt) return descriptors == control::kHostedDescriptors;
   if (asked == control::Kind::kAttach) return descriptors == control::kAttachedDescriptors;

@@ -1,4 +1,4 @@
-// What a process knows of its agent before it has a session.
+// The agent as a process knows it before it has a session.
 #ifndef VIADUCT_VIPL_SESSION_HELLO_H
 #define VIADUCT_VIPL_SESSION_HELLO_H
 
@@ -18,7 +18,7 @@ struct AgentAddress {
   bool is_roots;  // it must be
 };
 
-// What connecting to an agent yields.
+// The result of connecting to an agent.
 struct Hello {
   AgentAddress agent;
   control::HelloAnswer answer;

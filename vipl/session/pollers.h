@@ -24,7 +24,7 @@ namespace viaduct::vipl {
 
 class Pollers;
 
-// What a thread has for VipxPoll; kept with the thread's record.
+// A thread's state for VipxPoll; kept with the thread's record.
 struct Poller {
   Pollers* in;  // the list; null: in none
   Poller *previous, *next;

@@ -22,7 +22,7 @@ bool g_prepared;
 // --- fork. The child shares the parent's descriptors and segments: it lets go of them quietly, for
 // the parent's sessions go on. To attach it needs only its copy of the parent's own memory.
 
-// What the child will have a copy of: of the queues that are ours, what was posted so far.
+// Notes what the child will have a copy of: of the queues that are ours, what was posted so far.
 void note_fork(Session& s) {
   s.family.parent = s.family.id;
   s.family.forks = s.view.header().forks.fetch_add(1) + 1;

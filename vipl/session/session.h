@@ -146,7 +146,7 @@ struct Session {
   std::uint32_t nic_part() const { return nic_key(number, generation); }
   VIP_NIC_HANDLE handle() const { return Handle(Kind::kNic, nic_part(), 0).pointer(); }
 
-  // What the driver counts for a VI's queue or a CQ of which `known` has the low bits. 0: it is not valid any
+  // The driver's count for a VI's queue or a CQ of which `known` has the low bits. 0: it is not valid any
   // more, or another process's.
   template <class Queue>
   std::uint32_t generation_of(const Queue& queue, std::uint32_t known) const {

@@ -15,7 +15,7 @@
 
 namespace viaduct::vipl {
 
-// What belongs to one thread that uses the library; when the thread ends, to the next one.
+// The record of one thread that uses the library; when the thread ends, of the next one.
 struct alignas(64) ThreadRecord {
   std::atomic<std::uint32_t> inside;  // 1 + NIC number, 0: in none
   std::uint32_t misses;               // polls in a row that found nothing

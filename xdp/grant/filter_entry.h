@@ -1,4 +1,4 @@
-// What an egress filter knows of one granted port.
+// An egress filter's entry for one granted port.
 #ifndef VIADUCT_XDP_GRANT_FILTER_ENTRY_H
 #define VIADUCT_XDP_GRANT_FILTER_ENTRY_H
 

@@ -1,4 +1,4 @@
-// What an earlier agent has left of its granted ports on an interface.
+// The remains of an earlier agent's granted ports on an interface.
 //
 // A port needs no agent to go on: the child is the kernel's, its XDP program stays as long as the
 // child, and the filter's program and tables stay as long as the interface. In the tables, which

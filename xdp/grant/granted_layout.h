@@ -1,4 +1,4 @@
-// What a granted port consists of: the agent says it in the hello's answer, the program maps it.
+// The parts of a granted port: the agent says it in the hello's answer, the program maps it.
 //
 //   UMEM (a memfd)    | receive chunks | send chunks |
 //   AF_XDP socket     fill, receive, transmit and completion ring, `ring` entries each

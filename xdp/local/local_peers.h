@@ -22,7 +22,7 @@ class LocalPeers {
  public:
   static constexpr std::uint32_t kMost = 64;  // at once
 
-  // What a frame to a local peer may have behind its Ethernet header: a chunk of 32 KB, with the
+  // The most that a frame to a local peer may have behind its Ethernet header: a chunk of 32 KB, with the
   // headers of all kinds and a checksum. More would make one end wait for the other's copy.
   static constexpr std::uint32_t kPayloadLimit = (32u << 10) + 128;
 

@@ -37,7 +37,7 @@ inline constexpr std::uint32_t kShort = 60;             // bytes of a frame that
 inline constexpr std::uint32_t kLongAt = 10;            // where a longer one begins in its record
 inline constexpr std::uint32_t kShortAt = 4;
 
-// What the consumer of a ring tells its producer.
+// Words by which the consumer of a ring informs its producer.
 struct Control {
   alignas(kLine) std::atomic<std::uint64_t> taken{0};   // bytes of the ring taken so far
   alignas(kLine) std::atomic<std::uint32_t> asleep{0};  // not 0: it is to be woken; changes each time
@@ -46,7 +46,7 @@ struct Control {
 };
 static_assert(sizeof(Control) == 4 * kLine);
 
-// What the producer of a ring leaves for a third party.
+// Words that the producer of a ring leaves for a third party.
 struct Track {
   alignas(kLine) std::atomic<std::uint64_t> reserved{0};  // bytes of the ring written so far, or about to be
   std::atomic<std::uint64_t> published{0};                // pack(): where the next record begins, after how many frames

@@ -16,7 +16,7 @@ constexpr std::uint32_t chunk_for(std::uint32_t mtu) {
   return mtu + kEthernetAndTag + kHeadroom <= 2048 ? 2048 : 4096;
 }
 
-// What fits of a link's MTU into one chunk.
+// The part of a link's MTU that fits into one chunk.
 constexpr std::uint32_t mtu_in_chunk(std::uint32_t mtu) {
   return std::min(mtu, chunk_for(mtu) - kHeadroom - kEthernetAndTag);
 }
