@@ -18,7 +18,7 @@ FlowEnd end(unsigned char host, unsigned port) {
   return made;
 }
 
-class KnownPeersTest : public testing::Test {
+class PeerHistoryTest : public testing::Test {
  protected:
   void learn(bool used, unsigned times = 1) {
     for (unsigned n = 0; n < times; ++n) peers_.learn(peer_, used, kNow);
@@ -31,19 +31,19 @@ class KnownPeersTest : public testing::Test {
   const FlowEnd peer_ = end(1, 80);
 };
 
-TEST_F(KnownPeersTest, NothingIsKnownAtFirst) {
+TEST_F(PeerHistoryTest, NothingIsKnownAtFirst) {
   EXPECT_TRUE(peers_.empty());
   EXPECT_EQ(calls(), PeerHistory::kAsUsual);
 }
 
-TEST_F(KnownPeersTest, WhereALaneWasUsedTheNextIsAskedForAtOnce) {
+TEST_F(PeerHistoryTest, WhereALaneWasUsedTheNextIsAskedForAtOnce) {
   learn(true);
   EXPECT_EQ(calls(), 0u);
   EXPECT_EQ(peers_.calls_before_lane(end(1, 81), kNow), PeerHistory::kAsUsual);
   EXPECT_EQ(peers_.calls_before_lane(end(2, 80), kNow), PeerHistory::kAsUsual);
 }
 
-TEST_F(KnownPeersTest, LanesInVainHaveToBeDeservedMoreAndMore) {
+TEST_F(PeerHistoryTest, LanesInVainHaveToBeDeservedMoreAndMore) {
   learn(true);
   learn(false);
   EXPECT_EQ(calls(), PeerHistory::kAsUsual);
@@ -63,7 +63,7 @@ TEST_F(KnownPeersTest, LanesInVainHaveToBeDeservedMoreAndMore) {
   EXPECT_EQ(calls(), PeerHistory::kAsUsual);
 }
 
-TEST_F(KnownPeersTest, ItIsForgotten) {
+TEST_F(PeerHistoryTest, ItIsForgotten) {
   learn(true);
   EXPECT_EQ(calls(PeerHistory::kKnownNs - 1), 0u);
   EXPECT_EQ(calls(PeerHistory::kKnownNs), PeerHistory::kAsUsual);
@@ -74,7 +74,7 @@ TEST_F(KnownPeersTest, ItIsForgotten) {
   EXPECT_TRUE(peers_.empty());
 }
 
-TEST_F(KnownPeersTest, AHostWithManyPortsTakesNoMemory) {
+TEST_F(PeerHistoryTest, AHostWithManyPortsTakesNoMemory) {
   learn(true);
   for (unsigned port = 1; port <= PeerHistory::kMostPeers; ++port) {
     peers_.learn(end(3, port), true, kNow);
