@@ -9,7 +9,7 @@ libsovia_ready_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 
 sovia_ready_tests = tests/unit/sovia/poll_test tests/unit/sovia/select_test \
 	tests/unit/sovia/epoll_test tests/unit/sovia/epoll_threads_test \
-	tests/unit/sovia/broken_lane_test tests/unit/sovia/messages_test tests/unit/sovia/rest_test tests/unit/sovia/tags_test \
+	tests/unit/sovia/broken_lane_test tests/unit/sovia/messages_test tests/unit/sovia/bypass_test tests/unit/sovia/tags_test \
 	tests/unit/sovia/stock_test
 check_PROGRAMS += $(sovia_ready_tests)
 TESTS += $(sovia_ready_tests)
@@ -42,10 +42,10 @@ tests_unit_sovia_messages_test_SOURCES = tests/unit/sovia/loopback.h tests/unit/
 tests_unit_sovia_messages_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_messages_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
 
-tests_unit_sovia_rest_test_SOURCES = sovia/launcher/counters_reader.cc sovia/launcher/sockets.cc \
-	tests/unit/sovia/rest_test.cc tests/unit/sovia/shown_test.cc
-tests_unit_sovia_rest_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_sovia_rest_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
+tests_unit_sovia_bypass_test_SOURCES = sovia/launcher/counters_reader.cc sovia/launcher/sockets.cc \
+	tests/unit/sovia/bypass_test.cc tests/unit/sovia/shown_test.cc
+tests_unit_sovia_bypass_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_bypass_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
 
 tests_unit_sovia_stock_test_SOURCES = tests/unit/sovia/stock_test.cc
 tests_unit_sovia_stock_test_CPPFLAGS = $(TEST_CPPFLAGS)

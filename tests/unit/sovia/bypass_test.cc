@@ -20,7 +20,7 @@ namespace {
 // Calls of the kernel's that are those of the library's own way.
 int g_own_way;
 
-class Rest : public testing::Test {
+class Bypass : public testing::Test {
  protected:
   void SetUp() override {
     libc::prepare();
@@ -57,25 +57,25 @@ TEST(RestOfShortConnections, EndsForOneThatIsNotLikeThem) {
     background::requests().learn(peer_of(flow, Role::kCaller), used);
   };
   connection.socket().connection_made(connection.fd(), Role::kCaller);
-  EXPECT_FALSE(connection.socket().rests());
+  EXPECT_FALSE(connection.socket().bypasses());
   learn(false);
   connection.socket().connection_made(connection.fd(), Role::kCaller);
-  ASSERT_TRUE(connection.socket().rests());
+  ASSERT_TRUE(connection.socket().bypasses());
   std::string part(options().upgrade_bytes / 8, 'x');
   const auto bytes = static_cast<ssize_t>(part.size());
   for (unsigned n = 0; n < 8; ++n) {
     ASSERT_EQ(sovia_send(connection.fd(), part.data(), part.size(), MSG_NOSIGNAL), bytes);
     ASSERT_EQ(::recv(connection.peer(), part.data(), part.size(), MSG_WAITALL), bytes);
   }
-  EXPECT_FALSE(connection.socket().rests());
+  EXPECT_FALSE(connection.socket().bypasses());
   learn(true);
   learn(true);
   EXPECT_EQ(background::calls_before_lane(connection.fd(), Role::kCaller), 0u);
   background::requests().known.clear();
 }
 
-TEST_F(Rest, LeavesCallsToTheKernel) {
-  ASSERT_TRUE(connection_.socket().rests());
+TEST_F(Bypass, LeavesCallsToTheKernel) {
+  ASSERT_TRUE(connection_.socket().bypasses());
   EXPECT_EQ(receive(), -EAGAIN);
   connection_.peer_sends("abc");
   EXPECT_EQ(receive(), 1);
@@ -90,18 +90,18 @@ TEST_F(Rest, LeavesCallsToTheKernel) {
   EXPECT_STREQ(two, "xy");
 }
 
-TEST_F(Rest, EndsAfterSomeCallsThatMoveData) {
-  for (int i = 0; i < 1000 && connection_.socket().rests(); ++i) {
+TEST_F(Bypass, EndsAfterSomeCallsThatMoveData) {
+  for (int i = 0; i < 1000 && connection_.socket().bypasses(); ++i) {
     EXPECT_EQ(send(), 1);
     EXPECT_EQ(receive(), -EAGAIN) << "moves nothing, and does not count";
   }
-  EXPECT_FALSE(connection_.socket().rests());
+  EXPECT_FALSE(connection_.socket().bypasses());
   EXPECT_EQ(g_own_way, 0);
   EXPECT_EQ(send(), 1);
   EXPECT_EQ(g_own_way, 1);
 }
 
-TEST_F(Rest, CostsPollOneCall) {
+TEST_F(Bypass, CostsPollOneCall) {
   connection_.peer_sends("a");
   calls.poll = 0;
   pollfd at{fd_, POLLIN, 0};
@@ -117,17 +117,17 @@ TEST_F(Rest, CostsPollOneCall) {
 }
 
 // A thread that waits in the kernel would not hear of a lane.
-TEST_F(Rest, IsNotFollowedByALaneWhileACallIsUnderWay) {
+TEST_F(Bypass, IsNotFollowedByALaneWhileACallIsUnderWay) {
   Socket& socket = connection_.socket();
-  ASSERT_TRUE(socket.begin_rest());
+  ASSERT_TRUE(socket.begin_bypass());
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(send(), 1);
-  EXPECT_FALSE(socket.rests());
-  EXPECT_FALSE(socket.begin_rest());
+  EXPECT_FALSE(socket.bypasses());
+  EXPECT_FALSE(socket.begin_bypass());
   // Refused: there is no background thread here. A socket that asks rests again then, or is the kernel's.
-  EXPECT_TRUE(socket.may_use_lane() && !socket.rests());
-  socket.end_rest(false);
+  EXPECT_TRUE(socket.may_use_lane() && !socket.bypasses());
+  socket.end_bypass(false);
   EXPECT_EQ(send(), 1);
-  EXPECT_TRUE(!socket.may_use_lane() || socket.rests());
+  EXPECT_TRUE(!socket.may_use_lane() || socket.bypasses());
 }
 
 }  // namespace
