@@ -84,9 +84,9 @@ std::size_t sum(const iovec* pieces, std::size_t count) {
   return bytes;
 }
 
-// A call that the kernel has alone, as the socket bypasses the library. Nothing if it does not.
+// Makes a call by the kernel alone, if the socket bypasses the library. False: it does not, and no call was made.
 template <class KernelCall>
-bool kernel_only_poll(int fd, const Socket& known, ssize_t& result, KernelCall&& call) {
+bool bypass_library(int fd, const Socket& known, ssize_t& result, KernelCall&& call) {
   if (!known.bypasses()) return false;
   const Call socket(fd);
   if (!socket || !socket->begin_bypass()) return false;
@@ -176,7 +176,7 @@ void leave_to_send(int fd, Socket& socket, int flags) {
 [[gnu::noinline]] ssize_t send_by_lane(int fd, const Socket& known, const void* data, size_t bytes, int flags) {
   ssize_t result;
   const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
-  if (plain && kernel_only_poll(fd, known, result, [=] { return libc::send(fd, data, bytes, flags); })) {
+  if (plain && bypass_library(fd, known, result, [=] { return libc::send(fd, data, bytes, flags); })) {
     return kernel_sent(result);
   }
   const Call socket = may_use_lane(fd);
@@ -194,7 +194,7 @@ void leave_to_send(int fd, Socket& socket, int flags) {
 
 [[gnu::noinline]] ssize_t write_by_lane(int fd, const Socket& known, const void* data, size_t bytes) {
   ssize_t result;
-  if (kernel_only_poll(fd, known, result, [=] { return libc::write(fd, data, bytes); })) return kernel_sent(result);
+  if (bypass_library(fd, known, result, [=] { return libc::write(fd, data, bytes); })) return kernel_sent(result);
   const Call socket = may_use_lane(fd);
   if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
     return kernel_sent(libc::write(fd, data, bytes));
@@ -206,7 +206,7 @@ void leave_to_send(int fd, Socket& socket, int flags) {
 [[gnu::noinline]] ssize_t receive_by_lane(int fd, Socket& known, void* data, size_t bytes, int flags) {
   ssize_t result;
   const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
-  if (plain && kernel_only_poll(fd, known, result, [=] { return libc::recv(fd, data, bytes, flags); })) {
+  if (plain && bypass_library(fd, known, result, [=] { return libc::recv(fd, data, bytes, flags); })) {
     return kernel_received(result);
   }
   if (bytes != 0 && (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0 && known.finds_nothing(flags)) {
@@ -222,7 +222,7 @@ void leave_to_send(int fd, Socket& socket, int flags) {
 
 [[gnu::noinline]] ssize_t read_by_lane(int fd, Socket& known, void* data, size_t bytes) {
   ssize_t result;
-  if (kernel_only_poll(fd, known, result, [=] { return libc::read(fd, data, bytes); })) return kernel_received(result);
+  if (bypass_library(fd, known, result, [=] { return libc::read(fd, data, bytes); })) return kernel_received(result);
   if (bytes != 0 && known.finds_nothing(0)) return failed(EAGAIN);
   const Call socket = may_use_lane(fd);
   // Unlike recv, read of nothing does not wait.

@@ -76,10 +76,10 @@ class Datagrams final : public WaitCondition {
 bool await(int fd, DatagramRef& socket, std::uint64_t deadline) {
   Woken woken;
   {
-    Datagrams interest(*socket);
+    Datagrams condition(*socket);
     pollfd kernel{fd, POLLIN, 0};
     const std::uint64_t held = socket->held_until();
-    woken = wait_for(interest, &kernel, 1, std::min(deadline, held), nullptr, socket->has_open_lane());
+    woken = wait_for(condition, &kernel, 1, std::min(deadline, held), nullptr, socket->has_open_lane());
   }
   if (woken == Woken::kTimeout) {
     if (now_ns() < deadline) return true;

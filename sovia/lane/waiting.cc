@@ -60,7 +60,7 @@ void empty(int wake_event) {
 
 // A thread that sleeps, or is about to. Without a wake event it sleeps on the word.
 struct Sleeper {
-  WaitCondition& interest;
+  WaitCondition& condition;
   std::atomic<std::uint32_t> word{0};  // 1: woken
   WakeEvent* wake_event = nullptr;
   Sleeper* next = nullptr;
@@ -218,11 +218,11 @@ int signal_wake_event() {
 }
 
 // Whether it was worth while.
-bool spin(WaitCondition& interest, std::uint64_t deadline, Signals signals) {
+bool spin(WaitCondition& condition, std::uint64_t deadline, Signals signals) {
   const std::uint64_t end = std::min(deadline, now_ns() + options().spin_us * 1000);
   for (unsigned looks = 0;; ++looks) {
     progress();
-    if (interest.ready()) return true;
+    if (condition.ready()) return true;
     if (signals == Signals::kInterrupt && signals::held_back()) return false;
     if (looks % kLooksPerClock == kLooksPerClock - 1 && now_ns() >= end) return false;
     Nic* const nic = engine::nic();
@@ -230,7 +230,7 @@ bool spin(WaitCondition& interest, std::uint64_t deadline, Signals signals) {
   }
 }
 
-Woken sleep(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
+Woken sleep(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t deadline,
             const sigset_t* mask, Signals signals) {
   counters::add(Counter::kSleeps);
   // The caller's descriptors, this thread's wake event, and that for signals.
@@ -241,7 +241,7 @@ Woken sleep(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t de
   pollfd* const all = many != nullptr ? many.get() : few;
   if (count != 0) std::memcpy(all, fds, count * sizeof *fds);
   const bool interrupted_by_signals = signals == Signals::kInterrupt;
-  Sleeper sleeper{interest};
+  Sleeper sleeper{condition};
   // A thread that waits for lanes alone needs no wake event, and is woken without the others.
   Asleep asleep(sleeper, count != 0 || mask != nullptr);
   for (;;) {
@@ -254,7 +254,7 @@ Woken sleep(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t de
     timespec left = deadline == kNever ? kVeryLong : until(deadline);
     const signals::Alarm alarm(interrupted_by_signals ? &left : nullptr, all[count + 1].fd);
     if (nic != nullptr) progress();
-    if (interest.ready()) return Woken::kReady;
+    if (condition.ready()) return Woken::kReady;
     if (interrupted_by_signals && signals::held_back()) return Woken::kSignal;
     int ready;
     if (listens) {
@@ -284,7 +284,7 @@ Woken sleep(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t de
       if (any) return Woken::kDescriptors;
     }
     progress();
-    if (interest.ready()) return Woken::kReady;
+    if (condition.ready()) return Woken::kReady;
     if (deadline != kNever && now_ns() >= deadline) return Woken::kTimeout;
   }
 }
@@ -293,12 +293,12 @@ Woken sleep(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t de
 
 // ---------------------------------------------------------------------------- waiting
 
-Woken wait_for(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
+Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t deadline,
                const sigset_t* mask, bool worth_spinning, Signals signals) {
   const bool lanes = engine::nic() != nullptr && options().handling == Handling::kSingle;
-  if (interest.ready() || (progress() && interest.ready())) return Woken::kReady;
+  if (condition.ready() || (progress() && condition.ready())) return Woken::kReady;
   const bool expired = deadline != kNever && now_ns() >= deadline;
-  if (lanes && worth_spinning && !expired && spin(interest, deadline, signals)) {
+  if (lanes && worth_spinning && !expired && spin(condition, deadline, signals)) {
     counters::add(Counter::kSpinHits);
     return Woken::kReady;
   }
@@ -307,7 +307,7 @@ Woken wait_for(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t
     if (ready < 0 && errno == EINTR) return Woken::kSignal;
     return ready > 0 ? Woken::kDescriptors : Woken::kTimeout;
   }
-  return sleep(interest, fds, count, deadline, mask, signals);
+  return sleep(condition, fds, count, deadline, mask, signals);
 }
 
 namespace waiting {
@@ -317,8 +317,8 @@ void wake(const Watched& source) {
   if (g_sleeping.load() == 0) return;
   const std::scoped_lock guard(g_sleepers_lock);
   for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
-    // A thread that processes arrivals before it sleeps looks at its own interest by itself.
-    if (s == t_sleeper || !s->interest.concerns(source)) continue;
+    // A thread that processes arrivals before it sleeps looks at its own condition by itself.
+    if (s == t_sleeper || !s->condition.concerns(source)) continue;
     wake(*s);
     counters::add(Counter::kWakeUps);
   }

@@ -39,7 +39,7 @@ enum class Signals : std::uint8_t { kInterrupt, kWait };
 // Waits for either. fds may be empty; their revents are valid if the result is kDescriptors. `mask`
 // as in ppoll, or nullptr. spin: worth spinning first, as something on a lane is awaited.
 // With a deadline in the past it looks once. Cancellation point while it sleeps.
-Woken wait_for(WaitCondition& interest, pollfd* fds, nfds_t count, std::uint64_t deadline,
+Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t deadline,
                const sigset_t* mask, bool spin, Signals signals = Signals::kInterrupt);
 
 namespace waiting {

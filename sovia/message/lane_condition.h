@@ -25,8 +25,8 @@ class LaneCondition final : public WaitCondition {
 template <class Ready>
 void await_completion(const Watched& socket, Ready ready) {
   constexpr std::uint64_t kLookNs = 200'000;
-  LaneCondition interest(socket, ready);
-  while (wait_for(interest, nullptr, 0, now_ns() + kLookNs, nullptr, true, Signals::kWait) != Woken::kReady) continue;
+  LaneCondition condition(socket, ready);
+  while (wait_for(condition, nullptr, 0, now_ns() + kLookNs, nullptr, true, Signals::kWait) != Woken::kReady) continue;
 }
 
 }  // namespace viaduct::sovia

@@ -59,12 +59,12 @@ OpenSink::State OpenSink::look(std::uint32_t& length) {
 
 Woken OpenSink::await(std::uint64_t deadline, Signals signals) {
   const std::uint32_t before = socket_.routes();
-  LaneCondition interest(socket_, [&] {
+  LaneCondition condition(socket_, [&] {
     std::uint32_t length;
     if (look(length) != State::kWaits) return true;
     return signals == Signals::kInterrupt && (socket_.routes() != before || socket_.answer(POLLIN, 0) != 0);
   });
-  return wait_for(interest, nullptr, 0, deadline, nullptr, true, signals);
+  return wait_for(condition, nullptr, 0, deadline, nullptr, true, signals);
 }
 
 void OpenSink::revoke() {
@@ -123,11 +123,11 @@ bool RendezvousSend::has_target() const {
 }
 
 bool RendezvousSend::await_target(std::uint64_t deadline) {
-  LaneCondition interest(socket_, [this] {
+  LaneCondition condition(socket_, [this] {
     const std::scoped_lock guard(lane_->lane.lock());
     return is_lost() || lane_->lane.target(number_) != Lane::Target::kNone;
   });
-  return wait_for(interest, nullptr, 0, deadline, nullptr, true, Signals::kInterrupt) == Woken::kReady && has_target();
+  return wait_for(condition, nullptr, 0, deadline, nullptr, true, Signals::kInterrupt) == Woken::kReady && has_target();
 }
 
 bool RendezvousSend::write() {

@@ -26,7 +26,7 @@ struct Readiness {
   Phase sending = Phase::kKernel;
   bool coming_down = false;     // the peer has yet to see the end of this direction's lane
   bool lane_broken = false;
-  bool lane_room = false;       // or a send would not wait for another reason
+  bool lane_room = false;       // a send would not wait
 
   // The events to ask the kernel for, when a call waits for `wanted` (POLL*).
   short to_ask(short wanted) const;

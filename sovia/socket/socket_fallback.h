@@ -54,11 +54,6 @@ class SocketFallback : public SocketRoute {
   void rest_with_kernel();
   Attempt receive_inherited_bytes(const iovec* pieces, std::size_t count, std::size_t skip, bool peek,
                           ssize_t& bytes);
-  // No lane is to come any more, and nothing that it had is left.
-  bool is_done_with_lanes() const {
-    return forbidden_ && stage_ == Stage::kNone && inherited_bytes_ == nullptr && kept_ == nullptr;
-  }
-
   bool record_would_reset(int fd);
 
   Holders* holders_ = nullptr;  // as lane_

@@ -88,7 +88,7 @@ class SocketLane : public SocketShare {
   std::atomic<Role> role_{Role::kNeither};
   std::atomic<bool> begins_{false};
   std::atomic<std::int32_t> bypass_calls_{0};  // calls
-  std::atomic<std::uint64_t> bypass_until_{0};  // it rests for what other connections say; else 0
+  std::atomic<std::uint64_t> bypass_until_{0};  // 0, or for as long as it bypasses because of other connections
 };
 
 }  // namespace viaduct::sovia

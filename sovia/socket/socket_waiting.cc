@@ -122,7 +122,7 @@ bool SocketWaiting::await(int fd, short events, int option, Waiting& waiting, Re
   fd = current(fd);
   begin(fd, option, waiting);
   const std::uint64_t deadline = waiting.deadline;
-  SocketCondition interest(*this, events, direct, waiting.looked_at.value_or(routes()));
+  SocketCondition condition(*this, events, direct, waiting.looked_at.value_or(routes()));
   const short ask = ask_kernel(events);
   pollfd kernel_fd{fd, ask, 0};
   // A direction that is on its lane has nothing to hear from the kernel.
@@ -132,7 +132,7 @@ bool SocketWaiting::await(int fd, short events, int option, Waiting& waiting, Re
   constexpr std::uint64_t kMomentNs = 1'000'000;
   const bool kernel_too = !lane_alone && !for_a_moment;
   const Count sends(events == POLLOUT ? &sends_waiting_ : nullptr);
-  const Woken woken = wait_for(interest, &kernel_fd, kernel_too ? 1 : 0,
+  const Woken woken = wait_for(condition, &kernel_fd, kernel_too ? 1 : 0,
                                for_a_moment ? std::min(deadline, now_ns() + kMomentNs) : deadline,
                                nullptr, !kernel_too);
   direct.end();

@@ -72,6 +72,15 @@ TEST(Readiness, TellsAResetWhateverTheRoute) {
   }
 }
 
+TEST(Readiness, TellsTheEndWithAnErrorBeforeTheLanesEnd) {
+  for (const Phase phase : {Phase::kDrain, Phase::kLane}) {
+    Readiness state = on_lane();
+    state.receiving = phase;
+    EXPECT_EQ(state.to_tell(POLLIN | POLLRDHUP, POLLRDHUP), 0);
+    EXPECT_EQ(state.to_tell(POLLIN | POLLRDHUP, POLLERR | POLLRDHUP), POLLERR | POLLRDHUP);
+  }
+}
+
 TEST(Readiness, BeforeALaneTellsDataAndNotTheEnd) {
   Readiness state = before_lane();
   state.awaits_lane_end = true;
