@@ -32,13 +32,18 @@ sovia_sources = \
 	sovia/lane/engine.cc sovia/lane/engine.h \
 	sovia/lane/flow.h \
 	sovia/lane/lane.cc sovia/lane/lane.h \
+	sovia/lane/control_sender.cc sovia/lane/control_sender.h \
+	sovia/lane/credits.h \
 	sovia/lane/lane_control.cc sovia/lane/lane_control.h \
+	sovia/lane/lane_greeting.cc sovia/lane/lane_greeting.h \
+	sovia/lane/lane_loss.cc sovia/lane/lane_loss.h \
+	sovia/lane/lane_options.cc sovia/lane/lane_options.h \
 	sovia/lane/lane_pieces.h \
-	sovia/lane/lane_receiving.cc sovia/lane/lane_receiving.h \
 	sovia/lane/lane_remote.cc sovia/lane/lane_remote.h \
+	sovia/lane/lane_rx.cc sovia/lane/lane_rx.h \
 	sovia/lane/lane_send_ring.cc sovia/lane/lane_send_ring.h \
-	sovia/lane/lane_sending.cc sovia/lane/lane_sending.h \
 	sovia/lane/lane_sinks.cc sovia/lane/lane_sinks.h \
+	sovia/lane/lane_tx.cc sovia/lane/lane_tx.h \
 	sovia/lane/nic.cc sovia/lane/nic.h \
 	sovia/lane/packet.h \
 	sovia/lane/registrations.cc sovia/lane/registrations.h \

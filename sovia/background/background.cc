@@ -206,7 +206,7 @@ void give_up_lanes_of_lost_nic() {
     bool cut;
     {
       const std::scoped_lock guard(end->lane.lock());
-      cut = end->lane.is_cut();
+      cut = end->lane.control.is_cut();
     }
     if (!cut) end->give_up();
     end->listed = true;
@@ -229,16 +229,16 @@ void flush_held() {
     unsigned changes = 0;
     {
       const std::scoped_lock guard(end->lane.lock());
-      if (!end->lane.wants_turn() && !end->lane.awaits_completion()) continue;
-      if (end->lane.holds()) counters::add(Counter::kCombineTimeouts);
-      changes = end->lane.turn();
-      if (end->lane.is_corked() && now >= end->corked_until) {
-        end->lane.push();
+      if (!end->lane.wants_poll() && !end->lane.ring.awaits_completion()) continue;
+      if (end->lane.tx.holds()) counters::add(Counter::kCombineTimeouts);
+      changes = end->lane.poll();
+      if (end->lane.tx.is_corked() && now >= end->corked_until) {
+        end->lane.tx.push();
         end->corked_until = 0;
       } else {
-        end->lane.flush();
+        end->lane.tx.flush();
       }
-      if (end->lane.wants_turn() || end->lane.awaits_completion()) flush_later(*end);
+      if (end->lane.wants_poll() || end->lane.ring.awaits_completion()) flush_later(*end);
     }
     if (changes != 0) end->socket->changed();
   }
@@ -271,7 +271,7 @@ std::uint64_t next_due(std::uint64_t stock_due) {
 // A program that has closed a socket need not come by again, and the peer's reader waits for the end.
 bool awaits_confirmation() {
   return std::any_of(state().ends.begin(), state().ends.end(),
-                     [](const LaneEndpoint* end) { return end->keeper.load() >= 0 && !end->lane.is_cut(); });
+                     [](const LaneEndpoint* end) { return end->keeper.load() >= 0 && !end->lane.control.is_cut(); });
 }
 
 void run() {
@@ -375,8 +375,8 @@ class Finished final : public WaitCondition {
   bool ready() override {
     for (LaneEndpoint* const end : ends_) {
       const std::scoped_lock guard(end->lane.lock());
-      end->lane.turn();
-      if (end->stage != LaneEndpoint::Stage::kAsking && !end->lane.broken() && !end->lane.is_finished()) {
+      end->lane.poll();
+      if (end->stage != LaneEndpoint::Stage::kAsking && !end->lane.control.broken() && !end->lane.control.is_finished()) {
         return false;
       }
     }
@@ -387,7 +387,7 @@ class Finished final : public WaitCondition {
     std::size_t bytes = 0;
     for (LaneEndpoint* const end : ends_) {
       const std::scoped_lock guard(end->lane.lock());
-      bytes += end->lane.unsent();
+      bytes += end->lane.ring.unsent();
     }
     return bytes;
   }
@@ -412,7 +412,7 @@ void await(std::vector<LaneEndpoint*> ends) {
     if (socket.has_fallen(*end)) continue;
     {
       const std::scoped_lock guard(end->lane.lock());
-      if (end->stage == LaneEndpoint::Stage::kAsking || end->lane.is_finished()) continue;
+      if (end->stage == LaneEndpoint::Stage::kAsking || end->lane.control.is_finished()) continue;
     }
     const bool closed = socket.closed();
     const int fd = closed ? end->keeper.load() : copy_descriptor(socket);

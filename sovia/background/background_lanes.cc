@@ -155,9 +155,9 @@ Reason judge(LaneEndpoint& end) {
   std::uint8_t token[kTokenBytes];
   {
     const std::scoped_lock guard(end.lane.lock());
-    if (end.lane.broken() && !end.silent) return Reason::kPeerLeft;
-    if (!end.lane.has_hello()) return Reason::kNoPeer;
-    memcpy(token, end.lane.peer_token(), sizeof token);
+    if (end.lane.control.broken() && !end.silent) return Reason::kPeerLeft;
+    if (!end.lane.greeting.has_hello()) return Reason::kNoPeer;
+    memcpy(token, end.lane.greeting.peer_token(), sizeof token);
   }
   if (options().vouch == 0) return Reason::kNone;
   if (nic == nullptr) return Reason::kNoNic;
@@ -165,7 +165,7 @@ Reason judge(LaneEndpoint& end) {
   if (result == VIP_SUCCESS) return Reason::kNone;
   SOVIA_LOG("the peer's agent: %s", VipxReturnText(result));
   const std::scoped_lock guard(end.lane.lock());
-  return end.lane.broken() ? Reason::kPeerLeft : Reason::kNotVouched;
+  return end.lane.control.broken() ? Reason::kPeerLeft : Reason::kNotVouched;
 }
 
 // Few peers are worth remembering at a time.
@@ -306,7 +306,7 @@ void close_kept_descriptor(LaneEndpoint& end) {
   bool confirmed;
   {
     const std::scoped_lock guard(end.lane.lock());
-    confirmed = end.lane.sending() == Lane::State::kEnded;
+    confirmed = end.lane.control.sending() == Lane::State::kEnded;
   }
   // The confirmation wakes this thread. It is not missing if the timer finds that FIN has arrived.
   if (confirmed && state().timer_expired) counters::add(Counter::kTimedEnds);
@@ -352,7 +352,7 @@ bool claim_has_served(LaneEndpoint& end, std::uint64_t now) {
   if (end.stage != LaneEndpoint::Stage::kOpen) return false;
   if (now >= end.unclaim_at) return true;
   const std::scoped_lock guard(end.lane.lock());
-  return end.lane.peer_trusts() || end.lane.broken();
+  return end.lane.greeting.peer_trusts() || end.lane.control.broken();
 }
 
 void unclaim(LaneEndpoint& end) {
@@ -371,7 +371,7 @@ void fall_back(LaneEndpoint& end) {
   bool data;
   {
     const std::scoped_lock guard(end.lane.lock());
-    data = end.lane.falls_with_data();
+    data = end.lane.loss.falls_with_data();
   }
   int fd = -1;
   if (data) fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
@@ -385,13 +385,13 @@ namespace {
 
 bool is_unused(LaneEndpoint& end) {
   const std::scoped_lock guard(end.lane.lock());
-  return end.role != Role::kNeither && end.lane.is_unused();
+  return end.role != Role::kNeither && end.lane.control.is_unused();
 }
 
 // For the peer the connection has ended before the VI was there.
 bool has_parked(LaneEndpoint& end) {
   const std::scoped_lock guard(end.lane.lock());
-  return end.lane.peer_parked();
+  return end.lane.control.peer_parked();
 }
 
 // The peer is asked for the lane, and may ask for it too. False if the lane is to be freed; so below.
@@ -438,7 +438,7 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
 // Whether the lane has carried enough to be worth its cost.
 bool has_carried_enough(const Lane& lane) {
   constexpr std::uint64_t kPackets = 8, kBytes = 65'536;
-  return lane.stalls().packets >= kPackets || lane.bytes_received() >= kBytes;
+  return lane.stalls().packets >= kPackets || lane.rx.bytes_received() >= kBytes;
 }
 
 bool on_open(LaneEndpoint& end, std::uint64_t now) {
@@ -447,32 +447,32 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   bool falls, fails;
   {
     const std::scoped_lock guard(end.lane.lock());
-    fails = end.lane.broken() && !end.lane.is_cut();
+    fails = end.lane.control.broken() && !end.lane.control.is_cut();
   }
   if (fails) end.give_up();
   {
     const std::scoped_lock guard(end.lane.lock());
-    falls = end.lane.wants_fall_back();
+    falls = end.lane.loss.wants_fall_back();
   }
   if (falls && !end.socket->has_fallen(end)) fall_back(end);
   bool over, lost, delivered;
   {
     const std::scoped_lock guard(end.lane.lock());
-    end.lane.turn();
-    delivered = end.lane.has_delivered_end();
+    end.lane.poll();
+    delivered = end.lane.control.has_delivered_end();
     // A closed socket drops all that the peer sends anyway.
-    const bool done = closed && end.lane.is_finished() && !awaits_end(end, now);
-    over = done || end.lane.over();
+    const bool done = closed && end.lane.control.is_finished() && !awaits_end(end, now);
+    over = done || end.lane.control.over();
     // A peer that was done first has let go of the VI meanwhile.
-    lost = !done && end.lane.broken() && end.lane.wants_fall_back() && !end.lane.peer_closed();
+    lost = !done && end.lane.control.broken() && end.lane.loss.wants_fall_back() && !end.lane.control.peer_closed();
     end.may_park = end.lane.may_park();
     if (done && !end.may_park) end.lane.cut();
-    const std::size_t unsent = end.lane.unsent();
+    const std::size_t unsent = end.lane.ring.unsent();
     if (!end.closing || unsent != end.last_unsent) {
       end.last_unsent = unsent;
       end.give_up_at = now + kLingerNs;
     }
-    if (end.lane.sending() >= Lane::State::kEnding) end.closing = true;
+    if (end.lane.control.sending() >= Lane::State::kEnding) end.closing = true;
   }
   // The peer's program may wait for the end before it closes; the VI stays for the next connection.
   if (closed && delivered) close_kept_descriptor(end);
@@ -495,11 +495,11 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
 bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
   {
     const std::scoped_lock guard(end.lane.lock());
-    if (!end.lane.has_hello() && !end.lane.broken() && now >= end.give_up_at) {
+    if (!end.lane.greeting.has_hello() && !end.lane.control.broken() && now >= end.give_up_at) {
       end.silent = true;
       end.lane.cut();
     }
-    if (!end.lane.has_hello() && !end.lane.broken()) return true;
+    if (!end.lane.greeting.has_hello() && !end.lane.control.broken()) return true;
   }
   const Reason why = judge(end);
   if (why == Reason::kNone) {

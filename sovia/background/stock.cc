@@ -30,7 +30,7 @@ HelloFlow hello_flow(const Flow& flow) {
 
 StockedVi::StockedVi(LaneEndpoint& end)
     : wire(end.wire), role(end.role), since(now_ns()), peer_(end.peer),
-      outstanding_(end.lane.outstanding()), peer_parked_(end.lane.peer_parked()) {
+      outstanding_(end.lane.ring.outstanding()), peer_parked_(end.lane.control.peer_parked()) {
   std::memcpy(host_, end.host, sizeof host_);
   wire.owner = this;
 }

@@ -94,7 +94,7 @@ void match_offers() {
 }
 
 bool goes_to_stock(LaneEndpoint& end, std::uint64_t now) {
-  if (end.replaced || end.role == Role::kNeither || end.lane.carries_messages()) return false;
+  if (end.replaced || end.role == Role::kNeither || end.lane.remote.carries_messages()) return false;
   if (end.stocks) return true;
   const auto known = state().no_peer.find(end.peer);
   if (known == state().no_peer.end() || known->second.answered_at == 0) return false;
@@ -107,8 +107,8 @@ bool goes_to_stock(LaneEndpoint& end, std::uint64_t now) {
 
 bool awaits_end(LaneEndpoint& end, std::uint64_t now) {
   const Lane& lane = end.lane;
-  if (end.role == Role::kNeither || lane.carries_messages() || !state().stock.has_room()) return false;
-  if (lane.broken() || !lane.may_start() || lane.receiving() == Lane::State::kEnded) return false;
+  if (end.role == Role::kNeither || lane.remote.carries_messages() || !state().stock.has_room()) return false;
+  if (lane.control.broken() || !lane.greeting.may_start() || lane.control.receiving() == Lane::State::kEnded) return false;
   if (end.park_until == 0) {
     const auto count = std::count_if(state().ends.begin(), state().ends.end(),
                                      [](const LaneEndpoint* each) { return each->park_until != 0; });

@@ -19,73 +19,85 @@
 //
 // One thread at a time: lock() it. Nothing here waits.
 //
-// A lane is made of layers, each of which owns its data and calls none above it: lane_send_ring,
-// lane_control, lane_receiving, lane_sending, lane_remote, lane_sinks, and this one, which takes what the wire tells.
+// A lane owns its parts, each with its own state: the ring of posted packets, credits, the greeting, the states of
+// both directions (control), what is received and what is sent, remote memory and sinks for messages, and what is to
+// be done when it has broken (loss).
 #ifndef VIADUCT_SOVIA_LANE_LANE_H
 #define VIADUCT_SOVIA_LANE_LANE_H
 
 #include <cstdint>
 
+#include "sovia/lane/lane_control.h"
+#include "sovia/lane/lane_loss.h"
+#include "sovia/lane/lane_rx.h"
 #include "sovia/lane/lane_sinks.h"
+#include "sovia/lane/lane_tx.h"
+#include "sovia/process/lock.h"
 
 namespace viaduct::sovia {
 
-class Lane final : public LaneSinks {
+class Lane {
  public:
-  using LaneSinks::LaneSinks;
+  using State = LaneControl::State;
+
+  // The wire has posted all its receives.
+  Lane(Wire& wire, const LaneOptions& options);
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  Lock& lock() { return lock_; }
+
+  void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow = {});
+  // Tells the peer, too.
+  void trust();
+  // FIN after all that was written. Calling it again may only add that the program closes: if FIN has
+  // gone, the peer is asked to leave. A peer that still took the lane for open would write Resume to the
+  // kernel when it ends, which answers that with a reset: bytes on their way there would be lost.
+  void finish(bool closes);
+  // Even if the peer has sent its FIN: data without credits reaches a peer that spills it.
+  void ask_to_leave();
 
   // ------------------------------------------------------------------ the wire's events
-  // A packet has come. Change bits. After cut() nothing counts any more; packets that came before a send
+  // A packet has come. LaneChange bits. After cut() nothing counts any more; packets that came before a send
   // that failed do.
   unsigned arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate);
-  // Sends have completed, or credits are wanted: to be called now and then. Change bits.
-  unsigned turn();
+  // Sends have completed, or credits are wanted: to be called now and then. LaneChange bits.
+  unsigned poll();
+  // Whether something waits for sends to complete: poll() is to be called again although nothing may come.
+  bool wants_poll() const;
   unsigned cut();
   // Something that the peer has sent will never come.
-  void miss() { peer_has_more_ = true; }
+  void miss() { control.set_peer_has_more(true); }
 
   // The connection has ended in good order, and the VI may be another's: after park() nothing is sent on it,
   // all receives are posted, and outstanding() packets have yet to complete. The peer takes it back by its own
   // PARK, of which nothing tells when this object is no more.
   bool may_park() const;
-  // Nothing has been said on it, by either end.
-  bool is_unused() const { return !greeted_ && !has_greeted_ && !broken_; }
   bool park();
 
-  // It is broken, and data may be lost with it: that of this end, or the peer's, which sends none before it is
-  // trusted.
-  bool lost() const {
-    return broken_ && may_start() && (sending_ != State::kIdle || !wants_trust_) &&
-           receiving_ != State::kEnded && !peer_closed_;
-  }
+ private:
+  unsigned take(PacketType type, std::uint32_t place, std::uint32_t bytes, std::uint32_t flags, bool direct);
 
-  // ------------------------------------------------------------------ after it has broken
-  // The streams go on through the kernel. Completed packets have reached the peer's lane, others may have. True if
-  // there is anything to be done.
-  bool wants_fall_back();
-  // ... for which a descriptor is needed: bytes to send, or certainly some to take.
-  bool falls_with_data();
-  enum class Fall : std::uint8_t {
-    kPlain,       // resend uncompleted bytes, then new ones; the peer drops those it has
-    kRecord,      // Resume before it
-    kImpossible,  // the peer can't know how to go on
-  };
-  Fall falls();
-  // The peer's stream in the kernel goes on with Resume: certainly, or perhaps.
-  bool expects_record() const { return started() && receiving_ != State::kEnded; }
-  bool may_get_record() const { return started() && !has_sent(fin_ack_at_); }
-  // FIN has come, and it is not known that FINACK has: the peer's lane may have broken while this one has not.
-  bool may_get_early_record();
-  // The peer may have begun on the lane: START and data may be missing. If the peer lives, the data behind START goes
-  // through the kernel.
-  bool may_miss_start() const { return cut_ && trusted_ && !wants_trust_ && receiving_ == State::kIdle && peer_has_more_; }
+  Lock lock_;
+  const LaneOptions options_;
+  Credits credits_;
+
+ public:
+  LaneSendRing ring;
 
  private:
-  bool has_ended() const;
-  bool acceptable(std::uint32_t bytes, std::uint32_t immediate) const;
-  unsigned take_hello(std::uint32_t place);
-  unsigned take_start(std::uint32_t place);
-  unsigned take_fin(std::uint32_t flags);
+  ControlSender sender_;
+
+ public:
+  LaneGreeting greeting;
+  LaneControl control;
+  LaneRx rx;
+  LaneTx tx;
+  LaneRemote remote;
+  LaneSinks sinks;
+  LaneLoss loss;
+
+  const LaneStalls& stalls() const { return sender_.stalls(); }
 };
 
 }  // namespace viaduct::sovia

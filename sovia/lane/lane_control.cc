@@ -9,74 +9,144 @@
 
 namespace viaduct::sovia {
 
-bool LaneControl::post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags) {
-  if (broken_ || (!has_greeted_ && type != PacketType::kPark)) return false;
-  if (control_posted_ - control_done_ == places_.control) reap();
-  if (control_posted_ - control_done_ == places_.control) return false;
-  const auto place = static_cast<std::uint32_t>(control_posted_ % places_.control);
-  if (bytes != 0) std::memcpy(wire_.control_bytes(place), body, bytes);
-  if (!wire_.post_control(place, bytes, immediate(type, take_credits(type), flags))) {
-    fail();
-    return false;
-  }
-  ++control_posted_;
-  order_.push_back(Posted::kControl);
-  return true;
-}
-
-// Tell the owner now: if the peer lives the connection stays up, and no further event may report this.
-void LaneControl::fail() {
-  broken_ = true;
-  wire_.failed();
-}
-
-void LaneControl::greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow) {
-  Hello hello{htobe32(kProtocolVersion), htobe32(options_.window), {}, flow};
-  hello.flow.messages = options_.messages && wire_.writes() ? 1 : 0;
-  std::memcpy(hello.token, token, kTokenBytes);
-  std::memcpy(own_token_, token, kTokenBytes);
-  has_greeted_ = true;
-  post(PacketType::kWakeup, &hello, sizeof hello);
-  post_pending_control();
-}
-
-void LaneControl::trust() {
-  if (broken_) return;
-  trusted_ = wants_trust_ = true;
-  post_pending_control();
-}
-
 void LaneControl::start(std::uint64_t kernel_bytes) {
   const Start start{htobe64(kernel_bytes)};
-  const std::uint64_t at = control_posted_;
-  if (sending_ == State::kIdle && post(PacketType::kStart, &start, sizeof start)) {
+  const std::uint64_t at = ring_.control_posted();
+  if (sending_ == State::kIdle && sender_.post(PacketType::kStart, &start, sizeof start)) {
     sending_ = State::kUp;
     start_at_ = at;
   }
 }
 
-void LaneControl::settled() {
-  if (std::exchange(settled_, true)) return;
-  post_pending_control();
+LaneControl::Finish LaneControl::finish(bool closes) {
+  const bool late = closes && !finish_closes_ && sending_ >= State::kEnding && !wants_finish_;
+  if (closes) finish_closes_ = true;
+  if (late) return Finish::kTooLate;
+  if (sending_ == State::kEnding || sending_ == State::kEnded) return Finish::kAlready;
+  sending_ = State::kEnding;
+  wants_finish_ = true;
+  return Finish::kBegun;
 }
 
-void LaneControl::post_pending_control() {
-  if (wants_trust_ && has_greeted_ && post(PacketType::kTrust, nullptr, 0)) wants_trust_ = false;
-  if (wants_more_ && post(PacketType::kMore, nullptr, 0)) wants_more_ = false;
-  if (wants_leave_ && post(PacketType::kLeave, nullptr, 0)) wants_leave_ = false;
-  if (wants_fin_ack_ && may_answer_fin() && post(PacketType::kFinAck, nullptr, 0)) {
+bool LaneControl::leave() {
+  if (leaves_ || over()) return false;
+  leaves_ = wants_leave_ = true;
+  return true;
+}
+
+void LaneControl::settled() {
+  if (std::exchange(settled_, true)) return;
+  post_pending();
+}
+
+void LaneControl::give_spent_back() {
+  if (!credits_.has_spent()) return;
+  for (const std::uint32_t place : credits_.take_spent()) sender_.give_back(place);
+  if (credits_.is_ack_due()) post_pending();
+}
+
+void LaneControl::post_pending() {
+  greeting_.post_pending();
+  if (wants_more_ && sender_.post(PacketType::kMore)) wants_more_ = false;
+  if (wants_leave_ && sender_.post(PacketType::kLeave)) wants_leave_ = false;
+  if (wants_fin_ack_ && may_answer_fin() && sender_.post(PacketType::kFinAck)) {
     wants_fin_ack_ = false;
-    fin_ack_at_ = control_posted_ - 1;
+    fin_ack_at_ = ring_.control_posted() - 1;
   }
-  if (wants_finish_ && has_greeted_ && posted_ == filled_ &&
-      post(PacketType::kFin, nullptr, 0, finish_closes_ ? kFlagCloses : 0)) {
+  if (wants_finish_ && sender_.has_begun() && !ring_.has_unposted() &&
+      sender_.post(PacketType::kFin, nullptr, 0, finish_closes_ ? kFlagCloses : 0)) {
     wants_finish_ = false;
-    fin_at_ = control_posted_ - 1;
+    fin_at_ = ring_.control_posted() - 1;
     counters::add(Counter::kFinsSent);
   }
-  if (owed_ >= options_.ack_threshold && post(PacketType::kAck, nullptr, 0)) {
-    ++stalls_.acks;
+  if (credits_.is_ack_due() && sender_.post(PacketType::kAck)) {
+    ++sender_.stalls().acks;
     counters::add(Counter::kAcksSent);
+  }
+}
+
+bool LaneControl::has_pending() const {
+  if (broken() || !sender_.has_begun()) return false;
+  return greeting_.wants_trust() || wants_leave_ || (wants_fin_ack_ && may_answer_fin()) ||
+         (wants_finish_ && !ring_.has_unposted()) || credits_.is_ack_due();
+}
+
+bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate, bool has_place) const {
+  const PacketType type = type_of(immediate);
+  std::uint32_t flags = 0;
+  if (type == PacketType::kFin) flags = kFlagCloses;
+  if (type == PacketType::kData) flags = kFlagMore;
+  if (type == PacketType::kSink) flags = kFlagRevokes;
+  if ((immediate & 0xfff0 & ~flags) != 0) return false;
+  if (credits_of(immediate) > credits_.unreturned()) return false;
+  if (peer_parked_) return false;
+  if (type == PacketType::kPark) return bytes == 0 && (is_unused() || has_ended());
+  if (greeting_.has_hello() == (type == PacketType::kWakeup)) return false;
+  switch (type) {
+    case PacketType::kWakeup:
+      return bytes == sizeof(Hello);
+    case PacketType::kStart:
+      return bytes == sizeof(Start) && receiving_ == State::kIdle && greeting_.trusted();
+    case PacketType::kData:
+      return bytes != 0 && bytes <= kChunkBytes && receiving_ == State::kUp && has_place;
+    case PacketType::kAck:
+      return bytes == 0;
+    case PacketType::kFin:
+      return bytes == 0 && receiving_ != State::kEnded;
+    case PacketType::kFinAck:
+      return bytes == 0 && sending_ == State::kEnding && !wants_finish_;
+    case PacketType::kLeave:
+      return bytes == 0 && !peer_leaves_;
+    case PacketType::kTrust:
+      return bytes == 0 && !greeting_.peer_trusts();
+    case PacketType::kMore:
+      return bytes == 0 && receiving_ == State::kUp;
+    case PacketType::kSink:
+      return bytes == sizeof(Sink) && options_.messages && greeting_.trusted();
+    case PacketType::kPlaced:
+    case PacketType::kRevoked:
+      return bytes == sizeof(Placed) && options_.messages && greeting_.trusted();
+    case PacketType::kPark:
+      break;
+  }
+  return false;
+}
+
+unsigned LaneControl::take_start(std::uint32_t place) {
+  Start start;
+  std::memcpy(&start, wire_.received(place), sizeof start);
+  peer_kernel_bytes_ = be64toh(start.kernel_bytes);
+  receiving_ = State::kUp;
+  started_ = true;
+  return LaneChange::kState;
+}
+
+unsigned LaneControl::take(PacketType type, std::uint32_t place, std::uint32_t flags) {
+  switch (type) {
+    case PacketType::kStart:
+      return take_start(place);
+    case PacketType::kFin:
+      receiving_ = State::kEnded;
+      peer_closed_ = (flags & kFlagCloses) != 0;
+      wants_fin_ack_ = true;
+      return LaneChange::kState | LaneChange::kReadable;
+    case PacketType::kFinAck:
+      sending_ = State::kEnded;
+      return LaneChange::kState | LaneChange::kWritable;
+    case PacketType::kTrust:
+      greeting_.take_trust();
+      return LaneChange::kState | LaneChange::kWritable;
+    case PacketType::kMore:
+      peer_has_more_ = true;
+      return 0;
+    case PacketType::kPark:
+      peer_parked_ = true;
+      return LaneChange::kState;
+    case PacketType::kLeave:
+      peer_leaves_ = true;
+      return LaneChange::kState | LaneChange::kWritable;
+    default:
+      return 0;
   }
 }
 

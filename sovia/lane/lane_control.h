@@ -4,115 +4,130 @@
 
 #include <cstdint>
 
-#include "sovia/lane/lane_send_ring.h"
-#include "sovia/process/counters.h"
+#include "sovia/lane/control_sender.h"
+#include "sovia/lane/lane_greeting.h"
 
 namespace viaduct::sovia {
 
-class LaneControl : public LaneSendRing {
- public:
-  enum class State : std::uint8_t { kIdle, kUp, kEnding, kEnded };
-
-  // Change bits.
-  enum Change : unsigned {
+// Changes that a packet or poll() has made, as bits.
+struct LaneChange {
+  enum Bits : unsigned {
     kReadable = 1,  // there is more to read, or the end of it
     kWritable = 2,  // there is room again
     kState = 4,     // of a direction, or greeted, or broken
     kSinks = 8,     // of memory for messages (lane_sinks.h)
   };
+};
 
-  using LaneSendRing::LaneSendRing;
+class LaneControl {
+ public:
+  enum class State : std::uint8_t { kIdle, kUp, kEnding, kEnded };
 
-  // ------------------------------------------------------------------ greeting
-  void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow = {});
-  // The peer's greeting has come. Until it is trusted nothing else counts: another program on the peer's host may have
-  // sent it.
-  bool has_hello() const { return greeted_; }
-  // Tells the peer, too: only then may it send what must not be lost.
-  void trust();
-  bool may_start() const { return greeted() && peer_trusts_; }
-  // The peer has verified this end.
-  bool peer_trusts() const { return peer_trusts_; }
-  bool greeted() const { return greeted_ && trusted_; }
-  const std::uint8_t* peer_token() const { return peer_token_; }
-  const std::uint8_t* own_token() const { return own_token_; }
+  LaneControl(Wire& wire, const LaneOptions& options, LaneSendRing& ring, Credits& credits, ControlSender& sender,
+              LaneGreeting& greeting)
+      : wire_(wire), options_(options), ring_(ring), credits_(credits), sender_(sender), greeting_(greeting) {}
 
-  // ------------------------------------------------------------------ states
+  bool broken() const { return sender_.broken(); }
+  bool is_cut() const { return sender_.is_cut(); }
+  void fail() { sender_.fail(); }
+  // Posts the packets that wait for a place, or FIN for the data before it, and an ACK if one is due.
+  void post_pending();
+  // Whether there are such: post_pending() is to be called again although nothing may come.
+  bool has_pending() const;
+  // Whether there is something to say that has not been, but for FIN and credits.
+  bool has_more_to_say() const { return greeting_.wants_trust() || wants_leave_ || wants_fin_ack_ || wants_more_; }
+  // A DATA packet has been consumed: its place may take another.
+  void consumed(std::uint32_t place) {
+    if (credits_.consumed(place)) give_spent_back();
+  }
+  void give_spent_back();
+
+  // ------------------------------------------------------------------ the direction from here
   State sending() const { return sending_; }
   void start(std::uint64_t kernel_bytes);
+  bool has_started() const { return start_at_ != kNotPosted; }
+  bool has_delivered_start() const { return ring_.has_sent(start_at_); }
+  // `kBegun`: FIN follows when all data has been posted. `kTooLate`: the FIN that has gone could not say that the
+  // program closes.
+  enum class Finish : std::uint8_t { kBegun, kAlready, kTooLate };
+  Finish finish(bool closes);
   bool closes() const { return finish_closes_; }
+  bool has_finished() const { return fin_at_ != kNotPosted; }
+  // FIN is with the peer: all that was sent has come, and the kernel may tell of the end.
+  bool has_delivered_end() const {
+    return sending_ == State::kEnded || (fin_at_ != kNotPosted && ring_.has_sent(fin_at_));
+  }
   // After finish(): the peer needs nothing more from this end.
   bool is_finished() const {
     return sending_ == State::kEnded && (!leaves_ || receiving_ == State::kEnded);
   }
-  // FIN is with the peer: all that was sent has come, and the kernel may tell of the end.
-  bool has_delivered_end() const {
-    return sending_ == State::kEnded || (fin_at_ != kNotPosted && has_sent(fin_at_));
-  }
-  // The peer has been told, or is about to be, that it may begin.
-  bool trusted() const { return trusted_; }
-  State receiving() const { return trusted_ ? receiving_ : State::kIdle; }
+  // Asks for the peer's FIN. False: it has been asked, or the lane is over.
+  bool leave();
+  bool leaves() const { return leaves_; }
+  // Data waits behind the last DATA packet, which does not say so; or does not.
+  void want_more(bool more) { wants_more_ = more; }
+
+  // ------------------------------------------------------------------ the direction from the peer
+  State receiving() const { return greeting_.trusted() ? receiving_ : State::kIdle; }
   // START has come.
-  bool started() const { return started_ && trusted_; }
+  bool started() const { return started_ && greeting_.trusted(); }
   std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
   // The reader goes by START from now on. Before that the peer's FIN gets no answer: the reader could take bytes that
   // the peer then sends through the kernel for bytes before START.
   void settled();
+  // The program will not read any more.
+  void deafen() { deaf_ = true; }
+  bool is_deaf() const { return deaf_; }
+  bool has_delivered_fin_ack() const { return ring_.has_sent(fin_ack_at_); }
   // The peer's program has closed.
-  bool peer_closed() const { return peer_closed_ && trusted_; }
+  bool peer_closed() const { return peer_closed_ && greeting_.trusted(); }
   // The peer asks for the FIN of the sending direction; it is on its way.
   bool peer_leaves() const { return peer_leaves_; }
   // It is known that the peer had more to send than has come.
   bool peer_has_more() const { return peer_has_more_; }
-  bool broken() const { return broken_; }
-  // ... and no packet can come any more. Until then packets from before a failed send may yet have arrived().
-  bool is_cut() const { return cut_; }
-  // The peer keeps the VI for another connection.
-  bool peer_parked() const { return peer_parked_; }
+  void set_peer_has_more(bool more) { peer_has_more_ = more; }
+
+  // ------------------------------------------------------------------ both
   bool over() const {
-    return cut_ || (sending_ == State::kEnded && receiving_ == State::kEnded);
+    return is_cut() || (sending_ == State::kEnded && receiving_ == State::kEnded);
   }
-
-  struct Stalls {
-    std::uint64_t credits = 0;   // times that data had to wait for credits
-    std::uint64_t combined = 0;  // sends that were put into a packet with others
-    std::uint64_t packets = 0;   // DATA
-    std::uint64_t acks = 0;      // ACK packets
-  };
-  const Stalls& stalls() const { return stalls_; }
-
- protected:
-  ~LaneControl() = default;
-  // Nothing comes before WAKEUP, but for the PARK of a VI that no connection wants any more.
-  bool post(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0);
-  void fail();
-  void post_pending_control();
-  std::uint32_t take_credits(PacketType type) {
-    const std::uint32_t credits = owed_;
-    if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);
-    owed_ = 0;
-    return credits;
+  // In good order.
+  bool has_ended() const {
+    return greeting_.trusted() && sending_ == State::kEnded && receiving_ == State::kEnded;
   }
+  // Nothing has been said on it, by either end.
+  bool is_unused() const { return !greeting_.has_hello() && !sender_.has_begun() && !broken(); }
+  // This end keeps the VI for another connection.
+  bool park() { return parked_ = sender_.post(PacketType::kPark); }
+  bool parked() const { return parked_; }
+  // The peer does.
+  bool peer_parked() const { return peer_parked_; }
+
+  // ------------------------------------------------------------------ packets that have come
+  // Whether a peer that keeps to the protocol sends this now. `has_place`: for one more packet with data.
+  bool acceptable(std::uint32_t bytes, std::uint32_t immediate, bool has_place) const;
+  // Those that only change states. Change bits.
+  unsigned take(PacketType type, std::uint32_t place, std::uint32_t flags);
+
+ private:
   bool may_answer_fin() const { return !started_ || settled_ || deaf_ || !options_.settles; }
+  unsigned take_start(std::uint32_t place);
 
-  State sending_ = State::kIdle, receiving_ = State::kIdle;
-  bool trusted_ = false, peer_trusts_ = false, wants_trust_ = false;
-  bool has_greeted_ = false, greeted_ = false, started_ = false, settled_ = false;
-  bool broken_ = false, cut_ = false;
-  bool parked_ = false, peer_parked_ = false;
-  bool peer_carries_messages_ = false;
-  bool deaf_ = false;  // the program will not read any more
-  bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, peer_has_more_ = false;
-  std::uint8_t peer_token_[kTokenBytes] = {};
-  std::uint8_t own_token_[kTokenBytes] = {};
-  std::uint64_t peer_kernel_bytes_ = 0;
   static constexpr std::uint64_t kNotPosted = ~std::uint64_t{0};
+
+  Wire& wire_;
+  const LaneOptions& options_;
+  LaneSendRing& ring_;
+  Credits& credits_;
+  ControlSender& sender_;
+  LaneGreeting& greeting_;
+  State sending_ = State::kIdle, receiving_ = State::kIdle;
+  bool started_ = false, settled_ = false, deaf_ = false;
+  bool parked_ = false, peer_parked_ = false;
+  bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, peer_has_more_ = false;
+  std::uint64_t peer_kernel_bytes_ = 0;
   std::uint64_t start_at_ = kNotPosted, fin_at_ = kNotPosted, fin_ack_at_ = kNotPosted;
-  // control packets that wait for a place, or FIN for the data before it
-  bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false;
-  bool wants_more_ = false;
-  std::uint32_t owed_ = 0;  // credits that the peer has not been given back
-  Stalls stalls_;
+  bool wants_finish_ = false, finish_closes_ = false, wants_fin_ack_ = false, wants_leave_ = false, wants_more_ = false;
 };
 
 }  // namespace viaduct::sovia

@@ -6,35 +6,42 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sovia/lane/lane_sending.h"
+#include "sovia/lane/control_sender.h"
+#include "sovia/lane/lane_greeting.h"
 
 namespace viaduct::sovia {
 
-class LaneRemote : public LaneSending {
+class LaneRemote {
  public:
-  using LaneSending::LaneSending;
+  LaneRemote(Wire& wire, const LaneOptions& options, LaneSendRing& ring, ControlSender& sender,
+             const LaneGreeting& greeting)
+      : wire_(wire), options_(options), ring_(ring), sender_(sender), greeting_(greeting) {}
 
   bool carries_messages() const { return options_.messages; }
   // The peer's program may have asked for messages when its lane was there already.
-  bool has_remote() const {
-    return options_.messages && peer_carries_messages_ && !broken_ && greeted() && wire_.writes();
+  bool is_open() const {
+    return options_.messages && greeting_.peer_carries_messages() && !sender_.broken() && greeting_.greeted() &&
+           wire_.writes();
   }
-  bool reads_remote() const { return has_remote() && wire_.reads(); }
+  bool reads() const { return is_open() && wire_.reads(); }
   // Begins with as much as there are places for. Bytes.
-  std::uint32_t write_remote(const std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t to,
+  std::uint32_t write(const std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t to,
                              std::uint32_t to_memory);
-  std::uint32_t read_remote(std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t from,
+  std::uint32_t read(std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t from,
                             std::uint32_t from_memory);
   // The number of remote operations begun so far, and whether all up to `begun` have completed.
-  std::uint64_t remote_begun() const { return writes_posted_; }
-  bool remote_has_completed(std::uint64_t begun);
-
- protected:
-  ~LaneRemote() = default;
+  std::uint64_t begun() const { return ring_.writes_posted(); }
+  bool has_completed(std::uint64_t begun) { return ring_.writes_completed(begun); }
 
  private:
   template <class Post>
   std::uint32_t post_chunks(std::uint32_t bytes, Post&& post);
+
+  Wire& wire_;
+  const LaneOptions& options_;
+  LaneSendRing& ring_;
+  ControlSender& sender_;
+  const LaneGreeting& greeting_;
 };
 
 }  // namespace viaduct::sovia

@@ -1,48 +1,12 @@
 #include "sovia/lane/lane_send_ring.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace viaduct::sovia {
-namespace {
-
-// WAKEUP, TRUST, START, FIN, FINACK, LEAVE, PARK: each at most once.
-constexpr std::uint32_t kOnce = 7;
-
-// ACK packets of one end that may be on their way: they come into receives of their own.
-constexpr std::uint32_t kMostAcks = 32;
-
-// SINK, PLACED and REVOKED packets of one end that may be on their way: two sinks of which the first is void,
-// one that takes the second back, and what answers the peer's.
-constexpr std::uint32_t kMostSinks = 8;
-constexpr std::uint32_t kWrites = 16;
-
-LaneOptions within_limits(LaneOptions options) {
-  options.window = std::clamp(options.window, 1u, kMostWindow);
-  const std::uint32_t least = (options.window + kMostAcks - 1) / kMostAcks;
-  options.ack_threshold = std::clamp(options.ack_threshold, least, options.window);
-  return options;
-}
-
-}  // namespace
-
-bool copy_plainly(void* to, const void* from, std::size_t bytes) {
-  std::memcpy(to, from, bytes);
-  return true;
-}
-
-// Data places: sends complete a little later than their credits come back, and a program may go on
-// writing while it waits for credits.
-LanePlaces places_for(const LaneOptions& asked) {
-  const LaneOptions options = within_limits(asked);
-  const std::uint32_t sinks = options.messages ? kMostSinks : 0;
-  return {options.window + std::max(options.ack_threshold, 8u), kMostAcks + kMostMores + kOnce + sinks,
-          options.window + kMostAcks + kMostMores + 1 + kOnce + sinks, options.messages ? kWrites : 0};
-}
 
 LaneSendRing::LaneSendRing(Wire& wire, const LaneOptions& options)
     : wire_(wire),
-      options_(within_limits(options)),
+      options_(options),
       places_(places_for(options)),
       chunk_bytes_(places_.data),
       chunk_memory_(places_.data),
@@ -68,9 +32,51 @@ std::size_t LaneSendRing::unsent() {
   return bytes;
 }
 
-bool LaneSendRing::has_completed(std::uint64_t ticket) {
-  if (done_ <= ticket) reap();
-  return done_ > ticket;
+bool LaneSendRing::has_completed(std::uint64_t position) {
+  if (done_ <= position) reap();
+  return done_ > position;
+}
+
+bool LaneSendRing::post_next(std::uint32_t immediate) {
+  if (!wire_.post_data(place(posted_), bytes_at(posted_), immediate)) return false;
+  ++posted_;
+  order_.push_back(Posted::kData);
+  return true;
+}
+
+bool LaneSendRing::post_memory(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
+                               std::uint32_t immediate, std::uint64_t& position) {
+  if (!wire_.post_memory(place(filled_), data, bytes, memory, immediate)) return false;
+  bytes_at(filled_) = bytes;
+  chunk_memory_[place(filled_)] = data;
+  position = filled_++;
+  ++posted_;
+  order_.push_back(Posted::kData);
+  return true;
+}
+
+bool LaneSendRing::has_control_place() {
+  if (control_posted_ - control_done_ == places_.control) reap();
+  return control_posted_ - control_done_ != places_.control;
+}
+
+bool LaneSendRing::post_control(const void* body, std::uint32_t bytes, std::uint32_t immediate) {
+  const auto place = static_cast<std::uint32_t>(control_posted_ % places_.control);
+  if (bytes != 0) std::memcpy(wire_.control_bytes(place), body, bytes);
+  if (!wire_.post_control(place, bytes, immediate)) return false;
+  ++control_posted_;
+  order_.push_back(Posted::kControl);
+  return true;
+}
+
+bool LaneSendRing::has_write_place() {
+  if (writes_posted_ - writes_done_ == places_.writes) reap();
+  return writes_posted_ - writes_done_ != places_.writes;
+}
+
+bool LaneSendRing::writes_completed(std::uint64_t posted) {
+  if (writes_done_ < posted) reap();
+  return writes_done_ >= posted;
 }
 
 bool LaneSendRing::copy_unsent(std::byte* to) {

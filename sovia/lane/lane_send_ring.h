@@ -1,90 +1,100 @@
 // The packets that a lane has posted, or is about to: those with data have a place in a ring of chunks, the
-// others in one of control packets.
+// others in one of control packets, RDMA in one of writes.
 #ifndef VIADUCT_SOVIA_LANE_LANE_SEND_RING_H
 #define VIADUCT_SOVIA_LANE_LANE_SEND_RING_H
-
-#include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "sovia/lane/lane_options.h"
 #include "sovia/lane/packet.h"
 #include "sovia/lane/ring.h"
 #include "sovia/lane/wire.h"
-#include "sovia/process/lock.h"
 
 namespace viaduct::sovia {
-
-// MORE packets of one end that may be on their way.
-inline constexpr std::uint32_t kMostMores = 2;
-
-bool copy_plainly(void* to, const void* from, std::size_t bytes);
-
-struct LaneOptions {
-  std::uint32_t window = 32;         // w, of this end
-  std::uint32_t ack_threshold = 16;  // t <= w
-  bool combine = true;               // small sends
-  bool settles = false;              // settled() will be called
-  // From and to the program's memory. False: it can't be read or written.
-  bool (*copy)(void* to, const void* from, std::size_t bytes) = copy_plainly;
-  bool messages = false;  // the peer may write to memory (lane_sinks.h)
-  bool join = true;       // sends may share a packet that waits for credits
-  // Data waits for credits in the program's call, not here, and unread data counts against the window, each packet by
-  // itself.
-  bool strict_window = false;
-  bool timer = false;  // small sends wait until flush(), whatever is on its way
-};
-
-// Places that a wire needs.
-struct LanePlaces {
-  std::uint32_t data, control, receive;
-  std::uint32_t writes;  // 0: the lane has none
-};
-LanePlaces places_for(const LaneOptions& options);
 
 class LaneSendRing {
  public:
   // The wire has posted all its receives.
   LaneSendRing(Wire& wire, const LaneOptions& options);
 
-  Lock& lock() { return lock_; }
-
-  // Whether there is no room only because sends have not completed yet. No event reports their completion.
-  bool awaits_completion() const { return is_full() && filled_ == posted_; }
-  // Whether the last write() or read() has met memory that isn't there.
-  bool has_faulted() const { return faulted_; }
-  bool has_completed(std::uint64_t ticket);
+  // Takes in what has completed.
+  void reap();
+  // Packets posted that have not completed.
+  std::size_t outstanding() const { return order_.size(); }
   // Bytes written that are not known to have reached the peer.
   std::size_t unsent();
   // Copies what has not completed, unsent() bytes. False: memory of the program's is not there any more.
   bool copy_unsent(std::byte* to);
-  // Packets posted that have not completed.
-  std::size_t outstanding() const { return order_.size(); }
+  // The peer needs none of it.
+  void forget_unsent() { done_ = posted_ = filled_; }
   std::uint64_t bytes_completed() const { return done_bytes_; }
 
- protected:
-  ~LaneSendRing() = default;
+  // ------------------------------------------------------------------ data, in order of position
+  // Also bounds the data that waits for credits: a peer that does not read gives none, yet sends complete.
+  bool is_full() const {
+    return filled_ - done_ == places_.data ||
+           filled_ - posted_ == places_.data - options_.window;
+  }
+  // Whether there is no room only because sends have not completed yet. No event reports their completion.
+  bool awaits_completion() const { return is_full() && filled_ == posted_; }
+  bool has_completed(std::uint64_t position);
+  std::uint64_t completed() const { return done_; }
+  std::uint64_t posted() const { return posted_; }
+  std::uint64_t unposted() const { return filled_ - posted_; }
+  bool has_unposted() const { return filled_ != posted_; }
+  bool in_flight() const { return posted_ != done_; }
+  // A new packet, behind all others.
+  void begin() {
+    chunk_memory_[place(filled_)] = nullptr;
+    bytes_at(filled_++) = 0;
+  }
+  void take_back_last() { --filled_; }
+  // Whether some is not posted, for the peer's sake (Wire::set_more).
+  void set_more(bool more) { wire_.set_more(more); }
+  // The last packet, which is not posted: its bytes, and where they are.
+  std::uint32_t& last_bytes() { return bytes_at(filled_ - 1); }
+  std::byte* last_chunk() { return wire_.data_chunk(place(filled_ - 1)); }
+  // The packet to be posted next.
+  std::uint32_t next_bytes() { return bytes_at(posted_); }
+  bool is_next_last() const { return posted_ + 1 == filled_; }
+  bool post_next(std::uint32_t immediate);
+  // A packet from the program's own memory, with nothing unposted before it. `position` is its own.
+  bool post_memory(const std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint32_t immediate,
+                   std::uint64_t& position);
+
+  // ------------------------------------------------------------------ packets without data
+  bool has_control_place();
+  bool post_control(const void* body, std::uint32_t bytes, std::uint32_t immediate);
+  std::uint64_t control_posted() const { return control_posted_; }
+  bool has_sent(std::uint64_t control) const { return control_done_ > control; }
+
+  // ------------------------------------------------------------------ RDMA
+  bool has_write_place();
+  // Calls post(place), which is to post it.
+  template <class Post>
+  bool post_write(Post&& post) {
+    if (!post(static_cast<std::uint32_t>(writes_posted_ % places_.writes))) return false;
+    ++writes_posted_;
+    order_.push_back(Posted::kWrite);
+    return true;
+  }
+  std::uint64_t writes_posted() const { return writes_posted_; }
+  // Whether all of the first `posted` have completed.
+  bool writes_completed(std::uint64_t posted);
+
+ private:
   enum class Posted : std::uint8_t { kData, kControl, kWrite };
 
   std::uint32_t place(std::uint64_t position) const {
     return static_cast<std::uint32_t>(position % places_.data);
   }
   std::uint32_t& bytes_at(std::uint64_t position) { return chunk_bytes_[place(position)]; }
-  // Also bounds the data that waits for credits: a peer that does not read gives none, yet sends complete.
-  bool is_full() const {
-    return filled_ - done_ == places_.data ||
-           filled_ - posted_ == places_.data - options_.window;
-  }
-  bool has_sent(std::uint64_t control) const { return control_done_ > control; }
-  void reap();
 
-  Lock lock_;
   Wire& wire_;
-  const LaneOptions options_;
+  const LaneOptions& options_;
   const LanePlaces places_;
-  bool faulted_ = false;
-
   // Positions of data packets: done_ <= posted_ <= filled_ <= done_ + places_.data.
   std::vector<std::uint32_t> chunk_bytes_;
   std::vector<const std::byte*> chunk_memory_;  // the program's, nullptr: the wire's chunk

@@ -5,14 +5,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sovia/lane/lane_control.h"
+
 namespace viaduct::sovia {
 
 // ---------------------------------------------------------------------------- the receiver's
 
 bool LaneSinks::open_sink(std::uint32_t number, const std::byte* at, std::uint32_t bytes, std::uint32_t memory) {
-  if (!has_sinks() || sink_ != SinkState::kClosed || bytes == 0) return false;
+  if (!remote_.is_open() || sink_ != SinkState::kClosed || bytes == 0) return false;
   const Sink sink{htobe64(reinterpret_cast<std::uint64_t>(at)), htobe32(memory), htobe32(bytes), htobe32(number), 0};
-  if (!post(PacketType::kSink, &sink, sizeof sink)) return false;
+  if (!sender_.post(PacketType::kSink, &sink, sizeof sink)) return false;
   sink_ = SinkState::kOpen;
   sink_number_ = number;
   return true;
@@ -21,13 +23,13 @@ bool LaneSinks::open_sink(std::uint32_t number, const std::byte* at, std::uint32
 void LaneSinks::revoke_sink() {
   if (sink_ != SinkState::kOpen) return;
   const Sink sink{0, 0, 0, htobe32(sink_number_), 0};
-  if (post(PacketType::kSink, &sink, sizeof sink, kFlagRevokes)) sink_ = SinkState::kRevoking;
+  if (sender_.post(PacketType::kSink, &sink, sizeof sink, kFlagRevokes)) sink_ = SinkState::kRevoking;
 }
 
 void LaneSinks::refuse_sink(std::uint32_t number) {
-  if (!has_sinks()) return;
+  if (!remote_.is_open()) return;
   const Sink sink{0, 0, 0, htobe32(number), 0};
-  post(PacketType::kSink, &sink, sizeof sink);
+  sender_.post(PacketType::kSink, &sink, sizeof sink);
 }
 
 bool LaneSinks::take_placed(std::uint32_t place) {
@@ -63,9 +65,9 @@ unsigned LaneSinks::take_sink(std::uint32_t place, std::uint32_t flags) {
   if ((flags & kFlagRevokes) != 0) {
     target_ = Target::kStream;
     const Placed revoked{sink.number, 0};
-    post(PacketType::kRevoked, &revoked, sizeof revoked);
+    sender_.post(PacketType::kRevoked, &revoked, sizeof revoked);
   }
-  return kSinks;
+  return LaneChange::kSinks;
 }
 
 std::uint32_t LaneSinks::write_to_sink(const std::byte* data, std::uint32_t at, std::uint32_t bytes,
@@ -74,13 +76,13 @@ std::uint32_t LaneSinks::write_to_sink(const std::byte* data, std::uint32_t at, 
   if (!writing_) placed_at_ = kNotPosted;
   writing_ = true;
   const std::uint32_t all = std::min(bytes, target_sink_.bytes);
-  return write_remote(data + at, all - at, memory, target_sink_.address + at, target_sink_.memory);
+  return remote_.write(data + at, all - at, memory, target_sink_.address + at, target_sink_.memory);
 }
 
 bool LaneSinks::tell_placed(std::uint32_t length) {
   const Placed placed{htobe32(target_number_), htobe32(length)};
-  const std::uint64_t at = control_posted_;
-  if (!post(PacketType::kPlaced, &placed, sizeof placed)) return false;
+  const std::uint64_t at = ring_.control_posted();
+  if (!sender_.post(PacketType::kPlaced, &placed, sizeof placed)) return false;
   placed_at_ = at;
   writing_ = false;
   target_ = Target::kNone;
@@ -89,8 +91,8 @@ bool LaneSinks::tell_placed(std::uint32_t length) {
 
 bool LaneSinks::has_placed() {
   if (placed_at_ == kNotPosted) return false;
-  if (!has_sent(placed_at_)) reap();
-  return has_sent(placed_at_);
+  if (!ring_.has_sent(placed_at_)) ring_.reap();
+  return ring_.has_sent(placed_at_);
 }
 
 }  // namespace viaduct::sovia

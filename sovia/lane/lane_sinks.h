@@ -21,11 +21,10 @@
 
 namespace viaduct::sovia {
 
-class LaneSinks : public LaneRemote {
+class LaneSinks {
  public:
-  using LaneRemote::LaneRemote;
-
-  bool has_sinks() const { return has_remote(); }
+  LaneSinks(Wire& wire, LaneSendRing& ring, ControlSender& sender, LaneRemote& remote)
+      : wire_(wire), ring_(ring), sender_(sender), remote_(remote) {}
 
   // ------------------------------------------------------------------ the receiver's
   enum class SinkState : std::uint8_t { kClosed, kOpen, kRevoking, kRevoked, kPlaced };
@@ -50,14 +49,19 @@ class LaneSinks : public LaneRemote {
   // The peer has it.
   bool has_placed();
 
- protected:
-  ~LaneSinks() = default;
+  // ------------------------------------------------------------------ packets that have come
   unsigned take_sink(std::uint32_t place, std::uint32_t flags);
   // False: the peer has no business to say so.
   bool take_placed(std::uint32_t place);
   bool take_revoked(std::uint32_t place);
 
  private:
+  static constexpr std::uint64_t kNotPosted = ~std::uint64_t{0};
+
+  Wire& wire_;
+  LaneSendRing& ring_;
+  ControlSender& sender_;
+  LaneRemote& remote_;
   SinkState sink_ = SinkState::kClosed;
   std::uint32_t sink_number_ = 0, placed_length_ = 0;
 

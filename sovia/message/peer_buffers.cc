@@ -23,7 +23,7 @@ std::uint32_t PeerBuffers::usable_lane() {
   const LanePin lane = socket_.pin_lane(&number);
   if (!lane) return 0;
   const std::scoped_lock guard(lane->lane.lock());
-  return lane->lane.has_remote() && lane->lane.sending() == Lane::State::kUp ? number : 0;
+  return lane->lane.remote.is_open() && lane->lane.control.sending() == Lane::State::kUp ? number : 0;
 }
 
 bool PeerBuffers::find(std::uint64_t key, std::uint32_t lane, Place& place) {
@@ -80,12 +80,12 @@ class RemoteMove {
     await_completion(socket_, [&] {
       const std::scoped_lock guard(lane_->lane.lock());
       Lane& lane = lane_->lane;
-      if (begun != bytes && !lane.broken()) {
+      if (begun != bytes && !lane.control.broken()) {
         begun += post(lane, from + begun, bytes - begun, memory);
-        last = lane.remote_begun();
+        last = lane.remote.begun();
       }
-      done = begun == bytes && lane.remote_has_completed(last);
-      return done || lane.broken();
+      done = begun == bytes && lane.remote.has_completed(last);
+      return done || lane.control.broken();
     });
     return done;
   }
@@ -100,7 +100,7 @@ bool PeerBuffers::put_to(const Place& place, std::uint64_t offset, const std::by
   if (!readable(data, bytes)) return false;
   RemoteMove move(socket_, place.lane);
   const auto post = [&](Lane& lane, std::size_t at, std::uint32_t here, std::uint32_t memory) {
-    return lane.write_remote(data + at, here, memory, place.address + offset + at, place.memory);
+    return lane.remote.write(data + at, here, memory, place.address + offset + at, place.memory);
   };
   if (!move.run(data, bytes, post)) return false;
   counters::add(Counter::kBytesSentLane, bytes);
@@ -112,7 +112,7 @@ bool PeerBuffers::get_from(const Place& place, std::uint64_t offset, std::byte* 
   if (!writable(data, bytes)) return false;
   RemoteMove move(socket_, place.lane);
   const auto post = [&](Lane& lane, std::size_t at, std::uint32_t here, std::uint32_t memory) {
-    return lane.read_remote(data + at, here, memory, place.address + offset + at, place.memory);
+    return lane.remote.read(data + at, here, memory, place.address + offset + at, place.memory);
   };
   if (!move.run(data, bytes, post)) return false;
   counters::add(Counter::kBytesReceivedLane, bytes);

@@ -22,7 +22,7 @@ bool OpenSink::open(std::uint32_t number, const iovec& buffer) {
   LanePin lane = socket_.pin_receiving_lane();
   if (!lane) return false;
   const auto may_open = [&] {
-    return lane->lane.has_sinks() && lane->lane.unread() == 0 && lane->lane.receiving() == Lane::State::kUp;
+    return lane->lane.remote.is_open() && lane->lane.rx.unread() == 0 && lane->lane.control.receiving() == Lane::State::kUp;
   };
   {
     const std::scoped_lock guard(lane->lane.lock());
@@ -33,7 +33,7 @@ bool OpenSink::open(std::uint32_t number, const iovec& buffer) {
   bool told = false;
   {
     const std::scoped_lock guard(lane->lane.lock());
-    told = lane->lane.open_sink(number, at, static_cast<std::uint32_t>(bytes), memory);
+    told = lane->lane.sinks.open_sink(number, at, static_cast<std::uint32_t>(bytes), memory);
   }
   if (!told) {
     lane->wire.close_memory(at, memory);
@@ -48,13 +48,13 @@ bool OpenSink::open(std::uint32_t number, const iovec& buffer) {
 OpenSink::State OpenSink::look(std::uint32_t& length) {
   const std::scoped_lock guard(lane_->lane.lock());
   const Lane& lane = lane_->lane;
-  if (lane.sink() == Lane::SinkState::kPlaced) {
-    length = lane.placed_length();
+  if (lane.sinks.sink() == LaneSinks::SinkState::kPlaced) {
+    length = lane.sinks.placed_length();
     return State::kPlaced;
   }
   // Packets that came before a send failed are yet to be taken in.
-  const bool lost = lane.is_cut() || lane.receiving() == Lane::State::kEnded;
-  return lost || lane.sink() == Lane::SinkState::kRevoked ? State::kVoid : State::kWaits;
+  const bool lost = lane.control.is_cut() || lane.control.receiving() == Lane::State::kEnded;
+  return lost || lane.sinks.sink() == LaneSinks::SinkState::kRevoked ? State::kVoid : State::kWaits;
 }
 
 Woken OpenSink::await(std::uint64_t deadline, Signals signals) {
@@ -69,7 +69,7 @@ Woken OpenSink::await(std::uint64_t deadline, Signals signals) {
 
 void OpenSink::revoke() {
   const std::scoped_lock guard(lane_->lane.lock());
-  lane_->lane.revoke_sink();
+  lane_->lane.sinks.revoke_sink();
 }
 
 void OpenSink::give_up() { lane_->give_up(); }
@@ -80,7 +80,7 @@ void OpenSink::close() {
   lane_->wire.close_memory(at_, memory_);
   {
     const std::scoped_lock guard(lane_->lane.lock());
-    lane_->lane.close_sink();
+    lane_->lane.sinks.close_sink();
   }
   lane_.reset();
 }
@@ -89,7 +89,7 @@ void refuse_sink(Socket& socket, std::uint32_t number) {
   const LanePin lane = socket.pin_lane();
   if (!lane) return;
   const std::scoped_lock guard(lane->lane.lock());
-  lane->lane.refuse_sink(number);
+  lane->lane.sinks.refuse_sink(number);
 }
 
 // ---------------------------------------------------------------------------- sending
@@ -99,7 +99,7 @@ bool RendezvousSend::begin(const iovec& message, std::uint32_t number) {
   if (!lane_) return false;
   {
     const std::scoped_lock guard(lane_->lane.lock());
-    if (!lane_->lane.has_sinks() || lane_->lane.sending() != Lane::State::kUp) return false;
+    if (!lane_->lane.remote.is_open() || lane_->lane.control.sending() != Lane::State::kUp) return false;
   }
   data_ = static_cast<const std::byte*>(message.iov_base);
   bytes_ = static_cast<std::uint32_t>(message.iov_len);
@@ -114,18 +114,18 @@ RendezvousSend::~RendezvousSend() {
 
 // With the lane locked.
 bool RendezvousSend::is_lost() const {
-  return lane_->lane.broken() || lane_->lane.sending() != Lane::State::kUp;
+  return lane_->lane.control.broken() || lane_->lane.control.sending() != Lane::State::kUp;
 }
 
 bool RendezvousSend::has_target() const {
   const std::scoped_lock guard(lane_->lane.lock());
-  return !is_lost() && lane_->lane.target(number_) == Lane::Target::kSink;
+  return !is_lost() && lane_->lane.sinks.target(number_) == LaneSinks::Target::kSink;
 }
 
 bool RendezvousSend::await_target(std::uint64_t deadline) {
   LaneCondition condition(socket_, [this] {
     const std::scoped_lock guard(lane_->lane.lock());
-    return is_lost() || lane_->lane.target(number_) != Lane::Target::kNone;
+    return is_lost() || lane_->lane.sinks.target(number_) != LaneSinks::Target::kNone;
   });
   return wait_for(condition, nullptr, 0, deadline, nullptr, true, Signals::kInterrupt) == Woken::kReady && has_target();
 }
@@ -138,13 +138,13 @@ bool RendezvousSend::write() {
     Lane& lane = lane_->lane;
     if (!told) {
       // The receiver took its buffer back before anything was written.
-      if (lane.target(number_) != Lane::Target::kSink) return true;
-      all = std::min(bytes_, lane.target_bytes());
-      written += lane.write_to_sink(data_, written, bytes_, memory_);
-      told = written == all && !lane.broken() && lane.tell_placed(bytes_);
+      if (lane.sinks.target(number_) != LaneSinks::Target::kSink) return true;
+      all = std::min(bytes_, lane.sinks.target_bytes());
+      written += lane.sinks.write_to_sink(data_, written, bytes_, memory_);
+      told = written == all && !lane.control.broken() && lane.sinks.tell_placed(bytes_);
     }
-    placed = told && lane.has_placed();
-    return placed || lane.broken();
+    placed = told && lane.sinks.has_placed();
+    return placed || lane.control.broken();
   });
   if (!placed) return false;
   counters::add(Counter::kMessagesPlaced);

@@ -50,8 +50,8 @@ bool TaggedBuffers::open_to_peer(TaggedBuffer& buffer) {
   bool reads;
   {
     const std::scoped_lock guard(lane->lane.lock());
-    if (!lane->lane.has_remote()) return false;
-    reads = lane->lane.reads_remote();
+    if (!lane->lane.remote.is_open()) return false;
+    reads = lane->lane.remote.reads();
   }
   if (buffer.lane == number) return buffer.memory != 0;
   buffer.lane = number;

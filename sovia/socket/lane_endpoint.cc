@@ -16,22 +16,22 @@ void LaneEndpoint::arrived(const Nic::Arrival& arrival) {
     if (arrival.lost && arrival.missing) lane.miss();
     changes = arrival.lost ? lane.cut()
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
-    if (lane.wants_turn()) background::flush_later(*this);
-    route.note_unread(lane.unread());
-    news = (changes & Lane::kWritable) != 0 && lane.take_lack();
+    if (lane.wants_poll()) background::flush_later(*this);
+    route.note_unread(lane.rx.unread());
+    news = (changes & LaneChange::kWritable) != 0 && lane.tx.take_lack();
   }
-  if ((changes & Lane::kState) != 0) {
+  if ((changes & LaneChange::kState) != 0) {
     // A direction that was coming down has come down: a thread may wait for just that.
     route.routes_changed();
     background::look_at(*this);
   }
   // A call waits for just that.
-  if ((changes & Lane::kSinks) != 0) route.routes_changed();
+  if ((changes & LaneChange::kSinks) != 0) route.routes_changed();
   if (changes == 0) return;
   short what = kAnyChange;
-  if ((changes & Lane::kState) == 0) {
+  if ((changes & LaneChange::kState) == 0) {
     what = 0;
-    if ((changes & Lane::kReadable) != 0) what |= POLLIN;
+    if ((changes & LaneChange::kReadable) != 0) what |= POLLIN;
     if (news) what |= POLLOUT;
   }
   route.changed(what);

@@ -34,8 +34,8 @@ LaneEndpoint* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std
     return nullptr;
   }
   const std::scoped_lock lane_guard(lane_->lane.lock());
-  number = lane_->lane.begin_direct(to, bytes, memory);
-  if (number == Lane::kNoDirect) return nullptr;
+  number = lane_->lane.rx.begin_direct(to, bytes, memory);
+  if (number == LaneRx::kNoDirect) return nullptr;
   ++lane_->pins;
   return lane_;
 }
@@ -70,9 +70,9 @@ void SocketDirect::let_go(LaneEndpoint& end) {
   bool over;
   {
     const std::scoped_lock lane_guard(end.lane.lock());
-    last_packet_.store(end.lane.last_packet(), std::memory_order_relaxed);
-    if (end.lane.wants_turn()) background::flush_later(end);
-    over = end.lane.receiving() == Lane::State::kEnded || end.lane.over();
+    last_packet_.store(end.lane.rx.last_packet(), std::memory_order_relaxed);
+    if (end.lane.wants_poll()) background::flush_later(end);
+    over = end.lane.control.receiving() == Lane::State::kEnded || end.lane.control.over();
   }
   if (over) {
     unpin(end);
@@ -110,7 +110,7 @@ void RedirectedReceive::begin(SocketDirect& socket, const iovec* pieces, std::si
 bool RedirectedReceive::ready() const {
   if (lane_ == nullptr) return false;
   const std::scoped_lock guard(lane_->lane.lock());
-  return lane_->lane.direct_is_there(number_);
+  return lane_->lane.rx.direct_is_there(number_);
 }
 
 void RedirectedReceive::end() {
@@ -118,7 +118,7 @@ void RedirectedReceive::end() {
   for (;;) {
     {
       const std::scoped_lock guard(lane_->lane.lock());
-      if (lane_->lane.end_direct(number_, bytes_)) break;
+      if (lane_->lane.rx.end_direct(number_, bytes_)) break;
     }
     // The packet has come already; progress() takes it in.
     progress();

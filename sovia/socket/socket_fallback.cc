@@ -48,7 +48,7 @@ void SocketFallback::fall_back(int fd) {
     if (lane_ == nullptr || fell_ || reset_) return;
     {
       const std::scoped_lock guard(lane_->lane.lock());
-      if (!lane_->lane.is_cut()) return;
+      if (!lane_->lane.control.is_cut()) return;
     }
     fall_back_locked(fd);
   }
@@ -61,17 +61,17 @@ void SocketFallback::fall_back_locked(int fd) {
   fell_ = true;
   Lane& lane = lane_->lane;
   const std::scoped_lock guard(lane.lock());
-  if (!lane.wants_fall_back()) return;
+  if (!lane.loss.wants_fall_back()) return;
   SOVIA_LOG("%d: the lane has broken, the connection goes on through the kernel", fd);
   settle_receiving(lane);
   // A peer that lives has not ended its stream yet, or has sent all.
-  if (lane.may_miss_start() && has_kernel_ended(fd)) keep_untold_reset();
-  if (lane.may_get_record()) {
+  if (lane.loss.may_miss_start() && has_kernel_ended(fd)) keep_untold_reset();
+  if (lane.loss.may_get_record()) {
     if (inherited_bytes_ == nullptr) inherited_bytes_ = make_record();
     if (inherited_bytes_ == nullptr) return reset(fd);
-    inherited_bytes_->expect_record(lane.peer_token(), lane.bytes_received(), lane.expects_record(),
-                                     !lane.peer_has_more());
-    if (receiving_ == Phase::kLane && lane.unread() == 0) receiving_changed(RouteEvent::kLaneEnded);
+    inherited_bytes_->expect_record(lane.greeting.peer_token(), lane.rx.bytes_received(), lane.loss.expects_record(),
+                                     !lane.control.peer_has_more());
+    if (receiving_ == Phase::kLane && lane.rx.unread() == 0) receiving_changed(RouteEvent::kLaneEnded);
   }
   keep_unsent(fd, lane);
   early_end_ = false;
@@ -86,33 +86,33 @@ void SocketFallback::be_watched() {
 
 // The kernel brings the bytes that are not known to have come.
 void SocketFallback::keep_unsent(int fd, Lane& lane) {
-  const Lane::Fall falls = lane.falls();
-  if (falls == Lane::Fall::kImpossible) return reset(fd);
-  const std::size_t record = falls == Lane::Fall::kRecord ? sizeof(Resume) : 0;
-  const std::size_t bytes = record + lane.unsent();
+  const LaneLoss::Fall falls = lane.loss.falls();
+  if (falls == LaneLoss::Fall::kImpossible) return reset(fd);
+  const std::size_t record = falls == LaneLoss::Fall::kRecord ? sizeof(Resume) : 0;
+  const std::size_t bytes = record + lane.ring.unsent();
   if (sending_ == Phase::kLane || bytes != 0) sending_changed(RouteEvent::kLaneEnded);
   if (bytes == 0) return;
   // An answer to one that has gone would cost its last bytes the good end.
-  if (lane.unsent() == 0 && record_is_next() && inherited_bytes_->is_record_certain() && take_record(fd) &&
+  if (lane.ring.unsent() == 0 && record_is_next() && inherited_bytes_->is_record_certain() && take_record(fd) &&
       !reset_ && (peer_ended_ || inherited_bytes_->peer_closes())) {
     return;
   }
   const bool nothing_known = record_is_next() && inherited_bytes_->is_record_certain();
-  kept_until_ = lane.unsent() == 0 && nothing_known ? now_ns() + kRecordAloneNs : 0;
+  kept_until_ = lane.ring.unsent() == 0 && nothing_known ? now_ns() + kRecordAloneNs : 0;
   kept_ = static_cast<Kept*>(malloc(sizeof(Kept) + bytes));
   if (kept_ == nullptr) return reset(fd);
   g_kept.fetch_add(1);
   *kept_ = {bytes, 0, {}};
   if (record != 0) {
     Resume resume{};
-    resume.closes = lane.closes();
+    resume.closes = lane.control.closes();
     for (std::size_t i = 0; i < kTokenBytes; ++i) {
-      resume.token[i] = lane.own_token()[kTokenBytes - 1 - i];
+      resume.token[i] = lane.greeting.own_token()[kTokenBytes - 1 - i];
     }
-    resume.offset = htobe64(lane.bytes_completed());
+    resume.offset = htobe64(lane.ring.bytes_completed());
     memcpy(kept_->data, &resume, sizeof resume);
   }
-  if (!lane.copy_unsent(kept_->data + record)) {
+  if (!lane.ring.copy_unsent(kept_->data + record)) {
     drop_kept();
     return reset(fd);
   }
@@ -157,7 +157,7 @@ void SocketFallback::shut_if_due(int fd) {
   if (!shut_later_ || kept_ != nullptr || fd < 0) return;
   if (lane_ != nullptr && !fell_ && !reset_) {
     const std::scoped_lock guard(lane_->lane.lock());
-    if (lane_->lane.sending() != Lane::State::kEnded) return;
+    if (lane_->lane.control.sending() != Lane::State::kEnded) return;
   }
   shut_later_ = false;
   libc::shutdown(fd, SHUT_WR);
@@ -182,7 +182,7 @@ bool SocketFallback::meet_early_record(int fd) {
   if (lane_ == nullptr || fell_ || receiving_ != Phase::kKernelAgain || inherited_bytes_ != nullptr) return true;
   Lane& lane = lane_->lane;
   const std::scoped_lock guard(lane.lock());
-  if (!lane.may_get_early_record()) return true;
+  if (!lane.loss.may_get_early_record()) return true;
   // Where there is nothing, a receive would take the connection's error from the program.
   const int before = errno;
   int unread = 0;
@@ -192,14 +192,14 @@ bool SocketFallback::meet_early_record(int fd) {
     got = libc::recv(fd, &resume, sizeof resume, MSG_PEEK | MSG_DONTWAIT);
   }
   errno = before;
-  if (got <= 0 || !is_record_of(lane.peer_token(), resume, static_cast<std::size_t>(got))) return true;
+  if (got <= 0 || !is_record_of(lane.greeting.peer_token(), resume, static_cast<std::size_t>(got))) return true;
   if (static_cast<std::size_t>(got) < sizeof resume) return false;
   inherited_bytes_ = make_record();
   if (inherited_bytes_ == nullptr) {
     reset(fd);
     return false;
   }
-  inherited_bytes_->expect_record(lane.peer_token(), lane.bytes_received(), false, !lane.peer_has_more());
+  inherited_bytes_->expect_record(lane.greeting.peer_token(), lane.rx.bytes_received(), false, !lane.control.peer_has_more());
   return true;
 }
 

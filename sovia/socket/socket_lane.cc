@@ -123,12 +123,12 @@ bool SocketLane::lane_over(LaneEndpoint& end) {
   if (end.pins != 0) return false;  // the thread that holds the pin calls the background thread again
   {
     const std::scoped_lock lane_guard(end.lane.lock());
-    if (!end.lane.over()) return false;
+    if (!end.lane.control.over()) return false;
     // Bytes that have not come are to go through the kernel first.
-    if (end.lane.wants_fall_back() && !fell_ && !reset_ && !closed()) return false;
-    if (end.lane.unread() != 0) return false;
-    if (!closed() && end.lane.may_get_early_record()) return false;
-    if (end.lane.started() && receiving_ != Phase::kKernelAgain) return false;
+    if (end.lane.loss.wants_fall_back() && !fell_ && !reset_ && !closed()) return false;
+    if (end.lane.rx.unread() != 0) return false;
+    if (!closed() && end.lane.loss.may_get_early_record()) return false;
+    if (end.lane.control.started() && receiving_ != Phase::kKernelAgain) return false;
   }
   const Reason ended = shown_.reason() != Reason::kNone ? shown_.reason() : fell_ ? Reason::kLost : Reason::kEnd;
   shown_.set(ShownSocket::Way::kKernel, ended);
@@ -149,7 +149,7 @@ void SocketLane::finish_lane() {
   const std::scoped_lock both(in_, out_);
   if (lane_ == nullptr) return;
   const std::scoped_lock lane_guard(lane_->lane.lock());
-  lane_->lane.deafen();
+  lane_->lane.rx.deafen();
   lane_->lane.finish(true);
 }
 

@@ -25,10 +25,10 @@ class LaneOver final : public WaitCondition {
   LaneOver(SocketLeave& socket, Lane& lane, bool both) : socket_(socket), lane_(lane), both_(both) {}
   bool ready() override {
     const std::scoped_lock guard(lane_.lock());
-    lane_.turn();
-    if (both_) lane_.spill_arrivals();
-    if (lane_.broken()) return true;
-    return both_ ? lane_.over() : lane_.sending() == Lane::State::kEnded;
+    lane_.poll();
+    if (both_) lane_.rx.spill_arrivals();
+    if (lane_.control.broken()) return true;
+    return both_ ? lane_.control.over() : lane_.control.sending() == Lane::State::kEnded;
   }
   bool concerns(const Watched& source) const override { return &source == &socket_; }
 
@@ -43,8 +43,8 @@ class AllArrived final : public WaitCondition {
   AllArrived(SocketLeave& socket, Lane& lane) : socket_(socket), lane_(lane) {}
   bool ready() override {
     const std::scoped_lock guard(lane_.lock());
-    lane_.turn();
-    return lane_.broken() || lane_.unsent() == 0;
+    lane_.poll();
+    return lane_.control.broken() || lane_.ring.unsent() == 0;
   }
   bool concerns(const Watched& source) const override { return &source == &socket_; }
 
@@ -63,7 +63,7 @@ int keeper_of(int fd) {
 
 bool is_over(LaneEndpoint& end) {
   const std::scoped_lock guard(end.lane.lock());
-  return end.lane.over();
+  return end.lane.control.over();
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void SocketLeave::leave_sending(int fd, Reason why) {
       if (sending_ == Phase::kLane) counters::fell(why);
       end->lane.finish(false);
       sending_changed(RouteEvent::kLaneEnded);
-      if (end->lane.sending() == Lane::State::kEnded) return;
+      if (end->lane.control.sending() == Lane::State::kEnded) return;
       ++end->pins;
     }
   }
@@ -91,7 +91,7 @@ void SocketLeave::leave_sending(int fd, Reason why) {
   bool ended;
   {
     const std::scoped_lock guard(end->lane.lock());
-    ended = end->lane.sending() == Lane::State::kEnded || end->lane.is_cut();
+    ended = end->lane.control.sending() == Lane::State::kEnded || end->lane.control.is_cut();
   }
   if (!ended) end->give_up();
   fall_back(fd);
@@ -115,7 +115,7 @@ LaneEndpoint* SocketLeave::begin_leaving(int fd, Reason why) {
     if (end == nullptr) return nullptr;
     ++end->pins;
     const std::scoped_lock lane_guard(end->lane.lock());
-    if (end->lane.greeted()) {
+    if (end->lane.greeting.greeted()) {
       end->lane.finish(false);
       end->lane.ask_to_leave();
     } else {
@@ -141,7 +141,7 @@ void SocketLeave::end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline)
   const std::scoped_lock both(in_, out_);
   {
     const std::scoped_lock lane_guard(end.lane.lock());
-    if (receiving_ == Phase::kKernel && end.lane.started()) settle_receiving(end.lane);
+    if (receiving_ == Phase::kKernel && end.lane.control.started()) settle_receiving(end.lane);
   }
   unpin(end);
 }
@@ -180,7 +180,7 @@ int SocketLeave::shut_stream(int fd, int how) {
         lane_->lane.finish(false);
         sending_changed(RouteEvent::kLaneEnded);
         background::look_at(*lane_);
-        later = !fell_ && lane_->lane.unsent() != 0;
+        later = !fell_ && lane_->lane.ring.unsent() != 0;
       }
       // After the kernel's end nothing could be sent for a lane that breaks.
       if (later || kept_ != nullptr) {
@@ -223,8 +223,8 @@ void SocketLeave::await_moment_before_close() {
     end = lane_;
     if (end == nullptr || fell_ || sending_ != Phase::kLane) return;
     const std::scoped_lock lane_guard(end->lane.lock());
-    end->lane.flush();
-    if (end->lane.unsent() == 0) return;
+    end->lane.tx.flush();
+    if (end->lane.ring.unsent() == 0) return;
     ++end->pins;
   }
   await_arrival(end->lane, options().spin_us * 1000);
@@ -261,14 +261,14 @@ void SocketLeave::release(int fd) {
     const std::scoped_lock lane_guard(end->lane.lock());
     settle_receiving(end->lane);
     // TCP resets a connection that is closed before all was read.
-    if (end->lane.unread() != 0 && receiving_ != Phase::kKernel) {
+    if (end->lane.rx.unread() != 0 && receiving_ != Phase::kKernel) {
       const struct linger now = {1, 0};
       libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     }
     // Bytes that may not arrive over the lane need a descriptor, for which the connection stays open.
-    const bool resets = end->lane.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
-    if (end->lane.unsent() != 0 && !fell_ && !resets) end->keeper.store(keeper_of(fd));
-    end->lane.deafen();
+    const bool resets = end->lane.rx.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
+    if (end->lane.ring.unsent() != 0 && !fell_ && !resets) end->keeper.store(keeper_of(fd));
+    end->lane.rx.deafen();
     end->lane.finish(true);
     sending_changed(RouteEvent::kLaneEnded);
     receiving_changed(RouteEvent::kLaneEnded);

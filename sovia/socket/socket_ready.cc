@@ -55,14 +55,14 @@ Readiness SocketReady::snapshot(bool sends) {
   if (sends) now.sending = sending_;
   if (lane_ == nullptr) return now;
   Lane& lane = lane_->lane;
-  now.lane_unread = lane.unread() != 0;
-  now.lane_ended = lane.receiving() == Lane::State::kEnded;
+  now.lane_unread = lane.rx.unread() != 0;
+  now.lane_ended = lane.control.receiving() == Lane::State::kEnded;
   now.awaits_lane_end = receiving_ == Phase::kKernel && !read_shut_ && must_wait_for_lane_end(lane);
   if (!sends) return now;
   now.coming_down = is_coming_down();
-  now.lane_broken = lane.broken();
+  now.lane_broken = lane.control.broken();
   now.lane_room = sending_ == Phase::kLane &&
-                  (lane.has_room() || lane.peer_closed() || lane.sending() != Lane::State::kUp);
+                  (lane.tx.has_room() || lane.control.peer_closed() || lane.control.sending() != Lane::State::kUp);
   return now;
 }
 
@@ -80,8 +80,8 @@ short SocketReady::ask_kernel(short wanted) {
 // locked.
 bool SocketReady::is_coming_down() {
   const Lane& lane = lane_->lane;
-  return !write_shut_ && sending_ == Phase::kKernelAgain && lane.sending() == Lane::State::kEnding &&
-         !lane.broken() && !lane.peer_closed();
+  return !write_shut_ && sending_ == Phase::kKernelAgain && lane.control.sending() == Lane::State::kEnding &&
+         !lane.control.broken() && !lane.control.peer_closed();
 }
 
 bool SocketReady::kernel_knows_all() {
@@ -104,8 +104,8 @@ bool SocketReady::kernel_knows_all() {
 // more on the lane. With the lane locked.
 bool SocketReady::must_wait_for_lane_end(const Lane& lane) const {
   // START may have come since it was looked at, all that follows it, and the end of the lane.
-  if (!lane.trusted() || end_counts_) return false;
-  return lane.started() || (!lane.broken() && lane.receiving() != Lane::State::kEnded);
+  if (!lane.greeting.trusted() || end_counts_) return false;
+  return lane.control.started() || (!lane.control.broken() && lane.control.receiving() != Lane::State::kEnded);
 }
 
 bool SocketReady::receives_in_kernel() {
@@ -113,22 +113,22 @@ bool SocketReady::receives_in_kernel() {
   if (!for_good_.load() || reset_ || inherited_bytes_ != nullptr) return false;
   if (lane_ == nullptr || receiving_ == Phase::kKernelAgain) return true;
   const std::scoped_lock lane_guard(lane_->lane.lock());
-  return receiving_ == Phase::kKernel && lane_->lane.over() && !lane_->lane.started();
+  return receiving_ == Phase::kKernel && lane_->lane.control.over() && !lane_->lane.control.started();
 }
 
 // Takes in what has come on the lane, and leaves it behind when it has ended, as a receive would. All locked.
 void SocketReady::advance(Lane& lane, bool sends) {
-  if (lane.wants_turn()) lane.turn();
-  const bool ended = lane.receiving() == Lane::State::kEnded;
+  if (lane.wants_poll()) lane.poll();
+  const bool ended = lane.control.receiving() == Lane::State::kEnded;
   settle_receiving(lane);
-  if (receiving_ == Phase::kLane && lane.unread() == 0 && (ended || fell_)) {
+  if (receiving_ == Phase::kLane && lane.rx.unread() == 0 && (ended || fell_)) {
     receiving_changed(RouteEvent::kLaneEnded);
     background::look_at(*lane_);
   }
   if (!sends || sending_ == Phase::kKernel) return;
-  if (sending_ == Phase::kLane && lane.awaits_completion()) background::flush_later(*lane_);
+  if (sending_ == Phase::kLane && lane.ring.awaits_completion()) background::flush_later(*lane_);
   // The background thread hands what has not arrived to the kernel.
-  if (sending_ == Phase::kLane && lane.broken()) background::look_at(*lane_);
+  if (sending_ == Phase::kLane && lane.control.broken()) background::look_at(*lane_);
 }
 
 short SocketReady::answer(short wanted, short kernel_says, int fd) {
@@ -143,7 +143,7 @@ short SocketReady::answer(short wanted, short kernel_says, int fd) {
   if (now.awaits_lane_end && (kernel_says & POLLRDHUP) != 0) now.kernel_unread = kernel_has_data(fd);
   const short told = now.to_tell(wanted, kernel_says);
   // The peer may be waiting for what waits here for more.
-  if ((wanted & kIn) != 0 && (told & kIn) == 0 && lane_ != nullptr && lane_->lane.holds()) lane_->lane.flush();
+  if ((wanted & kIn) != 0 && (told & kIn) == 0 && lane_ != nullptr && lane_->lane.tx.holds()) lane_->lane.tx.flush();
   return told;
 }
 
@@ -156,13 +156,13 @@ int SocketReady::unread(int kernel_bytes) {
     const std::scoped_lock lane_guard(lane.lock());
     settle_receiving(lane);
     if (receiving_ == Phase::kLane || receiving_ == Phase::kKernelAgain) {
-      bytes += lane.unread();
-      if (lane.receiving() != Lane::State::kEnded) kernel_bytes = 0;
+      bytes += lane.rx.unread();
+      if (lane.control.receiving() != Lane::State::kEnded) kernel_bytes = 0;
     } else if (receiving_ == Phase::kDrain &&
                static_cast<std::uint64_t>(kernel_bytes) >= kernel_left_) {
-      bytes += lane.unread();
+      bytes += lane.rx.unread();
     } else if (receiving_ == Phase::kKernel && kernel_bytes == 0) {
-      bytes += lane.unread();
+      bytes += lane.rx.unread();
     }
   }
   return static_cast<int>(bytes + static_cast<std::uint64_t>(kernel_bytes));
@@ -173,7 +173,7 @@ int SocketReady::unsent(int kernel_bytes) {
   if (kept_ != nullptr) kernel_bytes += static_cast<int>(kept_->bytes - kept_->at);
   if (lane_ == nullptr || fell_) return kernel_bytes;
   const std::scoped_lock lane_guard(lane_->lane.lock());
-  return kernel_bytes + static_cast<int>(lane_->lane.unsent());
+  return kernel_bytes + static_cast<int>(lane_->lane.ring.unsent());
 }
 
 bool SocketReady::lane_has_data() {
@@ -181,7 +181,7 @@ bool SocketReady::lane_has_data() {
   if (inherited_bytes_ != nullptr && inherited_bytes_->left() != 0) return true;
   if (lane_ == nullptr) return false;
   const std::scoped_lock lane_guard(lane_->lane.lock());
-  return lane_->lane.unread() != 0;
+  return lane_->lane.rx.unread() != 0;
 }
 
 }  // namespace viaduct::sovia

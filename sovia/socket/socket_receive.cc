@@ -132,8 +132,8 @@ bool SocketReceive::has_ended(int fd) {
     const std::scoped_lock guard(in_);
     if (lane_ != nullptr && receiving_ != Phase::kKernelAgain) {
       const std::scoped_lock lane_guard(lane_->lane.lock());
-      return lane_->lane.broken() ||
-             (receiving_ == Phase::kLane && lane_->lane.receiving() == Lane::State::kEnded);
+      return lane_->lane.control.broken() ||
+             (receiving_ == Phase::kLane && lane_->lane.control.receiving() == Lane::State::kEnded);
     }
   }
   pollfd kernel_fd{fd, POLLRDHUP, 0};
@@ -161,37 +161,37 @@ SocketReceive::Attempt SocketReceive::try_receive(int fd, const iovec* pieces, s
     const std::scoped_lock lane_guard(lane.lock());
     settle_receiving(lane);
     if (receiving_ == Phase::kLane) {
-      if (lane.unread() != 0) {
+      if (lane.rx.unread() != 0) {
         bytes = static_cast<ssize_t>((flags & MSG_TRUNC) != 0 && !peek
-                                         ? lane.discard(total(pieces, count) - skip)
-                                         : lane.read(pieces, count, skip, peek));
-        lane_left_.store(lane.unread(), std::memory_order_relaxed);
-        last_packet_.store(lane.last_packet(), std::memory_order_relaxed);
-        if (lane.receiving() == Lane::State::kEnded && lane.unread() == 0) background::look_at(*lane_);
-        if (lane.holds_for_timer()) lane.flush();
-        if (lane.wants_turn()) background::flush_later(*lane_);
+                                         ? lane.rx.discard(total(pieces, count) - skip)
+                                         : lane.rx.read(pieces, count, skip, peek));
+        lane_left_.store(lane.rx.unread(), std::memory_order_relaxed);
+        last_packet_.store(lane.rx.last_packet(), std::memory_order_relaxed);
+        if (lane.control.receiving() == Lane::State::kEnded && lane.rx.unread() == 0) background::look_at(*lane_);
+        if (lane.tx.holds_for_timer()) lane.tx.flush();
+        if (lane.wants_poll()) background::flush_later(*lane_);
         counters::add(Counter::kBytesReceivedLane, static_cast<std::uint64_t>(bytes));
-        if (bytes == 0 && lane.has_faulted()) {
+        if (bytes == 0 && lane.rx.has_faulted()) {
           errno = EFAULT;
           return Attempt::kFailed;
         }
         return Attempt::kDone;
       }
       if (read_shut_) return Attempt::kDone;
-      if (lane.receiving() == Lane::State::kEnded) {
+      if (lane.control.receiving() == Lane::State::kEnded) {
         receiving_changed(RouteEvent::kLaneEnded);
         came_down.happened = true;
         background::look_at(*lane_);
-      } else if (!lane.is_cut()) {
-        if (lane.holds()) lane.flush();  // the program wants an answer
+      } else if (!lane.control.is_cut()) {
+        if (lane.tx.holds()) lane.tx.flush();  // the program wants an answer
         if (total(pieces, count) == skip) return Attempt::kDone;
-        quiet_.store(!lane.broken(), std::memory_order_relaxed);
-        if (lane.broken()) background::look_at(*lane_);
+        quiet_.store(!lane.control.broken(), std::memory_order_relaxed);
+        if (lane.control.broken()) background::look_at(*lane_);
         return Attempt::kAgain;
       }
     }
-    if (receiving_ == Phase::kKernel && lane.holds()) lane.flush();
-    broken = lane.is_cut();
+    if (receiving_ == Phase::kKernel && lane.tx.holds()) lane.tx.flush();
+    broken = lane.control.is_cut();
   }
   if (broken && !fell_) {
     const std::scoped_lock guard_out(out_);
@@ -233,7 +233,7 @@ SocketReceive::Attempt SocketReceive::receive_from_kernel(int fd, const iovec* p
     // The next bytes are on the lane.
     const std::scoped_lock guard(lane_->lane.lock());
     bytes += static_cast<ssize_t>(
-        lane_->lane.read(pieces, count, skip + static_cast<std::size_t>(bytes), true));
+        lane_->lane.rx.read(pieces, count, skip + static_cast<std::size_t>(bytes), true));
   }
   if (bytes > 0 && (flags & MSG_PEEK) == 0) {
     counters::add(Counter::kBytesReceivedKernel, static_cast<std::uint64_t>(bytes));

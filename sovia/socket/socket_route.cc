@@ -28,10 +28,10 @@ void SocketRoute::changed(short what) {
 }
 
 void SocketRoute::settle_receiving(Lane& lane) {
-  if (!lane.started()) return;
-  lane.settled();
+  if (!lane.control.started()) return;
+  lane.control.settled();
   if (receiving_ != Phase::kKernel) return;
-  kernel_left_ = lane.peer_kernel_bytes() - kernel_read_;
+  kernel_left_ = lane.control.peer_kernel_bytes() - kernel_read_;
   receiving_changed(kernel_left_ != 0 ? RouteEvent::kStartBehindKernel : RouteEvent::kStart);
   SOVIA_LOG("receiving goes up to the lane after %llu more bytes",
             static_cast<unsigned long long>(kernel_left_));

@@ -68,7 +68,7 @@ void SocketSend::await_sent(int fd, std::uint64_t ticket) {
       Lane& lane = socket_.lane_->lane;
       const std::scoped_lock lane_guard(lane.lock());
       // The rest of the packet must be copied before it is the program's again.
-      return lane.broken() ? socket_.fell_ || socket_.reset_ : lane.has_completed(ticket_);
+      return lane.control.broken() ? socket_.fell_ || socket_.reset_ : lane.ring.has_completed(ticket_);
     }
     bool concerns(const Watched& source) const override { return &source == &socket_; }
 
@@ -129,12 +129,12 @@ ssize_t SocketSend::send_pieces(int fd, const iovec* pieces, std::size_t count, 
 bool SocketSend::go_up(int fd) {
   Lane& lane = lane_->lane;
   std::uint64_t before, unsent;
-  if (forbidden_ || !lane.may_start() || lane.broken() || lane.sending() != Lane::State::kIdle ||
-      lane.peer_closed() || lane.peer_leaves() || !bytes_written(fd, opener(), before, unsent)) {
+  if (forbidden_ || !lane.greeting.may_start() || lane.control.broken() || lane.control.sending() != Lane::State::kIdle ||
+      lane.control.peer_closed() || lane.control.peer_leaves() || !bytes_written(fd, opener(), before, unsent)) {
     return false;
   }
-  lane.start(before);
-  if (lane.sending() != Lane::State::kUp) return false;
+  lane.control.start(before);
+  if (lane.control.sending() != Lane::State::kUp) return false;
   // The peer reads this first, and nothing more comes that would make the kernel send it.
   if (unsent != 0) push(fd);
   sending_changed(RouteEvent::kStart);
@@ -152,8 +152,8 @@ int SocketSend::set_pushing(int fd, int name, const void* value, socklen_t lengt
   // Both push out what was held back.
   if ((on != 0) != (name == TCP_NODELAY)) return result;
   const std::scoped_lock lane_guard(lane_->lane.lock());
-  lane_->lane.cork(false);
-  lane_->lane.flush();
+  lane_->lane.tx.cork(false);
+  lane_->lane.tx.flush();
   background::flush_later(*lane_);
   return result;
 }
@@ -164,11 +164,11 @@ bool SocketSend::choose_route(int fd) {
   Lane& lane = lane_->lane;
   bool came_down = false;
   if (sending_ == Phase::kKernel) go_up(fd);
-  if (sending_ == Phase::kLane && lane.sending() != Lane::State::kUp) {
+  if (sending_ == Phase::kLane && lane.control.sending() != Lane::State::kUp) {
     sending_changed(RouteEvent::kLaneEnded);
     came_down = true;
   }
-  if (sending_ == Phase::kLane && lane.peer_closed()) {
+  if (sending_ == Phase::kLane && lane.control.peer_closed()) {
     // Let the kernel return EPIPE or ECONNRESET, as TCP does.
     lane.finish(false);
     sending_changed(RouteEvent::kLaneEnded);
@@ -182,7 +182,7 @@ bool SocketSend::send_direct(const iovec& piece, std::size_t skip, ssize_t& byte
   const std::size_t left = piece.iov_len - skip;
   const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
   const auto* const from = static_cast<const std::byte*>(piece.iov_base) + skip;
-  if (!lane_->lane.write_direct(from, here, direct.memory, direct.ticket)) return false;
+  if (!lane_->lane.tx.write_direct(from, here, direct.memory, direct.ticket)) return false;
   direct.sent = true;
   bytes = here;
   counters::add(Counter::kBytesSentLane, here);
@@ -193,10 +193,10 @@ SocketSend::Attempt SocketSend::send_on_lane(int fd, const iovec* pieces, std::s
                                              std::size_t skip, int flags, ssize_t& bytes,
                                              Direct* direct, bool looked) {
   Lane& lane = lane_->lane;
-  if (lane.broken()) {
+  if (lane.control.broken()) {
     // Packets that came before the connection was lost may still tell that the peer has closed.
-    if (looked && !lane.is_cut()) background::look_at(*lane_);
-    if (looked && !lane.is_cut()) return Attempt::kAgain;
+    if (looked && !lane.control.is_cut()) background::look_at(*lane_);
+    if (looked && !lane.control.is_cut()) return Attempt::kAgain;
     return looked ? Attempt::kBroken : Attempt::kPollCompletions;
   }
   int combines = combines_.load(std::memory_order_relaxed);
@@ -205,18 +205,18 @@ SocketSend::Attempt SocketSend::send_on_lane(int fd, const iovec* pieces, std::s
     return Attempt::kDone;
   }
   const bool corked = combines == kCorked || (flags & MSG_MORE) != 0;
-  lane.cork(corked);
-  bytes = static_cast<ssize_t>(lane.write(pieces, count, skip, combines != kAtOnce || corked));
-  if (!corked || !lane.holds()) {
+  lane.tx.cork(corked);
+  bytes = static_cast<ssize_t>(lane.tx.write(pieces, count, skip, combines != kAtOnce || corked));
+  if (!corked || !lane.tx.holds()) {
     lane_->corked_until = 0;
   } else if (lane_->corked_until == 0) {
     lane_->corked_until = now_ns() + kCorkNs;
   }
-  if (lane.holds() || lane.awaits_completion()) background::flush_later(*lane_);
-  if (lane.awaits_credits()) background::hurry();
-  if (lane.holds() || lane.broken()) invalidate_empty();
+  if (lane.tx.holds() || lane.ring.awaits_completion()) background::flush_later(*lane_);
+  if (lane.tx.awaits_credits()) background::hurry();
+  if (lane.tx.holds() || lane.control.broken()) invalidate_empty();
   counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
-  if (bytes == 0 && lane.has_faulted()) {
+  if (bytes == 0 && lane.tx.has_faulted()) {
     errno = EFAULT;
     return Attempt::kFailed;
   }
@@ -227,10 +227,10 @@ SocketSend::Attempt SocketSend::send_on_lane(int fd, const iovec* pieces, std::s
 // Bytes sent on the lane before go first. kDone: it has. With the lane locked.
 SocketSend::Attempt SocketSend::finish_on_lane(bool looked) {
   Lane& lane = lane_->lane;
-  if (lane.broken() && !fell_) {
-    if (!lane.is_cut()) background::look_at(*lane_);
-    if (!lane.is_cut()) return looked ? Attempt::kAgain : Attempt::kPollCompletions;
-    if (lane.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kPollCompletions;
+  if (lane.control.broken() && !fell_) {
+    if (!lane.control.is_cut()) background::look_at(*lane_);
+    if (!lane.control.is_cut()) return looked ? Attempt::kAgain : Attempt::kPollCompletions;
+    if (lane.loss.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kPollCompletions;
   }
   // Bytes sent through the kernel could overtake those still on the lane.
   return is_coming_down() ? Attempt::kAgain : Attempt::kDone;

@@ -49,7 +49,7 @@ void SocketShare::gather_unread(int fd) {
   {
     const std::scoped_lock lane_guard(lane.lock());
     settle_receiving(lane);
-    bytes = lane.unread();
+    bytes = lane.rx.unread();
   }
   // A process without a lane finds what comes before the record here.
   const bool drains = fell_ && receiving_ == Phase::kDrain && inherited_bytes_ != nullptr;
@@ -67,7 +67,7 @@ void SocketShare::gather_unread(int fd) {
     if (got == before) {
       const std::scoped_lock lane_guard(lane.lock());
       const iovec all{inherited_bytes->data() + at, bytes};
-      const std::size_t read = lane.read(&all, 1, 0, false);
+      const std::size_t read = lane.rx.read(&all, 1, 0, false);
       if (read != bytes) reset(fd);
       at += read;
       kernel_left_ = 0;
@@ -85,7 +85,7 @@ void SocketShare::gather_unread(int fd) {
   // A process that went on without these bytes would take what follows for them.
   if (reset_) {
     const std::scoped_lock lane_guard(lane.lock());
-    lane.discard(lane.unread());
+    lane.rx.discard(lane.rx.unread());
   }
   receiving_changed(RouteEvent::kLaneEnded);
   background::look_at(*lane_);
@@ -122,8 +122,8 @@ void SocketShare::gather(int fd) {
     const std::scoped_lock lane_guard(lane_->lane.lock());
     settle_receiving(lane_->lane);
     // A reader would find that nothing comes over the lane any more.
-    const bool empty = lane_->lane.unread() == 0 && lane_->lane.receiving() == Lane::State::kEnded;
-    if (empty && lane_->lane.started()) receiving_changed(RouteEvent::kLaneEnded);
+    const bool empty = lane_->lane.rx.unread() == 0 && lane_->lane.control.receiving() == Lane::State::kEnded;
+    if (empty && lane_->lane.control.started()) receiving_changed(RouteEvent::kLaneEnded);
   }
   background::look_at(*lane_);
 }

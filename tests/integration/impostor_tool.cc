@@ -108,7 +108,7 @@ class FormerServer {
         lane_->arrived(arrival.place, arrival.bytes, arrival.immediate);
       }
     }
-    if (!lane_->broken()) lane_->turn();
+    if (!lane_->control.broken()) lane_->poll();
   }
   // Whole lines only: the client waits for each answer.
   void answer(const char* line, ssize_t bytes) {
@@ -118,7 +118,7 @@ class FormerServer {
   void serve() {
     bool connected = false, trusted = false;
     int lines = 0;
-    while (passes() && lane_->receiving() != Lane::State::kEnded && !lane_->broken()) {
+    while (passes() && lane_->control.receiving() != Lane::State::kEnded && !lane_->control.broken()) {
       char line[100];
       const ssize_t got = ::recv(fd_, line, sizeof line, MSG_DONTWAIT);
       if (got > 0) answer(line, got);
@@ -127,12 +127,12 @@ class FormerServer {
         lane_->greet(token_);
       }
       take_in();
-      if (lane_->has_hello() && !trusted) {
+      if (lane_->greeting.has_hello() && !trusted) {
         trusted = true;
         lane_->trust();
       }
       const iovec piece{line, sizeof line};
-      const std::size_t read = lane_->read(&piece, 1, 0, false);
+      const std::size_t read = lane_->rx.read(&piece, 1, 0, false);
       if (read != 0) answer(line, static_cast<ssize_t>(read));
       if (read != 0 && ++lines == 10) say("served");
     }
@@ -142,13 +142,13 @@ class FormerServer {
     close(fd_);
     while (passes() && !lane_->may_park()) take_in();
     lane_->park();
-    while (passes() && !(lane_->peer_parked() && lane_->outstanding() == 0)) take_in();
-    if (lane_->peer_parked()) say("parked");
+    while (passes() && !(lane_->control.peer_parked() && lane_->ring.outstanding() == 0)) take_in();
+    if (lane_->control.peer_parked()) say("parked");
   }
   void be_offered() {
     lane_ = std::make_unique<Lane>(*wire_, LaneOptions{});
-    while (passes() && !lane_->has_hello()) take_in();
-    if (!lane_->has_hello()) return;
+    while (passes() && !lane_->greeting.has_hello()) take_in();
+    if (!lane_->greeting.has_hello()) return;
     say("offered");
     std::uint8_t token[kTokenBytes];
     if (claims(*nic_, {hello_.flow.family == 6, hello_.flow.far, hello_.flow.near}, token)) say("claimed");
@@ -157,7 +157,7 @@ class FormerServer {
     lane_->trust();
     while (passes()) {
       take_in();
-      if (!lane_->may_start()) continue;
+      if (!lane_->greeting.may_start()) continue;
       say("trusted");
       return;
     }
@@ -198,26 +198,26 @@ class Impostor {
         lane_.arrived(arrival.place, arrival.bytes, arrival.immediate);
       }
     }
-    if (lane_.has_hello() && !greeted_) {
+    if (lane_.greeting.has_hello() && !greeted_) {
       greeted_ = true;
       say("greeted");
       lane_.trust();
       if (what_ == "pushes") push();
     }
-    if (lane_.may_start() && !trusted_) {
+    if (lane_.greeting.may_start() && !trusted_) {
       trusted_ = true;
       say("trusted");
     }
-    if (!lane_.broken()) lane_.turn();
+    if (!lane_.control.broken()) lane_.poll();
   }
   bool leaves() const { return greeted_ && what_ == "leaves"; }
 
  private:
   void push() {
-    lane_.start(0);
+    lane_.control.start(0);
     char evil[] = "evil evil evil evil";
     const iovec piece{evil, sizeof evil};
-    lane_.write(&piece, 1, 0, false);
+    lane_.tx.write(&piece, 1, 0, false);
   }
 
   Nic& nic_;

@@ -5,8 +5,9 @@ check_PROGRAMS += $(sovia_unit_tests)
 TESTS += $(sovia_unit_tests)
 
 lane_tests = \
-	sovia/process/counters.cc sovia/process/libc.cc sovia/lane/lane.cc sovia/lane/lane_control.cc sovia/lane/lane_receiving.cc \
-	sovia/lane/lane_remote.cc sovia/lane/lane_send_ring.cc sovia/lane/lane_sending.cc sovia/lane/lane_sinks.cc sovia/process/own_descriptors.cc \
+	sovia/process/counters.cc sovia/process/libc.cc sovia/lane/control_sender.cc sovia/lane/lane.cc \
+	sovia/lane/lane_control.cc sovia/lane/lane_greeting.cc sovia/lane/lane_loss.cc sovia/lane/lane_options.cc sovia/lane/lane_remote.cc \
+	sovia/lane/lane_rx.cc sovia/lane/lane_send_ring.cc sovia/lane/lane_sinks.cc sovia/lane/lane_tx.cc sovia/process/own_descriptors.cc \
 	tests/unit/sovia/fake_wire.h \
 	tests/unit/sovia/lane_pair.h \
 	tests/unit/sovia/lane_data_test.cc \

@@ -104,8 +104,8 @@ std::string LaneJob::text() const {
                        "; w %u t %u, state %d, lane %d/%d, written %llu of %llu, read %llu",
                        options_.lanes[s].window, options_.lanes[s].ack_threshold,
                        static_cast<int>(links[s]->state()),
-                       side.lane ? static_cast<int>(side.lane->sending()) : -1,
-                       side.lane ? static_cast<int>(side.lane->receiving()) : -1,
+                       side.lane ? static_cast<int>(side.lane->control.sending()) : -1,
+                       side.lane ? static_cast<int>(side.lane->control.receiving()) : -1,
                        static_cast<unsigned long long>(side.written),
                        static_cast<unsigned long long>(side.quota),
                        static_cast<unsigned long long>(side.read));
@@ -155,7 +155,7 @@ void LaneJob::back(unsigned s, bool receive, const Done& done) {
   if (!done.ok() || side.lane == nullptr) return;
   if ((done.status & vip::kImmediate) == 0) fail("immediate data is missing");
   side.lane->arrived(static_cast<std::uint32_t>(done.tag), done.length, done.immediate);
-  if (side.lane->broken() && links[s]->vi->state() == vip::kConnected) {
+  if (side.lane->control.broken() && links[s]->vi->state() == vip::kConnected) {
     fail("a lane says that its peer breaks the protocol: packet %x of %u bytes", done.immediate,
          done.length);
   }
@@ -176,7 +176,7 @@ void LaneJob::settle(unsigned s) {
 // The lane is over, or its connection is. Data that has come in order may still be read.
 void LaneJob::end(unsigned s) {
   Side& side = sides_[s];
-  const bool orderly = side.lane->over() && !side.lane->broken();
+  const bool orderly = side.lane->control.over() && !side.lane->control.broken();
   if (!orderly) side.lane->cut();
   while (read(s)) {
   }
@@ -187,16 +187,16 @@ void LaneJob::end(unsigned s) {
 
 bool LaneJob::read(unsigned s) {
   Side& side = sides_[s];
-  if (side.lane->unread() == 0) return false;
+  if (side.lane->rx.unread() == 0) return false;
   const std::size_t want = world_.random.chance(0.3) ? 1 + world_.random.below(100)
                                                      : 1 + world_.random.below(scratch_.size() - 8);
   if (world_.random.chance(0.02)) {
-    side.read += side.lane->discard(std::min<std::size_t>(want, side.lane->unread()));
+    side.read += side.lane->rx.discard(std::min<std::size_t>(want, side.lane->rx.unread()));
     return true;
   }
   const iovec piece{scratch_.data(), want};
-  const std::size_t before = side.lane->unread();
-  const std::size_t got = side.lane->read(&piece, 1, 0, false);
+  const std::size_t before = side.lane->rx.unread();
+  const std::size_t got = side.lane->rx.read(&piece, 1, 0, false);
   if (got != std::min(want, before)) {
     fail("%zu bytes are there, %zu were asked for, %zu were read", before, want, got);
   }
@@ -211,7 +211,7 @@ bool LaneJob::read(unsigned s) {
 bool LaneJob::write(unsigned s) {
   Side& side = sides_[s];
   Lane& lane = *side.lane;
-  if (lane.sending() != Lane::State::kUp) return false;
+  if (lane.control.sending() != Lane::State::kUp) return false;
   if (side.written == side.quota) {
     lane.finish(world_.random.chance(0.3));
     return true;
@@ -220,26 +220,26 @@ bool LaneJob::write(unsigned s) {
     links[s]->process().wake_at(side.not_before);
     return false;
   }
-  if (side.lent && lane.has_completed(side.ticket)) side.lent = false;
+  if (side.lent && lane.ring.has_completed(side.ticket)) side.lent = false;
   if (world_.random.chance(0.1) && !side.lent && side.wire->direct->status == nullptr) {
     const auto whole = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(side.quota - side.written, 1 + world_.random.below(kChunkBytes)));
     Pattern(side.stream_out, 0).fill(side.wire->direct->data, whole, side.written);
-    if (lane.write_direct(side.wire->direct->data, whole, side.wire->direct->handle, side.ticket)) {
+    if (lane.tx.write_direct(side.wire->direct->data, whole, side.wire->direct->handle, side.ticket)) {
       side.lent = true;
       side.written += whole;
       written_[side.stream_out] = side.written;
       return true;
     }
   }
-  if (!lane.has_room()) return false;
+  if (!lane.tx.has_room()) return false;
   const std::size_t most = world_.random.chance(0.5) ? 200 : scratch_.size();
   const std::size_t bytes =
       std::min<std::size_t>(side.quota - side.written, 1 + world_.random.below(most));
   Pattern(side.stream_out, 0).fill(scratch_.data(), bytes, side.written);
   const iovec piece{scratch_.data(), bytes};
-  const std::size_t taken = lane.write(&piece, 1, 0, world_.random.chance(0.7));
-  if (taken == 0 && !lane.broken()) fail("a lane with room has taken nothing");
+  const std::size_t taken = lane.tx.write(&piece, 1, 0, world_.random.chance(0.7));
+  if (taken == 0 && !lane.control.broken()) fail("a lane with room has taken nothing");
   side.written += taken;
   written_[side.stream_out] = side.written;
   if (options_.pause != 0 && world_.random.chance(0.2)) {
@@ -252,34 +252,34 @@ bool LaneJob::work(unsigned s) {
   Side& side = sides_[s];
   Lane& lane = *side.lane;
   bool any = false;
-  if (lane.has_hello() && side.stream_in == 0) {
-    std::memcpy(&side.stream_in, lane.peer_token(), sizeof side.stream_in);
+  if (lane.greeting.has_hello() && side.stream_in == 0) {
+    std::memcpy(&side.stream_in, lane.greeting.peer_token(), sizeof side.stream_in);
     lane.trust();
     any = true;
   }
-  if (lane.may_start() && !side.started) {
+  if (lane.greeting.may_start() && !side.started) {
     side.started = true;
-    lane.start(0);
+    lane.control.start(0);
     any = true;
   }
-  lane.turn();
+  lane.poll();
   if (side.started && world_.random.chance(0.001)) lane.ask_to_leave();
   // Credits come back only if the program reads; some programs are slow.
-  if (lane.unread() != 0 && !world_.random.chance(0.2)) any |= read(s);
+  if (lane.rx.unread() != 0 && !world_.random.chance(0.2)) any |= read(s);
   any |= write(s);
   // Combined data is sent in the end, as SOVIA's background thread does it.
-  if (!lane.holds()) {
+  if (!lane.tx.holds()) {
     side.flush_at = 0;
   } else if (side.flush_at == 0) {
     side.flush_at = world_.now() + 200 * kUs;
   } else if (world_.now() >= side.flush_at) {
     side.flush_at = 0;
-    lane.flush();
+    lane.tx.flush();
     any = true;
   }
   if (side.flush_at != 0) links[s]->process().wake_at(side.flush_at);
-  if (lane.unread() != 0) links[s]->process().restless = true;
-  if (lane.over() && !lane.broken() && lane.unread() == 0 && lane.unsent() == 0 &&
+  if (lane.rx.unread() != 0) links[s]->process().restless = true;
+  if (lane.control.over() && !lane.control.broken() && lane.rx.unread() == 0 && lane.ring.unsent() == 0 &&
       links[s]->vi->posted(false) == 0) {
     any = true;
     settle(s);

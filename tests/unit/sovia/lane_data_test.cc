@@ -74,23 +74,23 @@ TEST(LaneCredits, ZeroWindowTakesWhatThereIsRoomFor) {
   for (const LaneOptions& options : {window(1, 1), window(32, 16), window(256, 100)}) {
     LanePair pair(options);
     pair.start();
-    EXPECT_TRUE(pair.a.lane.has_room());
+    EXPECT_TRUE(pair.a.lane.tx.has_room());
     std::size_t taken;
     do {
       taken = pair.a.put(100'000);
       pair.settle();
     } while (taken == 100'000);
     EXPECT_EQ(pair.a.put(1), 0u);
-    EXPECT_FALSE(pair.a.lane.has_room());
+    EXPECT_FALSE(pair.a.lane.tx.has_room());
     EXPECT_EQ(pair.a.wire.sent(PacketType::kData), options.window);
-    EXPECT_EQ(pair.b.lane.unread(), pair.a.wire.data_bytes());
-    EXPECT_GT(pair.a.written, pair.b.lane.unread());
-    EXPECT_EQ(pair.a.lane.unsent(), pair.a.written - pair.b.lane.unread());
+    EXPECT_EQ(pair.b.lane.rx.unread(), pair.a.wire.data_bytes());
+    EXPECT_GT(pair.a.written, pair.b.lane.rx.unread());
+    EXPECT_EQ(pair.a.lane.ring.unsent(), pair.a.written - pair.b.lane.rx.unread());
     EXPECT_GE(pair.a.lane.stalls().credits, 1u);
-    EXPECT_TRUE(pair.a.lane.flush());
+    EXPECT_TRUE(pair.a.lane.tx.flush());
     pair.drain();
-    EXPECT_TRUE(pair.a.lane.has_room());
-    EXPECT_EQ(pair.a.lane.unsent(), 0u);
+    EXPECT_TRUE(pair.a.lane.tx.has_room());
+    EXPECT_EQ(pair.a.lane.ring.unsent(), 0u);
     pair.expect_all_read();
   }
 }
@@ -100,13 +100,13 @@ TEST(LaneCredits, BothEndsSendMoreThanTheWindowBeforeEitherReads) {
   pair.start();
   while (pair.a.put(50'000) != 0) pair.settle();
   while (pair.b.put(50'000) != 0) pair.settle();
-  EXPECT_FALSE(pair.a.lane.has_room() || pair.b.lane.has_room());
+  EXPECT_FALSE(pair.a.lane.tx.has_room() || pair.b.lane.tx.has_room());
   pair.drain();
   pair.expect_all_read();
   pair.a.lane.finish(false);
   pair.b.lane.finish(false);
   pair.settle();
-  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
 }
 
 // Acknowledgements find no place to be sent from as long as sends do not complete; they go later.
@@ -119,21 +119,21 @@ TEST(LaneCredits, AckThatFoundNoPlaceIsSentLater) {
     pair.pass();
     pair.b.get(1);
     pair.pass();
-    while (pair.a.wire.complete()) pair.a.lane.turn();
+    while (pair.a.wire.complete()) pair.a.lane.poll();
     if (pair.b.wire.sent(PacketType::kAck) == acks) break;
     acks = pair.b.wire.sent(PacketType::kAck);
   }
   ASSERT_LT(acks, 100u) << "there is no end of places";
   while (pair.a.put(kChunkBytes) != 0) {
     pair.pass();
-    while (pair.a.wire.complete()) pair.a.lane.turn();
+    while (pair.a.wire.complete()) pair.a.lane.poll();
     pair.b.get(kChunkBytes);
   }
-  EXPECT_TRUE(pair.b.lane.wants_turn());
+  EXPECT_TRUE(pair.b.lane.wants_poll());
   pair.drain();
-  EXPECT_FALSE(pair.b.lane.wants_turn());
+  EXPECT_FALSE(pair.b.lane.wants_poll());
   pair.expect_all_read();
-  EXPECT_TRUE(pair.a.lane.has_room());
+  EXPECT_TRUE(pair.a.lane.tx.has_room());
 }
 
 // ... and so do the packets of the end.
@@ -145,14 +145,14 @@ TEST(LaneCredits, EndThatFoundNoPlaceIsSentLater) {
     pair.pass();
     pair.b.get(1);
     pair.pass();
-    while (pair.a.wire.complete()) pair.a.lane.turn();
+    while (pair.a.wire.complete()) pair.a.lane.poll();
   }
   pair.a.lane.finish(false);
   pair.b.lane.ask_to_leave();
   pair.b.lane.finish(false);
   pair.settle();
-  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
-  EXPECT_FALSE(pair.a.lane.broken() || pair.b.lane.broken());
+  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
+  EXPECT_FALSE(pair.a.lane.control.broken() || pair.b.lane.control.broken());
 }
 
 // ---------------------------------------------------------------------------- combining
@@ -164,12 +164,12 @@ TEST(LaneMore, IsToldByThePacketThatMoreFollows) {
   pair.start();
   ASSERT_EQ(pair.a.put(64), 64u);
   pair.settle();
-  EXPECT_FALSE(pair.b.lane.peer_has_more());
+  EXPECT_FALSE(pair.b.lane.control.peer_has_more());
   EXPECT_EQ(pair.a.put(7 * kChunkBytes), 7 * kChunkBytes);
   pair.settle();
-  EXPECT_TRUE(pair.b.lane.peer_has_more());
+  EXPECT_TRUE(pair.b.lane.control.peer_has_more());
   while (pair.b.get(10 * kChunkBytes) != 0) pair.settle();
-  EXPECT_FALSE(pair.b.lane.peer_has_more());
+  EXPECT_FALSE(pair.b.lane.control.peer_has_more());
 }
 
 TEST(LaneMore, IsToldByAPacketOfItsOwnIfTheLastOneCouldNotKnow) {
@@ -178,12 +178,12 @@ TEST(LaneMore, IsToldByAPacketOfItsOwnIfTheLastOneCouldNotKnow) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(pair.a.put(64), 64u);
     pair.settle();
-    EXPECT_FALSE(pair.b.lane.peer_has_more());
+    EXPECT_FALSE(pair.b.lane.control.peer_has_more());
     ASSERT_EQ(pair.a.put(64), 64u);
     pair.settle();
-    EXPECT_TRUE(pair.b.lane.peer_has_more()) << i;
+    EXPECT_TRUE(pair.b.lane.control.peer_has_more()) << i;
     while (pair.b.get(100) != 0) pair.settle();
-    EXPECT_FALSE(pair.b.lane.peer_has_more());
+    EXPECT_FALSE(pair.b.lane.control.peer_has_more());
   }
 }
 
@@ -210,7 +210,7 @@ TEST(LaneMore, IsToldToTheWireWhileSmallDataIsHeldBack) {
   EXPECT_FALSE(pair.a.wire.has_more());
   ASSERT_EQ(pair.a.put(10, true), 10u);
   EXPECT_TRUE(pair.a.wire.has_more());
-  pair.a.lane.flush();
+  pair.a.lane.tx.flush();
   EXPECT_FALSE(pair.a.wire.has_more());
 }
 
@@ -231,17 +231,17 @@ TEST(LaneCombining, SmallWritesJoinWhileSomethingIsOnItsWay) {
   pair.start();
   EXPECT_EQ(pair.a.put(10, true), 10u);
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 1u) << "nothing was on its way";
-  EXPECT_FALSE(pair.a.lane.holds());
+  EXPECT_FALSE(pair.a.lane.tx.holds());
   for (int i = 0; i < 20; ++i) EXPECT_EQ(pair.a.put(10, true), 10u);
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 1u);
-  EXPECT_TRUE(pair.a.lane.holds());
+  EXPECT_TRUE(pair.a.lane.tx.holds());
   EXPECT_EQ(pair.a.lane.stalls().combined, 19u);
   pair.pass();
-  pair.a.lane.turn();
-  EXPECT_TRUE(pair.a.lane.holds()) << "it has arrived, but not completed";
+  pair.a.lane.poll();
+  EXPECT_TRUE(pair.a.lane.tx.holds()) << "it has arrived, but not completed";
   pair.a.wire.complete();
-  EXPECT_NE(pair.a.lane.turn() & Lane::kWritable, 0u);
-  EXPECT_FALSE(pair.a.lane.holds());
+  EXPECT_NE(pair.a.lane.poll() & LaneChange::kWritable, 0u);
+  EXPECT_FALSE(pair.a.lane.tx.holds());
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
   pair.drain();
   pair.expect_all_read();
@@ -253,7 +253,7 @@ TEST(LaneCombining, IsLeftOutWhenItIsOff) {
     pair.start();
     for (int i = 0; i < 20; ++i) pair.a.put(10, by_option);
     EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 20u);
-    EXPECT_FALSE(pair.a.lane.holds());
+    EXPECT_FALSE(pair.a.lane.tx.holds());
     EXPECT_EQ(pair.a.lane.stalls().combined, 0u);
     pair.drain();
     pair.expect_all_read();
@@ -268,13 +268,13 @@ TEST(LaneCombining, EndsWithALargeWriteAFlushOrAFullChunk) {
   pair.a.put(kSmallBytes + 1, true);
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
   pair.a.put(10, true);
-  EXPECT_FALSE(pair.a.lane.flush());
+  EXPECT_FALSE(pair.a.lane.tx.flush());
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 3u);
-  EXPECT_FALSE(pair.a.lane.holds());
+  EXPECT_FALSE(pair.a.lane.tx.holds());
   for (std::uint32_t i = 0; i < kChunkBytes / kSmallBytes; ++i) pair.a.put(kSmallBytes, true);
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 4u);
   EXPECT_EQ(pair.a.wire.data_bytes(), pair.a.written);
-  EXPECT_FALSE(pair.a.lane.holds());
+  EXPECT_FALSE(pair.a.lane.tx.holds());
   pair.a.put(10, true);
   pair.a.lane.finish(false);
   EXPECT_EQ(pair.a.wire.data_bytes(), pair.a.written);
@@ -289,11 +289,11 @@ TEST(LaneCombining, WhatWaitsForCreditsJoinsAndGoesWithThem) {
   for (int i = 0; i < 50; ++i) pair.a.put(100, false);
   pair.settle();
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
-  EXPECT_FALSE(pair.a.lane.holds()) << "it does not wait for more";
+  EXPECT_FALSE(pair.a.lane.tx.holds()) << "it does not wait for more";
   pair.b.get(5000);
   pair.settle();
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 3u);
-  EXPECT_EQ(pair.b.lane.unread(), 10'000u);
+  EXPECT_EQ(pair.b.lane.rx.unread(), 10'000u);
   pair.drain();
   pair.expect_all_read();
 }
@@ -324,14 +324,14 @@ TEST(LaneDirect, TicketCompletesWithItsPacketOnly) {
   pair.a.put(10);
   std::uint64_t ticket;
   const std::byte data[100] = {};
-  ASSERT_TRUE(pair.a.lane.write_direct(data, sizeof data, 0, ticket));
-  EXPECT_EQ(pair.a.lane.unsent(), 110u);
+  ASSERT_TRUE(pair.a.lane.tx.write_direct(data, sizeof data, 0, ticket));
+  EXPECT_EQ(pair.a.lane.ring.unsent(), 110u);
   pair.pass();
-  EXPECT_FALSE(pair.a.lane.has_completed(ticket));
+  EXPECT_FALSE(pair.a.lane.ring.has_completed(ticket));
   pair.a.wire.complete();
-  EXPECT_FALSE(pair.a.lane.has_completed(ticket));
+  EXPECT_FALSE(pair.a.lane.ring.has_completed(ticket));
   pair.a.wire.complete();
-  EXPECT_TRUE(pair.a.lane.has_completed(ticket));
+  EXPECT_TRUE(pair.a.lane.ring.has_completed(ticket));
 }
 
 TEST(LaneDirect, IsRefusedWithoutCreditsAndBehindDataThatWaits) {
@@ -358,12 +358,12 @@ TEST(LaneReading, PeekShowsAllPacketsAndLeavesThem) {
   for (int i = 1; i < 20; ++i) pair.a.put(i * 50);
   pair.settle();
   pair.b.get(70);
-  const std::size_t unread = pair.b.lane.unread();
+  const std::size_t unread = pair.b.lane.rx.unread();
   EXPECT_EQ(pair.b.get(unread + 100, true), unread);
   EXPECT_EQ(pair.b.get(333, true), 333u);
-  EXPECT_EQ(pair.b.lane.unread(), unread);
+  EXPECT_EQ(pair.b.lane.rx.unread(), unread);
   EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), 0u);
-  pair.b.lane.spill_arrivals();
+  pair.b.lane.rx.spill_arrivals();
   EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), 1u);
   pair.a.put(100);
   pair.settle();
@@ -382,7 +382,7 @@ TEST(LaneReading, SmallPacketsThatNobodyReadsAreNotBoundByTheWindow) {
       pair.a.put(50);
       pair.settle();
     }
-    EXPECT_EQ(pair.b.lane.unread(), 30'000u);
+    EXPECT_EQ(pair.b.lane.rx.unread(), 30'000u);
     EXPECT_EQ(pair.b.get(60'000, true), 30'000u);
     EXPECT_EQ(pair.b.get(777), 777u);
     pair.a.put(50);
@@ -399,7 +399,7 @@ TEST(LaneReading, DiscardDropsAcrossPackets) {
   pair.settle();
   EXPECT_EQ(pair.b.drop(250), 250u);
   EXPECT_EQ(pair.b.get(100), 100u);
-  pair.b.lane.spill_arrivals();
+  pair.b.lane.rx.spill_arrivals();
   for (int i = 0; i < 3; ++i) pair.a.put(100);
   pair.settle();
   EXPECT_EQ(pair.b.drop(700), 700u);
@@ -416,14 +416,14 @@ TEST(LaneReading, SetAsideLetsThePeerGoOn) {
     ASSERT_EQ(pair.a.put(kChunkBytes - i), kChunkBytes - i);
     pair.settle();
     if (i % 7 == 0) pair.b.get(1000);
-    pair.b.lane.spill_arrivals();
+    pair.b.lane.rx.spill_arrivals();
     pair.settle();
   }
-  EXPECT_EQ(pair.b.lane.unread(), pair.a.written - pair.b.read);
+  EXPECT_EQ(pair.b.lane.rx.unread(), pair.a.written - pair.b.read);
   pair.drain();
   pair.expect_all_read();
-  pair.b.lane.spill_arrivals();
-  EXPECT_EQ(pair.b.lane.unread(), 0u);
+  pair.b.lane.rx.spill_arrivals();
+  EXPECT_EQ(pair.b.lane.rx.unread(), 0u);
 }
 
 TEST(LaneReading, DeafEndDropsWhatComes) {
@@ -431,19 +431,19 @@ TEST(LaneReading, DeafEndDropsWhatComes) {
   pair.start();
   pair.a.put(1000);
   pair.settle();
-  pair.b.lane.spill_arrivals();
+  pair.b.lane.rx.spill_arrivals();
   pair.a.put(1000);
   pair.settle();
-  pair.b.lane.deafen();
-  EXPECT_EQ(pair.b.lane.unread(), 0u);
+  pair.b.lane.rx.deafen();
+  EXPECT_EQ(pair.b.lane.rx.unread(), 0u);
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(pair.a.put(kChunkBytes), kChunkBytes);
     pair.settle();
   }
-  EXPECT_EQ(pair.b.lane.unread(), 0u);
+  EXPECT_EQ(pair.b.lane.rx.unread(), 0u);
   pair.a.lane.finish(false);
   pair.settle();
-  EXPECT_EQ(pair.a.lane.sending(), State::kEnded);
+  EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
 }
 
 }  // namespace

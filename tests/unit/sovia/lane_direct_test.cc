@@ -21,10 +21,10 @@ TEST(LaneDirect, AWaitingReaderGetsThePacketIntoItsOwnMemory) {
   pair.a.put(700);
   pair.settle();
   EXPECT_TRUE(pair.b.direct_is_there());
-  EXPECT_EQ(pair.b.lane.unread(), 0u);
+  EXPECT_EQ(pair.b.lane.rx.unread(), 0u);
   pair.a.put(70);
   pair.settle();
-  EXPECT_EQ(pair.b.lane.unread(), 70u) << "only the first one";
+  EXPECT_EQ(pair.b.lane.rx.unread(), 70u) << "only the first one";
   EXPECT_EQ(pair.b.end_direct(), 700u);
   EXPECT_EQ(pair.b.get(100), 70u);
   pair.expect_all_read();
@@ -63,7 +63,7 @@ TEST(LaneDirect, ControlPacketsEndIt) {
   pair.settle();
   EXPECT_FALSE(pair.b.direct_is_there());
   EXPECT_EQ(pair.b.end_direct(), 0u);
-  EXPECT_EQ(pair.b.lane.receiving(), State::kEnded);
+  EXPECT_EQ(pair.b.lane.control.receiving(), State::kEnded);
 }
 
 // Two threads wait: a packet without data ends the first one's, and what comes next is the second one's.
@@ -71,8 +71,8 @@ TEST(LaneDirect, WhatComesForOneReaderIsNotAnothers) {
   LanePair pair(window(4, 1));
   pair.start();
   std::vector<std::byte> first(kRoom);
-  const Lane::DirectNumber number = pair.b.lane.begin_direct(first.data(), kRoom, 7);
-  ASSERT_NE(number, Lane::kNoDirect);
+  const LaneRx::DirectNumber number = pair.b.lane.rx.begin_direct(first.data(), kRoom, 7);
+  ASSERT_NE(number, LaneRx::kNoDirect);
   pair.b.put(10);
   pair.settle();
   pair.a.get(10);
@@ -81,8 +81,8 @@ TEST(LaneDirect, WhatComesForOneReaderIsNotAnothers) {
   pair.a.put(700);
   pair.settle();
   std::uint32_t bytes = 1;
-  EXPECT_FALSE(pair.b.lane.direct_is_there(number));
-  EXPECT_TRUE(pair.b.lane.end_direct(number, bytes));
+  EXPECT_FALSE(pair.b.lane.rx.direct_is_there(number));
+  EXPECT_TRUE(pair.b.lane.rx.end_direct(number, bytes));
   EXPECT_EQ(bytes, 0u);
   EXPECT_TRUE(pair.b.direct_is_there());
   EXPECT_EQ(pair.b.end_direct(), 700u);

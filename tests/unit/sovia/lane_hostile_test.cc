@@ -25,8 +25,8 @@ class Hostile : public ::testing::Test {
     }
     pair_.greet();
     if (at == At::kGreeted) return;
-    pair_.a.lane.start(0);
-    pair_.b.lane.start(0);
+    pair_.a.lane.control.start(0);
+    pair_.b.lane.control.start(0);
     pair_.settle();
     if (at == At::kUp) return;
     pair_.b.lane.finish(false);
@@ -36,8 +36,8 @@ class Hostile : public ::testing::Test {
     if (!pair_.a.wire.inject(immediate, body, bytes)) return false;
     unsigned changes = 0;
     pair_.a.wire.take_in(pair_.a.lane, &changes);
-    if (pair_.a.lane.broken() && !cut_) {
-      EXPECT_NE(changes & Lane::kState, 0u);
+    if (pair_.a.lane.control.broken() && !cut_) {
+      EXPECT_NE(changes & LaneChange::kState, 0u);
       cut_ = true;
     }
     return true;
@@ -46,8 +46,8 @@ class Hostile : public ::testing::Test {
                   std::uint32_t bytes = 0) {
     bring(at);
     take(immediate, body, bytes);
-    EXPECT_TRUE(pair_.a.lane.broken());
-    EXPECT_EQ(pair_.a.lane.unread(), 0u);
+    EXPECT_TRUE(pair_.a.lane.control.broken());
+    EXPECT_EQ(pair_.a.lane.rx.unread(), 0u);
   }
 
   Hello hello_{htobe32(kProtocolVersion), htobe32(8), {}, {}};
@@ -104,13 +104,13 @@ TEST(LaneTrust, NothingStartsBeforeIt) {
   const Start start{0};
   ASSERT_TRUE(wire.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
   while (wire.take_in(lane)) continue;
-  EXPECT_FALSE(lane.broken() || lane.greeted());
+  EXPECT_FALSE(lane.control.broken() || lane.greeting.greeted());
   ASSERT_TRUE(wire.inject(immediate(PacketType::kStart, 0), &start, sizeof start));
   while (wire.take_in(lane)) continue;
-  EXPECT_TRUE(lane.broken());
-  EXPECT_FALSE(lane.started());
+  EXPECT_TRUE(lane.control.broken());
+  EXPECT_FALSE(lane.control.started());
   lane.trust();  // comes too late to make a loss of it
-  EXPECT_FALSE(lane.lost() || lane.may_start());
+  EXPECT_FALSE(lane.loss.lost() || lane.greeting.may_start());
 }
 
 // The peer sends nothing before it has heard of it.
@@ -126,8 +126,8 @@ TEST(LaneTrust, NothingIsLostBeforeItIsTold) {
   while (wire.take_in(lane)) continue;
   wire.break_down();
   lane.trust();
-  EXPECT_TRUE(lane.broken() && lane.may_start());
-  EXPECT_FALSE(lane.lost());
+  EXPECT_TRUE(lane.control.broken() && lane.greeting.may_start());
+  EXPECT_FALSE(lane.loss.lost());
 }
 
 TEST_F(Hostile, WindowOutOfBounds) {
@@ -136,18 +136,18 @@ TEST_F(Hostile, WindowOutOfBounds) {
     hello_.window = htobe32(w);
     pair.a.wire.inject(immediate(PacketType::kWakeup, 0), &hello_, sizeof hello_);
     pair.a.wire.take_in(pair.a.lane);
-    EXPECT_TRUE(pair.a.lane.broken());
+    EXPECT_TRUE(pair.a.lane.control.broken());
   }
 }
 
 TEST_F(Hostile, SecondFinAckOrLeave) {
   bring(At::kUp);
   EXPECT_TRUE(take(immediate(PacketType::kLeave, 0)));
-  EXPECT_FALSE(pair_.a.lane.broken());
+  EXPECT_FALSE(pair_.a.lane.control.broken());
   EXPECT_TRUE(take(immediate(PacketType::kFinAck, 0)));
-  EXPECT_FALSE(pair_.a.lane.broken());
+  EXPECT_FALSE(pair_.a.lane.control.broken());
   EXPECT_TRUE(take(immediate(PacketType::kLeave, 0)));
-  EXPECT_TRUE(pair_.a.lane.broken());
+  EXPECT_TRUE(pair_.a.lane.control.broken());
 }
 
 TEST_F(Hostile, FinAckBeforeTheFinThatWaits) {
@@ -156,7 +156,7 @@ TEST_F(Hostile, FinAckBeforeTheFinThatWaits) {
   pair_.a.lane.finish(false);
   EXPECT_EQ(pair_.a.wire.sent(PacketType::kFin), 0u);
   take(immediate(PacketType::kFinAck, 0));
-  EXPECT_TRUE(pair_.a.lane.broken());
+  EXPECT_TRUE(pair_.a.lane.control.broken());
 }
 
 TEST_F(Hostile, MoreDataThanTheWindow) {
@@ -164,10 +164,10 @@ TEST_F(Hostile, MoreDataThanTheWindow) {
   constexpr std::uint32_t kBytes = 5000;  // not so small that they share places
   const std::vector<std::byte> data(kBytes);
   for (int i = 0; i < 4; ++i) take(immediate(PacketType::kData, 0), data.data(), kBytes);
-  EXPECT_FALSE(pair_.a.lane.broken());
+  EXPECT_FALSE(pair_.a.lane.control.broken());
   take(immediate(PacketType::kData, 0), data.data(), kBytes);
-  EXPECT_TRUE(pair_.a.lane.broken());
-  EXPECT_EQ(pair_.a.lane.unread(), 4 * kBytes);
+  EXPECT_TRUE(pair_.a.lane.control.broken());
+  EXPECT_EQ(pair_.a.lane.rx.unread(), 4 * kBytes);
 }
 
 TEST_F(Hostile, CreditsOneByOneBeyondTheWindow) {
@@ -175,21 +175,21 @@ TEST_F(Hostile, CreditsOneByOneBeyondTheWindow) {
   pair_.a.put(10);
   pair_.a.put(10);
   for (int i = 0; i < 2; ++i) take(immediate(PacketType::kAck, 1));
-  EXPECT_FALSE(pair_.a.lane.broken());
+  EXPECT_FALSE(pair_.a.lane.control.broken());
   take(immediate(PacketType::kAck, 1));
-  EXPECT_TRUE(pair_.a.lane.broken());
+  EXPECT_TRUE(pair_.a.lane.control.broken());
 }
 
 TEST_F(Hostile, NothingCountsAfterTheCut) {
   bring(At::kUp);
   take(immediate(PacketType::kData, 0), bytes_, 8);
   take(0);
-  ASSERT_TRUE(pair_.a.lane.broken());
+  ASSERT_TRUE(pair_.a.lane.control.broken());
   take(immediate(PacketType::kData, 0), bytes_, 8);
   take(immediate(PacketType::kFin, 0, kFlagCloses));
-  EXPECT_EQ(pair_.a.lane.unread(), 8u);
-  EXPECT_EQ(pair_.a.lane.receiving(), State::kUp);
-  EXPECT_FALSE(pair_.a.lane.peer_closed());
+  EXPECT_EQ(pair_.a.lane.rx.unread(), 8u);
+  EXPECT_EQ(pair_.a.lane.control.receiving(), State::kUp);
+  EXPECT_FALSE(pair_.a.lane.control.peer_closed());
 }
 
 // A peer that is asked to leave and sends on and on must not fill the memory.
@@ -197,14 +197,14 @@ TEST_F(Hostile, EndlessDataForOneWhoLeaves) {
   bring(At::kUp);
   pair_.a.lane.ask_to_leave();
   std::uint64_t sent = 0;
-  while (!pair_.a.lane.broken() && sent < 1ull << 30 &&
+  while (!pair_.a.lane.control.broken() && sent < 1ull << 30 &&
          take(immediate(PacketType::kData, 0), bytes_, kChunkBytes)) {
     sent += kChunkBytes;
     while (pair_.a.wire.swallow() || pair_.a.wire.complete()) {
     }
   }
-  EXPECT_TRUE(pair_.a.lane.broken());
-  EXPECT_LT(pair_.a.lane.unread(), 256u << 20);
+  EXPECT_TRUE(pair_.a.lane.control.broken());
+  EXPECT_LT(pair_.a.lane.rx.unread(), 256u << 20);
 }
 
 }  // namespace

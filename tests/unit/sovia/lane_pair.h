@@ -40,7 +40,7 @@ class LaneSide {
                             {data.data() + 2, 0},
                             {data.data() + 2, first - 2},
                             {data.data() + first, data.size() - first}};
-    const std::size_t taken = lane.write(pieces, 4, kSkip, combine);
+    const std::size_t taken = lane.tx.write(pieces, 4, kSkip, combine);
     EXPECT_LE(taken, bytes);
     written += taken;
     return taken;
@@ -49,14 +49,14 @@ class LaneSide {
     Direct direct;
     direct.data.resize(bytes);
     for (std::uint32_t i = 0; i < bytes; ++i) direct.data[i] = stream_byte(out_, written + i);
-    if (!lane.write_direct(direct.data.data(), bytes, 7, direct.ticket)) return false;
+    if (!lane.tx.write_direct(direct.data.data(), bytes, 7, direct.ticket)) return false;
     written += bytes;
     directs_.push_back(std::move(direct));
     return true;
   }
   // The program's memory is its own again once a ticket has completed.
   void free_directs() {
-    while (!directs_.empty() && lane.has_completed(directs_.front().ticket)) {
+    while (!directs_.empty() && lane.ring.has_completed(directs_.front().ticket)) {
       for (std::byte& byte : directs_.front().data) byte = ~byte;
       directs_.pop_front();
     }
@@ -67,21 +67,21 @@ class LaneSide {
   bool wait_direct(std::uint32_t bytes) {
     if (waits_) return false;
     buffer_.assign(bytes + 1, std::byte{0x5a});
-    number_ = lane.begin_direct(buffer_.data(), bytes, 7);
-    return waits_ = number_ != Lane::kNoDirect;
+    number_ = lane.rx.begin_direct(buffer_.data(), bytes, 7);
+    return waits_ = number_ != LaneRx::kNoDirect;
   }
-  bool direct_is_there() const { return waits_ && lane.direct_is_there(number_); }
+  bool direct_is_there() const { return waits_ && lane.rx.direct_is_there(number_); }
   // It would wait no longer. False: something has come there that the lane is yet to be told of.
   bool direct_has_ended() {
     std::uint32_t bytes;
-    return lane.end_direct(number_, bytes);
+    return lane.rx.end_direct(number_, bytes);
   }
   // It waits no longer. Bytes that have come.
   std::uint32_t end_direct() {
     if (!waits_) return 0;
     waits_ = false;
     std::uint32_t got;
-    while (!lane.end_direct(number_, got)) EXPECT_TRUE(wire.take_in(lane)) << "nothing has come";
+    while (!lane.rx.end_direct(number_, got)) EXPECT_TRUE(wire.take_in(lane)) << "nothing has come";
     EXPECT_LT(got, buffer_.size());
     EXPECT_EQ(buffer_.back(), std::byte{0x5a}) << "overrun";
     for (std::uint32_t i = 0; i < got; ++i) {
@@ -100,10 +100,10 @@ class LaneSide {
     end_direct();
     std::vector<std::byte> data(bytes + 3, std::byte{0x5a});
     const iovec pieces[] = {{data.data(), bytes / 2}, {data.data() + bytes / 2, bytes - bytes / 2}};
-    const std::size_t before = lane.unread();
-    const std::size_t got = lane.read(pieces, 2, 0, peek);
+    const std::size_t before = lane.rx.unread();
+    const std::size_t got = lane.rx.read(pieces, 2, 0, peek);
     EXPECT_EQ(got, std::min(bytes, before));
-    EXPECT_EQ(lane.unread(), peek ? before : before - got);
+    EXPECT_EQ(lane.rx.unread(), peek ? before : before - got);
     for (std::size_t i = 0; i < got; ++i) {
       if (data[i] == stream_byte(in_, read + i)) continue;
       ADD_FAILURE() << "wrong byte at " << read + i;
@@ -115,7 +115,7 @@ class LaneSide {
   }
   std::size_t drop(std::size_t bytes) {
     end_direct();
-    const std::size_t got = lane.discard(bytes);
+    const std::size_t got = lane.rx.discard(bytes);
     read += got;
     return got;
   }
@@ -135,7 +135,7 @@ class LaneSide {
   const unsigned out_, in_;
   std::deque<Direct> directs_;
   bool waits_ = false;
-  Lane::DirectNumber number_ = Lane::kNoDirect;
+  LaneRx::DirectNumber number_ = LaneRx::kNoDirect;
   std::vector<std::byte> buffer_;
 };
 
@@ -151,12 +151,12 @@ class LanePair {
     a.lane.greet(kTokenA);
     b.lane.greet(kTokenB);
     settle();
-    ASSERT_TRUE(a.lane.greeted() && b.lane.greeted());
+    ASSERT_TRUE(a.lane.greeting.greeted() && b.lane.greeting.greeted());
   }
   void start() {
     greet();
-    a.lane.start(0);
-    b.lane.start(0);
+    a.lane.control.start(0);
+    b.lane.control.start(0);
     settle();
   }
   // Packets in flight reach the lanes; sends do not complete.
@@ -176,8 +176,8 @@ class LanePair {
       any = false;
       while (a.wire.complete()) any = true;
       while (b.wire.complete()) any = true;
-      a.lane.turn();
-      b.lane.turn();
+      a.lane.poll();
+      b.lane.poll();
       any = any || !a.wire.idle() || !b.wire.idle();
     }
   }
@@ -185,10 +185,10 @@ class LanePair {
   void drain() {
     do {
       settle();
-      a.get(a.lane.unread());
-      b.get(b.lane.unread());
+      a.get(a.lane.rx.unread());
+      b.get(b.lane.rx.unread());
       settle();
-    } while (a.lane.unread() != 0 || b.lane.unread() != 0);
+    } while (a.lane.rx.unread() != 0 || b.lane.rx.unread() != 0);
   }
   void expect_all_read() {
     EXPECT_EQ(b.read, a.written);

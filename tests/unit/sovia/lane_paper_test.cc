@@ -34,13 +34,13 @@ TEST(LaneStrictWindow, TakesNothingWithoutACredit) {
     pair.start();
     EXPECT_EQ(pair.a.put(64), 64u);
     pair.settle();
-    EXPECT_EQ(pair.a.lane.has_room(), !is_strict);
+    EXPECT_EQ(pair.a.lane.tx.has_room(), !is_strict);
     EXPECT_EQ(pair.a.put(64), is_strict ? 0u : 64u);
-    EXPECT_EQ(pair.a.lane.awaits_credits(), !is_strict);
+    EXPECT_EQ(pair.a.lane.tx.awaits_credits(), !is_strict);
     EXPECT_EQ(pair.a.lane.stalls().credits, 1u);
-    EXPECT_EQ(pair.a.lane.take_lack(), is_strict);
+    EXPECT_EQ(pair.a.lane.tx.take_lack(), is_strict);
     pair.drain();
-    EXPECT_TRUE(pair.a.lane.has_room());
+    EXPECT_TRUE(pair.a.lane.tx.has_room());
     EXPECT_EQ(pair.a.put(64), 64u);
     pair.drain();
     pair.expect_all_read();
@@ -103,9 +103,9 @@ TEST(LaneJoining, IsOfSendsThatWaitForCredits) {
 TEST(LaneJoining, IsDoneForWhoAsksForIt) {
   LanePair pair(apart(8, 4));
   pair.start();
-  pair.a.lane.cork(true);
+  pair.a.lane.tx.cork(true);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.a.put(64), 64u);
-  pair.a.lane.push();
+  pair.a.lane.tx.push();
   pair.drain();
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 1u);
   pair.expect_all_read();
@@ -122,9 +122,9 @@ TEST(LaneTimer, HoldsSmallSendsWhateverIsOnItsWay) {
       pair.settle();
     }
     EXPECT_EQ(pair.a.wire.sent(PacketType::kData), timer ? 0u : 10u);
-    EXPECT_EQ(pair.a.lane.holds_for_timer(), timer);
-    pair.a.lane.flush();
-    EXPECT_FALSE(pair.a.lane.holds());
+    EXPECT_EQ(pair.a.lane.tx.holds_for_timer(), timer);
+    pair.a.lane.tx.flush();
+    EXPECT_FALSE(pair.a.lane.tx.holds());
     EXPECT_EQ(pair.a.wire.sent(PacketType::kData), timer ? 1u : 10u);
     pair.drain();
     pair.expect_all_read();
@@ -138,7 +138,7 @@ TEST(LaneTimer, BeginsAnewWhereTheNextDoesNotFit) {
   for (std::uint32_t i = 0; i <= kFit; ++i) EXPECT_EQ(pair.a.put(kSize, true), kSize);
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 1u);
   EXPECT_EQ(pair.a.wire.data_bytes(), kFit * kSize);
-  pair.a.lane.flush();
+  pair.a.lane.tx.flush();
   pair.drain();
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
   pair.expect_all_read();
@@ -162,11 +162,11 @@ TEST(LaneTimer, LeavesARoomForWhoMakesItGo) {
   LanePair pair(by_timer(1, 1));
   pair.start();
   pair.a.put(64, true);
-  EXPECT_TRUE(pair.a.lane.has_room());
+  EXPECT_TRUE(pair.a.lane.tx.has_room());
   EXPECT_EQ(pair.a.put(kSmallBytes + 1, true), 0u);
-  EXPECT_FALSE(pair.a.lane.has_room());
+  EXPECT_FALSE(pair.a.lane.tx.has_room());
   pair.drain();
-  EXPECT_TRUE(pair.a.lane.has_room());
+  EXPECT_TRUE(pair.a.lane.tx.has_room());
   EXPECT_EQ(pair.a.put(kSmallBytes + 1, true), kSmallBytes + 1);
   pair.drain();
   pair.expect_all_read();

@@ -27,7 +27,7 @@ class LanePark : public testing::Test {
     one_->trust();
     other_->trust();
     settle();
-    one_->start(0);
+    one_->control.start(0);
     settle();
   }
   void finish() {
@@ -42,18 +42,18 @@ class LanePark : public testing::Test {
              b_.complete()) {
         any = true;
       }
-      one_->turn();
-      other_->turn();
+      one_->poll();
+      other_->poll();
     }
   }
   std::size_t pass(std::size_t bytes) {
     const std::string text(bytes, 'x');
     const iovec from{const_cast<char*>(text.data()), bytes};
-    EXPECT_EQ(one_->write(&from, 1, 0, false), bytes);
+    EXPECT_EQ(one_->tx.write(&from, 1, 0, false), bytes);
     settle();
     std::string read(bytes + 1, 0);
     const iovec to{read.data(), read.size()};
-    const std::size_t got = other_->read(&to, 1, 0, false);
+    const std::size_t got = other_->rx.read(&to, 1, 0, false);
     settle();
     return got;
   }
@@ -80,11 +80,11 @@ TEST_F(LanePark, IsForLanesThatHaveEndedInGoodOrder) {
 TEST_F(LanePark, WaitsUntilAllHasBeenRead) {
   open();
   const iovec from{const_cast<char*>("abc"), 3};
-  ASSERT_EQ(one_->write(&from, 1, 0, false), 3u);
+  ASSERT_EQ(one_->tx.write(&from, 1, 0, false), 3u);
   finish();
   EXPECT_TRUE(one_->may_park());
   EXPECT_FALSE(other_->may_park());
-  other_->discard(3);
+  other_->rx.discard(3);
   EXPECT_TRUE(other_->may_park());
 }
 
@@ -96,12 +96,12 @@ TEST_F(LanePark, LeavesTheWireAsItWas) {
     finish();
     ASSERT_TRUE(one_->park());
     settle();
-    EXPECT_TRUE(other_->peer_parked());
-    EXPECT_FALSE(one_->peer_parked());
+    EXPECT_TRUE(other_->control.peer_parked());
+    EXPECT_FALSE(one_->control.peer_parked());
     ASSERT_TRUE(other_->park());
     settle();
-    ASSERT_TRUE(one_->peer_parked());
-    EXPECT_EQ(one_->outstanding() + other_->outstanding(), 0u);
+    ASSERT_TRUE(one_->control.peer_parked());
+    EXPECT_EQ(one_->ring.outstanding() + other_->ring.outstanding(), 0u);
     EXPECT_EQ(a_.free_receives(), receives);
     EXPECT_EQ(b_.free_receives(), receives);
     a_.begin_again();
@@ -113,10 +113,10 @@ TEST_F(LanePark, LeavesTheWireAsItWas) {
 TEST_F(LanePark, IsForVisThatWereNeverUsed) {
   ASSERT_TRUE(one_->park());
   settle();
-  EXPECT_TRUE(other_->peer_parked());
+  EXPECT_TRUE(other_->control.peer_parked());
   ASSERT_TRUE(other_->park());
   settle();
-  EXPECT_TRUE(one_->peer_parked());
+  EXPECT_TRUE(one_->control.peer_parked());
 }
 
 TEST_F(LanePark, IsNotForThoseThatOneEndHasGreetedOn) {
@@ -124,7 +124,7 @@ TEST_F(LanePark, IsNotForThoseThatOneEndHasGreetedOn) {
   EXPECT_FALSE(other_->may_park());
   ASSERT_TRUE(one_->park());
   settle();
-  EXPECT_TRUE(other_->broken());
+  EXPECT_TRUE(other_->control.broken());
 }
 
 TEST_F(LanePark, IsNotForLanesOfMessages) {
@@ -132,7 +132,7 @@ TEST_F(LanePark, IsNotForLanesOfMessages) {
   messages.messages = true;
   FakeWire a(places_for(messages));
   Lane lane(a, messages);
-  EXPECT_TRUE(lane.is_unused());
+  EXPECT_TRUE(lane.control.is_unused());
   EXPECT_FALSE(lane.may_park());
 }
 
@@ -140,7 +140,7 @@ TEST_F(LanePark, APeerThatParksALaneInUseLosesIt) {
   open();
   ASSERT_TRUE(b_.inject(immediate(PacketType::kPark, 0)));
   while (b_.take_in(*other_)) continue;
-  EXPECT_TRUE(other_->broken());
+  EXPECT_TRUE(other_->control.broken());
 }
 
 TEST_F(LanePark, WhatFollowsIsNoneOfThisLanes) {
@@ -148,10 +148,10 @@ TEST_F(LanePark, WhatFollowsIsNoneOfThisLanes) {
   finish();
   ASSERT_TRUE(one_->park());
   settle();
-  ASSERT_FALSE(other_->broken());
+  ASSERT_FALSE(other_->control.broken());
   ASSERT_TRUE(b_.inject(immediate(PacketType::kAck, 1)));
   while (b_.take_in(*other_)) continue;
-  EXPECT_TRUE(other_->broken());
+  EXPECT_TRUE(other_->control.broken());
 }
 
 }  // namespace

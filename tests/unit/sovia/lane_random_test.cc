@@ -53,9 +53,9 @@ class RandomLanes {
     expect_to_go_on(pair_.b, pair_.a);
     for (unsigned i = 0; i < 100; ++i) step();
     for (LaneSide* const side : {&pair_.a, &pair_.b}) {
-      EXPECT_TRUE(side->lane.over());
-      side->get(side->lane.unread());
-      EXPECT_EQ(side->lane.unread(), 0u);
+      EXPECT_TRUE(side->lane.control.over());
+      side->get(side->lane.rx.unread());
+      EXPECT_EQ(side->lane.rx.unread(), 0u);
     }
   }
 
@@ -71,28 +71,28 @@ class RandomLanes {
   }
   // After the break sender and receiver agree about the stream.
   static void expect_to_go_on(LaneSide& from, LaneSide& to) {
-    if (from.lane.peer_closed()) return;
-    const Lane::Fall falls = from.lane.falls();
-    const std::uint64_t offset = from.lane.bytes_completed(), kept = from.lane.unsent();
-    const std::uint64_t received = to.lane.bytes_received();
+    if (from.lane.control.peer_closed()) return;
+    const LaneLoss::Fall falls = from.lane.loss.falls();
+    const std::uint64_t offset = from.lane.ring.bytes_completed(), kept = from.lane.ring.unsent();
+    const std::uint64_t received = to.lane.rx.bytes_received();
     EXPECT_LE(received, from.written);
-    const bool ended = to.lane.receiving() == Lane::State::kEnded;
-    if (falls == Lane::Fall::kRecord) {
-      EXPECT_TRUE(to.lane.may_get_record());
+    const bool ended = to.lane.control.receiving() == Lane::State::kEnded;
+    if (falls == LaneLoss::Fall::kRecord) {
+      EXPECT_TRUE(to.lane.loss.may_get_record());
       EXPECT_LE(offset, received);
       EXPECT_EQ(offset + kept, from.written);
-    } else if (falls == Lane::Fall::kPlain && kept != 0) {
+    } else if (falls == LaneLoss::Fall::kPlain && kept != 0) {
       EXPECT_EQ(offset, 0u);
       EXPECT_EQ(kept, from.written);
       EXPECT_FALSE(ended);
-      EXPECT_EQ(to.lane.expects_record(), to.lane.started());
-    } else if (falls == Lane::Fall::kPlain && to.lane.expects_record()) {
+      EXPECT_EQ(to.lane.loss.expects_record(), to.lane.control.started());
+    } else if (falls == LaneLoss::Fall::kPlain && to.lane.loss.expects_record()) {
       EXPECT_EQ(received, 0u);  // START alone has come
-    } else if (falls == Lane::Fall::kPlain) {
+    } else if (falls == LaneLoss::Fall::kPlain) {
       EXPECT_EQ(received, from.written);
     }
     std::vector<std::byte> bytes(kept);
-    EXPECT_TRUE(from.lane.copy_unsent(bytes.data()));
+    EXPECT_TRUE(from.lane.ring.copy_unsent(bytes.data()));
     for (std::uint64_t i = 0; i < kept; ++i) {
       if (bytes[i] == stream_byte(from.stream(), offset + i)) continue;
       ADD_FAILURE() << "wrong byte at " << offset + i;
@@ -117,7 +117,7 @@ class RandomLanes {
       side.wire.take_in(side.lane);
     } else if (falls(completions_)) {
       side.wire.complete();
-      if (one_of(2)) side.lane.turn();
+      if (one_of(2)) side.lane.poll();
     } else if (falls(reads_)) {
       read(side);
     } else if (falls(writes_)) {
@@ -132,7 +132,7 @@ class RandomLanes {
     switch (one_of(12)) {
       case 0: side.get(size(), true); break;
       case 1: side.drop(size()); break;
-      case 2: side.lane.spill_arrivals(); break;
+      case 2: side.lane.rx.spill_arrivals(); break;
       case 3: case 4: case 5:
         side.wait_direct(1 + static_cast<std::uint32_t>(size()));
         break;
@@ -142,20 +142,20 @@ class RandomLanes {
   }
 
   void write(LaneSide& side) {
-    const bool up = side.lane.sending() == Lane::State::kUp;
-    const bool room = side.lane.has_room();
+    const bool up = side.lane.control.sending() == Lane::State::kUp;
+    const bool room = side.lane.tx.has_room();
     if (one_of(5) == 0) {
       side.put_direct(std::min<std::uint32_t>(1 + static_cast<std::uint32_t>(size()), kChunkBytes));
       return;
     }
     const std::size_t bytes = 1 + size();
     const std::size_t taken = side.put(bytes, one_of(3) != 0);
-    if (side.lane.broken()) return;
+    if (side.lane.control.broken()) return;
     const bool joins = (&side == &pair_.a ? options_a_ : options_b_).join;
     if (joins) {
       EXPECT_EQ(taken != 0, up && room);
     } else if (up && taken == 0) {
-      EXPECT_FALSE(side.lane.has_room()) << "who waits for room would not sleep";
+      EXPECT_FALSE(side.lane.tx.has_room()) << "who waits for room would not sleep";
     }
   }
 
@@ -166,13 +166,13 @@ class RandomLanes {
       case 2:
         // The bytes are not checked from here on.
         side.end_direct();
-        side.read += side.lane.unread();
-        side.lane.deafen();
+        side.read += side.lane.rx.unread();
+        side.lane.rx.deafen();
         deaf = true;
         break;
-      case 3: case 4: case 5: case 6: side.lane.flush(); break;
-      case 7: case 8: case 9: side.lane.turn(); break;
-      default: side.lane.start(3); break;
+      case 3: case 4: case 5: case 6: side.lane.tx.flush(); break;
+      case 7: case 8: case 9: side.lane.poll(); break;
+      default: side.lane.control.start(3); break;
     }
   }
 
@@ -182,9 +182,9 @@ class RandomLanes {
     ASSERT_LE(packets, of_to.window + to.wire.credits_sent());
     ASSERT_LE(to.wire.credits_sent(), packets);
     if (!deaf) {
-      ASSERT_LE(to.read + to.lane.unread(), from.written);  // what lies there directly comes on top
+      ASSERT_LE(to.read + to.lane.rx.unread(), from.written);  // what lies there directly comes on top
     }
-    ASSERT_FALSE(from.lane.broken());
+    ASSERT_FALSE(from.lane.control.broken());
   }
 
   // Everything that was written arrives, by turn() alone or the timer, and both ends come to theirs.
@@ -192,11 +192,11 @@ class RandomLanes {
     drain();
     expect_all_arrived();
     for (LaneSide* const side : {&pair_.a, &pair_.b}) {
-      EXPECT_FALSE(side->lane.wants_turn());
-      EXPECT_EQ(side->lane.unsent(), 0u);
+      EXPECT_FALSE(side->lane.wants_poll());
+      EXPECT_EQ(side->lane.ring.unsent(), 0u);
       EXPECT_EQ(side->directs(), 0u);
-      side->lane.start(3);
-      if (side->lane.sending() == Lane::State::kUp) {
+      side->lane.control.start(3);
+      if (side->lane.control.sending() == Lane::State::kUp) {
         EXPECT_NE(side->put(1, true), 0u);
       }
       side->lane.finish(false);
@@ -204,8 +204,8 @@ class RandomLanes {
     drain();
     expect_all_arrived();
     for (LaneSide* const side : {&pair_.a, &pair_.b}) {
-      EXPECT_TRUE(side->lane.over());
-      EXPECT_FALSE(side->lane.broken());
+      EXPECT_TRUE(side->lane.control.over());
+      EXPECT_FALSE(side->lane.control.broken());
     }
     expect_credits_back(pair_.a, pair_.b, options_b_);
     expect_credits_back(pair_.b, pair_.a, options_a_);
@@ -213,12 +213,12 @@ class RandomLanes {
   void drain() {
     do {
       for (LaneSide* const side : {&pair_.a, &pair_.b}) {
-        if (side->lane.holds_for_timer()) side->lane.flush();
+        if (side->lane.tx.holds_for_timer()) side->lane.tx.flush();
       }
       pair_.drain();
       pair_.a.free_directs();
       pair_.b.free_directs();
-    } while (pair_.a.lane.unread() != 0 || pair_.b.lane.unread() != 0);
+    } while (pair_.a.lane.rx.unread() != 0 || pair_.b.lane.rx.unread() != 0);
   }
   void expect_all_arrived() {
     if (!deaf_[1]) {
@@ -283,7 +283,7 @@ TEST(RandomLanes, SurviveNoise) {
     pair.start();
     LaneSide& side = pair.a;
     std::size_t most_unread = 0;
-    for (unsigned i = 0; i < 200 && !side.lane.broken(); ++i) {
+    for (unsigned i = 0; i < 200 && !side.lane.control.broken(); ++i) {
       const auto type = static_cast<std::uint32_t>(random() % (random() % 8 != 0 ? 8 : 16));
       const auto credits = static_cast<std::uint32_t>(random() % 4 != 0 ? 0 : random() % 3);
       const auto flags = static_cast<std::uint32_t>(random() % 16 != 0 ? 0 : random() & 0xff0);
@@ -293,17 +293,17 @@ TEST(RandomLanes, SurviveNoise) {
       side.wire.take_in(side.lane);
       std::byte to[5000];
       const iovec piece{to, random() % sizeof to};
-      if (random() % 2) side.lane.read(&piece, 1, 0, random() % 4 == 0);
+      if (random() % 2) side.lane.rx.read(&piece, 1, 0, random() % 4 == 0);
       if (random() % 4 == 0) side.put(1 + random() % 50'000);
       if (random() % 32 == 0) side.lane.ask_to_leave();
       if (random() % 4 == 0) side.wire.swallow();
       if (random() % 4 == 0) side.wire.complete();
-      side.lane.turn();
-      most_unread = std::max(most_unread, side.lane.unread());
+      side.lane.poll();
+      most_unread = std::max(most_unread, side.lane.rx.unread());
     }
     side.lane.cut();
-    side.drop(side.lane.unread());
-    ASSERT_EQ(side.lane.unread(), 0u);
+    side.drop(side.lane.rx.unread());
+    ASSERT_EQ(side.lane.rx.unread(), 0u);
     ASSERT_FALSE(::testing::Test::HasFailure());
   }
 }

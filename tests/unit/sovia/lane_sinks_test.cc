@@ -11,8 +11,8 @@
 namespace viaduct::sovia {
 namespace {
 
-using SinkState = Lane::SinkState;
-using Target = Lane::Target;
+using SinkState = LaneSinks::SinkState;
+using Target = LaneSinks::Target;
 
 LaneOptions with_messages() {
   LaneOptions options = window(4, 2);
@@ -27,13 +27,13 @@ class LaneSinks : public ::testing::Test {
   bool open(std::uint32_t number, std::uint32_t bytes) {
     buffer_.assign(bytes + 1, std::byte{0x5a});
     memory_ = b_.wire.open_memory(buffer_.data(), bytes);
-    const bool told = b_.lane.open_sink(number, buffer_.data(), bytes, memory_);
+    const bool told = b_.lane.sinks.open_sink(number, buffer_.data(), bytes, memory_);
     pair_.settle();
     return told;
   }
   void close() {
     b_.wire.close_memory(buffer_.data(), memory_);
-    b_.lane.close_sink();
+    b_.lane.sinks.close_sink();
   }
   // Writes all of a message, in as many steps as it takes.
   void write(std::uint32_t bytes, std::uint32_t most) {
@@ -41,12 +41,12 @@ class LaneSinks : public ::testing::Test {
     for (std::uint32_t i = 0; i < bytes; ++i) message_[i] = stream_byte(7, i);
     const std::uint32_t all = std::min(bytes, most);
     for (std::uint32_t at = 0; at != all;) {
-      const std::uint32_t here = a_.lane.write_to_sink(message_.data(), at, bytes, 7);
+      const std::uint32_t here = a_.lane.sinks.write_to_sink(message_.data(), at, bytes, 7);
       at += here;
       if (here == 0) pair_.settle();
     }
-    EXPECT_FALSE(a_.lane.has_placed());
-    EXPECT_TRUE(a_.lane.tell_placed(bytes));
+    EXPECT_FALSE(a_.lane.sinks.has_placed());
+    EXPECT_TRUE(a_.lane.sinks.tell_placed(bytes));
   }
 
   LanePair pair_{with_messages()};
@@ -58,18 +58,18 @@ class LaneSinks : public ::testing::Test {
 TEST_F(LaneSinks, TakeAMessage) {
   for (const std::uint32_t bytes : {1u, kChunkBytes, 65536u, 2'000'000u}) {
     ASSERT_TRUE(open(5, bytes));
-    EXPECT_EQ(a_.lane.target(4), Target::kNone);
-    EXPECT_EQ(a_.lane.target(5), Target::kSink);
-    EXPECT_EQ(a_.lane.target_bytes(), bytes);
+    EXPECT_EQ(a_.lane.sinks.target(4), Target::kNone);
+    EXPECT_EQ(a_.lane.sinks.target(5), Target::kSink);
+    EXPECT_EQ(a_.lane.sinks.target_bytes(), bytes);
     write(bytes, bytes);
-    EXPECT_EQ(b_.lane.sink(), SinkState::kOpen);
+    EXPECT_EQ(b_.lane.sinks.sink(), SinkState::kOpen);
     pair_.settle();
-    EXPECT_TRUE(a_.lane.has_placed());
-    ASSERT_EQ(b_.lane.sink(), SinkState::kPlaced);
-    EXPECT_EQ(b_.lane.placed_length(), bytes);
+    EXPECT_TRUE(a_.lane.sinks.has_placed());
+    ASSERT_EQ(b_.lane.sinks.sink(), SinkState::kPlaced);
+    EXPECT_EQ(b_.lane.sinks.placed_length(), bytes);
     EXPECT_EQ(std::memcmp(buffer_.data(), message_.data(), bytes), 0);
     EXPECT_EQ(buffer_.back(), std::byte{0x5a});
-    EXPECT_EQ(a_.lane.target(5), Target::kNone) << "a sink is for one message";
+    EXPECT_EQ(a_.lane.sinks.target(5), Target::kNone) << "a sink is for one message";
     close();
   }
   a_.put(100);
@@ -81,8 +81,8 @@ TEST_F(LaneSinks, TakeTheBeginningOfALongerMessage) {
   ASSERT_TRUE(open(0, 40'000));
   write(100'000, 40'000);
   pair_.settle();
-  ASSERT_EQ(b_.lane.sink(), SinkState::kPlaced);
-  EXPECT_EQ(b_.lane.placed_length(), 100'000u);
+  ASSERT_EQ(b_.lane.sinks.sink(), SinkState::kPlaced);
+  EXPECT_EQ(b_.lane.sinks.placed_length(), 100'000u);
   EXPECT_EQ(std::memcmp(buffer_.data(), message_.data(), 40'000), 0);
   EXPECT_EQ(buffer_.back(), std::byte{0x5a});
   close();
@@ -90,12 +90,12 @@ TEST_F(LaneSinks, TakeTheBeginningOfALongerMessage) {
 
 TEST_F(LaneSinks, AreTakenBack) {
   ASSERT_TRUE(open(3, 100));
-  b_.lane.revoke_sink();
-  EXPECT_EQ(b_.lane.sink(), SinkState::kRevoking);
+  b_.lane.sinks.revoke_sink();
+  EXPECT_EQ(b_.lane.sinks.sink(), SinkState::kRevoking);
   pair_.settle();
-  EXPECT_EQ(b_.lane.sink(), SinkState::kRevoked);
-  EXPECT_EQ(a_.lane.target(3), Target::kStream);
-  EXPECT_EQ(a_.lane.write_to_sink(buffer_.data(), 0, 100, 7), 0u);
+  EXPECT_EQ(b_.lane.sinks.sink(), SinkState::kRevoked);
+  EXPECT_EQ(a_.lane.sinks.target(3), Target::kStream);
+  EXPECT_EQ(a_.lane.sinks.write_to_sink(buffer_.data(), 0, 100, 7), 0u);
   close();
   EXPECT_TRUE(open(4, 100));
 }
@@ -103,41 +103,41 @@ TEST_F(LaneSinks, AreTakenBack) {
 TEST_F(LaneSinks, AreNotTakenBackFromUnderAWrite) {
   ASSERT_TRUE(open(3, 100));
   message_.assign(100, std::byte{1});
-  EXPECT_EQ(a_.lane.write_to_sink(message_.data(), 0, 100, 7), 100u);
-  b_.lane.revoke_sink();
+  EXPECT_EQ(a_.lane.sinks.write_to_sink(message_.data(), 0, 100, 7), 100u);
+  b_.lane.sinks.revoke_sink();
   pair_.settle();
-  EXPECT_EQ(b_.lane.sink(), SinkState::kRevoking);
-  EXPECT_TRUE(a_.lane.tell_placed(100));
+  EXPECT_EQ(b_.lane.sinks.sink(), SinkState::kRevoking);
+  EXPECT_TRUE(a_.lane.sinks.tell_placed(100));
   pair_.settle();
-  EXPECT_EQ(b_.lane.sink(), SinkState::kPlaced);
+  EXPECT_EQ(b_.lane.sinks.sink(), SinkState::kPlaced);
   EXPECT_EQ(buffer_.front(), std::byte{1});
 }
 
 TEST_F(LaneSinks, CanBeRefused) {
-  b_.lane.refuse_sink(9);
+  b_.lane.sinks.refuse_sink(9);
   pair_.settle();
-  EXPECT_EQ(a_.lane.target(9), Target::kStream);
+  EXPECT_EQ(a_.lane.sinks.target(9), Target::kStream);
 }
 
 TEST_F(LaneSinks, AreOneAtATime) {
   ASSERT_TRUE(open(0, 100));
-  EXPECT_FALSE(b_.lane.open_sink(1, buffer_.data(), 100, memory_));
+  EXPECT_FALSE(b_.lane.sinks.open_sink(1, buffer_.data(), 100, memory_));
 }
 
 TEST_F(LaneSinks, OfABrokenLaneAreNotWrittenTo) {
   ASSERT_TRUE(open(0, 100));
   a_.wire.break_down();
-  EXPECT_EQ(a_.lane.write_to_sink(buffer_.data(), 0, 100, 7), 0u);
-  EXPECT_TRUE(a_.lane.broken());
-  EXPECT_FALSE(a_.lane.tell_placed(100));
-  EXPECT_FALSE(a_.lane.has_placed());
+  EXPECT_EQ(a_.lane.sinks.write_to_sink(buffer_.data(), 0, 100, 7), 0u);
+  EXPECT_TRUE(a_.lane.control.broken());
+  EXPECT_FALSE(a_.lane.sinks.tell_placed(100));
+  EXPECT_FALSE(a_.lane.sinks.has_placed());
 }
 
 TEST(LaneWithoutMessages, HasNoSinks) {
   LanePair pair{window(4, 2)};
   pair.start();
   std::byte buffer[8];
-  EXPECT_FALSE(pair.b.lane.open_sink(0, buffer, sizeof buffer, 1));
+  EXPECT_FALSE(pair.b.lane.sinks.open_sink(0, buffer, sizeof buffer, 1));
 }
 
 // ---------------------------------------------------------------------------- hostile peers
@@ -147,7 +147,7 @@ class HostileSinks : public LaneSinks {
   bool cuts(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0) {
     EXPECT_TRUE(b_.wire.inject(immediate(type, 0, flags), body, bytes));
     b_.wire.take_in(b_.lane);
-    return b_.lane.broken();
+    return b_.lane.control.broken();
   }
   const Placed third_{htobe32(3), htobe32(10)};
   const Sink sink_{0, 0, 0, htobe32(3), 0};
@@ -187,7 +187,7 @@ TEST(LaneWithoutMessages, TakesNoSink) {
   const Sink sink{};
   ASSERT_TRUE(pair.b.wire.inject(immediate(PacketType::kSink, 0), &sink, sizeof sink));
   pair.b.wire.take_in(pair.b.lane);
-  EXPECT_TRUE(pair.b.lane.broken());
+  EXPECT_TRUE(pair.b.lane.control.broken());
 }
 
 }  // namespace

@@ -18,22 +18,22 @@ using State = Lane::State;
 TEST(LaneGreeting, BringsTheTokenAndTheWindow) {
   LanePair pair;
   pair.a.lane.greet(LanePair::kTokenA);
-  EXPECT_FALSE(pair.b.lane.greeted());
+  EXPECT_FALSE(pair.b.lane.greeting.greeted());
   pair.pass();
-  ASSERT_TRUE(pair.b.lane.greeted());
-  EXPECT_FALSE(pair.a.lane.greeted());
-  EXPECT_EQ(std::memcmp(pair.b.lane.peer_token(), LanePair::kTokenA, kTokenBytes), 0);
+  ASSERT_TRUE(pair.b.lane.greeting.greeted());
+  EXPECT_FALSE(pair.a.lane.greeting.greeted());
+  EXPECT_EQ(std::memcmp(pair.b.lane.greeting.peer_token(), LanePair::kTokenA, kTokenBytes), 0);
 }
 
 TEST(LaneGreeting, DataWaitsForTheWindow) {
   LanePair pair;
   pair.a.lane.greet(LanePair::kTokenA);
-  pair.a.lane.start(17);
+  pair.a.lane.control.start(17);
   EXPECT_EQ(pair.a.put(100), 100u);
   pair.pass();
   EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 0u);
-  EXPECT_TRUE(pair.b.lane.started());
-  EXPECT_EQ(pair.b.lane.peer_kernel_bytes(), 17u);
+  EXPECT_TRUE(pair.b.lane.control.started());
+  EXPECT_EQ(pair.b.lane.control.peer_kernel_bytes(), 17u);
   pair.b.lane.greet(LanePair::kTokenB);
   pair.drain();
   EXPECT_EQ(pair.b.read, 100u);
@@ -43,16 +43,16 @@ TEST(LaneGreeting, NothingGoesBeforeTheOwnOne) {
   LanePair pair;
   pair.b.lane.greet(LanePair::kTokenB);
   pair.settle();
-  pair.a.lane.start(0);
-  EXPECT_EQ(pair.a.lane.sending(), State::kIdle);
+  pair.a.lane.control.start(0);
+  EXPECT_EQ(pair.a.lane.control.sending(), State::kIdle);
   pair.a.lane.ask_to_leave();
   pair.a.lane.finish(false);
   pair.settle();
   EXPECT_EQ(pair.a.wire.on_way(), 0u);
   pair.a.lane.greet(LanePair::kTokenA);
   pair.settle();
-  EXPECT_TRUE(pair.a.lane.over());
-  EXPECT_FALSE(pair.a.lane.broken() || pair.b.lane.broken());
+  EXPECT_TRUE(pair.a.lane.control.over());
+  EXPECT_FALSE(pair.a.lane.control.broken() || pair.b.lane.control.broken());
 }
 
 // ---------------------------------------------------------------------------- states
@@ -60,23 +60,23 @@ TEST(LaneGreeting, NothingGoesBeforeTheOwnOne) {
 TEST(LaneStates, OneDirectionGoesUpAndDown) {
   LanePair pair;
   pair.greet();
-  pair.a.lane.start(5);
-  EXPECT_EQ(pair.a.lane.sending(), State::kUp);
+  pair.a.lane.control.start(5);
+  EXPECT_EQ(pair.a.lane.control.sending(), State::kUp);
   pair.pass();
-  EXPECT_EQ(pair.b.lane.receiving(), State::kUp);
-  EXPECT_EQ(pair.b.lane.sending(), State::kIdle);
+  EXPECT_EQ(pair.b.lane.control.receiving(), State::kUp);
+  EXPECT_EQ(pair.b.lane.control.sending(), State::kIdle);
   pair.a.put(10);
   pair.a.lane.finish(true);
-  EXPECT_EQ(pair.a.lane.sending(), State::kEnding);
+  EXPECT_EQ(pair.a.lane.control.sending(), State::kEnding);
   EXPECT_EQ(pair.a.put(10), 0u);
   pair.a.wire.deliver();
   pair.b.wire.take_in(pair.b.lane);
-  EXPECT_EQ(pair.b.lane.receiving(), State::kUp);
+  EXPECT_EQ(pair.b.lane.control.receiving(), State::kUp);
   pair.pass();
-  EXPECT_EQ(pair.b.lane.receiving(), State::kEnded);
-  EXPECT_TRUE(pair.b.lane.peer_closed());
-  EXPECT_EQ(pair.a.lane.sending(), State::kEnded);
-  EXPECT_FALSE(pair.a.lane.over());
+  EXPECT_EQ(pair.b.lane.control.receiving(), State::kEnded);
+  EXPECT_TRUE(pair.b.lane.control.peer_closed());
+  EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
+  EXPECT_FALSE(pair.a.lane.control.over());
   EXPECT_EQ(pair.b.get(100), 10u);
 }
 
@@ -90,8 +90,8 @@ TEST(LaneStates, AllOrdersEndWell) {
       pair.greet();
       for (int i = 0; i < kSteps; ++i) {
         switch (order[i]) {
-          case kStartA: pair.a.lane.start(0); pair.a.put(7); break;
-          case kStartB: pair.b.lane.start(0); pair.b.put(7); break;
+          case kStartA: pair.a.lane.control.start(0); pair.a.put(7); break;
+          case kStartB: pair.b.lane.control.start(0); pair.b.put(7); break;
           case kFinishA: pair.a.lane.finish(false); break;
           case kFinishB: pair.b.lane.finish(true); break;
           case kLeaveA: pair.a.lane.ask_to_leave(); break;
@@ -100,8 +100,8 @@ TEST(LaneStates, AllOrdersEndWell) {
         if ((passing >> i & 1) != 0) pair.pass();
       }
       pair.drain();
-      ASSERT_TRUE(pair.a.lane.over() && pair.b.lane.over());
-      ASSERT_FALSE(pair.a.lane.broken() || pair.b.lane.broken());
+      ASSERT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
+      ASSERT_FALSE(pair.a.lane.control.broken() || pair.b.lane.control.broken());
       pair.expect_all_read();
       ASSERT_FALSE(::testing::Test::HasFailure());
     }
@@ -116,9 +116,9 @@ TEST(LaneStates, BothFinishAtOnce) {
   pair.a.lane.finish(true);
   pair.b.lane.finish(true);
   pair.settle();
-  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
-  EXPECT_TRUE(pair.a.lane.peer_closed() && pair.b.lane.peer_closed());
-  EXPECT_EQ(pair.a.lane.unread(), 2000u);
+  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
+  EXPECT_TRUE(pair.a.lane.control.peer_closed() && pair.b.lane.control.peer_closed());
+  EXPECT_EQ(pair.a.lane.rx.unread(), 2000u);
   pair.drain();
   pair.expect_all_read();
 }
@@ -131,9 +131,9 @@ TEST(LaneStates, LeaveIsSentOnceHoweverOftenItIsAskedFor) {
   for (int i = 0; i < 100; ++i) pair.a.lane.ask_to_leave();
   pair.settle();
   EXPECT_EQ(pair.a.wire.sent(PacketType::kLeave), 1u);
-  EXPECT_TRUE(pair.b.lane.peer_leaves());
-  EXPECT_EQ(pair.b.lane.sending(), State::kEnded);
-  EXPECT_FALSE(pair.a.lane.broken());
+  EXPECT_TRUE(pair.b.lane.control.peer_leaves());
+  EXPECT_EQ(pair.b.lane.control.sending(), State::kEnded);
+  EXPECT_FALSE(pair.a.lane.control.broken());
 }
 
 // A reader that is about to read what came before START must not find what comes behind FIN.
@@ -145,15 +145,15 @@ TEST(LaneStates, FinIsAnsweredWhenTheReaderGoesByStart) {
   pair.a.put(100);
   pair.a.lane.finish(false);
   pair.settle();
-  EXPECT_EQ(pair.b.lane.receiving(), State::kEnded);
-  EXPECT_EQ(pair.a.lane.sending(), State::kEnding);
-  pair.b.lane.settled();
+  EXPECT_EQ(pair.b.lane.control.receiving(), State::kEnded);
+  EXPECT_EQ(pair.a.lane.control.sending(), State::kEnding);
+  pair.b.lane.control.settled();
   pair.settle();
-  EXPECT_EQ(pair.a.lane.sending(), State::kEnded);
+  EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
   pair.b.lane.finish(false);
-  pair.a.lane.deafen();  // needs no reader then
+  pair.a.lane.rx.deafen();  // needs no reader then
   pair.settle();
-  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
 }
 
 // A peer whose direction is still up would go on through the kernel, to a socket that is closed.
@@ -163,15 +163,15 @@ TEST(LaneStates, WhoClosesAfterItsEndHasGoneAsksThePeerToLeave) {
   pair.b.put(500);
   pair.a.lane.finish(false);
   pair.settle();
-  EXPECT_EQ(pair.a.lane.sending(), State::kEnded);
-  EXPECT_TRUE(pair.a.lane.is_finished());
-  pair.a.lane.deafen();
+  EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
+  EXPECT_TRUE(pair.a.lane.control.is_finished());
+  pair.a.lane.rx.deafen();
   pair.a.lane.finish(true);
-  EXPECT_FALSE(pair.a.lane.is_finished());
+  EXPECT_FALSE(pair.a.lane.control.is_finished());
   pair.settle();
-  EXPECT_TRUE(pair.a.lane.is_finished());
-  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
-  EXPECT_FALSE(pair.b.lane.broken());
+  EXPECT_TRUE(pair.a.lane.control.is_finished());
+  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
+  EXPECT_FALSE(pair.b.lane.control.broken());
 }
 
 TEST(LaneStates, WhoClosesBeforeItsEndHasGoneSaysSoInIt) {
@@ -182,8 +182,8 @@ TEST(LaneStates, WhoClosesBeforeItsEndHasGoneSaysSoInIt) {
   pair.a.lane.finish(false);
   pair.a.lane.finish(true);
   pair.drain();
-  EXPECT_TRUE(pair.a.lane.is_finished());
-  EXPECT_TRUE(pair.b.lane.peer_closed());
+  EXPECT_TRUE(pair.a.lane.control.is_finished());
+  EXPECT_TRUE(pair.b.lane.control.peer_closed());
   EXPECT_EQ(pair.a.wire.sent(PacketType::kLeave), 0u);
 }
 
@@ -196,7 +196,7 @@ TEST(LaneStates, NothingIsTakenOnceTheEndWaitsForCredits) {
   pair.pass();
   pair.a.lane.finish(false);
   const std::uint64_t written = pair.a.written;
-  while (pair.a.lane.sending() != State::kEnded) {
+  while (pair.a.lane.control.sending() != State::kEnded) {
     EXPECT_EQ(pair.a.put(1000), 0u);
     EXPECT_FALSE(pair.a.put_direct(1000));
     pair.b.get(kChunkBytes);
@@ -216,14 +216,14 @@ TEST(LaneStates, LeavingNeedsNoReader) {
   while (pair.b.put(kChunkBytes) != 0) {
   }
   pair.settle();
-  EXPECT_FALSE(pair.a.lane.over());
+  EXPECT_FALSE(pair.a.lane.control.over());
   pair.a.lane.finish(false);
   pair.a.lane.ask_to_leave();
   pair.settle();
-  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
-  EXPECT_FALSE(pair.a.lane.broken() || pair.b.lane.broken());
-  EXPECT_EQ(pair.a.lane.unread(), pair.b.written);
-  EXPECT_EQ(pair.b.lane.unread(), pair.a.written);
+  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
+  EXPECT_FALSE(pair.a.lane.control.broken() || pair.b.lane.control.broken());
+  EXPECT_EQ(pair.a.lane.rx.unread(), pair.b.written);
+  EXPECT_EQ(pair.b.lane.rx.unread(), pair.a.written);
   pair.drain();
   pair.expect_all_read();
 }
@@ -238,7 +238,7 @@ TEST(LaneStates, LeavingNeedsNoReaderAfterThePeersFinEither) {
   pair.a.lane.finish(false);
   pair.a.lane.ask_to_leave();
   pair.settle();
-  EXPECT_TRUE(pair.a.lane.over() && pair.b.lane.over());
+  EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
   pair.drain();
   pair.expect_all_read();
 }
@@ -256,23 +256,23 @@ TEST(LaneChanges, TellWhatHasChanged) {
   };
   pair.a.lane.greet(LanePair::kTokenA);
   pair.b.lane.greet(LanePair::kTokenB);
-  EXPECT_NE(next(pair.a, pair.b) & Lane::kState, 0u);
-  EXPECT_NE(next(pair.b, pair.a) & Lane::kState, 0u);
-  EXPECT_NE(next(pair.a, pair.b) & Lane::kState, 0u);  // TRUST
-  EXPECT_NE(next(pair.b, pair.a) & Lane::kState, 0u);
-  pair.a.lane.start(0);
-  EXPECT_NE(next(pair.a, pair.b) & Lane::kState, 0u);
+  EXPECT_NE(next(pair.a, pair.b) & LaneChange::kState, 0u);
+  EXPECT_NE(next(pair.b, pair.a) & LaneChange::kState, 0u);
+  EXPECT_NE(next(pair.a, pair.b) & LaneChange::kState, 0u);  // TRUST
+  EXPECT_NE(next(pair.b, pair.a) & LaneChange::kState, 0u);
+  pair.a.lane.control.start(0);
+  EXPECT_NE(next(pair.a, pair.b) & LaneChange::kState, 0u);
   pair.a.put(10);
-  EXPECT_NE(next(pair.a, pair.b) & Lane::kReadable, 0u);
+  EXPECT_NE(next(pair.a, pair.b) & LaneChange::kReadable, 0u);
   pair.b.get(10);
-  EXPECT_NE(next(pair.b, pair.a) & Lane::kWritable, 0u);  // ACK
+  EXPECT_NE(next(pair.b, pair.a) & LaneChange::kWritable, 0u);  // ACK
   pair.a.lane.finish(false);
-  EXPECT_EQ(next(pair.a, pair.b) & (Lane::kReadable | Lane::kState),
-            Lane::kReadable | Lane::kState);
-  EXPECT_NE(next(pair.b, pair.a) & Lane::kState, 0u);  // FINACK
+  EXPECT_EQ(next(pair.a, pair.b) & (LaneChange::kReadable | LaneChange::kState),
+            LaneChange::kReadable | LaneChange::kState);
+  EXPECT_NE(next(pair.b, pair.a) & LaneChange::kState, 0u);  // FINACK
   pair.b.lane.finish(false);
-  EXPECT_NE(next(pair.b, pair.a) & Lane::kReadable, 0u);
-  EXPECT_EQ(pair.a.lane.cut(), unsigned{Lane::kReadable | Lane::kWritable | Lane::kState});
+  EXPECT_NE(next(pair.b, pair.a) & LaneChange::kReadable, 0u);
+  EXPECT_EQ(pair.a.lane.cut(), unsigned{LaneChange::kReadable | LaneChange::kWritable | LaneChange::kState});
 }
 
 // ---------------------------------------------------------------------------- cut
@@ -283,8 +283,8 @@ TEST(LaneCut, InEveryStateLeavesWhatHasComeReadable) {
     if (state >= 1) pair.a.lane.greet(LanePair::kTokenA);
     if (state >= 2) pair.b.lane.greet(LanePair::kTokenB);
     pair.pass();
-    if (state >= 3) pair.a.lane.start(0);
-    if (state >= 4) pair.b.lane.start(0);
+    if (state >= 3) pair.a.lane.control.start(0);
+    if (state >= 4) pair.b.lane.control.start(0);
     pair.pass();
     if (state >= 5) {
       for (int i = 0; i < 10; ++i) pair.a.put(100);
@@ -296,19 +296,19 @@ TEST(LaneCut, InEveryStateLeavesWhatHasComeReadable) {
     for (LaneSide* const side : {&pair.a, &pair.b}) {
       side->wire.break_down();
       side->lane.cut();
-      EXPECT_TRUE(side->lane.broken() && side->lane.over());
+      EXPECT_TRUE(side->lane.control.broken() && side->lane.control.over());
       EXPECT_EQ(side->put(100), 0u);
       EXPECT_FALSE(side->put_direct(100));
-      side->lane.start(0);
+      side->lane.control.start(0);
       side->lane.ask_to_leave();
       side->lane.finish(true);
-      side->lane.flush();
-      side->lane.turn();
-      side->lane.spill_arrivals();
-      const std::size_t unread = side->lane.unread();
+      side->lane.tx.flush();
+      side->lane.poll();
+      side->lane.rx.spill_arrivals();
+      const std::size_t unread = side->lane.rx.unread();
       EXPECT_EQ(side->get(10'000, true), unread);
       EXPECT_EQ(side->get(10'000), unread);
-      side->lane.deafen();
+      side->lane.rx.deafen();
       side->lane.cut();
     }
   }
@@ -324,11 +324,11 @@ TEST(LaneCut, WhatCameBeforeAFailedSendStillCounts) {
   }
   pair.b.wire.break_down();
   pair.b.put(10);
-  EXPECT_TRUE(pair.b.lane.broken());
+  EXPECT_TRUE(pair.b.lane.control.broken());
   while (pair.b.wire.take_in(pair.b.lane)) {
   }
-  EXPECT_EQ(pair.b.lane.receiving(), State::kEnded);
-  EXPECT_TRUE(pair.b.lane.peer_closed());
+  EXPECT_EQ(pair.b.lane.control.receiving(), State::kEnded);
+  EXPECT_TRUE(pair.b.lane.control.peer_closed());
   EXPECT_EQ(pair.b.get(2000), 1000u);
 }
 
@@ -347,7 +347,7 @@ TEST(LaneCut, SomethingMayBeLostOnceThePeerIsTrusted) {
   pair.start();
   pair.a.wire.break_down();
   pair.a.lane.cut();
-  EXPECT_TRUE(pair.a.lane.lost());
+  EXPECT_TRUE(pair.a.lane.loss.lost());
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ void Connection::peer_has_more() {
   const std::lock_guard guard(mutex_);
   const std::vector<char> much(kChunkBytes);
   const iovec piece{const_cast<char*>(much.data()), much.size()};
-  while (far_->write(&piece, 1, 0, false) != 0) settle();
+  while (far_->tx.write(&piece, 1, 0, false) != 0) settle();
 }
 
 void Connection::lane_misses() {
@@ -150,7 +150,7 @@ bool Connection::step() {
     moved |= wires_->far.complete();
     came = wires_->near.take(arrival);
     moved |= wires_->far.take_in(*far_);
-    far_->turn();
+    far_->poll();
   }
   if (came) end_->arrived(arrival);
   return moved || came;
@@ -163,7 +163,7 @@ void Connection::settle() {
 
 void Connection::peer_reads() {
   do {
-    far_->discard(far_->unread());
+    far_->rx.discard(far_->rx.unread());
   } while (step());
 }
 
@@ -194,7 +194,7 @@ void Connection::receives_on_lane() {
   const std::lock_guard guard(mutex_);
   open_lane();
   if (std::exchange(in_, true)) return;
-  far_->start(peer_sent_);
+  far_->control.start(peer_sent_);
   settle();
 }
 
@@ -204,7 +204,7 @@ void Connection::sends_on_lane() {
   if (std::exchange(out_, true)) return;
   EXPECT_EQ(sovia_send(fd_, "u", 1, MSG_DONTWAIT), 1);
   peer_reads();
-  EXPECT_TRUE(far_->started());
+  EXPECT_TRUE(far_->control.started());
   socket_->changed();
 }
 
@@ -273,16 +273,16 @@ void Connection::sends(const std::string& text) {
 void Connection::lane_brings(const std::string& bytes) {
   const std::lock_guard guard(mutex_);
   const iovec piece{const_cast<char*>(bytes.data()), bytes.size()};
-  EXPECT_EQ(far_->write(&piece, 1, 0, false), bytes.size());
+  EXPECT_EQ(far_->tx.write(&piece, 1, 0, false), bytes.size());
   settle();
 }
 
 std::string Connection::lane_takes() {
   const std::lock_guard guard(mutex_);
   settle();
-  std::string bytes(far_->unread(), '\0');
+  std::string bytes(far_->rx.unread(), '\0');
   const iovec piece{bytes.data(), bytes.size()};
-  EXPECT_EQ(far_->read(&piece, 1, 0, false), bytes.size());
+  EXPECT_EQ(far_->rx.read(&piece, 1, 0, false), bytes.size());
   settle();
   return bytes;
 }
@@ -292,7 +292,7 @@ void Connection::data(bool there) {
   if (!in_) return;
   if (there) {
     const iovec piece{const_cast<char*>("d"), 1};
-    EXPECT_EQ(far_->write(&piece, 1, 0, false), 1u);
+    EXPECT_EQ(far_->tx.write(&piece, 1, 0, false), 1u);
   } else {
     char text[64];
     while (sovia_recv(fd_, text, sizeof text, MSG_DONTWAIT) > 0) continue;

@@ -412,9 +412,9 @@ class PlacedMessages : public testing::Test {
   void place(const std::string& message) {
     const auto* const data = reinterpret_cast<const std::byte*>(message.data());
     const auto bytes = static_cast<std::uint32_t>(message.size());
-    const std::uint32_t all = std::min(bytes, lane().target_bytes());
-    EXPECT_EQ(lane().write_to_sink(data, 0, bytes, 7), all);
-    EXPECT_TRUE(lane().tell_placed(bytes));
+    const std::uint32_t all = std::min(bytes, lane().sinks.target_bytes());
+    EXPECT_EQ(lane().sinks.write_to_sink(data, 0, bytes, 7), all);
+    EXPECT_TRUE(lane().sinks.tell_placed(bytes));
     connection_.settle();
   }
 
@@ -427,14 +427,14 @@ TEST_F(PlacedMessages, GoToTheBufferOfACallThatWaits) {
   connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer));
   std::string got;
   std::thread reader([&] { got = take(fd_, kLong + 10); });
-  until([&] { return lane().target(0) == Lane::Target::kSink; });
-  EXPECT_EQ(lane().target_bytes(), kLong + 10);
+  until([&] { return lane().sinks.target(0) == LaneSinks::Target::kSink; });
+  EXPECT_EQ(lane().sinks.target_bytes(), kLong + 10);
   place(long_);
   reader.join();
   EXPECT_TRUE(got == long_);
   // The next one need not be offered.
   std::thread next([&] { got = take(fd_, 50'000); });
-  until([&] { return lane().target(1) == Lane::Target::kSink; });
+  until([&] { return lane().sinks.target(1) == LaneSinks::Target::kSink; });
   place(long_);
   next.join();
   EXPECT_TRUE(got == long_.substr(0, 50'000));
@@ -446,7 +446,7 @@ TEST_F(PlacedMessages, ComeInTheStreamToACallThatDoesNotWait) {
   connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer));
   EXPECT_EQ(take(fd_, kLong, MSG_DONTWAIT), error(EAGAIN));
   connection_.settle();
-  EXPECT_EQ(lane().target(0), Lane::Target::kStream);
+  EXPECT_EQ(lane().sinks.target(0), LaneSinks::Target::kStream);
   connection_.lane_brings(frame(3, 0) + "abc");
   EXPECT_EQ(take(fd_, kLong, MSG_DONTWAIT), "abc");
 }
@@ -456,7 +456,7 @@ TEST_F(PlacedMessages, MayComeInTheStreamAllTheSame) {
   connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer));
   std::string got;
   std::thread reader([&] { got = take(fd_, kLong); });
-  until([&] { return lane().target(0) == Lane::Target::kSink; });
+  until([&] { return lane().sinks.target(0) == LaneSinks::Target::kSink; });
   connection_.lane_brings(frame(3, 0) + "abc");
   reader.join();
   EXPECT_EQ(got, "abc");
@@ -472,7 +472,7 @@ TEST_F(PlacedMessages, WaitForACallAfterOneThatEndedBefore) {
     got = take(fd_, kLong);
   }
   EXPECT_EQ(got, error(EAGAIN));
-  EXPECT_EQ(lane().target(0), Lane::Target::kStream);
+  EXPECT_EQ(lane().sinks.target(0), LaneSinks::Target::kStream);
   connection_.lane_brings(frame(3, 0) + "abc");
   EXPECT_EQ(take(fd_, kLong), "abc");
 }
@@ -481,7 +481,7 @@ TEST_F(PlacedMessages, OfABrokenLaneComeThroughTheKernelOnce) {
   connection_.lane_brings(frame(kLong, 0, FrameKind::kOffer));
   std::string got;
   std::thread reader([&] { got = take(fd_, kLong); });
-  until([&] { return lane().target(0) == Lane::Target::kSink; });
+  until([&] { return lane().sinks.target(0) == LaneSinks::Target::kSink; });
   place(long_);
   reader.join();
   EXPECT_TRUE(got == long_);
@@ -493,15 +493,15 @@ TEST_F(PlacedMessages, OfABrokenLaneComeThroughTheKernelOnce) {
 TEST_F(PlacedMessages, AreWrittenToThePeersBuffer) {
   std::vector<std::byte> buffer(kLong);
   const std::uint32_t memory = connection_.peer_wire().open_memory(buffer.data(), kLong);
-  EXPECT_TRUE(lane().open_sink(1, buffer.data(), kLong, memory));
+  EXPECT_TRUE(lane().sinks.open_sink(1, buffer.data(), kLong, memory));
   connection_.settle();
   std::thread writer([&] { EXPECT_EQ(give(fd_, long_), kLong); });
-  until([&] { return lane().sink() == Lane::SinkState::kPlaced; });
+  until([&] { return lane().sinks.sink() == LaneSinks::SinkState::kPlaced; });
   {
     const ready::Answering answering(connection_);
     writer.join();
   }
-  EXPECT_EQ(lane().placed_length(), kLong);
+  EXPECT_EQ(lane().sinks.placed_length(), kLong);
   EXPECT_EQ(std::memcmp(buffer.data(), long_.data(), kLong), 0);
   EXPECT_EQ(connection_.lane_takes(), "") << "nothing of it in the stream";
   EXPECT_EQ(give(fd_, "next"), 4);

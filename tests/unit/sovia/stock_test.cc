@@ -122,8 +122,8 @@ TEST_F(StockTest, TheOtherEndLearnsWhichConnectionItIsFor) {
   ASSERT_NE(taken, nullptr);
   LaneEndpoint next(socket_->reference(), *socket_, near_, options_);
   taken->pass_on(next);
-  EXPECT_TRUE(next.lane.has_hello());
-  EXPECT_EQ(std::memcmp(next.lane.peer_token(), LanePair::kTokenB, kTokenBytes), 0);
+  EXPECT_TRUE(next.lane.greeting.has_hello());
+  EXPECT_EQ(std::memcmp(next.lane.greeting.peer_token(), LanePair::kTokenB, kTokenBytes), 0);
   delete taken;
 }
 

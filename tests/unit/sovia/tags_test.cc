@@ -602,7 +602,7 @@ TEST_F(LanedTags, AreOpenToThePeerUntilTheyAreWithdrawn) {
   const std::string data = much(100'000);
   {
     const std::lock_guard guard(connection_.mutex());
-    EXPECT_EQ(lane().write_remote(reinterpret_cast<const std::byte*>(data.data()), 100'000, 7, be64toh(answer.address),
+    EXPECT_EQ(lane().remote.write(reinterpret_cast<const std::byte*>(data.data()), 100'000, 7, be64toh(answer.address),
                                   be32toh(answer.memory)),
               100'000u);
   }

@@ -1,6 +1,6 @@
 // The sending half of a lane: data waits for credits, and small data for more data.
-#ifndef VIADUCT_SOVIA_LANE_LANE_SENDING_H
-#define VIADUCT_SOVIA_LANE_LANE_SENDING_H
+#ifndef VIADUCT_SOVIA_LANE_LANE_TX_H
+#define VIADUCT_SOVIA_LANE_LANE_TX_H
 
 #include <sys/uio.h>
 
@@ -8,13 +8,15 @@
 #include <cstdint>
 #include <utility>
 
-#include "sovia/lane/lane_receiving.h"
+#include "sovia/lane/lane_control.h"
 
 namespace viaduct::sovia {
 
-class LaneSending : public LaneReceiving {
+class LaneTx {
  public:
-  using LaneReceiving::LaneReceiving;
+  using State = LaneControl::State;
+  LaneTx(const LaneOptions& options, LaneSendRing& ring, Credits& credits, ControlSender& sender, LaneControl& control)
+      : options_(options), ring_(ring), credits_(credits), sender_(sender), control_(control) {}
 
   // Copies as much as there is room for and sends what may go. `combine`: small data may wait for
   // more, or for what is on its way. Bytes taken.
@@ -34,35 +36,33 @@ class LaneSending : public LaneReceiving {
   // Sends data that has waited for more. True if some is left, for which there is no credit.
   bool flush();
   // Whether data waits for the peer to give credits.
-  bool awaits_credits() const { return posted_ != filled_ && credits_ == 0 && !broken_; }
+  bool awaits_credits() const { return ring_.has_unposted() && credits_.given() == 0 && !sender_.broken(); }
   // Whether small data waits for more.
   bool holds() const { return holds_; }
   // ... and goes on waiting, whatever comes, unless flush() is called.
   bool holds_for_timer() const { return holds_ && options_.timer && !corked_; }
-  // Whether something waits for sends to complete: turn() is to be called again although nothing
-  // may come.
-  bool wants_turn() const;
-  // FIN after all that was written. Calling it again may only add that the program closes: if FIN has
-  // gone, the peer is asked to leave. A peer that still took the lane for open would write Resume to the
-  // kernel when it ends, which answers that with a reset: bytes on their way there would be lost.
-  void finish(bool closes);
-  // Even if the peer has sent its FIN: data without credits reaches a peer that spills it.
-  void ask_to_leave();
+  // Whether the last write() has met memory that isn't there.
+  bool has_faulted() const { return faulted_; }
 
- protected:
-  ~LaneSending() = default;
+  // ------------------------------------------------------------------ for the lane
+  // Posts filled packets, as far as credits go. push: the last one too, however little is in it.
   void pump(bool push);
-  void tell_more();
-
-  std::uint32_t peer_window_ = 0, credits_ = 0;  // credits_ <= peer_window_
-  bool holds_ = false, corked_ = false;
+  // Nothing will be posted any more.
+  void stop_holding() { holds_ = false; }
 
  private:
+  void tell_more();
   bool may_begin() const;
-  bool may_join(const iovec* pieces, std::size_t count, std::size_t skip, bool combines) const;
+  bool may_join(const iovec* pieces, std::size_t count, std::size_t skip, bool combines);
   bool begin_packet();
   void count_stall();
 
+  const LaneOptions& options_;
+  LaneSendRing& ring_;
+  Credits& credits_;
+  ControlSender& sender_;
+  LaneControl& control_;
+  bool holds_ = false, corked_ = false, faulted_ = false;
   bool lack_ = false;
   bool stalled_ = false;
   bool says_more_ = false;  // as the wire was told

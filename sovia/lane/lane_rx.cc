@@ -1,4 +1,4 @@
-#include "sovia/lane/lane_receiving.h"
+#include "sovia/lane/lane_rx.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,33 +14,7 @@ constexpr std::uint32_t kSmallPacket = 4096;
 
 }  // namespace
 
-LaneReceiving::LaneReceiving(Wire& wire, const LaneOptions& options)
-    : LaneControl(wire, options),
-      most_spent_(options_.strict_window
-                      ? 1
-                      : std::min(kMostSpent, options_.window - options_.ack_threshold + 1)),
-      arrivals_(options_.window) {}
-
-void LaneReceiving::give_back(std::uint32_t place) {
-  if (!broken_ && !wire_.post_receive(place)) fail();
-}
-
-// A DATA packet has been consumed: its place may take another, a little later, as most programs
-// answer what they have read.
-void LaneReceiving::consumed(std::uint32_t place) {
-  spent_[spent_count_++] = place;
-  if (spent_count_ == most_spent_) give_spent_back();
-}
-
-void LaneReceiving::give_spent_back() {
-  if (spent_count_ == 0) return;
-  for (std::uint32_t i = 0; i < spent_count_; ++i) give_back(spent_[i]);
-  owed_ += spent_count_;
-  spent_count_ = 0;
-  if (owed_ >= options_.ack_threshold) post_pending_control();
-}
-
-std::size_t LaneReceiving::read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek) {
+std::size_t LaneRx::read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek) {
   faulted_ = false;
   std::size_t spilled = 0;    // taken of what was set aside
   std::size_t arrival = 0;  // peek: which one comes next
@@ -73,7 +47,7 @@ std::size_t LaneReceiving::read(const iovec* pieces, std::size_t count, std::siz
         ++arrival;
       } else {
         arrivals_.pop_front();
-        consumed(from.place);
+        control_.consumed(from.place);
       }
     }
     return bytes - left;
@@ -85,7 +59,7 @@ std::size_t LaneReceiving::read(const iovec* pieces, std::size_t count, std::siz
   return taken;
 }
 
-std::size_t LaneReceiving::discard(std::size_t bytes) {
+std::size_t LaneRx::discard(std::size_t bytes) {
   std::size_t dropped = std::min(bytes, spill_.size());
   spill_.drop(dropped);
   while (dropped != bytes && !arrivals_.empty()) {
@@ -96,16 +70,15 @@ std::size_t LaneReceiving::discard(std::size_t bytes) {
     if (from.at != from.bytes) break;
     const std::uint32_t place = from.place;
     arrivals_.pop_front();
-    consumed(place);
+    control_.consumed(place);
   }
   unread_ -= dropped;
   return dropped;
 }
 
-LaneReceiving::DirectNumber LaneReceiving::begin_direct(std::byte* to, std::uint32_t bytes,
-                                                        std::uint32_t memory) {
-  if (direct_ != Direct::kNone || broken_ || deaf_ || receiving() != State::kUp || unread_ != 0 ||
-      leaves_ || peer_leaves_ || !wire_.redirect(to, bytes, memory)) {
+LaneRx::DirectNumber LaneRx::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
+  if (direct_ != Direct::kNone || control_.broken() || control_.is_deaf() || control_.receiving() != State::kUp ||
+      unread_ != 0 || control_.leaves() || control_.peer_leaves() || !wire_.redirect(to, bytes, memory)) {
     return kNoDirect;
   }
   direct_ = Direct::kOpen;
@@ -113,38 +86,37 @@ LaneReceiving::DirectNumber LaneReceiving::begin_direct(std::byte* to, std::uint
   return direct_number_;
 }
 
-// Nothing goes to the reader's memory any more. Whether the next packet to arrive lies there.
-bool LaneReceiving::close_direct() {
+bool LaneRx::close_direct() {
   if (direct_ == Direct::kOpen) direct_ = wire_.unredirect() ? Direct::kComing : Direct::kNone;
   return direct_ == Direct::kComing;
 }
 
-bool LaneReceiving::end_direct(DirectNumber number, std::uint32_t& bytes) {
+bool LaneRx::end_direct(DirectNumber number, std::uint32_t& bytes) {
   bytes = 0;
   if (number != direct_number_) return true;
-  if (close_direct() && !cut_) return false;
+  if (close_direct() && !control_.is_cut()) return false;
   if (direct_ == Direct::kThere) bytes = direct_bytes_;
   direct_ = Direct::kNone;
   return true;
 }
 
-void LaneReceiving::spill_arrivals() {
+void LaneRx::spill_arrivals() {
   while (!arrivals_.empty() && spill_.size() < kMostSpilled) {
     const Arrival from = arrivals_.front();
     if (!spill_.append(wire_.received(from.place) + from.at, from.bytes - from.at)) return;
     arrivals_.pop_front();
-    consumed(from.place);
+    control_.consumed(from.place);
   }
 }
 
-void LaneReceiving::deafen() {
-  deaf_ = true;
+void LaneRx::deafen() {
+  control_.deafen();
   discard(unread_);
 }
 
 // A program may wait until more small packets have come than the window has places, as TCP's buffer is told
 // in bytes.
-bool LaneReceiving::join_last(std::uint32_t place, std::uint32_t bytes) {
+bool LaneRx::join_last(std::uint32_t place, std::uint32_t bytes) {
   if (options_.strict_window) return false;
   // Half of those that may be kept without the peer waiting for an ACK.
   const std::uint32_t crowd = (options_.window - options_.ack_threshold) / 2;
@@ -153,28 +125,28 @@ bool LaneReceiving::join_last(std::uint32_t place, std::uint32_t bytes) {
   if (last.bytes + bytes > kChunkBytes) return false;
   std::memcpy(wire_.received(last.place) + last.bytes, wire_.received(place), bytes);
   last.bytes += bytes;
-  consumed(place);
+  control_.consumed(place);
   return true;
 }
 
-unsigned LaneReceiving::take_data(std::uint32_t place, std::uint32_t bytes, bool direct) {
+unsigned LaneRx::take_data(std::uint32_t place, std::uint32_t bytes, bool direct) {
   last_packet_ = bytes;
   received_ += bytes;
   counters::add(Counter::kDataReceived);
-  if (deaf_) {
-    consumed(place);
+  if (control_.is_deaf()) {
+    control_.consumed(place);
     return 0;
   }
   if (direct) {
     direct_ = Direct::kThere;
     direct_bytes_ = bytes;
-    consumed(place);
-    return kReadable;
+    control_.consumed(place);
+    return LaneChange::kReadable;
   }
   if (!join_last(place, bytes)) arrivals_.push_back({place, 0, bytes});
   unread_ += bytes;
-  if (leaves_ || peer_leaves_) spill_arrivals();
-  return kReadable;
+  if (control_.leaves() || control_.peer_leaves()) spill_arrivals();
+  return LaneChange::kReadable;
 }
 
 }  // namespace viaduct::sovia

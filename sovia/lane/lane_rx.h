@@ -1,6 +1,6 @@
-// Unread data of a lane, and the credits that reading it gives back.
-#ifndef VIADUCT_SOVIA_LANE_LANE_RECEIVING_H
-#define VIADUCT_SOVIA_LANE_LANE_RECEIVING_H
+// The receiving half of a lane: data that has come and is unread, or that goes straight to a reader's memory.
+#ifndef VIADUCT_SOVIA_LANE_LANE_RX_H
+#define VIADUCT_SOVIA_LANE_LANE_RX_H
 
 #include <sys/uio.h>
 
@@ -8,17 +8,22 @@
 #include <cstdint>
 
 #include "sovia/lane/lane_control.h"
+#include "sovia/lane/ring.h"
 #include "sovia/lane/spill.h"
 
 namespace viaduct::sovia {
 
-class LaneReceiving : public LaneControl {
+class LaneRx {
  public:
-  LaneReceiving(Wire& wire, const LaneOptions& options);
+  using State = LaneControl::State;
+  LaneRx(Wire& wire, const LaneOptions& options, Credits& credits, LaneControl& control)
+      : wire_(wire), options_(options), credits_(credits), control_(control), arrivals_(options.window) {}
 
   std::size_t unread() const { return unread_; }
   // Takes bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
   std::size_t read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek);
+  // Whether the last read() has met memory that isn't there.
+  bool has_faulted() const { return faulted_; }
   // Bytes are taken and dropped.
   std::size_t discard(std::size_t bytes);
   // Moves unread data to the lane's own memory, so that the peer can go on sending. Data beyond kMostSpilled stays
@@ -44,8 +49,18 @@ class LaneReceiving : public LaneControl {
   std::uint32_t last_packet() const { return last_packet_; }
   std::uint64_t bytes_received() const { return received_; }
 
- protected:
-  ~LaneReceiving() = default;
+
+  // ------------------------------------------------------------------ for the lane
+  // A DATA packet has come, to a reader's memory or to its place. Change bits.
+  unsigned take_data(std::uint32_t place, std::uint32_t bytes, bool direct);
+  // Nothing goes to the reader's memory any more. Whether the next packet to arrive lies there.
+  bool close_direct();
+  void forget_direct() { direct_ = Direct::kNone; }
+  bool has_direct() const { return direct_ != Direct::kNone; }
+  // Whether the peer has a credit for one packet more.
+  bool has_place() const { return arrivals_.size() + credits_.kept() < options_.window; }
+
+ private:
   struct Arrival {
     std::uint32_t place, at, bytes;
   };
@@ -53,25 +68,18 @@ class LaneReceiving : public LaneControl {
   // in it.
   enum class Direct : std::uint8_t { kNone, kOpen, kComing, kThere };
 
-  void consumed(std::uint32_t place);
-  void give_back(std::uint32_t place);
-  void give_spent_back();
-  unsigned take_data(std::uint32_t place, std::uint32_t bytes, bool direct);
   bool join_last(std::uint32_t place, std::uint32_t bytes);
-  bool close_direct();
-  // Whether the peer has a credit for one packet more.
-  bool has_place() const { return arrivals_.size() + spent_count_ + owed_ < options_.window; }
 
-  static constexpr std::uint32_t kMostSpent = 4;
-  const std::uint32_t most_spent_;  // so few that the peer has a credit left beside what it is owed
-
-  // Spilled data comes first. arrivals_.size() + spent_count_ + owed_ <= options_.window.
+  Wire& wire_;
+  const LaneOptions& options_;
+  Credits& credits_;
+  LaneControl& control_;
+  // Spilled data comes first. arrivals_.size() + credits_.kept() <= options_.window.
   std::uint64_t received_ = 0;
   Spill spill_;
   Ring<Arrival> arrivals_;
   std::size_t unread_ = 0;
-  std::uint32_t spent_[kMostSpent];  // places that are yet to be given back
-  std::uint32_t spent_count_ = 0;
+  bool faulted_ = false;
   Direct direct_ = Direct::kNone;
   DirectNumber direct_number_ = kNoDirect;  // of the reader that began last
   std::uint32_t direct_bytes_ = 0, last_packet_ = 0;

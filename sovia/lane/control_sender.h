@@ -1,0 +1,63 @@
+// Posts a lane's packets without data, each with the credits that the peer is owed, and knows whether the lane still
+// carries anything.
+#ifndef VIADUCT_SOVIA_LANE_CONTROL_SENDER_H
+#define VIADUCT_SOVIA_LANE_CONTROL_SENDER_H
+
+#include <cstdint>
+
+#include "sovia/lane/credits.h"
+#include "sovia/lane/lane_send_ring.h"
+#include "sovia/lane/packet.h"
+#include "sovia/lane/wire.h"
+#include "sovia/process/counters.h"
+
+namespace viaduct::sovia {
+
+struct LaneStalls {
+  std::uint64_t credits = 0;   // times that data had to wait for credits
+  std::uint64_t combined = 0;  // sends that were put into a packet with others
+  std::uint64_t packets = 0;   // DATA
+  std::uint64_t acks = 0;      // ACK packets
+};
+
+class ControlSender {
+ public:
+  ControlSender(Wire& wire, LaneSendRing& ring, Credits& credits) : wire_(wire), ring_(ring), credits_(credits) {}
+
+  // Nothing comes before WAKEUP, but for the PARK of a VI that no connection wants any more.
+  void begin() { has_begun_ = true; }
+  bool has_begun() const { return has_begun_; }
+  // False: there is no place now, or the lane is broken.
+  bool post(PacketType type, const void* body = nullptr, std::uint32_t bytes = 0, std::uint32_t flags = 0);
+  // The credits that a packet takes along.
+  std::uint32_t take_credits(PacketType type) {
+    const std::uint32_t credits = credits_.take_owed();
+    if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);
+    return credits;
+  }
+  // A receive's place may take another packet.
+  void give_back(std::uint32_t place) {
+    if (!broken_ && !wire_.post_receive(place)) fail();
+  }
+
+  // Nothing more can be sent ...
+  bool broken() const { return broken_; }
+  void fail();
+  // ... and no packet can come any more. Until then packets from before a failed send may yet have arrived.
+  bool is_cut() const { return cut_; }
+  void cut() { broken_ = cut_ = true; }
+
+  LaneStalls& stalls() { return stalls_; }
+  const LaneStalls& stalls() const { return stalls_; }
+
+ private:
+  Wire& wire_;
+  LaneSendRing& ring_;
+  Credits& credits_;
+  bool has_begun_ = false, broken_ = false, cut_ = false;
+  LaneStalls stalls_;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,29 @@
+#include "sovia/lane/lane_greeting.h"
+
+#include <endian.h>
+
+#include <cstring>
+
+namespace viaduct::sovia {
+
+void LaneGreeting::greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow) {
+  Hello hello{htobe32(kProtocolVersion), htobe32(options_.window), {}, flow};
+  hello.flow.messages = options_.messages && wire_.writes() ? 1 : 0;
+  std::memcpy(hello.token, token, kTokenBytes);
+  std::memcpy(own_token_, token, kTokenBytes);
+  sender_.begin();
+  sender_.post(PacketType::kWakeup, &hello, sizeof hello);
+}
+
+std::uint32_t LaneGreeting::take_hello(std::uint32_t place) {
+  Hello hello;
+  std::memcpy(&hello, wire_.received(place), sizeof hello);
+  const std::uint32_t window = be32toh(hello.window);
+  if (be32toh(hello.version) != kProtocolVersion || window > kMostWindow) return 0;
+  std::memcpy(peer_token_, hello.token, kTokenBytes);
+  peer_carries_messages_ = hello.flow.messages != 0;
+  greeted_ = window != 0;
+  return window;
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,51 @@
+// How the two ends of a lane come to know and trust each other: Hello both ways, then TRUST both ways.
+#ifndef VIADUCT_SOVIA_LANE_LANE_GREETING_H
+#define VIADUCT_SOVIA_LANE_LANE_GREETING_H
+
+#include <cstdint>
+
+#include "sovia/lane/control_sender.h"
+
+namespace viaduct::sovia {
+
+class LaneGreeting {
+ public:
+  LaneGreeting(Wire& wire, const LaneOptions& options, ControlSender& sender)
+      : wire_(wire), options_(options), sender_(sender) {}
+
+  void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow);
+  const std::uint8_t* own_token() const { return own_token_; }
+  // The peer's greeting has come. Until it is trusted nothing else counts: another program on the peer's host may have
+  // sent it.
+  bool has_hello() const { return greeted_; }
+  const std::uint8_t* peer_token() const { return peer_token_; }
+  bool peer_carries_messages() const { return peer_carries_messages_; }
+  // The peer's window; 0: it does not keep to the protocol.
+  std::uint32_t take_hello(std::uint32_t place);
+
+  // The peer is told: only then may it send what must not be lost.
+  void trust() { trusted_ = wants_trust_ = true; }
+  // The peer has been told, or is about to be, that it may begin.
+  bool trusted() const { return trusted_; }
+  bool wants_trust() const { return wants_trust_; }
+  void post_pending() {
+    if (wants_trust_ && sender_.post(PacketType::kTrust)) wants_trust_ = false;
+  }
+  bool greeted() const { return greeted_ && trusted_; }
+  // The peer has verified this end.
+  bool peer_trusts() const { return peer_trusts_; }
+  void take_trust() { peer_trusts_ = true; }
+  bool may_start() const { return greeted() && peer_trusts_; }
+
+ private:
+  Wire& wire_;
+  const LaneOptions& options_;
+  ControlSender& sender_;
+  bool greeted_ = false, trusted_ = false, wants_trust_ = false, peer_trusts_ = false;
+  bool peer_carries_messages_ = false;
+  std::uint8_t own_token_[kTokenBytes] = {}, peer_token_[kTokenBytes] = {};
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,172 @@
+#include "sovia/lane/lane_tx.h"
+
+#include <algorithm>
+
+#include "sovia/lane/lane_pieces.h"
+#include "sovia/process/counters.h"
+
+namespace viaduct::sovia {
+
+namespace {
+
+constexpr std::uint32_t kJoinsPerReap = 16;
+
+}  // namespace
+
+// Whether data may be put into a packet of its own.
+bool LaneTx::may_begin() const {
+  return !ring_.is_full() && (!options_.strict_window || credits_.given() > ring_.unposted());
+}
+
+bool LaneTx::has_room() {
+  if (ring_.is_full()) ring_.reap();
+  if (may_begin()) return true;
+  // With a strict window only what waits for more is here; a send that can't join it makes it go.
+  const bool waits = ring_.has_unposted() && ring_.last_bytes() < kChunkBytes;
+  if (waits && (options_.join || options_.strict_window)) return true;
+  lack_ = true;
+  return false;
+}
+
+// Whether the data of a call may share the packet that waits.
+bool LaneTx::may_join(const iovec* pieces, std::size_t count, std::size_t skip, bool combines) {
+  if (options_.join || corked_) return true;
+  if (!combines || !ring_.has_unposted()) return false;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) bytes += pieces[i].iov_len;
+  bytes -= skip;
+  return bytes <= kSmallBytes && bytes <= kChunkBytes - ring_.last_bytes();
+}
+
+// Begins the packet for the next bytes. False: there is no room.
+bool LaneTx::begin_packet() {
+  pump(false);
+  if (!may_begin()) ring_.reap();
+  if (!may_begin()) {
+    lack_ = true;
+    if (!ring_.is_full()) count_stall();
+    return false;
+  }
+  ring_.begin();
+  return true;
+}
+
+// The window is closed: once until it opens.
+void LaneTx::count_stall() {
+  if (std::exchange(stalled_, true)) return;
+  ++sender_.stalls().credits;
+  counters::add(Counter::kCreditStalls);
+}
+
+std::size_t LaneTx::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
+  if (control_.sending() != State::kUp || sender_.broken()) return 0;
+  faulted_ = false;
+  // Reap before combining: it depends on which sends have completed. Small appends need not reap each time.
+  const bool combines = options_.combine && combine;
+  bool apart = !may_join(pieces, count, skip, combines);
+  if (apart && ring_.has_unposted()) pump(true);
+  const bool joins = ring_.has_unposted() && !apart;
+  if (combines && (!joins || ++joined_ % kJoinsPerReap == 0)) ring_.reap();
+  const std::size_t taken =
+      over_pieces(pieces, count, skip, [&](const std::byte* from, std::size_t bytes) {
+        std::size_t left = bytes;
+        while (left != 0) {
+          const bool begins = apart || !ring_.has_unposted() || ring_.last_bytes() == kChunkBytes;
+          if (begins && !begin_packet()) break;
+          apart = false;
+          std::uint32_t& last = ring_.last_bytes();
+          const std::size_t here = std::min<std::size_t>(left, kChunkBytes - last);
+          if (!options_.copy(ring_.last_chunk() + last, from, here)) {
+            faulted_ = true;
+            if (last == 0) ring_.take_back_last();
+            break;
+          }
+          last += static_cast<std::uint32_t>(here);
+          from += here;
+          left -= here;
+        }
+        return bytes - left;
+      });
+  if (joins && taken != 0) {
+    ++sender_.stalls().combined;
+    counters::add(Counter::kCombined);
+  }
+  // As Nagle has it: small data waits while something is on its way. As the paper has it: always.
+  const bool small = combines && taken <= kSmallBytes;
+  pump(!(small && (options_.timer || ring_.in_flight())));
+  // Now that the peer need not wait for it.
+  control_.give_spent_back();
+  if (!joins && !combines) ring_.reap();
+  return taken;
+}
+
+bool LaneTx::write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t& ticket) {
+  if (control_.sending() != State::kUp || sender_.broken()) return false;
+  pump(true);
+  ring_.reap();
+  if (ring_.has_unposted() || credits_.given() == 0 || ring_.is_full()) return false;
+  if (!ring_.post_memory(data, bytes, memory, immediate(PacketType::kData, sender_.take_credits(PacketType::kData)),
+                         ticket)) {
+    sender_.fail();
+    return false;
+  }
+  counters::add(Counter::kDataSent);
+  counters::add(Counter::kDataRegistered);
+  told_more_ = false;
+  control_.want_more(false);
+  credits_.spend();
+  ++sender_.stalls().packets;
+  return true;
+}
+
+void LaneTx::pump(bool push) {
+  while (ring_.has_unposted() && !sender_.broken()) {
+    const bool last = ring_.is_next_last();
+    if (last && ring_.next_bytes() < kChunkBytes && (!push || corked_)) break;
+    if (credits_.given() == 0) {
+      count_stall();
+      break;
+    }
+    told_more_ = !last;
+    control_.want_more(false);
+    if (!ring_.post_next(immediate(PacketType::kData, sender_.take_credits(PacketType::kData),
+                                   told_more_ ? kFlagMore : 0))) {
+      sender_.fail();
+      break;
+    }
+    counters::add(Counter::kDataSent);
+    stalled_ = false;
+    credits_.spend();
+    ++sender_.stalls().packets;
+  }
+  const bool more = ring_.has_unposted();
+  holds_ = more && credits_.given() != 0 && !sender_.broken();
+  if (more && credits_.given() == 0 && !told_more_) tell_more();
+  // Behind the post, so that a process that is killed in between has told of too much, not of too little.
+  if (more != says_more_) ring_.set_more(says_more_ = more);
+  control_.post_pending();
+}
+
+// If this process is killed now, the peer must not take the data so far for all of it. The peer has places for a few
+// of these packets, so the one before the last must have been taken in: credits have come back for later packets.
+void LaneTx::tell_more() {
+  const std::uint64_t consumed = ring_.posted() - credits_.unreturned();
+  if (mores_at_[0] >= consumed && mores_at_[0] != 0) return;
+  for (std::uint32_t i = 1; i < kMostMores; ++i) mores_at_[i - 1] = mores_at_[i];
+  mores_at_[kMostMores - 1] = ring_.posted();
+  told_more_ = true;
+  control_.want_more(true);
+}
+
+void LaneTx::push() {
+  const bool corked = std::exchange(corked_, false);
+  flush();
+  corked_ = corked;
+}
+
+bool LaneTx::flush() {
+  if (ring_.has_unposted()) pump(true);
+  return ring_.has_unposted();
+}
+
+}  // namespace viaduct::sovia
