@@ -106,25 +106,34 @@ sovia_sources = \
 	sovia/socket/readiness.cc sovia/socket/readiness.h \
 	sovia/socket/redirected_receive.cc sovia/socket/redirected_receive.h \
 	sovia/socket/inherited_bytes.cc sovia/socket/inherited_bytes.h \
+	sovia/socket/attempt.h \
+	sovia/socket/connection_reset.h \
+	sovia/socket/fallback.cc sovia/socket/fallback.h \
+	sovia/socket/fallback_state.h \
+	sovia/socket/fork_handoff.cc sovia/socket/fork_handoff.h \
+	sovia/socket/handoff_state.h \
+	sovia/socket/lane_demand.cc sovia/socket/lane_demand.h \
+	sovia/socket/lane_life.cc sovia/socket/lane_life.h \
+	sovia/socket/lane_link.h \
+	sovia/socket/rx_stream.h \
+	sovia/socket/tx_stream.h \
+	sovia/socket/unacked_copy.cc sovia/socket/unacked_copy.h \
+	sovia/socket/waiters.h \
+	sovia/socket/waiting_call.cc sovia/socket/waiting_call.h \
+	sovia/socket/socket_leave.cc \
+	sovia/socket/socket_ready.cc \
+	sovia/socket/socket_receive.cc \
+	sovia/socket/socket_send.cc \
 	sovia/socket/lane_endpoint.cc sovia/socket/lane_endpoint.h \
-	sovia/socket/lane_pin.h \
+	sovia/socket/lane_pin.cc sovia/socket/lane_pin.h \
 	sovia/socket/message_layer.h \
-	sovia/socket/socket.h \
-	sovia/socket/socket_fallback.cc sovia/socket/socket_fallback.h \
-	sovia/socket/socket_lane.cc sovia/socket/socket_lane.h \
-	sovia/socket/socket_leave.cc sovia/socket/socket_leave.h \
+	sovia/socket/socket.cc sovia/socket/socket.h \
 	sovia/socket/socket_modes.cc sovia/socket/socket_modes.h \
 	sovia/socket/socket_pieces.h \
 	sovia/socket/socket_pool.cc sovia/socket/socket_pool.h \
-	sovia/socket/socket_ready.cc sovia/socket/socket_ready.h \
-	sovia/socket/socket_receive.cc sovia/socket/socket_receive.h \
 	sovia/socket/socket_ref.h \
-	sovia/socket/socket_route.cc sovia/socket/socket_route.h \
-	sovia/socket/socket_send.cc sovia/socket/socket_send.h \
 	sovia/socket/route.cc sovia/socket/route.h \
 	sovia/socket/shown_socket.h \
-	sovia/socket/socket_share.cc sovia/socket/socket_share.h \
-	sovia/socket/socket_waiting.cc sovia/socket/socket_waiting.h \
 	sovia/socket/table.cc sovia/socket/table.h
 
 # Everything but the names. One build of it is in both libraries.

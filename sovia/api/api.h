@@ -9,8 +9,8 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
 #include "sovia/socket/socket.h"
-#include "sovia/sovia.h"
 #include "sovia/socket/table.h"
+#include "sovia/sovia.h"
 
 namespace viaduct::sovia {
 

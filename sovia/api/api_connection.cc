@@ -7,6 +7,7 @@
 #include "sovia/datagram/datagram_calls.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/options.h"
+#include "sovia/socket/lane_life.h"
 
 using namespace viaduct::sovia;
 
@@ -27,8 +28,8 @@ void on_created(int fd, int flags, bool accepted, bool messages) {
   table::opened(fd);
   const KeepErrno keep;
   const SocketRef adopted = messages || options().messages != 0 ? table::adopt(fd) : SocketRef();
-  if (adopted) adopted->carry_messages();
-  if (Socket* const socket = table::peek(fd)) socket->on_created((flags & SOCK_NONBLOCK) != 0, accepted);
+  if (adopted) adopted->modes.carry_messages();
+  if (Socket* const socket = table::peek(fd)) socket->modes.on_created((flags & SOCK_NONBLOCK) != 0, accepted);
 }
 
 int accepted(int listener, int fd, int flags) {
@@ -39,8 +40,8 @@ int accepted(int listener, int fd, int flags) {
     return fd;
   }
   const Socket* const from = table::peek(listener);
-  on_created(fd, flags, true, from != nullptr && from->carries_messages());
-  if (const Call socket = may_use_lane(fd)) socket->connection_made(fd, Role::kAccepted);
+  on_created(fd, flags, true, from != nullptr && from->modes.carries_messages());
+  if (const Call socket = may_use_lane(fd)) connection_made(*socket, fd, Role::kAccepted);
   counters::add(Counter::kConnections);
   return fd;
 }
@@ -90,7 +91,7 @@ int sovia_bind(int fd, const sockaddr* address, socklen_t length) {
 int sovia_listen(int fd, int backlog) {
   libc::prepare();
   const int result = libc::listen(fd, backlog);
-  if (const Call socket(fd); result == 0 && socket) socket->listens();
+  if (const Call socket(fd); result == 0 && socket) listens(*socket);
   return result;
 }
 
@@ -126,9 +127,9 @@ int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
     const int error = errno;
     if (const Call socket = may_use_lane(fd)) {
       if (result == 0) {
-        socket->connection_made(fd, Role::kCaller);
+        connection_made(*socket, fd, Role::kCaller);
       } else {
-        socket->connection_being_made();
+        socket->demand.set_connecting();
       }
     }
     errno = error;
@@ -137,7 +138,7 @@ int sovia_connect(int fd, const sockaddr* address, socklen_t length) {
 }
 
 int sovia_shutdown(int fd, int how) {
-  if (const Socket* const known = table::peek(fd); known != nullptr && known->carries_messages()) {
+  if (const Socket* const known = table::peek(fd); known != nullptr && known->modes.carries_messages()) {
     const Call socket(fd);
     if (socket) return socket->shutdown(fd, how);
   }

@@ -9,9 +9,10 @@
 #include "sovia/api/api.h"
 #include "sovia/api/api_messages.h"
 #include "sovia/datagram/datagram_calls.h"
+#include "sovia/lane/waiting.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/program/scm_rights.h"
-#include "sovia/lane/waiting.h"
+#include "sovia/socket/lane_life.h"
 
 using namespace viaduct::sovia;
 
@@ -87,14 +88,14 @@ std::size_t sum(const iovec* pieces, std::size_t count) {
 // Makes a call by the kernel alone, if the socket bypasses the library. False: it does not, and no call was made.
 template <class KernelCall>
 bool bypass_library(int fd, const Socket& known, ssize_t& result, KernelCall&& call) {
-  if (!known.bypasses()) return false;
+  if (!known.demand.bypasses()) return false;
   const Call socket(fd);
-  if (!socket || !socket->begin_bypass()) return false;
+  if (!socket || !begin_bypass(*socket)) return false;
   {
     const signals::Outside outside;
     result = call();
   }
-  socket->end_bypass(result);
+  end_bypass(*socket, result);
   return true;
 }
 
@@ -105,7 +106,7 @@ ssize_t receive(int fd, Socket& socket, const iovec* pieces, std::size_t count, 
 
 // Writes control data for bytes that came over a lane to the control buffer of `message`. Returns its length.
 std::size_t add_control(int fd, Socket& socket, msghdr& message) {
-  const unsigned wanted = socket.control_wanted();
+  const unsigned wanted = socket.modes.control_wanted();
   if (wanted == 0 || message.msg_controllen == 0) return 0;
   std::size_t used = 0;
   const auto add = [&](int level, int type, const void* data, std::size_t bytes) {
@@ -243,7 +244,7 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
     if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, flags);
     return libc::send(fd, data, bytes, flags);
   }
-  if (known->carries_messages()) return messages::send(fd, data, bytes, flags);
+  if (known->modes.carries_messages()) return messages::send(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_sent(libc::send(fd, data, bytes, flags));
   return send_by_lane(fd, *known, data, bytes, flags);
 }
@@ -273,7 +274,7 @@ ssize_t sovia_sendmsg(int fd, const msghdr* message, int flags) {
     const scm_rights::Outgoing outgoing(given);
     return libc::sendmsg(fd, outgoing.message(), flags);
   }
-  if (known->carries_messages()) return messages::send(fd, message, flags);
+  if (known->modes.carries_messages()) return messages::send(fd, message, flags);
   const Call socket = may_use_lane(fd);
   if (!socket || !take(given, message) || refused(given.msg_iov, given.msg_iovlen) ||
       empty(given.msg_iov, given.msg_iovlen)) {
@@ -319,7 +320,7 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
     if (datagram::table::knows(fd)) return send_datagram(fd, data, bytes, 0);
     return libc::write(fd, data, bytes);
   }
-  if (known->carries_messages()) return messages::send(fd, data, bytes, 0);
+  if (known->modes.carries_messages()) return messages::send(fd, data, bytes, 0);
   if (!known->may_use_lane()) return kernel_sent(libc::write(fd, data, bytes));
   return write_by_lane(fd, *known, data, bytes);
 }
@@ -330,7 +331,7 @@ ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
     if (datagram::table::knows(fd)) return datagram_pieces(fd, pieces, count, datagram::send_message, libc::writev);
     return libc::writev(fd, pieces, count);
   }
-  if (known->carries_messages()) {
+  if (known->modes.carries_messages()) {
     if (count < 0) return failed(EINVAL);
     return messages::send(fd, pieces, static_cast<std::size_t>(count), 0);
   }
@@ -367,7 +368,7 @@ ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
     if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, flags);
     return libc::recv(fd, data, bytes, flags);
   }
-  if (known->carries_messages()) return messages::receive(fd, data, bytes, flags);
+  if (known->modes.carries_messages()) return messages::receive(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_received(libc::recv(fd, data, bytes, flags));
   return receive_by_lane(fd, *known, data, bytes, flags);
 }
@@ -405,7 +406,7 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
     if (received >= 0 && message->msg_controllen != 0) scm_rights::after_receive(*message);
     return received;
   }
-  if (known->carries_messages()) return messages::receive(fd, message, flags);
+  if (known->modes.carries_messages()) return messages::receive(fd, message, flags);
   const Call socket = may_use_lane(fd);
   msghdr given;
   if (!socket || !take(given, message) || (flags & kKernelReceives) != 0 ||
@@ -469,7 +470,7 @@ ssize_t sovia_read(int fd, void* data, size_t bytes) {
     if (datagram::table::knows(fd)) return receive_datagram(fd, data, bytes, 0);
     return libc::read(fd, data, bytes);
   }
-  if (known->carries_messages()) return bytes == 0 ? 0 : messages::receive(fd, data, bytes, 0);
+  if (known->modes.carries_messages()) return bytes == 0 ? 0 : messages::receive(fd, data, bytes, 0);
   if (!known->may_use_lane()) return kernel_received(libc::read(fd, data, bytes));
   return read_by_lane(fd, *known, data, bytes);
 }
@@ -480,7 +481,7 @@ ssize_t sovia_readv(int fd, const iovec* pieces, int count) {
     if (datagram::table::knows(fd)) return datagram_pieces(fd, pieces, count, datagram::receive_message, libc::readv);
     return libc::readv(fd, pieces, count);
   }
-  if (known->carries_messages()) {
+  if (known->modes.carries_messages()) {
     if (count < 0) return failed(EINVAL);
     return messages::receive(fd, pieces, static_cast<std::size_t>(count), 0);
   }

@@ -7,6 +7,8 @@
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/program/fd_relocation.h"
+#include "sovia/socket/lane_pin.h"
+#include "sovia/socket/waiting_call.h"
 
 using namespace viaduct::sovia;
 
@@ -17,7 +19,7 @@ void let_go(int fd) {
   datagram::table::closing(fd);
   const SocketRef socket = table::closing(fd);
   epoll_sets::closing(fd, socket.get());
-  if (socket && !socket->keep_for_waiting(fd) && socket->descriptors() == 0) socket->release(fd);
+  if (socket && !keep_for_waiting(*socket, fd) && socket->descriptors() == 0) socket->release(fd);
 }
 
 // The program wants this number. False if it is the library's and can't be given up: others may be about to use it.

@@ -5,14 +5,14 @@
 #include <time.h>
 
 #include "sovia/datagram/datagram_table.h"
+#include "sovia/lane/waiting.h"
 #include "sovia/poll/epoll_set.h"
+#include "sovia/poll/ready_arguments.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
-#include "sovia/poll/ready_arguments.h"
 #include "sovia/process/signals.h"
 #include "sovia/socket/table.h"
 #include "sovia/sovia.h"
-#include "sovia/lane/waiting.h"
 
 using namespace viaduct::sovia;
 

@@ -14,7 +14,7 @@ inline int next_length(Socket& socket, int fd) {
   return messages != nullptr ? messages->next_message(fd) : 0;
 }
 
-inline bool carried(const Socket* known) { return known != nullptr && known->carries_messages(); }
+inline bool carried(const Socket* known) { return known != nullptr && known->modes.carries_messages(); }
 inline bool carried(int fd) { return carried(table::peek(fd)); }
 
 ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags);

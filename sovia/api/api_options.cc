@@ -8,9 +8,11 @@
 #include "sovia/api/api.h"
 #include "sovia/api/api_messages.h"
 #include "sovia/datagram/datagram_calls.h"
-#include "sovia/process/guarded_copy.h"
 #include "sovia/poll/epoll_set.h"
+#include "sovia/process/guarded_copy.h"
 #include "sovia/process/own_descriptors.h"
+#include "sovia/socket/lane_life.h"
+#include "sovia/socket/waiting_call.h"
 
 using namespace viaduct::sovia;
 
@@ -90,9 +92,9 @@ void follow(int fd, Socket& socket, int name, const void* value) {
   if (receiving || name == SO_SNDTIMEO || name == kSendTimeoutNew) {
     // The kernel takes a negative time for none at all, and tells it like no limit.
     timeval time{};
-    socket.set_waits_not(receiving, copy_guarded(&time, value, sizeof time) && time.tv_sec < 0);
+    socket.modes.set_waits_not(receiving, copy_guarded(&time, value, sizeof time) && time.tv_sec < 0);
   }
-  if (name == SO_SNDBUF || name == SO_SNDBUFFORCE) socket.room_changed(fd);
+  if (name == SO_SNDBUF || name == SO_SNDBUFFORCE) room_changed(socket, fd);
 }
 
 int duplicate(int fd, int copy) {
@@ -110,7 +112,7 @@ int set_flags(int fd, long flags) {
   // SIGIO comes from the kernel, for data that comes to the kernel.
   if (socket && (flags & O_ASYNC) != 0) socket->leave_for_good(fd, Reason::kOption);
   const int result = libc::fcntl(fd, F_SETFL, flags);
-  if (socket && result == 0) socket->mode_changed();
+  if (socket && result == 0) socket->modes.mode_changed();
   return result;
 }
 
@@ -152,7 +154,7 @@ namespace {
 int get_own(int fd, int name, void* value, socklen_t* length) {
   const Call socket(fd);
   if (name != SOVIA_MESSAGES) return failed(ENOPROTOOPT);
-  const int on = socket && socket->carries_messages() ? 1 : 0;
+  const int on = socket && socket->modes.carries_messages() ? 1 : 0;
   socklen_t room = 0;
   if (!copy_guarded(&room, length, sizeof room)) return failed(EFAULT);
   if (room > sizeof on) room = sizeof on;
@@ -197,7 +199,7 @@ int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t l
   const Call socket(fd);
   if (socket && can_read(value, length) && only_the_kernel(level, name, value, length)) {
     if (socket->may_use_lane()) socket->leave_for_good(fd, Reason::kOption);
-    socket->forbid(Reason::kOption);
+    forbid(*socket, Reason::kOption);
   }
   const int result = socket && changes_pushing(level, name)
                          ? socket->set_pushing(fd, name, value, length)
@@ -206,9 +208,9 @@ int sovia_setsockopt(int fd, int level, int name, const void* value, socklen_t l
   const KeepErrno keep;
   if (const unsigned control = control_of(level, name); control != 0) {
     int on = 0;
-    if (length >= sizeof on && copy_guarded(&on, value, sizeof on)) socket->want_control(control, on != 0);
+    if (length >= sizeof on && copy_guarded(&on, value, sizeof on)) socket->modes.want_control(control, on != 0);
   }
-  if (changes_mode(level, name)) socket->mode_changed();
+  if (changes_mode(level, name)) socket->modes.mode_changed();
   if (level == SOL_SOCKET) follow(fd, *socket, name, value);
   return result;
 }
@@ -257,7 +259,7 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
   }
   switch (static_cast<unsigned>(request)) {
     case FIONREAD:
-      if (known->carries_messages()) {
+      if (known->modes.carries_messages()) {
         const Call socket(fd);
         const int bytes = socket ? messages::next_length(*socket, fd) : 0;
         return copy_guarded(argument, &bytes, sizeof bytes) ? 0 : failed(EFAULT);
@@ -282,7 +284,7 @@ int sovia_ioctl(int fd, unsigned long request, ...) {
     case FIONBIO: {
       const int result = libc::ioctl(fd, request, argument);
       const Call socket(fd);
-      if (result == 0 && socket) socket->mode_changed();
+      if (result == 0 && socket) socket->modes.mode_changed();
       return result;
     }
     default:

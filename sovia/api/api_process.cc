@@ -131,7 +131,7 @@ int sovia_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions, 
   if (socket) {
     const KeepErrno keep;
     socket->leave_for_good(fd, Reason::kPassed);
-    socket->will_be_passed();
+    socket->handoff.passed.store(true);
   }
   return SOVIA_LATE(posix_spawn_file_actions_adddup2)(actions, fd, copy);
 }

@@ -13,7 +13,7 @@ static_assert(sizeof(struct sovia_tag) == sizeof(TagBytes));
 class Tagging {
  public:
   explicit Tagging(int fd) : socket_(fd) {
-    if (socket_ && socket_->carries_messages()) {
+    if (socket_ && socket_->modes.carries_messages()) {
       messages_ = MessageSocket::of(*socket_);
       if (messages_ == nullptr) error_ = ENOMEM;
       return;

@@ -15,14 +15,17 @@
 #include "sovia/background/stocked_lanes.h"
 #include "sovia/datagram/datagram_control.h"
 #include "sovia/datagram/datagram_table.h"
-#include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
 #include "sovia/lane/waiting.h"
 #include "sovia/poll/epoll_set.h"
+#include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/process/threads.h"
+#include "sovia/socket/fallback.h"
+#include "sovia/socket/lane_endpoint.h"
+#include "sovia/socket/lane_life.h"
 #include "sovia/socket/socket_pool.h"
 #include "sovia/socket/table.h"
 
@@ -117,7 +120,7 @@ void do_tasks() {
       if (requests().tasks.empty()) return;
       task = std::move(requests().tasks.back());
       requests().tasks.pop_back();
-      requests().at_work = task.route;
+      requests().at_work = task.asker;
       requests().cancelled = false;
     }
     if (!task.socket) {
@@ -133,7 +136,7 @@ void do_tasks() {
       cancelled = requests().cancelled;
       if (cancelled && why == Reason::kNone) state().ends.back()->cancelled.store(true);
     }
-    if (why != Reason::kNone && !cancelled) task.socket->lane_refused(why);
+    if (why != Reason::kNone && !cancelled) lane_refused(*task.socket, why);
   }
 }
 
@@ -147,11 +150,11 @@ void look_at_falling() {
   for (Falling& one : fallen) state().falling.push_back(std::move(one));
   for (std::size_t i = 0; i < state().falling.size();) {
     Falling& one = state().falling[i];
-    one.wanted = one.socket->falling();
+    one.wanted = falling(*one.socket);
     if (one.wanted != 0 && one.fd < 0) one.fd = copy_descriptor(*one.socket);
     if (one.wanted != 0 && one.fd >= 0) {
-      one.socket->go_on_falling(one.fd);
-      one.wanted = one.socket->falling();
+      go_on_falling(*one.socket, one.fd);
+      one.wanted = falling(*one.socket);
       // Part of a record: the rest comes in a moment.
       pollfd readable{one.fd, POLLIN, 0};
       if ((one.wanted & POLLIN) != 0 && libc::poll(&readable, 1, 0) > 0) {
@@ -376,7 +379,8 @@ class Finished final : public WaitCondition {
     for (LaneEndpoint* const end : ends_) {
       const std::scoped_lock guard(end->lane.lock());
       end->lane.poll();
-      if (end->stage != LaneEndpoint::Stage::kAsking && !end->lane.control.broken() && !end->lane.control.is_finished()) {
+      const LaneControl& control = end->lane.control;
+      if (end->stage != LaneEndpoint::Stage::kAsking && !control.broken() && !control.is_finished()) {
         return false;
       }
     }
@@ -409,7 +413,7 @@ void await(std::vector<LaneEndpoint*> ends) {
   }
   for (LaneEndpoint* const end : all) {
     Socket& socket = *end->socket;
-    if (socket.has_fallen(*end)) continue;
+    if (has_fallen(socket, *end)) continue;
     {
       const std::scoped_lock guard(end->lane.lock());
       if (end->stage == LaneEndpoint::Stage::kAsking || end->lane.control.is_finished()) continue;
@@ -418,8 +422,8 @@ void await(std::vector<LaneEndpoint*> ends) {
     const int fd = closed ? end->keeper.load() : copy_descriptor(socket);
     if (fd < 0) continue;
     end->give_up();
-    socket.fall_back(fd);
-    socket.await_kernel(fd);
+    fall_back(socket, fd);
+    await_kernel(socket, fd);
     if (closed) continue;
     own_descriptors::release(fd);
     libc::close(fd);
@@ -428,7 +432,7 @@ void await(std::vector<LaneEndpoint*> ends) {
 
 // Waits until the kernel has taken the bytes left over from broken lanes; the thread writes them.
 void await_kept() {
-  while (Socket::count_kept() != 0) {
+  while (UnackedCopy::count() != 0) {
     constexpr int kLookMs = 5;
     libc::poll(nullptr, 0, kLookMs);
   }
@@ -482,10 +486,10 @@ void farewell() {
     ends = state().ends;
     for (LaneEndpoint* const end : ends) ++end->pins;
   }
-  for (LaneEndpoint* const end : ends) end->socket->finish_lane();
+  for (LaneEndpoint* const end : ends) finish_lane(*end->socket);
   await(std::move(ends));
   // Without a descriptor to spare, the thread has none for it.
-  table::for_each([](int fd, Socket& socket, void*) { socket.await_kernel(fd); }, nullptr);
+  table::for_each([](int fd, Socket& socket, void*) { await_kernel(socket, fd); }, nullptr);
   await_kept();
 }
 
@@ -542,7 +546,7 @@ void after_fork_in_child() {
   requests().fallen.clear();
   requests().lanes.clear();
   state().falling.clear();
-  Socket::forget_kept();  // the parent's thread sees to those that are closed
+  UnackedCopy::forget_count();  // the parent's thread sees to those that are closed
   state().stock.after_fork_in_child();
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;

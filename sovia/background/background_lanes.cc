@@ -8,15 +8,17 @@
 
 #include "sovia/background/background_state.h"
 #include "sovia/background/stocked_lanes.h"
-#include "sovia/process/counters.h"
 #include "sovia/lane/arrival_threads.h"
 #include "sovia/lane/engine.h"
 #include "sovia/poll/epoll_set.h"
+#include "sovia/process/clock.h"
+#include "sovia/process/counters.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
-#include "sovia/process/clock.h"
+#include "sovia/socket/fallback.h"
+#include "sovia/socket/lane_life.h"
 
 namespace viaduct::sovia::background {
 namespace {
@@ -192,7 +194,7 @@ void remember_silence(const LaneEndpoint& end) {
 
 bool refuse(LaneEndpoint& end, Reason why) {
   if (why == Reason::kNoPeer) remember_silence(end);
-  end.socket->lane_refused(why);
+  lane_refused(*end.socket, why);
   return false;
 }
 
@@ -203,14 +205,14 @@ void tell(Reason why) {
 
 }  // namespace
 
-LaneOptions lane_options(const SocketModes& socket) {
+LaneOptions lane_options(const SocketModes& modes) {
   const Options& chosen = options();
   return {.window = static_cast<std::uint32_t>(chosen.window),
           .ack_threshold = static_cast<std::uint32_t>(chosen.ack_threshold),
           .combine = chosen.combine != 0,
           .settles = true,
           .copy = copy_guarded,
-          .messages = socket.carries_messages(),
+          .messages = modes.carries_messages(),
           .join = chosen.join != 0,
           .strict_window = chosen.strict_window != 0,
           .timer = chosen.combine_timer != 0};
@@ -228,11 +230,11 @@ namespace {
 // A VI of its own, that asks for its peer.
 Reason make_end(Task& task, const Way& way, std::uint32_t peer_ms, LaneEndpoint*& end) {
   Socket& socket = *task.socket;
-  const LaneOptions lane = lane_options(socket);
+  const LaneOptions lane = lane_options(socket.modes);
   // The peer may be waiting for it, and something come at once: not before the wire has an owner.
   engine::pause();
   ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,
-                                    socket.lane_number(), peer_ms);
+                                    lane_number(socket), peer_ms);
   // Through the agent it would take longer than through the kernel.
   if (wire != nullptr && way.local && !engine::nic()->has_own_stack()) {
     wire->destroy();
@@ -377,7 +379,7 @@ void fall_back(LaneEndpoint& end) {
   if (data) fd = socket.closed() ? end.keeper.exchange(-1) : copy_descriptor(socket);
   // The program has closed the socket, and no data is left: there is nothing to move.
   if (fd < 0 && socket.closed()) return;
-  socket.fall_back(fd);
+  fall_back(socket, fd);
   if (fd >= 0) state().falling.push_back({socket.reference(), fd});
 }
 
@@ -420,7 +422,7 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
     return refuse(end, end.socket->closed() ? Reason::kEnd : Reason::kNotClaimed);
   }
   // Give the lane to the socket before the peer learns of it: data that comes then has a reader.
-  if (end.cancelled.load() || !end.socket->lane_opened(end)) return false;
+  if (end.cancelled.load() || !lane_opened(*end.socket, end)) return false;
   end.may_park = false;
   {
     const std::scoped_lock guard(end.lane.lock());
@@ -443,7 +445,7 @@ bool has_carried_enough(const Lane& lane) {
 
 bool on_open(LaneEndpoint& end, std::uint64_t now) {
   const bool closed = end.socket->closed();
-  if (end.socket->settle(end)) end.socket->changed();
+  if (settle(*end.socket, end)) end.socket->changed();
   bool falls, fails;
   {
     const std::scoped_lock guard(end.lane.lock());
@@ -454,7 +456,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     const std::scoped_lock guard(end.lane.lock());
     falls = end.lane.loss.wants_fall_back();
   }
-  if (falls && !end.socket->has_fallen(end)) fall_back(end);
+  if (falls && !has_fallen(*end.socket, end)) fall_back(end);
   bool over, lost, delivered;
   {
     const std::scoped_lock guard(end.lane.lock());
@@ -483,7 +485,7 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
   }
   // No agent vouches for a connection that has ended. If it had, this end of it is closed soon, too.
   if (end.doubted && !closed) return true;
-  if (!over || !end.socket->lane_over(end)) return true;
+  if (!over || !lane_over(*end.socket, end)) return true;
   if (std::exchange(end.doubted, false)) tell(Reason::kEnd);
   end.used = has_carried_enough(end.lane);
   end.socket->changed();
@@ -503,7 +505,7 @@ bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
   }
   const Reason why = judge(end);
   if (why == Reason::kNone) {
-    end.socket->trust_lane(end, end.fd);
+    trust_lane(*end.socket, end, end.fd);
   } else {
     const std::scoped_lock guard(end.lane.lock());
     end.lane.cut();

@@ -18,8 +18,8 @@ constexpr int kMostForStock = 4;                // VIs that are still made for c
 constexpr int kMostToPark = 64;                 // lanes of closed sockets that wait for that
 
 // Lanes of messages have VIs of their own kind, and none of them is kept.
-LaneOptions options_without_messages(const SocketModes& socket) {
-  LaneOptions lane = lane_options(socket);
+LaneOptions options_without_messages(const SocketModes& modes) {
+  LaneOptions lane = lane_options(modes);
   lane.messages = false;
   return lane;
 }
@@ -28,7 +28,7 @@ LaneOptions options_without_messages(const SocketModes& socket) {
 Task task_of(LaneEndpoint& end) {
   Task task;
   task.socket = end.socket->reference();
-  task.route = task.socket.get();
+  task.asker = task.socket.get();
   task.flow = end.tcp;
   task.flow_known = true;
   task.fd = end.fd;
@@ -40,7 +40,7 @@ Task task_of(LaneEndpoint& end) {
 }  // namespace
 
 StockedVi* take_from_stock(const Task& task, const Way& way) {
-  if (state().stock.empty() || task.socket->carries_messages()) return nullptr;
+  if (state().stock.empty() || task.socket->modes.carries_messages()) return nullptr;
   engine::turn();  // PARK may have come
   if (task.role == Role::kCaller) return state().stock.take(task, way);
   return state().stock.take_offered(task, way);
@@ -50,7 +50,7 @@ LaneEndpoint* end_on_stocked(Task& task, StockedVi& vi) {
   Socket& socket = *task.socket;
   engine::pause();
   auto* const end =
-      new (std::nothrow) LaneEndpoint(socket.reference(), socket, vi.wire, options_without_messages(socket));
+      new (std::nothrow) LaneEndpoint(socket.reference(), socket, vi.wire, options_without_messages(socket.modes));
   if (end == nullptr) {
     vi.wire.destroy();
     engine::count_lanes(-1);
@@ -65,7 +65,7 @@ LaneEndpoint* end_on_stocked(Task& task, StockedVi& vi) {
 }
 
 bool awaits_offer(const Task& task) {
-  if (task.wait_until != 0 || !task.flow_known || task.socket->carries_messages()) return false;
+  if (task.wait_until != 0 || !task.flow_known || task.socket->modes.carries_messages()) return false;
   return state().stock.may_be_offered(task) && !state().stock.is_offered(task);
 }
 
@@ -85,7 +85,7 @@ void match_offers() {
   for (LaneEndpoint* const end : state().ends) {
     if (end->stage != LaneEndpoint::Stage::kAsking || end->connected || end->cancelled) continue;
     Task task = task_of(*end);
-    if (task.socket->carries_messages() || !state().stock.is_offered(task)) continue;
+    if (task.socket->modes.carries_messages() || !state().stock.is_offered(task)) continue;
     task.wait_until = 1;
     end->cancelled.store(true);
     end->replaced = true;
@@ -108,7 +108,8 @@ bool goes_to_stock(LaneEndpoint& end, std::uint64_t now) {
 bool awaits_end(LaneEndpoint& end, std::uint64_t now) {
   const Lane& lane = end.lane;
   if (end.role == Role::kNeither || lane.remote.carries_messages() || !state().stock.has_room()) return false;
-  if (lane.control.broken() || !lane.greeting.may_start() || lane.control.receiving() == Lane::State::kEnded) return false;
+  if (lane.control.broken() || !lane.greeting.may_start()) return false;
+  if (lane.control.receiving() == Lane::State::kEnded) return false;
   if (end.park_until == 0) {
     const auto count = std::count_if(state().ends.begin(), state().ends.end(),
                                      [](const LaneEndpoint* each) { return each->park_until != 0; });

@@ -14,8 +14,10 @@
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/options.h"
 #include "sovia/process/signals.h"
+#include "sovia/socket/lane_life.h"
 #include "sovia/socket/redirected_receive.h"
 #include "sovia/socket/socket_pieces.h"
+#include "sovia/socket/waiting_call.h"
 
 namespace viaduct::sovia {
 
@@ -48,11 +50,11 @@ MessageReceiver::Taken MessageReceiver::take(int fd, const iovec* pieces, std::s
 MessageReceiver::Taken MessageReceiver::take_stream(int fd, const iovec* pieces, std::size_t count, std::size_t skip,
                                                   int flags, std::size_t& bytes) {
   ssize_t got = 0;
-  const Socket::Attempt attempt = socket_.try_receive(fd, pieces, count, skip, flags, got);
-  if (attempt == Socket::Attempt::kAgain) return Taken::kNone;
-  if (attempt != Socket::Attempt::kDone) return Taken::kFailed;
+  const Attempt attempt = socket_.try_receive(fd, pieces, count, skip, flags, got);
+  if (attempt == Attempt::kAgain) return Taken::kNone;
+  if (attempt != Attempt::kDone) return Taken::kFailed;
   if (got == 0) return Taken::kEnd;
-  if ((flags & MSG_PEEK) == 0) socket_.note_kernel_bytes(fd, got);
+  if ((flags & MSG_PEEK) == 0) note_kernel_bytes(socket_, fd, got);
   bytes = static_cast<std::size_t>(got);
   return Taken::kSome;
 }
@@ -285,7 +287,7 @@ MessageReceiver::Taken MessageReceiver::take_or_open(int fd, const iovec* pieces
   if (taken != Taken::kNone || others) return taken;
   taken = take_message(fd, pieces, count, flags, told, bytes);
   if (taken == Taken::kNone) {
-    open_sink(sink, pieces, count, (flags & MSG_PEEK) == 0 && socket_.blocks(fd, flags));
+    open_sink(sink, pieces, count, (flags & MSG_PEEK) == 0 && socket_.modes.blocks(fd, flags));
   } else if (sink.is_open()) {
     sink_ = nullptr;
     sink.close();
@@ -298,8 +300,7 @@ ssize_t MessageReceiver::receive(int fd, const iovec* pieces, std::size_t count,
     errno = EINVAL;
     return -1;
   }
-  Socket::Waiting waiting;
-  RedirectedReceive nothing_direct;
+  WaitingCall waiting(socket_);
   OpenSink sink(socket_);
   for (;;) {
     progress();
@@ -311,25 +312,21 @@ ssize_t MessageReceiver::receive(int fd, const iovec* pieces, std::size_t count,
     if (taken == Taken::kSome) return static_cast<ssize_t>(bytes);
     if (taken == Taken::kEnd) return 0;
     if (taken == Taken::kFailed) return -1;
-    if (!socket_.blocks(fd, flags)) {
+    if (!socket_.modes.blocks(fd, flags)) {
       engine::after_look_in_vain();
       errno = EAGAIN;
       return -1;
     }
     if (sink.is_open()) {
-      if (waiting.counted == nullptr) socket_.begin_waiting(waiting);
-      if (waiting.deadline == 0) {
-        waiting.deadline = socket_.look_up_deadline(fd, SO_RCVTIMEO, waiting.has_deadline);
-      }
-      if (sink.await(waiting.deadline, Signals::kInterrupt) == Woken::kReady) continue;
+      waiting.begin();
+      if (sink.await(waiting.deadline(fd, SO_RCVTIMEO), Signals::kInterrupt) == Woken::kReady) continue;
       take_sink_back(sink);
       const std::scoped_lock guard(lock_);
       const std::size_t room = total(pieces, count);
       if (look_at_sink(sink, room, flags, told, bytes) == Taken::kSome) return static_cast<ssize_t>(bytes);
     }
     // Another thread's call has its buffer open.
-    if (others ? !socket_.await_moment(fd, waiting)
-               : !socket_.await(fd, POLLIN, SO_RCVTIMEO, waiting, nothing_direct)) {
+    if (others ? !waiting.await_moment(fd) : !waiting.await(fd, POLLIN, SO_RCVTIMEO)) {
       if (others) errno = signals::held_back() ? EINTR : EAGAIN;
       return -1;
     }

@@ -20,6 +20,7 @@
 #include "sovia/process/threads.h"
 #include "sovia/socket/redirected_receive.h"
 #include "sovia/socket/socket_pieces.h"
+#include "sovia/socket/waiting_call.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -51,7 +52,7 @@ bool MessageSender::append_pending(const iovec* pieces, std::size_t count, std::
 }
 
 // kDone: there is none any more.
-MessageSender::Attempt MessageSender::send_pending(int fd) {
+Attempt MessageSender::send_pending(int fd) {
   while (has_pending()) {
     const iovec piece{pending_.data() + pending_at_, pending_.size() - pending_at_};
     const ssize_t sent = socket_.send(fd, &piece, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -65,7 +66,7 @@ MessageSender::Attempt MessageSender::send_pending(int fd) {
 
 // ---------------------------------------------------------------------------- sending
 
-MessageSender::Attempt MessageSender::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t bytes,
+Attempt MessageSender::try_send(int fd, const iovec* pieces, std::size_t count, std::size_t bytes,
                                                int flags) {
   if (const int error = failure_.error(); error != 0) {
     errno = error;
@@ -101,12 +102,11 @@ ssize_t MessageSender::send(int fd, const iovec* pieces, std::size_t count, int 
     errno = count > kMostPieces ? EINVAL : EMSGSIZE;
     return -1;
   }
-  if (bytes >= options().rendezvous && count == 1 && bytes != 0 && socket_.blocks(fd, flags) &&
+  if (bytes >= options().rendezvous && count == 1 && bytes != 0 && socket_.modes.blocks(fd, flags) &&
       send_by_rendezvous(fd, pieces[0])) {
     return static_cast<ssize_t>(bytes);
   }
-  Socket::Waiting waiting;
-  RedirectedReceive nothing_direct;
+  WaitingCall waiting(socket_);
   bool left = false, others;
   for (;;) {
     Attempt attempt;
@@ -123,13 +123,12 @@ ssize_t MessageSender::send(int fd, const iovec* pieces, std::size_t count, int 
       errno = EPIPE;
     }
     if (attempt != Attempt::kAgain) return -1;
-    if (!socket_.blocks(fd, flags)) {
+    if (!socket_.modes.blocks(fd, flags)) {
       errno = EAGAIN;
       return -1;
     }
     // Another thread's call waits for the peer's buffer.
-    if (others ? !socket_.await_moment(fd, waiting)
-               : !socket_.await(fd, POLLOUT, SO_SNDTIMEO, waiting, nothing_direct)) {
+    if (others ? !waiting.await_moment(fd) : !waiting.await(fd, POLLOUT, SO_SNDTIMEO)) {
       if (others) errno = signals::held_back() ? EINTR : EAGAIN;
       return -1;
     }
@@ -140,7 +139,7 @@ ssize_t MessageSender::send(int fd, const iovec* pieces, std::size_t count, int 
   };
   // It is taken. A call that may wait does, so that a program does not send faster than its peer reads.
   while (left && still_pending()) {
-    if (socket_.blocks(fd, flags) && socket_.await(fd, POLLOUT, SO_SNDTIMEO, waiting, nothing_direct)) continue;
+    if (socket_.modes.blocks(fd, flags) && waiting.await(fd, POLLOUT, SO_SNDTIMEO)) continue;
     send_pending_in_background(fd);
     break;
   }
@@ -218,21 +217,21 @@ bool MessageSender::send_by_rendezvous(int fd, const iovec& message) {
 // ---------------------------------------------------------------------------- what a call leaves behind
 
 struct MessageSender::Background {
-  Background(MessageSender& of, int fd) : reference(of.socket_.reference()), sender(of), fd(fd) {
-    waiting.deadline = kNever;
-    of.socket_.begin_waiting(waiting);
+  Background(MessageSender& of, int fd)
+      : reference(of.socket_.reference()), sender(of), fd(fd), waiting(of.socket_) {
+    waiting.set_deadline(kNever);
+    waiting.begin();
   }
   const SocketRef reference;  // given back last
   MessageSender& sender;
   const int fd;
-  Socket::Waiting waiting;  // so that closing the descriptor leaves it one
+  WaitingCall waiting;  // so that closing the descriptor leaves it one
 };
 
 void* MessageSender::run_in_background(void* of) {
   const signals::Inside inside;
   const std::unique_ptr<Background> call(static_cast<Background*>(of));
   MessageSender& sender = call->sender;
-  RedirectedReceive nothing_direct;
   for (;;) {
     {
       const std::scoped_lock guard(sender.lock_);
@@ -242,7 +241,7 @@ void* MessageSender::run_in_background(void* of) {
         return nullptr;
       }
     }
-    sender.socket_.await(call->fd, POLLOUT, SO_SNDTIMEO, call->waiting, nothing_direct);
+    call->waiting.await(call->fd, POLLOUT, SO_SNDTIMEO);
   }
 }
 
@@ -265,7 +264,7 @@ int MessageSender::before_shutdown(int how) {
 void MessageSender::after_fork_in_child() {
   new (&lock_) Lock;
   // The parent sends the pending message.
-  if (pending_has_thread_) socket_.forget_waiting();
+  if (pending_has_thread_) socket_.waiters.calls.fetch_sub(1);
   pending_has_thread_ = false;
   drop_pending();
   offering_ = false;

@@ -34,7 +34,6 @@ class MessageSender {
   Lock& lock() { return lock_; }
 
  private:
-  using Attempt = Socket::Attempt;
   struct Background;
 
   Attempt try_send(int fd, const iovec* pieces, std::size_t count, std::size_t bytes, int flags);

@@ -29,14 +29,14 @@ int result_of(int error) {
 }  // namespace
 
 MessageSocket* MessageSocket::of(Socket& socket) {
-  MessageLayer* layer = socket.message_layer();
+  MessageLayer* layer = socket.modes.message_layer();
   if (layer == nullptr) {
     std::unique_ptr<MessageLayer> made(new (std::nothrow) MessageSocket(socket));
     if (made == nullptr) {
       errno = ENOMEM;
       return nullptr;
     }
-    layer = socket.keep_message_layer(std::move(made));
+    layer = socket.modes.keep_message_layer(std::move(made));
   }
   return static_cast<MessageSocket*>(layer);
 }
@@ -45,12 +45,12 @@ int MessageSocket::turn(int fd, bool on) {
   std::uint64_t written = 0, unsent = 0, read = 0;
   const std::scoped_lock both(receiver_.lock(), sender_.lock());
   const bool known =
-      !has_peer(fd) || (bytes_written(fd, socket_.opener(), written, unsent) && bytes_read(fd, read));
-  if (on != socket_.carries_messages() && (!known || written != 0 || read != 0 || receiver_.is_inside_frame())) {
+      !has_peer(fd) || (bytes_written(fd, socket_.modes.opener(), written, unsent) && bytes_read(fd, read));
+  if (on != socket_.modes.carries_messages() && (!known || written != 0 || read != 0 || receiver_.is_inside_frame())) {
     errno = EISCONN;
     return -1;
   }
-  socket_.carry_messages(on);
+  socket_.modes.carry_messages(on);
   return 0;
 }
 

@@ -15,12 +15,14 @@
 #include "sovia/process/counters.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/socket/lane_endpoint.h"
+#include "sovia/socket/lane_pin.h"
+#include "sovia/socket/redirected_receive.h"
 
 namespace viaduct::sovia {
 
 std::uint32_t PeerBuffers::usable_lane() {
   std::uint32_t number;
-  const LanePin lane = socket_.pin_lane(&number);
+  const LanePin lane = pin_lane(socket_, &number);
   if (!lane) return 0;
   const std::scoped_lock guard(lane->lane.lock());
   return lane->lane.remote.is_open() && lane->lane.control.sending() == Lane::State::kUp ? number : 0;
@@ -46,7 +48,7 @@ class RemoteMove {
  public:
   RemoteMove(Socket& socket, std::uint32_t lane) : socket_(socket) {
     std::uint32_t number;
-    lane_ = socket.pin_lane(&number);
+    lane_ = pin_lane(socket, &number);
     if (lane_ && number != lane) lane_.reset();
   }
 

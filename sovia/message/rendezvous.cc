@@ -10,6 +10,8 @@
 #include "sovia/message/lane_condition.h"
 #include "sovia/process/counters.h"
 #include "sovia/socket/lane_endpoint.h"
+#include "sovia/socket/lane_pin.h"
+#include "sovia/socket/redirected_receive.h"
 
 namespace viaduct::sovia {
 
@@ -19,7 +21,7 @@ bool OpenSink::open(std::uint32_t number, const iovec& buffer) {
   auto* const at = static_cast<std::byte*>(buffer.iov_base);
   const std::size_t bytes = std::min<std::size_t>(buffer.iov_len, kMostMessage);
   if (bytes == 0) return false;
-  LanePin lane = socket_.pin_receiving_lane();
+  LanePin lane = pin_receiving_lane(socket_);
   if (!lane) return false;
   const auto may_open = [&] {
     return lane->lane.remote.is_open() && lane->lane.rx.unread() == 0 && lane->lane.control.receiving() == Lane::State::kUp;
@@ -86,7 +88,7 @@ void OpenSink::close() {
 }
 
 void refuse_sink(Socket& socket, std::uint32_t number) {
-  const LanePin lane = socket.pin_lane();
+  const LanePin lane = pin_lane(socket);
   if (!lane) return;
   const std::scoped_lock guard(lane->lane.lock());
   lane->lane.sinks.refuse_sink(number);
@@ -95,7 +97,7 @@ void refuse_sink(Socket& socket, std::uint32_t number) {
 // ---------------------------------------------------------------------------- sending
 
 bool RendezvousSend::begin(const iovec& message, std::uint32_t number) {
-  lane_ = socket_.pin_sending_lane();
+  lane_ = pin_sending_lane(socket_);
   if (!lane_) return false;
   {
     const std::scoped_lock guard(lane_->lane.lock());

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "sovia/lane/waiting.h"
+#include "sovia/socket/lane_pin.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {

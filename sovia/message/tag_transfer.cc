@@ -11,6 +11,7 @@
 #include "sovia/process/counters.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/socket/redirected_receive.h"
+#include "sovia/socket/waiting_call.h"
 #include "sovia/sovia.h"
 
 namespace viaduct::sovia {
@@ -38,15 +39,14 @@ int check(const TagBytes& tag, unsigned access, std::uint64_t offset, std::size_
 // Waits for what the peer answers.
 class Answers {
  public:
-  Answers(const TagPath& path, int fd, std::uint64_t deadline) : socket_(path.socket), fd_(fd), ahead_(path.receiver, fd) {
-    waiting_.deadline = deadline;
-    waiting_.has_deadline = deadline != kNever;
+  Answers(const TagPath& path, int fd, std::uint64_t deadline)
+      : socket_(path.socket), fd_(fd), waiting_(path.socket), ahead_(path.receiver, fd) {
+    waiting_.set_deadline(deadline);
   }
   // False with errno: it does not come.
   template <class Ready>
   bool await(Ready&& ready) {
     using Taken = MessageReceiver::Taken;
-    RedirectedReceive nothing_direct;
     for (;;) {
       progress();
       const Taken taken = ahead_.look();
@@ -57,7 +57,7 @@ class Answers {
         errno = taken == Taken::kEnd ? ECONNRESET : error;
         return false;
       }
-      if (socket_.await(fd_, POLLIN, SO_RCVTIMEO, waiting_, nothing_direct)) continue;
+      if (waiting_.await(fd_, POLLIN, SO_RCVTIMEO)) continue;
       if (errno == EAGAIN) errno = ETIMEDOUT;
       return false;
     }
@@ -66,7 +66,7 @@ class Answers {
  private:
   Socket& socket_;
   const int fd_;
-  Socket::Waiting waiting_;
+  WaitingCall waiting_;
   MessageReceiver::ReadingAhead ahead_;
 };
 

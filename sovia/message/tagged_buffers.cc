@@ -10,6 +10,8 @@
 #include "sovia/lane/registrations.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/socket/lane_endpoint.h"
+#include "sovia/socket/lane_pin.h"
+#include "sovia/socket/redirected_receive.h"
 #include "sovia/sovia.h"
 
 namespace viaduct::sovia {
@@ -45,7 +47,7 @@ void TaggedBuffers::after_fork_in_child() {
 // Whether the peer can get at it by RDMA. Locked.
 bool TaggedBuffers::open_to_peer(TaggedBuffer& buffer) {
   std::uint32_t number;
-  const LanePin lane = socket_.pin_lane(&number);
+  const LanePin lane = pin_lane(socket_, &number);
   if (!lane) return false;
   bool reads;
   {
@@ -66,7 +68,7 @@ bool TaggedBuffers::open_to_peer(TaggedBuffer& buffer) {
 // Nothing comes there any more. That of a lane which is over has been closed with it.
 void TaggedBuffers::close_to_peer(TaggedBuffer& buffer) {
   std::uint32_t number;
-  const LanePin lane = socket_.pin_lane(&number);
+  const LanePin lane = pin_lane(socket_, &number);
   if (!lane || buffer.memory == 0 || buffer.lane != number) return;
   lane->wire.close_memory(buffer.at, buffer.memory);
   buffer.memory = 0;

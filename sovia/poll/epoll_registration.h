@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "sovia/poll/event_bits.h"
 #include "sovia/lane/watchers.h"
+#include "sovia/poll/event_bits.h"
 #include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <climits>
 
+#include "sovia/lane/engine.h"
+#include "sovia/lane/waiting.h"
 #include "sovia/poll/epoll_registration.h"
 #include "sovia/poll/epoll_set.h"
-#include "sovia/lane/engine.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
-#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 namespace {

@@ -1,4 +1,4 @@
-// Sockets of one poll() or select() that bypass the library (SocketLane::bypasses): the kernel alone is asked, no lane
+// Sockets of one poll() or select() that bypass the library (lane_demand.h): the kernel alone is asked, no lane
 // comes to them meanwhile.
 #ifndef VIADUCT_SOVIA_POLL_KERNEL_ONLY_POLL_H
 #define VIADUCT_SOVIA_POLL_KERNEL_ONLY_POLL_H
@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "sovia/process/signals.h"
+#include "sovia/socket/lane_life.h"
 #include "sovia/socket/table.h"
 
 namespace viaduct::sovia {
@@ -15,19 +16,19 @@ class KernelOnlyPoll {
   KernelOnlyPoll() = default;
   ~KernelOnlyPoll() {
     const signals::Inside inside;
-    while (count_ != 0) sockets_[--count_]->end_bypass(0);
+    while (count_ != 0) end_bypass(*sockets_[--count_], 0);
   }
   KernelOnlyPoll(const KernelOnlyPoll&) = delete;
   KernelOnlyPoll& operator=(const KernelOnlyPoll&) = delete;
 
-  // With the program's handlers held back, as they might leave by longjmp. False if the socket does not rest, or
+  // With the program's handlers held back, as they might leave by longjmp. False if the socket does not bypass it, or
   // there are too many of them.
   bool take(int fd) {
     const Socket* const known = table::peek(fd);
-    if (known == nullptr || !known->bypasses() || count_ == kMost) return false;
+    if (known == nullptr || !known->demand.bypasses() || count_ == kMost) return false;
     SocketRef& socket = sockets_[count_];
     socket = table::find(fd);
-    if (!socket || !socket->begin_bypass()) return false;
+    if (!socket || !begin_bypass(*socket)) return false;
     ++count_;
     return true;
   }

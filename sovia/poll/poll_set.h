@@ -12,9 +12,9 @@
 #include <memory>
 
 #include "sovia/datagram/datagram_table.h"
+#include "sovia/lane/waiting.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/socket/socket.h"
-#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia {
 

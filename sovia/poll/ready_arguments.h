@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "sovia/process/guarded_copy.h"
 #include "sovia/lane/waiting.h"
+#include "sovia/process/guarded_copy.h"
 
 namespace viaduct::sovia {
 

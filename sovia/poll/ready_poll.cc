@@ -2,10 +2,10 @@
 #include <errno.h>
 
 #include "sovia/poll/kernel_only_poll.h"
-#include "sovia/process/guarded_copy.h"
-#include "sovia/process/libc.h"
 #include "sovia/poll/poll_set.h"
 #include "sovia/poll/ready_arguments.h"
+#include "sovia/process/guarded_copy.h"
+#include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
 #include "sovia/sovia.h"
 

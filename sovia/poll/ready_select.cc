@@ -7,12 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "sovia/poll/kernel_only_poll.h"
 #include "sovia/poll/event_bits.h"
-#include "sovia/process/guarded_copy.h"
-#include "sovia/process/libc.h"
+#include "sovia/poll/kernel_only_poll.h"
 #include "sovia/poll/poll_set.h"
 #include "sovia/poll/ready_arguments.h"
+#include "sovia/process/guarded_copy.h"
+#include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
 #include "sovia/sovia.h"
 

@@ -3,12 +3,13 @@
 #include <mutex>
 
 #include "sovia/background/background.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/signals.h"
+#include "sovia/socket/fork_handoff.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
-#include "sovia/datagram/datagram_table.h"
 
 namespace viaduct::sovia {
 
@@ -21,7 +22,7 @@ bool give_way(int fd) {
   table::for_each(
       [](int each, Socket& socket, void*) {
         socket.leave(each, Reason::kResources);
-        socket.gather(each);
+        gather(socket, each);
       },
       nullptr);
   datagram::table::give_up_all(Reason::kResources, false);

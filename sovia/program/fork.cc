@@ -3,18 +3,20 @@
 #include <mutex>
 #include <vector>
 
+#include "sovia/background/background.h"
+#include "sovia/datagram/datagram_control.h"
+#include "sovia/datagram/datagram_table.h"
+#include "sovia/lane/waiting.h"
+#include "sovia/poll/epoll_set.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
+#include "sovia/program/inheritance.h"
+#include "sovia/socket/fallback.h"
+#include "sovia/socket/fork_handoff.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
-#include "sovia/datagram/datagram_control.h"
-#include "sovia/datagram/datagram_table.h"
-#include "sovia/poll/epoll_set.h"
 #include "sovia/sovia.h"
-#include "sovia/background/background.h"
-#include "sovia/program/inheritance.h"
-#include "sovia/lane/waiting.h"
 
 namespace viaduct::sovia::fork {
 namespace {
@@ -54,9 +56,9 @@ void leave_and_share(HeldSockets& held, Reason why) {
   const std::uint64_t now = now_ns();
   for (Held& one : held) {
     if (one.leaving != nullptr) one.socket->end_leaving(one.fd, *one.leaving, now + Socket::kLeaveNs);
-    one.socket->await_kernel(one.fd);
-    if (why == Reason::kExec) one.socket->await_record(one.fd, now + Socket::kRecordNs);
-    one.socket->share(one.fd);
+    await_kernel(*one.socket, one.fd);
+    if (why == Reason::kExec) await_record(*one.socket, one.fd, now + Socket::kRecordNs);
+    share(*one.socket, one.fd);
   }
 }
 
@@ -99,7 +101,7 @@ void in_child() {
   counters::after_fork_in_child();
   signals::after_fork_in_child();
   if (g_held != nullptr) {
-    for (Held& one : *g_held) one.socket->after_fork_in_child();
+    for (Held& one : *g_held) after_fork_in_child(*one.socket);
   }
   delete g_held;
   g_held = nullptr;
@@ -110,7 +112,7 @@ void in_child() {
 void failed() {
   if (t_shared == nullptr) return;
   const KeepErrno keep;
-  for (Held& one : *t_shared) one.socket->fork_failed();
+  for (Held& one : *t_shared) fork_failed(*one.socket);
   delete t_shared;
   t_shared = nullptr;
 }
@@ -128,7 +130,7 @@ Spawning::Spawning() {
   table::for_each(
       [](int fd, Socket& socket, void* context) {
         const int flags = libc::fcntl(fd, F_GETFD);
-        if (flags < 0 || ((flags & FD_CLOEXEC) != 0 && !socket.passed())) return;
+        if (flags < 0 || ((flags & FD_CLOEXEC) != 0 && !socket.handoff.passed.load())) return;
         auto*& into = *static_cast<Shared**>(context);
         if (into == nullptr) into = new Shared;
         add(into->sockets, fd, socket);
@@ -148,7 +150,7 @@ Spawning::~Spawning() {
 void Spawning::undo() {
   if (shared_ == nullptr) return;
   const KeepErrno keep;
-  for (Held& one : shared_->sockets) one.socket->fork_failed();
+  for (Held& one : shared_->sockets) fork_failed(*one.socket);
   shared_->sockets.clear();
 }
 

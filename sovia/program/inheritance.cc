@@ -6,19 +6,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "sovia/process/counters.h"
-#include "sovia/process/libc.h"
-#include "sovia/process/signals.h"
-#include "sovia/socket/socket.h"
-#include "sovia/socket/table.h"
+#include "sovia/background/background.h"
 #include "sovia/datagram/datagram_control.h"
 #include "sovia/datagram/datagram_table.h"
-#include "sovia/sovia.h"
-#include "sovia/background/background.h"
-#include "sovia/process/own_descriptors.h"
-#include "sovia/socket/inherited_bytes.h"
-#include "sovia/program/stdio_streams.h"
 #include "sovia/lane/waiting.h"
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/process/signals.h"
+#include "sovia/program/stdio_streams.h"
+#include "sovia/socket/fallback.h"
+#include "sovia/socket/fork_handoff.h"
+#include "sovia/socket/inherited_bytes.h"
+#include "sovia/socket/socket.h"
+#include "sovia/socket/table.h"
+#include "sovia/sovia.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -67,7 +69,7 @@ Inheritance::~Inheritance() {
 }
 
 void Inheritance::add(int fd, Socket& socket) {
-  const int file = socket.export_unread(fd);
+  const int file = export_unread(socket, fd);
   struct stat about;
   if (file < 0 || fstat(fd, &about) != 0) return;
   for (const Item& item : items_) {
@@ -119,15 +121,15 @@ Succession::Succession() {
     one.socket->end_leaving(one.fd, *one.end, now + Socket::kLeaveNs);
   }
   for (const Leaving& one : leaving) {
-    if (survives(one.fd, *one.socket)) one.socket->await_record(one.fd, now + Socket::kRecordNs);
+    if (survives(one.fd, *one.socket)) await_record(*one.socket, one.fd, now + Socket::kRecordNs);
   }
   table::for_each(
       [](int fd, Socket& socket, void* context) {
-        socket.await_kernel(fd);
+        await_kernel(socket, fd);
         if (survives(fd, socket)) {
           static_cast<Inheritance*>(context)->add(fd, socket);
         } else {
-          socket.detach();
+          detach(socket);
         }
       },
       &inheritance_);
@@ -137,7 +139,7 @@ Succession::Succession() {
 Succession::~Succession() {
   const signals::Inside inside;
   const KeepErrno keep;
-  table::for_each([](int, Socket& socket, void*) { socket.reattach(); }, nullptr);
+  table::for_each([](int, Socket& socket, void*) { reattach(socket); }, nullptr);
 }
 
 // ---------------------------------------------------------------------------- from the one before
@@ -176,10 +178,10 @@ void take(ino_t inode, int file) {
     return;
   }
   if (inherited_bytes == nullptr) {
-    socket->inherit_loss(fds[0]);
+    inherit_loss(*socket, fds[0]);
     return;
   }
-  socket->inherit(inherited_bytes, Reason::kInherited);
+  inherit(*socket, inherited_bytes, Reason::kInherited);
 #ifdef __GLIBC__
   // The C library would read the kernel's socket. Its standard stream is a variable.
   for (const int fd : fds) {

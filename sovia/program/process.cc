@@ -5,18 +5,19 @@
 
 #include <atomic>
 
+#include "sovia/background/background.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
+#include "sovia/process/options.h"
 #include "sovia/process/signals.h"
-#include "sovia/socket/socket.h"
-#include "sovia/socket/table.h"
-#include "sovia/sovia.h"
-#include "sovia/background/background.h"
 #include "sovia/program/fork.h"
 #include "sovia/program/gain.h"
 #include "sovia/program/inheritance.h"
-#include "sovia/process/options.h"
 #include "sovia/program/stdio_streams.h"
+#include "sovia/socket/fork_handoff.h"
+#include "sovia/socket/socket.h"
+#include "sovia/socket/table.h"
+#include "sovia/sovia.h"
 #include "vipl/vipl_ext.h"
 
 namespace viaduct::sovia {
@@ -43,7 +44,7 @@ void finish() {
   background::farewell();
   table::for_each(
       [](int fd, Socket& socket, void*) {
-        socket.detach();
+        detach(socket);
         table::closing(fd);
       },
       nullptr);

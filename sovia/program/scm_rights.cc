@@ -4,14 +4,15 @@
 
 #include <cstring>
 
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/signals.h"
+#include "sovia/socket/fork_handoff.h"
+#include "sovia/socket/inherited_bytes.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
-#include "sovia/datagram/datagram_table.h"
 #include "sovia/sovia.h"
-#include "sovia/socket/inherited_bytes.h"
 
 namespace viaduct::sovia::scm_rights {
 namespace {
@@ -64,11 +65,11 @@ void take(int file, const std::vector<int>& sockets) {
   }
   const SocketRef socket = fds.empty() ? SocketRef() : table::left_unread(fds.data(), fds.size());
   if (socket && inherited_bytes != nullptr) {
-    socket->inherit(inherited_bytes, Reason::kPassed);
+    inherit(*socket, inherited_bytes, Reason::kPassed);
   } else if (inherited_bytes != nullptr) {
     free_inherited_bytes(inherited_bytes);
   } else if (socket) {
-    socket->inherit_loss(fds[0]);
+    inherit_loss(*socket, fds[0]);
   }
 }
 
@@ -82,7 +83,7 @@ Outgoing::Outgoing(const msghdr& message) : message_(message) {
     const SocketRef socket = table::find(fd);
     if (!socket) return;
     socket->leave_for_good(fd, Reason::kPassed);
-    const int file = socket->export_unread(fd);
+    const int file = export_unread(*socket, fd);
     if (file >= 0) files.push_back(file);
   });
   if (files.empty()) return;

@@ -5,13 +5,14 @@
 #include <sys/prctl.h>
 
 #include "sovia/background/background.h"
+#include "sovia/datagram/datagram_table.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/process/signals.h"
+#include "sovia/socket/fork_handoff.h"
 #include "sovia/socket/socket.h"
 #include "sovia/socket/table.h"
-#include "sovia/datagram/datagram_table.h"
 #include "sovia/sovia.h"
 
 namespace viaduct::sovia::seccomp {
@@ -24,7 +25,7 @@ void prepare() {
   table::for_each(
       [](int fd, Socket& socket, void*) {
         socket.leave_for_good(fd, Reason::kOption);
-        socket.gather(fd);
+        gather(socket, fd);
       },
       nullptr);
   datagram::table::give_up_all(Reason::kOption, false);

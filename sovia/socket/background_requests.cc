@@ -7,7 +7,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
-#include "sovia/socket/socket_route.h"
+#include "sovia/socket/socket.h"
 
 namespace viaduct::sovia::background {
 namespace {
@@ -53,14 +53,14 @@ std::uint32_t calls_before_lane(int fd, Role role) {
   return requests().known.calls_before_lane(peer_of(flow, role), now_ns());
 }
 
-Reason ask(SocketRoute& socket, int fd, Role role) {
+Reason ask(Socket& socket, int fd, Role role) {
   Task task;
   task.flow_known = flow_of(fd, task.flow);
   task.fd = fd;
   if (task.flow_known && is_loopback(task.flow) && options().local == 0) return Reason::kLocal;
   task.role = role;
   if (task.flow_known) task.peer = peer_of(task.flow, role);
-  task.route = &socket;
+  task.asker = &socket;
   task.socket = socket.reference();
   {
     const std::scoped_lock guard(requests().lock);
@@ -71,11 +71,11 @@ Reason ask(SocketRoute& socket, int fd, Role role) {
   return Reason::kNone;
 }
 
-bool cancel(const SocketRoute& socket) {
+bool cancel(const Socket& socket) {
   std::unique_lock guard(requests().lock);
   for (std::vector<Task>* const tasks : {&requests().tasks, &requests().awaiting}) {
     for (Task& task : *tasks) {
-      if (task.route != &socket) continue;
+      if (task.asker != &socket) continue;
       const Task dropped = std::move(task);
       if (&task != &tasks->back()) task = std::move(tasks->back());
       tasks->pop_back();
@@ -91,7 +91,7 @@ bool cancel(const SocketRoute& socket) {
   }
   bool any = false;
   for (BackgroundLane* const lane : requests().lanes) {
-    if (&lane->route != &socket || lane->stage != BackgroundLane::Stage::kAsking) continue;
+    if (&lane->asker != &socket || lane->stage != BackgroundLane::Stage::kAsking) continue;
     lane->cancelled.store(true);
     any = true;
   }
@@ -108,7 +108,7 @@ void look_at(BackgroundLane& lane) {
   poke();
 }
 
-void watch_fall(SocketRoute& socket, int fd) {
+void watch_fall(Socket& socket, int fd) {
   bool started;
   {
     const std::scoped_lock guard(requests().lock);

@@ -16,15 +16,15 @@
 
 namespace viaduct::sovia {
 
-class SocketRoute;
+class Socket;
 
 // The end of a lane, as the thread and the sockets that ask it know it.
 struct BackgroundLane {
   enum class Stage : std::uint8_t { kAsking, kGreeting, kOpen };
 
-  explicit BackgroundLane(SocketRoute& of) : route(of) {}
+  explicit BackgroundLane(Socket& of) : asker(of) {}
 
-  SocketRoute& route;
+  Socket& asker;
   std::atomic<Stage> stage{Stage::kAsking};
   std::atomic<bool> cancelled{false};  // before it was open
   std::atomic<bool> queued{false};     // to be looked at
@@ -40,17 +40,17 @@ void prepare(int fd);
 
 // Opens a lane for the socket if it can, at any time from now on (Socket::lane_opened,
 // Socket::lane_refused). Another reason than kNone: there will be none.
-Reason ask(SocketRoute& socket, int fd, Role role);
+Reason ask(Socket& socket, int fd, Role role);
 // PeerHistory::calls_before_lane() for the peer of this connection.
 std::uint32_t calls_before_lane(int fd, Role role);
 // Takes that back. When it returns, no lane will come of it; false: it is there already.
-bool cancel(const SocketRoute& socket);
+bool cancel(const Socket& socket);
 
 // The lane has changed in a way that may be the thread's business.
 void look_at(BackgroundLane& lane);
 // The socket's lane has broken, and what is left to be done is the thread's.
 // `fd`: a copy of its descriptor that is the library's, or -1.
-void watch_fall(SocketRoute& socket, int fd);
+void watch_fall(Socket& socket, int fd);
 // The lane wants a turn after a moment: small data waits on it.
 void flush_later(BackgroundLane& lane);
 // Data waits for credits in this process: the background thread takes them in soon, unless a call does. Data that has
@@ -60,7 +60,7 @@ void hurry();
 // ------------------------------------------------------------------ for the thread
 struct Task {
   SocketRef socket;  // that wants a lane; none: the NIC is to be opened, as one may soon be wanted
-  const SocketRoute* route = nullptr;  // the same
+  const Socket* asker = nullptr;  // the same
   Flow flow;
   int fd = -1;
   bool flow_known;
@@ -89,7 +89,7 @@ struct Requests {
     knows_any.store(true);
   }
   std::atomic<bool> offered{false};  // a VI in stock has been taken by the peer, or lost
-  const SocketRoute* at_work = nullptr;  // the socket whose task is being done
+  const Socket* at_work = nullptr;  // the socket whose task is being done
   bool cancelled = false;           // ... and is not wanted any more
   BackgroundLane* queue = nullptr;  // to be looked at, linked by next_queued
   std::vector<BackgroundLane*> lanes;  // that there are

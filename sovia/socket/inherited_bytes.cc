@@ -12,10 +12,10 @@
 #include <mutex>
 #include <new>
 
+#include "sovia/lane/packet.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/own_descriptors.h"
 #include "sovia/process/units.h"
-#include "sovia/lane/packet.h"
 
 namespace viaduct::sovia {
 namespace {

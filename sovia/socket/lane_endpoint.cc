@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-#include "sovia/socket/socket_route.h"
+#include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {
 
@@ -17,16 +17,16 @@ void LaneEndpoint::arrived(const Nic::Arrival& arrival) {
     changes = arrival.lost ? lane.cut()
                            : lane.arrived(arrival.place, arrival.bytes, arrival.immediate);
     if (lane.wants_poll()) background::flush_later(*this);
-    route.note_unread(lane.rx.unread());
+    asker.rx.lane_unread.store(lane.rx.unread(), std::memory_order_relaxed);
     news = (changes & LaneChange::kWritable) != 0 && lane.tx.take_lack();
   }
   if ((changes & LaneChange::kState) != 0) {
     // A direction that was coming down has come down: a thread may wait for just that.
-    route.routes_changed();
+    asker.routes_changed();
     background::look_at(*this);
   }
   // A call waits for just that.
-  if ((changes & LaneChange::kSinks) != 0) route.routes_changed();
+  if ((changes & LaneChange::kSinks) != 0) asker.routes_changed();
   if (changes == 0) return;
   short what = kAnyChange;
   if ((changes & LaneChange::kState) == 0) {
@@ -34,7 +34,7 @@ void LaneEndpoint::arrived(const Nic::Arrival& arrival) {
     if ((changes & LaneChange::kReadable) != 0) what |= POLLIN;
     if (news) what |= POLLOUT;
   }
-  route.changed(what);
+  asker.changed(what);
 }
 
 void LaneEndpoint::give_up() {

@@ -17,7 +17,7 @@ namespace viaduct::sovia {
 
 class LaneEndpoint final : public LaneOwner, public BackgroundLane {
  public:
-  LaneEndpoint(SocketRef for_socket, SocketRoute& of, LaneVi& vi, const LaneOptions& options)
+  LaneEndpoint(SocketRef for_socket, Socket& of, LaneVi& vi, const LaneOptions& options)
       : BackgroundLane(of), wire(vi), lane(vi, options), socket(static_cast<SocketRef&&>(for_socket)) {
     vi.owner = this;
   }

@@ -6,12 +6,12 @@
 #include <mutex>
 #include <utility>
 
-#include "sovia/process/counters.h"
 #include "sovia/lane/engine.h"
-#include "sovia/socket/lane_endpoint.h"
+#include "sovia/process/counters.h"
 #include "sovia/process/options.h"
 #include "sovia/process/units.h"
-#include "sovia/socket/background_requests.h"
+#include "sovia/socket/lane_endpoint.h"
+#include "sovia/socket/lane_pin.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -27,63 +27,25 @@ bool writable(void* data, std::size_t bytes) {
   return madvise(reinterpret_cast<void*>(from), to - from, MADV_POPULATE_WRITE) == 0;
 }
 
-LaneEndpoint* SocketDirect::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory,
+namespace {
+
+// The lane, which stays until let_go(); nullptr: not now. `number`: the lane's for this reader.
+LaneEndpoint* begin_direct(Socket& socket, std::byte* to, std::uint32_t bytes, std::uint32_t memory,
                                          std::uint32_t& number) {
-  const std::scoped_lock guard(in_);
-  if (lane_ == nullptr || receiving_ != Phase::kLane || inherited_bytes_ != nullptr || read_shut_) {
-    return nullptr;
-  }
-  const std::scoped_lock lane_guard(lane_->lane.lock());
-  number = lane_->lane.rx.begin_direct(to, bytes, memory);
+  const std::scoped_lock guard(socket.rx.lock);
+  if (socket.link.end == nullptr || !socket.rx.is_on_lane()) return nullptr;
+  const std::scoped_lock lane_guard(socket.link.end->lane.lock());
+  number = socket.link.end->lane.rx.begin_direct(to, bytes, memory);
   if (number == LaneRx::kNoDirect) return nullptr;
-  ++lane_->pins;
-  return lane_;
+  ++socket.link.end->pins;
+  return socket.link.end;
 }
 
-LanePin SocketDirect::pin_receiving_lane() {
-  const std::scoped_lock guard(in_);
-  const bool may = lane_ != nullptr && receiving_ == Phase::kLane && inherited_bytes_ == nullptr && !read_shut_;
-  if (may) ++lane_->pins;
-  return {*this, may ? lane_ : nullptr};
-}
+}  // namespace
 
-LanePin SocketDirect::pin_sending_lane() {
-  const std::scoped_lock guard(out_);
-  const bool may = lane_ != nullptr && sending_ == Phase::kLane;
-  if (may) ++lane_->pins;
-  return {*this, may ? lane_ : nullptr};
-}
-
-LanePin SocketDirect::pin_lane(std::uint32_t* number) {
-  const std::scoped_lock guard(in_);
-  if (lane_ != nullptr) ++lane_->pins;
-  if (number != nullptr) *number = lane_number_.load();
-  return {*this, lane_};
-}
-
-void LanePin::reset() {
-  if (LaneEndpoint* const end = std::exchange(end_, nullptr); end != nullptr) socket_->let_go(*end);
-}
-
-void SocketDirect::let_go(LaneEndpoint& end) {
-  const std::scoped_lock guard(in_);
-  bool over;
-  {
-    const std::scoped_lock lane_guard(end.lane.lock());
-    last_packet_.store(end.lane.rx.last_packet(), std::memory_order_relaxed);
-    if (end.lane.wants_poll()) background::flush_later(end);
-    over = end.lane.control.receiving() == Lane::State::kEnded || end.lane.control.over();
-  }
-  if (over) {
-    unpin(end);
-  } else {
-    --end.pins;
-  }
-}
-
-void RedirectedReceive::begin(SocketDirect& socket, const iovec* pieces, std::size_t count,
+void RedirectedReceive::begin(Socket& socket, const iovec* pieces, std::size_t count,
                           std::size_t skip) {
-  const std::size_t expected = socket.last_packet();
+  const std::size_t expected = socket.rx.last_packet.load(std::memory_order_relaxed);
   if (expected < kWorthwhile || options().redirect == 0) return;
   if (options().handling != Handling::kSingle) return;
   Nic* const nic = engine::nic();
@@ -98,7 +60,7 @@ void RedirectedReceive::begin(SocketDirect& socket, const iovec* pieces, std::si
   if (memory == 0) return;
   // The paused engine takes no packets in: which one is the next is clear.
   if (engine::try_pause()) {
-    lane_ = socket.begin_direct(to, static_cast<std::uint32_t>(bytes), memory, number_);
+    lane_ = begin_direct(socket, to, static_cast<std::uint32_t>(bytes), memory, number_);
     engine::go_on();
   }
   if (lane_ == nullptr) return nic->give_back_memory(memory);
@@ -125,7 +87,7 @@ void RedirectedReceive::end() {
   }
   nic_->give_back_memory(memory_);
   LaneEndpoint& lane = *std::exchange(lane_, nullptr);
-  socket_->let_go(lane);
+  let_go(*socket_, lane);
 }
 
 std::size_t RedirectedReceive::take_bytes() {

@@ -1,34 +1,173 @@
 // A socket: a kernel TCP socket, and beside it, once the connection is worth it, a lane over VIA.
 //
-// It is made of layers, each of which owns its data and calls none above it:
+// A socket owns parts, each with its state: the options (modes), the two streams, each with its lock, the link to its
+// lane, and how it stands with resets, broken lanes, other processes and waiting calls. Functions over these parts,
+// each of which calls only those listed before it:
 //
-//     socket_ref, socket_modes   references; what options and flags say
-//     socket_route               the route of each direction
-//     socket_fallback            the streams of a lane that has broken
-//     socket_share               processes that have the socket too
-//     socket_lane                the beginning and the end of lanes
-//     socket_ready               readiness
-//     socket_leave               the way down to the kernel; shutdown and close
-//     redirected_receive         the lane writes to a reader's memory
-//     socket_waiting             calls that wait
-//     socket_receive, socket_send
+//     fallback       the streams of a lane that has broken
+//     lane_life      the beginning and the end of lanes
+//     fork_handoff   processes that have the socket too
+//     lane_pin       calls that use the lane without the locks
+//     Socket         readiness; the way down to the kernel, shutdown and close
+//     waiting_call   calls that wait
+//     Socket         sending and receiving
 // Messages and tagged buffers are built on it: sovia/message.
+//
+// The sender of a direction alone decides on its route: it goes up to the lane by a START packet, which says how many
+// bytes it has sent through the kernel before, and goes down by a FIN packet; the receiver reads on where the
+// sender said. Whatever is special about a connection (end, reset, urgent data, options) happens in the
+// kernel, for which a direction is down.
 //
 // A socket is shared by all descriptors of the process that were made of each other by dup. All
 // functions may be called by several threads at once. `fd` is any descriptor of the socket.
 #ifndef VIADUCT_SOVIA_SOCKET_SOCKET_H
 #define VIADUCT_SOVIA_SOCKET_SOCKET_H
 
-#include "sovia/socket/socket_send.h"
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "sovia/lane/watchers.h"
+#include "sovia/process/reason.h"
+#include "sovia/socket/attempt.h"
+#include "sovia/socket/connection_reset.h"
+#include "sovia/socket/fallback_state.h"
+#include "sovia/socket/handoff_state.h"
+#include "sovia/socket/lane_demand.h"
+#include "sovia/socket/lane_link.h"
+#include "sovia/socket/rx_stream.h"
+#include "sovia/socket/socket_modes.h"
+#include "sovia/socket/socket_ref.h"
+#include "sovia/socket/tx_stream.h"
+#include "sovia/socket/waiters.h"
 
 namespace viaduct::sovia {
 
-class Socket final : public SocketSend {
+class Lane;
+
+class Socket final : public SocketCounts, public Watched {
+ public:
+  SocketModes modes;
+  RxStream rx;
+  TxStream tx;
+  LaneLink link;
+  LaneDemand demand;
+  ConnectionReset reset;
+  FallbackState fallback;
+  HandoffState handoff;
+  Waiters waiters;
+
+  // Whether data of either direction may go over a lane now or soon. If not, every call may go
+  // straight to the kernel; if so, calls that the kernel alone should do need leave() first.
+  bool may_use_lane() const { return link.is_wanted(); }
+  // The program has closed it.
+  bool closed() const { return descriptors() == 0 && waiters.fd.load() < 0; }
+  // Whether the streams have nothing of a lane that comes before what the kernel has.
+  bool has_nothing_left() const { return rx.inherited == nullptr && tx.unacked.empty(); }
+  // The descriptor of a call that was given `fd`.
+  int current(int fd) const {
+    const int kept = waiters.fd.load(std::memory_order_relaxed);
+    return kept < 0 ? fd : kept;
+  }
+
+  // ------------------------------------------------------------------ routes
+  // Changes whenever ask_kernel()'s answer may have changed: a thread that sleeps on the former one asks again.
+  std::uint32_t routes() const { return routes_.load(std::memory_order_acquire); }
+  void routes_changed() {
+    routes_.fetch_add(1, std::memory_order_release);
+    rx.invalidate_empty();
+  }
+  // Something about the socket's lane has changed, `what` as in watchers.h: wakes whom it concerns, tells
+  // epoll sets. No locks that readers of the socket take may be held.
+  void changed(short what = kAnyChange);
+  // With the stream's lock.
+  void receiving_changed(RouteEvent event);
+  void sending_changed(RouteEvent event);
+  // Call this before looking at what is unread on the lane: if START has come meanwhile, it says
+  // how much there is to read from the kernel first. With the stream and the lane locked.
+  void settle_receiving(Lane& lane);
+  // No lane is to come any more: calls go straight to the kernel, unless it has told all that it knows.
+  void stay_with_kernel() { link.wanted.store(reset.is_untold()); }
+  void keep_untold_reset() {
+    reset.keep_untold();
+    link.wanted.store(true);
+  }
+
+  // ------------------------------------------------------------------ readiness (socket_ready.cc)
+  // Instead of asking the kernel for `wanted` (POLL*), ask it for this ...
+  short ask_kernel(short wanted);
+  // ... and this is what to tell the program when the kernel has answered `kernel_says`. Short and
+  // without a system call, but when data and the end may have come together and `fd` is given; with
+  // kernel_says 0 it is what the lane alone has to say.
+  short answer(short wanted, short kernel_says, int fd = -1);
+  // Whether the kernel's answers are the program's, now and for some time ...
+  bool kernel_alone() const { return !may_use_lane() && has_nothing_left(); }
+  // ... and for good: there are no messages either, which may be read ahead of what the program receives ...
+  bool stays_kernel_alone() const { return kernel_alone() && !modes.carries_messages(); }
+  // ... or at least now.
+  bool kernel_knows_all();
+  // Whether the next bytes are the kernel's, and those after them too: for calls whose control data
+  // only the kernel has.
+  bool receives_in_kernel();
+  // Bytes that receive() would find, for FIONREAD. `kernel_bytes`: what the kernel says.
+  int unread(int kernel_bytes);
+  // Bytes sent that the peer has not got, for SIOCOUTQ.
+  int unsent(int kernel_bytes);
+  // Whether unread data lies on the lane, before anything the kernel has (SIOCATMARK is then 0).
+  bool lane_has_data();
+
+  // ------------------------------------------------------------------ data (socket_send.cc, socket_receive.cc)
+  // As sendmsg for `count` pieces, without address and control data: bytes, or -1 with errno. Waits as the
+  // socket's modes and the flags say, and may raise SIGPIPE.
+  ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags);
+  // setsockopt of what says when the kernel sends.
+  int set_pushing(int fd, int name, const void* value, socklen_t length);
+  // As recvmsg, likewise.
+  ssize_t receive(int fd, const iovec* pieces, std::size_t count, int flags);
+  // Whether a receive that does not wait would find nothing, and is spared the way there. Polls the
+  // lanes. False when in doubt.
+  bool finds_nothing(int flags);
+  // Receives what there is, without waiting: kDone, kAgain, or kFailed with errno.
+  Attempt try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                      ssize_t& bytes);
+  // Bytes that are to be read before what comes next: they were taken off the stream too early. False: there is no
+  // memory.
+  bool put_back(const iovec* pieces, std::size_t count);
+
+  // ------------------------------------------------------------------ the way down (socket_leave.cc)
+  // Both directions go down to the kernel and stay there until the socket may go up again. Returns
+  // when the peer has gone down too and all that it sent before has come, which then is unread. A peer
+  // that does not do so in time loses the lane, and what it sends again comes after a record (fallback.h).
+  void leave(int fd, Reason why);
+  static constexpr std::uint64_t kLeaveNs = 200'000'000;     // for the peer to leave the lane
+  static constexpr std::uint64_t kRecordNs = 2'000'000'000;  // before another program gets the socket
+  // The same in two steps, for many sockets at once: until the deadline the peer may do it in good order,
+  // then the lane is given up. begin_leaving() is nullptr if there is nothing to wait for.
+  LaneEndpoint* begin_leaving(int fd, Reason why);
+  void end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline);
+  // The same for ever: no lane any more.
+  void leave_for_good(int fd, Reason why);
+  // The direction from here alone goes down; what was sent before arrives before what the kernel
+  // sends next. Waits only for room in the window.
+  void leave_sending(int fd, Reason why);
+  // shutdown(2). shut_stream() does it now, whatever the message layer has yet to send.
+  int shutdown(int fd, int how);
+  int shut_stream(int fd, int how);
+  // The last descriptor of the process is about to be closed: sends what is left, in the background
+  // if the socket does not linger. Call between table::closing() and the kernel's close.
+  void release(int fd);
+
  private:
   friend class SocketPool;
 
-  explicit Socket(bool read_known) { read_known_ = read_known; }
+  explicit Socket(bool nothing_read) : rx(nothing_read) {}
   ~Socket() = default;
+
+  std::atomic<std::uint32_t> routes_{0};
 };
 
 }  // namespace viaduct::sovia

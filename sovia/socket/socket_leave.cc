@@ -1,4 +1,4 @@
-#include "sovia/socket/socket_leave.h"
+#include "sovia/socket/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,14 +7,16 @@
 #include <algorithm>
 #include <mutex>
 
-#include "sovia/socket/background_requests.h"
+#include "sovia/lane/waiting.h"
 #include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
-#include "sovia/socket/lane_endpoint.h"
 #include "sovia/process/options.h"
 #include "sovia/process/own_descriptors.h"
-#include "sovia/socket/inherited_bytes.h"
-#include "sovia/lane/waiting.h"
+#include "sovia/socket/background_requests.h"
+#include "sovia/socket/fallback.h"
+#include "sovia/socket/fork_handoff.h"
+#include "sovia/socket/lane_endpoint.h"
+#include "sovia/socket/lane_life.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -22,7 +24,7 @@ namespace {
 // The end of a lane that leave() waits for.
 class LaneOver final : public WaitCondition {
  public:
-  LaneOver(SocketLeave& socket, Lane& lane, bool both) : socket_(socket), lane_(lane), both_(both) {}
+  LaneOver(Socket& socket, Lane& lane, bool both) : socket_(socket), lane_(lane), both_(both) {}
   bool ready() override {
     const std::scoped_lock guard(lane_.lock());
     lane_.poll();
@@ -33,14 +35,14 @@ class LaneOver final : public WaitCondition {
   bool concerns(const Watched& source) const override { return &source == &socket_; }
 
  private:
-  SocketLeave& socket_;
+  Socket& socket_;
   Lane& lane_;
   const bool both_;
 };
 
 class AllArrived final : public WaitCondition {
  public:
-  AllArrived(SocketLeave& socket, Lane& lane) : socket_(socket), lane_(lane) {}
+  AllArrived(Socket& socket, Lane& lane) : socket_(socket), lane_(lane) {}
   bool ready() override {
     const std::scoped_lock guard(lane_.lock());
     lane_.poll();
@@ -49,7 +51,7 @@ class AllArrived final : public WaitCondition {
   bool concerns(const Watched& source) const override { return &source == &socket_; }
 
  private:
-  SocketLeave& socket_;
+  Socket& socket_;
   Lane& lane_;
 };
 
@@ -66,25 +68,55 @@ bool is_over(LaneEndpoint& end) {
   return end.lane.control.over();
 }
 
-}  // namespace
+// Whether all that was sent has arrived. Completions make no entries in the completion queue: looks often.
+bool await_arrival(Socket& socket, Lane& lane, std::uint64_t ns) {
+  AllArrived arrived(socket, lane);
+  constexpr std::uint64_t kLookNs = 200'000;
+  const std::uint64_t end = now_ns() + ns;
+  for (std::uint64_t now; (now = now_ns()) < end;) {
+    if (wait_for(arrived, nullptr, 0, std::min(now + kLookNs, end), nullptr, true, Signals::kWait) ==
+        Woken::kReady) {
+      return true;
+    }
+  }
+  return arrived.ready();
+}
 
-void SocketLeave::leave_sending(int fd, Reason why) {
+// As a rule what was sent last arrives while one looks at it; then the connection can end at once.
+void await_moment_before_close(Socket& socket) {
   LaneEndpoint* end;
   {
-    const std::scoped_lock both(in_, out_);
-    forbidden_ = true;
-    shown_.set(ShownSocket::Way::kKernel, why);
-    end = lane_;
+    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    end = socket.link.end;
+    if (end == nullptr || socket.fallback.done || socket.tx.route != Phase::kLane) return;
+    const std::scoped_lock lane_guard(end->lane.lock());
+    end->lane.tx.flush();
+    if (end->lane.ring.unsent() == 0) return;
+    ++end->pins;
+  }
+  await_arrival(socket, end->lane, options().spin_us * 1000);
+  --end->pins;
+}
+
+}  // namespace
+
+void Socket::leave_sending(int fd, Reason why) {
+  LaneEndpoint* end;
+  {
+    const std::scoped_lock both(rx.lock, tx.lock);
+    tx.lane_forbidden = true;
+    link.shown.set(ShownSocket::Way::kKernel, why);
+    end = link.end;
     if (end != nullptr) {
       const std::scoped_lock lane_guard(end->lane.lock());
-      if (sending_ == Phase::kLane) counters::fell(why);
+      if (tx.route == Phase::kLane) counters::fell(why);
       end->lane.finish(false);
       sending_changed(RouteEvent::kLaneEnded);
       if (end->lane.control.sending() == Lane::State::kEnded) return;
       ++end->pins;
     }
   }
-  if (end == nullptr) return await_kernel(fd);
+  if (end == nullptr) return await_kernel(*this, fd);
   // Bytes that the kernel sends next must not overtake those on the lane.
   LaneOver over(*this, end->lane, false);
   wait_for(over, nullptr, 0, now_ns() + kLeaveNs, nullptr, true, Signals::kWait);
@@ -94,24 +126,24 @@ void SocketLeave::leave_sending(int fd, Reason why) {
     ended = end->lane.control.sending() == Lane::State::kEnded || end->lane.control.is_cut();
   }
   if (!ended) end->give_up();
-  fall_back(fd);
-  await_kernel(fd);
-  const std::scoped_lock guard(out_);
+  fall_back(*this, fd);
+  await_kernel(*this, fd);
+  const std::scoped_lock guard(tx.lock);
   unpin(*end);
 }
 
-LaneEndpoint* SocketLeave::begin_leaving(int fd, Reason why) {
+LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {
   if (!may_use_lane()) return nullptr;
   bool asked;
   {
-    const std::scoped_lock both(in_, out_);
-    asked = stage_ == Stage::kAsked;
+    const std::scoped_lock both(rx.lock, tx.lock);
+    asked = link.stage == LaneLink::Stage::kAsked;
   }
-  if (asked && background::cancel(*this)) lane_refused(why);
+  if (asked && background::cancel(*this)) lane_refused(*this, why);
   LaneEndpoint* end;
   {
-    const std::scoped_lock both(in_, out_);
-    end = lane_;
+    const std::scoped_lock both(rx.lock, tx.lock);
+    end = link.end;
     if (end == nullptr) return nullptr;
     ++end->pins;
     const std::scoped_lock lane_guard(end->lane.lock());
@@ -123,7 +155,7 @@ LaneEndpoint* SocketLeave::begin_leaving(int fd, Reason why) {
       end->lane.cut();
     }
     sending_changed(RouteEvent::kLaneEnded);
-    shown_.set(ShownSocket::Way::kKernel, why);
+    link.shown.set(ShownSocket::Way::kKernel, why);
   }
   counters::fell(why);
   SOVIA_LOG("%d: leaves the lane: %s", fd, text_of(why));
@@ -132,60 +164,60 @@ LaneEndpoint* SocketLeave::begin_leaving(int fd, Reason why) {
 
 // A lane that the peer does not leave in time is given up. Its unacknowledged bytes go through the kernel, as soon as
 // that has room.
-void SocketLeave::end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline) {
+void Socket::end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline) {
   LaneOver over(*this, end.lane, true);
   wait_for(over, nullptr, 0, deadline, nullptr, true, Signals::kWait);
   if (!is_over(end)) end.give_up();
-  fall_back(fd);
-  await_kernel(fd);
-  const std::scoped_lock both(in_, out_);
+  fall_back(*this, fd);
+  await_kernel(*this, fd);
+  const std::scoped_lock both(rx.lock, tx.lock);
   {
     const std::scoped_lock lane_guard(end.lane.lock());
-    if (receiving_ == Phase::kKernel && end.lane.control.started()) settle_receiving(end.lane);
+    if (rx.route == Phase::kKernel && end.lane.control.started()) settle_receiving(end.lane);
   }
   unpin(end);
 }
 
-void SocketLeave::leave(int fd, Reason why) {
+void Socket::leave(int fd, Reason why) {
   LaneEndpoint* const end = begin_leaving(fd, why);
   if (end != nullptr) end_leaving(fd, *end, now_ns() + kLeaveNs);
   // A program that reads past the library would read the record.
-  if (why == Reason::kSplice) await_record(fd, kNever);
+  if (why == Reason::kSplice) await_record(*this, fd, kNever);
 }
 
-void SocketLeave::leave_for_good(int fd, Reason why) {
-  for_good_.store(true);
+void Socket::leave_for_good(int fd, Reason why) {
+  link.left_for_good.store(true);
   leave(fd, why);
-  forbid(why);
+  forbid(*this, why);
 }
 
-int SocketLeave::shutdown(int fd, int how) {
-  if (MessageLayer* const layer = message_layer(); layer != nullptr) {
+int Socket::shutdown(int fd, int how) {
+  if (MessageLayer* const layer = modes.message_layer(); layer != nullptr) {
     how = layer->before_shutdown(how);
     if (how == MessageLayer::kNothing) return 0;
   }
   return shut_stream(fd, how);
 }
 
-int SocketLeave::shut_stream(int fd, int how) {
-  if (how == SHUT_WR || how == SHUT_RDWR) await_moment_before_close();
+int Socket::shut_stream(int fd, int how) {
+  if (how == SHUT_WR || how == SHUT_RDWR) await_moment_before_close(*this);
   bool later = false;
   {
-    const std::scoped_lock both(in_, out_);
-    if (how == SHUT_RD || how == SHUT_RDWR) read_shut_ = true;
+    const std::scoped_lock both(rx.lock, tx.lock);
+    if (how == SHUT_RD || how == SHUT_RDWR) rx.shut = true;
     if (how == SHUT_WR || how == SHUT_RDWR) {
-      forbidden_ = write_shut_ = true;
-      if (lane_ != nullptr) {
-        const std::scoped_lock lane_guard(lane_->lane.lock());
-        lane_->lane.finish(false);
+      tx.lane_forbidden = tx.shut = true;
+      if (link.end != nullptr) {
+        const std::scoped_lock lane_guard(link.end->lane.lock());
+        link.end->lane.finish(false);
         sending_changed(RouteEvent::kLaneEnded);
-        background::look_at(*lane_);
-        later = !fell_ && lane_->lane.ring.unsent() != 0;
+        background::look_at(*link.end);
+        later = !fallback.done && link.end->lane.ring.unsent() != 0;
       }
       // After the kernel's end nothing could be sent for a lane that breaks.
-      if (later || kept_ != nullptr) {
-        shut_later_ = later = true;
-        be_watched();
+      if (later || !tx.unacked.empty()) {
+        tx.shut_later = later = true;
+        be_watched(*this);
       }
     }
   }
@@ -201,79 +233,48 @@ int SocketLeave::shut_stream(int fd, int how) {
   return result;
 }
 
-// Whether all that was sent has arrived. Completions make no entries in the completion queue: looks often.
-bool SocketLeave::await_arrival(Lane& lane, std::uint64_t ns) {
-  AllArrived arrived(*this, lane);
-  constexpr std::uint64_t kLookNs = 200'000;
-  const std::uint64_t end = now_ns() + ns;
-  for (std::uint64_t now; (now = now_ns()) < end;) {
-    if (wait_for(arrived, nullptr, 0, std::min(now + kLookNs, end), nullptr, true, Signals::kWait) ==
-        Woken::kReady) {
-      return true;
-    }
-  }
-  return arrived.ready();
-}
-
-// As a rule what was sent last arrives while one looks at it; then the connection can end at once.
-void SocketLeave::await_moment_before_close() {
-  LaneEndpoint* end;
-  {
-    const std::scoped_lock both(in_, out_);
-    end = lane_;
-    if (end == nullptr || fell_ || sending_ != Phase::kLane) return;
-    const std::scoped_lock lane_guard(end->lane.lock());
-    end->lane.tx.flush();
-    if (end->lane.ring.unsent() == 0) return;
-    ++end->pins;
-  }
-  await_arrival(end->lane, options().spin_us * 1000);
-  --end->pins;
-}
-
-void SocketLeave::release(int fd) {
-  if (MessageLayer* const layer = message_layer(); layer != nullptr) layer->before_release();
-  for_good_.store(true);
-  detach();
+void Socket::release(int fd) {
+  if (MessageLayer* const layer = modes.message_layer(); layer != nullptr) layer->before_release();
+  link.left_for_good.store(true);
+  detach(*this);
   bool asked;
   {
-    const std::scoped_lock both(in_, out_);
-    forbidden_ = true;
-    asked = stage_ == Stage::kAsked;
+    const std::scoped_lock both(rx.lock, tx.lock);
+    tx.lane_forbidden = true;
+    asked = link.stage == LaneLink::Stage::kAsked;
   }
-  if (asked && background::cancel(*this)) lane_refused(Reason::kEnd);
+  if (asked && background::cancel(*this)) lane_refused(*this, Reason::kEnd);
   LaneEndpoint* end;
   linger linger{};
-  await_moment_before_close();
+  await_moment_before_close(*this);
   {
-    const std::scoped_lock both(in_, out_);
-    const bool stays = record_would_reset(fd);
-    if (inherited_bytes_ != nullptr && !stays) free_inherited_bytes(inherited_bytes_);
-    if (!stays) inherited_bytes_ = nullptr;
-    shut_later_ = shut_later_ || stays;
-    const bool flushed = flush_kept(fd);
-    shut_if_due(fd);
+    const std::scoped_lock both(rx.lock, tx.lock);
+    const bool stays = record_would_reset(*this, fd);
+    if (!stays) rx.replace_inherited(nullptr);
+    tx.shut_later = tx.shut_later || stays;
+    const bool flushed = send_unacked(*this, fd);
+    shut_if_due(*this, fd);
     if (!flushed || stays) background::watch_fall(*this, keeper_of(fd));
-    end = lane_;
+    end = link.end;
     if (end == nullptr) return;
     socklen_t length = sizeof linger;
     libc::getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &length);
     const std::scoped_lock lane_guard(end->lane.lock());
     settle_receiving(end->lane);
     // TCP resets a connection that is closed before all was read.
-    if (end->lane.rx.unread() != 0 && receiving_ != Phase::kKernel) {
+    if (end->lane.rx.unread() != 0 && rx.route != Phase::kKernel) {
       const struct linger now = {1, 0};
       libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     }
     // Bytes that may not arrive over the lane need a descriptor, for which the connection stays open.
     const bool resets = end->lane.rx.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
-    if (end->lane.ring.unsent() != 0 && !fell_ && !resets) end->keeper.store(keeper_of(fd));
+    if (end->lane.ring.unsent() != 0 && !fallback.done && !resets) end->keeper.store(keeper_of(fd));
     end->lane.rx.deafen();
     end->lane.finish(true);
     sending_changed(RouteEvent::kLaneEnded);
     receiving_changed(RouteEvent::kLaneEnded);
     background::look_at(*end);
-    if (linger.l_onoff == 0 || linger.l_linger <= 0 || !blocks(fd, 0)) return;
+    if (linger.l_onoff == 0 || linger.l_linger <= 0 || !modes.blocks(fd, 0)) return;
     ++end->pins;
   }
   {
@@ -281,7 +282,7 @@ void SocketLeave::release(int fd) {
     wait_for(over, nullptr, 0, deadline_in_ms(linger.l_linger * 1000L), nullptr, true,
              Signals::kWait);
   }
-  const std::scoped_lock both(in_, out_);
+  const std::scoped_lock both(rx.lock, tx.lock);
   unpin(*end);
 }
 

@@ -19,6 +19,11 @@ inline constexpr unsigned kControlTimeNs = 4;  // SO_TIMESTAMPNS
 
 class SocketModes {
  public:
+  SocketModes() = default;
+  ~SocketModes() { delete message_layer(); }
+  SocketModes(const SocketModes&) = delete;
+  SocketModes& operator=(const SocketModes&) = delete;
+
   // This process has just made it: what accept() takes over from a listener is to be looked up.
   void on_created(bool nonblocking, bool accepted);
   void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
@@ -39,16 +44,16 @@ class SocketModes {
   std::uint64_t look_up_deadline(int fd, int option, bool& limited);
   Opener opener() const { return opener_; }
 
- protected:
-  SocketModes() = default;
-  ~SocketModes() { delete message_layer(); }
   bool is_nonblocking() const { return (modes_.load(std::memory_order_relaxed) & kNonblocking) != 0; }
   // Other processes have the socket too, and may change its modes.
   void trust_nothing() { shared_.store(true); }
-  int look_up_combining(int fd);
 
+  // Small sends go at once, are combined, or wait in a packet that is partly filled.
   enum Combining : int { kNotKnown = -1, kAtOnce, kSmall, kCorked };
-  std::atomic<int> combines_{kNotKnown};
+  int combining(int fd) {
+    const int known = combines_.load(std::memory_order_relaxed);
+    return known >= 0 ? known : look_up_combining(fd);
+  }
 
  private:
   // A mode that was looked up before a change is not taken for the one after it.
@@ -62,7 +67,9 @@ class SocketModes {
     kModeVersion = 64,  // one of it
   };
   void learn(std::uint32_t before, std::uint32_t mode);
+  int look_up_combining(int fd);
 
+  std::atomic<int> combines_{kNotKnown};
   std::atomic<std::uint32_t> modes_{0};
   std::atomic<bool> shared_{false};
   std::atomic<bool> carries_messages_{false};

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "sovia/socket/socket_route.h"
+#include "sovia/socket/socket.h"
 
 namespace viaduct::sovia {
 
@@ -53,7 +53,7 @@ class IovecTail {
 // ask more now. To be made before the socket is locked.
 class CameDown {
  public:
-  explicit CameDown(SocketRoute& socket) : socket_(socket) {}
+  explicit CameDown(Socket& socket) : socket_(socket) {}
   ~CameDown() {
     if (!happened) return;
     const int error = errno;
@@ -63,7 +63,7 @@ class CameDown {
   bool happened = false;
 
  private:
-  SocketRoute& socket_;
+  Socket& socket_;
 };
 
 }  // namespace viaduct::sovia

@@ -1,14 +1,16 @@
-#include "sovia/socket/socket_ready.h"
+#include "sovia/socket/socket.h"
 
 #include <poll.h>
 #include <sys/ioctl.h>
 
 #include <mutex>
 
-#include "sovia/socket/background_requests.h"
 #include "sovia/process/libc.h"
+#include "sovia/socket/background_requests.h"
+#include "sovia/socket/fallback.h"
 #include "sovia/socket/lane_endpoint.h"
-#include "sovia/socket/inherited_bytes.h"
+#include "sovia/socket/lane_life.h"
+#include "sovia/socket/readiness.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -37,151 +39,136 @@ bool kernel_has_data(int fd) {
   return fd >= 0 && libc::ioctl(fd, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
-}  // namespace
-
 // All locked.
-Readiness SocketReady::snapshot(bool sends) {
+Readiness snapshot(Socket& socket, bool sends) {
   Readiness now;
-  now.reset = reset_.load();
-  now.has_lane = lane_ != nullptr;
-  now.had_lanes = lane_number_.load() != 0;
-  now.receiving = receiving_;
-  now.read_shut = read_shut_;
-  now.early_end = early_end_;
-  if (inherited_bytes_ != nullptr) {
-    now.has_inherited = inherited_bytes_->left() != 0;
-    now.record_next = record_is_next() && inherited_bytes_->is_record_certain();
+  now.reset = socket.reset;
+  now.has_lane = socket.link.end != nullptr;
+  now.had_lanes = socket.link.number.load() != 0;
+  now.receiving = socket.rx.route;
+  now.read_shut = socket.rx.shut;
+  now.early_end = socket.rx.early_end;
+  if (socket.rx.inherited != nullptr) {
+    now.has_inherited = socket.rx.inherited->left() != 0;
+    now.record_next = record_is_next(socket) && socket.rx.inherited->is_record_certain();
   }
-  if (sends) now.sending = sending_;
-  if (lane_ == nullptr) return now;
-  Lane& lane = lane_->lane;
+  if (sends) now.sending = socket.tx.route;
+  if (socket.link.end == nullptr) return now;
+  Lane& lane = socket.link.end->lane;
   now.lane_unread = lane.rx.unread() != 0;
   now.lane_ended = lane.control.receiving() == Lane::State::kEnded;
-  now.awaits_lane_end = receiving_ == Phase::kKernel && !read_shut_ && must_wait_for_lane_end(lane);
+  now.awaits_lane_end = socket.rx.route == Phase::kKernel && !socket.rx.shut && must_wait_for_lane_end(socket, lane);
   if (!sends) return now;
-  now.coming_down = is_coming_down();
+  now.coming_down = is_coming_down(socket);
   now.lane_broken = lane.control.broken();
-  now.lane_room = sending_ == Phase::kLane &&
+  now.lane_room = socket.tx.route == Phase::kLane &&
                   (lane.tx.has_room() || lane.control.peer_closed() || lane.control.sending() != Lane::State::kUp);
   return now;
 }
 
-short SocketReady::ask_kernel(short wanted) {
-  if (!may_use_lane() && inherited_bytes_ == nullptr) return wanted;
+// Takes in what has come on the lane, and leaves it behind when it has ended, as a receive would. All locked.
+void advance(Socket& socket, Lane& lane, bool sends) {
+  if (lane.wants_poll()) lane.poll();
+  const bool ended = lane.control.receiving() == Lane::State::kEnded;
+  socket.settle_receiving(lane);
+  if (socket.rx.route == Phase::kLane && lane.rx.unread() == 0 && (ended || socket.fallback.done)) {
+    socket.receiving_changed(RouteEvent::kLaneEnded);
+    background::look_at(*socket.link.end);
+  }
+  if (!sends || socket.tx.route == Phase::kKernel) return;
+  if (socket.tx.route == Phase::kLane && lane.ring.awaits_completion()) background::flush_later(*socket.link.end);
+  // The background thread hands what has not arrived to the kernel.
+  if (socket.tx.route == Phase::kLane && lane.control.broken()) background::look_at(*socket.link.end);
+}
+
+}  // namespace
+
+short Socket::ask_kernel(short wanted) {
+  if (!may_use_lane() && rx.inherited == nullptr) return wanted;
   const bool sends = (wanted & kOut) != 0;
-  SnapshotLocks locks(in_, out_, sends);
-  if (lane_ != nullptr) locks.lock(lane_->lane);
-  const Readiness now = snapshot(sends);
-  if (now.record_next) be_watched();
+  SnapshotLocks locks(rx.lock, tx.lock, sends);
+  if (link.end != nullptr) locks.lock(link.end->lane);
+  const Readiness now = snapshot(*this, sends);
+  if (now.record_next) be_watched(*this);
   return now.to_ask(wanted);
 }
 
-// Whether the peer has yet to say that it has seen the end of this direction's lane. With the lane
-// locked.
-bool SocketReady::is_coming_down() {
-  const Lane& lane = lane_->lane;
-  return !write_shut_ && sending_ == Phase::kKernelAgain && lane.control.sending() == Lane::State::kEnding &&
-         !lane.control.broken() && !lane.control.peer_closed();
-}
-
-bool SocketReady::kernel_knows_all() {
+bool Socket::kernel_knows_all() {
   // The locks of a socket without a lane would cost a tenth of an epoll_ctl().
-  const bool laneless = stage_.load(std::memory_order_acquire) != Stage::kOpen;
-  if (kernel_alone() || (laneless && !reset_ && inherited_bytes_ == nullptr)) return true;
+  const bool laneless = link.stage.load(std::memory_order_acquire) != LaneLink::Stage::kOpen;
+  if (kernel_alone() || (laneless && !reset && rx.inherited == nullptr)) return true;
   {
-    const std::scoped_lock guard(in_);
-    if (reset_ || inherited_bytes_ != nullptr) return false;
+    const std::scoped_lock guard(rx.lock);
+    if (reset || rx.inherited != nullptr) return false;
     // Even before it has begun the lane decides when the end of the connection is told.
-    if (lane_ != nullptr && receiving_ != Phase::kKernelAgain) return false;
+    if (link.end != nullptr && rx.route != Phase::kKernelAgain) return false;
   }
-  const std::scoped_lock guard(out_);
-  if (lane_ == nullptr) return true;
-  const std::scoped_lock lane_guard(lane_->lane.lock());
-  return sending_ != Phase::kLane && !is_coming_down();
+  const std::scoped_lock guard(tx.lock);
+  if (link.end == nullptr) return true;
+  const std::scoped_lock lane_guard(link.end->lane.lock());
+  return tx.route != Phase::kLane && !is_coming_down(*this);
 }
 
-// Whether the end of the kernel's stream is not that of the connection yet, as the peer may have sent
-// more on the lane. With the lane locked.
-bool SocketReady::must_wait_for_lane_end(const Lane& lane) const {
-  // START may have come since it was looked at, all that follows it, and the end of the lane.
-  if (!lane.greeting.trusted() || end_counts_) return false;
-  return lane.control.started() || (!lane.control.broken() && lane.control.receiving() != Lane::State::kEnded);
+bool Socket::receives_in_kernel() {
+  const std::scoped_lock guard(rx.lock);
+  if (!link.left_for_good.load() || reset || rx.inherited != nullptr) return false;
+  if (link.end == nullptr || rx.route == Phase::kKernelAgain) return true;
+  const std::scoped_lock lane_guard(link.end->lane.lock());
+  return rx.route == Phase::kKernel && link.end->lane.control.over() && !link.end->lane.control.started();
 }
 
-bool SocketReady::receives_in_kernel() {
-  const std::scoped_lock guard(in_);
-  if (!for_good_.load() || reset_ || inherited_bytes_ != nullptr) return false;
-  if (lane_ == nullptr || receiving_ == Phase::kKernelAgain) return true;
-  const std::scoped_lock lane_guard(lane_->lane.lock());
-  return receiving_ == Phase::kKernel && lane_->lane.control.over() && !lane_->lane.control.started();
-}
-
-// Takes in what has come on the lane, and leaves it behind when it has ended, as a receive would. All locked.
-void SocketReady::advance(Lane& lane, bool sends) {
-  if (lane.wants_poll()) lane.poll();
-  const bool ended = lane.control.receiving() == Lane::State::kEnded;
-  settle_receiving(lane);
-  if (receiving_ == Phase::kLane && lane.rx.unread() == 0 && (ended || fell_)) {
-    receiving_changed(RouteEvent::kLaneEnded);
-    background::look_at(*lane_);
-  }
-  if (!sends || sending_ == Phase::kKernel) return;
-  if (sending_ == Phase::kLane && lane.ring.awaits_completion()) background::flush_later(*lane_);
-  // The background thread hands what has not arrived to the kernel.
-  if (sending_ == Phase::kLane && lane.control.broken()) background::look_at(*lane_);
-}
-
-short SocketReady::answer(short wanted, short kernel_says, int fd) {
-  if (!may_use_lane() && inherited_bytes_ == nullptr) return kernel_says;
+short Socket::answer(short wanted, short kernel_says, int fd) {
+  if (!may_use_lane() && rx.inherited == nullptr) return kernel_says;
   const bool sends = (wanted & kOut) != 0;
-  SnapshotLocks locks(in_, out_, sends);
-  if (lane_ != nullptr) {
-    locks.lock(lane_->lane);
-    if (!reset_) advance(lane_->lane, sends);
+  SnapshotLocks locks(rx.lock, tx.lock, sends);
+  if (link.end != nullptr) {
+    locks.lock(link.end->lane);
+    if (!reset) advance(*this, link.end->lane, sends);
   }
-  Readiness now = snapshot(sends);
+  Readiness now = snapshot(*this, sends);
   if (now.awaits_lane_end && (kernel_says & POLLRDHUP) != 0) now.kernel_unread = kernel_has_data(fd);
   const short told = now.to_tell(wanted, kernel_says);
   // The peer may be waiting for what waits here for more.
-  if ((wanted & kIn) != 0 && (told & kIn) == 0 && lane_ != nullptr && lane_->lane.tx.holds()) lane_->lane.tx.flush();
+  const bool reads_in_vain = (wanted & kIn) != 0 && (told & kIn) == 0;
+  if (reads_in_vain && link.end != nullptr && link.end->lane.tx.holds()) link.end->lane.tx.flush();
   return told;
 }
 
-int SocketReady::unread(int kernel_bytes) {
-  const std::scoped_lock guard(in_);
-  std::uint64_t bytes = inherited_bytes_ != nullptr ? inherited_bytes_->left() : 0;
-  if (record_is_next()) kernel_bytes = 0;
-  if (lane_ != nullptr) {
-    Lane& lane = lane_->lane;
+int Socket::unread(int kernel_bytes) {
+  const std::scoped_lock guard(rx.lock);
+  std::uint64_t bytes = rx.inherited != nullptr ? rx.inherited->left() : 0;
+  if (record_is_next(*this)) kernel_bytes = 0;
+  if (link.end != nullptr) {
+    Lane& lane = link.end->lane;
     const std::scoped_lock lane_guard(lane.lock());
     settle_receiving(lane);
-    if (receiving_ == Phase::kLane || receiving_ == Phase::kKernelAgain) {
+    if (rx.route == Phase::kLane || rx.route == Phase::kKernelAgain) {
       bytes += lane.rx.unread();
       if (lane.control.receiving() != Lane::State::kEnded) kernel_bytes = 0;
-    } else if (receiving_ == Phase::kDrain &&
-               static_cast<std::uint64_t>(kernel_bytes) >= kernel_left_) {
+    } else if (rx.route == Phase::kDrain &&
+               static_cast<std::uint64_t>(kernel_bytes) >= rx.kernel_left) {
       bytes += lane.rx.unread();
-    } else if (receiving_ == Phase::kKernel && kernel_bytes == 0) {
+    } else if (rx.route == Phase::kKernel && kernel_bytes == 0) {
       bytes += lane.rx.unread();
     }
   }
   return static_cast<int>(bytes + static_cast<std::uint64_t>(kernel_bytes));
 }
 
-int SocketReady::unsent(int kernel_bytes) {
-  const std::scoped_lock guard(out_);
-  if (kept_ != nullptr) kernel_bytes += static_cast<int>(kept_->bytes - kept_->at);
-  if (lane_ == nullptr || fell_) return kernel_bytes;
-  const std::scoped_lock lane_guard(lane_->lane.lock());
-  return kernel_bytes + static_cast<int>(lane_->lane.ring.unsent());
+int Socket::unsent(int kernel_bytes) {
+  const std::scoped_lock guard(tx.lock);
+  if (!tx.unacked.empty()) kernel_bytes += static_cast<int>(tx.unacked.left());
+  if (link.end == nullptr || fallback.done) return kernel_bytes;
+  const std::scoped_lock lane_guard(link.end->lane.lock());
+  return kernel_bytes + static_cast<int>(link.end->lane.ring.unsent());
 }
 
-bool SocketReady::lane_has_data() {
-  const std::scoped_lock guard(in_);
-  if (inherited_bytes_ != nullptr && inherited_bytes_->left() != 0) return true;
-  if (lane_ == nullptr) return false;
-  const std::scoped_lock lane_guard(lane_->lane.lock());
-  return lane_->lane.rx.unread() != 0;
+bool Socket::lane_has_data() {
+  const std::scoped_lock guard(rx.lock);
+  if (rx.inherited != nullptr && rx.inherited->left() != 0) return true;
+  if (link.end == nullptr) return false;
+  const std::scoped_lock lane_guard(link.end->lane.lock());
+  return link.end->lane.rx.unread() != 0;
 }
 
 }  // namespace viaduct::sovia

@@ -1,4 +1,4 @@
-#include "sovia/socket/socket_send.h"
+#include "sovia/socket/socket.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -6,99 +6,208 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
-#include "sovia/socket/background_requests.h"
+#include "sovia/lane/engine.h"
+#include "sovia/lane/registrations.h"
+#include "sovia/lane/tcp_route.h"
+#include "sovia/lane/waiting.h"
 #include "sovia/process/counters.h"
-#include "sovia/socket/redirected_receive.h"
 #include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
-#include "sovia/socket/lane_endpoint.h"
-#include "sovia/lane/engine.h"
-#include "sovia/lane/tcp_route.h"
 #include "sovia/process/options.h"
-#include "sovia/lane/registrations.h"
+#include "sovia/socket/background_requests.h"
+#include "sovia/socket/fallback.h"
+#include "sovia/socket/lane_endpoint.h"
+#include "sovia/socket/lane_life.h"
+#include "sovia/socket/redirected_receive.h"
 #include "sovia/socket/socket_pieces.h"
-#include "sovia/lane/waiting.h"
+#include "sovia/socket/waiting_call.h"
 
 namespace viaduct::sovia {
 namespace {
 
 constexpr std::uint64_t kCorkNs = 200'000'000;  // as long as TCP holds back what TCP_CORK or MSG_MORE ask for
 
-}  // namespace
+// A send from the program's own memory.
+struct Direct {
+  std::uint32_t memory = 0;  // its region
+  bool sent = false;
+  std::uint64_t ticket = 0;  // of the last packet
+};
 
-ssize_t SocketSend::send(int fd, const iovec* pieces, std::size_t count, int flags) {
-  if (count > kMostPieces) {
-    errno = EINVAL;
-    return -1;
-  }
-  const std::size_t wanted = total(pieces, count);
-  if (wanted > options().copy_limit && count == 1 && sending_ == Phase::kLane &&
-      blocks(fd, flags)) {
-    return send_registered(fd, pieces[0], flags);
-  }
-  return send_pieces(fd, pieces, count, flags, nullptr);
+// The lane is open and nothing speaks against it: this direction begins on it.
+bool go_up(Socket& socket, int fd) {
+  Lane& lane = socket.link.end->lane;
+  std::uint64_t before, unsent;
+  if (socket.tx.lane_forbidden || !lane.greeting.may_start() || lane.control.broken()) return false;
+  if (lane.control.sending() != Lane::State::kIdle) return false;
+  if (lane.control.peer_closed() || lane.control.peer_leaves()) return false;
+  if (!bytes_written(fd, socket.modes.opener(), before, unsent)) return false;
+  lane.control.start(before);
+  if (lane.control.sending() != Lane::State::kUp) return false;
+  // The peer reads this first, and nothing more comes that would make the kernel send it.
+  if (unsent != 0) push(fd);
+  socket.sending_changed(RouteEvent::kStart);
+  counters::add(Counter::kStartsSent);
+  SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
+            static_cast<unsigned long long>(before));
+  return true;
 }
 
-// The paper's registered sends: the data goes from the program's memory, so the call returns when all
-// of it has been taken.
-ssize_t SocketSend::send_registered(int fd, const iovec& piece, int flags) {
-  Nic* const nic = engine::nic();
-  Direct direct;
-  if (nic != nullptr && readable(piece.iov_base, piece.iov_len)) {
-    direct.memory = nic->take_memory(piece.iov_base, piece.iov_len);
+// Whether the direction is on the lane is decided here, for this packet and those that follow. With the lane
+// locked. True if it has come down to the kernel.
+bool choose_route(Socket& socket, int fd) {
+  Lane& lane = socket.link.end->lane;
+  bool came_down = false;
+  if (socket.tx.route == Phase::kKernel) go_up(socket, fd);
+  if (socket.tx.route == Phase::kLane && lane.control.sending() != Lane::State::kUp) {
+    socket.sending_changed(RouteEvent::kLaneEnded);
+    came_down = true;
   }
-  if (direct.memory == 0) return send_pieces(fd, &piece, 1, flags, nullptr);
-  const ssize_t sent = send_pieces(fd, &piece, 1, flags, &direct);
-  const int error = errno;
-  if (direct.sent) await_sent(fd, direct.ticket);
-  nic->give_back_memory(direct.memory);
-  errno = error;
-  return sent;
+  if (socket.tx.route == Phase::kLane && lane.control.peer_closed()) {
+    // Let the kernel return EPIPE or ECONNRESET, as TCP does.
+    lane.finish(false);
+    socket.sending_changed(RouteEvent::kLaneEnded);
+    came_down = true;
+  }
+  return came_down;
+}
+
+// Without credits it is copied after all: a program that was told of room must not wait.
+bool send_direct(Socket& socket, const iovec& piece, std::size_t skip, ssize_t& bytes, Direct& direct) {
+  const std::size_t left = piece.iov_len - skip;
+  const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
+  const auto* const from = static_cast<const std::byte*>(piece.iov_base) + skip;
+  if (!socket.link.end->lane.tx.write_direct(from, here, direct.memory, direct.ticket)) return false;
+  direct.sent = true;
+  bytes = here;
+  counters::add(Counter::kBytesSentLane, here);
+  return true;
+}
+
+Attempt send_on_lane(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                     ssize_t& bytes, Direct* direct, bool looked) {
+  Lane& lane = socket.link.end->lane;
+  if (lane.control.broken()) {
+    // Packets that came before the connection was lost may still tell that the peer has closed.
+    if (looked && !lane.control.is_cut()) background::look_at(*socket.link.end);
+    if (looked && !lane.control.is_cut()) return Attempt::kAgain;
+    return looked ? Attempt::kBroken : Attempt::kPollCompletions;
+  }
+  const int combines = socket.modes.combining(fd);
+  if (direct != nullptr && count == 1 && send_direct(socket, pieces[0], skip, bytes, *direct)) {
+    return Attempt::kDone;
+  }
+  const bool corked = combines == SocketModes::kCorked || (flags & MSG_MORE) != 0;
+  lane.tx.cork(corked);
+  bytes = static_cast<ssize_t>(lane.tx.write(pieces, count, skip, combines != SocketModes::kAtOnce || corked));
+  if (!corked || !lane.tx.holds()) {
+    socket.link.end->corked_until = 0;
+  } else if (socket.link.end->corked_until == 0) {
+    socket.link.end->corked_until = now_ns() + kCorkNs;
+  }
+  if (lane.tx.holds() || lane.ring.awaits_completion()) background::flush_later(*socket.link.end);
+  if (lane.tx.awaits_credits()) background::hurry();
+  if (lane.tx.holds() || lane.control.broken()) socket.rx.invalidate_empty();
+  counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
+  if (bytes == 0 && lane.tx.has_faulted()) {
+    errno = EFAULT;
+    return Attempt::kFailed;
+  }
+  if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
+  return Attempt::kAgain;
+}
+
+// Bytes sent on the lane before go first. kDone: it has. With the lane locked.
+Attempt finish_on_lane(Socket& socket, bool looked) {
+  Lane& lane = socket.link.end->lane;
+  if (lane.control.broken() && !socket.fallback.done) {
+    if (!lane.control.is_cut()) background::look_at(*socket.link.end);
+    if (!lane.control.is_cut()) return looked ? Attempt::kAgain : Attempt::kPollCompletions;
+    if (lane.loss.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kPollCompletions;
+  }
+  // Bytes sent through the kernel could overtake those still on the lane.
+  return is_coming_down(socket) ? Attempt::kAgain : Attempt::kDone;
+}
+
+Attempt send_in_kernel(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                       ssize_t& bytes) {
+  if (socket.tx.shut_later) return Attempt::kPipe;
+  if (!send_unacked(socket, fd)) return Attempt::kAgain;
+  if (socket.reset) return socket.reset.fail(Attempt::kPipe);
+  if (skip == 0 && socket.reset.take_untold()) return Attempt::kFailed;
+  IovecTail rest(pieces, count, skip, ~0ull);
+  bytes = libc::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
+  if (bytes < 0 && errno == EAGAIN) return Attempt::kAgain;
+  if (bytes < 0 && errno == ECONNRESET && skip != 0) socket.keep_untold_reset();
+  if (bytes < 0) return Attempt::kFailed;
+  counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(bytes));
+  return Attempt::kDone;
+}
+
+Attempt try_send(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
+                 ssize_t& bytes, Direct* direct, bool looked) {
+  {
+    CameDown came_down(socket);
+    const std::scoped_lock guard(socket.tx.lock);
+    fd = socket.current(fd);
+    if (socket.reset) return socket.reset.fail(Attempt::kPipe);
+    if (socket.link.end != nullptr) {
+      const std::scoped_lock lane_guard(socket.link.end->lane.lock());
+      came_down.happened = choose_route(socket, fd);
+      if (socket.tx.route == Phase::kLane) {
+        return send_on_lane(socket, fd, pieces, count, skip, flags, bytes, direct, looked);
+      }
+      if (const Attempt first = finish_on_lane(socket, looked); first != Attempt::kDone) return first;
+    }
+    const Attempt attempt = send_in_kernel(socket, fd, pieces, count, skip, flags, bytes);
+    if (attempt != Attempt::kDone) return attempt;
+  }
+  note_kernel_bytes(socket, fd, bytes);
+  return Attempt::kDone;
 }
 
 // Until the packet is out of the program's hands. A lane that is lost or left lets go of it too.
-void SocketSend::await_sent(int fd, std::uint64_t ticket) {
+void await_sent(Socket& socket, int fd, std::uint64_t ticket) {
   class Sent final : public WaitCondition {
    public:
-    Sent(SocketSend& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
+    Sent(Socket& socket, std::uint64_t ticket) : socket_(socket), ticket_(ticket) {}
     bool ready() override {
-      const std::scoped_lock guard(socket_.out_);
-      if (socket_.lane_ == nullptr) return true;
-      Lane& lane = socket_.lane_->lane;
+      const std::scoped_lock guard(socket_.tx.lock);
+      if (socket_.link.end == nullptr) return true;
+      Lane& lane = socket_.link.end->lane;
       const std::scoped_lock lane_guard(lane.lock());
       // The rest of the packet must be copied before it is the program's again.
-      return lane.control.broken() ? socket_.fell_ || socket_.reset_ : lane.ring.has_completed(ticket_);
+      return lane.control.broken() ? socket_.fallback.done || socket_.reset : lane.ring.has_completed(ticket_);
     }
     bool concerns(const Watched& source) const override { return &source == &socket_; }
 
    private:
-    SocketSend& socket_;
+    Socket& socket_;
     const std::uint64_t ticket_;
-  } sent(*this, ticket);
+  } sent(socket, ticket);
   // Completions make no entries in the completion queue: look often.
   constexpr std::uint64_t kLookNs = 200'000;
   while (wait_for(sent, nullptr, 0, now_ns() + kLookNs, nullptr, true, Signals::kWait) !=
          Woken::kReady) {
-    fall_back(fd);
+    fall_back(socket, fd);
   }
 }
 
-ssize_t SocketSend::send_pieces(int fd, const iovec* pieces, std::size_t count, int flags,
-                            Direct* direct) {
+ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t count, int flags, Direct* direct) {
   const std::size_t wanted = total(pieces, count);
   std::size_t done = 0;
-  Waiting waiting;
-  RedirectedReceive nothing_direct;
+  std::optional<WaitingCall> waiting;
   for (;;) {
     ssize_t bytes = 0;
-    Attempt attempt = try_send(fd, pieces, count, done, flags, bytes, direct, false);
+    Attempt attempt = try_send(socket, fd, pieces, count, done, flags, bytes, direct, false);
     if (attempt == Attempt::kPollCompletions) {
       progress();
-      attempt = try_send(fd, pieces, count, done, flags, bytes, direct, true);
+      attempt = try_send(socket, fd, pieces, count, done, flags, bytes, direct, true);
     }
     if (attempt == Attempt::kBroken) {
-      fall_back(fd);
+      fall_back(socket, fd);
       continue;
     }
     if (attempt == Attempt::kPipe && done == 0) {
@@ -114,164 +223,62 @@ ssize_t SocketSend::send_pieces(int fd, const iovec* pieces, std::size_t count, 
       if (done >= wanted) return static_cast<ssize_t>(done);
       if (bytes != 0) continue;
     }
-    if (!blocks(fd, flags)) {
+    if (!socket.modes.blocks(fd, flags)) {
       if (done != 0) return static_cast<ssize_t>(done);
       errno = EAGAIN;
       return -1;
     }
-    if (!await(fd, POLLOUT, SO_SNDTIMEO, waiting, nothing_direct)) {
+    if (!waiting) waiting.emplace(socket);
+    if (!waiting->await(fd, POLLOUT, SO_SNDTIMEO)) {
       return done != 0 ? static_cast<ssize_t>(done) : -1;
     }
   }
 }
 
-// The lane is open and nothing speaks against it: this direction begins on it.
-bool SocketSend::go_up(int fd) {
-  Lane& lane = lane_->lane;
-  std::uint64_t before, unsent;
-  if (forbidden_ || !lane.greeting.may_start() || lane.control.broken() || lane.control.sending() != Lane::State::kIdle ||
-      lane.control.peer_closed() || lane.control.peer_leaves() || !bytes_written(fd, opener(), before, unsent)) {
-    return false;
+// The paper's registered sends: the data goes from the program's memory, so the call returns when all
+// of it has been taken.
+ssize_t send_registered(Socket& socket, int fd, const iovec& piece, int flags) {
+  Nic* const nic = engine::nic();
+  Direct direct;
+  if (nic != nullptr && readable(piece.iov_base, piece.iov_len)) {
+    direct.memory = nic->take_memory(piece.iov_base, piece.iov_len);
   }
-  lane.control.start(before);
-  if (lane.control.sending() != Lane::State::kUp) return false;
-  // The peer reads this first, and nothing more comes that would make the kernel send it.
-  if (unsent != 0) push(fd);
-  sending_changed(RouteEvent::kStart);
-  counters::add(Counter::kStartsSent);
-  SOVIA_LOG("%d: sending goes up to the lane after %llu bytes", fd,
-            static_cast<unsigned long long>(before));
-  return true;
+  if (direct.memory == 0) return send_pieces(socket, fd, &piece, 1, flags, nullptr);
+  const ssize_t sent = send_pieces(socket, fd, &piece, 1, flags, &direct);
+  const int error = errno;
+  if (direct.sent) await_sent(socket, fd, direct.ticket);
+  nic->give_back_memory(direct.memory);
+  errno = error;
+  return sent;
 }
 
-int SocketSend::set_pushing(int fd, int name, const void* value, socklen_t length) {
-  const std::scoped_lock guard(out_);  // see push()
+}  // namespace
+
+ssize_t Socket::send(int fd, const iovec* pieces, std::size_t count, int flags) {
+  if (count > kMostPieces) {
+    errno = EINVAL;
+    return -1;
+  }
+  const std::size_t wanted = total(pieces, count);
+  if (wanted > options().copy_limit && count == 1 && tx.route == Phase::kLane &&
+      modes.blocks(fd, flags)) {
+    return send_registered(*this, fd, pieces[0], flags);
+  }
+  return send_pieces(*this, fd, pieces, count, flags, nullptr);
+}
+
+int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
+  const std::scoped_lock guard(tx.lock);  // see push()
   const int result = libc::setsockopt(fd, IPPROTO_TCP, name, value, length);
   int on = 0;
-  if (result != 0 || lane_ == nullptr || !copy_guarded(&on, value, sizeof on)) return result;
+  if (result != 0 || link.end == nullptr || !copy_guarded(&on, value, sizeof on)) return result;
   // Both push out what was held back.
   if ((on != 0) != (name == TCP_NODELAY)) return result;
-  const std::scoped_lock lane_guard(lane_->lane.lock());
-  lane_->lane.tx.cork(false);
-  lane_->lane.tx.flush();
-  background::flush_later(*lane_);
+  const std::scoped_lock lane_guard(link.end->lane.lock());
+  link.end->lane.tx.cork(false);
+  link.end->lane.tx.flush();
+  background::flush_later(*link.end);
   return result;
-}
-
-// Whether the direction is on the lane is decided here, for this packet and those that follow. With the lane
-// locked. True if it has come down to the kernel.
-bool SocketSend::choose_route(int fd) {
-  Lane& lane = lane_->lane;
-  bool came_down = false;
-  if (sending_ == Phase::kKernel) go_up(fd);
-  if (sending_ == Phase::kLane && lane.control.sending() != Lane::State::kUp) {
-    sending_changed(RouteEvent::kLaneEnded);
-    came_down = true;
-  }
-  if (sending_ == Phase::kLane && lane.control.peer_closed()) {
-    // Let the kernel return EPIPE or ECONNRESET, as TCP does.
-    lane.finish(false);
-    sending_changed(RouteEvent::kLaneEnded);
-    came_down = true;
-  }
-  return came_down;
-}
-
-// Without credits it is copied after all: a program that was told of room must not wait.
-bool SocketSend::send_direct(const iovec& piece, std::size_t skip, ssize_t& bytes, Direct& direct) {
-  const std::size_t left = piece.iov_len - skip;
-  const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
-  const auto* const from = static_cast<const std::byte*>(piece.iov_base) + skip;
-  if (!lane_->lane.tx.write_direct(from, here, direct.memory, direct.ticket)) return false;
-  direct.sent = true;
-  bytes = here;
-  counters::add(Counter::kBytesSentLane, here);
-  return true;
-}
-
-SocketSend::Attempt SocketSend::send_on_lane(int fd, const iovec* pieces, std::size_t count,
-                                             std::size_t skip, int flags, ssize_t& bytes,
-                                             Direct* direct, bool looked) {
-  Lane& lane = lane_->lane;
-  if (lane.control.broken()) {
-    // Packets that came before the connection was lost may still tell that the peer has closed.
-    if (looked && !lane.control.is_cut()) background::look_at(*lane_);
-    if (looked && !lane.control.is_cut()) return Attempt::kAgain;
-    return looked ? Attempt::kBroken : Attempt::kPollCompletions;
-  }
-  int combines = combines_.load(std::memory_order_relaxed);
-  if (combines < 0) combines = look_up_combining(fd);
-  if (direct != nullptr && count == 1 && send_direct(pieces[0], skip, bytes, *direct)) {
-    return Attempt::kDone;
-  }
-  const bool corked = combines == kCorked || (flags & MSG_MORE) != 0;
-  lane.tx.cork(corked);
-  bytes = static_cast<ssize_t>(lane.tx.write(pieces, count, skip, combines != kAtOnce || corked));
-  if (!corked || !lane.tx.holds()) {
-    lane_->corked_until = 0;
-  } else if (lane_->corked_until == 0) {
-    lane_->corked_until = now_ns() + kCorkNs;
-  }
-  if (lane.tx.holds() || lane.ring.awaits_completion()) background::flush_later(*lane_);
-  if (lane.tx.awaits_credits()) background::hurry();
-  if (lane.tx.holds() || lane.control.broken()) invalidate_empty();
-  counters::add(Counter::kBytesSentLane, static_cast<std::uint64_t>(bytes));
-  if (bytes == 0 && lane.tx.has_faulted()) {
-    errno = EFAULT;
-    return Attempt::kFailed;
-  }
-  if (bytes != 0 || total(pieces, count) == skip) return Attempt::kDone;
-  return Attempt::kAgain;
-}
-
-// Bytes sent on the lane before go first. kDone: it has. With the lane locked.
-SocketSend::Attempt SocketSend::finish_on_lane(bool looked) {
-  Lane& lane = lane_->lane;
-  if (lane.control.broken() && !fell_) {
-    if (!lane.control.is_cut()) background::look_at(*lane_);
-    if (!lane.control.is_cut()) return looked ? Attempt::kAgain : Attempt::kPollCompletions;
-    if (lane.loss.wants_fall_back()) return looked ? Attempt::kBroken : Attempt::kPollCompletions;
-  }
-  // Bytes sent through the kernel could overtake those still on the lane.
-  return is_coming_down() ? Attempt::kAgain : Attempt::kDone;
-}
-
-SocketSend::Attempt SocketSend::send_in_kernel(int fd, const iovec* pieces, std::size_t count,
-                                               std::size_t skip, int flags, ssize_t& bytes) {
-  if (shut_later_) return Attempt::kPipe;
-  if (!flush_kept(fd)) return Attempt::kAgain;
-  if (reset_) return fail_reset(Attempt::kPipe);
-  if (skip == 0 && take_untold_reset()) return Attempt::kFailed;
-  IovecTail rest(pieces, count, skip, ~0ull);
-  bytes = libc::sendmsg(fd, rest.message(), flags | MSG_DONTWAIT);
-  if (bytes < 0 && errno == EAGAIN) return Attempt::kAgain;
-  if (bytes < 0 && errno == ECONNRESET && skip != 0) keep_untold_reset();
-  if (bytes < 0) return Attempt::kFailed;
-  counters::add(Counter::kBytesSentKernel, static_cast<std::uint64_t>(bytes));
-  return Attempt::kDone;
-}
-
-SocketSend::Attempt SocketSend::try_send(int fd, const iovec* pieces, std::size_t count,
-                                         std::size_t skip, int flags, ssize_t& bytes, Direct* direct,
-                                         bool looked) {
-  {
-    CameDown came_down(*this);
-    const std::scoped_lock guard(out_);
-    fd = current(fd);
-    if (reset_) return fail_reset(Attempt::kPipe);
-    if (lane_ != nullptr) {
-      const std::scoped_lock lane_guard(lane_->lane.lock());
-      came_down.happened = choose_route(fd);
-      if (sending_ == Phase::kLane) {
-        return send_on_lane(fd, pieces, count, skip, flags, bytes, direct, looked);
-      }
-      if (const Attempt first = finish_on_lane(looked); first != Attempt::kDone) return first;
-    }
-    const Attempt attempt = send_in_kernel(fd, pieces, count, skip, flags, bytes);
-    if (attempt != Attempt::kDone) return attempt;
-  }
-  note_kernel_bytes(fd, bytes);
-  return Attempt::kDone;
 }
 
 }  // namespace viaduct::sovia

@@ -12,6 +12,7 @@
 #include "sovia/process/options.h"
 #include "sovia/process/seccomp.h"
 #include "sovia/socket/background_requests.h"
+#include "sovia/socket/lane_life.h"
 #include "sovia/socket/socket_pool.h"
 
 namespace viaduct::sovia::table {
@@ -120,7 +121,7 @@ std::uintptr_t entry_for(int fd, Origin origin) {
   counters::publish();
   counters::add(Counter::kSockets);
   note_highest(fd);
-  socket->shown().at(fd);
+  socket->link.shown.at(fd);
   return entry_of(socket);
 }
 
@@ -193,7 +194,7 @@ SocketRef adopt(int fd) {
   if (known || !is_tcp(fd)) return known;
   Socket* const socket = SocketPool::make(false);
   if (socket == nullptr) return {};
-  socket->forbid(options().lanes != 0 ? Reason::kInherited : Reason::kOff);
+  forbid(*socket, options().lanes != 0 ? Reason::kInherited : Reason::kOff);
   note_highest(fd);
   taken(g_entries[fd].exchange(entry_of(socket)));
   return find(fd);
@@ -216,7 +217,7 @@ void copied(int fd, int copy) {
   SocketPool::add_descriptor(*socket);
   SocketPool::retain(socket.get());
   note_highest(copy);
-  socket->shown().at(copy);
+  socket->link.shown.at(copy);
   taken(to->exchange(entry_of(socket.get())));
 }
 
@@ -225,7 +226,7 @@ SocketRef closing(int fd) {
   if (at == nullptr || at->load(std::memory_order_relaxed) == kForeign) return {};
   const std::uintptr_t entry = at->exchange(kForeign);
   if (is_socket(entry)) {
-    socket_of(entry)->shown().leaves(fd);
+    socket_of(entry)->link.shown.leaves(fd);
   } else {
     counters::show_socket(fd, counters::Way::kNone, Reason::kNone);
   }

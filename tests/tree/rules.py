@@ -48,17 +48,6 @@ TOO_LARGE = {
     "DatagramVi": (28, 3),
     "HostPort": (78, 2),
     "ProgramEnvironment": (82, 2),
-    "Socket": (225, 12),
-    "SocketDirect": (189, 8),
-    "SocketFallback": (105, 3),
-    "SocketLane": (156, 5),
-    "SocketLeave": (181, 7),
-    "SocketReady": (170, 6),
-    "SocketReceive": (210, 10),
-    "SocketRoute": (75, 2),
-    "SocketSend": (223, 11),
-    "SocketShare": (126, 4),
-    "SocketWaiting": (201, 9),
     "ViWire": (73, 3),
 }
 

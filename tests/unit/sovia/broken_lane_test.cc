@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "sovia/socket/fallback.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
 
@@ -40,8 +41,8 @@ TEST(KilledPeer, EndsTheStreamWhoeverWasToldFirst) {
   EXPECT_EQ(receive(connection), -EAGAIN);
   connection.close_peer();
   // As the background thread does.
-  EXPECT_NE(connection.socket().falling(), 0);
-  connection.socket().go_on_falling(connection.fd());
+  EXPECT_NE(falling(connection.socket()), 0);
+  go_on_falling(connection.socket(), connection.fd());
   pollfd end{connection.fd(), POLLIN, 0};
   EXPECT_EQ(sovia_poll(&end, 1, 0), 1);
   EXPECT_EQ(end.revents, POLLIN);

@@ -11,6 +11,7 @@
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/socket/background_requests.h"
+#include "sovia/socket/lane_life.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
 
@@ -56,18 +57,18 @@ TEST(RestOfShortConnections, EndsForOneThatIsNotLikeThem) {
   const auto learn = [&](bool used) {
     background::requests().learn(peer_of(flow, Role::kCaller), used);
   };
-  connection.socket().connection_made(connection.fd(), Role::kCaller);
-  EXPECT_FALSE(connection.socket().bypasses());
+  connection_made(connection.socket(), connection.fd(), Role::kCaller);
+  EXPECT_FALSE(connection.socket().demand.bypasses());
   learn(false);
-  connection.socket().connection_made(connection.fd(), Role::kCaller);
-  ASSERT_TRUE(connection.socket().bypasses());
+  connection_made(connection.socket(), connection.fd(), Role::kCaller);
+  ASSERT_TRUE(connection.socket().demand.bypasses());
   std::string part(options().upgrade_bytes / 8, 'x');
   const auto bytes = static_cast<ssize_t>(part.size());
   for (unsigned n = 0; n < 8; ++n) {
     ASSERT_EQ(sovia_send(connection.fd(), part.data(), part.size(), MSG_NOSIGNAL), bytes);
     ASSERT_EQ(::recv(connection.peer(), part.data(), part.size(), MSG_WAITALL), bytes);
   }
-  EXPECT_FALSE(connection.socket().bypasses());
+  EXPECT_FALSE(connection.socket().demand.bypasses());
   learn(true);
   learn(true);
   EXPECT_EQ(background::calls_before_lane(connection.fd(), Role::kCaller), 0u);
@@ -75,7 +76,7 @@ TEST(RestOfShortConnections, EndsForOneThatIsNotLikeThem) {
 }
 
 TEST_F(Bypass, LeavesCallsToTheKernel) {
-  ASSERT_TRUE(connection_.socket().bypasses());
+  ASSERT_TRUE(connection_.socket().demand.bypasses());
   EXPECT_EQ(receive(), -EAGAIN);
   connection_.peer_sends("abc");
   EXPECT_EQ(receive(), 1);
@@ -91,11 +92,11 @@ TEST_F(Bypass, LeavesCallsToTheKernel) {
 }
 
 TEST_F(Bypass, EndsAfterSomeCallsThatMoveData) {
-  for (int i = 0; i < 1000 && connection_.socket().bypasses(); ++i) {
+  for (int i = 0; i < 1000 && connection_.socket().demand.bypasses(); ++i) {
     EXPECT_EQ(send(), 1);
     EXPECT_EQ(receive(), -EAGAIN) << "moves nothing, and does not count";
   }
-  EXPECT_FALSE(connection_.socket().bypasses());
+  EXPECT_FALSE(connection_.socket().demand.bypasses());
   EXPECT_EQ(g_own_way, 0);
   EXPECT_EQ(send(), 1);
   EXPECT_EQ(g_own_way, 1);
@@ -119,15 +120,15 @@ TEST_F(Bypass, CostsPollOneCall) {
 // A thread that waits in the kernel would not hear of a lane.
 TEST_F(Bypass, IsNotFollowedByALaneWhileACallIsUnderWay) {
   Socket& socket = connection_.socket();
-  ASSERT_TRUE(socket.begin_bypass());
+  ASSERT_TRUE(begin_bypass(socket));
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(send(), 1);
-  EXPECT_FALSE(socket.bypasses());
-  EXPECT_FALSE(socket.begin_bypass());
+  EXPECT_FALSE(socket.demand.bypasses());
+  EXPECT_FALSE(begin_bypass(socket));
   // Refused: there is no background thread here. A socket that asks rests again then, or is the kernel's.
-  EXPECT_TRUE(socket.may_use_lane() && !socket.bypasses());
-  socket.end_bypass(false);
+  EXPECT_TRUE(socket.may_use_lane() && !socket.demand.bypasses());
+  end_bypass(socket, false);
   EXPECT_EQ(send(), 1);
-  EXPECT_TRUE(!socket.may_use_lane() || socket.bypasses());
+  EXPECT_TRUE(!socket.may_use_lane() || socket.demand.bypasses());
 }
 
 }  // namespace

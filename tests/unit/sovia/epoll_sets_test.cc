@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "sovia/poll/epoll_set.h"
-#include "sovia/sovia.h"
 #include "sovia/socket/table.h"
+#include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
 
 namespace {

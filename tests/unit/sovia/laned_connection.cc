@@ -11,6 +11,8 @@
 
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/libc.h"
+#include "sovia/socket/fallback.h"
+#include "sovia/socket/lane_life.h"
 #include "sovia/socket/table.h"
 #include "sovia/sovia.h"
 
@@ -59,9 +61,7 @@ struct Prepare {
 } prepare;
 
 // A socket asks for a lane when enough has gone over it, and not for a peer on this host.
-struct Asking : SocketLane {
-  static void ask(Socket& socket) { socket.*(&Asking::stage_) = Stage::kAsked; }
-};
+void ask_for_lane(Socket& socket) { socket.link.stage = LaneLink::Stage::kAsked; }
 
 constexpr std::uint8_t kToken[kTokenBytes] = {1};
 
@@ -85,7 +85,7 @@ Connection::Connection() {
   ::close(listener);
   table::opened(fd_);
   socket_ = table::find(fd_);
-  socket_->on_created(true, false);
+  socket_->modes.on_created(true, false);
 }
 
 Connection::~Connection() {
@@ -171,19 +171,19 @@ void Connection::open_lane() {
   const std::lock_guard guard(mutex_);
   if (end_ != nullptr) return;
   LaneOptions options;
-  options.messages = socket_->carries_messages();
+  options.messages = socket_->modes.carries_messages();
   wires_ = new Wires(places_for(options));
   end_ = new LaneEndpoint(table::find(fd_), *socket_, wires_->near, options);
   far_ = std::make_unique<Lane>(wires_->far, options);
-  Asking::ask(*socket_);
-  EXPECT_TRUE(socket_->lane_opened(*end_));
+  ask_for_lane(*socket_);
+  EXPECT_TRUE(lane_opened(*socket_, *end_));
   {
     const std::scoped_lock lane_guard(end_->lane.lock());
     end_->lane.greet(kToken);
   }
   far_->greet(kToken);
   settle();
-  socket_->trust_lane(*end_, fd_);
+  trust_lane(*socket_, *end_, fd_);
   far_->trust();
   settle();
   refresh_watchers(*socket_);
@@ -239,15 +239,15 @@ void Connection::down() {
   }
   peer_reads();
   socket_->answer(POLLIN | POLLOUT, 0);
-  EXPECT_TRUE(socket_->lane_over(*end_));
+  EXPECT_TRUE(lane_over(*socket_, *end_));
   end_ = nullptr;
   in_ = out_ = full_ = false;
   socket_->changed();
 }
 
 void Connection::lane_is_refused() {
-  Asking::ask(*socket_);
-  socket_->lane_refused(Reason::kNoPeer);
+  ask_for_lane(*socket_);
+  lane_refused(*socket_, Reason::kNoPeer);
 }
 
 void Connection::lane_breaks() {
@@ -255,13 +255,13 @@ void Connection::lane_breaks() {
     const std::scoped_lock guard(mutex_, end_->lane.lock());
     end_->lane.cut();
   }
-  socket_->fall_back(fd_);
+  fall_back(*socket_, fd_);
 }
 
 bool Connection::lane_is_over() {
   const std::lock_guard guard(mutex_);
   socket_->answer(POLLIN | POLLOUT, 0);  // a look at the socket meets the end of the lane
-  if (!socket_->lane_over(*end_)) return false;
+  if (!lane_over(*socket_, *end_)) return false;
   end_ = nullptr;
   return true;
 }

@@ -342,7 +342,7 @@ class LanedMessages : public testing::Test {
  protected:
   void SetUp() override {
     connection_.up();
-    connection_.socket().carry_messages();
+    connection_.socket().modes.carry_messages();
   }
   ready::Connection connection_;
   const int fd_ = connection_.fd();
@@ -386,7 +386,7 @@ class PlacedMessages : public testing::Test {
  protected:
   static constexpr std::uint32_t kLong = 100'000;
   void SetUp() override {
-    connection_.socket().carry_messages();
+    connection_.socket().modes.carry_messages();
     connection_.open_lane();
     connection_.receives_on_lane();
     sovia_fcntl(fd_, F_SETFL, 0);

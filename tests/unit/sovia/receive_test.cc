@@ -10,8 +10,8 @@
 #include <string>
 
 #include "sovia/process/libc.h"
-#include "sovia/sovia.h"
 #include "sovia/process/threads.h"
+#include "sovia/sovia.h"
 #include "tests/unit/sovia/loopback.h"
 
 namespace viaduct::sovia {

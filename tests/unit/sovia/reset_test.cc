@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "sovia/lane/packet.h"
+#include "sovia/socket/fork_handoff.h"
 #include "sovia/socket/inherited_bytes.h"
 #include "sovia/socket/table.h"
 #include "tests/unit/sovia/connection.h"
@@ -21,7 +22,7 @@ class Reset : public test::Connection {
  protected:
   void SetUp() override {
     Connection::SetUp();
-    table::find(near_)->inherit_loss(near_);
+    inherit_loss(*table::find(near_), near_);
   }
   // Bytes, or errno below 0.
   long send() const { return result(sovia_send(near_, "x", 1, MSG_NOSIGNAL)); }
@@ -104,7 +105,7 @@ class Fallen : public test::Connection {
     InheritedBytes* const inherited_bytes = make_record();
     ASSERT_NE(inherited_bytes, nullptr);
     inherited_bytes->expect_record(kToken, 0, true, false);
-    table::find(near_)->inherit(inherited_bytes, Reason::kLost);
+    inherit(*table::find(near_), inherited_bytes, Reason::kLost);
   }
   void peer_resumes() const {
     Resume resume{};

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string>
 
-#include "sovia/sovia.h"
 #include "sovia/socket/table.h"
+#include "sovia/sovia.h"
 #include "tests/unit/sovia/connection.h"
 
 namespace viaduct::sovia {

@@ -20,6 +20,7 @@
 #include "sovia/message/frame.h"
 #include "sovia/message/tag_frames.h"
 #include "sovia/message/tag_table.h"
+#include "sovia/socket/lane_life.h"
 #include "sovia/socket/table.h"
 #include "sovia/sovia.h"
 #include "tests/unit/sovia/laned_connection.h"
@@ -247,7 +248,7 @@ TEST_P(TagsInASet, KeepMessagesOfWhichTheSetTells) {
     constexpr int kOff = 0;
     ASSERT_EQ(sovia_setsockopt(near_, SOL_SOVIA, SOVIA_MESSAGES, &kOff, sizeof kOff), 0);
   }
-  table::find(near_)->forbid(Reason::kOption);
+  forbid(*table::find(near_), Reason::kOption);
   ASSERT_TRUE(table::find(near_)->kernel_alone());
   enter();
   if (!messages_first) {
@@ -494,7 +495,7 @@ class LanedTags : public testing::Test {
  protected:
   static constexpr std::size_t kBytes = 1'000'000;
   void SetUp() override {
-    connection_.socket().carry_messages();
+    connection_.socket().modes.carry_messages();
     connection_.up();
     sovia_fcntl(fd_, F_SETFL, 0);
   }

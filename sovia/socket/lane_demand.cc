@@ -1,0 +1,50 @@
+#include "sovia/socket/lane_demand.h"
+
+#include <algorithm>
+
+#include "sovia/process/clock.h"
+#include "sovia/process/options.h"
+
+namespace viaduct::sovia {
+namespace {
+
+constexpr std::uint32_t kCallsAgain = 64;  // before the second try for a lane, doubled each time
+constexpr std::uint32_t kMostCallsAgain = 1u << 20;
+// A connection that lives for longer is worth a lane however little it moves: it need not wait for it.
+constexpr std::uint64_t kShortNs = 10'000'000;
+
+}  // namespace
+
+bool LaneDemand::count(std::uint64_t bytes) {
+  const std::uint32_t calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const std::uint64_t all = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (calls_needed_ != 0) return calls >= calls_needed_;
+  return calls >= options().upgrade_after || all >= options().upgrade_bytes;
+}
+
+void LaneDemand::put_off() {
+  forget_all();
+  bypass_until_.store(0);
+  calls_needed_ = calls_needed_ == 0 ? kCallsAgain : std::min(2 * calls_needed_, kMostCallsAgain);
+}
+
+void LaneDemand::forget_all() {
+  calls_.store(0);
+  bytes_.store(0);
+}
+
+void LaneDemand::begin_bypass() {
+  calls_.store(calls_needed_);
+  bypass_calls_.store(static_cast<std::int32_t>(calls_needed_));
+}
+
+void LaneDemand::limit_bypass() { bypass_until_.store(now_ns() + kShortNs); }
+
+void LaneDemand::end_bypass_unlike_others(std::uint64_t bytes) {
+  const std::uint64_t all = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  if (all < options().upgrade_bytes && now_ns() < bypass_until_.load()) return;
+  bypass_until_.store(0);
+  stop_bypass();
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,224 @@
+#include "sovia/socket/lane_life.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "sovia/process/counters.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/options.h"
+#include "sovia/socket/background_requests.h"
+#include "sovia/socket/fallback.h"
+#include "sovia/socket/lane_endpoint.h"
+
+namespace viaduct::sovia {
+bool lane_opened(Socket& socket, LaneEndpoint& end) {
+  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  if (socket.link.stage != LaneLink::Stage::kAsked || socket.link.left_for_good.load() || socket.reset) return false;
+  // A fork may have come between the decision to ask and the task.
+  if (socket.handoff.is_shared()) {
+    socket.link.stage = LaneLink::Stage::kNone;
+    return false;
+  }
+  socket.link.stage = LaneLink::Stage::kOpen;
+  socket.link.end = &end;
+  socket.receiving_changed(RouteEvent::kLaneChanged);
+  socket.sending_changed(RouteEvent::kLaneChanged);
+  if (socket.tx.shut) {
+    // It happened while the lane was asked for; the peer waits for both ends of the stream.
+    const std::scoped_lock lane_guard(end.lane.lock());
+    end.lane.finish(false);
+    socket.sending_changed(RouteEvent::kLaneEnded);
+  }
+  socket.link.shown.set(ShownSocket::Way::kLane, Reason::kNone);
+  socket.link.number.fetch_add(1);
+  if (socket.handoff.holders != nullptr) socket.handoff.holders->lanes.store(socket.link.number.load());
+  return true;
+}
+
+// An end of the kernel's stream that is there already came before the peer could know that it may
+// begin with the lane: it is the end. One that comes later is it only when the lane's has come;
+// from now on readiness waits for that.
+void trust_lane(Socket& socket, LaneEndpoint& end, int fd) {
+  const std::scoped_lock guard(socket.rx.lock);
+  pollfd at{fd, POLLRDHUP, 0};
+  if (libc::poll(&at, 1, 0) > 0 && (at.revents & (POLLRDHUP | POLLHUP)) != 0) socket.rx.end_counts = true;
+  const std::scoped_lock lane_guard(end.lane.lock());
+  end.lane.trust();
+}
+
+bool settle(Socket& socket, LaneEndpoint& end) {
+  const std::scoped_lock guard(socket.rx.lock);
+  if (socket.link.end != &end || socket.rx.route != Phase::kKernel) return false;
+  const std::scoped_lock lane_guard(end.lane.lock());
+  socket.settle_receiving(end.lane);
+  return socket.rx.route != Phase::kKernel;
+}
+
+// The stream's lock keeps it from being freed in between. The background thread passes over an end that is
+// pinned: what has happened meanwhile it has to be told of afterwards.
+void unpin(LaneEndpoint& end) {
+  --end.pins;
+  background::look_at(end);
+}
+
+std::uint32_t lane_number(Socket& socket) {
+  const std::scoped_lock guard(socket.rx.lock);
+  if (socket.handoff.holders != nullptr) socket.link.number.store(socket.handoff.holders->lanes.load());
+  return socket.link.number.load();
+}
+
+namespace {
+
+// Both locked.
+void start_bypass(Socket& socket) {
+  if (socket.link.end != nullptr || !socket.has_nothing_left() || socket.reset) return;
+  socket.rx.read_known = false;
+  socket.demand.begin_bypass();
+}
+
+}  // namespace
+
+void lane_refused(Socket& socket, Reason why) {
+  counters::fell(why);
+  {
+    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    if (socket.link.stage == LaneLink::Stage::kOpen) return;  // it opened while it was being cancelled
+    socket.link.stage = LaneLink::Stage::kNone;
+    socket.link.shown.set(ShownSocket::Way::kKernel, why);
+    socket.demand.put_off();
+    const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
+                       why == Reason::kOtherNic || why == Reason::kStandardStream ||
+                       why == Reason::kPassed;
+    if ((never || socket.tx.lane_forbidden) && socket.has_nothing_left()) {
+      socket.stay_with_kernel();
+    } else {
+      start_bypass(socket);
+    }
+  }
+  if (!socket.may_use_lane()) socket.changed();
+}
+
+bool lane_over(Socket& socket, LaneEndpoint& end) {
+  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  if (socket.link.end != &end) return true;
+  if (end.pins != 0) return false;  // the thread that holds the pin calls the background thread again
+  {
+    const std::scoped_lock lane_guard(end.lane.lock());
+    if (!end.lane.control.over()) return false;
+    // Bytes that have not come are to go through the kernel first.
+    if (end.lane.loss.wants_fall_back() && !socket.fallback.done && !socket.reset && !socket.closed()) return false;
+    if (end.lane.rx.unread() != 0) return false;
+    if (!socket.closed() && end.lane.loss.may_get_early_record()) return false;
+    if (end.lane.control.started() && socket.rx.route != Phase::kKernelAgain) return false;
+  }
+  const Reason known = socket.link.shown.reason();
+  const Reason ended = socket.fallback.done ? Reason::kLost : Reason::kEnd;
+  socket.link.shown.set(ShownSocket::Way::kKernel, known != Reason::kNone ? known : ended);
+  socket.rx.early_end = socket.fallback.done = false;
+  end.wire.close_memories();
+  socket.link.end = nullptr;
+  socket.link.stage = LaneLink::Stage::kNone;
+  socket.receiving_changed(RouteEvent::kLaneChanged);
+  socket.sending_changed(RouteEvent::kLaneChanged);
+  socket.demand.put_off();
+  stay_with_kernel_if_done(socket);
+  return true;
+}
+
+void finish_lane(Socket& socket) {
+  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  if (socket.link.end == nullptr) return;
+  const std::scoped_lock lane_guard(socket.link.end->lane.lock());
+  socket.link.end->lane.rx.deafen();
+  socket.link.end->lane.finish(true);
+}
+
+void forbid(Socket& socket, Reason why) {
+  {
+    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    socket.tx.lane_forbidden = true;
+    const bool open = socket.link.stage == LaneLink::Stage::kOpen;
+    socket.link.shown.set(open ? ShownSocket::Way::kLane : ShownSocket::Way::kKernel, why);
+    stay_with_kernel_if_done(socket);
+  }
+  counters::fell(why);
+  if (!socket.may_use_lane()) socket.changed();
+}
+
+void listens(Socket& socket) {
+  socket.link.wanted.store(false, std::memory_order_release);
+  socket.link.shown.set(ShownSocket::Way::kListens, Reason::kNone);
+  socket.changed();
+}
+
+namespace {
+
+void ask_for_lane(Socket& socket, int fd) {
+  {
+    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    // Such a receive, of another thread or interrupted by a handler, would not hear of a lane.
+    if (socket.rx.undisturbed.load() != 0) return;
+    if (socket.link.stage != LaneLink::Stage::kNone || socket.tx.lane_forbidden || socket.reset) return;
+    if (!socket.has_nothing_left()) return;
+    if (socket.handoff.is_shared()) {
+      socket.demand.forget_calls();
+      if (socket.link.shown.reason() != Reason::kShared) counters::fell(Reason::kShared);
+      socket.link.shown.set(ShownSocket::Way::kKernel, Reason::kShared);
+      return;
+    }
+    if (!socket.rx.read_known && !bytes_read(fd, socket.rx.kernel_read)) {
+      socket.tx.lane_forbidden = true;
+      return;
+    }
+    socket.rx.read_known = true;
+    socket.link.stage = LaneLink::Stage::kAsked;
+    socket.link.shown.set(ShownSocket::Way::kAsked, Reason::kNone);
+  }
+  const Reason why = background::ask(socket, fd, socket.demand.role());
+  if (why != Reason::kNone) lane_refused(socket, why);
+}
+
+}  // namespace
+
+void note_kernel_bytes(Socket& socket, int fd, ssize_t bytes) {
+  if (bytes <= 0 || socket.link.stage != LaneLink::Stage::kNone || !socket.may_use_lane()) return;
+  if (socket.demand.bypasses()) return socket.demand.count_bypass(static_cast<std::uint64_t>(bytes));
+  const bool worth = socket.demand.count(static_cast<std::uint64_t>(bytes));
+  if (socket.demand.take_connecting()) {
+    connection_made(socket, fd, Role::kCaller);
+    if (socket.link.stage != LaneLink::Stage::kNone || socket.demand.bypasses()) return;
+  }
+  if (worth) ask_for_lane(socket, fd);
+}
+
+void connection_made(Socket& socket, int fd, Role role) {
+  socket.demand.set_role(role);
+  if (!socket.may_use_lane()) return;
+  const std::uint32_t calls = background::calls_before_lane(fd, role);
+  if (calls == 0) return ask_for_lane(socket, fd);
+  if (calls == PeerHistory::kAsUsual) return;
+  const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+  if (socket.link.stage != LaneLink::Stage::kNone) return;
+  socket.demand.need(calls);
+  start_bypass(socket);
+  socket.demand.limit_bypass();
+}
+
+bool is_coming_down(const Socket& socket) {
+  const Lane& lane = socket.link.end->lane;
+  return !socket.tx.shut && socket.tx.route == Phase::kKernelAgain && lane.control.sending() == Lane::State::kEnding &&
+         !lane.control.broken() && !lane.control.peer_closed();
+}
+
+bool must_wait_for_lane_end(const Socket& socket, const Lane& lane) {
+  // START may have come since it was looked at, all that follows it, and the end of the lane.
+  if (!lane.greeting.trusted() || socket.rx.end_counts) return false;
+  return lane.control.started() || (!lane.control.broken() && lane.control.receiving() != Lane::State::kEnded);
+}
+
+}  // namespace viaduct::sovia

@@ -1,0 +1,62 @@
+// The beginning and the end of a socket's lanes.
+#ifndef VIADUCT_SOVIA_SOCKET_LANE_LIFE_H
+#define VIADUCT_SOVIA_SOCKET_LANE_LIFE_H
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "sovia/socket/peer_history.h"
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia {
+
+// ------------------------------------------------------------------ for the background thread
+// The lane is open: sends may go up. False if the socket does not want it any more.
+bool lane_opened(Socket& socket, LaneEndpoint& end);
+// The peer may begin with the lane from now on. `fd`: the descriptor that the lane was asked for by.
+void trust_lane(Socket& socket, LaneEndpoint& end, int fd);
+// True if START changed the receive route.
+bool settle(Socket& socket, LaneEndpoint& end);
+// No lane; the socket decides after how many calls it asks again.
+void lane_refused(Socket& socket, Reason why);
+// The lane is over; takes it from the socket, for good. False while there is something to read.
+bool lane_over(Socket& socket, LaneEndpoint& end);
+// When the process ends: FIN to the peer. No call is under way.
+void finish_lane(Socket& socket);
+// The number of the next lane of this connection.
+std::uint32_t lane_number(Socket& socket);
+
+// ------------------------------------------------------------------ for calls
+// A call on a connection that bypasses the library (lane_demand.h) is the kernel's alone. No thread asks for a lane
+// while such a call is under way, as the call would not learn of it. end_bypass() has to follow if this was true.
+inline bool begin_bypass(Socket& socket) {
+  socket.rx.undisturbed.fetch_add(1);
+  if (socket.demand.bypasses() && !socket.reset.is_untold()) return true;
+  socket.rx.undisturbed.fetch_sub(1);
+  return false;
+}
+inline void end_bypass(Socket& socket, ssize_t moved) {
+  if (moved > 0) socket.demand.count_bypass(static_cast<std::uint64_t>(moved));
+  socket.rx.undisturbed.fetch_sub(1);
+}
+// connect() or accept() has made the connection: what is known about the peer says when it asks for a lane, maybe
+// at once.
+void connection_made(Socket& socket, int fd, Role role);
+// A call has moved so many bytes by the kernel, which may make a lane worth it.
+void note_kernel_bytes(Socket& socket, int fd, ssize_t bytes);
+// The sending direction may not use the lane from now on although it could.
+void forbid(Socket& socket, Reason why);
+// It listens, so it has no data, and the kernel alone knows all about it.
+void listens(Socket& socket);
+// Whether the peer has yet to say that it has seen the end of this direction's lane. tx and the lane locked.
+bool is_coming_down(const Socket& socket);
+// Whether the end of the kernel's stream is not that of the connection yet, as the peer may have sent
+// more on the lane. rx and the lane locked.
+bool must_wait_for_lane_end(const Socket& socket, const Lane& lane);
+// A pin of the lane is given back, which may have ended meanwhile. One stream locked.
+void unpin(LaneEndpoint& end);
+
+}  // namespace viaduct::sovia
+
+#endif

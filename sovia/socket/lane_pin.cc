@@ -1,0 +1,52 @@
+#include "sovia/socket/lane_pin.h"
+
+#include <mutex>
+
+#include "sovia/socket/background_requests.h"
+#include "sovia/socket/lane_endpoint.h"
+#include "sovia/socket/lane_life.h"
+
+namespace viaduct::sovia {
+
+LanePin pin_receiving_lane(Socket& socket) {
+  const std::scoped_lock guard(socket.rx.lock);
+  const bool may = socket.link.end != nullptr && socket.rx.is_on_lane();
+  if (may) ++socket.link.end->pins;
+  return {socket, may ? socket.link.end : nullptr};
+}
+
+LanePin pin_sending_lane(Socket& socket) {
+  const std::scoped_lock guard(socket.tx.lock);
+  const bool may = socket.link.end != nullptr && socket.tx.route == Phase::kLane;
+  if (may) ++socket.link.end->pins;
+  return {socket, may ? socket.link.end : nullptr};
+}
+
+LanePin pin_lane(Socket& socket, std::uint32_t* number) {
+  const std::scoped_lock guard(socket.rx.lock);
+  if (socket.link.end != nullptr) ++socket.link.end->pins;
+  if (number != nullptr) *number = socket.link.number.load();
+  return {socket, socket.link.end};
+}
+
+void LanePin::reset() {
+  if (LaneEndpoint* const end = std::exchange(end_, nullptr); end != nullptr) let_go(*socket_, *end);
+}
+
+void let_go(Socket& socket, LaneEndpoint& end) {
+  const std::scoped_lock guard(socket.rx.lock);
+  bool over;
+  {
+    const std::scoped_lock lane_guard(end.lane.lock());
+    socket.rx.last_packet.store(end.lane.rx.last_packet(), std::memory_order_relaxed);
+    if (end.lane.wants_poll()) background::flush_later(end);
+    over = end.lane.control.receiving() == Lane::State::kEnded || end.lane.control.over();
+  }
+  if (over) {
+    unpin(end);
+  } else {
+    --end.pins;
+  }
+}
+
+}  // namespace viaduct::sovia

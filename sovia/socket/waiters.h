@@ -1,0 +1,17 @@
+// The calls that wait at a socket (waiting_call.h).
+#ifndef VIADUCT_SOVIA_SOCKET_WAITERS_H
+#define VIADUCT_SOVIA_SOCKET_WAITERS_H
+
+#include <atomic>
+
+namespace viaduct::sovia {
+
+struct Waiters {
+  std::atomic<int> fd{-1};    // a descriptor of the library's for them, when the program has closed its own
+  std::atomic<int> calls{0};  // that wait, or have waited
+  std::atomic<int> sends{0};  // threads
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,176 @@
+#include "sovia/socket/waiting_call.h"
+
+#include <errno.h>
+#include <sys/time.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "sovia/lane/engine.h"
+#include "sovia/lane/waiting.h"
+#include "sovia/process/libc.h"
+#include "sovia/process/own_descriptors.h"
+#include "sovia/process/signals.h"
+#include "sovia/socket/redirected_receive.h"
+
+namespace viaduct::sovia {
+namespace {
+
+// The events that one thread waits for at one socket.
+class SocketCondition final : public WaitCondition {
+ public:
+  SocketCondition(Socket& socket, short events, const RedirectedReceive* direct, std::uint32_t routes)
+      : socket_(socket), events_(events), direct_(direct), routes_(routes) {}
+  // A change of routes is one of what is to be waited for.
+  bool ready() override {
+    // Bytes that came straight into this thread's buffer are no news to another thread, which finds nothing.
+    if ((direct_ != nullptr && direct_->ready()) || socket_.routes() != routes_) return true;
+    if (events_ == POLLIN && socket_.rx.known_empty()) return false;
+    return socket_.answer(events_, 0) != 0 || socket_.routes() != routes_;
+  }
+  bool concerns(const Watched& source) const override { return &source == &socket_; }
+
+ private:
+  Socket& socket_;
+  const short events_;
+  const RedirectedReceive* const direct_;
+  const std::uint32_t routes_;
+};
+
+class Count {
+ public:
+  explicit Count(std::atomic<int>* count) : count_(count) {
+    if (count_ != nullptr) ++*count_;
+  }
+  ~Count() {
+    if (count_ != nullptr) --*count_;
+  }
+  Count(const Count&) = delete;
+  Count& operator=(const Count&) = delete;
+
+ private:
+  std::atomic<int>* const count_;
+};
+
+// The last call that waited at a closed socket has ended.
+void waited(Socket& socket) {
+  if (socket.waiters.calls.fetch_sub(1) != 1 || socket.waiters.fd.load() < 0) return;
+  int kept;
+  {
+    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    if (socket.waiters.calls.load() != 0) return;
+    kept = socket.waiters.fd.exchange(-1);
+  }
+  if (kept < 0) return;
+  const int error = errno;
+  if (socket.descriptors() == 0) socket.release(kept);
+  own_descriptors::release(kept);
+  libc::close(kept);
+  errno = error;
+}
+
+// Whether the kernel has told of the end of its stream, and that of the lane is yet to come.
+bool awaits_lane_end(Socket& socket) {
+  const std::scoped_lock guard(socket.rx.lock);
+  const RxStream& rx = socket.rx;
+  return rx.early_end && !rx.end_counts && socket.link.end != nullptr && rx.route == Phase::kKernel;
+}
+
+}  // namespace
+
+void room_changed(Socket& socket, int fd) {
+  if (socket.waiters.sends.load() == 0) return;
+  bool on_lane;
+  {
+    const std::scoped_lock guard(socket.tx.lock);
+    on_lane = socket.tx.route == Phase::kLane;
+  }
+  // A lane's room is what it is; the kernel has what the program asks for.
+  if (on_lane) socket.leave(fd, Reason::kOption);
+  socket.routes_changed();
+  socket.changed();
+}
+
+bool keep_for_waiting(Socket& socket, int fd) {
+  if (socket.waiters.calls.load() == 0) return false;
+  {
+    const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
+    if (socket.waiters.calls.load() == 0) return false;
+    if (socket.waiters.fd.load() < 0) {
+      const int copy = libc::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+      if (copy < 0) return false;
+      socket.waiters.fd.store(own_descriptors::adopt(copy));
+    }
+  }
+  // A thread that is about to sleep on the program's number sleeps on this one.
+  socket.routes_changed();
+  socket.changed();
+  return true;
+}
+
+void WaitingCall::begin() {
+  if (counted_) return;
+  counted_ = true;
+  socket_.waiters.calls.fetch_add(1);
+}
+
+void WaitingCall::end() {
+  if (counted_) waited(socket_);
+  counted_ = false;
+}
+
+std::uint64_t WaitingCall::deadline(int fd, int option) {
+  if (deadline_ == 0) deadline_ = socket_.modes.look_up_deadline(fd, option, has_deadline_);
+  return deadline_;
+}
+
+bool WaitingCall::await(int fd, short events, int option, RedirectedReceive* direct) {
+  if (!counted_) {
+    begin();
+    // It was closed before the call could wait.
+    if (socket_.closed()) {
+      errno = EBADF;
+      return false;
+    }
+  }
+  fd = socket_.current(fd);
+  const std::uint64_t until = deadline(fd, option);
+  SocketCondition condition(socket_, events, direct, looked_at.value_or(socket_.routes()));
+  // A direction that is on its lane has nothing to hear from the kernel.
+  pollfd kernel_fd{fd, socket_.ask_kernel(events), 0};
+  // The kernel would tell of the end again and again.
+  const bool for_a_moment = awaits_lane_end(socket_);
+  constexpr std::uint64_t kMomentNs = 1'000'000;
+  const bool kernel_too = kernel_fd.events != 0 && !for_a_moment;
+  const Count sends(events == POLLOUT ? &socket_.waiters.sends : nullptr);
+  const Woken woken = wait_for(condition, &kernel_fd, kernel_too ? 1 : 0,
+                               for_a_moment ? std::min(until, now_ns() + kMomentNs) : until, nullptr, !kernel_too);
+  if (direct != nullptr) direct->end();
+  switch (woken) {
+    case Woken::kReady:
+    case Woken::kDescriptors:
+      // As in the kernel, which does not read past an urgent byte that a signal tells of.
+      if (!signals::held_back() || socket_.lane_has_data()) return true;
+      break;
+    case Woken::kTimeout:
+      if (for_a_moment && now_ns() < until) return true;
+      errno = EAGAIN;
+      return false;
+    case Woken::kSignal:
+      break;
+  }
+  // A handler may leave the call for good, or close the socket, of which the call is to hear.
+  end();
+  if (signals::run_held_back() && !has_deadline_) return true;
+  errno = EINTR;
+  return false;
+}
+
+bool WaitingCall::await_moment(int fd) {
+  const std::uint64_t until = deadline(fd, SO_RCVTIMEO);
+  constexpr timespec kMoment{0, 200'000};
+  progress();
+  return libc::ppoll(nullptr, 0, &kMoment, nullptr) == 0 && !signals::held_back() && now_ns() < until;
+}
+
+}  // namespace viaduct::sovia

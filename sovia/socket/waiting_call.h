@@ -1,0 +1,55 @@
+// A call that waits at a socket, perhaps several times.
+#ifndef VIADUCT_SOVIA_SOCKET_WAITING_CALL_H
+#define VIADUCT_SOVIA_SOCKET_WAITING_CALL_H
+
+#include <cstdint>
+#include <optional>
+
+#include "sovia/process/clock.h"
+#include "sovia/socket/redirected_receive.h"
+#include "sovia/socket/socket.h"
+
+namespace viaduct::sovia {
+
+class WaitingCall {
+ public:
+  explicit WaitingCall(Socket& socket) : socket_(socket) {}
+  ~WaitingCall() { end(); }
+  WaitingCall(const WaitingCall&) = delete;
+  WaitingCall& operator=(const WaitingCall&) = delete;
+
+  // The call will wait, though it has not begun to: a socket that is closed keeps a descriptor for it.
+  void begin();
+  void end();
+  // Until an attempt is worth while; `events`: POLLIN or POLLOUT, `option`: SO_RCVTIMEO or SO_SNDTIMEO. False with
+  // errno if the call is to end. `direct` has ended then.
+  bool await(int fd, short events, int option, RedirectedReceive* direct = nullptr);
+  // A short sleep. False if the call is to end.
+  bool await_moment(int fd);
+  // The time at which the call is to end: the one that was set, or the socket's, looked up once.
+  void set_deadline(std::uint64_t deadline) {
+    deadline_ = deadline;
+    has_deadline_ = deadline != kNever;
+  }
+  std::uint64_t deadline(int fd, int option);
+
+  // routes() before the call looked for something else that it waits for, of which a change of routes tells.
+  std::optional<std::uint32_t> looked_at;
+
+ private:
+  Socket& socket_;
+  std::uint64_t deadline_ = 0;  // 0: not looked up yet
+  bool has_deadline_ = false;
+  bool counted_ = false;
+};
+
+// A descriptor is about to be closed. Calls of other threads that wait at the socket go on, as the
+// kernel's do: if there are any, the socket keeps a descriptor for them, is released when the last
+// of them has ended, and this is true.
+bool keep_for_waiting(Socket& socket, int fd);
+// SO_SNDBUF: a send that waits looks again.
+void room_changed(Socket& socket, int fd);
+
+}  // namespace viaduct::sovia
+
+#endif
