@@ -136,7 +136,7 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
 
 int Socket::unread(int kernel_bytes) {
   const std::scoped_lock guard(rx.lock);
-  std::uint64_t bytes = rx.inherited != nullptr ? rx.inherited->left() : 0;
+  std::uint64_t bytes = rx.inherited_left();
   if (record_is_next(*this)) kernel_bytes = 0;
   if (link.end != nullptr) {
     Lane& lane = link.end->lane;
@@ -165,7 +165,7 @@ int Socket::unsent(int kernel_bytes) {
 
 bool Socket::lane_has_data() {
   const std::scoped_lock guard(rx.lock);
-  if (rx.inherited != nullptr && rx.inherited->left() != 0) return true;
+  if (rx.inherited_left() != 0) return true;
   if (link.end == nullptr) return false;
   const std::scoped_lock lane_guard(link.end->lane.lock());
   return link.end->lane.rx.unread() != 0;
