@@ -69,7 +69,7 @@ libviaduct_xdp_la_CPPFLAGS = $(AM_CPPFLAGS) $(XDP_CFLAGS) $(PCAP_CFLAGS) $(NL_CF
 libviaduct_xdp_la_LIBADD = $(XDP_LIBS) $(PCAP_LIBS) $(NL_LIBS)
 
 libviaduct_sim_la_SOURCES = \
-	kagent/dump/packet.h kagent/dump/pcapng_format.h kagent/dump/pcapng_writer.cc kagent/dump/pcapng_writer.h \
+	kagent/tools/viadump/packet.h kagent/tools/viadump/pcapng_format.h kagent/tools/viadump/pcapng_writer.cc kagent/tools/viadump/pcapng_writer.h \
 	tests/sim/sim_capture.cc tests/sim/sim_capture.h \
 	tests/sim/sim_port.cc tests/sim/sim_port.h xdp/port.h
 

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "kagent/agent/log.h"
+#include "kagent/agent/process/log.h"
 #include "kagent/contract/report.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/unit/agent/agent_fixture.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kagent/agent/program_environment.h"
-#include "kagent/agent/hosted_stack.h"
+#include "kagent/agent/programs/program_environment.h"
+#include "kagent/stack/hosted_stack.h"
 #include "kagent/contract/wire.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/sim/sim_port.h"

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 build, work, count, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-lua = os.path.join(build, "kagent/dump/viaduct.lua")
+lua = os.path.join(build, "kagent/tools/viadump/viaduct.lua")
 # The keys in viadump's output besides a frame's fields.
 ABOUT = {"time_ns", "source", "destination", "type_name", "length", "direction", "interface", "comment"}
 failed = False

@@ -15,7 +15,7 @@
 #include <set>
 #include <vector>
 
-#include "kagent/agent/heartbeat.h"
+#include "kagent/agent/programs/heartbeat.h"
 #include "tests/sim/sim_host.h"
 
 namespace viaduct::sim {

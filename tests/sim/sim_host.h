@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kagent/contract/session_layout.h"
-#include "kagent/agent/hosted_stack.h"
+#include "kagent/stack/hosted_stack.h"
 #include "tests/sim/sim_port.h"
 
 namespace viaduct::sim {

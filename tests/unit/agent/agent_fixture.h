@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "kagent/contract/control.h"
-#include "kagent/agent/granter.h"
-#include "kagent/agent/granted_segment.h"
-#include "kagent/agent/session_server.h"
+#include "kagent/agent/nic/granter.h"
+#include "kagent/agent/programs/granted_segment.h"
+#include "kagent/agent/service/session_server.h"
 #include "kagent/contract/wire.h"
 #include "tests/unit/agent/counter_tally.h"
 #include "xdp/port_error.h"

@@ -1,5 +1,5 @@
 // The service's loop and calls that hang.
-#include "kagent/agent/carriers.h"
+#include "kagent/agent/process/carriers.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "kagent/agent/user_threads.h"
+#include "kagent/agent/process/user_threads.h"
 
 namespace viaduct {
 namespace {

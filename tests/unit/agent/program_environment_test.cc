@@ -1,4 +1,4 @@
-#include "kagent/agent/program_environment.h"
+#include "kagent/agent/programs/program_environment.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kagent/dump/capture_reader.h"
-#include "kagent/dump/pcapng_writer.h"
+#include "kagent/tools/viadump/capture_reader.h"
+#include "kagent/tools/viadump/pcapng_writer.h"
 #include "tests/sim/sim_port.h"
 
 namespace viaduct::dump {

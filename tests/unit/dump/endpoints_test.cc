@@ -1,8 +1,8 @@
-#include "kagent/dump/endpoints.h"
+#include "kagent/tools/viadump/endpoints.h"
 
 #include <gtest/gtest.h>
 
-#include "kagent/dump/filter.h"
+#include "kagent/tools/viadump/filter.h"
 
 namespace viaduct::dump {
 namespace {

@@ -1,4 +1,4 @@
-#include "kagent/dump/found_frames.h"
+#include "kagent/tools/viadump/found_frames.h"
 
 #include <gtest/gtest.h>
 

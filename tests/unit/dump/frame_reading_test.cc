@@ -1,4 +1,4 @@
-#include "kagent/dump/frame_reading.h"
+#include "kagent/tools/viadump/frame_reading.h"
 
 #include <gtest/gtest.h>
 

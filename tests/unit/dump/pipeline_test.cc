@@ -1,4 +1,4 @@
-#include "kagent/dump/pipeline.h"
+#include "kagent/tools/viadump/pipeline.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "kagent/dump/capture_reader.h"
-#include "kagent/dump/extcap.h"
+#include "kagent/tools/viadump/capture_reader.h"
+#include "kagent/tools/viadump/extcap.h"
 #include "tests/unit/dump/random_frames.h"
 
 namespace viaduct::dump {

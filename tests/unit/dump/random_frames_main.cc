@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kagent/dump/pcapng_writer.h"
+#include "kagent/tools/viadump/pcapng_writer.h"
 #include "tests/unit/dump/random_frames.h"
 
 int main(int argc, char** argv) {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "kagent/dump/capture_reader.h"
+#include "kagent/tools/viadump/capture_reader.h"
 #include "tests/sim/sim_port.h"
 #include "tests/unit/dump/random_frames.h"
 

@@ -1,4 +1,4 @@
-#include "kagent/tool/doctor.h"
+#include "kagent/tools/viactl/doctor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

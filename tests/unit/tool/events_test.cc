@@ -1,4 +1,4 @@
-#include "kagent/tool/events.h"
+#include "kagent/tools/viactl/events.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "kagent/tool/table.h"
+#include "kagent/tools/viactl/table.h"
 
 #include <gtest/gtest.h>
 

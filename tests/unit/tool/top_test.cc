@@ -1,4 +1,4 @@
-#include "kagent/tool/top.h"
+#include "kagent/tools/viactl/top.h"
 
 #include <gtest/gtest.h>
 

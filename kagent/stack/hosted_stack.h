@@ -1,0 +1,20 @@
+// The agent's stack: works on any port, for the programs that an Environment reaches.
+#ifndef VIADUCT_KAGENT_STACK_HOSTED_STACK_H
+#define VIADUCT_KAGENT_STACK_HOSTED_STACK_H
+
+#include "kagent/stack/environment.h"
+#include "kagent/stack/stack.h"
+#include "xdp/port.h"
+
+namespace viaduct {
+
+struct HostedWorld {
+  using Port = viaduct::Port;
+  using Environment = viaduct::Environment;
+};
+using Stack = BasicStack<HostedWorld>;
+extern template class BasicStack<HostedWorld>;
+
+}  // namespace viaduct
+
+#endif
