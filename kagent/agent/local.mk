@@ -4,7 +4,7 @@
 noinst_LTLIBRARIES += libviaduct_agent.la
 libviaduct_agent_la_CXXFLAGS = $(AM_CXXFLAGS) -static
 agent_sources = \
-	kagent/agent/process/carriers.cc kagent/agent/process/carriers.h \
+	kagent/agent/process/hang_guard.cc kagent/agent/process/hang_guard.h \
 	kagent/agent/process/event_loop.cc kagent/agent/process/event_loop.h \
 	kagent/agent/process/log.cc kagent/agent/process/log.h \
 	kagent/agent/process/pid_file.cc kagent/agent/process/pid_file.h \
@@ -31,13 +31,16 @@ agent_sources = \
 	kagent/agent/config/options.cc kagent/agent/config/options.h \
 	kagent/agent/programs/granted_segment.cc kagent/agent/programs/granted_segment.h \
 	kagent/agent/programs/heartbeat.h \
+	kagent/agent/programs/host_names.cc kagent/agent/programs/host_names.h \
 	kagent/agent/programs/program_environment.cc kagent/agent/programs/program_environment.h \
 	kagent/agent/programs/program_files.cc kagent/agent/programs/program_files.h \
+	kagent/agent/programs/program_memories.cc kagent/agent/programs/program_memories.h \
 	kagent/agent/programs/program_memory.cc kagent/agent/programs/program_memory.h \
+	kagent/agent/programs/session_users.h \
 	kagent/agent/programs/slow_memory.cc kagent/agent/programs/slow_memory.h \
 	kagent/agent/programs/socket_owners.cc kagent/agent/programs/socket_owners.h \
 	kagent/agent/nic/granter.h \
-	kagent/agent/nic/nic.cc kagent/agent/nic/nic.h \
+	kagent/agent/nic/agent_nic.cc kagent/agent/nic/agent_nic.h \
 	kagent/agent/nic/nic_report.h \
 	kagent/agent/grants/grants.cc kagent/agent/grants/grants.h \
 	kagent/agent/grants/macvlan_ports.cc kagent/agent/grants/macvlan_ports.h \

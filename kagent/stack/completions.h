@@ -18,11 +18,11 @@ struct Blame {
   std::uint8_t flags;        // layout::kEvent*
 };
 
-template <class World>
+template <class Platform>
 class Completions : private ViTable {
  public:
-  Completions(const Tables& tables, typename World::Environment& environment, Budget& budget,
-              Wakeups<World>& wakeups)
+  Completions(const Tables& tables, typename Platform::Environment& environment, Budget& budget,
+              Wakeups<Platform>& wakeups)
       : ViTable(tables), sessions_(tables.sessions), programs_(tables.programs), cqs_(tables.cqs),
         environment_(environment), budget_(budget), wakeups_(wakeups) {}
 
@@ -55,9 +55,9 @@ class Completions : private ViTable {
   state::Session* sessions_;
   state::Program* programs_;
   Pool<state::Cq> cqs_;
-  typename World::Environment& environment_;
+  typename Platform::Environment& environment_;
   Budget& budget_;
-  Wakeups<World>& wakeups_;
+  Wakeups<Platform>& wakeups_;
 };
 
 }  // namespace viaduct

@@ -4,6 +4,6 @@
 
 namespace viaduct {
 
-template class BasicStack<HostedWorld>;
+template class BasicStack<HostedPlatform>;
 
 }  // namespace viaduct

@@ -4,16 +4,18 @@
 
 #include "kagent/stack/environment.h"
 #include "kagent/stack/stack.h"
+#include "xdp/bulk_path.h"
 #include "xdp/port.h"
 
 namespace viaduct {
 
-struct HostedWorld {
+struct HostedPlatform {
   using Port = viaduct::Port;
+  using BulkPath = viaduct::BulkPath;
   using Environment = viaduct::Environment;
 };
-using Stack = BasicStack<HostedWorld>;
-extern template class BasicStack<HostedWorld>;
+using Stack = BasicStack<HostedPlatform>;
+extern template class BasicStack<HostedPlatform>;
 
 }  // namespace viaduct
 

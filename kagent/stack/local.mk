@@ -77,13 +77,14 @@ stack_sources = \
 	kagent/stack/timers.h \
 	kagent/stack/trains.h \
 	kagent/stack/transmitter.h \
-	kagent/stack/verdict.h \
+	kagent/stack/pending_disconnect.h \
 	kagent/stack/vi_state.h \
 	kagent/stack/vi_table.h \
 	kagent/stack/virtual_interfaces.h \
 	kagent/stack/wakeups.h \
 	kagent/stack/remains.cc \
 	kagent/stack/tables.cc \
+	xdp/bulk_path.h \
 	xdp/port.h
 EXTRA_DIST += \
 	kagent/stack/acknowledger.cc \

@@ -62,7 +62,7 @@ struct NameHost {
               {port.address(), port.address()}, network.now()),
         segment(layout::Offsets(stack.capacity()).total),
         view(segment.at, stack.capacity()) {
-    environment.set_address(port.address());
+    environment.names().set_address(port.address());
     session = stack.open_session(segment.at).value();
   }
 

@@ -68,7 +68,7 @@ int Endpoint::open(fid_domain* fid, fi_info* info, fid_ep** ep, void* context) {
       info->ep_attr->type != FI_EP_UNSPEC) {
     return -FI_EINVAL;
   }
-  Nic& nic = *domain.nic();
+  SharedNic& nic = *domain.nic();
   Link* link;
   PassiveEndpoint* former = nullptr;  // whose address the endpoint is to have
   if (info->handle != nullptr && info->handle->fclass == FI_CLASS_PEP) {

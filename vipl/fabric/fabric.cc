@@ -15,8 +15,8 @@ fi_ops Fabric::ops = {
 };
 
 int Fabric::open(fi_fabric_attr* attr, fid_fabric** fabric, void* context) {
-  std::shared_ptr<Nic> nic;
-  if (const int error = Nic::open(nic); error != 0) return error;
+  std::shared_ptr<SharedNic> nic;
+  if (const int error = SharedNic::open(nic); error != 0) return error;
   auto* made = new (std::nothrow) Fabric(std::move(nic), *attr);
   if (made == nullptr) return -FI_ENOMEM;
   made->fid.context = context;
@@ -24,7 +24,7 @@ int Fabric::open(fi_fabric_attr* attr, fid_fabric** fabric, void* context) {
   return 0;
 }
 
-Fabric::Fabric(std::shared_ptr<Nic> nic, const fi_fabric_attr& attr)
+Fabric::Fabric(std::shared_ptr<SharedNic> nic, const fi_fabric_attr& attr)
     : fid_fabric{{FI_CLASS_FABRIC, nullptr, &ops}, &fabric_ops, attr.api_version},
       nic_(std::move(nic)) {}
 

@@ -296,7 +296,7 @@ int PassiveEndpoint::reject(fid_pep* fid, fid_t handle, const void* data, std::s
   return link != nullptr ? link->reject(data, length) : -FI_EINVAL;
 }
 
-Link* ConnectionRequest::take(Nic&, struct fid* handle) {
+Link* ConnectionRequest::take(SharedNic&, struct fid* handle) {
   for (PassiveEndpoint* pep : all()) {
     for (ConnectionRequest* request : pep->requests_) {
       if (&request->fid != handle) continue;

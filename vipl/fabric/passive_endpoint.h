@@ -24,7 +24,7 @@ struct ConnectionRequest {
   PassiveEndpoint* owner;
 
   // The link of a request that is not taken yet. nullptr if there is none. With the NIC's mutex.
-  static Link* take(Nic& nic, struct fid* handle);
+  static Link* take(SharedNic& nic, struct fid* handle);
 };
 
 class PassiveEndpoint final : public fid_pep, private LinkUser {
@@ -65,7 +65,7 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
   void await_request();
 
   Fabric& fabric_;
-  const std::shared_ptr<Nic> nic_;
+  const std::shared_ptr<SharedNic> nic_;
   fi_info* const info_;
   EventQueue* events_ = nullptr;
   PortClaim port_;

@@ -37,7 +37,7 @@ void Grants::finish() {
 }
 
 // Without the ports that are in use: judge() counts them.
-std::optional<Grants::Refusal> Grants::judge_user(const Nic& nic, uid_t user,
+std::optional<Grants::Refusal> Grants::judge_user(const AgentNic& nic, uid_t user,
                                                   const std::vector<gid_t>& groups) const {
   const GrantPolicy& policy = config_.granted;
   const auto refusal = [](std::uint64_t ServiceCounters::*cause, std::string reason) {
@@ -57,7 +57,7 @@ std::optional<Grants::Refusal> Grants::judge_user(const Nic& nic, uid_t user,
   return std::nullopt;
 }
 
-std::optional<Grants::Refusal> Grants::judge(const Nic& nic, uid_t user,
+std::optional<Grants::Refusal> Grants::judge(const AgentNic& nic, uid_t user,
                                              const std::vector<gid_t>& groups) const {
   const GrantPolicy& policy = config_.granted;
   const auto refusal = [](std::uint64_t ServiceCounters::*cause, std::string reason) {
@@ -90,7 +90,7 @@ void Grants::count(uid_t user, int change) {
   if (of_user == 0) ports_of_user_.erase(user);
 }
 
-void Grants::make(Nic& nic, uid_t user, Made made) {
+void Grants::make(AgentNic& nic, uid_t user, Made made) {
   struct Result {
     std::unique_ptr<AgentPort> port;
     std::string why;
@@ -154,7 +154,7 @@ void Grants::give_up_late(std::uint64_t now) {
 
 // ---------------------------------------------------------------------------- of an earlier agent
 
-void Grants::inherit(Nic& nic, std::uint64_t now) {
+void Grants::inherit(AgentNic& nic, std::uint64_t now) {
   if (!nic.is_open() || nic.granter() == nullptr) return;
   for (auto& port : nic.granter()->take_left()) {
     const uid_t user = port->holder().user;
@@ -165,7 +165,7 @@ void Grants::inherit(Nic& nic, std::uint64_t now) {
   look_after_left(now);
 }
 
-Grants::Adopted Grants::adopt(Nic& nic, uid_t user, const std::vector<gid_t>& groups,
+Grants::Adopted Grants::adopt(AgentNic& nic, uid_t user, const std::vector<gid_t>& groups,
                               const MacAddress& port, const StackLimits& limits,
                               const Find& find) {
   if (auto why_not = judge_user(nic, user, groups)) throw std::move(*why_not);
@@ -293,7 +293,7 @@ void Grants::look_after_kept(std::uint64_t now) {
   });
 }
 
-void Grants::leave(const Nic& nic) {
+void Grants::leave(const AgentNic& nic) {
   for (auto it = leaving_.begin(); it != leaving_.end();) {
     if (it->held.nic == &nic) {
       withdraw(std::move(it->held), it->closed);

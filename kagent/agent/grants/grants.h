@@ -26,7 +26,7 @@
 #include "kagent/agent/process/event_loop.h"
 #include "kagent/agent/nic/granter.h"
 #include "kagent/agent/programs/granted_segment.h"
-#include "kagent/agent/nic/nic.h"
+#include "kagent/agent/nic/agent_nic.h"
 #include "kagent/agent/control/service_counters.h"
 #include "kagent/agent/process/worker.h"
 
@@ -57,22 +57,22 @@ class Grants {
     std::string reason;
   };
   // `user` is a Peer's account(), here and below.
-  std::optional<Refusal> judge(const Nic& nic, uid_t user, const std::vector<gid_t>& groups) const;
+  std::optional<Refusal> judge(const AgentNic& nic, uid_t user, const std::vector<gid_t>& groups) const;
 
   // A port and the user that it counts for.
   struct Held {
-    Nic* nic;
+    AgentNic* nic;
     std::unique_ptr<AgentPort> port;
     uid_t user;
   };
   // Called later, from the loop: the port, or none and the reason. On a host on which many programs begin at once,
   // ports may take long to make: after kMakingNs there is none.
   using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
-  void make(Nic& nic, uid_t user, Made made);
+  void make(AgentNic& nic, uid_t user, Made made);
 
   // Ports that an earlier agent has left on the NIC wait for their programs, until these end or for as
   // long as the configuration says. Does nothing unless the NIC is open.
-  void inherit(Nic& nic, std::uint64_t now);
+  void inherit(AgentNic& nic, std::uint64_t now);
   // Gives a port back to a program of the user who had it. `find`: opens the file of this number,
   // which the program must have. Throws Refusal or what `find` or GrantedSegment does.
   struct Adopted {
@@ -81,7 +81,7 @@ class Grants {
   };
   enum class Which { kGrantedSegment, kUmem };
   using Find = std::function<Descriptor(Which which, const FileNumber& file)>;
-  Adopted adopt(Nic& nic, uid_t user, const std::vector<gid_t>& groups, const MacAddress& port,
+  Adopted adopt(AgentNic& nic, uid_t user, const std::vector<gid_t>& groups, const MacAddress& port,
                 const StackLimits& limits, const Find& find);
   // Leaves a port, or all that have been inherited, to the next agent.
   void leave_behind(Held port);
@@ -98,7 +98,7 @@ class Grants {
 
   // Take down at once what belongs to sessions that have ended (of the NIC), and wait for it.
   void finish();
-  void leave(const Nic& nic);
+  void leave(const AgentNic& nic);
 
   std::uint32_t ports() const { return ports_; }  // being made and taken down included
   std::size_t leaving() const { return leaving_.size(); }
@@ -128,7 +128,7 @@ class Grants {
     std::uint64_t until;
   };
 
-  std::optional<Refusal> judge_user(const Nic& nic, uid_t user,
+  std::optional<Refusal> judge_user(const AgentNic& nic, uid_t user,
                                     const std::vector<gid_t>& groups) const;
   void give_up_late(std::uint64_t now);
   void look_after_left(std::uint64_t now);

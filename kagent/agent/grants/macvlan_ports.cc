@@ -159,7 +159,7 @@ OpenedTrainSocket MacvlanPorts::open_trains() {
 void MacvlanPorts::admit(AgentPort& port) {
   if (!port_.has_relay()) {
     const std::lock_guard lock(mutex_);
-    // As many of its frames may be kept as of the wire's.
+    // As many of its frames may be kept as of the uplink's.
     port_.open_relay(std::make_unique<MacvlanRelay>(*filter_, ether_type_, port_.lendable()));
   }
   port_.add(port.layout().address);

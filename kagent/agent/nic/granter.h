@@ -25,6 +25,7 @@
 #include "kagent/agent/programs/program_files.h"
 #include "xdp/grant/granted_layout.h"
 #include "xdp/port.h"
+#include "xdp/train/train_address.h"
 
 namespace viaduct {
 
@@ -64,10 +65,10 @@ class AgentPort {
   // The program's descriptors. -1: an earlier agent has given them.
   virtual int socket() const = 0;
   virtual int umem() const = 0;
-  // Its trains (xdp/train/), if it has some.
-  virtual int train_socket() const { return -1; }
-  virtual int train_guard() const { return -1; }
-  virtual TrainAddress train_address() const { return {}; }
+  // Its trains (xdp/train/); -1 and no address: it has none.
+  virtual int train_socket() const = 0;
+  virtual int train_guard() const = 0;
+  virtual TrainAddress train_address() const = 0;
   // Whose port it is, and the files that came with it: noted where only the next agent finds it.
   struct Holder {
     uid_t user = 0;

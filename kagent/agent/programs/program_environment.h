@@ -4,67 +4,40 @@
 #ifndef VIADUCT_KAGENT_AGENT_PROGRAMS_PROGRAM_ENVIRONMENT_H
 #define VIADUCT_KAGENT_AGENT_PROGRAMS_PROGRAM_ENVIRONMENT_H
 
-#include <array>
+#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "kagent/agent/config/config.h"
 #include "kagent/agent/programs/granted_segment.h"
-#include "kagent/agent/programs/program_memory.h"
-#include "kagent/agent/programs/slow_memory.h"
+#include "kagent/agent/programs/host_names.h"
+#include "kagent/agent/programs/program_memories.h"
+#include "kagent/agent/programs/session_users.h"
 #include "kagent/agent/programs/socket_owners.h"
-#include "kagent/stack/hosted_stack.h"
 #include "kagent/contract/random_pool.h"
+#include "kagent/stack/environment.h"
 
 namespace viaduct {
 
 class ProgramEnvironment final : public Environment {
  public:
-  // The texts of the NIC's own IP addresses. Asked for at most once a second.
-  using Addresses = std::function<std::vector<std::string>()>;
-
-  // `name` is this host's; `hosts` are names in lower case that it knows, and must outlive this.
+  // See ProgramMemories and HostNames.
   ProgramEnvironment(std::uint32_t programs, const std::string& name,
-                     const std::map<std::string, MacAddress>& hosts, Addresses addresses);
+                     const std::map<std::string, MacAddress>& hosts, HostNames::Addresses addresses);
 
-  // Our own address, that of the port in use.
-  void set_address(const MacAddress& address) { address_ = address; }
+  // Its parts, by number of the program or session.
+  ProgramMemories& memories() { return memories_; }
+  const ProgramMemories& memories() const { return memories_; }
+  HostNames& names() { return names_; }
+  SessionUsers& users() { return users_; }
+
   // The interface that TCP connections to the hosts of this network go over.
   void set_interface(const std::string& interface) { interface_ = interface; }
-
-  // A program's memory; closed while there is none of this number.
-  void set_memory(std::uint32_t program, ProgramMemory memory);
-
-  // Copies that hang don't hold the loop from now on, and are left to their users' threads. Null: all
-  // are made here and now.
-  void set_threads(Carriers* carriers, UserThreads* threads) {
-    carriers_ = carriers, threads_ = threads;
-  }
-  // Ends the program's use of its memory.
-  void close_memory(std::uint32_t program);
-  // Programs whose memory could not be reached for too long; a program that can be reached again is served as before.
-  std::vector<std::uint32_t> look_after_slow(std::uint64_t now);
-  std::uint64_t next_slow_look() const;  // ~0: never
-
-  // Whose program a session is.
-  // `account`: what limits are counted for; 0 is root, without any, which has all users' connections (Peer).
-  void set_user(std::uint32_t session, uid_t user, uid_t account) {
-    users_[session] = user;
-    accounts_[session] = account;
-  }
-  void set_user(std::uint32_t session, uid_t user) { set_user(session, user, user); }
-
-  // For users that come from now on.
-  void set_user_limits(const UserLimits& limits) { user_limits_ = limits; }
 
   // The agent's end of a program's poll wake; -1 while there is none.
   void set_poll_wake(std::uint32_t program, int fd) { poll_wakes_[program] = fd; }
@@ -78,66 +51,44 @@ class ProgramEnvironment final : public Environment {
   std::vector<Introduction> take_introductions() { return std::exchange(introductions_, {}); }
 
   bool read_program(std::uint32_t program, std::span<const iovec> remote,
-                    std::span<const iovec> local) override;
+                    std::span<const iovec> local) override {
+    return memories_.read(program, remote, local);
+  }
   bool write_program(std::uint32_t program, std::span<const iovec> remote,
-                     std::span<const iovec> local) override;
-  bool is_late(std::uint32_t program) override;
-  bool is_full(std::uint32_t program) override;
-  void defer(const Late& what) override;
-  bool await_read(const Late& what) override;
-  bool take_due(Late& out, bool& failed) override;
+                     std::span<const iovec> local) override {
+    return memories_.write(program, remote, local);
+  }
+  bool is_late(std::uint32_t program) override { return memories_.is_late(program); }
+  bool is_full(std::uint32_t program) override { return memories_.is_full(program); }
+  void defer(const Late& what) override { memories_.defer(what); }
+  bool await_read(const Late& what) override { return memories_.await_read(what); }
+  bool take_due(Late& out, bool& failed) override { return memories_.take_due(out, failed); }
   void wake(std::atomic<std::uint32_t>& word) override;
   void poll_wake(std::uint32_t program) override;
-  bool charge(std::uint32_t session, Quota what, std::int64_t change) override;
+  bool charge(std::uint32_t session, Quota what, std::int64_t change) override {
+    return users_.charge(session, what, change);
+  }
   std::uint64_t random() override;
-  std::optional<MacAddress> look_up(std::string_view name) override;
-  bool is_own_name(std::string_view name) override;
-  std::string_view own_name() override { return name_; }
+  std::optional<MacAddress> look_up(std::string_view name) override { return names_.look_up(name); }
+  bool is_own_name(std::string_view name) override { return names_.is_own(name); }
+  std::string_view own_name() override { return names_.own(); }
   Owns owns(std::uint32_t session, const Flow& flow) override;
   std::optional<Connection> stopped(std::uint32_t session, std::uint32_t vi,
                                     std::uint64_t key) override;
   void introduce(const MacAddress& one, const MacAddress& other) override;
+  // There is no agent above the agent.
+  std::uint32_t publish(const layout::Address&, bool) override { return layout::kNoListener; }
+  void withdraw(std::uint32_t) override {}
 
  private:
-  // An IP address as bytes: 4, 16, or none.
-  using IpAddress = std::vector<std::uint8_t>;
-  static IpAddress parse_ip(std::string_view text);
-
-  // Of a user whose programs' memory could not be reached.
-  struct Penalty {
-    std::uint64_t until = 0;  // no copy is made by the loop
-    std::uint64_t last = 0;   // when it was raised
-    std::uint32_t times = 0;
-  };
-  SlowMemory& slow(std::uint32_t program);
-  void note_hang(std::uint32_t program);
-  void count_late();
-
-  bool is_own_address(const IpAddress& address);
-
-  std::vector<ProgramMemory> memories_;
+  std::string interface_;
+  ProgramMemories memories_;
+  HostNames names_;
+  SessionUsers users_;
   std::vector<int> poll_wakes_;
   std::vector<GrantedSegment*> granted_segments_;
-  std::vector<uid_t> users_, accounts_;
-  UserLimits user_limits_;
-  // By user: VIs, regions and bytes, in the order of Quota.
-  std::unordered_map<uid_t, std::array<std::uint64_t, 3>> holdings_;
   SocketOwners owners_;
-  std::string interface_;
-  std::shared_ptr<ProgramCopy> copy_;
-  Carriers* carriers_ = nullptr;
-  UserThreads* threads_ = nullptr;
-  std::vector<std::shared_ptr<SlowMemory>> slow_;  // by program; null: none
-  std::uint32_t slow_count_ = 0;
-  std::unordered_map<uid_t, Penalty> penalties_;
   std::vector<Introduction> introductions_;
-  MacAddress address_{};
-  std::string name_;
-  std::string name_in_lower_case_;
-  const std::map<std::string, MacAddress>& hosts_;
-  Addresses addresses_;
-  std::vector<IpAddress> own_addresses_;
-  std::uint64_t asked_at_ = 0;  // CLOCK_MONOTONIC, ns
   RandomPool numbers_;
 };
 

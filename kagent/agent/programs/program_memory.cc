@@ -84,7 +84,7 @@ std::size_t ProgramCopy::add(const iovec& remote) {
   return n;
 }
 
-bool ProgramCopy::move(Carriers::Turn& turn, Address remote, std::byte* local,
+bool ProgramCopy::move(HangGuard::Turn& turn, Address remote, std::byte* local,
                        std::size_t bytes) {
   while (bytes != 0) {
     if (begun_) turn.go_on();
@@ -100,7 +100,7 @@ bool ProgramCopy::move(Carriers::Turn& turn, Address remote, std::byte* local,
   return true;
 }
 
-void ProgramCopy::run(Carriers::Turn& turn) {
+void ProgramCopy::run(HangGuard::Turn& turn) {
   begun_ = good_ = false;
   std::byte* local = buffer_.data();
   for (std::size_t i = 0; i < pieces_.size();) {
@@ -121,7 +121,7 @@ void ProgramCopy::run(Carriers::Turn& turn) {
 template <bool kRead>
 ProgramMemory::Copied ProgramMemory::copy_all(std::span<const iovec> remote,
                                               std::span<const iovec> local, ProgramCopy& copy,
-                                              Carriers* carriers, std::size_t& begun) const {
+                                              HangGuard* hang_guard, std::size_t& begun) const {
   begun = 0;
   if (memory_ == nullptr) return Copied::kFailed;
   IovecCursor cursor(local);
@@ -138,10 +138,10 @@ ProgramMemory::Copied ProgramMemory::copy_all(std::span<const iovec> remote,
     const std::span<std::byte> data = copy.data();
     if (!kRead && !move_local<true>(cursor, data.data(), data.size())) return Copied::kFailed;
     begun += data.size();
-    if (carriers != nullptr) {
-      if (!carriers->make(copy)) return Copied::kLate;
+    if (hang_guard != nullptr) {
+      if (!hang_guard->make(copy)) return Copied::kLate;
     } else {
-      Carriers::Turn alone;
+      HangGuard::Turn alone;
       copy.run(alone);
     }
     if (!copy.good()) return Copied::kFailed;
@@ -152,15 +152,15 @@ ProgramMemory::Copied ProgramMemory::copy_all(std::span<const iovec> remote,
 
 ProgramMemory::Copied ProgramMemory::read(std::span<const iovec> remote,
                                           std::span<const iovec> local, ProgramCopy& copy,
-                                          Carriers* carriers) const {
+                                          HangGuard* hang_guard) const {
   std::size_t begun;
-  return copy_all<true>(remote, local, copy, carriers, begun);
+  return copy_all<true>(remote, local, copy, hang_guard, begun);
 }
 
 ProgramMemory::Copied ProgramMemory::write(std::span<const iovec> remote,
                                            std::span<const iovec> local, ProgramCopy& copy,
-                                           Carriers* carriers, std::size_t& begun) const {
-  return copy_all<false>(remote, local, copy, carriers, begun);
+                                           HangGuard* hang_guard, std::size_t& begun) const {
+  return copy_all<false>(remote, local, copy, hang_guard, begun);
 }
 
 bool ProgramMemory::open(const Peer& peer, int pidfd, std::string& why, const control::Proof& proof,

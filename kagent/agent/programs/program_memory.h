@@ -19,7 +19,7 @@
 //
 // The program decides how long such a call lasts: it waits for the lock of its address space, which
 // mprotect() of a large mapping holds for seconds, and for pages that may lie in a file system in user
-// space. So each goes through Carriers, and by way of a buffer that is the copy's own: one that is late
+// space. So each goes through HangGuard, and by way of a buffer that is the copy's own: one that is late
 // must not write into, or read from, a frame that has another owner by then.
 #ifndef VIADUCT_KAGENT_AGENT_PROGRAMS_PROGRAM_MEMORY_H
 #define VIADUCT_KAGENT_AGENT_PROGRAMS_PROGRAM_MEMORY_H
@@ -35,7 +35,7 @@
 #include <string>
 #include <vector>
 
-#include "kagent/agent/process/carriers.h"
+#include "kagent/agent/process/hang_guard.h"
 #include "kagent/agent/control/peer.h"
 #include "kagent/contract/control.h"
 #include "xdp/descriptor.h"
@@ -43,14 +43,14 @@
 namespace viaduct {
 
 // One copy between a program's memory and a buffer.
-class ProgramCopy final : public Carriers::Call {
+class ProgramCopy final : public HangGuard::Call {
  public:
   explicit ProgramCopy(std::size_t room) : buffer_(room) {}
 
   void begin(int memory, bool reads);
   // The next piece, or as much of it as there is room for. Returns how much.
   std::size_t add(const iovec& remote);
-  void run(Carriers::Turn& turn) override;
+  void run(HangGuard::Turn& turn) override;
 
   std::span<std::byte> data() { return {buffer_.data(), bytes_}; }
   std::span<const iovec> pieces() const { return pieces_; }
@@ -58,7 +58,7 @@ class ProgramCopy final : public Carriers::Call {
   bool good() const { return good_; }
 
  private:
-  bool move(Carriers::Turn& turn, std::uintptr_t remote, std::byte* local, std::size_t bytes);
+  bool move(HangGuard::Turn& turn, std::uintptr_t remote, std::byte* local, std::size_t bytes);
 
   int memory_ = -1;
   bool reads_ = false;
@@ -90,19 +90,19 @@ class ProgramMemory {
   std::shared_ptr<const Descriptor> file() const { return memory_; }
   uid_t account() const { return account_; }  // of its program
 
-  // See Environment::read_program. `copy` is for use by the way. kLate: Carriers::let_go() is to be
+  // See Environment::read_program. `copy` is for use by the way. kLate: HangGuard::let_go() is to be
   // called with what owns `copy` and file(). Of a write it is the last part of the first `begun` bytes;
   // the rest is not copied.
   enum class Copied : std::uint8_t { kDone, kFailed, kLate };
   Copied read(std::span<const iovec> remote, std::span<const iovec> local, ProgramCopy& copy,
-              Carriers* carriers) const;
+              HangGuard* hang_guard) const;
   Copied write(std::span<const iovec> remote, std::span<const iovec> local, ProgramCopy& copy,
-               Carriers* carriers, std::size_t& begun) const;
+               HangGuard* hang_guard, std::size_t& begun) const;
 
  private:
   template <bool kRead>
   Copied copy_all(std::span<const iovec> remote, std::span<const iovec> local, ProgramCopy& copy,
-                  Carriers* carriers, std::size_t& begun) const;
+                  HangGuard* hang_guard, std::size_t& begun) const;
 
   std::shared_ptr<const Descriptor> memory_;
   uid_t account_ = 0;

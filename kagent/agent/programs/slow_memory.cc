@@ -108,7 +108,7 @@ void SlowMemory::start() {
   began_ = std::make_shared<std::atomic<std::uint64_t>>(0);
   const auto work = [copies, began = began_, file = memory_.file()] {
     began->store(monotonic_ns());
-    Carriers::Turn alone;
+    HangGuard::Turn alone;
     for (const auto& copy : *copies) copy->run(alone);
   };
   try {

@@ -50,7 +50,7 @@ const NicConfig& loopback_config() {
 }
 
 std::unique_ptr<Port> open_loopback() {
-  return HostPort::no_wire(kLoopbackAddress, kLoopbackMtu);
+  return HostPort::no_uplink(kLoopbackAddress, kLoopbackMtu);
 }
 
 std::string describe(const NicReport& nic) {
@@ -69,14 +69,14 @@ Service::Service(const Config& config)
 Service::Service(const Config& config, OpenPort open_port, MakeGranter make_granter)
     : config_(config), few_processors_(idle::are_processors_few()) {
   for (const NicConfig& nic : config.nics) {
-    nics_.push_back(std::make_unique<Nic>(
+    nics_.push_back(std::make_unique<AgentNic>(
         nic, config, [open_port, &nic] { return open_port(nic); },
         [interface = nic.interface] { return interface_addresses(interface); },
         make_granter == nullptr
-            ? Nic::MakeGranter()
+            ? AgentNic::MakeGranter()
             : [make_granter, &nic](HostPort& port) { return make_granter(nic, port); }));
   }
-  nics_.push_back(std::make_unique<Nic>(loopback_config(), config, open_loopback, [] {
+  nics_.push_back(std::make_unique<AgentNic>(loopback_config(), config, open_loopback, [] {
     return std::vector<std::string>{"127.0.0.1", "::1"};
   }));
   served_.resize(nics_.size());
@@ -100,7 +100,7 @@ void Service::start() {
 }
 
 // Why all programs of a NIC will be hosted, where they needn't.
-void Service::note_hosted(const Nic& nic) const {
+void Service::note_hosted(const AgentNic& nic) const {
   if (config_.placement == control::Placement::kHosted || nic.granter() != nullptr) return;
   if (&nic != nics_.back().get()) {
     log::info("{}: programs are hosted: {}", nic.interface(), nic.why_not_granted());
@@ -123,8 +123,8 @@ std::string Service::counters_text() {
 // ---------------------------------------------------------------------------- the loop
 
 void Service::run() {
-  for (const auto& nic : nics_) nic->environment().set_threads(&carriers_, &server_->threads());
-  carriers_.run([this] { serve(); });
+  for (const auto& nic : nics_) nic->environment().memories().set_threads(&hang_guard_, &server_->threads());
+  hang_guard_.run([this] { serve(); });
 }
 
 void Service::serve() {
@@ -198,7 +198,7 @@ std::uint64_t Service::sleep(std::uint64_t now) {
   bool may_sleep = true;
   std::size_t asked = 0;
   for (; asked < nics_.size() && may_sleep; ++asked) {
-    Nic& nic = *nics_[asked];
+    AgentNic& nic = *nics_[asked];
     if (!nic.is_open()) continue;
     Served& served = served_[asked];
     if (served.token != 0) {
@@ -286,7 +286,7 @@ void Service::report_names(std::size_t number, std::uint64_t now) {
 }
 
 void Service::lose_port(std::size_t number, std::uint64_t now) {
-  Nic& nic = *nics_[number];
+  AgentNic& nic = *nics_[number];
   Served& served = served_[number];
   ++counters_.port_losses;
   log::error("interface {} disappeared or changed its address; its sessions are closed, retrying every "
@@ -299,7 +299,7 @@ void Service::lose_port(std::size_t number, std::uint64_t now) {
 }
 
 void Service::retry_port(std::size_t number, std::uint64_t now) {
-  Nic& nic = *nics_[number];
+  AgentNic& nic = *nics_[number];
   Served& served = served_[number];
   try {
     nic.open(now);
@@ -338,7 +338,7 @@ void Service::say_goodbye() {
     if (left == 0 && server_->grants().leaving() == 0) break;
     sched_yield();
   }
-  for (const auto& nic : nics_) nic->environment().set_threads(nullptr, nullptr);
+  for (const auto& nic : nics_) nic->environment().memories().set_threads(nullptr, nullptr);
   server_.reset();
 }
 

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "kagent/agent/process/carriers.h"
+#include "kagent/agent/process/hang_guard.h"
 #include "kagent/agent/config/config.h"
 #include "kagent/agent/process/event_loop.h"
 #include "kagent/contract/idle.h"
-#include "kagent/agent/nic/nic.h"
+#include "kagent/agent/nic/agent_nic.h"
 #include "kagent/agent/control/service_counters.h"
 #include "kagent/agent/service/session_server.h"
 
@@ -72,7 +72,7 @@ class Service {
   void report_names(std::size_t number, std::uint64_t now);
   void give_way(std::uint64_t now);
   void watch_port(std::size_t number);
-  void note_hosted(const Nic& nic) const;
+  void note_hosted(const AgentNic& nic) const;
   void lose_port(std::size_t number, std::uint64_t now);
   void retry_port(std::size_t number, std::uint64_t now);
   void say_goodbye();
@@ -81,9 +81,9 @@ class Service {
 
   const Config& config_;
   EventLoop loop_;
-  Carriers carriers_{loop_};
+  HangGuard hang_guard_{loop_};
   ServiceCounters counters_;
-  std::vector<std::unique_ptr<Nic>> nics_;
+  std::vector<std::unique_ptr<AgentNic>> nics_;
   std::vector<Served> served_;
   LocalPaths local_paths_{counters_};
   std::unique_ptr<SessionServer> server_;

@@ -39,7 +39,7 @@ const char* end_word(std::uint64_t ServiceCounters::*cause) {
   return "";
 }
 
-Nic& find_nic(std::span<const std::unique_ptr<Nic>> nics, std::string_view device) {
+AgentNic& find_nic(std::span<const std::unique_ptr<AgentNic>> nics, std::string_view device) {
   std::vector<std::string> interfaces;
   for (const auto& nic : nics) interfaces.push_back(nic->interface());
   const auto number = find_device(device, interfaces);
@@ -47,7 +47,7 @@ Nic& find_nic(std::span<const std::unique_ptr<Nic>> nics, std::string_view devic
     throw Refused{vip::kInvalidParameter, &ServiceCounters::refused_device,
                   "there is no device " + shown(device)};
   }
-  Nic& nic = *nics[*number];
+  AgentNic& nic = *nics[*number];
   if (!nic.is_open()) {
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_down,
                   "interface " + nic.interface() + " is missing, the agent looks for it every second"};
@@ -68,7 +68,7 @@ void tell_network(int socket, std::uint64_t cookie) {
 }  // namespace
 
 SessionServer::SessionServer(const Config& config, EventLoop& loop,
-                             std::span<const std::unique_ptr<Nic>> nics, ServiceCounters& counters,
+                             std::span<const std::unique_ptr<AgentNic>> nics, ServiceCounters& counters,
                              LocalPaths& local_paths, std::function<std::string()> counters_text)
     : config_(config),
       loop_(loop),
@@ -118,7 +118,7 @@ bool SessionServer::drained() const {
 // Programs whose memory could not be reached for seconds, with all that others wait for in them.
 void SessionServer::end_hanging(std::uint64_t now) {
   for (const auto& nic : nics_) {
-    for (const std::uint32_t program : nic->environment().look_after_slow(now)) {
+    for (const std::uint32_t program : nic->environment().memories().look(now)) {
       const auto ends = [&](const ucred& peer) {
         log::warn("closed the session of {}: its memory could not be reached for too long", text_of(peer));
       };
@@ -177,7 +177,7 @@ void SessionServer::limit_tables() {
 
 std::uint64_t SessionServer::next_deadline() const {
   std::uint64_t next = listener_.next_deadline();
-  for (const auto& nic : nics_) next = std::min(next, nic->environment().next_slow_look());
+  for (const auto& nic : nics_) next = std::min(next, nic->environment().memories().next_look());
   return std::min(next, grants_.next_deadline());
 }
 
@@ -291,7 +291,7 @@ void SessionServer::serve(ControlSocket& socket, const Peer& peer,
   throw malformed("of no known kind");
 }
 
-std::uint64_t SessionServer::add_session(Nic& nic, Asking& asking) {
+std::uint64_t SessionServer::add_session(AgentNic& nic, Asking& asking) {
   auto session = std::make_unique<Session>(nic, asking.peer, std::move(asking.access));
   const std::uint64_t id = next_id_++;
   sessions_.emplace(id, Live{std::move(asking.socket), std::move(session), 0, 0, 0, 0, false, monotonic_ns()});
@@ -302,7 +302,7 @@ std::uint64_t SessionServer::add_session(Nic& nic, Asking& asking) {
 
 // Adopts a program that brings the port of an agent that has gone; it gets the same as before.
 void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
-  Nic& nic = find_nic(nics_, adopt.device);
+  AgentNic& nic = find_nic(nics_, adopt.device);
   const Peer peer = asking.peer;
   sessions_of_user_.check(peer, config_.sessions_per_user);
   const std::vector<gid_t> groups = groups_of(asking.socket.get(), peer);
@@ -336,7 +336,7 @@ void SessionServer::serve_adopt(Asking& asking, const control::Adopt& adopt) {
 }
 
 void SessionServer::serve_hello(Asking& asking, const control::Hello& hello) {
-  Nic& nic = find_nic(nics_, hello.device);
+  AgentNic& nic = find_nic(nics_, hello.device);
   const Peer peer = asking.peer;
   sessions_of_user_.check(peer, config_.sessions_per_user);
   const auto wish = static_cast<control::Placement>(hello.placement);
@@ -356,7 +356,7 @@ void SessionServer::serve_hello(Asking& asking, const control::Hello& hello) {
 }
 
 // Whether the program is to have a port. Throws Refused if it can't and must not be hosted instead.
-bool SessionServer::judge_placement(const Nic& nic, int socket, const Peer& peer,
+bool SessionServer::judge_placement(const AgentNic& nic, int socket, const Peer& peer,
                                     Placement wish) {
   const bool none_hosted = config_.placement == Placement::kGranted;
   const Placement wanted =
@@ -531,7 +531,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
   sessions_.erase(it);
 }
 
-void SessionServer::end_sessions(const Nic& nic) {
+void SessionServer::end_sessions(const AgentNic& nic) {
   for (auto it = sessions_.begin(); it != sessions_.end();) {
     const auto [id, live] = std::pair(it->first, &it->second);
     ++it;
@@ -552,7 +552,7 @@ void SessionServer::hand_over() {
   handing_over_ = false;
 }
 
-void SessionServer::inherit(Nic& nic) {
+void SessionServer::inherit(AgentNic& nic) {
   reports_.events().note(report::Happened::kInterfaceUp, nic);
   grants_.inherit(nic, monotonic_ns());
 }

@@ -33,7 +33,7 @@
 #include "kagent/agent/process/event_loop.h"
 #include "kagent/agent/grants/grants.h"
 #include "kagent/agent/sessions/local_paths.h"
-#include "kagent/agent/nic/nic.h"
+#include "kagent/agent/nic/agent_nic.h"
 #include "kagent/agent/control/peer.h"
 #include "kagent/agent/reports/reports.h"
 #include "kagent/agent/control/request_listener.h"
@@ -50,7 +50,7 @@ class SessionServer {
 
   // Throws SocketError and std::system_error. All arguments must outlive the server; `nics` are in
   // the order of the VIPL's NIC numbers. `counters_text` makes what kCounters answers.
-  SessionServer(const Config& config, EventLoop& loop, std::span<const std::unique_ptr<Nic>> nics,
+  SessionServer(const Config& config, EventLoop& loop, std::span<const std::unique_ptr<AgentNic>> nics,
                 ServiceCounters& counters, LocalPaths& local_paths,
                 std::function<std::string()> counters_text);
   // Ends all sessions.
@@ -65,10 +65,10 @@ class SessionServer {
   std::uint64_t next_deadline() const;  // ~0: never
 
   // A NIC has been opened: programs may come for the ports that an earlier agent has left there.
-  void inherit(Nic& nic);
+  void inherit(AgentNic& nic);
 
   // Ends the sessions of a NIC whose interface went away, and waits until nothing granted is left.
-  void end_sessions(const Nic& nic);
+  void end_sessions(const AgentNic& nic);
   void end_all();
   // The same, but granted programs go on and their ports stay, for the next agent.
   void hand_over();
@@ -113,9 +113,9 @@ class SessionServer {
                  void (SessionServer::*then)(Asking& asking, const Request& request));
   void serve_hello(Asking& asking, const control::Hello& hello);
   void serve_adopt(Asking& asking, const control::Adopt& adopt);
-  std::uint64_t add_session(Nic& nic, Asking& asking);
+  std::uint64_t add_session(AgentNic& nic, Asking& asking);
   void close_later(uid_t user, Descriptor file);
-  bool judge_placement(const Nic& nic, int socket, const Peer& peer, control::Placement wish);
+  bool judge_placement(const AgentNic& nic, int socket, const Peer& peer, control::Placement wish);
   void on_port_made(std::uint64_t id, bool insists, std::optional<Grants::Held> port,
                     const std::string& why);
   void answer(std::uint64_t id);
@@ -145,7 +145,7 @@ class SessionServer {
 
   const Config& config_;
   EventLoop& loop_;
-  std::span<const std::unique_ptr<Nic>> nics_;
+  std::span<const std::unique_ptr<AgentNic>> nics_;
   ServiceCounters& counters_;
   LocalPaths& local_paths_;
   Reports reports_;

@@ -25,17 +25,17 @@ Attached::Attached(Session& session, const Peer& peer, ProgramAccess access,
   }
   program_ = *joined;
   if (session.granted() == nullptr) {
-    nic_.environment().set_memory(program_, std::move(access.memory));
+    nic_.environment().memories().set(program_, std::move(access.memory));
   }
   nic_.environment().set_poll_wake(program_, poll_wake_.get());
 }
 
 Attached::~Attached() {
   if (!session_ends_) nic_.stack().leave(program_, monotonic_ns());
-  nic_.environment().close_memory(program_);
+  nic_.environment().memories().close(program_);
   nic_.environment().set_poll_wake(program_, -1);
 }
 
-void Attached::process_ended() { nic_.environment().close_memory(program_); }
+void Attached::process_ended() { nic_.environment().memories().close(program_); }
 
 }  // namespace viaduct

@@ -8,7 +8,7 @@
 
 #include "kagent/contract/control.h"
 #include "xdp/descriptor.h"
-#include "kagent/agent/nic/nic.h"
+#include "kagent/agent/nic/agent_nic.h"
 
 namespace viaduct {
 
@@ -38,7 +38,7 @@ class Attached {
   void session_ends() { session_ends_ = true; }
 
  private:
-  Nic& nic_;
+  AgentNic& nic_;
   Peer peer_;
   Descriptor process_;
   Descriptor poll_wake_, program_poll_wake_;

@@ -34,7 +34,7 @@ void describe_granted(const Session::Granted& granted, const StackLimits& limits
 
 }  // namespace
 
-StackLimits own_limits(const Nic& nic) {
+StackLimits own_limits(const AgentNic& nic) {
   StackLimits out = nic.limits();
   out.sessions = 1;
   out.claims = 0;

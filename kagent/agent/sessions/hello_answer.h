@@ -12,7 +12,7 @@ namespace viaduct {
 control::HelloAnswer describe(const Session& session, const Config& config);
 
 // The limits of a granted stack: those of the NIC's own, for one session.
-StackLimits own_limits(const Nic& nic);
+StackLimits own_limits(const AgentNic& nic);
 
 }  // namespace viaduct
 

@@ -107,13 +107,13 @@ void LocalPaths::tick(std::uint64_t now) {
   if (now >= keep_until_) kept_.clear();
 }
 
-LocalPaths::Programs::iterator LocalPaths::find(const Nic& nic, const MacAddress& port) {
+LocalPaths::Programs::iterator LocalPaths::find(const AgentNic& nic, const MacAddress& port) {
   return std::find_if(programs_.begin(), programs_.end(), [&](const Programs::value_type& each) {
     return each.second.nic == &nic && each.second.port == port;
   });
 }
 
-void LocalPaths::connect(Nic& nic) {
+void LocalPaths::connect(AgentNic& nic) {
   for (const auto& [one, other] : nic.environment().take_introductions()) {
     const auto a = find(nic, one), b = find(nic, other);
     if (a == programs_.end() || b == programs_.end() || a->second.peers.contains(b->first)) continue;

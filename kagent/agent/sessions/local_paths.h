@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include "kagent/agent/nic/nic.h"
+#include "kagent/agent/nic/agent_nic.h"
 #include "kagent/agent/control/service_counters.h"
 #include "kagent/agent/sessions/session.h"
 #include "xdp/clock.h"
@@ -32,7 +32,7 @@ class LocalPaths {
 
   struct Pair {
     std::uint64_t number;  // later ones have higher numbers, those of later agents too
-    const Nic* nic;
+    const AgentNic* nic;
     MacAddress ends[2];
     Descriptor rings;
   };
@@ -50,7 +50,7 @@ class LocalPaths {
   void leave(std::uint64_t id, bool ended);
 
   // Gives rings to the programs of the NIC that are about to have a connection.
-  void connect(Nic& nic);
+  void connect(AgentNic& nic);
 
   // The pairs with this number and later ones, in their order, so many at most.
   std::vector<SharedPair> pairs_from(std::uint64_t number, std::size_t most, std::uint64_t now);
@@ -62,7 +62,7 @@ class LocalPaths {
 
  private:
   struct Program {
-    const Nic* nic;
+    const AgentNic* nic;
     int socket;
     MacAddress port;
     std::uint64_t number;  // differs from that of a program that had the port's address before
@@ -71,7 +71,7 @@ class LocalPaths {
   };
   using Programs = std::map<std::uint64_t, Program>;
 
-  Programs::iterator find(const Nic& nic, const MacAddress& port);
+  Programs::iterator find(const AgentNic& nic, const MacAddress& port);
   void connect(Programs::value_type& one, Programs::value_type& other);
   static bool tell(const Program& whom, const Program& of, const Descriptor* rings, unsigned end);
   void end(SharedPair pair);

@@ -21,7 +21,7 @@ namespace {
 
 }  // namespace
 
-Session::Session(Nic& nic, const Peer& peer, ProgramAccess access)
+Session::Session(AgentNic& nic, const Peer& peer, ProgramAccess access)
     : nic_(nic), peer_(peer), process_(std::move(access.process)) {
   if (!access.why.empty()) {
     throw Refused{vip::kErrorResource, &ServiceCounters::refused_program, access.why};
@@ -40,8 +40,8 @@ Session::Session(Nic& nic, const Peer& peer, ProgramAccess access)
                       nic.interface() + " are in use"};
   }
   number_ = *number;
-  nic.environment().set_memory(number_, std::move(access.memory));
-  nic.environment().set_user(number_, access.user, access.account);
+  nic.environment().memories().set(number_, std::move(access.memory));
+  nic.environment().users().set(number_, access.user, access.account);
   nic.environment().set_poll_wake(number_, poll_wake_.get());
   for (std::size_t at = 0; at < sizeof family_.bytes; at += sizeof(std::uint64_t)) {
     const std::uint64_t drawn = nic.environment().random();
@@ -68,7 +68,7 @@ Descriptor Session::take_segment() {
 Session::~Session() {
   if (segment_.get() >= 0) take_segment();
   nic_.stack().close_session(number_, monotonic_ns());
-  nic_.environment().close_memory(number_);
+  nic_.environment().memories().close(number_);
   nic_.environment().set_poll_wake(number_, -1);
   nic_.environment().set_granted_segment(number_, nullptr);
   munmap(base_, bytes_);
@@ -76,7 +76,7 @@ Session::~Session() {
 
 // Its stack reaches the memory itself; through the control session nothing of it is asked for.
 void Session::grant(Granted granted) {
-  nic_.environment().close_memory(number_);
+  nic_.environment().memories().close(number_);
   nic_.stack().delegate(number_, granted.held.port->layout().address);
   granted_ = std::move(granted);
   nic_.environment().set_granted_segment(number_, granted_->granted_segment.get());
@@ -102,6 +102,6 @@ void Session::first_left() {
   process_.close();
 }
 
-void Session::process_ended() { nic_.environment().close_memory(number_); }
+void Session::process_ended() { nic_.environment().memories().close(number_); }
 
 }  // namespace viaduct

@@ -19,7 +19,7 @@
 #include "xdp/descriptor.h"
 #include "kagent/agent/grants/grants.h"
 #include "kagent/agent/programs/granted_segment.h"
-#include "kagent/agent/nic/nic.h"
+#include "kagent/agent/nic/agent_nic.h"
 #include "kagent/agent/control/refused.h"
 
 namespace viaduct {
@@ -27,14 +27,14 @@ namespace viaduct {
 class Session {
  public:
   // Throws Refused. `nic` must be open and stay so until the session has ended.
-  Session(Nic& nic, const Peer& peer, ProgramAccess access);
+  Session(AgentNic& nic, const Peer& peer, ProgramAccess access);
   // The program is told: its connections are ended and the segment says that it is closed, unless
   // it is to look for another agent.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  Nic& nic() const { return nic_; }
+  AgentNic& nic() const { return nic_; }
   const Peer& peer() const { return peer_; }
   std::uint32_t number() const { return number_; }
   const control::FamilySecret& family() const { return family_; }
@@ -76,7 +76,7 @@ class Session {
  private:
   void make_segment();
 
-  Nic& nic_;
+  AgentNic& nic_;
   Peer peer_;
   Descriptor process_;
   Descriptor segment_;

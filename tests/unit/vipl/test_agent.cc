@@ -133,7 +133,7 @@ class Link {
       if (link != nullptr) return link->open(nic.interface);
       MacAddress address;
       std::copy(std::begin(kNicAddress), std::end(kNicAddress), address.begin());
-      return HostPort::no_wire(address, kNicMtu);
+      return HostPort::no_uplink(address, kNicMtu);
     });
     service.start();
     if (write(ready, "", 1) == 1) service.run();

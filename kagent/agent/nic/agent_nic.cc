@@ -1,4 +1,4 @@
-#include "kagent/agent/nic/nic.h"
+#include "kagent/agent/nic/agent_nic.h"
 
 #include <sys/mman.h>
 
@@ -16,20 +16,20 @@ constexpr std::uint32_t kProviderVersion = 1;
 
 }  // namespace
 
-Nic::Nic(const NicConfig& config, const Config& all, OpenPort open_port,
-         ProgramEnvironment::Addresses addresses, MakeGranter make_granter)
+AgentNic::AgentNic(const NicConfig& config, const Config& all, OpenPort open_port,
+                   HostNames::Addresses addresses, MakeGranter make_granter)
     : config_(config),
       limits_(all.limits),
       open_port_(std::move(open_port)),
       environment_(all.limits.sessions + all.limits.members, all.name, all.hosts, std::move(addresses)),
       make_granter_(std::move(make_granter)) {
   environment_.set_interface(config.interface);
-  environment_.set_user_limits(all.user_limits);
+  environment_.users().set_limits(all.user_limits);
 }
 
-Nic::~Nic() { close(); }
+AgentNic::~AgentNic() { close(); }
 
-void Nic::open(std::uint64_t now) {
+void AgentNic::open(std::uint64_t now) {
   auto port = std::make_unique<HostPort>(open_port_());
   std::unique_ptr<Granter> granter;
   why_not_granted_ = "no ports are granted on " + config_.interface;
@@ -51,14 +51,14 @@ void Nic::open(std::uint64_t now) {
   granter_ = std::move(granter);
   ports_made_ = 0;
   counters_of_dismissed_ = {};
-  environment_.set_address(port_->address());
+  environment_.names().set_address(port_->address());
   const MacAddress address = port_->address();
   stack_ = std::make_unique<Stack>(segment_, limits_, config_.ether_type, *port_, environment_,
                                    StackAddresses{address, address}, now);
 }
 
 // A NIC without trains is a NIC all the same.
-void Nic::open_trains(HostPort& port) const {
+void AgentNic::open_trains(HostPort& port) const {
   try {
     if (port.mode() != "loopback") port.open_trains(open_train_socket(config_.interface), wire::kTrainTypes);
   } catch (const PortError& error) {
@@ -66,7 +66,7 @@ void Nic::open_trains(HostPort& port) const {
   }
 }
 
-void Nic::close() {
+void AgentNic::close() {
   stack_.reset();
   port_.reset();
   granter_.reset();
@@ -74,19 +74,19 @@ void Nic::close() {
   segment_ = nullptr;
 }
 
-void Nic::admit(AgentPort& port) {
+void AgentNic::admit(AgentPort& port) {
   granter_->admit(port);  // throws
   granted_.push_back(&port);
   ++ports_made_;
 }
 
-void Nic::dismiss(AgentPort& port) {
+void AgentNic::dismiss(AgentPort& port) {
   add_to(counters_of_dismissed_, port.counters());
   granter_->dismiss(port);
   std::erase(granted_, &port);
 }
 
-control::NicAttributes Nic::attributes() const {
+control::NicAttributes AgentNic::attributes() const {
   control::NicAttributes out;
   std::memset(&out, 0, sizeof out);
   config_.interface.copy(out.name, sizeof out.name - 1);
@@ -111,7 +111,7 @@ control::NicAttributes Nic::attributes() const {
   return out;
 }
 
-NicReport Nic::report() const {
+NicReport AgentNic::report() const {
   NicReport out{config_.interface, limits_, std::nullopt};
   if (stack_ != nullptr) {
     out.live = NicReport::Live{port_->mode(),     stack_->address(),  stack_->mtu(),

@@ -1,4 +1,4 @@
-#include "vipl/lanevi/nic.h"
+#include "vipl/lanevi/link_nic.h"
 
 #include <sys/mman.h>
 
@@ -67,7 +67,7 @@ SlotBlock::~SlotBlock() {
   if (slots_ != nullptr) munmap(slots_, count_ * sizeof(Slot));
 }
 
-Nic::Nic(VIP_NIC_HANDLE opened) : handle_(opened) {
+LinkNic::LinkNic(VIP_NIC_HANDLE opened) : handle_(opened) {
   try {
     VIP_NIC_ATTRIBUTES attributes;
     check(VipQueryNic(handle_, &attributes), "VipQueryNic");
@@ -83,7 +83,7 @@ Nic::Nic(VIP_NIC_HANDLE opened) : handle_(opened) {
   }
 }
 
-void Nic::close() {
+void LinkNic::close() {
   if (handle_ != nullptr) VipCloseNic(handle_);
   handle_ = nullptr;
 }

@@ -1,4 +1,4 @@
-#include "vipl/fabric/nic.h"
+#include "vipl/fabric/shared_nic.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +18,7 @@ constexpr auto kUnanswered = std::chrono::seconds(4);  // VipOpenNic waits for a
 // threads outlive the end of main().
 struct Registry {
   std::mutex mutex;
-  std::weak_ptr<Nic> current;
+  std::weak_ptr<SharedNic> current;
   std::uintptr_t last = 0;
 };
 
@@ -42,7 +42,7 @@ VIP_RETURN open_patiently(VIP_NIC_HANDLE& handle) {
 
 }  // namespace
 
-int Nic::open(std::shared_ptr<Nic>& nic) {
+int SharedNic::open(std::shared_ptr<SharedNic>& nic) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   nic = all.current.lock();
@@ -52,7 +52,7 @@ int Nic::open(std::shared_ptr<Nic>& nic) {
     FI_INFO(&provider, FI_LOG_FABRIC, "%s: %s\n", device_name(), VipxReturnText(code));
     return -FI_ENODATA;
   }
-  nic = std::make_shared<Nic>(handle, ++all.last);
+  nic = std::make_shared<SharedNic>(handle, ++all.last);
   if (!nic->prepare()) {
     nic.reset();
     return -FI_ENOMEM;
@@ -61,20 +61,20 @@ int Nic::open(std::shared_ptr<Nic>& nic) {
   return 0;
 }
 
-Nic::Nic(VIP_NIC_HANDLE handle, std::uintptr_t number) : handle_(handle), number_(number) {}
+SharedNic::SharedNic(VIP_NIC_HANDLE handle, std::uintptr_t number) : handle_(handle), number_(number) {}
 
-bool Nic::prepare() {
+bool SharedNic::prepare() {
   if (VipQueryNic(handle_, &attributes_) != VIP_SUCCESS) return false;
   transfer_bytes_ = static_cast<std::uint32_t>(
       std::min<VIP_ULONG>(attributes_.MaxTransferSize, kTransferBytes));
   // No entry is lost, whatever the size is.
   const VIP_ULONG entries = std::min<VIP_ULONG>(attributes_.MaxCQEntries, 8192);
   if (VipCreateCQ(handle_, entries, &queue_) != VIP_SUCCESS) return false;
-  return VipErrorCallback(handle_, reinterpret_cast<void*>(number_), &Nic::on_error) ==
+  return VipErrorCallback(handle_, reinterpret_cast<void*>(number_), &SharedNic::on_error) ==
          VIP_SUCCESS;
 }
 
-Nic::~Nic() {
+SharedNic::~SharedNic() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -85,8 +85,8 @@ Nic::~Nic() {
   VipCloseNic(handle_);
 }
 
-void Nic::on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR* error) {
-  std::shared_ptr<Nic> nic;
+void SharedNic::on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR* error) {
+  std::shared_ptr<SharedNic> nic;
   {
     Registry& all = registry();
     const std::lock_guard lock(all.mutex);
@@ -103,7 +103,7 @@ void Nic::on_error(VIP_PVOID context, VIP_ERROR_DESCRIPTOR* error) {
   }
 }
 
-void Nic::lose_all() {
+void SharedNic::lose_all() {
   lost_ = true;
   const std::set<NicLink*> links = links_;
   for (NicLink* link : links) {
@@ -113,7 +113,7 @@ void Nic::lose_all() {
 
 // ------------------------------------------------------------------------------------ progress
 
-void Nic::progress() {
+void SharedNic::progress() {
   take_completions();
   // From the end: a link that goes on leaves the list, or stands at its end again.
   for (std::size_t i = starving_.size(); i-- != 0;) {
@@ -121,7 +121,7 @@ void Nic::progress() {
   }
 }
 
-void Nic::take_completions() {
+void SharedNic::take_completions() {
   for (unsigned i = 0; i < kEntriesAtOnce; ++i) {
     VIP_VI_HANDLE vi;
     VIP_BOOLEAN receive;
@@ -135,7 +135,7 @@ void Nic::take_completions() {
   }
 }
 
-void Nic::dispatch(VIP_VI_HANDLE vi, bool receive) {
+void SharedNic::dispatch(VIP_VI_HANDLE vi, bool receive) {
   auto* link = static_cast<NicLink*>(VipGetUserData(vi));
   if (link == nullptr) return;  // its VI is being destroyed
   if (receive) {
@@ -147,7 +147,7 @@ void Nic::dispatch(VIP_VI_HANDLE vi, bool receive) {
 
 // ------------------------------------------------------------------------------------ watcher
 
-void Nic::start_watcher() {
+void SharedNic::start_watcher() {
   if (!watcher_.joinable()) {
     wake_watcher_.open();
     watcher_ = std::thread([this] { watcher(); });
@@ -157,36 +157,36 @@ void Nic::start_watcher() {
   if (!polling_ || starving()) wake_watcher_.raise();
 }
 
-void Nic::add_starving(NicLink& link) {
+void SharedNic::add_starving(NicLink& link) {
   starving_.push_back(&link);
   if (polling_ && !brief_) wake_watcher_.raise();
 }
 
 // As a rule the program looks at a queue: then the watcher is not woken each time, as it sleeps for a
 // while only.
-void Nic::add_unattended() {
+void SharedNic::add_unattended() {
   ++unattended_;
   if (watcher_.joinable() && !idle_) return;
   nap_ = kLongNap;
   start_watcher();
 }
 
-void Nic::add_pending() {
+void SharedNic::add_pending() {
   ++pending_;
   nap_ = kShortNap;
   start_watcher();
 }
 
-void Nic::watch(NicQueue& queue) {
+void SharedNic::watch(NicQueue& queue) {
   if (watched_.insert(&queue).second) start_watcher();
 }
 
-void Nic::progress_always() {
+void SharedNic::progress_always() {
   always_ = true;
   start_watcher();
 }
 
-void Nic::watcher() {
+void SharedNic::watcher() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     wake_watcher_.lower();

@@ -9,8 +9,8 @@
 //             only, and while sends wait for receives of the peer's; sleeps for completion queues that
 //             the program waits for by poll(2)
 // and one for each passive endpoint. None of them exists before there is something to do.
-#ifndef VIADUCT_VIPL_FABRIC_NIC_H
-#define VIADUCT_VIPL_FABRIC_NIC_H
+#ifndef VIADUCT_VIPL_FABRIC_SHARED_NIC_H
+#define VIADUCT_VIPL_FABRIC_SHARED_NIC_H
 
 #include <chrono>
 #include <condition_variable>
@@ -51,14 +51,14 @@ class NicQueue {
   ~NicQueue() = default;
 };
 
-class Nic : public std::enable_shared_from_this<Nic> {
+class SharedNic : public std::enable_shared_from_this<SharedNic> {
  public:
   // The process's NIC, opened if it is not open.
-  static int open(std::shared_ptr<Nic>& nic);
-  Nic(VIP_NIC_HANDLE handle, std::uintptr_t number);
-  ~Nic();
-  Nic(const Nic&) = delete;
-  Nic& operator=(const Nic&) = delete;
+  static int open(std::shared_ptr<SharedNic>& nic);
+  SharedNic(VIP_NIC_HANDLE handle, std::uintptr_t number);
+  ~SharedNic();
+  SharedNic(const SharedNic&) = delete;
+  SharedNic& operator=(const SharedNic&) = delete;
 
   VIP_NIC_HANDLE handle() const { return handle_; }
   VIP_CQ_HANDLE queue() const { return queue_; }

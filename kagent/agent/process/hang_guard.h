@@ -10,8 +10,8 @@
 //                        +-- a new watchdog
 //
 // Where calls end soon that costs two changes of stacks and two atomic operations.
-#ifndef VIADUCT_KAGENT_AGENT_PROCESS_CARRIERS_H
-#define VIADUCT_KAGENT_AGENT_PROCESS_CARRIERS_H
+#ifndef VIADUCT_KAGENT_AGENT_PROCESS_HANG_GUARD_H
+#define VIADUCT_KAGENT_AGENT_PROCESS_HANG_GUARD_H
 
 #include <cstdint>
 #include <functional>
@@ -21,7 +21,7 @@
 
 namespace viaduct {
 
-class Carriers {
+class HangGuard {
   struct State;
 
  public:
@@ -32,7 +32,7 @@ class Carriers {
     void go_on();
 
    private:
-    friend class Carriers;
+    friend class HangGuard;
     State* state_ = nullptr;
     std::uint64_t number_ = 0;
   };
@@ -42,11 +42,11 @@ class Carriers {
     virtual void run(Turn& turn) = 0;  // must not throw
   };
 
-  explicit Carriers(EventLoop& loop);  // throws std::system_error
+  explicit HangGuard(EventLoop& loop);  // throws std::system_error
   // Does not wait for calls that hang: these end with the process.
-  ~Carriers();
-  Carriers(const Carriers&) = delete;
-  Carriers& operator=(const Carriers&) = delete;
+  ~HangGuard();
+  HangGuard(const HangGuard&) = delete;
+  HangGuard& operator=(const HangGuard&) = delete;
 
   // Runs `body`, whose calls are watched, to its end. Throws what it throws.
   void run(const std::function<void()>& body);

@@ -1,4 +1,4 @@
-#include "kagent/agent/process/carriers.h"
+#include "kagent/agent/process/hang_guard.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -142,7 +142,7 @@ constexpr std::size_t kFrameWords = 20, kEntryWord = 19;
 #endif
 
 // Outlives the loop for threads whose calls hang.
-struct Carriers::State {
+struct HangGuard::State {
   // Odd while a call is under way, which has that number.
   std::atomic<std::uint64_t> clock{0};
   std::atomic<std::uint32_t> watching{1};  // 0: the watchdog sleeps
@@ -171,26 +171,26 @@ struct Carriers::State {
   Descriptor wake_event{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 };
 
-Carriers::Carriers(EventLoop& loop) : loop_(loop), state_(std::make_shared<State>()) {
+HangGuard::HangGuard(EventLoop& loop) : loop_(loop), state_(std::make_shared<State>()) {
   if (!state_->wake_event) throw std::system_error(errno, std::generic_category(), "eventfd");
   token_ = loop_.add(state_->wake_event.get(), EPOLLIN, [this](std::uint32_t) { report(); });
 }
 
-Carriers::~Carriers() { loop_.remove(token_); }
+HangGuard::~HangGuard() { loop_.remove(token_); }
 
-void Carriers::Turn::go_on() {
+void HangGuard::Turn::go_on() {
   if (state_ == nullptr || state_->clock.load(std::memory_order_relaxed) == number_) return;
   std::unique_lock lock(state_->mutex);
   state_->change.wait(lock, [this] { return state_->late_calls.at(number_).let_go; });
 }
 
-void Carriers::let_go(std::function<void()> done) {
+void HangGuard::let_go(std::function<void()> done) {
   const std::lock_guard lock(state_->mutex);
   state_->late_calls.at(state_->taken) = {true, std::move(done)};
   state_->change.notify_all();
 }
 
-void Carriers::report() {
+void HangGuard::report() {
   eventfd_t count;
   eventfd_read(state_->wake_event.get(), &count);
   std::deque<std::function<void()>> finished;
@@ -203,9 +203,9 @@ void Carriers::report() {
 
 #ifndef VIADUCT_CAN_CARRY
 
-void Carriers::run(const std::function<void()>& body) { body(); }
+void HangGuard::run(const std::function<void()>& body) { body(); }
 
-bool Carriers::make(Call& call) {
+bool HangGuard::make(Call& call) {
   Turn turn;
   call.run(turn);
   return true;
@@ -221,7 +221,7 @@ thread_local void* t_entering = nullptr;
 }  // namespace
 
 // Where the loop's stack begins.
-void Carriers::enter() {
+void HangGuard::enter() {
   auto* const state = static_cast<State*>(t_entering);
   try {
     (*state->body)();
@@ -234,14 +234,14 @@ void Carriers::enter() {
   std::abort();
 }
 
-void Carriers::run(const std::function<void()>& body) {
+void HangGuard::run(const std::function<void()>& body) {
   void* const stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (stack == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
   mprotect(stack, static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE);
   auto** const frame =
       reinterpret_cast<void**>(static_cast<std::byte*>(stack) + kStackBytes) - kFrameWords;
-  frame[kEntryWord] = reinterpret_cast<void*>(&Carriers::enter);
+  frame[kEntryWord] = reinterpret_cast<void*>(&HangGuard::enter);
   State& state = *state_;
   state.loop_stack = frame;
   state.body = &body;
@@ -259,7 +259,7 @@ void Carriers::run(const std::function<void()>& body) {
   if (state.error) std::rethrow_exception(std::exchange(state.error, nullptr));
 }
 
-bool Carriers::make(Call& call) {
+bool HangGuard::make(Call& call) {
   State& state = *state_;
   if (!state.running) {
     Turn turn;
@@ -278,7 +278,7 @@ bool Carriers::make(Call& call) {
 }
 
 // Until the loop has ended or is carried by another.
-void Carriers::carry(const std::shared_ptr<State>& shared) {
+void HangGuard::carry(const std::shared_ptr<State>& shared) {
   State& state = *shared;
   state.thread = gettid();
   t_entering = &state;
@@ -308,7 +308,7 @@ void Carriers::carry(const std::shared_ptr<State>& shared) {
 }
 
 // Takes the loop from a carrier whose call hangs. False if the call is over, or kMostLate calls hang already.
-bool Carriers::take_over(const std::shared_ptr<State>& shared, std::uint64_t number) {
+bool HangGuard::take_over(const std::shared_ptr<State>& shared, std::uint64_t number) {
   State& state = *shared;
   const std::lock_guard lock(state.mutex);
   if (state.late_calls.size() >= kMostLate) return false;
@@ -320,7 +320,7 @@ bool Carriers::take_over(const std::shared_ptr<State>& shared, std::uint64_t num
   return true;
 }
 
-void Carriers::watch(const std::shared_ptr<State>& shared) {
+void HangGuard::watch(const std::shared_ptr<State>& shared) {
   State& state = *shared;
   std::uint64_t last = 0, ran = 0;
   unsigned quiet = 0;

@@ -1,7 +1,7 @@
 // How a connection ends, as the part that finds out says it. The parts that move data only say so;
 // dispatch (stack.cc) ends the connection when they have returned.
-#ifndef VIADUCT_KAGENT_STACK_VERDICT_H
-#define VIADUCT_KAGENT_STACK_VERDICT_H
+#ifndef VIADUCT_KAGENT_STACK_PENDING_DISCONNECT_H
+#define VIADUCT_KAGENT_STACK_PENDING_DISCONNECT_H
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace viaduct {
 // the peer is told of.
 enum class End { kLocal, kGone, kRemote, kLost, kFailed };
 
-class Verdict {
+class PendingDisconnect {
  public:
   // `refused_psn`, `reason` (wire::Refusal) and `index` (of the message in a packed frame): which
   // of the peer's messages is at fault, for kFailed.

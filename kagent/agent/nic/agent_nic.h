@@ -2,8 +2,8 @@
 //
 // The port may go away (the interface was removed) and come back; in between the NIC is closed and
 // has no stack. Sessions are the session server's; they must have ended before the NIC is closed.
-#ifndef VIADUCT_KAGENT_AGENT_NIC_NIC_H
-#define VIADUCT_KAGENT_AGENT_NIC_NIC_H
+#ifndef VIADUCT_KAGENT_AGENT_NIC_AGENT_NIC_H
+#define VIADUCT_KAGENT_AGENT_NIC_AGENT_NIC_H
 
 #include <cstdint>
 #include <functional>
@@ -21,7 +21,7 @@
 
 namespace viaduct {
 
-class Nic {
+class AgentNic {
  public:
   // Throws PortError.
   using OpenPort = std::function<std::unique_ptr<Port>()>;
@@ -30,11 +30,11 @@ class Nic {
   using MakeGranter = std::function<std::unique_ptr<Granter>(HostPort& port)>;
 
   // `config` and `all` must outlive the NIC. No `make_granter`: every program is hosted.
-  Nic(const NicConfig& config, const Config& all, OpenPort open_port,
-      ProgramEnvironment::Addresses addresses, MakeGranter make_granter = nullptr);
-  ~Nic();
-  Nic(const Nic&) = delete;
-  Nic& operator=(const Nic&) = delete;
+  AgentNic(const NicConfig& config, const Config& all, OpenPort open_port,
+           HostNames::Addresses addresses, MakeGranter make_granter = nullptr);
+  ~AgentNic();
+  AgentNic(const AgentNic&) = delete;
+  AgentNic& operator=(const AgentNic&) = delete;
 
   // Throws PortError, also when there is no memory for the stack.
   void open(std::uint64_t now);

@@ -1,6 +1,6 @@
 // A NIC with the completion queue of all its VIs, and the memory that they use.
-#ifndef VIADUCT_VIPL_LANEVI_NIC_H
-#define VIADUCT_VIPL_LANEVI_NIC_H
+#ifndef VIADUCT_VIPL_LANEVI_LINK_NIC_H
+#define VIADUCT_VIPL_LANEVI_LINK_NIC_H
 
 #include <vipl_ext.h>
 
@@ -62,13 +62,13 @@ class SlotBlock {
   std::size_t count_;
 };
 
-class Nic {
+class LinkNic {
  public:
   // Throws Failure.
-  explicit Nic(VIP_NIC_HANDLE opened);
-  ~Nic() { close(); }
-  Nic(const Nic&) = delete;
-  Nic& operator=(const Nic&) = delete;
+  explicit LinkNic(VIP_NIC_HANDLE opened);
+  ~LinkNic() { close(); }
+  LinkNic(const LinkNic&) = delete;
+  LinkNic& operator=(const LinkNic&) = delete;
 
   VIP_NIC_HANDLE handle() const { return handle_; }
   VIP_CQ_HANDLE queue() const { return queue_; }

@@ -1,5 +1,5 @@
 // The service's loop and calls that hang.
-#include "kagent/agent/process/carriers.h"
+#include "kagent/agent/process/hang_guard.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,12 +14,12 @@ namespace viaduct {
 namespace {
 
 // Waits for a byte, twice.
-struct Hanging final : Carriers::Call {
+struct Hanging final : HangGuard::Call {
   Hanging() {
     if (pipe(ends) != 0) throw std::runtime_error("pipe");
   }
   ~Hanging() override { close(ends[0]), close(ends[1]); }
-  void run(Carriers::Turn& turn) override {
+  void run(HangGuard::Turn& turn) override {
     char byte;
     for (int i = 0; i < 2; ++i) {
       if (i != 0) turn.go_on();
@@ -31,53 +31,53 @@ struct Hanging final : Carriers::Call {
   std::atomic<long> got{0};
 };
 
-struct Quick final : Carriers::Call {
-  void run(Carriers::Turn& turn) override { turn.go_on(), ++made; }
+struct Quick final : HangGuard::Call {
+  void run(HangGuard::Turn& turn) override { turn.go_on(), ++made; }
   int made = 0;
 };
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST(Carriers, GoOnWithoutCallsThatHang) {
+TEST(HangGuard, GoOnWithoutCallsThatHang) {
   EventLoop loop;
-  Carriers carriers(loop);
+  HangGuard hang_guard(loop);
   int over = 0;
-  carriers.run([&] {
+  hang_guard.run([&] {
     std::vector<std::shared_ptr<Hanging>> hang;
     Quick quick;
     for (int i = 0; i < 3; ++i) {
       hang.push_back(std::make_shared<Hanging>());
-      ASSERT_FALSE(carriers.make(*hang.back()));
-      carriers.let_go([&over, call = hang.back()] { ++over; });
-      for (int n = 0; n < 1000; ++n) ASSERT_TRUE(carriers.make(quick));
+      ASSERT_FALSE(hang_guard.make(*hang.back()));
+      hang_guard.let_go([&over, call = hang.back()] { ++over; });
+      for (int n = 0; n < 1000; ++n) ASSERT_TRUE(hang_guard.make(quick));
     }
     EXPECT_EQ(quick.made, 3000);
     EXPECT_EQ(over, 0);
     for (const auto& call : hang) call->end();
     while (over < 3) loop.poll(EventLoop::kForever);
     for (const auto& call : hang) EXPECT_EQ(call->got, 2);
-    EXPECT_TRUE(carriers.make(quick));
+    EXPECT_TRUE(hang_guard.make(quick));
   });
 }
 
-TEST(Carriers, EndThoughACallHangs) {
+TEST(HangGuard, EndThoughACallHangs) {
   const auto call = std::make_shared<Hanging>();
   {
     EventLoop loop;
-    Carriers carriers(loop);
-    carriers.run([&] {
-      ASSERT_FALSE(carriers.make(*call));
-      carriers.let_go([call] { ADD_FAILURE() << "nobody is there to be told"; });
+    HangGuard hang_guard(loop);
+    hang_guard.run([&] {
+      ASSERT_FALSE(hang_guard.make(*call));
+      hang_guard.let_go([call] { ADD_FAILURE() << "nobody is there to be told"; });
     });
   }
   call->end();
 }
 #endif
 
-TEST(Carriers, ThrowWhatTheLoopThrows) {
+TEST(HangGuard, ThrowWhatTheLoopThrows) {
   EventLoop loop;
-  Carriers carriers(loop);
+  HangGuard hang_guard(loop);
   const auto body = [] { throw std::runtime_error("over"); };
-  EXPECT_THROW(carriers.run(body), std::runtime_error);
+  EXPECT_THROW(hang_guard.run(body), std::runtime_error);
 }
 
 TEST(UserThreads, OneUserDoesNotHoldAnother) {
@@ -88,7 +88,7 @@ TEST(UserThreads, OneUserDoesNotHoldAnother) {
   std::atomic<bool> begun{false};
   const auto hang = [&] {
     begun = true;
-    Carriers::Turn alone;
+    HangGuard::Turn alone;
     call.run(alone);
   };
   threads.give(1, hang);
