@@ -49,34 +49,20 @@ CLASS_DEPTH = 2
 FUNCTION_LINES = 60
 # Functions that are longer than FUNCTION_LINES, which may only shrink. An entry goes when its function keeps the rule.
 TOO_LONG = {
-    "kagent/agent/config/config.cc Reader::limits": 66,
-    "kagent/agent/config/config.cc Reader::nic": 62,
-    "kagent/agent/reports/reports.cc Reports::answer": 75,
-    "kagent/stack/commands.cc Commands<World>::run_command": 110,
-    "kagent/stack/connections.cc Connections<World>::on_connect_request": 73,
-    "kagent/stack/stack.cc BasicStack<World>::dispatch": 63,
-    "kagent/stack/transmitter.cc Transmitter<World>::retransmit": 62,
-    "kagent/stack/transmitter.cc Transmitter<World>::send_frames": 87,
-    "kagent/stack/transmitter.cc Transmitter<World>::transmit": 87,
-    "kagent/tools/viactl/viactl_main.cc run": 79,
     "sovia/lane/lane.cc Lane::arrived": 66,
     "sovia/poll/poll_set.cc PollSet::wait": 65,
     "sovia/socket/socket_receive.cc SocketReceive::try_receive": 64,
-    "vipl/fabric/info.cc make": 82,
 }
 # Classes that are still too large with what they inherit, or in too long a chain: (members, depth), which may only
 # shrink. An entry goes when its class keeps the rule.
 TOO_LARGE = {
-    "AfXdpPort": (61, 2),
     "DatagramVi": (28, 3),
-    "HostPort": (78, 2),
     "Lane": (184, 7),
     "LaneControl": (75, 2),
     "LaneReceiving": (104, 3),
     "LaneRemote": (142, 5),
     "LaneSending": (133, 4),
     "LaneSinks": (164, 6),
-    "ProgramEnvironment": (82, 2),
     "Socket": (225, 12),
     "SocketDirect": (189, 8),
     "SocketFallback": (105, 3),

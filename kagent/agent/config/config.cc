@@ -59,7 +59,9 @@ class Reader {
 
   void nics(const toml::node& node);
   void nic(const toml::table& from, const std::string& where);
+  void ether_type(const toml::node& node, const std::string& full, std::uint16_t& out);
   void limits(const toml::table& from);
+  void check_limits(const toml::table& from, const StackLimits& limits);
   void access(const toml::table& from);
   void granted(const toml::table& from);
   template <class Id, class Lookup>
@@ -175,6 +177,17 @@ void Reader::nics(const toml::node& node) {
   }
 }
 
+void Reader::ether_type(const toml::node& node, const std::string& full, std::uint16_t& out) {
+  number(node, full, 0x600, 0xffff, out);
+  for (const int taken : {0x0800, 0x0806, 0x86dd, 0x8100, 0x88a8, 0x88cc}) {
+    if (out != taken) continue;
+    problem(node, full,
+            hex(static_cast<unsigned>(taken)) +
+                " belongs to another protocol (IP, ARP, VLAN, "
+                "LLDP), which would stop working");
+  }
+}
+
 void Reader::nic(const toml::table& from, const std::string& where) {
   NicConfig nic;
   std::uint32_t sizes_line = line_of(from);
@@ -205,14 +218,7 @@ void Reader::nic(const toml::table& from, const std::string& where) {
         problem(node, where + name, shown(value) + " is neither auto nor off");
       }
     } else if (name == "ether_type") {
-      number(node, where + name, 0x600, 0xffff, nic.ether_type);
-      for (const int taken : {0x0800, 0x0806, 0x86dd, 0x8100, 0x88a8, 0x88cc}) {
-        if (nic.ether_type != taken) continue;
-        problem(node, where + name,
-                hex(static_cast<unsigned>(taken)) +
-                    " belongs to another protocol (IP, ARP, VLAN, "
-                    "LLDP), which would stop working");
-      }
+      ether_type(node, where + name, nic.ether_type);
     } else if (name == "frames" || name == "ring") {
       std::uint32_t& size = name == "ring" ? nic.ring : nic.frames;
       const std::size_t before = problems_.size();
@@ -287,22 +293,27 @@ void Reader::limits(const toml::table& from) {
     }
   }
   if (problems_.size() != before) return;
-  if (out.vis + out.cqs > layout::kMostBits) {
-    problem(from, "limits", "vis (" + std::to_string(out.vis) + ") and cqs (" +
-                                std::to_string(out.cqs) + ") together are more than " +
-                                std::to_string(layout::kMostBits));
-  }
-  if (peer_timeout_ms < 2 * keepalive_ms) {
-    problem(from, "limits", "peer_timeout_ms (" + std::to_string(peer_timeout_ms) +
-                                ") is less than twice keepalive_ms (" +
-                                std::to_string(keepalive_ms) + ")");
-  }
   if (!per_user_given) {
     config_.sessions_per_user = std::min(config_.sessions_per_user, out.sessions);
   }
   out.keepalive_ns = keepalive_ms * kNsPerMs;
   out.peer_timeout_ns = peer_timeout_ms * kNsPerMs;
   out.stopped_peer_ns = stopped_peer_ms * kNsPerMs;
+  check_limits(from, out);
+}
+
+// Those that go together.
+void Reader::check_limits(const toml::table& from, const StackLimits& limits) {
+  if (limits.vis + limits.cqs > layout::kMostBits) {
+    problem(from, "limits", "vis (" + std::to_string(limits.vis) + ") and cqs (" +
+                                std::to_string(limits.cqs) + ") together are more than " +
+                                std::to_string(layout::kMostBits));
+  }
+  if (limits.peer_timeout_ns < 2 * limits.keepalive_ns) {
+    problem(from, "limits", "peer_timeout_ms (" + std::to_string(limits.peer_timeout_ns / kNsPerMs) +
+                                ") is less than twice keepalive_ms (" +
+                                std::to_string(limits.keepalive_ns / kNsPerMs) + ")");
+  }
 }
 
 void Reader::access(const toml::table& from) {

@@ -79,7 +79,7 @@ void EventLog::note(Happened what, const Peer& peer, std::string_view text, std:
 }
 
 // All users may see these, as they see the NICs.
-void EventLog::note(Happened what, const Nic& nic) {
+void EventLog::note(Happened what, const AgentNic& nic) {
   collect();
   const std::uint32_t number = number_of(nic);
   if (what == Happened::kInterfaceUp) seen_[number] = 0;
@@ -89,7 +89,7 @@ void EventLog::note(Happened what, const Nic& nic) {
   put(nic.interface(), event.text);
 }
 
-std::uint32_t EventLog::number_of(const Nic& nic) const {
+std::uint32_t EventLog::number_of(const AgentNic& nic) const {
   const auto it = std::find_if(nics_.begin(), nics_.end(), [&](const auto& each) { return each.get() == &nic; });
   return static_cast<std::uint32_t>(it - nics_.begin());
 }
@@ -176,7 +176,7 @@ void EventLog::take(const state::Event& event, std::uint64_t id, const Watched& 
 
 void EventLog::collect() {
   for (std::uint32_t i = 0; i < nics_.size(); ++i) {
-    const Nic& nic = *nics_[i];
+    const AgentNic& nic = *nics_[i];
     if (!nic.is_open() || history_count(nic.segment(), nic.limits(), HistoryOf::kConnections) == seen_[i]) continue;
     const HistoryPage page = read_history(nic.segment(), nic.limits(), HistoryOf::kConnections, seen_[i],
                                           state::kEventsKept, monotonic_ns());
@@ -237,7 +237,7 @@ std::vector<report::Event> EventLog::trace(std::uint64_t id, std::uint64_t from,
   next = 0;
   if (it == sessions_.end()) return out;
   const Watched& watched = it->second;
-  const Nic& nic = *nics_[watched.nic];
+  const AgentNic& nic = *nics_[watched.nic];
   const bool granted = watched.granted != nullptr;
   const void* const segment = granted ? watched.granted->stack() : nic.segment();
   const StackLimits& limits = granted ? watched.granted->limits() : nic.limits();

@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kagent/agent/nic/nic.h"
+#include "kagent/agent/nic/agent_nic.h"
 #include "kagent/agent/control/peer.h"
 #include "kagent/agent/sessions/session.h"
 #include "kagent/agent/control/user_rate.h"
@@ -28,7 +28,7 @@ namespace viaduct {
 class EventLog {
  public:
   static constexpr std::size_t kEvents = 2048;
-  using Nics = std::span<const std::unique_ptr<Nic>>;
+  using Nics = std::span<const std::unique_ptr<AgentNic>>;
 
   explicit EventLog(Nics nics);
 
@@ -36,7 +36,7 @@ class EventLog {
   // it likes: of each so many are noted, and then how many were not.
   void note(report::Happened what, const Peer& peer, std::string_view text, std::uint32_t code = 0);
   // About a NIC. One that is up has another stack than before.
-  void note(report::Happened what, const Nic& nic);
+  void note(report::Happened what, const AgentNic& nic);
 
   // A session begins, with the placement that it has; processes attach to it and leave.
   void opened(std::uint64_t id, const Session& session);
@@ -69,7 +69,7 @@ class EventLog {
   static void describe(const state::Event& from, std::uint64_t id, const Watched& watched, report::Event& out);
   void take(const state::Event& event, std::uint64_t id, const Watched& watched);
   void collect_granted(std::uint64_t id, Watched& watched);
-  std::uint32_t number_of(const Nic& nic) const;
+  std::uint32_t number_of(const AgentNic& nic) const;
 
   Nics nics_;
   UserRate refusals_{10 * kNsPerSecond, 32};

@@ -56,11 +56,18 @@ std::vector<std::byte> packet(vip::Return result) {
 }
 
 // VIs between programs on the agent's own stack have no path of their own: mark them as on this host.
-void mark_own_host(Nic& nic, std::vector<report::Vi>& vis) {
+void mark_own_host(AgentNic& nic, std::vector<report::Vi>& vis) {
   const MacAddress host = nic.stack().host();
   for (report::Vi& vi : vis) {
     if (vi.path == 0 && std::equal(host.begin(), host.end(), vi.peer_host)) vi.path = 1;
   }
+}
+
+// Null: the asker may see no session of this id.
+const ShownSession* find(std::span<const ShownSession> sessions, std::uint64_t id) {
+  const auto it = std::find_if(sessions.begin(), sessions.end(),
+                               [id](const ShownSession& shown) { return shown.id == id; });
+  return it == sessions.end() ? nullptr : &*it;
 }
 
 void require_root(const Peer& peer, const char* what) {
@@ -115,34 +122,12 @@ std::vector<std::byte> Reports::answer(const Peer& peer, const report::Query& qu
       out = packet(records, 0);
       break;
     }
-    case What::kSessions: {
-      std::vector<report::Session> records;
-      std::uint64_t next = 0;
-      for (const ShownSession& shown : sessions) {
-        if (shown.id < query.from) continue;
-        if (records.size() == report::kSessionsOfPage) {
-          next = shown.id;
-          break;
-        }
-        records.push_back(describe(shown, now));
-      }
-      out = packet(records, next);
+    case What::kSessions:
+      out = sessions_page(query, sessions, now);
       break;
-    }
-    case What::kVis: {
-      std::vector<report::Vi> records;
-      const auto from = static_cast<std::uint32_t>(std::min<std::uint64_t>(query.from, 0xffffffff));
-      std::uint32_t next = 0;
-      if (query.session != 0) {
-        const auto it = std::find_if(sessions.begin(), sessions.end(),
-                                     [&](const ShownSession& shown) { return shown.id == query.session; });
-        if (it != sessions.end()) next = read_granted(*it, from, records);
-      } else if (query.nic < nics_.size() && nics_[query.nic]->is_open()) {
-        next = read_hosted(*nics_[query.nic], from, sessions, processes, records);
-      }
-      out = packet(records, next);
+    case What::kVis:
+      out = vis_page(query, sessions, processes);
       break;
-    }
     case What::kEvents: {
       std::uint64_t next = 0;
       const auto records = events_.page(query.from, sees_all(peer), peer.uid, next);
@@ -150,11 +135,9 @@ std::vector<std::byte> Reports::answer(const Peer& peer, const report::Query& qu
       break;
     }
     case What::kTrace: {
-      const bool may_see = std::any_of(sessions.begin(), sessions.end(),
-                                       [&](const ShownSession& shown) { return shown.id == query.session; });
       std::uint64_t next = 0;
       std::vector<report::Event> records;
-      if (may_see) records = events_.trace(query.session, query.from, next);
+      if (find(sessions, query.session) != nullptr) records = events_.trace(query.session, query.from, next);
       out = packet(records, next);
       break;
     }
@@ -171,6 +154,31 @@ std::vector<std::byte> Reports::answer(const Peer& peer, const report::Query& qu
   }
   budget_.spend(peer.account(), kRequestNs + monotonic_ns() - now, now);
   return out;
+}
+
+std::vector<std::byte> Reports::sessions_page(const report::Query& query, std::span<const ShownSession> sessions,
+                                              std::uint64_t now) const {
+  std::vector<report::Session> records;
+  for (const ShownSession& shown : sessions) {
+    if (shown.id < query.from) continue;
+    if (records.size() == report::kSessionsOfPage) return packet(records, shown.id);
+    records.push_back(describe(shown, now));
+  }
+  return packet(records, 0);
+}
+
+std::vector<std::byte> Reports::vis_page(const report::Query& query, std::span<const ShownSession> sessions,
+                                         std::span<const ShownProcess> processes) const {
+  std::vector<report::Vi> records;
+  const auto from = static_cast<std::uint32_t>(std::min<std::uint64_t>(query.from, 0xffffffff));
+  std::uint32_t next = 0;
+  if (query.session != 0) {
+    const ShownSession* const shown = find(sessions, query.session);
+    if (shown != nullptr) next = read_granted(*shown, from, records);
+  } else if (query.nic < nics_.size() && nics_[query.nic]->is_open()) {
+    next = read_hosted(*nics_[query.nic], from, sessions, processes, records);
+  }
+  return packet(records, next);
 }
 
 // For root only: the files show all that the programs send.
@@ -218,7 +226,7 @@ report::Status Reports::status(const Peer& peer, std::size_t all) const {
   return out;
 }
 
-report::Nic Reports::describe(const Nic& nic) const {
+report::Nic Reports::describe(const AgentNic& nic) const {
   report::Nic out{};
   const NicReport now = nic.report();
   put(now.interface, out.interface);
@@ -277,12 +285,12 @@ report::Session Reports::describe(const ShownSession& shown, std::uint64_t now) 
   return out;
 }
 
-std::uint32_t Reports::number_of(const Nic* nic) const {
+std::uint32_t Reports::number_of(const AgentNic* nic) const {
   const auto it = std::find_if(nics_.begin(), nics_.end(), [&](const auto& each) { return each.get() == nic; });
   return static_cast<std::uint32_t>(it - nics_.begin());
 }
 
-std::uint32_t Reports::read_hosted(Nic& nic, std::uint32_t from, std::span<const ShownSession> sessions,
+std::uint32_t Reports::read_hosted(AgentNic& nic, std::uint32_t from, std::span<const ShownSession> sessions,
                                    std::span<const ShownProcess> processes,
                                    std::vector<report::Vi>& out) const {
   std::vector<const ShownSession*> of_number(nic.limits().sessions);

@@ -15,7 +15,7 @@
 #include "kagent/agent/config/config.h"
 #include "kagent/agent/reports/event_log.h"
 #include "kagent/agent/sessions/local_paths.h"
-#include "kagent/agent/nic/nic.h"
+#include "kagent/agent/nic/agent_nic.h"
 #include "kagent/agent/control/peer.h"
 #include "kagent/agent/reports/report_budget.h"
 #include "kagent/agent/control/service_counters.h"
@@ -47,7 +47,7 @@ struct ShownProcess {
 
 class Reports {
  public:
-  using Nics = std::span<const std::unique_ptr<Nic>>;
+  using Nics = std::span<const std::unique_ptr<AgentNic>>;
 
   // All arguments must outlive this. `counters_text` makes the table of counters.
   Reports(const Config& config, Nics nics, ServiceCounters& counters, std::function<std::string()> counters_text);
@@ -71,11 +71,15 @@ class Reports {
 
  private:
   report::Status status(const Peer& peer, std::size_t all) const;
-  report::Nic describe(const Nic& nic) const;
+  std::vector<std::byte> sessions_page(const report::Query& query, std::span<const ShownSession> sessions,
+                                       std::uint64_t now) const;
+  std::vector<std::byte> vis_page(const report::Query& query, std::span<const ShownSession> sessions,
+                                  std::span<const ShownProcess> processes) const;
+  report::Nic describe(const AgentNic& nic) const;
   report::Session describe(const ShownSession& shown, std::uint64_t now) const;
   void set_draining(const Peer& peer, bool draining);
-  std::uint32_t number_of(const Nic* nic) const;
-  std::uint32_t read_hosted(Nic& nic, std::uint32_t from, std::span<const ShownSession> sessions,
+  std::uint32_t number_of(const AgentNic* nic) const;
+  std::uint32_t read_hosted(AgentNic& nic, std::uint32_t from, std::span<const ShownSession> sessions,
                             std::span<const ShownProcess> processes, std::vector<report::Vi>& out) const;
   std::uint32_t read_granted(const ShownSession& shown, std::uint32_t from, std::vector<report::Vi>& out) const;
 

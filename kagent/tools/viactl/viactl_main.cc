@@ -17,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <stdexcept>
 
@@ -169,6 +170,86 @@ std::string check_level(const std::string& value) {
   return log_level_of(value) ? "" : "\"" + value + "\" is none of trace, debug, info, warn, error, off";
 }
 
+// A command that was given is run with the agent, and returns the exit status.
+struct Command {
+  const CLI::App* app;
+  std::function<int(const AgentClient&, Options&)> run;
+};
+using Commands = std::vector<Command>;
+
+// The same for a command that fails only by an exception.
+template <class Run>
+void add(Commands& commands, const CLI::App* app, Run run) {
+  commands.push_back({app, [run](const AgentClient& agent, Options& options) {
+                        run(agent, options);
+                        return kExitOk;
+                      }});
+}
+
+void add_delay(CLI::App& command, double& every, double least, const char* text) {
+  command.add_option("-d,--delay", every, text)->type_name("SECONDS")->check(CLI::Range(least, 3600.0));
+}
+
+// The state of the agent and its counters, shown once.
+void add_views(CLI::App& app, Options& options, Commands& commands) {
+  add(commands, app.add_subcommand("status", "the agent and its NICs"), show_status);
+  const auto sessions = app.add_subcommand("sessions", "programs that have a NIC open");
+  add(commands, sessions, show_sessions);
+  const auto vis = app.add_subcommand("vis", "their VIs, connected or not");
+  add(commands, vis, [](const AgentClient& agent, const Options& given) { show_vis(agent, given, false); });
+  const auto connections = app.add_subcommand("connections", "connected VIs, their peers and how they fare");
+  add(commands, connections, [](const AgentClient& agent, const Options& given) { show_vis(agent, given, true); });
+  for (CLI::App* const each : {sessions, vis, connections}) {
+    each->add_option("-p,--pid", options.process, "only what this process has")->type_name("PID");
+  }
+  const auto counters = app.add_subcommand("counters", "what the agent has counted");
+  add(commands, counters, show_counters);
+  counters->add_option("pattern", options.pattern, "only those with this in their name")->type_name("PATTERN");
+  counters->add_flag("-a,--all", options.all, "those that are 0 too");
+  const auto metrics = app.add_subcommand("metrics", "the counters in the text format of Prometheus");
+  add(commands, metrics, write_metrics);
+  metrics->add_option("-o,--output", options.output, "write them to this file")->type_name("FILE");
+}
+
+// Events and figures, shown as they come.
+void add_watches(CLI::App& app, Options& options, Commands& commands) {
+  const auto top = app.add_subcommand("top", "the connections that move most, again and again");
+  add(commands, top, [](const AgentClient& agent, const Options& given) { run_top(agent, given.top); });
+  top->add_option("-o,--sort", options.top.sort, "by frames, out, in, resent or rtt (default: frames)")
+      ->type_name("WHAT")
+      ->check(check_order);
+  add_delay(*top, options.top.every, 0.1, "seconds between two looks (default: 1)");
+  top->add_option("-n,--iterations", options.top.times, "how often (default: until interrupted)")->type_name("N");
+  const auto events = app.add_subcommand("events", "sessions, connections, losses and refusals, as they happen");
+  add(commands, events, [](const AgentClient& agent, const Options& given) { run_events(agent, given.events); });
+  events->add_option("-p,--pid", options.events.process, "only what this process does")->type_name("PID");
+  const auto trace = app.add_subcommand("trace", "what a program asks for, with the results, as it happens");
+  add(commands, trace, [](const AgentClient& agent, const Options& given) { run_trace(agent, given.events); });
+  trace->add_option("pid", options.events.process, "its process")->type_name("PID")->required();
+  for (CLI::App* const each : {events, trace}) {
+    each->add_flag("-a,--all", options.events.kept, "begin with what the agent still has");
+    each->add_flag("-1,--once", options.events.once, "show what the agent still has, and end");
+    add_delay(*each, options.events.every, 0.01, "seconds between two looks (default: 0.1)");
+  }
+}
+
+// Advice, and what changes the agent. `sockets` is there for the help: it needs no agent.
+void add_care(CLI::App& app, Options& options, Commands& commands) {
+  commands.push_back({app.add_subcommand("doctor", "what is wrong, and how to mend it"), show_doctor});
+  const auto log_level = app.add_subcommand("log-level", "how much the agent logs; with LEVEL: sets it");
+  add(commands, log_level, show_log_level);
+  log_level->add_option("level", options.log_level, "trace, debug, info, warn, error or off")
+      ->type_name("LEVEL")
+      ->check(check_level);
+  app.add_subcommand("sockets", "SOVIA's sockets, and why each has no lane that has none")
+      ->add_option("-p,--pid", options.process, "only what this process has")
+      ->type_name("PID");
+  const auto drain_agent = app.add_subcommand("drain", "no new programs and connections; the agent ends with the last");
+  add(commands, drain_agent, drain);
+  drain_agent->add_flag("-w,--wait", options.wait, "wait until the agent has ended");
+  drain_agent->add_flag("-c,--cancel", options.cancel, "go on as before");
+}
+
 int run(int argc, char** argv) {
   Options options;
   CLI::App app("Looks into the running agent of Viaduct.", "viactl");
@@ -181,47 +262,10 @@ int run(int argc, char** argv) {
   app.add_flag("-j,--json", options.json, "print JSON");
   app.footer("Examples:\n  viactl status\n  viactl connections --json\n  viactl top --sort rtt\n"
              "  viactl counters drop\n  viactl events --all\n  sudo viactl log-level debug");
-  const auto status = app.add_subcommand("status", "the agent and its NICs");
-  const auto sessions = app.add_subcommand("sessions", "programs that have a NIC open");
-  const auto vis = app.add_subcommand("vis", "their VIs, connected or not");
-  const auto connections = app.add_subcommand("connections", "connected VIs, their peers and how they fare");
-  for (CLI::App* const each : {sessions, vis, connections}) {
-    each->add_option("-p,--pid", options.process, "only what this process has")->type_name("PID");
-  }
-  const auto counters = app.add_subcommand("counters", "what the agent has counted");
-  counters->add_option("pattern", options.pattern, "only those with this in their name")->type_name("PATTERN");
-  counters->add_flag("-a,--all", options.all, "those that are 0 too");
-  const auto metrics = app.add_subcommand("metrics", "the counters in the text format of Prometheus");
-  metrics->add_option("-o,--output", options.output, "write them to this file")->type_name("FILE");
-  const auto top = app.add_subcommand("top", "the connections that move most, again and again");
-  top->add_option("-o,--sort", options.top.sort, "by frames, out, in, resent or rtt (default: frames)")
-      ->type_name("WHAT")
-      ->check(check_order);
-  top->add_option("-d,--delay", options.top.every, "seconds between two looks (default: 1)")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 3600.0));
-  top->add_option("-n,--iterations", options.top.times, "how often (default: until interrupted)")->type_name("N");
-  const auto events = app.add_subcommand("events", "sessions, connections, losses and refusals, as they happen");
-  events->add_option("-p,--pid", options.events.process, "only what this process does")->type_name("PID");
-  const auto trace = app.add_subcommand("trace", "what a program asks for, with the results, as it happens");
-  trace->add_option("pid", options.events.process, "its process")->type_name("PID")->required();
-  for (CLI::App* const each : {events, trace}) {
-    each->add_flag("-a,--all", options.events.kept, "begin with what the agent still has");
-    each->add_flag("-1,--once", options.events.once, "show what the agent still has, and end");
-    each->add_option("-d,--delay", options.events.every, "seconds between two looks (default: 0.1)")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(0.01, 3600.0));
-  }
-  const auto doctor = app.add_subcommand("doctor", "what is wrong, and how to mend it");
-  const auto log_level = app.add_subcommand("log-level", "how much the agent logs; with LEVEL: sets it");
-  log_level->add_option("level", options.log_level, "trace, debug, info, warn, error or off")
-      ->type_name("LEVEL")
-      ->check(check_level);
-  const auto sockets = app.add_subcommand("sockets", "SOVIA's sockets, and why each has no lane that has none");
-  sockets->add_option("-p,--pid", options.process, "only what this process has")->type_name("PID");
-  const auto drain_agent = app.add_subcommand("drain", "no new programs and connections; the agent ends with the last");
-  drain_agent->add_flag("-w,--wait", options.wait, "wait until the agent has ended");
-  drain_agent->add_flag("-c,--cancel", options.cancel, "go on as before");
+  Commands commands;
+  add_views(app, options, commands);
+  add_watches(app, options, commands);
+  add_care(app, options, commands);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -229,24 +273,13 @@ int run(int argc, char** argv) {
     std::cerr << "viactl: " << error.what() << "\nTry 'viactl --help'.\n";
     return kExitUsage;
   }
-  if (*sockets) return show_sockets(options);
+  if (app.got_subcommand("sockets")) return show_sockets(options);
+  options.events.json = options.top.json = options.json;
   const AgentClient agent(find_socket(options.socket));
-  if (*status) show_status(agent, options);
-  if (*sessions) show_sessions(agent, options);
-  if (*vis) show_vis(agent, options, false);
-  if (*connections) show_vis(agent, options, true);
-  if (*counters) show_counters(agent, options);
-  if (*metrics) write_metrics(agent, options);
-  if (*log_level) show_log_level(agent, options);
-  if (*drain_agent) drain(agent, options);
-  options.events.json = options.json;
-  if (*events) run_events(agent, options.events);
-  if (*trace) run_trace(agent, options.events);
-  if (*top) {
-    options.top.json = options.json;
-    run_top(agent, options.top);
+  for (const Command& command : commands) {
+    if (command.app->parsed()) return command.run(agent, options);
   }
-  return *doctor ? show_doctor(agent, options) : kExitOk;
+  return kExitOk;
 }
 
 }  // namespace
