@@ -60,13 +60,12 @@ class CompletionQueue final : public fid_cq, private NicQueue {
   Domain& domain_;
   const std::shared_ptr<SharedNic> nic_;
   const fi_cq_format format_;
-  const fi_wait_obj wait_object_;
+  WaitObject wait_;
   const bool counts_;  // waiting threads say for how many entries (FI_CQ_COND_THRESHOLD)
 
   std::vector<Completion> ring_;  // a power of two
   std::size_t first_ = 0;
   std::size_t last_ = 0;
-  Signal signal_;
   unsigned sleepers_ = 0;
   bool watched_ = false;  // the program may sleep on the descriptor
   bool interrupted_ = false;

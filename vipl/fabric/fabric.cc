@@ -4,15 +4,7 @@
 
 namespace viaduct::fabric {
 
-fi_ops Fabric::ops = {
-    .size = sizeof(fi_ops),
-    .close = &Fabric::close,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops Fabric::ops = ops_of(&Fabric::close);
 
 int Fabric::open(fi_fabric_attr* attr, fid_fabric** fabric, void* context) {
   std::shared_ptr<SharedNic> nic;

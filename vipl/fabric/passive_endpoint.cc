@@ -25,15 +25,7 @@ std::set<PassiveEndpoint*>& all() {
 
 }  // namespace
 
-fi_ops PassiveEndpoint::ops = {
-    .size = sizeof(fi_ops),
-    .close = &PassiveEndpoint::close,
-    .bind = &PassiveEndpoint::bind,
-    .control = &PassiveEndpoint::control,
-    .ops_open = no_ops_open,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops PassiveEndpoint::ops = ops_of(&PassiveEndpoint::close, &PassiveEndpoint::control, &PassiveEndpoint::bind);
 
 fi_ops_ep PassiveEndpoint::ep_ops = {
     .size = sizeof(fi_ops_ep),
