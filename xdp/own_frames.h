@@ -20,6 +20,7 @@ class OwnFrames {
   // `stride`: bytes of the longest frame, rounded up.
   explicit OwnFrames(std::size_t stride) : stride_(stride) {}
 
+  // Copies the frame. Where there is no room for it, it is dropped and counted.
   void send(const Frame& frame) {
     if (memory_.empty()) {
       memory_.resize(stride_ * kBuffers);
@@ -36,7 +37,7 @@ class OwnFrames {
     queue_.push_back({data, frame.length, buffer | kMark});
   }
 
-  // Half of the room at most, so that neither these nor other frames starve.
+  // The oldest ones. Half of the room at most, so that neither these nor other frames starve.
   std::size_t receive(std::span<Frame> frames) {
     if (head_ == queue_.size()) return 0;
     const std::size_t got =
@@ -46,6 +47,7 @@ class OwnFrames {
     if (head_ == queue_.size()) queue_.clear(), head_ = 0;
     return got;
   }
+  // Gives one of receive() back.
   void release(const Frame& frame) { free_.push_back(frame.id & ~kMark); }
 
   std::uint64_t dropped() const { return dropped_; }

@@ -29,7 +29,7 @@ def run(*command):
 
 def frames(kind):
     capture = os.path.join(work, kind)
-    run(os.path.join(build, "tests/unit/dump/random_frames"), kind, str(count), str(seed), capture)
+    run(os.path.join(build, "tests/unit/viadump/random_frames"), kind, str(count), str(seed), capture)
     said = run(os.path.join(build, "viadump"), "--json", "-r", capture).stdout
     return capture, [json.loads(line) for line in said.splitlines()]
 

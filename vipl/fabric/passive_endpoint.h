@@ -72,7 +72,7 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
   sockaddr_in name_{};
 
   bool listening_ = false;
-  bool given_ = false;  // its address
+  bool address_given_ = false;
   std::size_t backlog_;  // connections at once whose request has not come, or waits for an answer
   std::atomic<bool> stopping_ = false;
   pthread_t thread_{};

@@ -159,13 +159,13 @@ void SharedNic::start_watcher() {
 
 void SharedNic::add_starving(NicLink& link) {
   starving_.push_back(&link);
-  if (polling_ && !brief_) wake_watcher_.raise();
+  if (polling_ && !polls_briefly_) wake_watcher_.raise();
 }
 
 // As a rule the program looks at a queue: then the watcher is not woken each time, as it sleeps for a
 // while only.
-void SharedNic::add_unattended() {
-  ++unattended_;
+void SharedNic::add_backlogged() {
+  ++backlogged_;
   if (watcher_.joinable() && !idle_) return;
   nap_ = kLongNap;
   start_watcher();
@@ -182,7 +182,7 @@ void SharedNic::watch(NicQueue& queue) {
 }
 
 void SharedNic::progress_always() {
-  always_ = true;
+  polls_always_ = true;
   start_watcher();
 }
 
@@ -192,8 +192,8 @@ void SharedNic::watcher() {
     wake_watcher_.lower();
     progress();
     std::erase_if(watched_, [](NicQueue* queue) { return queue->tell_watched(); });
-    if (lost_ || (watched_.empty() && !always_)) {
-      if ((pending_ == 0 && unattended_ == 0) || lost_) {
+    if (lost_ || (watched_.empty() && !polls_always_)) {
+      if ((pending_ == 0 && backlogged_ == 0) || lost_) {
         idle_ = true;
         watcher_news_.wait(lock);
         idle_ = false;
@@ -207,7 +207,7 @@ void SharedNic::watcher() {
     const timespec nap{0, kStarvingNapNs};
     const bool brief = starving();
     polling_ = true;
-    brief_ = brief;
+    polls_briefly_ = brief;
     lock.unlock();
     VipxPoll(queue_, &wake, 1, brief ? &nap : nullptr, nullptr);
     lock.lock();

@@ -91,8 +91,8 @@ class SharedNic : public std::enable_shared_from_this<SharedNic> {
   void remove_starving(NicLink& link) { std::erase(starving_, &link); }
   bool starving() const { return !starving_.empty(); }
   // From the time it starves until it has sent all: the program may not look at a queue meanwhile.
-  void add_unattended();
-  void remove_unattended() { --unattended_; }
+  void add_backlogged();
+  void remove_backlogged() { --backlogged_; }
 
   // Counts how often a link that had refused a program's operation had room again.
   void tell_room() { ++room_; }
@@ -126,9 +126,9 @@ class SharedNic : public std::enable_shared_from_this<SharedNic> {
   std::set<NicLink*> links_;
   unsigned pending_ = 0;
   std::vector<NicLink*> starving_;
-  unsigned unattended_ = 0;
+  unsigned backlogged_ = 0;
   std::uint64_t room_ = 0;
-  bool always_ = false;
+  bool polls_always_ = false;
   bool lost_ = false;
 
   std::set<NicQueue*> watched_;
@@ -137,7 +137,7 @@ class SharedNic : public std::enable_shared_from_this<SharedNic> {
   Signal wake_watcher_;
   std::chrono::microseconds nap_{};
   bool polling_ = false;
-  bool brief_ = false;  // and for a short while only
+  bool polls_briefly_ = false;
   bool idle_ = false;   // it sleeps until it is told of something
   bool stopping_ = false;
 

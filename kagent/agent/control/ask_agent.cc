@@ -25,6 +25,19 @@ bool may_be_trusted(int fd, bool roots_alone, ucred& peer) {
          (peer.uid == 0 || (!roots_alone && peer.uid == geteuid()));
 }
 
+std::vector<Descriptor> files_of(msghdr& message) {
+  std::vector<Descriptor> out;
+  const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
+  if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) return out;
+  const std::size_t count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  for (std::size_t i = 0; i < count; ++i) {
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof fd, sizeof fd);
+    out.emplace_back(fd);
+  }
+  return out;
+}
+
 // How find_default_agent() looks.
 struct DefaultWay {
   control::Answers answers(const char* name) {
@@ -81,6 +94,21 @@ Descriptor ask_agent(const std::string& socket_name, const void* request, std::s
     fail(std::string("the agent can't be asked: ") + std::strerror(errno));
   }
   return fd;
+}
+
+AgentAnswer ask_agent(const std::string& socket_name, const void* request, std::size_t bytes,
+                      std::span<std::byte> room) {
+  const Descriptor fd = ask_agent(socket_name, request, bytes);
+  iovec piece{room.data(), room.size()};
+  alignas(cmsghdr) char rights[CMSG_SPACE(control::kMostDescriptors * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = rights;
+  message.msg_controllen = sizeof rights;
+  const ssize_t got = recvmsg(fd.get(), &message, MSG_CMSG_CLOEXEC);
+  if (got < 0) fail(std::string("the agent does not answer: ") + std::strerror(errno));
+  return {static_cast<std::size_t>(got), files_of(message)};
 }
 
 }  // namespace viaduct

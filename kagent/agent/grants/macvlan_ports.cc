@@ -140,7 +140,7 @@ std::unique_ptr<AgentPort> MacvlanPorts::make(std::uint32_t umem_bytes) {
   };
   options.parts = parts_;
   auto place = std::make_unique<Place>(mutex_, options, open_trains());
-  if (!said.empty() && !std::exchange(said_, true)) log::warn("{}", said);
+  if (!said.empty() && !std::exchange(frame_size_warned_, true)) log::warn("{}", said);
   parts_ = place->layout().mtu > mtu_in_chunk(lower_.mtu);
   return place;
 }
@@ -151,7 +151,7 @@ OpenedTrainSocket MacvlanPorts::open_trains() {
   try {
     return open_train_socket(lower_.name);
   } catch (const PortError& error) {
-    if (!std::exchange(said_no_trains_, true)) log::warn("{}", error.what());
+    if (!std::exchange(no_trains_warned_, true)) log::warn("{}", error.what());
     return {};
   }
 }

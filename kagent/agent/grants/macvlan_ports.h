@@ -44,8 +44,8 @@ class MacvlanPorts final : public Granter {
   std::unique_ptr<GrantFilter> filter_;
   std::vector<std::unique_ptr<AgentPort>> left_;
   bool parts_ = true;  // frames of several chunks have not been refused
-  bool said_ = false;  // the warning about the size of frames was logged
-  bool said_no_trains_ = false;
+  bool frame_size_warned_ = false;
+  bool no_trains_warned_ = false;
 };
 
 }  // namespace viaduct

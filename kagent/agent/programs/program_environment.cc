@@ -13,6 +13,7 @@
 #include "xdp/clock.h"
 
 namespace viaduct {
+
 ProgramEnvironment::ProgramEnvironment(std::uint32_t programs, const std::string& name,
                                        const std::map<std::string, MacAddress>& hosts,
                                        HostNames::Addresses addresses)

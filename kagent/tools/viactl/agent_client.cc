@@ -1,6 +1,5 @@
 #include "kagent/tools/viactl/agent_client.h"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <cstring>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "kagent/agent/control/ask_agent.h"
 #include "kagent/agent/config/config.h"
@@ -41,33 +41,11 @@ struct Packet {
   std::vector<Descriptor> files;
 };
 
-std::vector<Descriptor> files_of(msghdr& message) {
-  std::vector<Descriptor> out;
-  const cmsghdr* const rights = CMSG_FIRSTHDR(&message);
-  if (rights == nullptr || rights->cmsg_level != SOL_SOCKET || rights->cmsg_type != SCM_RIGHTS) return out;
-  const std::size_t count = (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-  for (std::size_t i = 0; i < count; ++i) {
-    int fd;
-    std::memcpy(&fd, CMSG_DATA(rights) + i * sizeof fd, sizeof fd);
-    out.emplace_back(fd);
-  }
-  return out;
-}
-
 // One connection, one answer.
 void exchange(const std::string& socket_name, const report::Query& query, Packet& packet) {
-  const Descriptor fd = ask_agent(socket_name, &query, sizeof query);
-  iovec piece{packet.bytes, sizeof packet.bytes};
-  alignas(cmsghdr) char room[CMSG_SPACE(control::kMostDescriptors * sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
-  const ssize_t got = recvmsg(fd.get(), &message, MSG_CMSG_CLOEXEC);
-  packet.files = files_of(message);
-  if (got < 0) fail(std::string("the agent does not answer: ") + std::strerror(errno));
-  packet.length = static_cast<std::size_t>(got);
+  AgentAnswer answer = ask_agent(socket_name, &query, sizeof query, packet.bytes);
+  packet.files = std::move(answer.files);
+  packet.length = answer.bytes;
 }
 
 // The head of a good answer; throws if it is none. False in `ready`: ask again in a while.

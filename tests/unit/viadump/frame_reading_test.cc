@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "tests/unit/dump/random_frames.h"
+#include "tests/unit/viadump/random_frames.h"
 
 namespace viaduct::dump {
 namespace {

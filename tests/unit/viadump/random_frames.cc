@@ -1,4 +1,4 @@
-#include "tests/unit/dump/random_frames.h"
+#include "tests/unit/viadump/random_frames.h"
 
 #include <algorithm>
 

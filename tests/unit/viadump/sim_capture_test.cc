@@ -10,7 +10,7 @@
 
 #include "kagent/tools/viadump/capture_reader.h"
 #include "tests/sim/sim_port.h"
-#include "tests/unit/dump/random_frames.h"
+#include "tests/unit/viadump/random_frames.h"
 
 namespace viaduct::dump {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "kagent/tools/viadump/pcapng_writer.h"
-#include "tests/unit/dump/random_frames.h"
+#include "tests/unit/viadump/random_frames.h"
 
 int main(int argc, char** argv) {
   using namespace viaduct;

@@ -1,6 +1,6 @@
 // Random frames of every type that a stack takes, and frames that it does not take.
-#ifndef VIADUCT_TESTS_UNIT_DUMP_RANDOM_FRAMES_H
-#define VIADUCT_TESTS_UNIT_DUMP_RANDOM_FRAMES_H
+#ifndef VIADUCT_TESTS_UNIT_VIADUMP_RANDOM_FRAMES_H
+#define VIADUCT_TESTS_UNIT_VIADUMP_RANDOM_FRAMES_H
 
 #include <cstddef>
 #include <vector>

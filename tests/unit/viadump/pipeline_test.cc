@@ -8,7 +8,7 @@
 
 #include "kagent/tools/viadump/capture_reader.h"
 #include "kagent/tools/viadump/extcap.h"
-#include "tests/unit/dump/random_frames.h"
+#include "tests/unit/viadump/random_frames.h"
 
 namespace viaduct::dump {
 namespace {
