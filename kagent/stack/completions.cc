@@ -74,13 +74,20 @@ void Completions<Platform>::complete(ViIndex i, bool receive, std::uint32_t slot
                                      std::uint32_t length, std::uint32_t immediate,
                                      std::uint32_t inline_length) {
   if (environment_.late != 0 && receive) [[unlikely]] {
-    if (environment_.is_late(vis_[i].program)) {
-      return environment_.defer({i, vis_[i].generation, vis_[i].program,
-                                 Platform::Environment::Late::What::kReceive, slot, status, length,
-                                 immediate, inline_length});
-    }
+    return complete_late(i, slot, status, length, immediate, inline_length);
   }
   publish(i, receive, slot, status, length, immediate, inline_length);
+}
+
+// The same while there are programs whose data may be late.
+template <class Platform>
+void Completions<Platform>::complete_late(ViIndex i, std::uint32_t slot, std::uint32_t status, std::uint32_t length,
+                                          std::uint32_t immediate, std::uint32_t inline_length) {
+  if (!environment_.is_late(vis_[i].program)) {
+    return publish(i, true, slot, status, length, immediate, inline_length);
+  }
+  environment_.defer({i, vis_[i].generation, vis_[i].program, Platform::Environment::Late::What::kReceive, slot,
+                      status, length, immediate, inline_length});
 }
 
 template <class Platform>

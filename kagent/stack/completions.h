@@ -44,6 +44,9 @@ class Completions : private ViTable {
   void flush_receives(ViIndex vi, std::uint32_t most = layout::kRingEntries);
 
  private:
+  [[gnu::noinline, gnu::cold]] void complete_late(ViIndex vi, std::uint32_t slot, std::uint32_t status,
+                                                  std::uint32_t length, std::uint32_t immediate,
+                                                  std::uint32_t inline_length);
   inline bool show(ViIndex vi, bool receive);
   void announce(ViIndex vi, bool receive);
   void await_room(std::uint32_t cq);
