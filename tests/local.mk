@@ -16,7 +16,7 @@ TEST_LIBS = $(GTEST_LIBS) -lpthread
 if HAVE_GTEST
 include tests/unit/base.mk
 include tests/unit/agent.mk
-include tests/unit/dump.mk
+include tests/unit/viadump.mk
 include tests/unit/vipl.mk
 if WITH_SOVIA
 include tests/unit/sovia.mk

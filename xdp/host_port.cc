@@ -9,31 +9,18 @@
 #include <system_error>
 #include <utility>
 
-#include "xdp/grant/grant_entry.h"
 #include "xdp/port_error.h"
 
 namespace viaduct {
 namespace {
 
-constexpr std::uint32_t kOwn = 0x80000000;    // marks the ids of our buffers
-constexpr std::uint32_t kRelay = 0x40000000;  // ... and of the relay's
-constexpr std::uint32_t kBuffers = 2048;      // for frames to itself
+constexpr std::uint32_t kOwn = OwnFrames::kMark;
+constexpr std::uint32_t kRelay = 0x40000000;  // marks the ids of the relay's buffers
 constexpr std::size_t kAddressBytes = 6;
 constexpr std::size_t kEthernet = 14;
 constexpr std::uint32_t kRoundsWithoutLook = 8, kRoundsAmongStrangers = 64;
 
 std::size_t stride_for(std::uint32_t mtu) { return (mtu + kEthernet + 63) & ~std::size_t{63}; }
-
-std::uint64_t number_of(const void* address) {
-  std::uint64_t out = 0;
-  std::memcpy(&out, address, kAddressBytes);
-  return out;
-}
-
-std::size_t slot_of(const void* address) {
-  const auto* const bytes = static_cast<const std::uint8_t*>(address);
-  return (bytes[4] << 8u | bytes[5]) & (VIADUCT_GRANTS - 1);
-}
 
 void enter(int epoll, int fd) {
   epoll_event event{};
@@ -53,9 +40,9 @@ void for_each_run(std::span<const Frame> frames, KindOf&& kind_of, Take&& take) 
   }
 }
 
-class NoWire final : public Port {
+class NoUplink final : public Port {
  public:
-  NoWire(const MacAddress& address, std::uint32_t mtu)
+  NoUplink(const MacAddress& address, std::uint32_t mtu)
       : address_(address),
         mtu_(mtu),
         stride_(stride_for(mtu)),
@@ -63,9 +50,9 @@ class NoWire final : public Port {
     if (never_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
     for (std::uint32_t i = kFrames; i-- > 0;) free_.push_back(i);
   }
-  ~NoWire() override { close(never_); }
-  NoWire(const NoWire&) = delete;
-  NoWire& operator=(const NoWire&) = delete;
+  ~NoUplink() override { close(never_); }
+  NoUplink(const NoUplink&) = delete;
+  NoUplink& operator=(const NoUplink&) = delete;
 
   std::size_t receive(std::span<Frame>) override { return 0; }
   void release(std::span<const Frame>) override {}
@@ -87,42 +74,46 @@ class NoWire final : public Port {
   std::uint32_t mtu() const override { return mtu_; }
   MacAddress address() const override { return address_; }
   std::uint32_t lendable() const override { return kFrames; }
+  std::uint32_t backlog() const override { return kFrames; }
   int descriptor() const override { return never_; }
   std::string mode() const override { return "loopback"; }
   PortCounters counters() override { return {}; }
   bool alive() const override { return true; }
   bool reaches(const MacAddress&) const override { return false; }
+  BulkPath& bulk_path() override { return no_bulk_path_; }
 
  private:
   static constexpr std::uint32_t kFrames = 256;
 
+  NoBulkPath no_bulk_path_{*this};
   MacAddress address_;
   std::uint32_t mtu_;
   std::size_t stride_;
-  int never_;  // an event descriptor that is never readable: there is no wire
+  int never_;  // an event descriptor that is never readable: there is no uplink
   std::vector<std::byte> memory_;
   std::vector<std::uint32_t> free_;
 };
 
 }  // namespace
 
-HostPort::HostPort(std::unique_ptr<Port> wire)
-    : wire_(std::move(wire)), address_(wire_->address()), stride_(stride_for(wire_->mtu())) {
-  static_assert(std::tuple_size_v<decltype(children_)> == VIADUCT_GRANTS);
-}
+HostPort::HostPort(std::unique_ptr<Port> uplink)
+    : uplink_(std::move(uplink)),
+      bulk_path_(*this),
+      address_(uplink_->address()),
+      own_frames_(stride_for(uplink_->mtu())) {}
 
 HostPort::~HostPort() {
   if (epoll_ >= 0) close(epoll_);
 }
 
-std::unique_ptr<Port> HostPort::no_wire(const MacAddress& address, std::uint32_t mtu) {
-  return std::make_unique<NoWire>(address, mtu);
+std::unique_ptr<Port> HostPort::no_uplink(const MacAddress& address, std::uint32_t mtu) {
+  return std::make_unique<NoUplink>(address, mtu);
 }
 
 void HostPort::open_relay(std::unique_ptr<Port> relay) {
-  // Frames to the relay are as long as the wire allows.
-  if (relay->mtu() < wire_->mtu()) {
-    throw PortError("the agent's own port has no frames of " + std::to_string(wire_->mtu()) +
+  // Frames to the relay are as long as the uplink allows.
+  if (relay->mtu() < uplink_->mtu()) {
+    throw PortError("the agent's own port has no frames of " + std::to_string(uplink_->mtu()) +
                     " bytes");
   }
   watch(relay->descriptor());
@@ -132,54 +123,24 @@ void HostPort::open_relay(std::unique_ptr<Port> relay) {
 void HostPort::open_trains(OpenedTrainSocket&& socket, std::uint32_t types) {
   auto trains = std::make_unique<TrainSocket>();
   const TrainAddress own = socket.address;
-  if (const char* const what = trains->open(socket.socket.release(), own, wire_->mtu(), types)) {
+  if (const char* const what = trains->open(socket.socket.release(), own, uplink_->mtu(), types)) {
     throw PortError(std::string(what) + ": " + std::strerror(errno));
   }
   trains->keep_guard(socket.guard.release());
   watch(trains->descriptor());
-  trains_ = std::move(trains);
+  bulk_path_.open(std::move(trains));
 }
 
 void HostPort::watch(int fd) {
-  if (wire_->descriptor() < 0) return;
+  if (uplink_->descriptor() < 0) return;
   if (epoll_ < 0) epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_ < 0) throw PortError(std::string("epoll: ") + std::strerror(errno));
   enter(epoll_, fd);
 }
 
-void HostPort::add(const MacAddress& child) {
-  children_[slot_of(child.data())] = number_of(child.data());
-}
-
-void HostPort::remove(const MacAddress& child) {
-  if (is_child(reinterpret_cast<const std::byte*>(child.data()))) {
-    children_[slot_of(child.data())] = 0;
-  }
-}
-
-bool HostPort::is_child(const std::byte* address) const {
-  return children_[slot_of(address)] == number_of(address);
-}
-
 HostPort::Way HostPort::way_of(const Frame& frame) const {
   if (std::memcmp(frame.data, address_.data(), kAddressBytes) == 0) return Way::kSelf;
-  return relay_ != nullptr && is_child(frame.data) ? Way::kChild : Way::kWire;
-}
-
-void HostPort::turn_back(const Frame& frame) {
-  if (memory_.empty()) {
-    memory_.resize(stride_ * kBuffers);
-    for (std::uint32_t i = kBuffers; i-- > 0;) free_.push_back(i);
-  }
-  if (free_.empty() || frame.length > stride_) {
-    ++dropped_;
-    return;
-  }
-  const std::uint32_t buffer = free_.back();
-  free_.pop_back();
-  std::byte* data = &memory_[buffer * stride_];
-  std::memcpy(data, frame.data, frame.length);
-  queue_.push_back({data, frame.length, buffer | kOwn});
+  return relay_ != nullptr && children_.has(frame.data) ? Way::kChild : Way::kUplink;
 }
 
 void HostPort::send_to_child(const Frame& frame) {
@@ -198,47 +159,44 @@ void HostPort::send_to_child(const Frame& frame) {
 
 void HostPort::submit(std::span<const Frame> frames) {
   const auto take = [this](std::span<const Frame> run, Way way) {
-    if (way == Way::kWire) return wire_->submit(run);
-    for (const Frame& frame : run) way == Way::kSelf ? turn_back(frame) : send_to_child(frame);
-    wire_->cancel(run);
+    if (way == Way::kUplink) return uplink_->submit(run);
+    for (const Frame& frame : run) way == Way::kSelf ? own_frames_.send(frame) : send_to_child(frame);
+    uplink_->cancel(run);
   };
   for_each_run(frames, [this](const Frame& frame) { return way_of(frame); }, take);
 }
 
 void HostPort::flush() {
-  wire_->flush();
+  uplink_->flush();
   if (relay_ != nullptr) relay_->flush();
-  if (trains_ != nullptr && !trains_->waiting().empty()) flush_train();
+  bulk_path_.flush();
 }
 
-void HostPort::submit_bulk(std::span<const Frame> frames) {
+void HostPort::HostBulkPath::submit_bulk(std::span<const Frame> frames) {
   for (const Frame& frame : frames) {
-    if (trains_ == nullptr || way_of(frame) != Way::kWire) {
-      submit({&frame, 1});
+    if (trains_ == nullptr || port_.way_of(frame) != Way::kUplink) {
+      port_.submit({&frame, 1});
     } else if (!trains_->add(frame)) {
       // Frames submitted before must arrive before.
-      wire_->flush();
+      port_.uplink_->flush();
       flush_train();
       trains_->add(frame);
     }
   }
 }
 
-void HostPort::flush_train() {
+void HostPort::HostBulkPath::flush_train() {
   const std::span<const Frame> frames = trains_->waiting();
-  if (trains_->send()) return wire_->cancel(frames);
-  wire_->submit(frames);
-  wire_->flush();
+  if (trains_->send()) return port_.uplink_->cancel(frames);
+  port_.uplink_->submit(frames);
+  port_.uplink_->flush();
 }
 
-// Frames sent to the own address: half of the room at most, so that neither side starves the other.
-std::size_t HostPort::receive_own(std::span<Frame> frames) {
-  const std::size_t got =
-      std::min(std::max<std::size_t>(frames.size() / 2, 1), queue_.size() - head_);
-  std::copy_n(queue_.begin() + static_cast<std::ptrdiff_t>(head_), got, frames.begin());
-  head_ += got;
-  if (head_ == queue_.size()) queue_.clear(), head_ = 0;
-  return got;
+bool HostPort::HostBulkPath::is_due() {
+  if (trains_ == nullptr) return false;
+  // A round is much longer than a look, and trains that wait keep descriptor() readable.
+  if (++rounds_ % (trains_->knows_any() ? kRoundsWithoutLook : kRoundsAmongStrangers) == 0) trains_->expect();
+  return trains_->is_due();
 }
 
 std::size_t HostPort::receive_from_relay(std::span<Frame> frames) {
@@ -252,63 +210,64 @@ std::size_t HostPort::receive_from_relay(std::span<Frame> frames) {
 
 // Frames that have come otherwise since a train was taken were sent earlier, or they would not be here.
 std::size_t HostPort::receive(std::span<Frame> frames) {
-  std::size_t n = receive_express(frames);
-  if (trains_ == nullptr) return n;
-  // A round is much longer than a look, and trains that wait keep descriptor() readable.
-  if (++rounds_ % (trains_->knows_any() ? kRoundsWithoutLook : kRoundsAmongStrangers) == 0) trains_->expect();
-  if (!trains_->is_due() || n == frames.size() || !trains_->look()) return n;
-  n += receive_express(frames.subspan(n));
-  return n + trains_->receive(frames.subspan(n));
+  const std::size_t n = receive_express(frames);
+  if (!bulk_path_.is_due() || n == frames.size() || !bulk_path_.look()) return n;
+  const std::size_t more = receive_express(frames.subspan(n));
+  return n + more + bulk_path_.receive(frames.subspan(n + more));
 }
 
 std::size_t HostPort::receive_express(std::span<Frame> frames) {
   if (frames.empty()) return 0;
-  const std::size_t own = head_ != queue_.size() ? receive_own(frames) : 0;
+  const std::size_t own = own_frames_.receive(frames);
   frames = frames.subspan(own);
   if (frames.empty()) return own;
-  if (relay_ == nullptr) return own + wire_->receive(frames);
+  if (relay_ == nullptr) return own + uplink_->receive(frames);
   // Wire and relay take turns at being first, so that neither starves the other.
   relay_first_ = !relay_first_;
-  std::size_t got = relay_first_ ? 0 : wire_->receive(frames);
+  std::size_t got = relay_first_ ? 0 : uplink_->receive(frames);
   got += receive_from_relay(frames.subspan(got));
-  if (relay_first_ && got < frames.size()) got += wire_->receive(frames.subspan(got));
+  if (relay_first_ && got < frames.size()) got += uplink_->receive(frames.subspan(got));
   return own + got;
 }
 
 void HostPort::release(std::span<const Frame> frames) {
   constexpr std::uint32_t kTrain = ~0u;
   const auto take = [this](std::span<const Frame> run, std::uint32_t mark) {
-    if (mark == 0) return wire_->release(run);
+    if (mark == 0) return uplink_->release(run);
     if (mark == kTrain) {
-      for (const Frame& frame : run) trains_->release(frame);
+      for (const Frame& frame : run) bulk_path_.release(frame);
       return;
     }
     for (Frame frame : run) {
-      frame.id &= ~mark;
-      mark == kOwn ? free_.push_back(frame.id) : relay_->release({&frame, 1});
+      if (mark == kOwn) {
+        own_frames_.release(frame);
+      } else {
+        frame.id &= ~mark;
+        relay_->release({&frame, 1});
+      }
     }
   };
-  // Without a relay the second mark's bit is the wire's.
+  // Without a relay the second mark's bit is the uplink's.
   const std::uint32_t marks = relay_ != nullptr ? kOwn | kRelay : kOwn;
   const auto mark_of = [this, marks](const Frame& frame) {
-    return trains_ != nullptr && trains_->owns(frame) ? kTrain : frame.id & marks;
+    return bulk_path_.came_by_train(frame) ? kTrain : frame.id & marks;
   };
   for_each_run(frames, mark_of, take);
 }
 
 int HostPort::descriptor() const {
-  const int wire = wire_->descriptor();
-  if (epoll_ < 0) return wire;
-  // The wire's may have been exchanged, perhaps for another with the same number: the kernel knows.
-  if (entered_ != wire && entered_ >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, entered_, nullptr);
-  enter(epoll_, wire);
-  entered_ = wire;
+  const int uplink = uplink_->descriptor();
+  if (epoll_ < 0) return uplink;
+  // The uplink's may have been exchanged, perhaps for another with the same number: the kernel knows.
+  if (entered_ != uplink && entered_ >= 0) epoll_ctl(epoll_, EPOLL_CTL_DEL, entered_, nullptr);
+  enter(epoll_, uplink);
+  entered_ = uplink;
   return epoll_;
 }
 
 PortCounters HostPort::counters() {
-  PortCounters out = wire_->counters();
-  out.tx_dropped_busy += dropped_;
+  PortCounters out = uplink_->counters();
+  out.tx_dropped_busy += own_frames_.dropped();
   if (relay_ == nullptr) return out;
   const PortCounters more = relay_->counters();
   out.rx_frames += more.rx_frames;

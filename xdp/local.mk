@@ -30,7 +30,10 @@ xdp_sources = $(granted_port_sources) \
 	xdp/interface.cc xdp/interface.h \
 	xdp/interface_lock.cc xdp/interface_lock.h \
 	xdp/root_folder.h \
+	xdp/bulk_path.h \
+	xdp/grant/child_set.h \
 	xdp/host_port.cc xdp/host_port.h \
+	xdp/own_frames.h \
 	xdp/grant/macvlan.cc xdp/grant/macvlan.h \
 	xdp/grant/macvlan_relay.cc xdp/grant/macvlan_relay.h \
 	xdp/open_port.cc xdp/open_port.h \
@@ -69,9 +72,9 @@ libviaduct_xdp_la_CPPFLAGS = $(AM_CPPFLAGS) $(XDP_CFLAGS) $(PCAP_CFLAGS) $(NL_CF
 libviaduct_xdp_la_LIBADD = $(XDP_LIBS) $(PCAP_LIBS) $(NL_LIBS)
 
 libviaduct_sim_la_SOURCES = \
-	kagent/dump/packet.h kagent/dump/pcapng_format.h kagent/dump/pcapng_writer.cc kagent/dump/pcapng_writer.h \
+	kagent/tools/viadump/packet.h kagent/tools/viadump/pcapng_format.h kagent/tools/viadump/pcapng_writer.cc kagent/tools/viadump/pcapng_writer.h \
 	tests/sim/sim_capture.cc tests/sim/sim_capture.h \
-	tests/sim/sim_port.cc tests/sim/sim_port.h xdp/port.h
+	tests/sim/sim_port.cc tests/sim/sim_port.h xdp/bulk_path.h xdp/port.h
 
 pkglibexec_PROGRAMS += xdp-guard
 xdp_guard_SOURCES = xdp/bpf/guard_main.cc xdp/bpf/steering.cc xdp/bpf/steering.h

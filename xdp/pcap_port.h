@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "xdp/bulk_path.h"
 #include "xdp/interface.h"
 #include "xdp/interface_lock.h"
 #include "xdp/port_options.h"
@@ -30,10 +31,13 @@ class PcapPort final : public Port {
   std::uint32_t mtu() const override { return interface_.mtu; }
   MacAddress address() const override { return interface_.address; }
   std::uint32_t lendable() const override { return buffers_ / 4; }
+  std::uint32_t backlog() const override { return lendable(); }
   int descriptor() const override { return fd_; }
   std::string mode() const override { return "pcap"; }
   PortCounters counters() override;
   bool alive() const override { return alive_; }
+  bool reaches(const MacAddress&) const override { return true; }
+  BulkPath& bulk_path() override { return no_bulk_path_; }
 
  private:
   std::byte* data(std::uint32_t buffer) { return &memory_[std::size_t{buffer} * stride_]; }
@@ -49,6 +53,7 @@ class PcapPort final : public Port {
   std::uint32_t receiving_ = 0;       // of them lent to the receiver
   PortCounters counters_;
   bool alive_ = true;
+  NoBulkPath no_bulk_path_{*this};
   std::uint32_t calls_ = 0;
 };
 

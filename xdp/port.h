@@ -1,8 +1,8 @@
 // A port: a source and sink of Ethernet frames with a MAC address and an MTU.
 //
 //          +-----------+  reserve -> fill in -> submit ... flush   +------+
-//          |   stack   | ----------------------------------------> | port | --> wire
-//          | (driver)  | <---------------------------------------- |      | <-- wire
+//          |   stack   | ----------------------------------------> | port | --> network
+//          | (driver)  | <---------------------------------------- |      | <-- network
 //          +-----------+  receive -> look at -> release            +------+
 //
 // Every buffer belongs to the port. `receive` lends filled buffers and `reserve` lends empty ones;
@@ -18,8 +18,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-
-#include "xdp/train/train_address.h"
 
 namespace viaduct {
 
@@ -51,6 +49,8 @@ struct PortCounters {
   std::uint64_t rebinds = 0;             // times the socket was set up anew after a stall
 };
 
+class BulkPath;
+
 class Port {
  public:
   virtual ~Port() = default;
@@ -69,10 +69,6 @@ class Port {
   // Source and destination address and EtherType are the caller's to fill in.
   virtual void submit(std::span<const Frame> frames) = 0;
 
-  // The same for frames of payload_limit() bytes and those that must not overtake such: they may go by
-  // another path, in this order.
-  virtual void submit_bulk(std::span<const Frame> frames) { submit(frames); }
-
   // Gives reserved buffers back unsent.
   virtual void cancel(std::span<const Frame> frames) = 0;
 
@@ -83,37 +79,13 @@ class Port {
   // Bytes that fit behind the Ethernet header.
   virtual std::uint32_t mtu() const = 0;
 
-  // The same of a frame of a long message to this address: more than mtu() if it needs not leave the host
-  // (such a frame is had by reserve_for()), less where a path for such frames adds headers of its own.
-  virtual std::uint32_t payload_limit(const MacAddress& to) const { return static_cast<void>(to), mtu(); }
-
-  // Takes one empty buffer for a frame of at most `bytes` (Ethernet header included) to this address, for
-  // which payload_limit() is, or has been, more than mtu(). False: there is none now, or the peer has gone.
-  // Until the frame is submitted or cancelled no other may be reserved for that address.
-  virtual bool reserve_for(const MacAddress& to, std::uint32_t bytes, Frame& frame) {
-    return static_cast<void>(to), static_cast<void>(bytes), static_cast<void>(frame), false;
-  }
-
-  // --- trains (xdp/train/train_socket.h), for ports that have them
-  // Where they reach this port.
-  virtual TrainAddress train_address() const { return {}; }
-  // The peer says that trains reach it there: they may come from there from now on, and be sent there
-  // with submit_bulk(). `attempt`: which of its addresses to try. False: there is no way.
-  virtual bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt) {
-    return static_cast<void>(peer), static_cast<void>(at), static_cast<void>(attempt), false;
-  }
-  // No connection to the peer is left.
-  virtual void leave_train(const MacAddress& peer) { static_cast<void>(peer); }
-  // How a received frame came, before it is released.
-  virtual bool came_by_train(const Frame&) const { return true; }
-
   virtual MacAddress address() const = 0;
 
   // How many received frames may be kept without starving the receive side.
   virtual std::uint32_t lendable() const = 0;
 
   // How many frames may arrive between two calls of receive() without the loss of one.
-  virtual std::uint32_t backlog() const { return lendable(); }
+  virtual std::uint32_t backlog() const = 0;
 
   // Readable (poll, epoll) when receive() would return something; -1 when the port has none.
   virtual int descriptor() const = 0;
@@ -127,7 +99,10 @@ class Port {
   virtual bool alive() const = 0;
 
   // Whether frames to this address could arrive anywhere at all.
-  virtual bool reaches(const MacAddress&) const { return true; }
+  virtual bool reaches(const MacAddress& to) const = 0;
+
+  // The path of long messages' frames, as long as the port; the same object each time.
+  virtual BulkPath& bulk_path() = 0;
 };
 
 }  // namespace viaduct

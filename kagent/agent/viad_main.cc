@@ -11,15 +11,15 @@
 #include <memory>
 #include <string>
 
-#include "kagent/agent/ask_agent.h"
-#include "kagent/agent/counters_client.h"
-#include "kagent/agent/log.h"
-#include "kagent/agent/options.h"
-#include "kagent/agent/pid_file.h"
-#include "kagent/agent/privileges.h"
-#include "kagent/agent/service.h"
+#include "kagent/agent/control/ask_agent.h"
+#include "kagent/agent/control/counters_client.h"
+#include "kagent/agent/process/log.h"
+#include "kagent/agent/config/options.h"
+#include "kagent/agent/process/pid_file.h"
+#include "kagent/agent/process/privileges.h"
+#include "kagent/agent/service/service.h"
 #include "kagent/contract/slice.h"
-#include "kagent/agent/supervisor.h"
+#include "kagent/agent/process/supervisor.h"
 #include "xdp/bpf/xdp_attachment.h"
 
 namespace viaduct {

@@ -33,6 +33,7 @@
 
 #include "kagent/contract/session_layout.h"
 #include "xdp/grant/granted_layout.h"
+#include "xdp/train/train_address.h"
 
 namespace viaduct::control {
 

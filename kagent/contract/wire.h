@@ -49,6 +49,7 @@
 #include "kagent/contract/flow.h"
 #include "xdp/ether_type.h"
 #include "xdp/port.h"
+#include "xdp/train/train_address.h"
 
 namespace viaduct::wire {
 

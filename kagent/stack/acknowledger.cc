@@ -27,15 +27,15 @@ constexpr std::uint64_t kHaste = 4'000;           // ... and then, how long one 
 
 }  // namespace
 
-template <class World>
-std::uint16_t Acknowledger<World>::receive_window() const {
+template <class Platform>
+std::uint16_t Acknowledger<Platform>::receive_window() const {
   const std::uint32_t room = held_limit_ > root_->held ? held_limit_ - root_->held : 0;
   return static_cast<std::uint16_t>(std::min(room, kWindow));
 }
 
 // A frame was taken; `now`: the peer waits, or there is a gap.
-template <class World>
-void Acknowledger<World>::note_ack_due(ViIndex i, bool now) {
+template <class Platform>
+void Acknowledger<Platform>::note_ack_due(ViIndex i, bool now) {
   Vi& vi = vis_[i];
   ++vi.ack.unacknowledged;
   std::uint64_t wait = kUnasked;
@@ -73,8 +73,8 @@ inline void note_late_reply(Vi& vi) {
   }
 }
 
-template <class World>
-unsigned Acknowledger<World>::send_due_acks() {
+template <class Platform>
+unsigned Acknowledger<Platform>::send_due_acks() {
   unsigned sent = 0;
   std::uint32_t* link = &root_->ack_head;
   while (*link != kNone) {
@@ -99,8 +99,8 @@ unsigned Acknowledger<World>::send_due_acks() {
   return sent;
 }
 
-template <class World>
-void Acknowledger<World>::send_ack(ViIndex i) {
+template <class Platform>
+void Acknowledger<Platform>::send_ack(ViIndex i) {
   Vi& vi = vis_[i];
   Frame frame;
   // Without a buffer now, the next frame or the peer's timer asks again.
@@ -130,8 +130,8 @@ void Acknowledger<World>::send_ack(ViIndex i) {
 }
 
 // Data is about to go back. It brings the acknowledgement with it.
-template <class World>
-void Acknowledger<World>::fill_header(Vi& vi, wire::Header& header) {
+template <class Platform>
+void Acknowledger<Platform>::fill_header(Vi& vi, wire::Header& header) {
   if (!std::exchange(vi.ack.replied, 1) && now_ - vi.ack.ack_time < vi.ack.reply_wait / 2) {
     vi.ack.reply_wait = std::max<std::uint32_t>(vi.ack.reply_wait - vi.ack.reply_wait / kReplyStep, kAckDelay);
   }
@@ -139,8 +139,8 @@ void Acknowledger<World>::fill_header(Vi& vi, wire::Header& header) {
 }
 
 // Fills in the fields that every frame of a connection carries.
-template <class World>
-void Acknowledger<World>::fill(Vi& vi, wire::Header& header) {
+template <class Platform>
+void Acknowledger<Platform>::fill(Vi& vi, wire::Header& header) {
   header.vi = vi.link.peer_vi;
   header.key = vi.link.peer_key;
   header.ack = vi.rx.receive_next;

@@ -22,11 +22,11 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Acknowledger : private ViTable {
  public:
-  Acknowledger(const Tables& tables, FramesOut<World>& frames_out,
-               CreditGrants<World>& credit_grants)
+  Acknowledger(const Tables& tables, FramesOut<Platform>& frames_out,
+               CreditGrants<Platform>& credit_grants)
       : ViTable(tables), held_limit_(tables.held_limit), address_(tables.address),
         ether_type_(tables.ether_type), frames_out_(frames_out), credit_grants_(credit_grants) {}
 
@@ -42,8 +42,8 @@ class Acknowledger : private ViTable {
   std::uint32_t held_limit_;
   MacAddress address_;
   std::uint16_t ether_type_;
-  FramesOut<World>& frames_out_;
-  CreditGrants<World>& credit_grants_;
+  FramesOut<Platform>& frames_out_;
+  CreditGrants<Platform>& credit_grants_;
 };
 
 }  // namespace viaduct

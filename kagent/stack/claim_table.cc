@@ -34,8 +34,8 @@ bool same(const ClaimToken& a, const ClaimToken& b) {
 
 }  // namespace
 
-template <class World>
-vip::Return ClaimTable<World>::claim(std::uint32_t session, CommandBody& body) {
+template <class Platform>
+vip::Return ClaimTable<Platform>::claim(std::uint32_t session, CommandBody& body) {
   if (!body.flow.valid()) return vip::kInvalidParameter;
   if (sessions_[session].claims >= limits_.claims) return vip::kErrorResource;
   budget_.charge(Budget::kSystemCall);
@@ -57,24 +57,24 @@ vip::Return ClaimTable<World>::claim(std::uint32_t session, CommandBody& body) {
   return vip::kSuccess;
 }
 
-template <class World>
-state::Claim* ClaimTable<World>::find_claim(const ClaimToken& token) {
+template <class Platform>
+state::Claim* ClaimTable<Platform>::find_claim(const ClaimToken& token) {
   const std::uint32_t i = place_in(token);
   if (i >= claims_.fresh()) return nullptr;
   state::Claim& claim = claims_[i];
   return claim.session != kNone && same(claim.token, token) ? &claim : nullptr;
 }
 
-template <class World>
-vip::Return ClaimTable<World>::unclaim(std::uint32_t session, const CommandBody& body) {
+template <class Platform>
+vip::Return ClaimTable<Platform>::unclaim(std::uint32_t session, const CommandBody& body) {
   state::Claim* const claim = find_claim(body.token);
   if (claim == nullptr || claim->session != session) return vip::kInvalidParameter;
   free_claim(*claim);
   return vip::kSuccess;
 }
 
-template <class World>
-void ClaimTable<World>::free_claim(state::Claim& claim) {
+template <class Platform>
+void ClaimTable<Platform>::free_claim(state::Claim& claim) {
   --sessions_[claim.session].claims;
   claim.session = kNone;
   claim.token = {};
@@ -82,16 +82,16 @@ void ClaimTable<World>::free_claim(state::Claim& claim) {
 }
 
 // The connection may have ended since, and another one be where it was.
-template <class World>
-bool ClaimTable<World>::vouches(const Flow& flow, const ClaimToken& token) {
+template <class Platform>
+bool ClaimTable<Platform>::vouches(const Flow& flow, const ClaimToken& token) {
   const state::Claim* const claim = find_claim(token);
   return claim != nullptr && claim->flow == flow &&
          environment_.owns(claim->session, flow) == Owns::kYes;
 }
 
-template <class World>
-void ClaimTable<World>::verify(std::uint32_t session, std::uint32_t command,
-                               const CommandBody& body) {
+template <class Platform>
+void ClaimTable<Platform>::verify(std::uint32_t session, std::uint32_t command,
+                                  const CommandBody& body) {
   if (!body.flow.valid()) return command_slots_.finish(session, command, vip::kInvalidParameter);
   const Flow theirs = body.flow.reversed();
   MacAddress host;
@@ -114,8 +114,8 @@ void ClaimTable<World>::verify(std::uint32_t session, std::uint32_t command,
 }
 
 // Sends the query of a command, again and again until its tries are used up.
-template <class World>
-void ClaimTable<World>::ask_about_claim(std::uint32_t session, std::uint32_t command) {
+template <class Platform>
+void ClaimTable<Platform>::ask_about_claim(std::uint32_t session, std::uint32_t command) {
   state::Pending& asking = command_slots_.pending(session, command);
   if (asking.attempts == kClaimQueries) {
     return command_slots_.finish(session, command, vip::kTimeout);
@@ -130,9 +130,9 @@ void ClaimTable<World>::ask_about_claim(std::uint32_t session, std::uint32_t com
              {request, wire::ClaimAnswer::kNone, asking.flow, asking.token});
 }
 
-template <class World>
-void ClaimTable<World>::send_claim(wire::Type type, const MacAddress& to,
-                                   const wire::ClaimBody& body) {
+template <class Platform>
+void ClaimTable<Platform>::send_claim(wire::Type type, const MacAddress& to,
+                                      const wire::ClaimBody& body) {
   Frame frame;
   if (!frames_out_.reserve_frame(frame)) return;
   wire::Header header{};
@@ -142,8 +142,8 @@ void ClaimTable<World>::send_claim(wire::Type type, const MacAddress& to,
   frames_out_.submit_frame(frame, wire::encode(header, to, address_, ether_type_, frame.data));
 }
 
-template <class World>
-void ClaimTable<World>::on_claim_query(const wire::Decoded& query) {
+template <class Platform>
+void ClaimTable<Platform>::on_claim_query(const wire::Decoded& query) {
   StackCounters& count = root_->counters;
   wire::ClaimBody body;
   if (!wire::decode(query.payload, body)) {
@@ -171,8 +171,8 @@ void ClaimTable<World>::on_claim_query(const wire::Decoded& query) {
 }
 
 // A reply repeats the whole query, so that only the host that was asked can answer.
-template <class World>
-void ClaimTable<World>::on_claim_reply(const wire::Decoded& reply) {
+template <class Platform>
+void ClaimTable<Platform>::on_claim_reply(const wire::Decoded& reply) {
   wire::ClaimBody body;
   if (!wire::decode(reply.payload, body) || body.answer == wire::ClaimAnswer::kNone) {
     ++root_->counters.drop_bad_body;

@@ -24,12 +24,12 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class ClaimTable : private Timers {
  public:
-  ClaimTable(const Tables& tables, typename World::Environment& environment, Budget& budget,
-             FramesOut<World>& frames_out, CommandSlots<World>& command_slots,
-             PeerTable<World>& peer_table)
+  ClaimTable(const Tables& tables, typename Platform::Environment& environment, Budget& budget,
+             FramesOut<Platform>& frames_out, CommandSlots<Platform>& command_slots,
+             PeerTable<Platform>& peer_table)
       : Timers(tables), limits_(tables.limits), now_(tables.now), root_(tables.root),
         sessions_(tables.sessions), claims_(tables.claims), address_(tables.address),
         ether_type_(tables.ether_type), environment_(environment), budget_(budget),
@@ -55,11 +55,11 @@ class ClaimTable : private Timers {
   Pool<state::Claim> claims_;
   MacAddress address_;
   std::uint16_t ether_type_;
-  typename World::Environment& environment_;
+  typename Platform::Environment& environment_;
   Budget& budget_;
-  FramesOut<World>& frames_out_;
-  CommandSlots<World>& command_slots_;
-  PeerTable<World>& peer_table_;
+  FramesOut<Platform>& frames_out_;
+  CommandSlots<Platform>& command_slots_;
+  PeerTable<Platform>& peer_table_;
   std::uint64_t claim_epoch_ = 0;  // bounds answers about claims
   std::uint32_t claims_in_epoch_ = 0;
 };

@@ -7,15 +7,15 @@ namespace viaduct {
 using layout::CommandBody;
 using layout::Op;
 
-template <class World>
-void CommandSlots<World>::finish(std::uint32_t session, std::uint32_t command, vip::Return result) {
+template <class Platform>
+void CommandSlots<Platform>::finish(std::uint32_t session, std::uint32_t command, vip::Return result) {
   CommandBody body{};
   finish(session, command, result, body);
 }
 
-template <class World>
-void CommandSlots<World>::finish(std::uint32_t session, std::uint32_t command, vip::Return result,
-                                 const CommandBody& body) {
+template <class Platform>
+void CommandSlots<Platform>::finish(std::uint32_t session, std::uint32_t command, vip::Return result,
+                                    const CommandBody& body) {
   state::Pending& under_way = pending(session, command);
   // A VI that was made has its number now.
   if (under_way.asked == Op::kCreateVi) under_way.asked_vi = result == vip::kSuccess ? body.vi : state::kNone;

@@ -11,10 +11,10 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class CommandSlots : private Timers {
  public:
-  CommandSlots(const Tables& tables, Wakeups<World>& wakeups)
+  CommandSlots(const Tables& tables, Wakeups<Platform>& wakeups)
       : Timers(tables), views_(tables.views), pendings_(tables.pendings), history_(tables),
         wakeups_(wakeups) {}
 
@@ -29,7 +29,7 @@ class CommandSlots : private Timers {
   layout::View* views_;
   state::Pending* pendings_;
   History history_;
-  Wakeups<World>& wakeups_;
+  Wakeups<Platform>& wakeups_;
 };
 
 }  // namespace viaduct

@@ -29,8 +29,8 @@ bool is_of_vi(Op op) {
 
 }  // namespace
 
-template <class World>
-void Commands<World>::run_command(std::uint32_t session, std::uint32_t command) {
+template <class Platform>
+void Commands<Platform>::run_command(std::uint32_t session, std::uint32_t command) {
   layout::Command& slot = views_[session].command(command);
   if (slot.state.load(std::memory_order_acquire) != layout::kSubmitted) return;
   if (command_slots_.pending(session, command).op != Op::kNone) return;
@@ -51,100 +51,64 @@ void Commands<World>::run_command(std::uint32_t session, std::uint32_t command) 
   if (program == kNone) return command_slots_.finish(session, command, vip::kInvalidParameter);
   pending.program = program;
 
-  vip::Return result = vip::kInvalidParameter;
-  switch (body.op) {
-    case Op::kCreatePtag:
-      result = memory_table_.create_ptag(session, body);
-      break;
-    case Op::kDestroyPtag:
-      result = memory_table_.destroy_ptag(session, body);
-      break;
-    case Op::kRegisterMemory:
-      result = memory_table_.register_memory(program, body);
-      break;
-    case Op::kDeregisterMemory:
-      result = memory_table_.deregister_memory(program, body);
-      break;
-    case Op::kCreateVi:
-      result = virtual_interfaces_.create_vi(program, body);
-      break;
-    case Op::kDestroyVi:
-      result = virtual_interfaces_.destroy_vi(session, body);
-      break;
-    case Op::kCreateCq:
-      result = completions_.create_cq(program, body);
-      break;
-    case Op::kDestroyCq:
-      result = completions_.destroy_cq(session, body);
-      break;
-    case Op::kConnectWait:
-      return connections_.connect_wait(session, command, body);
-    case Op::kConnectAccept:
-      return connections_.connect_accept(session, command, body);
-    case Op::kConnectReject:
-      result = connections_.connect_reject(session, body);
-      break;
-    case Op::kConnectRequest:
-      return connections_.connect_request(session, command, body);
-    case Op::kDisconnect:
-      result = connections_.disconnect(session, body);
-      break;
-    case Op::kHostByName:
-      return name_service_.host_by_name(session, command, body);
-    case Op::kCancel:
-      if (body.handle < layout::kCommands &&
-          command_slots_.pending(session, body.handle).op != Op::kNone) {
-        cancel_command(session, body.handle, vip::kTimeout);
-        result = vip::kSuccess;
-      }
-      break;
-    case Op::kQueryMemory:
-      result = memory_table_.query_memory(program, body);
-      break;
-    case Op::kSetMemory:
-      result = memory_table_.set_memory(program, body);
-      break;
-    case Op::kSetVi:
-      result = virtual_interfaces_.set_vi(session, body);
-      break;
-    case Op::kResizeCq:
-      result = completions_.resize_cq(session, body);
-      break;
-    case Op::kPeerRequest:
-      result = connections_.peer_request(session, body);
-      break;
-    case Op::kPeerDone:
-      result = connections_.peer_done(session, body);
-      break;
-    case Op::kPeerWait:
-      return connections_.peer_wait(session, command, body);
-    case Op::kHostByAddress:
-      return name_service_.host_by_address(session, command, body);
-    case Op::kDiscover:
-      return name_service_.discover(session, command, body);
-    case Op::kDiscovered:
-      result = name_service_.discovered(session, body);
-      break;
-    case Op::kClaim:
-      result = claim_table_.claim(session, body);
-      break;
-    case Op::kUnclaim:
-      result = claim_table_.unclaim(session, body);
-      break;
-    case Op::kVerify:
-      return claim_table_.verify(session, command, body);
-    case Op::kTakeVi:
-      result = processes_.take_vi(program, body);
-      break;
-    case Op::kNone: break;
-  }
+  if (begin(session, command, body)) return;
+  const vip::Return result = execute(session, program, body);
   command_slots_.finish(session, command, result, body);
 }
 
+// Commands that are finished by the part that carries them out, most of them later. False: it is none of these.
+template <class Platform>
+bool Commands<Platform>::begin(std::uint32_t session, std::uint32_t command, CommandBody& body) {
+  switch (body.op) {
+    case Op::kConnectWait: return connections_.connect_wait(session, command, body), true;
+    case Op::kConnectAccept: return connections_.connect_accept(session, command, body), true;
+    case Op::kConnectRequest: return connections_.connect_request(session, command, body), true;
+    case Op::kPeerWait: return connections_.peer_wait(session, command, body), true;
+    case Op::kHostByName: return name_service_.host_by_name(session, command, body), true;
+    case Op::kHostByAddress: return name_service_.host_by_address(session, command, body), true;
+    case Op::kDiscover: return name_service_.discover(session, command, body), true;
+    case Op::kVerify: return claim_table_.verify(session, command, body), true;
+    default: return false;
+  }
+}
+
+// The others, which are over at once; the answer is in `body`.
+template <class Platform>
+vip::Return Commands<Platform>::execute(std::uint32_t session, std::uint32_t program, CommandBody& body) {
+  switch (body.op) {
+    case Op::kCreatePtag: return memory_table_.create_ptag(session, body);
+    case Op::kDestroyPtag: return memory_table_.destroy_ptag(session, body);
+    case Op::kRegisterMemory: return memory_table_.register_memory(program, body);
+    case Op::kDeregisterMemory: return memory_table_.deregister_memory(program, body);
+    case Op::kQueryMemory: return memory_table_.query_memory(program, body);
+    case Op::kSetMemory: return memory_table_.set_memory(program, body);
+    case Op::kCreateVi: return virtual_interfaces_.create_vi(program, body);
+    case Op::kDestroyVi: return virtual_interfaces_.destroy_vi(session, body);
+    case Op::kSetVi: return virtual_interfaces_.set_vi(session, body);
+    case Op::kCreateCq: return completions_.create_cq(program, body);
+    case Op::kDestroyCq: return completions_.destroy_cq(session, body);
+    case Op::kResizeCq: return completions_.resize_cq(session, body);
+    case Op::kConnectReject: return connections_.connect_reject(session, body);
+    case Op::kDisconnect: return connections_.disconnect(session, body);
+    case Op::kPeerRequest: return connections_.peer_request(session, body);
+    case Op::kPeerDone: return connections_.peer_done(session, body);
+    case Op::kDiscovered: return name_service_.discovered(session, body);
+    case Op::kClaim: return claim_table_.claim(session, body);
+    case Op::kUnclaim: return claim_table_.unclaim(session, body);
+    case Op::kTakeVi: return processes_.take_vi(program, body);
+    case Op::kCancel:
+      if (body.handle >= layout::kCommands || command_slots_.pending(session, body.handle).op == Op::kNone) break;
+      cancel_command(session, body.handle, vip::kTimeout);
+      return vip::kSuccess;
+    default: break;
+  }
+  return vip::kInvalidParameter;
+}
+
 // Ends a command that is under way, undoing what it had begun.
-template <class World>
-void Commands<World>::cancel_command(std::uint32_t session, std::uint32_t command,
-                                     vip::Return result) {
+template <class Platform>
+void Commands<Platform>::cancel_command(std::uint32_t session, std::uint32_t command,
+                                        vip::Return result) {
   switch (command_slots_.pending(session, command).op) {
     case Op::kConnectWait:
       connections_.unlisten(session, command);
@@ -164,8 +128,8 @@ void Commands<World>::cancel_command(std::uint32_t session, std::uint32_t comman
   }
 }
 
-template <class World>
-void Commands<World>::command_timeout(std::uint32_t session, std::uint32_t command) {
+template <class Platform>
+void Commands<Platform>::command_timeout(std::uint32_t session, std::uint32_t command) {
   const state::Pending& under_way = command_slots_.pending(session, command);
   switch (under_way.op) {
     case Op::kConnectWait: cancel_command(session, command, vip::kTimeout); break;
@@ -182,8 +146,8 @@ void Commands<World>::command_timeout(std::uint32_t session, std::uint32_t comma
 }
 
 // The slots that it had taken for commands are free again.
-template <class World>
-void Commands<World>::drop_commands(std::uint32_t program) {
+template <class Platform>
+void Commands<Platform>::drop_commands(std::uint32_t program) {
   const std::uint32_t session = programs_[program].session;
   const std::uint32_t owner = 1 + programs_[program].member;
   for (std::uint32_t c = 0; c < layout::kCommands; ++c) {

@@ -21,14 +21,14 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Commands : private ViTable {
  public:
-  Commands(const Tables& tables, Budget& budget, CommandSlots<World>& command_slots,
-           const MemoryTable<World>& memory_table, Completions<World>& completions,
-           VirtualInterfaces<World>& virtual_interfaces, Connections<World>& connections,
-           NameService<World>& name_service, ClaimTable<World>& claim_table,
-           Processes<World>& processes)
+  Commands(const Tables& tables, Budget& budget, CommandSlots<Platform>& command_slots,
+           const MemoryTable<Platform>& memory_table, Completions<Platform>& completions,
+           VirtualInterfaces<Platform>& virtual_interfaces, Connections<Platform>& connections,
+           NameService<Platform>& name_service, ClaimTable<Platform>& claim_table,
+           Processes<Platform>& processes)
       : ViTable(tables), programs_(tables.programs), budget_(budget), command_slots_(command_slots),
         memory_table_(memory_table), completions_(completions),
         virtual_interfaces_(virtual_interfaces), connections_(connections),
@@ -40,16 +40,19 @@ class Commands : private ViTable {
   void drop_commands(std::uint32_t program);
 
  private:
+  bool begin(std::uint32_t session, std::uint32_t command, layout::CommandBody& body);
+  vip::Return execute(std::uint32_t session, std::uint32_t program, layout::CommandBody& body);
+
   state::Program* programs_;
   Budget& budget_;
-  CommandSlots<World>& command_slots_;
-  MemoryTable<World> memory_table_;
-  Completions<World>& completions_;
-  VirtualInterfaces<World>& virtual_interfaces_;
-  Connections<World>& connections_;
-  NameService<World>& name_service_;
-  ClaimTable<World>& claim_table_;
-  Processes<World>& processes_;
+  CommandSlots<Platform>& command_slots_;
+  MemoryTable<Platform> memory_table_;
+  Completions<Platform>& completions_;
+  VirtualInterfaces<Platform>& virtual_interfaces_;
+  Connections<Platform>& connections_;
+  NameService<Platform>& name_service_;
+  ClaimTable<Platform>& claim_table_;
+  Processes<Platform>& processes_;
 };
 
 }  // namespace viaduct

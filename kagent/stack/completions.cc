@@ -9,8 +9,8 @@ using state::Vi;
 using state::kNone;
 using state::kNotListed;
 
-template <class World>
-vip::Return Completions<World>::create_cq(std::uint32_t program, CommandBody& body) {
+template <class Platform>
+vip::Return Completions<Platform>::create_cq(std::uint32_t program, CommandBody& body) {
   const std::uint32_t session = programs_[program].session;
   if (body.entries == 0) return vip::kInvalidParameter;
   if (body.entries > limits_.cq_entries) return vip::kErrorResource;
@@ -29,8 +29,8 @@ vip::Return Completions<World>::create_cq(std::uint32_t program, CommandBody& bo
 }
 
 // The ring is as large as it can be from the start, so resizing only changes what was asked for.
-template <class World>
-vip::Return Completions<World>::resize_cq(std::uint32_t session, const CommandBody& body) {
+template <class Platform>
+vip::Return Completions<Platform>::resize_cq(std::uint32_t session, const CommandBody& body) {
   state::Cq* cq = find_cq(session, body.handle, body.generation);
   if (cq == nullptr || body.entries == 0) return vip::kInvalidParameter;
   if (body.entries > limits_.cq_entries) return vip::kErrorResource;
@@ -38,8 +38,8 @@ vip::Return Completions<World>::resize_cq(std::uint32_t session, const CommandBo
   return vip::kSuccess;
 }
 
-template <class World>
-vip::Return Completions<World>::destroy_cq(std::uint32_t session, const CommandBody& body) {
+template <class Platform>
+vip::Return Completions<Platform>::destroy_cq(std::uint32_t session, const CommandBody& body) {
   const state::Cq* cq = find_cq(session, body.handle, body.generation);
   if (cq == nullptr) return vip::kInvalidParameter;
   if (cq->users != 0) return vip::kErrorResource;
@@ -47,8 +47,8 @@ vip::Return Completions<World>::destroy_cq(std::uint32_t session, const CommandB
   return vip::kSuccess;
 }
 
-template <class World>
-void Completions<World>::free_cq(std::uint32_t i) {
+template <class Platform>
+void Completions<Platform>::free_cq(std::uint32_t i) {
   state::Cq& cq = cqs_[i];
   layout::Cq& shared = views_[cq.session].cq(i);
   shared.generation.store(cq.generation + 1, std::memory_order_release);
@@ -59,9 +59,9 @@ void Completions<World>::free_cq(std::uint32_t i) {
   cqs_.give(i);
 }
 
-template <class World>
-state::Cq* Completions<World>::find_cq(std::uint32_t session, std::uint32_t i,
-                                       std::uint32_t generation) const {
+template <class Platform>
+state::Cq* Completions<Platform>::find_cq(std::uint32_t session, std::uint32_t i,
+                                          std::uint32_t generation) const {
   if (i >= cqs_.fresh()) return nullptr;
   auto& cq = const_cast<state::Cq&>(cqs_[i]);
   const bool right = generation == 0 || cq.generation == generation;
@@ -69,24 +69,31 @@ state::Cq* Completions<World>::find_cq(std::uint32_t session, std::uint32_t i,
 }
 
 // Completes the oldest descriptor of a work queue. The status goes last: it hands the slot back.
-template <class World>
-void Completions<World>::complete(ViIndex i, bool receive, std::uint32_t slot, std::uint32_t status,
-                                  std::uint32_t length, std::uint32_t immediate,
-                                  std::uint32_t inline_length) {
+template <class Platform>
+void Completions<Platform>::complete(ViIndex i, bool receive, std::uint32_t slot, std::uint32_t status,
+                                     std::uint32_t length, std::uint32_t immediate,
+                                     std::uint32_t inline_length) {
   if (environment_.late != 0 && receive) [[unlikely]] {
-    if (environment_.is_late(vis_[i].program)) {
-      return environment_.defer({i, vis_[i].generation, vis_[i].program,
-                                 World::Environment::Late::What::kReceive, slot, status, length,
-                                 immediate, inline_length});
-    }
+    return complete_late(i, slot, status, length, immediate, inline_length);
   }
   publish(i, receive, slot, status, length, immediate, inline_length);
 }
 
-template <class World>
-void Completions<World>::publish(ViIndex i, bool receive, std::uint32_t slot, std::uint32_t status,
-                                 std::uint32_t length, std::uint32_t immediate,
-                                 std::uint32_t inline_length) {
+// The same while there are programs whose data may be late.
+template <class Platform>
+void Completions<Platform>::complete_late(ViIndex i, std::uint32_t slot, std::uint32_t status, std::uint32_t length,
+                                          std::uint32_t immediate, std::uint32_t inline_length) {
+  if (!environment_.is_late(vis_[i].program)) {
+    return publish(i, true, slot, status, length, immediate, inline_length);
+  }
+  environment_.defer({i, vis_[i].generation, vis_[i].program, Platform::Environment::Late::What::kReceive, slot,
+                      status, length, immediate, inline_length});
+}
+
+template <class Platform>
+void Completions<Platform>::publish(ViIndex i, bool receive, std::uint32_t slot, std::uint32_t status,
+                                    std::uint32_t length, std::uint32_t immediate,
+                                    std::uint32_t inline_length) {
   Vi& vi = vis_[i];
   state::WorkQueue& queue = receive ? vi.rx.receive : vi.tx.send;
   layout::SlotCompletion& completion = view(vi).slot(slot).completion;
@@ -101,8 +108,8 @@ void Completions<World>::publish(ViIndex i, bool receive, std::uint32_t slot, st
 }
 
 // Shows the work queue's unannounced completions on its CQ. True if there was room for all.
-template <class World>
-bool Completions<World>::show(ViIndex i, bool receive) {
+template <class Platform>
+bool Completions<Platform>::show(ViIndex i, bool receive) {
   Vi& vi = vis_[i];
   state::WorkQueue& queue = receive ? vi.rx.receive : vi.tx.send;
   state::Cq& cq = cqs_[queue.cq];
@@ -124,8 +131,8 @@ bool Completions<World>::show(ViIndex i, bool receive) {
 
 // Shows them, or puts the queue in the CQ's backlog when there is no room (or others wait there
 // already).
-template <class World>
-void Completions<World>::announce(ViIndex i, bool receive) {
+template <class Platform>
+void Completions<Platform>::announce(ViIndex i, bool receive) {
   Vi& vi = vis_[i];
   state::WorkQueue& queue = receive ? vi.rx.receive : vi.tx.send;
   if (queue.backlog_next != kNotListed) return;
@@ -140,8 +147,8 @@ void Completions<World>::announce(ViIndex i, bool receive) {
   await_room(queue.cq);
 }
 
-template <class World>
-void Completions<World>::await_room(std::uint32_t c) {
+template <class Platform>
+void Completions<Platform>::await_room(std::uint32_t c) {
   state::Cq& cq = cqs_[c];
   layout::Cq& shared = views_[cq.session].cq(c);
   shared.starved.store(1);
@@ -151,8 +158,8 @@ void Completions<World>::await_room(std::uint32_t c) {
   }
 }
 
-template <class World>
-void Completions<World>::drain_backlog(std::uint32_t c) {
+template <class Platform>
+void Completions<Platform>::drain_backlog(std::uint32_t c) {
   state::Cq& cq = cqs_[c];
   if (cq.backlog_head == kNone) return;
   views_[cq.session].cq(c).starved.store(0);
@@ -167,8 +174,8 @@ void Completions<World>::drain_backlog(std::uint32_t c) {
   if (cq.backlog_head != kNone) await_room(c);
 }
 
-template <class World>
-void Completions<World>::leave_backlog(ViIndex i, bool receive) {
+template <class Platform>
+void Completions<Platform>::leave_backlog(ViIndex i, bool receive) {
   state::WorkQueue& queue = listed_queue(i * 2 + (receive ? 1 : 0));
   if (queue.backlog_next == kNotListed || queue.cq == kNone) return;
   state::Cq& cq = cqs_[queue.cq];
@@ -178,8 +185,8 @@ void Completions<World>::leave_backlog(ViIndex i, bool receive) {
   queue.backlog_next = kNotListed;
 }
 
-template <class World>
-void Completions<World>::report(ViIndex i, std::uint32_t error, const Blame& blame) {
+template <class Platform>
+void Completions<Platform>::report(ViIndex i, std::uint32_t error, const Blame& blame) {
   state::Program& program = programs_[vis_[i].program];
   layout::Errors& errors = views_[program.session].errors(program.member);
   if (errors.wanted.load(std::memory_order_relaxed) == 0) return;
@@ -202,14 +209,14 @@ void Completions<World>::report(ViIndex i, std::uint32_t error, const Blame& bla
 
 // Completes as flushed what is posted, in order: all that has been begun, of the rest at most `most` on
 // each queue. The doorbell announces the rest.
-template <class World>
-void Completions<World>::flush_queues(ViIndex i, std::uint32_t most) {
+template <class Platform>
+void Completions<Platform>::flush_queues(ViIndex i, std::uint32_t most) {
   flush_sends(i, most);
   flush_receives(i, most);
 }
 
-template <class World>
-void Completions<World>::flush_sends(ViIndex i, std::uint32_t most) {
+template <class Platform>
+void Completions<Platform>::flush_sends(ViIndex i, std::uint32_t most) {
   Vi& vi = vis_[i];
   const layout::RingEntry* ring = view(vi).send_ring(i);
   while (vi.tx.send.completed != vi.tx.send.taken) {
@@ -229,8 +236,8 @@ void Completions<World>::flush_sends(ViIndex i, std::uint32_t most) {
   charge_flushed(i, flushed, most);
 }
 
-template <class World>
-void Completions<World>::flush_receives(ViIndex i, std::uint32_t most) {
+template <class Platform>
+void Completions<Platform>::flush_receives(ViIndex i, std::uint32_t most) {
   Vi& vi = vis_[i];
   const layout::RingEntry* ring = view(vi).receive_ring(i);
   if (vi.rx.redirect == state::Redirect::kPending) vi.rx.redirect = state::Redirect::kNone;
@@ -249,8 +256,8 @@ void Completions<World>::flush_receives(ViIndex i, std::uint32_t most) {
   charge_flushed(i, flushed, most);
 }
 
-template <class World>
-void Completions<World>::charge_flushed(ViIndex i, std::uint32_t flushed, std::uint32_t most) {
+template <class Platform>
+void Completions<Platform>::charge_flushed(ViIndex i, std::uint32_t flushed, std::uint32_t most) {
   budget_.charge(flushed);
   if (flushed == most) view(vis_[i]).header().doorbells.ring(layout::vi_bit(i));
 }

@@ -18,11 +18,11 @@ struct Blame {
   std::uint8_t flags;        // layout::kEvent*
 };
 
-template <class World>
+template <class Platform>
 class Completions : private ViTable {
  public:
-  Completions(const Tables& tables, typename World::Environment& environment, Budget& budget,
-              Wakeups<World>& wakeups)
+  Completions(const Tables& tables, typename Platform::Environment& environment, Budget& budget,
+              Wakeups<Platform>& wakeups)
       : ViTable(tables), sessions_(tables.sessions), programs_(tables.programs), cqs_(tables.cqs),
         environment_(environment), budget_(budget), wakeups_(wakeups) {}
 
@@ -44,6 +44,9 @@ class Completions : private ViTable {
   void flush_receives(ViIndex vi, std::uint32_t most = layout::kRingEntries);
 
  private:
+  [[gnu::noinline, gnu::cold]] void complete_late(ViIndex vi, std::uint32_t slot, std::uint32_t status,
+                                                  std::uint32_t length, std::uint32_t immediate,
+                                                  std::uint32_t inline_length);
   inline bool show(ViIndex vi, bool receive);
   void announce(ViIndex vi, bool receive);
   void await_room(std::uint32_t cq);
@@ -55,9 +58,9 @@ class Completions : private ViTable {
   state::Session* sessions_;
   state::Program* programs_;
   Pool<state::Cq> cqs_;
-  typename World::Environment& environment_;
+  typename Platform::Environment& environment_;
   Budget& budget_;
-  Wakeups<World>& wakeups_;
+  Wakeups<Platform>& wakeups_;
 };
 
 }  // namespace viaduct

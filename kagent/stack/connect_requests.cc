@@ -24,8 +24,8 @@ constexpr std::uint32_t kUnprovenShare = 4;         // 1 / this of the table
 }  // namespace
 
 // Tells the granted programs whether it matters that they ring when they published a listener.
-template <class World>
-void ConnectRequests<World>::count_held(int change) {
+template <class Platform>
+void ConnectRequests<Platform>::count_held(int change) {
   const bool before = root_->held_requests != 0;
   root_->held_requests += static_cast<std::uint32_t>(change);
   const bool after = root_->held_requests != 0;
@@ -38,9 +38,9 @@ void ConnectRequests<World>::count_held(int change) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-template <class World>
-std::uint32_t ConnectRequests<World>::find_request(const MacAddress& source,
-                                                   const wire::ConnectBody& body) const {
+template <class Platform>
+std::uint32_t ConnectRequests<Platform>::find_request(const MacAddress& source,
+                                                      const wire::ConnectBody& body) const {
   for (std::uint32_t r = request_buckets_[request_bucket(body.key)]; r != kNone;
        r = requests_[r].bucket_next) {
     const Request& request = requests_[r];
@@ -52,8 +52,8 @@ std::uint32_t ConnectRequests<World>::find_request(const MacAddress& source,
   return kNone;
 }
 
-template <class World>
-Request* ConnectRequests<World>::request_of_handle(std::uint32_t session, std::uint32_t handle) {
+template <class Platform>
+Request* ConnectRequests<Platform>::request_of_handle(std::uint32_t session, std::uint32_t handle) {
   const std::uint32_t r = (handle & ((1u << kHandleBits) - 1)) - 1;
   if (r >= requests_.fresh()) return nullptr;
   Request& request = requests_[r];
@@ -63,15 +63,15 @@ Request* ConnectRequests<World>::request_of_handle(std::uint32_t session, std::u
 }
 
 // Requesters draw the keys and must not know which requests share a bucket.
-template <class World>
-std::uint32_t ConnectRequests<World>::request_bucket(std::uint64_t key) const {
+template <class Platform>
+std::uint32_t ConnectRequests<Platform>::request_bucket(std::uint64_t key) const {
   return static_cast<std::uint32_t>((key ^ key >> 32) * root_->request_secret >> 48) & kBucketMask;
 }
 
 // The oldest one that is over, if possible one of which no program has a handle: by its handle a program
 // learns that the requester gave up.
-template <class World>
-std::uint32_t ConnectRequests<World>::oldest_done() const {
+template <class Platform>
+std::uint32_t ConnectRequests<Platform>::oldest_done() const {
   std::uint32_t r = root_->done_requests.oldest;
   for (unsigned i = 0; r != kNone && i < kEvictionTries; ++i, r = requests_[r].newer) {
     if (requests_[r].session == kNone) return r;
@@ -81,8 +81,8 @@ std::uint32_t ConnectRequests<World>::oldest_done() const {
 
 // Room for one more request: a free record, else that of one that is over, else of the oldest one that
 // no program waits for: if its requester is still there, it asks again.
-template <class World>
-std::uint32_t ConnectRequests<World>::new_request() {
+template <class Platform>
+std::uint32_t ConnectRequests<Platform>::new_request() {
   const std::uint32_t r = requests_.take();
   if (r != kNone) return r;
   std::uint32_t oldest = oldest_done();
@@ -99,9 +99,9 @@ std::uint32_t ConnectRequests<World>::new_request() {
 }
 
 // Keeps a new request, which no program has yet.
-template <class World>
-void ConnectRequests<World>::hold_request(std::uint32_t r, const MacAddress& source,
-                                          const wire::ConnectBody& body, bool proven) {
+template <class Platform>
+void ConnectRequests<Platform>::hold_request(std::uint32_t r, const MacAddress& source,
+                                             const wire::ConnectBody& body, bool proven) {
   Request& request = requests_[r];
   request.state = RequestState::kHeld;
   request.proven = proven;
@@ -120,13 +120,13 @@ void ConnectRequests<World>::hold_request(std::uint32_t r, const MacAddress& sou
   count_held(+1);
 }
 
-template <class World>
-state::RequestList& ConnectRequests<World>::list_of(const Request& request) {
+template <class Platform>
+state::RequestList& ConnectRequests<Platform>::list_of(const Request& request) {
   return request.state == RequestState::kDone ? root_->done_requests : root_->live_requests;
 }
 
-template <class World>
-void ConnectRequests<World>::append_request(std::uint32_t r) {
+template <class Platform>
+void ConnectRequests<Platform>::append_request(std::uint32_t r) {
   Request& request = requests_[r];
   state::RequestList& list = list_of(request);
   request.newer = kNone;
@@ -135,8 +135,8 @@ void ConnectRequests<World>::append_request(std::uint32_t r) {
   list.newest = r;
 }
 
-template <class World>
-void ConnectRequests<World>::remove_request(std::uint32_t r) {
+template <class Platform>
+void ConnectRequests<Platform>::remove_request(std::uint32_t r) {
   const Request& request = requests_[r];
   state::RequestList& list = list_of(request);
   (request.older == kNone ? list.oldest : requests_[request.older].newer) = request.newer;
@@ -144,15 +144,15 @@ void ConnectRequests<World>::remove_request(std::uint32_t r) {
 }
 
 // Moves a request to the young end of its list.
-template <class World>
-void ConnectRequests<World>::touch_request(std::uint32_t r) {
+template <class Platform>
+void ConnectRequests<Platform>::touch_request(std::uint32_t r) {
   requests_[r].last_seen = now_;
   remove_request(r);
   append_request(r);
 }
 
-template <class World>
-void ConnectRequests<World>::drop_request(std::uint32_t r) {
+template <class Platform>
+void ConnectRequests<Platform>::drop_request(std::uint32_t r) {
   Request& request = requests_[r];
   wheel_.disarm(request_timer(r));
   if (request.state == RequestState::kHeld) count_held(-1);
@@ -167,8 +167,8 @@ void ConnectRequests<World>::drop_request(std::uint32_t r) {
 }
 
 // The request is over, but a late copy of its frame must not look like a new one.
-template <class World>
-void ConnectRequests<World>::bury_request(std::uint32_t r) {
+template <class Platform>
+void ConnectRequests<Platform>::bury_request(std::uint32_t r) {
   remove_request(r);
   if (requests_[r].state == RequestState::kHeld) count_held(-1);
   request_proof_.forget_unproven(requests_[r]);
@@ -177,8 +177,8 @@ void ConnectRequests<World>::bury_request(std::uint32_t r) {
   wheel_.arm(request_timer(r), now_ + kTombstoneTime);
 }
 
-template <class World>
-void ConnectRequests<World>::request_timeout(std::uint32_t r) {
+template <class Platform>
+void ConnectRequests<Platform>::request_timeout(std::uint32_t r) {
   Request& request = requests_[r];
   const std::uint64_t limit =
       request.state == RequestState::kDone ? kTombstoneTime : kRequestSilence;
@@ -197,8 +197,8 @@ void ConnectRequests<World>::request_timeout(std::uint32_t r) {
 }
 
 // The handle of a request is used up.
-template <class World>
-void ConnectRequests<World>::release_request(std::uint32_t r) {
+template <class Platform>
+void ConnectRequests<Platform>::release_request(std::uint32_t r) {
   requests_[r].session = kNone;
   if (requests_[r].state == RequestState::kDone && !wheel_.armed(request_timer(r))) {
     drop_request(r);

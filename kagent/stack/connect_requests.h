@@ -15,10 +15,10 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class ConnectRequests : private Timers {
  public:
-  ConnectRequests(const Tables& tables, RequestProof<World>& request_proof)
+  ConnectRequests(const Tables& tables, RequestProof<Platform>& request_proof)
       : Timers(tables), limits_(tables.limits), now_(tables.now), root_(tables.root),
         sessions_(tables.sessions), requests_(tables.requests),
         request_buckets_(tables.request_buckets), views_(tables.views),
@@ -53,7 +53,7 @@ class ConnectRequests : private Timers {
   layout::View* views_;
   std::uint32_t* open_sessions_;
   const std::uint32_t& open_count_;
-  RequestProof<World>& request_proof_;
+  RequestProof<Platform>& request_proof_;
 };
 
 }  // namespace viaduct

@@ -7,6 +7,7 @@
 #include "kagent/contract/session_layout.h"
 #include "kagent/contract/wire.h"
 #include "kagent/stack/state.h"
+#include "xdp/train/train_address.h"
 
 namespace viaduct::state {
 

@@ -35,49 +35,56 @@ layout::ViAttributes attributes_of(const wire::ConnectBody& body) {
 
 }  // namespace
 
-template <class World>
-void Connections<World>::on_connect_request(const wire::Decoded& frame) {
-  StackCounters& count = root_->counters;
+// A request that waits here, and that its sender repeats.
+template <class Platform>
+void Connections<Platform>::on_known_request(std::uint32_t r, const MacAddress& source,
+                                             const wire::ConnectBody& body, bool proven, bool trusted) {
+  Request& request = requests_[r];
+  if (proven) request_proof_.note_proven(request);
+  switch (request.state) {
+    case RequestState::kHeld:
+      if (forwarding_.move_request(source, body)) return connect_requests_.drop_request(r);
+      if (request.proven || trusted) {
+        forwarding_.send_request_answer(request, Type::kConnectHeld, 0);
+      } else {
+        request_proof_.ask_for_proof(source, body);
+      }
+      break;
+    case RequestState::kMatched:
+      forwarding_.send_request_answer(request, Type::kConnectHeld, 1);
+      break;
+    case RequestState::kAccepting: send_connect_accept(request.vi); break;
+    default: ++root_->counters.drop_duplicate; return;
+  }
+  connect_requests_.touch_request(r);
+}
+
+// A request that a VI has been connected by: the answer has not come.
+template <class Platform>
+void Connections<Platform>::on_answered_request(ViIndex known, const wire::ConnectBody& body) {
+  ++root_->counters.drop_duplicate;
+  if ((body.rdma_flags & wire::kPeerToPeer) && vis_[known].link.peer_linked) {
+    vis_[known].link.remote_request = body.request;
+    send_connect_accept(known);
+  }
+}
+
+template <class Platform>
+void Connections<Platform>::on_connect_request(const wire::Decoded& frame) {
   wire::ConnectBody body;
   if (!wire::decode(frame.payload, body) || body.remote_length > layout::kMaxDiscriminator ||
       body.local_length > layout::kMaxDiscriminator) {
-    ++count.drop_bad_body;
+    ++root_->counters.drop_bad_body;
     return;
   }
   const bool proven = request_proof_.is_proven(frame, body);
   const bool trusted = proven || !request_proof_.must_prove();
   body.credit = frame.header.window;
-  std::uint32_t r = connect_requests_.find_request(frame.source, body);
-  if (r != kNone) {
-    Request& request = requests_[r];
-    if (proven) request_proof_.note_proven(request);
-    switch (request.state) {
-      case RequestState::kHeld:
-        if (forwarding_.move_request(frame.source, body)) return connect_requests_.drop_request(r);
-        if (request.proven || trusted) {
-          forwarding_.send_request_answer(request, Type::kConnectHeld, 0);
-        } else {
-          request_proof_.ask_for_proof(frame.source, body);
-        }
-        break;
-      case RequestState::kMatched:
-        forwarding_.send_request_answer(request, Type::kConnectHeld, 1);
-        break;
-      case RequestState::kAccepting: send_connect_accept(request.vi); break;
-      default: ++count.drop_duplicate; return;
-    }
-    connect_requests_.touch_request(r);
-    return;
+  if (const std::uint32_t r = connect_requests_.find_request(frame.source, body); r != kNone) {
+    return on_known_request(r, frame.source, body, proven, trusted);
   }
   const ViIndex known = peer_table_.find_by_peer_key(frame.source, body.vi, body.key);
-  if (known != kNone) {
-    ++count.drop_duplicate;
-    if ((body.rdma_flags & wire::kPeerToPeer) && vis_[known].link.peer_linked) {
-      vis_[known].link.remote_request = body.request;
-      send_connect_accept(known);
-    }
-    return;
-  }
+  if (known != kNone) return on_answered_request(known, body);
   const bool peer_to_peer = (body.rdma_flags & wire::kPeerToPeer) != 0;
   if (trusted && peer_to_peer && on_peer_request(frame, body)) return;
   if (root_->draining != 0) {
@@ -90,9 +97,9 @@ void Connections<World>::on_connect_request(const wire::Decoded& frame) {
   }
   if (listener == kNone && forwarding_.move_request(frame.source, body)) return;
   if (!trusted) return request_proof_.ask_for_proof(frame.source, body);
-  r = connect_requests_.new_request();
+  const std::uint32_t r = connect_requests_.new_request();
   if (r == kNone) {
-    ++count.drop_request_table_full;
+    ++root_->counters.drop_request_table_full;
     return;
   }
   connect_requests_.hold_request(r, frame.source, body, proven);
@@ -110,9 +117,9 @@ void Connections<World>::on_connect_request(const wire::Decoded& frame) {
   forwarding_.send_request_answer(requests_[r], Type::kConnectHeld, 0);
 }
 
-template <class World>
-void Connections<World>::connect_wait(std::uint32_t session, std::uint32_t command,
-                                      const CommandBody& body) {
+template <class Platform>
+void Connections<Platform>::connect_wait(std::uint32_t session, std::uint32_t command,
+                                         const CommandBody& body) {
   state::Pending& waiting = command_slots_.pending(session, command);
   for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
     const Request& request = requests_[r];
@@ -149,8 +156,8 @@ void Connections<World>::connect_wait(std::uint32_t session, std::uint32_t comma
   }
 }
 
-template <class World>
-void Connections<World>::unlisten(std::uint32_t session, std::uint32_t command) {
+template <class Platform>
+void Connections<Platform>::unlisten(std::uint32_t session, std::uint32_t command) {
   const std::uint32_t self = session * layout::kCommands + command;
   const std::uint32_t listener = pendings_[self].listener;
   if (listener != layout::kNoListener) environment_.withdraw(listener);
@@ -170,9 +177,9 @@ void Connections<World>::unlisten(std::uint32_t session, std::uint32_t command) 
   }
 }
 
-template <class World>
-void Connections<World>::deliver_request(std::uint32_t r, std::uint32_t session,
-                                         std::uint32_t command) {
+template <class Platform>
+void Connections<Platform>::deliver_request(std::uint32_t r, std::uint32_t session,
+                                            std::uint32_t command) {
   Request& request = requests_[r];
   connect_requests_.count_held(-1);
   request.state = RequestState::kMatched;
@@ -188,8 +195,8 @@ void Connections<World>::deliver_request(std::uint32_t r, std::uint32_t session,
   command_slots_.finish(session, command, vip::kSuccess, out);
 }
 
-template <class World>
-vip::Return Connections<World>::connect_reject(std::uint32_t session, const CommandBody& body) {
+template <class Platform>
+vip::Return Connections<Platform>::connect_reject(std::uint32_t session, const CommandBody& body) {
   Request* request = connect_requests_.request_of_handle(session, body.handle);
   if (request == nullptr || request->state == RequestState::kAccepting) {
     return vip::kInvalidParameter;
@@ -204,9 +211,9 @@ vip::Return Connections<World>::connect_reject(std::uint32_t session, const Comm
   return vip::kSuccess;
 }
 
-template <class World>
-void Connections<World>::connect_accept(std::uint32_t session, std::uint32_t command,
-                                        const CommandBody& body) {
+template <class Platform>
+void Connections<Platform>::connect_accept(std::uint32_t session, std::uint32_t command,
+                                           const CommandBody& body) {
   Request* request = connect_requests_.request_of_handle(session, body.handle);
   Vi* vi = find_vi(session, body.vi, body.generation);
   if (request == nullptr || vi == nullptr || request->state == RequestState::kAccepting) {
@@ -241,8 +248,8 @@ void Connections<World>::connect_accept(std::uint32_t session, std::uint32_t com
   wheel_.arm(vi_timer(body.vi), now_ + backoff(0));
 }
 
-template <class World>
-void Connections<World>::send_connect_accept(ViIndex i) {
+template <class Platform>
+void Connections<Platform>::send_connect_accept(ViIndex i) {
   Vi& vi = vis_[i];
   Frame frame;
   if (!frames_out_.reserve_frame(frame)) return;
@@ -259,8 +266,8 @@ void Connections<World>::send_connect_accept(ViIndex i) {
       frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
 }
 
-template <class World>
-void Connections<World>::begin_attempt(ViIndex i) {
+template <class Platform>
+void Connections<Platform>::begin_attempt(ViIndex i) {
   Vi& vi = vis_[i];
   virtual_interfaces_.reset_transfer(i);
   vi.link.local_key = environment_.random();
@@ -272,9 +279,9 @@ void Connections<World>::begin_attempt(ViIndex i) {
   view(vi).vi(i).status.error.store(0, std::memory_order_relaxed);
 }
 
-template <class World>
-void Connections<World>::connect_request(std::uint32_t session, std::uint32_t command,
-                                         const CommandBody& body) {
+template <class Platform>
+void Connections<Platform>::connect_request(std::uint32_t session, std::uint32_t command,
+                                            const CommandBody& body) {
   Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr || body.timeout_ms == 0) {
     return command_slots_.finish(session, command, vip::kInvalidParameter);
@@ -303,8 +310,8 @@ void Connections<World>::connect_request(std::uint32_t session, std::uint32_t co
 }
 
 // The timer of a VI whose connection is pending.
-template <class World>
-void Connections<World>::attempt_timeout(ViIndex i) {
+template <class Platform>
+void Connections<Platform>::attempt_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.session == kNone || vi.state != vip::kConnectPending) return;
   if (now_ >= vi.link.connect_deadline) {
@@ -326,8 +333,8 @@ void Connections<World>::attempt_timeout(ViIndex i) {
 }
 
 // Back to Idle; descriptors stay posted.
-template <class World>
-void Connections<World>::fail_attempt(ViIndex i, vip::Return result) {
+template <class Platform>
+void Connections<Platform>::fail_attempt(ViIndex i, vip::Return result) {
   Vi& vi = vis_[i];
   wheel_.disarm(vi_timer(i));
   if (vi.link.peer_to_peer) return end_peer_attempt(i, result);
@@ -345,8 +352,8 @@ void Connections<World>::fail_attempt(ViIndex i, vip::Return result) {
   if (command != kNone) command_slots_.finish(vi.session, command, result);
 }
 
-template <class World>
-void Connections<World>::on_connect_accept(const wire::Decoded& frame) {
+template <class Platform>
+void Connections<Platform>::on_connect_accept(const wire::Decoded& frame) {
   StackCounters& count = root_->counters;
   wire::ConnectBody body;
   if (!wire::decode(frame.payload, body)) {
@@ -403,8 +410,8 @@ void Connections<World>::on_connect_accept(const wire::Decoded& frame) {
   disconnects_.send_reset(frame);
 }
 
-template <class World>
-void Connections<World>::on_connect_confirm(const wire::Decoded& frame) {
+template <class Platform>
+void Connections<Platform>::on_connect_confirm(const wire::Decoded& frame) {
   if (Vi* vi = peer_table_.vi_for(frame, true)) {
     if (vi->state == vip::kConnectPending) establish(frame.header.vi);
   }
@@ -412,8 +419,8 @@ void Connections<World>::on_connect_confirm(const wire::Decoded& frame) {
 
 // CONNECT_REJECT, CONNECT_HELD and CONNECT_MOVED, the answers of those that were asked; and
 // CONNECT_REJECT for kToRequest, with which a requester takes its request back.
-template <class World>
-void Connections<World>::on_connect_answer(const wire::Decoded& frame) {
+template <class Platform>
+void Connections<Platform>::on_connect_answer(const wire::Decoded& frame) {
   const wire::Header& header = frame.header;
   if (header.type == Type::kConnectReject && header.vi == kToRequest) {
     wire::ConnectBody wanted{};
@@ -457,8 +464,8 @@ void Connections<World>::on_connect_answer(const wire::Decoded& frame) {
 }
 
 // Pending becomes Connected. On the accepting side this also ends the request and the command.
-template <class World>
-void Connections<World>::establish(ViIndex i) {
+template <class Platform>
+void Connections<Platform>::establish(ViIndex i) {
   Vi& vi = vis_[i];
   wheel_.disarm(vi_timer(i));
   // Sends posted too early are flushed, also when their doorbell has not been answered yet.
@@ -476,17 +483,17 @@ void Connections<World>::establish(ViIndex i) {
   if (command != kNone) command_slots_.finish(vi.session, command, vip::kSuccess);
 }
 
-template <class World>
-vip::Return Connections<World>::disconnect(std::uint32_t session, const CommandBody& body) {
+template <class Platform>
+vip::Return Connections<Platform>::disconnect(std::uint32_t session, const CommandBody& body) {
   if (find_vi(session, body.vi, body.generation) == nullptr) return vip::kInvalidParameter;
   end_connection(body.vi, End::kLocal, 0);
   return vip::kSuccess;
 }
 
-template <class World>
-void Connections<World>::end_connection(ViIndex i, End end, std::uint32_t error,
-                                        std::uint32_t refused_psn, std::uint32_t reason,
-                                        std::uint32_t index) {
+template <class Platform>
+void Connections<Platform>::end_connection(ViIndex i, End end, std::uint32_t error,
+                                           std::uint32_t refused_psn, std::uint32_t reason,
+                                           std::uint32_t index) {
   Vi& vi = vis_[i];
   const bool by_us = end == End::kLocal || end == End::kGone;
   switch (vi.state) {
@@ -535,8 +542,8 @@ void Connections<World>::end_connection(ViIndex i, End end, std::uint32_t error,
 }
 
 // Tells the program of the end of a connection that it has not ended itself.
-template <class World>
-void Connections<World>::report_end(ViIndex i, End end, std::uint32_t error) {
+template <class Platform>
+void Connections<Platform>::report_end(ViIndex i, End end, std::uint32_t error) {
   Vi& vi = vis_[i];
   if (error != vip::kConnectionLost) completions_.report(i, error);
   if (vi.rx.in_message && vi.rx.message_op == wire::kOpRdmaWrite) {
@@ -559,8 +566,8 @@ void Connections<World>::report_end(ViIndex i, End end, std::uint32_t error) {
                       {0, 0, orderly ? layout::kEventOrderly : std::uint8_t{0}});
 }
 
-template <class World>
-void Connections<World>::on_disconnect(const wire::Decoded& frame) {
+template <class Platform>
+void Connections<Platform>::on_disconnect(const wire::Decoded& frame) {
   const wire::Header& header = frame.header;
   // Answered also when the connection is unknown: it may be over already.
   frames_out_.send_short(Type::kDisconnectAck, frame.source, header.vi, header.key, 0, 0, 0);

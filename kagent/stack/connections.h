@@ -33,24 +33,24 @@
 #include "kagent/stack/send_queue.h"
 #include "kagent/stack/tables.h"
 #include "kagent/stack/timers.h"
-#include "kagent/stack/verdict.h"
+#include "kagent/stack/pending_disconnect.h"
 #include "kagent/stack/vi_table.h"
 #include "kagent/stack/virtual_interfaces.h"
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Connections : private ViTable, private Timers {
  public:
-  Connections(const Tables& tables, typename World::Environment& environment, Budget& budget,
-              FramesOut<World>& frames_out, CommandSlots<World>& command_slots,
-              Completions<World>& completions, SendQueue<World>& send_queue,
-              CreditGrants<World>& credit_grants, PeerTable<World>& peer_table,
-              LossRecovery<World>& loss_recovery, Placer<World>& placer,
-              Disconnects<World>& disconnects, RequestProof<World>& request_proof,
-              ConnectRequests<World>& connect_requests,
-              VirtualInterfaces<World>& virtual_interfaces, RequestTargets<World>& request_targets,
-              Forwarding<World>& forwarding)
+  Connections(const Tables& tables, typename Platform::Environment& environment, Budget& budget,
+              FramesOut<Platform>& frames_out, CommandSlots<Platform>& command_slots,
+              Completions<Platform>& completions, SendQueue<Platform>& send_queue,
+              CreditGrants<Platform>& credit_grants, PeerTable<Platform>& peer_table,
+              LossRecovery<Platform>& loss_recovery, Placer<Platform>& placer,
+              Disconnects<Platform>& disconnects, RequestProof<Platform>& request_proof,
+              ConnectRequests<Platform>& connect_requests,
+              VirtualInterfaces<Platform>& virtual_interfaces, RequestTargets<Platform>& request_targets,
+              Forwarding<Platform>& forwarding)
       : ViTable(tables), Timers(tables), requests_(tables.requests), pendings_(tables.pendings),
         attempts_(tables.attempts), address_(tables.address), addresses_(tables.addresses),
         mtu_(tables.mtu), ether_type_(tables.ether_type), history_(tables),
@@ -87,6 +87,9 @@ class Connections : private ViTable, private Timers {
   void peer_wait(std::uint32_t session, std::uint32_t command, layout::CommandBody& body);
 
  private:
+  void on_known_request(std::uint32_t request, const MacAddress& source, const wire::ConnectBody& body,
+                        bool proven, bool trusted);
+  void on_answered_request(ViIndex known, const wire::ConnectBody& body);
   void deliver_request(std::uint32_t request, std::uint32_t session, std::uint32_t command);
   void send_connect_accept(ViIndex vi);
   void begin_attempt(ViIndex vi);
@@ -108,22 +111,22 @@ class Connections : private ViTable, private Timers {
   std::uint32_t mtu_;
   std::uint16_t ether_type_;
   History history_;
-  typename World::Environment& environment_;
+  typename Platform::Environment& environment_;
   Budget& budget_;
-  FramesOut<World>& frames_out_;
-  CommandSlots<World>& command_slots_;
-  Completions<World>& completions_;
-  SendQueue<World>& send_queue_;
-  CreditGrants<World>& credit_grants_;
-  PeerTable<World>& peer_table_;
-  LossRecovery<World>& loss_recovery_;
-  Placer<World>& placer_;
-  Disconnects<World>& disconnects_;
-  RequestProof<World>& request_proof_;
-  ConnectRequests<World>& connect_requests_;
-  VirtualInterfaces<World>& virtual_interfaces_;
-  RequestTargets<World>& request_targets_;
-  Forwarding<World>& forwarding_;
+  FramesOut<Platform>& frames_out_;
+  CommandSlots<Platform>& command_slots_;
+  Completions<Platform>& completions_;
+  SendQueue<Platform>& send_queue_;
+  CreditGrants<Platform>& credit_grants_;
+  PeerTable<Platform>& peer_table_;
+  LossRecovery<Platform>& loss_recovery_;
+  Placer<Platform>& placer_;
+  Disconnects<Platform>& disconnects_;
+  RequestProof<Platform>& request_proof_;
+  ConnectRequests<Platform>& connect_requests_;
+  VirtualInterfaces<Platform>& virtual_interfaces_;
+  RequestTargets<Platform>& request_targets_;
+  Forwarding<Platform>& forwarding_;
 };
 
 }  // namespace viaduct

@@ -21,8 +21,8 @@ bool same(const layout::Address& address, const std::byte* discriminator, std::s
 
 }  // namespace
 
-template <class World>
-vip::Return Connections<World>::peer_request(std::uint32_t session, const CommandBody& body) {
+template <class Platform>
+vip::Return Connections<Platform>::peer_request(std::uint32_t session, const CommandBody& body) {
   Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr || body.timeout_ms == 0) return vip::kInvalidParameter;
   if (vi->state != vip::kIdle) return vip::kInvalidState;
@@ -53,8 +53,8 @@ vip::Return Connections<World>::peer_request(std::uint32_t session, const Comman
 }
 
 // The other half may have come before this one.
-template <class World>
-void Connections<World>::meet_held_peer(ViIndex i) {
+template <class Platform>
+void Connections<Platform>::meet_held_peer(ViIndex i) {
   for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
     const state::Request& request = requests_[r];
     if (request.state != RequestState::kHeld || !awaits(i, request.body)) continue;
@@ -69,8 +69,8 @@ void Connections<World>::meet_held_peer(ViIndex i) {
 // The peer says that the attempt which was met is over: the request of its next attempt may come, or
 // wait here already. If each side took the other's past for the end of its own attempt,
 // two that try again and again could miss each other for ever.
-template <class World>
-void Connections<World>::leave_peer(ViIndex i) {
+template <class Platform>
+void Connections<Platform>::leave_peer(ViIndex i) {
   Vi& vi = vis_[i];
   peer_table_.unlink(i);
   vi.link.peer_linked = 0;
@@ -83,8 +83,8 @@ void Connections<World>::leave_peer(ViIndex i) {
 }
 
 // Whether this VI's attempt and that request are the two halves of one connection.
-template <class World>
-bool Connections<World>::awaits(ViIndex i, const wire::ConnectBody& body) const {
+template <class Platform>
+bool Connections<Platform>::awaits(ViIndex i, const wire::ConnectBody& body) const {
   const Vi& vi = vis_[i];
   const state::Attempt& attempt = attempts_[i];
   return (body.rdma_flags & wire::kPeerToPeer) &&
@@ -94,9 +94,9 @@ bool Connections<World>::awaits(ViIndex i, const wire::ConnectBody& body) const 
          same(attempt.local, body.remote.data(), body.remote_length);
 }
 
-template <class World>
-bool Connections<World>::on_peer_request(const wire::Decoded& frame,
-                                         const wire::ConnectBody& body) {
+template <class Platform>
+bool Connections<Platform>::on_peer_request(const wire::Decoded& frame,
+                                            const wire::ConnectBody& body) {
   for (ViIndex i = root_->peer_attempts; i != kNone; i = vis_[i].link.peer_next) {
     if (!awaits(i, body)) continue;
     meet_peer(i, frame.source, body);
@@ -105,9 +105,9 @@ bool Connections<World>::on_peer_request(const wire::Decoded& frame,
   return false;
 }
 
-template <class World>
-void Connections<World>::meet_peer(ViIndex i, const MacAddress& source,
-                                   const wire::ConnectBody& body) {
+template <class Platform>
+void Connections<Platform>::meet_peer(ViIndex i, const MacAddress& source,
+                                      const wire::ConnectBody& body) {
   Vi& vi = vis_[i];
   vip::Return conflict = vip::kSuccess;
   if (vi.reliability != body.reliability) {
@@ -137,8 +137,8 @@ void Connections<World>::meet_peer(ViIndex i, const MacAddress& source,
 }
 
 // The attempt is over; its result stays until the program fetches it.
-template <class World>
-void Connections<World>::end_peer_attempt(ViIndex i, vip::Return result) {
+template <class Platform>
+void Connections<Platform>::end_peer_attempt(ViIndex i, vip::Return result) {
   Vi& vi = vis_[i];
   if (result != vip::kSuccess) {
     wheel_.disarm(vi_timer(i));
@@ -162,8 +162,8 @@ void Connections<World>::end_peer_attempt(ViIndex i, vip::Return result) {
   command_slots_.finish(vi.session, command, result, out);
 }
 
-template <class World>
-vip::Return Connections<World>::peer_done(std::uint32_t session, CommandBody& body) {
+template <class Platform>
+vip::Return Connections<Platform>::peer_done(std::uint32_t session, CommandBody& body) {
   Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr) return vip::kInvalidParameter;
   if (!vi->link.peer_to_peer) return vip::kInvalidState;
@@ -174,9 +174,9 @@ vip::Return Connections<World>::peer_done(std::uint32_t session, CommandBody& bo
   return result;
 }
 
-template <class World>
-void Connections<World>::peer_wait(std::uint32_t session, std::uint32_t command,
-                                   CommandBody& body) {
+template <class Platform>
+void Connections<Platform>::peer_wait(std::uint32_t session, std::uint32_t command,
+                                      CommandBody& body) {
   const vip::Return result = peer_done(session, body);
   if (result != vip::kNotDone) return command_slots_.finish(session, command, result, body);
   Vi& vi = vis_[body.vi];
@@ -186,8 +186,8 @@ void Connections<World>::peer_wait(std::uint32_t session, std::uint32_t command,
   command_slots_.pending(session, command).vi = body.vi;
 }
 
-template <class World>
-void Connections<World>::list_peer_attempt(ViIndex i) {
+template <class Platform>
+void Connections<Platform>::list_peer_attempt(ViIndex i) {
   Vi& vi = vis_[i];
   vi.link.peer_previous = kNone;
   vi.link.peer_next = root_->peer_attempts;
@@ -198,16 +198,16 @@ void Connections<World>::list_peer_attempt(ViIndex i) {
 }
 
 // So that the other side's request finds its way to us. Tried again when there was no room.
-template <class World>
-void Connections<World>::publish_peer_listener(ViIndex i) {
+template <class Platform>
+void Connections<Platform>::publish_peer_listener(ViIndex i) {
   if (vis_[i].link.listener != layout::kNoListener) return;
   layout::Address awaited = attempts_[i].local;
   std::memcpy(awaited.host, attempts_[i].remote.host, sizeof awaited.host);
   vis_[i].link.listener = environment_.publish(awaited, true);
 }
 
-template <class World>
-void Connections<World>::unlist_peer_attempt(ViIndex i) {
+template <class Platform>
+void Connections<Platform>::unlist_peer_attempt(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.link.listener != layout::kNoListener) environment_.withdraw(vi.link.listener);
   vi.link.listener = layout::kNoListener;

@@ -20,16 +20,16 @@ constexpr unsigned kEpochBits = 24;          // of ns: 17 ms, "lately" is this o
 
 // How many frames may be under way to us. A burst that is being looked at is still in the port; a
 // quarter is for what is sent without credit, by other levels too, or with more than its share.
-template <class World>
-std::uint32_t CreditGrants<World>::credit_room() const {
+template <class Platform>
+std::uint32_t CreditGrants<Platform>::credit_room() const {
   const std::uint32_t backlog = port_.backlog();
   return (backlog - std::min(backlog / 2, kBurst)) * 3 / 4;
 }
 
 // The number of VIs that share the room has changed. They hear of it when together they may have a
 // third more than there is.
-template <class World>
-void CreditGrants<World>::share_standing_credit(int change) {
+template <class Platform>
+void CreditGrants<Platform>::share_standing_credit(int change) {
   root_->unreliable += static_cast<std::uint32_t>(change);
   const std::uint32_t part = credit_room() / (root_->unreliable + 1);
   root_->credit_standing = std::clamp(part, kLeastCredit, kMostStanding);
@@ -44,8 +44,8 @@ void CreditGrants<World>::share_standing_credit(int change) {
 }
 
 // At the end of this round, unless data does so before.
-template <class World>
-void CreditGrants<World>::tell_credit(ViIndex i) {
+template <class Platform>
+void CreditGrants<Platform>::tell_credit(ViIndex i) {
   Vi& vi = vis_[i];
   vi.ack.unacknowledged = 1;
   if (vi.tx.listed & state::kOnAckList) return;
@@ -56,15 +56,15 @@ void CreditGrants<World>::tell_credit(ViIndex i) {
 }
 
 // The value for the window field of a frame to the peer.
-template <class World>
-std::uint16_t CreditGrants<World>::credit_for(const Vi& vi) const {
+template <class Platform>
+std::uint16_t CreditGrants<Platform>::credit_for(const Vi& vi) const {
   const auto epoch = static_cast<std::uint32_t>(now_ >> kEpochBits);
   return epoch - vi.link.credit_epoch <= 1 ? vi.link.credit_given : standing_credit();
 }
 
 // The peer has asked.
-template <class World>
-void CreditGrants<World>::give_credit(ViIndex i) {
+template <class Platform>
+void CreditGrants<Platform>::give_credit(ViIndex i) {
   Vi& vi = vis_[i];
   const auto epoch = static_cast<std::uint32_t>(now_ >> kEpochBits);
   if (epoch != root_->credit_epoch) {
@@ -90,8 +90,8 @@ void CreditGrants<World>::give_credit(ViIndex i) {
   tell_credit(i);
 }
 
-template <class World>
-void CreditGrants<World>::begin_credit(Vi& vi, std::uint16_t standing, std::uint64_t now) {
+template <class Platform>
+void CreditGrants<Platform>::begin_credit(Vi& vi, std::uint16_t standing, std::uint64_t now) {
   vi.link.credit = vi.tx.peer_window = standing;
   vi.tx.credit_asked = vi.tx.send_next;
   vi.link.credit_given = 0;

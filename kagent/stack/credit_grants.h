@@ -26,10 +26,10 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class CreditGrants : private ViTable {
  public:
-  CreditGrants(const Tables& tables, typename World::Port& port) : ViTable(tables), port_(port) {}
+  CreditGrants(const Tables& tables, typename Platform::Port& port) : ViTable(tables), port_(port) {}
 
   void share_standing_credit(int change);
   inline std::uint16_t credit_for(const state::Vi& vi) const;
@@ -43,7 +43,7 @@ class CreditGrants : private ViTable {
   std::uint32_t credit_room() const;
   void tell_credit(ViIndex vi);
 
-  typename World::Port& port_;
+  typename Platform::Port& port_;
 };
 
 }  // namespace viaduct

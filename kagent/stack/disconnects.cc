@@ -16,9 +16,9 @@ constexpr std::uint32_t kLocalTries = 3;
 
 }  // namespace
 
-template <class World>
-void Disconnects<World>::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint32_t reason,
-                                     std::uint32_t index) {
+template <class Platform>
+void Disconnects<Platform>::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint32_t reason,
+                                        std::uint32_t index) {
   const std::uint32_t g = goodbyes_.take();
   if (g == kNone) {
     // If this is lost, the peer learns it from the reset that answers its next frame or probe.
@@ -34,8 +34,8 @@ void Disconnects<World>::say_goodbye(const Vi& vi, std::uint32_t psn, std::uint3
   send_goodbye(g);
 }
 
-template <class World>
-void Disconnects<World>::send_goodbye(std::uint32_t g) {
+template <class Platform>
+void Disconnects<Platform>::send_goodbye(std::uint32_t g) {
   state::Goodbye& goodbye = goodbyes_[g];
   // A local path that takes nothing for so long may never take anything again.
   const bool local = goodbye.local != 0 && goodbye.attempts < kLocalTries;
@@ -44,8 +44,8 @@ void Disconnects<World>::send_goodbye(std::uint32_t g) {
   wheel_.arm(goodbye_timer(g), now_ + backoff(goodbye.attempts));
 }
 
-template <class World>
-void Disconnects<World>::goodbye_timeout(std::uint32_t g) {
+template <class Platform>
+void Disconnects<Platform>::goodbye_timeout(std::uint32_t g) {
   state::Goodbye& goodbye = goodbyes_[g];
   if (++goodbye.attempts < kGoodbyeTries) return send_goodbye(g);
   std::uint32_t* link = &goodbye_buckets_[goodbye.key & kBucketMask];
@@ -55,8 +55,8 @@ void Disconnects<World>::goodbye_timeout(std::uint32_t g) {
   goodbyes_.give(g);
 }
 
-template <class World>
-void Disconnects<World>::on_disconnect_ack(const wire::Decoded& frame) {
+template <class Platform>
+void Disconnects<Platform>::on_disconnect_ack(const wire::Decoded& frame) {
   const wire::Header& header = frame.header;
   std::uint32_t* link = &goodbye_buckets_[header.key & kBucketMask];
   for (; *link != kNone; link = &goodbyes_[*link].bucket_next) {
@@ -74,8 +74,8 @@ void Disconnects<World>::on_disconnect_ack(const wire::Decoded& frame) {
 }
 
 // Tells the sender of a frame that the connection it belongs to does not exist (any more).
-template <class World>
-void Disconnects<World>::send_reset(const wire::Decoded& offending) {
+template <class Platform>
+void Disconnects<Platform>::send_reset(const wire::Decoded& offending) {
   if (!frames_out_.may_answer()) return;
   ++root_->counters.resets_sent;
   frames_out_.send_short(Type::kReset, offending.source, offending.header.vi, offending.header.key,

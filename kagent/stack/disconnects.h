@@ -14,10 +14,10 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Disconnects : private Timers {
  public:
-  Disconnects(const Tables& tables, FramesOut<World>& frames_out)
+  Disconnects(const Tables& tables, FramesOut<Platform>& frames_out)
       : Timers(tables), now_(tables.now), root_(tables.root), goodbyes_(tables.goodbyes),
         goodbye_buckets_(tables.goodbye_buckets), frames_out_(frames_out) {}
 
@@ -34,7 +34,7 @@ class Disconnects : private Timers {
   state::Root* root_;
   Pool<state::Goodbye> goodbyes_;
   std::uint32_t* goodbye_buckets_;
-  FramesOut<World>& frames_out_;
+  FramesOut<Platform>& frames_out_;
 };
 
 }  // namespace viaduct

@@ -45,30 +45,25 @@ class Environment {
   };
   std::uint32_t late = 0;     // programs with something that may become due
   bool postponed = false;     // the last read that was false
-  virtual bool is_late(std::uint32_t program) { return static_cast<void>(program), false; }
+  virtual bool is_late(std::uint32_t program) = 0;
   // Whether so much is on its way that nothing more should come.
-  virtual bool is_full(std::uint32_t program) { return static_cast<void>(program), false; }
-  virtual void defer(const Late& what) { static_cast<void>(what); }
+  virtual bool is_full(std::uint32_t program) = 0;
+  virtual void defer(const Late& what) = 0;
   // After a read of this program that was postponed: a kSend comes when it is worth another try. False:
   // nothing of it is postponed.
-  virtual bool await_read(const Late& what) { return static_cast<void>(what), false; }
+  virtual bool await_read(const Late& what) = 0;
   // The next that is due; `failed`: data before it could not be written.
-  virtual bool take_due(Late& out, bool& failed) {
-    return static_cast<void>(out), static_cast<void>(failed), false;
-  }
+  virtual bool take_due(Late& out, bool& failed) = 0;
 
   // Wakes all threads that sleep on this futex word, which lies in a session's segment.
   virtual void wake(std::atomic<std::uint32_t>& word) = 0;
 
   // Wakes the program's threads that poll: a word of its queues had kPoller set (session_layout.h).
-  virtual void poll_wake(std::uint32_t program) { static_cast<void>(program); }
+  virtual void poll_wake(std::uint32_t program) = 0;
 
   // Resources of a session count for its user, which has limits of its own. False, and nothing is
   // counted, if there would be too much of it; with a negative `change` always true.
-  virtual bool charge(std::uint32_t session, Quota what, std::int64_t change) {
-    static_cast<void>(session), static_cast<void>(what), static_cast<void>(change);
-    return true;
-  }
+  virtual bool charge(std::uint32_t session, Quota what, std::int64_t change) = 0;
 
   // Unpredictable: connection keys come from here.
   virtual std::uint64_t random() = 0;
@@ -83,10 +78,7 @@ class Environment {
   virtual std::string_view own_name() = 0;
 
   // Whether the program of a session may say of this connection of our host that it is its own.
-  virtual Owns owns(std::uint32_t session, const Flow& flow) {
-    static_cast<void>(session), static_cast<void>(flow);
-    return Owns::kUnknown;
-  }
+  virtual Owns owns(std::uint32_t session, const Flow& flow) = 0;
 
   // Of a session whose program has a stack of its own: whether the program lives but does not drive
   // that stack, which has this connection; then how the other end knows it. Of the agent alone.
@@ -95,27 +87,19 @@ class Environment {
     std::uint64_t peer_key;
   };
   virtual std::optional<Connection> stopped(std::uint32_t session, std::uint32_t vi,
-                                            std::uint64_t key) {
-    static_cast<void>(session), static_cast<void>(vi), static_cast<void>(key);
-    return std::nullopt;
-  }
+                                            std::uint64_t key) = 0;
 
   // Two ports are about to have a connection, of which at least the second one is a granted port of this
   // host. Of the agent alone.
-  virtual void introduce(const MacAddress& one, const MacAddress& other) {
-    static_cast<void>(one), static_cast<void>(other);
-  }
+  virtual void introduce(const MacAddress& one, const MacAddress& other) = 0;
 
   // A granted stack tells the agent what it waits for at `local`: requests that end a ConnectWait,
   // or (`peer`; the host in `local` is then the peer's) the other half of a peer to peer connection.
   // See layout::Listener. Returns the listener's number, or layout::kNoListener; the agent itself,
   // which has no agent to tell, always the latter.
-  virtual std::uint32_t publish(const layout::Address& local, bool peer) {
-    static_cast<void>(local), static_cast<void>(peer);
-    return layout::kNoListener;
-  }
+  virtual std::uint32_t publish(const layout::Address& local, bool peer) = 0;
   // Takes it back; not called with kNoListener.
-  virtual void withdraw(std::uint32_t listener) { static_cast<void>(listener); }
+  virtual void withdraw(std::uint32_t listener) = 0;
 };
 
 }  // namespace viaduct

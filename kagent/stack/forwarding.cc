@@ -19,15 +19,15 @@ constexpr std::uint32_t kListenersPerMs = 65536;
 
 }  // namespace
 
-template <class World>
-void Forwarding<World>::send_request_answer(const Request& request, Type type,
-                                            std::uint32_t detail) {
+template <class Platform>
+void Forwarding<Platform>::send_request_answer(const Request& request, Type type,
+                                               std::uint32_t detail) {
   frames_out_.send_short(type, request.source, request.body.vi, request.body.key,
                          request.body.request, 0, detail);
 }
 
-template <class World>
-void Forwarding<World>::delegate(std::uint32_t session, const MacAddress& address) {
+template <class Platform>
+void Forwarding<Platform>::delegate(std::uint32_t session, const MacAddress& address) {
   sessions_[session].delegate = address;
   sessions_[session].delegated = 1;
   ++root_->delegates;
@@ -36,8 +36,8 @@ void Forwarding<World>::delegate(std::uint32_t session, const MacAddress& addres
 
 // Whether the session's program waits for this request. Its segment may hold nonsense, and may change
 // while it is read; the program could only send requesters to its own stack in vain.
-template <class World>
-bool Forwarding<World>::has_listener(std::uint32_t session, const wire::ConnectBody& body) {
+template <class Platform>
+bool Forwarding<Platform>::has_listener(std::uint32_t session, const wire::ConnectBody& body) {
   const layout::Listeners& listeners = views_[session].listeners();
   const bool peer = (body.rdma_flags & wire::kPeerToPeer) != 0;
   const std::uint32_t wanted = peer ? layout::kListenerPeer : layout::kListenerWait;
@@ -60,8 +60,8 @@ bool Forwarding<World>::has_listener(std::uint32_t session, const wire::ConnectB
 
 // Sends a request on to a program that waits for it, taking turns among those that do. False if
 // there is none.
-template <class World>
-bool Forwarding<World>::move_request(const MacAddress& source, const wire::ConnectBody& body) {
+template <class Platform>
+bool Forwarding<Platform>::move_request(const MacAddress& source, const wire::ConnectBody& body) {
   if (root_->delegates == 0) return false;
   const std::uint64_t epoch = now_ / kMs;
   if (epoch != root_->listener_epoch) {
@@ -84,8 +84,8 @@ bool Forwarding<World>::move_request(const MacAddress& source, const wire::Conne
 
 // A program has published a listener, maybe for a request that is held. Once in a millisecond at
 // most.
-template <class World>
-void Forwarding<World>::move_held_requests() {
+template <class Platform>
+void Forwarding<Platform>::move_held_requests() {
   if (root_->held_requests == 0) return;
   if (now_ - root_->listener_scan < kMs) {
     wheel_.arm(listener_timer(), root_->listener_scan + kMs);

@@ -12,11 +12,11 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Forwarding : private Timers {
  public:
-  Forwarding(const Tables& tables, typename World::Environment& environment,
-             FramesOut<World>& frames_out, ConnectRequests<World>& connect_requests)
+  Forwarding(const Tables& tables, typename Platform::Environment& environment,
+             FramesOut<Platform>& frames_out, ConnectRequests<Platform>& connect_requests)
       : Timers(tables), now_(tables.now), root_(tables.root), sessions_(tables.sessions),
         requests_(tables.requests), views_(tables.views), open_sessions_(tables.open_sessions),
         open_count_(tables.open_count), environment_(environment), frames_out_(frames_out),
@@ -37,9 +37,9 @@ class Forwarding : private Timers {
   layout::View* views_;
   std::uint32_t* open_sessions_;
   const std::uint32_t& open_count_;
-  typename World::Environment& environment_;
-  FramesOut<World>& frames_out_;
-  ConnectRequests<World>& connect_requests_;
+  typename Platform::Environment& environment_;
+  FramesOut<Platform>& frames_out_;
+  ConnectRequests<Platform>& connect_requests_;
 };
 
 }  // namespace viaduct

@@ -6,10 +6,10 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class FramesIn {
  public:
-  explicit FramesIn(typename World::Port& port) : port_(port) {}
+  explicit FramesIn(typename Platform::Port& port) : port_(port) {}
 
   inline void release_later(const Frame& frame);
   void release_all();
@@ -18,7 +18,7 @@ class FramesIn {
  private:
   static constexpr std::uint32_t kMaxReleases = 512;  // frames to give back at the end of a round
 
-  typename World::Port& port_;
+  typename Platform::Port& port_;
   std::uint32_t release_count_ = 0;
   Frame to_release_[kMaxReleases];
 };

@@ -13,33 +13,33 @@ constexpr std::uint32_t kAnswersPerMs = 256;
 
 }  // namespace
 
-template <class World>
-bool FramesOut<World>::reserve_frame(Frame& frame) {
+template <class Platform>
+bool FramesOut<Platform>::reserve_frame(Frame& frame) {
   if (port_.reserve({&frame, 1}) == 1) return true;
   ++root_->counters.tx_postponed;
   return false;
 }
 
-template <class World>
-bool FramesOut<World>::reserve_local(const MacAddress& to, std::uint32_t payload, Frame& frame) {
+template <class Platform>
+bool FramesOut<Platform>::reserve_local(const MacAddress& to, std::uint32_t payload, Frame& frame) {
   constexpr std::uint32_t kAround = wire::kEthernetBytes + wire::kHeaderBytes + wire::kChecksumBytes;
   const std::uint32_t bytes = std::max<std::uint32_t>(kAround + payload, wire::kMinFrameBytes);
-  if (port_.reserve_for(to, bytes, frame)) return true;
+  if (bulk_path_.reserve_for(to, bytes, frame)) return true;
   ++root_->counters.tx_postponed;
   return false;
 }
 
-template <class World>
-void FramesOut<World>::submit_frame(Frame& frame, std::size_t length) {
+template <class Platform>
+void FramesOut<Platform>::submit_frame(Frame& frame, std::size_t length) {
   frame.length = static_cast<std::uint32_t>(length);
   port_.submit({&frame, 1});
   note_submitted();
 }
 
-template <class World>
-void FramesOut<World>::send_short(wire::Type type, const MacAddress& to, std::uint32_t vi,
-                                  std::uint64_t key, std::uint32_t psn, std::uint32_t ack,
-                                  std::uint32_t immediate, std::uint32_t offset, bool local) {
+template <class Platform>
+void FramesOut<Platform>::send_short(wire::Type type, const MacAddress& to, std::uint32_t vi,
+                                     std::uint64_t key, std::uint32_t psn, std::uint32_t ack,
+                                     std::uint32_t immediate, std::uint32_t offset, bool local) {
   Frame frame;
   if (!(local ? reserve_local(to, 0, frame) : reserve_frame(frame))) return;
   wire::Header header{};
@@ -53,8 +53,8 @@ void FramesOut<World>::send_short(wire::Type type, const MacAddress& to, std::ui
   submit_frame(frame, wire::encode(header, to, address_, ether_type_, frame.data));
 }
 
-template <class World>
-bool FramesOut<World>::may_answer() {
+template <class Platform>
+bool FramesOut<Platform>::may_answer() {
   const std::uint64_t epoch = now_ / kMs;
   if (epoch != answer_epoch_) {
     answer_epoch_ = epoch;
@@ -63,9 +63,9 @@ bool FramesOut<World>::may_answer() {
   return ++answers_in_epoch_ <= kAnswersPerMs;
 }
 
-template <class World>
-void FramesOut<World>::send_moved(const MacAddress& source, const wire::ConnectBody& body,
-                                  const MacAddress& to, std::uint64_t wanted) {
+template <class Platform>
+void FramesOut<Platform>::send_moved(const MacAddress& source, const wire::ConnectBody& body,
+                                     const MacAddress& to, std::uint64_t wanted) {
   Frame frame;
   if (!reserve_frame(frame)) return;
   wire::Header header{};

@@ -8,12 +8,13 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class FramesOut {
  public:
-  FramesOut(const Tables& tables, typename World::Port& port)
+  FramesOut(const Tables& tables, typename Platform::Port& port)
       : now_(tables.now), root_(tables.root), address_(tables.address),
-        ether_type_(tables.ether_type), port_(port) {}
+        ether_type_(tables.ether_type), port_(port),
+        bulk_path_(port.bulk_path()) {}
 
   bool reserve_frame(Frame& frame);
   // The same for a frame of a connection, with so many bytes of payload at most.
@@ -41,7 +42,8 @@ class FramesOut {
   state::Root* root_;
   MacAddress address_;
   std::uint16_t ether_type_;
-  typename World::Port& port_;
+  typename Platform::Port& port_;
+  typename Platform::BulkPath& bulk_path_;
   bool submitted_ = false;
   std::uint64_t answer_epoch_ = 0;
   std::uint32_t answers_in_epoch_ = 0;

@@ -25,15 +25,15 @@ class History {
   // `count`: frames of kLoss; of kTimeout, how many timeouts there were in a row.
   [[gnu::noinline, gnu::cold]] void loss(state::Happened what, ViIndex vi, std::uint32_t count) {
     if (now_ < history_.next_loss) {
-      if (what == state::Happened::kLoss) history_.untold += count;
+      if (what == state::Happened::kLoss) history_.losses_held_back += count;
       return;
     }
     history_.next_loss = now_ + kLossesEveryNs;
     state::Event event = of_vi(what, vi, 0);
     event.count = count;
     if (what == state::Happened::kLoss) {
-      event.count += history_.untold;
-      history_.untold = 0;
+      event.count += history_.losses_held_back;
+      history_.losses_held_back = 0;
     }
     put(history_.connections, event);
   }

@@ -43,7 +43,7 @@ struct EventRing {
 struct History {
   EventRing connections, commands;
   std::uint64_t next_loss;   // when losses may be told again ...
-  std::uint32_t untold;      // ... and the frames that were lost meanwhile
+  std::uint32_t losses_held_back;  // ... and the frames that were lost meanwhile
   std::uint32_t reserved;
 };
 

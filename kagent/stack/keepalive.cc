@@ -14,8 +14,8 @@ constexpr unsigned kProbeTries = 8;  // to find a VI that can be asked for
 
 }  // namespace
 
-template <class World>
-void Keepalive<World>::on_reset(const wire::Decoded& frame) {
+template <class Platform>
+void Keepalive<Platform>::on_reset(const wire::Decoded& frame) {
   const ViIndex i = peer_table_.find_by_peer_key(frame.source, frame.header.vi, frame.header.key);
   if (i == kNone) {
     // The answer to a DISCONNECT whose connection the peer had ended itself.
@@ -37,8 +37,8 @@ void Keepalive<World>::on_reset(const wire::Decoded& frame) {
 // One probe for each peer host, not for each VI: the cost does not grow with idle connections. The
 // VIs take turns, also while the peer is heard, so that a connection of which only the peer knows
 // that it is over is found some time.
-template <class World>
-void Keepalive<World>::peer_timeout(std::uint32_t p) {
+template <class Platform>
+void Keepalive<Platform>::peer_timeout(std::uint32_t p) {
   state::Peer& peer = peers_[p];
   ++root_->beats;
   // A stack that is not driven hears no peer: that time is not the peer's silence.
@@ -64,8 +64,8 @@ void Keepalive<World>::peer_timeout(std::uint32_t p) {
 }
 
 // Returns the VI whose turn it was.
-template <class World>
-ViIndex Keepalive<World>::probe(std::uint32_t p) {
+template <class Platform>
+ViIndex Keepalive<Platform>::probe(std::uint32_t p) {
   state::Peer& peer = peers_[p];
   for (unsigned n = 0; n < kProbeTries; ++n) {
     const ViIndex i = peer.probe_next != kNone ? peer.probe_next : peer.vis;
@@ -81,8 +81,8 @@ ViIndex Keepalive<World>::probe(std::uint32_t p) {
   return kNone;
 }
 
-template <class World>
-ViIndex Keepalive<World>::on_probe(const wire::Decoded& frame) {
+template <class Platform>
+ViIndex Keepalive<Platform>::on_probe(const wire::Decoded& frame) {
   const Vi* vi = peer_table_.vi_for(frame, true);
   if (vi == nullptr) {
     if (frame.header.type == Type::kProbe) disconnects_.send_reset(frame);

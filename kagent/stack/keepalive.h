@@ -14,12 +14,12 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Keepalive : private ViTable {
  public:
-  Keepalive(const Tables& tables, FramesOut<World>& frames_out, PeerTable<World>& peer_table,
-            Disconnects<World>& disconnects, Connections<World>& connections,
-            StoppedPeers<World>& stopped_peers)
+  Keepalive(const Tables& tables, FramesOut<Platform>& frames_out, PeerTable<Platform>& peer_table,
+            Disconnects<Platform>& disconnects, Connections<Platform>& connections,
+            StoppedPeers<Platform>& stopped_peers)
       : ViTable(tables), peers_(tables.peers), frames_out_(frames_out), peer_table_(peer_table),
         disconnects_(disconnects), connections_(connections), stopped_peers_(stopped_peers) {}
 
@@ -32,11 +32,11 @@ class Keepalive : private ViTable {
   ViIndex probe(std::uint32_t peer);
 
   Pool<state::Peer> peers_;
-  FramesOut<World>& frames_out_;
-  PeerTable<World>& peer_table_;
-  Disconnects<World>& disconnects_;
-  Connections<World>& connections_;
-  StoppedPeers<World>& stopped_peers_;
+  FramesOut<Platform>& frames_out_;
+  PeerTable<Platform>& peer_table_;
+  Disconnects<Platform>& disconnects_;
+  Connections<Platform>& connections_;
+  StoppedPeers<Platform>& stopped_peers_;
 };
 
 }  // namespace viaduct

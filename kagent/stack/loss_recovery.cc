@@ -35,8 +35,8 @@ bool may_be_overtaken(const Vi& vi, std::uint32_t psn) {
 
 }  // namespace
 
-template <class World>
-void LossRecovery<World>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_t window) {
+template <class Platform>
+void LossRecovery<Platform>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_t window) {
   Vi& vi = vis_[i];
   const std::uint32_t newly = ack - vi.tx.send_una;
   if (newly > vi.tx.send_next - vi.tx.send_una) {
@@ -75,9 +75,9 @@ void LossRecovery<World>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_t w
   if (vi.tx.stalled) send_queue_.make_ready(i);
 }
 
-template <class World>
-void LossRecovery<World>::take_sack(ViIndex i, std::uint32_t ack,
-                                    std::span<const std::byte> bitmap) {
+template <class Platform>
+void LossRecovery<Platform>::take_sack(ViIndex i, std::uint32_t ack,
+                                       std::span<const std::byte> bitmap) {
   Vi& vi = vis_[i];
   if (ack != vi.tx.send_una) return;
   const std::uint32_t outstanding = vi.tx.send_next - vi.tx.send_una;
@@ -129,8 +129,8 @@ void LossRecovery<World>::take_sack(ViIndex i, std::uint32_t ack,
   send_queue_.make_ready(i);
 }
 
-template <class World>
-void LossRecovery<World>::measure_round_trip(ViIndex i) {
+template <class Platform>
+void LossRecovery<Platform>::measure_round_trip(ViIndex i) {
   Vi& vi = vis_[i];
   const bool probed = vi.tx.tail_probes != 0;
   congestion::measure_rtt(vi, now_ - vi.tx.sample_time, vi.tx.resent.has(vi.tx.sample_psn));
@@ -139,8 +139,8 @@ void LossRecovery<World>::measure_round_trip(ViIndex i) {
 }
 
 // A frame that was sent again has arrived, or so it seems: it may have been the first copy.
-template <class World>
-void LossRecovery<World>::note_resend_delivered(ViIndex i, std::uint32_t psn) {
+template <class Platform>
+void LossRecovery<Platform>::note_resend_delivered(ViIndex i, std::uint32_t psn) {
   Vi& vi = vis_[i];
   const auto number = static_cast<std::uint16_t>(resent_mark(i, psn));
   if (static_cast<std::int16_t>(number - vi.tx.resends_delivered) > 0) {
@@ -148,15 +148,15 @@ void LossRecovery<World>::note_resend_delivered(ViIndex i, std::uint32_t psn) {
   }
 }
 
-template <class World>
-bool LossRecovery<World>::may_probe_tail(const Vi& vi) const {
+template <class Platform>
+bool LossRecovery<Platform>::may_probe_tail(const Vi& vi) const {
   return vi.tx.losses != state::Losses::kNone && vi.tx.smoothed_rtt != 0 &&
          vi.tx.tail_probes < kTailProbes;
 }
 
 // Before a round trip was measured, twice as careful.
-template <class World>
-std::uint64_t LossRecovery<World>::retransmission_time(const Vi& vi) const {
+template <class Platform>
+std::uint64_t LossRecovery<Platform>::retransmission_time(const Vi& vi) const {
   if (vi.tx.smoothed_rtt == 0) {
     return std::min(kMinTimeout << std::min(2u * vi.tx.timeouts, 10u), kMaxTimeout);
   }
@@ -173,35 +173,35 @@ std::uint64_t LossRecovery<World>::retransmission_time(const Vi& vi) const {
 
 // When the peer should have answered. The first time this counts from the newest frame: those in
 // front of it may have been answered late.
-template <class World>
-std::uint64_t LossRecovery<World>::timer_due(const Vi& vi) const {
+template <class Platform>
+std::uint64_t LossRecovery<Platform>::timer_due(const Vi& vi) const {
   const std::uint64_t wait = retransmission_time(vi);
   if (vi.tx.timeouts != 0 || vi.tx.tail_probes != 0) return vi.tx.progress_time + wait;
   return std::max(vi.tx.sent_time + wait, vi.tx.progress_time + wait / 2);
 }
 
-template <class World>
-void LossRecovery<World>::restart_timer(ViIndex i) {
+template <class Platform>
+void LossRecovery<Platform>::restart_timer(ViIndex i) {
   wheel_.arm(vi_timer(i), timer_due(vis_[i]));
 }
 
 // The oldest and the newest frame, whose acknowledgement tells what is missing. A peer that was merely late (its
 // processor was busy) is not flooded.
-template <class World>
-void LossRecovery<World>::send_ends_again(Vi& vi) {
+template <class Platform>
+void LossRecovery<Platform>::send_ends_again(Vi& vi) {
   vi.tx.lost.add(vi.tx.send_una);
   if (!vi.tx.sacked.has(vi.tx.send_next - 1)) vi.tx.lost.add(vi.tx.send_next - 1);
 }
 
 // A train takes another way than a probe, which would overtake it.
-template <class World>
-bool LossRecovery<World>::asks_first(const Vi& vi) const {
+template <class Platform>
+bool LossRecovery<Platform>::asks_first(const Vi& vi) const {
   return vi.tx.losses == state::Losses::kNone && vi.tx.timeouts != 0 && vi.tx.timeouts <= kQuestions &&
          !has_gone_by_train(vi);
 }
 
-template <class World>
-void LossRecovery<World>::ask(const Vi& vi) {
+template <class Platform>
+void LossRecovery<Platform>::ask(const Vi& vi) {
   ++root_->counters.probes_sent;
   frames_out_.send_short(wire::Type::kProbe, vi.link.peer_address, vi.link.peer_vi, vi.link.peer_key,
                          vi.tx.send_next, vi.rx.receive_next, 0, 0, vi.tx.path == state::Path::kLocal);
@@ -209,8 +209,8 @@ void LossRecovery<World>::ask(const Vi& vi) {
 
 // Since the timer has run out nothing has been acknowledged, so the oldest frame was sent before the probe. The answer
 // to an older probe may come instead: then a frame is sent again that has come, which does no harm.
-template <class World>
-void LossRecovery<World>::take_answer(ViIndex i, std::uint32_t ack) {
+template <class Platform>
+void LossRecovery<Platform>::take_answer(ViIndex i, std::uint32_t ack) {
   Vi& vi = vis_[i];
   if (vi.reliability == vip::kUnreliable || !asks_first(vi)) return;
   if (ack != vi.tx.send_una) return take_ack(i, ack, vi.tx.peer_window);
@@ -223,8 +223,8 @@ void LossRecovery<World>::take_answer(ViIndex i, std::uint32_t ack) {
 
 // The timer is not moved with every frame and acknowledgement: when it fires, it looks whether it
 // should have been later.
-template <class World>
-void LossRecovery<World>::retransmission_timeout(ViIndex i) {
+template <class Platform>
+void LossRecovery<Platform>::retransmission_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.reliability == vip::kUnreliable) {
     if (vi.tx.timeouts == trains_.kSilence && has_gone_by_train(vi)) trains_.set_aside(i);
@@ -245,7 +245,7 @@ void LossRecovery<World>::retransmission_timeout(ViIndex i) {
       // A host that is busy, or whose link is, has as long as one that is silent.
       const bool due = now_ - vi.tx.sent_time >= limits_.peer_timeout_ns;
       if (due && !peer_table_.may_be_stopped(peers_[vi.link.peer])) {
-        verdict_.end(i, End::kLost, vip::kConnectionLost);
+        pending_disconnect_.end(i, End::kLost, vip::kConnectionLost);
         return;
       }
       vi.tx.timeouts = kMaxTimeouts;

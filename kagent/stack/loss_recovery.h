@@ -27,18 +27,18 @@
 #include "kagent/stack/send_queue.h"
 #include "kagent/stack/tables.h"
 #include "kagent/stack/timers.h"
-#include "kagent/stack/verdict.h"
+#include "kagent/stack/pending_disconnect.h"
 #include "kagent/stack/vi_table.h"
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class LossRecovery : private ViTable, private Timers {
  public:
-  LossRecovery(const Tables& tables, FramesOut<World>& frames_out, Verdict& verdict, Trains<World>& trains,
-               SendQueue<World>& send_queue,
-               SendCredit<World>& send_credit, PeerTable<World>& peer_table)
-      : ViTable(tables), Timers(tables), peers_(tables.peers), history_(tables), frames_out_(frames_out), verdict_(verdict),
+  LossRecovery(const Tables& tables, FramesOut<Platform>& frames_out, PendingDisconnect& pending_disconnect, Trains<Platform>& trains,
+               SendQueue<Platform>& send_queue,
+               SendCredit<Platform>& send_credit, PeerTable<Platform>& peer_table)
+      : ViTable(tables), Timers(tables), peers_(tables.peers), history_(tables), frames_out_(frames_out), pending_disconnect_(pending_disconnect),
         trains_(trains), send_queue_(send_queue), send_credit_(send_credit), peer_table_(peer_table) {}
 
   inline void take_ack(ViIndex vi, std::uint32_t ack, std::uint16_t window);
@@ -60,12 +60,12 @@ class LossRecovery : private ViTable, private Timers {
 
   Pool<state::Peer> peers_;
   History history_;
-  FramesOut<World>& frames_out_;
-  Verdict& verdict_;
-  Trains<World>& trains_;
-  SendQueue<World>& send_queue_;
-  SendCredit<World>& send_credit_;
-  PeerTable<World>& peer_table_;
+  FramesOut<Platform>& frames_out_;
+  PendingDisconnect& pending_disconnect_;
+  Trains<Platform>& trains_;
+  SendQueue<Platform>& send_queue_;
+  SendCredit<Platform>& send_credit_;
+  PeerTable<Platform>& peer_table_;
 };
 
 }  // namespace viaduct

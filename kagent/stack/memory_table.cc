@@ -21,8 +21,8 @@ constexpr std::uint32_t make_handle(std::uint32_t index, std::uint32_t generatio
 
 }  // namespace
 
-template <class World>
-vip::Return MemoryTable<World>::create_ptag(std::uint32_t session, CommandBody& body) {
+template <class Platform>
+vip::Return MemoryTable<Platform>::create_ptag(std::uint32_t session, CommandBody& body) {
   const std::uint32_t i = ptags_.take();
   if (i == kNone) return vip::kErrorResource;
   state::Ptag& ptag = ptags_[i];
@@ -33,8 +33,8 @@ vip::Return MemoryTable<World>::create_ptag(std::uint32_t session, CommandBody& 
   return vip::kSuccess;
 }
 
-template <class World>
-state::Ptag* MemoryTable<World>::find_ptag(std::uint32_t session, std::uint32_t handle) const {
+template <class Platform>
+state::Ptag* MemoryTable<Platform>::find_ptag(std::uint32_t session, std::uint32_t handle) const {
   const std::uint32_t i = (handle & kHandleMask) - 1;
   if (i >= ptags_.fresh()) return nullptr;
   auto& ptag = const_cast<state::Ptag&>(ptags_[i]);
@@ -42,8 +42,8 @@ state::Ptag* MemoryTable<World>::find_ptag(std::uint32_t session, std::uint32_t 
   return valid ? &ptag : nullptr;
 }
 
-template <class World>
-vip::Return MemoryTable<World>::destroy_ptag(std::uint32_t session, const CommandBody& body) {
+template <class Platform>
+vip::Return MemoryTable<Platform>::destroy_ptag(std::uint32_t session, const CommandBody& body) {
   state::Ptag* ptag = find_ptag(session, body.handle);
   if (ptag == nullptr) return vip::kInvalidParameter;
   if (ptag->users != 0) return vip::kErrorResource;
@@ -52,16 +52,16 @@ vip::Return MemoryTable<World>::destroy_ptag(std::uint32_t session, const Comman
   return vip::kSuccess;
 }
 
-template <class World>
-void MemoryTable<World>::hold_ptag(std::uint32_t session, std::uint32_t handle, int change) {
+template <class Platform>
+void MemoryTable<Platform>::hold_ptag(std::uint32_t session, std::uint32_t handle, int change) {
   if (handle == 0) return;
   if (state::Ptag* ptag = find_ptag(session, handle)) {
     ptag->users += static_cast<std::uint32_t>(change);
   }
 }
 
-template <class World>
-vip::Return MemoryTable<World>::register_memory(std::uint32_t program, CommandBody& body) {
+template <class Platform>
+vip::Return MemoryTable<Platform>::register_memory(std::uint32_t program, CommandBody& body) {
   const std::uint32_t session = programs_[program].session;
   const layout::MemoryAttributes& memory = body.memory;
   if (memory.address == 0 || memory.length == 0 || memory.address + memory.length < memory.address) {
@@ -93,24 +93,24 @@ vip::Return MemoryTable<World>::register_memory(std::uint32_t program, CommandBo
   return vip::kSuccess;
 }
 
-template <class World>
-bool MemoryTable<World>::charge_region(std::uint32_t session, std::uint64_t bytes) {
+template <class Platform>
+bool MemoryTable<Platform>::charge_region(std::uint32_t session, std::uint64_t bytes) {
   if (!environment_.charge(session, Quota::kRegions, 1)) return false;
   if (environment_.charge(session, Quota::kBytes, static_cast<std::int64_t>(bytes))) return true;
   environment_.charge(session, Quota::kRegions, -1);
   return false;
 }
 
-template <class World>
-void MemoryTable<World>::discharge_region(std::uint32_t session, std::uint64_t bytes) {
+template <class Platform>
+void MemoryTable<Platform>::discharge_region(std::uint32_t session, std::uint64_t bytes) {
   environment_.charge(session, Quota::kRegions, -1);
   environment_.charge(session, Quota::kBytes, -static_cast<std::int64_t>(bytes));
 }
 
 // Whether the program has a copy of what this region was when it was registered. Numbers wrap around
 // after 2^32 forks of one session.
-template <class World>
-bool MemoryTable<World>::inherits(std::uint32_t program,
+template <class Platform>
+bool MemoryTable<Platform>::inherits(std::uint32_t program,
                                                   const state::Region& region) const {
   std::uint32_t forks = ~0u;
   for (std::uint32_t i = 0; i < kMostAncestors; ++i) {
@@ -124,8 +124,8 @@ bool MemoryTable<World>::inherits(std::uint32_t program,
 }
 
 // One that the program has registered or inherited.
-template <class World>
-state::Region* MemoryTable<World>::find_region(std::uint32_t program, std::uint32_t handle) const {
+template <class Platform>
+state::Region* MemoryTable<Platform>::find_region(std::uint32_t program, std::uint32_t handle) const {
   const std::uint32_t i = (handle & kHandleMask) - 1;
   if (i >= regions_.fresh()) return nullptr;
   auto& region = const_cast<state::Region&>(regions_[i]);
@@ -134,17 +134,17 @@ state::Region* MemoryTable<World>::find_region(std::uint32_t program, std::uint3
   return &region;
 }
 
-template <class World>
-state::Region* MemoryTable<World>::own_region(std::uint32_t program,
-                                              const CommandBody& body) const {
+template <class Platform>
+state::Region* MemoryTable<Platform>::own_region(std::uint32_t program,
+                                                 const CommandBody& body) const {
   state::Region* const region = find_region(program, body.handle);
   const bool right =
       region != nullptr && region->program == program && region->address == body.memory.address;
   return right ? region : nullptr;
 }
 
-template <class World>
-void MemoryTable<World>::free_region(state::Region& region) {
+template <class Platform>
+void MemoryTable<Platform>::free_region(state::Region& region) {
   const std::uint32_t session = programs_[region.program].session;
   hold_ptag(session, region.ptag, -1);
   state::Session& owner = sessions_[session];
@@ -155,16 +155,16 @@ void MemoryTable<World>::free_region(state::Region& region) {
   regions_.give(regions_.index(region));
 }
 
-template <class World>
-vip::Return MemoryTable<World>::deregister_memory(std::uint32_t program, const CommandBody& body) {
+template <class Platform>
+vip::Return MemoryTable<Platform>::deregister_memory(std::uint32_t program, const CommandBody& body) {
   state::Region* region = own_region(program, body);
   if (region == nullptr) return vip::kInvalidParameter;
   free_region(*region);
   return vip::kSuccess;
 }
 
-template <class World>
-vip::Return MemoryTable<World>::query_memory(std::uint32_t program, CommandBody& body) const {
+template <class Platform>
+vip::Return MemoryTable<Platform>::query_memory(std::uint32_t program, CommandBody& body) const {
   const state::Region* region = find_region(program, body.handle);
   if (region == nullptr || region->address != body.memory.address) return vip::kInvalidParameter;
   body.memory = {region->address,      region->length,      region->ptag,
@@ -172,8 +172,8 @@ vip::Return MemoryTable<World>::query_memory(std::uint32_t program, CommandBody&
   return vip::kSuccess;
 }
 
-template <class World>
-vip::Return MemoryTable<World>::set_memory(std::uint32_t program, const CommandBody& body) {
+template <class Platform>
+vip::Return MemoryTable<Platform>::set_memory(std::uint32_t program, const CommandBody& body) {
   const std::uint32_t session = programs_[program].session;
   state::Region* region = own_region(program, body);
   if (region == nullptr) return vip::kInvalidParameter;
@@ -189,9 +189,9 @@ vip::Return MemoryTable<World>::set_memory(std::uint32_t program, const CommandB
 
 // Whether a descriptor of this VI may use [address, address + length) under a memory handle. The
 // null tag on either side goes with every tag of the same session.
-template <class World>
-bool MemoryTable<World>::span_allowed(const Vi& vi, std::uint64_t address, std::uint32_t handle,
-                                      std::uint64_t length) const {
+template <class Platform>
+bool MemoryTable<Platform>::span_allowed(const Vi& vi, std::uint64_t address, std::uint32_t handle,
+                                         std::uint64_t length) const {
   const state::Region* region = find_region(vi.program, handle);
   if (region == nullptr) return false;
   if (region->ptag != vi.ptag && region->ptag != 0 && vi.ptag != 0) [[unlikely]] return false;
@@ -200,9 +200,9 @@ bool MemoryTable<World>::span_allowed(const Vi& vi, std::uint64_t address, std::
 }
 
 // Whether the peer of this VI may write to, or read from, a region of ours.
-template <class World>
-bool MemoryTable<World>::rdma_allowed(const Vi& vi, std::uint64_t address, std::uint32_t handle,
-                                      std::uint64_t length, bool write) const {
+template <class Platform>
+bool MemoryTable<Platform>::rdma_allowed(const Vi& vi, std::uint64_t address, std::uint32_t handle,
+                                         std::uint64_t length, bool write) const {
   const state::Region* region = find_region(vi.program, handle);
   if (region == nullptr) return false;
   const bool enabled = write ? vi.enable_write && region->enable_write

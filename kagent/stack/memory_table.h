@@ -17,10 +17,10 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class MemoryTable {
  public:
-  MemoryTable(const Tables& tables, typename World::Environment& environment)
+  MemoryTable(const Tables& tables, typename Platform::Environment& environment)
       : limits_(tables.limits), sessions_(tables.sessions), programs_(tables.programs),
         regions_(tables.regions), ptags_(tables.ptags), views_(tables.views),
         environment_(environment) {}
@@ -52,7 +52,7 @@ class MemoryTable {
   Pool<state::Region> regions_;
   Pool<state::Ptag> ptags_;
   layout::View* views_;
-  typename World::Environment& environment_;
+  typename Platform::Environment& environment_;
 };
 
 }  // namespace viaduct

@@ -3,6 +3,7 @@
 #define VIADUCT_KAGENT_STACK_MESSAGE_H
 
 #include <atomic>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -39,6 +40,14 @@ struct Message {
   std::uint32_t stream() const { return prefix + data; }
   std::uint32_t frames() const {
     return stream() == 0 ? 1 : (stream() + payload - 1) / payload;
+  }
+  // The data of a frame: where it begins in the message, and where it ends.
+  std::uint32_t data_begin(std::uint32_t frame) const {
+    const std::uint32_t at = frame * payload;
+    return at > prefix ? at - prefix : 0;
+  }
+  std::uint32_t data_end(std::uint32_t frame) const {
+    return std::min((frame + 1) * payload - prefix, data);
   }
 };
 

@@ -25,9 +25,9 @@ CommandBody answer(Op op, const MacAddress& address) {
 
 }  // namespace
 
-template <class World>
-void NameService<World>::host_by_name(std::uint32_t session, std::uint32_t command,
-                                      const CommandBody& body) {
+template <class Platform>
+void NameService<Platform>::host_by_name(std::uint32_t session, std::uint32_t command,
+                                         const CommandBody& body) {
   const std::size_t length = strnlen(body.name, sizeof body.name);
   if (length == 0 || length > wire::kMaxNameBytes) {
     return command_slots_.finish(session, command, vip::kInvalidParameter);
@@ -45,9 +45,9 @@ void NameService<World>::host_by_name(std::uint32_t session, std::uint32_t comma
   ask_names(session, command);
 }
 
-template <class World>
-void NameService<World>::host_by_address(std::uint32_t session, std::uint32_t command,
-                                         const CommandBody& body) {
+template <class Platform>
+void NameService<Platform>::host_by_address(std::uint32_t session, std::uint32_t command,
+                                            const CommandBody& body) {
   state::Pending& asking = command_slots_.pending(session, command);
   asking.op = Op::kHostByAddress;
   asking.answerer = {};
@@ -64,9 +64,9 @@ void NameService<World>::host_by_address(std::uint32_t session, std::uint32_t co
 }
 
 // Asks all hosts and gives them a moment to answer.
-template <class World>
-void NameService<World>::discover(std::uint32_t session, std::uint32_t command,
-                                  const CommandBody&) {
+template <class Platform>
+void NameService<Platform>::discover(std::uint32_t session, std::uint32_t command,
+                                     const CommandBody&) {
   state::Pending& asking = command_slots_.pending(session, command);
   asking.op = Op::kDiscover;
   asking.answerer = {};
@@ -76,8 +76,8 @@ void NameService<World>::discover(std::uint32_t session, std::uint32_t command,
   ask_names(session, command);
 }
 
-template <class World>
-vip::Return NameService<World>::discovered(std::uint32_t session, CommandBody& body) const {
+template <class Platform>
+vip::Return NameService<Platform>::discovered(std::uint32_t session, CommandBody& body) const {
   const state::Session& found = sessions_[session];
   if (body.entries >= found.discovered_count) return vip::kInvalidParameter;
   std::memcpy(body.remote.host, found.discovered[body.entries].data(), layout::kHostBytes);
@@ -85,8 +85,8 @@ vip::Return NameService<World>::discovered(std::uint32_t session, CommandBody& b
 }
 
 // Sends the query of a command, again and again until its tries are used up.
-template <class World>
-void NameService<World>::ask_names(std::uint32_t session, std::uint32_t command) {
+template <class Platform>
+void NameService<Platform>::ask_names(std::uint32_t session, std::uint32_t command) {
   state::Pending& asking = command_slots_.pending(session, command);
   const bool discovery = asking.op == Op::kDiscover;
   const bool alone = !port_.reaches(kBroadcast);
@@ -119,8 +119,8 @@ void NameService<World>::ask_names(std::uint32_t session, std::uint32_t command)
 }
 
 // A query without a name is for all hosts, and answered with our name.
-template <class World>
-void NameService<World>::on_name_query(const wire::Decoded& query) {
+template <class Platform>
+void NameService<Platform>::on_name_query(const wire::Decoded& query) {
   wire::NameBody body;
   if (!wire::decode(query.payload, body)) {
     ++root_->counters.drop_bad_body;
@@ -144,9 +144,9 @@ void NameService<World>::on_name_query(const wire::Decoded& query) {
 }
 
 // The query has its answer already. If this one comes from the same host, it was asked twice.
-template <class World>
-void NameService<World>::note_second_answer(const state::Pending& answered,
-                                            const MacAddress& source) {
+template <class Platform>
+void NameService<Platform>::note_second_answer(const state::Pending& answered,
+                                               const MacAddress& source) {
   if (answered.answerer == source) {
     ++root_->counters.drop_stale_answer;
     return;
@@ -157,8 +157,8 @@ void NameService<World>::note_second_answer(const state::Pending& answered,
   name_conflict_.second = source;
 }
 
-template <class World>
-void NameService<World>::on_name_reply(const wire::Decoded& reply) {
+template <class Platform>
+void NameService<Platform>::on_name_reply(const wire::Decoded& reply) {
   wire::NameBody body;
   if (!wire::decode(reply.payload, body)) {
     ++root_->counters.drop_bad_body;

@@ -17,12 +17,12 @@ struct NameConflict {
   MacAddress first{}, second{};
 };
 
-template <class World>
+template <class Platform>
 class NameService : private Timers {
  public:
-  NameService(const Tables& tables, typename World::Port& port,
-              typename World::Environment& environment, FramesOut<World>& frames_out,
-              CommandSlots<World>& command_slots)
+  NameService(const Tables& tables, typename Platform::Port& port,
+              typename Platform::Environment& environment, FramesOut<Platform>& frames_out,
+              CommandSlots<Platform>& command_slots)
       : Timers(tables), limits_(tables.limits), now_(tables.now), root_(tables.root),
         sessions_(tables.sessions), address_(tables.address), ether_type_(tables.ether_type),
         port_(port), environment_(environment), frames_out_(frames_out),
@@ -47,10 +47,10 @@ class NameService : private Timers {
   state::Session* sessions_;
   MacAddress address_;
   std::uint16_t ether_type_;
-  typename World::Port& port_;
-  typename World::Environment& environment_;
-  FramesOut<World>& frames_out_;
-  CommandSlots<World>& command_slots_;
+  typename Platform::Port& port_;
+  typename Platform::Environment& environment_;
+  FramesOut<Platform>& frames_out_;
+  CommandSlots<Platform>& command_slots_;
   NameConflict name_conflict_;
 };
 

@@ -20,8 +20,8 @@ std::uint32_t bucket_of(const MacAddress& address) {
 
 // The VI that a frame of an established connection belongs to. This is where VI index and key from
 // the wire are judged.
-template <class World>
-Vi* PeerTable<World>::vi_for(const wire::Decoded& frame, bool pending_too) {
+template <class Platform>
+Vi* PeerTable<Platform>::vi_for(const wire::Decoded& frame, bool pending_too) {
   StackCounters& count = root_->counters;
   const wire::Header& header = frame.header;
   if (header.vi >= vis_.fresh()) {
@@ -48,14 +48,14 @@ Vi* PeerTable<World>::vi_for(const wire::Decoded& frame, bool pending_too) {
 }
 
 // Whether a host can have this address, and frames could get there.
-template <class World>
-bool PeerTable<World>::reachable(const MacAddress& address) const {
+template <class Platform>
+bool PeerTable<Platform>::reachable(const MacAddress& address) const {
   const bool group = (address[0] & 1) != 0;
   return !group && address != MacAddress{} && port_.reaches(address);
 }
 
-template <class World>
-std::uint32_t PeerTable<World>::find_peer(const MacAddress& address, bool create) {
+template <class Platform>
+std::uint32_t PeerTable<Platform>::find_peer(const MacAddress& address, bool create) {
   const std::uint32_t bucket = bucket_of(address);
   for (std::uint32_t p = peer_buckets_[bucket]; p != kNone; p = peers_[p].hash_next) {
     if (peers_[p].address == address) return p;
@@ -69,9 +69,9 @@ std::uint32_t PeerTable<World>::find_peer(const MacAddress& address, bool create
   return p;
 }
 
-template <class World>
-ViIndex PeerTable<World>::find_by_peer_key(const MacAddress& source, std::uint32_t peer_vi,
-                                           std::uint64_t key) const {
+template <class Platform>
+ViIndex PeerTable<Platform>::find_by_peer_key(const MacAddress& source, std::uint32_t peer_vi,
+                                              std::uint64_t key) const {
   for (ViIndex i = key_buckets_[key & key_bucket_mask_]; i != kNone; i = vis_[i].link.key_next) {
     const Vi& vi = vis_[i];
     if (vi.link.peer_key == key && vi.link.peer_vi == peer_vi && vi.link.peer_address == source) {
@@ -82,8 +82,8 @@ ViIndex PeerTable<World>::find_by_peer_key(const MacAddress& source, std::uint32
 }
 
 // Notes the VI's peer. False when the peer table is full.
-template <class World>
-bool PeerTable<World>::link(ViIndex i, const MacAddress& address, const wire::ConnectBody& body) {
+template <class Platform>
+bool PeerTable<Platform>::link(ViIndex i, const MacAddress& address, const wire::ConnectBody& body) {
   const std::uint32_t p = find_peer(address, true);
   if (p == kNone) return false;
   Vi& vi = vis_[i];
@@ -113,9 +113,9 @@ bool PeerTable<World>::link(ViIndex i, const MacAddress& address, const wire::Co
   return true;
 }
 
-template <class World>
-bool PeerTable<World>::take_local_path(Vi& vi) {
-  const std::uint32_t limit = port_.payload_limit(vi.link.peer_address);
+template <class Platform>
+bool PeerTable<Platform>::take_local_path(Vi& vi) {
+  const std::uint32_t limit = bulk_path_.payload_limit(vi.link.peer_address);
   if (limit <= mtu_) return false;
   vi.link.payload = static_cast<std::uint16_t>(wire::payload_in(limit));
   vi.tx.path = state::Path::kLocal;
@@ -123,8 +123,8 @@ bool PeerTable<World>::take_local_path(Vi& vi) {
   return true;
 }
 
-template <class World>
-void PeerTable<World>::unlink(ViIndex i) {
+template <class Platform>
+void PeerTable<Platform>::unlink(ViIndex i) {
   Vi& vi = vis_[i];
   if (vi.link.peer == kNone) return;
   state::Peer& peer = peers_[vi.link.peer];
@@ -142,7 +142,7 @@ void PeerTable<World>::unlink(ViIndex i) {
   *link = vi.link.key_next;
   if (--peer.count == 0) {
     wheel_.disarm(peer_timer(vi.link.peer));
-    port_.leave_train(peer.address);
+    bulk_path_.leave_train(peer.address);
     std::uint32_t* hash = &peer_buckets_[bucket_of(peer.address)];
     while (*hash != vi.link.peer) hash = &peers_[*hash].hash_next;
     *hash = peer.hash_next;
@@ -152,22 +152,22 @@ void PeerTable<World>::unlink(ViIndex i) {
   vi.link.peer = kNone;
 }
 
-template <class World>
-void PeerTable<World>::watch_peer(std::uint32_t p, std::uint64_t until) {
+template <class Platform>
+void PeerTable<Platform>::watch_peer(std::uint32_t p, std::uint64_t until) {
   peers_[p].due = until;
   wheel_.arm(peer_timer(p), until);
 }
 
 // The word of the peer's host holds as long as silence is taken for life otherwise.
-template <class World>
-bool PeerTable<World>::is_excused(const state::Peer& peer) const {
+template <class Platform>
+bool PeerTable<Platform>::is_excused(const state::Peer& peer) const {
   return peer.vouched != 0 && now_ - peer.vouched < limits_.peer_timeout_ns &&
          now_ - peer.last_heard < limits_.stopped_peer_ns;
 }
 
 // Whether it has yet to be seen why it does not answer.
-template <class World>
-bool PeerTable<World>::may_be_stopped(const state::Peer& peer) const {
+template <class Platform>
+bool PeerTable<Platform>::may_be_stopped(const state::Peer& peer) const {
   const std::uint64_t silence = now_ - peer.last_heard;
   if (!is_granted(peer) || silence < limits_.keepalive_ns) return false;
   return silence < limits_.peer_timeout_ns || is_excused(peer);

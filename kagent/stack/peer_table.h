@@ -11,14 +11,14 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class PeerTable : private ViTable, private Timers {
  public:
-  PeerTable(const Tables& tables, typename World::Port& port, CreditGrants<World>& credit_grants)
+  PeerTable(const Tables& tables, typename Platform::Port& port, CreditGrants<Platform>& credit_grants)
       : ViTable(tables), Timers(tables), peers_(tables.peers), key_buckets_(tables.key_buckets),
         peer_buckets_(tables.peer_buckets), key_bucket_mask_(tables.key_bucket_mask),
         address_(tables.address), host_(tables.addresses.host), mtu_(tables.mtu), port_(port),
-        credit_grants_(credit_grants) {}
+        bulk_path_(port.bulk_path()), credit_grants_(credit_grants) {}
 
   inline state::Vi* vi_for(const wire::Decoded& frame, bool pending_too = false);
   bool reachable(const MacAddress& address) const;
@@ -45,8 +45,9 @@ class PeerTable : private ViTable, private Timers {
   MacAddress address_;
   MacAddress host_;
   std::uint32_t mtu_;
-  typename World::Port& port_;
-  CreditGrants<World>& credit_grants_;
+  typename Platform::Port& port_;
+  typename Platform::BulkPath& bulk_path_;
+  CreditGrants<Platform>& credit_grants_;
 };
 
 }  // namespace viaduct

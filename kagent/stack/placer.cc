@@ -8,9 +8,9 @@ using state::Vi;
 using state::kNone;
 
 // Collects [offset, offset + payload) of the message for writing.
-template <class World>
-void Placer<World>::place(ViIndex i, const Target& target, std::uint32_t offset,
-                          std::span<const std::byte> payload) {
+template <class Platform>
+void Placer<Platform>::place(ViIndex i, const Target& target, std::uint32_t offset,
+                             std::span<const std::byte> payload) {
   if (payload.empty()) return;
   begin_placing(i, payload);
   std::uint64_t begin = offset;
@@ -30,9 +30,9 @@ void Placer<World>::place(ViIndex i, const Target& target, std::uint32_t offset,
 
 // The same for an RDMA write. The last word of a message is a piece of its own and so becomes
 // visible after all the rest: programs spin on it.
-template <class World>
-void Placer<World>::place_at(ViIndex i, std::uint64_t address, std::span<const std::byte> data,
-                             bool last) {
+template <class Platform>
+void Placer<Platform>::place_at(ViIndex i, std::uint64_t address, std::span<const std::byte> data,
+                                bool last) {
   if (data.empty()) return;
   begin_placing(i, data);
   std::size_t tail = 0;
@@ -50,8 +50,8 @@ void Placer<World>::place_at(ViIndex i, std::uint64_t address, std::span<const s
 }
 
 // The bytes in `data` come next, in at most kMaxSegments pieces.
-template <class World>
-void Placer<World>::begin_placing(ViIndex i, std::span<const std::byte> data) {
+template <class Platform>
+void Placer<Platform>::begin_placing(ViIndex i, std::span<const std::byte> data) {
   if (placing_ != i || pieces_.locals == kMaxPieces ||
       pieces_.remotes + layout::kMaxSegments > kMaxPieces) {
     flush_placement();
@@ -60,8 +60,8 @@ void Placer<World>::begin_placing(ViIndex i, std::span<const std::byte> data) {
   pieces_.local[pieces_.locals++] = {const_cast<std::byte*>(data.data()), data.size()};
 }
 
-template <class World>
-void Placer<World>::place_piece(std::uint64_t address, std::uint64_t length) {
+template <class Platform>
+void Placer<Platform>::place_piece(std::uint64_t address, std::uint64_t length) {
   iovec* const next = &pieces_.remote[pieces_.remotes];
   if (pieces_.remotes != 0 &&
       reinterpret_cast<std::uint64_t>(next[-1].iov_base) + next[-1].iov_len == address) {
@@ -73,8 +73,8 @@ void Placer<World>::place_piece(std::uint64_t address, std::uint64_t length) {
 }
 
 // Writes what was collected. A failure is noted in the VI, whose message has not ended yet.
-template <class World>
-bool Placer<World>::flush_placement() {
+template <class Platform>
+bool Placer<Platform>::flush_placement() {
   if (placing_ == kNone) return true;
   Vi& vi = vis_[placing_];
   const bool written = environment_.write_program(vi.program, {pieces_.remote, pieces_.remotes},

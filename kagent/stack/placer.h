@@ -13,10 +13,10 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Placer : private ViTable {
  public:
-  Placer(const Tables& tables, typename World::Environment& environment)
+  Placer(const Tables& tables, typename Platform::Environment& environment)
       : ViTable(tables), environment_(environment) {}
 
   inline void place(ViIndex vi, const Target& target, std::uint32_t offset,
@@ -39,7 +39,7 @@ class Placer : private ViTable {
   inline void begin_placing(ViIndex vi, std::span<const std::byte> data);
   inline void place_piece(std::uint64_t address, std::uint64_t length);
 
-  typename World::Environment& environment_;
+  typename Platform::Environment& environment_;
   ViIndex placing_ = state::kNone;  // VI that pieces_ holds data for
   Pieces pieces_;
 };

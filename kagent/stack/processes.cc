@@ -16,9 +16,9 @@ constexpr std::size_t kAtOnce = 8192;
 
 }  // namespace
 
-template <class World>
-void Processes<World>::begin_program(std::uint32_t program, std::uint32_t session,
-                                     std::uint32_t member) {
+template <class Platform>
+void Processes<Platform>::begin_program(std::uint32_t program, std::uint32_t session,
+                                        std::uint32_t member) {
   programs_[program] = {};
   programs_[program].session = session;
   programs_[program].member = member;
@@ -28,14 +28,14 @@ void Processes<World>::begin_program(std::uint32_t program, std::uint32_t sessio
 }
 
 // This is where a member's number from shared memory is judged.
-template <class World>
-std::uint32_t Processes<World>::program_of(std::uint32_t session, std::uint32_t member) const {
+template <class Platform>
+std::uint32_t Processes<Platform>::program_of(std::uint32_t session, std::uint32_t member) const {
   return member <= layout::kMembers ? sessions_[session].programs[member] : kNone;
 }
 
-template <class World>
-std::optional<std::uint32_t> Processes<World>::join(std::uint32_t session, std::uint32_t parent_id,
-                                                    std::uint32_t forks) {
+template <class Platform>
+std::optional<std::uint32_t> Processes<Platform>::join(std::uint32_t session, std::uint32_t parent_id,
+                                                       std::uint32_t forks) {
   std::uint32_t* const all = sessions_[session].programs;
   const std::uint32_t* const place = std::find(all + 1, all + layout::kMembers + 1, kNone);
   if (place == all + layout::kMembers + 1) return std::nullopt;
@@ -61,13 +61,13 @@ std::optional<std::uint32_t> Processes<World>::join(std::uint32_t session, std::
   }
   programs_[program].parent = parent;
   programs_[program].forks = forks;
-  if (parent != kNone) ++programs_[parent].heirs;
+  if (parent != kNone) ++programs_[parent].inheriting_processes;
   return program;
 }
 
-template <class World>
-vip::Return Processes<World>::may_take(std::uint32_t program,
-                                       const layout::CommandBody& body) const {
+template <class Platform>
+vip::Return Processes<Platform>::may_take(std::uint32_t program,
+                                          const layout::CommandBody& body) const {
   const Vi* const vi = find_vi(programs_[program].session, body.vi, body.generation);
   if (vi == nullptr) return vip::kInvalidParameter;
   if (vi->program == program) return vip::kSuccess;
@@ -85,9 +85,9 @@ vip::Return Processes<World>::may_take(std::uint32_t program,
 }
 
 // The first bytes of a receive, from one program's memory to the same place in another's.
-template <class World>
-bool Processes<World>::copy_received(const Vi& vi, const Vi& heir, std::uint32_t slot,
-                                     std::uint32_t length, std::uint64_t& budget) {
+template <class Platform>
+bool Processes<Platform>::copy_received(const Vi& vi, const Vi& heir, std::uint32_t slot,
+                                        std::uint32_t length, std::uint64_t& budget) {
   Target target;
   if (!receiver_.load_target(vi, slot, 0, target) || !receiver_.allowed(vi, target, length) ||
       !receiver_.allowed(heir, target, length) || length > budget) {
@@ -115,8 +115,8 @@ bool Processes<World>::copy_received(const Vi& vi, const Vi& heir, std::uint32_t
 
 // Copies data that a VI has received since the fork from the old owner's memory to the heir's. Data in the
 // slots themselves stays there: the program that takes the descriptor back puts it in its place.
-template <class World>
-bool Processes<World>::hand_over_received(const Vi& vi, const Vi& heir) {
+template <class Platform>
+bool Processes<Platform>::hand_over_received(const Vi& vi, const Vi& heir) {
   const ViIndex i = vis_.index(vi);
   std::uint64_t budget = kMostHandedOver;
   std::uint32_t position = view(vi).vi(i).receive.dequeued.load(std::memory_order_acquire);
@@ -138,8 +138,8 @@ bool Processes<World>::hand_over_received(const Vi& vi, const Vi& heir) {
 }
 
 // The taker holds the locks of the VI's queues, so that they do not change.
-template <class World>
-vip::Return Processes<World>::take_vi(std::uint32_t program, const layout::CommandBody& body) {
+template <class Platform>
+vip::Return Processes<Platform>::take_vi(std::uint32_t program, const layout::CommandBody& body) {
   const vip::Return judged = may_take(program, body);
   if (judged != vip::kSuccess) return judged;
   Vi& vi = vis_[body.vi];
@@ -168,8 +168,8 @@ vip::Return Processes<World>::take_vi(std::uint32_t program, const layout::Comma
 }
 
 // Connection requests that it was given; kNone: that any program of the session was.
-template <class World>
-void Processes<World>::drop_requests(std::uint32_t session, std::uint32_t program) {
+template <class Platform>
+void Processes<Platform>::drop_requests(std::uint32_t session, std::uint32_t program) {
   for (std::uint32_t r = 0; r < requests_.fresh(); ++r) {
     state::Request& request = requests_[r];
     if (request.session != session || (program != kNone && request.program != program)) continue;
@@ -183,8 +183,8 @@ void Processes<World>::drop_requests(std::uint32_t session, std::uint32_t progra
   }
 }
 
-template <class World>
-void Processes<World>::free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t member) {
+template <class Platform>
+void Processes<Platform>::free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t member) {
   const std::uint32_t held = lock.load();
   if ((held & ~layout::kLockWanted) != 1 + member) return;
   lock.store(0);
@@ -192,8 +192,8 @@ void Processes<World>::free_lock(std::atomic<std::uint32_t>& lock, std::uint32_t
 }
 
 // Frees locks that the library in that process may have held when it was killed.
-template <class World>
-void Processes<World>::free_locks(std::uint32_t program) {
+template <class Platform>
+void Processes<Platform>::free_locks(std::uint32_t program) {
   const state::Program& gone = programs_[program];
   const layout::View& view = views_[gone.session];
   for (ViIndex i = 0; i < vis_.fresh(); ++i) {
@@ -204,8 +204,8 @@ void Processes<World>::free_locks(std::uint32_t program) {
 }
 
 // To be called when no program has a copy of its memory.
-template <class World>
-void Processes<World>::forget_program(std::uint32_t program) {
+template <class Platform>
+void Processes<Platform>::forget_program(std::uint32_t program) {
   while (program != kNone) {
     state::Program& gone = programs_[program];
     for (std::uint32_t i = 0; i < regions_.fresh(); ++i) {
@@ -222,8 +222,8 @@ void Processes<World>::forget_program(std::uint32_t program) {
       members_.give(program - limits_.sessions);
     }
     if (parent == kNone) return;
-    --programs_[parent].heirs;
-    program = programs_[parent].gone != 0 && programs_[parent].heirs == 0 ? parent : kNone;
+    --programs_[parent].inheriting_processes;
+    program = programs_[parent].gone != 0 && programs_[parent].inheriting_processes == 0 ? parent : kNone;
   }
 }
 

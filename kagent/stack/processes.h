@@ -1,6 +1,6 @@
 // Processes that attach to a session, what they share and what they leave.
 //
-//   open_session --> first program ----------------------leave()--> gone --no heirs left--> forgotten
+//   open_session --> first program ----------------------leave()--> gone --no inheriting process left--> forgotten
 //   join() --------> another one: has a copy of what its parent had registered --leave()--^
 //
 // A VI belongs to one program at a time, and with it its CQs: descriptors posted there, and a peer's
@@ -28,13 +28,13 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Processes : private ViTable {
  public:
-  Processes(const Tables& tables, typename World::Environment& environment, Budget& budget,
-            Wakeups<World>& wakeups, const MemoryTable<World>& memory_table, Placer<World>& placer,
-            Receiver<World>& receiver, ConnectRequests<World>& connect_requests,
-            Forwarding<World>& forwarding)
+  Processes(const Tables& tables, typename Platform::Environment& environment, Budget& budget,
+            Wakeups<Platform>& wakeups, const MemoryTable<Platform>& memory_table, Placer<Platform>& placer,
+            Receiver<Platform>& receiver, ConnectRequests<Platform>& connect_requests,
+            Forwarding<Platform>& forwarding)
       : ViTable(tables), sessions_(tables.sessions), programs_(tables.programs),
         members_(tables.members), cqs_(tables.cqs), regions_(tables.regions),
         requests_(tables.requests), environment_(environment), budget_(budget), wakeups_(wakeups),
@@ -63,14 +63,14 @@ class Processes : private ViTable {
   Pool<state::Cq> cqs_;
   Pool<state::Region> regions_;
   Pool<state::Request> requests_;
-  typename World::Environment& environment_;
+  typename Platform::Environment& environment_;
   Budget& budget_;
-  Wakeups<World>& wakeups_;
-  MemoryTable<World> memory_table_;
-  Placer<World>& placer_;
-  Receiver<World>& receiver_;
-  ConnectRequests<World>& connect_requests_;
-  Forwarding<World>& forwarding_;
+  Wakeups<Platform>& wakeups_;
+  MemoryTable<Platform> memory_table_;
+  Placer<Platform>& placer_;
+  Receiver<Platform>& receiver_;
+  ConnectRequests<Platform>& connect_requests_;
+  Forwarding<Platform>& forwarding_;
 };
 
 }  // namespace viaduct

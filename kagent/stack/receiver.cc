@@ -15,16 +15,16 @@ using state::kWindow;
 using wire::Refusal;
 
 // The redirected receive, in place of what its slot says.
-template <class World>
-void Receiver<World>::redirected(const Vi& vi, Target& out) {
+template <class Platform>
+void Receiver<Platform>::redirected(const Vi& vi, Target& out) {
   out.segment_count = 1;
   out.segments[0] = {vi.rx.redirect_address, vi.rx.redirect_handle, vi.rx.redirect_length};
   out.capacity = vi.rx.redirect_length;
 }
 
 // A message begins: whether it goes there.
-template <class World>
-void Receiver<World>::begin_redirected(Vi& vi, std::uint32_t length,
+template <class Platform>
+void Receiver<Platform>::begin_redirected(Vi& vi, std::uint32_t length,
                                                                   Target& target) {
   if (length <= vi.rx.redirect_length &&
       memory_table_.span_allowed(vi, vi.rx.redirect_address, vi.rx.redirect_handle,
@@ -36,14 +36,14 @@ void Receiver<World>::begin_redirected(Vi& vi, std::uint32_t length,
 }
 
 // Whether a piece of a message lies in the receive that is next to complete.
-template <class World>
-bool Receiver<World>::receives_in_part(const Vi& vi) {
+template <class Platform>
+bool Receiver<Platform>::receives_in_part(const Vi& vi) {
   return vi.rx.receive_slot != kNone && vi.rx.in_message && vi.rx.message_op == wire::kOpSend;
 }
 
 // Moves what has come of a message. Reads and writes the program's memory.
-template <class World>
-bool Receiver<World>::move_received(const Vi& vi, const Target& from, const Target& to) {
+template <class Platform>
+bool Receiver<Platform>::move_received(const Vi& vi, const Target& from, const Target& to) {
   iovec source[layout::kMaxSegments], target[layout::kMaxSegments];
   const auto pieces = [&vi](const Target& of, iovec* out) {
     std::size_t left = vi.rx.message_received, count = 0;
@@ -58,8 +58,8 @@ bool Receiver<World>::move_received(const Vi& vi, const Target& from, const Targ
   return environment_.write_program(vi.program, {target, targets}, {source, sources});
 }
 
-template <class World>
-vip::Return Receiver<World>::redirect(std::uint32_t i, std::uint32_t generation,
+template <class Platform>
+vip::Return Receiver<Platform>::redirect(std::uint32_t i, std::uint32_t generation,
                                     const layout::Segment& to) {
   Vi* const vi = find_vi(0, i, generation);
   if (vi == nullptr || to.length == 0) return vip::kInvalidParameter;
@@ -93,8 +93,8 @@ vip::Return Receiver<World>::redirect(std::uint32_t i, std::uint32_t generation,
   return vip::kSuccess;
 }
 
-template <class World>
-vip::Return Receiver<World>::unredirect(std::uint32_t i, std::uint32_t generation) {
+template <class Platform>
+vip::Return Receiver<Platform>::unredirect(std::uint32_t i, std::uint32_t generation) {
   Vi* const vi = find_vi(0, i, generation);
   if (vi == nullptr) return vip::kInvalidParameter;
   const Redirect was = std::exchange(vi->rx.redirect, Redirect::kNone);
@@ -110,9 +110,9 @@ vip::Return Receiver<World>::unredirect(std::uint32_t i, std::uint32_t generatio
   return vip::kNotDone;
 }
 
-template <class World>
-void Receiver<World>::on_reliable_data(ViIndex i, const wire::Decoded& frame, const Frame& raw,
-                                       bool& keep) {
+template <class Platform>
+void Receiver<Platform>::on_reliable_data(ViIndex i, const wire::Decoded& frame, const Frame& raw,
+                                          bool& keep) {
   Vi& vi = vis_[i];
   const wire::Header& header = frame.header;
   loss_recovery_.take_ack(i, header.ack, header.window);
@@ -123,7 +123,7 @@ void Receiver<World>::on_reliable_data(ViIndex i, const wire::Decoded& frame, co
     ++vi.rx.receive_next;
     if (filled_gap) {
       drain_held(i);
-      if (verdict_.pending()) return;
+      if (pending_disconnect_.pending()) return;
       vi.ack.ack_gap = 1;
     }
     acknowledger_.note_ack_due(i, (header.flags & wire::kFlagAckNow) != 0);
@@ -139,8 +139,8 @@ void Receiver<World>::on_reliable_data(ViIndex i, const wire::Decoded& frame, co
   acknowledger_.note_ack_due(i, false);
 }
 
-template <class World>
-void Receiver<World>::hold(ViIndex i, std::uint32_t psn, const Frame& raw, bool& keep) {
+template <class Platform>
+void Receiver<Platform>::hold(ViIndex i, std::uint32_t psn, const Frame& raw, bool& keep) {
   Vi& vi = vis_[i];
   StackCounters& count = root_->counters;
   if (psn - vi.rx.receive_next >= kWindow) {
@@ -159,8 +159,8 @@ void Receiver<World>::hold(ViIndex i, std::uint32_t psn, const Frame& raw, bool&
   }
 }
 
-template <class World>
-void Receiver<World>::drain_held(ViIndex i) {
+template <class Platform>
+void Receiver<Platform>::drain_held(ViIndex i) {
   Vi& vi = vis_[i];
   while (vi.rx.held_count != 0 && vi.rx.received.has(vi.rx.receive_next)) {
     const Frame raw = held_frame(i, vi.rx.receive_next);
@@ -175,8 +175,8 @@ void Receiver<World>::drain_held(ViIndex i) {
   }
 }
 
-template <class World>
-void Receiver<World>::drop_held(ViIndex i) {
+template <class Platform>
+void Receiver<Platform>::drop_held(ViIndex i) {
   Vi& vi = vis_[i];
   for (std::uint32_t ahead = 0; vi.rx.held_count != 0 && ahead < kWindow; ++ahead) {
     const std::uint32_t psn = vi.rx.receive_next + ahead;
@@ -189,9 +189,9 @@ void Receiver<World>::drop_held(ViIndex i) {
 }
 
 // The next frame of a reliable connection. False when it has ended the connection.
-template <class World>
-bool Receiver<World>::take_in_order(ViIndex i, const wire::Header& header,
-                                    std::span<const std::byte> payload) {
+template <class Platform>
+bool Receiver<Platform>::take_in_order(ViIndex i, const wire::Header& header,
+                                       std::span<const std::byte> payload) {
   Vi& vi = vis_[i];
   if (!fits(vi, header, payload)) {
     ++root_->counters.drop_bad_sequence;
@@ -207,9 +207,9 @@ bool Receiver<World>::take_in_order(ViIndex i, const wire::Header& header,
 }
 
 // Whether a frame is the beginning of a message, or the next piece of the one under way.
-template <class World>
-bool Receiver<World>::fits(const Vi& vi, const wire::Header& header,
-                           std::span<const std::byte> payload) const {
+template <class Platform>
+bool Receiver<Platform>::fits(const Vi& vi, const wire::Header& header,
+                              std::span<const std::byte> payload) const {
   const bool first = (header.flags & wire::kFlagFirst) != 0;
   const bool last = (header.flags & wire::kFlagLast) != 0;
   const std::uint32_t op = header.flags & wire::kOpMask;
@@ -224,9 +224,9 @@ bool Receiver<World>::fits(const Vi& vi, const wire::Header& header,
 }
 
 // A piece of a message for a receive descriptor.
-template <class World>
-bool Receiver<World>::take_send(ViIndex i, const wire::Header& header,
-                                std::span<const std::byte> payload) {
+template <class Platform>
+bool Receiver<Platform>::take_send(ViIndex i, const wire::Header& header,
+                                   std::span<const std::byte> payload) {
   Vi& vi = vis_[i];
   const bool first = (header.flags & wire::kFlagFirst) != 0;
   const bool last = (header.flags & wire::kFlagLast) != 0;
@@ -256,8 +256,8 @@ bool Receiver<World>::take_send(ViIndex i, const wire::Header& header,
 
 // Several whole messages. On Unreliable Delivery one that can't be taken harms no other. False when
 // the connection has ended.
-template <class World>
-bool Receiver<World>::take_packed(ViIndex i, const wire::Header& header,
+template <class Platform>
+bool Receiver<Platform>::take_packed(ViIndex i, const wire::Header& header,
                                                     std::span<const std::byte> payload) {
   const bool unreliable = vis_[i].reliability == vip::kUnreliable;
   wire::Header one = header;
@@ -282,9 +282,9 @@ bool Receiver<World>::take_packed(ViIndex i, const wire::Header& header,
 
 // A piece of an RDMA write. The target's program sees nothing of it but its memory, unless it
 // carries immediate data.
-template <class World>
-bool Receiver<World>::take_rdma_write(ViIndex i, const wire::Header& header,
-                                      std::span<const std::byte> payload) {
+template <class Platform>
+bool Receiver<Platform>::take_rdma_write(ViIndex i, const wire::Header& header,
+                                         std::span<const std::byte> payload) {
   Vi& vi = vis_[i];
   const bool last = (header.flags & wire::kFlagLast) != 0;
   if (header.flags & wire::kFlagFirst) {
@@ -336,9 +336,9 @@ bool Receiver<World>::take_rdma_write(ViIndex i, const wire::Header& header,
 }
 
 // The peer wants to read: the answer is sent when its turn comes.
-template <class World>
-bool Receiver<World>::take_read_request(ViIndex i, const wire::Header& header,
-                                        std::span<const std::byte> payload) {
+template <class Platform>
+bool Receiver<Platform>::take_read_request(ViIndex i, const wire::Header& header,
+                                           std::span<const std::byte> payload) {
   Vi& vi = vis_[i];
   wire::RdmaHeader source;
   if (!wire::decode(payload, source) || vi.reliability == vip::kUnreliable ||
@@ -358,9 +358,9 @@ bool Receiver<World>::take_read_request(ViIndex i, const wire::Header& header,
 }
 
 // A piece of the answer to our oldest unanswered read.
-template <class World>
-bool Receiver<World>::take_read_response(ViIndex i, const wire::Header& header,
-                                         std::span<const std::byte> payload) {
+template <class Platform>
+bool Receiver<Platform>::take_read_response(ViIndex i, const wire::Header& header,
+                                            std::span<const std::byte> payload) {
   Vi& vi = vis_[i];
   const bool last = (header.flags & wire::kFlagLast) != 0;
   std::uint32_t p = vi.tx.send.completed;
@@ -391,23 +391,23 @@ bool Receiver<World>::take_read_response(ViIndex i, const wire::Header& header,
   root_->counters.bytes_received += header.message_length;
   if (environment_.late != 0 && environment_.is_late(vi.program)) [[unlikely]] {
     read.read_done = state::kReadWritten;
-    environment_.defer({i, vi.generation, vi.program, World::Environment::Late::What::kRead, p});
+    environment_.defer({i, vi.generation, vi.program, Platform::Environment::Late::What::kRead, p});
     return true;
   }
   finish_read(i, read);
   return true;
 }
 
-template <class World>
-void Receiver<World>::finish_read(ViIndex i, state::InFlight& read) {
+template <class Platform>
+void Receiver<Platform>::finish_read(ViIndex i, state::InFlight& read) {
   read.read_done = state::kReadDone;
   --vis_[i].tx.reads;
   send_queue_.complete_acknowledged(i);
   send_queue_.make_ready(i);
 }
 
-template <class World>
-void Receiver<World>::begin_message_in(Vi& vi, const wire::Header& header) {
+template <class Platform>
+void Receiver<Platform>::begin_message_in(Vi& vi, const wire::Header& header) {
   vi.rx.message_length = header.message_length;
   vi.rx.message_received = 0;
   vi.rx.message_op = header.flags & wire::kOpMask;
@@ -417,20 +417,20 @@ void Receiver<World>::begin_message_in(Vi& vi, const wire::Header& header) {
 
 // A message that can't be taken: the end of a reliable connection, of this message otherwise.
 // Always false.
-template <class World>
-bool Receiver<World>::refuse(ViIndex i, std::uint32_t psn, std::uint32_t error, Refusal reason) {
+template <class Platform>
+bool Receiver<Platform>::refuse(ViIndex i, std::uint32_t psn, std::uint32_t error, Refusal reason) {
   Vi& vi = vis_[i];
   vi.rx.in_message = 0;
   if (vi.reliability != vip::kUnreliable) {
-    verdict_.end(i, End::kFailed, error, psn, static_cast<std::uint32_t>(reason), packed_index_);
+    pending_disconnect_.end(i, End::kFailed, error, psn, static_cast<std::uint32_t>(reason), packed_index_);
   } else if (error != vip::kConnectionLost) {
     completions_.report(i, error);
   }
   return false;
 }
 
-template <class World>
-void Receiver<World>::on_unreliable_data(ViIndex i, const wire::Decoded& frame) {
+template <class Platform>
+void Receiver<Platform>::on_unreliable_data(ViIndex i, const wire::Decoded& frame) {
   Vi& vi = vis_[i];
   StackCounters& count = root_->counters;
   const wire::Header& header = frame.header;
@@ -462,8 +462,8 @@ void Receiver<World>::on_unreliable_data(ViIndex i, const wire::Decoded& frame) 
   }
 }
 
-template <class World>
-bool Receiver<World>::take_receive(ViIndex i) {
+template <class Platform>
+bool Receiver<Platform>::take_receive(ViIndex i) {
   Vi& vi = vis_[i];
   std::uint32_t slot;
   if (!next_posted(vi, view(vi).receive_ring(i), vi.rx.receive.taken, slot)) return false;
@@ -474,9 +474,9 @@ bool Receiver<World>::take_receive(ViIndex i) {
 
 // Copies where a posted receive (or read, whose first segment is the remote one) wants its data out
 // of its slot. False if it is malformed.
-template <class World>
-bool Receiver<World>::load_target(const Vi& vi, std::uint32_t slot, std::uint32_t skip,
-                                  Target& out) const {
+template <class Platform>
+bool Receiver<Platform>::load_target(const Vi& vi, std::uint32_t slot, std::uint32_t skip,
+                                     Target& out) const {
   const layout::SlotRequest& shared = view(vi).slot(slot).request;
   out.segment_count = shared.segment_count;
   out.descriptor = shared.descriptor;
@@ -490,15 +490,15 @@ bool Receiver<World>::load_target(const Vi& vi, std::uint32_t slot, std::uint32_
 }
 
 // Whether a receive lies where it was said to lie.
-template <class World>
-bool Receiver<World>::descriptor_allowed(const Vi& vi, const Target& target) const {
+template <class Platform>
+bool Receiver<Platform>::descriptor_allowed(const Vi& vi, const Target& target) const {
   return memory_table_.span_allowed(vi, target.descriptor, target.descriptor_handle,
                                     32 + 16ull * target.segment_count);
 }
 
 // Whether the first `length` bytes may be written: bounds are judged on what is placed.
-template <class World>
-bool Receiver<World>::allowed(const Vi& vi, const Target& target, std::uint32_t length) const {
+template <class Platform>
+bool Receiver<Platform>::allowed(const Vi& vi, const Target& target, std::uint32_t length) const {
   if (length > target.capacity) return false;
   for (unsigned s = 0; s < target.segment_count && length != 0; ++s) {
     const layout::Segment& segment = target.segments[s];
@@ -512,8 +512,8 @@ bool Receiver<World>::allowed(const Vi& vi, const Target& target, std::uint32_t 
 }
 
 // Looks at the receive that a new message is to use. False when it will not do.
-template <class World>
-bool Receiver<World>::begin_receive(ViIndex i, const wire::Header& header, Target& target) {
+template <class Platform>
+bool Receiver<Platform>::begin_receive(ViIndex i, const wire::Header& header, Target& target) {
   Vi& vi = vis_[i];
   begin_message_in(vi, header);
   std::uint32_t error = 0;
@@ -534,9 +534,9 @@ bool Receiver<World>::begin_receive(ViIndex i, const wire::Header& header, Targe
   return error == 0 || spoil_receive(i, header.psn, error, Refusal::kDescriptor);
 }
 
-template <class World>
-bool Receiver<World>::place_inline(ViIndex i, const wire::Header& header,
-                                   std::span<const std::byte> payload) {
+template <class Platform>
+bool Receiver<Platform>::place_inline(ViIndex i, const wire::Header& header,
+                                      std::span<const std::byte> payload) {
   Vi& vi = vis_[i];
   Target target;
   if (!begin_receive(i, header, target)) return false;
@@ -545,9 +545,9 @@ bool Receiver<World>::place_inline(ViIndex i, const wire::Header& header,
   return end_receive(i, header, static_cast<std::uint32_t>(payload.size()));
 }
 
-template <class World>
-bool Receiver<World>::end_receive(ViIndex i, const wire::Header& header,
-                                  std::uint32_t inline_length) {
+template <class Platform>
+bool Receiver<Platform>::end_receive(ViIndex i, const wire::Header& header,
+                                     std::uint32_t inline_length) {
   Vi& vi = vis_[i];
   placer_.flush_of(i);
   if (vi.rx.receive_failed) {
@@ -568,9 +568,9 @@ bool Receiver<World>::end_receive(ViIndex i, const wire::Header& header,
 
 // The receive completes with an error, and on the reliable levels the connection ends with it.
 // Always false.
-template <class World>
-bool Receiver<World>::spoil_receive(ViIndex i, std::uint32_t psn, std::uint32_t status,
-                                    Refusal reason) {
+template <class Platform>
+bool Receiver<Platform>::spoil_receive(ViIndex i, std::uint32_t psn, std::uint32_t status,
+                                       Refusal reason) {
   Vi& vi = vis_[i];
   placer_.flush_of(i);
   const std::uint32_t slot = vi.rx.receive_slot;
@@ -585,7 +585,7 @@ bool Receiver<World>::spoil_receive(ViIndex i, std::uint32_t psn, std::uint32_t 
   ++root_->counters.drop_bad_descriptor;
   completions_.complete(i, true, slot, status | vip::kOpReceive, 0, 0, 0);
   if (vi.reliability != vip::kUnreliable) {
-    verdict_.end(i, End::kFailed, vip::kConnectionLost, psn, static_cast<std::uint32_t>(reason),
+    pending_disconnect_.end(i, End::kFailed, vip::kConnectionLost, psn, static_cast<std::uint32_t>(reason),
                  packed_index_);
   }
   return false;

@@ -31,22 +31,22 @@
 #include "kagent/stack/send_queue.h"
 #include "kagent/stack/tables.h"
 #include "kagent/stack/target.h"
-#include "kagent/stack/verdict.h"
+#include "kagent/stack/pending_disconnect.h"
 #include "kagent/stack/vi_table.h"
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Receiver : private ViTable {
  public:
-  Receiver(const Tables& tables, typename World::Environment& environment, Verdict& verdict,
-           FramesIn<World>& frames_in, const MemoryTable<World>& memory_table,
-           Completions<World>& completions, SendQueue<World>& send_queue,
-           CreditGrants<World>& credit_grants, Acknowledger<World>& acknowledger,
-           SendCredit<World>& send_credit, LossRecovery<World>& loss_recovery,
-           Placer<World>& placer)
+  Receiver(const Tables& tables, typename Platform::Environment& environment, PendingDisconnect& pending_disconnect,
+           FramesIn<Platform>& frames_in, const MemoryTable<Platform>& memory_table,
+           Completions<Platform>& completions, SendQueue<Platform>& send_queue,
+           CreditGrants<Platform>& credit_grants, Acknowledger<Platform>& acknowledger,
+           SendCredit<Platform>& send_credit, LossRecovery<Platform>& loss_recovery,
+           Placer<Platform>& placer)
       : ViTable(tables), held_limit_(tables.held_limit), environment_(environment),
-        verdict_(verdict), held_frames_(tables.held_frames), frames_in_(frames_in),
+        pending_disconnect_(pending_disconnect), held_frames_(tables.held_frames), frames_in_(frames_in),
         memory_table_(memory_table), completions_(completions), send_queue_(send_queue),
         credit_grants_(credit_grants), acknowledger_(acknowledger), send_credit_(send_credit),
         loss_recovery_(loss_recovery), placer_(placer) {}
@@ -104,18 +104,18 @@ class Receiver : private ViTable {
   }
 
   std::uint32_t held_limit_;
-  typename World::Environment& environment_;
-  Verdict& verdict_;
+  typename Platform::Environment& environment_;
+  PendingDisconnect& pending_disconnect_;
   Frame* held_frames_;  // by VI and PSN
-  FramesIn<World>& frames_in_;
-  MemoryTable<World> memory_table_;
-  Completions<World>& completions_;
-  SendQueue<World>& send_queue_;
-  CreditGrants<World>& credit_grants_;
-  Acknowledger<World>& acknowledger_;
-  SendCredit<World>& send_credit_;
-  LossRecovery<World>& loss_recovery_;
-  Placer<World>& placer_;
+  FramesIn<Platform>& frames_in_;
+  MemoryTable<Platform> memory_table_;
+  Completions<Platform>& completions_;
+  SendQueue<Platform>& send_queue_;
+  CreditGrants<Platform>& credit_grants_;
+  Acknowledger<Platform>& acknowledger_;
+  SendCredit<Platform>& send_credit_;
+  LossRecovery<Platform>& loss_recovery_;
+  Placer<Platform>& placer_;
   std::uint32_t packed_index_ = 0;  // of the message that is being taken, in its frame
 };
 

@@ -21,25 +21,25 @@ constexpr std::uint64_t kCookieMark = 1;
 
 }  // namespace
 
-template <class World>
-void RequestProof<World>::forget_unproven(const Request& request) {
+template <class Platform>
+void RequestProof<Platform>::forget_unproven(const Request& request) {
   if (!request.proven && request.state != RequestState::kDone) --root_->unproven;
 }
 
-template <class World>
-void RequestProof<World>::note_proven(Request& request) {
+template <class Platform>
+void RequestProof<Platform>::note_proven(Request& request) {
   forget_unproven(request);
   request.proven = 1;
 }
 
-template <class World>
-void RequestProof<World>::suspect() {
+template <class Platform>
+void RequestProof<Platform>::suspect() {
   if (limits_.claims != 0) root_->proof_until = now_ + kSuspicion;
 }
 
-template <class World>
-std::uint64_t RequestProof<World>::cookie(const MacAddress& source, const wire::ConnectBody& body,
-                                          std::uint64_t epoch) const {
+template <class Platform>
+std::uint64_t RequestProof<Platform>::cookie(const MacAddress& source, const wire::ConnectBody& body,
+                                             std::uint64_t epoch) const {
   std::uint64_t address = 0;
   std::memcpy(&address, source.data(), source.size());
   const std::uint64_t words[] = {body.key, std::uint64_t{body.request} << 32 | body.vi, epoch,
@@ -47,16 +47,16 @@ std::uint64_t RequestProof<World>::cookie(const MacAddress& source, const wire::
   return siphash(root_->cookie_key, words) | kCookieMark;
 }
 
-template <class World>
-bool RequestProof<World>::is_proven(const wire::Decoded& frame,
-                                    const wire::ConnectBody& body) const {
+template <class Platform>
+bool RequestProof<Platform>::is_proven(const wire::Decoded& frame,
+                                       const wire::ConnectBody& body) const {
   const std::uint64_t shown = frame.header.key, epoch = now_ / kCookieTime;
   return shown != 0 && (shown == cookie(frame.source, body, epoch) ||
                         shown == cookie(frame.source, body, epoch - 1));
 }
 
-template <class World>
-void RequestProof<World>::ask_for_proof(const MacAddress& source, const wire::ConnectBody& body) {
+template <class Platform>
+void RequestProof<Platform>::ask_for_proof(const MacAddress& source, const wire::ConnectBody& body) {
   ++root_->counters.proofs_asked;
   frames_out_.send_moved(source, body, address_, cookie(source, body, now_ / kCookieTime));
 }

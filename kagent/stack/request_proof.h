@@ -16,10 +16,10 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class RequestProof {
  public:
-  RequestProof(const Tables& tables, FramesOut<World>& frames_out)
+  RequestProof(const Tables& tables, FramesOut<Platform>& frames_out)
       : limits_(tables.limits), now_(tables.now), root_(tables.root), address_(tables.address),
         frames_out_(frames_out) {}
 
@@ -38,7 +38,7 @@ class RequestProof {
   const std::uint64_t& now_;
   state::Root* root_;
   MacAddress address_;
-  FramesOut<World>& frames_out_;
+  FramesOut<Platform>& frames_out_;
 };
 
 }  // namespace viaduct

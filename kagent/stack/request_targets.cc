@@ -25,8 +25,8 @@ constexpr std::uint32_t kMovesInHaste = 16;  // after which repetitions begin an
 
 }  // namespace
 
-template <class World>
-void RequestTargets<World>::send_connect_request(ViIndex i, state::Asked& to) {
+template <class Platform>
+void RequestTargets<Platform>::send_connect_request(ViIndex i, state::Asked& to) {
   const Vi& vi = vis_[i];
   if (to.unanswered != 0xff) ++to.unanswered;
   Frame frame;
@@ -50,13 +50,13 @@ void RequestTargets<World>::send_connect_request(ViIndex i, state::Asked& to) {
 }
 
 // The address that reaches a host: from its own programs' stacks another one than from outside.
-template <class World>
-MacAddress RequestTargets<World>::way_to(const MacAddress& host) const {
+template <class Platform>
+MacAddress RequestTargets<Platform>::way_to(const MacAddress& host) const {
   return host == addresses_.host ? addresses_.control_session : host;
 }
 
-template <class World>
-void RequestTargets<World>::begin_asking(ViIndex i) {
+template <class Platform>
+void RequestTargets<Platform>::begin_asking(ViIndex i) {
   state::Attempt& attempt = attempts_[i];
   MacAddress host;
   std::memcpy(host.data(), attempt.remote.host, host.size());
@@ -65,9 +65,9 @@ void RequestTargets<World>::begin_asking(ViIndex i) {
   attempt.moves = attempt.moves_now = 0;
 }
 
-template <class World>
-typename RequestTargets<World>::Way& RequestTargets<World>::way_of(ViIndex i,
-                                                                   std::uint32_t& discriminator) {
+template <class Platform>
+typename RequestTargets<Platform>::Way& RequestTargets<Platform>::way_of(ViIndex i,
+                                                                         std::uint32_t& discriminator) {
   const state::Attempt& attempt = attempts_[i];
   std::uint32_t hash = 2166136261u;
   const auto add = [&hash](std::uint8_t byte) { hash = (hash ^ byte) * 16777619u; };
@@ -81,8 +81,8 @@ typename RequestTargets<World>::Way& RequestTargets<World>::way_of(ViIndex i,
 
 // Asks the stack that accepted the last request of this kind, which saves the detour, and the host only
 // if that stack does not answer. Not repeated there in vain.
-template <class World>
-void RequestTargets<World>::ask_known_way(ViIndex i) {
+template <class Platform>
+void RequestTargets<Platform>::ask_known_way(ViIndex i) {
   std::uint32_t discriminator;
   const Way& way = way_of(i, discriminator);
   state::Attempt& attempt = attempts_[i];
@@ -91,8 +91,8 @@ void RequestTargets<World>::ask_known_way(ViIndex i) {
   attempt.asked_count = 2;
 }
 
-template <class World>
-void RequestTargets<World>::remember_way(ViIndex i, const MacAddress& accepted_by) {
+template <class Platform>
+void RequestTargets<Platform>::remember_way(ViIndex i, const MacAddress& accepted_by) {
   std::uint32_t discriminator;
   Way& way = way_of(i, discriminator);
   const MacAddress& host = attempts_[i].asked[0].address;
@@ -103,8 +103,8 @@ void RequestTargets<World>::remember_way(ViIndex i, const MacAddress& accepted_b
   }
 }
 
-template <class World>
-Asked* RequestTargets<World>::find_asked(ViIndex i, const MacAddress& address) {
+template <class Platform>
+Asked* RequestTargets<Platform>::find_asked(ViIndex i, const MacAddress& address) {
   state::Attempt& attempt = attempts_[i];
   for (std::uint32_t a = 0; a < attempt.asked_count; ++a) {
     if (attempt.asked[a].address == address) return &attempt.asked[a];
@@ -113,8 +113,8 @@ Asked* RequestTargets<World>::find_asked(ViIndex i, const MacAddress& address) {
 }
 
 // The same, adding it to those that are asked. Null when there are too many of them.
-template <class World>
-Asked* RequestTargets<World>::ask_too(ViIndex i, const MacAddress& address) {
+template <class Platform>
+Asked* RequestTargets<Platform>::ask_too(ViIndex i, const MacAddress& address) {
   if (Asked* known = find_asked(i, address)) return known;
   state::Attempt& attempt = attempts_[i];
   Asked* place = nullptr;
@@ -130,14 +130,14 @@ Asked* RequestTargets<World>::ask_too(ViIndex i, const MacAddress& address) {
 }
 
 // It has said the last word about the request.
-template <class World>
-void RequestTargets<World>::forget_asked(ViIndex i, const MacAddress& address) {
+template <class Platform>
+void RequestTargets<Platform>::forget_asked(ViIndex i, const MacAddress& address) {
   if (Asked* asked = find_asked(i, address)) asked->may_keep = 0;
 }
 
 // Repeats the request wherever an answer is hoped for.
-template <class World>
-void RequestTargets<World>::send_connect_requests(ViIndex i) {
+template <class Platform>
+void RequestTargets<Platform>::send_connect_requests(ViIndex i) {
   state::Attempt& attempt = attempts_[i];
   attempt.moves_now = 0;
   bool promising = false;
@@ -152,8 +152,8 @@ void RequestTargets<World>::send_connect_requests(ViIndex i) {
 
 // The sender of CONNECT_MOVED does not keep the request. The address that it names is asked at once,
 // unless it is asked already. Moves in circles must not make this stack busy.
-template <class World>
-void RequestTargets<World>::on_moved(ViIndex i, const wire::Decoded& frame) {
+template <class Platform>
+void RequestTargets<Platform>::on_moved(ViIndex i, const wire::Decoded& frame) {
   MacAddress address;
   if (!wire::decode(frame.payload, address)) {
     ++root_->counters.drop_bad_body;
@@ -197,8 +197,8 @@ void RequestTargets<World>::on_moved(ViIndex i, const wire::Decoded& frame) {
 }
 
 // A host asks for a proof that we hear it. A host that goes on asking must not make us busy.
-template <class World>
-void RequestTargets<World>::prove(ViIndex i, const MacAddress& to, std::uint64_t shown) {
+template <class Platform>
+void RequestTargets<Platform>::prove(ViIndex i, const MacAddress& to, std::uint64_t shown) {
   state::Attempt& attempt = attempts_[i];
   Asked* const asked = find_asked(i, to);
   if (asked == nullptr || attempt.moves_now == kMovesAtOnce) return;
@@ -209,8 +209,8 @@ void RequestTargets<World>::prove(ViIndex i, const MacAddress& to, std::uint64_t
 }
 
 // The attempt is over: no program shall be given the request any more.
-template <class World>
-void RequestTargets<World>::take_back(ViIndex i) {
+template <class Platform>
+void RequestTargets<Platform>::take_back(ViIndex i) {
   const Vi& vi = vis_[i];
   state::Attempt& attempt = attempts_[i];
   for (std::uint32_t a = 0; a < attempt.asked_count; ++a) {
@@ -223,8 +223,8 @@ void RequestTargets<World>::take_back(ViIndex i) {
 
 // The result of an attempt whose time has run out: a program that has the request has not answered, no
 // program waited for it, or no host answered at all.
-template <class World>
-vip::Return RequestTargets<World>::unanswered(ViIndex i) const {
+template <class Platform>
+vip::Return RequestTargets<Platform>::unanswered(ViIndex i) const {
   const state::Attempt& attempt = attempts_[i];
   bool held = false;
   for (std::uint32_t a = 0; a < attempt.asked_count; ++a) {

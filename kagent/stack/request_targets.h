@@ -22,11 +22,11 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class RequestTargets : private ViTable, private Timers {
  public:
-  RequestTargets(const Tables& tables, FramesOut<World>& frames_out,
-                 CreditGrants<World>& credit_grants, PeerTable<World>& peer_table)
+  RequestTargets(const Tables& tables, FramesOut<Platform>& frames_out,
+                 CreditGrants<Platform>& credit_grants, PeerTable<Platform>& peer_table)
       : ViTable(tables), Timers(tables), attempts_(tables.attempts), address_(tables.address),
         addresses_(tables.addresses), mtu_(tables.mtu), ether_type_(tables.ether_type),
         frames_out_(frames_out), credit_grants_(credit_grants), peer_table_(peer_table) {}
@@ -61,9 +61,9 @@ class RequestTargets : private ViTable, private Timers {
   const StackAddresses& addresses_;
   std::uint32_t mtu_;
   std::uint16_t ether_type_;
-  FramesOut<World>& frames_out_;
-  CreditGrants<World>& credit_grants_;
-  PeerTable<World>& peer_table_;
+  FramesOut<Platform>& frames_out_;
+  CreditGrants<Platform>& credit_grants_;
+  PeerTable<Platform>& peer_table_;
   Way ways_[kWays] = {};
 };
 

@@ -21,8 +21,8 @@ constexpr std::uint64_t kTrainIdle = 1'000'000'000;
 }  // namespace
 
 // `frames` more are about to be sent, of `room`: whether the last of them asks for credit.
-template <class World>
-bool SendCredit<World>::asks_for_credit(Vi& vi, std::uint32_t room, std::uint32_t frames) {
+template <class Platform>
+bool SendCredit<Platform>::asks_for_credit(Vi& vi, std::uint32_t room, std::uint32_t frames) {
   const std::uint32_t left = room - frames;
   const std::uint32_t next = vi.tx.send_next + frames;
   if (vi.link.credit == 0 || 2 * left > vi.tx.peer_window) return false;
@@ -32,8 +32,8 @@ bool SendCredit<World>::asks_for_credit(Vi& vi, std::uint32_t room, std::uint32_
 }
 
 // The peer has seen all frames before `ack`, or knows them to be lost, and has room for `window` more.
-template <class World>
-void SendCredit<World>::take_credit(ViIndex i, std::uint32_t ack, std::uint16_t window) {
+template <class Platform>
+void SendCredit<Platform>::take_credit(ViIndex i, std::uint32_t ack, std::uint16_t window) {
   Vi& vi = vis_[i];
   // Old news, or nonsense.
   if (ack - vi.tx.send_una > vi.tx.send_next - vi.tx.send_una) return;
@@ -46,8 +46,8 @@ void SendCredit<World>::take_credit(ViIndex i, std::uint32_t ack, std::uint16_t 
 }
 
 // After a silence nothing is under way any more.
-template <class World>
-void SendCredit<World>::renew_credit(Vi& vi) {
+template <class Platform>
+void SendCredit<Platform>::renew_credit(Vi& vi) {
   if (vi.tx.path == state::Path::kSameHost) return;  // a change of path needs to know it
   const std::uint64_t idle = has_gone_by_train(vi) ? kTrainIdle : kCreditIdle;
   if (vi.link.credit == 0 || now_ - vi.tx.sent_time <= idle) return;
@@ -55,15 +55,15 @@ void SendCredit<World>::renew_credit(Vi& vi) {
   vi.tx.peer_window = std::min(vi.tx.peer_window, vi.link.credit);
 }
 
-template <class World>
-void SendCredit<World>::await_credit(ViIndex i) {
+template <class Platform>
+void SendCredit<Platform>::await_credit(ViIndex i) {
   ++root_->counters.credit_stalls;
   const std::uint64_t wait = kCreditWait << std::min<std::uint32_t>(vis_[i].tx.timeouts, kWaitDoublings);
   if (!wheel_.armed(vi_timer(i))) wheel_.arm(vi_timer(i), now_ + wait);
 }
 
-template <class World>
-void SendCredit<World>::credit_timeout(ViIndex i) {
+template <class Platform>
+void SendCredit<Platform>::credit_timeout(ViIndex i) {
   Vi& vi = vis_[i];
   const bool changes_path = vi.tx.path == state::Path::kSameHost;
   if (!vi.tx.stalled || (send_queue_.send_room(vi) != 0 && !changes_path)) return;

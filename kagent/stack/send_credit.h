@@ -11,10 +11,10 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class SendCredit : private ViTable, private Timers {
  public:
-  SendCredit(const Tables& tables, SendQueue<World>& send_queue)
+  SendCredit(const Tables& tables, SendQueue<Platform>& send_queue)
       : ViTable(tables), Timers(tables), send_queue_(send_queue) {}
 
   static inline bool asks_for_credit(state::Vi& vi, std::uint32_t room, std::uint32_t frames);
@@ -24,7 +24,7 @@ class SendCredit : private ViTable, private Timers {
   void credit_timeout(ViIndex vi);
 
  private:
-  SendQueue<World>& send_queue_;
+  SendQueue<Platform>& send_queue_;
 };
 
 }  // namespace viaduct

@@ -26,22 +26,22 @@ std::uint32_t count(const state::PsnSet& set) {
 }  // namespace
 
 // On Reliable Reception the acknowledgement speaks of one message's memory.
-template <class World>
-bool SendQueue<World>::may_pack(const Vi& vi, const Message& message) const {
+template <class Platform>
+bool SendQueue<Platform>::may_pack(const Vi& vi, const Message& message) const {
   return message.inline_data != nullptr && vi.reliability != vip::kReliableReception &&
          (message.flags & layout::kSlotFence) == 0 &&
          2 * wire::kPackedBytes + message.length <= vi.link.payload;
 }
 
 // Whether the message at a position of the send queue went with this frame, as others did.
-template <class World>
-bool SendQueue<World>::shares_frame(ViIndex i, std::uint32_t position, std::uint32_t psn) {
+template <class Platform>
+bool SendQueue<Platform>::shares_frame(ViIndex i, std::uint32_t position, std::uint32_t psn) {
   return position != vis_[i].tx.send.taken && in_flight(i, position).first_psn == psn &&
          in_flight(i, position).frames == 1;
 }
 
-template <class World>
-void SendQueue<World>::make_ready(ViIndex i) {
+template <class Platform>
+void SendQueue<Platform>::make_ready(ViIndex i) {
   Vi& vi = vis_[i];
   vi.tx.stalled = 0;
   if (vi.tx.listed & state::kOnReadyList) return;
@@ -53,8 +53,8 @@ void SendQueue<World>::make_ready(ViIndex i) {
   list_ready(vi.session);
 }
 
-template <class World>
-void SendQueue<World>::list_ready(std::uint32_t s) {
+template <class Platform>
+void SendQueue<Platform>::list_ready(std::uint32_t s) {
   state::Session& session = sessions_[s];
   if (session.ready_listed) return;
   session.ready_listed = 1;
@@ -64,8 +64,8 @@ void SendQueue<World>::list_ready(std::uint32_t s) {
 }
 
 // Frames that may be sent now.
-template <class World>
-std::uint32_t SendQueue<World>::send_room(const Vi& vi) const {
+template <class Platform>
+std::uint32_t SendQueue<Platform>::send_room(const Vi& vi) const {
   const std::uint32_t outstanding = vi.tx.send_next - vi.tx.send_una;
   if (vi.reliability == vip::kUnreliable) {
     if (vi.link.credit == 0) return kWindow;
@@ -85,8 +85,8 @@ std::uint32_t SendQueue<World>::send_room(const Vi& vi) const {
 }
 
 // Whether another message waits behind the current one.
-template <class World>
-bool SendQueue<World>::more_to_send(ViIndex i) const {
+template <class Platform>
+bool SendQueue<Platform>::more_to_send(ViIndex i) const {
   const Vi& vi = vis_[i];
   std::uint32_t slot;
   return vi.tx.response_begun != vi.tx.response_next ||
@@ -94,14 +94,14 @@ bool SendQueue<World>::more_to_send(ViIndex i) const {
 }
 
 // How a message is cut: one that fits in a frame is one, whatever path it takes.
-template <class World>
-std::uint32_t SendQueue<World>::payload_for(ViIndex i, const Message& message) {
+template <class Platform>
+std::uint32_t SendQueue<Platform>::payload_for(ViIndex i, const Message& message) {
   const std::uint32_t payload = vis_[i].link.payload;
   return message.stream() + wire::kLessByTrain <= payload ? payload : payload_of_long(i, message);
 }
 
-template <class World>
-std::uint32_t SendQueue<World>::payload_of_long(ViIndex i, const Message& message) {
+template <class Platform>
+std::uint32_t SendQueue<Platform>::payload_of_long(ViIndex i, const Message& message) {
   const Vi& vi = vis_[i];
   if (vi.tx.path != state::Path::kNetwork) return vi.link.payload;
   const bool follows = has_gone_by_train(vi);
@@ -114,22 +114,22 @@ std::uint32_t SendQueue<World>::payload_of_long(ViIndex i, const Message& messag
       (vi.link.credit == 0 || vi.tx.send_una != vi.tx.send_next)) {
     return vi.link.payload;
   }
-  const std::uint32_t limit = port_.payload_limit(vi.link.peer_address);
+  const std::uint32_t limit = bulk_path_.payload_limit(vi.link.peer_address);
   if (limit >= mtu_) return vi.link.payload;
   return std::min(wire::payload_in(limit), vi.link.payload - wire::kLessByTrain);
 }
 
 // As the message being sent was cut when it was begun.
-template <class World>
-std::uint32_t SendQueue<World>::current_payload(ViIndex i) {
+template <class Platform>
+std::uint32_t SendQueue<Platform>::current_payload(ViIndex i) {
   const Vi& vi = vis_[i];
   if ((vi.tx.current_slot & state::kResponse) == 0) return in_flight(i, vi.tx.send.taken - 1).payload;
   return response(i, vi.tx.current_slot & ~state::kResponse).payload;
 }
 
 // Takes the next work request from the ring. False if there is none, or none that can be sent now.
-template <class World>
-bool SendQueue<World>::begin_message(ViIndex i, Message& message) {
+template <class Platform>
+bool SendQueue<Platform>::begin_message(ViIndex i, Message& message) {
   Vi& vi = vis_[i];
   std::uint32_t slot;
   if (!next_posted(vi, view(vi).send_ring(i), vi.tx.send.taken, slot)) return false;
@@ -176,13 +176,13 @@ bool SendQueue<World>::begin_message(ViIndex i, Message& message) {
 }
 
 // Takes up the next RDMA read of the peer. False if there is none.
-template <class World>
-bool SendQueue<World>::begin_response(ViIndex i, Message& message) {
+template <class Platform>
+bool SendQueue<Platform>::begin_response(ViIndex i, Message& message) {
   Vi& vi = vis_[i];
   if (vi.tx.response_begun == vi.tx.response_next) return false;
   const std::uint32_t name = state::kResponse | vi.tx.response_begun % state::kMaxReads;
   if (load_current(vi, name, message) != 0) {
-    verdict_.end(i, End::kFailed, vip::kRdmaReadProtection, vi.rx.receive_next,
+    pending_disconnect_.end(i, End::kFailed, vip::kRdmaReadProtection, vi.rx.receive_next,
                  static_cast<std::uint32_t>(wire::Refusal::kProtection));
     return false;
   }
@@ -198,9 +198,9 @@ bool SendQueue<World>::begin_response(ViIndex i, Message& message) {
   return true;
 }
 
-template <class World>
-std::uint32_t SendQueue<World>::load_current(const Vi& vi, std::uint32_t current,
-                                             Message& out) const {
+template <class Platform>
+std::uint32_t SendQueue<Platform>::load_current(const Vi& vi, std::uint32_t current,
+                                                Message& out) const {
   if ((current & state::kResponse) == 0) return load_message(vi, current, out);
   const state::Response& answered =
       responses_[std::size_t{vis_.index(vi)} * state::kMaxReads + (current & ~state::kResponse)];
@@ -220,8 +220,8 @@ std::uint32_t SendQueue<World>::load_current(const Vi& vi, std::uint32_t current
 
 // Copies a work request out of its slot and checks it. Returns 0 or the error's status bits;
 // out.op is valid in any case.
-template <class World>
-std::uint32_t SendQueue<World>::load_message(const Vi& vi, std::uint32_t slot, Message& out) const {
+template <class Platform>
+std::uint32_t SendQueue<Platform>::load_message(const Vi& vi, std::uint32_t slot, Message& out) const {
   const layout::SlotRequest& shared = view(vi).slot(slot).request;
   out.op = shared.op;
   out.flags = shared.flags;
@@ -273,8 +273,8 @@ std::uint32_t SendQueue<World>::load_message(const Vi& vi, std::uint32_t slot, M
 }
 
 // The response whose frames include psn.
-template <class World>
-std::uint32_t SendQueue<World>::response_with(ViIndex i, std::uint32_t psn) {
+template <class Platform>
+std::uint32_t SendQueue<Platform>::response_with(ViIndex i, std::uint32_t psn) {
   const Vi& vi = vis_[i];
   for (std::uint32_t r = vi.tx.response_first; r != vi.tx.response_begun; ++r) {
     if (psn - response(i, r).first_psn < response(i, r).frames) return r;
@@ -282,16 +282,16 @@ std::uint32_t SendQueue<World>::response_with(ViIndex i, std::uint32_t psn) {
   return kNone;
 }
 
-template <class World>
-void SendQueue<World>::finish_unreliable(ViIndex i) {
+template <class Platform>
+void SendQueue<Platform>::finish_unreliable(ViIndex i) {
   Vi& vi = vis_[i];
   const state::InFlight flight = in_flight(i, vi.tx.send.completed);
   completions_.complete(i, false, flight.slot, vip::status_op(flight.op), flight.length, 0, 0);
 }
 
 // Completes, in order, what is acknowledged (and answered, if it is a read).
-template <class World>
-void SendQueue<World>::complete_acknowledged(ViIndex i) {
+template <class Platform>
+void SendQueue<Platform>::complete_acknowledged(ViIndex i) {
   Vi& vi = vis_[i];
   while (vi.tx.send.completed != vi.tx.send.taken) {
     const state::InFlight& flight = in_flight(i, vi.tx.send.completed);
@@ -310,11 +310,11 @@ void SendQueue<World>::complete_acknowledged(ViIndex i) {
 
 // A send that was begun can't be finished. Unreliable delivery: an error of this descriptor.
 // Otherwise: of the connection.
-template <class World>
-void SendQueue<World>::fail_current(ViIndex i, std::uint32_t current, std::uint32_t status) {
+template <class Platform>
+void SendQueue<Platform>::fail_current(ViIndex i, std::uint32_t current, std::uint32_t status) {
   Vi& vi = vis_[i];
   if (current & state::kResponse) {
-    verdict_.end(i, End::kFailed, vip::kRdmaReadProtection, vi.rx.receive_next,
+    pending_disconnect_.end(i, End::kFailed, vip::kRdmaReadProtection, vi.rx.receive_next,
                  static_cast<std::uint32_t>(wire::Refusal::kProtection));
     return;
   }
@@ -328,14 +328,14 @@ void SendQueue<World>::fail_current(ViIndex i, std::uint32_t current, std::uint3
   }
   vi.tx.failed_slot = current;
   vi.tx.failed_status = status;
-  verdict_.end(i, End::kFailed, vip::kConnectionLost);
+  pending_disconnect_.end(i, End::kFailed, vip::kConnectionLost);
 }
 
 // The peer has refused the message that psn belongs to (of a packed frame the one with that index),
 // or, if it is the answer to a read, the oldest read.
-template <class World>
-void SendQueue<World>::note_refusal(ViIndex i, std::uint32_t psn, std::uint32_t index,
-                                    std::uint32_t reason) {
+template <class Platform>
+void SendQueue<Platform>::note_refusal(ViIndex i, std::uint32_t psn, std::uint32_t index,
+                                       std::uint32_t reason) {
   Vi& vi = vis_[i];
   std::uint32_t refused = kNone;
   for (std::uint32_t p = vi.tx.send.completed; p != vi.tx.send.taken; ++p) {

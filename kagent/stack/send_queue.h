@@ -12,18 +12,18 @@
 #include "kagent/stack/message.h"
 #include "kagent/stack/tables.h"
 #include "kagent/stack/trains.h"
-#include "kagent/stack/verdict.h"
+#include "kagent/stack/pending_disconnect.h"
 #include "kagent/stack/vi_table.h"
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class SendQueue : private ViTable {
  public:
-  SendQueue(const Tables& tables, typename World::Port& port, Verdict& verdict,
-            Trains<World>& trains, const MemoryTable<World>& memory_table, Completions<World>& completions)
-      : ViTable(tables), mtu_(tables.mtu), sessions_(tables.sessions), port_(port),
-        verdict_(verdict), trains_(trains), memory_table_(memory_table), completions_(completions) {}
+  SendQueue(const Tables& tables, typename Platform::BulkPath& bulk_path, PendingDisconnect& pending_disconnect,
+            Trains<Platform>& trains, const MemoryTable<Platform>& memory_table, Completions<Platform>& completions)
+      : ViTable(tables), mtu_(tables.mtu), sessions_(tables.sessions), bulk_path_(bulk_path),
+        pending_disconnect_(pending_disconnect), trains_(trains), memory_table_(memory_table), completions_(completions) {}
 
   bool may_pack(const state::Vi& vi, const Message& message) const;
   bool shares_frame(ViIndex vi, std::uint32_t position, std::uint32_t psn);
@@ -47,11 +47,11 @@ class SendQueue : private ViTable {
  private:
   std::uint32_t mtu_;
   state::Session* sessions_;
-  typename World::Port& port_;
-  Verdict& verdict_;
-  Trains<World>& trains_;
-  MemoryTable<World> memory_table_;
-  Completions<World>& completions_;
+  typename Platform::BulkPath& bulk_path_;
+  PendingDisconnect& pending_disconnect_;
+  Trains<Platform>& trains_;
+  MemoryTable<Platform> memory_table_;
+  Completions<Platform>& completions_;
 };
 
 }  // namespace viaduct

@@ -35,8 +35,8 @@ struct Program {
   std::uint32_t errors;    // error events that were appended so far
   std::uint32_t parent;    // program whose registrations it has a copy of; kNone: none
   std::uint32_t forks;     // ... those that were made before Header::forks was this
-  std::uint32_t heirs;     // programs whose parent it is
-  std::uint32_t gone;      // 1: the process has; what it registered is kept for the heirs
+  std::uint32_t inheriting_processes;  // programs whose parent it is
+  std::uint32_t gone;      // 1: the process has; what it registered is kept for those that inherit it
   std::uint32_t next_free;
 };
 

@@ -17,10 +17,10 @@ constexpr std::uint32_t kFlushedByAgentWake = 64;
 
 }  // namespace
 
-template <class World>
-BasicStack<World>::BasicStack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
-                              Port& port, Environment& environment, const StackAddresses& addresses,
-                              std::uint64_t now)
+template <class Platform>
+BasicStack<Platform>::BasicStack(void* segment, const StackLimits& limits, std::uint16_t ether_type,
+                                 Port& port, Environment& environment, const StackAddresses& addresses,
+                                 std::uint64_t now)
     : OwnTables{Tables(segment, limits, ether_type, port.address(), addresses, port.mtu(),
                        port.lendable(), now)},
       ViTable(tables_), Timers(tables_), port_(port), environment_(environment),
@@ -31,16 +31,16 @@ BasicStack<World>::BasicStack(void* segment, const StackLimits& limits, std::uin
   parts_.credit_grants.share_standing_credit(0);
 }
 
-template <class World>
-BasicStack<World>::~BasicStack() {
+template <class Platform>
+BasicStack<Platform>::~BasicStack() {
   for (std::uint32_t i = 0; i < vis_.fresh(); ++i) {
     if (vis_[i].session != kNone) parts_.receiver.drop_held(i);
   }
   parts_.frames_in.release_all();
 }
 
-template <class World>
-std::optional<std::uint32_t> BasicStack<World>::open_session(void* segment) {
+template <class Platform>
+std::optional<std::uint32_t> BasicStack<Platform>::open_session(void* segment) {
   for (std::uint32_t s = 0; s < limits_.sessions; ++s) {
     if (tables_.sessions[s].in_use) continue;
     state::Session fresh{};
@@ -68,8 +68,8 @@ std::optional<std::uint32_t> BasicStack<World>::open_session(void* segment) {
   return std::nullopt;
 }
 
-template <class World>
-void BasicStack<World>::close_session(std::uint32_t session, std::uint64_t now) {
+template <class Platform>
+void BasicStack<Platform>::close_session(std::uint32_t session, std::uint64_t now) {
   tables_.now = now;
   for (std::uint32_t c = 0; c < layout::kCommands; ++c) {
     if (parts_.command_slots.pending(session, c).op != layout::Op::kNone) {
@@ -118,8 +118,8 @@ void BasicStack<World>::close_session(std::uint32_t session, std::uint64_t now) 
   std::memmove(open, open + 1, (tables_.open_sessions + tables_.open_count - open) * sizeof *open);
 }
 
-template <class World>
-unsigned BasicStack<World>::progress(std::uint64_t now) {
+template <class Platform>
+unsigned BasicStack<Platform>::progress(std::uint64_t now) {
   tables_.now = now;
   unsigned work = receive_frames();
   if (environment_.late != 0) [[unlikely]] work += complete_late();
@@ -140,8 +140,8 @@ unsigned BasicStack<World>::progress(std::uint64_t now) {
   return work;
 }
 
-template <class World>
-unsigned BasicStack<World>::receive_frames() {
+template <class Platform>
+unsigned BasicStack<Platform>::receive_frames() {
   const std::size_t count = port_.receive(burst_);
   for (std::size_t i = 0; i < count; ++i) {
     bool keep = false;
@@ -153,8 +153,8 @@ unsigned BasicStack<World>::receive_frames() {
   return static_cast<unsigned>(count);
 }
 
-template <class World>
-void BasicStack<World>::dispatch(const Frame& frame, bool& keep) {
+template <class Platform>
+void BasicStack<Platform>::dispatch(const Frame& frame, bool& keep) {
   StackCounters& count = root_->counters;
   wire::Decoded decoded;
   switch (wire::decode({frame.data, frame.length}, decoded)) {
@@ -176,52 +176,44 @@ void BasicStack<World>::dispatch(const Frame& frame, bool& keep) {
   switch (decoded.header.type) {
     case wire::Type::kData: return on_data(decoded, frame, keep);
     case wire::Type::kAck: return on_ack(decoded);
-    case wire::Type::kConnectRequest:
-      return parts_.connections.on_connect_request(decoded);
-    case wire::Type::kConnectAccept:
-      return parts_.connections.on_connect_accept(decoded);
-    case wire::Type::kConnectConfirm:
-      return parts_.connections.on_connect_confirm(decoded);
+    default: return on_control(decoded, frame);
+  }
+}
+
+template <class Platform>
+void BasicStack<Platform>::on_control(const wire::Decoded& decoded, const Frame& frame) {
+  switch (decoded.header.type) {
+    case wire::Type::kConnectRequest: return parts_.connections.on_connect_request(decoded);
+    case wire::Type::kConnectAccept: return parts_.connections.on_connect_accept(decoded);
+    case wire::Type::kConnectConfirm: return parts_.connections.on_connect_confirm(decoded);
     case wire::Type::kConnectMoved:
     case wire::Type::kConnectReject:
-    case wire::Type::kConnectHeld:
-      return parts_.connections.on_connect_answer(decoded);
-    case wire::Type::kDisconnect:
-      return parts_.connections.on_disconnect(decoded);
-    case wire::Type::kDisconnectAck:
-      return parts_.disconnects.on_disconnect_ack(decoded);
+    case wire::Type::kConnectHeld: return parts_.connections.on_connect_answer(decoded);
+    case wire::Type::kDisconnect: return parts_.connections.on_disconnect(decoded);
+    case wire::Type::kDisconnectAck: return parts_.disconnects.on_disconnect_ack(decoded);
     case wire::Type::kProbe:
-    case wire::Type::kProbeAck:
-      return on_probe(decoded);
-    case wire::Type::kReset:
-      return parts_.keepalive.on_reset(decoded);
-    case wire::Type::kNameQuery:
-      return parts_.name_service.on_name_query(decoded);
-    case wire::Type::kNameReply:
-      return parts_.name_service.on_name_reply(decoded);
-    case wire::Type::kClaimQuery:
-      return parts_.claim_table.on_claim_query(decoded);
-    case wire::Type::kClaimReply:
-      return parts_.claim_table.on_claim_reply(decoded);
-    case wire::Type::kStoppedQuery:
-      return parts_.stopped_peers.on_stopped_query(decoded);
-    case wire::Type::kStoppedReply:
-      return parts_.stopped_peers.on_stopped_reply(decoded);
-    case wire::Type::kWake:
-      return;  // the sleeper is awake
+    case wire::Type::kProbeAck: return on_probe(decoded);
+    case wire::Type::kReset: return parts_.keepalive.on_reset(decoded);
+    case wire::Type::kNameQuery: return parts_.name_service.on_name_query(decoded);
+    case wire::Type::kNameReply: return parts_.name_service.on_name_reply(decoded);
+    case wire::Type::kClaimQuery: return parts_.claim_table.on_claim_query(decoded);
+    case wire::Type::kClaimReply: return parts_.claim_table.on_claim_reply(decoded);
+    case wire::Type::kStoppedQuery: return parts_.stopped_peers.on_stopped_query(decoded);
+    case wire::Type::kStoppedReply: return parts_.stopped_peers.on_stopped_reply(decoded);
+    case wire::Type::kWake: return;  // the sleeper is awake
     case wire::Type::kPath:
       if (parts_.peer_table.vi_for(decoded) != nullptr) {
-        parts_.trains.on_path(decoded.header.vi, decoded, port_.came_by_train(frame));
+        parts_.trains.on_path(decoded.header.vi, decoded, frame);
       }
       return;
-    default: ++count.drop_type; return;
+    default: ++root_->counters.drop_type; return;
   }
 }
 
 // One program's doorbells must not hold up the others: each session has its credit for a round, and
 // what that does not suffice for stays rung.
-template <class World>
-unsigned BasicStack<World>::answer_doorbells() {
+template <class Platform>
+unsigned BasicStack<Platform>::answer_doorbells() {
   unsigned work = 0;
   for (std::uint32_t i = 0; i < tables_.open_count; ++i) {
     const std::uint32_t session = tables_.open_sessions[i];
@@ -242,8 +234,8 @@ unsigned BasicStack<World>::answer_doorbells() {
   return work;
 }
 
-template <class World>
-void BasicStack<World>::rung(std::uint32_t session, std::uint32_t bit) {
+template <class Platform>
+void BasicStack<Platform>::rung(std::uint32_t session, std::uint32_t bit) {
   if (bit < layout::kCommands) {
     parts_.commands.run_command(session, bit);
   } else if (bit - layout::kCommands < limits_.vis) {
@@ -257,8 +249,8 @@ void BasicStack<World>::rung(std::uint32_t session, std::uint32_t bit) {
   }
 }
 
-template <class World>
-void BasicStack<World>::fire(std::uint32_t timer) {
+template <class Platform>
+void BasicStack<Platform>::fire(std::uint32_t timer) {
   if (timer < limits_.vis) {
     if (vis_[timer].state == vip::kConnected) {
       parts_.loss_recovery.retransmission_timeout(timer);
@@ -279,8 +271,8 @@ void BasicStack<World>::fire(std::uint32_t timer) {
   parts_.commands.command_timeout(timer / layout::kCommands, timer % layout::kCommands);
 }
 
-template <class World>
-bool BasicStack<World>::prepare_to_sleep() {
+template <class Platform>
+bool BasicStack<Platform>::prepare_to_sleep() {
   if (root_->ready_head != kNone) return false;
   for (const std::uint32_t s : std::span(tables_.open_sessions, tables_.open_count)) {
     views_[s].header().driver_sleeps.store(1);
@@ -294,15 +286,15 @@ bool BasicStack<World>::prepare_to_sleep() {
   return true;
 }
 
-template <class World>
-void BasicStack<World>::awake() {
+template <class Platform>
+void BasicStack<Platform>::awake() {
   for (const std::uint32_t s : std::span(tables_.open_sessions, tables_.open_count)) {
     views_[s].header().driver_sleeps.store(0, std::memory_order_relaxed);
   }
 }
 
-template <class World>
-std::uint64_t BasicStack<World>::next_deadline() const {
+template <class Platform>
+std::uint64_t BasicStack<Platform>::next_deadline() const {
   if (root_->ready_head != kNone) return 0;
   std::uint64_t earliest = wheel_.next();
   for (ViIndex vi = root_->ack_head; vi != kNone; vi = vis_[vi].ack.ack_next) {
@@ -311,8 +303,8 @@ std::uint64_t BasicStack<World>::next_deadline() const {
   return earliest;
 }
 
-template <class World>
-void BasicStack<World>::on_ack(const wire::Decoded& frame) {
+template <class Platform>
+void BasicStack<Platform>::on_ack(const wire::Decoded& frame) {
   const wire::Header& header = frame.header;
   const Vi* vi = parts_.peer_table.vi_for(frame, true);
   if (vi == nullptr) {
@@ -332,26 +324,26 @@ void BasicStack<World>::on_ack(const wire::Decoded& frame) {
   }
 }
 
-// As the verdict says.
-template <class World>
-void BasicStack<World>::end_connection() {
-  parts_.verdict.settle([this](auto... what) { parts_.connections.end_connection(what...); });
+// As pending_disconnect says.
+template <class Platform>
+void BasicStack<Platform>::end_connection() {
+  parts_.pending_disconnect.settle([this](auto... what) { parts_.connections.end_connection(what...); });
 }
 
 // Completes work that was deferred until data had been written, or could not be.
-template <class World>
-unsigned BasicStack<World>::complete_late() {
+template <class Platform>
+unsigned BasicStack<Platform>::complete_late() {
   unsigned work = 0;
-  typename World::Environment::Late late;
+  typename Platform::Environment::Late late;
   bool failed = false;
   for (; environment_.take_due(late, failed); ++work) {
     Vi& vi = vis_[late.vi];
     if (vi.session == kNone || vi.generation != late.generation) continue;
-    if (late.what == World::Environment::Late::What::kSend) {
+    if (late.what == Platform::Environment::Late::What::kSend) {
       parts_.send_queue.make_ready(late.vi);
       continue;
     }
-    if (late.what == World::Environment::Late::What::kReceive) {
+    if (late.what == Platform::Environment::Late::What::kReceive) {
       const std::uint32_t status =
           failed ? std::uint32_t{vip::kProtectionError} | vip::kOpReceive : late.status;
       parts_.completions.publish(late.vi, true, late.slot, status, failed ? 0 : late.length,
@@ -376,8 +368,8 @@ unsigned BasicStack<World>::complete_late() {
   return work;
 }
 
-template <class World>
-void BasicStack<World>::leave(std::uint32_t program, std::uint64_t now) {
+template <class Platform>
+void BasicStack<Platform>::leave(std::uint32_t program, std::uint64_t now) {
   tables_.now = now;
   state::Program& gone = tables_.programs[program];
   const std::uint32_t session = gone.session;
@@ -398,17 +390,17 @@ void BasicStack<World>::leave(std::uint32_t program, std::uint64_t now) {
   port_.flush();
   tables_.sessions[session].programs[gone.member] = kNone;
   gone.gone = 1;
-  if (gone.heirs == 0) parts_.processes.forget_program(program);
+  if (gone.inheriting_processes == 0) parts_.processes.forget_program(program);
 }
 
-template <class World>
-void BasicStack<World>::on_probe(const wire::Decoded& frame) {
+template <class Platform>
+void BasicStack<Platform>::on_probe(const wire::Decoded& frame) {
   const ViIndex answered = parts_.keepalive.on_probe(frame);
   if (answered != kNone) parts_.loss_recovery.take_answer(answered, frame.header.ack);
 }
 
-template <class World>
-void BasicStack<World>::on_data(const wire::Decoded& frame, const Frame& raw, bool& keep) {
+template <class Platform>
+void BasicStack<Platform>::on_data(const wire::Decoded& frame, const Frame& raw, bool& keep) {
   StackCounters& count = root_->counters;
   const ViIndex i = frame.header.vi;
   Vi* vi = parts_.peer_table.vi_for(frame, true);
@@ -444,15 +436,15 @@ void BasicStack<World>::on_data(const wire::Decoded& frame, const Frame& raw, bo
 }
 
 // The doorbell of a VI: something was posted on it.
-template <class World>
-void BasicStack<World>::ring_send(ViIndex i) {
+template <class Platform>
+void BasicStack<Platform>::ring_send(ViIndex i) {
   if (vis_[i].state == vip::kConnected) return parts_.send_queue.make_ready(i);
   parts_.completions.flush_sends(i, kFlushedByAgentWake);
   if (vis_[i].state == vip::kError) parts_.completions.flush_receives(i, kFlushedByAgentWake);
 }
 
-template <class World>
-unsigned BasicStack<World>::transmit_ready() {
+template <class Platform>
+unsigned BasicStack<Platform>::transmit_ready() {
   unsigned sent = 0;
   const std::uint32_t last = root_->ready_tail;
   for (bool more = root_->ready_head != kNone; more;) {
@@ -465,8 +457,8 @@ unsigned BasicStack<World>::transmit_ready() {
   return sent;
 }
 
-template <class World>
-void BasicStack<World>::transmit_session(std::uint32_t s, unsigned& sent) {
+template <class Platform>
+void BasicStack<Platform>::transmit_session(std::uint32_t s, unsigned& sent) {
   state::Session& session = tables_.sessions[s];
   const ViIndex last = session.ready_tail;
   const unsigned end = sent + kSessionQuantum;
@@ -488,25 +480,25 @@ void BasicStack<World>::transmit_session(std::uint32_t s, unsigned& sent) {
   if (session.ready_head != kNone) parts_.send_queue.list_ready(s);
 }
 
-template <class World>
-void BasicStack<World>::delegate(std::uint32_t session, const MacAddress& address) {
+template <class Platform>
+void BasicStack<Platform>::delegate(std::uint32_t session, const MacAddress& address) {
   parts_.forwarding.delegate(session, address);
 }
 
-template <class World>
-std::optional<std::uint32_t> BasicStack<World>::join(std::uint32_t session, std::uint32_t parent_id,
-                                                     std::uint32_t forks) {
+template <class Platform>
+std::optional<std::uint32_t> BasicStack<Platform>::join(std::uint32_t session, std::uint32_t parent_id,
+                                                        std::uint32_t forks) {
   return parts_.processes.join(session, parent_id, forks);
 }
 
-template <class World>
-vip::Return BasicStack<World>::redirect(std::uint32_t vi, std::uint32_t generation,
+template <class Platform>
+vip::Return BasicStack<Platform>::redirect(std::uint32_t vi, std::uint32_t generation,
                                       const layout::Segment& to) {
   return parts_.receiver.redirect(vi, generation, to);
 }
 
-template <class World>
-vip::Return BasicStack<World>::unredirect(std::uint32_t vi, std::uint32_t generation) {
+template <class Platform>
+vip::Return BasicStack<Platform>::unredirect(std::uint32_t vi, std::uint32_t generation) {
   return parts_.receiver.unredirect(vi, generation);
 }
 

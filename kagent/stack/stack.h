@@ -2,8 +2,8 @@
 // and the reliability protocol over one port.
 //
 // It has no threads, makes no system calls and never blocks: its driver calls progress() again and
-// again, handing in the time. The outside world is reached through World::Port (frames)
-// and World::Environment (memory of programs, waking sleepers, random numbers, names); environment.h
+// again, handing in the time. The outside world is reached through Platform::Port (frames),
+// Platform::BulkPath (those of long messages) and Platform::Environment (memory of programs, waking sleepers, random numbers, names); environment.h
 // says what the functions of the latter mean.
 //
 //   program --- session segment (session_layout.h) --- BasicStack --- Port --- wire
@@ -22,11 +22,11 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class BasicStack : private OwnTables, private ViTable, private Timers {
  public:
-  using Port = typename World::Port;
-  using Environment = typename World::Environment;
+  using Port = typename Platform::Port;
+  using Environment = typename Platform::Environment;
   using Usage = StackUsage;
 
   // Bytes of the segment for these limits; the segment must be zeroed and 64-byte aligned.
@@ -110,6 +110,7 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
  private:
   inline unsigned receive_frames();
   inline void dispatch(const Frame& frame, bool& keep);
+  [[gnu::noinline]] void on_control(const wire::Decoded& decoded, const Frame& frame);
   [[gnu::always_inline]] inline unsigned answer_doorbells();
   void fire(std::uint32_t timer);
   void on_ack(const wire::Decoded& frame);
@@ -120,13 +121,13 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   [[gnu::always_inline]] inline unsigned transmit_ready();
   [[gnu::always_inline]] inline void transmit_session(std::uint32_t session, unsigned& sent);
   void settle() {
-    if (parts_.verdict.pending()) [[unlikely]] end_connection();
+    if (parts_.pending_disconnect.pending()) [[unlikely]] end_connection();
   }
   [[gnu::noinline, gnu::cold]] void end_connection();
 
   Port& port_;
   Environment& environment_;
-  StackParts<World> parts_;
+  StackParts<Platform> parts_;
   Frame burst_[kBurst];
 };
 

@@ -31,28 +31,29 @@
 #include "kagent/stack/tables.h"
 #include "kagent/stack/trains.h"
 #include "kagent/stack/transmitter.h"
-#include "kagent/stack/verdict.h"
+#include "kagent/stack/pending_disconnect.h"
 #include "kagent/stack/virtual_interfaces.h"
 #include "kagent/stack/wakeups.h"
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 struct StackParts {
-  StackParts(const Tables& tables, typename World::Port& port,
-             typename World::Environment& environment)
+  StackParts(const Tables& tables, typename Platform::Port& port,
+             typename Platform::Environment& environment)
       : frames_out(tables, port), frames_in(port), wakeups(tables, environment),
         command_slots(tables, wakeups), memory_table(tables, environment),
         completions(tables, environment, budget, wakeups),
         trains(tables, port, environment, frames_out),
-        send_queue(tables, port, verdict, trains, memory_table, completions), credit_grants(tables, port),
+        send_queue(tables, port.bulk_path(), pending_disconnect, trains, memory_table, completions),
+        credit_grants(tables, port),
         acknowledger(tables, frames_out, credit_grants), send_credit(tables, send_queue),
         peer_table(tables, port, credit_grants),
-        loss_recovery(tables, frames_out, verdict, trains, send_queue, send_credit, peer_table),
-        transmitter(tables, port, environment, verdict, frames_out, trains, send_queue,
+        loss_recovery(tables, frames_out, pending_disconnect, trains, send_queue, send_credit, peer_table),
+        transmitter(tables, port, environment, pending_disconnect, frames_out, trains, send_queue,
                     acknowledger, send_credit, loss_recovery, peer_table),
         placer(tables, environment),
-        receiver(tables, environment, verdict, frames_in, memory_table, completions, send_queue,
+        receiver(tables, environment, pending_disconnect, frames_in, memory_table, completions, send_queue,
                  credit_grants, acknowledger, send_credit, loss_recovery, placer),
         disconnects(tables, frames_out), request_proof(tables, frames_out),
         connect_requests(tables, request_proof),
@@ -72,37 +73,37 @@ struct StackParts {
         commands(tables, budget, command_slots, memory_table, completions, virtual_interfaces,
                  connections, name_service, claim_table, processes) {}
 
-  Verdict verdict;
+  PendingDisconnect pending_disconnect;
   Budget budget;
-  FramesOut<World> frames_out;
-  FramesIn<World> frames_in;
-  Wakeups<World> wakeups;
-  CommandSlots<World> command_slots;
-  MemoryTable<World> memory_table;
-  Completions<World> completions;
-  Trains<World> trains;
-  SendQueue<World> send_queue;
-  CreditGrants<World> credit_grants;
-  Acknowledger<World> acknowledger;
-  SendCredit<World> send_credit;
-  PeerTable<World> peer_table;
-  LossRecovery<World> loss_recovery;
-  Transmitter<World> transmitter;
-  Placer<World> placer;
-  Receiver<World> receiver;
-  Disconnects<World> disconnects;
-  RequestProof<World> request_proof;
-  ConnectRequests<World> connect_requests;
-  VirtualInterfaces<World> virtual_interfaces;
-  RequestTargets<World> request_targets;
-  Forwarding<World> forwarding;
-  Connections<World> connections;
-  StoppedPeers<World> stopped_peers;
-  Keepalive<World> keepalive;
-  NameService<World> name_service;
-  ClaimTable<World> claim_table;
-  Processes<World> processes;
-  Commands<World> commands;
+  FramesOut<Platform> frames_out;
+  FramesIn<Platform> frames_in;
+  Wakeups<Platform> wakeups;
+  CommandSlots<Platform> command_slots;
+  MemoryTable<Platform> memory_table;
+  Completions<Platform> completions;
+  Trains<Platform> trains;
+  SendQueue<Platform> send_queue;
+  CreditGrants<Platform> credit_grants;
+  Acknowledger<Platform> acknowledger;
+  SendCredit<Platform> send_credit;
+  PeerTable<Platform> peer_table;
+  LossRecovery<Platform> loss_recovery;
+  Transmitter<Platform> transmitter;
+  Placer<Platform> placer;
+  Receiver<Platform> receiver;
+  Disconnects<Platform> disconnects;
+  RequestProof<Platform> request_proof;
+  ConnectRequests<Platform> connect_requests;
+  VirtualInterfaces<Platform> virtual_interfaces;
+  RequestTargets<Platform> request_targets;
+  Forwarding<Platform> forwarding;
+  Connections<Platform> connections;
+  StoppedPeers<Platform> stopped_peers;
+  Keepalive<Platform> keepalive;
+  NameService<Platform> name_service;
+  ClaimTable<Platform> claim_table;
+  Processes<Platform> processes;
+  Commands<Platform> commands;
 };
 
 }  // namespace viaduct

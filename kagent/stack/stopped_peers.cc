@@ -8,8 +8,8 @@ using state::Vi;
 using state::kNone;
 using wire::Type;
 
-template <class World>
-void StoppedPeers<World>::ask_whether_stopped(ViIndex i) {
+template <class Platform>
+void StoppedPeers<Platform>::ask_whether_stopped(ViIndex i) {
   const Vi& vi = vis_[i];
   const state::Peer& peer = peers_[vi.link.peer];
   if (!peer_table_.is_granted(peer) || !peer_table_.reachable(request_targets_.way_to(peer.host))) {
@@ -20,9 +20,9 @@ void StoppedPeers<World>::ask_whether_stopped(ViIndex i) {
                vi.link.peer_key, vi.link.peer_address);
 }
 
-template <class World>
-void StoppedPeers<World>::send_stopped(Type type, const MacAddress& to, std::uint32_t vi,
-                                       std::uint64_t key, const MacAddress& whose) {
+template <class Platform>
+void StoppedPeers<Platform>::send_stopped(Type type, const MacAddress& to, std::uint32_t vi,
+                                          std::uint64_t key, const MacAddress& whose) {
   Frame frame;
   if (!frames_out_.reserve_frame(frame)) return;
   wire::Header header{};
@@ -35,8 +35,8 @@ void StoppedPeers<World>::send_stopped(Type type, const MacAddress& to, std::uin
 }
 
 // The key shows that the asker is the other end; what it gets is its own.
-template <class World>
-void StoppedPeers<World>::on_stopped_query(const wire::Decoded& query) {
+template <class Platform>
+void StoppedPeers<Platform>::on_stopped_query(const wire::Decoded& query) {
   StackCounters& count = root_->counters;
   MacAddress whose;
   if (!wire::decode(query.payload, whose)) {
@@ -58,8 +58,8 @@ void StoppedPeers<World>::on_stopped_query(const wire::Decoded& query) {
   }
 }
 
-template <class World>
-void StoppedPeers<World>::on_stopped_reply(const wire::Decoded& reply) {
+template <class Platform>
+void StoppedPeers<Platform>::on_stopped_reply(const wire::Decoded& reply) {
   StackCounters& count = root_->counters;
   const wire::Header& header = reply.header;
   MacAddress whose;

@@ -23,12 +23,12 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class StoppedPeers : private ViTable {
  public:
-  StoppedPeers(const Tables& tables, typename World::Environment& environment,
-               FramesOut<World>& frames_out, PeerTable<World>& peer_table,
-               RequestTargets<World>& request_targets)
+  StoppedPeers(const Tables& tables, typename Platform::Environment& environment,
+               FramesOut<Platform>& frames_out, PeerTable<Platform>& peer_table,
+               RequestTargets<Platform>& request_targets)
       : ViTable(tables), sessions_(tables.sessions), peers_(tables.peers),
         open_sessions_(tables.open_sessions), open_count_(tables.open_count),
         address_(tables.address), ether_type_(tables.ether_type), environment_(environment),
@@ -48,10 +48,10 @@ class StoppedPeers : private ViTable {
   const std::uint32_t& open_count_;
   MacAddress address_;
   std::uint16_t ether_type_;
-  typename World::Environment& environment_;
-  FramesOut<World>& frames_out_;
-  PeerTable<World>& peer_table_;
-  RequestTargets<World>& request_targets_;
+  typename Platform::Environment& environment_;
+  FramesOut<Platform>& frames_out_;
+  PeerTable<Platform>& peer_table_;
+  RequestTargets<Platform>& request_targets_;
 };
 
 }  // namespace viaduct

@@ -22,11 +22,11 @@ constexpr unsigned kTried = 2;                // frames in a train that only tri
 }  // namespace
 
 // False: not yet, in any case.
-template <class World>
-bool Trains<World>::begin(ViIndex i) {
+template <class Platform>
+bool Trains<Platform>::begin(ViIndex i) {
   const Vi& vi = vis_[i];
   Peer& peer = peers_[vi.link.peer];
-  if (!port_.train_address().any() || peer.host == host_) {
+  if (!bulk_path_.train_address().any() || peer.host == host_) {
     peer.train_due = ~0ull;
     return false;
   }
@@ -39,14 +39,14 @@ bool Trains<World>::begin(ViIndex i) {
   return false;
 }
 
-template <class World>
-void Trains<World>::put_off(Peer& peer) {
+template <class Platform>
+void Trains<Platform>::put_off(Peer& peer) {
   peer.train_due = now_ + std::min(kPause << std::min<unsigned>(peer.train_attempts, 16), kLongestPause);
   if (peer.train_attempts != 0xff) ++peer.train_attempts;
 }
 
-template <class World>
-void Trains<World>::set_aside(ViIndex i) {
+template <class Platform>
+void Trains<Platform>::set_aside(ViIndex i) {
   Peer& peer = peers_[vis_[i].link.peer];
   if (peer.train != Train::kUsed) return;
   ++root_->counters.trains_set_aside;
@@ -57,8 +57,8 @@ void Trains<World>::set_aside(ViIndex i) {
   if (peer.train_attempts > 1) put_off(peer);
 }
 
-template <class World>
-void Trains<World>::take_up(ViIndex i) {
+template <class Platform>
+void Trains<Platform>::take_up(ViIndex i) {
   Peer& peer = peers_[vis_[i].link.peer];
   if (peer.train != Train::kDoubted) return;
   ++root_->counters.trains_taken_up;
@@ -66,8 +66,8 @@ void Trains<World>::take_up(ViIndex i) {
   peer.train_due = now_;  // since when
 }
 
-template <class World>
-void Trains<World>::on_path(ViIndex i, const wire::Decoded& frame, bool by_train) {
+template <class Platform>
+void Trains<Platform>::on_path(ViIndex i, const wire::Decoded& frame, const Frame& raw) {
   const Vi& vi = vis_[i];
   Peer& peer = peers_[vi.link.peer];
   wire::PathBody body;
@@ -82,12 +82,12 @@ void Trains<World>::on_path(ViIndex i, const wire::Decoded& frame, bool by_train
       if (body.address != peer.train_at) {
         if (peer.train == Train::kUsed) peer.train = Train::kUnknown, peer.train_due = now_;
         peer.train_at = body.address;
-        port_.learn_train(address, body.address, 0);
+        bulk_path_.learn_train(address, body.address, 0);
       }
       return tell(vi, PathStep::kTold, body.token);
     case PathStep::kTold:
       if (peer.train != Train::kTold || body.token != peer.train_token) return;
-      if (!body.address.any() || !port_.learn_train(address, body.address, peer.train_attempts - 1u)) {
+      if (!body.address.any() || !bulk_path_.learn_train(address, body.address, peer.train_attempts - 1u)) {
         peer.train_due = now_ + kLongestPause;
         ++root_->counters.trains_no_way;
         peer.train = Train::kUnknown;
@@ -98,7 +98,7 @@ void Trains<World>::on_path(ViIndex i, const wire::Decoded& frame, bool by_train
       return try_out(vi, body.token);
     case PathStep::kTry:
       // The peer's kernel may have refused it: then it came by express.
-      if (by_train && frames_out_.may_answer()) tell(vi, PathStep::kTried, body.token);
+      if (bulk_path_.came_by_train(raw) && frames_out_.may_answer()) tell(vi, PathStep::kTried, body.token);
       return;
     case PathStep::kTried:
       if (peer.train != Train::kTrying || body.token != peer.train_token) return;
@@ -109,8 +109,8 @@ void Trains<World>::on_path(ViIndex i, const wire::Decoded& frame, bool by_train
   }
 }
 
-template <class World>
-void Trains<World>::tell(const Vi& vi, PathStep step, std::uint32_t token) {
+template <class Platform>
+void Trains<Platform>::tell(const Vi& vi, PathStep step, std::uint32_t token) {
   Frame frame;
   if (!frames_out_.reserve_frame(frame)) return;
   wire::Header header{};
@@ -118,20 +118,20 @@ void Trains<World>::tell(const Vi& vi, PathStep step, std::uint32_t token) {
   header.vi = vi.link.peer_vi;
   header.key = vi.link.peer_key;
   header.payload_length = wire::kPathBodyBytes;
-  wire::encode(wire::PathBody{step, token, port_.train_address()},
+  wire::encode(wire::PathBody{step, token, bulk_path_.train_address()},
                frame.data + wire::kEthernetBytes + wire::kHeaderBytes);
   frames_out_.submit_frame(
       frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
 }
 
 // As long as any frame will be, and more than one: it is to meet whatever those would meet.
-template <class World>
-void Trains<World>::try_out(const Vi& vi, std::uint32_t token) {
+template <class Platform>
+void Trains<Platform>::try_out(const Vi& vi, std::uint32_t token) {
   Frame frames[kTried];
   const std::size_t count = port_.reserve(frames);
   constexpr std::uint32_t kEthernet = wire::kEthernetBytes;
   constexpr std::uint32_t kAround = kEthernet + wire::kHeaderBytes + wire::kChecksumBytes;
-  const std::uint32_t whole = std::min(kEthernet + port_.payload_limit(vi.link.peer_address),
+  const std::uint32_t whole = std::min(kEthernet + bulk_path_.payload_limit(vi.link.peer_address),
                                        kAround + vi.link.payload - wire::kLessByTrain);
   for (Frame& frame : std::span(frames, count)) {
     wire::Header header{};
@@ -139,14 +139,14 @@ void Trains<World>::try_out(const Vi& vi, std::uint32_t token) {
     header.vi = vi.link.peer_vi;
     header.key = vi.link.peer_key;
     header.payload_length = wire::kPathBodyBytes;
-    wire::encode(wire::PathBody{PathStep::kTry, token, port_.train_address()},
+    wire::encode(wire::PathBody{PathStep::kTry, token, bulk_path_.train_address()},
                  frame.data + wire::kEthernetBytes + wire::kHeaderBytes);
     const std::size_t length =
         wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data);
     frame.length = std::max(static_cast<std::uint32_t>(length), std::min(frame.length, whole));
     std::memset(frame.data + length, 0, frame.length - length);
   }
-  port_.submit_bulk({frames, count});
+  bulk_path_.submit_bulk({frames, count});
   frames_out_.note_submitted();
 }
 

@@ -22,16 +22,16 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Trains : private ViTable {
  public:
   static constexpr unsigned kSilence = 16;  // waits for credit in vain, in a row: 0.1 s
 
-  Trains(const Tables& tables, typename World::Port& port,
-         typename World::Environment& environment, FramesOut<World>& frames_out)
+  Trains(const Tables& tables, typename Platform::Port& port,
+         typename Platform::Environment& environment, FramesOut<Platform>& frames_out)
       : ViTable(tables), peers_(tables.peers), host_(tables.addresses.host),
         address_(tables.address), ether_type_(tables.ether_type), port_(port),
-        environment_(environment), frames_out_(frames_out) {}
+        bulk_path_(port.bulk_path()), environment_(environment), frames_out_(frames_out) {}
 
   bool is_used(const state::Vi& vi) const {
     return peers_[vi.link.peer].train == state::Train::kUsed;
@@ -45,7 +45,7 @@ class Trains : private ViTable {
   bool is_wanted(ViIndex vi) {
     return is_used(vis_[vi]) || (now_ >= peers_[vis_[vi].link.peer].train_due && begin(vi));
   }
-  void on_path(ViIndex vi, const wire::Decoded& frame, bool by_train);
+  void on_path(ViIndex vi, const wire::Decoded& frame, const Frame& raw);
   // Frames that went by train were not acknowledged in time ...
   void set_aside(ViIndex vi);
   // ... but have arrived, and were sent only once.
@@ -61,9 +61,10 @@ class Trains : private ViTable {
   MacAddress host_;
   MacAddress address_;
   std::uint16_t ether_type_;
-  typename World::Port& port_;
-  typename World::Environment& environment_;
-  FramesOut<World>& frames_out_;
+  typename Platform::Port& port_;
+  typename Platform::BulkPath& bulk_path_;
+  typename Platform::Environment& environment_;
+  FramesOut<Platform>& frames_out_;
 };
 
 }  // namespace viaduct

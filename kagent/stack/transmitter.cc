@@ -52,6 +52,11 @@ constexpr std::uint64_t kIdle = 250'000'000;  // ns
 
 std::uint32_t quarter_of_window(const Vi& vi) { return vi.tx.congestion_window / 4u + 1; }
 
+// A window that losses have narrowed is not to be sent and acknowledged in one burst.
+bool is_narrow(const Vi& vi) {
+  return vi.tx.losses != state::Losses::kNone && vi.tx.congestion_window < kWindow;
+}
+
 // Whether a quarter of the window ends in the next frames.
 bool ends_quarter(const Vi& vi, std::uint32_t frames) {
   return vi.tx.send_next % quarter_of_window(vi) + frames >= quarter_of_window(vi);
@@ -66,16 +71,16 @@ bool probes_train(const Vi& vi, std::uint32_t psn) {
 }  // namespace
 
 // On Unreliable Delivery a later message can go by train only when the peer has said that this one has come.
-template <class World>
-bool Transmitter<World>::may_follow(const Vi& vi, const Message& message) const {
+template <class Platform>
+bool Transmitter<Platform>::may_follow(const Vi& vi, const Message& message) const {
   return vi.link.credit != 0 && trains_.is_used(vi) &&
          (message.stream() > vi.link.payload || has_gone_by_train(vi));
 }
 
 // Long messages do, while the peer is reached so; and then what comes behind them, until they have
 // been acknowledged, so that nothing arrives before what was sent earlier.
-template <class World>
-bool Transmitter<World>::goes_by_train(Vi& vi, std::uint32_t payload, std::uint32_t longest) {
+template <class Platform>
+bool Transmitter<Platform>::goes_by_train(Vi& vi, std::uint32_t payload, std::uint32_t longest) {
   if (vi.tx.train_begin != vi.tx.train_end) [[unlikely]] {
     if (follows_train(vi)) return trains_.is_kept(vi) && longest + wire::kLessByTrain <= vi.link.payload;
   }
@@ -83,31 +88,31 @@ bool Transmitter<World>::goes_by_train(Vi& vi, std::uint32_t payload, std::uint3
 }
 
 // The way may have been found in the middle of a message.
-template <class World>
-bool Transmitter<World>::may_begin_train(const Vi& vi) const {
+template <class Platform>
+bool Transmitter<Platform>::may_begin_train(const Vi& vi) const {
   return trains_.is_used(vi) &&
          (vi.reliability != vip::kUnreliable || vi.tx.send_una == vi.tx.send_next);
 }
 
-template <class World>
-bool Transmitter<World>::follows_train(Vi& vi) {
+template <class Platform>
+bool Transmitter<Platform>::follows_train(Vi& vi) {
   if (has_gone_by_train(vi)) return true;
   vi.tx.train_begin = vi.tx.train_end = 0;
   return false;
 }
 
 // Frames that are sent for the first time, up to that PSN.
-template <class World>
-void Transmitter<World>::submit(Vi& vi, std::span<const Frame> frames, std::uint32_t end_psn,
-                                bool by_train) {
+template <class Platform>
+void Transmitter<Platform>::submit(Vi& vi, std::span<const Frame> frames, std::uint32_t end_psn,
+                                   bool by_train) {
   frames_out_.note_submitted();
   if (!by_train) [[likely]] return port_.submit(frames);
   submit_by_train(vi, frames, end_psn);
 }
 
-template <class World>
-void Transmitter<World>::submit_by_train(Vi& vi, std::span<const Frame> frames,
-                                         std::uint32_t end_psn) {
+template <class Platform>
+void Transmitter<Platform>::submit_by_train(Vi& vi, std::span<const Frame> frames,
+                                            std::uint32_t end_psn) {
   const auto count = static_cast<std::uint32_t>(frames.size());
   if (vi.tx.train_begin == vi.tx.train_end) {
     vi.tx.train_begin = end_psn - count;
@@ -116,12 +121,12 @@ void Transmitter<World>::submit_by_train(Vi& vi, std::span<const Frame> frames,
   }
   vi.tx.train_end = end_psn;
   root_->counters.train_frames_sent += count;
-  port_.submit_bulk(frames);
+  bulk_path_.submit_bulk(frames);
 }
 
-template <class World>
-void Transmitter<World>::submit_packed(ViIndex i, Frame& frame, std::uint32_t psn,
-                                       std::size_t bytes, bool ask, bool by_train) {
+template <class Platform>
+void Transmitter<Platform>::submit_packed(ViIndex i, Frame& frame, std::uint32_t psn,
+                                          std::size_t bytes, bool ask, bool by_train) {
   Vi& vi = vis_[i];
   wire::Header header{};
   header.type = wire::Type::kData;
@@ -140,8 +145,8 @@ void Transmitter<World>::submit_packed(ViIndex i, Frame& frame, std::uint32_t ps
 
 // The message that was just begun and those behind it in one frame. False, and nothing done, if
 // there is none behind it that will do. `more`: something else waits.
-template <class World>
-bool Transmitter<World>::send_packed(ViIndex i, const Message& first,
+template <class Platform>
+bool Transmitter<Platform>::send_packed(ViIndex i, const Message& first,
                                                        std::uint32_t room, bool& more) {
   Vi& vi = vis_[i];
   const layout::RingEntry* const ring = view(vi).send_ring(i);
@@ -189,8 +194,8 @@ bool Transmitter<World>::send_packed(ViIndex i, const Message& first,
 }
 
 // The same frame again, from the same slots. `failed` is the one with `error`.
-template <class World>
-Sent Transmitter<World>::resend_packed(ViIndex i, std::uint32_t position,
+template <class Platform>
+Sent Transmitter<Platform>::resend_packed(ViIndex i, std::uint32_t position,
                                                          bool ask, std::uint32_t& failed,
                                                          std::uint32_t& error) {
   Vi& vi = vis_[i];
@@ -218,19 +223,74 @@ Sent Transmitter<World>::resend_packed(ViIndex i, std::uint32_t position,
   return Sent::kAll;
 }
 
-template <class World>
-bool Transmitter<World>::await_read(ViIndex i) {
+template <class Platform>
+bool Transmitter<Platform>::await_read(ViIndex i) {
   return environment_.await_read(
-      {i, vis_[i].generation, vis_[i].program, World::Environment::Late::What::kSend});
+      {i, vis_[i].generation, vis_[i].program, Platform::Environment::Late::What::kSend});
+}
+
+// The message that the VI goes on with, or the next one. False: there is none, or it has failed.
+template <class Platform>
+bool Transmitter<Platform>::load_next(ViIndex i, Message& message) {
+  Vi& vi = vis_[i];
+  if (vi.tx.current_slot == kNone) {
+    if (vi.tx.path == Path::kSameHost && !choose_path(i)) [[unlikely]] return false;
+    return vi.tx.response_begun != vi.tx.response_next ? send_queue_.begin_response(i, message)
+                                                       : send_queue_.begin_message(i, message);
+  }
+  if (const std::uint32_t error = send_queue_.load_current(vi, vi.tx.current_slot, message)) {
+    send_queue_.fail_current(i, vi.tx.current_slot, error);
+    return false;
+  }
+  message.payload = send_queue_.current_payload(i);
+  return true;
+}
+
+// There is no room for a frame: what makes some will make the VI ready again.
+template <class Platform>
+void Transmitter<Platform>::await_send_room(ViIndex i) {
+  Vi& vi = vis_[i];
+  vi.tx.stalled = 1;
+  if (vi.reliability == vip::kUnreliable && (vi.tx.current_slot != kNone || send_queue_.more_to_send(i))) {
+    send_credit_.await_credit(i);
+  }
+}
+
+// Whether the last of the next frames asks for an acknowledgement, or on Unreliable Delivery for credit. `ends`: they
+// end the message; `more`: something is to be sent behind them.
+template <class Platform>
+bool Transmitter<Platform>::asks(Vi& vi, const Message& message, std::uint32_t room, unsigned wanted, bool ends,
+                                 bool more) {
+  if (vi.reliability == vip::kUnreliable) {
+    return send_credit_.asks_for_credit(vi, room, wanted) || (ends && may_follow(vi, message)) ||
+           (ends && vi.tx.path == Path::kSameHost && asks_for_path(vi, wanted));
+  }
+  return !more || room <= wanted || (is_narrow(vi) && ends_quarter(vi, wanted));
+}
+
+// So many frames of the current message have been sent.
+template <class Platform>
+void Transmitter<Platform>::advance(ViIndex i, const Message& message, unsigned n, Sent result) {
+  Vi& vi = vis_[i];
+  vi.tx.send_next += n;
+  vi.tx.current_sent += n;
+  const std::uint64_t sent_before = vi.tx.sent_time;
+  if (n != 0) note_sent(i);
+  // Those behind it need not wait as long as it did.
+  if (result == Sent::kGivenUp) [[unlikely]] vi.tx.sent_time = sent_before;
+  if (vi.tx.current_sent != vi.tx.current_frames) return;
+  ++root_->counters.messages_sent;
+  root_->counters.bytes_sent += message.data;
+  vi.tx.current_slot = kNone;
+  if (vi.reliability == vip::kUnreliable) send_queue_.finish_unreliable(i);
 }
 
 // Sends what this VI may send now. True if it could go on at once in the next round.
-template <class World>
-bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
+template <class Platform>
+bool Transmitter<Platform>::transmit(ViIndex i, unsigned& sent) {
   Vi& vi = vis_[i];
-  if (!vi.tx.lost.empty() && !retransmit(i, sent)) return !verdict_.pending();
-  const bool unreliable = vi.reliability == vip::kUnreliable;
-  if (unreliable) {
+  if (!vi.tx.lost.empty() && !retransmit(i, sent)) return !pending_disconnect_.pending();
+  if (vi.reliability == vip::kUnreliable) {
     send_credit_.renew_credit(vi);
   } else if (vi.tx.send_una == vi.tx.send_next && now_ - vi.tx.progress_time > kIdle) {
     // The window was measured too long ago: begin a new one.
@@ -241,35 +301,15 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
   bool quantum_of_trains = false;
   for (unsigned quantum = kQuantum; quantum > 0;) {
     const std::uint32_t room = send_queue_.send_room(vi);
-    if (room == 0) {
-      vi.tx.stalled = 1;
-      if (unreliable && (vi.tx.current_slot != kNone || send_queue_.more_to_send(i))) {
-        send_credit_.await_credit(i);
-      }
-      return false;
-    }
-    if (vi.tx.current_slot == kNone) {
-      if (vi.tx.path == Path::kSameHost && !choose_path(i)) [[unlikely]] return false;
-      const bool begun = vi.tx.response_begun != vi.tx.response_next
-                             ? send_queue_.begin_response(i, message)
-                             : send_queue_.begin_message(i, message);
-      if (!begun) return false;
-    } else if (const std::uint32_t error =
-                   send_queue_.load_current(vi, vi.tx.current_slot, message)) {
-      send_queue_.fail_current(i, vi.tx.current_slot, error);
-      return false;
-    } else {
-      message.payload = send_queue_.current_payload(i);
-    }
+    if (room == 0) return await_send_room(i), false;
+    if (!load_next(i, message)) return false;
     const std::uint32_t first_psn = vi.tx.send_next - vi.tx.current_sent;
     const bool by_train = goes_by_train(vi, message.payload, std::min(message.payload, message.stream()));
     const bool first_trains = by_train && vi.tx.send_una == first_psn;
     if (by_train && !std::exchange(quantum_of_trains, true)) quantum += kTrainQuantum - kQuantum;
     const unsigned batch = vi.tx.path == Path::kLocal ? 1 : first_trains ? kFirstTrains : kBatch;
     unsigned wanted = std::min({quantum, room, vi.tx.current_frames - vi.tx.current_sent, batch});
-    // A window that losses have narrowed is not to be sent and acknowledged in one burst.
-    const bool narrow = vi.tx.losses != state::Losses::kNone && vi.tx.congestion_window < kWindow;
-    if (narrow) wanted = std::min(wanted, quarter_of_window(vi));
+    if (is_narrow(vi)) wanted = std::min(wanted, quarter_of_window(vi));
     // The doorbell announces descriptors posted from now on.
     const bool ends = wanted == vi.tx.current_frames - vi.tx.current_sent;
     const bool more = !ends || send_queue_.more_to_send(i);
@@ -283,10 +323,7 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
       }
     }
     unsigned n = 0;
-    const bool ask = unreliable ? send_credit_.asks_for_credit(vi, room, wanted) ||
-                                      (ends && may_follow(vi, message)) ||
-                                      (ends && vi.tx.path == Path::kSameHost && asks_for_path(vi, wanted))
-                                : !more || room <= wanted || (narrow && ends_quarter(vi, wanted));
+    const bool ask = asks(vi, message, room, wanted, ends, more);
     const Sent result =
         send_frames(i, message, vi.tx.current_sent, first_psn, wanted, ask, by_train, n);
     if (result == Sent::kUnreadable) {
@@ -296,18 +333,7 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
     if (first_trains) frames_out_.flush();
     sent += n;
     quantum -= n;
-    vi.tx.send_next += n;
-    vi.tx.current_sent += n;
-    const std::uint64_t sent_before = vi.tx.sent_time;
-    if (n != 0) note_sent(i);
-    // Those behind it need not wait as long as it did.
-    if (result == Sent::kGivenUp) [[unlikely]] vi.tx.sent_time = sent_before;
-    if (vi.tx.current_sent == vi.tx.current_frames) {
-      ++root_->counters.messages_sent;
-      root_->counters.bytes_sent += message.data;
-      vi.tx.current_slot = kNone;
-      if (unreliable) send_queue_.finish_unreliable(i);
-    }
+    advance(i, message, n, result);
     if (result == Sent::kSome) return vi.tx.path != Path::kLocal || await_room(vi);
     if (!more) return false;
   }
@@ -316,8 +342,8 @@ bool Transmitter<World>::transmit(ViIndex i, unsigned& sent) {
 
 // A frame on a new path may overtake those on the old one, so it is taken when nothing is under way. On Unreliable
 // Delivery the peer is asked for that, and if no answer comes the path stays.
-template <class World>
-bool Transmitter<World>::choose_path(ViIndex i) {
+template <class Platform>
+bool Transmitter<Platform>::choose_path(ViIndex i) {
   Vi& vi = vis_[i];
   if (!may_go_local(vi)) return true;
   if (vi.tx.send_una == vi.tx.send_next) {
@@ -336,23 +362,23 @@ bool Transmitter<World>::choose_path(ViIndex i) {
   return false;
 }
 
-template <class World>
-bool Transmitter<World>::may_go_local(const Vi& vi) const {
+template <class Platform>
+bool Transmitter<Platform>::may_go_local(const Vi& vi) const {
   return (vi.reliability != vip::kUnreliable || vi.link.credit != 0) &&
-         port_.payload_limit(vi.link.peer_address) > port_.mtu();
+         bulk_path_.payload_limit(vi.link.peer_address) > port_.mtu();
 }
 
 // The frames end a message, on Unreliable Delivery, before the path changes: whether the last one asks for credit.
-template <class World>
-bool Transmitter<World>::asks_for_path(Vi& vi, std::uint32_t frames) {
+template <class Platform>
+bool Transmitter<Platform>::asks_for_path(Vi& vi, std::uint32_t frames) {
   if (!may_go_local(vi)) return false;
   vi.tx.credit_asked = vi.tx.send_next + frames;
   return true;
 }
 
-template <class World>
-typename Transmitter<World>::Room Transmitter<World>::local_room(const Vi& vi, std::uint32_t payload,
-                                                                 Frame& frame) {
+template <class Platform>
+typename Transmitter<Platform>::Room Transmitter<Platform>::local_room(const Vi& vi, std::uint32_t payload,
+                                                                       Frame& frame) {
   if (frames_out_.reserve_frame(vi, payload, frame)) return Room::kYes;
   const bool waits = vi.reliability != vip::kUnreliable && vi.tx.send_una != vi.tx.send_next;
   if (waits || now_ - vi.tx.sent_time < kLocalPatience) return Room::kNotYet;
@@ -361,16 +387,16 @@ typename Transmitter<World>::Room Transmitter<World>::local_room(const Vi& vi, s
 }
 
 // The receiver acknowledges frames that it takes out of the ring: the acknowledgement ends the wait.
-template <class World>
-bool Transmitter<World>::await_room(Vi& vi) {
+template <class Platform>
+bool Transmitter<Platform>::await_room(Vi& vi) {
   if (vi.reliability == vip::kUnreliable || vi.tx.send_una == vi.tx.send_next) return true;
   vi.tx.stalled = 1;
   return false;
 }
 
 // Frames up to send_next have just been sent for the first time.
-template <class World>
-void Transmitter<World>::note_sent(ViIndex i) {
+template <class Platform>
+void Transmitter<Platform>::note_sent(ViIndex i) {
   Vi& vi = vis_[i];
   vi.tx.sent_time = now_;
   if (vi.reliability == vip::kUnreliable) return;
@@ -381,29 +407,85 @@ void Transmitter<World>::note_sent(ViIndex i) {
   if (!wheel_.armed(vi_timer(i))) loss_recovery_.restart_timer(i);
 }
 
+// Copies the data of frames from number `first` on out of the program. False: it can't be read, or not now.
+template <class Platform>
+bool Transmitter<Platform>::read_data(const Vi& vi, const Message& message, std::uint32_t first,
+                                      std::span<const Frame> frames) {
+  const auto n = static_cast<unsigned>(frames.size());
+  const std::uint32_t begin = message.data_begin(first), end = message.data_end(first + n - 1);
+  if (message.inline_data != nullptr) {
+    for (unsigned f = 0; f < n; ++f) {
+      const std::uint32_t at = message.data_begin(first + f);
+      std::memcpy(payload_of(frames[f]), message.inline_data + at, message.data_end(first + f) - at);
+    }
+    return true;
+  }
+  if (end <= begin) return true;
+  iovec local[kBatch], remote[layout::kMaxSegments];
+  unsigned locals = 0, remotes = 0;
+  for (unsigned f = 0; f < n; ++f) {
+    const std::uint32_t number = first + f;
+    const std::uint32_t at = message.data_begin(number);
+    local[locals++] = {payload_of(frames[f]) + (number == 0 ? message.prefix : 0),
+                       message.data_end(number) - at};
+  }
+  std::uint32_t offset = 0;
+  for (unsigned s = message.first_segment; s < message.segment_count; ++s) {
+    const layout::Segment& segment = message.segments[s];
+    const std::uint32_t from = std::max(begin, offset);
+    const std::uint32_t to = std::min(end, offset + segment.length);
+    if (from < to) {
+      remote[remotes++] = {reinterpret_cast<void*>(segment.address + (from - offset)), to - from};
+    }
+    offset += segment.length;
+  }
+  return environment_.read_program(vi.program, {remote, remotes}, {local, locals});
+}
+
+// Writes the headers of frames from number `first` on, whose data is there.
+template <class Platform>
+void Transmitter<Platform>::write_headers(Vi& vi, const Message& message, std::uint32_t first,
+                                          std::uint32_t first_psn, bool ask, std::span<Frame> frames) {
+  const std::uint32_t all = message.frames();
+  const auto n = static_cast<unsigned>(frames.size());
+  wire::Header header{};
+  header.type = wire::Type::kData;
+  acknowledger_.fill_header(vi, header);
+  header.message_length = message.length;
+  const std::uint16_t op = wire_op(message.op);
+  for (unsigned f = 0; f < n; ++f) {
+    const std::uint32_t number = first + f;
+    header.flags = op | checked_flag(vi);
+    if (number == 0) header.flags |= wire::kFlagFirst;
+    if (message.flags & layout::kSlotImmediate) {
+      header.flags |= wire::kFlagImmediate;
+      header.immediate = message.immediate;
+    }
+    if (number + 1 == all) header.flags |= wire::kFlagLast;
+    header.psn = first_psn + number;
+    header.offset = message.data_begin(number);
+    header.payload_length = static_cast<std::uint16_t>(message.data_end(number) - header.offset +
+                                                       (number == 0 ? message.prefix : 0));
+    if (f + 1 == n && ask) header.flags |= wire::kFlagAckNow;
+    frames[f].length = static_cast<std::uint32_t>(
+        wire::encode(header, vi.link.peer_address, address_, ether_type_, frames[f].data));
+  }
+}
+
 // Builds and submits frames [first_frame, first_frame + count) of a message whose frame 0 has
 // first_psn. `ask`: nothing follows that would bring the acknowledgement by itself, or credit is
 // running out. `sent` says how
 // many; fewer when the port has no more buffers.
-template <class World>
-Sent Transmitter<World>::send_frames(ViIndex i, const Message& message, std::uint32_t first_frame,
-                                     std::uint32_t first_psn, unsigned count, bool ask,
-                                     bool by_train, unsigned& sent) {
+template <class Platform>
+Sent Transmitter<Platform>::send_frames(ViIndex i, const Message& message, std::uint32_t first_frame,
+                                        std::uint32_t first_psn, unsigned count, bool ask,
+                                        bool by_train, unsigned& sent) {
   Vi& vi = vis_[i];
   Frame frames[kBatch];
-  // The data of a frame: where it begins in the message, and how much.
-  const std::uint32_t prefix = message.prefix;
-  const auto data_begin = [&](std::uint32_t frame) {
-    const std::uint32_t at = frame * message.payload;
-    return at > prefix ? at - prefix : 0;
-  };
-  const auto data_end = [&](std::uint32_t frame) {
-    return std::min((frame + 1) * message.payload - prefix, message.data);
-  };
-  const std::uint32_t begin = data_begin(first_frame);
   unsigned n = 1;
   if (vi.tx.path == Path::kLocal) {
-    const std::uint32_t bytes = data_end(first_frame) - begin + (first_frame == 0 ? prefix : 0);
+    const std::uint32_t bytes = message.data_end(first_frame) - message.data_begin(first_frame) +
+                                (first_frame == 0 ? message.prefix : 0);
     const Room room = local_room(vi, bytes, frames[0]);
     sent = room == Room::kGivenUp ? 1 : 0;
     if (room != Room::kYes) return room == Room::kGivenUp ? Sent::kGivenUp : Sent::kSome;
@@ -413,122 +495,81 @@ Sent Transmitter<World>::send_frames(ViIndex i, const Message& message, std::uin
   }
   sent = n;
   if (n == 0) return Sent::kSome;
-  const std::uint32_t end = data_end(first_frame + n - 1);
-  if (message.inline_data != nullptr) {
-    for (unsigned f = 0; f < n; ++f) {
-      const std::uint32_t at = data_begin(first_frame + f);
-      std::memcpy(payload_of(frames[f]), message.inline_data + at,
-                  data_end(first_frame + f) - at);
-    }
-  } else if (end > begin) {
-    iovec local[kBatch], remote[layout::kMaxSegments];
-    unsigned locals = 0, remotes = 0;
-    for (unsigned f = 0; f < n; ++f) {
-      const std::uint32_t number = first_frame + f;
-      const std::uint32_t at = data_begin(number);
-      local[locals++] = {payload_of(frames[f]) + (number == 0 ? prefix : 0),
-                         data_end(number) - at};
-    }
-    std::uint32_t offset = 0;
-    for (unsigned s = message.first_segment; s < message.segment_count; ++s) {
-      const layout::Segment& segment = message.segments[s];
-      const std::uint32_t from = std::max(begin, offset);
-      const std::uint32_t to = std::min(end, offset + segment.length);
-      if (from < to) {
-        remote[remotes++] = {reinterpret_cast<void*>(segment.address + (from - offset)),
-                             to - from};
-      }
-      offset += segment.length;
-    }
-    if (!environment_.read_program(vi.program, {remote, remotes}, {local, locals})) {
-      port_.cancel({frames, n});
-      sent = 0;
-      return environment_.postponed ? Sent::kSome : Sent::kUnreadable;
-    }
+  if (!read_data(vi, message, first_frame, {frames, n})) {
+    port_.cancel({frames, n});
+    sent = 0;
+    return environment_.postponed ? Sent::kSome : Sent::kUnreadable;
   }
-  if (first_frame == 0 && prefix != 0) wire::encode(message.remote, payload_of(frames[0]));
-
-  const std::uint32_t all = message.frames();
-  wire::Header header{};
-  header.type = wire::Type::kData;
-  acknowledger_.fill_header(vi, header);
-  header.message_length = message.length;
-  const std::uint16_t op = wire_op(message.op);
-  for (unsigned f = 0; f < n; ++f) {
-    const std::uint32_t number = first_frame + f;
-    header.flags = op | checked_flag(vi);
-    if (number == 0) header.flags |= wire::kFlagFirst;
-    if (message.flags & layout::kSlotImmediate) {
-      header.flags |= wire::kFlagImmediate;
-      header.immediate = message.immediate;
-    }
-    if (number + 1 == all) header.flags |= wire::kFlagLast;
-    header.psn = first_psn + number;
-    header.offset = data_begin(number);
-    header.payload_length = static_cast<std::uint16_t>(data_end(number) - header.offset +
-                                                       (number == 0 ? prefix : 0));
-    if (f + 1 == n && ask) header.flags |= wire::kFlagAckNow;
-    frames[f].length = static_cast<std::uint32_t>(
-        wire::encode(header, vi.link.peer_address, address_, ether_type_, frames[f].data));
-  }
+  if (first_frame == 0 && message.prefix != 0) wire::encode(message.remote, payload_of(frames[0]));
+  write_headers(vi, message, first_frame, first_psn, ask, {frames, n});
   submit(vi, {frames, n}, first_psn + first_frame + n, by_train);
   root_->counters.data_frames_sent += n;
   return n < count ? Sent::kSome : Sent::kAll;
 }
 
+// The work request or response that a lost frame is of. False: none any more. `position`: where the search begins in
+// the send queue, and where it ended.
+template <class Platform>
+bool Transmitter<Platform>::find_lost(ViIndex i, std::uint32_t psn, std::uint32_t& position, Lost& lost) {
+  Vi& vi = vis_[i];
+  while (position != vi.tx.send.taken &&
+         psn - in_flight(i, position).first_psn >= in_flight(i, position).frames) {
+    ++position;
+  }
+  if (position != vi.tx.send.taken) {
+    const state::InFlight& flight = in_flight(i, position);
+    lost = {flight.slot, flight.first_psn, flight.length, flight.payload,
+            send_queue_.shares_frame(i, position, psn) && send_queue_.shares_frame(i, position + 1, psn)};
+    return true;
+  }
+  position = vi.tx.send.completed;  // the frame after it may be a work request's again
+  const std::uint32_t r = send_queue_.response_with(i, psn);
+  if (r == kNone) return false;
+  const state::Response& answered = response(i, r);
+  lost = {state::kResponse | r % state::kMaxReads, answered.first_psn, answered.length, answered.payload, false};
+  return true;
+}
+
+// A lost frame again, alone. `error` is not 0: it can't be sent any more, as it is not what it was.
+template <class Platform>
+Sent Transmitter<Platform>::resend_one(ViIndex i, std::uint32_t psn, const Lost& lost, std::uint32_t& error) {
+  Vi& vi = vis_[i];
+  Message message;
+  error = send_queue_.load_current(vi, lost.name, message);
+  // A program that changed the request after posting it has broken its own connection.
+  if (error == 0 && message.length != lost.length) error = vip::kLengthError;
+  if (error != 0) return Sent::kUnreadable;
+  message.payload = lost.payload;
+  const bool last = psn - lost.first_psn + 1 == message.frames();
+  const bool ask = send_queue_.send_room(vi) <= 1 || (last && !send_queue_.more_to_send(i));
+  unsigned n = 0;
+  const Sent result =
+      send_frames(i, message, psn - lost.first_psn, lost.first_psn, 1, ask, probes_train(vi, psn), n);
+  if (result == Sent::kUnreadable) error = vip::kProtectionError;
+  return result;
+}
+
 // Sends again what is known to be lost. False when the port has no buffers or the VI has failed.
-template <class World>
-bool Transmitter<World>::retransmit(ViIndex i, unsigned& sent) {
+template <class Platform>
+bool Transmitter<Platform>::retransmit(ViIndex i, unsigned& sent) {
   Vi& vi = vis_[i];
   std::uint32_t position = vi.tx.send.completed;
   for (std::uint32_t psn = vi.tx.send_una; psn != vi.tx.send_next; ++psn) {
     if (vi.tx.lost.empty()) break;
     if (!vi.tx.lost.has(psn)) continue;
-    while (position != vi.tx.send.taken &&
-           psn - in_flight(i, position).first_psn >= in_flight(i, position).frames) {
-      ++position;
-    }
-    std::uint32_t name, first_psn, length, payload;
-    bool packed = false;
-    if (position != vi.tx.send.taken) {
-      const state::InFlight& flight = in_flight(i, position);
-      name = flight.slot, first_psn = flight.first_psn, length = flight.length;
-      payload = flight.payload;
-      packed = send_queue_.shares_frame(i, position, psn) &&
-               send_queue_.shares_frame(i, position + 1, psn);
-    } else {
-      position = vi.tx.send.completed;  // the frame after it may be a work request's again
-      const std::uint32_t r = send_queue_.response_with(i, psn);
-      if (r == kNone) continue;
-      const state::Response& answered = response(i, r);
-      name = state::kResponse | r % state::kMaxReads;
-      first_psn = answered.first_psn, length = answered.length, payload = answered.payload;
-    }
-    Message message;
+    Lost lost;
+    if (!find_lost(i, psn, position, lost)) continue;
     std::uint32_t error = 0;
-    if (packed) {
+    Sent result;
+    if (lost.packed) {
       const bool ask = send_queue_.send_room(vi) <= 1 || !send_queue_.more_to_send(i);
-      if (resend_packed(i, position, ask, name, error) == Sent::kSome) return true;
+      result = resend_packed(i, position, ask, lost.name, error);
     } else {
-      error = send_queue_.load_current(vi, name, message);
+      result = resend_one(i, psn, lost, error);
     }
-    // A program that changed the request after posting it has broken its own connection.
-    if (!packed && error == 0 && message.length != length) error = vip::kLengthError;
-    unsigned n = 0;
-    if (!packed && error == 0) {
-      message.payload = payload;
-      const bool last = psn - first_psn + 1 == message.frames();
-      const bool ask = send_queue_.send_room(vi) <= 1 || (last && !send_queue_.more_to_send(i));
-      const bool by_train = probes_train(vi, psn);
-      switch (send_frames(i, message, psn - first_psn, first_psn, 1, ask, by_train, n)) {
-        case Sent::kAll:
-        case Sent::kGivenUp: break;
-        case Sent::kSome: return true;
-        case Sent::kUnreadable: error = vip::kProtectionError; break;
-      }
-    }
+    if (result == Sent::kSome) return true;
     if (error != 0) {
-      send_queue_.fail_current(i, name, error);
+      send_queue_.fail_current(i, lost.name, error);
       return false;
     }
     ++sent;

@@ -20,7 +20,7 @@
 #include "kagent/stack/send_queue.h"
 #include "kagent/stack/tables.h"
 #include "kagent/stack/timers.h"
-#include "kagent/stack/verdict.h"
+#include "kagent/stack/pending_disconnect.h"
 #include "kagent/stack/vi_table.h"
 
 namespace viaduct {
@@ -28,17 +28,17 @@ namespace viaduct {
 // The outcome of sending frames.
 enum class Sent { kAll, kSome, kUnreadable, kGivenUp };
 
-template <class World>
+template <class Platform>
 class Transmitter : private ViTable, private Timers {
  public:
-  Transmitter(const Tables& tables, typename World::Port& port,
-              typename World::Environment& environment, Verdict& verdict,
-              FramesOut<World>& frames_out, Trains<World>& trains, SendQueue<World>& send_queue,
-              Acknowledger<World>& acknowledger, SendCredit<World>& send_credit,
-              LossRecovery<World>& loss_recovery, PeerTable<World>& peer_table)
+  Transmitter(const Tables& tables, typename Platform::Port& port,
+              typename Platform::Environment& environment, PendingDisconnect& pending_disconnect,
+              FramesOut<Platform>& frames_out, Trains<Platform>& trains, SendQueue<Platform>& send_queue,
+              Acknowledger<Platform>& acknowledger, SendCredit<Platform>& send_credit,
+              LossRecovery<Platform>& loss_recovery, PeerTable<Platform>& peer_table)
       : ViTable(tables), Timers(tables), address_(tables.address), ether_type_(tables.ether_type),
-        port_(port), environment_(environment), verdict_(verdict), frames_out_(frames_out),
-        trains_(trains), send_queue_(send_queue), acknowledger_(acknowledger),
+        port_(port), bulk_path_(port.bulk_path()), environment_(environment), pending_disconnect_(pending_disconnect),
+        frames_out_(frames_out), trains_(trains), send_queue_(send_queue), acknowledger_(acknowledger),
         send_credit_(send_credit), loss_recovery_(loss_recovery), peer_table_(peer_table) {}
 
   bool await_read(ViIndex vi);
@@ -67,22 +67,39 @@ class Transmitter : private ViTable, private Timers {
   Room local_room(const state::Vi& vi, std::uint32_t payload, Frame& frame);
   // True if a VI that got kNotYet should try again at once.
   bool await_room(state::Vi& vi);
+  [[gnu::always_inline]] inline bool load_next(ViIndex vi, Message& message);
+  [[gnu::always_inline]] inline void await_send_room(ViIndex vi);
+  [[gnu::always_inline]] inline bool asks(state::Vi& vi, const Message& message, std::uint32_t room,
+                                          unsigned wanted, bool ends, bool more);
+  [[gnu::always_inline]] inline void advance(ViIndex vi, const Message& message, unsigned n, Sent result);
+  [[gnu::always_inline]] inline bool read_data(const state::Vi& vi, const Message& message, std::uint32_t first,
+                                               std::span<const Frame> frames);
+  [[gnu::always_inline]] inline void write_headers(state::Vi& vi, const Message& message, std::uint32_t first,
+                                                   std::uint32_t first_psn, bool ask, std::span<Frame> frames);
   Sent send_frames(ViIndex vi, const Message& message, std::uint32_t first_frame,
                    std::uint32_t first_psn, unsigned count, bool ask, bool by_train, unsigned& sent);
+  // A frame to be sent again: the slot of its work request or the response, and how that was sent.
+  struct Lost {
+    std::uint32_t name, first_psn, length, payload;
+    bool packed;  // it shares its frame with others
+  };
+  bool find_lost(ViIndex vi, std::uint32_t psn, std::uint32_t& position, Lost& lost);
+  Sent resend_one(ViIndex vi, std::uint32_t psn, const Lost& lost, std::uint32_t& error);
   bool retransmit(ViIndex vi, unsigned& sent);
 
   MacAddress address_;
   std::uint16_t ether_type_;
-  typename World::Port& port_;
-  typename World::Environment& environment_;
-  Verdict& verdict_;
-  FramesOut<World>& frames_out_;
-  Trains<World>& trains_;
-  SendQueue<World>& send_queue_;
-  Acknowledger<World>& acknowledger_;
-  SendCredit<World>& send_credit_;
-  LossRecovery<World>& loss_recovery_;
-  PeerTable<World>& peer_table_;
+  typename Platform::Port& port_;
+  typename Platform::BulkPath& bulk_path_;
+  typename Platform::Environment& environment_;
+  PendingDisconnect& pending_disconnect_;
+  FramesOut<Platform>& frames_out_;
+  Trains<Platform>& trains_;
+  SendQueue<Platform>& send_queue_;
+  Acknowledger<Platform>& acknowledger_;
+  SendCredit<Platform>& send_credit_;
+  LossRecovery<Platform>& loss_recovery_;
+  PeerTable<Platform>& peer_table_;
 };
 
 }  // namespace viaduct

@@ -10,8 +10,8 @@ using layout::CommandBody;
 using state::Vi;
 using state::kNone;
 
-template <class World>
-vip::Return VirtualInterfaces<World>::check_attributes(
+template <class Platform>
+vip::Return VirtualInterfaces<Platform>::check_attributes(
     std::uint32_t session, const layout::ViAttributes& attributes) const {
   const std::uint32_t level = attributes.reliability;
   if (level != vip::kUnreliable && level != vip::kReliableDelivery &&
@@ -26,8 +26,8 @@ vip::Return VirtualInterfaces<World>::check_attributes(
   return vip::kSuccess;
 }
 
-template <class World>
-vip::Return VirtualInterfaces<World>::create_vi(std::uint32_t program, CommandBody& body) {
+template <class Platform>
+vip::Return VirtualInterfaces<Platform>::create_vi(std::uint32_t program, CommandBody& body) {
   const std::uint32_t session = programs_[program].session;
   const vip::Return judged = check_attributes(session, body.vi_attributes);
   if (judged != vip::kSuccess) return judged;
@@ -78,8 +78,8 @@ vip::Return VirtualInterfaces<World>::create_vi(std::uint32_t program, CommandBo
   return vip::kSuccess;
 }
 
-template <class World>
-vip::Return VirtualInterfaces<World>::set_vi(std::uint32_t session, const CommandBody& body) {
+template <class Platform>
+vip::Return VirtualInterfaces<Platform>::set_vi(std::uint32_t session, const CommandBody& body) {
   Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr) return vip::kInvalidParameter;
   if (vi->state != vip::kIdle) return vip::kInvalidState;
@@ -95,8 +95,8 @@ vip::Return VirtualInterfaces<World>::set_vi(std::uint32_t session, const Comman
   return vip::kSuccess;
 }
 
-template <class World>
-vip::Return VirtualInterfaces<World>::destroy_vi(std::uint32_t session, const CommandBody& body) {
+template <class Platform>
+vip::Return VirtualInterfaces<Platform>::destroy_vi(std::uint32_t session, const CommandBody& body) {
   const Vi* vi = find_vi(session, body.vi, body.generation);
   if (vi == nullptr) return vip::kInvalidParameter;
   if (vi->state != vip::kIdle) return vip::kInvalidState;
@@ -104,8 +104,8 @@ vip::Return VirtualInterfaces<World>::destroy_vi(std::uint32_t session, const Co
   return vip::kSuccess;
 }
 
-template <class World>
-void VirtualInterfaces<World>::free_vi(ViIndex i) {
+template <class Platform>
+void VirtualInterfaces<Platform>::free_vi(ViIndex i) {
   Vi& vi = vis_[i];
   completions_.leave_backlog(i, false);
   completions_.leave_backlog(i, true);
@@ -124,8 +124,8 @@ void VirtualInterfaces<World>::free_vi(ViIndex i) {
   vis_.give(i);
 }
 
-template <class World>
-void VirtualInterfaces<World>::set_state(ViIndex i, vip::State to) {
+template <class Platform>
+void VirtualInterfaces<Platform>::set_state(ViIndex i, vip::State to) {
   Vi& vi = vis_[i];
   const int change = (to == vip::kConnected) - (vi.state == vip::kConnected);
   root_->connected += static_cast<std::uint32_t>(change);
@@ -136,8 +136,8 @@ void VirtualInterfaces<World>::set_state(ViIndex i, vip::State to) {
   view(vi).vi(i).status.state.store(to, std::memory_order_release);
 }
 
-template <class World>
-void VirtualInterfaces<World>::reset_transfer(ViIndex i) {
+template <class Platform>
+void VirtualInterfaces<Platform>::reset_transfer(ViIndex i) {
   receiver_.drop_held(i);
   Vi& vi = vis_[i];
   vi.tx.current_slot = kNone;

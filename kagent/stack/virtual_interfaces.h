@@ -14,13 +14,13 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class VirtualInterfaces : private ViTable {
  public:
-  VirtualInterfaces(const Tables& tables, typename World::Environment& environment,
-                    Wakeups<World>& wakeups, const MemoryTable<World>& memory_table,
-                    Completions<World>& completions, CreditGrants<World>& credit_grants,
-                    Receiver<World>& receiver)
+  VirtualInterfaces(const Tables& tables, typename Platform::Environment& environment,
+                    Wakeups<Platform>& wakeups, const MemoryTable<Platform>& memory_table,
+                    Completions<Platform>& completions, CreditGrants<Platform>& credit_grants,
+                    Receiver<Platform>& receiver)
       : ViTable(tables), sessions_(tables.sessions), programs_(tables.programs), cqs_(tables.cqs),
         environment_(environment), wakeups_(wakeups), memory_table_(memory_table),
         completions_(completions), credit_grants_(credit_grants), receiver_(receiver) {}
@@ -38,12 +38,12 @@ class VirtualInterfaces : private ViTable {
   state::Session* sessions_;
   state::Program* programs_;
   Pool<state::Cq> cqs_;
-  typename World::Environment& environment_;
-  Wakeups<World>& wakeups_;
-  MemoryTable<World> memory_table_;
-  Completions<World>& completions_;
-  CreditGrants<World>& credit_grants_;
-  Receiver<World>& receiver_;
+  typename Platform::Environment& environment_;
+  Wakeups<Platform>& wakeups_;
+  MemoryTable<Platform> memory_table_;
+  Completions<Platform>& completions_;
+  CreditGrants<Platform>& credit_grants_;
+  Receiver<Platform>& receiver_;
 };
 
 }  // namespace viaduct

@@ -9,10 +9,10 @@
 
 namespace viaduct {
 
-template <class World>
+template <class Platform>
 class Wakeups {
  public:
-  Wakeups(const Tables& tables, typename World::Environment& environment)
+  Wakeups(const Tables& tables, typename Platform::Environment& environment)
       : programs_(tables.programs), views_(tables.views), environment_(environment) {}
 
   inline void wake_later(std::uint32_t program, std::atomic<std::uint32_t>& sleepers);
@@ -28,7 +28,7 @@ class Wakeups {
 
   state::Program* programs_;
   layout::View* views_;
-  typename World::Environment& environment_;
+  typename Platform::Environment& environment_;
   std::uint32_t wake_count_ = 0;
   Wake wakes_[kMaxWakes];
 };

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "kagent/agent/config.h"
+#include "kagent/agent/config/config.h"
 
 using namespace viaduct;  // NOLINT: one translation unit
 

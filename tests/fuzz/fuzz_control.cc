@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "kagent/agent/log.h"
+#include "kagent/agent/process/log.h"
 #include "kagent/contract/report.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/unit/agent/agent_fixture.h"
@@ -232,7 +232,7 @@ void step(TestAgent& agent, Program& program, Program& other, unsigned what, Inp
       }
       break;
     case 12: {
-      Nic& nic = *agent.nics[input.byte() % agent.nics.size()];
+      AgentNic& nic = *agent.nics[input.byte() % agent.nics.size()];
       agent.server->end_sessions(nic);
       nic.close();
       nic.open(monotonic_ns());

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kagent/agent/program_environment.h"
-#include "kagent/agent/hosted_stack.h"
+#include "kagent/agent/programs/program_environment.h"
+#include "kagent/stack/hosted_stack.h"
 #include "kagent/contract/wire.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/sim/sim_port.h"
@@ -62,7 +62,7 @@ struct NameHost {
               {port.address(), port.address()}, network.now()),
         segment(layout::Offsets(stack.capacity()).total),
         view(segment.at, stack.capacity()) {
-    environment.set_address(port.address());
+    environment.names().set_address(port.address());
     session = stack.open_session(segment.at).value();
   }
 

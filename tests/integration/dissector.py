@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 build, work, count, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-lua = os.path.join(build, "kagent/dump/viaduct.lua")
+lua = os.path.join(build, "kagent/tools/viadump/viaduct.lua")
 # The keys in viadump's output besides a frame's fields.
 ABOUT = {"time_ns", "source", "destination", "type_name", "length", "direction", "interface", "comment"}
 failed = False
@@ -29,7 +29,7 @@ def run(*command):
 
 def frames(kind):
     capture = os.path.join(work, kind)
-    run(os.path.join(build, "tests/unit/dump/random_frames"), kind, str(count), str(seed), capture)
+    run(os.path.join(build, "tests/unit/viadump/random_frames"), kind, str(count), str(seed), capture)
     said = run(os.path.join(build, "viadump"), "--json", "-r", capture).stdout
     return capture, [json.loads(line) for line in said.splitlines()]
 

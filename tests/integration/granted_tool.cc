@@ -44,7 +44,7 @@
 #include <vector>
 
 #include "xdp/clock.h"
-#include "kagent/agent/config.h"
+#include "kagent/agent/config/config.h"
 #include "kagent/contract/control.h"
 #include "xdp/descriptor.h"
 #include "kagent/contract/granted_segment.h"

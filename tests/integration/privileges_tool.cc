@@ -20,7 +20,7 @@
 #include <string>
 #include <thread>
 
-#include "kagent/agent/privileges.h"
+#include "kagent/agent/process/privileges.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "xdp/port.h"
+#include "xdp/bulk_path.h"
 
 namespace viaduct::sim {
 
@@ -25,9 +25,12 @@ class BorrowedPort : public Port {
   std::string mode() const override { return port_.mode(); }
   PortCounters counters() override { return port_.counters(); }
   bool alive() const override { return port_.alive(); }
+  bool reaches(const MacAddress& to) const override { return port_.reaches(to); }
+  BulkPath& bulk_path() override { return no_bulk_path_; }
 
  private:
   Port& port_;
+  NoBulkPath no_bulk_path_{*this};  // the owner's path is not lent
 };
 
 }  // namespace viaduct::sim

@@ -15,7 +15,7 @@
 #include <set>
 #include <vector>
 
-#include "kagent/agent/heartbeat.h"
+#include "kagent/agent/programs/heartbeat.h"
 #include "tests/sim/sim_host.h"
 
 namespace viaduct::sim {
@@ -40,10 +40,13 @@ class RelayChild final : public Port {
   std::string mode() const override { return "sim"; }
   PortCounters counters() override { return nic_.counters(); }
   bool alive() const override { return nic_.alive(); }
+  bool reaches(const MacAddress&) const override { return true; }
+  BulkPath& bulk_path() override { return no_bulk_path_; }
 
  private:
   SimPort& nic_;
   SimPort& control_session_;
+  NoBulkPath no_bulk_path_{*this};
 };
 
 class AgentHost : public Host {

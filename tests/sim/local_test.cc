@@ -13,7 +13,7 @@
 namespace viaduct::sim {
 namespace {
 
-class PortWithRings final : public Port {
+class PortWithRings final : public Port, public BulkPath {
  public:
   explicit PortWithRings(SimPort& port) : port_(port), rings(local::LocalPeers::make(port.address(), 256)) {}
   ~PortWithRings() override { local::LocalPeers::destroy(rings); }
@@ -41,6 +41,11 @@ class PortWithRings final : public Port {
     port_.flush();
   }
   std::uint32_t mtu() const override { return port_.mtu(); }
+  void submit_bulk(std::span<const Frame> frames) override { submit(frames); }
+  TrainAddress train_address() const override { return {}; }
+  bool learn_train(const MacAddress&, const TrainAddress&, unsigned) override { return false; }
+  void leave_train(const MacAddress&) override {}
+  bool came_by_train(const Frame&) const override { return false; }
   std::uint32_t payload_limit(const MacAddress& to) const override {
     return rings->has(to) ? local::LocalPeers::kPayloadLimit : mtu();
   }
@@ -49,10 +54,13 @@ class PortWithRings final : public Port {
   }
   MacAddress address() const override { return port_.address(); }
   std::uint32_t lendable() const override { return 200; }
+  std::uint32_t backlog() const override { return lendable(); }
   int descriptor() const override { return -1; }
   std::string mode() const override { return "sim"; }
   PortCounters counters() override { return port_.counters(); }
   bool alive() const override { return port_.alive(); }
+  bool reaches(const MacAddress&) const override { return true; }
+  BulkPath& bulk_path() override { return *this; }
 
  private:
   static bool is_ours(const Frame& frame) { return (frame.id & local::LocalPeers::kId) != 0; }

@@ -13,7 +13,7 @@
 #include <memory>
 #include <span>
 
-#include "kagent/dump/pcapng_writer.h"
+#include "kagent/tools/viadump/pcapng_writer.h"
 #include "xdp/port.h"
 
 namespace viaduct {

@@ -6,6 +6,7 @@
 #define VIADUCT_TESTS_SIM_SIM_HOST_H
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -16,7 +17,7 @@
 #include <vector>
 
 #include "kagent/contract/session_layout.h"
-#include "kagent/agent/hosted_stack.h"
+#include "kagent/stack/hosted_stack.h"
 #include "tests/sim/sim_port.h"
 
 namespace viaduct::sim {
@@ -156,6 +157,20 @@ class Host : public Environment {
     ++poll_wakes;
     if (watch != nullptr) watch->poll_wakes(*this, session);
   }
+
+  // The memory of programs is always at hand.
+  bool is_late(std::uint32_t) override { return false; }
+  bool is_full(std::uint32_t) override { return false; }
+  void defer(const Late&) override { std::abort(); }
+  bool await_read(const Late&) override { return false; }
+  bool take_due(Late&, bool&) override { return false; }
+  // Programs have no limits.
+  bool charge(std::uint32_t, Quota, std::int64_t) override { return true; }
+  // Of an agent and of granted stacks (granted_host.h); there are none here.
+  std::optional<Connection> stopped(std::uint32_t, std::uint32_t, std::uint64_t) override { return std::nullopt; }
+  void introduce(const MacAddress&, const MacAddress&) override {}
+  std::uint32_t publish(const layout::Address&, bool) override { return layout::kNoListener; }
+  void withdraw(std::uint32_t) override {}
 
   // As kill -9 of the stack's driver: it says goodbye to no peer, sessions are gone.
   void crash();

@@ -44,10 +44,13 @@ class BenchPort final : public Port {
   std::uint32_t mtu() const override { return 1500; }
   MacAddress address() const override { return address_; }
   std::uint32_t lendable() const override { return 1024; }
+  std::uint32_t backlog() const override { return lendable(); }
   int descriptor() const override { return -1; }
   std::string mode() const override { return "bench"; }
   PortCounters counters() override { return {}; }
   bool alive() const override { return true; }
+  bool reaches(const MacAddress&) const override { return true; }
+  BulkPath& bulk_path() override { return no_bulk_path_; }
 
  private:
   static constexpr std::uint32_t kFrames = 4096;
@@ -55,6 +58,7 @@ class BenchPort final : public Port {
   Frame sent_[kFrames];
   std::uint32_t head_ = 0, tail_ = 0, next_ = 0;
   MacAddress address_;
+  NoBulkPath no_bulk_path_{*this};
 };
 
 // A queue pair's client side without the comfort (and cost) of Program.

@@ -2,7 +2,7 @@
 
 kagent_tests = \
 	tests/unit/agent/adoption_test \
-	tests/unit/agent/carriers_test \
+	tests/unit/agent/hang_guard_test \
 	tests/unit/agent/config_test \
 	tests/unit/agent/counter_table_test \
 	tests/unit/agent/device_names_test \
@@ -13,7 +13,7 @@ kagent_tests = \
 	tests/unit/agent/reports_test \
 	tests/unit/agent/service_test \
 	tests/unit/agent/session_server_test \
-	tests/unit/tool/tool_test
+	tests/unit/viactl/viactl_test
 check_PROGRAMS += $(kagent_tests)
 TESTS += $(kagent_tests)
 
@@ -26,9 +26,9 @@ tests_unit_agent_adoption_test_SOURCES = \
 tests_unit_agent_adoption_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_agent_adoption_test_LDADD = $(kagent_test_libs)
 
-tests_unit_agent_carriers_test_SOURCES = tests/unit/agent/carriers_test.cc
-tests_unit_agent_carriers_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_agent_carriers_test_LDADD = $(kagent_test_libs)
+tests_unit_agent_hang_guard_test_SOURCES = tests/unit/agent/hang_guard_test.cc
+tests_unit_agent_hang_guard_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_agent_hang_guard_test_LDADD = $(kagent_test_libs)
 
 tests_unit_agent_config_test_SOURCES = tests/unit/agent/config_test.cc
 tests_unit_agent_config_test_CPPFLAGS = $(TEST_CPPFLAGS)
@@ -93,20 +93,20 @@ tests/unit/agent/reports_together.cc: Makefile
 tests_unit_agent_reports_test_CPPFLAGS = $(TEST_CPPFLAGS) $(SPDLOG_CFLAGS)
 tests_unit_agent_reports_test_LDADD = libviaduct_tool.la $(kagent_test_libs)
 
-tool_tests = \
-	tests/unit/tool/doctor_test.cc \
-	tests/unit/tool/events_test.cc \
-	tests/unit/tool/table_test.cc \
-	tests/unit/tool/top_test.cc
+viactl_tests = \
+	tests/unit/viactl/doctor_test.cc \
+	tests/unit/viactl/events_test.cc \
+	tests/unit/viactl/table_test.cc \
+	tests/unit/viactl/top_test.cc
 if FAST_BUILD
-tests_unit_tool_tool_test_SOURCES =
-nodist_tests_unit_tool_tool_test_SOURCES = tests/unit/tool/tool_together.cc
-EXTRA_DIST += $(tool_tests)
+tests_unit_viactl_viactl_test_SOURCES =
+nodist_tests_unit_viactl_viactl_test_SOURCES = tests/unit/viactl/viactl_together.cc
+EXTRA_DIST += $(viactl_tests)
 else
-tests_unit_tool_tool_test_SOURCES = $(tool_tests)
+tests_unit_viactl_viactl_test_SOURCES = $(viactl_tests)
 endif
-CLEANFILES += tests/unit/tool/tool_together.cc
-tests/unit/tool/tool_together.cc: Makefile
-	$(COMPILED_TOGETHER) $(filter %.cc,$(tool_tests))
-tests_unit_tool_tool_test_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_unit_tool_tool_test_LDADD = libviaduct_tool.la $(kagent_test_libs)
+CLEANFILES += tests/unit/viactl/viactl_together.cc
+tests/unit/viactl/viactl_together.cc: Makefile
+	$(COMPILED_TOGETHER) $(filter %.cc,$(viactl_tests))
+tests_unit_viactl_viactl_test_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_viactl_viactl_test_LDADD = libviaduct_tool.la $(kagent_test_libs)

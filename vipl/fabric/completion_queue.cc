@@ -21,15 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-fi_ops CompletionQueue::ops = {
-    .size = sizeof(fi_ops),
-    .close = &CompletionQueue::close,
-    .bind = no_bind,
-    .control = &CompletionQueue::control,
-    .ops_open = no_ops_open,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops CompletionQueue::ops = ops_of(&CompletionQueue::close, &CompletionQueue::control);
 
 fi_ops_cq CompletionQueue::cq_ops = {
     .size = sizeof(fi_ops_cq),
@@ -43,21 +35,13 @@ fi_ops_cq CompletionQueue::cq_ops = {
 };
 
 int CompletionQueue::open(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, void* context) {
-  switch (attr->wait_obj) {
-    case FI_WAIT_NONE:
-    case FI_WAIT_UNSPEC:
-    case FI_WAIT_FD:
-    case FI_WAIT_YIELD:
-      break;
-    default:
-      return -FI_ENOSYS;
-  }
+  if (!WaitObject::is_known(attr->wait_obj)) return -FI_ENOSYS;
   if (attr->format > FI_CQ_FORMAT_TAGGED) return -FI_ENOSYS;
   if ((attr->flags & ~FI_AFFINITY) != 0) return -FI_EBADFLAGS;
   auto* queue = new (std::nothrow) CompletionQueue(object<Domain>(domain), *attr);
   if (queue == nullptr) return -FI_ENOMEM;
   queue->fid.context = context;
-  if (queue->wait_object_ == FI_WAIT_FD && queue->signal_.open() < 0) {
+  if (!queue->wait_.open()) {
     delete queue;
     return -FI_EMFILE;
   }
@@ -74,7 +58,7 @@ CompletionQueue::CompletionQueue(Domain& domain, const fi_cq_attr& attr)
       domain_(domain),
       nic_(domain.nic()),
       format_(attr.format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr.format),
-      wait_object_(attr.wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr.wait_obj),
+      wait_(attr.wait_obj),
       counts_(attr.wait_cond == FI_CQ_COND_THRESHOLD) {
   ring_.resize(kFirstEntries);
   domain_.acquire();
@@ -94,18 +78,7 @@ int CompletionQueue::close(struct fid* fid) {
 }
 
 int CompletionQueue::control(struct fid* fid, int command, void* argument) {
-  auto& queue = object_of<CompletionQueue, fid_cq>(fid);
-  switch (command) {
-    case FI_GETWAIT:
-      if (queue.wait_object_ != FI_WAIT_FD) return -FI_ENODATA;
-      *static_cast<int*>(argument) = queue.signal_.descriptor();
-      return 0;
-    case FI_GETWAITOBJ:
-      *static_cast<fi_wait_obj*>(argument) = queue.wait_object_;
-      return 0;
-    default:
-      return -FI_ENOSYS;
-  }
+  return object_of<CompletionQueue, fid_cq>(fid).wait_.control(command, argument);
 }
 
 // ------------------------------------------------------------------------------------ entries
@@ -119,12 +92,12 @@ void CompletionQueue::add(const Completion& completion) {
     ring_.swap(larger);
   }
   ring_[last_++ & (ring_.size() - 1)] = completion;
-  if (sleepers_ != 0 || watched_) signal_.raise();
+  if (sleepers_ != 0 || watched_) wait_.signal.raise();
 }
 
 void CompletionQueue::interrupt() {
   interrupted_ = true;
-  signal_.raise();
+  wait_.signal.raise();
 }
 
 // Ends a wait without a completion: it was asked to, or what was refused can be tried again.
@@ -137,7 +110,7 @@ void CompletionQueue::settle() {
 
 bool CompletionQueue::tell_watched() {
   if (empty() && !disturbed()) return false;
-  signal_.raise();
+  wait_.signal.raise();
   watched_ = false;
   return true;
 }
@@ -148,8 +121,8 @@ int CompletionQueue::try_wait() {
     settle();
     return -FI_EAGAIN;
   }
-  if (wait_object_ != FI_WAIT_FD) return -FI_EINVAL;
-  signal_.lower();
+  if (wait_.kind != FI_WAIT_FD) return -FI_EINVAL;
+  wait_.signal.lower();
   watched_ = true;
   nic_->watch(*this);
   return 0;
@@ -240,7 +213,7 @@ ssize_t CompletionQueue::wait(void* buffer, std::size_t count, std::size_t least
   auto spin = start + kSpin;
   if (timeout >= 0 && end < spin) spin = end;
   std::unique_lock lock(nic_->mutex());
-  if (wait_object_ != FI_WAIT_YIELD && signal_.open() < 0) return -FI_EMFILE;
+  if (wait_.kind != FI_WAIT_YIELD && wait_.signal.open() < 0) return -FI_EMFILE;
   for (;;) {
     if (pending() < least) nic_->progress();
     const bool enough = pending() >= least || (!empty() && failed());
@@ -253,7 +226,7 @@ ssize_t CompletionQueue::wait(void* buffer, std::size_t count, std::size_t least
     }
     const auto now = Clock::now();
     if (timeout >= 0 && now >= end) return take(buffer, count);
-    if (now < spin || wait_object_ == FI_WAIT_YIELD) {
+    if (now < spin || wait_.kind == FI_WAIT_YIELD) {
       lock.unlock();
       if (now >= spin) std::this_thread::yield();
       lock.lock();
@@ -266,8 +239,8 @@ ssize_t CompletionQueue::wait(void* buffer, std::size_t count, std::size_t least
       limited = true;
     }
     const timespec limit{left.count() / 1'000'000'000, left.count() % 1'000'000'000};
-    pollfd news{signal_.descriptor(), POLLIN, 0};
-    signal_.lower();
+    pollfd news{wait_.signal.descriptor(), POLLIN, 0};
+    wait_.signal.lower();
     ++sleepers_;
     lock.unlock();
     const int result = VipxPoll(nic_->queue(), &news, 1, limited ? &limit : nullptr, nullptr);
@@ -288,7 +261,7 @@ ssize_t CompletionQueue::wait(void* buffer, std::size_t count, std::size_t least
 ssize_t CompletionQueue::sread(fid_cq* cq, void* buffer, std::size_t count, const void* condition,
                                int timeout) {
   auto& queue = object<CompletionQueue>(cq);
-  if (queue.wait_object_ == FI_WAIT_NONE) return -FI_ENOSYS;
+  if (queue.wait_.kind == FI_WAIT_NONE) return -FI_ENOSYS;
   const auto least = queue.counts_ ? reinterpret_cast<std::uintptr_t>(condition) : 1;
   return queue.wait(buffer, count, std::clamp<std::size_t>(least, 1, std::max<std::size_t>(count, 1)), timeout);
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "vipl/fabric/completion.h"
-#include "vipl/fabric/nic.h"
+#include "vipl/fabric/shared_nic.h"
 
 namespace viaduct::fabric {
 
@@ -16,7 +16,7 @@ class CompletionQueue final : public fid_cq, private NicQueue {
  public:
   static int open(fid_domain* domain, fi_cq_attr* attr, fid_cq** cq, void* context);
 
-  Nic& nic() { return *nic_; }
+  SharedNic& nic() { return *nic_; }
   void acquire() { ++users_; }
   void release() { --users_; }
 
@@ -58,15 +58,14 @@ class CompletionQueue final : public fid_cq, private NicQueue {
   std::size_t pending() const { return last_ - first_; }
 
   Domain& domain_;
-  const std::shared_ptr<Nic> nic_;
+  const std::shared_ptr<SharedNic> nic_;
   const fi_cq_format format_;
-  const fi_wait_obj wait_object_;
+  WaitObject wait_;
   const bool counts_;  // waiting threads say for how many entries (FI_CQ_COND_THRESHOLD)
 
   std::vector<Completion> ring_;  // a power of two
   std::size_t first_ = 0;
   std::size_t last_ = 0;
-  Signal signal_;
   unsigned sleepers_ = 0;
   bool watched_ = false;  // the program may sleep on the descriptor
   bool interrupted_ = false;

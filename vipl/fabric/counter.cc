@@ -13,15 +13,7 @@ constexpr timespec kNap{0, 1'000'000};
 
 }  // namespace
 
-fi_ops Counter::ops = {
-    .size = sizeof(fi_ops),
-    .close = &Counter::close,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops Counter::ops = ops_of(&Counter::close);
 
 fi_ops_cntr Counter::counter_ops = {
     .size = sizeof(fi_ops_cntr),

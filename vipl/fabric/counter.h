@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "vipl/fabric/nic.h"
+#include "vipl/fabric/shared_nic.h"
 
 namespace viaduct::fabric {
 
@@ -34,7 +34,7 @@ class Counter : public fid_cntr {
   static fi_ops_cntr counter_ops;
 
   Domain& domain_;
-  const std::shared_ptr<Nic> nic_;
+  const std::shared_ptr<SharedNic> nic_;
   std::uint64_t value_ = 0;
   std::uint64_t errors_ = 0;
   unsigned users_ = 0;

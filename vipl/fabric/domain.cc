@@ -6,15 +6,7 @@
 
 namespace viaduct::fabric {
 
-fi_ops Domain::ops = {
-    .size = sizeof(fi_ops),
-    .close = &Domain::close,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops Domain::ops = ops_of(&Domain::close);
 
 int Domain::open(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
   auto* made = new (std::nothrow) Domain(object<Fabric>(fabric));

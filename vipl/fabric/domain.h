@@ -5,7 +5,7 @@
 #include <atomic>
 #include <memory>
 
-#include "vipl/fabric/nic.h"
+#include "vipl/fabric/shared_nic.h"
 #include "vipl/fabric/regions.h"
 
 namespace viaduct::fabric {
@@ -16,7 +16,7 @@ class Domain : public fid_domain {
  public:
   static int open(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context);
 
-  const std::shared_ptr<Nic>& nic() const { return nic_; }
+  const std::shared_ptr<SharedNic>& nic() const { return nic_; }
   Regions& regions() { return regions_; }
   void acquire() { ++users_; }
   void release() { --users_; }
@@ -42,7 +42,7 @@ class Domain : public fid_domain {
   static fi_ops_mr memory_ops;
 
   Fabric& fabric_;
-  const std::shared_ptr<Nic> nic_;
+  const std::shared_ptr<SharedNic> nic_;
   Regions regions_;
   std::atomic<unsigned> users_ = 0;
 };

@@ -26,15 +26,7 @@ std::uint32_t queue_size(std::size_t asked) {
 
 }  // namespace
 
-fi_ops Endpoint::ops = {
-    .size = sizeof(fi_ops),
-    .close = &Endpoint::close,
-    .bind = &Endpoint::bind,
-    .control = &Endpoint::control,
-    .ops_open = no_ops_open,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops Endpoint::ops = ops_of(&Endpoint::close, &Endpoint::control, &Endpoint::bind);
 
 fi_ops_ep Endpoint::ep_ops = {
     .size = sizeof(fi_ops_ep),
@@ -68,7 +60,7 @@ int Endpoint::open(fid_domain* fid, fi_info* info, fid_ep** ep, void* context) {
       info->ep_attr->type != FI_EP_UNSPEC) {
     return -FI_EINVAL;
   }
-  Nic& nic = *domain.nic();
+  SharedNic& nic = *domain.nic();
   Link* link;
   PassiveEndpoint* former = nullptr;  // whose address the endpoint is to have
   if (info->handle != nullptr && info->handle->fclass == FI_CLASS_PEP) {

@@ -67,7 +67,7 @@ class Endpoint final : public fid_ep, private LinkUser {
   void on_received(const Completion& completion, bool wanted) override;
 
   Domain& domain_;
-  const std::shared_ptr<Nic> nic_;
+  const std::shared_ptr<SharedNic> nic_;
   Link* link_;
   EventQueue* events_ = nullptr;
   CompletionQueue* send_queue_ = nullptr;

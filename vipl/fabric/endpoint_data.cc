@@ -44,16 +44,39 @@ ssize_t Endpoint::receive(Request& request, std::uint64_t flags) {
 
 namespace {
 
-// ------------------------------------------------------------------------------------ messages
-
-ssize_t recvv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
-              fi_addr_t, void* context) {
-  auto& ep = object<Endpoint>(fid);
+// Pieces of memory, and what has to do with them.
+Request request_of(const iovec* ranges, void* const* descs, std::size_t count, void* context) {
   Request request;
   request.ranges = ranges;
   request.descs = descs;
   request.count = count;
   request.context = context;
+  return request;
+}
+
+Request request_of(const fi_msg_rma& message) {
+  Request request = request_of(message.msg_iov, message.desc, message.iov_count, message.context);
+  request.remote = message.rma_iov;
+  request.remote_count = message.rma_iov_count;
+  return request;
+}
+
+// RDMA between pieces of memory and one that the peer has.
+ssize_t transmit_rma(Endpoint& ep, Endpoint::Way way, Request request, std::uint64_t address, std::uint64_t key,
+                     std::uint64_t flags) {
+  fi_rma_iov remote{address, 0, key};
+  for (std::size_t i = 0; i < request.count; ++i) remote.len += request.ranges[i].iov_len;
+  request.remote = &remote;
+  request.remote_count = 1;
+  return ep.transmit(way, request, flags);
+}
+
+// ------------------------------------------------------------------------------------ messages
+
+ssize_t recvv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
+              fi_addr_t, void* context) {
+  auto& ep = object<Endpoint>(fid);
+  Request request = request_of(ranges, descs, count, context);
   return ep.receive(request, ep.receive_flags());
 }
 
@@ -64,22 +87,14 @@ ssize_t recv(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_
 }
 
 ssize_t recvmsg(fid_ep* fid, const fi_msg* message, std::uint64_t flags) {
-  Request request;
-  request.ranges = message->msg_iov;
-  request.descs = message->desc;
-  request.count = message->iov_count;
-  request.context = message->context;
+  Request request = request_of(message->msg_iov, message->desc, message->iov_count, message->context);
   return object<Endpoint>(fid).receive(request, flags);
 }
 
 ssize_t sendv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
               fi_addr_t, void* context) {
   auto& ep = object<Endpoint>(fid);
-  Request request;
-  request.ranges = ranges;
-  request.descs = descs;
-  request.count = count;
-  request.context = context;
+  Request request = request_of(ranges, descs, count, context);
   return ep.transmit(Endpoint::Way::kSend, request, ep.send_flags());
 }
 
@@ -90,11 +105,7 @@ ssize_t send(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
 }
 
 ssize_t sendmsg(fid_ep* fid, const fi_msg* message, std::uint64_t flags) {
-  Request request;
-  request.ranges = message->msg_iov;
-  request.descs = message->desc;
-  request.count = message->iov_count;
-  request.context = message->context;
+  Request request = request_of(message->msg_iov, message->desc, message->iov_count, message->context);
   request.data = message->data;
   return object<Endpoint>(fid).transmit(Endpoint::Way::kSend, request, flags);
 }
@@ -111,11 +122,7 @@ ssize_t senddata(fid_ep* fid, const void* buffer, std::size_t length, void* desc
                  std::uint64_t data, fi_addr_t, void* context) {
   auto& ep = object<Endpoint>(fid);
   const iovec range{const_cast<void*>(buffer), length};
-  Request request;
-  request.ranges = &range;
-  request.descs = &desc;
-  request.count = 1;
-  request.context = context;
+  Request request = request_of(&range, &desc, 1, context);
   request.data = data;
   return ep.transmit(Endpoint::Way::kSend, request, ep.send_flags() | FI_REMOTE_CQ_DATA);
 }
@@ -136,16 +143,8 @@ ssize_t injectdata(fid_ep* fid, const void* buffer, std::size_t length,
 ssize_t readv(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
               fi_addr_t, std::uint64_t address, std::uint64_t key, void* context) {
   auto& ep = object<Endpoint>(fid);
-  fi_rma_iov remote{address, 0, key};
-  for (std::size_t i = 0; i < count; ++i) remote.len += ranges[i].iov_len;
-  Request request;
-  request.ranges = ranges;
-  request.descs = descs;
-  request.count = count;
-  request.remote = &remote;
-  request.remote_count = 1;
-  request.context = context;
-  return ep.transmit(Endpoint::Way::kRead, request, ep.send_flags() & ~FI_INJECT);
+  return transmit_rma(ep, Endpoint::Way::kRead, request_of(ranges, descs, count, context), address, key,
+                      ep.send_flags() & ~FI_INJECT);
 }
 
 ssize_t read(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_t from,
@@ -156,29 +155,15 @@ ssize_t read(fid_ep* fid, void* buffer, std::size_t length, void* desc, fi_addr_
 
 ssize_t readmsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t flags) {
   if ((flags & (FI_INJECT | FI_REMOTE_CQ_DATA)) != 0) return -FI_EBADFLAGS;
-  Request request;
-  request.ranges = message->msg_iov;
-  request.descs = message->desc;
-  request.count = message->iov_count;
-  request.remote = message->rma_iov;
-  request.remote_count = message->rma_iov_count;
-  request.context = message->context;
+  Request request = request_of(*message);
   return object<Endpoint>(fid).transmit(Endpoint::Way::kRead, request, flags);
 }
 
 ssize_t writev(fid_ep* fid, const iovec* ranges, void** descs, std::size_t count,
                fi_addr_t, std::uint64_t address, std::uint64_t key, void* context) {
   auto& ep = object<Endpoint>(fid);
-  fi_rma_iov remote{address, 0, key};
-  for (std::size_t i = 0; i < count; ++i) remote.len += ranges[i].iov_len;
-  Request request;
-  request.ranges = ranges;
-  request.descs = descs;
-  request.count = count;
-  request.remote = &remote;
-  request.remote_count = 1;
-  request.context = context;
-  return ep.transmit(Endpoint::Way::kWrite, request, ep.send_flags());
+  return transmit_rma(ep, Endpoint::Way::kWrite, request_of(ranges, descs, count, context), address, key,
+                      ep.send_flags());
 }
 
 ssize_t write(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
@@ -188,13 +173,7 @@ ssize_t write(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
 }
 
 ssize_t writemsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t flags) {
-  Request request;
-  request.ranges = message->msg_iov;
-  request.descs = message->desc;
-  request.count = message->iov_count;
-  request.remote = message->rma_iov;
-  request.remote_count = message->rma_iov_count;
-  request.context = message->context;
+  Request request = request_of(*message);
   request.data = message->data;
   return object<Endpoint>(fid).transmit(Endpoint::Way::kWrite, request, flags);
 }
@@ -202,13 +181,8 @@ ssize_t writemsg(fid_ep* fid, const fi_msg_rma* message, std::uint64_t flags) {
 ssize_t inject_write(fid_ep* fid, const void* buffer, std::size_t length, fi_addr_t,
                      std::uint64_t address, std::uint64_t key) {
   const iovec range{const_cast<void*>(buffer), length};
-  const fi_rma_iov remote{address, length, key};
-  Request request;
-  request.ranges = &range;
-  request.count = 1;
-  request.remote = &remote;
-  request.remote_count = 1;
-  return object<Endpoint>(fid).transmit(Endpoint::Way::kWrite, request, FI_INJECT | kSilent);
+  return transmit_rma(object<Endpoint>(fid), Endpoint::Way::kWrite, request_of(&range, nullptr, 1, nullptr), address,
+                      key, FI_INJECT | kSilent);
 }
 
 ssize_t writedata(fid_ep* fid, const void* buffer, std::size_t length, void* desc,
@@ -216,31 +190,19 @@ ssize_t writedata(fid_ep* fid, const void* buffer, std::size_t length, void* des
                   std::uint64_t key, void* context) {
   auto& ep = object<Endpoint>(fid);
   const iovec range{const_cast<void*>(buffer), length};
-  const fi_rma_iov remote{address, length, key};
-  Request request;
-  request.ranges = &range;
-  request.descs = &desc;
-  request.count = 1;
-  request.remote = &remote;
-  request.remote_count = 1;
-  request.context = context;
+  Request request = request_of(&range, &desc, 1, context);
   request.data = data;
-  return ep.transmit(Endpoint::Way::kWrite, request, ep.send_flags() | FI_REMOTE_CQ_DATA);
+  return transmit_rma(ep, Endpoint::Way::kWrite, request, address, key, ep.send_flags() | FI_REMOTE_CQ_DATA);
 }
 
 ssize_t inject_writedata(fid_ep* fid, const void* buffer, std::size_t length,
                          std::uint64_t data, fi_addr_t, std::uint64_t address,
                          std::uint64_t key) {
   const iovec range{const_cast<void*>(buffer), length};
-  const fi_rma_iov remote{address, length, key};
-  Request request;
-  request.ranges = &range;
-  request.count = 1;
-  request.remote = &remote;
-  request.remote_count = 1;
+  Request request = request_of(&range, nullptr, 1, nullptr);
   request.data = data;
-  return object<Endpoint>(fid).transmit(Endpoint::Way::kWrite, request,
-                                        FI_INJECT | FI_REMOTE_CQ_DATA | kSilent);
+  return transmit_rma(object<Endpoint>(fid), Endpoint::Way::kWrite, request, address, key,
+                      FI_INJECT | FI_REMOTE_CQ_DATA | kSilent);
 }
 
 }  // namespace

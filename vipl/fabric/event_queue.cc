@@ -9,15 +9,7 @@
 
 namespace viaduct::fabric {
 
-fi_ops EventQueue::ops = {
-    .size = sizeof(fi_ops),
-    .close = &EventQueue::close,
-    .bind = no_bind,
-    .control = &EventQueue::control,
-    .ops_open = no_ops_open,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops EventQueue::ops = ops_of(&EventQueue::close, &EventQueue::control);
 
 fi_ops_eq EventQueue::eq_ops = {
     .size = sizeof(fi_ops_eq),
@@ -29,17 +21,14 @@ fi_ops_eq EventQueue::eq_ops = {
 };
 
 int EventQueue::open(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* context) {
-  const fi_wait_obj wait = attr != nullptr ? attr->wait_obj : FI_WAIT_NONE;
-  if (wait != FI_WAIT_NONE && wait != FI_WAIT_UNSPEC && wait != FI_WAIT_FD && wait != FI_WAIT_YIELD) {
-    return -FI_ENOSYS;
-  }
+  if (attr != nullptr && !WaitObject::is_known(attr->wait_obj)) return -FI_ENOSYS;
   if (attr != nullptr && (attr->flags & ~(FI_WRITE | FI_AFFINITY)) != 0) return -FI_EBADFLAGS;
   const fi_eq_attr plain{};
   auto* queue =
       new (std::nothrow) EventQueue(object<Fabric>(fabric), attr != nullptr ? *attr : plain);
   if (queue == nullptr) return -FI_ENOMEM;
   queue->fid.context = context;
-  if (queue->wait_object_ == FI_WAIT_FD && queue->signal_.open() < 0) {
+  if (!queue->wait_.open()) {
     delete queue;
     return -FI_EMFILE;
   }
@@ -50,7 +39,7 @@ int EventQueue::open(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** eq, void* co
 EventQueue::EventQueue(Fabric& fabric, const fi_eq_attr& attr)
     : fid_eq{{FI_CLASS_EQ, nullptr, &ops}, &eq_ops},
       fabric_(fabric),
-      wait_object_(attr.wait_obj == FI_WAIT_UNSPEC ? FI_WAIT_FD : attr.wait_obj) {
+      wait_(attr.wait_obj) {
   fabric_.acquire();
 }
 
@@ -82,18 +71,7 @@ int EventQueue::close(struct fid* fid) {
 }
 
 int EventQueue::control(struct fid* fid, int command, void* argument) {
-  auto& queue = object_of<EventQueue, fid_eq>(fid);
-  switch (command) {
-    case FI_GETWAIT:
-      if (queue.wait_object_ != FI_WAIT_FD) return -FI_ENODATA;
-      *static_cast<int*>(argument) = queue.signal_.descriptor();
-      return 0;
-    case FI_GETWAITOBJ:
-      *static_cast<fi_wait_obj*>(argument) = queue.wait_object_;
-      return 0;
-    default:
-      return -FI_ENOSYS;
-  }
+  return object_of<EventQueue, fid_eq>(fid).wait_.control(command, argument);
 }
 
 // ------------------------------------------------------------------------------------ events
@@ -101,7 +79,7 @@ int EventQueue::control(struct fid* fid, int command, void* argument) {
 void EventQueue::add(Event&& event) {
   const std::lock_guard lock(mutex_);
   events_.push_back(std::move(event));
-  signal_.raise();
+  wait_.signal.raise();
   news_.notify_all();
 }
 
@@ -134,12 +112,12 @@ void EventQueue::forget(const struct fid* fid) {
     if (event.info != nullptr) fi_freeinfo(event.info);
     return true;
   });
-  if (events_.empty()) signal_.lower();
+  if (events_.empty()) wait_.signal.lower();
 }
 
 int EventQueue::try_wait() {
   const std::lock_guard lock(mutex_);
-  if (wait_object_ != FI_WAIT_FD) return -FI_EINVAL;
+  if (wait_.kind != FI_WAIT_FD) return -FI_EINVAL;
   return events_.empty() ? 0 : -FI_EAGAIN;
 }
 
@@ -159,7 +137,7 @@ ssize_t EventQueue::take(std::uint32_t* event, void* buffer, std::size_t length,
   if (bytes != 0) std::memcpy(buffer, next.body.data(), bytes);
   if ((flags & FI_PEEK) == 0) {
     events_.pop_front();
-    if (events_.empty()) signal_.lower();
+    if (events_.empty()) wait_.signal.lower();
   }
   return static_cast<ssize_t>(bytes);
 }
@@ -193,7 +171,7 @@ ssize_t EventQueue::readerr(fid_eq* eq, fi_eq_err_entry* entry, std::uint64_t) {
     entry->err_data_size = queue.error_data_.size();
   }
   queue.events_.pop_front();
-  if (queue.events_.empty()) queue.signal_.lower();
+  if (queue.events_.empty()) queue.wait_.signal.lower();
   return sizeof *entry;
 }
 

@@ -58,12 +58,11 @@ class EventQueue : public fid_eq {
   ssize_t take(std::uint32_t* event, void* buffer, std::size_t length, std::uint64_t flags);
 
   Fabric& fabric_;
-  const fi_wait_obj wait_object_;
+  WaitObject wait_;
   std::mutex mutex_;
   std::condition_variable news_;
   std::deque<Event> events_;
   std::vector<unsigned char> error_data_;  // until the next read
-  Signal signal_;
   unsigned users_ = 0;
 };
 

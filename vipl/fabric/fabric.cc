@@ -4,19 +4,11 @@
 
 namespace viaduct::fabric {
 
-fi_ops Fabric::ops = {
-    .size = sizeof(fi_ops),
-    .close = &Fabric::close,
-    .bind = no_bind,
-    .control = no_control,
-    .ops_open = no_ops_open,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops Fabric::ops = ops_of(&Fabric::close);
 
 int Fabric::open(fi_fabric_attr* attr, fid_fabric** fabric, void* context) {
-  std::shared_ptr<Nic> nic;
-  if (const int error = Nic::open(nic); error != 0) return error;
+  std::shared_ptr<SharedNic> nic;
+  if (const int error = SharedNic::open(nic); error != 0) return error;
   auto* made = new (std::nothrow) Fabric(std::move(nic), *attr);
   if (made == nullptr) return -FI_ENOMEM;
   made->fid.context = context;
@@ -24,7 +16,7 @@ int Fabric::open(fi_fabric_attr* attr, fid_fabric** fabric, void* context) {
   return 0;
 }
 
-Fabric::Fabric(std::shared_ptr<Nic> nic, const fi_fabric_attr& attr)
+Fabric::Fabric(std::shared_ptr<SharedNic> nic, const fi_fabric_attr& attr)
     : fid_fabric{{FI_CLASS_FABRIC, nullptr, &ops}, &fabric_ops, attr.api_version},
       nic_(std::move(nic)) {}
 

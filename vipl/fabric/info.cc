@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "vipl/fabric/addresses.h"
-#include "vipl/fabric/nic.h"
+#include "vipl/fabric/shared_nic.h"
 #include "vipl/fabric/request.h"
 #include "vipl/fabric/wire.h"
 
@@ -50,8 +50,8 @@ std::mutex facts_mutex;
 Facts facts;
 
 bool ask(Facts& now) {
-  std::shared_ptr<Nic> nic;
-  if (Nic::open(nic) != 0) return false;
+  std::shared_ptr<SharedNic> nic;
+  if (SharedNic::open(nic) != 0) return false;
   const VIP_NIC_ATTRIBUTES& attributes = nic->attributes();
   std::snprintf(now.interface, sizeof now.interface, "%s", attributes.Name);
   now.endpoints = attributes.MaxVI;
@@ -253,55 +253,49 @@ void set_names(fi_info& info, const Facts& now, in_addr own, in_addr mask) {
   info.domain_attr->name = copy_text(now.interface);
 }
 
-fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, const Ends& ends) {
-  fi_info* info = fi_dupinfo(nullptr);
-  if (info == nullptr) return nullptr;
+void set_transmit(fi_info& info, const fi_info* hints) {
   const fi_tx_attr* tx = hints != nullptr ? hints->tx_attr : nullptr;
   const fi_rx_attr* rx = hints != nullptr ? hints->rx_attr : nullptr;
+  fi_tx_attr& out = *info.tx_attr;
+  out.caps = caps_of_way(info.caps, tx != nullptr ? tx->caps : 0, kSendCaps);
+  out.mode = 0;
+  out.op_flags = tx != nullptr ? tx->op_flags : 0;
+  out.msg_order = kOrder | (tx != nullptr ? tx->msg_order : 0) | (rx != nullptr ? rx->msg_order : 0);
+  out.comp_order = FI_ORDER_NONE;
+  out.inject_size = kInjectBytes;
+  out.size = or_else(tx != nullptr ? tx->size : 0, kQueueSize);
+  out.iov_limit = kSegments;
+  out.rma_iov_limit = kSegments;
+}
+
+void set_receive(fi_info& info, const fi_info* hints) {
+  const fi_rx_attr* rx = hints != nullptr ? hints->rx_attr : nullptr;
+  fi_rx_attr& out = *info.rx_attr;
+  out.caps = caps_of_way(info.caps, rx != nullptr ? rx->caps : 0, kReceiveCaps);
+  out.mode = info.mode;
+  out.op_flags = rx != nullptr ? rx->op_flags : 0;
+  out.msg_order = info.tx_attr->msg_order;
+  out.comp_order = FI_ORDER_STRICT | FI_ORDER_DATA;
+  out.size = or_else(rx != nullptr ? rx->size : 0, kQueueSize);
+  out.iov_limit = kSegments;
+}
+
+void set_endpoint(fi_info& info) {
+  fi_ep_attr& out = *info.ep_attr;
+  out.type = FI_EP_MSG;
+  out.protocol = kProtocol;
+  out.protocol_version = kVersion;
+  out.max_msg_size = kMostBytes;
+  out.max_order_raw_size = kMostBytes;
+  out.max_order_war_size = (info.tx_attr->msg_order & kStrictOrder) != 0 ? kMostBytes : 0;
+  out.max_order_waw_size = kMostBytes;
+  out.tx_ctx_cnt = 1;
+  out.rx_ctx_cnt = 1;
+}
+
+void set_domain(fi_info& info, std::uint32_t version, const fi_info* hints, const Facts& now) {
   const fi_domain_attr* domain = hints != nullptr ? hints->domain_attr : nullptr;
-
-  info->caps = caps_for(version, hints);
-  // Names a passive endpoint whose address an active one is to have.
-  info->handle = hints != nullptr ? hints->handle : nullptr;
-  // An RDMA write with data takes a receive.
-  info->mode = hints == nullptr ? FI_RX_CQ_DATA : hints->mode & FI_RX_CQ_DATA;
-  info->addr_format = FI_SOCKADDR_IN;
-  set_address(info->src_addr, info->src_addrlen, ends.source);
-  if (ends.has_destination) {
-    set_address(info->dest_addr, info->dest_addrlen, ends.destination);
-  }
-
-  info->tx_attr->caps = caps_of_way(info->caps, tx != nullptr ? tx->caps : 0, kSendCaps);
-  info->tx_attr->mode = 0;
-  info->tx_attr->op_flags = tx != nullptr ? tx->op_flags : 0;
-  info->tx_attr->msg_order =
-      kOrder | (tx != nullptr ? tx->msg_order : 0) | (rx != nullptr ? rx->msg_order : 0);
-  info->tx_attr->comp_order = FI_ORDER_NONE;
-  info->tx_attr->inject_size = kInjectBytes;
-  info->tx_attr->size = or_else(tx != nullptr ? tx->size : 0, kQueueSize);
-  info->tx_attr->iov_limit = kSegments;
-  info->tx_attr->rma_iov_limit = kSegments;
-
-  info->rx_attr->caps = caps_of_way(info->caps, rx != nullptr ? rx->caps : 0, kReceiveCaps);
-  info->rx_attr->mode = info->mode;
-  info->rx_attr->op_flags = rx != nullptr ? rx->op_flags : 0;
-  info->rx_attr->msg_order = info->tx_attr->msg_order;
-  info->rx_attr->comp_order = FI_ORDER_STRICT | FI_ORDER_DATA;
-  info->rx_attr->size = or_else(rx != nullptr ? rx->size : 0, kQueueSize);
-  info->rx_attr->iov_limit = kSegments;
-
-  info->ep_attr->type = FI_EP_MSG;
-  info->ep_attr->protocol = kProtocol;
-  info->ep_attr->protocol_version = kVersion;
-  info->ep_attr->max_msg_size = kMostBytes;
-  info->ep_attr->max_order_raw_size = kMostBytes;
-  info->ep_attr->max_order_war_size =
-      (info->tx_attr->msg_order & kStrictOrder) != 0 ? kMostBytes : 0;
-  info->ep_attr->max_order_waw_size = kMostBytes;
-  info->ep_attr->tx_ctx_cnt = 1;
-  info->ep_attr->rx_ctx_cnt = 1;
-
-  fi_domain_attr& out = *info->domain_attr;
+  fi_domain_attr& out = *info.domain_attr;
   out.threading = domain != nullptr && domain->threading != FI_THREAD_UNSPEC ? domain->threading
                                                                              : FI_THREAD_SAFE;
   // The provider needs no help with connections; a program that offers it gets its wish.
@@ -315,7 +309,7 @@ fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, con
   out.av_type = domain != nullptr ? domain->av_type : FI_AV_UNSPEC;
   if (version < FI_VERSION(1, 5) || (domain != nullptr && domain->mr_mode == FI_MR_BASIC)) {
     out.mr_mode = FI_MR_BASIC;
-    info->mode |= hints == nullptr ? FI_LOCAL_MR : hints->mode & FI_LOCAL_MR;
+    info.mode |= hints == nullptr ? FI_LOCAL_MR : hints->mode & FI_LOCAL_MR;
   } else {
     const int all = FI_MR_LOCAL | kBasicMr;
     out.mr_mode = domain == nullptr ? all : all & domain->mr_mode;
@@ -333,6 +327,25 @@ fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, con
   out.caps = kDomainCaps;
   out.max_err_data = kCmDataBytes;
   out.mr_cnt = now.regions;
+}
+
+fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, const Ends& ends) {
+  fi_info* info = fi_dupinfo(nullptr);
+  if (info == nullptr) return nullptr;
+  info->caps = caps_for(version, hints);
+  // Names a passive endpoint whose address an active one is to have.
+  info->handle = hints != nullptr ? hints->handle : nullptr;
+  // An RDMA write with data takes a receive.
+  info->mode = hints == nullptr ? FI_RX_CQ_DATA : hints->mode & FI_RX_CQ_DATA;
+  info->addr_format = FI_SOCKADDR_IN;
+  set_address(info->src_addr, info->src_addrlen, ends.source);
+  if (ends.has_destination) {
+    set_address(info->dest_addr, info->dest_addrlen, ends.destination);
+  }
+  set_transmit(*info, hints);
+  set_receive(*info, hints);
+  set_endpoint(*info);
+  set_domain(*info, version, hints, now);
   return info;
 }
 
@@ -367,7 +380,7 @@ int get_info(std::uint32_t version, const char* node, const char* service, std::
   return 0;
 }
 
-void own_address(const Nic& nic, in_addr& address) {
+void own_address(const SharedNic& nic, in_addr& address) {
   in_addr own;
   in_addr mask;
   if (address_of_interface(nic.attributes().Name, own, mask)) address = own;

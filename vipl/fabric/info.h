@@ -8,13 +8,13 @@
 
 namespace viaduct::fabric {
 
-class Nic;
+class SharedNic;
 
 int get_info(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
              const fi_info* hints, fi_info** info);
 
 // The host's address on the NIC's interface; nothing changes if it has none.
-void own_address(const Nic& nic, in_addr& address);
+void own_address(const SharedNic& nic, in_addr& address);
 
 // Puts a copy into a fi_info, which frees it.
 void set_address(void*& to, std::size_t& length, const sockaddr_in& address);

@@ -22,7 +22,7 @@ bool pending(Link::Phase phase) {
 
 }  // namespace
 
-Link* Link::make(Nic& nic, std::uint32_t transfer_bytes) {
+Link* Link::make(SharedNic& nic, std::uint32_t transfer_bytes) {
   auto* link = new (std::nothrow) Link(nic, transfer_bytes);
   if (link != nullptr && link->set_up()) return link;
   delete link;
@@ -30,7 +30,7 @@ Link* Link::make(Nic& nic, std::uint32_t transfer_bytes) {
 }
 
 bool Link::set_up() {
-  Nic& nic = *state_.nic;
+  SharedNic& nic = *state_.nic;
   if (!state_.memory.set_up()) return false;
   VIP_VI_ATTRIBUTES vi{VIP_SERVICE_RELIABLE_RECEPTION, state_.transfer_bytes, nullptr, nullptr,
                        VIP_TRUE, VIP_TRUE};

@@ -23,7 +23,7 @@ class Link final : private NicLink {
   using Phase = LinkState::Phase;
 
   // nullptr if there is no room. Not to be called with the mutex.
-  static Link* make(Nic& nic, std::uint32_t transfer_bytes);
+  static Link* make(SharedNic& nic, std::uint32_t transfer_bytes);
   // Ends the connection and the link. Not to be called with the mutex, nor by two threads. A link
   // that is being connected ends when that is over.
   static void destroy(Link* link);
@@ -53,7 +53,7 @@ class Link final : private NicLink {
   bool all_sent() const { return ring_.empty() && transfers_.idle(); }
 
  private:
-  Link(Nic& nic, std::uint32_t transfer_bytes) : state_(nic, transfer_bytes) {}
+  Link(SharedNic& nic, std::uint32_t transfer_bytes) : state_(nic, transfer_bytes) {}
   ~Link();
   bool set_up();
 

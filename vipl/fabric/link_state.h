@@ -6,7 +6,7 @@
 
 #include "vipl/fabric/completion.h"
 #include "vipl/fabric/link_memory.h"
-#include "vipl/fabric/nic.h"
+#include "vipl/fabric/shared_nic.h"
 #include "vipl/fabric/regions.h"
 
 namespace viaduct::fabric {
@@ -36,14 +36,14 @@ struct LinkState {
     kIdle, kCalling, kAsked, kGreeting, kRequested, kAnswering, kRefusing, kUp, kDown
   };
 
-  explicit LinkState(Nic& the_nic, std::uint32_t most)
+  explicit LinkState(SharedNic& the_nic, std::uint32_t most)
       : nic(the_nic.shared_from_this()), transfer_bytes(most), memory(the_nic.handle()) {}
 
   bool up() const { return phase == kUp; }
   // Where something lies in the peer's Shared.
   std::uint64_t peer_range(std::size_t offset) const { return peer_shared + offset; }
 
-  const std::shared_ptr<Nic> nic;
+  const std::shared_ptr<SharedNic> nic;
   VIP_VI_HANDLE vi = nullptr;
   std::uint32_t transfer_bytes;  // of a message of VIA
   Phase phase = kIdle;

@@ -17,7 +17,7 @@ provider_sources = \
   vipl/fabric/link_state.h \
   vipl/fabric/memory.cc vipl/fabric/memory.h \
   vipl/fabric/names.cc vipl/fabric/names.h \
-  vipl/fabric/nic.cc vipl/fabric/nic.h \
+  vipl/fabric/shared_nic.cc vipl/fabric/shared_nic.h \
   vipl/fabric/operations.cc \
   vipl/fabric/passive_endpoint.cc vipl/fabric/passive_endpoint.h \
   vipl/fabric/pieces.h \
@@ -31,7 +31,7 @@ provider_sources = \
   vipl/fabric/wire.h \
   vipl/fabric/workers.cc vipl/fabric/workers.h
 # Those that have names in common with others.
-provider_apart = vipl/fabric/counter.cc vipl/fabric/nic.cc
+provider_apart = vipl/fabric/counter.cc vipl/fabric/shared_nic.cc
 if FAST_BUILD
 vipl_fabric_libprovider_la_SOURCES = $(provider_apart)
 nodist_vipl_fabric_libprovider_la_SOURCES = vipl/fabric/provider_together.cc

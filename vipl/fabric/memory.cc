@@ -21,15 +21,7 @@ fi_ops_mr Domain::memory_ops = {
     .regattr = &Memory::regattr,
 };
 
-fi_ops Memory::fid_ops = {
-    .size = sizeof(fi_ops),
-    .close = &Memory::close,
-    .bind = no_bind,
-    .control = &Memory::control,
-    .ops_open = no_ops_open,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops Memory::fid_ops = ops_of(&Memory::close, &Memory::control);
 
 Memory::Memory(Domain& domain, Region& region)
     : fid_mr{{FI_CLASS_MR, nullptr, &fid_ops}, nullptr, region.handle},

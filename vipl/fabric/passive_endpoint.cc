@@ -25,15 +25,7 @@ std::set<PassiveEndpoint*>& all() {
 
 }  // namespace
 
-fi_ops PassiveEndpoint::ops = {
-    .size = sizeof(fi_ops),
-    .close = &PassiveEndpoint::close,
-    .bind = &PassiveEndpoint::bind,
-    .control = &PassiveEndpoint::control,
-    .ops_open = no_ops_open,
-    .tostr = nullptr,
-    .ops_set = nullptr,
-};
+fi_ops PassiveEndpoint::ops = ops_of(&PassiveEndpoint::close, &PassiveEndpoint::control, &PassiveEndpoint::bind);
 
 fi_ops_ep PassiveEndpoint::ep_ops = {
     .size = sizeof(fi_ops_ep),
@@ -155,18 +147,18 @@ int PassiveEndpoint::claim() {
 }
 
 int PassiveEndpoint::give_address(sockaddr_in& name, PortClaim& port) {
-  if (listening_ || given_) return -FI_EINVAL;
+  if (listening_ || address_given_) return -FI_EINVAL;
   if (const int error = claim(); error != 0) return error;
   name = name_;
   port.take_from(port_);
-  given_ = true;
+  address_given_ = true;
   return 0;
 }
 
 int PassiveEndpoint::setname(fid_t fid, void* address, std::size_t length) {
   auto& pep = object_of<PassiveEndpoint, fid_pep>(fid);
   sockaddr_in name;
-  if (pep.listening_ || pep.given_ || length < sizeof name) return -FI_EINVAL;
+  if (pep.listening_ || pep.address_given_ || length < sizeof name) return -FI_EINVAL;
   std::memcpy(&name, address, sizeof name);
   if (name.sin_family != AF_INET) return -FI_EADDRNOTAVAIL;
   if (const int error = pep.port_.take(ntohs(name.sin_port)); error != 0) return -error;
@@ -178,7 +170,7 @@ int PassiveEndpoint::setname(fid_t fid, void* address, std::size_t length) {
 
 int PassiveEndpoint::getname(fid_t fid, void* address, std::size_t* length) {
   auto& pep = object_of<PassiveEndpoint, fid_pep>(fid);
-  if (!pep.given_) {
+  if (!pep.address_given_) {
     if (const int error = pep.claim(); error != 0) return error;
   }
   return copy_address(pep.name_, address, length);
@@ -189,7 +181,7 @@ int PassiveEndpoint::getname(fid_t fid, void* address, std::size_t* length) {
 int PassiveEndpoint::listen(fid_pep* fid) {
   auto& pep = object<PassiveEndpoint>(fid);
   if (pep.events_ == nullptr) return -FI_ENOEQ;
-  if (pep.listening_ || pep.given_) return -FI_EINVAL;
+  if (pep.listening_ || pep.address_given_) return -FI_EINVAL;
   if (const int error = pep.claim(); error != 0) return error;
   const int error = pthread_create(
       &pep.thread_, nullptr,
@@ -296,7 +288,7 @@ int PassiveEndpoint::reject(fid_pep* fid, fid_t handle, const void* data, std::s
   return link != nullptr ? link->reject(data, length) : -FI_EINVAL;
 }
 
-Link* ConnectionRequest::take(Nic&, struct fid* handle) {
+Link* ConnectionRequest::take(SharedNic&, struct fid* handle) {
   for (PassiveEndpoint* pep : all()) {
     for (ConnectionRequest* request : pep->requests_) {
       if (&request->fid != handle) continue;

@@ -24,7 +24,7 @@ struct ConnectionRequest {
   PassiveEndpoint* owner;
 
   // The link of a request that is not taken yet. nullptr if there is none. With the NIC's mutex.
-  static Link* take(Nic& nic, struct fid* handle);
+  static Link* take(SharedNic& nic, struct fid* handle);
 };
 
 class PassiveEndpoint final : public fid_pep, private LinkUser {
@@ -65,14 +65,14 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
   void await_request();
 
   Fabric& fabric_;
-  const std::shared_ptr<Nic> nic_;
+  const std::shared_ptr<SharedNic> nic_;
   fi_info* const info_;
   EventQueue* events_ = nullptr;
   PortClaim port_;
   sockaddr_in name_{};
 
   bool listening_ = false;
-  bool given_ = false;  // its address
+  bool address_given_ = false;
   std::size_t backlog_;  // connections at once whose request has not come, or waits for an answer
   std::atomic<bool> stopping_ = false;
   pthread_t thread_{};

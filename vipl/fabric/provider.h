@@ -46,6 +46,12 @@ int no_bind(fid*, fid*, std::uint64_t);
 int no_control(fid*, int, void*);
 int no_ops_open(fid*, const char*, std::uint64_t, void**, void*);
 
+// The functions that each object has.
+constexpr fi_ops ops_of(int (*close)(fid*), int (*control)(fid*, int, void*) = no_control,
+                        int (*bind)(fid*, fid*, std::uint64_t) = no_bind) {
+  return {sizeof(fi_ops), close, bind, control, no_ops_open, nullptr, nullptr};
+}
+
 }  // namespace viaduct::fabric
 
 #endif

@@ -1,7 +1,10 @@
-// A descriptor of the kernel's that becomes readable. Made when it is first needed.
+// Descriptors that programs wait for at queues.
 #ifndef VIADUCT_VIPL_FABRIC_SIGNAL_H
 #define VIADUCT_VIPL_FABRIC_SIGNAL_H
 
+#include <rdma/fabric.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -9,7 +12,8 @@
 
 namespace viaduct::fabric {
 
-// Not for several threads at once, but for `descriptor`.
+// A descriptor of the kernel's that becomes readable. Made when it is first needed. Not for several threads at once,
+// but for `descriptor`.
 class Signal {
  public:
   Signal() = default;
@@ -40,6 +44,36 @@ class Signal {
  private:
   int fd_ = -1;
   bool raised_ = false;
+};
+
+// How a program waits at a queue, and what wakes it.
+struct WaitObject {
+  // FI_WAIT_UNSPEC is a descriptor.
+  explicit WaitObject(fi_wait_obj asked) : kind(asked == FI_WAIT_UNSPEC ? FI_WAIT_FD : asked) {}
+
+  static bool is_known(fi_wait_obj asked) {
+    return asked == FI_WAIT_NONE || asked == FI_WAIT_UNSPEC || asked == FI_WAIT_FD || asked == FI_WAIT_YIELD;
+  }
+  // False: there is no descriptor.
+  bool open() { return kind != FI_WAIT_FD || signal.open() >= 0; }
+
+  // The queue's fi_control().
+  int control(int command, void* argument) const {
+    switch (command) {
+      case FI_GETWAIT:
+        if (kind != FI_WAIT_FD) return -FI_ENODATA;
+        *static_cast<int*>(argument) = signal.descriptor();
+        return 0;
+      case FI_GETWAITOBJ:
+        *static_cast<fi_wait_obj*>(argument) = kind;
+        return 0;
+      default:
+        return -FI_ENOSYS;
+    }
+  }
+
+  const fi_wait_obj kind;
+  Signal signal;
 };
 
 }  // namespace viaduct::fabric

@@ -44,22 +44,22 @@ void Transfers::starve() {
   if (starving_) return;
   starving_ = true;
   state_.nic->add_starving(link_);
-  if (unattended_) return;
-  unattended_ = true;
-  state_.nic->add_unattended();
+  if (backlogged_) return;
+  backlogged_ = true;
+  state_.nic->add_backlogged();
 }
 
 void Transfers::leave_nic() {
   if (starving_) state_.nic->remove_starving(link_);
   starving_ = false;
-  attend();
+  end_backlog();
 }
 
 // All is sent, or nothing will be.
-void Transfers::attend() {
-  if (!unattended_) return;
-  unattended_ = false;
-  state_.nic->remove_unattended();
+void Transfers::end_backlog() {
+  if (!backlogged_) return;
+  backlogged_ = false;
+  state_.nic->remove_backlogged();
 }
 
 void Transfers::feed() {
@@ -411,7 +411,7 @@ void Transfers::on_sent(Sent& sent, int error, VIP_UINT32 status) {
 
 void Transfers::go_on() {
   if (!operations_.empty()) pump();
-  if (ring_.empty() && idle()) attend();
+  if (ring_.empty() && idle()) end_backlog();
   tell_room();
 }
 
@@ -435,7 +435,7 @@ void Transfers::fail_unposted() {
     }
     queue->clear();
   }
-  attend();
+  end_backlog();
   tell_room();
 }
 

@@ -87,7 +87,7 @@ class Transfers {
   void tell_room();
   bool has_credit();
   void starve();
-  void attend();
+  void end_backlog();
   ssize_t local_ranges(const Request& request, Ranges& ranges);
   static ssize_t remote_ranges(const Request& request, Ranges& ranges);
   ssize_t transfer(const Request& request, Whole& whole, const Completion& completion,
@@ -118,7 +118,7 @@ class Transfers {
   SendCredits credits_;
   bool broken_ = false;
   bool starving_ = false;    // the first that waits has no receive
-  bool unattended_ = false;  // has starved, and not sent all since
+  bool backlogged_ = false;  // has starved, and not sent all since
   bool refused_ = false;     // the program had to be told -FI_EAGAIN
 };
 

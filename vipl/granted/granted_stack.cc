@@ -4,6 +4,6 @@
 
 namespace viaduct {
 
-template class BasicStack<GrantedWorld>;
+template class BasicStack<GrantedPlatform>;
 
 }  // namespace viaduct

@@ -9,12 +9,13 @@
 
 namespace viaduct {
 
-struct GrantedWorld {
+struct GrantedPlatform {
   using Port = GrantedPort;
+  using BulkPath = GrantedPort;
   using Environment = GrantedEnvironment;
 };
-using GrantedStack = BasicStack<GrantedWorld>;
-extern template class BasicStack<GrantedWorld>;
+using GrantedStack = BasicStack<GrantedPlatform>;
+extern template class BasicStack<GrantedPlatform>;
 
 }  // namespace viaduct
 

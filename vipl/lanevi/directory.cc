@@ -35,7 +35,7 @@ std::optional<MacAddress> parse_mac(const std::string& text) {
 
 }  // namespace
 
-Directory::Directory(const Nic& nic, const Options& options)
+Directory::Directory(const LinkNic& nic, const Options& options)
     : nic_(nic.handle()),
       own_(nic.address()),
       options_(options),

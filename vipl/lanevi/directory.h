@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "vipl/lanevi/nic.h"
+#include "vipl/lanevi/link_nic.h"
 #include "vipl/lanevi/options.h"
 
 namespace viaduct::lanevi {
@@ -22,7 +22,7 @@ struct FoundHost {
 class Directory {
  public:
   // Looks for the hosts that the options name, else for all hosts of the link.
-  Directory(const Nic& nic, const Options& options);
+  Directory(const LinkNic& nic, const Options& options);
   ~Directory();
   Directory(const Directory&) = delete;
   Directory& operator=(const Directory&) = delete;

@@ -7,7 +7,7 @@
 
 #include "vipl/lanevi/counters.h"
 #include "vipl/lanevi/directory.h"
-#include "vipl/lanevi/nic.h"
+#include "vipl/lanevi/link_nic.h"
 #include "vipl/lanevi/options.h"
 #include "vipl/lanevi/peer.h"
 #include "vipl/lanevi/routes.h"
@@ -76,7 +76,7 @@ class Link {
   // The memory outlives the NIC, which may write to it until it is closed.
   std::vector<SlotBlock> sends_;
   std::vector<std::unique_ptr<Peer>> peers_;
-  Nic nic_;
+  LinkNic nic_;
   std::unique_ptr<Directory> directory_;
   std::vector<Slot*> free_;
   Routes routes_;

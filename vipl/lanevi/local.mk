@@ -11,7 +11,7 @@ lanevid_sources = $(lanevid_parts) \
   vipl/lanevi/directory.cc vipl/lanevi/directory.h \
   vipl/lanevi/link.cc vipl/lanevi/link.h \
   vipl/lanevi/main.cc \
-  vipl/lanevi/nic.cc vipl/lanevi/nic.h \
+  vipl/lanevi/link_nic.cc vipl/lanevi/link_nic.h \
   vipl/lanevi/peer.cc vipl/lanevi/peer.h \
   vipl/lanevi/privileges.cc vipl/lanevi/privileges.h \
   vipl/lanevi/service.cc vipl/lanevi/service.h \

@@ -6,7 +6,7 @@
 
 namespace viaduct::lanevi {
 
-Peer::Peer(Nic& nic, const MacAddress& host, std::string name, PeerCounters& counters)
+Peer::Peer(LinkNic& nic, const MacAddress& host, std::string name, PeerCounters& counters)
     : host_(host),
       own_(nic.address()),
       name_(std::move(name)),

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "vipl/lanevi/counters.h"
-#include "vipl/lanevi/nic.h"
+#include "vipl/lanevi/link_nic.h"
 
 namespace viaduct::lanevi {
 
@@ -23,7 +23,7 @@ class Peer {
   static constexpr std::size_t kSends = 32;  // posted at once
 
   // Throws Failure.
-  Peer(Nic& nic, const MacAddress& host, std::string name, PeerCounters& counters);
+  Peer(LinkNic& nic, const MacAddress& host, std::string name, PeerCounters& counters);
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 

@@ -72,10 +72,10 @@ void Service::open_link() {
   }
   if (result == VIP_SUCCESS) {
     make_link(nic);
-  } else if (!told_) {
+  } else if (!no_agent_reported_) {
     std::fprintf(stderr, "lanevid: waiting for the agent: %s\n", VipxReturnText(result));
   }
-  told_ = result != VIP_SUCCESS;
+  no_agent_reported_ = result != VIP_SUCCESS;
 }
 
 void Service::make_link(VIP_NIC_HANDLE nic) {

@@ -36,7 +36,7 @@ class Service {
   std::unique_ptr<Link> link_;
   int signals_ = -1;
   bool stopped_ = false;
-  bool told_ = false;  // that there is no agent
+  bool no_agent_reported_ = false;
   bool had_link_ = false;
 };
 

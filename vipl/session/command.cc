@@ -150,7 +150,7 @@ Command::Outcome Command::submit(std::uint32_t control_session, std::uint32_t& s
 }
 
 Command::Outcome Command::ask() {
-  const std::uint32_t control_session = once_ ? wanted_ : this->control_session();
+  const std::uint32_t control_session = one_session_only_ ? wanted_session_ : this->control_session();
   if ((control_session & 1) != 0) return Outcome::kOtherControlSession;  // there is none
   std::uint32_t taken;
   // Should this thread be cancelled while it waits, its end takes the command back.
@@ -201,7 +201,7 @@ VIP_RETURN Command::run() {
   lost_ = gone();
   if (lost_) return VIP_ERROR_RESOURCE;
   Outcome outcome = ask();
-  while (outcome == Outcome::kOtherControlSession && !once_ && wait_for_control_session()) outcome = ask();
+  while (outcome == Outcome::kOtherControlSession && !one_session_only_ && wait_for_control_session()) outcome = ask();
   lost_ = outcome == Outcome::kLost || outcome == Outcome::kOtherControlSession;
   if (outcome != Outcome::kAnswered) return VIP_ERROR_RESOURCE;
   if (body_.result > VIP_ERROR_NOT_SUPPORTED) return VIP_ERROR_RESOURCE;

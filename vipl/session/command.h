@@ -31,7 +31,7 @@ class Command {
   VIP_RETURN run();
 
   // The command is for this control session (Session::control_epoch) and for no later one.
-  void only_for(std::uint32_t control_session) { once_ = true, wanted_ = control_session; }
+  void only_for(std::uint32_t control_session) { one_session_only_ = true, wanted_session_ = control_session; }
 
   // After run(): the driver is gone and has not answered.
   bool lost() const { return lost_; }
@@ -62,8 +62,8 @@ class Command {
   bool for_agent_;
   layout::CommandBody body_{};
   bool lost_ = false;
-  bool once_ = false;
-  std::uint32_t wanted_ = 0;
+  bool one_session_only_ = false;
+  std::uint32_t wanted_session_ = 0;
 };
 
 // In ThreadRecord::command: the command is for the agent, at the agent ThreadRecord::command_epoch.

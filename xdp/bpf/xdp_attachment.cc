@@ -245,12 +245,12 @@ void XdpAttachment::look_after() {
   if (!dispatched_ || (guard_pipe_ >= 0 && guard_lives())) return;
   dismiss_guard();
   const std::string reason = start_guard();
-  if (!reason.empty() && !guard_missed_) {
+  if (!reason.empty() && !no_guard_reported_) {
     options_.note(std::string(options_.interface) +
                   ": nobody would take the steering program off if this process were killed: " +
                   reason);
   }
-  guard_missed_ = !reason.empty();
+  no_guard_reported_ = !reason.empty();
 }
 
 }  // namespace viaduct

@@ -55,7 +55,7 @@ class XdpAttachment final : public Attachment {
   int link_ = -1;            // or by a link
   int guard_pipe_ = -1;
   pid_t guard_ = -1;
-  bool guard_missed_ = false;  // it has been said that no guard can be started
+  bool no_guard_reported_ = false;
 };
 
 }  // namespace viaduct

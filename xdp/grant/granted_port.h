@@ -1,8 +1,8 @@
 // A granted port as the program sees it: an AF_XDP socket that the agent has made, bound and handed
 // over. The program needs no capability for anything that is done here.
 //
-// Not a Port by inheritance: libvipl's stack is compiled for this one kind of port and calls it
-// directly. The functions mean what they mean in Port. Nothing here allocates, throws or needs more
+// Neither a Port nor a BulkPath by inheritance: libvipl's stack is compiled for this one kind of port and calls
+// it directly. The functions mean what they mean in both. Nothing here allocates, throws or needs more
 // than the C library. All state is in the object, so it may lie in memory that is placed by hand.
 //
 // Other programs of the same host are reached through memory (local/local_peers.h) once the agent has
@@ -124,6 +124,8 @@ class GrantedPort {
   }
   PortCounters counters();
   bool reaches(const MacAddress&) const { return true; }
+  // The port is its own.
+  GrantedPort& bulk_path() { return *this; }
 
  private:
   const char* map(int umem);

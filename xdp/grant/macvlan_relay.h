@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "xdp/bulk_path.h"
 #include "xdp/grant/grant.h"
 #include "xdp/grant/granted_port.h"
 #include "xdp/port.h"
@@ -30,10 +31,13 @@ class MacvlanRelay final : public Port {
   std::string mode() const override { return "xdp-generic"; }
   PortCounters counters() override { return port_.counters(); }
   bool alive() const override { return true; }
+  bool reaches(const MacAddress&) const override { return true; }
+  BulkPath& bulk_path() override { return no_bulk_path_; }
 
  private:
   Grant grant_;
   GrantedPort port_;
+  NoBulkPath no_bulk_path_{*this};
 };
 
 }  // namespace viaduct

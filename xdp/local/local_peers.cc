@@ -122,7 +122,7 @@ std::size_t LocalPeers::receive_from(Peer& peer, std::span<Frame> frames) {
   if (looked != 0) peer.in.give_room();
   counters_.rx_frames += got;
   counters_.rx_bytes += bytes;
-  if ((peer.in.broken() || peer.out.broken()) && !std::exchange(peer.told, true)) ++counters_.broken;
+  if ((peer.in.broken() || peer.out.broken()) && !std::exchange(peer.break_counted, true)) ++counters_.broken;
   return got;
 }
 

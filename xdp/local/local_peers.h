@@ -89,7 +89,7 @@ class LocalPeers {
     MacAddress address;
     std::uint64_t program;
     bool ended;
-    bool told;  // that its ring is broken
+    bool break_counted;  // of its ring
     void* memory;
     RingWriter out;
     RingReader in;

@@ -1,7 +1,7 @@
 // Trains that the kernel takes as they lie in memory: their pages go into a pipe, and from there into a
 // connected socket.
 //
-//   frames --copied--> pages --vmsplice--> pipe --splice--> socket --> wire
+//   frames --copied--> pages --vmsplice--> pipe --splice--> socket --> network
 //
 // If the kernel copies, it does so into pages that it has just got back, and where the link is one between two
 // processors these are in the cache of the one that has read the train before. To write there takes several

@@ -1,7 +1,7 @@
 // Trains: frames of long messages as segments of UDP datagrams, up to 64 KB with one system call.
 //
-//   submit()  frame frame frame ... --sendmsg, UDP_SEGMENT--> kernel --> wire
-//   receive() frame frame frame ... <--recvmsg, UDP_GRO------ kernel <-- wire
+//   submit()  frame frame frame ... --sendmsg, UDP_SEGMENT--> kernel --> network
+//   receive() frame frame frame ... <--recvmsg, UDP_GRO------ kernel <-- network
 //
 // A segment is a frame as a whole, Ethernet header included, so a received one is lent where it lies in
 // the buffer. All segments of a train have one length; the last one may be shorter.

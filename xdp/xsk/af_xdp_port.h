@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "xdp/xsk/af_xdp_queue.h"
+#include "xdp/bulk_path.h"
 #include "xdp/interface.h"
 #include "xdp/interface_lock.h"
 #include "xdp/port_options.h"
@@ -40,6 +41,8 @@ class AfXdpPort final : public Port {
   std::string mode() const override;
   PortCounters counters() override;
   bool alive() const override { return alive_; }
+  bool reaches(const MacAddress&) const override { return true; }
+  BulkPath& bulk_path() override { return no_bulk_path_; }
 
  private:
   void set_up(const PortOptions& options);
@@ -61,6 +64,7 @@ class AfXdpPort final : public Port {
   int epoll_ = -1;          // over the queues, when there are several or one is away
   std::size_t turn_ = 0;    // queue to look at first
   bool alive_ = true;
+  NoBulkPath no_bulk_path_{*this};
   std::uint32_t calls_ = 0;
   std::uint64_t completed_ = 0;      // at the last look
   std::uint64_t stalled_since_ = 0;  // ns; 0: it is moving

@@ -31,7 +31,7 @@ void XskQueue::set_up(const Shape& shape, std::byte* area, std::byte* assembly, 
   free_send_.items = free_receive_.items + shape.receive;
   free_assembled_.items = free_send_.items + shape.send;
   owner_ = reinterpret_cast<Owner*>(free_assembled_.items + shape.assembled);
-  unsent_parts_ = reinterpret_cast<std::uint8_t*>(owner_ + buffers(shape));
+  parts_sending_ = reinterpret_cast<std::uint8_t*>(owner_ + buffers(shape));
 }
 
 const char* XskQueue::attach(int socket) {
@@ -40,7 +40,7 @@ const char* XskQueue::attach(int socket) {
   free_receive_.count = free_send_.count = 0;
   sending_ = 0;
   filled_ = lacking_ = shape_.filled;
-  unsent_ = cut_short_ = false;
+  kick_due_ = kick_cut_short_ = false;
   if (shape_.parts > 1) forget_parts();
   for (std::uint32_t i = shape_.receive + shape_.send; i-- > 0;) {
     if (owner_[i] == Owner::kBorrower) continue;
@@ -88,7 +88,7 @@ void XskQueue::fill_more() {
 
 std::size_t XskQueue::receive(std::span<Frame> frames) {
   if (socket_ < 0) return 0;
-  if (cut_short_) [[unlikely]]
+  if (kick_cut_short_) [[unlikely]]
     send();
   if (shape_.parts > 1) return receive_parts(frames);
   const std::uint32_t n = rings_.receive.available(static_cast<std::uint32_t>(frames.size()));
@@ -197,7 +197,7 @@ void XskQueue::submit(std::span<const Frame> frames) {
   sending_ += queued;
   counters_->tx_frames += queued;
   counters_->tx_bytes += bytes;
-  unsent_ = true;
+  kick_due_ = true;
 }
 
 void XskQueue::cancel(std::span<const Frame> frames) {
@@ -212,7 +212,7 @@ void XskQueue::send() {
   if (socket_ < 0) return;
   if (!rings_.transmit.needs_wakeup()) {
     // The driver is at it; it may still fall asleep before it has seen all.
-    unsent_ = cut_short_ = rings_.transmit.consumed() != rings_.transmit.ours;
+    kick_due_ = kick_cut_short_ = rings_.transmit.consumed() != rings_.transmit.ours;
     return;
   }
   kick();
@@ -230,10 +230,10 @@ void XskQueue::kick() {
     // Mostly all of it is back by now, and in the cache: the next frames are written there.
     reap();
     if (error == 0) [[likely]] {
-      unsent_ = cut_short_ = false;
+      kick_due_ = kick_cut_short_ = false;
       return;
     }
-    unsent_ = cut_short_ = true;
+    kick_due_ = kick_cut_short_ = true;
     if (error == EAGAIN) {
       ++counters_->tx_kick_again;
       // Budget, or no room further down. Kernels before 6.17 do not always show that they have

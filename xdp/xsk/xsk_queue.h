@@ -82,7 +82,7 @@ class XskQueue {
   void submit(std::span<const Frame> frames);
   void cancel(std::span<const Frame> frames);
   void flush() {
-    if (unsent_) send();
+    if (kick_due_) send();
   }
   // Sends even if the kernel has said that it would by itself.
   void kick();
@@ -153,18 +153,18 @@ class XskQueue {
   Owner* owner_ = nullptr;
   std::byte* assembly_ = nullptr;
   FreeList free_receive_, free_send_, free_assembled_;
-  std::uint8_t* unsent_parts_ = nullptr;  // by the first chunk of a frame to send
+  std::uint8_t* parts_sending_ = nullptr; // by the first chunk of a frame: parts that the kernel has
   std::uint32_t assembling_ = kNone;      // the buffer of the frame whose parts are coming
   std::uint32_t assembled_bytes_ = 0;     // of it
-  bool skipping_ = false;                 // they are of no use any more
+  bool dropping_frame_ = false;           // its parts are of no use any more
   std::uint32_t fill_batch_ = 1;  // receive chunks given to the kernel at once
   std::uint32_t filled_ = 0;      // what the kernel is to have: `filled`, or more
   std::uint32_t lacking_ = 0;     // that the kernel could have more, up to that
   std::uint32_t reserved_ = 0;    // frames to send with the borrower
   std::uint32_t sending_ = 0;
   std::uint64_t completed_ = 0;
-  bool unsent_ = false;     // the kernel has not been told of all that was submitted
-  bool cut_short_ = false;  // it has been told, and could not go on
+  bool kick_due_ = false;        // the kernel has not been told of all that was submitted
+  bool kick_cut_short_ = false;  // it has been told, and could not go on
   XskRings rings_{};
   PortCounters before_{};  // kernel's counters of sockets that are gone
 };

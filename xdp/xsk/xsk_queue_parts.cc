@@ -34,7 +34,7 @@ namespace viaduct {
     if (part.len > bytes - (part.addr & (bytes - 1)) || chunk >= shape_.receive ||
         !take(chunk, Owner::kKernel, Owner::kBorrower)) [[unlikely]] {
       spoil(counters_->rx_dropped_invalid);
-    } else if (last && assembling_ == kNone && !skipping_) {
+    } else if (last && assembling_ == kNone && !dropping_frame_) {
       std::byte* const at = area_ + part.addr;
       __builtin_prefetch(at);
       __builtin_prefetch(at + 64);
@@ -47,7 +47,7 @@ namespace viaduct {
       total += assembled_bytes_;
       assembling_ = kNone;
     }
-    if (last) skipping_ = false;
+    if (last) dropping_frame_ = false;
   }
   rings_.receive.release(seen);
   counters_->rx_frames += got;
@@ -61,7 +61,7 @@ namespace viaduct {
 bool XskQueue::add_part(const xdp_desc& part, std::uint32_t chunk) {
   owner_[chunk] = Owner::kFree;
   free_receive_.give(chunk);
-  if (skipping_) return false;
+  if (dropping_frame_) return false;
   if (assembling_ == kNone) {
     if (free_assembled_.count == 0) {
       spoil(counters_->rx_dropped_no_fill);
@@ -83,8 +83,8 @@ bool XskQueue::add_part(const xdp_desc& part, std::uint32_t chunk) {
 
 // The frame whose parts are coming is lost, and counted once.
 void XskQueue::spoil(std::uint64_t& counter) {
-  if (!skipping_) ++counter;
-  skipping_ = true;
+  if (!dropping_frame_) ++counter;
+  dropping_frame_ = true;
   if (assembling_ == kNone) return;
   release_assembled(shape_.receive + shape_.send + assembling_, Owner::kKernel);
   assembling_ = kNone;
@@ -121,7 +121,7 @@ void XskQueue::release_assembled(std::uint32_t buffer, Owner from) {
                                         left != 0 ? std::uint32_t{XDP_PKT_CONTD} : 0};
       if (left == 0) break;
     }
-    unsent_parts_[frame.id - shape_.receive] = static_cast<std::uint8_t>(chunk - frame.id + 1);
+    parts_sending_[frame.id - shape_.receive] = static_cast<std::uint8_t>(chunk - frame.id + 1);
     ++queued;
     bytes += frame.length;
   }
@@ -130,7 +130,7 @@ void XskQueue::release_assembled(std::uint32_t buffer, Owner from) {
   sending_ += queued;
   counters_->tx_frames += queued;
   counters_->tx_bytes += bytes;
-  unsent_ = true;
+  kick_due_ = true;
 }
 
 // Takes back what the kernel has sent; a frame is free when all of its chunks are.
@@ -143,7 +143,7 @@ void XskQueue::release_assembled(std::uint32_t buffer, Owner from) {
       continue;
     const std::uint32_t at = static_cast<std::uint32_t>(chunk) - shape_.receive;
     const std::uint32_t first = at - at % shape_.parts;
-    if (unsent_parts_[first] == 0 || --unsent_parts_[first] != 0) continue;
+    if (parts_sending_[first] == 0 || --parts_sending_[first] != 0) continue;
     free_send_.give(shape_.receive + first);
     ++back;
   }
@@ -157,9 +157,9 @@ void XskQueue::release_assembled(std::uint32_t buffer, Owner from) {
 // Chunks that the kernel had are free again.
 void XskQueue::forget_parts() {
   assembling_ = kNone;
-  skipping_ = false;
+  dropping_frame_ = false;
   free_assembled_.count = 0;
-  std::memset(unsent_parts_, 0, shape_.send);
+  std::memset(parts_sending_, 0, shape_.send);
   for (std::uint32_t i = shape_.assembled; i-- > 0;) {
     Owner& owner = owner_[shape_.receive + shape_.send + i];
     if (owner == Owner::kBorrower) continue;

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "kagent/agent/log.h"
+#include "kagent/agent/process/log.h"
 #include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/agent/every_counter.h"
 

@@ -17,11 +17,12 @@
 #include <vector>
 
 #include "kagent/contract/control.h"
-#include "kagent/agent/granter.h"
-#include "kagent/agent/granted_segment.h"
-#include "kagent/agent/session_server.h"
+#include "kagent/agent/nic/granter.h"
+#include "kagent/agent/programs/granted_segment.h"
+#include "kagent/agent/service/session_server.h"
 #include "kagent/contract/wire.h"
 #include "tests/unit/agent/counter_tally.h"
+#include "xdp/bulk_path.h"
 #include "xdp/port_error.h"
 
 namespace viaduct {
@@ -39,13 +40,17 @@ class SilentPort : public Port {
   std::uint32_t mtu() const override { return 1500; }
   MacAddress address() const override { return {2, 0, 0, 0, 0, number_}; }
   std::uint32_t lendable() const override { return 16; }
+  std::uint32_t backlog() const override { return lendable(); }
   int descriptor() const override { return -1; }
   std::string mode() const override { return "silent"; }
   PortCounters counters() override { return {}; }
   bool alive() const override { return true; }
+  bool reaches(const MacAddress&) const override { return true; }
+  BulkPath& bulk_path() override { return no_bulk_path_; }
 
  private:
   std::uint8_t number_;
+  NoBulkPath no_bulk_path_{*this};
 };
 
 // Grants ports that are none: a socket without a listener and some memory.
@@ -108,6 +113,10 @@ class TestGranter final : public Granter {
     }
     int socket() const override { return socket_.get(); }
     int umem() const override { return umem_.get(); }
+    // It has no trains.
+    int train_socket() const override { return -1; }
+    int train_guard() const override { return -1; }
+    TrainAddress train_address() const override { return {}; }
     bool send(std::span<const std::byte> frame) override {
       log_.sent.emplace_back(frame.begin(), frame.end());
       return true;
@@ -132,7 +141,7 @@ class TestAgent {
  public:
   explicit TestAgent(Config config = small_config()) : config_(std::move(config)) {
     for (std::size_t i = 0; i < config_.nics.size(); ++i) {
-      nics.push_back(std::make_unique<Nic>(
+      nics.push_back(std::make_unique<AgentNic>(
           config_.nics[i], config_,
           [i] { return std::make_unique<SilentPort>(static_cast<std::uint8_t>(i + 1)); },
           [] { return std::vector<std::string>(); },
@@ -194,7 +203,7 @@ class TestAgent {
   TestGranter::Log ports;
   EventLoop loop;
   ServiceCounters counters;
-  std::vector<std::unique_ptr<Nic>> nics;
+  std::vector<std::unique_ptr<AgentNic>> nics;
   LocalPaths local_paths{counters};
   std::unique_ptr<SessionServer> server;
 

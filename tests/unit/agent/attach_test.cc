@@ -9,7 +9,7 @@
 
 #include <memory>
 
-#include "kagent/agent/log.h"
+#include "kagent/agent/process/log.h"
 #include "tests/unit/agent/agent_fixture.h"
 
 namespace viaduct {

@@ -1,4 +1,4 @@
-#include "kagent/agent/config.h"
+#include "kagent/agent/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "kagent/agent/counter_table.h"
+#include "kagent/agent/reports/counter_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

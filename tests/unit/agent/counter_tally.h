@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "kagent/agent/service_counters.h"
+#include "kagent/agent/control/service_counters.h"
 
 namespace viaduct {
 

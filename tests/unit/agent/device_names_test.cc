@@ -1,4 +1,4 @@
-#include "kagent/agent/device_names.h"
+#include "kagent/agent/config/device_names.h"
 
 #include <gtest/gtest.h>
 

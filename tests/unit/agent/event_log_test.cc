@@ -1,9 +1,9 @@
 // The agent's log of events, and which client is told of which.
-#include "kagent/agent/event_log.h"
+#include "kagent/agent/reports/event_log.h"
 
 #include <gtest/gtest.h>
 
-#include "kagent/agent/log.h"
+#include "kagent/agent/process/log.h"
 #include "tests/unit/agent/agent_fixture.h"
 
 namespace viaduct {

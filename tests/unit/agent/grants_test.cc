@@ -1,5 +1,5 @@
 // Programs that get a port of their own, the objects that come with it, and that all of them go again.
-#include "kagent/agent/grants.h"
+#include "kagent/agent/grants/grants.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include <iterator>
 
 #include "kagent/contract/granted_segment.h"
-#include "kagent/agent/log.h"
+#include "kagent/agent/process/log.h"
 #include "kagent/stack/remains.h"
 #include "kagent/stack/tables.h"
 #include "tests/sim/pair.h"

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "kagent/agent/log.h"
+#include "kagent/agent/process/log.h"
 #include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/agent/every_counter.h"
 #include "xdp/clock.h"

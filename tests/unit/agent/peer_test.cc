@@ -16,12 +16,12 @@
 #include <functional>
 #include <string>
 
-#include "kagent/agent/listen_socket.h"
-#include "kagent/agent/peer.h"
-#include "kagent/agent/program_memory.h"
-#include "kagent/agent/report_budget.h"
-#include "kagent/agent/user_rate.h"
-#include "kagent/agent/user_sessions.h"
+#include "kagent/agent/control/listen_socket.h"
+#include "kagent/agent/control/peer.h"
+#include "kagent/agent/programs/program_memory.h"
+#include "kagent/agent/reports/report_budget.h"
+#include "kagent/agent/control/user_rate.h"
+#include "kagent/agent/sessions/user_sessions.h"
 #include "kagent/stack/program_proof.h"
 
 namespace viaduct {

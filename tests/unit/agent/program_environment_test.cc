@@ -1,4 +1,4 @@
-#include "kagent/agent/program_environment.h"
+#include "kagent/agent/programs/program_environment.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -194,7 +194,7 @@ class EnvironmentNames : public testing::Test {
                                   }};
   MacAddress own_{2, 0, 0, 0, 0, 1};
 
-  void SetUp() override { environment_.set_address(own_); }
+  void SetUp() override { environment_.names().set_address(own_); }
 };
 
 TEST_F(EnvironmentNames, KnowTheOwnNameShortAndLong) {
@@ -295,8 +295,8 @@ class EnvironmentOwners : public EnvironmentNames {
     // A kernel without the module, or a machine that allows none.
     const Flow nobody{Flow::kIpv4, 1, 1, 0, {}, {}};
     if (environment_.owns(0, nobody) == Owns::kUnknown) GTEST_SKIP() << "no sock_diag";
-    environment_.set_user(0, geteuid());
-    environment_.set_user(1, geteuid() + 1);
+    environment_.users().set(0, geteuid());
+    environment_.users().set(1, geteuid() + 1);
   }
 
   Descriptor client, server, listening;
@@ -312,7 +312,7 @@ TEST_F(EnvironmentOwners, AreThoseOfTheSocketsAtBothEnds) {
   if (geteuid() != 0) return;
   ASSERT_EQ(fchown(client.get(), 12345, 0), 0);
   EXPECT_EQ(environment_.owns(0, flow), Owns::kYes) << "root's programs may";
-  environment_.set_user(1, 12345);
+  environment_.users().set(1, 12345);
   EXPECT_EQ(environment_.owns(1, flow), Owns::kYes);
   EXPECT_EQ(environment_.owns(1, flow.reversed()), Owns::kNo);
 }
@@ -365,7 +365,7 @@ TEST_F(EnvironmentOwners, AreThoseOfTheUdpSocketThatWouldGetADatagram) {
   if (geteuid() == 0) {
     // Another user's socket for a narrower address, or connected to the remote end, gets it instead.
     ASSERT_EQ(fchown(any.get(), 12345, 0), 0);
-    environment_.set_user(0, 12345);
+    environment_.users().set(0, 12345);
     EXPECT_EQ(environment_.owns(0, to), Owns::kYes);
     EXPECT_EQ(environment_.owns(1, to), Owns::kNo);
     const int on = 1;
@@ -400,12 +400,12 @@ TEST_F(EnvironmentOwners, AreFoundForSocketsBoundToTheInterface) {
 TEST(UserCharges, CountForAllSessionsOfAUserAndNotForRoot) {
   const std::map<std::string, MacAddress> hosts;
   ProgramEnvironment environment(4, "here", hosts, [] { return std::vector<std::string>(); });
-  environment.set_user_limits({2, 3, 1});
+  environment.users().set_limits({2, 3, 1});
   constexpr std::uint32_t kFirst = 0, kSecond = 1, kOther = 2, kRoot = 3;
-  environment.set_user(kFirst, 1000);
-  environment.set_user(kSecond, 1000);
-  environment.set_user(kOther, 1001);
-  environment.set_user(kRoot, 0);
+  environment.users().set(kFirst, 1000);
+  environment.users().set(kSecond, 1000);
+  environment.users().set(kOther, 1001);
+  environment.users().set(kRoot, 0);
   EXPECT_TRUE(environment.charge(kFirst, Quota::kVis, 1));
   EXPECT_TRUE(environment.charge(kSecond, Quota::kVis, 1));
   EXPECT_FALSE(environment.charge(kFirst, Quota::kVis, 1));

@@ -1,5 +1,5 @@
 // Reports to an operator's tool, and the callers that may have each.
-#include "kagent/agent/reports.h"
+#include "kagent/agent/reports/reports.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,11 +8,11 @@
 #include <set>
 #include <thread>
 
-#include "kagent/agent/log.h"
-#include "kagent/agent/vi_report.h"
+#include "kagent/agent/process/log.h"
+#include "kagent/agent/reports/vi_report.h"
 #include "kagent/stack/tables.h"
-#include "kagent/tool/agent_client.h"
-#include "kagent/tool/words.h"
+#include "kagent/tools/viactl/agent_client.h"
+#include "kagent/tools/viactl/words.h"
 #include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/agent/every_counter.h"
 

@@ -1,5 +1,5 @@
 // The service's loop, in a thread of its own: an interface that goes and comes back.
-#include "kagent/agent/service.h"
+#include "kagent/agent/service/service.h"
 
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
@@ -8,8 +8,8 @@
 #include <atomic>
 #include <thread>
 
-#include "kagent/agent/counters_client.h"
-#include "kagent/agent/log.h"
+#include "kagent/agent/control/counters_client.h"
+#include "kagent/agent/process/log.h"
 #include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/agent/every_counter.h"
 

@@ -1,5 +1,5 @@
 // Programs at the control socket, well meant and hostile.
-#include "kagent/agent/session_server.h"
+#include "kagent/agent/service/session_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 #include <memory>
 #include <thread>
 
-#include "kagent/agent/counters_client.h"
-#include "kagent/agent/log.h"
+#include "kagent/agent/control/counters_client.h"
+#include "kagent/agent/process/log.h"
 #include "tests/unit/agent/agent_fixture.h"
 #include "tests/unit/agent/every_counter.h"
 

@@ -17,9 +17,9 @@
 #include <memory>
 #include <stdexcept>
 
-#include "kagent/agent/counters_client.h"
-#include "kagent/agent/log.h"
-#include "kagent/agent/service.h"
+#include "kagent/agent/control/counters_client.h"
+#include "kagent/agent/process/log.h"
+#include "kagent/agent/service/service.h"
 #include "tests/sim/borrowed_port.h"
 #include "tests/sim/sim_port.h"
 #include "xdp/clock.h"
@@ -133,7 +133,7 @@ class Link {
       if (link != nullptr) return link->open(nic.interface);
       MacAddress address;
       std::copy(std::begin(kNicAddress), std::end(kNicAddress), address.begin());
-      return HostPort::no_wire(address, kNicMtu);
+      return HostPort::no_uplink(address, kNicMtu);
     });
     service.start();
     if (write(ready, "", 1) == 1) service.run();

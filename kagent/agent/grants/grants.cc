@@ -1,0 +1,316 @@
+#include "kagent/agent/grants/grants.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kagent/agent/control/peer.h"
+
+namespace viaduct {
+namespace {
+
+constexpr std::size_t kDisconnectsAtOnce = 64;
+constexpr std::size_t kBytesPerKb = 1024;
+
+// To the system, also if the program has a copy of the descriptor.
+void give_back_memory(int file) {
+  struct stat status {};
+  if (fstat(file, &status) != 0) return;
+  fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, status.st_size);
+}
+
+}  // namespace
+
+Grants::Grants(const Config& config, EventLoop& loop, ServiceCounters& counters)
+    : config_(config), counters_(counters), worker_(loop) {}
+
+Grants::~Grants() { finish(); }
+
+void Grants::finish() {
+  for (Leaving& each : leaving_) withdraw(std::move(each.held), each.closed);
+  leaving_.clear();
+  for (Left& each : left_) destroy(std::move(each.held), true);
+  left_.clear();
+  worker_.finish();
+}
+
+// Without the ports that are in use: judge() counts them.
+std::optional<Grants::Refusal> Grants::judge_user(const AgentNic& nic, uid_t user,
+                                                  const std::vector<gid_t>& groups) const {
+  const GrantPolicy& policy = config_.granted;
+  const auto refusal = [](std::uint64_t ServiceCounters::*cause, std::string reason) {
+    return Refusal{cause, std::move(reason)};
+  };
+  if (config_.placement == control::Placement::kHosted) {
+    return refusal(&ServiceCounters::not_granted_policy,
+                   "the agent's configuration says placement = \"hosted\"");
+  }
+  if (nic.granter() == nullptr) {
+    return refusal(&ServiceCounters::not_granted_nic, nic.why_not_granted());
+  }
+  if (!policy.access.allows(user, groups)) {
+    return refusal(&ServiceCounters::not_granted_access,
+                   text_of_account(user) + " may not have a port (see [granted])");
+  }
+  return std::nullopt;
+}
+
+std::optional<Grants::Refusal> Grants::judge(const AgentNic& nic, uid_t user,
+                                             const std::vector<gid_t>& groups) const {
+  const GrantPolicy& policy = config_.granted;
+  const auto refusal = [](std::uint64_t ServiceCounters::*cause, std::string reason) {
+    return Refusal{cause, std::move(reason)};
+  };
+  if (auto why_not = judge_user(nic, user, groups)) return why_not;
+  if (ports_ >= policy.ports) {
+    return refusal(&ServiceCounters::not_granted_ports,
+                   "all " + std::to_string(policy.ports) + " ports are in use");
+  }
+  const auto of_user = ports_of_user_.find(user);
+  if (user != 0 && of_user != ports_of_user_.end() && of_user->second >= policy.ports_per_user) {
+    return refusal(&ServiceCounters::not_granted_user_limit,
+                   text_of_account(user) + " has all " + std::to_string(of_user->second) +
+                       " ports that one user may have");
+  }
+  return std::nullopt;
+}
+
+// A program of user 0 may have given up what makes it root since it got its port.
+bool Grants::is_same(uid_t one, uid_t other) {
+  const auto number = [](uid_t user) { return user == Peer::kPowerlessRoot ? 0 : user; };
+  return number(one) == number(other);
+}
+
+void Grants::count(uid_t user, int change) {
+  ports_ += static_cast<std::uint32_t>(change);
+  std::uint32_t& of_user = ports_of_user_[user];
+  of_user += static_cast<std::uint32_t>(change);
+  if (of_user == 0) ports_of_user_.erase(user);
+}
+
+void Grants::make(AgentNic& nic, uid_t user, Made made) {
+  struct Result {
+    std::unique_ptr<AgentPort> port;
+    std::string why;
+  };
+  const auto result = std::make_shared<Result>();
+  const auto bytes = static_cast<std::uint32_t>(config_.granted.umem_kb * kBytesPerKb);
+  Granter* const granter = nic.granter();
+  const auto late = std::make_shared<std::atomic<bool>>(false);
+  const auto work = [result, granter, bytes, late] {
+    if (*late) return;
+    try {
+      result->port = granter->make(bytes);
+    } catch (const std::exception& error) {
+      result->why = error.what();
+    }
+  };
+  const auto making = making_.insert(making_.end(), {std::move(made), monotonic_ns() + kMakingNs, late});
+  const auto done = [this, result, &nic, user, late, making] {
+    Made tell = [](std::optional<Held>, const std::string&) {};
+    if (*late) {
+      result->why = "late";
+    } else {
+      tell = std::move(making->made);
+      making_.erase(making);
+    }
+    try {
+      if (result->why.empty()) nic.admit(*result->port);
+    } catch (const std::exception& error) {
+      result->why = error.what();
+    }
+    if (result->why.empty()) {
+      ++counters_.ports_made;
+      return tell(Held{&nic, std::move(result->port), user}, "");
+    }
+    ++counters_.not_granted_failed;
+    if (result->port != nullptr) {
+      destroy({&nic, std::move(result->port), user}, true);
+    } else {
+      count(user, -1);
+    }
+    tell(std::nullopt, result->why);
+  };
+  try {
+    worker_.give(work, done);
+  } catch (...) {
+    making_.erase(making);
+    throw;
+  }
+  count(user, 1);
+}
+
+void Grants::give_up_late(std::uint64_t now) {
+  while (!making_.empty() && making_.front().until <= now) {
+    const Making making = std::move(making_.front());
+    making_.pop_front();
+    *making.late = true;
+    making.made(std::nullopt, "no port could be made within " + std::to_string(kMakingNs / kNsPerSecond) +
+                                  " s, this host is busy");
+  }
+}
+
+// ---------------------------------------------------------------------------- of an earlier agent
+
+void Grants::inherit(AgentNic& nic, std::uint64_t now) {
+  if (!nic.is_open() || nic.granter() == nullptr) return;
+  for (auto& port : nic.granter()->take_left()) {
+    const uid_t user = port->holder().user;
+    ++counters_.ports_found;
+    count(user, 1);
+    left_.push_back({{&nic, std::move(port), user}, now + config_.granted.reattach_ms * kNsPerMs});
+  }
+  look_after_left(now);
+}
+
+Grants::Adopted Grants::adopt(AgentNic& nic, uid_t user, const std::vector<gid_t>& groups,
+                              const MacAddress& port, const StackLimits& limits,
+                              const Find& find) {
+  if (auto why_not = judge_user(nic, user, groups)) throw std::move(*why_not);
+  const auto left = std::find_if(left_.begin(), left_.end(), [&](const Left& each) {
+    return each.held.nic == &nic && is_same(each.held.user, user) &&
+           each.held.port->layout().address == port;
+  });
+  if (left == left_.end()) {
+    throw Refusal{&ServiceCounters::refused_adoption,
+                  "no such port of user " + std::to_string(user) + " has been left"};
+  }
+  const AgentPort::Holder holder = left->held.port->holder();
+  auto granted_segment = std::make_unique<GrantedSegment>(limits, find(Which::kGrantedSegment, holder.granted_segment));
+  Descriptor umem = find(Which::kUmem, holder.umem);
+  nic.admit(*left->held.port);  // the last that throws
+  left->held.port->take_umem(umem.release());
+  ++counters_.ports_adopted;
+  Adopted out{std::move(left->held), std::move(granted_segment)};
+  left_.erase(left);
+  return out;
+}
+
+void Grants::leave_behind(Held held) {
+  held.nic->dismiss(*held.port);
+  held.port->leave();
+  count(held.user, -1);
+}
+
+void Grants::leave_inherited() {
+  for (Left& each : left_) {
+    each.held.port->leave();
+    count(each.held.user, -1);
+  }
+  left_.clear();
+}
+
+// Takes down ports whose program has ended. A program that is only stopped may still adopt its port in time.
+void Grants::look_after_left(std::uint64_t now) {
+  if (now < next_left_look_) return;
+  next_left_look_ = now + kLeftLookNs;
+  for (auto it = left_.begin(); it != left_.end();) {
+    if (now < it->until && it->held.port->is_kept()) {
+      ++it;
+      continue;
+    }
+    ++counters_.ports_given_up;
+    destroy(std::move(it->held), true);
+    it = left_.erase(it);
+  }
+}
+
+void Grants::end(Held held, std::unique_ptr<GrantedSegment> granted_segment, bool closed, std::uint64_t now) {
+  Leaving leaving{std::move(held), closed, {}, 0, 0, now};
+  const GrantedLayout& layout = leaving.held.port->layout();
+  leaving.farewells = granted_segment->last_disconnects(layout.address, layout.ether_type);
+  // Closing it may free all of its memory.
+  worker_.give([file = std::shared_ptr<GrantedSegment>(std::move(granted_segment))]() mutable { file.reset(); }, {});
+  leaving_.push_back(std::move(leaving));
+  tick(now);
+}
+
+void Grants::end(Held held) { withdraw(std::move(held), true); }
+
+// A few at a time: the loop serves nothing else meanwhile.
+void Grants::say_some(Leaving& leaving) {
+  const std::size_t end = std::min(leaving.said + kDisconnectsAtOnce, leaving.farewells.size());
+  for (; leaving.said < end; ++leaving.said) {
+    counters_.farewells += leaving.held.port->send(leaving.farewells[leaving.said]);
+  }
+  if (leaving.said < leaving.farewells.size()) return;
+  leaving.said = 0;
+  ++leaving.turn;
+}
+
+void Grants::tick(std::uint64_t now) {
+  give_up_late(now);
+  if (!kept_.empty()) look_after_kept(now);
+  if (!left_.empty()) look_after_left(now);
+  for (auto it = leaving_.begin(); it != leaving_.end();) {
+    if (now >= it->begin + kDisconnectTimesNs[it->turn]) say_some(*it);
+    if (it->turn == std::size(kDisconnectTimesNs) || it->farewells.empty()) {
+      withdraw(std::move(it->held), it->closed);
+      it = leaving_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+std::uint64_t Grants::next_deadline() const {
+  std::uint64_t next = kept_.empty() ? ~0ull : next_look_;
+  if (!making_.empty()) next = std::min(next, making_.front().until);
+  if (!left_.empty()) next = std::min(next, next_left_look_);
+  for (const Leaving& each : leaving_) next = std::min(next, each.begin + kDisconnectTimesNs[each.turn]);
+  return next;
+}
+
+void Grants::withdraw(Held held, bool closed) {
+  held.nic->dismiss(*held.port);
+  destroy(std::move(held), closed);
+}
+
+void Grants::destroy(Held held, bool closed) {
+  // A function can be copied, a port cannot.
+  const auto ending = std::make_shared<Held>(std::move(held));
+  const auto work = [ending, closed] {
+    AgentPort& port = *ending->port;
+    if (closed) give_back_memory(port.umem());
+    port.end();
+  };
+  worker_.give(work, [this, ending] {
+    if (!ending->port->is_kept()) return count(ending->user, -1);
+    ++counters_.ports_kept;
+    kept_.push_back(std::move(*ending));
+  });
+}
+
+void Grants::look_after_kept(std::uint64_t now) {
+  if (now < next_look_) return;
+  next_look_ = now + kKeptLookNs;
+  kept_.remove_if([this](const Held& held) {
+    if (held.port->is_kept()) return false;
+    count(held.user, -1);
+    return true;
+  });
+}
+
+void Grants::leave(const AgentNic& nic) {
+  for (auto it = leaving_.begin(); it != leaving_.end();) {
+    if (it->held.nic == &nic) {
+      withdraw(std::move(it->held), it->closed);
+      it = leaving_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  for (auto it = left_.begin(); it != left_.end();) {
+    if (it->held.nic == &nic) {
+      destroy(std::move(it->held), true);
+      it = left_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  worker_.finish();
+}
+
+}  // namespace viaduct

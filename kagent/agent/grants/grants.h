@@ -1,0 +1,157 @@
+// The granted ports of all NICs, from the judgement of a request to the last disconnect.
+//
+//   judge() -> make() ... made(port) -> the program has it -> end(port, granted segment)
+//   inherit() ... adopt() ------------------^     |           last disconnects at once, +20 ms, +100 ms
+//                                              leave()        taken down -> kept by the program?
+//
+// A port counts against the limits from make() or inherit() until it has been taken down and no
+// process has its socket any more: a program that kept the socket would keep the memory too.
+#ifndef VIADUCT_KAGENT_AGENT_GRANTS_GRANTS_H
+#define VIADUCT_KAGENT_AGENT_GRANTS_GRANTS_H
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "xdp/clock.h"
+#include "kagent/agent/config/config.h"
+#include "kagent/agent/process/event_loop.h"
+#include "kagent/agent/nic/granter.h"
+#include "kagent/agent/programs/granted_segment.h"
+#include "kagent/agent/nic/agent_nic.h"
+#include "kagent/agent/control/service_counters.h"
+#include "kagent/agent/process/worker.h"
+
+namespace viaduct {
+
+class Grants {
+ public:
+  // When last disconnects are said, counted from the first time.
+  static constexpr std::uint64_t kDisconnectTimesNs[] = {0, 20 * kNsPerMs, 100 * kNsPerMs};
+  // How often it is looked whether the programs of inherited ports live.
+  static constexpr std::uint64_t kLeftLookNs = 250 * kNsPerMs;
+  // How often it is looked whether sockets are kept.
+  static constexpr std::uint64_t kKeptLookNs = kNsPerSecond;
+
+  // How long a program waits for its port: it gives the agent up after five seconds.
+  static constexpr std::uint64_t kMakingNs = 3 * kNsPerSecond;
+
+  // All arguments must outlive this. Throws std::system_error.
+  Grants(const Config& config, EventLoop& loop, ServiceCounters& counters);
+  // As finish().
+  ~Grants();
+  Grants(const Grants&) = delete;
+  Grants& operator=(const Grants&) = delete;
+
+  // Why a program can't have a port: what is counted, and in words.
+  struct Refusal {
+    std::uint64_t ServiceCounters::*cause;
+    std::string reason;
+  };
+  // `user` is a Peer's account(), here and below.
+  std::optional<Refusal> judge(const AgentNic& nic, uid_t user, const std::vector<gid_t>& groups) const;
+
+  // A port and the user that it counts for.
+  struct Held {
+    AgentNic* nic;
+    std::unique_ptr<AgentPort> port;
+    uid_t user;
+  };
+  // Called later, from the loop: the port, or none and the reason. On a host on which many programs begin at once,
+  // ports may take long to make: after kMakingNs there is none.
+  using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
+  void make(AgentNic& nic, uid_t user, Made made);
+
+  // Ports that an earlier agent has left on the NIC wait for their programs, until these end or for as
+  // long as the configuration says. Does nothing unless the NIC is open.
+  void inherit(AgentNic& nic, std::uint64_t now);
+  // Gives a port back to a program of the user who had it. `find`: opens the file of this number,
+  // which the program must have. Throws Refusal or what `find` or GrantedSegment does.
+  struct Adopted {
+    Held held;
+    std::unique_ptr<GrantedSegment> granted_segment;
+  };
+  enum class Which { kGrantedSegment, kUmem };
+  using Find = std::function<Descriptor(Which which, const FileNumber& file)>;
+  Adopted adopt(AgentNic& nic, uid_t user, const std::vector<gid_t>& groups, const MacAddress& port,
+                const StackLimits& limits, const Find& find);
+  // Leaves a port, or all that have been inherited, to the next agent.
+  void leave_behind(Held port);
+  void leave_inherited();
+
+  // The program is gone, or (not `closed`) its session has been ended and it may still use the
+  // memory. The second form is for a port that no program has had.
+  void end(Held port, std::unique_ptr<GrantedSegment> granted_segment, bool closed, std::uint64_t now);
+  void end(Held port);
+
+  // Gives up ports that take too long to make, says last disconnects that are due, looks after sockets that are kept.
+  void tick(std::uint64_t now);
+  std::uint64_t next_deadline() const;  // ~0: never
+
+  // Take down at once what belongs to sessions that have ended (of the NIC), and wait for it.
+  void finish();
+  void leave(const AgentNic& nic);
+
+  std::uint32_t ports() const { return ports_; }  // being made and taken down included
+  std::size_t leaving() const { return leaving_.size(); }
+  std::size_t kept() const { return kept_.size(); }
+  std::size_t inherited() const { return left_.size(); }
+  bool idle() const { return worker_.busy() == 0; }
+
+ private:
+  struct Leaving {
+    Held held;
+    bool closed;
+    std::vector<std::vector<std::byte>> farewells;
+    std::size_t said = 0;  // of this turn
+    unsigned turn = 0;     // of kDisconnectTimesNs
+    std::uint64_t begin = 0;
+  };
+
+  // Oldest first.
+  struct Making {
+    Made made;
+    std::uint64_t until;
+    std::shared_ptr<std::atomic<bool>> late;  // the session waits for it no longer
+  };
+
+  struct Left {
+    Held held;
+    std::uint64_t until;
+  };
+
+  std::optional<Refusal> judge_user(const AgentNic& nic, uid_t user,
+                                    const std::vector<gid_t>& groups) const;
+  void give_up_late(std::uint64_t now);
+  void look_after_left(std::uint64_t now);
+  void say_some(Leaving& leaving);
+  void withdraw(Held held, bool closed);
+  void destroy(Held held, bool closed);
+  void look_after_kept(std::uint64_t now);
+  void count(uid_t user, int change);
+  static bool is_same(uid_t one, uid_t other);
+
+  const Config& config_;
+  ServiceCounters& counters_;
+  Worker worker_;
+  std::uint32_t ports_ = 0;
+  std::unordered_map<uid_t, std::uint32_t> ports_of_user_;
+  std::list<Making> making_;
+  std::list<Leaving> leaving_;
+  std::list<Held> kept_;
+  std::uint64_t next_look_ = 0;  // at those
+  std::list<Left> left_;         // by an earlier agent
+  std::uint64_t next_left_look_ = 0;
+};
+
+}  // namespace viaduct
+
+#endif

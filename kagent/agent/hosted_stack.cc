@@ -1,9 +1,0 @@
-#include "kagent/agent/hosted_stack.h"
-
-#include "kagent/stack/stack_all.h"
-
-namespace viaduct {
-
-template class BasicStack<HostedWorld>;
-
-}  // namespace viaduct

@@ -1,0 +1,175 @@
+#include "kagent/agent/programs/slow_memory.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "xdp/clock.h"
+
+namespace viaduct {
+namespace {
+
+constexpr std::uint64_t kReadKeptNs = 5 * kNsPerMs;  // its reader may be gone
+
+std::size_t bytes_of(std::span<const iovec> pieces) {
+  std::size_t out = 0;
+  for (const iovec& piece : pieces) out += piece.iov_len;
+  return out;
+}
+
+// The same pieces without their first bytes.
+std::vector<iovec> without(std::span<const iovec> pieces, std::size_t bytes) {
+  std::vector<iovec> out;
+  for (const iovec& piece : pieces) {
+    const std::size_t less = std::min(bytes, piece.iov_len);
+    bytes -= less;
+    if (less == piece.iov_len) continue;
+    out.push_back({static_cast<std::byte*>(piece.iov_base) + less, piece.iov_len - less});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::function<void()> SlowMemory::take_over(std::shared_ptr<ProgramCopy> copy) {
+  began_ = std::make_shared<std::atomic<std::uint64_t>>(monotonic_ns());
+  if (copy->reads()) {
+    read_wanted_ = true;
+  } else {
+    ++writes_;
+    waiting_bytes_ += copy->data().size();
+  }
+  // The memory stays open as long as the copy may use it.
+  return [self = weak_from_this(), file = memory_.file(), copy = std::move(copy)] {
+    if (const auto alive = self.lock()) alive->over({copy});
+  };
+}
+
+bool SlowMemory::write(std::span<const iovec> remote, std::span<const iovec> local,
+                       std::size_t skip) {
+  const std::vector<iovec> to = without(remote, skip), from = without(local, skip);
+  const std::size_t bytes = bytes_of(to);
+  if (!memory_.is_open() || waiting_bytes_ + bytes > 2 * kMostBytes) return false;
+  if (bytes == 0) return true;
+  auto copy = std::make_shared<ProgramCopy>(bytes);
+  copy->begin(memory_.file()->get(), false);
+  for (const iovec& piece : to) copy->add(piece);
+  if (!gather(from, copy->data())) return false;
+  waiting_.push_back(std::move(copy));
+  waiting_bytes_ += bytes;
+  ++writes_;
+  start();
+  return true;
+}
+
+// False: it is not what has been read.
+bool SlowMemory::answer(std::span<const iovec> remote, std::span<const iovec> local, bool& good) {
+  const std::span<const iovec> have = read_->pieces();
+  if (remote.size() > have.size()) return false;
+  for (std::size_t i = 0; i < remote.size(); ++i) {
+    const bool same = remote[i].iov_base == have[i].iov_base &&
+                      (remote[i].iov_len == have[i].iov_len ||
+                       (remote[i].iov_len < have[i].iov_len && i + 1 == remote.size()));
+    if (!same) return false;
+  }
+  good = read_->good() && scatter(read_->data().first(bytes_of(remote)), local);
+  return true;
+}
+
+bool SlowMemory::read(std::span<const iovec> remote, std::span<const iovec> local,
+                      bool& postponed, std::uint64_t now) {
+  if (!memory_.is_open()) return false;
+  if (read_ != nullptr) {
+    bool good = false;
+    if (answer(remote, local, good)) {
+      read_.reset();
+      next_send_ = true;
+      return good;
+    }
+    look(now);
+    if (read_ != nullptr) return postponed = true, false;
+  }
+  postponed = true;
+  if (read_wanted_) return false;
+  read_wanted_ = true;
+  auto copy = std::make_shared<ProgramCopy>(bytes_of(remote));
+  copy->begin(memory_.file()->get(), true);
+  for (const iovec& piece : remote) copy->add(piece);
+  waiting_.push_back(std::move(copy));
+  start();
+  return false;
+}
+
+// All that waits, in one piece of work.
+void SlowMemory::start() {
+  if (began_ != nullptr || waiting_.empty()) return;
+  const auto copies =
+      std::make_shared<std::vector<std::shared_ptr<ProgramCopy>>>(std::exchange(waiting_, {}));
+  began_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  const auto work = [copies, began = began_, file = memory_.file()] {
+    began->store(monotonic_ns());
+    HangGuard::Turn alone;
+    for (const auto& copy : *copies) copy->run(alone);
+  };
+  try {
+    threads_.give(thread_, work, [self = weak_from_this(), copies] {
+      if (const auto alive = self.lock()) alive->over(*copies);
+    });
+  } catch (const std::exception&) {
+    over(*copies);  // no thread: none of them is good
+  }
+}
+
+void SlowMemory::over(const std::vector<std::shared_ptr<ProgramCopy>>& copies) {
+  began_.reset();
+  for (const auto& copy : copies) {
+    if (copy->reads()) {
+      read_wanted_ = false;
+      read_ = copy;
+      read_at_ = monotonic_ns();
+      next_send_ = true;
+    } else {
+      ++written_;
+      waiting_bytes_ -= copy->data().size();
+      failed_ = failed_ || !copy->good();
+    }
+  }
+  start();
+}
+
+bool SlowMemory::await_read(const Environment::Late& what) {
+  const bool there = std::any_of(sends_.begin(), sends_.end(),
+                                 [&](const Environment::Late& each) { return each.vi == what.vi; });
+  if (!there) sends_.push_back(what);
+  if (read_ == nullptr && !read_wanted_) next_send_ = true;
+  return true;
+}
+
+void SlowMemory::look(std::uint64_t now) {
+  if (read_ != nullptr && now >= read_at_ + kReadKeptNs) {
+    read_.reset();
+    next_send_ = true;
+  }
+}
+
+std::uint64_t SlowMemory::next_look() const {
+  return read_ != nullptr && !sends_.empty() ? read_at_ + kReadKeptNs : ~0ull;
+}
+
+bool SlowMemory::take_due(Environment::Late& out, bool& failed) {
+  if (next_send_ && !sends_.empty()) {
+    out = sends_.front();
+    failed = false;
+    sends_.pop_front();
+    next_send_ = false;
+    return true;
+  }
+  if (late_.empty() || late_.front().after > written_) return false;
+  out = late_.front().what;
+  failed = failed_;
+  late_.pop_front();
+  if (!is_late()) failed_ = false;
+  return true;
+}
+
+}  // namespace viaduct

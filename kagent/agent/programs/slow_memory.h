@@ -1,0 +1,84 @@
+// The memory of a program that can't be reached at once, so that its user's thread copies.
+//
+// Writes are done in the order in which they came, with a copy of their data; work that depends on them is
+// kept until they are done. A read is repeated until it succeeds: the first time it is noted, some time
+// later its data is there.
+#ifndef VIADUCT_KAGENT_AGENT_PROGRAMS_SLOW_MEMORY_H
+#define VIADUCT_KAGENT_AGENT_PROGRAMS_SLOW_MEMORY_H
+
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kagent/stack/environment.h"
+#include "kagent/agent/programs/program_memory.h"
+#include "kagent/agent/process/user_threads.h"
+
+namespace viaduct {
+
+class SlowMemory : public std::enable_shared_from_this<SlowMemory> {
+ public:
+  static constexpr std::size_t kMostBytes = 1 << 20;  // of data that waits
+
+  // `thread`: whose thread copies, see UserThreads.
+  SlowMemory(const ProgramMemory& memory, UserThreads& threads, uid_t thread)
+      : memory_(memory), threads_(threads), thread_(thread) {}
+
+  // A copy that the loop has left is under way. Returns the function to call when it is over.
+  std::function<void()> take_over(std::shared_ptr<ProgramCopy> copy);
+
+  bool write(std::span<const iovec> remote, std::span<const iovec> local, std::size_t skip);
+  // As Environment::read_program.
+  bool read(std::span<const iovec> remote, std::span<const iovec> local, bool& postponed,
+            std::uint64_t now);
+
+  bool is_late() const { return written_ != writes_ || !late_.empty(); }
+  bool is_full() const { return waiting_bytes_ >= kMostBytes; }
+  void defer(const Environment::Late& what) { late_.push_back({what, writes_}); }
+  bool await_read(const Environment::Late& what);
+  bool take_due(Environment::Late& out, bool& failed);
+  bool may_be_due() const { return is_late() || !sends_.empty(); }
+  // Drops data that was read and not fetched in time. To be called at next_look() at the latest.
+  void look(std::uint64_t now);
+  std::uint64_t next_look() const;  // ~0: never
+
+  // Since when copies have been under way; 0: none are, or they wait for those of another program.
+  std::uint64_t busy_since() const { return began_ == nullptr ? 0 : began_->load(); }
+  bool is_idle() const { return began_ == nullptr; }
+  uid_t thread() const { return thread_; }
+
+ private:
+  struct Due {
+    Environment::Late what;
+    std::uint64_t after;  // writes
+  };
+
+  void start();
+  void over(const std::vector<std::shared_ptr<ProgramCopy>>& copies);
+  bool answer(std::span<const iovec> remote, std::span<const iovec> local, bool& good);
+
+  ProgramMemory memory_;  // open as long as this is
+  UserThreads& threads_;
+  const uid_t thread_;
+  std::shared_ptr<std::atomic<std::uint64_t>> began_;  // null: nothing is under way
+  std::vector<std::shared_ptr<ProgramCopy>> waiting_;
+  std::size_t waiting_bytes_ = 0;  // and under way
+  std::uint64_t writes_ = 0, written_ = 0;
+  bool failed_ = false;
+  std::deque<Due> late_;
+  bool read_wanted_ = false;             // waits or is under way
+  std::shared_ptr<ProgramCopy> read_;    // has been read
+  std::uint64_t read_at_ = 0;
+  std::deque<Environment::Late> sends_;  // that wait for a read
+  bool next_send_ = false;               // one of them may try
+};
+
+}  // namespace viaduct
+
+#endif

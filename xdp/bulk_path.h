@@ -1,0 +1,62 @@
+// The path of long messages' frames through a port: trains (xdp/train/train_socket.h), or rings in memory
+// (xdp/local/local_peers.h). It is part of its port: the same thread, the same buffers, the same flush().
+//
+// Each port has one. A port without trains and rings has a NoBulkPath, where all goes the way of other frames.
+#ifndef VIADUCT_XDP_BULK_PATH_H
+#define VIADUCT_XDP_BULK_PATH_H
+
+#include <cstdint>
+#include <span>
+
+#include "xdp/port.h"
+#include "xdp/train/train_address.h"
+
+namespace viaduct {
+
+class BulkPath {
+ public:
+  virtual ~BulkPath() = default;
+
+  // As Port::submit(), for frames of payload_limit() bytes and those that must not overtake such: they may go
+  // by another path, in this order.
+  virtual void submit_bulk(std::span<const Frame> frames) = 0;
+
+  // As Port::mtu(), of a frame of a long message to this address: more if it needs not leave the host (such a
+  // frame is had by reserve_for()), less where a path for such frames adds headers of its own.
+  virtual std::uint32_t payload_limit(const MacAddress& to) const = 0;
+
+  // Takes one empty buffer for a frame of at most `bytes` (Ethernet header included) to this address, for
+  // which payload_limit() is, or has been, more than mtu(). False: there is none now, or the peer has gone.
+  // Until the frame is submitted or cancelled no other may be reserved for that address.
+  virtual bool reserve_for(const MacAddress& to, std::uint32_t bytes, Frame& frame) = 0;
+
+  // Where trains reach this port; none if there are no trains.
+  virtual TrainAddress train_address() const = 0;
+  // The peer says that trains reach it there: they may come from there from now on, and be sent there
+  // with submit_bulk(). `attempt`: which of its addresses to try. False: there is no way.
+  virtual bool learn_train(const MacAddress& peer, const TrainAddress& at, unsigned attempt) = 0;
+  // No connection to the peer is left.
+  virtual void leave_train(const MacAddress& peer) = 0;
+  // How a received frame came, before it is released.
+  virtual bool came_by_train(const Frame& frame) const = 0;
+};
+
+class NoBulkPath final : public BulkPath {
+ public:
+  explicit NoBulkPath(Port& port) : port_(port) {}
+
+  void submit_bulk(std::span<const Frame> frames) override { port_.submit(frames); }
+  std::uint32_t payload_limit(const MacAddress&) const override { return port_.mtu(); }
+  bool reserve_for(const MacAddress&, std::uint32_t, Frame&) override { return false; }
+  TrainAddress train_address() const override { return {}; }
+  bool learn_train(const MacAddress&, const TrainAddress&, unsigned) override { return false; }
+  void leave_train(const MacAddress&) override {}
+  bool came_by_train(const Frame&) const override { return false; }
+
+ private:
+  Port& port_;
+};
+
+}  // namespace viaduct
+
+#endif
