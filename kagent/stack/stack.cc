@@ -174,7 +174,9 @@ void BasicStack<Platform>::dispatch(const Frame& frame, bool& keep) {
     return;
   }
   switch (decoded.header.type) {
-    case wire::Type::kData: return on_data(decoded, frame, keep);
+    case wire::Type::kData:
+      if (const state::Vi* const vi = admit(decoded); vi != nullptr) on_data(*vi, decoded, frame, keep);
+      return;
     case wire::Type::kAck: return on_ack(decoded);
     default: return on_control(decoded, frame);
   }
@@ -399,38 +401,43 @@ void BasicStack<Platform>::on_probe(const wire::Decoded& frame) {
   if (answered != kNone) parts_.loss_recovery.take_answer(answered, frame.header.ack);
 }
 
+// The VI that a data frame is for; nullptr: none takes it. All that a frame tells of its peer and its path is done
+// before the receiver gets it.
 template <class Platform>
-void BasicStack<Platform>::on_data(const wire::Decoded& frame, const Frame& raw, bool& keep) {
-  StackCounters& count = root_->counters;
-  const ViIndex i = frame.header.vi;
-  Vi* vi = parts_.peer_table.vi_for(frame, true);
+state::Vi* BasicStack<Platform>::admit(const wire::Decoded& frame) {
+  state::Vi* const vi = parts_.peer_table.vi_for(frame, true);
   if (vi == nullptr) {
     parts_.disconnects.send_reset(frame);
-    return;
+    return nullptr;
   }
   // A peer on this host may have taken the local path already.
   if (vi->tx.checked != 0 && (frame.header.flags & wire::kFlagChecked) == 0 &&
       vi->tx.path == state::Path::kNetwork) [[unlikely]] {
-    ++count.drop_checksum;
-    return;
+    ++root_->counters.drop_checksum;
+    return nullptr;
   }
   if (environment_.late != 0 && environment_.is_full(vi->program)) [[unlikely]] {
-    ++count.drop_program_slow;
-    return;
+    ++root_->counters.drop_program_slow;
+    return nullptr;
   }
   // The peer would not send if our ACCEPT had not arrived: its CONFIRM is lost or late.
-  if (vi->state == vip::kConnectPending) parts_.connections.establish(i);
-  ++count.data_frames_received;
+  if (vi->state == vip::kConnectPending) parts_.connections.establish(frame.header.vi);
   // A pure receiver can switch paths at once: it has no frames under way that could be overtaken.
   if (vi->tx.path == state::Path::kSameHost && vi->tx.send_una == vi->tx.send_next &&
       vi->tx.current_slot == kNone &&
       vi->reliability != vip::kUnreliable) [[unlikely]] {
     parts_.peer_table.take_local_path(*vi);
   }
-  if (vi->reliability == vip::kUnreliable) {
-    parts_.receiver.on_unreliable_data(i, frame);
+  return vi;
+}
+
+template <class Platform>
+void BasicStack<Platform>::on_data(const state::Vi& vi, const wire::Decoded& frame, const Frame& raw, bool& keep) {
+  ++root_->counters.data_frames_received;
+  if (vi.reliability == vip::kUnreliable) {
+    parts_.receiver.on_unreliable_data(frame.header.vi, frame);
   } else {
-    parts_.receiver.on_reliable_data(i, frame, raw, keep);
+    parts_.receiver.on_reliable_data(frame.header.vi, frame, raw, keep);
   }
   settle();
 }

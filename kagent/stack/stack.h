@@ -115,7 +115,8 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   void fire(std::uint32_t timer);
   void on_ack(const wire::Decoded& frame);
   [[gnu::noinline, gnu::cold]] unsigned complete_late();
-  inline void on_data(const wire::Decoded& frame, const Frame& raw, bool& keep);
+  inline state::Vi* admit(const wire::Decoded& frame);
+  inline void on_data(const state::Vi& vi, const wire::Decoded& frame, const Frame& raw, bool& keep);
   void on_probe(const wire::Decoded& frame);
   inline void ring_send(ViIndex vi);
   [[gnu::always_inline]] inline unsigned transmit_ready();
