@@ -25,7 +25,7 @@ sovia_sources = \
 	sovia/datagram/datagram_socket.cc sovia/datagram/datagram_socket.h \
 	sovia/datagram/datagram_table.cc sovia/datagram/datagram_table.h \
 	sovia/datagram/datagram_vi.cc sovia/datagram/datagram_vi.h \
-	sovia/datagram/datagram_wire.h \
+	sovia/datagram/datagram_transport.h \
 	sovia/datagram/handshake.h \
 	sovia/datagram/peer_counts.h \
 	sovia/lane/arrival_threads.cc sovia/lane/arrival_threads.h \
@@ -44,7 +44,7 @@ sovia_sources = \
 	sovia/lane/lane_send_ring.cc sovia/lane/lane_send_ring.h \
 	sovia/lane/lane_sinks.cc sovia/lane/lane_sinks.h \
 	sovia/lane/lane_tx.cc sovia/lane/lane_tx.h \
-	sovia/lane/nic.cc sovia/lane/nic.h \
+	sovia/lane/process_nic.cc sovia/lane/process_nic.h \
 	sovia/lane/packet.h \
 	sovia/lane/registrations.cc sovia/lane/registrations.h \
 	sovia/lane/ring.h \
@@ -52,7 +52,12 @@ sovia_sources = \
 	sovia/lane/tcp_route.cc sovia/lane/tcp_route.h \
 	sovia/lane/waiting.cc sovia/lane/waiting.h \
 	sovia/lane/watchers.cc sovia/lane/watchers.h \
-	sovia/lane/wire.h \
+	sovia/lane/lane_vi.h \
+	sovia/lane/remote_memory.h \
+	sovia/lane/transport.h \
+	sovia/lane/vi_calls.cc sovia/lane/vi_calls.h \
+	sovia/lane/vi_remote_memory.cc sovia/lane/vi_remote_memory.h \
+	sovia/lane/vi_transport.cc sovia/lane/vi_transport.h \
 	sovia/message/frame.h \
 	sovia/message/lane_condition.h \
 	sovia/message/message_control.cc \
@@ -114,7 +119,7 @@ sovia_sources = \
 	sovia/socket/handoff_state.h \
 	sovia/socket/lane_demand.cc sovia/socket/lane_demand.h \
 	sovia/socket/lane_life.cc sovia/socket/lane_life.h \
-	sovia/socket/lane_link.h \
+	sovia/socket/lane_link.cc sovia/socket/lane_link.h \
 	sovia/socket/rx_stream.h \
 	sovia/socket/tx_stream.h \
 	sovia/socket/unacked_copy.cc sovia/socket/unacked_copy.h \

@@ -220,7 +220,7 @@ void give_up_lanes_of_lost_nic() {
 // Its descriptors would stay.
 void close_lost_nic() {
   if (!state().ends.empty() || !state().stock.empty() || !datagram::is_idle()) return;
-  if (Nic* const nic = engine::take_lost(); nic != nullptr) VipCloseNic(nic->handle());
+  if (ProcessNic* const nic = engine::take_lost(); nic != nullptr) VipCloseNic(nic->handle());
 }
 
 void flush_held() {
@@ -342,7 +342,7 @@ void* run_thread(void*) {
   prctl(PR_SET_NAME, "sovia");
   prctl(PR_SET_TIMERSLACK, kTimerSlackNs);
   run();
-  if (Nic* const nic = engine::nic(); nic != nullptr) {
+  if (ProcessNic* const nic = engine::nic(); nic != nullptr) {
     engine::pause();
     engine::set_nic(nullptr);
     engine::go_on();

@@ -10,6 +10,7 @@
 #include "sovia/background/stocked_lanes.h"
 #include "sovia/lane/arrival_threads.h"
 #include "sovia/lane/engine.h"
+#include "sovia/lane/vi_transport.h"
 #include "sovia/poll/epoll_set.h"
 #include "sovia/process/clock.h"
 #include "sovia/process/counters.h"
@@ -37,19 +38,19 @@ constexpr std::uint64_t kLingerNs = 120'000 * kMs;   // for a closed socket's da
 constexpr char kFirstNic[] = "VINIC";
 
 // Called by a thread of VIPL's.
-void on_nic_lost(Nic& nic) {
+void on_nic_lost(ProcessNic& nic) {
   engine::lost(nic);
   state().nic_lost.store(true);
   poke();
 }
 
 Reason nic_for(const Way& way) {
-  if (Nic* const nic = engine::nic(); nic != nullptr) {
+  if (ProcessNic* const nic = engine::nic(); nic != nullptr) {
     return way.local || strcmp(nic->interface(), way.interface) == 0 ? Reason::kNone : Reason::kOtherNic;
   }
   constexpr std::uint64_t kAgainNs = 1'000 * kMs;
   if (state().nic_failed && now_ns() < state().nic_failed_at + kAgainNs) return Reason::kNoNic;
-  Nic* const nic = Nic::open(way.local ? kFirstNic : way.interface, on_nic_lost);
+  ProcessNic* const nic = ProcessNic::open(way.local ? kFirstNic : way.interface, on_nic_lost);
   state().nic_failed = nic == nullptr;
   state().nic_failed_at = now_ns();
   if (nic == nullptr) return Reason::kNoNic;
@@ -122,7 +123,7 @@ bool is_own(const VipxFlow& flow) {
 // the lane. VIP_NOT_DONE: the agent has as many claims of this process as it takes, and those of other
 // lanes are given back in a moment.
 VIP_RETURN claim(LaneEndpoint& end, std::uint64_t now) {
-  Nic* const nic = engine::nic();
+  ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return VIP_INVALID_STATE;
   const VIP_RETURN result = VipxClaim(nic->handle(), &end.flow, end.token);
   end.claimed = result == VIP_SUCCESS;
@@ -147,7 +148,7 @@ void settle_early_claim(const LaneEndpoint& end) {
 
 // Why the lane is not to be had; kNone: it is.
 Reason judge(LaneEndpoint& end) {
-  Nic* const nic = engine::nic();
+  ProcessNic* const nic = engine::nic();
   union {
     VIP_NET_ADDRESS address;
     std::uint8_t room[sizeof(VIP_NET_ADDRESS) + 6];
@@ -231,18 +232,18 @@ namespace {
 Reason make_end(Task& task, const Way& way, std::uint32_t peer_ms, LaneEndpoint*& end) {
   Socket& socket = *task.socket;
   const LaneOptions lane = lane_options(socket.modes);
-  // The peer may be waiting for it, and something come at once: not before the wire has an owner.
+  // The peer may be waiting for it, and something come at once: not before the VI has an owner.
   engine::pause();
-  ViWire* const wire = ViWire::make(*engine::nic(), places_for(lane), task.flow, way.peer,
+  ViTransport* const vi = ViTransport::make(*engine::nic(), places_for(lane), task.flow, way.peer,
                                     lane_number(socket), peer_ms);
   // Through the agent it would take longer than through the kernel.
-  if (wire != nullptr && way.local && !engine::nic()->has_own_stack()) {
-    wire->destroy();
+  if (vi != nullptr && way.local && !engine::nic()->has_own_stack()) {
+    vi->destroy();
     engine::go_on();
     return Reason::kLocal;
   }
-  if (wire != nullptr) end = new (std::nothrow) LaneEndpoint(socket.reference(), socket, *wire, lane);
-  if (wire != nullptr && end == nullptr) wire->destroy();
+  if (vi != nullptr) end = new (std::nothrow) LaneEndpoint(socket.reference(), socket, *vi, lane);
+  if (vi != nullptr && end == nullptr) vi->destroy();
   engine::go_on();
   if (end == nullptr) return Reason::kResources;
   engine::count_lanes(1);
@@ -338,7 +339,7 @@ bool free_end(std::size_t index) {
     }
   }
   if (!end->may_park || !state().stock.put(*end)) {
-    end->wire.destroy();
+    end->vi.destroy();
     engine::count_lanes(-1);
   }
   engine::go_on();
@@ -358,7 +359,7 @@ bool claim_has_served(LaneEndpoint& end, std::uint64_t now) {
 }
 
 void unclaim(LaneEndpoint& end) {
-  if (Nic* const nic = engine::nic(); nic != nullptr) VipxUnclaim(nic->handle(), end.token);
+  if (ProcessNic* const nic = engine::nic(); nic != nullptr) VipxUnclaim(nic->handle(), end.token);
   end.claimed = false;
 }
 
@@ -401,7 +402,7 @@ bool on_asking(LaneEndpoint& end, std::uint64_t now) {
   if (end.cancelled.load() && !goes_to_stock(end, now)) return false;
   if (end.to_itself) return refuse(end, Reason::kLocal);
   if (!end.connected) {
-    const VIP_RETURN result = end.wire.connected();
+    const VIP_RETURN result = end.vi.connected();
     if (result == VIP_NOT_DONE && now < end.give_up_at) return true;
     if (result != VIP_SUCCESS && end.cancelled) return false;
     if (result == VIP_NOT_DONE) return refuse(end, Reason::kNoPeer);

@@ -17,7 +17,7 @@ constexpr std::uint64_t kTrimNs = 100 * kMs;     // without being used
 constexpr std::size_t kMostArrivals = 8;         // before the first TRUST few packets can come
 
 void free_vi(StockedVi* vi) {
-  vi->wire.destroy();
+  vi->vi.destroy();
   engine::count_lanes(-1);
   delete vi;
 }
@@ -29,24 +29,24 @@ HelloFlow hello_flow(const Flow& flow) {
 }
 
 StockedVi::StockedVi(LaneEndpoint& end)
-    : wire(end.wire), role(end.role), since(now_ns()), peer_(end.peer),
+    : vi(end.vi), role(end.role), since(now_ns()), peer_(end.peer),
       outstanding_(end.lane.ring.outstanding()), peer_parked_(end.lane.control.peer_parked()) {
   std::memcpy(host_, end.host, sizeof host_);
-  wire.owner = this;
+  vi.receives.told = this;
 }
 
 // A peer that does not keep to the protocol loses the VI.
-void StockedVi::arrived(const Nic::Arrival& arrival) {
+void StockedVi::arrived(const ProcessNic::Arrival& arrival) {
   const PacketType type = type_of(arrival.immediate);
   const bool parks = !arrival.lost && !peer_parked_ && type == PacketType::kPark;
   const bool wakes = !arrival.lost && peer_parked_ && !offered_ && role == Role::kAccepted &&
                      type == PacketType::kWakeup && arrival.bytes == sizeof(Hello);
   if (parks) {
-    peer_parked_ = wire.post_receive(arrival.place);
+    peer_parked_ = vi.transport().post_receive(arrival.place);
     lost_ = !peer_parked_;
   } else if (wakes) {
     Hello hello;
-    std::memcpy(&hello, wire.received(arrival.place), sizeof hello);
+    std::memcpy(&hello, vi.transport().received(arrival.place), sizeof hello);
     flow_ = hello.flow;
     arrivals_.push_back(arrival);
     offered_ = true;
@@ -62,7 +62,7 @@ void StockedVi::arrived(const Nic::Arrival& arrival) {
 }
 
 bool StockedVi::is_ready() {
-  if (outstanding_ != 0) outstanding_ -= std::min<std::size_t>(outstanding_, wire.completed());
+  if (outstanding_ != 0) outstanding_ -= std::min<std::size_t>(outstanding_, vi.transport().completed());
   return outstanding_ == 0 && peer_parked_ && !lost_;
 }
 
@@ -80,13 +80,13 @@ bool StockedVi::leads_to(const Way& way) const {
 }
 
 void StockedVi::pass_on(LaneOwner& to) {
-  for (Nic::Arrival& arrival : arrivals_) to.arrived(arrival);
+  for (ProcessNic::Arrival& arrival : arrivals_) to.arrived(arrival);
 }
 
 void StockedVi::trim() {
   if (trimmed_ || offered_ || !is_ready()) return;
   trimmed_ = true;
-  wire.trim();
+  vi.trim();
 }
 
 bool Stock::put(LaneEndpoint& end) {

@@ -26,7 +26,8 @@ class StockedVi final : public LaneOwner {
   // The lane has parked. With arrivals paused.
   explicit StockedVi(LaneEndpoint& end);
 
-  void arrived(const Nic::Arrival& arrival) override;
+  void arrived(const ProcessNic::Arrival& arrival) override;
+  void transport_failed() override {}  // post_receive() tells
 
   // Nothing of the last connection is on its way any more, either way.
   bool is_ready();
@@ -42,7 +43,7 @@ class StockedVi final : public LaneOwner {
   void pass_on(LaneOwner& to);
   void trim();
 
-  LaneVi& wire;
+  LaneVi& vi;
   const Role role;
   const std::uint64_t since;
 
@@ -53,7 +54,7 @@ class StockedVi final : public LaneOwner {
   std::atomic<bool> peer_parked_, lost_{false}, offered_{false};
   bool trimmed_ = false;
   HelloFlow flow_{};
-  std::vector<Nic::Arrival> arrivals_;
+  std::vector<ProcessNic::Arrival> arrivals_;
 };
 
 class Stock {

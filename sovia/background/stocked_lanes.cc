@@ -50,9 +50,9 @@ LaneEndpoint* end_on_stocked(Task& task, StockedVi& vi) {
   Socket& socket = *task.socket;
   engine::pause();
   auto* const end =
-      new (std::nothrow) LaneEndpoint(socket.reference(), socket, vi.wire, options_without_messages(socket.modes));
+      new (std::nothrow) LaneEndpoint(socket.reference(), socket, vi.vi, options_without_messages(socket.modes));
   if (end == nullptr) {
-    vi.wire.destroy();
+    vi.vi.destroy();
     engine::count_lanes(-1);
   } else {
     end->connected = true;

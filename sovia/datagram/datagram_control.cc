@@ -16,6 +16,7 @@
 #include "sovia/lane/engine.h"
 #include "sovia/lane/waiting.h"
 #include "sovia/process/clock.h"
+#include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 
@@ -134,7 +135,7 @@ void refuse(DatagramSocket& socket, const sockaddr_in& peer, Reason why) {
 
 // It is kept as long as the lane is there: the peer asks this end's agent again and again.
 Reason claim(Served& one) {
-  Nic* const nic = engine::nic();
+  ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return Reason::kNoNic;
   const VIP_RETURN result = VipxClaim(nic->handle(), &one.flow, one.token.data());
   one.claimed = result == VIP_SUCCESS;
@@ -145,7 +146,7 @@ Reason claim(Served& one) {
 void unclaim(Served& one) {
   if (!one.claimed) return;
   one.claimed = false;
-  if (Nic* const nic = engine::nic(); nic != nullptr) VipxUnclaim(nic->handle(), one.token.data());
+  if (ProcessNic* const nic = engine::nic(); nic != nullptr) VipxUnclaim(nic->handle(), one.token.data());
 }
 
 Reason open(const Wanted& wanted) {
@@ -163,12 +164,12 @@ Reason open(const Wanted& wanted) {
   one.flow = flow_for_agents(flow);
   memcpy(one.host, way.peer, sizeof one.host);
   if (const Reason why = claim(one); why != Reason::kNone) return why;
-  // Something may come at once: not before the wire has an owner.
+  // Something may come at once: not before the transport has an owner.
   engine::pause();
-  DatagramVi* const wire = DatagramVi::make(*engine::nic(), flow, way.peer, kPeerMs);
-  one.lane = wire == nullptr ? nullptr
-                             : new (std::nothrow) DatagramLane(*wanted.socket, *wire, wanted.peer);
-  if (wire != nullptr && one.lane == nullptr) wire->destroy();
+  DatagramVi* const transport = DatagramVi::make(*engine::nic(), flow, way.peer, kPeerMs);
+  one.lane = transport == nullptr ? nullptr
+                             : new (std::nothrow) DatagramLane(*wanted.socket, *transport, wanted.peer);
+  if (transport != nullptr && one.lane == nullptr) transport->destroy();
   engine::go_on();
   if (one.lane == nullptr) {
     unclaim(one);
@@ -201,7 +202,7 @@ void open_wanted() {
 void free_lane(Served& one) {
   engine::pause();
   one.socket->remove(*one.lane);
-  one.lane->wire.destroy();
+  one.lane->transport.destroy();
   engine::go_on();
   engine::count_lanes(-1);
   unclaim(one);
@@ -214,7 +215,7 @@ void free_lane(Served& one) {
 // Whether the peer's agent vouches for it. kNoPeer: it does not answer; kNotVouched: it does not vouch.
 Reason verify(const Served& one, const Handshake::Token& token) {
   if (options().vouch == 0) return Reason::kNone;
-  Nic* const nic = engine::nic();
+  ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return Reason::kNoNic;
   union {
     VIP_NET_ADDRESS address;
@@ -232,7 +233,7 @@ Reason verify(const Served& one, const Handshake::Token& token) {
 
 bool on_asking(Served& one, std::uint64_t now) {
   DatagramLane& lane = *one.lane;
-  const VIP_RETURN result = lane.wire.connected();
+  const VIP_RETURN result = lane.transport.connected();
   if (result == VIP_NOT_DONE && now < one.give_up_at) return true;
   if (result != VIP_SUCCESS) {
     const bool silent = result == VIP_NOT_DONE || result == VIP_TIMEOUT || result == VIP_NO_MATCH;

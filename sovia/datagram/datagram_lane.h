@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "sovia/datagram/datagram_wire.h"
+#include "sovia/datagram/datagram_transport.h"
 #include "sovia/datagram/handshake.h"
 #include "sovia/lane/engine.h"
 
@@ -16,24 +16,25 @@ namespace viaduct::sovia::datagram {
 class DatagramSocket;
 
 struct DatagramLane final : public LaneOwner {
-  DatagramLane(DatagramSocket& of, DatagramWire& vi, const sockaddr_in& to)
-      : socket(of), wire(vi), peer(to) {
-    vi.owner = this;
+  DatagramLane(DatagramSocket& of, DatagramTransport& vi, const sockaddr_in& to)
+      : socket(of), transport(vi), peer(to) {
+    vi.receives.told = this;
   }
-  void arrived(const Nic::Arrival& arrival) override;
+  void arrived(const ProcessNic::Arrival& arrival) override;
+  void transport_failed() override {}  // post() tells
 
   // Places that nothing is in that has yet to leave.
   bool has_room() {
-    if (posted - completed >= kSendPlaces) completed += wire.completed();
+    if (posted - completed >= kSendPlaces) completed += transport.completed();
     return posted - completed < kSendPlaces;
   }
   bool all_sent() {
-    completed += wire.completed();
+    completed += transport.completed();
     return posted == completed;
   }
 
   DatagramSocket& socket;
-  DatagramWire& wire;
+  DatagramTransport& transport;
   const sockaddr_in peer;
 
   // --- with the socket's lock

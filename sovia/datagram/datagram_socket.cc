@@ -55,7 +55,7 @@ bool kernel_has_sent_all(int fd) {
 
 }  // namespace
 
-void DatagramLane::arrived(const Nic::Arrival& arrival) { socket.arrived(*this, arrival); }
+void DatagramLane::arrived(const ProcessNic::Arrival& arrival) { socket.arrived(*this, arrival); }
 
 DatagramSocket::~DatagramSocket() {
   for (Item& item : unread_) std::free(item.kept);
@@ -132,12 +132,12 @@ DatagramSocket::Sent DatagramSocket::send(int fd, const Message& message, std::s
 
 bool DatagramSocket::post(DatagramLane& lane, const Message& message, std::size_t bytes, bool& fault) {
   const std::uint32_t place = lane.posted % kSendPlaces;
-  std::byte* const to = lane.wire.to_send(place);
+  std::byte* const to = lane.transport.to_send(place);
   fault = !for_pieces(message, bytes, [to](const void* from, std::size_t at, std::size_t part) {
     return copy_guarded(to + at, from, part);
   });
   if (fault) return false;
-  if (!lane.wire.post(place, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(Kind::kData))) {
+  if (!lane.transport.post(place, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(Kind::kData))) {
     return false;
   }
   ++lane.posted;
@@ -147,8 +147,8 @@ bool DatagramSocket::post(DatagramLane& lane, const Message& message, std::size_
 bool DatagramSocket::say(DatagramLane& lane, Kind kind, const void* data, std::size_t bytes) {
   if (lane.broken || !lane.has_room()) return false;
   const std::uint32_t place = lane.posted % kSendPlaces;
-  if (bytes != 0) memcpy(lane.wire.to_send(place), data, bytes);
-  if (!lane.wire.post(place, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(kind))) {
+  if (bytes != 0) memcpy(lane.transport.to_send(place), data, bytes);
+  if (!lane.transport.post(place, static_cast<std::uint32_t>(bytes), static_cast<std::uint32_t>(kind))) {
     return false;
   }
   ++lane.posted;
@@ -158,7 +158,7 @@ bool DatagramSocket::say(DatagramLane& lane, Kind kind, const void* data, std::s
 // ---------------------------------------------------------------------------- receiving
 
 // Called by the thread that processes arrivals.
-void DatagramSocket::arrived(DatagramLane& lane, const Nic::Arrival& arrival) {
+void DatagramSocket::arrived(DatagramLane& lane, const ProcessNic::Arrival& arrival) {
   bool news = false, control = true;
   {
     const std::scoped_lock guard(lock_);
@@ -178,10 +178,10 @@ void DatagramSocket::arrived(DatagramLane& lane, const Nic::Arrival& arrival) {
       news = true;
     } else {
       const auto kind = static_cast<Kind>(arrival.immediate);
-      if (kind == Kind::kHello) lane.handshake.take(lane.wire.received(arrival.place), arrival.bytes);
+      if (kind == Kind::kHello) lane.handshake.take(lane.transport.received(arrival.place), arrival.bytes);
       if (kind == Kind::kLeave) lane.peer_left = lane.answer_due = true;
       if (kind == Kind::kLeft) lane.left_heard = lane.peer_left = true;
-      if (!lane.wire.post_receive(arrival.place)) lane.broken = lane.peer_left = true;
+      if (!lane.transport.post_receive(arrival.place)) lane.broken = lane.peer_left = true;
     }
   }
   if (control) look_at_lanes();
@@ -250,7 +250,7 @@ DatagramSocket::Taken DatagramSocket::take(Message& message, std::size_t& length
   Item& item = unread_.front();
   if (item.lane != nullptr) item.lane->held = false;
   const std::byte* const from = item.kept != nullptr ? item.kept
-                                : item.lane != nullptr ? item.lane->wire.received(item.place)
+                                : item.lane != nullptr ? item.lane->transport.received(item.place)
                                                        : nullptr;
   length = item.bytes;
   message.peer = item.peer;
@@ -275,7 +275,7 @@ void DatagramSocket::pop() {
   std::free(item.kept);
   if (item.lane == nullptr) {
     --kept_;
-  } else if (!item.lane->wire.post_receive(item.place)) {
+  } else if (!item.lane->transport.post_receive(item.place)) {
     item.lane->broken = item.lane->peer_left = true;
   }
 }
@@ -325,7 +325,7 @@ void DatagramSocket::remove(DatagramLane& lane) {
     if (item.bytes == 0) continue;
     item.kept = static_cast<std::byte*>(std::malloc(item.bytes));
     if (item.kept != nullptr) {
-      memcpy(item.kept, lane.wire.received(item.place), item.bytes);
+      memcpy(item.kept, lane.transport.received(item.place), item.bytes);
     } else {
       item.bytes = 0;
     }

@@ -92,7 +92,7 @@ class DatagramSocket final : public Watched {
   // Sends a message of the lane's own. With the lock. False: there is no room for it now.
   bool say(DatagramLane& lane, Kind kind, const void* data, std::size_t bytes);
   void set_open(DatagramLane& lane, bool open);  // with the lock
-  void arrived(DatagramLane& lane, const Nic::Arrival& arrival);
+  void arrived(DatagramLane& lane, const ProcessNic::Arrival& arrival);
   void after_fork_in_child();
 
  private:

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "sovia/process/counters.h"
 #include "sovia/process/libc.h"
 #include "sovia/process/options.h"
 #include "sovia/process/seccomp.h"

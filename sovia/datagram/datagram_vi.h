@@ -2,15 +2,15 @@
 #ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_VI_H
 #define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_VI_H
 
-#include "sovia/datagram/datagram_wire.h"
+#include "sovia/datagram/datagram_transport.h"
 #include "sovia/lane/tcp_route.h"
 
 namespace viaduct::sovia::datagram {
 
-class DatagramVi final : public DatagramWire {
+class DatagramVi final : public DatagramTransport {
  public:
   // A VI with all receives posted, asking for its peer. nullptr if something has run out.
-  static DatagramVi* make(Nic& nic, const Flow& flow, const std::uint8_t (&peer)[6],
+  static DatagramVi* make(ProcessNic& nic, const Flow& flow, const std::uint8_t (&peer)[6],
                           std::uint32_t timeout_ms);
 
   VIP_RETURN connected() override;
@@ -22,17 +22,17 @@ class DatagramVi final : public DatagramWire {
   void destroy() override;
 
  private:
-  explicit DatagramVi(Nic& nic) : nic_(nic) {}
+  explicit DatagramVi(ProcessNic& nic) : nic_(nic) {}
   ~DatagramVi() = default;
   bool map();
 
-  Nic& nic_;
+  ProcessNic& nic_;
   VIP_VI_HANDLE vi_ = nullptr;
   VIP_MEM_HANDLE memory_ = 0;
   std::byte* base_ = nullptr;
   std::size_t bytes_ = 0;
-  PostedReceive* send_ = nullptr;
-  PostedReceive* receive_ = nullptr;
+  PostedDescriptor* send_ = nullptr;
+  PostedDescriptor* receive_ = nullptr;
   std::byte *send_places_ = nullptr, *receive_places_ = nullptr;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 // The paper's handler thread: sleeps on the completion queue and processes arrivals.
 void* run_handler(void*) {
-  while (Nic* const nic = engine::nic()) {
+  while (ProcessNic* const nic = engine::nic()) {
     if (engine::turn()) continue;
     if (VipxPoll(nic->cq(), nullptr, 0, nullptr, nullptr) >= 0 || errno == EINTR) continue;
     if (errno == ENODEV) engine::lost(*nic);
@@ -25,12 +25,12 @@ void* run_handler(void*) {
 // The notify function: called by a thread of VIPL's for each entry of the completion queue.
 void on_notify(void*, VIP_NIC_HANDLE, VIP_VI_HANDLE vi, VIP_BOOLEAN) {
   engine::take_in(vi);
-  if (Nic* const nic = engine::nic(); nic != nullptr) VipCQNotify(nic->cq(), nullptr, on_notify);
+  if (ProcessNic* const nic = engine::nic(); nic != nullptr) VipCQNotify(nic->cq(), nullptr, on_notify);
 }
 
 }  // namespace
 
-void start_arrival_threads(Nic& nic) {
+void start_arrival_threads(ProcessNic& nic) {
   if (options().handling == Handling::kNotify) VipCQNotify(nic.cq(), nullptr, on_notify);
   if (options().handling != Handling::kHandler) return;
   sigset_t all, before;

@@ -2,12 +2,12 @@
 #ifndef VIADUCT_SOVIA_LANE_ARRIVAL_THREADS_H
 #define VIADUCT_SOVIA_LANE_ARRIVAL_THREADS_H
 
-#include "sovia/lane/nic.h"
+#include "sovia/lane/process_nic.h"
 
 namespace viaduct::sovia {
 
 // Starts what options().handling asks for, once for each NIC that engine::set_nic() was given.
-void start_arrival_threads(Nic& nic);
+void start_arrival_threads(ProcessNic& nic);
 
 }  // namespace viaduct::sovia
 

@@ -15,7 +15,7 @@ bool ControlSender::post(PacketType type, const void* body, std::uint32_t bytes,
 // Tell the owner now: if the peer lives the connection stays up, and no further event may report this.
 void ControlSender::fail() {
   broken_ = true;
-  wire_.failed();
+  transport_.failed();
 }
 
 }  // namespace viaduct::sovia

@@ -8,7 +8,7 @@
 #include "sovia/lane/credits.h"
 #include "sovia/lane/lane_send_ring.h"
 #include "sovia/lane/packet.h"
-#include "sovia/lane/wire.h"
+#include "sovia/lane/transport.h"
 #include "sovia/process/counters.h"
 
 namespace viaduct::sovia {
@@ -22,7 +22,8 @@ struct LaneStalls {
 
 class ControlSender {
  public:
-  ControlSender(Wire& wire, LaneSendRing& ring, Credits& credits) : wire_(wire), ring_(ring), credits_(credits) {}
+  ControlSender(Transport& transport, LaneSendRing& ring, Credits& credits)
+      : transport_(transport), ring_(ring), credits_(credits) {}
 
   // Nothing comes before WAKEUP, but for the PARK of a VI that no connection wants any more.
   void begin() { has_begun_ = true; }
@@ -37,7 +38,7 @@ class ControlSender {
   }
   // A receive's place may take another packet.
   void give_back(std::uint32_t place) {
-    if (!broken_ && !wire_.post_receive(place)) fail();
+    if (!broken_ && !transport_.post_receive(place)) fail();
   }
 
   // Nothing more can be sent ...
@@ -51,7 +52,7 @@ class ControlSender {
   const LaneStalls& stalls() const { return stalls_; }
 
  private:
-  Wire& wire_;
+  Transport& transport_;
   LaneSendRing& ring_;
   Credits& credits_;
   bool has_begun_ = false, broken_ = false, cut_ = false;

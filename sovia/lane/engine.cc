@@ -13,11 +13,11 @@ namespace {
 
 constexpr unsigned kMostAtOnce = 64;  // arrivals of one turn
 
-std::atomic<Nic*> g_nic{nullptr};
+std::atomic<ProcessNic*> g_nic{nullptr};
 constinit Lock g_turn;                  // held by the thread that processes arrivals
 std::atomic<std::uint32_t> g_turns{0};
 std::atomic<int> g_lanes{0};
-std::atomic<Nic*> g_lost{nullptr};
+std::atomic<ProcessNic*> g_lost{nullptr};
 // Since something has come by a turn of this thread.
 constinit thread_local __attribute__((tls_model("initial-exec"))) std::uint32_t t_looks_in_vain = 0;
 
@@ -30,30 +30,30 @@ bool progress() {
 
 namespace engine {
 
-Nic* nic() { return g_nic.load(std::memory_order_acquire); }
-void set_nic(Nic* nic) { g_nic.store(nic, std::memory_order_release); }
+ProcessNic* nic() { return g_nic.load(std::memory_order_acquire); }
+void set_nic(ProcessNic* nic) { g_nic.store(nic, std::memory_order_release); }
 
 bool has_lanes() { return g_lanes.load(std::memory_order_acquire) != 0; }
 void count_lanes(int more) { g_lanes.fetch_add(more); }
 
 bool turn() {
-  Nic* const nic = engine::nic();
+  ProcessNic* const nic = engine::nic();
   if (nic == nullptr) return false;
   g_turns.store(g_turns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (!g_turn.try_lock()) return false;
   const std::scoped_lock guard(std::adopt_lock, g_turn);
   bool any = false;
-  Nic::Arrival arrival;
+  ProcessNic::Arrival arrival;
   for (unsigned n = 0; n < kMostAtOnce && nic->next(arrival); ++n) {
     any = true;
-    arrival.wire->owner->arrived(arrival);
+    arrival.owner->told->arrived(arrival);
   }
   if (any) t_looks_in_vain = 0;
   return any;
 }
 
 void after_look_in_vain() {
-  Nic* const nic = engine::nic();
+  ProcessNic* const nic = engine::nic();
   if (nic == nullptr || nic->has_own_stack()) return;
   counters::add(Counter::kGaveWay);
   VipxSpin(nic->cq(), ++t_looks_in_vain);
@@ -61,21 +61,21 @@ void after_look_in_vain() {
 
 void take_in(VIP_VI_HANDLE vi) {
   const std::scoped_lock guard(g_turn);
-  Nic::Arrival arrival;
-  if (Nic::take(vi, arrival)) arrival.wire->owner->arrived(arrival);
+  ProcessNic::Arrival arrival;
+  if (ProcessNic::take(vi, arrival)) arrival.owner->told->arrived(arrival);
 }
 
 std::uint32_t turns() { return g_turns.load(std::memory_order_relaxed); }
 
-void lost(Nic& nic) {
+void lost(ProcessNic& nic) {
   const std::scoped_lock guard(g_turn);
-  Nic::Arrival arrival;
-  while (nic.next(arrival)) arrival.wire->owner->arrived(arrival);
-  Nic* expected = &nic;
+  ProcessNic::Arrival arrival;
+  while (nic.next(arrival)) arrival.owner->told->arrived(arrival);
+  ProcessNic* expected = &nic;
   if (g_nic.compare_exchange_strong(expected, nullptr)) g_lost.store(&nic);
 }
 
-Nic* take_lost() { return g_lost.exchange(nullptr); }
+ProcessNic* take_lost() { return g_lost.exchange(nullptr); }
 
 void pause() { g_turn.lock(); }
 bool try_pause() { return g_turn.try_lock(); }

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "sovia/lane/nic.h"
+#include "sovia/lane/process_nic.h"
 
 namespace viaduct::sovia {
 
@@ -15,8 +15,8 @@ bool progress();
 namespace engine {
 
 // The process's NIC once it is open, or nullptr. Set by the background thread.
-Nic* nic();
-void set_nic(Nic* nic);
+ProcessNic* nic();
+void set_nic(ProcessNic* nic);
 
 // Lanes in any state; without any, no thread need listen to the NIC. The background thread counts them.
 bool has_lanes();
@@ -36,11 +36,11 @@ void after_look_in_vain();
 std::uint32_t turns();
 
 // The NIC's agent has gone: tells its lanes, whatever options().handling says.
-void lost(Nic& nic);
+void lost(ProcessNic& nic);
 // A NIC that was lost, to be closed when its lanes have gone; nullptr: none.
-Nic* take_lost();
+ProcessNic* take_lost();
 
-// Keeps all threads from processing arrivals, while a wire is destroyed.
+// Keeps all threads from processing arrivals, while a transport is destroyed.
 void pause();
 bool try_pause();
 void go_on();

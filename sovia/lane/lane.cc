@@ -4,17 +4,17 @@
 
 namespace viaduct::sovia {
 
-Lane::Lane(Wire& wire, const LaneOptions& options)
+Lane::Lane(Transport& transport, const LaneOptions& options, RemoteMemory* memory)
     : options_(within_limits(options)),
       credits_(options_),
-      ring(wire, options_),
-      sender_(wire, ring, credits_),
-      greeting(wire, options_, sender_),
-      control(wire, options_, ring, credits_, sender_, greeting),
-      rx(wire, options_, credits_, control),
+      ring(transport, options_),
+      sender_(transport, ring, credits_),
+      greeting(transport, options_, options_.messages && memory != nullptr, sender_),
+      control(transport, options_, ring, credits_, sender_, greeting),
+      rx(transport, options_, credits_, control),
       tx(options_, ring, credits_, sender_, control),
-      remote(wire, options_, ring, sender_, greeting),
-      sinks(wire, ring, sender_, remote),
+      remote(memory, options_, ring, sender_, greeting),
+      sinks(transport, ring, sender_, remote),
       loss(ring, greeting, control) {}
 
 void Lane::greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow) {

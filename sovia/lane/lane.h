@@ -40,8 +40,8 @@ class Lane {
  public:
   using State = LaneControl::State;
 
-  // The wire has posted all its receives.
-  Lane(Wire& wire, const LaneOptions& options);
+  // The transport has posted all its receives. `remote`: memory that messages may be written to; nullptr: none.
+  Lane(Transport& transport, const LaneOptions& options, RemoteMemory* remote = nullptr);
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
@@ -57,7 +57,7 @@ class Lane {
   // Even if the peer has sent its FIN: data without credits reaches a peer that spills it.
   void ask_to_leave();
 
-  // ------------------------------------------------------------------ the wire's events
+  // ------------------------------------------------------------------ the transport's events
   // A packet has come. LaneChange bits. After cut() nothing counts any more; packets that came before a send
   // that failed do.
   unsigned arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate);

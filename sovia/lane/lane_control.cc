@@ -114,7 +114,7 @@ bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate, bool 
 
 unsigned LaneControl::take_start(std::uint32_t place) {
   Start start;
-  std::memcpy(&start, wire_.received(place), sizeof start);
+  std::memcpy(&start, transport_.received(place), sizeof start);
   peer_kernel_bytes_ = be64toh(start.kernel_bytes);
   receiving_ = State::kUp;
   started_ = true;

@@ -23,9 +23,14 @@ class LaneControl {
  public:
   enum class State : std::uint8_t { kIdle, kUp, kEnding, kEnded };
 
-  LaneControl(Wire& wire, const LaneOptions& options, LaneSendRing& ring, Credits& credits, ControlSender& sender,
-              LaneGreeting& greeting)
-      : wire_(wire), options_(options), ring_(ring), credits_(credits), sender_(sender), greeting_(greeting) {}
+  LaneControl(Transport& transport, const LaneOptions& options, LaneSendRing& ring, Credits& credits,
+              ControlSender& sender, LaneGreeting& greeting)
+      : transport_(transport),
+        options_(options),
+        ring_(ring),
+        credits_(credits),
+        sender_(sender),
+        greeting_(greeting) {}
 
   bool broken() const { return sender_.broken(); }
   bool is_cut() const { return sender_.is_cut(); }
@@ -76,8 +81,8 @@ class LaneControl {
   // the peer then sends through the kernel for bytes before START.
   void settled();
   // The program will not read any more.
-  void deafen() { deaf_ = true; }
-  bool is_deaf() const { return deaf_; }
+  void close_reading() { reading_closed_ = true; }
+  bool is_reading_closed() const { return reading_closed_; }
   bool has_delivered_fin_ack() const { return ring_.has_sent(fin_ack_at_); }
   // The peer's program has closed.
   bool peer_closed() const { return peer_closed_ && greeting_.trusted(); }
@@ -110,19 +115,19 @@ class LaneControl {
   unsigned take(PacketType type, std::uint32_t place, std::uint32_t flags);
 
  private:
-  bool may_answer_fin() const { return !started_ || settled_ || deaf_ || !options_.settles; }
+  bool may_answer_fin() const { return !started_ || settled_ || reading_closed_ || !options_.settles; }
   unsigned take_start(std::uint32_t place);
 
   static constexpr std::uint64_t kNotPosted = ~std::uint64_t{0};
 
-  Wire& wire_;
+  Transport& transport_;
   const LaneOptions& options_;
   LaneSendRing& ring_;
   Credits& credits_;
   ControlSender& sender_;
   LaneGreeting& greeting_;
   State sending_ = State::kIdle, receiving_ = State::kIdle;
-  bool started_ = false, settled_ = false, deaf_ = false;
+  bool started_ = false, settled_ = false, reading_closed_ = false;
   bool parked_ = false, peer_parked_ = false;
   bool leaves_ = false, peer_leaves_ = false, peer_closed_ = false, peer_has_more_ = false;
   std::uint64_t peer_kernel_bytes_ = 0;

@@ -8,7 +8,7 @@ namespace viaduct::sovia {
 
 void LaneGreeting::greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow) {
   Hello hello{htobe32(kProtocolVersion), htobe32(options_.window), {}, flow};
-  hello.flow.messages = options_.messages && wire_.writes() ? 1 : 0;
+  hello.flow.messages = carries_messages_ ? 1 : 0;
   std::memcpy(hello.token, token, kTokenBytes);
   std::memcpy(own_token_, token, kTokenBytes);
   sender_.begin();
@@ -17,7 +17,7 @@ void LaneGreeting::greet(const std::uint8_t (&token)[kTokenBytes], const HelloFl
 
 std::uint32_t LaneGreeting::take_hello(std::uint32_t place) {
   Hello hello;
-  std::memcpy(&hello, wire_.received(place), sizeof hello);
+  std::memcpy(&hello, transport_.received(place), sizeof hello);
   const std::uint32_t window = be32toh(hello.window);
   if (be32toh(hello.version) != kProtocolVersion || window > kMostWindow) return 0;
   std::memcpy(peer_token_, hello.token, kTokenBytes);

@@ -10,8 +10,8 @@ namespace viaduct::sovia {
 
 class LaneGreeting {
  public:
-  LaneGreeting(Wire& wire, const LaneOptions& options, ControlSender& sender)
-      : wire_(wire), options_(options), sender_(sender) {}
+  LaneGreeting(Transport& transport, const LaneOptions& options, bool carries_messages, ControlSender& sender)
+      : transport_(transport), options_(options), carries_messages_(carries_messages), sender_(sender) {}
 
   void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow);
   const std::uint8_t* own_token() const { return own_token_; }
@@ -38,8 +38,9 @@ class LaneGreeting {
   bool may_start() const { return greeted() && peer_trusts_; }
 
  private:
-  Wire& wire_;
+  Transport& transport_;
   const LaneOptions& options_;
+  const bool carries_messages_;
   ControlSender& sender_;
   bool greeted_ = false, trusted_ = false, wants_trust_ = false, peer_trusts_ = false;
   bool peer_carries_messages_ = false;

@@ -29,7 +29,7 @@ struct LaneOptions {
 // With window and threshold as a lane can have them.
 LaneOptions within_limits(LaneOptions options);
 
-// Places that a wire needs.
+// Places that a transport needs.
 struct LanePlaces {
   std::uint32_t data, control, receive;
   std::uint32_t writes;  // 0: the lane has none

@@ -21,14 +21,14 @@ std::uint32_t LaneRemote::post_chunks(std::uint32_t bytes, Post&& post) {
 std::uint32_t LaneRemote::write(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                                        std::uint64_t to, std::uint32_t to_memory) {
   return post_chunks(bytes, [&](std::uint32_t place, std::uint32_t at, std::uint32_t here) {
-    return wire_.post_write(place, data + at, here, memory, to + at, to_memory);
+    return memory_->post_write(place, data + at, here, memory, to + at, to_memory);
   });
 }
 
 std::uint32_t LaneRemote::read(std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t from,
                                       std::uint32_t from_memory) {
   return post_chunks(bytes, [&](std::uint32_t place, std::uint32_t at, std::uint32_t here) {
-    return wire_.post_read(place, data + at, here, memory, from + at, from_memory);
+    return memory_->post_read(place, data + at, here, memory, from + at, from_memory);
   });
 }
 

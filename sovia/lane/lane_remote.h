@@ -8,22 +8,24 @@
 
 #include "sovia/lane/control_sender.h"
 #include "sovia/lane/lane_greeting.h"
+#include "sovia/lane/remote_memory.h"
 
 namespace viaduct::sovia {
 
 class LaneRemote {
  public:
-  LaneRemote(Wire& wire, const LaneOptions& options, LaneSendRing& ring, ControlSender& sender,
+  // `memory`: that of the VI; nullptr: it has none.
+  LaneRemote(RemoteMemory* memory, const LaneOptions& options, LaneSendRing& ring, ControlSender& sender,
              const LaneGreeting& greeting)
-      : wire_(wire), options_(options), ring_(ring), sender_(sender), greeting_(greeting) {}
+      : memory_(memory), options_(options), ring_(ring), sender_(sender), greeting_(greeting) {}
 
   bool carries_messages() const { return options_.messages; }
   // The peer's program may have asked for messages when its lane was there already.
   bool is_open() const {
-    return options_.messages && greeting_.peer_carries_messages() && !sender_.broken() && greeting_.greeted() &&
-           wire_.writes();
+    return options_.messages && memory_ != nullptr && greeting_.peer_carries_messages() && !sender_.broken() &&
+           greeting_.greeted();
   }
-  bool reads() const { return is_open() && wire_.reads(); }
+  bool reads() const { return is_open() && memory_->reads(); }
   // Begins with as much as there are places for. Bytes.
   std::uint32_t write(const std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t to,
                              std::uint32_t to_memory);
@@ -37,7 +39,7 @@ class LaneRemote {
   template <class Post>
   std::uint32_t post_chunks(std::uint32_t bytes, Post&& post);
 
-  Wire& wire_;
+  RemoteMemory* const memory_;
   const LaneOptions& options_;
   LaneSendRing& ring_;
   ControlSender& sender_;

@@ -34,7 +34,7 @@ std::size_t LaneRx::read(const iovec* pieces, std::size_t count, std::size_t ski
     while (left != 0 && arrival < arrivals_.size()) {
       const Arrival from = arrivals_[arrival];
       const std::size_t here = std::min<std::size_t>(left, from.bytes - at);
-      if (!options_.copy(to, wire_.received(from.place) + at, here)) {
+      if (!options_.copy(to, transport_.received(from.place) + at, here)) {
         faulted_ = true;
         break;
       }
@@ -77,8 +77,8 @@ std::size_t LaneRx::discard(std::size_t bytes) {
 }
 
 LaneRx::DirectNumber LaneRx::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
-  if (direct_ != Direct::kNone || control_.broken() || control_.is_deaf() || control_.receiving() != State::kUp ||
-      unread_ != 0 || control_.leaves() || control_.peer_leaves() || !wire_.redirect(to, bytes, memory)) {
+  if (direct_ != Direct::kNone || control_.broken() || control_.is_reading_closed() || control_.receiving() != State::kUp ||
+      unread_ != 0 || control_.leaves() || control_.peer_leaves() || !transport_.redirect(to, bytes, memory)) {
     return kNoDirect;
   }
   direct_ = Direct::kOpen;
@@ -87,7 +87,7 @@ LaneRx::DirectNumber LaneRx::begin_direct(std::byte* to, std::uint32_t bytes, st
 }
 
 bool LaneRx::close_direct() {
-  if (direct_ == Direct::kOpen) direct_ = wire_.unredirect() ? Direct::kComing : Direct::kNone;
+  if (direct_ == Direct::kOpen) direct_ = transport_.unredirect() ? Direct::kComing : Direct::kNone;
   return direct_ == Direct::kComing;
 }
 
@@ -103,14 +103,14 @@ bool LaneRx::end_direct(DirectNumber number, std::uint32_t& bytes) {
 void LaneRx::spill_arrivals() {
   while (!arrivals_.empty() && spill_.size() < kMostSpilled) {
     const Arrival from = arrivals_.front();
-    if (!spill_.append(wire_.received(from.place) + from.at, from.bytes - from.at)) return;
+    if (!spill_.append(transport_.received(from.place) + from.at, from.bytes - from.at)) return;
     arrivals_.pop_front();
     control_.consumed(from.place);
   }
 }
 
-void LaneRx::deafen() {
-  control_.deafen();
+void LaneRx::close_reading() {
+  control_.close_reading();
   discard(unread_);
 }
 
@@ -123,7 +123,7 @@ bool LaneRx::join_last(std::uint32_t place, std::uint32_t bytes) {
   if (bytes > kSmallPacket || arrivals_.empty() || arrivals_.size() < crowd) return false;
   Arrival& last = arrivals_[arrivals_.size() - 1];
   if (last.bytes + bytes > kChunkBytes) return false;
-  std::memcpy(wire_.received(last.place) + last.bytes, wire_.received(place), bytes);
+  std::memcpy(transport_.received(last.place) + last.bytes, transport_.received(place), bytes);
   last.bytes += bytes;
   control_.consumed(place);
   return true;
@@ -133,7 +133,7 @@ unsigned LaneRx::take_data(std::uint32_t place, std::uint32_t bytes, bool direct
   last_packet_ = bytes;
   received_ += bytes;
   counters::add(Counter::kDataReceived);
-  if (control_.is_deaf()) {
+  if (control_.is_reading_closed()) {
     control_.consumed(place);
     return 0;
   }

@@ -16,8 +16,8 @@ namespace viaduct::sovia {
 class LaneRx {
  public:
   using State = LaneControl::State;
-  LaneRx(Wire& wire, const LaneOptions& options, Credits& credits, LaneControl& control)
-      : wire_(wire), options_(options), credits_(credits), control_(control), arrivals_(options.window) {}
+  LaneRx(Transport& transport, const LaneOptions& options, Credits& credits, LaneControl& control)
+      : transport_(transport), options_(options), credits_(credits), control_(control), arrivals_(options.window) {}
 
   std::size_t unread() const { return unread_; }
   // Takes bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
@@ -31,9 +31,9 @@ class LaneRx {
   static constexpr std::size_t kMostSpilled = 64 * 1024 * 1024;
   void spill_arrivals();
   // The program will not read any more: the lane drops arriving data.
-  void deafen();
+  void close_reading();
   // A reader that waits has the next packet written to its own memory. Nothing may be unread, and
-  // nothing taken off the wire that arrived() has not been told of. kNoDirect: it comes as always.
+  // nothing taken off the transport that arrived() has not been told of. kNoDirect: it comes as always.
   // Otherwise the reader's number: end_direct() has to follow, until it is true; before that the memory must
   // stay. A packet without data ends it too, and another reader may begin then, under a number of its own.
   using DirectNumber = std::uint32_t;
@@ -70,7 +70,7 @@ class LaneRx {
 
   bool join_last(std::uint32_t place, std::uint32_t bytes);
 
-  Wire& wire_;
+  Transport& transport_;
   const LaneOptions& options_;
   Credits& credits_;
   LaneControl& control_;

@@ -4,8 +4,8 @@
 
 namespace viaduct::sovia {
 
-LaneSendRing::LaneSendRing(Wire& wire, const LaneOptions& options)
-    : wire_(wire),
+LaneSendRing::LaneSendRing(Transport& transport, const LaneOptions& options)
+    : transport_(transport),
       options_(options),
       places_(places_for(options)),
       chunk_bytes_(places_.data),
@@ -13,7 +13,7 @@ LaneSendRing::LaneSendRing(Wire& wire, const LaneOptions& options)
       order_(places_.data + places_.control + places_.writes) {}
 
 void LaneSendRing::reap() {
-  for (std::uint32_t n = wire_.completed(); n > 0 && !order_.empty(); --n) {
+  for (std::uint32_t n = transport_.completed(); n > 0 && !order_.empty(); --n) {
     if (order_.front() == Posted::kData) {
       done_bytes_ += bytes_at(done_++);
     } else if (order_.front() == Posted::kControl) {
@@ -38,7 +38,7 @@ bool LaneSendRing::has_completed(std::uint64_t position) {
 }
 
 bool LaneSendRing::post_next(std::uint32_t immediate) {
-  if (!wire_.post_data(place(posted_), bytes_at(posted_), immediate)) return false;
+  if (!transport_.post_data(place(posted_), bytes_at(posted_), immediate)) return false;
   ++posted_;
   order_.push_back(Posted::kData);
   return true;
@@ -46,7 +46,7 @@ bool LaneSendRing::post_next(std::uint32_t immediate) {
 
 bool LaneSendRing::post_memory(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                                std::uint32_t immediate, std::uint64_t& position) {
-  if (!wire_.post_memory(place(filled_), data, bytes, memory, immediate)) return false;
+  if (!transport_.post_memory(place(filled_), data, bytes, memory, immediate)) return false;
   bytes_at(filled_) = bytes;
   chunk_memory_[place(filled_)] = data;
   position = filled_++;
@@ -62,8 +62,8 @@ bool LaneSendRing::has_control_place() {
 
 bool LaneSendRing::post_control(const void* body, std::uint32_t bytes, std::uint32_t immediate) {
   const auto place = static_cast<std::uint32_t>(control_posted_ % places_.control);
-  if (bytes != 0) std::memcpy(wire_.control_bytes(place), body, bytes);
-  if (!wire_.post_control(place, bytes, immediate)) return false;
+  if (bytes != 0) std::memcpy(transport_.control_bytes(place), body, bytes);
+  if (!transport_.post_control(place, bytes, immediate)) return false;
   ++control_posted_;
   order_.push_back(Posted::kControl);
   return true;
@@ -84,7 +84,7 @@ bool LaneSendRing::copy_unsent(std::byte* to) {
     const std::uint32_t bytes = bytes_at(p);
     const std::byte* const memory = chunk_memory_[place(p)];
     if (memory == nullptr) {
-      std::memcpy(to, wire_.data_chunk(place(p)), bytes);
+      std::memcpy(to, transport_.data_chunk(place(p)), bytes);
     } else if (!options_.copy(to, memory, bytes)) {
       return false;
     }

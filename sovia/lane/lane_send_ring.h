@@ -10,14 +10,14 @@
 #include "sovia/lane/lane_options.h"
 #include "sovia/lane/packet.h"
 #include "sovia/lane/ring.h"
-#include "sovia/lane/wire.h"
+#include "sovia/lane/transport.h"
 
 namespace viaduct::sovia {
 
 class LaneSendRing {
  public:
-  // The wire has posted all its receives.
-  LaneSendRing(Wire& wire, const LaneOptions& options);
+  // The transport has posted all its receives.
+  LaneSendRing(Transport& transport, const LaneOptions& options);
 
   // Takes in what has completed.
   void reap();
@@ -51,11 +51,11 @@ class LaneSendRing {
     bytes_at(filled_++) = 0;
   }
   void take_back_last() { --filled_; }
-  // Whether some is not posted, for the peer's sake (Wire::set_more).
-  void set_more(bool more) { wire_.set_more(more); }
+  // Whether some is not posted, for the peer's sake (Transport::set_more).
+  void set_more(bool more) { transport_.set_more(more); }
   // The last packet, which is not posted: its bytes, and where they are.
   std::uint32_t& last_bytes() { return bytes_at(filled_ - 1); }
-  std::byte* last_chunk() { return wire_.data_chunk(place(filled_ - 1)); }
+  std::byte* last_chunk() { return transport_.data_chunk(place(filled_ - 1)); }
   // The packet to be posted next.
   std::uint32_t next_bytes() { return bytes_at(posted_); }
   bool is_next_last() const { return posted_ + 1 == filled_; }
@@ -92,12 +92,12 @@ class LaneSendRing {
   }
   std::uint32_t& bytes_at(std::uint64_t position) { return chunk_bytes_[place(position)]; }
 
-  Wire& wire_;
+  Transport& transport_;
   const LaneOptions& options_;
   const LanePlaces places_;
   // Positions of data packets: done_ <= posted_ <= filled_ <= done_ + places_.data.
   std::vector<std::uint32_t> chunk_bytes_;
-  std::vector<const std::byte*> chunk_memory_;  // the program's, nullptr: the wire's chunk
+  std::vector<const std::byte*> chunk_memory_;  // the program's, nullptr: the transport's chunk
   std::uint64_t done_ = 0, posted_ = 0, filled_ = 0, done_bytes_ = 0;
   std::uint64_t control_done_ = 0, control_posted_ = 0;
   std::uint64_t writes_done_ = 0, writes_posted_ = 0;

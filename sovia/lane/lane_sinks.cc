@@ -34,7 +34,7 @@ void LaneSinks::refuse_sink(std::uint32_t number) {
 
 bool LaneSinks::take_placed(std::uint32_t place) {
   Placed placed;
-  std::memcpy(&placed, wire_.received(place), sizeof placed);
+  std::memcpy(&placed, transport_.received(place), sizeof placed);
   const bool awaited = sink_ == SinkState::kOpen || sink_ == SinkState::kRevoking;
   if (!awaited || be32toh(placed.number) != sink_number_) return false;
   const std::uint32_t length = be32toh(placed.length);
@@ -46,7 +46,7 @@ bool LaneSinks::take_placed(std::uint32_t place) {
 
 bool LaneSinks::take_revoked(std::uint32_t place) {
   Placed revoked;
-  std::memcpy(&revoked, wire_.received(place), sizeof revoked);
+  std::memcpy(&revoked, transport_.received(place), sizeof revoked);
   if (sink_ != SinkState::kRevoking || be32toh(revoked.number) != sink_number_) return false;
   sink_ = SinkState::kRevoked;
   return true;
@@ -56,7 +56,7 @@ bool LaneSinks::take_revoked(std::uint32_t place) {
 
 unsigned LaneSinks::take_sink(std::uint32_t place, std::uint32_t flags) {
   Sink sink;
-  std::memcpy(&sink, wire_.received(place), sizeof sink);
+  std::memcpy(&sink, transport_.received(place), sizeof sink);
   // A write under way keeps its target.
   if (writing_) return 0;
   target_number_ = be32toh(sink.number);

@@ -23,8 +23,8 @@ namespace viaduct::sovia {
 
 class LaneSinks {
  public:
-  LaneSinks(Wire& wire, LaneSendRing& ring, ControlSender& sender, LaneRemote& remote)
-      : wire_(wire), ring_(ring), sender_(sender), remote_(remote) {}
+  LaneSinks(Transport& transport, LaneSendRing& ring, ControlSender& sender, LaneRemote& remote)
+      : transport_(transport), ring_(ring), sender_(sender), remote_(remote) {}
 
   // ------------------------------------------------------------------ the receiver's
   enum class SinkState : std::uint8_t { kClosed, kOpen, kRevoking, kRevoked, kPlaced };
@@ -58,7 +58,7 @@ class LaneSinks {
  private:
   static constexpr std::uint64_t kNotPosted = ~std::uint64_t{0};
 
-  Wire& wire_;
+  Transport& transport_;
   LaneSendRing& ring_;
   ControlSender& sender_;
   LaneRemote& remote_;

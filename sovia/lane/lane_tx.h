@@ -65,7 +65,7 @@ class LaneTx {
   bool holds_ = false, corked_ = false, faulted_ = false;
   bool lack_ = false;
   bool stalled_ = false;
-  bool says_more_ = false;  // as the wire was told
+  bool says_more_ = false;  // as the transport was told
   bool told_more_ = false;  // the last packet says that more follows, or MORE behind it
   std::uint64_t mores_at_[kMostMores] = {};  // posted_ when the last MORE packets went
   std::uint32_t joined_ = 0;  // writes

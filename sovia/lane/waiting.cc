@@ -171,7 +171,7 @@ class Asleep {
   bool listens_ = false;
 };
 
-int sleep_on_lanes(Nic& nic, pollfd* fds, nfds_t count, std::uint64_t deadline,
+int sleep_on_lanes(ProcessNic& nic, pollfd* fds, nfds_t count, std::uint64_t deadline,
                    const sigset_t* mask) {
   const timespec left = deadline == kNever ? timespec{} : until(deadline);
   return VipxPoll(nic.cq(), fds, count, deadline == kNever ? nullptr : &left, mask);
@@ -225,7 +225,7 @@ bool spin(WaitCondition& condition, std::uint64_t deadline, Signals signals) {
     if (condition.ready()) return true;
     if (signals == Signals::kInterrupt && signals::held_back()) return false;
     if (looks % kLooksPerClock == kLooksPerClock - 1 && now_ns() >= end) return false;
-    Nic* const nic = engine::nic();
+    ProcessNic* const nic = engine::nic();
     if (nic == nullptr || VipxSpin(nic->cq(), looks) == 0) return false;
   }
 }
@@ -245,7 +245,7 @@ Woken sleep(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t d
   // A thread that waits for lanes alone needs no wake event, and is woken without the others.
   Asleep asleep(sleeper, count != 0 || mask != nullptr);
   for (;;) {
-    Nic* const nic = engine::nic();
+    ProcessNic* const nic = engine::nic();
     const bool listens = nic != nullptr && engine::has_lanes() && options().handling == Handling::kSingle &&
                          asleep.listen();
     const int wake_event = sleeper.wake_event != nullptr ? sleeper.wake_event->fd : -1;
@@ -327,7 +327,7 @@ void wake(const Watched& source) {
 bool program_listens() { return g_listener.load() == Listener::kProgram; }
 
 bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
-  Nic* const nic = engine::nic();
+  ProcessNic* const nic = engine::nic();
   Listener nobody = Listener::kNobody;
   g_background_wake_event.store(fds[0].fd);
   if (nic == nullptr || options().handling != Handling::kSingle ||

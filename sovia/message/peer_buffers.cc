@@ -67,10 +67,10 @@ class RemoteMove {
   template <class Post>
   bool run_some(const std::byte* data, std::size_t from, std::uint32_t bytes, Post&& post) {
     if (!lane_) return false;
-    const std::uint32_t memory = lane_->wire.take_memory(data, bytes);
+    const std::uint32_t memory = lane_->vi.take_memory(data, bytes);
     if (memory == 0) return false;
     const bool done = complete(from, bytes, memory, post);
-    lane_->wire.give_back_memory(memory);
+    lane_->vi.give_back_memory(memory);
     return done;
   }
 

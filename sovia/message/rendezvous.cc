@@ -30,7 +30,7 @@ bool OpenSink::open(std::uint32_t number, const iovec& buffer) {
     const std::scoped_lock guard(lane->lane.lock());
     if (!may_open()) return false;
   }
-  const std::uint32_t memory = writable(at, bytes) ? lane->wire.open_memory(at, bytes, Wire::Access::kWrite) : 0;
+  const std::uint32_t memory = writable(at, bytes) ? lane->vi.remote()->open_memory(at, bytes, RemoteMemory::Access::kWrite) : 0;
   if (memory == 0) return false;
   bool told = false;
   {
@@ -38,7 +38,7 @@ bool OpenSink::open(std::uint32_t number, const iovec& buffer) {
     told = lane->lane.sinks.open_sink(number, at, static_cast<std::uint32_t>(bytes), memory);
   }
   if (!told) {
-    lane->wire.close_memory(at, memory);
+    lane->vi.remote()->close_memory(at, memory);
     return false;
   }
   lane_ = std::move(lane);
@@ -79,7 +79,7 @@ void OpenSink::give_up() { lane_->give_up(); }
 void OpenSink::close() {
   if (!is_open()) return;
   // First, so that nothing comes to what is the program's again.
-  lane_->wire.close_memory(at_, memory_);
+  lane_->vi.remote()->close_memory(at_, memory_);
   {
     const std::scoped_lock guard(lane_->lane.lock());
     lane_->lane.sinks.close_sink();
@@ -106,12 +106,12 @@ bool RendezvousSend::begin(const iovec& message, std::uint32_t number) {
   data_ = static_cast<const std::byte*>(message.iov_base);
   bytes_ = static_cast<std::uint32_t>(message.iov_len);
   number_ = number;
-  if (readable(data_, bytes_)) memory_ = lane_->wire.take_memory(data_, bytes_);
+  if (readable(data_, bytes_)) memory_ = lane_->vi.take_memory(data_, bytes_);
   return memory_ != 0;
 }
 
 RendezvousSend::~RendezvousSend() {
-  if (memory_ != 0) lane_->wire.give_back_memory(memory_);
+  if (memory_ != 0) lane_->vi.give_back_memory(memory_);
 }
 
 // With the lane locked.

@@ -61,7 +61,7 @@ bool TaggedBuffers::open_to_peer(TaggedBuffer& buffer) {
                                                           : readable(buffer.at, buffer.bytes);
   const unsigned access = buffer.access & (reads ? SOVIA_TAG_PUT | SOVIA_TAG_GET : SOVIA_TAG_PUT);
   const bool may = there && access != 0;
-  buffer.memory = may ? lane->wire.open_memory(buffer.at, buffer.bytes, static_cast<Wire::Access>(access)) : 0;
+  buffer.memory = may ? lane->vi.remote()->open_memory(buffer.at, buffer.bytes, static_cast<RemoteMemory::Access>(access)) : 0;
   return buffer.memory != 0;
 }
 
@@ -70,7 +70,7 @@ void TaggedBuffers::close_to_peer(TaggedBuffer& buffer) {
   std::uint32_t number;
   const LanePin lane = pin_lane(socket_, &number);
   if (!lane || buffer.memory == 0 || buffer.lane != number) return;
-  lane->wire.close_memory(buffer.at, buffer.memory);
+  lane->vi.remote()->close_memory(buffer.at, buffer.memory);
   buffer.memory = 0;
 }
 

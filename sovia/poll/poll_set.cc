@@ -81,8 +81,42 @@ void PollSet::forget(std::size_t place) {
   --live_;
 }
 
-int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) {
+// Asks the kernel without waiting, and merges what it says with what the lanes have said. kEnds: `count` is the call's result.
+// kAgain: it was asked in vain.
+PollSet::Look PollSet::look_at_kernel(bool last, int lanes, const sigset_t* mask, int& count) {
   static constexpr timespec kNoTime{};
+  // A signal that `mask` lets in does not keep ready descriptors from the program.
+  const int said = last && lanes == 0 && mask != nullptr ? libc::ppoll(fds_.data(), size_, &kNoTime, mask)
+                                                         : libc::poll(fds_.data(), size_, 0);
+  if (said < 0) {
+    count = -1;
+    if (errno == EINTR) signals::run_held_back(mask);
+    if (errno != EINTR || lanes == 0) return Look::kEnds;
+    if (const int still = answer_from_lanes(); still > 0) count = still;
+    if (count < 0) errno = EINTR;
+    return Look::kEnds;
+  }
+  if (said > 0 && asked_in_vain()) return Look::kAgain;
+  count = merge(said > 0);
+  return Look::kAsked;
+}
+
+// Sleeps until something may be ready. Threads that make an epoll descriptor ready by other means than lanes must know
+// of the sleeper.
+Woken PollSet::sleep(std::uint64_t deadline, const sigset_t* mask) {
+  const auto tell = [this](int by) {
+    for (std::size_t i = 0; i < item_count_; ++i) {
+      if (items_[i].set) items_[i].set->sleeps(by);
+    }
+  };
+  tell(+1);
+  const std::uint64_t until = left_out_ == 0 ? deadline : std::min(deadline, now_ns() + kLeftOutNs);
+  const Woken woken = wait_for(*this, fds_.data(), size_, until, mask, spin_);
+  tell(-1);
+  return woken;
+}
+
+int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) {
   bool asked = false;  // the kernel, in this call
   for (bool last = look_only;;) {
     progress();
@@ -90,51 +124,23 @@ int PollSet::wait(bool look_only, std::uint64_t deadline, const sigset_t* mask) 
     const int lanes = answer_from_lanes();
     if (lanes > 0 && (asked || kernel_can_wait())) return lanes;
 
-    int count = 0;
     // Without lanes the sleep is the look, too.
     if (last || lanes > 0 || spin_ || size_ > kFewToSleepOn) {
-      // A signal that `mask` lets in does not keep ready descriptors from the program.
-      const int said = last && lanes == 0 && mask != nullptr
-                           ? libc::ppoll(fds_.data(), size_, &kNoTime, mask)
-                           : libc::poll(fds_.data(), size_, 0);
-      if (said < 0) {
-        if (errno == EINTR) signals::run_held_back(mask);
-        if (errno != EINTR || lanes == 0) return -1;
-        if (const int still = answer_from_lanes(); still > 0) return still;
-        errno = EINTR;
-        return -1;
-      }
-      if (said > 0 && asked_in_vain()) continue;
+      int count = 0;
+      const Look look = look_at_kernel(last, lanes, mask, count);
+      if (look == Look::kEnds) return count;
+      if (look == Look::kAgain) continue;
       asked = true;
-      count = merge(said > 0);
       if (count == 0 && look_only) engine::after_look_in_vain();
       if (count > 0 || last) return count;
     }
 
-    const std::uint64_t until =
-        left_out_ == 0 ? deadline : std::min(deadline, now_ns() + kLeftOutNs);
-    Woken woken;
-    {
-      // Threads that make an epoll descriptor ready by other means than lanes must know of the sleeper.
-      struct Sleep {
-        PollSet& all;
-        explicit Sleep(PollSet& set) : all(set) { tell(+1); }
-        ~Sleep() { tell(-1); }
-        void tell(int by) {
-          for (std::size_t i = 0; i < all.item_count_; ++i) {
-            if (all.items_[i].set) all.items_[i].set->sleeps(by);
-          }
-        }
-      } sleep(*this);
-      woken = wait_for(*this, fds_.data(), size_, until, mask, spin_);
-    }
-    switch (woken) {
+    switch (sleep(deadline, mask)) {
       case Woken::kReady:
         break;
       case Woken::kDescriptors:
         if (asked_in_vain()) break;
-        count = merge(true);
-        if (count > 0) return count;
+        if (const int count = merge(true); count > 0) return count;
         break;
       case Woken::kTimeout:
         last = now_ns() >= deadline;

@@ -73,6 +73,9 @@ class PollSet final : private WaitCondition {
   bool kernel_can_wait();
   bool asked_in_vain() const;
   int merge(bool kernel_has_spoken);
+  enum class Look : std::uint8_t { kEnds, kAgain, kAsked };
+  Look look_at_kernel(bool last, int lanes, const sigset_t* mask, int& count);
+  Woken sleep(std::uint64_t deadline, const sigset_t* mask);
   void leave_out(std::size_t place);
   short counted(short wanted, short answer) const;
 

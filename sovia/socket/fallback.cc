@@ -222,7 +222,7 @@ bool take_record(Socket& socket, int fd) {
 }
 
 void stay_with_kernel_if_done(Socket& socket) {
-  const bool asks = socket.link.stage != LaneLink::Stage::kNone;
+  const bool asks = !socket.link.is_idle();
   if (socket.tx.lane_forbidden && !asks && socket.has_nothing_left()) socket.stay_with_kernel();
 }
 

@@ -185,7 +185,7 @@ void after_fork_in_child(Socket& socket) {
   socket.tx.unacked.drop();
   socket.receiving_changed(RouteEvent::kLaneChanged);
   socket.sending_changed(RouteEvent::kLaneChanged);
-  socket.link.stage = LaneLink::Stage::kNone;
+  socket.link.on(LaneEvent::kForked);
   socket.link.shown.set(ShownSocket::Way::kKernel, Reason::kFork);
   socket.demand.forget_all();
   if (MessageLayer* const layer = socket.modes.message_layer(); layer != nullptr) layer->after_fork_in_child();

@@ -8,7 +8,7 @@
 
 namespace viaduct::sovia {
 
-void LaneEndpoint::arrived(const Nic::Arrival& arrival) {
+void LaneEndpoint::arrived(const ProcessNic::Arrival& arrival) {
   unsigned changes;
   bool news;  // that there is room
   {
@@ -39,9 +39,9 @@ void LaneEndpoint::arrived(const Nic::Arrival& arrival) {
 
 void LaneEndpoint::give_up() {
   engine::pause();
-  wire.disconnect();
-  Nic::Arrival arrival;
-  while (wire.take(arrival)) arrived(arrival);
+  vi.disconnect();
+  ProcessNic::Arrival arrival;
+  while (vi.take(arrival)) arrived(arrival);
   engine::go_on();
   const std::scoped_lock guard(lane.lock());
   lane.cut();

@@ -9,7 +9,7 @@
 
 #include "sovia/lane/engine.h"
 #include "sovia/lane/lane.h"
-#include "sovia/lane/nic.h"
+#include "sovia/lane/lane_vi.h"
 #include "sovia/socket/background_requests.h"
 #include "sovia/socket/socket_ref.h"
 
@@ -17,17 +17,20 @@ namespace viaduct::sovia {
 
 class LaneEndpoint final : public LaneOwner, public BackgroundLane {
  public:
-  LaneEndpoint(SocketRef for_socket, Socket& of, LaneVi& vi, const LaneOptions& options)
-      : BackgroundLane(of), wire(vi), lane(vi, options), socket(static_cast<SocketRef&&>(for_socket)) {
-    vi.owner = this;
+  LaneEndpoint(SocketRef for_socket, Socket& of, LaneVi& on, const LaneOptions& options)
+      : BackgroundLane(of),
+        vi(on),
+        lane(on.transport(), options, on.remote()),
+        socket(static_cast<SocketRef&&>(for_socket)) {
+    vi.receives.told = this;
   }
 
-  void arrived(const Nic::Arrival& arrival) override;
-  void wire_failed() override { background::look_at(*this); }
+  void arrived(const ProcessNic::Arrival& arrival) override;
+  void transport_failed() override { background::look_at(*this); }
   // Ends the VI of a lane that the peer does not leave, and takes in all that has come on it.
   void give_up();
 
-  LaneVi& wire;
+  LaneVi& vi;
   Lane lane;
   const SocketRef socket;
 

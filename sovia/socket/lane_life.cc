@@ -18,13 +18,13 @@
 namespace viaduct::sovia {
 bool lane_opened(Socket& socket, LaneEndpoint& end) {
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
-  if (socket.link.stage != LaneLink::Stage::kAsked || socket.link.left_for_good.load() || socket.reset) return false;
+  if (socket.link.stage != LaneStage::kAsked || socket.link.left_for_good.load() || socket.reset) return false;
   // A fork may have come between the decision to ask and the task.
   if (socket.handoff.is_shared()) {
-    socket.link.stage = LaneLink::Stage::kNone;
+    socket.link.on(LaneEvent::kRefused);
     return false;
   }
-  socket.link.stage = LaneLink::Stage::kOpen;
+  socket.link.on(LaneEvent::kOpened);
   socket.link.end = &end;
   socket.receiving_changed(RouteEvent::kLaneChanged);
   socket.sending_changed(RouteEvent::kLaneChanged);
@@ -87,8 +87,7 @@ void lane_refused(Socket& socket, Reason why) {
   counters::fell(why);
   {
     const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
-    if (socket.link.stage == LaneLink::Stage::kOpen) return;  // it opened while it was being cancelled
-    socket.link.stage = LaneLink::Stage::kNone;
+    if (!socket.link.on(LaneEvent::kRefused)) return;  // it opened while it was being cancelled
     socket.link.shown.set(ShownSocket::Way::kKernel, why);
     socket.demand.put_off();
     const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
@@ -120,9 +119,9 @@ bool lane_over(Socket& socket, LaneEndpoint& end) {
   const Reason ended = socket.fallback.done ? Reason::kLost : Reason::kEnd;
   socket.link.shown.set(ShownSocket::Way::kKernel, known != Reason::kNone ? known : ended);
   socket.rx.early_end = socket.fallback.done = false;
-  end.wire.close_memories();
+  if (RemoteMemory* const remote = end.vi.remote(); remote != nullptr) remote->close_memories();
   socket.link.end = nullptr;
-  socket.link.stage = LaneLink::Stage::kNone;
+  socket.link.on(LaneEvent::kOver);
   socket.receiving_changed(RouteEvent::kLaneChanged);
   socket.sending_changed(RouteEvent::kLaneChanged);
   socket.demand.put_off();
@@ -134,7 +133,7 @@ void finish_lane(Socket& socket) {
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
   if (socket.link.end == nullptr) return;
   const std::scoped_lock lane_guard(socket.link.end->lane.lock());
-  socket.link.end->lane.rx.deafen();
+  socket.link.end->lane.rx.close_reading();
   socket.link.end->lane.finish(true);
 }
 
@@ -142,7 +141,7 @@ void forbid(Socket& socket, Reason why) {
   {
     const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
     socket.tx.lane_forbidden = true;
-    const bool open = socket.link.stage == LaneLink::Stage::kOpen;
+    const bool open = socket.link.stage == LaneStage::kOpen;
     socket.link.shown.set(open ? ShownSocket::Way::kLane : ShownSocket::Way::kKernel, why);
     stay_with_kernel_if_done(socket);
   }
@@ -163,7 +162,7 @@ void ask_for_lane(Socket& socket, int fd) {
     const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
     // Such a receive, of another thread or interrupted by a handler, would not hear of a lane.
     if (socket.rx.undisturbed.load() != 0) return;
-    if (socket.link.stage != LaneLink::Stage::kNone || socket.tx.lane_forbidden || socket.reset) return;
+    if (!socket.link.is_idle() || socket.tx.lane_forbidden || socket.reset) return;
     if (!socket.has_nothing_left()) return;
     if (socket.handoff.is_shared()) {
       socket.demand.forget_calls();
@@ -176,7 +175,7 @@ void ask_for_lane(Socket& socket, int fd) {
       return;
     }
     socket.rx.read_known = true;
-    socket.link.stage = LaneLink::Stage::kAsked;
+    socket.link.on(LaneEvent::kAsked);
     socket.link.shown.set(ShownSocket::Way::kAsked, Reason::kNone);
   }
   const Reason why = background::ask(socket, fd, socket.demand.role());
@@ -185,13 +184,12 @@ void ask_for_lane(Socket& socket, int fd) {
 
 }  // namespace
 
-void note_kernel_bytes(Socket& socket, int fd, ssize_t bytes) {
-  if (bytes <= 0 || socket.link.stage != LaneLink::Stage::kNone || !socket.may_use_lane()) return;
+void count_for_lane(Socket& socket, int fd, ssize_t bytes) {
   if (socket.demand.bypasses()) return socket.demand.count_bypass(static_cast<std::uint64_t>(bytes));
   const bool worth = socket.demand.count(static_cast<std::uint64_t>(bytes));
   if (socket.demand.take_connecting()) {
     connection_made(socket, fd, Role::kCaller);
-    if (socket.link.stage != LaneLink::Stage::kNone || socket.demand.bypasses()) return;
+    if (!socket.link.is_idle() || socket.demand.bypasses()) return;
   }
   if (worth) ask_for_lane(socket, fd);
 }
@@ -203,7 +201,7 @@ void connection_made(Socket& socket, int fd, Role role) {
   if (calls == 0) return ask_for_lane(socket, fd);
   if (calls == PeerHistory::kAsUsual) return;
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
-  if (socket.link.stage != LaneLink::Stage::kNone) return;
+  if (!socket.link.is_idle()) return;
   socket.demand.need(calls);
   start_bypass(socket);
   socket.demand.limit_bypass();

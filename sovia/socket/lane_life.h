@@ -44,7 +44,10 @@ inline void end_bypass(Socket& socket, ssize_t moved) {
 // at once.
 void connection_made(Socket& socket, int fd, Role role);
 // A call has moved so many bytes by the kernel, which may make a lane worth it.
-void note_kernel_bytes(Socket& socket, int fd, ssize_t bytes);
+void count_for_lane(Socket& socket, int fd, ssize_t bytes);
+inline void note_kernel_bytes(Socket& socket, int fd, ssize_t bytes) {
+  if (bytes > 0 && socket.link.is_idle() && socket.may_use_lane()) count_for_lane(socket, fd, bytes);
+}
 // The sending direction may not use the lane from now on although it could.
 void forbid(Socket& socket, Reason why);
 // It listens, so it has no data, and the kernel alone knows all about it.

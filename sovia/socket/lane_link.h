@@ -1,9 +1,11 @@
-// The lane of a socket, as the socket knows it: asked for, opened, and over.
+// The lane of a socket, as the socket knows it: a state machine, doc/sovia/states.md.
 #ifndef VIADUCT_SOVIA_SOCKET_LANE_LINK_H
 #define VIADUCT_SOVIA_SOCKET_LANE_LINK_H
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "sovia/process/reason.h"
 #include "sovia/socket/shown_socket.h"
@@ -12,15 +14,32 @@ namespace viaduct::sovia {
 
 class LaneEndpoint;
 
-struct LaneLink {
-  enum class Stage : std::uint8_t { kNone, kAsked, kOpen };
+enum class LaneStage : std::uint8_t { kNone, kAsked, kOpen };
+inline constexpr std::size_t kLaneStages = 3;
 
+enum class LaneEvent : std::uint8_t {
+  kAsked,    // a call has found the connection worth a lane
+  kRefused,  // no lane can be had now, or the request was taken back
+  kOpened,   // the lane has come
+  kOver,     // it has ended both ways, and all of it has been read
+  kForked,   // this process is the child: the lane is the parent's
+};
+inline constexpr std::size_t kLaneEvents = 5;
+
+// The stage after an event; none: the event can't happen in that stage.
+std::optional<LaneStage> next_stage(LaneStage stage, LaneEvent event);
+
+struct LaneLink {
   // Whether data of either direction may go over a lane now or soon.
   bool is_wanted() const { return wanted.load(std::memory_order_acquire); }
+  // None, and none on its way.
+  bool is_idle() const { return stage.load() == LaneStage::kNone; }
+  // An event that can't happen leaves the stage. Whether it could. With both streams' locks.
+  bool on(LaneEvent event);
 
   // Read under either stream's lock, changed under both.
   LaneEndpoint* end = nullptr;
-  std::atomic<Stage> stage{Stage::kNone};
+  std::atomic<LaneStage> stage{LaneStage::kNone};
   std::atomic<bool> wanted{true};
   std::atomic<bool> left_for_good{false};
   std::atomic<std::uint32_t> number{0};  // how many the connection has had

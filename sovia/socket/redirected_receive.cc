@@ -48,7 +48,7 @@ void RedirectedReceive::begin(Socket& socket, const iovec* pieces, std::size_t c
   const std::size_t expected = socket.rx.last_packet.load(std::memory_order_relaxed);
   if (expected < kWorthwhile || options().redirect == 0) return;
   if (options().handling != Handling::kSingle) return;
-  Nic* const nic = engine::nic();
+  ProcessNic* const nic = engine::nic();
   if (nic == nullptr || !nic->has_own_stack()) return;
   std::size_t piece = 0;
   while (piece < count && skip >= pieces[piece].iov_len) skip -= pieces[piece++].iov_len;

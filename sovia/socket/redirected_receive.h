@@ -22,7 +22,7 @@
 namespace viaduct::sovia {
 
 class LaneEndpoint;
-class Nic;
+class ProcessNic;
 
 // Whether all of it can be written; what can't would cost the lane.
 bool writable(void* data, std::size_t bytes);
@@ -43,7 +43,7 @@ class RedirectedReceive {
   std::size_t take_bytes();
 
  private:
-  Nic* nic_ = nullptr;
+  ProcessNic* nic_ = nullptr;
   Socket* socket_ = nullptr;
   LaneEndpoint* lane_ = nullptr;  // while it is on
   std::uint32_t number_ = 0;      // the lane's for it

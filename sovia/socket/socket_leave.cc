@@ -137,7 +137,7 @@ LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {
   bool asked;
   {
     const std::scoped_lock both(rx.lock, tx.lock);
-    asked = link.stage == LaneLink::Stage::kAsked;
+    asked = link.stage == LaneStage::kAsked;
   }
   if (asked && background::cancel(*this)) lane_refused(*this, why);
   LaneEndpoint* end;
@@ -241,7 +241,7 @@ void Socket::release(int fd) {
   {
     const std::scoped_lock both(rx.lock, tx.lock);
     tx.lane_forbidden = true;
-    asked = link.stage == LaneLink::Stage::kAsked;
+    asked = link.stage == LaneStage::kAsked;
   }
   if (asked && background::cancel(*this)) lane_refused(*this, Reason::kEnd);
   LaneEndpoint* end;
@@ -269,7 +269,7 @@ void Socket::release(int fd) {
     // Bytes that may not arrive over the lane need a descriptor, for which the connection stays open.
     const bool resets = end->lane.rx.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
     if (end->lane.ring.unsent() != 0 && !fallback.done && !resets) end->keeper.store(keeper_of(fd));
-    end->lane.rx.deafen();
+    end->lane.rx.close_reading();
     end->lane.finish(true);
     sending_changed(RouteEvent::kLaneEnded);
     receiving_changed(RouteEvent::kLaneEnded);

@@ -95,7 +95,7 @@ short Socket::ask_kernel(short wanted) {
 
 bool Socket::kernel_knows_all() {
   // The locks of a socket without a lane would cost a tenth of an epoll_ctl().
-  const bool laneless = link.stage.load(std::memory_order_acquire) != LaneLink::Stage::kOpen;
+  const bool laneless = link.stage.load(std::memory_order_acquire) != LaneStage::kOpen;
   if (kernel_alone() || (laneless && !reset && rx.inherited == nullptr)) return true;
   {
     const std::scoped_lock guard(rx.lock);

@@ -30,7 +30,7 @@ bool begin_undisturbed(Socket& socket, int flags) {
   const bool alone = has_one_thread();
   const std::scoped_lock guard(socket.rx.lock);
   if (!alone && !socket.demand.was_refused()) return false;
-  if (socket.link.stage != LaneLink::Stage::kNone || socket.link.end != nullptr) return false;
+  if (!socket.link.is_idle() || socket.link.end != nullptr) return false;
   if (socket.rx.inherited != nullptr || socket.reset) return false;
   socket.rx.undisturbed.fetch_add(1, std::memory_order_relaxed);
   return true;
@@ -237,7 +237,7 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
     errno = EINVAL;
     return -1;
   }
-  if (link.stage == LaneLink::Stage::kNone && begin_undisturbed(*this, flags)) {
+  if (link.is_idle() && begin_undisturbed(*this, flags)) {
     return receive_undisturbed(*this, fd, pieces, count, flags);
   }
   const std::size_t wanted = total(pieces, count);

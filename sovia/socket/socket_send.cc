@@ -238,7 +238,7 @@ ssize_t send_pieces(Socket& socket, int fd, const iovec* pieces, std::size_t cou
 // The paper's registered sends: the data goes from the program's memory, so the call returns when all
 // of it has been taken.
 ssize_t send_registered(Socket& socket, int fd, const iovec& piece, int flags) {
-  Nic* const nic = engine::nic();
+  ProcessNic* const nic = engine::nic();
   Direct direct;
   if (nic != nullptr && readable(piece.iov_base, piece.iov_len)) {
     direct.memory = nic->take_memory(piece.iov_base, piece.iov_len);

@@ -25,7 +25,8 @@
 #include "sovia/process/libc.h"
 #include "sovia/lane/lane.h"
 #include "sovia/lane/tcp_route.h"
-#include "sovia/lane/nic.h"
+#include "sovia/lane/process_nic.h"
+#include "sovia/lane/vi_transport.h"
 #include "vipl/vipl_ext.h"
 
 namespace {
@@ -45,7 +46,7 @@ void say(const char* word) {
   std::fflush(stdout);
 }
 
-bool claims(const Nic& nic, const Flow& flow, std::uint8_t (&token)[kTokenBytes]) {
+bool claims(const ProcessNic& nic, const Flow& flow, std::uint8_t (&token)[kTokenBytes]) {
   VipxFlow to{};
   to.Family = AF_INET;
   std::memcpy(&to.LocalPort, flow.local.port, sizeof to.LocalPort);
@@ -83,12 +84,12 @@ class FormerServer {
   }
   bool open_lane() {
     Way way;
-    if (find_way(flow_, way) == Reason::kNone) nic_ = Nic::open(way.interface, [](Nic&) {});
+    if (find_way(flow_, way) == Reason::kNone) nic_ = ProcessNic::open(way.interface, [](ProcessNic&) {});
     if (nic_ == nullptr) return false;
     constexpr std::uint32_t kPeerMs = 20'000;
-    wire_ = ViWire::make(*nic_, places_for(LaneOptions{}), flow_, way.peer, 0, kPeerMs);
-    if (wire_ == nullptr || !claims(*nic_, flow_, token_)) return false;
-    lane_ = std::make_unique<Lane>(*wire_, LaneOptions{});
+    transport_ = ViTransport::make(*nic_, places_for(LaneOptions{}), flow_, way.peer, 0, kPeerMs);
+    if (transport_ == nullptr || !claims(*nic_, flow_, token_)) return false;
+    lane_ = std::make_unique<Lane>(*transport_, LaneOptions{});
     return true;
   }
   bool passes() {
@@ -97,10 +98,10 @@ class FormerServer {
     return (left_us_ += 200) < 1000ll * left_ms_;
   }
   void take_in() {
-    Nic::Arrival arrival;
+    ProcessNic::Arrival arrival;
     while (nic_->next(arrival)) {
       if (!arrival.lost && type_of(arrival.immediate) == PacketType::kWakeup) {
-        std::memcpy(&hello_, wire_->received(arrival.place), sizeof hello_);
+        std::memcpy(&hello_, transport_->received(arrival.place), sizeof hello_);
       }
       if (arrival.lost) {
         lane_->cut();
@@ -122,7 +123,7 @@ class FormerServer {
       char line[100];
       const ssize_t got = ::recv(fd_, line, sizeof line, MSG_DONTWAIT);
       if (got > 0) answer(line, got);
-      if (!connected && wire_->connected() == VIP_SUCCESS) {
+      if (!connected && transport_->connected() == VIP_SUCCESS) {
         connected = true;
         lane_->greet(token_);
       }
@@ -146,7 +147,7 @@ class FormerServer {
     if (lane_->control.peer_parked()) say("parked");
   }
   void be_offered() {
-    lane_ = std::make_unique<Lane>(*wire_, LaneOptions{});
+    lane_ = std::make_unique<Lane>(*transport_, LaneOptions{});
     while (passes() && !lane_->greeting.has_hello()) take_in();
     if (!lane_->greeting.has_hello()) return;
     say("offered");
@@ -168,8 +169,8 @@ class FormerServer {
   long long left_us_ = 0;
   int fd_ = -1;
   Flow flow_{};
-  Nic* nic_ = nullptr;
-  ViWire* wire_ = nullptr;
+  ProcessNic* nic_ = nullptr;
+  ViTransport* transport_ = nullptr;
   std::unique_ptr<Lane> lane_;
   std::uint8_t token_[kTokenBytes] = {};
   Hello hello_{};
@@ -177,20 +178,20 @@ class FormerServer {
 
 class Impostor {
  public:
-  Impostor(Nic& nic, ViWire& wire, std::string what)
-      : nic_(nic), wire_(wire), lane_(wire, LaneOptions{}), what_(std::move(what)) {}
+  Impostor(ProcessNic& nic, ViTransport& transport, std::string what)
+      : nic_(nic), transport_(transport), lane_(transport, LaneOptions{}), what_(std::move(what)) {}
 
   void step(const std::uint8_t (&token)[kTokenBytes]) {
     if (connected_ && what_ == "mumbles") return;
     if (!connected_) {
-      if (wire_.connected() != VIP_SUCCESS) return;
+      if (transport_.connected() != VIP_SUCCESS) return;
       connected_ = true;
       say("connected");
       if (what_ == "mumbles") return;
       lane_.greet(token);
       if (what_ == "closes") lane_.finish(true);
     }
-    Nic::Arrival arrival;
+    ProcessNic::Arrival arrival;
     while (nic_.next(arrival)) {
       if (arrival.lost) {
         lane_.cut();
@@ -220,8 +221,8 @@ class Impostor {
     lane_.tx.write(&piece, 1, 0, false);
   }
 
-  Nic& nic_;
-  ViWire& wire_;
+  ProcessNic& nic_;
+  ViTransport& transport_;
   Lane lane_;
   const std::string what_;
   bool connected_ = false, greeted_ = false, trusted_ = false;
@@ -242,8 +243,8 @@ int main(int count, char** arguments) {
   }
   libc::prepare();
   Way way;
-  Nic* const nic =
-      find_way(flow, way) == Reason::kNone ? Nic::open(way.interface, [](Nic&) {}) : nullptr;
+  ProcessNic* const nic =
+      find_way(flow, way) == Reason::kNone ? ProcessNic::open(way.interface, [](ProcessNic&) {}) : nullptr;
   if (nic == nullptr) {
     std::fputs("impostor_tool: there is no NIC\n", stderr);
     return 1;
@@ -251,20 +252,20 @@ int main(int count, char** arguments) {
   std::uint8_t token[kTokenBytes] = {};
   if (claims(*nic, flow, token)) say("claimed");
   const int milliseconds = 1000 * std::atoi(arguments[3]);
-  ViWire* const wire = ViWire::make(*nic, places_for(LaneOptions{}), flow, way.peer, 0,
+  ViTransport* const transport = ViTransport::make(*nic, places_for(LaneOptions{}), flow, way.peer, 0,
                                     static_cast<std::uint32_t>(milliseconds));
-  if (wire == nullptr) {
+  if (transport == nullptr) {
     std::fputs("impostor_tool: no VI\n", stderr);
     return 1;
   }
-  Impostor impostor(*nic, *wire, arguments[4]);
+  Impostor impostor(*nic, *transport, arguments[4]);
   constexpr timespec kMoment{0, 1'000'000};
   for (int left = milliseconds; left > 0; --left) {
     impostor.step(token);
     if (impostor.leaves()) left = std::min(left, 1000);
     nanosleep(&kMoment, nullptr);
   }
-  wire->destroy();
+  transport->destroy();
   nic->close();
   return 0;
 }

@@ -38,7 +38,7 @@ void say(const char* word, bool& said) {
   said = true;
 }
 
-bool claims(const Nic& nic, const Flow& flow, Handshake::Token& token) {
+bool claims(const ProcessNic& nic, const Flow& flow, Handshake::Token& token) {
   VipxFlow to{};
   to.Family = AF_INET;
   to.Protocol = IPPROTO_UDP;
@@ -51,15 +51,15 @@ bool claims(const Nic& nic, const Flow& flow, Handshake::Token& token) {
 
 class Impostor {
  public:
-  Impostor(Nic& nic, DatagramVi& wire, const Handshake::Token& token) : nic_(nic), wire_(wire) {
+  Impostor(ProcessNic& nic, DatagramVi& transport, const Handshake::Token& token) : nic_(nic), transport_(transport) {
     handshake_.begin(token);
     handshake_.trust();
   }
 
   void step(std::uint64_t now) {
-    if (!connected_ && wire_.connected() != VIP_SUCCESS) return;
+    if (!connected_ && transport_.connected() != VIP_SUCCESS) return;
     say("connected", connected_);
-    Nic::Arrival arrival;
+    ProcessNic::Arrival arrival;
     while (nic_.next(arrival)) take(arrival);
     if (over_) return;
     const Handshake::Hello hello = handshake_.next(now);
@@ -69,30 +69,30 @@ class Impostor {
   }
 
  private:
-  void take(const Nic::Arrival& arrival) {
+  void take(const ProcessNic::Arrival& arrival) {
     if (arrival.lost) {
       over_ = true;
       return;
     }
     if (arrival.immediate == static_cast<std::uint32_t>(Kind::kData)) say("got data", got_data_);
     if (arrival.immediate == static_cast<std::uint32_t>(Kind::kHello)) {
-      handshake_.take(wire_.received(arrival.place), arrival.bytes);
+      handshake_.take(transport_.received(arrival.place), arrival.bytes);
       if (handshake_.heard()) say("greeted", greeted_);
       if (handshake_.trusted()) say("trusted", trusted_);
     }
-    wire_.post_receive(arrival.place);
+    transport_.post_receive(arrival.place);
   }
 
   void send(Kind kind, const void* data, std::uint32_t bytes) {
-    completed_ += wire_.completed();
+    completed_ += transport_.completed();
     if (posted_ - completed_ == kSendPlaces) return;
     const std::uint32_t place = posted_ % kSendPlaces;
-    std::memcpy(wire_.to_send(place), data, bytes);
-    if (wire_.post(place, bytes, static_cast<std::uint32_t>(kind))) ++posted_;
+    std::memcpy(transport_.to_send(place), data, bytes);
+    if (transport_.post(place, bytes, static_cast<std::uint32_t>(kind))) ++posted_;
   }
 
-  Nic& nic_;
-  DatagramVi& wire_;
+  ProcessNic& nic_;
+  DatagramVi& transport_;
   Handshake handshake_;
   std::uint32_t posted_ = 0, completed_ = 0;
   bool connected_ = false, greeted_ = false, trusted_ = false, got_data_ = false, over_ = false;
@@ -108,8 +108,8 @@ int main(int count, char** arguments) {
   }
   libc::prepare();
   Way way;
-  Nic* const nic =
-      find_way(flow, way) == Reason::kNone ? Nic::open(way.interface, [](Nic&) {}) : nullptr;
+  ProcessNic* const nic =
+      find_way(flow, way) == Reason::kNone ? ProcessNic::open(way.interface, [](ProcessNic&) {}) : nullptr;
   if (nic == nullptr) {
     std::fputs("udp_impostor_tool: there is no NIC\n", stderr);
     return 1;
@@ -118,19 +118,19 @@ int main(int count, char** arguments) {
   bool claimed = false;
   if (claims(*nic, flow, token)) say("claimed", claimed);
   const int milliseconds = 1000 * std::atoi(arguments[3]);
-  DatagramVi* const wire =
+  DatagramVi* const transport =
       DatagramVi::make(*nic, flow, way.peer, static_cast<std::uint32_t>(milliseconds));
-  if (wire == nullptr) {
+  if (transport == nullptr) {
     std::fputs("udp_impostor_tool: no VI\n", stderr);
     return 1;
   }
-  Impostor impostor(*nic, *wire, token);
+  Impostor impostor(*nic, *transport, token);
   constexpr timespec kMoment{0, 1'000'000};
   for (int left = milliseconds; left > 0; --left) {
     impostor.step(static_cast<std::uint64_t>(left));
     nanosleep(&kMoment, nullptr);
   }
-  wire->destroy();
+  transport->destroy();
   nic->close();
   return 0;
 }

@@ -85,7 +85,7 @@ tests_sim_simulation_SOURCES = \
 	sovia/lane/spill.h sovia/process/counters.cc sovia/process/libc.cc sovia/lane/control_sender.cc sovia/lane/lane.cc \
 	sovia/lane/lane_control.cc sovia/lane/lane_greeting.cc sovia/lane/lane_loss.cc sovia/lane/lane_options.cc sovia/lane/lane_remote.cc \
 	sovia/lane/lane_rx.cc sovia/lane/lane_send_ring.cc sovia/lane/lane_sinks.cc sovia/lane/lane_tx.cc sovia/process/own_descriptors.cc \
-	sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/wire.h \
+	sovia/lane/lane.h sovia/lane/packet.h sovia/lane/ring.h sovia/lane/transport.h \
 	xdp/host_port.cc xdp/host_port.h \
 	xdp/train/train_pages.cc xdp/train/train_pages.h \
 	xdp/train/train_socket.cc xdp/train/train_socket.h

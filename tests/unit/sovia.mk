@@ -8,7 +8,7 @@ lane_tests = \
 	sovia/process/counters.cc sovia/process/libc.cc sovia/lane/control_sender.cc sovia/lane/lane.cc \
 	sovia/lane/lane_control.cc sovia/lane/lane_greeting.cc sovia/lane/lane_loss.cc sovia/lane/lane_options.cc sovia/lane/lane_remote.cc \
 	sovia/lane/lane_rx.cc sovia/lane/lane_send_ring.cc sovia/lane/lane_sinks.cc sovia/lane/lane_tx.cc sovia/process/own_descriptors.cc \
-	tests/unit/sovia/fake_wire.h \
+	tests/unit/sovia/fake_transport.h \
 	tests/unit/sovia/lane_pair.h \
 	tests/unit/sovia/lane_data_test.cc \
 	tests/unit/sovia/lane_direct_test.cc \
@@ -36,7 +36,8 @@ tests_unit_sovia_readiness_test_SOURCES = sovia/socket/readiness.cc sovia/socket
 tests_unit_sovia_readiness_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_readiness_test_LDADD = $(TEST_LIBS)
 
-tests_unit_sovia_route_test_SOURCES = sovia/socket/route.cc sovia/socket/route.h tests/unit/sovia/route_test.cc
+tests_unit_sovia_route_test_SOURCES = sovia/socket/route.cc sovia/socket/route.h sovia/socket/lane_link.cc sovia/socket/lane_link.h \
+	tests/unit/sovia/route_test.cc
 tests_unit_sovia_route_test_CPPFLAGS = $(TEST_CPPFLAGS) -DSTATES_PAGE='"$(abs_top_srcdir)/doc/sovia/states.md"'
 tests_unit_sovia_route_test_LDADD = $(TEST_LIBS)
 

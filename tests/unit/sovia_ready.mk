@@ -2,7 +2,7 @@
 
 check_LTLIBRARIES += libsovia_ready.la
 libsovia_ready_la_SOURCES = \
-	tests/unit/sovia/fake_wire.h \
+	tests/unit/sovia/fake_transport.h \
 	tests/unit/sovia/laned_connection.cc tests/unit/sovia/laned_connection.h
 libsovia_ready_la_CPPFLAGS = $(TEST_CPPFLAGS)
 libsovia_ready_la_CXXFLAGS = $(AM_CXXFLAGS) -static
@@ -50,3 +50,11 @@ tests_unit_sovia_bypass_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl
 tests_unit_sovia_stock_test_SOURCES = tests/unit/sovia/stock_test.cc
 tests_unit_sovia_stock_test_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_unit_sovia_stock_test_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)
+
+# The sources that a send() and a recv() on a lane enter.
+TESTS += tests/unit/sovia/path.test
+EXTRA_DIST += tests/unit/sovia/path.test
+check_PROGRAMS += tests/unit/sovia/path_tool
+tests_unit_sovia_path_tool_SOURCES = tests/unit/sovia/path_tool.cc
+tests_unit_sovia_path_tool_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_unit_sovia_path_tool_LDADD = libsovia_ready.la libsovia_parts.la libvipl.la $(TEST_LIBS)

@@ -12,12 +12,12 @@ using sovia::kChunkBytes;
 using sovia::kTokenBytes;
 using sovia::Lane;
 
-// ---------------------------------------------------------------------------- the wire
+// ---------------------------------------------------------------------------- the transport
 
-LaneWire::LaneWire(Link& link, const sovia::LaneOptions& options)
+LaneTransport::LaneTransport(Link& link, const sovia::LaneOptions& options)
     : link_(link), places_(sovia::places_for(options)) {}
 
-bool LaneWire::equip() {
+bool LaneTransport::equip() {
   Client& client = link_.client();
   const auto make = [&](std::vector<Buffer*>& out, std::uint32_t count, std::uint32_t bytes) {
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -33,14 +33,14 @@ bool LaneWire::equip() {
          make(receive_, places_.receive, kChunkBytes);
 }
 
-void LaneWire::post_receives() {
+void LaneTransport::post_receives() {
   completed_ = 0;
   for (std::uint32_t i = 0; i < places_.receive; ++i) {
     if (receive_[i]->status == nullptr) post_receive(i);
   }
 }
 
-bool LaneWire::send(Buffer& buffer, std::uint32_t bytes, std::uint32_t immediate) {
+bool LaneTransport::send(Buffer& buffer, std::uint32_t bytes, std::uint32_t immediate) {
   if (link_.vi == nullptr || link_.vi->state() != vip::kConnected) return false;
   Work work;
   work.buffer = &buffer;
@@ -51,21 +51,21 @@ bool LaneWire::send(Buffer& buffer, std::uint32_t bytes, std::uint32_t immediate
   return true;
 }
 
-bool LaneWire::post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
+bool LaneTransport::post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
   return send(*data_[place], bytes, immediate);
 }
 
-bool LaneWire::post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
+bool LaneTransport::post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) {
   return send(*control_[place], bytes, immediate);
 }
 
-bool LaneWire::post_memory(std::uint32_t, const std::byte* data, std::uint32_t bytes,
+bool LaneTransport::post_memory(std::uint32_t, const std::byte* data, std::uint32_t bytes,
                            std::uint32_t memory, std::uint32_t immediate) {
   if (data != direct->data || memory != direct->handle) fail("a lane sends other memory");
   return send(*direct, bytes, immediate);
 }
 
-bool LaneWire::post_receive(std::uint32_t place) {
+bool LaneTransport::post_receive(std::uint32_t place) {
   if (link_.vi == nullptr || link_.vi->state() == vip::kError) return false;
   Work work;
   work.buffer = receive_[place];
@@ -75,7 +75,7 @@ bool LaneWire::post_receive(std::uint32_t place) {
   return true;
 }
 
-std::uint32_t LaneWire::completed() { return std::exchange(completed_, 0); }
+std::uint32_t LaneTransport::completed() { return std::exchange(completed_, 0); }
 
 // ---------------------------------------------------------------------------- the job
 
@@ -117,17 +117,17 @@ void LaneJob::born(unsigned s) { sides_[s] = Side{}; }
 
 void LaneJob::prepare(unsigned s) {
   Side& side = sides_[s];
-  if (side.wire == nullptr) {
-    side.wire = std::make_unique<LaneWire>(*links[s], options_.lanes[s]);
-    if (!side.wire->equip()) fail("the simulation has too few regions");
+  if (side.transport == nullptr) {
+    side.transport = std::make_unique<LaneTransport>(*links[s], options_.lanes[s]);
+    if (!side.transport->equip()) fail("the simulation has too few regions");
   }
-  side.wire->post_receives();
+  side.transport->post_receives();
 }
 
 void LaneJob::up(unsigned s) {
   Side& side = sides_[s];
   const Connection& c = *links[s]->connection;
-  side.lane = std::make_unique<Lane>(*side.wire, options_.lanes[s]);
+  side.lane = std::make_unique<Lane>(*side.transport, options_.lanes[s]);
   side.stream_out = c.streams[s];
   side.stream_in = 0;
   side.written = side.read = 0;
@@ -149,7 +149,7 @@ void LaneJob::down(unsigned s) {
 void LaneJob::back(unsigned s, bool receive, const Done& done) {
   Side& side = sides_[s];
   if (!receive) {
-    if (done.ok() && side.wire != nullptr) side.wire->sent();
+    if (done.ok() && side.transport != nullptr) side.transport->sent();
     return;
   }
   if (!done.ok() || side.lane == nullptr) return;
@@ -221,11 +221,11 @@ bool LaneJob::write(unsigned s) {
     return false;
   }
   if (side.lent && lane.ring.has_completed(side.ticket)) side.lent = false;
-  if (world_.random.chance(0.1) && !side.lent && side.wire->direct->status == nullptr) {
+  if (world_.random.chance(0.1) && !side.lent && side.transport->direct->status == nullptr) {
     const auto whole = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(side.quota - side.written, 1 + world_.random.below(kChunkBytes)));
-    Pattern(side.stream_out, 0).fill(side.wire->direct->data, whole, side.written);
-    if (lane.tx.write_direct(side.wire->direct->data, whole, side.wire->direct->handle, side.ticket)) {
+    Pattern(side.stream_out, 0).fill(side.transport->direct->data, whole, side.written);
+    if (lane.tx.write_direct(side.transport->direct->data, whole, side.transport->direct->handle, side.ticket)) {
       side.lent = true;
       side.written += whole;
       written_[side.stream_out] = side.written;

@@ -12,10 +12,10 @@
 
 namespace viaduct::sim {
 
-// The wire below a lane: descriptors on a link's VI.
-class LaneWire final : public sovia::Wire {
+// The transport below a lane: descriptors on a link's VI.
+class LaneTransport final : public sovia::Transport {
  public:
-  LaneWire(Link& link, const sovia::LaneOptions& options);
+  LaneTransport(Link& link, const sovia::LaneOptions& options);
 
   bool equip();          // false: too few regions
   void post_receives();  // on a VI that is not connected
@@ -28,6 +28,11 @@ class LaneWire final : public sovia::Wire {
   bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,
                    std::uint32_t memory, std::uint32_t immediate) override;
   bool post_receive(std::uint32_t place) override;
+  // The simulated VI ends the connection itself, and forwards no packet to memory of the program.
+  void failed() override {}
+  bool redirect(std::byte*, std::uint32_t, std::uint32_t) override { return false; }
+  bool unredirect() override { return false; }
+  void set_more(bool) override {}
   std::uint32_t completed() override;
 
   void sent() { ++completed_; }
@@ -62,7 +67,7 @@ class LaneJob final : public Job, public LinkUser {
 
  private:
   struct Side {
-    std::unique_ptr<LaneWire> wire;
+    std::unique_ptr<LaneTransport> transport;
     std::unique_ptr<sovia::Lane> lane;
     std::uint64_t stream_out = 0, stream_in = 0;
     std::uint64_t quota = 0;  // to be written on this connection

@@ -1,4 +1,4 @@
-// A UDP socket's sends and receives on its lanes, over wires without a VI.
+// A UDP socket's sends and receives on its lanes, over transports without a VI.
 #include "sovia/datagram/datagram_socket.h"
 
 #include <arpa/inet.h>
@@ -26,9 +26,9 @@ sockaddr_in peer(std::uint16_t port) {
   return made;
 }
 
-class FakeWire final : public DatagramWire {
+class FakeTransport final : public DatagramTransport {
  public:
-  FakeWire() : send_(kSendPlaces), receive_(kReceivePlaces) {
+  FakeTransport() : send_(kSendPlaces), receive_(kReceivePlaces) {
     for (auto& place : send_) place.resize(kMostBytes);
     for (auto& place : receive_) place.resize(kMostBytes);
     for (std::uint32_t i = 0; i < kReceivePlaces; ++i) free.push_back(i);
@@ -55,7 +55,7 @@ class FakeWire final : public DatagramWire {
     const std::uint32_t place = free.front();
     free.pop_front();
     std::memcpy(receive_[place].data(), data.data(), data.size());
-    lane.arrived({this, lost, false, place, static_cast<std::uint32_t>(data.size()),
+    lane.arrived({&receives, lost, false, place, static_cast<std::uint32_t>(data.size()),
                   static_cast<std::uint32_t>(kind)});
     return true;
   }
@@ -118,9 +118,9 @@ class DatagramSocketTest : public ::testing::Test {
     return taken == DatagramSocket::Taken::kDone;
   }
 
-  FakeWire wire_;
+  FakeTransport transport_;
   DatagramSocket socket_{false};
-  DatagramLane lane_{socket_, wire_, peer(1)};
+  DatagramLane lane_{socket_, transport_, peer(1)};
   bool added_ = false;
   int fd_ = -1;
   Message message_{};
@@ -130,9 +130,9 @@ class DatagramSocketTest : public ::testing::Test {
 
 TEST_F(DatagramSocketTest, GivesWhatCameInOrderWithItsSender) {
   open();
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "one"));
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, ""));
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "three"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "one"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, ""));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "three"));
   let_pass();
   EXPECT_TRUE(take(data_, 100, true));
   EXPECT_EQ(data_, "one") << "a peek";
@@ -147,12 +147,12 @@ TEST_F(DatagramSocketTest, GivesWhatCameInOrderWithItsSender) {
   EXPECT_EQ(length_, 5u);
   EXPECT_EQ(message_.flags, MSG_TRUNC);
   EXPECT_FALSE(take(data_)) << "the rest of a datagram is dropped";
-  EXPECT_EQ(wire_.free.size(), kReceivePlaces) << "places are posted again";
+  EXPECT_EQ(transport_.free.size(), kReceivePlaces) << "places are posted again";
 }
 
 TEST_F(DatagramSocketTest, HoldsWhatComesFirstUntilTheKernelIsEmpty) {
   open();
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "later"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "later"));
   EXPECT_FALSE(socket_.readable());
   EXPECT_FALSE(take(data_));
   EXPECT_TRUE(socket_.kernel_first());
@@ -165,19 +165,19 @@ TEST_F(DatagramSocketTest, HoldsWhatComesFirstUntilTheKernelIsEmpty) {
   EXPECT_FALSE(take(data_)) << "which had something";
   socket_.kernel_said(false);
   EXPECT_TRUE(take(data_));
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "next"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "next"));
   EXPECT_TRUE(socket_.readable()) << "only the first is held";
   EXPECT_TRUE(take(data_));
 }
 
 TEST_F(DatagramSocketTest, TakesNothingFromAPeerThatIsNotTrusted) {
   open(false);
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "evil"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "evil"));
   EXPECT_EQ(socket_.held_until(), kNever);
   EXPECT_FALSE(take(data_));
-  EXPECT_EQ(wire_.free.size(), kReceivePlaces);
+  EXPECT_EQ(transport_.free.size(), kReceivePlaces);
   EXPECT_EQ(send("secret", peer(1)), DatagramSocket::Sent::kKernel) << "nor is it sent anything";
-  EXPECT_TRUE(wire_.sent.empty());
+  EXPECT_TRUE(transport_.sent.empty());
 }
 
 TEST_F(DatagramSocketTest, SendsToThePeerOfTheLaneAlone) {
@@ -185,20 +185,20 @@ TEST_F(DatagramSocketTest, SendsToThePeerOfTheLaneAlone) {
   EXPECT_EQ(send("hello", peer(1)), DatagramSocket::Sent::kDone);
   EXPECT_EQ(send("other", peer(2)), DatagramSocket::Sent::kKernel);
   EXPECT_EQ(send("", peer(1)), DatagramSocket::Sent::kDone);
-  EXPECT_EQ(wire_.sent, (std::vector<std::string>{"hello", ""}));
-  EXPECT_EQ(wire_.kinds[0], static_cast<std::uint32_t>(Kind::kData));
+  EXPECT_EQ(transport_.sent, (std::vector<std::string>{"hello", ""}));
+  EXPECT_EQ(transport_.kinds[0], static_cast<std::uint32_t>(Kind::kData));
 }
 
 TEST_F(DatagramSocketTest, TellsOfMemoryThatIsNotThere) {
   open();
   const iovec bad{reinterpret_cast<void*>(16), 10};
   EXPECT_EQ(socket_.send(fd_, {&bad, 1, peer(1), 0}, 10), DatagramSocket::Sent::kFault);
-  EXPECT_TRUE(wire_.sent.empty());
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "data"));
+  EXPECT_TRUE(transport_.sent.empty());
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "data"));
   let_pass();
   Message into{&bad, 1, {}, 0};
   EXPECT_EQ(socket_.take(into, length_, false), DatagramSocket::Taken::kFault);
-  EXPECT_EQ(wire_.free.size(), kReceivePlaces);
+  EXPECT_EQ(transport_.free.size(), kReceivePlaces);
 }
 
 TEST_F(DatagramSocketTest, LeavesThePairToTheKernelForADatagramTooLong) {
@@ -207,10 +207,10 @@ TEST_F(DatagramSocketTest, LeavesThePairToTheKernelForADatagramTooLong) {
   EXPECT_EQ(send(std::string(kMostBytes + 1, 'a'), peer(1)), DatagramSocket::Sent::kNoRoom);
   EXPECT_TRUE(lane_.leaves);
   EXPECT_EQ(send("short", peer(1)), DatagramSocket::Sent::kNoRoom) << "or they would overtake each other";
-  ASSERT_TRUE(wire_.come(lane_, Kind::kLeft, ""));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kLeft, ""));
   EXPECT_EQ(send("short", peer(1)), DatagramSocket::Sent::kKernel);
   EXPECT_EQ(send(std::string(kMostBytes + 1, 'a'), peer(1)), DatagramSocket::Sent::kKernel);
-  EXPECT_EQ(wire_.sent.size(), 1u);
+  EXPECT_EQ(transport_.sent.size(), 1u);
   socket_.remove(lane_);
   added_ = false;
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(socket_.count(peer(1), now_ns())) << "it would go back and forth";
@@ -221,21 +221,21 @@ TEST_F(DatagramSocketTest, DropsWhatAPeerThatTakesNothingIsSentAfterAMoment) {
   for (std::uint32_t i = 0; i < kSendPlaces; ++i) ASSERT_EQ(send("a", peer(1)), DatagramSocket::Sent::kDone);
   ASSERT_EQ(send("b", peer(1)), DatagramSocket::Sent::kNoRoom);
   while (send("b", peer(1)) == DatagramSocket::Sent::kNoRoom) std::this_thread::yield();
-  EXPECT_EQ(wire_.sent.size(), kSendPlaces);
-  wire_.leaves = 1;
+  EXPECT_EQ(transport_.sent.size(), kSendPlaces);
+  transport_.leaves = 1;
   EXPECT_EQ(send("c", peer(1)), DatagramSocket::Sent::kDone);
-  EXPECT_EQ(wire_.sent.back(), "c");
+  EXPECT_EQ(transport_.sent.back(), "c");
 }
 
 TEST_F(DatagramSocketTest, KeepsWhatIsUnreadWhenTheLaneGoes) {
   open();
   ASSERT_EQ(send("before", peer(1)), DatagramSocket::Sent::kDone);
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "one"));
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, ""));
-  ASSERT_TRUE(wire_.come(lane_, Kind::kLeave, ""));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "one"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, ""));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kLeave, ""));
   EXPECT_TRUE(lane_.answer_due);
   EXPECT_EQ(send("back", peer(1)), DatagramSocket::Sent::kNoRoom) << "what went before is on its way";
-  wire_.leaves = 1;
+  transport_.leaves = 1;
   EXPECT_EQ(send("back", peer(1)), DatagramSocket::Sent::kKernel);
   socket_.give_up(Reason::kOption);
   socket_.remove(lane_);
@@ -252,18 +252,18 @@ TEST_F(DatagramSocketTest, KeepsWhatIsUnreadWhenTheLaneGoes) {
 // Programs look at how long the next datagram is, and then take it.
 TEST_F(DatagramSocketTest, GivesNextWhatTheProgramHasLookedAt) {
   open();
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "one"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "one"));
   let_pass();
   ASSERT_TRUE(take(data_, 100, true));
   for (int i = 0; i < 100; ++i) ASSERT_FALSE(socket_.kernel_first()) << "its turn would have come";
   ASSERT_TRUE(take(data_));
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "two"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "two"));
   ASSERT_EQ(socket_.next_bytes(), 3);
   for (int i = 0; i < 100; ++i) ASSERT_FALSE(socket_.kernel_first());
   ASSERT_TRUE(take(data_));
 
   socket_.kernel_said(true, true);
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "three"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "three"));
   EXPECT_TRUE(socket_.kernel_first());
   EXPECT_TRUE(socket_.kernel_first()) << "until it has been taken";
   EXPECT_EQ(socket_.next_bytes(), -1);
@@ -273,20 +273,20 @@ TEST_F(DatagramSocketTest, GivesNextWhatTheProgramHasLookedAt) {
 }
 
 TEST_F(DatagramSocketTest, AsksTheKernelBehindWhatIsLeftOfALane) {
-  FakeWire wire;
-  DatagramLane other(socket_, wire, peer(2));
+  FakeTransport transport;
+  DatagramLane other(socket_, transport, peer(2));
   open();
   socket_.add(other);
   greet(other, true);
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "open"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "open"));
   let_pass();
-  ASSERT_TRUE(wire.come(other, Kind::kData, "left"));
+  ASSERT_TRUE(transport.come(other, Kind::kData, "left"));
   socket_.remove(other);
   for (int i = 0; i < 100; ++i) ASSERT_FALSE(socket_.kernel_first()) << "it may have later ones of that peer";
   ASSERT_TRUE(take(data_));
   ASSERT_TRUE(take(data_));
   EXPECT_EQ(data_, "left");
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "open"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "open"));
   bool asked = false;
   for (int i = 0; i < 100; ++i) asked = asked || socket_.kernel_first();
   EXPECT_TRUE(asked);
@@ -294,21 +294,21 @@ TEST_F(DatagramSocketTest, AsksTheKernelBehindWhatIsLeftOfALane) {
 
 TEST_F(DatagramSocketTest, TakesNothingOfAPeerThatIsDoubted) {
   open();
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "before"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "before"));
   let_pass();
   lane_.leaves = lane_.doubted = true;
-  ASSERT_TRUE(wire_.come(lane_, Kind::kData, "evil"));
+  ASSERT_TRUE(transport_.come(lane_, Kind::kData, "evil"));
   EXPECT_TRUE(take(data_));
   EXPECT_FALSE(take(data_));
-  EXPECT_EQ(wire_.free.size(), kReceivePlaces);
+  EXPECT_EQ(transport_.free.size(), kReceivePlaces);
   EXPECT_NE(send("secret", peer(1)), DatagramSocket::Sent::kDone);
-  EXPECT_TRUE(wire_.sent.empty());
+  EXPECT_TRUE(transport_.sent.empty());
 }
 
 TEST_F(DatagramSocketTest, GoesToTheKernelWhenTheConnectionEnds) {
   open();
   ASSERT_EQ(send("a", peer(1)), DatagramSocket::Sent::kDone);
-  wire_.come(lane_, Kind::kData, "", true);
+  transport_.come(lane_, Kind::kData, "", true);
   EXPECT_TRUE(lane_.broken);
   EXPECT_EQ(send("b", peer(1)), DatagramSocket::Sent::kKernel);
 }
@@ -320,8 +320,8 @@ TEST_F(DatagramSocketTest, LivesThroughNonsense) {
     random = random * 1103515245 + 12345;
     const auto kind = static_cast<Kind>(random % 5 == 0 ? random : 0x53550000 + random / 7 % 7);
     if (kind == Kind::kData) continue;
-    ASSERT_TRUE(wire_.come(lane_, kind, std::string(random / 64 % 40, static_cast<char>(random / 3))));
-    ASSERT_EQ(wire_.free.size(), kReceivePlaces) << "every place is posted again";
+    ASSERT_TRUE(transport_.come(lane_, kind, std::string(random / 64 % 40, static_cast<char>(random / 3))));
+    ASSERT_EQ(transport_.free.size(), kReceivePlaces) << "every place is posted again";
     ASSERT_FALSE(socket_.readable());
   }
   EXPECT_EQ(lane_.handshake.peer_token(), Handshake::Token{7});

@@ -29,8 +29,8 @@ TEST(LaneCredits, OneWayStreamCostsOneAckForEachThreshold) {
       ASSERT_EQ(pair.b.get(64), 64u);
       pair.settle();
     }
-    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), kPackets);
-    EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), kPackets / options.ack_threshold);
+    EXPECT_EQ(pair.a.transport.sent(PacketType::kData), kPackets);
+    EXPECT_EQ(pair.b.transport.sent(PacketType::kAck), kPackets / options.ack_threshold);
     EXPECT_EQ(pair.b.lane.stalls().acks, kPackets / options.ack_threshold);
     EXPECT_EQ(pair.a.lane.stalls().packets, kPackets);
     EXPECT_EQ(pair.a.lane.stalls().credits, 0u);
@@ -46,12 +46,12 @@ TEST(LaneCredits, PingPongNeedsNoAck) {
     ASSERT_EQ(pair.b.get(100), 4u);
     pair.b.put(4);
     // The credit for the read packet comes after the answer, so the next one carries it.
-    EXPECT_EQ(credits_of(pair.b.wire.last_immediate()), i == 0 ? 0u : 1u);
+    EXPECT_EQ(credits_of(pair.b.transport.last_immediate()), i == 0 ? 0u : 1u);
     pair.settle();
     ASSERT_EQ(pair.a.get(100), 4u);
   }
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kAck), 0u);
-  EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), 0u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kAck), 0u);
+  EXPECT_EQ(pair.b.transport.sent(PacketType::kAck), 0u);
 }
 
 TEST(LaneCredits, WindowIsThePeersAndBoundsWhatIsOnItsWay) {
@@ -63,8 +63,8 @@ TEST(LaneCredits, WindowIsThePeersAndBoundsWhatIsOnItsWay) {
       pair.b.put(5000);
       pair.settle();
     }
-    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), w_b);
-    EXPECT_EQ(pair.b.wire.sent(PacketType::kData), w_a);
+    EXPECT_EQ(pair.a.transport.sent(PacketType::kData), w_b);
+    EXPECT_EQ(pair.b.transport.sent(PacketType::kData), w_a);
     pair.drain();
     pair.expect_all_read();
   }
@@ -82,8 +82,8 @@ TEST(LaneCredits, ZeroWindowTakesWhatThereIsRoomFor) {
     } while (taken == 100'000);
     EXPECT_EQ(pair.a.put(1), 0u);
     EXPECT_FALSE(pair.a.lane.tx.has_room());
-    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), options.window);
-    EXPECT_EQ(pair.b.lane.rx.unread(), pair.a.wire.data_bytes());
+    EXPECT_EQ(pair.a.transport.sent(PacketType::kData), options.window);
+    EXPECT_EQ(pair.b.lane.rx.unread(), pair.a.transport.data_bytes());
     EXPECT_GT(pair.a.written, pair.b.lane.rx.unread());
     EXPECT_EQ(pair.a.lane.ring.unsent(), pair.a.written - pair.b.lane.rx.unread());
     EXPECT_GE(pair.a.lane.stalls().credits, 1u);
@@ -119,14 +119,14 @@ TEST(LaneCredits, AckThatFoundNoPlaceIsSentLater) {
     pair.pass();
     pair.b.get(1);
     pair.pass();
-    while (pair.a.wire.complete()) pair.a.lane.poll();
-    if (pair.b.wire.sent(PacketType::kAck) == acks) break;
-    acks = pair.b.wire.sent(PacketType::kAck);
+    while (pair.a.transport.complete()) pair.a.lane.poll();
+    if (pair.b.transport.sent(PacketType::kAck) == acks) break;
+    acks = pair.b.transport.sent(PacketType::kAck);
   }
   ASSERT_LT(acks, 100u) << "there is no end of places";
   while (pair.a.put(kChunkBytes) != 0) {
     pair.pass();
-    while (pair.a.wire.complete()) pair.a.lane.poll();
+    while (pair.a.transport.complete()) pair.a.lane.poll();
     pair.b.get(kChunkBytes);
   }
   EXPECT_TRUE(pair.b.lane.wants_poll());
@@ -145,7 +145,7 @@ TEST(LaneCredits, EndThatFoundNoPlaceIsSentLater) {
     pair.pass();
     pair.b.get(1);
     pair.pass();
-    while (pair.a.wire.complete()) pair.a.lane.poll();
+    while (pair.a.transport.complete()) pair.a.lane.poll();
   }
   pair.a.lane.finish(false);
   pair.b.lane.ask_to_leave();
@@ -195,10 +195,10 @@ TEST(LaneMore, IsToldNoMoreOftenThanThePeerHasPlaces) {
   for (int i = 0; i < 1000; ++i) {
     ASSERT_EQ(pair.a.put(64), 64u);
     pair.settle();
-    const std::uint64_t before = pair.a.wire.sent(PacketType::kMore);
+    const std::uint64_t before = pair.a.transport.sent(PacketType::kMore);
     ASSERT_EQ(pair.b.get(64), 64u);
     pair.settle();
-    EXPECT_LE(pair.a.wire.sent(PacketType::kMore), before + 1);
+    EXPECT_LE(pair.a.transport.sent(PacketType::kMore), before + 1);
   }
 }
 
@@ -207,11 +207,11 @@ TEST(LaneMore, IsToldToTheWireWhileSmallDataIsHeldBack) {
   LanePair pair;
   pair.start();
   ASSERT_EQ(pair.a.put(10, true), 10u);
-  EXPECT_FALSE(pair.a.wire.has_more());
+  EXPECT_FALSE(pair.a.transport.has_more());
   ASSERT_EQ(pair.a.put(10, true), 10u);
-  EXPECT_TRUE(pair.a.wire.has_more());
+  EXPECT_TRUE(pair.a.transport.has_more());
   pair.a.lane.tx.flush();
-  EXPECT_FALSE(pair.a.wire.has_more());
+  EXPECT_FALSE(pair.a.transport.has_more());
 }
 
 TEST(LaneMore, IsToldToTheWireWhileDataWaitsForCredits) {
@@ -219,30 +219,30 @@ TEST(LaneMore, IsToldToTheWireWhileDataWaitsForCredits) {
   pair.start();
   ASSERT_EQ(pair.a.put(64), 64u);
   pair.settle();
-  EXPECT_FALSE(pair.a.wire.has_more());
+  EXPECT_FALSE(pair.a.transport.has_more());
   ASSERT_EQ(pair.a.put(64), 64u);
-  EXPECT_TRUE(pair.a.wire.has_more());
+  EXPECT_TRUE(pair.a.transport.has_more());
   pair.drain();
-  EXPECT_FALSE(pair.a.wire.has_more());
+  EXPECT_FALSE(pair.a.transport.has_more());
 }
 
 TEST(LaneCombining, SmallWritesJoinWhileSomethingIsOnItsWay) {
   LanePair pair;
   pair.start();
   EXPECT_EQ(pair.a.put(10, true), 10u);
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 1u) << "nothing was on its way";
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 1u) << "nothing was on its way";
   EXPECT_FALSE(pair.a.lane.tx.holds());
   for (int i = 0; i < 20; ++i) EXPECT_EQ(pair.a.put(10, true), 10u);
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 1u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 1u);
   EXPECT_TRUE(pair.a.lane.tx.holds());
   EXPECT_EQ(pair.a.lane.stalls().combined, 19u);
   pair.pass();
   pair.a.lane.poll();
   EXPECT_TRUE(pair.a.lane.tx.holds()) << "it has arrived, but not completed";
-  pair.a.wire.complete();
+  pair.a.transport.complete();
   EXPECT_NE(pair.a.lane.poll() & LaneChange::kWritable, 0u);
   EXPECT_FALSE(pair.a.lane.tx.holds());
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 2u);
   pair.drain();
   pair.expect_all_read();
 }
@@ -252,7 +252,7 @@ TEST(LaneCombining, IsLeftOutWhenItIsOff) {
     LanePair pair(window(32, 16, !by_option));
     pair.start();
     for (int i = 0; i < 20; ++i) pair.a.put(10, by_option);
-    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 20u);
+    EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 20u);
     EXPECT_FALSE(pair.a.lane.tx.holds());
     EXPECT_EQ(pair.a.lane.stalls().combined, 0u);
     pair.drain();
@@ -266,18 +266,18 @@ TEST(LaneCombining, EndsWithALargeWriteAFlushOrAFullChunk) {
   pair.a.put(10, true);
   pair.a.put(10, true);
   pair.a.put(kSmallBytes + 1, true);
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 2u);
   pair.a.put(10, true);
   EXPECT_FALSE(pair.a.lane.tx.flush());
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 3u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 3u);
   EXPECT_FALSE(pair.a.lane.tx.holds());
   for (std::uint32_t i = 0; i < kChunkBytes / kSmallBytes; ++i) pair.a.put(kSmallBytes, true);
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 4u);
-  EXPECT_EQ(pair.a.wire.data_bytes(), pair.a.written);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 4u);
+  EXPECT_EQ(pair.a.transport.data_bytes(), pair.a.written);
   EXPECT_FALSE(pair.a.lane.tx.holds());
   pair.a.put(10, true);
   pair.a.lane.finish(false);
-  EXPECT_EQ(pair.a.wire.data_bytes(), pair.a.written);
+  EXPECT_EQ(pair.a.transport.data_bytes(), pair.a.written);
   pair.drain();
   pair.expect_all_read();
 }
@@ -288,11 +288,11 @@ TEST(LaneCombining, WhatWaitsForCreditsJoinsAndGoesWithThem) {
   for (int i = 0; i < 2; ++i) pair.a.put(5000, false);
   for (int i = 0; i < 50; ++i) pair.a.put(100, false);
   pair.settle();
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 2u);
   EXPECT_FALSE(pair.a.lane.tx.holds()) << "it does not wait for more";
   pair.b.get(5000);
   pair.settle();
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 3u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 3u);
   EXPECT_EQ(pair.b.lane.rx.unread(), 10'000u);
   pair.drain();
   pair.expect_all_read();
@@ -328,9 +328,9 @@ TEST(LaneDirect, TicketCompletesWithItsPacketOnly) {
   EXPECT_EQ(pair.a.lane.ring.unsent(), 110u);
   pair.pass();
   EXPECT_FALSE(pair.a.lane.ring.has_completed(ticket));
-  pair.a.wire.complete();
+  pair.a.transport.complete();
   EXPECT_FALSE(pair.a.lane.ring.has_completed(ticket));
-  pair.a.wire.complete();
+  pair.a.transport.complete();
   EXPECT_TRUE(pair.a.lane.ring.has_completed(ticket));
 }
 
@@ -362,9 +362,9 @@ TEST(LaneReading, PeekShowsAllPacketsAndLeavesThem) {
   EXPECT_EQ(pair.b.get(unread + 100, true), unread);
   EXPECT_EQ(pair.b.get(333, true), 333u);
   EXPECT_EQ(pair.b.lane.rx.unread(), unread);
-  EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), 0u);
+  EXPECT_EQ(pair.b.transport.sent(PacketType::kAck), 0u);
   pair.b.lane.rx.spill_arrivals();
-  EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), 1u);
+  EXPECT_EQ(pair.b.transport.sent(PacketType::kAck), 1u);
   pair.a.put(100);
   pair.settle();
   EXPECT_EQ(pair.b.get(unread + 200, true), unread + 100);
@@ -434,7 +434,7 @@ TEST(LaneReading, DeafEndDropsWhatComes) {
   pair.b.lane.rx.spill_arrivals();
   pair.a.put(1000);
   pair.settle();
-  pair.b.lane.rx.deafen();
+  pair.b.lane.rx.close_reading();
   EXPECT_EQ(pair.b.lane.rx.unread(), 0u);
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(pair.a.put(kChunkBytes), kChunkBytes);

@@ -48,7 +48,7 @@ TEST(LaneDirect, WhatHasComeWhenTheReaderGivesUpIsItsOwn) {
   pair.start();
   ASSERT_TRUE(pair.b.wait_direct(kRoom));
   pair.a.put(700);
-  ASSERT_TRUE(pair.a.wire.deliver());
+  ASSERT_TRUE(pair.a.transport.deliver());
   EXPECT_FALSE(pair.b.direct_has_ended());
   EXPECT_EQ(pair.b.end_direct(), 700u);
   pair.settle();
@@ -122,7 +122,7 @@ TEST(LaneDirect, AnEndOfTheLaneKeepsWhatCame) {
     ASSERT_TRUE(pair.b.wait_direct(kRoom));
     pair.a.put(500);
     if (came) pair.settle();
-    pair.b.wire.break_down();
+    pair.b.transport.break_down();
     pair.b.lane.cut();
     EXPECT_EQ(pair.b.end_direct(), came ? 500u : 0u);
   }

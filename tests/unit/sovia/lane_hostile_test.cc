@@ -33,9 +33,9 @@ class Hostile : public ::testing::Test {
     pair_.settle();
   }
   bool take(std::uint32_t immediate, const void* body = nullptr, std::uint32_t bytes = 0) {
-    if (!pair_.a.wire.inject(immediate, body, bytes)) return false;
+    if (!pair_.a.transport.inject(immediate, body, bytes)) return false;
     unsigned changes = 0;
-    pair_.a.wire.take_in(pair_.a.lane, &changes);
+    pair_.a.transport.take_in(pair_.a.lane, &changes);
     if (pair_.a.lane.control.broken() && !cut_) {
       EXPECT_NE(changes & LaneChange::kState, 0u);
       cut_ = true;
@@ -95,18 +95,18 @@ CUTS(AllCreditsThereAre, At::kUp, immediate(PacketType::kAck, 0xffff))
 
 // An unknown peer: nothing of it counts, and nothing of it is kept.
 TEST(LaneTrust, NothingStartsBeforeIt) {
-  FakeWire wire(places_for({})), other(places_for({}));
-  wire.connect(other);
-  other.connect(wire);
-  Lane lane(wire, {});
+  FakeTransport transport(places_for({})), other(places_for({}));
+  transport.connect(other);
+  other.connect(transport);
+  Lane lane(transport, {});
   lane.greet(LanePair::kTokenA);
   const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}, {}};
   const Start start{0};
-  ASSERT_TRUE(wire.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
-  while (wire.take_in(lane)) continue;
+  ASSERT_TRUE(transport.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
+  while (transport.take_in(lane)) continue;
   EXPECT_FALSE(lane.control.broken() || lane.greeting.greeted());
-  ASSERT_TRUE(wire.inject(immediate(PacketType::kStart, 0), &start, sizeof start));
-  while (wire.take_in(lane)) continue;
+  ASSERT_TRUE(transport.inject(immediate(PacketType::kStart, 0), &start, sizeof start));
+  while (transport.take_in(lane)) continue;
   EXPECT_TRUE(lane.control.broken());
   EXPECT_FALSE(lane.control.started());
   lane.trust();  // comes too late to make a loss of it
@@ -115,16 +115,16 @@ TEST(LaneTrust, NothingStartsBeforeIt) {
 
 // The peer sends nothing before it has heard of it.
 TEST(LaneTrust, NothingIsLostBeforeItIsTold) {
-  FakeWire wire(places_for({})), other(places_for({}));
-  wire.connect(other);
-  other.connect(wire);
-  Lane lane(wire, {});
+  FakeTransport transport(places_for({})), other(places_for({}));
+  transport.connect(other);
+  other.connect(transport);
+  Lane lane(transport, {});
   lane.greet(LanePair::kTokenA);
   const Hello hello{htobe32(kProtocolVersion), htobe32(8), {}, {}};
-  ASSERT_TRUE(wire.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
-  ASSERT_TRUE(wire.inject(immediate(PacketType::kTrust, 0)));
-  while (wire.take_in(lane)) continue;
-  wire.break_down();
+  ASSERT_TRUE(transport.inject(immediate(PacketType::kWakeup, 0), &hello, sizeof hello));
+  ASSERT_TRUE(transport.inject(immediate(PacketType::kTrust, 0)));
+  while (transport.take_in(lane)) continue;
+  transport.break_down();
   lane.trust();
   EXPECT_TRUE(lane.control.broken() && lane.greeting.may_start());
   EXPECT_FALSE(lane.loss.lost());
@@ -134,8 +134,8 @@ TEST_F(Hostile, WindowOutOfBounds) {
   for (const std::uint32_t w : {0u, kMostWindow + 1, 0xffffffffu}) {
     LanePair pair;
     hello_.window = htobe32(w);
-    pair.a.wire.inject(immediate(PacketType::kWakeup, 0), &hello_, sizeof hello_);
-    pair.a.wire.take_in(pair.a.lane);
+    pair.a.transport.inject(immediate(PacketType::kWakeup, 0), &hello_, sizeof hello_);
+    pair.a.transport.take_in(pair.a.lane);
     EXPECT_TRUE(pair.a.lane.control.broken());
   }
 }
@@ -154,7 +154,7 @@ TEST_F(Hostile, FinAckBeforeTheFinThatWaits) {
   bring(At::kUp);
   for (int i = 0; i < 5; ++i) pair_.a.put(10);
   pair_.a.lane.finish(false);
-  EXPECT_EQ(pair_.a.wire.sent(PacketType::kFin), 0u);
+  EXPECT_EQ(pair_.a.transport.sent(PacketType::kFin), 0u);
   take(immediate(PacketType::kFinAck, 0));
   EXPECT_TRUE(pair_.a.lane.control.broken());
 }
@@ -200,7 +200,7 @@ TEST_F(Hostile, EndlessDataForOneWhoLeaves) {
   while (!pair_.a.lane.control.broken() && sent < 1ull << 30 &&
          take(immediate(PacketType::kData, 0), bytes_, kChunkBytes)) {
     sent += kChunkBytes;
-    while (pair_.a.wire.swallow() || pair_.a.wire.complete()) {
+    while (pair_.a.transport.swallow() || pair_.a.transport.complete()) {
     }
   }
   EXPECT_TRUE(pair_.a.lane.control.broken());

@@ -1,4 +1,4 @@
-// Two lanes that face each other over fake wires, with two streams of known bytes.
+// Two lanes that face each other over fake transports, with two streams of known bytes.
 #ifndef VIADUCT_TESTS_UNIT_SOVIA_LANE_PAIR_H
 #define VIADUCT_TESTS_UNIT_SOVIA_LANE_PAIR_H
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sovia/lane/lane.h"
-#include "tests/unit/sovia/fake_wire.h"
+#include "tests/unit/sovia/fake_transport.h"
 
 namespace viaduct::sovia {
 
@@ -26,7 +26,7 @@ inline LaneOptions window(std::uint32_t w, std::uint32_t t, bool combine = true)
 class LaneSide {
  public:
   LaneSide(const LaneOptions& options, unsigned stream)
-      : wire(places_for(options)), lane(wire, options), out_(stream), in_(stream ^ 1) {
+      : transport(places_for(options)), lane(transport, options, transport.remote()), out_(stream), in_(stream ^ 1) {
     lane.trust();
   }
 
@@ -81,7 +81,7 @@ class LaneSide {
     if (!waits_) return 0;
     waits_ = false;
     std::uint32_t got;
-    while (!lane.rx.end_direct(number_, got)) EXPECT_TRUE(wire.take_in(lane)) << "nothing has come";
+    while (!lane.rx.end_direct(number_, got)) EXPECT_TRUE(transport.take_in(lane)) << "nothing has come";
     EXPECT_LT(got, buffer_.size());
     EXPECT_EQ(buffer_.back(), std::byte{0x5a}) << "overrun";
     for (std::uint32_t i = 0; i < got; ++i) {
@@ -122,7 +122,7 @@ class LaneSide {
 
   unsigned stream() const { return out_; }
 
-  FakeWire wire;
+  FakeTransport transport;
   Lane lane;
   std::uint64_t written = 0, read = 0;
   std::uint64_t directly = 0;  // of `read`
@@ -143,8 +143,8 @@ class LanePair {
  public:
   explicit LanePair(const LaneOptions& both = {}) : LanePair(both, both) {}
   LanePair(const LaneOptions& of_a, const LaneOptions& of_b) : a(of_a, 0), b(of_b, 1) {
-    a.wire.connect(b.wire);
-    b.wire.connect(a.wire);
+    a.transport.connect(b.transport);
+    b.transport.connect(a.transport);
   }
 
   void greet() {
@@ -163,10 +163,10 @@ class LanePair {
   void pass() {
     for (bool any = true; any;) {
       any = false;
-      while (a.wire.deliver()) any = true;
-      while (b.wire.deliver()) any = true;
-      while (a.wire.take_in(a.lane)) any = true;
-      while (b.wire.take_in(b.lane)) any = true;
+      while (a.transport.deliver()) any = true;
+      while (b.transport.deliver()) any = true;
+      while (a.transport.take_in(a.lane)) any = true;
+      while (b.transport.take_in(b.lane)) any = true;
     }
   }
   // Until nothing moves any more.
@@ -174,11 +174,11 @@ class LanePair {
     for (bool any = true; any;) {
       pass();
       any = false;
-      while (a.wire.complete()) any = true;
-      while (b.wire.complete()) any = true;
+      while (a.transport.complete()) any = true;
+      while (b.transport.complete()) any = true;
       a.lane.poll();
       b.lane.poll();
-      any = any || !a.wire.idle() || !b.wire.idle();
+      any = any || !a.transport.idle() || !b.transport.idle();
     }
   }
   // ... with programs that read all.

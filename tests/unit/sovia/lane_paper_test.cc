@@ -52,7 +52,7 @@ TEST(LaneStrictWindow, TakesAsManyPacketsAsThereAreCredits) {
   pair.start();
   EXPECT_EQ(pair.a.put(5 * kChunkBytes), 3u * kChunkBytes);
   pair.settle();
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 3u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 3u);
   pair.drain();
   pair.expect_all_read();
 }
@@ -64,7 +64,7 @@ TEST(LaneStrictWindow, AcknowledgesEachPacketThatIsRead) {
     for (int i = 0; i < 8; ++i) pair.a.put(64);
     pair.settle();
     EXPECT_EQ(pair.b.get(8 * 64), 8u * 64);
-    EXPECT_EQ(pair.b.wire.sent(PacketType::kAck), is_strict ? 8u : 2u);
+    EXPECT_EQ(pair.b.transport.sent(PacketType::kAck), is_strict ? 8u : 2u);
   }
 }
 
@@ -77,9 +77,9 @@ TEST(LaneStrictWindow, CountsWhatIsUnread) {
       pair.settle();
     }
     if (is_strict) {
-      EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 4u);
+      EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 4u);
     } else {
-      EXPECT_GT(pair.a.wire.sent(PacketType::kData), 4u);
+      EXPECT_GT(pair.a.transport.sent(PacketType::kData), 4u);
     }
     pair.drain();
     pair.expect_all_read();
@@ -94,7 +94,7 @@ TEST(LaneJoining, IsOfSendsThatWaitForCredits) {
     pair.start();
     for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.a.put(64), 64u);
     pair.drain();
-    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), joins ? 2u : 4u);
+    EXPECT_EQ(pair.a.transport.sent(PacketType::kData), joins ? 2u : 4u);
     EXPECT_EQ(pair.a.lane.stalls().combined, joins ? 2u : 0u);
     pair.expect_all_read();
   }
@@ -107,7 +107,7 @@ TEST(LaneJoining, IsDoneForWhoAsksForIt) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.a.put(64), 64u);
   pair.a.lane.tx.push();
   pair.drain();
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 1u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 1u);
   pair.expect_all_read();
 }
 
@@ -121,11 +121,11 @@ TEST(LaneTimer, HoldsSmallSendsWhateverIsOnItsWay) {
       EXPECT_EQ(pair.a.put(64, true), 64u);
       pair.settle();
     }
-    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), timer ? 0u : 10u);
+    EXPECT_EQ(pair.a.transport.sent(PacketType::kData), timer ? 0u : 10u);
     EXPECT_EQ(pair.a.lane.tx.holds_for_timer(), timer);
     pair.a.lane.tx.flush();
     EXPECT_FALSE(pair.a.lane.tx.holds());
-    EXPECT_EQ(pair.a.wire.sent(PacketType::kData), timer ? 1u : 10u);
+    EXPECT_EQ(pair.a.transport.sent(PacketType::kData), timer ? 1u : 10u);
     pair.drain();
     pair.expect_all_read();
   }
@@ -136,11 +136,11 @@ TEST(LaneTimer, BeginsAnewWhereTheNextDoesNotFit) {
   pair.start();
   constexpr std::uint32_t kSize = 2000, kFit = kChunkBytes / kSize;
   for (std::uint32_t i = 0; i <= kFit; ++i) EXPECT_EQ(pair.a.put(kSize, true), kSize);
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 1u);
-  EXPECT_EQ(pair.a.wire.data_bytes(), kFit * kSize);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 1u);
+  EXPECT_EQ(pair.a.transport.data_bytes(), kFit * kSize);
   pair.a.lane.tx.flush();
   pair.drain();
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 2u);
   pair.expect_all_read();
 }
 
@@ -149,10 +149,10 @@ TEST(LaneTimer, EndsWithALongSend) {
   pair.start();
   pair.a.put(64, true);
   pair.a.put(kSmallBytes + 1, true);
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 2u) << "it shares no packet";
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 2u) << "it shares no packet";
   pair.a.put(64, true);
   pair.a.put(64, false);
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 4u) << "nor does one that is not combined";
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 4u) << "nor does one that is not combined";
   pair.drain();
   pair.expect_all_read();
 }

@@ -59,7 +59,7 @@ class LanePark : public testing::Test {
   }
 
   const LaneOptions options_ = window(4, 2);
-  FakeWire a_{places_for(options_)}, b_{places_for(options_)};
+  FakeTransport a_{places_for(options_)}, b_{places_for(options_)};
   std::unique_ptr<Lane> one_, other_;
 };
 
@@ -130,8 +130,8 @@ TEST_F(LanePark, IsNotForThoseThatOneEndHasGreetedOn) {
 TEST_F(LanePark, IsNotForLanesOfMessages) {
   LaneOptions messages = options_;
   messages.messages = true;
-  FakeWire a(places_for(messages));
-  Lane lane(a, messages);
+  FakeTransport a(places_for(messages));
+  Lane lane(a, messages, a.remote());
   EXPECT_TRUE(lane.control.is_unused());
   EXPECT_FALSE(lane.may_park());
 }

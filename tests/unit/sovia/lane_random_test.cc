@@ -1,5 +1,5 @@
 // Two lanes whose programs, link and completions do everything in random order. The invariants are
-// checked after each step: by LaneSide (bytes equal and in order), by FakeWire (receives and places,
+// checked after each step: by LaneSide (bytes equal and in order), by FakeTransport (receives and places,
 // packets sent at most once) and here (credits).
 #include <gtest/gtest.h>
 
@@ -43,9 +43,9 @@ class RandomLanes {
     pair_.b.lane.greet(LanePair::kTokenB);
     for (unsigned i = one_of(200); i > 0; --i) step();
     for (LaneSide* const side : {&pair_.a, &pair_.b}) {
-      side->wire.break_down();
+      side->transport.break_down();
       if (one_of(2)) side->put(100);
-      while (side->wire.take_in(side->lane)) {
+      while (side->transport.take_in(side->lane)) {
       }
       side->lane.cut();
     }
@@ -112,11 +112,11 @@ class RandomLanes {
       return false;
     };
     if (falls(link_)) {
-      side.wire.deliver();
+      side.transport.deliver();
     } else if (falls(link_)) {
-      side.wire.take_in(side.lane);
+      side.transport.take_in(side.lane);
     } else if (falls(completions_)) {
-      side.wire.complete();
+      side.transport.complete();
       if (one_of(2)) side.lane.poll();
     } else if (falls(reads_)) {
       read(side);
@@ -167,7 +167,7 @@ class RandomLanes {
         // The bytes are not checked from here on.
         side.end_direct();
         side.read += side.lane.rx.unread();
-        side.lane.rx.deafen();
+        side.lane.rx.close_reading();
         deaf = true;
         break;
       case 3: case 4: case 5: case 6: side.lane.tx.flush(); break;
@@ -178,9 +178,9 @@ class RandomLanes {
 
   // Of the direction from -> to: packets in flight or unread and credits given back are within the window.
   void check(LaneSide& from, LaneSide& to, const LaneOptions& of_to, bool deaf) {
-    const std::uint64_t packets = from.wire.sent(PacketType::kData);
-    ASSERT_LE(packets, of_to.window + to.wire.credits_sent());
-    ASSERT_LE(to.wire.credits_sent(), packets);
+    const std::uint64_t packets = from.transport.sent(PacketType::kData);
+    ASSERT_LE(packets, of_to.window + to.transport.credits_sent());
+    ASSERT_LE(to.transport.credits_sent(), packets);
     if (!deaf) {
       ASSERT_LE(to.read + to.lane.rx.unread(), from.written);  // what lies there directly comes on top
     }
@@ -229,7 +229,7 @@ class RandomLanes {
     }
   }
   static void expect_credits_back(LaneSide& from, LaneSide& to, const LaneOptions& of_to) {
-    const std::uint64_t owed = from.wire.sent(PacketType::kData) - to.wire.credits_sent();
+    const std::uint64_t owed = from.transport.sent(PacketType::kData) - to.transport.credits_sent();
     EXPECT_LT(owed, of_to.window);
     EXPECT_LT(owed, std::max(of_to.ack_threshold, (of_to.window + 31) / 32));
   }
@@ -289,15 +289,15 @@ TEST(RandomLanes, SurviveNoise) {
       const auto flags = static_cast<std::uint32_t>(random() % 16 != 0 ? 0 : random() & 0xff0);
       const auto bytes = static_cast<std::uint32_t>(
           type == 1 ? random() % (kChunkBytes + 1) : type < 4 ? random() % 32 : random() % 2);
-      if (!side.wire.inject(credits << 16 | flags | type, body.data(), bytes)) break;
-      side.wire.take_in(side.lane);
+      if (!side.transport.inject(credits << 16 | flags | type, body.data(), bytes)) break;
+      side.transport.take_in(side.lane);
       std::byte to[5000];
       const iovec piece{to, random() % sizeof to};
       if (random() % 2) side.lane.rx.read(&piece, 1, 0, random() % 4 == 0);
       if (random() % 4 == 0) side.put(1 + random() % 50'000);
       if (random() % 32 == 0) side.lane.ask_to_leave();
-      if (random() % 4 == 0) side.wire.swallow();
-      if (random() % 4 == 0) side.wire.complete();
+      if (random() % 4 == 0) side.transport.swallow();
+      if (random() % 4 == 0) side.transport.complete();
       side.lane.poll();
       most_unread = std::max(most_unread, side.lane.rx.unread());
     }

@@ -26,13 +26,13 @@ class LaneSinks : public ::testing::Test {
   void SetUp() override { pair_.start(); }
   bool open(std::uint32_t number, std::uint32_t bytes) {
     buffer_.assign(bytes + 1, std::byte{0x5a});
-    memory_ = b_.wire.open_memory(buffer_.data(), bytes);
+    memory_ = b_.transport.open_memory(buffer_.data(), bytes);
     const bool told = b_.lane.sinks.open_sink(number, buffer_.data(), bytes, memory_);
     pair_.settle();
     return told;
   }
   void close() {
-    b_.wire.close_memory(buffer_.data(), memory_);
+    b_.transport.close_memory(buffer_.data(), memory_);
     b_.lane.sinks.close_sink();
   }
   // Writes all of a message, in as many steps as it takes.
@@ -126,7 +126,7 @@ TEST_F(LaneSinks, AreOneAtATime) {
 
 TEST_F(LaneSinks, OfABrokenLaneAreNotWrittenTo) {
   ASSERT_TRUE(open(0, 100));
-  a_.wire.break_down();
+  a_.transport.break_down();
   EXPECT_EQ(a_.lane.sinks.write_to_sink(buffer_.data(), 0, 100, 7), 0u);
   EXPECT_TRUE(a_.lane.control.broken());
   EXPECT_FALSE(a_.lane.sinks.tell_placed(100));
@@ -145,8 +145,8 @@ class HostileSinks : public LaneSinks {
  protected:
   // Whether the lane is cut for it.
   bool cuts(PacketType type, const void* body, std::uint32_t bytes, std::uint32_t flags = 0) {
-    EXPECT_TRUE(b_.wire.inject(immediate(type, 0, flags), body, bytes));
-    b_.wire.take_in(b_.lane);
+    EXPECT_TRUE(b_.transport.inject(immediate(type, 0, flags), body, bytes));
+    b_.transport.take_in(b_.lane);
     return b_.lane.control.broken();
   }
   const Placed third_{htobe32(3), htobe32(10)};
@@ -185,8 +185,8 @@ TEST(LaneWithoutMessages, TakesNoSink) {
   LanePair pair{window(4, 2)};
   pair.start();
   const Sink sink{};
-  ASSERT_TRUE(pair.b.wire.inject(immediate(PacketType::kSink, 0), &sink, sizeof sink));
-  pair.b.wire.take_in(pair.b.lane);
+  ASSERT_TRUE(pair.b.transport.inject(immediate(PacketType::kSink, 0), &sink, sizeof sink));
+  pair.b.transport.take_in(pair.b.lane);
   EXPECT_TRUE(pair.b.lane.control.broken());
 }
 

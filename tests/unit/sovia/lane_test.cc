@@ -31,7 +31,7 @@ TEST(LaneGreeting, DataWaitsForTheWindow) {
   pair.a.lane.control.start(17);
   EXPECT_EQ(pair.a.put(100), 100u);
   pair.pass();
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kData), 0u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kData), 0u);
   EXPECT_TRUE(pair.b.lane.control.started());
   EXPECT_EQ(pair.b.lane.control.peer_kernel_bytes(), 17u);
   pair.b.lane.greet(LanePair::kTokenB);
@@ -48,7 +48,7 @@ TEST(LaneGreeting, NothingGoesBeforeTheOwnOne) {
   pair.a.lane.ask_to_leave();
   pair.a.lane.finish(false);
   pair.settle();
-  EXPECT_EQ(pair.a.wire.on_way(), 0u);
+  EXPECT_EQ(pair.a.transport.on_way(), 0u);
   pair.a.lane.greet(LanePair::kTokenA);
   pair.settle();
   EXPECT_TRUE(pair.a.lane.control.over());
@@ -69,8 +69,8 @@ TEST(LaneStates, OneDirectionGoesUpAndDown) {
   pair.a.lane.finish(true);
   EXPECT_EQ(pair.a.lane.control.sending(), State::kEnding);
   EXPECT_EQ(pair.a.put(10), 0u);
-  pair.a.wire.deliver();
-  pair.b.wire.take_in(pair.b.lane);
+  pair.a.transport.deliver();
+  pair.b.transport.take_in(pair.b.lane);
   EXPECT_EQ(pair.b.lane.control.receiving(), State::kUp);
   pair.pass();
   EXPECT_EQ(pair.b.lane.control.receiving(), State::kEnded);
@@ -130,7 +130,7 @@ TEST(LaneStates, LeaveIsSentOnceHoweverOftenItIsAskedFor) {
   pair.settle();
   for (int i = 0; i < 100; ++i) pair.a.lane.ask_to_leave();
   pair.settle();
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kLeave), 1u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kLeave), 1u);
   EXPECT_TRUE(pair.b.lane.control.peer_leaves());
   EXPECT_EQ(pair.b.lane.control.sending(), State::kEnded);
   EXPECT_FALSE(pair.a.lane.control.broken());
@@ -151,7 +151,7 @@ TEST(LaneStates, FinIsAnsweredWhenTheReaderGoesByStart) {
   pair.settle();
   EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
   pair.b.lane.finish(false);
-  pair.a.lane.rx.deafen();  // needs no reader then
+  pair.a.lane.rx.close_reading();  // needs no reader then
   pair.settle();
   EXPECT_TRUE(pair.a.lane.control.over() && pair.b.lane.control.over());
 }
@@ -165,7 +165,7 @@ TEST(LaneStates, WhoClosesAfterItsEndHasGoneAsksThePeerToLeave) {
   pair.settle();
   EXPECT_EQ(pair.a.lane.control.sending(), State::kEnded);
   EXPECT_TRUE(pair.a.lane.control.is_finished());
-  pair.a.lane.rx.deafen();
+  pair.a.lane.rx.close_reading();
   pair.a.lane.finish(true);
   EXPECT_FALSE(pair.a.lane.control.is_finished());
   pair.settle();
@@ -184,7 +184,7 @@ TEST(LaneStates, WhoClosesBeforeItsEndHasGoneSaysSoInIt) {
   pair.drain();
   EXPECT_TRUE(pair.a.lane.control.is_finished());
   EXPECT_TRUE(pair.b.lane.control.peer_closed());
-  EXPECT_EQ(pair.a.wire.sent(PacketType::kLeave), 0u);
+  EXPECT_EQ(pair.a.transport.sent(PacketType::kLeave), 0u);
 }
 
 // A program that writes without end must not keep its FIN from going.
@@ -250,8 +250,8 @@ TEST(LaneChanges, TellWhatHasChanged) {
   unsigned changes = 0;
   const auto next = [&](LaneSide& from, LaneSide& to) {
     changes = 0;
-    from.wire.deliver();
-    to.wire.take_in(to.lane, &changes);
+    from.transport.deliver();
+    to.transport.take_in(to.lane, &changes);
     return changes;
   };
   pair.a.lane.greet(LanePair::kTokenA);
@@ -294,7 +294,7 @@ TEST(LaneCut, InEveryStateLeavesWhatHasComeReadable) {
     if (state >= 7) pair.a.lane.finish(true);
     if (state >= 8) pair.b.lane.ask_to_leave();
     for (LaneSide* const side : {&pair.a, &pair.b}) {
-      side->wire.break_down();
+      side->transport.break_down();
       side->lane.cut();
       EXPECT_TRUE(side->lane.control.broken() && side->lane.control.over());
       EXPECT_EQ(side->put(100), 0u);
@@ -308,7 +308,7 @@ TEST(LaneCut, InEveryStateLeavesWhatHasComeReadable) {
       const std::size_t unread = side->lane.rx.unread();
       EXPECT_EQ(side->get(10'000, true), unread);
       EXPECT_EQ(side->get(10'000), unread);
-      side->lane.rx.deafen();
+      side->lane.rx.close_reading();
       side->lane.cut();
     }
   }
@@ -320,12 +320,12 @@ TEST(LaneCut, WhatCameBeforeAFailedSendStillCounts) {
   pair.start();
   pair.a.put(1000);
   pair.a.lane.finish(true);
-  while (pair.a.wire.deliver()) {
+  while (pair.a.transport.deliver()) {
   }
-  pair.b.wire.break_down();
+  pair.b.transport.break_down();
   pair.b.put(10);
   EXPECT_TRUE(pair.b.lane.control.broken());
-  while (pair.b.wire.take_in(pair.b.lane)) {
+  while (pair.b.transport.take_in(pair.b.lane)) {
   }
   EXPECT_EQ(pair.b.lane.control.receiving(), State::kEnded);
   EXPECT_TRUE(pair.b.lane.control.peer_closed());
@@ -336,16 +336,16 @@ TEST(LaneCut, WhatCameBeforeAFailedSendStillCounts) {
 TEST(LaneCut, TellsTheOwnerOfARefusedPost) {
   LanePair pair;
   pair.start();
-  EXPECT_EQ(pair.b.wire.failures(), 0u);
-  pair.b.wire.break_down();
+  EXPECT_EQ(pair.b.transport.failures(), 0u);
+  pair.b.transport.break_down();
   pair.b.put(10);
-  EXPECT_EQ(pair.b.wire.failures(), 1u);
+  EXPECT_EQ(pair.b.transport.failures(), 1u);
 }
 
 TEST(LaneCut, SomethingMayBeLostOnceThePeerIsTrusted) {
   LanePair pair;
   pair.start();
-  pair.a.wire.break_down();
+  pair.a.transport.break_down();
   pair.a.lane.cut();
   EXPECT_TRUE(pair.a.lane.loss.lost());
 }

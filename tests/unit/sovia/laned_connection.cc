@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sovia/poll/epoll_set.h"
+#include "sovia/process/guarded_copy.h"
 #include "sovia/process/libc.h"
 #include "sovia/socket/fallback.h"
 #include "sovia/socket/lane_life.h"
@@ -61,7 +62,7 @@ struct Prepare {
 } prepare;
 
 // A socket asks for a lane when enough has gone over it, and not for a peer on this host.
-void ask_for_lane(Socket& socket) { socket.link.stage = LaneLink::Stage::kAsked; }
+void ask_for_lane(Socket& socket) { socket.link.on(LaneEvent::kAsked); }
 
 constexpr std::uint8_t kToken[kTokenBytes] = {1};
 
@@ -140,16 +141,16 @@ std::string Connection::record_of_peer(std::uint64_t offset) const {
 // Each packet goes one step further. False if none is left.
 bool Connection::step() {
   const std::lock_guard guard(mutex_);
-  Nic::Arrival arrival{};
+  ProcessNic::Arrival arrival{};
   bool moved, came;
   {
     const std::scoped_lock lane_guard(end_->lane.lock());
-    moved = wires_->near.deliver();
-    moved |= wires_->far.deliver();
-    moved |= wires_->near.complete();
-    moved |= wires_->far.complete();
-    came = wires_->near.take(arrival);
-    moved |= wires_->far.take_in(*far_);
+    moved = transports_->near.deliver();
+    moved |= transports_->far.deliver();
+    moved |= transports_->near.complete();
+    moved |= transports_->far.complete();
+    came = transports_->near.take(arrival);
+    moved |= transports_->far.take_in(*far_);
     far_->poll();
   }
   if (came) end_->arrived(arrival);
@@ -171,10 +172,11 @@ void Connection::open_lane() {
   const std::lock_guard guard(mutex_);
   if (end_ != nullptr) return;
   LaneOptions options;
+  options.copy = copy_guarded;
   options.messages = socket_->modes.carries_messages();
-  wires_ = new Wires(places_for(options));
-  end_ = new LaneEndpoint(table::find(fd_), *socket_, wires_->near, options);
-  far_ = std::make_unique<Lane>(wires_->far, options);
+  transports_ = new Transports(places_for(options));
+  end_ = new LaneEndpoint(table::find(fd_), *socket_, transports_->near, options);
+  far_ = std::make_unique<Lane>(transports_->far, options, transports_->far.remote());
   ask_for_lane(*socket_);
   EXPECT_TRUE(lane_opened(*socket_, *end_));
   {
@@ -222,9 +224,9 @@ void Connection::peer_ends_lane() {
 void Connection::peer_ends_lane_unanswered() {
   const std::lock_guard guard(mutex_);
   far_->finish(false);
-  Nic::Arrival arrival{};
-  while (wires_->far.deliver()) continue;
-  while (wires_->near.take(arrival)) end_->arrived(arrival);
+  ProcessNic::Arrival arrival{};
+  while (transports_->far.deliver()) continue;
+  while (transports_->near.take(arrival)) end_->arrived(arrival);
 }
 
 void Connection::down() {

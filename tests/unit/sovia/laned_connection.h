@@ -16,7 +16,7 @@
 
 #include "sovia/socket/lane_endpoint.h"
 #include "sovia/socket/socket.h"
-#include "tests/unit/sovia/fake_wire.h"
+#include "tests/unit/sovia/fake_transport.h"
 
 namespace viaduct::sovia::ready {
 
@@ -75,8 +75,8 @@ class Connection {
   std::string lane_takes();
   // The peer's end of the lane: to be used with settle(), which shows what is on its way to both ends.
   Lane& peer_lane() { return *far_; }
-  FakeWire& peer_wire() { return wires_->far; }
-  FakeWire& near_wire() { return wires_->near; }
+  FakeTransport& peer_transport() { return transports_->far; }
+  FakeTransport& near_transport() { return transports_->near; }
   std::recursive_mutex& mutex() { return mutex_; }
   // Something more comes on the lane, or all that there is to read has been read.
   void data(bool there = true);
@@ -91,12 +91,12 @@ class Connection {
   int dup();
 
  private:
-  struct Wires {
-    explicit Wires(const LanePlaces& places) : near(places), far(places) {
+  struct Transports {
+    explicit Transports(const LanePlaces& places) : near(places), far(places) {
       near.connect(far);
       far.connect(near);
     }
-    FakeWire near, far;
+    FakeTransport near, far;
   };
   bool step();
   void peer_reads();
@@ -107,7 +107,7 @@ class Connection {
   std::uint64_t peer_sent_ = 0;
 
   std::recursive_mutex mutex_;  // of threads of the test that play the peer
-  Wires* wires_ = nullptr;      // never freed, as ends are the background thread's to free
+  Transports* transports_ = nullptr;      // never freed, as ends are the background thread's to free
   LaneEndpoint* end_ = nullptr;
   std::unique_ptr<Lane> far_;
   bool in_ = false, out_ = false, full_ = false;

@@ -492,7 +492,7 @@ TEST_F(PlacedMessages, OfABrokenLaneComeThroughTheKernelOnce) {
 
 TEST_F(PlacedMessages, AreWrittenToThePeersBuffer) {
   std::vector<std::byte> buffer(kLong);
-  const std::uint32_t memory = connection_.peer_wire().open_memory(buffer.data(), kLong);
+  const std::uint32_t memory = connection_.peer_transport().open_memory(buffer.data(), kLong);
   EXPECT_TRUE(lane().sinks.open_sink(1, buffer.data(), kLong, memory));
   connection_.settle();
   std::thread writer([&] { EXPECT_EQ(give(fd_, long_), kLong); });

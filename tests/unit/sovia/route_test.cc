@@ -1,4 +1,4 @@
-// The routes of the two directions, compared with what doc/sovia/states.md says of them.
+// The routes of the two directions and the life of a lane, compared with what doc/sovia/states.md says of them.
 #include "sovia/socket/route.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "sovia/socket/lane_link.h"
 
 namespace viaduct::sovia {
 namespace {
@@ -35,7 +37,7 @@ std::map<std::pair<std::string, std::string>, std::string> table(const std::stri
   std::vector<std::string> events;
   bool here = false;
   for (std::string line; std::getline(page, line);) {
-    if (line.starts_with("#")) here = line == "## " + heading;
+    if (line.starts_with("#")) here = line.ends_with("# " + heading);
     if (!here || !line.starts_with("|") || line.starts_with("| ---")) continue;
     const auto row = cells(line);
     if (events.empty()) {
@@ -65,6 +67,27 @@ void compare(const std::string& heading) {
 
 TEST(Route, ReceivingIsAsThePageSays) { compare<Direction::kReceiving>("Receiving"); }
 TEST(Route, SendingIsAsThePageSays) { compare<Direction::kSending>("Sending"); }
+
+TEST(LaneLife, IsAsThePageSays) {
+  const std::string stages[kLaneStages] = {"none", "asked", "open"};
+  const std::string events[kLaneEvents] = {"asked", "refused", "opened", "over", "forked"};
+  const auto page = table("Life of a lane");
+  ASSERT_EQ(page.size(), kLaneStages * kLaneEvents);
+  for (std::size_t stage = 0; stage < kLaneStages; ++stage) {
+    for (std::size_t event = 0; event < kLaneEvents; ++event) {
+      LaneLink link;
+      link.stage.store(LaneStage{static_cast<std::uint8_t>(stage)});
+      const bool can = link.on(LaneEvent{static_cast<std::uint8_t>(event)});
+      const std::string next = can ? stages[static_cast<std::size_t>(link.stage.load())] : "-";
+      const auto told = page.find({stages[stage], events[event]});
+      ASSERT_NE(told, page.end()) << stages[stage] << ", " << events[event];
+      EXPECT_EQ(next, told->second) << stages[stage] << ", " << events[event];
+      if (!can) {
+        EXPECT_EQ(link.stage, LaneStage{static_cast<std::uint8_t>(stage)});
+      }
+    }
+  }
+}
 
 TEST(Route, GoesUpAndDown) {
   Route<Direction::kReceiving> route;

@@ -8,7 +8,7 @@
 
 #include "sovia/process/clock.h"
 #include "sovia/socket/socket_pool.h"
-#include "tests/unit/sovia/fake_wire.h"
+#include "tests/unit/sovia/fake_transport.h"
 #include "tests/unit/sovia/lane_pair.h"
 
 namespace viaduct::sovia::background {
@@ -52,11 +52,11 @@ class StockTest : public testing::Test {
   void settle() {
     for (bool any = true; any;) {
       any = false;
-      Nic::Arrival arrival;
+      ProcessNic::Arrival arrival;
       while (near_.deliver() || far_.deliver() || far_.take_in(*peer_) || near_.complete() || far_.complete()) {
         any = true;
       }
-      while (near_.take(arrival)) near_.owner->arrived(arrival);
+      while (near_.take(arrival)) near_.receives.told->arrived(arrival);
     }
   }
   static Flow flow(Role role, unsigned other_port) {
@@ -75,7 +75,7 @@ class StockTest : public testing::Test {
   }
 
   const LaneOptions options_ = window(4, 2);
-  FakeWire near_{places_for(options_)}, far_{places_for(options_)};
+  FakeTransport near_{places_for(options_)}, far_{places_for(options_)};
   Socket* const socket_;
   std::unique_ptr<LaneEndpoint> end_;
   std::unique_ptr<Lane> peer_;
@@ -99,7 +99,7 @@ TEST_F(StockTest, TheCallerTakesOneForItsNextConnection) {
   EXPECT_EQ(stock_.take(next, moved), nullptr) << "the address is another host's by now";
   StockedVi* const taken = stock_.take(next, way_);
   ASSERT_NE(taken, nullptr);
-  EXPECT_EQ(&taken->wire, &near_);
+  EXPECT_EQ(&taken->vi, &near_);
   EXPECT_TRUE(stock_.empty());
   delete taken;
 }

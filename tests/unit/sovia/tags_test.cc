@@ -527,8 +527,8 @@ class LanedTags : public testing::Test {
 TEST_F(LanedTags, TakeAndGiveByRdma) {
   std::string buffer(kBytes, 'x'), got(kBytes, '\0');
   const std::string data = much(kBytes - 10);
-  const std::uint32_t memory =
-      connection_.peer_wire().open_memory(reinterpret_cast<std::byte*>(buffer.data()), kBytes, Wire::Access::kBoth);
+  const std::uint32_t memory = connection_.peer_transport().open_memory(reinterpret_cast<std::byte*>(buffer.data()),
+                                                                        kBytes, RemoteMemory::Access::kBoth);
   const Tag there = peers(kBoth);
   std::thread program([&] {
     EXPECT_EQ(result(sovia_put(fd_, &there, 10, data.data(), data.size())), 0);
@@ -565,15 +565,15 @@ TEST_F(LanedTags, AreRefusedBeforeAnythingIsWritten) {
 
 TEST_F(LanedTags, GoInTheStreamWhereTheLaneIsLost) {
   std::string buffer(kBytes, 'x');
-  const std::uint32_t memory =
-      connection_.peer_wire().open_memory(reinterpret_cast<std::byte*>(buffer.data()), kBytes, Wire::Access::kBoth);
+  const std::uint32_t memory = connection_.peer_transport().open_memory(reinterpret_cast<std::byte*>(buffer.data()),
+                                                                        kBytes, RemoteMemory::Access::kBoth);
   const Tag there = peers(kBoth);
   const std::string data = much(100);
   std::thread program([&] { EXPECT_EQ(result(sovia_put(fd_, &there, 0, data.data(), data.size())), 0); });
   next(kFrameBytes + sizeof(GetRange));
-  connection_.near_wire().hold_writes();
+  connection_.near_transport().hold_writes();
   connection_.lane_brings(frame(FrameKind::kAnswer, 1, answer(0, buffer.data(), memory)));
-  while (connection_.near_wire().on_way() == 0) std::this_thread::yield();
+  while (connection_.near_transport().on_way() == 0) std::this_thread::yield();
   connection_.lane_breaks();
   std::string sent;
   char byte;
@@ -609,9 +609,9 @@ TEST_F(LanedTags, AreOpenToThePeerUntilTheyAreWithdrawn) {
   }
   connection_.settle();
   EXPECT_TRUE(buffer == data + std::string(kBytes - 100'000, 'x'));
-  EXPECT_EQ(connection_.near_wire().open_regions(), 1u);
+  EXPECT_EQ(connection_.near_transport().open_regions(), 1u);
   EXPECT_EQ(sovia_untag(fd_, &mine), 0);
-  EXPECT_EQ(connection_.near_wire().open_regions(), 0u);
+  EXPECT_EQ(connection_.near_transport().open_regions(), 0u);
   const std::uint64_t key = key_of(mine);
   EXPECT_EQ(next(kFrameBytes + sizeof key), frame(FrameKind::kGone, 0, bytes_of(&key, sizeof key)));
 }
@@ -622,12 +622,12 @@ TEST_F(LanedTags, AreClosedWithTheSocket) {
   EXPECT_EQ(sovia_tag(fd_, buffer.data(), buffer.size(), kBoth, &mine), 0);
   connection_.lane_brings(frame(FrameKind::kGet, 5, get_range(key_of(mine), 0, 0, 100, 0)));
   EXPECT_EQ(take(fd_, MSG_DONTWAIT), "errno " + std::to_string(EAGAIN));
-  EXPECT_EQ(connection_.near_wire().open_regions(), 1u);
+  EXPECT_EQ(connection_.near_transport().open_regions(), 1u);
   {
     const ready::Answering answering(connection_);
     sovia_close(fd_);
   }
-  EXPECT_EQ(connection_.near_wire().open_regions(), 0u);
+  EXPECT_EQ(connection_.near_transport().open_regions(), 0u);
 }
 
 }  // namespace

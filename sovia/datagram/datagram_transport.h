@@ -2,15 +2,15 @@
 //
 // Messages are sent from places and come to places, each with room for the longest datagram. They complete
 // in the order in which they were posted.
-#ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_WIRE_H
-#define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_WIRE_H
+#ifndef VIADUCT_SOVIA_DATAGRAM_DATAGRAM_TRANSPORT_H
+#define VIADUCT_SOVIA_DATAGRAM_DATAGRAM_TRANSPORT_H
 
 #include <vipl/vipl.h>
 
 #include <cstddef>
 #include <cstdint>
 
-#include "sovia/lane/nic.h"
+#include "sovia/lane/process_nic.h"
 
 namespace viaduct::sovia::datagram {
 
@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kMostBytes = 4096;  // of a datagram that goes ov
 inline constexpr std::uint32_t kSendPlaces = 256;
 inline constexpr std::uint32_t kReceivePlaces = 512;
 
-class DatagramWire : public ReceiveOwner {
+class DatagramTransport {
  public:
   // VIP_NOT_DONE while the peer has not answered, VIP_SUCCESS when it has.
   virtual VIP_RETURN connected() = 0;
@@ -29,11 +29,13 @@ class DatagramWire : public ReceiveOwner {
   virtual bool post_receive(std::uint32_t place) = 0;
   // Messages that have left since the last call.
   virtual std::uint32_t completed() = 0;
-  // Ends the connection and frees everything, the wire included.
+  // Ends the connection and frees everything, this object included.
   virtual void destroy() = 0;
 
+  ReceiveOwner receives;
+
  protected:
-  ~DatagramWire() = default;
+  ~DatagramTransport() = default;
 };
 
 }  // namespace viaduct::sovia::datagram

@@ -1,12 +1,12 @@
-// Two wires that are connected: a link that delivers in order, when the test says so.
+// Two transports that are connected: a link that delivers in order, when the test says so.
 //
 // A packet goes through three steps, each of which the test takes: it is delivered into the oldest
 // receive that the peer has posted, it is taken in by the peer's lane, and it completes at its sender.
 // The link watches what a VI would not forgive: a packet that finds no receive, a place that is used
 // while it is on its way, bytes that change before the packet has completed; and it keeps accounts of
 // the credits.
-#ifndef VIADUCT_TESTS_UNIT_SOVIA_FAKE_WIRE_H
-#define VIADUCT_TESTS_UNIT_SOVIA_FAKE_WIRE_H
+#ifndef VIADUCT_TESTS_UNIT_SOVIA_FAKE_TRANSPORT_H
+#define VIADUCT_TESTS_UNIT_SOVIA_FAKE_TRANSPORT_H
 
 #include <gtest/gtest.h>
 
@@ -17,14 +17,14 @@
 #include <vector>
 
 #include "sovia/lane/lane.h"
-#include "sovia/lane/nic.h"
+#include "sovia/lane/lane_vi.h"
 #include "sovia/lane/packet.h"
 
 namespace viaduct::sovia {
 
-class FakeWire final : public LaneVi {
+class FakeTransport final : public Transport, public LaneVi, public RemoteMemory {
  public:
-  explicit FakeWire(const LanePlaces& places)
+  explicit FakeTransport(const LanePlaces& places)
       : places_(places),
         data_(new std::byte[std::size_t{places.data} * kChunkBytes]),
         control_(new std::byte[std::size_t{places.control} * kControlBytes]),
@@ -35,9 +35,9 @@ class FakeWire final : public LaneVi {
         receive_posted_(places.receive) {
     for (std::uint32_t i = 0; i < places.receive; ++i) post_receive(i);
   }
-  void connect(FakeWire& peer) { peer_ = &peer; }
+  void connect(FakeTransport& peer) { peer_ = &peer; }
 
-  // ------------------------------------------------------------------ Wire
+  // ------------------------------------------------------------------ Transport
   std::byte* data_chunk(std::uint32_t place) override {
     EXPECT_LT(place, places_.data);
     return data_.get() + std::size_t{place} * kChunkBytes;
@@ -73,7 +73,7 @@ class FakeWire final : public LaneVi {
   }
   void failed() override {
     ++failures_;
-    LaneVi::failed();
+    if (receives.told != nullptr) receives.told->transport_failed();
   }
   std::uint32_t failures() const { return failures_; }
   bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t) override {
@@ -89,7 +89,6 @@ class FakeWire final : public LaneVi {
     return used;
   }
   void set_more(bool more) override { more_ = more; }
-  bool writes() const override { return places_.writes != 0; }
   bool post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t,
                   std::uint64_t to, std::uint32_t to_memory) override {
     if (down_) return false;
@@ -133,9 +132,12 @@ class FakeWire final : public LaneVi {
     return count;
   }
 
+  Transport& transport() override { return *this; }
+  RemoteMemory* remote() override { return places_.writes != 0 ? this : nullptr; }
+  void trim() override {}
   VIP_RETURN connected() override { return VIP_SUCCESS; }
   void disconnect() override { break_down(); }
-  bool take(Nic::Arrival& arrival) override {
+  bool take(ProcessNic::Arrival& arrival) override {
     if (arrivals_.empty()) return false;
     const Arrival& first = arrivals_.front();
     arrival = {nullptr, false, false, first.place, first.bytes, first.immediate};
@@ -303,7 +305,7 @@ class FakeWire final : public LaneVi {
   std::deque<Packet> on_way_, uncompleted_;
   std::deque<Arrival> arrivals_;
   std::uint32_t completed_ = 0, failures_ = 0;
-  FakeWire* peer_ = nullptr;
+  FakeTransport* peer_ = nullptr;
   bool down_ = false, more_ = false, holds_writes_ = false;
   struct {
     std::byte* to;

@@ -1,0 +1,53 @@
+// The packets of a lane on a VI. The tests have one of their own.
+//
+// Each packet sent has a place: data places have a chunk of memory each, control places a few bytes.
+// Packets complete in the order in which they were posted.
+#ifndef VIADUCT_SOVIA_LANE_TRANSPORT_H
+#define VIADUCT_SOVIA_LANE_TRANSPORT_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace viaduct::sovia {
+
+class Transport {
+ public:
+  static constexpr std::uint32_t kControlBytes = 64;  // as many as Hello has
+
+  virtual std::byte* data_chunk(std::uint32_t place) = 0;
+  virtual std::byte* control_bytes(std::uint32_t place) = 0;
+  // The packet that has come there; writable until the place is posted again.
+  virtual std::byte* received(std::uint32_t place) = 0;
+
+  // False if the connection is over, or the NIC is out of descriptors.
+  virtual bool post_data(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;
+  virtual bool post_control(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate) = 0;
+  // Sends from memory of the program's, which must stay as it is until the packet completes.
+  virtual bool post_memory(std::uint32_t place, const std::byte* data, std::uint32_t bytes,
+                           std::uint32_t memory, std::uint32_t immediate) = 0;
+  virtual bool post_receive(std::uint32_t place) = 0;
+
+  // One of the above was false: the lane carries nothing more. Called with the lane locked.
+  virtual void failed() = 0;
+
+  // The next packet's bytes go to memory of the program's instead of to a receive, if there are not
+  // more of them than that (VipxRedirect). Nothing must have come that was not taken in yet. False:
+  // they do not, or this can't be done here.
+  virtual bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) = 0;
+  // To follow each success. True: the first packet since has gone there.
+  virtual bool unredirect() = 0;
+
+  // Whether the lane holds data back that it has not posted: if the process is killed now, the peer must learn that
+  // some is missing.
+  virtual void set_more(bool more) = 0;
+
+  // Packets that have completed since the last call.
+  virtual std::uint32_t completed() = 0;
+
+ protected:
+  ~Transport() = default;
+};
+
+}  // namespace viaduct::sovia
+
+#endif

@@ -1,0 +1,33 @@
+// VIPL calls that the VIs of lanes have in common: one descriptor for each packet, connected to its peer by the flow.
+#ifndef VIADUCT_SOVIA_LANE_VI_CALLS_H
+#define VIADUCT_SOVIA_LANE_VI_CALLS_H
+
+#include <vipl/vipl.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sovia/lane/flow.h"
+#include "sovia/lane/process_nic.h"
+
+namespace viaduct::sovia::vi_calls {
+
+// Memory for descriptors and places. Pages that no data ever comes to take none. nullptr: there is none.
+std::byte* map(std::size_t bytes);
+// Asks for the peer that has the same flow. `kind` and `number` tell apart VIs of one flow.
+bool connect(VIP_VI_HANDLE vi, ProcessNic& nic, const std::uint8_t (&peer)[6], const Flow& flow, char kind,
+             std::uint8_t number, std::uint32_t timeout_ms);
+// VIP_NOT_DONE while the peer has not answered, VIP_SUCCESS when it has.
+VIP_RETURN connected(VIP_VI_HANDLE vi);
+// A message from memory with this handle; that of the descriptor is `own`. False if the connection is over.
+bool send(VIP_VI_HANDLE vi, PostedDescriptor& posted, const void* data, std::uint32_t bytes, VIP_MEM_HANDLE memory,
+          std::uint32_t immediate, VIP_UINT16 control, VIP_MEM_HANDLE own);
+bool receive(VIP_VI_HANDLE vi, PostedDescriptor& posted, void* data, std::uint32_t bytes, VIP_MEM_HANDLE own);
+// Messages that have left since the last call.
+std::uint32_t completed(VIP_VI_HANDLE vi);
+// Ends the connection and frees the VI.
+void destroy(VIP_VI_HANDLE vi);
+
+}  // namespace viaduct::sovia::vi_calls
+
+#endif
