@@ -16,8 +16,8 @@ sovia_sources = \
 	sovia/background/background.cc sovia/background/background.h \
 	sovia/background/background_lanes.cc \
 	sovia/background/background_state.h \
-	sovia/background/stock.cc sovia/background/stock.h \
-	sovia/background/stocked_lanes.cc sovia/background/stocked_lanes.h \
+	sovia/background/vi_cache.cc sovia/background/vi_cache.h \
+	sovia/background/cached_lanes.cc sovia/background/cached_lanes.h \
 	sovia/datagram/datagram_calls.cc sovia/datagram/datagram_calls.h \
 	sovia/datagram/datagram_control.cc sovia/datagram/datagram_control.h \
 	sovia/datagram/datagram_lane.h \

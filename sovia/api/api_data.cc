@@ -173,65 +173,38 @@ void leave_to_send(int fd, Socket& socket, int flags) {
   socket.leave_sending(fd, (flags & MSG_OOB) != 0 ? Reason::kUrgent : Reason::kOption);
 }
 
-// Calls on a socket that may have a lane. Those of all others keep none of what these need.
-[[gnu::noinline]] ssize_t send_by_lane(int fd, const Socket& known, const void* data, size_t bytes, int flags) {
+// Calls on a socket that may have a lane. Those of all others keep none of what these need. `call`: the kernel's.
+template <class KernelCall>
+[[gnu::noinline]] ssize_t send_by_lane(int fd, const Socket& known, const void* data, size_t bytes, int flags,
+                                       KernelCall call) {
   ssize_t result;
   const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
-  if (plain && bypass_library(fd, known, result, [=] { return libc::send(fd, data, bytes, flags); })) {
-    return kernel_sent(result);
-  }
+  if (plain && bypass_library(fd, known, result, call)) return kernel_sent(result);
   const Call socket = may_use_lane(fd);
-  if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
-    return kernel_sent(libc::send(fd, data, bytes, flags));
-  }
+  if (!socket || bytes == 0 || bytes > SSIZE_MAX) return kernel_sent(call());
   if ((flags & kKernelSends) != 0) {
     leave_to_send(fd, *socket, flags);
     const signals::Outside outside;
-    return kernel_sent(libc::send(fd, data, bytes, flags));
+    return kernel_sent(call());
   }
   const iovec piece = {const_cast<void*>(data), bytes};
   return socket->send(fd, &piece, 1, flags);
 }
 
-[[gnu::noinline]] ssize_t write_by_lane(int fd, const Socket& known, const void* data, size_t bytes) {
-  ssize_t result;
-  if (bypass_library(fd, known, result, [=] { return libc::write(fd, data, bytes); })) return kernel_sent(result);
-  const Call socket = may_use_lane(fd);
-  if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
-    return kernel_sent(libc::write(fd, data, bytes));
-  }
-  const iovec piece = {const_cast<void*>(data), bytes};
-  return socket->send(fd, &piece, 1, 0);
-}
+// Unlike recv, read of nothing does not wait.
+enum class OfNothing : bool { kReturns, kWaits };
 
-[[gnu::noinline]] ssize_t receive_by_lane(int fd, Socket& known, void* data, size_t bytes, int flags) {
+template <OfNothing of_nothing, class KernelCall>
+[[gnu::noinline]] ssize_t receive_by_lane(int fd, Socket& known, void* data, size_t bytes, int flags, KernelCall call) {
   ssize_t result;
   const bool plain = (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0;
-  if (plain && bypass_library(fd, known, result, [=] { return libc::recv(fd, data, bytes, flags); })) {
-    return kernel_received(result);
-  }
-  if (bytes != 0 && (flags & ~(MSG_DONTWAIT | MSG_NOSIGNAL)) == 0 && known.finds_nothing(flags)) {
-    return failed(EAGAIN);
-  }
+  if (plain && bypass_library(fd, known, result, call)) return kernel_received(result);
+  if (plain && bytes != 0 && known.finds_nothing(flags)) return failed(EAGAIN);
   const Call socket = may_use_lane(fd);
-  if (!socket || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) {
-    return kernel_received(libc::recv(fd, data, bytes, flags));
-  }
+  const bool returns = of_nothing == OfNothing::kReturns && bytes == 0;
+  if (!socket || returns || (flags & kKernelReceives) != 0 || bytes > SSIZE_MAX) return kernel_received(call());
   const iovec piece = {data, bytes};
   return receive(fd, *socket, &piece, 1, flags);
-}
-
-[[gnu::noinline]] ssize_t read_by_lane(int fd, Socket& known, void* data, size_t bytes) {
-  ssize_t result;
-  if (bypass_library(fd, known, result, [=] { return libc::read(fd, data, bytes); })) return kernel_received(result);
-  if (bytes != 0 && known.finds_nothing(0)) return failed(EAGAIN);
-  const Call socket = may_use_lane(fd);
-  // Unlike recv, read of nothing does not wait.
-  if (!socket || bytes == 0 || bytes > SSIZE_MAX) {
-    return kernel_received(libc::read(fd, data, bytes));
-  }
-  const iovec piece = {data, bytes};
-  return socket->receive(fd, &piece, 1, 0);
 }
 
 }  // namespace
@@ -246,7 +219,7 @@ ssize_t sovia_send(int fd, const void* data, size_t bytes, int flags) {
   }
   if (known->modes.carries_messages()) return messages::send(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_sent(libc::send(fd, data, bytes, flags));
-  return send_by_lane(fd, *known, data, bytes, flags);
+  return send_by_lane(fd, *known, data, bytes, flags, [=] { return libc::send(fd, data, bytes, flags); });
 }
 
 ssize_t sovia_sendto(int fd, const void* data, size_t bytes, int flags, const sockaddr* address,
@@ -322,7 +295,7 @@ ssize_t sovia_write(int fd, const void* data, size_t bytes) {
   }
   if (known->modes.carries_messages()) return messages::send(fd, data, bytes, 0);
   if (!known->may_use_lane()) return kernel_sent(libc::write(fd, data, bytes));
-  return write_by_lane(fd, *known, data, bytes);
+  return send_by_lane(fd, *known, data, bytes, 0, [=] { return libc::write(fd, data, bytes); });
 }
 
 ssize_t sovia_writev(int fd, const iovec* pieces, int count) {
@@ -370,7 +343,8 @@ ssize_t sovia_recv(int fd, void* data, size_t bytes, int flags) {
   }
   if (known->modes.carries_messages()) return messages::receive(fd, data, bytes, flags);
   if (!known->may_use_lane()) return kernel_received(libc::recv(fd, data, bytes, flags));
-  return receive_by_lane(fd, *known, data, bytes, flags);
+  return receive_by_lane<OfNothing::kWaits>(fd, *known, data, bytes, flags,
+                                            [=] { return libc::recv(fd, data, bytes, flags); });
 }
 
 ssize_t sovia_recvfrom(int fd, void* data, size_t bytes, int flags, sockaddr* address,
@@ -472,7 +446,8 @@ ssize_t sovia_read(int fd, void* data, size_t bytes) {
   }
   if (known->modes.carries_messages()) return bytes == 0 ? 0 : messages::receive(fd, data, bytes, 0);
   if (!known->may_use_lane()) return kernel_received(libc::read(fd, data, bytes));
-  return read_by_lane(fd, *known, data, bytes);
+  return receive_by_lane<OfNothing::kReturns>(fd, *known, data, bytes, 0,
+                                              [=] { return libc::read(fd, data, bytes); });
 }
 
 ssize_t sovia_readv(int fd, const iovec* pieces, int count) {

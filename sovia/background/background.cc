@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "sovia/background/background_state.h"
-#include "sovia/background/stocked_lanes.h"
+#include "sovia/background/cached_lanes.h"
 #include "sovia/datagram/datagram_control.h"
 #include "sovia/datagram/datagram_table.h"
 #include "sovia/lane/engine.h"
@@ -68,14 +68,14 @@ constexpr std::uint64_t kSeldomNs = 20 * kMs;
 constexpr std::uint64_t kLeaseNs = 4 * kMs;          // without a turn, then the program is away
 constexpr std::uint64_t kShortLeaseNs = 1 * kMs;     // while data waits for credits
 constexpr std::uint64_t kLongLeaseNs = 100 * kMs;    // while one of its threads listens
-constexpr std::uint64_t kOfferNs = 5 * kMs;           // for the peer to take a VI out of stock
+constexpr std::uint64_t kOfferNs = 5 * kMs;           // for the peer to take a VI from the VI cache
 constexpr std::uint64_t kExitDrainNs = 300 * kMs;     // at the end, without anything moving
 
 std::atomic<bool> g_stops{false};  // when the last lane has gone
 
 // ---------------------------------------------------------------------------- the thread
 
-// The peer has a VI in stock, and takes it as soon as its program has the connection.
+// The peer has a cached VI, and takes it as soon as its program has the connection.
 bool await_offer(Task& task) {
   if (!awaits_offer(task)) return false;
   const std::scoped_lock guard(requests().lock);
@@ -103,13 +103,13 @@ void end_waiting_for_offers() {
 }
 
 // Frees useless VIs, or all of them at the end; returns when to look again.
-std::uint64_t look_at_stock() {
-  if (state().stock.empty()) return kNever;
+std::uint64_t look_at_vi_cache() {
+  if (state().vi_cache.empty()) return kNever;
   if (g_stops.load()) {
-    state().stock.clear();
+    state().vi_cache.clear();
     return kNever;
   }
-  return state().stock.tidy(now_ns());
+  return state().vi_cache.tidy(now_ns());
 }
 
 void do_tasks() {
@@ -203,7 +203,7 @@ void look_at_lanes() {
 // All events of the lost NIC have been taken in. A lane that it reported nothing of would wait for ever.
 void give_up_lanes_of_lost_nic() {
   if (!state().nic_lost.exchange(false)) return;
-  state().stock.clear();
+  state().vi_cache.clear();
   for (LaneEndpoint* const end : state().ends) {
     if (end->stage == LaneEndpoint::Stage::kAsking) continue;  // its VI says so itself
     bool cut;
@@ -219,7 +219,7 @@ void give_up_lanes_of_lost_nic() {
 
 // Its descriptors would stay.
 void close_lost_nic() {
-  if (!state().ends.empty() || !state().stock.empty() || !datagram::is_idle()) return;
+  if (!state().ends.empty() || !state().vi_cache.empty() || !datagram::is_idle()) return;
   if (ProcessNic* const nic = engine::take_lost(); nic != nullptr) VipCloseNic(nic->handle());
 }
 
@@ -248,9 +248,9 @@ void flush_held() {
 }
 
 // When something is due of itself.
-std::uint64_t next_due(std::uint64_t stock_due) {
+std::uint64_t next_due(std::uint64_t vi_cache_due) {
   const std::uint64_t now = now_ns();
-  std::uint64_t due = std::min({requests().flush_at.load(), stock_due, datagram::next_due(now)});
+  std::uint64_t due = std::min({requests().flush_at.load(), vi_cache_due, datagram::next_due(now)});
   {
     const std::scoped_lock guard(requests().lock);
     for (const Task& task : requests().awaiting) due = std::min(due, task.wait_until);
@@ -287,7 +287,7 @@ void run() {
     do_tasks();
     look_at_lanes();
     datagram::turn();
-    const std::uint64_t stock_due = look_at_stock();
+    const std::uint64_t vi_cache_due = look_at_vi_cache();
     close_lost_nic();
     look_at_falling();
     flush_held();
@@ -301,7 +301,7 @@ void run() {
         continue;
       }
     }
-    const std::uint64_t due = next_due(stock_due);
+    const std::uint64_t due = next_due(vi_cache_due);
     std::vector<pollfd> fds{{poke_descriptor, POLLIN, 0}};
     for (const Falling& one : state().falling) {
       const auto events = static_cast<short>(one.wanted & (POLLIN | POLLOUT));
@@ -547,7 +547,7 @@ void after_fork_in_child() {
   requests().lanes.clear();
   state().falling.clear();
   UnackedCopy::forget_count();  // the parent's thread sees to those that are closed
-  state().stock.after_fork_in_child();
+  state().vi_cache.after_fork_in_child();
   state().ends.clear();  // the parent's thread frees them in the parent; here they are left
   state().early_claims = 0;
   state().running = false;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "sovia/background/background_state.h"
-#include "sovia/background/stocked_lanes.h"
+#include "sovia/background/cached_lanes.h"
 #include "sovia/lane/arrival_threads.h"
 #include "sovia/lane/engine.h"
 #include "sovia/lane/vi_transport.h"
@@ -264,14 +264,14 @@ Reason open_lane(Task& task) {
   if (why != Reason::kNone) return why;
   const VipxFlow flow = flow_for_agents(task.flow);
   if (way.local && is_own(flow)) return Reason::kLocal;
-  StockedVi* const stocked = take_from_stock(task, way);
+  CachedVi* const cached = take_from_cache(task, way);
   LaneEndpoint* end = nullptr;
-  if (stocked != nullptr) {
-    end = end_on_stocked(task, *stocked);
+  if (cached != nullptr) {
+    end = end_on_cached(task, *cached);
   } else {
     Reason none = make_end(task, way, peer_ms, end);
-    // Stocked VIs may hold the resources that are missing.
-    while (none == Reason::kResources && state().stock.free_oldest()) none = make_end(task, way, peer_ms, end);
+    // Cached VIs may hold the resources that are missing.
+    while (none == Reason::kResources && state().vi_cache.free_oldest()) none = make_end(task, way, peer_ms, end);
     if (none != Reason::kNone) return none;
   }
   if (end == nullptr) return Reason::kResources;
@@ -338,7 +338,7 @@ bool free_end(std::size_t index) {
       }
     }
   }
-  if (!end->may_park || !state().stock.put(*end)) {
+  if (!end->may_park || !state().vi_cache.put(*end)) {
     end->vi.destroy();
     engine::count_lanes(-1);
   }
@@ -399,7 +399,7 @@ bool has_parked(LaneEndpoint& end) {
 
 // The peer is asked for the lane, and may ask for it too. False if the lane is to be freed; so below.
 bool on_asking(LaneEndpoint& end, std::uint64_t now) {
-  if (end.cancelled.load() && !goes_to_stock(end, now)) return false;
+  if (end.cancelled.load() && !goes_to_cache(end, now)) return false;
   if (end.to_itself) return refuse(end, Reason::kLocal);
   if (!end.connected) {
     const VIP_RETURN result = end.vi.connected();

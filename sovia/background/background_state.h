@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "sovia/background/stock.h"
+#include "sovia/background/vi_cache.h"
 #include "sovia/lane/tcp_route.h"
 #include "sovia/process/reason.h"
 #include "sovia/process/units.h"
@@ -37,7 +37,7 @@ struct State {
     Way way{};
     std::uint64_t until = 0;
   } known_way;
-  Stock stock;
+  ViCache vi_cache;
   std::atomic<bool> nic_lost{false};  // by any thread: lanes of that NIC are to be given up
   bool nic_failed = false;
   bool timer_expired = false;  // and began this turn; nothing has happened

@@ -77,10 +77,9 @@ std::size_t LaneRx::discard(std::size_t bytes) {
 }
 
 LaneRx::DirectNumber LaneRx::begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory) {
-  if (direct_ != Direct::kNone || control_.broken() || control_.is_reading_closed() || control_.receiving() != State::kUp ||
-      unread_ != 0 || control_.leaves() || control_.peer_leaves() || !transport_.redirect(to, bytes, memory)) {
-    return kNoDirect;
-  }
+  if (direct_ != Direct::kNone || unread_ != 0 || control_.broken() || control_.is_reading_closed()) return kNoDirect;
+  if (control_.receiving() != State::kUp || control_.leaves() || control_.peer_leaves()) return kNoDirect;
+  if (!transport_.redirect(to, bytes, memory)) return kNoDirect;
   direct_ = Direct::kOpen;
   if (++direct_number_ == kNoDirect) ++direct_number_;
   return direct_number_;

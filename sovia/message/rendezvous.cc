@@ -24,13 +24,15 @@ bool OpenSink::open(std::uint32_t number, const iovec& buffer) {
   LanePin lane = pin_receiving_lane(socket_);
   if (!lane) return false;
   const auto may_open = [&] {
-    return lane->lane.remote.is_open() && lane->lane.rx.unread() == 0 && lane->lane.control.receiving() == Lane::State::kUp;
+    const Lane& at = lane->lane;
+    return at.remote.is_open() && at.rx.unread() == 0 && at.control.receiving() == Lane::State::kUp;
   };
   {
     const std::scoped_lock guard(lane->lane.lock());
     if (!may_open()) return false;
   }
-  const std::uint32_t memory = writable(at, bytes) ? lane->vi.remote()->open_memory(at, bytes, RemoteMemory::Access::kWrite) : 0;
+  const std::uint32_t memory =
+      writable(at, bytes) ? lane->vi.remote()->open_memory(at, bytes, RemoteMemory::Access::kWrite) : 0;
   if (memory == 0) return false;
   bool told = false;
   {

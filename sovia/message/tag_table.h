@@ -20,7 +20,9 @@ struct TaggedBuffer {
 struct TagRange {
   std::uint64_t at, bytes;
   bool is_inside(std::uint64_t whole) const { return at <= whole && bytes <= whole - at; }
-  bool is_inside(const TagRange& other) const { return at >= other.at && TagRange{at - other.at, bytes}.is_inside(other.bytes); }
+  bool is_inside(const TagRange& other) const {
+    return at >= other.at && TagRange{at - other.at, bytes}.is_inside(other.bytes);
+  }
 };
 
 class TagTable {

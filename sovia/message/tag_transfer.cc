@@ -110,7 +110,8 @@ bool send_piece(const TagPath& path, int fd, TagTransfer& transfer) {
     errno = EFAULT;
     return false;
   }
-  GetRange head{range_of(transfer.key, transfer.first + transfer.at, transfer.first, transfer.bytes), htobe32(bytes), 0};
+  const Range range = range_of(transfer.key, transfer.first + transfer.at, transfer.first, transfer.bytes);
+  GetRange head{range, htobe32(bytes), 0};
   const std::uint32_t number = path.peer.begin_piece({transfer.key, data, bytes, transfer.gets});
   const iovec get[] = {{&head, sizeof head}};
   const iovec put[] = {{&head.range, sizeof head.range}, {data, bytes}};

@@ -61,7 +61,8 @@ bool TaggedBuffers::open_to_peer(TaggedBuffer& buffer) {
                                                           : readable(buffer.at, buffer.bytes);
   const unsigned access = buffer.access & (reads ? SOVIA_TAG_PUT | SOVIA_TAG_GET : SOVIA_TAG_PUT);
   const bool may = there && access != 0;
-  buffer.memory = may ? lane->vi.remote()->open_memory(buffer.at, buffer.bytes, static_cast<RemoteMemory::Access>(access)) : 0;
+  const auto rights = static_cast<RemoteMemory::Access>(access);
+  buffer.memory = may ? lane->vi.remote()->open_memory(buffer.at, buffer.bytes, rights) : 0;
   return buffer.memory != 0;
 }
 
@@ -98,7 +99,8 @@ int TaggedBuffers::do_get(const GetRange& get, MessageMemory& data) {
   return 0;
 }
 
-bool TaggedBuffers::serve(FrameKind kind, const std::byte* body, std::size_t bytes, Answer& answer, MessageMemory& data) {
+bool TaggedBuffers::serve(FrameKind kind, const std::byte* body, std::size_t bytes, Answer& answer,
+                          MessageMemory& data) {
   const std::size_t least = kind == FrameKind::kPut ? sizeof(Range) : sizeof(GetRange);
   if (bytes < least || (kind == FrameKind::kGet && bytes != least)) return false;
   Range range;

@@ -174,7 +174,8 @@ struct Face {
 inline constexpr int kFaces = 65536;
 extern constinit std::array<Face, kFaces> g_faces;
 inline Face* face_of(int epfd) {
-  return static_cast<unsigned>(epfd) < static_cast<unsigned>(kFaces) ? &g_faces[static_cast<std::size_t>(epfd)] : nullptr;
+  const auto place = static_cast<unsigned>(epfd);
+  return place < static_cast<unsigned>(kFaces) ? &g_faces[place] : nullptr;
 }
 // Enough for a call that does not wait: it need not be woken.
 inline bool kernel_says_all(int epfd) {

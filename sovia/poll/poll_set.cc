@@ -81,8 +81,8 @@ void PollSet::forget(std::size_t place) {
   --live_;
 }
 
-// Asks the kernel without waiting, and merges what it says with what the lanes have said. kEnds: `count` is the call's result.
-// kAgain: it was asked in vain.
+// Asks the kernel without waiting, and merges its answers with those of the lanes. kEnds: `count` is the call's
+// result. kAgain: it was asked in vain.
 PollSet::Look PollSet::look_at_kernel(bool last, int lanes, const sigset_t* mask, int& count) {
   static constexpr timespec kNoTime{};
   // A signal that `mask` lets in does not keep ready descriptors from the program.

@@ -66,7 +66,7 @@ struct Task {
   bool flow_known;
   Role role = Role::kNeither;
   FlowEnd peer{};  // with the port of the listening side
-  std::uint64_t wait_until = 0;  // for the peer to take a VI out of stock; 0: it need not be waited for yet
+  std::uint64_t wait_until = 0;  // for the peer to take a VI from the VI cache; 0: it need not be waited for yet
 };
 
 // A socket whose lane has broken, as long as its streams are on their way to the kernel.
@@ -81,14 +81,14 @@ struct Requests {
   std::mutex lock;
   bool (*start)() = nullptr;  // makes the thread if there is none, under the lock
   std::vector<Task> tasks;
-  std::vector<Task> awaiting;  // peers who have VIs in stock for them
+  std::vector<Task> awaiting;  // peers who have cached VIs for them
   PeerHistory known;
   std::atomic<bool> knows_any{false};  // ... of a peer
   void learn(const FlowEnd& peer, bool used) {
     known.learn(peer, used, now_ns());
     knows_any.store(true);
   }
-  std::atomic<bool> offered{false};  // a VI in stock has been taken by the peer, or lost
+  std::atomic<bool> offered{false};  // a cached VI has been taken by the peer, or lost
   const Socket* at_work = nullptr;  // the socket whose task is being done
   bool cancelled = false;           // ... and is not wanted any more
   BackgroundLane* queue = nullptr;  // to be looked at, linked by next_queued

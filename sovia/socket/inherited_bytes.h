@@ -31,7 +31,6 @@ class InheritedBytes {
  public:
   std::byte* data();
   std::size_t room() const { return room_; }
-  bool has_file() const { return file_ >= 0; }
   // That may be read, of `data()`.
   void set_bytes(std::size_t bytes);
   std::size_t left() const;

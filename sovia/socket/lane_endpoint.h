@@ -44,8 +44,8 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   Role role = Role::kNeither;
   bool used = false;                  // it has carried enough to be worth it
   Flow tcp{};
-  bool replaced = false;              // by one on a VI of the peer's stock
-  bool stocks = false;                // its connection has ended before the VI was there
+  bool replaced = false;              // by one on a VI of the peer's VI cache
+  bool fills_cache = false;           // its connection has ended before the VI was there
   bool may_park = false;
   std::uint64_t park_until = 0;       // for the peer to end its direction, so that both can park
   bool connected = false;             // the VI is

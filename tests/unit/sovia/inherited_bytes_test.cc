@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <random>
 #include <string>
 
@@ -136,10 +138,17 @@ TEST(InheritedBytes, AnotherProcessMayScribbleInIt) {
 
 // As many unread connections as a server may have.
 TEST(InheritedBytes, ManyDoWithoutFiles) {
+  const auto files = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
   InheritedBytes* all[200];
+  const auto before = files();
   for (InheritedBytes*& each : all) ASSERT_NE(each = filled("x"), nullptr);
-  EXPECT_FALSE(all[199]->has_file());
+  EXPECT_LT(files(), before + 200);
+  const auto most = files();
   EXPECT_GE(file_of(all[199]), 0);
+  EXPECT_EQ(files(), most + 1) << "the last had none";
   EXPECT_EQ(read(*all[199], 5), "x");
   for (InheritedBytes* const each : all) free_inherited_bytes(each);
 }

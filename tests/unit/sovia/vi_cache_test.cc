@@ -1,5 +1,5 @@
-// VIs in stock: which connections they are for, and what a peer can do with one.
-#include "sovia/background/stock.h"
+// cached VIs: which connections they are for, and what a peer can do with one.
+#include "sovia/background/vi_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -21,21 +21,21 @@ FlowEnd end_at(unsigned char host, unsigned char port) {
   return made;
 }
 
-class StockTest : public testing::Test {
+class ViCacheTest : public testing::Test {
  protected:
-  StockTest() : socket_(SocketPool::make(true)) {
+  ViCacheTest() : socket_(SocketPool::make(true)) {
     near_.connect(far_);
     far_.connect(near_);
   }
   // This process called the peer, or was called by it, at the peer's port 80 or its own.
-  void stock(Role role) {
+  void vi_cache(Role role) {
     end_ = std::make_unique<LaneEndpoint>(socket_->reference(), *socket_, near_, options_);
     end_->role = role;
     end_->tcp = flow(role, 1000);
     end_->peer = peer_of(end_->tcp, role);
     std::memcpy(end_->host, way_.peer, sizeof end_->host);
     peer_ = std::make_unique<Lane>(far_, options_);
-    ASSERT_TRUE(stock_.put(*end_));
+    ASSERT_TRUE(cache_.put(*end_));
   }
   void peer_parks() {
     settle();
@@ -79,46 +79,46 @@ class StockTest : public testing::Test {
   Socket* const socket_;
   std::unique_ptr<LaneEndpoint> end_;
   std::unique_ptr<Lane> peer_;
-  Stock stock_;
+  ViCache cache_;
   Way way_{"", {2, 2, 2, 2, 2, 2}, false};
 };
 
-TEST_F(StockTest, TheCallerTakesOneForItsNextConnection) {
-  stock(Role::kCaller);
+TEST_F(ViCacheTest, TheCallerTakesOneForItsNextConnection) {
+  vi_cache(Role::kCaller);
   const Task next = task(flow(Role::kCaller, 7), Role::kCaller);
-  EXPECT_EQ(stock_.take(next, way_), nullptr) << "the peer has not said that it keeps it";
+  EXPECT_EQ(cache_.take(next, way_), nullptr) << "the peer has not said that it keeps it";
   peer_parks();
-  EXPECT_FALSE(stock_.may_be_offered(next));
+  EXPECT_FALSE(cache_.may_be_offered(next));
   Task elsewhere = task(next.flow, Role::kCaller);
   elsewhere.peer = end_at(2, 81);
-  EXPECT_EQ(stock_.take(elsewhere, way_), nullptr);
+  EXPECT_EQ(cache_.take(elsewhere, way_), nullptr);
   elsewhere.peer = end_at(3, 80);
-  EXPECT_EQ(stock_.take(elsewhere, way_), nullptr);
+  EXPECT_EQ(cache_.take(elsewhere, way_), nullptr);
   Way moved = way_;
   moved.peer[5] = 9;
-  EXPECT_EQ(stock_.take(next, moved), nullptr) << "the address is another host's by now";
-  StockedVi* const taken = stock_.take(next, way_);
+  EXPECT_EQ(cache_.take(next, moved), nullptr) << "the address is another host's by now";
+  CachedVi* const taken = cache_.take(next, way_);
   ASSERT_NE(taken, nullptr);
   EXPECT_EQ(&taken->vi, &near_);
-  EXPECT_TRUE(stock_.empty());
+  EXPECT_TRUE(cache_.empty());
   delete taken;
 }
 
-TEST_F(StockTest, TheOtherEndLearnsWhichConnectionItIsFor) {
-  stock(Role::kAccepted);
+TEST_F(ViCacheTest, TheOtherEndLearnsWhichConnectionItIsFor) {
+  vi_cache(Role::kAccepted);
   peer_parks();
   const Flow connection = flow(Role::kAccepted, 7);
   const Task accepted = task(connection, Role::kAccepted);
-  EXPECT_TRUE(stock_.may_be_offered(accepted));
-  EXPECT_EQ(stock_.take_offered(accepted, way_), nullptr);
+  EXPECT_TRUE(cache_.may_be_offered(accepted));
+  EXPECT_EQ(cache_.take_offered(accepted, way_), nullptr);
   peer_wakes(reversed(connection));
-  EXPECT_FALSE(stock_.may_be_offered(accepted));
-  ASSERT_TRUE(stock_.has_offers());
-  EXPECT_FALSE(stock_.is_offered(task(flow(Role::kAccepted, 8), Role::kAccepted)));
+  EXPECT_FALSE(cache_.may_be_offered(accepted));
+  ASSERT_TRUE(cache_.has_offers());
+  EXPECT_FALSE(cache_.is_offered(task(flow(Role::kAccepted, 8), Role::kAccepted)));
   Way moved = way_;
   moved.peer[5] = 9;
-  EXPECT_EQ(stock_.take_offered(accepted, moved), nullptr);
-  StockedVi* const taken = stock_.take_offered(accepted, way_);
+  EXPECT_EQ(cache_.take_offered(accepted, moved), nullptr);
+  CachedVi* const taken = cache_.take_offered(accepted, way_);
   ASSERT_NE(taken, nullptr);
   LaneEndpoint next(socket_->reference(), *socket_, near_, options_);
   taken->pass_on(next);
@@ -127,56 +127,56 @@ TEST_F(StockTest, TheOtherEndLearnsWhichConnectionItIsFor) {
   delete taken;
 }
 
-TEST_F(StockTest, AProcessCantOfferWhatAnotherHostConnected) {
-  stock(Role::kAccepted);
+TEST_F(ViCacheTest, AProcessCantOfferWhatAnotherHostConnected) {
+  vi_cache(Role::kAccepted);
   peer_parks();
   Flow connection = flow(Role::kAccepted, 7);
   connection.remote = end_at(3, 7);
   peer_wakes(reversed(connection));
-  EXPECT_FALSE(stock_.is_offered(task(connection, Role::kAccepted)));
+  EXPECT_FALSE(cache_.is_offered(task(connection, Role::kAccepted)));
 }
 
-TEST_F(StockTest, WhoWasCalledTakesNone) {
-  stock(Role::kCaller);
+TEST_F(ViCacheTest, WhoWasCalledTakesNone) {
+  vi_cache(Role::kCaller);
   peer_parks();
   peer_wakes(reversed(flow(Role::kCaller, 7)));
-  EXPECT_FALSE(stock_.has_offers());
-  stock_.tidy(now_ns());
-  EXPECT_TRUE(stock_.empty()) << "such a peer loses it";
+  EXPECT_FALSE(cache_.has_offers());
+  cache_.tidy(now_ns());
+  EXPECT_TRUE(cache_.empty()) << "such a peer loses it";
 }
 
-TEST_F(StockTest, ThePeerHasToParkFirst) {
-  stock(Role::kAccepted);
+TEST_F(ViCacheTest, ThePeerHasToParkFirst) {
+  vi_cache(Role::kAccepted);
   settle();
   peer_wakes(reversed(flow(Role::kAccepted, 7)));
-  EXPECT_FALSE(stock_.has_offers());
-  stock_.tidy(now_ns());
-  EXPECT_TRUE(stock_.empty());
+  EXPECT_FALSE(cache_.has_offers());
+  cache_.tidy(now_ns());
+  EXPECT_TRUE(cache_.empty());
 }
 
-TEST_F(StockTest, IsTidied) {
-  stock(Role::kAccepted);
+TEST_F(ViCacheTest, IsTidied) {
+  vi_cache(Role::kAccepted);
   peer_parks();
   const std::uint64_t now = now_ns();
-  const std::uint64_t due = stock_.tidy(now);
+  const std::uint64_t due = cache_.tidy(now);
   EXPECT_GT(due, now);
-  EXPECT_LT(due, now + Stock::kKeptNs);
-  EXPECT_FALSE(stock_.empty());
-  stock_.tidy(now + Stock::kKeptNs);
-  EXPECT_TRUE(stock_.empty());
+  EXPECT_LT(due, now + ViCache::kKeptNs);
+  EXPECT_FALSE(cache_.empty());
+  cache_.tidy(now + ViCache::kKeptNs);
+  EXPECT_TRUE(cache_.empty());
 }
 
-TEST_F(StockTest, OffersThatNobodyWantsEnd) {
-  stock(Role::kAccepted);
+TEST_F(ViCacheTest, OffersThatNobodyWantsEnd) {
+  vi_cache(Role::kAccepted);
   peer_parks();
   peer_wakes(reversed(flow(Role::kAccepted, 7)));
-  stock_.tidy(now_ns() + Stock::kKeptNs / 2);
-  EXPECT_TRUE(stock_.empty());
+  cache_.tidy(now_ns() + ViCache::kKeptNs / 2);
+  EXPECT_TRUE(cache_.empty());
 }
 
-TEST_F(StockTest, WithoutARoleThereIsNone) {
+TEST_F(ViCacheTest, WithoutARoleThereIsNone) {
   end_ = std::make_unique<LaneEndpoint>(socket_->reference(), *socket_, near_, options_);
-  EXPECT_FALSE(stock_.put(*end_));
+  EXPECT_FALSE(cache_.put(*end_));
 }
 
 }  // namespace

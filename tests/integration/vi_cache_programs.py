@@ -1,7 +1,7 @@
 """Programs that talk over many connections, one after the other.
 
-    stock_programs.py serve PORT NAME       answers each line with NAME and the line
-    stock_programs.py call HOST PORT DIR    connections to that server, each until it is on a lane, until DIR/enough
+    vi_cache_programs.py serve PORT NAME       answers each line with NAME and the line
+    vi_cache_programs.py call HOST PORT DIR    connections to that server, each until it is on a lane, until DIR/enough
                                             is there, which is looked at after each; when DIR/again is there one
                                             more, until DIR/end is there; tells of each
 """

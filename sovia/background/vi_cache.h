@@ -1,13 +1,13 @@
-// VIs in stock: connected to a peer process, and between two TCP connections. When the lane of a connection
+// Cached VIs: connected to a peer process, and between two TCP connections. When the lane of a connection
 // has ended in good order, both ends keep its VI, with its memory and its receives (PARK, packet.h). The next
-// connection between the two processes need not make one: the end that connects takes a VI out of stock, and
+// connection between the two processes need not make one: the end that connects takes a VI from the VI cache, and
 // WAKEUP tells the other end which connection it is for. From there on all is as with a new VI: each agent
-// vouches for its end of the new connection, and each end has the other's agent confirm it. So a VI in stock grants no
+// vouches for its end of the new connection, and each end has the other's agent confirm it. So a cached VI grants no
 // rights.
 //
 // For the background thread alone.
-#ifndef VIADUCT_SOVIA_BACKGROUND_STOCK_H
-#define VIADUCT_SOVIA_BACKGROUND_STOCK_H
+#ifndef VIADUCT_SOVIA_BACKGROUND_VI_CACHE_H
+#define VIADUCT_SOVIA_BACKGROUND_VI_CACHE_H
 
 #include <atomic>
 #include <cstddef>
@@ -21,10 +21,10 @@
 
 namespace viaduct::sovia::background {
 
-class StockedVi final : public LaneOwner {
+class CachedVi final : public LaneOwner {
  public:
   // The lane has parked. With arrivals paused.
-  explicit StockedVi(LaneEndpoint& end);
+  explicit CachedVi(LaneEndpoint& end);
 
   void arrived(const ProcessNic::Arrival& arrival) override;
   void transport_failed() override {}  // post_receive() tells
@@ -57,7 +57,7 @@ class StockedVi final : public LaneOwner {
   std::vector<ProcessNic::Arrival> arrivals_;
 };
 
-class Stock {
+class ViCache {
  public:
   static constexpr std::size_t kMost = 64;
   static constexpr std::uint64_t kKeptNs = 10'000'000'000;  // without being used
@@ -67,9 +67,9 @@ class Stock {
   // With arrivals paused. False: the lane does not park, and the VI is the caller's.
   bool put(LaneEndpoint& end);
   // For a connection of this process's own making; nullptr: there is none.
-  StockedVi* take(const Task& task, const Way& way);
+  CachedVi* take(const Task& task, const Way& way);
   // The one that the peer has taken for a connection that this process has accepted.
-  StockedVi* take_offered(const Task& task, const Way& way);
+  CachedVi* take_offered(const Task& task, const Way& way);
   bool is_offered(const Task& task) const;
   // Whether the peer may have one for it.
   bool may_be_offered(const Task& task) const;
@@ -83,10 +83,10 @@ class Stock {
   void after_fork_in_child() { vis_.clear(); }
 
  private:
-  static bool is_offered(const StockedVi& vi, const Task& task);
-  StockedVi* remove(std::size_t index);
+  static bool is_offered(const CachedVi& vi, const Task& task);
+  CachedVi* remove(std::size_t index);
   void free_at(std::size_t index);
-  std::vector<StockedVi*> vis_;
+  std::vector<CachedVi*> vis_;
 };
 
 HelloFlow hello_flow(const Flow& flow);

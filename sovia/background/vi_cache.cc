@@ -1,4 +1,4 @@
-#include "sovia/background/stock.h"
+#include "sovia/background/vi_cache.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +16,7 @@ constexpr std::uint64_t kUntakenNs = 2'000 * kMs;  // for the connection to be a
 constexpr std::uint64_t kTrimNs = 100 * kMs;     // without being used
 constexpr std::size_t kMostArrivals = 8;         // before the first TRUST few packets can come
 
-void free_vi(StockedVi* vi) {
+void free_vi(CachedVi* vi) {
   vi->vi.destroy();
   engine::count_lanes(-1);
   delete vi;
@@ -28,7 +28,7 @@ HelloFlow hello_flow(const Flow& flow) {
   return {static_cast<std::uint8_t>(flow.ipv6 ? 6 : 4), 0, {}, flow.local, flow.remote};
 }
 
-StockedVi::StockedVi(LaneEndpoint& end)
+CachedVi::CachedVi(LaneEndpoint& end)
     : vi(end.vi), role(end.role), since(now_ns()), peer_(end.peer),
       outstanding_(end.lane.ring.outstanding()), peer_parked_(end.lane.control.peer_parked()) {
   std::memcpy(host_, end.host, sizeof host_);
@@ -36,7 +36,7 @@ StockedVi::StockedVi(LaneEndpoint& end)
 }
 
 // A peer that does not keep to the protocol loses the VI.
-void StockedVi::arrived(const ProcessNic::Arrival& arrival) {
+void CachedVi::arrived(const ProcessNic::Arrival& arrival) {
   const PacketType type = type_of(arrival.immediate);
   const bool parks = !arrival.lost && !peer_parked_ && type == PacketType::kPark;
   const bool wakes = !arrival.lost && peer_parked_ && !offered_ && role == Role::kAccepted &&
@@ -55,54 +55,54 @@ void StockedVi::arrived(const ProcessNic::Arrival& arrival) {
   } else {
     lost_ = true;
   }
-  // No need to wake the thread for PARK: it asks the stock when it wants a VI.
+  // No need to wake the thread for PARK: it asks the VI cache when it wants a VI.
   if (parks) return;
   requests().offered.store(true);
   poke();
 }
 
-bool StockedVi::is_ready() {
+bool CachedVi::is_ready() {
   if (outstanding_ != 0) outstanding_ -= std::min<std::size_t>(outstanding_, vi.transport().completed());
   return outstanding_ == 0 && peer_parked_ && !lost_;
 }
 
-bool StockedVi::is_offered_for(const Flow& flow) const {
+bool CachedVi::is_offered_for(const Flow& flow) const {
   return offered_ && !lost_ && flow_.family == (flow.ipv6 ? 6 : 4) && flow_.near == flow.remote &&
          flow_.far == flow.local;
 }
 
-bool StockedVi::leads_to_peer_of(const Task& task) const {
+bool CachedVi::leads_to_peer_of(const Task& task) const {
   return role == task.role && peer_ == task.peer;
 }
 
-bool StockedVi::leads_to(const Way& way) const {
+bool CachedVi::leads_to(const Way& way) const {
   return std::memcmp(host_, way.peer, sizeof host_) == 0;
 }
 
-void StockedVi::pass_on(LaneOwner& to) {
+void CachedVi::pass_on(LaneOwner& to) {
   for (ProcessNic::Arrival& arrival : arrivals_) to.arrived(arrival);
 }
 
-void StockedVi::trim() {
+void CachedVi::trim() {
   if (trimmed_ || offered_ || !is_ready()) return;
   trimmed_ = true;
   vi.trim();
 }
 
-bool Stock::put(LaneEndpoint& end) {
+bool ViCache::put(LaneEndpoint& end) {
   if (!has_room() || end.role == Role::kNeither) return false;
   {
     const std::scoped_lock guard(end.lane.lock());
     if (!end.lane.park()) return false;
   }
-  auto* const vi = new (std::nothrow) StockedVi(end);
+  auto* const vi = new (std::nothrow) CachedVi(end);
   if (vi == nullptr) return false;
   vis_.push_back(vi);
-  counters::add(Counter::kLanesStocked);
+  counters::add(Counter::kLanesCached);
   return true;
 }
 
-StockedVi* Stock::take(const Task& task, const Way& way) {
+CachedVi* ViCache::take(const Task& task, const Way& way) {
   // The memory of the last one is likely to be in the cache still.
   for (std::size_t i = vis_.size(); i-- > 0;) {
     if (vis_[i]->leads_to_peer_of(task) && vis_[i]->leads_to(way) && vis_[i]->is_ready()) return remove(i);
@@ -110,50 +110,50 @@ StockedVi* Stock::take(const Task& task, const Way& way) {
   return nullptr;
 }
 
-StockedVi* Stock::take_offered(const Task& task, const Way& way) {
+CachedVi* ViCache::take_offered(const Task& task, const Way& way) {
   for (std::size_t i = 0; i < vis_.size(); ++i) {
     if (is_offered(*vis_[i], task) && vis_[i]->leads_to(way) && vis_[i]->is_ready()) return remove(i);
   }
   return nullptr;
 }
 
-StockedVi* Stock::remove(std::size_t index) {
-  StockedVi* const vi = vis_[index];
+CachedVi* ViCache::remove(std::size_t index) {
+  CachedVi* const vi = vis_[index];
   vis_.erase(vis_.begin() + static_cast<std::ptrdiff_t>(index));
   return vi;
 }
 
-bool Stock::is_offered(const Task& task) const {
+bool ViCache::is_offered(const Task& task) const {
   return std::any_of(vis_.begin(), vis_.end(),
-                     [&](const StockedVi* vi) { return is_offered(*vi, task); });
+                     [&](const CachedVi* vi) { return is_offered(*vi, task); });
 }
 
-bool Stock::is_offered(const StockedVi& vi, const Task& task) {
+bool ViCache::is_offered(const CachedVi& vi, const Task& task) {
   return vi.is_offered_for(task.flow) && vi.leads_to_peer_of(task);
 }
 
-bool Stock::may_be_offered(const Task& task) const {
+bool ViCache::may_be_offered(const Task& task) const {
   if (task.role != Role::kAccepted) return false;
-  return std::any_of(vis_.begin(), vis_.end(), [&](StockedVi* vi) {
+  return std::any_of(vis_.begin(), vis_.end(), [&](CachedVi* vi) {
     return !vi->is_offered() && !vi->is_lost() && vi->leads_to_peer_of(task);
   });
 }
 
-bool Stock::has_offers() const {
-  return std::any_of(vis_.begin(), vis_.end(), [](StockedVi* vi) { return vi->is_offered(); });
+bool ViCache::has_offers() const {
+  return std::any_of(vis_.begin(), vis_.end(), [](CachedVi* vi) { return vi->is_offered(); });
 }
 
-void Stock::free_at(std::size_t index) {
-  StockedVi* const vi = remove(index);
+void ViCache::free_at(std::size_t index) {
+  CachedVi* const vi = remove(index);
   engine::pause();
   free_vi(vi);
   engine::go_on();
 }
 
-std::uint64_t Stock::tidy(std::uint64_t now) {
+std::uint64_t ViCache::tidy(std::uint64_t now) {
   std::uint64_t due = kNever;
   for (std::size_t i = 0; i < vis_.size();) {
-    StockedVi& vi = *vis_[i];
+    CachedVi& vi = *vis_[i];
     const std::uint64_t until = vi.since + (vi.is_offered() ? kUntakenNs : kKeptNs);
     if (vi.is_lost() || now >= until) {
       free_at(i);
@@ -170,13 +170,13 @@ std::uint64_t Stock::tidy(std::uint64_t now) {
   return due;
 }
 
-bool Stock::free_oldest() {
+bool ViCache::free_oldest() {
   if (vis_.empty()) return false;
   free_at(0);
   return true;
 }
 
-void Stock::clear() {
+void ViCache::clear() {
   while (free_oldest()) continue;
 }
 

@@ -1,4 +1,4 @@
-#include "sovia/background/stocked_lanes.h"
+#include "sovia/background/cached_lanes.h"
 
 #include <algorithm>
 #include <mutex>
@@ -14,7 +14,7 @@ namespace viaduct::sovia::background {
 namespace {
 
 constexpr std::uint64_t kParkNs = 1'000 * kMs;  // for the peer's program to close too
-constexpr int kMostForStock = 4;                // VIs that are still made for connections that have ended
+constexpr int kMostForCache = 4;                // VIs that are still made for connections that have ended
 constexpr int kMostToPark = 64;                 // lanes of closed sockets that wait for that
 
 // Lanes of messages have VIs of their own kind, and none of them is kept.
@@ -39,14 +39,14 @@ Task task_of(LaneEndpoint& end) {
 
 }  // namespace
 
-StockedVi* take_from_stock(const Task& task, const Way& way) {
-  if (state().stock.empty() || task.socket->modes.carries_messages()) return nullptr;
+CachedVi* take_from_cache(const Task& task, const Way& way) {
+  if (state().vi_cache.empty() || task.socket->modes.carries_messages()) return nullptr;
   engine::turn();  // PARK may have come
-  if (task.role == Role::kCaller) return state().stock.take(task, way);
-  return state().stock.take_offered(task, way);
+  if (task.role == Role::kCaller) return state().vi_cache.take(task, way);
+  return state().vi_cache.take_offered(task, way);
 }
 
-LaneEndpoint* end_on_stocked(Task& task, StockedVi& vi) {
+LaneEndpoint* end_on_cached(Task& task, CachedVi& vi) {
   Socket& socket = *task.socket;
   engine::pause();
   auto* const end =
@@ -60,21 +60,21 @@ LaneEndpoint* end_on_stocked(Task& task, StockedVi& vi) {
   }
   engine::go_on();
   delete &vi;
-  counters::add(Counter::kLanesFromStock);
+  counters::add(Counter::kLanesFromCache);
   return end;
 }
 
 bool awaits_offer(const Task& task) {
   if (task.wait_until != 0 || !task.flow_known || task.socket->modes.carries_messages()) return false;
-  return state().stock.may_be_offered(task) && !state().stock.is_offered(task);
+  return state().vi_cache.may_be_offered(task) && !state().vi_cache.is_offered(task);
 }
 
 void match_offers() {
-  if (!state().stock.has_offers()) return;
+  if (!state().vi_cache.has_offers()) return;
   const std::scoped_lock guard(requests().lock);
   for (std::size_t i = 0; i < requests().awaiting.size();) {
     Task& waiting = requests().awaiting[i];
-    if (!state().stock.is_offered(waiting)) {
+    if (!state().vi_cache.is_offered(waiting)) {
       ++i;
       continue;
     }
@@ -85,7 +85,7 @@ void match_offers() {
   for (LaneEndpoint* const end : state().ends) {
     if (end->stage != LaneEndpoint::Stage::kAsking || end->connected || end->cancelled) continue;
     Task task = task_of(*end);
-    if (task.socket->modes.carries_messages() || !state().stock.is_offered(task)) continue;
+    if (task.socket->modes.carries_messages() || !state().vi_cache.is_offered(task)) continue;
     task.wait_until = 1;
     end->cancelled.store(true);
     end->replaced = true;
@@ -93,21 +93,21 @@ void match_offers() {
   }
 }
 
-bool goes_to_stock(LaneEndpoint& end, std::uint64_t now) {
+bool goes_to_cache(LaneEndpoint& end, std::uint64_t now) {
   if (end.replaced || end.role == Role::kNeither || end.lane.remote.carries_messages()) return false;
-  if (end.stocks) return true;
+  if (end.fills_cache) return true;
   const auto known = state().no_peer.find(end.peer);
   if (known == state().no_peer.end() || known->second.answered_at == 0) return false;
   const auto count = std::count_if(state().ends.begin(), state().ends.end(),
-                                   [](const LaneEndpoint* each) { return each->stocks; });
-  end.stocks = count < kMostForStock && state().stock.has_room();
+                                   [](const LaneEndpoint* each) { return each->fills_cache; });
+  end.fills_cache = count < kMostForCache && state().vi_cache.has_room();
   end.give_up_at = std::min(end.give_up_at, now + kParkNs);
-  return end.stocks;
+  return end.fills_cache;
 }
 
 bool awaits_end(LaneEndpoint& end, std::uint64_t now) {
   const Lane& lane = end.lane;
-  if (end.role == Role::kNeither || lane.remote.carries_messages() || !state().stock.has_room()) return false;
+  if (end.role == Role::kNeither || lane.remote.carries_messages() || !state().vi_cache.has_room()) return false;
   if (lane.control.broken() || !lane.greeting.may_start()) return false;
   if (lane.control.receiving() == Lane::State::kEnded) return false;
   if (end.park_until == 0) {
