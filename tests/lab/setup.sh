@@ -80,7 +80,7 @@ install_packages() {
   local missing log
   [ $# -gt 0 ] || set -- "${packages[@]}"
   command -v dpkg-query >/dev/null ||
-    die "this is not Debian: install what README.md lists, then build with configure and make"
+    die "this is not Debian: install what doc/build.md lists, then build with configure and make"
   mapfile -t missing < <(missing_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
   step "installing ${missing[*]}"
