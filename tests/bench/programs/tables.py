@@ -146,7 +146,7 @@ def filled(text, tables):
 def _documents(root):
     """Their paths, and what they should be."""
     tables = program_tables(results.read(os.path.join(root, 'doc', 'results', 'programs.json')))
-    for path in [os.path.join(root, 'README.md'), *sorted(glob.glob(os.path.join(root, 'doc', '*.md')))]:
+    for path in [os.path.join(root, 'README.md'), *sorted(glob.glob(os.path.join(root, 'doc', '**', '*.md'), recursive=True))]:
         with open(path, encoding='utf-8') as file:
             text = file.read()
         yield path, text, filled(text, tables)
