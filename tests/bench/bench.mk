@@ -1,7 +1,7 @@
-# tests/bench: `make bench` measures in full and writes the figures into doc/performance.md. It takes
+# tests/bench: `make bench` measures in full and writes doc/results/viabench.json. It takes
 # some ten minutes, and wants root and a quiet machine. BENCH_FLAGS are handed to viabench.
 
-EXTRA_DIST += tests/bench/bench tests/bench/pictures doc/performance.md doc/papers.md doc/latency.svg doc/bandwidth.svg
+EXTRA_DIST += tests/bench/bench tests/bench/pictures tests/bench/result doc/performance.md doc/papers.md doc/latency.svg doc/bandwidth.svg
 
 phony_targets += bench
 bench: all
@@ -26,6 +26,7 @@ EXTRA_DIST += tests/bench/programs.test tests/bench/tables doc/results \
 	tests/bench/programs/__main__.py \
 	tests/bench/programs/against.py \
 	tests/bench/programs/bench-programs \
+	tests/bench/programs/benches.py \
 	tests/bench/programs/figures.py \
 	tests/bench/programs/idle.py \
 	tests/bench/programs/lab.py \

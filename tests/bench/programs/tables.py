@@ -11,7 +11,9 @@ import glob
 import os
 import re
 
+import benches
 import results
+from benches import figure, head, line
 from ways import WAYS
 
 PLACE = re.compile(r'(<!-- table: (\S+) -->\n)(.*?)(<!-- end of the table -->)', re.DOTALL)
@@ -20,13 +22,6 @@ NOT_MEASURED = '*Not measured yet: `make bench-programs` does it.*\n'
 SHORT = ('two-hosts/sockperf-14', 'two-hosts/redis-1', 'two-hosts/redis-50', 'two-hosts/nginx-16', 'two-hosts/nginx-256',
          'two-hosts/nginx-64k', 'two-hosts/curl', 'two-hosts/iperf3', 'two-hosts/exchanges', 'two-hosts/memcached',
          'two-hosts/ftp-put', 'two-hosts/ftp-get', 'two-hosts/stream-end', 'one-host/redis-1', 'one-host/redis-50')
-
-
-def figure(value):
-    """With three digits, and none cut off in front of the point."""
-    if value >= 100:
-        return f'{value:,.0f}'
-    return f'{value:.{1 if value >= 10 else 2 if value >= 1 else 3}f}'
 
 
 def _figures(entry, unit):
@@ -46,19 +41,9 @@ def ratio_cell(row, way):
     return f'**{text}**' if worse else text
 
 
-def line(cells):
-    """One row of Markdown."""
-    return '| ' + ' | '.join(cells) + ' |\n'
-
-
 def _not_run(row, columns):
     reason = row['not_run'].replace('|', '/')
     return line([row['title'], f'not measured: {reason}'] + [''] * (columns - 2))
-
-
-def head(*cells):
-    """The first two rows."""
-    return line(cells) + line(['---'] * len(cells))
 
 
 def place_table(rows):
@@ -145,7 +130,8 @@ def filled(text, tables):
 
 def _documents(root):
     """Their paths, and what they should be."""
-    tables = program_tables(results.read(os.path.join(root, 'doc', 'results', 'programs.json')))
+    folder = os.path.join(root, 'doc', 'results')
+    tables = {**program_tables(results.read(os.path.join(folder, 'programs.json'))), **benches.all_tables(folder)}
     for path in [os.path.join(root, 'README.md'), *sorted(glob.glob(os.path.join(root, 'doc', '**', '*.md'), recursive=True))]:
         with open(path, encoding='utf-8') as file:
             text = file.read()

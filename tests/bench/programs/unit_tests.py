@@ -2,6 +2,7 @@
 """Tests of what the bench computes: statistics, idleness, figures from outputs, rows, comparison, tables."""
 
 import os
+import shutil
 import sys
 import tempfile
 import unittest
@@ -10,6 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 # pylint: disable=wrong-import-position
 import against
+import benches
 import figures
 import idle
 import outputs
@@ -290,6 +292,55 @@ class Tables(unittest.TestCase):
             self.assertEqual(tables.outdated(root), [])
             with open(os.path.join(root, 'README.md'), encoding='utf-8') as file:
                 self.assertIn('| redis, 1 client, GET | rate | 3.00 | **0.50** |', file.read())
+
+
+class BenchesTest(unittest.TestCase):
+    """The results of the benches in bash, and their tables."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def left(self, name, *values):
+        """What a bench has left: one value a line."""
+        with open(os.path.join(self.folder, name), 'w', encoding='utf-8') as file:
+            file.writelines(f'{each}\n' for each in values)
+
+    def test_samples_of_sovia_become_ratios(self):
+        self.left('granted.4-poll.sovia', 3, 1, 2)
+        self.left('granted.4-poll.sovia.counts', '0.010', '0.020')
+        self.left('granted.4-poll.via', 4, 4, 5)
+        measured = benches.sovia_results(self.folder, 3)
+        way = measured['rows'][0]['ways']['sovia']
+        self.assertEqual((way['median'], way['min'], way['max'], way['kernel_percent_most']), (2, 1, 3, 0.02))
+        self.assertIn('| 4 B one way, polling | 2.00 us (1.00 to 3.00) | VIPL | 4.00 us (4.00 to 5.00) | 0.50 |',
+                      benches.sovia_tables(measured)['sovia/granted'])
+
+    def test_samples_of_loss_become_shares(self):
+        self.left('hosted-0', 1000)
+        self.left('hosted-10', 250)
+        text = benches.loss_tables(benches.loss_results(self.folder, 1))['loss/all']
+        self.assertIn('| VIA, hosted | 1,000 Mb/s (1,000 to 1,000) | - | 0.25 |', text)
+
+    def test_lines_of_mpi_become_two_tables(self):
+        self.left('rows', 'vipl 4 1.5 0', 'viaduct 4 3 21')
+        made = benches.mpi_tables(benches.mpi_results(os.path.join(self.folder, 'rows'), 1))
+        self.assertIn('| 4 B | 1.50 (1.50 to 1.50) | 3.00 (3.00 to 3.00) | - | - | - |', made['mpi/one-way'])
+        self.assertIn('| 4 B | 21 (21.0 to 21.0) | - | - | - |', made['mpi/bandwidth'])
+
+    def test_a_figure_that_is_not_known_is_absent(self):
+        measured = {'date': '2026-11-25', 'rows': [{'row': 'one-way/4', 'bytes': 4, 'ways': {'tcp': {'median': 2.5}}}]}
+        text = benches.mpi_tables(measured)['mpi/one-way']
+        self.assertTrue(text.startswith('Measured on 2026-11-25.\n'))
+        self.assertIn('| 4 B | - | - | - | 2.50 | - |', text)
+
+    def test_tables_of_viabench_stay_as_they_were_printed(self):
+        printed = '### MTU 1500\n\nLinux, 2 processors.\n\n#### What is to be reached\n\n| bar | is to be | is |  |\n' \
+            '| --- | ---: | ---: | ---: |\n| hosted, connections / TCP | at least 1.00 | 0.64 | missed |\n'
+        run = benches.viabench_run(printed)
+        made = benches.viabench_tables({'date': '2026-11-25', 'runs': [run]})
+        self.assertEqual(made['viabench/all'], 'Measured on 2026-11-25.\n\n' + printed)
+        self.assertIn('| VIA: connections, a second | kernel TCP |  | 0.64 |', made['viabench/short'])
 
 
 class Lines(unittest.TextTestResult):

@@ -1,0 +1,294 @@
+"""Results of the benches beside that of programs, and their tables: doc/results/sovia.json, loss.json, mpi.json and
+viabench.json; and once.json, tables of measurements that were made once, by hand.
+
+`tests/bench/result` writes the first four from what the benches have left."""
+
+import os
+import re
+
+import results
+from figures import digest, ratio
+
+PLACEMENTS = ('granted', 'hosted')
+# What make bench-sovia measures: its file's name, the row's title, the unit, which values are good.
+SOVIA_CASES = (('4-poll', '4 B one way, polling', 'us', 'less'),
+               ('4-block', '4 B one way, blocking', 'us', 'less'),
+               ('32k', '32 KB messages', 'Mb/s', 'more'),
+               ('64', '64 B messages', 'a second', 'more'),
+               ('64-nagle', '64 B messages, combining (TCP: Nagle)', 'a second', 'more'),
+               ('4-message', '4 B with boundaries of messages, one way, polling', 'us', 'less'),
+               ('64k-message', '64 KB with boundaries of messages', 'Mb/s', 'more'),
+               ('64k-write', "VIPL's RDMA writes of 64 KB", 'Mb/s', 'more'),
+               ('connections', 'connections', 'a second', 'more'))
+# What is compared: title, first case and way, second case and way and its name. The last: the row in README.md.
+SOVIA_LINES = (('4 B one way, polling', '4-poll', 'sovia', '4-poll', 'via', 'VIPL', '4 bytes, one way, polling'),
+               ('4 B one way, blocking', '4-block', 'sovia', '4-block', 'tcp', 'TCP, blocking', '4 bytes, one way, blocking'),
+               ('4 B one way, polling', '4-poll', 'sovia', '4-poll', 'tcp', 'TCP, spinning', None),
+               ('32 KB messages', '32k', 'sovia', '32k', 'via', 'VIPL', '32 KB messages'),
+               ('32 KB messages', '32k', 'sovia', '32k', 'tcp', 'TCP', '32 KB messages'),
+               ('64 B messages, combining', '64-nagle', 'sovia', '64', 'sovia', 'not combining', None),
+               ('64 B messages, combining', '64-nagle', 'sovia', '64-nagle', 'tcp', 'TCP with Nagle', None),
+               ('4 B with boundaries, one way, polling', '4-message', 'sovia', '4-poll', 'via', 'VIPL', None),
+               ('64 KB with boundaries', '64k-message', 'sovia', '64k-write', 'via', "VIPL's RDMA writes", None),
+               ('connections', 'connections', 'sovia', 'connections', 'tcp', 'TCP', 'connections, a second'))
+LOSSES = (0, 1, 10)
+LOSS_WAYS = (('granted', 'VIA, granted'), ('hosted', 'VIA, hosted'), ('tcp', 'kernel TCP'))
+MPI_WAYS = (('vipl', 'VIPL (Reliable Reception)'), ('viaduct', 'viaduct'), ('rxm', '`tcp;ofi_rxm`'), ('tcp', 'btl/tcp'),
+            ('sovia', 'btl/tcp on SOVIA'))
+MPI_KINDS = (('one-way', 'one way', 'us', 2), ('bandwidth', '16 messages at once', 'Mb/s', 3))
+# Rows of README.md: the bars of viabench that say them.
+VIABENCH_SHORT = (('4 bytes, one way, polling', 'kernel TCP, spinning',
+                   'granted, polling, 4 B one way / TCP spinning', 'hosted, polling, 4 B one way / TCP spinning'),
+                  ('4 bytes, one way, polling', 'raw AF_XDP', 'granted, polling, 4 B one way / raw AF_XDP', None),
+                  ('4 bytes, one way, blocking waits', 'kernel TCP, blocking',
+                   'granted, blocking, 4 B one way / TCP blocking', None),
+                  ('32 KB messages, Reliable Delivery', 'raw AF_XDP', 'granted, 32 KB stream, MTU 1500 / raw AF_XDP',
+                   'hosted, 32 KB stream, MTU 1500 / raw AF_XDP'),
+                  ('64-byte messages, a second', "raw AF_XDP's frames",
+                   'granted, 64 B messages, 32 outstanding / raw AF_XDP frames', None),
+                  ('connections, a second', 'kernel TCP', 'granted, connections / TCP', 'hosted, connections / TCP'))
+
+
+# ------------------------------------------------------------------ results of what a bench has left
+
+def _samples(path):
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding='utf-8') as file:
+        return [float(each.split()[0]) for each in file if each.strip()]
+
+
+def _head(what, rounds):
+    return {'what': what, 'date': results.now(), **results.source(), **results.machine(), 'rounds': rounds}
+
+
+def sovia_results(folder, rounds):
+    """Of the samples in `folder`: a file for each placement, case and way, one value a line."""
+    rows = []
+    for placement in PLACEMENTS:
+        for key, title, unit, better in SOVIA_CASES:
+            ways = {}
+            for way in ('sovia', 'via', 'tcp'):
+                values = _samples(os.path.join(folder, f'{placement}.{key}.{way}'))
+                if not values:
+                    continue
+                ways[way] = {**digest(values), 'samples': values}
+                shares = _samples(os.path.join(folder, f'{placement}.{key}.{way}.counts'))
+                if shares:
+                    ways[way]['kernel_percent_most'] = max(shares)
+                dropped = _samples(os.path.join(folder, f'{placement}.{key}.{way}.does-not'))
+                if dropped:
+                    ways[way]['not_counted'] = len(dropped)
+            if ways:
+                rows.append({'row': f'{placement}/{key}', 'title': title, 'placement': placement, 'unit': unit,
+                             'better': better, 'ways': ways})
+    return {**_head('SOVIA beside VIPL and kernel TCP: make bench-sovia', rounds), 'rows': rows}
+
+
+def loss_results(folder, rounds):
+    """Of the samples in `folder`: a file WAY-LOSS for each, one value a line."""
+    rows = []
+    for way, title in LOSS_WAYS:
+        for lost in LOSSES:
+            values = _samples(os.path.join(folder, f'{way}-{lost}'))
+            if values:
+                rows.append({'row': f'{way}/{lost}', 'title': title, 'lost_percent': lost, 'unit': 'Mb/s',
+                             **digest(values), 'samples': values})
+    return {**_head('streams of 32 KB messages on links that lose frames: make bench-loss', rounds), 'rows': rows}
+
+
+def mpi_results(path, rounds):
+    """Of lines WAY SIZE US MBIT_S; VIPL's last is 0."""
+    found = {}
+    with open(path, encoding='utf-8') as file:
+        for each in file:
+            words = each.split()
+            if len(words) < 4:
+                continue
+            for kind, _, _, field in MPI_KINDS:
+                if not (words[0] == 'vipl' and kind == 'bandwidth'):
+                    found.setdefault((kind, int(words[1])), {}).setdefault(words[0], []).append(float(words[field]))
+    rows = []
+    for kind, title, unit, _ in MPI_KINDS:
+        for (of, size), ways in sorted(found.items()):
+            if of == kind:
+                rows.append({'row': f'{kind}/{size}', 'title': title, 'bytes': size, 'unit': unit, 'ways': {
+                    way: {**digest(values), 'samples': values} for way, values in ways.items()}})
+    return {**_head('MPI over the ways there are: make bench-mpi', rounds), 'rows': rows}
+
+
+def _cells(text):
+    return [each.strip() for each in text.strip().strip('|').split('|')]
+
+
+def viabench_run(text):
+    """One run of `viabench --markdown`: its tables as they are printed."""
+    run = {'mtu': int(re.search(r'^### MTU (\d+)$', text, re.MULTILINE).group(1)), 'tables': []}
+    for one in re.split(r'^#### ', text, flags=re.MULTILINE)[1:]:
+        lines = [each for each in one.splitlines()[1:] if each.startswith('|')]
+        run['tables'].append({'title': one.splitlines()[0], 'columns': _cells(lines[0]),
+                              'align': _cells(lines[1]), 'rows': [_cells(each) for each in lines[2:]]})
+    about = [each for each in text.split('#### ')[0].splitlines()[1:] if each.strip()]
+    run['about'], run['notes'] = about[0], about[1:]
+    return run
+
+
+def viabench_results(paths):
+    """Of the Markdown of several runs."""
+    runs = []
+    for path in paths:
+        with open(path, encoding='utf-8') as file:
+            runs.append(viabench_run(file.read()))
+    return {**_head('raw AF_XDP, kernel TCP and VIA: make bench', None), 'runs': runs}
+
+
+# ------------------------------------------------------------------ tables
+
+def line(cells):
+    """One row of Markdown."""
+    return '| ' + ' | '.join(cells) + ' |\n'
+
+
+def head(*cells):
+    """The first two rows."""
+    return line(cells) + line(['---'] * len(cells))
+
+
+def figure(value):
+    """With three digits, and none cut off in front of the point."""
+    if value >= 100:
+        return f'{value:,.0f}'
+    return f'{value:.{1 if value >= 10 else 2 if value >= 1 else 3}f}'
+
+
+def _of(value, unit=''):
+    """Median, and least and most where they are known."""
+    if not value or value.get('median') is None:
+        return '-'
+    median = value['median']
+    text = (f'{median:,.0f}' if median >= 10 and median == int(median) else figure(median)) + (f' {unit}' if unit else '')
+    return text + (f' ({figure(value["min"])} to {figure(value["max"])})' if 'min' in value else '')
+
+
+def _two(value):
+    return '-' if value is None else f'{value:.2f}'
+
+
+def caption(measured, counted='medians of {} rounds in turns'):
+    """When, where and how, as far as it is known."""
+    text = f'Measured on {measured["date"][:10]}'
+    if 'commit' in measured:
+        text += f' at commit {measured["commit"]}' + (' with changes' if measured.get('dirty') else '')
+    if 'kernel' in measured:
+        text += f', kernel {measured["kernel"]}'
+    if 'processors' in measured:
+        text += f', {measured["processors"]} processors'
+    if measured.get('rounds'):
+        text += '; ' + counted.format(measured['rounds'])
+    return text
+
+
+def _sovia_way(measured, placement, case, way):
+    for row in measured['rows']:
+        if row['row'] == f'{placement}/{case}':
+            return row['ways'].get(way), row['unit']
+    return None, ''
+
+
+def _sovia_ratio(measured, placement, each):
+    """Of the medians; as it was printed where these are known in fewer digits only."""
+    printed = measured.get('printed_ratios', {}).get(f'{placement}/{each[1]}.{each[2]}/{each[3]}.{each[4]}')
+    if printed is not None:
+        return _two(printed)
+    first, _ = _sovia_way(measured, placement, each[1], each[2])
+    second, _ = _sovia_way(measured, placement, each[3], each[4])
+    return _two(ratio((first or {}).get('median'), (second or {}).get('median')))
+
+
+def sovia_tables(measured):
+    """All lines by placement, and README.md's."""
+    made = {}
+    for placement in PLACEMENTS:
+        text = head(placement, 'SOVIA', 'compared with', 'that', 'ratio')
+        for each in SOVIA_LINES:
+            first, unit = _sovia_way(measured, placement, each[1], each[2])
+            second, _ = _sovia_way(measured, placement, each[3], each[4])
+            text += line([each[0], _of(first, unit), each[5], _of(second, unit), _sovia_ratio(measured, placement, each)])
+        made[f'sovia/{placement}'] = f'{caption(measured)}, least and most in brackets.\n\n{text}'
+    text = ''
+    for each in SOVIA_LINES:
+        if each[6]:
+            against = 'VIPL' if each[4] == 'via' else 'kernel TCP, blocking' if each[3] == '4-block' else 'kernel TCP'
+            text += line(['SOVIA: ' + each[6], against, *(_sovia_ratio(measured, placement, each) for placement in PLACEMENTS)])
+    made['sovia/short'] = text  # without a head: one table with viabench's
+    return made
+
+
+def loss_tables(measured):
+    """Bandwidth without loss, and the shares of it that are left."""
+    rows = {row['row']: row for row in measured['rows']}
+    text = head('', 'without loss', *(f'{lost} % lost, of that' for lost in LOSSES[1:]))
+    for way, title in LOSS_WAYS:
+        whole = rows.get(f'{way}/0')
+        cells = [title, _of(whole, 'Mb/s')]
+        for lost in LOSSES[1:]:
+            cells.append(_two(ratio(rows.get(f'{way}/{lost}', {}).get('median'), (whole or {}).get('median'))))
+        text += line(cells)
+    return {'loss/all': f'{caption(measured)}, least and most in brackets.\n\n{text}'}
+
+
+def mpi_tables(measured):
+    """A table for latency, one for bandwidth."""
+    made = {}
+    for kind, title, unit, _ in MPI_KINDS:
+        ways = MPI_WAYS if kind == 'one-way' else MPI_WAYS[1:]
+        text = head(f'{title}, {unit}', *(name for _, name in ways))
+        for row in measured['rows']:
+            if row['row'].startswith(kind + '/'):
+                size = row['bytes']
+                text += line([f'{size} B' if size < 1024 else f'{size >> 10} KB' if size < 1 << 20 else f'{size >> 20} MB',
+                              *(_of(row['ways'].get(way)) for way, _ in ways)])
+        made[f'mpi/{kind}'] = f'{caption(measured)}.\n\n{text}'
+    return made
+
+
+def _markdown(one):
+    return line(one['columns']) + line(one['align'] if 'align' in one else ['---'] * len(one['columns'])) + \
+        ''.join(line(row) for row in one['rows'])
+
+
+def viabench_tables(measured):
+    """All tables as they were printed, and README.md's of the bars."""
+    text, bars = f'{caption(measured)}.\n', {}
+    for run in measured['runs']:
+        text += f'\n### MTU {run["mtu"]}\n\n{run["about"]}\n'
+        text += ''.join(f'\n{note}\n' for note in run.get('notes', []))
+        for one in run['tables']:
+            text += f'\n#### {one["title"]}\n\n{_markdown(one)}'
+            if one['title'] == 'What is to be reached':
+                bars = {**{row[0]: row[2] for row in one['rows'] if row[2] != '-'}, **bars}  # the first run counts
+    short = ''
+    for title, against, *keys in VIABENCH_SHORT:
+        short += line(['VIA: ' + title, against, *(_two(float(bars[key])) if key in bars else '' for key in keys)])
+    return {'viabench/all': text, 'viabench/short': short}
+
+
+def once_tables(measured):
+    """Tables as they were written down."""
+    return {f'once/{key}': _markdown(one) for key, one in measured['tables'].items()}
+
+
+MAKERS = (('sovia.json', sovia_tables), ('loss.json', loss_tables), ('mpi.json', mpi_tables),
+          ('viabench.json', viabench_tables), ('once.json', once_tables))
+
+
+def all_tables(folder):
+    """The tables of all files that are there."""
+    made = {}
+    for name, make in MAKERS:
+        measured = results.read(os.path.join(folder, name))
+        if measured is not None:
+            made.update(make(measured))
+    made['benches/short'] = head('what', 'compared with', *PLACEMENTS) + made.pop('viabench/short', '') + \
+        made.pop('sovia/short', '')
+    return made
