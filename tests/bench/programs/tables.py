@@ -5,7 +5,8 @@ A document has a place for each of its tables, between two comments:
     <!-- table: programs/two-hosts -->
     <!-- end of the table -->
 
-`update` fills them, `outdated` names the documents in which they are not what the results say."""
+`update` fills them, `outdated` names the documents in which they are not what the results say. `typed` finds figures of
+performance elsewhere in documents: they belong into doc/results."""
 
 import glob
 import os
@@ -17,6 +18,11 @@ from benches import figure, head, line
 from ways import WAYS
 
 PLACE = re.compile(r'(<!-- table: (\S+) -->\n)(.*?)(<!-- end of the table -->)', re.DOTALL)
+TYPED = re.compile(r'\d\s?(?:us|Mb/s|Gb/s|k/s|times)\b')
+# Documents with figures of their own, and lines that tell settings, not figures.
+TYPED_EXEMPT_FILES = ('doc/papers.md', 'doc/tried.md')
+TYPED_EXEMPT_LINES = ('One of its own is sent after 50 us', 'by more than an eighth and 20 us', '| links | 1 us to 50 ms',
+                      'everything is lost for 10 us to 50 ms', 'by 1 us to 1 s', 'switch whose ports carry 1 Gb/s')
 NOT_MEASURED = '*Not measured yet: `make bench-programs` does it.*\n'
 # The rows in README.md: SOVIA's figures in TCP's alone.
 SHORT = ('two-hosts/sockperf-14', 'two-hosts/redis-1', 'two-hosts/redis-50', 'two-hosts/nginx-16', 'two-hosts/nginx-256',
@@ -128,11 +134,16 @@ def filled(text, tables):
     return PLACE.sub(lambda found: found.group(1) + tables[found.group(2)] + found.group(4), text)
 
 
+def _paths(root):
+    """All documents."""
+    return [os.path.join(root, 'README.md'), *sorted(glob.glob(os.path.join(root, 'doc', '**', '*.md'), recursive=True))]
+
+
 def _documents(root):
     """Their paths, and what they should be."""
     folder = os.path.join(root, 'doc', 'results')
     tables = {**program_tables(results.read(os.path.join(folder, 'programs.json'))), **benches.all_tables(folder)}
-    for path in [os.path.join(root, 'README.md'), *sorted(glob.glob(os.path.join(root, 'doc', '**', '*.md'), recursive=True))]:
+    for path in _paths(root):
         with open(path, encoding='utf-8') as file:
             text = file.read()
         yield path, text, filled(text, tables)
@@ -141,6 +152,23 @@ def _documents(root):
 def outdated(root):
     """Documents whose tables are not what the results say."""
     return [os.path.relpath(path, root) for path, text, wanted in _documents(root) if text != wanted]
+
+
+def typed_lines(text):
+    """(number, line) of each line outside of the tables that has a figure of performance."""
+    blank = PLACE.sub(lambda found: '\n' * found.group().count('\n'), text)
+    return [(number, each) for number, each in enumerate(blank.split('\n'), 1)
+            if TYPED.search(each) and not any(exempt in each for exempt in TYPED_EXEMPT_LINES)]
+
+
+def typed(root):
+    """(document, number, line) of all documents' typed figures."""
+    for path in _paths(root):
+        name = os.path.relpath(path, root)
+        if name not in TYPED_EXEMPT_FILES:
+            with open(path, encoding='utf-8') as file:
+                for number, each in typed_lines(file.read()):
+                    yield name, number, each
 
 
 def update(root):

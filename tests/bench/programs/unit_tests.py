@@ -280,6 +280,10 @@ class Tables(unittest.TestCase):
         with self.assertRaises(KeyError):
             tables.filled(text, {})
 
+    def test_a_typed_figure_is_seen_outside_of_tables_alone(self):
+        text = 'before\n<!-- table: one -->\n4 us\n<!-- end of the table -->\nIt takes 5 us.\nusual 5 users\n'
+        self.assertEqual(tables.typed_lines(text), [(5, 'It takes 5 us.')])
+
     def test_an_old_table_is_seen_and_mended(self):
         with tempfile.TemporaryDirectory() as root:
             os.mkdir(os.path.join(root, 'doc'))
