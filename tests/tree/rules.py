@@ -4,7 +4,7 @@
   rules.py SRCDIR            each rule with "ok" or "not ok" and what breaks it
   rules.py SRCDIR --classes  the largest classes
   rules.py SRCDIR --circles  the include circles, unit by unit
-  rules.py SRCDIR --openings the sentences of comments that should begin with a noun
+  rules.py SRCDIR --openings the sentences of comments and documents that should begin with a noun
 """
 import os
 import re
@@ -48,7 +48,7 @@ CLASS_MEMBERS = 60
 CLASS_DEPTH = 2
 FUNCTION_LINES = 60
 
-# A comment begins with a noun or a verb, not with one of these words where a noun is meant. Questions are right.
+# A sentence begins with a noun or a verb, not with one of these words where a noun is meant. Questions are right.
 OPENINGS = ("Who", "Whoever", "What", "Nobody", "Somebody")
 
 
@@ -101,13 +101,37 @@ def missing_names(root):
                 yield f"{path} names {name}"
 
 
+def openings_of(prose_text):
+    """The sentences of a paragraph that begin with one of OPENINGS and are no questions."""
+    for match in re.finditer(r"(?:^|[.:;!?])\s+((?:%s)\b[^.?!]*)([.?!]?)" % "|".join(OPENINGS), " " + prose_text):
+        if match.group(2) != "?":
+            yield re.sub(r"\s+", " ", match.group(1))
+
+
 def openings(text):
-    """The sentences of a source's comments that begin with one of OPENINGS and are no questions."""
+    """Those of a source's comments."""
     for block in re.findall(r"(?:(?:^|[ \t])//[^\n]*\n)+", text, re.M):
-        comment = re.sub(r"\s*//+", " ", block)
-        for match in re.finditer(r"(?:^|[.:;!?])\s+((?:%s)\b[^.?!]*)([.?!]?)" % "|".join(OPENINGS), comment):
-            if match.group(2) != "?":
-                yield re.sub(r"\s+", " ", match.group(1))
+        yield from openings_of(re.sub(r"\s*//+", " ", block))
+
+
+def documents(root):
+    """README.md, the documents and the manual pages, by their paths from the root."""
+    for path in sorted(files_below(root)):
+        if path == "README.md" or re.match(r"doc/.*\.md$|man/.*\.[1-8]$", path):
+            with open(os.path.join(root, path), encoding="utf-8") as file:
+                yield path, file.read()
+
+
+def document_openings(path, text):
+    """Those of a document: of its paragraphs and lists, not of headings, tables and examples."""
+    if path.endswith(".md"):
+        text = re.sub(r"^(?:    \S|#|\|).*$", "\n", text, flags=re.M)
+        text = re.sub(r"^\s*(?:[-*]|\d+\.) ", "\n\n", text, flags=re.M).replace("**", "")
+    else:
+        text = re.sub(r"^\.(?:\\\"|SH|SS|TH|P|PP|TP|IP|LP|It|Pp|Sh).*$", "\n", text, flags=re.M)
+        text = re.sub(r"^\.[BIR]+ ?", "", text, flags=re.M)
+    for paragraph in re.split(r"\n\s*\n", text):
+        yield from openings_of(paragraph)
 
 
 def includes(path, text, known):
@@ -268,6 +292,9 @@ def main():
         for path, text in files.items():
             for each in openings(text):
                 print(f"{path}: {each[:90]}")
+        for path, text in documents(root):
+            for each in document_openings(path, text):
+                print(f"{path}: {each[:90]}")
         return 0
     if "--classes" in sys.argv:
         for n, path, name in sizes[:20]:
@@ -306,6 +333,8 @@ def main():
         for name, line, n in functions(text) if n > FUNCTION_LINES])
     rule("sentences of comments begin with a noun", [
         f"{path}: {each[:90]}" for path, text in files.items() for each in openings(text)])
+    rule("sentences of documents begin with a noun", [
+        f"{path}: {each[:90]}" for path, text in documents(root) for each in document_openings(path, text)])
     rule("comments and documents name files that exist", list(missing_names(root)))
     return 1 if failed else 0
 
