@@ -139,10 +139,24 @@ def _paths(root):
     return [os.path.join(root, 'README.md'), *sorted(glob.glob(os.path.join(root, 'doc', '**', '*.md'), recursive=True))]
 
 
+def _tables(root):
+    """All that doc/results has."""
+    folder = os.path.join(root, 'doc', 'results')
+    return {**program_tables(results.read(os.path.join(folder, 'programs.json'))), **benches.all_tables(folder)}
+
+
+def unused(root):
+    """Tables that no document shows."""
+    shown = set()
+    for path in _paths(root):
+        with open(path, encoding='utf-8') as file:
+            shown.update(found.group(2) for found in PLACE.finditer(file.read()))
+    return sorted(set(_tables(root)) - shown)
+
+
 def _documents(root):
     """Their paths, and what they should be."""
-    folder = os.path.join(root, 'doc', 'results')
-    tables = {**program_tables(results.read(os.path.join(folder, 'programs.json'))), **benches.all_tables(folder)}
+    tables = _tables(root)
     for path in _paths(root):
         with open(path, encoding='utf-8') as file:
             text = file.read()
