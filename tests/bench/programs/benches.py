@@ -284,11 +284,13 @@ MAKERS = (('sovia.json', sovia_tables), ('loss.json', loss_tables), ('mpi.json',
 
 def all_tables(folder):
     """The tables of all files that are there."""
-    made = {}
+    made, days = {}, {}
     for name, make in MAKERS:
         measured = results.read(os.path.join(folder, name))
         if measured is not None:
             made.update(make(measured))
-    made['benches/short'] = head('what', 'compared with', *PLACEMENTS) + made.pop('viabench/short', '') + \
+            days[name] = measured.get('date', '')[:10]
+    made['benches/short'] = f'VIA: `make bench` of {days.get("viabench.json", "-")}; SOVIA: `make bench-sovia` of ' \
+        f'{days.get("sovia.json", "-")}.\n\n' + head('what', 'compared with', *PLACEMENTS) + made.pop('viabench/short', '') + \
         made.pop('sovia/short', '')
     return made
