@@ -103,7 +103,7 @@ if [ -e "$libs/libvipl.so" ]; then
 '$work/needs'"
   # The stack in it is the one that is built for it.
   nm "$libs/libvipl.so" | awk 'NF == 3 { print $3 }' >"$work/has"
-  try 'it has a stack of its own' grep -q 'viaduct10BasicStackINS_12GrantedWorldEE8progress' "$work/has"
+  try 'it has a stack of its own' grep -q 'viaduct10BasicStackINS_15GrantedPlatformEE8progress' "$work/has"
   try 'and nothing of the agent' sh -c "! grep HostedWorld '$work/has'"
   try 'it has no virtual tables and no type information' sh -c "! grep -E '^_ZT[VIS]' '$work/has'"
   try 'it needs the C library alone' sh -c \
