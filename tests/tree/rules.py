@@ -6,6 +6,7 @@
   rules.py SRCDIR --circles  the include circles, unit by unit
   rules.py SRCDIR --openings the sentences of comments and documents that should begin with a noun
 """
+import fnmatch
 import os
 import re
 import sys
@@ -134,6 +135,35 @@ def document_openings(path, text):
         yield from openings_of(paragraph)
 
 
+def words_of(root):
+    """Every word of the sources, of the floors, tests and examples."""
+    out = set()
+    for path in files_below(root):
+        if re.search(r"\.(h|cc|c|in|py|sh|test|mk|fields)$", path) or "." not in os.path.basename(path):
+            with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
+                out |= set(re.findall(r"\w+", file.read()))
+    return out
+
+
+def missing_symbols(root):
+    """The globs that match no file, and the symbols that no source has, in README and documents."""
+    known = files_below(root)
+    words = words_of(root)
+    for path in sorted(known):
+        if not re.match(r"(README\.md|doc/.*\.md)$", path):
+            continue
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            quoted = re.findall(r"`([^`\n]+)`", file.read())
+        for name in sorted(set(quoted)):
+            if re.fullmatch(r"[\w/.]*\w[\w/.]*\*[\w.]*", name):
+                if not any(fnmatch.fnmatch(each, name) or fnmatch.fnmatch(each, "*/" + name) for each in known):
+                    yield f"{path} names {name}, which matches no file"
+            elif re.fullmatch(r"\w+(::~?\w+)+(\(\))?|k[A-Z]\w+|[a-zA-Z]\w*\(\)", name):
+                for word in re.findall(r"\w+", name):
+                    if word not in words:
+                        yield f"{path} names {name}, which no source has"
+
+
 def includes(path, text, known):
     """The project's own files that this one includes."""
     for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', text, re.M):
@@ -150,11 +180,36 @@ def unit(path):
     return re.sub(r"(\.bpf)?\.(cc|h|c)$", "", path)
 
 
+def calls(files):
+    """(unit, unit) of each call to a method that is defined in another unit than the header that declares it: such a
+    unit is not included by its callers. Methods are found by name, those whose name another class has are left out."""
+    code = {path: re.sub(r"//[^\n]*|/\*.*?\*/|\"(\\\\.|[^\"\\\\\n])*\"", "", text, flags=re.S)
+            for path, text in files.items()}
+    declared, defined, parts = {}, {}, {}
+    for path, text in code.items():
+        for name in re.findall(r"(?<![\w.>:])(\w+)\(", text) if path.endswith(".h") else []:
+            declared.setdefault(name, set()).add(unit(path))
+        for owner, name in re.findall(r"^[^\s/#}{][^\n;{]*?\b(\w+)(?:<\w+>)?::(\w+)\(", text, re.M):
+            if path.endswith(".cc"):
+                defined.setdefault(name, set()).add(unit(path))
+                parts.setdefault(unit(path), set()).add(owner)
+    for path, text in code.items():
+        for name in set(re.findall(r"(?:\.|->)(\w+)\(", text)):
+            at = defined.get(name, set())
+            if len(at) != 1 or len(declared.get(name, set())) != 1 or declared[name] == at:
+                continue
+            to = next(iter(at))
+            if to != unit(path) and not parts.get(unit(path), set()) & parts[to]:
+                yield unit(path), to
+
+
 def circles(files):
-    """Sets of units (a header and its source are one) that include each other, each with its arrows."""
+    """Sets of units (a header and its source are one) that include or call each other, each with its arrows."""
     graph = {unit(path): set() for path in files}
     for path, text in files.items():
         graph[unit(path)] |= {unit(name) for name in includes(path, text, files)} - {unit(path)}
+    for caller, called in calls(files):
+        graph[caller].add(called)
     number, lowest, stack, out = {}, {}, [], []
 
     def visit(node):
@@ -316,7 +371,7 @@ def main():
         if os.path.dirname(name) != os.path.dirname(path)
         and os.path.dirname(name) not in ROOMS.get(os.path.dirname(path), [])
         and name not in ROOMS.get(os.path.dirname(path), [])])
-    rule("no units include each other in a circle",
+    rule("no units include or call each other in a circle",
          [", ".join(one) for one in circles(files)])
     rule(f"headers of the stack have at most {STACK_HEADER_LINES} lines", [
         f"{path}: {text.count(chr(10))}" for path, text in files.items()
@@ -336,6 +391,7 @@ def main():
     rule("sentences of documents begin with a noun", [
         f"{path}: {each[:90]}" for path, text in documents(root) for each in document_openings(path, text)])
     rule("comments and documents name files that exist", list(missing_names(root)))
+    rule("documents name symbols that exist, and globs that match", list(missing_symbols(root)))
     return 1 if failed else 0
 
 
