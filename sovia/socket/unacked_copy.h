@@ -11,6 +11,7 @@ namespace viaduct::sovia {
 class UnackedCopy {
  public:
   UnackedCopy() = default;
+  ~UnackedCopy() { drop(); }
   UnackedCopy(const UnackedCopy&) = delete;
   UnackedCopy& operator=(const UnackedCopy&) = delete;
 
