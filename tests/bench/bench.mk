@@ -38,6 +38,8 @@ EXTRA_DIST += tests/bench/programs.test tests/bench/tables doc/results \
 	tests/bench/programs/rows.py \
 	tests/bench/programs/tables.py \
 	tests/bench/programs/unit_tests.py \
+	tests/bench/programs/markdown.py \
+	tests/bench/programs/viabench.py \
 	tests/bench/programs/ways.py
 phony_targets += bench-programs bench-tables
 bench-programs: all

@@ -1,13 +1,16 @@
 """Results of the benches beside that of programs, and their tables: doc/results/sovia.json, loss.json, mpi.json and
-viabench.json; and once.json, tables of measurements that were made once, by hand.
+viabench.json; papers.json, the figures of papers beside those of `viabench papers`; and once.json, tables of
+measurements that were made once, by hand.
 
 `tests/bench/result` writes the first four from what the benches have left."""
 
 import os
-import re
 
+import idle
 import results
+import viabench
 from figures import digest, ratio
+from markdown import figure, head, line
 
 PLACEMENTS = ('granted', 'hosted')
 # What make bench-sovia measures: its file's name, the row's title, the unit, which values are good.
@@ -36,17 +39,6 @@ LOSS_WAYS = (('granted', 'VIA, granted'), ('hosted', 'VIA, hosted'), ('tcp', 'ke
 MPI_WAYS = (('vipl', 'VIPL (Reliable Reception)'), ('viaduct', 'viaduct'), ('rxm', '`tcp;ofi_rxm`'), ('tcp', 'btl/tcp'),
             ('sovia', 'btl/tcp on SOVIA'))
 MPI_KINDS = (('one-way', 'one way', 'us', 2), ('bandwidth', '16 messages at once', 'Mb/s', 3))
-# Rows of README.md: the bars of viabench that say them.
-VIABENCH_SHORT = (('4 bytes, one way, polling', 'kernel TCP, spinning',
-                   'granted, polling, 4 B one way / TCP spinning', 'hosted, polling, 4 B one way / TCP spinning'),
-                  ('4 bytes, one way, polling', 'raw AF_XDP', 'granted, polling, 4 B one way / raw AF_XDP', None),
-                  ('4 bytes, one way, blocking waits', 'kernel TCP, blocking',
-                   'granted, blocking, 4 B one way / TCP blocking', None),
-                  ('32 KB messages, Reliable Delivery', 'raw AF_XDP', 'granted, 32 KB stream, MTU 1500 / raw AF_XDP',
-                   'hosted, 32 KB stream, MTU 1500 / raw AF_XDP'),
-                  ('64-byte messages, a second', "raw AF_XDP's frames",
-                   'granted, 64 B messages, 32 outstanding / raw AF_XDP frames', None),
-                  ('connections, a second', 'kernel TCP', 'granted, connections / TCP', 'hosted, connections / TCP'))
 
 
 # ------------------------------------------------------------------ results of what a bench has left
@@ -59,7 +51,17 @@ def _samples(path):
 
 
 def _head(what, rounds):
-    return {'what': what, 'date': results.now(), **results.source(), **results.machine(), 'rounds': rounds}
+    """Conditions. A bench leaves in VIADUCT_IDLE_BEFORE how idle the machine was before it (`result idle`)."""
+    about = {'what': what, 'date': results.now(), **results.source(), **results.machine()}
+    before = os.environ.get('VIADUCT_IDLE_BEFORE')
+    if before:
+        about['idle_percent'] = [float(before), round(idle.look().idle_percent, 1)]
+    return {**about, 'rounds': rounds} if rounds else about
+
+
+def viabench_results(paths):
+    """Of the files that `viabench --json` has written, one for each MTU."""
+    return {**_head('raw AF_XDP, kernel TCP and VIA: make bench', None), 'runs': viabench.runs(paths)}
 
 
 def sovia_results(folder, rounds):
@@ -117,49 +119,7 @@ def mpi_results(path, rounds):
     return {**_head('MPI over the ways there are: make bench-mpi', rounds), 'rows': rows}
 
 
-def _cells(text):
-    return [each.strip() for each in text.strip().strip('|').split('|')]
-
-
-def viabench_run(text):
-    """One run of `viabench --markdown`: its tables as they are printed."""
-    run = {'mtu': int(re.search(r'^### MTU (\d+)$', text, re.MULTILINE).group(1)), 'tables': []}
-    for one in re.split(r'^#### ', text, flags=re.MULTILINE)[1:]:
-        lines = [each for each in one.splitlines()[1:] if each.startswith('|')]
-        run['tables'].append({'title': one.splitlines()[0], 'columns': _cells(lines[0]),
-                              'align': _cells(lines[1]), 'rows': [_cells(each) for each in lines[2:]]})
-    about = [each for each in text.split('#### ')[0].splitlines()[1:] if each.strip()]
-    run['about'], run['notes'] = about[0], about[1:]
-    return run
-
-
-def viabench_results(paths):
-    """Of the Markdown of several runs."""
-    runs = []
-    for path in paths:
-        with open(path, encoding='utf-8') as file:
-            runs.append(viabench_run(file.read()))
-    return {**_head('raw AF_XDP, kernel TCP and VIA: make bench', None), 'runs': runs}
-
-
 # ------------------------------------------------------------------ tables
-
-def line(cells):
-    """One row of Markdown."""
-    return '| ' + ' | '.join(cells) + ' |\n'
-
-
-def head(*cells):
-    """The first two rows."""
-    return line(cells) + line(['---'] * len(cells))
-
-
-def figure(value):
-    """With three digits, and none cut off in front of the point."""
-    if value >= 100:
-        return f'{value:,.0f}'
-    return f'{value:.{1 if value >= 10 else 2 if value >= 1 else 3}f}'
-
 
 def _of(value, unit=''):
     """Median, and least and most where they are known."""
@@ -177,12 +137,16 @@ def _two(value):
 def caption(measured, counted='medians of {} rounds in turns'):
     """When, where and how, as far as it is known."""
     text = f'Measured on {measured["date"][:10]}'
-    if 'commit' in measured:
+    if measured.get('commit'):
         text += f' at commit {measured["commit"]}' + (' with changes' if measured.get('dirty') else '')
+    elif 'committed_in' in measured:
+        text += f', figures of commit {measured["committed_in"]}'
     if 'kernel' in measured:
         text += f', kernel {measured["kernel"]}'
     if 'processors' in measured:
         text += f', {measured["processors"]} processors'
+    if measured.get('idle_percent'):
+        text += f', which were idle to {min(measured["idle_percent"]):.0f} % at least before and behind'
     if measured.get('rounds'):
         text += '; ' + counted.format(measured['rounds'])
     return text
@@ -258,19 +222,9 @@ def _markdown(one):
 
 
 def viabench_tables(measured):
-    """All tables as they were printed, and README.md's of the bars."""
-    text, bars = f'{caption(measured)}.\n', {}
-    for run in measured['runs']:
-        text += f'\n### MTU {run["mtu"]}\n\n{run["about"]}\n'
-        text += ''.join(f'\n{note}\n' for note in run.get('notes', []))
-        for one in run['tables']:
-            text += f'\n#### {one["title"]}\n\n{_markdown(one)}'
-            if one['title'] == 'What is to be reached':
-                bars = {**{row[0]: row[2] for row in one['rows'] if row[2] != '-'}, **bars}  # the first run counts
-    short = ''
-    for title, against, *keys in VIABENCH_SHORT:
-        short += line(['VIA: ' + title, against, *(_two(float(bars[key])) if key in bars else '' for key in keys)])
-    return {'viabench/all': text, 'viabench/short': short}
+    """All tables, and README.md's rows of the bars."""
+    return {'viabench/all': f'{caption(measured)}.\n\n{viabench.all_tables(measured)}',
+            'viabench/short': viabench.short_rows(measured)}
 
 
 def once_tables(measured):
@@ -278,8 +232,13 @@ def once_tables(measured):
     return {f'once/{key}': _markdown(one) for key, one in measured['tables'].items()}
 
 
+def papers_tables(measured):
+    """The figures of the papers, and those here."""
+    return {f'papers/{key}': _markdown(one) for key, one in measured['tables'].items()}
+
+
 MAKERS = (('sovia.json', sovia_tables), ('loss.json', loss_tables), ('mpi.json', mpi_tables),
-          ('viabench.json', viabench_tables), ('once.json', once_tables))
+          ('viabench.json', viabench_tables), ('papers.json', papers_tables), ('once.json', once_tables))
 
 
 def all_tables(folder):

@@ -103,7 +103,12 @@ def text_of(results):
 
 def write(path, results):
     """In one step, so that a reader never sees half of a file."""
+    write_text(path, text_of(results))
+
+
+def write_text(path, text):
+    """The same with the text of a file."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path + '.new', 'w', encoding='utf-8') as file:
-        file.write(text_of(results))
+        file.write(text)
     os.replace(path + '.new', path)

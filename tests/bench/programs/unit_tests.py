@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Tests of what the bench computes: statistics, idleness, figures from outputs, rows, comparison, tables."""
 
+import json
 import os
 import shutil
 import sys
@@ -18,6 +19,7 @@ import outputs
 import results
 import rows
 import tables
+import viabench
 from ways import WAYS, turns
 
 
@@ -338,13 +340,54 @@ class BenchesTest(unittest.TestCase):
         self.assertTrue(text.startswith('Measured on 2026-11-25.\n'))
         self.assertIn('| 4 B | - | - | - | 2.50 | - |', text)
 
-    def test_tables_of_viabench_stay_as_they_were_printed(self):
-        printed = '### MTU 1500\n\nLinux, 2 processors.\n\n#### What is to be reached\n\n| bar | is to be | is |  |\n' \
-            '| --- | ---: | ---: | ---: |\n| hosted, connections / TCP | at least 1.00 | 0.64 | missed |\n'
-        run = benches.viabench_run(printed)
-        made = benches.viabench_tables({'date': '2026-11-25', 'runs': [run]})
-        self.assertEqual(made['viabench/all'], 'Measured on 2026-11-25.\n\n' + printed)
-        self.assertIn('| VIA: connections, a second | kernel TCP |  | 0.64 |', made['viabench/short'])
+    def test_a_bench_says_how_idle_the_machine_was(self):
+        os.environ['VIADUCT_IDLE_BEFORE'] = '97.5'
+        try:
+            measured = benches.loss_results(self.folder, 1)
+        finally:
+            del os.environ['VIADUCT_IDLE_BEFORE']
+        self.assertEqual(measured['idle_percent'][0], 97.5)
+        self.assertRegex(benches.caption(measured), r'idle to \d+ % at least')
+
+
+class Viabench(unittest.TestCase):
+    """Its results, and their tables."""
+
+    @staticmethod
+    def case(transport, median, offload='-', **more):
+        """A case of 4 bytes."""
+        name = f'latency/{transport}/poll/' + (f'{offload}/4' if offload != '-' else 'rd/4')
+        return {'id': name, 'what': 'latency', 'transport': transport, 'wait': 'poll', 'others': 0, 'count': 9,
+                'reliability': '-' if offload != '-' else 'rd', 'offload': offload, 'size': 4, 'figure': 'us', 'failures': [],
+                'figures': {'us': {'median': median, 'q1': median, 'q3': median, 'min': 1, 'max': 9, 'rounds': [median]},
+                            'mean_us': {'median': 1, 'rounds': [1]}}, **more}
+
+    @staticmethod
+    def run_of(*cases):
+        """A run of one round."""
+        return {'mtu': 1500, 'rounds': 1, 'hosts': 'here', 'notes': [], 'results': list(cases),
+                'bars': [{'bar': viabench.SHORT[0][2], 'at_most': 0.65, 'is': 1.2, 'result': 'missed'},
+                         {'bar': viabench.SHORT[0][3], 'at_most': 1.25, 'is': None, 'result': 'not measured'}]}
+
+    def test_a_figure_that_no_table_shows_is_not_kept(self):
+        self.assertEqual(list(viabench.kept(self.run_of(self.case('tcp', 2.0, 'on')))['results'][0]['figures']), ['us'])
+
+    def test_a_file_of_results_can_be_read(self):
+        measured = {'what': 'a', 'idle_percent': None, 'runs': [self.run_of(self.case('tcp', 2.0, 'on')), self.run_of()]}
+        self.assertEqual(json.loads(viabench.text_of(measured)), measured)
+
+    def test_a_case_stands_beside_tcp_that_waits_in_the_same_way(self):
+        cases = [self.case('granted', 1.0, what='rate'), self.case('tcp', 4.0, 'on', what='rate', id='rate/tcp/poll/on/4')]
+        self.assertIn('| VIA granted, polling, rd | 4 | 1.00 | 1.00..1.00 | 0.25 |',
+                      viabench.by_row(viabench.Run(self.run_of(*cases)), 'rate', 'us', 'bytes'))
+
+    def test_bars_that_were_not_measured_are_left_out(self):
+        made = benches.viabench_tables({'date': '2026-11-25', 'committed_in': 'abc', 'commit': None,
+                                        'runs': [self.run_of(self.case('tcp', 2.0, 'on'))]})
+        self.assertTrue(made['viabench/all'].startswith('Measured on 2026-11-25, figures of commit abc.\n\n### MTU 1500\n'))
+        self.assertIn('| at most 0.65 | 1.20 | missed |', made['viabench/all'])
+        self.assertNotIn('not measured', made['viabench/all'])
+        self.assertIn('| VIA: 4 bytes, one way, polling | kernel TCP, spinning | 1.20 |  |', made['viabench/short'])
 
 
 class Lines(unittest.TextTestResult):
