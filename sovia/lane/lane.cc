@@ -111,10 +111,6 @@ bool Lane::park() {
   return control.park();
 }
 
-bool Lane::wants_poll() const {
-  return control.has_pending() || (tx.holds() && !control.broken());
-}
-
 unsigned Lane::poll() {
   const std::uint64_t before = ring.completed();
   ring.reap();

@@ -64,7 +64,7 @@ class Lane {
   // Sends have completed, or credits are wanted: to be called now and then. LaneChange bits.
   unsigned poll();
   // Whether something waits for sends to complete: poll() is to be called again although nothing may come.
-  bool wants_poll() const;
+  bool wants_poll() const { return control.has_pending() || (tx.holds() && !control.broken()); }
   unsigned cut();
   // Something that the peer has sent will never come.
   void miss() { control.set_peer_has_more(true); }

@@ -65,12 +65,6 @@ void LaneControl::post_pending() {
   }
 }
 
-bool LaneControl::has_pending() const {
-  if (broken() || !sender_.has_begun()) return false;
-  return greeting_.wants_trust() || wants_leave_ || (wants_fin_ack_ && may_answer_fin()) ||
-         (wants_finish_ && !ring_.has_unposted()) || credits_.is_ack_due();
-}
-
 bool LaneControl::acceptable(std::uint32_t bytes, std::uint32_t immediate, bool has_place) const {
   const PacketType type = type_of(immediate);
   std::uint32_t flags = 0;

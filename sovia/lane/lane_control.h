@@ -38,7 +38,11 @@ class LaneControl {
   // Posts the packets that wait for a place, or FIN for the data before it, and an ACK if one is due.
   void post_pending();
   // Whether there are such: post_pending() is to be called again although nothing may come.
-  bool has_pending() const;
+  bool has_pending() const {
+    if (broken() || !sender_.has_begun()) return false;
+    return greeting_.wants_trust() || wants_leave_ || (wants_fin_ack_ && may_answer_fin()) ||
+           (wants_finish_ && !ring_.has_unposted()) || credits_.is_ack_due();
+  }
   // Whether there is something to say that has not been, but for FIN and credits.
   bool has_more_to_say() const { return greeting_.wants_trust() || wants_leave_ || wants_fin_ack_ || wants_more_; }
   // A DATA packet has been consumed: its place may take another.
