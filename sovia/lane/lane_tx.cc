@@ -21,7 +21,8 @@ bool LaneTx::may_begin() const {
 bool LaneTx::has_room() {
   if (ring_.is_full()) ring_.reap();
   if (may_begin()) return true;
-  // With a strict window only what waits for more is here; a send that can't join it makes it go.
+  // With a strict window the only packet not posted is one that waits for more data. write() joins it, or posts it
+  // first, so there is room.
   const bool waits = ring_.has_unposted() && ring_.last_bytes() < kChunkBytes;
   if (waits && (options_.join || options_.strict_window)) return true;
   lack_ = true;

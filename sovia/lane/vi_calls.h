@@ -1,4 +1,4 @@
-// VIPL calls that the VIs of lanes have in common: one descriptor for each packet, connected to its peer by the flow.
+// VIPL calls for the VIs of lanes. Each packet has one descriptor; the flow of the TCP connection names the peer's VI.
 #ifndef VIADUCT_SOVIA_LANE_VI_CALLS_H
 #define VIADUCT_SOVIA_LANE_VI_CALLS_H
 
