@@ -34,7 +34,8 @@ class Transport {
   // more of them than that (VipxRedirect). Nothing must have come that was not taken in yet. False:
   // they do not, or this can't be done here.
   virtual bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) = 0;
-  // To follow each success. True: the first packet since has gone there.
+  // Ends a redirect(); each successful redirect() needs one. True: the first packet after it was written to that
+  // memory.
   virtual bool unredirect() = 0;
 
   // Whether the lane holds data back that it has not posted: if the process is killed now, the peer must learn that
