@@ -81,7 +81,7 @@ struct Requests {
   std::mutex lock;
   bool (*start)() = nullptr;  // makes the thread if there is none, under the lock
   std::vector<Task> tasks;
-  std::vector<Task> awaiting;  // whose peers may take a cached VI
+  std::vector<Task> awaiting;  // tasks whose peers may take a cached VI
   PeerHistory known;
   std::atomic<bool> knows_any{false};  // false: `known` is empty
   void learn(const FlowEnd& peer, bool used) {

@@ -142,7 +142,7 @@ class Socket final : public SocketCounts, public Watched {
   // that does not do so in time loses the lane, and what it sends again comes after a record (fallback.h).
   void leave(int fd, Reason why);
   static constexpr std::uint64_t kLeaveNs = 200'000'000;     // the time that the peer has for leaving the lane
-  static constexpr std::uint64_t kRecordNs = 2'000'000'000;  // before another program gets the socket
+  static constexpr std::uint64_t kRecordNs = 2'000'000'000;  // for await_record() before an exec or a passed-on socket
   // leave() in two steps, for many sockets at once: until the deadline the peer may leave in good order, then the lane
   // is given up. begin_leaving() is nullptr if there is nothing to wait for.
   LaneEndpoint* begin_leaving(int fd, Reason why);
