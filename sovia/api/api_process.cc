@@ -138,8 +138,8 @@ int sovia_posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions, 
 
 namespace {
 
-// For functions of the C library that take the program's environment by themselves. Only if there is
-// something to tell.
+// Sets `environ` to another environment while it lives, for functions of the C library that read `environ` themselves.
+// Used only if the other environment differs from the program's.
 class OtherEnvironment {
  public:
   explicit OtherEnvironment(char* const* other) : own_(environ) { environ = const_cast<char**>(other); }

@@ -488,7 +488,8 @@ void farewell() {
   }
   for (LaneEndpoint* const end : ends) finish_lane(*end->socket);
   await(std::move(ends));
-  // Without a descriptor to spare, the thread has none for it.
+  // The background thread sends what broken lanes left over only through copies of descriptors. A socket for which no
+  // copy could be made is served here.
   table::for_each([](int fd, Socket& socket, void*) { await_kernel(socket, fd); }, nullptr);
   await_kept();
 }

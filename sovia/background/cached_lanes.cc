@@ -24,7 +24,8 @@ LaneOptions options_without_messages(const SocketModes& modes) {
   return lane;
 }
 
-// The VI that the peer takes instead has come later than this end's request for one.
+// A task for a lane end that has asked for a new VI already. It is needed when the peer offers a cached VI only after
+// that request.
 Task task_of(LaneEndpoint& end) {
   Task task;
   task.socket = end.socket->reference();

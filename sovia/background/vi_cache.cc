@@ -103,7 +103,7 @@ bool ViCache::put(LaneEndpoint& end) {
 }
 
 CachedVi* ViCache::take(const Task& task, const Way& way) {
-  // The memory of the last one is likely to be in the cache still.
+  // The memory of the VI parked last is the likeliest to be in the processor's cache still.
   for (std::size_t i = vis_.size(); i-- > 0;) {
     if (vis_[i]->leads_to_peer_of(task) && vis_[i]->leads_to(way) && vis_[i]->is_ready()) return remove(i);
   }

@@ -12,7 +12,7 @@ bool ControlSender::post(PacketType type, const void* body, std::uint32_t bytes,
   return true;
 }
 
-// Tell the owner now: if the peer lives the connection stays up, and no further event may report this.
+// The owner is told at once: if the peer lives the VI stays connected, and no later event may report the failure.
 void ControlSender::fail() {
   broken_ = true;
   transport_.failed();

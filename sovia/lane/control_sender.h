@@ -25,10 +25,11 @@ class ControlSender {
   ControlSender(Transport& transport, LaneSendRing& ring, Credits& credits)
       : transport_(transport), ring_(ring), credits_(credits) {}
 
-  // Nothing comes before WAKEUP, but for the PARK of a VI that no connection wants any more.
+  // WAKEUP has been posted: other packets may follow. Before it only a PARK may be posted, for a VI that no connection
+  // wants any more.
   void begin() { has_begun_ = true; }
   bool has_begun() const { return has_begun_; }
-  // False: there is no place now, or the lane is broken.
+  // Posts a packet without data. False: there is no place now, or the lane is broken.
   bool post(PacketType type, const void* body = nullptr, std::uint32_t bytes = 0, std::uint32_t flags = 0);
   // The credits that a packet takes along.
   std::uint32_t take_credits(PacketType type) {
@@ -36,15 +37,16 @@ class ControlSender {
     if (credits != 0 && type != PacketType::kAck) counters::add(Counter::kAcksPiggybacked);
     return credits;
   }
-  // A receive's place may take another packet.
+  // Posts the receive of a place again, so that it may take another packet.
   void give_back(std::uint32_t place) {
     if (!broken_ && !transport_.post_receive(place)) fail();
   }
 
-  // Nothing more can be sent ...
+  // broken(): nothing more can be sent.
   bool broken() const { return broken_; }
   void fail();
-  // ... and no packet can come any more. Until then packets from before a failed send may yet have arrived.
+  // is_cut(): no packet can come any more, either. Until then packets that were sent before a failed send may still
+  // come.
   bool is_cut() const { return cut_; }
   void cut() { broken_ = cut_ = true; }
 

@@ -28,13 +28,13 @@ class Credits {
   void spend() { --given_; }
 
   // --- for receiving
-  // A packet has been consumed. Its place takes another a little later, as most programs answer what they have read.
-  // True: now, with take_spent().
+  // A packet has been consumed. Its place is posted again a little later, together with others, as most programs first
+  // answer the data that they have read. True: the caller has to post the places now, by take_spent().
   bool consumed(std::uint32_t place) {
     spent_[spent_count_++] = place;
     return spent_count_ == most_spent_;
   }
-  // The places of consumed packets, to receive again; the peer is owed a credit for each.
+  // The places of consumed packets, for the caller to post again. From now on the peer is owed a credit for each.
   std::span<const std::uint32_t> take_spent() {
     owed_ += spent_count_;
     return {spent_, std::exchange(spent_count_, 0)};
@@ -49,7 +49,7 @@ class Credits {
   static constexpr std::uint32_t kMostSpent = 4;
 
   const std::uint32_t threshold_;
-  const std::uint32_t most_spent_;  // so few that the peer has a credit left beside what it is owed
+  const std::uint32_t most_spent_;  // small enough that the peer still has a credit when all others are owed to it
   std::uint32_t peer_window_ = 0, given_ = 0;  // given_ <= peer_window_
   std::uint32_t owed_ = 0;
   std::uint32_t spent_count_ = 0;

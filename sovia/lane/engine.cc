@@ -18,7 +18,7 @@ constinit Lock g_turn;                  // held by the thread that processes arr
 std::atomic<std::uint32_t> g_turns{0};
 std::atomic<int> g_lanes{0};
 std::atomic<ProcessNic*> g_lost{nullptr};
-// Since something has come by a turn of this thread.
+// The looks in vain since a turn of this thread last found an arrival.
 constinit thread_local __attribute__((tls_model("initial-exec"))) std::uint32_t t_looks_in_vain = 0;
 
 }  // namespace

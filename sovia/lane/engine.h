@@ -18,14 +18,15 @@ namespace engine {
 ProcessNic* nic();
 void set_nic(ProcessNic* nic);
 
-// Lanes in any state; without any, no thread need listen to the NIC. The background thread counts them.
+// Whether there are lanes, in any state: without any, no thread need listen to the NIC. The background thread counts
+// them.
 bool has_lanes();
 void count_lanes(int more);
 
-// As progress(), whatever options().handling says.
+// As progress(), even if options().handling leaves arrivals to another thread.
 bool turn();
 
-// The same for an entry of the completion queue that has been taken off already.
+// As turn(), for an entry that has been taken off the completion queue already.
 void take_in(VIP_VI_HANDLE vi);
 
 // Call between two polls of a thread that found nothing. A hosted program gets its packets from the agent, which may
@@ -35,7 +36,7 @@ void after_look_in_vain();
 // Number of times that a thread of the program has made progress; only its change matters.
 std::uint32_t turns();
 
-// The NIC's agent has gone: tells its lanes, whatever options().handling says.
+// The NIC's agent has gone: tells the NIC's lanes, whatever options().handling says.
 void lost(ProcessNic& nic);
 // A NIC that was lost, to be closed when its lanes have gone; nullptr: none.
 ProcessNic* take_lost();

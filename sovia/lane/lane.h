@@ -11,17 +11,17 @@
 //                                        kEnded
 //
 // After finish() the lane takes no more data; FIN goes when all data taken before has gone. An end that leaves, or
-// whose peer does, spills what it receives, so that FIN needs no program that reads.
+// whose peer leaves, spills the data that it receives, so that FIN arrives even if the program does not read.
 //
-// A peer that does not keep to this, or to its credits, loses the lane.
+// The lane is cut if its peer does not keep to this protocol, or to its credits.
 //
 // A lane is over when both are kEnded, or when it is broken: the VI has lost its connection.
 //
 // One thread at a time: lock() it. Nothing here waits.
 //
-// A lane owns its parts, each with its own state: the ring of posted packets, credits, the greeting, the states of
-// both directions (control), what is received and what is sent, remote memory and sinks for messages, and what is to
-// be done when it has broken (loss).
+// A lane owns its parts, each with its own state: the ring of posted packets, credits, the greeting, the states of both
+// directions (control), received data (rx) and data to send (tx), remote memory and sinks for messages, and the way on
+// for a lane that has broken (loss).
 #ifndef VIADUCT_SOVIA_LANE_LANE_H
 #define VIADUCT_SOVIA_LANE_LANE_H
 
@@ -48,30 +48,31 @@ class Lane {
   Lock& lock() { return lock_; }
 
   void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow = {});
-  // Tells the peer, too.
+  // This end trusts the peer from now on, and tells it so (TRUST).
   void trust();
-  // FIN after all that was written. Calling it again may only add that the program closes: if FIN has
-  // gone, the peer is asked to leave. A peer that still took the lane for open would write Resume to the
-  // kernel when it ends, which answers that with a reset: bytes on their way there would be lost.
+  // FIN after all that was written. Calling it again may only add that the program closes: if FIN has gone, the peer is
+  // asked to leave. A peer that still took the lane for open would write Resume to the kernel's stream when the lane
+  // ends. The closed kernel socket would answer that with a reset, and bytes on their way to the peer would be lost.
   void finish(bool closes);
-  // Even if the peer has sent its FIN: data without credits reaches a peer that spills it.
+  // Asks the peer to leave (LEAVE), even if it has sent its FIN: a peer that leaves spills its unread data, so data
+  // that waits for credits goes on.
   void ask_to_leave();
 
   // ------------------------------------------------------------------ the transport's events
   // A packet has come. LaneChange bits. After cut() nothing counts any more; packets that came before a send
   // that failed do.
   unsigned arrived(std::uint32_t place, std::uint32_t bytes, std::uint32_t immediate);
-  // Sends have completed, or credits are wanted: to be called now and then. LaneChange bits.
+  // Takes in completed sends, and posts packets that had to wait: to be called now and then. LaneChange bits.
   unsigned poll();
-  // Whether something waits for sends to complete: poll() is to be called again although nothing may come.
+  // Whether something waits for sends to complete: then poll() has to be called again even if no packet comes.
   bool wants_poll() const { return control.has_pending() || (tx.holds() && !control.broken()); }
   unsigned cut();
-  // Something that the peer has sent will never come.
+  // Something that the peer has sent is lost.
   void miss() { control.set_peer_has_more(true); }
 
-  // The connection has ended in good order, and the VI may be another's: after park() nothing is sent on it,
-  // all receives are posted, and outstanding() packets have yet to complete. The peer takes it back by its own
-  // PARK, of which nothing tells when this object is no more.
+  // The connection has ended in good order, and the VI may be another's: after park() nothing is sent on it, all
+  // receives are posted, and outstanding() packets have yet to complete. The VI is free for another connection when the
+  // peer's own PARK has come, too, which may be after the end of this object.
   bool may_park() const;
   bool park();
 

@@ -15,7 +15,7 @@ struct LaneChange {
     kReadable = 1,  // there is more to read, or the end of it
     kWritable = 2,  // there is room again
     kState = 4,     // of a direction, or greeted, or broken
-    kSinks = 8,     // of memory for messages (lane_sinks.h)
+    kSinks = 8,     // of a sink for a message (lane_sinks.h)
   };
 };
 
@@ -37,13 +37,13 @@ class LaneControl {
   void fail() { sender_.fail(); }
   // Posts the packets that wait for a place, or FIN for the data before it, and an ACK if one is due.
   void post_pending();
-  // Whether there are such: post_pending() is to be called again although nothing may come.
+  // Whether packets still wait: then post_pending() has to be called again even if no packet comes.
   bool has_pending() const {
     if (broken() || !sender_.has_begun()) return false;
     return greeting_.wants_trust() || wants_leave_ || (wants_fin_ack_ && may_answer_fin()) ||
            (wants_finish_ && !ring_.has_unposted()) || credits_.is_ack_due();
   }
-  // Whether there is something to say that has not been, but for FIN and credits.
+  // Whether a packet other than FIN and ACK waits to be posted.
   bool has_more_to_say() const { return greeting_.wants_trust() || wants_leave_ || wants_fin_ack_ || wants_more_; }
   // A DATA packet has been consumed: its place may take another.
   void consumed(std::uint32_t place) {
@@ -62,7 +62,7 @@ class LaneControl {
   Finish finish(bool closes);
   bool closes() const { return finish_closes_; }
   bool has_finished() const { return fin_at_ != kNotPosted; }
-  // FIN is with the peer: all that was sent has come, and the kernel may tell of the end.
+  // FIN has reached the peer, and with it all data: the kernel's stream may end.
   bool has_delivered_end() const {
     return sending_ == State::kEnded || (fin_at_ != kNotPosted && ring_.has_sent(fin_at_));
   }
@@ -73,7 +73,7 @@ class LaneControl {
   // Asks for the peer's FIN. False: it has been asked, or the lane is over.
   bool leave();
   bool leaves() const { return leaves_; }
-  // Data waits behind the last DATA packet, which does not say so; or does not.
+  // `more`: data waits behind the last DATA packet, which does not say so (MORE).
   void want_more(bool more) { wants_more_ = more; }
 
   // ------------------------------------------------------------------ the direction from the peer
@@ -81,8 +81,8 @@ class LaneControl {
   // START has come.
   bool started() const { return started_ && greeting_.trusted(); }
   std::uint64_t peer_kernel_bytes() const { return peer_kernel_bytes_; }
-  // The reader goes by START from now on. Before that the peer's FIN gets no answer: the reader could take bytes that
-  // the peer then sends through the kernel for bytes before START.
+  // The reader knows of START from now on. Before that the peer's FIN gets no answer: the peer would go on through the
+  // kernel, and the reader could take those bytes for bytes before START.
   void settled();
   // The program will not read any more.
   void close_reading() { reading_closed_ = true; }
@@ -90,7 +90,7 @@ class LaneControl {
   bool has_delivered_fin_ack() const { return ring_.has_sent(fin_ack_at_); }
   // The peer's program has closed.
   bool peer_closed() const { return peer_closed_ && greeting_.trusted(); }
-  // The peer asks for the FIN of the sending direction; it is on its way.
+  // The peer has asked for FIN (LEAVE), which this end is about to send.
   bool peer_leaves() const { return peer_leaves_; }
   // It is known that the peer had more to send than has come.
   bool peer_has_more() const { return peer_has_more_; }
@@ -100,22 +100,23 @@ class LaneControl {
   bool over() const {
     return is_cut() || (sending_ == State::kEnded && receiving_ == State::kEnded);
   }
-  // In good order.
+  // Both directions have ended in good order.
   bool has_ended() const {
     return greeting_.trusted() && sending_ == State::kEnded && receiving_ == State::kEnded;
   }
-  // Nothing has been said on it, by either end.
+  // Neither end has sent anything on the lane.
   bool is_unused() const { return !greeting_.has_hello() && !sender_.has_begun() && !broken(); }
   // This end keeps the VI for another connection.
   bool park() { return parked_ = sender_.post(PacketType::kPark); }
   bool parked() const { return parked_; }
-  // The peer does.
+  // The peer keeps the VI for another connection.
   bool peer_parked() const { return peer_parked_; }
 
   // ------------------------------------------------------------------ packets that have come
-  // Whether a peer that keeps to the protocol sends this now. `has_place`: for one more packet with data.
+  // Whether a peer that keeps to the protocol may send such a packet now. `has_place`: there is a place for one more
+  // packet with data.
   bool acceptable(std::uint32_t bytes, std::uint32_t immediate, bool has_place) const;
-  // Those that only change states. Change bits.
+  // Takes a packet that only changes states. LaneChange bits.
   unsigned take(PacketType type, std::uint32_t place, std::uint32_t flags);
 
  private:

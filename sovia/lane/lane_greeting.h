@@ -15,15 +15,15 @@ class LaneGreeting {
 
   void greet(const std::uint8_t (&token)[kTokenBytes], const HelloFlow& flow);
   const std::uint8_t* own_token() const { return own_token_; }
-  // The peer's greeting has come. Until it is trusted nothing else counts: another program on the peer's host may have
-  // sent it.
+  // The peer's Hello has come. Until this end trusts the peer nothing else counts, as another program on the peer's
+  // host may have sent the Hello.
   bool has_hello() const { return greeted_; }
   const std::uint8_t* peer_token() const { return peer_token_; }
   bool peer_carries_messages() const { return peer_carries_messages_; }
-  // The peer's window; 0: it does not keep to the protocol.
+  // Takes the Hello in a receive's place. Returns the peer's window; 0: the packet is no Hello of this protocol.
   std::uint32_t take_hello(std::uint32_t place);
 
-  // The peer is told: only then may it send what must not be lost.
+  // This end has verified the peer, and tells it so by TRUST: only then may the peer send data.
   void trust() { trusted_ = wants_trust_ = true; }
   // The peer has been told, or is about to be, that it may begin.
   bool trusted() const { return trusted_; }

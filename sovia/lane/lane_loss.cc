@@ -38,8 +38,8 @@ LaneLoss::Fall LaneLoss::falls() {
     return Fall::kPlain;
   }
   if (control_.has_delivered_start()) return Fall::kRecord;
-  // A peer without START takes what comes for what it is; one with it drops what it has, unless it has seen
-  // the end too.
+  // A peer that has not got START takes the resent bytes as new ones; one that has drops those that it knows. Neither
+  // can be done if FIN has been sent, as the peer may have seen the end, too.
   return control_.has_finished() ? Fall::kImpossible : Fall::kPlain;
 }
 

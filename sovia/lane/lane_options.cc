@@ -8,7 +8,7 @@
 namespace viaduct::sovia {
 namespace {
 
-// WAKEUP, TRUST, START, FIN, FINACK, LEAVE, PARK: each at most once.
+// Packets that an end sends at most once: WAKEUP, TRUST, START, FIN, FINACK, LEAVE, PARK.
 constexpr std::uint32_t kOnce = 7;
 
 // ACK packets of one end that may be on their way: they come into receives of their own.
@@ -33,8 +33,8 @@ bool copy_plainly(void* to, const void* from, std::size_t bytes) {
   return true;
 }
 
-// Data places: sends complete a little later than their credits come back, and a program may go on
-// writing while it waits for credits.
+// There are more data places than the window: sends complete a little later than their credits come back, and a program
+// may go on writing while it waits for credits.
 LanePlaces places_for(const LaneOptions& asked) {
   const LaneOptions options = within_limits(asked);
   const std::uint32_t sinks = options.messages ? kMostSinks : 0;

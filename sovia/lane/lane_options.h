@@ -7,7 +7,7 @@
 
 namespace viaduct::sovia {
 
-// MORE packets of one end that may be on their way.
+// The number of MORE packets of one end that may be on their way.
 inline constexpr std::uint32_t kMostMores = 2;
 
 bool copy_plainly(void* to, const void* from, std::size_t bytes);
@@ -17,16 +17,16 @@ struct LaneOptions {
   std::uint32_t ack_threshold = 16;  // t <= w
   bool combine = true;               // small sends
   bool settles = false;              // settled() will be called
-  // From and to the program's memory. False: it can't be read or written.
+  // Copies from or to the program's memory. False: that can't be read or written.
   bool (*copy)(void* to, const void* from, std::size_t bytes) = copy_plainly;
   bool messages = false;  // the peer may write to memory (lane_sinks.h)
   bool join = true;       // sends may share a packet that waits for credits
-  // Data waits for credits in the program's call, not here, and unread data counts against the window, each packet by
-  // itself.
+  // Data that lacks credits waits in the program's call, not in the lane, and each unread packet counts against the
+  // window.
   bool strict_window = false;
   bool timer = false;  // small sends wait until flush(), whatever is on its way
 };
-// With window and threshold as a lane can have them.
+// The options with window and threshold inside the limits of a lane.
 LaneOptions within_limits(LaneOptions options);
 
 // Places that a transport needs.

@@ -1,5 +1,5 @@
 // Memory that the peer has opened to a lane: this end writes to it and reads from it, by RDMA, from and to memory of
-// the program's, which must stay until that has completed.
+// the program's, which must stay until the operation has completed.
 #ifndef VIADUCT_SOVIA_LANE_LANE_REMOTE_H
 #define VIADUCT_SOVIA_LANE_LANE_REMOTE_H
 
@@ -14,19 +14,19 @@ namespace viaduct::sovia {
 
 class LaneRemote {
  public:
-  // `memory`: that of the VI; nullptr: it has none.
+  // `memory`: the remote memory of the lane's VI; nullptr: the VI has none.
   LaneRemote(RemoteMemory* memory, const LaneOptions& options, LaneSendRing& ring, ControlSender& sender,
              const LaneGreeting& greeting)
       : memory_(memory), options_(options), ring_(ring), sender_(sender), greeting_(greeting) {}
 
   bool carries_messages() const { return options_.messages; }
-  // The peer's program may have asked for messages when its lane was there already.
+  // Both ends have to carry messages: the peer's program may have asked for messages too late for its lane.
   bool is_open() const {
     return options_.messages && memory_ != nullptr && greeting_.peer_carries_messages() && !sender_.broken() &&
            greeting_.greeted();
   }
   bool reads() const { return is_open() && memory_->reads(); }
-  // Begins with as much as there are places for. Bytes.
+  // Begin a write or read of as many bytes as there are places for, and return how many.
   std::uint32_t write(const std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t to,
                              std::uint32_t to_memory);
   std::uint32_t read(std::byte* data, std::uint32_t bytes, std::uint32_t memory, std::uint64_t from,

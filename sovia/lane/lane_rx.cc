@@ -9,15 +9,15 @@
 namespace viaduct::sovia {
 namespace {
 
-// A window of larger ones is as much as TCP holds for a program at first.
+// Only packets up to this size are joined: a window of larger ones is as much as TCP holds for a program at first.
 constexpr std::uint32_t kSmallPacket = 4096;
 
 }  // namespace
 
 std::size_t LaneRx::read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek) {
   faulted_ = false;
-  std::size_t spilled = 0;    // taken of what was set aside
-  std::size_t arrival = 0;  // peek: which one comes next
+  std::size_t spilled = 0;    // bytes taken of spill_
+  std::size_t arrival = 0;  // the next one for a peek
   std::uint32_t at = arrivals_.empty() ? 0 : arrivals_.front().at;
   const std::size_t taken = over_pieces(pieces, count, skip, [&](std::byte* to, std::size_t bytes) {
     std::size_t left = bytes;
@@ -113,11 +113,11 @@ void LaneRx::close_reading() {
   discard(unread_);
 }
 
-// A program may wait until more small packets have come than the window has places, as TCP's buffer is told
-// in bytes.
+// Joins a small packet to the last unread one, which frees its place. A program may wait until more small packets have
+// come than the window has places, as TCP's buffer is counted in bytes.
 bool LaneRx::join_last(std::uint32_t place, std::uint32_t bytes) {
   if (options_.strict_window) return false;
-  // Half of those that may be kept without the peer waiting for an ACK.
+  // Packets are joined from half the number on that may stay unread without the peer waiting for an ACK.
   const std::uint32_t crowd = (options_.window - options_.ack_threshold) / 2;
   if (bytes > kSmallPacket || arrivals_.empty() || arrivals_.size() < crowd) return false;
   Arrival& last = arrivals_[arrivals_.size() - 1];

@@ -20,11 +20,11 @@ class LaneRx {
       : transport_(transport), options_(options), credits_(credits), control_(control), arrivals_(options.window) {}
 
   std::size_t unread() const { return unread_; }
-  // Takes bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
+  // Takes bytes to the pieces, from `skip` bytes into them on. With `peek` the bytes stay.
   std::size_t read(const iovec* pieces, std::size_t count, std::size_t skip, bool peek);
   // Whether the last read() has met memory that isn't there.
   bool has_faulted() const { return faulted_; }
-  // Bytes are taken and dropped.
+  // Takes bytes and drops them. Returns how many.
   std::size_t discard(std::size_t bytes);
   // Moves unread data to the lane's own memory, so that the peer can go on sending. Data beyond kMostSpilled stays
   // where it is.
@@ -32,18 +32,18 @@ class LaneRx {
   void spill_arrivals();
   // The program will not read any more: the lane drops arriving data.
   void close_reading();
-  // A reader that waits has the next packet written to its own memory. Nothing may be unread, and
-  // nothing taken off the transport that arrived() has not been told of. kNoDirect: it comes as always.
-  // Otherwise the reader's number: end_direct() has to follow, until it is true; before that the memory must
-  // stay. A packet without data ends it too, and another reader may begin then, under a number of its own.
+  // Has the next packet written to the memory of a reader that waits. Nothing may be unread, and nothing may have been
+  // taken off the transport without arrived(). Returns the reader's number, or kNoDirect: the packet comes to a receive
+  // as always. end_direct() has to be called until it is true; before that the memory must stay. A packet without data
+  // ends the redirection too; then another reader may begin one, under a number of its own.
   using DirectNumber = std::uint32_t;
   static constexpr DirectNumber kNoDirect = 0;
   DirectNumber begin_direct(std::byte* to, std::uint32_t bytes, std::uint32_t memory);
   bool direct_is_there(DirectNumber number) const {
     return direct_ == Direct::kThere && number == direct_number_;
   }
-  // `bytes`: so many have come there; 0: none, read() has them all. False: something has that
-  // arrived() is yet to be told of.
+  // `bytes`: how many have come to the reader's memory; 0: none, read() has them all. False: a packet has come there
+  // that arrived() has yet to be called for.
   bool end_direct(DirectNumber number, std::uint32_t& bytes);
   // Bytes of the last DATA packet.
   std::uint32_t last_packet() const { return last_packet_; }
@@ -53,7 +53,7 @@ class LaneRx {
   // ------------------------------------------------------------------ for the lane
   // A DATA packet has come, to a reader's memory or to its place. Change bits.
   unsigned take_data(std::uint32_t place, std::uint32_t bytes, bool direct);
-  // Nothing goes to the reader's memory any more. Whether the next packet to arrive lies there.
+  // No later packet goes to the reader's memory. True: the next packet for arrived() lies there already.
   bool close_direct();
   void forget_direct() { direct_ = Direct::kNone; }
   bool has_direct() const { return direct_ != Direct::kNone; }
@@ -64,8 +64,8 @@ class LaneRx {
   struct Arrival {
     std::uint32_t place, at, bytes;
   };
-  // Memory of a reader's: open to the next packet, with one in it that is yet to arrive(), with one
-  // in it.
+  // The state of a reader's memory: kOpen to the next packet; kComing: it has a packet that arrived() has yet to be
+  // called for; kThere: it has a packet.
   enum class Direct : std::uint8_t { kNone, kOpen, kComing, kThere };
 
   bool join_last(std::uint32_t place, std::uint32_t bytes);

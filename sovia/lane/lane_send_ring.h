@@ -1,5 +1,5 @@
-// The packets that a lane has posted, or is about to: those with data have a place in a ring of chunks, the
-// others in one of control packets, RDMA in one of writes.
+// The packets that a lane has posted, or is about to post. There is a ring of places for each kind: chunks for data,
+// control packets, RDMA writes.
 #ifndef VIADUCT_SOVIA_LANE_LANE_SEND_RING_H
 #define VIADUCT_SOVIA_LANE_LANE_SEND_RING_H
 
@@ -19,20 +19,22 @@ class LaneSendRing {
   // The transport has posted all its receives.
   LaneSendRing(Transport& transport, const LaneOptions& options);
 
-  // Takes in what has completed.
+  // Takes in the completions of packets.
   void reap();
   // Packets posted that have not completed.
   std::size_t outstanding() const { return order_.size(); }
   // Bytes written that are not known to have reached the peer.
   std::size_t unsent();
-  // Copies what has not completed, unsent() bytes. False: memory of the program's is not there any more.
+  // Copies the unsent() bytes of packets that have not completed. False: the program's memory for one is not there any
+  // more.
   bool copy_unsent(std::byte* to);
-  // The peer needs none of it.
+  // The peer needs none of the unsent bytes.
   void forget_unsent() { done_ = posted_ = filled_; }
   std::uint64_t bytes_completed() const { return done_bytes_; }
 
   // ------------------------------------------------------------------ data, in order of position
-  // Also bounds the data that waits for credits: a peer that does not read gives none, yet sends complete.
+  // The second limit bounds the data that waits for credits: a peer that does not read gives none, although sends
+  // complete.
   bool is_full() const {
     return filled_ - done_ == places_.data ||
            filled_ - posted_ == places_.data - options_.window;
@@ -51,7 +53,7 @@ class LaneSendRing {
     bytes_at(filled_++) = 0;
   }
   void take_back_last() { --filled_; }
-  // Whether some is not posted, for the peer's sake (Transport::set_more).
+  // Tells the transport whether some data is not posted yet (Transport::set_more).
   void set_more(bool more) { transport_.set_more(more); }
   // The last packet, which is not posted: its bytes, and where they are.
   std::uint32_t& last_bytes() { return bytes_at(filled_ - 1); }
@@ -72,7 +74,7 @@ class LaneSendRing {
 
   // ------------------------------------------------------------------ RDMA
   bool has_write_place();
-  // Calls post(place), which is to post it.
+  // Calls post(place), which has to post the operation.
   template <class Post>
   bool post_write(Post&& post) {
     if (!post(static_cast<std::uint32_t>(writes_posted_ % places_.writes))) return false;

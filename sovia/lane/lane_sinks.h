@@ -1,6 +1,6 @@
-// Messages that are written straight to the receiver's memory, beside the stream: the receiver tells of a sink,
-// which is memory that is open to the peer, for the message that comes next; the sender writes there by RDMA, and
-// tells that it has. A sender need not: it may send the message in the stream instead.
+// Messages that are written straight to the receiver's memory, beside the stream. The receiver opens memory (a sink) to
+// the peer for the next message, and tells the peer. The sender writes the message there by RDMA, and tells that it
+// has. A sender need not: it may send the message in the stream instead.
 //
 //     receiver                          sender
 //     open_sink()   --SINK-->           target() is kSink
@@ -28,30 +28,31 @@ class LaneSinks {
 
   // ------------------------------------------------------------------ the receiver's
   enum class SinkState : std::uint8_t { kClosed, kOpen, kRevoking, kRevoked, kPlaced };
-  // For message `number`. False: it can't be told of.
+  // Opens a sink for message `number`. False: the peer can't be told of it now.
   bool open_sink(std::uint32_t number, const std::byte* at, std::uint32_t bytes, std::uint32_t memory);
   SinkState sink() const { return sink_; }
   std::uint32_t placed_length() const { return placed_length_; }
   void revoke_sink();
-  // Before the peer has answered only if it sends the message in the stream, or the lane is lost.
+  // To be called before the peer has answered only if the peer sends the message in the stream, or the lane is lost.
   void close_sink() { sink_ = SinkState::kClosed; }
-  // There will be no sink for this message.
+  // Tells the peer that there will be no sink for message `number`.
   void refuse_sink(std::uint32_t number);
 
   // ------------------------------------------------------------------ the sender's
   enum class Target : std::uint8_t { kNone, kSink, kStream };
   Target target(std::uint32_t number) const { return target_number_ == number ? target_ : Target::kNone; }
   std::uint32_t target_bytes() const { return target_sink_.bytes; }
-  // Writes as much as there are places for, from `at` on; at most target_bytes() in all. Bytes.
+  // Writes as many bytes as there are places for to the sink, from its byte `at` on; at most target_bytes() in all.
+  // Returns how many.
   std::uint32_t write_to_sink(const std::byte* data, std::uint32_t at, std::uint32_t bytes, std::uint32_t memory);
-  // All has been written. False: not yet.
+  // Tells the peer that the whole message has been written. False: that can't be told yet.
   bool tell_placed(std::uint32_t length);
-  // The peer has it.
+  // Whether the peer has the message.
   bool has_placed();
 
   // ------------------------------------------------------------------ packets that have come
   unsigned take_sink(std::uint32_t place, std::uint32_t flags);
-  // False: the peer has no business to say so.
+  // False: the peer does not keep to the protocol.
   bool take_placed(std::uint32_t place);
   bool take_revoked(std::uint32_t place);
 

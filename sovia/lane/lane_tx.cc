@@ -21,7 +21,8 @@ bool LaneTx::may_begin() const {
 bool LaneTx::has_room() {
   if (ring_.is_full()) ring_.reap();
   if (may_begin()) return true;
-  // With a strict window only what waits for more is here; a send that can't join it makes it go.
+  // With a strict window the only packet not posted is one that waits for more data. write() joins it, or posts it
+  // first, so there is room.
   const bool waits = ring_.has_unposted() && ring_.last_bytes() < kChunkBytes;
   if (waits && (options_.join || options_.strict_window)) return true;
   lack_ = true;
@@ -51,7 +52,7 @@ bool LaneTx::begin_packet() {
   return true;
 }
 
-// The window is closed: once until it opens.
+// Counts that the window is closed, once until it opens.
 void LaneTx::count_stall() {
   if (std::exchange(stalled_, true)) return;
   ++sender_.stalls().credits;
@@ -61,7 +62,8 @@ void LaneTx::count_stall() {
 std::size_t LaneTx::write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine) {
   if (control_.sending() != State::kUp || sender_.broken()) return 0;
   faulted_ = false;
-  // Reap before combining: it depends on which sends have completed. Small appends need not reap each time.
+  // Combining depends on whether sends are in flight, so completed ones are reaped first. Small appends to a waiting
+  // packet do so every few times only.
   const bool combines = options_.combine && combine;
   bool apart = !may_join(pieces, count, skip, combines);
   if (apart && ring_.has_unposted()) pump(true);
@@ -91,10 +93,10 @@ std::size_t LaneTx::write(const iovec* pieces, std::size_t count, std::size_t sk
     ++sender_.stalls().combined;
     counters::add(Counter::kCombined);
   }
-  // As Nagle has it: small data waits while something is on its way. As the paper has it: always.
+  // With Nagle's rule small data waits while a packet is in flight; with the paper's (timer) it always waits.
   const bool small = combines && taken <= kSmallBytes;
   pump(!(small && (options_.timer || ring_.in_flight())));
-  // Now that the peer need not wait for it.
+  // Receives are posted again after the send, so that the peer need not wait for them.
   control_.give_spent_back();
   if (!joins && !combines) ring_.reap();
   return taken;
@@ -142,13 +144,14 @@ void LaneTx::pump(bool push) {
   const bool more = ring_.has_unposted();
   holds_ = more && credits_.given() != 0 && !sender_.broken();
   if (more && credits_.given() == 0 && !told_more_) tell_more();
-  // Behind the post, so that a process that is killed in between has told of too much, not of too little.
+  // set_more() comes after the post: a process that is killed in between has then told of too much, not of too little.
   if (more != says_more_) ring_.set_more(says_more_ = more);
   control_.post_pending();
 }
 
-// If this process is killed now, the peer must not take the data so far for all of it. The peer has places for a few
-// of these packets, so the one before the last must have been taken in: credits have come back for later packets.
+// Sends MORE: if this process is killed now, the peer must not take the data so far for all of it. The peer has places
+// for kMostMores such packets, so the oldest of them must have been taken in first, which credits for later packets
+// show.
 void LaneTx::tell_more() {
   const std::uint64_t consumed = ring_.posted() - credits_.unreturned();
   if (mores_at_[0] >= consumed && mores_at_[0] != 0) return;

@@ -18,14 +18,14 @@ class LaneTx {
   LaneTx(const LaneOptions& options, LaneSendRing& ring, Credits& credits, ControlSender& sender, LaneControl& control)
       : options_(options), ring_(ring), credits_(credits), sender_(sender), control_(control) {}
 
-  // Copies as much as there is room for and sends what may go. `combine`: small data may wait for
-  // more, or for what is on its way. Bytes taken.
+  // Copies as much as there is room for and sends what may go. `combine`: small data may wait for more data, or until
+  // packets under way have completed. Returns the bytes taken.
   std::size_t write(const iovec* pieces, std::size_t count, std::size_t skip, bool combine);
-  // Sends a packet from the program's own memory, at most kChunkBytes. False: not now. `ticket`
-  // tells when it has completed.
+  // Sends a packet from the program's own memory, at most kChunkBytes. False: it can't be sent now. `ticket`: for
+  // LaneSendRing::has_completed().
   bool write_direct(const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                     std::uint64_t& ticket);
-  // Whether write() would take something.
+  // Whether write() would take any bytes.
   bool has_room();
   // Whether a write has found no room since the last call.
   bool take_lack() { return std::exchange(lack_, false); }
@@ -39,13 +39,13 @@ class LaneTx {
   bool awaits_credits() const { return ring_.has_unposted() && credits_.given() == 0 && !sender_.broken(); }
   // Whether small data waits for more.
   bool holds() const { return holds_; }
-  // ... and goes on waiting, whatever comes, unless flush() is called.
+  // Whether it goes on waiting, whatever packets come, until flush() is called.
   bool holds_for_timer() const { return holds_ && options_.timer && !corked_; }
   // Whether the last write() has met memory that isn't there.
   bool has_faulted() const { return faulted_; }
 
   // ------------------------------------------------------------------ for the lane
-  // Posts filled packets, as far as credits go. push: the last one too, however little is in it.
+  // Posts filled packets, as far as credits go. `push`: the last packet too, even if it is partly filled.
   void pump(bool push);
   // Nothing will be posted any more.
   void stop_holding() { holds_ = false; }
@@ -65,7 +65,7 @@ class LaneTx {
   bool holds_ = false, corked_ = false, faulted_ = false;
   bool lack_ = false;
   bool stalled_ = false;
-  bool says_more_ = false;  // as the transport was told
+  bool says_more_ = false;  // as set_more() was last called
   bool told_more_ = false;  // the last packet says that more follows, or MORE behind it
   std::uint64_t mores_at_[kMostMores] = {};  // posted_ when the last MORE packets went
   std::uint32_t joined_ = 0;  // writes

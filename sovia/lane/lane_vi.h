@@ -1,4 +1,4 @@
-// The connection below a lane: it can be there, end, and go.
+// The VI connection below a lane: whether it is made, its end, and its destruction.
 #ifndef VIADUCT_SOVIA_LANE_LANE_VI_H
 #define VIADUCT_SOVIA_LANE_LANE_VI_H
 
@@ -28,7 +28,7 @@ class LaneVi {
   virtual void give_back_memory(std::uint32_t memory) = 0;
   // Ends the connection and frees everything, this object included.
   virtual void destroy() = 0;
-  // Nothing is on its way: memory that data has come to is given back until more comes.
+  // Gives memory of the receives back to the kernel until more data comes. Nothing may be on its way.
   virtual void trim() = 0;
 
   ReceiveOwner receives;

@@ -6,19 +6,14 @@
 //    |    credits     |     0      | flags | type  |
 //    +----------------+------------+-------+-------+
 //
-//   WAKEUP  the first packet of each end: Hello. Before it nothing else is sent.
-//   TRUST   this end has verified the peer, and will read its packets.
-//   START   the direction goes over the lane from here on: Start.
-//   DATA    bytes of the stream. Uses one credit; no other type does.
-//   ACK     nothing but credits: so many DATA packets have been consumed.
-//   FIN     the direction ends on the lane. Later bytes go through the kernel.
-//   FINACK  FIN has come.
-//   LEAVE   asks the peer for its FIN.
-//   MORE    bytes of the stream wait behind the last DATA packet, which does not say so.
-//   SINK    memory that a message may be written to, none, or (flag) none any more: Sink.
-//   PLACED  a message has been written there: Placed.
-//   REVOKED no message will be written there any more: the answer to SINK with the flag: Placed.
-//   PARK    after FIN and FINACK both ways: this end keeps the VI for another connection. When both have
+//   WAKEUP  the first packet of each end: Hello. Before it nothing else is sent.   TRUST   this end has verified the
+// peer, and will read its packets.   START   the direction goes over the lane from here on: Start.   DATA    bytes of
+// the stream. Uses one credit; no other type does.   ACK     nothing but credits, one for each DATA packet that has
+// been consumed.   FIN     the direction ends on the lane. Later bytes go through the kernel.   FINACK  FIN has come.
+// LEAVE   asks the peer for its FIN.   MORE    bytes of the stream wait behind the last DATA packet, which does not say
+// so.   SINK    memory that a message may be written to, none, or (flag) none any more: Sink.   PLACED  a message has
+// been written there: Placed.   REVOKED no message will be written there any more: the answer to SINK with the flag:
+// Placed.   PARK    after FIN and FINACK both ways: this end keeps the VI for another connection. When both have
 //           said so, the end whose program connects begins anew with WAKEUP, which names the connection.
 //
 // Every packet brings the credits that have come together when it is sent. The numbers in Hello and

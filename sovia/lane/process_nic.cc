@@ -56,7 +56,7 @@ bool ProcessNic::next(Arrival& arrival) {
 }
 
 void ProcessNic::learn_stack_from(VIP_VI_HANDLE vi) {
-  // There is nothing to end: only the answer counts.
+  // No redirection is there to end: only whether the call is supported counts.
   if (VipxUnredirect(vi) == VIP_ERROR_NOT_SUPPORTED) has_own_stack_.store(false, std::memory_order_relaxed);
 }
 

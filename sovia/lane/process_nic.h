@@ -44,11 +44,11 @@ class ProcessNic {
   const char* interface() const { return attributes_.Name; }
   const std::uint8_t* address() const { return attributes_.LocalNicAddress; }
 
-  // One thing that has come for a lane. False if there is nothing.
+  // Something that has come for a lane: a packet, or the end of its connection. next() is false if there is nothing.
   struct Arrival {
     ReceiveOwner* owner;
     bool lost;  // the VI's connection is over; the rest is void
-    bool missing;  // ... before all came that the peer had sent
+    bool missing;  // lost before all came that the peer had sent
     std::uint32_t place, bytes, immediate;
   };
   bool next(Arrival& arrival);
@@ -57,11 +57,12 @@ class ProcessNic {
 
   // Memory of the program's to send from, until give_back(). 0: it can't be had.
   VIP_MEM_HANDLE take_memory(const void* data, std::size_t bytes) {
-    // Without a tag, so that lanes with tags of their own can send from it. The peer can't get at it.
+    // The memory has no protection tag, so that lanes with tags of their own can send from it. The peer has no access
+    // to it.
     return registrations_.take(nic_, nullptr, data, bytes);
   }
   // Whether the program drives its own stack: then it needs no agent for each packet, and can forward packets to its
-  // memory. True until the first VI tells.
+  // memory. True until learn_stack_from() has asked the first VI.
   bool has_own_stack() const { return has_own_stack_.load(std::memory_order_relaxed); }
   void learn_stack_from(VIP_VI_HANDLE vi);
   void give_back_memory(VIP_MEM_HANDLE memory) { registrations_.give_back(nic_, memory); }

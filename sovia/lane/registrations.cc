@@ -28,7 +28,7 @@ VIP_MEM_HANDLE Registrations::take(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE pta
   }
   if (oldest == nullptr) return 0;
   if (oldest->handle != 0) drop(nic, *oldest);
-  // Whole pages, as the next send often comes from beside this one.
+  // The region gets whole pages, as the next send often comes from memory beside this one.
   Region made{from / kPage * kPage, (to + kPage - 1) / kPage * kPage, 0, 1, ++clock_};
   VIP_MEM_ATTRIBUTES attributes{};
   attributes.Ptag = ptag;
@@ -60,7 +60,7 @@ void Registrations::forget() {
   regions_.fill({});
 }
 
-// A byte of each page: the kernel says what cannot be read.
+// Tries a byte of each page by a system call, which fails for memory that can't be read.
 bool readable(const void* data, std::size_t bytes) {
   constexpr std::size_t kAtOnce = 64;
   const auto* at = static_cast<const std::byte*>(data);

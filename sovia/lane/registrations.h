@@ -18,7 +18,7 @@ namespace viaduct::sovia {
 
 class Registrations {
  public:
-  // keeps: regions without users stay registered.
+  // `keeps`: regions without users stay registered.
   explicit Registrations(bool keeps) : keeps_(keeps) {}
 
   // A registered region that covers the memory, held until give_back(); 0: none can be had.

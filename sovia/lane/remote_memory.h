@@ -1,4 +1,4 @@
-// Memory of the program's that a VI's peer writes to and reads by RDMA, and that of the peer.
+// RDMA on a VI: to memory that the peer has opened, and from the peer to memory that this end has opened.
 #ifndef VIADUCT_SOVIA_LANE_REMOTE_MEMORY_H
 #define VIADUCT_SOVIA_LANE_REMOTE_MEMORY_H
 
@@ -12,18 +12,18 @@ class RemoteMemory {
   enum class Access : std::uint8_t { kWrite = 1, kRead = 2, kBoth = 3 };
 
   // Writes to memory that the peer has opened, from memory of the program's, which must stay as it is until this
-  // completes. It is there before what is posted later. False: as for Transport::post_data.
+  // completes. The data arrives before packets posted later. False: as for Transport::post_data.
   virtual bool post_write(std::uint32_t place, const std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                           std::uint64_t to, std::uint32_t to_memory) = 0;
-  // Whether this end may also read such memory of the peer's, and the peer this end's.
+  // Whether each end may also read memory that the other has opened.
   virtual bool reads() const = 0;
-  // Reads it to memory of the program's, where it is when this has completed.
+  // Reads memory that the peer has opened to memory of the program's, which has the data when this has completed.
   virtual bool post_read(std::uint32_t place, std::byte* data, std::uint32_t bytes, std::uint32_t memory,
                          std::uint64_t from, std::uint32_t from_memory) = 0;
   // Opens memory to this lane's peer alone, until close_memory(). 0: it can't be had.
   virtual std::uint32_t open_memory(std::byte* at, std::size_t bytes, Access access) = 0;
   virtual void close_memory(std::byte* at, std::uint32_t memory) = 0;
-  // All that is open to the peer is so no more.
+  // Closes all memory that is open to the peer.
   virtual void close_memories() = 0;
 
  protected:

@@ -1,4 +1,4 @@
-// A queue of at most so many, in memory that is taken once.
+// A queue of bounded length, in memory that is allocated once.
 #ifndef VIADUCT_SOVIA_LANE_RING_H
 #define VIADUCT_SOVIA_LANE_RING_H
 

@@ -32,7 +32,7 @@ class Spill {
     memory_ = nullptr;
     begin_ = end_ = capacity_ = 0;
   }
-  // Those that were appended last.
+  // Drops the bytes that were appended last.
   void drop_last(std::size_t bytes) {
     end_ -= bytes;
     drop(0);

@@ -174,9 +174,9 @@ Reason find_way(const Flow& flow, Way& way) {
   return if_indextoname(index, way.interface) != nullptr ? Reason::kNone : Reason::kOffLink;
 }
 
-// The kernel counts bytes as sent each time that it tries to send them first, also when they can't leave the
-// host, because its link is down. Right is what the peer has acknowledged and what it has not; but the former has
-// the SYN as one byte, where this end has opened the connection.
+// tcpi_bytes_sent also counts bytes that could not leave the host, as its link was down. So the result is the bytes
+// that the peer has acknowledged plus those that it has not. The former count the SYN as one byte if this end has
+// opened the connection.
 bool bytes_written(int fd, Opener opener, std::uint64_t& bytes, std::uint64_t& unsent) {
   for (;;) {
     tcp_info before, after;

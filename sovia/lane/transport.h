@@ -1,4 +1,4 @@
-// The packets of a lane on a VI. The tests have one of their own.
+// The packets of a lane on a VI. The tests have a Transport of their own.
 //
 // Each packet sent has a place: data places have a chunk of memory each, control places a few bytes.
 // Packets complete in the order in which they were posted.
@@ -16,7 +16,7 @@ class Transport {
 
   virtual std::byte* data_chunk(std::uint32_t place) = 0;
   virtual std::byte* control_bytes(std::uint32_t place) = 0;
-  // The packet that has come there; writable until the place is posted again.
+  // The packet that has come to a place; writable until the place is posted again.
   virtual std::byte* received(std::uint32_t place) = 0;
 
   // False if the connection is over, or the NIC is out of descriptors.
@@ -27,21 +27,21 @@ class Transport {
                            std::uint32_t memory, std::uint32_t immediate) = 0;
   virtual bool post_receive(std::uint32_t place) = 0;
 
-  // One of the above was false: the lane carries nothing more. Called with the lane locked.
+  // To be called when a post above has returned false: the lane carries nothing more. Called with the lane locked.
   virtual void failed() = 0;
 
-  // The next packet's bytes go to memory of the program's instead of to a receive, if there are not
-  // more of them than that (VipxRedirect). Nothing must have come that was not taken in yet. False:
-  // they do not, or this can't be done here.
+  // Has the next packet written to memory of the program's instead of a receive, if it has no more than `bytes`
+  // (VipxRedirect). No packet may have come that was not taken in yet. False: one has, or this VI can't redirect.
   virtual bool redirect(std::byte* to, std::uint32_t bytes, std::uint32_t memory) = 0;
-  // To follow each success. True: the first packet since has gone there.
+  // Ends a redirect(); each successful redirect() needs one. True: the first packet after it was written to that
+  // memory.
   virtual bool unredirect() = 0;
 
   // Whether the lane holds data back that it has not posted: if the process is killed now, the peer must learn that
   // some is missing.
   virtual void set_more(bool more) = 0;
 
-  // Packets that have completed since the last call.
+  // The number of packets that have completed since the last call.
   virtual std::uint32_t completed() = 0;
 
  protected:

@@ -13,7 +13,7 @@ union Address {
   std::uint8_t room[sizeof(VIP_NET_ADDRESS) + 6 + 64];
 };
 
-// "S" and the kind, the number, and the connection as the end with this address sees it.
+// The discriminator of an end's address: "S", the kind, the number, and the connection as that end sees it.
 void set_address(Address& to, const std::uint8_t* host, const Flow& flow, bool local, char kind, std::uint8_t number) {
   struct {
     char name[2];

@@ -1,4 +1,4 @@
-// VIPL calls that the VIs of lanes have in common: one descriptor for each packet, connected to its peer by the flow.
+// VIPL calls for the VIs of lanes. Each packet has one descriptor; the flow of the TCP connection names the peer's VI.
 #ifndef VIADUCT_SOVIA_LANE_VI_CALLS_H
 #define VIADUCT_SOVIA_LANE_VI_CALLS_H
 
@@ -12,18 +12,19 @@
 
 namespace viaduct::sovia::vi_calls {
 
-// Memory for descriptors and places. Pages that no data ever comes to take none. nullptr: there is none.
+// Address space for descriptors and places: pages take memory when data first comes to them. nullptr: there is none.
 std::byte* map(std::size_t bytes);
-// Asks for the peer that has the same flow. `kind` and `number` tell apart VIs of one flow.
+// Asks for a connection to the peer's VI of the same flow. `kind` and `number` tell VIs of one flow apart.
 bool connect(VIP_VI_HANDLE vi, ProcessNic& nic, const std::uint8_t (&peer)[6], const Flow& flow, char kind,
              std::uint8_t number, std::uint32_t timeout_ms);
 // VIP_NOT_DONE while the peer has not answered, VIP_SUCCESS when it has.
 VIP_RETURN connected(VIP_VI_HANDLE vi);
-// A message from memory with this handle; that of the descriptor is `own`. False if the connection is over.
+// Sends a message from memory with handle `memory`; `own` is the handle of the descriptor's memory. False if the
+// connection is over.
 bool send(VIP_VI_HANDLE vi, PostedDescriptor& posted, const void* data, std::uint32_t bytes, VIP_MEM_HANDLE memory,
           std::uint32_t immediate, VIP_UINT16 control, VIP_MEM_HANDLE own);
 bool receive(VIP_VI_HANDLE vi, PostedDescriptor& posted, void* data, std::uint32_t bytes, VIP_MEM_HANDLE own);
-// Messages that have left since the last call.
+// The number of messages that have left since the last call.
 std::uint32_t completed(VIP_VI_HANDLE vi);
 // Ends the connection and frees the VI.
 void destroy(VIP_VI_HANDLE vi);

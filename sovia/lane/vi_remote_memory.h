@@ -16,7 +16,7 @@ namespace viaduct::sovia {
 
 class ViRemoteMemory final : public RemoteMemory {
  public:
-  // `memory`: that of `writes`, the descriptors.
+  // `memory`: the handle of the memory of `writes`, the descriptors.
   ViRemoteMemory(ProcessNic& nic, VIP_VI_HANDLE vi, VIP_PROTECTION_HANDLE ptag, PostedDescriptor* writes,
                  VIP_MEM_HANDLE memory, bool reads)
       : nic_(nic), vi_(vi), ptag_(ptag), writes_(writes), memory_(memory), reads_(reads) {}

@@ -14,8 +14,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// From one chunk to the next. At a distance of 32 KB the beginnings of all of them, where small messages
-// lie, would have to share four sets of a cache.
+// The distance from one chunk to the next. With 32 KB the beginnings of all chunks, where small messages lie, would
+// share four sets of a cache.
 constexpr std::size_t kStride = kChunkBytes + 128;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -44,7 +44,8 @@ bool ViTransport::map() {
 
 // The VI, with all receives posted.
 bool ViTransport::create() {
-  // Memory opened to one peer must be closed to the others. Without a tag the lane has no RDMA.
+  // A protection tag of its own keeps memory opened to one peer closed to the others. Without a tag the lane has no
+  // RDMA.
   if (places_.writes != 0 && VipCreatePtag(nic_.handle(), &ptag_) != VIP_SUCCESS) ptag_ = nullptr;
   const bool reads = ptag_ != nullptr && nic_.reads_remote();
   VIP_MEM_ATTRIBUTES memory{};
@@ -133,10 +134,10 @@ bool ViTransport::redirect(std::byte* to, std::uint32_t bytes, std::uint32_t mem
   return VipxRedirect(vi_, to, memory, bytes) == VIP_SUCCESS;
 }
 
-// While the session is about to be lost, VIPL may not answer. Taking that for a no would give the program the former
-// contents of its receive instead of the packet that has gone to its memory.
+// VIPL may not answer while the session is about to be lost. It is asked again: if that counted as a no, the program
+// would get the former contents of the receive instead of the packet that has gone to its memory.
 bool ViTransport::unredirect() {
-  constexpr unsigned kTries = 1'000'000;  // for a moment; a NIC that is being closed never says
+  constexpr unsigned kTries = 1'000'000;  // for a moment, as a NIC that is being closed never answers
   VIP_RETURN result = VipxUnredirect(vi_);
   for (unsigned i = 0; result == VIP_ERROR_RESOURCE && i < kTries; ++i) {
     sched_yield();

@@ -18,8 +18,8 @@ namespace viaduct::sovia {
 
 class ViTransport final : public Transport, public LaneVi {
  public:
-  // A VI with all receives posted, asking for its peer. nullptr if something has run out.
-  // `number`: of the lane on this connection.
+  // A VI with all receives posted, asking for its peer. nullptr if something has run out. `number`: which lane of the
+  // connection it is.
   static ViTransport* make(ProcessNic& nic, const LanePlaces& places, const Flow& flow,
                            const std::uint8_t (&peer)[6], std::uint32_t number, std::uint32_t timeout_ms);
 
@@ -67,9 +67,10 @@ class ViTransport final : public Transport, public LaneVi {
   struct {
     Posted *data, *control, *receive, *writes;
     std::byte *data_chunks, *control_bytes, *receive_chunks;
-  } at_{};  // in these pages
+  } at_{};  // in `pages_`
   std::optional<ViRemoteMemory> remote_;
-  // Small messages may share a frame, but not those with a fence, which waits for reads of remote memory.
+  // VIP_CONTROL_QFENCE keeps small messages from sharing a frame: messages with a fence, which waits for reads of
+  // remote memory, never do.
   VIP_UINT16 fence_ = 0;
 };
 

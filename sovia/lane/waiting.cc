@@ -32,12 +32,12 @@ constexpr unsigned kLooksPerClock = 16;       // while spinning
 struct WakeEvent {
   int fd = -1;
   unsigned users = 0;
-  unsigned rung = 0;  // users that have yet to hear it
+  unsigned rung = 0;  // woken users that have yet to notice
 };
 constexpr std::size_t kWakeEvents = 8;
 constinit WakeEvent g_wake_events[kWakeEvents];
 
-// Makes signals end the sleep of the thread that hears the lanes. One thread does at a time.
+// A wake event by which signals end the sleep of the thread that hears the lanes. Only one thread hears them at a time.
 constinit std::atomic<int> g_signal_wake_event{-1};
 
 void forget(int wake_event) {
@@ -58,7 +58,7 @@ void empty(int wake_event) {
   [[maybe_unused]] const ssize_t got = libc::read(wake_event, &count, sizeof count);
 }
 
-// A thread that sleeps, or is about to. Without a wake event it sleeps on the word.
+// A thread that sleeps, or is about to. It sleeps on its wake event, or without one on `word`.
 struct Sleeper {
   WaitCondition& condition;
   std::atomic<std::uint32_t> word{0};  // 1: woken
@@ -129,7 +129,7 @@ class Asleep {
     const std::scoped_lock guard(g_sleepers_lock);
     hear(sleeper_);
   }
-  // The least used one. Without any the thread has to look now and then.
+  // Gives the sleeper the least used wake event. Without any the thread has to look now and then.
   void give_wake_event() {
     WakeEvent* best = nullptr;
     for (WakeEvent& wake_event : g_wake_events) {
@@ -142,7 +142,7 @@ class Asleep {
     if (best != nullptr) ++best->users;
     sleeper_.wake_event = best;
   }
-  // Becomes the one that hears the lanes, if none of the program's threads is.
+  // Makes this thread the one that hears the lanes, if no thread of the program is.
   bool listen() {
     if (listens_) return true;
     Listener other = Listener::kNobody;
@@ -155,7 +155,7 @@ class Asleep {
   }
 
  private:
-  // It sleeps on descriptors, whatever it has slept on before.
+  // The thread sleeps on descriptors from now on, so it needs a wake event.
   bool begin_listening() {
     const std::scoped_lock guard(g_sleepers_lock);
     if (sleeper_.wake_event == nullptr) {
@@ -189,8 +189,8 @@ class Cancellable {
   int before_ = PTHREAD_CANCEL_DEFERRED;
 };
 
-// The kernel reads `left` when the sleep begins, so a signal handler that runs before that can set it to
-// nothing (signals::Alarm). The C library would take a copy.
+// This is a direct system call: the kernel reads `left` when the sleep begins, so a signal handler that runs before can
+// set it to zero (signals::Alarm). The C library would take a copy.
 int sleep_until_signalled(pollfd* fds, nfds_t count, const timespec* left, const sigset_t* mask) {
   constexpr long kMaskBytes = 8;
   const Cancellable here;
@@ -210,14 +210,14 @@ int sleep_in_kernel(pollfd* fds, nfds_t count, std::uint64_t deadline, const sig
 constexpr timespec kVeryLong{1'000'000'000, 0};
 constexpr long kMoment = 10'000'000;
 
-// Of the one thread that listens.
+// The wake event for signals of the one thread that listens.
 int signal_wake_event() {
   int wake_event = g_signal_wake_event.load();
   if (wake_event < 0) g_signal_wake_event.store(wake_event = make_wake_event());
   return wake_event;
 }
 
-// Whether it was worth while.
+// True if the condition was met in time.
 bool spin(WaitCondition& condition, std::uint64_t deadline, Signals signals) {
   const std::uint64_t end = std::min(deadline, now_ns() + options().spin_us * 1000);
   for (unsigned looks = 0;; ++looks) {
@@ -242,7 +242,7 @@ Woken sleep(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t d
   if (count != 0) std::memcpy(all, fds, count * sizeof *fds);
   const bool interrupted_by_signals = signals == Signals::kInterrupt;
   Sleeper sleeper{condition};
-  // A thread that waits for lanes alone needs no wake event, and is woken without the others.
+  // A thread that waits for lanes alone needs no wake event: it sleeps on its own word and is woken alone.
   Asleep asleep(sleeper, count != 0 || mask != nullptr);
   for (;;) {
     ProcessNic* const nic = engine::nic();
@@ -317,7 +317,7 @@ void wake(const Watched& source) {
   if (g_sleeping.load() == 0) return;
   const std::scoped_lock guard(g_sleepers_lock);
   for (Sleeper* s = g_sleepers; s != nullptr; s = s->next) {
-    // A thread that processes arrivals before it sleeps looks at its own condition by itself.
+    // The thread that processes arrivals before it sleeps checks its own condition itself.
     if (s == t_sleeper || !s->condition.concerns(source)) continue;
     wake(*s);
     counters::add(Counter::kWakeUps);
@@ -343,7 +343,8 @@ bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline) {
     const std::uint32_t before = engine::turns();
     const int ready = sleep_on_lanes(*nic, fds, count, deadline, nullptr);
     if (ready < 0 && errno == ENODEV) engine::lost(*nic);
-    // A program that polls never sleeps as a listener, and must not have us woken for all that comes.
+    // A program that polls never listens in its sleep. This thread then stops listening too, or it would be woken for
+    // each arrival.
     came_by = engine::turns() != before;
     if (ready < 0 || std::any_of(fds, fds + count, [](const pollfd& fd) { return fd.revents != 0; })) break;
   }
@@ -359,7 +360,7 @@ void after_fork_in_child() {
   g_sleeping.store(0);
   g_listener.store(Listener::kNobody);
   g_background_wake_event.store(-1);
-  // The parent's threads sleep on the same ones.
+  // The wake events are shared with the parent's threads, so the child makes its own.
   for (WakeEvent& wake_event : g_wake_events) {
     forget(wake_event.fd);
     wake_event = {};

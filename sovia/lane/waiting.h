@@ -1,5 +1,5 @@
-// Waiting for lanes and kernel descriptors at once: spins first, as progress is made by the thread
-// that waits, and sleeps later.
+// Waiting for lanes and kernel descriptors at once. A thread spins first, as the thread that waits makes the progress
+// of lanes, and sleeps later.
 #ifndef VIADUCT_SOVIA_LANE_WAITING_H
 #define VIADUCT_SOVIA_LANE_WAITING_H
 
@@ -16,10 +16,10 @@ namespace viaduct::sovia {
 // The condition a thread waits for, besides kernel descriptors.
 class WaitCondition {
  public:
-  // Whether it has come, as far as lanes go. Called often, without locks held. No system calls.
+  // Whether the condition is met, as far as lanes go. Called often, without locks held. Makes no system calls.
   virtual bool ready() = 0;
-  // Whether a change of this source is worth waking the thread. Called by other threads under
-  // a lock; must be short and take no lock that is held while waiting.
+  // Whether a change of `source` is worth waking the thread. Called by other threads under a lock; must be quick and
+  // take no lock that is held while waiting.
   virtual bool concerns(const Watched& source) const = 0;
 
  protected:
@@ -36,9 +36,9 @@ enum class Woken {
 // The effect of signals on a wait.
 enum class Signals : std::uint8_t { kInterrupt, kWait };
 
-// Waits for either. fds may be empty; their revents are valid if the result is kDescriptors. `mask`
-// as in ppoll, or nullptr. spin: worth spinning first, as something on a lane is awaited.
-// With a deadline in the past it looks once. Cancellation point while it sleeps.
+// Waits for the condition or for `fds`, which may be empty; their revents are valid if the result is kDescriptors.
+// `mask` as in ppoll, or nullptr. `spin`: whether to spin first, as something on a lane is awaited. With a deadline in
+// the past it looks once. A cancellation point while it sleeps.
 Woken wait_for(WaitCondition& condition, pollfd* fds, nfds_t count, std::uint64_t deadline,
                const sigset_t* mask, bool spin, Signals signals = Signals::kInterrupt);
 
@@ -50,9 +50,9 @@ void wake(const Watched& source);
 // Whether a thread of the program sleeps as the one that hears the lanes.
 bool program_listens();
 
-// For the background thread: hears the lanes in place of the program, until the program wants to do
-// it itself, one of `fds` is ready (the first is to be readable to end it) or the time is up. Whether
-// threads of the program have come by.
+// For the background thread: hears the lanes in place of the program, until a thread of the program wants to do so, one
+// of `fds` is ready (the first is made readable to end this) or the time is up. True: threads of the program have made
+// progress meanwhile.
 bool listen_in_background(pollfd* fds, nfds_t count, std::uint64_t deadline);
 
 // Around fork, with arrivals paused.

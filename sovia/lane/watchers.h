@@ -1,4 +1,4 @@
-// Watchers hear of changes without waiting for them: epoll sets, of sockets.
+// Watchers are called on changes of a source without waiting for them: epoll sets watch sockets.
 #ifndef VIADUCT_SOVIA_LANE_WATCHERS_H
 #define VIADUCT_SOVIA_LANE_WATCHERS_H
 
@@ -7,7 +7,8 @@
 
 namespace viaduct::sovia {
 
-// More bits than needed do no harm but to make events that edge-triggered programs take for news.
+// The changes of a source, as bits. Too many bits do no harm, except that edge-triggered programs get events without
+// news.
 //     POLLIN      something to read came: data, the end
 //     POLLOUT     there is room again where there was none
 //     kAnyChange  a route went up or down, or may_use_lane() has another value now
@@ -17,7 +18,7 @@ class Watcher {
  public:
   Watcher() = default;
   Watcher(const Watcher&) = delete;
-  // With the lock of the source's watchers, and no lock of a socket held.
+  // Called with the lock of the source's watchers, and no lock of a socket held.
   virtual void changed(short what) = 0;
 
   Watcher* next_watcher = nullptr;  // under that lock
@@ -31,7 +32,7 @@ class Watched {
  public:
   void add(Watcher& watcher);
   void remove(Watcher& watcher);
-  // To be called after a change, before waiting threads are woken. Costs a load without watchers.
+  // Calls the watchers. To be called after a change, before waiting threads are woken. Costs a load without watchers.
   void tell(short what) {
     if (first_.load() != nullptr) tell_all(what);
   }

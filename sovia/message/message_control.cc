@@ -41,7 +41,8 @@ bool MessageReceiver::answer_control(int fd) {
       MessageMemory data;
       if (!tagged_.serve(control_.frame.kind, body, bytes, answer, data)) return false;
       const iovec pieces[] = {{&answer, sizeof answer}, {data.data(), data.size()}};
-      // A peer that does not want it any more has ended its stream, or will hear of it there.
+      // The result is ignored: if the answer can't be sent, the stream has ended or failed, and the peer learns that
+      // from the stream.
       sender_.send_control(fd, FrameKind::kAnswer, control_.frame.number, pieces, 2);
       return true;
     }

@@ -52,7 +52,7 @@ class MessageReceiver {
   };
 
   void after_fork_in_child();
-  // While no message is taken.
+  // Calls that take a message hold this lock. A caller that holds it knows that no message is being taken.
   Lock& lock() { return lock_; }
   // A part of a frame has been taken. Locked.
   bool is_inside_frame() const { return head_bytes_ != 0; }

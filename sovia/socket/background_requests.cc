@@ -84,7 +84,8 @@ bool cancel(const Socket& socket) {
       return true;
     }
   }
-  // While the NIC is being opened one need not wait for it.
+  // The thread may take long over this socket's task, as it opens the NIC. The caller need not wait: the thread drops
+  // the task afterwards.
   if (requests().at_work == &socket) {
     requests().cancelled = true;
     return true;

@@ -18,7 +18,7 @@ namespace viaduct::sovia {
 
 class Socket;
 
-// The end of a lane, as the thread and the sockets that ask it know it.
+// A lane's end, as far as both the background thread and the sockets that ask for lanes know it.
 struct BackgroundLane {
   enum class Stage : std::uint8_t { kAsking, kGreeting, kOpen };
 
@@ -26,32 +26,32 @@ struct BackgroundLane {
 
   Socket& asker;
   std::atomic<Stage> stage{Stage::kAsking};
-  std::atomic<bool> cancelled{false};  // before it was open
+  std::atomic<bool> cancelled{false};  // by the socket, before the lane was open
   std::atomic<bool> queued{false};     // to be looked at
   BackgroundLane* next_queued = nullptr;
-  std::atomic<bool> holding{false};    // small data may have to be sent later
+  std::atomic<bool> holding{false};    // the thread is to flush the lane's small data later
 };
 
 namespace background {
 
-// A connection that will have no lane itself, but tells that one may soon be wanted: opens the NIC,
-// which takes some time.
+// Opens the NIC, which takes some time, for a connection that gets no lane itself but shows that another may soon want
+// one.
 void prepare(int fd);
 
-// Opens a lane for the socket if it can, at any time from now on (Socket::lane_opened,
-// Socket::lane_refused). Another reason than kNone: there will be none.
+// Asks for a lane. The thread calls lane_opened() or lane_refused() (lane_life.h) at any time from now on. A result
+// other than kNone is the reason why it does not try.
 Reason ask(Socket& socket, int fd, Role role);
 // PeerHistory::calls_before_lane() for the peer of this connection.
 std::uint32_t calls_before_lane(int fd, Role role);
-// Takes that back. When it returns, no lane will come of it; false: it is there already.
+// Takes an ask() back: no lane comes of it after the return. False: the lane is there already.
 bool cancel(const Socket& socket);
 
-// The lane has changed in a way that may be the thread's business.
+// The lane has changed: the thread checks whether that needs anything of it.
 void look_at(BackgroundLane& lane);
-// The socket's lane has broken, and what is left to be done is the thread's.
-// `fd`: a copy of its descriptor that is the library's, or -1.
+// The socket's lane has broken: the thread does the rest of the fallback. `fd`: the library's copy of the socket's
+// descriptor, or -1.
 void watch_fall(Socket& socket, int fd);
-// The lane wants a turn after a moment: small data waits on it.
+// The thread polls the lane after a moment: small data may be waiting there, or sends that have yet to complete.
 void flush_later(BackgroundLane& lane);
 // Data waits for credits in this process: the background thread takes them in soon, unless a call does. Data that has
 // not been posted is lost if the process is killed.
@@ -59,20 +59,20 @@ void hurry();
 
 // ------------------------------------------------------------------ for the thread
 struct Task {
-  SocketRef socket;  // that wants a lane; none: the NIC is to be opened, as one may soon be wanted
-  const Socket* asker = nullptr;  // the same
+  SocketRef socket;  // wants a lane; empty: the task is to open the NIC (prepare())
+  const Socket* asker = nullptr;  // the address of the same socket
   Flow flow;
   int fd = -1;
   bool flow_known;
   Role role = Role::kNeither;
-  FlowEnd peer{};  // with the port of the listening side
-  std::uint64_t wait_until = 0;  // for the peer to take a VI from the VI cache; 0: it need not be waited for yet
+  FlowEnd peer{};  // the key of PeerHistory
+  std::uint64_t wait_until = 0;  // how long the peer may take to use a cached VI; 0: no wait yet
 };
 
 // A socket whose lane has broken, as long as its streams are on their way to the kernel.
 struct Falling {
   SocketRef socket;
-  int fd;  // the library's own copy; -1: none could be had so far
+  int fd;  // the library's copy of its descriptor; -1: none could be made yet
   short wanted = 0;
 };
 
@@ -81,17 +81,17 @@ struct Requests {
   std::mutex lock;
   bool (*start)() = nullptr;  // makes the thread if there is none, under the lock
   std::vector<Task> tasks;
-  std::vector<Task> awaiting;  // peers who have cached VIs for them
+  std::vector<Task> awaiting;  // tasks whose peers may take a cached VI
   PeerHistory known;
-  std::atomic<bool> knows_any{false};  // ... of a peer
+  std::atomic<bool> knows_any{false};  // false: `known` is empty
   void learn(const FlowEnd& peer, bool used) {
     known.learn(peer, used, now_ns());
     knows_any.store(true);
   }
   std::atomic<bool> offered{false};  // a cached VI has been taken by the peer, or lost
   const Socket* at_work = nullptr;  // the socket whose task is being done
-  bool cancelled = false;           // ... and is not wanted any more
-  BackgroundLane* queue = nullptr;  // to be looked at, linked by next_queued
+  bool cancelled = false;           // that task was cancelled
+  BackgroundLane* queue = nullptr;  // ends given to look_at(), linked by next_queued
   std::vector<BackgroundLane*> lanes;  // that there are
   std::vector<Falling> fallen;
 

@@ -1,4 +1,5 @@
-// A connection that has been reset: by this end, as bytes may be lost, or by the kernel, which tells only one call.
+// The reset of a connection: by this end, because bytes may be lost, or by the kernel, which returns the error to one
+// call only.
 #ifndef VIADUCT_SOVIA_SOCKET_CONNECTION_RESET_H
 #define VIADUCT_SOVIA_SOCKET_CONNECTION_RESET_H
 
@@ -12,9 +13,9 @@ namespace viaduct::sovia {
 
 class ConnectionReset {
  public:
-  // Both ends lose the connection.
+  // True once this end has reset the connection, which both ends lose.
   operator bool() const { return happened_.load(); }
-  // Whether it had not happened.
+  // Notes the reset. True the first time.
   bool happens() { return !happened_.exchange(true); }
   // ECONNRESET for the first call that meets the reset, as with TCP; then `once_told`.
   Attempt fail(Attempt once_told) {
@@ -23,8 +24,9 @@ class ConnectionReset {
     return Attempt::kFailed;
   }
 
-  // The kernel has told a call of a reset, once, that returns what it sent before: a later call is to tell the
-  // program, behind what has come before the reset, as with TCP. take_untold() is true once, with errno.
+  // The kernel has returned a reset to a call that returns the bytes sent before instead. A later call returns the
+  // error to the program, behind the data that came before the reset, as with TCP. take_untold() is true once, and sets
+  // errno.
   void keep_untold() { untold_.store(true); }
   bool is_untold() const { return untold_.load(std::memory_order_relaxed); }
   bool take_untold() {

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::uint64_t kRecordAloneNs = 100'000'000;
 
-// Whether so many bytes can be the beginning of the record of a peer with that token.
+// Whether the first `bytes` of `resume` can be the beginning of a record of the peer with `token`.
 bool is_record_of(const std::uint8_t* token, const Resume& resume, std::size_t bytes) {
   for (std::size_t i = 0; i < std::min(bytes, kTokenBytes); ++i) {
     if (resume.token[i] != token[kTokenBytes - 1 - i]) return false;
@@ -54,7 +54,7 @@ void reset_connection(Socket& socket, int fd) {
 
 namespace {
 
-// The kernel brings the bytes that are not known to have come.
+// Keeps a copy of the bytes that are not known to have arrived, behind a record, for the kernel to send.
 void keep_unsent(Socket& socket, int fd, Lane& lane) {
   const LaneLoss::Fall falls = lane.loss.falls();
   if (falls == LaneLoss::Fall::kImpossible) return reset_connection(socket, fd);
@@ -62,7 +62,8 @@ void keep_unsent(Socket& socket, int fd, Lane& lane) {
   const std::size_t bytes = record + lane.ring.unsent();
   if (socket.tx.route == Phase::kLane || bytes != 0) socket.sending_changed(RouteEvent::kLaneEnded);
   if (bytes == 0) return;
-  // An answer to one that has gone would cost its last bytes the good end.
+  // A peer that has gone gets no record: its host would answer one with a reset, and its last bytes would not end in
+  // order.
   const auto record_comes = [&] { return record_is_next(socket) && socket.rx.inherited->is_record_certain(); };
   if (lane.ring.unsent() == 0 && record_comes() && take_record(socket, fd) && !socket.reset &&
       (socket.fallback.peer_ended || socket.rx.inherited->peer_closes())) {
@@ -111,7 +112,8 @@ void fall_back_locked(Socket& socket, int fd) {
   if (!lane.loss.wants_fall_back()) return;
   SOVIA_LOG("%d: the lane has broken, the connection goes on through the kernel", fd);
   socket.settle_receiving(lane);
-  // A peer that lives has not ended its stream yet, or has sent all.
+  // Data may be missing. A peer that lives would not have ended the kernel's stream yet, so this end is told as a
+  // reset.
   if (lane.loss.may_miss_start() && has_kernel_ended(fd)) socket.keep_untold_reset();
   if (lane.loss.may_get_record()) {
     if (socket.rx.inherited == nullptr) socket.rx.inherited = make_record();
@@ -126,7 +128,8 @@ void fall_back_locked(Socket& socket, int fd) {
   be_watched(socket);
 }
 
-// A thread that waits for the record, or has sent its last, will not come by again: the background thread watches.
+// The background thread has to watch, because a thread that waits for the record, or has made its last send, does not
+// run this code again.
 void be_watched(Socket& socket) {
   if (!socket.fallback.watched.exchange(true)) background::watch_fall(socket, -1);
 }
@@ -144,7 +147,7 @@ bool send_unacked(Socket& socket, int fd, bool patient) {
       errno = before;
       return false;
     }
-    // The kernel tells of a reset only once.
+    // The kernel returns a reset only once, here: a later call of the program returns it.
     if (put < 0 && errno != EPIPE) socket.keep_untold_reset();
     if (put < 0) break;
     unacked.take(static_cast<std::size_t>(put));
@@ -185,7 +188,7 @@ bool meet_early_record(Socket& socket, int fd) {
   Lane& lane = socket.link.end->lane;
   const std::scoped_lock guard(lane.lock());
   if (!lane.loss.may_get_early_record()) return true;
-  // Where there is nothing, a receive would take the connection's error from the program.
+  // SIOCINQ comes first: a receive that finds no data would consume the socket's error, which the program is to get.
   const int before = errno;
   int unread = 0;
   Resume resume;
@@ -248,7 +251,7 @@ short falling(Socket& socket) {
   const InheritedBytes* const inherited = socket.rx.inherited;
   const bool ends = socket.closed() && inherited != nullptr && inherited->expects_record();
   if (ends || (inherited != nullptr && inherited->is_record_certain())) wanted |= POLLIN;
-  // The program reads what comes before the record first.
+  // While the program has yet to read what comes before the record, the thread only looks again later.
   if (wanted != 0 && !record_is_next(socket)) wanted = POLLPRI;
   if (socket.tx.shut_later) wanted |= POLLPRI;
   if (!socket.tx.unacked.empty() && now_ns() < socket.tx.unacked.held_until) {
@@ -291,7 +294,7 @@ void await_kernel(Socket& socket, int fd) {
       }
     }
     pollfd one{fd, POLLOUT, 0};
-    constexpr int kLookMs = 100;  // whatever else may have sent it
+    constexpr int kLookMs = 100;  // another thread may have sent the bytes
     libc::poll(&one, 1, kLookMs);
   }
 }

@@ -1,8 +1,8 @@
 // The fallback of a connection whose lane has broken: both streams go on through the kernel.
 //
-// A sender still has every byte of which it does not know that it has come. It writes these to the kernel,
-// behind a record (Resume, packet.h) that says where on the lane they begin, and then what the program
-// sends next. A receiver gives the program what the lane has, takes the record, and drops what it has twice.
+// A sender still has every byte that is not known to have arrived. It writes these to the kernel, behind a record
+// (Resume, packet.h) that says where on the lane they begin, and then what the program sends next. A receiver gives the
+// program what the lane has, takes the record, and drops what it has twice.
 //
 // "rx locked", "tx locked": the lock of that stream is held.
 #ifndef VIADUCT_SOVIA_SOCKET_FALLBACK_H
@@ -22,40 +22,42 @@ namespace viaduct::sovia {
 void fall_back(Socket& socket, int fd);
 // Both locked.
 void fall_back_locked(Socket& socket, int fd);
-// Work left for the background thread to do for that, as POLLIN and POLLOUT; 0: nothing.
+// The events that the background thread waits for before it calls go_on_falling(): POLLIN, POLLOUT; POLLPRI: it looks
+// again after a while. 0: nothing is left to do.
 short falling(Socket& socket);
 void go_on_falling(Socket& socket, int fd);
 bool has_fallen(Socket& socket, LaneEndpoint& end);
-// Both ends lose the connection: bytes of it may be lost. Both locked.
+// Resets the connection for both ends, because bytes may be lost. Both locked.
 void reset_connection(Socket& socket, int fd);
 
-// Waits until what the peer has sent on a lane that it has lost has come.
+// Waits until the record of a peer that has lost its lane has been taken, if it is certain to come.
 void await_record(Socket& socket, int fd, std::uint64_t deadline);
-// Waits until the kernel has taken what it had to send on its own. -1: another thread sees to it.
+// Waits until the kernel has taken the unacknowledged bytes of the lane. `fd` -1: another thread sends them.
 void await_kernel(Socket& socket, int fd);
 
-// Sends unacknowledged bytes of the lane through the kernel. False: it takes no more at the moment. `patient`: or the
-// record may wait. tx locked.
+// Sends unacknowledged bytes of the lane through the kernel. False: the kernel takes no more at the moment; with
+// `patient` also if a record without data is still held back (UnackedCopy). tx locked.
 bool send_unacked(Socket& socket, int fd, bool patient = false);
-// tx locked; and the lane only if it has fallen.
+// Does the shutdown of the kernel's sending direction that had to wait (TxStream::shut_later), if nothing is left to be
+// sent before. tx locked; the lane must not be, unless its fallback is done.
 void shut_if_due(Socket& socket, int fd);
-// The background thread looks at what is left to be done.
+// Makes the background thread watch the socket until its fallback is complete.
 void be_watched(Socket& socket);
 
-// The next that is read is a record in the kernel's stream, or what comes before it has been read. rx locked.
+// The kernel's next bytes are, or may be, a record: all kernel bytes before it have been read. rx locked.
 bool record_is_next(const Socket& socket);
-// False: it has not come yet. rx locked.
+// Takes the record off the kernel's stream. False: it has not come yet. rx locked.
 bool take_record(Socket& socket, int fd);
-// Bytes that the kernel has behind FIN may be a record although the lane has not broken here. False: as much of it as
-// there is may be one, or the connection has been reset. rx locked.
+// Looks for a record behind FIN, which the peer may have written although the lane has not broken here. False: the
+// bytes that have come may be the beginning of a record, or the connection has been reset. rx locked.
 bool meet_early_record(Socket& socket, int fd);
-// Whether the peer has yet to write its record while the kernel has data for it. A kernel socket that is
-// closed answers what comes with a reset, and drops the data.
+// Whether the peer has yet to write its record while the kernel has data for the peer. A kernel socket that is closed
+// would answer the record with a reset, and drop the data.
 bool record_would_reset(Socket& socket, int fd);
-// Gives the program what comes before all else. rx locked.
+// Gives the program the inherited bytes, which come before all else. rx locked.
 Attempt receive_inherited_bytes(Socket& socket, const iovec* pieces, std::size_t count, std::size_t skip, bool peek,
                                 ssize_t& bytes);
-// Frees what a lane has left when all of it has been read. rx locked.
+// Frees the inherited bytes when they have been read and no record is expected. rx locked.
 void drop_empty_record(Socket& socket);
 // The socket is the kernel's from now on if no lane may come and nothing is left of one. One stream locked.
 void stay_with_kernel_if_done(Socket& socket);

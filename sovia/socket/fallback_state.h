@@ -7,9 +7,9 @@
 namespace viaduct::sovia {
 
 struct FallbackState {
-  bool done = false;  // the lane has broken, and all has been done about it that can be; changed under both locks
-  std::atomic<bool> peer_ended{false};  // it was killed
-  std::atomic<bool> watched{false};     // the background thread looks at what is yet to come
+  bool done = false;  // fall_back() has run for the present lane; changed under both locks
+  std::atomic<bool> peer_ended{false};  // the peer was killed
+  std::atomic<bool> watched{false};     // by the background thread (be_watched())
 };
 
 }  // namespace viaduct::sovia

@@ -17,7 +17,8 @@
 namespace viaduct::sovia {
 namespace {
 
-// From the kernel, which has them or gets them soon, as long as the connection lives.
+// Receives `bytes` from the kernel, which has them or gets them soon as long as the connection lives. Returns how many
+// came.
 std::size_t receive_all(int fd, std::byte* to, std::size_t bytes) {
   std::size_t done = 0;
   while (done < bytes) {
@@ -51,7 +52,7 @@ void gather_unread(Socket& socket, int fd) {
     bytes = lane.rx.unread();
   }
   RxStream& rx = socket.rx;
-  // A process without a lane finds what comes before the record here.
+  // A process without a lane takes the kernel's next bytes for the record, so the kernel's bytes before it move too.
   const bool drains = socket.fallback.done && rx.route == Phase::kDrain && rx.inherited != nullptr;
   if (bytes == 0 && !drains) return;
   const std::size_t rest = rx.inherited_left();
@@ -81,7 +82,8 @@ void gather_unread(Socket& socket, int fd) {
   } else {
     reset_connection(socket, fd);
   }
-  // A process that went on without these bytes would take what follows for them.
+  // The lane's rest is dropped after a reset: a process that went on without the lost bytes would take what follows for
+  // them.
   if (socket.reset) {
     const std::scoped_lock lane_guard(lane.lock());
     lane.rx.discard(lane.rx.unread());
@@ -95,7 +97,7 @@ void gather_unread(Socket& socket, int fd) {
 void share(Socket& socket, int fd) {
   const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
   gather_unread(socket, fd);
-  // In a file, each process can pass it on without taking it from the others.
+  // The bytes and the record get a file: each process can pass that on without taking it from the others.
   if (socket.rx.inherited != nullptr && socket.rx.inherited->expects_record()) file_of(socket.rx.inherited);
   if (socket.link.end != nullptr) background::look_at(*socket.link.end);
   socket.rx.read_known = false;  // from now on others may read too
@@ -123,7 +125,7 @@ void gather(Socket& socket, int fd) {
     Lane& lane = socket.link.end->lane;
     const std::scoped_lock lane_guard(lane.lock());
     socket.settle_receiving(lane);
-    // A reader would find that nothing comes over the lane any more.
+    // The direction leaves the lane here, as a reader would on finding that nothing comes over it any more.
     const bool empty = lane.rx.unread() == 0 && lane.control.receiving() == Lane::State::kEnded;
     if (empty && lane.control.started()) socket.receiving_changed(RouteEvent::kLaneEnded);
   }
@@ -174,7 +176,7 @@ void reattach(Socket& socket) {
 void after_fork_in_child(Socket& socket) {
   renew(socket.rx.lock);
   renew(socket.tx.lock);
-  // The end is the parent's thread's to free; here it is only memory that is never looked at again.
+  // The LaneEndpoint is freed by the parent's background thread. In the child it is memory that is never used again.
   if (socket.link.end != nullptr && socket.rx.route == Phase::kKernel && socket.tx.route == Phase::kKernel) {
     // leave() has not been called, or failed.
     socket.reset.happens();

@@ -7,24 +7,25 @@
 
 namespace viaduct::sovia {
 
-// Before fork, lane left: unread data of the lane moves to memory that parent and child share, and
-// the socket counts one more process that holds it. Undone by fork_failed().
+// To be called before fork, when the lane has been left. Unread data of the lane moves to memory that parent and child
+// share, and the socket counts one more process that holds it. Undone by fork_failed().
 void share(Socket& socket, int fd);
 void fork_failed(Socket& socket);
-// In the child, for every socket: no thread is inside any more.
+// To be called in the child for every socket. No other thread exists there.
 void after_fork_in_child(Socket& socket);
 
-// Lane left. Takes unread bytes that come before the kernel's to memory of the socket's own.
+// Moves unread bytes that come before the kernel's to memory of the socket's own. The lane has been left.
 void gather(Socket& socket, int fd);
-// Another program or process is about to get the descriptor. Lane left. The file of what is unread
-// and comes before anything that the kernel has; -1: there is none.
+// To be called before another program or process gets the descriptor, when the lane has been left. Returns the file
+// with the unread bytes that come before the kernel's; -1: there is none.
 int export_unread(Socket& socket, int fd);
-// This process has got it so: no lane, and `inherited_bytes` is read first.
+// This process has got the socket from another program or process: it gets no lane, and `inherited_bytes` is read
+// first.
 void inherit(Socket& socket, InheritedBytes* inherited_bytes, Reason why);
-// The same, but what was unread has been lost.
+// As inherit(), but the unread bytes have been lost: resets the connection.
 void inherit_loss(Socket& socket, int fd);
-// This process does not hold it any more from now on: it ends, or another program takes over that
-// does not get it. More than once does no harm. Undone by reattach().
+// This process does not count as a holder of the socket any more: it ends, or runs another program that does not get
+// the socket. A second call does no harm. Undone by reattach().
 void detach(Socket& socket);
 void reattach(Socket& socket);
 

@@ -14,7 +14,7 @@ struct HandoffState {
   // Read under either stream's lock, changed under both.
   Holders* holders = nullptr;  // nullptr: this process alone
   bool detached = false;
-  std::atomic<bool> passed{false};  // a child that is spawned gets it, whether it closes on exec or not
+  std::atomic<bool> passed{false};  // a spawned child gets the socket, even if it closes on exec
 };
 
 }  // namespace viaduct::sovia

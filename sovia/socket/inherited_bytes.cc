@@ -21,7 +21,7 @@ namespace viaduct::sovia {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x3375646973657253;  // "Sresidu3": changes with the layout
-constexpr int kMostFiles = 64;  // a server with more unread connections forks without
+constexpr int kMostFiles = 64;  // the unread bytes of further connections get no file
 
 constinit std::atomic<int> g_files{0};
 
@@ -55,12 +55,12 @@ struct InheritedBytes::Shared {
   std::atomic<std::uint64_t> at;
   std::atomic<std::uint64_t> bytes;
   std::atomic<std::uint64_t> socket;
-  std::atomic<std::int32_t> file;  // its descriptor, in all processes that inherit it
+  std::atomic<std::int32_t> file;  // the file's descriptor, in all processes that inherit it
 
   // --- the record
   enum Record : std::uint32_t { kNone, kCertain, kPossible, kSkipping };
   std::atomic<std::uint32_t> record;
-  std::atomic<std::int32_t> taker;  // the process that is at it
+  std::atomic<std::int32_t> taker;  // the process that is taking the record
   std::uint8_t token[kTokenBytes];
   std::atomic<std::uint64_t> received, skip;
   std::atomic<bool> closes, complete;
@@ -68,7 +68,7 @@ struct InheritedBytes::Shared {
   std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
 };
 
-// Operations on the memory behind them.
+// Operations on the shared memory and the files of InheritedBytes.
 class InheritedFiles {
  public:
   static InheritedBytes* make(std::size_t room, bool with_file) {
@@ -95,7 +95,7 @@ class InheritedFiles {
         about.st_size < static_cast<off_t>(sizeof(InheritedBytes::Shared))) {
       return nullptr;
     }
-    // Files that others have sent may shrink while they are mapped; ours can't.
+    // Only sealed files are mapped, as this library makes them: another file could shrink while it is mapped.
     constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
     const int seals = libc::fcntl(file, F_GET_SEALS);
     if (seals < 0 || (seals & kSeals) != kSeals) return nullptr;
@@ -116,7 +116,7 @@ class InheritedFiles {
     g_files.fetch_add(1);
   }
 
-  // -1: it has none, or the program has closed it behind our back.
+  // -1: it has none, or the program has closed it without the library.
   static int file_of(const InheritedBytes& inherited_bytes) {
     const bool is_there = inherited_bytes.file_ >= 0 && own_descriptors::has(inherited_bytes.file_) &&
                           inode_of(inherited_bytes.file_) == inherited_bytes.inode_;
@@ -186,7 +186,8 @@ void InheritedBytes::move_record(InheritedBytes& to) {
   to.shared_->record.store(shared_->record.exchange(Shared::kNone));
 }
 
-// The processes that share it take it one at a time. One that has died at it does not keep it.
+// The processes that share the record take it one at a time. A process that died while taking it does not block the
+// others.
 InheritedBytes::Take InheritedBytes::take_record(int fd, std::uint64_t& taken) {
   const auto self = static_cast<std::int32_t>(getpid());
   std::int32_t before = 0;
@@ -243,7 +244,7 @@ InheritedBytes::Take InheritedBytes::take_record_alone(int fd, std::uint64_t& ta
   return Take::kDone;
 }
 
-// Never freed: four bytes for a socket that has seen a fork.
+// Holders are never freed: a socket that has seen a fork costs eight bytes.
 Holders* make_holders() {
   static std::mutex lock;
   static Holders* page = nullptr;
@@ -274,7 +275,7 @@ void free_inherited_bytes(InheritedBytes* inherited_bytes) {
   InheritedFiles::unmap(inherited_bytes);
 }
 
-// To one that has room for it.
+// Moves the unread bytes and the record. `to` has room for them.
 static void move_rest(InheritedBytes& from, InheritedBytes& to) {
   const iovec all{to.data(), to.room()};
   to.set_bytes(read_inherited_bytes(from, &all, 1, 0, false));

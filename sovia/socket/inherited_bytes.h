@@ -10,20 +10,20 @@
 
 namespace viaduct::sovia {
 
-// How many processes hold a socket. One that is killed is not subtracted: the socket then stays
-// with the kernel, which is always right.
+// How many processes hold a socket. A process that is killed is not subtracted: the socket then stays with the kernel,
+// which is always correct.
 struct Holders {
   std::atomic<std::int32_t> count;
   std::atomic<std::uint32_t> lanes;  // that the connection has had, in whichever process
 };
 
-// A new one, of one process; nullptr if there is no memory.
+// Holders of a socket that one process holds; nullptr if there is no memory.
 Holders* make_holders();
 inline bool sole_holder(const Holders& holders) { return holders.count.load() <= 1; }
 
-// Bytes that came over a lane before the fork, or before another program took the process over.
-// Whichever process reads first takes them. As a rule in a file without a name, so that a program
-// that is run by exec can find it.
+// Bytes that came over a lane before the fork, or before another program took the process over. Whichever process reads
+// first takes them. As a rule the bytes lie in a file without a name, where a program that is run by exec can find
+// them.
 //
 // Other processes that have the memory may write anything to it at any time: what is read from it is only
 // believed within the limits that this process has measured itself.
@@ -31,24 +31,24 @@ class InheritedBytes {
  public:
   std::byte* data();
   std::size_t room() const { return room_; }
-  // That may be read, of `data()`.
+  // The first `bytes` of data() may be read.
   void set_bytes(std::size_t bytes);
   std::size_t left() const;
-  // After these bytes, and what the lane has, the kernel's stream goes on with Resume (packet.h), `received`
-  // bytes of the lane having been read or moved here. `certain`: it does; else what is no Resume is new.
-  // `complete`: if the kernel's stream ends instead, nothing is missing as far as the peer has told.
+  // After these bytes and those on the lane, the kernel's stream goes on with a record (Resume, packet.h). `received`:
+  // the bytes that have come over the lane. `certain`: the record does come; otherwise bytes that are no record are new
+  // data. `complete`: the peer has not told of data that is missing, so the kernel's stream may end instead.
   void expect_record(const std::uint8_t* token, std::uint64_t received, bool certain, bool complete);
   bool expects_record() const;
   bool is_record_certain() const;
-  // It has come, and said so.
+  // The record has come and says that the peer will read nothing more.
   bool peer_closes() const;
-  // Takes it, and what the peer has sent twice, from the kernel. `taken` counts the kernel's bytes. kEnded: the
-  // kernel's stream has ended instead, and the peer had told that nothing follows.
+  // Takes the record from the kernel, and drops the bytes behind it that have come over the lane before. `taken` counts
+  // the kernel's bytes. kEnded: the kernel's stream has ended instead, and the peer had told that nothing follows.
   enum class Take { kDone, kEnded, kAgain, kReset };
   Take take_record(int fd, std::uint64_t& taken);
   void move_record(InheritedBytes& to);
 
-  // The inode of the socket that it belongs to, when that matters.
+  // The inode of the socket that the bytes belong to, for a process that gets both in a message.
   void set_socket(std::uint64_t inode);
   std::uint64_t socket() const;
 
@@ -70,22 +70,23 @@ class InheritedBytes {
 
 // nullptr if there is no memory.
 InheritedBytes* make_inherited_bytes(std::size_t bytes);
-// One without bytes or file, for a record.
+// An object without bytes and file, only to expect a record.
 InheritedBytes* make_record();
 void free_inherited_bytes(InheritedBytes* inherited_bytes);
 
-// Its file's descriptor, which it gets if it had none (what is left moves then); -1: it can't.
+// The descriptor of the object's file. Without one, makes a file and an object for it, to which the unread bytes move;
+// -1: that has failed.
 int file_of(InheritedBytes*& inherited_bytes);
-// That of a file which the program before has left here. It is the library's descriptor from now
+// The object for a file that the program before exec has left in this process. The descriptor is the library's from now
 // on. nullptr: it is no such file.
 InheritedBytes* inherited_bytes_of(int file);
 
-// A file that has come in a message, under any number: whether it is one of these; and a copy, to
-// which all moves that is left. nullptr: there is no memory.
+// For a file that has come in a message (SCM_RIGHTS), under any number: whether it holds inherited bytes; and a copy,
+// to which its unread bytes move. nullptr: there is no memory.
 bool is_inherited_bytes(int file);
 InheritedBytes* copy_of_inherited_bytes(int file, std::uint64_t& socket);
 
-// Bytes to the pieces, beginning `skip` bytes into them. peek: they stay.
+// Reads bytes to the pieces, from `skip` bytes into them on. With `peek` the bytes stay unread.
 std::size_t read_inherited_bytes(InheritedBytes& inherited_bytes, const iovec* pieces, std::size_t count,
                          std::size_t skip, bool peek);
 

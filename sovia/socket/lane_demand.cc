@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kCallsAgain = 64;  // before the second try for a lane, doubled each time
 constexpr std::uint32_t kMostCallsAgain = 1u << 20;
-// A connection that lives for longer is worth a lane however little it moves: it need not wait for it.
+// A connection that lives for longer than this is worth a lane however little it moves: its bypass ends.
 constexpr std::uint64_t kShortNs = 10'000'000;
 
 }  // namespace

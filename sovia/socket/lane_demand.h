@@ -1,7 +1,7 @@
-// Whether a connection is worth a lane by now: the calls that have moved data, and how many it takes.
+// Counts the calls of a connection that have moved data, and knows how many make it worth a lane.
 //
-// A connection that was refused a lane bypasses the library: until it asks again, after so many calls that move data,
-// calls are the kernel's alone.
+// A connection that was refused a lane bypasses the library: until it asks for a lane again, after a number of calls
+// that move data, calls are the kernel's alone.
 #ifndef VIADUCT_SOVIA_SOCKET_LANE_DEMAND_H
 #define VIADUCT_SOVIA_SOCKET_LANE_DEMAND_H
 
@@ -14,20 +14,21 @@ namespace viaduct::sovia {
 
 class LaneDemand {
  public:
-  // A call has moved so many bytes by the kernel. Whether the connection is worth a lane.
+  // A call has moved `bytes` by the kernel. True: the connection is worth a lane now.
   bool count(std::uint64_t bytes);
   // The next try comes after twice as many calls as the last.
   void put_off();
-  // So many calls from now on; 0: as the options say.
+  // A lane takes `calls` calls from now on; 0: as many as the options say.
   void need(std::uint32_t calls) { calls_needed_ = calls; }
   void forget_calls() { calls_.store(0); }
   void forget_all();
-  // Whether no lane is to be had for some time.
+  // Whether a lane was refused or put off, so that none can be had for some time.
   bool was_refused() const { return calls_needed_ != 0; }
 
   bool bypasses() const { return bypass_calls_.load() > 0; }
   void begin_bypass();
-  // It bypasses because of what is known of other connections with the peer: only as long as it is like them.
+  // The bypass is due to other connections with the peer, which were short: it ends when this one lives longer or moves
+  // more than they did.
   void limit_bypass();
   void count_bypass(std::uint64_t bytes) {
     bypass_calls_.fetch_sub(1);
@@ -35,7 +36,7 @@ class LaneDemand {
   }
   void stop_bypass() { bypass_calls_.store(0); }
 
-  // connect() goes on by itself: the first call that moves data asks as connection_made() does.
+  // connect() has returned before the connection is there: the first call that moves data calls connection_made().
   void set_connecting() { connecting_.store(true); }
   bool take_connecting() { return connecting_.load(std::memory_order_relaxed) && connecting_.exchange(false); }
   void set_role(Role role) { role_.store(role); }
@@ -46,9 +47,9 @@ class LaneDemand {
 
   std::atomic<std::uint32_t> calls_{0};
   std::atomic<std::uint64_t> bytes_{0};
-  std::uint32_t calls_needed_ = 0;  // 0: the option's
+  std::uint32_t calls_needed_ = 0;  // 0: as many as the option says
   std::atomic<std::int32_t> bypass_calls_{0};
-  std::atomic<std::uint64_t> bypass_until_{0};  // 0, or for as long as it bypasses because of other connections
+  std::atomic<std::uint64_t> bypass_until_{0};  // the time limit of a bypass due to other connections; 0: none
   std::atomic<Role> role_{Role::kNeither};
   std::atomic<bool> connecting_{false};
 };

@@ -10,7 +10,7 @@ namespace viaduct::sovia {
 
 void LaneEndpoint::arrived(const ProcessNic::Arrival& arrival) {
   unsigned changes;
-  bool news;  // that there is room
+  bool news;  // there is room again
   {
     const std::scoped_lock guard(lane.lock());
     if (arrival.lost && arrival.missing) lane.miss();
@@ -25,7 +25,7 @@ void LaneEndpoint::arrived(const ProcessNic::Arrival& arrival) {
     asker.routes_changed();
     background::look_at(*this);
   }
-  // A call waits for just that.
+  // A call may wait for the peer's answer about a sink.
   if ((changes & LaneChange::kSinks) != 0) asker.routes_changed();
   if (changes == 0) return;
   short what = kAnyChange;

@@ -1,4 +1,4 @@
-// This process's end of a lane: the protocol, the VI, and the socket that they are for.
+// This process's end of a lane: the protocol, the VI, and the socket that both are for.
 #ifndef VIADUCT_SOVIA_SOCKET_LANE_ENDPOINT_H
 #define VIADUCT_SOVIA_SOCKET_LANE_ENDPOINT_H
 
@@ -34,35 +34,35 @@ class LaneEndpoint final : public LaneOwner, public BackgroundLane {
   Lane lane;
   const SocketRef socket;
 
-  // Threads that look at it without the socket's locks: it is not freed meanwhile.
+  // The number of threads that use this end without the socket's locks. It is not freed while there are any.
   std::atomic<int> pins{0};
 
   // --- the background thread's
   std::uint64_t asked_at = 0, give_up_at = 0;
   int fd = -1;                        // a descriptor of the socket, as long as it is open
-  FlowEnd peer{};                     // what it is remembered by
+  FlowEnd peer{};                     // the key of PeerHistory
   Role role = Role::kNeither;
-  bool used = false;                  // it has carried enough to be worth it
+  bool used = false;                  // the lane has carried enough to be worth its cost
   Flow tcp{};
-  bool replaced = false;              // by one on a VI of the peer's VI cache
-  bool fills_cache = false;           // its connection has ended before the VI was there
+  bool replaced = false;              // by a lane on a VI from the peer's VI cache
+  bool fills_cache = false;           // the connection has ended before the VI was there, which goes to the cache
   bool may_park = false;
-  std::uint64_t park_until = 0;       // for the peer to end its direction, so that both can park
-  bool connected = false;             // the VI is
-  bool opened = false;                // and the lane was, for both ends
+  std::uint64_t park_until = 0;       // how long the peer may take to end its direction, so that both can park
+  bool connected = false;             // the VI has its peer
+  bool opened = false;                // the lane was open for both ends
   std::atomic<int> keeper{-1};        // a copy of the descriptor that the program has closed with data on its way
-  bool claimed = false;               // our agent vouches for us
+  bool claimed = false;               // this host's agent vouches for this end
   std::uint8_t token[kTokenBytes] = {};
   VipxFlow flow{};
   std::uint8_t host[6] = {};          // the peer's
   std::uint64_t unclaim_at = 0;
-  bool to_itself = false;             // the other end is of this process
-  bool doubted = false;               // by the peer's agent; or has the connection ended?
+  bool to_itself = false;             // the other end is in this process
+  bool doubted = false;               // the peer's agent does not vouch, perhaps as the connection has ended
   bool silent = false;                // the peer has not greeted in time
   bool closing = false;               // nothing is sent any more
-  bool listed = false;                // was queued
+  bool listed = false;                // taken off the queue (look_at()), to be looked at
   std::size_t last_unsent = 0;
-  std::uint64_t corked_until = 0;     // what is held back for TCP_CORK; with the lane locked
+  std::uint64_t corked_until = 0;     // time limit of data held back for TCP_CORK; with the lane locked
 };
 
 }  // namespace viaduct::sovia

@@ -29,7 +29,8 @@ bool lane_opened(Socket& socket, LaneEndpoint& end) {
   socket.receiving_changed(RouteEvent::kLaneChanged);
   socket.sending_changed(RouteEvent::kLaneChanged);
   if (socket.tx.shut) {
-    // It happened while the lane was asked for; the peer waits for both ends of the stream.
+    // The program shut the direction down while the lane was asked for. The peer waits for the end of the kernel's
+    // stream and for the lane's FIN, so FIN is sent.
     const std::scoped_lock lane_guard(end.lane.lock());
     end.lane.finish(false);
     socket.sending_changed(RouteEvent::kLaneEnded);
@@ -40,9 +41,9 @@ bool lane_opened(Socket& socket, LaneEndpoint& end) {
   return true;
 }
 
-// An end of the kernel's stream that is there already came before the peer could know that it may
-// begin with the lane: it is the end. One that comes later is it only when the lane's has come;
-// from now on readiness waits for that.
+// An end of the kernel's stream that has come already is the end of the connection: the peer could not know yet that it
+// may begin with the lane. A later one is the end of the connection only when the lane's end has come too; readiness
+// waits for both from now on.
 void trust_lane(Socket& socket, LaneEndpoint& end, int fd) {
   const std::scoped_lock guard(socket.rx.lock);
   pollfd at{fd, POLLRDHUP, 0};
@@ -59,8 +60,8 @@ bool settle(Socket& socket, LaneEndpoint& end) {
   return socket.rx.route != Phase::kKernel;
 }
 
-// The stream's lock keeps it from being freed in between. The background thread passes over an end that is
-// pinned: what has happened meanwhile it has to be told of afterwards.
+// The caller holds a stream's lock, so the end is not freed between the two statements. The background thread skips
+// pinned ends, so it has to look again after the unpinning.
 void unpin(LaneEndpoint& end) {
   --end.pins;
   background::look_at(end);
@@ -87,7 +88,7 @@ void lane_refused(Socket& socket, Reason why) {
   counters::fell(why);
   {
     const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
-    if (!socket.link.on(LaneEvent::kRefused)) return;  // it opened while it was being cancelled
+    if (!socket.link.on(LaneEvent::kRefused)) return;  // the lane opened while it was being cancelled
     socket.link.shown.set(ShownSocket::Way::kKernel, why);
     socket.demand.put_off();
     const bool never = why == Reason::kLocal || why == Reason::kOffLink || why == Reason::kOff ||
@@ -109,7 +110,7 @@ bool lane_over(Socket& socket, LaneEndpoint& end) {
   {
     const std::scoped_lock lane_guard(end.lane.lock());
     if (!end.lane.control.over()) return false;
-    // Bytes that have not come are to go through the kernel first.
+    // Bytes that have not arrived must go through the kernel first.
     if (end.lane.loss.wants_fall_back() && !socket.fallback.done && !socket.reset && !socket.closed()) return false;
     if (end.lane.rx.unread() != 0) return false;
     if (!socket.closed() && end.lane.loss.may_get_early_record()) return false;
@@ -160,7 +161,8 @@ namespace {
 void ask_for_lane(Socket& socket, int fd) {
   {
     const std::scoped_lock both(socket.rx.lock, socket.tx.lock);
-    // Such a receive, of another thread or interrupted by a handler, would not hear of a lane.
+    // An undisturbed receive (socket_receive.cc) of another thread, or one that a signal handler has interrupted, would
+    // not notice a lane.
     if (socket.rx.undisturbed.load() != 0) return;
     if (!socket.link.is_idle() || socket.tx.lane_forbidden || socket.reset) return;
     if (!socket.has_nothing_left()) return;
@@ -214,7 +216,7 @@ bool is_coming_down(const Socket& socket) {
 }
 
 bool must_wait_for_lane_end(const Socket& socket, const Lane& lane) {
-  // START may have come since it was looked at, all that follows it, and the end of the lane.
+  // START, all data behind it and the end of the lane may have come since the caller last looked for START.
   if (!lane.greeting.trusted() || socket.rx.end_counts) return false;
   return lane.control.started() || (!lane.control.broken() && lane.control.receiving() != Lane::State::kEnded);
 }

@@ -12,17 +12,18 @@
 namespace viaduct::sovia {
 
 // ------------------------------------------------------------------ for the background thread
-// The lane is open: sends may go up. False if the socket does not want it any more.
+// The lane is open: sends may go up to it. False if the socket does not want it any more.
 bool lane_opened(Socket& socket, LaneEndpoint& end);
-// The peer may begin with the lane from now on. `fd`: the descriptor that the lane was asked for by.
+// The peer may begin with the lane from now on. `fd`: the descriptor by which the lane was asked for.
 void trust_lane(Socket& socket, LaneEndpoint& end, int fd);
 // True if START changed the receive route.
 bool settle(Socket& socket, LaneEndpoint& end);
-// No lane; the socket decides after how many calls it asks again.
+// No lane comes; the socket decides after how many calls it asks again.
 void lane_refused(Socket& socket, Reason why);
-// The lane is over; takes it from the socket, for good. False while there is something to read.
+// Takes a lane that is over from the socket, for good. False while it is still needed: it is pinned, or holds data to
+// read or to resend.
 bool lane_over(Socket& socket, LaneEndpoint& end);
-// When the process ends: FIN to the peer. No call is under way.
+// Sends FIN to the peer when the process ends. No call is under way.
 void finish_lane(Socket& socket);
 // The number of the next lane of this connection.
 std::uint32_t lane_number(Socket& socket);
@@ -40,24 +41,24 @@ inline void end_bypass(Socket& socket, ssize_t moved) {
   if (moved > 0) socket.demand.count_bypass(static_cast<std::uint64_t>(moved));
   socket.rx.undisturbed.fetch_sub(1);
 }
-// connect() or accept() has made the connection: what is known about the peer says when it asks for a lane, maybe
-// at once.
+// connect() or accept() has made the connection: the peer's history decides when the socket asks for a lane, maybe at
+// once.
 void connection_made(Socket& socket, int fd, Role role);
-// A call has moved so many bytes by the kernel, which may make a lane worth it.
+// A call has moved `bytes` by the kernel: asks for a lane if the connection is worth one now.
 void count_for_lane(Socket& socket, int fd, ssize_t bytes);
 inline void note_kernel_bytes(Socket& socket, int fd, ssize_t bytes) {
   if (bytes > 0 && socket.link.is_idle() && socket.may_use_lane()) count_for_lane(socket, fd, bytes);
 }
 // The sending direction may not use the lane from now on although it could.
 void forbid(Socket& socket, Reason why);
-// It listens, so it has no data, and the kernel alone knows all about it.
+// The socket listens: it carries no data, so it has no lane and is the kernel's alone.
 void listens(Socket& socket);
 // Whether the peer has yet to say that it has seen the end of this direction's lane. tx and the lane locked.
 bool is_coming_down(const Socket& socket);
 // Whether the end of the kernel's stream is not that of the connection yet, as the peer may have sent
 // more on the lane. rx and the lane locked.
 bool must_wait_for_lane_end(const Socket& socket, const Lane& lane);
-// A pin of the lane is given back, which may have ended meanwhile. One stream locked.
+// Gives back a pin of a lane that may have ended meanwhile. One stream locked.
 void unpin(LaneEndpoint& end);
 
 }  // namespace viaduct::sovia

@@ -32,9 +32,9 @@ std::optional<LaneStage> next_stage(LaneStage stage, LaneEvent event);
 struct LaneLink {
   // Whether data of either direction may go over a lane now or soon.
   bool is_wanted() const { return wanted.load(std::memory_order_acquire); }
-  // None, and none on its way.
+  // There is no lane, and none is on its way.
   bool is_idle() const { return stage.load() == LaneStage::kNone; }
-  // An event that can't happen leaves the stage. Whether it could. With both streams' locks.
+  // Applies an event. False: it can't happen in this stage, which stays. With both streams' locks.
   bool on(LaneEvent event);
 
   // Read under either stream's lock, changed under both.
@@ -42,7 +42,7 @@ struct LaneLink {
   std::atomic<LaneStage> stage{LaneStage::kNone};
   std::atomic<bool> wanted{true};
   std::atomic<bool> left_for_good{false};
-  std::atomic<std::uint32_t> number{0};  // how many the connection has had
+  std::atomic<std::uint32_t> number{0};  // of lanes that the connection has had
   ShownSocket shown;
 };
 

@@ -33,12 +33,12 @@ class LanePin {
   LaneEndpoint* end_ = nullptr;
 };
 
-// The lane of a direction that is on it, or whichever there is (`number`: which one of the connection); none
-// for a receiving direction that has bytes to read before those of the lane.
+// Pin the lane of a direction that is on it; for receiving only if no bytes are to be read before the lane's.
+// pin_lane() pins the lane on whatever route the directions are; `number`: which lane of the connection it is.
 LanePin pin_receiving_lane(Socket& socket);
 LanePin pin_sending_lane(Socket& socket);
 LanePin pin_lane(Socket& socket, std::uint32_t* number = nullptr);
-// A call that had pinned the lane has used it, which may have ended meanwhile.
+// Gives back the pin of a call that has used the lane, which may have ended meanwhile.
 void let_go(Socket& socket, LaneEndpoint& end);
 
 }  // namespace viaduct::sovia

@@ -8,12 +8,13 @@ namespace viaduct::sovia {
 class MessageLayer {
  public:
   virtual ~MessageLayer() = default;
-  // shutdown(2) of the program's: what of `how` (SHUT_*) is to be done at once; kNothing: the layer does it later.
+  // The program calls shutdown(2). Returns the part of `how` (SHUT_*) to be done at once; kNothing: the layer does it
+  // later.
   virtual int before_shutdown(int how) = 0;
   static constexpr int kNothing = -1;
   // The last descriptor of the process is about to be closed.
   virtual void before_release() = 0;
-  // No thread is inside any more.
+  // To be called in the child of a fork, where no other thread exists.
   virtual void after_fork_in_child() = 0;
 };
 

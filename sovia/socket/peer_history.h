@@ -1,9 +1,9 @@
-// The use that connections with a peer have made of their lanes, as far as this process has seen: how much a connection
-// has to move before it is worth one. A peer is an address and the port that one of the two listens at.
+// A record of the use that this process's connections with each peer have made of their lanes. It says how much a new
+// connection has to move before it is worth a lane. A peer is an address and the port that one of the two listens at.
 //
-// A lane costs both ends and both agents some work. Where lanes have carried enough, the next connection asks for
-// its own at once, when connect() or accept() returns; where connections ended before they had used theirs, the next
-// ones have to show first that they go on for longer. It is forgotten a minute after it was last seen.
+// A lane costs both ends and both agents some work. Where lanes have carried enough, the next connection asks for its
+// own at once, when connect() or accept() returns; where connections ended before they had used theirs, the next ones
+// have to show first that they go on for longer. A peer is forgotten a minute after it was last seen.
 #ifndef VIADUCT_SOVIA_SOCKET_PEER_HISTORY_H
 #define VIADUCT_SOVIA_SOCKET_PEER_HISTORY_H
 
@@ -18,7 +18,7 @@ namespace viaduct::sovia {
 // Which end of its TCP connection a socket is; kNeither: it is not known.
 enum class Role : std::uint8_t { kNeither, kCaller, kAccepted };
 
-// The peer, with the port on the listening side. Without a role: the lower one usually is.
+// The peer, with the port on the listening side. Without a role the lower port is taken for that one.
 FlowEnd peer_of(const Flow& flow, Role role);
 
 class PeerHistory {
@@ -28,11 +28,12 @@ class PeerHistory {
   // The answer of calls_before_lane() for peers about which nothing is known: as SOVIA_UPGRADE_AFTER has it.
   static constexpr std::uint32_t kAsUsual = ~std::uint32_t{0};
 
-  // A lane to it has come to its end, or would have come too late: whether it has carried what it costs.
+  // A lane to the peer has ended, or would have come too late. `used`: the lane has carried enough to be worth its
+  // cost.
   void learn(const FlowEnd& peer, bool used, std::uint64_t now);
-  // It does not answer any more.
+  // The peer does not answer any more.
   void forget(const FlowEnd& peer) { peers_.erase(peer); }
-  // Calls that move data before a connection with it is worth a lane; 0: it is at once.
+  // Calls that move data before a connection with the peer is worth a lane; 0: it is worth one at once.
   std::uint32_t calls_before_lane(const FlowEnd& peer, std::uint64_t now) const;
   bool empty() const { return peers_.empty(); }
   void clear() { peers_.clear(); }

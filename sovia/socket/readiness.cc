@@ -21,7 +21,7 @@ short Readiness::to_ask(short wanted) const {
   } else if (receiving == Phase::kKernel && has_lane && (ask & kIn) != 0) {
     ask |= POLLRDHUP;  // so that to_tell() can tell the end from data
   }
-  // The background thread takes the record.
+  // A record does not concern the program: the background thread takes it.
   if (record_next) ask = without(ask, kIn | POLLRDHUP);
   if (sending == Phase::kLane || coming_down || reset) ask = without(ask, kOut);
   return ask;
@@ -35,7 +35,7 @@ short Readiness::tell_reading(short kernel_says) const {
   const bool failed = (kernel_says & POLLERR) != 0;
   switch (receiving) {
     case Phase::kLane: {
-      // The end may not be told before that of the lane has come; a reset always.
+      // The kernel's end is reported only when the lane's end has come too; a reset is reported at once.
       const bool all_has_come = lane_ended && (kernel_says & POLLRDHUP) != 0;
       if (!failed && !all_has_come) says = without(says, kEnd);
       says = without(says, kIn);
@@ -48,7 +48,7 @@ short Readiness::tell_reading(short kernel_says) const {
       break;
     case Phase::kKernel:
       if (!awaits_lane_end) break;
-      // The end of the connection is told when that of the lane has come, data before it now.
+      // The end of the connection is reported when the lane's end has come, data before it at once.
       if (early_end || ((says & POLLRDHUP) != 0 && !kernel_unread)) says = without(says, kIn);
       says = without(says, kEnd);
       break;
@@ -70,9 +70,10 @@ short Readiness::to_tell(short wanted, short kernel_says) const {
   if (reset) return static_cast<short>((kIn | kOut | POLLERR | kEnd) & (wanted | POLLERR | POLLHUP));
   short says = tell_reading(kernel_says);
   if ((wanted & kOut) != 0) says = tell_writing(says);
-  // A reset is told whatever else may come: a receive finds it, behind the unread bytes of the lane.
+  // A reset is always reported: a receive meets it behind the unread bytes of the lane.
   if ((kernel_says & POLLERR) != 0 && (kernel_says & POLLHUP) != 0) says |= POLLHUP;
-  // The kernel may have been asked while the lane had the direction; with TCP one means the others.
+  // While the lane had a direction the kernel was not asked for all events. For TCP, POLLHUP implies that it is
+  // readable and writable and POLLRDHUP, so they are added.
   if ((says & POLLHUP) != 0 && had_lanes) says |= kIn | kOut | POLLRDHUP;
   return static_cast<short>(says & (wanted | POLLERR | POLLHUP | POLLNVAL));
 }

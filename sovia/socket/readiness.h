@@ -9,7 +9,7 @@ namespace viaduct::sovia {
 struct Readiness {
   bool reset = false;       // both ends have lost the connection
   bool has_lane = false;
-  bool had_lanes = false;   // this connection, now or before
+  bool had_lanes = false;   // the connection has a lane or has had one
 
   // --- receiving
   Phase receiving = Phase::kKernel;
@@ -18,9 +18,9 @@ struct Readiness {
   bool record_next = false;     // what comes next from the kernel is Resume (packet.h), which is not the program's
   bool lane_unread = false;
   bool lane_ended = false;      // the peer has told the end of its lane
-  bool awaits_lane_end = false; // receiving from the kernel, whose end is not the connection's before the lane's
-  bool early_end = false;       // that end of the kernel's stream has been read
-  bool kernel_unread = false;   // asked for only with POLLRDHUP: data has come with the end
+  bool awaits_lane_end = false; // receiving from the kernel, whose end counts only when the lane's has come
+  bool early_end = false;       // the end of the kernel's stream has been read before the lane's came
+  bool kernel_unread = false;   // the kernel has data before its end; looked up only for POLLRDHUP
 
   // --- sending; needed only for POLLOUT
   Phase sending = Phase::kKernel;

@@ -16,7 +16,7 @@
 namespace viaduct::sovia {
 namespace {
 
-// Below that a copy costs less than having none.
+// Packets smaller than this cost less to copy than to redirect.
 constexpr std::size_t kWorthwhile = 4096;
 
 }  // namespace
@@ -29,7 +29,8 @@ bool writable(void* data, std::size_t bytes) {
 
 namespace {
 
-// The lane, which stays until let_go(); nullptr: not now. `number`: the lane's for this reader.
+// Returns the lane, which stays until let_go(); nullptr: it can't redirect now. `number`: the lane's number for this
+// reader.
 LaneEndpoint* begin_direct(Socket& socket, std::byte* to, std::uint32_t bytes, std::uint32_t memory,
                                          std::uint32_t& number) {
   const std::scoped_lock guard(socket.rx.lock);
@@ -58,7 +59,7 @@ void RedirectedReceive::begin(Socket& socket, const iovec* pieces, std::size_t c
   if (!writable(to, bytes)) return;
   const VIP_MEM_HANDLE memory = nic->take_memory(to, bytes);
   if (memory == 0) return;
-  // The paused engine takes no packets in: which one is the next is clear.
+  // The engine is paused so that it takes no packets in: the next packet to come is then the first of the redirection.
   if (engine::try_pause()) {
     lane_ = begin_direct(socket, to, static_cast<std::uint32_t>(bytes), memory, number_);
     engine::go_on();

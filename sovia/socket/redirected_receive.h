@@ -6,8 +6,8 @@
 //     direct.end();                               // in any case before the call returns
 //     direct.take_bytes()                         // have come there
 //
-// While it is on, the buffer belongs to the stack: no handler of the program may run, for it could leave
-// the call by longjmp.
+// While the redirection is on, the buffer belongs to the stack: no signal handler of the program may run, as it could
+// leave the call by longjmp.
 #ifndef VIADUCT_SOVIA_SOCKET_REDIRECTED_RECEIVE_H
 #define VIADUCT_SOVIA_SOCKET_REDIRECTED_RECEIVE_H
 
@@ -24,7 +24,7 @@ namespace viaduct::sovia {
 class LaneEndpoint;
 class ProcessNic;
 
-// Whether all of it can be written; what can't would cost the lane.
+// Whether all of the memory can be written. A packet for memory that can't be would cost the lane.
 bool writable(void* data, std::size_t bytes);
 
 class RedirectedReceive {
@@ -34,19 +34,19 @@ class RedirectedReceive {
   RedirectedReceive(const RedirectedReceive&) = delete;
   RedirectedReceive& operator=(const RedirectedReceive&) = delete;
 
-  // For the piece that comes next, if that is worth it. With none of the socket's locks.
+  // Redirects to the piece that comes next, if that is worth it. To be called with none of the socket's locks.
   void begin(Socket& socket, const iovec* pieces, std::size_t count, std::size_t skip);
   void end();
-  // Whether something has come there.
+  // Whether something has come to the buffer.
   bool ready() const;
-  // After end(): what has. Once.
+  // To be called once, after end(): the number of bytes that have come there.
   std::size_t take_bytes();
 
  private:
   ProcessNic* nic_ = nullptr;
   Socket* socket_ = nullptr;
   LaneEndpoint* lane_ = nullptr;  // while it is on
-  std::uint32_t number_ = 0;      // the lane's for it
+  std::uint32_t number_ = 0;      // the lane's number for this redirection
   VIP_MEM_HANDLE memory_ = 0;
   std::uint32_t bytes_ = 0;
 };

@@ -10,17 +10,17 @@ namespace viaduct::sovia {
 
 enum class Phase : std::uint8_t {
   kKernel,  // the lane has not begun
-  kDrain,   // receiving: it has; the kernel still has bytes that come before
+  kDrain,   // receiving only: the lane has begun, and the kernel still has bytes that come before
   kLane,
   kKernelAgain,  // the lane has ended
 };
 inline constexpr std::size_t kPhases = 4;
 
 enum class RouteEvent : std::uint8_t {
-  kLaneChanged,        // another lane, or none any more: it has not begun
+  kLaneChanged,        // there is another lane, which has not begun, or none any more
   kStart,              // START has been sent, or has come, with nothing to read from the kernel before
   kStartBehindKernel,  // START has come, with bytes to read from the kernel before
-  kDrained,            // those have been read
+  kDrained,            // the kernel's bytes have been read
   kLaneEnded,          // FIN, or the lane is left or has broken
 };
 inline constexpr std::size_t kRouteEvents = 5;
@@ -35,7 +35,7 @@ template <Direction direction>
 class Route {
  public:
   operator Phase() const { return phase_; }
-  // An event that can't happen leaves the phase. Whether it could.
+  // Applies an event. False: it can't happen in this phase, which stays.
   bool on(RouteEvent event) {
     const std::optional<Phase> next = next_phase(direction, phase_, event);
     if (next) phase_ = *next;

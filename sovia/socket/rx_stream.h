@@ -1,4 +1,4 @@
-// The receiving direction of a socket: its route, and what is to be read before what the route brings.
+// The receiving direction of a socket: its route, and the bytes to be read before those that the route brings.
 #ifndef VIADUCT_SOVIA_SOCKET_RX_STREAM_H
 #define VIADUCT_SOVIA_SOCKET_RX_STREAM_H
 
@@ -15,16 +15,16 @@ namespace viaduct::sovia {
 struct RxStream {
   explicit RxStream(bool nothing_read) : read_known(nothing_read) {}
 
-  // Nothing is to be read, and the lane is to read it from: so it stays until the next invalidate_empty().
+  // The direction is on the lane, and nothing is unread. That stays so until the next invalidate_empty().
   bool known_empty() const { return empty.load(std::memory_order_acquire); }
-  // Something about receiving may have changed. To be called after the change.
+  // To be called after a change of anything that concerns receiving.
   void invalidate_empty() {
     if (empty.load(std::memory_order_relaxed)) empty.store(false, std::memory_order_release);
   }
   std::size_t inherited_left() const { return inherited != nullptr ? inherited->left() : 0; }
-  // The next bytes are those of the lane.
+  // Whether the next bytes to be read are the lane's.
   bool is_on_lane() const { return route == Phase::kLane && inherited == nullptr && !shut; }
-  // `bytes` come first from now on, and those that did are freed.
+  // `bytes` are read first from now on. The present inherited bytes are freed.
   void replace_inherited(InheritedBytes* bytes) {
     if (inherited != nullptr) free_inherited_bytes(inherited);
     inherited = bytes;
@@ -39,15 +39,15 @@ struct RxStream {
   // own figures leave urgent bytes out that have come since.
   std::uint64_t kernel_read = 0;
   bool read_known;
-  bool early_end = false;   // of the kernel's stream, before the lane's
-  bool end_counts = false;  // ... which came before the peer could have begun with the lane
+  bool early_end = false;   // the kernel's stream has ended before the lane's
+  bool end_counts = false;  // the kernel's end came before the peer could begin with the lane: it is the connection's
   InheritedBytes* inherited = nullptr;  // to be read first; nullptr: nothing
 
   std::atomic<bool> empty{false};               // set with the lane locked
   std::atomic<std::size_t> lane_unread{0};      // bytes: a hint
   std::atomic<std::uint32_t> last_packet{0};    // bytes of the last one from the lane: a hint
-  // Receives under way that hear of no lane; increased with the lock held. A handler that left one by longjmp leaves
-  // this behind: such a connection stays with the kernel.
+  // Receives under way that would not notice a lane; increased with the lock held. A signal handler that leaves such a
+  // receive by longjmp leaves it counted: the connection stays with the kernel.
   std::atomic<int> undisturbed{0};
 };
 

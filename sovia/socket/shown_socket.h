@@ -13,7 +13,7 @@ class ShownSocket {
  public:
   using Way = counters::Way;
 
-  // It has this descriptor from now on.
+  // The socket has this descriptor from now on.
   void at(int fd) {
     const int before = fd_.exchange(fd, std::memory_order_relaxed);
     if (before >= 0 && before != fd) counters::show_socket(before, Way::kNone, Reason::kNone);

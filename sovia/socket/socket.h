@@ -14,9 +14,9 @@
 // Messages and tagged buffers are built on it: sovia/message.
 //
 // The sender of a direction alone decides on its route: it goes up to the lane by a START packet, which says how many
-// bytes it has sent through the kernel before, and goes down by a FIN packet; the receiver reads on where the
-// sender said. Whatever is special about a connection (end, reset, urgent data, options) happens in the
-// kernel, for which a direction is down.
+// bytes it has sent through the kernel before, and goes down by a FIN packet; the receiver reads on where the sender
+// said. Everything special about a connection (end, reset, urgent data, options) happens in the kernel, after the
+// direction has gone down.
 //
 // A socket is shared by all descriptors of the process that were made of each other by dup. All
 // functions may be called by several threads at once. `fd` is any descriptor of the socket.
@@ -64,9 +64,9 @@ class Socket final : public SocketCounts, public Watched {
   // Whether data of either direction may go over a lane now or soon. If not, every call may go
   // straight to the kernel; if so, calls that the kernel alone should do need leave() first.
   bool may_use_lane() const { return link.is_wanted(); }
-  // The program has closed it.
+  // The program has closed the socket.
   bool closed() const { return descriptors() == 0 && waiters.fd.load() < 0; }
-  // Whether the streams have nothing of a lane that comes before what the kernel has.
+  // Whether no bytes of a lane are left to be received or sent before the kernel's.
   bool has_nothing_left() const { return rx.inherited == nullptr && tx.unacked.empty(); }
   // The descriptor of a call that was given `fd`.
   int current(int fd) const {
@@ -81,16 +81,17 @@ class Socket final : public SocketCounts, public Watched {
     routes_.fetch_add(1, std::memory_order_release);
     rx.invalidate_empty();
   }
-  // Something about the socket's lane has changed, `what` as in watchers.h: wakes whom it concerns, tells
-  // epoll sets. No locks that readers of the socket take may be held.
+  // Something about the socket's lane has changed, `what` as in watchers.h: wakes the threads that it concerns, and
+  // tells epoll sets. The caller may hold no lock that readers of the socket take.
   void changed(short what = kAnyChange);
-  // With the stream's lock.
+  // Applies an event to the direction's route (route.h). With the stream's lock.
   void receiving_changed(RouteEvent event);
   void sending_changed(RouteEvent event);
   // Call this before looking at what is unread on the lane: if START has come meanwhile, it says
   // how much there is to read from the kernel first. With the stream and the lane locked.
   void settle_receiving(Lane& lane);
-  // No lane is to come any more: calls go straight to the kernel, unless it has told all that it knows.
+  // No lane is to come any more: calls go straight to the kernel, unless the library has a reset to tell that the
+  // kernel has told already.
   void stay_with_kernel() { link.wanted.store(reset.is_untold()); }
   void keep_untold_reset() {
     reset.keep_untold();
@@ -98,17 +99,16 @@ class Socket final : public SocketCounts, public Watched {
   }
 
   // ------------------------------------------------------------------ readiness (socket_ready.cc)
-  // Instead of asking the kernel for `wanted` (POLL*), ask it for this ...
+  // The events to ask the kernel for in place of `wanted` (POLL*).
   short ask_kernel(short wanted);
-  // ... and this is what to tell the program when the kernel has answered `kernel_says`. Short and
-  // without a system call, but when data and the end may have come together and `fd` is given; with
-  // kernel_says 0 it is what the lane alone has to say.
+  // The events to tell the program when the kernel has answered `kernel_says`. Quick and without a system call, unless
+  // data and the end may have come together and `fd` is given. With `kernel_says` 0: the events of the lane alone.
   short answer(short wanted, short kernel_says, int fd = -1);
-  // Whether the kernel's answers are the program's, now and for some time ...
+  // Whether the kernel's answers can be given to the program as they are, now and for some time.
   bool kernel_alone() const { return !may_use_lane() && has_nothing_left(); }
-  // ... and for good: there are no messages either, which may be read ahead of what the program receives ...
+  // The same for good: there are no messages either, which the library may read before the program receives them.
   bool stays_kernel_alone() const { return kernel_alone() && !modes.carries_messages(); }
-  // ... or at least now.
+  // The same for this moment only.
   bool kernel_knows_all();
   // Whether the next bytes are the kernel's, and those after them too: for calls whose control data
   // only the kernel has.
@@ -124,18 +124,16 @@ class Socket final : public SocketCounts, public Watched {
   // As sendmsg for `count` pieces, without address and control data: bytes, or -1 with errno. Waits as the
   // socket's modes and the flags say, and may raise SIGPIPE.
   ssize_t send(int fd, const iovec* pieces, std::size_t count, int flags);
-  // setsockopt of what says when the kernel sends.
+  // setsockopt() of TCP_NODELAY or TCP_CORK. Pushes held-back data out as the kernel would.
   int set_pushing(int fd, int name, const void* value, socklen_t length);
   // As recvmsg, likewise.
   ssize_t receive(int fd, const iovec* pieces, std::size_t count, int flags);
-  // Whether a receive that does not wait would find nothing, and is spared the way there. Polls the
-  // lanes. False when in doubt.
+  // True: a receive would not wait and find nothing, so the caller need not try. Polls the lanes. False when in doubt.
   bool finds_nothing(int flags);
   // Receives what there is, without waiting: kDone, kAgain, or kFailed with errno.
   Attempt try_receive(int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                       ssize_t& bytes);
-  // Bytes that are to be read before what comes next: they were taken off the stream too early. False: there is no
-  // memory.
+  // Puts bytes back that were taken off the stream too early: they are read next. False: there is no memory.
   bool put_back(const iovec* pieces, std::size_t count);
 
   // ------------------------------------------------------------------ the way down (socket_leave.cc)
@@ -143,22 +141,22 @@ class Socket final : public SocketCounts, public Watched {
   // when the peer has gone down too and all that it sent before has come, which then is unread. A peer
   // that does not do so in time loses the lane, and what it sends again comes after a record (fallback.h).
   void leave(int fd, Reason why);
-  static constexpr std::uint64_t kLeaveNs = 200'000'000;     // for the peer to leave the lane
-  static constexpr std::uint64_t kRecordNs = 2'000'000'000;  // before another program gets the socket
-  // The same in two steps, for many sockets at once: until the deadline the peer may do it in good order,
-  // then the lane is given up. begin_leaving() is nullptr if there is nothing to wait for.
+  static constexpr std::uint64_t kLeaveNs = 200'000'000;     // the time that the peer has for leaving the lane
+  static constexpr std::uint64_t kRecordNs = 2'000'000'000;  // for await_record() before an exec or a passed-on socket
+  // leave() in two steps, for many sockets at once: until the deadline the peer may leave in good order, then the lane
+  // is given up. begin_leaving() is nullptr if there is nothing to wait for.
   LaneEndpoint* begin_leaving(int fd, Reason why);
   void end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline);
-  // The same for ever: no lane any more.
+  // As leave(), for good: no lane comes any more.
   void leave_for_good(int fd, Reason why);
-  // The direction from here alone goes down; what was sent before arrives before what the kernel
-  // sends next. Waits only for room in the window.
+  // Only the sending direction goes down; data sent before arrives before the data that the kernel sends next. Waits
+  // only for room in the window.
   void leave_sending(int fd, Reason why);
-  // shutdown(2). shut_stream() does it now, whatever the message layer has yet to send.
+  // shutdown(2). shut_stream() shuts at once, whatever the message layer has yet to send.
   int shutdown(int fd, int how);
   int shut_stream(int fd, int how);
-  // The last descriptor of the process is about to be closed: sends what is left, in the background
-  // if the socket does not linger. Call between table::closing() and the kernel's close.
+  // The last descriptor of the process is about to be closed: sends the rest of the data, in the background if the
+  // socket does not linger. Call between table::closing() and the kernel's close.
   void release(int fd);
 
  private:

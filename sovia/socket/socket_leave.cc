@@ -82,7 +82,7 @@ bool await_arrival(Socket& socket, Lane& lane, std::uint64_t ns) {
   return arrived.ready();
 }
 
-// As a rule what was sent last arrives while one looks at it; then the connection can end at once.
+// Waits for a moment for the data sent last, which as a rule arrives meanwhile; then the connection can end at once.
 void await_moment_before_close(Socket& socket) {
   LaneEndpoint* end;
   {
@@ -151,7 +151,7 @@ LaneEndpoint* Socket::begin_leaving(int fd, Reason why) {
       end->lane.finish(false);
       end->lane.ask_to_leave();
     } else {
-      // Nothing has gone over it, and it need not be the peer who is there.
+      // Nothing has gone over the lane, and its other end is not verified to be the peer.
       end->lane.cut();
     }
     sending_changed(RouteEvent::kLaneEnded);
@@ -181,7 +181,7 @@ void Socket::end_leaving(int fd, LaneEndpoint& end, std::uint64_t deadline) {
 void Socket::leave(int fd, Reason why) {
   LaneEndpoint* const end = begin_leaving(fd, why);
   if (end != nullptr) end_leaving(fd, *end, now_ns() + kLeaveNs);
-  // A program that reads past the library would read the record.
+  // A program that reads past the library would get the record, so it is taken first.
   if (why == Reason::kSplice) await_record(*this, fd, kNever);
 }
 
@@ -214,7 +214,7 @@ int Socket::shut_stream(int fd, int how) {
         background::look_at(*link.end);
         later = !fallback.done && link.end->lane.ring.unsent() != 0;
       }
-      // After the kernel's end nothing could be sent for a lane that breaks.
+      // The kernel's end is sent later: behind it, nothing could be resent for a lane that breaks.
       if (later || !tx.unacked.empty()) {
         tx.shut_later = later = true;
         be_watched(*this);
@@ -266,7 +266,7 @@ void Socket::release(int fd) {
       const struct linger now = {1, 0};
       libc::setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     }
-    // Bytes that may not arrive over the lane need a descriptor, for which the connection stays open.
+    // A copy of the descriptor keeps the connection open for bytes that may not arrive over the lane.
     const bool resets = end->lane.rx.unread() != 0 || (linger.l_onoff != 0 && linger.l_linger == 0);
     if (end->lane.ring.unsent() != 0 && !fallback.done && !resets) end->keeper.store(keeper_of(fd));
     end->lane.rx.close_reading();

@@ -20,7 +20,7 @@ bool SocketModes::blocks(int fd, int flags) {
 }
 
 void SocketModes::learn(std::uint32_t before, std::uint32_t mode) {
-  // Another process could change it behind our back.
+  // A mode is not kept if another process can change it.
   if (!shared_.load()) modes_.compare_exchange_strong(before, before | mode);
 }
 
@@ -56,7 +56,7 @@ void SocketModes::set_waits_not(bool receiving, bool not_at_all) {
 
 void SocketModes::want_control(unsigned bit, bool on) {
   const unsigned before = control_wanted_.load();
-  // A socket has one kind of time.
+  // A socket has one kind of timestamps: asking for one ends the other.
   const unsigned others = bit == kControlUnread ? before : before & kControlUnread;
   control_wanted_.store(on ? others | bit : before & ~bit);
 }

@@ -24,7 +24,7 @@ class SocketModes {
   SocketModes(const SocketModes&) = delete;
   SocketModes& operator=(const SocketModes&) = delete;
 
-  // This process has just made it: what accept() takes over from a listener is to be looked up.
+  // This process has just made the socket. Modes that accept() may take over from a listener are looked up later.
   void on_created(bool nonblocking, bool accepted);
   void mode_changed();  // O_NONBLOCK, timeouts, TCP_NODELAY ...: look again
   // A time limit was set; `not_at_all`: calls are not to wait.
@@ -35,12 +35,13 @@ class SocketModes {
   bool carries_messages() const { return carries_messages_.load(std::memory_order_relaxed); }
   // The messages on the stream; nullptr as long as nothing has asked for them.
   MessageLayer* message_layer() const { return message_layer_.load(std::memory_order_acquire); }
-  // `layer` from now on, unless there is one. Returns the one that there is.
+  // Sets the layer unless the socket has one. Returns the socket's layer.
   MessageLayer* keep_message_layer(std::unique_ptr<MessageLayer> layer);
   unsigned control_wanted() const { return control_wanted_.load(std::memory_order_relaxed); }
 
   bool blocks(int fd, int flags);
-  // When a call that begins now is to end; `option`: SO_RCVTIMEO or SO_SNDTIMEO. Whether it is a time limit.
+  // The time at which a call that begins now is to end; `option`: SO_RCVTIMEO or SO_SNDTIMEO. `limited`: whether the
+  // program has set a limit.
   std::uint64_t look_up_deadline(int fd, int option, bool& limited);
   Opener opener() const { return opener_; }
 
@@ -56,15 +57,16 @@ class SocketModes {
   }
 
  private:
-  // A mode that was looked up before a change is not taken for the one after it.
+  // Known modes as bits. The bits from kModeVersion on count the changes, so that a mode looked up before a change is
+  // not kept after it.
   enum Mode : std::uint32_t {
     kBlocking = 1,
     kNonblocking = 2,
     kNoReceiveLimit = 4,
     kNoSendLimit = 8,
-    kReceivesAtOnce = 16,  // set by the program, and kept
+    kReceivesAtOnce = 16,  // set by the program; changes of other modes keep it
     kSendsAtOnce = 32,
-    kModeVersion = 64,  // one of it
+    kModeVersion = 64,  // one change
   };
   void learn(std::uint32_t before, std::uint32_t mode);
   int look_up_combining(int fd);

@@ -49,8 +49,8 @@ class IovecTail {
   msghdr message_{};
 };
 
-// Tells those who wait for the socket that a direction has come down to the kernel, of which they must
-// ask more now. To be made before the socket is locked.
+// Wakes the threads that wait for the socket if a direction has come down to the kernel (`happened`): they must now ask
+// the kernel for more events. To be made before the socket is locked, so that the destructor runs after its unlocking.
 class CameDown {
  public:
   explicit CameDown(Socket& socket) : socket_(socket) {}

@@ -1,5 +1,5 @@
-// Where sockets come from. Their memory is never anything else, so that a reference can be tried for
-// without a lock.
+// The allocator of sockets. Their memory is never used for anything else, so that retain() can be tried without a lock
+// on a socket that may have gone.
 #ifndef VIADUCT_SOVIA_SOCKET_SOCKET_POOL_H
 #define VIADUCT_SOVIA_SOCKET_SOCKET_POOL_H
 
@@ -19,7 +19,7 @@ class SocketPool {
   static void add_descriptor(Socket& socket);
   static void remove_descriptor(Socket& socket);
   static void before_fork();
-  static void after_fork();  // in both
+  static void after_fork();  // in parent and child
 };
 
 }  // namespace viaduct::sovia

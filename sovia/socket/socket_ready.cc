@@ -18,7 +18,7 @@ namespace {
 constexpr short kIn = POLLIN | POLLRDNORM;
 constexpr short kOut = POLLOUT | POLLWRNORM;
 
-// The locks of a snapshot: that of receiving, for POLLOUT that of sending, and the lane's.
+// The locks of a snapshot: the receiving stream's, for POLLOUT the sending stream's too, and the lane's.
 class SnapshotLocks {
  public:
   SnapshotLocks(Lock& rx, Lock& tx, bool both) : rx_(rx, std::defer_lock), tx_(tx, std::defer_lock) {
@@ -66,7 +66,7 @@ Readiness snapshot(Socket& socket, bool sends) {
   return now;
 }
 
-// Takes in what has come on the lane, and leaves it behind when it has ended, as a receive would. All locked.
+// Polls the lane, and takes the direction off a lane that has ended, as a receive would. All locked.
 void advance(Socket& socket, Lane& lane, bool sends) {
   if (lane.wants_poll()) lane.poll();
   const bool ended = lane.control.receiving() == Lane::State::kEnded;
@@ -77,7 +77,7 @@ void advance(Socket& socket, Lane& lane, bool sends) {
   }
   if (!sends || socket.tx.route == Phase::kKernel) return;
   if (socket.tx.route == Phase::kLane && lane.ring.awaits_completion()) background::flush_later(*socket.link.end);
-  // The background thread hands what has not arrived to the kernel.
+  // The background thread hands the data that has not arrived to the kernel.
   if (socket.tx.route == Phase::kLane && lane.control.broken()) background::look_at(*socket.link.end);
 }
 
@@ -100,7 +100,7 @@ bool Socket::kernel_knows_all() {
   {
     const std::scoped_lock guard(rx.lock);
     if (reset || rx.inherited != nullptr) return false;
-    // Even before it has begun the lane decides when the end of the connection is told.
+    // A lane decides when the end of the connection is told, even before it has begun.
     if (link.end != nullptr && rx.route != Phase::kKernelAgain) return false;
   }
   const std::scoped_lock guard(tx.lock);
@@ -128,7 +128,7 @@ short Socket::answer(short wanted, short kernel_says, int fd) {
   Readiness now = snapshot(*this, sends);
   if (now.awaits_lane_end && (kernel_says & POLLRDHUP) != 0) now.kernel_unread = kernel_has_data(fd);
   const short told = now.to_tell(wanted, kernel_says);
-  // The peer may be waiting for what waits here for more.
+  // The peer may be waiting for small data that is held back here: it is sent.
   const bool reads_in_vain = (wanted & kIn) != 0 && (told & kIn) == 0;
   if (reads_in_vain && link.end != nullptr && link.end->lane.tx.holds()) link.end->lane.tx.flush();
   return told;

@@ -22,10 +22,11 @@
 namespace viaduct::sovia {
 namespace {
 
-// In a process of one thread no lane can appear meanwhile: the background thread, which makes lanes, would be a second
-// one. Where a lane was refused, none is asked for while this goes on. receive_undisturbed() has to follow.
+// True: receive_undisturbed() has to follow. It blocks in the kernel, so no lane may appear meanwhile. In a process of
+// one thread none can, as the background thread, which makes lanes, would be a second thread. On a socket that was
+// refused a lane, none is asked for during such a receive.
 bool begin_undisturbed(Socket& socket, int flags) {
-  // Of a call that waits for much, the rest may come over the lane.
+  // A call with MSG_WAITALL may get its first bytes from the kernel and the rest over a lane.
   if ((flags & MSG_WAITALL) != 0) return false;
   const bool alone = has_one_thread();
   const std::scoped_lock guard(socket.rx.lock);
@@ -61,7 +62,7 @@ ssize_t receive_undisturbed(Socket& socket, int fd, const iovec* pieces, std::si
   return bytes;
 }
 
-// Whether no more will come than is unread.
+// True if nothing will come behind the unread data.
 bool has_ended(Socket& socket, int fd) {
   {
     const std::scoped_lock guard(socket.rx.lock);
@@ -76,7 +77,7 @@ bool has_ended(Socket& socket, int fd) {
   return libc::poll(&kernel_fd, 1, 0) > 0;
 }
 
-// They have been read from the kernel. rx locked.
+// Counts bytes that have been read from the kernel. rx locked.
 void count_kernel_bytes(Socket& socket, std::uint64_t bytes) {
   counters::add(Counter::kBytesReceivedKernel, bytes);
   socket.rx.kernel_read += bytes;
@@ -100,7 +101,7 @@ Attempt receive_from_kernel(Socket& socket, int fd, const iovec* pieces, std::si
   bytes = libc::recvmsg(fd, rest.message(), flags | MSG_DONTWAIT);
   if (bytes < 0) return errno == EAGAIN ? Attempt::kAgain : Attempt::kFailed;
   if (bytes == 0 && rest.bytes() != 0 && socket.reset.take_untold()) return Attempt::kFailed;
-  // The end of the kernel's stream is that of the connection only when that of the lane has come.
+  // The end of the kernel's stream is the end of the connection only when the lane's end has come.
   if (bytes == 0 && socket.link.end != nullptr && socket.rx.route == Phase::kKernel && rest.bytes() != 0 &&
       !socket.rx.shut) {
     const std::scoped_lock guard(socket.link.end->lane.lock());
@@ -170,7 +171,7 @@ Attempt receive_from_lane(Socket& socket, const iovec* pieces, std::size_t count
 Attempt poll_and_receive(Socket& socket, int fd, const iovec* pieces, std::size_t count, std::size_t skip, int flags,
                          std::size_t wanted, ssize_t& bytes) {
   flags &= ~MSG_WAITALL;
-  // As long as small reads find all that they want, what has come meanwhile can wait.
+  // The lanes are not polled as long as the unread data is enough for the call.
   const std::size_t left = socket.rx.lane_unread.load(std::memory_order_relaxed);
   if (left != 0 && left >= wanted) {
     const Attempt attempt = socket.try_receive(fd, pieces, count, skip, flags, bytes);
@@ -254,7 +255,8 @@ ssize_t Socket::receive(int fd, const iovec* pieces, std::size_t count, int flag
       if (peek) {
         done = static_cast<std::size_t>(bytes);
         if (!all || done >= wanted) return bytes;
-        // More may come behind it; what is there does not count as something new.
+        // More data may come behind the peeked data. The peeked data stays readable and a wait would end at once, so
+        // the call sleeps for a moment and looks again.
         if (!modes.blocks(fd, flags) || has_ended(*this, fd)) return bytes;
         if (!waiting) waiting.emplace(*this);
         if (!waiting->await_moment(fd)) return bytes;

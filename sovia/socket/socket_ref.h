@@ -1,5 +1,5 @@
-// Counted references to sockets. The pool of sockets (socket_pool.cc) implements them, as it gets the memory
-// back when the last one has gone.
+// Counted references to sockets. The pool of sockets (socket_pool.cc) implements them, as it gets the memory back when
+// the last reference has gone.
 #ifndef VIADUCT_SOVIA_SOCKET_SOCKET_REF_H
 #define VIADUCT_SOVIA_SOCKET_SOCKET_REF_H
 

@@ -36,7 +36,7 @@ struct Direct {
   std::uint64_t ticket = 0;  // of the last packet
 };
 
-// The lane is open and nothing speaks against it: this direction begins on it.
+// Begins this direction on the lane, if the lane is open and nothing speaks against it.
 bool go_up(Socket& socket, int fd) {
   Lane& lane = socket.link.end->lane;
   std::uint64_t before, unsent;
@@ -46,7 +46,7 @@ bool go_up(Socket& socket, int fd) {
   if (!bytes_written(fd, socket.modes.opener(), before, unsent)) return false;
   lane.control.start(before);
   if (lane.control.sending() != Lane::State::kUp) return false;
-  // The peer reads this first, and nothing more comes that would make the kernel send it.
+  // The peer has to read the kernel's unsent bytes first, and no later write will make the kernel send them.
   if (unsent != 0) push(fd);
   socket.sending_changed(RouteEvent::kStart);
   counters::add(Counter::kStartsSent);
@@ -55,8 +55,8 @@ bool go_up(Socket& socket, int fd) {
   return true;
 }
 
-// Whether the direction is on the lane is decided here, for this packet and those that follow. With the lane
-// locked. True if it has come down to the kernel.
+// Decides whether the direction is on the lane, for this packet and those that follow. With the lane locked. True if
+// the direction has come down to the kernel.
 bool choose_route(Socket& socket, int fd) {
   Lane& lane = socket.link.end->lane;
   bool came_down = false;
@@ -74,7 +74,7 @@ bool choose_route(Socket& socket, int fd) {
   return came_down;
 }
 
-// Without credits it is copied after all: a program that was told of room must not wait.
+// False: there are no credits, and the data is copied after all, because a program that was told of room must not wait.
 bool send_direct(Socket& socket, const iovec& piece, std::size_t skip, ssize_t& bytes, Direct& direct) {
   const std::size_t left = piece.iov_len - skip;
   const auto here = static_cast<std::uint32_t>(std::min<std::size_t>(left, kChunkBytes));
@@ -119,7 +119,8 @@ Attempt send_on_lane(Socket& socket, int fd, const iovec* pieces, std::size_t co
   return Attempt::kAgain;
 }
 
-// Bytes sent on the lane before go first. kDone: it has. With the lane locked.
+// Makes bytes sent on the lane arrive before those sent through the kernel. kDone: the kernel may send. With the lane
+// locked.
 Attempt finish_on_lane(Socket& socket, bool looked) {
   Lane& lane = socket.link.end->lane;
   if (lane.control.broken() && !socket.fallback.done) {
@@ -168,7 +169,7 @@ Attempt try_send(Socket& socket, int fd, const iovec* pieces, std::size_t count,
   return Attempt::kDone;
 }
 
-// Until the packet is out of the program's hands. A lane that is lost or left lets go of it too.
+// Waits until the lane needs the program's memory no more, as the packet has been sent or the lane is lost.
 void await_sent(Socket& socket, int fd, std::uint64_t ticket) {
   class Sent final : public WaitCondition {
    public:
@@ -178,7 +179,7 @@ void await_sent(Socket& socket, int fd, std::uint64_t ticket) {
       if (socket_.link.end == nullptr) return true;
       Lane& lane = socket_.link.end->lane;
       const std::scoped_lock lane_guard(lane.lock());
-      // The rest of the packet must be copied before it is the program's again.
+      // The fallback of a broken lane has to copy the packet before the memory is the program's again.
       return lane.control.broken() ? socket_.fallback.done || socket_.reset : lane.ring.has_completed(ticket_);
     }
     bool concerns(const Watched& source) const override { return &source == &socket_; }
@@ -272,7 +273,7 @@ int Socket::set_pushing(int fd, int name, const void* value, socklen_t length) {
   const int result = libc::setsockopt(fd, IPPROTO_TCP, name, value, length);
   int on = 0;
   if (result != 0 || link.end == nullptr || !copy_guarded(&on, value, sizeof on)) return result;
-  // Both push out what was held back.
+  // Setting TCP_NODELAY and clearing TCP_CORK push held-back data out.
   if ((on != 0) != (name == TCP_NODELAY)) return result;
   const std::scoped_lock lane_guard(link.end->lane.lock());
   link.end->lane.tx.cork(false);

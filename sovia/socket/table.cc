@@ -25,14 +25,14 @@ namespace {
 // The kernel gives no higher numbers unless fs.nr_open was raised; those would not be ours.
 constexpr unsigned kMostDescriptors = 1u << 20;
 
-constinit std::atomic<int> g_highest{-1};  // that ever was a socket of ours
+constinit std::atomic<int> g_highest{-1};  // the highest descriptor that ever was a socket of ours
 constinit std::atomic<bool> g_failed{false};
 
 constexpr bool is_socket(std::uintptr_t entry) { return entry > kTcpForeign; }
 Socket* socket_of(std::uintptr_t entry) { return reinterpret_cast<Socket*>(entry); }
 std::uintptr_t entry_of(Socket* socket) { return reinterpret_cast<std::uintptr_t>(socket); }
 
-// Two threads may do this at once: the second gives its memory back.
+// Makes the table once. Two threads may do so at the same time: the second gives its memory back.
 bool prepared() {
   static constinit std::atomic<Entry*> chosen{nullptr};
   if (__atomic_load_n(&g_limit, __ATOMIC_ACQUIRE) != 0) return true;
@@ -83,7 +83,7 @@ int option(int fd, int name) {
   return libc::getsockopt(fd, SOL_SOCKET, name, &value, &bytes) == 0 ? value : -1;
 }
 
-// Programs have far more descriptors that are no sockets, which the first call tells.
+// Most of a program's descriptors are no sockets, which the first call finds out.
 bool kernel_says_tcp(int fd) {
   if (option(fd, SO_PROTOCOL) != IPPROTO_TCP || option(fd, SO_TYPE) != SOCK_STREAM) return false;
   const int domain = option(fd, SO_DOMAIN);
@@ -95,8 +95,8 @@ bool may_have_lanes() { return options().lanes != 0 && !seccomp::in_force(); }
 // The table's entry for a TCP socket, by how the socket came to be.
 std::uintptr_t entry_for(int fd, Origin origin) {
   if (!may_have_lanes()) return kTcpForeign;
-  // stdio writes to standard streams without the library. A process that passes a socket on, or leaves it to a
-  // program that it runs, may go on using it.
+  // Inherited and received sockets have no lane: stdio writes to standard streams without the library, and a process
+  // that passes a socket on, or leaves it to a program that it runs, may go on using it.
   if (origin == Origin::kInherited) {
     counters::publish();
     if (option(fd, SO_ACCEPTCONN) != 1) {
@@ -155,7 +155,7 @@ SocketRef find(int fd) {
     Socket* const socket = peek(fd);
     if (socket == nullptr) return {};
     const bool retained = SocketPool::retain(socket);
-    // It may have gone, and its memory be another socket's by now.
+    // The socket may have gone after peek(), and its memory may be another socket's by now.
     if (retained && g_entries[fd].load(std::memory_order_acquire) == entry_of(socket)) {
       return SocketRef(socket);
     }
@@ -168,7 +168,7 @@ void opened(int fd, Origin origin) {
   if (at == nullptr) return;
   const int saved = errno;
   const bool tcp = origin == Origin::kMade || (!seccomp::in_force() && kernel_says_tcp(fd));
-  // The socket that was there before was closed behind our back.
+  // A socket that the entry still has was closed without the library.
   taken(at->exchange(tcp ? entry_for(fd, origin) : kForeign));
   errno = saved;
 }

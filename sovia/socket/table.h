@@ -31,12 +31,12 @@ SocketRef find(int fd);
 // kernel need not be asked.
 void opened(int fd, Origin origin = Origin::kMade);
 
-// Descriptors of one socket that has come from elsewhere with something unread: one of ours until that
-// has been read. Empty if there is no memory.
+// The descriptors of one socket that another program or process has passed on with unread bytes. It is one of ours
+// until those have been read. Empty if there is no memory.
 SocketRef left_unread(const int* fds, std::size_t count);
 
-// The socket of a TCP descriptor, which becomes one of ours if it is none yet, though without lanes. Copies of it that
-// there are already do not. Empty if it is no TCP socket, or there is no memory.
+// The socket of a TCP descriptor, which becomes one of ours if it is none yet, though without lanes. Copies of the
+// descriptor that exist already do not. Empty if it is no TCP socket, or there is no memory.
 SocketRef adopt(int fd);
 
 // A descriptor that has just been made and is none of ours.
@@ -49,7 +49,7 @@ void copied(int fd, int copy);
 // released (Socket::release) before the kernel closes the descriptor.
 SocketRef closing(int fd);
 
-// Whether it is a TCP socket, although perhaps one that never has a lane: standard streams and received ones.
+// Whether the descriptor is a TCP socket, even one that never has a lane (standard streams, received sockets).
 // Connections that such a listener accepts may have lanes.
 bool is_tcp(int fd);
 
@@ -57,7 +57,7 @@ bool is_tcp(int fd);
 void for_each(void (*visit)(int fd, Socket& socket, void* context), void* context);
 
 // ------------------------------------------------------------------ the short way
-// What an entry holds if not the address of a Socket.
+// Values of an entry that are not the address of a Socket.
 inline constexpr std::uintptr_t kUnknown = 0;
 inline constexpr std::uintptr_t kForeign = 1;
 inline constexpr std::uintptr_t kTcpForeign = 2;  // is_tcp(), and still none of ours
@@ -66,11 +66,11 @@ using Entry = std::atomic<std::uintptr_t>;
 extern Entry* g_entries;
 extern unsigned g_limit;  // 0 before the first use
 
-Socket* look(int fd);  // the long way of peek()
+Socket* look(int fd);  // the slow path of peek()
 
-// The socket of a descriptor, without counting a reference: only to ask it whether it is
-// may_use_lane(), for which a moment too late is as good as a call made a moment earlier. Memory of
-// sockets stays sockets' memory.
+// The socket of a descriptor, without counting a reference: only to ask for may_use_lane(), where an answer that is a
+// moment old is as good as a call made a moment earlier. The socket may have gone, but its memory is still a socket's
+// (socket_pool.h).
 inline Socket* peek(int fd) {
   if (static_cast<unsigned>(fd) < g_limit) [[likely]] {
     const std::uintptr_t entry = g_entries[fd].load(std::memory_order_acquire);

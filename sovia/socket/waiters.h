@@ -7,9 +7,9 @@
 namespace viaduct::sovia {
 
 struct Waiters {
-  std::atomic<int> fd{-1};    // a descriptor of the library's for them, when the program has closed its own
-  std::atomic<int> calls{0};  // that wait, or have waited
-  std::atomic<int> sends{0};  // threads
+  std::atomic<int> fd{-1};    // the library's descriptor for these calls, when the program has closed its own
+  std::atomic<int> calls{0};  // calls under way that wait, or have waited
+  std::atomic<int> sends{0};  // threads that wait for room to send
 };
 
 }  // namespace viaduct::sovia

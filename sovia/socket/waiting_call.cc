@@ -21,9 +21,10 @@ class SocketCondition final : public WaitCondition {
  public:
   SocketCondition(Socket& socket, short events, const RedirectedReceive* direct, std::uint32_t routes)
       : socket_(socket), events_(events), direct_(direct), routes_(routes) {}
-  // A change of routes is one of what is to be waited for.
+  // A change of routes ends the wait, too.
   bool ready() override {
-    // Bytes that came straight into this thread's buffer are no news to another thread, which finds nothing.
+    // Bytes that came straight to this thread's buffer don't show in the socket's state, as other threads find nothing
+    // there.
     if ((direct_ != nullptr && direct_->ready()) || socket_.routes() != routes_) return true;
     if (events_ == POLLIN && socket_.rx.known_empty()) return false;
     return socket_.answer(events_, 0) != 0 || socket_.routes() != routes_;
@@ -69,7 +70,7 @@ void waited(Socket& socket) {
   errno = error;
 }
 
-// Whether the kernel has told of the end of its stream, and that of the lane is yet to come.
+// Whether the kernel has told of the end of its stream, and the lane's end is yet to come.
 bool awaits_lane_end(Socket& socket) {
   const std::scoped_lock guard(socket.rx.lock);
   const RxStream& rx = socket.rx;
@@ -85,7 +86,7 @@ void room_changed(Socket& socket, int fd) {
     const std::scoped_lock guard(socket.tx.lock);
     on_lane = socket.tx.route == Phase::kLane;
   }
-  // A lane's room is what it is; the kernel has what the program asks for.
+  // A lane's room is fixed. The kernel's follows the option, so the lane is left.
   if (on_lane) socket.leave(fd, Reason::kOption);
   socket.routes_changed();
   socket.changed();
@@ -102,7 +103,7 @@ bool keep_for_waiting(Socket& socket, int fd) {
       socket.waiters.fd.store(own_descriptors::adopt(copy));
     }
   }
-  // A thread that is about to sleep on the program's number sleeps on this one.
+  // A thread that is about to sleep on the program's descriptor sleeps on the copy instead.
   socket.routes_changed();
   socket.changed();
   return true;
@@ -127,7 +128,7 @@ std::uint64_t WaitingCall::deadline(int fd, int option) {
 bool WaitingCall::await(int fd, short events, int option, RedirectedReceive* direct) {
   if (!counted_) {
     begin();
-    // It was closed before the call could wait.
+    // The program closed the socket before the call could wait.
     if (socket_.closed()) {
       errno = EBADF;
       return false;
@@ -138,7 +139,8 @@ bool WaitingCall::await(int fd, short events, int option, RedirectedReceive* dir
   SocketCondition condition(socket_, events, direct, looked_at.value_or(socket_.routes()));
   // A direction that is on its lane has nothing to hear from the kernel.
   pollfd kernel_fd{fd, socket_.ask_kernel(events), 0};
-  // The kernel would tell of the end again and again.
+  // A wait for the kernel would end at once, again and again, as its stream has ended: the call waits for a moment
+  // only.
   const bool for_a_moment = awaits_lane_end(socket_);
   constexpr std::uint64_t kMomentNs = 1'000'000;
   const bool kernel_too = kernel_fd.events != 0 && !for_a_moment;
@@ -149,7 +151,8 @@ bool WaitingCall::await(int fd, short events, int option, RedirectedReceive* dir
   switch (woken) {
     case Woken::kReady:
     case Woken::kDescriptors:
-      // As in the kernel, which does not read past an urgent byte that a signal tells of.
+      // A signal that is held back is handled before the call goes on, unless the lane has data: it may tell of an
+      // urgent byte, past which the kernel does not read either.
       if (!signals::held_back() || socket_.lane_has_data()) return true;
       break;
     case Woken::kTimeout:
@@ -159,7 +162,8 @@ bool WaitingCall::await(int fd, short events, int option, RedirectedReceive* dir
     case Woken::kSignal:
       break;
   }
-  // A handler may leave the call for good, or close the socket, of which the call is to hear.
+  // The wait ends before handlers run: one may leave the call by longjmp, or close the socket, which the call has to
+  // notice.
   end();
   if (signals::run_held_back() && !has_deadline_) return true;
   errno = EINTR;

@@ -18,11 +18,11 @@ class WaitingCall {
   WaitingCall(const WaitingCall&) = delete;
   WaitingCall& operator=(const WaitingCall&) = delete;
 
-  // The call will wait, though it has not begun to: a socket that is closed keeps a descriptor for it.
+  // The call will wait later: from now on a socket that is closed keeps a descriptor for it.
   void begin();
   void end();
-  // Until an attempt is worth while; `events`: POLLIN or POLLOUT, `option`: SO_RCVTIMEO or SO_SNDTIMEO. False with
-  // errno if the call is to end. `direct` has ended then.
+  // Waits until an attempt is worth while; `events`: POLLIN or POLLOUT, `option`: SO_RCVTIMEO or SO_SNDTIMEO. False
+  // with errno if the call is to end. On return `direct` has been ended.
   bool await(int fd, short events, int option, RedirectedReceive* direct = nullptr);
   // A short sleep. False if the call is to end.
   bool await_moment(int fd);
@@ -33,7 +33,8 @@ class WaitingCall {
   }
   std::uint64_t deadline(int fd, int option);
 
-  // routes() before the call looked for something else that it waits for, of which a change of routes tells.
+  // The value of routes() before the call checked a condition of its own that a change of routes tells of: await() then
+  // returns at once if routes() has changed since.
   std::optional<std::uint32_t> looked_at;
 
  private:
@@ -43,11 +44,10 @@ class WaitingCall {
   bool counted_ = false;
 };
 
-// A descriptor is about to be closed. Calls of other threads that wait at the socket go on, as the
-// kernel's do: if there are any, the socket keeps a descriptor for them, is released when the last
-// of them has ended, and this is true.
+// A descriptor is about to be closed. Calls of other threads that wait at the socket go on, as the kernel's do. True if
+// there are any: the socket keeps a descriptor for them, and is released when the last of them has ended.
 bool keep_for_waiting(Socket& socket, int fd);
-// SO_SNDBUF: a send that waits looks again.
+// SO_SNDBUF was set: a send that waits tries again.
 void room_changed(Socket& socket, int fd);
 
 }  // namespace viaduct::sovia
