@@ -158,7 +158,7 @@ void* CompletionQueue::copy(void* to, const Completion& c) const {
 ssize_t CompletionQueue::take(void* buffer, std::size_t count) {
   if (empty()) {
     nic_->progress();
-    // ofi_rxm tells all its users of such an error, and of nothing else that they wait for.
+    // ofi_rxm passes this error of a queue on to all its users, but no other error that would end their wait.
     if (empty()) return nic_->lost() ? -FI_ENETDOWN : -FI_EAGAIN;
   }
   std::size_t taken = 0;

@@ -44,7 +44,8 @@ class NicLink {
 // A queue that threads may sleep on. With the NIC's mutex held.
 class NicQueue {
  public:
-  // Whether the watcher has told of a completion; it need not again before it is asked to.
+  // Raises the queue's signal if something has come. True: it did; the watcher leaves the queue alone until watch()
+  // is called again.
   virtual bool tell_watched() = 0;
 
  protected:

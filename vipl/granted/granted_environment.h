@@ -28,14 +28,13 @@ class Pollers;
 
 class GrantedEnvironment {
  public:
-  // `control_session`: the session that the program has with the agent's stack. `agent_wake`: the
-  // agent's, an event descriptor. `watch`: what wakes the thread of the program that sleeps on the
-  // port. `pollers`: its threads that sleep in poll(). `attached_processes`: the processes that
-  // have attached.
   struct Watch {
     std::atomic<std::uint64_t> asleep_until{0};  // 0: no thread sleeps
     int driver_wake = -1;                               // event descriptor
   };
+  // `control_session`: the session that the program has with the agent's stack. `agent_wake`: the agent's event
+  // descriptor. `watch`: wakes the thread of the program that sleeps on the port. `pollers`: the program's threads
+  // that sleep in poll(). `attached_processes`: the processes that have attached.
   void attach(const layout::View& control_session, int agent_wake, Watch& watch, vipl::Pollers& pollers,
               const vipl::AttachedProcesses& attached_processes) {
     control_session_ = control_session, agent_wake_ = agent_wake, watch_ = &watch, pollers_ = &pollers, attached_ = &attached_processes;

@@ -135,7 +135,7 @@ void Link::begin(Peer& peer, Clock::time_point now) {
 void Link::lose(Peer& peer) {
   std::fprintf(stderr, "lanevid: %s is away\n", peer.name().c_str());
   if (waiting_.peer == &peer) drop_waiting();
-  // Its addresses stay its, until another host that is there says that it has them.
+  // The peer's addresses stay assigned to it until another host that is there claims them.
   peer.end(free_);
   next_look_ = {};
 }
