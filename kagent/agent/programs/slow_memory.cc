@@ -100,7 +100,7 @@ bool SlowMemory::read(std::span<const iovec> remote, std::span<const iovec> loca
   return false;
 }
 
-// All that waits, in one piece of work.
+// Gives all copies that wait to the thread, in one piece of work.
 void SlowMemory::start() {
   if (began_ != nullptr || waiting_.empty()) return;
   const auto copies =
