@@ -63,10 +63,10 @@ class GrantedEnvironment {
   void wake(std::atomic<std::uint32_t>& word);
   void poll_wake(std::uint32_t program);
   std::uint64_t random();
-  // Its tables are the program's alone.
+  // The tables belong to the program alone, so nothing is charged.
   bool charge(std::uint32_t, Quota, std::int64_t) { return true; }
 
-  // Names and claims are the agent's business: a granted stack is never asked for one.
+  // Names and claims are the agent's business: a granted stack never asks for one.
   std::optional<MacAddress> look_up(std::string_view) { return std::nullopt; }
   bool is_own_name(std::string_view) { return false; }
   std::string_view own_name() { return {}; }
