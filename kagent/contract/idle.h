@@ -22,7 +22,8 @@ namespace viaduct::idle {
 
 inline constexpr unsigned kFewProcessors = 4;        // fewer than this are few
 inline constexpr std::uint32_t kYieldEvery = 4096;   // many: looks between yields
-// Few: looks before the first yield. The agent is what those wait for that it gives way to.
+// Few processors: looks before the first yield. The agent yields at once, as the threads that it gives way to wait
+// for it.
 inline constexpr std::uint32_t kLooksOfAgent = 0;
 inline constexpr std::uint32_t kLooksOfProgram = 2;
 
@@ -49,26 +50,26 @@ inline void relax() {
 #endif
 }
 
-// Whether others want the processors on which we spin, as seen from how long it takes to get one
-// back. A long wait now and then is no sign of that: the kernel has work of its own, and so has the host
-// of a virtual machine. Any thread may call anything. All zeros: no others have been seen.
+// Whether others want the processors on which we spin, as seen from how long it takes to get a processor back. A
+// single long wait is no sign of that: the kernel has work of its own, and so has the host of a virtual machine. Any
+// thread may call anything. All zeros: no others have been seen.
 class Crowd {
  public:
   bool is_here(std::uint64_t now) const { return now < until_.load(std::memory_order_relaxed); }
 
-  // Between `before` and `after` nothing was done but giving way, or looking. Our own programs and
-  // agents don't take as long before they give way themselves; others don't take less.
+  // Between `before` and `after` the thread did nothing but give way, or look for work. Our own programs and agents
+  // take less than kLongNs before they give way themselves; other work takes no less.
   void note(std::uint64_t before, std::uint64_t after) {
     if (after - before >= kLongNs) [[unlikely]] note_long_wait(before, after);
   }
 
  private:
   static constexpr std::uint64_t kLongNs = 300'000;
-  // Others are here when so much has been lost in long waits. An eighth of all time may be, unnoticed.
+  // Others are here when so much has been lost in long waits. An eighth of all time may be lost unnoticed.
   static constexpr std::uint64_t kMuchNs = 5'000'000;
   static constexpr std::uint64_t kForgottenShare = 8;
-  // To sleep costs less than a slice, but more than to spin in peace. So it is for some slices at
-  // first, and twice as long each time that they are still there when we look again.
+  // A sleep costs less than a lost slice, but more than undisturbed spinning. So threads sleep instead of spinning
+  // for kTimesAsLong slices at first, and twice as long each time that others still want the processors afterwards.
   static constexpr std::uint64_t kTimesAsLong = 4;
   static constexpr std::uint64_t kMostNs = 1'000'000'000;
 

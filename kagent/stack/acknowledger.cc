@@ -13,17 +13,20 @@ using state::kWindow;
 
 namespace {
 
-constexpr std::uint32_t kAckEvery = 64;       // frames, with room enough to wait so long
+constexpr std::uint32_t kAckEvery = 64;       // frames; half as many when few more can be held
 
-// Without a request from the peer: more frames follow, of a long message or of those posted behind it.
+// How long an acknowledgement waits that the peer has not asked for: more frames follow, of a long message or of
+// those posted behind it.
 constexpr std::uint64_t kUnasked = 4 * kAckDelay;
 
 constexpr std::uint8_t kSureOfReply = 2;
-constexpr std::uint32_t kMostReplyWait = 500'000;  // ns; no peer asks before 700'000 (loss_recovery.cc)
+constexpr std::uint32_t kMostReplyWait = 500'000;  // ns; no peer sends again before 700'000 (loss_recovery.cc)
 constexpr std::uint32_t kReplyStep = 8;            // an eighth more, or less
-constexpr std::uint64_t kStream = 10'000;         // ns between acknowledgements asked for ...
+// Requests that come sooner after an acknowledgement than this (ns) are a stream ...
+constexpr std::uint64_t kStream = 10'000;
 
-constexpr std::uint64_t kHaste = 4'000;           // ... and then, how long one waits for company
+// ... in which one acknowledgement waits so long (ns) to answer several.
+constexpr std::uint64_t kHaste = 4'000;
 
 }  // namespace
 
@@ -33,7 +36,7 @@ std::uint16_t Acknowledger<Platform>::receive_window() const {
   return static_cast<std::uint16_t>(std::min(room, kWindow));
 }
 
-// A frame was taken; `now`: the peer waits, or there is a gap.
+// Notes that a frame was taken; `now`: the peer waits for the acknowledgement, or there is a gap.
 template <class Platform>
 void Acknowledger<Platform>::note_ack_due(ViIndex i, bool now) {
   Vi& vi = vis_[i];
@@ -64,7 +67,7 @@ void Acknowledger<Platform>::note_ack_due(ViIndex i, bool now) {
   }
 }
 
-// It was likely to have come by now.
+// Data that the acknowledgement was to ride on is late: waits longer next time, or no more.
 inline void note_late_reply(Vi& vi) {
   if (vi.ack.reply_wait >= kMostReplyWait) {
     vi.ack.reply_score = 0;
@@ -103,7 +106,7 @@ template <class Platform>
 void Acknowledger<Platform>::send_ack(ViIndex i) {
   Vi& vi = vis_[i];
   Frame frame;
-  // Without a buffer now, the next frame or the peer's timer asks again.
+  // Without a buffer no acknowledgement goes out now: the peer's next frame, or its timer, asks for it again.
   if (!frames_out_.reserve_frame(vi, wire::kSackBits / 8, frame)) return;
   wire::Header header{};
   header.type = wire::Type::kAck;

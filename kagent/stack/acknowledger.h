@@ -2,7 +2,7 @@
 //
 // They are cumulative and ride on data that goes back. A frame of their own is sent
 // - at once, when there is a gap to report or the peer asks (kFlagAckNow) and no data is likely to
-//   go back soon; in a stream of such requests one answers those of kHaste together,
+//   go back soon; in a stream of such requests one acknowledgement answers all that come within kHaste,
 // - after kAckEvery frames, or
 // - kAckDelay after the peer has asked, or, where data is likely to go back, as long as that took lately; later if
 //   the peer has not asked: then there is more to come.

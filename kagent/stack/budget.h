@@ -15,7 +15,7 @@ class Budget {
   static constexpr std::uint32_t kCommand = 16;
   static constexpr std::uint32_t kSystemCall = kRound;  // a claim, memory copied
 
-  // Of the session whose doorbells are answered; `rest`: what the last round left it.
+  // Begins a round for the session whose doorbells are answered; `rest`: the units that its last round has left.
   void begin(std::int32_t rest) { rest_ = std::min(rest + kRound, kRound); }
   void charge(std::uint32_t units) { rest_ -= static_cast<std::int32_t>(units); }
   bool left() const { return rest_ > 0; }

@@ -14,18 +14,19 @@ namespace {
 
 constexpr std::uint64_t kClaimRepeat[] = {20 * kMs, 80 * kMs, 200 * kMs, 700 * kMs};
 
-// Other hosts' questions: each costs a system call. One that is dropped is asked again.
+// How many questions of other hosts are answered in a millisecond: each costs a system call. A host repeats a
+// question that was dropped.
 constexpr std::uint32_t kClaimAnswersPerMs = 16;
 constexpr std::uint32_t kClaimQueries = sizeof kClaimRepeat / sizeof kClaimRepeat[0];
 
-// The place in the table, then what can't be guessed.
+// A token begins with the claim's place in the table; the rest of it can't be guessed.
 std::uint32_t place_in(const ClaimToken& token) {
   std::uint32_t place;
   std::memcpy(&place, token.data(), sizeof place);
   return place;
 }
 
-// Takes as long whatever is different.
+// Takes the same time wherever the tokens differ, so that timing does not help to guess one.
 bool same(const ClaimToken& a, const ClaimToken& b) {
   unsigned different = 0;
   for (std::size_t i = 0; i < a.size(); ++i) different |= static_cast<unsigned>(a[i] ^ b[i]);
@@ -81,7 +82,8 @@ void ClaimTable<Platform>::free_claim(state::Claim& claim) {
   claims_.give(claims_.index(claim));
 }
 
-// The connection may have ended since, and another one be where it was.
+// Asks the system once more: the connection may have ended since it was claimed, and another one may have its
+// addresses.
 template <class Platform>
 bool ClaimTable<Platform>::vouches(const Flow& flow, const ClaimToken& token) {
   const state::Claim* const claim = find_claim(token);
@@ -150,7 +152,7 @@ void ClaimTable<Platform>::on_claim_query(const wire::Decoded& query) {
     ++count.drop_bad_body;
     return;
   }
-  // A program's own stack knows of no claims: its agent is to be asked.
+  // A program's own stack knows of no claims: the other host has to ask the agent.
   if (limits_.claims == 0) {
     ++count.drop_not_supported;
     return;

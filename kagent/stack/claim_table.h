@@ -9,7 +9,7 @@
 //      |                |  CLAIM_QUERY (repeated) <--------------|<--------------------|
 //      |                |  CLAIM_REPLY ------------------------->|-------------------->|
 //
-// Programs with ports of their own can send neither: the filter on their way out does not let them.
+// Programs with ports of their own can send neither CLAIM frame: the egress filter drops them.
 #ifndef VIADUCT_KAGENT_STACK_CLAIM_TABLE_H
 #define VIADUCT_KAGENT_STACK_CLAIM_TABLE_H
 
@@ -60,7 +60,7 @@ class ClaimTable : private Timers {
   FramesOut<Platform>& frames_out_;
   CommandSlots<Platform>& command_slots_;
   PeerTable<Platform>& peer_table_;
-  std::uint64_t claim_epoch_ = 0;  // bounds answers about claims
+  std::uint64_t claim_epoch_ = 0;  // the millisecond in which claims_in_epoch_ questions were answered
   std::uint32_t claims_in_epoch_ = 0;
 };
 

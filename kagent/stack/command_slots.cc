@@ -17,7 +17,7 @@ template <class Platform>
 void CommandSlots<Platform>::finish(std::uint32_t session, std::uint32_t command, vip::Return result,
                                     const CommandBody& body) {
   state::Pending& under_way = pending(session, command);
-  // A VI that was made has its number now.
+  // Notes the number of a new VI for the history.
   if (under_way.asked == Op::kCreateVi) under_way.asked_vi = result == vip::kSuccess ? body.vi : state::kNone;
   history_.command(session, under_way, result);
   if (under_way.op != Op::kNone) {

@@ -13,18 +13,18 @@ namespace viaduct::state {
 // A command that has not finished.
 struct Pending {
   layout::Op op;             // kNone: none
-  std::uint32_t program;     // that asks
+  std::uint32_t program;     // that has submitted it
   std::uint32_t vi;
-  std::uint32_t listener_next;  // kConnectWait: in the list of listeners
+  std::uint32_t listener_next;  // kConnectWait: the next one in the list of listeners
   std::uint32_t attempts;
   std::uint32_t listener;      // kConnectWait: kNoListener: none
   MacAddress answerer;       // kHostByName, over: host that has said `name`; zero: none
   std::uint64_t deadline;
   layout::Address local;
   char name[64];
-  Flow flow;                 // kVerify: as the host sees it that is asked
+  Flow flow;                 // kVerify: as seen from the host that is asked
   ClaimToken token;
-  // Of the command that the slot was last submitted with, also when it has finished at once.
+  // About the command that was last submitted in the slot, also if it has finished at once.
   layout::Op asked;
   std::uint32_t asked_vi;
   std::uint64_t asked_at;

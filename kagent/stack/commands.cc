@@ -56,7 +56,7 @@ void Commands<Platform>::run_command(std::uint32_t session, std::uint32_t comman
   command_slots_.finish(session, command, result, body);
 }
 
-// Commands that are finished by the part that carries them out, most of them later. False: it is none of these.
+// Begins a command that the part carrying it out finishes itself, mostly later. False: the command is none of these.
 template <class Platform>
 bool Commands<Platform>::begin(std::uint32_t session, std::uint32_t command, CommandBody& body) {
   switch (body.op) {
@@ -72,7 +72,7 @@ bool Commands<Platform>::begin(std::uint32_t session, std::uint32_t command, Com
   }
 }
 
-// The others, which are over at once; the answer is in `body`.
+// Executes any other command, which is over at once; the answer is in `body`.
 template <class Platform>
 vip::Return Commands<Platform>::execute(std::uint32_t session, std::uint32_t program, CommandBody& body) {
   switch (body.op) {
@@ -145,7 +145,7 @@ void Commands<Platform>::command_timeout(std::uint32_t session, std::uint32_t co
   }
 }
 
-// The slots that it had taken for commands are free again.
+// Cancels the program's commands and frees the slots that it had taken for commands.
 template <class Platform>
 void Commands<Platform>::drop_commands(std::uint32_t program) {
   const std::uint32_t session = programs_[program].session;

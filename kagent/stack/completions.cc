@@ -79,7 +79,7 @@ void Completions<Platform>::complete(ViIndex i, bool receive, std::uint32_t slot
   publish(i, receive, slot, status, length, immediate, inline_length);
 }
 
-// The same while there are programs whose data may be late.
+// Completes a receive while there are programs whose data may be late: for such a program the completion is deferred.
 template <class Platform>
 void Completions<Platform>::complete_late(ViIndex i, std::uint32_t slot, std::uint32_t status, std::uint32_t length,
                                           std::uint32_t immediate, std::uint32_t inline_length) {
@@ -129,8 +129,8 @@ bool Completions<Platform>::show(ViIndex i, bool receive) {
   return queue.announced == queue.completed;
 }
 
-// Shows them, or puts the queue in the CQ's backlog when there is no room (or others wait there
-// already).
+// Shows the queue's completions, or puts the queue in the CQ's backlog when there is no room (or other queues wait
+// there already).
 template <class Platform>
 void Completions<Platform>::announce(ViIndex i, bool receive) {
   Vi& vi = vis_[i];
@@ -152,7 +152,7 @@ void Completions<Platform>::await_room(std::uint32_t c) {
   state::Cq& cq = cqs_[c];
   layout::Cq& shared = views_[cq.session].cq(c);
   shared.starved.store(1);
-  // The client may have made room just before it could see that we starve: look again next round.
+  // The program may have made room just before it could see `starved`, and so not ring: looks again next round.
   if (cq.tail - shared.consumed.load() < layout::kCqRingEntries) {
     views_[cq.session].header().doorbells.ring(layout::cq_bit(capacity(), c));
   }
@@ -207,8 +207,8 @@ void Completions<Platform>::report(ViIndex i, std::uint32_t error, const Blame& 
   wakeups_.alert(vis_[i].program);
 }
 
-// Completes as flushed what is posted, in order: all that has been begun, of the rest at most `most` on
-// each queue. The doorbell announces the rest.
+// Completes posted descriptors as flushed, in order: all that have been begun, and of the others at most `most` on
+// each queue. If others are left, rings the VI's doorbell, so that a later round flushes them.
 template <class Platform>
 void Completions<Platform>::flush_queues(ViIndex i, std::uint32_t most) {
   flush_sends(i, most);

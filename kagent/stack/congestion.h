@@ -29,16 +29,16 @@ inline constexpr std::uint32_t kWidenAfterLinkLoss = 4;
 inline constexpr std::uint32_t kLeastPrice = 2;  // acknowledged frames for one more in the window
 inline constexpr std::uint32_t kNarrowest = 2;  // frames
 inline constexpr std::uint32_t kWidestWithLosses = kWindow * 5 / 8;
-inline constexpr std::uint32_t kFrame = 4;  // of which window_debt counts the parts
+inline constexpr std::uint32_t kFrame = 4;  // a frame; window_debt counts parts of it
 inline constexpr std::uint32_t kQueueLoss = 4;
 inline constexpr std::uint32_t kLinkLoss = 1;
 inline constexpr std::uint32_t kNoise = 20'000;  // ns of a round trip that are no queue
-// The least and the longest round trip follow each by 1/2^this.
+// With each sample the least round trip rises, and the longest falls, by 1/2^this of the difference.
 inline constexpr std::uint32_t kForgetLeast = 12;
 inline constexpr std::uint32_t kForgetLongest = 7;
 
-// `doubtful`: the frame was sent more than once, and it counts from the first time. That is good
-// until something better comes.
+// `doubtful`: the frame was sent more than once, and `time` counts from the first time. Such a sample serves until a
+// better one comes.
 inline void measure_rtt(Vi& vi, std::uint64_t time, bool doubtful) {
   const auto sample = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(time, 1, 0x3fffffff));
   vi.tx.tail_probes = 0;
@@ -71,7 +71,7 @@ inline void begin_window(Vi& vi) {
   vi.tx.losses = Losses::kNone;
 }
 
-// Doubled in each round trip until a frame is lost.
+// Widens the window: to the double in each round trip until a frame is lost.
 inline void widen_window(Vi& vi, std::uint32_t acknowledged) {
   vi.tx.window_credit = static_cast<std::uint16_t>(vi.tx.window_credit + acknowledged);
   std::uint32_t price = 1;

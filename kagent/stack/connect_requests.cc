@@ -23,7 +23,8 @@ constexpr std::uint32_t kUnprovenShare = 4;         // 1 / this of the table
 
 }  // namespace
 
-// Tells the granted programs whether it matters that they ring when they published a listener.
+// Tells the granted programs whether they must ring when they have published a listener: only while requests are
+// held.
 template <class Platform>
 void ConnectRequests<Platform>::count_held(int change) {
   const bool before = root_->held_requests != 0;
@@ -33,8 +34,7 @@ void ConnectRequests<Platform>::count_held(int change) {
   for (const std::uint32_t s : std::span(open_sessions_, open_count_)) {
     if (sessions_[s].delegated) views_[s].listeners().holding.store(after ? 1 : 0);
   }
-  // Against a listener that is published at this moment: either we see it or its owner sees
-  // `holding`.
+  // A listener may be published at this moment. With this fence either we see it, or its owner sees `holding`.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
@@ -79,8 +79,8 @@ std::uint32_t ConnectRequests<Platform>::oldest_done() const {
   return root_->done_requests.oldest;
 }
 
-// Room for one more request: a free record, else that of one that is over, else of the oldest one that
-// no program waits for: if its requester is still there, it asks again.
+// Room for one more request: a free record, else the record of one that is over, else of the oldest one that no
+// program waits for. If that one's requester is still there, it asks again.
 template <class Platform>
 std::uint32_t ConnectRequests<Platform>::new_request() {
   const std::uint32_t r = requests_.take();

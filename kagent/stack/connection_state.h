@@ -25,12 +25,12 @@ struct Peer {
   std::uint64_t last_heard;
   std::uint64_t due;         // when its timer should fire
   std::uint64_t vouched;     // when its host last said that the program is stopped; 0: never
-  MacAddress host;           // whose agent knows; its own address: it is an agent itself
+  MacAddress host;           // whose agent vouches for the peer; the peer's own address: it is an agent itself
   Train train;
   std::uint8_t train_attempts;
   std::uint32_t train_token;   // of the attempt under way
   TrainAddress train_at;
-  std::uint64_t train_due;     // not to be asked for before; kUsed: since when
+  std::uint64_t train_due;     // kUsed: since when; else no train is asked for before
 };
 
 // A stack that a connection request was sent to.
@@ -45,7 +45,7 @@ struct Asked {
   Answer answer;
   std::uint8_t unanswered;  // requests sent since it last said something
   std::uint8_t may_keep;    // it may have kept the request
-  std::uint64_t cookie = 0; // that it wants to see in the request
+  std::uint64_t cookie = 0; // that the next request must show
 };
 
 inline constexpr std::uint32_t kMaxAsked = 4;
@@ -55,7 +55,7 @@ struct Attempt {
   layout::Address local, remote;
   layout::ViAttributes peer;  // peer to peer: of the other side, once known
   std::uint32_t asked_count;
-  std::uint32_t moves;        // times we were sent elsewhere ...
+  std::uint32_t moves;        // times that CONNECT_MOVED sent us elsewhere ...
   std::uint32_t moves_now;    // ... since the request was last repeated
   Asked asked[kMaxAsked];     // the host that the program named, then where it sent us
 };

@@ -35,7 +35,7 @@ layout::ViAttributes attributes_of(const wire::ConnectBody& body) {
 
 }  // namespace
 
-// A request that waits here, and that its sender repeats.
+// Handles a repeated request that waits here already.
 template <class Platform>
 void Connections<Platform>::on_known_request(std::uint32_t r, const MacAddress& source,
                                              const wire::ConnectBody& body, bool proven, bool trusted) {
@@ -59,7 +59,7 @@ void Connections<Platform>::on_known_request(std::uint32_t r, const MacAddress& 
   connect_requests_.touch_request(r);
 }
 
-// A request that a VI has been connected by: the answer has not come.
+// Handles a repeated request that a VI has answered by connecting: the requester has not received the answer.
 template <class Platform>
 void Connections<Platform>::on_answered_request(ViIndex known, const wire::ConnectBody& body) {
   ++root_->counters.drop_duplicate;
@@ -109,8 +109,8 @@ void Connections<Platform>::on_connect_request(const wire::Decoded& frame) {
     unlisten(session, command);
     return deliver_request(r, session, command);
   }
-  // A listener that was published since we looked may not have been announced to us: now it will
-  // be.
+  // A listener that was published since we looked may not have been announced to us, as no request was held until
+  // now. So we look again.
   if (root_->held_requests == 1 && forwarding_.move_request(frame.source, body)) {
     return connect_requests_.drop_request(r);
   }
@@ -332,7 +332,7 @@ void Connections<Platform>::attempt_timeout(ViIndex i) {
              std::min(now_ + backoff(vi.link.attempts), vi.link.connect_deadline));
 }
 
-// Back to Idle; descriptors stay posted.
+// Takes the VI back to Idle; its descriptors stay posted.
 template <class Platform>
 void Connections<Platform>::fail_attempt(ViIndex i, vip::Return result) {
   Vi& vi = vis_[i];
@@ -417,8 +417,8 @@ void Connections<Platform>::on_connect_confirm(const wire::Decoded& frame) {
   }
 }
 
-// CONNECT_REJECT, CONNECT_HELD and CONNECT_MOVED, the answers of those that were asked; and
-// CONNECT_REJECT for kToRequest, with which a requester takes its request back.
+// Handles CONNECT_REJECT, CONNECT_HELD and CONNECT_MOVED from stacks that were asked, and CONNECT_REJECT for
+// kToRequest, by which a requester takes its request back.
 template <class Platform>
 void Connections<Platform>::on_connect_answer(const wire::Decoded& frame) {
   const wire::Header& header = frame.header;
@@ -468,7 +468,7 @@ template <class Platform>
 void Connections<Platform>::establish(ViIndex i) {
   Vi& vi = vis_[i];
   wheel_.disarm(vi_timer(i));
-  // Sends posted too early are flushed, also when their doorbell has not been answered yet.
+  // Flushes sends that were posted before the VI was connected, also if their doorbell has not been answered yet.
   completions_.flush_sends(i);
   virtual_interfaces_.set_state(i, vip::kConnected);
   ++root_->counters.connections_opened;
@@ -511,7 +511,7 @@ void Connections<Platform>::end_connection(ViIndex i, End end, std::uint32_t err
   wheel_.disarm(vi_timer(i));
   StackCounters& count = root_->counters;
   if (by_us) {
-    // A program that is gone does not know what has become of its sends; its peer does.
+    // A program that died may have left something unsent. A PSN one beyond the last frame tells the peer so.
     const bool more = vi.tx.current_slot != kNone || send_queue_.more_to_send(i) ||
                       view(vi).vi(i).send.more.load(std::memory_order_acquire) == vi.generation;
     const bool cut = end == End::kGone && more;
@@ -530,11 +530,12 @@ void Connections<Platform>::end_connection(ViIndex i, End end, std::uint32_t err
     virtual_interfaces_.set_state(i, vip::kError);
     report_end(i, end, error);
   }
-  // A program posts first and looks at the state then; we do it the other way round.
+  // A program posts first and looks at the state then. We set the state first and look at what is posted then. With
+  // this fence at least one of us sees what the other has done.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   peer_table_.unlink(i);
   placer_.flush_of(i);
-  // A program that has asked for it finds all of them; one that is gone looks at none.
+  // A program that has disconnected finds all its descriptors flushed. A program that is gone looks at none.
   if (end != End::kGone) {
     completions_.flush_queues(i, by_us ? layout::kRingEntries : kFlushedAtOnce);
   }
@@ -551,7 +552,7 @@ void Connections<Platform>::report_end(ViIndex i, End end, std::uint32_t error) 
   }
   if (end == End::kLost && vi.tx.send.completed != vi.tx.send.taken &&
       vi.reliability != vip::kUnreliable) {
-    // Of the messages that were not acknowledged the first tells why.
+    // The first message that was not acknowledged tells why the others failed.
     vi.tx.failed_slot = in_flight(i, vi.tx.send.completed).slot;
     vi.tx.failed_status = vip::kFlushedError | vip::kTransportError;
     for (std::uint32_t p = vi.tx.send.completed; p != vi.tx.send.taken; ++p) {

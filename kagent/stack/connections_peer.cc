@@ -52,7 +52,7 @@ vip::Return Connections<Platform>::peer_request(std::uint32_t session, const Com
   return vip::kSuccess;
 }
 
-// The other half may have come before this one.
+// Looks for a held request of the peer that came before this VI's own.
 template <class Platform>
 void Connections<Platform>::meet_held_peer(ViIndex i) {
   for (std::uint32_t r = root_->live_requests.oldest; r != kNone; r = requests_[r].newer) {
@@ -66,9 +66,9 @@ void Connections<Platform>::meet_held_peer(ViIndex i) {
   }
 }
 
-// The peer says that the attempt which was met is over: the request of its next attempt may come, or
-// wait here already. If each side took the other's past for the end of its own attempt,
-// two that try again and again could miss each other for ever.
+// Leaves the peer that was met, as it says that its attempt is over. The request of its next attempt may come, or be
+// held here already. If instead this attempt ended too, two sides that try again and again could miss each other for
+// ever.
 template <class Platform>
 void Connections<Platform>::leave_peer(ViIndex i) {
   Vi& vi = vis_[i];
@@ -197,7 +197,7 @@ void Connections<Platform>::list_peer_attempt(ViIndex i) {
   publish_peer_listener(i);
 }
 
-// So that the other side's request finds its way to us. Tried again when there was no room.
+// Publishes a listener so that the agent sends the other side's request to us. Tried again when there was no room.
 template <class Platform>
 void Connections<Platform>::publish_peer_listener(ViIndex i) {
   if (vis_[i].link.listener != layout::kNoListener) return;

@@ -18,16 +18,16 @@ constexpr unsigned kEpochBits = 24;          // of ns: 17 ms, "lately" is this o
 
 }  // namespace
 
-// How many frames may be under way to us. A burst that is being looked at is still in the port; a
-// quarter is for what is sent without credit, by other levels too, or with more than its share.
+// How many frames may be under way to us. A burst that is being looked at still takes room in the port. A quarter is
+// kept for frames that are sent without credit, also by other levels, or beyond a sender's share.
 template <class Platform>
 std::uint32_t CreditGrants<Platform>::credit_room() const {
   const std::uint32_t backlog = port_.backlog();
   return (backlog - std::min(backlog / 2, kBurst)) * 3 / 4;
 }
 
-// The number of VIs that share the room has changed. They hear of it when together they may have a
-// third more than there is.
+// Shares the room anew when the number of VIs has changed. Tells them when the credit that they know of may add up
+// to a third more than the room.
 template <class Platform>
 void CreditGrants<Platform>::share_standing_credit(int change) {
   root_->unreliable += static_cast<std::uint32_t>(change);
@@ -43,7 +43,7 @@ void CreditGrants<Platform>::share_standing_credit(int change) {
   }
 }
 
-// At the end of this round, unless data does so before.
+// Has the credit told at the end of this round, unless a data frame tells it before.
 template <class Platform>
 void CreditGrants<Platform>::tell_credit(ViIndex i) {
   Vi& vi = vis_[i];
@@ -62,7 +62,7 @@ std::uint16_t CreditGrants<Platform>::credit_for(const Vi& vi) const {
   return epoch - vi.link.credit_epoch <= 1 ? vi.link.credit_given : standing_credit();
 }
 
-// The peer has asked.
+// Answers a peer that has asked for credit.
 template <class Platform>
 void CreditGrants<Platform>::give_credit(ViIndex i) {
   Vi& vi = vis_[i];
@@ -72,7 +72,7 @@ void CreditGrants<Platform>::give_credit(ViIndex i) {
     root_->credit_askers = 0;
     root_->credit_epoch = epoch;
   }
-  // A sender that has not asked lately gets no more than it has, until it is known how many begin with it.
+  // A sender that has not asked lately gets no more than it has, until it is known how many senders begin together.
   std::uint32_t most = credit_for(vi);
   if (epoch - vi.link.credit_epoch > 1) {
     vi.link.credit_grown = vi.rx.receive_next;

@@ -21,7 +21,7 @@ void Disconnects<Platform>::say_goodbye(const Vi& vi, std::uint32_t psn, std::ui
                                         std::uint32_t index) {
   const std::uint32_t g = goodbyes_.take();
   if (g == kNone) {
-    // If this is lost, the peer learns it from the reset that answers its next frame or probe.
+    // If this frame is lost, the reset that answers the peer's next frame or probe tells it.
     return frames_out_.send_short(Type::kDisconnect, vi.link.peer_address, vi.link.peer_vi,
                                   vi.link.peer_key, psn, vi.rx.receive_next, reason, index,
                                   vi.tx.path == state::Path::kLocal);

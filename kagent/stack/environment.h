@@ -21,8 +21,8 @@ class Environment {
  public:
   virtual ~Environment() = default;
 
-  // Programs go by the stack's numbers: the first of a session by the session's, those that have
-  // attached by what Stack::join() has returned.
+  // Programs go by the stack's numbers: the first program of a session by the session's, programs that have attached
+  // by the number that Stack::join() has returned.
 
   // Copies between the memory of a program (`remote`, addresses of that program) and our
   // own, in the order given; later pieces become visible after earlier ones. The lengths add up to
@@ -32,27 +32,28 @@ class Environment {
   virtual bool write_program(std::uint32_t program, std::span<const iovec> remote,
                              std::span<const iovec> local) = 0;
 
-  // A program whose memory can't be reached for a while must not hold the others. Then a write may be
-  // true though its data is not there yet, and `late` is not 0: what tells the program of data that was
-  // written is deferred, and comes back in order. And a read may be false only for now: `postponed`.
+  // A program whose memory can't be reached for a while must not hold up the others. Then write_program() may return
+  // true before the data is there: `late` is not 0, the completion that would tell the program of the data is
+  // deferred (defer()) and comes back in order (take_due()). And read_program() may return false only for now:
+  // `postponed`.
   struct Late {
     std::uint32_t vi, generation;
     std::uint32_t program;
-    // A receive completes; the read (RDMA) at `slot`, a position, has its data; the data of a send
+    // kReceive: a receive completes. kRead: the RDMA read at position `slot` has its data. kSend: the data of a send
     // is there.
     enum class What : std::uint8_t { kReceive, kRead, kSend } what;
     std::uint32_t slot = 0, status = 0, length = 0, immediate = 0, inline_length = 0;
   };
-  std::uint32_t late = 0;     // programs with something that may become due
-  bool postponed = false;     // the last read that was false
+  std::uint32_t late = 0;     // programs with deferred work
+  bool postponed = false;     // whether the last read that failed may succeed later
   virtual bool is_late(std::uint32_t program) = 0;
-  // Whether so much is on its way that nothing more should come.
+  // Whether so much data waits for the program that no more should be written.
   virtual bool is_full(std::uint32_t program) = 0;
   virtual void defer(const Late& what) = 0;
-  // After a read of this program that was postponed: a kSend comes when it is worth another try. False:
-  // nothing of it is postponed.
+  // To be called after a read of this program was postponed: a kSend comes due when it is worth another try. False:
+  // no read of it is postponed.
   virtual bool await_read(const Late& what) = 0;
-  // The next that is due; `failed`: data before it could not be written.
+  // The next deferred work that is due; `failed`: data before it could not be written.
   virtual bool take_due(Late& out, bool& failed) = 0;
 
   // Wakes all threads that sleep on this futex word, which lies in a session's segment.
@@ -77,11 +78,11 @@ class Environment {
   // Our host name; at most wire::kMaxNameBytes of it are told to others.
   virtual std::string_view own_name() = 0;
 
-  // Whether the program of a session may say of this connection of our host that it is its own.
+  // Whether the program of a session may claim this connection of our host as its own.
   virtual Owns owns(std::uint32_t session, const Flow& flow) = 0;
 
-  // Of a session whose program has a stack of its own: whether the program lives but does not drive
-  // that stack, which has this connection; then how the other end knows it. Of the agent alone.
+  // For a session whose program has a stack of its own, which has this connection: if the program lives but does not
+  // drive that stack, how the other end knows the connection. Only the agent's stack calls this.
   struct Connection {
     std::uint32_t peer_vi;
     std::uint64_t peer_key;
@@ -89,8 +90,8 @@ class Environment {
   virtual std::optional<Connection> stopped(std::uint32_t session, std::uint32_t vi,
                                             std::uint64_t key) = 0;
 
-  // Two ports are about to have a connection, of which at least the second one is a granted port of this
-  // host. Of the agent alone.
+  // Two ports are about to have a connection; at least the second is a granted port of this host. Only the agent's
+  // stack calls this.
   virtual void introduce(const MacAddress& one, const MacAddress& other) = 0;
 
   // A granted stack tells the agent what it waits for at `local`: requests that end a ConnectWait,
@@ -98,7 +99,7 @@ class Environment {
   // See layout::Listener. Returns the listener's number, or layout::kNoListener; the agent itself,
   // which has no agent to tell, always the latter.
   virtual std::uint32_t publish(const layout::Address& local, bool peer) = 0;
-  // Takes it back; not called with kNoListener.
+  // Takes a listener back; not called with kNoListener.
   virtual void withdraw(std::uint32_t listener) = 0;
 };
 

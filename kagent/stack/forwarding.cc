@@ -13,8 +13,8 @@ using wire::Type;
 
 namespace {
 
-// Listeners that are looked at in a millisecond, so that a program that publishes many for nothing
-// can't hold up the others. A listener not found now is found when the request is repeated.
+// How many listeners are looked at in a millisecond, so that a program that publishes many for nothing can't hold up
+// the others. A listener not found now is found when the request is repeated.
 constexpr std::uint32_t kListenersPerMs = 65536;
 
 }  // namespace
@@ -34,8 +34,8 @@ void Forwarding<Platform>::delegate(std::uint32_t session, const MacAddress& add
   views_[session].listeners().holding.store(root_->held_requests != 0 ? 1 : 0);
 }
 
-// Whether the session's program waits for this request. Its segment may hold nonsense, and may change
-// while it is read; the program could only send requesters to its own stack in vain.
+// Whether the session's program waits for this request. Its segment may hold nonsense, and may change while it is
+// read: such a program only makes requesters ask its own stack in vain.
 template <class Platform>
 bool Forwarding<Platform>::has_listener(std::uint32_t session, const wire::ConnectBody& body) {
   const layout::Listeners& listeners = views_[session].listeners();
@@ -82,8 +82,7 @@ bool Forwarding<Platform>::move_request(const MacAddress& source, const wire::Co
   return false;
 }
 
-// A program has published a listener, maybe for a request that is held. Once in a millisecond at
-// most.
+// A program has published a listener, maybe for a request that is held: looks for one, at most once in a millisecond.
 template <class Platform>
 void Forwarding<Platform>::move_held_requests() {
   if (root_->held_requests == 0) return;

@@ -2,7 +2,8 @@
 
 namespace viaduct {
 
-// The frame is looked at no more, but data in it may still be on its way to a program.
+// Keeps the frame's buffer until the end of the round: the stack is done with the frame, but its data may still be on
+// its way to a program.
 template <class Platform>
 void FramesIn<Platform>::release_later(const Frame& frame) {
   to_release_[release_count_++] = frame;

@@ -17,7 +17,7 @@ class FramesOut {
         bulk_path_(port.bulk_path()) {}
 
   bool reserve_frame(Frame& frame);
-  // The same for a frame of a connection, with so many bytes of payload at most.
+  // Reserves a frame of a connection on the path that it takes, with at most so many bytes of payload.
   bool reserve_frame(const state::Vi& vi, std::uint32_t payload, Frame& frame) {
     return vi.tx.path != state::Path::kLocal ? reserve_frame(frame) : reserve_local(vi.link.peer_address, payload, frame);
   }
@@ -26,11 +26,11 @@ class FramesOut {
   void send_short(wire::Type type, const MacAddress& to, std::uint32_t vi, std::uint64_t key,
                   std::uint32_t psn, std::uint32_t ack, std::uint32_t immediate,
                   std::uint32_t offset = 0, bool local = false);
-  // Limits the answers that are sent in a millisecond. False: no more now.
+  // Limits how many answers to strangers are sent in a millisecond. False: no more now.
   bool may_answer();
   void send_moved(const MacAddress& source, const wire::ConnectBody& body, const MacAddress& to,
                   std::uint64_t cookie);
-  // Frames were submitted to the port: flush() hands them to the network.
+  // Notes that frames were submitted to the port, so that flush() hands them to the network.
   void note_submitted() { submitted_ = true; }
   void flush() {
     if (submitted_) port_.flush();

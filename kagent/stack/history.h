@@ -22,7 +22,7 @@ class History {
     put(history_.connections, of_vi(what, vi, code));
   }
 
-  // `count`: frames of kLoss; of kTimeout, how many timeouts there were in a row.
+  // `count`: for kLoss, the frames; for kTimeout, how many timeouts there were in a row.
   [[gnu::noinline, gnu::cold]] void loss(state::Happened what, ViIndex vi, std::uint32_t count) {
     if (now_ < history_.next_loss) {
       if (what == state::Happened::kLoss) history_.losses_held_back += count;

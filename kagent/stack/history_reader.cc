@@ -19,7 +19,7 @@ const state::EventRing& ring_of(const void* segment, const StackLimits& limits, 
 
 std::uint64_t count_of(const state::EventRing& ring) { return __atomic_load_n(&ring.count, __ATOMIC_ACQUIRE); }
 
-// Word by word, as the stack may be writing in another process.
+// Copies word by word, as the stack may be writing in another process.
 state::Event copy(const state::Event& shared) {
   constexpr std::size_t kWords = sizeof shared / sizeof(std::uint64_t);
   static_assert(kWords * sizeof(std::uint64_t) == sizeof shared);
@@ -31,7 +31,7 @@ state::Event copy(const state::Event& shared) {
   return out;
 }
 
-// The first that is not being written over.
+// The number of the oldest event that is not being written over.
 std::uint64_t oldest(std::uint64_t count) { return count < kEventsKept ? 0 : count - kEventsKept + 1; }
 
 }  // namespace
@@ -52,7 +52,8 @@ HistoryPage read_history(const void* segment, const StackLimits& limits, History
     out.events.push_back(copy(ring.events[number % kEventsKept]));
     out.events.back().time = std::min(out.events.back().time, now);
   }
-  // Drops events that were overwritten meanwhile. A forged count that runs backwards shows the program's own words.
+  // Drops events that were overwritten meanwhile. A program may forge the count and let it run backwards. Then no
+  // event is dropped, and the reader sees only what that program wrote itself.
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   const std::uint64_t lost = std::min(std::max(oldest(count_of(ring)), begin) - begin, out.next - begin);
   out.events.erase(out.events.begin(), out.events.begin() + static_cast<std::ptrdiff_t>(lost));

@@ -16,14 +16,14 @@ enum class HistoryOf { kConnections, kCommands };
 struct HistoryPage {
   std::vector<state::Event> events;  // the oldest first; no time is later than now
   std::uint64_t next = 0;            // where to go on
-  std::uint64_t missed = 0;          // those between `from` and the first that is still kept
+  std::uint64_t missed = 0;          // events between `from` and the first one that is still kept
 };
 
 // How many events there have been: cheap.
 std::uint64_t history_count(const void* segment, const StackLimits& limits, HistoryOf which);
 
-// Those from number `from` on, `most` of them at most. A `from` that is yet to come is one of another stack that
-// was here before: all are read.
+// Reads events from number `from` on, at most `most`. A `from` that is yet to come is the number of an earlier stack:
+// then all events are read.
 HistoryPage read_history(const void* segment, const StackLimits& limits, HistoryOf which, std::uint64_t from,
                          std::size_t most, std::uint64_t now);
 

@@ -10,7 +10,7 @@ using wire::Type;
 
 namespace {
 
-constexpr unsigned kProbeTries = 8;  // to find a VI that can be asked for
+constexpr unsigned kProbeTries = 8;  // how many VIs are tried to find one that can be asked about
 
 }  // namespace
 
@@ -18,7 +18,7 @@ template <class Platform>
 void Keepalive<Platform>::on_reset(const wire::Decoded& frame) {
   const ViIndex i = peer_table_.find_by_peer_key(frame.source, frame.header.vi, frame.header.key);
   if (i == kNone) {
-    // The answer to a DISCONNECT whose connection the peer had ended itself.
+    // This reset answers a DISCONNECT whose connection the peer had ended itself.
     disconnects_.on_disconnect_ack(frame);
     ++root_->counters.drop_bad_reset;
     return;
@@ -34,14 +34,13 @@ void Keepalive<Platform>::on_reset(const wire::Decoded& frame) {
   if (others != 0) probe(peer);
 }
 
-// One probe for each peer host, not for each VI: the cost does not grow with idle connections. The
-// VIs take turns, also while the peer is heard, so that a connection of which only the peer knows
-// that it is over is found some time.
+// There is one probe for each peer host, not for each VI: the cost does not grow with idle connections. The VIs take
+// turns, also while the peer is heard, so that a connection that is over for the peer alone is found in the end.
 template <class Platform>
 void Keepalive<Platform>::peer_timeout(std::uint32_t p) {
   state::Peer& peer = peers_[p];
   ++root_->beats;
-  // A stack that is not driven hears no peer: that time is not the peer's silence.
+  // A stack that is not driven hears no peer, so the time by which this timer is late does not count as silence.
   const std::uint64_t late = now_ - std::min(now_, peer.due);
   peer.last_heard = std::min(now_, peer.last_heard + late);
   if (peer.vouched != 0) peer.vouched = std::min(now_, peer.vouched + late);

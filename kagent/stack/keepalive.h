@@ -25,7 +25,8 @@ class Keepalive : private ViTable {
 
   void on_reset(const wire::Decoded& frame);
   void peer_timeout(std::uint32_t peer);
-  // Answers a probe. Returns the VI that an answer to a probe is for; kNone: the frame is none, or for no VI.
+  // Answers a probe. Returns the VI that an answer to a probe is for; kNone: the frame is no such answer, or is for
+  // no VI.
   ViIndex on_probe(const wire::Decoded& frame);
 
  private:

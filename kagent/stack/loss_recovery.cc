@@ -22,7 +22,7 @@ constexpr std::uint32_t kProbes = 4;              // timeouts that only probe
 
 constexpr std::uint32_t kQuestions = 3;           // of these, how many send no data
 
-constexpr std::uint32_t kTailProbes = 3;          // that are not doubled
+constexpr std::uint32_t kTailProbes = 3;          // tail probes, whose wait is not doubled
 
 constexpr std::uint32_t kMaxTimeouts = 16;        // in a row, then the connection is lost
 
@@ -40,14 +40,15 @@ void LossRecovery<Platform>::take_ack(ViIndex i, std::uint32_t ack, std::uint16_
   Vi& vi = vis_[i];
   const std::uint32_t newly = ack - vi.tx.send_una;
   if (newly > vi.tx.send_next - vi.tx.send_una) {
-    // Old news, or nonsense.
+    // The acknowledgement is old, or nonsense.
     if (vi.tx.send_una - ack > kWindow) ++root_->counters.drop_bad_ack;
     return;
   }
   vi.tx.peer_window = window;
   if (newly == 0) return;
   if (vi.tx.sample_time != 0 && ack - 1 - vi.tx.sample_psn < kWindow) measure_round_trip(i);
-  // Unless the window was made use of, it says nothing that it was not too large.
+  // Widens the window only if half of it was in use: else the acknowledgement does not show that the network carries
+  // so many frames.
   if (vi.tx.send_next - vi.tx.send_una >= vi.tx.congestion_window / 2) {
     congestion::widen_window(vi, newly);
   }
@@ -81,7 +82,7 @@ void LossRecovery<Platform>::take_sack(ViIndex i, std::uint32_t ack,
   Vi& vi = vis_[i];
   if (ack != vi.tx.send_una) return;
   const std::uint32_t outstanding = vi.tx.send_next - vi.tx.send_una;
-  std::uint32_t highest = 0;  // frames beyond ack, 0: none
+  std::uint32_t highest = 0;  // the newest frame that has arrived, counted from ack; 0: none
   for (std::uint32_t byte = 0; byte < bitmap.size(); ++byte) {
     auto bits = std::to_integer<unsigned>(bitmap[byte]);
     for (; bits != 0; bits &= bits - 1) {
@@ -99,7 +100,8 @@ void LossRecovery<Platform>::take_sack(ViIndex i, std::uint32_t ack,
   if (highest == 0) return;
   // Frames that have arrived behind the gap make room, too.
   if (vi.tx.stalled) send_queue_.make_ready(i);
-  // Frames that network and peer may still put in order. Nothing more will come behind the last frame.
+  // The newest kReorder frames may only be out of order, and are no sign of a loss. But behind the last frame nothing
+  // more will come, so fewer suffice there.
   const bool last =
       highest + 1 == outstanding && vi.tx.current_slot == kNone && !send_queue_.more_to_send(i);
   const std::uint32_t reorder = last ? std::min(kReorder, highest) : kReorder;
@@ -138,7 +140,7 @@ void LossRecovery<Platform>::measure_round_trip(ViIndex i) {
   if (probed && vi.tx.tail_probes == 0) restart_timer(i);
 }
 
-// A frame that was sent again has arrived, or so it seems: it may have been the first copy.
+// Notes that a frame that was sent again has arrived, or so it seems: the first copy may have arrived.
 template <class Platform>
 void LossRecovery<Platform>::note_resend_delivered(ViIndex i, std::uint32_t psn) {
   Vi& vi = vis_[i];
@@ -154,14 +156,15 @@ bool LossRecovery<Platform>::may_probe_tail(const Vi& vi) const {
          vi.tx.tail_probes < kTailProbes;
 }
 
-// Before a round trip was measured, twice as careful.
+// Before a round trip was measured, each timeout makes the wait four times as long, not twice.
 template <class Platform>
 std::uint64_t LossRecovery<Platform>::retransmission_time(const Vi& vi) const {
   if (vi.tx.smoothed_rtt == 0) {
     return std::min(kMinTimeout << std::min(2u * vi.tx.timeouts, 10u), kMaxTimeout);
   }
   if (may_probe_tail(vi)) return 2ull * vi.tx.smoothed_rtt + 2 * kAckDelay;
-  // A question may come early: it costs little, and a lost frame is sent again a round trip later.
+  // Where nothing was lost yet the first timeout may come early: it only asks, which costs little, and a lost frame
+  // is sent again a round trip later.
   const std::uint64_t variations = vi.tx.losses == state::Losses::kNone && vi.tx.timeouts == 0 ? 2 : 3;
   const std::uint64_t base =
       std::max(std::max<std::uint64_t>(2ull * vi.tx.smoothed_rtt,
@@ -171,8 +174,8 @@ std::uint64_t LossRecovery<Platform>::retransmission_time(const Vi& vi) const {
   return std::min(base << std::min<std::uint32_t>(vi.tx.timeouts, 10), kMaxTimeout);
 }
 
-// When the peer should have answered. The first time this counts from the newest frame: those in
-// front of it may have been answered late.
+// When the peer should have answered. The first wait counts from the newest frame, as frames in front of it may have
+// been answered late.
 template <class Platform>
 std::uint64_t LossRecovery<Platform>::timer_due(const Vi& vi) const {
   const std::uint64_t wait = retransmission_time(vi);
@@ -185,15 +188,16 @@ void LossRecovery<Platform>::restart_timer(ViIndex i) {
   wheel_.arm(vi_timer(i), timer_due(vis_[i]));
 }
 
-// The oldest and the newest frame, whose acknowledgement tells what is missing. A peer that was merely late (its
-// processor was busy) is not flooded.
+// Sends the oldest and the newest frame again: their acknowledgement tells what is missing, and a peer that was
+// merely late (its processor was busy) is not flooded.
 template <class Platform>
 void LossRecovery<Platform>::send_ends_again(Vi& vi) {
   vi.tx.lost.add(vi.tx.send_una);
   if (!vi.tx.sacked.has(vi.tx.send_next - 1)) vi.tx.lost.add(vi.tx.send_next - 1);
 }
 
-// A train takes another way than a probe, which would overtake it.
+// Whether a timeout sends a probe first. Not while a train is under way: a probe goes another way and would overtake
+// it.
 template <class Platform>
 bool LossRecovery<Platform>::asks_first(const Vi& vi) const {
   return vi.tx.losses == state::Losses::kNone && vi.tx.timeouts != 0 && vi.tx.timeouts <= kQuestions &&
@@ -207,8 +211,8 @@ void LossRecovery<Platform>::ask(const Vi& vi) {
                          vi.tx.send_next, vi.rx.receive_next, 0, 0, vi.tx.path == state::Path::kLocal);
 }
 
-// Since the timer has run out nothing has been acknowledged, so the oldest frame was sent before the probe. The answer
-// to an older probe may come instead: then a frame is sent again that has come, which does no harm.
+// Nothing has been acknowledged since the timer ran out, so the oldest frame was sent before the probe. This may be
+// the answer to an older probe: then a frame that has arrived is sent again, which does no harm.
 template <class Platform>
 void LossRecovery<Platform>::take_answer(ViIndex i, std::uint32_t ack) {
   Vi& vi = vis_[i];
@@ -242,7 +246,7 @@ void LossRecovery<Platform>::retransmission_timeout(ViIndex i) {
   } else {
     if (has_gone_by_train(vi)) trains_.set_aside(i);
     if (++vi.tx.timeouts > kMaxTimeouts) {
-      // A host that is busy, or whose link is, has as long as one that is silent.
+      // A host that is busy, or whose link is, is given as much time as a silent one.
       const bool due = now_ - vi.tx.sent_time >= limits_.peer_timeout_ns;
       if (due && !peer_table_.may_be_stopped(peers_[vi.link.peer])) {
         pending_disconnect_.end(i, End::kLost, vip::kConnectionLost);
@@ -250,7 +254,7 @@ void LossRecovery<Platform>::retransmission_timeout(ViIndex i) {
       }
       vi.tx.timeouts = kMaxTimeouts;
     }
-    // The first is usual where processors are busy, and only probes.
+    // The first timeout is usual where processors are busy, and only asks: it is no event.
     if (vi.tx.timeouts > 1) history_.loss(state::Happened::kTimeout, i, vi.tx.timeouts);
   }
   if (asks_first(vi)) {
@@ -258,7 +262,8 @@ void LossRecovery<Platform>::retransmission_timeout(ViIndex i) {
     vi.tx.progress_time = now_;
     return restart_timer(i);
   }
-  // Which of the copies is acknowledged then? But better a doubtful round trip than none.
+  // It will not be known which copy is acknowledged, so no round trip is measured, unless none has been yet: a
+  // doubtful one is better than none.
   if (vi.tx.smoothed_rtt != 0) vi.tx.sample_time = 0;
   if (vi.tx.timeouts <= kProbes) {
     send_ends_again(vi);

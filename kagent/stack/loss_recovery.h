@@ -11,9 +11,9 @@
 //
 // On a link that loses frames the end of a window is often lost, or what acknowledges it. So there
 // the first kTailProbes times the timer waits for two round trips only; then for its least time,
-// which is doubled. They begin again when a round trip has been measured, and not with every
-// acknowledgement: if round trips have become longer than two of the old ones, each frame is sent
-// again before it can be acknowledged, its round trip is not measured, and so this would never end.
+// which is doubled. The kTailProbes begin again when a round trip has been measured, and not with every
+// acknowledgement: else, if round trips have become longer than two of the old ones, each frame would be sent
+// again before it can be acknowledged, its round trip would not be measured, and this would never end.
 #ifndef VIADUCT_KAGENT_STACK_LOSS_RECOVERY_H
 #define VIADUCT_KAGENT_STACK_LOSS_RECOVERY_H
 
@@ -45,7 +45,7 @@ class LossRecovery : private ViTable, private Timers {
   void take_sack(ViIndex vi, std::uint32_t ack, std::span<const std::byte> bitmap);
   void restart_timer(ViIndex vi);
   void retransmission_timeout(ViIndex vi);
-  // The peer has answered a probe: what had come before it.
+  // The peer has answered a probe; `ack`: the PSN that it awaited then.
   void take_answer(ViIndex vi, std::uint32_t ack);
 
  private:

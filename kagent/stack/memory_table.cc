@@ -11,9 +11,9 @@ using state::kNone;
 
 namespace {
 
-// Of regions and ptags.
+// For handles of regions and ptags.
 constexpr std::uint32_t kHandleMask = (1u << kHandleBits) - 1;
-constexpr std::uint32_t kMostAncestors = 64;  // that are asked for a registration
+constexpr std::uint32_t kMostAncestors = 64;  // programs that are asked whether they made a registration
 
 constexpr std::uint32_t make_handle(std::uint32_t index, std::uint32_t generation) {
   return generation << kHandleBits | (index + 1);
@@ -123,7 +123,7 @@ bool MemoryTable<Platform>::inherits(std::uint32_t program,
   return false;
 }
 
-// One that the program has registered or inherited.
+// Finds a region that the program has registered or inherited.
 template <class Platform>
 state::Region* MemoryTable<Platform>::find_region(std::uint32_t program, std::uint32_t handle) const {
   const std::uint32_t i = (handle & kHandleMask) - 1;

@@ -6,8 +6,8 @@
 
 #include "kagent/stack/tables.h"
 
-// For what the data path calls when it must, and else shall not pay for: the caller keeps all that it
-// has in registers.
+// For functions that the data path calls rarely. They save all registers themselves, so that the caller pays nothing
+// while it does not call them.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define VIADUCT_KEEPS_REGISTERS \
   [[gnu::noinline, gnu::cold, gnu::no_caller_saved_registers, gnu::target("general-regs-only")]]

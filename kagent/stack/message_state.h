@@ -6,7 +6,7 @@
 
 namespace viaduct::state {
 
-// The answer to an RDMA read has come but is not yet in the program's memory; is there.
+// kReadWritten: the answer to an RDMA read has come but is not yet in the program's memory. kReadDone: it is there.
 inline constexpr std::uint8_t kReadWritten = 2, kReadDone = 1;
 
 // A message between its first transmission and its completion.

@@ -32,7 +32,7 @@ void NameService<Platform>::host_by_name(std::uint32_t session, std::uint32_t co
   if (length == 0 || length > wire::kMaxNameBytes) {
     return command_slots_.finish(session, command, vip::kInvalidParameter);
   }
-  // A name has one address here.
+  // A name has one address here: there is only entry 0.
   if (body.entries != 0) return command_slots_.finish(session, command, vip::kErrorNameService);
   if (const auto address = environment_.look_up(body.name)) {
     return command_slots_.finish(session, command, vip::kSuccess, answer(body.op, *address));
@@ -143,7 +143,8 @@ void NameService<Platform>::on_name_query(const wire::Decoded& query) {
                            wire::encode(header, query.source, address_, ether_type_, frame.data));
 }
 
-// The query has its answer already. If this one comes from the same host, it was asked twice.
+// The query has been answered already. A second answer from the same host means that it was asked twice; one from
+// another host is a conflict.
 template <class Platform>
 void NameService<Platform>::note_second_answer(const state::Pending& answered,
                                                const MacAddress& source) {

@@ -158,14 +158,15 @@ void PeerTable<Platform>::watch_peer(std::uint32_t p, std::uint64_t until) {
   wheel_.arm(peer_timer(p), until);
 }
 
-// The word of the peer's host holds as long as silence is taken for life otherwise.
+// When the peer's host has vouched for it, that counts for peer_timeout_ns: as long as a silent peer counts as alive
+// without it.
 template <class Platform>
 bool PeerTable<Platform>::is_excused(const state::Peer& peer) const {
   return peer.vouched != 0 && now_ - peer.vouched < limits_.peer_timeout_ns &&
          now_ - peer.last_heard < limits_.stopped_peer_ns;
 }
 
-// Whether it has yet to be seen why it does not answer.
+// Whether the peer may merely be stopped, so that its silence must not end the connection yet.
 template <class Platform>
 bool PeerTable<Platform>::may_be_stopped(const state::Peer& peer) const {
   const std::uint64_t silence = now_ - peer.last_heard;

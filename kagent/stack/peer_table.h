@@ -26,13 +26,13 @@ class PeerTable : private ViTable, private Timers {
                            std::uint64_t key) const;
   bool link(ViIndex vi, const MacAddress& peer, const wire::ConnectBody& body);
   void unlink(ViIndex vi);
-  // Whether frames to the peer may go by the local path; then they must, from now on. To be asked when
-  // none of this VI is on its way by the other one.
+  // Whether frames to the peer may go by the local path; if so, they must from now on. To be asked when no frame of
+  // this VI is under way by the other path.
   bool take_local_path(state::Vi& vi);
   void watch_peer(std::uint32_t peer, std::uint64_t until);
   bool is_excused(const state::Peer& peer) const;
   bool may_be_stopped(const state::Peer& peer) const;
-  // Its program has a stack of its own.
+  // Whether the peer is a program with a stack of its own.
   bool is_granted(const state::Peer& peer) const { return peer.host != peer.address; }
 
  private:

@@ -9,8 +9,8 @@
 
 namespace viaduct {
 
-// By our program, because it is gone itself, by the peer's, by loss of the peer, by an error that
-// the peer is told of.
+// A connection is ended by: our program; our program, because it is gone; the peer's program; loss of the peer; an
+// error that the peer is told of.
 enum class End { kLocal, kGone, kRemote, kLost, kFailed };
 
 class PendingDisconnect {

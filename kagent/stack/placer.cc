@@ -28,8 +28,8 @@ void Placer<Platform>::place(ViIndex i, const Target& target, std::uint32_t offs
   }
 }
 
-// The same for an RDMA write. The last word of a message is a piece of its own and so becomes
-// visible after all the rest: programs spin on it.
+// As place(), for an RDMA write. The last word of a message is a piece of its own, so it becomes visible after all
+// the rest: programs spin on it.
 template <class Platform>
 void Placer<Platform>::place_at(ViIndex i, std::uint64_t address, std::span<const std::byte> data,
                                 bool last) {
@@ -49,7 +49,8 @@ void Placer<Platform>::place_at(ViIndex i, std::uint64_t address, std::span<cons
   }
 }
 
-// The bytes in `data` come next, in at most kMaxSegments pieces.
+// Takes the bytes of `data` to be placed next, in at most kMaxSegments pieces; writes what is there first if it is
+// another VI's, or if there is no room.
 template <class Platform>
 void Placer<Platform>::begin_placing(ViIndex i, std::span<const std::byte> data) {
   if (placing_ != i || pieces_.locals == kMaxPieces ||

@@ -23,7 +23,7 @@ class Placer : private ViTable {
                     std::span<const std::byte> payload);
   void place_at(ViIndex vi, std::uint64_t address, std::span<const std::byte> data, bool last);
   bool flush_placement();
-  // The data of this VI that was collected, if there is some.
+  // Writes the data of this VI that was collected, if there is some.
   void flush_of(ViIndex vi) {
     if (placing_ == vi) flush_placement();
   }

@@ -50,7 +50,7 @@ std::optional<std::uint32_t> Processes<Platform>::join(std::uint32_t session, st
   errors.wanted.store(0);
   errors.taken.store(0);
   for (layout::ErrorEvent& event : errors.events) event.number.store(0);
-  // One that has gone long ago has left nothing.
+  // A parent that has gone long ago is not found, and has left nothing to inherit.
   const auto is_parent = [&](std::uint32_t p) {
     return p != program && programs_[p].session == session && programs_[p].id == parent_id;
   };
@@ -75,7 +75,7 @@ vip::Return Processes<Platform>::may_take(std::uint32_t program,
       vi->tx.reads != 0) {
     return vip::kInvalidState;
   }
-  // Other VIs would lose their CQ.
+  // The taker gets the VI's CQs too, and other VIs that use them would lose them.
   for (const std::uint32_t cq : {vi->tx.send.cq, vi->rx.receive.cq}) {
     if (cq == kNone) continue;
     const std::uint32_t own = (vi->tx.send.cq == cq ? 1 : 0) + (vi->rx.receive.cq == cq ? 1 : 0);
@@ -84,7 +84,7 @@ vip::Return Processes<Platform>::may_take(std::uint32_t program,
   return vip::kSuccess;
 }
 
-// The first bytes of a receive, from one program's memory to the same place in another's.
+// Copies the first bytes of a receive from one program's memory to the same place in another's.
 template <class Platform>
 bool Processes<Platform>::copy_received(const Vi& vi, const Vi& heir, std::uint32_t slot,
                                         std::uint32_t length, std::uint64_t& budget) {
@@ -159,7 +159,7 @@ vip::Return Processes<Platform>::take_vi(std::uint32_t program, const layout::Co
     cqs_[cq].program = program;
     wakeups_.wake_later(vi.program, view(vi).cq(cq).sleepers);
   }
-  // Threads that wait there in the other process find that the VI is theirs no more.
+  // Threads of the other process that wait there wake up and find that the VI is not theirs any more.
   wakeups_.wake_later(vi.program, shared.send.sleepers);
   wakeups_.wake_later(vi.program, shared.receive.sleepers);
   wakeups_.flush_wakes();
@@ -167,7 +167,7 @@ vip::Return Processes<Platform>::take_vi(std::uint32_t program, const layout::Co
   return vip::kSuccess;
 }
 
-// Connection requests that it was given; kNone: that any program of the session was.
+// Drops the connection requests that the program was given; kNone: that any program of the session was given.
 template <class Platform>
 void Processes<Platform>::drop_requests(std::uint32_t session, std::uint32_t program) {
   for (std::uint32_t r = 0; r < requests_.fresh(); ++r) {
@@ -203,7 +203,7 @@ void Processes<Platform>::free_locks(std::uint32_t program) {
   for (std::uint32_t i = 0; i < cqs_.fresh(); ++i) free_lock(view.cq(i).lock, gone.member);
 }
 
-// To be called when no program has a copy of its memory.
+// Frees what the program has registered. To be called when no program has a copy of its memory.
 template <class Platform>
 void Processes<Platform>::forget_program(std::uint32_t program) {
   while (program != kNone) {

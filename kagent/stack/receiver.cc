@@ -14,7 +14,7 @@ using state::kNone;
 using state::kWindow;
 using wire::Refusal;
 
-// The redirected receive, in place of what its slot says.
+// Makes `out` the target of the redirect, instead of the one that the receive's slot names.
 template <class Platform>
 void Receiver<Platform>::redirected(const Vi& vi, Target& out) {
   out.segment_count = 1;
@@ -22,7 +22,7 @@ void Receiver<Platform>::redirected(const Vi& vi, Target& out) {
   out.capacity = vi.rx.redirect_length;
 }
 
-// A message begins: whether it goes there.
+// A message begins: redirects it if it fits there, else ends the redirect.
 template <class Platform>
 void Receiver<Platform>::begin_redirected(Vi& vi, std::uint32_t length,
                                                                   Target& target) {
@@ -41,7 +41,7 @@ bool Receiver<Platform>::receives_in_part(const Vi& vi) {
   return vi.rx.receive_slot != kNone && vi.rx.in_message && vi.rx.message_op == wire::kOpSend;
 }
 
-// Moves what has come of a message. Reads and writes the program's memory.
+// Moves the part of a message that has come. Reads and writes the program's memory.
 template <class Platform>
 bool Receiver<Platform>::move_received(const Vi& vi, const Target& from, const Target& to) {
   iovec source[layout::kMaxSegments], target[layout::kMaxSegments];
@@ -188,7 +188,7 @@ void Receiver<Platform>::drop_held(ViIndex i) {
   vi.rx.received.clear();
 }
 
-// The next frame of a reliable connection. False when it has ended the connection.
+// Takes the next frame of a reliable connection. False when the frame has ended the connection.
 template <class Platform>
 bool Receiver<Platform>::take_in_order(ViIndex i, const wire::Header& header,
                                        std::span<const std::byte> payload) {
@@ -223,7 +223,7 @@ bool Receiver<Platform>::fits(const Vi& vi, const wire::Header& header,
   return last == (end == header.message_length);
 }
 
-// A piece of a message for a receive descriptor.
+// Takes a piece of a message for a receive descriptor.
 template <class Platform>
 bool Receiver<Platform>::take_send(ViIndex i, const wire::Header& header,
                                    std::span<const std::byte> payload) {
@@ -254,8 +254,8 @@ bool Receiver<Platform>::take_send(ViIndex i, const wire::Header& header,
   return !last || end_receive(i, header, 0);
 }
 
-// Several whole messages. On Unreliable Delivery one that can't be taken harms no other. False when
-// the connection has ended.
+// Takes several whole messages of one frame. On Unreliable Delivery a message that can't be taken does not harm the
+// others. False when the connection has ended.
 template <class Platform>
 bool Receiver<Platform>::take_packed(ViIndex i, const wire::Header& header,
                                                     std::span<const std::byte> payload) {
@@ -280,8 +280,8 @@ bool Receiver<Platform>::take_packed(ViIndex i, const wire::Header& header,
   return taken;
 }
 
-// A piece of an RDMA write. The target's program sees nothing of it but its memory, unless it
-// carries immediate data.
+// Takes a piece of an RDMA write. The target's program sees only its memory change, unless the write carries
+// immediate data.
 template <class Platform>
 bool Receiver<Platform>::take_rdma_write(ViIndex i, const wire::Header& header,
                                          std::span<const std::byte> payload) {
@@ -320,7 +320,7 @@ bool Receiver<Platform>::take_rdma_write(ViIndex i, const wire::Header& header,
     return refuse(i, header.psn, vip::kReceiveQueueEmpty, Refusal::kNoDescriptor);
   }
   Target receive;
-  vi.rx.message_received = 0;  // as far as the receive is concerned
+  vi.rx.message_received = 0;  // the receive itself gets no data
   if (!load_target(vi, vi.rx.receive_slot, 0, receive)) {
     return spoil_receive(i, header.psn, vip::kFormatError, Refusal::kDescriptor);
   }
@@ -335,7 +335,7 @@ bool Receiver<Platform>::take_rdma_write(ViIndex i, const wire::Header& header,
   return true;
 }
 
-// The peer wants to read: the answer is sent when its turn comes.
+// The peer asks for an RDMA read, which is answered when its turn comes.
 template <class Platform>
 bool Receiver<Platform>::take_read_request(ViIndex i, const wire::Header& header,
                                            std::span<const std::byte> payload) {
@@ -357,7 +357,7 @@ bool Receiver<Platform>::take_read_request(ViIndex i, const wire::Header& header
   return true;
 }
 
-// A piece of the answer to our oldest unanswered read.
+// Takes a piece of the answer to our oldest unanswered read.
 template <class Platform>
 bool Receiver<Platform>::take_read_response(ViIndex i, const wire::Header& header,
                                             std::span<const std::byte> payload) {
@@ -415,8 +415,7 @@ void Receiver<Platform>::begin_message_in(Vi& vi, const wire::Header& header) {
   vi.rx.receive_failed = 0;
 }
 
-// A message that can't be taken: the end of a reliable connection, of this message otherwise.
-// Always false.
+// Refuses a message that can't be taken: ends a reliable connection, or else only this message. Always false.
 template <class Platform>
 bool Receiver<Platform>::refuse(ViIndex i, std::uint32_t psn, std::uint32_t error, Refusal reason) {
   Vi& vi = vis_[i];
@@ -489,7 +488,7 @@ bool Receiver<Platform>::load_target(const Vi& vi, std::uint32_t slot, std::uint
   return true;
 }
 
-// Whether a receive lies where it was said to lie.
+// Whether the descriptor of a receive lies in the memory region that was named for it.
 template <class Platform>
 bool Receiver<Platform>::descriptor_allowed(const Vi& vi, const Target& target) const {
   return memory_table_.span_allowed(vi, target.descriptor, target.descriptor_handle,

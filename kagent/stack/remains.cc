@@ -23,7 +23,7 @@ MacAddress once(const MacAddress& shared) {
   return out;
 }
 
-// Whether something is posted that is in no frame, or in some of its frames only, or was yet to be posted.
+// Whether something is posted that is in no frame, or only partly in frames, or was about to be posted.
 bool has_more_to_send(const Vi& vi, std::uint32_t i, const layout::View& rings) {
   if (once(vi.tx.current_slot) != kNone) return true;
   if (!rings.mapped()) return false;

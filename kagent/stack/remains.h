@@ -21,16 +21,16 @@ struct Remains {
 };
 
 // Connections to which the dead stack has not said goodbye, as many as `out` has room for; limits.vis +
-// limits.goodbyes is always enough. `segment` (footprint(limits) bytes) may hold nonsense and may
-// change while it is read. `rings`, if it has any, are the program's: what is posted there is in no frame, and psn
-// one more for it. Returns how many.
+// limits.goodbyes is always enough. `segment` (footprint(limits) bytes) may hold nonsense and may change while it is
+// read. `rings`: the program's, if there are any; if a descriptor posted there is in no frame, psn is one more.
+// Returns how many.
 std::size_t remains(const void* segment, const StackLimits& limits, std::span<Remains> out,
                     const layout::View& rings = {});
 
-// The same of one connection of a stack that may be at work: the one with this VI and key.
+// The connection with this VI and key, of a stack that may still be at work.
 std::optional<Remains> connection_of(const void* segment, const StackLimits& limits,
                                      std::uint32_t vi, std::uint64_t key);
-// Grows at least every limits.keepalive_ns while a stack that has a connection is driven.
+// A count that grows at least every limits.keepalive_ns while a stack that has a connection is driven.
 std::uint64_t beats_of(const void* segment, const StackLimits& limits);
 
 }  // namespace viaduct

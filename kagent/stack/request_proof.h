@@ -1,11 +1,11 @@
 // Whether the sender of a connection request has the address that it claims.
 //
-// Requests can be forged. The agent takes them as they come while few of them stand that might be:
-// connecting costs no more than it must. When they fill a good part of the table, or one that a
-// program has accepted turns out to have no requester, the agent asks for a proof for some time: it
-// answers CONNECT_MOVED to itself, with a cookie that only a host that hears it can put into the request,
-// and keeps nothing. Unproven requests that it has kept wait until then. A program's own stack asks for
-// none: a requester that knows its address has heard the agent's CONNECT_MOVED.
+// Requests can be forged. While few unproven requests stand, the agent takes them as they come, so that connecting
+// costs no more than it must. When they fill a good part of the table, or a request that a program has accepted turns
+// out to have no requester, the agent asks for a proof for some time: it answers CONNECT_MOVED to itself, with a
+// cookie that only a host that hears it can put into the request, and keeps nothing. Unproven requests that it has
+// kept before wait until that time is over. A program's own stack asks for no proof: a requester that knows its
+// address has heard the agent's CONNECT_MOVED.
 #ifndef VIADUCT_KAGENT_STACK_REQUEST_PROOF_H
 #define VIADUCT_KAGENT_STACK_REQUEST_PROOF_H
 

@@ -79,8 +79,8 @@ typename RequestTargets<Platform>::Way& RequestTargets<Platform>::way_of(ViIndex
   return ways_[(hash ^ hash >> 16) % kWays];
 }
 
-// Asks the stack that accepted the last request of this kind, which saves the detour, and the host only
-// if that stack does not answer. Not repeated there in vain.
+// Asks the stack that accepted the last request of this kind, which saves the detour by the host. If the first
+// request there is not answered, the host is asked too.
 template <class Platform>
 void RequestTargets<Platform>::ask_known_way(ViIndex i) {
   std::uint32_t discriminator;
@@ -112,7 +112,7 @@ Asked* RequestTargets<Platform>::find_asked(ViIndex i, const MacAddress& address
   return nullptr;
 }
 
-// The same, adding it to those that are asked. Null when there are too many of them.
+// As find_asked(), but adds the address to those that are asked. Null when there are too many.
 template <class Platform>
 Asked* RequestTargets<Platform>::ask_too(ViIndex i, const MacAddress& address) {
   if (Asked* known = find_asked(i, address)) return known;
@@ -129,13 +129,13 @@ Asked* RequestTargets<Platform>::ask_too(ViIndex i, const MacAddress& address) {
   return place;
 }
 
-// It has said the last word about the request.
+// The stack at this address has said its last word about the request.
 template <class Platform>
 void RequestTargets<Platform>::forget_asked(ViIndex i, const MacAddress& address) {
   if (Asked* asked = find_asked(i, address)) asked->may_keep = 0;
 }
 
-// Repeats the request wherever an answer is hoped for.
+// Repeats the request to all stacks that may still answer.
 template <class Platform>
 void RequestTargets<Platform>::send_connect_requests(ViIndex i) {
   state::Attempt& attempt = attempts_[i];
@@ -177,7 +177,7 @@ void RequestTargets<Platform>::on_moved(ViIndex i, const wire::Decoded& frame) {
   if (attempt.moves_now == kMovesAtOnce) return;
   Asked* there = find_asked(i, address);
   if (there == nullptr) {
-    // Those that have not answered so far are given up for it, or two would have the request.
+    // Gives up the stacks that have not answered so far, or two of them would have the request.
     for (Asked& other : std::span(attempt.asked).subspan(1)) {
       if (other.answer == Answer::kNone) other.unanswered = kMaxUnanswered;
     }

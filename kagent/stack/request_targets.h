@@ -43,8 +43,8 @@ class RequestTargets : private ViTable, private Timers {
   vip::Return unanswered(ViIndex vi) const;
 
  private:
-  // Which stack of a host has accepted a request for a discriminator that the host itself would
-  // have sent on. Only a guess: the entry that another one has taken is forgotten.
+  // Which stack of a host has accepted a request for a discriminator that the host itself would have sent on. Only a
+  // guess: a new entry takes the place of an older one.
   struct Way {
     MacAddress host, stack;
     std::uint32_t discriminator;  // a hash

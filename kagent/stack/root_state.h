@@ -26,14 +26,14 @@ struct Root {
   std::uint32_t connected;       // VIs in the connected state
   std::uint32_t held;            // frames kept, all VIs together
   std::uint32_t unreliable;      // VIs in the connected state on Unreliable Delivery
-  std::uint32_t credit_standing;  // of each of these
-  std::uint32_t credit_told;      // what the oldest of them know of it
+  std::uint32_t credit_standing;  // standing credit of each of these
+  std::uint32_t credit_told;      // the most of it that any of them knows of
   std::uint32_t credit_epoch;    // see credit_grants.h: the last in which credit was asked for ...
   std::uint32_t credit_askers;   // ... by so many VIs
   std::uint32_t credit_askers_before;  // in the epoch before it
   std::uint32_t held_requests;   // in the state kHeld
   std::uint32_t delegates;       // sessions whose programs have stacks of their own
-  std::uint32_t listener_turn;     // of the open sessions, whose listeners are looked at first
+  std::uint32_t listener_turn;     // the open session whose listeners are looked at first
   std::uint32_t listeners_seen;    // looked at in listener_epoch
   std::uint64_t listener_epoch;    // ms
   std::uint64_t beats;           // grows as long as a stack that has peers is driven

@@ -10,7 +10,7 @@
 
 namespace viaduct {
 
-// Out of shared memory, which is not looked at again. Most messages have one segment.
+// Copies segments out of shared memory, which is read only once. Most messages have one segment.
 inline void copy_segments(layout::Segment* to, const layout::Segment* from, std::uint32_t count) {
   std::memcpy(to, from, sizeof *to);
   if (count > 1) [[unlikely]] {

@@ -15,12 +15,13 @@ constexpr std::uint64_t kCreditWait = 1'000'000;   // ns
 constexpr std::uint32_t kWaitDoublings = 3;        // up to 8 ms between two frames
 
 constexpr std::uint64_t kCreditIdle = 50'000'000;  // ns
-// Frames sent by express then must not overtake frames that a busy peer has yet to take from the train.
+// After trains the silence must last longer: frames sent by express must not overtake frames that a busy peer has yet
+// to take from the train.
 constexpr std::uint64_t kTrainIdle = 1'000'000'000;
 
 }  // namespace
 
-// `frames` more are about to be sent, of `room`: whether the last of them asks for credit.
+// Whether the last of `frames` that are about to be sent asks for credit; `room`: frames that may be sent.
 template <class Platform>
 bool SendCredit<Platform>::asks_for_credit(Vi& vi, std::uint32_t room, std::uint32_t frames) {
   const std::uint32_t left = room - frames;
@@ -35,7 +36,7 @@ bool SendCredit<Platform>::asks_for_credit(Vi& vi, std::uint32_t room, std::uint
 template <class Platform>
 void SendCredit<Platform>::take_credit(ViIndex i, std::uint32_t ack, std::uint16_t window) {
   Vi& vi = vis_[i];
-  // Old news, or nonsense.
+  // The acknowledgement is old, or nonsense.
   if (ack - vi.tx.send_una > vi.tx.send_next - vi.tx.send_una) return;
   vi.tx.send_una = ack;
   vi.tx.peer_window = window;
@@ -45,10 +46,10 @@ void SendCredit<Platform>::take_credit(ViIndex i, std::uint32_t ack, std::uint16
   send_queue_.make_ready(i);
 }
 
-// After a silence nothing is under way any more.
+// After a silence no frame is under way any more, so the VI returns to its standing credit.
 template <class Platform>
 void SendCredit<Platform>::renew_credit(Vi& vi) {
-  if (vi.tx.path == state::Path::kSameHost) return;  // a change of path needs to know it
+  if (vi.tx.path == state::Path::kSameHost) return;  // a change of path needs to know what is under way
   const std::uint64_t idle = has_gone_by_train(vi) ? kTrainIdle : kCreditIdle;
   if (vi.link.credit == 0 || now_ - vi.tx.sent_time <= idle) return;
   vi.tx.send_una = vi.tx.credit_asked = vi.tx.send_next;
@@ -70,7 +71,7 @@ void SendCredit<Platform>::credit_timeout(ViIndex i) {
   ++root_->counters.credit_timeouts;
   if (vi.tx.timeouts != 0xff) ++vi.tx.timeouts;
   if (send_queue_.send_room(vi) != 0) return send_queue_.make_ready(i);
-  // The oldest is past, or lost.
+  // Counts the oldest frame as arrived, or lost.
   if (vi.tx.send_una != vi.tx.send_next) ++vi.tx.send_una;
   vi.tx.peer_window = std::max<std::uint16_t>(vi.tx.peer_window, 1);
   send_queue_.make_ready(i);

@@ -25,7 +25,8 @@ std::uint32_t count(const state::PsnSet& set) {
 
 }  // namespace
 
-// On Reliable Reception the acknowledgement speaks of one message's memory.
+// Whether a message may share a frame. Not on Reliable Reception, where an acknowledgement says that one message is
+// in memory.
 template <class Platform>
 bool SendQueue<Platform>::may_pack(const Vi& vi, const Message& message) const {
   return message.inline_data != nullptr && vi.reliability != vip::kReliableReception &&
@@ -33,7 +34,7 @@ bool SendQueue<Platform>::may_pack(const Vi& vi, const Message& message) const {
          2 * wire::kPackedBytes + message.length <= vi.link.payload;
 }
 
-// Whether the message at a position of the send queue went with this frame, as others did.
+// Whether the message at a position of the send queue shared this frame with others.
 template <class Platform>
 bool SendQueue<Platform>::shares_frame(ViIndex i, std::uint32_t position, std::uint32_t psn) {
   return position != vis_[i].tx.send.taken && in_flight(i, position).first_psn == psn &&
@@ -93,7 +94,7 @@ bool SendQueue<Platform>::more_to_send(ViIndex i) const {
          next_posted(vi, view(vi).send_ring(i), vi.tx.send.taken, slot);
 }
 
-// How a message is cut: one that fits in a frame is one, whatever path it takes.
+// Bytes of payload in each frame of a message. A message that fits in one frame goes in one, whatever path it takes.
 template <class Platform>
 std::uint32_t SendQueue<Platform>::payload_for(ViIndex i, const Message& message) {
   const std::uint32_t payload = vis_[i].link.payload;
@@ -108,8 +109,8 @@ std::uint32_t SendQueue<Platform>::payload_of_long(ViIndex i, const Message& mes
   if (message.stream() <= vi.link.payload - (follows ? wire::kLessByTrain : 0)) return vi.link.payload;
   const bool wanted = message.stream() >= kTrainBytes && vi.link.payload >= kLeastPayload;
   if (follows ? !trains_.is_kept(vi) : !wanted || !trains_.is_wanted(i)) return vi.link.payload;
-  // Frames that a train overtakes are lost on Unreliable Delivery: there it waits until the peer has said that
-  // nothing is on its way; without credit it never says so.
+  // On Unreliable Delivery frames that a train overtakes are lost. So a train waits there until the peer has said
+  // that nothing is on its way, which it never says without credit.
   if (vi.reliability == vip::kUnreliable && !follows &&
       (vi.link.credit == 0 || vi.tx.send_una != vi.tx.send_next)) {
     return vi.link.payload;
@@ -119,7 +120,7 @@ std::uint32_t SendQueue<Platform>::payload_of_long(ViIndex i, const Message& mes
   return std::min(wire::payload_in(limit), vi.link.payload - wire::kLessByTrain);
 }
 
-// As the message being sent was cut when it was begun.
+// The payload by which the current message was cut when it was begun.
 template <class Platform>
 std::uint32_t SendQueue<Platform>::current_payload(ViIndex i) {
   const Vi& vi = vis_[i];
@@ -134,7 +135,7 @@ bool SendQueue<Platform>::begin_message(ViIndex i, Message& message) {
   std::uint32_t slot;
   if (!next_posted(vi, view(vi).send_ring(i), vi.tx.send.taken, slot)) return false;
   vi.tx.stalled = 1;
-  // Behind an unanswered read, sends that are acknowledged can't complete and pile up.
+  // Sends behind an unanswered read can't complete even when they are acknowledged: at most kWindow pile up.
   if (vi.tx.send.taken - vi.tx.send.completed == kWindow) return false;
   const std::uint32_t error = load_message(vi, slot, message);
   if (error != 0) {
@@ -308,8 +309,8 @@ void SendQueue<Platform>::complete_acknowledged(ViIndex i) {
   }
 }
 
-// A send that was begun can't be finished. Unreliable delivery: an error of this descriptor.
-// Otherwise: of the connection.
+// Ends a send that was begun and can't be finished: on Unreliable Delivery with an error of this descriptor, else
+// with an error of the connection.
 template <class Platform>
 void SendQueue<Platform>::fail_current(ViIndex i, std::uint32_t current, std::uint32_t status) {
   Vi& vi = vis_[i];
@@ -344,7 +345,7 @@ void SendQueue<Platform>::note_refusal(ViIndex i, std::uint32_t psn, std::uint32
     if (read && refused == kNone) refused = p;
     if (psn - flight.first_psn >= flight.frames) continue;
     refused = p;
-    // It has taken those before it in the frame.
+    // The peer has taken the messages before the refused one in the frame.
     for (; index != 0 && shares_frame(i, refused + 1, psn); --index, ++refused) {
       if (vi.tx.send.completed != refused) continue;
       const state::InFlight& taken = in_flight(i, refused);

@@ -12,10 +12,10 @@ namespace viaduct::state {
 struct Session {
   std::uint32_t in_use;
   // The driver's work for it, see stack.cc and send_queue.h. Stays when the session is over.
-  std::int32_t credit;       // what the last round has left it, or it owes
+  std::int32_t credit;       // work units that its last round has left; negative: it owes them
   std::uint32_t next_doorbell;   // the doorbell to go on with
   std::uint32_t ready_head, ready_tail;  // VIs that may send
-  std::uint32_t ready_next;  // among the sessions that have such
+  std::uint32_t ready_next;  // the next session that has such VIs
   std::uint32_t ready_listed;
   std::uint32_t vis, cqs, regions, claims;  // held now
   std::uint64_t registered_bytes;
@@ -62,7 +62,7 @@ struct Ptag {
 
 struct Cq {
   std::uint32_t session;     // kNone: free
-  std::uint32_t program;     // that uses it, and so all VIs with it
+  std::uint32_t program;     // that uses the CQ, and so all VIs with it
   std::uint32_t generation;
   std::uint32_t entries;     // as asked for
   std::uint32_t tail;        // ring position of the next entry

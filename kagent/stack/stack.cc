@@ -45,7 +45,7 @@ std::optional<std::uint32_t> BasicStack<Platform>::open_session(void* segment) {
     if (tables_.sessions[s].in_use) continue;
     state::Session fresh{};
     fresh.in_use = 1;
-    // The list of VIs that may send may still name some of the session that was here before.
+    // The list of VIs that may send may still name VIs of the session that was here before, so its links stay.
     fresh.ready_head = tables_.sessions[s].ready_head;
     fresh.ready_tail = tables_.sessions[s].ready_tail;
     fresh.ready_next = tables_.sessions[s].ready_next;
@@ -127,7 +127,7 @@ unsigned BasicStack<Platform>::progress(std::uint64_t now) {
   work += answer_doorbells();
   work += transmit_ready();
   work += parts_.acknowledger.send_due_acks();
-  // Not before everything that has arrived was looked at: it may be what a timer waits for.
+  // Timers come after all frames that have arrived: a frame may be what a timer waits for.
   if (!more_waits) {
     wheel_.advance(now, [this, &work](std::uint32_t timer) {
       fire(timer);
@@ -212,8 +212,8 @@ void BasicStack<Platform>::on_control(const wire::Decoded& decoded, const Frame&
   }
 }
 
-// One program's doorbells must not hold up the others: each session has its credit for a round, and
-// what that does not suffice for stays rung.
+// One program's doorbells must not hold up the others: each session has its credit for a round, and doorbells for
+// which that does not suffice stay rung.
 template <class Platform>
 unsigned BasicStack<Platform>::answer_doorbells() {
   unsigned work = 0;
@@ -326,13 +326,13 @@ void BasicStack<Platform>::on_ack(const wire::Decoded& frame) {
   }
 }
 
-// As pending_disconnect says.
+// Ends the connection that pending_disconnect names.
 template <class Platform>
 void BasicStack<Platform>::end_connection() {
   parts_.pending_disconnect.settle([this](auto... what) { parts_.connections.end_connection(what...); });
 }
 
-// Completes work that was deferred until data had been written, or could not be.
+// Completes work that was deferred until its data was written, or could not be written.
 template <class Platform>
 unsigned BasicStack<Platform>::complete_late() {
   unsigned work = 0;
@@ -356,7 +356,7 @@ unsigned BasicStack<Platform>::complete_late() {
                                         static_cast<std::uint32_t>(wire::Refusal::kDescriptor));
       continue;
     }
-    // Flushed meanwhile, if the connection has ended.
+    // If the connection has ended meanwhile, the read has been flushed.
     const std::uint32_t position = late.slot;
     if (position - vi.tx.send.completed >= vi.tx.send.taken - vi.tx.send.completed) continue;
     state::InFlight& read = in_flight(late.vi, position);
@@ -410,7 +410,7 @@ state::Vi* BasicStack<Platform>::admit(const wire::Decoded& frame) {
     parts_.disconnects.send_reset(frame);
     return nullptr;
   }
-  // A peer on this host may have taken the local path already.
+  // Frames must be checked on the network path only: a peer on this host may have taken the local path already.
   if (vi->tx.checked != 0 && (frame.header.flags & wire::kFlagChecked) == 0 &&
       vi->tx.path == state::Path::kNetwork) [[unlikely]] {
     ++root_->counters.drop_checksum;

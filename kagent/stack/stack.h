@@ -1,10 +1,9 @@
 // The stack: a VI NIC in software. VIs, work queues, completion queues, memory regions, connections
 // and the reliability protocol over one port.
 //
-// It has no threads, makes no system calls and never blocks: its driver calls progress() again and
-// again, handing in the time. The outside world is reached through Platform::Port (frames),
-// Platform::BulkPath (those of long messages) and Platform::Environment (memory of programs, waking sleepers, random numbers, names); environment.h
-// says what the functions of the latter mean.
+// It has no threads, makes no system calls and never blocks: its driver calls progress() again and again, handing in
+// the time. The outside world is reached through Platform::Port (frames), Platform::BulkPath (frames of long messages)
+// and Platform::Environment (memory of programs, waking sleepers, random numbers, names; see environment.h).
 //
 //   program --- session segment (session_layout.h) --- BasicStack --- Port --- wire
 //
@@ -67,13 +66,12 @@ class BasicStack : private OwnTables, private ViTable, private Timers {
   // acknowledgements, timers. Returns the amount of work done, 0 when idle.
   unsigned progress(std::uint64_t now);
 
-  // Answers a doorbell of a session without its having been rung: for a driver in the program.
+  // For a driver in the program: answers a doorbell of a session as if it had been rung.
   void rung(std::uint32_t session, std::uint32_t bit);
 
-  // For a driver in the program, between two rounds: the message for the receive that is next to
-  // complete goes to `to` instead, as far as it has not come yet. kNotDone: no, it is too late, or
-  // there is no such receive. And takes that back: kSuccess: a message has gone there; kNotDone:
-  // none has, and none will.
+  // For a driver in the program, between two rounds. redirect(): the message for the receive that is next to complete
+  // goes to `to`, if it has not come completely yet. kNotDone: it has, or there is no such receive. unredirect()
+  // takes that back. kSuccess: a message has gone there. kNotDone: none has, and none will.
   vip::Return redirect(std::uint32_t vi, std::uint32_t generation, const layout::Segment& to);
   vip::Return unredirect(std::uint32_t vi, std::uint32_t generation);
 

@@ -25,8 +25,8 @@ struct PoolHead {
   std::uint32_t used;
 };
 
-// How frames of a connection get to the peer. kSameHost: as to any other, but a local path may come;
-// kLocal: data, acknowledgements and the connection's end take that; kByKernel: it could not be taken.
+// How frames of a connection get to the peer. kSameHost: by the port, but a local path may come; kLocal: data,
+// acknowledgements and the connection's end take the local path; kByKernel: the local path could not be taken.
 enum class Path : std::uint8_t { kNetwork, kSameHost, kLocal, kByKernel };
 
 }  // namespace viaduct::state

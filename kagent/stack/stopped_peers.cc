@@ -34,7 +34,7 @@ void StoppedPeers<Platform>::send_stopped(Type type, const MacAddress& to, std::
   frames_out_.submit_frame(frame, wire::encode(header, to, address_, ether_type_, frame.data));
 }
 
-// The key shows that the asker is the other end; what it gets is its own.
+// The key shows that the asker is the other end of the connection; the answer tells it only about that connection.
 template <class Platform>
 void StoppedPeers<Platform>::on_stopped_query(const wire::Decoded& query) {
   StackCounters& count = root_->counters;
@@ -43,7 +43,7 @@ void StoppedPeers<Platform>::on_stopped_query(const wire::Decoded& query) {
     ++count.drop_bad_body;
     return;
   }
-  // Of programs' own stacks agents alone know.
+  // Only agents know of programs' own stacks.
   if (limits_.claims == 0) {
     ++count.drop_not_supported;
     return;

@@ -7,7 +7,7 @@
 //     |                                                          | connection is there, but the
 //     | STOPPED_REPLY: as the program itself would write it <----| stack is not driven
 //
-// The stack that hears it goes on waiting and sending again, for limits.stopped_peer_ns of silence at most.
+// The stack that gets the reply goes on waiting and sending again, for limits.stopped_peer_ns of silence at most.
 // Both ends know the connection's keys, and a granted program can't send a STOPPED_REPLY: the filter
 // on its way out does not let it.
 #ifndef VIADUCT_KAGENT_STACK_STOPPED_PEERS_H

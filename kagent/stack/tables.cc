@@ -16,7 +16,7 @@ std::uint32_t key_bucket_count(const StackLimits& limits) {
   return n;
 }
 
-// The numbers of Timers.
+// How many timers there are: one for each number that Timers gives.
 std::size_t timer_count(const StackLimits& limits) {
   return std::size_t{limits.vis} + limits.requests + limits.goodbyes + limits.peers +
          std::size_t{limits.sessions} * layout::kCommands + 1;

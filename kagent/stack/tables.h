@@ -25,12 +25,12 @@ namespace viaduct {
 
 using ViIndex = std::uint32_t;
 
-// VI of a frame that is about a connection request.
+// In a frame that is about a connection request, this stands for the VI.
 inline constexpr std::uint32_t kToRequest = 0xffffffff;
 
 inline constexpr std::uint32_t kBurst = 64;  // frames received at once
 
-// Whose frames these are.
+// The host that the stack belongs to, and its agent.
 struct StackAddresses {
   MacAddress host;  // the NIC's, by which programs know this host
   MacAddress control_session;  // where connection requests to the own host go: the agent's

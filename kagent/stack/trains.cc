@@ -17,11 +17,11 @@ namespace {
 constexpr std::uint64_t kPause = 2 * kMs, kLongestPause = 2000 * kMs;  // between two attempts
 constexpr std::uint64_t kDoubt = 1 * kMs;
 constexpr std::uint64_t kProven = 100 * kMs;  // a way used that long is no failed attempt
-constexpr unsigned kTried = 2;                // frames in a train that only tries
+constexpr unsigned kTried = 2;                // frames in a train that only tries the way
 
 }  // namespace
 
-// False: not yet, in any case.
+// Begins to ask for a way by train, if there may be one. Always false: this message can't go by train yet.
 template <class Platform>
 bool Trains<Platform>::begin(ViIndex i) {
   const Vi& vi = vis_[i];
@@ -52,7 +52,7 @@ void Trains<Platform>::set_aside(ViIndex i) {
   ++root_->counters.trains_set_aside;
   if (now_ - peer.train_due > kProven) peer.train_attempts = 0;
   peer.train = Train::kDoubted;
-  // Time for what was sent again to be acknowledged, and what came before it.
+  // Leaves time for frames that were sent again, and frames before them, to be acknowledged.
   peer.train_due = now_ + kDoubt;
   if (peer.train_attempts > 1) put_off(peer);
 }
@@ -97,7 +97,7 @@ void Trains<Platform>::on_path(ViIndex i, const wire::Decoded& frame, const Fram
       peer.train = Train::kTrying;
       return try_out(vi, body.token);
     case PathStep::kTry:
-      // The peer's kernel may have refused it: then it came by express.
+      // The peer's kernel may have refused the train: then the try came by express, and is not answered.
       if (bulk_path_.came_by_train(raw) && frames_out_.may_answer()) tell(vi, PathStep::kTried, body.token);
       return;
     case PathStep::kTried:
@@ -124,7 +124,8 @@ void Trains<Platform>::tell(const Vi& vi, PathStep step, std::uint32_t token) {
       frame, wire::encode(header, vi.link.peer_address, address_, ether_type_, frame.data));
 }
 
-// As long as any frame will be, and more than one: it is to meet whatever those would meet.
+// Tries the way with several frames, each as long as any will be: the train must meet whatever later trains would
+// meet.
 template <class Platform>
 void Trains<Platform>::try_out(const Vi& vi, std::uint32_t token) {
   Frame frames[kTried];

@@ -5,12 +5,12 @@
 //            PATH try, by train, as long as can be -------------> (a firewall, or not)
 //                    used from now on <------------ PATH tried
 //
-// All but the try go by express. Whatever is not answered is begun anew with a later long message, after
-// a pause that grows. A peer of an older version answers nothing.
+// All but the try go by express. A step that is not answered is begun anew with a later long message, after a pause
+// that grows. A peer of an older version answers nothing.
 //
-// A timeout of frames that went by train ends its use; on Unreliable Delivery, where nothing else would bring
-// them, a silence that is longer than a busy peer's. If it is acknowledged after all that they have come, the
-// peer's processor was busy, and nothing is wrong with the way; else it has to be tried again.
+// A timeout of frames that went by train ends the use of trains; on Unreliable Delivery, where no frame is sent
+// again, a silence that is longer than a busy peer's. If an acknowledgement shows later that the frames have come,
+// the peer's processor was busy, and the way is good; else it has to be tried again.
 #ifndef VIADUCT_KAGENT_STACK_TRAINS_H
 #define VIADUCT_KAGENT_STACK_TRAINS_H
 
@@ -36,12 +36,12 @@ class Trains : private ViTable {
   bool is_used(const state::Vi& vi) const {
     return peers_[vi.link.peer].train == state::Train::kUsed;
   }
-  // The same for what is sent behind frames that went by train. On Unreliable Delivery what goes by express would
-  // overtake them and they would be lost: there only a long silence ends it.
+  // As is_used(), for messages sent behind frames that went by train. On Unreliable Delivery a message sent by
+  // express would overtake these frames, and they would be lost: there only a long silence ends the use of trains.
   bool is_kept(const state::Vi& vi) const {
     return is_used(vi) || (vi.reliability == vip::kUnreliable && vi.tx.timeouts < kSilence);
   }
-  // The same as is_used() when a long message is to be sent; begins to ask if it may be worth it.
+  // As is_used(), for a long message that is to be sent; begins to ask for a way by train if that may be worth it.
   bool is_wanted(ViIndex vi) {
     return is_used(vis_[vi]) || (now_ >= peers_[vis_[vi].link.peer].train_due && begin(vi));
   }

@@ -32,8 +32,8 @@ constexpr unsigned kQuantum = 64;  // frames of one VI in one round
 constexpr unsigned kBatch = 32;    // frames built at once
 
 constexpr std::uint32_t kLocalPack = 2048;  // bytes of small messages that share a frame on the local path
-// How long a local path may be full without the loss of a frame that would not be sent again.
-// On a busy machine a program is kept off the processors for long.
+// How long the local path may be full before a frame is lost that would not be sent again. On a busy machine a
+// program is kept off the processors for long.
 constexpr std::uint64_t kLocalPatience = 200'000'000;  // ns
 
 constexpr unsigned kPathPatience = 5;  // waits for credit in vain, in a row: 23 ms
@@ -42,9 +42,9 @@ std::uint32_t pack_limit(const Vi& vi) {
   return vi.tx.path == Path::kLocal ? kLocalPack : vi.link.payload;
 }
 
-// By train more frames of one VI in one round, so that trains are as long as can be. While the peer has
-// nothing to do yet they are shorter: it begins with the first while the next is made. But a train costs
-// some 5 us whatever its length, the more if the peer's processor is busy with the one before.
+// By train a VI sends more frames in one round, so that trains are as long as can be. While the peer has nothing to
+// do yet trains are shorter: it begins with the first while the next is made. But each train costs some 5 us whatever
+// its length, and more if the peer's processor is busy with the one before.
 constexpr unsigned kTrainQuantum = 88;
 constexpr unsigned kFirstTrains = kBatch;
 
@@ -62,8 +62,8 @@ bool ends_quarter(const Vi& vi, std::uint32_t frames) {
   return vi.tx.send_next % quarter_of_window(vi) + frames >= quarter_of_window(vi);
 }
 
-// The newest frame, after a timeout. It goes the way that it went: if what is on that way is only late,
-// it must not arrive before it.
+// Whether the newest frame, which is sent again after a timeout, goes by train as it did before: if frames on that
+// way are only late, it must not arrive before them.
 bool probes_train(const Vi& vi, std::uint32_t psn) {
   return vi.tx.timeouts == 1 && psn + 1 == vi.tx.send_next && psn != vi.tx.send_una && went_by_train(vi, psn);
 }
@@ -77,7 +77,7 @@ bool Transmitter<Platform>::may_follow(const Vi& vi, const Message& message) con
          (message.stream() > vi.link.payload || has_gone_by_train(vi));
 }
 
-// Long messages do, while the peer is reached so; and then what comes behind them, until they have
+// Long messages go by train while the peer can be reached so. Messages behind them do too until the long ones have
 // been acknowledged, so that nothing arrives before what was sent earlier.
 template <class Platform>
 bool Transmitter<Platform>::goes_by_train(Vi& vi, std::uint32_t payload, std::uint32_t longest) {
@@ -87,7 +87,7 @@ bool Transmitter<Platform>::goes_by_train(Vi& vi, std::uint32_t payload, std::ui
   return payload < vi.link.payload && may_begin_train(vi);
 }
 
-// The way may have been found in the middle of a message.
+// A message may change to trains in its middle, if the way was found only then.
 template <class Platform>
 bool Transmitter<Platform>::may_begin_train(const Vi& vi) const {
   return trains_.is_used(vi) &&
@@ -101,7 +101,7 @@ bool Transmitter<Platform>::follows_train(Vi& vi) {
   return false;
 }
 
-// Frames that are sent for the first time, up to that PSN.
+// Submits frames that are sent for the first time, up to `end_psn`.
 template <class Platform>
 void Transmitter<Platform>::submit(Vi& vi, std::span<const Frame> frames, std::uint32_t end_psn,
                                    bool by_train) {
@@ -143,8 +143,8 @@ void Transmitter<Platform>::submit_packed(ViIndex i, Frame& frame, std::uint32_t
   ++root_->counters.data_frames_sent;
 }
 
-// The message that was just begun and those behind it in one frame. False, and nothing done, if
-// there is none behind it that will do. `more`: something else waits.
+// Sends the message that was just begun and those behind it in one frame. False, and nothing is sent, if no suitable
+// message is behind it. `more`: something else waits.
 template <class Platform>
 bool Transmitter<Platform>::send_packed(ViIndex i, const Message& first,
                                                        std::uint32_t room, bool& more) {
@@ -193,7 +193,7 @@ bool Transmitter<Platform>::send_packed(ViIndex i, const Message& first,
   return true;
 }
 
-// The same frame again, from the same slots. `failed` is the one with `error`.
+// Sends a packed frame again, from the same slots. `failed` is the message that has the `error`.
 template <class Platform>
 Sent Transmitter<Platform>::resend_packed(ViIndex i, std::uint32_t position,
                                                          bool ask, std::uint32_t& failed,
@@ -246,7 +246,7 @@ bool Transmitter<Platform>::load_next(ViIndex i, Message& message) {
   return true;
 }
 
-// There is no room for a frame: what makes some will make the VI ready again.
+// There is no room for a frame: the VI becomes ready again when room is made.
 template <class Platform>
 void Transmitter<Platform>::await_send_room(ViIndex i) {
   Vi& vi = vis_[i];
@@ -268,7 +268,7 @@ bool Transmitter<Platform>::asks(Vi& vi, const Message& message, std::uint32_t r
   return !more || room <= wanted || (is_narrow(vi) && ends_quarter(vi, wanted));
 }
 
-// So many frames of the current message have been sent.
+// Notes that `n` frames of the current message have been sent.
 template <class Platform>
 void Transmitter<Platform>::advance(ViIndex i, const Message& message, unsigned n, Sent result) {
   Vi& vi = vis_[i];
@@ -276,7 +276,7 @@ void Transmitter<Platform>::advance(ViIndex i, const Message& message, unsigned 
   vi.tx.current_sent += n;
   const std::uint64_t sent_before = vi.tx.sent_time;
   if (n != 0) note_sent(i);
-  // Those behind it need not wait as long as it did.
+  // Frames behind one that was given up need not wait as long as it did.
   if (result == Sent::kGivenUp) [[unlikely]] vi.tx.sent_time = sent_before;
   if (vi.tx.current_sent != vi.tx.current_frames) return;
   ++root_->counters.messages_sent;
@@ -340,8 +340,8 @@ bool Transmitter<Platform>::transmit(ViIndex i, unsigned& sent) {
   return vi.tx.current_slot != kNone || send_queue_.more_to_send(i);
 }
 
-// A frame on a new path may overtake those on the old one, so it is taken when nothing is under way. On Unreliable
-// Delivery the peer is asked for that, and if no answer comes the path stays.
+// A frame on a new path may overtake those on the old one, so a new path is taken when nothing is under way. On
+// Unreliable Delivery the peer is asked whether that is so, and if no answer comes the path stays.
 template <class Platform>
 bool Transmitter<Platform>::choose_path(ViIndex i) {
   Vi& vi = vis_[i];
@@ -368,7 +368,8 @@ bool Transmitter<Platform>::may_go_local(const Vi& vi) const {
          bulk_path_.payload_limit(vi.link.peer_address) > port_.mtu();
 }
 
-// The frames end a message, on Unreliable Delivery, before the path changes: whether the last one asks for credit.
+// Whether the last of these frames asks for credit, so that the path can change. They end a message on Unreliable
+// Delivery.
 template <class Platform>
 bool Transmitter<Platform>::asks_for_path(Vi& vi, std::uint32_t frames) {
   if (!may_go_local(vi)) return false;
@@ -386,7 +387,8 @@ typename Transmitter<Platform>::Room Transmitter<Platform>::local_room(const Vi&
   return Room::kGivenUp;
 }
 
-// The receiver acknowledges frames that it takes out of the ring: the acknowledgement ends the wait.
+// Waits until the local path has room: the receiver acknowledges frames that it takes out of the ring, which ends the
+// wait.
 template <class Platform>
 bool Transmitter<Platform>::await_room(Vi& vi) {
   if (vi.reliability == vip::kUnreliable || vi.tx.send_una == vi.tx.send_next) return true;
@@ -394,7 +396,7 @@ bool Transmitter<Platform>::await_room(Vi& vi) {
   return false;
 }
 
-// Frames up to send_next have just been sent for the first time.
+// Notes that frames up to send_next have just been sent for the first time.
 template <class Platform>
 void Transmitter<Platform>::note_sent(ViIndex i) {
   Vi& vi = vis_[i];
@@ -472,10 +474,9 @@ void Transmitter<Platform>::write_headers(Vi& vi, const Message& message, std::u
   }
 }
 
-// Builds and submits frames [first_frame, first_frame + count) of a message whose frame 0 has
-// first_psn. `ask`: nothing follows that would bring the acknowledgement by itself, or credit is
-// running out. `sent` says how
-// many; fewer when the port has no more buffers.
+// Builds and submits frames [first_frame, first_frame + count) of a message whose frame 0 has first_psn. `ask`:
+// nothing follows that would bring the acknowledgement by itself, or credit is running out. `sent` says how many;
+// fewer when the port has no more buffers.
 template <class Platform>
 Sent Transmitter<Platform>::send_frames(ViIndex i, const Message& message, std::uint32_t first_frame,
                                         std::uint32_t first_psn, unsigned count, bool ask,
@@ -507,8 +508,8 @@ Sent Transmitter<Platform>::send_frames(ViIndex i, const Message& message, std::
   return n < count ? Sent::kSome : Sent::kAll;
 }
 
-// The work request or response that a lost frame is of. False: none any more. `position`: where the search begins in
-// the send queue, and where it ended.
+// Finds the work request or response that a lost frame belongs to. False: it belongs to none any more. `position`:
+// where the search begins in the send queue, and where it ended.
 template <class Platform>
 bool Transmitter<Platform>::find_lost(ViIndex i, std::uint32_t psn, std::uint32_t& position, Lost& lost) {
   Vi& vi = vis_[i];
@@ -530,7 +531,8 @@ bool Transmitter<Platform>::find_lost(ViIndex i, std::uint32_t psn, std::uint32_
   return true;
 }
 
-// A lost frame again, alone. `error` is not 0: it can't be sent any more, as it is not what it was.
+// Sends one lost frame again. `error` is not 0 if that is impossible: the program has changed the request, or its
+// data can't be read.
 template <class Platform>
 Sent Transmitter<Platform>::resend_one(ViIndex i, std::uint32_t psn, const Lost& lost, std::uint32_t& error) {
   Vi& vi = vis_[i];

@@ -3,8 +3,8 @@
 // A message's data is read from the program when its frames are built, also when they are built
 // again: nothing is copied in between.
 //
-// Small messages that wait behind each other share a frame: one that travels inline and has another such
-// behind it. Each is in flight for itself, with the frame's PSN.
+// Small messages that travel inline and wait behind each other share a frame. Each of them is in flight for itself,
+// with the frame's PSN.
 #ifndef VIADUCT_KAGENT_STACK_TRANSMITTER_H
 #define VIADUCT_KAGENT_STACK_TRANSMITTER_H
 
@@ -58,11 +58,11 @@ class Transmitter : private ViTable, private Timers {
   [[gnu::noinline]] Sent resend_packed(ViIndex vi, std::uint32_t position, bool ask,
                                        std::uint32_t& failed, std::uint32_t& error);
   inline void note_sent(ViIndex vi);
-  // A local path may have come. False: it is taken when what is under way has arrived.
+  // Takes the local path if one has come. False: it is taken when all frames under way have arrived.
   [[gnu::noinline]] bool choose_path(ViIndex vi);
   bool may_go_local(const state::Vi& vi) const;
   [[gnu::noinline]] bool asks_for_path(state::Vi& vi, std::uint32_t frames);
-  // Of the local path. kGivenUp: the peer takes nothing, the frame counts as sent and is lost.
+  // Room on the local path. kGivenUp: the peer takes nothing, the frame counts as sent and is lost.
   enum class Room { kYes, kNotYet, kGivenUp };
   Room local_room(const state::Vi& vi, std::uint32_t payload, Frame& frame);
   // True if a VI that got kNotYet should try again at once.

@@ -83,13 +83,13 @@ struct ViTx {
   std::uint16_t reads;         // RDMA reads begun and not answered
   std::uint32_t smoothed_rtt;  // ns; 0: none measured yet
   std::uint32_t rtt_variation;
-  std::uint32_t least_rtt, longest_rtt;  // without queues, as far as we have seen, 0: no idea; lately
+  std::uint32_t least_rtt, longest_rtt;  // ns; least: as without queues, 0: unknown; longest: of late
   std::uint64_t sent_time;      // when a frame was last sent for the first time
   std::uint64_t progress_time;  // when one was last acknowledged, or the timer last ran out
   std::uint32_t ready_next;
   std::uint32_t response_first, response_next;  // responses [first, next) wait for being sent or acknowledged
   std::uint32_t response_begun;   // of these, the next one to begin
-  std::uint32_t failed_slot, failed_status;  // the send that ended the connection (kNone: none), and how
+  std::uint32_t failed_slot, failed_status;  // the send that ended the connection (kNone: none), and its status
   std::uint32_t train_begin, train_end;  // PSNs of what has gone by train lately; the same: nothing has
 };
 

@@ -45,7 +45,7 @@ vip::Return VirtualInterfaces<Platform>::create_vi(std::uint32_t program, Comman
   const std::uint32_t generation = vis_[i].generation + 1;
   Vi& vi = vis_[i];
   Vi blank{};
-  // The to-do lists may still name the VI that was here before.
+  // The to-do lists may still name the VI that was here before, so its links stay.
   blank.tx.listed = vi.tx.listed;
   blank.tx.ready_next = vi.tx.ready_next;
   blank.ack.ack_next = vi.ack.ack_next;

@@ -26,7 +26,7 @@ void Wakeups<Platform>::flush_wakes() {
   wake_count_ = 0;
 }
 
-// For the program's thread that calls handlers.
+// Wakes the program's thread that calls handlers.
 template <class Platform>
 void Wakeups<Platform>::alert(std::uint32_t program) {
   const state::Program& alerted = programs_[program];

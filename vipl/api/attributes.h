@@ -1,4 +1,4 @@
-// Between the attributes and addresses of vipl.h and those that travel in command slots.
+// Translates between the attributes and addresses of vipl.h and those that travel in command slots.
 #ifndef VIADUCT_VIPL_API_ATTRIBUTES_H
 #define VIADUCT_VIPL_API_ATTRIBUTES_H
 
@@ -7,22 +7,22 @@
 
 namespace viaduct::vipl {
 
-// VIP_SUCCESS or VIP_INVALID_PTAG. NULL is tag 0.
+// Returns VIP_SUCCESS or VIP_INVALID_PTAG. NULL is tag 0.
 VIP_RETURN ptag_in(const SessionGuard& inside, VIP_PROTECTION_HANDLE handle, std::uint32_t& ptag);
 VIP_PROTECTION_HANDLE ptag_out(const Session& session, std::uint32_t ptag);
 
-// VIP_SUCCESS or what is wrong.
+// Returns VIP_SUCCESS or the code of what is wrong.
 VIP_RETURN vi_attributes_in(const SessionGuard& inside, const VIP_VI_ATTRIBUTES& given,
                             layout::ViAttributes& attributes);
 
-// Of the peer's VI: tags have no meaning here.
+// The attributes of the peer's VI: tags have no meaning here.
 VIP_VI_ATTRIBUTES peer_attributes_out(const layout::ViAttributes& attributes);
 
-// VIP_SUCCESS or what is wrong. NULL stands for no tag and no RDMA.
+// Returns VIP_SUCCESS or the code of what is wrong. NULL stands for no tag and no RDMA.
 VIP_RETURN memory_attributes_in(const SessionGuard& inside, const VIP_MEM_ATTRIBUTES* given,
                                 layout::MemoryAttributes& attributes);
 
-// False when a length is impossible. The host part is copied, and must be there, if `host`.
+// False when a length is impossible. The host part is copied, and must be there, if `host` is true.
 bool address_in(const Session& session, const VIP_NET_ADDRESS& given, bool host,
                 layout::Address& address);
 

@@ -11,8 +11,8 @@
 namespace viaduct::vipl {
 namespace {
 
-// One discovery of a session at a time, for driver and session have room for one answer. The owner
-// waits for the network meanwhile, so this is not a Lock: it is taken from an owner that has died.
+// Lets one discovery of a session run at a time, as driver and session have room for one answer. The owner waits for
+// the network meanwhile, so this is not a Lock: it is taken from an owner that has died.
 class Turn {
  public:
   explicit Turn(std::atomic<std::uint32_t>& owner) : owner_(owner) {

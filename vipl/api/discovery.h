@@ -8,7 +8,7 @@ namespace viaduct::vipl {
 
 struct Session;
 
-// Asks the link and fills the list in, whose addresses are the session's. Blocks for a moment.
+// Asks the link and fills in the list, whose addresses belong to the session. Blocks for a moment.
 VIP_RETURN discover(Session& session, VIP_AUTODISCOVERY_LIST& list);
 
 }  // namespace viaduct::vipl

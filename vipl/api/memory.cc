@@ -62,8 +62,8 @@ VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
   command->handle = MemoryHandle;
   outgoing::Patience patience;
   outgoing::wait_for_memory(session, MemoryHandle, patience);
-  // Another thread may be given the same handle anew as soon as the driver has it back, so it is
-  // struck out before, and put back if the driver says no.
+  // Another thread may be given the same handle as soon as the driver has it back. So the handle is taken off the
+  // table before, and put back if the driver refuses.
   std::uint64_t length = 0;
   bool may_have_been = false;
   {

@@ -30,7 +30,7 @@ VIP_RETURN VipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR* Name, VIP_NET_
   const SessionGuard inside(NicHandle, Kind::kNic);
   if (!inside || Name == nullptr || Address == nullptr) return VIP_INVALID_PARAMETER;
   Command command(inside.session(), Op::kHostByName);
-  // No host has a name that does not fit, nor that many addresses.
+  // No host has a name that does not fit, or so many addresses.
   if (std::memchr(Name, '\0', sizeof command->name) == nullptr) return VIP_ERROR_NAMESERVICE;
   if (NameIndex > 0xffffffff) return VIP_ERROR_NAMESERVICE;
   std::strcpy(command->name, Name);

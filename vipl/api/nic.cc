@@ -102,7 +102,7 @@ VIP_RETURN VipxAttach(VIP_NIC_HANDLE nic) {
   const VIP_RETURN attached = registry::attach(handle.nic(), handle.key());
   if (attached != VIP_SUCCESS) return attached;
   exit_drain::prepare();
-  // Without the thread only the default error handler is missing.
+  // If there is no thread, only the default error handler is missing.
   const SessionGuard inside(nic, Kind::kNic);
   if (inside) callback_thread::start(inside.session());
   return VIP_SUCCESS;

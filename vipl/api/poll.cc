@@ -22,11 +22,11 @@ namespace {
 constexpr std::size_t kWake = PortWatch::kNews, kOwn = kWake + 1;
 constexpr std::size_t kFew = 64;  // all together: these lie on the stack
 
-// The functions here return, besides what VipxPoll does, this (not known yet) and -errno.
+// The functions here return what VipxPoll returns, or this (not known yet), or -errno.
 constexpr int kNothing = INT_MIN;
 
-// While it lives the thread takes no signals but faults, so that one that comes while it is between
-// two sleeps ends the next sleep instead of being forgotten.
+// While this object lives the thread takes no signals but faults. So a signal that comes between two sleeps ends the
+// next sleep and is not forgotten.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -96,7 +96,7 @@ int Poll::prepare() {
   return kNothing;
 }
 
-// Others know from now on that this thread is about to sleep.
+// Lets others know that this thread is about to sleep.
 void Poll::announce() {
   std::atomic<std::uint32_t>& word = queue_.sleepers();
   poller_.word = &word;
@@ -114,12 +114,13 @@ int Poll::sleep(std::uint64_t until, const sigset_t* mask) {
   int result;
   do {
     session_.turn();
-    // In this order: the thread that takes the poller off has changed before what look() finds.
+    // was_taken() must come first: the thread that takes the poller off the list has changed before what look()
+    // finds.
     const bool taken = poller_.was_taken();
     result = look();
     if (result == kNothing && taken) result = 0;
     if (result != kNothing) break;
-    // In a child that a handler has made nothing of the session is left.
+    // In a child that a signal handler has forked nothing of the session is left.
     if (!sleep_once(until) || thread_registry::forks() != forks) return -EINTR;
     result = result_;
     if (result == kNothing && until != kNever && now_ns() >= until) result = 0;
@@ -130,7 +131,7 @@ int Poll::sleep(std::uint64_t until, const sigset_t* mask) {
   return result;
 }
 
-// False in a forked child.
+// Returns false in a forked child.
 bool Poll::sleep_once(std::uint64_t until) {
   result_ = kNothing;
   if (session_.driver != nullptr) {
@@ -184,7 +185,7 @@ int Poll::sleep_on(PortWatch::News& news, std::uint64_t until) {
   return ready;
 }
 
-// It must be empty before the others are woken.
+// The poll wake must be read empty before the other threads are woken.
 void Poll::hear_poll_wake(short revents) {
   // The agent has hung up; the agent monitor will say so.
   if ((revents & POLLIN) == 0) poll_wakes_ = false;

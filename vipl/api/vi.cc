@@ -35,7 +35,7 @@ VIP_VI_ATTRIBUTES kept(const VIP_VI_ATTRIBUTES& given) {
   return attributes;
 }
 
-// `idles`: what has not come is waited for.
+// `idles`: passes a moment, if nothing has completed, to see whether something does.
 VIP_RETURN take(VIP_VI_HANDLE handle, Side side, VIP_DESCRIPTOR** out, bool idles = true) {
   if (out == nullptr) return VIP_INVALID_PARAMETER;
   *out = nullptr;
@@ -119,7 +119,7 @@ VIP_RETURN VipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES* ViAttribs,
   WorkQueue(session, handle, Side::kSend).begin(command->generation, send_cq);
   WorkQueue(session, handle, Side::kReceive).begin(command->generation, receive_cq);
   *ViHandle = handle.pointer();
-  // Without the thread only the default error handler is missing.
+  // If there is no thread, only the default error handler is missing.
   callback_thread::start(session);
   return VIP_SUCCESS;
 }
@@ -131,7 +131,7 @@ VIP_RETURN VipDestroyVi(VIP_VI_HANDLE ViHandle) {
   WorkQueue receive(inside.session(), inside.handle(), Side::kReceive);
   Command command(inside.session(), Op::kDestroyVi);
   if (!send.name(command.body())) return VIP_INVALID_PARAMETER;
-  // Another thread may be given the same index as soon as the driver has it back.
+  // Another thread may be given the same index as soon as the driver has it back, so it is disowned before.
   const std::uint32_t index = inside.handle().index();
   inside.session().disown(index);
   const VIP_RETURN result = command.run();
@@ -161,7 +161,7 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIB
     Lock lock(session.lock);
     attributes = session.attributes[vi];
   }
-  // Another VI may be coming to this place.
+  // If the VI has been destroyed, the attributes may be those of another VI at its place.
   if (!send.valid()) return VIP_INVALID_PARAMETER;
   *ViAttribs = attributes;
   *ViSendQEmpty = send.empty() ? VIP_TRUE : VIP_FALSE;
@@ -173,7 +173,7 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE* State, VIP_VI_ATTRIB
   } else {
     *State = state > VIP_STATE_ERROR ? VIP_STATE_ERROR : static_cast<VIP_VI_STATE>(state);
   }
-  // A program that polls for a change of state is a program that waits.
+  // A program that asks again and again waits for a change of state: gives the stack its turn.
   session.turn();
   pause(session.crowd, ++inside.thread().misses, session.driver == nullptr);
   return VIP_SUCCESS;

@@ -14,9 +14,9 @@ bool address_of_interface(const char* interface, in_addr& address, in_addr& mask
 // Whether it is an address of this host, on any interface.
 bool is_own(in_addr address);
 
-// A port of this host's. A socket of the kernel's that is bound to it, and used for nothing else, makes
-// it unique and frees it when the process ends, however it does. It is one of UDP: programs use the
-// same number for a TCP connection of their own.
+// A port of this host. It is made unique by a socket of the kernel's that is bound to it and used for nothing else,
+// and freed when the process ends, however it does. The socket is one of UDP, as programs use the same number for a
+// TCP connection of their own.
 class PortClaim {
  public:
   PortClaim() = default;
@@ -26,7 +26,7 @@ class PortClaim {
 
   // Takes a port, or any if it is 0; both in host order. 0, or an error of libfabric's.
   int take(std::uint16_t port);
-  // Takes over what another has.
+  // Takes over the port that another claim has.
   void take_from(PortClaim& other) {
     std::swap(socket_, other.socket_);
     std::swap(port_, other.port_);

@@ -100,7 +100,8 @@ void CompletionQueue::interrupt() {
   wait_.signal.raise();
 }
 
-// Ends a wait without a completion: it was asked to, or what was refused can be tried again.
+// Whether a wait must end without a completion: interrupt() asks for it, or an operation that was refused can be
+// tried again.
 bool CompletionQueue::disturbed() const { return interrupted_ || room_ != nic_->room(); }
 
 void CompletionQueue::settle() {
@@ -158,7 +159,7 @@ void* CompletionQueue::copy(void* to, const Completion& c) const {
 ssize_t CompletionQueue::take(void* buffer, std::size_t count) {
   if (empty()) {
     nic_->progress();
-    // ofi_rxm tells all its users of such an error, and of nothing else that they wait for.
+    // ofi_rxm passes this error of a queue on to all its users, but no other error that would end their wait.
     if (empty()) return nic_->lost() ? -FI_ENETDOWN : -FI_EAGAIN;
   }
   std::size_t taken = 0;
@@ -199,14 +200,14 @@ ssize_t CompletionQueue::readerr(fid_cq* cq, fi_cq_err_entry* entry, std::uint64
   entry->olen = c.overflow;
   entry->err = c.error;
   entry->prov_errno = c.status;
-  // There is none; room that the program has given for it stays the program's.
+  // There are no error data; room that the program has given for them stays the program's.
   if (entry->err_data_size == 0) entry->err_data = nullptr;
   entry->err_data_size = 0;
   ++queue.first_;
   return 1;
 }
 
-// Until there are `least` entries, or an error.
+// Waits until there are `least` entries, or an error.
 ssize_t CompletionQueue::wait(void* buffer, std::size_t count, std::size_t least, int timeout) {
   const auto start = Clock::now();
   const auto end = start + std::chrono::milliseconds(timeout);

@@ -69,7 +69,7 @@ class CompletionQueue final : public fid_cq, private NicQueue {
   unsigned sleepers_ = 0;
   bool watched_ = false;  // the program may sleep on the descriptor
   bool interrupted_ = false;
-  std::uint64_t room_ = 0;  // of the NIC's count, what has been told
+  std::uint64_t room_ = 0;  // SharedNic::room() when waiting threads were last told
   unsigned users_ = 0;
 };
 

@@ -98,7 +98,7 @@ int Counter::seterr(fid_cntr* fid, std::uint64_t value) {
   return 0;
 }
 
-// An error that comes meanwhile ends the wait.
+// Waits until the counter has the threshold. An error that comes meanwhile ends the wait.
 int Counter::wait(fid_cntr* fid, std::uint64_t threshold, int timeout) {
   auto& counter = object<Counter>(fid);
   using Clock = std::chrono::steady_clock;
@@ -112,7 +112,7 @@ int Counter::wait(fid_cntr* fid, std::uint64_t threshold, int timeout) {
     const auto waited = Clock::now() - start;
     if (timeout >= 0 && waited >= std::chrono::milliseconds(timeout)) return -FI_ETIMEDOUT;
     lock.unlock();
-    // Another thread may look and count, of which nothing tells.
+    // Another thread may take the completions and count, which wakes no sleeper: so sleeps are short.
     if (waited > kSpin) VipxPoll(counter.nic_->queue(), nullptr, 0, &kNap, nullptr);
     lock.lock();
   }

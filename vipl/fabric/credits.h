@@ -10,14 +10,14 @@
 
 namespace viaduct::fabric {
 
-// Credits of this end for sending.
+// Receives that the peer has promised to this end.
 class SendCredits {
  public:
   bool available() const { return granted_ != used_; }
   std::uint32_t used() const { return used_; }
   void use() { ++used_; }
 
-  // The peer has promised `total` receives by now. False if it can't have.
+  // The peer has promised `total` receives by now. False if it can't have promised so many.
   bool grant(std::uint32_t total) {
     if (static_cast<std::int32_t>(total - granted_) <= 0) return true;
     if (total - used_ > kWindow) return false;
@@ -30,7 +30,7 @@ class SendCredits {
   std::uint32_t used_ = 0;
 };
 
-// Credits of the peer for sending.
+// Receives that this end has promised to the peer.
 class ReceiveCredits {
  public:
   std::uint32_t posted() const { return posted_; }
@@ -45,7 +45,7 @@ class ReceiveCredits {
     return consumed_ + std::min(posted_ - consumed_, kWindow);
   }
 
-  // Whether it is time to: half of what there is the peer does not know of.
+  // Whether it is time to promise more: the peer does not know of half of the receives.
   bool due() const {
     const std::uint32_t fresh = possible() - promised_;
     return fresh != 0 && fresh >= promised_ - consumed_;

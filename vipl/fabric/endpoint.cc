@@ -62,7 +62,7 @@ int Endpoint::open(fid_domain* fid, fi_info* info, fid_ep** ep, void* context) {
   }
   SharedNic& nic = *domain.nic();
   Link* link;
-  PassiveEndpoint* former = nullptr;  // whose address the endpoint is to have
+  PassiveEndpoint* former = nullptr;  // the passive endpoint whose address this endpoint is to have
   if (info->handle != nullptr && info->handle->fclass == FI_CLASS_PEP) {
     former = &object_of<PassiveEndpoint, fid_pep>(info->handle);
   }
@@ -238,7 +238,7 @@ int Endpoint::control(struct fid* fid, int command, void* argument) {
   }
 }
 
-// Whether a counter tells of operations of these kinds.
+// Whether a counter counts operations of these kinds.
 bool Endpoint::tells(std::initializer_list<Counts> kinds) const {
   return std::any_of(kinds.begin(), kinds.end(),
                      [this](Counts kind) { return counters_[kind] != nullptr; });

@@ -19,7 +19,7 @@ class Endpoint final : public fid_ep, private LinkUser {
   static int open(fid_domain* domain, fi_info* info, fid_ep** ep, void* context);
 
   enum class Way { kSend, kWrite, kRead };
-  // `flags` are the call's own; those of the endpoint count where the call has none.
+  // `flags` are those of the call; the endpoint's flags count where the call has none.
   ssize_t transmit(Way way, Request& request, std::uint64_t flags);
   ssize_t receive(Request& request, std::uint64_t flags);
   std::uint64_t send_flags() const { return send_flags_; }
@@ -54,7 +54,7 @@ class Endpoint final : public fid_ep, private LinkUser {
   static int shutdown(fid_ep* ep, std::uint64_t flags);
   static fi_ops_cm cm_ops;
 
-  // Those that move data (endpoint_data.cc).
+  // The operations that move data (endpoint_data.cc).
   static fi_ops_msg msg_ops;
   static fi_ops_rma rma_ops;
 
@@ -81,7 +81,7 @@ class Endpoint final : public fid_ep, private LinkUser {
   std::uint64_t receive_flags_;
   Counter* counters_[kCounts] = {};
   sockaddr_in name_{};
-  PortClaim port_;  // that a passive endpoint had
+  PortClaim port_;  // the port that a passive endpoint had
 };
 
 }  // namespace viaduct::fabric

@@ -7,13 +7,13 @@ namespace {
 constexpr std::uint64_t kOfCalls = FI_COMPLETION | FI_INJECT | FI_REMOTE_CQ_DATA | FI_FENCE;
 constexpr std::uint64_t kAllowed = kOfCalls | FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |
                                    FI_DELIVERY_COMPLETE | FI_PRIORITY;
-// Has no completion, whatever was agreed on.
+// The operation gives no completion, whatever the endpoint was bound with.
 constexpr std::uint64_t kSilent = std::uint64_t{1} << 60;
 
 }  // namespace
 
-// Every completion means that the peer has the data in its memory, so the flags that ask for less or
-// for just that make no difference.
+// Every completion means that the peer has the data in its memory. So the flags that ask for this, or for less, make
+// no difference.
 ssize_t Endpoint::transmit(Way way, Request& request, std::uint64_t flags) {
   if (!enabled_) return -FI_EOPBADSTATE;
   if ((flags & ~(kAllowed | kSilent)) != 0) return -FI_EBADFLAGS;
@@ -61,7 +61,7 @@ Request request_of(const fi_msg_rma& message) {
   return request;
 }
 
-// RDMA between pieces of memory and one that the peer has.
+// RDMA between pieces of memory here and one piece of the peer's.
 ssize_t transmit_rma(Endpoint& ep, Endpoint::Way way, Request request, std::uint64_t address, std::uint64_t key,
                      std::uint64_t flags) {
   fi_rma_iov remote{address, 0, key};

@@ -154,7 +154,8 @@ ssize_t EventQueue::readerr(fid_eq* eq, fi_eq_err_entry* entry, std::uint64_t) {
   const std::lock_guard lock(queue.mutex_);
   if (queue.events_.empty() || queue.events_.front().error == 0) return -FI_EAGAIN;
   Event& next = queue.events_.front();
-  // A program that gives room for the data has it copied there; else it may look at ours for a while.
+  // The data is copied into the room that the program gives; without room it may look at our copy until the next
+  // read.
   void* room = entry->err_data;
   const std::size_t room_bytes = entry->err_data_size;
   entry->fid = next.fid;

@@ -17,7 +17,7 @@ class Fabric;
 struct Event {
   std::uint32_t kind = 0;                   // FI_CONNREQ ...
   std::vector<unsigned char> body;          // what fi_eq_read gives
-  int error = 0;                            // FI_E...: an error of `fid`; body is its data
+  int error = 0;                            // FI_E...: an error of `fid`, with `body` as its data
   struct fid* fid = nullptr;
   fi_info* info = nullptr;  // of a request, the reader's to free
 };
@@ -32,7 +32,7 @@ class EventQueue : public fid_eq {
   void connection(std::uint32_t kind, struct fid* fid, fi_info* info, const void* data,
                   std::size_t bytes);
   void error(struct fid* fid, int error, const void* data, std::size_t bytes);
-  // Forgets what is there of an object that ends.
+  // Forgets the events of an object that ends.
   void forget(const struct fid* fid);
   int try_wait();
 

@@ -28,7 +28,7 @@ constexpr std::uint64_t kSendFlags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPL
                                      FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |
                                      FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE;
 constexpr std::uint64_t kReceiveFlags = FI_COMPLETION | FI_MORE;
-// Whatever the program does. The others hold if it asks for them, and cost something.
+// Orders that hold whatever the program does. Other orders hold if the program asks for them, and cost something.
 constexpr std::uint64_t kOrder = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW |
                                  FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS | FI_ORDER_RMA_RAR |
                                  FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW;
@@ -141,7 +141,7 @@ bool suits(const fi_domain_attr& asked, std::uint32_t version, std::uint64_t cap
   return true;
 }
 
-// Without `hints` all suits.
+// Without `hints` everything suits.
 bool suits(const fi_info* hints, std::uint32_t version) {
   if (hints == nullptr) return true;
   if (lacks(hints->caps, kCaps)) return refused("caps");
@@ -220,7 +220,8 @@ std::size_t or_else(std::size_t asked, std::size_t value) { return asked != 0 ? 
 
 char* copy_text(const char* text) { return strdup(text); }
 
-// Adds only capabilities that go without saying: those of the domain, and both directions where none was named.
+// Adds to the capabilities asked for only those that go without saying: those of the domain, and both directions
+// where none was named.
 std::uint64_t complete(std::uint64_t asked) {
   std::uint64_t caps = asked | kDomainCaps;
   if ((asked & FI_MSG) != 0 && (asked & (FI_SEND | FI_RECV)) == 0) caps |= FI_SEND | FI_RECV;
@@ -232,13 +233,13 @@ std::uint64_t caps_for(std::uint32_t version, const fi_info* hints) {
   if (hints == nullptr) return kCaps;
   if (hints->caps != 0) return complete(hints->caps);
   const fi_domain_attr* domain = hints->domain_attr;
-  // A program that can't register memory for it gets no RDMA.
+  // A program that can't register memory as RDMA needs it gets no RDMA.
   return domain == nullptr || registers_as_needed(domain->mr_mode, version, kCaps)
              ? kCaps
              : kCaps & ~(FI_RMA | kRmaWays);
 }
 
-// Of one way: all that the endpoint has, unless less was asked for.
+// Capabilities of one direction: all that the endpoint has, unless less was asked for.
 std::uint64_t caps_of_way(std::uint64_t caps, std::uint64_t asked, std::uint64_t way) {
   return caps & way & (asked != 0 ? complete(asked) : way);
 }
@@ -333,7 +334,7 @@ fi_info* make(std::uint32_t version, const fi_info* hints, const Facts& now, con
   fi_info* info = fi_dupinfo(nullptr);
   if (info == nullptr) return nullptr;
   info->caps = caps_for(version, hints);
-  // Names a passive endpoint whose address an active one is to have.
+  // The handle names a passive endpoint whose address an active one is to have.
   info->handle = hints != nullptr ? hints->handle : nullptr;
   // An RDMA write with data takes a receive.
   info->mode = hints == nullptr ? FI_RX_CQ_DATA : hints->mode & FI_RX_CQ_DATA;

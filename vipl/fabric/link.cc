@@ -13,7 +13,7 @@ namespace {
 
 constexpr VIP_ULONG kCallMs = 3000;
 constexpr auto kCallPatience = std::chrono::seconds(60);
-constexpr std::uint32_t kLeastTransfer = 32768;  // that every NIC has
+constexpr std::uint32_t kLeastTransfer = 32768;  // the longest message that every NIC takes
 
 bool pending(Link::Phase phase) {
   return phase == LinkState::kAsked || phase == LinkState::kGreeting ||
@@ -207,7 +207,7 @@ int Link::connect(const sockaddr_in& self, const sockaddr_in& peer, const void* 
   return 0;
 }
 
-// One try, without the mutex. An error of libfabric's.
+// Tries once to connect, without the mutex. Returns an error of libfabric's.
 int Link::call_once(std::uint32_t transfer_bytes, VIP_RETURN& code) {
   alignas(VIP_NET_ADDRESS) unsigned char local_room[sizeof(VIP_NET_ADDRESS) + 16] = {};
   alignas(VIP_NET_ADDRESS) unsigned char remote_room[sizeof(VIP_NET_ADDRESS) + 16] = {};
@@ -243,7 +243,7 @@ int Link::call_patiently() {
     VIP_RETURN code;
     int error = call_once(state_.transfer_bytes, code);
     if (code == VIP_REJECT && state_.transfer_bytes > kLeastTransfer) {
-      // A NIC there takes shorter messages only.
+      // The NIC of the peer takes shorter messages only.
       error = call_once(kLeastTransfer, code);
     }
     if (code != VIP_TIMEOUT || std::chrono::steady_clock::now() > until) return error;
@@ -252,7 +252,7 @@ int Link::call_patiently() {
   }
 }
 
-// Runs in a worker.
+// Connects; runs in a worker.
 void Link::call() {
   int error = call_patiently();
   if (error != 0) state_.nic->names().forget(peer_.sin_addr);
@@ -270,7 +270,7 @@ void Link::call() {
     }
   }
   if (error != 0) {
-    // The VI has its receives still, and may be used for another try.
+    // The VI still has its receives, and may be used for another try.
     set_phase(LinkState::kIdle);
     if (state_.user != nullptr) state_.user->on_refused(error, nullptr, 0);
   }
@@ -325,7 +325,7 @@ bool Link::take_sent() {
   return true;
 }
 
-// The same of the receive queue.
+// Takes back the oldest descriptor of the receive queue. False if it has not completed.
 bool Link::take_received() {
   VIP_DESCRIPTOR* descriptor = nullptr;
   VipRecvDone(state_.vi, &descriptor);
@@ -371,7 +371,7 @@ void Link::end(int reason) {
   while (receives_.outstanding() != 0 && take_received()) {}
   transfers_.fail_unposted();
   if (before == LinkState::kRefusing) {
-    // The link has no user any more.
+    // A refused link has no user any more, so it deletes itself.
     state_.nic->run([this] { delete this; });
     return;
   }

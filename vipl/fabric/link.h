@@ -22,10 +22,10 @@ class Link final : private NicLink {
  public:
   using Phase = LinkState::Phase;
 
-  // nullptr if there is no room. Not to be called with the mutex.
+  // nullptr if there is no room. To be called without the mutex.
   static Link* make(SharedNic& nic, std::uint32_t transfer_bytes);
-  // Ends the connection and the link. Not to be called with the mutex, nor by two threads. A link
-  // that is being connected ends when that is over.
+  // Ends the connection and the link. To be called without the mutex, and by one thread only. A link that is being
+  // connected ends when the connecting is over.
   static void destroy(Link* link);
 
   VIP_VI_HANDLE vi() const { return state_.vi; }
@@ -39,7 +39,7 @@ class Link final : private NicLink {
   void expect_request();
   int connect(const sockaddr_in& self, const sockaddr_in& peer, const void* data, std::size_t bytes);
   int accept(const sockaddr_in& self, const void* data, std::size_t bytes);
-  // The link has no user from then on, and ends by itself.
+  // reject(): the link has no user from then on, and ends by itself.
   int reject(const void* data, std::size_t bytes);
   int shut_down();
 
@@ -64,7 +64,7 @@ class Link final : private NicLink {
   void feed() override;
 
   void set_phase(Phase phase);
-  // Ends what the transfers have found to be broken.
+  // Ends the connection if the transfers have found it to be broken.
   ssize_t settled(ssize_t result);
   void call();
   int call_patiently();
@@ -84,7 +84,7 @@ class Link final : private NicLink {
   Transfers transfers_{state_, ring_, *this};
   Receives receives_{state_, ring_};
   bool added_ = false;
-  bool abandoned_ = false;  // to be destroyed by the worker
+  bool abandoned_ = false;  // the worker that connects it is to destroy it
   sockaddr_in self_{};
   sockaddr_in peer_{};
   std::vector<unsigned char> cm_data_;

@@ -5,7 +5,7 @@
 namespace viaduct::fabric {
 namespace {
 
-// Memory of whole pages that are there when they are used.
+// Maps whole pages, which take memory only when they are used.
 void* map(std::size_t bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;

@@ -10,7 +10,7 @@ namespace viaduct::fabric {
 
 inline constexpr std::uint32_t kOwnSends = 64;  // descriptors of a link besides the program's
 
-// A descriptor with room for its segments, and for data that is to be sent from here.
+// A descriptor with room for its segments, and for data that is sent from the slot itself.
 struct alignas(64) SendSlot {
   VIP_DESCRIPTOR descriptor;
   VIP_DESCRIPTOR_SEGMENT more[4];

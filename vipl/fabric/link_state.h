@@ -40,7 +40,7 @@ struct LinkState {
       : nic(the_nic.shared_from_this()), transfer_bytes(most), memory(the_nic.handle()) {}
 
   bool up() const { return phase == kUp; }
-  // Where something lies in the peer's Shared.
+  // The address of something in the peer's Shared.
   std::uint64_t peer_range(std::size_t offset) const { return peer_shared + offset; }
 
   const std::shared_ptr<SharedNic> nic;
@@ -49,7 +49,7 @@ struct LinkState {
   Phase phase = kIdle;
   LinkUser* user = nullptr;
   Regions* regions = nullptr;
-  bool strict = false;  // operations keep their order, reads too
+  bool strict = false;  // all operations keep their order, reads too
   LinkMemory memory;
   std::uint64_t peer_shared = 0;
   VIP_MEM_HANDLE peer_memory = 0;

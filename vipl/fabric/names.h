@@ -11,7 +11,7 @@
 
 namespace viaduct::fabric {
 
-// Any thread may call all of it.
+// Any thread may call all functions.
 class Names {
  public:
   // The address of a host's NIC, of 6 bytes. Blocks, a second at most.

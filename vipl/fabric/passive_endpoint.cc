@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostBacklog = 1024;
 
-// The passive endpoints of the process, to know handles of requests by. Each is guarded by its NIC's
+// The passive endpoints of the process, by which handles of requests are recognized. Each is guarded by its NIC's
 // mutex, and there is one NIC.
 std::set<PassiveEndpoint*>& all() {
   static auto& set = *new std::set<PassiveEndpoint*>;
@@ -273,7 +273,7 @@ void PassiveEndpoint::on_request(Link& link, const Greeting& greeting) {
   events_->connection(FI_CONNREQ, &fid, info, greeting.data, greeting.data_bytes);
 }
 
-// A requester has gone. If the program has been told of it, it hears when it accepts.
+// A requester has gone. If the program has been told of the request, it hears of the end when it accepts.
 void PassiveEndpoint::on_ended(Link& link) {
   if (calling_.erase(&link) == 0) return;
   link.set_user(nullptr);

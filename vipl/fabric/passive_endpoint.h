@@ -23,7 +23,7 @@ struct ConnectionRequest {
   Link* link;
   PassiveEndpoint* owner;
 
-  // The link of a request that is not taken yet. nullptr if there is none. With the NIC's mutex.
+  // The link of a request that is not taken yet; nullptr if there is none. To be called with the NIC's mutex held.
   static Link* take(SharedNic& nic, struct fid* handle);
 };
 
@@ -31,7 +31,8 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
  public:
   static int open(fid_fabric* fabric, fi_info* info, fid_pep** pep, void* context);
 
-  // Gives its address and port to an active endpoint; it can only be closed then. 0, or an error.
+  // Gives the passive endpoint's address and port to an active endpoint; the passive one can only be closed then.
+  // Returns 0, or an error.
   int give_address(sockaddr_in& name, PortClaim& port);
 
  private:
@@ -73,7 +74,7 @@ class PassiveEndpoint final : public fid_pep, private LinkUser {
 
   bool listening_ = false;
   bool address_given_ = false;
-  std::size_t backlog_;  // connections at once whose request has not come, or waits for an answer
+  std::size_t backlog_;  // how many connections may lack their request or its answer at once
   std::atomic<bool> stopping_ = false;
   pthread_t thread_{};
   std::set<Link*> calling_;                // no request has come from them yet

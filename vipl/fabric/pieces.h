@@ -51,7 +51,7 @@ class Pieces {
 
   bool empty() const { return remote_.at == remote_.ranges.count(); }
 
-  // The next piece; only if there is one.
+  // The next piece; to be called only if there is one.
   Piece take() {
     Piece piece;
     const Range& target = remote_.ranges[remote_.at];

@@ -40,7 +40,7 @@ Object& object_of(fid* f) {
   return *static_cast<Object*>(reinterpret_cast<Base*>(f));
 }
 
-// Functions that libfabric calls without looking whether they are there.
+// Functions that libfabric calls without checking whether they exist.
 int no_close(fid*);
 int no_bind(fid*, fid*, std::uint64_t);
 int no_control(fid*, int, void*);

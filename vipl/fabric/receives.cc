@@ -50,8 +50,8 @@ ssize_t Receives::post(const Request& request) {
   return 0;
 }
 
-// A message that is too long for VIA will be written to the receive's memory, which the peer may do
-// for as long as it is posted.
+// Prepares for a message that is too long for VIA: the peer writes it to the receive's memory, which it may do for as
+// long as the receive is posted.
 bool Receives::land(const Request& request, Posted& posted) {
   auto landings = std::make_unique<Landings>();
   landings->landing.tag = credits_.posted() + 1;
@@ -139,7 +139,7 @@ Completion Receives::completion_of(const Posted& posted, std::uint32_t number,
   completion.error = error_of_status(control.Status);
   completion.status = static_cast<int>(control.Status);
   if (completion.error != 0) {
-    // Nothing more is known.
+    // The status tells nothing more.
   } else if ((control.Status & VIP_STATUS_OP_MASK) != VIP_STATUS_OP_REMOTE_RDMA_WRITE) {
     completion.length = control.Length;
     if ((control.Status & VIP_STATUS_IMMEDIATE) != 0) {

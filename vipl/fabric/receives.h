@@ -30,13 +30,13 @@ class Receives {
   std::uint32_t outstanding() const { return credits_.posted() - credits_.consumed(); }
   bool unused() const { return credits_.posted() == 0; }
 
-  // The receives that a greeting promises: the peer is told later where long ones lie.
+  // How many receives a greeting promises: the peer is told later where long ones lie.
   std::uint32_t first_promise();
   // Tells the peer of receives that it does not know of, when it is time to.
   void promise();
   void on_promise_sent() { promising_ = false; }
 
-  // The oldest has completed. False if there is none.
+  // Takes the oldest receive that has completed. False if there is none.
   bool take(const VIP_CONTROL_SEGMENT& control);
   // Forgets the regions that long receives hold.
   void release_all();

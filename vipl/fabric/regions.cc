@@ -92,7 +92,7 @@ VIP_MEM_HANDLE Regions::local(const void* address, std::size_t length) {
   }
   Region* region = acquire(address, length, false, false);
   if (region == nullptr) return 0;
-  // It stays in use: descriptors that name it may be posted for as long as the domain lives.
+  // The region stays in use: descriptors that name it may be posted for as long as the domain lives.
   return region->handle;
 }
 

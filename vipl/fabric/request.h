@@ -17,8 +17,8 @@ struct Request {
   void* context = nullptr;
   std::uint64_t data = 0;
   std::uint64_t flags = 0;  // FI_INJECT, FI_REMOTE_CQ_DATA, FI_FENCE
-  bool wanted = true;       // a completion
-  bool silent = false;      // nor an error: it has no context that could name it
+  bool wanted = true;       // the program wants a completion
+  bool silent = false;      // not even an error is told: the operation has no context that could name it
 };
 
 inline constexpr std::uint32_t kQueueSize = 256;     // operations of an endpoint, if it does not say

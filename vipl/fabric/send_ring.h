@@ -26,7 +26,7 @@ class SendRing {
  public:
   explicit SendRing(LinkState& state) : state_(state) {}
 
-  // `sends`: the program's. Before anything is posted.
+  // `sends`: how many the program may have. To be called before anything is posted.
   void resize(std::uint32_t sends) {
     size_ = sends + kOwnSends;
     sent_.resize(size_);
@@ -34,18 +34,18 @@ class SendRing {
 
   bool empty() const { return posted_ == done_; }
   bool room() const { return posted_ - done_ < size_; }
-  // The place of the descriptor that is posted next; while there is room.
+  // The slot for the descriptor that is posted next; to be called only while there is room.
   SendSlot& next(Sent*& sent);
   SendSlot& next() { return state_.memory.slots().sends[posted_ % size_]; }
   void fill(SendSlot& slot, const Range* remote, const Ranges& local, std::uint16_t control);
-  // Makes a descriptor that sends the first bytes of the slot's own.
+  // Makes a descriptor that sends the first `bytes` of the slot's own data.
   void fill_own(SendSlot& slot, const Range* remote, std::size_t bytes, std::uint16_t control);
   // 0, -FI_EAGAIN or another error.
   ssize_t post(SendSlot& slot, Sent& sent);
   // Writes a few bytes into the peer's Shared. False if there is no room.
   bool write(Sent::Kind kind, std::size_t offset, const void* bytes, std::size_t length);
 
-  // Takes back the oldest if it has completed. nullptr if it has not.
+  // Takes back the oldest descriptor if it has completed. nullptr if it has not.
   Sent* take(VIP_UINT32& status);
 
  private:

@@ -27,8 +27,8 @@ Registry& registry() {
   return registry;
 }
 
-// An agent that many ranks ask at once on a busy host may take longer to make their ports than VipOpenNic waits. No
-// agent, and one that refuses, is told at once.
+// An agent that many ranks ask at once on a busy host may take longer to make their ports than VipOpenNic waits: then
+// asks again. A failure without a wait (no agent, or one that refuses) is reported at once.
 VIP_RETURN open_patiently(VIP_NIC_HANDLE& handle) {
   using Clock = std::chrono::steady_clock;
   const auto until = Clock::now() + kOpenPatience;
@@ -67,7 +67,7 @@ bool SharedNic::prepare() {
   if (VipQueryNic(handle_, &attributes_) != VIP_SUCCESS) return false;
   transfer_bytes_ = static_cast<std::uint32_t>(
       std::min<VIP_ULONG>(attributes_.MaxTransferSize, kTransferBytes));
-  // No entry is lost, whatever the size is.
+  // A completion queue of any size loses no entry.
   const VIP_ULONG entries = std::min<VIP_ULONG>(attributes_.MaxCQEntries, 8192);
   if (VipCreateCQ(handle_, entries, &queue_) != VIP_SUCCESS) return false;
   return VipErrorCallback(handle_, reinterpret_cast<void*>(number_), &SharedNic::on_error) ==
@@ -115,7 +115,7 @@ void SharedNic::lose_all() {
 
 void SharedNic::progress() {
   take_completions();
-  // From the end: a link that goes on leaves the list, or stands at its end again.
+  // Goes through the list from its end: a link that goes on leaves the list, or stands at its end again.
   for (std::size_t i = starving_.size(); i-- != 0;) {
     if (i < starving_.size()) starving_[i]->feed();
   }
@@ -153,7 +153,7 @@ void SharedNic::start_watcher() {
     watcher_ = std::thread([this] { watcher(); });
   }
   watcher_news_.notify_one();
-  // One that sleeps in VipxPoll hears of completions; of all else it is told.
+  // A watcher that sleeps in VipxPoll hears of completions; of anything else it must be told.
   if (!polling_ || starving()) wake_watcher_.raise();
 }
 
@@ -162,8 +162,7 @@ void SharedNic::add_starving(NicLink& link) {
   if (polling_ && !polls_briefly_) wake_watcher_.raise();
 }
 
-// As a rule the program looks at a queue: then the watcher is not woken each time, as it sleeps for a
-// while only.
+// Most programs look at a queue anyway. So the watcher, which sleeps only for a while, is not woken each time.
 void SharedNic::add_backlogged() {
   ++backlogged_;
   if (watcher_.joinable() && !idle_) return;

@@ -34,7 +34,7 @@ class NicLink {
   virtual void on_send_done() = 0;
   virtual void on_receive_done() = 0;
   virtual void on_lost() = 0;
-  // It has something to send and no receive for it: goes on if one has been promised.
+  // The link has something to send and had no receive for it: goes on if one has been promised.
   virtual void feed() = 0;
 
  protected:
@@ -44,7 +44,8 @@ class NicLink {
 // A queue that threads may sleep on. With the NIC's mutex held.
 class NicQueue {
  public:
-  // Whether the watcher has told of a completion; it need not again before it is asked to.
+  // Raises the queue's signal if something has come. True: it did; the watcher leaves the queue alone until watch()
+  // is called again.
   virtual bool tell_watched() = 0;
 
  protected:
@@ -71,9 +72,9 @@ class SharedNic : public std::enable_shared_from_this<SharedNic> {
 
   Names& names() { return names_; }
 
-  // All below is called with the mutex held.
+  // All functions below are called with the mutex held.
 
-  // Hands completions on.
+  // Hands completions on to libfabric's queues.
   void progress();
   // The agent has gone, and the NIC with it.
   bool lost() const { return lost_; }
@@ -82,15 +83,16 @@ class SharedNic : public std::enable_shared_from_this<SharedNic> {
   void remove(NicLink& link) { links_.erase(&link); }
   bool has(NicLink* link) const { return links_.contains(link); }
 
-  // A connection is being made that goes on only when a thread looks; the count of them.
+  // A connection is being made that goes on only when a thread looks; these are counted.
   void add_pending();
   void remove_pending() { --pending_; }
 
-  // A link has something to send and no promise of a receive. A promise wakes no sleeper when it comes.
+  // A link has something to send, but no receive has been promised for it. A promise wakes no sleeper when it comes.
   void add_starving(NicLink& link);
   void remove_starving(NicLink& link) { std::erase(starving_, &link); }
   bool starving() const { return !starving_.empty(); }
-  // From the time it starves until it has sent all: the program may not look at a queue meanwhile.
+  // A link is backlogged from the time it starves until it has sent all: the program may not look at a queue
+  // meanwhile.
   void add_backlogged();
   void remove_backlogged() { --backlogged_; }
 
@@ -138,7 +140,7 @@ class SharedNic : public std::enable_shared_from_this<SharedNic> {
   std::chrono::microseconds nap_{};
   bool polling_ = false;
   bool polls_briefly_ = false;
-  bool idle_ = false;   // it sleeps until it is told of something
+  bool idle_ = false;   // the watcher sleeps until it is told of something
   bool stopping_ = false;
 
   Workers workers_{mutex_};

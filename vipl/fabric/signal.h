@@ -12,8 +12,8 @@
 
 namespace viaduct::fabric {
 
-// A descriptor of the kernel's that becomes readable. Made when it is first needed. Not for several threads at once,
-// but for `descriptor`.
+// An event descriptor that becomes readable, made when it is first needed. One thread at a time may use it; any
+// thread may call descriptor().
 class Signal {
  public:
   Signal() = default;
@@ -23,7 +23,7 @@ class Signal {
   Signal(const Signal&) = delete;
   Signal& operator=(const Signal&) = delete;
 
-  // -1 if there is none, with errno set.
+  // Returns the descriptor; -1 if there is none, with errno set.
   int open() {
     if (fd_ < 0) fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return fd_;
@@ -54,7 +54,7 @@ struct WaitObject {
   static bool is_known(fi_wait_obj asked) {
     return asked == FI_WAIT_NONE || asked == FI_WAIT_UNSPEC || asked == FI_WAIT_FD || asked == FI_WAIT_YIELD;
   }
-  // False: there is no descriptor.
+  // Makes the descriptor that the wait object needs. False: there is none to be had.
   bool open() { return kind != FI_WAIT_FD || signal.open() >= 0; }
 
   // The queue's fi_control().

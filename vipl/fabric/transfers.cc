@@ -8,7 +8,7 @@
 namespace viaduct::fabric {
 namespace {
 
-// Pieces of long transfers that are posted at once, each way.
+// Pieces of long transfers that are posted at once in each direction.
 constexpr std::uint32_t kPiecesAtOnce = 16;
 constexpr std::uint64_t kReadBytes = 256 * 1024;  // of a piece
 
@@ -55,7 +55,7 @@ void Transfers::leave_nic() {
   end_backlog();
 }
 
-// All is sent, or nothing will be.
+// Everything has been sent, or nothing more will be.
 void Transfers::end_backlog() {
   if (!backlogged_) return;
   backlogged_ = false;
@@ -117,7 +117,7 @@ ssize_t Transfers::remote_ranges(const Request& request, Ranges& ranges) {
 
 // ------------------------------------------------------------------------------------ one descriptor
 
-// `copy`: the data, if it is not where whole.local says.
+// `copy`: the data, if it is not where whole.local says; else nullptr.
 ssize_t Transfers::post_whole(const Whole& whole, const unsigned char* copy, std::size_t copied,
                          const Completion& completion, bool wanted, bool silent) {
   Sent* sent;
@@ -139,7 +139,7 @@ ssize_t Transfers::post_whole(const Whole& whole, const unsigned char* copy, std
   return 0;
 }
 
-// Posts it now, or when its turn comes.
+// Posts an operation now, or when its turn comes.
 ssize_t Transfers::transfer(const Request& request, Whole& whole, const Completion& completion,
                        bool takes_receive) {
   const bool fence = (request.flags & FI_FENCE) != 0;
@@ -232,7 +232,7 @@ ssize_t Transfers::read(const Request& request) {
   if (const ssize_t error = remote_ranges(request, remote); error != 0) return error;
   if (remote.bytes() != bytes) return -FI_EINVAL;
   if (bytes == 0) {
-    // Nothing to read: a write of nothing keeps its place in the order.
+    // There is nothing to read: an empty write keeps the operation's place in the order.
     Whole whole;
     whole.control = VIP_CONTROL_OP_RDMAWRITE;
     whole.writes = true;
@@ -274,7 +274,7 @@ ssize_t Transfers::send_large(const Request& request, std::uint64_t bytes) {
   return 0;
 }
 
-// The peer has told where the receive lies before it promised it.
+// Finds where the receive lies: the peer has told it before it promised the receive.
 void Transfers::find_landing(Operation& operation) {
   Landing landing;
   std::memcpy(&landing, &state_.memory.shared().landings[operation.receive % kWindow], sizeof landing);
@@ -304,7 +304,7 @@ void Transfers::start(Operation&& operation) {
   pump();
 }
 
-// Posts what there is room for: first what has to keep its order.
+// Posts what there is room for: first the operations that must keep their order.
 void Transfers::pump() {
   while (!waiting_.empty()) {
     if (!state_.up() || !pump(*waiting_.front())) return;
@@ -318,7 +318,7 @@ void Transfers::pump() {
   }
 }
 
-// Whether all of it is posted.
+// Posts what there is room for of an operation. Returns whether all of it is posted.
 bool Transfers::pump(Operation& operation) {
   if (operation.takes_receive && !take_receive(operation)) return false;
   if (operation.kind == Operation::Kind::kWhole) {
@@ -335,7 +335,7 @@ bool Transfers::pump(Operation& operation) {
   return true;
 }
 
-// False if there is none.
+// Takes a promised receive for the operation. False if there is none.
 bool Transfers::take_receive(Operation& operation) {
   if (!has_credit()) {
     if (!broken_) starve();
@@ -425,7 +425,7 @@ void Transfers::remove(const Operation& operation) {
                                  [&](const Operation& one) { return &one == &operation; }));
 }
 
-// The connection has ended.
+// The connection has ended: operations that are not posted yet fail.
 void Transfers::fail_unposted() {
   for (auto* queue : {&waiting_, &waiting_reads_}) {
     for (Operation* operation : *queue) {

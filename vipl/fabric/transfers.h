@@ -20,7 +20,7 @@
 
 namespace viaduct::fabric {
 
-// The work of one descriptor.
+// An operation that one descriptor carries out.
 struct Whole {
   Ranges local;              // unless the data was copied
   Range target;              // of an RDMA write
@@ -33,16 +33,16 @@ struct Operation {
   enum class Kind { kWhole, kWrite, kRead, kLarge };
   Kind kind;
   Whole whole;               // kWhole; kLarge: the data to send
-  std::vector<unsigned char> copy;  // of data that the program may change already
+  std::vector<unsigned char> copy;  // data that the program may change already
   Pieces pieces;
   Completion completion;
   bool wanted;
   bool silent = false;
-  bool takes_receive = false;  // and has none yet
+  bool takes_receive = false;  // it needs a receive and has none yet
   bool fence;
   bool notify;             // a Notice comes last
   Notice notice;
-  std::uint32_t receive;   // that it takes at the peer's
+  std::uint32_t receive;   // the peer's receive that it takes
   unsigned in_flight = 0;
   bool begun = false;
   bool posted = false;     // all of it
@@ -55,7 +55,7 @@ class Transfers {
       : state_(state), ring_(ring), link_(link) {}
 
   void configure(std::uint32_t sends) { sends_ = sends; }
-  // The peer's first promise.
+  // Takes the first promise of the peer.
   void grant(std::uint32_t total) { credits_.grant(total); }
 
   // 0, -FI_EAGAIN or another error.
@@ -65,18 +65,18 @@ class Transfers {
   std::size_t sends_left() const { return sends_ - std::min(begun(), sends_); }
   bool idle() const { return operations_.empty(); }
 
-  // The peer has promised what it can't have: the connection must end.
+  // Whether the peer has promised more than it can have: then the connection must end.
   bool broken() const { return broken_; }
 
-  // A descriptor of theirs has completed.
+  // A descriptor of the transfers has completed.
   void on_sent(Sent& sent, int error, VIP_UINT32 status);
   // Posts what can be posted after a completion.
   void go_on();
-  // The first that waits has no receive: goes on if one has been promised.
+  // The first operation that waits has no receive: goes on if one has been promised.
   void feed();
   // The connection has ended.
   void fail_unposted();
-  // The NIC needs to look after this link no more.
+  // Takes the link off the NIC's lists.
   void leave_nic();
 
  private:
@@ -109,16 +109,16 @@ class Transfers {
   SendRing& ring_;
   NicLink& link_;
   std::uint32_t sends_ = kQueueSize;
-  std::uint32_t outstanding_ = 0;  // of the program's, in descriptors of their own
-  std::uint32_t pieces_ = 0;       // of operations, in flight
-  std::uint32_t reads_ = 0;        // those of reads
+  std::uint32_t outstanding_ = 0;  // descriptors in flight of operations that have one of their own
+  std::uint32_t pieces_ = 0;       // descriptors in flight of operations in pieces
+  std::uint32_t reads_ = 0;        // how many of these belong to reads
   std::list<Operation> operations_;
-  std::deque<Operation*> waiting_;        // not all posted; writes and messages
+  std::deque<Operation*> waiting_;        // writes and messages that are not all posted
   std::deque<Operation*> waiting_reads_;
   SendCredits credits_;
   bool broken_ = false;
-  bool starving_ = false;    // the first that waits has no receive
-  bool backlogged_ = false;  // has starved, and not sent all since
+  bool starving_ = false;    // the first operation that waits has no receive
+  bool backlogged_ = false;  // has starved, and not sent everything since
   bool refused_ = false;     // the program had to be told -FI_EAGAIN
 };
 

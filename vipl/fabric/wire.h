@@ -79,14 +79,15 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 40 + kCmDataBytes);
 
-// The promise and its complement: a word that was torn is passed over.
+// The promise and its complement: a reader passes over a word whose halves do not fit, as it was written only in
+// part.
 struct Promise {
   Big32 total;
   Big32 check;
 };
 
-// Goes into its place by an RDMA write with immediate data, which takes the receive that it is about. A
-// receive that is taken so and has no Notice is for the program's own RDMA write with data.
+// A Notice is written to its place by an RDMA write with immediate data, which takes the receive that the Notice is
+// about. A receive that such a write takes without a Notice is for an RDMA write with data of the program.
 struct Notice {
   enum Kind : std::uint32_t { kLarge = 1, kWritten = 2, kTooLong = 3 };
   Big32 tag;  // 1 + the number of the receive

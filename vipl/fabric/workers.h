@@ -15,8 +15,8 @@ class Workers {
  public:
   explicit Workers(std::mutex& mutex) : mutex_(mutex) {}
 
-  // Runs a task, which is called without the mutex, in a thread that keeps `owner`, and these workers
-  // with it. With the mutex held.
+  // Runs a task, without the mutex, in a thread that keeps `owner` alive, and with it these workers. To be called
+  // with the mutex held.
   void run(std::function<void()> task, std::shared_ptr<void> owner);
 
  private:

@@ -14,7 +14,7 @@ namespace {
 using AttachedProcess = AttachedProcesses::AttachedProcess;
 
 void close(Driver& driver, AttachedProcess& attached_process) {
-  // From then on the driver does not ask for it.
+  // From then on the driver asks nothing of the process.
   if (attached_process.program != 0) driver.leave(attached_process.program);
   attached_process.program = 0;
   for (const int fd : {attached_process.link, attached_process.memory, attached_process.poll_wake}) {

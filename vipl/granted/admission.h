@@ -1,7 +1,7 @@
 // Letting forked processes take part in a granted session (attached_processes.h): the first process
 // does for them what the agent does for hosted programs.
 //
-// Both: by the agent monitor, under the registry's lock.
+// Both functions are called by the agent monitor, under the registry's lock.
 #ifndef VIADUCT_VIPL_GRANTED_ADMISSION_H
 #define VIADUCT_VIPL_GRANTED_ADMISSION_H
 
@@ -11,10 +11,10 @@
 
 namespace viaduct::vipl::admission {
 
-// Something can be read on the link of a attached process, or it has ended.
+// Something can be read on the link of an attached process, or the link has ended.
 void hear(Driver& driver, std::uint32_t attached_process);
 
-// Hangs up on all of them.
+// Ends the links of all attached processes.
 void end_all(Driver& driver);
 
 }  // namespace viaduct::vipl::admission

@@ -14,9 +14,9 @@ namespace viaduct::vipl {
 namespace {
 
 constexpr std::uint32_t kIdleRounds = 32;  // looks without the clock between those with it
-constexpr std::uint64_t kFinishNs = 5'000'000;  // for peers to answer; the agent goes on after that
+constexpr std::uint64_t kFinishNs = 5'000'000;  // how long peers may take to answer; the agent tells them after that
 
-// Ends the connections of the session.
+// Ends the connections of the session and tells the peers.
 void tell_peers(GrantedStack& stack) {
   const std::uint64_t until = now_ns() + kFinishNs;
   stack.close_session(0, now_ns());
@@ -47,7 +47,7 @@ Driver* Driver::make(Hello& hello, const layout::View& control_session, Pollers&
   }
   const char* const failed = driver->port_.open(hello.port, hello.umem, answer.port);
   const int error = errno;
-  // Without trains it works too.
+  // The port works without trains too.
   const char* no_trains = nullptr;
   if (hello.trains >= 0) {
     int pipe[2] = {-1, -1};
@@ -123,7 +123,7 @@ void Driver::finish() {
   stop_progress_thread();
   while (!lock_.try_take()) sys::yield();
   tell_peers(*stack_);
-  // Locked for ever: no thread may touch the port's rings any more.
+  // The lock stays locked for ever: no thread may touch the port's rings any more.
 }
 
 // ---------------------------------------------------------------------------- turns
@@ -239,15 +239,15 @@ std::uint32_t Driver::join(std::uint32_t parent, std::uint32_t forks) {
 }
 
 void Driver::leave(std::uint32_t program) {
-  if (!lock()) return;  // it all ends
+  if (!lock()) return;  // the session ends
   if (!halted_) stack_->leave(program, now_ns());
   if (lock_.release()) serve(Cause::kPost);
 }
 
 // ---------------------------------------------------------------------------- keeping watch
 
-// Calls asleep(), unless unless() is true after other threads can see that this one is about to sleep.
-// False if asleep() returned that.
+// Calls asleep() after other threads can see that this one is about to sleep, but not if unless() is true then. False
+// if asleep() returned false.
 template <class Unless, class Asleep>
 bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unless&& unless, Asleep&& asleep) {
   if (!lock()) {
@@ -258,9 +258,9 @@ bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unles
   const std::uint64_t due = stack_->next_deadline();
   if (due < until) until = due;
   watch.asleep_until.store(until);
-  idle_ = kIdleRounds;  // what the next look is for may be a timer
+  idle_ = kIdleRounds;  // the next round must look at the clock: a timer may be due
   if (attached_.any()) {
-    // Attached processes that ring from now on wake this thread. It stays so when it has woken up: the
+    // Attached processes that ring from now on wake this thread. The word stays set when the thread has woken up: the
     // other watcher may be asleep.
     segment_.header().driver_sleeps.store(1);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -278,7 +278,7 @@ bool Driver::sleep_on_port(PortWatch::Sleeper& watch, std::uint64_t until, Unles
   }
   watch.asleep_until.store(0);
   if (news[PortWatch::kTrains].revents != 0) port_.trains_came();
-  // One that comes too late to be seen here ends the next sleep.
+  // A driver wake that comes too late to be seen here ends the next sleep.
   if (news[PortWatch::kDriverWake].revents != 0) {
     std::uint64_t driver_wakes;
     sys::read(watch.driver_wake, &driver_wakes, sizeof driver_wakes);

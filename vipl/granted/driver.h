@@ -45,16 +45,16 @@ class Driver {
   // threads to wake too.
   static Driver* make(Hello& hello, const layout::View& control_session, Pollers& pollers);
 
-  // Frees it; no thread may be inside. In a forked child, where `abandoned` is true, the stack is left
-  // alone: it is the parent's.
+  // Frees the driver; no thread may be inside. In a forked child, where `abandoned` is true, the stack is left alone:
+  // it belongs to the parent.
   static void destroy(Driver* driver, bool abandoned);
 
   // The session's segment, in memory that the agent can look into when the program has died.
   layout::View segment() const { return segment_; }
   layout::Capacity capacity() const { return stack_->capacity(); }
 
-  // Gives the stack a turn unless another thread is at it. True if it had something to do. To be
-  // called by threads of the program that have looked for something in vain.
+  // Gives the stack a turn unless another thread does. True if the stack had something to do. To be called by threads
+  // of the program that have looked for something in vain.
   bool turn();
 
   // Something was posted: rings the doorbell and gives the stack a turn, at once or, as
@@ -72,10 +72,10 @@ class Driver {
   bool watch(const std::atomic<std::uint32_t>& sleepers, std::uint32_t asleep, std::uint64_t until,
              bool cancellable);
 
-  // The same for a thread that sleeps in its own way, on more than the port.
+  // As watch(), for a thread that sleeps in its own way, on more than the port.
   struct Sleep {
     void* self;
-    // Whether it is not to sleep at all; asked when others know that it is about to.
+    // Whether the thread must not sleep at all; asked when others know that it is about to.
     bool (*woken)(void* self);
     // Sleeps until one of `news` is readable, which their revents say, or the time is `until`. False in a
     // child that was forked by a signal handler meanwhile: there the driver is gone.
@@ -87,7 +87,7 @@ class Driver {
   // Whether some thread keeps watch.
   bool is_watched() const { return watch_.holder.load() != 0; }
 
-  // Its descriptors, as VipxDescriptors tells them.
+  // The driver's descriptors, as VipxDescriptors tells them.
   static constexpr int kDescriptors = GrantedPort::kDescriptors + 3;
   void descriptors(int (&fds)[kDescriptors]) const {
     int its[GrantedPort::kDescriptors];
@@ -101,19 +101,19 @@ class Driver {
   // Makes the thread in watch() look again at its word.
   void wake_port_watcher() { PortWatch::wake_driver(watch_.program); }
 
-  // To be changed between hold() and go_on() alone.
+  // The port may be changed between hold() and go_on() only.
   GrantedPort& port() { return port_; }
 
-  // From the one to the other nothing is looked at or changed at the agent. False: the session ends.
-  // `control_session`: by which address this host's agent is reached from now on; null: as before.
+  // Between hold() and go_on() the stack neither reads nor changes the control session. hold() returns false if the
+  // session ends. `control_session`: the address by which this host's agent is reached from now on; null: as before.
   bool hold() { return lock(); }
   void go_on(const MacAddress* control_session);
 
-  // Another program of this host: GrantedPort::add_local() and end_local(). Takes the file over.
+  // For another program of this host: GrantedPort::add_local() and end_local(). Takes the file over.
   void add_local(const MacAddress& peer, std::uint64_t program, int file, unsigned end);
   void end_local(const MacAddress& peer);
 
-  // Processes that attach: GrantedStack::join() and leave(). 0: there are too many, or the session ends.
+  // For processes that attach: GrantedStack::join() and leave(). 0: there are too many, or the session ends.
   std::uint32_t join(std::uint32_t parent, std::uint32_t forks);
   void leave(std::uint32_t program);
   void name(std::uint32_t program, std::uint32_t& member, std::uint32_t& id) const {

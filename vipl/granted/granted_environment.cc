@@ -50,7 +50,7 @@ bool GrantedEnvironment::write_program(std::uint32_t program, std::span<const io
 
 void GrantedEnvironment::wake(std::atomic<std::uint32_t>& word) {
   vipl::sys::futex_wake(word);
-  // The thread that waits for that word may be the one that sleeps on the port.
+  // The thread that waits for the word may be the one that sleeps on the port.
   if (watch_->asleep_until.load() == 0) return;
   const std::uint64_t one = 1;
   vipl::sys::write(watch_->driver_wake, &one, sizeof one);
@@ -80,7 +80,7 @@ std::uint32_t GrantedEnvironment::publish(const layout::Address& local, bool pee
     listener.local = local;
     listener.state.store(peer ? layout::kListenerPeer : layout::kListenerWait, std::memory_order_release);
     word.fetch_or(bit);
-    // Requests that came before the listener was up are held by the agent, which says so.
+    // The agent may hold requests that came before this listener was up; `holding` says so.
     if (listeners.holding.load() != 0) {
       control_session_.header().doorbells.ring(layout::kListenerBit);
       if (control_session_.header().driver_sleeps.exchange(0) != 0) {

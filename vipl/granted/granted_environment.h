@@ -28,14 +28,13 @@ class Pollers;
 
 class GrantedEnvironment {
  public:
-  // `control_session`: the session that the program has with the agent's stack. `agent_wake`: the
-  // agent's, an event descriptor. `watch`: what wakes the thread of the program that sleeps on the
-  // port. `pollers`: its threads that sleep in poll(). `attached_processes`: the processes that
-  // have attached.
   struct Watch {
     std::atomic<std::uint64_t> asleep_until{0};  // 0: no thread sleeps
     int driver_wake = -1;                               // event descriptor
   };
+  // `control_session`: the session that the program has with the agent's stack. `agent_wake`: the agent's event
+  // descriptor. `watch`: wakes the thread of the program that sleeps on the port. `pollers`: the program's threads
+  // that sleep in poll(). `attached_processes`: the processes that have attached.
   void attach(const layout::View& control_session, int agent_wake, Watch& watch, vipl::Pollers& pollers,
               const vipl::AttachedProcesses& attached_processes) {
     control_session_ = control_session, agent_wake_ = agent_wake, watch_ = &watch, pollers_ = &pollers, attached_ = &attached_processes;
@@ -64,10 +63,10 @@ class GrantedEnvironment {
   void wake(std::atomic<std::uint32_t>& word);
   void poll_wake(std::uint32_t program);
   std::uint64_t random();
-  // Its tables are the program's alone.
+  // The tables belong to the program alone, so nothing is charged.
   bool charge(std::uint32_t, Quota, std::int64_t) { return true; }
 
-  // Names and claims are the agent's business: a granted stack is never asked for one.
+  // Names and claims are the agent's business: a granted stack never asks for one.
   std::optional<MacAddress> look_up(std::string_view) { return std::nullopt; }
   bool is_own_name(std::string_view) { return false; }
   std::string_view own_name() { return {}; }

@@ -115,10 +115,10 @@ void on_fault(int signal, siginfo_t* info, void* context) {
   } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
     before.sa_handler(signal);
   } else if (info->si_code > 0) {
-    // The instruction is tried again, and ends the process as it would have without us.
+    // The instruction is tried again, and ends the process as it would have without this handler.
     sigaction(signal, &before, nullptr);
   } else if (before.sa_handler == SIG_DFL) {
-    // Sent by a process: it does not come again.
+    // A signal that a process has sent does not come again, so it is raised anew.
     sigaction(signal, &before, nullptr);
     raise(signal);
   }
@@ -144,7 +144,7 @@ bool copy(void* to, const void* from, std::size_t bytes) {
 
 #else
 
-// Where no such code has been written the kernel copies, and sees the faults.
+// On other processors the kernel copies, and sees the faults.
 void prepare() {}
 
 bool copy(void* to, const void* from, std::size_t bytes) {

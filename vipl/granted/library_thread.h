@@ -13,15 +13,15 @@ class LibraryThread {
   // Calls body(of) in a new thread of that name. False: there is none.
   bool start(const char* name, void (*body)(void* of), void* of);
 
-  // Tells it to end; stop() waits until it has.
+  // dismiss() tells the thread to end; stop() waits until it has.
   void dismiss();
   void stop();
   bool stopping() const { return stopping_.load(); }
 
   std::uint32_t id() const { return id_.load(); }
 
-  // By the thread: sleeps for so long, unless it is woken. A `long_rest` ends also with
-  // end_long_rest(); it is not begun unless may_rest().
+  // Called by the thread itself: sleeps for so long, unless it is woken. end_long_rest() ends a `long_rest` too,
+  // which is begun only if may_rest().
   template <class MayRest>
   void rest(std::uint64_t ns, bool long_rest, MayRest&& may_rest) {
     word_.store(0);
@@ -40,7 +40,7 @@ class LibraryThread {
   const char* name_ = nullptr;
   void (*body_)(void*) = nullptr;
   void* of_ = nullptr;
-  alignas(64) std::atomic<std::uint32_t> word_{0};  // it rests on this
+  alignas(64) std::atomic<std::uint32_t> word_{0};  // the thread rests on this word
   std::atomic<bool> resting_{false};                // ... for long
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint32_t> id_{0};

@@ -1,6 +1,6 @@
 // The local paths of a granted session (GrantedPort::add_local()): what the agent says of other programs of this host.
 //
-// All of these: by the agent monitor, under the registry's lock.
+// All functions are called by the agent monitor, under the registry's lock.
 #ifndef VIADUCT_VIPL_GRANTED_LOCAL_PATH_H
 #define VIADUCT_VIPL_GRANTED_LOCAL_PATH_H
 

@@ -30,8 +30,8 @@ void PortWatch::wake_for(std::uint64_t deadline) {
   }
 }
 
-// A thread of the program takes the watch over from the progress thread, but from another thread only
-// if that has ended.
+// A thread of the program takes the watch over from the progress thread. From another thread it does so only if that
+// thread has ended.
 bool PortWatch::take(std::uint32_t self, std::uint32_t helper) {
   std::uint32_t other = 0;
   if (holder.compare_exchange_strong(other, self)) return true;

@@ -34,7 +34,7 @@ struct PortWatch {
   bool anyone_sleeps() const {
     return program.asleep_until.load() != 0 || progress_thread.asleep_until.load() != 0;
   }
-  // Wakes the threads that would sleep beyond this time.
+  // Wakes the threads that would otherwise sleep beyond this time.
   void wake_for(std::uint64_t deadline);
 
   // `helper`: the progress thread. False: another thread keeps watch.

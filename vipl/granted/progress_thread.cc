@@ -6,10 +6,10 @@
 namespace viaduct::vipl {
 namespace {
 
-constexpr std::uint64_t kLeaseNs = 1'000'000;      // without a turn, then the program is away
-constexpr std::uint64_t kLongestLeaseNs = 4'000'000;  // for one that has come by regularly
-constexpr std::uint64_t kRestNs = 100'000'000;     // while a thread of the program keeps watch
-constexpr unsigned kRestAfter = 16;                // leases in which one did
+constexpr std::uint64_t kLeaseNs = 1'000'000;      // the program is away when it has given no turn for so long
+constexpr std::uint64_t kLongestLeaseNs = 4'000'000;  // the longest such time, for a program that has come by regularly
+constexpr std::uint64_t kRestNs = 100'000'000;     // this thread's rest while one of the program keeps watch
+constexpr unsigned kRestAfter = 16;                // leases in a row in which one kept watch; then this thread rests
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void Driver::progress_thread() {
     const std::uint32_t watcher = watch_.holder.load();
     const bool kept = watcher != 0 && sys::thread_lives(static_cast<int>(watcher));
     watched = kept ? watched + 1 : 0;
-    // For long only while a thread still keeps watch: it may have left before it could see the rest.
+    // Rests long only while a thread still keeps watch: that thread may have left before it could see the rest.
     const bool long_rest = kept && watched > kRestAfter;
     progress_thread_.rest(long_rest ? kRestNs : lease, long_rest, [&] { return watch_.holder.load() != 0; });
     if (turns_.load(std::memory_order_relaxed) != before) {
@@ -48,7 +48,7 @@ void Driver::progress_thread() {
   }
 }
 
-// Until a thread of the program has had a turn since `before`, or wants to watch itself.
+// Keeps watch until a thread of the program has had a turn since `before`, or wants to watch itself.
 void Driver::keep_watch(std::uint32_t before) {
   const std::uint32_t self = progress_thread_.id();
   std::uint32_t nobody = watch_.holder.load();

@@ -15,7 +15,7 @@ void SleepTimer::close() {
 }
 
 std::uint64_t SleepTimer::prepare(std::uint64_t now, std::uint64_t due) {
-  // A sleep that is only a look has no use for it.
+  // A sleep that is only a look does not need the timer.
   if (fd_ < 0 || due <= now) return due;
   const bool will_go_off_in_time = at_ > now && at_ <= due;
   if (will_go_off_in_time) return kNever;

@@ -18,13 +18,13 @@ class TurnLock {
     }
   }
 
-  // True if another thread wanted it meanwhile.
+  // Returns true if another thread has wanted the lock meanwhile.
   bool release() { return word_.exchange(kFree) == kWanted; }
 
  private:
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kHeld = 1;
-  static constexpr std::uint32_t kWanted = 2;  // held, and another thread has found it so
+  static constexpr std::uint32_t kWanted = 2;  // held, and another thread has found it held
 
   std::atomic<std::uint32_t> word_{kFree};
 };

@@ -14,8 +14,8 @@
 namespace viaduct::lanevi {
 namespace {
 
-// Hosts that begin together find each other soon; later ones, and those that were away, are found
-// too.
+// The link is asked often at first, so that hosts that begin together find each other soon. Later hosts, and those
+// that were away, are found too.
 constexpr int kBriskRounds = 10;
 constexpr std::chrono::seconds kBrisk{1};
 constexpr std::chrono::seconds kSteady{5};
@@ -44,7 +44,7 @@ Directory::Directory(const LinkNic& nic, const Options& options)
   thread_ = std::thread([this] { run(); });
 }
 
-// If the NIC is closed before, this does not wait for an answer from the link.
+// If the NIC is closed before, the destructor does not wait for an answer from the link.
 Directory::~Directory() {
   {
     const std::lock_guard lock(mutex_);

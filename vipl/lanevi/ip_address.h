@@ -43,7 +43,7 @@ struct IpPrefix {
 };
 
 std::optional<IpAddress> parse_address(const std::string& text);
-// ADDRESS/BITS; without /BITS the address alone.
+// Parses ADDRESS/BITS, or ADDRESS alone.
 std::optional<IpPrefix> parse_prefix(const std::string& text);
 std::string text_of(const IpAddress& address);
 

@@ -11,13 +11,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kAtOnce = 64;             // packets, before the other direction has its turn
+constexpr int kAtOnce = 64;             // packets in one direction before the other one has its turn
 constexpr std::size_t kSpareSlots = 8;  // for hellos, and to read into without any peer
 constexpr std::size_t kMostPeers = 512;
 constexpr milliseconds kPatience{20};         // with a peer that has no room
-constexpr milliseconds kLonePatience{1000};   // if no other one waits for that
+constexpr milliseconds kLonePatience{1000};   // the same if no other peer is held up by it
 constexpr milliseconds kConnectInterval{50};  // between two looks at a connection that is asked for
-constexpr milliseconds kHelloInterval{200};   // until it is answered
+constexpr milliseconds kHelloInterval{200};   // until the hello is answered
 constexpr milliseconds kAddressInterval{2000};  // between two looks at the own addresses
 
 }  // namespace
@@ -39,7 +39,7 @@ Link::~Link() {
   nic_.close();
 }
 
-// In a thread of the library. That a connection is lost the descriptors tell, too.
+// Called in a thread of the library. The descriptors tell of a lost connection too, so it is not noted here.
 void Link::on_error(void* context, VIP_ERROR_DESCRIPTOR* error) {
   if (error->ErrorCode == VIP_ERROR_RECVQ_EMPTY) {
     static_cast<Counters*>(context)->drop_no_receive.fetch_add(1, std::memory_order_relaxed);
@@ -76,7 +76,7 @@ void Link::take_news() {
 void Link::add_peer(const FoundHost& host) {
   if (peers_.size() >= kMostPeers) return;
   try {
-    // With slots of its own, so that peers that hold all of theirs leave some for the others.
+    // Each peer brings slots of its own, so that peers that hold all of theirs leave some for the others.
     add_slots(Peer::kSends);
     peers_.push_back(
         std::make_unique<Peer>(nic_, host.address, host.name, counters_.peers[host.name]));
@@ -135,7 +135,7 @@ void Link::begin(Peer& peer, Clock::time_point now) {
 void Link::lose(Peer& peer) {
   std::fprintf(stderr, "lanevid: %s is away\n", peer.name().c_str());
   if (waiting_.peer == &peer) drop_waiting();
-  // Its addresses stay its, until another host that is there says that it has them.
+  // The peer's addresses stay assigned to it until another host that is there claims them.
   peer.end(free_);
   next_look_ = {};
 }
@@ -313,8 +313,8 @@ void Link::submit_waiting() {
   post(*waiting.peer, waiting.slot, waiting.bytes);
 }
 
-// The others have waited long enough. Until something goes through again, this peer's packets are
-// dropped.
+// Gives up the packet that waits for its peer, as the other peers have waited long enough. This peer's packets are
+// dropped until something goes through to it again.
 void Link::drop_waiting() {
   waiting_.peer->stalled = true;
   ++waiting_.peer->counters().drop_busy;

@@ -11,7 +11,7 @@
 namespace viaduct::lanevi {
 namespace {
 
-constexpr VIP_ULONG kQueueEntries = 1024;  // to begin with: none is lost, however many there are
+constexpr VIP_ULONG kQueueEntries = 1024;  // at first: no completion is lost, however many there are
 
 }  // namespace
 

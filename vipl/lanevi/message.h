@@ -22,7 +22,7 @@ inline constexpr std::size_t kPacketHeader = 10;
 // The longest packet, with its header: 65,545. All hosts must have the same, as VIs must agree on
 // it.
 inline constexpr std::uint32_t kMessageBytes = 65600;
-// Changes when hosts of two versions could not understand each other.
+// The version changes when hosts of two versions could not understand each other.
 inline constexpr char kVersion[] = "lanevi1";
 
 struct PacketEnds {
@@ -30,18 +30,18 @@ struct PacketEnds {
   IpAddress destination;
 };
 
-// Nothing if it is no packet of IPv4 or IPv6.
+// No value if it is no packet of IPv4 or IPv6.
 std::optional<PacketEnds> ends_of(const std::uint8_t* message, std::size_t bytes);
 
 struct Hello {
   static constexpr std::size_t kMostAddresses = 32;
   static constexpr std::size_t kMostBytes = 4 + 16 * kMostAddresses;
 
-  bool wants_answer = false;  // the sender does not know yet whether its own was heard
-  bool heard = false;         // the receiver's was
+  bool wants_answer = false;  // the sender does not know yet whether its hello was heard
+  bool heard = false;         // the sender has heard the receiver's hello
   std::vector<IpAddress> addresses;
 
-  // Returns how many bytes it has, kMostBytes at most; more addresses than fit are left out.
+  // Returns how many bytes the hello has, kMostBytes at most; addresses that do not fit are left out.
   std::size_t encode(std::uint8_t* to) const;
   static std::optional<Hello> decode(const std::uint8_t* from, std::size_t bytes);
 };

@@ -23,7 +23,7 @@ struct Options {
   std::vector<ToldPeer> peers;  // none: all hosts of the link that say they belong to the network
   std::string network = "default";
   std::string device = "nic0";
-  std::string user;  // empty: the one that it was started as
+  std::string user;  // empty: the user that it was started as
 };
 
 // The exit code to end with, or -1 to go on.

@@ -24,7 +24,7 @@ void Peer::ask(const std::string& discriminator) {
   if (state_ != State::kApart) return;
   NetAddress local(own_, discriminator);
   NetAddress remote(host_, discriminator);
-  // For ever: the library asks again and again, and the other host may begin at any time.
+  // Asks without a time limit: the library repeats the request, and the other host may begin at any time.
   if (VipConnectPeerRequest(vi_, local.get(), remote.get(), VIP_INFINITE) == VIP_SUCCESS) {
     state_ = State::kAsking;
   }

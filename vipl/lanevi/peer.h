@@ -32,7 +32,7 @@ class Peer {
   PeerCounters& counters() { return counters_; }
   bool connected() const { return state_ == State::kConnected; }
 
-  // Asks for a connection, unless there is one or it was asked for already.
+  // Asks for a connection, unless there is one or it has been asked for already.
   void ask(const std::string& discriminator);
   // VIP_SUCCESS: it is connected from now on. VIP_NOT_DONE: not yet. Anything else: the attempt has
   // failed.
@@ -47,16 +47,16 @@ class Peer {
   bool has_room() const { return posted_ < kSends; }
   // False: the slot is still the caller's.
   bool send(Slot* slot, std::uint32_t bytes, bool hello);
-  // The oldest send that is over, or nothing.
+  // The oldest send that has completed, or nullptr.
   Slot* take_sent();
-  // The oldest receive that is over, or nothing. To be given back.
+  // The oldest receive that has completed, or nullptr. The slot is to be given back.
   Slot* take_received();
   void give_back(Slot* slot);
 
-  // The rest is kept here for the user of this peer.
+  // The members below are for the user of this peer.
   bool stalled = false;       // nothing has gone through for a while
-  bool wants_answer = false;  // it has not said that our hello was heard
-  bool heard = false;         // its hello was
+  bool wants_answer = false;  // the peer has not said that it heard our hello
+  bool heard = false;         // we have heard the peer's hello
   Clock::time_point hello_time{};
   VIP_RETURN told = VIP_SUCCESS;  // the failure that was logged last
 

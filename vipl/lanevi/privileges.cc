@@ -20,7 +20,8 @@ void become(const std::string& user) {
       setresuid(entry->pw_uid, entry->pw_uid, entry->pw_uid) != 0) {
     fail("becoming the user " + user);
   }
-  // The agent asks the kernel about programs that it serves, as this user it could not otherwise.
+  // The agent asks the kernel about programs that it serves. Of a process that has changed its user it could not
+  // otherwise.
   prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 }
 

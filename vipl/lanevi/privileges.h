@@ -6,8 +6,8 @@
 
 namespace viaduct::lanevi {
 
-// Becomes this user, with its group and no others, unless the name is empty; gives all capabilities
-// up, for programs that it would run too. Throws Failure.
+// Becomes this user, with its group and no others, unless the name is empty. Gives up all capabilities, also for
+// programs that this process would run. Throws Failure.
 void drop_privileges(const std::string& user);
 
 }  // namespace viaduct::lanevi

@@ -13,17 +13,17 @@ class Peer;
 
 class Routes {
  public:
-  // The addresses of the own interface: no peer can have them. True if they were others before.
+  // Sets the addresses of the own interface, which no peer can have. True if they were others before.
   bool set_own(const std::vector<IpPrefix>& own);
   const std::vector<IpPrefix>& own() const { return own_; }
 
-  // The peer loses addresses that are not in the list. Returns an address that it may not have, as it
-  // is the own or another peer's, or nothing: the first one that has it keeps it.
+  // Sets a peer's addresses; it loses those that are not in the list. Returns an address that it may not have, as it
+  // is our own or another peer's, or nullptr: the first peer that has an address keeps it.
   const IpAddress* set(Peer* peer, const std::vector<IpAddress>& addresses);
   void remove(Peer* peer);
 
   Peer* find(const IpAddress& address) const;
-  // Whether packets to it are for all.
+  // Whether packets to this address are for all hosts.
   bool is_group(const IpAddress& address) const;
 
  private:

@@ -85,13 +85,13 @@ void Service::make_link(VIP_NIC_HANDLE nic) {
                  options_.device.c_str());
     had_link_ = true;
   } catch (const Failure& failure) {
-    // A link that was made before can be made again later: the agent has gone in between.
+    // A link that was made before can be made again later: the agent has gone in between, which is no failure.
     if (!had_link_) throw;
     std::fprintf(stderr, "lanevid: %s\n", failure.what());
   }
 }
 
-// Until there is a signal, or the agent has gone.
+// Carries packets until a signal comes or the agent has gone.
 void Service::carry() {
   Link& link = *link_;
   Clock::time_point look{};
@@ -100,7 +100,7 @@ void Service::carry() {
     busy |= link.read_interface();
     const Clock::time_point now = Clock::now();
     const Clock::time_point next = link.on_time(now);
-    // While there is traffic, a system call for each round would be too many.
+    // While there is traffic, a system call in each round would cost too much.
     if (busy && now < look) continue;
     look = now + kBusyInterval;
     pollfd fds[] = {{signals_, POLLIN, 0},
@@ -127,7 +127,7 @@ void Service::wait_for_agent() {
   if (!stopped_) open_link();
 }
 
-// Old packets are of no use when the agent comes.
+// Old packets would be of no use when the agent comes back.
 void Service::drop_packets() {
   static std::uint8_t packet[kMessageBytes];
   while (tun_.read(packet, sizeof packet) > 0) ++counters_.drop_no_agent;

@@ -19,7 +19,7 @@ class Service {
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
-  // Until SIGTERM or SIGINT. Throws Failure.
+  // Runs until SIGTERM or SIGINT. Throws Failure.
   void run();
 
  private:

@@ -24,9 +24,9 @@ class Tun {
 
   int descriptor() const { return descriptor_; }
 
-  // A packet with its header (message.h). 0: there is none.
+  // Reads a packet with its header (message.h). 0: there is none.
   std::size_t read(std::uint8_t* to, std::size_t room);
-  // False if the kernel does not take it.
+  // Writes a packet. False if the kernel does not take it.
   bool write(const std::uint8_t* from, std::size_t bytes);
 
   // The addresses that it has now, also those that this object did not set.

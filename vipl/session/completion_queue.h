@@ -39,13 +39,13 @@ class CompletionQueue {
   // Returns as VipCQWait.
   VIP_RETURN wait(std::uint64_t timeout_ms, Entry& entry);
 
-  // Whether take() would look at an entry, which may turn out to be stale.
+  // Whether take() would find an entry, which may turn out to be stale.
   bool shows_entry() const;
 
   // The word in which a thread sets a bit to be woken for this queue.
   std::atomic<std::uint32_t>& sleepers() const { return queue_.sleepers; }
 
-  // Whether some VI is announced here, as far as the library knows.
+  // Whether completions of some VI are announced on this CQ, as far as the library knows.
   bool in_use() const;
 
   // For a CQ just made.
@@ -55,7 +55,7 @@ class CompletionQueue {
   void end();
 
  private:
-  // As the driver counts it; 0 if the CQ is not valid, or another process's.
+  // The generation as the driver counts it; 0 if the CQ is not valid, or belongs to another process.
   std::uint32_t generation() const { return session_.generation_of(queue_, generation_); }
 
   enum class Next { kEntry, kStale, kNone, kGone };

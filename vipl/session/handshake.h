@@ -15,17 +15,17 @@ VIP_RETURN say_hello(const char* device, Hello& hello);
 // The same for a process that has been forked from one with that session.
 VIP_RETURN say_attach(const Session& session, Hello& hello);
 
-// The same for a session whose agent has gone, without waiting: asks the next one on a new
-// connection (-1: there is none yet), and looks for its answer there. A hello that was taken has the
-// descriptors of a hosted session's.
+// Asks the next agent to adopt a session whose agent has gone, without waiting. Returns the new connection; -1: there
+// is no agent yet.
 int ask_for_adoption(const Session& session);
 enum class Adoption { kNotYet, kHungUp, kRefused, kTaken };
+// Looks for the answer on that connection. kTaken: `hello` has the descriptors that a hosted session would get.
 Adoption hear_of_adoption(int socket, Hello& hello);
 
-// Maps the segment of a hello, if it is what the answer says. nullptr: explained.
+// Maps the segment of a hello if it is as the answer says. nullptr: it is not, and the reason has been explained.
 void* map_segment(const Hello& hello);
 
-// The same as the session's segment that the agent serves.
+// Maps likewise the segment of the session that a granted program has with the agent's stack.
 bool map_control_session(const Hello& hello, Session& session);
 
 }  // namespace viaduct::vipl

@@ -13,7 +13,7 @@ namespace viaduct::vipl {
 // A call's stay in a session: from finding it by a handle until return.
 class SessionGuard {
  public:
-  // Of the kind asked for, or it is not valid.
+  // The guard is valid only if the handle is of this kind and its session can be entered.
   SessionGuard(const void* handle, Kind kind);
   ~SessionGuard() {
     if (record_ != nullptr) thread_registry::leave(*record_, outer_);

@@ -189,7 +189,8 @@ void Grant::open_socket(const Options& options, bool parts) {
     close(std::exchange(umem_, -1));
     throw PartsRefused(text);
   }
-  // From the first frame on: until the filter knows the mark it lets nothing through.
+  // The socket has its mark before it sends its first frame. The filter drops frames with a mark that it does not
+  // know yet.
   if (setsockopt(socket_, SOL_SOCKET, SO_MARK, &entry_.mark, sizeof entry_.mark) != 0) {
     fail("mark its socket", errno);
   }

@@ -44,8 +44,8 @@ class GrantFilter {
     std::uint64_t forbidden = 0;
   };
 
-  // One for each interface, after remove_remains(), or in place of the one in `remains`. Throws
-  // PortError.
+  // There is one filter for each interface. It is made after remove_remains(), or takes the place of the filter in
+  // `remains`. Throws PortError.
   GrantFilter(const Interface& lower, std::uint16_t ether_type,
               const GrantRemains* remains = nullptr);
   // Takes the program off the interface, unless the next agent has to go on with it (keep()).
@@ -54,27 +54,28 @@ class GrantFilter {
   GrantFilter& operator=(const GrantFilter&) = delete;
 
   const Interface& lower() const { return lower_; }
-  // Why it is not attached by TCX though the kernel has it, or nothing.
+  // Why the filter is not attached by TCX though the kernel has it; empty: it is, or the kernel has none.
   const std::string& why_classic() const { return why_classic_; }
 
-  // A number for a new grant, not used lately, and a random address that goes with it. Throws
-  // PortError when there are too many. Nothing of it leaves the host until enter().
+  // A number for a new grant, not used lately, and a random address that goes with it. Throws PortError when there
+  // are too many. No frame of it leaves the host until enter().
   using Entry = FilterEntry;
   Entry add();
-  // One for the agent's own port: the same as the one before had, if it had one.
+  // An entry for the agent's own port. It is the entry of the filter that this one replaced, if that had one and its
+  // number is free.
   Entry add_relay_child();
   using Holder = FilterHolder;
   void enter(const Entry& entry, int ifindex, bool agents_own, const Holder* holder = nullptr);
-  // Nothing of it leaves the host from here on. After remove() its number may be used again: not before
-  // the last socket with its mark is closed, which could send from the next one's address.
+  // No frame of the entry leaves the host from here on. After remove() its number may be used
+  // again, so the last socket with its mark must be closed by then: it could send from the next port's address.
   void clear(const Entry& entry);
   void remove(const Entry& entry);
 
   // The program and its tables stay when this object goes.
   void keep() { kept_ = true; }
 
-  // Does it on a thread of the filter's own: the kernel takes its time with interfaces (some tens
-  // of ms to delete one), and the agent has others to serve. The destructor waits for all of it.
+  // Does `work` on a thread of the filter's own: the kernel takes its time with interfaces (some tens of ms to delete
+  // one), and the agent has others to serve. The destructor waits for all work.
   void later(std::function<void()> work);
 
   Counts counts(const Entry& entry) const;

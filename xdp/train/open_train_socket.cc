@@ -47,8 +47,8 @@ void find_addresses(const std::string& interface, TrainAddress& out) {
   if (!any) throw PortError(interface + ": no trains: it has no IP address");
 }
 
-// Not even while a port is being bound does it take one for another user: of another user's sockets SO_REUSEPORT
-// shares with none.
+// Lets the port be shared while the two sockets are bound to it. SO_REUSEPORT shares a port only among sockets of one
+// user, so no other user can get it meanwhile.
 bool share_port(int fd, bool shares) {
   const int value = shares ? 1 : 0;
   return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &value, sizeof value) == 0;
@@ -93,11 +93,11 @@ OpenedTrainSocket open_train_socket(const std::string& interface) {
                  static_cast<socklen_t>(interface.size() + 1)) != 0) {
     fail(interface, "SO_BINDTODEVICE");
   }
-  // Not beyond the link, whatever address a peer tells.
+  // Frames do not leave the link, whatever address a peer tells.
   if (setsockopt(fd, SOL_SOCKET, SO_DONTROUTE, &on, sizeof on) != 0) fail(interface, "SO_DONTROUTE");
   if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) fail(interface, "IPV6_V6ONLY");
   if (setsockopt(fd, IPPROTO_UDP, UDP_GRO, &on, sizeof on) != 0) fail(interface, "UDP_GRO");
-  // As much as the system allows where the agent may not go beyond it.
+  // Asks for as much as the system allows if the agent may not go beyond the system's limit.
   for (const int name : {SO_RCVBUFFORCE, SO_SNDBUFFORCE}) {
     if (setsockopt(fd, SOL_SOCKET, name, &kSocketBytes, sizeof kSocketBytes) == 0) continue;
     setsockopt(fd, SOL_SOCKET, name == SO_RCVBUFFORCE ? SO_RCVBUF : SO_SNDBUF, &kSocketBytes,

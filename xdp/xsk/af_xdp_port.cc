@@ -17,15 +17,15 @@
 namespace viaduct {
 namespace {
 
-// Ids of buffers: queue in the high bits, above at most 2^20 chunks.
+// A buffer's id has the queue in its high bits and the chunk below; a queue has at most 2^20 chunks.
 constexpr unsigned kQueueShift = 22;
 constexpr std::uint32_t kChunkMask = (1u << kQueueShift) - 1;
 
-constexpr std::uint32_t kMostQueues = 128;   // ids have no room for more, see also HostPort
-constexpr std::uint32_t kPlainMtu = 3400;    // beyond, drivers ask for a program that knows frags
+constexpr std::uint32_t kMostQueues = 128;   // ids have no room for more queues, see also HostPort
+constexpr std::uint32_t kPlainMtu = 3400;    // with a larger MTU drivers ask for a program that knows frags
 constexpr std::uint32_t kLookEvery = 1 << 18;  // calls of receive()
 constexpr std::uint64_t kStallTime = 2 * kNsPerSecond;
-constexpr std::uint64_t kAwayTime = 5 * kNsPerSecond;  // how long a socket is tried to be made anew
+constexpr std::uint64_t kAwayTime = 5 * kNsPerSecond;  // how long the port tries to make a lost socket anew
 
 }  // namespace
 

@@ -302,7 +302,7 @@ void Reader::limits(const toml::table& from) {
   check_limits(from, out);
 }
 
-// Those that go together.
+// Checks limits that depend on each other.
 void Reader::check_limits(const toml::table& from, const StackLimits& limits) {
   if (limits.vis + limits.cqs > layout::kMostBits) {
     problem(from, "limits", "vis (" + std::to_string(limits.vis) + ") and cqs (" +
@@ -411,8 +411,8 @@ void Reader::hosts(const toml::table& from) {
   }
 }
 
-// The parser (toml++ 3.3) has undefined behaviour for most characters beyond ASCII that stand where
-// white space could. Nothing but comments needs them, so it gets to see none.
+// The parser (toml++ 3.3) has undefined behaviour for most characters beyond ASCII that stand where white space
+// could. Only comments need such characters, so the parser does not get to see any.
 std::string ascii_only(std::string_view text, const std::string& file) {
   enum class In { kPlain, kComment, kString, kLongString };
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";

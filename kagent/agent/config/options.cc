@@ -110,7 +110,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, int& exi
     }
     return std::nullopt;
   }
-  // A daemon works in the root folder.
+  // A daemon works in the root folder, so relative paths are made absolute here.
   for (std::string* path : {&options.log_file, &options.pid_file}) {
     if (path->empty() || (*path)[0] == '/') continue;
     char* const here = getcwd(nullptr, 0);

@@ -23,8 +23,8 @@ struct Options {
   bool counters = false;
 };
 
-// Nothing, and the code to exit with, when there is nothing more to do: help or version was printed,
-// or what is wrong.
+// No value, but the code to exit with, if there is nothing more to do: help, the version or an error has been
+// printed.
 std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_code);
 
 // The configuration that file and options make together. Throws ConfigError. `need_nics`: that there

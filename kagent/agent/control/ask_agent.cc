@@ -18,7 +18,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw std::runtime_error(what); }
 
-// As programs do: any process could answer in the abstract name space.
+// Trusts only an agent of root or of this user, as programs do: any process could listen in the abstract name space.
 bool may_be_trusted(int fd, bool roots_alone, ucred& peer) {
   socklen_t size = sizeof peer;
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
@@ -38,7 +38,7 @@ std::vector<Descriptor> files_of(msghdr& message) {
   return out;
 }
 
-// How find_default_agent() looks.
+// Tells find_default_agent() which sockets answer.
 struct DefaultWay {
   control::Answers answers(const char* name) {
     const Descriptor fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

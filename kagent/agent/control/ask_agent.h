@@ -24,7 +24,7 @@ struct AgentAnswer {
 AgentAnswer ask_agent(const std::string& socket_name, const void* request, std::size_t bytes,
                       std::span<std::byte> room);
 
-// The socket of the agent that a program takes that was told of none (default_agent.h).
+// The socket of the agent that a program takes if it is told of none (default_agent.h).
 std::string default_agent_socket();
 
 // The socket that $VIADUCT_SOCKET names; empty: none.

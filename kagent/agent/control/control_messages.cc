@@ -9,7 +9,7 @@
 namespace viaduct {
 namespace {
 
-// Requests of before there were proofs ended here.
+// The bytes of a request from before there were proofs.
 template <class Request>
 constexpr std::size_t kBytesBeforeProof = offsetof(Request, proof);
 template <>

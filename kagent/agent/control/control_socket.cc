@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kMostMessages = 32;  // more than a queue takes
 
-// Reads what has come to a socket that has been shut down, up to a message with descriptors. False
-// if there is one. Credentials are asked for because an empty message looks like the end without.
+// Reads what has come to a socket that has been shut down, up to a message with descriptors. False if there is one.
+// Credentials are asked for, as an empty message could not be told from the end without them.
 bool read_harmless(int socket) {
   const int on = 1;
   if (setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) return false;
@@ -30,7 +30,7 @@ bool read_harmless(int socket) {
     message.msg_control = room;
     message.msg_controllen = sizeof room;
     if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK) < 0) return errno != EINTR;
-    // There is room for nothing else.
+    // There is room for credentials only, so descriptors are cut off.
     if ((message.msg_flags & MSG_CTRUNC) != 0) return false;
     if (CMSG_FIRSTHDR(&message) == nullptr) return true;
     if (recv(socket, anything, sizeof anything, MSG_DONTWAIT) < 0) return false;
@@ -88,13 +88,13 @@ ssize_t ControlSocket::look(void* room, std::size_t bytes, bool& rights) const {
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
   const ssize_t result = recvmsg(get(), &message, MSG_DONTWAIT | MSG_TRUNC | MSG_PEEK);
-  // There is no room for control data, and nothing else that would come as such.
+  // There is no room for control data, and only descriptors would come as such.
   rights = result >= 0 && (message.msg_flags & MSG_CTRUNC) != 0;
   return result;
 }
 
-// Messages that are still there when a socket is closed make the peer's next call fail, before it
-// could read our answer: they are read first.
+// Messages that are still there when a socket is closed make the peer's next call fail, before it could read our
+// answer. So they are read first.
 void ControlSocket::close() {
   if (!socket_) return;
   shutdown(get(), SHUT_RDWR);
@@ -118,7 +118,7 @@ PollWakeEnds make_poll_wake() {
     throw std::system_error(errno, std::generic_category(), "socketpair");
   }
   PollWakeEnds out{Descriptor(ends[0]), Descriptor(ends[1])};
-  // Else a program could send descriptors there, which would be closed with it.
+  // Else a program could send descriptors to our end, and closing it would close them.
   if (shutdown(out.ours.get(), SHUT_RD) != 0) {
     throw std::system_error(errno, std::generic_category(), "shutdown");
   }

@@ -54,7 +54,7 @@ class ControlSocket {
   UserThreads* threads_ = nullptr;
 };
 
-// Text of other processes, as it may be shown to people.
+// Makes text of other processes fit to be shown to people.
 std::string shown(std::string_view text);
 
 // Describes the peer, for the log.

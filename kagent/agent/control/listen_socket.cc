@@ -45,7 +45,7 @@ Descriptor new_socket(const std::string& name) {
   return fd;
 }
 
-// Elsewhere it is for the administrator to make.
+// Other folders are for the administrator to make.
 void make_default_folder(const std::string& name) {
   const std::string folder = name.substr(0, name.rfind('/'));
   const std::string unfit = make_root_folder(folder.c_str(), 0755);

@@ -87,8 +87,8 @@ Descriptor peer_process(int socket, const ucred& peer) {
   socklen_t bytes = sizeof fd;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &bytes) == 0) return Descriptor(fd);
   if (errno != ENOPROTOOPT) return Descriptor();
-  // Before Linux 6.5. The number may have passed to another process since the connection was made;
-  // ProgramMemory::open() takes that only for a process of the same user and group.
+  // Before Linux 6.5 there is only a number. It may have passed to another process since the connection was made;
+  // ProgramMemory::open() takes that one only if it has the same user and group.
   if (peer.pid <= 0) {
     errno = ESRCH;
     return Descriptor();

@@ -33,10 +33,10 @@ struct Peer : ucred {
   bool is_root = false;
 };
 
-// For people.
+// An account as people read it.
 std::string text_of_account(uid_t account);
 
-// Of the process that has connected. nullopt: the kernel does not say.
+// The process that has connected. nullopt: the kernel does not say.
 std::optional<Peer> peer_of(int socket);
 
 // A descriptor that names the process at the other end of a Unix socket. Invalid, with errno, if
@@ -46,7 +46,7 @@ Descriptor peer_process(int socket, const ucred& peer);
 // Whether the process of a pidfd is still there.
 bool process_lives(int pidfd);
 
-// A process's own, as they are in the agent's user namespace.
+// The users, groups and capabilities of a process, as they are in the agent's user namespace.
 struct ProcessRights {
   struct Ids {
     std::uint32_t real = ~0u, effective = ~0u, saved = ~0u;

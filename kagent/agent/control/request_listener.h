@@ -3,7 +3,7 @@
 //   connection --request--> handed on
 //       +-- says nothing for kPatienceNs, or there are too many such: closed
 //
-// One packet is read, and only the copy is looked at. One with descriptors is refused, and they are not
+// One packet is read, and only the copy is looked at. A packet with descriptors is refused, and these are not
 // touched.
 #ifndef VIADUCT_KAGENT_AGENT_CONTROL_REQUEST_LISTENER_H
 #define VIADUCT_KAGENT_AGENT_CONTROL_REQUEST_LISTENER_H

@@ -63,7 +63,7 @@ struct ServiceCounters {
 #define VIADUCT_COUNTER_FIELD(name, text) std::uint64_t name = 0;
   VIADUCT_SERVICE_COUNTERS(VIADUCT_COUNTER_FIELD)
 #undef VIADUCT_COUNTER_FIELD
-  std::uint64_t longest_round_ns = 0;  // what a round slept left out
+  std::uint64_t longest_round_ns = 0;  // without the time that a round has slept
 };
 
 // Calls row(name, text, value) for each counter of the table, in its order.

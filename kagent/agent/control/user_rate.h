@@ -1,5 +1,5 @@
-// How often something is noted of each user (Peer::account()): a burst of it, then once in an interval. So a user
-// that causes it as fast as it can neither fills what is kept nor hides what is noted of others.
+// Limits how often something is noted for each user (Peer::account()): in a burst, then once in an interval. So a
+// user that causes it as fast as it can neither fills what is kept nor hides what is noted of others.
 #ifndef VIADUCT_KAGENT_AGENT_CONTROL_USER_RATE_H
 #define VIADUCT_KAGENT_AGENT_CONTROL_USER_RATE_H
 
@@ -18,7 +18,7 @@ class UserRate {
  public:
   UserRate(std::uint64_t interval_ns, std::uint64_t burst) : interval_(interval_ns), burst_(burst) {}
 
-  // nullopt: not now. Else how many times it was not, since the last time that it was.
+  // nullopt: it may not be noted now. Else how many times it was not, since it last was.
   std::optional<std::uint64_t> may_note(uid_t user, std::uint64_t now) {
     if (users_.size() >= kUsersKept) {
       std::erase_if(users_, [now](const auto& entry) { return entry.second.paid_at <= now; });
@@ -33,7 +33,7 @@ class UserRate {
   }
 
  private:
-  static constexpr std::size_t kUsersKept = 64;  // those that owe nothing are forgotten then
+  static constexpr std::size_t kUsersKept = 64;  // with more, users that owe nothing are forgotten
 
   struct Spent {
     std::uint64_t paid_at = 0;   // when what was noted is paid for

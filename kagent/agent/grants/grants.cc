@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kDisconnectsAtOnce = 64;
 constexpr std::size_t kBytesPerKb = 1024;
 
-// To the system, also if the program has a copy of the descriptor.
+// Gives the file's memory back to the system, also if the program has a copy of the descriptor.
 void give_back_memory(int file) {
   struct stat status {};
   if (fstat(file, &status) != 0) return;
@@ -36,7 +36,7 @@ void Grants::finish() {
   worker_.finish();
 }
 
-// Without the ports that are in use: judge() counts them.
+// Judges a user without regard to the ports that are in use, which judge() counts.
 std::optional<Grants::Refusal> Grants::judge_user(const AgentNic& nic, uid_t user,
                                                   const std::vector<gid_t>& groups) const {
   const GrantPolicy& policy = config_.granted;
@@ -180,7 +180,7 @@ Grants::Adopted Grants::adopt(AgentNic& nic, uid_t user, const std::vector<gid_t
   const AgentPort::Holder holder = left->held.port->holder();
   auto granted_segment = std::make_unique<GrantedSegment>(limits, find(Which::kGrantedSegment, holder.granted_segment));
   Descriptor umem = find(Which::kUmem, holder.umem);
-  nic.admit(*left->held.port);  // the last that throws
+  nic.admit(*left->held.port);  // nothing after this throws
   left->held.port->take_umem(umem.release());
   ++counters_.ports_adopted;
   Adopted out{std::move(left->held), std::move(granted_segment)};
@@ -221,7 +221,7 @@ void Grants::end(Held held, std::unique_ptr<GrantedSegment> granted_segment, boo
   Leaving leaving{std::move(held), closed, {}, 0, 0, now};
   const GrantedLayout& layout = leaving.held.port->layout();
   leaving.farewells = granted_segment->last_disconnects(layout.address, layout.ether_type);
-  // Closing it may free all of its memory.
+  // Closing the file may free all of its memory, so the worker does it.
   worker_.give([file = std::shared_ptr<GrantedSegment>(std::move(granted_segment))]() mutable { file.reset(); }, {});
   leaving_.push_back(std::move(leaving));
   tick(now);
@@ -229,7 +229,7 @@ void Grants::end(Held held, std::unique_ptr<GrantedSegment> granted_segment, boo
 
 void Grants::end(Held held) { withdraw(std::move(held), true); }
 
-// A few at a time: the loop serves nothing else meanwhile.
+// Sends a few last disconnects at a time: the loop serves nothing else meanwhile.
 void Grants::say_some(Leaving& leaving) {
   const std::size_t end = std::min(leaving.said + kDisconnectsAtOnce, leaving.farewells.size());
   for (; leaving.said < end; ++leaving.said) {
@@ -269,7 +269,7 @@ void Grants::withdraw(Held held, bool closed) {
 }
 
 void Grants::destroy(Held held, bool closed) {
-  // A function can be copied, a port cannot.
+  // A function must be copyable, and a port is not.
   const auto ending = std::make_shared<Held>(std::move(held));
   const auto work = [ending, closed] {
     AgentPort& port = *ending->port;

@@ -34,14 +34,14 @@ namespace viaduct {
 
 class Grants {
  public:
-  // When last disconnects are said, counted from the first time.
+  // When last disconnects are sent, counted from the first time.
   static constexpr std::uint64_t kDisconnectTimesNs[] = {0, 20 * kNsPerMs, 100 * kNsPerMs};
-  // How often it is looked whether the programs of inherited ports live.
+  // How often the agent checks whether the programs of inherited ports live.
   static constexpr std::uint64_t kLeftLookNs = 250 * kNsPerMs;
-  // How often it is looked whether sockets are kept.
+  // How often it checks whether sockets are kept.
   static constexpr std::uint64_t kKeptLookNs = kNsPerSecond;
 
-  // How long a program waits for its port: it gives the agent up after five seconds.
+  // How long a port may take to make. The program that waits for it gives the agent up after five seconds.
   static constexpr std::uint64_t kMakingNs = 3 * kNsPerSecond;
 
   // All arguments must outlive this. Throws std::system_error.
@@ -56,7 +56,7 @@ class Grants {
     std::uint64_t ServiceCounters::*cause;
     std::string reason;
   };
-  // `user` is a Peer's account(), here and below.
+  // `user` is a Peer's account(), here and in the functions below.
   std::optional<Refusal> judge(const AgentNic& nic, uid_t user, const std::vector<gid_t>& groups) const;
 
   // A port and the user that it counts for.
@@ -65,13 +65,13 @@ class Grants {
     std::unique_ptr<AgentPort> port;
     uid_t user;
   };
-  // Called later, from the loop: the port, or none and the reason. On a host on which many programs begin at once,
-  // ports may take long to make: after kMakingNs there is none.
+  // Called later, from the loop, with the port, or with none and the reason. On a host on which many programs begin
+  // at once a port may take long to make: after kMakingNs the program gets none.
   using Made = std::function<void(std::optional<Held> port, const std::string& why)>;
   void make(AgentNic& nic, uid_t user, Made made);
 
-  // Ports that an earlier agent has left on the NIC wait for their programs, until these end or for as
-  // long as the configuration says. Does nothing unless the NIC is open.
+  // Keeps ports that an earlier agent has left on the NIC for their programs, until these end or for as long as the
+  // configuration says. Does nothing unless the NIC is open.
   void inherit(AgentNic& nic, std::uint64_t now);
   // Gives a port back to a program of the user who had it. `find`: opens the file of this number,
   // which the program must have. Throws Refusal or what `find` or GrantedSegment does.
@@ -88,7 +88,7 @@ class Grants {
   void leave_inherited();
 
   // The program is gone, or (not `closed`) its session has been ended and it may still use the
-  // memory. The second form is for a port that no program has had.
+  // memory. The other end() is for a port that no program has had.
   void end(Held port, std::unique_ptr<GrantedSegment> granted_segment, bool closed, std::uint64_t now);
   void end(Held port);
 
@@ -96,7 +96,7 @@ class Grants {
   void tick(std::uint64_t now);
   std::uint64_t next_deadline() const;  // ~0: never
 
-  // Take down at once what belongs to sessions that have ended (of the NIC), and wait for it.
+  // Take down at once the ports of sessions that have ended (leave(): those on the NIC), and wait for that.
   void finish();
   void leave(const AgentNic& nic);
 
@@ -120,7 +120,7 @@ class Grants {
   struct Making {
     Made made;
     std::uint64_t until;
-    std::shared_ptr<std::atomic<bool>> late;  // the session waits for it no longer
+    std::shared_ptr<std::atomic<bool>> late;  // true: the session does not wait for the port any more
   };
 
   struct Left {

@@ -45,7 +45,7 @@ class MacvlanPorts::Place final : public AgentPort {
   bool is_kept() override { return grant_.is_kept(); }
   void set_holder(const Holder& holder) override {
     holder_ = holder;
-    // Both are in the system's own file system for such memory.
+    // Both files are in the system's own file system for such memory, so one device number does for them.
     grant_.enter_holder({holder.user, holder.granted_segment.device, holder.granted_segment.inode, holder.umem.inode});
   }
   Holder holder() const override { return holder_; }
@@ -145,7 +145,7 @@ std::unique_ptr<AgentPort> MacvlanPorts::make(std::uint32_t umem_bytes) {
   return place;
 }
 
-// A port without trains is a port all the same.
+// Opens trains if it can: a port without trains is a port all the same.
 OpenedTrainSocket MacvlanPorts::open_trains() {
   if (!trains_) return {};
   try {
@@ -159,7 +159,7 @@ OpenedTrainSocket MacvlanPorts::open_trains() {
 void MacvlanPorts::admit(AgentPort& port) {
   if (!port_.has_relay()) {
     const std::lock_guard lock(mutex_);
-    // As many of its frames may be kept as of the uplink's.
+    // The relay lends as many frames as the uplink does.
     port_.open_relay(std::make_unique<MacvlanRelay>(*filter_, ether_type_, port_.lendable()));
   }
   port_.add(port.layout().address);

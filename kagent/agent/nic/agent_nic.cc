@@ -57,7 +57,7 @@ void AgentNic::open(std::uint64_t now) {
                                    StackAddresses{address, address}, now);
 }
 
-// A NIC without trains is a NIC all the same.
+// Opens trains if it can: a NIC without trains is a NIC all the same.
 void AgentNic::open_trains(HostPort& port) const {
   try {
     if (port.mode() != "loopback") port.open_trains(open_train_socket(config_.interface), wire::kTrainTypes);

@@ -41,16 +41,16 @@ class AgentNic {
   void close();
   bool is_open() const { return stack_ != nullptr; }
 
-  // While open.
+  // To be called only while the NIC is open.
   Stack& stack() { return *stack_; }
   Port& port() { return *port_; }
   ProgramEnvironment& environment() { return environment_; }
   control::NicAttributes attributes() const;
 
-  // Null if no ports can be granted here, and then why.
+  // Null if no ports can be granted here; why_not_granted() says why.
   Granter* granter() const { return granter_.get(); }
   const std::string& why_not_granted() const { return why_not_granted_; }
-  // A granted port is there (throws PortError if it can't be reached), or is about to go.
+  // admit(): a granted port is there (throws PortError if it can't be reached). dismiss(): it is about to go.
   void admit(AgentPort& port);
   void dismiss(AgentPort& port);
 

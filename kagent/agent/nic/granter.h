@@ -62,20 +62,20 @@ class AgentPort {
  public:
   virtual ~AgentPort() = default;
   virtual const GrantedLayout& layout() const = 0;
-  // The program's descriptors. -1: an earlier agent has given them.
+  // The descriptors that the program gets. -1: an earlier agent has given them.
   virtual int socket() const = 0;
   virtual int umem() const = 0;
-  // Its trains (xdp/train/); -1 and no address: it has none.
+  // The descriptors of the port's trains (xdp/train/); -1 and no address: it has none.
   virtual int train_socket() const = 0;
   virtual int train_guard() const = 0;
   virtual TrainAddress train_address() const = 0;
-  // Whose port it is, and the files that came with it: noted where only the next agent finds it.
+  // The user whose port this is, and the files that came with it. This is noted where the next agent finds it.
   struct Holder {
     uid_t user = 0;
     FileNumber granted_segment, umem;
   };
   virtual void set_holder(const Holder& holder) = 0;  // throws PortError
-  // Of an earlier agent's: as noted, and the buffers, once they have been found.
+  // For a port of an earlier agent: the holder as noted, and the buffers, once they have been found.
   virtual Holder holder() const = 0;
   virtual void take_umem(int umem) = 0;
   // Sends a whole frame from the port's address in the program's stead. False if it can't.

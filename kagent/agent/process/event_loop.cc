@@ -50,7 +50,7 @@ void EventLoop::renew(Token token, int fd) {
   epoll_event event{};
   event.events = entry.events;
   event.data.u64 = token;
-  // The kernel forgets a descriptor when it is closed; one that it knows can't be added again.
+  // The kernel forgets a descriptor when it is closed. A descriptor that it still knows can't be added again.
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0 && errno != EEXIST) fail("epoll_ctl");
 }
 

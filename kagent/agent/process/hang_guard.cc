@@ -37,11 +37,11 @@ namespace {
 
 constexpr std::size_t kStackBytes = 8 << 20;
 constexpr long kLookEveryNs = 2 * kNsPerMs;     // a call that lasts from one look to the next may hang
-constexpr std::uint64_t kRunNs = 4 * kNsPerMs;  // of processor time: then it is not waiting to run
+constexpr std::uint64_t kRunNs = 4 * kNsPerMs;  // processor time that shows that a call does not just wait to run
 constexpr unsigned kLooksWithoutCalls = 500;    // after which the watchdog sleeps
 constexpr std::size_t kMostLate = 64;           // threads whose calls hang; then the loop waits for one
 
-// Of one of our own threads.
+// The state and the processor time of one of our own threads.
 struct ThreadUse {
   char state = '?';        // 'R': runs or waits for a processor
   std::uint64_t ran = 0;   // ns
@@ -141,20 +141,20 @@ constexpr std::size_t kFrameWords = 20, kEntryWord = 19;
 
 #endif
 
-// Outlives the loop for threads whose calls hang.
+// Shared with threads whose calls hang, so that it outlives the loop.
 struct HangGuard::State {
-  // Odd while a call is under way, which has that number.
+  // Counts the beginnings and ends of calls: odd while a call is under way, which has that number.
   std::atomic<std::uint64_t> clock{0};
   std::atomic<std::uint32_t> watching{1};  // 0: the watchdog sleeps
   std::atomic<bool> stop{false};
 
-  // Of the carrier: the thread that runs the loop.
+  // About the carrier, the thread that runs the loop.
   std::atomic<int> thread{0};
   const std::function<void()>* body = nullptr;
   bool running = false;
   Call* call = nullptr;
   bool late = false;
-  std::uint64_t taken = 0;  // the last call that was
+  std::uint64_t taken = 0;  // the last call from which the loop was taken
   void* loop_stack = nullptr;
   void* carrier_stack = nullptr;
 
@@ -215,7 +215,7 @@ bool HangGuard::make(Call& call) {
 
 namespace {
 
-// Whose loop is about to be entered on this thread.
+// The state of the loop that is about to be entered on this thread.
 thread_local void* t_entering = nullptr;
 
 }  // namespace
@@ -277,7 +277,7 @@ bool HangGuard::make(Call& call) {
   return !state.late;
 }
 
-// Until the loop has ended or is carried by another.
+// Carries the loop until it has ended or another thread carries it.
 void HangGuard::carry(const std::shared_ptr<State>& shared) {
   State& state = *shared;
   state.thread = gettid();
@@ -331,7 +331,7 @@ void HangGuard::watch(const std::shared_ptr<State>& shared) {
     const std::uint64_t clock = state.clock.load();
     if (clock % 2 != 0 && clock == last) {
       const ThreadUse use = use_of(state.thread);
-      // One that is ready to run may only wait for a processor.
+      // A thread that is ready to run may only wait for a processor.
       const bool hangs = use.state != 'R' || (suspect && use.ran - ran >= kRunNs);
       if (!suspect) ran = use.ran;
       suspect = true;
@@ -342,7 +342,7 @@ void HangGuard::watch(const std::shared_ptr<State>& shared) {
           continue;  // no thread now
         }
         if (take_over(shared, clock)) carry(shared);
-        return;  // the new one watches
+        return;  // the new watchdog watches
       }
       continue;
     }

@@ -9,7 +9,7 @@
 //   watchdog             |  hangs: carries the loop from here on, where the call is late
 //                        +-- a new watchdog
 //
-// Where calls end soon that costs two changes of stacks and two atomic operations.
+// For calls that end soon this costs two changes of stacks and two atomic operations.
 #ifndef VIADUCT_KAGENT_AGENT_PROCESS_HANG_GUARD_H
 #define VIADUCT_KAGENT_AGENT_PROCESS_HANG_GUARD_H
 
@@ -28,7 +28,7 @@ class HangGuard {
   // Permission that a call must ask for between two system calls.
   class Turn {
    public:
-    // If the loop has gone on without the call, waits until it has let go of what both use.
+    // If the loop has gone on without the call, waits until the loop has called let_go() on what both use.
     void go_on();
 
    private:

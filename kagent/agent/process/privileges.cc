@@ -45,7 +45,7 @@ struct Kept {
 
 constexpr std::uint64_t bit(unsigned capability) { return 1ull << capability; }
 
-// CAP_BPF came with Linux 5.8, and only then there is a limit to what CAP_SYS_ADMIN was for.
+// CAP_BPF came with Linux 5.8. Before, CAP_SYS_ADMIN is needed in its place.
 bool has_cap_bpf() { return prctl(PR_CAPBSET_READ, CAP_BPF, 0, 0, 0) >= 0; }
 
 std::uint64_t needed_later(bool only_pcap, bool dispatcher) {
@@ -90,7 +90,7 @@ std::uint64_t drop_capabilities(std::uint64_t needed) {
 std::string missing_capabilities(bool only_pcap) {
   struct Need {
     unsigned capability;
-    unsigned instead;  // does as well
+    unsigned instead;  // another capability that does as well
     const char* name;
     const char* purpose;
     bool for_pcap;

@@ -28,7 +28,8 @@ std::string install_seccomp_filter() { return "a sanitizer is built in"; }
 
 namespace {
 
-// Without arguments that matter. The first lines are the data path's; the order is not.
+// Calls that are allowed whatever their arguments. The first lines are those of the data path; the order does not
+// matter.
 constexpr int kAllowed[] = {
     SCMP_SYS(sendto), SCMP_SYS(recvfrom), SCMP_SYS(pread64), SCMP_SYS(pwrite64),
     SCMP_SYS(sched_yield), SCMP_SYS(futex), SCMP_SYS(poll), SCMP_SYS(ppoll),
@@ -84,8 +85,8 @@ constexpr int kDeadly[] = {
     SCMP_SYS(setresuid), SCMP_SYS(setresgid), SCMP_SYS(setgroups), SCMP_SYS(capset),
 };
 
-// Those of libbpf and libxdp that make, look at, attach and detach; none that iterates over what
-// other processes have, or traces.
+// Commands of libbpf and libxdp that make, look at, attach and detach; none that iterates over what other processes
+// have, or traces.
 constexpr int kBpfCommands[] = {
     BPF_MAP_CREATE, BPF_MAP_LOOKUP_ELEM, BPF_MAP_UPDATE_ELEM, BPF_MAP_DELETE_ELEM,
     BPF_MAP_GET_NEXT_KEY, BPF_MAP_FREEZE, BPF_PROG_LOAD, BPF_PROG_ATTACH, BPF_PROG_DETACH,
@@ -132,7 +133,7 @@ std::string install_seccomp_filter() {
   for (const int family : kFamilies) add_if(SCMP_SYS(socket), 0, SCMP_CMP_EQ, family);
   for (const int control : kControls) add_if(SCMP_SYS(prctl), 0, SCMP_CMP_EQ, control);
   add_if(SCMP_SYS(clone), 0, SCMP_CMP_MASKED_EQ, kNewNamespaces, 0);
-  // Its flags lie in memory, where no filter can look; glibc uses clone() instead.
+  // The flags of clone3() lie in memory, where no filter can look; glibc uses clone() instead.
   add(SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3));
 
   check(seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS), "seccomp: ABI");

@@ -6,7 +6,7 @@
 //   what only an intruder would do         ends the agent: namespaces, mounts, modules, tracing of
 //   (and every call of another ABI)        processes, ...
 //
-// It is for good, for all threads, and for every program that the agent starts (xdp-guard).
+// The filter is for good, for all threads, and for every program that the agent starts (xdp-guard).
 #ifndef VIADUCT_KAGENT_AGENT_PROCESS_SECCOMP_H
 #define VIADUCT_KAGENT_AGENT_PROCESS_SECCOMP_H
 
@@ -14,9 +14,9 @@
 
 namespace viaduct {
 
-// Installs it, and no_new_privs with it. Returns nothing, or why there is none: built without
-// libseccomp, or instrumented by a sanitizer, which needs other calls. Throws std::system_error
-// when the kernel refuses.
+// Installs the filter, and no_new_privs with it. Returns nothing, or why there is no filter: built without
+// libseccomp, or instrumented by a sanitizer, which needs other calls. Throws std::system_error when the kernel
+// refuses.
 std::string install_seccomp_filter();
 
 }  // namespace viaduct

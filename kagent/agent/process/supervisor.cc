@@ -15,7 +15,7 @@
 namespace viaduct {
 namespace {
 
-constexpr char kReady = '\0';  // what failed() sends has none
+constexpr char kReady = '\0';  // no byte of a message that failed() sends
 
 [[noreturn]] void fail(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
@@ -76,7 +76,7 @@ Readiness go_to_background() {
   }
   from.close();
   if (setsid() < 0) fail("setsid");
-  // Not the leader of its session, it can't get a terminal by accident.
+  // The grandchild is not the leader of its session, so it can't get a terminal by accident.
   const pid_t grandchild = fork();
   if (grandchild < 0) fail("fork");
   if (grandchild > 0) _exit(0);

@@ -30,7 +30,7 @@ class UserThreads {
   // own all that it uses. Throws std::system_error when there is no thread to be had.
   void give(uid_t user, Work work, Work done = nullptr);
 
-  // The user's thread hangs: another one does the work that it has not begun.
+  // The user's thread hangs: another thread does the work that it has not begun.
   void abandon(uid_t user);
 
   // Pieces of work whose `done` has not been called yet: all, and of one user.

@@ -23,12 +23,11 @@ class GrantedSegment {
   ~GrantedSegment();
   GrantedSegment(const GrantedSegment&) = delete;
   GrantedSegment& operator=(const GrantedSegment&) = delete;
-  // One that an earlier agent has made. Throws std::system_error if its size is not that of these
-  // limits.
+  // A segment that an earlier agent has made. Throws std::system_error if its size is not that of these limits.
   GrantedSegment(const StackLimits& limits, Descriptor file);
 
   int file() const { return file_.get(); }
-  // Of the program's stack.
+  // The part of the segment that belongs to the program's stack.
   const void* stack() const { return segment_; }
   const StackLimits& limits() const { return limits_; }
   std::size_t bytes() const { return bytes_; }

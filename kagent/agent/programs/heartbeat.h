@@ -11,9 +11,9 @@ namespace viaduct {
 
 class Heartbeat {
  public:
-  // The connection with this VI and key, if it is there and its stack is not driven: the stack has not
-  // looked after its peers since the last question, a while ago. A peer that does not hear from it asks,
-  // again and again. The segment may hold nonsense.
+  // Returns the connection with this VI and key if it is there and its stack is not driven: the stack has not looked
+  // after its peers since the last question, a while ago. A peer that does not hear from the stack asks again and
+  // again. The segment may hold nonsense.
   std::optional<Remains> stopped(const void* segment, const StackLimits& limits,
                                         std::uint32_t vi, std::uint64_t key, std::uint64_t now) {
     const auto found = connection_of(segment, limits, vi, key);

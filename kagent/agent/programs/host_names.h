@@ -25,7 +25,7 @@ class HostNames {
   // Our own address, that of the port in use.
   void set_address(const MacAddress& address) { address_ = address; }
 
-  // As those of Environment.
+  // As Environment::look_up() and Environment::is_own_name().
   std::optional<MacAddress> look_up(std::string_view name);
   bool is_own(std::string_view name);
   std::string_view own() const { return name_; }

@@ -27,7 +27,7 @@ void ProgramEnvironment::wake(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// When there is no room for the message, others are there that have not been read.
+// If there is no room for the message, the program has others to read, which wake it as well.
 void ProgramEnvironment::poll_wake(std::uint32_t program) {
   const std::byte anything{};
   send(poll_wakes_[program], &anything, sizeof anything, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -53,7 +53,7 @@ Owns ProgramEnvironment::owns(std::uint32_t session, const Flow& flow) {
   return users_.may_claim(session, *answer.owner) ? Owns::kYes : Owns::kNo;
 }
 
-// If there is no room, the next connection introduces them again.
+// If there is no room, the next connection of these ports introduces them again.
 void ProgramEnvironment::introduce(const MacAddress& one, const MacAddress& other) {
   constexpr std::size_t kMost = 64;
   if (one != other && introductions_.size() < kMost) introductions_.emplace_back(one, other);

@@ -45,7 +45,7 @@ class ProgramEnvironment final : public Environment {
   // The segment shared with the session's own stack; null: it has none.
   void set_granted_segment(std::uint32_t session, GrantedSegment* granted_segment) { granted_segments_[session] = granted_segment; }
 
-  // The ports that are about to have a connection, since it was last asked.
+  // The pairs of ports that are about to have a connection, as noted since this was last asked.
   using Introduction = std::pair<MacAddress, MacAddress>;
   bool has_introductions() const { return !introductions_.empty(); }
   std::vector<Introduction> take_introductions() { return std::exchange(introductions_, {}); }

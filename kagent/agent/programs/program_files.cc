@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view kMemory = "/memfd:";
 
-// How /proc calls it, which the file has no part in.
+// Whether /proc calls it a file in memory, which the file itself can't influence.
 bool is_called_memory(const std::string& link) {
   char name[kMemory.size()];
   const ssize_t bytes = readlink(link.c_str(), name, sizeof name);
@@ -58,7 +58,7 @@ Descriptor open_program_file(const ucred& peer, int process, std::int32_t descri
   const std::string link =
       "/proc/" + std::to_string(peer.pid) + "/fd/" + std::to_string(descriptor);
   if (!is_called_memory(link)) return Descriptor();
-  // No more than a place in the file system, whatever has become of the descriptor meanwhile.
+  // Opens no more than a place in the file system, whatever has become of the descriptor meanwhile.
   const Descriptor place(open(link.c_str(), O_PATH | O_CLOEXEC));
   struct statx status {};
   if (!place || !process_lives(process) ||

@@ -11,7 +11,7 @@
 
 namespace viaduct {
 
-// Files in memory by their numbers: the same file has the same.
+// Identifies a file in memory: the same file has the same numbers.
 struct FileNumber {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -27,10 +27,9 @@ Descriptor make_sealed_memory(const char* name, std::size_t bytes);
 // Throws std::system_error.
 FileNumber number_of(int file);
 
-// Opens the file behind a descriptor of the process `peer` (whose pidfd is `process`) if it is this
-// one and sealed against another size; else an empty Descriptor. Whatever the descriptor is,
-// nothing of it is opened, asked or closed but such a file: a descriptor of a program's can be of a
-// file system, or a socket, that makes every access wait.
+// Opens the file behind a descriptor of the process `peer` (whose pidfd is `process`) if it is this file and sealed
+// against another size; else an empty Descriptor. Whatever the descriptor is, only such a file is opened, asked or
+// closed: a program's descriptor can be of a file system, or a socket, that makes every access wait.
 Descriptor open_program_file(const ucred& peer, int process, std::int32_t descriptor,
                              const FileNumber& file);
 

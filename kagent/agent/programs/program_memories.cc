@@ -10,7 +10,7 @@ namespace viaduct {
 namespace {
 
 constexpr std::size_t kBufferBytes = 65536;
-// For how long the copies of a user are left to a thread: at first, doubled each time up to an hour.
+// For how long the copies of a user are left to a thread: this long at first, doubled each time up to an hour.
 constexpr std::uint64_t kPenaltyNs = 2 * kNsPerSecond;
 constexpr std::uint32_t kMostTimes = 12;
 constexpr std::uint64_t kForgetNs = 7200 * kNsPerSecond;
@@ -75,7 +75,7 @@ void ProgramMemories::note_hang(std::uint32_t program) {
             (penalty.until - now) / kNsPerSecond);
   hang_guard_->let_go(slow(program).take_over(std::exchange(
       copy_, std::make_shared<ProgramCopy>(kBufferBytes))));
-  // A user could begin anew with another program; root has no need to.
+  // A user could escape by another program, so all its programs are treated so; root has no need to.
   for (std::uint32_t other = 0; user != 0 && other < memories_.size(); ++other) {
     if (memories_[other].is_open() && memories_[other].account() == user) slow(other);
   }

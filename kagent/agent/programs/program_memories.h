@@ -31,8 +31,8 @@ class ProgramMemories {
   // Ends the program's use of its memory.
   void close(std::uint32_t program);
 
-  // Copies that hang don't hold the loop from now on, and are left to their users' threads. Null: all
-  // are made here and now.
+  // From now on copies that hang don't hold the loop, and are left to their users' threads. Null: all copies are made
+  // here and now.
   void set_threads(HangGuard* hang_guard, UserThreads* threads) {
     hang_guard_ = hang_guard, threads_ = threads;
   }
@@ -41,7 +41,7 @@ class ProgramMemories {
   std::vector<std::uint32_t> look(std::uint64_t now);
   std::uint64_t next_look() const;  // ~0: never
 
-  // As those of Environment.
+  // As Environment::read_program() and Environment::write_program().
   bool read(std::uint32_t program, std::span<const iovec> remote, std::span<const iovec> local);
   bool write(std::uint32_t program, std::span<const iovec> remote, std::span<const iovec> local);
   bool is_late(std::uint32_t program);
@@ -51,7 +51,7 @@ class ProgramMemories {
   bool take_due(Environment::Late& out, bool& failed);
 
  private:
-  // Of a user whose programs' memory could not be reached.
+  // About a user whose programs' memory could not be reached.
   struct Penalty {
     std::uint64_t until = 0;  // no copy is made by the loop
     std::uint64_t last = 0;   // when it was raised

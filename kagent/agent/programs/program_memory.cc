@@ -19,7 +19,7 @@ namespace {
 
 using Address = std::uintptr_t;
 
-// Moves what is at the cursor, or to there.
+// Moves bytes between the buffer and the pieces at the cursor.
 template <bool kIn>
 bool move_local(IovecCursor& cursor, std::byte* buffer, std::size_t bytes) {
   while (bytes != 0) {
@@ -37,7 +37,7 @@ bool move_local(IovecCursor& cursor, std::byte* buffer, std::size_t bytes) {
   return true;
 }
 
-// Whether the program in this memory has what the proof was made of.
+// Whether the program in this memory has the bytes that the proof was made of.
 bool is_author(int memory, const std::string& process, const control::Proof& proof) {
   const Descriptor list(open((process + "/auxv").c_str(), O_RDONLY | O_CLOEXEC));
   std::uint64_t entries[128][2] = {};
@@ -51,7 +51,7 @@ bool is_author(int memory, const std::string& process, const control::Proof& pro
   return false;
 }
 
-// The process has the user that connected, and no more than root's place to go back to.
+// Whether the process still has the user that connected, and can go back to no other user than root.
 bool is_still(const ProcessRights& rights, const Peer& peer) {
   return rights.users.effective == peer.uid && rights.groups.effective == peer.gid &&
          (rights.users.real == peer.uid || rights.users.real == 0);
@@ -168,12 +168,13 @@ bool ProgramMemory::open(const Peer& peer, int pidfd, std::string& why, const co
   const std::string process = "/proc/" + std::to_string(peer.pid);
   Descriptor memory(::open((process + "/mem").c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY));
   const int error = errno;
-  // Looked at after opening: what changes from here on is another address space. The file is the
-  // user's only if the process was not given other rights when its program was started.
+  // These facts are looked at after opening: a process that changes from here on has another address space. The file
+  // is the user's only if the process was not given other rights when its program was started.
   struct stat owner{};
   const bool known = memory && fstat(memory.get(), &owner) == 0;
   const bool users = known && owner.st_uid == peer.uid && owner.st_gid == peer.gid;
-  // The list is read after opening as well: that of an earlier program would name a place of the user's choice.
+  // The auxv list is read after opening as well: that of an earlier program would name a place of the user's
+  // choice.
   const bool proven = memory && proof.is_given() && is_author(memory.get(), process, proof);
   if (!process_lives(pidfd)) {
     why = "the program that asks has ended";

@@ -8,7 +8,7 @@
 // lets the agent into its own memory, and no other process asks in its name. Its effective user must still be the one
 // that connected, and its real user that one or root, as a server's is that has only lent itself a user's place.
 //
-// It is reached through /proc/PID/mem and not by process number. The descriptor stands for the
+// The memory is reached through /proc/PID/mem and not by process number. The descriptor stands for the
 // address space that the process had when it was opened, so neither a process that gets the number
 // after it, nor a set-user-ID program that the process turns itself into with exec(), can ever be
 // read or written through a session of an ordinary user: their address spaces are others, and the
@@ -48,7 +48,7 @@ class ProgramCopy final : public HangGuard::Call {
   explicit ProgramCopy(std::size_t room) : buffer_(room) {}
 
   void begin(int memory, bool reads);
-  // The next piece, or as much of it as there is room for. Returns how much.
+  // Adds the next piece, or as much of it as there is room for. Returns how much.
   std::size_t add(const iovec& remote);
   void run(HangGuard::Turn& turn) override;
 
@@ -75,8 +75,8 @@ class ProgramMemory {
   // written together with the piece before.
   static constexpr std::size_t kOrderBytes = 64;
 
-  // Opens the memory of the process at the other end of a Unix socket; `pidfd` names the same
-  // process. `rights`: as they were before. False: `why` says why, for people.
+  // Opens the memory of the process at the other end of a Unix socket; `pidfd` names the same process. `rights`: as
+  // they were before. False: `why` says for people why the memory is not open.
   bool open(const Peer& peer, int pidfd, std::string& why, const control::Proof& proof = {},
             const std::optional<ProcessRights>& rights = std::nullopt);
 
@@ -86,13 +86,13 @@ class ProgramMemory {
   // Every access is refused from now on, but for copies that have been begun.
   void close() { memory_.reset(); }
   bool is_open() const { return memory_ != nullptr; }
-  // Stays open as long as this.
+  // The memory stays open as long as this is kept.
   std::shared_ptr<const Descriptor> file() const { return memory_; }
   uid_t account() const { return account_; }  // of its program
 
-  // See Environment::read_program. `copy` is for use by the way. kLate: HangGuard::let_go() is to be
-  // called with what owns `copy` and file(). Of a write it is the last part of the first `begun` bytes;
-  // the rest is not copied.
+  // See Environment::read_program. `copy` is the buffer for the way. kLate: HangGuard::let_go() is to be called with
+  // a function that owns `copy` and file(). Of a write, `copy` then has the last part of the first `begun` bytes; the
+  // rest is not copied.
   enum class Copied : std::uint8_t { kDone, kFailed, kLate };
   Copied read(std::span<const iovec> remote, std::span<const iovec> local, ProgramCopy& copy,
               HangGuard* hang_guard) const;
@@ -109,7 +109,7 @@ class ProgramMemory {
   bool proven_ = false;
 };
 
-// `local` pieces, one after the other, into `to`, or back. They must be as long as it together.
+// Copies the `local` pieces, one after the other, into `to`, or back. Together they must be as long as it.
 bool gather(std::span<const iovec> local, std::span<std::byte> to);
 bool scatter(std::span<const std::byte> from, std::span<const iovec> local);
 
@@ -125,8 +125,8 @@ struct ProgramAccess {
   std::string why;  // it can't be had, for people; empty: it can
 };
 
-// Finds that out of the process at the other end of a Unix socket. The process can make this last: its
-// memory can't be opened while it is in exec(), which takes as long as its address space is large.
+// Finds these facts about the process at the other end of a Unix socket. The process can make this last: its memory
+// can't be opened while it is in exec(), which takes as long as its address space is large.
 ProgramAccess open_program(int socket, const Peer& peer, const control::Proof& proof = {});
 
 }  // namespace viaduct

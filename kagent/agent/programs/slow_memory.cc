@@ -17,7 +17,7 @@ std::size_t bytes_of(std::span<const iovec> pieces) {
   return out;
 }
 
-// The same pieces without their first bytes.
+// The pieces without their first `bytes` bytes.
 std::vector<iovec> without(std::span<const iovec> pieces, std::size_t bytes) {
   std::vector<iovec> out;
   for (const iovec& piece : pieces) {
@@ -62,7 +62,7 @@ bool SlowMemory::write(std::span<const iovec> remote, std::span<const iovec> loc
   return true;
 }
 
-// False: it is not what has been read.
+// Fulfils a read from the data that has been read already. False: that is data of other places.
 bool SlowMemory::answer(std::span<const iovec> remote, std::span<const iovec> local, bool& good) {
   const std::span<const iovec> have = read_->pieces();
   if (remote.size() > have.size()) return false;
@@ -100,7 +100,7 @@ bool SlowMemory::read(std::span<const iovec> remote, std::span<const iovec> loca
   return false;
 }
 
-// All that waits, in one piece of work.
+// Gives all copies that wait to the thread, in one piece of work.
 void SlowMemory::start() {
   if (began_ != nullptr || waiting_.empty()) return;
   const auto copies =

@@ -20,8 +20,8 @@ struct Request {
   inet_diag_req_v2 body;
 };
 
-// Half of it may be shut down already. Without such a connection the kernel names the socket that
-// listens at the local port.
+// Whether the kernel has found a connection, half of which may be shut down already. If there is none the kernel
+// names the socket that listens at the local port.
 bool is_connection(const inet_diag_msg& found) {
   switch (found.idiag_state) {
     case TCP_ESTABLISHED:
@@ -51,7 +51,7 @@ SocketOwners::SocketOwners()
 }
 
 bool SocketOwners::send(const Flow& asked, unsigned interface) {
-  // Of UDP the kernel takes the source for the one that sends, of TCP for its own end.
+  // For UDP the kernel takes the source for the end that sends, for TCP for its own end.
   const bool udp = asked.protocol == Flow::kUdp;
   const Flow flow = udp ? asked.reversed() : asked;
   Request request{};

@@ -78,7 +78,7 @@ void EventLog::note(Happened what, const Peer& peer, std::string_view text, std:
       event.text);
 }
 
-// All users may see these, as they see the NICs.
+// All users may see events of NICs, as they see the NICs.
 void EventLog::note(Happened what, const AgentNic& nic) {
   collect();
   const std::uint32_t number = number_of(nic);
@@ -193,7 +193,7 @@ void EventLog::collect() {
   }
 }
 
-// Which of a granted session's processes has what is not known here: the first stands for all.
+// Only the granted stack knows which of the session's processes has what: the first process stands for all.
 void EventLog::collect_granted(std::uint64_t id, Watched& watched) {
   if (watched.granted == nullptr) return;
   const HistoryPage page = read_history(watched.granted->stack(), watched.granted->limits(), HistoryOf::kConnections,
@@ -215,7 +215,7 @@ std::vector<report::Event> EventLog::page(std::uint64_t from, bool all, uid_t us
   for (auto& [id, watched] : sessions_) collect_granted(id, watched);
   std::vector<report::Event> out;
   next = next_;
-  // One that is yet to come is of an agent that was here before.
+  // A number that is yet to come was given by an earlier agent.
   if (from == report::kFromNow) return out;
   if (from > next_) from = 0;
   const std::uint64_t oldest = next_ > kEvents ? next_ - kEvents : 1;

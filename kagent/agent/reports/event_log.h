@@ -32,24 +32,24 @@ class EventLog {
 
   explicit EventLog(Nics nics);
 
-  // An event that is about a program that has no session (yet), or about none. Any user can cause these as fast as
-  // it likes: of each so many are noted, and then how many were not.
+  // An event about a program that has no session (yet), or about none. Any user can cause such events as fast as it
+  // likes: of each user so many are noted, and then how many were not.
   void note(report::Happened what, const Peer& peer, std::string_view text, std::uint32_t code = 0);
-  // About a NIC. One that is up has another stack than before.
+  // An event about a NIC. A NIC that comes up has another stack than before.
   void note(report::Happened what, const AgentNic& nic);
 
   // A session begins, with the placement that it has; processes attach to it and leave.
   void opened(std::uint64_t id, const Session& session);
   void attached(std::uint64_t id, std::uint32_t program, pid_t process);
   void left(std::uint64_t id, std::uint32_t program);
-  // Before the session's stack goes, and afterwards. A session that was not opened here is none.
+  // To be called before the session's stack goes, and afterwards. A session that was not opened here is ignored.
   void ends(std::uint64_t id);
   void ended(std::uint64_t id, std::string_view why);
 
-  // Of hosted programs.
+  // Collects the events of hosted programs.
   void collect();
 
-  // Events from number `from` on, kEventsOfPage at most, that `user` may see (`all`: that there are); `next`: where
+  // Events from number `from` on, kEventsOfPage at most, that `user` may see, or of all users (`all`); `next`: where
   // to go on.
   std::vector<report::Event> page(std::uint64_t from, bool all, uid_t user, std::uint64_t& next);
   // The commands of a session, from number `from` of its stack's on. 0 in `next`: there is no such session.

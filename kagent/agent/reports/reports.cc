@@ -47,7 +47,7 @@ std::vector<std::byte> packet(const std::vector<Record>& records, std::uint64_t 
   return out;
 }
 
-// Nothing to say but that.
+// A packet with this result and nothing else.
 std::vector<std::byte> packet(vip::Return result) {
   std::vector<std::byte> out = packet(std::vector<report::Nic>(), 0);
   auto* const answer = reinterpret_cast<report::Answer*>(out.data());

@@ -27,7 +27,7 @@ std::uint64_t since(std::uint64_t then, std::uint64_t now) {
   return then == 0 ? ~0ull : now - std::min(then, now);
 }
 
-// Tells two connections apart, and says nothing of their keys that would help to guess them.
+// A mark that tells two connections apart, and says nothing of their keys that would help to guess them.
 std::uint16_t mark_of(std::uint64_t local_key, std::uint64_t peer_key) {
   return static_cast<std::uint16_t>((local_key ^ peer_key) * 0x9e3779b97f4a7c15ull >> 48);
 }

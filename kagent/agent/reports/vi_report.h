@@ -17,7 +17,7 @@ struct ViOwner {
   std::uint32_t session, program;
 };
 
-// Fills in `out` for a VI and says whether it is wanted: `session` and `process`.
+// Says whether a VI is wanted, and fills in `session` and `process` of `out`.
 using Own = std::function<bool(const ViOwner& owner, report::Vi& out)>;
 
 // Looks at kVisLooked VIs from number `from` on and appends those that are in use and wanted. Returns

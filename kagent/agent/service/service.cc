@@ -99,7 +99,7 @@ void Service::start() {
   }
 }
 
-// Why all programs of a NIC will be hosted, where they needn't.
+// Logs why all programs of a NIC will be hosted, if the configuration would let them have ports.
 void Service::note_hosted(const AgentNic& nic) const {
   if (config_.placement == control::Placement::kHosted || nic.granter() != nullptr) return;
   if (&nic != nics_.back().get()) {
@@ -191,7 +191,7 @@ void Service::look_after_others(std::uint64_t now) {
   if (suspect || now >= next_port_look_) look_after_ports(now);
 }
 
-// Returns when it was over.
+// Returns the time at which the sleep was over.
 std::uint64_t Service::sleep(std::uint64_t now) {
   std::uint64_t until = std::min(server_->next_deadline(), next_port_look_);
   std::uint64_t over = now;
@@ -247,7 +247,7 @@ void Service::watch_port(std::size_t number) {
   if (fd < 0) return;
   served_[number].token = loop_.add(fd, EPOLLIN, [this, number](std::uint32_t events) {
     if ((events & (EPOLLERR | EPOLLHUP)) == 0) return;
-    // Reading a socket's error takes it back, else it would wake us for ever.
+    // Reading a socket's error clears it; else it would wake us for ever.
     int error = 0;
     socklen_t bytes = sizeof error;
     getsockopt(nics_[number]->port().descriptor(), SOL_SOCKET, SO_ERROR, &error, &bytes);

@@ -46,7 +46,7 @@ class Service {
   // Works until stop() is called (from a handler of loop()), then says goodbye to all peers.
   void run();
   void stop() { stopping_ = true; }
-  // The same, but programs that have their own ports go on, for the next agent.
+  // As stop(), but programs that have their own ports go on, for the next agent.
   void hand_over() { handing_over_ = stopping_ = true; }
 
   EventLoop& loop() { return loop_; }
@@ -91,7 +91,7 @@ class Service {
   bool handing_over_ = false;
   bool few_processors_;
   std::uint64_t busy_until_ = 0;     // when the spinning ends
-  std::uint64_t next_look_ = 0;      // at programs' requests
+  std::uint64_t next_look_ = 0;      // when programs' requests are looked at next
   std::uint64_t next_port_look_ = 0;
   bool ports_seen_ = true;           // since we slept: they may have new descriptors
   std::uint32_t idle_rounds_ = 0;

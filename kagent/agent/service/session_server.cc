@@ -55,7 +55,7 @@ AgentNic& find_nic(std::span<const std::unique_ptr<AgentNic>> nics, std::string_
   return nic;
 }
 
-// No secret, and asked for before there is anything to have access to.
+// Tells a program the cookie of the agent's network namespace, which is no secret.
 void tell_network(int socket, std::uint64_t cookie) {
   control::Network answer{};
   answer.head.kind = static_cast<std::uint16_t>(Kind::kNetwork);
@@ -101,7 +101,7 @@ bool SessionServer::tick(std::uint64_t now) {
   return !reports_.draining() || !drained();
 }
 
-// Those of granted programs as they tell them.
+// Whether no connection is left. Granted programs tell of their connections themselves.
 bool SessionServer::drained() const {
   for (const auto& nic : nics_) {
     if (nic->is_open() && nic->stack().usage().connected != 0) return false;
@@ -115,7 +115,7 @@ bool SessionServer::drained() const {
   });
 }
 
-// Programs whose memory could not be reached for seconds, with all that others wait for in them.
+// Ends programs whose memory could not be reached for seconds, and all that others wait for there.
 void SessionServer::end_hanging(std::uint64_t now) {
   for (const auto& nic : nics_) {
     for (const std::uint32_t program : nic->environment().memories().look(now)) {
@@ -140,12 +140,12 @@ void SessionServer::end_hanging(std::uint64_t now) {
   }
 }
 
-// A program can make the agent touch all of a segment, and what it touches first is charged to it.
-// Faults of this thread tell when there may be more of that.
+// A program can make the agent touch all of a segment, and memory that the agent touches first is charged to it. Page
+// faults of this thread show when there may be more of such memory.
 void SessionServer::limit_tables() {
   rusage usage{};
   if (getrusage(RUSAGE_THREAD, &usage) != 0) return;
-  // Less than before: another thread carries the loop.
+  // Fewer faults than before: another thread carries the loop.
   const std::int64_t more = usage.ru_minflt - faults_;
   if (more >= 0 && more < kFaultsBetweenLooks) return;
   faults_ = usage.ru_minflt;
@@ -194,7 +194,7 @@ void SessionServer::on_request(const RequestListener::Request& request) {
   }
 }
 
-// Opens the memory of the process that asks in its user's thread, and goes on here.
+// Opens the memory of the process that asks in its user's thread, then goes on here.
 template <class Request>
 void SessionServer::open_then(ControlSocket& socket, const Peer& peer, const Request& request,
                               void (SessionServer::*then)(Asking&, const Request&)) {
@@ -224,7 +224,7 @@ void SessionServer::open_then(ControlSocket& socket, const Peer& peer, const Req
   }
 }
 
-// It may be the last to have it open, and have much to free then.
+// The agent may be the last to have the file open, and then closing it frees much memory.
 void SessionServer::close_later(uid_t user, Descriptor file) {
   const auto left = std::make_shared<Descriptor>(std::move(file));
   try {
@@ -243,7 +243,7 @@ void SessionServer::refuse(int socket, const Peer& peer, const Refused& refused)
     log::say(usual ? log::Level::kInfo : log::Level::kWarning, "{} is refused: {}", text_of(peer),
              shown(refused.reason));
   }
-  // Else a tool that asks too often would see itself.
+  // Else a tool that asks too often would see events of its own.
   if (refused.cause != &ServiceCounters::reports_postponed) {
     reports_.events().note(report::Happened::kRefused, peer, shown(refused.reason), refused.result);
   }
@@ -416,7 +416,7 @@ void SessionServer::answer(std::uint64_t id) {
   std::vector<int> fds{session.segment(), session.agent_wake()};
   if (const Session::Granted* const granted = session.granted()) {
     const AgentPort& port = *granted->held.port;
-    // Of an earlier agent's port the program has them.
+    // A program that brings the port of an earlier agent has these descriptors.
     if (port.socket() >= 0) {
       fds.insert(fds.end(), {port.socket(), port.umem(), granted->granted_segment->file()});
       if (port.train_address().any()) {
@@ -477,7 +477,7 @@ void SessionServer::on_session_socket(std::uint64_t id) {
   leave(id);
 }
 
-// The first process has closed its session. Others that share it go on, unless it was that one's port.
+// The first process has closed its session. Other processes that share it go on, unless the port is the first one's.
 void SessionServer::leave(std::uint64_t id) {
   Live& live = sessions_.at(id);
   if (live.attached == 0 || live.session->granted() != nullptr) {
@@ -521,7 +521,7 @@ void SessionServer::end(std::uint64_t id, std::uint64_t ServiceCounters::*cause)
       grants_.end(std::move(granted->held), std::move(granted->granted_segment), closed, monotonic_ns());
     }
   }
-  // The segment says that the session is over before the socket's end can be seen.
+  // The segment must say that the session is over before the socket's end can be seen.
   tell_attached(id);
   Descriptor segment = live.session->take_segment();
   live.session.reset();

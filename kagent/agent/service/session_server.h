@@ -70,18 +70,18 @@ class SessionServer {
   // Ends the sessions of a NIC whose interface went away, and waits until nothing granted is left.
   void end_sessions(const AgentNic& nic);
   void end_all();
-  // The same, but granted programs go on and their ports stay, for the next agent.
+  // As end_all(), but granted programs go on and their ports stay, for the next agent.
   void hand_over();
 
   std::size_t sessions() const { return sessions_.size(); }
   std::size_t waiting() const { return listener_.waiting(); }
   const Grants& grants() const { return grants_; }
   UserThreads& threads() { return threads_; }
-  // Nothing has been left to a thread that is not done.
+  // Whether no work is left that was given to a thread.
   bool idle() const { return grants_.idle() && threads_.busy() == 0; }
 
  private:
-  // One that has asked for a session or a part in one.
+  // A process that has asked for a session or a part in one.
   struct Asking {
     ControlSocket socket;
     Peer peer;
@@ -93,9 +93,9 @@ class SessionServer {
     std::unique_ptr<Session> session;
     EventLoop::Token socket_token, agent_wake_token, process_token;
     std::uint32_t attached = 0;  // processes
-    bool first_left = false;     // only those are there
+    bool first_left = false;     // only attached processes are left
     std::uint64_t opened = 0;    // when
-    bool takes_guard = false;    // of its trains' port
+    bool takes_guard = false;    // the program takes the guard of its trains' port
   };
 
   // A process that has attached to a session.

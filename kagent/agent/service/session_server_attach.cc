@@ -14,7 +14,7 @@
 namespace viaduct {
 namespace {
 
-// In the same time wherever they differ.
+// Takes the same time wherever the secrets differ.
 bool same(const control::FamilySecret& a, const control::FamilySecret& b) {
   unsigned differs = 0;
   for (std::size_t i = 0; i < sizeof a.bytes; ++i) differs |= a.bytes[i] ^ b.bytes[i];
@@ -142,7 +142,7 @@ void SessionServer::end_attached(std::uint64_t id) {
   }
 }
 
-// Before the session is ended, and after it.
+// To be called before the session is ended, and after it.
 void SessionServer::tell_attached(std::uint64_t session) {
   for (const auto& [id, attached_client] : attached_) {
     if (attached_client.session == session) attached_client.process->session_ends();

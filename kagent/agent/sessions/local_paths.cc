@@ -23,7 +23,7 @@
 namespace viaduct {
 namespace {
 
-// Of both rings, as their consumers say. They may say anything: these bytes are counted and no more.
+// Bytes that went through both rings, as their consumers say. They may say anything: the number is only counted.
 std::uint64_t bytes_of(const Descriptor& rings) {
   std::uint64_t all = 0;
   for (const std::size_t at : {std::size_t{0}, sizeof(local::Control)}) {
@@ -34,7 +34,8 @@ std::uint64_t bytes_of(const Descriptor& rings) {
   return all;
 }
 
-// Programs get the agent's own descriptor, which writes. One that only reads could else be opened anew to write.
+// Programs get the agent's own descriptor, which can write. Without this mode a descriptor for reading could be
+// opened anew for writing.
 void keep_from_writers(const Descriptor& rings) { fchmod(rings.get(), 0400); }
 
 // Tells captures that no more frames come.
@@ -126,8 +127,8 @@ void LocalPaths::connect(AgentNic& nic) {
   }
 }
 
-// Programs that have rings from an earlier agent keep those; one that does not take its end (its socket is
-// full) has a peer that never uses the other one.
+// Programs that have rings from an earlier agent keep those. If a program does not take its end (its socket is full),
+// its peer never uses the other end.
 void LocalPaths::connect(Programs::value_type& one, Programs::value_type& other) {
   try {
     const auto pair = std::make_shared<const Pair>(
@@ -142,7 +143,7 @@ void LocalPaths::connect(Programs::value_type& one, Programs::value_type& other)
   }
 }
 
-// `of`: the other program; without rings, it has ended.
+// Tells `whom` of the other program, `of`; without rings: that it has ended.
 bool LocalPaths::tell(const Program& whom, const Program& of, const Descriptor* rings, unsigned end) {
   using control::Kind;
   control::LocalPeer message{};

@@ -74,7 +74,7 @@ Session::~Session() {
   munmap(base_, bytes_);
 }
 
-// Its stack reaches the memory itself; through the control session nothing of it is asked for.
+// The program's stack reaches the memory itself; the control session asks for nothing of it.
 void Session::grant(Granted granted) {
   nic_.environment().memories().close(number_);
   nic_.stack().delegate(number_, granted.held.port->layout().address);
