@@ -36,12 +36,12 @@ class ShortArray {
 
 class PollSet final : private WaitCondition {
  public:
-  // Whether the kernel alone can't say all about this descriptor.
+  // Whether lanes may have events of this descriptor, too.
   static bool concerns_us(int fd);
-  // Whether the kernel alone knows about it, as far as that is known without a lock.
+  // Whether the kernel alone has events of this descriptor, as far as that is known without a lock.
   static bool known_kernel_alone(int fd);
 
-  // How many descriptors are going to be added. select() has an own idea of what counts as ready.
+  // `room`: how many descriptors are going to be added. `as_select`: ready counts as select() defines it.
   PollSet(std::size_t room, bool as_select);
 
   void add(int fd, short wanted);
@@ -54,10 +54,10 @@ class PollSet final : private WaitCondition {
   short ready(std::size_t place) const { return fds_[place].revents; }  // after wait()
 
  private:
-  // One that the kernel alone can't tell about.
+  // A descriptor whose events the kernel alone can't tell.
   struct Item {
     std::size_t place = 0;
-    short wanted = 0;  // by the program, in its own words
+    short wanted = 0;  // by the program, with its own names of the bits
     short asked = 0;   // of the kernel
     SocketRef socket;  // either this
     EpollSetRef set;   // or this
@@ -80,12 +80,12 @@ class PollSet final : private WaitCondition {
   short counted(short wanted, short answer) const;
 
   const bool as_select_;
-  ShortArray<pollfd, 64> fds_;  // fd: the program's, or its complement if left out for now
+  ShortArray<pollfd, 64> fds_;  // fd: the program's; its complement: left out for now
   ShortArray<Item, 16> items_;
   std::size_t size_ = 0;
   std::size_t item_count_ = 0;
   std::size_t live_ = 0;      // descriptors that are not negative
-  std::size_t left_out_ = 0;  // the kernel said something about them that doesn't count
+  std::size_t left_out_ = 0;  // left out, as the kernel reports events of them that don't count
   std::size_t on_lanes_ = 0;  // items about which the kernel has nothing to say
   bool spin_ = false;
 };

@@ -48,7 +48,7 @@ class Sets {
     }
     return true;
   }
-  // To put the answer into them.
+  // Whether the answer can be written to the sets.
   bool can_be_written() const {
     for (unsigned long* bits : bits_) {
       if (bits != nullptr && count_ > 0 && !copy_guarded(bits, bits, bytes())) return false;
@@ -197,7 +197,7 @@ int sovia_select(int count, fd_set* read, fd_set* write, fd_set* except, timeval
   const timespec time{given.tv_sec + given.tv_usec / 1'000'000, given.tv_usec % 1'000'000 * 1000};
   const std::uint64_t deadline = deadline_in(&time);
   const int ready = wait(count, sets, false, deadline, nullptr);
-  // Linux tells how much was left, errors included.
+  // Linux stores the time that was left, also after errors.
   const int error = errno;
   const std::uint64_t now = now_ns();
   const std::uint64_t left_us = now < deadline ? (deadline - now) / 1000 : 0;
