@@ -14,7 +14,7 @@
 
 namespace viaduct::sovia {
 
-// The socket of a descriptor, if it is one of ours, which a function of the API is about to call.
+// A call of the API on the socket of a descriptor; empty if that is none of ours.
 class Call {
  public:
   Call() = default;

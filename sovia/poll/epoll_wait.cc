@@ -168,7 +168,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
         events[count++] = event;
         continue;
       case RegistrationTable::Sender::kWakeEvent:
-        if (!quiet() && has_raw_sleepers()) wake_event_.ring(epfd_);  // it may have been for another thread
+        if (!quiet() && has_raw_sleepers()) wake_event_.ring(epfd_);  // it may have been meant for another thread
         continue;
       case RegistrationTable::Sender::kToken:
         break;

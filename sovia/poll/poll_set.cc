@@ -260,7 +260,7 @@ int PollSet::merge(bool kernel_has_spoken) {
     pollfd& told = fds_[place];
     const short said = told.revents;
     short wanted = told.events;
-    bool is_set = false;  // its events are in the kernel's answer already
+    bool is_set = false;  // the kernel doesn't repeat an event of a set that doesn't count
     if (next_item < item_count_ && items_[next_item].place == place) {
       const Item& item = items_[next_item++];
       wanted = item.wanted;

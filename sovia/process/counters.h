@@ -94,7 +94,7 @@ struct alignas(kPageBytes) Page {
   std::uint64_t magic;
   std::uint32_t counters;  // how many: readers of another version see it
   std::uint32_t reasons;
-  std::uint64_t fingerprint;  // of the names, as other versions may have others
+  std::uint64_t fingerprint;  // of the counters' names, which differ between versions
   std::int32_t process;
   std::uint32_t reserved;
   std::atomic<std::uint64_t> values[kCounters];

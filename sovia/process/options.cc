@@ -26,8 +26,9 @@ enum class Unit { kFlag, kCount, kBytes, kMicroseconds };
 
 int g_debug_descriptor = STDERR_FILENO;
 
-// Systems of the papers: nothing is done beyond what they describe. First table 4 of SOVIA's, of which the
-// first six rows wait for each packet to be answered, w = t = 1; then sockets over EMP, and SDP's buffered copies.
+// Configurations as the papers describe them, without any of this library's additions. First table 4 of SOVIA's, of
+// which the first six rows wait for each packet to be answered, w = t = 1; then sockets over EMP, and SDP's buffered
+// copies.
 struct Row {
   const char* name;
   Handling handling;
@@ -66,7 +67,7 @@ void take(const Row& row, Options& options) {
   options.join = options.pack = options.redirect = options.registration_cache = 0;
 }
 
-// False if it is not a number of this unit.
+// False if the text is not a number of this unit.
 bool parse(const char* text, Unit unit, std::uint64_t* value) {
   if (unit == Unit::kBytes && strcmp(text, "all") == 0) {
     *value = ~0ull;
@@ -90,7 +91,7 @@ bool parse(const char* text, Unit unit, std::uint64_t* value) {
   return *end == '\0';
 }
 
-// The variables for this library, each as "NAME=VALUE". They outlive everything.
+// The variables for this library, each as "NAME=VALUE". Never destroyed.
 using Variables = std::vector<std::string>;
 
 const Variables& variables() {
@@ -126,12 +127,13 @@ bool may_use_stderr() {
          now.st_dev == g_stderr.st_dev && now.st_ino == g_stderr.st_ino;
 }
 
-// Past all functions of this name that a program or this library has put before the C library's.
+// Writes by the system call, past all functions of this name that a program or this library has put before the C
+// library's.
 void write_line(int descriptor, const char* line, std::size_t bytes) {
   (void)syscall(SYS_write, descriptor, line, bytes);
 }
 
-// Kept off the low numbers, which programs count on getting.
+// Opens the file at a high descriptor, as programs count on getting the low ones.
 int open_debug_file(const char* path) {
   const int low = static_cast<int>(
       syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));

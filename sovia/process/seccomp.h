@@ -10,7 +10,8 @@ namespace viaduct::sovia::seccomp {
 
 inline constinit std::atomic<bool> g_in_force{false};
 
-// No more lanes, and no system call that the program has not made itself where it can be helped.
+// True: the library opens no more lanes and, as far as possible, makes no system calls that the program has not made
+// itself.
 inline bool in_force() { return g_in_force.load(std::memory_order_relaxed); }
 
 }  // namespace viaduct::sovia::seccomp

@@ -52,7 +52,7 @@ void finish() {
 
 namespace {
 
-// Once for each library that this is in: libsovia, and the preload library. The environment is looked at
+// Runs once for each library that contains this file: libsovia, and the preload library. The environment is looked at
 // here and nowhere else: later a thread of the program may be changing it.
 [[gnu::constructor]] void begin() {
   libc::prepare();
