@@ -38,8 +38,8 @@ class Call {
   SocketRef socket_;
 };
 
-// The socket of a descriptor if its data may go over a lane. The cheap test comes first. The
-// kernel's calls may be used after it.
+// The socket of a descriptor if its data may go over a lane. The cheap test comes first. After it the functions of
+// libc:: may be used.
 inline Call may_use_lane(int fd) {
   const Socket* const socket = table::peek(fd);
   if (socket == nullptr || !socket->may_use_lane()) return Call();

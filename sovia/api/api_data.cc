@@ -394,8 +394,8 @@ ssize_t sovia_recvmsg(int fd, msghdr* message, int flags) {
   }
   const ssize_t received = receive(fd, *socket, given.msg_iov, given.msg_iovlen, flags);
   if (received < 0) return received;
-  // As TCP does: no address, and control data only for bytes that came before the connection left its lane for the
-  // option that asks for it.
+  // As with TCP there is no address. Control data is made here for bytes that came over the lane, before the connection
+  // left that for an option.
   if (given.msg_name != nullptr) given.msg_namelen = 0;
   given.msg_flags = flags & MSG_CMSG_CLOEXEC;
   given.msg_controllen = add_control(fd, *socket, given);

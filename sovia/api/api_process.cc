@@ -151,7 +151,7 @@ class OtherEnvironment {
   char** const own_;
 };
 
-// As the C library's system(), with the environment that is given.
+// The C library's system(), with the given environment.
 int run_shell(const char* command, char* const* environment) {
   const char* const arguments[] = {"sh", "-c", "--", command, nullptr};
   sigset_t blocked, before, defaults;

@@ -315,7 +315,7 @@ void run() {
       const int ms = due == kNever ? -1 : static_cast<int>((due - std::min(due, now)) / kMs + 1);
       libc::poll(fds.data(), fds.size(), ms);
     } else {
-      // As long as the program's own threads come by, they hear the lanes.
+      // As long as the program's own threads make progress, they hear the lanes.
       const std::uint32_t turns = engine::turns();
       const bool listens = waiting::program_listens();
       if ((turns != turns_before || listens) && !awaits_confirmation()) {

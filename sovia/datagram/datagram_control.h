@@ -22,7 +22,7 @@ void set_thread(const Thread& thread);
 
 // ------------------------------------------------------------------ by the thread
 void turn();
-bool has_work();  // that has come since the last turn
+bool has_work();  // whether any has come since the last turn
 // The time of the next turn that no event brings about.
 std::uint64_t next_due(std::uint64_t now);
 // Whether no lane is left, in any state.

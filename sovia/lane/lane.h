@@ -17,7 +17,7 @@
 //
 // A lane is over when both are kEnded, or when it is broken: the VI has lost its connection.
 //
-// One thread at a time: lock() it. Nothing here waits.
+// Only one thread at a time may use a lane, which it locks by lock(). No function here waits.
 //
 // A lane owns its parts, each with its own state: the ring of posted packets, credits, the greeting, the states of both
 // directions (control), received data (rx) and data to send (tx), remote memory and sinks for messages, and the way on

@@ -88,7 +88,7 @@ class LaneControl {
   bool peer_closed() const { return peer_closed_ && greeting_.trusted(); }
   // The peer has asked for FIN (LEAVE), which this end is about to send.
   bool peer_leaves() const { return peer_leaves_; }
-  // It is known that the peer had more to send than has come.
+  // Whether the peer is known to have had more to send than has come.
   bool peer_has_more() const { return peer_has_more_; }
   void set_peer_has_more(bool more) { peer_has_more_ = more; }
 
@@ -102,7 +102,7 @@ class LaneControl {
   }
   // Neither end has sent anything on the lane.
   bool is_unused() const { return !greeting_.has_hello() && !sender_.has_begun() && !broken(); }
-  // This end keeps the VI for another connection.
+  // Tells the peer that this end keeps the VI for another connection.
   bool park() { return parked_ = sender_.post(PacketType::kPark); }
   bool parked() const { return parked_; }
   // The peer keeps the VI for another connection.

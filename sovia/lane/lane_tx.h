@@ -39,7 +39,7 @@ class LaneTx {
   bool awaits_credits() const { return ring_.has_unposted() && credits_.given() == 0 && !sender_.broken(); }
   // Whether small data waits for more.
   bool holds() const { return holds_; }
-  // Whether it goes on waiting, whatever packets come, until flush() is called.
+  // Whether small data waits until flush() is called, whatever packets come.
   bool holds_for_timer() const { return holds_ && options_.timer && !corked_; }
   // Whether the last write() has met memory that isn't there.
   bool has_faulted() const { return faulted_; }

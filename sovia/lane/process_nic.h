@@ -17,7 +17,7 @@ namespace viaduct::sovia {
 
 class LaneOwner;
 
-// The owner of a VI's receives: told of what comes to them.
+// The owner of a VI's receives, which is told of packets that come to them.
 struct ReceiveOwner {
   LaneOwner* told = nullptr;
 };
@@ -52,7 +52,7 @@ class ProcessNic {
     std::uint32_t place, bytes, immediate;
   };
   bool next(Arrival& arrival);
-  // The same for an entry of the completion queue that has been taken off already.
+  // As next(), for an entry that has been taken off the completion queue already.
   static bool take(VIP_VI_HANDLE vi, Arrival& arrival);
 
   // Memory of the program's to send from, until give_back(). 0: it can't be had.

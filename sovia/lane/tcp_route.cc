@@ -34,7 +34,7 @@ bool end_of(const sockaddr_storage& from, bool& ipv6, FlowEnd& end) {
   return true;
 }
 
-// One question to the kernel's routing tables.
+// A question to the kernel's routing tables.
 class Question {
  public:
   Question(std::uint16_t type, std::size_t header) {

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By kind, the symbols with the files that import them.
+// The imported symbols of each kind, with the files that import them.
 using Imports = std::map<CallKind, std::map<std::string, std::vector<std::string>>>;
 
 struct Section {

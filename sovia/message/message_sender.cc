@@ -84,7 +84,7 @@ Attempt MessageSender::try_send(int fd, const iovec* pieces, std::size_t count, 
   iovec* const all = count > kFew ? many.data() : few;
   all[0] = {head, kFrameBytes};
   for (std::size_t i = 0; i < count; ++i) all[i + 1] = pieces[i];
-  // With the frame it can be one piece more than a call may have; the message then goes in two parts.
+  // The frame may make one piece more than a call may have; the message then goes in two parts.
   const bool fits = count < kMostPieces;
   const ssize_t sent =
       socket_.send(fd, all, fits ? count + 1 : count, (flags & MSG_MORE) | MSG_DONTWAIT | MSG_NOSIGNAL);

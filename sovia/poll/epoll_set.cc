@@ -27,7 +27,7 @@ short interest_of(const Registration& r) {
   return static_cast<short>(interest | POLLERR | POLLHUP);
 }
 
-// The bits to look at for a new registration. Unlike kAnyChange they say nothing about routes.
+// The changes for which a new registration is looked at: all, but unlike kAnyChange not those of routes.
 constexpr short kWhatThereIs = event_bits::kAsked | event_bits::kUnasked;
 
 // Registrations that are neither a socket's nor a set's.
@@ -320,7 +320,7 @@ std::vector<EpollSetRef> EpollSet::outer_sets(int fd, bool any) {
   return sets;
 }
 
-// Lines "tfd: 5 events: 1d data: 7 ...", numbers after tfd in hexadecimal digits.
+// The file has lines "tfd: 5 events: 1d data: 7 ...", with hexadecimal numbers after tfd.
 void EpollSet::adopt_registrations() {
   char path[64];
   snprintf(path, sizeof path, "/proc/self/fdinfo/%d", epfd_.load());
@@ -403,7 +403,7 @@ bool EpollSet::has(const Watched& source) const {
   bool found = false;
   source.for_each_watcher([&](Watcher& watcher) {
     const auto& r = static_cast<const Registration&>(watcher);
-    found |= r.set == this && r.interest != 0;  // a change of routes is on the ready list
+    found |= r.set == this && r.interest != 0;  // a change of routes puts it on the ready list anyway
   });
   return found;
 }
@@ -474,7 +474,7 @@ int wake_event() {
   return fd;
 }
 
-// events: EPOLLIN, or 0 to disarm it. It is one-shot, so that it reports once each time.
+// `events`: EPOLLIN, or 0 to disarm the wake event. It is one-shot, so that it reports once each time.
 int change_wake_event(int epfd, int op, std::uint32_t events) {
   epoll_event event{};
   event.events = events | EPOLLONESHOT;

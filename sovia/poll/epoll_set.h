@@ -13,8 +13,8 @@
 // The token tells which registration an event of the kernel is for. One-shot registrations have it
 // always, as we must know when they have fired. Nothing else in the set is touched.
 //
-// The ready list has the registrations whose lane may have something to say; Registration::changed() puts
-// them there. A look at the list takes off what has nothing to say after all.
+// The ready list has the registrations whose lane may have an event; Registration::changed() puts them there. A look at
+// the list takes off registrations whose lane has no event after all.
 //
 // Locks, in this order: mutex_ of an outer set, mutex_ of a set in it, the lock of a socket's
 // watchers, outer_mutex_ of an inner set, that of an outer set, the lock of a ready list. Sockets' own
@@ -59,7 +59,7 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
   explicit EpollSet(int epfd);
   ~EpollSet();
 
-  // As epoll_ctl() and epoll_pwait(). look_only: don't wait, whatever the deadline.
+  // As epoll_ctl() and epoll_pwait(). `look_only`: don't wait, whatever the deadline.
   int control(int epfd, int op, int fd, epoll_event* event);
   int wait(int epfd, epoll_event* events, int most, bool look_only, std::uint64_t deadline,
            const sigset_t* mask);
@@ -69,11 +69,11 @@ class EpollSet : public std::enable_shared_from_this<EpollSet> {
 
   // For waiters on the set itself (a poll(), an outer set): what the lanes add to the kernel's answer.
   bool maybe_ready() const { return ready_.size() != 0; }
-  bool yields();  // whether a lane has something to say
+  bool yields();  // whether a lane has an event for the program
   // As SetWakeEvent::without(). The event stays armed while another thread sleeps, which has yet to notice it.
   short without_wake_event(int epfd, short kernel_says);
   bool has_lanes();
-  void sleeps(int by) { sleepers_ += by; }  // one more or less waits for the set by wait_for
+  void sleeps(int by) { sleepers_ += by; }  // `by`: +1 or -1 thread in wait_for()
 
   bool has(const Watched& source) const;
 

@@ -247,7 +247,8 @@ short EpollSet::look_again(Registration* r, short pending) {
   return answer;
 }
 
-// One event for each registration, even if both a lane and the kernel have something to say.
+// Adds an event, or its bits to the registration's event, so that there is one even if both a lane and the kernel have
+// events.
 void EpollSet::emit(Registration& r, short answer, epoll_event* events, int& count) {
   const auto bits = static_cast<std::uint16_t>(answer);
   if (r.call == call_) {

@@ -1,6 +1,6 @@
-// The descriptors of one call of poll() or select(), some of which are sockets that have a lane or
-// may get one, or epoll descriptors with such sockets in them. The kernel is asked for what it
-// knows, the lanes for the rest.
+// The descriptors of one call of poll() or select(), some of which are sockets that have a lane or may get one, or
+// epoll descriptors with such sockets in them. The kernel is asked for the events that it knows, the lanes for the
+// others.
 #ifndef VIADUCT_SOVIA_POLL_POLL_SET_H
 #define VIADUCT_SOVIA_POLL_POLL_SET_H
 
@@ -47,7 +47,7 @@ class PollSet final : private WaitCondition {
   void add(int fd, short wanted);
   void forget(std::size_t place);  // as if it had not been added
 
-  // As poll(): how many are ready, or -1 with errno. look_only: don't wait, whatever the deadline.
+  // As poll(): how many are ready, or -1 with errno. `look_only`: don't wait, whatever the deadline.
   int wait(bool look_only, std::uint64_t deadline, const sigset_t* mask);
 
   std::size_t size() const { return size_; }
@@ -86,7 +86,7 @@ class PollSet final : private WaitCondition {
   std::size_t item_count_ = 0;
   std::size_t live_ = 0;      // descriptors that are not negative
   std::size_t left_out_ = 0;  // left out, as the kernel reports events of them that don't count
-  std::size_t on_lanes_ = 0;  // items about which the kernel has nothing to say
+  std::size_t on_lanes_ = 0;  // items of which the kernel has no events
   bool spin_ = false;
 };
 

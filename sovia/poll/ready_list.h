@@ -1,4 +1,4 @@
-// The registrations of an EpollSet whose lane may have something to say, the oldest first.
+// The registrations of an EpollSet whose lane may have an event, the oldest first.
 #ifndef VIADUCT_SOVIA_POLL_READY_LIST_H
 #define VIADUCT_SOVIA_POLL_READY_LIST_H
 

@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kWordBits = sizeof(long) * CHAR_BIT;
 
-// The kernel looks at no more bits than the process's table of descriptors has, and programs that
-// give getdtablesize() for the count of a plain fd_set count on that.
+// The count that the kernel would use. It looks at no more bits than the process's table of descriptors has, and
+// programs that pass getdtablesize() with a plain fd_set rely on that.
 int limited(int count) {
   if (count <= FD_SETSIZE) return count;
   const int status = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -114,8 +114,8 @@ class Sets {
     return n;
   }
 
-  // Whether the kernel takes one of the descriptors for a bad one. It ignores those beyond what the
-  // process ever had, which poll() doesn't.
+  // Whether the kernel takes one of the descriptors for a bad one. Unlike poll() it ignores descriptors beyond the
+  // process's table.
   bool has_bad() const {
     const std::size_t words = bytes() / sizeof(long);
     ShortArray<unsigned long, 3 * FD_SETSIZE / kWordBits> copies(3 * words);

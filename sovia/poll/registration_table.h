@@ -1,4 +1,4 @@
-// The registrations of an EpollSet, by descriptor and by the token that the kernel has for them.
+// The registrations of an EpollSet, found by descriptor or by the token in the kernel's events.
 #ifndef VIADUCT_SOVIA_POLL_REGISTRATION_TABLE_H
 #define VIADUCT_SOVIA_POLL_REGISTRATION_TABLE_H
 

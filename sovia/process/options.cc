@@ -114,13 +114,12 @@ const char* from_environment(const char* variable) {
   return nullptr;
 }
 
-// The identity of descriptor 2 when the library was loaded. A program may have closed it since and opened its data
-// there.
+// The identity of descriptor 2 when the library was loaded. A program may have closed descriptor 2 since, and opened a
+// data file there.
 struct stat g_stderr;
 bool g_has_stderr = false;
 
-// Daemons that a superserver starts have a connection as descriptor 2: nothing may be written
-// there.
+// Nothing may be written if descriptor 2 is a socket: daemons that a superserver starts have their connection there.
 bool may_use_stderr() {
   struct stat now;
   return g_has_stderr && ::fstat(STDERR_FILENO, &now) == 0 && !S_ISSOCK(now.st_mode) &&

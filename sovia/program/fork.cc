@@ -28,7 +28,7 @@ struct Held {
 };
 using HeldSockets = std::vector<Held>;
 
-// One fork at a time. Held from before() to in_parent() and in_child().
+// Lets one fork run at a time: held from before() to in_parent() and in_child().
 constinit std::mutex g_forking;
 constinit HeldSockets* g_held = nullptr;
 // The sockets that this thread's last fork shared, until it is known that there is a child.

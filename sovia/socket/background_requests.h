@@ -46,7 +46,7 @@ std::uint32_t calls_before_lane(int fd, Role role);
 // Takes an ask() back: no lane comes of it after the return. False: the lane is there already.
 bool cancel(const Socket& socket);
 
-// The lane has changed: the thread checks whether that needs anything of it.
+// The lane has changed: makes the thread check whether it has something to do.
 void look_at(BackgroundLane& lane);
 // The socket's lane has broken: the thread does the rest of the fallback. `fd`: the library's copy of the socket's
 // descriptor, or -1.
@@ -90,9 +90,9 @@ struct Requests {
   }
   std::atomic<bool> offered{false};  // a cached VI has been taken by the peer, or lost
   const Socket* at_work = nullptr;  // the socket whose task is being done
-  bool cancelled = false;           // that task was cancelled
+  bool cancelled = false;           // the task has been cancelled
   BackgroundLane* queue = nullptr;  // ends given to look_at(), linked by next_queued
-  std::vector<BackgroundLane*> lanes;  // that there are
+  std::vector<BackgroundLane*> lanes;  // all lanes that the thread serves
   std::vector<Falling> fallen;
 
   std::atomic<int> poke{-1};

@@ -134,7 +134,7 @@ class InheritedFiles {
   }
 
  private:
-  // Takes the memory over, or frees it.
+  // Makes an object that owns the memory; frees the memory if that fails.
   static InheritedBytes* wrap(void* at, std::size_t room) {
     if (at == nullptr) return nullptr;
     auto* const shared = static_cast<InheritedBytes::Shared*>(at);

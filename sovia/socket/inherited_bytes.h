@@ -14,7 +14,7 @@ namespace viaduct::sovia {
 // which is always correct.
 struct Holders {
   std::atomic<std::int32_t> count;
-  std::atomic<std::uint32_t> lanes;  // that the connection has had, in whichever process
+  std::atomic<std::uint32_t> lanes;  // the number that the connection has had, in any process
 };
 
 // Holders of a socket that one process holds; nullptr if there is no memory.

@@ -19,7 +19,7 @@ namespace viaduct::sovia::table {
 // How a descriptor came to be, which decides whether its socket may have a lane.
 enum class Origin {
   kMade,       // by socket() or accept() of this program
-  kInherited,  // it was there when the library first saw it
+  kInherited,  // open before the library first saw the descriptor
   kReceived,   // by SCM_RIGHTS
 };
 
