@@ -1,5 +1,4 @@
-// Options of sockets, and fcntl and ioctl as far as they ask or tell sockets something. Most are
-// the kernel's business alone: the connection is its own.
+// Options of sockets, and fcntl and ioctl on sockets. Most options are left to the kernel, which has the connection.
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -177,8 +177,8 @@ State::Silence& silence_of(const FlowEnd& peer) {
   return state().no_peer[peer];
 }
 
-// The peer has not asked for a lane in time. If it has opened others meanwhile, it has SOVIA, and this connection
-// alone ended there.
+// The peer has not asked for a lane in time. If it has opened other lanes meanwhile, it does use SOVIA, and only this
+// connection has ended there.
 void remember_silence(const LaneEndpoint& end) {
   State::Silence& silence = silence_of(end.peer);
   if (silence.answered_at >= end.asked_at) return;
@@ -476,7 +476,8 @@ bool on_open(LaneEndpoint& end, std::uint64_t now) {
     }
     if (end.lane.control.sending() >= Lane::State::kEnding) end.closing = true;
   }
-  // The peer's program may wait for the end before it closes; the VI stays for the next connection.
+  // The kernel's connection is closed now, as the peer's program may wait for its end. The VI stays for the next
+  // connection.
   if (closed && delivered) close_kept_descriptor(end);
   if (!over && end.closing && closed && now >= end.give_up_at) {
     const std::scoped_lock guard(end.lane.lock());
@@ -516,7 +517,7 @@ bool on_greeting(LaneEndpoint& end, std::uint64_t now) {
     end.unclaim_at = now_ns() + kClaimNs;
     if (!end.doubted) tell(why);
     end.stage = LaneEndpoint::Stage::kOpen;
-    // The kernel's events count again: it may have reported the end of the connection.
+    // Waiting threads look again: the kernel's events count again, and may have told the end of the connection.
     end.socket->changed();
     return true;
   }

@@ -30,7 +30,7 @@ constexpr unsigned kCallsWithoutKernel = 16;
 constexpr std::uint64_t kNsWithoutKernel = 50'000;
 constexpr std::uint64_t kNsWithoutKernelToWait = 20'000;
 
-// Copies between a place and the pieces of a message. False if some of them can't be reached.
+// Copies between a place and the pieces of a message. False if memory of the pieces can't be accessed.
 template <class Copy>
 bool for_pieces(const Message& message, std::size_t bytes, Copy&& copy) {
   std::size_t done = 0;
@@ -316,7 +316,7 @@ void DatagramSocket::set_open(DatagramLane& lane, bool open) {
   open_.fetch_add(open ? 1 : -1);
 }
 
-// Copies unread datagrams out of the lane's receive buffers first.
+// Removes a lane, after its unread datagrams have been copied out of its receive buffers.
 void DatagramSocket::remove(DatagramLane& lane) {
   const std::scoped_lock guard(lock_);
   std::erase(lanes_, &lane);

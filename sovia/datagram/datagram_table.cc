@@ -29,7 +29,7 @@ Sockets& sockets() {
 
 // Most descriptors are not in the table. A bit for each that is tells so without a lock.
 constexpr int kBits = 64;
-constexpr int kFew = 65536;  // descriptors with a bit; those above are the kernel's
+constexpr int kFew = 65536;  // descriptors with a bit; higher ones are left to the kernel
 constinit std::atomic<std::uint64_t> g_bits[kFew / kBits]{};
 
 void mark(int fd, bool known) {

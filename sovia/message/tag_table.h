@@ -27,7 +27,7 @@ struct TagRange {
 
 class TagTable {
  public:
-  // A random key; 0: there is no memory, or no randomness.
+  // Adds a buffer under a random key, which it returns; 0: there is no memory, or no randomness.
   std::uint64_t add(const TaggedBuffer& buffer);
   TaggedBuffer* find(std::uint64_t key);
   void remove(std::uint64_t key) { buffers_.erase(key); }

@@ -93,7 +93,7 @@ bool by_rdma(const TagPath& path, int fd, Answers& answers, const TagTransfer& t
   }
   const unsigned access = transfer.gets ? SOVIA_TAG_GET : SOVIA_TAG_PUT;
   if (place.memory == 0 || (place.access & access) == 0) return false;
-  // Pieces under way in the stream come first.
+  // RDMA waits for the pieces under way in the stream.
   failed = !answers.await([&] { return path.peer.pieces_under_way() == 0; });
   if (failed) return false;
   std::byte* const data = transfer.data + transfer.at;

@@ -18,7 +18,7 @@ class TaggedBuffers {
  public:
   explicit TaggedBuffers(Socket& socket) : socket_(socket) {}
 
-  // 0, or an errno. `access`: SOVIA_TAG_PUT, SOVIA_TAG_GET.
+  // Adds a buffer and fills in its tag. 0, or an errno. `access`: SOVIA_TAG_PUT, SOVIA_TAG_GET.
   int add(void* buffer, std::size_t bytes, unsigned access, TagBytes& tag);
   // False: no buffer has this key.
   bool withdraw(std::uint64_t key);

@@ -234,8 +234,8 @@ KernelPlan EpollSet::plan(Registration& r) {
   return {events | flags | (edges ? std::uint32_t{EPOLLET} : 0), true};
 }
 
-// Brings the kernel's registration up to date. anew: the meaning of its earlier events may have changed, so it must
-// report them again. False if there is no registration any more.
+// Brings the kernel's registration up to date. `anew`: the meaning of events reported before may have changed, so the
+// kernel must report them again. False if there is no registration any more.
 bool EpollSet::refresh(Registration& r, bool anew) {
   if (anew) r.muted = false;
   const KernelPlan planned = plan(r);

@@ -204,9 +204,8 @@ EpollSetRef find_or_look(int epfd);
 void opened(int epfd);
 // `copy` has just been made of `fd` by dup and its kin; closing(copy) has been called before.
 void copied(int fd, int copy);
-// Any descriptor is about to be closed or replaced. `socket` is what table::closing(fd) has given.
-// Call it before Socket::release, with no locks held; it may have to leave a lane and wait for
-// that.
+// Any descriptor is about to be closed or replaced. `socket` is what table::closing(fd) has given. Call it before
+// Socket::release, with no locks held; this function may leave a lane and wait for its end.
 void closing(int fd, Socket* socket);
 // As closing(), for all sets among these descriptors.
 void closing_range(unsigned first, unsigned last);

@@ -28,7 +28,7 @@ inline bool lies_in_a_page(const void* data, std::size_t bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % kPage + bytes <= kPage;
 }
 
-// Whether memory can be read: a byte of each page.
+// Whether memory can be read, by a try of a byte in each page.
 inline bool can_read(const void* data, std::size_t bytes) {
   const auto from = reinterpret_cast<std::uintptr_t>(data);
   char seen;

@@ -37,8 +37,8 @@ namespace viaduct::sovia::libc {
 SOVIA_KERNEL_CALLS(SOVIA_DECLARE)
 #undef SOVIA_DECLARE
 
-// To be called before any of the above is used; cheap when it has been. Every function of sovia.h
-// does it by way of Table::find or itself, as programs may call before constructors have run.
+// To be called before any of the above is used; cheap when it has been. Every function of sovia.h calls it, by
+// table::find() or itself, as programs may call before constructors have run.
 void prepare();
 
 // Any other function of the C library, or nullptr.

@@ -16,12 +16,12 @@ enum class Handling : std::uint8_t {
 };
 
 inline constexpr std::uint64_t kRegisterAll = 0;     // copy_limit of configuration REG
-inline constexpr std::uint64_t kCopyAll = ~0ull;     // and of COPY
-inline constexpr std::uint64_t kHybridLimit = 2048;  // and of HYBRID, as in the paper
-inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // of COMBINE
+inline constexpr std::uint64_t kCopyAll = ~0ull;     // copy_limit of configuration COPY
+inline constexpr std::uint64_t kHybridLimit = 2048;  // copy_limit of HYBRID, as in the paper
+inline constexpr std::uint64_t kPaperTimerUs = 100'000;  // the timer of COMBINE
 
-// X(member, variable, default, least, most, unit, what it says)
-// Units: kFlag is 0 or 1; kBytes knows the suffixes k, M and G, and "all" for the greatest value.
+// X(member, variable, default, least, most, unit, description) Units: kFlag is 0 or 1; kBytes knows the suffixes k, M
+// and G, and "all" for the greatest value.
 #define SOVIA_OPTIONS(X)                                                                         \
   X(lanes, "SOVIA_LANES", 1, 0, 1, kFlag, "open lanes; 0: everything goes through the kernel")   \
   X(local, "SOVIA_LOCAL", 1, 0, 1, kFlag,                                                        \

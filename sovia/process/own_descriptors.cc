@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMost = 256;
 constexpr rlim_t kFew = 32;
-constexpr int kHigh = 992;     // kernel tables stay small, which select() goes by
+constexpr int kHigh = 992;     // keeps the kernel's descriptor table small, for select()
 constexpr rlim_t kFdSet = 1024;  // numbers that select() can name
 
 // Slots hold fd + 1; 0 is free.

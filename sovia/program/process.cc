@@ -63,7 +63,7 @@ namespace {
   take_inheritance();
 }
 
-// exit() writes out streams after this, so ours are written out here.
+// Streams on sockets are written out here, as exit() does so only after the library has finished.
 [[gnu::destructor]] void end() {
   streams::flush_all();
   finish();

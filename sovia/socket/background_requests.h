@@ -27,7 +27,7 @@ struct BackgroundLane {
   Socket& asker;
   std::atomic<Stage> stage{Stage::kAsking};
   std::atomic<bool> cancelled{false};  // by the socket, before the lane was open
-  std::atomic<bool> queued{false};     // to be looked at
+  std::atomic<bool> queued{false};     // in the queue of lanes that the thread is to look at
   BackgroundLane* next_queued = nullptr;
   std::atomic<bool> holding{false};    // the thread is to flush the lane's small data later
 };
@@ -53,8 +53,8 @@ void look_at(BackgroundLane& lane);
 void watch_fall(Socket& socket, int fd);
 // The thread polls the lane after a moment: small data may be waiting there, or sends that have yet to complete.
 void flush_later(BackgroundLane& lane);
-// Data waits for credits in this process: the background thread takes them in soon, unless a call does. Data that has
-// not been posted is lost if the process is killed.
+// Data waits for credits in this process: the background thread soon takes in the packets that bring them, unless a
+// call does. Data that has not been posted is lost if the process is killed.
 void hurry();
 
 // ------------------------------------------------------------------ for the thread
