@@ -71,7 +71,7 @@ class DatagramSocket final : public Watched {
   bool kernel_first();
   // Whether a receive that waits must ask the kernel before it spins.
   bool kernel_due();
-  // The kernel was asked: it had a datagram (`gave`), which a peek has left there, or none.
+  // To be called when the kernel has been asked. `gave`: it had a datagram; `peeked`: which is still there.
   void kernel_said(bool gave, bool peeked = false);
   // The time until which the lanes' datagrams are held back; kNever: they are not.
   std::uint64_t held_until();

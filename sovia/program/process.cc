@@ -37,7 +37,7 @@ void watch() {
 }
 
 void finish() {
-  // A signal handler that ends the process may have interrupted a call that holds locks.
+  // Nothing is done inside a call: a signal handler that ends the process may have interrupted one that holds locks.
   if (signals::t_inside != 0 || g_finished.exchange(true)) return;
   const signals::Inside inside;
   const KeepErrno keep;

@@ -18,7 +18,7 @@
 
 namespace viaduct::sovia {
 
-// The lane has broken: the streams go on through the kernel. Nothing is lost, if the peer lives.
+// Takes the streams of a broken lane to the kernel. Nothing is lost, if the peer lives.
 void fall_back(Socket& socket, int fd);
 // Both locked.
 void fall_back_locked(Socket& socket, int fd);

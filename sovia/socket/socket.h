@@ -68,14 +68,14 @@ class Socket final : public SocketCounts, public Watched {
   bool closed() const { return descriptors() == 0 && waiters.fd.load() < 0; }
   // Whether no bytes of a lane are left to be received or sent before the kernel's.
   bool has_nothing_left() const { return rx.inherited == nullptr && tx.unacked.empty(); }
-  // The descriptor of a call that was given `fd`.
+  // The descriptor for a call that was given `fd`: the copy for waiting calls, if the program has closed its own.
   int current(int fd) const {
     const int kept = waiters.fd.load(std::memory_order_relaxed);
     return kept < 0 ? fd : kept;
   }
 
   // ------------------------------------------------------------------ routes
-  // Changes whenever ask_kernel()'s answer may have changed: a thread that sleeps on the former one asks again.
+  // Changes whenever ask_kernel()'s answer may have changed: a thread that sleeps on the former answer asks again.
   std::uint32_t routes() const { return routes_.load(std::memory_order_acquire); }
   void routes_changed() {
     routes_.fetch_add(1, std::memory_order_release);
@@ -116,7 +116,7 @@ class Socket final : public SocketCounts, public Watched {
   bool receives_in_kernel();
   // Bytes that receive() would find, for FIONREAD. `kernel_bytes`: what the kernel says.
   int unread(int kernel_bytes);
-  // Bytes sent that the peer has not got, for SIOCOUTQ.
+  // Bytes sent that the peer has not received, for SIOCOUTQ. `kernel_bytes`: what the kernel says.
   int unsent(int kernel_bytes);
   // Whether unread data lies on the lane, before anything the kernel has (SIOCATMARK is then 0).
   bool lane_has_data();
