@@ -18,8 +18,8 @@ struct TagBytes {
 };
 static_assert(sizeof(TagBytes) == 32);
 
-// Begins kPut and kGet. A long put or get is sent in pieces, each with the range of the whole, so that no piece is done
-// of one that goes beyond the buffer.
+// The first part of the body of kPut and kGet. A long put or get is sent in pieces, each with the range of the whole,
+// so that no piece is done of one that goes beyond the buffer.
 struct Range {
   std::uint64_t key;
   std::uint64_t at;     // of this piece, from the beginning of the buffer

@@ -30,7 +30,7 @@ short interest_of(const Registration& r) {
 // The changes for which a new registration is looked at: all, but unlike kAnyChange not those of routes.
 constexpr short kWhatThereIs = event_bits::kAsked | event_bits::kUnasked;
 
-// Registrations that are neither a socket's nor a set's.
+// The number of registrations that are neither a socket's nor a set's.
 constinit std::atomic<int> g_others{0};
 
 }  // namespace

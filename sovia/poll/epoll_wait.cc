@@ -145,7 +145,7 @@ int EpollSet::harvest(int epfd, epoll_event* events, int most, bool kernel_was_a
   return all < 0 && count > 0 ? count : all;
 }
 
-// Fills events[begin..most) with the kernel's events. The count with those before, or -1.
+// Fills events[begin..most) with the kernel's events. Returns the count with those before `begin`, or -1.
 int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
   for (;;) {
     const int said = libc::epoll_wait(epfd, events + begin, most - begin, 0);
@@ -157,7 +157,7 @@ int EpollSet::ask_kernel(int epfd, epoll_event* events, int begin, int most) {
   }
 }
 
-// Turns events of the kernel into those that the program is to see. The count with those before.
+// Turns events of the kernel into those that the program is to see. Returns the count with those before `begin`.
 int EpollSet::translate(epoll_event* events, int begin, int end) {
   int count = begin;
   for (int i = begin; i < end; ++i) {
@@ -191,7 +191,7 @@ int EpollSet::translate(epoll_event* events, int begin, int end) {
   return count;
 }
 
-// Fills events[begin..most) from the ready list. The count with those before.
+// Fills events[begin..most) from the ready list. Returns the count with those before `begin`.
 int EpollSet::collect(epoll_event* events, int begin, int most) {
   int count = begin;
   kernel_share_.has_part = false;

@@ -100,7 +100,7 @@ class Sets {
     }
   }
 
-  // Puts a descriptor into the sets it is ready for. How many those are.
+  // Puts a descriptor into the sets that it is ready for. Returns the number of those sets.
   int put(int fd, short wanted, short ready) {
     int n = 0;
     const auto into = [&](unsigned long* bits, short asked, short counts) {

@@ -100,7 +100,7 @@ int preload_dprintf_chk(int fd, int flag, const char* format, ...) {
 }
 
 // ------------------------------------------------------------------ variable arguments
-// fcntl and ioctl are called with one more argument or none; it fits in a pointer either way.
+// fcntl and ioctl are called with one more argument or none. The argument always fits in a pointer.
 #define SOVIA_FCNTL(name, symbol)                            \
   int name(int fd, int command, ...) SOVIA_SYMBOL(symbol);   \
   int name(int fd, int command, ...) {                       \

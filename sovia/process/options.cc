@@ -26,9 +26,9 @@ enum class Unit { kFlag, kCount, kBytes, kMicroseconds };
 
 int g_debug_descriptor = STDERR_FILENO;
 
-// Configurations as the papers describe them, without any of this library's additions. First table 4 of SOVIA's, of
-// which the first six rows wait for each packet to be answered, w = t = 1; then sockets over EMP, and SDP's buffered
-// copies.
+// Configurations as the papers describe them, without any of this library's additions. The first rows are table 4 of
+// the SOVIA paper; six of them wait for an answer to each packet (w = t = 1). Sockets over EMP and SDP's buffered
+// copies follow.
 struct Row {
   const char* name;
   Handling handling;
